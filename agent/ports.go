@@ -1,0 +1,143 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+)
+
+// ModelRequest is one call to a model. Messages already form a valid transcript.
+type ModelRequest struct {
+	Model       string
+	Provider    string
+	Messages    []Message
+	Tools       []ToolSpec
+	Temperature *float64
+	TopP        *float64
+	MaxTokens   *int
+	Stream      bool
+	// Meta identifies the call for logs, fakes and idempotency headers.
+	Meta CallMeta
+}
+
+// CallMeta says for whom a model call or a tool run is made.
+type CallMeta struct {
+	StoreID  string
+	ThreadID string
+	TurnID   string
+	Step     int
+	Attempt  int
+}
+
+// ModelReply is a complete reply. A reply that broke off is an error instead.
+type ModelReply struct {
+	Content      string `json:"content"`
+	Reasoning    string `json:"reasoning,omitempty"`
+	Calls        []Call `json:"calls,omitempty"`
+	FinishReason string `json:"finishReason,omitempty"`
+	Usage        Usage  `json:"usage"`
+	Model        string `json:"model,omitempty"`
+}
+
+// Delta is a piece of a streamed reply.
+type Delta struct {
+	Text      string
+	Reasoning string
+}
+
+// Model answers requests. Generate calls onDelta (never concurrently, never
+// after it returned) as text arrives when r.Stream is set; the reply holds the
+// whole text again. A failure is a *ModelError, or ctx's error. It does not
+// retry: its caller does. Safe for concurrent use.
+type Model interface {
+	Generate(ctx context.Context, r ModelRequest, onDelta func(Delta)) (ModelReply, error)
+}
+
+// Codes of model errors.
+const (
+	ModelRateLimited    = "rate_limited"
+	ModelOverloaded     = "overloaded"    // 5xx, 408, 409
+	ModelBrokenStream   = "broken_stream" // ended or broke before the reply was complete
+	ModelIdleTimeout    = "idle_timeout"  // nothing arrived for the idle limit
+	ModelUnreachable    = "unreachable"   // no connection
+	ModelAuth           = "auth"          // 401, 403
+	ModelBadRequest     = "bad_request"   // 400, 404, 422
+	ModelContextTooLong = "context_too_long"
+	ModelCutOff         = "cut_off" // finish_reason length inside tool arguments
+	ModelContentFilter  = "content_filter"
+	ModelBadResponse    = "bad_response" // not understandable, e.g. HTML
+)
+
+// ModelError is a classified failure of a model call.
+type ModelError struct {
+	Code    string
+	Status  int // HTTP status, 0 if none
+	Message string
+	// Retryable says whether the same request may succeed later.
+	Retryable bool
+	// RetryAfter is how long the provider asked to wait; 0 if it did not say.
+	RetryAfter time.Duration
+	// Usage is what the failed attempt was charged for, as far as known.
+	Usage Usage
+}
+
+// Error names the code, the status and the provider's text.
+func (e *ModelError) Error() string {
+	if e.Status != 0 {
+		return fmt.Sprintf("model call failed (%s, HTTP %d): %s", e.Code, e.Status, e.Message)
+	}
+	return fmt.Sprintf("model call failed (%s): %s", e.Code, e.Message)
+}
+
+// ToolSpec describes a tool to models and to the runtime.
+type ToolSpec struct {
+	Name        string
+	Description string
+	// Schema is the JSON schema of the arguments.
+	Schema json.RawMessage
+	// ReadOnly tools change nothing, so they need no approval by default.
+	ReadOnly bool
+	// Repeatable tools may be run again (with the same idempotency key) when
+	// the process that ran them died; the outcome of others is then "unknown".
+	Repeatable bool
+	// Timeout bounds one run; 0 means DefaultToolTimeout.
+	Timeout time.Duration
+}
+
+// DefaultToolTimeout bounds the run of a tool that states none.
+const DefaultToolTimeout = 2 * time.Minute
+
+// ToolRun is one run of a tool.
+type ToolRun struct {
+	CallMeta
+	// CallID is the call's id and the idempotency key of each of its runs.
+	CallID string
+	// Workdir is the thread's workspace root; tools must not leave it.
+	Workdir string
+	Args    json.RawMessage
+}
+
+// ToolResult is what the model is told. Status is CallSuccess or CallFailed.
+type ToolResult struct {
+	Content     string
+	Status      CallStatus
+	ErrorReason ErrorReason
+}
+
+// Tool is something a model can call. Run returns a ToolResult for everything
+// the model should hear about, errors of the tool included; its error return is
+// for faults of the runtime only. Run must stop its work when ctx ends. Safe for
+// concurrent use.
+type Tool interface {
+	Spec() ToolSpec
+	Run(ctx context.Context, r ToolRun) (ToolResult, error)
+}
+
+// ToolOK is a successful result.
+func ToolOK(content string) ToolResult { return ToolResult{Content: content, Status: CallSuccess} }
+
+// ToolFailed is a failed result with its reason.
+func ToolFailed(reason ErrorReason, format string, args ...any) ToolResult {
+	return ToolResult{Content: fmt.Sprintf(format, args...), Status: CallFailed, ErrorReason: reason}
+}

@@ -1,0 +1,121 @@
+package agent
+
+// ThreadStatus is the state of a thread, as derived in docs/state-machine.md.
+type ThreadStatus string
+
+// Thread states.
+const (
+	ThreadPending            ThreadStatus = "pending"
+	ThreadRunning            ThreadStatus = "running"
+	ThreadWaitingForUser     ThreadStatus = "waiting_for_user"
+	ThreadWaitingForApproval ThreadStatus = "waiting_for_approval"
+	ThreadCompleted          ThreadStatus = "completed"
+	ThreadFailed             ThreadStatus = "failed"
+	ThreadCancelled          ThreadStatus = "cancelled"
+)
+
+// Reason says why a thread failed.
+type Reason string
+
+// Reasons of a failed thread or turn.
+const (
+	ReasonError      Reason = "error"
+	ReasonTimeout    Reason = "timeout"
+	ReasonLimit      Reason = "limit"
+	ReasonTerminated Reason = "terminated"
+	ReasonCancelled  Reason = "cancelled"
+	ReasonDenied     Reason = "denied"
+)
+
+// TaskStatus is the state of a task.
+type TaskStatus string
+
+// Task states.
+const (
+	TaskPending   TaskStatus = "pending"
+	TaskRunning   TaskStatus = "running"
+	TaskWaiting   TaskStatus = "waiting"
+	TaskSuccess   TaskStatus = "success"
+	TaskFailed    TaskStatus = "failed"
+	TaskCancelled TaskStatus = "cancelled"
+)
+
+// CallStatus is the state of a tool call.
+type CallStatus string
+
+// Tool call states. Success, Failed, Unknown, Aborted and Denied are final.
+const (
+	CallPending          CallStatus = "pending"
+	CallRunning          CallStatus = "running"
+	CallAwaitingApproval CallStatus = "awaiting_approval"
+	CallSuccess          CallStatus = "success"
+	CallFailed           CallStatus = "failed"
+	CallUnknown          CallStatus = "unknown"
+	CallAborted          CallStatus = "aborted"
+	CallDenied           CallStatus = "denied"
+)
+
+// Final reports whether the call has its result.
+func (s CallStatus) Final() bool {
+	switch s {
+	case CallSuccess, CallFailed, CallUnknown, CallAborted, CallDenied:
+		return true
+	}
+	return false
+}
+
+// TaskStatusOf maps a thread's state to that of the task it works on.
+func TaskStatusOf(s ThreadStatus) TaskStatus {
+	switch s {
+	case ThreadRunning:
+		return TaskRunning
+	case ThreadWaitingForUser, ThreadWaitingForApproval:
+		return TaskWaiting
+	case ThreadCompleted:
+		return TaskSuccess
+	case ThreadFailed:
+		return TaskFailed
+	case ThreadCancelled:
+		return TaskCancelled
+	}
+	return TaskPending
+}
+
+// SubAgentStatusOf maps a thread's state to that shown for a sub-agent.
+func SubAgentStatusOf(s ThreadStatus) string {
+	if s == ThreadPending || s == ThreadRunning {
+		return "active"
+	}
+	return string(s)
+}
+
+// Final reports whether no turn is open in this state.
+func (s ThreadStatus) Final() bool {
+	return s == ThreadCompleted || s == ThreadFailed || s == ThreadCancelled
+}
+
+// ErrorReason says why a tool result is an error.
+type ErrorReason string
+
+// Error reasons of tool results.
+const (
+	ErrAborted          ErrorReason = "aborted"
+	ErrDenied           ErrorReason = "denied"
+	ErrEdited           ErrorReason = "edited"
+	ErrTimeout          ErrorReason = "timeout"
+	ErrNotFound         ErrorReason = "not_found"
+	ErrPermissionDenied ErrorReason = "permission_denied"
+	ErrInvalidInput     ErrorReason = "invalid_input"
+	ErrNetwork          ErrorReason = "network_error"
+	ErrRateLimit        ErrorReason = "rate_limit"
+	ErrToolNotFound     ErrorReason = "tool_not_found"
+	ErrValidationFailed ErrorReason = "validation_failed"
+	ErrUnknown          ErrorReason = "unknown"
+)
+
+// Texts of results that no tool produced.
+const (
+	TextAborted = "Tool execution aborted by user"
+	TextDenied  = "Tool execution denied by user"
+	TextUnknown = "The process that ran this tool died before it could report a result. The tool is not marked repeatable, so it was not run again: it may or may not have taken effect."
+)

@@ -1,0 +1,187 @@
+package agent
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// ThreadKind tells a conversation's own thread from a sub-agent's.
+type ThreadKind string
+
+// Thread kinds.
+const (
+	KindMain     ThreadKind = "main"
+	KindSubAgent ThreadKind = "subagent"
+)
+
+// Thread is a unit of memory and execution. Its ID is also its memory key and
+// its Temporal workflow id.
+type Thread struct {
+	ID               string       `json:"id"`
+	UserID           string       `json:"userId"`
+	Profile          string       `json:"profile"`
+	SessionID        string       `json:"sessionId"`
+	ConversationID   string       `json:"conversationId,omitempty"`
+	ChatID           string       `json:"chatId"`
+	Kind             ThreadKind   `json:"kind"`
+	AgentType        string       `json:"agentType,omitempty"`
+	AgentID          string       `json:"agentId,omitempty"`
+	ParentThreadID   string       `json:"parentThreadId,omitempty"`
+	RootThreadID     string       `json:"rootThreadId"`
+	ParentToolCallID string       `json:"parentToolCallId,omitempty"`
+	TaskID           string       `json:"taskId,omitempty"`
+	Depth            int          `json:"depth"`
+	Status           ThreadStatus `json:"status"`
+	Reason           Reason       `json:"reason,omitempty"`
+	Summary          string       `json:"summary,omitempty"`
+	Workdir          string       `json:"workdir"`
+	Config           AgentConfig  `json:"config"`
+	OpenTurnID       string       `json:"openTurnId,omitempty"`
+	CreatedAt        time.Time    `json:"createdAt"`
+	UpdatedAt        time.Time    `json:"updatedAt"`
+	Metadata
+}
+
+// Metadata is what is counted about a thread.
+type Metadata struct {
+	Topic            string        `json:"topic,omitempty"`
+	MessageCount     int64         `json:"messageCount"`
+	TotalTokens      int64         `json:"totalTokens"`
+	PromptTokens     int64         `json:"promptTokens"`
+	CompletionTokens int64         `json:"completionTokens"`
+	ContextWindow    ContextWindow `json:"contextWindow"`
+	RequestCount     int64         `json:"requestCount"`
+	ToolCallCount    int64         `json:"toolCallCount"`
+	TotalTimeMs      int64         `json:"totalTimeMs"`
+	TotalPrice       float64       `json:"totalPrice"`
+}
+
+// ContextWindow is the size of the last model call, in tokens.
+type ContextWindow struct {
+	Prompt     int64 `json:"prompt"`
+	Completion int64 `json:"completion"`
+	Total      int64 `json:"total"`
+}
+
+// AgentConfig is the snapshot of the template values a thread runs with. A nil
+// pointer means the provider's default.
+type AgentConfig struct {
+	Name         string   `json:"name"`
+	Description  string   `json:"description,omitempty"`
+	SystemPrompt string   `json:"systemPrompt"`
+	Tools        []string `json:"tools"`
+	Model        string   `json:"model,omitempty"`
+	Provider     string   `json:"provider,omitempty"`
+	Temperature  *float64 `json:"temperature,omitempty"`
+	TopP         *float64 `json:"topP,omitempty"`
+	MaxTokens    *int     `json:"maxTokens,omitempty"`
+	TimeoutMs    int64    `json:"timeoutMs,omitempty"`
+	MaxSteps     int      `json:"maxSteps,omitempty"`
+	Stream       bool     `json:"stream"`
+	ShareContext bool     `json:"shareContext,omitempty"`
+	// Approval is the policy per tool name or pattern: auto, ask or deny.
+	Approval map[string]string `json:"approval,omitempty"`
+	// Source tells where the template came from: a file, or "built in".
+	Source string `json:"source,omitempty"`
+}
+
+// Task is the parent's record of a piece of work.
+type Task struct {
+	ID               string     `json:"id"`
+	UserID           string     `json:"userId"`
+	ChatID           string     `json:"chatId"`
+	ThreadID         string     `json:"threadId"`
+	Type             string     `json:"type"` // agent or tool
+	Name             string     `json:"name"` // agent:NAME or tool:NAME
+	Instruction      string     `json:"instruction"`
+	SubAgentID       string     `json:"subAgentId,omitempty"`
+	Status           TaskStatus `json:"status"`
+	Result           string     `json:"result,omitempty"`
+	Error            string     `json:"error,omitempty"`
+	TriggerMessageID string     `json:"triggerMessageId"`
+	CreatedAt        time.Time  `json:"createdAt"`
+	UpdatedAt        time.Time  `json:"updatedAt"`
+}
+
+// SubAgent is the view of a sub-agent's thread that a chat shows.
+type SubAgent struct {
+	ID        string    `json:"id"`
+	UserID    string    `json:"userId"`
+	ChatID    string    `json:"chatId"`
+	ThreadID  string    `json:"threadId"`
+	TaskID    string    `json:"taskId"`
+	Role      string    `json:"role"`
+	Status    string    `json:"status"`
+	Summary   string    `json:"summary,omitempty"`
+	CreatedAt time.Time `json:"createdAt"`
+	UpdatedAt time.Time `json:"updatedAt"`
+}
+
+// ToolCall is one call a model asked for, with its outcome. Its ID is ours and
+// doubles as the idempotency key of every run of it.
+type ToolCall struct {
+	ID               string          `json:"id"`
+	ThreadID         string          `json:"threadId"`
+	TurnID           string          `json:"turnId"`
+	Step             int             `json:"step"`
+	Index            int             `json:"index"`
+	ToolName         string          `json:"toolName"`
+	Args             json.RawMessage `json:"args"`
+	Status           CallStatus      `json:"status"`
+	Gate             Gate            `json:"gate,omitempty"`
+	Attempts         int             `json:"attempts"`
+	Result           string          `json:"result,omitempty"`
+	Error            string          `json:"error,omitempty"`
+	ErrorReason      ErrorReason     `json:"errorReason,omitempty"`
+	DurationMs       int64           `json:"durationMs,omitempty"`
+	SubAgentThreadID string          `json:"subAgentThreadId,omitempty"`
+	SubAgentID       string          `json:"subAgentId,omitempty"`
+	CreatedAt        time.Time       `json:"createdAt"`
+	UpdatedAt        time.Time       `json:"updatedAt"`
+}
+
+// Gate is what the approval policy says about a call.
+type Gate string
+
+// Gates.
+const (
+	GateAuto Gate = "auto"
+	GateAsk  Gate = "ask"
+	GateDeny Gate = "deny"
+)
+
+// Event is one entry of a thread's append-only log. Seq is dense and starts at 1.
+type Event struct {
+	ThreadID string          `json:"threadId"`
+	Seq      int64           `json:"seq"`
+	Type     string          `json:"type"`
+	TurnID   string          `json:"turnId"`
+	Data     json.RawMessage `json:"data"`
+	At       time.Time       `json:"at"`
+}
+
+// Event types; their payloads stand in payload.go.
+const (
+	EventMessageStarted     = "message_started"
+	EventAssistantChunk     = "assistant_chunk"
+	EventReasoningChunk     = "reasoning_chunk"
+	EventToolCalls          = "tool_calls"
+	EventToolCall           = "tool_call"
+	EventApprovalRequired   = "tool_approval_required"
+	EventApprovalResponse   = "tool_approval_response"
+	EventToolResponse       = "tool_response"
+	EventAssistantMessage   = "assistant_message"
+	EventMemoryAppended     = "memory_appended"
+	EventStreamFinish       = "stream_finish"
+	EventQuestionAsked      = "question_asked"
+	EventQuestionAnswered   = "question_answered"
+	EventSubAgentStarted    = "sub_agent_started"
+	EventSubAgentToolCall   = "sub_agent_tool_call"
+	EventSubAgentToolResult = "sub_agent_tool_result"
+	EventSubAgentCompleted  = "sub_agent_completed"
+	EventSubAgentMetrics    = "sub_agent_metrics"
+	EventContextSummary     = "context_summary"
+	EventMCPStderr          = "mcp_stderr"
+	EventDone               = "done"
+	EventError              = "error"
+)
