@@ -1,0 +1,135 @@
+package memory
+
+import (
+	"context"
+	"time"
+
+	"github.com/spool-agents/spool/agent"
+)
+
+// ConversationMemoryStore keeps threads, inboxes, messages, events, tasks and
+// tool calls. It is also the queue: what a person sent waits in the thread's
+// inbox until a turn takes it.
+//
+// Every method is one transaction: it happens as a whole or not at all, and a
+// repeated call with the same arguments changes nothing and returns the same.
+// Errors carry a code (agent.CodeOf): CodeNotFound, CodeInvalid, CodeConflict,
+// CodeStale (the turn or attempt is no longer current; nothing was changed),
+// CodeLimit, CodeUnavailable (the store cannot be reached, is locked or full:
+// try again). All methods are safe for concurrent use, also by several
+// processes where the technology allows it. Values passed in and out are copies.
+type ConversationMemoryStore interface {
+	Sender
+	Turns
+	Keeper
+	Reader
+
+	// ID is the store's own id; it is made with the store and never changes.
+	ID() string
+	// Close releases the store. No method may be called after it.
+	Close() error
+}
+
+// Sender is what people and their programs do.
+type Sender interface {
+	// Send puts a message into a thread's inbox, making the thread if need be.
+	// The same message id with the same content returns the first outcome,
+	// with other content CodeConflict.
+	Send(ctx context.Context, r SendRequest) (SendResult, error)
+	// Retry puts a retry of a thread's last turn into its inbox.
+	Retry(ctx context.Context, r RetryRequest) (SendResult, error)
+	// RequestCancel marks the thread's open turn as to be cancelled; the first
+	// request wins. Without an open turn, or if turnID names another turn than
+	// the open one, it is CodeConflict (nothing to cancel) unless All dropped
+	// something.
+	RequestCancel(ctx context.Context, r CancelRequest) (CancelResult, error)
+	// Decide settles an approval; the first decision wins, a repeated equal one
+	// returns the first outcome, another is CodeConflict saying who and when.
+	Decide(ctx context.Context, d Decision) (DecideResult, error)
+}
+
+// Turns is what the workflow of a turn does through its activities.
+type Turns interface {
+	// TakeNext opens a turn on the oldest takeable inbox entry, or returns the
+	// turn that is open already. It appends the user's message (save point 1).
+	TakeNext(ctx context.Context, r TakeRequest) (Claim, error)
+
+	// BeginModel makes an attempt of a step's model call current. If the reply
+	// is stored already it is returned instead and nothing may be called.
+	BeginModel(ctx context.Context, r ModelBegin) (ModelStart, error)
+	// AppendChunk keeps a piece of streamed text. Offset is the byte offset in
+	// the text of this attempt; a piece that is there already is ignored.
+	AppendChunk(ctx context.Context, c Chunk) error
+	// FailModel records what a failed attempt cost; its text stays readable
+	// until the next attempt begins.
+	FailModel(ctx context.Context, r ModelFailure) error
+	// SaveReply stores the reply of an attempt (save point 1b), with its calls
+	// under our own ids.
+	SaveReply(ctx context.Context, r ReplyRecord) (StoredReply, error)
+
+	// BeginTool makes an attempt of a call current, or returns the final call.
+	// A call found running that is not Repeatable ends as unknown.
+	BeginTool(ctx context.Context, r ToolBegin) (ToolStart, error)
+	// SaveResult makes a call's result durable. A call that is final already
+	// with the same attempt is left as it is.
+	SaveResult(ctx context.Context, r ToolOutcome) error
+	// SaveToolRound appends the assistant message with all its results (save
+	// points 2 and 4). It refuses (CodeConflict) while a call has no result.
+	SaveToolRound(ctx context.Context, r RoundRequest) (RoundSaved, error)
+
+	// OpenApproval asks a person about the gated calls of a step.
+	OpenApproval(ctx context.Context, r RoundRequest) (Approval, error)
+	// StepState tells what is left to do in a step: used after waiting.
+	StepState(ctx context.Context, r RoundRequest) (StepState, error)
+
+	// OpenDelegation creates (or resumes) a sub-thread, its task, the linked
+	// tool_call event and the entry in the child's inbox. A refusal is stored
+	// as the call's result.
+	OpenDelegation(ctx context.Context, r DelegationRequest) (Delegation, error)
+	// TakeChildResult moves the end of a foreground child from the delegator's
+	// inbox to the call's result.
+	TakeChildResult(ctx context.Context, r ChildResultRequest) (ChildResult, error)
+
+	// CloseTurn ends a turn in every respect: the final answer (save point 3)
+	// or partial text, results for unfinished calls, done or error event, the
+	// end of its foreground descendants unless completed, the entry in the
+	// delegator's inbox, and the claim of the next entry or idleness.
+	CloseTurn(ctx context.Context, r CloseRequest) (Closed, error)
+}
+
+// Keeper is what workers do in the background.
+type Keeper interface {
+	// Overdue lists threads that need a nudge: idle with waiting entries, with
+	// an untaken child result, or with an unsettled cancel, for longer than
+	// age by the store's clock.
+	Overdue(ctx context.Context, age time.Duration, limit int) ([]Overdue, error)
+	// OpenTurns lists open turns; the keeper compares them with open runs.
+	OpenTurns(ctx context.Context, limit int) ([]OpenTurn, error)
+}
+
+// Reader is what everybody reads. Missing threads are CodeNotFound; a user id
+// that is not the owner's finds nothing. An empty user id reads everything.
+type Reader interface {
+	Thread(ctx context.Context, userID, threadID string) (agent.Thread, error)
+	Threads(ctx context.Context, f ThreadFilter) ([]agent.Thread, error)
+	// Children lists the direct sub-threads in order of creation.
+	Children(ctx context.Context, threadID string) ([]agent.Thread, error)
+	// Messages returns up to limit messages with seq > after (0 = all).
+	Messages(ctx context.Context, threadID string, after int64, limit int) ([]agent.Message, error)
+	// Events returns up to limit events with seq > after (0 = all).
+	Events(ctx context.Context, threadID string, after int64, limit int) ([]agent.Event, error)
+	// Stream returns what the current model call of the thread has streamed, or nil.
+	Stream(ctx context.Context, threadID string) (*Streamed, error)
+	Tasks(ctx context.Context, threadID string) ([]agent.Task, error)
+	ToolCalls(ctx context.Context, threadID string) ([]agent.ToolCall, error)
+	ToolCall(ctx context.Context, callID string) (agent.ToolCall, error)
+	Inbox(ctx context.Context, threadID string) ([]InboxEntry, error)
+	TurnsOf(ctx context.Context, threadID string) ([]Turn, error)
+	Turn(ctx context.Context, turnID string) (Turn, error)
+	Approvals(ctx context.Context, f ApprovalFilter) ([]Approval, error)
+	// Steps lists the step records of a turn.
+	Steps(ctx context.Context, turnID string) ([]Step, error)
+	// Changed returns a number that grows (or merely differs) when anything
+	// was committed by anyone; a cheap call for followers to poll.
+	Changed(ctx context.Context) (int64, error)
+}
