@@ -1,0 +1,214 @@
+// Package contract is the wire between starter, workflows and activities: the
+// pinned names, the inputs and outputs that stand in histories, and the
+// timeouts. A rename or an incompatible change here is a migration.
+package contract
+
+import (
+	"time"
+
+	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/memory"
+)
+
+// Workflow types. The workflow id is the thread id.
+const (
+	ConversationTurn = "ConversationTurn"
+	SubAgentTurn     = "SubAgentTurn"
+)
+
+// Signals. Both are hints: what counts stands in the store.
+const (
+	// SignalNudge says that the thread's inbox or approvals changed.
+	SignalNudge = "nudge"
+	// SignalCancel names a turn whose cancel was requested.
+	SignalCancel = "cancel"
+)
+
+// Activities that touch the outside world.
+const (
+	CallModel = "CallModel"
+	RunTool   = "RunTool"
+	Nudge     = "Nudge"
+)
+
+// Local activities: one store transaction each.
+const (
+	SaveUserMessage = "SaveUserMessage"
+	SaveToolRound   = "SaveToolRound"
+	SaveFinalAnswer = "SaveFinalAnswer"
+	SaveDenial      = "SaveDenial"
+	OpenApproval    = "OpenApproval"
+	StepState       = "StepState"
+	OpenDelegation  = "OpenDelegation"
+	TakeChildResult = "TakeChildResult"
+	CloseTurn       = "CloseTurn"
+)
+
+// Application error types.
+const (
+	ErrTypeStale     = "Stale"           // turn or attempt no longer current
+	ErrTypeCancelled = "CancelRequested" // the turn is to be cancelled
+	ErrTypeForeign   = "ForeignStore"    // the run belongs to another store
+	ErrTypeLimit     = "Limit"
+	ErrTypeModel     = "Model"       // the model refused; not retryable
+	ErrTypeStore     = "Unavailable" // the store is away; retried
+	ErrTypeInvalid   = "Invalid"
+)
+
+// StateVersion is the version of Carry that this build writes. A newer one is refused.
+const StateVersion = 1
+
+// TurnInput is the input of both workflow types. It names the thread; the claim
+// returns the turn.
+type TurnInput struct {
+	StoreID  string `json:"store"`
+	ThreadID string `json:"thread"`
+	Carry    *Carry `json:"carry,omitempty"`
+}
+
+// Carry is all state that a run hands to the next when it continues as new. The
+// rest is in the store.
+type Carry struct {
+	Version int    `json:"v"`
+	TurnID  string `json:"turn"`
+	Runs    int    `json:"runs,omitempty"` // runs of this turn so far
+	// DeadlineMs is the turn's deadline in unix milliseconds; 0 = none.
+	DeadlineMs int64 `json:"deadline,omitempty"`
+	// WaitingSinceMs is set while the turn waits for a person.
+	WaitingSinceMs int64 `json:"waiting,omitempty"`
+}
+
+// Ref names a step; it is the input of most activities.
+type Ref struct {
+	Thread string `json:"thread"`
+	Turn   string `json:"turn"`
+	Step   int    `json:"step,omitempty"`
+	Call   string `json:"call,omitempty"`
+}
+
+// ClaimInput is the input of SaveUserMessage.
+type ClaimInput struct {
+	StoreID string `json:"store"`
+	Thread  string `json:"thread"`
+}
+
+// ClaimOutput is an open turn, or an empty turn id.
+type ClaimOutput struct {
+	Turn string `json:"turn,omitempty"`
+	Step int    `json:"step,omitempty"`
+	// MaxSteps and TimeoutMs come from the thread's config.
+	MaxSteps  int   `json:"maxSteps,omitempty"`
+	TimeoutMs int64 `json:"timeoutMs,omitempty"`
+	// Attributes are the search attributes to set; empty if the namespace has none.
+	Attributes map[string]string `json:"sa,omitempty"`
+	Waiting    bool              `json:"waiting,omitempty"`
+	// Profile are the timeouts that fit this server.
+	Timing Timing `json:"timing"`
+}
+
+// Timing are the activity timeouts a worker decided on; recorded so that
+// replay does not read them anew.
+type Timing struct {
+	HeartbeatMs int64 `json:"hb"`
+}
+
+// Call is what the workflow must know of a tool call.
+type Call struct {
+	ID        string     `json:"id"`
+	Name      string     `json:"name"`
+	Delegate  bool       `json:"delegate,omitempty"`
+	Gate      agent.Gate `json:"gate,omitempty"`
+	Final     bool       `json:"final,omitempty"`
+	Summary   string     `json:"summary,omitempty"`
+	TimeoutMs int64      `json:"timeout,omitempty"`
+	// Running means that the call was started by an earlier run.
+	Running bool `json:"running,omitempty"`
+}
+
+// ModelOutput is what the workflow must know of a reply.
+type ModelOutput struct {
+	Calls []Call `json:"calls,omitempty"`
+	// End, if set, ends the turn: limit or error.
+	End     agent.Reason `json:"end,omitempty"`
+	Code    string       `json:"code,omitempty"`
+	Message string       `json:"message,omitempty"`
+}
+
+// ToolOutput is what the workflow must know of a finished tool.
+type ToolOutput struct {
+	Status agent.CallStatus `json:"status"`
+}
+
+// DelegationOutput is an opened delegation, or a refusal that is stored already.
+type DelegationOutput struct {
+	Refused    bool   `json:"refused,omitempty"`
+	Child      string `json:"child,omitempty"`
+	Turn       string `json:"turn,omitempty"`
+	Agent      string `json:"agent,omitempty"`
+	Background bool   `json:"background,omitempty"`
+	Final      bool   `json:"final,omitempty"`
+}
+
+// StepOutput is what is left to do in a step.
+type StepOutput struct {
+	Waiting   bool   `json:"waiting,omitempty"`
+	Cancelled bool   `json:"cancelled,omitempty"`
+	Calls     []Call `json:"calls,omitempty"`
+}
+
+// CloseInput ends a turn.
+type CloseInput struct {
+	Ref
+	Outcome agent.ThreadStatus `json:"outcome,omitempty"`
+	Reason  agent.Reason       `json:"reason,omitempty"`
+	Code    string             `json:"code,omitempty"`
+	Message string             `json:"message,omitempty"`
+	Answer  string             `json:"answer,omitempty"`
+}
+
+// CloseOutput is memory.Closed without what the workflow does not need.
+type CloseOutput struct {
+	Next    string              `json:"next,omitempty"`
+	Notify  *memory.Notify      `json:"notify,omitempty"`
+	Stopped []memory.ThreadTurn `json:"stopped,omitempty"`
+	Waiting string              `json:"waiting,omitempty"`
+	FromSeq int64               `json:"from,omitempty"`
+	ToSeq   int64               `json:"to,omitempty"`
+}
+
+// NudgeInput asks for a hint to be sent to a thread.
+type NudgeInput struct {
+	Thread string `json:"thread"`
+	// CancelTurn sends SignalCancel for that turn instead of SignalNudge.
+	CancelTurn string `json:"cancel,omitempty"`
+}
+
+// CancelSignal is the payload of SignalCancel.
+type CancelSignal struct {
+	Turn string `json:"turn"`
+}
+
+// Timeouts and intervals.
+const (
+	// SaveTimeout bounds one try of a store transaction; SaveFor all of its
+	// tries: a store that is away delays a turn and never fails it.
+	SaveTimeout = 40 * time.Second
+	SaveFor     = 365 * 24 * time.Hour
+	// ToolGrace is added to a tool's own timeout for the activity's.
+	ToolGrace = 30 * time.Second
+	// WaitInRun is how long a run waits for a person before it continues as new.
+	WaitInRun = 60 * time.Second
+	// CancelGrace is how long a cancelled turn waits for its activities.
+	CancelGrace = 300 * time.Millisecond
+	// MaxEvents and MaxBytes make a run continue as new, well within Temporal's
+	// limits (51,200 events, 50 MiB).
+	MaxEvents = 4000
+	MaxBytes  = 2 << 20
+	// WorkflowTaskTimeout bounds a workflow task: after a worker's death its
+	// successor gets the task after at most this long.
+	WorkflowTaskTimeout = 5 * time.Second
+)
+
+// SearchAttributes are the keyword attributes that a run sets where the
+// namespace has them.
+var SearchAttributes = []string{"SessionId", "ConversationId", "ThreadKind", "AgentType", "ParentThreadId", "RootThreadId", "TurnId", "UserId"}
