@@ -1,0 +1,34 @@
+package script
+
+// DemoPrompt is the message that starts the canned demonstration: two tools at
+// once, then two sub-agents at once that each use a tool, then an answer built
+// from what they reported. It uses tools that need no approval only, so that it
+// also runs unattended.
+const DemoPrompt = "Show me what Spool can do."
+
+// Friendly answers a turn that has no script.
+const Friendly = "This is Spool's scripted demo model: it follows scripts and understands nothing else. " +
+	"Which model answers is a setting of the worker, not of the program you typed this into. " +
+	"To talk to a real model, set OPENAI_API_KEY (and OPENAI_BASE_URL for a provider other than OpenAI, " +
+	"SPOOL_MODEL for the model's name) in the worker's environment and restart the worker. " +
+	"To see a turn with tools and sub-agents without a key, send: " + DemoPrompt
+
+const (
+	demoResearch = "List the files of this project and report what you see."
+	demoSum      = "Work out how many seconds a day has and report the number."
+)
+
+// canned maps texts to scripts. A text counts if a message ends with it: an
+// agent's task may be introduced by other words.
+var canned = []struct{ text, script string }{
+	{DemoPrompt, `
+first 500ms think First I look around, then I hand out the work. => call ls {"path":"."} && calculator {"expression":"6*7"}
+first 500ms call assign_task {"agent":"researcher","description":"Look at the project","task":"` + demoResearch + `"} && assign_task {"agent":"general","description":"Do a sum","task":"` + demoSum + `"}
+slow 40ms echo Both sub-agents have reported. Each one worked in a thread and a workflow of its own, and every step you saw was stored before the next one began. This is what they found:`},
+	{demoResearch, `
+first 1s call ls {"path":"."}
+slow 40ms echo I looked at the directory. It holds:`},
+	{demoSum, `
+first 1s call calculator {"expression":"24*60*60"}
+slow 40ms echo A day has this many seconds:`},
+}
