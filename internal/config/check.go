@@ -1,0 +1,144 @@
+package config
+
+import (
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/spool-agents/spool/agent"
+)
+
+const storesAllowed = "sqlite:PATH, postgres://USER@HOST/DB, file:DIR or memory:"
+
+// resolve makes a path absolute; a leading ~ is the user's home directory.
+func resolve(path, base string) string {
+	if path == "~" || strings.HasPrefix(path, "~/") {
+		if h, err := os.UserHomeDir(); err == nil {
+			path = filepath.Join(h, path[1:])
+		}
+	}
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(base, path)
+	}
+	return filepath.Clean(path)
+}
+
+func asPath(v, base string) (string, string) {
+	if strings.ContainsRune(v, 0) {
+		return "", "a path"
+	}
+	return resolve(v, base), ""
+}
+
+func asDirectory(v, base string) (string, string) {
+	p := resolve(v, base)
+	if info, err := os.Stat(p); err != nil || !info.IsDir() {
+		return "", "an existing directory"
+	}
+	return p, ""
+}
+
+func asName(v, _ string) (string, string) {
+	if agent.CheckName("name", v) != nil {
+		return "", "a letter or digit, then up to 63 of A-Z a-z 0-9 . _ -"
+	}
+	return v, ""
+}
+
+func asUser(v, _ string) (string, string) {
+	bad := func(r rune) bool { return r == '/' || unicode.IsControl(r) || unicode.IsSpace(r) }
+	if len(v) > 128 || strings.ContainsFunc(v, bad) {
+		return "", "up to 128 characters without spaces and /"
+	}
+	return v, ""
+}
+
+func asTaskQueue(v, _ string) (string, string) {
+	if len(v) > 200 || strings.ContainsFunc(v, unicode.IsControl) || strings.HasPrefix(v, "/_sys") {
+		return "", "up to 200 printable characters"
+	}
+	return v, ""
+}
+
+func asStore(v, base string) (string, string) {
+	if v == "memory" { // YAML does not take a bare word that ends in a colon
+		v = "memory:"
+	}
+	scheme, rest, ok := strings.Cut(v, ":")
+	switch {
+	case ok && v == "memory:":
+		return v, ""
+	case ok && scheme == "sqlite" && rest != "" && rest != ":memory:":
+		path, query, hasQuery := strings.Cut(rest, "?")
+		path = resolve(path, base)
+		if hasQuery {
+			path += "?" + query
+		}
+		return "sqlite:" + path, ""
+	case ok && scheme == "file" && rest != "":
+		return "file:" + resolve(strings.TrimPrefix(rest, "//"), base), ""
+	case ok && (scheme == "postgres" || scheme == "postgresql"):
+		if u, err := url.Parse(v); err == nil && strings.HasPrefix(rest, "//") && (u.Host != "" || u.Query().Get("host") != "") {
+			return v, ""
+		}
+	}
+	return "", storesAllowed
+}
+
+func asAddress(v, _ string) (string, string) {
+	const allowed = "HOST:PORT, for instance localhost:7233"
+	// gRPC resolver targets such as dns:///host:port are passed through.
+	if _, endpoint, ok := strings.Cut(v, ":///"); ok && endpoint != "" {
+		return v, ""
+	}
+	host, port, err := net.SplitHostPort(v)
+	if err != nil || host == "" {
+		return "", allowed
+	}
+	if n, err := strconv.Atoi(port); err != nil || n < 1 || n > 65535 {
+		return "", allowed
+	}
+	return v, ""
+}
+
+func asURL(v, _ string) (string, string) {
+	u, err := url.Parse(v)
+	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
+		return "", "an http:// or https:// URL"
+	}
+	return strings.TrimRight(v, "/"), ""
+}
+
+func asBool(v, _ string) (string, string) {
+	switch strings.ToLower(v) {
+	case "1", "true", "yes", "on":
+		return "true", ""
+	case "0", "false", "no", "off":
+		return "false", ""
+	}
+	return "", "true, false, 1, 0, yes, no, on or off"
+}
+
+func asCount(least, most int) func(string, string) (string, string) {
+	return func(v, _ string) (string, string) {
+		n, err := strconv.Atoi(v)
+		if err != nil || n < least || n > most {
+			return "", fmt.Sprintf("a whole number from %d to %d", least, most)
+		}
+		return strconv.Itoa(n), ""
+	}
+}
+
+func asDuration(v, _ string) (string, string) {
+	d, err := time.ParseDuration(v)
+	if err != nil || d <= 0 {
+		return "", "a duration above zero such as 90s, 15m or 2h"
+	}
+	return d.String(), ""
+}

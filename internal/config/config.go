@@ -1,0 +1,164 @@
+package config
+
+import (
+	"os"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.temporal.io/sdk/client"
+
+	"github.com/spool-agents/spool/agent"
+)
+
+// Options are the inputs of Load.
+type Options struct {
+	// Flags are values given on the command line, by setting name.
+	Flags map[string]string
+	// Env looks up an environment variable; nil means the process environment.
+	Env func(string) string
+	// Environ lists KEY=VALUE pairs, needed for TEMPORAL_GRPC_META_* only. Nil
+	// means the process environment, or nothing if Env is given.
+	Environ func() []string
+	// Dir is the directory relative paths and spool.yaml belong to; empty means
+	// the working directory.
+	Dir string
+}
+
+// Config is the checked configuration of one process.
+type Config struct {
+	// Temporal is ready for client.Dial: host, namespace, TLS, credentials.
+	Temporal client.Options
+	// TemporalUI is the base URL of Temporal's web UI, "" if unknown.
+	TemporalUI string
+
+	OpenAIBaseURL string
+	OpenAIKey     Secret
+	Model         string
+	TavilyKey     Secret
+
+	// Store is sqlite:PATH, postgres://…, file:DIR or memory:, paths absolute.
+	Store   string
+	Home    string
+	Profile string
+	User    string
+	// Workspace is the root a worker lets threads work under.
+	Workspace string
+	// TaskQueue overrides the queue derived from the store's id.
+	TaskQueue string
+
+	HTTPLog bool
+	// WebFetchPrivate lets web_fetch reach private and loopback addresses.
+	WebFetchPrivate   bool
+	MaxTurnsPerWorker int
+	// IdleTimeout is how long a model stream may stay silent.
+	IdleTimeout time.Duration
+	// RetryFor is how long a failing model call is repeated.
+	RetryFor time.Duration
+	// MaxSteps bounds a main turn; 0 means no limit.
+	MaxSteps int
+
+	// Dev is the running dev stack of this home, nil if there is none.
+	Dev *DevInfo
+
+	explained []Setting
+}
+
+// Setting is a value with its origin, masked where it is secret.
+type Setting struct {
+	Name   string `json:"name"`
+	Value  string `json:"value"`
+	Source string `json:"source"`
+}
+
+// Explain lists every setting in a stable order.
+func (c Config) Explain() []Setting { return append([]Setting(nil), c.explained...) }
+
+// Demo reports whether the scripted demo model has to answer, as neither a key
+// nor a base URL is set.
+func (c Config) Demo() bool { return c.OpenAIBaseURL == "" && !c.OpenAIKey.IsSet() }
+
+// Load reads all settings. Its error has code invalid and one line per problem,
+// each naming the setting, the value, what is allowed and where it came from.
+func Load(o Options) (Config, error) {
+	r := newResolver(o)
+	var c Config
+	if r.dir == "" {
+		return c, agent.Errorf(agent.CodeInvalid, "the working directory cannot be found; start from an existing directory")
+	}
+
+	yamlDir, problems := readYAML(r.dir)
+	r.problems = append(r.problems, problems...)
+	r.layers = []layer{yamlDir}
+	c.Home = r.get(Home)
+	if c.Home != r.dir {
+		yamlHome, problems := readYAML(c.Home)
+		r.problems = append(r.problems, problems...)
+		if f, ok := yamlHome[Home]; ok {
+			r.problem("%s: home cannot be set inside the home directory; use SPOOL_HOME or --home", f.source)
+			delete(yamlHome, Home)
+		}
+		r.layers = append(r.layers, yamlHome)
+	}
+	if info, live := ReadLive(c.Home); live {
+		c.Dev = &info
+	}
+	c.Temporal = r.temporal(c.Dev)
+	c.TemporalUI = r.getOr(TemporalUI, uiOf(c.Temporal.HostPort))
+
+	c.Profile = r.get(Profile)
+	c.User = r.getOr(User, osUser())
+	c.Workspace = r.getOr(Workspace, r.dir)
+	c.Store = r.getOr(Store, "sqlite:"+filepath.Join(c.Home, "spool.db"))
+	c.TaskQueue = r.get(TaskQueue)
+	c.OpenAIBaseURL = r.get(OpenAIBaseURL)
+	c.OpenAIKey = NewSecret(r.get(OpenAIKey))
+	c.Model = r.get(Model)
+	c.TavilyKey = NewSecret(r.get(TavilyKey))
+	c.HTTPLog = r.get(HTTPLog) == "true"
+	c.WebFetchPrivate = r.get(WebFetchPrivate) == "true"
+	// The four numbers were checked by get, so that parsing cannot fail.
+	c.MaxTurnsPerWorker, _ = strconv.Atoi(r.get(MaxTurnsPerWorker))
+	c.MaxSteps, _ = strconv.Atoi(r.get(MaxSteps))
+	c.IdleTimeout, _ = time.ParseDuration(r.get(IdleTimeout))
+	c.RetryFor, _ = time.ParseDuration(r.get(RetryFor))
+
+	if len(r.problems) > 0 {
+		return Config{}, agent.Errorf(agent.CodeInvalid, "%s", strings.Join(r.problems, "\n"))
+	}
+	c.explained = r.explain()
+	return c, nil
+}
+
+// osUser names who runs the process; containers often have no such entry.
+func osUser() string {
+	if u, err := user.Current(); err == nil {
+		if name, allowed := asUser(u.Username, ""); allowed == "" && name != "" {
+			return name
+		}
+	}
+	return "local"
+}
+
+// uiOf guesses the web UI of a local server, which listens 1000 ports higher.
+func uiOf(hostPort string) string {
+	host, port, ok := strings.Cut(hostPort, ":")
+	n, err := strconv.Atoi(port)
+	if !ok || err != nil || (host != "localhost" && host != "127.0.0.1") {
+		return ""
+	}
+	return "http://" + host + ":" + strconv.Itoa(n+1000)
+}
+
+func workingDir(dir string) string {
+	if dir == "" {
+		dir, _ = os.Getwd()
+		return dir
+	}
+	if abs, err := filepath.Abs(dir); err == nil {
+		return abs
+	}
+	return dir
+}

@@ -1,0 +1,69 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/parser"
+)
+
+// found is a value with where it was found and the directory that relative
+// paths in it belong to.
+type found struct{ value, source, base string }
+
+// readYAML reads dir/spool.yaml: a flat mapping of setting names to scalars.
+// Problems are returned as sentences that name file, line and what is allowed.
+func readYAML(dir string) (map[string]found, []string) {
+	path := filepath.Join(dir, "spool.yaml")
+	raw, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, []string{fmt.Sprintf("%s cannot be read: %v", path, err)}
+	}
+	file, err := parser.ParseBytes(raw, 0)
+	if err != nil {
+		return nil, []string{fmt.Sprintf("%s is not valid YAML: %s", path, strings.TrimSpace(yaml.FormatError(err, false, false)))}
+	}
+	values := map[string]found{}
+	var problems []string
+	for _, doc := range file.Docs {
+		if doc.Body == nil || doc.Body.Type() == ast.NullType {
+			continue
+		}
+		mapping, ok := doc.Body.(ast.MapNode)
+		if !ok {
+			problems = append(problems, fmt.Sprintf("%s must be a mapping of settings to values; allowed: %s", path, settingNames()))
+			continue
+		}
+		for it := mapping.MapRange(); it.Next(); {
+			key, node := it.Key().GetToken().Value, it.Value()
+			at := fmt.Sprintf("%s:%d", path, it.Key().GetToken().Position.Line)
+			if _, known := lookup(key); !known {
+				problems = append(problems, fmt.Sprintf("%s: setting %q does not exist; allowed: %s", at, key, settingNames()))
+				continue
+			}
+			if node.Type() == ast.NullType {
+				continue
+			}
+			if _, scalar := node.(ast.ScalarNode); !scalar {
+				problems = append(problems, fmt.Sprintf("%s: %s must be a single value, not a list or mapping", at, key))
+				continue
+			}
+			var v any
+			if err := yaml.NodeToValue(node, &v); err != nil {
+				problems = append(problems, fmt.Sprintf("%s: %s cannot be read: %v", at, key, err))
+				continue
+			}
+			values[key] = found{strings.TrimSpace(fmt.Sprint(v)), at, dir}
+		}
+	}
+	return values, problems
+}
