@@ -90,7 +90,7 @@ func stepAt(steps []step, index int) (step, int) {
 // the step it starts at; -1 if there is none.
 func find(messages []agent.Message) (at int, text string, base int) {
 	for i := len(messages) - 1; i >= 0; i-- {
-		m := messages[i]
+		m := &messages[i]
 		if m.Role != agent.RoleUser && m.Role != agent.RoleSystem {
 			continue
 		}
@@ -135,7 +135,7 @@ func opensTurn(messages []agent.Message, i int) bool {
 		return false
 	}
 	for i--; i >= 0; i-- {
-		before := messages[i]
+		before := &messages[i]
 		if before.Partial || before.Role == agent.RoleSystem {
 			continue
 		}
@@ -152,7 +152,7 @@ func opensTurn(messages []agent.Message, i int) bool {
 func stepsDone(messages []agent.Message, turnID string, base int) int {
 	count, known := 0, 0
 	for i := len(messages) - 1; i >= 0; i-- {
-		m := messages[i]
+		m := &messages[i]
 		if m.Role != agent.RoleAssistant || m.Partial {
 			continue
 		}
@@ -186,7 +186,7 @@ func ownStep(id string) int {
 func latest(messages []agent.Message) string {
 	var results []string
 	for i := len(messages) - 1; i >= 0; i-- {
-		switch m := messages[i]; m.Role {
+		switch m := &messages[i]; m.Role {
 		case agent.RoleTool:
 			results = append([]string{m.Content.String()}, results...)
 		case agent.RoleUser:

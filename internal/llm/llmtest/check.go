@@ -1,0 +1,226 @@
+package llmtest
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/spool-agents/spool/agent"
+)
+
+// request is a chat request as sent; what has to be checked is kept raw.
+type request struct {
+	Model         string          `json:"model"`
+	Stream        bool            `json:"stream"`
+	StreamOptions streamOptions   `json:"stream_options"`
+	Messages      []message       `json:"messages"`
+	Tools         json.RawMessage `json:"tools"`
+
+	tools []tool
+}
+
+type streamOptions struct {
+	IncludeUsage bool `json:"include_usage"`
+}
+
+type message struct {
+	Role       agent.Role      `json:"role"`
+	Content    json.RawMessage `json:"content"` // nil: the key is absent
+	ToolCalls  []toolCall      `json:"tool_calls"`
+	ToolCallID string          `json:"tool_call_id"`
+}
+
+type toolCall struct {
+	ID       string `json:"id"`
+	Type     string `json:"type"`
+	Function struct {
+		Name      string          `json:"name"`
+		Arguments json.RawMessage `json:"arguments"`
+	} `json:"function"`
+}
+
+type tool struct {
+	Type     string `json:"type"`
+	Function struct {
+		Name        string          `json:"name"`
+		Description string          `json:"description"`
+		Parameters  json.RawMessage `json:"parameters"`
+	} `json:"function"`
+}
+
+var toolName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+
+// Check returns the rules a chat request breaks that strict providers enforce.
+func Check(body []byte) []string {
+	_, broken := decode(body)
+	return broken
+}
+
+func decode(body []byte) (request, []string) {
+	var c checker
+	var q request
+	if !utf8.Valid(body) {
+		c.add("the body is not valid UTF-8")
+	}
+	if err := json.Unmarshal(body, &q); err != nil {
+		c.add("the body is not a chat request: %v", err)
+		return q, c.broken
+	}
+	if q.Model == "" {
+		c.add("model is missing")
+	}
+	c.tools(&q)
+	c.messages(q.Messages)
+	return q, c.broken
+}
+
+type checker struct{ broken []string }
+
+func (c *checker) add(format string, args ...any) {
+	c.broken = append(c.broken, fmt.Sprintf(format, args...))
+}
+
+func (c *checker) tools(q *request) {
+	if len(q.Tools) == 0 {
+		return
+	}
+	if err := json.Unmarshal(q.Tools, &q.tools); err != nil {
+		c.add("tools are not a list of tools: %v", err)
+		return
+	}
+	if len(q.tools) == 0 {
+		c.add("tools is an empty list")
+	}
+	seen := map[string]bool{}
+	for i, t := range q.tools {
+		name := t.Function.Name
+		if t.Type != "function" || !toolName.MatchString(name) {
+			c.add("tool %d: type %q, name %q", i, t.Type, name)
+		}
+		if seen[name] {
+			c.add("tool %q is offered twice", name)
+		}
+		seen[name] = true
+		var schema struct {
+			Type       string          `json:"type"`
+			Properties json.RawMessage `json:"properties"`
+		}
+		if err := json.Unmarshal(t.Function.Parameters, &schema); err != nil || schema.Type != "object" || schema.Properties == nil {
+			c.add("tool %q: parameters must be a schema of type object with properties", name)
+		}
+	}
+}
+
+func (c *checker) messages(messages []message) {
+	if len(messages) == 0 {
+		c.add("messages are missing")
+		return
+	}
+	pending := map[string]bool{} // calls that still need their result
+	for i, m := range messages {
+		if m.Role != agent.RoleTool && len(pending) > 0 {
+			c.add("message %d (%s) stands before the results of %d tool calls", i, m.Role, len(pending))
+			clear(pending)
+		}
+		switch m.Role {
+		case agent.RoleSystem, "developer":
+			c.text(i, m)
+		case agent.RoleUser:
+			c.text(i, m)
+		case agent.RoleAssistant:
+			c.assistant(i, m, pending)
+		case agent.RoleTool:
+			if !pending[m.ToolCallID] {
+				c.add("message %d: tool result without its call %q directly before", i, m.ToolCallID)
+			}
+			delete(pending, m.ToolCallID)
+			if len(m.Content) == 0 || m.Content[0] != '"' {
+				c.add("message %d: content of a tool message must be a string, got %.20s", i, shown(m.Content))
+			}
+		default:
+			c.add("message %d: unknown role %q", i, m.Role)
+		}
+	}
+	if len(pending) > 0 {
+		c.add("the transcript ends before the results of %d tool calls", len(pending))
+	}
+	if messages[len(messages)-1].Role == agent.RoleAssistant {
+		c.add("the transcript ends with an assistant message")
+	}
+}
+
+// text checks a message that must say something.
+func (c *checker) text(i int, m message) {
+	content, err := m.content()
+	if err != nil {
+		c.add("message %d (%s): %v", i, m.Role, err)
+		return
+	}
+	if content.Parts == nil && strings.TrimSpace(content.Value) == "" {
+		c.add("message %d (%s) has no text", i, m.Role)
+	}
+	for _, p := range content.Parts {
+		if p.Type == "text" && strings.TrimSpace(p.Text) == "" {
+			c.add("message %d (%s) has an empty text part", i, m.Role)
+		}
+	}
+	if content.Parts != nil && len(content.Parts) == 0 {
+		c.add("message %d (%s) has an empty list of parts", i, m.Role)
+	}
+}
+
+func (c *checker) assistant(i int, m message, pending map[string]bool) {
+	if len(m.ToolCalls) == 0 {
+		c.text(i, m)
+		return
+	}
+	if content, err := m.content(); err != nil && m.Content != nil {
+		c.add("message %d: %v", i, err)
+	} else if content.Parts != nil {
+		c.text(i, m)
+	}
+	for _, call := range m.ToolCalls {
+		if call.ID == "" || pending[call.ID] {
+			c.add("message %d: tool call id %q is empty or used twice", i, call.ID)
+		}
+		pending[call.ID] = true
+		if call.Type != "function" || !toolName.MatchString(call.Function.Name) {
+			c.add("message %d: tool call of type %q with name %q", i, call.Type, call.Function.Name)
+		}
+		var args string
+		if err := json.Unmarshal(call.Function.Arguments, &args); err != nil || call.Function.Arguments[0] != '"' {
+			c.add("message %d: arguments of a tool call must be a string, got %.20s", i, shown(call.Function.Arguments))
+		} else if a := bytes.TrimSpace([]byte(args)); !json.Valid(a) || a[0] != '{' {
+			c.add("message %d: arguments of a tool call must hold a JSON object, got %.40q", i, args)
+		}
+	}
+}
+
+func (m message) content() (agent.Content, error) {
+	if m.Content == nil {
+		return agent.Content{}, fmt.Errorf("content is missing")
+	}
+	var content agent.Content
+	err := json.Unmarshal(m.Content, &content)
+	return content, err
+}
+
+// message converts for the script engine.
+func (m message) message() agent.Message {
+	content, _ := m.content() // the checker reports what is wrong with it
+	out := agent.Message{Role: m.Role, Content: content, ToolCallID: m.ToolCallID}
+	for _, call := range m.ToolCalls {
+		out.ToolCalls = append(out.ToolCalls, agent.NewCall(call.ID, call.Function.Name, string(call.Function.Arguments)))
+	}
+	return out
+}
+
+func shown(raw json.RawMessage) string {
+	if raw == nil {
+		return "nothing"
+	}
+	return string(raw)
+}

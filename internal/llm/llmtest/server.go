@@ -1,0 +1,300 @@
+package llmtest
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/internal/llm/script"
+)
+
+// Model is the name of the one model the server offers.
+const Model = script.Name
+
+// maxBody bounds a request, in bytes.
+const maxBody = 256 << 20
+
+// Record is what is kept of one chat request.
+type Record struct {
+	Seq      int       `json:"seq"` // from 1
+	At       time.Time `json:"at"`
+	Hash     string    `json:"hash"` // SHA-256 of the body, in hex
+	Head     string    `json:"head"` // first bytes of the body
+	Model    string    `json:"model"`
+	Stream   bool      `json:"stream"`
+	Messages int       `json:"messages"`
+	// Tools is the tool list as sent. Do not change it: records share it.
+	Tools json.RawMessage `json:"tools,omitempty"`
+	// Script and Step name the scripted step that was asked for; Script is
+	// without its prefix and trimmed, empty for an unscripted request.
+	Script string `json:"script,omitempty"`
+	Step   int    `json:"step"`
+	// RequestID is the X-Client-Request-Id header.
+	RequestID string `json:"requestId,omitempty"`
+	// Status is what the script engine answered; 0 in raw mode.
+	Status int `json:"status"`
+	// Body is the whole request, if KeepBodies is set.
+	Body []byte `json:"body,omitempty"`
+}
+
+// RawFunc answers a chat request by itself. body is the request's.
+type RawFunc func(w http.ResponseWriter, r *http.Request, body []byte)
+
+// Server is the fake. Its fields are set before the first request; its methods
+// are safe for concurrent use.
+type Server struct {
+	// KeepBodies keeps whole request bodies in the records.
+	KeepBodies bool
+	// Lenient answers requests that break a rule too, instead of with HTTP 400.
+	// They are in Violations either way.
+	Lenient bool
+
+	mu         sync.Mutex
+	records    []Record
+	violations []string
+	hits       map[string]int // faults met so far, per conversation and step
+	raw        RawFunc
+
+	http *http.Server
+	url  string
+}
+
+var _ http.Handler = (*Server)(nil)
+
+// New returns a server that does not listen yet; it can also be used as a
+// handler.
+func New() *Server { return &Server{hits: map[string]int{}} }
+
+// TB is the part of testing.TB that Run needs.
+type TB interface {
+	Helper()
+	Cleanup(f func())
+	Fatalf(format string, args ...any)
+}
+
+// Run starts a server on a free port and closes it when the test ends.
+func Run(t TB) *Server {
+	t.Helper()
+	s := New()
+	if err := s.Start("127.0.0.1:0"); err != nil {
+		t.Fatalf("start the fake model server: %v", err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+// Start listens on addr (host:port; port 0 for a free one) and returns at once.
+func (s *Server) Start(addr string) error {
+	var lc net.ListenConfig
+	l, err := lc.Listen(context.Background(), "tcp", addr)
+	if err != nil {
+		return err
+	}
+	s.url = "http://" + l.Addr().String()
+	s.http = &http.Server{Handler: s, ReadHeaderTimeout: time.Minute}
+	go func() { _ = s.http.Serve(l) }() // ends with Close
+	return nil
+}
+
+// Close stops a started server and breaks open connections.
+func (s *Server) Close() error {
+	if s.http == nil {
+		return nil
+	}
+	return s.http.Close()
+}
+
+// URL is the base URL for OPENAI_BASE_URL, "http://host:port/v1".
+func (s *Server) URL() string { return s.url + "/v1" }
+
+// Raw lets f answer all chat requests from now on; nil returns to the scripts.
+func (s *Server) Raw(f RawFunc) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.raw = f
+}
+
+// Records returns what was asked so far, in order.
+func (s *Server) Records() []Record {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.records)
+}
+
+// Violations returns the broken rules so far, each with the request's number.
+func (s *Server) Violations() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.violations)
+}
+
+// Asked counts the requests for a step (from 0) of a script. text is the
+// scripted message or any distinctive part of it; a negative step counts all.
+func (s *Server) Asked(text string, step int) int {
+	text = strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(text), script.Prefix))
+	n := 0
+	for _, r := range s.Records() {
+		if r.Script != "" && strings.Contains(r.Script, text) && (step < 0 || r.Step == step) {
+			n++
+		}
+	}
+	return n
+}
+
+// Reset forgets records, violations and faults met.
+func (s *Server) Reset() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.records, s.violations, s.hits = nil, nil, map[string]int{}
+}
+
+// ServeHTTP answers with or without the /v1 prefix.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	switch path := strings.TrimPrefix(r.URL.Path, "/v1"); {
+	case path == "/chat/completions" && r.Method == http.MethodPost:
+		s.chat(w, r)
+	case path == "/models" && r.Method == http.MethodGet:
+		writeJSON(w, http.StatusOK, map[string]any{"object": "list", "data": []any{
+			map[string]any{"id": Model, "object": "model", "owned_by": "spool"},
+		}})
+	case path == "/debug/records":
+		writeJSON(w, http.StatusOK, s.Records())
+	case path == "/debug/violations":
+		writeJSON(w, http.StatusOK, s.Violations())
+	default:
+		writeError(w, http.StatusNotFound, "not_found", r.Method+" "+r.URL.Path+" is not served here")
+	}
+}
+
+func (s *Server) chat(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	if err != nil {
+		writeError(w, http.StatusBadRequest, "invalid_request_error", "the body could not be read: "+err.Error())
+		return
+	}
+	q, broken := decode(body)
+	m := q.model()
+	reply := script.Answer(m)
+	hash := sha256.Sum256(body)
+	rec := Record{
+		At: time.Now(), Hash: hex.EncodeToString(hash[:]), Head: string(body[:min(len(body), 256)]),
+		Model: q.Model, Stream: q.Stream, Messages: len(q.Messages), Tools: q.Tools,
+		Script: strings.TrimSpace(reply.Script), Step: reply.Step, RequestID: r.Header.Get("X-Client-Request-Id"),
+	}
+	if s.KeepBodies {
+		rec.Body = body
+	}
+	raw, act := s.decide(&rec, broken, reply)
+	switch {
+	case raw != nil:
+		raw(w, r, body)
+	case rec.Status == http.StatusOK:
+		out := answer{w: w, ctx: r.Context(), reply: reply, usage: reply.Usage(m), q: q, act: act}
+		if err := out.write(); err != nil && !errors.Is(err, context.Canceled) {
+			panic(http.ErrAbortHandler) // the client is gone
+		}
+	case len(broken) > 0 && !s.Lenient:
+		writeError(w, rec.Status, "invalid_request_error", strings.Join(broken, "; "))
+	default:
+		if after := reply.Fail.RetryAfter; after > 0 {
+			// Rounded up: the header knows whole seconds only.
+			w.Header().Set("Retry-After", fmt.Sprint(int64((after+time.Second-1)/time.Second)))
+			w.Header().Set("Retry-After-Ms", fmt.Sprint(after.Milliseconds()))
+		}
+		writeError(w, rec.Status, "scripted_failure", fmt.Sprintf("the script asked for HTTP %d", rec.Status))
+	}
+}
+
+// action is what happens to an answer on its way.
+type action int
+
+const (
+	complete action = iota
+	abort           // the connection breaks in the middle
+	endEarly        // the body ends regularly, but in the middle of the answer
+)
+
+// decide counts the request and finds out what becomes of it.
+func (s *Server) decide(rec *Record, broken []string, reply script.Reply) (RawFunc, action) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	rec.Seq = len(s.records) + 1
+	for _, b := range broken {
+		s.violations = append(s.violations, fmt.Sprintf("request %d: %s", rec.Seq, b))
+	}
+	if n := len(s.records); n > 0 && string(s.records[n-1].Tools) == string(rec.Tools) {
+		rec.Tools = s.records[n-1].Tools // 5,000 requests need one copy
+	}
+	act := complete
+	switch {
+	case s.raw != nil:
+	case len(broken) > 0 && !s.Lenient:
+		rec.Status = http.StatusBadRequest
+	default:
+		rec.Status = http.StatusOK
+		met := 0
+		if reply.Fail.Status != 0 || reply.Breaks > 0 {
+			key := faultKey(rec)
+			met = s.hits[key]
+			s.hits[key]++
+		}
+		failures := 0
+		if reply.Fail.Status != 0 {
+			failures = reply.Fail.Times
+		}
+		if met < failures {
+			rec.Status = reply.Fail.Status
+		} else if met -= failures; met < reply.Breaks {
+			act = abort
+			if met%2 == 1 {
+				act = endEarly
+			}
+		}
+	}
+	s.records = append(s.records, *rec)
+	return s.raw, act
+}
+
+// faultKey is equal for the attempts at one step of one conversation. Two
+// conversations that say the same are told apart by the client's request id,
+// "turn.step.attempt"; without it they share their faults.
+func faultKey(rec *Record) string {
+	id := rec.Hash
+	if i := strings.LastIndexByte(rec.RequestID, '.'); i > 0 {
+		id = rec.RequestID[:i]
+	}
+	return fmt.Sprintf("%s\x00%d\x00%s", id, rec.Step, rec.Script)
+}
+
+func writeJSON(w http.ResponseWriter, status int, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(v) // a client that left needs no answer
+}
+
+func writeError(w http.ResponseWriter, status int, kind, message string) {
+	writeJSON(w, status, map[string]any{"error": map[string]any{"message": message, "type": kind, "code": kind}})
+}
+
+// model converts a decoded request for the script engine.
+func (q request) model() agent.ModelRequest {
+	r := agent.ModelRequest{Model: q.Model, Stream: q.Stream}
+	for _, m := range q.Messages {
+		r.Messages = append(r.Messages, m.message())
+	}
+	for _, t := range q.tools {
+		r.Tools = append(r.Tools, agent.ToolSpec{Name: t.Function.Name, Description: t.Function.Description, Schema: t.Function.Parameters})
+	}
+	return r
+}
