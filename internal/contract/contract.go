@@ -101,8 +101,8 @@ type ClaimOutput struct {
 	TimeoutMs int64 `json:"timeoutMs,omitempty"`
 	// Attributes are the search attributes to set; empty if the namespace has none.
 	Attributes map[string]string `json:"sa,omitempty"`
-	Waiting    bool              `json:"waiting,omitempty"`
-	// Profile are the timeouts that fit this server.
+	// Seq is the thread's last message, the turn's own included.
+	Seq    int64  `json:"seq,omitempty"`
 	Timing Timing `json:"timing"`
 }
 
@@ -110,6 +110,8 @@ type ClaimOutput struct {
 // replay does not read them anew.
 type Timing struct {
 	HeartbeatMs int64 `json:"hb"`
+	// MaxEvents makes a run continue as new; 0 = the constant of that name.
+	MaxEvents int `json:"events,omitempty"`
 }
 
 // Call is what the workflow must know of a tool call.
@@ -123,11 +125,14 @@ type Call struct {
 	TimeoutMs int64      `json:"timeout,omitempty"`
 	// Running means that the call was started by an earlier run.
 	Running bool `json:"running,omitempty"`
+	Denied  bool `json:"denied,omitempty"`
 }
 
 // ModelOutput is what the workflow must know of a reply.
 type ModelOutput struct {
 	Calls []Call `json:"calls,omitempty"`
+	// Seq is the thread's last message before this step's.
+	Seq int64 `json:"seq,omitempty"`
 	// End, if set, ends the turn: limit or error.
 	End     agent.Reason `json:"end,omitempty"`
 	Code    string       `json:"code,omitempty"`
@@ -168,6 +173,7 @@ type CloseInput struct {
 
 // CloseOutput is memory.Closed without what the workflow does not need.
 type CloseOutput struct {
+	Outcome agent.ThreadStatus  `json:"outcome,omitempty"`
 	Next    string              `json:"next,omitempty"`
 	Notify  *memory.Notify      `json:"notify,omitempty"`
 	Stopped []memory.ThreadTurn `json:"stopped,omitempty"`
@@ -176,8 +182,13 @@ type CloseOutput struct {
 	ToSeq   int64               `json:"to,omitempty"`
 }
 
-// NudgeInput asks for a hint to be sent to a thread.
+// NudgeInput asks for hints to be sent to threads.
 type NudgeInput struct {
+	Targets []NudgeTarget `json:"targets"`
+}
+
+// NudgeTarget is a thread to hint to. A main thread without an open run gets one.
+type NudgeTarget struct {
 	Thread string `json:"thread"`
 	// CancelTurn sends SignalCancel for that turn instead of SignalNudge.
 	CancelTurn string `json:"cancel,omitempty"`
@@ -186,6 +197,14 @@ type NudgeInput struct {
 // CancelSignal is the payload of SignalCancel.
 type CancelSignal struct {
 	Turn string `json:"turn"`
+}
+
+// TurnResult is the result of a run that ended idle: its last turn, if any.
+type TurnResult struct {
+	Turn    string             `json:"turn,omitempty"`
+	Outcome agent.ThreadStatus `json:"outcome,omitempty"`
+	Reason  agent.Reason       `json:"reason,omitempty"`
+	Code    string             `json:"code,omitempty"`
 }
 
 // Timeouts and intervals.
@@ -206,9 +225,23 @@ const (
 	MaxBytes  = 2 << 20
 	// WorkflowTaskTimeout bounds a workflow task: after a worker's death its
 	// successor gets the task after at most this long.
-	WorkflowTaskTimeout = 5 * time.Second
+	WorkflowTaskTimeout = 3 * time.Second
 )
 
 // SearchAttributes are the keyword attributes that a run sets where the
 // namespace has them.
 var SearchAttributes = []string{"SessionId", "ConversationId", "ThreadKind", "AgentType", "ParentThreadId", "RootThreadId", "TurnId", "UserId"}
+
+// RoundOutput tells what a saved round led to.
+type RoundOutput struct {
+	FromSeq int64 `json:"from"`
+	ToSeq   int64 `json:"to"`
+	EndTurn bool  `json:"end,omitempty"`
+}
+
+// ChildOutput says whether a delegated call has its result.
+type ChildOutput struct {
+	Done       bool   `json:"done,omitempty"`
+	NeedsStart bool   `json:"start,omitempty"`
+	Child      string `json:"child,omitempty"`
+}

@@ -1,0 +1,132 @@
+package activities
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/worker"
+
+	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/internal/contract"
+	"github.com/spool-agents/spool/memory"
+)
+
+// Tools is what the activities need of a tool registry.
+type Tools interface {
+	// Specs lists the tools of allow (empty or "*" = all) in a stable order.
+	Specs(allow []string) []agent.ToolSpec
+	Lookup(name string) (agent.ToolSpec, bool)
+	// Run never fails: what goes wrong is a result for the model.
+	Run(ctx context.Context, name string, r agent.ToolRun) agent.ToolResult
+	// Gate applies the approval policy to a call.
+	Gate(name string, args json.RawMessage, policy map[string]string) agent.Gate
+}
+
+// Catalog resolves agent names to templates.
+type Catalog interface {
+	Get(name string) (agent.AgentConfig, bool)
+	List() []agent.AgentConfig
+}
+
+// Activities holds what the activities work with. All fields are set before
+// Register and never change; its methods are safe for concurrent use.
+type Activities struct {
+	Store    memory.ConversationMemoryStore
+	Model    agent.Model
+	Tools    Tools
+	Catalog  Catalog
+	Policy   agent.DelegationPolicy
+	Temporal client.Client
+
+	// DefaultModel is used where neither thread nor template names a model.
+	DefaultModel string
+	// TaskQueue is where nudged runs are started.
+	TaskQueue string
+	// RetryFor bounds how long a failing model call is retried; 0 = DefaultRetryFor.
+	RetryFor time.Duration
+	// Heartbeat is the heartbeat timeout of model calls and tools.
+	Heartbeat time.Duration
+	// MaxEvents makes runs continue as new earlier than by default; for tests.
+	MaxEvents int
+	// SearchAttributes says whether the namespace has ours.
+	SearchAttributes bool
+
+	transcripts transcripts
+}
+
+// Defaults of the fields of that name.
+const (
+	DefaultRetryFor  = 15 * time.Minute
+	DefaultHeartbeat = 10 * time.Second
+	// DefaultAgent is the template of main threads.
+	DefaultAgent = "orchestrator"
+)
+
+// Register adds the activities under their pinned names.
+func (a *Activities) Register(r worker.ActivityRegistry) {
+	for name, f := range map[string]any{
+		contract.CallModel:       a.CallModel,
+		contract.RunTool:         a.RunTool,
+		contract.Nudge:           a.Nudge,
+		contract.SaveUserMessage: a.SaveUserMessage,
+		contract.SaveToolRound:   a.SaveToolRound,
+		contract.SaveDenial:      a.SaveToolRound,
+		contract.SaveFinalAnswer: a.CloseTurn,
+		contract.CloseTurn:       a.CloseTurn,
+		contract.OpenApproval:    a.OpenApproval,
+		contract.StepState:       a.StepState,
+		contract.OpenDelegation:  a.OpenDelegation,
+		contract.TakeChildResult: a.TakeChildResult,
+	} {
+		r.RegisterActivityWithOptions(f, activity.RegisterOptions{Name: name})
+	}
+}
+
+// fence identifies this activity attempt to the store.
+func fence(ctx context.Context) memory.Fence {
+	info := activity.GetInfo(ctx)
+	return memory.Fence{Scope: info.WorkflowExecution.RunID + "/" + info.ActivityID, Number: int(info.Attempt)}
+}
+
+// beat heartbeats from now on until stop is called, so that a worker's death is
+// noticed within the heartbeat timeout and a cancel arrives. A first attempt's
+// death leaves the workflow bound to the dead worker's sticky queue: a later
+// attempt releases it.
+func (a *Activities) beat(ctx context.Context) (stop func()) {
+	info := activity.GetInfo(ctx)
+	done := make(chan struct{})
+	every := max(info.HeartbeatTimeout/4, 100*time.Millisecond)
+	activity.RecordHeartbeat(ctx)
+	go func() {
+		t := time.NewTicker(every)
+		defer t.Stop()
+		for {
+			select {
+			case <-done:
+				return
+			case <-ctx.Done():
+				return
+			case <-t.C:
+				activity.RecordHeartbeat(ctx)
+			}
+		}
+	}()
+	if info.Attempt > 1 {
+		a.releaseSticky(ctx)
+	}
+	return func() { close(done) }
+}
+
+// stopping reports whether this worker is shutting down, as opposed to the turn
+// being cancelled.
+func stopping(ctx context.Context) bool {
+	select {
+	case <-activity.GetWorkerStopChannel(ctx):
+		return true
+	default:
+		return false
+	}
+}

@@ -1,0 +1,75 @@
+package activities
+
+import (
+	"context"
+	"fmt"
+	"sort"
+	"strings"
+
+	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/internal/contract"
+	"github.com/spool-agents/spool/memory"
+)
+
+// OpenDelegation checks an assign_task call against arguments, policy and
+// templates and creates what it needs in one transaction, or stores why not as
+// the call's result.
+func (a *Activities) OpenDelegation(ctx context.Context, ref contract.Ref) (contract.DelegationOutput, error) {
+	thread, err := a.Store.Thread(ctx, "", ref.Thread)
+	if err != nil {
+		return contract.DelegationOutput{}, a.wire(ctx, ref.Turn, err)
+	}
+	call, err := a.Store.ToolCall(ctx, ref.Call)
+	if err != nil {
+		return contract.DelegationOutput{}, a.wire(ctx, ref.Turn, err)
+	}
+	req := a.delegation(thread, call)
+	req.ThreadID, req.TurnID, req.CallID = ref.Thread, ref.Turn, ref.Call
+	opened, err := a.Store.OpenDelegation(ctx, req)
+	if err != nil {
+		return contract.DelegationOutput{}, a.wire(ctx, ref.Turn, err)
+	}
+	return contract.DelegationOutput{
+		Refused: opened.Refused, Child: opened.ChildThread, Turn: opened.ChildTurn, Agent: req.Config.Name, Background: opened.Background,
+	}, nil
+}
+
+func (a *Activities) delegation(thread agent.Thread, call agent.ToolCall) memory.DelegationRequest {
+	refuse := func(reason agent.ErrorReason, format string, args ...any) memory.DelegationRequest {
+		return memory.DelegationRequest{Refusal: fmt.Sprintf(format, args...), RefusalReason: reason}
+	}
+	if !agent.MayUse(thread.Config.Tools, agent.ToolAssignTask) {
+		return refuse(agent.ErrToolNotFound, "there is no tool %q among this agent's tools", agent.ToolAssignTask)
+	}
+	params, err := agent.ParseAssignParams(call.Args)
+	if err != nil {
+		return refuse(agent.ErrInvalidInput, "%v", err)
+	}
+	if d := a.Policy.Decide(params.Agent, thread.Depth); !d.Allowed {
+		return refuse(agent.ErrPermissionDenied, "policyDenied: %s", d.Reason)
+	}
+	template, ok := a.Catalog.Get(params.Agent)
+	if !ok {
+		var names []string
+		for _, c := range a.delegates(thread) {
+			names = append(names, c.Name)
+		}
+		sort.Strings(names)
+		return refuse(agent.ErrNotFound, "there is no agent %q; available: %s", params.Agent, strings.Join(names, ", "))
+	}
+	factory := agent.SpecialistAgentFactory{Current: agent.AgentConfig{Model: a.DefaultModel}}
+	return memory.DelegationRequest{
+		Config: factory.Build(template, thread.Config, params), Task: params.Task, Description: params.Description,
+		Resume: params.Resume, Background: params.Background,
+		Limits: memory.DelegationLimits{MaxDepth: a.Policy.MaxDepth, MaxFanOut: a.Policy.MaxFanOut, MaxDescendants: a.Policy.MaxDescendants},
+	}
+}
+
+// TakeChildResult moves a foreground child's end from the inbox to the call's result.
+func (a *Activities) TakeChildResult(ctx context.Context, ref contract.Ref) (contract.ChildOutput, error) {
+	r, err := a.Store.TakeChildResult(ctx, memory.ChildResultRequest{ThreadID: ref.Thread, TurnID: ref.Turn, CallID: ref.Call})
+	if err != nil {
+		return contract.ChildOutput{}, a.wire(ctx, ref.Turn, err)
+	}
+	return contract.ChildOutput{Done: r.Done, NeedsStart: r.NeedsStart, Child: r.ChildThread}, nil
+}

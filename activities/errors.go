@@ -1,0 +1,85 @@
+package activities
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/temporal"
+
+	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/internal/contract"
+	"github.com/spool-agents/spool/memory"
+)
+
+// wire is the one place that turns a cause into an error for Temporal: its type
+// tells the workflow what happened and its kind whether another attempt may help.
+func (a *Activities) wire(ctx context.Context, turnID string, err error) error {
+	if err == nil {
+		return nil
+	}
+	var model *agent.ModelError
+	switch {
+	case errors.Is(err, memory.ErrCancelRequested):
+		return temporal.NewNonRetryableApplicationError(err.Error(), contract.ErrTypeCancelled, nil)
+	case errors.As(err, &model):
+		return a.wireModel(ctx, model)
+	case ctx.Err() != nil && stopping(ctx):
+		return temporal.NewApplicationError("this worker is shutting down; another one goes on", "WorkerStopping")
+	case ctx.Err() != nil:
+		return ctx.Err()
+	}
+	switch code := agent.CodeOf(err); code {
+	case agent.CodeStale:
+		// A stale attempt of an open turn means that another attempt was made
+		// current; if Temporal still waits for this one, it shall try again.
+		if turn, terr := a.Store.Turn(context.WithoutCancel(ctx), turnID); terr == nil && turn.State == memory.TurnOpen {
+			return temporal.NewApplicationError(err.Error(), "AttemptStale")
+		}
+		return temporal.NewNonRetryableApplicationError(err.Error(), contract.ErrTypeStale, nil)
+	case agent.CodeLimit:
+		return temporal.NewNonRetryableApplicationError(err.Error(), contract.ErrTypeLimit, nil, string(code))
+	case agent.CodeForeign:
+		return temporal.NewNonRetryableApplicationError(err.Error(), contract.ErrTypeForeign, nil, string(code))
+	case agent.CodeNotFound, agent.CodeInvalid, agent.CodeConflict:
+		return temporal.NewNonRetryableApplicationError(err.Error(), contract.ErrTypeInvalid, nil, string(code))
+	}
+	// The store is away, locked or full, or something unforeseen happened:
+	// later may be better, and a turn must not end for it.
+	return temporal.NewApplicationError(err.Error(), contract.ErrTypeStore)
+}
+
+// minModelTries keeps a model call from being given up on after its worker was
+// away for longer than RetryFor.
+const minModelTries = 6
+
+func (a *Activities) wireModel(ctx context.Context, e *agent.ModelError) error {
+	info := activity.GetInfo(ctx)
+	retryFor := a.RetryFor
+	if retryFor == 0 {
+		retryFor = DefaultRetryFor
+	}
+	if !e.Retryable || time.Since(info.ScheduledTime) > retryFor && info.Attempt >= minModelTries {
+		return temporal.NewNonRetryableApplicationError(e.Error(), contract.ErrTypeModel, nil, e.Code)
+	}
+	return temporal.NewApplicationErrorWithOptions(e.Error(), contract.ErrTypeModel, temporal.ApplicationErrorOptions{
+		NextRetryDelay: retryDelay(int(info.Attempt), e.RetryAfter),
+		Details:        []any{e.Code},
+	})
+}
+
+// retryDelay is exponential with jitter, or what the provider asked for plus a
+// little jitter, so that calls which were refused together do not return together.
+func retryDelay(attempt int, asked time.Duration) time.Duration {
+	if asked > 0 {
+		return asked + time.Duration(rand.Int64N(int64(asked/10+50*time.Millisecond)))
+	}
+	const first, most = 500 * time.Millisecond, time.Minute
+	d := most
+	if attempt < 8 {
+		d = min(most, first<<(attempt-1))
+	}
+	return d/2 + time.Duration(rand.Int64N(int64(d/2)))
+}

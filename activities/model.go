@@ -1,0 +1,113 @@
+package activities
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/internal/contract"
+	"github.com/spool-agents/spool/memory"
+)
+
+// CallModel makes one model call, unless its reply is stored already, and stores
+// the reply before it returns (save point 1b).
+func (a *Activities) CallModel(ctx context.Context, ref contract.Ref) (contract.ModelOutput, error) {
+	defer a.beat(ctx)()
+	out, err := a.callModel(ctx, ref)
+	return out, a.wire(ctx, ref.Turn, err)
+}
+
+func (a *Activities) callModel(ctx context.Context, ref contract.Ref) (contract.ModelOutput, error) {
+	begun, err := a.Store.BeginModel(ctx, memory.ModelBegin{ThreadID: ref.Thread, TurnID: ref.Turn, Step: ref.Step, Fence: fence(ctx)})
+	if err != nil {
+		return contract.ModelOutput{}, err
+	}
+	if begun.Stored != nil {
+		return a.output(begun.Thread, *begun.Stored), nil
+	}
+	messages, err := a.transcripts.load(ctx, a.Store, ref)
+	if err != nil {
+		return contract.ModelOutput{}, err
+	}
+	if agent.Looping(messages, ref.Turn) {
+		return contract.ModelOutput{Seq: begun.Thread.MessageCount, End: agent.ReasonLimit, Code: "loop",
+			Message: "the model made the same call with the same result five times in a row"}, nil
+	}
+	began := time.Now()
+	reply, err := a.generate(ctx, ref, begun, messages)
+	if err != nil {
+		return contract.ModelOutput{}, a.modelFailed(ctx, ref, begun.Attempt, time.Since(began), err)
+	}
+	record := memory.ReplyRecord{
+		ThreadID: ref.Thread, TurnID: ref.Turn, Step: ref.Step, Attempt: begun.Attempt, Reply: reply, Duration: time.Since(began),
+	}
+	for _, c := range reply.Calls {
+		delegate := c.Function.Name == agent.ToolAssignTask
+		gate := agent.GateAuto
+		if _, known := a.Tools.Lookup(c.Function.Name); known && agent.MayUse(begun.Thread.Config.Tools, c.Function.Name) {
+			gate = a.Tools.Gate(c.Function.Name, json.RawMessage(c.Function.Arguments), begun.Thread.Config.Approval)
+		}
+		record.Gates = append(record.Gates, gate)
+		record.Delegations = append(record.Delegations, delegate)
+	}
+	stored, err := a.Store.SaveReply(ctx, record)
+	if err != nil {
+		return contract.ModelOutput{}, err
+	}
+	return a.output(begun.Thread, stored), nil
+}
+
+func (a *Activities) output(t agent.Thread, stored memory.StoredReply) contract.ModelOutput {
+	return contract.ModelOutput{Seq: t.MessageCount, Calls: a.calls(stored.Calls)}
+}
+
+// generate streams one attempt into the store. A stale chunk means that this
+// attempt was displaced, so it stops.
+func (a *Activities) generate(ctx context.Context, ref contract.Ref, begun memory.ModelStart, messages []agent.Message) (agent.ModelReply, error) {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	s := newStream(a.Store, memory.Chunk{ThreadID: ref.Thread, TurnID: ref.Turn, Step: ref.Step, Attempt: begun.Attempt}, stop)
+	request := a.request(begun, messages)
+	request.Meta = agent.CallMeta{StoreID: a.Store.ID(), ThreadID: ref.Thread, TurnID: ref.Turn, Step: ref.Step, Attempt: begun.Attempt}
+	reply, err := a.Model.Generate(ctx, request, s.add)
+	if err != nil || len(reply.Calls) > 0 {
+		// A final answer is about to be stored whole; everything else is what a
+		// reader has until the round ends.
+		s.close()
+	} else {
+		s.discard()
+	}
+	if err != nil {
+		if cause := context.Cause(ctx); cause != nil && agent.CodeOf(cause) == agent.CodeStale {
+			return reply, cause
+		}
+		return reply, err
+	}
+	if len(reply.Calls) == 0 && reply.Content == "" {
+		return reply, &agent.ModelError{Code: agent.ModelBadResponse, Message: "the model answered with neither text nor a tool call", Retryable: true, Usage: reply.Usage}
+	}
+	reply.Content = agent.CleanText(reply.Content)
+	reply.Reasoning = agent.CleanText(reply.Reasoning)
+	return reply, nil
+}
+
+// modelFailed records what a failed attempt cost. A cancelled one is recorded by
+// the close of its turn.
+func (a *Activities) modelFailed(ctx context.Context, ref contract.Ref, attempt int, took time.Duration, err error) error {
+	var me *agent.ModelError
+	failure := memory.ModelFailure{ThreadID: ref.Thread, TurnID: ref.Turn, Step: ref.Step, Attempt: attempt, Duration: took, Code: "stopped", Message: err.Error()}
+	switch {
+	case ctx.Err() != nil && !stopping(ctx):
+		return ctx.Err()
+	case errors.As(err, &me):
+		failure.Code, failure.Usage = me.Code, me.Usage
+	case agent.CodeOf(err) == agent.CodeStale:
+		return err
+	}
+	if ferr := a.Store.FailModel(context.WithoutCancel(ctx), failure); ferr != nil && agent.CodeOf(ferr) == agent.CodeStale {
+		return ferr
+	}
+	return err
+}

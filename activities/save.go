@@ -1,0 +1,172 @@
+package activities
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"go.temporal.io/sdk/activity"
+
+	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/internal/contract"
+	"github.com/spool-agents/spool/memory"
+)
+
+// SaveUserMessage claims the thread's next turn, or the one that is open, and
+// saves its user message (save point 1).
+func (a *Activities) SaveUserMessage(ctx context.Context, in contract.ClaimInput) (contract.ClaimOutput, error) {
+	if in.StoreID != a.Store.ID() {
+		return contract.ClaimOutput{}, a.wire(ctx, "", agent.Errorf(agent.CodeForeign,
+			"thread %s belongs to store %s, but this worker serves store %s: point the worker's SPOOL_STORE at the right store, or terminate the run", in.Thread, in.StoreID, a.Store.ID()))
+	}
+	req := memory.TakeRequest{ThreadID: in.Thread, RunID: activity.GetInfo(ctx).WorkflowExecution.RunID}
+	claim, err := a.Store.TakeNext(ctx, req)
+	if err == nil && claim.Turn != nil && claim.Thread.Kind == agent.KindMain && claim.Step <= 1 {
+		// The snapshot is taken when the turn begins: a changed template or
+		// another agent named by the sender takes effect with the next message.
+		config, cerr := a.mainConfig(claim.Thread.Config)
+		if cerr != nil {
+			return contract.ClaimOutput{}, a.wire(ctx, claim.Turn.ID, cerr)
+		}
+		req.Config = &config
+		claim, err = a.Store.TakeNext(ctx, req)
+	}
+	if err != nil {
+		return contract.ClaimOutput{}, a.wire(ctx, "", err)
+	}
+	out := contract.ClaimOutput{Timing: contract.Timing{HeartbeatMs: a.heartbeat().Milliseconds(), MaxEvents: a.MaxEvents}}
+	if claim.Turn == nil {
+		return out, nil
+	}
+	t := claim.Thread
+	out.Turn, out.Step, out.Seq = claim.Turn.ID, claim.Step, t.MessageCount
+	out.MaxSteps, out.TimeoutMs = t.Config.MaxSteps, t.Config.TimeoutMs
+	if a.SearchAttributes {
+		out.Attributes = map[string]string{
+			"SessionId": t.SessionID, "ConversationId": t.ConversationID, "ThreadKind": string(t.Kind), "AgentType": t.AgentType,
+			"ParentThreadId": t.ParentThreadID, "RootThreadId": t.RootThreadID, "TurnId": claim.Turn.ID, "UserId": t.UserID,
+		}
+	}
+	return out, nil
+}
+
+// mainConfig resolves the template a main thread runs with. An agent that does
+// not exist (any more) must not lose the message: the default answers.
+func (a *Activities) mainConfig(current agent.AgentConfig) (agent.AgentConfig, error) {
+	name := current.Name
+	if name == "" {
+		name = DefaultAgent
+	}
+	config, ok := a.Catalog.Get(name)
+	if !ok {
+		if config, ok = a.Catalog.Get(DefaultAgent); !ok {
+			return config, agent.Errorf(agent.CodeUnavailable, "no template for agent %q nor for %q: check the worker's agent folders", name, DefaultAgent)
+		}
+		config.SystemPrompt += fmt.Sprintf("\n\nThe user asked for the agent %q, which does not exist. Say so.", name)
+	}
+	if current.Model != "" {
+		config.Model = current.Model
+	}
+	return config, nil
+}
+
+// SaveToolRound appends the assistant message and all its results (save points 2 and 4).
+func (a *Activities) SaveToolRound(ctx context.Context, ref contract.Ref) (contract.RoundOutput, error) {
+	saved, err := a.Store.SaveToolRound(ctx, round(ref))
+	if err != nil {
+		return contract.RoundOutput{}, a.wire(ctx, ref.Turn, err)
+	}
+	return contract.RoundOutput{FromSeq: saved.FromSeq, ToSeq: saved.ToSeq, EndTurn: saved.EndTurn}, nil
+}
+
+// CloseTurn ends a turn; under the name SaveFinalAnswer it is save point 3.
+func (a *Activities) CloseTurn(ctx context.Context, in contract.CloseInput) (contract.CloseOutput, error) {
+	req := memory.CloseRequest{
+		ThreadID: in.Thread, TurnID: in.Turn, Outcome: in.Outcome, Step: in.Step, Reason: in.Reason,
+		Code: in.Code, Message: in.Message, Answer: in.Answer,
+	}
+	closed, err := a.Store.CloseTurn(ctx, req)
+	if err != nil {
+		return contract.CloseOutput{}, a.wire(ctx, in.Turn, err)
+	}
+	a.transcripts.drop(in.Thread)
+	return contract.CloseOutput{
+		Outcome: closed.Outcome, Next: closed.Next, Notify: closed.Notify, Stopped: closed.Stopped, Waiting: closed.Waiting,
+		FromSeq: closed.FromSeq, ToSeq: closed.ToSeq,
+	}, nil
+}
+
+// OpenApproval asks a person about the gated calls of a step.
+func (a *Activities) OpenApproval(ctx context.Context, ref contract.Ref) (contract.StepOutput, error) {
+	if _, err := a.Store.OpenApproval(ctx, round(ref)); err != nil {
+		return contract.StepOutput{}, a.wire(ctx, ref.Turn, err)
+	}
+	return contract.StepOutput{Waiting: true}, nil
+}
+
+// StepState tells what is left to do in a step after waiting.
+func (a *Activities) StepState(ctx context.Context, ref contract.Ref) (contract.StepOutput, error) {
+	state, err := a.Store.StepState(ctx, round(ref))
+	if err != nil {
+		return contract.StepOutput{}, a.wire(ctx, ref.Turn, err)
+	}
+	out := contract.StepOutput{Waiting: state.Waiting, Cancelled: state.Cancelled}
+	if !state.Waiting {
+		out.Calls = a.calls(state.Calls)
+	}
+	return out, nil
+}
+
+func round(ref contract.Ref) memory.RoundRequest {
+	return memory.RoundRequest{ThreadID: ref.Thread, TurnID: ref.Turn, Step: ref.Step}
+}
+
+// calls reduces stored calls to what the workflow must know.
+func (a *Activities) calls(stored []agent.ToolCall) []contract.Call {
+	out := make([]contract.Call, len(stored))
+	for i, c := range stored {
+		delegate := c.ToolName == agent.ToolAssignTask
+		out[i] = contract.Call{
+			ID: c.ID, Name: c.ToolName, Delegate: delegate, Final: c.Status.Final(),
+			Running: delegate && c.Status == agent.CallRunning, Denied: c.Status == agent.CallDenied,
+		}
+		if c.Status.Final() {
+			continue
+		}
+		out[i].Summary = summarise(c.ToolName, c.Args)
+		if c.Gate == agent.GateAsk && (c.Status == agent.CallPending || c.Status == agent.CallAwaitingApproval) {
+			out[i].Gate = agent.GateAsk
+		}
+		if !delegate {
+			out[i].TimeoutMs = a.timeout(c).Milliseconds()
+		}
+	}
+	return out
+}
+
+// summarise renders a call for the Temporal Web UI, as in `lookup(query=…)`.
+func summarise(name string, args json.RawMessage) string {
+	const most = 40
+	var m map[string]any
+	if json.Unmarshal(args, &m) != nil || len(m) == 0 {
+		return name
+	}
+	key := ""
+	for k := range m {
+		if key == "" || k < key {
+			key = k
+		}
+	}
+	for _, k := range []string{"agent", "command", "path", "query", "url", "pattern", "expression"} {
+		if _, ok := m[k]; ok {
+			key = k
+			break
+		}
+	}
+	value := []rune(strings.Join(strings.Fields(agent.CleanText(fmt.Sprint(m[key]))), " "))
+	if len(value) > most {
+		value = append(value[:most-1], '…')
+	}
+	return fmt.Sprintf("%s(%s=%s)", name, key, string(value))
+}

@@ -1,0 +1,96 @@
+package activities
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/internal/contract"
+	"github.com/spool-agents/spool/memory"
+)
+
+// shownLimit bounds what the model is shown of a result, in bytes. The whole
+// result is kept with the call.
+const shownLimit = 64 << 10
+
+// RunTool brings a call to its stored result. A result that is stored is never
+// produced again; a call that a dead worker left running is run again only if
+// its tool is repeatable.
+func (a *Activities) RunTool(ctx context.Context, ref contract.Ref) (contract.ToolOutput, error) {
+	defer a.beat(ctx)()
+	status, err := a.runTool(ctx, ref)
+	return contract.ToolOutput{Status: status}, a.wire(ctx, ref.Turn, err)
+}
+
+func (a *Activities) runTool(ctx context.Context, ref contract.Ref) (agent.CallStatus, error) {
+	call, err := a.Store.ToolCall(ctx, ref.Call)
+	if err != nil {
+		return "", err
+	}
+	spec, known := a.Tools.Lookup(call.ToolName)
+	begun, err := a.Store.BeginTool(ctx, memory.ToolBegin{
+		ThreadID: ref.Thread, TurnID: ref.Turn, CallID: ref.Call, Fence: fence(ctx), Repeatable: spec.Repeatable || !known,
+	})
+	if err != nil || begun.Final {
+		return begun.Call.Status, err
+	}
+	began := time.Now()
+	var result agent.ToolResult
+	if agent.MayUse(begun.Thread.Config.Tools, call.ToolName) {
+		result = a.Tools.Run(ctx, call.ToolName, agent.ToolRun{
+			CallMeta: agent.CallMeta{StoreID: a.Store.ID(), ThreadID: ref.Thread, TurnID: ref.Turn, Step: ref.Step, Attempt: begun.Attempt},
+			CallID:   ref.Call, Workdir: begun.Thread.Workdir, Args: call.Args,
+		})
+	} else {
+		result = agent.ToolFailed(agent.ErrToolNotFound, "there is no tool %q among this agent's tools", call.ToolName)
+	}
+	if ctx.Err() != nil && result.ErrorReason == agent.ErrAborted {
+		// Stopped in mid-run: the close of the turn, or the next attempt, says
+		// what became of the call.
+		return "", ctx.Err()
+	}
+	outcome := memory.ToolOutcome{
+		ThreadID: ref.Thread, TurnID: ref.Turn, CallID: ref.Call, Attempt: begun.Attempt, Result: result, Duration: time.Since(began),
+	}
+	if len(result.Content) > shownLimit {
+		outcome.Full = result.Content
+		outcome.Result.Content = agent.Shorten(result.Content, shownLimit, "; the whole output is kept with call "+ref.Call)
+	}
+	return result.Status, a.saveResult(ctx, outcome)
+}
+
+// saveResult tries hard: a tool that has run must not run again only because
+// the store was away for a moment.
+func (a *Activities) saveResult(ctx context.Context, o memory.ToolOutcome) error {
+	ctx = context.WithoutCancel(ctx)
+	for delay := 50 * time.Millisecond; ; delay = min(2*delay, 2*time.Second) {
+		err := a.Store.SaveResult(ctx, o)
+		if agent.CodeOf(err) != agent.CodeUnavailable {
+			return err
+		}
+		time.Sleep(delay)
+	}
+}
+
+// timeout is the bound of a call's run: its tool's own, or what the call asks for.
+func (a *Activities) timeout(c agent.ToolCall) time.Duration {
+	d := agent.DefaultToolTimeout
+	if spec, ok := a.Tools.Lookup(c.ToolName); ok && spec.Timeout > 0 {
+		d = spec.Timeout
+	}
+	var asked struct {
+		TimeoutMs int64 `json:"timeoutMs"`
+	}
+	if json.Unmarshal(c.Args, &asked) == nil {
+		d = max(d, min(time.Duration(asked.TimeoutMs)*time.Millisecond, 24*time.Hour))
+	}
+	return d
+}
+
+func (a *Activities) heartbeat() time.Duration {
+	if a.Heartbeat > 0 {
+		return a.Heartbeat
+	}
+	return DefaultHeartbeat
+}

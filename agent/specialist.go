@@ -1,0 +1,168 @@
+package agent
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// ToolAssignTask is the name of the delegation tool.
+const ToolAssignTask = "assign_task"
+
+// AssignParams are the arguments of assign_task.
+type AssignParams struct {
+	Agent        string `json:"agent"`
+	Task         string `json:"task"`
+	Description  string `json:"description,omitempty"`
+	Resume       string `json:"resume,omitempty"`
+	Background   bool   `json:"background,omitempty"`
+	ShareContext bool   `json:"shareContext,omitempty"`
+}
+
+// ParseAssignParams reads and checks the arguments of a call.
+func ParseAssignParams(args json.RawMessage) (AssignParams, error) {
+	var p AssignParams
+	d := json.NewDecoder(bytes.NewReader(args))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&p); err != nil {
+		return p, Errorf(CodeInvalid, "assign_task: %v; it takes agent, task and optionally description, resume, background, shareContext", err)
+	}
+	if p.Agent == "" || strings.TrimSpace(p.Task) == "" {
+		return p, Errorf(CodeInvalid, "assign_task needs both agent and task")
+	}
+	return p, nil
+}
+
+// DelegationPolicy says who may delegate to whom, and how much. The zero value
+// allows nothing: MaxDepth 0 disables delegation.
+type DelegationPolicy struct {
+	// EnabledAgents maps agent types to false to disable them; an agent that is
+	// not mentioned is allowed.
+	EnabledAgents map[string]bool
+	// MaxDepth is how deep sub-agents may nest below the main thread.
+	MaxDepth int
+	// MaxFanOut bounds the open children of one thread.
+	MaxFanOut int
+	// MaxDescendants bounds the sub-threads of a whole tree; 0 = no limit.
+	MaxDescendants int
+}
+
+// DefaultDelegationPolicy is used where nothing else is configured.
+func DefaultDelegationPolicy() DelegationPolicy { return DelegationPolicy{MaxDepth: 3, MaxFanOut: 8} }
+
+// PolicyDecision is the answer of a policy.
+type PolicyDecision struct {
+	Allowed bool   `json:"allowed"`
+	Reason  string `json:"reason,omitempty"`
+}
+
+// Decide says whether a thread at a depth may delegate to an agent type.
+func (p DelegationPolicy) Decide(agentType string, depth int) PolicyDecision {
+	if p.MaxDepth <= 0 {
+		return PolicyDecision{Reason: "delegation is disabled (depth limit 0)"}
+	}
+	if depth >= p.MaxDepth {
+		return PolicyDecision{Reason: fmt.Sprintf("the depth limit of %d is reached: this agent is at depth %d and may not delegate further", p.MaxDepth, depth)}
+	}
+	if on, mentioned := p.EnabledAgents[agentType]; mentioned && !on {
+		return PolicyDecision{Reason: fmt.Sprintf("agent %q is disabled by configuration", agentType)}
+	}
+	return PolicyDecision{Allowed: true}
+}
+
+// Enabled lists the agents of a catalog that the policy lets a thread at a depth use.
+func (p DelegationPolicy) Enabled(agents []AgentConfig, depth int) []AgentConfig {
+	var out []AgentConfig
+	for _, a := range agents {
+		if p.Decide(a.Name, depth).Allowed {
+			out = append(out, a)
+		}
+	}
+	return out
+}
+
+// SpecialistAgentFactory makes the configuration a sub-agent runs with.
+type SpecialistAgentFactory struct {
+	// Current holds the values in force where a template has none.
+	Current AgentConfig
+}
+
+// Build merges, field by field, the template, then the current configuration,
+// then the parent's. A child's tools are at most its parent's.
+func (f SpecialistAgentFactory) Build(template, parent AgentConfig, params AssignParams) AgentConfig {
+	c := template
+	c.Model = first(c.Model, f.Current.Model, parent.Model)
+	c.Provider = first(c.Provider, f.Current.Provider, parent.Provider)
+	c.Temperature = firstPtr(c.Temperature, f.Current.Temperature, parent.Temperature)
+	c.TopP = firstPtr(c.TopP, f.Current.TopP, parent.TopP)
+	c.MaxTokens = firstPtr(c.MaxTokens, f.Current.MaxTokens, parent.MaxTokens)
+	if c.MaxSteps == 0 {
+		c.MaxSteps = DefaultSubAgentSteps
+	}
+	c.ShareContext = c.ShareContext || params.ShareContext
+	c.Tools = IntersectTools(c.Tools, parent.Tools)
+	merged := map[string]string{}
+	for k, v := range c.Approval {
+		merged[k] = v
+	}
+	for k, v := range parent.Approval { // a child is never allowed more
+		merged[k] = v
+	}
+	c.Approval = nil
+	if len(merged) > 0 {
+		c.Approval = merged
+	}
+	return c
+}
+
+// DefaultSubAgentSteps bounds the model calls of a sub-agent's turn.
+const DefaultSubAgentSteps = 100
+
+// AllTools stands for every tool in a list of tools.
+const AllTools = "*"
+
+// IntersectTools returns the tools of want that are in allowed. An empty or "*"
+// list stands for all tools.
+func IntersectTools(want, allowed []string) []string {
+	switch {
+	case allTools(want):
+		return slices.Clone(allowed)
+	case allTools(allowed):
+		return slices.Clone(want)
+	}
+	out := []string{}
+	for _, t := range want {
+		if slices.Contains(allowed, t) {
+			out = append(out, t)
+		}
+	}
+	if len(out) == 0 {
+		return []string{"none"} // an empty list would mean all
+	}
+	return out
+}
+
+// MayUse reports whether a list of tools contains name.
+func MayUse(tools []string, name string) bool { return allTools(tools) || slices.Contains(tools, name) }
+
+func allTools(t []string) bool { return len(t) == 0 || slices.Contains(t, AllTools) }
+
+func first(vs ...string) string {
+	for _, v := range vs {
+		if v != "" {
+			return v
+		}
+	}
+	return ""
+}
+
+func firstPtr[T any](vs ...*T) *T {
+	for _, v := range vs {
+		if v != nil {
+			return v
+		}
+	}
+	return nil
+}

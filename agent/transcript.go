@@ -1,0 +1,147 @@
+package agent
+
+import (
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// Transcript turns a thread's stored messages into what any provider accepts:
+// every call is directly followed by its result and every result belongs to a
+// call, text is valid UTF-8 without NUL, no block is empty, and the last message
+// is not the assistant's. Partial and superseded answers are left out. The input
+// is not changed.
+func Transcript(stored []Message) []Message {
+	kept := make([]Message, 0, len(stored))
+	for _, m := range stored {
+		if m.Partial || m.SupersededBy != "" {
+			continue
+		}
+		kept = append(kept, m)
+	}
+	out := make([]Message, 0, len(kept))
+	for i := 0; i < len(kept); i++ {
+		m := clean(kept[i])
+		switch {
+		case m.Role == RoleTool:
+			// A result that does not follow its call has nothing to answer.
+		case m.Role == RoleAssistant && len(m.ToolCalls) > 0:
+			results := map[string]Message{}
+			for i+1 < len(kept) && kept[i+1].Role == RoleTool {
+				i++
+				if _, seen := results[kept[i].ToolCallID]; !seen {
+					results[kept[i].ToolCallID] = clean(kept[i])
+				}
+			}
+			if m.Content.IsEmpty() {
+				m.Content = NullContent()
+			}
+			out = append(out, m)
+			for _, c := range m.ToolCalls {
+				r, ok := results[c.ID]
+				if !ok {
+					r = Message{Role: RoleTool, ToolCallID: c.ID, Name: c.Function.Name, Content: Text(TextAborted), TurnID: m.TurnID}
+				}
+				out = append(out, r)
+			}
+		case m.Content.IsEmpty():
+			// Providers refuse empty user and assistant blocks.
+		default:
+			out = append(out, m)
+		}
+	}
+	for len(out) > 0 && out[len(out)-1].Role == RoleAssistant {
+		out = out[:len(out)-1]
+	}
+	return out
+}
+
+func clean(m Message) Message {
+	m.Content.Value = CleanText(m.Content.Value)
+	if m.Content.Parts != nil {
+		parts := make([]Part, 0, len(m.Content.Parts))
+		for _, p := range m.Content.Parts {
+			p.Text = CleanText(p.Text)
+			if p.Text != "" || p.ImageURL != nil {
+				parts = append(parts, p)
+			}
+		}
+		m.Content.Parts = parts
+	}
+	if m.Role == RoleTool && m.Content.IsEmpty() {
+		m.Content = Text("(no output)")
+	}
+	if len(m.ToolCalls) > 0 {
+		calls := make([]Call, len(m.ToolCalls))
+		for i, c := range m.ToolCalls {
+			if strings.TrimSpace(c.Function.Arguments) == "" {
+				c.Function.Arguments = "{}"
+			}
+			c.Function.Arguments = CleanText(c.Function.Arguments)
+			calls[i] = c
+		}
+		m.ToolCalls = calls
+	}
+	return m
+}
+
+// CleanText makes s valid UTF-8 without NUL characters.
+func CleanText(s string) string {
+	if utf8.ValidString(s) && strings.IndexByte(s, 0) < 0 {
+		return s
+	}
+	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
+}
+
+// Shorten cuts s to at most limit bytes by leaving out its middle, at character
+// boundaries, and says how much is missing.
+func Shorten(s string, limit int, hint string) string {
+	if len(s) <= limit {
+		return s
+	}
+	head, tail := limit*2/3, limit/3
+	for head > 0 && !utf8.RuneStart(s[head]) {
+		head--
+	}
+	from := len(s) - tail
+	for from < len(s) && !utf8.RuneStart(s[from]) {
+		from++
+	}
+	return s[:head] + "\n[… " + strconv.Itoa(from-head) + " bytes left out" + hint + " …]\n" + s[from:]
+}
+
+// LoopLength is how many identical rounds in a row count as an endless loop.
+const LoopLength = 5
+
+// Looping reports whether the last LoopLength rounds of the turn made the same
+// calls and got the same results.
+func Looping(messages []Message, turnID string) bool {
+	var rounds []string
+	for i := len(messages) - 1; i >= 0 && len(rounds) < LoopLength; {
+		end := i
+		for i >= 0 && messages[i].Role == RoleTool && messages[i].TurnID == turnID {
+			i--
+		}
+		if i < 0 || i == end || messages[i].Role != RoleAssistant || len(messages[i].ToolCalls) == 0 {
+			break
+		}
+		var b strings.Builder
+		for _, c := range messages[i].ToolCalls {
+			b.WriteString(c.Function.Name + "\x00" + c.Function.Arguments + "\x00")
+		}
+		for _, r := range messages[i+1 : end+1] {
+			b.WriteString(r.Content.String() + "\x00")
+		}
+		rounds = append(rounds, b.String())
+		i--
+	}
+	if len(rounds) < LoopLength {
+		return false
+	}
+	for _, r := range rounds[1:] {
+		if r != rounds[0] {
+			return false
+		}
+	}
+	return true
+}

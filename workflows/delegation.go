@@ -1,0 +1,111 @@
+package workflows
+
+import (
+	"errors"
+	"fmt"
+
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/spool-agents/spool/internal/contract"
+)
+
+// DelegationService carries one assign_task call from its refusal or opening to
+// its result. The sub-thread, its task, the link event and the child's inbox
+// entry are written in one transaction before the child starts, and the child's
+// end is taken from this thread's inbox: the child's future and signals only
+// tell of it early.
+type DelegationService struct {
+	run  *run
+	step int
+	call contract.Call
+}
+
+// Run returns when the call has its result in the store.
+func (d *DelegationService) Run(ctx workflow.Context) error {
+	r := d.run
+	ref := r.callRef(d.step, d.call)
+	child, needsStart := "", false
+	if !d.call.Running {
+		opened, err := local[contract.DelegationOutput](r, contract.OpenDelegation, d.call.Summary, ref)
+		if err != nil {
+			return err
+		}
+		if opened.Refused {
+			return nil
+		}
+		r.details.delegated(opened)
+		r.describe()
+		child, needsStart = opened.Child, true
+		if opened.Background {
+			return (&AgentCommandRunner{run: r, child: child}).Start(ctx)
+		}
+	}
+	runner := &AgentCommandRunner{run: r, child: child}
+	for first := true; ; first = false {
+		seen := r.nudges
+		if !first || !needsStart {
+			taken, err := local[contract.ChildOutput](r, contract.TakeChildResult, "", ref)
+			if err != nil || taken.Done {
+				return err
+			}
+			runner.child, needsStart = taken.Child, taken.NeedsStart
+		}
+		if r.stop != "" {
+			return errCancelled
+		}
+		if needsStart {
+			if err := runner.Start(ctx); err != nil {
+				return err
+			}
+		}
+		ended := runner.Ended
+		if err := workflow.Await(ctx, func() bool { return ended() || r.nudges != seen || r.stop != "" }); err != nil {
+			return err
+		}
+		runner.forget()
+	}
+}
+
+// AgentCommandRunner starts a sub-agent's run as a child workflow whose id is
+// the sub-thread's id.
+type AgentCommandRunner struct {
+	run    *run
+	child  string
+	future workflow.ChildWorkflowFuture
+}
+
+// Start starts the child and returns when it has started: an abandoned child of
+// a parent that ends earlier would never run. A run that is open already, for
+// another delegator, is as good.
+func (a *AgentCommandRunner) Start(ctx workflow.Context) error {
+	ctx = workflow.WithChildOptions(ctx, workflow.ChildWorkflowOptions{
+		WorkflowID:            a.child,
+		WorkflowTaskTimeout:   contract.WorkflowTaskTimeout,
+		WorkflowIDReusePolicy: enumspb.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE,
+		ParentClosePolicy:     enumspb.PARENT_CLOSE_POLICY_ABANDON,
+		StaticSummary:         "sub-agent of " + a.run.in.ThreadID,
+	})
+	f := workflow.ExecuteChildWorkflow(ctx, contract.SubAgentTurn, contract.TurnInput{StoreID: a.run.in.StoreID, ThreadID: a.child})
+	err := f.GetChildWorkflowExecution().Get(ctx, nil)
+	var running *temporal.ChildWorkflowExecutionAlreadyStartedError
+	switch {
+	case err == nil:
+		a.future = f
+		return nil
+	case errors.As(err, &running):
+		return nil
+	}
+	return fmt.Errorf("start sub-agent %s: %w", a.child, err)
+}
+
+// Ended reports whether the child this runner started has ended.
+func (a *AgentCommandRunner) Ended() bool { return a.future != nil && a.future.IsReady() }
+
+// forget drops a future that has been reacted to.
+func (a *AgentCommandRunner) forget() {
+	if a.Ended() {
+		a.future = nil
+	}
+}

@@ -1,0 +1,148 @@
+package workflows
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/internal/contract"
+)
+
+// round brings every call of a step to its result and saves them together.
+func (r *run) round(step int, calls []contract.Call) (*contract.CloseOutput, error) {
+	for {
+		var ready, gated []contract.Call
+		for _, c := range calls {
+			switch {
+			case c.Final:
+			case c.Gate == agent.GateAsk:
+				gated = append(gated, c)
+			default:
+				ready = append(ready, c)
+			}
+		}
+		if len(ready) > 0 {
+			if err := r.perform(step, ready); err != nil {
+				return r.failed(step, err)
+			}
+		}
+		if len(gated) == 0 {
+			return r.saveRound(step, calls)
+		}
+		decided, err := r.ask(step, len(gated))
+		if err != nil {
+			return nil, err
+		}
+		calls = decided
+	}
+}
+
+// saveRound is save point 2, or 4 if a call was denied.
+func (r *run) saveRound(step int, calls []contract.Call) (*contract.CloseOutput, error) {
+	name, what := contract.SaveToolRound, "results"
+	for _, c := range calls {
+		if c.Denied {
+			name, what = contract.SaveDenial, "results, denied"
+		}
+	}
+	summary := fmt.Sprintf("%d %s, seq %d–%d", len(calls), what, r.seq+1, r.seq+1+int64(len(calls)))
+	saved, err := local[contract.RoundOutput](r, name, summary, r.ref(step))
+	if err != nil {
+		return nil, err
+	}
+	if saved.EndTurn {
+		return r.close(contract.SaveFinalAnswer, "denied", contract.CloseInput{
+			Ref: r.ref(step + 1), Outcome: agent.ThreadCompleted, Reason: agent.ReasonDenied,
+			Answer: "I stopped here because you denied what I wanted to do. Tell me how to go on.",
+		})
+	}
+	return nil, nil
+}
+
+// perform runs calls in parallel, each to its stored result.
+func (r *run) perform(step int, calls []contract.Call) error {
+	errs := make([]error, len(calls))
+	left, tools := len(calls), 0
+	for i, c := range calls {
+		done := func(err error) { errs[i] = err; left-- }
+		if c.Delegate {
+			workflow.GoNamed(r.save, "delegation", func(ctx workflow.Context) {
+				done((&DelegationService{run: r, step: step, call: c}).Run(ctx))
+			})
+			continue
+		}
+		tools++
+		f := r.regular(contract.RunTool, c.Summary, time.Duration(c.TimeoutMs)*time.Millisecond+contract.ToolGrace, r.callRef(step, c))
+		workflow.GoNamed(r.save, "tool", func(ctx workflow.Context) {
+			err := f.Get(ctx, nil)
+			tools--
+			done(typed(err))
+		})
+	}
+	finished := func() bool { return left == 0 }
+	// Only delegations may be left behind by a run: their ends come through the
+	// store. A run that waits long for them continues as new, so that it has a
+	// short history and wakes on the code of that day.
+	if tools < len(calls) && !r.short() {
+		_ = workflow.Await(r.save, func() bool { return finished() || tools == 0 || r.stop != "" })
+		ok, _ := workflow.AwaitWithTimeout(r.save, contract.WaitInRun, func() bool { return finished() || r.stop != "" })
+		if !ok && tools == 0 {
+			return r.again(r.carry(time.Time{}))
+		}
+	}
+	r.settle(finished)
+	if r.stop != "" {
+		return errCancelled
+	}
+	return errors.Join(errs...)
+}
+
+// short reports whether the history is as small as continuing as new could make it.
+func (r *run) short() bool {
+	return r.in.Carry != nil && workflow.GetInfo(r.save).GetCurrentHistoryLength() < 60
+}
+
+func (r *run) callRef(step int, c contract.Call) contract.Ref {
+	ref := r.ref(step)
+	ref.Call = c.ID
+	return ref
+}
+
+// ask asks a person about the gated calls of the step and waits, for days if
+// need be. It returns the step's calls as decided.
+func (r *run) ask(step int, gated int) ([]contract.Call, error) {
+	if _, err := local[contract.StepOutput](r, contract.OpenApproval, fmt.Sprintf("%d calls", gated), r.ref(step)); err != nil {
+		return nil, err
+	}
+	since := workflow.Now(r.save)
+	defer func() {
+		if !r.deadline.IsZero() && r.waiting {
+			r.deadline = r.deadline.Add(workflow.Now(r.save).Sub(since))
+		}
+		r.waiting = false
+	}()
+	r.waiting = true
+	for {
+		seen := r.nudges
+		state, err := local[contract.StepOutput](r, contract.StepState, "", r.ref(step))
+		switch {
+		case err != nil:
+			return nil, err
+		case state.Cancelled || r.stop != "":
+			return nil, errCancelled
+		case !state.Waiting:
+			return state.Calls, nil
+		}
+		woken := func() bool { return r.nudges != seen || r.stop != "" }
+		if r.short() {
+			_ = workflow.Await(r.save, woken)
+			continue
+		}
+		if ok, _ := workflow.AwaitWithTimeout(r.save, contract.WaitInRun, woken); !ok {
+			return nil, r.again(r.carry(since))
+		}
+	}
+}

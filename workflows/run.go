@@ -1,0 +1,218 @@
+package workflows
+
+import (
+	"time"
+
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/internal/contract"
+)
+
+// run is one workflow run: it takes a turn from the thread's inbox and drives it
+// to its end.
+type run struct {
+	in   contract.TurnInput
+	typ  string
+	ctx  workflow.Context // cancelled by Temporal's CancelWorkflow
+	save workflow.Context // never cancelled: for saves and clean-up
+
+	// The turn under way.
+	claim    contract.ClaimOutput
+	turnCtx  workflow.Context // cancelled when the turn is to stop
+	stopTurn workflow.CancelFunc
+	stop     agent.ThreadStatus // why: "", cancelled, or failed (timed out)
+	deadline time.Time          // zero = none
+	waiting  bool               // for a person: time does not count
+
+	nudges  int // signals seen so far
+	nudgeCh workflow.ReceiveChannel
+	seq     int64 // the thread's last message
+	details details
+}
+
+func start(ctx workflow.Context, in contract.TurnInput, typ string) (contract.TurnResult, error) {
+	if in.Carry != nil && in.Carry.Version > contract.StateVersion {
+		return contract.TurnResult{}, temporal.NewNonRetryableApplicationError(
+			"this run carries state of a newer build; start a worker of that build", contract.ErrTypeInvalid, nil)
+	}
+	save, _ := workflow.NewDisconnectedContext(ctx)
+	r := &run{in: in, typ: typ, ctx: ctx, save: save}
+	r.listen()
+	result, err := r.main()
+	if err == nil && ctx.Err() != nil {
+		err = temporal.NewCanceledError()
+	}
+	return result, err
+}
+
+// listen receives the signals. They are hints, so none has to be kept.
+func (r *run) listen() {
+	r.nudgeCh = workflow.GetSignalChannel(r.ctx, contract.SignalNudge)
+	cancelCh := workflow.GetSignalChannel(r.ctx, contract.SignalCancel)
+	workflow.GoNamed(r.save, "signals", func(ctx workflow.Context) {
+		for {
+			workflow.NewSelector(ctx).
+				AddReceive(r.nudgeCh, func(c workflow.ReceiveChannel, _ bool) {
+					c.Receive(ctx, nil)
+					r.nudges++
+				}).
+				AddReceive(cancelCh, func(c workflow.ReceiveChannel, _ bool) {
+					var s contract.CancelSignal
+					c.Receive(ctx, &s)
+					if s.Turn == r.claim.Turn && s.Turn != "" {
+						r.halt(agent.ThreadCancelled)
+					}
+				}).
+				Select(ctx)
+		}
+	})
+	workflow.GoNamed(r.save, "cancellation", func(ctx workflow.Context) {
+		r.ctx.Done().Receive(ctx, nil)
+		r.halt(agent.ThreadCancelled)
+	})
+}
+
+// halt makes the turn stop; the first reason wins.
+func (r *run) halt(why agent.ThreadStatus) {
+	if r.stop == "" {
+		r.stop = why
+	}
+	if r.stopTurn != nil {
+		r.stopTurn()
+	}
+}
+
+// main takes turns until the inbox is empty. A second turn of a main thread gets
+// a run of its own, so that its history starts small.
+func (r *run) main() (contract.TurnResult, error) {
+	var last contract.TurnResult
+	for {
+		r.drained(0) // what was signalled until now, the claim will see
+		seen := r.nudges
+		if err := r.take(); err != nil {
+			return last, err
+		}
+		switch {
+		case r.claim.Turn == "":
+			if r.drained(seen) {
+				return last, nil
+			}
+			continue
+		case last.Turn != "":
+			return last, r.again(nil)
+		}
+		closed, err := r.turn()
+		if err != nil {
+			return last, err
+		}
+		if closed == nil { // closed by somebody else: begin afresh
+			r.halt(agent.ThreadCancelled)
+			return last, r.again(nil)
+		}
+		last = contract.TurnResult{Turn: r.claim.Turn, Outcome: closed.Outcome}
+		if err := r.tell(closed); err != nil {
+			return last, err
+		}
+		if r.typ == contract.SubAgentTurn {
+			return last, nil
+		}
+		if closed.Next != "" {
+			return last, r.again(nil)
+		}
+		if r.drained(seen) {
+			return last, nil
+		}
+	}
+}
+
+// drained reports whether no nudge came since seen.
+func (r *run) drained(seen int) bool {
+	for r.nudgeCh.ReceiveAsync(nil) {
+		r.nudges++
+	}
+	return r.nudges == seen
+}
+
+// again continues as new.
+func (r *run) again(carry *contract.Carry) error {
+	ctx := workflow.WithWorkflowTaskTimeout(r.save, contract.WorkflowTaskTimeout)
+	return workflow.NewContinueAsNewError(ctx, r.typ, contract.TurnInput{StoreID: r.in.StoreID, ThreadID: r.in.ThreadID, Carry: carry})
+}
+
+// take claims the next turn, or the one that is open already, and saves its
+// user message.
+func (r *run) take() error {
+	r.claim, r.stop, r.stopTurn, r.details = contract.ClaimOutput{}, "", nil, details{}
+	claim, err := local[contract.ClaimOutput](r, contract.SaveUserMessage, "", contract.ClaimInput{StoreID: r.in.StoreID, Thread: r.in.ThreadID})
+	if err != nil {
+		return err
+	}
+	r.claim, r.seq = claim, claim.Seq
+	if claim.Turn == "" {
+		return nil
+	}
+	r.turnCtx, r.stopTurn = workflow.WithCancel(r.save)
+	if r.ctx.Err() != nil {
+		r.halt(agent.ThreadCancelled)
+	}
+	r.setDeadline()
+	r.describe()
+	return nil
+}
+
+// setDeadline bounds the turn's time, without what was spent waiting for people.
+func (r *run) setDeadline() {
+	r.deadline, r.waiting = time.Time{}, false
+	now := workflow.Now(r.save)
+	switch c := r.in.Carry; {
+	case c != nil && c.TurnID == r.claim.Turn && c.DeadlineMs != 0:
+		r.deadline = time.UnixMilli(c.DeadlineMs)
+		if c.WaitingSinceMs != 0 {
+			r.waiting = true
+			r.deadline = r.deadline.Add(now.Sub(time.UnixMilli(c.WaitingSinceMs)))
+		}
+	case r.claim.TimeoutMs > 0:
+		r.deadline = now.Add(time.Duration(r.claim.TimeoutMs) * time.Millisecond)
+	default:
+		return
+	}
+	workflow.GoNamed(r.turnCtx, "deadline", func(ctx workflow.Context) {
+		for {
+			if workflow.Await(ctx, func() bool { return !r.waiting }) != nil {
+				return
+			}
+			left := r.deadline.Sub(workflow.Now(ctx))
+			if left <= 0 {
+				r.halt(agent.ThreadFailed)
+				return
+			}
+			if workflow.Sleep(ctx, left) != nil {
+				return
+			}
+		}
+	})
+}
+
+// carry is the state for the next run of the same turn.
+func (r *run) carry(waitingSince time.Time) *contract.Carry {
+	c := &contract.Carry{Version: contract.StateVersion, TurnID: r.claim.Turn}
+	if !r.deadline.IsZero() {
+		c.DeadlineMs = r.deadline.UnixMilli()
+	}
+	if !waitingSince.IsZero() {
+		c.WaitingSinceMs = waitingSince.UnixMilli()
+	}
+	return c
+}
+
+// full reports whether the run should continue as new before its next step.
+func (r *run) full() bool {
+	info := workflow.GetInfo(r.save)
+	limit := r.claim.Timing.MaxEvents
+	if limit == 0 {
+		limit = contract.MaxEvents
+	}
+	return info.GetContinueAsNewSuggested() || info.GetCurrentHistoryLength() > limit || info.GetCurrentHistorySize() > contract.MaxBytes
+}
