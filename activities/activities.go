@@ -18,7 +18,7 @@ import (
 type Tools interface {
 	// Specs lists the tools of allow (empty or "*" = all) in a stable order.
 	Specs(allow []string) []agent.ToolSpec
-	Lookup(name string) (agent.ToolSpec, bool)
+	Lookup(name string) (agent.Tool, bool)
 	// Run never fails: what goes wrong is a result for the model.
 	Run(ctx context.Context, name string, r agent.ToolRun) agent.ToolResult
 	// Gate applies the approval policy to a call.
@@ -91,13 +91,14 @@ func fence(ctx context.Context) memory.Fence {
 	return memory.Fence{Scope: info.WorkflowExecution.RunID + "/" + info.ActivityID, Number: int(info.Attempt)}
 }
 
-// beat heartbeats from now on until stop is called, so that a worker's death is
-// noticed within the heartbeat timeout and a cancel arrives. A first attempt's
-// death leaves the workflow bound to the dead worker's sticky queue: a later
-// attempt releases it.
-func (a *Activities) beat(ctx context.Context) (stop func()) {
+// alive heartbeats until stop is called, so that a worker's death is noticed
+// within the heartbeat timeout and a cancel arrives. The context it returns also
+// ends when the worker shuts down, early enough to hand the work over. A first
+// attempt's death leaves the workflow bound to the dead worker's sticky queue: a
+// later attempt releases it.
+func (a *Activities) alive(ctx context.Context) (alive context.Context, stop func()) {
 	info := activity.GetInfo(ctx)
-	done := make(chan struct{})
+	alive, cancel := context.WithCancel(ctx)
 	every := max(info.HeartbeatTimeout/4, 100*time.Millisecond)
 	activity.RecordHeartbeat(ctx)
 	go func() {
@@ -105,9 +106,10 @@ func (a *Activities) beat(ctx context.Context) (stop func()) {
 		defer t.Stop()
 		for {
 			select {
-			case <-done:
+			case <-alive.Done():
 				return
-			case <-ctx.Done():
+			case <-activity.GetWorkerStopChannel(ctx):
+				cancel()
 				return
 			case <-t.C:
 				activity.RecordHeartbeat(ctx)
@@ -117,7 +119,7 @@ func (a *Activities) beat(ctx context.Context) (stop func()) {
 	if info.Attempt > 1 {
 		a.releaseSticky(ctx)
 	}
-	return func() { close(done) }
+	return alive, cancel
 }
 
 // stopping reports whether this worker is shutting down, as opposed to the turn

@@ -14,7 +14,8 @@ import (
 // CallModel makes one model call, unless its reply is stored already, and stores
 // the reply before it returns (save point 1b).
 func (a *Activities) CallModel(ctx context.Context, ref contract.Ref) (contract.ModelOutput, error) {
-	defer a.beat(ctx)()
+	ctx, stop := a.alive(ctx)
+	defer stop()
 	out, err := a.callModel(ctx, ref)
 	return out, a.wire(ctx, ref.Turn, err)
 }

@@ -18,7 +18,8 @@ const shownLimit = 64 << 10
 // produced again; a call that a dead worker left running is run again only if
 // its tool is repeatable.
 func (a *Activities) RunTool(ctx context.Context, ref contract.Ref) (contract.ToolOutput, error) {
-	defer a.beat(ctx)()
+	ctx, stop := a.alive(ctx)
+	defer stop()
 	status, err := a.runTool(ctx, ref)
 	return contract.ToolOutput{Status: status}, a.wire(ctx, ref.Turn, err)
 }
@@ -28,9 +29,12 @@ func (a *Activities) runTool(ctx context.Context, ref contract.Ref) (agent.CallS
 	if err != nil {
 		return "", err
 	}
-	spec, known := a.Tools.Lookup(call.ToolName)
+	repeatable := true // a tool that is not there does nothing
+	if t, known := a.Tools.Lookup(call.ToolName); known {
+		repeatable = t.Spec().Repeatable
+	}
 	begun, err := a.Store.BeginTool(ctx, memory.ToolBegin{
-		ThreadID: ref.Thread, TurnID: ref.Turn, CallID: ref.Call, Fence: fence(ctx), Repeatable: spec.Repeatable || !known,
+		ThreadID: ref.Thread, TurnID: ref.Turn, CallID: ref.Call, Fence: fence(ctx), Repeatable: repeatable,
 	})
 	if err != nil || begun.Final {
 		return begun.Call.Status, err
@@ -76,8 +80,8 @@ func (a *Activities) saveResult(ctx context.Context, o memory.ToolOutcome) error
 // timeout is the bound of a call's run: its tool's own, or what the call asks for.
 func (a *Activities) timeout(c agent.ToolCall) time.Duration {
 	d := agent.DefaultToolTimeout
-	if spec, ok := a.Tools.Lookup(c.ToolName); ok && spec.Timeout > 0 {
-		d = spec.Timeout
+	if t, ok := a.Tools.Lookup(c.ToolName); ok && t.Spec().Timeout > 0 {
+		d = t.Spec().Timeout
 	}
 	var asked struct {
 		TimeoutMs int64 `json:"timeoutMs"`

@@ -120,34 +120,46 @@ func (f SpecialistAgentFactory) Build(template, parent AgentConfig, params Assig
 // DefaultSubAgentSteps bounds the model calls of a sub-agent's turn.
 const DefaultSubAgentSteps = 100
 
-// AllTools stands for every tool in a list of tools.
-const AllTools = "*"
-
-// IntersectTools returns the tools of want that are in allowed. An empty or "*"
-// list stands for all tools.
+// IntersectTools returns the list of tools that both lists admit, in the terms
+// of MayUse.
 func IntersectTools(want, allowed []string) []string {
 	switch {
-	case allTools(want):
+	case want == nil:
 		return slices.Clone(allowed)
-	case allTools(allowed):
+	case allowed == nil:
 		return slices.Clone(want)
 	}
 	out := []string{}
-	for _, t := range want {
-		if slices.Contains(allowed, t) {
-			out = append(out, t)
+	add := func(names, by []string) {
+		for _, n := range names {
+			if MayUse(by, n) && !slices.Contains(out, n) {
+				out = append(out, n)
+			}
 		}
 	}
-	if len(out) == 0 {
-		return []string{"none"} // an empty list would mean all
-	}
+	add(want, allowed)
+	add(allowed, want) // a narrower pattern of the other list
 	return out
 }
 
-// MayUse reports whether a list of tools contains name.
-func MayUse(tools []string, name string) bool { return allTools(tools) || slices.Contains(tools, name) }
-
-func allTools(t []string) bool { return len(t) == 0 || slices.Contains(t, AllTools) }
+// MayUse reports whether a list of tools admits name. A nil list admits all, an
+// empty one none; an entry may end in * as in mcp__github__*, and mcp__github
+// alone means all tools of that server.
+func MayUse(tools []string, name string) bool {
+	if tools == nil {
+		return true
+	}
+	for _, t := range tools {
+		prefix, pattern := strings.CutSuffix(t, "*")
+		switch {
+		case t == name, pattern && strings.HasPrefix(name, prefix):
+			return true
+		case strings.HasPrefix(t, "mcp__") && strings.Count(t, "__") == 1 && strings.HasPrefix(name, t+"__"):
+			return true
+		}
+	}
+	return false
+}
 
 func first(vs ...string) string {
 	for _, v := range vs {

@@ -472,6 +472,8 @@ type Notify struct {
 type Overdue struct {
 	ThreadID string
 	Kind     agent.ThreadKind
+	// Idle means that no turn of the thread is open.
+	Idle bool
 	// Delegator is set for an idle sub-agent: the thread of the oldest entry.
 	// Empty there means that the entry is a background one.
 	Delegator string

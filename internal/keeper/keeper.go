@@ -1,0 +1,227 @@
+// Package keeper is what workers do in the background: the sweep nudges threads
+// whose inbox, child results or cancels nobody reacted to, and reconcile closes
+// turns whose run is gone for good.
+//
+// All of it is idempotent, so any number of workers may do it at once.
+package keeper
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"time"
+
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/client"
+
+	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/internal/contract"
+	"github.com/spool-agents/spool/internal/nudge"
+	"github.com/spool-agents/spool/memory"
+)
+
+// Intervals of the keeper.
+const (
+	SweepAge = 2 * time.Second
+	// ReconcileAge is how far apart two sightings of an open turn without an
+	// open run must be.
+	ReconcileAge = 10 * time.Second
+	// CancelAge is how long a cancel may stay unsettled before a run whose
+	// workflow task keeps failing is terminated.
+	CancelAge = 10 * time.Second
+
+	sweepEvery = time.Second
+	batch      = 200
+	maxBackOff = time.Minute
+)
+
+// Keeper sweeps and reconciles. Its fields are set before Run.
+type Keeper struct {
+	Store  memory.ConversationMemoryStore
+	Client client.Client
+	Nudger nudge.Nudger
+	Log    *slog.Logger
+
+	sweeps map[string]backOff              // by thread
+	missed map[memory.ThreadTurn]time.Time // open turns without a run, first seen
+}
+
+type backOff struct {
+	next  time.Time
+	delay time.Duration
+}
+
+// Run works until ctx ends.
+func (k *Keeper) Run(ctx context.Context) {
+	k.sweeps, k.missed = map[string]backOff{}, map[memory.ThreadTurn]time.Time{}
+	for {
+		// Jitter keeps the keepers of several workers apart.
+		wait := sweepEvery/2 + time.Duration(rand.Int64N(int64(sweepEvery)))
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(wait):
+		}
+		if err := k.Sweep(ctx); err != nil && ctx.Err() == nil {
+			k.Log.Warn("sweep failed; it is repeated", "error", err)
+		}
+		if err := k.Reconcile(ctx); err != nil && ctx.Err() == nil {
+			k.Log.Warn("reconcile failed; it is repeated", "error", err)
+		}
+	}
+}
+
+// Sweep nudges overdue threads, each with its own back-off.
+func (k *Keeper) Sweep(ctx context.Context) error {
+	overdue, err := k.Store.Overdue(ctx, SweepAge, batch)
+	if err != nil {
+		return err
+	}
+	now := time.Now()
+	still := make(map[string]backOff, len(overdue))
+	var errs []error
+	for _, o := range overdue {
+		b := k.sweeps[o.ThreadID]
+		if now.Before(b.next) {
+			still[o.ThreadID] = b
+			continue
+		}
+		b.delay = min(max(2*b.delay, time.Second), maxBackOff)
+		b.next = now.Add(b.delay)
+		still[o.ThreadID] = b
+		k.Log.Info("nudging a thread", "thread", o.ThreadID, "cancel", o.CancelTurn)
+		errs = append(errs, k.nudge(ctx, o))
+	}
+	k.sweeps = still
+	return errors.Join(errs...)
+}
+
+func (k *Keeper) nudge(ctx context.Context, o memory.Overdue) error {
+	switch {
+	case o.CancelTurn != "":
+		if time.Since(o.Since) > CancelAge {
+			if failing, cause, err := k.failing(ctx, o.ThreadID); err == nil && failing {
+				return k.terminate(ctx, o, cause)
+			}
+		}
+		return k.Nudger.Nudge(ctx, contract.NudgeTarget{Thread: o.ThreadID, CancelTurn: o.CancelTurn})
+	case o.Kind == agent.KindSubAgent && o.Idle && o.Delegator == "":
+		return k.Nudger.StartSubAgent(ctx, o.ThreadID)
+	case o.Kind == agent.KindSubAgent && o.Idle:
+		return k.Nudger.Nudge(ctx, contract.NudgeTarget{Thread: o.Delegator})
+	}
+	return k.Nudger.Nudge(ctx, contract.NudgeTarget{Thread: o.ThreadID})
+}
+
+// failing reports whether the open run's workflow task keeps failing.
+func (k *Keeper) failing(ctx context.Context, thread string) (bool, string, error) {
+	d, err := k.Client.DescribeWorkflowExecution(ctx, thread, "")
+	if err != nil {
+		return false, "", err
+	}
+	task := d.GetPendingWorkflowTask()
+	return task != nil && task.GetAttempt() > 2, "its workflow task keeps failing", nil
+}
+
+// terminate ends a run that cannot end itself and closes its cancelled turn.
+func (k *Keeper) terminate(ctx context.Context, o memory.Overdue, cause string) error {
+	k.Log.Warn("terminating a run that does not obey its cancel", "thread", o.ThreadID, "turn", o.CancelTurn, "cause", cause)
+	if err := k.Client.TerminateWorkflow(ctx, o.ThreadID, "", "cancelled, but "+cause); err != nil && !gone(err) {
+		return err
+	}
+	return k.close(ctx, memory.CloseRequest{
+		ThreadID: o.ThreadID, TurnID: o.CancelTurn, Outcome: agent.ThreadCancelled, Reason: agent.ReasonCancelled,
+		Code: "cancelled", Message: "cancelled; the run was terminated because " + cause,
+	})
+}
+
+// Reconcile closes open turns whose workflow id has no open run, if it was so
+// for ReconcileAge. Only a Temporal that answers counts: an outage closes nothing.
+func (k *Keeper) Reconcile(ctx context.Context) error {
+	open, err := k.Store.OpenTurns(ctx, batch)
+	if err != nil {
+		return err
+	}
+	now := time.Now()
+	still := map[memory.ThreadTurn]time.Time{}
+	var errs []error
+	for _, t := range open {
+		if time.Since(t.OpenedAt) < SweepAge {
+			continue
+		}
+		running, err := k.IsOpen(ctx, t.ThreadID)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		if running {
+			continue
+		}
+		key := memory.ThreadTurn{ThreadID: t.ThreadID, TurnID: t.TurnID}
+		first, seen := k.missed[key]
+		if !seen {
+			first = now
+		}
+		if now.Sub(first) < ReconcileAge {
+			still[key] = first
+			continue
+		}
+		k.Log.Warn("closing a turn whose run is gone", "thread", t.ThreadID, "turn", t.TurnID)
+		errs = append(errs, k.close(ctx, memory.CloseRequest{
+			ThreadID: t.ThreadID, TurnID: t.TurnID, Outcome: agent.ThreadFailed, Reason: agent.ReasonTerminated, Code: "terminated",
+			Message: "the turn's workflow run is gone: it was terminated or reset, or Temporal lost it; retry to go on from what was saved",
+		}))
+	}
+	k.missed = still
+	return errors.Join(errs...)
+}
+
+// close closes a turn and hints to everybody concerned.
+func (k *Keeper) close(ctx context.Context, req memory.CloseRequest) error {
+	closed, err := k.Store.CloseTurn(ctx, req)
+	if err != nil {
+		return err
+	}
+	var targets []contract.NudgeTarget
+	if closed.Next != "" {
+		targets = append(targets, contract.NudgeTarget{Thread: req.ThreadID})
+	}
+	if closed.Notify != nil {
+		targets = append(targets, contract.NudgeTarget{Thread: closed.Notify.ThreadID})
+	}
+	if closed.Waiting != "" {
+		targets = append(targets, contract.NudgeTarget{Thread: closed.Waiting})
+	}
+	for _, s := range closed.Stopped {
+		targets = append(targets, contract.NudgeTarget{Thread: s.ThreadID, CancelTurn: s.TurnID})
+	}
+	var errs []error
+	for _, t := range targets {
+		errs = append(errs, k.Nudger.Nudge(ctx, t))
+	}
+	return errors.Join(errs...)
+}
+
+// IsOpen reports whether a workflow id has an open run.
+func (k *Keeper) IsOpen(ctx context.Context, workflowID string) (bool, error) {
+	return IsOpen(ctx, k.Client, workflowID)
+}
+
+// IsOpen reports whether a workflow id has an open run.
+func IsOpen(ctx context.Context, c client.Client, workflowID string) (bool, error) {
+	d, err := c.DescribeWorkflowExecution(ctx, workflowID, "")
+	switch {
+	case gone(err):
+		return false, nil
+	case err != nil:
+		return false, err
+	}
+	return d.GetWorkflowExecutionInfo().GetStatus() == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING, nil
+}
+
+func gone(err error) bool {
+	var nf *serviceerror.NotFound
+	return errors.As(err, &nf)
+}

@@ -1,0 +1,173 @@
+package spool
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/operatorservice/v1"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/worker"
+
+	"github.com/spool-agents/spool/activities"
+	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/internal/contract"
+	"github.com/spool-agents/spool/internal/keeper"
+	"github.com/spool-agents/spool/internal/nudge"
+	"github.com/spool-agents/spool/memory"
+	"github.com/spool-agents/spool/workflows"
+)
+
+// WorkerOptions says what a worker works with. Store, Temporal, Model, Tools and
+// Agents are required.
+type WorkerOptions struct {
+	Store    memory.ConversationMemoryStore
+	Temporal client.Client
+	Model    agent.Model
+	Tools    activities.Tools
+	Agents   activities.Catalog
+	// Policy limits delegation; nil = agent.DefaultDelegationPolicy.
+	Policy *agent.DelegationPolicy
+	// DefaultModel is used where neither thread nor template names one.
+	DefaultModel string
+	// Namespace is the Temporal namespace, for its search attributes.
+	Namespace string
+	// TaskQueue overrides the queue that belongs to the store.
+	TaskQueue string
+	// RetryFor bounds the retries of a failing model call; 0 = 15 minutes.
+	RetryFor time.Duration
+	// Heartbeat is the heartbeat timeout of model calls and tools: how soon a
+	// dead worker is noticed. 0 = 10 s, which spares a shared server; 2 s suits
+	// an embedded one.
+	Heartbeat time.Duration
+	// MaxTurns bounds the activities a worker runs at once; 0 = 200.
+	MaxTurns int
+	// MaxEvents makes runs continue as new earlier; 0 = the default. For tests.
+	MaxEvents int
+	Log       *slog.Logger
+}
+
+// Worker runs turns: their workflows, their activities, and the keeper.
+type Worker struct {
+	o      WorkerOptions
+	acts   *activities.Activities
+	worker worker.Worker
+	keeper *keeper.Keeper
+}
+
+// NewWorker checks the options and makes a worker. A wrong option is an error
+// here, not in mid-turn.
+func NewWorker(ctx context.Context, o WorkerOptions) (*Worker, error) {
+	switch {
+	case o.Store == nil:
+		return nil, agent.Errorf(agent.CodeInvalid, "a worker needs a store")
+	case o.Temporal == nil:
+		return nil, agent.Errorf(agent.CodeInvalid, "a worker needs a Temporal client")
+	case o.Model == nil:
+		return nil, agent.Errorf(agent.CodeInvalid, "a worker needs a model")
+	case o.Tools == nil:
+		return nil, agent.Errorf(agent.CodeInvalid, "a worker needs a tool registry; an empty one will do")
+	case o.Agents == nil:
+		return nil, agent.Errorf(agent.CodeInvalid, "a worker needs a catalog of agents")
+	}
+	if _, ok := o.Agents.Get(activities.DefaultAgent); !ok {
+		return nil, agent.Errorf(agent.CodeInvalid, "the catalog of agents has no %q, which answers on main threads", activities.DefaultAgent)
+	}
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
+	if o.TaskQueue == "" {
+		o.TaskQueue = agent.TaskQueue(o.Store.ID())
+	}
+	if o.Heartbeat == 0 {
+		o.Heartbeat = activities.DefaultHeartbeat
+	}
+	if o.MaxTurns == 0 {
+		o.MaxTurns = 200
+	}
+	policy := agent.DefaultDelegationPolicy()
+	if o.Policy != nil {
+		policy = *o.Policy
+	}
+	w := &Worker{o: o}
+	w.acts = &activities.Activities{
+		Store: o.Store, Model: o.Model, Tools: o.Tools, Catalog: o.Agents, Policy: policy, Temporal: o.Temporal,
+		DefaultModel: o.DefaultModel, TaskQueue: o.TaskQueue, RetryFor: o.RetryFor, Heartbeat: o.Heartbeat, MaxEvents: o.MaxEvents,
+		SearchAttributes: registerSearchAttributes(ctx, o),
+	}
+	w.worker = worker.New(o.Temporal, o.TaskQueue, worker.Options{
+		MaxConcurrentActivityExecutionSize: o.MaxTurns,
+		// After a worker's death its workflows' next tasks wait this long in its
+		// own queue before any other worker gets them.
+		StickyScheduleToStartTimeout:     time.Second,
+		MaxHeartbeatThrottleInterval:     min(o.Heartbeat/8, 2*time.Second),
+		DefaultHeartbeatThrottleInterval: min(o.Heartbeat/8, 2*time.Second),
+		WorkerStopTimeout:                3 * time.Second,
+	})
+	Register(w.worker, w.acts)
+	w.keeper = &keeper.Keeper{
+		Store: o.Store, Client: o.Temporal, Log: o.Log,
+		Nudger: nudge.Nudger{Client: o.Temporal, StoreID: o.Store.ID(), TaskQueue: o.TaskQueue},
+	}
+	return w, nil
+}
+
+// Register adds workflows and activities under their pinned names; the one
+// place that worker, replayer and tests share.
+func Register(r worker.Registry, acts *activities.Activities) {
+	workflows.Register(r)
+	acts.Register(r)
+}
+
+// Run works until ctx ends, then hands over what is under way and returns.
+func (w *Worker) Run(ctx context.Context) error {
+	if err := w.worker.Start(); err != nil {
+		return agent.Wrap(err, agent.CodeUnavailable, "start worker on task queue %s", w.o.TaskQueue)
+	}
+	go w.keeper.Run(ctx)
+	w.o.Log.Info("worker ready", "taskQueue", w.o.TaskQueue, "store", w.o.Store.ID())
+	<-ctx.Done()
+	w.worker.Stop()
+	return nil
+}
+
+// registerSearchAttributes reports whether the namespace has our search
+// attributes, adding them if it may. Without them everything works but finding
+// threads by attribute in the Web UI.
+func registerSearchAttributes(ctx context.Context, o WorkerOptions) bool {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	op := o.Temporal.OperatorService()
+	have := func() (bool, error) {
+		list, err := op.ListSearchAttributes(ctx, &operatorservice.ListSearchAttributesRequest{Namespace: o.Namespace})
+		if err != nil {
+			return false, err
+		}
+		for _, name := range contract.SearchAttributes {
+			if list.GetCustomAttributes()[name] != enumspb.INDEXED_VALUE_TYPE_KEYWORD {
+				return false, nil
+			}
+		}
+		return true, nil
+	}
+	ok, err := have()
+	if err == nil && !ok {
+		add := map[string]enumspb.IndexedValueType{}
+		for _, name := range contract.SearchAttributes {
+			add[name] = enumspb.INDEXED_VALUE_TYPE_KEYWORD
+		}
+		if _, err = op.AddSearchAttributes(ctx, &operatorservice.AddSearchAttributesRequest{Namespace: o.Namespace, SearchAttributes: add}); err == nil {
+			// The server caches what a namespace has.
+			for until := time.Now().Add(5 * time.Second); !ok && err == nil && time.Now().Before(until); time.Sleep(200 * time.Millisecond) {
+				ok, err = have()
+			}
+		}
+	}
+	if !ok {
+		o.Log.Warn("threads cannot be found by search attribute in the Temporal Web UI: the namespace lacks Spool's and this worker may not add them",
+			"namespace", o.Namespace, "attributes", fmt.Sprint(contract.SearchAttributes), "error", err)
+	}
+	return ok
+}

@@ -1,0 +1,12 @@
+// Command worker runs Spool's turns: it serves the task queue of its store on a
+// Temporal server.
+package main
+
+import (
+	"context"
+	"os"
+)
+
+func main() {
+	os.Exit(run(context.Background(), os.Args[1:], os.Getenv, os.Stdin, os.Stdout, os.Stderr))
+}
