@@ -1,0 +1,140 @@
+// Package llm holds what all model clients share; its sub-packages are the
+// clients themselves.
+package llm
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/spool-agents/spool/agent"
+)
+
+// Limits are the settings of Limited. A zero field has the default named there.
+type Limits struct {
+	// Spacing is the time between two calls while the provider is recovering
+	// from a rate limit: 250 ms.
+	Spacing time.Duration
+	// Recovery is how long after a pause calls are spaced: one minute.
+	Recovery time.Duration
+	// MaxWait is how long a call waits here at most: 5 s. A longer pause is
+	// returned as a rate_limited error with the time left, so that the caller's
+	// retry waits instead of a busy worker slot.
+	MaxWait time.Duration
+	// Pause is assumed when the provider names none: 1 s, doubled with each
+	// rate limit in a row, up to 30 s.
+	Pause time.Duration
+}
+
+const maxAssumedPause = 30 * time.Second
+
+type limited struct {
+	model  agent.Model
+	limits Limits
+
+	mu     sync.Mutex
+	until  time.Time // no call before this
+	spaced time.Time // calls are spaced before this
+	inARow int
+	pace   *rate.Limiter
+}
+
+// Limited shares a provider's rate limit among all calls of a model: after a
+// rate_limited error, or one that names a time to wait, no call goes out before
+// that time has passed, and then they go out one after another instead of in a
+// burst. Use one value per provider and key. Safe for concurrent use.
+func Limited(model agent.Model) agent.Model { return LimitedWith(model, Limits{}) }
+
+// LimitedWith is Limited with other settings.
+func LimitedWith(model agent.Model, l Limits) agent.Model {
+	l.Spacing = orDefault(l.Spacing, 250*time.Millisecond)
+	l.Recovery = orDefault(l.Recovery, time.Minute)
+	l.MaxWait = orDefault(l.MaxWait, 5*time.Second)
+	l.Pause = orDefault(l.Pause, time.Second)
+	return &limited{model: model, limits: l, pace: rate.NewLimiter(rate.Every(l.Spacing), 1)}
+}
+
+func orDefault(d, otherwise time.Duration) time.Duration {
+	if d <= 0 {
+		return otherwise
+	}
+	return d
+}
+
+// Generate waits for its turn and calls the model once.
+func (l *limited) Generate(ctx context.Context, r agent.ModelRequest, onDelta func(agent.Delta)) (agent.ModelReply, error) {
+	if err := l.wait(ctx); err != nil {
+		return agent.ModelReply{}, err
+	}
+	reply, err := l.model.Generate(ctx, r, onDelta)
+	l.learn(err)
+	return reply, err
+}
+
+// wait blocks until the call may go out. The pause may grow meanwhile.
+func (l *limited) wait(ctx context.Context) error {
+	entered := time.Now()
+	for {
+		now := time.Now()
+		pause, spaced := l.state(now)
+		if pause <= 0 {
+			if !spaced {
+				return ctx.Err()
+			}
+			slot := l.pace.ReserveN(now, 1)
+			if pause = slot.DelayFrom(now); pause <= 0 {
+				return ctx.Err()
+			}
+			// The place in the queue is given up: a new 429 may move everyone.
+			slot.CancelAt(now)
+		}
+		if left := entered.Add(l.limits.MaxWait).Sub(now); pause > left {
+			return &agent.ModelError{
+				Code: agent.ModelRateLimited, Retryable: true, RetryAfter: pause,
+				Message: "the provider asked to wait; no call was made",
+			}
+		}
+		t := time.NewTimer(pause)
+		select {
+		case <-ctx.Done():
+			t.Stop()
+			return ctx.Err()
+		case <-t.C:
+		}
+	}
+}
+
+func (l *limited) state(now time.Time) (pause time.Duration, spaced bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.until.Sub(now), now.Before(l.spaced)
+}
+
+// learn takes the outcome of a call into account.
+func (l *limited) learn(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var e *agent.ModelError
+	if !errors.As(err, &e) {
+		if err == nil {
+			l.inARow = 0
+		}
+		return
+	}
+	pause := e.RetryAfter
+	if pause <= 0 {
+		if e.Code != agent.ModelRateLimited || !e.Retryable {
+			return
+		}
+		pause = min(l.limits.Pause<<min(l.inARow, 10), maxAssumedPause)
+		l.inARow++
+	}
+	until := time.Now().Add(pause)
+	if until.After(l.until) {
+		l.until = until
+	}
+	l.spaced = l.until.Add(l.limits.Recovery)
+}

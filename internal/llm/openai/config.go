@@ -1,0 +1,142 @@
+// Package openai is the agent.Model for servers that speak the OpenAI chat
+// completions API.
+//
+// The wire is hostile: streams end without saying so, tool calls lack an index,
+// errors hide in HTTP 200, proxies send HTML. All of it is dealt with in one
+// place, the HTTP doer under the go-openai client (type wire): it sends a
+// request body that go-openai's types cannot express and turns whatever comes
+// back into one clean stream, or into a typed *agent.ModelError. Above it
+// go-openai sees regular chunks and [DONE] after a complete reply only.
+package openai
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	goopenai "github.com/sashabaranov/go-openai"
+
+	"github.com/spool-agents/spool/agent"
+)
+
+// Defaults of Config.
+const (
+	DefaultBaseURL       = "https://api.openai.com/v1"
+	DefaultIdleTimeout   = 2 * time.Minute
+	DefaultReplyTimeout  = 10 * time.Minute
+	DefaultMaxReplyBytes = 32 << 20
+)
+
+// Config describes a provider. The zero value of every field has a default;
+// only Model is needed, unless each request names its model.
+type Config struct {
+	// BaseURL ends before /chat/completions, e.g. "https://api.openai.com/v1".
+	BaseURL string
+	// APIKey is sent as a bearer token. It never appears in errors.
+	APIKey string
+	// Model is used for requests that name none.
+	Model string
+	// IdleTimeout is how long a streamed reply may send nothing at all, not even
+	// a comment, before or between its pieces.
+	IdleTimeout time.Duration
+	// ReplyTimeout takes the place of IdleTimeout for a request that is not
+	// streamed: nothing arrives until the whole reply is made.
+	ReplyTimeout time.Duration
+	// MaxReplyBytes bounds the text, reasoning and arguments of one reply.
+	MaxReplyBytes int
+	// Headers are added to each request.
+	Headers map[string]string
+	// HTTPClient replaces the default client. Its Timeout should be 0.
+	HTTPClient *http.Client
+	// Quirks replaces what would be derived from the base URL and the model.
+	Quirks *Quirks
+}
+
+// Model talks to one provider. Safe for concurrent use.
+type Model struct {
+	cfg    Config
+	host   string
+	client *goopenai.Client
+}
+
+var _ agent.Model = (*Model)(nil)
+
+// New checks the configuration; it does not connect.
+func New(cfg Config) (*Model, error) {
+	if cfg.BaseURL == "" {
+		cfg.BaseURL = DefaultBaseURL
+	}
+	// People paste the full address of the endpoint.
+	cfg.BaseURL = strings.TrimSuffix(strings.TrimRight(strings.TrimSpace(cfg.BaseURL), "/"), "/chat/completions")
+	cfg.APIKey = strings.TrimSpace(cfg.APIKey)
+	u, err := url.Parse(cfg.BaseURL)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		// The parse error is left out: the text may hold credentials.
+		return nil, agent.Errorf(agent.CodeInvalid, "the base URL of the model provider is not valid: want http(s)://host/path")
+	}
+	if strings.ContainsAny(cfg.APIKey, "\r\n\x00") {
+		return nil, agent.Errorf(agent.CodeInvalid, "the API key of %s holds a line break", u.Host)
+	}
+	if cfg.IdleTimeout < 0 || cfg.ReplyTimeout < 0 || cfg.MaxReplyBytes < 0 {
+		return nil, agent.Errorf(agent.CodeInvalid, "timeouts and limits of the model provider must not be negative")
+	}
+	if cfg.IdleTimeout == 0 {
+		cfg.IdleTimeout = DefaultIdleTimeout
+	}
+	if cfg.ReplyTimeout == 0 {
+		cfg.ReplyTimeout = max(DefaultReplyTimeout, cfg.IdleTimeout)
+	}
+	if cfg.MaxReplyBytes == 0 {
+		cfg.MaxReplyBytes = DefaultMaxReplyBytes
+	}
+	client := goopenai.DefaultConfig(cfg.APIKey)
+	client.BaseURL = cfg.BaseURL
+	client.HTTPClient = &wire{client: httpClient(cfg.HTTPClient), cfg: cfg}
+	return &Model{cfg: cfg, host: u.Hostname(), client: goopenai.NewClientWithConfig(client)}, nil
+}
+
+// httpClient returns a copy of given, or the default, that follows no redirect:
+// a redirected POST loses its body or its key.
+func httpClient(given *http.Client) *http.Client {
+	c := http.Client{}
+	if given != nil {
+		c = *given
+	} else {
+		c.Transport = &http.Transport{
+			Proxy:               http.ProxyFromEnvironment,
+			DialContext:         (&net.Dialer{Timeout: 15 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
+			ForceAttemptHTTP2:   true,
+			MaxIdleConnsPerHost: 64,
+			IdleConnTimeout:     90 * time.Second,
+			TLSHandshakeTimeout: 15 * time.Second,
+			// A dead HTTP/2 connection would otherwise be reused by every retry.
+			HTTP2: &http.HTTP2Config{SendPingTimeout: 15 * time.Second, PingTimeout: 15 * time.Second},
+		}
+	}
+	if c.CheckRedirect == nil {
+		c.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	}
+	return &c
+}
+
+// hide removes the key from a text of the provider or of the network.
+func (c *Config) hide(text string) string {
+	if c.APIKey == "" {
+		return text
+	}
+	return strings.ReplaceAll(text, c.APIKey, "[key]")
+}
+
+// networkText is the text of a network error without the URL, which may hold
+// credentials.
+func networkText(err error) string {
+	var u *url.Error
+	if errors.As(err, &u) {
+		return fmt.Sprint(u.Err)
+	}
+	return err.Error()
+}

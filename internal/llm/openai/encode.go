@@ -1,0 +1,171 @@
+package openai
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/json"
+	"regexp"
+
+	goopenai "github.com/sashabaranov/go-openai"
+
+	"github.com/spool-agents/spool/agent"
+)
+
+// wireRequest is go-openai's request with the fields replaced that it cannot
+// express: it drops empty strings, zero temperatures and extra_content.
+type wireRequest struct {
+	goopenai.ChatCompletionRequest
+	Messages    []wireMessage `json:"messages"`
+	Temperature *float64      `json:"temperature,omitempty"`
+	TopP        *float64      `json:"top_p,omitempty"`
+}
+
+// wireMessage always has its content: strict providers want the key, if only
+// with null, and a string in tool messages.
+type wireMessage struct {
+	Role             agent.Role    `json:"role"`
+	Content          agent.Content `json:"content"`
+	ReasoningContent *string       `json:"reasoning_content,omitempty"`
+	ToolCalls        []agent.Call  `json:"tool_calls,omitempty"`
+	ToolCallID       string        `json:"tool_call_id,omitempty"`
+}
+
+// geminiNoSignature is the value Gemini documents for calls it did not make.
+const geminiNoSignature = `{"google":{"thought_signature":"skip_thought_signature_validator"}}`
+
+var (
+	badNameChars = regexp.MustCompile(`[^A-Za-z0-9_-]`)
+	emptySchema  = json.RawMessage(`{"type":"object","properties":{}}`)
+)
+
+// encode makes the request body.
+func encode(model string, q Quirks, r agent.ModelRequest) ([]byte, error) {
+	w := wireRequest{Temperature: r.Temperature, TopP: r.TopP}
+	w.Model, w.Stream = model, r.Stream
+	if r.Stream && !q.NoStreamOptions {
+		w.StreamOptions = &goopenai.StreamOptions{IncludeUsage: true}
+	}
+	if r.MaxTokens != nil {
+		if q.MaxCompletionTokens {
+			w.MaxCompletionTokens = *r.MaxTokens
+		} else {
+			w.MaxTokens = *r.MaxTokens
+		}
+	}
+	if q.NoSampling {
+		w.Temperature, w.TopP = nil, nil
+	}
+	for _, t := range r.Tools {
+		w.Tools = append(w.Tools, goopenai.Tool{Type: goopenai.ToolTypeFunction, Function: &goopenai.FunctionDefinition{
+			Name: t.Name, Description: t.Description, Parameters: objectSchema(t.Schema),
+		}})
+	}
+	for i, m := range r.Messages {
+		if q.AssistantAfterTool && m.Role == agent.RoleUser && i > 0 && r.Messages[i-1].Role == agent.RoleTool {
+			w.Messages = append(w.Messages, wireMessage{Role: agent.RoleAssistant, Content: agent.Text("I have the results.")})
+		}
+		w.Messages = append(w.Messages, encodeMessage(q, m))
+	}
+	return json.Marshal(w)
+}
+
+func encodeMessage(q Quirks, m agent.Message) wireMessage {
+	w := wireMessage{Role: m.Role, Content: m.Content, ToolCallID: m.ToolCallID}
+	switch m.Role {
+	case agent.RoleTool:
+		w.Content = agent.Text(m.Content.String()) // never null, never absent
+		w.ToolCallID = callID(q, m.ToolCallID)
+	case agent.RoleAssistant:
+		for i, c := range m.ToolCalls {
+			w.ToolCalls = append(w.ToolCalls, encodeCall(q, c, i == 0))
+		}
+		if len(m.ToolCalls) > 0 && m.Content.IsEmpty() {
+			w.Content = agent.NullContent() // an empty text block is refused by some
+		} else if m.Content.Null {
+			w.Content = agent.Text("")
+		}
+		calls := len(m.ToolCalls) > 0
+		if q.Reasoning == ReasoningRequired && (calls || m.Reasoning != "") ||
+			q.Reasoning == ReasoningWithCalls && calls && m.Reasoning != "" {
+			w.ReasoningContent = &m.Reasoning
+		}
+	case agent.RoleSystem, agent.RoleUser:
+	}
+	return w
+}
+
+func encodeCall(q Quirks, c agent.Call, first bool) agent.Call {
+	out := agent.NewCall(callID(q, c.ID), callName(c.Function.Name), objectArguments(c.Function.Arguments))
+	if !q.DropExtra && json.Valid(c.Extra) {
+		out.Extra = c.Extra
+	}
+	if q.ThoughtSignature && first && out.Extra == nil {
+		out.Extra = json.RawMessage(geminiNoSignature)
+	}
+	return out
+}
+
+// objectArguments keeps arguments that are a JSON object. What a model once got
+// wrong is shown to it as such: strict providers parse the arguments of earlier
+// calls and refuse the whole request otherwise.
+func objectArguments(args string) string {
+	trimmed := bytes.TrimSpace([]byte(args))
+	if len(trimmed) == 0 || string(trimmed) == "null" {
+		return "{}"
+	}
+	if trimmed[0] == '{' && json.Valid(trimmed) {
+		return args
+	}
+	b, err := json.Marshal(map[string]string{"invalid_arguments": args})
+	if err != nil {
+		return "{}"
+	}
+	return string(b)
+}
+
+// callName makes a name any provider takes of one a model made up.
+func callName(name string) string {
+	name = badNameChars.ReplaceAllString(name, "_")
+	if name == "" {
+		return "unknown"
+	}
+	return name[:min(len(name), 64)]
+}
+
+func callID(q Quirks, id string) string {
+	if !q.ShortCallIDs {
+		return id
+	}
+	const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+	sum := sha256.Sum256([]byte(id))
+	short := make([]byte, 9)
+	for i := range short {
+		short[i] = letters[int(sum[i])%len(letters)]
+	}
+	return string(short)
+}
+
+// objectSchema adds what providers require of a tool's parameters: the type
+// object and a list of properties. $schema is refused by some.
+func objectSchema(schema json.RawMessage) json.RawMessage {
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(schema, &fields); err != nil || fields == nil {
+		return emptySchema
+	}
+	_, typed := fields["type"]
+	_, listed := fields["properties"]
+	_, marked := fields["$schema"]
+	if typed && listed && !marked {
+		return schema
+	}
+	delete(fields, "$schema")
+	fields["type"] = json.RawMessage(`"object"`)
+	if !listed {
+		fields["properties"] = json.RawMessage(`{}`)
+	}
+	b, err := json.Marshal(fields) // sorted keys: the same bytes each time
+	if err != nil {
+		return emptySchema
+	}
+	return b
+}

@@ -1,0 +1,153 @@
+package openai
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	goopenai "github.com/sashabaranov/go-openai"
+
+	"github.com/spool-agents/spool/agent"
+)
+
+// Generate makes one call and never repeats it. See agent.Model.
+func (m *Model) Generate(ctx context.Context, r agent.ModelRequest, onDelta func(agent.Delta)) (agent.ModelReply, error) {
+	model := r.Model
+	if model == "" {
+		model = m.cfg.Model
+	}
+	if model == "" {
+		return agent.ModelReply{}, &agent.ModelError{Code: agent.ModelBadRequest, Message: "no model is set: set SPOOL_MODEL in the worker's environment, or a model in the agent's file"}
+	}
+	body, err := encode(model, m.quirks(model), r)
+	if err != nil {
+		return agent.ModelReply{}, &agent.ModelError{Code: agent.ModelBadRequest, Message: "the request cannot be encoded: " + err.Error()}
+	}
+	x := &exchange{body: body, stream: r.Stream}
+	if r.Meta.TurnID != "" {
+		x.requestID = fmt.Sprintf("%s.%d.%d", r.Meta.TurnID, r.Meta.Step, r.Meta.Attempt)
+	}
+	if !r.Stream {
+		onDelta = nil
+	}
+	reply, err := m.receive(context.WithValue(ctx, exchangeKey{}, x), model, x, onDelta)
+	if err == nil {
+		reply.Usage = x.usage
+		reply.Usage.Requests = 1
+		return reply, nil
+	}
+	if ctx.Err() != nil {
+		return agent.ModelReply{}, ctx.Err()
+	}
+	e := asModelError(err)
+	if e == nil { // go-openai's own checks
+		e = &agent.ModelError{Code: agent.ModelBadRequest, Message: m.cfg.hide(err.Error())}
+	}
+	e.Usage = x.usage
+	e.Usage.Requests = 1
+	return agent.ModelReply{}, e
+}
+
+func (m *Model) quirks(model string) Quirks {
+	if m.cfg.Quirks != nil {
+		return *m.cfg.Quirks
+	}
+	return QuirksOf(m.host, model)
+}
+
+// receive reads the clean stream that wire provides, also for requests that are
+// not streamed.
+func (m *Model) receive(ctx context.Context, model string, x *exchange, onDelta func(agent.Delta)) (agent.ModelReply, error) {
+	// wire puts the real body in; go-openai makes the request's head only, as
+	// its own checks would refuse what providers accept.
+	stream, err := m.client.CreateChatCompletionStream(ctx, goopenai.ChatCompletionRequest{Model: model})
+	if err != nil {
+		return agent.ModelReply{}, err
+	}
+	defer func() { _ = stream.Close() }()
+	var a assembly
+	for {
+		c, err := stream.Recv()
+		if errors.Is(err, io.EOF) {
+			return a.reply(x)
+		}
+		if err != nil {
+			return agent.ModelReply{}, err
+		}
+		if d := a.add(c); onDelta != nil && d != (agent.Delta{}) {
+			if err := ctx.Err(); err != nil {
+				return agent.ModelReply{}, err
+			}
+			onDelta(d)
+		}
+	}
+}
+
+// assembly puts a reply together from clean chunks.
+type assembly struct {
+	text, reasoning strings.Builder
+	calls           []agent.Call
+	args            [][]byte
+	reason, model   string
+}
+
+func (a *assembly) add(c goopenai.ChatCompletionStreamResponse) agent.Delta {
+	if c.Model != "" {
+		a.model = c.Model
+	}
+	var d agent.Delta
+	for _, ch := range c.Choices {
+		d.Text += ch.Delta.Content
+		d.Reasoning += ch.Delta.ReasoningContent
+		for _, p := range ch.Delta.ToolCalls {
+			i := *p.Index // wire sets it, in order of appearance
+			if i == len(a.calls) {
+				a.calls = append(a.calls, agent.NewCall("", "", ""))
+				a.args = append(a.args, nil)
+			}
+			a.calls[i].ID += p.ID
+			a.calls[i].Function.Name += p.Function.Name
+			a.args[i] = append(a.args[i], p.Function.Arguments...)
+		}
+		if ch.FinishReason != "" && ch.FinishReason != goopenai.FinishReasonNull {
+			a.reason = string(ch.FinishReason)
+		}
+	}
+	a.text.WriteString(d.Text)
+	a.reasoning.WriteString(d.Reasoning)
+	return d
+}
+
+// reply checks a complete stream. Arguments that are not JSON stay as they are:
+// the model made them, and is told. Arguments that were cut are an error.
+func (a *assembly) reply(x *exchange) (agent.ModelReply, error) {
+	r := agent.ModelReply{
+		Content: a.text.String(), Reasoning: a.reasoning.String(), Calls: a.calls,
+		FinishReason: a.reason, Model: a.model,
+	}
+	if r.FinishReason == "length" && (len(r.Calls) > 0 || r.Content == "") {
+		what := "before any text"
+		if len(r.Calls) > 0 {
+			what = "within a tool call"
+		}
+		return agent.ModelReply{}, &agent.ModelError{Code: agent.ModelCutOff, Message: "the reply reached its token limit " + what + ": raise maxTokens"}
+	}
+	for i := range r.Calls {
+		if r.Calls[i].Function.Arguments = string(a.args[i]); len(bytes.TrimSpace(a.args[i])) == 0 {
+			r.Calls[i].Function.Arguments = "{}"
+		}
+		if extra := x.extra[i]; extra != nil {
+			r.Calls[i].Extra = json.RawMessage(extra)
+		}
+	}
+	if len(r.Calls) > 0 {
+		r.FinishReason = "tool_calls" // some say "stop"
+	} else if r.FinishReason == "" {
+		r.FinishReason = "stop"
+	}
+	return r, nil
+}

@@ -1,0 +1,109 @@
+package openai
+
+import "regexp"
+
+// Reasoning says whether the reasoning of earlier replies is sent back.
+type Reasoning string
+
+// The reasoning policies.
+const (
+	// ReasoningWithCalls sends it with the assistant messages that call tools,
+	// when there is some.
+	ReasoningWithCalls Reasoning = ""
+	// ReasoningNever leaves it out: the provider refuses unknown fields.
+	ReasoningNever Reasoning = "never"
+	// ReasoningRequired sends it with every assistant message that has some, and
+	// as an empty string with tool calls that have none: the provider refuses
+	// tool calls without the field, also those another provider made.
+	ReasoningRequired Reasoning = "required"
+)
+
+// Quirks are the ways in which a provider differs. The zero value suits an
+// unknown provider.
+type Quirks struct {
+	Reasoning Reasoning
+	// DropExtra leaves out extra_content of tool calls.
+	DropExtra bool
+	// ThoughtSignature adds Gemini's placeholder to tool calls that another
+	// provider made and that have no signature.
+	ThoughtSignature bool
+	// NoStreamOptions leaves out stream_options; usage comes without being asked.
+	NoStreamOptions bool
+	// MaxCompletionTokens names the limit max_completion_tokens, not max_tokens.
+	MaxCompletionTokens bool
+	// NoSampling leaves out temperature and top_p.
+	NoSampling bool
+	// ShortCallIDs makes tool call ids of nine letters and digits.
+	ShortCallIDs bool
+	// AssistantAfterTool puts an assistant message between a tool result and a
+	// user message.
+	AssistantAfterTool bool
+}
+
+// quirkTable is read from the top; every matching row adds its quirks. An empty
+// pattern matches all.
+var quirkTable = []struct {
+	name, host, model string
+	apply             func(*Quirks)
+}{
+	{
+		name: "OpenAI", host: `(^|\.)openai\.com$|\.openai\.azure\.com$`,
+		apply: func(q *Quirks) { q.Reasoning, q.DropExtra = ReasoningNever, true },
+	},
+	{
+		name: "OpenAI reasoning models", model: `^(o[1-9]|gpt-[5-9]|gpt-[1-9][0-9])`,
+		apply: func(q *Quirks) { q.MaxCompletionTokens, q.NoSampling = true, true },
+	},
+	{
+		name: "OpenAI chat models of the gpt-5 family", model: `^gpt-5[^/]*-chat`,
+		apply: func(q *Quirks) { q.NoSampling = false },
+	},
+	{
+		name: "Mistral", host: `(^|\.)mistral\.ai$`,
+		apply: func(q *Quirks) {
+			q.Reasoning, q.DropExtra, q.NoStreamOptions = ReasoningNever, true, true
+			q.ShortCallIDs, q.AssistantAfterTool = true, true
+		},
+	},
+	{
+		name: "Groq, Cerebras", host: `(^|\.)(groq\.com|cerebras\.ai)$`,
+		apply: func(q *Quirks) { q.Reasoning, q.DropExtra = ReasoningNever, true },
+	},
+	{
+		name: "DeepSeek, Kimi", host: `(^|\.)(deepseek\.com|moonshot\.(ai|cn))$`,
+		apply: func(q *Quirks) { q.Reasoning = ReasoningRequired },
+	},
+	{
+		name: "DeepSeek and Kimi thinking models elsewhere", model: `(?i)deepseek.*(reason|r1|v[4-9])|kimi.*(think|k[2-9]\.[5-9])`,
+		apply: func(q *Quirks) {
+			if q.Reasoning == ReasoningWithCalls {
+				q.Reasoning = ReasoningRequired
+			}
+		},
+	},
+	{
+		name: "Gemini", host: `(^|\.)googleapis\.com$`,
+		apply: func(q *Quirks) { q.Reasoning, q.ThoughtSignature = ReasoningNever, true },
+	},
+}
+
+type quirkPattern struct{ host, model *regexp.Regexp }
+
+var quirkPatterns = func() []quirkPattern {
+	ps := make([]quirkPattern, len(quirkTable))
+	for i, row := range quirkTable {
+		ps[i] = quirkPattern{regexp.MustCompile(row.host), regexp.MustCompile(row.model)}
+	}
+	return ps
+}()
+
+// QuirksOf returns the known quirks of a model at a host.
+func QuirksOf(host, model string) Quirks {
+	var q Quirks
+	for i, p := range quirkPatterns {
+		if p.host.MatchString(host) && p.model.MatchString(model) {
+			quirkTable[i].apply(&q)
+		}
+	}
+	return q
+}

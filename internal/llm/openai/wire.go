@@ -1,0 +1,193 @@
+package openai
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"time"
+
+	goopenai "github.com/sashabaranov/go-openai"
+
+	"github.com/spool-agents/spool/agent"
+)
+
+// graceAfterFinish is how long a stream may stay silent after the finish reason:
+// usage and [DONE] follow at once, or never.
+const graceAfterFinish = 10 * time.Second
+
+// exchange is what Generate and wire tell each other about one call, through
+// the request's context.
+type exchange struct {
+	body      []byte // the request as it goes out
+	stream    bool
+	requestID string
+
+	// Written by wire while the body is read, by the goroutine that reads it.
+	usage agent.Usage
+	extra map[int][]byte // extra_content by index of the call
+}
+
+type exchangeKey struct{}
+
+// wire is the HTTP doer of the go-openai client.
+type wire struct {
+	client *http.Client
+	cfg    Config
+}
+
+var _ goopenai.HTTPDoer = (*wire)(nil)
+
+var errSilent = errors.New("silent")
+
+// Do sends the exchange's request. Its response always is a clean event stream
+// of go-openai's chunks; everything else is a *agent.ModelError, either here or
+// while the body is read.
+func (w *wire) Do(req *http.Request) (*http.Response, error) {
+	x, ok := req.Context().Value(exchangeKey{}).(*exchange)
+	if !ok {
+		return nil, errors.New("a request without its exchange")
+	}
+	ctx, cancel := context.WithCancelCause(req.Context())
+	req = req.WithContext(ctx)
+	req.Body, req.ContentLength = io.NopCloser(bytes.NewReader(x.body)), int64(len(x.body))
+	req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(x.body)), nil }
+	req.Header.Del("Connection")
+	if !x.stream {
+		req.Header.Set("Accept", "application/json")
+	}
+	if x.requestID != "" {
+		req.Header.Set("X-Client-Request-Id", x.requestID)
+	}
+	for k, v := range w.cfg.Headers {
+		req.Header.Set(k, v)
+	}
+
+	idle := w.cfg.IdleTimeout
+	if !x.stream {
+		idle = w.cfg.ReplyTimeout
+	}
+	watched := &watchedReader{ctx: ctx, cancel: cancel, idle: idle}
+	watched.timer = time.AfterFunc(idle, func() { cancel(errSilent) })
+	resp, err := w.client.Do(req)
+	watched.timer.Stop()
+	if err != nil {
+		err = w.failure(ctx, idle, err, true)
+		cancel(nil)
+		return nil, err
+	}
+	watched.r = resp.Body
+	if resp.StatusCode < 200 || resp.StatusCode > 299 {
+		defer cancel(nil)
+		defer func() { _ = resp.Body.Close() }()
+		// A broken error body still has a status.
+		body, _ := readAll(watched, maxErrorBody)
+		return nil, w.hidden(responseError(resp, body))
+	}
+	limit := w.cfg.MaxReplyBytes
+	n := &normaliser{x: x, limit: limit}
+	n.fail = func(err error) error { return w.failure(ctx, watched.idle, err, false) }
+	n.finished = func() { watched.idle = min(watched.idle, graceAfterFinish) }
+	n.source = func() (event, error) { return event{}, io.EOF }
+	clean := &cleanBody{n: n, hide: w.hidden, close: func() error {
+		cancel(nil)
+		return resp.Body.Close()
+	}}
+	clean.open = func() error { return n.open(bufio.NewReader(watched)) }
+	return &http.Response{
+		StatusCode: http.StatusOK, Status: "200 OK", Header: resp.Header, Body: clean, Request: req,
+		Proto: resp.Proto, ProtoMajor: resp.ProtoMajor, ProtoMinor: resp.ProtoMinor, ContentLength: -1,
+	}, nil
+}
+
+// hidden removes the key from the message of a ModelError.
+func (w *wire) hidden(err error) error {
+	var m *agent.ModelError
+	if errors.As(err, &m) {
+		m.Message = w.cfg.hide(m.Message)
+	}
+	return err
+}
+
+// failure types an error of the network. connecting: no response came yet.
+func (w *wire) failure(ctx context.Context, idle time.Duration, err error, connecting bool) error {
+	var already *agent.ModelError
+	switch cause := context.Cause(ctx); {
+	case errors.As(err, &already):
+		return err
+	case cause == errSilent:
+		return &agent.ModelError{Code: agent.ModelIdleTimeout, Retryable: true, Message: "the provider sent nothing for " + idle.String()}
+	case cause != nil:
+		return ctx.Err() // the caller's
+	case errors.Is(err, errTooLong):
+		return &agent.ModelError{Code: agent.ModelBadResponse, Message: "the reply is larger than the limit"}
+	case errors.Is(err, errUnreadable):
+		return broken("the provider sent an event that is not JSON")
+	}
+	text := w.cfg.hide(networkText(err))
+	var op *net.OpError
+	var dns *net.DNSError
+	if connecting && (errors.As(err, &dns) || errors.As(err, &op) && (op.Op == "dial" || op.Op == "proxyconnect")) {
+		return &agent.ModelError{Code: agent.ModelUnreachable, Retryable: true, Message: "the provider cannot be reached: " + text}
+	}
+	if connecting && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.As(err, &op) {
+		return &agent.ModelError{Code: agent.ModelUnreachable, Retryable: true, Message: "the provider gave no HTTP answer: " + text}
+	}
+	return broken("the connection broke: " + text)
+}
+
+func broken(message string) *agent.ModelError {
+	return &agent.ModelError{Code: agent.ModelBrokenStream, Retryable: true, Message: message}
+}
+
+// watchedReader cancels the request when one read lasts too long. Time the
+// consumer takes between reads does not count.
+type watchedReader struct {
+	r      io.Reader
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	timer  *time.Timer
+	idle   time.Duration
+}
+
+func (w *watchedReader) Read(p []byte) (int, error) {
+	if err := w.ctx.Err(); err != nil {
+		return 0, err
+	}
+	w.timer.Reset(w.idle)
+	n, err := w.r.Read(p)
+	w.timer.Stop()
+	return n, err
+}
+
+// cleanBody is the normalised response body that go-openai reads.
+type cleanBody struct {
+	n       *normaliser
+	open    func() error
+	close   func() error
+	hide    func(error) error
+	opened  bool
+	pending []byte
+	err     error
+}
+
+func (c *cleanBody) Read(p []byte) (int, error) {
+	if !c.opened {
+		c.opened = true
+		c.err = c.open()
+	}
+	for len(c.pending) == 0 {
+		if c.err != nil {
+			return 0, c.hide(c.err)
+		}
+		c.pending, c.err = c.n.next()
+	}
+	n := copy(p, c.pending)
+	c.pending = c.pending[n:]
+	return n, nil
+}
+
+func (c *cleanBody) Close() error { return c.close() }
