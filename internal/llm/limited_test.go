@@ -1,0 +1,108 @@
+package llm
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/spool-agents/spool/agent"
+)
+
+// provider answers by a function and notes when it was called.
+type provider struct {
+	answer func(n int) error
+
+	mu    sync.Mutex
+	calls []time.Time
+}
+
+func (p *provider) Generate(context.Context, agent.ModelRequest, func(agent.Delta)) (agent.ModelReply, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.calls = append(p.calls, time.Now())
+	return agent.ModelReply{}, p.answer(len(p.calls))
+}
+
+func limitedError(after time.Duration) error {
+	return &agent.ModelError{Code: agent.ModelRateLimited, Status: 429, Retryable: true, RetryAfter: after}
+}
+
+// retry calls as a caller with retries does, until success.
+func retry(m agent.Model) error {
+	for {
+		_, err := m.Generate(context.Background(), agent.ModelRequest{}, nil)
+		var e *agent.ModelError
+		if !errors.As(err, &e) || !e.Retryable {
+			return err
+		}
+		time.Sleep(max(e.RetryAfter, time.Second))
+	}
+}
+
+func TestFault_A11_FiveChildrenDoNotRetryInABurst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &provider{answer: func(n int) error {
+			if n <= 2 {
+				return limitedError(30 * time.Second)
+			}
+			return nil
+		}}
+		m := Limited(p)
+		start := time.Now()
+		var wg sync.WaitGroup
+		for i := range 5 {
+			wg.Go(func() {
+				time.Sleep(time.Duration(i/2) * time.Second)
+				require.NoError(t, retry(m))
+			})
+		}
+		wg.Wait()
+		require.Len(t, p.calls, 7, "three calls were held back, two were repeated")
+		for i := 2; i < len(p.calls); i++ {
+			require.GreaterOrEqual(t, p.calls[i].Sub(start), 30*time.Second)
+			if i > 2 {
+				require.GreaterOrEqual(t, p.calls[i].Sub(p.calls[i-1]), 250*time.Millisecond)
+			}
+		}
+	})
+}
+
+func TestShortPausesAreWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &provider{answer: func(n int) error {
+			if n == 1 {
+				return limitedError(0)
+			}
+			return nil
+		}}
+		m := Limited(p)
+		_, err := m.Generate(t.Context(), agent.ModelRequest{}, nil)
+		require.Error(t, err)
+		_, err = m.Generate(t.Context(), agent.ModelRequest{}, nil)
+		require.NoError(t, err)
+		require.Equal(t, time.Second, p.calls[1].Sub(p.calls[0]), "the assumed pause")
+
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		_, err = m.Generate(ctx, agent.ModelRequest{}, nil)
+		require.ErrorIs(t, err, context.Canceled)
+	})
+}
+
+func TestOtherErrorsPauseNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &provider{answer: func(int) error { return &agent.ModelError{Code: agent.ModelOverloaded, Retryable: true} }}
+		m := Limited(p)
+		start := time.Now()
+		for range 10 {
+			_, err := m.Generate(t.Context(), agent.ModelRequest{}, nil)
+			require.Error(t, err)
+		}
+		require.Equal(t, start, time.Now())
+	})
+}
