@@ -1,0 +1,171 @@
+package e2e
+
+import (
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/spool-agents/spool/internal/llm/script"
+	tt "github.com/spool-agents/spool/internal/temporaltest"
+	"github.com/spool-agents/spool/memory"
+)
+
+// treeScript is a conversation that passes every save point: a tool round, two
+// sub-agents at once, one of which delegates further, and an answer. Its tools
+// are repeatable, so a run with kills must end as one without.
+func treeScript() string {
+	grandchild := script.Script("call "+add(20, 22), "echo grandchild:")
+	child := script.Script("call "+add(1, 1), "call "+script.Task("researcher", grandchild), "echo child:")
+	return script.Script("slow 20ms call "+add(2, 3)+" && "+add(3, 4),
+		"call "+script.Calls(script.Task("general", child), script.Task("researcher", script.Script("call "+add(5, 5), "echo other:"))),
+		"slow 20ms echo root:")
+}
+
+// converse sends the two messages of the crash scenario, the second while the
+// first may still run, and waits for both.
+func converse(t *testing.T, s *tt.Stack) string {
+	t.Helper()
+	first, second := s.Message("session", treeScript()), s.Message("session", script.Script("call "+add(8, 8), "say bye"))
+	first.MessageID, second.MessageID = "first", "second"
+	a, err := s.Client.Send(s.Ctx(), first)
+	require.NoError(t, err)
+	b, err := s.Client.Send(s.Ctx(), second)
+	require.NoError(t, err)
+	require.Equal(t, "completed", s.Wait(a).Status, s.Wait(a).Error)
+	require.Equal(t, "bye", s.Wait(b).Response)
+	return a.ThreadID
+}
+
+// undisturbed is the outcome of the scenario in a run without faults, made once.
+var undisturbed = struct {
+	sync.Once
+	snapshot string
+}{}
+
+func undisturbedSnapshot(t *testing.T) string {
+	t.Helper()
+	undisturbed.Do(func() {
+		s := tt.New(t)
+		s.StartWorker()
+		undisturbed.snapshot = snapshot(t, s, converse(t, s))
+		s.Verify()
+	})
+	require.NotEmpty(t, undisturbed.snapshot)
+	return undisturbed.snapshot
+}
+
+// Rows 48, 55, 59, 61, 62, 65, 67, 103 and C3, C5, C6, D9, D10, E6: the worker is
+// killed at each named point of the store's operations; another goes on; the
+// messages, links and states are those of a run without kills.
+func TestRow55_CrashPoints(t *testing.T) {
+	t.Parallel()
+	want := undisturbedSnapshot(t)
+	for _, op := range []string{"claim", "begin-model", "chunk", "reply", "begin-tool", "result", "round", "open-delegation", "child-result", "close"} {
+		for _, when := range []string{"before", "after"} {
+			for _, n := range hits(op) {
+				point := fmt.Sprintf("%s-%s:%d", when, op, n)
+				t.Run(point, func(t *testing.T) {
+					t.Parallel()
+					slot(t)
+					s := tt.New(t)
+					w := s.StartWorker("SPOOL_CRASH_AT="+point, "SPOOL_CRASH_ONCE="+filepath.Join(s.Dir, "crashed"))
+					go func() {
+						<-w.Done()
+						if t.Context().Err() == nil {
+							s.StartWorker()
+						}
+					}()
+					root := converse(t, s)
+					select {
+					case <-w.Done():
+					case <-time.After(10 * time.Second):
+						t.Fatalf("the worker passed %s alive", point)
+					}
+					require.Equal(t, want, snapshot(t, s, root))
+					s.Verify()
+				})
+			}
+		}
+	}
+}
+
+// hits says at which hits of a crash point the worker is killed.
+func hits(op string) []int {
+	switch {
+	case op == "open-delegation" || op == "child-result":
+		return []int{1, 3}
+	case tt.Long():
+		return []int{1, 2, 3, 4, 5}
+	case op == "claim" || op == "close":
+		return []int{1, 3}
+	}
+	return []int{2}
+}
+
+// slots bounds how many stacks run at once on a small machine.
+var slots = make(chan struct{}, 4)
+
+func slot(t *testing.T) {
+	t.Helper()
+	slots <- struct{}{}
+	t.Cleanup(func() { <-slots })
+}
+
+// Row 59: a sender that dies right after its message was stored, before anybody
+// was told, loses nothing: the sweep finds it.
+func TestRow59_SenderDiesBeforeTheNudge(t *testing.T) {
+	t.Parallel()
+	s := tt.New(t)
+	cmd := exec.Command(tt.Starter(), "send", "-s", s.Session("s1"), "--message-id", "m1", "script: say found")
+	cmd.Env = append(append(cmd.Environ(), s.Env...), "SPOOL_CRASH_AT=after-send")
+	out, err := cmd.CombinedOutput()
+	require.Error(t, err, "the sender was to die: %s", out)
+	entries, err := s.Store.Inbox(s.Ctx(), s.Thread("s1"))
+	require.NoError(t, err)
+	require.Len(t, entries, 1)
+	require.Equal(t, memory.EntryWaiting, entries[0].State)
+	s.StartWorker()
+	tt.Eventually(t, 20*time.Second, "the sweep finds the message", func() bool {
+		ts := turns(t, s, s.Thread("s1"))
+		return len(ts) == 1 && ts[0].Answer == "found"
+	})
+	require.Equal(t, "user assistant", roles(messages(t, s, s.Thread("s1"))))
+	s.Verify()
+}
+
+// Rows 59, C6: no worker at all while the message is sent; a batch of three
+// tools is cut in the middle: the two finished ones do not run again, the one in
+// flight is not repeatable and is reported as unknown.
+func TestFault_C6_FinishedToolsDoNotRunAgain(t *testing.T) {
+	t.Parallel()
+	s := tt.New(t)
+	r := s.Send("s1", script.Script("call "+script.Calls(count("a"), slow("b", 30), count("c")), "say went on"))
+	w := s.StartWorker()
+	started(t, s, "b")
+	tt.Eventually(t, 10*time.Second, "two results are stored", func() bool {
+		calls, err := s.Store.ToolCalls(s.Ctx(), r.ThreadID)
+		n := 0
+		for _, c := range calls {
+			if c.Status.Final() {
+				n++
+			}
+		}
+		return err == nil && n == 2
+	})
+	w.Kill()
+	s.StartWorker()
+	require.Equal(t, "went on", s.Wait(r).Response)
+	require.Equal(t, "run\n", s.File("a"))
+	require.Equal(t, "run\n", s.File("c"))
+	require.Equal(t, "start\n", s.File("b"), "the tool died with its worker and did not run again")
+	m := messages(t, s, r.ThreadID)
+	require.Contains(t, m[3].Content.String(), "not run again")
+	require.Equal(t, 1, strings.Count(snapshot(t, s, r.ThreadID), " unknown "))
+	s.Verify()
+}

@@ -1,0 +1,242 @@
+package e2e
+
+import (
+	"context"
+	"database/sql"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	commonpb "go.temporal.io/api/common/v1"
+	"go.temporal.io/api/workflowservice/v1"
+
+	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/internal/llm/script"
+	tt "github.com/spool-agents/spool/internal/temporaltest"
+)
+
+// Row 67: a worker killed in mid-stream; one final answer, and the text of the
+// dead attempt is gone.
+func TestRow67_KillWhileStreaming(t *testing.T) {
+	t.Parallel()
+	s := tt.New(t)
+	w := s.StartWorker()
+	r := s.Send("s1", script.Script("call "+add(1, 2), "slow 50ms say "+strings.Repeat("word ", 40)+"end"))
+	streaming(t, s, r.ThreadID)
+	w.Kill()
+	s.StartWorker()
+	r = s.Wait(r)
+	require.Equal(t, "completed", r.Status, r.Error)
+	require.True(t, strings.HasSuffix(r.Response, "word end"))
+	m := messages(t, s, r.ThreadID)
+	require.Equal(t, "user assistant tool assistant", roles(m))
+	require.False(t, m[3].Partial)
+	s.Verify()
+}
+
+// D6: SIGTERM in mid-stream hands the work to another worker; it does not end
+// the turn as if a person had stopped it.
+func TestFault_D6_SigtermHandsOver(t *testing.T) {
+	t.Parallel()
+	s := tt.New(t)
+	w := s.StartWorker()
+	r := s.Send("s1", script.Script("call "+add(1, 2), "slow 50ms say "+strings.Repeat("word ", 40)+"end"))
+	streaming(t, s, r.ThreadID)
+	s.StartWorker()
+	w.Signal(syscall.SIGTERM)
+	r = s.Wait(r)
+	require.Equal(t, "completed", r.Status, r.Error)
+	require.Equal(t, "user assistant tool assistant", roles(messages(t, s, r.ThreadID)))
+	select {
+	case <-w.Done():
+	case <-time.After(10 * time.Second):
+		t.Fatal("the worker did not end on SIGTERM")
+	}
+	s.Verify()
+}
+
+// A worker that is paused while another takes its work over, and wakes up late,
+// changes nothing.
+func TestPausedWorkerIsFenced(t *testing.T) {
+	t.Parallel()
+	s := tt.New(t)
+	w := s.StartWorker()
+	r := s.Send("s1", script.Script("call "+add(1, 2), "slow 50ms say "+strings.Repeat("word ", 30)+"end"))
+	streaming(t, s, r.ThreadID)
+	w.Signal(syscall.SIGSTOP)
+	s.StartWorker()
+	r = s.Wait(r)
+	require.Equal(t, "completed", r.Status, r.Error)
+	before := snapshot(t, s, r.ThreadID)
+	w.Signal(syscall.SIGCONT)
+	time.Sleep(3 * time.Second) // what it does now is what must not show
+	require.Equal(t, before, snapshot(t, s, r.ThreadID))
+	require.Equal(t, "again", s.Ask("s1", "script: say again").Response)
+	s.Verify()
+}
+
+// The Temporal server is killed in mid-turn and comes back: the turn goes on.
+func TestServerLoss(t *testing.T) {
+	t.Parallel()
+	slot(t)
+	server := tt.StartServer(t)
+	s := tt.NewOn(t, server)
+	s.StartWorker()
+	r := s.Send("s1", script.Script("call "+add(1, 2), "first 1s call "+add(3, 4), "say survived"))
+	tt.Eventually(t, 20*time.Second, "the first round is saved", func() bool {
+		m, err := s.Store.Messages(s.Ctx(), r.ThreadID, 0, 0)
+		return err == nil && len(m) >= 3
+	})
+	server.Kill()
+	stored, err := s.Client.Send(s.Ctx(), s.Message("s1", "script: say stored meanwhile"))
+	require.NoError(t, err, "a message is safe although no Temporal is up")
+	server.Restart(t)
+	require.Equal(t, "survived", s.Wait(r).Response)
+	require.Equal(t, "stored meanwhile", s.Wait(stored).Response)
+	s.Verify()
+}
+
+// C8, C9: somebody holds the store's lock; turns wait for it and do not fail.
+func TestFault_C8_LockedStoreDelaysATurn(t *testing.T) {
+	t.Parallel()
+	s := tt.New(t)
+	s.StartWorker()
+	r := s.Send("s1", script.Script("call "+add(1, 2), "first 500ms call "+add(3, 4), "say waited"))
+	tt.Eventually(t, 20*time.Second, "the first round is saved", func() bool {
+		m, err := s.Store.Messages(s.Ctx(), r.ThreadID, 0, 0)
+		return err == nil && len(m) >= 3
+	})
+	hold(t, s, lockFor())
+	require.Equal(t, "waited", s.Wait(r).Response)
+	s.Verify()
+}
+
+func lockFor() time.Duration {
+	if tt.Long() {
+		return 32 * time.Second
+	}
+	return 6 * time.Second
+}
+
+// hold keeps the store's write lock for a while.
+func hold(t *testing.T, s *tt.Stack, d time.Duration) {
+	t.Helper()
+	db, err := sql.Open("sqlite", "file:"+s.StorePath()+"?_pragma=busy_timeout(10000)&_txlock=immediate")
+	require.NoError(t, err)
+	defer db.Close()
+	tx, err := db.BeginTx(context.Background(), nil)
+	require.NoError(t, err)
+	time.Sleep(d)
+	require.NoError(t, tx.Rollback())
+}
+
+// A run terminated in the Web UI: the turn is closed as failed(terminated), the
+// thread takes the next message, and a retry goes on from what was saved.
+func TestTerminatedRunIsReconciled(t *testing.T) {
+	t.Parallel()
+	s := tt.New(t)
+	s.StartWorker()
+	r := s.Send("s1", script.Script("call "+count("n"), "call "+script.Task("general", script.Script("call "+slow("child", 60), "say never")), "say never"))
+	started(t, s, "child")
+	require.NoError(t, s.Temporal.TerminateWorkflow(s.Ctx(), r.ThreadID, "", "by a person"))
+	end := s.Wait(r)
+	require.Equal(t, "failed", end.Status)
+	all := tree(t, s, r.ThreadID)
+	require.Equal(t, agent.ReasonTerminated, all[0].Reason)
+	require.Len(t, all, 2)
+	require.True(t, all[1].Status.Final(), "the foreground descendant is closed too, not %s", all[1].Status)
+	require.Equal(t, "user assistant tool assistant tool", roles(messages(t, s, r.ThreadID)))
+	require.Equal(t, "hi", s.Ask("s1", "script: say hi").Response)
+	require.Equal(t, 1, lines(s.File("n")))
+	s.Verify()
+}
+
+// E4: a child terminated in the Web UI: the parent is told and goes on.
+func TestFault_E4_TerminatedChildIsReported(t *testing.T) {
+	t.Parallel()
+	s := tt.New(t)
+	s.StartWorker()
+	r := s.Send("s1", script.Script("call "+script.Task("general", script.Script("call "+slow("child", 60), "say never")), "echo told:"))
+	started(t, s, "child")
+	child := tree(t, s, r.ThreadID)[1]
+	require.NoError(t, s.Temporal.TerminateWorkflow(s.Ctx(), child.ID, "", "by a person"))
+	end := s.Wait(r)
+	require.Equal(t, "completed", end.Status, end.Error)
+	require.Contains(t, end.Response, "terminated")
+	s.Verify()
+}
+
+// Reset in the Web UI: the new run goes on from what the store holds and calls
+// nothing again.
+func TestResetGoesOnFromTheStore(t *testing.T) {
+	t.Parallel()
+	s := tt.New(t)
+	s.StartWorker()
+	r := s.Send("s1", script.Script("call "+count("n"), "first 3s call "+add(1, 2), "say reset"))
+	tt.Eventually(t, 20*time.Second, "the first round is saved", func() bool {
+		m, err := s.Store.Messages(s.Ctx(), r.ThreadID, 0, 0)
+		return err == nil && len(m) >= 3
+	})
+	_, err := s.Temporal.ResetWorkflowExecution(s.Ctx(), &workflowservice.ResetWorkflowExecutionRequest{
+		Namespace:                 "default",
+		WorkflowExecution:         &commonpb.WorkflowExecution{WorkflowId: r.ThreadID},
+		Reason:                    "by a person",
+		WorkflowTaskFinishEventId: 4,
+		RequestId:                 "reset-" + s.Store.ID(),
+	})
+	require.NoError(t, err)
+	end := s.Wait(r)
+	require.Equal(t, "completed", end.Status, end.Error)
+	require.Equal(t, "reset", end.Response)
+	require.Equal(t, 1, lines(s.File("n")))
+	require.Equal(t, "user assistant tool assistant tool assistant", roles(messages(t, s, r.ThreadID)))
+	s.Verify()
+}
+
+// A run may continue as new at any step, children open or not.
+func TestContinueAsNewAtEveryStep(t *testing.T) {
+	t.Parallel()
+	want := undisturbedSnapshot(t)
+	s := tt.New(t)
+	s.StartWorker("SPOOL_MAX_EVENTS=10")
+	root := converse(t, s)
+	require.Equal(t, want, snapshot(t, s, root))
+	require.GreaterOrEqual(t, historyOf(t, s, root).runs, 3)
+	s.Verify()
+}
+
+// Row 68: rate limits and server errors are retried, Retry-After is obeyed;
+// 400 and 401 are not retried and the person is told why.
+func TestRow68_ModelErrors(t *testing.T) {
+	t.Parallel()
+	s := tt.New(t)
+	s.StartWorker()
+	begun := time.Now()
+	r := s.Ask("s1", "script: fail 429 x2 after 1s say recovered")
+	require.Equal(t, "recovered", r.Response, r.Error)
+	require.GreaterOrEqual(t, time.Since(begun), 2*time.Second)
+	require.Equal(t, "recovered", s.Ask("s2", "script: fail 503 x2 say recovered").Response)
+	require.Equal(t, "whole", s.Ask("s3", "script: break x2 say whole").Response)
+	for _, status := range []string{"400", "401"} {
+		r := s.Ask("s4", "script: fail "+status+" x5 say never")
+		require.Equal(t, "failed", r.Status)
+		require.Contains(t, r.Error, status)
+	}
+	require.Equal(t, 1, s.Model.Asked("fail 400", 0))
+	s.Verify()
+}
+
+// A worker of another store on the same task queue refuses a run clearly.
+func TestForeignStoreIsRefused(t *testing.T) {
+	t.Parallel()
+	a, b := tt.New(t), tt.New(t)
+	r := a.Send("s1", "script: say never")
+	b.StartWorker("SPOOL_TASK_QUEUE=" + agent.TaskQueue(a.Store.ID()))
+	tt.Eventually(t, 20*time.Second, "the run is refused", func() bool {
+		err := a.Temporal.GetWorkflow(a.Ctx(), r.ThreadID, "").Get(a.Ctx(), nil)
+		return err != nil && strings.Contains(err.Error(), "belongs to store "+a.Store.ID())
+	})
+	require.Equal(t, "user", strings.TrimSpace("user "+roles(messages(t, a, r.ThreadID))))
+}

@@ -1,0 +1,146 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/worker"
+
+	"github.com/spool-agents/spool"
+	"github.com/spool-agents/spool/internal/llm/script"
+	tt "github.com/spool-agents/spool/internal/temporaltest"
+	"github.com/spool-agents/spool/memory"
+	"github.com/spool-agents/spool/workflows"
+)
+
+// scenarios are the turns whose histories are kept in
+// workflows/testdata/histories and replayed by every build.
+var scenarios = map[string]func(t *testing.T, s *tt.Stack) spool.Reply{
+	"plain": func(t *testing.T, s *tt.Stack) spool.Reply {
+		s.StartWorker()
+		return s.Ask("g", "script: say hello")
+	},
+	"tools": func(t *testing.T, s *tt.Stack) spool.Reply {
+		s.StartWorker()
+		return s.Ask("g", script.Script("call "+add(1, 2)+" && "+add(3, 4), "call "+add(5, 6), "say done"))
+	},
+	"delegation": func(t *testing.T, s *tt.Stack) spool.Reply {
+		s.StartWorker()
+		return s.Ask("g", script.Script("call "+script.Calls(script.Task("general", script.Script("call "+add(1, 1), "say a")), script.Task("researcher", "script: say b")), "say done"))
+	},
+	"nested-delegation": func(t *testing.T, s *tt.Stack) spool.Reply {
+		s.StartWorker()
+		return s.Ask("g", treeScript())
+	},
+	"background-delegation": func(t *testing.T, s *tt.Stack) spool.Reply {
+		s.StartWorker()
+		r := s.Ask("g", script.Script(`call assign_task {"agent":"general","task":"script: first 300ms say later","background":true}`, "say started"))
+		tt.Eventually(t, 20*time.Second, "the report's turn is closed", func() bool {
+			ts := turns(t, s, r.ThreadID)
+			return len(ts) == 2 && ts[1].State == memory.TurnClosed
+		})
+		return r
+	},
+	"denied-tool": func(t *testing.T, s *tt.Stack) spool.Reply {
+		ask(t, s)
+		s.StartWorker()
+		r := pendingApproval(t, s, s.Send("g", script.Script("call "+script.Calls(add(6, 7), count("x")), "say never")))
+		_, err := s.Client.Decide(s.Ctx(), memory.Decision{By: "tester", Target: r.Pending[0].ApprovalID, Verdict: memory.Deny})
+		require.NoError(t, err)
+		return s.Wait(r)
+	},
+	"approved-tool": func(t *testing.T, s *tt.Stack) spool.Reply {
+		ask(t, s)
+		s.StartWorker()
+		r := pendingApproval(t, s, s.Send("g", script.Script("call "+count("x"), "say done")))
+		_, err := s.Client.Decide(s.Ctx(), memory.Decision{By: "tester", Target: r.Pending[0].ApprovalID, Verdict: memory.Approve})
+		require.NoError(t, err)
+		return s.Wait(r)
+	},
+	"cancel": func(t *testing.T, s *tt.Stack) spool.Reply {
+		s.StartWorker()
+		r := s.Send("g", script.Script("call "+slow("c", 60), "say never"))
+		started(t, s, "c")
+		cancel(t, s, r)
+		return s.Wait(r)
+	},
+	"cancel-tree": func(t *testing.T, s *tt.Stack) spool.Reply {
+		s.StartWorker()
+		r := s.Send("g", script.Script("call "+script.Task("general", script.Script("call "+slow("c", 60), "say never")), "say never"))
+		started(t, s, "c")
+		cancel(t, s, r)
+		return s.Wait(r)
+	},
+	"retry": func(t *testing.T, s *tt.Stack) spool.Reply {
+		s.StartWorker()
+		r := s.Ask("g", script.Script("call "+add(1, 2), "fail 400 say fine"))
+		again, err := s.Client.Retry(s.Ctx(), r.ThreadID, "retry")
+		require.NoError(t, err)
+		return s.Wait(again)
+	},
+	"queued-message": func(t *testing.T, s *tt.Stack) spool.Reply {
+		s.StartWorker()
+		s.Send("g", "script: first 300ms say one")
+		return s.Wait(s.Send("g", "script: say two"))
+	},
+	"continue-as-new": func(t *testing.T, s *tt.Stack) spool.Reply {
+		s.StartWorker("SPOOL_MAX_EVENTS=10")
+		return s.Ask("g", script.Script("call "+add(1, 2), "call "+script.Task("general", "script: say x"), "call "+add(3, 4), "say done"))
+	},
+	"worker-killed": func(t *testing.T, s *tt.Stack) spool.Reply {
+		w := s.StartWorker()
+		r := s.Send("g", script.Script("call "+add(1, 2), "slow 50ms say "+strings.Repeat("word ", 20)))
+		streaming(t, s, r.ThreadID)
+		w.Kill()
+		s.StartWorker()
+		return s.Wait(r)
+	},
+	"max-steps": func(t *testing.T, s *tt.Stack) spool.Reply {
+		s.StartWorker()
+		return s.Ask("g", script.Script("repeat 9 call "+add(1, 2), "say never"))
+	},
+}
+
+// Every scenario's histories replay on this build, all of its threads and runs
+// included. With SPOOL_RECORD=DIR they are also written there: that is for new
+// scenarios; an old history is never recorded anew to get past a failure.
+func TestHistoriesReplay(t *testing.T) {
+	t.Parallel()
+	dir := os.Getenv("SPOOL_RECORD")
+	for name, play := range scenarios {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			slot(t)
+			s := tt.New(t)
+			r := play(t, s)
+			for i, th := range tree(t, s, r.ThreadID) {
+				tt.Eventually(t, 20*time.Second, "the run of "+th.ID+" ends", func() bool {
+					open, err := s.Client.OpenRun(s.Ctx(), th.ID)
+					return err == nil && !open
+				})
+				runs, err := s.Client.Runs(s.Ctx(), th.ID)
+				require.NoError(t, err)
+				require.NotEmpty(t, runs)
+				for j, run := range runs {
+					h, err := s.Client.History(s.Ctx(), th.ID, run.RunID)
+					require.NoError(t, err)
+					file := filepath.Join(t.TempDir(), "history.json")
+					if dir != "" {
+						file = filepath.Join(dir, fmt.Sprintf("%s.thread%d.run%d.json", name, i+1, j+1))
+						_, err := os.Stat(file)
+						require.ErrorIs(t, err, os.ErrNotExist, "recorded already: add a scenario instead")
+					}
+					require.NoError(t, os.WriteFile(file, h, 0o644))
+					replayer := worker.NewWorkflowReplayer()
+					workflows.Register(replayer)
+					require.NoError(t, replayer.ReplayWorkflowHistoryFromJSONFile(nil, file), file)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,133 @@
+// Package e2e tests Spool as its users meet it: real worker processes, a real
+// Temporal server, a store on disk, a model server on the wire.
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/internal/llm/script"
+	tt "github.com/spool-agents/spool/internal/temporaltest"
+	"github.com/spool-agents/spool/memory"
+)
+
+func TestMain(m *testing.M) { tt.Main(m) }
+
+// count appends a line to a file of the workspace, so that the number of lines
+// is the number of times the tool really ran.
+func count(file string) string {
+	return script.Call("shell", map[string]any{"command": "echo run >> " + file})
+}
+
+func slow(file string, seconds float64) string {
+	return script.Call("shell", map[string]any{"command": fmt.Sprintf("echo start >> %s; sleep %g; echo end >> %s", file, seconds, file)})
+}
+
+func add(a, b int) string {
+	return script.Call("calculator", map[string]any{"expression": fmt.Sprintf("%d+%d", a, b)})
+}
+
+func lines(s string) int { return strings.Count(s, "\n") }
+
+func messages(t *testing.T, s *tt.Stack, thread string) []agent.Message {
+	t.Helper()
+	m, err := s.Store.Messages(s.Ctx(), thread, 0, 0)
+	require.NoError(t, err)
+	return m
+}
+
+func events(t *testing.T, s *tt.Stack, thread string) []agent.Event {
+	t.Helper()
+	e, err := s.Store.Events(s.Ctx(), thread, 0, 0)
+	require.NoError(t, err)
+	return e
+}
+
+func roles(m []agent.Message) string {
+	var out []string
+	for _, x := range m {
+		out = append(out, string(x.Role))
+	}
+	return strings.Join(out, " ")
+}
+
+func turns(t *testing.T, s *tt.Stack, thread string) []memory.Turn {
+	t.Helper()
+	ts, err := s.Store.TurnsOf(s.Ctx(), thread)
+	require.NoError(t, err)
+	return ts
+}
+
+func thread(t *testing.T, s *tt.Stack, id string) agent.Thread {
+	t.Helper()
+	th, err := s.Store.Thread(s.Ctx(), "", id)
+	require.NoError(t, err)
+	return th
+}
+
+// tree is a thread with all its descendants, root first.
+func tree(t *testing.T, s *tt.Stack, id string) []agent.Thread {
+	t.Helper()
+	out := []agent.Thread{thread(t, s, id)}
+	children, err := s.Store.Children(s.Ctx(), id)
+	require.NoError(t, err)
+	for _, c := range children {
+		out = append(out, tree(t, s, c.ID)...)
+	}
+	return out
+}
+
+// generated are the parts of ids that depend on the store or on time.
+var generated = regexp.MustCompile(`-\d{13}-[0-9a-f]{12}|[0-9a-f]{16}`)
+
+// snapshot is what must be the same after a run with faults as after one
+// without: messages, links and states; not times, usage or attempts.
+func snapshot(t *testing.T, s *tt.Stack, root string) string {
+	t.Helper()
+	var b strings.Builder
+	for _, th := range tree(t, s, root) {
+		fmt.Fprintf(&b, "thread %s kind=%s depth=%d parent=%s root=%s call=%s status=%s reason=%s\n",
+			th.ID, th.Kind, th.Depth, th.ParentThreadID, th.RootThreadID, th.ParentToolCallID, th.Status, th.Reason)
+		for _, m := range messages(t, s, th.ID) {
+			calls, err := json.Marshal(m.ToolCalls)
+			require.NoError(t, err)
+			fmt.Fprintf(&b, "  message %d %s %s %q calls=%s for=%s partial=%v\n", m.Seq, m.Role, m.ID, durations.ReplaceAllString(m.Content.String(), ""), calls, m.ToolCallID, m.Partial)
+		}
+		calls, err := s.Store.ToolCalls(s.Ctx(), th.ID)
+		require.NoError(t, err)
+		for _, c := range calls {
+			fmt.Fprintf(&b, "  call %s %s %s sub=%s\n", c.ID, c.ToolName, c.Status, c.SubAgentThreadID)
+		}
+		tasks, err := s.Store.Tasks(s.Ctx(), th.ID)
+		require.NoError(t, err)
+		for _, k := range tasks {
+			fmt.Fprintf(&b, "  task %s %s %s sub=%s\n", k.ID, k.Name, k.Status, k.SubAgentID)
+		}
+		for _, e := range turns(t, s, th.ID) {
+			fmt.Fprintf(&b, "  turn %s %s %s\n", e.ID, e.State, e.Outcome)
+		}
+	}
+	return shortIDs(strings.ReplaceAll(b.String(), s.Store.ID(), "STORE"))
+}
+
+// durations are the parts of a delegation's result that depend on time or on
+// how often the model had to be asked.
+var durations = regexp.MustCompile(`(?mi)^.*(duration|tokens|price).*$`)
+
+// shortIDs replaces hashes and creation times in ids by numbers in order of
+// appearance.
+func shortIDs(s string) string {
+	seen := map[string]string{}
+	return generated.ReplaceAllStringFunc(s, func(id string) string {
+		if _, ok := seen[id]; !ok {
+			seen[id] = fmt.Sprintf("#%d", len(seen)+1)
+		}
+		return seen[id]
+	})
+}

@@ -1,0 +1,274 @@
+package e2e
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	enumspb "go.temporal.io/api/enums/v1"
+
+	"github.com/spool-agents/spool"
+	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/internal/llm/script"
+	tt "github.com/spool-agents/spool/internal/temporaltest"
+	"github.com/spool-agents/spool/memory"
+)
+
+func cancel(t *testing.T, s *tt.Stack, r spool.Reply) {
+	t.Helper()
+	_, err := s.Client.Cancel(s.Ctx(), memory.CancelRequest{ThreadID: r.ThreadID, TurnID: r.TurnID, By: "tester"})
+	require.NoError(t, err)
+}
+
+// streaming waits until text of the thread's current model call can be read.
+func streaming(t *testing.T, s *tt.Stack, thread string) {
+	t.Helper()
+	tt.Eventually(t, 20*time.Second, "text streams", func() bool {
+		st, err := s.Store.Stream(s.Ctx(), thread)
+		return err == nil && st != nil && st.Text != ""
+	})
+}
+
+// started waits until a tool has written to its file.
+func started(t *testing.T, s *tt.Stack, file string) {
+	t.Helper()
+	tt.Eventually(t, 30*time.Second, "the tool that writes "+file+" runs", func() bool { return s.File(file) != "" })
+}
+
+// Row 70, D8: cancel in mid-stream keeps what arrived, as partial text, and the
+// thread takes the next message.
+func TestRow70_CancelWhileStreaming(t *testing.T) {
+	t.Parallel()
+	s := tt.New(t)
+	s.StartWorker()
+	r := s.Send("s1", "script: slow 100ms say "+strings.Repeat("word ", 200))
+	streaming(t, s, r.ThreadID)
+	cancel(t, s, r)
+	r = s.Wait(r)
+	require.Equal(t, "cancelled", r.Status)
+	m := messages(t, s, r.ThreadID)
+	require.Equal(t, "user assistant", roles(m))
+	require.True(t, m[1].Partial)
+	require.True(t, strings.HasPrefix(m[1].Content.String(), "word word"))
+	require.Equal(t, agent.ThreadCancelled, thread(t, s, r.ThreadID).Status)
+	r = s.Ask("s1", "script: say back again")
+	require.Equal(t, "back again", r.Response, r.Error)
+	s.Verify()
+}
+
+// Rows 69, B1: cancel during tool 2 of 3: finished results stay, the rest are
+// aborted, and the next request is valid.
+func TestRow69_CancelDuringTools(t *testing.T) {
+	t.Parallel()
+	s := tt.New(t)
+	s.StartWorker()
+	r := s.Send("s1", script.Script("call "+script.Calls(count("a"), slow("b", 60), slow("c", 60)), "say never"))
+	started(t, s, "b")
+	started(t, s, "a")
+	tt.Eventually(t, 10*time.Second, "the first tool is stored", func() bool {
+		calls, err := s.Store.ToolCalls(s.Ctx(), r.ThreadID)
+		return err == nil && len(calls) == 3 && calls[0].Status == agent.CallSuccess
+	})
+	cancel(t, s, r)
+	require.Equal(t, "cancelled", s.Wait(r).Status)
+	m := messages(t, s, r.ThreadID)
+	require.Equal(t, "user assistant tool tool tool", roles(m))
+	require.Empty(t, m[2].ErrorReason)
+	for _, x := range m[3:] {
+		require.Equal(t, agent.ErrAborted, x.ErrorReason)
+	}
+	require.Equal(t, "hi", s.Ask("s1", "script: say hi").Response)
+	require.Equal(t, "start\n", s.File("b"), "the tool's process was stopped")
+	s.Verify()
+}
+
+// D7: a tool that ignores its cancel does not hold the turn up.
+func TestFault_D7_StubbornTool(t *testing.T) {
+	t.Parallel()
+	s := tt.New(t)
+	s.StartWorker()
+	r := s.Send("s1", script.Script("call "+script.Call("shell", map[string]any{"command": "trap '' TERM INT; echo on > stubborn; sleep 60"}), "say never"))
+	started(t, s, "stubborn")
+	begun := time.Now()
+	cancel(t, s, r)
+	require.Equal(t, "cancelled", s.Wait(r).Status)
+	require.Less(t, time.Since(begun), 5*time.Second)
+	s.Verify()
+}
+
+// Row 103: a cancel reaches foreground descendants of any depth.
+func TestRow103_CancelReachesDescendants(t *testing.T) {
+	t.Parallel()
+	s := tt.New(t)
+	s.StartWorker()
+	grandchild := script.Script("call "+slow("deep", 60), "say never")
+	child := script.Script("call "+script.Task("general", grandchild), "say never")
+	r := s.Send("s1", script.Script("call "+script.Task("general", child), "say never"))
+	started(t, s, "deep")
+	cancel(t, s, r)
+	require.Equal(t, "cancelled", s.Wait(r).Status)
+	for _, th := range tree(t, s, r.ThreadID) {
+		require.Equal(t, agent.ThreadCancelled, th.Status, th.ID)
+		tt.Eventually(t, 10*time.Second, "the run of "+th.ID+" ends", func() bool {
+			d, err := s.Temporal.DescribeWorkflowExecution(s.Ctx(), th.ID, "")
+			return err == nil && d.GetWorkflowExecutionInfo().GetStatus() != enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING
+		})
+	}
+	require.Equal(t, "start\n", s.File("deep"))
+	require.Equal(t, "hi", s.Ask("s1", "script: say hi").Response)
+	s.Verify()
+}
+
+// CancelWorkflow, as Temporal's Web UI sends it, means the same as our cancel.
+func TestCancelWorkflowFromTemporal(t *testing.T) {
+	t.Parallel()
+	s := tt.New(t)
+	s.StartWorker()
+	r := s.Send("s1", script.Script("call "+slow("a", 60), "say never"))
+	started(t, s, "a")
+	require.NoError(t, s.Temporal.CancelWorkflow(s.Ctx(), r.ThreadID, ""))
+	require.Equal(t, "cancelled", s.Wait(r).Status)
+	require.Equal(t, "hi", s.Ask("s1", "script: say hi").Response)
+	s.Verify()
+}
+
+// A cancel whose hint is lost, and one that is made while no worker is up, take
+// effect all the same.
+func TestCancelWithoutHint(t *testing.T) {
+	t.Parallel()
+	s := tt.New(t)
+	w := s.StartWorker()
+	r := s.Send("s1", script.Script("call "+slow("a", 60), "say never"))
+	started(t, s, "a")
+	w.Kill()
+	_, err := s.Store.RequestCancel(s.Ctx(), memory.CancelRequest{ThreadID: r.ThreadID, TurnID: r.TurnID, By: "tester"})
+	require.NoError(t, err)
+	s.StartWorker()
+	require.Equal(t, "cancelled", s.Wait(r).Status)
+	s.Verify()
+}
+
+// Row 60, C2: the model fails for good after the user message was saved; retry
+// makes no second user message and its answer supersedes.
+func TestRow60_RetryDoesNotDuplicate(t *testing.T) {
+	t.Parallel()
+	s := tt.New(t)
+	s.StartWorker()
+	r := s.Ask("s1", script.Script("call "+count("n"), "fail 400 x2 say fine"))
+	require.Equal(t, "failed", r.Status)
+	require.NotEmpty(t, r.Error)
+	require.Equal(t, "user assistant tool", roles(messages(t, s, r.ThreadID)))
+
+	again, err := s.Client.Retry(s.Ctx(), r.ThreadID, "retry-1")
+	require.NoError(t, err)
+	require.Equal(t, "failed", s.Wait(again).Status)
+	again, err = s.Client.Retry(s.Ctx(), r.ThreadID, "retry-2")
+	require.NoError(t, err)
+	repeated, err := s.Client.Retry(s.Ctx(), r.ThreadID, "retry-2")
+	require.NoError(t, err)
+	require.Equal(t, again.TurnID, repeated.TurnID, "a retry is idempotent by its request id")
+	require.Equal(t, "fine", s.Wait(again).Response)
+
+	m := messages(t, s, r.ThreadID)
+	require.Equal(t, "user assistant tool assistant", roles(m), "one user message, finished results stay")
+	require.Equal(t, 1, lines(s.File("n")), "the tool did not run again")
+	s.Verify()
+}
+
+// A retry of a completed turn supersedes its answer.
+func TestRow60_RetrySupersedes(t *testing.T) {
+	t.Parallel()
+	s := tt.New(t)
+	s.StartWorker()
+	r := s.Ask("s1", "script: say first")
+	again, err := s.Client.Retry(s.Ctx(), r.ThreadID, "retry-1")
+	require.NoError(t, err)
+	require.Equal(t, "completed", s.Wait(again).Status)
+	m := messages(t, s, r.ThreadID)
+	require.Equal(t, "user assistant assistant", roles(m))
+	require.Equal(t, again.TurnID, m[1].SupersededBy)
+	require.Empty(t, m[2].SupersededBy)
+	s.Verify()
+}
+
+// Messages sent while a turn runs are answered in order, each once.
+func TestRow94_QueuedMessagesInOrder(t *testing.T) {
+	t.Parallel()
+	s := tt.New(t)
+	s.StartWorker()
+	var replies []spool.Reply
+	for _, text := range []string{"script: first 500ms say one", "script: say two", "script: say three"} {
+		replies = append(replies, s.Send("s1", text))
+	}
+	for i, want := range []string{"one", "two", "three"} {
+		require.Equal(t, want, s.Wait(replies[i]).Response)
+	}
+	require.Equal(t, "user assistant user assistant user assistant", roles(messages(t, s, replies[0].ThreadID)))
+	require.GreaterOrEqual(t, historyOf(t, s, replies[0].ThreadID).runs, 2, "each turn that follows another has its own run")
+	s.Verify()
+}
+
+func pendingApproval(t *testing.T, s *tt.Stack, r spool.Reply) spool.Reply {
+	t.Helper()
+	ctx, stop := context.WithTimeout(s.Ctx(), time.Minute)
+	defer stop()
+	out, err := s.Client.Wait(ctx, r.ThreadID, r.TurnID, spool.WaitOptions{})
+	require.NoError(t, err)
+	require.Equal(t, "waiting_for_approval", out.Status, out.Error)
+	require.Len(t, out.Pending, 1)
+	return out
+}
+
+// ask makes the stack's orchestrator ask before it uses the shell.
+func ask(t *testing.T, s *tt.Stack) {
+	t.Helper()
+	file := filepath.Join(s.Work, ".spool", "agents", "orchestrator.md")
+	require.NoError(t, os.WriteFile(file, []byte("---\nname: orchestrator\n---\nYou ask first.\n"), 0o644))
+}
+
+// Rows 64, 74: a denied call is saved with its denial and ends the turn.
+func TestRow64_Denial(t *testing.T) {
+	t.Parallel()
+	s := tt.New(t)
+	ask(t, s)
+	s.StartWorker()
+	r := s.Send("s1", script.Script("call "+script.Calls(add(6, 7), count("gated")), "say never"))
+	r = pendingApproval(t, s, r)
+	_, err := s.Client.Decide(s.Ctx(), memory.Decision{By: "tester", Target: r.Pending[0].ApprovalID, Verdict: memory.Deny})
+	require.NoError(t, err)
+	end := s.Wait(r)
+	require.Equal(t, "completed", end.Status, end.Error)
+	require.Contains(t, end.Response, "denied")
+	m := messages(t, s, r.ThreadID)
+	require.Equal(t, "user assistant tool tool assistant", roles(m))
+	require.Contains(t, m[2].Content.String(), "13")
+	require.Equal(t, agent.TextDenied, m[3].Content.String())
+	require.Equal(t, agent.ErrDenied, m[3].ErrorReason)
+	require.Empty(t, s.File("gated"))
+	require.Equal(t, 0, s.Model.Asked("never", 1))
+	s.Verify()
+}
+
+// Row 76: an approval survives the death of every worker, and the finished
+// sibling is not run again.
+func TestRow76_ApprovalSurvivesRestart(t *testing.T) {
+	t.Parallel()
+	s := tt.New(t)
+	ask(t, s)
+	w := s.StartWorker()
+	r := s.Send("s1", script.Script("call "+script.Calls(add(6, 7), count("gated")), "say granted"))
+	r = pendingApproval(t, s, r)
+	w.Kill()
+	_, err := s.Client.Decide(s.Ctx(), memory.Decision{By: "tester", Target: r.Pending[0].ToolCalls[0].ID, Verdict: memory.Approve})
+	require.NoError(t, err)
+	_, err = s.Client.Decide(s.Ctx(), memory.Decision{By: "other", Target: r.Pending[0].ApprovalID, Verdict: memory.Deny})
+	require.Equal(t, agent.CodeConflict, agent.CodeOf(err), "the first decision wins: %v", err)
+	s.StartWorker()
+	require.Equal(t, "granted", s.Wait(r).Response)
+	require.Equal(t, 1, lines(s.File("gated")))
+	s.Verify()
+}

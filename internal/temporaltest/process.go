@@ -1,0 +1,104 @@
+package temporaltest
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// Process is a program under test.
+type Process struct {
+	name string
+	cmd  *exec.Cmd
+	in   io.Closer
+	log  *safeBuffer
+	done chan struct{}
+}
+
+// spawn starts a program that ends with its parent: its standard input is a pipe.
+func spawn(name, path string, args, env []string, stdout io.Writer) (*Process, error) {
+	p := &Process{name: name, log: &safeBuffer{}, done: make(chan struct{})}
+	p.cmd = exec.Command(path, args...)
+	p.cmd.Env = append(os.Environ(), env...)
+	p.cmd.Stderr = p.log
+	p.cmd.Stdout = p.log
+	if stdout != nil {
+		p.cmd.Stdout = stdout
+	}
+	in, err := p.cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	p.in = in
+	if err := p.cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start %s: %w", name, err)
+	}
+	go func() {
+		_ = p.cmd.Wait()
+		close(p.done)
+	}()
+	return p, nil
+}
+
+// Kill sends SIGKILL and waits for the end.
+func (p *Process) Kill() { p.Signal(syscall.SIGKILL); <-p.done }
+
+// Signal sends a signal.
+func (p *Process) Signal(s syscall.Signal) { _ = p.cmd.Process.Signal(s) }
+
+// PID is the process id.
+func (p *Process) PID() int { return p.cmd.Process.Pid }
+
+// Done is closed when the process has ended.
+func (p *Process) Done() <-chan struct{} { return p.done }
+
+// Log is what the process has logged so far.
+func (p *Process) Log() string { return p.log.String() }
+
+// stop ends the process politely, then not.
+func (p *Process) stop() {
+	p.Signal(syscall.SIGCONT)
+	_ = p.in.Close()
+	p.Signal(syscall.SIGTERM)
+	select {
+	case <-p.done:
+	case <-time.After(8 * time.Second):
+		p.Kill()
+	}
+}
+
+type safeBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (s *safeBuffer) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.Write(p)
+}
+
+func (s *safeBuffer) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.String()
+}
+
+// Eventually polls ok until it holds; after limit the test fails with what.
+func Eventually(t testing.TB, limit time.Duration, what string, ok func() bool) {
+	t.Helper()
+	for until := time.Now().Add(limit); ; time.Sleep(10 * time.Millisecond) {
+		if ok() {
+			return
+		}
+		if time.Now().After(until) {
+			t.Fatalf("not within %s: %s", limit, what)
+		}
+	}
+}

@@ -1,0 +1,124 @@
+package temporaltest
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// Server is an embedded Temporal server in a process of its own.
+type Server struct {
+	*Process
+	Address string
+	UI      string
+	db      string
+	args    []string
+}
+
+// StartServer starts a server on a database file of its own and stops it when
+// the test ends.
+func StartServer(t testing.TB, args ...string) *Server {
+	t.Helper()
+	s, err := startServer(filepath.Join(t.TempDir(), "temporal.db"), "0", args)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.stop() })
+	return s
+}
+
+// Restart starts the server again on the same file and address, after a kill.
+func (s *Server) Restart(t testing.TB) {
+	t.Helper()
+	port := s.Address[strings.LastIndex(s.Address, ":")+1:]
+	n, err := startServer(s.db, port, s.args)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n.Address != s.Address {
+		t.Fatalf("the server came back at %s instead of %s", n.Address, s.Address)
+	}
+	s.Process = n.Process
+}
+
+func startServer(db, port string, args []string) (*Server, error) {
+	r, w := io.Pipe()
+	all := append([]string{"--db", db, "--port", port, "--ui-port", "-1", "--parent-pipe"}, args...)
+	p, err := spawn("devserver", bins.devserver, all, nil, w)
+	if err != nil {
+		return nil, err
+	}
+	go func() { <-p.done; _ = w.Close() }()
+	line := make(chan string, 1)
+	go func() {
+		b := bufio.NewReader(r)
+		l, _ := b.ReadString('\n')
+		line <- l
+		_, _ = io.Copy(io.Discard, b)
+	}()
+	select {
+	case l := <-line:
+		var ready struct {
+			Temporal string `json:"temporal"`
+			UI       string `json:"ui"`
+		}
+		if err := json.Unmarshal([]byte(l), &ready); err != nil {
+			p.stop()
+			return nil, fmt.Errorf("the embedded server did not become ready: %q\n%s", l, p.Log())
+		}
+		return &Server{Process: p, Address: ready.Temporal, UI: ready.UI, db: db, args: args}, nil
+	case <-time.After(60 * time.Second):
+		p.Kill()
+		return nil, fmt.Errorf("the embedded server was not ready within 60 s\n%s", p.Log())
+	}
+}
+
+var shared struct {
+	once sync.Once
+	s    *Server
+	err  error
+}
+
+// SharedServer is one server for all tests of a package that do not harm it.
+func SharedServer(t testing.TB) *Server {
+	t.Helper()
+	shared.once.Do(func() {
+		shared.s, shared.err = startServer(filepath.Join(bins.dir, "temporal.db"), "0", nil)
+	})
+	if shared.err != nil {
+		t.Fatal(shared.err)
+	}
+	return shared.s
+}
+
+func stopShared() {
+	if shared.s != nil {
+		shared.s.stop()
+	}
+}
+
+// Long reports whether the long forms of tests were asked for (SPOOL_LONG=1).
+func Long() bool { return os.Getenv("SPOOL_LONG") == "1" }
+
+// Seed is the seed of random tests: SPOOL_SEED, or a fresh one that is logged.
+func Seed(t testing.TB) int64 {
+	t.Helper()
+	seed := time.Now().UnixNano()
+	if v := os.Getenv("SPOOL_SEED"); v != "" {
+		n, err := strconv.ParseInt(v, 10, 64)
+		if err != nil {
+			t.Fatalf("SPOOL_SEED is %q: use a number", v)
+		}
+		seed = n
+	}
+	t.Logf("random seed: SPOOL_SEED=%d", seed)
+	return seed
+}

@@ -1,0 +1,169 @@
+package temporaltest
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/client"
+	sdklog "go.temporal.io/sdk/log"
+
+	"log/slog"
+
+	"github.com/spool-agents/spool"
+	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/internal/keeper"
+	"github.com/spool-agents/spool/internal/llm/llmtest"
+	"github.com/spool-agents/spool/memory"
+	"github.com/spool-agents/spool/memory/verify"
+)
+
+// Stack is one installation of Spool: a store, a model, workers, and a client.
+type Stack struct {
+	t        testing.TB
+	Dir      string // home
+	Work     string // workspace of the workers
+	Server   *Server
+	Model    *llmtest.Server
+	Store    memory.ConversationMemoryStore
+	Temporal client.Client
+	Client   *spool.Client
+	Env      []string // for workers
+	Workers  []*Process
+}
+
+// orchestrator is a template that asks nobody, so that tests may use every tool.
+const orchestrator = `---
+name: orchestrator
+description: test
+approval:
+  shell: auto
+  file_write: auto
+  file_edit: auto
+---
+You are a test.
+`
+
+// New makes a stack on the shared server, without workers.
+func New(t testing.TB) *Stack { return NewOn(t, SharedServer(t)) }
+
+// NewOn makes a stack on a server, without workers.
+func NewOn(t testing.TB, server *Server) *Stack {
+	t.Helper()
+	s := &Stack{t: t, Dir: t.TempDir(), Work: t.TempDir(), Server: server, Model: llmtest.Run(t)}
+	agents := filepath.Join(s.Work, ".spool", "agents")
+	require.NoError(t, os.MkdirAll(agents, 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(agents, "orchestrator.md"), []byte(orchestrator), 0o644))
+	ctx := context.Background()
+	store, err := spool.OpenStore(ctx, s.StoreSpec())
+	require.NoError(t, err)
+	s.Store = store
+	t.Cleanup(func() { _ = store.Close() })
+	s.Temporal, err = client.Dial(client.Options{HostPort: server.Address, Logger: sdklog.NewStructuredLogger(slog.New(slog.DiscardHandler))})
+	require.NoError(t, err)
+	t.Cleanup(s.Temporal.Close)
+	s.Client = spool.NewClient(store, s.Temporal, spool.ClientOptions{UserID: "tester", UI: server.UI})
+	s.Env = []string{
+		"TEMPORAL_ADDRESS=" + server.Address, "SPOOL_STORE=" + s.StoreSpec(), "SPOOL_HOME=" + s.Dir, "SPOOL_WORKSPACE=" + s.Work,
+		"OPENAI_BASE_URL=" + s.Model.URL(), "OPENAI_API_KEY=test", "SPOOL_MODEL=fake", "SPOOL_HEARTBEAT_TIMEOUT=2s", "SPOOL_USER=tester",
+	}
+	t.Cleanup(func() {
+		for i, w := range s.Workers {
+			w.stop()
+			if t.Failed() {
+				t.Logf("log of worker %d:\n%s", i, tail(w.Log(), 6000))
+			}
+		}
+	})
+	return s
+}
+
+// StoreSpec is the store as SPOOL_STORE names it.
+func (s *Stack) StoreSpec() string { return "sqlite:" + s.StorePath() }
+
+// StorePath is the store's file.
+func (s *Stack) StorePath() string { return filepath.Join(s.Dir, "spool.db") }
+
+// StartWorker starts a worker process; env is added to the stack's.
+func (s *Stack) StartWorker(env ...string) *Process {
+	s.t.Helper()
+	p, err := spawn("worker", bins.worker, []string{"--parent-pipe"}, append(append([]string{}, s.Env...), env...), nil)
+	require.NoError(s.t, err)
+	s.Workers = append(s.Workers, p)
+	return p
+}
+
+// Send sends a message to a session's default conversation.
+func (s *Stack) Send(session, text string) spool.Reply {
+	s.t.Helper()
+	r, err := s.Client.Send(s.Ctx(), s.Message(session, text))
+	require.NoError(s.t, err)
+	return r
+}
+
+// Ask sends a message and waits for the end of its turn.
+func (s *Stack) Ask(session, text string) spool.Reply {
+	s.t.Helper()
+	return s.Wait(s.Send(session, text))
+}
+
+// Wait waits for the end of a turn.
+func (s *Stack) Wait(r spool.Reply) spool.Reply {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(s.Ctx(), 2*time.Minute)
+	defer cancel()
+	out, err := s.Client.Wait(ctx, r.ThreadID, r.TurnID, spool.WaitOptions{Patient: true})
+	require.NoError(s.t, err)
+	return out
+}
+
+// Ctx ends with the test.
+func (s *Stack) Ctx() context.Context { return s.t.Context() }
+
+// Verify checks every invariant, Temporal's side included.
+func (s *Stack) Verify() {
+	s.t.Helper()
+	report, err := verify.Check(s.Ctx(), s.Store, verify.Options{Runs: runs{s.Temporal}})
+	require.NoError(s.t, err)
+	require.Empty(s.t, report.Violations)
+	require.Empty(s.t, s.Model.Violations(), "requests that a strict provider would refuse")
+}
+
+type runs struct{ c client.Client }
+
+func (r runs) IsOpen(ctx context.Context, id string) (bool, error) {
+	return keeper.IsOpen(ctx, r.c, id)
+}
+
+// File reads a file of the workspace, "" if there is none.
+func (s *Stack) File(name string) string {
+	b, err := os.ReadFile(filepath.Join(s.Work, name))
+	if err != nil {
+		return ""
+	}
+	return string(b)
+}
+
+func tail(s string, n int) string {
+	if len(s) > n {
+		return "…" + s[len(s)-n:]
+	}
+	return s
+}
+
+// Session is a session id that no other stack uses: a Temporal namespace holds
+// one run per workflow id, and the server is shared.
+func (s *Stack) Session(name string) string { return name + "-" + s.Store.ID() }
+
+// Thread is the id of a session's default conversation.
+func (s *Stack) Thread(session string) string {
+	return agent.MainThreadID(s.Session(session), agent.DefaultConversation)
+}
+
+// Message is a message to a session's default conversation.
+func (s *Stack) Message(session, text string) memory.SendRequest {
+	return memory.SendRequest{UserID: "tester", SessionID: s.Session(session), Content: agent.Text(text), WhenBusy: memory.Queue}
+}
