@@ -1,0 +1,276 @@
+package template_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/internal/template"
+)
+
+type world struct {
+	t             *testing.T
+	project, home string
+}
+
+func newWorld(t *testing.T) world { return world{t, t.TempDir(), t.TempDir()} }
+
+func (w world) write(path, text string) string {
+	w.t.Helper()
+	full := filepath.Join(w.project, path)
+	if rest, ok := strings.CutPrefix(path, "HOME/"); ok {
+		full = filepath.Join(w.home, rest)
+	}
+	require.NoError(w.t, os.MkdirAll(filepath.Dir(full), 0o755))
+	require.NoError(w.t, os.WriteFile(full, []byte(text), 0o644))
+	return full
+}
+
+func (w world) load(extra ...string) (*template.Catalog, []string) {
+	c, warnings := template.Load(w.project, w.home, extra...)
+	texts := []string{}
+	for _, x := range warnings {
+		texts = append(texts, strings.TrimPrefix(x.String(), w.project+"/"))
+	}
+	return c, texts
+}
+
+func get(t *testing.T, c *template.Catalog, name string) agent.AgentConfig {
+	t.Helper()
+	cfg, ok := c.Get(name)
+	require.True(t, ok, "template %s; there are %v", name, c.Names())
+	return cfg
+}
+
+func TestBuiltIn(t *testing.T) {
+	c, warnings := newWorld(t).load()
+	assert.Empty(t, warnings)
+	assert.Equal(t, []string{"general", "orchestrator", "researcher"}, c.Names())
+	for _, cfg := range c.List() {
+		assert.Equal(t, template.BuiltIn, cfg.Source)
+		assert.NotEmpty(t, cfg.SystemPrompt)
+		assert.NotEmpty(t, cfg.Description)
+		assert.True(t, cfg.Stream)
+	}
+	assert.Nil(t, get(t, c, "orchestrator").Tools, "all tools, assign_task included")
+	assert.NotContains(t, get(t, c, "researcher").Tools, "assign_task")
+	assert.NotContains(t, get(t, c, "researcher").Tools, "file_write")
+	_, ok := c.Get("nobody")
+	assert.False(t, ok)
+}
+
+func TestOnlyABodyLoadsWithDefaults(t *testing.T) {
+	w := newWorld(t)
+	path := w.write(".spool/agents/plain.md", "You are plain.\n")
+	c, warnings := w.load()
+	assert.Empty(t, warnings)
+	want := agent.AgentConfig{Name: "plain", SystemPrompt: "You are plain.", Stream: true, Source: path}
+	assert.Equal(t, want, get(t, c, "plain"))
+	sub, ok := c.SubAgent("plain")
+	require.True(t, ok)
+	want.MaxSteps = 100
+	assert.Equal(t, want, sub)
+}
+
+func TestEveryField(t *testing.T) {
+	w := newWorld(t)
+	w.write(".spool/agents/x.md", `---
+name: full
+description: "All of it"
+tools: [file_read, mcp__github__search, deploy]
+model: gpt-5
+provider: openai
+temperature: 0.5
+maxTokens: 4096
+topP: 1
+timeoutMs: 60000
+maxSteps: 0
+stream: false
+shareContext: true
+approval:
+  shell: deny
+  Bash(git *): auto
+---
+
+# Prompt
+
+Body with --- inside.
+`)
+	c, warnings := w.load("deploy")
+	assert.Empty(t, warnings)
+	cfg := get(t, c, "full")
+	assert.Equal(t, "All of it", cfg.Description)
+	assert.Equal(t, []string{"file_read", "mcp__github__search", "deploy"}, cfg.Tools)
+	assert.Equal(t, "gpt-5", cfg.Model)
+	assert.Equal(t, "openai", cfg.Provider)
+	assert.InDelta(t, 0.5, *cfg.Temperature, 0)
+	assert.InDelta(t, 1, *cfg.TopP, 0)
+	assert.Equal(t, 4096, *cfg.MaxTokens)
+	assert.EqualValues(t, 60000, cfg.TimeoutMs)
+	assert.False(t, cfg.Stream)
+	assert.True(t, cfg.ShareContext)
+	assert.Equal(t, map[string]string{"shell": "deny", "shell(git *)": "auto"}, cfg.Approval)
+	assert.Equal(t, "# Prompt\n\nBody with --- inside.", cfg.SystemPrompt)
+	sub, _ := c.SubAgent("full")
+	assert.Zero(t, sub.MaxSteps, "0 was stated: no limit")
+
+	cfg.Tools[0], cfg.Approval["shell"] = "changed", "changed"
+	assert.Equal(t, "file_read", get(t, c, "full").Tools[0], "callers get copies")
+}
+
+func TestLookupOrder(t *testing.T) {
+	w := newWorld(t)
+	first := w.write(".spool/agents/a.md", "---\nname: general\n---\nspool")
+	w.write(".claude/agents/a.md", "---\nname: general\n---\nclaude")
+	second := w.write(".claude/agents/b.md", "---\nname: b\n---\nclaude")
+	w.write("HOME/agents/b.md", "---\nname: b\n---\nhome")
+	third := w.write("HOME/agents/c.md", "c")
+	c, warnings := w.load()
+	assert.Empty(t, warnings, "shadowing is the purpose, not a problem")
+	assert.Equal(t, first, get(t, c, "general").Source)
+	assert.Equal(t, second, get(t, c, "b").Source)
+	assert.Equal(t, third, get(t, c, "c").Source)
+	assert.Equal(t, []string{"b", "c", "general", "orchestrator", "researcher"}, c.Names())
+}
+
+func TestClaudeCodeFiles(t *testing.T) {
+	w := newWorld(t)
+	w.write(".claude/agents/code-reviewer.md", `---
+name: code-reviewer
+description: Expert code review specialist. Proactively reviews code for quality, security, and maintainability. Use immediately after writing or modifying code.
+tools: Read, Grep, Glob, Bash
+model: inherit
+---
+
+You are a senior code reviewer ensuring high standards.
+
+When invoked:
+1. Run git diff to see recent changes
+`)
+	w.write(".claude/agents/debugger.md", `---
+name: debugger
+description: Debugging specialist for errors, test failures, and unexpected behavior.
+tools:
+  - Read
+  - Edit
+  - Bash(go test:*)
+  - mcp__sentry__find
+  - Task
+model: sonnet
+color: red
+---
+You are an expert debugger.
+`)
+	// What Claude Code's own generator writes: no valid YAML.
+	w.write(".claude/agents/api-writer.md", `---
+name: api-writer
+description: Use this agent when API docs are needed. Examples: <example>Context: The user added an endpoint. user: "Document it" assistant: "I'll use the api-writer agent"</example>
+tools: Read, Write, WebFetch, TodoWrite
+model: opus
+maxSteps: 12
+---
+
+You write API documentation.
+`)
+	w.write(".claude/agents/safe.md", "---\ndescription: x\ndisallowedTools: Write, Edit\n---\nBe careful.\n")
+	c, warnings := w.load()
+	assert.Equal(t, []string{
+		`.claude/agents/api-writer.md:1: the front matter is not valid YAML, so it was read line by line: [2:14] mapping value is not allowed in this context`,
+		`.claude/agents/api-writer.md:4: unknown tool "TodoWrite"; it is offered only if the worker has it`,
+		`.claude/agents/debugger.md:4: the pattern (go test:*) does not restrict tool Bash here; use approval: {"shell(go test:*)": auto}`,
+	}, warnings)
+
+	reviewer := get(t, c, "code-reviewer")
+	assert.Equal(t, []string{"file_read", "grep", "glob", "shell"}, reviewer.Tools)
+	assert.Empty(t, reviewer.Model, "inherit")
+	assert.True(t, strings.HasPrefix(reviewer.SystemPrompt, "You are a senior"))
+	debugger := get(t, c, "debugger")
+	assert.Equal(t, []string{"file_read", "file_edit", "shell", "mcp__sentry__find", "assign_task"}, debugger.Tools)
+	assert.Empty(t, debugger.Model)
+	writer := get(t, c, "api-writer")
+	assert.Contains(t, writer.Description, `user: "Document it" assistant:`)
+	assert.Equal(t, []string{"file_read", "file_write", "web_fetch", "TodoWrite"}, writer.Tools)
+	assert.Equal(t, 12, writer.MaxSteps)
+	assert.Equal(t, map[string]string{"file_write": "deny", "file_edit": "deny"}, get(t, c, "safe").Approval)
+}
+
+func TestWarnings(t *testing.T) {
+	for _, c := range []struct{ name, text, want string }{
+		{"unknown key", "---\nname: x\ncolour: red\n---\nB", `:3: unknown key "colour"; known are name, description, tools,`},
+		{"unknown tool", "---\ntools: Read, Fly\n---\nB", `:2: unknown tool "Fly"`},
+		{"text", "---\nmodel: [a]\n---\nB", `:2: model is a list, want a text; the default is used`},
+		{"bool", "---\nstream: 3\n---\nB", `:2: stream is 3, want true or false`},
+		{"number", "---\n# c\ntemperature: hot\n---\nB", `:3: temperature is "hot", want a number from 0 to 2`},
+		{"range", "---\ntopP: 1.5\n---\nB", `:2: topP is 1.5, want a number from 0 to 1`},
+		{"whole", "---\nmaxTokens: 1.5\n---\nB", `:2: maxTokens is 1.5, want a whole number of at least 1`},
+		{"negative", "---\nmaxSteps: -1\n---\nB", `:2: maxSteps is -1, want a whole number of at least 0`},
+		{"tools type", "---\ntools: 3\n---\nB", `:2: tools is 3, want a list of tools`},
+		{"gate", "---\napproval:\n  ls: auto\n  shell: maybe\n---\nB", `:4: approval of shell is "maybe", allowed are auto, ask and deny`},
+		{"rule", "---\napproval:\n  shell(x: auto\n---\nB", `:3: approval rule "shell(x" is not valid`},
+		{"list", "---\n- a\n---\nB", `:2: the front matter is not a mapping`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t)
+			w.write(".spool/agents/x.md", c.text)
+			catalog, warnings := w.load()
+			require.Len(t, warnings, 1)
+			assert.Contains(t, warnings[0], ".spool/agents/x.md"+c.want)
+			assert.Equal(t, "B", get(t, catalog, "x").SystemPrompt, "the rest of the file counts")
+		})
+	}
+}
+
+func TestBadFilesAreSkipped(t *testing.T) {
+	for _, c := range []struct{ name, text, want string }{
+		{"no body", "---\nname: x\n---\n  \n", ": skipped: the body, which is the system prompt, is empty"},
+		{"no end", "---\nname: x\nbody", ":1: skipped: the front matter has no closing ---"},
+		{"bad name", "---\ndescription: d\nname: My Agent\n---\nB", `:3: skipped: agent type "My Agent" is not valid`},
+		{"encoding", "\xff\xfe", ": skipped: the file is not valid UTF-8"},
+		{"empty", "", ": skipped: the body"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t)
+			w.write(".spool/agents/x.md", c.text)
+			w.write(".spool/agents/good.md", "fine")
+			catalog, warnings := w.load()
+			require.Len(t, warnings, 1)
+			assert.Contains(t, warnings[0], ".spool/agents/x.md"+c.want)
+			_, ok := catalog.Get("x")
+			assert.False(t, ok)
+			get(t, catalog, "good")
+		})
+	}
+}
+
+func TestDoubleNameInOneFolder(t *testing.T) {
+	w := newWorld(t)
+	w.write(".spool/agents/a.md", "---\nname: x\n---\nfirst")
+	w.write(".spool/agents/b.md", "---\nname: x\n---\nsecond")
+	c, warnings := w.load()
+	require.Len(t, warnings, 1)
+	assert.Contains(t, warnings[0], `b.md: skipped: `)
+	assert.Equal(t, "first", get(t, c, "x").SystemPrompt)
+}
+
+func TestWindowsFile(t *testing.T) {
+	w := newWorld(t)
+	w.write(".spool/agents/x.md", "\uFEFF---\r\nname: win\r\ntools: \"\"\r\n---\r\nHello\r\n")
+	c, warnings := w.load()
+	assert.Empty(t, warnings)
+	cfg := get(t, c, "win")
+	assert.Equal(t, "Hello", cfg.SystemPrompt)
+	assert.NotNil(t, cfg.Tools)
+	assert.Empty(t, cfg.Tools, "an empty list means no tools")
+}
+
+func TestPromptTextsAreNotTooLong(t *testing.T) {
+	c, _ := newWorld(t).load()
+	for _, cfg := range c.List() {
+		assert.Less(t, len(cfg.SystemPrompt), 2000, cfg.Name)
+	}
+}

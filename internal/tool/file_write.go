@@ -1,0 +1,101 @@
+package tool
+
+import (
+	"context"
+	"crypto/rand"
+	_ "embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spool-agents/spool/agent"
+)
+
+//go:embed file_write.md
+var fileWriteDoc string
+
+type fileWriteArgs struct {
+	Path    string `json:"path"`
+	Content string `json:"content"`
+}
+
+// FileWrite writes a whole file. It may run twice: the second run writes the
+// same bytes and says the same, so that nobody can tell.
+func FileWrite() agent.Tool {
+	spec := readOnly("file_write", fileWriteDoc, `{"type":"object","properties":{
+		"path":{"type":"string","minLength":1,"description":"File, relative to the workspace root."},
+		"content":{"type":"string","description":"The whole new content."}},
+		"required":["path","content"],"additionalProperties":false}`, 30*time.Second)
+	spec.ReadOnly = false
+	return Func(spec, func(ctx context.Context, r agent.ToolRun, a fileWriteArgs) agent.ToolResult {
+		return inWorkspace(r, func(w *workspace) (string, error) { return w.fileWrite(ctx, a) })
+	})
+}
+
+func (w *workspace) fileWrite(ctx context.Context, a fileWriteArgs) (string, error) {
+	path, err := w.rel(a.Path)
+	if err != nil {
+		return "", err
+	}
+	if len(a.Content) > maxFile {
+		return "", &toolError{agent.ErrInvalidInput, fmt.Sprintf("the content has %d bytes, at most %d can be written", len(a.Content), maxFile)}
+	}
+	if err := w.MkdirAll(filepath.Dir(path), 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+		return "", err
+	}
+	unlock, err := w.lockFolder(ctx, path)
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
+	if err := w.replace(path, []byte(a.Content)); err != nil {
+		return "", err
+	}
+	lines := strings.Count(a.Content, "\n")
+	if a.Content != "" && !strings.HasSuffix(a.Content, "\n") {
+		lines++
+	}
+	return fmt.Sprintf("Wrote %d bytes (%d lines) to %s.", len(a.Content), lines, path), nil
+}
+
+// replace changes a file in one step, so that a killed worker leaves the old or
+// the new content. A symbolic link is written through: renaming would replace it.
+func (w *workspace) replace(path string, data []byte) error {
+	mode := fs.FileMode(0o644)
+	info, err := w.Lstat(path)
+	switch {
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return err
+	case err == nil && info.IsDir():
+		return &toolError{agent.ErrInvalidInput, path + " is a directory"}
+	case err == nil && info.Mode()&fs.ModeSymlink != 0:
+		return w.WriteFile(path, data, mode)
+	case err == nil && !info.Mode().IsRegular():
+		return &toolError{agent.ErrInvalidInput, path + " is not a regular file"}
+	case err == nil:
+		mode = info.Mode().Perm()
+	}
+	tmp := filepath.Join(filepath.Dir(path), ".spool-"+rand.Text()[:12]+".tmp")
+	f, err := w.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	if err == nil && info != nil {
+		err = f.Chmod(mode) // the umask narrowed it
+	}
+	if err == nil {
+		err = f.Sync() // the result is stored durably, so the file has to be too
+	}
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = w.Rename(tmp, path)
+	}
+	if err != nil {
+		_ = w.Remove(tmp)
+	}
+	return err
+}

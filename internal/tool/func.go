@@ -1,0 +1,50 @@
+package tool
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"strings"
+	"time"
+
+	"github.com/spool-agents/spool/agent"
+)
+
+// typed is a tool made of a function over decoded arguments.
+type typed[T any] struct {
+	spec agent.ToolSpec
+	run  func(ctx context.Context, r agent.ToolRun, args T) agent.ToolResult
+}
+
+// Func makes a tool of a spec and a function whose arguments are decoded from
+// JSON into T. The schema is the place for all checks: the registry applies it
+// before the function runs.
+func Func[T any](spec agent.ToolSpec, run func(ctx context.Context, r agent.ToolRun, args T) agent.ToolResult) agent.Tool {
+	return typed[T]{spec, run}
+}
+
+func (t typed[T]) Spec() agent.ToolSpec { return t.spec }
+
+func (t typed[T]) Run(ctx context.Context, r agent.ToolRun) (agent.ToolResult, error) {
+	var args T
+	if err := json.Unmarshal(normalArgs(r.Args), &args); err != nil {
+		return agent.ToolFailed(agent.ErrInvalidInput, "The arguments of %s cannot be read: %v", t.spec.Name, err), nil
+	}
+	return t.run(ctx, r, args), nil
+}
+
+// normalArgs reads no arguments, which some providers send, as an empty object.
+func normalArgs(raw json.RawMessage) json.RawMessage {
+	if trimmed := bytes.TrimSpace(raw); len(trimmed) == 0 || string(trimmed) == "null" {
+		return json.RawMessage("{}")
+	}
+	return raw
+}
+
+// readOnly is the spec of a tool that changes nothing and so may run again.
+func readOnly(name, doc, schema string, timeout time.Duration) agent.ToolSpec {
+	return agent.ToolSpec{
+		Name: name, Description: strings.TrimSpace(doc), Schema: json.RawMessage(schema),
+		ReadOnly: true, Repeatable: true, Timeout: timeout,
+	}
+}

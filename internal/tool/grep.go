@@ -1,0 +1,114 @@
+package tool
+
+import (
+	"bytes"
+	"context"
+	_ "embed"
+	"fmt"
+	"io/fs"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/spool-agents/spool/agent"
+)
+
+//go:embed grep.md
+var grepDoc string
+
+const (
+	grepFile = 10 << 20 // larger files are data, not text to search
+	grepLine = 500      // bytes shown of a line
+)
+
+type grepArgs struct {
+	Pattern string `json:"pattern"`
+	Path    string `json:"path"`
+}
+
+// Grep searches files line by line, in the order of their paths.
+func Grep() agent.Tool {
+	spec := readOnly("grep", grepDoc, `{"type":"object","properties":{
+		"pattern":{"type":"string","minLength":1,"description":"Regular expression (RE2)."},
+		"path":{"type":"string","description":"File or folder to search, relative to the workspace root."}},
+		"required":["pattern"],"additionalProperties":false}`, time.Minute)
+	return Func(spec, func(ctx context.Context, r agent.ToolRun, a grepArgs) agent.ToolResult {
+		return inWorkspace(r, func(w *workspace) (string, error) { return w.grep(ctx, a) })
+	})
+}
+
+func (w *workspace) grep(ctx context.Context, a grepArgs) (string, error) {
+	re, err := regexp.Compile(a.Pattern)
+	if err != nil {
+		return "", &toolError{agent.ErrInvalidInput, fmt.Sprintf("the pattern is not valid: %v", err)}
+	}
+	start, err := w.rel(a.Path)
+	if err != nil {
+		return "", err
+	}
+	info, err := w.Stat(start)
+	if err != nil {
+		return "", err
+	}
+	g := grepper{re: re}
+	if !info.IsDir() {
+		data, _, err := w.read(start)
+		if err != nil {
+			return "", err
+		}
+		g.file(start, data)
+		return g.String(), nil
+	}
+	err = w.walk(ctx, start, start, func(p string, e fs.DirEntry) error {
+		if info, err := e.Info(); err != nil || !info.Mode().IsRegular() || info.Size() > grepFile {
+			return nil //nolint:nilerr // a file that just vanished does not match
+		}
+		if data, _, err := w.read(p); err == nil {
+			g.file(p, data)
+		}
+		if g.total > maxEntries {
+			return fs.SkipAll
+		}
+		return nil
+	})
+	if err != nil {
+		return "", err
+	}
+	return g.String(), nil
+}
+
+type grepper struct {
+	re    *regexp.Regexp
+	out   strings.Builder
+	total int
+}
+
+func (g *grepper) file(path string, data []byte) {
+	if isBinary(data) {
+		return
+	}
+	for n := 1; len(data) > 0 && g.total <= maxEntries; n++ {
+		line, rest, _ := bytes.Cut(data, []byte{'\n'})
+		data = rest
+		if !g.re.Match(line) {
+			continue
+		}
+		if g.total++; g.total <= maxEntries {
+			text := strings.TrimSuffix(string(line), "\r")
+			if len(text) > grepLine {
+				text = wholeEnd(text[:grepLine]) + "…"
+			}
+			fmt.Fprintf(&g.out, "%s:%d: %s\n", path, n, text)
+		}
+	}
+}
+
+func (g *grepper) String() string {
+	switch {
+	case g.total == 0:
+		return "No line matches."
+	case g.total > maxEntries:
+		return g.out.String() + fmt.Sprintf("[stopped after %d lines; use a narrower pattern or path]", maxEntries)
+	}
+	return g.out.String()
+}

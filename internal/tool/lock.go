@@ -1,0 +1,37 @@
+package tool
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+// lockFolder keeps two writers of files in one folder apart until the returned
+// function is called: calls of one reply run in parallel, perhaps on different
+// workers, and an edit that reads while another writes would be lost. The lock
+// is the kernel's, so it ends with its process.
+func (w *workspace) lockFolder(ctx context.Context, path string) (func(), error) {
+	dir, err := w.Open(filepath.Dir(path))
+	if err != nil {
+		return nil, err
+	}
+	for {
+		err = syscall.Flock(int(dir.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if err == nil {
+			return func() { _ = dir.Close() }, nil
+		}
+		if !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR) {
+			_ = dir.Close()
+			return nil, &os.PathError{Op: "lock", Path: filepath.Dir(path), Err: err}
+		}
+		select {
+		case <-ctx.Done():
+			_ = dir.Close()
+			return nil, ctx.Err()
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}

@@ -1,0 +1,232 @@
+package tool
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"path"
+	"sort"
+	"strings"
+
+	"github.com/spool-agents/spool/agent"
+)
+
+// Gate says whether a call runs at once, asks a person or is refused.
+//
+// The policy maps rules to auto, ask or deny. A rule is a tool name
+// (file_write), names with * (mcp__github__*, or * for all tools), or a name
+// with a pattern for the call's main argument: shell(git *), file_write(docs/*),
+// web_fetch(https://go.dev/*); for tools of others the whole arguments as
+// compact JSON. In a pattern * stands for any text, / included.
+//
+// The most specific rule that matches decides: a rule with a pattern before one
+// without, among those the one with more fixed characters; the exact name before
+// a name with *. Of equally specific rules the strictest wins: deny, ask, auto.
+// Without a rule, read-only tools and web_fetch of public addresses are auto,
+// all others ask.
+//
+// A pattern never lets more through than it shows: shell rules with auto apply
+// to a single plain command only, without ; | & > $( and the like, while ask and
+// deny apply if any part of the command line matches. Still, deny patterns are a
+// guard against mistakes and no sandbox: a command can be written in many ways.
+//
+// A tool that is not registered is auto: running it only says so.
+func (r *Registry) Gate(name string, args json.RawMessage, policy map[string]string) agent.Gate {
+	e := r.byName[name]
+	if e == nil {
+		return agent.GateAuto
+	}
+	return Gate(e.spec, args, policy)
+}
+
+// Gate is Registry.Gate for a tool that stands in no registry.
+func Gate(spec agent.ToolSpec, args json.RawMessage, policy map[string]string) agent.Gate {
+	best, rank := agent.Gate(""), -1
+	subject := mainArgument(spec.Name, normalArgs(args))
+	for _, rule := range sortedKeys(policy) {
+		gate := toGate(policy[rule])
+		n := ruleRank(rule, spec.Name, subject, gate)
+		if n > rank || (n == rank && n >= 0 && strictness(gate) > strictness(best)) {
+			best, rank = gate, n
+		}
+	}
+	switch {
+	case rank >= 0:
+		return best
+	case spec.Name == "web_fetch":
+		if privateURL(subject) {
+			return agent.GateAsk
+		}
+		return agent.GateAuto
+	case spec.ReadOnly:
+		return agent.GateAuto
+	}
+	return agent.GateAsk
+}
+
+// CheckRule returns what is wrong with a rule of a policy, or "".
+func CheckRule(rule, gate string) string {
+	switch agent.Gate(gate) {
+	case agent.GateAuto, agent.GateAsk, agent.GateDeny:
+	default:
+		return fmt.Sprintf("approval of %s is %q, allowed are auto, ask and deny", rule, gate)
+	}
+	name, _, hasPattern := SplitRule(rule)
+	if name == "" || strings.ContainsAny(name, "()") || (strings.Contains(rule, "(") && !hasPattern) {
+		return fmt.Sprintf("approval rule %q is not valid: use TOOL or TOOL(PATTERN)", rule)
+	}
+	return ""
+}
+
+// SplitRule takes tool(pattern) apart.
+func SplitRule(rule string) (name, pattern string, hasPattern bool) {
+	rule = strings.TrimSpace(rule)
+	name, rest, ok := strings.Cut(rule, "(")
+	if !ok || !strings.HasSuffix(rest, ")") {
+		return rule, "", false
+	}
+	return strings.TrimSpace(name), strings.TrimSuffix(rest, ")"), true
+}
+
+// toGate reads an unknown word as ask, the safe side.
+func toGate(s string) agent.Gate {
+	switch g := agent.Gate(s); g {
+	case agent.GateAuto, agent.GateDeny:
+		return g
+	}
+	return agent.GateAsk
+}
+
+func strictness(g agent.Gate) int {
+	switch g {
+	case agent.GateDeny:
+		return 2
+	case agent.GateAsk:
+		return 1
+	}
+	return 0
+}
+
+// ruleRank is how specific a rule is for a call, -1 if it does not match.
+func ruleRank(rule, tool, subject string, gate agent.Gate) int {
+	const exact, withPattern = 1 << 16, 1 << 20
+	name, pattern, hasPattern := SplitRule(rule)
+	rank := exact
+	if name != tool {
+		if !strings.ContainsAny(name, "*?") || !wildcard(name, tool) {
+			return -1
+		}
+		rank = len(strings.ReplaceAll(name, "*", ""))
+	}
+	if !hasPattern {
+		return rank
+	}
+	if !subjectMatches(tool, pattern, subject, gate) {
+		return -1
+	}
+	return withPattern + rank + len(strings.ReplaceAll(pattern, "*", ""))
+}
+
+func subjectMatches(tool, pattern, subject string, gate agent.Gate) bool {
+	// Claude Code writes git:* where others write git *.
+	if p, ok := strings.CutSuffix(pattern, ":*"); ok && tool == "shell" {
+		pattern = p + " *"
+	}
+	match := func(s string) bool {
+		if wildcard(pattern, s) {
+			return true
+		}
+		p, ok := strings.CutSuffix(pattern, " *")
+		return ok && wildcard(p, s)
+	}
+	switch {
+	case tool == "shell" && gate == agent.GateAuto:
+		return plainCommand(subject) && match(strings.TrimSpace(subject))
+	case tool == "shell":
+		for _, part := range append(commandParts(subject), subject) {
+			if match(strings.TrimSpace(part)) {
+				return true
+			}
+		}
+		return false
+	case gate != agent.GateAuto && isPathTool(tool) && !path.IsAbs(pattern):
+		// An absolute path must not walk past a rule about a relative one.
+		return match(subject) || wildcard("*/"+pattern, subject)
+	}
+	return match(subject)
+}
+
+// plainCommand reports whether a command line is one command without anything
+// that makes the shell run or write more.
+func plainCommand(s string) bool { return !strings.ContainsAny(s, ";&|<>$`\\\n\r(){}") }
+
+// commandParts splits a command line where a new command may start. It knows no
+// quotes: too many parts are on the safe side for rules that restrict.
+func commandParts(s string) []string {
+	return strings.FieldsFunc(s, func(r rune) bool { return strings.ContainsRune(";&|\n`(){}", r) })
+}
+
+func isPathTool(tool string) bool {
+	switch tool {
+	case "file_read", "file_write", "file_edit", "ls":
+		return true
+	}
+	return false
+}
+
+// mainArgument is what the patterns of a rule are held against.
+func mainArgument(tool string, args json.RawMessage) string {
+	key := map[string]string{
+		"shell": "command", "file_read": "path", "file_write": "path", "file_edit": "path", "ls": "path",
+		"glob": "pattern", "grep": "pattern", "web_fetch": "url", "web_search": "query", "calculator": "expression",
+	}[tool]
+	if key == "" {
+		var b bytes.Buffer
+		if json.Compact(&b, args) != nil {
+			return string(args)
+		}
+		return b.String()
+	}
+	var fields map[string]any
+	_ = json.Unmarshal(args, &fields) // arguments that cannot be read match nothing and do not run
+	s, _ := fields[key].(string)
+	if isPathTool(tool) && s != "" {
+		return path.Clean(s)
+	}
+	return s
+}
+
+// wildcard matches * against any text and ? against one character.
+func wildcard(pattern, s string) bool {
+	p, t := []rune(pattern), []rune(s)
+	star, mark := -1, 0
+	i, j := 0, 0
+	for j < len(t) {
+		switch {
+		case i < len(p) && p[i] == '*':
+			star, mark = i, j
+			i++
+		case i < len(p) && (p[i] == '?' || p[i] == t[j]):
+			i++
+			j++
+		case star >= 0:
+			mark++
+			i, j = star+1, mark
+		default:
+			return false
+		}
+	}
+	for i < len(p) && p[i] == '*' {
+		i++
+	}
+	return i == len(p)
+}
+
+func sortedKeys(m map[string]string) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	sort.Strings(keys)
+	return keys
+}

@@ -1,0 +1,162 @@
+package tool
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/internal/tool/supervise"
+)
+
+//go:embed shell.md
+var shellDoc string
+
+const (
+	shellTimeout  = 2 * time.Minute
+	shellLongest  = 10 * time.Minute
+	shellOutput   = 1 << 20
+	shellPatience = 500 * time.Millisecond // between SIGTERM and SIGKILL
+)
+
+type shellArgs struct {
+	Command   string   `json:"command"`
+	TimeoutMs *float64 `json:"timeoutMs"`
+}
+
+// Shell runs command lines. Nothing it starts outlives the command, a cancel or
+// this process; see package supervise.
+func Shell() agent.Tool {
+	spec := readOnly("shell", shellDoc, `{"type":"object","properties":{
+		"command":{"type":"string","minLength":1,"description":"The command line."},
+		"timeoutMs":{"type":"integer","minimum":1,"maximum":600000,"description":"Milliseconds after which the command is stopped; default 120000."}},
+		"required":["command"],"additionalProperties":false}`, shellLongest+5*time.Second)
+	spec.ReadOnly, spec.Repeatable = false, false
+	return Func(spec, runShell)
+}
+
+func runShell(ctx context.Context, r agent.ToolRun, a shellArgs) agent.ToolResult {
+	w, err := openWorkspace(r.Workdir)
+	if err != nil {
+		return failure(err)
+	}
+	_ = w.Close()
+	if strings.ContainsRune(a.Command, 0) {
+		return agent.ToolFailed(agent.ErrInvalidInput, "Error: the command contains a NUL byte.")
+	}
+	timeout := shellTimeout
+	if a.TimeoutMs != nil {
+		timeout = time.Duration(*a.TimeoutMs) * time.Millisecond
+	}
+	inner, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+
+	out := newBounded(shellOutput)
+	status, err := runSupervised(inner, r, a.Command, out)
+	text := CleanTerminal(out.String())
+	if text != "" && !strings.HasSuffix(text, "\n") {
+		text += "\n"
+	}
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return agent.ToolFailed(agent.ErrTimeout, "%s[stopped: the command did not end within %s]", text, timeout)
+	case errors.Is(err, context.Canceled):
+		return agent.ToolFailed(agent.ErrAborted, "%s[%s]", text, agent.TextAborted)
+	case err != nil:
+		return agent.ToolFailed(agent.ErrUnknown, "%sError: the command could not be run: %v.", text, err)
+	case status != 0:
+		return agent.ToolFailed(agent.ErrUnknown, "%s[exit code %d]", text, status)
+	}
+	return agent.ToolOK(text + "[exit code 0]")
+}
+
+// runSupervised runs a command line to its end and returns its exit status, or
+// ctx's error when that ended it.
+func runSupervised(ctx context.Context, r agent.ToolRun, command string, out *bounded) (int, error) {
+	self, err := supervise.Executable()
+	if err != nil {
+		return 0, err
+	}
+	read, lifeline, err := os.Pipe()
+	if err != nil {
+		return 0, err
+	}
+	// Closing the lifeline kills whatever still runs.
+	defer func() { _ = lifeline.Close() }()
+	cmd := &exec.Cmd{
+		Path: self, Args: []string{supervise.Arg0, shellPath(), "-c", command},
+		Dir: r.Workdir, Env: shellEnv(r), Stdout: out, Stderr: out,
+		ExtraFiles:  []*os.File{read},
+		SysProcAttr: &syscall.SysProcAttr{Setpgid: true},
+		// If the supervisor itself is killed, a stray holder of the pipe must
+		// not keep us waiting.
+		WaitDelay: time.Second,
+	}
+	err = cmd.Start()
+	_ = read.Close()
+	if err != nil {
+		return 0, err
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	select {
+	case err = <-ended:
+		return exitStatus(err)
+	case <-ctx.Done():
+	}
+	_, _ = lifeline.Write([]byte{'T'})
+	select {
+	case <-ended:
+	case <-time.After(shellPatience):
+		_ = lifeline.Close()
+		select {
+		case <-ended:
+		case <-time.After(5 * time.Second):
+			_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+			<-ended
+		}
+	}
+	return 0, ctx.Err()
+}
+
+func exitStatus(err error) (int, error) {
+	var exit *exec.ExitError
+	switch {
+	case err == nil || errors.Is(err, exec.ErrWaitDelay):
+		return 0, nil
+	case errors.As(err, &exit) && exit.Exited():
+		return exit.ExitCode(), nil
+	}
+	return 0, fmt.Errorf("its supervisor ended early: %w", err)
+}
+
+func shellPath() string {
+	if p, err := exec.LookPath("bash"); err == nil {
+		return p
+	}
+	return "/bin/sh"
+}
+
+// shellEnv is a small, clean environment: the worker's own holds its secrets.
+func shellEnv(r agent.ToolRun) []string {
+	or := func(name, fallback string) string {
+		if v := os.Getenv(name); v != "" {
+			return v
+		}
+		return fallback
+	}
+	return []string{
+		"PATH=" + or("PATH", "/usr/local/bin:/usr/bin:/bin"),
+		"HOME=" + or("HOME", r.Workdir),
+		"LANG=" + or("LANG", "C.UTF-8"),
+		"TERM=dumb",
+		"PWD=" + r.Workdir,
+		"SPOOL_IDEMPOTENCY_KEY=" + r.CallID,
+	}
+}

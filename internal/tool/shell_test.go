@@ -1,0 +1,190 @@
+package tool_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/internal/tool"
+)
+
+// TestMain also plays the worker that is going to be killed.
+func TestMain(m *testing.M) {
+	if command := os.Getenv("SPOOL_TEST_SHELL"); command != "" {
+		r, err := tool.New(tool.Shell())
+		if err != nil {
+			panic(err)
+		}
+		dir, _ := os.Getwd()
+		res := r.Run(context.Background(), "shell", agent.ToolRun{Workdir: dir, Args: []byte(`{"command":` + strconv.Quote(command) + `}`)})
+		fmt.Println(res.Content)
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+func shell(t *testing.T) (func(args m) agent.ToolResult, string) {
+	r, dir := registry(t, tool.Shell()), t.TempDir()
+	return func(args m) agent.ToolResult { return call(t, r, dir, "shell", args) }, dir
+}
+
+// alive reports whether a process exists and is no zombie.
+func alive(pid int) bool {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return syscall.Kill(pid, 0) == nil && !os.IsNotExist(err)
+	}
+	return !bytes.HasPrefix(stat[bytes.LastIndexByte(stat, ')')+1:], []byte(" Z"))
+}
+
+// pids waits until n processes wrote their ids into dir/pids.
+func pids(t *testing.T, dir string, n int) (ids []int) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		raw, _ := os.ReadFile(filepath.Join(dir, "pids"))
+		ids = nil
+		for _, f := range strings.Fields(string(raw)) {
+			id, err := strconv.Atoi(f)
+			require.NoError(t, err)
+			ids = append(ids, id)
+		}
+		return len(ids) == n
+	}, 10*time.Second, 5*time.Millisecond)
+	return ids
+}
+
+func gone(t *testing.T, ids []int, within time.Duration) {
+	t.Helper()
+	for _, id := range ids {
+		assert.Eventually(t, func() bool { return !alive(id) }, within, 5*time.Millisecond, "process %d still runs", id)
+	}
+}
+
+// brood starts five processes that are hard to get rid of: one that ignores
+// SIGTERM, one below it, one in the background, one in a session of its own, one
+// that was orphaned.
+const brood = `trap "" TERM HUP INT
+echo $$ >> pids
+(trap "" TERM; echo $BASHPID >> pids; sleep 300; sleep 300) &
+nohup sh -c 'echo $$ >> pids; sleep 300' >/dev/null 2>&1 &
+setsid sh -c 'trap "" TERM; echo $$ >> pids; while :; do sleep 1; done' &
+(setsid sh -c 'echo $$ >> pids; exec sleep 300' >/dev/null 2>&1 &)
+`
+
+func TestShellResult(t *testing.T) {
+	run, dir := shell(t)
+	assert.Equal(t, "out\nerr\n[exit code 0]", succeeded(t, run(m{"command": "echo out; echo err >&2"})))
+	assert.Equal(t, "[exit code 0]", succeeded(t, run(m{"command": "true"})))
+	failed(t, run(m{"command": "echo no; exit 3"}), agent.ErrUnknown, "no\n[exit code 3]")
+	failed(t, run(m{"command": "kill -9 $$"}), agent.ErrUnknown, "[exit code 137]")
+	failed(t, run(m{"command": "no-such-command"}), agent.ErrUnknown, "[exit code 127]")
+	failed(t, run(m{"command": "echo a\x00"}), agent.ErrInvalidInput, "NUL")
+	assert.Equal(t, dir+"\n[exit code 0]", succeeded(t, run(m{"command": "pwd"})))
+	assert.Equal(t, "[exit code 0]", succeeded(t, run(m{"command": "cat"})), "there is no input")
+	assert.Equal(t, "red\uFFFDx\n[exit code 0]", succeeded(t, run(m{"command": `printf '\033[31mred\xff\0x\n'`})))
+}
+
+func TestShellEnvironment(t *testing.T) {
+	t.Setenv("OPENAI_API_KEY", "secret")
+	run, _ := shell(t)
+	out := succeeded(t, run(m{"command": "env"}))
+	assert.NotContains(t, out, "secret")
+	assert.Contains(t, out, "SPOOL_IDEMPOTENCY_KEY=call_1\n")
+	assert.Contains(t, out, "TERM=dumb\n")
+	allowed := map[string]bool{"PATH": true, "HOME": true, "LANG": true, "TERM": true, "PWD": true, "SPOOL_IDEMPOTENCY_KEY": true, "SHLVL": true, "_": true}
+	for _, line := range strings.Split(strings.TrimSuffix(out, "\n[exit code 0]"), "\n") {
+		name, _, _ := strings.Cut(line, "=")
+		assert.True(t, allowed[name], line)
+	}
+}
+
+func TestShellOutputIsBounded(t *testing.T) {
+	run, _ := shell(t)
+	out := succeeded(t, run(m{"command": `echo first; head -c 30000000 /dev/zero | tr '\0' x | sed 's/x/é/g' ; echo; echo last`}))
+	assert.Less(t, len(out), 1<<20+200)
+	assert.True(t, strings.HasPrefix(out, "first\n"))
+	assert.True(t, strings.HasSuffix(out, "\nlast\n[exit code 0]"))
+	assert.Contains(t, out, "bytes left out")
+	assert.True(t, utf8.ValidString(out))
+	assert.NotContains(t, out, "\uFFFD", "no character was cut")
+}
+
+// D7: what ignores SIGTERM is killed within a second.
+func TestShellTimeoutKillsAll(t *testing.T) {
+	run, dir := shell(t)
+	began := time.Now()
+	res := run(m{"command": brood + "echo started; while :; do sleep 1; done", "timeoutMs": 700})
+	failed(t, res, agent.ErrTimeout, "started\n[stopped: the command did not end within 700ms]")
+	assert.Less(t, time.Since(began), 3*time.Second)
+	gone(t, pids(t, dir, 5), 100*time.Millisecond)
+}
+
+func TestShellSIGTERMComesFirst(t *testing.T) {
+	run, dir := shell(t)
+	res := run(m{"command": `trap 'echo cleaned > mark; exit 0' TERM; echo up; while :; do sleep 0.05; done`, "timeoutMs": 300})
+	failed(t, res, agent.ErrTimeout, "up\n")
+	assert.Equal(t, "cleaned\n", content(t, filepath.Join(dir, "mark")))
+}
+
+func TestShellCancelKillsAll(t *testing.T) {
+	r, dir := registry(t, tool.Shell()), t.TempDir()
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan agent.ToolResult, 1)
+	go func() {
+		done <- r.Run(ctx, "shell", agent.ToolRun{Workdir: dir, Args: []byte(`{"command":` + strconv.Quote(brood+"wait") + `}`)})
+	}()
+	ids := pids(t, dir, 5)
+	cancel()
+	began := time.Now()
+	failed(t, <-done, agent.ErrAborted, agent.TextAborted)
+	assert.Less(t, time.Since(began), 2*time.Second)
+	gone(t, ids, time.Second)
+}
+
+// A process that a command left behind neither outlives the call nor delays it.
+func TestShellEndsBackgroundProcesses(t *testing.T) {
+	run, dir := shell(t)
+	began := time.Now()
+	res := run(m{"command": brood + "while [ $(wc -l < pids) -lt 5 ]; do sleep 0.01; done; echo done"})
+	assert.Equal(t, "done\n[exit code 0]", succeeded(t, res))
+	assert.Less(t, time.Since(began), 5*time.Second)
+	gone(t, pids(t, dir, 5), 100*time.Millisecond)
+}
+
+// Rule: a tool's processes die with their worker, also by SIGKILL.
+func TestShellDiesWithItsWorker(t *testing.T) {
+	dir := t.TempDir()
+	worker := exec.Command("/proc/self/exe")
+	worker.Dir = dir
+	worker.Env = append(os.Environ(), "SPOOL_TEST_SHELL="+brood+"while :; do sleep 1; done")
+	require.NoError(t, worker.Start())
+	ids := pids(t, dir, 5)
+	for _, id := range ids {
+		assert.True(t, alive(id))
+	}
+	require.NoError(t, worker.Process.Kill())
+	_ = worker.Wait()
+	gone(t, ids, 2*time.Second)
+}
+
+// Should the supervisor itself be killed, its command still ends and the call
+// says what happened.
+func TestShellSupervisorKilled(t *testing.T) {
+	run, dir := shell(t)
+	res := run(m{"command": `echo $$ >> pids; kill -9 $PPID; while :; do sleep 1; done`})
+	failed(t, res, agent.ErrUnknown, "its supervisor ended early")
+	gone(t, pids(t, dir, 1), time.Second)
+}

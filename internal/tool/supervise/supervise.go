@@ -1,0 +1,123 @@
+// Package supervise runs a command so that nothing of it outlives the caller,
+// not even when the caller is killed with SIGKILL.
+//
+// The caller starts its own executable again under the name in Arg0. That copy,
+// the supervisor, starts the command, holds the reading end of a pipe (the
+// lifeline) whose only writing end is the caller's, and becomes the parent of
+// every orphan among the command's descendants. The kernel closes the lifeline
+// when the caller dies in any way, and then the supervisor kills all of them,
+// those that left the process group with setsid or a double fork included (on
+// Linux; elsewhere those of the process group). The same happens when the
+// command ends, so a forgotten background process never holds a tool open.
+//
+// The copy is taken over in this package's init, which Go runs before that of
+// packages that import more, so it starts in a few milliseconds. The package
+// must import little for that.
+package supervise
+
+import (
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+)
+
+// Arg0 is the name (argument zero) under which a process becomes a supervisor.
+const Arg0 = "spool-supervise"
+
+// lifelineFD is the first of exec.Cmd.ExtraFiles.
+const lifelineFD = 3
+
+// statusCannotStart is what shells exit with when a command does not exist.
+const statusCannotStart = 127
+
+func init() {
+	if len(os.Args) > 1 && os.Args[0] == Arg0 {
+		// syscall.Exit runs no exit hooks, which may print (coverage builds).
+		syscall.Exit(supervise(os.Args[1:]))
+	}
+}
+
+// supervise runs argv and returns its exit status.
+func supervise(argv []string) int {
+	syscall.CloseOnExec(lifelineFD)
+	becomeReaper()
+	// Notify, not Ignore: an ignored signal would stay ignored in the command.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
+
+	pid, err := syscall.ForkExec(argv[0], argv, &syscall.ProcAttr{
+		Env: os.Environ(), Files: []uintptr{0, 1, 2}, Sys: childAttr(),
+	})
+	if err != nil {
+		_, _ = os.Stderr.WriteString(argv[0] + " cannot be started: " + err.Error() + "\n")
+		return statusCannotStart
+	}
+	go watch(pid)
+	status := wait(pid)
+	killAll(pid)
+	return status
+}
+
+// watch obeys the lifeline: a byte asks the command to stop, its end kills.
+func watch(pid int) {
+	var b [1]byte
+	for {
+		n, err := syscall.Read(lifelineFD, b[:])
+		switch {
+		case err == syscall.EINTR:
+		case n == 1:
+			signalAll(pid, syscall.SIGTERM)
+		default:
+			// Nobody waits for us any more, or the time for stopping is over.
+			for {
+				signalAll(pid, syscall.SIGKILL)
+				time.Sleep(10 * time.Millisecond)
+			}
+		}
+	}
+}
+
+// wait reaps whatever ends until the command itself does.
+func wait(pid int) int {
+	for {
+		var ws syscall.WaitStatus
+		got, err := syscall.Wait4(-1, &ws, 0, nil)
+		switch {
+		case err == syscall.EINTR:
+		case err != nil:
+			return statusCannotStart
+		case got != pid:
+		case ws.Signaled():
+			return 128 + int(ws.Signal())
+		case ws.Exited():
+			return ws.ExitStatus()
+		}
+	}
+}
+
+// killAll kills what the command left behind until there is nothing to wait
+// for. New processes of a fork bomb are met in the next round. What cannot be
+// killed (it changed its user) is given up after a while.
+func killAll(pid int) {
+	for end := time.Now().Add(3 * time.Second); time.Now().Before(end); {
+		signalAll(pid, syscall.SIGKILL)
+		for {
+			got, err := syscall.Wait4(-1, nil, syscall.WNOHANG, nil)
+			if err == syscall.ECHILD {
+				return
+			}
+			if err != nil || got <= 0 {
+				break
+			}
+		}
+		time.Sleep(2 * time.Millisecond)
+	}
+}
+
+// signalAll signals the command's process group and all descendants.
+func signalAll(pid int, sig syscall.Signal) {
+	_ = syscall.Kill(-pid, sig)
+	for _, p := range descendants() {
+		_ = syscall.Kill(p, sig)
+	}
+}

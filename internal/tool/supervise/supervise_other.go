@@ -1,0 +1,18 @@
+//go:build unix && !linux
+
+package supervise
+
+import (
+	"os"
+	"syscall"
+)
+
+// Executable is the path that starts the caller's own program again.
+func Executable() (string, error) { return os.Executable() }
+
+func becomeReaper() {}
+
+func childAttr() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
+
+// descendants is empty: without a child subreaper the process group has to do.
+func descendants() []int { return nil }

@@ -1,0 +1,133 @@
+package tool
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"golang.org/x/net/html/charset"
+
+	"github.com/spool-agents/spool/agent"
+)
+
+//go:embed web_fetch.md
+var webFetchDoc string
+
+const (
+	fetchBytes = 5 << 20
+	userAgent  = "Spool/1 (web_fetch)"
+)
+
+type webFetchArgs struct {
+	URL string `json:"url"`
+}
+
+// WebFetch reads public web pages. allowPrivate also lets it reach the worker's
+// own network.
+func WebFetch(allowPrivate bool) agent.Tool {
+	client := guardedClient(allowPrivate)
+	spec := readOnly("web_fetch", webFetchDoc, `{"type":"object","properties":{
+		"url":{"type":"string","minLength":1,"description":"An http or https URL."}},
+		"required":["url"],"additionalProperties":false}`, time.Minute)
+	return Func(spec, func(ctx context.Context, _ agent.ToolRun, a webFetchArgs) agent.ToolResult {
+		return fetch(ctx, client, a.URL)
+	})
+}
+
+func fetch(ctx context.Context, client *http.Client, raw string) agent.ToolResult {
+	u, err := url.Parse(raw)
+	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
+		return agent.ToolFailed(agent.ErrInvalidInput, "Error: %q is not an http or https URL.", raw)
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, raw, nil)
+	if err != nil {
+		return agent.ToolFailed(agent.ErrInvalidInput, "Error: %v.", err)
+	}
+	req.Header.Set("User-Agent", userAgent)
+	req.Header.Set("Accept", "text/html, text/plain, application/json;q=0.9, */*;q=0.5")
+	resp, err := client.Do(req)
+	if err != nil {
+		return webFailure(ctx, raw, err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, fetchBytes+1))
+	if err != nil {
+		return webFailure(ctx, raw, err)
+	}
+	cut := len(body) > fetchBytes
+	text, err := pageText(body[:min(len(body), fetchBytes)], resp.Header.Get("Content-Type"), resp.Request.URL)
+	if err != nil {
+		return agent.ToolFailed(agent.ErrInvalidInput, "Error: %s cannot be shown: %v.", raw, err)
+	}
+	if resp.StatusCode >= 400 {
+		return agent.ToolFailed(statusReason(resp.StatusCode), "Error: %s answered %s.\n%s", raw, resp.Status, Clip(text, 2000))
+	}
+	if cut {
+		text += fmt.Sprintf("\n[only the first %d bytes were read]", fetchBytes)
+	}
+	if resp.Request.URL.String() != raw {
+		text = "[from " + resp.Request.URL.String() + "]\n" + text
+	}
+	return agent.ToolOK(text)
+}
+
+// pageText turns a body into text by its content type and character set.
+func pageText(body []byte, contentType string, base *url.URL) (string, error) {
+	if contentType == "" {
+		contentType = http.DetectContentType(body)
+	}
+	kind, _, err := mime.ParseMediaType(contentType)
+	if err != nil {
+		kind, _, _ = strings.Cut(contentType, ";")
+	}
+	isHTML := kind == "text/html" || kind == "application/xhtml+xml"
+	textual := isHTML || strings.HasPrefix(kind, "text/") || strings.HasSuffix(kind, "json") || strings.HasSuffix(kind, "xml") ||
+		strings.HasSuffix(kind, "yaml") || kind == "application/javascript"
+	if !textual {
+		return "", fmt.Errorf("its content is %s, not text", kind)
+	}
+	if r, err := charset.NewReader(strings.NewReader(string(body)), contentType); err == nil {
+		if decoded, err := io.ReadAll(r); err == nil {
+			body = decoded
+		}
+	}
+	if isHTML {
+		return htmlText(string(body), base), nil
+	}
+	return string(body), nil
+}
+
+// webFailure makes a result of a failed request. It leaves a cancel or timeout
+// of the run to its own reason.
+func webFailure(ctx context.Context, raw string, err error) agent.ToolResult {
+	if ctx.Err() != nil {
+		return ended(ctx.Err(), "", 0)
+	}
+	if errors.Is(err, errPrivate) {
+		return agent.ToolFailed(agent.ErrPermissionDenied, "Error: %s was not fetched: %v.", raw, errPrivate)
+	}
+	var ue *url.Error
+	if errors.As(err, &ue) {
+		err = ue.Err
+	}
+	return agent.ToolFailed(agent.ErrNetwork, "Error: %s could not be fetched: %v.", raw, err)
+}
+
+func statusReason(status int) agent.ErrorReason {
+	switch status {
+	case http.StatusNotFound, http.StatusGone:
+		return agent.ErrNotFound
+	case http.StatusUnauthorized, http.StatusForbidden:
+		return agent.ErrPermissionDenied
+	case http.StatusTooManyRequests:
+		return agent.ErrRateLimit
+	}
+	return agent.ErrNetwork
+}

@@ -1,0 +1,138 @@
+package tool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/spool-agents/spool/agent"
+)
+
+// maxFile bounds what a tool reads of or writes to one file.
+const maxFile = 64 << 20
+
+// workspace is a thread's root directory, opened. os.Root resolves each path
+// inside it, so neither "..", a symbolic link nor an absolute path leads out.
+type workspace struct {
+	*os.Root
+	dir string
+}
+
+func openWorkspace(dir string) (*workspace, error) {
+	if dir == "" {
+		return nil, errors.New("this thread has no workspace directory")
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, fmt.Errorf("the workspace cannot be opened on this worker: %w", err)
+	}
+	return &workspace{root, dir}, nil
+}
+
+// inWorkspace opens the workspace for f and turns its error into a result.
+func inWorkspace(r agent.ToolRun, f func(*workspace) (string, error)) agent.ToolResult {
+	w, err := openWorkspace(r.Workdir)
+	if err != nil {
+		return failure(err)
+	}
+	defer func() { _ = w.Close() }()
+	text, err := f(w)
+	if err != nil {
+		return failure(err)
+	}
+	return agent.ToolOK(text)
+}
+
+// rel makes a model's path relative to the root. Models like absolute paths:
+// those that lie in the workspace are accepted.
+func (w *workspace) rel(path string) (string, error) {
+	if strings.ContainsRune(path, 0) {
+		return "", &toolError{agent.ErrInvalidInput, "the path contains a NUL byte"}
+	}
+	if path == "" {
+		path = "."
+	}
+	if !filepath.IsAbs(path) {
+		return filepath.Clean(path), nil
+	}
+	roots := []string{w.dir}
+	if real, err := filepath.EvalSymlinks(w.dir); err == nil {
+		roots = append(roots, real)
+	}
+	for _, root := range roots {
+		if rel, err := filepath.Rel(root, path); err == nil && filepath.IsLocal(rel) {
+			return rel, nil
+		}
+	}
+	return "", outside(path)
+}
+
+// read returns a regular file. O_NONBLOCK keeps a named pipe from blocking.
+func (w *workspace) read(path string) ([]byte, fs.FileInfo, error) {
+	f, err := w.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() { _ = f.Close() }()
+	info, err := f.Stat()
+	switch {
+	case err != nil:
+		return nil, nil, err
+	case info.IsDir():
+		return nil, nil, &toolError{agent.ErrInvalidInput, path + " is a directory; use ls to list it"}
+	case !info.Mode().IsRegular():
+		return nil, nil, &toolError{agent.ErrInvalidInput, path + " is not a regular file"}
+	case info.Size() > maxFile:
+		return nil, nil, &toolError{agent.ErrInvalidInput, fmt.Sprintf("%s has %d bytes, at most %d can be read; use grep, or the shell to cut out a part", path, info.Size(), maxFile)}
+	}
+	data, err := io.ReadAll(io.LimitReader(f, maxFile))
+	return data, info, err
+}
+
+// toolError is an error of which the model learns the reason.
+type toolError struct {
+	reason agent.ErrorReason
+	text   string
+}
+
+func (e *toolError) Error() string { return e.text }
+
+func outside(path string) error {
+	return &toolError{agent.ErrPermissionDenied, fmt.Sprintf("%s lies outside the workspace; use a path relative to the workspace root", path)}
+}
+
+// failure makes a result of an error.
+func failure(err error) agent.ToolResult {
+	var te *toolError
+	reason, text := agent.ErrUnknown, err.Error()
+	switch {
+	case errors.As(err, &te):
+		reason = te.reason
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return ended(err, "", 0)
+	case errors.Is(err, fs.ErrNotExist):
+		reason, text = agent.ErrNotFound, pathText(err, "does not exist")
+	case errors.Is(err, fs.ErrPermission):
+		reason, text = agent.ErrPermissionDenied, pathText(err, "must not be accessed (permission denied)")
+	case errors.Is(err, syscall.ENOTDIR):
+		reason, text = agent.ErrInvalidInput, pathText(err, "leads through something that is not a directory")
+	case strings.Contains(text, "path escapes from parent"):
+		// os has no exported error for this.
+		reason, text = agent.ErrPermissionDenied, pathText(err, "lies outside the workspace; use a path relative to the workspace root")
+	}
+	return agent.ToolFailed(reason, "Error: %s.", text)
+}
+
+func pathText(err error, what string) string {
+	var pe *fs.PathError
+	if errors.As(err, &pe) {
+		return pe.Path + " " + what
+	}
+	return err.Error()
+}
