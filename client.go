@@ -1,0 +1,187 @@
+package spool
+
+import (
+	"context"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/client"
+
+	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/internal/contract"
+	"github.com/spool-agents/spool/internal/nudge"
+	"github.com/spool-agents/spool/memory"
+)
+
+const (
+	// pollEvery is how often a waiting client asks the store whether anything
+	// was committed.
+	pollEvery = 15 * time.Millisecond
+	// temporalTimeout bounds one request to Temporal: it only hints at what the
+	// store says already.
+	temporalTimeout = 10 * time.Second
+)
+
+// ClientOptions are the settings of a Client; the zero value is usable.
+type ClientOptions struct {
+	// UserID owns what is sent and bounds what is read. Empty reads everything.
+	UserID string
+	// Profile is stored with new threads.
+	Profile string
+	// TaskQueue overrides the queue derived from the store's id.
+	TaskQueue string
+	// Namespace and UI make links into Temporal's web UI; without UI there are none.
+	Namespace string
+	UI        string
+	// Unreachable says why there is no Temporal client; it becomes part of
+	// what a caller is told.
+	Unreachable error
+}
+
+// Client is what people and their programs do with threads. Its methods are safe
+// for concurrent use. It owns neither the store nor the Temporal client.
+type Client struct {
+	store    memory.ConversationMemoryStore
+	temporal client.Client // nil if Temporal cannot be reached
+	o        ClientOptions
+}
+
+// NewClient makes a client. temporal may be nil: then messages and decisions are
+// stored and take effect when a worker finds them.
+func NewClient(store memory.ConversationMemoryStore, temporal client.Client, o ClientOptions) *Client {
+	if o.TaskQueue == "" {
+		o.TaskQueue = agent.TaskQueue(store.ID())
+	}
+	if o.Namespace == "" {
+		o.Namespace = client.DefaultNamespace
+	}
+	if o.Profile == "" {
+		o.Profile = "default"
+	}
+	return &Client{store: store, temporal: temporal, o: o}
+}
+
+// Store returns the store the client works on.
+func (c *Client) Store() memory.ConversationMemoryStore { return c.store }
+
+// TaskQueue returns the task queue that workers of this store poll.
+func (c *Client) TaskQueue() string { return c.o.TaskQueue }
+
+// Connected reports whether there is a Temporal client.
+func (c *Client) Connected() bool { return c.temporal != nil }
+
+// WorkflowURL is the address of a thread in Temporal's web UI, or "".
+func (c *Client) WorkflowURL(threadID string) string {
+	if c.o.UI == "" {
+		return ""
+	}
+	return strings.TrimRight(c.o.UI, "/") + "/namespaces/" + url.PathEscape(c.o.Namespace) + "/workflows/" + url.PathEscape(threadID)
+}
+
+// tell hints to a thread that the store holds something for it.
+func (c *Client) tell(ctx context.Context, t contract.NudgeTarget) error {
+	if c.temporal == nil {
+		return c.unreachable(nil)
+	}
+	ctx, cancel := context.WithTimeout(ctx, temporalTimeout)
+	defer cancel()
+	n := nudge.Nudger{Client: c.temporal, StoreID: c.store.ID(), TaskQueue: c.o.TaskQueue}
+	if err := n.Nudge(ctx, t); err != nil {
+		return c.unreachable(err)
+	}
+	return nil
+}
+
+func (c *Client) unreachable(cause error) error {
+	if cause == nil {
+		cause = c.o.Unreachable
+	}
+	if cause == nil {
+		return agent.Errorf(agent.CodeUnavailable, "Temporal cannot be reached")
+	}
+	return agent.Wrap(cause, agent.CodeUnavailable, "Temporal cannot be reached")
+}
+
+// pollerAge is how old a poller's last request may be: pollers stay listed for
+// minutes after their death, and a long poll lasts a minute.
+const pollerAge = 75 * time.Second
+
+// Workers counts who polls the task queue; 0 also if Temporal cannot be asked.
+func (c *Client) Workers(ctx context.Context) int {
+	found, _ := c.pollers(ctx)
+	return len(found)
+}
+
+// Serving reports whether a process with this identity polls the task queue.
+func (c *Client) Serving(ctx context.Context, prefix string) bool {
+	found, _ := c.pollers(ctx)
+	return slices.ContainsFunc(found, func(identity string) bool { return strings.HasPrefix(identity, prefix) })
+}
+
+// pollers lists the identities of the task queue's workers, or says that
+// Temporal cannot be asked.
+func (c *Client) pollers(ctx context.Context) (found []string, ok bool) {
+	if c.temporal == nil {
+		return nil, false
+	}
+	ctx, cancel := context.WithTimeout(ctx, temporalTimeout)
+	defer cancel()
+	d, err := c.temporal.DescribeTaskQueue(ctx, c.o.TaskQueue, enumspb.TASK_QUEUE_TYPE_WORKFLOW)
+	if err != nil {
+		return nil, false
+	}
+	for _, p := range d.GetPollers() {
+		if time.Since(p.GetLastAccessTime().AsTime()) < pollerAge && !slices.Contains(found, p.GetIdentity()) {
+			found = append(found, p.GetIdentity())
+		}
+	}
+	return found, true
+}
+
+// changes tells when to look at the store again.
+type changes struct {
+	store memory.Reader
+	last  int64
+	known bool
+	fails int
+	since time.Time
+}
+
+// wait returns when something was committed, after a second in any case, or with
+// ctx's error. A store that is away is asked again, ever more slowly.
+func (w *changes) wait(ctx context.Context) error {
+	for {
+		n, err := w.store.Changed(ctx)
+		switch {
+		case err == nil && (!w.known || n != w.last || time.Since(w.since) > time.Second):
+			w.last, w.known, w.fails, w.since = n, true, 0, time.Now()
+			return nil
+		case err != nil && ctx.Err() == nil && agent.CodeOf(err) != agent.CodeUnavailable:
+			return err
+		case err != nil:
+			w.fails++
+		}
+		if err := sleep(ctx, pollEvery<<min(w.fails, 6)); err != nil {
+			return err
+		}
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-t.C:
+		return nil
+	}
+}
+
+// away reports whether err means that the store will be back.
+func away(ctx context.Context, err error) bool {
+	return err != nil && ctx.Err() == nil && agent.CodeOf(err) == agent.CodeUnavailable
+}

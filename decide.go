@@ -1,0 +1,113 @@
+package spool
+
+import (
+	"context"
+	"time"
+
+	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/internal/contract"
+	"github.com/spool-agents/spool/memory"
+)
+
+// Decided is the outcome of a decision.
+type Decided struct {
+	Approval memory.Approval `json:"approval"`
+	// Repeated means that the same decision had been taken before.
+	Repeated bool   `json:"repeated,omitempty"`
+	Note     string `json:"note,omitempty"`
+	// Stored means that Temporal could not be told: the decision takes effect
+	// when a worker finds it.
+	Stored bool `json:"stored,omitempty"`
+}
+
+// Decide settles an approval, named by its id or one of its calls. The first
+// decision wins; the same one again returns the first outcome, another is
+// CodeConflict saying who decided and when.
+func (c *Client) Decide(ctx context.Context, d memory.Decision) (Decided, error) {
+	if d.UserID == "" {
+		d.UserID = c.o.UserID
+	}
+	if d.By == "" {
+		d.By = d.UserID
+	}
+	res, err := c.store.Decide(ctx, d)
+	if err != nil {
+		return Decided{}, err
+	}
+	out := Decided{Approval: res.Approval, Repeated: res.Repeated}
+	if err := c.tell(ctx, contract.NudgeTarget{Thread: res.Approval.ThreadID}); err != nil {
+		out.Stored = true
+		out.Note = "the decision is saved, but Temporal could not be told: " + err.Error() + "; a worker acts on it when it is back"
+	}
+	return out, nil
+}
+
+// How long Cancel waits for the turn to end. A cancel that no worker settles
+// within 10 s is settled by terminating the run.
+const (
+	cancelWait       = 20 * time.Second
+	cancelWaitStored = 2 * time.Second
+)
+
+// Cancelled is the outcome of a cancel.
+type Cancelled struct {
+	ThreadID string              `json:"threadId"`
+	TurnID   string              `json:"turnId,omitempty"`
+	Turns    []memory.ThreadTurn `json:"turns"`
+	Dropped  int                 `json:"dropped"`
+	// Status is the turn's once it is closed (it may have completed just
+	// before), stored if nobody has settled the cancel yet.
+	Status string `json:"status"`
+	Note   string `json:"note,omitempty"`
+}
+
+// Cancel asks to end a thread's open turn with its foreground descendants, and
+// waits for it. With all it also drops waiting messages and stops background
+// descendants. Nothing to cancel is CodeConflict.
+func (c *Client) Cancel(ctx context.Context, r memory.CancelRequest) (Cancelled, error) {
+	if r.UserID == "" {
+		r.UserID = c.o.UserID
+	}
+	if r.By == "" {
+		r.By = r.UserID
+	}
+	res, err := c.store.RequestCancel(ctx, r)
+	if err != nil {
+		return Cancelled{}, err
+	}
+	out := Cancelled{ThreadID: r.ThreadID, TurnID: res.TurnID, Turns: res.Turns, Dropped: res.Dropped, Status: string(agent.ThreadCancelled)}
+	if out.Turns == nil {
+		out.Turns = []memory.ThreadTurn{}
+	}
+	var told error
+	for _, t := range res.Turns {
+		if err := c.tell(ctx, contract.NudgeTarget{Thread: t.ThreadID, CancelTurn: t.TurnID}); err != nil {
+			told = err
+		}
+	}
+	if res.TurnID == "" {
+		return out, nil
+	}
+	limit := cancelWait
+	if c.temporal == nil {
+		limit = cancelWaitStored
+	}
+	waiting, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	reply, err := c.Wait(waiting, r.ThreadID, res.TurnID, WaitOptions{Patient: true})
+	switch {
+	case err == nil:
+		out.Status = reply.Status
+	case ctx.Err() != nil:
+		return out, ctx.Err()
+	case waiting.Err() != nil:
+		out.Status = StatusStored
+		out.Note = "the cancel is saved, but nobody has settled it yet; a worker does when it is up"
+		if told != nil {
+			out.Note += " (" + told.Error() + ")"
+		}
+	default:
+		return out, err
+	}
+	return out, nil
+}

@@ -1,0 +1,8 @@
+//go:build !linux
+
+package starter
+
+import "syscall"
+
+// apart has nothing to add here: parts end with their stdin.
+func apart() *syscall.SysProcAttr { return nil }

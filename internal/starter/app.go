@@ -1,0 +1,206 @@
+package starter
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/mattn/go-isatty"
+	"go.temporal.io/sdk/client"
+	sdklog "go.temporal.io/sdk/log"
+
+	"github.com/spool-agents/spool"
+	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/internal/config"
+)
+
+// dialTimeout bounds the wait for a Temporal server that may not be there.
+const dialTimeout = 3 * time.Second
+
+// app is one run of the program.
+type app struct {
+	name   string
+	env    []string
+	stdin  io.Reader
+	stdout io.Writer
+	stderr io.Writer
+
+	flags map[string]string
+	json  bool
+	// terminal means that a person reads stdout and types into stdin.
+	terminal bool
+
+	interrupts chan os.Signal
+	talking    atomic.Bool
+	lines      chan string // stdin, line by line, once started
+	linesOnce  sync.Once
+	closers    []func()
+}
+
+func newApp(env []string, stdin io.Reader, stdout, stderr io.Writer) *app {
+	a := &app{name: programName(), env: env, stdin: stdin, stdout: stdout, stderr: &syncWriter{w: stderr}}
+	a.terminal = isTerminal(stdin) && isTerminal(stdout)
+	return a
+}
+
+func isTerminal(stream any) bool {
+	f, ok := stream.(*os.File)
+	return ok && isatty.IsTerminal(f.Fd())
+}
+
+// syncWriter lets several goroutines and processes write whole lines.
+type syncWriter struct {
+	mu sync.Mutex
+	w  io.Writer
+}
+
+// Write passes p on in one piece.
+func (s *syncWriter) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.w.Write(p)
+}
+
+func (a *app) close() {
+	for i := len(a.closers) - 1; i >= 0; i-- {
+		a.closers[i]()
+	}
+}
+
+// interruptible makes a context that ends with SIGTERM, and with SIGINT unless a
+// command handles interrupts itself: then they arrive in a.interrupts.
+func (a *app) interruptible(ctx context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	a.interrupts = make(chan os.Signal, 4)
+	signals := make(chan os.Signal, 4)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	done := make(chan struct{})
+	go func() {
+		for {
+			select {
+			case s := <-signals:
+				if s == os.Interrupt && a.talking.Load() {
+					a.interrupts <- s
+					continue
+				}
+				cancel()
+			case <-done:
+				return
+			}
+		}
+	}()
+	return ctx, func() { signal.Stop(signals); close(done); cancel() }
+}
+
+// lookup finds an environment variable; the last one counts.
+func (a *app) lookup(name string) string {
+	for i := len(a.env) - 1; i >= 0; i-- {
+		if v, ok := strings.CutPrefix(a.env[i], name+"="); ok {
+			return v
+		}
+	}
+	return ""
+}
+
+// config reads the settings.
+func (a *app) config() (config.Config, error) {
+	return config.Load(config.Options{Flags: a.flags, Env: a.lookup, Environ: func() []string { return a.env }})
+}
+
+// open reads the settings, opens the store and, if wanted, connects to Temporal.
+// A Temporal server that is not there is no error: the client knows.
+func (a *app) open(ctx context.Context, temporal bool) (*spool.Client, config.Config, error) {
+	cfg, err := a.config()
+	if err != nil {
+		return nil, cfg, err
+	}
+	c, err := a.openWith(ctx, cfg, temporal)
+	return c, cfg, err
+}
+
+func (a *app) openWith(ctx context.Context, cfg config.Config, temporal bool) (*spool.Client, error) {
+	if err := prepareHome(cfg); err != nil {
+		return nil, err
+	}
+	store, err := spool.OpenStore(ctx, cfg.Store)
+	if err != nil {
+		return nil, err
+	}
+	a.closers = append(a.closers, func() { _ = store.Close() })
+	o := spool.ClientOptions{UserID: cfg.User, Profile: cfg.Profile, TaskQueue: cfg.TaskQueue, Namespace: cfg.Temporal.Namespace, UI: cfg.TemporalUI}
+	if !temporal {
+		return spool.NewClient(store, nil, o), nil
+	}
+	tc, err := dial(ctx, cfg.Temporal)
+	if err != nil {
+		o.Unreachable = fmt.Errorf("no server answers at %s", cfg.Temporal.HostPort)
+		return spool.NewClient(store, nil, o), nil
+	}
+	a.closers = append(a.closers, tc.Close)
+	return spool.NewClient(store, tc, o), nil
+}
+
+// prepareHome makes the home directory if the store lies in it.
+func prepareHome(cfg config.Config) error {
+	if path, ok := strings.CutPrefix(cfg.Store, "sqlite:"); ok && strings.HasPrefix(path, cfg.Home) {
+		if err := os.MkdirAll(cfg.Home, 0o700); err != nil {
+			return agent.Wrap(err, agent.CodeUnavailable, "cannot make the home directory %s", cfg.Home)
+		}
+	}
+	return nil
+}
+
+func dial(ctx context.Context, o client.Options) (client.Client, error) {
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	o.Logger = sdklog.NewStructuredLogger(slog.New(slog.DiscardHandler))
+	return client.DialContext(ctx, o)
+}
+
+// printJSON writes one document as one line.
+func (a *app) printJSON(v any) error {
+	enc := json.NewEncoder(a.stdout)
+	enc.SetEscapeHTML(false)
+	return enc.Encode(v)
+}
+
+// print writes a line of result; model text in args has to be cleaned before.
+func (a *app) print(format string, args ...any) {
+	fmt.Fprintf(a.stdout, format+"\n", args...)
+}
+
+// progress writes a line to stderr.
+func (a *app) progress(format string, args ...any) {
+	fmt.Fprintf(a.stderr, format+"\n", args...)
+}
+
+// input starts reading stdin line by line; the channel is closed at its end.
+func (a *app) input() <-chan string {
+	a.linesOnce.Do(func() {
+		a.lines = make(chan string)
+		go func() {
+			defer close(a.lines)
+			r := bufio.NewReader(a.stdin)
+			for {
+				line, err := r.ReadString('\n')
+				if line != "" {
+					a.lines <- strings.TrimRight(line, "\r\n")
+				}
+				if err != nil {
+					return
+				}
+			}
+		}()
+	})
+	return a.lines
+}

@@ -1,0 +1,366 @@
+package starter
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"go.temporal.io/sdk/client"
+
+	"github.com/spool-agents/spool"
+	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/internal/config"
+	"github.com/spool-agents/spool/internal/llm/script"
+	"github.com/spool-agents/spool/memory"
+	"github.com/spool-agents/spool/memory/verify"
+)
+
+// demoLimit bounds the demo, start and end included.
+const demoLimit = 2 * time.Minute
+
+type demoCmd struct {
+	Live bool `help:"Let the configured model answer instead of the scripted one."`
+}
+
+// demo is one run of the demonstration.
+type demo struct {
+	a     *app
+	stack *stack
+	c     *spool.Client
+	sent  spool.Reply
+	// Taken when the worker was killed.
+	killed  int
+	before  []agent.ToolCall
+	problem []string
+}
+
+// Run demonstrates, and fails unless everything it says is true.
+func (d *demoCmd) Run(ctx context.Context, a *app) error {
+	cfg, err := a.config()
+	if err != nil {
+		return err
+	}
+	if d.Live && cfg.Demo() {
+		return usage("demo --live needs a model: set OPENAI_API_KEY or OPENAI_BASE_URL (and SPOOL_MODEL)")
+	}
+	home, err := os.MkdirTemp("", "spool-demo-")
+	if err != nil {
+		return fmt.Errorf("make a home for the demo: %w", err)
+	}
+	defer func() { _ = os.RemoveAll(home) }()
+	limited, cancel := context.WithTimeout(ctx, demoLimit)
+	defer cancel()
+	run := &demo{a: a}
+	if err := run.start(limited, home, demoEnv(a.env, cfg, d.Live)); err != nil {
+		return err
+	}
+	defer run.stack.close()
+	if err := run.show(limited, d.Live); err != nil {
+		return err
+	}
+	if a.terminal && !a.json {
+		run.linger(ctx)
+	}
+	if len(run.problem) > 0 {
+		return ended(exitFailed)
+	}
+	return nil
+}
+
+// demoEnv is the workers' environment: without what would make them use another
+// model, server or store. Settings of a live model are passed on as they were found.
+func demoEnv(env []string, cfg config.Config, live bool) []string {
+	out := slices.DeleteFunc(slices.Clone(env), func(kv string) bool {
+		return strings.HasPrefix(kv, "OPENAI_") || strings.HasPrefix(kv, "SPOOL_") || strings.HasPrefix(kv, "TEMPORAL_")
+	})
+	if live {
+		out = append(out, "OPENAI_BASE_URL="+cfg.OpenAIBaseURL, "OPENAI_API_KEY="+cfg.OpenAIKey.Reveal(), "SPOOL_MODEL="+cfg.Model)
+	}
+	return out
+}
+
+// start makes a workspace and starts the stack.
+func (d *demo) start(ctx context.Context, home string, env []string) error {
+	work := filepath.Join(home, "project")
+	if err := os.MkdirAll(work, 0o700); err != nil {
+		return fmt.Errorf("make the demo's project: %w", err)
+	}
+	for _, name := range demoFiles {
+		if err := os.WriteFile(filepath.Join(work, name), []byte("Part of Spool's demonstration.\n"), 0o600); err != nil {
+			return fmt.Errorf("make the demo's project: %w", err)
+		}
+	}
+	d.a.progress("starting a Temporal server and a worker")
+	cfg := config.Config{Home: home, Store: "sqlite:" + filepath.Join(home, "spool.db"), User: "demo", Profile: "default"}
+	var log io.Writer = &demoLog{w: d.a.stderr}
+	var err error
+	d.stack, err = startStack(ctx, stackOptions{home: home, store: cfg.Store, server: serverEmbedded, workers: 1, env: append(env, "SPOOL_USER=demo"), dir: work, log: log})
+	if err != nil {
+		return err
+	}
+	cfg.Temporal, cfg.TemporalUI = client.Options{HostPort: d.stack.address, Namespace: client.DefaultNamespace}, d.stack.ui
+	if err := d.a.awaitWorkers(ctx, cfg, d.stack); err != nil {
+		d.stack.close()
+		return err
+	}
+	if d.c, err = d.a.openWith(ctx, cfg, true); err != nil {
+		d.stack.close()
+	}
+	return err
+}
+
+// demoFiles are what the demo's agents find.
+var demoFiles = []string{
+	"README.md", "go.mod", "main.go", "parse.go", "parse_test.go", "print.go", "print_test.go", "store.go", "store_test.go", "notes.txt",
+	"plan.md", "history.md", "cache.go", "cache_test.go", "server.go", "server_test.go", "client.go", "client_test.go", "LICENSE", "Makefile",
+}
+
+// demoLog leaves out what a part says when it is well.
+type demoLog struct{ w io.Writer }
+
+// Write passes on warnings and what the stack itself says.
+func (l *demoLog) Write(p []byte) (int, error) {
+	if s := string(p); strings.Contains(s, " | ") && !strings.Contains(s, "level=ERROR") && !strings.Contains(s, "panic") {
+		return len(p), nil
+	}
+	return l.w.Write(p)
+}
+
+// show sends the prompt, kills the worker in mid-batch, and reports.
+func (d *demo) show(ctx context.Context, live bool) error {
+	prompt := script.DemoPrompt
+	if live {
+		prompt = demoLivePrompt
+	}
+	var err error
+	d.sent, err = d.c.Send(ctx, memory.SendRequest{SessionID: "demo", Content: agent.Text(prompt), Workdir: d.stack.o.dir})
+	if err != nil {
+		return err
+	}
+	d.a.progress("you: %s", prompt)
+	struck := make(chan error, 1)
+	go func() { struck <- d.strike(ctx) }()
+	t := &talk{a: d.a, c: d.c, wait: true, stream: d.a.terminal && !d.a.json}
+	reply, err := t.until(ctx, d.sent, nil)
+	if err != nil {
+		return err
+	}
+	select {
+	case err = <-struck:
+	case <-time.After(100 * time.Millisecond):
+		err = agent.Errorf(agent.CodeInternal, "the turn ended before a batch was half done, so the worker was not killed")
+	}
+	d.check(err == nil, "the worker was killed with kill -9 in the middle of a batch", err)
+	return d.report(ctx, reply, t.stream)
+}
+
+// demoLivePrompt asks a real model for what the script does.
+const demoLivePrompt = "Use two tools at once: list the files here, and calculate 6*7. Then delegate two tasks at once, in one reply: " +
+	"to the agent researcher: read README.md and three other files, one after the other, and report what they say; " +
+	"to the agent general: work out 24*60*60. Then tell me in three sentences what came back."
+
+// strike kills the worker when a batch is half done; the stack starts another.
+func (d *demo) strike(ctx context.Context) error {
+	for {
+		calls, err := d.calls(ctx)
+		if err != nil {
+			return err
+		}
+		if halfDone(calls) {
+			d.killed = d.stack.info().PIDs.Workers[0]
+			d.stack.currentWorker(0).kill()
+			d.before, err = d.calls(ctx)
+			d.a.progress("*** kill -9 of the worker (pid %d): %s", d.killed, inFlight(calls))
+			return err
+		}
+		if err := sleepFor(ctx, 10*time.Millisecond); err != nil {
+			return err
+		}
+	}
+}
+
+func sleepFor(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
+}
+
+// calls lists the tool calls of the whole tree.
+func (d *demo) calls(ctx context.Context) ([]agent.ToolCall, error) {
+	threads, err := d.threads(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var all []agent.ToolCall
+	for _, t := range threads {
+		calls, err := d.c.Store().ToolCalls(ctx, t.ID)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, calls...)
+	}
+	return all, nil
+}
+
+func (d *demo) threads(ctx context.Context) ([]agent.Thread, error) {
+	return d.c.Threads(ctx, memory.ThreadFilter{All: true, Root: d.sent.ThreadID})
+}
+
+// halfDone reports whether some batch has a finished and a running call.
+func halfDone(calls []agent.ToolCall) bool {
+	for _, done := range calls {
+		if done.Status != agent.CallSuccess {
+			continue
+		}
+		for _, running := range calls {
+			if running.Status == agent.CallRunning && running.TurnID == done.TurnID && running.Step == done.Step {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func inFlight(calls []agent.ToolCall) string {
+	var done, running []string
+	for _, c := range calls {
+		switch {
+		case c.Status.Final():
+			done = append(done, c.ToolName)
+		case c.Status == agent.CallRunning:
+			running = append(running, callText(c.ToolName, c.Args))
+		}
+	}
+	return fmt.Sprintf("%d calls finished (%s), running: %s", len(done), strings.Join(done, ", "), strings.Join(running, "; "))
+}
+
+// check notes whether a promise was kept.
+func (d *demo) check(ok bool, what string, err error) {
+	mark := "ok  "
+	if !ok {
+		mark = "FAIL"
+		d.problem = append(d.problem, what)
+	}
+	if err != nil {
+		what += ": " + err.Error()
+	}
+	d.a.progress("%s %s", mark, clean(what))
+}
+
+// report prints the answer, the tree, what was repeated, and the check.
+func (d *demo) report(ctx context.Context, reply spool.Reply, shown bool) error {
+	if !shown && !d.a.json {
+		d.a.print("%s\n", clean(reply.Response))
+	}
+	d.check(reply.Status == string(agent.ThreadCompleted) && reply.Response != "", "the turn was answered", nil)
+	n, err := d.c.Trace(ctx, d.sent.ThreadID)
+	if err != nil {
+		return err
+	}
+	d.check(len(n.Children) >= 2 && allCompleted(n), "two sub-agents, each a thread and a workflow of its own, linked and completed", nil)
+	workers := d.stack.info().PIDs.Workers
+	d.check(d.killed != 0 && workers[0] != d.killed, fmt.Sprintf("another worker (pid %d) went on", workers[0]), nil)
+	repeats, err := d.repeats(ctx)
+	if err != nil {
+		return err
+	}
+	o := verify.Options{Threads: []string{d.sent.ThreadID}, Temporal: openRuns{d.c}, Grace: 5 * time.Second}
+	report, err := verify.Check(ctx, d.c.Store(), o)
+	if err != nil {
+		return err
+	}
+	d.check(report.OK, "verify: every invariant holds", nil)
+	for _, v := range report.Violations {
+		d.a.progress("     %s", clean(v.String()))
+	}
+	if d.a.json {
+		return d.a.printJSON(map[string]any{"ok": len(d.problem) == 0, "reply": reply, "trace": n, "repeated": repeats.again, "notRepeated": repeats.once, "killed": d.killed, "verify": report})
+	}
+	d.a.print("")
+	d.a.printTree(n, 0)
+	d.a.print("")
+	for _, line := range repeats.again {
+		d.a.print("repeated:     %s", line)
+	}
+	for _, line := range repeats.once {
+		d.a.print("not repeated: %s", line)
+	}
+	return nil
+}
+
+func allCompleted(n *spool.Node) bool {
+	for _, child := range n.Children {
+		if !allCompleted(child) || child.Link == nil || child.Link.CallStatus != agent.CallSuccess {
+			return false
+		}
+	}
+	return n.Thread.Status == agent.ThreadCompleted
+}
+
+// repeated tells what ran more than once and what did not.
+type repeated struct{ again, once []string }
+
+// repeats compares the attempts in the store with those at the kill.
+func (d *demo) repeats(ctx context.Context) (repeated, error) {
+	var r repeated
+	calls, err := d.calls(ctx)
+	if err != nil {
+		return r, err
+	}
+	kept := true
+	for _, c := range calls {
+		line := fmt.Sprintf("%s %s (%s, %d run)", c.ID, callText(c.ToolName, c.Args), c.Status, c.Attempts)
+		for _, b := range d.before {
+			if b.ID == c.ID && b.Status.Final() {
+				line += ", finished before the kill"
+				kept = kept && b.Attempts == c.Attempts && b.Status == c.Status && b.Result == c.Result
+			}
+		}
+		if c.Attempts > 1 {
+			r.again = append(r.again, line)
+		} else {
+			r.once = append(r.once, line)
+		}
+	}
+	d.check(kept && len(d.before) > 0, "no tool whose result was stored ran again", nil)
+	threads, err := d.threads(ctx)
+	if err != nil {
+		return r, err
+	}
+	for _, t := range threads {
+		turns, err := d.c.Store().TurnsOf(ctx, t.ID)
+		if err != nil {
+			return r, err
+		}
+		for _, turn := range turns {
+			steps, err := d.c.Store().Steps(ctx, turn.ID)
+			if err != nil {
+				return r, err
+			}
+			for _, s := range steps {
+				if s.Attempt > 1 {
+					r.again = append(r.again, fmt.Sprintf("model call %d of %s (%d attempts: the reply of the first was not stored yet)", s.Step, t.ID, s.Attempt))
+				}
+			}
+		}
+	}
+	return r, nil
+}
+
+// linger keeps the stack up for a look at the web UI.
+func (d *demo) linger(ctx context.Context) {
+	d.a.print("")
+	d.a.print("Open %s · Enter to stop", d.c.WorkflowURL(d.sent.ThreadID))
+	select {
+	case <-d.a.input():
+	case <-ctx.Done():
+	}
+}

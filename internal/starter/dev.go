@@ -1,0 +1,206 @@
+package starter
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"go.temporal.io/sdk/client"
+
+	"github.com/spool-agents/spool"
+	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/internal/config"
+)
+
+// workersReady bounds the wait for workers of a new stack.
+const workersReady = 60 * time.Second
+
+type devCmd struct {
+	Workers      int    `placeholder:"N" default:"1" help:"Number of workers (default ${default})."`
+	Temporal     string `placeholder:"embedded|path|ADDRESS" default:"embedded" help:"The embedded server (default), the temporal program on the PATH, or a server that runs at HOST:PORT."`
+	TemporalPort int    `placeholder:"N" default:"7233" help:"Port of the server (default ${default}); if taken the next free one, 0 = a free one."`
+	UIPort       int    `name:"ui-port" placeholder:"N" default:"8233" help:"Port of its web UI (default ${default}); likewise."`
+	WebPort      int    `placeholder:"N" default:"8080" hidden:""`
+}
+
+// Validate checks the flags.
+func (d *devCmd) Validate() error {
+	if d.Workers < 0 || d.Workers > 64 {
+		return fmt.Errorf("--workers %d is not valid: use 0 to 64", d.Workers)
+	}
+	for _, p := range []struct {
+		name string
+		port int
+	}{{"--temporal-port", d.TemporalPort}, {"--ui-port", d.UIPort}, {"--web-port", d.WebPort}} {
+		if p.port < 0 || p.port > 65535 {
+			return fmt.Errorf("%s %d is not valid: use 0 to 65535, 0 for a free one", p.name, p.port)
+		}
+	}
+	if d.Temporal != serverEmbedded && d.Temporal != serverPath && portOf(d.Temporal) == 0 {
+		return fmt.Errorf("--temporal %q is not valid: use embedded, path or HOST:PORT", d.Temporal)
+	}
+	return nil
+}
+
+// Run supervises the stack until it is interrupted.
+func (d *devCmd) Run(ctx context.Context, a *app) error {
+	if d.own() {
+		// The stack's own server counts, whatever is configured.
+		a.flags[config.TemporalAddress] = "127.0.0.1:7233"
+	} else {
+		a.flags[config.TemporalAddress] = d.Temporal
+	}
+	cfg, err := a.config()
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(cfg.Home, 0o700); err != nil {
+		return agent.Wrap(err, agent.CodeUnavailable, "cannot make the home directory %s", cfg.Home)
+	}
+	lock, err := lockHome(cfg.Home)
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	if !d.own() {
+		c, err := dial(ctx, cfg.Temporal)
+		if err != nil {
+			return agent.Errorf(agent.CodeUnavailable, "no Temporal server answers at %s: start it, or use --temporal embedded", d.Temporal)
+		}
+		c.Close()
+	}
+	wd, err := os.Getwd()
+	if err != nil {
+		return fmt.Errorf("find the working directory: %w", err)
+	}
+	env := slices.Clone(a.env)
+	if cfg.TaskQueue != "" {
+		env = append(env, "SPOOL_TASK_QUEUE="+cfg.TaskQueue)
+	}
+	s, err := startStack(ctx, stackOptions{
+		home: cfg.Home, store: cfg.Store, server: d.Temporal, port: d.TemporalPort, uiPort: d.UIPort, workers: d.Workers,
+		env: env, dir: wd, log: a.stderr, ui: cfg.TemporalUI,
+		changed: func(info config.DevInfo) {
+			if err := config.WriteDev(cfg.Home, info); err != nil {
+				a.progress("%v", err)
+			}
+		},
+	})
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	if d.own() {
+		cfg.Temporal = client.Options{HostPort: s.address}
+	}
+	if err := a.awaitWorkers(ctx, cfg, s); err != nil {
+		return err
+	}
+	info := s.info()
+	if err := config.WriteDev(cfg.Home, info); err != nil {
+		return err
+	}
+	defer func() { _ = config.RemoveDev(cfg.Home) }()
+	if err := d.announce(a, info); err != nil {
+		return err
+	}
+	<-ctx.Done()
+	a.progress("stopping")
+	return nil
+}
+
+// own reports whether the stack runs its own server.
+func (d *devCmd) own() bool { return d.Temporal == serverEmbedded || d.Temporal == serverPath }
+
+func (d *devCmd) announce(a *app, info config.DevInfo) error {
+	if v := a.lookup("TEMPORAL_ADDRESS"); v != "" && v != info.Temporal {
+		a.progress("TEMPORAL_ADDRESS is %s in this environment and outranks this stack: unset it for programs that are to use %s", v, info.Temporal)
+	}
+	if a.json {
+		return a.printJSON(info)
+	}
+	a.print("Temporal     %s", info.Temporal)
+	if info.UI != "" {
+		a.print("Temporal UI  %s", info.UI)
+	}
+	a.print("Store        %s", info.Store)
+	a.print("Home         %s", info.Home)
+	a.print("")
+	a.print("Ready. In another terminal:")
+	at := ""
+	if a.flags[config.Home] != "" {
+		at = " --home " + info.Home
+	}
+	a.print("  %s chat%s", a.name, at)
+	a.print("  %s send%s \"Show me what Spool can do.\"", a.name, at)
+	a.print("  %s threads%s", a.name, at)
+	a.print("Ctrl-C stops everything; nothing is lost.")
+	return nil
+}
+
+// lockHome makes sure that a home has one dev stack. The lock ends with the process.
+func lockHome(home string) (io.Closer, error) {
+	path := filepath.Join(home, "dev.lock")
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, agent.Wrap(err, agent.CodeUnavailable, "cannot open %s", path)
+	}
+	ok, err := tryLock(f)
+	if err != nil {
+		_ = f.Close()
+		return nil, agent.Wrap(err, agent.CodeUnavailable, "cannot lock %s", path)
+	}
+	if !ok {
+		holder, _ := io.ReadAll(io.LimitReader(f, 32)) // only for the message
+		_ = f.Close()
+		return nil, agent.Errorf(agent.CodeConflict, "a dev stack of %s runs already (pid %s): use it, stop it, or give another --home", home, strings.TrimSpace(string(holder)))
+	}
+	if err := f.Truncate(0); err == nil {
+		_, _ = f.WriteAt(fmt.Appendf(nil, "%d\n", os.Getpid()), 0) // only for messages
+	}
+	return f, nil
+}
+
+// awaitWorkers returns when every worker of a stack polls the task queue.
+func (a *app) awaitWorkers(ctx context.Context, cfg config.Config, s *stack) error {
+	if s.o.workers == 0 {
+		return nil
+	}
+	var c *spool.Client
+	for deadline := time.Now().Add(workersReady); ; {
+		if c == nil {
+			opened, err := a.openWith(ctx, cfg, true)
+			if err != nil {
+				return err
+			}
+			if opened.Connected() {
+				c = opened
+			}
+		}
+		if c != nil && allServe(ctx, c, s.info()) {
+			return nil
+		}
+		if time.Now().After(deadline) {
+			return agent.Errorf(agent.CodeUnavailable, "the workers did not get ready within %s; what they said stands above", workersReady)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+func allServe(ctx context.Context, c *spool.Client, info config.DevInfo) bool {
+	for _, pid := range info.PIDs.Workers {
+		if !c.Serving(ctx, fmt.Sprintf("%d@", pid)) {
+			return false
+		}
+	}
+	return true
+}

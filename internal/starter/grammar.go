@@ -1,0 +1,61 @@
+package starter
+
+import "github.com/spool-agents/spool/internal/config"
+
+// grammar is the command line.
+type grammar struct {
+	Home      string `placeholder:"DIR" help:"Directory of Spool's data (SPOOL_HOME, default ~/.spool)."`
+	Store     string `placeholder:"STORE" help:"Where threads are kept, sqlite:PATH (SPOOL_STORE)."`
+	User      string `placeholder:"ID" help:"Whose threads (SPOOL_USER)."`
+	Profile   string `placeholder:"NAME" help:"Profile of new threads (SPOOL_PROFILE)."`
+	TaskQueue string `placeholder:"NAME" help:"Temporal task queue (SPOOL_TASK_QUEUE, default from the store's id)."`
+	Address   string `name:"temporal-address" placeholder:"HOST:PORT" help:"Temporal server (TEMPORAL_ADDRESS)."`
+	Namespace string `name:"temporal-namespace" placeholder:"NAME" help:"Temporal namespace (TEMPORAL_NAMESPACE)."`
+	UI        string `name:"temporal-ui" placeholder:"URL" help:"Temporal's web UI, for links (SPOOL_TEMPORAL_UI)."`
+	JSON      bool   `name:"json" help:"Print one JSON document (JSON lines for streams) on stdout."`
+
+	Dev  devCmd  `cmd:"" help:"Run a local stack: Temporal, its web UI and workers."`
+	Demo demoCmd `cmd:"" help:"Show a turn with tools and sub-agents that survives the death of its worker."`
+	Web  webCmd  `cmd:"" hidden:""`
+
+	Send   sendCmd   `cmd:"" help:"Send a message and wait for the answer."`
+	Chat   chatCmd   `cmd:"" help:"Talk to a conversation."`
+	Retry  retryCmd  `cmd:"" help:"Run the last turn of a thread again."`
+	Cancel cancelCmd `cmd:"" help:"End the open turn of a thread."`
+
+	Approvals approvalsCmd `cmd:"" help:"List tool calls that wait for a person."`
+	Approve   approveCmd   `cmd:"" help:"Let tool calls run."`
+	Deny      denyCmd      `cmd:"" help:"Refuse tool calls."`
+	Edit      editCmd      `cmd:"" help:"Answer a tool call instead of running it."`
+
+	Threads threadsCmd `cmd:"" help:"List threads, newest activity first."`
+	Show    showCmd    `cmd:"" help:"Print a thread: messages, inbox, tasks, tool calls."`
+	Trace   traceCmd   `cmd:"" help:"Print the tree below a thread and the way up to its root."`
+	Tasks   tasksCmd   `cmd:"" help:"List the tasks of a thread."`
+	Verify  verifyCmd  `cmd:"" help:"Check what must always hold of a thread, or of all."`
+	History historyCmd `cmd:"" help:"Print the Temporal history of a thread as JSON."`
+
+	Agents agentsCmd `cmd:"" help:"List agents and where their templates come from."`
+	Tools  toolsCmd  `cmd:"" help:"List built-in tools."`
+	Models modelsCmd `cmd:"" help:"Say which model a worker started here would use."`
+	Doctor doctorCmd `cmd:"" help:"Print every setting with its source, and check store, Temporal and workers."`
+}
+
+// settings are the flags that override settings.
+func (g *grammar) settings() map[string]string {
+	return map[string]string{
+		config.Home: g.Home, config.Store: g.Store, config.User: g.User, config.Profile: g.Profile, config.TaskQueue: g.TaskQueue,
+		config.TemporalAddress: g.Address, config.TemporalNamespace: g.Namespace, config.TemporalUI: g.UI,
+	}
+}
+
+// webCmd is not built yet.
+type webCmd struct {
+	Args []string `arg:"" optional:"" passthrough:""`
+}
+
+// Run says so.
+func (webCmd) Run(a *app) error {
+	a.progress("the web page is not part of this build yet; %s threads, show --follow and trace show the same in a terminal, and Temporal's web UI the workflows", a.name)
+	return ended(exitFailed)
+}

@@ -1,0 +1,251 @@
+package starter
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spool-agents/spool"
+	"github.com/spool-agents/spool/agent"
+)
+
+// live shows updates of a thread tree as they come: the root's text on one
+// writer, tools, sub-agents and approvals as lines on another.
+type live struct {
+	root string
+	turn string    // text of other turns is not shown; empty = of all
+	text io.Writer // nil: text is not shown live
+	note func(format string, args ...any)
+
+	agents  map[string]string // sub-agent thread id -> what it is called
+	depth   map[string]int
+	shown   map[string]*shown // by message id
+	cleaner cleaner
+	midLine bool
+	cursor  map[string]string // by thread: where to go on
+}
+
+// shown is what was written of a message.
+type shown struct {
+	attempt int
+	text    strings.Builder
+}
+
+func newLive(root, turn string, text io.Writer, note func(string, ...any)) *live {
+	return &live{root: root, turn: turn, text: text, note: note, agents: map[string]string{}, depth: map[string]int{}, shown: map[string]*shown{}, cursor: map[string]string{}}
+}
+
+// update shows one update.
+func (l *live) update(u spool.Update) error {
+	l.cursor[u.ThreadID] = u.Cursor
+	switch {
+	case u.Text != nil:
+		if u.ThreadID == l.root {
+			l.stream(u.Text)
+		}
+	case u.Event != nil:
+		if u.ThreadID == l.root {
+			for _, m := range u.Messages {
+				l.saved(m)
+			}
+		}
+		l.event(u)
+	}
+	return nil
+}
+
+// stream writes a piece of text; a new attempt begins on a new line.
+func (l *live) stream(t *spool.TextUpdate) {
+	if l.text == nil || t.Text == "" || l.turn != "" && t.TurnID != l.turn {
+		return
+	}
+	s := l.shown[t.MessageID]
+	if s == nil || s.attempt != t.Attempt {
+		if s != nil {
+			l.line("the model call was interrupted; its text starts again")
+		}
+		s = &shown{attempt: t.Attempt}
+		l.shown[t.MessageID] = s
+		l.cleaner = cleaner{}
+		l.endLine()
+	}
+	l.write(s, t.Text)
+}
+
+func (l *live) write(s *shown, text string) {
+	s.text.WriteString(text)
+	if out := l.cleaner.clean(text); out != "" {
+		_, _ = io.WriteString(l.text, out)
+		l.midLine = !strings.HasSuffix(out, "\n")
+	}
+}
+
+// saved completes the text of a message: its end is shown, or all of it if what
+// was shown is not how it begins.
+func (l *live) saved(m agent.Message) {
+	text := m.Content.String()
+	if l.text == nil || m.Role != agent.RoleAssistant || text == "" || l.turn != "" && m.TurnID != l.turn {
+		return
+	}
+	s := l.shown[m.ID]
+	switch {
+	case s == nil:
+		s = &shown{}
+		l.shown[m.ID] = s
+		l.cleaner = cleaner{}
+		l.endLine()
+	case !strings.HasPrefix(text, s.text.String()):
+		l.endLine()
+		s.text.Reset()
+		l.cleaner = cleaner{}
+	case s.text.Len() == len(text):
+		l.endLine()
+		return
+	}
+	l.write(s, text[s.text.Len():])
+	l.endLine()
+}
+
+// endLine ends a line of text that was begun.
+func (l *live) endLine() {
+	if l.midLine {
+		_, _ = io.WriteString(l.text, "\n")
+		l.midLine = false
+	}
+}
+
+func (l *live) line(format string, args ...any) {
+	l.endLine()
+	l.note("%s", fmt.Sprintf(format, args...))
+}
+
+// who introduces a line about a thread.
+func (l *live) who(threadID string) string {
+	if threadID == l.root {
+		return ""
+	}
+	name := l.agents[threadID]
+	if name == "" {
+		name = threadID
+	}
+	return strings.Repeat("  ", max(1, l.depth[threadID])) + name + ": "
+}
+
+// payload has the parts of events that are shown.
+type payload struct {
+	Intent       string          `json:"intent"`
+	Arguments    json.RawMessage `json:"arguments"`
+	ToolCallID   string          `json:"toolCallId"`
+	SubAgent     string          `json:"sub_agent_thread_id"`
+	Name         string          `json:"name"`
+	Status       string          `json:"status"`
+	Result       json.RawMessage `json:"result"`
+	ErrorReason  string          `json:"errorReason"`
+	DurationMs   int64           `json:"durationMs"`
+	ApprovalID   string          `json:"approvalId"`
+	Agent        string          `json:"agent"`
+	Decision     string          `json:"decision"`
+	Code         string          `json:"code"`
+	Message      string          `json:"message"`
+	ResponseTime int64           `json:"responseTimeMs"`
+}
+
+func (l *live) event(u spool.Update) {
+	var p payload
+	_ = json.Unmarshal(u.Event.Data, &p) // unknown payloads are shown without detail
+	who := l.who(u.ThreadID)
+	switch u.Event.Type {
+	case agent.EventToolCall:
+		if p.SubAgent != "" {
+			l.meet(u.ThreadID, p.SubAgent)
+			l.line("%s→ %s %s", who, l.agents[p.SubAgent], p.SubAgent)
+			return
+		}
+		l.line("%s→ %s", who, callText(p.Intent, p.Arguments))
+	case agent.EventToolResponse:
+		mark, took := "✓", ""
+		if p.Status != string(agent.CallSuccess) {
+			mark = "✗ " + p.Status
+		}
+		if p.DurationMs > 0 {
+			took = " " + short(time.Duration(p.DurationMs)*time.Millisecond)
+		}
+		name := p.Name
+		if p.SubAgent != "" {
+			name = l.agents[p.SubAgent]
+		}
+		l.line("%s%s %s%s", who, mark, oneLine(name, 60), took)
+	case agent.EventApprovalRequired:
+		l.line("%s? approval %s wanted", who, p.ApprovalID)
+	case agent.EventApprovalResponse:
+		l.line("%s! approval %s: %s", who, p.ApprovalID, oneLine(p.Decision, 20))
+	case agent.EventError:
+		l.line("%s✗ %s: %s", who, oneLine(p.Code, 40), oneLine(p.Message, 300))
+	case agent.EventDone:
+		if who != "" {
+			l.line("%s✓ done", who)
+		}
+	}
+}
+
+// meet gives a sub-agent its name and depth.
+func (l *live) meet(parent, child string) {
+	name := child
+	if p, err := agent.ParseThreadID(child); err == nil {
+		name = p.AgentType
+	}
+	l.agents[child] = name
+	l.depth[child] = l.depth[parent] + 1
+}
+
+// callText is a call as a person reads it: ls(path=.).
+func callText(name string, args json.RawMessage) string {
+	var text string
+	if json.Unmarshal(args, &text) == nil { // arguments as JSON text
+		args = json.RawMessage(text)
+	}
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(args, &fields); err != nil {
+		return oneLine(name, 60) + "(" + oneLine(string(args), 60) + ")"
+	}
+	var parts []string
+	for _, k := range slices.Sorted(maps.Keys(fields)) {
+		v := string(fields[k])
+		var s string
+		if json.Unmarshal(fields[k], &s) == nil {
+			v = s
+		}
+		parts = append(parts, oneLine(k, 30)+"="+oneLine(v, 40))
+	}
+	return oneLine(oneLine(name, 60)+"("+strings.Join(parts, ", ")+")", 120)
+}
+
+// short prints a duration for people.
+func short(d time.Duration) string {
+	switch {
+	case d < time.Second:
+		return d.Round(time.Millisecond).String()
+	case d < time.Minute:
+		return d.Round(100 * time.Millisecond).String()
+	}
+	return d.Round(time.Second).String()
+}
+
+// finish shows an answer of which nothing was shown (a turn that took the message
+// of another, or that was closed before it could be followed).
+func (l *live) finish(r spool.Reply) {
+	if r.Response == "" {
+		return
+	}
+	for _, s := range l.shown {
+		if strings.HasSuffix(s.text.String(), r.Response) {
+			return
+		}
+	}
+	l.endLine()
+	_, _ = io.WriteString(l.text, clean(r.Response)+"\n")
+}

@@ -1,0 +1,198 @@
+package starter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/spool-agents/spool"
+	"github.com/spool-agents/spool/agent"
+)
+
+// Exit codes.
+const (
+	exitDone      = 0
+	exitFailed    = 1
+	exitUsage     = 2
+	exitNotFound  = 3
+	exitConflict  = 4
+	exitAway      = 5
+	exitWaiting   = 6
+	exitInterrupt = 130
+)
+
+// failure ends a command with a code. A failure without text was reported by the
+// command itself.
+type failure struct {
+	code int
+	err  error
+}
+
+// Error returns the text of the cause.
+func (f *failure) Error() string {
+	if f.err == nil {
+		return fmt.Sprintf("exit code %d", f.code)
+	}
+	return f.err.Error()
+}
+
+// Unwrap returns the cause.
+func (f *failure) Unwrap() error { return f.err }
+
+// ended is a failure that was reported already.
+func ended(code int) error {
+	if code == exitDone {
+		return nil
+	}
+	return &failure{code: code}
+}
+
+// usage is a wrong command line: what is wrong, and what to do.
+func usage(format string, args ...any) error {
+	return &failure{code: exitUsage, err: fmt.Errorf(format, args...)}
+}
+
+// Run is the program: args without the program's name, env as KEY=VALUE. It
+// returns the exit code.
+func Run(ctx context.Context, args, env []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	a := newApp(env, stdin, stdout, stderr)
+	defer a.close()
+	var cli grammar
+	helped := -1
+	parser, err := kong.New(&cli,
+		kong.Name(a.name),
+		kong.Description("Spool runs AI-agent conversations that cannot be lost, on Temporal."),
+		kong.Writers(stdout, stderr),
+		kong.Exit(func(code int) { helped = code; panic(stopParsing{}) }),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true, WrapUpperBound: 100}),
+		kong.Help(helpWithCodes),
+		kong.Bind(a),
+	)
+	if err != nil {
+		fmt.Fprintf(stderr, "%s: %v\n", a.name, err)
+		return exitFailed
+	}
+	kctx, err := parse(parser, args)
+	if helped >= 0 {
+		return helped
+	}
+	if err != nil {
+		return a.usageError(kctx, err)
+	}
+	a.flags = cli.settings()
+	a.json = cli.JSON
+	ctx, stop := a.interruptible(ctx)
+	defer stop()
+	kctx.BindTo(ctx, (*context.Context)(nil))
+	return a.exit(kctx.Run(ctx))
+}
+
+// stopParsing unwinds kong after --help.
+type stopParsing struct{}
+
+func parse(parser *kong.Kong, args []string) (k *kong.Context, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			if _, ok := r.(stopParsing); !ok {
+				panic(r)
+			}
+		}
+	}()
+	k, err = parser.Parse(args)
+	var bad *kong.ParseError
+	if errors.As(err, &bad) {
+		k = bad.Context
+	}
+	return k, err
+}
+
+func helpWithCodes(o kong.HelpOptions, k *kong.Context) error {
+	if err := kong.DefaultHelpPrinter(o, k); err != nil {
+		return err
+	}
+	if k.Selected() == nil {
+		_, err := fmt.Fprint(k.Stdout, "\nExit codes: 0 done, 1 the turn or check failed, 2 usage, 3 not found, 4 busy, conflict or\n"+
+			"already decided, 5 Temporal or the store cannot be reached, 6 waiting for a person.\n")
+		return err
+	}
+	return nil
+}
+
+// usageError reports a wrong command line.
+func (a *app) usageError(k *kong.Context, err error) int {
+	where := a.name
+	if k != nil && k.Selected() != nil {
+		where += " " + k.Selected().Name
+	}
+	text := err.Error()
+	if strings.HasPrefix(text, "unexpected argument") && strings.HasSuffix(where, " send") {
+		text += ": put the message into quotes, or give - and write it to stdin"
+	}
+	fmt.Fprintf(a.stderr, "%s: %s\nSee %s --help.\n", where, text, where)
+	return exitUsage
+}
+
+// exit reports a command's error and returns its code.
+func (a *app) exit(err error) int {
+	if err == nil {
+		return exitDone
+	}
+	var f *failure
+	if errors.As(err, &f) && f.err == nil {
+		return f.code
+	}
+	code := exitCode(err)
+	if a.json && code != exitUsage {
+		doc := map[string]any{"code": codeName(err), "message": err.Error()}
+		var p *spool.PendingError
+		if errors.As(err, &p) {
+			doc["pending"] = p.Pending
+		}
+		_ = a.printJSON(map[string]any{"error": doc})
+	}
+	fmt.Fprintf(a.stderr, "%s: %s\n", a.name, clean(err.Error()))
+	return code
+}
+
+func codeName(err error) string {
+	if errors.Is(err, context.Canceled) {
+		return "interrupted"
+	}
+	return string(agent.CodeOf(err))
+}
+
+// exitCode maps an error to the code of the program.
+func exitCode(err error) int {
+	var f *failure
+	if errors.As(err, &f) {
+		return f.code
+	}
+	if errors.Is(err, context.Canceled) {
+		return exitInterrupt
+	}
+	switch agent.CodeOf(err) {
+	case agent.CodeInvalid:
+		return exitUsage
+	case agent.CodeNotFound:
+		return exitNotFound
+	case agent.CodeConflict, agent.CodeLimit, agent.CodeForeign:
+		return exitConflict
+	case agent.CodeUnavailable:
+		return exitAway
+	}
+	return exitFailed
+}
+
+// programName is how the user calls the program.
+func programName() string {
+	if filepath.Base(os.Args[0]) == "spool" {
+		return "spool"
+	}
+	return "starter"
+}

@@ -1,0 +1,303 @@
+package starter
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/spool-agents/spool"
+	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/internal/config"
+	"github.com/spool-agents/spool/memory"
+)
+
+// target says which thread a message is for.
+type target struct {
+	Session      string `short:"s" placeholder:"SESSION" help:"Session; without it a new one is started."`
+	Conversation string `short:"c" placeholder:"NAME" help:"Conversation in the session (default: default)."`
+	Thread       string `short:"t" placeholder:"THREAD" help:"Thread id, in place of session and conversation."`
+	Continue     bool   `help:"Go on in the conversation used last in this directory."`
+	Agent        string `placeholder:"NAME" help:"Agent that answers from now on."`
+	Model        string `placeholder:"NAME" help:"Model that answers from now on."`
+}
+
+// Validate checks what can be checked without a store.
+func (t *target) Validate() error {
+	switch {
+	case t.Thread != "" && (t.Session != "" || t.Conversation != ""):
+		return fmt.Errorf("--thread replaces --session and --conversation: give one or the other")
+	case t.Continue && (t.Thread != "" || t.Session != "" || t.Conversation != ""):
+		return fmt.Errorf("--continue finds the thread itself: leave out --session, --conversation and --thread")
+	case t.Session != "":
+		if err := agent.CheckName("--session", t.Session); err != nil {
+			return err
+		}
+	}
+	if t.Conversation != "" {
+		if err := agent.CheckName("--conversation", t.Conversation); err != nil {
+			return err
+		}
+	}
+	if t.Thread != "" {
+		if _, err := agent.ParseThreadID(t.Thread); err != nil {
+			return fmt.Errorf("--thread: %w", err)
+		}
+	}
+	if t.Agent != "" {
+		if err := agent.CheckAgentType(t.Agent); err != nil {
+			return fmt.Errorf("--agent: %w", err)
+		}
+	}
+	return nil
+}
+
+// request makes a message of it.
+func (t *target) request(ctx context.Context, c *spool.Client) (memory.SendRequest, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		dir = ""
+	}
+	r := memory.SendRequest{SessionID: t.Session, ConversationID: t.Conversation, ThreadID: t.Thread, Agent: t.Agent, Model: t.Model, Workdir: dir}
+	if t.Continue {
+		found, err := c.Threads(ctx, memory.ThreadFilter{Workdir: dir, Limit: 1})
+		if err != nil {
+			return r, err
+		}
+		if len(found) == 0 {
+			return r, agent.Errorf(agent.CodeNotFound, "there is no conversation in %s to continue: leave out --continue to start one", dir)
+		}
+		r.ThreadID = found[0].ID
+	}
+	if r.ThreadID == "" && r.SessionID == "" {
+		r.SessionID = spool.NewID()
+	}
+	return r, nil
+}
+
+func (t *target) isNew() bool { return t.Session == "" && t.Thread == "" && !t.Continue }
+
+type sendCmd struct {
+	target
+	MessageID string `placeholder:"ID" help:"Id of this message; repeating a send with the same id is safe."`
+	WhenBusy  string `placeholder:"queue|steer|reject" help:"While a turn runs: a later turn (queue, default), into the running one (steer), or refuse (reject)."`
+	Detach    bool   `help:"Return once the message is stored."`
+	Wait      bool   `help:"Wait also for people and for workers."`
+	Text      string `arg:"" help:"The message, or - to read it from stdin."`
+}
+
+// Validate checks the arguments.
+func (s *sendCmd) Validate() error {
+	switch memory.WhenBusy(s.WhenBusy) {
+	case "", memory.Queue, memory.Steer, memory.Reject:
+	default:
+		return fmt.Errorf("--when-busy %q is not valid: use queue, steer or reject", s.WhenBusy)
+	}
+	if s.Detach && s.Wait {
+		return fmt.Errorf("--detach returns at once and --wait waits: give one of the two")
+	}
+	if strings.TrimSpace(s.Text) == "" {
+		return fmt.Errorf("the message is empty: give a text, or - to read it from stdin")
+	}
+	return nil
+}
+
+// Run sends and waits.
+func (s *sendCmd) Run(ctx context.Context, a *app) error {
+	text := s.Text
+	if text == "-" {
+		raw, err := io.ReadAll(a.stdin)
+		if err != nil {
+			return fmt.Errorf("read the message from stdin: %w", err)
+		}
+		if text = strings.TrimRight(string(raw), "\r\n"); strings.TrimSpace(text) == "" {
+			return usage("the message on stdin is empty")
+		}
+	}
+	if !utf8.ValidString(text) {
+		return usage("the message is not valid UTF-8")
+	}
+	c, cfg, err := a.open(ctx, true)
+	if err != nil {
+		return err
+	}
+	req, err := s.request(ctx, c)
+	if err != nil {
+		return err
+	}
+	req.MessageID, req.WhenBusy, req.Content = s.MessageID, memory.WhenBusy(s.WhenBusy), agent.Text(text)
+	tails, err := tailsOf(ctx, c, req)
+	if err != nil {
+		return err
+	}
+	sent, err := c.Send(ctx, req)
+	if err != nil {
+		return err
+	}
+	if s.isNew() && !a.json {
+		a.progress("session %s; go on with: %s send -s %s TEXT", sent.SessionID, a.name, sent.SessionID)
+	}
+	return a.await(ctx, c, cfg, sent, tails, waiting{detach: s.Detach, wait: s.Wait})
+}
+
+// tailsOf is where to follow from, taken before the message is sent.
+func tailsOf(ctx context.Context, c *spool.Client, r memory.SendRequest) (map[string]string, error) {
+	id := r.ThreadID
+	if id == "" {
+		conversation := r.ConversationID
+		if conversation == "" {
+			conversation = agent.DefaultConversation
+		}
+		id = agent.MainThreadID(r.SessionID, conversation)
+	}
+	return c.TailTree(ctx, id)
+}
+
+// waiting says how a command waits for a turn.
+type waiting struct{ detach, wait bool }
+
+// await waits for a turn as asked and reports it.
+func (a *app) await(ctx context.Context, c *spool.Client, cfg config.Config, sent spool.Reply, tails map[string]string, w waiting) error {
+	if w.detach || sent.Status == spool.StatusStored && !w.wait {
+		if sent.State != memory.EntryWaiting { // a repeated message may have its answer
+			if now, err := c.Status(ctx, sent.ThreadID, sent.TurnID); err == nil {
+				now.Repeated = sent.Repeated
+				sent = now
+			}
+		}
+		return a.report(sent, false)
+	}
+	if sent.Note != "" {
+		a.progress("%s", clean(sent.Note))
+	}
+	t := &talk{a: a, c: c, prompt: a.terminal && !a.json, wait: w.wait, stream: a.terminal && !a.json}
+	reply, err := t.until(ctx, sent, tails)
+	if err != nil {
+		return a.gone(sent, err)
+	}
+	reply.MessageID, reply.Repeated = sent.MessageID, sent.Repeated
+	return a.report(reply, t.stream)
+}
+
+// gone explains what became of a turn that nobody waits for any longer.
+func (a *app) gone(sent spool.Reply, err error) error {
+	if err == errLeft || err == context.Canceled {
+		a.progress("the message is stored and goes on without you; see: %s show %s", a.name, sent.ThreadID)
+		return ended(exitInterrupt)
+	}
+	return err
+}
+
+// report prints what became of a message and returns its exit code. The answer is
+// left out of the text if it was shown already.
+func (a *app) report(r spool.Reply, shown bool) error {
+	if a.json {
+		if err := a.printJSON(r); err != nil {
+			return err
+		}
+	} else if r.Response != "" && !shown {
+		a.print("%s", clean(r.Response))
+	}
+	switch r.Status {
+	case string(agent.ThreadCompleted):
+		return nil
+	case spool.StatusStored:
+		a.progress("status %s, thread %s, message %s", r.Status, r.ThreadID, r.MessageID)
+		if r.Note != "" {
+			a.progress("%s", clean(r.Note))
+		}
+		return ended(exitAway)
+	case string(agent.ThreadWaitingForApproval):
+		a.progress("waiting for approval; decide with %s approve | deny | edit:", a.name)
+		a.listApprovals(r.Pending)
+		return ended(exitWaiting)
+	case string(agent.ThreadRunning), spool.StatusQueued:
+		if !a.json {
+			a.print("%s", r.ThreadID)
+		}
+		a.progress("%s, turn %s; see: %s show %s --follow", r.Status, r.TurnID, a.name, r.ThreadID)
+		return nil
+	case spool.StatusDropped:
+		a.progress("the message was dropped by a cancel before it was answered")
+		return ended(exitFailed)
+	}
+	text := r.Status
+	if r.Reason != "" && string(r.Reason) != r.Status {
+		text += " (" + string(r.Reason) + ")"
+	}
+	if r.Error != "" {
+		text += ": " + oneLine(r.Error, 500)
+	}
+	a.progress("%s; see: %s show %s", text, a.name, r.ThreadID)
+	return ended(exitFailed)
+}
+
+type retryCmd struct {
+	RequestID string `placeholder:"ID" help:"Id of this request; repeating it with the same id is safe."`
+	Detach    bool   `help:"Return once the request is stored."`
+	Wait      bool   `help:"Wait also for people and for workers."`
+	Thread    string `arg:"" help:"Thread id."`
+}
+
+// Validate checks the arguments.
+func (r *retryCmd) Validate() error {
+	if r.Detach && r.Wait {
+		return fmt.Errorf("--detach returns at once and --wait waits: give one of the two")
+	}
+	return checkThread(r.Thread)
+}
+
+// Run retries and waits.
+func (r *retryCmd) Run(ctx context.Context, a *app) error {
+	c, cfg, err := a.open(ctx, true)
+	if err != nil {
+		return err
+	}
+	tails, err := c.TailTree(ctx, r.Thread)
+	if err != nil {
+		return err
+	}
+	sent, err := c.Retry(ctx, r.Thread, r.RequestID)
+	if err != nil {
+		return err
+	}
+	return a.await(ctx, c, cfg, sent, tails, waiting{detach: r.Detach, wait: r.Wait})
+}
+
+type cancelCmd struct {
+	All    bool   `help:"Also drop waiting messages and stop background sub-agents."`
+	Thread string `arg:"" help:"Thread id."`
+}
+
+// Validate checks the arguments.
+func (c *cancelCmd) Validate() error { return checkThread(c.Thread) }
+
+// Run cancels and waits for the turn's end.
+func (c *cancelCmd) Run(ctx context.Context, a *app) error {
+	client, _, err := a.open(ctx, true)
+	if err != nil {
+		return err
+	}
+	out, err := client.Cancel(ctx, memory.CancelRequest{ThreadID: c.Thread, All: c.All})
+	if err != nil {
+		return err
+	}
+	if a.json {
+		err = a.printJSON(out)
+	} else {
+		a.print("%s %s, %d waiting dropped", out.ThreadID, out.Status, out.Dropped)
+	}
+	if err == nil && out.Status == spool.StatusStored {
+		a.progress("%s", clean(out.Note))
+		return ended(exitAway)
+	}
+	return err
+}
+
+// checkThread refuses what could not be a thread id.
+func checkThread(id string) error {
+	_, err := agent.ParseThreadID(id)
+	return err
+}

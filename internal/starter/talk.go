@@ -1,0 +1,192 @@
+package starter
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"maps"
+	"time"
+
+	"github.com/spool-agents/spool"
+	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/memory"
+)
+
+// errLeft means that a person left while a turn was running.
+var errLeft = errors.New("left; the turn goes on")
+
+// talk waits for turns and shows them.
+type talk struct {
+	a      *app
+	c      *spool.Client
+	prompt bool // ask for approvals here
+	wait   bool // wait also for people and workers
+	stream bool // show text live
+}
+
+// until waits for a turn's end, showing what happened since tails were taken. With
+// t.prompt, approvals are asked for; the first interrupt cancels the turn, the
+// second leaves.
+func (t *talk) until(ctx context.Context, sent spool.Reply, tails map[string]string) (spool.Reply, error) {
+	l := newLive(sent.ThreadID, sent.TurnID, nil, t.a.progress)
+	maps.Copy(l.cursor, tails)
+	if t.stream {
+		l.text = t.a.stdout
+	}
+	defer l.endLine()
+	t.a.talking.Store(t.prompt)
+	defer t.a.talking.Store(false)
+	for {
+		r, err := t.once(ctx, sent, l)
+		if err != nil || r.Status != string(agent.ThreadWaitingForApproval) || !t.prompt || len(r.Pending) == 0 {
+			if err == nil && t.stream {
+				l.finish(r)
+			}
+			return r, err
+		}
+		l.endLine()
+		for _, p := range r.Pending {
+			if err := t.ask(ctx, p); err != nil {
+				return r, err
+			}
+		}
+	}
+}
+
+// once waits for the turn to end or to need a person.
+func (t *talk) once(ctx context.Context, sent spool.Reply, l *live) (spool.Reply, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	type outcome struct {
+		r   spool.Reply
+		err error
+	}
+	waited := make(chan outcome, 1)
+	go func() {
+		r, err := t.c.Wait(ctx, sent.ThreadID, sent.TurnID, spool.WaitOptions{Patient: t.wait && !t.prompt})
+		waited <- outcome{r, err}
+	}()
+	followed := make(chan error, 1)
+	following, stop := context.WithCancel(ctx)
+	defer stop()
+	updates := make(chan spool.Update)
+	options := spool.FollowOptions{UntilTurn: sent.TurnID, Descendants: true, From: maps.Clone(l.cursor)}
+	from := l.cursor[sent.ThreadID]
+	go func() {
+		followed <- t.c.Follow(following, sent.ThreadID, from, options, func(u spool.Update) error {
+			select {
+			case updates <- u:
+				return nil
+			case <-following.Done():
+				return following.Err()
+			}
+		})
+	}()
+	var got *outcome
+	var drained <-chan time.Time
+	cancelled := false
+	for {
+		select {
+		case u := <-updates:
+			if err := l.update(u); err != nil {
+				return spool.Reply{}, err
+			}
+		case o := <-waited:
+			// What led to the end was committed with it: let it be shown.
+			got, drained = &o, time.After(250*time.Millisecond)
+			if o.r.Status == string(agent.ThreadCompleted) || o.r.Status == string(agent.ThreadFailed) {
+				drained = time.After(time.Second)
+			}
+		case err := <-followed:
+			if got != nil {
+				return got.r, got.err
+			}
+			if err != nil && ctx.Err() == nil {
+				return spool.Reply{}, err
+			}
+			followed = nil
+		case <-drained:
+			return got.r, got.err
+		case <-t.a.interrupts:
+			l.endLine()
+			if cancelled {
+				return spool.Reply{}, errLeft
+			}
+			cancelled = true
+			t.a.progress("cancelling; once more to leave")
+			go t.cancel(ctx, sent)
+		}
+	}
+}
+
+func (t *talk) cancel(ctx context.Context, sent spool.Reply) {
+	_, err := t.c.Cancel(ctx, memory.CancelRequest{ThreadID: sent.ThreadID, TurnID: sent.TurnID})
+	if err != nil && ctx.Err() == nil {
+		t.a.progress("cannot cancel: %s", clean(err.Error()))
+	}
+}
+
+// ask puts an approval to the person at the terminal.
+func (t *talk) ask(ctx context.Context, p spool.ApprovalRequest) error {
+	t.a.progress("%s wants to run:", oneLine(p.Agent, 60))
+	for _, call := range p.ToolCalls {
+		t.a.progress("  %s", callText(call.ToolName, rawArgs(call.Args)))
+	}
+	for {
+		answer, err := t.readLine(ctx, "[y]es, [a]lways in this session, [n]o, [e]dit: ")
+		if err != nil {
+			return err
+		}
+		d := memory.Decision{Target: p.ApprovalID}
+		switch answer {
+		case "y", "yes":
+			d.Verdict = memory.Approve
+		case "a", "always":
+			d.Verdict = memory.ApproveAll
+		case "n", "no":
+			d.Verdict = memory.Deny
+		case "e", "edit":
+			if d.Instruction, err = t.readLine(ctx, "what to tell the agent instead: "); err != nil {
+				return err
+			}
+			d.Verdict, d.Target = memory.Edit, p.ToolCalls[0].ID
+		default:
+			continue
+		}
+		res, err := t.c.Decide(ctx, d)
+		if agent.CodeOf(err) == agent.CodeConflict {
+			t.a.progress("%s", clean(err.Error())) // somebody else was first
+			return nil
+		}
+		if err == nil && res.Note != "" {
+			t.a.progress("%s", res.Note)
+		}
+		return err
+	}
+}
+
+// readLine reads what a person types; an interrupt or the end of input leaves.
+func (t *talk) readLine(ctx context.Context, prompt string) (string, error) {
+	_, _ = t.a.stderr.Write([]byte(prompt))
+	select {
+	case line, ok := <-t.a.input():
+		if !ok {
+			return "", errLeft
+		}
+		return line, nil
+	case <-t.a.interrupts:
+		return "", errLeft
+	case <-ctx.Done():
+		return "", ctx.Err()
+	}
+}
+
+
+// rawArgs is the JSON of arguments as an approval carries them.
+func rawArgs(args any) json.RawMessage {
+	raw, err := json.Marshal(args)
+	if err != nil {
+		return nil
+	}
+	return raw
+}

@@ -1,0 +1,287 @@
+package starter
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spool-agents/spool"
+	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/memory"
+)
+
+type threadsCmd struct {
+	All     bool   `help:"Include the threads of sub-agents."`
+	Session string `short:"s" placeholder:"SESSION" help:"Only this session's."`
+	Workdir string `placeholder:"DIR" help:"Only those started in this directory."`
+	Limit   int    `placeholder:"N" default:"100" help:"At most this many (default ${default})."`
+}
+
+// Validate checks the arguments.
+func (c *threadsCmd) Validate() error {
+	if c.Limit < 1 {
+		return fmt.Errorf("--limit %d is not valid: use a number from 1", c.Limit)
+	}
+	if c.Session != "" {
+		return agent.CheckName("--session", c.Session)
+	}
+	return nil
+}
+
+// Run lists threads.
+func (c *threadsCmd) Run(ctx context.Context, a *app) error {
+	client, _, err := a.open(ctx, false)
+	if err != nil {
+		return err
+	}
+	list, err := client.Threads(ctx, memory.ThreadFilter{All: c.All, SessionID: c.Session, Workdir: c.Workdir, Limit: c.Limit})
+	if err != nil {
+		return err
+	}
+	if a.json {
+		return a.printJSON(map[string]any{"threads": list})
+	}
+	if len(list) == 0 {
+		a.progress("there are no threads here yet; %s send TEXT starts one", a.name)
+	}
+	for _, t := range list {
+		a.print("%-50s %-21s %s %4d messages  %s", t.ID, statusText(t), t.UpdatedAt.Local().Format(time.DateTime), t.MessageCount, oneLine(t.Topic, 60))
+	}
+	return nil
+}
+
+// statusText is a thread's state with the reason of a failure.
+func statusText(t agent.Thread) string {
+	if t.Status == agent.ThreadFailed && t.Reason != "" {
+		return string(t.Status) + "(" + string(t.Reason) + ")"
+	}
+	return string(t.Status)
+}
+
+type tasksCmd struct {
+	Thread string `arg:"" help:"Thread id."`
+}
+
+// Validate checks the arguments.
+func (c *tasksCmd) Validate() error { return checkThread(c.Thread) }
+
+// Run lists tasks.
+func (c *tasksCmd) Run(ctx context.Context, a *app) error {
+	client, _, err := a.open(ctx, false)
+	if err != nil {
+		return err
+	}
+	tasks, err := client.Tasks(ctx, c.Thread)
+	if err != nil {
+		return err
+	}
+	if a.json {
+		return a.printJSON(map[string]any{"tasks": tasks})
+	}
+	for _, t := range tasks {
+		a.print("%s", taskText(t))
+	}
+	return nil
+}
+
+func taskText(t agent.Task) string {
+	line := fmt.Sprintf("%-10s %-20s %s", t.Status, oneLine(t.Name, 60), oneLine(t.Instruction, 70))
+	if t.SubAgentID != "" {
+		line += "  " + t.SubAgentID
+	}
+	return line
+}
+
+type showCmd struct {
+	Events bool   `help:"Include the event log."`
+	Follow bool   `help:"Go on until the thread is idle, as things happen."`
+	From   string `placeholder:"CURSOR" help:"With --follow: go on after this cursor of an earlier update."`
+	Thread string `arg:"" help:"Thread id."`
+}
+
+// Validate checks the arguments.
+func (c *showCmd) Validate() error {
+	if c.From != "" && !c.Follow {
+		return fmt.Errorf("--from says where to follow from: add --follow")
+	}
+	if _, err := spool.ParseCursor(c.From); err != nil {
+		return fmt.Errorf("--from: %w", err)
+	}
+	return checkThread(c.Thread)
+}
+
+// Run prints or follows a thread.
+func (c *showCmd) Run(ctx context.Context, a *app) error {
+	client, _, err := a.open(ctx, !c.Follow)
+	if err != nil {
+		return err
+	}
+	if c.Follow {
+		return c.follow(ctx, a, client)
+	}
+	v, err := client.Show(ctx, c.Thread, c.Events)
+	if err != nil {
+		return err
+	}
+	if a.json {
+		return a.printJSON(v)
+	}
+	a.showText(v)
+	return nil
+}
+
+// follow prints updates: JSON lines, or text.
+func (c *showCmd) follow(ctx context.Context, a *app, client *spool.Client) error {
+	show := a.printJSON
+	if !a.json {
+		l := newLive(c.Thread, "", a.stdout, a.progress)
+		defer l.endLine()
+		show = func(v any) error {
+			u := v.(spool.Update)
+			if c.Events && u.Event != nil {
+				l.endLine()
+				a.print("%s", eventText(*u.Event))
+			}
+			return l.update(u)
+		}
+	}
+	return client.Follow(ctx, c.Thread, c.From, spool.FollowOptions{UntilIdle: true}, func(u spool.Update) error { return show(u) })
+}
+
+func (a *app) showText(v spool.View) {
+	t := v.Thread
+	a.print("thread   %s", t.ID)
+	a.print("status   %s", statusText(t))
+	if t.ParentThreadID != "" {
+		a.print("parent   %s", t.ParentThreadID)
+	}
+	if t.AgentType != "" {
+		a.print("agent    %s", t.AgentType)
+	}
+	a.print("workdir  %s", clean(t.Workdir))
+	a.print("usage    %d messages, %d tokens, %d requests, %d tool calls", t.MessageCount, t.TotalTokens, t.RequestCount, t.ToolCallCount)
+	if v.UI != "" {
+		a.print("temporal %s", v.UI)
+	}
+	if v.Trouble != "" {
+		a.print("trouble  %s", clean(v.Trouble))
+	}
+	for _, m := range v.Messages {
+		a.print("\n%s", messageText(m))
+	}
+	if v.Pending != nil {
+		a.print("\n(being worked on)\n%s", messageText(*v.Pending))
+	}
+	section := func(title string, n int) bool {
+		if n > 0 {
+			a.print("\n%s", title)
+		}
+		return n > 0
+	}
+	if section("waiting", len(v.Inbox)) {
+		for _, e := range v.Inbox {
+			a.print("  %s %s %s %s", e.Kind, e.ID, e.State, oneLine(e.Content.String(), 80))
+		}
+	}
+	if section("approvals", len(v.Approvals)) {
+		for _, p := range v.Approvals {
+			a.print("%s", indent(approvalText(p)))
+		}
+	}
+	if section("tool calls", len(v.ToolCalls)) {
+		for _, call := range v.ToolCalls {
+			a.print("  %-17s %s", call.Status, callText(call.ToolName, call.Args))
+		}
+	}
+	if section("tasks", len(v.Tasks)) {
+		for _, task := range v.Tasks {
+			a.print("  %s", taskText(task))
+		}
+	}
+	if section("events", len(v.Events)) {
+		for _, e := range v.Events {
+			a.print("  %s", eventText(e))
+		}
+	}
+}
+
+// messageText is a message as a person reads it.
+func messageText(m agent.Message) string {
+	head := fmt.Sprintf("#%d %s", m.Seq, m.Role)
+	if m.Name != "" {
+		head += " " + oneLine(m.Name, 60)
+	}
+	if m.Source != "" && m.Source != "user" {
+		head += " from " + oneLine(m.Source, 120)
+	}
+	if m.Status != "" && m.Status != agent.CallSuccess {
+		head += " " + string(m.Status)
+	}
+	if m.Partial {
+		head += " (broken off)"
+	}
+	if m.SupersededBy != "" {
+		head += " (superseded)"
+	}
+	lines := []string{head}
+	if text := m.Content.String(); text != "" {
+		lines = append(lines, indent(clean(text)))
+	}
+	for _, call := range m.ToolCalls {
+		lines = append(lines, "  → "+callText(call.Function.Name, []byte(call.Function.Arguments))+"  "+call.ID)
+	}
+	return strings.Join(lines, "\n")
+}
+
+func eventText(e agent.Event) string {
+	return fmt.Sprintf("%5d %s %-22s %s", e.Seq, e.At.Local().Format("15:04:05.000"), e.Type, oneLine(string(e.Data), 140))
+}
+
+func indent(s string) string { return "  " + strings.ReplaceAll(s, "\n", "\n  ") }
+
+type traceCmd struct {
+	Thread string `arg:"" help:"Thread id."`
+}
+
+// Validate checks the arguments.
+func (c *traceCmd) Validate() error { return checkThread(c.Thread) }
+
+// Run prints the tree.
+func (c *traceCmd) Run(ctx context.Context, a *app) error {
+	client, _, err := a.open(ctx, false)
+	if err != nil {
+		return err
+	}
+	n, err := client.Trace(ctx, c.Thread)
+	if err != nil {
+		return err
+	}
+	if a.json {
+		return a.printJSON(n)
+	}
+	for i, up := range n.Up {
+		a.print("%s%s  %s", strings.Repeat("  ", i), up.ThreadID, up.Status)
+	}
+	a.printTree(n, len(n.Up))
+	return nil
+}
+
+// printTree prints a node and what is below it.
+func (a *app) printTree(n *spool.Node, depth int) {
+	pad := strings.Repeat("  ", depth)
+	line := fmt.Sprintf("%s%s  %s  %s, %d tokens", pad, n.Thread.ID, statusText(n.Thread), short(time.Duration(n.DurationMs)*time.Millisecond), n.Tokens)
+	if n.Price > 0 {
+		line += fmt.Sprintf(", $%.4f", n.Price)
+	}
+	a.print("%s", line)
+	if n.Link != nil {
+		a.print("%s  ↑ call %s (%s), task %s (%s): %s", pad, n.Link.ToolCallID, n.Link.CallStatus, n.Link.TaskID, n.Link.TaskStatus, oneLine(n.Link.Instruction, 60))
+	}
+	if n.UI != "" {
+		a.print("%s  %s", pad, n.UI)
+	}
+	for _, child := range n.Children {
+		a.printTree(child, depth+1)
+	}
+}

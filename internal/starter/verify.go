@@ -1,0 +1,205 @@
+package starter
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/spool-agents/spool"
+	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/memory/verify"
+)
+
+type verifyCmd struct {
+	All    bool   `help:"Check every thread of the store."`
+	Print  bool   `help:"Print the thread and its sub-agents in full."`
+	Repair bool   `help:"Say what could be repaired; this build repairs nothing yet."`
+	Thread string `arg:"" optional:"" help:"Thread id; it is checked with everything below it."`
+}
+
+// Validate checks the arguments.
+func (c *verifyCmd) Validate() error {
+	switch {
+	case c.All && c.Thread != "":
+		return fmt.Errorf("--all checks every thread: leave out %s, or leave out --all", c.Thread)
+	case !c.All && c.Thread == "":
+		return fmt.Errorf("give a thread id, or --all")
+	case c.All && c.Print:
+		return fmt.Errorf("--print prints one thread: give its id in place of --all")
+	case c.Thread != "":
+		return checkThread(c.Thread)
+	}
+	return nil
+}
+
+// Run checks and fails if a rule is broken.
+func (c *verifyCmd) Run(ctx context.Context, a *app) error {
+	client, cfg, err := a.open(ctx, true)
+	if err != nil {
+		return err
+	}
+	var o verify.Options
+	if c.Thread != "" {
+		if _, err := client.Store().Thread(ctx, cfg.User, c.Thread); err != nil {
+			return err
+		}
+		o.Threads = []string{c.Thread}
+	}
+	if client.Connected() {
+		o.Temporal = openRuns{client}
+	} else {
+		a.progress("Temporal cannot be reached: rule 11 (no open turn without an open run) is not checked")
+	}
+	if c.Print && !a.json {
+		if err := a.printThreads(ctx, client, c.Thread); err != nil {
+			return err
+		}
+	}
+	report, err := verify.Check(ctx, client.Store(), o)
+	if err != nil {
+		return err
+	}
+	if a.json {
+		err = a.printVerified(ctx, client, c, report)
+	} else {
+		for _, v := range report.Violations {
+			a.print("%s", clean(v.String()))
+		}
+		if report.OK {
+			a.print("ok")
+		}
+	}
+	if err != nil || report.OK {
+		return err
+	}
+	a.progress("%d violations", len(report.Violations))
+	if c.Repair {
+		a.progress("--repair: this build repairs nothing yet; workers close turns whose run is gone by themselves (rule 11), all else needs a look at the store")
+	}
+	return ended(exitFailed)
+}
+
+// openRuns lets a check ask Temporal.
+type openRuns struct{ c *spool.Client }
+
+// IsOpen reports whether a workflow id has an open run.
+func (r openRuns) IsOpen(ctx context.Context, workflowID string) (bool, error) {
+	return r.c.OpenRun(ctx, workflowID)
+}
+
+// printVerified prints the report, with the threads if asked for.
+func (a *app) printVerified(ctx context.Context, client *spool.Client, c *verifyCmd, report verify.Report) error {
+	if !c.Print {
+		return a.printJSON(report)
+	}
+	var views []spool.View
+	err := eachThread(ctx, client, c.Thread, func(v spool.View) { views = append(views, v) })
+	if err != nil {
+		return err
+	}
+	return a.printJSON(struct {
+		verify.Report
+		Threads []spool.View `json:"threads"`
+	}{report, views})
+}
+
+// printThreads prints a thread and its sub-agents in full.
+func (a *app) printThreads(ctx context.Context, client *spool.Client, threadID string) error {
+	return eachThread(ctx, client, threadID, func(v spool.View) {
+		a.showText(v)
+		a.print("")
+	})
+}
+
+func eachThread(ctx context.Context, client *spool.Client, threadID string, do func(spool.View)) error {
+	v, err := client.Show(ctx, threadID, true)
+	if err != nil {
+		return err
+	}
+	do(v)
+	children, err := client.Store().Children(ctx, threadID)
+	if err != nil {
+		return err
+	}
+	for _, child := range children {
+		if err := eachThread(ctx, client, child.ID, do); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+type historyCmd struct {
+	RunID string `name:"run" placeholder:"RUN" help:"Run id (default: the latest run)."`
+	All    bool   `help:"All runs that Temporal still knows: into files with --dir, otherwise one document."`
+	Dir    string `placeholder:"DIR" help:"With --all: write one file per run, as worker replay reads them."`
+	Thread string `arg:"" help:"Thread id."`
+}
+
+// Validate checks the arguments.
+func (c *historyCmd) Validate() error {
+	switch {
+	case c.All && c.RunID != "":
+		return fmt.Errorf("--run names one run and --all means all: give one of the two")
+	case c.Dir != "" && !c.All:
+		return fmt.Errorf("--dir is where --all writes: add --all")
+	}
+	return checkThread(c.Thread)
+}
+
+// Run prints histories.
+func (c *historyCmd) Run(ctx context.Context, a *app) error {
+	client, _, err := a.open(ctx, true)
+	if err != nil {
+		return err
+	}
+	if !c.All {
+		raw, err := client.History(ctx, c.Thread, c.RunID)
+		if err != nil {
+			return err
+		}
+		_, err = a.stdout.Write(append(raw, '\n'))
+		return err
+	}
+	runs, err := client.Runs(ctx, c.Thread)
+	if err != nil {
+		return err
+	}
+	type document struct {
+		spool.Run
+		History json.RawMessage `json:"history"`
+	}
+	docs := []document{}
+	for _, r := range runs {
+		raw, err := client.History(ctx, c.Thread, r.RunID)
+		if err != nil {
+			return err
+		}
+		if c.Dir == "" {
+			docs = append(docs, document{r, raw})
+			continue
+		}
+		if err := writeFile(filepath.Join(c.Dir, r.RunID+".json"), raw); err != nil {
+			return err
+		}
+		if !a.json {
+			a.print("%s", filepath.Join(c.Dir, r.RunID+".json"))
+		}
+	}
+	if c.Dir != "" && !a.json {
+		return nil
+	}
+	return a.printJSON(map[string]any{"threadId": c.Thread, "runs": docs})
+}
+
+func writeFile(path string, raw []byte) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return agent.Wrap(err, agent.CodeInvalid, "cannot make the folder of %s", path)
+	}
+	if err := os.WriteFile(path, append(raw, '\n'), 0o600); err != nil {
+		return agent.Wrap(err, agent.CodeInvalid, "cannot write %s", path)
+	}
+	return nil
+}

@@ -1,0 +1,190 @@
+package spool
+
+import (
+	"context"
+	"errors"
+
+	"github.com/google/uuid"
+
+	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/internal/contract"
+	"github.com/spool-agents/spool/memory"
+)
+
+// Statuses of a Reply beside those of a thread.
+const (
+	// StatusStored means that the message is safe but nobody runs it yet.
+	StatusStored = "stored"
+	// StatusQueued means that the message waits for the turn before it.
+	StatusQueued = "queued"
+	// StatusDropped means that a cancel dropped the message before its turn.
+	StatusDropped = "dropped"
+)
+
+// Reply is what became of a message.
+type Reply struct {
+	SessionID      string `json:"sessionId"`
+	ConversationID string `json:"conversationId"`
+	ThreadID       string `json:"threadId"`
+	TurnID         string `json:"turnId"`
+	MessageID      string `json:"messageId"`
+	// Status is that of the turn (running, waiting_for_approval, completed,
+	// failed, cancelled), or one of the Status constants.
+	Status    string             `json:"status"`
+	Reason    agent.Reason       `json:"reason,omitempty"`
+	ErrorCode string             `json:"errorCode,omitempty"`
+	Error     string             `json:"error,omitempty"`
+	Response  string             `json:"response"`
+	Usage     agent.Usage        `json:"usage"`
+	Pending   []ApprovalRequest  `json:"pending,omitempty"`
+	State     memory.EntryState  `json:"-"`
+	Repeated  bool               `json:"repeated,omitempty"`
+	Note      string             `json:"note,omitempty"`
+	Outcome   agent.ThreadStatus `json:"-"`
+}
+
+// ApprovalRequest is an open question to a person about tool calls.
+type ApprovalRequest struct {
+	ApprovalID string         `json:"approvalId"`
+	ThreadID   string         `json:"threadId"`
+	RootThread string         `json:"rootThreadId"`
+	Agent      string         `json:"agent"`
+	ToolCalls  []ApprovalCall `json:"toolCalls"`
+}
+
+// ApprovalCall is one of the calls an approval is about.
+type ApprovalCall struct {
+	ID       string `json:"id"`
+	ToolName string `json:"toolName"`
+	Args     any    `json:"args"`
+}
+
+// Send puts a message into a thread's inbox and, if the thread is idle, tells
+// Temporal. It returns once the message is safe; Wait waits for the answer.
+// Missing ids are made: a session id and a message id (UUIDv7). Repeating a Send
+// with the same message id is safe.
+//
+// A plain message (WhenBusy empty) to a thread tree with an open approval is
+// refused with CodeConflict.
+func (c *Client) Send(ctx context.Context, r memory.SendRequest) (Reply, error) {
+	if err := c.complete(&r); err != nil {
+		return Reply{}, err
+	}
+	sent, err := c.store.Send(ctx, r)
+	if err != nil {
+		return Reply{}, c.withPending(ctx, r, err)
+	}
+	return c.sent(ctx, sent), nil
+}
+
+// complete fills what the caller left out.
+func (c *Client) complete(r *memory.SendRequest) error {
+	if r.UserID == "" {
+		r.UserID = c.o.UserID
+	}
+	if r.Profile == "" {
+		r.Profile = c.o.Profile
+	}
+	if r.MessageID == "" {
+		r.MessageID = NewID()
+	}
+	switch r.WhenBusy {
+	case "", memory.Queue, memory.Steer, memory.Reject:
+	default:
+		return agent.Errorf(agent.CodeInvalid, "when-busy %q is not valid: use queue, steer or reject", r.WhenBusy)
+	}
+	if r.ThreadID != "" {
+		if r.SessionID != "" || r.ConversationID != "" {
+			return agent.Errorf(agent.CodeInvalid, "a thread (%s) replaces session and conversation: give one or the other", r.ThreadID)
+		}
+		_, err := agent.ParseThreadID(r.ThreadID)
+		return err
+	}
+	if r.SessionID == "" {
+		r.SessionID = NewID()
+	}
+	if r.ConversationID == "" {
+		r.ConversationID = agent.DefaultConversation
+	}
+	if err := agent.CheckName("session", r.SessionID); err != nil {
+		return err
+	}
+	return agent.CheckName("conversation", r.ConversationID)
+}
+
+// withPending adds the open approvals to the refusal of a plain message.
+func (c *Client) withPending(ctx context.Context, r memory.SendRequest, refusal error) error {
+	var coded *agent.Error
+	if r.WhenBusy != "" || agent.CodeOf(refusal) != agent.CodeConflict || !errors.As(refusal, &coded) {
+		return refusal
+	}
+	id := r.ThreadID
+	if id == "" {
+		id = agent.MainThreadID(r.SessionID, r.ConversationID)
+	}
+	open, err := c.Approvals(ctx, id)
+	if err != nil || len(open) == 0 {
+		return refusal
+	}
+	return &PendingError{Pending: open, err: coded}
+}
+
+// PendingError refuses a message because a person's decision is awaited.
+type PendingError struct {
+	Pending []ApprovalRequest
+	err     *agent.Error
+}
+
+// Error lists what is pending.
+func (e *PendingError) Error() string { return e.err.Error() }
+
+// Unwrap returns the coded error.
+func (e *PendingError) Unwrap() error { return e.err }
+
+// Retry puts a retry of a thread's last turn into its inbox and tells Temporal.
+// An empty request id is made; repeating the same one is safe.
+func (c *Client) Retry(ctx context.Context, threadID, requestID string) (Reply, error) {
+	if requestID == "" {
+		requestID = NewID()
+	}
+	sent, err := c.store.Retry(ctx, memory.RetryRequest{UserID: c.o.UserID, ThreadID: threadID, RequestID: requestID})
+	if err != nil {
+		return Reply{}, err
+	}
+	return c.sent(ctx, sent), nil
+}
+
+// sent nudges an idle thread and describes the outcome.
+func (c *Client) sent(ctx context.Context, s memory.SendResult) Reply {
+	r := c.reply(s.ThreadID, s.TurnID)
+	r.MessageID, r.State, r.Repeated = s.MessageID, s.State, s.Repeated
+	r.Status = StatusQueued
+	if s.Idle && s.State == memory.EntryWaiting {
+		r.Status = string(agent.ThreadRunning)
+	}
+	err := error(nil)
+	switch {
+	case s.State != memory.EntryWaiting:
+		r.Status = string(agent.ThreadRunning)
+	case s.Idle:
+		err = c.tell(ctx, contract.NudgeTarget{Thread: s.ThreadID})
+	case c.temporal == nil:
+		err = c.unreachable(nil)
+	}
+	if err != nil {
+		r.Status = StatusStored
+		r.Note = "saved, but not running: " + err.Error() + "; it runs when Temporal and a worker are back, and repeating it with the same message id is safe"
+	}
+	return r
+}
+
+func (c *Client) reply(threadID, turnID string) Reply {
+	r := Reply{ThreadID: threadID, TurnID: turnID}
+	if p, err := agent.ParseThreadID(threadID); err == nil {
+		r.SessionID, r.ConversationID = p.SessionID, p.ConversationID
+	}
+	return r
+}
+
+// NewID makes a unique id that sorts by time (UUIDv7).
+func NewID() string { return uuid.Must(uuid.NewV7()).String() }

@@ -1,0 +1,212 @@
+package spool
+
+import (
+	"context"
+
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/workflowservice/v1"
+
+	commonpb "go.temporal.io/api/common/v1"
+
+	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/memory"
+)
+
+const page = 1000
+
+// View is a thread with everything that belongs to it.
+type View struct {
+	Thread   agent.Thread    `json:"thread"`
+	Messages []agent.Message `json:"messages"`
+	// Inbox holds the entries that no turn has taken.
+	Inbox []memory.InboxEntry `json:"inbox"`
+	// Pending is a reply that is stored while its round is not saved yet.
+	Pending   *agent.Message    `json:"pending,omitempty"`
+	Approvals []ApprovalRequest `json:"approvals,omitempty"`
+	Events    []agent.Event     `json:"events,omitempty"`
+	Tasks     []agent.Task      `json:"tasks"`
+	ToolCalls []agent.ToolCall  `json:"toolCalls"`
+	// Trouble says why the run of an open turn does not advance, if so.
+	Trouble string `json:"trouble,omitempty"`
+	UI      string `json:"ui,omitempty"`
+}
+
+// Show reads a thread, with its event log if asked for.
+func (c *Client) Show(ctx context.Context, threadID string, events bool) (View, error) {
+	t, err := c.store.Thread(ctx, c.o.UserID, threadID)
+	if err != nil {
+		return View{}, err
+	}
+	v := View{Thread: t, UI: c.WorkflowURL(t.ID), Inbox: []memory.InboxEntry{}}
+	if v.Messages, err = c.messages(ctx, t, 0); err != nil {
+		return View{}, err
+	}
+	inbox, err := c.store.Inbox(ctx, t.ID)
+	if err != nil {
+		return View{}, err
+	}
+	for _, e := range inbox {
+		if e.State != memory.EntryTaken {
+			v.Inbox = append(v.Inbox, e)
+		}
+	}
+	if v.Tasks, err = c.store.Tasks(ctx, t.ID); err != nil {
+		return View{}, err
+	}
+	if v.ToolCalls, err = c.store.ToolCalls(ctx, t.ID); err != nil {
+		return View{}, err
+	}
+	if v.Tasks == nil {
+		v.Tasks = []agent.Task{}
+	}
+	if v.ToolCalls == nil {
+		v.ToolCalls = []agent.ToolCall{}
+	}
+	if t.Kind == agent.KindSubAgent {
+		for i := range v.ToolCalls {
+			v.ToolCalls[i].SubAgentID = t.ID
+		}
+	}
+	if v.Pending, err = c.pendingReply(ctx, t, v.ToolCalls); err != nil {
+		return View{}, err
+	}
+	if v.Approvals, err = c.Approvals(ctx, t.ID); err != nil {
+		return View{}, err
+	}
+	if events {
+		if v.Events, err = c.events(ctx, t.ID, 0); err != nil {
+			return View{}, err
+		}
+	}
+	if t.OpenTurnID != "" {
+		v.Trouble = c.trouble(ctx, t.ID)
+	}
+	return v, nil
+}
+
+// messages reads all messages after a seq.
+func (c *Client) messages(ctx context.Context, t agent.Thread, after int64) ([]agent.Message, error) {
+	out := []agent.Message{}
+	for {
+		part, err := c.store.Messages(ctx, t.ID, after, page)
+		if err != nil {
+			return nil, err
+		}
+		for _, m := range part {
+			if t.Kind == agent.KindSubAgent {
+				m.SubAgentID = t.ID
+			}
+			out, after = append(out, m), m.Seq
+		}
+		if len(part) < page {
+			return out, nil
+		}
+	}
+}
+
+// events reads the log after a seq.
+func (c *Client) events(ctx context.Context, threadID string, after int64) ([]agent.Event, error) {
+	out := []agent.Event{}
+	for {
+		part, err := c.store.Events(ctx, threadID, after, page)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, part...)
+		if len(part) < page {
+			return out, nil
+		}
+		after = part[len(part)-1].Seq
+	}
+}
+
+// pendingReply makes a message of a stored reply whose round is not saved.
+func (c *Client) pendingReply(ctx context.Context, t agent.Thread, calls []agent.ToolCall) (*agent.Message, error) {
+	if t.OpenTurnID == "" {
+		return nil, nil
+	}
+	steps, err := c.store.Steps(ctx, t.OpenTurnID)
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range steps {
+		if !s.Stored || s.Saved {
+			continue
+		}
+		m := &agent.Message{ID: agent.MessageID(s.TurnID, s.Step), Role: agent.RoleAssistant, TurnID: s.TurnID, Timestamp: t.UpdatedAt}
+		for _, call := range calls {
+			if call.TurnID == s.TurnID && call.Step == s.Step {
+				m.ToolCalls = append(m.ToolCalls, agent.NewCall(call.ID, call.ToolName, string(call.Args)))
+			}
+		}
+		text, err := c.store.Stream(ctx, t.ID)
+		if err != nil {
+			return nil, err
+		}
+		if text != nil && text.TurnID == s.TurnID && text.Step == s.Step {
+			m.Content, m.Reasoning = agent.Text(text.Text), text.Reasoning
+		}
+		if m.Content.IsEmpty() && len(m.ToolCalls) > 0 {
+			m.Content = agent.NullContent()
+		}
+		return m, nil
+	}
+	return nil, nil
+}
+
+// trouble names a failing workflow task and its cause. It is best effort: what
+// Temporal cannot tell is left out.
+func (c *Client) trouble(ctx context.Context, threadID string) string {
+	if c.temporal == nil {
+		return ""
+	}
+	ctx, cancel := context.WithTimeout(ctx, temporalTimeout)
+	defer cancel()
+	d, err := c.temporal.DescribeWorkflowExecution(ctx, threadID, "")
+	if err != nil {
+		return ""
+	}
+	task := d.GetPendingWorkflowTask()
+	if task.GetAttempt() < 2 {
+		return ""
+	}
+	h, err := c.temporal.WorkflowService().GetWorkflowExecutionHistoryReverse(ctx, &workflowservice.GetWorkflowExecutionHistoryReverseRequest{
+		Namespace:       c.o.Namespace,
+		Execution:       &commonpb.WorkflowExecution{WorkflowId: threadID, RunId: d.GetWorkflowExecutionInfo().GetExecution().GetRunId()},
+		MaximumPageSize: 20,
+	})
+	if err != nil {
+		return "the workflow task fails"
+	}
+	for _, e := range h.GetHistory().GetEvents() {
+		if e.GetEventType() == enumspb.EVENT_TYPE_WORKFLOW_TASK_FAILED {
+			f := e.GetWorkflowTaskFailedEventAttributes()
+			return "the workflow task fails: " + f.GetCause().String() + ": " + f.GetFailure().GetMessage()
+		}
+	}
+	return "the workflow task fails"
+}
+
+// Threads lists threads, newest activity first; sub-agents only with f.All.
+func (c *Client) Threads(ctx context.Context, f memory.ThreadFilter) ([]agent.Thread, error) {
+	if f.UserID == "" {
+		f.UserID = c.o.UserID
+	}
+	out, err := c.store.Threads(ctx, f)
+	if out == nil {
+		out = []agent.Thread{}
+	}
+	return out, err
+}
+
+// Tasks lists a thread's tasks.
+func (c *Client) Tasks(ctx context.Context, threadID string) ([]agent.Task, error) {
+	if _, err := c.store.Thread(ctx, c.o.UserID, threadID); err != nil {
+		return nil, err
+	}
+	out, err := c.store.Tasks(ctx, threadID)
+	if out == nil {
+		out = []agent.Task{}
+	}
+	return out, err
+}

@@ -1,0 +1,128 @@
+package spool
+
+import (
+	"context"
+	"time"
+
+	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/memory"
+)
+
+// Node is a thread in the tree of a conversation.
+type Node struct {
+	Thread agent.Thread `json:"thread"`
+	// Link is how a sub-agent's thread hangs on its parent.
+	Link *Link `json:"link,omitempty"`
+	// DurationMs is the time its turns were open.
+	DurationMs int64   `json:"durationMs"`
+	Turns      int     `json:"turns"`
+	Tokens     int64   `json:"tokens"`
+	Price      float64 `json:"price"`
+	UI         string  `json:"ui,omitempty"`
+	Children   []*Node `json:"children"`
+	// Up is the way from the root to the parent, for the node asked for.
+	Up []Ancestor `json:"up,omitempty"`
+}
+
+// Link names the call and the task that made a sub-agent's thread.
+type Link struct {
+	ParentThreadID string           `json:"parentThreadId"`
+	ToolCallID     string           `json:"toolCallId"`
+	CallStatus     agent.CallStatus `json:"callStatus,omitempty"`
+	TaskID         string           `json:"taskId"`
+	TaskStatus     agent.TaskStatus `json:"taskStatus,omitempty"`
+	Instruction    string           `json:"instruction,omitempty"`
+	Background     bool             `json:"background,omitempty"`
+}
+
+// Ancestor is one thread on the way up.
+type Ancestor struct {
+	ThreadID   string             `json:"threadId"`
+	Status     agent.ThreadStatus `json:"status"`
+	ToolCallID string             `json:"toolCallId"`
+	TaskID     string             `json:"taskId,omitempty"`
+	UI         string             `json:"ui,omitempty"`
+}
+
+// Trace returns a thread with all its descendants and the way up to the root.
+func (c *Client) Trace(ctx context.Context, threadID string) (*Node, error) {
+	t, err := c.store.Thread(ctx, c.o.UserID, threadID)
+	if err != nil {
+		return nil, err
+	}
+	n, err := c.node(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	for at := t; at.ParentThreadID != ""; {
+		parent, err := c.store.Thread(ctx, c.o.UserID, at.ParentThreadID)
+		if err != nil {
+			return nil, err
+		}
+		n.Up = append([]Ancestor{{ThreadID: parent.ID, Status: parent.Status, ToolCallID: at.ParentToolCallID,
+			TaskID: at.TaskID, UI: c.WorkflowURL(parent.ID)}}, n.Up...)
+		at = parent
+	}
+	return n, nil
+}
+
+func (c *Client) node(ctx context.Context, t agent.Thread) (*Node, error) {
+	n := &Node{Thread: t, Tokens: t.TotalTokens, Price: t.TotalPrice, UI: c.WorkflowURL(t.ID), Children: []*Node{}}
+	turns, err := c.store.TurnsOf(ctx, t.ID)
+	if err != nil {
+		return nil, err
+	}
+	n.Turns = len(turns)
+	for _, turn := range turns {
+		n.DurationMs += turnTime(turn).Milliseconds()
+	}
+	if t.ParentThreadID != "" {
+		if n.Link, err = c.link(ctx, t, turns); err != nil {
+			return nil, err
+		}
+	}
+	children, err := c.store.Children(ctx, t.ID)
+	if err != nil {
+		return nil, err
+	}
+	for _, child := range children {
+		sub, err := c.node(ctx, child)
+		if err != nil {
+			return nil, err
+		}
+		n.Children = append(n.Children, sub)
+	}
+	return n, nil
+}
+
+func (c *Client) link(ctx context.Context, t agent.Thread, turns []memory.Turn) (*Link, error) {
+	l := &Link{ParentThreadID: t.ParentThreadID, ToolCallID: t.ParentToolCallID, TaskID: t.TaskID}
+	call, err := c.store.ToolCall(ctx, t.ParentToolCallID)
+	switch {
+	case err == nil:
+		l.CallStatus = call.Status
+	case agent.CodeOf(err) != agent.CodeNotFound:
+		return nil, err
+	}
+	tasks, err := c.store.Tasks(ctx, t.ParentThreadID)
+	if err != nil {
+		return nil, err
+	}
+	for _, task := range tasks {
+		if task.ID == t.TaskID {
+			l.TaskStatus, l.Instruction = task.Status, task.Instruction
+		}
+	}
+	if len(turns) > 0 {
+		l.Background = turns[len(turns)-1].Background
+	}
+	return l, nil
+}
+
+// turnTime is how long a turn was open, so far.
+func turnTime(t memory.Turn) time.Duration {
+	if t.ClosedAt != nil {
+		return t.ClosedAt.Sub(t.OpenedAt)
+	}
+	return max(0, time.Since(t.OpenedAt))
+}

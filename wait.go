@@ -1,0 +1,191 @@
+package spool
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/memory"
+)
+
+// noWorkerAfter is how long a message may wait before Wait looks for workers.
+const noWorkerAfter = 5 * time.Second
+
+// WaitOptions say how long to wait.
+type WaitOptions struct {
+	// Patient waits also for people (approvals) and for a worker to come up;
+	// otherwise Wait returns the status waiting_for_approval or stored.
+	Patient bool
+}
+
+// Wait returns when a turn is closed, or needs a person. It reads the store only,
+// so that it also works while Temporal is away. A store that is away is waited for.
+func (c *Client) Wait(ctx context.Context, threadID, turnID string, o WaitOptions) (Reply, error) {
+	w := &changes{store: c.store}
+	begun := time.Now()
+	for {
+		if err := w.wait(ctx); err != nil {
+			return Reply{}, err
+		}
+		r, done, err := c.look(ctx, threadID, turnID, o.Patient)
+		switch {
+		case away(ctx, err):
+			continue
+		case err != nil || done:
+			return r, err
+		}
+		if r.Status == StatusQueued && !o.Patient && time.Since(begun) > noWorkerAfter {
+			if found, ok := c.pollers(ctx); ok && len(found) == 0 {
+				r.Status = StatusStored
+				r.Note = "saved, but not running: no worker polls the task queue " + c.o.TaskQueue +
+					"; it runs when one is started, and repeating it with the same message id is safe"
+				return r, nil
+			}
+			begun = time.Now()
+		}
+	}
+}
+
+// Status tells where a message's turn stands, without waiting.
+func (c *Client) Status(ctx context.Context, threadID, turnID string) (Reply, error) {
+	r, _, err := c.look(ctx, threadID, turnID, false)
+	return r, err
+}
+
+// look reads the state of a turn; done means that there is nothing to wait for.
+func (c *Client) look(ctx context.Context, threadID, turnID string, patient bool) (r Reply, done bool, err error) {
+	r = c.reply(threadID, turnID)
+	r.Status = StatusQueued
+	turn, err := c.store.Turn(ctx, turnID)
+	if agent.CodeOf(err) == agent.CodeNotFound {
+		turn, err = c.turnOfEntry(ctx, &r)
+	}
+	if err != nil || r.Status == StatusDropped {
+		return r, true, err
+	}
+	if turn.ID != "" {
+		r.MessageID, r.Usage = turn.MessageID, turn.Usage
+		if turn.State == memory.TurnClosed {
+			r.Status, r.Outcome = string(turn.Outcome), turn.Outcome
+			r.Reason, r.ErrorCode, r.Error, r.Response = turn.Reason, turn.ErrorCode, turn.Error, turn.Answer
+			return r, true, nil
+		}
+		r.Status = string(agent.ThreadRunning)
+	}
+	if patient {
+		return r, false, nil
+	}
+	t, err := c.store.Thread(ctx, c.o.UserID, threadID)
+	if err != nil {
+		return r, true, err
+	}
+	blocked := turn.ID
+	if blocked == "" {
+		blocked = t.OpenTurnID
+	}
+	if blocked == "" {
+		return r, false, nil
+	}
+	r.Pending, err = c.pendingOf(ctx, t.RootThreadID, blocked)
+	if err != nil || len(r.Pending) == 0 {
+		return r, err != nil, err
+	}
+	r.Status = string(agent.ThreadWaitingForApproval)
+	return r, true, nil
+}
+
+// turnOfEntry finds the turn that took a message whose own turn does not exist:
+// none yet, or the running one if the message was steered into it.
+func (c *Client) turnOfEntry(ctx context.Context, r *Reply) (memory.Turn, error) {
+	inbox, err := c.store.Inbox(ctx, r.ThreadID)
+	if err != nil {
+		return memory.Turn{}, err
+	}
+	for _, e := range inbox {
+		if e.TurnID != r.TurnID {
+			continue
+		}
+		r.MessageID = e.ID
+		switch {
+		case e.State == memory.EntryDropped:
+			r.Status = StatusDropped
+		case e.State == memory.EntryTaken && e.TakenBy != "" && e.TakenBy != r.TurnID:
+			return c.store.Turn(ctx, e.TakenBy)
+		}
+		return memory.Turn{}, nil
+	}
+	return memory.Turn{}, agent.Errorf(agent.CodeNotFound, "thread %s has no turn %s", r.ThreadID, r.TurnID)
+}
+
+// pendingOf lists the open approvals that hold up a turn: its own and those of
+// its foreground descendants.
+func (c *Client) pendingOf(ctx context.Context, root, turnID string) ([]ApprovalRequest, error) {
+	open, err := c.store.Approvals(ctx, memory.ApprovalFilter{UserID: c.o.UserID, RootThread: root, OpenOnly: true})
+	if err != nil {
+		return nil, err
+	}
+	var held []ApprovalRequest
+	for _, a := range open {
+		for at := a.TurnID; at != ""; {
+			if at == turnID {
+				held = append(held, request(a))
+				break
+			}
+			t, err := c.store.Turn(ctx, at)
+			if err != nil {
+				return nil, err
+			}
+			if t.Background {
+				break
+			}
+			at = t.DelegatorTurn
+		}
+	}
+	return held, nil
+}
+
+func request(a memory.Approval) ApprovalRequest {
+	out := ApprovalRequest{ApprovalID: a.ID, ThreadID: a.ThreadID, RootThread: a.RootThread, Agent: a.Agent, ToolCalls: []ApprovalCall{}}
+	for _, call := range a.ToolCalls {
+		out.ToolCalls = append(out.ToolCalls, ApprovalCall{ID: call.ID, ToolName: call.ToolName, Args: jsonOrText(call.Args)})
+	}
+	return out
+}
+
+// jsonOrText keeps arguments that are JSON and quotes what a model got wrong.
+func jsonOrText(raw json.RawMessage) any {
+	switch {
+	case len(raw) == 0:
+		return map[string]any{}
+	case json.Valid(raw):
+		return raw
+	}
+	return string(raw)
+}
+
+// Approvals lists open approvals, newest last: all of the user's, or those of the
+// tree that threadID belongs to.
+func (c *Client) Approvals(ctx context.Context, threadID string) ([]ApprovalRequest, error) {
+	f := memory.ApprovalFilter{UserID: c.o.UserID, OpenOnly: true}
+	if threadID != "" {
+		t, err := c.store.Thread(ctx, c.o.UserID, threadID)
+		if err != nil {
+			return nil, err
+		}
+		if t.Kind == agent.KindMain {
+			f.RootThread = t.ID
+		} else {
+			f.ThreadID = t.ID
+		}
+	}
+	open, err := c.store.Approvals(ctx, f)
+	if err != nil {
+		return nil, err
+	}
+	out := []ApprovalRequest{}
+	for _, a := range open {
+		out = append(out, request(a))
+	}
+	return out, nil
+}
