@@ -1,0 +1,70 @@
+# Spool. Needs Go 1.26 or newer and make; `make help` lists the targets.
+
+GO      ?= go
+PREFIX  ?= $(shell $(GO) env GOPATH)
+TIMEOUT ?= 20m
+BENCH   ?= .
+
+# What a program is made of: a program is built anew only if one of these changed.
+source = $(shell find $(1) -type f ! -name '*_test.go' ! -path '*/testdata/*' 2>/dev/null)
+APP    := $(call source,$(wildcard *.go) go.mod go.sum agent activities internal memory starter worker workflows)
+SERVER := $(call source,devserver)
+TOOLS  := bin/tools/golangci-lint bin/tools/workflowcheck bin/tools/deadcode
+
+.PHONY: help build demo test race lint bench chaos deps tools install clean
+
+help: ## list the targets
+	@sed -n 's/^\([a-z]*\):.*## /\1  /p' Makefile | awk '{ n = $$1; $$1 = ""; printf "  make %-8s%s\n", n, $$0 }'
+
+build: bin/starter bin/worker bin/devserver ## build bin/starter, bin/worker and bin/devserver
+
+bin/starter: $(APP)
+	@echo "build: bin/starter, the command line (about 1 minute on 2 cores the first time)"
+	@$(GO) build -trimpath -o $@ ./starter
+
+bin/worker: $(APP)
+	@echo "build: bin/worker, which runs the agents (seconds after bin/starter)"
+	@$(GO) build -trimpath -o $@ ./worker
+
+bin/devserver: $(SERVER)
+	@echo "build: bin/devserver, the embedded Temporal server with its web UI (4 to 7 minutes on 2 cores, the first time only)"
+	@$(GO) -C devserver build -trimpath -ldflags '-s -w' -o ../$@ .
+
+demo: build ## build, then show a turn that survives the death of its worker
+	@bin/starter demo
+
+test: build ## install what tests need (as root), build, run all tests of both modules
+	@GO='$(GO)' TIMEOUT='$(TIMEOUT)' sh .ci/test
+
+race: ## run the fast packages' tests with the race detector (needs a C compiler)
+	@GO='$(GO)' TIMEOUT='$(TIMEOUT)' sh .ci/race
+
+lint: tools ## format, vet, lint, determinism, dead code, tidy modules
+	@GO='$(GO)' sh .ci/lint
+
+bench: build ## print the figures; takes minutes
+	@$(GO) test -run '^$$' -bench '$(BENCH)' -benchtime 1x -timeout 120m ./...
+
+chaos: build ## the long forms of the tests that kill things; takes long
+	@SPOOL_LONG=1 $(GO) test -count=1 -timeout 180m ./internal/e2e/... ./memory/...
+
+deps: ## install the Debian packages that tests need; needs root
+	@sh .ci/deps
+
+tools: $(TOOLS)
+
+$(TOOLS) &: .ci/tools/go.mod .ci/tools/go.sum
+	@echo "build: the lint tools of .ci/tools/go.mod (about 3 minutes on 2 cores, the first time only)"
+	@mkdir -p bin/tools
+	@$(GO) -C .ci/tools build -trimpath -ldflags '-s -w' -o ../../bin/tools/ tool
+	@touch $(TOOLS)
+
+install: build ## install the programs as spool, spool-worker and spool-devserver into PREFIX/bin
+	@mkdir -p '$(PREFIX)/bin'
+	@install -m 755 bin/starter '$(PREFIX)/bin/spool'
+	@install -m 755 bin/worker '$(PREFIX)/bin/spool-worker'
+	@install -m 755 bin/devserver '$(PREFIX)/bin/spool-devserver'
+	@echo "installed spool, spool-worker and spool-devserver into $(PREFIX)/bin"
+
+clean: ## remove bin
+	@rm -rf bin

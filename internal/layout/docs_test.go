@@ -1,0 +1,242 @@
+package layout
+
+import (
+	"go/ast"
+	"go/token"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// documents are the files whose commands, links and symbols are checked.
+func documents(t *testing.T) []string {
+	t.Helper()
+	var out []string
+	for _, name := range files(t) {
+		if strings.HasSuffix(name, ".md") && (!strings.Contains(name, "/") || strings.HasPrefix(name, "docs/")) {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+var makeTarget = regexp.MustCompile(`(?m)^([a-z]+):`)
+
+func TestDocumentedMakeTargetsExist(t *testing.T) {
+	targets := map[string]bool{}
+	for _, m := range makeTarget.FindAllStringSubmatch(read(t, "Makefile"), -1) {
+		targets[m[1]] = true
+	}
+	call := regexp.MustCompile("(?m)(?:`|^)make ([a-z]+)")
+	found := 0
+	for _, name := range documents(t) {
+		for _, m := range call.FindAllStringSubmatch(read(t, name), -1) {
+			found++
+			if !targets[m[1]] {
+				t.Errorf("%s: make %s is not a target of the Makefile", name, m[1])
+			}
+		}
+	}
+	if found == 0 {
+		t.Error("no document mentions a make target")
+	}
+}
+
+var commandTag = regexp.MustCompile(`cmd:"`)
+
+// commands are the starter's commands, as its grammar declares them.
+func commands(t *testing.T) []string {
+	t.Helper()
+	var out []string
+	for _, s := range sources(t, "internal/starter") {
+		ast.Inspect(s.file, func(n ast.Node) bool {
+			if f, ok := n.(*ast.Field); ok && f.Tag != nil && commandTag.MatchString(f.Tag.Value) && len(f.Names) == 1 {
+				out = append(out, strings.ToLower(f.Names[0].Name))
+			}
+			return true
+		})
+	}
+	if len(out) == 0 {
+		t.Fatal("found no command in internal/starter: has the grammar moved?")
+	}
+	return out
+}
+
+func TestDocumentedCommandsExist(t *testing.T) {
+	have := commands(t)
+	call := regexp.MustCompile(`(?:bin/starter|go run \./starter|\bspool) ([a-z]+)\b`)
+	code := regexp.MustCompile("(?s)```(?:sh|console)\n(.*?)```|`([^`\n]+)`")
+	for _, name := range documents(t) {
+		for _, block := range code.FindAllStringSubmatch(read(t, name), -1) {
+			for _, m := range call.FindAllStringSubmatch(block[1]+block[2], -1) {
+				if !slices.Contains(have, m[1]) {
+					t.Errorf("%s: the starter has no command %q", name, m[1])
+				}
+			}
+		}
+	}
+}
+
+// Every variable that a document or an example file names is read by the program.
+func TestDocumentedVariablesExist(t *testing.T) {
+	var b strings.Builder
+	for _, s := range sources(t, ".") {
+		if !within(s.dir, "internal/layout") {
+			b.WriteString(s.text)
+		}
+	}
+	code := b.String()
+	variable := regexp.MustCompile(`\b(?:SPOOL|OPENAI|TAVILY|DEVSERVER)_[A-Z_]+[A-Z]\b`)
+	for _, name := range append(documents(t), ".env.example", "docker-compose.yml", ".ci/test") {
+		for _, v := range variable.FindAllString(read(t, name), -1) {
+			if !strings.Contains(code, v) {
+				t.Errorf("%s names %s, which no code reads", name, v)
+			}
+		}
+	}
+}
+
+func TestDocumentLinksExist(t *testing.T) {
+	all := map[string]bool{}
+	for _, name := range files(t) {
+		for ; name != "."; name = path.Dir(name) {
+			all[name] = true
+		}
+	}
+	link := regexp.MustCompile(`\]\(([^)#\s]+)(?:#[^)]*)?\)`)
+	for _, name := range documents(t) {
+		for _, m := range link.FindAllStringSubmatch(read(t, name), -1) {
+			if strings.Contains(m[1], "://") {
+				continue
+			}
+			if target := path.Join(path.Dir(name), m[1]); !all[target] {
+				t.Errorf("%s links to %s, which does not exist", name, m[1])
+			}
+		}
+	}
+}
+
+// symbols collects what the packages declare: "pkg.Name", "pkg.Type.Member".
+// Packages in folders below another one are also known by their path.
+func symbols(t *testing.T) map[string]bool {
+	t.Helper()
+	out := map[string]bool{}
+	for _, s := range sources(t, ".") {
+		if s.test {
+			continue
+		}
+		pkg := s.file.Name.Name
+		if pkg == "main" {
+			pkg = path.Base(s.dir)
+		}
+		for _, d := range s.file.Decls {
+			for _, name := range declared(d) {
+				out[pkg+"."+name] = true
+			}
+		}
+	}
+	return out
+}
+
+// declared lists the names of a declaration, with the members of its types.
+func declared(d ast.Decl) []string {
+	var out []string
+	switch d := d.(type) {
+	case *ast.FuncDecl:
+		name := d.Name.Name
+		if d.Recv != nil && len(d.Recv.List) == 1 {
+			name = typeName(d.Recv.List[0].Type) + "." + name
+		}
+		out = append(out, name)
+	case *ast.GenDecl:
+		for _, s := range d.Specs {
+			switch s := s.(type) {
+			case *ast.ValueSpec:
+				for _, n := range s.Names {
+					out = append(out, n.Name)
+				}
+			case *ast.TypeSpec:
+				out = append(out, s.Name.Name)
+				var members *ast.FieldList
+				switch typ := s.Type.(type) {
+				case *ast.StructType:
+					members = typ.Fields
+				case *ast.InterfaceType:
+					members = typ.Methods
+				default:
+					continue
+				}
+				for _, f := range members.List {
+					for _, n := range f.Names {
+						out = append(out, s.Name.Name+"."+n.Name)
+					}
+				}
+			}
+		}
+	}
+	return out
+}
+
+func typeName(e ast.Expr) string {
+	switch e := e.(type) {
+	case *ast.StarExpr:
+		return typeName(e.X)
+	case *ast.IndexExpr:
+		return typeName(e.X)
+	case *ast.Ident:
+		return e.Name
+	}
+	return ""
+}
+
+// testNames are all test functions of both modules.
+func testNames(t *testing.T) []string {
+	t.Helper()
+	var out []string
+	for _, s := range sources(t, ".") {
+		if !s.test {
+			continue
+		}
+		for _, d := range s.file.Decls {
+			if f, ok := d.(*ast.FuncDecl); ok && f.Recv == nil && token.IsExported(f.Name.Name) {
+				out = append(out, f.Name.Name)
+			}
+		}
+	}
+	return out
+}
+
+// The design map leads from a promise to the code and to its test. A row that
+// says "later" belongs to a later milestone.
+func TestDesignMapHolds(t *testing.T) {
+	have, tests := symbols(t), testNames(t)
+	quoted := regexp.MustCompile("`([^`]+)`")
+	symbol := regexp.MustCompile(`^[a-z]+(\.[A-Za-z]+)+$`)
+	rows := 0
+	for i, line := range strings.Split(read(t, "docs/design-map.md"), "\n") {
+		if !strings.HasPrefix(line, "|") || strings.HasPrefix(line, "|--") || strings.HasPrefix(line, "| ---") {
+			continue
+		}
+		cells := strings.Split(strings.Trim(line, "|"), "|")
+		if len(cells) != 4 {
+			t.Errorf("docs/design-map.md:%d has %d cells, want row, name, symbol, test", i+1, len(cells))
+			continue
+		}
+		rows++
+		for _, m := range quoted.FindAllStringSubmatch(cells[2], -1) {
+			if symbol.MatchString(m[1]) && !have[m[1]] {
+				t.Errorf("docs/design-map.md:%d: there is no %s", i+1, m[1])
+			}
+		}
+		for _, m := range quoted.FindAllStringSubmatch(cells[3], -1) {
+			if strings.HasPrefix(m[1], "Test") && !slices.ContainsFunc(tests, func(name string) bool { return strings.HasPrefix(name, m[1]) }) {
+				t.Errorf("docs/design-map.md:%d: no test's name begins with %s", i+1, m[1])
+			}
+		}
+	}
+	if rows < 50 {
+		t.Errorf("docs/design-map.md has only %d rows", rows)
+	}
+}

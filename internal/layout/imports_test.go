@@ -1,0 +1,114 @@
+package layout
+
+import (
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// rule says what the packages in a folder may import.
+type rule struct {
+	dir  string // with all below it, unless a longer row fits
+	own  string // folders of this module, each with all below it
+	ext  string // other modules; "*" = any
+	not  string // standard packages that are refused
+	why  string
+	open bool // tests and programs: anything goes
+}
+
+// rules are the layers of docs/architecture.md, lowest first. A new package
+// needs a row here or a parent that has one.
+var rules = []rule{
+	{dir: "agent", not: "os net net/http math/rand math/rand/v2 crypto/rand database/sql log log/slog",
+		why: "the vocabulary has no I/O, no clock, no random: no layer can own it"},
+	{dir: "memory", own: "agent memory", ext: "modernc.org/sqlite pgregory.net/rapid github.com/jackc/pgx/v5",
+		why: "the store works without Temporal and without a model"},
+	{dir: "internal/llm", own: "agent internal/llm", ext: "github.com/sashabaranov/go-openai golang.org/x/time",
+		why: "a model adaptor knows the port agent.Model only"},
+	{dir: "internal/tool", own: "agent internal/tool", ext: "golang.org/x/net golang.org/x/sys golang.org/x/text github.com/santhosh-tekuri/jsonschema/v6",
+		why: "tools know the port agent.Tool only"},
+	{dir: "internal/template", own: "agent internal/tool", ext: "github.com/goccy/go-yaml", why: "templates become agent.AgentConfig"},
+	{dir: "internal/config", own: "agent", ext: "github.com/goccy/go-yaml go.temporal.io/sdk github.com/BurntSushi/toml", why: "settings know no part that uses them"},
+	{dir: "internal/contract", own: "agent", why: "the wire holds data and names only"},
+	{dir: "internal/nudge", own: "agent internal/contract", ext: "go.temporal.io", why: "hints need Temporal and the contract"},
+	{dir: "internal/keeper", own: "agent memory internal/contract internal/nudge", ext: "go.temporal.io", why: "the keeper compares store and Temporal"},
+	{dir: "workflows", own: "agent internal/contract", ext: "go.temporal.io/sdk go.temporal.io/api/enums",
+		not: "os net net/http math/rand math/rand/v2 crypto/rand os/exec database/sql sync log log/slog", why: "replayed code is deterministic"},
+	{dir: "activities", own: "agent memory internal", ext: "*", why: "activities meet workflows in internal/contract"},
+	{dir: ".", own: "agent memory internal activities workflows", ext: "*", why: "the façade stands on everything but the programs"},
+	{dir: "internal/starter", own: ". agent memory internal", ext: "*", why: "the starter reaches turns through store and signals, not through workflows or activities"},
+	{dir: "starter", own: "internal/starter", why: "a program of ten lines"},
+	{dir: "worker", own: ". agent memory internal activities workflows", ext: "*", why: "the worker serves everything"},
+	{dir: "internal/temporaltest", open: true},
+	{dir: "internal/e2e", open: true},
+	{dir: "internal/layout", open: true},
+	{dir: "internal/compose", open: true},
+	{dir: "devserver", open: true}, // a module of its own
+}
+
+func ruleFor(dir string) (rule, bool) {
+	var best rule
+	found := false
+	for _, r := range rules {
+		if (r.dir == dir || r.dir != "." && within(dir, r.dir)) && (!found || len(r.dir) > len(best.dir)) {
+			best, found = r, true
+		}
+	}
+	return best, found
+}
+
+func TestImportRules(t *testing.T) {
+	for _, s := range sources(t, ".") {
+		if s.test {
+			continue
+		}
+		r, ok := ruleFor(s.dir)
+		if !ok {
+			t.Errorf("%s: folder %s has no row in the import rules: decide what it may import", s.name, s.dir)
+			continue
+		}
+		if r.open {
+			continue
+		}
+		for _, spec := range s.file.Imports {
+			imported, err := strconv.Unquote(spec.Path.Value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !r.allows(imported) {
+				t.Errorf("%s imports %s: %s", s.name, imported, r.why)
+			}
+		}
+	}
+}
+
+func (r rule) allows(imported string) bool {
+	if imported == module || strings.HasPrefix(imported, module+"/") {
+		dir := strings.TrimPrefix(strings.TrimPrefix(imported, module), "/")
+		if dir == "" {
+			return slices.Contains(strings.Fields(r.own), ".")
+		}
+		return slices.ContainsFunc(strings.Fields(r.own), func(own string) bool { return within(dir, own) })
+	}
+	if first, _, _ := strings.Cut(imported, "/"); !strings.Contains(first, ".") {
+		return !slices.Contains(strings.Fields(r.not), imported)
+	}
+	return slices.ContainsFunc(strings.Fields(r.ext), func(ext string) bool { return ext == "*" || within(imported, ext) })
+}
+
+// Only the two programs and what serves tests may be left out of the product.
+func TestProgramsDoNotCarryTestCode(t *testing.T) {
+	for _, s := range sources(t, ".") {
+		if s.test || within(s.dir, "internal/temporaltest") || within(s.dir, "memory/memorytest") || within(s.dir, "internal/llm/llmtest") || within(s.dir, "devserver") {
+			continue
+		}
+		for _, spec := range s.file.Imports {
+			imported, _ := strconv.Unquote(spec.Path.Value)
+			if imported == "testing" || strings.HasSuffix(path.Base(imported), "test") && strings.HasPrefix(imported, module) {
+				t.Errorf("%s imports %s: test code does not belong into a program", s.name, imported)
+			}
+		}
+	}
+}
