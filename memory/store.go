@@ -123,6 +123,9 @@ type Reader interface {
 	Tasks(ctx context.Context, threadID string) ([]agent.Task, error)
 	ToolCalls(ctx context.Context, threadID string) ([]agent.ToolCall, error)
 	ToolCall(ctx context.Context, callID string) (agent.ToolCall, error)
+	// ToolOutput is the whole output of a call, also where the model was told
+	// only a part of it.
+	ToolOutput(ctx context.Context, callID string) (string, error)
 	Inbox(ctx context.Context, threadID string) ([]InboxEntry, error)
 	TurnsOf(ctx context.Context, threadID string) ([]Turn, error)
 	Turn(ctx context.Context, turnID string) (Turn, error)

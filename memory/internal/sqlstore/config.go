@@ -1,0 +1,86 @@
+package sqlstore
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/spool-agents/spool/agent"
+)
+
+// configCacheSize bounds the parsed snapshots kept in memory.
+const configCacheSize = 256
+
+// configCache holds snapshots by the hash of their text, so an entry can never
+// be out of date.
+type configCache struct {
+	mu    sync.Mutex
+	known map[string]agent.AgentConfig
+}
+
+func (c *configCache) get(hash string) (agent.AgentConfig, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	v, ok := c.known[hash]
+	return v, ok
+}
+
+func (c *configCache) put(hash string, v agent.AgentConfig) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.known == nil || len(c.known) >= configCacheSize {
+		c.known = map[string]agent.AgentConfig{}
+	}
+	c.known[hash] = v
+}
+
+// keepConfig stores a snapshot and returns its hash.
+func (u *unit) keepConfig(c agent.AgentConfig) (string, error) {
+	body, err := encode(c)
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256([]byte(body))
+	hash := hex.EncodeToString(sum[:16])
+	return hash, u.exec(`INSERT INTO configs (hash, body) VALUES (?, ?) ON CONFLICT (hash) DO NOTHING`, hash, body)
+}
+
+// config reads a snapshot; the empty hash is the empty snapshot.
+func (s *Store) config(q rower, hash string) (agent.AgentConfig, error) {
+	var c agent.AgentConfig
+	if hash == "" {
+		return c, nil
+	}
+	if c, ok := s.configs.get(hash); ok {
+		return copyConfig(c), nil
+	}
+	var body string
+	if err := q.row(`SELECT body FROM configs WHERE hash = ?`, hash).Scan(&body); err != nil {
+		return c, err
+	}
+	if err := decode(body, &c); err != nil {
+		return c, err
+	}
+	s.configs.put(hash, c)
+	return copyConfig(c), nil
+}
+
+// copyConfig copies what a caller could change through the value.
+func copyConfig(c agent.AgentConfig) agent.AgentConfig {
+	c.Tools = slices.Clone(c.Tools)
+	c.Approval = maps.Clone(c.Approval)
+	c.Temperature = copyOf(c.Temperature)
+	c.TopP = copyOf(c.TopP)
+	c.MaxTokens = copyOf(c.MaxTokens)
+	return c
+}
+
+func copyOf[T any](p *T) *T {
+	if p == nil {
+		return nil
+	}
+	v := *p
+	return &v
+}

@@ -1,0 +1,177 @@
+package sqlstore
+
+import (
+	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/memory"
+)
+
+// deliver puts the end of a sub-agent's turn into its delegator's inbox.
+func (u *unit) deliver(turn *turnRow, closed *memory.Closed) error {
+	if turn.DelegatorThread == "" {
+		return nil
+	}
+	target, err := u.thread(turn.DelegatorThread)
+	if err != nil {
+		return err
+	}
+	if turn.Background {
+		if err := u.childEnded(turn); err != nil {
+			return err
+		}
+		if target, err = u.reachable(target); err != nil {
+			return err
+		}
+	}
+	e, err := u.childEntry(target, turn)
+	if err != nil {
+		return err
+	}
+	if !turn.Background && target.OpenTurnID != turn.DelegatorTurn {
+		// Nobody waits for it any more. It stands there, but opens nothing.
+		e.State = memory.EntryDropped
+	}
+	if err := u.enter(target, e); err != nil || e.State != memory.EntryWaiting {
+		return err
+	}
+	closed.Notify, err = u.notify(target)
+	return err
+}
+
+// reachable is where the end of a background child is read: by its delegator if
+// that is a main thread or at work, else by the nearest ancestor at work, else
+// by the root.
+func (u *unit) reachable(t *threadRow) (*threadRow, error) {
+	for t.Kind != agent.KindMain && t.OpenTurnID == "" {
+		parent, err := u.thread(t.ParentThreadID)
+		if err != nil {
+			return nil, err
+		}
+		t = parent
+	}
+	return t, nil
+}
+
+// childEntry is the entry that reports a child's end to a thread.
+func (u *unit) childEntry(target *threadRow, child *turnRow) (*entryRow, error) {
+	o, err := u.outcome(child)
+	if err != nil {
+		return nil, err
+	}
+	return &entryRow{InboxEntry: memory.InboxEntry{
+		Kind: memory.EntryChild, ID: child.ID, State: memory.EntryWaiting, TurnID: agent.TurnID(target.ID, child.ID, 0),
+		Content: agent.Text(agent.FormatDelegationResult(o)), ChildThread: child.ThreadID, ChildTurn: child.ID,
+		CallID: child.DelegatorCall, TaskID: child.TaskID, Background: child.Background,
+		DelegatorThread: child.DelegatorThread, DelegatorTurn: child.DelegatorTurn,
+	}}, nil
+}
+
+// notify names a thread with the run that holds its open turn.
+func (u *unit) notify(t *threadRow) (*memory.Notify, error) {
+	n := &memory.Notify{ThreadID: t.ID}
+	if t.OpenTurnID == "" {
+		return n, nil
+	}
+	turn, err := u.turn(t.OpenTurnID)
+	if err != nil {
+		return nil, err
+	}
+	n.RunID = turn.RunID
+	return n, nil
+}
+
+// goOn is what follows a closed turn: a main thread takes its next entry or
+// becomes idle, a sub-agent's next turn is started by whoever ordered it.
+func (u *unit) goOn(t *threadRow, turn *turnRow, r memory.CloseRequest, closed *memory.Closed) error {
+	if t.Kind == agent.KindSubAgent {
+		if err := u.handOn(t); err != nil {
+			return err
+		}
+		var err error
+		closed.Waiting, err = u.nextDelegator(t)
+		return err
+	}
+	// Nobody runs a turn whose run is gone: a next one claimed here would stand
+	// open without a run. The sweep starts it instead.
+	if r.Reason == agent.ReasonTerminated {
+		return nil
+	}
+	next, err := u.claim(t, turn.RunID, r.NextConfig)
+	if err != nil || next == nil {
+		return err
+	}
+	closed.Next, turn.NextTurn = next.ID, next.ID
+	return nil
+}
+
+// handOn moves the ends of background children that a sub-agent did not read
+// before its turn closed to whoever reads them now.
+func (u *unit) handOn(t *threadRow) error {
+	if t.waiting == 0 {
+		return nil
+	}
+	entries, err := u.entries(`thread_id = ? AND kind = 'child' AND background = 1 AND state = 'waiting'`, t.ID)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		target, err := u.reachable(t)
+		if err != nil {
+			return err
+		}
+		t.touch()
+		target.touch()
+		t.waiting--
+		target.waiting++
+		target.lastEntry++
+		err = u.exec(`UPDATE inbox SET thread_id = ?, seq = ?, turn_id = ?, created_at = ? WHERE thread_id = ? AND seq = ?`,
+			target.ID, target.lastEntry, agent.TurnID(target.ID, e.ID, 0), target.at, e.ThreadID, e.Seq)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// nextDelegator is who ordered the oldest work waiting in a sub-agent's inbox.
+func (u *unit) nextDelegator(t *threadRow) (string, error) {
+	if t.waiting == 0 {
+		return "", nil
+	}
+	e, err := u.entry(`thread_id = ? AND `+takeable+` ORDER BY seq LIMIT 1`, t.ID)
+	if err != nil || e == nil {
+		return "", err
+	}
+	return e.DelegatorThread, nil
+}
+
+// endUnstarted ends work in the background that its child has not begun, as a
+// turn that was cancelled before its first step: its delegator is told.
+func (u *unit) endUnstarted(e *entryRow) error {
+	t, err := u.thread(e.ThreadID)
+	if err != nil {
+		return err
+	}
+	if err := u.drop(t, e); err != nil {
+		return err
+	}
+	t.lastTurn++
+	turn := &turnRow{Turn: memory.Turn{
+		ID: e.TurnID, ThreadID: t.ID, EntryKind: e.Kind, MessageID: e.ID, State: memory.TurnClosed, Outcome: agent.ThreadCancelled,
+		DelegatorThread: e.DelegatorThread, DelegatorTurn: e.DelegatorTurn, DelegatorCall: e.CallID, TaskID: e.TaskID, Background: e.Background,
+	}, n: t.lastTurn, opened: t.at, closedMs: t.at}
+	if err := u.insertTurn(turn); err != nil {
+		return err
+	}
+	if t.OpenTurnID == "" {
+		t.Status, t.Reason = agent.ThreadCancelled, ""
+	}
+	r := memory.CloseRequest{Outcome: agent.ThreadCancelled, Message: "cancelled before it began"}
+	if err := u.endEvent(t, turn, r); err != nil {
+		return err
+	}
+	closed := memory.Closed{Outcome: agent.ThreadCancelled}
+	if err := u.deliver(turn, &closed); err != nil {
+		return err
+	}
+	return u.remember(turn, closed)
+}

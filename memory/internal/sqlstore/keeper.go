@@ -1,0 +1,83 @@
+package sqlstore
+
+import (
+	"context"
+	"time"
+
+	"github.com/spool-agents/spool/memory"
+)
+
+// Overdue lists threads that need a nudge, each once, oldest first:
+// idle ones with a takeable entry, ones at work with an untaken end of a
+// foreground child, and ones whose cancel is not settled.
+func (s *Store) Overdue(ctx context.Context, age time.Duration, limit int) (overdue []memory.Overdue, err error) {
+	before := s.clock().Add(-age).UnixMilli()
+	err = s.read(ctx, func(q *reader) error {
+		overdue = nil
+		seen := map[string]bool{}
+		for _, query := range []string{overdueIdle, overdueCancel, overdueChild} {
+			found, err := list(q, "", (*overdueRow).targets, (*overdueRow).view, query, before, limitOf(limit))
+			if err != nil {
+				return err
+			}
+			for _, o := range found {
+				if !seen[o.ThreadID] && (limit <= 0 || len(overdue) < limit) {
+					seen[o.ThreadID] = true
+					overdue = append(overdue, o)
+				}
+			}
+		}
+		return nil
+	})
+	return overdue, err
+}
+
+const (
+	// overdueIdle names the delegator of the entry that comes next, which is the
+	// thread's oldest, whatever is overdue.
+	overdueIdle = `SELECT t.id, t.kind, CASE WHEN i.background = 1 THEN '' ELSE i.delegator_thread END, '', i.created_at` +
+		` FROM inbox i JOIN threads t ON t.id = i.thread_id` +
+		` WHERE i.state = 'waiting' AND i.created_at <= ? AND t.open_turn = '' AND (i.kind <> 'child' OR i.background = 1)` +
+		` AND NOT EXISTS (SELECT 1 FROM inbox o WHERE o.thread_id = i.thread_id AND o.state = 'waiting' AND o.seq < i.seq` +
+		` AND (o.kind <> 'child' OR o.background = 1)) ORDER BY i.created_at LIMIT ?`
+	overdueChild = `SELECT t.id, t.kind, '', '', MIN(i.created_at) FROM inbox i JOIN threads t ON t.id = i.thread_id` +
+		` WHERE i.state = 'waiting' AND i.created_at <= ? AND t.open_turn <> '' AND i.kind = 'child' AND i.background = 0` +
+		` GROUP BY t.id, t.kind ORDER BY 5 LIMIT ?`
+	overdueCancel = `SELECT t.id, t.kind, '', n.id, n.cancel_at FROM turns n JOIN threads t ON t.id = n.thread_id` +
+		` WHERE n.state = 'open' AND n.cancel_at > 0 AND n.cancel_at <= ? ORDER BY n.cancel_at LIMIT ?`
+)
+
+type overdueRow struct {
+	memory.Overdue
+	since int64
+}
+
+func (o *overdueRow) targets() []any {
+	return []any{&o.ThreadID, &o.Kind, &o.Delegator, &o.CancelTurn, &o.since}
+}
+
+func (o *overdueRow) view() (memory.Overdue, error) {
+	o.Since = stamp(o.since)
+	return o.Overdue, nil
+}
+
+type openTurnRow struct {
+	memory.OpenTurn
+	opened int64
+}
+
+// OpenTurns lists open turns, oldest first.
+func (s *Store) OpenTurns(ctx context.Context, limit int) (turns []memory.OpenTurn, err error) {
+	err = s.read(ctx, func(q *reader) error {
+		turns, err = list(q, "",
+			func(t *openTurnRow) []any { return []any{&t.ThreadID, &t.TurnID, &t.Kind, &t.RunID, &t.opened} },
+			func(t *openTurnRow) (memory.OpenTurn, error) {
+				t.OpenedAt = stamp(t.opened)
+				return t.OpenTurn, nil
+			},
+			`SELECT n.thread_id, n.id, t.kind, n.run_id, n.opened_at FROM turns n JOIN threads t ON t.id = n.thread_id`+
+				` WHERE n.state = 'open' ORDER BY n.opened_at, n.id LIMIT ?`, limitOf(limit))
+		return err
+	})
+	return turns, err
+}

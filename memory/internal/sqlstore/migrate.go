@@ -1,0 +1,82 @@
+package sqlstore
+
+import (
+	"context"
+	"io/fs"
+	"sort"
+	"strconv"
+	"strings"
+
+	"github.com/spool-agents/spool/agent"
+)
+
+// migration is one step of the schema.
+type migration struct {
+	version int
+	name    string
+	script  string
+}
+
+// migrations reads NNN_name.sql files in order; versions count from 1 without a gap.
+func migrations(files fs.FS) ([]migration, error) {
+	names, err := fs.Glob(files, "*.sql")
+	if err != nil {
+		return nil, err
+	}
+	sort.Strings(names)
+	var all []migration
+	for i, name := range names {
+		number, _, _ := strings.Cut(name, "_")
+		version, err := strconv.Atoi(number)
+		if err != nil || version != i+1 {
+			return nil, agent.Errorf(agent.CodeInternal, "migration %s: want number %03d", name, i+1)
+		}
+		script, err := fs.ReadFile(files, name)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, migration{version: version, name: name, script: string(script)})
+	}
+	return all, nil
+}
+
+// migrate runs what is missing, all in one transaction: an interrupted upgrade
+// leaves the old schema. A schema newer than this program is refused, because
+// the program would not keep the rules of what it does not know.
+func (s *Store) migrate(ctx context.Context) error {
+	all, err := migrations(s.d.Schema)
+	if err != nil {
+		return err
+	}
+	return s.write(ctx, "migrate", func(u *unit) error {
+		var tables, have int
+		if err := u.row(s.d.TableExists, "schema_version").Scan(&tables); err != nil {
+			return err
+		}
+		if tables == 0 {
+			if err := u.exec(`CREATE TABLE schema_version (version INTEGER NOT NULL, applied_at BIGINT NOT NULL)`); err != nil {
+				return err
+			}
+			if err := u.exec(`CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL)`); err != nil {
+				return err
+			}
+		}
+		if err := u.row(`SELECT COALESCE(MAX(version), 0) FROM schema_version`).Scan(&have); err != nil {
+			return err
+		}
+		if have > len(all) {
+			return agent.Errorf(agent.CodeInvalid,
+				"%s store: its schema is version %d, this program knows %d: it was used by a newer program; install that version (or newer), or name another store",
+				s.d.Name, have, len(all))
+		}
+		for _, m := range all[have:] {
+			if err := u.exec(m.script); err != nil {
+				return agent.Wrap(s.d.MapError(err), agent.CodeOf(s.d.MapError(err)), "%s store: migration %s failed; nothing was changed", s.d.Name, m.name)
+			}
+			if err := u.exec(`INSERT INTO schema_version (version, applied_at) VALUES (?, ?)`, m.version, u.now); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}

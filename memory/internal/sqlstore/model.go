@@ -1,0 +1,215 @@
+package sqlstore
+
+import (
+	"context"
+
+	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/memory"
+)
+
+// defaultMaxLost is how many attempts may kill their worker.
+const defaultMaxLost = 5
+
+// BeginModel makes an attempt of a step's model call current, or returns its stored reply.
+func (s *Store) BeginModel(ctx context.Context, r memory.ModelBegin) (start memory.ModelStart, err error) {
+	err = s.write(ctx, "begin-model", func(u *unit) error {
+		start = memory.ModelStart{}
+		t, turn, err := u.open(r.ThreadID, r.TurnID)
+		if err != nil {
+			return err
+		}
+		if err := turn.cancelled(); err != nil {
+			return err
+		}
+		if err := u.beginModel(t, turn, r, &start); err != nil {
+			return err
+		}
+		start.Thread, err = u.view(t)
+		start.Turn = turn.Turn
+		return err
+	})
+	return start, err
+}
+
+func (u *unit) beginModel(t *threadRow, turn *turnRow, r memory.ModelBegin, start *memory.ModelStart) error {
+	if r.Step < 1 {
+		return agent.Errorf(agent.CodeInvalid, "step %d of turn %s is not possible: steps count from 1", r.Step, turn.ID)
+	}
+	step, err := u.step(turn.ID, r.Step)
+	if err != nil {
+		return err
+	}
+	switch {
+	case step == nil && r.Step != turn.saved+1:
+		return agent.Errorf(agent.CodeConflict, "step %d of turn %s cannot begin: step %d is not saved", r.Step, turn.ID, turn.saved+1)
+	case step == nil:
+		step = &stepRow{Step: memory.Step{TurnID: turn.ID, Step: r.Step}, state: stepFlight}
+		step.fence.Fence, step.Attempt = r.Fence, 1
+		if err := u.exec(insertStep, step.values()...); err != nil {
+			return err
+		}
+	case step.Stored:
+		start.Attempt = step.Attempt
+		start.Stored, err = u.stored(step)
+		return err
+	case step.state == stepFlight && step.fence.repeats(r.Fence):
+		start.Attempt = step.Attempt
+		return nil
+	default:
+		if err := u.nextAttempt(turn, step, r); err != nil {
+			return err
+		}
+	}
+	start.Attempt = step.Attempt
+	turn.Steps, turn.dirty = max(turn.Steps, r.Step), true
+	t.touch()
+	start.Steered, err = u.steer(t, turn)
+	return err
+}
+
+// nextAttempt replaces a failed attempt, or one that was lost with its worker.
+func (u *unit) nextAttempt(turn *turnRow, step *stepRow, r memory.ModelBegin) error {
+	lost := step.Attempt - step.Failed
+	ok, err := step.fence.admit(r.Fence)
+	if err != nil {
+		return err
+	}
+	if !ok {
+		return memory.Stale("attempt %d of activity %s is older than the current one of step %d of turn %s", r.Fence.Number, r.Fence.Scope, r.Step, turn.ID)
+	}
+	if limit := orInt(r.MaxLost, defaultMaxLost); lost >= limit {
+		return agent.Errorf(agent.CodeLimit, "the model call of step %d of turn %s killed its worker %d times: it is not made again", r.Step, turn.ID, lost)
+	}
+	step.Attempt++
+	step.state = stepFlight
+	if err := u.dropChunks(step); err != nil {
+		return err
+	}
+	return u.saveStep(step)
+}
+
+// stored is a step's reply with its calls.
+func (u *unit) stored(step *stepRow) (*memory.StoredReply, error) {
+	reply, err := step.modelReply()
+	if err != nil {
+		return nil, err
+	}
+	stored := &memory.StoredReply{Reply: reply}
+	if len(reply.Calls) == 0 {
+		return stored, nil
+	}
+	calls, err := u.calls(step.TurnID, step.Step.Step)
+	stored.Calls = callViews(calls)
+	return stored, err
+}
+
+// steer takes steered messages and the ends of background children into the
+// running turn.
+func (u *unit) steer(t *threadRow, turn *turnRow) (int, error) {
+	if t.waiting == 0 {
+		return 0, nil
+	}
+	entries, err := u.entries(`thread_id = ? AND state = 'waiting' AND (kind = 'message' AND when_busy = 'steer' OR kind = 'child' AND background = 1)`, t.ID)
+	if err != nil || len(entries) == 0 {
+		return 0, err
+	}
+	from := t.lastMessage + 1
+	for _, e := range entries {
+		if err := u.take(t, e, turn.ID); err != nil {
+			return 0, err
+		}
+		if _, err := u.appendEntry(t, turn, e, "steer"); err != nil {
+			return 0, err
+		}
+	}
+	return len(entries), u.appended(t, turn.ID, from, t.lastMessage)
+}
+
+// AppendChunk keeps a piece of streamed text. It does not touch the thread row:
+// a stream must not make its thread's writers wait more than it has to.
+func (s *Store) AppendChunk(ctx context.Context, c memory.Chunk) error {
+	if c.Offset < 0 || c.ReasoningOffset < 0 {
+		return agent.Errorf(agent.CodeInvalid, "chunk offset %d/%d of turn %s is negative", c.Offset, c.ReasoningOffset, c.TurnID)
+	}
+	return s.write(ctx, "chunk", func(u *unit) error { return u.appendChunk(c) })
+}
+
+func (u *unit) appendChunk(c memory.Chunk) error {
+	if err := u.lock(c.ThreadID); err != nil {
+		return err
+	}
+	var text, reasoning int
+	err := u.row(`SELECT s.text_len, s.reasoning_len FROM steps s JOIN threads t ON t.open_turn = s.turn_id`+
+		` WHERE t.id = ? AND s.turn_id = ? AND s.step = ? AND s.attempt = ? AND s.state = 'flight'`,
+		c.ThreadID, c.TurnID, c.Step, c.Attempt).Scan(&text, &reasoning)
+	if noRows(err) {
+		return staleAttempt(c.TurnID, c.Step, c.Attempt)
+	}
+	if err != nil {
+		return err
+	}
+	if c.Offset > text || c.ReasoningOffset > reasoning {
+		return agent.Errorf(agent.CodeInvalid, "chunk at %d/%d of turn %s leaves a gap: the store holds %d/%d bytes; send from there", c.Offset, c.ReasoningOffset, c.TurnID, text, reasoning)
+	}
+	body := c.Text[min(text-c.Offset, len(c.Text)):]
+	thought := c.Reasoning[min(reasoning-c.ReasoningOffset, len(c.Reasoning)):]
+	if body == "" && thought == "" {
+		return nil
+	}
+	err = u.exec(`INSERT INTO chunks (turn_id, step, n, body, reasoning) VALUES (?, ?, ?, ?, ?)`, c.TurnID, c.Step, text+reasoning, []byte(body), []byte(thought))
+	if err != nil {
+		return err
+	}
+	return u.exec(`UPDATE steps SET text_len = ?, reasoning_len = ? WHERE turn_id = ? AND step = ?`,
+		text+len(body), reasoning+len(thought), c.TurnID, c.Step)
+}
+
+// FailModel records what a failed attempt cost.
+func (s *Store) FailModel(ctx context.Context, r memory.ModelFailure) error {
+	return s.write(ctx, "fail-model", func(u *unit) error {
+		t, turn, err := u.open(r.ThreadID, r.TurnID)
+		if err != nil {
+			return err
+		}
+		step, err := u.step(turn.ID, r.Step)
+		if err != nil {
+			return err
+		}
+		if step == nil || step.Attempt != r.Attempt || step.Stored {
+			return staleAttempt(r.TurnID, r.Step, r.Attempt)
+		}
+		if step.state == stepFailed {
+			return nil
+		}
+		step.state = stepFailed
+		step.Failed++
+		step.LastCode, step.LastErr = r.Code, clean(r.Message)
+		step.durationMs += r.Duration.Milliseconds()
+		use := oneRequest(r.Usage)
+		turn.Usage, turn.dirty = turn.Usage.Add(use), true
+		t.count(use)
+		return u.saveStep(step)
+	})
+}
+
+// oneRequest makes sure that a model call counts as a request and its tokens as a total.
+func oneRequest(use agent.Usage) agent.Usage {
+	if use.Requests == 0 {
+		use.Requests = 1
+	}
+	if use.TotalTokens == 0 {
+		use.TotalTokens = use.PromptTokens + use.CompletionTokens
+	}
+	return use
+}
+
+func staleAttempt(turnID string, step, attempt int) error {
+	return memory.Stale("attempt %d of step %d of turn %s is not the current one", attempt, step, turnID)
+}
+
+func orInt(n, other int) int {
+	if n == 0 {
+		return other
+	}
+	return n
+}

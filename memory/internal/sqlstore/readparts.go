@@ -1,0 +1,172 @@
+package sqlstore
+
+import (
+	"context"
+	"strings"
+
+	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/memory"
+)
+
+type taskRow struct {
+	agent.Task
+	created, updated int64
+}
+
+// Tasks lists a thread's records of work in order of creation.
+func (s *Store) Tasks(ctx context.Context, threadID string) (tasks []agent.Task, err error) {
+	err = s.read(ctx, func(q *reader) error {
+		tasks, err = list(q, threadID,
+			func(t *taskRow) []any {
+				return []any{&t.ID, &t.UserID, &t.ChatID, &t.ThreadID, &t.Type, &t.Name, &t.Instruction, &t.SubAgentID, &t.Status,
+					&t.Result, &t.Error, &t.TriggerMessageID, &t.created, &t.updated}
+			},
+			func(t *taskRow) (agent.Task, error) {
+				t.CreatedAt, t.UpdatedAt = stamp(t.created), stamp(t.updated)
+				return t.Task, nil
+			},
+			`SELECT k.id, t.user_id, t.root_id, k.thread_id, k.type, k.name, k.instruction, k.sub_agent, k.status, k.result, k.error,`+
+				` k.trigger_id, k.created_at, k.updated_at FROM tasks k JOIN threads t ON t.id = k.thread_id`+
+				` LEFT JOIN tool_calls c ON c.task_id = k.id AND c.thread_id = k.thread_id`+
+				` WHERE k.thread_id = ? ORDER BY k.created_at, c.step, c.idx, k.id`, threadID)
+		return err
+	})
+	return tasks, err
+}
+
+func viewCall(c *callRow) (agent.ToolCall, error) {
+	err := c.loaded()
+	return c.view(), err
+}
+
+// ToolCalls lists a thread's calls in order.
+func (s *Store) ToolCalls(ctx context.Context, threadID string) (calls []agent.ToolCall, err error) {
+	err = s.read(ctx, func(q *reader) error {
+		calls, err = list(q, threadID, (*callRow).targets, viewCall,
+			selectCall+` WHERE thread_id = ? ORDER BY (SELECT n FROM turns WHERE turns.id = tool_calls.turn_id), step, idx`, threadID)
+		return err
+	})
+	return calls, err
+}
+
+// ToolCall reads one call.
+func (s *Store) ToolCall(ctx context.Context, callID string) (call agent.ToolCall, err error) {
+	err = s.read(ctx, func(q *reader) error {
+		calls, err := list(q, "", (*callRow).targets, viewCall, selectCall+` WHERE id = ?`, callID)
+		if err == nil && len(calls) == 0 {
+			return agent.Errorf(agent.CodeNotFound, "tool call %q does not exist", callID)
+		}
+		if err == nil {
+			call = calls[0]
+		}
+		return err
+	})
+	return call, err
+}
+
+// ToolOutput is the whole output of a call, also where the model was told a part of it.
+func (s *Store) ToolOutput(ctx context.Context, callID string) (output string, err error) {
+	err = s.read(ctx, func(q *reader) error {
+		err := q.row(`SELECT COALESCE(o.body, c.result) FROM tool_calls c LEFT JOIN outputs o ON o.call_id = c.id WHERE c.id = ?`, callID).Scan(&output)
+		if noRows(err) {
+			return agent.Errorf(agent.CodeNotFound, "tool call %q does not exist", callID)
+		}
+		return err
+	})
+	return output, err
+}
+
+// Inbox lists a thread's entries in order of arrival.
+func (s *Store) Inbox(ctx context.Context, threadID string) (entries []memory.InboxEntry, err error) {
+	err = s.read(ctx, func(q *reader) error {
+		entries, err = list(q, threadID, (*entryRow).targets,
+			func(e *entryRow) (memory.InboxEntry, error) {
+				err := e.loaded()
+				return e.InboxEntry, err
+			},
+			selectEntry+` WHERE thread_id = ? ORDER BY seq`, threadID)
+		return err
+	})
+	return entries, err
+}
+
+func viewTurn(t *turnRow) (memory.Turn, error) {
+	t.loaded()
+	return t.Turn, nil
+}
+
+// TurnsOf lists a thread's turns in order.
+func (s *Store) TurnsOf(ctx context.Context, threadID string) (turns []memory.Turn, err error) {
+	err = s.read(ctx, func(q *reader) error {
+		turns, err = list(q, threadID, (*turnRow).targets, viewTurn, selectTurn+` WHERE thread_id = ? ORDER BY n`, threadID)
+		return err
+	})
+	return turns, err
+}
+
+// Turn reads one turn.
+func (s *Store) Turn(ctx context.Context, turnID string) (turn memory.Turn, err error) {
+	err = s.read(ctx, func(q *reader) error {
+		turns, err := list(q, "", (*turnRow).targets, viewTurn, selectTurn+` WHERE id = ?`, turnID)
+		if err == nil && len(turns) == 0 {
+			return agent.Errorf(agent.CodeNotFound, "turn %q does not exist", turnID)
+		}
+		if err == nil {
+			turn = turns[0]
+		}
+		return err
+	})
+	return turn, err
+}
+
+// Approvals lists approvals in order of creation.
+func (s *Store) Approvals(ctx context.Context, f memory.ApprovalFilter) (approvals []memory.Approval, err error) {
+	where, args := []string{"1 = 1"}, []any{}
+	add := func(value, condition string) {
+		if value != "" {
+			where, args = append(where, condition), append(args, value)
+		}
+	}
+	add(f.UserID, "user_id = ?")
+	add(f.ThreadID, "thread_id = ?")
+	add(f.RootThread, "root_id = ?")
+	if f.OpenOnly {
+		where = append(where, "decision = ''")
+	}
+	err = s.read(ctx, func(q *reader) error {
+		approvals, err = list(q, "", (*approvalRow).targets,
+			func(a *approvalRow) (memory.Approval, error) {
+				if err := a.loaded(); err != nil {
+					return a.Approval, err
+				}
+				calls, err := list(q, "", (*callRow).targets, viewCall, selectCall+` WHERE turn_id = ? AND step = ? AND approval_id = ? ORDER BY idx`, a.TurnID, a.Step, a.ID)
+				a.ToolCalls = calls
+				return a.Approval, err
+			},
+			selectApproval+` WHERE `+strings.Join(where, " AND ")+` ORDER BY created_at, id`, args...)
+		return err
+	})
+	return approvals, err
+}
+
+// Steps lists the step records of a turn.
+func (s *Store) Steps(ctx context.Context, turnID string) (steps []memory.Step, err error) {
+	err = s.read(ctx, func(q *reader) error {
+		steps, err = list(q, "", (*stepRow).targets,
+			func(r *stepRow) (memory.Step, error) {
+				err := r.loaded()
+				return r.Step, err
+			},
+			selectStep+` WHERE turn_id = ? ORDER BY step`, turnID)
+		if err == nil && len(steps) == 0 {
+			var one int
+			if err := q.row(`SELECT 1 FROM turns WHERE id = ?`, turnID).Scan(&one); noRows(err) {
+				return agent.Errorf(agent.CodeNotFound, "turn %q does not exist", turnID)
+			} else if err != nil {
+				return err
+			}
+		}
+		return err
+	})
+	return steps, err
+}

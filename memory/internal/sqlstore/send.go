@@ -1,0 +1,270 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"regexp"
+	"strings"
+
+	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/memory"
+)
+
+const (
+	maxMessageID = 200
+	topicLength  = 80
+)
+
+// reservedID matches the ids this program makes itself: a client's id of that
+// shape could collide with one in its own thread.
+var reservedID = regexp.MustCompile(`^(t[0-9a-f]{16}(\.[0-9]+)?|call_.*)$`)
+
+// Send puts a message into a thread's inbox.
+func (s *Store) Send(ctx context.Context, r memory.SendRequest) (res memory.SendResult, err error) {
+	if err := checkSend(&r); err != nil {
+		return res, err
+	}
+	err = s.write(ctx, "send", func(u *unit) error {
+		t, err := u.target(r)
+		if err != nil {
+			return err
+		}
+		res, err = u.send(t, r)
+		return err
+	})
+	return res, err
+}
+
+func checkSend(r *memory.SendRequest) error {
+	switch {
+	case r.MessageID == "":
+		return agent.Errorf(agent.CodeInvalid, "the message has no id: give each message an id of its own, so that sending it again is safe")
+	case len(r.MessageID) > maxMessageID:
+		return agent.Errorf(agent.CodeInvalid, "message id is %d characters long, at most %d are possible", len(r.MessageID), maxMessageID)
+	case clean(r.MessageID) != r.MessageID || reservedID.MatchString(r.MessageID):
+		return agent.Errorf(agent.CodeInvalid, "message id %q is not possible: ids like t0123456789abcdef and call_… are made by the store, and an id must be UTF-8 text", r.MessageID)
+	case r.Content.IsEmpty():
+		return agent.Errorf(agent.CodeInvalid, "the message is empty")
+	}
+	switch r.WhenBusy {
+	case "", memory.Queue, memory.Steer, memory.Reject:
+	default:
+		return agent.Errorf(agent.CodeInvalid, "when-busy %q is not valid: use queue, steer or reject", r.WhenBusy)
+	}
+	if r.Agent != "" {
+		if err := agent.CheckAgentType(r.Agent); err != nil {
+			return err
+		}
+	}
+	if r.ThreadID != "" {
+		return nil
+	}
+	if r.UserID == "" {
+		return agent.Errorf(agent.CodeInvalid, "the message names no user: a session belongs to the user who makes it")
+	}
+	if r.ConversationID == "" {
+		r.ConversationID = agent.DefaultConversation
+	}
+	if err := agent.CheckName("session", r.SessionID); err != nil {
+		return err
+	}
+	return agent.CheckName("conversation", r.ConversationID)
+}
+
+// target finds or makes the thread of a message.
+func (u *unit) target(r memory.SendRequest) (*threadRow, error) {
+	if r.ThreadID != "" {
+		t, err := u.owned(r.UserID, r.ThreadID)
+		if err == nil && t.Kind != agent.KindMain {
+			return nil, agent.Errorf(agent.CodeInvalid, "thread %s belongs to a sub-agent, which takes work from its parent only: send to %s", t.ID, t.RootThreadID)
+		}
+		return t, err
+	}
+	id := agent.MainThreadID(r.SessionID, r.ConversationID)
+	t, err := u.thread(id)
+	if err == nil {
+		if t.UserID != r.UserID {
+			return nil, noThread(id)
+		}
+		return t, nil
+	}
+	if agent.CodeOf(err) != agent.CodeNotFound {
+		return nil, err
+	}
+	if err := u.session(r, id); err != nil {
+		return nil, err
+	}
+	t = &threadRow{Thread: agent.Thread{
+		ID: id, UserID: r.UserID, Profile: r.Profile, SessionID: r.SessionID, ConversationID: r.ConversationID,
+		Kind: agent.KindMain, RootThreadID: id, Status: agent.ThreadPending, Workdir: r.Workdir, AgentType: r.Agent,
+	}, pickModel: r.Model}
+	if t.configHash, err = u.keepConfig(agent.AgentConfig{Name: r.Agent, Model: r.Model}); err != nil {
+		return nil, err
+	}
+	return t, u.create(t)
+}
+
+// session makes the session of a new thread, or finds it to be another user's.
+func (u *unit) session(r memory.SendRequest, threadID string) error {
+	err := u.exec(`INSERT INTO sessions (id, user_id, profile, created_at) VALUES (?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`,
+		r.SessionID, r.UserID, r.Profile, u.now)
+	if err != nil {
+		return err
+	}
+	var owner string
+	if err := u.row(`SELECT user_id FROM sessions WHERE id = ?`, r.SessionID).Scan(&owner); err != nil {
+		return err
+	}
+	if owner != r.UserID {
+		return noThread(threadID)
+	}
+	return nil
+}
+
+// owned loads a thread for a person; another's is not found.
+func (u *unit) owned(userID, threadID string) (*threadRow, error) {
+	t, err := u.thread(threadID)
+	if err == nil && userID != "" && t.UserID != userID {
+		return nil, noThread(threadID)
+	}
+	return t, err
+}
+
+func (u *unit) send(t *threadRow, r memory.SendRequest) (memory.SendResult, error) {
+	res := memory.SendResult{ThreadID: t.ID, MessageID: r.MessageID, State: memory.EntryWaiting}
+	old, err := u.entry(`thread_id = ? AND kind = 'message' AND id = ?`, t.ID, r.MessageID)
+	if err != nil {
+		return res, err
+	}
+	if old != nil {
+		return repeatedSend(t, old, r)
+	}
+	if err := u.roomFor(t, r); err != nil {
+		return res, err
+	}
+	e := &entryRow{InboxEntry: memory.InboxEntry{
+		Kind: memory.EntryMessage, ID: r.MessageID, State: memory.EntryWaiting, WhenBusy: r.WhenBusy,
+		TurnID: agent.TurnID(t.ID, r.MessageID, 0), Content: r.Content, Agent: r.Agent, Model: r.Model,
+	}}
+	if err := u.enter(t, e); err != nil {
+		return res, err
+	}
+	if t.Topic == "" {
+		t.Topic = short(strings.Join(strings.Fields(clean(r.Content.String())), " "), topicLength)
+	}
+	res.TurnID, res.Idle = e.TurnID, t.OpenTurnID == ""
+	return res, nil
+}
+
+// repeatedSend is the outcome of a message id that is there already.
+func repeatedSend(t *threadRow, old *entryRow, r memory.SendRequest) (memory.SendResult, error) {
+	content, err := encode(r.Content)
+	if err != nil {
+		return memory.SendResult{}, err
+	}
+	if content != old.content || r.Agent != old.Agent || r.Model != old.Model {
+		return memory.SendResult{}, agent.Errorf(agent.CodeConflict,
+			"message id %q was used in thread %s for another message: use a new id", r.MessageID, t.ID)
+	}
+	return memory.SendResult{
+		ThreadID: t.ID, TurnID: old.TurnID, MessageID: old.ID, Repeated: true, State: old.State,
+		Idle: t.OpenTurnID == "" && old.State == memory.EntryWaiting,
+	}, nil
+}
+
+// roomFor refuses what the sender or a limit does not want in the inbox now.
+func (u *unit) roomFor(t *threadRow, r memory.SendRequest) error {
+	if r.WhenBusy == memory.Reject && (t.OpenTurnID != "" || t.waiting > 0) {
+		return agent.Errorf(agent.CodeConflict, "thread %s is busy (turn %s open, %d waiting): try later, or queue the message", t.ID, or(t.OpenTurnID, "none"), t.waiting)
+	}
+	limit := int64(r.MaxWaiting)
+	if limit <= 0 {
+		limit = memory.DefaultMaxWaiting
+	}
+	if t.waiting >= limit {
+		return agent.Errorf(agent.CodeLimit, "the inbox of thread %s holds %d waiting entries, the limit is %d: wait until some are taken", t.ID, t.waiting, limit)
+	}
+	if r.WhenBusy != "" || t.OpenTurnID == "" {
+		return nil
+	}
+	var id, asker string
+	err := u.row(`SELECT id, thread_id FROM approvals WHERE root_id = ? AND decision = '' ORDER BY created_at LIMIT 1`, t.RootThreadID).Scan(&id, &asker)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return agent.Errorf(agent.CodeConflict, "thread %s waits for a decision on approval %s (asked by %s): decide it, or send with when-busy queue", t.ID, id, asker)
+}
+
+// Retry puts a retry of a thread's last turn into its inbox.
+func (s *Store) Retry(ctx context.Context, r memory.RetryRequest) (res memory.SendResult, err error) {
+	if r.RequestID == "" || len(r.RequestID) > maxMessageID || clean(r.RequestID) != r.RequestID {
+		return res, agent.Errorf(agent.CodeInvalid, "retry request id %.40q is not possible: use 1 to %d characters", r.RequestID, maxMessageID)
+	}
+	err = s.write(ctx, "retry", func(u *unit) error {
+		t, err := u.owned(r.UserID, r.ThreadID)
+		if err != nil {
+			return err
+		}
+		res, err = u.retry(t, r)
+		return err
+	})
+	return res, err
+}
+
+func (u *unit) retry(t *threadRow, r memory.RetryRequest) (memory.SendResult, error) {
+	res := memory.SendResult{ThreadID: t.ID, State: memory.EntryWaiting}
+	if t.Kind != agent.KindMain {
+		return res, agent.Errorf(agent.CodeInvalid, "thread %s belongs to a sub-agent: its parent resumes it", t.ID)
+	}
+	old, err := u.entry(`thread_id = ? AND kind = 'retry' AND id = ?`, t.ID, r.RequestID)
+	if err != nil {
+		return res, err
+	}
+	if old != nil {
+		res.TurnID, res.MessageID, res.Repeated, res.State = old.TurnID, old.messageID, true, old.State
+		res.Idle = t.OpenTurnID == "" && old.State == memory.EntryWaiting
+		return res, nil
+	}
+	if t.OpenTurnID != "" || t.waiting > 0 {
+		return res, agent.Errorf(agent.CodeConflict, "thread %s is busy (turn %s open, %d waiting): only the last turn can be retried, once nothing comes after it", t.ID, or(t.OpenTurnID, "none"), t.waiting)
+	}
+	last, err := u.lastTurn(t)
+	if err != nil {
+		return res, err
+	}
+	if last == nil {
+		return res, agent.Errorf(agent.CodeConflict, "thread %s has had no turn yet: there is nothing to retry", t.ID)
+	}
+	e := &entryRow{InboxEntry: memory.InboxEntry{
+		Kind: memory.EntryRetry, ID: r.RequestID, State: memory.EntryWaiting,
+		TurnID: agent.TurnID(t.ID, last.MessageID, last.retryNo+1),
+	}, messageID: last.MessageID, retryNo: last.retryNo + 1}
+	if err := u.enter(t, e); err != nil {
+		return res, err
+	}
+	res.TurnID, res.MessageID, res.Idle = e.TurnID, e.messageID, true
+	return res, nil
+}
+
+// lastTurn is the newest turn of a thread; nil if it had none.
+func (u *unit) lastTurn(t *threadRow) (*turnRow, error) {
+	if t.lastTurn == 0 {
+		return nil, nil
+	}
+	var id string
+	if err := u.row(`SELECT id FROM turns WHERE thread_id = ? AND n = ?`, t.ID, t.lastTurn).Scan(&id); err != nil {
+		return nil, err
+	}
+	return u.turn(id)
+}
+
+func or(s, other string) string {
+	if s == "" {
+		return other
+	}
+	return s
+}

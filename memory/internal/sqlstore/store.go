@@ -1,0 +1,124 @@
+package sqlstore
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"encoding/hex"
+	"errors"
+	"time"
+
+	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/memory"
+)
+
+// Options of a store.
+type Options struct {
+	// Clock is the store's clock; nil = the system's. It is read once per
+	// transaction, after the transaction has the right to write.
+	Clock func() time.Time
+}
+
+// Store is a memory.ConversationMemoryStore over a Backend.
+type Store struct {
+	b       Backend
+	d       Dialect
+	clock   func() time.Time
+	id      string
+	sql     rebinder
+	configs configCache
+}
+
+var _ memory.ConversationMemoryStore = (*Store)(nil)
+
+// New brings the schema up to date and reads the store's id. The Store closes
+// the Backend; if New fails its caller does.
+func New(ctx context.Context, b Backend, d Dialect, o Options) (*Store, error) {
+	if o.Clock == nil {
+		o.Clock = time.Now
+	}
+	s := &Store{b: b, d: d, clock: o.Clock, sql: rebinder{numbered: d.Numbered}}
+	if err := s.migrate(ctx); err != nil {
+		return nil, err
+	}
+	if err := s.readID(ctx); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// ID is the store's own id.
+func (s *Store) ID() string { return s.id }
+
+// Close ends all connections.
+func (s *Store) Close() error { return s.b.Close() }
+
+// Changed returns a number that differs after each commit of anyone.
+func (s *Store) Changed(ctx context.Context) (int64, error) {
+	n, err := s.b.Changed(ctx)
+	return n, s.fail("look for changes", err)
+}
+
+// readID reads the id, or makes it when the store is new.
+func (s *Store) readID(ctx context.Context) error {
+	return s.write(ctx, "open", func(u *unit) error {
+		err := u.row(`SELECT value FROM meta WHERE key = 'store_id'`).Scan(&s.id)
+		if !errors.Is(err, sql.ErrNoRows) {
+			return err
+		}
+		var b [4]byte
+		if _, err := rand.Read(b[:]); err != nil {
+			return err
+		}
+		s.id = hex.EncodeToString(b[:])
+		return u.exec(`INSERT INTO meta (key, value) VALUES ('store_id', ?)`, s.id)
+	})
+}
+
+// write runs f as one transaction. name is the operation's crash point.
+func (s *Store) write(ctx context.Context, name string, f func(*unit) error) (err error) {
+	tx, err := s.b.Begin(ctx)
+	if err != nil {
+		return s.fail(name, err)
+	}
+	// Also after a panic: a transaction that is not committed gives back its lock.
+	defer tx.Rollback()
+	u := &unit{ctx: context.WithoutCancel(ctx), s: s, q: tx, now: s.clock().UnixMilli()}
+	if err := f(u); err != nil {
+		return s.fail(name, err)
+	}
+	if err := u.flush(); err != nil {
+		return s.fail(name, err)
+	}
+	memory.CrashPoint("before-" + name)
+	if err := tx.Commit(); err != nil {
+		return s.fail(name, err)
+	}
+	memory.CrashPoint("after-" + name)
+	return nil
+}
+
+// read runs f for reading; f must not depend on several statements seeing the
+// same state unless they tell rows that never change.
+func (s *Store) read(ctx context.Context, f func(*reader) error) error {
+	err := s.b.Read(ctx, func(q Queryer) error { return f(&reader{ctx: ctx, s: s, q: q}) })
+	return s.fail("read", err)
+}
+
+// fail gives an error without a code one.
+func (s *Store) fail(op string, err error) error {
+	if err == nil {
+		return nil
+	}
+	var coded *agent.Error
+	if errors.As(err, &coded) {
+		return err
+	}
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return agent.Wrap(err, agent.CodeUnavailable, "%s store: the caller gave up waiting (%s); nothing was changed", s.d.Name, op)
+	}
+	if mapped := s.d.MapError(err); errors.As(mapped, &coded) {
+		return mapped
+	}
+	return agent.Wrap(err, agent.CodeInternal, "%s store: %s failed", s.d.Name, op)
+}

@@ -1,0 +1,181 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+
+	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/memory"
+)
+
+// TakeNext opens a turn on the oldest takeable inbox entry, or returns the open one.
+func (s *Store) TakeNext(ctx context.Context, r memory.TakeRequest) (claim memory.Claim, err error) {
+	err = s.write(ctx, "claim", func(u *unit) error {
+		claim = memory.Claim{}
+		t, err := u.thread(r.ThreadID)
+		if err != nil {
+			return err
+		}
+		turn, err := u.current(t, r)
+		if err != nil {
+			return err
+		}
+		if claim.Thread, err = u.view(t); err != nil {
+			return err
+		}
+		if turn != nil {
+			v := turn.Turn
+			claim.Turn, claim.Step = &v, turn.saved+1
+		}
+		return nil
+	})
+	return claim, err
+}
+
+// current is the open turn, or the one opened now, or nil.
+func (u *unit) current(t *threadRow, r memory.TakeRequest) (*turnRow, error) {
+	if t.OpenTurnID == "" {
+		return u.claim(t, r.RunID, r.Config)
+	}
+	turn, err := u.turn(t.OpenTurnID)
+	if err == nil && r.RunID != "" && turn.RunID != r.RunID {
+		turn.RunID, turn.dirty = r.RunID, true
+	}
+	return turn, err
+}
+
+// claim takes the next takeable entry of an idle thread and opens its turn.
+func (u *unit) claim(t *threadRow, runID string, config *agent.AgentConfig) (*turnRow, error) {
+	if t.waiting == 0 {
+		return nil, nil
+	}
+	e, err := u.entry(`thread_id = ? AND `+takeable+` ORDER BY seq LIMIT 1`, t.ID)
+	if err != nil || e == nil {
+		return nil, err
+	}
+	turn := &turnRow{Turn: memory.Turn{
+		ID: e.TurnID, ThreadID: t.ID, EntryKind: e.Kind, MessageID: e.ID, State: memory.TurnOpen, RunID: runID,
+	}, retryNo: e.retryNo, opened: t.at}
+	content := e.Content
+	switch e.Kind {
+	case memory.EntryRetry:
+		content, err = u.prepareRetry(t, turn, e)
+	case memory.EntryAssign:
+		turn.DelegatorThread, turn.DelegatorTurn, turn.DelegatorCall = e.DelegatorThread, e.DelegatorTurn, e.CallID
+		turn.TaskID = e.TaskID
+		turn.Background = e.Background
+		t.configHash = or(e.configHash, t.configHash)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := u.configure(t, e, config); err != nil {
+		return nil, err
+	}
+	t.lastTurn++
+	turn.n = t.lastTurn
+	if err := u.insertTurn(turn); err != nil {
+		return nil, err
+	}
+	if err := u.take(t, e, turn.ID); err != nil {
+		return nil, err
+	}
+	t.OpenTurnID, t.Status, t.Reason = turn.ID, agent.ThreadRunning, ""
+	if err := u.delegatorTask(turn, agent.TaskRunning); err != nil {
+		return nil, err
+	}
+	return turn, u.begin(t, turn, e, content)
+}
+
+// begin writes what a turn starts with: message_started and the user's message.
+func (u *unit) begin(t *threadRow, turn *turnRow, e *entryRow, content agent.Content) error {
+	c, err := u.s.config(u, t.configHash)
+	if err != nil {
+		return err
+	}
+	tools := c.Tools
+	if tools == nil {
+		tools = []string{}
+	}
+	if err := u.event(t, turn.ID, agent.EventMessageStarted, messageStarted{Content: content, ToolNames: tools}); err != nil {
+		return err
+	}
+	if e.Kind == memory.EntryRetry {
+		return nil
+	}
+	seq, err := u.appendEntry(t, turn, e, "")
+	if err != nil {
+		return err
+	}
+	return u.appended(t, turn.ID, seq, seq)
+}
+
+// appendEntry appends an entry's content as a message of the user role. source
+// is that of a person's message. The end of a background child is taken with
+// it: what the child used counts for this turn too.
+func (u *unit) appendEntry(t *threadRow, turn *turnRow, e *entryRow, source string) (int64, error) {
+	switch e.Kind {
+	case memory.EntryAssign:
+		source = "agent:" + e.DelegatorThread
+	case memory.EntryChild:
+		source = "agent:" + e.ChildThread
+		child, err := u.turn(e.ChildTurn)
+		if err != nil {
+			return 0, err
+		}
+		turn.Usage, turn.dirty = turn.Usage.Add(child.Usage), true
+	}
+	return u.append(t, agent.Message{ID: e.ID, Role: agent.RoleUser, Content: e.Content, TurnID: turn.ID, Source: source})
+}
+
+// prepareRetry links a retry to the turn before it and returns the content it
+// answers again.
+func (u *unit) prepareRetry(t *threadRow, turn *turnRow, e *entryRow) (agent.Content, error) {
+	turn.MessageID = e.messageID
+	last, err := u.lastTurn(t)
+	if err != nil || last == nil {
+		return agent.Content{}, err
+	}
+	turn.RetryOf = last.ID
+	if err := u.supersede(t, last, turn.ID); err != nil {
+		return agent.Content{}, err
+	}
+	var body string
+	err = u.row(`SELECT body FROM messages WHERE thread_id = ? AND id = ?`, t.ID, e.messageID).Scan(&body)
+	if errors.Is(err, sql.ErrNoRows) {
+		return agent.Content{}, nil
+	}
+	if err != nil {
+		return agent.Content{}, err
+	}
+	var m agent.Message
+	err = decode(body, &m)
+	return m.Content, err
+}
+
+// configure applies the turn's template snapshot and the sender's choices.
+func (u *unit) configure(t *threadRow, e *entryRow, config *agent.AgentConfig) error {
+	if e.Kind == memory.EntryMessage {
+		t.AgentType = or(e.Agent, t.AgentType)
+		t.pickModel = or(e.Model, t.pickModel)
+	}
+	if t.Kind != agent.KindMain || config == nil && e.Agent == "" && e.Model == "" {
+		return nil
+	}
+	c, err := u.s.config(u, t.configHash)
+	if err != nil {
+		return err
+	}
+	if config != nil {
+		c = copyConfig(*config)
+		if t.AgentType == "" {
+			t.AgentType = c.Name
+		}
+	} else if e.Agent != "" {
+		c.Name = e.Agent
+	}
+	c.Model = or(t.pickModel, c.Model)
+	t.configHash, err = u.keepConfig(c)
+	return err
+}

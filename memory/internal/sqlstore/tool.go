@@ -1,0 +1,109 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+
+	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/memory"
+)
+
+// BeginTool makes an attempt of a call current, or returns the final call.
+func (s *Store) BeginTool(ctx context.Context, r memory.ToolBegin) (start memory.ToolStart, err error) {
+	err = s.write(ctx, "begin-tool", func(u *unit) error {
+		start = memory.ToolStart{}
+		t, turn, err := u.open(r.ThreadID, r.TurnID)
+		if err != nil {
+			return err
+		}
+		if err := turn.cancelled(); err != nil {
+			return err
+		}
+		c, err := u.call(turn.ID, r.CallID)
+		if err != nil {
+			return err
+		}
+		if err := u.beginTool(t, turn, c, r); err != nil {
+			return err
+		}
+		start.Attempt, start.Final, start.Call = c.Attempts, c.Status.Final(), c.view()
+		start.Thread, err = u.view(t)
+		return err
+	})
+	return start, err
+}
+
+func (u *unit) beginTool(t *threadRow, turn *turnRow, c *callRow, r memory.ToolBegin) error {
+	switch {
+	case c.Status.Final():
+		return nil
+	case c.delegation:
+		return agent.Errorf(agent.CodeConflict, "call %s is a delegation: it is opened, not run", c.ID)
+	case c.Status == agent.CallAwaitingApproval || c.Gate == agent.GateAsk:
+		return agent.Errorf(agent.CodeConflict, "call %s (%s) needs a person's approval before it may run", c.ID, c.ToolName)
+	case c.Status == agent.CallRunning && c.fence.repeats(r.Fence):
+		return nil
+	}
+	before := c.Status
+	ok, err := c.fence.admit(r.Fence)
+	if err != nil {
+		return err
+	}
+	if !ok {
+		return memory.Stale("attempt %d of activity %s is older than the current one of call %s", r.Fence.Number, r.Fence.Scope, c.ID)
+	}
+	if before == agent.CallRunning && !r.Repeatable {
+		return u.finish(t, turn, c, ending{status: agent.CallUnknown, reason: agent.ErrUnknown, text: agent.TextUnknown})
+	}
+	if before == agent.CallRunning && c.Attempts >= orInt(r.MaxLost, defaultMaxLost) {
+		return u.finish(t, turn, c, ending{status: agent.CallFailed, reason: agent.ErrUnknown, text: agent.TextLost(c.Attempts)})
+	}
+	c.Status, c.repeatable = agent.CallRunning, r.Repeatable
+	c.Attempts++
+	if c.Attempts == 1 {
+		if err := u.taskStatus(t, c.taskID, agent.TaskRunning); err != nil {
+			return err
+		}
+	}
+	return u.saveCall(t, c)
+}
+
+// SaveResult makes a call's result durable.
+func (s *Store) SaveResult(ctx context.Context, r memory.ToolOutcome) error {
+	if r.Result.Status != agent.CallSuccess && r.Result.Status != agent.CallFailed {
+		return agent.Errorf(agent.CodeInvalid, "result of call %s has status %q: a tool ends as success or failed", r.CallID, r.Result.Status)
+	}
+	return s.write(ctx, "result", func(u *unit) error {
+		t, turn, err := u.open(r.ThreadID, r.TurnID)
+		if err != nil {
+			return err
+		}
+		c, err := u.call(turn.ID, r.CallID)
+		if err != nil {
+			return err
+		}
+		return u.saveResult(t, turn, c, r)
+	})
+}
+
+func (u *unit) saveResult(t *threadRow, turn *turnRow, c *callRow, r memory.ToolOutcome) error {
+	if c.Status.Final() && c.Attempts == r.Attempt {
+		return nil
+	}
+	// A call that cannot run at all (unknown tool, bad arguments) never began.
+	neverBegan := c.Status == agent.CallPending && r.Attempt == 0 && r.Result.Status == agent.CallFailed
+	running := c.Status == agent.CallRunning && c.Attempts == r.Attempt && !c.delegation
+	if !neverBegan && !running {
+		return memory.Stale("attempt %d of call %s is not the current one (%s, attempt %d)", r.Attempt, c.ID, c.Status, c.Attempts)
+	}
+	if r.Full != "" {
+		err := u.exec(`INSERT INTO outputs (call_id, body) VALUES (?, ?) ON CONFLICT (call_id) DO NOTHING`, c.ID, clean(r.Full))
+		if err != nil {
+			return err
+		}
+	}
+	return u.finish(t, turn, c, ending{status: r.Result.Status, reason: r.Result.ErrorReason, text: r.Result.Content, ms: r.Duration.Milliseconds()})
+}
+
+func noRows(err error) bool { return errors.Is(err, sql.ErrNoRows) }

@@ -1,0 +1,202 @@
+package sqlstore
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/memory"
+)
+
+// unit is one write transaction: the rows it is fenced by, each loaded once and
+// put back once.
+type unit struct {
+	ctx     context.Context
+	s       *Store
+	q       Queryer
+	now     int64 // the transaction's time, unix milliseconds
+	locked  bool
+	threads []*threadRow
+	turns   []*turnRow
+}
+
+func (u *unit) exec(query string, args ...any) error {
+	_, err := u.q.ExecContext(u.ctx, u.s.sql.sql(query), args...)
+	return err
+}
+
+// change runs a statement and returns how many rows it changed.
+func (u *unit) change(query string, args ...any) (int64, error) {
+	r, err := u.q.ExecContext(u.ctx, u.s.sql.sql(query), args...)
+	if err != nil {
+		return 0, err
+	}
+	return r.RowsAffected()
+}
+
+func (u *unit) row(query string, args ...any) *sql.Row {
+	return u.q.QueryRowContext(u.ctx, u.s.sql.sql(query), args...)
+}
+
+func (u *unit) rows(query string, args ...any) (*sql.Rows, error) {
+	return u.q.QueryContext(u.ctx, u.s.sql.sql(query), args...)
+}
+
+// lock makes this unit the only writer of a tree of threads.
+func (u *unit) lock(threadID string) error {
+	if u.locked || u.s.d.LockTree == "" {
+		return nil
+	}
+	var id string
+	err := u.row(u.s.d.LockTree, threadID).Scan(&id)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil
+	}
+	u.locked = err == nil
+	return err
+}
+
+// thread loads a thread; missing ones are CodeNotFound.
+func (u *unit) thread(id string) (*threadRow, error) {
+	for _, t := range u.threads {
+		if t.ID == id {
+			return t, nil
+		}
+	}
+	if err := u.lock(id); err != nil {
+		return nil, err
+	}
+	t := &threadRow{}
+	err := u.row(selectThread+` WHERE id = ?`, id).Scan(t.targets()...)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, noThread(id)
+	}
+	if err != nil {
+		return nil, err
+	}
+	t.loaded()
+	t.at = max(u.now, t.updated)
+	u.threads = append(u.threads, t)
+	return t, nil
+}
+
+// turn loads a turn; missing ones are CodeNotFound.
+func (u *unit) turn(id string) (*turnRow, error) {
+	for _, t := range u.turns {
+		if t.ID == id {
+			return t, nil
+		}
+	}
+	t := &turnRow{}
+	err := u.row(selectTurn+` WHERE id = ?`, id).Scan(t.targets()...)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, agent.Errorf(agent.CodeNotFound, "turn %q does not exist", id)
+	}
+	if err != nil {
+		return nil, err
+	}
+	t.loaded()
+	u.turns = append(u.turns, t)
+	return t, nil
+}
+
+// open loads a thread and its turn, fenced: the turn must be the thread's open one.
+func (u *unit) open(threadID, turnID string) (*threadRow, *turnRow, error) {
+	th, err := u.thread(threadID)
+	if err != nil {
+		return nil, nil, err
+	}
+	if turnID == "" || th.OpenTurnID != turnID {
+		return nil, nil, memory.Stale("turn %q is not the open turn of thread %s", turnID, threadID)
+	}
+	turn, err := u.turn(turnID)
+	return th, turn, err
+}
+
+// flush puts changed rows back.
+func (u *unit) flush() error {
+	for _, t := range u.turns {
+		if t.dirty {
+			if err := u.exec(updateTurn, append(t.mutable(), t.ID)...); err != nil {
+				return err
+			}
+		}
+	}
+	for _, t := range u.threads {
+		if t.dirty {
+			if err := u.exec(updateThread, append(t.mutable(), t.ID)...); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func noThread(id string) error {
+	return agent.Errorf(agent.CodeNotFound, "thread %q does not exist", id)
+}
+
+// encode is JSON as text, without the escaping of HTML.
+func encode(v any) (string, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		return "", agent.Wrap(err, agent.CodeInvalid, "a value of type %T cannot be stored", v)
+	}
+	return strings.TrimSuffix(b.String(), "\n"), nil
+}
+
+// decode reads what encode wrote; empty text leaves v as it is.
+func decode(text string, v any) error {
+	if text == "" {
+		return nil
+	}
+	if err := json.Unmarshal([]byte(text), v); err != nil {
+		return agent.Wrap(err, agent.CodeInternal, "a stored %T cannot be read", v)
+	}
+	return nil
+}
+
+// clean makes a text storable everywhere: valid UTF-8 without NUL.
+func clean(s string) string {
+	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
+}
+
+// short cuts a text to at most n characters.
+func short(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	runes := 0
+	for i := range s {
+		if runes == n {
+			return s[:i]
+		}
+		runes++
+	}
+	return s
+}
+
+func stamp(ms int64) time.Time { return time.UnixMilli(ms).UTC() }
+
+// stampOrNil is a time that may be missing (0).
+func stampOrNil(ms int64) *time.Time {
+	if ms == 0 {
+		return nil
+	}
+	t := stamp(ms)
+	return &t
+}
+
+func flag(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,109 @@
+package sqlite
+
+import (
+	"context"
+	"embed"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/memory/internal/sqlstore"
+)
+
+//go:embed schema/*.sql
+var schemaFiles embed.FS
+
+// DefaultBusyTimeout is how long a statement waits for a lock.
+const DefaultBusyTimeout = 30 * time.Second
+
+// Options of a store; the zero value is what programs use.
+type Options struct {
+	// Clock is the store's clock, for tests; nil = the system's.
+	Clock func() time.Time
+	// BusyTimeout is how long to wait for other writers; 0 = DefaultBusyTimeout.
+	BusyTimeout time.Duration
+	// ReadConnections is the size of the pool for reading; 0 = 4.
+	ReadConnections int
+
+	schema fs.FS // tests of migrations
+}
+
+// Store is the SQLite implementation of memory.ConversationMemoryStore.
+type Store struct {
+	*sqlstore.Store
+	path string
+}
+
+// Path is the store's file; empty for a store in memory.
+func (s *Store) Path() string { return s.path }
+
+// Open opens the store in a file, making file (mode 0600) and folders (0700) if
+// need be and bringing an older schema up to date. Close the store after use.
+func Open(ctx context.Context, path string, o Options) (*Store, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return nil, agent.Wrap(err, agent.CodeInvalid, "sqlite store: path %q is not possible", path)
+	}
+	if err := makeFile(path); err != nil {
+		return nil, err
+	}
+	b, err := openFile(ctx, path, o)
+	if err != nil {
+		return nil, mapError(path)(err)
+	}
+	return open(ctx, b, path, o)
+}
+
+// OpenMemory opens an empty store that lives in this process only and is gone
+// when it is closed.
+func OpenMemory(ctx context.Context, o Options) (*Store, error) {
+	b, err := openMemory(ctx, o)
+	if err != nil {
+		return nil, mapError("")(err)
+	}
+	return open(ctx, b, "", o)
+}
+
+func open(ctx context.Context, b *backend, path string, o Options) (*Store, error) {
+	schema := o.schema
+	if schema == nil {
+		sub, err := fs.Sub(schemaFiles, "schema")
+		if err != nil {
+			return nil, err
+		}
+		schema = sub
+	}
+	s, err := sqlstore.New(ctx, b, sqlstore.Dialect{
+		Name:        "sqlite",
+		Schema:      schema,
+		MapError:    mapError(path),
+		TableExists: `SELECT COUNT(*) FROM sqlite_master WHERE type = 'table' AND name = ?`,
+	}, sqlstore.Options{Clock: o.Clock})
+	if err != nil {
+		_ = b.Close()
+		return nil, err
+	}
+	return &Store{Store: s, path: path}, nil
+}
+
+// makeFile makes the file and its folders for their owner only: conversations
+// are private. SQLite gives its side files the mode of the main one.
+func makeFile(path string) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return agent.Wrap(err, agent.CodeUnavailable, "sqlite store %s: its folder cannot be made: check the path and its permissions, or name another store", path)
+	}
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return agent.Wrap(err, agent.CodeUnavailable, "sqlite store %s cannot be opened for writing: check that the file and its folder are writable for this user, or name another store", path)
+	}
+	return f.Close()
+}
+
+// fileURI is the path as SQLite reads it, whatever characters it contains.
+func fileURI(path, query string) string {
+	u := url.URL{Path: filepath.ToSlash(path)}
+	return "file:" + u.EscapedPath() + "?" + query
+}
