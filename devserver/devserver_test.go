@@ -186,10 +186,7 @@ func TestTakenPortMovesOn(t *testing.T) {
 func TestEndOfStdin(t *testing.T) {
 	db := filepath.Join(t.TempDir(), "t.db")
 	p := start(t, "--db", db, "--parent-pipe")
-	if err := p.stdin.Close(); err != nil {
-		t.Fatal(err)
-	}
-	p.wantQuietExit()
+	p.wantQuietExit(p.stdin.Close)
 
 	// Without the flag stdin means nothing.
 	p = start(t, "--db", db)
@@ -216,12 +213,10 @@ func TestSignals(t *testing.T) {
 				return ""
 			})
 			begin := time.Now()
-			if err := p.cmd.Process.Signal(sig); err != nil {
-				t.Fatal(err)
-			}
-			p.wantQuietExit()
-			if took := time.Since(begin); took > stopTimeout {
-				t.Errorf("took %s to stop, want %s at most", took, stopTimeout)
+			p.wantQuietExit(func() error { return p.cmd.Process.Signal(sig) })
+			// The rest is for a busy machine: the promise is not to hang on the worker's polls.
+			if took := time.Since(begin); took > 2*stopTimeout {
+				t.Errorf("took %s to stop, want about %s at most", took, stopTimeout)
 			}
 		})
 	}

@@ -48,10 +48,7 @@ func TestPostgres(t *testing.T) {
 	if got := listAttributes(t, c, "default"); !slices.Equal(got, want) {
 		t.Errorf("search attributes %v, want %v", got, want)
 	}
-	if err := p.cmd.Process.Signal(os.Interrupt); err != nil {
-		t.Fatal(err)
-	}
-	p.wantQuietExit()
+	p.wantQuietExit(func() error { return p.cmd.Process.Signal(os.Interrupt) })
 	dropDatabases(t, u)
 }
 

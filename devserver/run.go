@@ -13,6 +13,7 @@ import (
 	"time"
 
 	uiserver "github.com/temporalio/ui-server/v2/server"
+	"go.temporal.io/server/common/log/tag"
 	"go.temporal.io/server/temporal"
 )
 
@@ -85,9 +86,18 @@ func serve(ctx context.Context, o options, stdout, stderr io.Writer) error {
 		return err
 	}
 	ui := startUI(o, p)
-	if err := server.Start(); err != nil {
-		return fmt.Errorf("start the Temporal server on %s: %w", store.describe(), err)
-	}
+	// Start returns when the server's own workers run, which takes twice as
+	// long as until it serves; it cannot be interrupted.
+	started := make(chan error, 1)
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	go func() {
+		err := server.Start()
+		if err != nil {
+			cancel(fmt.Errorf("start the Temporal server on %s: %w", store.describe(), err))
+		}
+		started <- err
+	}()
 	ready := readiness{Temporal: address(p.frontend), Namespace: o.namespace, DB: store.describe(), PID: os.Getpid()}
 	if ui != nil {
 		ready.UI = "http://" + address(p.ui)
@@ -101,12 +111,23 @@ func serve(ctx context.Context, o options, stdout, stderr io.Writer) error {
 		}
 	}
 	<-ctx.Done()
+	if err := context.Cause(ctx); !errors.Is(err, context.Canceled) {
+		return err
+	}
 	log.quiet()
-	return stopAll(server, ui)
+	stopAll(server, ui, started, log)
+	return nil
 }
 
-// stopAll stops the server, waiting no longer than stopTimeout.
-func stopAll(server temporal.Server, ui *uiserver.Server) error {
+// stopAll stops the server in an orderly way if that is done within stopTimeout.
+// Otherwise, and while it is still starting, it leaves that to the end of the
+// process, which the store is made to survive.
+func stopAll(server temporal.Server, ui *uiserver.Server, started <-chan error, log logger) {
+	select {
+	case <-started:
+	default:
+		return
+	}
 	stopped := make(chan error, 1)
 	go func() {
 		if ui != nil {
@@ -117,10 +138,9 @@ func stopAll(server temporal.Server, ui *uiserver.Server) error {
 	select {
 	case err := <-stopped:
 		if err != nil {
-			return fmt.Errorf("stop the Temporal server: %w", err)
+			log.Warn("The Temporal server stopped with an error", tag.Error(err))
 		}
-		return nil
 	case <-time.After(stopTimeout):
-		return fmt.Errorf("the Temporal server did not stop within %s and was cut off; its data is safe", stopTimeout)
+		log.Warn("The Temporal server did not stop in time and is cut off", tag.Duration("timeout", stopTimeout))
 	}
 }
