@@ -1,0 +1,231 @@
+package memorytest
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/memory"
+)
+
+func (e *env) retry(threadID, requestID string) memory.SendResult {
+	e.Helper()
+	return must[memory.SendResult](e)(e.s.Retry(e.ctx, memory.RetryRequest{UserID: user, ThreadID: threadID, RequestID: requestID}))
+}
+
+var retryRules = []rule{
+	{"a retry is a new turn without a second user message, and its answer replaces the old one", func(e *env) {
+		t := e.started("s1")
+		e.answer(t, 1, "first answer")
+		r := e.retry(t.ThreadID, "r1")
+		equal(e, "idle", r.Idle, true)
+		if r.TurnID == t.ID {
+			e.Fatalf("the retry has the turn of the message")
+		}
+		again := e.take(t.ThreadID)
+		equal(e, "turn", [3]string{again.ID, string(again.EntryKind), again.RetryOf}, [3]string{r.TurnID, "retry", t.ID})
+		e.answer(again, 1, "second answer")
+		ms := e.messages(t.ThreadID)
+		equal(e, "messages", len(ms), 3)
+		equal(e, "superseded", [2]string{ms[1].Content.String(), ms[1].SupersededBy}, [2]string{"first answer", again.ID})
+		equal(e, "answer", [2]string{ms[2].Content.String(), ms[2].SupersededBy}, [2]string{"second answer", ""})
+		e.sound(t.ThreadID)
+	}},
+	{"the same request id is one retry", func(e *env) {
+		t := e.started("s1")
+		e.close(failed(t, 1, agent.ReasonError))
+		first := e.retry(t.ThreadID, "r1")
+		e.unchanged(t.ThreadID, func() {
+			again := e.retry(t.ThreadID, "r1")
+			equal(e, "turn", [2]any{again.TurnID, again.Repeated}, [2]any{first.TurnID, true})
+		})
+		e.answer(e.take(t.ThreadID), 1, "fine")
+		e.unchanged(t.ThreadID, func() { equal(e, "turn", e.retry(t.ThreadID, "r1").TurnID, first.TurnID) })
+	}},
+	{"three retries leave one user message and one answer that counts", func(e *env) {
+		t := e.started("s1")
+		e.answer(t, 1, "answer 0")
+		turns := map[string]bool{t.ID: true}
+		for i := 1; i <= 3; i++ {
+			e.retry(t.ThreadID, fmt.Sprintf("r%d", i))
+			again := e.take(t.ThreadID)
+			turns[again.ID] = true
+			e.answer(again, 1, fmt.Sprintf("answer %d", i))
+		}
+		equal(e, "turns", len(turns), 4)
+		users, current := 0, 0
+		for _, m := range e.messages(t.ThreadID) {
+			if m.Role == agent.RoleUser {
+				users++
+			} else if m.SupersededBy == "" {
+				current++
+			}
+		}
+		equal(e, "user messages, current answers", [2]int{users, current}, [2]int{1, 1})
+		e.sound(t.ThreadID)
+	}},
+	{"a retry keeps finished rounds and replaces partial text", func(e *env) {
+		t := e.started("s1")
+		e.runTool(e.calls(t, 1, 1)[0], "kept")
+		e.saveRound(t, 1)
+		e.ok(e.s.AppendChunk(e.ctx, chunk(t, 2, e.begin(t, 2), 0, "half")))
+		e.close(failed(t, 2, agent.ReasonError))
+		e.retry(t.ThreadID, "r1")
+		again := e.take(t.ThreadID)
+		e.answer(again, 1, "whole")
+		ms := e.messages(t.ThreadID)
+		equal(e, "messages", len(ms), 5)
+		equal(e, "round", [2]string{ms[2].Content.String(), ms[2].SupersededBy}, [2]string{"kept", ""})
+		equal(e, "partial", [3]any{ms[3].Content.String(), ms[3].Partial, ms[3].SupersededBy}, [3]any{"half", true, again.ID})
+		e.sound(t.ThreadID)
+	}},
+	{"there is nothing to retry before the first turn, in no thread, or for another user", func(e *env) {
+		r := e.send("s1", "m1")
+		e.unchanged(r.ThreadID, func() {
+			_, err := e.s.Retry(e.ctx, memory.RetryRequest{UserID: user, ThreadID: r.ThreadID, RequestID: "r1"})
+			e.code(err, agent.CodeConflict, agent.CodeInvalid, agent.CodeNotFound)
+			_, err = e.s.Retry(e.ctx, memory.RetryRequest{UserID: otherUser, ThreadID: r.ThreadID, RequestID: "r1"})
+			e.code(err, agent.CodeNotFound)
+			_, err = e.s.Retry(e.ctx, memory.RetryRequest{UserID: user, ThreadID: "none/default", RequestID: "r1"})
+			e.code(err, agent.CodeNotFound)
+		})
+	}},
+}
+
+func (e *env) overdue(age time.Duration) map[string]memory.Overdue {
+	e.Helper()
+	out := map[string]memory.Overdue{}
+	for _, o := range must[[]memory.Overdue](e)(e.s.Overdue(e.ctx, age, 100)) {
+		out[o.ThreadID] = o
+	}
+	return out
+}
+
+func (e *env) terminated(t memory.Turn, step int) memory.Closed {
+	e.Helper()
+	return e.close(failed(t, step, agent.ReasonTerminated))
+}
+
+var keeperRules = []rule{
+	{"an idle thread with a waiting entry is overdue when it is older than the age, not before", func(e *env) {
+		r := e.send("s1", "m1")
+		e.h.Clock.Advance(time.Second)
+		equal(e, "after a second", len(e.overdue(2*time.Second)), 0)
+		e.h.Clock.Advance(2 * time.Second)
+		o, ok := e.overdue(2 * time.Second)[r.ThreadID]
+		equal(e, "after three", [2]any{ok, o.Kind}, [2]any{true, agent.KindMain})
+		e.take(r.ThreadID)
+		equal(e, "taken", len(e.overdue(2*time.Second)), 0)
+	}},
+	{"a thread whose turn is open is not overdue however much waits", func(e *env) {
+		t := e.started("s1")
+		e.send("s1", "m2")
+		e.h.Clock.Advance(time.Hour)
+		equal(e, "overdue", len(e.overdue(2*time.Second)), 0)
+		e.answer(t, 1, "done")
+		equal(e, "overdue", len(e.overdue(2*time.Second)), 0)
+	}},
+	{"a cancel that nobody settles is overdue", func(e *env) {
+		t := e.started("s1")
+		e.requestCancel(cancelOf(t))
+		equal(e, "at once", len(e.overdue(2*time.Second)), 0)
+		e.h.Clock.Advance(3 * time.Second)
+		equal(e, "turn", e.overdue(2 * time.Second)[t.ThreadID].CancelTurn, t.ID)
+		e.close(cancelled(t, 1))
+		equal(e, "settled", len(e.overdue(2*time.Second)), 0)
+	}},
+	{"a child's end that nobody takes is overdue", func(e *env) {
+		t := e.started("s1")
+		d := e.background(t, 1, "researcher")
+		e.saveRound(t, 1)
+		e.answer(t, 2, "done")
+		e.answer(e.take(d.ChildThread), 1, "the finding")
+		e.h.Clock.Advance(3 * time.Second)
+		_, ok := e.overdue(2 * time.Second)[t.ThreadID]
+		equal(e, "overdue", ok, true)
+	}},
+	{"an untaken end of a foreground child makes its delegator overdue", func(e *env) {
+		t := e.started("s1")
+		d := e.delegate(t, 1, "researcher")
+		e.answer(e.take(d.ChildThread), 1, "the finding")
+		e.h.Clock.Advance(3 * time.Second)
+		_, ok := e.overdue(2 * time.Second)[t.ThreadID]
+		equal(e, "overdue", ok, true)
+		e.takeResult(e.firstCall(t, 1))
+		equal(e, "taken", len(e.overdue(2*time.Second)), 0)
+	}},
+	{"an idle sub-agent with a waiting entry names its delegator", func(e *env) {
+		t := e.started("s1")
+		d := e.delegate(t, 1, "researcher")
+		e.h.Clock.Advance(3 * time.Second)
+		o, ok := e.overdue(2 * time.Second)[d.ChildThread]
+		equal(e, "overdue", [3]any{ok, o.Kind, o.Delegator}, [3]any{true, agent.KindSubAgent, t.ThreadID})
+	}},
+	{"limits of the keeper's lists are kept", func(e *env) {
+		for i := range 5 {
+			e.started(fmt.Sprintf("open%d", i))
+			e.send(fmt.Sprintf("idle%d", i), "m1")
+		}
+		e.h.Clock.Advance(time.Minute)
+		equal(e, "overdue", len(must[[]memory.Overdue](e)(e.s.Overdue(e.ctx, time.Second, 3))), 3)
+		equal(e, "open", len(must[[]memory.OpenTurn](e)(e.s.OpenTurns(e.ctx, 3))), 3)
+	}},
+	{"open turns are listed with their run until they close", func(e *env) {
+		t := e.started("s1")
+		child := e.take(e.delegate(t, 1, "researcher").ChildThread)
+		list := must[[]memory.OpenTurn](e)(e.s.OpenTurns(e.ctx, 10))
+		equal(e, "open", len(list), 2)
+		for _, o := range list {
+			want := t
+			if o.Kind == agent.KindSubAgent {
+				want = child
+			}
+			equal(e, "turn", [3]string{o.ThreadID, o.TurnID, o.RunID}, [3]string{want.ThreadID, want.ID, "run-of-" + want.ThreadID})
+		}
+		e.close(cancelled(t, 1))
+		equal(e, "open", len(must[[]memory.OpenTurn](e)(e.s.OpenTurns(e.ctx, 10))), 0)
+	}},
+	{"reconcile closes as terminated: in flight and at most once is unknown, the rest aborted", func(e *env) {
+		t := e.started("s1")
+		calls := e.calls(t, 1, 4)
+		e.runTool(calls[0], "kept")
+		e.beginTool(calls[1], false)
+		e.beginTool(calls[2], true)
+		e.terminated(t, 1)
+		for i, want := range []agent.CallStatus{agent.CallSuccess, agent.CallUnknown, agent.CallAborted, agent.CallAborted} {
+			equal(e, fmt.Sprintf("call %d", i), e.call(calls[i].ID).Status, want)
+		}
+		th := e.thread(t.ThreadID)
+		equal(e, "thread", [2]string{string(th.Status), string(th.Reason)}, [2]string{"failed", "terminated"})
+		equal(e, "error events", len(e.eventsOf(t.ThreadID, agent.EventError)), 1)
+		equal(e, "unknown text", e.messages(t.ThreadID)[3].Content.String(), agent.TextUnknown)
+		e.sound(t.ThreadID)
+	}},
+	{"reconcile keeps partial text and takes the next message", func(e *env) {
+		t := e.started("s1")
+		m2 := e.send("s1", "m2")
+		e.ok(e.s.AppendChunk(e.ctx, chunk(t, 1, e.begin(t, 1), 0, "half")))
+		equal(e, "next", e.terminated(t, 1).Next, m2.TurnID)
+		equal(e, "partial", e.messages(t.ThreadID)[1].Partial, true)
+		e.sound(t.ThreadID)
+	}},
+	{"reconcile of a child is told to its delegator", func(e *env) {
+		t := e.started("s1")
+		child := e.take(e.delegate(t, 1, "researcher").ChildThread)
+		equal(e, "notified", e.terminated(child, 1).Notify.ThreadID, t.ThreadID)
+		equal(e, "done", e.takeResult(e.firstCall(t, 1)).Done, true)
+		equal(e, "call", e.firstCall(t, 1).Status, agent.CallFailed)
+		e.saveRound(t, 1)
+		e.sound(t.ThreadID)
+	}},
+	{"reconcile closes foreground descendants likewise", func(e *env) {
+		t := e.started("s1")
+		child := e.take(e.delegate(t, 1, "researcher").ChildThread)
+		e.beginTool(e.calls(child, 1, 1)[0], false)
+		equal(e, "stopped", e.terminated(t, 1).Stopped, []memory.ThreadTurn{{ThreadID: child.ThreadID, TurnID: child.ID}})
+		th := e.thread(child.ThreadID)
+		equal(e, "child", [2]string{string(th.Status), string(th.Reason)}, [2]string{"failed", "terminated"})
+		equal(e, "its call", e.firstCall(child, 1).Status, agent.CallUnknown)
+		e.sound(t.ThreadID)
+	}},
+}

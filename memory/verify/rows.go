@@ -1,0 +1,116 @@
+package verify
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/memory"
+)
+
+// rows is all that is stored about a thread.
+type rows struct {
+	thread   agent.Thread
+	messages []agent.Message
+	events   []event
+	tasks    []agent.Task
+	calls    []agent.ToolCall
+	inbox    []memory.InboxEntry
+	turns    []memory.Turn
+}
+
+// event is an event with the parts of its payload that rules speak about.
+type event struct {
+	agent.Event
+	call string
+	link string
+}
+
+const page = 500
+
+func read(ctx context.Context, r memory.Reader, th agent.Thread) (*rows, error) {
+	one := &rows{thread: th}
+	for after, more := int64(0), true; more; {
+		batch, err := r.Messages(ctx, th.ID, after, page)
+		if err != nil {
+			return nil, err
+		}
+		one.messages = append(one.messages, batch...)
+		if more = len(batch) == page; more {
+			after = batch[page-1].Seq
+		}
+	}
+	for after, more := int64(0), true; more; {
+		batch, err := r.Events(ctx, th.ID, after, page)
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range batch {
+			var d struct {
+				ToolCallID       string `json:"toolCallId"`
+				SubAgentThreadID string `json:"sub_agent_thread_id"`
+			}
+			// Payloads that are no object have no link; that is fine here.
+			_ = json.Unmarshal(e.Data, &d)
+			one.events = append(one.events, event{e, d.ToolCallID, d.SubAgentThreadID})
+		}
+		if more = len(batch) == page; more {
+			after = batch[page-1].Seq
+		}
+	}
+	var err error
+	if one.tasks, err = r.Tasks(ctx, th.ID); err != nil {
+		return nil, err
+	}
+	if one.calls, err = r.ToolCalls(ctx, th.ID); err != nil {
+		return nil, err
+	}
+	if one.inbox, err = r.Inbox(ctx, th.ID); err != nil {
+		return nil, err
+	}
+	one.turns, err = r.TurnsOf(ctx, th.ID)
+	return one, err
+}
+
+// count returns how many elements match.
+func count[T any](list []T, match func(T) bool) int {
+	n := 0
+	for _, v := range list {
+		if match(v) {
+			n++
+		}
+	}
+	return n
+}
+
+// check is a check under way.
+type check struct {
+	threads memory.Reader
+	all     []*rows
+	byID    map[string]*rows
+	found   []Violation
+}
+
+func (c *check) add(rule int, threadID, format string, args ...any) {
+	c.found = append(c.found, Violation{rule, threadID, fmt.Sprintf(format, args...)})
+}
+
+// get returns a thread's rows, also of one outside the checked trees, or nil.
+func (c *check) get(ctx context.Context, id string) (*rows, error) {
+	if one := c.byID[id]; one != nil {
+		return one, nil
+	}
+	th, err := c.threads.Thread(ctx, "", id)
+	if agent.CodeOf(err) == agent.CodeNotFound {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	one, err := read(ctx, c.threads, th)
+	if err == nil {
+		c.byID[id] = one
+	}
+	return one, err
+}

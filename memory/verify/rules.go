@@ -1,0 +1,273 @@
+package verify
+
+import (
+	"context"
+
+	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/memory"
+)
+
+// thread checks the rules of one thread.
+func (c *check) thread(ctx context.Context, one *rows) error {
+	c.sequence(one)
+	c.pairs(one)
+	c.turns(one)
+	c.userMessages(one)
+	c.tools(one)
+	if err := c.links(ctx, one); err != nil {
+		return err
+	}
+	if one.thread.Kind != agent.KindSubAgent {
+		return nil
+	}
+	if err := c.creation(ctx, one); err != nil {
+		return err
+	}
+	return c.childEnds(ctx, one)
+}
+
+// sequence is rule 4.
+func (c *check) sequence(one *rows) {
+	id := one.thread.ID
+	seen := map[string]bool{}
+	for i, m := range one.messages {
+		if m.Seq != int64(i+1) {
+			c.add(RuleSequence, id, "message %s has seq %d, want %d", m.ID, m.Seq, i+1)
+		}
+		if seen[m.ID] {
+			c.add(RuleSequence, id, "message id %s is there twice", m.ID)
+		}
+		seen[m.ID] = true
+	}
+	for i, e := range one.events {
+		if e.Seq != int64(i+1) {
+			c.add(RuleSequence, id, "event %s has seq %d, want %d", e.Type, e.Seq, i+1)
+		}
+	}
+}
+
+// pairs is rule 3.
+func (c *check) pairs(one *rows) {
+	id := one.thread.ID
+	for i := 0; i < len(one.messages); i++ {
+		m := one.messages[i]
+		if m.Role == agent.RoleTool {
+			c.add(RulePairs, id, "result %s of call %s does not follow its assistant message", m.ID, m.ToolCallID)
+		}
+		if len(m.ToolCalls) == 0 {
+			continue
+		}
+		wanted := map[string]bool{}
+		for _, call := range m.ToolCalls {
+			wanted[call.ID] = true
+		}
+		for i+1 < len(one.messages) && one.messages[i+1].Role == agent.RoleTool && wanted[one.messages[i+1].ToolCallID] {
+			i++
+			delete(wanted, one.messages[i].ToolCallID)
+		}
+		for _, call := range m.ToolCalls {
+			if wanted[call.ID] {
+				c.add(RulePairs, id, "call %s of message %s has no result directly after it", call.ID, m.ID)
+			}
+		}
+	}
+}
+
+// turns is rule 5.
+func (c *check) turns(one *rows) {
+	id, open := one.thread.ID, 0
+	for _, t := range one.turns {
+		ends := count(one.events, func(e event) bool {
+			return e.TurnID == t.ID && (e.Type == agent.EventDone || e.Type == agent.EventError)
+		})
+		switch {
+		case t.State == memory.TurnClosed && ends != 1:
+			c.add(RuleOpenTurn, id, "closed turn %s has %d done or error events", t.ID, ends)
+		case t.State == memory.TurnClosed:
+		case ends != 0:
+			c.add(RuleOpenTurn, id, "open turn %s has a done or error event", t.ID)
+		case t.ID != one.thread.OpenTurnID:
+			c.add(RuleOpenTurn, id, "turn %s is open, but the thread's open turn is %q", t.ID, one.thread.OpenTurnID)
+		}
+		if t.State != memory.TurnClosed {
+			open++
+		}
+	}
+	switch {
+	case open > 1:
+		c.add(RuleOpenTurn, id, "%d turns are open", open)
+	case open == 0 && one.thread.OpenTurnID != "":
+		c.add(RuleOpenTurn, id, "the thread's open turn %s is not open", one.thread.OpenTurnID)
+	case open == 1 && (one.thread.Status.Final() || one.thread.Status == agent.ThreadPending):
+		c.add(RuleOpenTurn, id, "a turn is open, but the thread is %s", one.thread.Status)
+	case open == 0 && !one.thread.Status.Final() && one.thread.Status != agent.ThreadPending:
+		c.add(RuleOpenTurn, id, "no turn is open, but the thread is %s", one.thread.Status)
+	}
+}
+
+// userMessages is rule 6: a message taken from the inbox stands in the thread
+// once, under its own id or the first of the turn that it was given.
+func (c *check) userMessages(one *rows) {
+	id := one.thread.ID
+	ids := map[string]bool{}
+	for _, e := range one.inbox {
+		if e.Kind != memory.EntryMessage {
+			continue
+		}
+		if ids[e.ID] {
+			c.add(RuleMessage, id, "client message %s stands in the inbox twice", e.ID)
+		}
+		ids[e.ID] = true
+		want := 0
+		if e.State == memory.EntryTaken {
+			want = 1
+		}
+		n := count(one.messages, func(m agent.Message) bool {
+			return m.Role == agent.RoleUser && (m.ID == e.ID || m.ID == agent.MessageID(e.TurnID, 0))
+		})
+		if n != want {
+			c.add(RuleMessage, id, "client message %s (%s) stands in the thread %d times, want %d", e.ID, e.State, n, want)
+		}
+	}
+	byTurn := map[string]int{}
+	for _, m := range one.messages {
+		if m.Role == agent.RoleUser && (m.Source == "" || m.Source == "user") {
+			byTurn[m.TurnID]++
+		}
+	}
+	for turn, n := range byTurn {
+		if n > 1 {
+			c.add(RuleMessage, id, "turn %s has %d messages of its user", turn, n)
+		}
+	}
+}
+
+// tools is rule 8.
+func (c *check) tools(one *rows) {
+	id := one.thread.ID
+	calls := map[string]bool{}
+	for _, call := range one.calls {
+		calls[call.ID] = true
+		responses := count(one.events, func(e event) bool { return e.Type == agent.EventToolResponse && e.call == call.ID })
+		want := 0
+		if call.Status.Final() {
+			want = 1
+		}
+		if responses != want {
+			c.add(RuleToolOnce, id, "call %s (%s) has %d results in the log, want %d", call.ID, call.Status, responses, want)
+		}
+		if n := count(one.events, func(e event) bool { return e.Type == agent.EventToolCall && e.call == call.ID }); n != 1 {
+			c.add(RuleToolOnce, id, "call %s has %d tool_call events, want 1", call.ID, n)
+		}
+	}
+	for _, e := range one.events {
+		if e.Type == agent.EventToolResponse && !calls[e.call] {
+			c.add(RuleToolOnce, id, "event %d is the result of call %q, which does not exist", e.Seq, e.call)
+		}
+	}
+}
+
+// links is rule 1.
+func (c *check) links(ctx context.Context, one *rows) error {
+	for _, e := range one.events {
+		if e.link == "" {
+			continue
+		}
+		child, err := c.get(ctx, e.link)
+		switch {
+		case err != nil:
+			return err
+		case child == nil:
+			c.add(RuleLink, one.thread.ID, "event %d (%s) names thread %s, which does not exist", e.Seq, e.Type, e.link)
+		case child.thread.CreatedAt.After(e.At):
+			c.add(RuleLink, one.thread.ID, "event %d (%s) is older than the thread %s that it names", e.Seq, e.Type, e.link)
+		}
+	}
+	return nil
+}
+
+// creation is rule 2.
+func (c *check) creation(ctx context.Context, one *rows) error {
+	th := one.thread
+	parent, err := c.get(ctx, th.ParentThreadID)
+	if err != nil {
+		return err
+	}
+	creating := 0
+	if parent != nil {
+		creating = count(parent.events, func(e event) bool {
+			return e.Type == agent.EventToolCall && e.call == th.ParentToolCallID && e.link == th.ID
+		})
+	}
+	if creating != 1 {
+		c.add(RuleCreation, th.ID, "%d tool_call events of %q created it, want 1", creating, th.ParentThreadID)
+	}
+	turnOf := map[string]string{}
+	for _, t := range one.turns {
+		if t.EntryKind != memory.EntryAssign {
+			continue
+		}
+		tasks := 0
+		delegator, err := c.get(ctx, t.DelegatorThread)
+		if err != nil {
+			return err
+		}
+		if delegator != nil {
+			tasks = count(delegator.tasks, func(k agent.Task) bool { return k.ID == t.TaskID && k.SubAgentID == th.ID })
+		}
+		if tasks != 1 {
+			c.add(RuleCreation, th.ID, "turn %s has %d tasks in %q, want 1", t.ID, tasks, t.DelegatorThread)
+		}
+		if other, ok := turnOf[t.TaskID]; ok {
+			c.add(RuleCreation, th.ID, "turns %s and %s share task %s", t.ID, other, t.TaskID)
+		}
+		turnOf[t.TaskID] = t.ID
+	}
+	return nil
+}
+
+// childEnds is rule 7.
+func (c *check) childEnds(ctx context.Context, one *rows) error {
+	for _, t := range one.turns {
+		if t.EntryKind != memory.EntryAssign {
+			continue
+		}
+		entries := 0
+		var delegator *rows
+		for id := t.DelegatorThread; id != ""; {
+			above, err := c.get(ctx, id)
+			if err != nil {
+				return err
+			}
+			if above == nil {
+				break
+			}
+			if id == t.DelegatorThread {
+				delegator = above
+			}
+			entries += count(above.inbox, func(e memory.InboxEntry) bool {
+				return e.Kind == memory.EntryChild && e.ChildTurn == t.ID
+			})
+			id = above.thread.ParentThreadID
+		}
+		switch {
+		case t.State != memory.TurnClosed:
+			if entries != 0 {
+				c.add(RuleChildEnd, one.thread.ID, "turn %s is open, but its end stands in an inbox", t.ID)
+			}
+		case entries > 1:
+			c.add(RuleChildEnd, one.thread.ID, "the end of turn %s stands in %d inbox entries", t.ID, entries)
+		case entries == 0 && (t.Background || !settled(delegator, t.DelegatorCall)):
+			c.add(RuleChildEnd, one.thread.ID, "the end of turn %s stands nowhere in %s", t.ID, t.DelegatorThread)
+		}
+	}
+	return nil
+}
+
+// settled reports whether a call has its result. The ends of descendants that
+// were closed with their delegator count as taken.
+func settled(delegator *rows, callID string) bool {
+	return delegator != nil && count(delegator.calls, func(k agent.ToolCall) bool {
+		return k.ID == callID && k.Status.Final()
+	}) == 1
+}

@@ -1,0 +1,219 @@
+// Package verify checks a store's rows against the invariants that Spool
+// promises (SPEC section 11): links, tasks, transcripts, sequence numbers,
+// turns, ends of children and, where Temporal can be asked, open runs.
+package verify
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/memory"
+)
+
+// The rules a Violation names. Rule 9 (a run with kills ends like one without)
+// needs two runs and is no property of one store.
+const (
+	RuleLink     = 1  // every link event names a thread written no later than the event
+	RuleCreation = 2  // every sub-thread has exactly one creating tool_call event, and each of its turns one task
+	RulePairs    = 3  // each assistant call has exactly one result directly after it
+	RuleSequence = 4  // seq has no gap and no repeat, message ids are unique
+	RuleOpenTurn = 5  // one open turn per thread; a closed turn has exactly one done or error, an open one none
+	RuleMessage  = 6  // one client message id, one user message
+	RuleChildEnd = 7  // each end of a child's turn stands exactly once in its delegator
+	RuleToolOnce = 8  // a tool whose result is stored was not run again
+	RuleLists    = 10 // no list shows a sub-agent unless asked
+	RuleOpenRun  = 11 // no open turn without an open run for more than 30 s
+)
+
+// DefaultGrace is how long a turn may be open without an open run.
+const DefaultGrace = 30 * time.Second
+
+// RunChecker asks Temporal about workflow ids (which are thread ids).
+type RunChecker interface {
+	// IsOpen reports whether the workflow id has an open run.
+	IsOpen(ctx context.Context, workflowID string) (bool, error)
+}
+
+// Options of a check.
+type Options struct {
+	// Threads are checked with everything below them; empty means all threads.
+	Threads []string
+	// Temporal, if not nil, is asked about rule 11.
+	Temporal RunChecker
+	// Grace is waited before a turn without an open run is looked at again; it
+	// is a violation if nothing changed. 0 means DefaultGrace.
+	Grace time.Duration
+}
+
+// Report is the result of a check.
+type Report struct {
+	OK         bool        `json:"ok"`
+	Violations []Violation `json:"violations"`
+}
+
+// Violation is one broken rule.
+type Violation struct {
+	Rule     int    `json:"rule"`
+	ThreadID string `json:"threadId"`
+	Detail   string `json:"detail"`
+}
+
+// String names the rule, the thread and what is wrong.
+func (v Violation) String() string {
+	return fmt.Sprintf("rule %d: %s: %s", v.Rule, v.ThreadID, v.Detail)
+}
+
+// everything is more threads than a store holds.
+const everything = 1 << 30
+
+// attempts bounds how often a check starts over because the store moved.
+const attempts = 8
+
+// Check reads threads and reports what breaks a rule. The store may be in use:
+// a check that found something while somebody wrote is repeated. An error
+// means that the check could not be made. Safe for concurrent use.
+func Check(ctx context.Context, r memory.Reader, o Options) (Report, error) {
+	var found []Violation
+	for range attempts {
+		before, err := r.Changed(ctx)
+		if err != nil {
+			return Report{}, err
+		}
+		found, err = checkRows(ctx, r, o)
+		if err != nil {
+			return Report{}, err
+		}
+		after, err := r.Changed(ctx)
+		if err != nil {
+			return Report{}, err
+		}
+		if len(found) == 0 || before == after {
+			break
+		}
+	}
+	if o.Temporal != nil {
+		lost, err := checkRuns(ctx, r, o)
+		if err != nil {
+			return Report{}, err
+		}
+		found = append(found, lost...)
+	}
+	if found == nil {
+		found = []Violation{}
+	}
+	return Report{OK: len(found) == 0, Violations: found}, nil
+}
+
+// checkRows checks all rules that need the store only.
+func checkRows(ctx context.Context, r memory.Reader, o Options) ([]Violation, error) {
+	threads, err := threadsOf(ctx, r, o.Threads)
+	if err != nil {
+		return nil, err
+	}
+	c := &check{byID: map[string]*rows{}, threads: r}
+	for _, th := range threads {
+		one, err := read(ctx, r, th)
+		if err != nil {
+			return nil, err
+		}
+		c.all = append(c.all, one)
+		c.byID[th.ID] = one
+	}
+	listed, err := r.Threads(ctx, memory.ThreadFilter{Limit: everything})
+	if err != nil {
+		return nil, err
+	}
+	for _, th := range listed {
+		parsed, err := agent.ParseThreadID(th.ID)
+		if err != nil || parsed.Kind != agent.KindMain || th.Kind != agent.KindMain || th.ParentThreadID != "" {
+			c.add(RuleLists, th.ID, "a list of conversations shows it")
+		}
+	}
+	for _, one := range c.all {
+		if err := c.thread(ctx, one); err != nil {
+			return nil, err
+		}
+	}
+	return c.found, nil
+}
+
+// checkRuns looks for open turns without an open run, twice.
+func checkRuns(ctx context.Context, r memory.Reader, o Options) ([]Violation, error) {
+	first, err := withoutRun(ctx, r, o)
+	if err != nil || len(first) == 0 {
+		return nil, err
+	}
+	grace := o.Grace
+	if grace == 0 {
+		grace = DefaultGrace
+	}
+	select {
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-time.After(grace):
+	}
+	second, err := withoutRun(ctx, r, o)
+	if err != nil {
+		return nil, err
+	}
+	var found []Violation
+	for _, t := range second {
+		if slices.Contains(first, t) {
+			found = append(found, Violation{RuleOpenRun, t.ThreadID,
+				fmt.Sprintf("turn %s is open, but the workflow has no open run for %v", t.TurnID, grace)})
+		}
+	}
+	return found, nil
+}
+
+func withoutRun(ctx context.Context, r memory.Reader, o Options) ([]memory.ThreadTurn, error) {
+	threads, err := threadsOf(ctx, r, o.Threads)
+	if err != nil {
+		return nil, err
+	}
+	var lost []memory.ThreadTurn
+	for _, th := range threads {
+		if th.OpenTurnID == "" {
+			continue
+		}
+		open, err := o.Temporal.IsOpen(ctx, th.ID)
+		if err != nil {
+			return nil, err
+		}
+		if !open {
+			lost = append(lost, memory.ThreadTurn{ThreadID: th.ID, TurnID: th.OpenTurnID})
+		}
+	}
+	return lost, nil
+}
+
+// threadsOf lists threads with their trees, or all.
+func threadsOf(ctx context.Context, r memory.Reader, ids []string) ([]agent.Thread, error) {
+	if len(ids) == 0 {
+		return r.Threads(ctx, memory.ThreadFilter{All: true, Limit: everything})
+	}
+	var out []agent.Thread
+	seen := map[string]bool{}
+	for todo := slices.Clone(ids); len(todo) > 0; todo = todo[1:] {
+		if seen[todo[0]] {
+			continue
+		}
+		seen[todo[0]] = true
+		th, err := r.Thread(ctx, "", todo[0])
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, th)
+		children, err := r.Children(ctx, th.ID)
+		if err != nil {
+			return nil, err
+		}
+		for _, c := range children {
+			todo = append(todo, c.ID)
+		}
+	}
+	return out, nil
+}
