@@ -29,11 +29,11 @@ func FileEdit() agent.Tool {
 		"required":["path","old","new"],"additionalProperties":false}`, 30*time.Second)
 	spec.ReadOnly, spec.Repeatable = false, false
 	return Func(spec, func(ctx context.Context, r agent.ToolRun, a fileEditArgs) agent.ToolResult {
-		return inWorkspace(r, func(w *workspace) (string, error) { return w.fileEdit(ctx, a) })
+		return inWorkspace(r, func(w *workspace) (string, error) { return w.fileEdit(ctx, r.CallID, a) })
 	})
 }
 
-func (w *workspace) fileEdit(ctx context.Context, a fileEditArgs) (string, error) {
+func (w *workspace) fileEdit(ctx context.Context, callID string, a fileEditArgs) (string, error) {
 	path, err := w.rel(a.Path)
 	if err != nil {
 		return "", err
@@ -64,7 +64,7 @@ func (w *workspace) fileEdit(ctx context.Context, a fileEditArgs) (string, error
 		return "", &toolError{agent.ErrValidationFailed, fmt.Sprintf("the text to replace occurs %d times in %s; include more of the lines around it", n, path)}
 	}
 	at := strings.Index(text, old)
-	if err := w.replace(path, []byte(text[:at]+replacement+text[at+len(old):])); err != nil {
+	if err := w.replace(path, callID, []byte(text[:at]+replacement+text[at+len(old):])); err != nil {
 		return "", err
 	}
 	return fmt.Sprintf("Edited %s at line %d.", path, 1+strings.Count(text[:at], "\n")), nil

@@ -2,8 +2,9 @@ package tool
 
 import (
 	"context"
-	"crypto/rand"
+	"crypto/sha256"
 	_ "embed"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -32,11 +33,11 @@ func FileWrite() agent.Tool {
 		"required":["path","content"],"additionalProperties":false}`, 30*time.Second)
 	spec.ReadOnly = false
 	return Func(spec, func(ctx context.Context, r agent.ToolRun, a fileWriteArgs) agent.ToolResult {
-		return inWorkspace(r, func(w *workspace) (string, error) { return w.fileWrite(ctx, a) })
+		return inWorkspace(r, func(w *workspace) (string, error) { return w.fileWrite(ctx, r.CallID, a) })
 	})
 }
 
-func (w *workspace) fileWrite(ctx context.Context, a fileWriteArgs) (string, error) {
+func (w *workspace) fileWrite(ctx context.Context, callID string, a fileWriteArgs) (string, error) {
 	path, err := w.rel(a.Path)
 	if err != nil {
 		return "", err
@@ -52,7 +53,7 @@ func (w *workspace) fileWrite(ctx context.Context, a fileWriteArgs) (string, err
 		return "", err
 	}
 	defer unlock()
-	if err := w.replace(path, []byte(a.Content)); err != nil {
+	if err := w.replace(path, callID, []byte(a.Content)); err != nil {
 		return "", err
 	}
 	lines := strings.Count(a.Content, "\n")
@@ -64,7 +65,9 @@ func (w *workspace) fileWrite(ctx context.Context, a fileWriteArgs) (string, err
 
 // replace changes a file in one step, so that a killed worker leaves the old or
 // the new content. A symbolic link is written through: renaming would replace it.
-func (w *workspace) replace(path string, data []byte) error {
+// The temporary file is named after the call, so that a second run of a call
+// whose worker was killed leaves none behind. The folder must be locked.
+func (w *workspace) replace(path, callID string, data []byte) error {
 	mode := fs.FileMode(0o644)
 	info, err := w.Lstat(path)
 	switch {
@@ -79,7 +82,9 @@ func (w *workspace) replace(path string, data []byte) error {
 	case err == nil:
 		mode = info.Mode().Perm()
 	}
-	tmp := filepath.Join(filepath.Dir(path), ".spool-"+rand.Text()[:12]+".tmp")
+	sum := sha256.Sum256([]byte(callID + "\x00" + path))
+	tmp := filepath.Join(filepath.Dir(path), ".spool-"+hex.EncodeToString(sum[:8])+".tmp")
+	_ = w.Remove(tmp)
 	f, err := w.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if err != nil {
 		return err

@@ -20,7 +20,7 @@ func (w *workspace) lockFolder(ctx context.Context, path string) (func(), error)
 	}
 	for {
 		err = syscall.Flock(int(dir.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-		if err == nil {
+		if err == nil || noLocks(err) {
 			return func() { _ = dir.Close() }, nil
 		}
 		if !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR) {
@@ -34,4 +34,10 @@ func (w *workspace) lockFolder(ctx context.Context, path string) (func(), error)
 		case <-time.After(5 * time.Millisecond):
 		}
 	}
+}
+
+// noLocks reports that the file system has no such locks (some network ones);
+// writing without is better than not writing.
+func noLocks(err error) bool {
+	return errors.Is(err, syscall.ENOTSUP) || errors.Is(err, syscall.ENOLCK) || errors.Is(err, syscall.EBADF) || errors.Is(err, syscall.EINVAL)
 }

@@ -177,14 +177,14 @@ func TestFaultsBecomeResults(t *testing.T) {
 	r := registry(t,
 		fakeTool("panics", func(context.Context) (agent.ToolResult, error) { panic("boom") }),
 		fakeTool("errs", func(context.Context) (agent.ToolResult, error) { return agent.ToolResult{}, errors.New("broken") }),
-		fakeTool("dirty", func(context.Context) (agent.ToolResult, error) { return agent.ToolOK("a\x00b\xffc"), nil }),
+		fakeTool("dirty", func(context.Context) (agent.ToolResult, error) { return agent.ToolOK("a\x00b\xff\x1b[2Jc\r\n"), nil }),
 		fakeTool("blank", func(context.Context) (agent.ToolResult, error) { return agent.ToolResult{Content: "x"}, nil }),
 	)
 	res := call(t, r, "", "panics", "{}")
 	failed(t, res, agent.ErrUnknown, "The tool panics panicked: boom\nat ")
 	assert.Contains(t, res.Content, "registry_test.go:")
 	failed(t, call(t, r, "", "errs", "{}"), agent.ErrUnknown, "The tool errs failed: broken")
-	assert.Equal(t, "ab\uFFFDc", succeeded(t, call(t, r, "", "dirty", "{}")))
+	assert.Equal(t, "ab\uFFFDc\r\n", succeeded(t, call(t, r, "", "dirty", "{}")))
 	assert.Equal(t, "x", succeeded(t, call(t, r, "", "blank", "{}")))
 }
 

@@ -113,7 +113,7 @@ func TestShellEnvironment(t *testing.T) {
 
 func TestShellOutputIsBounded(t *testing.T) {
 	run, _ := shell(t)
-	out := succeeded(t, run(m{"command": `echo first; head -c 30000000 /dev/zero | tr '\0' x | sed 's/x/é/g' ; echo; echo last`}))
+	out := succeeded(t, run(m{"command": `echo first; head -c 4000000 /dev/zero | tr '\0' x | sed 's/x/é/g' ; echo; echo last`}))
 	assert.Less(t, len(out), 1<<20+200)
 	assert.True(t, strings.HasPrefix(out, "first\n"))
 	assert.True(t, strings.HasSuffix(out, "\nlast\n[exit code 0]"))
@@ -178,6 +178,32 @@ func TestShellDiesWithItsWorker(t *testing.T) {
 	require.NoError(t, worker.Process.Kill())
 	_ = worker.Wait()
 	gone(t, ids, 2*time.Second)
+}
+
+// The moment of the worker's death does not matter, the start of a command
+// included.
+func TestShellDiesWithItsWorkerAtAnyTime(t *testing.T) {
+	marker := fmt.Sprintf("31%d", os.Getpid()) // an odd number of seconds to find the processes by
+	command := "setsid sleep " + marker + " & (sleep " + marker + " &) ; trap '' TERM; sleep " + marker
+	for i := range 30 {
+		worker := exec.Command("/proc/self/exe")
+		worker.Dir = t.TempDir()
+		worker.Env = append(os.Environ(), "SPOOL_TEST_SHELL="+command)
+		require.NoError(t, worker.Start())
+		time.Sleep(time.Duration(i) * 2 * time.Millisecond)
+		require.NoError(t, worker.Process.Kill())
+		_ = worker.Wait()
+	}
+	assert.Eventually(t, func() bool {
+		lines, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+		for _, path := range lines {
+			raw, _ := os.ReadFile(path)
+			if bytes.Contains(raw, []byte(marker)) {
+				return false
+			}
+		}
+		return true
+	}, 3*time.Second, 20*time.Millisecond, "a process outlived its worker")
 }
 
 // Should the supervisor itself be killed, its command still ends and the call

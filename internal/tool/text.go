@@ -10,40 +10,42 @@ import (
 // MaxResult bounds the text of one result; longer ones lose their middle.
 const MaxResult = 64 << 20
 
-// CleanText makes text that every store, provider and terminal accepts: bad
-// bytes become U+FFFD, NUL goes away.
-func CleanText(s string) string {
-	if !utf8.ValidString(s) {
-		s = strings.ToValidUTF8(s, "\uFFFD")
-	}
-	if strings.ContainsRune(s, 0) {
-		s = strings.ReplaceAll(s, "\x00", "")
-	}
-	return s
-}
-
 // Escape sequences: CSI, the string sequences (OSC, DCS, PM, APC, SOS) up to BEL
 // or ST, and the short ones. An unfinished string sequence ends at the line.
 var escapes = regexp.MustCompile(`\x1b\[[0-?]*[ -/]*[@-~]` +
 	`|\x1b[\]PX^_][^\x07\x1b\n]*(?:\x07|\x1b\\)?` +
 	`|\x1b[ -/]*[0-~]`)
 
-// CleanTerminal is CleanText for what programs print: it also removes escape
-// sequences and control characters, so that output cannot drive a terminal.
-func CleanTerminal(s string) string {
-	s = escapes.ReplaceAllString(CleanText(s), "")
-	s = strings.ReplaceAll(s, "\r\n", "\n")
+// CleanText makes text that every store, provider and reader accepts: bad bytes
+// become U+FFFD; NUL, escape sequences and other control characters go away, so
+// that no result can drive a terminal. Tabs and line ends stay.
+func CleanText(s string) string {
+	if !utf8.ValidString(s) {
+		s = strings.ToValidUTF8(s, "\uFFFD")
+	}
+	if strings.IndexByte(s, 0x1b) >= 0 {
+		s = escapes.ReplaceAllString(s, "")
+	}
+	if strings.IndexFunc(s, isControl) < 0 {
+		return s // most text; a large result is not copied for nothing
+	}
 	return strings.Map(func(r rune) rune {
-		switch {
-		case r == '\n' || r == '\t':
-			return r
-		case r == '\r': // a progress bar that rewrote its line
-			return '\n'
-		case r < 0x20 || r == 0x7f || (r >= 0x80 && r < 0xa0):
+		if isControl(r) {
 			return -1
 		}
 		return r
 	}, s)
+}
+
+func isControl(r rune) bool {
+	return (r < 0x20 && r != '\n' && r != '\t' && r != '\r') || (r >= 0x7f && r < 0xa0)
+}
+
+// CleanTerminal is CleanText for what programs print: a carriage return, by
+// which progress bars rewrite their line, becomes a line end.
+func CleanTerminal(s string) string {
+	s = strings.ReplaceAll(CleanText(s), "\r\n", "\n")
+	return strings.ReplaceAll(s, "\r", "\n")
 }
 
 // Clip keeps head and tail of a text longer than limit bytes and says how much
