@@ -11,6 +11,10 @@ import (
 
 	"go.temporal.io/sdk/client"
 	sdklog "go.temporal.io/sdk/log"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/credentials/insecure"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 )
 
 const (
@@ -19,6 +23,8 @@ const (
 	// probeTimeout bounds one attempt: a request that came too early may hang
 	// on a connection that is being backed off.
 	probeTimeout = 2 * time.Second
+	// frontendService is the name under which the frontend reports its health.
+	frontendService = "temporal.api.workflowservice.v1.WorkflowService"
 )
 
 // permanent marks an error that does not go away by trying again.
@@ -49,8 +55,14 @@ func awaitReady(ctx context.Context, r readiness) error {
 		return fmt.Errorf("make a client for %s: %w", r.Temporal, err)
 	}
 	defer c.Close()
+	conn, err := grpc.NewClient(r.Temporal, grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithConnectParams(grpc.ConnectParams{Backoff: backoff.Config{BaseDelay: probeInterval, MaxDelay: 10 * probeInterval, Multiplier: 1.5}}))
+	if err != nil {
+		return fmt.Errorf("make a connection to %s: %w", r.Temporal, err)
+	}
+	defer func() { _ = conn.Close() }()
 	steps := []func(context.Context) error{
-		func(ctx context.Context) error { return health(ctx, c) },
+		func(ctx context.Context) error { return health(ctx, conn) },
 		func(ctx context.Context) error { return prepareNamespace(ctx, c, r.Namespace) },
 		func(ctx context.Context) error { return probe(ctx, c, r.Namespace) },
 		func(ctx context.Context) error { return answers(ctx, r.UI) },
@@ -63,9 +75,15 @@ func awaitReady(ctx context.Context, r readiness) error {
 	return nil
 }
 
-func health(ctx context.Context, c client.Client) error {
-	if _, err := c.CheckHealth(ctx, &client.CheckHealthRequest{}); err != nil {
+// health asks the frontend by plain gRPC: a Temporal client's first call comes
+// with one more that the server logs as an error until it is healthy.
+func health(ctx context.Context, conn *grpc.ClientConn) error {
+	answer, err := healthpb.NewHealthClient(conn).Check(ctx, &healthpb.HealthCheckRequest{Service: frontendService})
+	if err != nil {
 		return fmt.Errorf("check the frontend's health: %w", err)
+	}
+	if answer.Status != healthpb.HealthCheckResponse_SERVING {
+		return fmt.Errorf("check the frontend's health: it is %s", answer.Status)
 	}
 	return nil
 }
