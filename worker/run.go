@@ -18,6 +18,7 @@ import (
 	"github.com/spool-agents/spool"
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/internal/config"
+	"github.com/spool-agents/spool/internal/llm"
 	"github.com/spool-agents/spool/internal/llm/openai"
 	"github.com/spool-agents/spool/internal/llm/script"
 	"github.com/spool-agents/spool/internal/template"
@@ -161,7 +162,11 @@ func newModel(cfg config.Config) (agent.Model, error) {
 	if cfg.Demo() {
 		return script.Model{}, nil
 	}
-	return openai.New(openai.Config{BaseURL: cfg.OpenAIBaseURL, APIKey: cfg.OpenAIKey.Reveal(), Model: cfg.Model, IdleTimeout: cfg.IdleTimeout})
+	model, err := openai.New(openai.Config{BaseURL: cfg.OpenAIBaseURL, APIKey: cfg.OpenAIKey.Reveal(), Model: cfg.Model, IdleTimeout: cfg.IdleTimeout})
+	if err != nil {
+		return nil, err
+	}
+	return llm.Limited(model), nil
 }
 
 // dial waits for Temporal: a worker that is started first must not give up.

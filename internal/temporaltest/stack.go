@@ -126,7 +126,7 @@ func (s *Stack) Ctx() context.Context { return s.t.Context() }
 // Verify checks every invariant, Temporal's side included.
 func (s *Stack) Verify() {
 	s.t.Helper()
-	report, err := verify.Check(s.Ctx(), s.Store, verify.Options{Runs: runs{s.Temporal}})
+	report, err := verify.Check(s.Ctx(), s.Store, verify.Options{Temporal: runs{s.Temporal}})
 	require.NoError(s.t, err)
 	require.Empty(s.t, report.Violations)
 	require.Empty(s.t, s.Model.Violations(), "requests that a strict provider would refuse")
