@@ -34,7 +34,8 @@ const (
 // Config describes a provider. The zero value of every field has a default;
 // only Model is needed, unless each request names its model.
 type Config struct {
-	// BaseURL ends before /chat/completions, e.g. "https://api.openai.com/v1".
+	// BaseURL ends before /chat/completions, e.g. "https://api.openai.com/v1". It
+	// may have a query, which is sent with each request.
 	BaseURL string
 	// APIKey is sent as a bearer token. It never appears in errors.
 	APIKey string
@@ -48,7 +49,7 @@ type Config struct {
 	ReplyTimeout time.Duration
 	// MaxReplyBytes bounds the text, reasoning and arguments of one reply.
 	MaxReplyBytes int
-	// Headers are added to each request.
+	// Headers are added to each request. Their values, too, stay out of errors.
 	Headers map[string]string
 	// HTTPClient replaces the default client. Its Timeout should be 0.
 	HTTPClient *http.Client
@@ -71,7 +72,8 @@ func New(cfg Config) (*Model, error) {
 		cfg.BaseURL = DefaultBaseURL
 	}
 	// People paste the full address of the endpoint.
-	cfg.BaseURL = strings.TrimSuffix(strings.TrimRight(strings.TrimSpace(cfg.BaseURL), "/"), "/chat/completions")
+	base, query, _ := strings.Cut(strings.TrimSpace(cfg.BaseURL), "?")
+	cfg.BaseURL = strings.TrimSuffix(strings.TrimRight(base, "/"), "/chat/completions")
 	cfg.APIKey = strings.TrimSpace(cfg.APIKey)
 	u, err := url.Parse(cfg.BaseURL)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
@@ -95,7 +97,7 @@ func New(cfg Config) (*Model, error) {
 	}
 	client := goopenai.DefaultConfig(cfg.APIKey)
 	client.BaseURL = cfg.BaseURL
-	client.HTTPClient = &wire{client: httpClient(cfg.HTTPClient), cfg: cfg}
+	client.HTTPClient = &wire{client: httpClient(cfg.HTTPClient), cfg: cfg, query: query}
 	return &Model{cfg: cfg, host: u.Hostname(), client: goopenai.NewClientWithConfig(client)}, nil
 }
 
@@ -123,12 +125,18 @@ func httpClient(given *http.Client) *http.Client {
 	return &c
 }
 
-// hide removes the key from a text of the provider or of the network.
+// hide removes secrets from a text of the provider or of the network.
 func (c *Config) hide(text string) string {
-	if c.APIKey == "" {
-		return text
+	const shortest = 8 // a shorter header value is no secret, but may be a word
+	if c.APIKey != "" {
+		text = strings.ReplaceAll(text, c.APIKey, "[key]")
 	}
-	return strings.ReplaceAll(text, c.APIKey, "[key]")
+	for _, v := range c.Headers {
+		if len(v) >= shortest {
+			text = strings.ReplaceAll(text, v, "[header]")
+		}
+	}
+	return text
 }
 
 // networkText is the text of a network error without the URL, which may hold

@@ -16,6 +16,7 @@ import (
 type wireRequest struct {
 	goopenai.ChatCompletionRequest
 	Messages    []wireMessage `json:"messages"`
+	MaxTokens   int           `json:"max_tokens,omitempty"` // the name all but OpenAI's newest know
 	Temperature *float64      `json:"temperature,omitempty"`
 	TopP        *float64      `json:"top_p,omitempty"`
 }

@@ -18,7 +18,7 @@ import (
 type fixed struct{ body io.Reader }
 
 func (f fixed) RoundTrip(r *http.Request) (*http.Response, error) {
-	return &http.Response{StatusCode: 200, Header: http.Header{}, Body: io.NopCloser(f.body), Request: r}, nil
+	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: io.NopCloser(f.body), Request: r}, nil
 }
 
 // FuzzStream feeds any bytes to the stream path. Whatever arrives, it does not

@@ -43,7 +43,7 @@ type openCall struct {
 func (n *normaliser) open(r *bufio.Reader) error {
 	first, err := firstByte(r)
 	if err != nil {
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return broken("the provider sent an empty reply")
 		}
 		return n.fail(err)
@@ -90,7 +90,7 @@ func (n *normaliser) next() ([]byte, error) {
 	case err != nil && n.complete:
 		// What broke after the finish reason took nothing away.
 		return n.end()
-	case err == io.EOF:
+	case errors.Is(err, io.EOF):
 		return nil, broken("the stream ended before the reply was complete")
 	case err != nil:
 		return nil, n.fail(err)

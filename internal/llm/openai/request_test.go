@@ -1,7 +1,10 @@
 package openai
 
 import (
+	"context"
 	"encoding/json"
+	"fmt"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -179,6 +182,35 @@ func TestConnectionErrors(t *testing.T) {
 	e = against(t, func(http.ResponseWriter, *http.Request, []byte) { panic(http.ErrAbortHandler) }).failure(t)
 	require.Equal(t, agent.ModelBrokenStream, e.Code)
 	require.True(t, e.Retryable)
+}
+
+func TestConnectionsAreReused(t *testing.T) {
+	s := llmtest.Run(t)
+	dials := 0
+	transport := &http.Transport{DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
+		dials++
+		return (&net.Dialer{}).DialContext(ctx, network, addr)
+	}}
+	t.Cleanup(transport.CloseIdleConnections)
+	m := newModel(t, s, func(c *Config) { c.HTTPClient = &http.Client{Transport: transport} })
+	for range 5 {
+		require.NoError(t, generate(t.Context(), m, hello(true)).err)
+	}
+	require.Equal(t, 1, dials)
+}
+
+func TestQueryAndHeaders(t *testing.T) {
+	s := llmtest.Run(t)
+	s.Raw(func(w http.ResponseWriter, r *http.Request, _ []byte) {
+		w.WriteHeader(http.StatusBadRequest)
+		_, _ = fmt.Fprint(w, r.URL.String()+" "+r.Header.Get("Api-Token"))
+	})
+	m := newModel(t, s, func(c *Config) {
+		c.BaseURL += "/?api-version=1"
+		c.Headers = map[string]string{"Api-Token": "another secret"}
+	})
+	e := generate(t.Context(), m, hello(true)).failure(t)
+	require.Equal(t, "/v1/chat/completions?api-version=1 [header]", e.Message)
 }
 
 func TestConfig(t *testing.T) {

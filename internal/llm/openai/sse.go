@@ -47,7 +47,7 @@ func (s *sse) next() (event, error) {
 		}
 		complete, err := s.take(line, readErr != nil)
 		switch {
-		case err != nil && (readErr == nil || readErr == io.EOF):
+		case err != nil && (readErr == nil || errors.Is(readErr, io.EOF)):
 			return event{}, err
 		case complete:
 			// A read error shows again at the next call.

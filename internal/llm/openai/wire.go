@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"regexp"
 	"time"
 
 	goopenai "github.com/sashabaranov/go-openai"
@@ -37,11 +38,15 @@ type exchangeKey struct{}
 type wire struct {
 	client *http.Client
 	cfg    Config
+	query  string // of the base URL; go-openai would put the path behind it
 }
 
 var _ goopenai.HTTPDoer = (*wire)(nil)
 
 var errSilent = errors.New("silent")
+
+// azureHost matches hosts that take the key in a header of their own.
+var azureHost = regexp.MustCompile(`\.azure\.com$`)
 
 // Do sends the exchange's request. Its response always is a clean event stream
 // of go-openai's chunks; everything else is a *agent.ModelError, either here or
@@ -62,9 +67,13 @@ func (w *wire) Do(req *http.Request) (*http.Response, error) {
 	if x.requestID != "" {
 		req.Header.Set("X-Client-Request-Id", x.requestID)
 	}
+	if azureHost.MatchString(req.URL.Hostname()) && w.cfg.APIKey != "" {
+		req.Header.Set("Api-Key", w.cfg.APIKey)
+	}
 	for k, v := range w.cfg.Headers {
 		req.Header.Set(k, v)
 	}
+	req.URL.RawQuery = w.query
 
 	idle := w.cfg.IdleTimeout
 	if !x.stream {
@@ -93,6 +102,9 @@ func (w *wire) Do(req *http.Request) (*http.Response, error) {
 	n.finished = func() { watched.idle = min(watched.idle, graceAfterFinish) }
 	n.source = func() (event, error) { return event{}, io.EOF }
 	clean := &cleanBody{n: n, hide: w.hidden, close: func() error {
+		if n.ended {
+			drain(resp.Body, cancel)
+		}
 		cancel(nil)
 		return resp.Body.Close()
 	}}
@@ -101,6 +113,15 @@ func (w *wire) Do(req *http.Request) (*http.Response, error) {
 		StatusCode: http.StatusOK, Status: "200 OK", Header: resp.Header, Body: clean, Request: req,
 		Proto: resp.Proto, ProtoMajor: resp.ProtoMajor, ProtoMinor: resp.ProtoMinor, ContentLength: -1,
 	}, nil
+}
+
+// drain reads what follows [DONE], normally nothing but the end of the body:
+// only then can the connection serve the next call.
+func drain(body io.Reader, cancel context.CancelCauseFunc) {
+	const patience, most = 200 * time.Millisecond, 64 << 10
+	t := time.AfterFunc(patience, func() { cancel(nil) })
+	defer t.Stop()
+	_, _ = io.CopyN(io.Discard, body, most) // the reply is complete, whatever happens
 }
 
 // hidden removes the key from the message of a ModelError.
@@ -118,7 +139,7 @@ func (w *wire) failure(ctx context.Context, idle time.Duration, err error, conne
 	switch cause := context.Cause(ctx); {
 	case errors.As(err, &already):
 		return err
-	case cause == errSilent:
+	case errors.Is(cause, errSilent):
 		return &agent.ModelError{Code: agent.ModelIdleTimeout, Retryable: true, Message: "the provider sent nothing for " + idle.String()}
 	case cause != nil:
 		return ctx.Err() // the caller's

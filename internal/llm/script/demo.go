@@ -1,5 +1,7 @@
 package script
 
+import "strings"
+
 // DemoPrompt is the message that starts the canned demonstration: two tools at
 // once, then two sub-agents at once that each use a tool, then an answer built
 // from what they reported. It uses tools that need no approval only, so that it
@@ -21,14 +23,22 @@ const (
 // canned maps texts to scripts. A text counts if a message ends with it: an
 // agent's task may be introduced by other words.
 var canned = []struct{ text, script string }{
-	{DemoPrompt, `
-first 500ms think First I look around, then I hand out the work. => call ls {"path":"."} && calculator {"expression":"6*7"}
-first 500ms call assign_task {"agent":"researcher","description":"Look at the project","task":"` + demoResearch + `"} && assign_task {"agent":"general","description":"Do a sum","task":"` + demoSum + `"}
-slow 40ms echo Both sub-agents have reported. Each one worked in a thread and a workflow of its own, and every step you saw was stored before the next one began. This is what they found:`},
-	{demoResearch, `
-first 1s call ls {"path":"."}
-slow 40ms echo I looked at the directory. It holds:`},
-	{demoSum, `
-first 1s call calculator {"expression":"24*60*60"}
-slow 40ms echo A day has this many seconds:`},
+	{DemoPrompt, script(
+		"first 500ms think First I look around, then I hand out the work. => "+Calls(
+			Call("ls", args{"path": "."}),
+			Call("calculator", args{"expression": "6*7"})),
+		"first 500ms "+Calls(Task("researcher", demoResearch), Task("general", demoSum)),
+		"slow 40ms echo Both sub-agents have reported. Each one worked in a thread and a workflow of its own, "+
+			"and every step you saw was stored before the next one began. This is what they found:")},
+	{demoResearch, script(
+		"first 1s "+Call("ls", args{"path": "."}),
+		"slow 40ms echo I looked at the directory. It holds:")},
+	{demoSum, script(
+		"first 1s "+Call("calculator", args{"expression": "24*60*60"}),
+		"slow 40ms echo A day has this many seconds:")},
 }
+
+type args map[string]string
+
+// script is Script without the prefix, as scriptOf returns it.
+func script(steps ...string) string { return strings.TrimPrefix(Script(steps...), Prefix) }
