@@ -6,6 +6,7 @@ import (
 	"path"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -211,7 +212,7 @@ func testNames(t *testing.T) []string {
 // The design map leads from a promise to the code and to its test. A row that
 // says "later" belongs to a later milestone.
 func TestDesignMapHolds(t *testing.T) {
-	have, tests := symbols(t), testNames(t)
+	have, tests, suite := symbols(t), testNames(t), suiteRules(t)
 	quoted := regexp.MustCompile("`([^`]+)`")
 	symbol := regexp.MustCompile(`^[a-z]+(\.[A-Za-z]+)+$`)
 	rows := 0
@@ -231,12 +232,36 @@ func TestDesignMapHolds(t *testing.T) {
 			}
 		}
 		for _, m := range quoted.FindAllStringSubmatch(cells[3], -1) {
-			if strings.HasPrefix(m[1], "Test") && !slices.ContainsFunc(tests, func(name string) bool { return strings.HasPrefix(name, m[1]) }) {
-				t.Errorf("docs/design-map.md:%d: no test's name begins with %s", i+1, m[1])
+			if strings.HasPrefix(m[1], "Test") {
+				if !slices.ContainsFunc(tests, func(name string) bool { return strings.HasPrefix(name, m[1]) }) {
+					t.Errorf("docs/design-map.md:%d: no test's name begins with %s", i+1, m[1])
+				}
+			} else if !suite[m[1]] {
+				t.Errorf("docs/design-map.md:%d: the suite has no rule %q", i+1, m[1])
 			}
+		}
+		if !strings.Contains(cells[3], "`") && !strings.Contains(cells[3], "later") && strings.TrimSpace(cells[3]) != "test" {
+			t.Errorf("docs/design-map.md:%d names no test", i+1)
 		}
 	}
 	if rows < 50 {
 		t.Errorf("docs/design-map.md has only %d rows", rows)
 	}
+}
+
+// suiteRules are the sentences of the store's conformance suite.
+func suiteRules(t *testing.T) map[string]bool {
+	t.Helper()
+	out := map[string]bool{}
+	for _, s := range sources(t, "memory/memorytest") {
+		ast.Inspect(s.file, func(n ast.Node) bool {
+			if lit, ok := n.(*ast.BasicLit); ok && lit.Kind == token.STRING {
+				if text, err := strconv.Unquote(lit.Value); err == nil {
+					out[text] = true
+				}
+			}
+			return true
+		})
+	}
+	return out
 }
