@@ -15,7 +15,11 @@ func OpenStore(ctx context.Context, spec string) (memory.ConversationMemoryStore
 	scheme, path, ok := strings.Cut(spec, ":")
 	switch {
 	case ok && scheme == "sqlite" && path != "":
-		return sqlite.Open(ctx, path)
+		store, err := sqlite.Open(ctx, path, sqlite.Options{})
+		if err != nil {
+			return nil, err // not a nil *sqlite.Store in an interface
+		}
+		return store, nil
 	case ok && (scheme == "postgres" || scheme == "postgresql" || scheme == "file" || scheme == "memory"):
 		return nil, agent.Errorf(agent.CodeInvalid, "this build has no %s store: use sqlite:PATH", scheme)
 	}

@@ -179,7 +179,6 @@ func (a *app) examine(ctx context.Context, cfg config.Config) (checks []check, r
 	return checks, true
 }
 
-
 func plural(n int, what string) string {
 	if n == 1 {
 		return "1 " + what

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/alecthomas/kong"
 
@@ -78,6 +79,11 @@ func Run(ctx context.Context, args, env []string, stdin io.Reader, stdout, stder
 		fmt.Fprintf(stderr, "%s: %v\n", a.name, err)
 		return exitFailed
 	}
+	for _, arg := range args {
+		if !utf8.ValidString(arg) { // kong would replace what it cannot read
+			return a.usageError(nil, fmt.Errorf("argument %q is not valid UTF-8", arg))
+		}
+	}
 	kctx, err := parse(parser, args)
 	if helped >= 0 {
 		return helped
@@ -131,11 +137,27 @@ func (a *app) usageError(k *kong.Context, err error) int {
 		where += " " + k.Selected().Name
 	}
 	text := err.Error()
+	if k != nil && k.Selected() != nil {
+		text = strings.TrimPrefix(text, k.Selected().Name+": ")
+	}
+	if strings.HasPrefix(text, "expected one of") && k != nil {
+		text = "give a command: " + strings.Join(commandNames(k.Model.Node), ", ")
+	}
 	if strings.HasPrefix(text, "unexpected argument") && strings.HasSuffix(where, " send") {
 		text += ": put the message into quotes, or give - and write it to stdin"
 	}
 	fmt.Fprintf(a.stderr, "%s: %s\nSee %s --help.\n", where, text, where)
 	return exitUsage
+}
+
+func commandNames(root *kong.Node) []string {
+	var names []string
+	for _, n := range root.Children {
+		if !n.Hidden {
+			names = append(names, n.Name)
+		}
+	}
+	return names
 }
 
 // exit reports a command's error and returns its code.

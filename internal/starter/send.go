@@ -90,6 +90,9 @@ type sendCmd struct {
 
 // Validate checks the arguments.
 func (s *sendCmd) Validate() error {
+	if err := s.target.Validate(); err != nil {
+		return err
+	}
 	switch memory.WhenBusy(s.WhenBusy) {
 	case "", memory.Queue, memory.Steer, memory.Reject:
 	default:
@@ -298,6 +301,9 @@ func (c *cancelCmd) Run(ctx context.Context, a *app) error {
 
 // checkThread refuses what could not be a thread id.
 func checkThread(id string) error {
+	if id == "" {
+		return fmt.Errorf("give a thread id: SESSION/CONVERSATION or agent:TYPE:ID, as threads lists them")
+	}
 	_, err := agent.ParseThreadID(id)
 	return err
 }

@@ -181,7 +181,6 @@ func (t *talk) readLine(ctx context.Context, prompt string) (string, error) {
 	}
 }
 
-
 // rawArgs is the JSON of arguments as an approval carries them.
 func rawArgs(args any) json.RawMessage {
 	raw, err := json.Marshal(args)

@@ -132,7 +132,7 @@ func eachThread(ctx context.Context, client *spool.Client, threadID string, do f
 }
 
 type historyCmd struct {
-	RunID string `name:"run" placeholder:"RUN" help:"Run id (default: the latest run)."`
+	RunID  string `name:"run" placeholder:"RUN" help:"Run id (default: the latest run)."`
 	All    bool   `help:"All runs that Temporal still knows: into files with --dir, otherwise one document."`
 	Dir    string `placeholder:"DIR" help:"With --all: write one file per run, as worker replay reads them."`
 	Thread string `arg:"" help:"Thread id."`

@@ -1,0 +1,431 @@
+package starter
+
+import (
+	"encoding/json"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+var update = flag.Bool("update", false, "write golden files")
+
+func TestHelpIsAsDocumented(t *testing.T) {
+	for _, command := range []string{"", "dev", "demo", "send", "chat", "retry", "cancel", "approvals", "approve", "deny", "edit",
+		"threads", "show", "trace", "tasks", "verify", "history", "agents", "tools", "models", "doctor"} {
+		t.Run("help "+command, func(t *testing.T) {
+			var out, errout strings.Builder
+			args := append(strings.Fields(command), "--help")
+			require.Equal(t, exitDone, Run(t.Context(), args, nil, strings.NewReader(""), &out, &errout))
+			require.Empty(t, errout.String())
+			golden := filepath.Join("testdata", "help", "help-"+command+".txt")
+			if *update {
+				require.NoError(t, os.MkdirAll(filepath.Dir(golden), 0o755))
+				require.NoError(t, os.WriteFile(golden, []byte(out.String()), 0o644))
+			}
+			want, err := os.ReadFile(golden)
+			require.NoError(t, err, "write it with go test ./internal/starter -run Help -update")
+			assert.Equal(t, string(want), out.String())
+			assert.NotContains(t, out.String(), "  web ", "what is not built is not offered")
+		})
+	}
+}
+
+func TestUsageErrorsNameTheFlagAndTheFix(t *testing.T) {
+	for line, want := range map[string][]string{
+		"":                                  {"give a command", "send", "doctor"},
+		"sendd x":                           {"unexpected argument sendd", `did you mean "send"`},
+		"fork a/b":                          {"unexpected argument fork"},
+		"send":                              {"message is empty", "or - to read it from stdin"},
+		"send a b":                          {"unexpected argument b", "quotes"},
+		"send --bogus x":                    {"unknown flag --bogus"},
+		"send --when-busy later x":          {"--when-busy", "later", "queue, steer or reject"},
+		"send --detach --wait x":            {"--detach", "--wait", "one of the two"},
+		"send -s a -t b/c x":                {"--thread replaces --session"},
+		"send --continue -s a x":            {"--continue", "leave out --session"},
+		"send -s a/b x":                     {"--session", "a/b", "A-Z"},
+		"send -c .. x":                      {"--conversation"},
+		"send -t nonsense x":                {"--thread", "SESSION/CONVERSATION or agent:TYPE:ID"},
+		"send --agent No! x":                {"--agent", "a-z"},
+		"chat -s a -t b/c":                  {"--thread replaces --session"},
+		"chat --json":                       {"send --json"},
+		"retry --detach --wait a/b":         {"one of the two"},
+		"retry x":                           {`thread id "x"`},
+		"cancel x":                          {`thread id "x"`},
+		"approvals x":                       {`thread id "x"`},
+		"approve":                           {"<approval>"},
+		"edit c":                            {"text is empty"},
+		"show":                              {"give a thread id", "agent:TYPE:ID"},
+		"show x":                            {"SESSION/CONVERSATION"},
+		"show --from 3 a/b":                 {"--from", "add --follow"},
+		"show --follow --from 3:1 a/b":      {"--from", "SEQ:ATTEMPT:OFFSET"},
+		"trace x":                           {`thread id "x"`},
+		"tasks x":                           {`thread id "x"`},
+		"threads --limit 0":                 {"--limit 0", "from 1"},
+		"threads -s a/b":                    {"--session"},
+		"verify":                            {"thread id", "--all"},
+		"verify --all a/b":                  {"leave out"},
+		"verify --all --print":              {"--print"},
+		"history --all --run r a/b":         {"--run", "--all"},
+		"history --dir d a/b":               {"add --all"},
+		"dev --workers=-1":                  {"--workers -1", "0 to 64"},
+		"dev --workers two":                 {"--workers", "two"},
+		"dev --temporal-port 70000":         {"--temporal-port 70000", "0 for a free one"},
+		"dev --ui-port=-2":                  {"--ui-port -2"},
+		"dev --temporal nowhere":            {"--temporal", "embedded, path or HOST:PORT"},
+		"threads --store postgres":          {"store", "postgres", "sqlite:PATH", "flag --store"},
+		"threads --store memory:":           {"no memory store", "sqlite:PATH"},
+		"threads --temporal-address nohost": {"temporalAddress", "HOST:PORT", "flag --temporal-address"},
+		"demo --live":                       {"OPENAI_API_KEY"},
+	} {
+		t.Run(line, func(t *testing.T) {
+			home := filepath.Join(t.TempDir(), "home")
+			var out, errout strings.Builder
+			env := []string{"SPOOL_HOME=" + home, "SPOOL_USER=u", "TEMPORAL_ADDRESS=127.0.0.1:1"}
+			code := Run(t.Context(), strings.Fields(line), env, strings.NewReader(""), &out, &errout)
+			assert.Equal(t, exitUsage, code, errout.String())
+			assert.Empty(t, out.String())
+			for _, w := range want {
+				assert.Contains(t, errout.String(), w)
+			}
+			assert.NoFileExists(t, filepath.Join(home, "spool.db"), "nothing happens before the arguments are right")
+		})
+	}
+}
+
+func TestWebSaysThatItIsNotThere(t *testing.T) {
+	b := newBench(t)
+	r := b.run("web")
+	assert.Equal(t, exitFailed, r.code)
+	assert.Empty(t, r.out)
+	assert.Contains(t, r.errout, "not part of this build")
+}
+
+func TestSendWithoutTemporalStoresTheMessage(t *testing.T) {
+	b := newBench(t)
+	r := b.run("send", "--json", "-s", "s1", "--message-id", "m1", "hello")
+	assert.Equal(t, exitAway, r.code)
+	doc := r.json(t)
+	assert.Equal(t, "stored", doc["status"])
+	assert.Equal(t, "s1/default", doc["threadId"])
+	assert.Equal(t, "s1", doc["sessionId"])
+	assert.Equal(t, "default", doc["conversationId"])
+	assert.Equal(t, "m1", doc["messageId"])
+	assert.NotEmpty(t, doc["turnId"])
+	assert.Contains(t, doc, "response")
+	assert.Contains(t, doc, "usage")
+	assert.Contains(t, r.errout, "repeating it with the same message id is safe")
+
+	again := b.run("send", "--json", "-s", "s1", "--message-id", "m1", "hello")
+	assert.Equal(t, exitAway, again.code)
+	assert.Equal(t, doc["turnId"], again.json(t)["turnId"])
+	inbox, err := b.store.Inbox(t.Context(), "s1/default")
+	require.NoError(t, err)
+	assert.Len(t, inbox, 1)
+
+	other := b.run("send", "--json", "-s", "s1", "--message-id", "m1", "something else")
+	assert.Equal(t, exitConflict, other.code)
+	assert.Equal(t, "conflict", other.json(t)["error"].(map[string]any)["code"])
+}
+
+func TestSendReadsStdinAndStartsASession(t *testing.T) {
+	b := newBench(t)
+	r := b.feed("line one\nline two\n", "send", "--detach", "-")
+	assert.Equal(t, exitAway, r.code)
+	assert.Contains(t, r.errout, "go on with: starter send -s ")
+	list := b.run("threads", "--json").json(t)["threads"].([]any)
+	require.Len(t, list, 1)
+	id := list[0].(map[string]any)["id"].(string)
+	assert.Regexp(t, `^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-`, id, "a UUIDv7")
+	inbox, err := b.store.Inbox(t.Context(), id)
+	require.NoError(t, err)
+	assert.Equal(t, "line one\nline two", inbox[0].Content.String())
+
+	assert.Equal(t, exitUsage, b.feed("\n", "send", "-").code)
+	assert.Equal(t, exitUsage, b.run("send", "\xff").code)
+}
+
+func TestRepeatedSendReturnsTheAnswer(t *testing.T) {
+	b := newBench(t)
+	b.answered("s1", "m1", "hello", "hi \x1b[31mthere")
+	r := b.run("send", "--json", "-s", "s1", "--message-id", "m1", "hello")
+	assert.Equal(t, exitDone, r.code, r.errout)
+	assert.Equal(t, "completed", r.json(t)["status"])
+	assert.Equal(t, "hi \x1b[31mthere", r.json(t)["response"], "JSON holds what was said")
+	r = b.run("send", "-s", "s1", "--message-id", "m1", "hello")
+	assert.Equal(t, exitDone, r.code)
+	assert.Equal(t, "hi there\n", r.out, "a terminal gets no escape sequence")
+}
+
+func TestSendOfAFailedTurn(t *testing.T) {
+	b := newBench(t)
+	b.send("s1", "m1", "hello")
+	turn := b.take("s1/default")
+	b.stream(turn, 1, "half an ans")
+	b.finish(turn, 1, "failed")
+	r := b.run("send", "--json", "-s", "s1", "--message-id", "m1", "hello")
+	assert.Equal(t, exitFailed, r.code)
+	doc := r.json(t)
+	assert.Equal(t, "failed", doc["status"])
+	assert.Equal(t, "error", doc["reason"])
+	assert.Equal(t, "bad_request", doc["errorCode"])
+	assert.NotContains(t, r.errout, "\x1b")
+}
+
+func TestApprovals(t *testing.T) {
+	b := newBench(t)
+	ap, turn := b.asking("s1")
+
+	r := b.run("send", "--json", "-s", "s1", "--message-id", "m1", "write")
+	assert.Equal(t, exitWaiting, r.code, r.errout)
+	doc := r.json(t)
+	assert.Equal(t, "waiting_for_approval", doc["status"])
+	pending := doc["pending"].([]any)[0].(map[string]any)
+	assert.Equal(t, ap.ID, pending["approvalId"])
+
+	r = b.run("send", "--json", "-s", "s1", "what now?")
+	assert.Equal(t, exitConflict, r.code, "a plain message is no decision")
+	assert.Equal(t, ap.ID, r.json(t)["error"].(map[string]any)["pending"].([]any)[0].(map[string]any)["approvalId"])
+
+	list := b.run("approvals", "--json").json(t)["approvals"].([]any)
+	require.Len(t, list, 1)
+	shown := list[0].(map[string]any)
+	assert.Equal(t, turn.ThreadID, shown["threadId"])
+	assert.Equal(t, "orchestrator", shown["agent"])
+	calls := shown["toolCalls"].([]any)
+	require.Len(t, calls, 2)
+	assert.Equal(t, "shell", calls[0].(map[string]any)["toolName"])
+	assert.Equal(t, "\x1b[2Jrm", calls[0].(map[string]any)["args"].(map[string]any)["command"])
+	text := b.run("approvals", "s1/default")
+	assert.Contains(t, text.out, "shell(command=rm)")
+	assert.NotContains(t, text.out, "\x1b")
+
+	assert.Equal(t, exitNotFound, b.run("approve", "nothing").code)
+	assert.Equal(t, exitUsage, b.run("edit", ap.ID, "no").code, "an approval of two calls has no single call to edit")
+
+	r = b.run("approve", "--json", ap.ToolCalls[0].ID)
+	assert.Equal(t, exitAway, r.code, "saved, but nobody could be told")
+	assert.Contains(t, r.errout, "the decision is saved")
+	calls2, err := b.store.ToolCalls(t.Context(), turn.ThreadID)
+	require.NoError(t, err)
+	assert.Equal(t, []string{"pending", "denied"}, []string{string(calls2[0].Status), string(calls2[1].Status)}, "the other call of the approval is denied")
+
+	assert.Equal(t, exitAway, b.run("approve", ap.ToolCalls[0].ID).code, "the same decision again returns the first outcome")
+	r = b.run("deny", ap.ID)
+	assert.Equal(t, exitConflict, r.code)
+	assert.Contains(t, r.errout, owner, "says who decided")
+}
+
+func TestShowAndFollow(t *testing.T) {
+	b := newBench(t)
+	root, child := b.delegated("s1")
+	doc := b.run("show", "--json", "--events", root).json(t)
+	for _, key := range []string{"thread", "messages", "inbox", "events", "tasks", "toolCalls"} {
+		assert.Contains(t, doc, key)
+	}
+	assert.NotContains(t, doc, "pending")
+	assert.Len(t, doc["messages"], 5)
+	assert.Len(t, doc["toolCalls"], 2)
+
+	sub := b.run("show", "--json", child).json(t)
+	assert.Equal(t, child, sub["messages"].([]any)[0].(map[string]any)["subAgentId"])
+
+	r := b.run("show", "--json", "--follow", root)
+	assert.Equal(t, exitDone, r.code)
+	var cursors []string
+	for _, line := range strings.Split(strings.TrimSpace(r.out), "\n") {
+		var u struct {
+			ThreadID, Cursor string
+			Event            *struct{ Seq int64 }
+		}
+		require.NoError(t, json.Unmarshal([]byte(line), &u))
+		assert.Equal(t, root, u.ThreadID)
+		cursors = append(cursors, u.Cursor)
+	}
+	assert.Len(t, cursors, len(doc["events"].([]any)))
+	rest := b.run("show", "--json", "--follow", "--from", cursors[4], root)
+	assert.Equal(t, strings.Join(strings.SplitAfter(r.out, "\n")[5:], ""), rest.out)
+
+	text := b.run("show", root)
+	assert.Contains(t, text.out, "there is one file")
+	assert.Contains(t, text.out, "ls(path=.)")
+	assert.Contains(t, text.out, "http://ui/namespaces/default/workflows/s1%2Fdefault")
+
+	assert.Equal(t, exitNotFound, b.run("show", "nobody/default").code)
+	assert.Equal(t, exitNotFound, b.run("show", "--user", "somebody", root).code, "another user's thread")
+}
+
+func TestShowNamesAReplyThatIsBeingWorkedOn(t *testing.T) {
+	b := newBench(t)
+	b.send("s1", "m1", "go")
+	turn := b.take("s1/default")
+	b.reply(turn, 1, "let me see", "auto", newCalls("ls", "glob")...)
+	b.send("s1", "m2", "next")
+	doc := b.run("show", "--json", "s1/default").json(t)
+	pending := doc["pending"].(map[string]any)
+	assert.Equal(t, turn.ID+".1", pending["id"])
+	assert.Equal(t, "let me see", pending["content"])
+	assert.Len(t, pending["tool_calls"], 2)
+	assert.Len(t, doc["inbox"], 1)
+}
+
+func TestTraceGoesDownAndUp(t *testing.T) {
+	b := newBench(t)
+	root, child := b.delegated("s1")
+	doc := b.run("trace", "--json", root).json(t)
+	assert.Equal(t, root, doc["thread"].(map[string]any)["id"])
+	below := doc["children"].([]any)
+	require.Len(t, below, 1)
+	node := below[0].(map[string]any)
+	assert.Equal(t, child, node["thread"].(map[string]any)["id"])
+	assert.Equal(t, "success", node["link"].(map[string]any)["callStatus"])
+	assert.Equal(t, "success", node["link"].(map[string]any)["taskStatus"])
+	assert.Equal(t, []any{}, node["children"])
+
+	up := b.run("trace", "--json", child).json(t)["up"].([]any)
+	require.Len(t, up, 1)
+	assert.Equal(t, root, up[0].(map[string]any)["threadId"])
+	text := b.run("trace", root).out
+	assert.Contains(t, text, "http://ui/namespaces/default/workflows/s1%2Fdefault")
+	assert.Contains(t, text, "\n  "+child+"  completed")
+}
+
+func TestThreadsShowSubAgentsOnlyIfAsked(t *testing.T) {
+	b := newBench(t)
+	root, child := b.delegated("s1")
+	ids := func(args ...string) (out []string) {
+		for _, x := range b.run(append([]string{"threads", "--json"}, args...)...).json(t)["threads"].([]any) {
+			out = append(out, x.(map[string]any)["id"].(string))
+		}
+		return out
+	}
+	assert.Equal(t, []string{root}, ids())
+	assert.ElementsMatch(t, []string{root, child}, ids("--all"))
+	assert.Equal(t, []string{root}, ids("-s", "s1"))
+	assert.Empty(t, ids("-s", "s2"))
+	assert.Empty(t, ids("--user", "other"))
+	tasks := b.run("tasks", "--json", root).json(t)["tasks"].([]any)
+	require.Len(t, tasks, 2)
+	assert.Equal(t, "agent:general", tasks[1].(map[string]any)["name"])
+}
+
+func TestVerify(t *testing.T) {
+	b := newBench(t)
+	root, child := b.delegated("s1")
+	for _, args := range [][]string{{"--all"}, {root}, {child}} {
+		r := b.run(append([]string{"verify", "--json"}, args...)...)
+		assert.Equal(t, exitDone, r.code, r.out)
+		assert.Equal(t, map[string]any{"ok": true, "violations": []any{}}, r.json(t))
+	}
+	r := b.run("verify", "--print", root)
+	assert.Equal(t, exitDone, r.code)
+	assert.Contains(t, r.out, child, "linked children in full")
+	assert.True(t, strings.HasSuffix(r.out, "\nok\n"))
+	assert.Len(t, b.run("verify", "--json", "--print", root).json(t)["threads"], 2)
+	assert.Equal(t, exitNotFound, b.run("verify", "x/y").code)
+}
+
+func TestCancelAndRetryWithoutTemporal(t *testing.T) {
+	b := newBench(t)
+	b.answered("s1", "m1", "hello", "hi")
+	assert.Equal(t, exitConflict, b.run("cancel", "s1/default").code, "nothing to cancel")
+	assert.Equal(t, exitNotFound, b.run("cancel", "s9/default").code)
+
+	r := b.run("retry", "--json", "--request-id", "r1", "s1/default")
+	assert.Equal(t, exitAway, r.code)
+	turn := r.json(t)["turnId"]
+	assert.Equal(t, turn, b.run("retry", "--json", "--request-id", "r1", "s1/default").json(t)["turnId"])
+	assert.Equal(t, exitConflict, b.run("retry", "--request-id", "r2", "s1/default").code, "one retry waits already")
+
+	b.take("s1/default")
+	r = b.run("cancel", "--json", "s1/default")
+	assert.Equal(t, exitAway, r.code, "the cancel is stored")
+	assert.Equal(t, "stored", r.json(t)["status"])
+	assert.Equal(t, turn, r.json(t)["turnId"])
+}
+
+func TestHistoryNeedsTemporal(t *testing.T) {
+	b := newBench(t)
+	b.answered("s1", "m1", "hello", "hi")
+	assert.Equal(t, exitAway, b.run("history", "s1/default").code)
+	assert.Equal(t, exitNotFound, b.run("history", "s2/default").code)
+}
+
+func TestStaticInformation(t *testing.T) {
+	b := newBench(t)
+	names := func(kind string) (out []string) {
+		for _, x := range b.run(kind, "--json").json(t)[kind].([]any) {
+			out = append(out, x.(map[string]any)["name"].(string))
+		}
+		return out
+	}
+	assert.Subset(t, names("agents"), []string{"general", "orchestrator", "researcher"})
+	assert.Subset(t, names("tools"), []string{"calculator", "ls", "shell"})
+	models := b.run("models", "--json").json(t)["models"].([]any)
+	assert.Equal(t, true, models[0].(map[string]any)["demo"])
+}
+
+func TestDoctorNamesSourcesAndWhatIsAway(t *testing.T) {
+	b := newBench(t)
+	r := b.run("doctor", "--json")
+	assert.Equal(t, exitAway, r.code)
+	doc := r.json(t)
+	sources := map[string]string{}
+	for _, s := range doc["settings"].([]any) {
+		sources[s.(map[string]any)["name"].(string)] = s.(map[string]any)["source"].(string)
+	}
+	assert.Equal(t, "environment SPOOL_HOME", sources["home"])
+	checks := map[string]any{}
+	for _, c := range doc["checks"].([]any) {
+		checks[c.(map[string]any)["name"].(string)] = c.(map[string]any)["ok"]
+	}
+	assert.Equal(t, map[string]any{"store": true, "temporal": false}, checks)
+}
+
+func TestStoreThatCannotBeOpened(t *testing.T) {
+	b := newBench(t)
+	path := filepath.Join(b.home, "notastore.db")
+	require.NoError(t, os.WriteFile(path, []byte(strings.Repeat("this is no database ", 200)), 0o600))
+	r := b.run("threads", "--store", "sqlite:"+path)
+	assert.Equal(t, exitUsage, r.code, "another file has to be named")
+	assert.Contains(t, r.errout, path)
+	dir := filepath.Join(b.home, "folder.db")
+	require.NoError(t, os.Mkdir(dir, 0o700))
+	r = b.run("threads", "--json", "--store", "sqlite:"+dir)
+	assert.Equal(t, exitAway, r.code, r.errout)
+	assert.Equal(t, "unavailable", r.json(t)["error"].(map[string]any)["code"])
+}
+
+func TestChatIsALoopOverLines(t *testing.T) {
+	b := newBench(t)
+	r := b.feed("hello\n\n/quit\nnot sent\n", "chat", "-s", "s1")
+	assert.Equal(t, exitDone, r.code, r.errout)
+	assert.Contains(t, r.errout, "saved, but not running")
+	assert.Contains(t, r.errout, "go on with: starter chat -s s1")
+	inbox, err := b.store.Inbox(t.Context(), "s1/default")
+	require.NoError(t, err)
+	require.Len(t, inbox, 1)
+	assert.Equal(t, "hello", inbox[0].Content.String())
+}
+
+func TestOneDevPerHome(t *testing.T) {
+	b := newBench(t)
+	lock, err := lockHome(b.home)
+	require.NoError(t, err)
+	defer lock.Close()
+	r := b.run("dev")
+	assert.Equal(t, exitConflict, r.code)
+	assert.Contains(t, r.errout, "runs already")
+	assert.Contains(t, r.errout, "another --home")
+}
+
+func TestDevNeedsTheServerItIsGiven(t *testing.T) {
+	b := newBench(t)
+	r := b.run("dev", "--temporal", "127.0.0.1:1")
+	assert.Equal(t, exitAway, r.code)
+	assert.Contains(t, r.errout, "no Temporal server answers at 127.0.0.1:1")
+}
