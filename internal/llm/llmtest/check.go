@@ -120,7 +120,8 @@ func (c *checker) messages(messages []message) {
 		return
 	}
 	pending := map[string]bool{} // calls that still need their result
-	for i, m := range messages {
+	for i := range messages {
+		m := &messages[i]
 		if m.Role != agent.RoleTool && len(pending) > 0 {
 			c.add("message %d (%s) stands before the results of %d tool calls", i, m.Role, len(pending))
 			clear(pending)
@@ -153,7 +154,7 @@ func (c *checker) messages(messages []message) {
 }
 
 // text checks a message that must say something.
-func (c *checker) text(i int, m message) {
+func (c *checker) text(i int, m *message) {
 	content, err := m.content()
 	if err != nil {
 		c.add("message %d (%s): %v", i, m.Role, err)
@@ -172,7 +173,7 @@ func (c *checker) text(i int, m message) {
 	}
 }
 
-func (c *checker) assistant(i int, m message, pending map[string]bool) {
+func (c *checker) assistant(i int, m *message, pending map[string]bool) {
 	if len(m.ToolCalls) == 0 {
 		c.text(i, m)
 		return
@@ -190,8 +191,8 @@ func (c *checker) assistant(i int, m message, pending map[string]bool) {
 		if call.Type != "function" || !toolName.MatchString(call.Function.Name) {
 			c.add("message %d: tool call of type %q with name %q", i, call.Type, call.Function.Name)
 		}
-		var args string
-		if err := json.Unmarshal(call.Function.Arguments, &args); err != nil || call.Function.Arguments[0] != '"' {
+		args, isString := stringOf(call.Function.Arguments)
+		if !isString {
 			c.add("message %d: arguments of a tool call must be a string, got %.20s", i, shown(call.Function.Arguments))
 		} else if a := bytes.TrimSpace([]byte(args)); !json.Valid(a) || a[0] != '{' {
 			c.add("message %d: arguments of a tool call must hold a JSON object, got %.40q", i, args)
@@ -199,9 +200,12 @@ func (c *checker) assistant(i int, m message, pending map[string]bool) {
 	}
 }
 
-func (m message) content() (agent.Content, error) {
+func (m *message) content() (agent.Content, error) {
 	if m.Content == nil {
 		return agent.Content{}, fmt.Errorf("content is missing")
+	}
+	if s, ok := stringOf(m.Content); ok {
+		return agent.Text(s), nil
 	}
 	var content agent.Content
 	err := json.Unmarshal(m.Content, &content)
@@ -209,13 +213,26 @@ func (m message) content() (agent.Content, error) {
 }
 
 // message converts for the script engine.
-func (m message) message() agent.Message {
+func (m *message) message() agent.Message {
 	content, _ := m.content() // the checker reports what is wrong with it
 	out := agent.Message{Role: m.Role, Content: content, ToolCallID: m.ToolCallID}
 	for _, call := range m.ToolCalls {
-		out.ToolCalls = append(out.ToolCalls, agent.NewCall(call.ID, call.Function.Name, string(call.Function.Arguments)))
+		args, _ := stringOf(call.Function.Arguments)
+		out.ToolCalls = append(out.ToolCalls, agent.NewCall(call.ID, call.Function.Name, args))
 	}
 	return out
+}
+
+// stringOf reads a JSON string; most have no escapes, and transcripts are long.
+func stringOf(raw json.RawMessage) (string, bool) {
+	if len(raw) < 2 || raw[0] != '"' {
+		return "", false
+	}
+	if bytes.IndexByte(raw, '\\') < 0 {
+		return string(raw[1 : len(raw)-1]), true
+	}
+	var s string
+	return s, json.Unmarshal(raw, &s) == nil
 }
 
 func shown(raw json.RawMessage) string {

@@ -289,9 +289,9 @@ func writeError(w http.ResponseWriter, status int, kind, message string) {
 
 // model converts a decoded request for the script engine.
 func (q request) model() agent.ModelRequest {
-	r := agent.ModelRequest{Model: q.Model, Stream: q.Stream}
-	for _, m := range q.Messages {
-		r.Messages = append(r.Messages, m.message())
+	r := agent.ModelRequest{Model: q.Model, Stream: q.Stream, Messages: make([]agent.Message, len(q.Messages))}
+	for i := range q.Messages {
+		r.Messages[i] = q.Messages[i].message()
 	}
 	for _, t := range q.tools {
 		r.Tools = append(r.Tools, agent.ToolSpec{Name: t.Function.Name, Description: t.Function.Description, Schema: t.Function.Parameters})

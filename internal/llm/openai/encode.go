@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/json"
-	"regexp"
+	"strings"
 
 	goopenai "github.com/sashabaranov/go-openai"
 
@@ -34,10 +34,7 @@ type wireMessage struct {
 // geminiNoSignature is the value Gemini documents for calls it did not make.
 const geminiNoSignature = `{"google":{"thought_signature":"skip_thought_signature_validator"}}`
 
-var (
-	badNameChars = regexp.MustCompile(`[^A-Za-z0-9_-]`)
-	emptySchema  = json.RawMessage(`{"type":"object","properties":{}}`)
-)
+var emptySchema = json.RawMessage(`{"type":"object","properties":{}}`)
 
 // encode makes the request body.
 func encode(model string, q Quirks, r agent.ModelRequest) ([]byte, error) {
@@ -61,7 +58,9 @@ func encode(model string, q Quirks, r agent.ModelRequest) ([]byte, error) {
 			Name: t.Name, Description: t.Description, Parameters: objectSchema(t.Schema),
 		}})
 	}
-	for i, m := range r.Messages {
+	w.Messages = make([]wireMessage, 0, len(r.Messages))
+	for i := range r.Messages {
+		m := &r.Messages[i]
 		if q.AssistantAfterTool && m.Role == agent.RoleUser && i > 0 && r.Messages[i-1].Role == agent.RoleTool {
 			w.Messages = append(w.Messages, wireMessage{Role: agent.RoleAssistant, Content: agent.Text("I have the results.")})
 		}
@@ -70,7 +69,7 @@ func encode(model string, q Quirks, r agent.ModelRequest) ([]byte, error) {
 	return json.Marshal(w)
 }
 
-func encodeMessage(q Quirks, m agent.Message) wireMessage {
+func encodeMessage(q Quirks, m *agent.Message) wireMessage {
 	w := wireMessage{Role: m.Role, Content: m.Content, ToolCallID: m.ToolCallID}
 	switch m.Role {
 	case agent.RoleTool:
@@ -126,10 +125,15 @@ func objectArguments(args string) string {
 
 // callName makes a name any provider takes of one a model made up.
 func callName(name string) string {
-	name = badNameChars.ReplaceAllString(name, "_")
 	if name == "" {
 		return "unknown"
 	}
+	name = strings.Map(func(r rune) rune {
+		if r == '_' || r == '-' || r >= '0' && r <= '9' || r >= 'A' && r <= 'Z' || r >= 'a' && r <= 'z' {
+			return r
+		}
+		return '_'
+	}, name)
 	return name[:min(len(name), 64)]
 }
 
