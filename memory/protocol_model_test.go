@@ -88,6 +88,7 @@ type model struct {
 	answers     [modelMsgs]uint8
 	opened      [modelMsgs]uint8
 	excuse      [modelMsgs]bool // its run was terminated
+	late        [modelMsgs]bool // claimed after a termination, by a late worker, before a live nudge
 	staleWrite  bool
 	twoOpen     bool
 	terms       uint8
@@ -108,6 +109,7 @@ type rules struct {
 	noSweep           bool
 	firstSighting     bool // reconcile does not wait for a second sighting
 	anyEnd            bool // reconcile does not ask how the last run ended
+	reconcileClaims   bool // reconcile takes the next entry, which no run works on
 	sendNotIdempotent bool
 }
 
@@ -184,12 +186,13 @@ func (m *model) send(r *rules, msg uint8) {
 	m.entry[msg] = waiting
 }
 
-// claim takes the oldest waiting entry; bySlot says that an activity does it.
-func (m *model) claim(bySlot bool) {
+// claim takes the oldest waiting entry for an activity, or for a keeper.
+func (m *model) claim(r *rules, activity bool) {
+	nudged := m.livesNudger(r)
 	if m.open != 0 {
 		m.twoOpen = true
 	}
-	m.open, m.holder, m.stored, m.seen, m.kclose = 0, 0, false, false, false
+	m.close()
 	for _, q := range m.queue {
 		if q == 0 || m.entry[q-1] != waiting {
 			continue
@@ -199,11 +202,18 @@ func (m *model) claim(bySlot bool) {
 		m.turn[msg] = turnOpen
 		m.opened[msg] = min(m.opened[msg]+1, 2)
 		m.open = q
-		if bySlot && m.run == runTerminated {
-			m.excuse[msg] = true // a late worker of a terminated run
+		if activity && m.run == runTerminated {
+			// A late worker of a terminated run. A message that nobody is about
+			// to nudge for had its run terminated as it waited.
+			m.excuse[msg], m.late[msg] = !nudged, nudged
 		}
 		return
 	}
+}
+
+// close forgets what is kept about the open turn only.
+func (m *model) close() {
+	m.open, m.holder, m.stored, m.seen, m.kclose = 0, 0, false, false, false
 }
 
 func (m *model) signalWithStart() {
@@ -273,7 +283,7 @@ func (m *model) attempt(r *rules, i int) {
 		return
 	case s.kind == phTake:
 		if m.open == 0 {
-			m.claim(true)
+			m.claim(r, true)
 		}
 		s.res, s.turn, s.pc = resNothing, m.open, 2
 		if m.open != 0 {
@@ -303,7 +313,7 @@ func (m *model) attempt(r *rules, i int) {
 		}
 	case s.kind == phClose && s.pc == 1: // second transaction of a split close
 		if m.open == 0 {
-			m.claim(true)
+			m.claim(r, true)
 		}
 		m.next[s.turn-1] = m.open
 		s.turn, s.pc = m.open, 2
@@ -314,12 +324,12 @@ func (m *model) attempt(r *rules, i int) {
 			m.answers[msg] = min(m.answers[msg]+1, 2)
 			m.turn[msg] = turnCompleted
 			if r.splitClose {
-				m.open, m.holder, m.stored, m.seen, m.kclose = 0, 0, false, false, false
+				m.close()
 				s.pc = 1
 				break
 			}
 			m.open = 0
-			m.claim(true)
+			m.claim(r, true)
 			m.next[msg] = m.open
 		}
 		s.turn = m.next[msg]
@@ -416,10 +426,12 @@ func (r *rules) keeperSteps(m model, yield stepFunc) {
 		n := m
 		msg := m.open - 1
 		n.turn[msg] = turnTerminated
-		n.open = 0
-		n.claim(false)
+		n.close()
+		if r.reconcileClaims {
+			n.claim(r, false)
+			n.nudge = n.nudge || n.open != 0
+		}
 		n.next[msg] = n.open
-		n.nudge = n.nudge || n.open != 0
 		yield(n, edgeNormal|edgeKeeper)
 	}
 	if m.open == 0 || m.run == runOpen || m.kclose {
@@ -493,7 +505,7 @@ func (m *model) broken() string {
 			return "a message was answered twice"
 		case m.answers[i] == 1 && m.turn[i] != turnCompleted:
 			return "an answered turn is not completed"
-		case m.turn[i] == turnTerminated && !m.excuse[i] && !(m.terms > 0 && m.crashKeeper):
+		case m.turn[i] == turnTerminated && !m.excuse[i] && !(m.late[i] && (m.crashKeeper || m.crashSender)):
 			return "a turn was closed as terminated though its run was not"
 		}
 		if m.turn[i] == turnOpen {

@@ -118,22 +118,22 @@ func TestProtocolMutationsAreCaught(t *testing.T) {
 		name   string
 		weaken func(*rules)
 		want   string
+		terms  uint8
 	}{
-		{"no fencing by attempt", func(r *rules) { r.noAttemptFence = true }, "stale write"},
-		{"no fencing by turn", func(r *rules) { r.noTurnFence = true }, "answered twice"},
-		{"close and claim in two transactions", func(r *rules) { r.splitClose = true }, "waits for a keeper"},
-		{"sender nudges before commit", func(r *rules) { r.nudgeFirst = true }, "waits for a keeper"},
-		{"run completes without draining", func(r *rules) { r.noDrain = true }, "waits for a keeper"},
-		{"no sweep", func(r *rules) { r.noSweep = true }, "for ever"},
-		{"reconcile on first sighting", func(r *rules) { r.firstSighting = true }, "closed as terminated"},
-		{"reconcile does not ask how the last run ended", func(r *rules) { r.anyEnd = true }, "closed as terminated"},
-		{"send is not idempotent", func(r *rules) { r.sendNotIdempotent = true }, "a message is in a turn and in the inbox"},
+		{"no fencing by attempt", func(r *rules) { r.noAttemptFence = true }, "stale write", 0},
+		{"no fencing by turn", func(r *rules) { r.noTurnFence = true }, "answered twice", 0},
+		{"close and claim in two transactions", func(r *rules) { r.splitClose = true }, "waits for a keeper", 0},
+		{"sender nudges before commit", func(r *rules) { r.nudgeFirst = true }, "waits for a keeper", 0},
+		{"run completes without draining", func(r *rules) { r.noDrain = true }, "waits for a keeper", 0},
+		{"no sweep", func(r *rules) { r.noSweep = true }, "for ever", 0},
+		{"reconcile on first sighting", func(r *rules) { r.firstSighting = true }, "closed as terminated", 1},
+		{"reconcile takes the next entry without a run", func(r *rules) { r.reconcileClaims = true }, "closed as terminated", 1},
+		{"reconcile does not ask how the last run ended", func(r *rules) { r.anyEnd = true }, "closed as terminated", 0},
+		{"send is not idempotent", func(r *rules) { r.sendNotIdempotent = true }, "a message is in a turn and in the inbox", 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := rules{scripts: [2][]uint8{{0, 0}, {1}}}
-			if c.name == "reconcile on first sighting" {
-				r.maxTerms = 1
-			}
+			r.maxTerms = c.terms
 			c.weaken(&r)
 			o := r.explore()
 			t.Logf("%d states: unsafe %q, stuck %q", o.states, o.unsafe, o.stuck)

@@ -201,13 +201,20 @@ var keeperRules = []rule{
 		equal(e, "unknown text", e.messages(t.ThreadID)[3].Content.String(), agent.TextUnknown)
 		e.sound(t.ThreadID)
 	}},
-	{"reconcile keeps partial text and takes the next message", func(e *env) {
+	{"reconcile keeps partial text, and the next message follows at once or by the sweep", func(e *env) {
 		t := e.started("s1")
 		m2 := e.send("s1", "m2")
 		e.ok(e.s.AppendChunk(e.ctx, chunk(t, 1, e.begin(t, 1), 0, "half")))
-		equal(e, "next", e.terminated(t, 1).Next, m2.TurnID)
+		next := e.terminated(t, 1).Next
 		equal(e, "partial", e.messages(t.ThreadID)[1].Partial, true)
 		e.sound(t.ThreadID)
+		if next == "" {
+			e.h.Clock.Advance(3 * time.Second)
+			_, ok := e.overdue(2 * time.Second)[t.ThreadID]
+			equal(e, "overdue", ok, true)
+			next = e.take(t.ThreadID).ID
+		}
+		equal(e, "next", next, m2.TurnID)
 	}},
 	{"reconcile of a child is told to its delegator", func(e *env) {
 		t := e.started("s1")
