@@ -41,7 +41,7 @@ func runRandom(t *testing.T, h Harness) {
 		w.env = &env{fataler: rt, test: t, h: h, s: base.s, ctx: base.ctx, scopes: n * 1000}
 		w.root = w.send(w.session, "m0").ThreadID
 		w.take(w.root)
-		steps := rapid.IntRange(5, 40).Draw(rt, "steps")
+		steps := rapid.IntRange(5, 60).Draw(rt, "steps")
 		before := w.state(w.root)
 		for range steps {
 			before = w.step(before)
@@ -81,20 +81,76 @@ func (w *world) step(before string) string {
 }
 
 func (w *world) draw() *op {
-	switch rapid.IntRange(0, 9).Draw(w.rt, "kind") {
-	case 0:
+	switch rapid.IntRange(0, 19).Draw(w.rt, "kind") {
+	case 0, 1:
 		return w.person()
-	case 1:
+	case 2:
 		return w.claim()
-	case 2, 3:
+	case 3, 4:
 		return w.model()
-	case 4, 5, 6:
+	case 5, 6:
 		return w.tool()
 	case 7:
 		return w.finish()
-	default:
+	case 8:
 		return w.next()
+	default:
+		return w.guided()
 	}
+}
+
+// guided is what a workflow would do next for a thread.
+func (w *world) guided() *op {
+	th := w.pick()
+	if th.OpenTurnID == "" {
+		return &op{name: "take " + th.ID, run: func() error {
+			_, err := w.s.TakeNext(w.ctx, memory.TakeRequest{ThreadID: th.ID, RunID: "run"})
+			return err
+		}}
+	}
+	t := w.turn(th.OpenTurnID)
+	step := w.stepOf(t)
+	for _, s := range must[[]memory.Step](w.env)(w.s.Steps(w.ctx, t.ID)) {
+		switch {
+		case s.Step != step:
+		case s.Stored:
+			return w.guidedStep(th, t, step)
+		default:
+			if rapid.IntRange(0, 3).Draw(w.rt, "broken") > 0 {
+				r := w.drawReply(t, step, s.Attempt)
+				return &op{name: fmt.Sprintf("reply %s.%d@%d", r.TurnID, r.Step, r.Attempt), run: func() error { _, err := w.s.SaveReply(w.ctx, r); return err }}
+			}
+		}
+	}
+	w.last = w.fence()
+	b := memory.ModelBegin{ThreadID: t.ThreadID, TurnID: t.ID, Step: step, Fence: w.last}
+	return &op{name: fmt.Sprintf("begin %s.%d %v", t.ID, step, b.Fence), run: func() error { _, err := w.s.BeginModel(w.ctx, b); return err }}
+}
+
+// guidedStep goes on with a stored reply.
+func (w *world) guidedStep(th agent.Thread, t memory.Turn, step int) *op {
+	calls := must[memory.StepState](w.env)(w.s.StepState(w.ctx, round(t, step))).Calls
+	for _, c := range calls {
+		switch {
+		case c.Status.Final():
+		case c.ToolName == "assign_task":
+			return w.assigned(th, c)
+		case c.Status == agent.CallAwaitingApproval:
+			return w.verdict()
+		case c.Status == agent.CallRunning:
+			r := result(c, c.Attempts, "result of "+c.ID)
+			return &op{name: "result " + c.ID, run: func() error { return w.s.SaveResult(w.ctx, r) }}
+		case c.Gate == agent.GateAsk && rapid.Bool().Draw(w.rt, "ask"):
+			return &op{name: "ask " + c.ID, run: func() error { _, err := w.s.OpenApproval(w.ctx, round(t, step)); return err }}
+		default:
+			b := w.toolBegin(c, true)
+			return &op{name: "begin " + c.ID, run: func() error { _, err := w.s.BeginTool(w.ctx, b); return err }}
+		}
+	}
+	if len(calls) > 0 {
+		return &op{name: fmt.Sprintf("round %s.%d", t.ID, step), run: func() error { _, err := w.s.SaveToolRound(w.ctx, round(t, step)); return err }}
+	}
+	return &op{name: "complete " + t.ID, run: func() error { _, err := w.s.CloseTurn(w.ctx, completed(t, step)); return err }}
 }
 
 // pick is one of the tree's threads.
