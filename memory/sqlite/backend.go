@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/memory/internal/sqlstore"
 )
 
@@ -34,7 +35,12 @@ type backend struct {
 	writer  *writer
 	watchMu sync.Mutex
 	commits atomic.Int64
+	closing sync.Once
+	closed  chan struct{}
 }
+
+// errClosed is what a store that was closed returns.
+var errClosed = agent.Errorf(agent.CodeUnavailable, "sqlite store: it was closed; open it again")
 
 func openFile(ctx context.Context, path string, o Options) (*backend, error) {
 	writes, err := sql.Open("sqlite", fileURI(path, "_txlock=immediate&"+pragmas))
@@ -79,7 +85,7 @@ func openMemory(ctx context.Context, o Options) (*backend, error) {
 func newBackend(writes *sql.DB, o Options) *backend {
 	writes.SetMaxOpenConns(1)
 	writes.SetMaxIdleConns(1)
-	b := &backend{writes: writes, busy: o.BusyTimeout, turn: make(chan struct{}, 1)}
+	b := &backend{writes: writes, busy: o.BusyTimeout, turn: make(chan struct{}, 1), closed: make(chan struct{})}
 	if b.busy <= 0 {
 		b.busy = DefaultBusyTimeout
 	}
@@ -135,6 +141,8 @@ func (b *backend) patiently(ctx context.Context, f func() error) error {
 func (b *backend) Begin(ctx context.Context) (sqlstore.Tx, error) {
 	select {
 	case b.turn <- struct{}{}:
+	case <-b.closed:
+		return nil, errClosed
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
@@ -193,9 +201,17 @@ func (b *backend) Changed(ctx context.Context) (int64, error) {
 	return own + version, err
 }
 
-// Close waits for the transaction that runs and ends all connections.
+// Close waits for the transaction that runs and ends all connections. A second
+// Close does nothing.
 func (b *backend) Close() error {
+	var err error
+	b.closing.Do(func() { err = b.close() })
+	return err
+}
+
+func (b *backend) close() error {
 	b.turn <- struct{}{}
+	close(b.closed)
 	b.disconnect()
 	err := b.writes.Close()
 	if b.watch != nil {

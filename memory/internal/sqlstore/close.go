@@ -187,7 +187,7 @@ func (u *unit) endChildren(t *threadRow, turn *turnRow, r memory.CloseRequest, c
 		if err := u.drop(t, e); err != nil {
 			return err
 		}
-		if err := u.childTaken(turn, e.ChildTurn); err != nil {
+		if err := u.childTaken(t, turn, e.ChildTurn); err != nil {
 			return err
 		}
 	}
@@ -229,16 +229,16 @@ func (u *unit) endChild(t *threadRow, turn *turnRow, childTurn string, r memory.
 	if err := u.enter(t, e); err != nil {
 		return err
 	}
-	return u.childTaken(turn, child.ID)
+	return u.childTaken(t, turn, child.ID)
 }
 
 // childTaken counts a child's usage for its delegator and says so in its log.
-func (u *unit) childTaken(turn *turnRow, childTurn string) error {
+func (u *unit) childTaken(t *threadRow, turn *turnRow, childTurn string) error {
 	child, err := u.turn(childTurn)
 	if err != nil {
 		return err
 	}
-	turn.Usage, turn.dirty = turn.Usage.Add(child.Usage), true
+	rollUp(t, turn, child.Usage)
 	return u.childEnded(child)
 }
 

@@ -252,7 +252,7 @@ func (u *unit) takeChild(t *threadRow, turn *turnRow, c *callRow) (bool, error) 
 	if err != nil {
 		return false, err
 	}
-	turn.Usage, turn.dirty = turn.Usage.Add(child.Usage), true
+	rollUp(t, turn, child.Usage)
 	if err := u.childEnded(child); err != nil {
 		return false, err
 	}

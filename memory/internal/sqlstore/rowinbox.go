@@ -24,14 +24,13 @@ type entryRow struct {
 	messageID  string
 	retryNo    int
 	configHash string
-	background int
 	created    int64
 }
 
 func (e *entryRow) targets() []any {
 	return []any{
 		&e.ThreadID, &e.Seq, &e.Kind, &e.ID, &e.State, &e.WhenBusy, &e.TurnID, &e.TakenBy, &e.content, &e.Agent, &e.Model,
-		&e.messageID, &e.retryNo, &e.configHash, &e.ChildThread, &e.ChildTurn, &e.CallID, &e.TaskID, &e.background,
+		&e.messageID, &e.retryNo, &e.configHash, &e.ChildThread, &e.ChildTurn, &e.CallID, &e.TaskID, (*intBool)(&e.Background),
 		&e.DelegatorThread, &e.DelegatorTurn, &e.created,
 	}
 }
@@ -46,7 +45,6 @@ func (e *entryRow) values() []any {
 
 // loaded derives the fields that are not columns.
 func (e *entryRow) loaded() error {
-	e.Background = e.background != 0
 	e.CreatedAt = stamp(e.created)
 	return decode(e.content, &e.Content)
 }

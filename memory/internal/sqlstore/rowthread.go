@@ -5,9 +5,9 @@ import (
 )
 
 const (
-	threadFixed = `user_id,profile,session_id,conversation_id,kind,agent_id,parent_id,root_id,parent_call_id,depth,ordinal,workdir,created_at`
+	threadFixed = `user_id,profile,session_id,conversation_id,kind,agent_id,parent_id,root_id,parent_call_id,depth,ordinal,created_at`
 	// threadMutable is all that a transaction may change.
-	threadMutable = `agent_type,task_id,status,reason,summary,config_hash,pick_model,open_turn,updated_at,topic,message_count,` +
+	threadMutable = `workdir,agent_type,task_id,status,reason,summary,config_hash,pick_model,open_turn,updated_at,topic,message_count,` +
 		`total_tokens,prompt_tokens,completion_tokens,window_prompt,window_completion,window_total,request_count,tool_call_count,` +
 		`total_time_ms,total_price,last_event,last_message,last_entry,last_turn,last_child,waiting`
 	threadColumns = threadFixed + `,` + threadMutable + `,id`
@@ -41,8 +41,8 @@ type threadRow struct {
 func (t *threadRow) targets() []any {
 	return []any{
 		&t.UserID, &t.Profile, &t.SessionID, &t.ConversationID, &t.Kind, &t.AgentID, &t.ParentThreadID, &t.RootThreadID,
-		&t.ParentToolCallID, &t.Depth, &t.ordinal, &t.Workdir, &t.created,
-		&t.AgentType, &t.TaskID, &t.Status, &t.Reason, &t.Summary, &t.configHash, &t.pickModel, &t.OpenTurnID, &t.updated, &t.Topic,
+		&t.ParentToolCallID, &t.Depth, &t.ordinal, &t.created,
+		&t.Workdir, &t.AgentType, &t.TaskID, &t.Status, &t.Reason, &t.Summary, &t.configHash, &t.pickModel, &t.OpenTurnID, &t.updated, &t.Topic,
 		&t.MessageCount, &t.TotalTokens, &t.PromptTokens, &t.CompletionTokens, &t.ContextWindow.Prompt, &t.ContextWindow.Completion,
 		&t.ContextWindow.Total, &t.RequestCount, &t.ToolCallCount, &t.TotalTimeMs, &t.TotalPrice,
 		&t.lastEvent, &t.lastMessage, &t.lastEntry, &t.lastTurn, &t.lastChild, &t.waiting, &t.ID,
@@ -51,12 +51,12 @@ func (t *threadRow) targets() []any {
 
 func (t *threadRow) fixed() []any {
 	return []any{t.UserID, t.Profile, t.SessionID, t.ConversationID, string(t.Kind), t.AgentID, t.ParentThreadID, t.RootThreadID,
-		t.ParentToolCallID, t.Depth, t.ordinal, t.Workdir, t.created}
+		t.ParentToolCallID, t.Depth, t.ordinal, t.created}
 }
 
 func (t *threadRow) mutable() []any {
 	return []any{
-		t.AgentType, t.TaskID, string(t.Status), string(t.Reason), t.Summary, t.configHash, t.pickModel, t.OpenTurnID, t.updated, t.Topic,
+		t.Workdir, t.AgentType, t.TaskID, string(t.Status), string(t.Reason), t.Summary, t.configHash, t.pickModel, t.OpenTurnID, t.updated, t.Topic,
 		t.MessageCount, t.TotalTokens, t.PromptTokens, t.CompletionTokens, t.ContextWindow.Prompt, t.ContextWindow.Completion,
 		t.ContextWindow.Total, t.RequestCount, t.ToolCallCount, t.TotalTimeMs, t.TotalPrice,
 		t.lastEvent, t.lastMessage, t.lastEntry, t.lastTurn, t.lastChild, t.waiting,

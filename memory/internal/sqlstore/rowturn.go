@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/memory"
 )
 
@@ -26,7 +27,6 @@ type turnRow struct {
 	answerSeq   int64
 	saved       int
 	delegations int
-	background  int
 	cancelAt    int64
 	opened      int64
 	closedMs    int64
@@ -38,7 +38,7 @@ type turnRow struct {
 func (t *turnRow) targets() []any {
 	return []any{
 		&t.ThreadID, &t.n, &t.EntryKind, &t.MessageID, &t.RetryOf, &t.retryNo, &t.DelegatorThread, &t.DelegatorTurn, &t.DelegatorCall,
-		&t.background, &t.TaskID, &t.opened,
+		(*intBool)(&t.Background), &t.TaskID, &t.opened,
 		&t.State, &t.Outcome, &t.Reason, &t.ErrorCode, &t.Error, &t.Answer, &t.answerSeq, &t.Steps, &t.saved, &t.delegations,
 		&t.Usage.PromptTokens, &t.Usage.CompletionTokens, &t.Usage.TotalTokens, &t.Usage.CachedTokens, &t.Usage.ReasoningTokens,
 		&t.Usage.Price, &t.Usage.Requests, &t.Usage.ToolCalls, &t.NextTurn, &t.RunID, &t.cancelAt, &t.CancelBy, &t.WaitedMs,
@@ -62,7 +62,6 @@ func (t *turnRow) mutable() []any {
 
 // loaded derives the fields that are not columns.
 func (t *turnRow) loaded() {
-	t.Background = t.background != 0
 	t.OpenedAt = stamp(t.opened)
 	t.CancelRequested = stampOrNil(t.cancelAt)
 	t.ClosedAt = stampOrNil(t.closedMs)
@@ -84,4 +83,13 @@ func (u *unit) insertTurn(t *turnRow) error {
 	t.loaded()
 	u.turns = append(u.turns, t)
 	return nil
+}
+
+// rollUp adds what a child's turn used to that of its delegator and to the
+// delegator's thread, so that a root's totals hold its whole tree. A thread's
+// count of tool calls stays that of its own calls.
+func rollUp(t *threadRow, turn *turnRow, use agent.Usage) {
+	turn.Usage, turn.dirty = turn.Usage.Add(use), true
+	use.ToolCalls = 0
+	t.count(use)
 }

@@ -17,9 +17,17 @@ func (s *Store) TakeNext(ctx context.Context, r memory.TakeRequest) (claim memor
 		if err != nil {
 			return err
 		}
+		if err := u.moveTo(t, r.Workdir); err != nil {
+			return err
+		}
 		turn, err := u.current(t, r)
 		if err != nil {
 			return err
+		}
+		// Not in the middle of a turn: its tools have been at work somewhere.
+		if turn != nil && turn.Steps == 0 && r.Workdir != "" && r.Workdir != t.Workdir && t.Kind == agent.KindMain {
+			t.Workdir = r.Workdir
+			t.touch()
 		}
 		if claim.Thread, err = u.view(t); err != nil {
 			return err
@@ -33,16 +41,33 @@ func (s *Store) TakeNext(ctx context.Context, r memory.TakeRequest) (claim memor
 	return claim, err
 }
 
+// moveTo changes a main thread's working directory.
+func (u *unit) moveTo(t *threadRow, dir string) error {
+	if dir == "" || dir == t.Workdir || t.Kind != agent.KindMain {
+		return nil
+	}
+	t.Workdir = dir
+	return u.exec(`UPDATE threads SET workdir = ? WHERE id = ?`, dir, t.ID)
+}
+
 // current is the open turn, or the one opened now, or nil.
 func (u *unit) current(t *threadRow, r memory.TakeRequest) (*turnRow, error) {
 	if t.OpenTurnID == "" {
 		return u.claim(t, r.RunID, r.Config)
 	}
 	turn, err := u.turn(t.OpenTurnID)
-	if err == nil && r.RunID != "" && turn.RunID != r.RunID {
+	if err != nil {
+		return nil, err
+	}
+	if r.RunID != "" && turn.RunID != r.RunID {
 		turn.RunID, turn.dirty = r.RunID, true
 	}
-	return turn, err
+	if r.Config == nil || turn.saved > 0 {
+		return turn, nil
+	}
+	// Before its first save a turn may still get another snapshot: the claim
+	// decides which agent answers, and only then its template is known.
+	return turn, u.configure(t, &entryRow{}, r.Config)
 }
 
 // claim takes the next takeable entry of an idle thread and opens its turn.
@@ -124,9 +149,9 @@ func (u *unit) appendEntry(t *threadRow, turn *turnRow, e *entryRow, source stri
 		if err != nil {
 			return 0, err
 		}
-		turn.Usage, turn.dirty = turn.Usage.Add(child.Usage), true
+		rollUp(t, turn, child.Usage)
 	}
-	return u.append(t, agent.Message{ID: e.ID, Role: agent.RoleUser, Content: e.Content, TurnID: turn.ID, Source: source})
+	return u.append(t, agent.Message{ID: agent.MessageID(e.TurnID, 0), Role: agent.RoleUser, Content: e.Content, TurnID: turn.ID, Source: source})
 }
 
 // prepareRetry links a retry to the turn before it and returns the content it
@@ -142,7 +167,7 @@ func (u *unit) prepareRetry(t *threadRow, turn *turnRow, e *entryRow) (agent.Con
 		return agent.Content{}, err
 	}
 	var body string
-	err = u.row(`SELECT body FROM messages WHERE thread_id = ? AND id = ?`, t.ID, e.messageID).Scan(&body)
+	err = u.row(`SELECT body FROM messages WHERE thread_id = ? AND id = ?`, t.ID, userMessageID(turn)).Scan(&body)
 	if errors.Is(err, sql.ErrNoRows) {
 		return agent.Content{}, nil
 	}

@@ -10,7 +10,13 @@ const insertTask = `INSERT INTO tasks (id, thread_id, type, name, instruction, s
 // newTask writes the record of a piece of work on the thread that ordered it.
 func (u *unit) newTask(t *threadRow, turn *turnRow, callID, typ, name, instruction, subAgent string) error {
 	return u.exec(insertTask, agent.TaskID(callID), t.ID, typ, typ+":"+name, instruction, subAgent, string(agent.TaskPending),
-		turn.MessageID, t.at, t.at)
+		userMessageID(turn), t.at, t.at)
+}
+
+// userMessageID is the message a turn answers. A retry answers that of the
+// turn it repeats, whose id follows from the same entry.
+func userMessageID(turn *turnRow) string {
+	return agent.MessageID(agent.TurnID(turn.ThreadID, turn.MessageID, 0), 0)
 }
 
 // taskStatus moves a task along; it does nothing where there is no such task.
