@@ -88,6 +88,9 @@ type TakeRequest struct {
 	ThreadID string
 	RunID    string
 	Config   *agent.AgentConfig
+	// Workdir, if set, replaces the main thread's: the worker decides where
+	// tools may work.
+	Workdir string
 }
 
 // Claim is an open turn, or none.
