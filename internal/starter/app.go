@@ -25,7 +25,7 @@ import (
 )
 
 // dialTimeout bounds the wait for a Temporal server that may not be there.
-const dialTimeout = 3 * time.Second
+const dialTimeout = 10 * time.Second
 
 // app is one run of the program.
 type app struct {

@@ -85,7 +85,7 @@ func (t *talk) exchange(ctx context.Context, req memory.SendRequest) error {
 	if err != nil {
 		return err
 	}
-	if reply.Status != string(agent.ThreadCompleted) {
+	if !agent.ThreadStatus(reply.Status).Final() {
 		_ = t.a.report(reply, true) // says what happened; the chat goes on
 	}
 	return nil

@@ -87,7 +87,7 @@ func (p *process) ending() string {
 	if errors.As(p.err, &exit) {
 		how = exit.String()
 	}
-	if last := p.errs.lastLine(); last != "" {
+	if last := p.errs.lastLine(); last != "" && !strings.Contains(last, "level=INFO") {
 		how += ": " + last
 	}
 	return how
