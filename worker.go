@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"path/filepath"
 	"time"
 
 	enumspb "go.temporal.io/api/enums/v1"
@@ -32,6 +33,8 @@ type WorkerOptions struct {
 	Policy *agent.DelegationPolicy
 	// DefaultModel is used where neither thread nor template names one.
 	DefaultModel string
+	// Workspace is the root that threads may work under; "" = the working directory.
+	Workspace string
 	// Namespace is the Temporal namespace, for its search attributes.
 	Namespace string
 	// TaskQueue overrides the queue that belongs to the store.
@@ -87,6 +90,10 @@ func NewWorker(ctx context.Context, o WorkerOptions) (*Worker, error) {
 	if o.MaxTurns == 0 {
 		o.MaxTurns = 200
 	}
+	workspace, err := filepath.Abs(o.Workspace)
+	if err != nil {
+		return nil, agent.Wrap(err, agent.CodeInvalid, "workspace %q", o.Workspace)
+	}
 	policy := agent.DefaultDelegationPolicy()
 	if o.Policy != nil {
 		policy = *o.Policy
@@ -94,7 +101,7 @@ func NewWorker(ctx context.Context, o WorkerOptions) (*Worker, error) {
 	w := &Worker{o: o}
 	w.acts = &activities.Activities{
 		Store: o.Store, Model: o.Model, Tools: o.Tools, Catalog: o.Agents, Policy: policy, Temporal: o.Temporal,
-		DefaultModel: o.DefaultModel, TaskQueue: o.TaskQueue, RetryFor: o.RetryFor, Heartbeat: o.Heartbeat, MaxEvents: o.MaxEvents,
+		DefaultModel: o.DefaultModel, Workspace: workspace, TaskQueue: o.TaskQueue, RetryFor: o.RetryFor, Heartbeat: o.Heartbeat, MaxEvents: o.MaxEvents,
 		SearchAttributes: registerSearchAttributes(ctx, o),
 	}
 	w.worker = worker.New(o.Temporal, o.TaskQueue, worker.Options{

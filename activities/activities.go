@@ -43,6 +43,8 @@ type Activities struct {
 
 	// DefaultModel is used where neither thread nor template names a model.
 	DefaultModel string
+	// Workspace is the root that threads work under, an absolute path.
+	Workspace string
 	// TaskQueue is where nudged runs are started.
 	TaskQueue string
 	// RetryFor bounds how long a failing model call is retried; 0 = DefaultRetryFor.
@@ -73,8 +75,8 @@ func (a *Activities) Register(r worker.ActivityRegistry) {
 		contract.Nudge:           a.Nudge,
 		contract.SaveUserMessage: a.SaveUserMessage,
 		contract.SaveToolRound:   a.SaveToolRound,
-		contract.SaveDenial:      a.SaveToolRound,
-		contract.SaveFinalAnswer: a.CloseTurn,
+		contract.SaveDenial:      a.SaveDenial,
+		contract.SaveFinalAnswer: a.SaveFinalAnswer,
 		contract.CloseTurn:       a.CloseTurn,
 		contract.OpenApproval:    a.OpenApproval,
 		contract.StepState:       a.StepState,

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"path/filepath"
 	"strings"
 
 	"go.temporal.io/sdk/activity"
@@ -20,18 +21,7 @@ func (a *Activities) SaveUserMessage(ctx context.Context, in contract.ClaimInput
 		return contract.ClaimOutput{}, a.wire(ctx, "", agent.Errorf(agent.CodeForeign,
 			"thread %s belongs to store %s, but this worker serves store %s: point the worker's SPOOL_STORE at the right store, or terminate the run", in.Thread, in.StoreID, a.Store.ID()))
 	}
-	req := memory.TakeRequest{ThreadID: in.Thread, RunID: activity.GetInfo(ctx).WorkflowExecution.RunID}
-	claim, err := a.Store.TakeNext(ctx, req)
-	if err == nil && claim.Turn != nil && claim.Thread.Kind == agent.KindMain && claim.Step <= 1 {
-		// The snapshot is taken when the turn begins: a changed template or
-		// another agent named by the sender takes effect with the next message.
-		config, cerr := a.mainConfig(claim.Thread.Config)
-		if cerr != nil {
-			return contract.ClaimOutput{}, a.wire(ctx, claim.Turn.ID, cerr)
-		}
-		req.Config = &config
-		claim, err = a.Store.TakeNext(ctx, req)
-	}
+	claim, err := a.claim(ctx, memory.TakeRequest{ThreadID: in.Thread, RunID: activity.GetInfo(ctx).WorkflowExecution.RunID})
 	if err != nil {
 		return contract.ClaimOutput{}, a.wire(ctx, "", err)
 	}
@@ -51,22 +41,57 @@ func (a *Activities) SaveUserMessage(ctx context.Context, in contract.ClaimInput
 	return out, nil
 }
 
+// claim takes the next turn with the snapshot of its agent's template: a changed
+// template, or another agent named by the sender, takes effect with the next
+// message. Which agent that is, the claim itself may change.
+func (a *Activities) claim(ctx context.Context, req memory.TakeRequest) (memory.Claim, error) {
+	thread, err := a.Store.Thread(ctx, "", req.ThreadID)
+	if err != nil {
+		return memory.Claim{}, err
+	}
+	for {
+		req.Workdir = a.workdir(thread.Workdir)
+		if thread.Kind == agent.KindMain {
+			config, err := a.mainConfig(thread)
+			if err != nil {
+				return memory.Claim{}, err
+			}
+			req.Config = &config
+		}
+		claim, err := a.Store.TakeNext(ctx, req)
+		if err != nil || claim.Turn == nil || agentOf(claim.Thread) == agentOf(thread) {
+			return claim, err
+		}
+		thread = claim.Thread
+	}
+}
+
+// workdir is the sender's directory if it lies under this worker's root, else
+// the root itself.
+func (a *Activities) workdir(asked string) string {
+	if rel, err := filepath.Rel(a.Workspace, asked); err == nil && filepath.IsLocal(rel) {
+		return asked
+	}
+	return a.Workspace
+}
+
+func agentOf(t agent.Thread) string {
+	if t.AgentType == "" {
+		return DefaultAgent
+	}
+	return t.AgentType
+}
+
 // mainConfig resolves the template a main thread runs with. An agent that does
 // not exist (any more) must not lose the message: the default answers.
-func (a *Activities) mainConfig(current agent.AgentConfig) (agent.AgentConfig, error) {
-	name := current.Name
-	if name == "" {
-		name = DefaultAgent
-	}
+func (a *Activities) mainConfig(thread agent.Thread) (agent.AgentConfig, error) {
+	name := agentOf(thread)
 	config, ok := a.Catalog.Get(name)
 	if !ok {
 		if config, ok = a.Catalog.Get(DefaultAgent); !ok {
 			return config, agent.Errorf(agent.CodeUnavailable, "no template for agent %q nor for %q: check the worker's agent folders", name, DefaultAgent)
 		}
 		config.SystemPrompt += fmt.Sprintf("\n\nThe user asked for the agent %q, which does not exist. Say so.", name)
-	}
-	if current.Model != "" {
-		config.Model = current.Model
 	}
 	return config, nil
 }
@@ -80,7 +105,18 @@ func (a *Activities) SaveToolRound(ctx context.Context, ref contract.Ref) (contr
 	return contract.RoundOutput{FromSeq: saved.FromSeq, ToSeq: saved.ToSeq, EndTurn: saved.EndTurn}, nil
 }
 
-// CloseTurn ends a turn; under the name SaveFinalAnswer it is save point 3.
+// SaveDenial is SaveToolRound for a round with a denied call (save point 4). It
+// is a function of its own because the SDK names an activity by its function.
+func (a *Activities) SaveDenial(ctx context.Context, ref contract.Ref) (contract.RoundOutput, error) {
+	return a.SaveToolRound(ctx, ref)
+}
+
+// SaveFinalAnswer is CloseTurn for a turn that ends with an answer (save point 3).
+func (a *Activities) SaveFinalAnswer(ctx context.Context, in contract.CloseInput) (contract.CloseOutput, error) {
+	return a.CloseTurn(ctx, in)
+}
+
+// CloseTurn ends a turn in every respect.
 func (a *Activities) CloseTurn(ctx context.Context, in contract.CloseInput) (contract.CloseOutput, error) {
 	req := memory.CloseRequest{
 		ThreadID: in.Thread, TurnID: in.Turn, Outcome: in.Outcome, Step: in.Step, Reason: in.Reason,

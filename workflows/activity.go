@@ -17,10 +17,10 @@ var errStale = errors.New("the turn was closed elsewhere")
 // errCancelled says that a cancel of the turn is pending in the store.
 var errCancelled = errors.New("a cancel of the turn is pending")
 
-// local runs one store transaction as a local activity. It is never cancelled
-// and repeats while the store is away: that delays a turn and never fails it.
-func local[T any](r *run, name, summary string, in any) (T, error) {
-	ctx := workflow.WithLocalActivityOptions(r.save, workflow.LocalActivityOptions{
+// local runs one store transaction as a local activity, on a context that is
+// never cancelled. It repeats while the store is away: that delays a turn and never fails it.
+func local[T any](ctx workflow.Context, name, summary string, in any) (T, error) {
+	ctx = workflow.WithLocalActivityOptions(ctx, workflow.LocalActivityOptions{
 		StartToCloseTimeout:    contract.SaveTimeout,
 		ScheduleToCloseTimeout: contract.SaveFor,
 		RetryPolicy:            &temporal.RetryPolicy{InitialInterval: 100 * time.Millisecond, BackoffCoefficient: 2, MaximumInterval: 10 * time.Second},

@@ -28,7 +28,7 @@ func (d *DelegationService) Run(ctx workflow.Context) error {
 	ref := r.callRef(d.step, d.call)
 	child, needsStart := "", false
 	if !d.call.Running {
-		opened, err := local[contract.DelegationOutput](r, contract.OpenDelegation, d.call.Summary, ref)
+		opened, err := local[contract.DelegationOutput](ctx, contract.OpenDelegation, d.call.Summary, ref)
 		if err != nil {
 			return err
 		}
@@ -46,7 +46,7 @@ func (d *DelegationService) Run(ctx workflow.Context) error {
 	for first := true; ; first = false {
 		seen := r.nudges
 		if !first || !needsStart {
-			taken, err := local[contract.ChildOutput](r, contract.TakeChildResult, "", ref)
+			taken, err := local[contract.ChildOutput](ctx, contract.TakeChildResult, "", ref)
 			if err != nil || taken.Done {
 				return err
 			}

@@ -49,7 +49,7 @@ func (r *run) saveRound(step int, calls []contract.Call) (*contract.CloseOutput,
 		}
 	}
 	summary := fmt.Sprintf("%d %s, seq %d–%d", len(calls), what, r.seq+1, r.seq+1+int64(len(calls)))
-	saved, err := local[contract.RoundOutput](r, name, summary, r.ref(step))
+	saved, err := local[contract.RoundOutput](r.save, name, summary, r.ref(step))
 	if err != nil {
 		return nil, err
 	}
@@ -114,7 +114,7 @@ func (r *run) callRef(step int, c contract.Call) contract.Ref {
 // ask asks a person about the gated calls of the step and waits, for days if
 // need be. It returns the step's calls as decided.
 func (r *run) ask(step int, gated int) ([]contract.Call, error) {
-	if _, err := local[contract.StepOutput](r, contract.OpenApproval, fmt.Sprintf("%d calls", gated), r.ref(step)); err != nil {
+	if _, err := local[contract.StepOutput](r.save, contract.OpenApproval, fmt.Sprintf("%d calls", gated), r.ref(step)); err != nil {
 		return nil, err
 	}
 	since := workflow.Now(r.save)
@@ -127,7 +127,7 @@ func (r *run) ask(step int, gated int) ([]contract.Call, error) {
 	r.waiting = true
 	for {
 		seen := r.nudges
-		state, err := local[contract.StepOutput](r, contract.StepState, "", r.ref(step))
+		state, err := local[contract.StepOutput](r.save, contract.StepState, "", r.ref(step))
 		switch {
 		case err != nil:
 			return nil, err

@@ -145,7 +145,7 @@ func (r *run) again(carry *contract.Carry) error {
 // user message.
 func (r *run) take() error {
 	r.claim, r.stop, r.stopTurn, r.details = contract.ClaimOutput{}, "", nil, details{}
-	claim, err := local[contract.ClaimOutput](r, contract.SaveUserMessage, "", contract.ClaimInput{StoreID: r.in.StoreID, Thread: r.in.ThreadID})
+	claim, err := local[contract.ClaimOutput](r.save, contract.SaveUserMessage, "", contract.ClaimInput{StoreID: r.in.StoreID, Thread: r.in.ThreadID})
 	if err != nil {
 		return err
 	}

@@ -112,7 +112,7 @@ func (r *run) cancelled(step int) (*contract.CloseOutput, error) {
 }
 
 func (r *run) close(name, summary string, in contract.CloseInput) (*contract.CloseOutput, error) {
-	out, err := local[contract.CloseOutput](r, name, summary, in)
+	out, err := local[contract.CloseOutput](r.save, name, summary, in)
 	if err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -71,12 +72,14 @@ func thread(t *testing.T, s *tt.Stack, id string) agent.Thread {
 	return th
 }
 
-// tree is a thread with all its descendants, root first.
+// tree is a thread with all its descendants, root first, children in the order
+// of their calls.
 func tree(t *testing.T, s *tt.Stack, id string) []agent.Thread {
 	t.Helper()
 	out := []agent.Thread{thread(t, s, id)}
 	children, err := s.Store.Children(s.Ctx(), id)
 	require.NoError(t, err)
+	slices.SortFunc(children, func(a, b agent.Thread) int { return strings.Compare(a.ParentToolCallID, b.ParentToolCallID) })
 	for _, c := range children {
 		out = append(out, tree(t, s, c.ID)...)
 	}
@@ -106,6 +109,7 @@ func snapshot(t *testing.T, s *tt.Stack, root string) string {
 		}
 		tasks, err := s.Store.Tasks(s.Ctx(), th.ID)
 		require.NoError(t, err)
+		slices.SortFunc(tasks, func(a, b agent.Task) int { return strings.Compare(a.ID, b.ID) })
 		for _, k := range tasks {
 			fmt.Fprintf(&b, "  task %s %s %s sub=%s\n", k.ID, k.Name, k.Status, k.SubAgentID)
 		}
