@@ -27,7 +27,7 @@ type driver struct {
 	pause time.Duration // between pieces of text
 	// streamed is called when an attempt's text is stored, if set.
 	streamed func(messageID string, attempt int)
-	n     int
+	n        int
 }
 
 func newDriver(t *testing.T) (*driver, *spool.Client) {

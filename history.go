@@ -30,11 +30,11 @@ func (c *Client) Runs(ctx context.Context, threadID string) ([]Run, error) {
 	if err := c.canAsk(ctx, threadID); err != nil {
 		return nil, err
 	}
-	latest, err := c.temporal.DescribeWorkflowExecution(ctx, threadID, "")
+	latest, err := c.temporal.DescribeWorkflow(ctx, threadID, "")
 	if err != nil {
 		return nil, c.historyError(threadID, err)
 	}
-	info := latest.GetWorkflowExecutionInfo()
+	info := latest.RawResponse.GetWorkflowExecutionInfo()
 	runs := []Run{{RunID: info.GetExecution().GetRunId(), Status: info.GetStatus().String(), Started: info.GetStartTime().AsTime(), Events: info.GetHistoryLength()}}
 	request := &workflowservice.ListWorkflowExecutionsRequest{
 		Namespace: c.o.Namespace,
@@ -107,7 +107,7 @@ func (c *Client) OpenRun(ctx context.Context, threadID string) (bool, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, temporalTimeout)
 	defer cancel()
-	d, err := c.temporal.DescribeWorkflowExecution(ctx, threadID, "")
+	d, err := c.temporal.DescribeWorkflow(ctx, threadID, "")
 	var missing *serviceerror.NotFound
 	switch {
 	case errors.As(err, &missing):
@@ -115,5 +115,5 @@ func (c *Client) OpenRun(ctx context.Context, threadID string) (bool, error) {
 	case err != nil:
 		return false, c.unreachable(err)
 	}
-	return d.GetWorkflowExecutionInfo().GetStatus() == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING, nil
+	return d.RawResponse.GetWorkflowExecutionInfo().GetStatus() == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING, nil
 }

@@ -162,17 +162,17 @@ func (c *Client) trouble(ctx context.Context, threadID string) string {
 	}
 	ctx, cancel := context.WithTimeout(ctx, temporalTimeout)
 	defer cancel()
-	d, err := c.temporal.DescribeWorkflowExecution(ctx, threadID, "")
+	d, err := c.temporal.DescribeWorkflow(ctx, threadID, "")
 	if err != nil {
 		return ""
 	}
-	task := d.GetPendingWorkflowTask()
+	task := d.RawResponse.GetPendingWorkflowTask()
 	if task.GetAttempt() < 2 {
 		return ""
 	}
 	h, err := c.temporal.WorkflowService().GetWorkflowExecutionHistoryReverse(ctx, &workflowservice.GetWorkflowExecutionHistoryReverseRequest{
 		Namespace:       c.o.Namespace,
-		Execution:       &commonpb.WorkflowExecution{WorkflowId: threadID, RunId: d.GetWorkflowExecutionInfo().GetExecution().GetRunId()},
+		Execution:       &commonpb.WorkflowExecution{WorkflowId: threadID, RunId: d.RawResponse.GetWorkflowExecutionInfo().GetExecution().GetRunId()},
 		MaximumPageSize: 20,
 	})
 	if err != nil {

@@ -144,7 +144,7 @@ func (a *app) openWith(ctx context.Context, cfg config.Config, temporal bool) (*
 	tc, err := dial(ctx, cfg.Temporal)
 	if err != nil {
 		o.Unreachable = fmt.Errorf("no server answers at %s", cfg.Temporal.HostPort)
-		return spool.NewClient(store, nil, o), nil
+		return spool.NewClient(store, nil, o), nil //nolint:nilerr // the client says that Temporal is away
 	}
 	a.closers = append(a.closers, tc.Close)
 	return spool.NewClient(store, tc, o), nil

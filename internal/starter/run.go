@@ -55,8 +55,8 @@ func ended(code int) error {
 }
 
 // usage is a wrong command line: what is wrong, and what to do.
-func usage(format string, args ...any) error {
-	return &failure{code: exitUsage, err: fmt.Errorf(format, args...)}
+func usage(text string) error {
+	return &failure{code: exitUsage, err: errors.New(text)}
 }
 
 // Run is the program: args without the program's name, env as KEY=VALUE. It

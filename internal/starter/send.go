@@ -2,6 +2,7 @@ package starter
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -10,7 +11,6 @@ import (
 
 	"github.com/spool-agents/spool"
 	"github.com/spool-agents/spool/agent"
-	"github.com/spool-agents/spool/internal/config"
 	"github.com/spool-agents/spool/memory"
 )
 
@@ -122,7 +122,7 @@ func (s *sendCmd) Run(ctx context.Context, a *app) error {
 	if !utf8.ValidString(text) {
 		return usage("the message is not valid UTF-8")
 	}
-	c, cfg, err := a.open(ctx, true)
+	c, _, err := a.open(ctx, true)
 	if err != nil {
 		return err
 	}
@@ -142,7 +142,7 @@ func (s *sendCmd) Run(ctx context.Context, a *app) error {
 	if s.isNew() && !a.json {
 		a.progress("session %s; go on with: %s send -s %s TEXT", sent.SessionID, a.name, sent.SessionID)
 	}
-	return a.await(ctx, c, cfg, sent, tails, waiting{detach: s.Detach, wait: s.Wait})
+	return a.await(ctx, c, sent, tails, waiting{detach: s.Detach, wait: s.Wait})
 }
 
 // tailsOf is where to follow from, taken before the message is sent.
@@ -162,7 +162,7 @@ func tailsOf(ctx context.Context, c *spool.Client, r memory.SendRequest) (map[st
 type waiting struct{ detach, wait bool }
 
 // await waits for a turn as asked and reports it.
-func (a *app) await(ctx context.Context, c *spool.Client, cfg config.Config, sent spool.Reply, tails map[string]string, w waiting) error {
+func (a *app) await(ctx context.Context, c *spool.Client, sent spool.Reply, tails map[string]string, w waiting) error {
 	if w.detach || sent.Status == spool.StatusStored && !w.wait {
 		if sent.State != memory.EntryWaiting { // a repeated message may have its answer
 			if now, err := c.Status(ctx, sent.ThreadID, sent.TurnID); err == nil {
@@ -186,7 +186,7 @@ func (a *app) await(ctx context.Context, c *spool.Client, cfg config.Config, sen
 
 // gone explains what became of a turn that nobody waits for any longer.
 func (a *app) gone(sent spool.Reply, err error) error {
-	if err == errLeft || err == context.Canceled {
+	if errors.Is(err, errLeft) || errors.Is(err, context.Canceled) {
 		a.progress("the message is stored and goes on without you; see: %s show %s", a.name, sent.ThreadID)
 		return ended(exitInterrupt)
 	}
@@ -254,7 +254,7 @@ func (r *retryCmd) Validate() error {
 
 // Run retries and waits.
 func (r *retryCmd) Run(ctx context.Context, a *app) error {
-	c, cfg, err := a.open(ctx, true)
+	c, _, err := a.open(ctx, true)
 	if err != nil {
 		return err
 	}
@@ -266,7 +266,7 @@ func (r *retryCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	return a.await(ctx, c, cfg, sent, tails, waiting{detach: r.Detach, wait: r.Wait})
+	return a.await(ctx, c, sent, tails, waiting{detach: r.Detach, wait: r.Wait})
 }
 
 type cancelCmd struct {
