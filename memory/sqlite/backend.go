@@ -12,6 +12,7 @@ import (
 
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/memory/internal/sqlstore"
+	driver "modernc.org/sqlite"
 )
 
 const (
@@ -28,6 +29,7 @@ const (
 type backend struct {
 	writes *sql.DB
 	reads  *sql.DB // nil in memory: everything goes through the writer
+	pool   *readPool
 	watch  *sql.Conn
 	busy   time.Duration
 
@@ -60,6 +62,7 @@ func openFile(ctx context.Context, path string, o Options) (*backend, error) {
 	if n <= 0 {
 		n = defaultReads
 	}
+	b.pool = &readPool{db: b.reads}
 	b.reads.SetMaxOpenConns(n + 1)
 	b.reads.SetMaxIdleConns(n + 1)
 	if b.watch, err = b.reads.Conn(ctx); err != nil {
@@ -82,7 +85,13 @@ func openMemory(ctx context.Context, o Options) (*backend, error) {
 	return b, nil
 }
 
+// fasterSync makes commits wait for a file's data and size only, as SQLite
+// does everywhere but in this driver's default: as durable, and about twice as
+// fast. Where the system has no such call, nothing changes.
+var fasterSync = sync.OnceFunc(func() { _, _ = driver.Fdatasync(true) })
+
 func newBackend(writes *sql.DB, o Options) *backend {
+	fasterSync()
 	writes.SetMaxOpenConns(1)
 	writes.SetMaxIdleConns(1)
 	b := &backend{writes: writes, busy: o.BusyTimeout, turn: make(chan struct{}, 1), closed: make(chan struct{})}
@@ -182,7 +191,7 @@ func (b *backend) Read(ctx context.Context, f func(sqlstore.Queryer) error) erro
 		defer tx.Rollback()
 		return f(tx)
 	}
-	return b.patiently(ctx, func() error { return f(b.reads) })
+	return b.patiently(ctx, func() error { return f(b.pool) })
 }
 
 // Changed adds this process's commits to what SQLite counts on a connection
