@@ -191,6 +191,11 @@ func (b *backend) Read(ctx context.Context, f func(sqlstore.Queryer) error) erro
 		defer tx.Rollback()
 		return f(tx)
 	}
+	select {
+	case <-b.closed:
+		return errClosed
+	default:
+	}
 	return b.patiently(ctx, func() error { return f(b.pool) })
 }
 

@@ -1,0 +1,147 @@
+package sqlite
+
+import (
+	"context"
+	"io/fs"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/memory"
+	"github.com/spool-agents/spool/memory/internal/sqlstore"
+)
+
+// firstSchema is the schema of version 1, with further migrations by name.
+func firstSchema(t *testing.T, more map[string]string) fs.FS {
+	t.Helper()
+	first, err := schemaFiles.ReadFile("schema/001_init.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := fstest.MapFS{"001_init.sql": {Data: first}}
+	for name, script := range more {
+		files[name] = &fstest.MapFile{Data: []byte(script)}
+	}
+	return files
+}
+
+func reopen(t *testing.T, path string, o Options) (*Store, error) {
+	t.Helper()
+	s, err := Open(t.Context(), path, o)
+	if err == nil {
+		t.Cleanup(func() { _ = s.Close() })
+	}
+	return s, err
+}
+
+func send(ctx context.Context, s *Store, id string) error {
+	_, err := s.Send(ctx, memory.SendRequest{UserID: "u", SessionID: "s", MessageID: id, Content: agent.Text("hi"), WhenBusy: memory.Queue})
+	return err
+}
+
+// TestMigrations: a store of version 1 keeps its data and id through later
+// migrations; one that fails leaves the old schema.
+func TestMigrations(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "spool.db")
+	s, err := reopen(t, path, Options{schema: firstSchema(t, nil)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := send(t.Context(), s, "m1"); err != nil {
+		t.Fatal(err)
+	}
+	id := s.ID()
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	good := "CREATE TABLE extra (x TEXT NOT NULL);\n-- a comment;\nINSERT INTO extra VALUES ('one');"
+	_, err = reopen(t, path, Options{schema: firstSchema(t, map[string]string{
+		"002_more.sql": good, "003_bad.sql": "INSERT INTO extra VALUES ('two'); INSERT INTO missing VALUES (1);",
+	})})
+	if err == nil || !strings.Contains(err.Error(), "003_bad.sql") {
+		t.Fatalf("a migration that fails: %v", err)
+	}
+	later := firstSchema(t, map[string]string{"002_more.sql": good})
+	for range 2 {
+		s, err := reopen(t, path, Options{schema: later})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.ID() != id {
+			t.Errorf("the id changed from %s to %s", id, s.ID())
+		}
+		entries, err := s.Inbox(t.Context(), "s/default")
+		if err != nil || len(entries) != 1 {
+			t.Errorf("%d entries, %v", len(entries), err)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := reopen(t, path, Options{schema: firstSchema(t, nil)}); agent.CodeOf(err) != agent.CodeInvalid ||
+		!strings.Contains(err.Error(), "version 2") || !strings.Contains(err.Error(), "newer program") {
+		t.Fatalf("a newer schema: %v", err)
+	}
+}
+
+// TestFault_C9_FailedTransactionReleasesItsLock: an error and a panic inside a
+// transaction leave nothing behind and let the next writer in.
+func TestFault_C9_FailedTransactionReleasesItsLock(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "spool.db")
+	s, err := reopen(t, path, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := reopen(t, path, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := openFile(t.Context(), path, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = b.Close() })
+	for name, fail := range map[string]func(sqlstore.Tx){
+		"a failing statement": func(tx sqlstore.Tx) {
+			if _, err := tx.ExecContext(t.Context(), "INSERT INTO meta (key, value) VALUES ('a', NULL)"); err == nil {
+				t.Error("the statement did not fail")
+			}
+		},
+		"a statement that cannot be prepared": func(tx sqlstore.Tx) {
+			if _, err := tx.ExecContext(t.Context(), "INSERT INTO nowhere VALUES (?)", 1); err == nil {
+				t.Error("the statement did not fail")
+			}
+		},
+		"a transaction that is gone": func(tx sqlstore.Tx) {
+			if _, err := tx.ExecContext(t.Context(), "ROLLBACK"); err != nil {
+				t.Error(err)
+			}
+		},
+		"a panic": func(sqlstore.Tx) { panic("boom") },
+	} {
+		func() {
+			defer func() { _ = recover() }()
+			tx, err := b.Begin(t.Context())
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			defer tx.Rollback()
+			fail(tx)
+		}()
+		for i, s := range []*Store{s, other} {
+			if err := send(t.Context(), s, name+string(rune('0'+i))); err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+		}
+	}
+	tx, err := b.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := tx.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	tx.Rollback()
+}

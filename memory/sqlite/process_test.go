@@ -1,0 +1,294 @@
+package sqlite_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/memory"
+	"github.com/spool-agents/spool/memory/sqlite"
+	"github.com/spool-agents/spool/memory/verify"
+)
+
+func mustOpen(t *testing.T, path string, o sqlite.Options) *sqlite.Store {
+	t.Helper()
+	s, err := sqlite.Open(t.Context(), path, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+// sound checks every rule on every thread of a store.
+func sound(t *testing.T, s memory.Reader) {
+	t.Helper()
+	report, err := verify.Check(t.Context(), s, verify.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range report.Violations {
+		t.Error(v)
+	}
+}
+
+func code(t *testing.T, err error, want agent.Code, words ...string) {
+	t.Helper()
+	if agent.CodeOf(err) != want {
+		t.Fatalf("got %q (%v), want %s", agent.CodeOf(err), err, want)
+	}
+	for _, w := range words {
+		if !strings.Contains(err.Error(), w) {
+			t.Errorf("%q does not say %q", err, w)
+		}
+	}
+}
+
+// TestFault_C5_KilledProcessesLeaveWholeTransactions kills processes in the
+// middle of their turns; the next ones go on with what they find.
+func TestFault_C5_KilledProcessesLeaveWholeTransactions(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "spool.db")
+	s := mustOpen(t, path, sqlite.Options{})
+	closed := map[string][]string{}
+	for range 6 {
+		var wg sync.WaitGroup
+		var mu sync.Mutex
+		for n := range 2 {
+			name := fmt.Sprint("p", n)
+			c := startChild(t, "turns", path, name)
+			time.AfterFunc(time.Duration(250+rand.IntN(400))*time.Millisecond, func() { _ = c.Process.Signal(syscall.SIGKILL) })
+			wg.Go(func() {
+				lines, err := c.lines()
+				if err == nil {
+					t.Error("the process ended by itself")
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				closed[name] = append(closed[name], lines...)
+			})
+		}
+		wg.Wait()
+		sound(t, s)
+	}
+	for name, turns := range closed {
+		if len(turns) == 0 {
+			t.Errorf("%s closed no turn", name)
+		}
+		for _, id := range turns {
+			if turn, err := s.Turn(t.Context(), id); err != nil || turn.Outcome != agent.ThreadCompleted {
+				t.Errorf("turn %s, reported as closed: %+v, %v", id, turn.Outcome, err)
+			}
+		}
+		if err := runTurns(t.Context(), s, name+"/default"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sound(t, s)
+}
+
+// TestFault_C8_TwentyWriters lets twenty processes write into one thread.
+func TestFault_C8_TwentyWriters(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "spool.db")
+	var wg sync.WaitGroup
+	for n := range 20 {
+		c := startChild(t, "sends", path, fmt.Sprint("w", n))
+		wg.Go(func() {
+			if lines, err := c.lines(); err != nil || len(lines) != 20 {
+				t.Errorf("writer %d: %v after %d messages", n, err, len(lines))
+			}
+		})
+	}
+	wg.Wait()
+	s := mustOpen(t, path, sqlite.Options{})
+	entries, err := s.Inbox(t.Context(), "s/default")
+	if err != nil || len(entries) != 400 {
+		t.Fatalf("%d entries, %v; want 400", len(entries), err)
+	}
+	sound(t, s)
+}
+
+// hold takes the file's write lock as a foreign program would.
+func hold(t *testing.T, path string) (release func()) {
+	t.Helper()
+	db, err := sql.Open("sqlite", "file:"+path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := db.Conn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := conn.ExecContext(t.Context(), "BEGIN IMMEDIATE"); err != nil {
+		t.Fatal(err)
+	}
+	release = sync.OnceFunc(func() {
+		_, err := conn.ExecContext(context.Background(), "ROLLBACK")
+		if err := errors.Join(err, conn.Close(), db.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(release)
+	return release
+}
+
+// TestFault_C8_LockHeldSixSeconds: a wait, not an error.
+func TestFault_C8_LockHeldSixSeconds(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "spool.db")
+	s := mustOpen(t, path, sqlite.Options{})
+	time.AfterFunc(6*time.Second, hold(t, path))
+	start := time.Now()
+	if _, err := s.Send(t.Context(), request("s", "m")); err != nil {
+		t.Fatal(err)
+	}
+	if waited := time.Since(start); waited < 5*time.Second {
+		t.Errorf("waited %s only: the lock was not held", waited)
+	}
+}
+
+func TestFault_C8_LockHeldForGood(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "spool.db")
+	s := mustOpen(t, path, sqlite.Options{BusyTimeout: 200 * time.Millisecond})
+	release := hold(t, path)
+	_, err := s.Send(t.Context(), request("s", "m"))
+	code(t, err, agent.CodeUnavailable, path, "another process", "try again")
+	if _, err := s.Threads(t.Context(), memory.ThreadFilter{}); err != nil {
+		t.Errorf("reading needs no write lock: %v", err)
+	}
+	release()
+	if _, err := s.Send(t.Context(), request("s", "m")); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestGivingUpWaiting: a caller whose context ends stops waiting at once, and
+// its successor gets the lock.
+func TestGivingUpWaiting(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "spool.db")
+	s := mustOpen(t, path, sqlite.Options{})
+	release := hold(t, path)
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	start := time.Now()
+	_, err := s.Send(ctx, request("s", "m"))
+	code(t, err, agent.CodeUnavailable, "nothing was changed")
+	if !errors.Is(err, context.DeadlineExceeded) || time.Since(start) > 3*time.Second {
+		t.Errorf("after %s: %v", time.Since(start), err)
+	}
+	release()
+	if _, err := s.Send(t.Context(), request("s", "m")); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestManyOpenANewStoreAtOnce: one of them makes it, all agree on its id.
+func TestManyOpenANewStoreAtOnce(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "new", "spool.db")
+	ids := make([]string, 12)
+	var wg sync.WaitGroup
+	for i := range ids {
+		wg.Go(func() {
+			s, err := sqlite.Open(context.Background(), path, sqlite.Options{})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			ids[i] = s.ID()
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	for _, id := range ids {
+		if id != ids[0] || len(id) != 8 {
+			t.Fatalf("ids %v: want one of 8 hex digits", ids)
+		}
+	}
+}
+
+// TestChangedSeesOtherProcesses: a follower polls Changed.
+func TestChangedSeesOtherProcesses(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "spool.db")
+	s := mustOpen(t, path, sqlite.Options{})
+	last := int64(0)
+	changed := func(want bool) {
+		t.Helper()
+		now, err := s.Changed(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if (now != last) != want {
+			t.Fatalf("changed from %d to %d, want a change: %t", last, now, want)
+		}
+		last = now
+	}
+	changed(true)
+	changed(false)
+	if _, err := startChild(t, "one", path, "other").lines(); err != nil {
+		t.Fatal(err)
+	}
+	changed(true)
+	changed(false)
+	if _, err := s.Send(t.Context(), request("s", "own")); err != nil {
+		t.Fatal(err)
+	}
+	changed(true)
+}
+
+// TestCrashPoints: before-X loses the operation, after-X keeps it, and a
+// successor with the same environment lives on.
+func TestCrashPoints(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "spool.db")
+	s := mustOpen(t, path, sqlite.Options{})
+	for i, point := range []string{"before-send", "after-send"} {
+		id := fmt.Sprint("m", i)
+		env := []string{memory.CrashAtEnv + "=" + point + ":1", memory.CrashOnceEnv + "=" + filepath.Join(t.TempDir(), "once")}
+		c := startChild(t, "one", path, id, env...)
+		_, err := c.lines()
+		if status, ok := c.ProcessState.Sys().(syscall.WaitStatus); err == nil || !ok || status.Signal() != syscall.SIGKILL {
+			t.Fatalf("%s: the process ended with %v", point, c.ProcessState)
+		}
+		entries, err := s.Inbox(t.Context(), "s/default")
+		if i == 0 {
+			code(t, err, agent.CodeNotFound)
+		} else if err != nil || len(entries) != 2 {
+			t.Fatalf("%s: %d entries, %v", point, len(entries), err)
+		}
+		if _, err := startChild(t, "one", path, id, env...).lines(); err != nil {
+			t.Fatalf("%s: the successor: %v", point, err)
+		}
+		if entries, err := s.Inbox(t.Context(), "s/default"); err != nil || len(entries) != i+1 {
+			t.Fatalf("%s: %d entries, %v", point, len(entries), err)
+		}
+	}
+}
+
+func TestFilesAreTheOwnersOnly(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "a", "b")
+	s := mustOpen(t, filepath.Join(dir, "odd ?#%41 name.db"), sqlite.Options{})
+	if _, err := s.Send(t.Context(), request("s", "m")); err != nil {
+		t.Fatal(err)
+	}
+	files, err := os.ReadDir(dir)
+	if err != nil || len(files) != 3 {
+		t.Fatalf("%v, %v: want the file, its log and its index", files, err)
+	}
+	for _, f := range files {
+		if info, err := f.Info(); err != nil || info.Mode().Perm() != 0o600 || !strings.HasPrefix(f.Name(), "odd ?#%41 name.db") {
+			t.Errorf("%s: %v, %v", f.Name(), info.Mode(), err)
+		}
+	}
+	if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("folder: %v, %v", info.Mode(), err)
+	}
+}
