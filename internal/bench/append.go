@@ -1,0 +1,178 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"github.com/spool-agents/spool"
+	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/memory"
+)
+
+const (
+	appendBar   = 1.5
+	shortLength = 100
+	longLength  = 100_000
+	// denied is how many calls one seeded reply has. They are denied as they
+	// are stored, so a round of a thousand messages needs no tool runs.
+	denied = 999
+)
+
+// appendTimes are the times of one turn with one tool call, by operation.
+type appendTimes struct{ send, take, round, close time.Duration }
+
+func (a appendTimes) total() time.Duration { return a.send + a.take + a.round + a.close }
+
+// measureAppend compares what it costs to append to a thread of 100 messages and
+// to one of 100,000, each in a store of its own, without Temporal.
+func measureAppend(ctx context.Context, dir string, t *table, turns int) error {
+	var stores [2]memory.ConversationMemoryStore
+	for i, length := range []int{shortLength, longLength} {
+		store, err := spool.OpenStore(ctx, "sqlite:"+filepath.Join(dir, fmt.Sprintf("append-%d.db", length)))
+		if err != nil {
+			return err
+		}
+		defer store.Close()
+		stores[i] = store
+		if err := lengthen(ctx, store, length); err != nil {
+			return err
+		}
+	}
+	var times [2][]appendTimes
+	for n := range turns {
+		for i, store := range stores {
+			a, err := appendTurn(ctx, store, n)
+			if err != nil {
+				return err
+			}
+			times[i] = append(times[i], a)
+		}
+	}
+	short, long := middle(times[0], appendTimes.total), middle(times[1], appendTimes.total)
+	ops := ""
+	for _, op := range []struct {
+		name string
+		of   func(appendTimes) time.Duration
+	}{
+		{"Send", func(a appendTimes) time.Duration { return a.send }},
+		{"TakeNext", func(a appendTimes) time.Duration { return a.take }},
+		{"SaveToolRound", func(a appendTimes) time.Duration { return a.round }},
+		{"CloseTurn", func(a appendTimes) time.Duration { return a.close }},
+	} {
+		ops += fmt.Sprintf("; %s %.2f → %.2f", op.name, milliseconds(middle(times[0], op.of)), milliseconds(middle(times[1], op.of)))
+	}
+	t.add(row{
+		Server: "store", Figure: "append at 100,000 messages ÷ at 100", Value: float64(long) / float64(short), Unit: "×", Bar: appendBar,
+		Detail: fmt.Sprintf("median of %d turns, %.2f → %.2f ms%s", turns, milliseconds(short), milliseconds(long), ops),
+	})
+	return nil
+}
+
+// middle is the median of one part of the times.
+func middle(times []appendTimes, of func(appendTimes) time.Duration) time.Duration {
+	var ds []time.Duration
+	for _, a := range times {
+		ds = append(ds, of(a))
+	}
+	return median(ds)
+}
+
+const appendSession = "append"
+
+// lengthen fills a thread with messages: whole turns of rounds whose calls are
+// denied at once, which is what a store does fastest.
+func lengthen(ctx context.Context, store memory.ConversationMemoryStore, length int) error {
+	const roundsOfTurn = 10
+	for n := 0; length > 0; n++ {
+		t, err := begin(ctx, store, appendSession, "", fmt.Sprintf("seed-%d", n), filler(200))
+		if err != nil {
+			return err
+		}
+		length -= 2 // the user's message and the answer
+		for range roundsOfTurn {
+			calls := min(denied, length-1)
+			if calls < 1 {
+				break
+			}
+			if err := deniedRound(ctx, t, calls); err != nil {
+				return err
+			}
+			length -= calls + 1
+		}
+		if err := t.answer(ctx, filler(200)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func deniedRound(ctx context.Context, t *storeTurn, n int) error {
+	var r agent.ModelReply
+	gates := make([]agent.Gate, n)
+	for i := range n {
+		r.Calls = append(r.Calls, agent.NewCall(fmt.Sprintf("call_%d", i), "calculator", `{"expression":"1+1"}`))
+		gates[i] = agent.GateDeny
+	}
+	if _, err := t.reply(ctx, r, gates...); err != nil {
+		return err
+	}
+	return t.round(ctx)
+}
+
+// appendTurn runs a turn with one tool call and times what appends.
+func appendTurn(ctx context.Context, store memory.ConversationMemoryStore, n int) (appendTimes, error) {
+	var a appendTimes
+	var t *storeTurn
+	var claim memory.Claim
+	var sent memory.SendResult
+	clock := func(d *time.Duration, f func() error) error {
+		at := time.Now()
+		err := f()
+		*d = time.Since(at)
+		return err
+	}
+	err := clock(&a.send, func() (err error) {
+		sent, err = store.Send(ctx, memory.SendRequest{UserID: user, SessionID: appendSession, MessageID: fmt.Sprintf("m-%d", n), Content: agent.Text(filler(200))})
+		return err
+	})
+	if err != nil {
+		return a, err
+	}
+	err = clock(&a.take, func() (err error) {
+		claim, err = store.TakeNext(ctx, memory.TakeRequest{ThreadID: sent.ThreadID, RunID: "bench"})
+		return err
+	})
+	if err != nil {
+		return a, err
+	}
+	t = &storeTurn{store: store, thread: sent.ThreadID, turn: claim.Turn.ID, step: 1}
+	stored, err := t.reply(ctx, agent.ModelReply{Calls: []agent.Call{agent.NewCall("call_1", "calculator", `{"expression":"1+1"}`)}})
+	if err != nil {
+		return a, err
+	}
+	if err := t.tool(ctx, stored.Calls[0].ID, filler(200)); err != nil {
+		return a, err
+	}
+	if err := clock(&a.round, func() error { return t.round(ctx) }); err != nil {
+		return a, err
+	}
+	if _, err := t.reply(ctx, agent.ModelReply{Content: filler(200), FinishReason: "stop"}); err != nil {
+		return a, err
+	}
+	return a, clock(&a.close, func() error { return t.close(ctx) })
+}
+
+// tool begins a call and stores its result.
+func (t *storeTurn) tool(ctx context.Context, call, result string) error {
+	begun, err := t.store.BeginTool(ctx, memory.ToolBegin{
+		ThreadID: t.thread, TurnID: t.turn, CallID: call, Fence: memory.Fence{Scope: "bench", Number: 1}, Repeatable: true,
+	})
+	if err != nil {
+		return err
+	}
+	return t.store.SaveResult(ctx, memory.ToolOutcome{
+		ThreadID: t.thread, TurnID: t.turn, CallID: call, Attempt: begun.Attempt, Result: agent.ToolOK(result), Duration: time.Millisecond,
+	})
+}

@@ -1,0 +1,182 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spool-agents/spool"
+	"github.com/spool-agents/spool/agent"
+)
+
+const (
+	killMedianBar = 3000 // ms
+	killP95Bar    = 6000
+	// killSpread is how long a turn is left alone before its worker is killed:
+	// longer than heartbeats are apart, so that the moment is a random one.
+	killSpread = 2500 * time.Millisecond
+)
+
+// measureKill kills the worker that works on a turn, in the middle of a model's
+// stream and of a tool's run in turn, and measures until the other worker, which
+// is up already, has made the turn go on in the store.
+func measureKill(ctx context.Context, s *stack, t *table, kills int) error {
+	for range 2 {
+		if _, err := s.startWorker(ctx); err != nil {
+			return err
+		}
+	}
+	defer s.stopWorkers()
+	times := map[string][]time.Duration{}
+	for i := range kills {
+		w := interruptions[i%len(interruptions)]
+		d, err := s.killOne(ctx, w)
+		if err != nil {
+			return fmt.Errorf("kill %d, in a %s: %w", i+1, w.name, err)
+		}
+		times[w.name] = append(times[w.name], d)
+	}
+	all := slices.Concat(times[interruptions[0].name], times[interruptions[1].name])
+	median, p95 := t.spread(s, "kill -9 of the worker → the turn goes on", all, times)
+	if s.kind == embedded {
+		median.Bar, p95.Bar = killMedianBar, killP95Bar
+	}
+	t.add(median)
+	t.add(p95)
+	return nil
+}
+
+// spread makes the rows of a list of times: median and 95th percentile.
+func (t *table) spread(s *stack, figure string, all []time.Duration, parts map[string][]time.Duration) (mid, high row) {
+	var detail []string
+	for _, w := range interruptions {
+		detail = append(detail, fmt.Sprintf("in a %s %.0f ms", w.name, milliseconds(median(parts[w.name]))))
+	}
+	mid = row{Server: s.kind, Figure: figure + ", median", Value: milliseconds(median(all)), Unit: "ms",
+		Detail: fmt.Sprintf("of %d; %s", len(all), strings.Join(detail, ", "))}
+	high = row{Server: s.kind, Figure: figure + ", p95", Value: milliseconds(quantile(all, 0.95)), Unit: "ms",
+		Detail: fmt.Sprintf("longest %.0f ms", milliseconds(quantile(all, 1)))}
+	return mid, high
+}
+
+// interruption is something to interrupt: what the model plays, and how to see
+// that the turn is in the middle of it.
+type interruption struct {
+	name  string
+	play  answer
+	under func(ctx context.Context, s *stack, r spool.Reply) bool
+}
+
+var interruptions = []interruption{
+	{name: "stream", play: streamLong, under: func(_ context.Context, s *stack, r spool.Reply) bool {
+		asks := s.stub.asked(r.TurnID)
+		return len(asks) > 0 && !asks[0].First.IsZero()
+	}},
+	{name: "tool", play: calls(1, func(int) (string, string) { return "shell", `{"command":"sleep 60"}` }),
+		under: func(ctx context.Context, s *stack, r spool.Reply) bool {
+			list, err := s.store.ToolCalls(ctx, r.ThreadID)
+			return err == nil && len(list) > 0 && list[0].Status == agent.CallRunning
+		}},
+}
+
+// streamLong streams for a minute at the first attempt and answers at once later.
+func streamLong(ctx context.Context, q ask, out *reply) {
+	for range 3000 {
+		out.text("word ")
+		if q.Attempt > 1 {
+			break
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+	out.end("stop")
+}
+
+// interrupted starts a turn and returns at a random moment in the middle of it.
+func (s *stack) interrupted(ctx context.Context, w interruption) (spool.Reply, error) {
+	s.stub.play(w.play)
+	r, err := s.send(ctx, s.session(), "go")
+	if err != nil {
+		return r, err
+	}
+	if err := eventually(ctx, 30*time.Second, "the turn is in a "+w.name, func() bool { return w.under(ctx, s, r) }); err != nil {
+		return r, err
+	}
+	time.Sleep(100*time.Millisecond + rand.N(killSpread))
+	return r, nil
+}
+
+func (s *stack) killOne(ctx context.Context, w interruption) (time.Duration, error) {
+	r, err := s.interrupted(ctx, w)
+	if err != nil {
+		return 0, err
+	}
+	victim, err := s.workerOf(ctx, r.ThreadID)
+	if err != nil {
+		return 0, err
+	}
+	at := victim.kill()
+	before, err := s.progress(ctx, r)
+	if err != nil {
+		return 0, err
+	}
+	err = eventually(ctx, time.Minute, "the turn goes on", func() bool {
+		now, err := s.progress(ctx, r)
+		return err == nil && now != before
+	})
+	took := time.Since(at)
+	if err != nil {
+		return 0, err
+	}
+	s.workers = slices.DeleteFunc(s.workers, func(p *process) bool { return p == victim })
+	if err := s.finish(ctx, r); err != nil {
+		return 0, err
+	}
+	_, err = s.startWorker(ctx)
+	return took, err
+}
+
+// workerOf finds the worker that runs the turn's activity.
+func (s *stack) workerOf(ctx context.Context, workflowID string) (*process, error) {
+	d, err := s.temporal.DescribeWorkflowExecution(ctx, workflowID, "")
+	if err != nil {
+		return nil, err
+	}
+	for _, a := range d.GetPendingActivities() {
+		pid, _, _ := strings.Cut(a.GetLastWorkerIdentity(), "@")
+		for _, p := range s.workers {
+			if strconv.Itoa(p.pid()) == pid {
+				return p, nil
+			}
+		}
+	}
+	return nil, fmt.Errorf("no worker of %s is at work on it: %v", workflowID, d.GetPendingActivities())
+}
+
+// progress tells apart the states of a turn in the store: attempts of model and
+// tool calls and what they came to, and what is saved.
+func (s *stack) progress(ctx context.Context, r spool.Reply) (string, error) {
+	steps, err := s.store.Steps(ctx, r.TurnID)
+	if err != nil {
+		return "", err
+	}
+	list, err := s.store.ToolCalls(ctx, r.ThreadID)
+	if err != nil {
+		return "", err
+	}
+	var b strings.Builder
+	for _, st := range steps {
+		fmt.Fprintf(&b, "%d.%d.%t.%t ", st.Step, st.Attempt, st.Stored, st.Saved)
+	}
+	for _, c := range list {
+		fmt.Fprintf(&b, "%s.%d.%s ", c.ID, c.Attempts, c.Status)
+	}
+	return b.String(), nil
+}

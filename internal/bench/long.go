@@ -1,0 +1,104 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	enumspb "go.temporal.io/api/enums/v1"
+
+	"github.com/spool-agents/spool"
+)
+
+// chain is what all runs of a turn came to.
+type chain struct {
+	runs   int
+	events int64
+	bytes  int64
+}
+
+// chainOf walks from the first run of a workflow to the last.
+func (s *stack) chainOf(ctx context.Context, workflowID string) (chain, error) {
+	var c chain
+	latest, err := s.temporal.DescribeWorkflowExecution(ctx, workflowID, "")
+	if err != nil {
+		return c, err
+	}
+	for run := latest.GetWorkflowExecutionInfo().GetFirstRunId(); run != ""; c.runs++ {
+		d, err := s.temporal.DescribeWorkflowExecution(ctx, workflowID, run)
+		if err != nil {
+			return c, err
+		}
+		c.events += d.GetWorkflowExecutionInfo().GetHistoryLength()
+		c.bytes += d.GetWorkflowExecutionInfo().GetHistorySizeBytes()
+		last := s.temporal.GetWorkflowHistory(ctx, workflowID, run, false, enumspb.HISTORY_EVENT_FILTER_TYPE_CLOSE_EVENT)
+		if !last.HasNext() {
+			return c, fmt.Errorf("run %s of %s has no close event", run, workflowID)
+		}
+		e, err := last.Next()
+		if err != nil {
+			return c, err
+		}
+		run = e.GetWorkflowExecutionContinuedAsNewEventAttributes().GetNewExecutionRunId()
+	}
+	return c, nil
+}
+
+// longConversation is what long turns start from, in bytes.
+const longConversation = 800_000
+
+// measureLong runs turns of many tool calls to their end.
+func measureLong(ctx context.Context, s *stack, t *table, lengths []int) error {
+	if _, err := s.startWorker(ctx); err != nil {
+		return err
+	}
+	defer s.stopWorkers()
+	for _, n := range lengths {
+		session := s.session()
+		if err := converse(ctx, s.store, session, s.work, longConversation); err != nil {
+			return err
+		}
+		s.stub.play(calls(n, calculate))
+		r, err := s.run(ctx, session)
+		if err != nil {
+			return err
+		}
+		if err := s.complete(ctx, t, r, n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// complete checks that a long turn made each model call once and saved all its
+// messages, and adds its row.
+func (s *stack) complete(ctx context.Context, t *table, r spool.Reply, n int) error {
+	asks := s.stub.asked(r.TurnID)
+	if len(asks) != n+1 {
+		return fmt.Errorf("a turn of %d tool calls made %d model calls", n, len(asks))
+	}
+	messages, err := s.store.Messages(ctx, r.ThreadID, 0, 0)
+	if err != nil {
+		return err
+	}
+	have := 0
+	for _, m := range messages {
+		if m.TurnID == r.TurnID {
+			have++
+		}
+	}
+	if have != 2*n+2 {
+		return fmt.Errorf("a turn of %d tool calls saved %d messages instead of %d", n, have, 2*n+2)
+	}
+	c, err := s.chainOf(ctx, r.ThreadID)
+	if err != nil {
+		return err
+	}
+	took := asks[n].At.Sub(asks[0].At)
+	t.add(row{
+		Server: s.kind, Figure: fmt.Sprintf("turn of %d tool calls on an %s conversation", n, size(longConversation)), Result: "ok",
+		Value: float64(len(asks) - 1), Unit: "steps",
+		Detail: fmt.Sprintf("completed in %d runs, %d events, %s of history; %.0f ms per step, last request %s",
+			c.runs, c.events, size(int(c.bytes)), milliseconds(took)/float64(n), size(int(asks[n].Bytes))),
+	})
+	return nil
+}

@@ -1,0 +1,178 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// parts are what can be measured, in order.
+var parts = []string{"history", "long", "step", "kill", "cancel", "token", "append"}
+
+type options struct {
+	servers []string
+	only    []string
+	json    bool
+	long    bool
+	bin     string
+	dir     string
+	steps   int
+	pairs   int
+	kills   int
+	cancels int
+	tokens  int
+	turns   int
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	if len(os.Args) == 4 && os.Args[1] == "floor-worker" {
+		os.Exit(floorWorker(ctx, os.Args[2], os.Args[3]))
+	}
+	o, err := parse(os.Args[1:])
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(2)
+	}
+	t, err := measure(ctx, o)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+	write := t.text
+	if o.json {
+		write = t.json
+	}
+	if err := write(os.Stdout); err != nil || t.Failed {
+		os.Exit(1)
+	}
+}
+
+// floorWorker is this program as the floor's worker; it ends with its parent.
+func floorWorker(ctx context.Context, address, db string) int {
+	ctx, cancel := context.WithCancel(ctx)
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		cancel()
+	}()
+	if err := serveFloor(ctx, address, db); err != nil {
+		fmt.Fprintln(os.Stderr, "bench floor-worker:", err)
+		return 1
+	}
+	return 0
+}
+
+func parse(args []string) (options, error) {
+	var o options
+	fs := flag.NewFlagSet("bench", flag.ExitOnError)
+	server := fs.String("server", "both", "embedded, untuned or both")
+	only := fs.String("only", strings.Join(parts, ","), "what to measure")
+	fs.BoolVar(&o.json, "json", false, "print JSON")
+	fs.BoolVar(&o.long, "long", false, "also run a turn of 5,000 tool calls (takes long)")
+	fs.StringVar(&o.bin, "bin", "bin", "folder of the programs worker and devserver")
+	fs.StringVar(&o.dir, "dir", "", "folder on the disk to measure on; default: a temporary one")
+	fs.IntVar(&o.steps, "steps", 100, "steps of a run that is timed")
+	fs.IntVar(&o.pairs, "pairs", 7, "pairs of runs, floor and Spool")
+	fs.IntVar(&o.kills, "kills", 24, "workers to kill")
+	fs.IntVar(&o.cancels, "cancels", 20, "turns to cancel")
+	fs.IntVar(&o.tokens, "tokens", 40, "turns whose first token is timed")
+	fs.IntVar(&o.turns, "turns", 300, "turns appended to each thread")
+	if err := fs.Parse(args); err != nil {
+		return o, err
+	}
+	switch *server {
+	case "both":
+		o.servers = []string{embedded, untuned}
+	case embedded, untuned:
+		o.servers = []string{*server}
+	default:
+		return o, fmt.Errorf("--server %q: use %s, %s or both", *server, embedded, untuned)
+	}
+	o.only = strings.Split(*only, ",")
+	for _, p := range o.only {
+		if !slices.Contains(parts, p) {
+			return o, fmt.Errorf("--only %q: use some of %s", p, strings.Join(parts, ", "))
+		}
+	}
+	var err error
+	o.bin, err = filepath.Abs(o.bin)
+	return o, err
+}
+
+// measure does all that is asked for. Its error means that nothing could be measured.
+func measure(ctx context.Context, o options) (*table, error) {
+	dir, err := os.MkdirTemp(o.dir, "spool-bench-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	if dir, err = filepath.Abs(dir); err != nil {
+		return nil, err
+	}
+	model, err := startStub()
+	if err != nil {
+		return nil, err
+	}
+	defer model.close()
+	t := &table{Settings: settings(o, dir)}
+	if slices.Contains(o.only, "append") {
+		try(ctx, t, "store", "append", func() error { return measureAppend(ctx, dir, t, o.turns) })
+	}
+	for _, kind := range o.servers {
+		if !slices.ContainsFunc(o.only, func(p string) bool { return p != "append" }) {
+			break
+		}
+		s, err := newStack(ctx, kind, o.bin, dir, model)
+		if err != nil {
+			t.fail(kind, "all", err)
+			continue
+		}
+		measureOn(ctx, s, t, o)
+		s.close()
+	}
+	return t, ctx.Err()
+}
+
+// measureOn measures what needs a server.
+func measureOn(ctx context.Context, s *stack, t *table, o options) {
+	lengths := []int{1000}
+	if o.long {
+		lengths = append(lengths, 5000)
+	}
+	all := map[string]func() error{
+		"history": func() error { return measureHistory(ctx, s, t) },
+		"long":    func() error { return measureLong(ctx, s, t, lengths) },
+		"step":    func() error { return measureStep(ctx, s, t, o.steps, o.pairs) },
+		"kill":    func() error { return measureKill(ctx, s, t, o.kills) },
+		"cancel":  func() error { return measureCancel(ctx, s, t, o.cancels) },
+		"token":   func() error { return measureToken(ctx, s, t, o.tokens) },
+	}
+	for _, p := range parts {
+		if f := all[p]; f != nil && slices.Contains(o.only, p) {
+			try(ctx, t, s.kind, p, f)
+		}
+	}
+}
+
+// try runs one measurement; its failure does not keep others from running.
+func try(ctx context.Context, t *table, server, name string, f func() error) {
+	if ctx.Err() != nil {
+		return
+	}
+	begun := time.Now()
+	fmt.Fprintf(os.Stderr, "bench: %s, %s …", server, name)
+	err := f()
+	fmt.Fprintf(os.Stderr, " %s\n", time.Since(begun).Round(100*time.Millisecond))
+	if err != nil {
+		t.fail(server, name, err)
+	}
+}

@@ -1,0 +1,224 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"go.temporal.io/sdk/client"
+	sdklog "go.temporal.io/sdk/log"
+
+	"github.com/spool-agents/spool"
+	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/memory"
+)
+
+// Kinds of Temporal servers that are measured.
+const (
+	embedded = "embedded" // bin/devserver as `starter dev` runs it
+	untuned  = "untuned"  // the same with the server's and SQLite's defaults
+)
+
+// user owns all that is sent here.
+const user = "bench"
+
+// orchestrator is a template that asks nobody, so that any tool may be used.
+const orchestrator = `---
+name: orchestrator
+description: measured
+approval:
+  shell: auto
+---
+You are being measured.
+`
+
+// stack is one installation of Spool on a server of its own.
+type stack struct {
+	kind     string
+	bin      string
+	dir      string // home: the store and the server's database
+	work     string // workspace of the workers
+	stub     *stub
+	server   *process
+	address  string
+	store    memory.ConversationMemoryStore
+	temporal client.Client
+	client   *spool.Client
+	env      []string // of the workers
+	workers  []*process
+	sessions int
+}
+
+// heartbeat is what workers get: what `starter dev` sets beside a server of its
+// own, and nothing, hence the worker's default, beside any other.
+func heartbeat(kind string) []string {
+	if kind == embedded {
+		return []string{"SPOOL_HEARTBEAT_TIMEOUT=2s"}
+	}
+	return nil
+}
+
+// newStack starts a server and opens a store, without workers.
+func newStack(ctx context.Context, kind, bin, dir string, model *stub) (*stack, error) {
+	s := &stack{kind: kind, bin: bin, stub: model, dir: filepath.Join(dir, kind)}
+	s.work = filepath.Join(s.dir, "work")
+	agents := filepath.Join(s.work, ".spool", "agents")
+	if err := os.MkdirAll(agents, 0o755); err != nil {
+		return nil, err
+	}
+	if err := os.WriteFile(filepath.Join(agents, "orchestrator.md"), []byte(orchestrator), 0o644); err != nil {
+		return nil, err
+	}
+	if err := s.open(ctx); err != nil {
+		s.close()
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *stack) open(ctx context.Context) error {
+	if err := s.startServer(ctx); err != nil {
+		return err
+	}
+	spec := "sqlite:" + filepath.Join(s.dir, "spool.db")
+	var err error
+	if s.store, err = spool.OpenStore(ctx, spec); err != nil {
+		return err
+	}
+	s.temporal, err = client.Dial(client.Options{HostPort: s.address, Logger: sdklog.NewStructuredLogger(slog.New(slog.DiscardHandler))})
+	if err != nil {
+		return err
+	}
+	s.client = spool.NewClient(s.store, s.temporal, spool.ClientOptions{UserID: user})
+	s.env = append([]string{
+		"TEMPORAL_ADDRESS=" + s.address, "SPOOL_STORE=" + spec, "SPOOL_HOME=" + s.dir, "SPOOL_WORKSPACE=" + s.work, "SPOOL_USER=" + user,
+		"OPENAI_BASE_URL=" + s.stub.url + "/v1", "OPENAI_API_KEY=bench", "SPOOL_MODEL=bench",
+	}, heartbeat(s.kind)...)
+	return nil
+}
+
+// startServer starts the Temporal server and waits for its line that it is ready.
+func (s *stack) startServer(ctx context.Context) error {
+	args := []string{"--db", filepath.Join(s.dir, "temporal.db"), "--port", "0", "--ui-port", "-1", "--parent-pipe"}
+	if s.kind == untuned {
+		args = append(args, "--untuned")
+	}
+	r, w := io.Pipe()
+	p, err := spawn("devserver", filepath.Join(s.bin, "devserver"), args, nil, s.dir, w)
+	if err != nil {
+		return fmt.Errorf("%w (make build builds it)", err)
+	}
+	s.server = p
+	go func() { <-p.done; _ = w.Close() }() // ends the reader below
+	line := make(chan string, 1)
+	go func() {
+		b := bufio.NewReader(r)
+		l, _ := b.ReadString('\n') // an early end gives an empty line
+		line <- l
+		_, _ = io.Copy(io.Discard, b)
+	}()
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	select {
+	case l := <-line:
+		var ready struct {
+			Temporal string `json:"temporal"`
+		}
+		if err := json.Unmarshal([]byte(l), &ready); err != nil || ready.Temporal == "" {
+			return fmt.Errorf("the Temporal server said %q instead of being ready\n%s", l, p.log)
+		}
+		s.address = ready.Temporal
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("the Temporal server was not ready: %w\n%s", ctx.Err(), p.log)
+	}
+}
+
+// startWorker starts a Spool worker and waits until it polls.
+func (s *stack) startWorker(ctx context.Context) (*process, error) {
+	p, err := spawn("worker", filepath.Join(s.bin, "worker"), []string{"--parent-pipe"}, s.env, s.work, nil)
+	if err != nil {
+		return nil, fmt.Errorf("%w (make build builds it)", err)
+	}
+	s.workers = append(s.workers, p)
+	err = eventually(ctx, 30*time.Second, "the worker polls", func() bool {
+		return s.client.Serving(ctx, fmt.Sprintf("%d@", p.pid()))
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%w\n%s", err, p.log)
+	}
+	return p, nil
+}
+
+// stopWorkers ends all Spool workers.
+func (s *stack) stopWorkers() {
+	for _, w := range s.workers {
+		w.stop()
+	}
+	s.workers = nil
+}
+
+func (s *stack) close() {
+	s.stopWorkers()
+	if s.temporal != nil {
+		s.temporal.Close()
+	}
+	if s.store != nil {
+		_ = s.store.Close() // nothing is written any more
+	}
+	if s.server != nil {
+		s.server.stop()
+	}
+}
+
+// session is a session id not used before.
+func (s *stack) session() string {
+	s.sessions++
+	return fmt.Sprintf("bench-%d", s.sessions)
+}
+
+// send starts a turn in a session's conversation.
+func (s *stack) send(ctx context.Context, session, text string) (spool.Reply, error) {
+	return s.client.Send(ctx, memory.SendRequest{UserID: user, SessionID: session, Content: agent.Text(text), Workdir: s.work})
+}
+
+// finish waits for the end of a turn, which has to be a completed one.
+func (s *stack) finish(ctx context.Context, r spool.Reply) error {
+	end, err := s.client.Wait(ctx, r.ThreadID, r.TurnID, spool.WaitOptions{Patient: true})
+	if err != nil {
+		return err
+	}
+	if end.Outcome != agent.ThreadCompleted {
+		return fmt.Errorf("turn %s ended as %s: %s %s", r.TurnID, end.Status, end.ErrorCode, end.Error)
+	}
+	return nil
+}
+
+// run sends a message and waits for the end of its turn.
+func (s *stack) run(ctx context.Context, session string) (spool.Reply, error) {
+	r, err := s.send(ctx, session, "go")
+	if err != nil {
+		return r, err
+	}
+	return r, s.finish(ctx, r)
+}
+
+// eventually polls ok until it holds.
+func eventually(ctx context.Context, limit time.Duration, what string, ok func() bool) error {
+	for until := time.Now().Add(limit); ; time.Sleep(5 * time.Millisecond) {
+		switch {
+		case ok():
+			return nil
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case time.Now().After(until):
+			return fmt.Errorf("not within %s: %s", limit, what)
+		}
+	}
+}
