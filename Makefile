@@ -3,7 +3,6 @@
 GO      ?= go
 PREFIX  ?= $(shell $(GO) env GOPATH)
 TIMEOUT ?= 20m
-BENCH   ?= .
 
 # What a program is made of: a program is built anew only if one of these changed.
 source = $(shell find $(1) -type f ! -name '*_test.go' ! -path '*/testdata/*' 2>/dev/null)
@@ -37,13 +36,13 @@ test: build ## install what tests need (as root), build, run all tests of both m
 	@GO='$(GO)' TIMEOUT='$(TIMEOUT)' sh .ci/test
 
 race: ## run the fast packages' tests with the race detector (needs a C compiler)
-	@GO='$(GO)' TIMEOUT='$(TIMEOUT)' sh .ci/race
+	@GO='$(GO)' sh .ci/race
 
 lint: tools ## format, vet, lint, determinism, dead code, tidy modules
 	@GO='$(GO)' sh .ci/lint
 
-bench: build ## print the figures; takes minutes
-	@$(GO) test -run '^$$' -bench '$(BENCH)' -benchtime 1x -timeout 120m ./...
+bench: build ## measure and print the figures; takes minutes; flags in ARGS
+	@$(GO) run ./internal/bench $(ARGS)
 
 chaos: build ## the long forms of the tests that kill things; takes long
 	@SPOOL_LONG=1 $(GO) test -count=1 -timeout 180m ./internal/e2e/... ./memory/...

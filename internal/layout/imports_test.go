@@ -42,6 +42,7 @@ var rules = []rule{
 	{dir: "starter", own: "internal/starter", why: "a program of ten lines"},
 	{dir: "worker", own: ". agent memory internal activities workflows", ext: "*", why: "the worker serves everything"},
 	{dir: "internal/temporaltest", open: true},
+	{dir: "internal/bench", open: true}, // prints the figures
 	{dir: "internal/e2e", open: true},
 	{dir: "internal/layout", open: true},
 	{dir: "internal/compose", open: true},

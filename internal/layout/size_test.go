@@ -1,6 +1,7 @@
 package layout
 
 import (
+	"slices"
 	"strings"
 	"testing"
 )
@@ -45,15 +46,8 @@ func TestNothingIsPutOff(t *testing.T) {
 }
 
 func containsWord(line, word string) bool {
-	for rest, at := line, 0; ; rest = rest[at+len(word):] {
-		if at = strings.Index(rest, word); at < 0 {
-			return false
-		}
-		before, after := at == 0 || !isWord(rest[at-1]), at+len(word) == len(rest) || !isWord(rest[at+len(word)])
-		if before && after {
-			return true
-		}
-	}
+	words := strings.FieldsFunc(line, func(r rune) bool { return r > 127 || !isWord(byte(r)) })
+	return slices.Contains(words, word)
 }
 
 func isWord(c byte) bool {
