@@ -1,0 +1,380 @@
+package verify_test
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	_ "modernc.org/sqlite" // raw access to the store's file
+
+	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/memory"
+	"github.com/spool-agents/spool/memory/sqlite"
+	"github.com/spool-agents/spool/memory/verify"
+)
+
+// scene is a store with a finished conversation: a tool, a sub-agent, two turns.
+type scene struct {
+	t     *testing.T
+	s     *sqlite.Store
+	raw   *sql.DB
+	fence int
+
+	main, child    string
+	turn, second   string
+	childTurn      string
+	lookup, assign string
+}
+
+func newScene(t *testing.T) *scene {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "spool.db")
+	s, err := sqlite.Open(t.Context(), path, sqlite.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	raw, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(10000)&_pragma=foreign_keys(0)")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = raw.Close() })
+	c := &scene{t: t, s: s, raw: raw}
+	c.play()
+	return c
+}
+
+func ok[T any](c *scene) func(T, error) T {
+	c.t.Helper()
+	return func(v T, err error) T {
+		c.t.Helper()
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		return v
+	}
+}
+
+func (c *scene) send(id string) memory.SendResult {
+	c.t.Helper()
+	return ok[memory.SendResult](c)(c.s.Send(c.t.Context(), memory.SendRequest{
+		UserID: "alice", Profile: "default", SessionID: "s1", ConversationID: "default",
+		MessageID: id, Content: agent.Text("text of " + id), WhenBusy: memory.Queue,
+	}))
+}
+
+func (c *scene) take(thread string) string {
+	c.t.Helper()
+	return ok[memory.Claim](c)(c.s.TakeNext(c.t.Context(), memory.TakeRequest{ThreadID: thread, RunID: "r"})).Turn.ID
+}
+
+func (c *scene) reply(thread, turn string, step int, calls ...agent.Call) []agent.ToolCall {
+	c.t.Helper()
+	c.fence++
+	ctx := c.t.Context()
+	st := ok[memory.ModelStart](c)(c.s.BeginModel(ctx, memory.ModelBegin{
+		ThreadID: thread, TurnID: turn, Step: step, Fence: memory.Fence{Scope: fmt.Sprint(c.fence), Number: 1},
+	}))
+	r := memory.ReplyRecord{ThreadID: thread, TurnID: turn, Step: step, Attempt: st.Attempt}
+	r.Reply = agent.ModelReply{Content: "reply", Calls: calls, FinishReason: "stop"}
+	for _, call := range calls {
+		r.Gates = append(r.Gates, agent.GateAuto)
+		r.Delegations = append(r.Delegations, call.Function.Name == "assign_task")
+	}
+	return ok[memory.StoredReply](c)(c.s.SaveReply(ctx, r)).Calls
+}
+
+func (c *scene) complete(thread, turn string, step int) memory.Closed {
+	c.t.Helper()
+	c.reply(thread, turn, step)
+	return ok[memory.Closed](c)(c.s.CloseTurn(c.t.Context(), memory.CloseRequest{
+		ThreadID: thread, TurnID: turn, Outcome: agent.ThreadCompleted, Step: step,
+	}))
+}
+
+func (c *scene) play() {
+	c.t.Helper()
+	ctx := c.t.Context()
+	c.main = c.send("m1").ThreadID
+	c.turn = c.take(c.main)
+	calls := c.reply(c.main, c.turn, 1, agent.NewCall("a", "lookup", `{}`), agent.NewCall("b", "assign_task", `{}`))
+	c.lookup, c.assign = calls[0].ID, calls[1].ID
+	st := ok[memory.ToolStart](c)(c.s.BeginTool(ctx, memory.ToolBegin{
+		ThreadID: c.main, TurnID: c.turn, CallID: c.lookup, Fence: memory.Fence{Scope: "tool", Number: 1},
+	}))
+	if err := c.s.SaveResult(ctx, memory.ToolOutcome{
+		ThreadID: c.main, TurnID: c.turn, CallID: c.lookup, Attempt: st.Attempt, Result: agent.ToolOK("found"),
+	}); err != nil {
+		c.t.Fatal(err)
+	}
+	d := ok[memory.Delegation](c)(c.s.OpenDelegation(ctx, memory.DelegationRequest{
+		ThreadID: c.main, TurnID: c.turn, CallID: c.assign, Task: "find out",
+		Config: agent.AgentConfig{Name: "researcher"}, Limits: memory.DelegationLimits{MaxDepth: 3},
+	}))
+	c.child, c.childTurn = d.ChildThread, c.take(d.ChildThread)
+	c.complete(c.child, c.childTurn, 1)
+	ok[memory.ChildResult](c)(c.s.TakeChildResult(ctx, memory.ChildResultRequest{ThreadID: c.main, TurnID: c.turn, CallID: c.assign}))
+	round := memory.RoundRequest{ThreadID: c.main, TurnID: c.turn, Step: 1}
+	ok[memory.RoundSaved](c)(c.s.SaveToolRound(ctx, round))
+	c.second = c.send("m2").TurnID
+	c.complete(c.main, c.turn, 2)
+	c.complete(c.main, c.second, 1)
+}
+
+// plant changes rows behind the store's back.
+func (c *scene) plant(query string, args ...any) {
+	c.t.Helper()
+	res, err := c.raw.ExecContext(c.t.Context(), query, args...)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	if n, err := res.RowsAffected(); err != nil || n == 0 {
+		c.t.Fatalf("%s changed %d rows (%v)", query, n, err)
+	}
+}
+
+func (c *scene) check(o verify.Options) verify.Report {
+	c.t.Helper()
+	return ok[verify.Report](c)(verify.Check(c.t.Context(), c.s, o))
+}
+
+func rules(r verify.Report) []int {
+	var out []int
+	for _, v := range r.Violations {
+		out = append(out, v.Rule)
+	}
+	return out
+}
+
+func TestCleanStorePasses(t *testing.T) {
+	c := newScene(t)
+	for _, o := range []verify.Options{{}, {Threads: []string{c.main}}, {Threads: []string{c.child}}, {Temporal: runs(false), Grace: time.Millisecond}} {
+		if r := c.check(o); !r.OK || len(r.Violations) != 0 {
+			t.Errorf("%+v: %v", o, r.Violations)
+		}
+	}
+	if _, err := verify.Check(t.Context(), c.s, verify.Options{Threads: []string{"none/default"}}); agent.CodeOf(err) != agent.CodeNotFound {
+		t.Errorf("a missing thread: %v", err)
+	}
+}
+
+func TestReportJSON(t *testing.T) {
+	c := newScene(t)
+	b, err := json.Marshal(c.check(verify.Options{}))
+	if err != nil || string(b) != `{"ok":true,"violations":[]}` {
+		t.Errorf("%s (%v)", b, err)
+	}
+	b, err = json.Marshal(verify.Violation{Rule: 3, ThreadID: "s/c", Detail: "d"})
+	if err != nil || string(b) != `{"rule":3,"threadId":"s/c","detail":"d"}` {
+		t.Errorf("%s (%v)", b, err)
+	}
+}
+
+const copyEvent = `INSERT INTO events (thread_id, seq, type, turn_id, data, at)
+	SELECT thread_id, (SELECT MAX(seq) + 1 FROM events o WHERE o.thread_id = e.thread_id), type, turn_id, data, at FROM events e `
+
+// TestPlantedViolationsAreCaught breaks each rule by hand, in one way or more.
+func TestPlantedViolationsAreCaught(t *testing.T) {
+	for _, p := range []struct {
+		rule  int
+		name  string
+		plant func(c *scene)
+	}{
+		{1, "a link event names no thread", func(c *scene) {
+			c.plant(`UPDATE events SET data = replace(data, ?, 'agent:researcher:ghost') WHERE type = 'tool_response' AND thread_id = ?`, c.child, c.main)
+		}},
+		{1, "a thread is younger than the event that links it", func(c *scene) {
+			c.plant(`UPDATE threads SET created_at = created_at + 60000 WHERE id = ?`, c.child)
+		}},
+		{2, "no event created the sub-thread", func(c *scene) {
+			c.plant(`UPDATE events SET data = json_remove(data, '$.sub_agent_thread_id') WHERE type = 'tool_call' AND data LIKE '%' || ? || '%'`, c.child)
+		}},
+		{2, "two events created the sub-thread", func(c *scene) {
+			c.plant(copyEvent+`WHERE type = 'tool_call' AND data LIKE '%' || ? || '%'`, c.child)
+		}},
+		{2, "a turn of the sub-thread has no task", func(c *scene) {
+			c.plant(`DELETE FROM tasks WHERE sub_agent = ?`, c.child)
+		}},
+		{2, "the parent is gone", func(c *scene) {
+			c.plant(`UPDATE threads SET parent_id = 'none/default' WHERE id = ?`, c.child)
+		}},
+		{3, "a call has no result", func(c *scene) {
+			c.plant(`UPDATE messages SET body = json_set(body, '$.tool_call_id', 'call_other') WHERE thread_id = ? AND json_extract(body, '$.tool_call_id') = ?`, c.main, c.lookup)
+		}},
+		{3, "a result stands away from its call", func(c *scene) {
+			c.plant(`UPDATE messages SET body = json_set(body, '$.tool_calls', json('[]')) WHERE thread_id = ? AND json_array_length(body, '$.tool_calls') > 0`, c.main)
+		}},
+		{3, "a call has two results", func(c *scene) {
+			c.plant(`UPDATE messages SET body = json_set(body, '$.tool_call_id', ?) WHERE thread_id = ? AND json_extract(body, '$.tool_call_id') = ?`, c.lookup, c.main, c.assign)
+		}},
+		{4, "events have a gap", func(c *scene) {
+			c.plant(`DELETE FROM events WHERE thread_id = ? AND seq = 3`, c.main)
+		}},
+		{4, "messages have a gap", func(c *scene) {
+			c.plant(`DELETE FROM messages WHERE thread_id = ? AND seq = 2`, c.child)
+			c.plant(`UPDATE messages SET seq = seq + 1, body = json_set(body, '$.seq', seq + 1) WHERE thread_id = ?`, c.child)
+		}},
+		{4, "a message id is there twice", func(c *scene) {
+			c.plant(`UPDATE messages SET body = json_set(body, '$.id', (SELECT id FROM messages WHERE thread_id = ? AND seq = 5)) WHERE thread_id = ? AND seq = 7`, c.main, c.main)
+		}},
+		{5, "two turns are open", func(c *scene) {
+			c.plant(`UPDATE turns SET state = 'open' WHERE thread_id = ?`, c.main)
+		}},
+		{5, "the open turn is not the thread's", func(c *scene) {
+			c.plant(`UPDATE turns SET state = 'open' WHERE id = ?`, c.second)
+		}},
+		{5, "the thread's open turn is closed", func(c *scene) {
+			c.plant(`UPDATE threads SET open_turn = ? WHERE id = ?`, c.second, c.main)
+		}},
+		{5, "a closed turn has no end", func(c *scene) {
+			c.plant(`UPDATE events SET type = 'context_summary' WHERE turn_id = ? AND type = 'done'`, c.turn)
+		}},
+		{5, "a closed turn has two ends", func(c *scene) {
+			c.plant(copyEvent+`WHERE type = 'done' AND turn_id = ?`, c.turn)
+		}},
+		{5, "an idle thread is running", func(c *scene) {
+			c.plant(`UPDATE threads SET status = 'running' WHERE id = ?`, c.main)
+		}},
+		{6, "a message taken stands nowhere", func(c *scene) {
+			c.plant(`UPDATE messages SET body = json_set(body, '$.role', 'system') WHERE thread_id = ? AND seq = 1`, c.main)
+		}},
+		{6, "a message stands twice", func(c *scene) {
+			c.plant(`INSERT INTO messages (thread_id, seq, id, superseded_by, body)
+				SELECT thread_id, n, 'copy', '', json_set(body, '$.seq', n, '$.id', 'copy') FROM messages,
+				(SELECT MAX(seq) + 1 AS n FROM messages WHERE thread_id = ?) WHERE thread_id = ? AND seq = 1`, c.main, c.main)
+		}},
+		{6, "a waiting message stands in the thread already", func(c *scene) {
+			c.plant(`UPDATE inbox SET state = 'waiting' WHERE thread_id = ? AND id = 'm2'`, c.main)
+		}},
+		{7, "an end stands in two entries", func(c *scene) {
+			c.plant(`INSERT INTO inbox SELECT thread_id, seq + 100, kind, 'copy', state, when_busy, turn_id, taken_by, content, agent, model, message_id,
+				retry_no, config_hash, child_thread, child_turn, call_id, task_id, background, delegator_thread, delegator_turn, created_at
+				FROM inbox WHERE kind = 'child' AND child_turn = ?`, c.childTurn)
+		}},
+		{7, "an end stands nowhere", func(c *scene) {
+			c.plant(`DELETE FROM inbox WHERE kind = 'child'`)
+			c.plant(`UPDATE tool_calls SET status = 'running' WHERE id = ?`, c.assign)
+		}},
+		{7, "the end of a background child stands nowhere", func(c *scene) {
+			c.plant(`DELETE FROM inbox WHERE kind = 'child'`)
+			c.plant(`UPDATE turns SET background = 1 WHERE id = ?`, c.childTurn)
+		}},
+		{7, "an open turn has an end", func(c *scene) {
+			c.plant(`UPDATE turns SET state = 'open' WHERE id = ?`, c.childTurn)
+		}},
+		{8, "a tool was run again after its result", func(c *scene) {
+			c.plant(copyEvent+`WHERE type = 'tool_response' AND data LIKE '%' || ? || '%'`, c.lookup)
+		}},
+		{8, "a call with a logged result is running again", func(c *scene) {
+			c.plant(`UPDATE tool_calls SET status = 'running', attempts = 2 WHERE id = ?`, c.lookup)
+		}},
+		{8, "a result belongs to no call", func(c *scene) {
+			c.plant(`DELETE FROM tool_calls WHERE id = ?`, c.lookup)
+		}},
+		{10, "a list shows a sub-agent", func(c *scene) {
+			c.plant(`UPDATE threads SET kind = 'main' WHERE id = ?`, c.child)
+		}},
+	} {
+		t.Run(fmt.Sprintf("rule %d: %s", p.rule, p.name), func(t *testing.T) {
+			c := newScene(t)
+			p.plant(c)
+			r := c.check(verify.Options{})
+			if r.OK || !slices.Contains(rules(r), p.rule) {
+				t.Errorf("found %v, want rule %d", r.Violations, p.rule)
+			}
+			for _, v := range r.Violations {
+				if v.ThreadID == "" || v.Detail == "" || !strings.Contains(v.String(), v.Detail) {
+					t.Errorf("a violation says too little: %+v", v)
+				}
+			}
+		})
+	}
+}
+
+// runs is a Temporal in which all workflows are open, or none.
+type runs bool
+
+func (r runs) IsOpen(context.Context, string) (bool, error) { return bool(r), nil }
+
+// changing is a Temporal that does something when it is asked.
+type changing struct {
+	asked  atomic.Int32
+	action func()
+	err    error
+}
+
+func (c *changing) IsOpen(context.Context, string) (bool, error) {
+	if c.asked.Add(1) == 1 && c.action != nil {
+		c.action()
+	}
+	return false, c.err
+}
+
+func TestOpenTurnWithoutOpenRun(t *testing.T) {
+	c := newScene(t)
+	c.send("m3")
+	turn := c.take(c.main)
+	if r := c.check(verify.Options{}); !r.OK {
+		t.Errorf("without Temporal: %v", r.Violations)
+	}
+	if r := c.check(verify.Options{Temporal: runs(true)}); !r.OK {
+		t.Errorf("with an open run: %v", r.Violations)
+	}
+	r := c.check(verify.Options{Temporal: runs(false), Grace: time.Millisecond})
+	if !slices.Equal(rules(r), []int{verify.RuleOpenRun}) || r.Violations[0].ThreadID != c.main {
+		t.Errorf("without an open run: %v", r.Violations)
+	}
+	down := errors.New("temporal is away")
+	if _, err := verify.Check(t.Context(), c.s, verify.Options{Temporal: &changing{err: down}}); !errors.Is(err, down) {
+		t.Errorf("an error of Temporal: %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	if _, err := verify.Check(ctx, c.s, verify.Options{Temporal: &changing{action: cancel}, Grace: time.Hour}); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled while it waits: %v", err)
+	}
+	// A turn that closes while the check waits is no violation.
+	ends := &changing{action: func() { c.complete(c.main, turn, 1) }}
+	if r := c.check(verify.Options{Temporal: ends, Grace: time.Millisecond}); !r.OK {
+		t.Errorf("a turn that closed meanwhile: %v", r.Violations)
+	}
+}
+
+// moving changes the store while it is read, once.
+type moving struct {
+	memory.Reader
+	first atomic.Bool
+	heal  func()
+}
+
+func (m *moving) Changed(ctx context.Context) (int64, error) {
+	n, err := m.Reader.Changed(ctx)
+	if m.first.CompareAndSwap(false, true) {
+		return n, err
+	}
+	if m.heal != nil {
+		m.heal()
+		m.heal = nil
+		return m.Reader.Changed(ctx)
+	}
+	return n, err
+}
+
+func TestCheckStartsOverWhenSomebodyWrites(t *testing.T) {
+	c := newScene(t)
+	c.plant(`UPDATE threads SET status = 'running' WHERE id = ?`, c.main)
+	r := &moving{Reader: c.s, heal: func() {
+		c.plant(`UPDATE threads SET status = 'completed' WHERE id = ?`, c.main)
+	}}
+	rep, err := verify.Check(t.Context(), r, verify.Options{})
+	if err != nil || !rep.OK {
+		t.Errorf("%v (%v)", rep.Violations, err)
+	}
+}
