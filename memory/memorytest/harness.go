@@ -77,6 +77,7 @@ var groups = []struct {
 	{"keeper", keeperRules},
 	{"read", readRules},
 	{"event", eventRules},
+	{"edge", edgeRules},
 }
 
 // RunStore runs every case of the suite on stores of h, each on a store of its

@@ -41,7 +41,7 @@ func runRandom(t *testing.T, h Harness) {
 		w.env = &env{fataler: rt, test: t, h: h, s: base.s, ctx: base.ctx, scopes: n * 1000}
 		w.root = w.send(w.session, "m0").ThreadID
 		w.take(w.root)
-		steps := rapid.IntRange(5, 60).Draw(rt, "steps")
+		steps := rapid.IntRange(5, 40).Draw(rt, "steps")
 		before := w.state(w.root)
 		for range steps {
 			before = w.step(before)
