@@ -100,8 +100,8 @@ type Turns interface {
 // Keeper is what workers do in the background.
 type Keeper interface {
 	// Overdue lists threads that need a nudge: idle with waiting entries, with
-	// an untaken child result, or with an unsettled cancel, for longer than
-	// age by the store's clock.
+	// an untaken child result, an unsettled cancel or a decided approval that
+	// nobody reacted to, for longer than age by the store's clock.
 	Overdue(ctx context.Context, age time.Duration, limit int) ([]Overdue, error)
 	// OpenTurns lists open turns; the keeper compares them with open runs.
 	OpenTurns(ctx context.Context, limit int) ([]OpenTurn, error)

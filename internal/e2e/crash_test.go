@@ -20,10 +20,10 @@ import (
 // sub-agents at once, one of which delegates further, and an answer. Its tools
 // are repeatable, so a run with kills must end as one without.
 func treeScript() string {
-	grandchild := script.Script("call "+add(20, 22), "echo grandchild:")
-	child := script.Script("call "+add(1, 1), "call "+script.Task("researcher", grandchild), "echo child:")
-	return script.Script("slow 20ms call "+add(2, 3)+" && "+add(3, 4),
-		"call "+script.Calls(script.Task("general", child), script.Task("researcher", script.Script("call "+add(5, 5), "echo other:"))),
+	grandchild := script.Script(add(20, 22), "echo grandchild:")
+	child := script.Script(add(1, 1), script.Task("researcher", grandchild), "echo child:")
+	return script.Script("slow 20ms "+add(2, 3)+" && "+add(3, 4),
+		script.Calls(script.Task("general", child), script.Task("researcher", script.Script(add(5, 5), "echo other:"))),
 		"slow 20ms echo root:")
 }
 
@@ -31,7 +31,7 @@ func treeScript() string {
 // first may still run, and waits for both.
 func converse(t *testing.T, s *tt.Stack) string {
 	t.Helper()
-	first, second := s.Message("session", treeScript()), s.Message("session", script.Script("call "+add(8, 8), "say bye"))
+	first, second := s.Message("session", treeScript()), s.Message("session", script.Script(add(8, 8), "say bye"))
 	first.MessageID, second.MessageID = "first", "second"
 	a, err := s.Client.Send(s.Ctx(), first)
 	require.NoError(t, err)
@@ -145,7 +145,7 @@ func TestRow59_SenderDiesBeforeTheNudge(t *testing.T) {
 func TestFault_C6_FinishedToolsDoNotRunAgain(t *testing.T) {
 	t.Parallel()
 	s := tt.New(t)
-	r := s.Send("s1", script.Script("call "+script.Calls(count("a"), slow("b", 30), count("c")), "say went on"))
+	r := s.Send("s1", script.Script(script.Calls(count("a"), slow("b", 30), count("c")), "say went on"))
 	w := s.StartWorker()
 	started(t, s, "b")
 	tt.Eventually(t, 10*time.Second, "two results are stored", func() bool {

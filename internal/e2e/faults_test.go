@@ -23,7 +23,7 @@ func TestRow67_KillWhileStreaming(t *testing.T) {
 	t.Parallel()
 	s := tt.New(t)
 	w := s.StartWorker()
-	r := s.Send("s1", script.Script("call "+add(1, 2), "slow 50ms say "+strings.Repeat("word ", 40)+"end"))
+	r := s.Send("s1", script.Script(add(1, 2), "slow 50ms say "+strings.Repeat("word ", 40)+"end"))
 	streaming(t, s, r.ThreadID)
 	w.Kill()
 	s.StartWorker()
@@ -42,7 +42,7 @@ func TestFault_D6_SigtermHandsOver(t *testing.T) {
 	t.Parallel()
 	s := tt.New(t)
 	w := s.StartWorker()
-	r := s.Send("s1", script.Script("call "+add(1, 2), "slow 50ms say "+strings.Repeat("word ", 40)+"end"))
+	r := s.Send("s1", script.Script(add(1, 2), "slow 50ms say "+strings.Repeat("word ", 40)+"end"))
 	streaming(t, s, r.ThreadID)
 	s.StartWorker()
 	w.Signal(syscall.SIGTERM)
@@ -63,7 +63,7 @@ func TestPausedWorkerIsFenced(t *testing.T) {
 	t.Parallel()
 	s := tt.New(t)
 	w := s.StartWorker()
-	r := s.Send("s1", script.Script("call "+add(1, 2), "slow 50ms say "+strings.Repeat("word ", 30)+"end"))
+	r := s.Send("s1", script.Script(add(1, 2), "slow 50ms say "+strings.Repeat("word ", 30)+"end"))
 	streaming(t, s, r.ThreadID)
 	w.Signal(syscall.SIGSTOP)
 	s.StartWorker()
@@ -84,7 +84,7 @@ func TestServerLoss(t *testing.T) {
 	server := tt.StartServer(t)
 	s := tt.NewOn(t, server)
 	s.StartWorker()
-	r := s.Send("s1", script.Script("call "+add(1, 2), "first 1s call "+add(3, 4), "say survived"))
+	r := s.Send("s1", script.Script(add(1, 2), "first 1s "+add(3, 4), "say survived"))
 	tt.Eventually(t, 20*time.Second, "the first round is saved", func() bool {
 		m, err := s.Store.Messages(s.Ctx(), r.ThreadID, 0, 0)
 		return err == nil && len(m) >= 3
@@ -103,7 +103,7 @@ func TestFault_C8_LockedStoreDelaysATurn(t *testing.T) {
 	t.Parallel()
 	s := tt.New(t)
 	s.StartWorker()
-	r := s.Send("s1", script.Script("call "+add(1, 2), "first 500ms call "+add(3, 4), "say waited"))
+	r := s.Send("s1", script.Script(add(1, 2), "first 500ms "+add(3, 4), "say waited"))
 	tt.Eventually(t, 20*time.Second, "the first round is saved", func() bool {
 		m, err := s.Store.Messages(s.Ctx(), r.ThreadID, 0, 0)
 		return err == nil && len(m) >= 3
@@ -138,7 +138,7 @@ func TestTerminatedRunIsReconciled(t *testing.T) {
 	t.Parallel()
 	s := tt.New(t)
 	s.StartWorker()
-	r := s.Send("s1", script.Script("call "+count("n"), "call "+script.Task("general", script.Script("call "+slow("child", 60), "say never")), "say never"))
+	r := s.Send("s1", script.Script(count("n"), script.Task("general", script.Script(slow("child", 60), "say never")), "say never"))
 	started(t, s, "child")
 	require.NoError(t, s.Temporal.TerminateWorkflow(s.Ctx(), r.ThreadID, "", "by a person"))
 	end := s.Wait(r)
@@ -158,7 +158,7 @@ func TestFault_E4_TerminatedChildIsReported(t *testing.T) {
 	t.Parallel()
 	s := tt.New(t)
 	s.StartWorker()
-	r := s.Send("s1", script.Script("call "+script.Task("general", script.Script("call "+slow("child", 60), "say never")), "echo told:"))
+	r := s.Send("s1", script.Script(script.Task("general", script.Script(slow("child", 60), "say never")), "echo told:"))
 	started(t, s, "child")
 	child := tree(t, s, r.ThreadID)[1]
 	require.NoError(t, s.Temporal.TerminateWorkflow(s.Ctx(), child.ID, "", "by a person"))
@@ -174,7 +174,7 @@ func TestResetGoesOnFromTheStore(t *testing.T) {
 	t.Parallel()
 	s := tt.New(t)
 	s.StartWorker()
-	r := s.Send("s1", script.Script("call "+count("n"), "first 3s call "+add(1, 2), "say reset"))
+	r := s.Send("s1", script.Script(count("n"), "first 3s "+add(1, 2), "say reset"))
 	tt.Eventually(t, 20*time.Second, "the first round is saved", func() bool {
 		m, err := s.Store.Messages(s.Ctx(), r.ThreadID, 0, 0)
 		return err == nil && len(m) >= 3

@@ -27,11 +27,11 @@ var scenarios = map[string]func(t *testing.T, s *tt.Stack) spool.Reply{
 	},
 	"tools": func(t *testing.T, s *tt.Stack) spool.Reply {
 		s.StartWorker()
-		return s.Ask("g", script.Script("call "+add(1, 2)+" && "+add(3, 4), "call "+add(5, 6), "say done"))
+		return s.Ask("g", script.Script(add(1, 2)+" && "+add(3, 4), add(5, 6), "say done"))
 	},
 	"delegation": func(t *testing.T, s *tt.Stack) spool.Reply {
 		s.StartWorker()
-		return s.Ask("g", script.Script("call "+script.Calls(script.Task("general", script.Script("call "+add(1, 1), "say a")), script.Task("researcher", "script: say b")), "say done"))
+		return s.Ask("g", script.Script(script.Calls(script.Task("general", script.Script(add(1, 1), "say a")), script.Task("researcher", "script: say b")), "say done"))
 	},
 	"nested-delegation": func(t *testing.T, s *tt.Stack) spool.Reply {
 		s.StartWorker()
@@ -49,7 +49,7 @@ var scenarios = map[string]func(t *testing.T, s *tt.Stack) spool.Reply{
 	"denied-tool": func(t *testing.T, s *tt.Stack) spool.Reply {
 		ask(t, s)
 		s.StartWorker()
-		r := pendingApproval(t, s, s.Send("g", script.Script("call "+script.Calls(add(6, 7), count("x")), "say never")))
+		r := pendingApproval(t, s, s.Send("g", script.Script(script.Calls(add(6, 7), count("x")), "say never")))
 		_, err := s.Client.Decide(s.Ctx(), memory.Decision{By: "tester", Target: r.Pending[0].ApprovalID, Verdict: memory.Deny})
 		require.NoError(t, err)
 		return s.Wait(r)
@@ -57,28 +57,28 @@ var scenarios = map[string]func(t *testing.T, s *tt.Stack) spool.Reply{
 	"approved-tool": func(t *testing.T, s *tt.Stack) spool.Reply {
 		ask(t, s)
 		s.StartWorker()
-		r := pendingApproval(t, s, s.Send("g", script.Script("call "+count("x"), "say done")))
+		r := pendingApproval(t, s, s.Send("g", script.Script(count("x"), "say done")))
 		_, err := s.Client.Decide(s.Ctx(), memory.Decision{By: "tester", Target: r.Pending[0].ApprovalID, Verdict: memory.Approve})
 		require.NoError(t, err)
 		return s.Wait(r)
 	},
 	"cancel": func(t *testing.T, s *tt.Stack) spool.Reply {
 		s.StartWorker()
-		r := s.Send("g", script.Script("call "+slow("c", 60), "say never"))
+		r := s.Send("g", script.Script(slow("c", 60), "say never"))
 		started(t, s, "c")
 		cancel(t, s, r)
 		return s.Wait(r)
 	},
 	"cancel-tree": func(t *testing.T, s *tt.Stack) spool.Reply {
 		s.StartWorker()
-		r := s.Send("g", script.Script("call "+script.Task("general", script.Script("call "+slow("c", 60), "say never")), "say never"))
+		r := s.Send("g", script.Script(script.Task("general", script.Script(slow("c", 60), "say never")), "say never"))
 		started(t, s, "c")
 		cancel(t, s, r)
 		return s.Wait(r)
 	},
 	"retry": func(t *testing.T, s *tt.Stack) spool.Reply {
 		s.StartWorker()
-		r := s.Ask("g", script.Script("call "+add(1, 2), "fail 400 say fine"))
+		r := s.Ask("g", script.Script(add(1, 2), "fail 400 say fine"))
 		again, err := s.Client.Retry(s.Ctx(), r.ThreadID, "retry")
 		require.NoError(t, err)
 		return s.Wait(again)
@@ -90,11 +90,11 @@ var scenarios = map[string]func(t *testing.T, s *tt.Stack) spool.Reply{
 	},
 	"continue-as-new": func(t *testing.T, s *tt.Stack) spool.Reply {
 		s.StartWorker("SPOOL_MAX_EVENTS=10")
-		return s.Ask("g", script.Script("call "+add(1, 2), "call "+script.Task("general", "script: say x"), "call "+add(3, 4), "say done"))
+		return s.Ask("g", script.Script(add(1, 2), script.Task("general", "script: say x"), add(3, 4), "say done"))
 	},
 	"worker-killed": func(t *testing.T, s *tt.Stack) spool.Reply {
 		w := s.StartWorker()
-		r := s.Send("g", script.Script("call "+add(1, 2), "slow 50ms say "+strings.Repeat("word ", 20)))
+		r := s.Send("g", script.Script(add(1, 2), "slow 50ms say "+strings.Repeat("word ", 20)))
 		streaming(t, s, r.ThreadID)
 		w.Kill()
 		s.StartWorker()
@@ -102,7 +102,7 @@ var scenarios = map[string]func(t *testing.T, s *tt.Stack) spool.Reply{
 	},
 	"max-steps": func(t *testing.T, s *tt.Stack) spool.Reply {
 		s.StartWorker()
-		return s.Ask("g", script.Script("repeat 9 call "+add(1, 2), "say never"))
+		return s.Ask("g", script.Script("repeat 9 "+add(1, 2), "say never"))
 	},
 }
 

@@ -104,12 +104,14 @@ func snapshot(t *testing.T, s *tt.Stack, root string) string {
 		}
 		calls, err := s.Store.ToolCalls(s.Ctx(), th.ID)
 		require.NoError(t, err)
-		for _, c := range calls {
+		position := map[string]int{} // of tasks: that of their calls
+		for i, c := range calls {
+			position[agent.TaskID(c.ID)] = i
 			fmt.Fprintf(&b, "  call %s %s %s sub=%s\n", c.ID, c.ToolName, c.Status, c.SubAgentThreadID)
 		}
 		tasks, err := s.Store.Tasks(s.Ctx(), th.ID)
 		require.NoError(t, err)
-		slices.SortFunc(tasks, func(a, b agent.Task) int { return strings.Compare(a.ID, b.ID) })
+		slices.SortFunc(tasks, func(a, b agent.Task) int { return position[a.ID] - position[b.ID] })
 		for _, k := range tasks {
 			fmt.Fprintf(&b, "  task %s %s %s sub=%s\n", k.ID, k.Name, k.Status, k.SubAgentID)
 		}

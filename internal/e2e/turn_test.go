@@ -36,7 +36,7 @@ func TestRow71_ToolRounds(t *testing.T) {
 	t.Parallel()
 	s := tt.New(t)
 	s.StartWorker()
-	r := s.Ask("s1", script.Script("call "+add(1, 2), "call "+add(3, 4)+" && "+count("n"), "say done"))
+	r := s.Ask("s1", script.Script(add(1, 2), add(3, 4)+" && "+count("n"), "say done"))
 	require.Equal(t, "done", r.Response, r.Error)
 	m := messages(t, s, r.ThreadID)
 	require.Equal(t, "user assistant tool assistant tool tool assistant", roles(m))
@@ -56,7 +56,7 @@ func TestRow42_EventOrder(t *testing.T) {
 	t.Parallel()
 	s := tt.New(t)
 	s.StartWorker()
-	r := s.Ask("s1", script.Script("call "+add(1, 2)+" && "+add(2, 2), "say done"))
+	r := s.Ask("s1", script.Script(add(1, 2)+" && "+add(2, 2), "say done"))
 	var types []string
 	for _, e := range events(t, s, r.ThreadID) {
 		types = append(types, e.Type)
@@ -73,9 +73,9 @@ func TestRow52_DelegationTree(t *testing.T) {
 	t.Parallel()
 	s := tt.New(t)
 	s.StartWorker()
-	grandchild := script.Script("call "+add(20, 22), "echo grandchild:")
-	child := script.Script("call "+script.Task("researcher", grandchild), "echo child:")
-	r := s.Ask("s1", script.Script("call "+script.Calls(script.Task("general", child), script.Task("researcher", script.Script("say quick"))), "echo root:"))
+	grandchild := script.Script(add(20, 22), "echo grandchild:")
+	child := script.Script(script.Task("researcher", grandchild), "echo child:")
+	r := s.Ask("s1", script.Script(script.Calls(script.Task("general", child), script.Task("researcher", script.Script("say quick"))), "echo root:"))
 	require.Equal(t, "completed", r.Status, r.Error)
 	require.Contains(t, r.Response, "42")
 	require.Contains(t, r.Response, "quick")
@@ -117,7 +117,7 @@ func TestRow04_DepthLimit(t *testing.T) {
 	s.StartWorker()
 	task := script.Script("echo bottom:")
 	for range 4 {
-		task = script.Script("call "+script.Task("general", task), "echo level:")
+		task = script.Script(script.Task("general", task), "echo level:")
 	}
 	r := s.Ask("s1", task)
 	require.Equal(t, "completed", r.Status, r.Error)
@@ -156,7 +156,7 @@ func TestFault_D2_LargeResults(t *testing.T) {
 	big := func(n int) string {
 		return script.Call("shell", map[string]any{"command": fmt.Sprintf("head -c %d /dev/zero | tr '\\0' x > big.txt", n)}) + " && " + add(1, 1)
 	}
-	r := s.Ask("s1", script.Script("call "+big(900_000), `call file_read {"path":"big.txt"}`, "say done"))
+	r := s.Ask("s1", script.Script(big(900_000), `call file_read {"path":"big.txt"}`, "say done"))
 	require.Equal(t, "done", r.Response, r.Error)
 	h := historyOf(t, s, r.ThreadID)
 	require.Less(t, h.bytes, 20_000, "the result is not in the history")

@@ -132,7 +132,8 @@ func (k *Keeper) terminate(ctx context.Context, o memory.Overdue, cause string) 
 		return err
 	}
 	return k.close(ctx, memory.CloseRequest{
-		ThreadID: o.ThreadID, TurnID: o.CancelTurn, Outcome: agent.ThreadCancelled, Reason: agent.ReasonCancelled,
+		// Reason terminated: no run is there to take a next turn claimed here.
+		ThreadID: o.ThreadID, TurnID: o.CancelTurn, Outcome: agent.ThreadCancelled, Reason: agent.ReasonTerminated,
 		Code: "cancelled", Message: "cancelled; the run was terminated because " + cause,
 	})
 }

@@ -159,7 +159,29 @@ var keeperRules = []rule{
 		d := e.delegate(t, 1, "researcher")
 		e.h.Clock.Advance(3 * time.Second)
 		o, ok := e.overdue(2 * time.Second)[d.ChildThread]
-		equal(e, "overdue", [3]any{ok, o.Kind, o.Delegator}, [3]any{true, agent.KindSubAgent, t.ThreadID})
+		equal(e, "overdue", [4]any{ok, o.Idle, o.Kind, o.Delegator}, [4]any{true, true, agent.KindSubAgent, t.ThreadID})
+	}},
+	{"an idle sub-agent with waiting background work names no delegator: the keeper starts it", func(e *env) {
+		t := e.started("s1")
+		d := e.background(t, 1, "researcher")
+		e.h.Clock.Advance(3 * time.Second)
+		o, ok := e.overdue(2 * time.Second)[d.ChildThread]
+		equal(e, "overdue", [3]any{ok, o.Idle, o.Delegator}, [3]any{true, true, ""})
+	}},
+	{"a decided approval is overdue until its calls run or its round is saved", func(e *env) {
+		t := e.started("s1")
+		call := e.gated(t, 1, agent.GateAsk)[0]
+		a := e.ask(t, 1)
+		e.h.Clock.Advance(time.Hour)
+		equal(e, "undecided", len(e.overdue(2*time.Second)), 0)
+		e.decide(decision(a.ID, memory.Approve))
+		equal(e, "at once", len(e.overdue(2*time.Second)), 0)
+		e.h.Clock.Advance(3 * time.Second)
+		_, ok := e.overdue(2 * time.Second)[t.ThreadID]
+		equal(e, "overdue", ok, true)
+		e.runTool(call, "ran")
+		e.saveRound(t, 1)
+		equal(e, "saved", len(e.overdue(2*time.Second)), 0)
 	}},
 	{"limits of the keeper's lists are kept", func(e *env) {
 		for i := range 5 {

@@ -191,12 +191,23 @@ func (b *backend) Read(ctx context.Context, f func(sqlstore.Queryer) error) erro
 		defer tx.Rollback()
 		return f(tx)
 	}
+	if b.isClosed() {
+		return errClosed
+	}
+	err := b.patiently(ctx, func() error { return f(b.pool) })
+	if err != nil && b.isClosed() {
+		return errClosed
+	}
+	return err
+}
+
+func (b *backend) isClosed() bool {
 	select {
 	case <-b.closed:
-		return errClosed
+		return true
 	default:
+		return false
 	}
-	return b.patiently(ctx, func() error { return f(b.pool) })
 }
 
 // Changed adds this process's commits to what SQLite counts on a connection
@@ -208,6 +219,9 @@ func (b *backend) Changed(ctx context.Context) (int64, error) {
 	}
 	b.watchMu.Lock()
 	defer b.watchMu.Unlock()
+	if b.isClosed() {
+		return 0, errClosed
+	}
 	var version int64
 	err := b.patiently(ctx, func() error {
 		return b.watch.QueryRowContext(context.WithoutCancel(ctx), `PRAGMA data_version`).Scan(&version)
@@ -228,6 +242,8 @@ func (b *backend) close() error {
 	close(b.closed)
 	b.disconnect()
 	err := b.writes.Close()
+	b.watchMu.Lock()
+	defer b.watchMu.Unlock()
 	if b.watch != nil {
 		err = errors.Join(err, b.watch.Close())
 	}

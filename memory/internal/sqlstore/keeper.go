@@ -7,15 +7,16 @@ import (
 	"github.com/spool-agents/spool/memory"
 )
 
-// Overdue lists threads that need a nudge, each once, oldest first:
-// idle ones with a takeable entry, ones at work with an untaken end of a
-// foreground child, and ones whose cancel is not settled.
+// Overdue lists threads that need a nudge, each once, oldest first of its kind:
+// idle ones with a takeable entry, ones whose cancel is not settled, ones at work
+// with an untaken end of a foreground child, and ones whose run has not reacted
+// to a decided approval.
 func (s *Store) Overdue(ctx context.Context, age time.Duration, limit int) (overdue []memory.Overdue, err error) {
 	before := s.clock().Add(-age).UnixMilli()
 	err = s.read(ctx, func(q *reader) error {
 		overdue = nil
 		seen := map[string]bool{}
-		for _, query := range []string{overdueIdle, overdueCancel, overdueChild} {
+		for _, query := range []string{overdueIdle, overdueCancel, overdueChild, overdueDecided} {
 			found, err := list(q, "", (*overdueRow).targets, (*overdueRow).view, query, before, limitOf(limit))
 			if err != nil {
 				return err
@@ -35,16 +36,23 @@ func (s *Store) Overdue(ctx context.Context, age time.Duration, limit int) (over
 const (
 	// overdueIdle names the delegator of the entry that comes next, which is the
 	// thread's oldest, whatever is overdue.
-	overdueIdle = `SELECT t.id, t.kind, CASE WHEN i.background = 1 THEN '' ELSE i.delegator_thread END, '', i.created_at` +
+	overdueIdle = `SELECT t.id, t.kind, 1, CASE WHEN i.background = 1 THEN '' ELSE i.delegator_thread END, '', i.created_at` +
 		` FROM inbox i JOIN threads t ON t.id = i.thread_id` +
 		` WHERE i.state = 'waiting' AND i.created_at <= ? AND t.open_turn = '' AND (i.kind <> 'child' OR i.background = 1)` +
 		` AND NOT EXISTS (SELECT 1 FROM inbox o WHERE o.thread_id = i.thread_id AND o.state = 'waiting' AND o.seq < i.seq` +
 		` AND (o.kind <> 'child' OR o.background = 1)) ORDER BY i.created_at LIMIT ?`
-	overdueChild = `SELECT t.id, t.kind, '', '', MIN(i.created_at) FROM inbox i JOIN threads t ON t.id = i.thread_id` +
+	overdueChild = `SELECT t.id, t.kind, 0, '', '', MIN(i.created_at) FROM inbox i JOIN threads t ON t.id = i.thread_id` +
 		` WHERE i.state = 'waiting' AND i.created_at <= ? AND t.open_turn <> '' AND i.kind = 'child' AND i.background = 0` +
-		` GROUP BY t.id, t.kind ORDER BY 5 LIMIT ?`
-	overdueCancel = `SELECT t.id, t.kind, '', n.id, n.cancel_at FROM turns n JOIN threads t ON t.id = n.thread_id` +
+		` GROUP BY t.id, t.kind ORDER BY 6 LIMIT ?`
+	overdueCancel = `SELECT t.id, t.kind, 0, '', n.id, n.cancel_at FROM turns n JOIN threads t ON t.id = n.thread_id` +
 		` WHERE n.state = 'open' AND n.cancel_at > 0 AND n.cancel_at <= ? ORDER BY n.cancel_at LIMIT ?`
+	// overdueDecided holds while no call of the decided step runs and its round is
+	// not saved: a run that has reacted starts the calls or saves the round.
+	overdueDecided = `SELECT t.id, t.kind, 0, '', '', a.decided_at FROM turns n JOIN threads t ON t.open_turn = n.id` +
+		` JOIN approvals a ON a.turn_id = n.id AND a.step = n.saved + 1` +
+		` WHERE n.state = 'open' AND a.decision <> '' AND a.decided_at <= ?` +
+		` AND NOT EXISTS (SELECT 1 FROM tool_calls c WHERE c.turn_id = n.id AND c.step = a.step AND c.status = 'running')` +
+		` ORDER BY a.decided_at LIMIT ?`
 )
 
 type overdueRow struct {
@@ -53,7 +61,7 @@ type overdueRow struct {
 }
 
 func (o *overdueRow) targets() []any {
-	return []any{&o.ThreadID, &o.Kind, &o.Delegator, &o.CancelTurn, &o.since}
+	return []any{&o.ThreadID, &o.Kind, &o.Idle, &o.Delegator, &o.CancelTurn, &o.since}
 }
 
 func (o *overdueRow) view() (memory.Overdue, error) {

@@ -185,7 +185,7 @@ func (u *unit) roomFor(t *threadRow, r memory.SendRequest) error {
 	if t.waiting >= limit {
 		return agent.Errorf(agent.CodeLimit, "the inbox of thread %s holds %d waiting entries, the limit is %d: wait until some are taken", t.ID, t.waiting, limit)
 	}
-	if r.WhenBusy != "" || t.OpenTurnID == "" {
+	if r.WhenBusy != "" {
 		return nil
 	}
 	var id, asker string

@@ -1,0 +1,61 @@
+package memory
+
+import (
+	"time"
+
+	"github.com/spool-agents/spool/agent"
+)
+
+// Approval is a question about a batch of calls.
+type Approval struct {
+	ID          string           `json:"approvalId"`
+	ThreadID    string           `json:"threadId"`
+	RootThread  string           `json:"rootThreadId"`
+	TurnID      string           `json:"turnId"`
+	Step        int              `json:"step"`
+	Agent       string           `json:"agent"`
+	ToolCalls   []agent.ToolCall `json:"toolCalls"`
+	Decision    string           `json:"decision,omitempty"`
+	DecidedBy   string           `json:"decidedBy,omitempty"`
+	DecidedAt   *time.Time       `json:"decidedAt,omitempty"`
+	CreatedAt   time.Time        `json:"createdAt"`
+	Approved    []string         `json:"approvedCalls,omitempty"`
+	Instruction string           `json:"editInstruction,omitempty"`
+}
+
+// ApprovalFilter selects approvals; RootThread includes all descendants.
+type ApprovalFilter struct {
+	UserID     string
+	ThreadID   string
+	RootThread string
+	OpenOnly   bool
+}
+
+// Decision settles an approval, named by its id or by one of its calls.
+type Decision struct {
+	UserID string
+	By     string
+	// Target is an approval id or a call id.
+	Target string
+	// Verdict is approve, approve_all (remembers the tool names for the
+	// session), deny or edit.
+	Verdict string
+	// Calls are the approved calls; empty = all. The rest are denied.
+	Calls []string
+	// Instruction becomes the result of an edited call.
+	Instruction string
+}
+
+// Verdicts.
+const (
+	Approve    = "approve"
+	ApproveAll = "approve_all"
+	Deny       = "deny"
+	Edit       = "edit"
+)
+
+// DecideResult names the thread to nudge.
+type DecideResult struct {
+	Approval Approval
+	Repeated bool
+}

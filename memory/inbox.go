@@ -1,0 +1,124 @@
+package memory
+
+import (
+	"time"
+
+	"github.com/spool-agents/spool/agent"
+)
+
+// WhenBusy says what happens to a message while a turn runs.
+type WhenBusy string
+
+// Choices of a sender.
+const (
+	Queue  WhenBusy = "queue"  // a later turn, in order
+	Steer  WhenBusy = "steer"  // into the running turn, before its next model call
+	Reject WhenBusy = "reject" // refused with CodeConflict
+)
+
+// SendRequest is one message of a person.
+type SendRequest struct {
+	UserID         string
+	Profile        string
+	SessionID      string
+	ConversationID string
+	// ThreadID, if set, must exist and replaces session and conversation.
+	ThreadID  string
+	MessageID string
+	Content   agent.Content
+	Workdir   string
+	// Agent and Model override the thread's; empty keeps them.
+	Agent    string
+	Model    string
+	WhenBusy WhenBusy
+	// MaxWaiting bounds the inbox; 0 = DefaultMaxWaiting. More is CodeLimit.
+	MaxWaiting int
+}
+
+// DefaultMaxWaiting bounds a thread's waiting inbox entries.
+const DefaultMaxWaiting = 1000
+
+// SendResult tells what became of a message.
+type SendResult struct {
+	ThreadID  string
+	TurnID    string
+	MessageID string
+	// Idle means no turn was open, so the thread needs a nudge.
+	Idle bool
+	// Repeated means that this message id was there already.
+	Repeated bool
+	State    EntryState
+}
+
+// RetryRequest asks for a retry of a thread's last turn. RequestID makes it idempotent.
+type RetryRequest struct {
+	UserID    string
+	ThreadID  string
+	RequestID string
+}
+
+// CancelRequest asks to end an open turn.
+type CancelRequest struct {
+	UserID   string
+	ThreadID string
+	TurnID   string // empty = whichever is open
+	By       string
+	// All also drops waiting entries and cancels background descendants.
+	All bool
+}
+
+// CancelResult names the turns that are to be told.
+type CancelResult struct {
+	TurnID string
+	// Turns are all turns with a cancel pending: this one, and with All those
+	// of background descendants.
+	Turns   []ThreadTurn
+	Dropped int
+}
+
+// EntryKind says what an inbox entry is.
+type EntryKind string
+
+// Inbox entry kinds.
+const (
+	EntryMessage EntryKind = "message" // a person's message
+	EntryRetry   EntryKind = "retry"   // retry of the last turn
+	EntryAssign  EntryKind = "assign"  // work from a delegator (sub-agent threads)
+	EntryChild   EntryKind = "child"   // the end of a child's turn
+)
+
+// EntryState is the state of an inbox entry.
+type EntryState string
+
+// Inbox entry states.
+const (
+	EntryWaiting EntryState = "waiting"
+	EntryTaken   EntryState = "taken"
+	EntryDropped EntryState = "dropped"
+)
+
+// InboxEntry is one thing that waits for, or was taken by, a turn.
+type InboxEntry struct {
+	ThreadID string     `json:"threadId"`
+	Seq      int64      `json:"seq"`
+	Kind     EntryKind  `json:"kind"`
+	ID       string     `json:"id"` // message id, request id, call id or child turn id
+	State    EntryState `json:"state"`
+	WhenBusy WhenBusy   `json:"whenBusy,omitempty"`
+	// TurnID is the turn this entry will open (fixed when it enters).
+	TurnID  string        `json:"turnId"`
+	TakenBy string        `json:"takenBy,omitempty"`
+	Content agent.Content `json:"content"`
+	Agent   string        `json:"agent,omitempty"`
+	Model   string        `json:"model,omitempty"`
+	// For child entries: whose end this is, and for which call.
+	ChildThread string `json:"childThread,omitempty"`
+	ChildTurn   string `json:"childTurn,omitempty"`
+	CallID      string `json:"callId,omitempty"`
+	TaskID      string `json:"taskId,omitempty"`
+	Background  bool   `json:"background,omitempty"`
+	// For assign entries: who delegated.
+	DelegatorThread string    `json:"delegatorThread,omitempty"`
+	DelegatorTurn   string    `json:"delegatorTurn,omitempty"`
+	CreatedAt       time.Time `json:"createdAt"`
+}

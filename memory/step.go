@@ -1,0 +1,164 @@
+package memory
+
+import (
+	"time"
+
+	"github.com/spool-agents/spool/agent"
+)
+
+// Fence identifies a Temporal activity attempt. Within one scope a lower number
+// never becomes current after a higher one, so that a worker that wakes up late
+// cannot displace its successor.
+type Fence struct {
+	Scope  string // run id + activity id
+	Number int    // Temporal's attempt
+}
+
+// ModelBegin starts an attempt of a model call.
+type ModelBegin struct {
+	ThreadID string
+	TurnID   string
+	Step     int
+	Fence    Fence
+	// MaxLost ends the turn (CodeLimit) after that many attempts that neither
+	// failed nor stored a reply, that is, that killed their worker; 0 = 5.
+	MaxLost int
+}
+
+// ModelStart is a current attempt, or the stored reply.
+type ModelStart struct {
+	Attempt int
+	Stored  *StoredReply
+	Thread  agent.Thread
+	Turn    Turn
+	// Steered counts entries that were taken into the turn by this write.
+	Steered int
+}
+
+// Chunk is a piece of streamed text of (message id, attempt).
+type Chunk struct {
+	ThreadID string
+	TurnID   string
+	Step     int
+	Attempt  int
+	// Offset is the byte offset of Text; ReasoningOffset that of Reasoning.
+	Offset          int
+	Text            string
+	ReasoningOffset int
+	Reasoning       string
+}
+
+// ModelFailure is a failed attempt.
+type ModelFailure struct {
+	ThreadID string
+	TurnID   string
+	Step     int
+	Attempt  int
+	Code     string
+	Message  string
+	Usage    agent.Usage
+	Duration time.Duration
+}
+
+// ReplyRecord is the reply of an attempt.
+type ReplyRecord struct {
+	ThreadID string
+	TurnID   string
+	Step     int
+	Attempt  int
+	Reply    agent.ModelReply
+	// Gates says per call, in order, what the approval policy wants, and
+	// Delegations which calls are assign_task.
+	Gates       []agent.Gate
+	Delegations []bool
+	Duration    time.Duration
+}
+
+// StoredReply is a step's reply as stored.
+type StoredReply struct {
+	Reply agent.ModelReply
+	// Calls have our ids; empty means that the reply is the final answer.
+	Calls []agent.ToolCall
+}
+
+// ToolBegin starts an attempt of a tool call.
+type ToolBegin struct {
+	ThreadID   string
+	TurnID     string
+	CallID     string
+	Fence      Fence
+	Repeatable bool
+	MaxLost    int // as in ModelBegin; the call then ends as failed
+}
+
+// ToolStart is a current attempt, or the final call.
+type ToolStart struct {
+	Attempt int
+	Final   bool
+	Call    agent.ToolCall
+	Thread  agent.Thread
+}
+
+// ToolOutcome is the result of a tool run. Result is what the model is told,
+// Full the whole output if it is longer.
+type ToolOutcome struct {
+	ThreadID string
+	TurnID   string
+	CallID   string
+	Attempt  int
+	Result   agent.ToolResult
+	Full     string
+	Duration time.Duration
+}
+
+// RoundRequest names a step.
+type RoundRequest struct {
+	ThreadID string
+	TurnID   string
+	Step     int
+}
+
+// RoundSaved tells what was appended.
+type RoundSaved struct {
+	FromSeq int64 `json:"from"`
+	ToSeq   int64 `json:"to"`
+	Results int   `json:"results"`
+	Denied  int   `json:"denied,omitempty"`
+	// EndTurn means that a person denied a call and the turn ends with it.
+	EndTurn bool `json:"end,omitempty"`
+}
+
+// StepState is what is left to do in a step.
+type StepState struct {
+	// Open approvals of the step.
+	Waiting bool
+	Calls   []agent.ToolCall
+	// Cancelled means that a cancel of the turn is pending.
+	Cancelled bool
+}
+
+// Streamed is the text of a model call under way.
+type Streamed struct {
+	MessageID string
+	TurnID    string
+	Step      int
+	Attempt   int
+	Text      string
+	Reasoning string
+	// Stored means that the reply is complete and stored, but its message not yet.
+	Stored bool
+}
+
+// Step is a step record: one model call and its round.
+type Step struct {
+	TurnID   string
+	Step     int
+	Attempt  int
+	Failed   int // attempts that ended in an error
+	Stored   bool
+	Saved    bool // its messages are appended
+	FromSeq  int64
+	ToSeq    int64
+	LastCode string
+	LastErr  string
+}
