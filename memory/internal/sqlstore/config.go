@@ -71,6 +71,7 @@ func (s *Store) config(q rower, hash string) (agent.AgentConfig, error) {
 func copyConfig(c agent.AgentConfig) agent.AgentConfig {
 	c.Tools = slices.Clone(c.Tools)
 	c.Approval = maps.Clone(c.Approval)
+	c.Bounds = slices.Clone(c.Bounds)
 	c.Temperature = copyOf(c.Temperature)
 	c.TopP = copyOf(c.TopP)
 	c.MaxTokens = copyOf(c.MaxTokens)
