@@ -45,19 +45,29 @@ func (a *Activities) callModel(ctx context.Context, ref contract.Ref) (contract.
 		ThreadID: ref.Thread, TurnID: ref.Turn, Step: ref.Step, Attempt: begun.Attempt, Reply: reply, Duration: time.Since(began),
 	}
 	for _, c := range reply.Calls {
-		delegate := c.Function.Name == agent.ToolAssignTask
-		gate := agent.GateAuto
-		if _, known := a.Tools.Lookup(c.Function.Name); known && agent.MayUse(begun.Thread.Config.Tools, c.Function.Name) {
-			gate = a.Tools.Gate(c.Function.Name, json.RawMessage(c.Function.Arguments), begun.Thread.Config.Approval)
-		}
-		record.Gates = append(record.Gates, gate)
-		record.Delegations = append(record.Delegations, delegate)
+		record.Gates = append(record.Gates, a.gate(begun.Thread.Config, c))
+		record.Delegations = append(record.Delegations, c.Function.Name == agent.ToolAssignTask)
 	}
 	stored, err := a.Store.SaveReply(ctx, record)
 	if err != nil {
 		return contract.ModelOutput{}, err
 	}
 	return a.output(begun.Thread, stored), nil
+}
+
+// gate applies the approval policies to a call: the agent's own and, as bounds,
+// those of the agents above. A tool that cannot run needs no approval.
+func (a *Activities) gate(c agent.AgentConfig, call agent.Call) agent.Gate {
+	name := call.Function.Name
+	if _, known := a.Tools.Lookup(name); !known || !agent.MayUse(c.Tools, name) {
+		return agent.GateAuto
+	}
+	args := json.RawMessage(call.Function.Arguments)
+	gate := a.Tools.Gate(name, args, c.Approval)
+	for _, bound := range c.Bounds {
+		gate = gate.Stricter(a.Tools.Gate(name, args, bound))
+	}
+	return gate
 }
 
 func (a *Activities) output(t agent.Thread, stored memory.StoredReply) contract.ModelOutput {

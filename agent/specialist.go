@@ -103,16 +103,9 @@ func (f SpecialistAgentFactory) Build(template, parent AgentConfig, params Assig
 	}
 	c.ShareContext = c.ShareContext || params.ShareContext
 	c.Tools = IntersectTools(c.Tools, parent.Tools)
-	merged := map[string]string{}
-	for k, v := range c.Approval {
-		merged[k] = v
-	}
-	for k, v := range parent.Approval { // a child is never allowed more
-		merged[k] = v
-	}
-	c.Approval = nil
-	if len(merged) > 0 {
-		c.Approval = merged
+	c.Bounds = append(slices.Clone(parent.Bounds), parent.Approval)
+	if c.Approval == nil {
+		c.Approval = parent.Approval
 	}
 	return c
 }

@@ -81,6 +81,9 @@ type AgentConfig struct {
 	ShareContext bool     `json:"shareContext,omitempty"`
 	// Approval is the policy per tool name or pattern: auto, ask or deny.
 	Approval map[string]string `json:"approval,omitempty"`
+	// Bounds are the policies of the agents above: the strictest answer of all
+	// holds, so a child is never allowed more than its parent.
+	Bounds []map[string]string `json:"bounds,omitempty"`
 	// Source tells where the template came from: a file, or "built in".
 	Source string `json:"source,omitempty"`
 }
@@ -149,6 +152,17 @@ const (
 	GateAsk  Gate = "ask"
 	GateDeny Gate = "deny"
 )
+
+// Stricter returns the stricter of two gates.
+func (g Gate) Stricter(o Gate) Gate {
+	if g == GateDeny || o == GateDeny {
+		return GateDeny
+	}
+	if g == GateAsk || o == GateAsk {
+		return GateAsk
+	}
+	return GateAuto
+}
 
 // Event is one entry of a thread's append-only log. Seq is dense and starts at 1.
 type Event struct {

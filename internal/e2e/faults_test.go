@@ -120,13 +120,19 @@ func lockFor() time.Duration {
 	return 6 * time.Second
 }
 
-// hold keeps the store's write lock for a while.
-func hold(t *testing.T, s *tt.Stack, d time.Duration) {
+// openRaw opens the store's file behind the store's back.
+func openRaw(t *testing.T, s *tt.Stack) *sql.DB {
 	t.Helper()
 	db, err := sql.Open("sqlite", "file:"+s.StorePath()+"?_pragma=busy_timeout(10000)&_txlock=immediate")
 	require.NoError(t, err)
-	defer db.Close()
-	tx, err := db.BeginTx(context.Background(), nil)
+	t.Cleanup(func() { _ = db.Close() })
+	return db
+}
+
+// hold keeps the store's write lock for a while.
+func hold(t *testing.T, s *tt.Stack, d time.Duration) {
+	t.Helper()
+	tx, err := openRaw(t, s).BeginTx(context.Background(), nil)
 	require.NoError(t, err)
 	time.Sleep(d)
 	require.NoError(t, tx.Rollback())

@@ -1,0 +1,65 @@
+package agent
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func ptr[T any](v T) *T { return &v }
+
+func TestRow01_AssignParams(t *testing.T) {
+	p, err := ParseAssignParams([]byte(`{"agent":"general","task":"do it","background":true}`))
+	require.NoError(t, err)
+	require.Equal(t, AssignParams{Agent: "general", Task: "do it", Background: true}, p)
+	for _, bad := range []string{``, `{}`, `[]`, `{"agent":"x"}`, `{"task":"x"}`, `{"agent":"x","task":"  "}`, `{"agent":1,"task":"x"}`, `{"agent":"x","task":"y","extra":1}`} {
+		_, err := ParseAssignParams([]byte(bad))
+		require.Equal(t, CodeInvalid, CodeOf(err), bad)
+	}
+}
+
+func TestRow03_DelegationPolicy(t *testing.T) {
+	p := DelegationPolicy{MaxDepth: 2, EnabledAgents: map[string]bool{"off": false, "on": true}}
+	require.True(t, p.Decide("on", 0).Allowed)
+	require.True(t, p.Decide("not-mentioned", 1).Allowed)
+	require.Contains(t, p.Decide("off", 0).Reason, "disabled")
+	require.Contains(t, p.Decide("on", 2).Reason, "depth limit of 2")
+	require.False(t, DelegationPolicy{}.Decide("on", 0).Allowed, "depth 0 disables delegation")
+	list := []AgentConfig{{Name: "off"}, {Name: "on"}}
+	require.Equal(t, []AgentConfig{{Name: "on"}}, p.Enabled(list, 0))
+	require.Empty(t, p.Enabled(list, 2))
+}
+
+func TestRow05_FactoryPrecedence(t *testing.T) {
+	parent := AgentConfig{Model: "parent", Provider: "parent", Temperature: ptr(0.1), TopP: ptr(0.1), MaxTokens: ptr(1), Approval: map[string]string{"shell": "deny"}}
+	current := AgentConfig{Model: "current", Provider: "current", Temperature: ptr(0.2)}
+	f := SpecialistAgentFactory{Current: current}
+	c := f.Build(AgentConfig{Name: "x", Model: "template", Approval: map[string]string{"shell": "auto", "ls": "ask"}}, parent, AssignParams{ShareContext: true})
+	require.Equal(t, "template", c.Model)
+	require.Equal(t, "current", c.Provider)
+	require.InDelta(t, 0.2, *c.Temperature, 0)
+	require.InDelta(t, 0.1, *c.TopP, 0)
+	require.Equal(t, 1, *c.MaxTokens)
+	require.Equal(t, DefaultSubAgentSteps, c.MaxSteps)
+	require.True(t, c.ShareContext)
+	require.Equal(t, map[string]string{"shell": "auto", "ls": "ask"}, c.Approval)
+	require.Equal(t, []map[string]string{{"shell": "deny"}}, c.Bounds, "a child is never allowed more than its parent")
+	require.Equal(t, parent.Approval, f.Build(AgentConfig{Name: "x"}, parent, AssignParams{}).Approval, "a child without a policy follows its parent's")
+	require.Len(t, f.Build(AgentConfig{Name: "y"}, c, AssignParams{}).Bounds, 2)
+}
+
+func TestRow07_ChildToolsAreAtMostTheParents(t *testing.T) {
+	for _, c := range []struct{ want, allowed, out []string }{
+		{nil, nil, nil},
+		{nil, []string{"ls"}, []string{"ls"}},
+		{[]string{"ls", "shell"}, nil, []string{"ls", "shell"}},
+		{[]string{"ls", "shell"}, []string{"ls", "glob"}, []string{"ls"}},
+		{[]string{"shell"}, []string{"ls"}, []string{}},
+		{[]string{"mcp__github__*"}, []string{"mcp__github__read"}, []string{"mcp__github__read"}},
+		{[]string{"mcp__github"}, []string{"mcp__github__*", "ls"}, []string{"mcp__github__*"}},
+	} {
+		require.Equal(t, c.out, IntersectTools(c.want, c.allowed), "%v ∩ %v", c.want, c.allowed)
+	}
+	require.False(t, MayUse([]string{}, "ls"), "an empty list admits nothing")
+	require.True(t, MayUse(nil, "ls"))
+}

@@ -1,0 +1,226 @@
+package e2e
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/spool-agents/spool"
+	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/internal/llm/script"
+	tt "github.com/spool-agents/spool/internal/temporaltest"
+	"github.com/spool-agents/spool/memory"
+)
+
+// Rows 16, 49, 50: while a child runs, a reader sees the parent's tool_call
+// event and the child's thread grow; the child's states are seen in order and
+// are still there after a restart.
+func TestRow49_ChildGrowsWhileItRuns(t *testing.T) {
+	t.Parallel()
+	s := tt.New(t)
+	w := s.StartWorker()
+	child := script.Script("first 300ms "+add(1, 1), "first 300ms "+add(2, 2), "first 300ms say grown")
+	r := s.Send("s1", script.Script(script.Task("general", child), "say done"))
+	var statuses []string
+	var sizes []int
+	for {
+		if all := tree(t, s, r.ThreadID); len(all) == 2 {
+			if st := string(all[1].Status); len(statuses) == 0 || statuses[len(statuses)-1] != st {
+				statuses = append(statuses, st)
+			}
+			if n := len(messages(t, s, all[1].ID)); len(sizes) == 0 || sizes[len(sizes)-1] != n {
+				sizes = append(sizes, n)
+			}
+			if all[1].Status == agent.ThreadRunning {
+				parent := messages(t, s, r.ThreadID)
+				require.Len(t, parent, 1, "the round is saved when its results are in, not before")
+				require.Contains(t, eventTypes(t, s, r.ThreadID), agent.EventToolCall)
+			}
+		}
+		if turn, err := s.Store.Turn(s.Ctx(), r.TurnID); err == nil && turn.State == memory.TurnClosed {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	joined := strings.Join(statuses, " ")
+	require.Contains(t, []string{"pending running completed", "running completed"}, joined)
+	require.Equal(t, []int{1, 3, 5, 6}, sizes[len(sizes)-4:])
+	w.Kill()
+	again, err := spool.OpenStore(s.Ctx(), s.StoreSpec())
+	require.NoError(t, err)
+	defer again.Close()
+	tasks, err := again.Tasks(s.Ctx(), r.ThreadID)
+	require.NoError(t, err)
+	require.Len(t, tasks, 1)
+	require.Equal(t, agent.TaskSuccess, tasks[0].Status)
+	require.Contains(t, tasks[0].Result, "grown")
+	s.Verify()
+}
+
+func eventTypes(t *testing.T, s *tt.Stack, thread string) []string {
+	t.Helper()
+	var out []string
+	for _, e := range events(t, s, thread) {
+		out = append(out, e.Type)
+	}
+	return out
+}
+
+// Row 17: after kill -9 of everything that runs, and a restart, no row says
+// running without an open workflow.
+func TestRow17_NothingRunsWithoutAWorkflow(t *testing.T) {
+	t.Parallel()
+	s := tt.New(t)
+	w := s.StartWorker()
+	r := s.Send("s1", script.Script(script.Calls(script.Task("general", script.Script(slow("child", 60), "say never")), slow("tool", 60)), "say ended"))
+	started(t, s, "child")
+	started(t, s, "tool")
+	w.Kill()
+	s.StartWorker()
+	end := s.Wait(r)
+	require.Equal(t, "ended", end.Response, end.Error)
+	for _, th := range tree(t, s, r.ThreadID) {
+		require.True(t, th.Status.Final(), "%s is %s", th.ID, th.Status)
+		tasks, err := s.Store.Tasks(s.Ctx(), th.ID)
+		require.NoError(t, err)
+		for _, k := range tasks {
+			require.NotContains(t, []agent.TaskStatus{agent.TaskPending, agent.TaskRunning, agent.TaskWaiting}, k.Status, k.ID)
+		}
+	}
+	s.Verify()
+}
+
+// Row 35: 1,000 sessions made at once are distinct; a millisecond timestamp is
+// a session id like any other.
+func TestRow35_SessionIDs(t *testing.T) {
+	t.Parallel()
+	seen := map[string]bool{}
+	for range 1000 {
+		id := spool.NewID()
+		require.NoError(t, agent.CheckName("session id", id))
+		require.False(t, seen[id])
+		seen[id] = true
+	}
+	s := tt.New(t)
+	s.StartWorker()
+	m := s.Message("x", "script: say old")
+	m.SessionID = "1764277154123"
+	r, err := s.Client.Send(s.Ctx(), m)
+	require.NoError(t, err)
+	require.Equal(t, "old", s.Wait(r).Response)
+	require.Equal(t, "1764277154123/default", r.ThreadID)
+}
+
+// Row 56: verify prints the thread and its linked children and exits non-zero
+// when a link is broken.
+func TestRow56_VerifyCommand(t *testing.T) {
+	t.Parallel()
+	s := tt.New(t)
+	s.StartWorker()
+	r := s.Ask("s1", script.Script(script.Task("general", script.Script(add(1, 1), "say linked")), "say done"))
+	child := tree(t, s, r.ThreadID)[1]
+	out, code := starter(t, s, "verify", r.ThreadID, "--print")
+	require.Equal(t, 0, code, out)
+	require.Contains(t, out, child.ID)
+	require.Contains(t, out, "linked")
+
+	db := openRaw(t, s)
+	_, err := db.Exec(`UPDATE events SET data = replace(data, ?, 'agent:general:gone-1-000000000000') WHERE thread_id = ? AND type = 'tool_call'`, child.ID, r.ThreadID)
+	require.NoError(t, err)
+	out, code = starter(t, s, "verify", r.ThreadID)
+	require.Equal(t, 1, code, out)
+	require.Contains(t, out, "gone-1-000000000000")
+}
+
+// starter runs the command line as a user of the stack would.
+func starter(t *testing.T, s *tt.Stack, args ...string) (string, int) {
+	t.Helper()
+	cmd := exec.Command(tt.Starter(), args...)
+	cmd.Env = append(cmd.Environ(), s.Env...)
+	out, err := cmd.CombinedOutput()
+	if err == nil {
+		return string(out), 0
+	}
+	var exit *exec.ExitError
+	require.ErrorAs(t, err, &exit)
+	return string(out), exit.ExitCode()
+}
+
+// Rows 62, 63: the same answer streamed and not streamed is saved once, under
+// the turn's message id.
+func TestRow62_StreamedAndNot(t *testing.T) {
+	t.Parallel()
+	for _, stream := range []string{"true", "false"} {
+		s := tt.New(t)
+		file := filepath.Join(s.Work, ".spool", "agents", "orchestrator.md")
+		require.NoError(t, os.WriteFile(file, []byte("---\nname: orchestrator\nstream: "+stream+"\n---\nTest.\n"), 0o644))
+		s.StartWorker()
+		r := s.Ask("s1", "script: say the whole answer")
+		m := messages(t, s, r.ThreadID)
+		require.Len(t, m, 2)
+		require.Equal(t, agent.MessageID(r.TurnID, 1), m[1].ID)
+		require.Equal(t, "the whole answer", m[1].Content.String())
+		st, err := s.Store.Stream(s.Ctx(), r.ThreadID)
+		require.NoError(t, err)
+		require.Nil(t, st, "nothing of the stream is left")
+		s.Verify()
+	}
+}
+
+// D5: a model that is silent for long before its first token is waited for.
+func TestFault_D5_SlowFirstToken(t *testing.T) {
+	t.Parallel()
+	s := tt.New(t)
+	s.StartWorker()
+	wait := "8s" // four heartbeat timeouts
+	if tt.Long() {
+		wait = "65s"
+	}
+	r := s.Ask("s1", "script: first "+wait+" say slow but sure")
+	require.Equal(t, "slow but sure", r.Response, r.Error)
+	require.Equal(t, 1, s.Model.Asked("slow but sure", 0), "it was asked once")
+	s.Verify()
+}
+
+// D3: the worker is replaced by one with another prompt and other tools while a
+// turn runs: replay holds and the turn ends well.
+func TestFault_D3_OtherToolsAfterRestart(t *testing.T) {
+	t.Parallel()
+	s := tt.New(t)
+	w := s.StartWorker()
+	r := s.Send("s1", script.Script(add(1, 2), "first 2s "+add(3, 4), count("n"), "say done"))
+	tt.Eventually(t, 20*time.Second, "the first round is saved", func() bool {
+		m, err := s.Store.Messages(s.Ctx(), r.ThreadID, 0, 0)
+		return err == nil && len(m) >= 3
+	})
+	w.Kill()
+	file := filepath.Join(s.Work, ".spool", "agents", "orchestrator.md")
+	require.NoError(t, os.WriteFile(file, []byte("---\nname: orchestrator\ntools: [ls]\n---\nQuite another prompt.\n"), 0o644))
+	s.StartWorker()
+	require.Equal(t, "done", s.Wait(r).Response)
+	require.Equal(t, 1, lines(s.File("n")), "a turn keeps the snapshot it began with")
+	r = s.Ask("s1", script.Script(count("m"), "say refused"))
+	require.Equal(t, "refused", r.Response)
+	require.Empty(t, s.File("m"), "the next turn has the new one")
+	s.Verify()
+}
+
+// A plain Temporal server without our settings will do.
+func TestUntunedServer(t *testing.T) {
+	t.Parallel()
+	slot(t)
+	s := tt.NewOn(t, tt.StartServer(t, "--untuned"))
+	s.StartWorker("SPOOL_HEARTBEAT_TIMEOUT=")
+	r := s.Ask("s1", script.Script(add(1, 2), script.Task("general", script.Script(add(3, 4), "say child")), "say root"))
+	require.Equal(t, "root", r.Response, r.Error)
+	begun := s.Send("s1", "script: slow 100ms say "+strings.Repeat("word ", 300))
+	streaming(t, s, begun.ThreadID)
+	cancel(t, s, begun)
+	require.Equal(t, "cancelled", s.Wait(begun).Status)
+	s.Verify()
+}
