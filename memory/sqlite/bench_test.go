@@ -13,11 +13,10 @@ import (
 	"github.com/spool-agents/spool/memory/sqlite"
 )
 
-// meter adds up the time of each operation by name.
+// meter keeps the times of each operation by name.
 type meter struct {
 	b     *testing.B
-	spent map[string]time.Duration
-	count map[string]int
+	spent map[string][]time.Duration
 }
 
 func (m *meter) do(name string, f func() error) {
@@ -25,12 +24,11 @@ func (m *meter) do(name string, f func() error) {
 	if err := f(); err != nil {
 		m.b.Fatalf("%s: %v", name, err)
 	}
-	m.spent[name] += time.Since(start)
-	m.count[name]++
+	m.spent[name] = append(m.spent[name], time.Since(start))
 }
 
 // BenchmarkStep measures the writes of a step with one tool call and a result
-// of 5 KB, each operation by name, on a file on disk.
+// of 5 KB: the median of each operation by name, on a file on disk.
 func BenchmarkStep(b *testing.B) {
 	for _, kind := range []agent.ThreadKind{agent.KindMain, agent.KindSubAgent} {
 		b.Run(string(kind), func(b *testing.B) { benchmarkStep(b, kind) })
@@ -44,7 +42,7 @@ func benchmarkStep(b *testing.B, kind agent.ThreadKind) {
 		b.Fatal(err)
 	}
 	defer func() { _ = s.Close() }()
-	m := &meter{b: b, spent: map[string]time.Duration{}, count: map[string]int{}}
+	m := &meter{b: b, spent: map[string][]time.Duration{}}
 	thread, turn := openTurn(ctx, b, s, m, kind)
 	text := strings.Repeat("0123456789", 512)
 	step := 0
@@ -55,7 +53,7 @@ func benchmarkStep(b *testing.B, kind agent.ThreadKind) {
 	}
 	b.StopTimer()
 	for name, d := range m.spent {
-		b.ReportMetric(float64(d.Microseconds())/float64(m.count[name]), "µs/"+name)
+		b.ReportMetric(float64(median(d).Microseconds()), "µs/"+name)
 	}
 }
 

@@ -8,12 +8,18 @@ import (
 
 // readPool is the connections for reading with their prepared statements. The
 // set of queries is fixed by the program, so it does not grow without bound.
+//
+// A query of a local file is over sooner than a goroutine that could interrupt
+// it is set up, so a caller that gives up is noticed between queries only.
 type readPool struct {
 	db    *sql.DB
 	stmts sync.Map
 }
 
 func (p *readPool) prepared(ctx context.Context, query string) (*sql.Stmt, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
 	if stmt, ok := p.stmts.Load(query); ok {
 		return stmt.(*sql.Stmt), nil
 	}
@@ -37,7 +43,7 @@ func (p *readPool) QueryContext(ctx context.Context, query string, args ...any) 
 	if err != nil {
 		return nil, err
 	}
-	return stmt.QueryContext(ctx, args...)
+	return stmt.QueryContext(context.WithoutCancel(ctx), args...)
 }
 
 func (p *readPool) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
@@ -46,5 +52,5 @@ func (p *readPool) QueryRowContext(ctx context.Context, query string, args ...an
 		// The same error is reported when the row is read.
 		return p.db.QueryRowContext(ctx, query, args...)
 	}
-	return stmt.QueryRowContext(ctx, args...)
+	return stmt.QueryRowContext(context.WithoutCancel(ctx), args...)
 }
