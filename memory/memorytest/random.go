@@ -3,6 +3,7 @@ package memorytest
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -34,8 +35,14 @@ type op struct {
 func runRandom(t *testing.T, h Harness) {
 	t.Helper()
 	base := newEnv(t, h)
-	n := 0
+	n, limit, began := 0, h.RandomFor, time.Now()
+	if limit == 0 {
+		limit = 10 * time.Second
+	}
 	rapid.Check(t, func(rt *rapid.T) {
+		if time.Since(began) > limit && n > 0 {
+			return
+		}
 		n++
 		w := &world{rt: rt, session: fmt.Sprintf("p%d", n)}
 		w.env = &env{fataler: rt, test: t, h: h, s: base.s, ctx: base.ctx, scopes: n * 1000}
@@ -47,6 +54,7 @@ func runRandom(t *testing.T, h Harness) {
 			before = w.step(before)
 		}
 	})
+	t.Logf("%d random histories", n)
 }
 
 // step draws and runs one operation, checks what it left and returns the state.
