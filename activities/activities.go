@@ -103,7 +103,9 @@ func (a *Activities) alive(ctx context.Context) (alive context.Context, stop fun
 	alive, cancel := context.WithCancel(ctx)
 	every := max(info.HeartbeatTimeout/4, 100*time.Millisecond)
 	activity.RecordHeartbeat(ctx)
+	ended := make(chan struct{})
 	go func() {
+		defer close(ended)
 		t := time.NewTicker(every)
 		defer t.Stop()
 		for {
@@ -121,7 +123,10 @@ func (a *Activities) alive(ctx context.Context) (alive context.Context, stop fun
 	if info.Attempt > 1 {
 		a.releaseSticky(ctx)
 	}
-	return alive, cancel
+	return alive, func() {
+		cancel()
+		<-ended // a heartbeat that meets the activity's end would be logged as an error
+	}
 }
 
 // stopping reports whether this worker is shutting down, as opposed to the turn
