@@ -12,9 +12,11 @@ import (
 	commonpb "go.temporal.io/api/common/v1"
 	"go.temporal.io/api/workflowservice/v1"
 
+	"github.com/spool-agents/spool"
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/internal/llm/script"
 	tt "github.com/spool-agents/spool/internal/temporaltest"
+	"github.com/spool-agents/spool/memory"
 )
 
 // Row 67: a worker killed in mid-stream; one final answer, and the text of the
@@ -156,6 +158,28 @@ func TestTerminatedRunIsReconciled(t *testing.T) {
 	require.Equal(t, "user assistant tool assistant tool", roles(messages(t, s, r.ThreadID)))
 	require.Equal(t, "hi", s.Ask("s1", "script: say hi").Response)
 	require.Equal(t, 1, lines(s.File("n")))
+	s.Verify()
+}
+
+// A claim that takes effect after its run has ended, as that of a paused worker
+// may: nothing was terminated, so the message is answered by a new run.
+func TestLateClaimIsAnswered(t *testing.T) {
+	t.Parallel()
+	s := tt.New(t)
+	s.StartWorker()
+	r := s.Ask("s1", "script: say first")
+	tt.Eventually(t, 10*time.Second, "the run ends", func() bool {
+		open, err := s.Client.OpenRun(s.Ctx(), r.ThreadID)
+		return err == nil && !open
+	})
+	m := s.Message("s1", "script: say second")
+	m.MessageID = "late"
+	sent, err := s.Store.Send(s.Ctx(), m) // a sender that dies before its nudge
+	require.NoError(t, err)
+	_, err = s.Store.TakeNext(s.Ctx(), memory.TakeRequest{ThreadID: r.ThreadID, RunID: "a run that has ended"})
+	require.NoError(t, err)
+	end := s.Wait(spool.Reply{ThreadID: sent.ThreadID, TurnID: sent.TurnID})
+	require.Equal(t, "second", end.Response, end.Error)
 	s.Verify()
 }
 

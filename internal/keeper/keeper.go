@@ -138,8 +138,11 @@ func (k *Keeper) terminate(ctx context.Context, o memory.Overdue, cause string) 
 	})
 }
 
-// Reconcile closes open turns whose workflow id has no open run, if it was so
-// for ReconcileAge. Only a Temporal that answers counts: an outage closes nothing.
+// Reconcile looks after open turns whose workflow id has had no open run for
+// ReconcileAge. If the last run ended by itself, a claim of it took effect late:
+// a new run goes on with the turn. Otherwise the run is gone for good and the
+// turn is closed as failed(terminated). Only a Temporal that answers counts: an
+// outage closes nothing.
 func (k *Keeper) Reconcile(ctx context.Context) error {
 	open, err := k.Store.OpenTurns(ctx, batch)
 	if err != nil {
@@ -152,12 +155,12 @@ func (k *Keeper) Reconcile(ctx context.Context) error {
 		if time.Since(t.OpenedAt) < SweepAge {
 			continue
 		}
-		running, err := k.IsOpen(ctx, t.ThreadID)
+		status, err := lastRun(ctx, k.Client, t.ThreadID)
 		if err != nil {
 			errs = append(errs, err)
 			continue
 		}
-		if running {
+		if status == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING {
 			continue
 		}
 		key := memory.ThreadTurn{ThreadID: t.ThreadID, TurnID: t.TurnID}
@@ -165,18 +168,31 @@ func (k *Keeper) Reconcile(ctx context.Context) error {
 		if !seen {
 			first = now
 		}
-		if now.Sub(first) < ReconcileAge {
-			still[key] = first
-			continue
+		still[key] = first
+		if now.Sub(first) >= ReconcileAge {
+			errs = append(errs, k.settle(ctx, t, status))
+			delete(still, key)
 		}
-		k.Log.Warn("closing a turn whose run is gone", "thread", t.ThreadID, "turn", t.TurnID)
-		errs = append(errs, k.close(ctx, memory.CloseRequest{
-			ThreadID: t.ThreadID, TurnID: t.TurnID, Outcome: agent.ThreadFailed, Reason: agent.ReasonTerminated, Code: "terminated",
-			Message: "the turn's workflow run is gone: it was terminated or reset, or Temporal lost it; retry to go on from what was saved",
-		}))
 	}
 	k.missed = still
 	return errors.Join(errs...)
+}
+
+// settle goes on with an open turn without a run, or closes it.
+func (k *Keeper) settle(ctx context.Context, t memory.OpenTurn, last enumspb.WorkflowExecutionStatus) error {
+	switch last {
+	case enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED, enumspb.WORKFLOW_EXECUTION_STATUS_CANCELED:
+		k.Log.Warn("starting a run for a turn that was claimed late", "thread", t.ThreadID, "turn", t.TurnID)
+		if t.Kind == agent.KindSubAgent {
+			return k.Nudger.StartSubAgent(ctx, t.ThreadID)
+		}
+		return k.Nudger.Nudge(ctx, contract.NudgeTarget{Thread: t.ThreadID})
+	}
+	k.Log.Warn("closing a turn whose run is gone", "thread", t.ThreadID, "turn", t.TurnID, "run", last.String())
+	return k.close(ctx, memory.CloseRequest{
+		ThreadID: t.ThreadID, TurnID: t.TurnID, Outcome: agent.ThreadFailed, Reason: agent.ReasonTerminated, Code: "terminated",
+		Message: "the turn's workflow run is gone: it was terminated, failed, or Temporal lost it; retry to go on from what was saved",
+	})
 }
 
 // close closes a turn and hints to everybody concerned.
@@ -206,20 +222,19 @@ func (k *Keeper) close(ctx context.Context, req memory.CloseRequest) error {
 }
 
 // IsOpen reports whether a workflow id has an open run.
-func (k *Keeper) IsOpen(ctx context.Context, workflowID string) (bool, error) {
-	return IsOpen(ctx, k.Client, workflowID)
+func IsOpen(ctx context.Context, c client.Client, workflowID string) (bool, error) {
+	status, err := lastRun(ctx, c, workflowID)
+	return status == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING, err
 }
 
-// IsOpen reports whether a workflow id has an open run.
-func IsOpen(ctx context.Context, c client.Client, workflowID string) (bool, error) {
+// lastRun is the status of a workflow id's latest run; unspecified if Temporal
+// knows none.
+func lastRun(ctx context.Context, c client.Client, workflowID string) (enumspb.WorkflowExecutionStatus, error) {
 	d, err := c.DescribeWorkflowExecution(ctx, workflowID, "")
-	switch {
-	case gone(err):
-		return false, nil
-	case err != nil:
-		return false, err
+	if gone(err) {
+		return enumspb.WORKFLOW_EXECUTION_STATUS_UNSPECIFIED, nil
 	}
-	return d.GetWorkflowExecutionInfo().GetStatus() == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING, nil
+	return d.GetWorkflowExecutionInfo().GetStatus(), err
 }
 
 func gone(err error) bool {
