@@ -95,14 +95,15 @@ func fence(ctx context.Context) memory.Fence {
 
 // alive heartbeats until stop is called, so that a worker's death is noticed
 // within the heartbeat timeout and a cancel arrives. The context it returns also
-// ends when the worker shuts down, early enough to hand the work over. A first
-// attempt's death leaves the workflow bound to the dead worker's sticky queue: a
-// later attempt releases it.
+// ends when the worker shuts down, early enough to hand the work over. The
+// timeout counts from the activity's start, so the first heartbeat is sent when
+// it is due: one sent at once is a request to the server that every step waits
+// for. A first attempt's death leaves the workflow bound to the dead worker's
+// sticky queue: a later attempt releases it.
 func (a *Activities) alive(ctx context.Context) (alive context.Context, stop func()) {
 	info := activity.GetInfo(ctx)
 	alive, cancel := context.WithCancel(ctx)
 	every := max(info.HeartbeatTimeout/4, 100*time.Millisecond)
-	activity.RecordHeartbeat(ctx)
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
