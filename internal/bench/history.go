@@ -9,6 +9,8 @@ import (
 	enumspb "go.temporal.io/api/enums/v1"
 	historypb "go.temporal.io/api/history/v1"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/spool-agents/spool"
 )
 
 const (
@@ -59,7 +61,7 @@ func measureHistory(ctx context.Context, s *stack, t *table) error {
 // slope runs a turn on a conversation of a size and returns what a step in its
 // middle added.
 func (s *stack) slope(ctx context.Context, conversation int) (bytes, events float64, err error) {
-	session := s.session()
+	session := spool.NewID()
 	if err := converse(ctx, s.store, session, s.work, conversation); err != nil {
 		return 0, 0, err
 	}

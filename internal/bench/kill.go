@@ -102,7 +102,7 @@ func streamLong(ctx context.Context, q ask, out *reply) {
 // interrupted starts a turn and returns at a random moment in the middle of it.
 func (s *stack) interrupted(ctx context.Context, w interruption) (spool.Reply, error) {
 	s.stub.play(w.play)
-	r, err := s.send(ctx, s.session(), "go")
+	r, err := s.send(ctx, spool.NewID(), "go")
 	if err != nil {
 		return r, err
 	}

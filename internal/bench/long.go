@@ -53,7 +53,7 @@ func measureLong(ctx context.Context, s *stack, t *table, lengths []int) error {
 	}
 	defer s.stopWorkers()
 	for _, n := range lengths {
-		session := s.session()
+		session := spool.NewID()
 		if err := converse(ctx, s.store, session, s.work, longConversation); err != nil {
 			return err
 		}

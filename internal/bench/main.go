@@ -17,6 +17,12 @@ import (
 // parts are what can be measured, in order.
 var parts = []string{"history", "long", "step", "kill", "cancel", "token", "append"}
 
+// limits bound the parts, so that something that hangs becomes a row that says so.
+var limits = map[string]time.Duration{
+	"history": 10 * time.Minute, "long": 2 * time.Hour, "step": 20 * time.Minute, "kill": 30 * time.Minute,
+	"cancel": 10 * time.Minute, "token": 10 * time.Minute, "append": 10 * time.Minute,
+}
+
 type options struct {
 	servers []string
 	only    []string
@@ -80,8 +86,8 @@ func parse(args []string) (options, error) {
 	fs.BoolVar(&o.long, "long", false, "also run a turn of 5,000 tool calls (takes long)")
 	fs.StringVar(&o.bin, "bin", "bin", "folder of the programs worker and devserver")
 	fs.StringVar(&o.dir, "dir", "", "folder on the disk to measure on; default: a temporary one")
-	fs.IntVar(&o.steps, "steps", 100, "steps of a run that is timed")
-	fs.IntVar(&o.pairs, "pairs", 7, "pairs of runs, floor and Spool")
+	fs.IntVar(&o.steps, "steps", 40, "steps of a run that is timed")
+	fs.IntVar(&o.pairs, "pairs", 20, "pairs of runs, floor and Spool")
 	fs.IntVar(&o.kills, "kills", 24, "workers to kill")
 	fs.IntVar(&o.cancels, "cancels", 20, "turns to cancel")
 	fs.IntVar(&o.tokens, "tokens", 40, "turns whose first token is timed")
@@ -125,7 +131,7 @@ func measure(ctx context.Context, o options) (*table, error) {
 	defer model.close()
 	t := &table{Settings: settings(o, dir)}
 	if slices.Contains(o.only, "append") {
-		try(ctx, t, "store", "append", func() error { return measureAppend(ctx, dir, t, o.turns) })
+		try(ctx, t, "store", "append", func(ctx context.Context) error { return measureAppend(ctx, dir, t, o.turns) })
 	}
 	for _, kind := range o.servers {
 		if !slices.ContainsFunc(o.only, func(p string) bool { return p != "append" }) {
@@ -139,7 +145,7 @@ func measure(ctx context.Context, o options) (*table, error) {
 		measureOn(ctx, s, t, o)
 		s.close()
 	}
-	return t, ctx.Err()
+	return t, nil
 }
 
 // measureOn measures what needs a server.
@@ -148,13 +154,13 @@ func measureOn(ctx context.Context, s *stack, t *table, o options) {
 	if o.long {
 		lengths = append(lengths, 5000)
 	}
-	all := map[string]func() error{
-		"history": func() error { return measureHistory(ctx, s, t) },
-		"long":    func() error { return measureLong(ctx, s, t, lengths) },
-		"step":    func() error { return measureStep(ctx, s, t, o.steps, o.pairs) },
-		"kill":    func() error { return measureKill(ctx, s, t, o.kills) },
-		"cancel":  func() error { return measureCancel(ctx, s, t, o.cancels) },
-		"token":   func() error { return measureToken(ctx, s, t, o.tokens) },
+	all := map[string]func(context.Context) error{
+		"history": func(ctx context.Context) error { return measureHistory(ctx, s, t) },
+		"long":    func(ctx context.Context) error { return measureLong(ctx, s, t, lengths) },
+		"step":    func(ctx context.Context) error { return measureStep(ctx, s, t, o.steps, o.pairs) },
+		"kill":    func(ctx context.Context) error { return measureKill(ctx, s, t, o.kills) },
+		"cancel":  func(ctx context.Context) error { return measureCancel(ctx, s, t, o.cancels) },
+		"token":   func(ctx context.Context) error { return measureToken(ctx, s, t, o.tokens) },
 	}
 	for _, p := range parts {
 		if f := all[p]; f != nil && slices.Contains(o.only, p) {
@@ -164,13 +170,16 @@ func measureOn(ctx context.Context, s *stack, t *table, o options) {
 }
 
 // try runs one measurement; its failure does not keep others from running.
-func try(ctx context.Context, t *table, server, name string, f func() error) {
+func try(ctx context.Context, t *table, server, name string, f func(context.Context) error) {
 	if ctx.Err() != nil {
+		t.fail(server, name, ctx.Err())
 		return
 	}
 	begun := time.Now()
 	fmt.Fprintf(os.Stderr, "bench: %s, %s …", server, name)
-	err := f()
+	ctx, cancel := context.WithTimeout(ctx, limits[name])
+	defer cancel()
+	err := f(ctx)
 	fmt.Fprintf(os.Stderr, " %s\n", time.Since(begun).Round(100*time.Millisecond))
 	if err != nil {
 		t.fail(server, name, err)

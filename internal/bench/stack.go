@@ -52,7 +52,6 @@ type stack struct {
 	client   *spool.Client
 	env      []string // of the workers
 	workers  []*process
-	sessions int
 }
 
 // heartbeat is what workers get: what `starter dev` sets beside a server of its
@@ -177,20 +176,16 @@ func (s *stack) close() {
 	}
 }
 
-// session is a session id not used before.
-func (s *stack) session() string {
-	s.sessions++
-	return fmt.Sprintf("bench-%d", s.sessions)
-}
-
-// send starts a turn in a session's conversation.
+// send starts a turn in a session's conversation; a session is a new one of
+// spool.NewID, as `starter send` makes them.
 func (s *stack) send(ctx context.Context, session, text string) (spool.Reply, error) {
 	return s.client.Send(ctx, memory.SendRequest{UserID: user, SessionID: session, Content: agent.Text(text), Workdir: s.work})
 }
 
-// finish waits for the end of a turn, which has to be a completed one.
+// finish waits for the end of a turn, which has to be a completed one. A turn
+// that waits for a person does not end.
 func (s *stack) finish(ctx context.Context, r spool.Reply) error {
-	end, err := s.client.Wait(ctx, r.ThreadID, r.TurnID, spool.WaitOptions{Patient: true})
+	end, err := s.client.Wait(ctx, r.ThreadID, r.TurnID, spool.WaitOptions{})
 	if err != nil {
 		return err
 	}

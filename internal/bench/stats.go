@@ -32,6 +32,14 @@ func median[T ~float64 | ~int64](values []T) T {
 	return (sorted[n/2-1] + sorted[n/2]) / 2
 }
 
+func mean(values []time.Duration) time.Duration {
+	var sum time.Duration
+	for _, v := range values {
+		sum += v
+	}
+	return sum / time.Duration(max(len(values), 1))
+}
+
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
 // size is a number of bytes for people.

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"go.temporal.io/sdk/client"
+
+	"github.com/spool-agents/spool"
 )
 
 const (
@@ -17,42 +19,56 @@ const (
 	stepBar          = 20 // ms, on the settings of `starter dev`
 )
 
-// pair is one run of each side, in time per step.
-type pair struct{ floor, spool time.Duration }
+// pair is one run of each side.
+type pair struct{ floor, spool timed }
+
+// timed is the time of a step, by the clock and of the processors.
+type timed struct{ took, cpu time.Duration }
+
+// stepSides are what the two sides run on beside the server.
+type stepSides struct{ floor, spool *process }
 
 // measureStep compares the time of a step with the floor's: floor and Spool take
 // turns, and the median of the pairs' ratios counts.
 func measureStep(ctx context.Context, s *stack, t *table, steps, pairs int) error {
-	if _, err := s.startWorker(ctx); err != nil {
+	var sides stepSides
+	var err error
+	if sides.spool, err = s.startWorker(ctx); err != nil {
 		return err
 	}
 	defer s.stopWorkers()
-	floor, err := s.startFloor(ctx)
-	if err != nil {
+	if sides.floor, err = s.startFloor(ctx); err != nil {
 		return err
 	}
-	defer floor.stop()
+	defer sides.floor.stop()
 	in := floorInput{URL: s.stub.url + "/v1/chat/completions", Steps: steps}
-	var spools, floors []time.Duration
+	var spools, floors, spoolCPU, floorCPU []time.Duration
 	var ratios []float64
 	// The first pair warms both sides up, and tells the floor how large Spool's requests are.
 	for i := range pairs + 1 {
-		p, err := s.stepPair(ctx, &in, i)
+		p, err := s.stepPair(ctx, sides, &in, i)
 		if err != nil {
 			return err
 		}
 		if i == 0 {
 			continue
 		}
-		spools, floors = append(spools, p.spool), append(floors, p.floor)
-		ratios = append(ratios, float64(p.spool)/float64(p.floor))
+		spools, floors = append(spools, p.spool.took), append(floors, p.floor.took)
+		spoolCPU, floorCPU = append(spoolCPU, p.spool.cpu), append(floorCPU, p.floor.cpu)
+		ratios = append(ratios, float64(p.spool.took)/float64(p.floor.took))
 	}
 	t.add(row{
 		Server: s.kind, Figure: "time per step ÷ floor, 100 KB conversation", Value: median(ratios), Unit: "×", Bar: stepRatioBar,
-		Detail: fmt.Sprintf("%d pairs of %d steps, %.2f to %.2f; floor %.1f ms", pairs, steps, quantile(ratios, 0), quantile(ratios, 1), milliseconds(median(floors))),
+		Detail: fmt.Sprintf("%d pairs of %d steps, half of them %.2f to %.2f", pairs, steps, quantile(ratios, 0.25), quantile(ratios, 0.75)),
 	})
+	if cpu, floor := mean(spoolCPU), mean(floorCPU); floor > 0 {
+		t.add(row{
+			Server: s.kind, Figure: "processor time per step ÷ floor", Value: float64(cpu) / float64(floor), Unit: "×",
+			Detail: fmt.Sprintf("server and worker: %.1f ms, floor %.1f ms", milliseconds(cpu), milliseconds(floor)),
+		})
+	}
 	own := row{Server: s.kind, Figure: "time per step, 100 KB conversation", Value: milliseconds(median(spools)), Unit: "ms",
-		Detail: fmt.Sprintf("%.1f to %.1f ms", milliseconds(quantile(spools, 0)), milliseconds(quantile(spools, 1)))}
+		Detail: fmt.Sprintf("half of the runs %.1f to %.1f ms; floor %.1f ms", milliseconds(quantile(spools, 0.25)), milliseconds(quantile(spools, 0.75)), milliseconds(median(floors)))}
 	if s.kind == embedded {
 		own.Bar = stepBar
 	}
@@ -61,10 +77,10 @@ func measureStep(ctx context.Context, s *stack, t *table, steps, pairs int) erro
 }
 
 // stepPair runs the floor and Spool once; the order changes from pair to pair.
-func (s *stack) stepPair(ctx context.Context, in *floorInput, i int) (p pair, err error) {
+func (s *stack) stepPair(ctx context.Context, sides stepSides, in *floorInput, i int) (p pair, err error) {
 	spoolRun := func() error {
 		var asks []ask
-		if p.spool, asks, err = s.spoolSteps(ctx, in.Steps); err == nil {
+		if p.spool, asks, err = s.spoolSteps(ctx, sides.spool, in.Steps); err == nil {
 			in.Base = int(asks[0].Bytes)
 			in.Grow = int(asks[in.Steps].Bytes-asks[0].Bytes) / in.Steps
 		}
@@ -72,7 +88,7 @@ func (s *stack) stepPair(ctx context.Context, in *floorInput, i int) (p pair, er
 	}
 	floorRun := func() error {
 		in.ID = fmt.Sprintf("floor%d", i)
-		p.floor, err = s.floorSteps(ctx, *in)
+		p.floor, err = s.floorSteps(ctx, sides.floor, *in)
 		return err
 	}
 	first, second := spoolRun, floorRun
@@ -85,31 +101,43 @@ func (s *stack) stepPair(ctx context.Context, in *floorInput, i int) (p pair, er
 	return p, second()
 }
 
-func (s *stack) spoolSteps(ctx context.Context, steps int) (time.Duration, []ask, error) {
-	session := s.session()
+func (s *stack) spoolSteps(ctx context.Context, worker *process, steps int) (timed, []ask, error) {
+	session := spool.NewID()
 	if err := converse(ctx, s.store, session, s.work, stepConversation); err != nil {
-		return 0, nil, err
+		return timed{}, nil, err
 	}
 	s.stub.play(calls(steps, calculate))
-	r, err := s.run(ctx, session)
+	before, _ := cpuTime(s.server, worker)
+	r, err := s.send(ctx, session, "go")
 	if err != nil {
-		return 0, nil, err
+		return timed{}, nil, err
 	}
+	// Waiting as for the floor, so that both are disturbed alike.
+	if err := s.temporal.GetWorkflow(ctx, r.ThreadID, "").Get(ctx, nil); err != nil {
+		return timed{}, nil, err
+	}
+	if err := s.finish(ctx, r); err != nil {
+		return timed{}, nil, err
+	}
+	after, _ := cpuTime(s.server, worker)
 	asks := s.stub.asked(r.TurnID)
 	took, err := perStep(asks, steps)
-	return took, asks, err
+	return timed{took, (after - before) / time.Duration(steps)}, asks, err
 }
 
-func (s *stack) floorSteps(ctx context.Context, in floorInput) (time.Duration, error) {
+func (s *stack) floorSteps(ctx context.Context, worker *process, in floorInput) (timed, error) {
 	s.stub.play(calls(in.Steps, calculate))
+	before, _ := cpuTime(s.server, worker)
 	run, err := s.temporal.ExecuteWorkflow(ctx, client.StartWorkflowOptions{ID: in.ID, TaskQueue: floorQueue}, floorWorkflow, in)
 	if err != nil {
-		return 0, err
+		return timed{}, err
 	}
 	if err := run.Get(ctx, nil); err != nil {
-		return 0, err
+		return timed{}, err
 	}
-	return perStep(s.stub.asked(in.ID), in.Steps)
+	after, _ := cpuTime(s.server, worker)
+	took, err := perStep(s.stub.asked(in.ID), in.Steps)
+	return timed{took, (after - before) / time.Duration(in.Steps)}, err
 }
 
 // perStep is the time between two model calls as the model server saw them: a
