@@ -27,7 +27,7 @@ func (a *Activities) wire(ctx context.Context, turnID string, err error) error {
 	case errors.As(err, &model):
 		return a.wireModel(ctx, model)
 	case ctx.Err() != nil && stopping(ctx):
-		return temporal.NewApplicationError("this worker is shutting down; another one goes on", "WorkerStopping")
+		return temporal.NewApplicationError("this worker is shutting down; another one goes on", contract.ErrTypeStopping)
 	case ctx.Err() != nil:
 		return ctx.Err()
 	}
@@ -36,7 +36,7 @@ func (a *Activities) wire(ctx context.Context, turnID string, err error) error {
 		// A stale attempt of an open turn means that another attempt was made
 		// current; if Temporal still waits for this one, it shall try again.
 		if turn, terr := a.Store.Turn(context.WithoutCancel(ctx), turnID); terr == nil && turn.State == memory.TurnOpen {
-			return temporal.NewApplicationError(err.Error(), "AttemptStale")
+			return temporal.NewApplicationError(err.Error(), contract.ErrTypeDisplaced)
 		}
 		return temporal.NewNonRetryableApplicationError(err.Error(), contract.ErrTypeStale, nil)
 	case agent.CodeLimit:

@@ -6,9 +6,6 @@ import (
 	"time"
 )
 
-// AssignTask is the name of the tool that delegates.
-const AssignTask = "assign_task"
-
 // DelegationOutcome is the end of a sub-agent's turn as its delegator is told.
 type DelegationOutcome struct {
 	AgentType string

@@ -81,14 +81,6 @@ func TaskStatusOf(s ThreadStatus) TaskStatus {
 	return TaskPending
 }
 
-// SubAgentStatusOf maps a thread's state to that shown for a sub-agent.
-func SubAgentStatusOf(s ThreadStatus) string {
-	if s == ThreadPending || s == ThreadRunning {
-		return "active"
-	}
-	return string(s)
-}
-
 // Final reports whether no turn is open in this state.
 func (s ThreadStatus) Final() bool {
 	return s == ThreadCompleted || s == ThreadFailed || s == ThreadCancelled

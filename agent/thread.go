@@ -199,3 +199,16 @@ const (
 	EventDone               = "done"
 	EventError              = "error"
 )
+
+// ThreadTurn names a turn and its thread.
+type ThreadTurn struct {
+	ThreadID string `json:"threadId"`
+	TurnID   string `json:"turnId"`
+}
+
+// Notify names a thread that something entered.
+type Notify struct {
+	ThreadID string `json:"threadId"`
+	// RunID is the run that holds the thread's open turn, or empty if idle.
+	RunID string `json:"runId,omitempty"`
+}

@@ -88,7 +88,7 @@ func serve(ctx context.Context, o options, stdout, stderr io.Writer) error {
 	ui := startUI(o, p)
 	// Start returns when the server's own workers run, which takes twice as
 	// long as until it serves; it cannot be interrupted.
-	started := make(chan error, 1)
+	started := make(chan struct{})
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	go func() {
@@ -96,7 +96,7 @@ func serve(ctx context.Context, o options, stdout, stderr io.Writer) error {
 		if err != nil {
 			cancel(fmt.Errorf("start the Temporal server on %s: %w", store.describe(), err))
 		}
-		started <- err
+		close(started)
 	}()
 	ready := readiness{Temporal: address(p.frontend), Namespace: o.namespace, DB: store.describe(), PID: os.Getpid()}
 	if ui != nil {
@@ -122,7 +122,7 @@ func serve(ctx context.Context, o options, stdout, stderr io.Writer) error {
 // stopAll stops the server in an orderly way if that is done within stopTimeout.
 // Otherwise, and while it is still starting, it leaves that to the end of the
 // process, which the store is made to survive.
-func stopAll(server temporal.Server, ui *uiserver.Server, started <-chan error, log logger) {
+func stopAll(server temporal.Server, ui *uiserver.Server, started <-chan struct{}, log logger) {
 	select {
 	case <-started:
 	default:

@@ -7,10 +7,7 @@ import (
 )
 
 // ThreadTurn names a turn and its thread.
-type ThreadTurn struct {
-	ThreadID string `json:"threadId"`
-	TurnID   string `json:"turnId"`
-}
+type ThreadTurn = agent.ThreadTurn
 
 // TakeRequest names the thread; RunID is the workflow run that claims. Config,
 // if not nil, is the template snapshot for the turn (main threads).
@@ -109,11 +106,7 @@ type Closed struct {
 }
 
 // Notify names a thread to nudge.
-type Notify struct {
-	ThreadID string `json:"threadId"`
-	// RunID is the run that holds the thread's open turn, or empty if idle.
-	RunID string `json:"runId,omitempty"`
-}
+type Notify = agent.Notify
 
 // Overdue is a thread that needs a nudge.
 type Overdue struct {

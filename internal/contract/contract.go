@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/spool-agents/spool/agent"
-	"github.com/spool-agents/spool/memory"
 )
 
 // Workflow types. The workflow id is the thread id.
@@ -53,6 +52,8 @@ const (
 	ErrTypeModel     = "Model"       // the model refused; not retryable
 	ErrTypeStore     = "Unavailable" // the store is away; retried
 	ErrTypeInvalid   = "Invalid"
+	ErrTypeStopping  = "WorkerStopping" // this worker ends; another one goes on
+	ErrTypeDisplaced = "AttemptStale"   // another attempt of an open turn is current
 )
 
 // StateVersion is the version of Carry that this build writes. A newer one is refused.
@@ -173,13 +174,13 @@ type CloseInput struct {
 
 // CloseOutput is memory.Closed without what the workflow does not need.
 type CloseOutput struct {
-	Outcome agent.ThreadStatus  `json:"outcome,omitempty"`
-	Next    string              `json:"next,omitempty"`
-	Notify  *memory.Notify      `json:"notify,omitempty"`
-	Stopped []memory.ThreadTurn `json:"stopped,omitempty"`
-	Waiting string              `json:"waiting,omitempty"`
-	FromSeq int64               `json:"from,omitempty"`
-	ToSeq   int64               `json:"to,omitempty"`
+	Outcome agent.ThreadStatus `json:"outcome,omitempty"`
+	Next    string             `json:"next,omitempty"`
+	Notify  *agent.Notify      `json:"notify,omitempty"`
+	Stopped []agent.ThreadTurn `json:"stopped,omitempty"`
+	Waiting string             `json:"waiting,omitempty"`
+	FromSeq int64              `json:"from,omitempty"`
+	ToSeq   int64              `json:"to,omitempty"`
 }
 
 // NudgeInput asks for hints to be sent to threads.

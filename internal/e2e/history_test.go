@@ -37,17 +37,3 @@ func historyOf(t *testing.T, s *tt.Stack, thread string) history {
 		}
 	}
 }
-
-// names lists the activities and local activities of a history, in order.
-func (h history) names() []string {
-	var out []string
-	for _, e := range h.events {
-		switch {
-		case e.GetActivityTaskScheduledEventAttributes() != nil:
-			out = append(out, e.GetActivityTaskScheduledEventAttributes().GetActivityType().GetName())
-		case e.GetMarkerRecordedEventAttributes() != nil:
-			out = append(out, e.GetMarkerRecordedEventAttributes().GetMarkerName())
-		}
-	}
-	return out
-}

@@ -221,12 +221,6 @@ func (k *Keeper) close(ctx context.Context, req memory.CloseRequest) error {
 	return errors.Join(errs...)
 }
 
-// IsOpen reports whether a workflow id has an open run.
-func IsOpen(ctx context.Context, c client.Client, workflowID string) (bool, error) {
-	status, err := lastRun(ctx, c, workflowID)
-	return status == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING, err
-}
-
 // lastRun is the status of a workflow id's latest run; unspecified if Temporal
 // knows none.
 func lastRun(ctx context.Context, c client.Client, workflowID string) (enumspb.WorkflowExecutionStatus, error) {

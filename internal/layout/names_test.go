@@ -36,8 +36,9 @@ var pinned = map[string]string{
 	"contract.ErrTypeModel":     "Model",
 	"contract.ErrTypeStore":     "Unavailable",
 	"contract.ErrTypeInvalid":   "Invalid",
+	"contract.ErrTypeStopping":  "WorkerStopping",
+	"contract.ErrTypeDisplaced": "AttemptStale",
 
-	"agent.AssignTask":               "assign_task",
 	"agent.CodeInvalid":              "invalid",
 	"agent.CodeNotFound":             "not_found",
 	"agent.CodeConflict":             "conflict",

@@ -52,9 +52,6 @@ func (p *Process) Kill() { p.Signal(syscall.SIGKILL); <-p.done }
 // Signal sends a signal.
 func (p *Process) Signal(s syscall.Signal) { _ = p.cmd.Process.Signal(s) }
 
-// PID is the process id.
-func (p *Process) PID() int { return p.cmd.Process.Pid }
-
 // Done is closed when the process has ended.
 func (p *Process) Done() <-chan struct{} { return p.done }
 

@@ -15,7 +15,6 @@ import (
 
 	"github.com/spool-agents/spool"
 	"github.com/spool-agents/spool/agent"
-	"github.com/spool-agents/spool/internal/keeper"
 	"github.com/spool-agents/spool/internal/llm/llmtest"
 	"github.com/spool-agents/spool/memory"
 	"github.com/spool-agents/spool/memory/verify"
@@ -126,17 +125,15 @@ func (s *Stack) Ctx() context.Context { return s.t.Context() }
 // Verify checks every invariant, Temporal's side included.
 func (s *Stack) Verify() {
 	s.t.Helper()
-	report, err := verify.Check(s.Ctx(), s.Store, verify.Options{Temporal: runs{s.Temporal}})
+	report, err := verify.Check(s.Ctx(), s.Store, verify.Options{Temporal: runs{s.Client}})
 	require.NoError(s.t, err)
 	require.Empty(s.t, report.Violations)
 	require.Empty(s.t, s.Model.Violations(), "requests that a strict provider would refuse")
 }
 
-type runs struct{ c client.Client }
+type runs struct{ c *spool.Client }
 
-func (r runs) IsOpen(ctx context.Context, id string) (bool, error) {
-	return keeper.IsOpen(ctx, r.c, id)
-}
+func (r runs) IsOpen(ctx context.Context, id string) (bool, error) { return r.c.OpenRun(ctx, id) }
 
 // File reads a file of the workspace, "" if there is none.
 func (s *Stack) File(name string) string {

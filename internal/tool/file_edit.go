@@ -43,7 +43,7 @@ func (w *workspace) fileEdit(ctx context.Context, callID string, a fileEditArgs)
 		return "", err
 	}
 	defer unlock()
-	data, _, err := w.read(path)
+	data, err := w.read(path)
 	if err != nil {
 		return "", err
 	}

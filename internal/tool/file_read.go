@@ -43,7 +43,7 @@ func (w *workspace) fileRead(a fileReadArgs) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	data, _, err := w.read(path)
+	data, err := w.read(path)
 	if err != nil {
 		return "", err
 	}

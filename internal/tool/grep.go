@@ -52,7 +52,7 @@ func (w *workspace) grep(ctx context.Context, a grepArgs) (string, error) {
 	}
 	g := grepper{re: re}
 	if !info.IsDir() {
-		data, _, err := w.read(start)
+		data, err := w.read(start)
 		if err != nil {
 			return "", err
 		}
@@ -63,7 +63,7 @@ func (w *workspace) grep(ctx context.Context, a grepArgs) (string, error) {
 		if info, err := e.Info(); err != nil || !info.Mode().IsRegular() || info.Size() > grepFile {
 			return nil //nolint:nilerr // a file that just vanished does not match
 		}
-		if data, _, err := w.read(p); err == nil {
+		if data, err := w.read(p); err == nil {
 			g.file(p, data)
 		}
 		if g.total > maxEntries {

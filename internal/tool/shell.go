@@ -103,11 +103,15 @@ func runSupervised(ctx context.Context, r agent.ToolRun, command string, out *bo
 	if err != nil {
 		return 0, err
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }()
+	ended := make(chan struct{})
+	var status error // of the command, once it has ended
+	go func() {
+		status = cmd.Wait()
+		close(ended)
+	}()
 	select {
-	case err = <-ended:
-		return exitStatus(err)
+	case <-ended:
+		return exitStatus(status)
 	case <-ctx.Done():
 	}
 	_, _ = lifeline.Write([]byte{'T'})

@@ -3,6 +3,7 @@ package tool
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -71,8 +72,8 @@ func (v *validator) check(args json.RawMessage) string {
 	if err == nil {
 		return ""
 	}
-	invalid, ok := err.(*jsonschema.ValidationError)
-	if !ok {
+	var invalid *jsonschema.ValidationError
+	if !errors.As(err, &invalid) {
 		return fmt.Sprintf("The arguments of %s are not valid: %v", v.name, err)
 	}
 	var problems []string

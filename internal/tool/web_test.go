@@ -52,7 +52,7 @@ func TestWebFetch(t *testing.T) {
 		"/loop":  func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/loop", http.StatusFound) },
 		"/file": func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Location", "file:///etc/passwd")
-			w.WriteHeader(302)
+			w.WriteHeader(http.StatusFound)
 		},
 		"/gone":    func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no such page", http.StatusNotFound) },
 		"/busy":    func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "slow down", http.StatusTooManyRequests) },

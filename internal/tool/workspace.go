@@ -74,25 +74,24 @@ func (w *workspace) rel(path string) (string, error) {
 }
 
 // read returns a regular file. O_NONBLOCK keeps a named pipe from blocking.
-func (w *workspace) read(path string) ([]byte, fs.FileInfo, error) {
+func (w *workspace) read(path string) ([]byte, error) {
 	f, err := w.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	defer func() { _ = f.Close() }()
 	info, err := f.Stat()
 	switch {
 	case err != nil:
-		return nil, nil, err
+		return nil, err
 	case info.IsDir():
-		return nil, nil, &toolError{agent.ErrInvalidInput, path + " is a directory; use ls to list it"}
+		return nil, &toolError{agent.ErrInvalidInput, path + " is a directory; use ls to list it"}
 	case !info.Mode().IsRegular():
-		return nil, nil, &toolError{agent.ErrInvalidInput, path + " is not a regular file"}
+		return nil, &toolError{agent.ErrInvalidInput, path + " is not a regular file"}
 	case info.Size() > maxFile:
-		return nil, nil, &toolError{agent.ErrInvalidInput, fmt.Sprintf("%s has %d bytes, at most %d can be read; use grep, or the shell to cut out a part", path, info.Size(), maxFile)}
+		return nil, &toolError{agent.ErrInvalidInput, fmt.Sprintf("%s has %d bytes, at most %d can be read; use grep, or the shell to cut out a part", path, info.Size(), maxFile)}
 	}
-	data, err := io.ReadAll(io.LimitReader(f, maxFile))
-	return data, info, err
+	return io.ReadAll(io.LimitReader(f, maxFile))
 }
 
 // toolError is an error of which the model learns the reason.

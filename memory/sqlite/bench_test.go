@@ -78,7 +78,7 @@ func openTurn(ctx context.Context, b *testing.B, s *sqlite.Store, m *meter, kind
 	}
 	stored, err := s.SaveReply(ctx, memory.ReplyRecord{
 		ThreadID: sent.ThreadID, TurnID: sent.TurnID, Step: 1, Attempt: start.Attempt, Delegations: []bool{true},
-		Reply: agent.ModelReply{Calls: []agent.Call{agent.NewCall("", agent.AssignTask, `{"agent":"general"}`)}},
+		Reply: agent.ModelReply{Calls: []agent.Call{agent.NewCall("", agent.ToolAssignTask, `{"agent":"general"}`)}},
 	})
 	if err != nil {
 		b.Fatal(err)

@@ -70,8 +70,8 @@ func (u *unit) child(t *threadRow, c *callRow, r memory.DelegationRequest) (*thr
 	if r.Refusal != "" {
 		return nil, &refusal{text: r.Refusal, reason: agent.ErrorReason(or(string(r.RefusalReason), string(agent.ErrPermissionDenied)))}, nil
 	}
-	if err := agent.CheckAgentType(r.Config.Name); err != nil {
-		return nil, &refusal{text: "Delegation refused: " + err.Error(), reason: agent.ErrInvalidInput}, nil
+	if wrong := agent.CheckAgentType(r.Config.Name); wrong != nil {
+		return nil, &refusal{text: "Delegation refused: " + wrong.Error(), reason: agent.ErrInvalidInput}, nil
 	}
 	if r.Limits.MaxDepth <= 0 {
 		return nil, &refusal{text: agent.RefuseDisabled(), reason: agent.ErrPermissionDenied}, nil

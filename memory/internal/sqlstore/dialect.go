@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 )
 
 // Queryer runs statements; *sql.Tx, *sql.Conn and *sql.DB are Queryers.
@@ -23,6 +24,19 @@ type Tx interface {
 	Queryer
 	Commit() error
 	Rollback()
+}
+
+// TimedTx is a Tx that knows when it began by the database's clock.
+type TimedTx interface {
+	Tx
+	Now() time.Time
+}
+
+// TimedBackend is a Backend whose database has a clock. Unless Options.Clock is
+// set, that clock is the store's; its transactions are TimedTx.
+type TimedBackend interface {
+	Backend
+	Now(ctx context.Context) (time.Time, error)
 }
 
 // Backend is a database.
@@ -49,6 +63,15 @@ type Dialect struct {
 	// It locks the row of that thread's root. All writes in a tree of threads
 	// are serial then, and locks are always taken in the same order.
 	LockTree string
+	// LockRow, if not empty, ends a SELECT that locks the rows it reads. Steps
+	// are read so: a streamed piece locks its step, not its tree.
+	LockRow string
+	// LockSchema, if not empty, is a statement that makes this transaction the
+	// only one that migrates.
+	LockSchema string
+	// Retry, if not nil, tells errors after which the transaction is to be run
+	// again: it was undone because of another one.
+	Retry func(err error) bool
 	// Schema holds the migrations: NNN_name.sql at the top.
 	Schema fs.FS
 	// MapError gives a driver's error a code and says what to do; it returns

@@ -12,7 +12,11 @@ import (
 // with an untaken end of a foreground child, and ones whose run has not reacted
 // to a decided approval.
 func (s *Store) Overdue(ctx context.Context, age time.Duration, limit int) (overdue []memory.Overdue, err error) {
-	before := s.clock().Add(-age).UnixMilli()
+	now, err := s.now(ctx)
+	if err != nil {
+		return nil, err
+	}
+	before := now.Add(-age).UnixMilli()
 	err = s.read(ctx, func(q *reader) error {
 		overdue = nil
 		seen := map[string]bool{}

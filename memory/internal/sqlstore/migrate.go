@@ -49,6 +49,11 @@ func (s *Store) migrate(ctx context.Context) error {
 		return err
 	}
 	return s.write(ctx, "migrate", func(u *unit) error {
+		if s.d.LockSchema != "" {
+			if err := u.exec(s.d.LockSchema); err != nil {
+				return err
+			}
+		}
 		var tables, have int
 		if err := u.row(s.d.TableExists, "schema_version").Scan(&tables); err != nil {
 			return err

@@ -134,8 +134,22 @@ func (s *Store) AppendChunk(ctx context.Context, c memory.Chunk) error {
 	return s.write(ctx, "chunk", func(u *unit) error { return u.appendChunk(c) })
 }
 
+// lockStep makes this unit the only writer of a step. Whoever ends an attempt
+// locks the step too, so what was fenced before is read again after it.
+func (u *unit) lockStep(turnID string, step int) error {
+	if u.s.d.LockRow == "" {
+		return nil
+	}
+	var one int
+	err := u.q.QueryRowContext(u.wait, u.s.sql.sql(`SELECT 1 FROM steps WHERE turn_id = ? AND step = ?`+u.s.d.LockRow), turnID, step).Scan(&one)
+	if noRows(err) {
+		return nil // the fence finds nothing either
+	}
+	return err
+}
+
 func (u *unit) appendChunk(c memory.Chunk) error {
-	if err := u.lock(c.ThreadID); err != nil {
+	if err := u.lockStep(c.TurnID, c.Step); err != nil {
 		return err
 	}
 	var text, reasoning int

@@ -154,8 +154,8 @@ func (s *Store) Steps(ctx context.Context, turnID string) (steps []memory.Step, 
 	err = s.read(ctx, func(q *reader) error {
 		steps, err = list(q, "", (*stepRow).targets,
 			func(r *stepRow) (memory.Step, error) {
-				err := r.loaded()
-				return r.Step, err
+				r.loaded()
+				return r.Step, nil
 			},
 			selectStep+` WHERE turn_id = ? ORDER BY step`, turnID)
 		if err == nil && len(steps) == 0 {

@@ -55,10 +55,9 @@ func (s *stepRow) values() []any {
 }
 
 // loaded derives the fields that are not columns.
-func (s *stepRow) loaded() error {
+func (s *stepRow) loaded() {
 	s.Saved = s.state == stepSaved
 	s.Stored = s.Saved || s.state == stepStored
-	return nil
 }
 
 // modelReply is the stored reply.
@@ -70,14 +69,15 @@ func (s *stepRow) modelReply() (agent.ModelReply, error) {
 // step loads a step; nil if it has not begun.
 func (u *unit) step(turnID string, step int) (*stepRow, error) {
 	s := &stepRow{}
-	err := u.row(selectStep+` WHERE turn_id = ? AND step = ?`, turnID, step).Scan(s.targets()...)
+	err := u.row(selectStep+` WHERE turn_id = ? AND step = ?`+u.s.d.LockRow, turnID, step).Scan(s.targets()...)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	return s, s.loaded()
+	s.loaded()
+	return s, nil
 }
 
 func (u *unit) saveStep(s *stepRow) error {

@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"encoding/hex"
 	"errors"
+	mathrand "math/rand/v2"
 	"time"
 
 	"github.com/spool-agents/spool/agent"
@@ -14,8 +15,8 @@ import (
 
 // Options of a store.
 type Options struct {
-	// Clock is the store's clock; nil = the system's. It is read once per
-	// transaction, after the transaction has the right to write.
+	// Clock is the store's clock; nil = that of a TimedBackend, else the system's.
+	// It is read once per transaction, after the transaction has the right to write.
 	Clock func() time.Time
 }
 
@@ -34,7 +35,7 @@ var _ memory.ConversationMemoryStore = (*Store)(nil)
 // New brings the schema up to date and reads the store's id. The Store closes
 // the Backend; if New fails its caller does.
 func New(ctx context.Context, b Backend, d Dialect, o Options) (*Store, error) {
-	if o.Clock == nil {
+	if _, timed := b.(TimedBackend); o.Clock == nil && !timed {
 		o.Clock = time.Now
 	}
 	s := &Store{b: b, d: d, clock: o.Clock, sql: rebinder{numbered: d.Numbered}}
@@ -75,27 +76,62 @@ func (s *Store) readID(ctx context.Context) error {
 	})
 }
 
-// write runs f as one transaction. name is the operation's crash point.
-func (s *Store) write(ctx context.Context, name string, f func(*unit) error) (err error) {
+// maxTries bounds how often a transaction that others undo is run.
+const maxTries = 12
+
+// write runs f as one transaction, again if the database undid it because of
+// another one. name is the operation's crash point.
+func (s *Store) write(ctx context.Context, name string, f func(*unit) error) error {
+	for try := 1; ; try++ {
+		err := s.tryWrite(ctx, name, f)
+		if err == nil || s.d.Retry == nil || try == maxTries || ctx.Err() != nil || !s.d.Retry(err) {
+			return s.fail(name, err)
+		}
+		// The more often others got in the way, the longer the wait, at random.
+		select {
+		case <-ctx.Done():
+		case <-time.After(mathrand.N(time.Duration(try) * 4 * time.Millisecond)):
+		}
+	}
+}
+
+func (s *Store) tryWrite(ctx context.Context, name string, f func(*unit) error) error {
 	tx, err := s.b.Begin(ctx)
 	if err != nil {
-		return s.fail(name, err)
+		return err
 	}
 	// Also after a panic: a transaction that is not committed gives back its lock.
 	defer tx.Rollback()
-	u := &unit{ctx: context.WithoutCancel(ctx), s: s, q: tx, now: s.clock().UnixMilli()}
+	u := &unit{ctx: context.WithoutCancel(ctx), wait: ctx, s: s, q: tx, now: s.began(tx).UnixMilli()}
 	if err := f(u); err != nil {
-		return s.fail(name, err)
+		return err
 	}
 	if err := u.flush(); err != nil {
-		return s.fail(name, err)
+		return err
 	}
 	memory.CrashPoint("before-" + name)
 	if err := tx.Commit(); err != nil {
-		return s.fail(name, err)
+		return err
 	}
 	memory.CrashPoint("after-" + name)
 	return nil
+}
+
+// began is when a transaction began by the store's clock.
+func (s *Store) began(tx Tx) time.Time {
+	if timed, ok := tx.(TimedTx); ok && s.clock == nil {
+		return timed.Now()
+	}
+	return s.clock()
+}
+
+// now reads the store's clock.
+func (s *Store) now(ctx context.Context) (time.Time, error) {
+	if s.clock != nil {
+		return s.clock(), nil
+	}
+	t, err := s.b.(TimedBackend).Now(ctx) // New made sure of it
+	return t, s.fail("read the clock", err)
 }
 
 // read runs f for reading; f must not depend on several statements seeing the

@@ -17,6 +17,7 @@ import (
 // put back once.
 type unit struct {
 	ctx     context.Context
+	wait    context.Context // the caller's: until the first lock it may give up
 	s       *Store
 	q       Queryer
 	now     int64 // the transaction's time, unix milliseconds
@@ -30,15 +31,6 @@ func (u *unit) exec(query string, args ...any) error {
 	return err
 }
 
-// change runs a statement and returns how many rows it changed.
-func (u *unit) change(query string, args ...any) (int64, error) {
-	r, err := u.q.ExecContext(u.ctx, u.s.sql.sql(query), args...)
-	if err != nil {
-		return 0, err
-	}
-	return r.RowsAffected()
-}
-
 func (u *unit) row(query string, args ...any) *sql.Row {
 	return u.q.QueryRowContext(u.ctx, u.s.sql.sql(query), args...)
 }
@@ -47,15 +39,17 @@ func (u *unit) rows(query string, args ...any) (*sql.Rows, error) {
 	return u.q.QueryContext(u.ctx, u.s.sql.sql(query), args...)
 }
 
-// lock makes this unit the only writer of a tree of threads.
+// lock makes this unit the only writer of a tree of threads; a missing thread
+// is CodeNotFound.
 func (u *unit) lock(threadID string) error {
 	if u.locked || u.s.d.LockTree == "" {
 		return nil
 	}
 	var id string
-	err := u.row(u.s.d.LockTree, threadID).Scan(&id)
+	err := u.q.QueryRowContext(u.wait, u.s.sql.sql(u.s.d.LockTree), threadID).Scan(&id)
 	if errors.Is(err, sql.ErrNoRows) {
-		return nil
+		// Also if somebody else makes it just now: it must not be read unlocked.
+		return noThread(threadID)
 	}
 	u.locked = err == nil
 	return err

@@ -1,0 +1,167 @@
+package atomicfile
+
+import (
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"time"
+)
+
+// Hook is called at named moments of a write: "during" when half of the new
+// content is in a temporary file, "before" when all of it is there and durable,
+// "after" when it has replaced the old file. Tests of recovery die there.
+type Hook func(moment string)
+
+// staleAfter is the age at which a temporary file has no writer any more.
+const staleAfter = 10 * time.Minute
+
+// Write replaces the file at path with data, for its owner only. Content and
+// name are on the disk when it returns. When it fails before the rename the old
+// file is as it was. Writers of one path may run at once: one of them is last.
+func Write(path string, data []byte, hook Hook) error {
+	if hook == nil {
+		hook = func(string) {}
+	}
+	dir, base := filepath.Split(path)
+	if dir == "" {
+		dir = "."
+	}
+	pattern := "." + base + ".tmp-*"
+	removeStale(dir, pattern)
+	f, err := os.CreateTemp(dir, pattern) // mode 0600
+	if err != nil {
+		return err
+	}
+	if err := fill(f, data, hook); err != nil {
+		_ = os.Remove(f.Name())
+		return err
+	}
+	hook("before")
+	if err := os.Rename(f.Name(), path); err != nil {
+		_ = os.Remove(f.Name())
+		return err
+	}
+	if err := SyncDir(dir); err != nil {
+		return err
+	}
+	hook("after")
+	return nil
+}
+
+// fill writes, syncs and closes a temporary file.
+func fill(f *os.File, data []byte, hook Hook) error {
+	half := len(data) / 2
+	_, err := f.Write(data[:half])
+	if err == nil {
+		hook("during")
+		_, err = f.Write(data[half:])
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	return errors.Join(err, f.Close())
+}
+
+// removeStale removes what writers that were killed left behind.
+func removeStale(dir, pattern string) {
+	old, err := filepath.Glob(filepath.Join(quoteGlob(dir), quoteGlob(pattern[:len(pattern)-1])+"*"))
+	if err != nil {
+		return
+	}
+	for _, name := range old {
+		if info, err := os.Lstat(name); err == nil && info.Mode().IsRegular() && time.Since(info.ModTime()) > staleAfter {
+			_ = os.Remove(name)
+		}
+	}
+}
+
+// quoteGlob makes a glob match s only.
+func quoteGlob(s string) string {
+	var out []rune
+	for _, c := range s {
+		switch c {
+		case '*', '?', '[', '\\':
+			if runtime.GOOS != "windows" {
+				out = append(out, '\\')
+			}
+		}
+		out = append(out, c)
+	}
+	return string(out)
+}
+
+// SyncDir makes the names in a folder durable. Systems that cannot do that for
+// folders do it by themselves.
+func SyncDir(dir string) error {
+	if runtime.GOOS == "windows" {
+		return nil
+	}
+	f, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}
+
+// MakeDir makes a folder, and those above it, for their owner only and durably.
+func MakeDir(dir string) error {
+	var parents []string
+	for d := filepath.Clean(dir); ; d = filepath.Dir(d) {
+		if _, err := os.Stat(d); err == nil || !errors.Is(err, os.ErrNotExist) {
+			break
+		}
+		parents = append(parents, filepath.Dir(d))
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	for _, d := range parents {
+		if err := SyncDir(d); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// SetAside renames a damaged file to NAME.damaged-TIME, so that nobody writes
+// over it, and returns the new path.
+func SetAside(path string, now time.Time) (string, error) {
+	aside := path + ".damaged-" + now.UTC().Format("20060102T150405.000000000Z")
+	for n := 0; ; n++ {
+		name := aside
+		if n > 0 {
+			name += "-" + strconv.Itoa(n)
+		}
+		if _, err := os.Lstat(name); err == nil {
+			continue // another one in the same moment
+		}
+		if err := os.Rename(path, name); err != nil {
+			return "", err
+		}
+		return name, SyncDir(filepath.Dir(path))
+	}
+}
+
+// errNotRegular is what reading a folder, pipe, device or link is refused with.
+var errNotRegular = errors.New("not a regular file")
+
+// ReadRegular reads a regular file; a link, pipe or device of that name, which
+// could lead elsewhere or block for ever, is refused.
+func ReadRegular(path string) ([]byte, error) {
+	info, err := os.Lstat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, &os.PathError{Op: "read", Path: path, Err: errNotRegular}
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(f)
+}
