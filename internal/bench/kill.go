@@ -102,7 +102,7 @@ func streamLong(ctx context.Context, q ask, out *reply) {
 // interrupted starts a turn and returns at a random moment in the middle of it.
 func (s *stack) interrupted(ctx context.Context, w interruption) (spool.Reply, error) {
 	s.stub.play(w.play)
-	r, err := s.send(ctx, spool.NewID(), "go")
+	r, err := s.send(ctx, spool.NewID())
 	if err != nil {
 		return r, err
 	}
@@ -145,11 +145,11 @@ func (s *stack) killOne(ctx context.Context, w interruption) (time.Duration, err
 
 // workerOf finds the worker that runs the turn's activity.
 func (s *stack) workerOf(ctx context.Context, workflowID string) (*process, error) {
-	d, err := s.temporal.DescribeWorkflowExecution(ctx, workflowID, "")
+	d, err := s.temporal.DescribeWorkflow(ctx, workflowID, "")
 	if err != nil {
 		return nil, err
 	}
-	for _, a := range d.GetPendingActivities() {
+	for _, a := range d.RawResponse.GetPendingActivities() {
 		pid, _, _ := strings.Cut(a.GetLastWorkerIdentity(), "@")
 		for _, p := range s.workers {
 			if strconv.Itoa(p.pid()) == pid {
@@ -157,7 +157,7 @@ func (s *stack) workerOf(ctx context.Context, workflowID string) (*process, erro
 			}
 		}
 	}
-	return nil, fmt.Errorf("no worker of %s is at work on it: %v", workflowID, d.GetPendingActivities())
+	return nil, fmt.Errorf("no worker of %s is at work on it: %v", workflowID, d.RawResponse.GetPendingActivities())
 }
 
 // progress tells apart the states of a turn in the store: attempts of model and

@@ -19,17 +19,17 @@ type chain struct {
 // chainOf walks from the first run of a workflow to the last.
 func (s *stack) chainOf(ctx context.Context, workflowID string) (chain, error) {
 	var c chain
-	latest, err := s.temporal.DescribeWorkflowExecution(ctx, workflowID, "")
+	latest, err := s.temporal.DescribeWorkflow(ctx, workflowID, "")
 	if err != nil {
 		return c, err
 	}
-	for run := latest.GetWorkflowExecutionInfo().GetFirstRunId(); run != ""; c.runs++ {
-		d, err := s.temporal.DescribeWorkflowExecution(ctx, workflowID, run)
+	for run := latest.RawResponse.GetWorkflowExecutionInfo().GetFirstRunId(); run != ""; c.runs++ {
+		d, err := s.temporal.DescribeWorkflow(ctx, workflowID, run)
 		if err != nil {
 			return c, err
 		}
-		c.events += d.GetWorkflowExecutionInfo().GetHistoryLength()
-		c.bytes += d.GetWorkflowExecutionInfo().GetHistorySizeBytes()
+		c.events += d.RawResponse.GetWorkflowExecutionInfo().GetHistoryLength()
+		c.bytes += d.RawResponse.GetWorkflowExecutionInfo().GetHistorySizeBytes()
 		last := s.temporal.GetWorkflowHistory(ctx, workflowID, run, false, enumspb.HISTORY_EVENT_FILTER_TYPE_CLOSE_EVENT)
 		if !last.HasNext() {
 			return c, fmt.Errorf("run %s of %s has no close event", run, workflowID)

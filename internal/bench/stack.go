@@ -178,8 +178,8 @@ func (s *stack) close() {
 
 // send starts a turn in a session's conversation; a session is a new one of
 // spool.NewID, as `starter send` makes them.
-func (s *stack) send(ctx context.Context, session, text string) (spool.Reply, error) {
-	return s.client.Send(ctx, memory.SendRequest{UserID: user, SessionID: session, Content: agent.Text(text), Workdir: s.work})
+func (s *stack) send(ctx context.Context, session string) (spool.Reply, error) {
+	return s.client.Send(ctx, memory.SendRequest{UserID: user, SessionID: session, Content: agent.Text("go"), Workdir: s.work})
 }
 
 // finish waits for the end of a turn, which has to be a completed one. A turn
@@ -197,7 +197,7 @@ func (s *stack) finish(ctx context.Context, r spool.Reply) error {
 
 // run sends a message and waits for the end of its turn.
 func (s *stack) run(ctx context.Context, session string) (spool.Reply, error) {
-	r, err := s.send(ctx, session, "go")
+	r, err := s.send(ctx, session)
 	if err != nil {
 		return r, err
 	}

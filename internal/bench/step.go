@@ -107,8 +107,8 @@ func (s *stack) spoolSteps(ctx context.Context, worker *process, steps int) (tim
 		return timed{}, nil, err
 	}
 	s.stub.play(calls(steps, calculate))
-	before, _ := cpuTime(s.server, worker)
-	r, err := s.send(ctx, session, "go")
+	before := cpuTime(s.server, worker)
+	r, err := s.send(ctx, session)
 	if err != nil {
 		return timed{}, nil, err
 	}
@@ -119,7 +119,7 @@ func (s *stack) spoolSteps(ctx context.Context, worker *process, steps int) (tim
 	if err := s.finish(ctx, r); err != nil {
 		return timed{}, nil, err
 	}
-	after, _ := cpuTime(s.server, worker)
+	after := cpuTime(s.server, worker)
 	asks := s.stub.asked(r.TurnID)
 	took, err := perStep(asks, steps)
 	return timed{took, (after - before) / time.Duration(steps)}, asks, err
@@ -127,7 +127,7 @@ func (s *stack) spoolSteps(ctx context.Context, worker *process, steps int) (tim
 
 func (s *stack) floorSteps(ctx context.Context, worker *process, in floorInput) (timed, error) {
 	s.stub.play(calls(in.Steps, calculate))
-	before, _ := cpuTime(s.server, worker)
+	before := cpuTime(s.server, worker)
 	run, err := s.temporal.ExecuteWorkflow(ctx, client.StartWorkflowOptions{ID: in.ID, TaskQueue: floorQueue}, floorWorkflow, in)
 	if err != nil {
 		return timed{}, err
@@ -135,7 +135,7 @@ func (s *stack) floorSteps(ctx context.Context, worker *process, in floorInput) 
 	if err := run.Get(ctx, nil); err != nil {
 		return timed{}, err
 	}
-	after, _ := cpuTime(s.server, worker)
+	after := cpuTime(s.server, worker)
 	took, err := perStep(s.stub.asked(in.ID), in.Steps)
 	return timed{took, (after - before) / time.Duration(in.Steps)}, err
 }

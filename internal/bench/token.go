@@ -51,7 +51,7 @@ func (s *stack) firstToken(ctx context.Context) (time.Duration, error) {
 		}
 		out.end("stop")
 	})
-	r, err := s.send(ctx, spool.NewID(), "go")
+	r, err := s.send(ctx, spool.NewID())
 	if err != nil {
 		return 0, err
 	}
