@@ -42,6 +42,7 @@ var rules = []rule{
 	{dir: "starter", own: "internal/starter", why: "a program of ten lines"},
 	{dir: "worker", own: ". agent memory internal activities workflows", ext: "*", why: "the worker serves everything"},
 	{dir: "internal/temporaltest", open: true},
+	{dir: "internal/pgtest", open: true},
 	{dir: "internal/bench", open: true}, // prints the figures
 	{dir: "internal/e2e", open: true},
 	{dir: "internal/layout", open: true},
@@ -102,7 +103,7 @@ func (r rule) allows(imported string) bool {
 // Only the two programs and what serves tests may be left out of the product.
 func TestProgramsDoNotCarryTestCode(t *testing.T) {
 	for _, s := range sources(t, ".") {
-		if s.test || within(s.dir, "internal/temporaltest") || within(s.dir, "memory/memorytest") || within(s.dir, "internal/llm/llmtest") || within(s.dir, "devserver") {
+		if s.test || within(s.dir, "internal/temporaltest") || within(s.dir, "internal/pgtest") || within(s.dir, "memory/memorytest") || within(s.dir, "internal/llm/llmtest") || within(s.dir, "devserver") {
 			continue
 		}
 		for _, spec := range s.file.Imports {

@@ -1,0 +1,249 @@
+package pgtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"os"
+	osexec "os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Cluster is a server of its own for tests that kill it.
+type Cluster struct {
+	bin  string
+	dir  string
+	port int
+	as   *syscall.SysProcAttr
+	// keep is the supervisor's standard input: the server ends with it.
+	keep io.Closer
+	done chan struct{}
+}
+
+// settings make a server quick for tests without making it less durable: fsync,
+// full_page_writes and synchronous_commit stay on.
+var settings = []string{
+	"listen_addresses=127.0.0.1", "max_connections=200", "shared_buffers=64MB", "wal_level=minimal", "max_wal_senders=0",
+	"checkpoint_timeout=30min", "max_wal_size=2GB", "jit=off", "log_min_messages=log", "fsync=on", "synchronous_commit=on",
+}
+
+// supervise runs the server until its own standard input ends, then stops it and
+// removes the cluster, unless the file keep says that it will be started again.
+// So nothing is left when a test program is killed.
+const supervise = `dir=$1; shift
+"$@" </dev/null & pid=$!
+cat >/dev/null
+kill -INT $pid 2>/dev/null; wait $pid 2>/dev/null
+[ -e "$dir/keep" ] || rm -rf "$dir"`
+
+// Start makes and starts a cluster; it is stopped and removed when the test ends.
+func Start(t testing.TB) *Cluster {
+	t.Helper()
+	c, err := newCluster()
+	if err == nil {
+		err = c.start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		c.stop()
+		_ = os.RemoveAll(c.dir) // there still if the test stopped it
+	})
+	return c
+}
+
+// Database makes an empty database in the cluster and returns its URL.
+func (c *Cluster) Database(t testing.TB, options ...string) string {
+	t.Helper()
+	return createDatabase(t, c.URL("postgres"), options)
+}
+
+// URL is the address of a database of the cluster. Its user is a superuser.
+func (c *Cluster) URL(database string) string {
+	u := url.URL{Scheme: "postgres", User: url.UserPassword("spool", "secret-word"), Host: c.Address(), Path: "/" + database, RawQuery: "sslmode=disable"}
+	return u.String()
+}
+
+// Address is where the server listens.
+func (c *Cluster) Address() string { return "127.0.0.1:" + strconv.Itoa(c.port) }
+
+// Kill ends the server and its processes at once, as a loss of power would.
+func (c *Cluster) Kill(t testing.TB) {
+	t.Helper()
+	first, err := os.ReadFile(filepath.Join(c.dir, "data", "postmaster.pid"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	line, _, _ := strings.Cut(string(first), "\n")
+	pid, err := strconv.Atoi(line)
+	if err != nil {
+		t.Fatal(err)
+	}
+	children := childrenOf(pid)
+	for _, p := range append([]int{pid}, children...) {
+		_ = syscall.Kill(p, syscall.SIGKILL)
+	}
+	c.Stop(t)
+}
+
+// childrenOf lists the processes that a server has started.
+func childrenOf(pid int) []int {
+	out, err := osexec.Command("ps", "-A", "-o", "pid=,ppid=,args=").Output()
+	if err != nil {
+		return nil // they notice by themselves that the server is gone, a little later
+	}
+	var all []int
+	for line := range strings.Lines(string(out)) {
+		f := strings.Fields(line)
+		if len(f) < 3 {
+			continue
+		}
+		child, _ := strconv.Atoi(f[0])
+		if f[1] == strconv.Itoa(pid) && child > 1 {
+			all = append(all, child)
+		}
+	}
+	return all
+}
+
+// Restart starts the server again, after Kill or Stop, on the same data and port.
+func (c *Cluster) Restart(t testing.TB) {
+	t.Helper()
+	if err := c.run(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Stop shuts the server down and cuts its clients off; the data stay.
+func (c *Cluster) Stop(t testing.TB) {
+	t.Helper()
+	if err := os.WriteFile(c.keepFile(), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	c.stop()
+}
+
+func (c *Cluster) keepFile() string { return filepath.Join(c.dir, "keep") }
+
+func (c *Cluster) stop() {
+	if c.keep == nil {
+		return
+	}
+	_ = c.keep.Close()
+	<-c.done
+	c.keep = nil
+}
+
+// newCluster makes a cluster in a folder of its own, owned by whoever runs it.
+func newCluster() (*Cluster, error) {
+	bin, err := binaries()
+	if err != nil {
+		return nil, err
+	}
+	c := &Cluster{bin: bin}
+	if c.as, err = user(); err != nil {
+		return nil, err
+	}
+	if c.dir, err = folder(c.as); err != nil {
+		return nil, err
+	}
+	cmd := c.command(filepath.Join(bin, "initdb"), "-D", filepath.Join(c.dir, "data"), "-U", "spool", "-A", "trust", "--no-sync", "-E", "UTF8", "--locale=C")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		_ = os.RemoveAll(c.dir)
+		return nil, fmt.Errorf("initdb: %w\n%s", err, out)
+	}
+	// The user "locked" needs its password, for tests of refusals.
+	hba := "host all locked 127.0.0.1/32 scram-sha-256\nlocal all all trust\nhost all all 127.0.0.1/32 trust\n"
+	return c, os.WriteFile(filepath.Join(c.dir, "data", "pg_hba.conf"), []byte(hba), 0o600)
+}
+
+func (c *Cluster) command(name string, args ...string) *osexec.Cmd {
+	cmd := osexec.Command(name, args...)
+	cmd.Dir, cmd.SysProcAttr = c.dir, c.as
+	return cmd
+}
+
+// start picks a free port and starts the server; somebody else may take the
+// port in between.
+func (c *Cluster) start() error {
+	var err error
+	for range 5 {
+		var l net.Listener
+		if l, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
+			return err
+		}
+		c.port = l.Addr().(*net.TCPAddr).Port
+		_ = l.Close()
+		if err = c.run(); err == nil {
+			return nil
+		}
+	}
+	_ = os.RemoveAll(c.dir)
+	return err
+}
+
+// run starts the server under a supervisor and waits until it answers.
+func (c *Cluster) run() error {
+	log, err := os.OpenFile(filepath.Join(c.dir, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = log.Close() }()
+	args := []string{"-c", supervise, "supervise", c.dir, filepath.Join(c.bin, "postgres"), "-D", filepath.Join(c.dir, "data"), "-p", strconv.Itoa(c.port), "-k", c.dir}
+	for _, s := range settings {
+		args = append(args, "-c", s)
+	}
+	cmd := c.command("sh", args...)
+	cmd.Stdout, cmd.Stderr = log, log
+	if c.keep, err = cmd.StdinPipe(); err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	c.done = make(chan struct{})
+	go func() {
+		_ = cmd.Wait()
+		close(c.done)
+	}()
+	if err := c.answers(); err != nil {
+		text, _ := os.ReadFile(log.Name())
+		_ = os.WriteFile(c.keepFile(), nil, 0o644)
+		c.stop()
+		return fmt.Errorf("the test PostgreSQL does not answer: %w\n%s", err, text)
+	}
+	return os.RemoveAll(c.keepFile())
+}
+
+// answers waits until the server takes connections.
+func (c *Cluster) answers() error {
+	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	defer cancel()
+	for {
+		select {
+		case <-c.done:
+			return errors.New("it ended at once")
+		default:
+		}
+		conn, err := pgx.Connect(ctx, c.URL("postgres"))
+		if err == nil {
+			return conn.Close(ctx)
+		}
+		select {
+		case <-ctx.Done():
+			return errors.Join(ctx.Err(), err)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}

@@ -1,0 +1,42 @@
+//go:build postgres
+
+package postgres_test
+
+import (
+	"testing"
+
+	"github.com/spool-agents/spool/internal/pgtest"
+	"github.com/spool-agents/spool/memory"
+	"github.com/spool-agents/spool/memory/memorytest"
+	"github.com/spool-agents/spool/memory/postgres"
+)
+
+// TestConformance runs the suite, each case on a schema of its own.
+func TestConformance(t *testing.T) {
+	clock := memorytest.NewClock()
+	database := pgtest.Database(t)
+	urls := map[memory.ConversationMemoryStore]string{}
+	open := func(t *testing.T, url string) memory.ConversationMemoryStore {
+		t.Helper()
+		s, err := postgres.Open(t.Context(), url, postgres.Options{Clock: clock.Now, MaxConnections: 4})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = s.Close() })
+		urls[s] = url
+		return s
+	}
+	memorytest.RunStore(t, memorytest.Harness{
+		Open: func(t *testing.T) memory.ConversationMemoryStore { return open(t, pgtest.Schema(t, database)) },
+		Reopen: func(t *testing.T, s memory.ConversationMemoryStore) memory.ConversationMemoryStore {
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			return open(t, urls[s])
+		},
+		Another: func(t *testing.T, s memory.ConversationMemoryStore) memory.ConversationMemoryStore {
+			return open(t, urls[s])
+		},
+		Clock: clock, Durable: true, MultiProcess: true,
+	})
+}
