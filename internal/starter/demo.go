@@ -95,6 +95,9 @@ func (d *demo) start(ctx context.Context, home string, env []string) error {
 			return fmt.Errorf("make the demo's project: %w", err)
 		}
 	}
+	if err := writeLogs(filepath.Join(work, "logs")); err != nil {
+		return err
+	}
 	d.a.progress("starting a Temporal server and a worker")
 	cfg := config.Config{Home: home, Store: "sqlite:" + filepath.Join(home, "spool.db"), User: "demo", Profile: "default"}
 	var log io.Writer = &demoLog{w: d.a.stderr}
@@ -115,9 +118,26 @@ func (d *demo) start(ctx context.Context, home string, env []string) error {
 }
 
 // demoFiles are what the demo's agents find.
-var demoFiles = []string{
-	"README.md", "go.mod", "main.go", "parse.go", "parse_test.go", "print.go", "print_test.go", "store.go", "store_test.go", "notes.txt",
-	"plan.md", "history.md", "cache.go", "cache_test.go", "server.go", "server_test.go", "client.go", "client_test.go", "LICENSE", "Makefile",
+var demoFiles = []string{"README.md", "go.mod", "main.go", "store.go", "notes.txt"}
+
+// writeLogs makes so much to search that a search can be killed in the middle.
+func writeLogs(dir string) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("make the demo's logs: %w", err)
+	}
+	for day := 1; day <= 8; day++ {
+		var b strings.Builder
+		for order := range 60_000 {
+			fmt.Fprintf(&b, "2026-11-%02d level=info order %06d was received, stored, packed and sent on its way\n", day, order)
+		}
+		if day == 5 {
+			b.WriteString("2026-11-05 level=error order 424242 was lost between two desks\n")
+		}
+		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("orders-%d.log", day)), []byte(b.String()), 0o600); err != nil {
+			return fmt.Errorf("make the demo's logs: %w", err)
+		}
+	}
+	return nil
 }
 
 // demoLog leaves out what a part says when it is well.
@@ -133,7 +153,7 @@ func (l *demoLog) Write(p []byte) (int, error) {
 
 // show sends the prompt, kills the worker in mid-batch, and reports.
 func (d *demo) show(ctx context.Context, live bool) error {
-	prompt := script.DemoPrompt
+	prompt := script.DemoLogsPrompt
 	if live {
 		prompt = demoLivePrompt
 	}
@@ -239,7 +259,7 @@ func inFlight(calls []agent.ToolCall) string {
 			running = append(running, callText(c.ToolName, c.Args))
 		}
 	}
-	return fmt.Sprintf("%d calls finished (%s), running: %s", len(done), strings.Join(done, ", "), strings.Join(running, "; "))
+	return fmt.Sprintf("finished: %s; running: %s", strings.Join(done, ", "), strings.Join(running, ", "))
 }
 
 // check notes whether a promise was kept.
