@@ -136,7 +136,7 @@ func opensTurn(messages []agent.Message, i int) bool {
 	}
 	for i--; i >= 0; i-- {
 		before := &messages[i]
-		if before.Partial || before.Role == agent.RoleSystem {
+		if before.Partial || before.Role == agent.RoleSystem || isReport(before) {
 			continue
 		}
 		if m.TurnID != "" && before.TurnID != "" {
@@ -145,6 +145,12 @@ func opensTurn(messages []agent.Message, i int) bool {
 		return before.Role != agent.RoleTool || before.Content.String() == agent.TextAborted
 	}
 	return true
+}
+
+// isReport reports whether a message tells of the end of a background sub-agent;
+// several may stand in a row.
+func isReport(m *agent.Message) bool {
+	return m.Role == agent.RoleUser && strings.HasPrefix(m.Content.String(), "[Background agent ")
 }
 
 // stepsDone counts the replies after the script. Where compaction removed some,

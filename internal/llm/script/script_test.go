@@ -217,3 +217,19 @@ func FuzzParse(f *testing.F) {
 	f.Add(`call a {"b":`)
 	f.Fuzz(func(_ *testing.T, text string) { parse(text) })
 }
+
+// Several reports of background sub-agents leave a script running; one after a
+// finished answer opens a turn without a script.
+func TestReportsOfBackgroundAgents(t *testing.T) {
+	report := func(n string) agent.Message {
+		return agent.Message{Role: agent.RoleUser, Content: agent.Text("[Background agent general ended: success]\n" + n)}
+	}
+	offered := []agent.ToolSpec{{Name: "ls"}}
+	call := agent.Message{Role: agent.RoleAssistant, ToolCalls: []agent.Call{agent.NewCall("c", "ls", "{}")}}
+	begun := []agent.Message{{Role: agent.RoleUser, Content: agent.Text("script: call ls {} ;; say done")}, call,
+		{Role: agent.RoleTool, ToolCallID: "c", Content: agent.Text("x")}}
+	running := append(append([]agent.Message{}, begun...), report("1"), report("2"), report("3"))
+	require.Equal(t, "done", Answer(agent.ModelRequest{Messages: running, Tools: offered}).Text)
+	finished := append(append([]agent.Message{}, begun...), agent.Message{Role: agent.RoleAssistant, Content: agent.Text("done")}, report("1"), report("2"))
+	require.Equal(t, Friendly, Answer(agent.ModelRequest{Messages: finished, Tools: offered}).Text)
+}

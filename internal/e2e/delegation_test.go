@@ -1,0 +1,272 @@
+package e2e
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/internal/llm/script"
+	tt "github.com/spool-agents/spool/internal/temporaltest"
+	"github.com/spool-agents/spool/memory"
+)
+
+// background is the step that delegates a task in the background.
+func background(agentType, task string) string {
+	return script.Call("assign_task", map[string]any{"agent": agentType, "task": task, "background": true})
+}
+
+// reports counts, by child, the messages in which a thread was told of an end.
+func reports(t *testing.T, s *tt.Stack, thread string) map[string]int {
+	t.Helper()
+	out := map[string]int{}
+	for _, m := range messages(t, s, thread) {
+		if m.Role == agent.RoleUser && strings.HasPrefix(m.Source, "agent:agent:") {
+			out[strings.TrimPrefix(m.Source, "agent:")]++
+		}
+	}
+	return out
+}
+
+// quiet waits until no thread of a tree has an open turn or a waiting entry.
+func quiet(t *testing.T, s *tt.Stack, root string) {
+	t.Helper()
+	tt.Eventually(t, time.Minute, "the tree of "+root+" is at rest", func() bool {
+		for _, th := range tree(t, s, root) {
+			entries, err := s.Store.Inbox(s.Ctx(), th.ID)
+			if err != nil || !th.Status.Final() {
+				return false
+			}
+			for _, e := range entries {
+				if e.State == memory.EntryWaiting {
+					return false
+				}
+			}
+		}
+		return true
+	})
+}
+
+// onceEach checks that n children were reported to a thread, each once.
+func onceEach(t *testing.T, s *tt.Stack, thread string, n int) {
+	t.Helper()
+	got := reports(t, s, thread)
+	require.Len(t, got, n)
+	for child, times := range got {
+		require.Equal(t, 1, times, child)
+	}
+}
+
+// Rows 10, 11: the id at once; the parent answers before the child ends; the
+// idle parent then starts a turn that reports.
+func TestRow10_BackgroundReturnsAtOnce(t *testing.T) {
+	t.Parallel()
+	s := tt.New(t)
+	s.StartWorker()
+	r := s.Ask("s1", script.Script(background("general", "script: first 2s say late"), "echo started:"))
+	require.Equal(t, "completed", r.Status, r.Error)
+	all := tree(t, s, r.ThreadID)
+	require.Len(t, all, 2)
+	require.Contains(t, r.Response, all[1].AgentID)
+	require.False(t, all[1].Status.Final(), "the child is still at work")
+	quiet(t, s, r.ThreadID)
+	onceEach(t, s, r.ThreadID, 1)
+	ts := turns(t, s, r.ThreadID)
+	require.Len(t, ts, 2)
+	require.Equal(t, memory.EntryChild, ts[1].EntryKind)
+	require.Equal(t, agent.ThreadCompleted, ts[1].Outcome)
+	require.Contains(t, messages(t, s, r.ThreadID)[4].Content.String(), "late")
+	s.Verify()
+}
+
+// Row 11: a busy parent's model sees the completion before its next call.
+func TestRow11_BusyParentSeesTheEnd(t *testing.T) {
+	t.Parallel()
+	s := tt.New(t)
+	s.StartWorker()
+	r := s.Ask("s1", script.Script(background("general", "script: say quick"), slow("a", 2), "echo seen:"))
+	require.Contains(t, r.Response, "quick", r.Error)
+	quiet(t, s, r.ThreadID)
+	onceEach(t, s, r.ThreadID, 1)
+	require.Len(t, turns(t, s, r.ThreadID), 1)
+	s.Verify()
+}
+
+// Row 11: exactly one report although every worker dies while the child runs.
+func TestRow11_ReportAfterRestart(t *testing.T) {
+	t.Parallel()
+	s := tt.New(t)
+	w := s.StartWorker()
+	r := s.Ask("s1", script.Script(background("general", script.Script(add(1, 1), "first 1s "+add(2, 2), "say late")), "say started"))
+	tt.Eventually(t, 20*time.Second, "the child has done a step", func() bool {
+		all := tree(t, s, r.ThreadID)
+		return len(all) == 2 && len(messages(t, s, all[1].ID)) >= 3
+	})
+	w.Kill()
+	s.StartWorker()
+	quiet(t, s, r.ThreadID)
+	onceEach(t, s, r.ThreadID, 1)
+	s.Verify()
+}
+
+// Row 11: exactly one report to a parent that continues as new all the time.
+func TestRow11_ReportAcrossContinueAsNew(t *testing.T) {
+	t.Parallel()
+	s := tt.New(t)
+	s.StartWorker("SPOOL_MAX_EVENTS=10")
+	r := s.Ask("s1", script.Script(background("general", script.Script(add(1, 1), add(2, 2), "say quick")),
+		"first 300ms "+add(1, 2), "first 300ms "+add(1, 3), "first 300ms "+add(1, 4), "first 300ms "+add(1, 5), "say done"))
+	require.Equal(t, "done", r.Response, r.Error)
+	quiet(t, s, r.ThreadID)
+	onceEach(t, s, r.ThreadID, 1)
+	require.GreaterOrEqual(t, historyOf(t, s, r.ThreadID).runs, 2)
+	s.Verify()
+}
+
+// Row 11: the end of a resumed child's turn is reported like the first.
+func TestRow11_ReportOfAResumedChild(t *testing.T) {
+	t.Parallel()
+	s := tt.New(t)
+	s.StartWorker()
+	r := s.Ask("s1", script.Script(background("general", "script: say one"), "say started"))
+	quiet(t, s, r.ThreadID)
+	child := tree(t, s, r.ThreadID)[1]
+	s.Ask("s1", script.Script(script.Call("assign_task", map[string]any{
+		"agent": "general", "task": "script: say two", "resume": child.AgentID, "background": true}), "say resumed"))
+	quiet(t, s, r.ThreadID)
+	require.Equal(t, map[string]int{child.ID: 2}, reports(t, s, r.ThreadID))
+	require.Len(t, turns(t, s, child.ID), 2)
+	s.Verify()
+}
+
+// Row 12, E3: five children of one type end within one second while the parent
+// is busy: five reports, each once, before its next model call.
+func TestFault_E3_FiveEndTogether(t *testing.T) {
+	t.Parallel()
+	s := tt.New(t)
+	s.StartWorker()
+	var five []string
+	for i := range 5 {
+		five = append(five, background("general", fmt.Sprintf("script: first 500ms say answer %d", i)))
+	}
+	r := s.Ask("s1", script.Script(script.Calls(five...), slow("a", 4), "say done"))
+	require.Equal(t, "done", r.Response, r.Error)
+	quiet(t, s, r.ThreadID)
+	onceEach(t, s, r.ThreadID, 5)
+	require.Len(t, turns(t, s, r.ThreadID), 1, "all were told in the turn that was open")
+	texts := ""
+	for _, m := range messages(t, s, r.ThreadID)[1:] {
+		texts += m.Content.String()
+	}
+	for i := range 5 {
+		require.Equal(t, 1, strings.Count(texts, fmt.Sprintf("answer %d", i)))
+	}
+	s.Verify()
+}
+
+// E5: a background grandchild outlives its parent: the nearest ancestor at work
+// is told, else the root.
+func TestFault_E5_GrandchildOutlivesItsParent(t *testing.T) {
+	t.Parallel()
+	for name, after := range map[string]string{"root idle": "say root done", "root busy": slow("busy", 4)} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := tt.New(t)
+			s.StartWorker()
+			child := script.Script(background("researcher", "script: first 2s say deep"), "say child done")
+			r := s.Ask("s1", script.Script(script.Task("general", child), after, "say end"))
+			require.Equal(t, "completed", r.Status, r.Error)
+			quiet(t, s, r.ThreadID)
+			all := tree(t, s, r.ThreadID)
+			require.Len(t, all, 3)
+			require.Equal(t, map[string]int{all[2].ID: 1}, reports(t, s, r.ThreadID))
+			require.Empty(t, reports(t, s, all[1].ID), "its own parent had ended")
+			s.Verify()
+		})
+	}
+}
+
+// E4: a background child terminated in the Web UI is reported as such.
+func TestFault_E4_TerminatedBackgroundChildIsReported(t *testing.T) {
+	t.Parallel()
+	s := tt.New(t)
+	s.StartWorker()
+	r := s.Ask("s1", script.Script(background("general", script.Script(slow("child", 60), "say never")), "say started"))
+	started(t, s, "child")
+	child := tree(t, s, r.ThreadID)[1]
+	require.NoError(t, s.Temporal.TerminateWorkflow(s.Ctx(), child.ID, "", "by a person"))
+	quiet(t, s, r.ThreadID)
+	onceEach(t, s, r.ThreadID, 1)
+	m := messages(t, s, r.ThreadID)
+	require.Contains(t, m[4].Content.String(), "terminated")
+	require.Equal(t, agent.ReasonTerminated, thread(t, s, child.ID).Reason)
+	s.Verify()
+}
+
+// E11: one child fails while its sibling still works: both are told.
+func TestFault_E11_OneFailsItsSiblingGoesOn(t *testing.T) {
+	t.Parallel()
+	s := tt.New(t)
+	s.StartWorker()
+	r := s.Ask("s1", script.Script(script.Calls(script.Task("general", "script: fail 400 say never"),
+		script.Task("researcher", script.Script("first 500ms "+add(1, 1), "say fine"))), "echo told:"))
+	require.Contains(t, r.Response, "status: failed", r.Error)
+	require.Contains(t, r.Response, "fine")
+	s.Verify()
+}
+
+// D10: a background delegation as the last step of a turn, the worker killed
+// right before and right after it is stored: the child starts all the same.
+func TestFault_D10_BackgroundAsTheLastStep(t *testing.T) {
+	t.Parallel()
+	for _, point := range []string{"before-open-delegation", "after-open-delegation", "after-round", "after-close"} {
+		t.Run(point, func(t *testing.T) {
+			t.Parallel()
+			slot(t)
+			s := tt.New(t)
+			w := s.StartWorker("SPOOL_CRASH_AT="+point, "SPOOL_CRASH_ONCE="+filepath.Join(s.Dir, "crashed"))
+			r := s.Send("s1", script.Script(background("general", "script: first 300ms say late"), "say started"))
+			select {
+			case <-w.Done():
+			case <-time.After(20 * time.Second):
+				t.Fatalf("the worker passed %s alive", point)
+			}
+			s.StartWorker()
+			require.Equal(t, "started", s.Wait(r).Response)
+			quiet(t, s, r.ThreadID)
+			require.Len(t, tree(t, s, r.ThreadID), 2)
+			onceEach(t, s, r.ThreadID, 1)
+			s.Verify()
+		})
+	}
+}
+
+// Row 103: a cancel leaves background children running; with all it ends them.
+func TestRow103_CancelAndBackgroundChildren(t *testing.T) {
+	t.Parallel()
+	for _, all := range []bool{false, true} {
+		t.Run(fmt.Sprintf("all=%v", all), func(t *testing.T) {
+			t.Parallel()
+			s := tt.New(t)
+			s.StartWorker()
+			r := s.Send("s1", script.Script(background("general", script.Script(slow("child", 5), "say survived")), slow("own", 60), "say never"))
+			started(t, s, "child")
+			started(t, s, "own")
+			_, err := s.Client.Cancel(s.Ctx(), memory.CancelRequest{ThreadID: r.ThreadID, TurnID: r.TurnID, By: "tester", All: all})
+			require.NoError(t, err)
+			require.Equal(t, "cancelled", s.Wait(r).Status)
+			quiet(t, s, r.ThreadID)
+			want := agent.ThreadCompleted
+			if all {
+				want = agent.ThreadCancelled
+			}
+			require.Equal(t, want, tree(t, s, r.ThreadID)[1].Status)
+			onceEach(t, s, r.ThreadID, 1)
+			s.Verify()
+		})
+	}
+}

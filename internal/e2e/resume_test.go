@@ -1,0 +1,166 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	commonpb "go.temporal.io/api/common/v1"
+	"go.temporal.io/api/workflowservice/v1"
+
+	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/internal/llm/script"
+	tt "github.com/spool-agents/spool/internal/temporaltest"
+)
+
+// resume is the step that goes on with a sub-agent.
+func resume(agentType, id, task string) string {
+	return script.Call("assign_task", map[string]any{"agent": agentType, "task": task, "resume": id})
+}
+
+// asked are the messages of the last request that followed a script.
+func asked(t *testing.T, s *tt.Stack, text string) []agent.Message {
+	t.Helper()
+	records := s.Model.Records()
+	for i := len(records) - 1; i >= 0; i-- {
+		if records[i].Script == text {
+			var q struct{ Messages []agent.Message }
+			require.NoError(t, json.Unmarshal(records[i].Body, &q))
+			return q.Messages
+		}
+	}
+	t.Fatalf("the model was never asked for %q", text)
+	return nil
+}
+
+// Row 21: a resume after each kind of end: the same thread, whose model sees
+// the old messages first and the new ones after them.
+func TestRow21_Resume(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		first  string // the child's first task
+		cancel bool
+		status agent.ThreadStatus
+		then   func(t *testing.T, s *tt.Stack, child agent.Thread)
+	}{
+		"success": {first: script.Script(add(1, 1), "say remembered"), status: agent.ThreadCompleted},
+		"failure": {first: script.Script(add(1, 1), "fail 400 say never"), status: agent.ThreadFailed},
+		"cancel":  {first: script.Script(add(1, 1), slow("c", 60)), cancel: true, status: agent.ThreadCancelled},
+		"restart": {first: script.Script(add(1, 1), "say remembered"), status: agent.ThreadCompleted,
+			then: func(_ *testing.T, s *tt.Stack, _ agent.Thread) {
+				s.Workers[0].Kill()
+				s.StartWorker()
+			}},
+		"forgotten by Temporal": {first: script.Script(add(1, 1), "say remembered"), status: agent.ThreadCompleted, then: forget},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			slot(t)
+			s := tt.New(t)
+			s.Model.KeepBodies = true
+			s.StartWorker()
+			r := s.Send("s1", script.Script(script.Task("general", c.first), "say first turn"))
+			if c.cancel {
+				started(t, s, "c")
+				cancel(t, s, r)
+			}
+			s.Wait(r)
+			child := tree(t, s, r.ThreadID)[1]
+			require.Equal(t, c.status, child.Status)
+			before := messages(t, s, child.ID)
+			if c.then != nil {
+				c.then(t, s, child)
+			}
+			end := s.Ask("s1", script.Script(resume("general", child.ID, "script: say second answer"), "echo resumed:"))
+			require.Contains(t, end.Response, "second answer", end.Error)
+			require.Contains(t, end.Response, child.ID)
+			all := tree(t, s, r.ThreadID)
+			require.Len(t, all, 2, "the same thread")
+			require.Equal(t, agent.ThreadCompleted, all[1].Status)
+			after := messages(t, s, child.ID)
+			require.Greater(t, len(after), len(before))
+			require.Equal(t, before, after[:len(before)], "what was there stays as it was")
+			seen := asked(t, s, "say second answer")
+			require.Equal(t, agent.RoleSystem, seen[0].Role)
+			require.Equal(t, c.first, seen[1].Content.String(), "the old task comes first")
+			require.Equal(t, agent.RoleTool, seen[3].Role)
+			require.Equal(t, "script: say second answer", seen[len(seen)-1].Content.String())
+			require.Len(t, turns(t, s, child.ID), 2)
+			s.Verify()
+		})
+	}
+}
+
+// forget makes Temporal forget a thread's workflow, as after its retention.
+func forget(t *testing.T, s *tt.Stack, th agent.Thread) {
+	t.Helper()
+	tt.Eventually(t, 20*time.Second, "the run ends", func() bool {
+		open, err := s.Client.OpenRun(s.Ctx(), th.ID)
+		return err == nil && !open
+	})
+	_, err := s.Temporal.WorkflowService().DeleteWorkflowExecution(s.Ctx(), &workflowservice.DeleteWorkflowExecutionRequest{
+		Namespace: "default", WorkflowExecution: &commonpb.WorkflowExecution{WorkflowId: th.ID},
+	})
+	require.NoError(t, err)
+	tt.Eventually(t, 2*time.Minute, "Temporal has forgotten "+th.ID, func() bool {
+		_, err := s.Temporal.DescribeWorkflowExecution(s.Ctx(), th.ID, "")
+		return err != nil
+	})
+}
+
+// Row 22: an unknown id, another parent's child and another type are refused,
+// as results, and nothing is made.
+func TestRow22_ResumeGuards(t *testing.T) {
+	t.Parallel()
+	s := tt.New(t)
+	s.StartWorker()
+	other := s.Ask("other", script.Script(script.Task("general", "script: say x"), "say y"))
+	foreign := tree(t, s, other.ThreadID)[1]
+	r := s.Ask("s1", script.Script(script.Task("general", "script: say x"), "say y"))
+	own := tree(t, s, r.ThreadID)[1]
+	end := s.Ask("s1", script.Script(script.Calls(
+		resume("general", "general-1-000000000000", "script: say z"),
+		resume("general", foreign.ID, "script: say z"),
+		resume("researcher", own.ID, "script: say z")), "echo refused:"))
+	require.Equal(t, 3, strings.Count(end.Response, "Resume refused"), end.Response)
+	require.Contains(t, end.Response, "no sub-agent")
+	require.Contains(t, end.Response, "not a sub-agent of this thread")
+	require.Contains(t, end.Response, "of type general, not researcher")
+	require.Len(t, tree(t, s, r.ThreadID), 2)
+	require.Len(t, turns(t, s, own.ID), 1)
+	require.Len(t, turns(t, s, foreign.ID), 1)
+	s.Verify()
+}
+
+// Row 22, E7: two resumes of one child in one reply are serialised: both are
+// answered, nothing is lost.
+func TestFault_E7_TwoResumesAtOnce(t *testing.T) {
+	t.Parallel()
+	for _, restart := range []bool{false, true} {
+		t.Run(fmt.Sprintf("restart=%v", restart), func(t *testing.T) {
+			t.Parallel()
+			slot(t)
+			s := tt.New(t)
+			w := s.StartWorker()
+			r := s.Ask("s1", script.Script(script.Task("general", "script: say zero"), "say y"))
+			child := tree(t, s, r.ThreadID)[1]
+			second := s.Send("s1", script.Script(script.Calls(
+				resume("general", child.ID, script.Script(slow("a", 1), "say answer one")),
+				resume("general", child.AgentID, script.Script(slow("b", 1), "say answer two"))), "echo both:"))
+			if restart {
+				started(t, s, "a")
+				w.Kill()
+				s.StartWorker()
+			}
+			end := s.Wait(second)
+			require.Contains(t, end.Response, "answer one", end.Error)
+			require.Contains(t, end.Response, "answer two")
+			require.Equal(t, "user assistant user assistant tool assistant user assistant tool assistant", roles(messages(t, s, child.ID)))
+			require.Len(t, turns(t, s, child.ID), 3)
+			s.Verify()
+		})
+	}
+}
