@@ -1,0 +1,207 @@
+package memory
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spool-agents/spool/agent"
+)
+
+// ConversationOptions of a ConversationStore or an AgentSessionStore; the zero
+// value is what programs use.
+type ConversationOptions struct {
+	// Now is the clock, for tests; nil = the system's.
+	Now func() time.Time
+}
+
+func (o ConversationOptions) clock() func() time.Time {
+	if o.Now != nil {
+		return o.Now
+	}
+	return time.Now
+}
+
+// ConversationStore keeps conversations under raw keys (a thread id, or a name
+// such as "cli"): messages under the key, metadata under MetadataKey of it,
+// both changed in the same write. Each call is one unit. Safe for concurrent use.
+type ConversationStore struct {
+	port AtomicPort[json.RawMessage]
+	now  func() time.Time
+}
+
+// NewConversationStore makes a store on a port whose id function is RawID. The
+// port is its caller's to close.
+func NewConversationStore(port AtomicPort[json.RawMessage], o ConversationOptions) *ConversationStore {
+	return &ConversationStore{port: port, now: o.clock()}
+}
+
+func (s *ConversationStore) update(ctx context.Context, key string, f func(c conversations) error) error {
+	if err := checkConversationKey(key); err != nil {
+		return err
+	}
+	return s.port.Update(ctx, func(b Batch[json.RawMessage]) error { return f(conversations{b, s.now}) })
+}
+
+// GetConversation returns messages and metadata. A conversation that does not
+// exist is empty. Where no times are stored they are those of the first and the
+// last message.
+func (s *ConversationStore) GetConversation(ctx context.Context, key string) (out Conversation, err error) {
+	if err := checkConversationKey(key); err != nil {
+		return Conversation{}, err
+	}
+	err = s.port.View(ctx, func(b Batch[json.RawMessage]) error {
+		out, err = conversations{b, s.now}.get(key)
+		return err
+	})
+	return out, err
+}
+
+// SetConversation replaces messages and metadata; the number of messages is
+// counted, not taken.
+func (s *ConversationStore) SetConversation(ctx context.Context, key string, v Conversation) error {
+	return s.update(ctx, key, func(c conversations) error { return c.set(key, v) })
+}
+
+// AppendMessages adds messages behind those that are there and counts anew. It
+// is idempotent by message id, see Port.Append; a repetition changes nothing.
+func (s *ConversationStore) AppendMessages(ctx context.Context, key string, messages ...agent.Message) error {
+	return s.update(ctx, key, func(c conversations) error { return c.append(key, messages) })
+}
+
+// UpdateMetadata lets f change the metadata. f may run more than once.
+func (s *ConversationStore) UpdateMetadata(ctx context.Context, key string, f func(*ConversationMetadata)) error {
+	return s.update(ctx, key, func(c conversations) error { return c.change(key, f) })
+}
+
+// IncrementTokens adds to the totals of tokens.
+func (s *ConversationStore) IncrementTokens(ctx context.Context, key string, prompt, completion int64) error {
+	return s.UpdateMetadata(ctx, key, func(m *ConversationMetadata) {
+		m.PromptTokens += prompt
+		m.CompletionTokens += completion
+		m.TotalTokens += prompt + completion
+	})
+}
+
+// RecordRequestMetrics adds a model call to the totals and makes it the size of
+// the context window.
+func (s *ConversationStore) RecordRequestMetrics(ctx context.Context, key string, r RequestMetrics) error {
+	return s.UpdateMetadata(ctx, key, func(m *ConversationMetadata) {
+		m.PromptTokens += r.PromptTokens
+		m.CompletionTokens += r.CompletionTokens
+		m.TotalTokens += r.total()
+		m.RequestCount++
+		m.ToolCallCount += r.ToolCalls
+		m.TotalTimeMs += r.Time.Milliseconds()
+		m.TotalPrice += r.Price
+		m.ContextWindow = agent.ContextWindow{Prompt: r.PromptTokens, Completion: r.CompletionTokens, Total: r.total()}
+	})
+}
+
+// UpdateTopic sets the topic.
+func (s *ConversationStore) UpdateTopic(ctx context.Context, key, topic string) error {
+	return s.UpdateMetadata(ctx, key, func(m *ConversationMetadata) { m.Topic = topic })
+}
+
+// DeleteConversation removes messages and metadata.
+func (s *ConversationStore) DeleteConversation(ctx context.Context, key string) error {
+	return s.update(ctx, key, func(c conversations) error { return c.remove(key) })
+}
+
+// ListConversations returns people's conversations, newest activity first; none
+// of sub-agents, no metadata.
+func (s *ConversationStore) ListConversations(ctx context.Context) (out []ConversationInfo, err error) {
+	err = s.port.View(ctx, func(b Batch[json.RawMessage]) error {
+		out, err = conversations{b, s.now}.list(isConversation)
+		return err
+	})
+	return out, err
+}
+
+// ExportSnapshot returns everything: conversations, sub-agents, metadata.
+func (s *ConversationStore) ExportSnapshot(ctx context.Context) (MemorySnapshot[json.RawMessage], error) {
+	return s.port.ExportSnapshot(ctx)
+}
+
+// ImportSnapshot sets every key of a snapshot and counts anew. Metadata under
+// the older "__metadata__KEY" becomes "__metadata__:KEY"; what is in the
+// newer form wins. A snapshot with anything in it that is no message changes
+// nothing.
+func (s *ConversationStore) ImportSnapshot(ctx context.Context, snapshot MemorySnapshot[json.RawMessage]) error {
+	named := MemorySnapshot[json.RawMessage]{}
+	for _, key := range slices.Sorted(maps.Keys(snapshot)) {
+		name := key
+		if rest, old := strings.CutPrefix(key, oldMetadataPrefix); old && !strings.HasPrefix(key, metadataPrefix) {
+			name = MetadataKey(rest)
+			if _, newer := snapshot[name]; newer {
+				continue
+			}
+		}
+		named[name] = snapshot[key]
+	}
+	return s.port.Update(ctx, func(b Batch[json.RawMessage]) error {
+		for key, items := range named {
+			if err := b.Set(key, items); err != nil {
+				return err
+			}
+		}
+		for key := range named {
+			_, err := conversations{b, s.now}.recount(strings.TrimPrefix(key, metadataPrefix))
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// Repair counts all conversations anew and returns the keys whose metadata was
+// missing or wrong.
+func (s *ConversationStore) Repair(ctx context.Context) (repaired []string, err error) {
+	err = s.port.Update(ctx, func(b Batch[json.RawMessage]) error {
+		repaired = nil
+		keys, err := b.Keys()
+		if err != nil {
+			return err
+		}
+		for _, key := range keys {
+			if strings.HasPrefix(key, oldMetadataPrefix) {
+				continue
+			}
+			changed, err := conversations{b, s.now}.recount(key)
+			if err != nil {
+				return err
+			}
+			if changed {
+				repaired = append(repaired, key)
+			}
+		}
+		return nil
+	})
+	return repaired, err
+}
+
+// recount makes the metadata of a conversation right.
+func (c conversations) recount(key string) (changed bool, err error) {
+	messages, err := c.messages(key)
+	if err != nil {
+		return false, err
+	}
+	before, stored, err := c.metadata(key)
+	if err != nil {
+		return false, err
+	}
+	if !stored && len(messages) == 0 {
+		return false, nil
+	}
+	m := before
+	complete(&m, messages)
+	c.stamp(&m)
+	if stored && m == before {
+		return false, nil
+	}
+	return true, c.putMetadata(key, m)
+}

@@ -1,0 +1,337 @@
+package memory_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/memory"
+)
+
+func jsonPort(path string, o memory.JSONFileOptions) *memory.PersistedMemory[json.RawMessage] {
+	return memory.NewPersistedMemory(memory.NewJSONFile(path, o), memory.RawID)
+}
+
+// sample is a file as JSONFile writes it, with the key that it holds.
+func sample(t *testing.T) (text []byte, want []json.RawMessage) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "m.json")
+	p := jsonPort(path, memory.JSONFileOptions{})
+	want = []json.RawMessage{json.RawMessage(`{"id":"a","content":"ü \"x\" {[,"}`), json.RawMessage(`{"id":"b","n":[1,2,{}]}`), json.RawMessage(`"bare"`)}
+	if err := errors.Join(p.Set(t.Context(), "cli", want), p.Set(t.Context(), "s/two", want[:1]), p.Close()); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text, want
+}
+
+// aside are the files that were set aside next to path.
+func aside(t *testing.T, path string) []string {
+	t.Helper()
+	found, err := filepath.Glob(path + ".damaged-*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+// damaged checks what the first accesses to a file with this text do: it is set
+// aside with all its bytes, reported once, and a write begins a new file.
+func damaged(t *testing.T, path string, text []byte) {
+	t.Helper()
+	if err := os.WriteFile(path, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := jsonPort(path, memory.JSONFileOptions{})
+	defer p.Close()
+	item := json.RawMessage(`{"id":"new"}`)
+	err := p.Append(t.Context(), "new", item)
+	var d *memory.DamagedError
+	if !errors.As(err, &d) {
+		t.Fatalf("%q: %v, want a DamagedError", text, err)
+	}
+	for _, w := range []string{path, d.SetAside, "set aside"} {
+		if d.SetAside == "" || !strings.Contains(err.Error(), w) {
+			t.Errorf("%q does not say %q", err, w)
+		}
+	}
+	if err := p.Append(t.Context(), "new", item); err != nil {
+		t.Fatalf("the second access: %v", err)
+	}
+	keys, err := p.Keys(t.Context())
+	if err != nil || !slices.Equal(keys, []string{"new"}) {
+		t.Errorf("%q: keys %v, %v", text, keys, err)
+	}
+	files := aside(t, path)
+	if len(files) != 1 || files[0] != d.SetAside {
+		t.Fatalf("set aside: %v, want %s", files, d.SetAside)
+	}
+	if kept, err := os.ReadFile(files[0]); err != nil || string(kept) != string(text) {
+		t.Errorf("set aside was %q, %v; want %q", kept, err, text)
+	}
+}
+
+// TestFault_C11_FileCutAnywhere cuts a file at every byte: what is left is
+// either the whole or set aside.
+func TestFault_C11_FileCutAnywhere(t *testing.T) {
+	text, want := sample(t)
+	whole := 0
+	for n := range len(text) + 1 {
+		path := filepath.Join(t.TempDir(), "m.json")
+		if n < len(text)-1 {
+			damaged(t, path, text[:n])
+			continue
+		}
+		whole++ // only the newline at its end may go
+		if err := os.WriteFile(path, text[:n], 0o600); err != nil {
+			t.Fatal(err)
+		}
+		p := jsonPort(path, memory.JSONFileOptions{})
+		got, err := p.Get(t.Context(), "cli")
+		if err != nil || !slices.EqualFunc(got, want, func(a, b json.RawMessage) bool { return string(a) == string(b) }) {
+			t.Errorf("cut at %d of %d: %s, %v", n, len(text), got, err)
+		}
+		if files := aside(t, path); len(files) > 0 {
+			t.Errorf("a whole file was set aside: %v", files)
+		}
+		_ = p.Close()
+	}
+	if whole != 2 {
+		t.Errorf("%d files were whole", whole)
+	}
+}
+
+// TestFault_C11_Garbage: what is no object of lists, or has to be guessed at.
+func TestFault_C11_Garbage(t *testing.T) {
+	text, _ := sample(t)
+	for _, garbage := range []string{
+		"", " \n", "null", "[]", `"x"`, "7", `{"a":1}`, `{"a":{}}`, `{"a":"x"}`, `{"a":[1]}{"b":[]}`, `{"a":[1]} x`, `{"a":[1],"a":[2]}`,
+		`{"":[1]}`, `{"a":[1],}`, `{"a":[1,]}`, "\xef\xbb\xbf{}", "{\"a\":[\"\xff\"]}", `{"a\u0000b":[]}`, "\x00\x00\x00", "PK\x03\x04",
+		string(text) + string(text), string(text[len(text)/2:]), strings.Repeat("[", 100_000),
+	} {
+		damaged(t, filepath.Join(t.TempDir(), "m.json"), []byte(garbage))
+	}
+}
+
+// TestFault_C11_FlippedBytes: a file with damaged bytes is read as valid JSON or
+// set aside, never written over and never a panic.
+func TestFault_C11_FlippedBytes(t *testing.T) {
+	text, _ := sample(t)
+	rapid.Check(t, func(rt *rapid.T) {
+		dir, err := os.MkdirTemp(t.TempDir(), "x")
+		if err != nil {
+			rt.Fatal(err)
+		}
+		path, broken := filepath.Join(dir, "m.json"), slices.Clone(text)
+		for range rapid.IntRange(1, 4).Draw(rt, "flips") {
+			broken[rapid.IntRange(0, len(broken)-1).Draw(rt, "at")] = rapid.Byte().Draw(rt, "byte")
+		}
+		if err := os.WriteFile(path, broken, 0o600); err != nil {
+			rt.Fatal(err)
+		}
+		p := jsonPort(path, memory.JSONFileOptions{})
+		defer p.Close()
+		_, err = p.Keys(t.Context())
+		if err == nil && !json.Valid(broken) {
+			rt.Fatalf("%q was taken", broken)
+		}
+		files := aside(t, path)
+		if err == nil {
+			files = []string{path}
+		}
+		if len(files) != 1 {
+			rt.Fatalf("%v, set aside: %v", err, files)
+		}
+		if kept, err := os.ReadFile(files[0]); err != nil || string(kept) != string(broken) {
+			rt.Fatalf("%q, %v", kept, err)
+		}
+	})
+}
+
+// TestRow28_DamageIsReportedOnce: with a callback the access goes on.
+func TestRow28_DamageIsReportedOnce(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "m.json")
+	now := time.Date(2026, 3, 1, 12, 0, 0, 5, time.UTC)
+	var reports []*memory.DamagedError
+	p := jsonPort(path, memory.JSONFileOptions{
+		Now: func() time.Time { return now }, OnDamage: func(d *memory.DamagedError) { reports = append(reports, d) },
+	})
+	defer p.Close()
+	for n := 1; n <= 3; n++ {
+		if err := os.WriteFile(path, []byte("{"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for range 3 {
+			if got, err := p.Get(t.Context(), "k"); err != nil || len(got) != 0 {
+				t.Fatalf("%v, %v", got, err)
+			}
+		}
+		if len(reports) != n || len(aside(t, path)) != n {
+			t.Fatalf("%d reports, %v set aside, want %d", len(reports), aside(t, path), n)
+		}
+	}
+	want := path + ".damaged-20260301T120000.000000005Z"
+	if reports[0].SetAside != want || reports[1].SetAside != want+"-1" {
+		t.Errorf("set aside as %s and %s", reports[0].SetAside, reports[1].SetAside)
+	}
+}
+
+// TestRow28_HalfWrittenFileIsNotUsed: what a dead writer left beside the file
+// changes nothing, and goes away in time.
+func TestRow28_HalfWrittenFileIsNotUsed(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "m [1].json")
+	fresh, old := filepath.Join(dir, ".m [1].json.tmp-1"), filepath.Join(dir, ".m [1].json.tmp-2")
+	for _, name := range []string{fresh, old} {
+		if err := os.WriteFile(name, []byte(`{"k":[`), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Chtimes(old, time.Time{}, time.Now().Add(-time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	p := jsonPort(path, memory.JSONFileOptions{})
+	defer p.Close()
+	if err := p.Append(t.Context(), "k", json.RawMessage(`1`)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(fresh); err != nil {
+		t.Errorf("the file of a writer that may live: %v", err)
+	}
+	if _, err := os.Stat(old); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the file of a dead writer is still there: %v", err)
+	}
+}
+
+// TestEditedFileIsReadAgain: people may edit the file between two accesses.
+func TestEditedFileIsReadAgain(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "m.json")
+	p := jsonPort(path, memory.JSONFileOptions{})
+	defer p.Close()
+	if err := p.Set(t.Context(), "k", []json.RawMessage{json.RawMessage(`{"id":"a"}`)}); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte("{ \"k\": [ {\"id\": \"a\" , \"x\":1}, 2 ] , \"empty\": [] }"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got, err := p.Get(t.Context(), "k")
+	if err != nil || len(got) != 2 || string(got[0]) != `{"id":"a","x":1}` {
+		t.Errorf("%s, %v", got, err)
+	}
+	if err := p.Append(t.Context(), "k", json.RawMessage(`{"x":1,"id":"a"}`)); err != nil {
+		t.Errorf("the same item, spelled otherwise: %v", err)
+	}
+	if keys, err := p.Keys(t.Context()); err != nil || !slices.Equal(keys, []string{"k"}) {
+		t.Errorf("%v, %v", keys, err)
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if keys, err := p.Keys(t.Context()); err != nil || len(keys) != 0 {
+		t.Errorf("after the file was removed: %v, %v", keys, err)
+	}
+}
+
+// TestWhatIsNoFileIsRefused: a folder or a pipe of that name, a file as folder.
+func TestWhatIsNoFileIsRefused(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "file")
+	if err := os.WriteFile(file, []byte("{}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{dir, filepath.Join(file, "m.json"), filepath.Join(dir, strings.Repeat("n", 300))} {
+		p := jsonPort(path, memory.JSONFileOptions{})
+		if err := p.Append(t.Context(), "k", json.RawMessage(`1`)); agent.CodeOf(err) != agent.CodeInvalid || !strings.Contains(err.Error(), "another path") {
+			t.Errorf("%s: %v", path, err)
+		}
+		_ = p.Close()
+	}
+	if text, err := os.ReadFile(file); err != nil || string(text) != "{}" {
+		t.Errorf("%s, %v", text, err)
+	}
+}
+
+// TestGivingUpWaitingForTheLock: the caller's context and the longest wait end it.
+func TestGivingUpWaitingForTheLock(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "m.json")
+	holder, waiter := jsonPort(path, memory.JSONFileOptions{}), jsonPort(path, memory.JSONFileOptions{Wait: 50 * time.Millisecond})
+	defer holder.Close()
+	defer waiter.Close()
+	item := json.RawMessage(`{"id":"a"}`)
+	err := holder.Update(t.Context(), func(b memory.Batch[json.RawMessage]) error {
+		if err := waiter.Append(t.Context(), "k", item); agent.CodeOf(err) != agent.CodeUnavailable || !strings.Contains(err.Error(), "another process") {
+			t.Errorf("after the longest wait: %v", err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+		defer cancel()
+		if err := waiter.Append(ctx, "k", item); !errors.Is(err, context.DeadlineExceeded) || agent.CodeOf(err) != agent.CodeUnavailable {
+			t.Errorf("after the caller gave up: %v", err)
+		}
+		if _, err := waiter.Get(t.Context(), "k"); err != nil {
+			t.Errorf("reading needs no lock: %v", err)
+		}
+		_, err := b.Append("k", item)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := waiter.Append(t.Context(), "k", item); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestFilesOfItemsAreTheOwnersOnly(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "a", "b")
+	p := jsonPort(filepath.Join(dir, "m.json"), memory.JSONFileOptions{})
+	defer p.Close()
+	if err := p.Append(t.Context(), "k", json.RawMessage(`1`)); err != nil {
+		t.Fatal(err)
+	}
+	files, err := os.ReadDir(dir)
+	if err != nil || len(files) != 2 {
+		t.Fatalf("%v, %v: want the file and its lock", files, err)
+	}
+	for _, f := range files {
+		if info, err := f.Info(); err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("%s: %v, %v", f.Name(), info.Mode(), err)
+		}
+	}
+	if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("%v, %v", info.Mode(), err)
+	}
+}
+
+// TestBadItemsAreRefused: what JSON cannot hold, or could not be read again.
+func TestBadItemsAreRefused(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "m.json")
+	p := jsonPort(path, memory.JSONFileOptions{})
+	defer p.Close()
+	for _, item := range []string{`{`, "\"\xff\"", `1 2`, ` `} {
+		if err := p.Append(t.Context(), "k", json.RawMessage(`1`), json.RawMessage(item)); agent.CodeOf(err) != agent.CodeInvalid {
+			t.Errorf("%q: %v", item, err)
+		}
+	}
+	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("something was written: %v", err)
+	}
+	numbers := memory.NewPersistedMemory(memory.NewJSONFile(path, memory.JSONFileOptions{}), func(int) string { return "" })
+	if err := p.Append(t.Context(), "k", json.RawMessage(`"text"`)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := numbers.Get(t.Context(), "k"); err == nil || !strings.Contains(err.Error(), `"k"`) {
+		t.Errorf("an item of another type: %v", err)
+	}
+}
