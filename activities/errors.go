@@ -21,7 +21,10 @@ func (a *Activities) wire(ctx context.Context, turnID string, err error) error {
 		return nil
 	}
 	var model *agent.ModelError
+	var wired *temporal.ApplicationError
 	switch {
+	case errors.As(err, &wired):
+		return err
 	case errors.Is(err, memory.ErrCancelRequested):
 		return temporal.NewNonRetryableApplicationError(err.Error(), contract.ErrTypeCancelled, nil)
 	case errors.As(err, &model):

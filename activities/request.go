@@ -2,7 +2,6 @@ package activities
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"sort"
 	"strings"
@@ -49,7 +48,7 @@ func (a *Activities) specs(t agent.Thread) []agent.ToolSpec {
 	specs := a.Tools.Specs(t.Config.Tools)
 	if agent.MayUse(t.Config.Tools, agent.ToolAssignTask) {
 		if agents := a.delegates(t); len(agents) > 0 {
-			specs = append(specs, assignTaskSpec(agents))
+			specs = append(specs, agent.AssignTaskSpec(agents), agent.TaskOutputSpec())
 		}
 	}
 	sort.Slice(specs, func(i, j int) bool { return specs[i].Name < specs[j].Name })
@@ -65,24 +64,6 @@ func (a *Activities) delegates(t agent.Thread) []agent.AgentConfig {
 		}
 	}
 	return out
-}
-
-var assignTaskSchema = json.RawMessage(`{"type":"object","properties":{` +
-	`"agent":{"type":"string","description":"which agent gets the task"},` +
-	`"task":{"type":"string","description":"the whole task: the agent sees nothing else"},` +
-	`"description":{"type":"string","description":"the task in a few words"},` +
-	`"resume":{"type":"string","description":"id of one of your sub-agents, to go on with its conversation"},` +
-	`"background":{"type":"boolean","description":"return at once; the result is reported later"},` +
-	`"shareContext":{"type":"boolean","description":"let the agent see this conversation"}},` +
-	`"required":["agent","task"],"additionalProperties":false}`)
-
-func assignTaskSpec(agents []agent.AgentConfig) agent.ToolSpec {
-	var b strings.Builder
-	b.WriteString("Hand a task to a sub-agent and get its answer. Several calls in one reply run in parallel. Agents:")
-	for _, c := range agents {
-		fmt.Fprintf(&b, "\n- %s: %s", c.Name, strings.Join(strings.Fields(c.Description), " "))
-	}
-	return agent.ToolSpec{Name: agent.ToolAssignTask, Description: b.String(), Schema: assignTaskSchema}
 }
 
 // transcripts keeps the messages of turns under way, so that a step reads only

@@ -18,17 +18,22 @@ const shownLimit = 64 << 10
 // produced again; a call that a dead worker left running is run again only if
 // its tool is repeatable.
 func (a *Activities) RunTool(ctx context.Context, ref contract.Ref) (contract.ToolOutput, error) {
+	call, err := a.Store.ToolCall(ctx, ref.Call)
+	if err != nil {
+		return contract.ToolOutput{}, a.wire(ctx, ref.Turn, err)
+	}
+	if call.ToolName == agent.ToolTaskOutput {
+		if err := a.await(ctx, call); err != nil {
+			return contract.ToolOutput{}, a.wire(ctx, ref.Turn, err)
+		}
+	}
 	ctx, stop := a.alive(ctx)
 	defer stop()
-	status, err := a.runTool(ctx, ref)
+	status, err := a.runTool(ctx, ref, call)
 	return contract.ToolOutput{Status: status}, a.wire(ctx, ref.Turn, err)
 }
 
-func (a *Activities) runTool(ctx context.Context, ref contract.Ref) (agent.CallStatus, error) {
-	call, err := a.Store.ToolCall(ctx, ref.Call)
-	if err != nil {
-		return "", err
-	}
+func (a *Activities) runTool(ctx context.Context, ref contract.Ref, call agent.ToolCall) (agent.CallStatus, error) {
 	repeatable := true // a tool that is not there does nothing
 	if t, known := a.Tools.Lookup(call.ToolName); known {
 		repeatable = t.Spec().Repeatable
@@ -40,14 +45,9 @@ func (a *Activities) runTool(ctx context.Context, ref contract.Ref) (agent.CallS
 		return begun.Call.Status, err
 	}
 	began := time.Now()
-	var result agent.ToolResult
-	if agent.MayUse(begun.Thread.Config.Tools, call.ToolName) {
-		result = a.Tools.Run(ctx, call.ToolName, agent.ToolRun{
-			CallMeta: agent.CallMeta{StoreID: a.Store.ID(), ThreadID: ref.Thread, TurnID: ref.Turn, Step: ref.Step, Attempt: begun.Attempt},
-			CallID:   ref.Call, Workdir: begun.Thread.Workdir, Args: call.Args,
-		})
-	} else {
-		result = agent.ToolFailed(agent.ErrToolNotFound, "there is no tool %q among this agent's tools", call.ToolName)
+	result, err := a.produce(ctx, ref, begun)
+	if err != nil {
+		return "", err
 	}
 	if ctx.Err() != nil && result.ErrorReason == agent.ErrAborted {
 		// Stopped in mid-run: the close of the turn, or the next attempt, says
@@ -62,6 +62,21 @@ func (a *Activities) runTool(ctx context.Context, ref contract.Ref) (agent.CallS
 		outcome.Result.Content = agent.Shorten(result.Content, shownLimit, "; the whole output is kept with call "+ref.Call)
 	}
 	return result.Status, a.saveResult(ctx, outcome)
+}
+
+// produce runs the tool of a call whose attempt is current.
+func (a *Activities) produce(ctx context.Context, ref contract.Ref, begun memory.ToolStart) (agent.ToolResult, error) {
+	name, may := begun.Call.ToolName, begun.Thread.Config.Tools
+	switch {
+	case name == agent.ToolTaskOutput && (agent.MayUse(may, agent.ToolAssignTask) || agent.MayUse(may, name)):
+		return a.taskOutput(ctx, begun.Call)
+	case !agent.MayUse(may, name):
+		return agent.ToolFailed(agent.ErrToolNotFound, "there is no tool %q among this agent's tools", name), nil
+	}
+	return a.Tools.Run(ctx, name, agent.ToolRun{
+		CallMeta: agent.CallMeta{StoreID: a.Store.ID(), ThreadID: ref.Thread, TurnID: ref.Turn, Step: ref.Step, Attempt: begun.Attempt},
+		CallID:   ref.Call, Workdir: begun.Thread.Workdir, Args: begun.Call.Args,
+	}), nil
 }
 
 // saveResult tries hard: a tool that has run must not run again only because

@@ -52,6 +52,22 @@ func NewAgentID(agentType string, created time.Time, parentThread, turnID, callI
 	return fmt.Sprintf("%s-%d-%s", agentType, created.UnixMilli(), digest(12, parentThread, turnID, callID))
 }
 
+// ThreadOfAgent is the thread of a sub-agent named by its thread id or agent id;
+// "" if it can be neither.
+func ThreadOfAgent(id string) string {
+	if p, err := ParseThreadID(id); err == nil && p.Kind == KindSubAgent {
+		return id
+	}
+	typ := id
+	for range 2 {
+		typ = typ[:max(0, strings.LastIndexByte(typ, '-'))]
+	}
+	if CheckAgentType(typ) != nil || strings.ContainsAny(id, "/:") {
+		return ""
+	}
+	return SubThreadID(typ, id)
+}
+
 // ParsedThreadID is a thread id taken apart.
 type ParsedThreadID struct {
 	Kind           ThreadKind

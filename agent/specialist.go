@@ -1,15 +1,11 @@
 package agent
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 )
-
-// ToolAssignTask is the name of the delegation tool.
-const ToolAssignTask = "assign_task"
 
 // AssignParams are the arguments of assign_task.
 type AssignParams struct {
@@ -24,9 +20,7 @@ type AssignParams struct {
 // ParseAssignParams reads and checks the arguments of a call.
 func ParseAssignParams(args json.RawMessage) (AssignParams, error) {
 	var p AssignParams
-	d := json.NewDecoder(bytes.NewReader(args))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&p); err != nil {
+	if err := strict(args, &p); err != nil {
 		return p, Errorf(CodeInvalid, "assign_task: %v; it takes agent, task and optionally description, resume, background, shareContext", err)
 	}
 	if p.Agent == "" || strings.TrimSpace(p.Task) == "" {

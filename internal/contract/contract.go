@@ -54,6 +54,7 @@ const (
 	ErrTypeInvalid   = "Invalid"
 	ErrTypeStopping  = "WorkerStopping" // this worker ends; another one goes on
 	ErrTypeDisplaced = "AttemptStale"   // another attempt of an open turn is current
+	ErrTypeWaiting   = "Waiting"        // for a sub-agent or a budget; asked again soon, no slot is held
 )
 
 // StateVersion is the version of Carry that this build writes. A newer one is refused.

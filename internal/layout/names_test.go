@@ -38,6 +38,7 @@ var pinned = map[string]string{
 	"contract.ErrTypeInvalid":   "Invalid",
 	"contract.ErrTypeStopping":  "WorkerStopping",
 	"contract.ErrTypeDisplaced": "AttemptStale",
+	"contract.ErrTypeWaiting":   "Waiting",
 
 	"agent.CodeInvalid":              "invalid",
 	"agent.CodeNotFound":             "not_found",
@@ -64,6 +65,7 @@ var pinned = map[string]string{
 	"agent.ModelContentFilter":       "content_filter",
 	"agent.ModelBadResponse":         "bad_response",
 	"agent.ToolAssignTask":           "assign_task",
+	"agent.ToolTaskOutput":           "task_output",
 	"agent.ThreadPending":            "pending",
 	"agent.ThreadRunning":            "running",
 	"agent.ThreadWaitingForUser":     "waiting_for_user",

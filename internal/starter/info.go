@@ -2,6 +2,7 @@ package starter
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -45,15 +46,20 @@ type toolInfo struct {
 	Description string `json:"description"`
 }
 
-// Run lists the built-in tools.
+// Run lists the built-in tools and those of delegation.
 func (toolsCmd) Run(a *app) error {
 	cfg, err := a.config()
 	if err != nil {
 		return err
 	}
 	list := []toolInfo{}
+	catalog, _ := template.Load(cfg.Workspace, cfg.Home)
+	specs := []agent.ToolSpec{agent.AssignTaskSpec(catalog.List()), agent.TaskOutputSpec()}
 	for _, t := range tool.Builtin(tool.Options{TavilyKey: cfg.TavilyKey.Reveal(), AllowPrivate: cfg.WebFetchPrivate}) {
-		s := t.Spec()
+		specs = append(specs, t.Spec())
+	}
+	slices.SortFunc(specs, func(a, b agent.ToolSpec) int { return strings.Compare(a.Name, b.Name) })
+	for _, s := range specs {
 		timeout := s.Timeout
 		if timeout <= 0 {
 			timeout = agent.DefaultToolTimeout

@@ -1,0 +1,127 @@
+package e2e
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/spool-agents/spool"
+	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/internal/llm/script"
+	tt "github.com/spool-agents/spool/internal/temporaltest"
+)
+
+func taskOutput(id string, wait time.Duration) string {
+	args := map[string]any{}
+	if id != "" {
+		args["agentId"] = id
+	}
+	if wait > 0 {
+		args["waitMs"] = wait.Milliseconds()
+	}
+	return script.Call("task_output", args)
+}
+
+// Row 13: task_output of a child at work says so, waiting for it may run out
+// without harm, its end can be read any number of times, and without an id all
+// sub-agents are listed.
+func TestRow13_TaskOutput(t *testing.T) {
+	t.Parallel()
+	s := tt.New(t)
+	s.StartWorker()
+	r := s.Ask("s1", script.Script(background("general", script.Script(slow("child", 8), "say finding")), "say started"))
+	started(t, s, "child")
+	child := tree(t, s, r.ThreadID)[1]
+
+	end := s.Ask("s1", script.Script(taskOutput(child.AgentID, 0), "echo now:"))
+	require.Contains(t, end.Response, "status: running")
+	begun := time.Now()
+	end = s.Ask("s1", script.Script(taskOutput(child.ID, time.Second), "echo waited:"))
+	require.Contains(t, end.Response, "status: running", "the wait ran out")
+	require.GreaterOrEqual(t, time.Since(begun), time.Second)
+	end = s.Ask("s1", script.Script(taskOutput("", 0), "echo list:"))
+	require.Contains(t, end.Response, child.AgentID+", general, running")
+	end = s.Ask("s1", script.Script(script.Calls(taskOutput("general-1-000000000000", 0), taskOutput("nonsense", 0),
+		`call task_output {"waitMs":900000000}`), "echo unknown:"))
+	require.Equal(t, 2, strings.Count(end.Response, "not_found"), end.Response)
+	require.Contains(t, end.Response, "waitMs")
+
+	require.NotContains(t, s.File("child"), "end", "nothing of this has ended the child")
+	end = s.Ask("s1", script.Script(taskOutput(child.AgentID, time.Minute), "echo awaited:"))
+	require.Contains(t, end.Response, "finding", end.Error)
+	require.Contains(t, end.Response, "status: success")
+	for range 2 {
+		end = s.Ask("s1", script.Script(taskOutput(child.AgentID, time.Minute), "echo again:"))
+		require.Contains(t, end.Response, "finding")
+	}
+	quiet(t, s, r.ThreadID)
+	onceEach(t, s, r.ThreadID, 1)
+	require.Equal(t, "start\nend\n", s.File("child"))
+
+	other := s.Ask("other", script.Script(taskOutput(child.ID, 0), "echo foreign:"))
+	require.Contains(t, other.Response, "not_found", "another conversation's sub-agent")
+	s.Verify()
+}
+
+// Row 13: a wait survives its worker, and its cancel is quick.
+func TestRow13_WaitingIsDurable(t *testing.T) {
+	t.Parallel()
+	s := tt.New(t)
+	w := s.StartWorker()
+	r := s.Ask("s1", script.Script(background("general", script.Script("first 4s say finding")), "say started"))
+	child := tree(t, s, r.ThreadID)[1]
+	waiting := s.Send("s1", script.Script(taskOutput(child.AgentID, time.Minute), "echo awaited:"))
+	tt.Eventually(t, 20*time.Second, "the turn waits", func() bool {
+		calls, err := s.Store.ToolCalls(s.Ctx(), r.ThreadID)
+		return err == nil && len(calls) == 2
+	})
+	w.Kill()
+	s.StartWorker()
+	require.Contains(t, s.Wait(waiting).Response, "finding")
+
+	stuck := s.Ask("s1", script.Script(background("general", script.Script(slow("forever", 60), "say never")), "say started"))
+	started(t, s, "forever")
+	children, err := s.Store.Children(s.Ctx(), r.ThreadID)
+	require.NoError(t, err)
+	child = children[1]
+	waiting = s.Send("s1", script.Script(taskOutput(child.AgentID, time.Minute), "say never"))
+	tt.Eventually(t, 20*time.Second, "the turn waits", func() bool {
+		calls, err := s.Store.ToolCalls(s.Ctx(), r.ThreadID)
+		return err == nil && len(calls) == 4
+	})
+	begun := time.Now()
+	cancel(t, s, waiting)
+	require.Equal(t, "cancelled", s.Wait(waiting).Status)
+	require.Less(t, time.Since(begun), 3*time.Second)
+	require.Equal(t, "completed", stuck.Status)
+	require.Equal(t, agent.ThreadRunning, thread(t, s, child.ID).Status, "a background child goes on")
+	s.Verify()
+}
+
+// E9: six parents on a worker that does two things at once: each delegates, and
+// then waits for a background child with task_output. Nobody holds a slot that
+// its own descendant needs.
+func TestFault_E9_ParentsAtTheLimitDelegate(t *testing.T) {
+	t.Parallel()
+	s := tt.New(t)
+	s.StartWorker("SPOOL_MAX_TURNS_PER_WORKER=2")
+	const parents = 6
+	begun := time.Now()
+	var sent []spool.Reply
+	for i := range parents {
+		name := string(rune('a' + i))
+		grandchild := script.Script(slow(name, 0.2), "say deep")
+		sent = append(sent, s.Send(name, script.Script(script.Task("general", script.Script(script.Task("general", grandchild), "echo child:")),
+			background("general", script.Script(slow(name+"2", 0.2), "say late")), taskOutput("", time.Minute), "echo root:")))
+	}
+	for _, r := range sent {
+		end := s.Wait(r)
+		require.Equal(t, "completed", end.Status, end.Error)
+		quiet(t, s, r.ThreadID)
+		require.Len(t, tree(t, s, r.ThreadID), 4)
+	}
+	require.Less(t, time.Since(begun), time.Minute, "nobody waited for a slot until its time was over")
+	s.Verify()
+}
