@@ -37,13 +37,14 @@ var settings = []string{
 	"checkpoint_timeout=30min", "max_wal_size=2GB", "jit=off", "log_min_messages=log", "fsync=on", "synchronous_commit=on",
 }
 
-// supervise runs the server until its own standard input ends, then stops it and
-// removes the cluster, unless the file keep says that it will be started again.
-// So nothing is left when a test program is killed.
-const supervise = `dir=$1; shift
-"$@" </dev/null & pid=$!
-cat >/dev/null
-kill -INT $pid 2>/dev/null; wait $pid 2>/dev/null
+// supervise runs the server until it ends or its own standard input does; then
+// it removes the cluster, unless the file keep says that it will be started
+// again. So nothing is left when a test program is killed.
+const supervise = `dir=$1; shift; exec 3<&0
+"$@" </dev/null 3<&- & server=$!
+(cat <&3 >/dev/null; kill -INT $server 2>/dev/null) & watch=$!
+wait $server
+kill $watch 2>/dev/null
 [ -e "$dir/keep" ] || rm -rf "$dir"`
 
 // Start makes and starts a cluster; it is stopped and removed when the test ends.
@@ -90,11 +91,12 @@ func (c *Cluster) Kill(t testing.TB) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	c.keepData(t)
 	children := childrenOf(pid)
 	for _, p := range append([]int{pid}, children...) {
 		_ = syscall.Kill(p, syscall.SIGKILL)
 	}
-	c.Stop(t)
+	c.stop()
 }
 
 // childrenOf lists the processes that a server has started.
@@ -120,18 +122,51 @@ func childrenOf(pid int) []int {
 // Restart starts the server again, after Kill or Stop, on the same data and port.
 func (c *Cluster) Restart(t testing.TB) {
 	t.Helper()
-	if err := c.run(); err != nil {
-		t.Fatal(err)
+	var err error
+	for range 50 {
+		if err = c.run(); err == nil {
+			return
+		}
+		// Processes of the killed server may still be about to end.
+		time.Sleep(100 * time.Millisecond)
 	}
+	t.Fatal(err)
 }
 
 // Stop shuts the server down and cuts its clients off; the data stay.
 func (c *Cluster) Stop(t testing.TB) {
 	t.Helper()
+	c.keepData(t)
+	c.stop()
+}
+
+func (c *Cluster) keepData(t testing.TB) {
+	t.Helper()
 	if err := os.WriteFile(c.keepFile(), nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	c.stop()
+}
+
+// Folder makes a folder that the server may use.
+func (c *Cluster) Folder(t testing.TB, name string) string {
+	t.Helper()
+	dir := filepath.Join(c.dir, name)
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	c.Own(t, dir)
+	return dir
+}
+
+// Own gives a folder to the server's user.
+func (c *Cluster) Own(t testing.TB, dir string) {
+	t.Helper()
+	if c.as == nil {
+		return
+	}
+	if err := os.Chown(dir, int(c.as.Credential.Uid), int(c.as.Credential.Gid)); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func (c *Cluster) keepFile() string { return filepath.Join(c.dir, "keep") }
@@ -195,6 +230,9 @@ func (c *Cluster) start() error {
 
 // run starts the server under a supervisor and waits until it answers.
 func (c *Cluster) run() error {
+	if err := os.WriteFile(c.keepFile(), nil, 0o644); err != nil {
+		return err
+	}
 	log, err := os.OpenFile(filepath.Join(c.dir, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
@@ -218,10 +256,9 @@ func (c *Cluster) run() error {
 		close(c.done)
 	}()
 	if err := c.answers(); err != nil {
-		text, _ := os.ReadFile(log.Name())
-		_ = os.WriteFile(c.keepFile(), nil, 0o644)
 		c.stop()
-		return fmt.Errorf("the test PostgreSQL does not answer: %w\n%s", err, text)
+		text, _ := os.ReadFile(log.Name())
+		return fmt.Errorf("the test PostgreSQL does not answer: %w\n%s", err, text[max(0, len(text)-4000):])
 	}
 	return os.RemoveAll(c.keepFile())
 }

@@ -1,0 +1,76 @@
+package memorytest
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strconv"
+
+	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/memory"
+)
+
+// Request is a message of its own text to a session's default conversation.
+func Request(session, id string) memory.SendRequest {
+	return memory.SendRequest{UserID: "u", SessionID: session, MessageID: id, Content: agent.Text("text of " + id), WhenBusy: memory.Queue}
+}
+
+// RunTurns is a small worker: it runs turns of a thread until the inbox is
+// empty, going on with what it finds. Each turn has a step with two tool calls
+// and one that answers.
+func RunTurns(ctx context.Context, s memory.ConversationMemoryStore, thread string) error {
+	for {
+		claim, err := s.TakeNext(ctx, memory.TakeRequest{ThreadID: thread, RunID: strconv.Itoa(os.Getpid())})
+		if err != nil || claim.Turn == nil {
+			return err
+		}
+		for step, done := claim.Step, false; !done; step++ {
+			if done, err = runStep(ctx, s, *claim.Turn, step); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+func runStep(ctx context.Context, s memory.ConversationMemoryStore, turn memory.Turn, step int) (bool, error) {
+	fence := memory.Fence{Scope: fmt.Sprint(os.Getpid(), "/", turn.ID, "/", step), Number: 1}
+	start, err := s.BeginModel(ctx, memory.ModelBegin{ThreadID: turn.ThreadID, TurnID: turn.ID, Step: step, Fence: fence})
+	if err != nil {
+		return false, err
+	}
+	stored := start.Stored
+	if stored == nil {
+		reply := agent.ModelReply{Content: "answer", Usage: agent.Usage{PromptTokens: 3, CompletionTokens: 2}}
+		if step == 1 {
+			reply.Calls = []agent.Call{agent.NewCall("x", "lookup", `{}`), agent.NewCall("x", "lookup", `{}`)}
+		}
+		err := s.AppendChunk(ctx, memory.Chunk{ThreadID: turn.ThreadID, TurnID: turn.ID, Step: step, Attempt: start.Attempt, Text: "ans"})
+		if err != nil {
+			return false, err
+		}
+		saved, err := s.SaveReply(ctx, memory.ReplyRecord{ThreadID: turn.ThreadID, TurnID: turn.ID, Step: step, Attempt: start.Attempt, Reply: reply})
+		if err != nil {
+			return false, err
+		}
+		stored = &saved
+	}
+	if len(stored.Calls) == 0 {
+		_, err := s.CloseTurn(ctx, memory.CloseRequest{ThreadID: turn.ThreadID, TurnID: turn.ID, Outcome: agent.ThreadCompleted, Step: step})
+		return true, err
+	}
+	for _, c := range stored.Calls {
+		start, err := s.BeginTool(ctx, memory.ToolBegin{ThreadID: turn.ThreadID, TurnID: turn.ID, CallID: c.ID, Fence: fence, Repeatable: true})
+		if err != nil {
+			return false, err
+		}
+		if start.Final {
+			continue
+		}
+		err = s.SaveResult(ctx, memory.ToolOutcome{ThreadID: turn.ThreadID, TurnID: turn.ID, CallID: c.ID, Attempt: start.Attempt, Result: agent.ToolOK("found")})
+		if err != nil {
+			return false, err
+		}
+	}
+	_, err = s.SaveToolRound(ctx, memory.RoundRequest{ThreadID: turn.ThreadID, TurnID: turn.ID, Step: step})
+	return false, err
+}

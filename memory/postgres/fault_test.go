@@ -1,0 +1,364 @@
+//go:build postgres
+
+package postgres_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/url"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/internal/pgtest"
+	"github.com/spool-agents/spool/memory"
+	"github.com/spool-agents/spool/memory/memorytest"
+	"github.com/spool-agents/spool/memory/postgres"
+)
+
+// password stands in the URLs of these tests and must stand in no error.
+const password = "secret-word"
+
+func code(t *testing.T, err error, want agent.Code, words ...string) {
+	t.Helper()
+	if agent.CodeOf(err) != want {
+		t.Fatalf("got %q (%v), want %s", agent.CodeOf(err), err, want)
+	}
+	for _, w := range words {
+		if !strings.Contains(err.Error(), w) {
+			t.Errorf("%q does not say %q", err, w)
+		}
+	}
+	for e := err; e != nil; e = errors.Unwrap(e) {
+		if strings.Contains(e.Error(), password) {
+			t.Errorf("the password stands in %q", e)
+		}
+	}
+}
+
+func openError(t *testing.T, url string) error {
+	t.Helper()
+	s, err := postgres.Open(t.Context(), url, postgres.Options{})
+	if err == nil {
+		_ = s.Close()
+	}
+	return err
+}
+
+// with changes a URL.
+func with(t *testing.T, text string, change func(u *url.URL)) string {
+	t.Helper()
+	u, err := url.Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	change(u)
+	return u.String()
+}
+
+// TestRefusalsSayWhatToDo opens stores that cannot be opened.
+func TestRefusalsSayWhatToDo(t *testing.T) {
+	c := pgtest.Start(t)
+	good := c.Database(t)
+	pgtest.Exec(t, good, `CREATE ROLE locked LOGIN PASSWORD 'right'; CREATE ROLE guest LOGIN; REVOKE CREATE ON SCHEMA public FROM PUBLIC`)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed := l.Addr().String()
+	_ = l.Close()
+	for _, f := range []struct {
+		name, url string
+		code      agent.Code
+		words     []string
+	}{
+		{"nobody listens", with(t, good, func(u *url.URL) { u.Host = closed }), agent.CodeUnavailable, []string{closed, "cannot be reached", "try again"}},
+		{"no such host", with(t, good, func(u *url.URL) { u.Host = "no.such.host.invalid:5432" }), agent.CodeUnavailable, []string{"no.such.host.invalid", "cannot be reached"}},
+		{"no such database", with(t, good, func(u *url.URL) { u.Path = "/nowhere" }), agent.CodeUnavailable, []string{"/nowhere", "createdb"}},
+		{"a wrong password", with(t, good, func(u *url.URL) { u.User = url.UserPassword("locked", password) }), agent.CodeUnavailable, []string{"locked@", "refused this user"}},
+		{"no right to make tables", with(t, good, func(u *url.URL) { u.User = url.UserPassword("guest", password) }), agent.CodeUnavailable, []string{"right to create"}},
+		{"another encoding", c.Database(t, "ENCODING 'LATIN1' TEMPLATE template0"), agent.CodeInvalid, []string{"LATIN1", "UTF8"}},
+		{"no such schema", pgtest.With(t, good, "search_path", "nowhere"), agent.CodeInvalid, []string{"search_path"}},
+		{"another scheme", "mysql://u:" + password + "@h/d", agent.CodeInvalid, []string{"postgres://USER"}},
+		{"no URL", "postgres://u:" + password + "@h:x%zz/d", agent.CodeInvalid, []string{"postgres://USER"}},
+		{"a wrong port", "postgres://u:" + password + "@h:99999/d", agent.CodeInvalid, []string{"port", "postgres://USER"}},
+		{"a wrong parameter", "postgres://u:" + password + "@h/d?sslmode=maybe", agent.CodeInvalid, []string{"sslmode", "postgres://USER"}},
+		{"a password as parameter", "postgres://h/d?user=u&sslmode=maybe&password=" + password, agent.CodeInvalid, []string{"sslmode"}},
+		{"a wrong pool", pgtest.With(t, good, "pool_max_conns", "0"), agent.CodeInvalid, []string{"pool_max_conns"}},
+	} {
+		t.Run(f.name, func(t *testing.T) {
+			err := openError(t, f.url)
+			code(t, err, f.code, f.words...)
+			t.Log(err)
+		})
+	}
+}
+
+// TestServerThatStopsIsUnavailable: each way a server goes away while a store is
+// in use, and back again.
+func TestServerThatStopsIsUnavailable(t *testing.T) {
+	c := pgtest.Start(t)
+	db := c.Database(t)
+	s := mustOpen(t, db)
+	works := func(id string) {
+		t.Helper()
+		if _, err := s.Send(t.Context(), memorytest.Request("s", id)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	works("m1")
+	c.Stop(t)
+	_, err := s.Send(t.Context(), memorytest.Request("s", "m2"))
+	code(t, err, agent.CodeUnavailable, c.Address(), "cannot be reached")
+	_, err = s.Thread(t.Context(), "u", "s/default")
+	code(t, err, agent.CodeUnavailable, c.Address())
+	_, err = s.Changed(t.Context())
+	code(t, err, agent.CodeUnavailable, c.Address())
+	_, err = s.Overdue(t.Context(), time.Second, 1)
+	code(t, err, agent.CodeUnavailable, c.Address())
+	c.Restart(t)
+	works("m2")
+	if _, err := s.Thread(t.Context(), "u", "s/default"); err != nil {
+		t.Fatal(err)
+	}
+	// Idle connections ended by an administrator are replaced without a word.
+	pgtest.Exec(t, c.URL("postgres"), `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'spool'`)
+	works("m3")
+	if _, err := s.Thread(t.Context(), "u", "s/default"); err != nil {
+		t.Fatal(err)
+	}
+	readOnly := func(change string) {
+		t.Helper()
+		pgtest.Exec(t, c.URL("postgres"), `ALTER DATABASE `+db[strings.LastIndex(db, "/")+1:strings.Index(db, "?")]+` `+change)
+		pgtest.Exec(t, c.URL("postgres"), `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'spool'`)
+	}
+	readOnly(`SET default_transaction_read_only = on`)
+	_, err = s.Send(t.Context(), memorytest.Request("s", "m4"))
+	code(t, err, agent.CodeUnavailable, "read-only", "primary")
+	readOnly(`RESET default_transaction_read_only`)
+	works("m4")
+	sound(t, s)
+}
+
+// TestTooManyConnections: the server has none left.
+func TestTooManyConnections(t *testing.T) {
+	c := pgtest.Start(t)
+	db := c.Database(t)
+	pgtest.Exec(t, db, `CREATE ROLE few LOGIN CONNECTION LIMIT 1; GRANT CREATE ON SCHEMA public TO few`)
+	few := with(t, db, func(u *url.URL) { u.User = url.UserPassword("few", password) })
+	conn, err := pgx.Connect(t.Context(), few)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(context.Background())
+	code(t, openError(t, few), agent.CodeUnavailable, "max_connections", "pool_max_conns")
+}
+
+// hold locks a thread's tree as a foreign program would.
+func hold(t *testing.T, db string) (release func()) {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), db)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close(context.Background()) })
+	if _, err := conn.Exec(t.Context(), `BEGIN; UPDATE threads SET topic = topic`); err != nil {
+		t.Fatal(err)
+	}
+	return func() { _ = conn.Close(context.Background()) }
+}
+
+// TestLocks: a lock held by somebody else is waited for; for too long it is an
+// error that says so, and a caller that gives up stops waiting at once. Readers
+// and other trees go on.
+func TestLocks(t *testing.T) {
+	db := pgtest.Database(t)
+	s, err := postgres.Open(t.Context(), db, postgres.Options{MaxConnections: 8, LockTimeout: 600 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	send := func(ctx context.Context, id string) error {
+		_, err := s.Send(ctx, memorytest.Request("s", id))
+		return err
+	}
+	if err := send(t.Context(), "m1"); err != nil {
+		t.Fatal(err)
+	}
+	release := hold(t, db)
+	code(t, send(t.Context(), "m2"), agent.CodeUnavailable, "another transaction", "try again")
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	start := time.Now()
+	err = send(ctx, "m2")
+	code(t, err, agent.CodeUnavailable, "nothing was changed")
+	if !errors.Is(err, context.DeadlineExceeded) || time.Since(start) > 400*time.Millisecond {
+		t.Errorf("after %s: %v", time.Since(start), err)
+	}
+	if _, err := s.Thread(t.Context(), "u", "s/default"); err != nil {
+		t.Errorf("reading needs no lock: %v", err)
+	}
+	if _, err := s.Send(t.Context(), memorytest.Request("other", "m1")); err != nil {
+		t.Errorf("another tree: %v", err)
+	}
+	time.AfterFunc(300*time.Millisecond, release)
+	if err := send(t.Context(), "m2"); err != nil {
+		t.Fatalf("a short wait: %v", err)
+	}
+	entries, err := s.Inbox(t.Context(), "s/default")
+	if err != nil || len(entries) != 2 {
+		t.Fatalf("%d entries, %v", len(entries), err)
+	}
+	sound(t, s)
+}
+
+// TestPausedProcessLosesItsLocks: a process that is stopped in the middle of a
+// transaction holds its tree up for a while only, and changes nothing later.
+func TestPausedProcessLosesItsLocks(t *testing.T) {
+	db := pgtest.Database(t)
+	quick := pgtest.With(t, db, "idle_in_transaction_session_timeout", "300")
+	s := mustOpen(t, quick)
+	for _, session := range []string{"s", "mine"} {
+		if _, err := s.Send(t.Context(), memorytest.Request(session, "m1")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// An operation that stops before its commit, as SIGSTOP would stop it.
+	entered, resume := make(chan struct{}), make(chan struct{})
+	before := memory.CrashPoint
+	stopped := false
+	memory.CrashPoint = func(name string) {
+		if name == "before-claim" && !stopped {
+			stopped = true
+			close(entered)
+			<-resume
+		}
+	}
+	t.Cleanup(func() { memory.CrashPoint = before })
+	failed := make(chan error)
+	go func() {
+		_, err := s.TakeNext(context.Background(), memory.TakeRequest{ThreadID: "s/default", RunID: "paused"})
+		failed <- err
+	}()
+	<-entered
+	if _, err := s.Send(t.Context(), memorytest.Request("s", "m2")); err != nil {
+		t.Fatal(err)
+	}
+	close(resume)
+	code(t, <-failed, agent.CodeUnavailable, "try again")
+	turns, err := s.TurnsOf(t.Context(), "s/default")
+	if err != nil || len(turns) != 0 {
+		t.Fatalf("%d turns, %v", len(turns), err)
+	}
+	sound(t, s)
+}
+
+// TestFault_C12_DiskFull fills the server's disk: a small file system, where one
+// can be mounted. What the codes mean is tested by TestMeanings everywhere.
+func TestFault_C12_DiskFull(t *testing.T) {
+	c := pgtest.Start(t)
+	dir := c.Folder(t, "small")
+	if err := syscall.Mount("spool", dir, "tmpfs", 0, "size=48m"); err != nil {
+		t.Logf("no tmpfs can be mounted (%v): not filled", err)
+		return
+	}
+	t.Cleanup(func() { _ = syscall.Unmount(dir, syscall.MNT_DETACH) })
+	c.Own(t, dir)
+	pgtest.Exec(t, c.URL("postgres"), `CREATE TABLESPACE small LOCATION '`+dir+`'`)
+	s := mustOpen(t, c.Database(t, "TABLESPACE small"))
+	var failed error
+	for i := 0; failed == nil && i < 2000; i++ {
+		r := memorytest.Request("s", "big-"+strings.Repeat("x", i%3)+time.Now().String())
+		r.Content = agent.Text(incompressible(400_000))
+		_, failed = s.Send(t.Context(), r)
+	}
+	code(t, failed, agent.CodeUnavailable, "disk is full", "nothing was changed")
+	sound(t, s)
+	before, err := s.Inbox(t.Context(), "s/default")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Mount("spool", dir, "tmpfs", syscall.MS_REMOUNT, "size=96m"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Send(t.Context(), memorytest.Request("s", "after")); err != nil {
+		t.Fatalf("after there was room: %v", err)
+	}
+	after, err := s.Inbox(t.Context(), "s/default")
+	if err != nil || len(after) != len(before)+1 {
+		t.Fatalf("%d entries, %d before, %v", len(after), len(before), err)
+	}
+	sound(t, s)
+}
+
+// incompressible is text that the server cannot make smaller.
+func incompressible(n int) string {
+	f, err := os.Open("/dev/urandom")
+	if err != nil {
+		panic(err)
+	}
+	defer f.Close()
+	b := make([]byte, n)
+	if _, err := f.Read(b); err != nil {
+		panic(err)
+	}
+	for i := range b {
+		b[i] = ' ' + 1 + b[i]%90
+	}
+	return string(b)
+}
+
+func TestClosedStoreSaysSo(t *testing.T) {
+	s := mustOpen(t, pgtest.Database(t))
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Errorf("a second Close: %v", err)
+	}
+	_, err := s.Send(t.Context(), memorytest.Request("s", "m"))
+	code(t, err, agent.CodeUnavailable, "closed")
+	_, err = s.Thread(t.Context(), "", "s/default")
+	code(t, err, agent.CodeUnavailable, "closed")
+}
+
+// TestClockIsTheDatabases: times are the server's, whatever this machine thinks.
+func TestClockIsTheDatabases(t *testing.T) {
+	db := pgtest.Database(t)
+	s := mustOpen(t, db)
+	const now = `SELECT (EXTRACT(EPOCH FROM clock_timestamp()) * 1000)::bigint`
+	before := query(t, db, now)
+	if _, err := s.Send(t.Context(), memorytest.Request("s", "m")); err != nil {
+		t.Fatal(err)
+	}
+	th, err := s.Thread(t.Context(), "u", "s/default")
+	if err != nil || th.CreatedAt.UnixMilli() < before || th.CreatedAt.UnixMilli() > query(t, db, now) {
+		t.Errorf("created at %s, %v", th.CreatedAt, err)
+	}
+	overdue, err := s.Overdue(t.Context(), 0, 10)
+	if err != nil || len(overdue) != 1 {
+		t.Errorf("%v, %v", overdue, err)
+	}
+}
+
+// TestOddText: what PostgreSQL's text cannot hold is no error of the store.
+func TestOddText(t *testing.T) {
+	s := mustOpen(t, pgtest.Database(t))
+	for _, odd := range []string{"a\x00b", "a\xffb"} {
+		_, err := s.Thread(t.Context(), "u", odd)
+		code(t, err, agent.CodeNotFound)
+		_, err = s.Decide(t.Context(), memory.Decision{Target: odd, Verdict: memory.Deny})
+		code(t, err, agent.CodeNotFound)
+		r := memorytest.Request("s", "m")
+		r.Content, r.Workdir, r.Model = agent.Text("text"+odd), odd, odd
+		if _, err := s.Send(t.Context(), r); err != nil && agent.CodeOf(err) != agent.CodeConflict {
+			t.Errorf("%q: %v", odd, err)
+		}
+	}
+}

@@ -1,0 +1,185 @@
+//go:build postgres
+
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"strings"
+	"sync"
+	"testing"
+	"testing/fstest"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/internal/pgtest"
+	"github.com/spool-agents/spool/memory/internal/sqlstore"
+	"github.com/spool-agents/spool/memory/memorytest"
+)
+
+// firstSchema is the schema of version 1, with further migrations by name.
+func firstSchema(t *testing.T, more map[string]string) fs.FS {
+	t.Helper()
+	first, err := schemaFiles.ReadFile("schema/001_init.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := fstest.MapFS{"001_init.sql": {Data: first}}
+	for name, script := range more {
+		files[name] = &fstest.MapFile{Data: []byte(script)}
+	}
+	return files
+}
+
+func reopen(t *testing.T, url string, schema fs.FS) (*Store, error) {
+	t.Helper()
+	s, err := Open(t.Context(), url, Options{schema: schema, MaxConnections: 4})
+	if err == nil {
+		t.Cleanup(func() { _ = s.Close() })
+	}
+	return s, err
+}
+
+func send(ctx context.Context, s *Store, id string) error {
+	_, err := s.Send(ctx, memorytest.Request("s", id))
+	return err
+}
+
+// TestMigrations: a store of version 1 keeps its data and id through later
+// migrations; one that fails leaves the old schema; a newer schema is refused.
+func TestMigrations(t *testing.T) {
+	url := pgtest.Database(t)
+	s, err := reopen(t, url, firstSchema(t, nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := send(t.Context(), s, "m1"); err != nil {
+		t.Fatal(err)
+	}
+	id := s.ID()
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	good := "CREATE TABLE extra (x TEXT NOT NULL);\n-- a comment;\nINSERT INTO extra VALUES ('one');"
+	_, err = reopen(t, url, firstSchema(t, map[string]string{
+		"002_more.sql": good, "003_bad.sql": "INSERT INTO extra VALUES ('two'); INSERT INTO missing VALUES (1);",
+	}))
+	if err == nil || !strings.Contains(err.Error(), "003_bad.sql") {
+		t.Fatalf("a migration that fails: %v", err)
+	}
+	pgtest.Exec(t, url, `DO $$ BEGIN IF to_regclass('extra') IS NOT NULL THEN RAISE 'half a migration'; END IF; END $$`)
+	// Many processes upgrade at once: each migration runs once.
+	later := firstSchema(t, map[string]string{"002_more.sql": good})
+	var wg sync.WaitGroup
+	for range 6 {
+		wg.Go(func() {
+			s, err := Open(context.Background(), url, Options{schema: later, MaxConnections: 2})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer s.Close()
+			entries, err := s.Inbox(context.Background(), "s/default")
+			if s.ID() != id || err != nil || len(entries) != 1 {
+				t.Errorf("id %s, was %s; %d entries, %v", s.ID(), id, len(entries), err)
+			}
+		})
+	}
+	wg.Wait()
+	_, err = reopen(t, url, firstSchema(t, nil))
+	if agent.CodeOf(err) != agent.CodeInvalid || !strings.Contains(err.Error(), "version 2") || !strings.Contains(err.Error(), "newer program") {
+		t.Fatalf("a newer schema: %v", err)
+	}
+}
+
+// TestFault_C9_FailedTransactionReleasesItsLock: an error and a panic inside a
+// transaction leave nothing behind and let the next writer in.
+func TestFault_C9_FailedTransactionReleasesItsLock(t *testing.T) {
+	url := pgtest.Database(t)
+	s, err := reopen(t, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := send(t.Context(), s, "first"); err != nil {
+		t.Fatal(err)
+	}
+	p, err := parse(url, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := newBackend(p)
+	t.Cleanup(func() { _ = b.Close() })
+	for name, fail := range map[string]func(sqlstore.Tx){
+		"a failing statement": func(tx sqlstore.Tx) {
+			if _, err := tx.ExecContext(t.Context(), "INSERT INTO nowhere VALUES ($1)", 1); err != nil {
+				t.Error(err) // it is reported by what comes next
+			}
+			if err := tx.QueryRowContext(t.Context(), "SELECT 1").Scan(new(int)); code(err) != "42P01" {
+				t.Errorf("a query after a failed write: %v", err)
+			}
+		},
+		"a failing write before the commit": func(tx sqlstore.Tx) {
+			if _, err := tx.ExecContext(t.Context(), "INSERT INTO meta (key, value) VALUES ($1, NULL)", "a"); err != nil {
+				t.Error(err)
+			}
+			if err := tx.Commit(); code(err) != "23502" {
+				t.Errorf("commit: %v", err)
+			}
+		},
+		"a commit of a failed transaction": func(tx sqlstore.Tx) {
+			if err := tx.QueryRowContext(t.Context(), "SELECT 1/0").Scan(new(int)); err == nil {
+				t.Error("the statement did not fail")
+			}
+			if err := tx.Commit(); err == nil {
+				t.Error("the commit did not fail")
+			}
+		},
+		"a transaction that is gone": func(tx sqlstore.Tx) {
+			if _, err := tx.ExecContext(t.Context(), "ROLLBACK"); err != nil {
+				t.Error(err)
+			}
+		},
+		"a panic": func(sqlstore.Tx) { panic("boom") },
+	} {
+		func() {
+			defer func() { _ = recover() }()
+			tx, err := b.Begin(t.Context())
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			defer tx.Rollback()
+			if err := tx.QueryRowContext(t.Context(), "SELECT id FROM threads FOR UPDATE").Scan(new(string)); err != nil {
+				t.Fatal(err)
+			}
+			fail(tx)
+		}()
+		if err := send(t.Context(), s, name); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestMeanings: each state of a server has a code and says what to do.
+func TestMeanings(t *testing.T) {
+	for state, word := range map[string]string{
+		"08006": "cannot be reached", "57P01": "shutting down", "57P02": "shutting down", "57P03": "starting", "53300": "max_connections",
+		"25006": "read-only", "53100": "disk is full", "53200": "memory", "55P03": "another transaction", "57014": "cancelled",
+		"40P01": "again and again", "40001": "again and again", "28P01": "user, password", "28000": "pg_hba.conf", "3D000": "createdb",
+		"42501": "right to create", "58030": "disk", "25P03": "paused",
+	} {
+		err := mapError("postgres://h/d")(fmt.Errorf("x: %w", &pgconn.PgError{Code: state, Message: "m"}))
+		if agent.CodeOf(err) != agent.CodeUnavailable || !strings.Contains(err.Error(), word) || !strings.Contains(err.Error(), "postgres://h/d") {
+			t.Errorf("%s: %s: %v", state, agent.CodeOf(err), err)
+		}
+	}
+	for state, want := range map[string]agent.Code{"XX001": agent.CodeInternal, "22021": agent.CodeInvalid, "42P01": agent.CodeInternal} {
+		if err := mapError("s")(&pgconn.PgError{Code: state}); agent.CodeOf(err) != want {
+			t.Errorf("%s: %s, want %s", state, agent.CodeOf(err), want)
+		}
+	}
+	if err := mapError("s")(&unknownError{context.DeadlineExceeded}); agent.CodeOf(err) != agent.CodeUnavailable || !strings.Contains(err.Error(), "not known") {
+		t.Errorf("an unanswered commit: %v", err)
+	}
+}

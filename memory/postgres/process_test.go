@@ -1,0 +1,326 @@
+//go:build postgres
+
+package postgres_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/internal/pgtest"
+	"github.com/spool-agents/spool/memory"
+	"github.com/spool-agents/spool/memory/memorytest"
+	"github.com/spool-agents/spool/memory/postgres"
+	"github.com/spool-agents/spool/memory/verify"
+)
+
+func mustOpen(t *testing.T, url string) *postgres.Store {
+	t.Helper()
+	s, err := postgres.Open(t.Context(), url, postgres.Options{MaxConnections: 4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+// sound checks every rule on every thread of a store.
+func sound(t *testing.T, s memory.Reader) {
+	t.Helper()
+	report, err := verify.Check(t.Context(), s, verify.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range report.Violations {
+		t.Error(v)
+	}
+}
+
+// query reads one number of the server.
+func query(t *testing.T, url, text string) (n int64) {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(context.Background())
+	if err := conn.QueryRow(t.Context(), text).Scan(&n); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// TestEightProcessesHammer: eight processes do everything at once to one thread,
+// then to eight trees of up to seven threads that close across each other. What
+// the rules refuse is no error; a deadlock would be.
+func TestEightProcessesHammer(t *testing.T) {
+	for _, mode := range []string{"hammer1", "hammer7"} {
+		t.Run(mode, func(t *testing.T) {
+			url := pgtest.Database(t)
+			s := mustOpen(t, url)
+			var wg sync.WaitGroup
+			var mu sync.Mutex
+			total := 0
+			for n := range 8 {
+				c := startChild(t, mode, url, fmt.Sprint("h", n))
+				wg.Go(func() {
+					lines, err := c.lines()
+					if err != nil || len(lines) != 1 {
+						t.Errorf("process %d: %v", n, err)
+						return
+					}
+					operations, _ := strconv.Atoi(lines[0])
+					mu.Lock()
+					defer mu.Unlock()
+					total += operations
+				})
+			}
+			wg.Wait()
+			threads, err := s.Threads(t.Context(), memory.ThreadFilter{All: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			deadlocks := query(t, url, "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()")
+			t.Logf("%d operations on %d threads in %s, %d deadlocks inside", total, len(threads), hammerFor(), deadlocks)
+			if mode == "hammer7" && len(threads) < 40 {
+				t.Errorf("%d threads only", len(threads))
+			}
+			sound(t, s)
+		})
+	}
+}
+
+// TestEightWriters: what eight processes send into one thread is all there, in
+// one dense order.
+func TestEightWriters(t *testing.T) {
+	url := pgtest.Database(t)
+	var wg sync.WaitGroup
+	for n := range 8 {
+		c := startChild(t, "sends", url, fmt.Sprint("w", n))
+		wg.Go(func() {
+			if lines, err := c.lines(); err != nil || len(lines) != 25 {
+				t.Errorf("writer %d: %v after %d messages", n, err, len(lines))
+			}
+		})
+	}
+	wg.Wait()
+	s := mustOpen(t, url)
+	entries, err := s.Inbox(t.Context(), "s/default")
+	if err != nil || len(entries) != 200 {
+		t.Fatalf("%d entries, %v; want 200", len(entries), err)
+	}
+	for i, e := range entries {
+		if e.Seq != int64(i+1) {
+			t.Fatalf("entry %d has seq %d", i, e.Seq)
+		}
+	}
+	sound(t, s)
+}
+
+// TestFault_C5_KilledProcessesLeaveWholeTransactions kills processes in the
+// middle of their turns; the next ones go on with what they find.
+func TestFault_C5_KilledProcessesLeaveWholeTransactions(t *testing.T) {
+	url := pgtest.Database(t)
+	s := mustOpen(t, url)
+	closed := map[string][]string{}
+	for range 6 {
+		var wg sync.WaitGroup
+		var mu sync.Mutex
+		for n := range 2 {
+			name := fmt.Sprint("p", n)
+			c := startChild(t, "turns", url, name)
+			time.AfterFunc(time.Duration(250+rand.IntN(500))*time.Millisecond, func() { _ = c.Process.Signal(syscall.SIGKILL) })
+			wg.Go(func() {
+				lines, err := c.lines()
+				if err == nil {
+					t.Error("the process ended by itself")
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				closed[name] = append(closed[name], lines...)
+			})
+		}
+		wg.Wait()
+		sound(t, s)
+	}
+	for name, turns := range closed {
+		if len(turns) == 0 {
+			t.Errorf("%s closed no turn", name)
+		}
+		completed(t, s, turns)
+		if err := memorytest.RunTurns(t.Context(), s, name+"/default"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sound(t, s)
+}
+
+// completed checks that turns reported as closed are.
+func completed(t *testing.T, s memory.Reader, turns []string) {
+	t.Helper()
+	for _, id := range turns {
+		if turn, err := s.Turn(t.Context(), id); err != nil || turn.Outcome != agent.ThreadCompleted {
+			t.Errorf("turn %s, reported as closed: %+v, %v", id, turn.Outcome, err)
+		}
+	}
+}
+
+// TestKilledServerLosesNothingAcknowledged kills the server in the middle of
+// everything and starts it again: what a process was told is there, and the
+// processes go on.
+func TestKilledServerLosesNothingAcknowledged(t *testing.T) {
+	c := pgtest.Start(t)
+	url := c.Database(t)
+	s := mustOpen(t, url)
+	var wg sync.WaitGroup
+	said := make([][]string, 4)
+	var processes []*child
+	for n := range said {
+		p := startChild(t, "patient", url, fmt.Sprint("p", n))
+		processes = append(processes, p)
+		wg.Go(func() { said[n], _ = p.lines() })
+	}
+	for range 4 {
+		time.Sleep(time.Duration(400+rand.IntN(800)) * time.Millisecond)
+		c.Kill(t)
+		_, err := s.Send(t.Context(), memorytest.Request("mine", "m"))
+		code(t, err, agent.CodeUnavailable, "cannot be reached", "try again")
+		c.Restart(t)
+		if _, err := s.Send(t.Context(), memorytest.Request("mine", "m")); err != nil {
+			t.Fatalf("after the restart: %v", err)
+		}
+	}
+	time.Sleep(300 * time.Millisecond)
+	for _, p := range processes {
+		_ = p.Process.Kill()
+	}
+	wg.Wait()
+	acknowledged := 0
+	for n, lines := range said {
+		name := fmt.Sprint("p", n)
+		entries, err := s.Inbox(t.Context(), name+"/default")
+		if err != nil {
+			t.Fatal(err)
+		}
+		have := map[string]bool{}
+		for _, e := range entries {
+			if have[e.ID] {
+				t.Errorf("%s stands twice in %s", e.ID, name)
+			}
+			have[e.ID] = true
+		}
+		for _, line := range lines {
+			what, id, _ := strings.Cut(line, " ")
+			if acknowledged++; what == "closed" {
+				completed(t, s, []string{id})
+			} else if !have[id] {
+				t.Errorf("message %s was acknowledged and is gone", id)
+			}
+		}
+	}
+	t.Logf("%d acknowledged operations, 4 kills", acknowledged)
+	if acknowledged < 40 {
+		t.Errorf("%d acknowledged operations only", acknowledged)
+	}
+	sound(t, s)
+}
+
+// TestManyOpenANewStoreAtOnce: one of them makes it, all agree on its id.
+func TestManyOpenANewStoreAtOnce(t *testing.T) {
+	url := pgtest.Database(t)
+	ids := make([]string, 12)
+	var wg sync.WaitGroup
+	for i := range ids {
+		wg.Go(func() {
+			s, err := postgres.Open(context.Background(), url, postgres.Options{MaxConnections: 2})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			ids[i] = s.ID()
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	for _, id := range ids {
+		if id != ids[0] || len(id) != 8 {
+			t.Fatalf("ids %v: want one of 8 hex digits", ids)
+		}
+	}
+}
+
+// TestChangedSeesCommitsOnly: a follower polls Changed. It moves with every
+// commit of anyone, and with nothing else.
+func TestChangedSeesCommitsOnly(t *testing.T) {
+	url := pgtest.Database(t)
+	s := mustOpen(t, url)
+	last := int64(-1)
+	changed := func(want bool) {
+		t.Helper()
+		now, err := s.Changed(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if (now != last) != want {
+			t.Fatalf("changed from %d to %d, want a change: %t", last, now, want)
+		}
+		last = now
+	}
+	changed(true)
+	pgtest.Exec(t, pgtest.Database(t), "CREATE TABLE elsewhere (n int)")
+	changed(false)
+	if _, err := startChild(t, "one", url, "other").lines(); err != nil {
+		t.Fatal(err)
+	}
+	changed(true)
+	changed(false)
+	for i, want := range []bool{true, false} { // a repetition writes nothing
+		if _, err := s.Send(t.Context(), memorytest.Request("s", "own")); err != nil {
+			t.Fatal(i, err)
+		}
+		changed(want)
+	}
+	_, err := s.CloseTurn(t.Context(), memory.CloseRequest{ThreadID: "s/default", TurnID: "none", Outcome: agent.ThreadFailed})
+	code(t, err, agent.CodeNotFound)
+	changed(false)
+}
+
+// TestCrashPoints: before-X loses the operation, after-X keeps it, and a
+// successor with the same environment lives on.
+func TestCrashPoints(t *testing.T) {
+	url := pgtest.Database(t)
+	s := mustOpen(t, url)
+	for i, point := range []string{"before-send", "after-send"} {
+		id := fmt.Sprint("m", i)
+		env := []string{memory.CrashAtEnv + "=" + point + ":1", memory.CrashOnceEnv + "=" + filepath.Join(t.TempDir(), "once")}
+		c := startChild(t, "one", url, id, env...)
+		_, err := c.lines()
+		if status, ok := c.ProcessState.Sys().(syscall.WaitStatus); err == nil || !ok || status.Signal() != syscall.SIGKILL {
+			t.Fatalf("%s: the process ended with %v", point, c.ProcessState)
+		}
+		entries, err := s.Inbox(t.Context(), "s/default")
+		if i == 0 {
+			code(t, err, agent.CodeNotFound)
+		} else if err != nil || len(entries) != 2 {
+			t.Fatalf("%s: %d entries, %v", point, len(entries), err)
+		}
+		if _, err := startChild(t, "one", url, id, env...).lines(); err != nil {
+			t.Fatalf("%s: the successor: %v", point, err)
+		}
+		if entries, err := s.Inbox(t.Context(), "s/default"); err != nil || len(entries) != i+1 {
+			t.Fatalf("%s: %d entries, %v", point, len(entries), err)
+		}
+	}
+}

@@ -1,0 +1,142 @@
+//go:build postgres
+
+package postgres_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/internal/pgtest"
+	"github.com/spool-agents/spool/memory"
+	"github.com/spool-agents/spool/memory/memorytest"
+)
+
+// TestDeadlockIsRepeated makes a deadlock with a foreign program: the operation
+// that the server undoes is run again, and its caller sees its success.
+func TestDeadlockIsRepeated(t *testing.T) {
+	db := pgtest.Database(t)
+	s := mustOpen(t, db)
+	thread := "s/default"
+	if _, err := s.Send(t.Context(), memorytest.Request("s", "m")); err != nil {
+		t.Fatal(err)
+	}
+	claim, err := s.TakeNext(t.Context(), memory.TakeRequest{ThreadID: thread, RunID: "r"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	start, err := s.BeginModel(t.Context(), memory.ModelBegin{ThreadID: thread, TurnID: claim.Turn.ID, Step: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = s.SaveReply(t.Context(), memory.ReplyRecord{
+		ThreadID: thread, TurnID: claim.Turn.ID, Step: 1, Attempt: start.Attempt, Gates: []agent.Gate{agent.GateAsk},
+		Reply: agent.ModelReply{Calls: []agent.Call{agent.NewCall("", "lookup", `{}`)}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	approval, err := s.OpenApproval(t.Context(), memory.RoundRequest{ThreadID: thread, TurnID: claim.Turn.ID, Step: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := pgx.Connect(t.Context(), db)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(context.Background())
+	// The foreign program holds what the operation needs second, and then asks
+	// for what it holds. Its own patience is longer, so it is not the victim.
+	if _, err := conn.Exec(t.Context(), `SET deadlock_timeout = '20s'; BEGIN; INSERT INTO approved_tools VALUES ('s', 'lookup')`); err != nil {
+		t.Fatal(err)
+	}
+	decided := make(chan error, 1)
+	go func() {
+		_, err := s.Decide(context.Background(), memory.Decision{UserID: "u", By: "u", Target: approval.ID, Verdict: memory.ApproveAll})
+		decided <- err
+	}()
+	for query(t, db, `SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'`) == 0 {
+		time.Sleep(10 * time.Millisecond)
+	}
+	if _, err := conn.Exec(t.Context(), `UPDATE threads SET topic = topic; ROLLBACK`); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-decided; err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(100 * time.Millisecond)
+	if n := query(t, db, `SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()`); n == 0 {
+		t.Error("there was no deadlock")
+	}
+	sound(t, s)
+}
+
+// TestSameThreadMadeAtOnce: many senders make the same new conversation at once,
+// in a new session and in one that is there.
+func TestSameThreadMadeAtOnce(t *testing.T) {
+	db := pgtest.Database(t)
+	stores := []memory.ConversationMemoryStore{mustOpen(t, db), mustOpen(t, db), mustOpen(t, db)}
+	for round := range 30 {
+		r := memorytest.Request(fmt.Sprint("s", round/3), "m")
+		r.ConversationID = fmt.Sprint("c", round)
+		var wg sync.WaitGroup
+		for n, s := range stores {
+			for i := range 2 {
+				wg.Go(func() {
+					r := r
+					r.MessageID = fmt.Sprint("m", n, i)
+					if _, err := s.Send(t.Context(), r); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+		}
+		wg.Wait()
+		entries, err := stores[0].Inbox(t.Context(), r.SessionID+"/"+r.ConversationID)
+		if err != nil || len(entries) != 6 {
+			t.Fatalf("%d entries, %v", len(entries), err)
+		}
+	}
+	sound(t, stores[0])
+}
+
+// TestStreamsDoNotWaitForTheirTree: while a tree is locked, text goes on
+// streaming into its steps; pieces that arrive twice at once are kept once.
+func TestStreamsDoNotWaitForTheirTree(t *testing.T) {
+	db := pgtest.Database(t)
+	s := mustOpen(t, db)
+	if _, err := s.Send(t.Context(), memorytest.Request("s", "m")); err != nil {
+		t.Fatal(err)
+	}
+	claim, err := s.TakeNext(t.Context(), memory.TakeRequest{ThreadID: "s/default", RunID: "r"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	start, err := s.BeginModel(t.Context(), memory.ModelBegin{ThreadID: "s/default", TurnID: claim.Turn.ID, Step: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	release := hold(t, db)
+	for i := range 20 {
+		c := memory.Chunk{ThreadID: "s/default", TurnID: claim.Turn.ID, Step: 1, Attempt: start.Attempt, Offset: 2 * i, Text: fmt.Sprintf("%02d", i)}
+		var wg sync.WaitGroup
+		for range 3 {
+			wg.Go(func() {
+				if err := s.AppendChunk(t.Context(), c); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+	}
+	stream, err := s.Stream(t.Context(), "s/default")
+	if err != nil || stream.Text != "0001020304050607080910111213141516171819" {
+		t.Fatalf("%+v, %v", stream, err)
+	}
+	release()
+}
