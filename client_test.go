@@ -211,11 +211,21 @@ func TestOtherUsersThreadsAreNotFound(t *testing.T) {
 }
 
 func TestOpenStoreNamesWhatItSupports(t *testing.T) {
-	for _, spec := range []string{"postgres://h/db", "file:/tmp", "memory:", "", "sqlite:", "/a/path"} {
+	for _, spec := range []string{"mysql://h/db", "file:/tmp", "memory:", "", "sqlite:", "/a/path"} {
 		store, err := spool.OpenStore(t.Context(), spec)
 		assert.Nil(t, store)
 		assert.Equal(t, agent.CodeInvalid, agent.CodeOf(err), spec)
 		assert.ErrorContains(t, err, "sqlite:PATH")
+	}
+}
+
+func TestOpenStoreHidesThePassword(t *testing.T) {
+	for _, spec := range []string{"postgres://u:hush@127.0.0.1:1/db", "postgresql://u:hush@127.0.0.1:1/db?sslmode=disable"} {
+		store, err := spool.OpenStore(t.Context(), spec)
+		assert.Nil(t, store)
+		assert.Equal(t, agent.CodeUnavailable, agent.CodeOf(err), spec)
+		assert.ErrorContains(t, err, "127.0.0.1:1")
+		assert.NotContains(t, err.Error(), "hush")
 	}
 }
 

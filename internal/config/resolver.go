@@ -93,7 +93,7 @@ func (s setting) mask(v string) string {
 	if s.secret {
 		return NewSecret(v).String()
 	}
-	return maskURL(v)
+	return MaskURL(v)
 }
 
 func (r *resolver) explain() []Setting {

@@ -37,8 +37,8 @@ func (s Secret) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, s.String(
 // MarshalText masks the value in JSON and YAML.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// maskURL hides the password of a URL and of key=value connection strings.
-func maskURL(s string) string {
+// MaskURL hides the password of a URL and of key=value connection strings.
+func MaskURL(s string) string {
 	if u, err := url.Parse(s); err == nil && u.User != nil {
 		q := u.Query()
 		if q.Has("password") {

@@ -163,7 +163,7 @@ func (a *app) examine(ctx context.Context, cfg config.Config) (checks []check, r
 	if _, err := c.Store().Threads(ctx, memory.ThreadFilter{Limit: 1}); err != nil {
 		return []check{{"store", false, err.Error()}}, false
 	}
-	checks = append(checks, check{"store", true, cfg.Store + " (id " + c.Store().ID() + ")"})
+	checks = append(checks, check{"store", true, config.MaskURL(cfg.Store) + " (id " + c.Store().ID() + ")"})
 	if !c.Connected() {
 		return append(checks, check{"temporal", false, "no server answers at " + cfg.Temporal.HostPort + "; " + a.name + " dev starts a local one"}), false
 	}
