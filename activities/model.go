@@ -28,7 +28,7 @@ func (a *Activities) callModel(ctx context.Context, ref contract.Ref) (contract.
 	if begun.Stored != nil {
 		return a.output(begun.Thread, *begun.Stored), nil
 	}
-	messages, err := a.transcripts.load(ctx, a.Store, ref)
+	messages, err := a.transcripts.load(ctx, a.Store, ref, begun.Thread)
 	if err != nil {
 		return contract.ModelOutput{}, err
 	}

@@ -3,6 +3,7 @@ package activities
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sort"
 	"strings"
 	"sync"
@@ -38,6 +39,9 @@ func environment(t agent.Thread, turn memory.Turn) string {
 	fmt.Fprintf(&b, "Date: %s\n", turn.OpenedAt.UTC().Format("2006-01-02"))
 	if t.Kind == agent.KindSubAgent {
 		fmt.Fprintf(&b, "You are the sub-agent %s (%s) at depth %d. Your last message is your answer to the agent that gave you this task.\n", t.AgentType, t.AgentID, t.Depth)
+		if t.Config.SharedSeq > 0 {
+			b.WriteString("What was said before your task is the conversation of that agent, for you to know; go on with your task only.\n")
+		}
 	}
 	b.WriteString("</env>")
 	return b.String()
@@ -75,18 +79,25 @@ type transcripts struct {
 
 type cached struct {
 	turn     string
+	shared   []agent.Message // of the parent, before the thread's own
 	messages []agent.Message
 }
 
 // maxTranscripts bounds the cache; a turn that is not in it reads its thread anew.
 const maxTranscripts = 256
 
-func (t *transcripts) load(ctx context.Context, store memory.Reader, ref contract.Ref) ([]agent.Message, error) {
+// load returns what the model of a turn sees: the part of its parent's
+// conversation that a sub-agent was given, and the thread's own messages.
+func (t *transcripts) load(ctx context.Context, store memory.Reader, ref contract.Ref, th agent.Thread) ([]agent.Message, error) {
 	t.mu.Lock()
 	have := t.m[ref.Thread]
 	t.mu.Unlock()
 	if have.turn != ref.Turn {
-		have = cached{turn: ref.Turn}
+		shared, err := sharedContext(ctx, store, th)
+		if err != nil {
+			return nil, err
+		}
+		have = cached{turn: ref.Turn, shared: shared}
 	}
 	var after int64
 	if n := len(have.messages); n > 0 {
@@ -103,7 +114,28 @@ func (t *transcripts) load(ctx context.Context, store memory.Reader, ref contrac
 		t.m = map[string]cached{}
 	}
 	t.m[ref.Thread] = have
-	return have.messages, nil
+	if len(have.shared) == 0 {
+		return have.messages, nil
+	}
+	return slices.Concat(have.shared, have.messages), nil
+}
+
+// sharedContext is the conversation a sub-agent was given when it was made: its
+// parent's messages up to the delegating step, and what that one was given.
+func sharedContext(ctx context.Context, store memory.Reader, th agent.Thread) ([]agent.Message, error) {
+	if th.Config.SharedSeq == 0 {
+		return nil, nil
+	}
+	parent, err := store.Thread(ctx, "", th.ParentThreadID)
+	if err != nil {
+		return nil, err
+	}
+	before, err := sharedContext(ctx, store, parent)
+	if err != nil {
+		return nil, err
+	}
+	own, err := store.Messages(ctx, parent.ID, 0, int(th.Config.SharedSeq))
+	return append(before, own...), err
 }
 
 func (t *transcripts) drop(thread string) {

@@ -79,6 +79,10 @@ type AgentConfig struct {
 	MaxSteps     int      `json:"maxSteps,omitempty"`
 	Stream       bool     `json:"stream"`
 	ShareContext bool     `json:"shareContext,omitempty"`
+	// SharedSeq is set by the store when a sub-agent with ShareContext is made:
+	// its model sees the parent's messages up to this one before its own. It
+	// stays the same for all turns, so every step sees the same.
+	SharedSeq int64 `json:"sharedSeq,omitempty"`
 	// Approval is the policy per tool name or pattern: auto, ask or deny.
 	Approval map[string]string `json:"approval,omitempty"`
 	// Bounds are the policies of the agents above: the strictest answer of all

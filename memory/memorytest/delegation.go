@@ -247,6 +247,25 @@ var delegationRules = []rule{
 		e.saveRound(t, 1)
 		e.sound(t.ThreadID)
 	}},
+	{"a sub-agent that shares its parent's context is given what was there when it was made, for good", func(e *env) {
+		t := e.started("s1")
+		e.runTool(e.calls(t, 1, 1)[0], "known")
+		e.saveRound(t, 1)
+		r := delegation(e.assigns(t, 2, 1)[0], "researcher")
+		r.Config.ShareContext = true
+		d := e.open(r)
+		equal(e, "shared", e.thread(d.ChildThread).Config.SharedSeq, int64(3))
+		e.answer(e.take(d.ChildThread), 1, "the finding")
+		e.takeResult(e.firstCall(t, 2))
+		e.saveRound(t, 2)
+		again := delegation(e.assigns(t, 3, 1)[0], "researcher")
+		again.Resume = d.ChildThread
+		e.open(again)
+		e.take(d.ChildThread)
+		equal(e, "shared", e.thread(d.ChildThread).Config.SharedSeq, int64(3))
+		equal(e, "not shared", e.thread(e.background(e.take(d.ChildThread), 1, "general").ChildThread).Config.SharedSeq, int64(0))
+		e.sound(t.ThreadID)
+	}},
 	{"a refusal is the failed result of the call, and nothing is made", func(e *env) {
 		t := e.started("s1")
 		r := delegation(e.assigns(t, 1, 1)[0], "researcher")

@@ -153,6 +153,9 @@ func (u *unit) overLimit(t *threadRow, l memory.DelegationLimits, isNew bool) (*
 // assign writes the child, its task, the link and the entry in its inbox.
 func (u *unit) assign(t *threadRow, turn *turnRow, c *callRow, child *threadRow, r memory.DelegationRequest) (memory.Delegation, error) {
 	none := memory.Delegation{}
+	if err := u.share(t, child, &r.Config); err != nil {
+		return none, err
+	}
 	hash, err := u.keepConfig(r.Config)
 	if err != nil {
 		return none, err
@@ -199,6 +202,21 @@ func (u *unit) assign(t *threadRow, turn *turnRow, c *callRow, child *threadRow,
 		turn.dirty = true
 	}
 	return openedDelegation(c), err
+}
+
+// share records how much of its parent's conversation a sub-agent sees: what
+// was there when it was made. A resume changes nothing about it.
+func (u *unit) share(t, child *threadRow, c *agent.AgentConfig) error {
+	if child.created == 0 {
+		c.SharedSeq = 0
+		if c.ShareContext {
+			c.SharedSeq = t.lastMessage
+		}
+		return nil
+	}
+	before, err := u.s.config(u, child.configHash)
+	c.ShareContext, c.SharedSeq = before.ShareContext, before.SharedSeq
+	return err
 }
 
 // TakeChildResult moves the end of a foreground child to the call's result.
