@@ -31,6 +31,10 @@ type WorkerOptions struct {
 	Agents   activities.Catalog
 	// Policy limits delegation; nil = agent.DefaultDelegationPolicy.
 	Policy *agent.DelegationPolicy
+	// Price is what the model costs where its provider does not say.
+	Price agent.Price
+	// MaxSteps bounds main turns whose template does not; 0 = no limit.
+	MaxSteps int
 	// DefaultModel is used where neither thread nor template names one.
 	DefaultModel string
 	// Workspace is the root that threads may work under; "" = the working directory.
@@ -101,7 +105,7 @@ func NewWorker(ctx context.Context, o WorkerOptions) (*Worker, error) {
 	w := &Worker{o: o}
 	w.acts = &activities.Activities{
 		Store: o.Store, Model: o.Model, Tools: o.Tools, Catalog: o.Agents, Policy: policy, Temporal: o.Temporal,
-		DefaultModel: o.DefaultModel, Workspace: workspace, TaskQueue: o.TaskQueue, RetryFor: o.RetryFor, Heartbeat: o.Heartbeat, MaxEvents: o.MaxEvents,
+		Price: o.Price, MaxSteps: o.MaxSteps, DefaultModel: o.DefaultModel, Workspace: workspace, TaskQueue: o.TaskQueue, RetryFor: o.RetryFor, Heartbeat: o.Heartbeat, MaxEvents: o.MaxEvents,
 		SearchAttributes: registerSearchAttributes(ctx, o),
 	}
 	w.worker = worker.New(o.Temporal, o.TaskQueue, worker.Options{

@@ -41,6 +41,10 @@ type Activities struct {
 	Policy   agent.DelegationPolicy
 	Temporal client.Client
 
+	// Price is used where the provider states none.
+	Price agent.Price
+	// MaxSteps bounds main turns whose template does not; 0 = no limit.
+	MaxSteps int
 	// DefaultModel is used where neither thread nor template names a model.
 	DefaultModel string
 	// Workspace is the root that threads work under, an absolute path.

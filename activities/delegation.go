@@ -46,7 +46,7 @@ func (a *Activities) delegation(thread agent.Thread, call agent.ToolCall) memory
 		return refuse(agent.ErrInvalidInput, "%v", err)
 	}
 	if d := a.Policy.Decide(params.Agent, thread.Depth); !d.Allowed {
-		return refuse(agent.ErrPermissionDenied, "policyDenied: %s", d.Reason)
+		return refuse(agent.ErrPermissionDenied, "Delegation refused (policyDenied:true): %s", d.Reason)
 	}
 	template, ok := a.Catalog.Get(params.Agent)
 	if !ok {

@@ -21,7 +21,13 @@ func (a *Activities) CallModel(ctx context.Context, ref contract.Ref) (contract.
 }
 
 func (a *Activities) callModel(ctx context.Context, ref contract.Ref) (contract.ModelOutput, error) {
-	begun, err := a.Store.BeginModel(ctx, memory.ModelBegin{ThreadID: ref.Thread, TurnID: ref.Turn, Step: ref.Step, Fence: fence(ctx)})
+	begun, err := a.Store.BeginModel(ctx, memory.ModelBegin{
+		ThreadID: ref.Thread, TurnID: ref.Turn, Step: ref.Step, Fence: fence(ctx),
+		Budget: memory.Budget{Tokens: a.Policy.MaxTokens, Price: a.Policy.MaxPrice, Time: a.Policy.MaxTime},
+	})
+	if errors.Is(err, memory.ErrBudgetReserved) {
+		return contract.ModelOutput{}, waiting(err.Error(), lastLook)
+	}
 	if err != nil {
 		return contract.ModelOutput{}, err
 	}
@@ -41,6 +47,7 @@ func (a *Activities) callModel(ctx context.Context, ref contract.Ref) (contract.
 	if err != nil {
 		return contract.ModelOutput{}, a.modelFailed(ctx, ref, begun.Attempt, time.Since(began), err)
 	}
+	reply.Usage = a.Price.Apply(reply.Usage)
 	record := memory.ReplyRecord{
 		ThreadID: ref.Thread, TurnID: ref.Turn, Step: ref.Step, Attempt: begun.Attempt, Reply: reply, Duration: time.Since(began),
 	}
@@ -113,7 +120,7 @@ func (a *Activities) modelFailed(ctx context.Context, ref contract.Ref, attempt 
 	case ctx.Err() != nil && !stopping(ctx):
 		return ctx.Err()
 	case errors.As(err, &me):
-		failure.Code, failure.Usage = me.Code, me.Usage
+		failure.Code, failure.Usage = me.Code, a.Price.Apply(me.Usage)
 	case agent.CodeOf(err) == agent.CodeStale:
 		return err
 	}

@@ -93,6 +93,9 @@ func (a *Activities) mainConfig(thread agent.Thread) (agent.AgentConfig, error) 
 		}
 		config.SystemPrompt += fmt.Sprintf("\n\nThe user asked for the agent %q, which does not exist. Say so.", name)
 	}
+	if config.MaxSteps == 0 {
+		config.MaxSteps = a.MaxSteps
+	}
 	return config, nil
 }
 

@@ -44,11 +44,16 @@ func (a *Activities) await(ctx context.Context, call agent.ToolCall) error {
 	for _, s := range states {
 		if s.Working() {
 			delay := min(firstLook<<min(info.Attempt-1, 8), lastLook, left)
-			return temporal.NewApplicationErrorWithOptions("sub-agent "+s.AgentID+" is still at work", contract.ErrTypeWaiting,
-				temporal.ApplicationErrorOptions{NextRetryDelay: delay, Category: temporal.ApplicationErrorCategoryBenign})
+			return waiting("sub-agent "+s.AgentID+" is still at work", delay)
 		}
 	}
 	return nil
+}
+
+// waiting makes Temporal try again soon; until then no slot is held.
+func waiting(what string, delay time.Duration) error {
+	return temporal.NewApplicationErrorWithOptions(what, contract.ErrTypeWaiting,
+		temporal.ApplicationErrorOptions{NextRetryDelay: delay, Category: temporal.ApplicationErrorCategoryBenign})
 }
 
 // taskOutput runs task_output: it reads the store and changes nothing.

@@ -122,7 +122,24 @@ func RefuseFanOut(open, limit int) string {
 
 // RefuseDescendants says that the tree has too many sub-agents.
 func RefuseDescendants(count, limit int) string {
-	return fmt.Sprintf("Delegation refused: this conversation has made %d sub-agents and the limit is %d. Resume one of them, or do the work yourself.", count, limit)
+	return fmt.Sprintf("Delegation refused: %d sub-agents were made since the last message of a person and the limit is %d. Resume one of them, or do the work yourself.", count, limit)
+}
+
+// RefuseBudget says which budget of a tree is used up; "" if none is. A limit
+// of 0 is none.
+func RefuseBudget(tokens, maxTokens int64, price, maxPrice float64, took, maxTime time.Duration) string {
+	var what string
+	switch {
+	case maxTokens > 0 && tokens >= maxTokens:
+		what = fmt.Sprintf("%d tokens are used and the limit is %d", tokens, maxTokens)
+	case maxPrice > 0 && price >= maxPrice:
+		what = fmt.Sprintf("$%.4f are spent and the limit is $%.4f", price, maxPrice)
+	case maxTime > 0 && took >= maxTime:
+		what = fmt.Sprintf("models and tools took %s and the limit is %s", roundDuration(took), maxTime)
+	default:
+		return ""
+	}
+	return "the budget of this conversation's agents is used up: " + what + "; a new message or a retry renews it"
 }
 
 // RefuseResumeUnknown says that there is no such sub-agent.

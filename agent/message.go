@@ -93,6 +93,17 @@ func (u Usage) Add(o Usage) Usage {
 	return u
 }
 
+// Price is what a model costs, in US dollars per million tokens.
+type Price struct{ Input, Output float64 }
+
+// Apply sets the price of a use that has none: not all providers state one.
+func (p Price) Apply(u Usage) Usage {
+	if u.Price == 0 {
+		u.Price = (p.Input*float64(u.PromptTokens) + p.Output*float64(u.CompletionTokens)) / 1e6
+	}
+	return u
+}
+
 // Part is one piece of a multi-part content (text or an image reference).
 type Part struct {
 	Type     string    `json:"type"`

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 )
 
 // AssignParams are the arguments of assign_task.
@@ -39,12 +40,20 @@ type DelegationPolicy struct {
 	MaxDepth int
 	// MaxFanOut bounds the open children of one thread.
 	MaxFanOut int
-	// MaxDescendants bounds the sub-threads of a whole tree; 0 = no limit.
+	// The budgets of a whole tree of agents run from one message of a person on
+	// the root thread to the next; 0 = no limit. MaxDescendants bounds the
+	// sub-agents made, MaxTokens and MaxPrice (US dollars) the use of models,
+	// MaxTime that of models and tools; waiting for people does not count.
 	MaxDescendants int
+	MaxTokens      int64
+	MaxPrice       float64
+	MaxTime        time.Duration
 }
 
 // DefaultDelegationPolicy is used where nothing else is configured.
-func DefaultDelegationPolicy() DelegationPolicy { return DelegationPolicy{MaxDepth: 3, MaxFanOut: 8} }
+func DefaultDelegationPolicy() DelegationPolicy {
+	return DelegationPolicy{MaxDepth: 3, MaxFanOut: 8, MaxDescendants: 100}
+}
 
 // PolicyDecision is the answer of a policy.
 type PolicyDecision struct {

@@ -27,7 +27,7 @@ type DelegationRequest struct {
 type DelegationLimits struct {
 	MaxDepth       int
 	MaxFanOut      int // open foreground and background children of one thread
-	MaxDescendants int // of the whole tree
+	MaxDescendants int // made in the whole tree since the last message of a person
 }
 
 // Delegation is an opened delegation, or a refusal.

@@ -23,6 +23,9 @@ type ModelBegin struct {
 	// MaxLost ends the turn (CodeLimit) after that many attempts that neither
 	// failed nor stored a reply, that is, that killed their worker; 0 = 5.
 	MaxLost int
+	// Budget is that of the whole tree. The call reserves a part of it before it
+	// starts; used up it is CodeLimit, reserved by others ErrBudgetReserved.
+	Budget Budget
 }
 
 // ModelStart is a current attempt, or the stored reply.

@@ -132,6 +132,9 @@ type Reader interface {
 	Approvals(ctx context.Context, f ApprovalFilter) ([]Approval, error)
 	// Steps lists the step records of a turn.
 	Steps(ctx context.Context, turnID string) ([]Step, error)
+	// Spent is what the agents of a tree have used since the last message of a
+	// person, which renews their budget.
+	Spent(ctx context.Context, rootThreadID string) (Spent, error)
 	// Changed returns a number that grows (or merely differs) when anything
 	// was committed by anyone; a cheap call for followers to poll.
 	Changed(ctx context.Context) (int64, error)

@@ -120,7 +120,7 @@ func serve(ctx context.Context, cfg config.Config, env func(string) string, log 
 	}
 	o := spool.WorkerOptions{
 		Store: store, Model: model, Tools: tools, Agents: catalog, DefaultModel: cfg.Model, Namespace: cfg.Temporal.Namespace,
-		Workspace: cfg.Workspace,
+		Workspace: cfg.Workspace, Policy: &cfg.Delegation, Price: cfg.Price, MaxSteps: cfg.MaxSteps,
 		TaskQueue: cfg.TaskQueue, RetryFor: cfg.RetryFor, MaxTurns: cfg.MaxTurnsPerWorker, Log: log,
 	}
 	if err := tune(&o, env); err != nil {

@@ -142,3 +142,36 @@ func asDuration(v, _ string) (string, string) {
 	}
 	return d.String(), ""
 }
+
+func asDurationOrNone(v, base string) (string, string) {
+	if d, err := time.ParseDuration(v); err == nil && d == 0 {
+		return "0s", ""
+	}
+	out, allowed := asDuration(v, base)
+	if allowed != "" {
+		allowed += ", or 0s for none"
+	}
+	return out, allowed
+}
+
+func asDollars(v, _ string) (string, string) {
+	f, err := strconv.ParseFloat(strings.TrimPrefix(v, "$"), 64)
+	if err != nil || f < 0 || f > 1e9 {
+		return "", "US dollars from 0 such as 0.25 or 5"
+	}
+	return strconv.FormatFloat(f, 'f', -1, 64), ""
+}
+
+func asAgents(v, _ string) (string, string) {
+	var names []string
+	for _, name := range strings.Split(v, ",") {
+		if name = strings.TrimSpace(name); name == "" {
+			continue
+		}
+		if agent.CheckAgentType(name) != nil {
+			return "", "names of agents, separated by commas"
+		}
+		names = append(names, name)
+	}
+	return strings.Join(names, ","), ""
+}

@@ -59,6 +59,10 @@ type Config struct {
 	RetryFor time.Duration
 	// MaxSteps bounds a main turn; 0 means no limit.
 	MaxSteps int
+	// Delegation holds the limits and budgets of delegation.
+	Delegation agent.DelegationPolicy
+	// Price is what the model costs where its provider does not say.
+	Price agent.Price
 
 	// Dev is the running dev stack of this home, nil if there is none.
 	Dev *DevInfo
@@ -119,6 +123,7 @@ func Load(o Options) (Config, error) {
 	c.TavilyKey = NewSecret(r.get(TavilyKey))
 	c.HTTPLog = r.get(HTTPLog) == "true"
 	c.WebFetchPrivate = r.get(WebFetchPrivate) == "true"
+	c.Delegation, c.Price = r.delegation()
 	// The four numbers were checked by get, so that parsing cannot fail.
 	c.MaxTurnsPerWorker, _ = strconv.Atoi(r.get(MaxTurnsPerWorker))
 	c.MaxSteps, _ = strconv.Atoi(r.get(MaxSteps))

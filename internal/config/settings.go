@@ -28,6 +28,15 @@ const (
 	IdleTimeout       = "idleTimeout"
 	RetryFor          = "retryFor"
 	MaxSteps          = "maxSteps"
+	MaxDepth          = "maxDepth"
+	MaxFanOut         = "maxFanOut"
+	MaxDescendants    = "maxDescendants"
+	BudgetTokens      = "budgetTokens"
+	BudgetPrice       = "budgetPrice"
+	BudgetTime        = "budgetTime"
+	DisabledAgents    = "disabledAgents"
+	PriceInput        = "priceInput"
+	PriceOutput       = "priceOutput"
 )
 
 // setting says where a value may come from and what it may be. Its order in
@@ -63,6 +72,15 @@ var settings = []setting{
 	{IdleTimeout, "SPOOL_IDLE_TIMEOUT", "2m0s", false, asDuration},
 	{RetryFor, "SPOOL_RETRY_FOR", "15m0s", false, asDuration},
 	{MaxSteps, "SPOOL_MAX_STEPS", "0", false, asCount(0, 1_000_000)},
+	{MaxDepth, "SPOOL_MAX_DEPTH", "3", false, asCount(0, 20)},
+	{MaxFanOut, "SPOOL_MAX_FAN_OUT", "8", false, asCount(0, 1000)},
+	{MaxDescendants, "SPOOL_MAX_DESCENDANTS", "100", false, asCount(0, 1_000_000)},
+	{BudgetTokens, "SPOOL_BUDGET_TOKENS", "0", false, asCount(0, 1_000_000_000_000)},
+	{BudgetPrice, "SPOOL_BUDGET_PRICE", "0", false, asDollars},
+	{BudgetTime, "SPOOL_BUDGET_TIME", "0s", false, asDurationOrNone},
+	{DisabledAgents, "SPOOL_DISABLED_AGENTS", "", false, asAgents},
+	{PriceInput, "SPOOL_PRICE_INPUT", "0", false, asDollars},
+	{PriceOutput, "SPOOL_PRICE_OUTPUT", "0", false, asDollars},
 }
 
 func lookup(name string) (setting, bool) {

@@ -122,10 +122,14 @@ func lockFor() time.Duration {
 	return 6 * time.Second
 }
 
-// openRaw opens the store's file behind the store's back.
+// openRaw opens the store's database behind the store's back.
 func openRaw(t *testing.T, s *tt.Stack) *sql.DB {
 	t.Helper()
-	db, err := sql.Open("sqlite", "file:"+s.StorePath()+"?_pragma=busy_timeout(10000)&_txlock=immediate")
+	driver, source := "sqlite", "file:"+s.StorePath()+"?_pragma=busy_timeout(10000)&_txlock=immediate"
+	if strings.HasPrefix(s.StoreSpec(), "postgres") {
+		driver, source = "pgx", strings.Replace(s.StoreSpec(), "pool_max_conns=6", "application_name=raw", 1)
+	}
+	db, err := sql.Open(driver, source)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = db.Close() })
 	return db
@@ -136,6 +140,10 @@ func hold(t *testing.T, s *tt.Stack, d time.Duration) {
 	t.Helper()
 	tx, err := openRaw(t, s).BeginTx(context.Background(), nil)
 	require.NoError(t, err)
+	if strings.HasPrefix(s.StoreSpec(), "postgres") {
+		_, err = tx.Exec(`LOCK TABLE threads IN EXCLUSIVE MODE`)
+		require.NoError(t, err)
+	}
 	time.Sleep(d)
 	require.NoError(t, tx.Rollback())
 }

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -130,7 +131,7 @@ func TestRow56_VerifyCommand(t *testing.T) {
 	require.Contains(t, out, "linked")
 
 	db := openRaw(t, s)
-	_, err := db.Exec(`UPDATE events SET data = replace(data, ?, 'agent:general:gone-1-000000000000') WHERE thread_id = ? AND type = 'tool_call'`, child.ID, r.ThreadID)
+	_, err := db.Exec(fmt.Sprintf(`UPDATE events SET data = replace(data, '%s', 'agent:general:gone-1-000000000000') WHERE thread_id = '%s' AND type = 'tool_call'`, child.ID, r.ThreadID))
 	require.NoError(t, err)
 	out, code = starter(t, s, "verify", r.ThreadID)
 	require.Equal(t, 1, code, out)

@@ -75,6 +75,7 @@ var groups = []struct {
 	{"delegation", delegationRules},
 	{"background", backgroundRules},
 	{"resume", resumeRules},
+	{"budget", budgetRules},
 	{"cascade", cascadeRules},
 	{"cancel", cancelRules},
 	{"retry", retryRules},

@@ -44,6 +44,8 @@ type Record struct {
 	RequestID string `json:"requestId,omitempty"`
 	// Status is what the script engine answered; 0 in raw mode.
 	Status int `json:"status"`
+	// Usage is what a complete answer was charged for.
+	Usage agent.Usage `json:"usage"`
 	// Body is the whole request, if KeepBodies is set.
 	Body []byte `json:"body,omitempty"`
 }
@@ -152,6 +154,17 @@ func (s *Server) Asked(text string, step int) int {
 	return n
 }
 
+// Charged adds up the usage of all complete answers; Requests counts every
+// request, answered or not.
+func (s *Server) Charged() agent.Usage {
+	var sum agent.Usage
+	for _, r := range s.Records() {
+		sum = sum.Add(r.Usage)
+		sum.Requests++
+	}
+	return sum
+}
+
 // Reset forgets records, violations and faults met.
 func (s *Server) Reset() {
 	s.mu.Lock()
@@ -195,12 +208,13 @@ func (s *Server) chat(w http.ResponseWriter, r *http.Request) {
 	if s.KeepBodies {
 		rec.Body = body
 	}
-	raw, act := s.decide(&rec, broken, reply)
+	usage := reply.Usage(m)
+	raw, act := s.decide(&rec, broken, reply, usage)
 	switch {
 	case raw != nil:
 		raw(w, r, body)
 	case rec.Status == http.StatusOK:
-		out := answer{w: w, ctx: r.Context(), reply: reply, usage: reply.Usage(m), q: q, act: act}
+		out := answer{w: w, ctx: r.Context(), reply: reply, usage: usage, q: q, act: act}
 		if err := out.write(); err != nil && !errors.Is(err, context.Canceled) {
 			panic(http.ErrAbortHandler) // the client is gone
 		}
@@ -226,7 +240,7 @@ const (
 )
 
 // decide counts the request and finds out what becomes of it.
-func (s *Server) decide(rec *Record, broken []string, reply script.Reply) (RawFunc, action) {
+func (s *Server) decide(rec *Record, broken []string, reply script.Reply, usage agent.Usage) (RawFunc, action) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	rec.Seq = len(s.records) + 1
@@ -261,6 +275,9 @@ func (s *Server) decide(rec *Record, broken []string, reply script.Reply) (RawFu
 				act = endEarly
 			}
 		}
+	}
+	if rec.Status == http.StatusOK && act == complete {
+		rec.Usage = usage
 	}
 	s.records = append(s.records, *rec)
 	return s.raw, act

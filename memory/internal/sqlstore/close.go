@@ -65,6 +65,9 @@ func (u *unit) remember(turn *turnRow, closed memory.Closed) error {
 func (u *unit) end(t *threadRow, turn *turnRow, r memory.CloseRequest, closed *memory.Closed) error {
 	turn.dirty = true
 	closed.FromSeq = t.lastMessage + 1
+	if err := u.exec(`DELETE FROM reservations WHERE turn_id = ?`, turn.ID); err != nil {
+		return err
+	}
 	if err := u.settleApprovals(t, turn); err != nil {
 		return err
 	}

@@ -139,12 +139,12 @@ func (u *unit) overLimit(t *threadRow, l memory.DelegationLimits, isNew bool) (*
 		}
 	}
 	if l.MaxDescendants > 0 && isNew {
-		var made int
-		if err := u.row(`SELECT COUNT(*) FROM threads WHERE root_id = ? AND kind = 'subagent'`, t.RootThreadID).Scan(&made); err != nil {
+		used, err := spent(u, t.RootThreadID)
+		if err != nil {
 			return nil, err
 		}
-		if made >= l.MaxDescendants {
-			return &refusal{text: agent.RefuseDescendants(made, l.MaxDescendants), reason: agent.ErrPermissionDenied}, nil
+		if used.Descendants >= l.MaxDescendants {
+			return &refusal{text: agent.RefuseDescendants(used.Descendants, l.MaxDescendants), reason: agent.ErrPermissionDenied}, nil
 		}
 	}
 	return nil, nil
@@ -166,6 +166,9 @@ func (u *unit) assign(t *threadRow, turn *turnRow, c *callRow, child *threadRow,
 		child.ordinal, child.configHash = t.lastChild, hash
 		child.Topic = short(or(clean(r.Description), clean(r.Task)), topicLength)
 		if err := u.create(child); err != nil {
+			return none, err
+		}
+		if err := u.exec(spend, t.RootThreadID, 0, 0.0, 0, 1); err != nil {
 			return none, err
 		}
 	}

@@ -43,6 +43,9 @@ func (u *unit) beginModel(t *threadRow, turn *turnRow, r memory.ModelBegin, star
 	case step == nil && r.Step != turn.saved+1:
 		return agent.Errorf(agent.CodeConflict, "step %d of turn %s cannot begin: step %d is not saved", r.Step, turn.ID, turn.saved+1)
 	case step == nil:
+		if err := u.reserveFor(t, r); err != nil {
+			return err
+		}
 		step = &stepRow{Step: memory.Step{TurnID: turn.ID, Step: r.Step}, state: stepFlight}
 		step.fence.Fence, step.Attempt = r.Fence, 1
 		if err := u.exec(insertStep, step.values()...); err != nil {
@@ -57,6 +60,9 @@ func (u *unit) beginModel(t *threadRow, turn *turnRow, r memory.ModelBegin, star
 		return nil
 	default:
 		if err := u.nextAttempt(turn, step, r); err != nil {
+			return err
+		}
+		if err := u.reserveFor(t, r); err != nil {
 			return err
 		}
 	}
@@ -202,6 +208,12 @@ func (s *Store) FailModel(ctx context.Context, r memory.ModelFailure) error {
 		use := oneRequest(r.Usage)
 		turn.Usage, turn.dirty = turn.Usage.Add(use), true
 		t.count(use)
+		if err := u.use(t, use, r.Duration); err != nil {
+			return err
+		}
+		if err := u.settleReservation(turn.ID, r.Step); err != nil {
+			return err
+		}
 		return u.saveStep(step)
 	})
 }

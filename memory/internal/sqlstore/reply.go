@@ -51,6 +51,12 @@ func (u *unit) saveReply(t *threadRow, turn *turnRow, step *stepRow, r memory.Re
 	use.ToolCalls = int64(len(reply.Calls))
 	turn.Usage, turn.dirty = turn.Usage.Add(use), true
 	t.count(use)
+	if err := u.use(t, use, r.Duration); err != nil {
+		return memory.StoredReply{}, err
+	}
+	if err := u.settleReservation(turn.ID, r.Step); err != nil {
+		return memory.StoredReply{}, err
+	}
 	t.ContextWindow = agent.ContextWindow{Prompt: use.PromptTokens, Completion: use.CompletionTokens, Total: use.TotalTokens}
 	if len(reply.Calls) == 0 {
 		return memory.StoredReply{Reply: reply}, nil

@@ -98,6 +98,11 @@ func (u *unit) claim(t *threadRow, runID string, config *agent.AgentConfig) (*tu
 	if err := u.configure(t, e, config); err != nil {
 		return nil, err
 	}
+	if t.Kind == agent.KindMain && e.Kind != memory.EntryChild {
+		if err := u.renew(t); err != nil {
+			return nil, err
+		}
+	}
 	t.lastTurn++
 	turn.n = t.lastTurn
 	if err := u.insertTurn(turn); err != nil {

@@ -103,6 +103,9 @@ func (u *unit) saveResult(t *threadRow, turn *turnRow, c *callRow, r memory.Tool
 			return err
 		}
 	}
+	if err := u.use(t, agent.Usage{}, r.Duration); err != nil {
+		return err
+	}
 	return u.finish(t, turn, c, ending{status: r.Result.Status, reason: r.Result.ErrorReason, text: r.Result.Content, ms: r.Duration.Milliseconds()})
 }
 

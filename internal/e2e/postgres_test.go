@@ -1,0 +1,118 @@
+//go:build postgres
+
+package e2e
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/spool-agents/spool/internal/llm/script"
+	"github.com/spool-agents/spool/internal/pgtest"
+	tt "github.com/spool-agents/spool/internal/temporaltest"
+)
+
+// TestOnPostgres runs scenarios of every kind with Spool's store on PostgreSQL.
+// SPOOL_E2E_STORE=postgres runs all of the package's tests so.
+func TestOnPostgres(t *testing.T) {
+	t.Parallel()
+	tt.OnPostgres(t)
+	for name, scenario := range map[string]func(*testing.T){
+		"two turns":                 TestFault_C1_TwoTurnsMakeFourMessages,
+		"tool rounds":               TestRow71_ToolRounds,
+		"order of events":           TestRow42_EventOrder,
+		"large results":             TestFault_D2_LargeResults,
+		"delegation":                TestRow52_DelegationTree,
+		"five children end at once": TestFault_E3_FiveEndTogether,
+		"grandchild outlives":       TestFault_E5_GrandchildOutlivesItsParent,
+		"resume":                    TestRow21_Resume,
+		"cancel while streaming":    TestRow70_CancelWhileStreaming,
+		"cancel during tools":       TestRow69_CancelDuringTools,
+		"cancel of descendants":     TestRow103_CancelReachesDescendants,
+		"retry":                     TestRow60_RetryDoesNotDuplicate,
+		"retry supersedes":          TestRow60_RetrySupersedes,
+		"queued messages":           TestRow94_QueuedMessagesInOrder,
+		"same message twice":        TestRow104_SameMessageTwice,
+		"denial":                    TestRow64_Denial,
+		"approval survives":         TestRow76_ApprovalSurvivesRestart,
+		"locked store":              TestFault_C8_LockedStoreDelaysATurn,
+		"crash points":              TestRow55_CrashPoints,
+		"sender dies":               TestRow59_SenderDiesBeforeTheNudge,
+		"finished tools":            TestFault_C6_FinishedToolsDoNotRunAgain,
+		"kill while streaming":      TestRow67_KillWhileStreaming,
+		"sigterm":                   TestFault_D6_SigtermHandsOver,
+		"paused worker":             TestPausedWorkerIsFenced,
+		"nothing left running":      TestRow17_NothingRunsWithoutAWorkflow,
+		"verify":                    TestRow56_VerifyCommand,
+		"terminated run":            TestTerminatedRunIsReconciled,
+	} {
+		t.Run(name, scenario)
+	}
+}
+
+// TestComposeTopology is docker-compose.yml as processes: one PostgreSQL server
+// with Temporal's two databases and Spool's, a Temporal server and two workers,
+// of which one is killed in the middle of its work.
+func TestComposeTopology(t *testing.T) {
+	t.Parallel()
+	slot(t)
+	c := pgtest.Start(t)
+	tt.OnStore(t, func(t testing.TB) string { return pgtest.With(t, c.Database(t), "pool_max_conns", "6") })
+	s := tt.NewOn(t, tt.StartServerOnPostgres(t, c.URL("temporal")))
+	workers := []*tt.Process{s.StartWorker(), s.StartWorker()}
+	first := s.Send("s1", script.Script(add(1, 2), "slow 50ms say "+strings.Repeat("word ", 40)+"end"))
+	second := s.Send("s2", treeScript())
+	streaming(t, s, first.ThreadID)
+	workers[0].Kill()
+	r := s.Wait(first)
+	require.Equal(t, "completed", r.Status, r.Error)
+	require.True(t, strings.HasSuffix(r.Response, "word end"))
+	require.Equal(t, "user assistant tool assistant", roles(messages(t, s, first.ThreadID)))
+	require.Equal(t, "completed", s.Wait(second).Status)
+
+	// The one that is left dies too, in the middle of a tree; another goes on.
+	third := s.Send("s2", treeScript())
+	tt.Eventually(t, 20*time.Second, "the tree grows", func() bool { return len(tree(t, s, third.ThreadID)) > 5 })
+	workers[1].Kill()
+	s.StartWorker()
+	require.Equal(t, "completed", s.Wait(third).Status)
+	out, code := starter(t, s, "doctor")
+	require.Equal(t, 0, code, out)
+	require.NotContains(t, out, "secret-word", "the password of the store's URL")
+	require.Contains(t, out, c.Address())
+	s.Verify()
+}
+
+// TestStoreLoss kills the store's server in the middle of a turn and starts it
+// again: the turn waits for it and goes on; a sender is told meanwhile.
+func TestStoreLoss(t *testing.T) {
+	t.Parallel()
+	slot(t)
+	c := pgtest.Start(t)
+	tt.OnStore(t, func(t testing.TB) string { return c.Database(t) })
+	s := tt.New(t)
+	s.StartWorker()
+	s.StartWorker()
+	r := s.Send("s1", script.Script(add(1, 2), "first 500ms "+add(3, 4), count("n"), "slow 20ms say "+strings.Repeat("word ", 40)+"end"))
+	tt.Eventually(t, 20*time.Second, "the first round is saved", func() bool {
+		m, err := s.Store.Messages(s.Ctx(), r.ThreadID, 0, 0)
+		return err == nil && len(m) >= 3
+	})
+	for range 3 {
+		c.Kill(t)
+		_, err := s.Client.Send(s.Ctx(), s.Message("s2", "script: say lost"))
+		require.ErrorContains(t, err, "cannot be reached")
+		time.Sleep(time.Second) // that long it is away
+		c.Restart(t)
+		time.Sleep(700 * time.Millisecond) // and back
+	}
+	r = s.Wait(r)
+	require.Equal(t, "completed", r.Status, r.Error)
+	require.True(t, strings.HasSuffix(r.Response, "word end"))
+	require.Equal(t, "user assistant tool assistant tool assistant tool assistant", roles(messages(t, s, r.ThreadID)))
+	require.LessOrEqual(t, lines(s.File("n")), 1, "a tool that is not repeatable ran at most once")
+	require.Equal(t, "again", s.Ask("s2", "script: say again").Response)
+	s.Verify()
+}
