@@ -173,13 +173,11 @@ func (j *JSONFile) save(t table) error {
 	if err != nil {
 		return err
 	}
-	f, info, err := openRegular(j.path)
-	if err != nil {
-		// It is written; the next access reads it.
-		j.forget()
-		return nil
+	if f, info, err := openRegular(j.path); err == nil {
+		j.keep(t, f, info)
+	} else {
+		j.forget() // it is written; the next access reads it
 	}
-	j.keep(t, f, info)
 	return nil
 }
 

@@ -1,0 +1,133 @@
+package sessionfile_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/spool-agents/spool/memory"
+	"github.com/spool-agents/spool/memory/sessionfile"
+)
+
+// childEnv makes the test binary save a session again and again: its value is
+// the folder, the first argument the number of the first save, the second that
+// of the last.
+const childEnv = "SPOOL_SESSIONFILE_TEST_CHILD"
+
+func TestMain(m *testing.M) {
+	dir := os.Getenv(childEnv)
+	if dir == "" {
+		os.Exit(m.Run())
+	}
+	if err := childSaves(dir, os.Args[1], os.Args[2]); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func childSaves(dir, from, to string) error {
+	first, err := strconv.Atoi(from)
+	if err != nil {
+		return err
+	}
+	last, err := strconv.Atoi(to)
+	if err != nil {
+		return err
+	}
+	for n := first; n <= last; n++ {
+		if _, err := (sessionfile.Folder{Dir: dir}).SaveSession(version(n)); err != nil {
+			return err
+		}
+		if err := os.WriteFile(dir+".acked", []byte(strconv.Itoa(n)), 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// version is a session that says how often it was saved, in all its parts.
+func version(n int) sessionfile.Session {
+	s := session(sessionID, n)
+	s.Depth = n
+	for i := range s.Messages {
+		s.Messages[i].Seq = int64(n)
+	}
+	return s
+}
+
+// versionOf checks that a session is whole and returns its version.
+func versionOf(t *testing.T, f sessionfile.Folder) int {
+	t.Helper()
+	s, found, err := f.LoadSession(sessionID)
+	if err != nil || !found {
+		t.Fatalf("%t, %v", found, err)
+	}
+	same(t, "messages", s.Messages, version(s.Depth).Messages)
+	return s.Depth
+}
+
+func startChild(t *testing.T, f sessionfile.Folder, from, to int, env ...string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.Command(os.Args[0], strconv.Itoa(from), strconv.Itoa(to))
+	cmd.Env = append(append(os.Environ(), childEnv+"="+f.Dir), env...)
+	cmd.Stderr = t.Output()
+	ok(t, cmd.Start())
+	t.Cleanup(func() { _ = cmd.Process.Kill() })
+	return cmd
+}
+
+// TestRow81_CrashPoints: a process that dies before the rename leaves the old
+// file, one that dies after it the new one.
+func TestRow81_CrashPoints(t *testing.T) {
+	for point, want := range map[string]int{"during-session-save": 1, "before-session-save": 1, "after-session-save": 2} {
+		f := folder(t)
+		save(t, f, version(1))
+		cmd := startChild(t, f, 2, 2, memory.CrashAtEnv+"="+point)
+		err := cmd.Wait()
+		if status, isStatus := cmd.ProcessState.Sys().(syscall.WaitStatus); err == nil || !isStatus || status.Signal() != syscall.SIGKILL {
+			t.Fatalf("%s: the process ended with %v", point, cmd.ProcessState)
+		}
+		same(t, point, versionOf(t, f), want)
+		list, broken, err := f.ListSessions(sessionfile.ListOptions{})
+		if err != nil || len(list) != 1 || len(broken) > 0 {
+			t.Errorf("%s: %v, %v, %v", point, list, broken, err)
+		}
+		save(t, f, version(3))
+	}
+}
+
+// TestRow81_KilledSavers: nothing acknowledged is missing, nothing is torn.
+func TestRow81_KilledSavers(t *testing.T) {
+	f := folder(t)
+	save(t, f, version(0))
+	kills := 15
+	if os.Getenv("SPOOL_LONG") == "1" {
+		kills = 150
+	}
+	last := 0
+	for range kills {
+		cmd := startChild(t, f, last+1, last+100_000)
+		time.Sleep(time.Duration(20+rand.IntN(40)) * time.Millisecond)
+		_ = cmd.Process.Signal(syscall.SIGKILL)
+		if err := cmd.Wait(); err == nil {
+			t.Fatal("the process ended by itself")
+		}
+		acked := 0
+		if text, err := os.ReadFile(f.Dir + ".acked"); err == nil {
+			acked, _ = strconv.Atoi(string(text)) // empty if it was just being written
+		}
+		got := versionOf(t, f)
+		if got < acked || got < last {
+			t.Fatalf("version %d after %d was acknowledged", got, max(acked, last))
+		}
+		last = got
+	}
+	if last < kills {
+		t.Errorf("only %d saves", last)
+	}
+}

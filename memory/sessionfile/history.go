@@ -1,0 +1,257 @@
+package sessionfile
+
+import (
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/memory"
+	"github.com/spool-agents/spool/memory/internal/atomicfile"
+	"github.com/spool-agents/spool/memory/internal/jsontime"
+)
+
+// History is all conversations of a session, with those of their sub-agents, by
+// their key in the session: "default", "agent:TYPE:ID".
+type History map[string]memory.Conversation
+
+// Events is the log of each thread of a session, by its key in the session.
+type Events map[string][]agent.Event
+
+// RelativeKey is a thread's key inside a session's files: the conversation's
+// name, or the whole id of a sub-agent. A thread of another session is refused.
+func RelativeKey(sessionID, threadID string) (string, error) {
+	session, conversation, found := strings.Cut(threadID, "/")
+	if !found {
+		return threadID, memory.CheckKey(threadID)
+	}
+	if session != sessionID || agent.CheckName("conversation", conversation) != nil {
+		return "", agent.Errorf(agent.CodeInvalid, "thread %q does not belong to session %q: leave it out", threadID, sessionID)
+	}
+	return conversation, nil
+}
+
+// AbsoluteKey is the thread id of a key inside a session's files.
+func AbsoluteKey(sessionID, key string) string {
+	if strings.HasPrefix(key, "agent:") {
+		return key
+	}
+	return agent.MainThreadID(sessionID, key)
+}
+
+func (f Folder) sessionDir(sessionID string) (string, error) {
+	if err := CheckID(sessionID); err != nil {
+		return "", err
+	}
+	return filepath.Join(f.Dir, "sessions", sessionID), nil
+}
+
+func (f Folder) sessionFile(sessionID, name string) (string, error) {
+	dir, err := f.sessionDir(sessionID)
+	return filepath.Join(dir, name), err
+}
+
+// relative makes the keys of a map relative.
+func relative[V any](sessionID string, in map[string]V) (map[string]V, error) {
+	out := map[string]V{}
+	for _, key := range slices.Sorted(maps.Keys(in)) {
+		name, err := RelativeKey(sessionID, key)
+		if err != nil {
+			return nil, err
+		}
+		if _, twice := out[name]; twice {
+			return nil, agent.Errorf(agent.CodeInvalid, "session %q has two threads with key %q: leave one out", sessionID, name)
+		}
+		out[name] = in[key]
+	}
+	return out, nil
+}
+
+// WriteHistory writes sessions/ID/history.json, {conversation: {messages,
+// metadata}}, and returns its path. Keys may be whole thread ids.
+func (f Folder) WriteHistory(sessionID string, h History) (string, error) {
+	path, err := f.sessionFile(sessionID, "history.json")
+	if err != nil {
+		return "", err
+	}
+	out, err := relative(sessionID, h)
+	if err != nil {
+		return "", err
+	}
+	for key, c := range out {
+		if c.Messages == nil {
+			c.Messages = []agent.Message{}
+		}
+		c.Metadata.MessageCount = int64(len(c.Messages))
+		out[key] = c
+	}
+	return path, f.replace(path, out, func(data []byte) error { _, err := ParseHistory(data); return err })
+}
+
+// replace writes a file, setting aside what is there if it cannot be understood.
+func (f Folder) replace(path string, v any, parse func([]byte) error) error {
+	_, err := read(path, parse)
+	if err := f.setAside(path, err); err != nil {
+		return err
+	}
+	return f.write(path, v)
+}
+
+// read reads a file; one that is not there is no error.
+func read(path string, parse func([]byte) error) (found bool, err error) {
+	data, err := atomicfile.ReadRegular(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, explain(err, path)
+	}
+	if err := parse(data); err != nil {
+		return false, &memory.DamagedError{Path: path, Cause: err}
+	}
+	return true, nil
+}
+
+// ReadHistory reads sessions/ID/history.json and says whether there is one.
+func (f Folder) ReadHistory(sessionID string) (h History, found bool, err error) {
+	path, err := f.sessionFile(sessionID, "history.json")
+	if err != nil {
+		return nil, false, err
+	}
+	found, err = read(path, func(data []byte) error {
+		h, err = ParseHistory(data)
+		return err
+	})
+	return h, found, err
+}
+
+// ParseHistory reads what WriteHistory writes, or the snapshot of a raw-key
+// memory, {key: [message, …], "__metadata__:key": [metadata]}, as other programs
+// export it.
+func ParseHistory(data []byte) (History, error) {
+	var raw map[string]json.RawMessage
+	if err := json.Unmarshal(data, &raw); err != nil {
+		return nil, err
+	}
+	if raw == nil {
+		return nil, errors.New("it is not an object of conversations")
+	}
+	h, metadata := History{}, map[string]memory.ConversationMetadata{}
+	for _, key := range slices.Sorted(maps.Keys(raw)) {
+		value := raw[key]
+		var c memory.Conversation
+		name, isMetadata := strings.CutPrefix(key, "__metadata__")
+		switch {
+		case isMetadata:
+			name, newer := strings.CutPrefix(name, ":")
+			var list []memory.ConversationMetadata
+			if err := jsontime.Unmarshal(value, &list); err != nil {
+				return nil, err
+			}
+			if _, found := metadata[name]; len(list) > 0 && (newer || !found) {
+				metadata[name] = list[len(list)-1]
+			}
+			continue
+		case len(value) > 0 && value[0] == '[':
+			if err := jsontime.Unmarshal(value, &c.Messages); err != nil {
+				return nil, err
+			}
+		default:
+			if err := jsontime.Unmarshal(value, &c); err != nil {
+				return nil, err
+			}
+		}
+		if err := memory.CheckKey(key); err != nil {
+			return nil, err
+		}
+		h[key] = c
+	}
+	for key, m := range metadata {
+		c := h[key]
+		c.Metadata = m
+		h[key] = c
+	}
+	for key, c := range h {
+		c.Metadata.MessageCount = int64(len(c.Messages))
+		h[key] = c
+	}
+	return h, nil
+}
+
+// EventOptions say whether and how much of the log is exported.
+type EventOptions struct {
+	// Enabled must be set for anything to be written.
+	Enabled bool
+	// Cap keeps the last events of each thread only; 0 = all. The log itself is
+	// not touched.
+	Cap int
+}
+
+// toolResult is how exports call agent.EventToolResponse.
+const toolResult = "tool_result"
+
+// WriteEvents writes sessions/ID/events.json, {thread: [event, …]} in the order
+// of the log, and returns its path; nothing, and "", if it is not enabled. Keys
+// may be whole thread ids.
+func (f Folder) WriteEvents(sessionID string, events Events, o EventOptions) (string, error) {
+	path, err := f.sessionFile(sessionID, "events.json")
+	if err != nil || !o.Enabled {
+		return "", err
+	}
+	out, err := relative(sessionID, events)
+	if err != nil {
+		return "", err
+	}
+	for key, list := range out {
+		list = append([]agent.Event{}, list...)
+		slices.SortStableFunc(list, func(a, b agent.Event) int { return int(a.Seq - b.Seq) })
+		if o.Cap > 0 && len(list) > o.Cap {
+			list = list[len(list)-o.Cap:]
+		}
+		for i := range list {
+			list[i].Type = rename(list[i].Type, agent.EventToolResponse, toolResult)
+		}
+		out[key] = list
+	}
+	return path, f.replace(path, out, func(data []byte) error { _, err := parseEvents(data); return err })
+}
+
+// ReadEvents reads sessions/ID/events.json and says whether there is one.
+func (f Folder) ReadEvents(sessionID string) (events Events, found bool, err error) {
+	path, err := f.sessionFile(sessionID, "events.json")
+	if err != nil {
+		return nil, false, err
+	}
+	found, err = read(path, func(data []byte) error {
+		events, err = parseEvents(data)
+		return err
+	})
+	return events, found, err
+}
+
+func parseEvents(data []byte) (Events, error) {
+	var events Events
+	if err := jsontime.Unmarshal(data, &events); err != nil {
+		return nil, err
+	}
+	if events == nil {
+		return nil, errors.New("it is not an object of logs")
+	}
+	for _, list := range events {
+		for i := range list {
+			list[i].Type = rename(list[i].Type, toolResult, agent.EventToolResponse)
+		}
+	}
+	return events, nil
+}
+
+func rename(s, from, to string) string {
+	if s == from {
+		return to
+	}
+	return s
+}

@@ -1,0 +1,136 @@
+package sessionfile
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/url"
+	"regexp"
+	"strings"
+)
+
+// mask stands where a secret was.
+const mask = "***"
+
+var (
+	// Text that names a secret before it, with whatever quoting between.
+	named = regexp.MustCompile(`(?i)((?:authorization|api[-_]?key|access[-_]?key|access[-_]?token|refresh[-_]?token|auth[-_]?token|client[-_]?secret|secret|password|passwd)(?:\\*["'])?\s*[:=]\s*(?:\\*["'])?(?:(?:bearer|basic)\s+)?)([^"'\\\s,;&}]+)`)
+	// Secrets that can be told by their form.
+	bearer = regexp.MustCompile(`(?i)\b((?:bearer|basic)\s+)[A-Za-z0-9._~+/=-]{8,}`)
+	key    = regexp.MustCompile(`\b(?:sk|pk|rk|xox[abp]|gh[opsu]|tvly|AKIA|AIza)[-_]?[A-Za-z0-9_-]{12,}`)
+)
+
+// secretName reports whether a field, header or parameter holds a secret.
+func secretName(name string) bool {
+	n := strings.NewReplacer("-", "", "_", "", ".", "").Replace(strings.ToLower(name))
+	for _, part := range []string{"authorization", "apikey", "accesskey", "secret", "password", "passwd", "cookie", "credential", "privatekey", "signature"} {
+		if strings.Contains(n, part) {
+			return true
+		}
+	}
+	return strings.HasSuffix(n, "token") || n == "key" || n == "auth" || n == "xamzsecuritytoken"
+}
+
+// masker masks secrets by name, by form and by value.
+type masker struct{ secrets []string }
+
+// text masks what can be told to be a secret inside any text.
+func (m masker) text(s string) string {
+	for _, secret := range m.secrets {
+		if len(secret) >= 4 { // shorter ones would hit half of all words
+			s = strings.ReplaceAll(s, secret, mask)
+		}
+	}
+	s = named.ReplaceAllString(s, "${1}"+mask)
+	s = bearer.ReplaceAllString(s, "${1}"+mask)
+	return key.ReplaceAllString(s, mask)
+}
+
+// url masks user, secret parameters and the rest of an address.
+func (m masker) url(s string) string {
+	u, err := url.Parse(s)
+	if err != nil {
+		return m.text(s)
+	}
+	if u.User != nil {
+		u.User = url.User(mask)
+	}
+	query := u.Query()
+	for name := range query {
+		if secretName(name) {
+			query.Set(name, mask)
+		}
+	}
+	if u.RawQuery != "" {
+		u.RawQuery = query.Encode()
+	}
+	return m.text(strings.ReplaceAll(u.String(), url.QueryEscape(mask), mask))
+}
+
+func (m masker) headers(in map[string][]string) map[string][]string {
+	if in == nil {
+		return nil
+	}
+	out := map[string][]string{}
+	for name, values := range in {
+		for _, v := range values {
+			if secretName(name) {
+				v = mask
+			}
+			out[name] = append(out[name], m.text(v))
+		}
+	}
+	return out
+}
+
+// body masks JSON by the names of its fields, other text as text. JSON stays
+// JSON; numbers keep their digits.
+func (m masker) body(s string) json.RawMessage {
+	if s == "" {
+		return nil
+	}
+	dec := json.NewDecoder(strings.NewReader(s))
+	dec.UseNumber()
+	var tree any
+	if err := dec.Decode(&tree); err != nil || dec.More() {
+		return quote(m.text(s))
+	}
+	return encode(m.tree(tree))
+}
+
+// minToken is the length from which a field "token" is a secret: in a model's
+// log probabilities it is a piece of text.
+const minToken = 12
+
+func (m masker) tree(v any) any {
+	switch v := v.(type) {
+	case string:
+		return m.text(v)
+	case []any:
+		for i := range v {
+			v[i] = m.tree(v[i])
+		}
+	case map[string]any:
+		for name, value := range v {
+			text, isText := value.(string)
+			if isText && text != "" && secretName(name) && (name != "token" && name != "key" || len(text) >= minToken) {
+				v[name] = mask
+				continue
+			}
+			v[name] = m.tree(value)
+		}
+	}
+	return v
+}
+
+func quote(s string) json.RawMessage { return encode(strings.ToValidUTF8(s, "\uFFFD")) }
+
+// encode writes a value that came from JSON, or a text, as one line.
+func encode(v any) json.RawMessage {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return json.RawMessage(`null`)
+	}
+	return bytes.TrimSpace(b.Bytes())
+}

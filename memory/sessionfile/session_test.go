@@ -1,0 +1,371 @@
+package sessionfile_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/memory"
+	"github.com/spool-agents/spool/memory/sessionfile"
+)
+
+// TestRow36_ConversationsHaveFilesOfTheirOwn: two conversations of a session.
+func TestRow36_ConversationsHaveFilesOfTheirOwn(t *testing.T) {
+	f := folder(t)
+	first, second := session(sessionID, 1), session(sessionID, 2)
+	second.ConversationID, second.Topic = "other", "mine"
+	save(t, f, first, second)
+	same(t, "files", len(names(t, f.Dir)), 2)
+	for id, want := range map[string]string{sessionID: "", sessionID + "/default": "", sessionID + "/other": "mine"} {
+		if s, found, err := f.LoadSession(id); err != nil || !found || s.Topic != want || s.ID != sessionID {
+			t.Errorf("%s: %+v, %t, %v", id, s.Topic, found, err)
+		}
+	}
+	short, err := sessionfile.GetConversationFilePath(sessionID, "default", f.Dir, "")
+	ok(t, err)
+	plain, err := sessionfile.GetSessionFilePath(sessionID, f.Dir, "")
+	ok(t, err)
+	same(t, "the default conversation is named by the session", short, plain)
+}
+
+// TestRow37_ProfilesAreApart, and their folder appears with the first message.
+func TestRow37_ProfilesAreApart(t *testing.T) {
+	home := filepath.Join(t.TempDir(), "home")
+	dir := func(profile string) sessionfile.Folder {
+		d, err := sessionfile.ProfileDir(home, profile)
+		ok(t, err)
+		return sessionfile.Folder{Dir: d}
+	}
+	work, private := dir("work"), dir("private")
+	for range 2 {
+		list, broken, err := work.ListSessions(sessionfile.ListOptions{All: true})
+		if err != nil || len(list)+len(broken) > 0 {
+			t.Fatalf("%v, %v, %v", list, broken, err)
+		}
+		empty := session(sessionID, 1)
+		empty.Messages = nil
+		if path, err := work.SaveSession(empty); path != "" || err != nil {
+			t.Fatalf("%q, %v", path, err)
+		}
+		if _, found, err := work.LoadSession(sessionID); found || err != nil {
+			t.Fatalf("%t, %v", found, err)
+		}
+	}
+	if _, err := os.Stat(home); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("there is a folder without a message: %v", err)
+	}
+	save(t, work, session(sessionID, 1))
+	if _, found, err := private.LoadSession(sessionID); found || err != nil {
+		t.Errorf("another profile's session: %t, %v", found, err)
+	}
+	for _, profile := range []string{"", "..", "a/b", "../x", "a\x00", "ü", strings.Repeat("p", 65), "a..b"} {
+		if d, err := sessionfile.ProfileDir(home, profile); agent.CodeOf(err) != agent.CodeInvalid {
+			t.Errorf("profile %q: %s, %v", profile, d, err)
+		}
+	}
+	if info, err := os.Stat(work.Dir); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("%v, %v", info.Mode(), err)
+	}
+}
+
+// TestRow78_SessionPrefix: "session" unless it is set.
+func TestRow78_SessionPrefix(t *testing.T) {
+	f := folder(t)
+	custom := sessionfile.Folder{Dir: f.Dir, Prefix: "chat"}
+	save(t, f, session("session-one", 1))
+	save(t, custom, session("session-two", 2), child(agentID, "session-two/default", "session-two/default", 1, 3))
+	for name, pattern := range map[string]string{"session": `^session_sion-one-[0-9a-f]{8}\.json$`, "chat": `^chat_sion-two-[0-9a-f]{8}\.json$`, "child": `^subagent_chat_2c3d4e5f-[0-9a-f]{8}\.json$`} {
+		matched := 0
+		for _, n := range names(t, f.Dir) {
+			if ok, err := regexp.MatchString(pattern, n); err == nil && ok {
+				matched++
+			}
+		}
+		if matched != 1 {
+			t.Errorf("%s: %d of %v", name, matched, names(t, f.Dir))
+		}
+	}
+	for _, c := range []struct {
+		f    sessionfile.Folder
+		want []string
+	}{{f, []string{"session-one"}}, {custom, []string{agentID, "session-two"}}} {
+		list, broken, err := c.f.ListSessions(sessionfile.ListOptions{All: true})
+		ok(t, err)
+		same(t, "listed", ids(list), c.want)
+		same(t, "broken", len(broken), 0)
+	}
+	// A prefix that begins like another one.
+	longer := sessionfile.Folder{Dir: f.Dir, Prefix: "session_x"}
+	save(t, longer, session("session-three", 4))
+	list, broken, err := f.ListSessions(sessionfile.ListOptions{})
+	ok(t, err)
+	same(t, "listed", ids(list), []string{"session-one"})
+	same(t, "broken", len(broken), 0)
+	for _, prefix := range []string{"..", "a/b", "/abs", "a\x00b", "ü", strings.Repeat("p", 65), "subagent_session"} {
+		if _, err := (sessionfile.Folder{Dir: f.Dir, Prefix: prefix}).SaveSession(session("x", 1)); agent.CodeOf(err) != agent.CodeInvalid {
+			t.Errorf("prefix %q: %v", prefix, err)
+		}
+	}
+}
+
+// TestRow79_SubAgentPrefix and row 86: children, and theirs, lie flat under one
+// prefix of their own.
+func TestRow79_SubAgentPrefix(t *testing.T) {
+	f := folder(t)
+	root := sessionID + "/default"
+	first := agent.SubThreadID("general", agentID)
+	grand := "general-1772366400001-ffffffffffff"
+	save(t, f, session(sessionID, 1), child(agentID, root, root, 1, 2), child(grand, first, root, 2, 3))
+	want := []string{"session_", "subagent_session_", "subagent_session_"}
+	files := names(t, f.Dir)
+	same(t, "number of files", len(files), 3)
+	for i, n := range files {
+		if !strings.HasPrefix(n, want[i]) || strings.Contains(strings.TrimPrefix(n, want[i]), "session") {
+			t.Errorf("%s does not begin with %s", n, want[i])
+		}
+	}
+}
+
+// TestRow80_GetSessionFilePath: distinct ids have distinct files, tricks are refused.
+func TestRow80_GetSessionFilePath(t *testing.T) {
+	path := func(id string) string {
+		p, err := sessionfile.GetSessionFilePath(id, "/dir", "session")
+		ok(t, err)
+		return p
+	}
+	same(t, "path", path("12345678-aaaa-bbbb-cccc-0123456789ab"), "/dir/session_456789ab-f4c9de67.json")
+	for _, pair := range [][2]string{
+		{"aaaaaaaa-1111-7000-8000-0123456789ab", "bbbbbbbb-2222-7000-8000-0123456789ab"}, // the last 8
+		{"aaaaaaaa-1111-7abc-8000-0123456789ab", "aaaaaaaa-1111-7abc-8000-9876543210cd"}, // the third part
+		{"session", "Session"}, {"a", "b"}, {"1716400000000", "1616400000000"},
+	} {
+		if path(pair[0]) == path(pair[1]) {
+			t.Errorf("%v share the file %s", pair, path(pair[0]))
+		}
+	}
+	for _, id := range []string{
+		"", ".", "..", "../x", "a/b", "/etc/passwd", `a\b`, `C:\x`, "a..b", "a\x00b", "x\n", " x", "x ", "-x", ".x", strings.Repeat("x", sessionfile.MaxIDLength+1),
+		"\uff0e\uff0e\uff0fx", "caf\u00e9", "cafe\u0301", "\u212A", "a\u200b", "a\u202eb", "\xff", "%2e%2e%2f", "~", "con:", "a*",
+	} {
+		for _, f := range []func() error{
+			func() error { _, err := sessionfile.GetSessionFilePath(id, "/dir", "session"); return err },
+			func() error { _, err := sessionfile.ShortID(id); return err },
+			func() error { _, err := folder(t).SaveSession(session(id, 1)); return err },
+			func() error { _, err := folder(t).WriteHistory(id, nil); return err },
+			func() error { _, _, err := folder(t).ReadEvents(id); return err },
+			func() error { _, err := folder(t).NewHTTPLog(id); return err },
+			func() error {
+				if id == "a/b" { // the id of a thread
+					_, _, err := folder(t).LoadSession("../b")
+					return err
+				}
+				_, _, err := folder(t).LoadSession(id)
+				return err
+			},
+			func() error {
+				if id == "a/b" {
+					return agent.Errorf(agent.CodeInvalid, "")
+				}
+				_, err := folder(t).DeleteSession(id)
+				return err
+			},
+		} {
+			if err := f(); agent.CodeOf(err) != agent.CodeInvalid {
+				t.Errorf("id %q: %v", id, err)
+			}
+		}
+	}
+	for _, prefix := range []string{"../x", "a/b", "a\x00", "ü"} {
+		if _, err := sessionfile.GetSessionFilePath("x", "/dir", prefix); agent.CodeOf(err) != agent.CodeInvalid {
+			t.Errorf("prefix %q: %v", prefix, err)
+		}
+	}
+	for _, conversation := range []string{"../x", "a/b", "a\x00", "ü", strings.Repeat("x", 65)} {
+		if _, err := sessionfile.GetConversationFilePath("x", conversation, "/dir", ""); agent.CodeOf(err) != agent.CodeInvalid {
+			t.Errorf("conversation %q: %v", conversation, err)
+		}
+	}
+}
+
+// TestRow81_SaveSession: the whole content comes back, and stands in the file
+// under the promised names.
+func TestRow81_SaveSession(t *testing.T) {
+	f := folder(t)
+	s := session(sessionID, 5)
+	s.Tokens = sessionfile.Tokens{Prompt: 10, Completion: 3, Total: 13}
+	s.Topic = "Wetter <ü> & \u2028"
+	s.Store = json.RawMessage(`{"turns":[1,2],"big":9007199254740993}`)
+	call := msg("c", agent.RoleAssistant, 6)
+	call.Content, call.ToolCalls = agent.NullContent(), []agent.Call{agent.NewCall("call_1", "lookup", `{"q":"<&>"}`)}
+	result := msg("d", agent.RoleTool, 7)
+	result.ToolCallID, result.Name, result.Status = "call_1", "lookup", agent.CallSuccess
+	parts := msg("e", agent.RoleUser, 8)
+	parts.Content = agent.Content{Parts: []agent.Part{{Type: "text", Text: "look"}, {Type: "image_url", ImageURL: &agent.ImageURL{URL: "https://x/y.png"}}}}
+	s.Messages = append(s.Messages, call, result, parts)
+	path, err := f.SaveSession(s)
+	ok(t, err)
+	data, err := os.ReadFile(path)
+	ok(t, err)
+	var fields map[string]json.RawMessage
+	ok(t, json.Unmarshal(data, &fields))
+	for _, name := range []string{"id", "messages", "workdir", "startedAt", "lastActiveAt", "tokens", "threadId", "kind"} {
+		if len(fields[name]) == 0 {
+			t.Errorf("no field %s in %s", name, data)
+		}
+	}
+	got, found, err := f.LoadSession(sessionID)
+	ok(t, err)
+	same(t, "found", found, true)
+	want := s
+	want.Kind, want.ThreadID, want.ConversationID = agent.KindMain, sessionID+"/default", "default"
+	want.StartedAt, want.LastActiveAt = s.Messages[0].Timestamp, parts.Timestamp
+	var a, b any
+	ok(t, errors.Join(json.Unmarshal(got.Store, &a), json.Unmarshal(want.Store, &b)))
+	same(t, "store", a, b)
+	if !strings.Contains(string(got.Store), "9007199254740993") {
+		t.Errorf("store: %s", got.Store)
+	}
+	got.Store, want.Store = nil, nil
+	same(t, "session", got, want)
+
+	empty := s
+	empty.Messages = nil
+	if p, err := f.SaveSession(empty); p != "" || err != nil {
+		t.Errorf("an empty session: %q, %v", p, err)
+	}
+	if again, err := os.ReadFile(path); err != nil || string(again) != string(data) {
+		t.Errorf("an empty session changed the file: %v", err)
+	}
+	for _, bad := range []sessionfile.Session{
+		{ID: "x", ThreadID: "y/default"}, {ID: "x", ThreadID: "x/two", ConversationID: "three"}, {ID: "x", Kind: "other"},
+		{ID: "x", ThreadID: "agent:general:y"}, {ID: "x", AgentType: "other", ThreadID: "agent:general:x"}, {ID: "x", ThreadID: "../x"},
+	} {
+		bad.Messages = s.Messages
+		if _, err := f.SaveSession(bad); agent.CodeOf(err) != agent.CodeInvalid {
+			t.Errorf("%+v: %v", bad.ThreadID, err)
+		}
+	}
+}
+
+// TestRow81_SavesAreAtomic: savers and readers at once see whole files.
+func TestRow81_SavesAreAtomic(t *testing.T) {
+	f := folder(t)
+	save(t, f, session(sessionID, 1))
+	var wg sync.WaitGroup
+	for w := range 4 {
+		wg.Go(func() {
+			for n := range 15 {
+				s := session(sessionID, n+1)
+				s.Topic = strings.Repeat(fmt.Sprint(w), 1+n*500)
+				if _, err := f.SaveSession(s); err != nil {
+					t.Error(err)
+				}
+				if got, found, err := f.LoadSession(sessionID); err != nil || !found || strings.Trim(got.Topic, got.Topic[:1]) != "" {
+					t.Errorf("%t, %v", found, err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	same(t, "files", len(names(t, f.Dir)), 1)
+}
+
+// TestRow81_OtherFilesAreNotOverwritten: another session's file, a broken one, a
+// link out of the folder.
+func TestRow81_OtherFilesAreNotOverwritten(t *testing.T) {
+	f := folder(t)
+	path, err := f.Path(session(sessionID, 1))
+	ok(t, err)
+	foreign := `{"id":"another","messages":[],"workdir":"","startedAt":"2026-03-01T12:00:00Z","lastActiveAt":"2026-03-01T12:00:00Z","tokens":0}`
+	write(t, path, foreign)
+	if _, err := f.SaveSession(session(sessionID, 1)); agent.CodeOf(err) != agent.CodeConflict {
+		t.Errorf("another session's file: %v", err)
+	}
+	if text, err := os.ReadFile(path); err != nil || string(text) != foreign {
+		t.Errorf("it was changed: %s, %v", text, err)
+	}
+
+	write(t, path, `{"id":"`)
+	f.Now = func() time.Time { return noon }
+	var d *memory.DamagedError
+	if _, err := f.SaveSession(session(sessionID, 1)); !errors.As(err, &d) || d.SetAside != path+".damaged-20260301T120000.000000000Z" {
+		t.Fatalf("a broken file: %v", err)
+	}
+	if text, err := os.ReadFile(d.SetAside); err != nil || string(text) != `{"id":"` {
+		t.Errorf("set aside was %s, %v", text, err)
+	}
+	save(t, f, session(sessionID, 1))
+	write(t, path, `{"id":"`)
+	reports := 0
+	f.OnDamage = func(*memory.DamagedError) { reports++ }
+	save(t, f, session(sessionID, 1))
+	same(t, "reports", reports, 1)
+
+	secret := filepath.Join(t.TempDir(), "secret")
+	write(t, secret, "secret")
+	ok(t, os.Remove(path))
+	ok(t, os.Symlink(secret, path))
+	if _, err := f.SaveSession(session(sessionID, 1)); agent.CodeOf(err) != agent.CodeInvalid {
+		t.Errorf("a link: %v", err)
+	}
+	if text, err := os.ReadFile(secret); err != nil || string(text) != "secret" {
+		t.Errorf("the link's target: %s, %v", text, err)
+	}
+	ok(t, os.Remove(path))
+	ok(t, syscall.Mkfifo(path, 0o600))
+	if _, _, err := f.LoadSession(sessionID); agent.CodeOf(err) != agent.CodeInvalid {
+		t.Errorf("a pipe: %v", err)
+	}
+}
+
+// TestRow81_CutAnywhere: a session's file cut at any byte is whole or reported,
+// and a new save keeps what was there.
+func TestRow81_CutAnywhere(t *testing.T) {
+	f := folder(t)
+	path, err := f.SaveSession(session(sessionID, 1))
+	ok(t, err)
+	text, err := os.ReadFile(path)
+	ok(t, err)
+	for n := range len(text) {
+		cut := sessionfile.Folder{Dir: t.TempDir()}
+		name := filepath.Join(cut.Dir, filepath.Base(path))
+		write(t, name, string(text[:n]))
+		s, found, err := cut.LoadSession(sessionID)
+		if n == len(text)-1 {
+			if err != nil || !found || len(s.Messages) != 2 {
+				t.Errorf("without the last newline: %t, %v", found, err)
+			}
+			continue
+		}
+		list, broken, listErr := cut.ListSessions(sessionfile.ListOptions{})
+		if err == nil || found || listErr != nil || len(list) != 0 || len(broken) != 1 || broken[0].Path != name {
+			t.Fatalf("cut at %d: %t, %v; listed %v, broken %v, %v", n, found, err, list, broken, listErr)
+		}
+	}
+}
+
+// TestRow82_PrefixIsInTheNameOnly: the id in the file stays what it is.
+func TestRow82_PrefixIsInTheNameOnly(t *testing.T) {
+	f := folder(t)
+	root := sessionID + "/default"
+	save(t, f, session(sessionID, 1), child(agentID, root, root, 1, 2))
+	list, _, err := f.ListSessions(sessionfile.ListOptions{All: true})
+	ok(t, err)
+	same(t, "ids", ids(list), []string{agentID, sessionID})
+	for _, i := range list {
+		data, err := os.ReadFile(i.Path)
+		ok(t, err)
+		if strings.Contains(string(data), "session_") {
+			t.Errorf("%s", data)
+		}
+	}
+}
