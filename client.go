@@ -67,6 +67,11 @@ func NewClient(store memory.ConversationMemoryStore, temporal client.Client, o C
 // Store returns the store the client works on.
 func (c *Client) Store() memory.ConversationMemoryStore { return c.store }
 
+// Agents shows which sub-agents the user has, what they do and how they ended.
+func (c *Client) Agents() memory.AgentStateManager {
+	return memory.AgentStateManager{Store: c.store, UserID: c.o.UserID}
+}
+
 // TaskQueue returns the task queue that workers of this store poll.
 func (c *Client) TaskQueue() string { return c.o.TaskQueue }
 

@@ -10,9 +10,14 @@ type ThreadFilter struct {
 	Profile   string
 	SessionID string
 	// All includes sub-agents.
-	All     bool
-	Root    string // only this tree
-	Workdir string
-	Limit   int
-	Before  time.Time // paging: updatedAt before
+	All  bool
+	Root string // only this tree
+	// SubAgents selects sub-agents only, without those that a clean-up removed;
+	// Parent those of one thread; Working those that have not ended.
+	SubAgents bool
+	Parent    string
+	Working   bool
+	Workdir   string
+	Limit     int
+	Before    time.Time // paging: updatedAt before
 }

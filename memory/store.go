@@ -105,6 +105,9 @@ type Keeper interface {
 	Overdue(ctx context.Context, age time.Duration, limit int) ([]Overdue, error)
 	// OpenTurns lists open turns; the keeper compares them with open runs.
 	OpenTurns(ctx context.Context, limit int) ([]OpenTurn, error)
+	// CleanUp takes a user's (empty: everybody's) sub-agents that ended longer
+	// than age ago from lists of sub-agents and returns how many.
+	CleanUp(ctx context.Context, userID string, age time.Duration) (int, error)
 }
 
 // Reader is what everybody reads. Missing threads are CodeNotFound; a user id

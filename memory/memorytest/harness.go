@@ -76,6 +76,7 @@ var groups = []struct {
 	{"background", backgroundRules},
 	{"resume", resumeRules},
 	{"budget", budgetRules},
+	{"agents", agentRules},
 	{"cascade", cascadeRules},
 	{"cancel", cancelRules},
 	{"retry", retryRules},

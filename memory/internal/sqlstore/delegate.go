@@ -172,6 +172,9 @@ func (u *unit) assign(t *threadRow, turn *turnRow, c *callRow, child *threadRow,
 			return none, err
 		}
 	}
+	if err := u.exec(`DELETE FROM forgotten WHERE thread_id = ?`, child.ID); err != nil {
+		return none, err
+	}
 	child.touch()
 	child.TaskID = c.taskID
 	task := clean(r.Task)

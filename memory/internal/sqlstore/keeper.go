@@ -93,3 +93,26 @@ func (s *Store) OpenTurns(ctx context.Context, limit int) (turns []memory.OpenTu
 	})
 	return turns, err
 }
+
+// ended holds for threads without an open turn that have had one.
+const ended = `status IN ('completed', 'failed', 'cancelled')`
+
+// CleanUp takes sub-agents that ended before from the lists of sub-agents.
+func (s *Store) CleanUp(ctx context.Context, userID string, age time.Duration) (n int, err error) {
+	err = s.write(ctx, "clean-up", func(u *unit) error {
+		old, err := u.strings(`SELECT id FROM threads WHERE kind = 'subagent' AND `+ended+` AND waiting = 0 AND updated_at <= ?`+
+			` AND (user_id = ? OR ? = '') AND NOT EXISTS (SELECT 1 FROM forgotten g WHERE g.thread_id = threads.id)`,
+			u.now-age.Milliseconds(), userID, userID)
+		if err != nil {
+			return err
+		}
+		for _, id := range old {
+			if err := u.exec(`INSERT INTO forgotten (thread_id, at) VALUES (?, ?) ON CONFLICT (thread_id) DO NOTHING`, id, u.now); err != nil {
+				return err
+			}
+		}
+		n = len(old)
+		return nil
+	})
+	return n, err
+}

@@ -125,7 +125,12 @@ func (s *Store) Threads(ctx context.Context, f memory.ThreadFilter) (threads []a
 	add(f.UserID != "", "user_id = ?", f.UserID)
 	add(f.Profile != "", "profile = ?", f.Profile)
 	add(f.SessionID != "", "session_id = ?", f.SessionID)
-	add(!f.All, "kind = ?", string(agent.KindMain))
+	add(!f.All && !f.SubAgents, "kind = ?", string(agent.KindMain))
+	add(f.SubAgents, "kind = ? AND NOT EXISTS (SELECT 1 FROM forgotten g WHERE g.thread_id = threads.id)", string(agent.KindSubAgent))
+	add(f.Parent != "", "parent_id = ?", f.Parent)
+	if f.Working {
+		where = append(where, "(waiting > 0 OR NOT ("+ended+"))")
+	}
 	add(f.Root != "", "root_id = ?", f.Root)
 	add(f.Workdir != "", "workdir = ?", f.Workdir)
 	add(!f.Before.IsZero(), "updated_at < ?", f.Before.UnixMilli())
