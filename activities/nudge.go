@@ -33,7 +33,7 @@ func (a *Activities) releaseSticky(ctx context.Context) {
 	}
 	info := activity.GetInfo(ctx)
 	_, err := a.Temporal.WorkflowService().ResetStickyTaskQueue(ctx, &workflowservice.ResetStickyTaskQueueRequest{
-		Namespace: info.WorkflowNamespace,
+		Namespace: info.Namespace,
 		Execution: &commonpb.WorkflowExecution{WorkflowId: info.WorkflowExecution.ID, RunId: info.WorkflowExecution.RunID},
 	})
 	var gone *serviceerror.NotFound

@@ -116,8 +116,8 @@ func TestRow103_CancelReachesDescendants(t *testing.T) {
 	for _, th := range tree(t, s, r.ThreadID) {
 		require.Equal(t, agent.ThreadCancelled, th.Status, th.ID)
 		tt.Eventually(t, 10*time.Second, "the run of "+th.ID+" ends", func() bool {
-			d, err := s.Temporal.DescribeWorkflowExecution(s.Ctx(), th.ID, "")
-			return err == nil && d.GetWorkflowExecutionInfo().GetStatus() != enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING
+			d, err := s.Temporal.DescribeWorkflow(s.Ctx(), th.ID, "")
+			return err == nil && d.RawResponse.GetWorkflowExecutionInfo().GetStatus() != enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING
 		})
 	}
 	require.Equal(t, "start\n", s.File("deep"))

@@ -106,7 +106,7 @@ func forget(t *testing.T, s *tt.Stack, th agent.Thread) {
 	})
 	require.NoError(t, err)
 	tt.Eventually(t, 2*time.Minute, "Temporal has forgotten "+th.ID, func() bool {
-		_, err := s.Temporal.DescribeWorkflowExecution(s.Ctx(), th.ID, "")
+		_, err := s.Temporal.DescribeWorkflow(s.Ctx(), th.ID, "")
 		return err != nil
 	})
 }

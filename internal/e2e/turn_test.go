@@ -87,10 +87,10 @@ func TestRow52_DelegationTree(t *testing.T) {
 		require.Equal(t, agent.ThreadCompleted, th.Status)
 		require.Equal(t, r.ThreadID, th.RootThreadID)
 		require.NotEmpty(t, th.ParentToolCallID)
-		run, err := s.Temporal.DescribeWorkflowExecution(s.Ctx(), th.ID, "")
+		run, err := s.Temporal.DescribeWorkflow(s.Ctx(), th.ID, "")
 		require.NoError(t, err, "the thread id is the workflow id")
-		require.Equal(t, "SubAgentTurn", run.GetWorkflowExecutionInfo().GetType().GetName())
-		require.Equal(t, th.ParentThreadID, run.GetWorkflowExecutionInfo().GetParentExecution().GetWorkflowId())
+		require.Equal(t, "SubAgentTurn", run.RawResponse.GetWorkflowExecutionInfo().GetType().GetName())
+		require.Equal(t, th.ParentThreadID, run.RawResponse.GetWorkflowExecutionInfo().GetParentExecution().GetWorkflowId())
 		var linked int
 		for _, e := range events(t, s, th.ParentThreadID) {
 			var data struct {

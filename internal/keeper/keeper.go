@@ -117,11 +117,11 @@ func (k *Keeper) nudge(ctx context.Context, o memory.Overdue) error {
 
 // failing reports whether the open run's workflow task keeps failing.
 func (k *Keeper) failing(ctx context.Context, thread string) (bool, string, error) {
-	d, err := k.Client.DescribeWorkflowExecution(ctx, thread, "")
+	d, err := k.Client.DescribeWorkflow(ctx, thread, "")
 	if err != nil {
 		return false, "", err
 	}
-	task := d.GetPendingWorkflowTask()
+	task := d.RawResponse.GetPendingWorkflowTask()
 	return task != nil && task.GetAttempt() > 2, "its workflow task keeps failing", nil
 }
 
@@ -224,11 +224,14 @@ func (k *Keeper) close(ctx context.Context, req memory.CloseRequest) error {
 // lastRun is the status of a workflow id's latest run; unspecified if Temporal
 // knows none.
 func lastRun(ctx context.Context, c client.Client, workflowID string) (enumspb.WorkflowExecutionStatus, error) {
-	d, err := c.DescribeWorkflowExecution(ctx, workflowID, "")
-	if gone(err) {
+	d, err := c.DescribeWorkflow(ctx, workflowID, "")
+	switch {
+	case gone(err):
 		return enumspb.WORKFLOW_EXECUTION_STATUS_UNSPECIFIED, nil
+	case err != nil:
+		return enumspb.WORKFLOW_EXECUTION_STATUS_UNSPECIFIED, err
 	}
-	return d.GetWorkflowExecutionInfo().GetStatus(), err
+	return d.RawResponse.GetWorkflowExecutionInfo().GetStatus(), nil
 }
 
 func gone(err error) bool {
