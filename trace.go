@@ -41,6 +41,9 @@ type Ancestor struct {
 	Status     agent.ThreadStatus `json:"status"`
 	ToolCallID string             `json:"toolCallId"`
 	TaskID     string             `json:"taskId,omitempty"`
+	DurationMs int64              `json:"durationMs"`
+	Tokens     int64              `json:"tokens"`
+	Price      float64            `json:"price"`
 	UI         string             `json:"ui,omitempty"`
 }
 
@@ -59,8 +62,12 @@ func (c *Client) Trace(ctx context.Context, threadID string) (*Node, error) {
 		if err != nil {
 			return nil, err
 		}
-		n.Up = append([]Ancestor{{ThreadID: parent.ID, Status: parent.Status, ToolCallID: at.ParentToolCallID,
-			TaskID: at.TaskID, UI: c.WorkflowURL(parent.ID)}}, n.Up...)
+		turns, err := c.store.TurnsOf(ctx, parent.ID)
+		if err != nil {
+			return nil, err
+		}
+		n.Up = append([]Ancestor{{ThreadID: parent.ID, Status: parent.Status, ToolCallID: at.ParentToolCallID, TaskID: at.TaskID,
+			DurationMs: openFor(turns), Tokens: parent.TotalTokens, Price: parent.TotalPrice, UI: c.WorkflowURL(parent.ID)}}, n.Up...)
 		at = parent
 	}
 	return n, nil
@@ -72,10 +79,7 @@ func (c *Client) node(ctx context.Context, t agent.Thread) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	n.Turns = len(turns)
-	for _, turn := range turns {
-		n.DurationMs += turnTime(turn).Milliseconds()
-	}
+	n.Turns, n.DurationMs = len(turns), openFor(turns)
 	if t.ParentThreadID != "" {
 		if n.Link, err = c.link(ctx, t, turns); err != nil {
 			return nil, err
@@ -117,6 +121,14 @@ func (c *Client) link(ctx context.Context, t agent.Thread, turns []memory.Turn) 
 		l.Background = turns[len(turns)-1].Background
 	}
 	return l, nil
+}
+
+// openFor is how long turns were open, in milliseconds.
+func openFor(turns []memory.Turn) (ms int64) {
+	for _, turn := range turns {
+		ms += turnTime(turn).Milliseconds()
+	}
+	return ms
 }
 
 // turnTime is how long a turn was open, so far.

@@ -25,14 +25,34 @@ func (agentsCmd) Run(a *app) error {
 	for _, w := range warnings {
 		a.progress("%s", clean(w.String()))
 	}
-	list := catalog.List()
+	list := []agentInfo{}
+	for _, c := range catalog.List() {
+		enabled, mentioned := cfg.Delegation.EnabledAgents[c.Name]
+		list = append(list, agentInfo{AgentConfig: c, Hides: catalog.Hides(c.Name), Disabled: mentioned && !enabled})
+	}
 	if a.json {
 		return a.printJSON(map[string]any{"agents": list, "warnings": append([]template.Warning{}, warnings...)})
 	}
 	for _, c := range list {
-		a.print("%-20s %-12s %s", c.Name, oneLine(c.Source, 80), oneLine(c.Description, 90))
+		name := c.Name
+		if c.Disabled {
+			name += " (disabled)"
+		}
+		a.print("%-20s %-12s %s", name, oneLine(c.Source, 80), oneLine(c.Description, 90))
+		for _, hidden := range c.Hides {
+			a.print("%-20s instead of %s", "", oneLine(hidden, 100))
+		}
 	}
 	return nil
+}
+
+// agentInfo is an agent as printed.
+type agentInfo struct {
+	agent.AgentConfig
+	// Hides are the templates of the same name that it takes the place of.
+	Hides []string `json:"hides,omitempty"`
+	// Disabled agents get no tasks.
+	Disabled bool `json:"disabled,omitempty"`
 }
 
 type toolsCmd struct{}

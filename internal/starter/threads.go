@@ -261,22 +261,35 @@ func (c *traceCmd) Run(ctx context.Context, a *app) error {
 		return a.printJSON(n)
 	}
 	for i, up := range n.Up {
-		a.print("%s%s  %s", strings.Repeat("  ", i), up.ThreadID, up.Status)
+		pad := strings.Repeat("  ", i)
+		a.print("%s%s  %s  %s", pad, up.ThreadID, up.Status, costText(up.DurationMs, up.Tokens, up.Price))
+		if up.UI != "" {
+			a.print("%s  %s", pad, up.UI)
+		}
 	}
 	a.printTree(n, len(n.Up))
 	return nil
 }
 
+// costText is what a thread has used, with all below it.
+func costText(ms, tokens int64, price float64) string {
+	text := fmt.Sprintf("%s, %d tokens", short(time.Duration(ms)*time.Millisecond), tokens)
+	if price > 0 {
+		text += fmt.Sprintf(", $%.4f", price)
+	}
+	return text
+}
+
 // printTree prints a node and what is below it.
 func (a *app) printTree(n *spool.Node, depth int) {
 	pad := strings.Repeat("  ", depth)
-	line := fmt.Sprintf("%s%s  %s  %s, %d tokens", pad, n.Thread.ID, statusText(n.Thread), short(time.Duration(n.DurationMs)*time.Millisecond), n.Tokens)
-	if n.Price > 0 {
-		line += fmt.Sprintf(", $%.4f", n.Price)
-	}
-	a.print("%s", line)
+	a.print("%s%s  %s  %s", pad, n.Thread.ID, statusText(n.Thread), costText(n.DurationMs, n.Tokens, n.Price))
 	if n.Link != nil {
-		a.print("%s  ↑ call %s (%s), task %s (%s): %s", pad, n.Link.ToolCallID, n.Link.CallStatus, n.Link.TaskID, n.Link.TaskStatus, oneLine(n.Link.Instruction, 60))
+		how := ""
+		if n.Link.Background {
+			how = " in the background"
+		}
+		a.print("%s  ↑ call %s (%s), task %s (%s)%s: %s", pad, n.Link.ToolCallID, n.Link.CallStatus, n.Link.TaskID, n.Link.TaskStatus, how, oneLine(n.Link.Instruction, 60))
 	}
 	if n.UI != "" {
 		a.print("%s  %s", pad, n.UI)

@@ -45,6 +45,7 @@ type Catalog struct {
 type loaded struct {
 	config     agent.AgentConfig
 	stepsGiven bool
+	hides      []string // sources of templates of the same name that came later
 }
 
 // Load reads the templates of .spool/agents and .claude/agents in the project
@@ -105,9 +106,13 @@ func (c *Catalog) addDir(dir fs.FS, path string, known map[string]bool) (warning
 			continue
 		}
 		here[name] = file
-		if _, taken := c.byName[name]; !taken {
+		first, taken := c.byName[name]
+		if !taken {
 			c.byName[name] = *t
+			continue
 		}
+		first.hides = append(first.hides, source)
+		c.byName[name] = first
 	}
 	return warnings
 }
@@ -148,6 +153,9 @@ func (c *Catalog) List() []agent.AgentConfig {
 	}
 	return list
 }
+
+// Hides lists the sources of templates that the one in force took the place of.
+func (c *Catalog) Hides(name string) []string { return slices.Clone(c.byName[name].hides) }
 
 // clone keeps callers from changing the catalog through slices and maps.
 func clone(c agent.AgentConfig) agent.AgentConfig {

@@ -93,7 +93,7 @@ func (p *parser) apply(f field) {
 		}
 	case "timeoutMs":
 		c.TimeoutMs, _ = p.whole(f, 0)
-	case "maxSteps":
+	case "maxSteps", "maxTurns":
 		n, ok := p.whole(f, 0)
 		c.MaxSteps, p.out.stepsGiven = int(n), ok
 	case "stream":

@@ -13,7 +13,7 @@ import (
 var claudeNames = map[string]string{
 	"Read": "file_read", "Write": "file_write", "Edit": "file_edit", "MultiEdit": "file_edit", "LS": "ls",
 	"Glob": "glob", "Grep": "grep", "Bash": "shell", "WebFetch": "web_fetch", "WebSearch": "web_search",
-	"Task": "assign_task", "Agent": "assign_task", "AskUserQuestion": "ask_user",
+	"Task": "assign_task", "Agent": "assign_task", "TaskOutput": "task_output", "AskUserQuestion": "ask_user",
 }
 
 func knownTools(extra []string) map[string]bool {
