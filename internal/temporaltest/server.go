@@ -19,15 +19,26 @@ type Server struct {
 	*Process
 	Address string
 	UI      string
-	db      string
-	args    []string
+	args    []string // where its data are, and more
 }
 
 // StartServer starts a server on a database file of its own and stops it when
 // the test ends.
 func StartServer(t testing.TB, args ...string) *Server {
 	t.Helper()
-	s, err := startServer(filepath.Join(t.TempDir(), "temporal.db"), "0", args)
+	return startFor(t, append([]string{"--db", filepath.Join(t.TempDir(), "temporal.db")}, args...))
+}
+
+// StartServerOnPostgres starts a server on the PostgreSQL database of a URL, and
+// on the one beside it that it makes for visibility.
+func StartServerOnPostgres(t testing.TB, url string, args ...string) *Server {
+	t.Helper()
+	return startFor(t, append([]string{"--postgres", url}, args...))
+}
+
+func startFor(t testing.TB, args []string) *Server {
+	t.Helper()
+	s, err := startServer("0", args)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,11 +46,11 @@ func StartServer(t testing.TB, args ...string) *Server {
 	return s
 }
 
-// Restart starts the server again on the same file and address, after a kill.
+// Restart starts the server again on the same data and address, after a kill.
 func (s *Server) Restart(t testing.TB) {
 	t.Helper()
 	port := s.Address[strings.LastIndex(s.Address, ":")+1:]
-	n, err := startServer(s.db, port, s.args)
+	n, err := startServer(port, s.args)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,9 +60,9 @@ func (s *Server) Restart(t testing.TB) {
 	s.Process = n.Process
 }
 
-func startServer(db, port string, args []string) (*Server, error) {
+func startServer(port string, args []string) (*Server, error) {
 	r, w := io.Pipe()
-	all := append([]string{"--db", db, "--port", port, "--ui-port", "-1", "--parent-pipe"}, args...)
+	all := append([]string{"--port", port, "--ui-port", "-1", "--parent-pipe"}, args...)
 	p, err := spawn("devserver", bins.devserver, all, nil, w)
 	if err != nil {
 		return nil, err
@@ -74,7 +85,7 @@ func startServer(db, port string, args []string) (*Server, error) {
 			p.stop()
 			return nil, fmt.Errorf("the embedded server did not become ready: %q\n%s", l, p.Log())
 		}
-		return &Server{Process: p, Address: ready.Temporal, UI: ready.UI, db: db, args: args}, nil
+		return &Server{Process: p, Address: ready.Temporal, UI: ready.UI, args: args}, nil
 	case <-time.After(60 * time.Second):
 		p.Kill()
 		return nil, fmt.Errorf("the embedded server was not ready within 60 s\n%s", p.Log())
@@ -91,7 +102,7 @@ var shared struct {
 func SharedServer(t testing.TB) *Server {
 	t.Helper()
 	shared.once.Do(func() {
-		shared.s, shared.err = startServer(filepath.Join(bins.dir, "temporal.db"), "0", nil)
+		shared.s, shared.err = startServer("0", []string{"--db", filepath.Join(bins.dir, "temporal.db")})
 	})
 	if shared.err != nil {
 		t.Fatal(shared.err)

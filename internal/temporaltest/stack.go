@@ -32,6 +32,7 @@ type Stack struct {
 	Client   *spool.Client
 	Env      []string // for workers
 	Workers  []*Process
+	spec     string
 }
 
 // orchestrator is a template that asks nobody, so that tests may use every tool.
@@ -57,6 +58,7 @@ func NewOn(t testing.TB, server *Server) *Stack {
 	require.NoError(t, os.MkdirAll(agents, 0o755))
 	require.NoError(t, os.WriteFile(filepath.Join(agents, "orchestrator.md"), []byte(orchestrator), 0o644))
 	ctx := context.Background()
+	s.spec = storeOf(t, s)
 	store, err := spool.OpenStore(ctx, s.StoreSpec())
 	require.NoError(t, err)
 	s.Store = store
@@ -81,9 +83,9 @@ func NewOn(t testing.TB, server *Server) *Stack {
 }
 
 // StoreSpec is the store as SPOOL_STORE names it.
-func (s *Stack) StoreSpec() string { return "sqlite:" + s.StorePath() }
+func (s *Stack) StoreSpec() string { return s.spec }
 
-// StorePath is the store's file.
+// StorePath is the store's file, if it is a SQLite file.
 func (s *Stack) StorePath() string { return filepath.Join(s.Dir, "spool.db") }
 
 // StartWorker starts a worker process; env is added to the stack's.

@@ -1,0 +1,51 @@
+package temporaltest
+
+import (
+	"os"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/spool-agents/spool/internal/pgtest"
+)
+
+// StoreEnv chooses the store of all stacks: sqlite (the default) or postgres.
+const StoreEnv = "SPOOL_E2E_STORE"
+
+// chosen are the stores that tests have chosen for themselves, by test name.
+var chosen sync.Map
+
+// OnPostgres makes the stacks of a test and its subtests use PostgreSQL.
+func OnPostgres(t testing.TB) {
+	OnStore(t, func(t testing.TB) string {
+		// Many processes share the server.
+		return pgtest.With(t, pgtest.Database(t), "pool_max_conns", "6")
+	})
+}
+
+// OnStore makes the stacks of a test and its subtests use the stores that make
+// makes, as SPOOL_STORE names them.
+func OnStore(t testing.TB, make func(t testing.TB) string) {
+	chosen.Store(t.Name(), make)
+	t.Cleanup(func() { chosen.Delete(t.Name()) })
+}
+
+// storeOf is the store of a new stack.
+func storeOf(t testing.TB, s *Stack) string {
+	t.Helper()
+	for name := t.Name(); name != ""; name = name[:max(0, strings.LastIndex(name, "/"))] {
+		if make, ok := chosen.Load(name); ok {
+			return make.(func(testing.TB) string)(t)
+		}
+	}
+	switch v := os.Getenv(StoreEnv); v {
+	case "", "sqlite":
+		return "sqlite:" + s.StorePath()
+	case "postgres":
+		OnPostgres(t)
+		return storeOf(t, s)
+	default:
+		t.Fatalf("%s is %q: use sqlite or postgres", StoreEnv, v)
+		return ""
+	}
+}
