@@ -69,7 +69,8 @@ func (c *Client) look(ctx context.Context, threadID, turnID string, patient bool
 		if turn.State == memory.TurnClosed {
 			r.Status, r.Outcome = string(turn.Outcome), turn.Outcome
 			r.Reason, r.ErrorCode, r.Error, r.Response = turn.Reason, turn.ErrorCode, turn.Error, turn.Answer
-			return r, true, nil
+			r.Note, err = c.noteCut(ctx, turn)
+			return r, true, err
 		}
 		r.Status = string(agent.ThreadRunning)
 	}
@@ -93,6 +94,18 @@ func (c *Client) look(ctx context.Context, threadID, turnID string, patient bool
 	}
 	r.Status = string(agent.ThreadWaitingForApproval)
 	return r, true, nil
+}
+
+// noteCut says that a completed turn's answer is cut, if the provider said so.
+func (c *Client) noteCut(ctx context.Context, turn memory.Turn) (string, error) {
+	if turn.Outcome != agent.ThreadCompleted {
+		return "", nil
+	}
+	steps, err := c.store.Steps(ctx, turn.ID)
+	if err != nil || len(steps) == 0 || steps[len(steps)-1].FinishReason != "length" {
+		return "", err
+	}
+	return "the model reached its output limit: the answer is cut; raise maxTokens in the agent's template, or ask it to go on", nil
 }
 
 // turnOfEntry finds the turn that took a message whose own turn does not exist:

@@ -132,16 +132,22 @@ func Register(r worker.Registry, acts *activities.Activities) {
 	acts.Register(r)
 }
 
-// Run works until ctx ends, then hands over what is under way and returns.
+// Run works until ctx ends, then hands over what is under way and returns. It
+// ends with an error when the store was taken away under it.
 func (w *Worker) Run(ctx context.Context) error {
 	if err := w.worker.Start(); err != nil {
 		return agent.Wrap(err, agent.CodeUnavailable, "start worker on task queue %s", w.o.TaskQueue)
 	}
-	go w.keeper.Run(ctx)
+	lost := make(chan error, 1)
+	go func() { lost <- w.keeper.Run(ctx) }()
 	w.o.Log.Info("worker ready", "taskQueue", w.o.TaskQueue, "store", w.o.Store.ID())
-	<-ctx.Done()
+	var err error
+	select {
+	case <-ctx.Done():
+	case err = <-lost:
+	}
 	w.worker.Stop()
-	return nil
+	return err
 }
 
 // registerSearchAttributes reports whether the namespace has our search

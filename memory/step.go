@@ -164,4 +164,7 @@ type Step struct {
 	ToSeq    int64
 	LastCode string
 	LastErr  string
+	// FinishReason is the provider's, of a stored reply: "length" means that the
+	// answer was cut at the model's limit.
+	FinishReason string
 }

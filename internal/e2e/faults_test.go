@@ -3,6 +3,9 @@ package e2e
 import (
 	"context"
 	"database/sql"
+	"io"
+	"net/http"
+	"os"
 	"strings"
 	"syscall"
 	"testing"
@@ -277,4 +280,47 @@ func TestForeignStoreIsRefused(t *testing.T) {
 		return err != nil && strings.Contains(err.Error(), "belongs to store "+a.Store.ID())
 	})
 	require.Equal(t, "user", strings.TrimSpace("user "+roles(messages(t, a, r.ThreadID))))
+}
+
+// A sender with another task queue starts a run that nobody serves: the thread
+// is freed, and its messages are answered.
+func TestStrandedRunIsFreed(t *testing.T) {
+	t.Parallel()
+	s := tt.New(t)
+	s.StartWorker()
+	wrong := spool.NewClient(s.Store, s.Temporal, spool.ClientOptions{UserID: "tester", TaskQueue: "nobody-" + s.Store.ID()})
+	sent, err := wrong.Send(s.Ctx(), s.Message("s1", "script: say freed"))
+	require.NoError(t, err)
+	require.Equal(t, "freed", s.Wait(sent).Response)
+	require.Equal(t, "again", s.Ask("s1", "script: say again").Response)
+	s.Verify()
+}
+
+// The store's file is deleted under a worker: it says so and ends, instead of
+// writing what nobody will read.
+func TestDeletedStoreEndsTheWorker(t *testing.T) {
+	t.Parallel()
+	s := tt.New(t)
+	w := s.StartWorker()
+	s.Ask("s1", "script: say before")
+	require.NoError(t, os.Remove(s.StorePath()))
+	select {
+	case <-w.Done():
+	case <-time.After(15 * time.Second):
+		t.Fatal("the worker goes on with a store that is gone")
+	}
+	require.Contains(t, w.Log(), "was deleted or replaced while it was open")
+}
+
+// A model that stops at its output limit gives a cut answer, and the person is told.
+func TestCutAnswerIsSaid(t *testing.T) {
+	t.Parallel()
+	s := tt.New(t)
+	s.StartWorker()
+	s.Model.Raw(func(w http.ResponseWriter, _ *http.Request, _ []byte) {
+		_, _ = io.WriteString(w, `{"choices":[{"finish_reason":"length","message":{"role":"assistant","content":"half an ans"}}]}`)
+	})
+	r := s.Ask("s1", "anything")
+	require.Equal(t, "half an ans", r.Response)
+	require.Contains(t, r.Note, "cut")
 }

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	enumspb "go.temporal.io/api/enums/v1"
@@ -32,9 +33,18 @@ const (
 	// workflow task keeps failing is terminated.
 	CancelAge = 10 * time.Second
 
+	// StrandedAge is how long an idle thread may be overdue before its open run
+	// is suspected of waiting on a task queue that nobody polls.
+	StrandedAge = 10 * time.Second
+
 	sweepEvery = time.Second
 	batch      = 200
 	maxBackOff = time.Minute
+	// An open turn is looked at every lookEvery, as far as lookAtMost turns per
+	// sweep allow: thousands may wait for people.
+	lookEvery  = ReconcileAge / 2
+	lookAtMost = 20
+	maxOpen    = 20_000
 )
 
 // Keeper sweeps and reconciles. Its fields are set before Run.
@@ -46,6 +56,7 @@ type Keeper struct {
 
 	sweeps map[string]backOff              // by thread
 	missed map[memory.ThreadTurn]time.Time // open turns without a run, first seen
+	looked map[memory.ThreadTurn]time.Time // open turns, last looked at
 }
 
 type backOff struct {
@@ -53,16 +64,24 @@ type backOff struct {
 	delay time.Duration
 }
 
-// Run works until ctx ends.
-func (k *Keeper) Run(ctx context.Context) {
-	k.sweeps, k.missed = map[string]backOff{}, map[memory.ThreadTurn]time.Time{}
+// intact is what a store has that can be taken away under a running process.
+type intact interface{ Intact() error }
+
+// Run works until ctx ends, or until the store is found to be lost.
+func (k *Keeper) Run(ctx context.Context) error {
+	k.sweeps, k.missed, k.looked = map[string]backOff{}, map[memory.ThreadTurn]time.Time{}, map[memory.ThreadTurn]time.Time{}
 	for {
 		// Jitter keeps the keepers of several workers apart.
 		wait := sweepEvery/2 + time.Duration(rand.Int64N(int64(sweepEvery)))
 		select {
 		case <-ctx.Done():
-			return
+			return nil
 		case <-time.After(wait):
+		}
+		if s, ok := k.Store.(intact); ok {
+			if err := s.Intact(); err != nil {
+				return err
+			}
 		}
 		if err := k.Sweep(ctx); err != nil && ctx.Err() == nil {
 			k.Log.Warn("sweep failed; it is repeated", "error", err)
@@ -111,8 +130,35 @@ func (k *Keeper) nudge(ctx context.Context, o memory.Overdue) error {
 		return k.Nudger.StartSubAgent(ctx, o.ThreadID)
 	case o.Kind == agent.KindSubAgent && o.Idle:
 		return k.Nudger.Nudge(ctx, contract.NudgeTarget{Thread: o.Delegator})
+	case o.Idle && time.Since(o.Since) > StrandedAge:
+		if err := k.free(ctx, o.ThreadID); err != nil {
+			return err
+		}
 	}
 	return k.Nudger.Nudge(ctx, contract.NudgeTarget{Thread: o.ThreadID})
+}
+
+// free terminates the run of an idle thread that waits on another task queue,
+// where a sender with other settings started it: nudges only pile up there. An
+// idle thread's run holds nothing that is not in the store.
+func (k *Keeper) free(ctx context.Context, thread string) error {
+	d, err := k.Client.DescribeWorkflow(ctx, thread, "")
+	if gone(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	info := d.RawResponse.GetWorkflowExecutionInfo()
+	if info.GetStatus() != enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING || info.GetTaskQueue() == k.Nudger.Queue() {
+		return nil
+	}
+	k.Log.Warn("terminating a run that waits on another task queue", "thread", thread, "taskQueue", info.GetTaskQueue())
+	err = k.Client.TerminateWorkflow(ctx, thread, info.GetExecution().GetRunId(), "it waited on task queue "+info.GetTaskQueue()+", which does not serve its store")
+	if gone(err) {
+		return nil
+	}
+	return err
 }
 
 // failing reports whether the open run's workflow task keeps failing.
@@ -144,38 +190,61 @@ func (k *Keeper) terminate(ctx context.Context, o memory.Overdue, cause string) 
 // turn is closed as failed(terminated). Only a Temporal that answers counts: an
 // outage closes nothing.
 func (k *Keeper) Reconcile(ctx context.Context) error {
-	open, err := k.Store.OpenTurns(ctx, batch)
+	due, err := k.due(ctx)
 	if err != nil {
 		return err
 	}
-	now := time.Now()
-	still := map[memory.ThreadTurn]time.Time{}
 	var errs []error
-	for _, t := range open {
-		if time.Since(t.OpenedAt) < SweepAge {
-			continue
-		}
+	for _, t := range due {
+		key := memory.ThreadTurn{ThreadID: t.ThreadID, TurnID: t.TurnID}
+		now := time.Now()
+		k.looked[key] = now
 		status, err := lastRun(ctx, k.Client, t.ThreadID)
 		if err != nil {
 			errs = append(errs, err)
 			continue
 		}
-		if status == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING {
-			continue
-		}
-		key := memory.ThreadTurn{ThreadID: t.ThreadID, TurnID: t.TurnID}
 		first, seen := k.missed[key]
-		if !seen {
-			first = now
-		}
-		still[key] = first
-		if now.Sub(first) >= ReconcileAge {
+		switch {
+		case status == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING:
+			delete(k.missed, key)
+		case !seen:
+			k.missed[key] = now
+		case now.Sub(first) >= ReconcileAge:
 			errs = append(errs, k.settle(ctx, t, status))
-			delete(still, key)
+			delete(k.missed, key)
 		}
 	}
-	k.missed = still
 	return errors.Join(errs...)
+}
+
+// due lists the open turns to look at now, those first that were not looked at
+// for longest, and forgets what is no longer open.
+func (k *Keeper) due(ctx context.Context) ([]memory.OpenTurn, error) {
+	open, err := k.Store.OpenTurns(ctx, maxOpen)
+	if err != nil {
+		return nil, err
+	}
+	now := time.Now()
+	looked := make(map[memory.ThreadTurn]time.Time, len(open))
+	missed := map[memory.ThreadTurn]time.Time{}
+	var due []memory.OpenTurn
+	for _, t := range open {
+		key := memory.ThreadTurn{ThreadID: t.ThreadID, TurnID: t.TurnID}
+		looked[key] = k.looked[key]
+		if first, ok := k.missed[key]; ok {
+			missed[key] = first
+		}
+		if now.Sub(t.OpenedAt) >= SweepAge && now.Sub(looked[key]) >= lookEvery {
+			due = append(due, t)
+		}
+	}
+	k.looked, k.missed = looked, missed
+	at := func(t memory.OpenTurn) time.Time {
+		return looked[memory.ThreadTurn{ThreadID: t.ThreadID, TurnID: t.TurnID}]
+	}
+	slices.SortStableFunc(due, func(a, b memory.OpenTurn) int { return at(a).Compare(at(b)) })
+	return due[:min(len(due), lookAtMost)], nil
 }
 
 // settle goes on with an open turn without a run, or closes it.

@@ -43,13 +43,17 @@ func (n Nudger) StartSubAgent(ctx context.Context, thread string) error {
 	return n.start(ctx, thread, contract.SubAgentTurn)
 }
 
-func (n Nudger) start(ctx context.Context, thread, typ string) error {
-	queue := n.TaskQueue
-	if queue == "" {
-		queue = agent.TaskQueue(n.StoreID)
+// Queue is the task queue where runs are started.
+func (n Nudger) Queue() string {
+	if n.TaskQueue != "" {
+		return n.TaskQueue
 	}
+	return agent.TaskQueue(n.StoreID)
+}
+
+func (n Nudger) start(ctx context.Context, thread, typ string) error {
 	_, err := n.Client.SignalWithStartWorkflow(ctx, thread, contract.SignalNudge, nil, client.StartWorkflowOptions{
-		ID: thread, TaskQueue: queue, WorkflowTaskTimeout: contract.WorkflowTaskTimeout,
+		ID: thread, TaskQueue: n.Queue(), WorkflowTaskTimeout: contract.WorkflowTaskTimeout,
 		WorkflowIDReusePolicy:    enumspb.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE,
 		WorkflowIDConflictPolicy: enumspb.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
 		StaticSummary:            "conversation thread " + thread,

@@ -35,6 +35,7 @@ type Options struct {
 type Store struct {
 	*sqlstore.Store
 	path string
+	file os.FileInfo // which file was opened; nil for a store in memory
 }
 
 // Path is the store's file; empty for a store in memory.
@@ -86,7 +87,28 @@ func open(ctx context.Context, b *backend, path string, o Options) (*Store, erro
 		_ = b.Close()
 		return nil, err
 	}
-	return &Store{Store: s, path: path}, nil
+	store := &Store{Store: s, path: path}
+	if path != "" {
+		if store.file, err = os.Stat(path); err != nil {
+			_ = s.Close()
+			return nil, mapError(path)(err)
+		}
+	}
+	return store, nil
+}
+
+// Intact reports whether the path still names the file that was opened: a file
+// that was deleted or replaced goes on to be written by those who have it open,
+// and is seen by nobody else.
+func (s *Store) Intact() error {
+	if s.file == nil {
+		return nil
+	}
+	now, err := os.Stat(s.path)
+	if err == nil && os.SameFile(now, s.file) {
+		return nil
+	}
+	return agent.Errorf(agent.CodeUnavailable, "sqlite store %s was deleted or replaced while it was open: what is written here is seen by nobody; stop, restore the file if it was a mistake, and start again", s.path)
 }
 
 // makeFile makes the file and its folders for their owner only: conversations

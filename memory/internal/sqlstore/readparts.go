@@ -155,7 +155,12 @@ func (s *Store) Steps(ctx context.Context, turnID string) (steps []memory.Step, 
 		steps, err = list(q, "", (*stepRow).targets,
 			func(r *stepRow) (memory.Step, error) {
 				r.loaded()
-				return r.Step, nil
+				if !r.Stored {
+					return r.Step, nil
+				}
+				reply, err := r.modelReply()
+				r.FinishReason = reply.FinishReason
+				return r.Step, err
 			},
 			selectStep+` WHERE turn_id = ? ORDER BY step`, turnID)
 		if err == nil && len(steps) == 0 {
