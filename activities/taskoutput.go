@@ -2,6 +2,7 @@ package activities
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"go.temporal.io/sdk/activity"
@@ -102,7 +103,7 @@ func (a *Activities) taskStates(ctx context.Context, threadID, agentID string) (
 	var threads []agent.Thread
 	var err error
 	if agentID == "" {
-		threads, err = a.Store.Children(ctx, threadID)
+		threads, err = a.children(ctx, threadID)
 	} else {
 		threads, err = a.descendant(ctx, threadID, agentID)
 	}
@@ -118,6 +119,22 @@ func (a *Activities) taskStates(ctx context.Context, threadID, agentID string) (
 		states = append(states, s)
 	}
 	return states, nil
+}
+
+// children are a thread's sub-agents in the order of the calls that made them:
+// those of one reply are made at the same time, in any order.
+func (a *Activities) children(ctx context.Context, threadID string) ([]agent.Thread, error) {
+	threads, err := a.Store.Children(ctx, threadID)
+	if err != nil || len(threads) < 2 {
+		return threads, err
+	}
+	calls, err := a.Store.ToolCalls(ctx, threadID)
+	position := make(map[string]int, len(calls))
+	for i, c := range calls {
+		position[c.ID] = i
+	}
+	slices.SortStableFunc(threads, func(x, y agent.Thread) int { return position[x.ParentToolCallID] - position[y.ParentToolCallID] })
+	return threads, err
 }
 
 // descendant finds a sub-agent below a thread.
