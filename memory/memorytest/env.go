@@ -360,6 +360,7 @@ func (e *env) sound(root string) {
 		e.Fatalf("the tree of %s breaks %d rules", root, len(rep.Violations))
 	}
 	e.counted(root)
+	e.rightAlready(root)
 }
 
 // counted checks that the counters of a thread equal its rows.

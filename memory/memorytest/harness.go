@@ -84,6 +84,7 @@ var groups = []struct {
 	{"read", readRules},
 	{"event", eventRules},
 	{"edge", edgeRules},
+	{"archive", archiveRules},
 }
 
 // RunStore runs every case of the suite on stores of h, each on a store of its

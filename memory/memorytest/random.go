@@ -34,7 +34,7 @@ type op struct {
 
 func runRandom(t *testing.T, h Harness) {
 	t.Helper()
-	base := newEnv(t, h)
+	base, copies := newEnv(t, h), newEnv(t, h)
 	n, limit, began := 0, h.RandomFor, time.Now()
 	if limit == 0 {
 		limit = 10 * time.Second
@@ -53,6 +53,9 @@ func runRandom(t *testing.T, h Harness) {
 		for range steps {
 			before = w.step(before)
 		}
+		to := *w.env
+		to.s = copies.s
+		w.archived(w.root, &to)
 	})
 	t.Logf("%d random histories", n)
 }

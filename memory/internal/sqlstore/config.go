@@ -42,9 +42,13 @@ func (u *unit) keepConfig(c agent.AgentConfig) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	sum := sha256.Sum256([]byte(body))
-	hash := hex.EncodeToString(sum[:16])
+	hash := configHash(body)
 	return hash, u.exec(`INSERT INTO configs (hash, body) VALUES (?, ?) ON CONFLICT (hash) DO NOTHING`, hash, body)
+}
+
+func configHash(body string) string {
+	sum := sha256.Sum256([]byte(body))
+	return hex.EncodeToString(sum[:16])
 }
 
 // config reads a snapshot; the empty hash is the empty snapshot.

@@ -24,6 +24,7 @@ type unit struct {
 	locked  bool
 	threads []*threadRow
 	turns   []*turnRow
+	renamed map[string]string // ids of imported calls, by thread and old id
 }
 
 func (u *unit) exec(query string, args ...any) error {

@@ -1,0 +1,357 @@
+package sqlstore
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/memory"
+)
+
+// Texts of turns that are made from messages alone.
+const (
+	codeImported = "imported"
+	noAnswer     = "the conversation was imported without an answer to this message"
+	noResult     = "(no result was kept)"
+)
+
+// plainTurn is a message of a person, or of a delegator, with what follows it.
+type plainTurn struct {
+	turnRow
+	messages []agent.Message
+}
+
+// restorePlain adds a thread of which nothing but messages is known.
+func (u *unit) restorePlain(r memory.ImportRequest, record memory.ThreadRecord) error {
+	t := &threadRow{Thread: record.Thread, created: record.Thread.CreatedAt.UnixMilli(), updated: record.Thread.UpdatedAt.UnixMilli()}
+	t.Status, t.Reason, t.OpenTurnID, t.Metadata = agent.ThreadCompleted, "", "", agent.Metadata{Topic: record.Thread.Topic}
+	t.at = t.created
+	err := u.session(memory.SendRequest{SessionID: t.SessionID, UserID: t.UserID, Profile: t.Profile}, t.ID)
+	if err != nil {
+		return agent.Wrap(err, agent.CodeConflict, "the id of its session, %s, is taken", t.SessionID)
+	}
+	if t.configHash, err = u.keepConfig(agent.AgentConfig{Name: t.AgentType}); err != nil {
+		return err
+	}
+	if err := u.belowParent(t); err != nil {
+		return err
+	}
+	if err := u.exec(insertThread, append(append(t.fixed(), t.mutable()...), t.ID)...); err != nil {
+		return err
+	}
+	t.loaded()
+	u.threads = append(u.threads, t)
+	children := map[string]*agent.Thread{}
+	for i, child := range r.Threads {
+		if child.Thread.ParentThreadID == t.ID && child.Thread.ParentToolCallID != "" {
+			children[child.Thread.ParentToolCallID] = &r.Threads[i].Thread
+		}
+	}
+	turns := plainTurns(t.ID, record.Messages)
+	for i, p := range turns {
+		if i == len(turns)-1 {
+			p.Usage = plainUsage(record)
+		}
+		if err := u.restoreTurn(t, p, children); err != nil {
+			return err
+		}
+	}
+	// What happened while the turns were written is not activity.
+	t.updated, t.dirty = record.Thread.UpdatedAt.UnixMilli(), true
+	t.loaded()
+	return nil
+}
+
+// belowParent links a sub-agent to the call that made it. Where none is known,
+// the parent's log says so with an event of its own.
+func (u *unit) belowParent(t *threadRow) error {
+	if t.Kind == agent.KindMain {
+		return nil
+	}
+	parent, err := u.thread(t.ParentThreadID)
+	if err != nil {
+		return err
+	}
+	parent.lastChild++
+	parent.dirty = true
+	t.ordinal = parent.lastChild
+	if id, ok := u.renamed[parent.ID+" "+t.ParentToolCallID]; ok {
+		t.ParentToolCallID = id
+		return nil
+	}
+	var linked int
+	err = u.row(`SELECT COUNT(*) FROM tool_calls WHERE id = ? AND thread_id = ? AND child_thread = ?`, t.ParentToolCallID, parent.ID, t.ID).Scan(&linked)
+	if err != nil || linked > 0 {
+		return err
+	}
+	t.ParentToolCallID = agent.CallID(agent.TurnID(parent.ID, t.ID, 0), 0, 0)
+	before := parent.updated
+	parent.at = max(parent.updated, t.created)
+	err = u.event(parent, "", agent.EventToolCall, toolCall{
+		Intent: agent.ToolAssignTask, Arguments: jsonArgs(""), ToolCallID: t.ParentToolCallID, SubAgentThread: t.ID,
+	})
+	parent.updated = before
+	parent.loaded()
+	return err
+}
+
+// plainUsage is what is known of a thread's use as that of its last turn.
+func plainUsage(record memory.ThreadRecord) agent.Usage {
+	m := record.Thread.Metadata
+	use := agent.Usage{PromptTokens: m.PromptTokens, CompletionTokens: m.CompletionTokens, TotalTokens: m.TotalTokens, Price: m.TotalPrice, Requests: m.RequestCount}
+	if use.TotalTokens != 0 {
+		return use
+	}
+	for _, message := range record.Messages {
+		if message.Usage != nil {
+			use = use.Add(oneRequest(*message.Usage))
+		}
+	}
+	use.ToolCalls = 0
+	return use
+}
+
+// pairUp makes a list in which each call is followed by its one result. What has
+// none gets a text that says so; a result without its call stays as a text.
+func pairUp(messages []agent.Message) []agent.Message {
+	var out []agent.Message
+	for i := 0; i < len(messages); i++ {
+		m := messages[i]
+		if m.Role == agent.RoleTool {
+			m.Role, m.ToolCallID, m.Name = agent.RoleAssistant, "", ""
+		}
+		out = append(out, m)
+		if m.Role != agent.RoleAssistant || len(m.ToolCalls) == 0 {
+			continue
+		}
+		results := map[string]agent.Message{}
+		for i+1 < len(messages) && messages[i+1].Role == agent.RoleTool {
+			if _, twice := results[messages[i+1].ToolCallID]; twice {
+				break
+			}
+			i++
+			results[messages[i].ToolCallID] = messages[i]
+		}
+		for _, c := range m.ToolCalls {
+			result, ok := results[c.ID]
+			if !ok {
+				result = agent.Message{Role: agent.RoleTool, ToolCallID: c.ID, Content: agent.Text(noResult), Timestamp: m.Timestamp,
+					Status: agent.CallUnknown, ErrorReason: agent.ErrUnknown}
+			}
+			delete(results, c.ID)
+			result.Name, result.Status = c.Function.Name, agent.CallStatus(or(string(result.Status), string(agent.CallSuccess)))
+			out = append(out, result)
+		}
+		strays := make([]agent.Message, 0, len(results))
+		for _, stray := range results {
+			stray.Role, stray.ToolCallID, stray.Name = agent.RoleAssistant, "", ""
+			strays = append(strays, stray)
+		}
+		slices.SortFunc(strays, func(a, b agent.Message) int { return cmp.Or(a.Timestamp.Compare(b.Timestamp), cmp.Compare(a.ID, b.ID)) })
+		out = append(out, strays...)
+	}
+	return out
+}
+
+// plainTurns divides messages into turns: each of a person begins one.
+func plainTurns(threadID string, messages []agent.Message) []*plainTurn {
+	var turns []*plainTurn
+	messageIDs, turnIDs := map[string]bool{}, map[string]bool{}
+	for _, m := range messages {
+		begins := m.Role == agent.RoleUser && m.Source != "steer"
+		if len(turns) == 0 || begins && slices.ContainsFunc(turns[len(turns)-1].messages, func(o agent.Message) bool { return o.Role != agent.RoleSystem }) {
+			p := &plainTurn{}
+			p.ThreadID, p.n, p.EntryKind, p.State = threadID, int64(len(turns)+1), memory.EntryMessage, memory.TurnClosed
+			turns = append(turns, p)
+		}
+		p := turns[len(turns)-1]
+		if p.ID == "" && m.Role != agent.RoleSystem {
+			p.MessageID = or(m.ID, string(rune('a'+len(turns)%26))+"-imported")
+			p.ID = agent.TurnID(threadID, p.MessageID, int(p.n))
+			if m.TurnID != "" && !turnIDs[m.TurnID] {
+				p.ID = m.TurnID
+			}
+			turnIDs[p.ID] = true
+		}
+		p.messages = append(p.messages, m)
+	}
+	for _, p := range turns {
+		if p.ID == "" {
+			p.MessageID = codeImported
+			p.ID = agent.TurnID(threadID, codeImported, int(p.n))
+		}
+		for i := range p.messages {
+			m := &p.messages[i]
+			m.TurnID = p.ID
+			if m.ID == "" || messageIDs[m.ID] {
+				m.ID = agent.MessageID(p.ID, i)
+			}
+			messageIDs[m.ID] = true
+		}
+		last := p.messages[len(p.messages)-1]
+		p.Outcome = agent.ThreadCompleted
+		if last.Role != agent.RoleAssistant || len(last.ToolCalls) > 0 || last.Partial {
+			p.Outcome, p.Reason, p.ErrorCode, p.Error = agent.ThreadFailed, agent.ReasonError, codeImported, noAnswer
+		}
+		if p.Outcome == agent.ThreadCompleted {
+			p.Answer = last.Content.String()
+		}
+	}
+	return turns
+}
+
+// restoreTurn writes a closed turn with its messages, calls and log.
+func (u *unit) restoreTurn(t *threadRow, p *plainTurn, children map[string]*agent.Thread) error {
+	var taken int
+	if err := u.row(`SELECT COUNT(*) FROM turns WHERE id = ?`, p.ID).Scan(&taken); err != nil {
+		return err
+	}
+	if taken > 0 {
+		p.ID = agent.TurnID(t.ID, p.MessageID, int(p.n))
+	}
+	first := p.messages[0]
+	p.opened = u.plainTime(t, first)
+	if err := u.insertTurn(&p.turnRow); err != nil {
+		return err
+	}
+	err := u.event(t, p.ID, agent.EventMessageStarted, messageStarted{Content: first.Content, ToolNames: []string{}})
+	if err != nil {
+		return err
+	}
+	for i := 0; i < len(p.messages); i++ {
+		m := p.messages[i]
+		m.TurnID = p.ID
+		u.plainTime(t, m)
+		if m.Role == agent.RoleAssistant {
+			p.Steps++
+		}
+		results := p.messages[i+1 : i+1+len(m.ToolCalls)]
+		if err := u.restoreCalls(t, p, &m, results, children); err != nil {
+			return err
+		}
+		from := t.lastMessage + 1
+		for _, m := range append([]agent.Message{m}, results...) {
+			if err := u.restoreMessage(t, m); err != nil {
+				return err
+			}
+		}
+		i += len(results)
+		if err := u.appended(t, p.ID, from, t.lastMessage); err != nil {
+			return err
+		}
+		if i == len(p.messages)-1 && p.Outcome == agent.ThreadCompleted {
+			p.answerSeq = t.lastMessage
+			if err := u.event(t, p.ID, agent.EventAssistantMessage, assistantMessage{MessageID: m.ID, Content: m.Content, Usage: m.Usage}); err != nil {
+				return err
+			}
+		}
+	}
+	p.saved, p.closedMs, p.ClosedAt, p.dirty = p.Steps, t.at, stampOrNil(t.at), true
+	t.Status, t.Reason = p.Outcome, p.Reason
+	t.lastTurn = p.n
+	t.TotalTimeMs += p.closedMs - p.opened
+	use := p.Usage
+	use.ToolCalls = 0
+	t.count(use)
+	if err := u.remember(&p.turnRow, memory.Closed{Outcome: p.Outcome}); err != nil {
+		return err
+	}
+	if p.Outcome == agent.ThreadCompleted {
+		return u.event(t, p.ID, agent.EventDone, turnDone{ResponseTimeMs: p.closedMs - p.opened, Usage: p.Usage})
+	}
+	return u.event(t, p.ID, agent.EventError, turnError{Code: p.ErrorCode, Message: p.Error, Retryable: true})
+}
+
+// plainTime moves the thread's time to that of a message, never back.
+func (u *unit) plainTime(t *threadRow, m agent.Message) int64 {
+	if !m.Timestamp.IsZero() {
+		t.at = max(t.at, m.Timestamp.UnixMilli())
+	}
+	return t.at
+}
+
+// restoreMessage appends a message with its own id and time.
+func (u *unit) restoreMessage(t *threadRow, m agent.Message) error {
+	t.touch()
+	t.lastMessage++
+	t.MessageCount++
+	m.Seq = t.lastMessage
+	if m.Timestamp.IsZero() {
+		m.Timestamp = stamp(t.at)
+	}
+	m.Content.Value = clean(m.Content.Value)
+	m.SupersededBy = ""
+	body, err := encode(m)
+	if err != nil {
+		return err
+	}
+	return u.exec(insertMessage, t.ID, m.Seq, m.ID, body)
+}
+
+// restoreCalls writes the calls of a message, and makes their ids unique in the
+// store: other programs take over those of providers, which repeat.
+func (u *unit) restoreCalls(t *threadRow, p *plainTurn, m *agent.Message, results []agent.Message, children map[string]*agent.Thread) error {
+	if len(m.ToolCalls) == 0 {
+		return nil
+	}
+	m.ToolCalls = slices.Clone(m.ToolCalls)
+	var rows []*callRow
+	for i := range m.ToolCalls {
+		c := &m.ToolCalls[i]
+		var taken int
+		if err := u.row(`SELECT COUNT(*) FROM tool_calls WHERE id = ?`, c.ID).Scan(&taken); err != nil {
+			return err
+		}
+		old := c.ID
+		if taken > 0 || old == "" {
+			c.ID = agent.CallID(p.ID, p.Steps, i)
+		}
+		row := &callRow{ToolCall: agent.ToolCall{
+			ID: c.ID, ThreadID: t.ID, TurnID: p.ID, Step: p.Steps, Index: i, ToolName: c.Function.Name, Status: agent.CallPending, Gate: agent.GateAuto, Attempts: 1,
+		}, args: string(jsonArgs(c.Function.Arguments)), created: t.at, updated: t.at}
+		if child := children[old]; child != nil {
+			u.rename(t.ID, old, c.ID)
+			row.SubAgentThreadID, row.SubAgentID, row.delegation = child.ID, child.AgentID, true
+			t.at = max(t.at, child.CreatedAt.UnixMilli())
+		}
+		if err := u.exec(insertCall, append(append(row.fixed(), row.mutable()...), row.ID)...); err != nil {
+			return err
+		}
+		if err := row.loaded(); err != nil {
+			return err
+		}
+		results[i].ToolCallID, results[i].Name, results[i].TurnID = c.ID, c.Function.Name, p.ID
+		rows = append(rows, row)
+	}
+	p.Usage.ToolCalls += int64(len(rows))
+	t.ToolCallCount += int64(len(rows))
+	if err := u.event(t, p.ID, agent.EventToolCalls, toolCalls{ToolCalls: m.ToolCalls, Usage: m.Usage}); err != nil {
+		return err
+	}
+	for _, row := range rows {
+		if err := u.announce(t, &p.turnRow, row); err != nil {
+			return err
+		}
+	}
+	for i, row := range rows {
+		u.plainTime(t, results[i])
+		status := results[i].Status
+		if !status.Final() {
+			status = agent.CallSuccess
+		}
+		results[i].Status = status
+		err := u.finish(t, &p.turnRow, row, ending{status: status, reason: results[i].ErrorReason, text: results[i].Content.String()})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// rename notes that a call of an imported thread has another id here.
+func (u *unit) rename(threadID, old, id string) {
+	if u.renamed == nil {
+		u.renamed = map[string]string{}
+	}
+	u.renamed[threadID+" "+old] = id
+}
