@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -127,6 +128,28 @@ func (f Folder) ReadHistory(sessionID string) (h History, found bool, err error)
 		return err
 	})
 	return h, found, err
+}
+
+// Histories are the ids of the sessions that have a history.json.
+func (f Folder) Histories() ([]string, error) {
+	found, err := os.ReadDir(filepath.Join(f.Dir, "sessions"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, explain(err, f.Dir)
+	}
+	var out []string
+	for _, e := range found {
+		path, err := f.sessionFile(e.Name(), "history.json")
+		if err != nil {
+			continue // the name is no id
+		}
+		if info, err := os.Lstat(path); err == nil && info.Mode().IsRegular() {
+			out = append(out, e.Name())
+		}
+	}
+	return out, nil
 }
 
 // ParseHistory reads what WriteHistory writes, or the snapshot of a raw-key

@@ -193,11 +193,19 @@ func (f Folder) Path(s Session) (string, error) {
 // SaveSession writes a session's file and returns its path. A session without
 // messages is not saved: the path is empty then, and a file that is there stays.
 func (f Folder) SaveSession(s Session) (path string, err error) {
+	if path, err = f.Path(s); err != nil || len(s.Messages) == 0 {
+		return "", err
+	}
+	return f.SaveThread(s)
+}
+
+// SaveThread is SaveSession also for a thread that has no messages yet, but an
+// inbox or a task, which its Store part holds.
+func (f Folder) SaveThread(s Session) (path string, err error) {
 	if err := s.complete(); err != nil {
 		return "", err
 	}
-	path, err = f.Path(s)
-	if err != nil || len(s.Messages) == 0 {
+	if path, err = f.Path(s); err != nil {
 		return "", err
 	}
 	old, _, err := readSession(path)

@@ -40,6 +40,33 @@ func (f Folder) LoadTree(id string) (Tree, bool, []BrokenFile, error) {
 	return tree, true, broken, nil
 }
 
+// Trees returns all sessions with their sub-agents, newest activity first, then
+// the sub-agents that stand under none of them, and the files that could not be
+// read.
+func (f Folder) Trees() ([]Tree, []BrokenFile, error) {
+	files, broken, err := f.scan("")
+	if err != nil {
+		return nil, nil, err
+	}
+	below, seen := childrenOf(files), map[string]bool{}
+	var out []Tree
+	for _, i := range files {
+		if i.Kind == agent.KindMain {
+			out = append(out, grow(i.Session, below, seen))
+		}
+	}
+	known := map[string]bool{}
+	for _, i := range files {
+		known[i.key()] = true
+	}
+	for _, i := range files {
+		if !seen[i.key()] && !known[i.ParentThreadID] {
+			out = append(out, grow(i.Session, below, seen))
+		}
+	}
+	return out, broken, nil
+}
+
 // childrenOf groups sub-agents by the thread they stand under.
 func childrenOf(files []Info) map[string][]Info {
 	known := map[string]bool{}

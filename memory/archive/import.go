@@ -1,0 +1,163 @@
+package archive
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/memory"
+	"github.com/spool-agents/spool/memory/sessionfile"
+)
+
+// Imported says what became of the files of a folder.
+type Imported struct {
+	memory.ImportResult
+	// Refused are conversations that were not imported, and files that could
+	// not be read.
+	Refused []Refused `json:"refused"`
+}
+
+// Refused is what was not imported, and why.
+type Refused struct {
+	Name   string `json:"name"` // a thread, session or file
+	Reason string `json:"reason"`
+	err    error
+}
+
+// Unwrap returns the cause.
+func (r Refused) Unwrap() error { return r.err }
+
+// Error names what was refused and why.
+func (r Refused) Error() string { return r.Name + ": " + r.Reason }
+
+func (i *Imported) refuse(name string, err error) {
+	i.Refused = append(i.Refused, Refused{Name: name, Reason: err.Error(), err: err})
+}
+
+// Import adds the conversations of a folder's files to a store, each with its
+// sub-agents in one write; only, if set, is the one session to import. What
+// cannot be imported is listed and keeps nothing else from being imported.
+// Files of programs that do not know users become the owner's.
+func Import(ctx context.Context, s Store, f sessionfile.Folder, o Owner, only string) (Imported, error) {
+	out := Imported{Refused: []Refused{}}
+	out.Added, out.Present = []string{}, []string{}
+	if info, err := os.Stat(f.Dir); err != nil || !info.IsDir() {
+		return out, agent.Errorf(agent.CodeNotFound, "folder %s does not exist", f.Dir)
+	}
+	trees, broken, err := f.Trees()
+	if err != nil {
+		return out, err
+	}
+	for _, b := range broken {
+		out.refuse(b.Path, b.Err)
+	}
+	done := map[string]bool{}
+	for _, t := range trees {
+		if only != "" && only != t.ID && only != t.ThreadID {
+			continue
+		}
+		err := importTree(ctx, s, o, t, &out, done)
+		if err != nil {
+			return out, err
+		}
+	}
+	histories, err := f.Histories()
+	if err != nil {
+		return out, err
+	}
+	for _, sessionID := range histories {
+		if only != "" && only != sessionID {
+			continue
+		}
+		h, _, err := f.ReadHistory(sessionID)
+		if err != nil {
+			out.refuse(filepath.Join(f.Dir, "sessions", sessionID), err)
+			continue
+		}
+		for _, t := range treesOf(sessionID, h, done) {
+			if err := importTree(ctx, s, o, t, &out, done); err != nil {
+				return out, err
+			}
+		}
+	}
+	if only != "" && len(out.Added)+len(out.Present)+len(out.Refused) == 0 {
+		return out, agent.Errorf(agent.CodeNotFound, "folder %s has no session %q", f.Dir, only)
+	}
+	return out, nil
+}
+
+// importTree adds one conversation. An error means that the store is away; a
+// refusal goes into out.
+func importTree(ctx context.Context, s Store, o Owner, t sessionfile.Tree, out *Imported, done map[string]bool) error {
+	name := t.ThreadID
+	if name == "" {
+		name = t.ID
+	}
+	list, err := records(t)
+	if err != nil {
+		out.refuse(name, err)
+		return nil
+	}
+	for _, r := range list {
+		done[r.Thread.ID] = true
+	}
+	res, err := s.ImportThreads(ctx, memory.ImportRequest{UserID: o.UserID, Profile: o.Profile, Threads: list})
+	switch agent.CodeOf(err) {
+	case "":
+		out.Added, out.Present = append(out.Added, res.Added...), append(out.Present, res.Present...)
+	case agent.CodeUnavailable:
+		return err
+	default:
+		out.refuse(name, err)
+	}
+	return nil
+}
+
+// treesOf makes trees of a history, without the threads that were done. Its
+// sub-agents belong to the session's one conversation, or to the default one.
+func treesOf(sessionID string, h sessionfile.History, done map[string]bool) []sessionfile.Tree {
+	var mains, subs []sessionfile.Session
+	for key, c := range h {
+		s := sessionfile.Session{
+			ThreadID: sessionfile.AbsoluteKey(sessionID, key), Topic: c.Metadata.Topic, Messages: c.Messages,
+			StartedAt: c.Metadata.CreatedAt, LastActiveAt: c.Metadata.UpdatedAt,
+			Tokens: sessionfile.Tokens{Prompt: c.Metadata.PromptTokens, Completion: c.Metadata.CompletionTokens, Total: c.Metadata.TotalTokens},
+		}
+		p, err := agent.ParseThreadID(s.ThreadID)
+		switch {
+		case err != nil, len(c.Messages) == 0, done[s.ThreadID]:
+		case p.Kind == agent.KindMain:
+			s.ID, s.Kind, s.ConversationID = p.SessionID, p.Kind, p.ConversationID
+			mains = append(mains, s)
+		default:
+			s.ID, s.Kind, s.AgentType = p.AgentID, p.Kind, p.AgentType
+			subs = append(subs, s)
+		}
+	}
+	byThread := func(a, b sessionfile.Session) int { return compare(a.ThreadID, b.ThreadID) }
+	slices.SortFunc(mains, byThread)
+	slices.SortFunc(subs, byThread)
+	var out []sessionfile.Tree
+	for _, s := range mains {
+		t := sessionfile.Tree{Session: s}
+		if len(mains) == 1 || s.ConversationID == agent.DefaultConversation {
+			for _, sub := range subs {
+				t.Children = append(t.Children, sessionfile.Tree{Session: sub})
+			}
+		}
+		out = append(out, t)
+	}
+	return out
+}
+
+func compare(a, b string) int {
+	switch {
+	case a < b:
+		return -1
+	case a > b:
+		return 1
+	}
+	return 0
+}
