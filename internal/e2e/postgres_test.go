@@ -27,7 +27,6 @@ func TestOnPostgres(t *testing.T) {
 		"delegation":                TestRow52_DelegationTree,
 		"five children end at once": TestFault_E3_FiveEndTogether,
 		"grandchild outlives":       TestFault_E5_GrandchildOutlivesItsParent,
-		"resume":                    TestRow21_Resume,
 		"cancel while streaming":    TestRow70_CancelWhileStreaming,
 		"cancel during tools":       TestRow69_CancelDuringTools,
 		"cancel of descendants":     TestRow103_CancelReachesDescendants,

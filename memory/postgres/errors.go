@@ -18,6 +18,7 @@ const (
 	deadlock       = "40P01"
 	serialization  = "40001"
 	uniqueConflict = "23505"
+	missingParent  = "23503"
 	lockTimeout    = "55P03"
 )
 
@@ -31,11 +32,11 @@ func code(err error) string {
 }
 
 // undone reports whether the server undid a transaction because of another one,
-// so that it can be run again. Two unique ids at once are the same race: the
-// second run finds what the first one inserted.
+// so that it can be run again. Two unique ids at once are the same race, and so
+// is a row whose parent has just been deleted: the second run finds what is there.
 func undone(err error) bool {
 	switch code(err) {
-	case deadlock, serialization, uniqueConflict:
+	case deadlock, serialization, uniqueConflict, missingParent:
 		return true
 	}
 	return false
