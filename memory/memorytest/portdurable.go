@@ -149,7 +149,10 @@ var portDurableRules = []portRule{
 			time.Sleep(time.Duration(rand.IntN(4000)) * time.Microsecond)
 			_ = c.Process.Signal(syscall.SIGKILL)
 			rest, err := c.wait()
-			if err != nil {
+			switch {
+			case err != nil && c.ProcessState.Exited():
+				e.Fatalf("the process failed after %d appends: %v", acked+len(lines)+len(rest), err)
+			case err != nil:
 				kills++
 			}
 			acked += len(lines) + len(rest)
