@@ -84,6 +84,7 @@ func (a *Activities) Register(r worker.ActivityRegistry) {
 		contract.CloseTurn:       a.CloseTurn,
 		contract.OpenApproval:    a.OpenApproval,
 		contract.StepState:       a.StepState,
+		contract.TurnWaited:      a.TurnWaited,
 		contract.OpenDelegation:  a.OpenDelegation,
 		contract.TakeChildResult: a.TakeChildResult,
 	} {

@@ -157,6 +157,16 @@ func (a *Activities) StepState(ctx context.Context, ref contract.Ref) (contract.
 	return out, nil
 }
 
+// TurnWaited tells how long a turn has waited for people: that time counts
+// against no timeout.
+func (a *Activities) TurnWaited(ctx context.Context, ref contract.Ref) (contract.WaitedOutput, error) {
+	w, err := a.Store.Waited(ctx, ref.Turn)
+	if err != nil {
+		return contract.WaitedOutput{}, a.wire(ctx, ref.Turn, err)
+	}
+	return contract.WaitedOutput{Ms: w.Time.Milliseconds(), Now: w.Now}, nil
+}
+
 func round(ref contract.Ref) memory.RoundRequest {
 	return memory.RoundRequest{ThreadID: ref.Thread, TurnID: ref.Turn, Step: ref.Step}
 }

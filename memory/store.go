@@ -136,6 +136,9 @@ type Reader interface {
 	Approvals(ctx context.Context, f ApprovalFilter) ([]Approval, error)
 	// Steps lists the step records of a turn.
 	Steps(ctx context.Context, turnID string) ([]Step, error)
+	// Waited is how long a turn, or one below it in the foreground, has waited
+	// for people until now.
+	Waited(ctx context.Context, turnID string) (Waited, error)
 	// Spent is what the agents of a tree have used since the last message of a
 	// person, which renews their budget.
 	Spent(ctx context.Context, rootThreadID string) (Spent, error)

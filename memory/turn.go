@@ -70,6 +70,14 @@ type Turn struct {
 	ClosedAt        *time.Time `json:"closedAt,omitempty"`
 }
 
+// Waited is time that does not count for a turn: somebody in it, or below it in
+// the foreground, waited for a person.
+type Waited struct {
+	Time time.Duration
+	// Now means that somebody waits still.
+	Now bool
+}
+
 // CloseRequest ends a turn.
 type CloseRequest struct {
 	ThreadID string

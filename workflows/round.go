@@ -90,7 +90,7 @@ func (r *run) perform(step int, calls []contract.Call) error {
 		_ = workflow.Await(r.save, func() bool { return finished() || tools == 0 || r.stop != "" })
 		ok, _ := workflow.AwaitWithTimeout(r.save, contract.WaitInRun, func() bool { return finished() || r.stop != "" })
 		if !ok && tools == 0 {
-			return r.again(r.carry(time.Time{}))
+			return r.again(r.carry())
 		}
 	}
 	r.settle(finished)
@@ -117,14 +117,6 @@ func (r *run) ask(step int, gated int) ([]contract.Call, error) {
 	if _, err := local[contract.StepOutput](r.save, contract.OpenApproval, fmt.Sprintf("%d calls", gated), r.ref(step)); err != nil {
 		return nil, err
 	}
-	since := workflow.Now(r.save)
-	defer func() {
-		if !r.deadline.IsZero() && r.waiting {
-			r.deadline = r.deadline.Add(workflow.Now(r.save).Sub(since))
-		}
-		r.waiting = false
-	}()
-	r.waiting = true
 	for {
 		seen := r.nudges
 		state, err := local[contract.StepOutput](r.save, contract.StepState, "", r.ref(step))
@@ -142,7 +134,7 @@ func (r *run) ask(step int, gated int) ([]contract.Call, error) {
 			continue
 		}
 		if ok, _ := workflow.AwaitWithTimeout(r.save, contract.WaitInRun, woken); !ok {
-			return nil, r.again(r.carry(since))
+			return nil, r.again(r.carry())
 		}
 	}
 }

@@ -23,8 +23,7 @@ type run struct {
 	turnCtx  workflow.Context // cancelled when the turn is to stop
 	stopTurn workflow.CancelFunc
 	stop     agent.ThreadStatus // why: "", cancelled, or failed (timed out)
-	deadline time.Time          // zero = none
-	waiting  bool               // for a person: time does not count
+	deadline time.Time          // zero = none; without what is waited for people
 
 	nudges  int // signals seen so far
 	nudgeCh workflow.ReceiveChannel
@@ -162,47 +161,46 @@ func (r *run) take() error {
 	return nil
 }
 
-// setDeadline bounds the turn's time, without what was spent waiting for people.
+// setDeadline bounds the turn's time. When it is over, the store says how much of
+// it somebody, here or below, waited for people: that does not count.
 func (r *run) setDeadline() {
-	r.deadline, r.waiting = time.Time{}, false
-	now := workflow.Now(r.save)
+	r.deadline = time.Time{}
 	switch c := r.in.Carry; {
 	case c != nil && c.TurnID == r.claim.Turn && c.DeadlineMs != 0:
 		r.deadline = time.UnixMilli(c.DeadlineMs)
-		if c.WaitingSinceMs != 0 {
-			r.waiting = true
-			r.deadline = r.deadline.Add(now.Sub(time.UnixMilli(c.WaitingSinceMs)))
-		}
 	case r.claim.TimeoutMs > 0:
-		r.deadline = now.Add(time.Duration(r.claim.TimeoutMs) * time.Millisecond)
+		r.deadline = workflow.Now(r.save).Add(time.Duration(r.claim.TimeoutMs) * time.Millisecond)
 	default:
 		return
 	}
 	workflow.GoNamed(r.turnCtx, "deadline", func(ctx workflow.Context) {
+		left, pause := r.deadline.Sub(workflow.Now(ctx)), time.Duration(0)
 		for {
-			if workflow.Await(ctx, func() bool { return !r.waiting }) != nil {
+			if workflow.Sleep(ctx, left) != nil {
 				return
 			}
-			left := r.deadline.Sub(workflow.Now(ctx))
+			waited, err := local[contract.WaitedOutput](ctx, contract.TurnWaited, "", r.ref(0))
+			if err != nil {
+				return
+			}
+			left = r.deadline.Add(time.Duration(waited.Ms) * time.Millisecond).Sub(workflow.Now(ctx))
 			if left <= 0 {
 				r.halt(agent.ThreadFailed)
 				return
 			}
-			if workflow.Sleep(ctx, left) != nil {
-				return
+			if waited.Now { // for days, maybe: ask ever less often
+				pause = min(max(2*pause, time.Second), contract.PeoplePause)
+				left = max(left, pause)
 			}
 		}
 	})
 }
 
 // carry is the state for the next run of the same turn.
-func (r *run) carry(waitingSince time.Time) *contract.Carry {
+func (r *run) carry() *contract.Carry {
 	c := &contract.Carry{Version: contract.StateVersion, TurnID: r.claim.Turn}
 	if !r.deadline.IsZero() {
 		c.DeadlineMs = r.deadline.UnixMilli()
-	}
-	if !waitingSince.IsZero() {
-		c.WaitingSinceMs = waitingSince.UnixMilli()
 	}
 	return c
 }

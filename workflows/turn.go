@@ -21,7 +21,7 @@ const modelTimeout = 2 * time.Hour
 func (r *run) turn() (*contract.CloseOutput, error) {
 	for step := r.claim.Step; ; step++ {
 		if r.stop == "" && r.full() {
-			return nil, r.again(r.carry(time.Time{}))
+			return nil, r.again(r.carry())
 		}
 		closed, err := r.step(step)
 		switch {

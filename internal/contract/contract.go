@@ -38,6 +38,7 @@ const (
 	SaveDenial      = "SaveDenial"
 	OpenApproval    = "OpenApproval"
 	StepState       = "StepState"
+	TurnWaited      = "TurnWaited"
 	OpenDelegation  = "OpenDelegation"
 	TakeChildResult = "TakeChildResult"
 	CloseTurn       = "CloseTurn"
@@ -74,10 +75,9 @@ type Carry struct {
 	Version int    `json:"v"`
 	TurnID  string `json:"turn"`
 	Runs    int    `json:"runs,omitempty"` // runs of this turn so far
-	// DeadlineMs is the turn's deadline in unix milliseconds; 0 = none.
+	// DeadlineMs is the turn's deadline in unix milliseconds, without what it
+	// waits for people; 0 = none.
 	DeadlineMs int64 `json:"deadline,omitempty"`
-	// WaitingSinceMs is set while the turn waits for a person.
-	WaitingSinceMs int64 `json:"waiting,omitempty"`
 }
 
 // Ref names a step; it is the input of most activities.
@@ -163,6 +163,12 @@ type StepOutput struct {
 	Calls     []Call `json:"calls,omitempty"`
 }
 
+// WaitedOutput is how long a turn has waited for people, and whether it does now.
+type WaitedOutput struct {
+	Ms  int64 `json:"ms,omitempty"`
+	Now bool  `json:"now,omitempty"`
+}
+
 // CloseInput ends a turn.
 type CloseInput struct {
 	Ref
@@ -217,6 +223,9 @@ const (
 	SaveFor     = 365 * 24 * time.Hour
 	// ToolGrace is added to a tool's own timeout for the activity's.
 	ToolGrace = 30 * time.Second
+	// PeoplePause bounds how often a turn whose time is nearly over looks whether
+	// the person it waits for has answered.
+	PeoplePause = 5 * time.Minute
 	// WaitInRun is how long a run waits for a person before it continues as new.
 	WaitInRun = 60 * time.Second
 	// CancelGrace is how long a cancelled turn waits for its activities.

@@ -15,6 +15,7 @@ import (
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/internal/llm/script"
 	tt "github.com/spool-agents/spool/internal/temporaltest"
+	"github.com/spool-agents/spool/memory"
 )
 
 // Row 3: an agent that is disabled by configuration is refused with the reason,
@@ -211,5 +212,27 @@ func TestFault_E10_UsageOfTheTree(t *testing.T) {
 	require.Equal(t, charged.CompletionTokens, root.CompletionTokens)
 	require.Equal(t, charged.Requests, root.RequestCount)
 	require.InDelta(t, (2*float64(charged.PromptTokens)+8*float64(charged.CompletionTokens))/1e6, root.TotalPrice, 1e-9)
+	s.Verify()
+}
+
+// SPEC 5: time spent waiting for people counts against no timeout, neither that
+// of who asked nor that of who waits for it.
+func TestRow19_WaitingForPeopleDoesNotCount(t *testing.T) {
+	t.Parallel()
+	s := tt.New(t)
+	ask(t, s)
+	template(t, s, "hasty", "description: has no time\ntimeoutMs: 3000\n", "Hurry.")
+	s.StartWorker()
+	below := script.Script(script.Task("hasty", script.Script(count("gated"), "say granted")), "echo child:")
+	r := pendingApproval(t, s, s.Send("s1", script.Script(script.Task("hasty", below), "echo root:")))
+	time.Sleep(6 * time.Second)
+	for _, th := range tree(t, s, r.ThreadID) {
+		require.False(t, th.Status.Final(), "%s is %s(%s)", th.ID, th.Status, th.Reason)
+	}
+	_, err := s.Client.Decide(s.Ctx(), memory.Decision{By: "tester", Target: r.Pending[0].ApprovalID, Verdict: memory.Approve})
+	require.NoError(t, err)
+	end := s.Wait(r)
+	require.Contains(t, end.Response, "granted", end.Error)
+	require.Equal(t, 1, lines(s.File("gated")))
 	s.Verify()
 }

@@ -26,6 +26,7 @@ var pinned = map[string]string{
 	"contract.SaveDenial":       "SaveDenial",
 	"contract.OpenApproval":     "OpenApproval",
 	"contract.StepState":        "StepState",
+	"contract.TurnWaited":       "TurnWaited",
 	"contract.OpenDelegation":   "OpenDelegation",
 	"contract.TakeChildResult":  "TakeChildResult",
 	"contract.CloseTurn":        "CloseTurn",

@@ -77,6 +77,7 @@ var groups = []struct {
 	{"resume", resumeRules},
 	{"budget", budgetRules},
 	{"agents", agentRules},
+	{"waited", waitedRules},
 	{"cascade", cascadeRules},
 	{"cancel", cancelRules},
 	{"retry", retryRules},

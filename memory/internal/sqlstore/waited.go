@@ -1,0 +1,73 @@
+package sqlstore
+
+import (
+	"context"
+	"time"
+
+	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/memory"
+)
+
+// Waited is how long a turn, or a turn below it in the foreground, has waited
+// for people. What was waited for at the same time counts once.
+func (s *Store) Waited(ctx context.Context, turnID string) (w memory.Waited, err error) {
+	now, err := s.now(ctx)
+	if err != nil {
+		return w, err
+	}
+	err = s.read(ctx, func(q *reader) error {
+		w = memory.Waited{}
+		var root string
+		err := q.row(`SELECT t.root_id FROM turns n JOIN threads t ON t.id = n.thread_id WHERE n.id = ?`, turnID).Scan(&root)
+		if noRows(err) {
+			return agent.Errorf(agent.CodeNotFound, "turn %q does not exist", turnID)
+		}
+		if err != nil {
+			return err
+		}
+		rows, err := q.rows(selectApproval+` WHERE root_id = ? ORDER BY created_at, id`, root)
+		asked, err := collect(rows, err, (*approvalRow).targets, (*approvalRow).loaded)
+		if err != nil {
+			return err
+		}
+		last := int64(0) // until when time is counted
+		for _, a := range asked {
+			below, err := foregroundOf(q, a.TurnID, turnID)
+			if err != nil {
+				return err
+			}
+			if !below {
+				continue
+			}
+			until := a.decidedAt
+			if a.Decision == "" {
+				until, w.Now = now.UnixMilli(), true
+			}
+			if from := max(a.created, last); until > from {
+				w.Time += time.Duration(until-from) * time.Millisecond
+				last = until
+			}
+		}
+		return nil
+	})
+	return w, err
+}
+
+// foregroundOf reports whether a turn is another one, or somebody waits for it
+// on behalf of that.
+func foregroundOf(q rower, turnID, above string) (bool, error) {
+	for id := turnID; id != ""; {
+		if id == above {
+			return true, nil
+		}
+		var background bool
+		err := q.row(`SELECT delegator_turn, background FROM turns WHERE id = ?`, id).Scan(&id, (*intBool)(&background))
+		if noRows(err) || background {
+			return false, nil
+		}
+		if err != nil {
+			return false, err
+		}
+	}
+	return false, nil
+}
