@@ -24,8 +24,9 @@ import (
 // scene is a store with a finished conversation: a tool, a sub-agent, two turns.
 type scene struct {
 	t     *testing.T
-	s     *sqlite.Store
+	s     memory.ConversationMemoryStore
 	raw   *sql.DB
+	bind  func(query string) string
 	fence int
 
 	main, child    string
@@ -34,20 +35,43 @@ type scene struct {
 	lookup, assign string
 }
 
-func newScene(t *testing.T) *scene {
+// backend is a store whose rows can be changed behind its back.
+type backend struct {
+	name string
+	// open makes an empty store and opens its database, which knows SQLite's
+	// functions for JSON.
+	open func(t *testing.T) (memory.ConversationMemoryStore, *sql.DB)
+	// bind turns placeholders into the database's.
+	bind func(query string) string
+}
+
+// backends are all that this build of the tests can reach; SQLite is the first.
+var backends = []backend{{"sqlite", openSQLite, func(query string) string { return query }}}
+
+func openSQLite(t *testing.T) (memory.ConversationMemoryStore, *sql.DB) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "spool.db")
 	s, err := sqlite.Open(t.Context(), path, sqlite.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = s.Close() })
 	raw, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(10000)&_pragma=foreign_keys(0)")
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = raw.Close() })
-	c := &scene{t: t, s: s, raw: raw}
+	return s, raw
+}
+
+func newScene(t *testing.T) *scene {
+	t.Helper()
+	return newSceneOn(t, backends[0])
+}
+
+func newSceneOn(t *testing.T, b backend) *scene {
+	t.Helper()
+	s, raw := b.open(t)
+	t.Cleanup(func() { _ = s.Close(); _ = raw.Close() })
+	c := &scene{t: t, s: s, raw: raw, bind: b.bind}
 	c.play()
 	return c
 }
@@ -132,7 +156,7 @@ func (c *scene) play() {
 // plant changes rows behind the store's back.
 func (c *scene) plant(query string, args ...any) {
 	c.t.Helper()
-	res, err := c.raw.ExecContext(c.t.Context(), query, args...)
+	res, err := c.raw.ExecContext(c.t.Context(), c.bind(query), args...)
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -249,7 +273,7 @@ func TestPlantedViolationsAreCaught(t *testing.T) {
 		{6, "a message stands twice", func(c *scene) {
 			c.plant(`INSERT INTO messages (thread_id, seq, id, superseded_by, body)
 				SELECT thread_id, n, 'copy', '', json_set(body, '$.seq', n, '$.id', 'copy') FROM messages,
-				(SELECT MAX(seq) + 1 AS n FROM messages WHERE thread_id = ?) WHERE thread_id = ? AND seq = 1`, c.main, c.main)
+				(SELECT MAX(seq) + 1 AS n FROM messages WHERE thread_id = ?) AS last WHERE thread_id = ? AND seq = 1`, c.main, c.main)
 		}},
 		{6, "a waiting message stands in the thread already", func(c *scene) {
 			c.plant(`UPDATE inbox SET state = 'waiting' WHERE thread_id = ? AND id = 'm2'`, c.main)
@@ -284,16 +308,20 @@ func TestPlantedViolationsAreCaught(t *testing.T) {
 		}},
 	} {
 		t.Run(fmt.Sprintf("rule %d: %s", p.rule, p.name), func(t *testing.T) {
-			c := newScene(t)
-			p.plant(c)
-			r := c.check(verify.Options{})
-			if r.OK || !slices.Contains(rules(r), p.rule) {
-				t.Errorf("found %v, want rule %d", r.Violations, p.rule)
-			}
-			for _, v := range r.Violations {
-				if v.ThreadID == "" || v.Detail == "" || !strings.Contains(v.String(), v.Detail) {
-					t.Errorf("a violation says too little: %+v", v)
-				}
+			for _, b := range backends {
+				t.Run(b.name, func(t *testing.T) {
+					c := newSceneOn(t, b)
+					p.plant(c)
+					r := c.check(verify.Options{})
+					if r.OK || !slices.Contains(rules(r), p.rule) {
+						t.Errorf("found %v, want rule %d", r.Violations, p.rule)
+					}
+					for _, v := range r.Violations {
+						if v.ThreadID == "" || v.Detail == "" || !strings.Contains(v.String(), v.Detail) {
+							t.Errorf("a violation says too little: %+v", v)
+						}
+					}
+				})
 			}
 		})
 	}
