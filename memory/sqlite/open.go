@@ -27,6 +27,8 @@ type Options struct {
 	BusyTimeout time.Duration
 	// ReadConnections is the size of the pool for reading; 0 = 4.
 	ReadConnections int
+	// Removing and Committed tell a store of files what to do; see there.
+	Removing, Committed func(threadIDs []string)
 
 	schema fs.FS // tests of migrations
 }
@@ -82,7 +84,7 @@ func open(ctx context.Context, b *backend, path string, o Options) (*Store, erro
 		Schema:      schema,
 		MapError:    mapError(path),
 		TableExists: `SELECT COUNT(*) FROM sqlite_master WHERE type = 'table' AND name = ?`,
-	}, sqlstore.Options{Clock: o.Clock})
+	}, sqlstore.Options{Clock: o.Clock, Removing: o.Removing, Committed: o.Committed})
 	if err != nil {
 		_ = b.Close()
 		return nil, err

@@ -64,7 +64,7 @@ func (u *unit) deleteTree(t *threadRow, idleSince time.Time) (memory.DeleteResul
 	if err := u.exec(`DELETE FROM threads WHERE root_id = ?`, t.ID); err != nil {
 		return res, err
 	}
-	res.Threads = ids
+	res.Threads, u.removed = ids, ids
 	var left int
 	if err := u.row(`SELECT COUNT(*) FROM threads WHERE session_id = ?`, t.SessionID).Scan(&left); err != nil || left > 0 {
 		return res, err

@@ -18,6 +18,10 @@ type Options struct {
 	// Clock is the store's clock; nil = that of a TimedBackend, else the system's.
 	// It is read once per transaction, after the transaction has the right to write.
 	Clock func() time.Time
+	// Removing, if not nil, is told which threads a transaction removes, before
+	// it commits; Committed which threads it may have changed, after that. Both
+	// return soon and use no store.
+	Removing, Committed func(threadIDs []string)
 }
 
 // Store is a memory.ConversationMemoryStore over a Backend.
@@ -28,6 +32,7 @@ type Store struct {
 	id      string
 	sql     rebinder
 	configs configCache
+	o       Options
 }
 
 var _ memory.ConversationMemoryStore = (*Store)(nil)
@@ -38,7 +43,7 @@ func New(ctx context.Context, b Backend, d Dialect, o Options) (*Store, error) {
 	if _, timed := b.(TimedBackend); o.Clock == nil && !timed {
 		o.Clock = time.Now
 	}
-	s := &Store{b: b, d: d, clock: o.Clock, sql: rebinder{numbered: d.Numbered}}
+	s := &Store{b: b, d: d, clock: o.Clock, sql: rebinder{numbered: d.Numbered}, o: o}
 	if err := s.migrate(ctx); err != nil {
 		return nil, err
 	}
@@ -109,12 +114,18 @@ func (s *Store) tryWrite(ctx context.Context, name string, f func(*unit) error) 
 	if err := u.flush(); err != nil {
 		return err
 	}
-	memory.CrashPoint("before-" + name)
-	if err := tx.Commit(); err != nil {
-		return err
+	if s.o.Removing != nil && len(u.removed) > 0 {
+		s.o.Removing(u.removed)
 	}
-	memory.CrashPoint("after-" + name)
-	return nil
+	memory.CrashPoint("before-" + name)
+	err = tx.Commit()
+	if err == nil {
+		memory.CrashPoint("after-" + name)
+	}
+	if s.o.Committed != nil && (err == nil || len(u.removed) > 0) {
+		s.o.Committed(u.touched())
+	}
+	return err
 }
 
 // began is when a transaction began by the store's clock.

@@ -24,6 +24,7 @@ type unit struct {
 	locked  bool
 	threads []*threadRow
 	turns   []*turnRow
+	removed []string          // threads that are deleted
 	renamed map[string]string // ids of imported calls, by thread and old id
 }
 
@@ -130,6 +131,15 @@ func (u *unit) flush() error {
 		}
 	}
 	return nil
+}
+
+// touched are the threads that this unit worked on.
+func (u *unit) touched() []string {
+	ids := make([]string, len(u.threads))
+	for i, t := range u.threads {
+		ids[i] = t.ID
+	}
+	return ids
 }
 
 func noThread(id string) error {

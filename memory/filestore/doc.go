@@ -1,0 +1,21 @@
+// Package filestore is the store that keeps each thread in a JSON file of its
+// own, flat in one folder, for people and their tools to read:
+//
+//	DIR/session_SHORT.json           a conversation's own thread
+//	DIR/subagent_session_SHORT.json  a sub-agent's thread
+//	DIR/.spool/                      the journal, and the lock of its one process
+//
+// What is written is durable in the journal, a small SQLite database, before an
+// operation returns. The files follow within a moment, each replaced as a whole,
+// and are caught up when the store is opened. So a file is the old or the new one
+// after a kill at any time, and nothing that was acknowledged is missing.
+//
+// The journal counts: what is changed in a file is not read back. Files that the
+// journal does not know are imported when the store is opened; without a journal
+// those are all. A file that cannot be understood is set aside and reported.
+//
+// One process may have the store open. Each change of a thread rewrites its whole
+// file, some time later and several changes at once, so long threads cost more
+// with every step; opening reads everything. For many or very long conversations,
+// or several processes, use SQLite or PostgreSQL.
+package filestore

@@ -1,0 +1,308 @@
+package filestore
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"reflect"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/memory"
+	"github.com/spool-agents/spool/memory/archive"
+	"github.com/spool-agents/spool/memory/internal/atomicfile"
+	"github.com/spool-agents/spool/memory/sessionfile"
+	"github.com/spool-agents/spool/memory/sqlite"
+)
+
+const (
+	defaultDelay = 100 * time.Millisecond
+	// maxDelay bounds how long a file lags behind while its writes fail.
+	maxDelay = 5 * time.Second
+)
+
+// files keeps the files of a store behind its journal.
+type files struct {
+	folder  sessionfile.Folder
+	o       Options
+	journal *sqlite.Store
+
+	mu    sync.Mutex
+	dirty map[string]bool // threads whose files lag behind
+	wake  chan struct{}
+	ended chan struct{}
+	done  chan struct{}
+
+	writing sync.Mutex // one file at a time
+	said    map[string]string
+}
+
+func newFiles(folder sessionfile.Folder, o Options) *files {
+	f := &files{folder: folder, o: o, dirty: map[string]bool{}, wake: make(chan struct{}, 1), ended: make(chan struct{}), done: make(chan struct{}), said: map[string]string{}}
+	f.folder.OnDamage = func(d *memory.DamagedError) { f.report(d) }
+	if f.o.Delay <= 0 {
+		f.o.Delay = defaultDelay
+	}
+	return f
+}
+
+func (f *files) report(err error) {
+	if f.o.Report != nil && err != nil {
+		f.o.Report(err)
+	}
+}
+
+// changed notes threads whose files have to be written.
+func (f *files) changed(threads []string) {
+	f.mu.Lock()
+	for _, id := range threads {
+		f.dirty[id] = true
+	}
+	f.mu.Unlock()
+	select {
+	case f.wake <- struct{}{}:
+	default:
+	}
+}
+
+// remove removes the files of a tree that is about to be deleted, its root first
+// in threads. If the deletion does not happen they are written again.
+func (f *files) remove(threads []string) {
+	// Also files with names of the older form.
+	_, err := f.folder.DeleteSession(threads[0])
+	for _, id := range threads {
+		err = errors.Join(err, f.removeFile(id))
+	}
+	if err != nil {
+		f.report(agent.Wrap(err, agent.CodeUnavailable, "files of thread %s cannot be removed", threads[0]))
+	}
+}
+
+func (f *files) removeFile(threadID string) error {
+	path, err := f.path(threadID)
+	if err == nil {
+		err = os.Remove(path)
+	}
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// path is where the file of a thread is.
+func (f *files) path(threadID string) (string, error) {
+	p, err := agent.ParseThreadID(threadID)
+	if err != nil {
+		return "", err
+	}
+	s := sessionfile.Session{ID: p.SessionID, Kind: p.Kind, ThreadID: threadID}
+	if p.Kind == agent.KindSubAgent {
+		s.ID = p.AgentID
+	}
+	return f.folder.Path(s)
+}
+
+// run writes files until stop.
+func (f *files) run() {
+	defer close(f.done)
+	delay := f.o.Delay
+	for {
+		select {
+		case <-f.wake:
+		case <-f.ended:
+			return
+		}
+		select {
+		case <-time.After(delay):
+		case <-f.ended:
+			return
+		}
+		began := time.Now()
+		if f.flush() != nil {
+			delay = min(2*delay, maxDelay)
+			f.changed(nil) // what failed is tried again
+			continue
+		}
+		delay = max(f.o.Delay, min(2*time.Since(began), maxDelay))
+	}
+}
+
+func (f *files) stop() {
+	f.mu.Lock()
+	select {
+	case <-f.ended:
+		f.mu.Unlock()
+		return
+	default:
+	}
+	close(f.ended)
+	f.mu.Unlock()
+	<-f.done
+}
+
+// flush writes what lags behind. What fails stays to be written.
+func (f *files) flush() error {
+	f.writing.Lock()
+	defer f.writing.Unlock()
+	f.mu.Lock()
+	todo := f.dirty
+	f.dirty = map[string]bool{}
+	f.mu.Unlock()
+	var errs []error
+	for id := range todo {
+		if err := f.write(id); err != nil {
+			errs = append(errs, err)
+			f.mu.Lock()
+			f.dirty[id] = true
+			f.mu.Unlock()
+			if f.said[id] != err.Error() { // not with every try
+				f.said[id] = err.Error()
+				f.report(err)
+			}
+			continue
+		}
+		delete(f.said, id)
+	}
+	return errors.Join(errs...)
+}
+
+// write makes a thread's file that of the journal.
+func (f *files) write(threadID string) error {
+	s, err := f.session(threadID)
+	if agent.CodeOf(err) == agent.CodeNotFound {
+		return f.removeFile(threadID) // deleted while its file was written
+	}
+	if err != nil {
+		return err
+	}
+	_, err = f.folder.SaveThread(s)
+	return err
+}
+
+func (f *files) session(threadID string) (sessionfile.Session, error) {
+	records, err := f.journal.ExportThreads(context.Background(), memory.ExportRequest{ThreadID: threadID})
+	if err != nil {
+		return sessionfile.Session{}, err
+	}
+	return archive.Session(records[0])
+}
+
+// catchUp imports files that the journal does not know and writes those that lag
+// behind: after a kill, or because somebody damaged or removed them.
+func (f *files) catchUp(ctx context.Context) error {
+	in, err := archive.Import(ctx, unknownOnly{f.journal}, f.folder, archive.Owner{UserID: f.o.UserID, Profile: f.o.Profile}, "")
+	if err != nil {
+		return err
+	}
+	for _, r := range in.Refused {
+		f.report(f.setAside(r))
+	}
+	threads, err := f.journal.Threads(ctx, memory.ThreadFilter{All: true})
+	if err != nil {
+		return err
+	}
+	have, err := f.sessions()
+	if err != nil {
+		return err
+	}
+	for _, t := range threads {
+		want, err := f.session(t.ID)
+		if err != nil {
+			return err
+		}
+		if same(have[t.ID], want) {
+			continue
+		}
+		// One that cannot be written now is written later, or reported then.
+		if _, err := f.folder.SaveThread(want); err != nil {
+			f.changed([]string{t.ID})
+		}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, id := range in.Added {
+		delete(f.dirty, id)
+	}
+	return nil
+}
+
+// setAside moves a file away that cannot be understood, and says where to.
+func (f *files) setAside(r archive.Refused) error {
+	var damaged *memory.DamagedError
+	if !errors.As(r, &damaged) || damaged.SetAside != "" {
+		return r
+	}
+	now := time.Now
+	if f.o.Clock != nil {
+		now = f.o.Clock
+	}
+	aside, err := atomicfile.SetAside(damaged.Path, now())
+	damaged.SetAside = aside
+	damaged.Cause = errors.Join(damaged.Cause, err)
+	return damaged
+}
+
+// sessions are the files as they are, by thread.
+func (f *files) sessions() (map[string]sessionfile.Session, error) {
+	trees, _, err := f.folder.Trees()
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]sessionfile.Session{}
+	for len(trees) > 0 {
+		t := trees[0]
+		trees = append(trees[1:], t.Children...)
+		out[t.ThreadID] = t.Session
+	}
+	return out, nil
+}
+
+// same compares what a file holds with what it should.
+func same(have, want sessionfile.Session) bool {
+	if have.ThreadID == "" || len(have.Messages) != len(want.Messages) {
+		return false
+	}
+	var a, b any
+	if json.Unmarshal(have.Store, &a) != nil || json.Unmarshal(want.Store, &b) != nil || !reflect.DeepEqual(a, b) {
+		return false
+	}
+	have.Store, want.Store = nil, nil
+	x, errX := json.Marshal(have)
+	y, errY := json.Marshal(want)
+	return errX == nil && errY == nil && slices.Equal(x, y)
+}
+
+// unknownOnly is a journal into which only trees are imported that it does not
+// hold: of those that it does, the journal counts.
+type unknownOnly struct{ *sqlite.Store }
+
+// ImportThreads leaves out threads that are there.
+func (u unknownOnly) ImportThreads(ctx context.Context, r memory.ImportRequest) (memory.ImportResult, error) {
+	var res memory.ImportResult
+	var missing []memory.ThreadRecord
+	for _, record := range r.Threads {
+		_, err := u.Thread(ctx, "", record.Thread.ID)
+		switch agent.CodeOf(err) {
+		case "":
+			res.Present = append(res.Present, record.Thread.ID)
+		case agent.CodeNotFound:
+			missing = append(missing, record)
+		default:
+			return res, err
+		}
+	}
+	if len(missing) == 0 {
+		return res, nil
+	}
+	// Whoever a file belongs to may have it back.
+	if len(missing[0].Rows) > 0 {
+		r.UserID = ""
+	}
+	r.Threads = missing
+	added, err := u.Store.ImportThreads(ctx, r)
+	res.Added = append(added.Added, added.Present...)
+	return res, err
+}
