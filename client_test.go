@@ -3,6 +3,7 @@ package spool_test
 import (
 	"context"
 	"errors"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -211,11 +212,22 @@ func TestOtherUsersThreadsAreNotFound(t *testing.T) {
 }
 
 func TestOpenStoreNamesWhatItSupports(t *testing.T) {
-	for _, spec := range []string{"mysql://h/db", "file:/tmp", "memory:", "", "sqlite:", "/a/path"} {
+	for _, spec := range []string{"mysql://h/db", "file:", "memory", "memory:x", "", "sqlite:", "/a/path"} {
 		store, err := spool.OpenStore(t.Context(), spec)
 		assert.Nil(t, store)
 		assert.Equal(t, agent.CodeInvalid, agent.CodeOf(err), spec)
 		assert.ErrorContains(t, err, "sqlite:PATH")
+	}
+	dir := t.TempDir()
+	for spec, want := range map[string]string{"file:" + dir + "?prefix=chat": "chat_", "sqlite:" + dir + "/spool.db": "spool.db", "memory:": ""} {
+		store, err := spool.OpenStore(t.Context(), spec)
+		require.NoError(t, err)
+		_, err = store.Send(t.Context(), memory.SendRequest{UserID: "u", SessionID: "s", MessageID: "m", Content: agent.Text("hi")})
+		require.NoError(t, err)
+		require.NoError(t, store.Close())
+		found, err := filepath.Glob(filepath.Join(dir, want+"*"))
+		require.NoError(t, err)
+		assert.NotEmpty(t, found, spec)
 	}
 }
 

@@ -2,17 +2,42 @@ package spool
 
 import (
 	"context"
+	"log/slog"
+	"net/url"
 	"strings"
 
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/memory"
+	"github.com/spool-agents/spool/memory/filestore"
 	"github.com/spool-agents/spool/memory/postgres"
 	"github.com/spool-agents/spool/memory/sqlite"
 )
 
-// OpenStore opens the store that a specification names, making it if need be. This
-// build supports sqlite:PATH and postgres://USER:PASSWORD@HOST:PORT/DATABASE.
+// StoreOptions are the settings of a store; the zero value is usable.
+type StoreOptions struct {
+	// UserID and Profile own what a file: store finds in files of programs that
+	// know no users.
+	UserID, Profile string
+	// Report is told what a person should know of a file: store: damaged files
+	// that were set aside, files that could not be read or written. nil = the
+	// default log.
+	Report func(error)
+}
+
+const storesAllowed = "use sqlite:PATH, postgres://USER@HOST/DATABASE, file:DIR or memory:"
+
+// OpenStore opens the store that a specification names, making it if need be:
+//
+//	sqlite:PATH                               one file, several processes of one machine
+//	postgres://USER:PASSWORD@HOST/DATABASE    several machines
+//	file:DIR, file:DIR?prefix=NAME            a JSON file per thread, one process
+//	memory:                                   this process only; gone when closed
 func OpenStore(ctx context.Context, spec string) (memory.ConversationMemoryStore, error) {
+	return OpenStoreWith(ctx, spec, StoreOptions{})
+}
+
+// OpenStoreWith is OpenStore with settings.
+func OpenStoreWith(ctx context.Context, spec string, o StoreOptions) (memory.ConversationMemoryStore, error) {
 	scheme, path, ok := strings.Cut(spec, ":")
 	switch {
 	case ok && scheme == "sqlite" && path != "":
@@ -27,8 +52,31 @@ func OpenStore(ctx context.Context, spec string) (memory.ConversationMemoryStore
 			return nil, err
 		}
 		return store, nil
-	case ok && (scheme == "file" || scheme == "memory"):
-		return nil, agent.Errorf(agent.CodeInvalid, "this build has no %s store: use sqlite:PATH or postgres://USER@HOST/DATABASE", scheme)
+	case ok && scheme == "file" && path != "":
+		return openFiles(ctx, path, o)
+	case spec == "memory:":
+		store, err := sqlite.OpenMemory(ctx, sqlite.Options{})
+		if err != nil {
+			return nil, err
+		}
+		return store, nil
 	}
-	return nil, agent.Errorf(agent.CodeInvalid, "store %q is not valid: use sqlite:PATH or postgres://USER@HOST/DATABASE, the ones this build supports", spec)
+	return nil, agent.Errorf(agent.CodeInvalid, "store %q is not valid: %s", spec, storesAllowed)
+}
+
+func openFiles(ctx context.Context, path string, o StoreOptions) (memory.ConversationMemoryStore, error) {
+	dir, query, _ := strings.Cut(path, "?")
+	values, err := url.ParseQuery(query)
+	if err != nil {
+		return nil, agent.Wrap(err, agent.CodeInvalid, "store file:%s is not valid: use file:DIR or file:DIR?prefix=NAME", path)
+	}
+	files := filestore.Options{Prefix: values.Get("prefix"), UserID: o.UserID, Profile: o.Profile, Report: o.Report}
+	if files.Report == nil {
+		files.Report = func(err error) { slog.Warn("file store", "report", err.Error()) }
+	}
+	store, err := filestore.Open(ctx, dir, files)
+	if err != nil {
+		return nil, err
+	}
+	return store, nil
 }

@@ -8,21 +8,12 @@ import (
 	"io"
 	"log/slog"
 	"os/signal"
-	"strconv"
 	"syscall"
-	"time"
-
-	"go.temporal.io/sdk/client"
-	sdklog "go.temporal.io/sdk/log"
 
 	"github.com/spool-agents/spool"
 	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/internal/boot"
 	"github.com/spool-agents/spool/internal/config"
-	"github.com/spool-agents/spool/internal/llm"
-	"github.com/spool-agents/spool/internal/llm/openai"
-	"github.com/spool-agents/spool/internal/llm/script"
-	"github.com/spool-agents/spool/internal/template"
-	"github.com/spool-agents/spool/internal/tool"
 )
 
 // Exit codes, as in the starter's.
@@ -101,35 +92,22 @@ func exit(stderr io.Writer, err error) int {
 }
 
 func serve(ctx context.Context, cfg config.Config, env func(string) string, log *slog.Logger) error {
-	store, err := spool.OpenStore(ctx, cfg.Store)
+	if cfg.OneProcess() {
+		return agent.Errorf(agent.CodeInvalid, "the store %s serves one process only, the one that sends: starter chat, send and dev run a worker themselves on it; for workers of their own use sqlite:PATH or postgres://USER@HOST/DATABASE", cfg.Store)
+	}
+	store, err := boot.OpenStore(ctx, cfg, log)
 	if err != nil {
 		return err
 	}
 	defer store.Close()
-	catalog, warnings := template.Load(cfg.Workspace, cfg.Home)
-	for _, w := range warnings {
-		log.Warn("agent template", "warning", w.String())
-	}
-	tools, err := tool.New(tool.Builtin(tool.Options{TavilyKey: cfg.TavilyKey.Reveal(), AllowPrivate: cfg.WebFetchPrivate})...)
+	o, err := boot.Options(cfg, store, env, log)
 	if err != nil {
-		return err
-	}
-	model, err := newModel(cfg)
-	if err != nil {
-		return err
-	}
-	o := spool.WorkerOptions{
-		Store: store, Model: model, Tools: tools, Agents: catalog, DefaultModel: cfg.Model, Namespace: cfg.Temporal.Namespace,
-		Workspace: cfg.Workspace, Policy: &cfg.Delegation, Price: cfg.Price, MaxSteps: cfg.MaxSteps,
-		TaskQueue: cfg.TaskQueue, RetryFor: cfg.RetryFor, MaxTurns: cfg.MaxTurnsPerWorker, Log: log,
-	}
-	if err := tune(&o, env); err != nil {
 		return err
 	}
 	if cfg.Demo() {
 		log.Warn("no model is configured: the scripted demo model answers. Set OPENAI_API_KEY or OPENAI_BASE_URL (and SPOOL_MODEL) for this worker")
 	}
-	if o.Temporal, err = dial(ctx, cfg, log); err != nil {
+	if o.Temporal, err = boot.Dial(ctx, cfg, log); err != nil {
 		return err
 	}
 	defer o.Temporal.Close()
@@ -138,63 +116,4 @@ func serve(ctx context.Context, cfg config.Config, env func(string) string, log 
 		return err
 	}
 	return w.Run(ctx)
-}
-
-// tune reads the two settings that belong to a supervisor rather than to people.
-func tune(o *spool.WorkerOptions, env func(string) string) error {
-	if v := env("SPOOL_HEARTBEAT_TIMEOUT"); v != "" {
-		d, err := time.ParseDuration(v)
-		if err != nil || d < 500*time.Millisecond {
-			return agent.Errorf(agent.CodeInvalid, "SPOOL_HEARTBEAT_TIMEOUT is %q: use a duration of at least 500ms, such as 2s", v)
-		}
-		o.Heartbeat = d
-	}
-	if v := env("SPOOL_MAX_EVENTS"); v != "" {
-		n, err := strconv.Atoi(v)
-		if err != nil || n < 10 {
-			return agent.Errorf(agent.CodeInvalid, "SPOOL_MAX_EVENTS is %q: use a number of at least 10", v)
-		}
-		o.MaxEvents = n
-	}
-	return nil
-}
-
-func newModel(cfg config.Config) (agent.Model, error) {
-	if cfg.Demo() {
-		return script.Model{}, nil
-	}
-	model, err := openai.New(openai.Config{BaseURL: cfg.OpenAIBaseURL, APIKey: cfg.OpenAIKey.Reveal(), Model: cfg.Model, IdleTimeout: cfg.IdleTimeout})
-	if err != nil {
-		return nil, err
-	}
-	return llm.Limited(model), nil
-}
-
-// dial waits for Temporal: a worker that is started first must not give up.
-func dial(ctx context.Context, cfg config.Config, log *slog.Logger) (client.Client, error) {
-	o := cfg.Temporal
-	o.Logger = sdklog.NewStructuredLogger(quiet(log))
-	for delay := 250 * time.Millisecond; ; delay = min(2*delay, 5*time.Second) {
-		c, err := client.DialContext(ctx, o)
-		if err == nil {
-			return c, nil
-		}
-		log.Warn("waiting for Temporal", "address", o.HostPort, "error", err)
-		select {
-		case <-ctx.Done():
-			return nil, agent.Wrap(err, agent.CodeUnavailable, "no Temporal at %s", o.HostPort)
-		case <-time.After(delay):
-		}
-	}
-}
-
-// quiet keeps the SDK's routine messages out of the log: only warnings and errors.
-func quiet(log *slog.Logger) *slog.Logger {
-	return slog.New(levelled{log.Handler()})
-}
-
-type levelled struct{ slog.Handler }
-
-func (h levelled) Enabled(ctx context.Context, l slog.Level) bool {
-	return l >= slog.LevelWarn && h.Handler.Enabled(ctx, l)
 }

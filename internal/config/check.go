@@ -82,7 +82,15 @@ func asStore(v, base string) (string, string) {
 		}
 		return "sqlite:" + path, ""
 	case ok && scheme == "file" && rest != "":
-		return "file:" + resolve(strings.TrimPrefix(rest, "//"), base), ""
+		dir, query, hasQuery := strings.Cut(strings.TrimPrefix(rest, "//"), "?")
+		if dir == "" || hasQuery && !strings.HasPrefix(query, "prefix=") {
+			return "", storesAllowed + "; file:DIR may end in ?prefix=NAME"
+		}
+		dir = resolve(dir, base)
+		if hasQuery {
+			dir += "?" + query
+		}
+		return "file:" + dir, ""
 	case ok && (scheme == "postgres" || scheme == "postgresql"):
 		if u, err := url.Parse(v); err == nil && strings.HasPrefix(rest, "//") && (u.Host != "" || u.Query().Get("host") != "") {
 			return v, ""

@@ -84,6 +84,12 @@ func (c Config) Explain() []Setting { return append([]Setting(nil), c.explained.
 // nor a base URL is set.
 func (c Config) Demo() bool { return c.OpenAIBaseURL == "" && !c.OpenAIKey.IsSet() }
 
+// OneProcess reports whether the store serves a single process, which then has
+// to run the worker too.
+func (c Config) OneProcess() bool {
+	return c.Store == "memory:" || strings.HasPrefix(c.Store, "file:")
+}
+
 // Load reads all settings. Its error has code invalid and one line per problem,
 // each naming the setting, the value, what is allowed and where it came from.
 func Load(o Options) (Config, error) {

@@ -34,6 +34,8 @@ var rules = []rule{
 	{dir: "internal/contract", own: "agent", why: "the wire holds data and names only"},
 	{dir: "internal/nudge", own: "agent internal/contract", ext: "go.temporal.io", why: "hints need Temporal and the contract"},
 	{dir: "internal/keeper", own: "agent memory internal/contract internal/nudge", ext: "go.temporal.io", why: "the keeper compares store and Temporal"},
+	{dir: "internal/httplog", own: "agent memory", why: "the log sits between a model client and its transport"},
+	{dir: "internal/boot", own: ". agent memory internal", ext: "*", why: "it makes a worker of settings, for programs"},
 	{dir: "workflows", own: "agent internal/contract", ext: "go.temporal.io/sdk go.temporal.io/api/enums",
 		not: "os net net/http math/rand math/rand/v2 crypto/rand os/exec database/sql sync log log/slog", why: "replayed code is deterministic"},
 	{dir: "activities", own: "agent memory internal", ext: "*", why: "activities meet workflows in internal/contract"},

@@ -22,6 +22,7 @@ import (
 	"github.com/spool-agents/spool"
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/internal/config"
+	"github.com/spool-agents/spool/memory"
 )
 
 // dialTimeout bounds the wait for a Temporal server that may not be there.
@@ -75,6 +76,7 @@ func (a *app) close() {
 	for i := len(a.closers) - 1; i >= 0; i-- {
 		a.closers[i]()
 	}
+	a.closers = nil
 }
 
 // interruptible makes a context that ends with SIGTERM, and with SIGINT unless a
@@ -129,25 +131,40 @@ func (a *app) open(ctx context.Context, temporal bool) (*spool.Client, config.Co
 }
 
 func (a *app) openWith(ctx context.Context, cfg config.Config, temporal bool) (*spool.Client, error) {
+	if err := a.noStoreInMemory(cfg); err != nil {
+		return nil, err
+	}
 	if err := prepareHome(cfg); err != nil {
 		return nil, err
 	}
-	store, err := spool.OpenStore(ctx, cfg.Store)
+	store, err := spool.OpenStoreWith(ctx, cfg.Store, spool.StoreOptions{
+		UserID: cfg.User, Profile: cfg.Profile, Report: func(err error) { a.progress("%s", clean(err.Error())) },
+	})
 	if err != nil {
 		return nil, err
 	}
 	a.closers = append(a.closers, func() { _ = store.Close() })
-	o := spool.ClientOptions{UserID: cfg.User, Profile: cfg.Profile, TaskQueue: cfg.TaskQueue, Namespace: cfg.Temporal.Namespace, UI: cfg.TemporalUI}
 	if !temporal {
-		return spool.NewClient(store, nil, o), nil
+		return spool.NewClient(store, nil, clientOptions(cfg)), nil
 	}
+	_, c := a.client(ctx, cfg, store)
+	return c, nil
+}
+
+func clientOptions(cfg config.Config) spool.ClientOptions {
+	return spool.ClientOptions{UserID: cfg.User, Profile: cfg.Profile, TaskQueue: cfg.TaskQueue, Namespace: cfg.Temporal.Namespace, UI: cfg.TemporalUI}
+}
+
+// client connects to Temporal; nil if it is away, which the Spool client knows.
+func (a *app) client(ctx context.Context, cfg config.Config, store memory.ConversationMemoryStore) (client.Client, *spool.Client) {
+	o := clientOptions(cfg)
 	tc, err := dial(ctx, cfg.Temporal)
 	if err != nil {
 		o.Unreachable = fmt.Errorf("no server answers at %s", cfg.Temporal.HostPort)
-		return spool.NewClient(store, nil, o), nil //nolint:nilerr // the client says that Temporal is away
+		return nil, spool.NewClient(store, nil, o)
 	}
 	a.closers = append(a.closers, tc.Close)
-	return spool.NewClient(store, tc, o), nil
+	return tc, spool.NewClient(store, tc, o)
 }
 
 // prepareHome makes the home directory if the store lies in it.

@@ -19,7 +19,7 @@ func (k *chatCmd) Run(ctx context.Context, a *app) error {
 	if a.json {
 		return usage("chat is for people and has no --json: use send --json")
 	}
-	c, _, err := a.open(ctx, true)
+	c, _, err := a.serving(ctx)
 	if err != nil {
 		return err
 	}

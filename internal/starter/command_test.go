@@ -78,7 +78,7 @@ func TestUsageErrorsNameTheFlagAndTheFix(t *testing.T) {
 		"dev --ui-port=-2":                  {"--ui-port -2"},
 		"dev --temporal nowhere":            {"--temporal", "embedded, path or HOST:PORT"},
 		"threads --store postgres":          {"store", "postgres", "sqlite:PATH", "flag --store"},
-		"threads --store memory:":           {"no memory store", "sqlite:PATH"},
+		"threads --store memory:":           {"gone with it", "sqlite:PATH or file:DIR"},
 		"threads --temporal-address nohost": {"temporalAddress", "HOST:PORT", "flag --temporal-address"},
 		"demo --live":                       {"OPENAI_API_KEY"},
 	} {

@@ -82,8 +82,15 @@ func (d *devCmd) Run(ctx context.Context, a *app) error {
 	if cfg.TaskQueue != "" {
 		env = append(env, "SPOOL_TASK_QUEUE="+cfg.TaskQueue)
 	}
+	workers := d.Workers
+	if cfg.OneProcess() {
+		if workers > 1 {
+			return usage(fmt.Sprintf("--workers %d is not possible: the store %s serves one process only, so there is one worker at most; use sqlite:PATH for more", workers, cfg.Store))
+		}
+		workers = 0 // the one runs in this process
+	}
 	s, err := startStack(ctx, stackOptions{
-		home: cfg.Home, store: cfg.Store, server: d.Temporal, port: d.TemporalPort, uiPort: d.UIPort, workers: d.Workers,
+		home: cfg.Home, store: cfg.Store, server: d.Temporal, port: d.TemporalPort, uiPort: d.UIPort, workers: workers,
 		env: env, dir: wd, log: a.stderr, ui: cfg.TemporalUI,
 		changed: func(info config.DevInfo) {
 			if err := config.WriteDev(cfg.Home, info); err != nil {
@@ -98,15 +105,24 @@ func (d *devCmd) Run(ctx context.Context, a *app) error {
 	if d.own() {
 		cfg.Temporal = client.Options{HostPort: s.address}
 	}
-	if err := a.awaitWorkers(ctx, cfg, s); err != nil {
+	defer a.close() // before the server stops
+	here := cfg.OneProcess() && d.Workers > 0
+	if here {
+		if _, err := a.serveHere(ctx, cfg); err != nil {
+			return err
+		}
+	} else if err := a.awaitWorkers(ctx, cfg, s); err != nil {
 		return err
 	}
 	info := s.info()
+	if here {
+		info.PIDs.Workers = []int{os.Getpid()}
+	}
 	if err := config.WriteDev(cfg.Home, info); err != nil {
 		return err
 	}
 	defer func() { _ = config.RemoveDev(cfg.Home) }()
-	if err := d.announce(a, info); err != nil {
+	if err := d.announce(a, info, here); err != nil {
 		return err
 	}
 	<-ctx.Done()
@@ -117,7 +133,7 @@ func (d *devCmd) Run(ctx context.Context, a *app) error {
 // own reports whether the stack runs its own server.
 func (d *devCmd) own() bool { return d.Temporal == serverEmbedded || d.Temporal == serverPath }
 
-func (d *devCmd) announce(a *app, info config.DevInfo) error {
+func (d *devCmd) announce(a *app, info config.DevInfo, here bool) error {
 	if v := a.lookup("TEMPORAL_ADDRESS"); v != "" && v != info.Temporal {
 		a.progress("TEMPORAL_ADDRESS is %s in this environment and outranks this stack: unset it for programs that are to use %s", v, info.Temporal)
 	}
@@ -132,6 +148,11 @@ func (d *devCmd) announce(a *app, info config.DevInfo) error {
 	a.print("Store        %s", info.Store)
 	a.print("Home         %s", info.Home)
 	a.print("")
+	if here {
+		a.print("Ready. What waits in the store is answered now. The store serves one process only, this one:")
+		a.print("to talk, stop it, start %s dev --workers 0, and use %s chat in another terminal.", a.name, a.name)
+		return nil
+	}
 	a.print("Ready. In another terminal:")
 	at := ""
 	if a.flags[config.Home] != "" {

@@ -5,7 +5,7 @@ import "github.com/spool-agents/spool/internal/config"
 // grammar is the command line.
 type grammar struct {
 	Home      string `placeholder:"DIR" help:"Directory of Spool's data (SPOOL_HOME, default ~/.spool)."`
-	Store     string `placeholder:"STORE" help:"Where threads are kept, sqlite:PATH (SPOOL_STORE)."`
+	Store     string `placeholder:"STORE" help:"Where threads are kept: sqlite:PATH, postgres://…, file:DIR or memory: (SPOOL_STORE)."`
 	User      string `placeholder:"ID" help:"Whose threads (SPOOL_USER)."`
 	Profile   string `placeholder:"NAME" help:"Profile of new threads (SPOOL_PROFILE)."`
 	TaskQueue string `placeholder:"NAME" help:"Temporal task queue (SPOOL_TASK_QUEUE, default from the store's id)."`

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spool-agents/spool"
 	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/internal/config"
 	"github.com/spool-agents/spool/memory"
 )
 
@@ -122,7 +123,7 @@ func (s *sendCmd) Run(ctx context.Context, a *app) error {
 	if !utf8.ValidString(text) {
 		return usage("the message is not valid UTF-8")
 	}
-	c, _, err := a.open(ctx, true)
+	c, err := s.open(ctx, a)
 	if err != nil {
 		return err
 	}
@@ -143,6 +144,16 @@ func (s *sendCmd) Run(ctx context.Context, a *app) error {
 		a.progress("session %s; go on with: %s send -s %s TEXT", sent.SessionID, a.name, sent.SessionID)
 	}
 	return a.await(ctx, c, sent, tails, waiting{detach: s.Detach, wait: s.Wait})
+}
+
+// open opens the store; one who does not wait needs no worker.
+func (s *sendCmd) open(ctx context.Context, a *app) (*spool.Client, error) {
+	open := a.serving
+	if s.Detach {
+		open = func(ctx context.Context) (*spool.Client, config.Config, error) { return a.open(ctx, true) }
+	}
+	c, _, err := open(ctx)
+	return c, err
 }
 
 // tailsOf is where to follow from, taken before the message is sent.
@@ -254,7 +265,7 @@ func (r *retryCmd) Validate() error {
 
 // Run retries and waits.
 func (r *retryCmd) Run(ctx context.Context, a *app) error {
-	c, _, err := a.open(ctx, true)
+	c, _, err := a.serving(ctx)
 	if err != nil {
 		return err
 	}

@@ -53,6 +53,8 @@ type Config struct {
 	Headers map[string]string
 	// HTTPClient replaces the default client. Its Timeout should be 0.
 	HTTPClient *http.Client
+	// Transport, if not nil, wraps the client's transport, for instance to log.
+	Transport func(http.RoundTripper) http.RoundTripper
 	// Quirks replaces what would be derived from the base URL and the model.
 	Quirks *Quirks
 }
@@ -97,7 +99,14 @@ func New(cfg Config) (*Model, error) {
 	}
 	client := goopenai.DefaultConfig(cfg.APIKey)
 	client.BaseURL = cfg.BaseURL
-	client.HTTPClient = &wire{client: httpClient(cfg.HTTPClient), cfg: cfg, query: query}
+	under := httpClient(cfg.HTTPClient)
+	if cfg.Transport != nil {
+		if under.Transport == nil {
+			under.Transport = http.DefaultTransport
+		}
+		under.Transport = cfg.Transport(under.Transport)
+	}
+	client.HTTPClient = &wire{client: under, cfg: cfg, query: query}
 	return &Model{cfg: cfg, host: u.Hostname(), client: goopenai.NewClientWithConfig(client)}, nil
 }
 

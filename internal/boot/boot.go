@@ -1,0 +1,126 @@
+// Package boot makes a worker of settings: for the worker program, and for
+// programs that run a worker in their own process because their store serves
+// only one.
+package boot
+
+import (
+	"context"
+	"log/slog"
+	"strconv"
+	"time"
+
+	"go.temporal.io/sdk/client"
+	sdklog "go.temporal.io/sdk/log"
+
+	"github.com/spool-agents/spool"
+	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/internal/config"
+	"github.com/spool-agents/spool/internal/httplog"
+	"github.com/spool-agents/spool/internal/llm"
+	"github.com/spool-agents/spool/internal/llm/openai"
+	"github.com/spool-agents/spool/internal/llm/script"
+	"github.com/spool-agents/spool/internal/template"
+	"github.com/spool-agents/spool/internal/tool"
+	"github.com/spool-agents/spool/memory"
+)
+
+// OpenStore opens the store of the settings.
+func OpenStore(ctx context.Context, cfg config.Config, log *slog.Logger) (memory.ConversationMemoryStore, error) {
+	return spool.OpenStoreWith(ctx, cfg.Store, spool.StoreOptions{
+		UserID: cfg.User, Profile: cfg.Profile, Report: func(err error) { log.Warn("store", "report", err.Error()) },
+	})
+}
+
+// Options are those of a worker on a store, all but its Temporal client.
+func Options(cfg config.Config, store memory.ConversationMemoryStore, env func(string) string, log *slog.Logger) (spool.WorkerOptions, error) {
+	catalog, warnings := template.Load(cfg.Workspace, cfg.Home)
+	for _, w := range warnings {
+		log.Warn("agent template", "warning", w.String())
+	}
+	o := spool.WorkerOptions{
+		Store: store, Agents: catalog, DefaultModel: cfg.Model, Namespace: cfg.Temporal.Namespace,
+		Workspace: cfg.Workspace, Policy: &cfg.Delegation, Price: cfg.Price, MaxSteps: cfg.MaxSteps,
+		TaskQueue: cfg.TaskQueue, RetryFor: cfg.RetryFor, MaxTurns: cfg.MaxTurnsPerWorker, Log: log,
+	}
+	tools, err := tool.New(tool.Builtin(tool.Options{TavilyKey: cfg.TavilyKey.Reveal(), AllowPrivate: cfg.WebFetchPrivate})...)
+	if err != nil {
+		return o, err
+	}
+	o.Tools = tools
+	if o.Model, err = newModel(cfg, store, log); err != nil {
+		return o, err
+	}
+	return o, tune(&o, env)
+}
+
+// tune reads the two settings that belong to a supervisor rather than to people.
+func tune(o *spool.WorkerOptions, env func(string) string) error {
+	if v := env("SPOOL_HEARTBEAT_TIMEOUT"); v != "" {
+		d, err := time.ParseDuration(v)
+		if err != nil || d < 500*time.Millisecond {
+			return agent.Errorf(agent.CodeInvalid, "SPOOL_HEARTBEAT_TIMEOUT is %q: use a duration of at least 500ms, such as 2s", v)
+		}
+		o.Heartbeat = d
+	}
+	if v := env("SPOOL_MAX_EVENTS"); v != "" {
+		n, err := strconv.Atoi(v)
+		if err != nil || n < 10 {
+			return agent.Errorf(agent.CodeInvalid, "SPOOL_MAX_EVENTS is %q: use a number of at least 10", v)
+		}
+		o.MaxEvents = n
+	}
+	return nil
+}
+
+func newModel(cfg config.Config, store memory.ConversationMemoryStore, log *slog.Logger) (agent.Model, error) {
+	if cfg.Demo() {
+		return script.Model{}, nil
+	}
+	c := openai.Config{BaseURL: cfg.OpenAIBaseURL, APIKey: cfg.OpenAIKey.Reveal(), Model: cfg.Model, IdleTimeout: cfg.IdleTimeout}
+	if !cfg.HTTPLog {
+		model, err := openai.New(c)
+		if err != nil {
+			return nil, err
+		}
+		return llm.Limited(model), nil
+	}
+	wire := &httplog.Log{
+		Home: cfg.Home, Threads: store, Secrets: []string{cfg.OpenAIKey.Reveal(), cfg.TavilyKey.Reveal()},
+		Report: func(err error) { log.Warn("http log", "error", err) },
+	}
+	c.Transport = wire.Transport
+	model, err := openai.New(c)
+	if err != nil {
+		return nil, err
+	}
+	return wire.Model(llm.Limited(model)), nil
+}
+
+// Dial waits for Temporal: a worker that is started first must not give up.
+func Dial(ctx context.Context, cfg config.Config, log *slog.Logger) (client.Client, error) {
+	o := cfg.Temporal
+	o.Logger = sdklog.NewStructuredLogger(quiet(log))
+	for delay := 250 * time.Millisecond; ; delay = min(2*delay, 5*time.Second) {
+		c, err := client.DialContext(ctx, o)
+		if err == nil {
+			return c, nil
+		}
+		log.Warn("waiting for Temporal", "address", o.HostPort, "error", err)
+		select {
+		case <-ctx.Done():
+			return nil, agent.Wrap(err, agent.CodeUnavailable, "no Temporal at %s", o.HostPort)
+		case <-time.After(delay):
+		}
+	}
+}
+
+// quiet keeps the SDK's routine messages out of the log: only warnings and errors.
+func quiet(log *slog.Logger) *slog.Logger {
+	return slog.New(levelled{log.Handler()})
+}
+
+type levelled struct{ slog.Handler }
+
+func (h levelled) Enabled(ctx context.Context, l slog.Level) bool {
+	return l >= slog.LevelWarn && h.Handler.Enabled(ctx, l)
+}
