@@ -227,7 +227,7 @@ func TestOpenStoreNamesWhatItSupports(t *testing.T) {
 		require.NoError(t, store.Close())
 		found, err := filepath.Glob(filepath.Join(dir, want+"*"))
 		require.NoError(t, err)
-		assert.NotEmpty(t, found, spec)
+		assert.True(t, want == "" || len(found) > 0, spec)
 	}
 }
 
