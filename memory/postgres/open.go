@@ -80,6 +80,7 @@ func open(ctx context.Context, b *backend, p place, o Options) (*Store, error) {
 		// written meanwhile; they are written by whoever holds this lock.
 		LockTree:    `SELECT id FROM threads WHERE id = (SELECT root_id FROM threads WHERE id = ?) FOR NO KEY UPDATE`,
 		LockRow:     ` FOR NO KEY UPDATE`,
+		LockParent:  ` FOR UPDATE`,
 		LockSchema:  lockSchema,
 		Retry:       undone,
 		Schema:      schema,

@@ -140,3 +140,46 @@ func TestStreamsDoNotWaitForTheirTree(t *testing.T) {
 	}
 	release()
 }
+
+// TestDeletedSessionKeepsNewConversations: while a session's last conversation is
+// deleted, others begin new ones in it. What was acknowledged stays.
+func TestDeletedSessionKeepsNewConversations(t *testing.T) {
+	db := pgtest.Database(t)
+	deleter, sender := mustOpen(t, db), mustOpen(t, db)
+	for round := range 60 {
+		first := memorytest.Request("s", "m")
+		first.ConversationID = fmt.Sprint("old", round)
+		old, err := sender.Send(t.Context(), first)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := memorytest.RunTurns(t.Context(), sender, old.ThreadID); err != nil {
+			t.Fatal(err)
+		}
+		second := memorytest.Request("s", "m")
+		second.ConversationID = fmt.Sprint("new", round)
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			if _, err := deleter.DeleteTree(t.Context(), memory.DeleteRequest{UserID: "u", ThreadID: old.ThreadID}); err != nil {
+				t.Error(err)
+			}
+		})
+		var sent memory.SendResult
+		wg.Go(func() {
+			var err error
+			if sent, err = sender.Send(t.Context(), second); err != nil {
+				t.Error(err)
+			}
+		})
+		wg.Wait()
+		if _, err := deleter.Inbox(t.Context(), sent.ThreadID); err != nil {
+			t.Fatalf("round %d: an acknowledged message is gone: %v", round, err)
+		}
+		if err := memorytest.RunTurns(t.Context(), sender, sent.ThreadID); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := deleter.DeleteTree(t.Context(), memory.DeleteRequest{UserID: "u", ThreadID: sent.ThreadID}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

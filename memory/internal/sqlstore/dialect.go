@@ -66,6 +66,9 @@ type Dialect struct {
 	// LockRow, if not empty, ends a SELECT that locks the rows it reads. Steps
 	// are read so: a streamed piece locks its step, not its tree.
 	LockRow string
+	// LockParent, if not empty, ends a SELECT after which nobody can add rows that
+	// refer to the row.
+	LockParent string
 	// LockSchema, if not empty, is a statement that makes this transaction the
 	// only one that migrates.
 	LockSchema string

@@ -65,6 +65,12 @@ func (u *unit) deleteTree(t *threadRow, idleSince time.Time) (memory.DeleteResul
 		return res, err
 	}
 	res.Threads, u.removed = ids, ids
+	if lock := u.s.d.LockParent; lock != "" {
+		// Whoever makes a conversation in the session now waits, or is waited for.
+		if err := u.row(`SELECT id FROM sessions WHERE id = ?`+lock, t.SessionID).Scan(new(string)); err != nil {
+			return res, err
+		}
+	}
 	var left int
 	if err := u.row(`SELECT COUNT(*) FROM threads WHERE session_id = ?`, t.SessionID).Scan(&left); err != nil || left > 0 {
 		return res, err

@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -20,8 +21,8 @@ type unit struct {
 	wait    context.Context // the caller's: until the first lock it may give up
 	s       *Store
 	q       Queryer
-	now     int64 // the transaction's time, unix milliseconds
-	locked  bool
+	now     int64    // the transaction's time, unix milliseconds
+	locked  []string // roots of the trees that nobody else writes in
 	threads []*threadRow
 	turns   []*turnRow
 	removed []string          // threads that are deleted
@@ -41,19 +42,19 @@ func (u *unit) rows(query string, args ...any) (*sql.Rows, error) {
 	return u.q.QueryContext(u.ctx, u.s.sql.sql(query), args...)
 }
 
-// lock makes this unit the only writer of a tree of threads; a missing thread
-// is CodeNotFound.
+// lock makes this unit the only writer of a thread's tree; a missing thread is
+// CodeNotFound. Few operations write in several trees: should two of them lock
+// the same ones in another order, the database undoes one, which is run again.
 func (u *unit) lock(threadID string) error {
-	if u.locked || u.s.d.LockTree == "" {
-		return nil
-	}
-	var id string
-	err := u.q.QueryRowContext(u.wait, u.s.sql.sql(u.s.d.LockTree), threadID).Scan(&id)
+	var root string
+	err := u.q.QueryRowContext(u.wait, u.s.sql.sql(u.s.d.LockTree), threadID).Scan(&root)
 	if errors.Is(err, sql.ErrNoRows) {
 		// Also if somebody else makes it just now: it must not be read unlocked.
 		return noThread(threadID)
 	}
-	u.locked = err == nil
+	if err == nil {
+		u.locked = append(u.locked, root)
+	}
 	return err
 }
 
@@ -64,21 +65,37 @@ func (u *unit) thread(id string) (*threadRow, error) {
 			return t, nil
 		}
 	}
-	if err := u.lock(id); err != nil {
-		return nil, err
+	locks := u.s.d.LockTree != ""
+	if locks && len(u.locked) == 0 {
+		if err := u.lock(id); err != nil {
+			return nil, err
+		}
 	}
-	t := &threadRow{}
-	err := u.row(selectThread+` WHERE id = ?`, id).Scan(t.targets()...)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil, noThread(id)
-	}
+	t, err := u.loadThread(id)
 	if err != nil {
 		return nil, err
+	}
+	if locks && !slices.Contains(u.locked, t.RootThreadID) {
+		if err := u.lock(id); err != nil {
+			return nil, err
+		}
+		if t, err = u.loadThread(id); err != nil {
+			return nil, err
+		}
 	}
 	t.loaded()
 	t.at = max(u.now, t.updated)
 	u.threads = append(u.threads, t)
 	return t, nil
+}
+
+func (u *unit) loadThread(id string) (*threadRow, error) {
+	t := &threadRow{}
+	err := u.row(selectThread+` WHERE id = ?`, id).Scan(t.targets()...)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, noThread(id)
+	}
+	return t, err
 }
 
 // turn loads a turn; missing ones are CodeNotFound.
