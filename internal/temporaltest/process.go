@@ -19,6 +19,7 @@ type Process struct {
 	in   io.Closer
 	log  *safeBuffer
 	done chan struct{}
+	end  func() // of a worker in this process, which cannot be signalled
 }
 
 // spawn starts a program that ends with its parent: its standard input is a pipe.
@@ -46,6 +47,9 @@ func spawn(name, path string, args, env []string, stdout io.Writer) (*Process, e
 	return p, nil
 }
 
+// Stop ends the process politely and waits for it.
+func (p *Process) Stop() { p.stop() }
+
 // Kill sends SIGKILL and waits for the end.
 func (p *Process) Kill() { p.Signal(syscall.SIGKILL); <-p.done }
 
@@ -60,6 +64,11 @@ func (p *Process) Log() string { return p.log.String() }
 
 // stop ends the process politely, then not.
 func (p *Process) stop() {
+	if p.end != nil {
+		p.end()
+		<-p.done
+		return
+	}
 	p.Signal(syscall.SIGCONT)
 	_ = p.in.Close()
 	p.Signal(syscall.SIGTERM)

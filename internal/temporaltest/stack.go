@@ -91,6 +91,15 @@ func (s *Stack) StorePath() string { return filepath.Join(s.Dir, "spool.db") }
 // StartWorker starts a worker process; env is added to the stack's.
 func (s *Stack) StartWorker(env ...string) *Process {
 	s.t.Helper()
+	if s.oneProcess() {
+		return s.startHere(env...)
+	}
+	return s.SpawnWorker(env...)
+}
+
+// SpawnWorker is StartWorker in a process of its own, whatever the store is.
+func (s *Stack) SpawnWorker(env ...string) *Process {
+	s.t.Helper()
 	p, err := spawn("worker", bins.worker, []string{"--parent-pipe"}, append(append([]string{}, s.Env...), env...), nil)
 	require.NoError(s.t, err)
 	s.Workers = append(s.Workers, p)

@@ -9,7 +9,8 @@ import (
 	"github.com/spool-agents/spool/internal/pgtest"
 )
 
-// StoreEnv chooses the store of all stacks: sqlite (the default) or postgres.
+// StoreEnv chooses the store of all stacks: sqlite (the default), postgres, file
+// or memory. Tests that kill workers need one of the first two.
 const StoreEnv = "SPOOL_E2E_STORE"
 
 // chosen are the stores that tests have chosen for themselves, by test name.
@@ -44,8 +45,12 @@ func storeOf(t testing.TB, s *Stack) string {
 	case "postgres":
 		OnPostgres(t)
 		return storeOf(t, s)
+	case "file":
+		return "file:" + t.TempDir()
+	case "memory":
+		return "memory:"
 	default:
-		t.Fatalf("%s is %q: use sqlite or postgres", StoreEnv, v)
+		t.Fatalf("%s is %q: use sqlite, postgres, file or memory", StoreEnv, v)
 		return ""
 	}
 }

@@ -1,0 +1,152 @@
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/internal/llm/script"
+	tt "github.com/spool-agents/spool/internal/temporaltest"
+	"github.com/spool-agents/spool/memory"
+)
+
+// onOneProcess are scenarios of every kind that kill nothing: on stores that
+// serve one process, worker and sender are the test itself.
+var onOneProcess = map[string]func(*testing.T){
+	"two turns":                  TestFault_C1_TwoTurnsMakeFourMessages,
+	"tool rounds":                TestRow71_ToolRounds,
+	"order of events":            TestRow42_EventOrder,
+	"large results":              TestFault_D2_LargeResults,
+	"invalid calls":              TestRow72_InvalidCallsBecomeResults,
+	"delegation":                 TestRow52_DelegationTree,
+	"five children end at once":  TestFault_E3_FiveEndTogether,
+	"cancel while streaming":     TestRow70_CancelWhileStreaming,
+	"cancel during tools":        TestRow69_CancelDuringTools,
+	"cancel of descendants":      TestRow103_CancelReachesDescendants,
+	"retry":                      TestRow60_RetryDoesNotDuplicate,
+	"retry supersedes":           TestRow60_RetrySupersedes,
+	"queued messages":            TestRow94_QueuedMessagesInOrder,
+	"same message twice":         TestRow104_SameMessageTwice,
+	"denial":                     TestRow64_Denial,
+	"continue as new":            TestContinueAsNewAtEveryStep,
+	"terminated run":             TestTerminatedRunIsReconciled,
+	"conversations are apart":    TestRow36_ConversationsAreApart,
+	"approval and new process":   testApprovalOutlivesItsWorker,
+	"message before any worker":  testMessageBeforeTheWorker,
+	"export and import of a run": testExportOfARun,
+}
+
+// TestOnFiles runs them by SPOOL_STORE=file:DIR alone.
+func TestOnFiles(t *testing.T) {
+	t.Parallel()
+	tt.OnFiles(t)
+	for name, scenario := range onOneProcess {
+		t.Run(name, scenario)
+	}
+}
+
+// TestInMemory runs them by SPOOL_STORE=memory: alone.
+func TestInMemory(t *testing.T) {
+	t.Parallel()
+	tt.InMemory(t)
+	for name, scenario := range onOneProcess {
+		t.Run(name, scenario)
+	}
+}
+
+// testApprovalOutlivesItsWorker decides while no worker is up; the next one goes on.
+func testApprovalOutlivesItsWorker(t *testing.T) {
+	t.Parallel()
+	s := tt.New(t)
+	ask(t, s)
+	w := s.StartWorker()
+	r := pendingApproval(t, s, s.Send("s1", script.Script(count("gated"), "say approved")))
+	w.Stop()
+	_, err := s.Client.Decide(s.Ctx(), memory.Decision{By: "tester", Target: r.Pending[0].ApprovalID, Verdict: memory.Approve})
+	require.NoError(t, err)
+	s.StartWorker()
+	r = s.Wait(r)
+	require.Equal(t, "approved", r.Response, r.Error)
+	require.Equal(t, 1, lines(s.File("gated")))
+	s.Verify()
+}
+
+// testMessageBeforeTheWorker is Row 44: a message is safe before anybody works.
+func testMessageBeforeTheWorker(t *testing.T) {
+	t.Parallel()
+	s := tt.New(t)
+	r := s.Send("s1", "script: say at last")
+	inbox, err := s.Store.Inbox(s.Ctx(), r.ThreadID)
+	require.NoError(t, err)
+	require.Equal(t, memory.EntryWaiting, inbox[0].State)
+	s.StartWorker()
+	require.Equal(t, "at last", s.Wait(r).Response)
+	s.Verify()
+}
+
+// testExportOfARun moves a finished tree to another store and back.
+func testExportOfARun(t *testing.T) {
+	t.Parallel()
+	s := tt.New(t)
+	s.StartWorker()
+	r := s.Ask("s1", treeScript())
+	require.Equal(t, "completed", r.Status, r.Error)
+	want := snapshot(t, s, r.ThreadID)
+	records, err := s.Store.ExportThreads(s.Ctx(), memory.ExportRequest{ThreadID: r.ThreadID, Below: true})
+	require.NoError(t, err)
+	deleted, err := s.Store.DeleteTree(s.Ctx(), memory.DeleteRequest{ThreadID: r.ThreadID})
+	require.NoError(t, err)
+	require.Len(t, deleted.Threads, len(records))
+	_, err = s.Store.ImportThreads(s.Ctx(), memory.ImportRequest{Threads: records})
+	require.NoError(t, err)
+	require.Equal(t, want, snapshot(t, s, r.ThreadID))
+	require.Equal(t, "goes on", s.Ask("s1", "script: say goes on").Response)
+	s.Verify()
+}
+
+// TestRow79_FilesOfARun: a run with one child leaves one file for each, in one
+// folder, although nobody closed the store.
+func TestRow79_FilesOfARun(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	tt.OnStore(t, func(testing.TB) string { return "file:" + dir })
+	s := tt.New(t)
+	s.StartWorker()
+	r := s.Ask("s1", script.Script(script.Task("general", script.Script(script.Task("researcher", "script: say deep"), "echo child:")), "echo root:"))
+	require.Equal(t, "completed", r.Status, r.Error)
+	tt.Eventually(t, 10*time.Second, "every thread has its file", func() bool {
+		main, err := filepath.Glob(filepath.Join(dir, "session_*.json"))
+		require.NoError(t, err)
+		sub, err := filepath.Glob(filepath.Join(dir, "subagent_session_*.json"))
+		require.NoError(t, err)
+		if len(main) != 1 || len(sub) != 2 {
+			return false
+		}
+		text, err := os.ReadFile(main[0])
+		return err == nil && strings.Contains(string(text), `"id": "`+s.Session("s1")+`"`) && strings.Contains(string(text), r.Response[:5])
+	})
+	s.Verify()
+}
+
+// TestOneProcessStoresRefuseWorkers: a worker program says why at its start.
+func TestOneProcessStoresRefuseWorkers(t *testing.T) {
+	t.Parallel()
+	s := tt.New(t)
+	for _, store := range []string{"file:" + t.TempDir(), "memory:"} {
+		w := s.SpawnWorker("SPOOL_STORE=" + store)
+		select {
+		case <-w.Done():
+		case <-time.After(20 * time.Second):
+			t.Fatalf("a worker on %s does not end", store)
+		}
+		require.Contains(t, w.Log(), "serves one process only")
+		require.Contains(t, w.Log(), "sqlite:PATH")
+	}
+	_, err := s.Store.Thread(s.Ctx(), "", s.Thread("none"))
+	require.Equal(t, agent.CodeNotFound, agent.CodeOf(err))
+}
