@@ -4,6 +4,7 @@ package pgtest
 
 import (
 	"os"
+	"strings"
 	"testing"
 )
 
@@ -36,5 +37,16 @@ func TestSchemasAreApart(t *testing.T) {
 	db := Database(t)
 	for range 2 {
 		Exec(t, Schema(t, db), "CREATE TABLE mine (n int)")
+	}
+}
+
+// TestMissingServerSaysWhatToDo: no server programs is a failure, not a skip.
+func TestMissingServerSaysWhatToDo(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	before := places
+	places = []string{t.TempDir() + "/*"}
+	t.Cleanup(func() { places = before })
+	if _, err := newCluster(); err == nil || !strings.Contains(err.Error(), "make deps") || !strings.Contains(err.Error(), Env) {
+		t.Errorf("%v", err)
 	}
 }

@@ -24,10 +24,10 @@ func OnPostgres(t testing.TB) {
 	})
 }
 
-// OnStore makes the stacks of a test and its subtests use the stores that make
-// makes, as SPOOL_STORE names them.
-func OnStore(t testing.TB, make func(t testing.TB) string) {
-	chosen.Store(t.Name(), make)
+// OnStore makes the stacks of a test and its subtests use the stores that
+// store makes, as SPOOL_STORE names them.
+func OnStore(t testing.TB, store func(t testing.TB) string) {
+	chosen.Store(t.Name(), store)
 	t.Cleanup(func() { chosen.Delete(t.Name()) })
 }
 
@@ -35,8 +35,8 @@ func OnStore(t testing.TB, make func(t testing.TB) string) {
 func storeOf(t testing.TB, s *Stack) string {
 	t.Helper()
 	for name := t.Name(); name != ""; name = name[:max(0, strings.LastIndex(name, "/"))] {
-		if make, ok := chosen.Load(name); ok {
-			return make.(func(testing.TB) string)(t)
+		if store, ok := chosen.Load(name); ok {
+			return store.(func(testing.TB) string)(t)
 		}
 	}
 	switch v := os.Getenv(StoreEnv); v {
