@@ -119,6 +119,13 @@ func TestRow32_MetadataApartFromMessages(t *testing.T) {
 			t.Errorf("%d rows, no %s in %s", len(rows), name, rows[0])
 		}
 	}
+	s.same("count as stored", fields["messageCount"], float64(2))
+	s.ok(s.c.AppendMessages(t.Context(), "cli", msg("c", agent.RoleUser, 3)))
+	rows, err = s.port.Get(t.Context(), "__metadata__:cli")
+	s.ok(err)
+	s.ok(json.Unmarshal(rows[0], &fields))
+	s.same("count as stored, after an append", fields["messageCount"], float64(3))
+	want.MessageCount = 3
 	messages, err := s.port.Get(t.Context(), "cli")
 	s.ok(err)
 	calls := 0
