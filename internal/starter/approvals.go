@@ -50,12 +50,18 @@ func (a *app) listApprovals(open []spool.ApprovalRequest) {
 	}
 }
 
+// approvalText is an open approval with all that its calls would do.
 func approvalText(p spool.ApprovalRequest) string {
-	lines := []string{p.ApprovalID + "  " + oneLine(p.Agent, 64) + "  " + p.ThreadID}
+	lines := []string{p.ApprovalID + "  " + visible(p.Agent) + "  " + p.ThreadID}
 	for _, call := range p.ToolCalls {
-		lines = append(lines, "  "+call.ID+"  "+callText(call.ToolName, rawArgs(call.Args)))
+		lines = append(lines, indent(call.ID+"  "+requestText(call)))
 	}
 	return strings.Join(lines, "\n")
+}
+
+// requestText is one call of an approval in full.
+func requestText(call spool.ApprovalCall) string {
+	return strings.Join(wholeCall(call.ToolName, rawArgs(call.Args)), "\n")
 }
 
 type approveCmd struct {

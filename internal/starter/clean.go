@@ -13,7 +13,11 @@ func clean(s string) string {
 
 // oneLine cleans a text, joins its lines and cuts it to at most limit characters.
 func oneLine(s string, limit int) string {
-	s = strings.Join(strings.Fields(clean(s)), " ")
+	return cut(strings.Join(strings.Fields(clean(s)), " "), limit)
+}
+
+// cut shortens a text to at most limit characters.
+func cut(s string, limit int) string {
 	if r := []rune(s); len(r) > limit {
 		return string(r[:limit-1]) + "…"
 	}

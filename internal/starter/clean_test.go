@@ -50,5 +50,5 @@ func TestCallText(t *testing.T) {
 	assert.Equal(t, "t(a=1, b=x)", callText("t", []byte(`{"b":"x","a":1}`)))
 	assert.Equal(t, "t(path=.)", callText("t", []byte(`"{\"path\":\".\"}"`)), "arguments as JSON text")
 	assert.Equal(t, "t(not json)", callText("t", []byte(`"not json"`)))
-	assert.Equal(t, "evil(a=x)", callText("e\x1b[2Jvil", []byte(`{"a":"\u001b[2Jx"}`)))
+	assert.Equal(t, `e\x1b[2Jvil(a=\x1b[2Jx)`, callText("e\x1b[2Jvil", []byte(`{"a":"\u001b[2Jx"}`)))
 }

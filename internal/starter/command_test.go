@@ -201,7 +201,7 @@ func TestApprovals(t *testing.T) {
 	assert.Equal(t, "shell", calls[0].(map[string]any)["toolName"])
 	assert.Equal(t, "\x1b[2Jrm", calls[0].(map[string]any)["args"].(map[string]any)["command"])
 	text := b.run("approvals", "s1/default")
-	assert.Contains(t, text.out, "shell(command=rm)")
+	assert.Contains(t, text.out, `  command: \x1b[2Jrm`)
 	assert.NotContains(t, text.out, "\x1b")
 
 	assert.Equal(t, exitNotFound, b.run("approve", "nothing").code)

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -202,26 +201,19 @@ func (l *live) meet(parent, child string) {
 	l.depth[child] = l.depth[parent] + 1
 }
 
-// callText is a call as a person reads it: ls(path=.).
+// callText is the short form of a call for lines of progress: ls(path=.). What a
+// person decides about is shown by wholeCall.
 func callText(name string, args json.RawMessage) string {
-	var text string
-	if json.Unmarshal(args, &text) == nil { // arguments as JSON text
-		args = json.RawMessage(text)
+	list, ok := arguments(args)
+	if !ok {
+		return cut(visible(name), 60) + "(" + cut(visible(plainText(args)), 60) + ")"
 	}
-	var fields map[string]json.RawMessage
-	if err := json.Unmarshal(args, &fields); err != nil {
-		return oneLine(name, 60) + "(" + oneLine(string(args), 60) + ")"
-	}
+	slices.SortStableFunc(list, func(a, b argument) int { return strings.Compare(a.name, b.name) })
 	var parts []string
-	for _, k := range slices.Sorted(maps.Keys(fields)) {
-		v := string(fields[k])
-		var s string
-		if json.Unmarshal(fields[k], &s) == nil {
-			v = s
-		}
-		parts = append(parts, oneLine(k, 30)+"="+oneLine(v, 40))
+	for _, a := range list {
+		parts = append(parts, cut(visible(a.name), 30)+"="+cut(visible(strings.Join(strings.Fields(a.value), " ")), 40))
 	}
-	return oneLine(oneLine(name, 60)+"("+strings.Join(parts, ", ")+")", 120)
+	return cut(cut(visible(name), 60)+"("+strings.Join(parts, ", ")+")", 120)
 }
 
 // short prints a duration for people.

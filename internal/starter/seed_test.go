@@ -182,9 +182,20 @@ func (b *bench) delegated(session string) (root, child string) {
 // asking makes a turn that waits for approval of two calls.
 func (b *bench) asking(session string) (memory.Approval, *memory.Turn) {
 	b.t.Helper()
+	return b.asks(session, agent.NewCall("x", "shell", `{"command":"\u001b[2Jrm"}`), agent.NewCall("y", "file_write", `{"path":"p","content":"c"}`))
+}
+
+// askingFor makes a turn that waits for approval of one call.
+func (b *bench) askingFor(session, tool, args string) (memory.Approval, *memory.Turn) {
+	b.t.Helper()
+	return b.asks(session, agent.NewCall("x", tool, args))
+}
+
+func (b *bench) asks(session string, calls ...agent.Call) (memory.Approval, *memory.Turn) {
+	b.t.Helper()
 	b.send(session, "m1", "write")
 	turn := b.take(session + "/default")
-	b.reply(turn, 1, "", agent.GateAsk, agent.NewCall("x", "shell", `{"command":"\u001b[2Jrm"}`), agent.NewCall("y", "file_write", `{"path":"p","content":"c"}`))
+	b.reply(turn, 1, "", agent.GateAsk, calls...)
 	ap, err := b.store.OpenApproval(b.t.Context(), memory.RoundRequest{ThreadID: turn.ThreadID, TurnID: turn.ID, Step: 1})
 	require.NoError(b.t, err)
 	return ap, turn
