@@ -1,7 +1,6 @@
 package starter
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -40,17 +39,20 @@ type app struct {
 	json  bool
 	// terminal means that a person reads stdout and types into stdin.
 	terminal bool
+	// asks means that a person can be asked: they type into stdin and read stderr.
+	asks bool
 
 	interrupts chan os.Signal
 	talking    atomic.Bool
-	lines      chan string // stdin, line by line, once started
-	linesOnce  sync.Once
+	keyboard   *keyboard // once started
+	keysOnce   sync.Once
 	closers    []func()
 }
 
 func newApp(env []string, stdin io.Reader, stdout, stderr io.Writer) *app {
 	a := &app{name: programName(), env: env, stdin: stdin, stdout: stdout, stderr: &syncWriter{w: stderr}}
 	a.terminal = isTerminal(stdin) && isTerminal(stdout)
+	a.asks = isTerminal(stdin) && isTerminal(stderr)
 	return a
 }
 
@@ -199,25 +201,4 @@ func (a *app) print(format string, args ...any) {
 // progress writes a line to stderr.
 func (a *app) progress(format string, args ...any) {
 	fmt.Fprintf(a.stderr, format+"\n", args...)
-}
-
-// input starts reading stdin line by line; the channel is closed at its end.
-func (a *app) input() <-chan string {
-	a.linesOnce.Do(func() {
-		a.lines = make(chan string)
-		go func() {
-			defer close(a.lines)
-			r := bufio.NewReader(a.stdin)
-			for {
-				line, err := r.ReadString('\n')
-				if line != "" {
-					a.lines <- strings.TrimRight(line, "\r\n")
-				}
-				if err != nil {
-					return
-				}
-			}
-		}()
-	})
-	return a.lines
 }

@@ -3,6 +3,7 @@ package starter
 import (
 	"context"
 	"errors"
+	"regexp"
 	"strings"
 	"unicode/utf8"
 
@@ -30,27 +31,36 @@ func (k *chatCmd) Run(ctx context.Context, a *app) error {
 	if !c.Connected() {
 		a.progress("Temporal cannot be reached; messages are stored and run when it is back (%s dev starts a local one)", a.name)
 	}
-	a.progress("Ctrl-C cancels a running turn, twice leaves; so does /quit")
-	t := &talk{a: a, c: c, prompt: true, stream: true}
+	a.progress("%s", chatBanner)
+	t := &talk{a: a, c: c, prompt: a.asks, stream: true}
 	for {
-		a.talking.Store(a.terminal)
+		a.talking.Store(a.asks)
 		line, err := t.readLine(ctx, "> ")
 		if err != nil {
 			break
 		}
-		switch line = strings.TrimSpace(line); {
-		case line == "":
+		text := strings.TrimSpace(line.text)
+		if command := chatCommand(line); command != "" {
+			if command == "/quit" || command == "/exit" {
+				return k.bye(a, req)
+			}
+			a.progress("%s", chatHelp(command))
 			continue
-		case line == "/quit" || line == "/exit":
-			return k.bye(a, req)
-		case !utf8.ValidString(line):
+		}
+		switch {
+		case text == "":
+			continue
+		case !utf8.ValidString(text):
 			a.progress("this is not valid UTF-8; nothing was sent")
 			continue
 		}
-		req.MessageID, req.Content = "", agent.Text(line)
+		req.MessageID, req.Content = "", agent.Text(text)
 		if err := t.exchange(ctx, req); err != nil {
 			if errors.Is(err, errLeft) || errors.Is(err, context.Canceled) {
 				break
+			}
+			if exitCode(err) == exitWaiting {
+				_ = k.bye(a, req)
 			}
 			return err
 		}
@@ -59,6 +69,30 @@ func (k *chatCmd) Run(ctx context.Context, a *app) error {
 	}
 	a.progress("")
 	return k.bye(a, req)
+}
+
+const chatBanner = "Ctrl-C cancels a running turn, twice leaves it running; at a question or a prompt it leaves at once, and the question stays open. /help"
+
+// word is what may be a command; /usr/bin/ls is none.
+var word = regexp.MustCompile(`^/[A-Za-z]*$`)
+
+// chatCommand is the command in a line, or "" for a message. What was pasted is
+// always a message.
+func chatCommand(line typed) string {
+	first, _, _ := strings.Cut(strings.TrimRight(line.text, " \t"), " ")
+	if line.pasted || !word.MatchString(first) {
+		return ""
+	}
+	return first
+}
+
+func chatHelp(command string) string {
+	if command != "/help" {
+		return command + " is no command of chat, and nothing was sent; /help lists them. A message that begins with / needs a blank before it"
+	}
+	return "/quit, /exit  leave; so does Ctrl-D\n" +
+		"/help         this text\n" +
+		"All else is sent. A paste of several lines is one message; Enter sends it. A blank before / sends it as text.\n" + chatBanner
 }
 
 // exchange sends one message and shows the answer. What a person can mend is
@@ -86,7 +120,10 @@ func (t *talk) exchange(ctx context.Context, req memory.SendRequest) error {
 		return err
 	}
 	if !agent.ThreadStatus(reply.Status).Final() {
-		_ = t.a.report(reply, true) // says what happened; the chat goes on
+		err := t.a.report(reply, true)
+		if exitCode(err) == exitWaiting { // nobody here can be asked
+			return err
+		}
 	}
 	return nil
 }

@@ -168,7 +168,7 @@ func (l *live) event(u spool.Update) {
 	case agent.EventToolResponse:
 		mark, took := "✓", ""
 		if p.Status != string(agent.CallSuccess) {
-			mark = "✗ " + p.Status
+			mark = "✗ " + callStatus(agent.CallStatus(p.Status), agent.ErrorReason(p.ErrorReason))
 		}
 		if p.DurationMs > 0 {
 			took = " " + short(time.Duration(p.DurationMs)*time.Millisecond)
@@ -183,12 +183,24 @@ func (l *live) event(u spool.Update) {
 	case agent.EventApprovalResponse:
 		l.line("%s! approval %s: %s", who, p.ApprovalID, oneLine(p.Decision, 20))
 	case agent.EventError:
-		l.line("%s✗ %s: %s", who, oneLine(p.Code, 40), oneLine(p.Message, 300))
+		text := oneLine(p.Code, 40)
+		if why := oneLine(p.Message, 300); why != "" && why != text {
+			text += ": " + why
+		}
+		l.line("%s✗ %s", who, text)
 	case agent.EventDone:
 		if who != "" {
 			l.line("%s✓ done", who)
 		}
 	}
+}
+
+// callStatus is how a call ended: one that a person answered is not one refused.
+func callStatus(s agent.CallStatus, why agent.ErrorReason) string {
+	if s == agent.CallDenied && why == agent.ErrEdited {
+		return "edited"
+	}
+	return string(s)
 }
 
 // meet gives a sub-agent its name and depth.

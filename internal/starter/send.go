@@ -186,7 +186,7 @@ func (a *app) await(ctx context.Context, c *spool.Client, sent spool.Reply, tail
 	if sent.Note != "" {
 		a.progress("%s", clean(sent.Note))
 	}
-	t := &talk{a: a, c: c, prompt: a.terminal && !a.json, wait: w.wait, stream: a.terminal && !a.json}
+	t := &talk{a: a, c: c, prompt: a.asks && !a.json, wait: w.wait, stream: a.terminal && !a.json}
 	reply, err := t.until(ctx, sent, tails)
 	if err != nil {
 		return a.gone(sent, err)

@@ -126,61 +126,6 @@ func (t *talk) cancel(ctx context.Context, sent spool.Reply) {
 	}
 }
 
-// ask puts an approval to the person at the terminal.
-func (t *talk) ask(ctx context.Context, p spool.ApprovalRequest) error {
-	t.a.progress("%s wants to run:", oneLine(p.Agent, 60))
-	for _, call := range p.ToolCalls {
-		t.a.progress("  %s", callText(call.ToolName, rawArgs(call.Args)))
-	}
-	for {
-		answer, err := t.readLine(ctx, "[y]es, [a]lways in this session, [n]o, [e]dit: ")
-		if err != nil {
-			return err
-		}
-		d := memory.Decision{Target: p.ApprovalID}
-		switch answer {
-		case "y", "yes":
-			d.Verdict = memory.Approve
-		case "a", "always":
-			d.Verdict = memory.ApproveAll
-		case "n", "no":
-			d.Verdict = memory.Deny
-		case "e", "edit":
-			if d.Instruction, err = t.readLine(ctx, "what to tell the agent instead: "); err != nil {
-				return err
-			}
-			d.Verdict, d.Target = memory.Edit, p.ToolCalls[0].ID
-		default:
-			continue
-		}
-		res, err := t.c.Decide(ctx, d)
-		if agent.CodeOf(err) == agent.CodeConflict {
-			t.a.progress("%s", clean(err.Error())) // somebody else was first
-			return nil
-		}
-		if err == nil && res.Note != "" {
-			t.a.progress("%s", res.Note)
-		}
-		return err
-	}
-}
-
-// readLine reads what a person types; an interrupt or the end of input leaves.
-func (t *talk) readLine(ctx context.Context, prompt string) (string, error) {
-	_, _ = t.a.stderr.Write([]byte(prompt))
-	select {
-	case line, ok := <-t.a.input():
-		if !ok {
-			return "", errLeft
-		}
-		return line, nil
-	case <-t.a.interrupts:
-		return "", errLeft
-	case <-ctx.Done():
-		return "", ctx.Err()
-	}
-}
-
 // rawArgs is the JSON of arguments as an approval carries them.
 func rawArgs(args any) json.RawMessage {
 	raw, err := json.Marshal(args)

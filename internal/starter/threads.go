@@ -160,7 +160,7 @@ func (a *app) showText(v spool.View) {
 		a.print("agent    %s", t.AgentType)
 	}
 	a.print("workdir  %s", clean(t.Workdir))
-	a.print("usage    %d messages, %d tokens, %d requests, %d tool calls", t.MessageCount, t.TotalTokens, t.RequestCount, t.ToolCallCount)
+	a.print("usage    %d messages and %d tool calls of its own; %d model requests and %d tokens with its sub-agents", t.MessageCount, t.ToolCallCount, t.RequestCount, t.TotalTokens)
 	if v.UI != "" {
 		a.print("temporal %s", v.UI)
 	}
@@ -171,7 +171,8 @@ func (a *app) showText(v spool.View) {
 		a.print("\n%s", messageText(m))
 	}
 	if v.Pending != nil {
-		a.print("\n(being worked on)\n%s", messageText(*v.Pending))
+		head, rest, _ := strings.Cut(messageText(*v.Pending), "\n")
+		a.print("\n%s (being worked on)\n%s", head, rest)
 	}
 	section := func(title string, n int) bool {
 		if n > 0 {
@@ -191,7 +192,7 @@ func (a *app) showText(v spool.View) {
 	}
 	if section("tool calls", len(v.ToolCalls)) {
 		for _, call := range v.ToolCalls {
-			a.print("  %-17s %s", call.Status, callText(call.ToolName, call.Args))
+			a.print("  %-17s %s", callStatus(call.Status, call.ErrorReason), callText(call.ToolName, call.Args))
 		}
 	}
 	if section("tasks", len(v.Tasks)) {
@@ -208,7 +209,10 @@ func (a *app) showText(v spool.View) {
 
 // messageText is a message as a person reads it.
 func messageText(m agent.Message) string {
-	head := fmt.Sprintf("#%d %s", m.Seq, m.Role)
+	head := string(m.Role)
+	if m.Seq > 0 {
+		head = fmt.Sprintf("#%d %s", m.Seq, m.Role)
+	}
 	if m.Name != "" {
 		head += " " + oneLine(m.Name, 60)
 	}
@@ -216,7 +220,7 @@ func messageText(m agent.Message) string {
 		head += " from " + oneLine(m.Source, 120)
 	}
 	if m.Status != "" && m.Status != agent.CallSuccess {
-		head += " " + string(m.Status)
+		head += " " + callStatus(m.Status, m.ErrorReason)
 	}
 	if m.Partial {
 		head += " (broken off)"
