@@ -193,7 +193,7 @@ func (f Folder) Path(s Session) (string, error) {
 // SaveSession writes a session's file and returns its path. A session without
 // messages is not saved: the path is empty then, and a file that is there stays.
 func (f Folder) SaveSession(s Session) (path string, err error) {
-	if path, err = f.Path(s); err != nil || len(s.Messages) == 0 {
+	if _, err := f.Path(s); err != nil || len(s.Messages) == 0 {
 		return "", err
 	}
 	return f.SaveThread(s)
