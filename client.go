@@ -23,13 +23,16 @@ const (
 	// temporalTimeout bounds one request to Temporal: it only hints at what the
 	// store says already.
 	temporalTimeout = 10 * time.Second
+	// defaultProfile is that of who names none.
+	defaultProfile = "default"
 )
 
 // ClientOptions are the settings of a Client; the zero value is usable.
 type ClientOptions struct {
 	// UserID owns what is sent and bounds what is read. Empty reads everything.
 	UserID string
-	// Profile is stored with new threads.
+	// Profile is stored with new threads, and bounds a user's reading to its own;
+	// empty = "default".
 	Profile string
 	// TaskQueue overrides the queue derived from the store's id.
 	TaskQueue string
@@ -59,7 +62,7 @@ func NewClient(store memory.ConversationMemoryStore, temporal client.Client, o C
 		o.Namespace = client.DefaultNamespace
 	}
 	if o.Profile == "" {
-		o.Profile = "default"
+		o.Profile = defaultProfile
 	}
 	return &Client{store: store, temporal: temporal, o: o}
 }
@@ -74,6 +77,21 @@ func (c *Client) Agents() memory.AgentStateManager {
 
 // TaskQueue returns the task queue that workers of this store poll.
 func (c *Client) TaskQueue() string { return c.o.TaskQueue }
+
+// thread reads a thread of this client's user and profile; others are not found.
+func (c *Client) thread(ctx context.Context, threadID string) (agent.Thread, error) {
+	t, err := c.store.Thread(ctx, c.o.UserID, threadID)
+	if err == nil && !c.sees(t) {
+		return agent.Thread{}, agent.Errorf(agent.CodeNotFound, "thread %q does not exist", threadID)
+	}
+	return t, err
+}
+
+// sees reports whether a thread of its user is in this client's profile. A client
+// without a user sees all.
+func (c *Client) sees(t agent.Thread) bool {
+	return c.o.UserID == "" || t.Profile == c.o.Profile || t.Profile == "" && c.o.Profile == defaultProfile
+}
 
 // Connected reports whether there is a Temporal client.
 func (c *Client) Connected() bool { return c.temporal != nil }

@@ -183,32 +183,66 @@ func TestPendingLeavesBackgroundSubAgentsOut(t *testing.T) {
 	assert.Len(t, all, 2)
 }
 
-func TestOtherUsersThreadsAreNotFound(t *testing.T) {
+// Row 37: neither another user nor another profile of the same one finds a
+// thread on any path.
+func TestRow37_OthersThreadsAreNotFound(t *testing.T) {
 	d, _ := newDriver(t)
 	d.send("s", "m1", memory.Queue)
-	eve := spool.NewClient(d.store, nil, spool.ClientOptions{UserID: "eve"})
-	for name, try := range map[string]func() error{
-		"show":      func() error { _, err := eve.Show(t.Context(), "s/default", false); return err },
-		"trace":     func() error { _, err := eve.Trace(t.Context(), "s/default"); return err },
-		"tasks":     func() error { _, err := eve.Tasks(t.Context(), "s/default"); return err },
-		"follow":    func() error { return eve.Follow(t.Context(), "s/default", "", spool.FollowOptions{}, nil) },
-		"approvals": func() error { _, err := eve.Approvals(t.Context(), "s/default"); return err },
-		"history":   func() error { _, err := eve.History(t.Context(), "s/default", ""); return err },
-		"retry":     func() error { _, err := eve.Retry(t.Context(), "s/default", ""); return err },
-		"cancel": func() error {
-			_, err := eve.Cancel(t.Context(), memory.CancelRequest{ThreadID: "s/default"})
-			return err
-		},
-		"send": func() error {
-			_, err := eve.Send(t.Context(), memory.SendRequest{ThreadID: "s/default", Content: agent.Text("x")})
-			return err
-		},
-	} {
-		t.Run(name, func(t *testing.T) { assert.Equal(t, agent.CodeNotFound, agent.CodeOf(try())) })
-	}
-	list, err := eve.Threads(t.Context(), memory.ThreadFilter{All: true})
+	turn := d.take("s/default")
+	d.asks(turn)
+	approvals, err := d.store.Approvals(t.Context(), memory.ApprovalFilter{})
 	require.NoError(t, err)
-	assert.Empty(t, list)
+	for who, o := range map[string]spool.ClientOptions{"user": {UserID: "eve"}, "profile": {UserID: "ada", Profile: "work"}} {
+		eve := spool.NewClient(d.store, nil, o)
+		for name, try := range map[string]func() error{
+			"show":      func() error { _, err := eve.Show(t.Context(), "s/default", false); return err },
+			"trace":     func() error { _, err := eve.Trace(t.Context(), "s/default"); return err },
+			"tasks":     func() error { _, err := eve.Tasks(t.Context(), "s/default"); return err },
+			"follow":    func() error { return eve.Follow(t.Context(), "s/default", "", spool.FollowOptions{}, nil) },
+			"approvals": func() error { _, err := eve.Approvals(t.Context(), "s/default"); return err },
+			"history":   func() error { _, err := eve.History(t.Context(), "s/default", ""); return err },
+			"retry":     func() error { _, err := eve.Retry(t.Context(), "s/default", ""); return err },
+			"status":    func() error { _, err := eve.Status(t.Context(), "s/default", turn.ID); return err },
+			"wait":      func() error { _, err := eve.Wait(t.Context(), "s/default", turn.ID, spool.WaitOptions{}); return err },
+			"cancel": func() error {
+				_, err := eve.Cancel(t.Context(), memory.CancelRequest{ThreadID: "s/default"})
+				return err
+			},
+			"decide": func() error {
+				_, err := eve.Decide(t.Context(), memory.Decision{Target: approvals[0].ID, Verdict: memory.Approve})
+				return err
+			},
+			"decide a call": func() error {
+				_, err := eve.Decide(t.Context(), memory.Decision{Target: approvals[0].ToolCalls[0].ID, Verdict: memory.Deny})
+				return err
+			},
+			"send to the thread": func() error {
+				_, err := eve.Send(t.Context(), memory.SendRequest{ThreadID: "s/default", Content: agent.Text("x"), WhenBusy: memory.Queue})
+				return err
+			},
+			"send to the session": func() error {
+				_, err := eve.Send(t.Context(), memory.SendRequest{SessionID: "s", Content: agent.Text("x"), WhenBusy: memory.Queue})
+				return err
+			},
+			"a new conversation": func() error {
+				_, err := eve.Send(t.Context(), memory.SendRequest{SessionID: "s", ConversationID: "mine", Content: agent.Text("x"), WhenBusy: memory.Queue})
+				return err
+			},
+		} {
+			t.Run(who+" "+name, func(t *testing.T) { assert.Equal(t, agent.CodeNotFound, agent.CodeOf(try())) })
+		}
+		list, err := eve.Threads(t.Context(), memory.ThreadFilter{All: true})
+		require.NoError(t, err)
+		assert.Empty(t, list)
+		open, err := eve.Approvals(t.Context(), "")
+		require.NoError(t, err)
+		assert.Empty(t, open)
+		// A thread of one's own does not lend its name to another's turn.
+		mine, err := eve.Send(t.Context(), memory.SendRequest{SessionID: "of-" + who, Content: agent.Text("x")})
+		require.NoError(t, err)
+		_, err = eve.Status(t.Context(), mine.ThreadID, turn.ID)
+		assert.Equal(t, agent.CodeNotFound, agent.CodeOf(err))
+	}
 }
 
 func TestOpenStoreNamesWhatItSupports(t *testing.T) {

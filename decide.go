@@ -30,6 +30,9 @@ func (c *Client) Decide(ctx context.Context, d memory.Decision) (Decided, error)
 	if d.By == "" {
 		d.By = d.UserID
 	}
+	if err := c.mayDecide(ctx, d.Target); err != nil {
+		return Decided{}, err
+	}
 	res, err := c.store.Decide(ctx, d)
 	if err != nil {
 		return Decided{}, err
@@ -40,6 +43,35 @@ func (c *Client) Decide(ctx context.Context, d memory.Decision) (Decided, error)
 		out.Note = "the decision is saved, but Temporal could not be told: " + err.Error() + "; a worker acts on it when it is back"
 	}
 	return out, nil
+}
+
+// mayDecide refuses approvals of the user's other profiles as not found. Those of
+// other users the store refuses.
+func (c *Client) mayDecide(ctx context.Context, target string) error {
+	if c.o.UserID == "" {
+		return nil
+	}
+	call, err := c.store.ToolCall(ctx, target)
+	if err == nil {
+		_, err = c.thread(ctx, call.ThreadID)
+		return err
+	}
+	if agent.CodeOf(err) != agent.CodeNotFound {
+		return err
+	}
+	for _, open := range []bool{true, false} {
+		list, err := c.store.Approvals(ctx, memory.ApprovalFilter{UserID: c.o.UserID, OpenOnly: open})
+		if err != nil {
+			return err
+		}
+		for _, a := range list {
+			if a.ID == target {
+				_, err := c.thread(ctx, a.ThreadID)
+				return err
+			}
+		}
+	}
+	return nil // the store says that there is none
 }
 
 // How long Cancel waits for the turn to end. A cancel that no worker settles
@@ -70,6 +102,9 @@ func (c *Client) Cancel(ctx context.Context, r memory.CancelRequest) (Cancelled,
 	}
 	if r.By == "" {
 		r.By = r.UserID
+	}
+	if _, err := c.thread(ctx, r.ThreadID); err != nil {
+		return Cancelled{}, err
 	}
 	res, err := c.store.RequestCancel(ctx, r)
 	if err != nil {

@@ -53,7 +53,7 @@ type FollowOptions struct {
 //
 // A sub-agent's updates come before its parent's event that reports its end.
 func (c *Client) Follow(ctx context.Context, threadID, cursor string, o FollowOptions, f func(Update) error) error {
-	t, err := c.store.Thread(ctx, c.o.UserID, threadID)
+	t, err := c.thread(ctx, threadID)
 	if err != nil {
 		return err
 	}
@@ -329,7 +329,7 @@ func (fl *follower) deliverText(t *followed, s *memory.Streamed) error {
 // Tail returns the cursor of a thread's last event: following from it tells only
 // what is new. An unknown thread has none yet and gives the beginning.
 func (c *Client) Tail(ctx context.Context, threadID string) (string, error) {
-	if _, err := c.store.Thread(ctx, c.o.UserID, threadID); err != nil {
+	if _, err := c.thread(ctx, threadID); err != nil {
 		if agent.CodeOf(err) == agent.CodeNotFound {
 			return "", nil
 		}

@@ -83,7 +83,7 @@ func (c *Client) History(ctx context.Context, threadID, runID string) ([]byte, e
 
 // canAsk checks that the thread is the user's and that Temporal is there.
 func (c *Client) canAsk(ctx context.Context, threadID string) error {
-	if _, err := c.store.Thread(ctx, c.o.UserID, threadID); err != nil {
+	if _, err := c.thread(ctx, threadID); err != nil {
 		return err
 	}
 	if c.temporal == nil {

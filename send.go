@@ -147,6 +147,9 @@ func (c *Client) Retry(ctx context.Context, threadID, requestID string) (Reply, 
 	if requestID == "" {
 		requestID = NewID()
 	}
+	if _, err := c.thread(ctx, threadID); err != nil {
+		return Reply{}, err
+	}
 	sent, err := c.store.Retry(ctx, memory.RetryRequest{UserID: c.o.UserID, ThreadID: threadID, RequestID: requestID})
 	if err != nil {
 		return Reply{}, err

@@ -33,7 +33,7 @@ type View struct {
 
 // Show reads a thread, with its event log if asked for.
 func (c *Client) Show(ctx context.Context, threadID string, events bool) (View, error) {
-	t, err := c.store.Thread(ctx, c.o.UserID, threadID)
+	t, err := c.thread(ctx, threadID)
 	if err != nil {
 		return View{}, err
 	}
@@ -192,6 +192,9 @@ func (c *Client) Threads(ctx context.Context, f memory.ThreadFilter) ([]agent.Th
 	if f.UserID == "" {
 		f.UserID = c.o.UserID
 	}
+	if f.Profile == "" && c.o.UserID != "" {
+		f.Profile = c.o.Profile
+	}
 	out, err := c.store.Threads(ctx, f)
 	if out == nil {
 		out = []agent.Thread{}
@@ -201,7 +204,7 @@ func (c *Client) Threads(ctx context.Context, f memory.ThreadFilter) ([]agent.Th
 
 // Tasks lists a thread's tasks.
 func (c *Client) Tasks(ctx context.Context, threadID string) ([]agent.Task, error) {
-	if _, err := c.store.Thread(ctx, c.o.UserID, threadID); err != nil {
+	if _, err := c.thread(ctx, threadID); err != nil {
 		return nil, err
 	}
 	out, err := c.store.Tasks(ctx, threadID)

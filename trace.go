@@ -49,7 +49,7 @@ type Ancestor struct {
 
 // Trace returns a thread with all its descendants and the way up to the root.
 func (c *Client) Trace(ctx context.Context, threadID string) (*Node, error) {
-	t, err := c.store.Thread(ctx, c.o.UserID, threadID)
+	t, err := c.thread(ctx, threadID)
 	if err != nil {
 		return nil, err
 	}
@@ -58,7 +58,7 @@ func (c *Client) Trace(ctx context.Context, threadID string) (*Node, error) {
 		return nil, err
 	}
 	for at := t; at.ParentThreadID != ""; {
-		parent, err := c.store.Thread(ctx, c.o.UserID, at.ParentThreadID)
+		parent, err := c.thread(ctx, at.ParentThreadID)
 		if err != nil {
 			return nil, err
 		}

@@ -23,12 +23,21 @@ type WaitOptions struct {
 // so that it also works while Temporal is away. A store that is away is waited for.
 func (c *Client) Wait(ctx context.Context, threadID, turnID string, o WaitOptions) (Reply, error) {
 	w := &changes{store: c.store}
-	begun := time.Now()
+	begun, mine := time.Now(), false
 	for {
 		if err := w.wait(ctx); err != nil {
 			return Reply{}, err
 		}
-		r, done, err := c.look(ctx, threadID, turnID, o.Patient)
+		var r Reply
+		done := false
+		err := error(nil)
+		if !mine {
+			_, err = c.thread(ctx, threadID)
+			mine = err == nil
+		}
+		if mine {
+			r, done, err = c.look(ctx, threadID, turnID, o.Patient)
+		}
 		switch {
 		case away(ctx, err):
 			continue
@@ -49,6 +58,9 @@ func (c *Client) Wait(ctx context.Context, threadID, turnID string, o WaitOption
 
 // Status tells where a message's turn stands, without waiting.
 func (c *Client) Status(ctx context.Context, threadID, turnID string) (Reply, error) {
+	if _, err := c.thread(ctx, threadID); err != nil {
+		return Reply{}, err
+	}
 	r, _, err := c.look(ctx, threadID, turnID, false)
 	return r, err
 }
@@ -58,7 +70,8 @@ func (c *Client) look(ctx context.Context, threadID, turnID string, patient bool
 	r = c.reply(threadID, turnID)
 	r.Status = StatusQueued
 	turn, err := c.store.Turn(ctx, turnID)
-	if agent.CodeOf(err) == agent.CodeNotFound {
+	if agent.CodeOf(err) == agent.CodeNotFound || err == nil && turn.ThreadID != threadID {
+		turn = memory.Turn{}
 		turn, err = c.turnOfEntry(ctx, &r)
 	}
 	if err != nil || r.Status == StatusDropped {
@@ -77,7 +90,7 @@ func (c *Client) look(ctx context.Context, threadID, turnID string, patient bool
 	if patient {
 		return r, false, nil
 	}
-	t, err := c.store.Thread(ctx, c.o.UserID, threadID)
+	t, err := c.thread(ctx, threadID)
 	if err != nil {
 		return r, true, err
 	}
@@ -182,7 +195,7 @@ func jsonOrText(raw json.RawMessage) any {
 func (c *Client) Approvals(ctx context.Context, threadID string) ([]ApprovalRequest, error) {
 	f := memory.ApprovalFilter{UserID: c.o.UserID, OpenOnly: true}
 	if threadID != "" {
-		t, err := c.store.Thread(ctx, c.o.UserID, threadID)
+		t, err := c.thread(ctx, threadID)
 		if err != nil {
 			return nil, err
 		}
@@ -196,8 +209,20 @@ func (c *Client) Approvals(ctx context.Context, threadID string) ([]ApprovalRequ
 	if err != nil {
 		return nil, err
 	}
-	out := []ApprovalRequest{}
+	out, seen := []ApprovalRequest{}, map[string]bool{}
 	for _, a := range open {
+		if threadID == "" {
+			if _, known := seen[a.RootThread]; !known {
+				_, err := c.thread(ctx, a.RootThread)
+				if err != nil && agent.CodeOf(err) != agent.CodeNotFound {
+					return nil, err
+				}
+				seen[a.RootThread] = err == nil
+			}
+			if !seen[a.RootThread] {
+				continue
+			}
+		}
 		out = append(out, request(a))
 	}
 	return out, nil

@@ -20,4 +20,7 @@ type ThreadFilter struct {
 	Workdir   string
 	Limit     int
 	Before    time.Time // paging: updatedAt before
+	// AfterID, with Before, continues a list behind the thread of this id, which
+	// was active at Before.
+	AfterID string
 }

@@ -22,6 +22,43 @@ func (e *env) threads(f memory.ThreadFilter) []string {
 }
 
 var readRules = []rule{
+	{"a list is read page by page without a gap or a repetition, also where threads were active at once", func(e *env) {
+		var want []string
+		for i := range 9 {
+			if i%3 == 0 {
+				e.h.Clock.Advance(time.Second)
+			}
+			want = append(want, e.send(fmt.Sprintf("s%d", i), "m").ThreadID)
+		}
+		var got []string
+		for f := (memory.ThreadFilter{UserID: user, Limit: 2}); ; {
+			page := must[[]agent.Thread](e)(e.s.Threads(e.ctx, f))
+			for _, th := range page {
+				got = append(got, th.ID)
+				f.Before, f.AfterID = th.UpdatedAt, th.ID
+			}
+			if len(page) < f.Limit {
+				break
+			}
+		}
+		equal(e, "all of them", got, e.threads(memory.ThreadFilter{UserID: user}))
+		slices.Sort(got)
+		equal(e, "each once", got, want)
+	}},
+	{"another profile's session is not found", func(e *env) {
+		id := e.send("s1", "m1").ThreadID
+		for _, r := range []memory.SendRequest{message("s1", "x", "x"), {UserID: user, Profile: "other", ThreadID: id, MessageID: "x", Content: agent.Text("x")}} {
+			r.Profile = "other"
+			_, err := e.s.Send(e.ctx, r)
+			e.code(err, agent.CodeNotFound)
+			if r.ThreadID == "" {
+				r.ConversationID = "new"
+				_, err := e.s.Send(e.ctx, r)
+				e.code(err, agent.CodeNotFound)
+			}
+		}
+		equal(e, "listed", len(e.threads(memory.ThreadFilter{UserID: user, Profile: "other"})), 0)
+	}},
 	{"other users find nothing", func(e *env) {
 		t := e.started("s1")
 		e.take(e.delegate(t, 1, "researcher").ChildThread)

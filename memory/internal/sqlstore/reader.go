@@ -133,7 +133,11 @@ func (s *Store) Threads(ctx context.Context, f memory.ThreadFilter) (threads []a
 	}
 	add(f.Root != "", "root_id = ?", f.Root)
 	add(f.Workdir != "", "workdir = ?", f.Workdir)
-	add(!f.Before.IsZero(), "updated_at < ?", f.Before.UnixMilli())
+	add(!f.Before.IsZero() && f.AfterID == "", "updated_at < ?", f.Before.UnixMilli())
+	if f.AfterID != "" {
+		where = append(where, "(updated_at < ? OR updated_at = ? AND id > ?)")
+		args = append(args, f.Before.UnixMilli(), f.Before.UnixMilli(), f.AfterID)
+	}
 	query := selectThread + ` WHERE ` + strings.Join(where, " AND ") + ` ORDER BY updated_at DESC, id LIMIT ?`
 	err = s.read(ctx, func(q *reader) error {
 		threads, err = list(q, "", (*threadRow).targets, q.thread, query, append(args, limitOf(f.Limit))...)

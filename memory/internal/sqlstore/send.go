@@ -76,6 +76,9 @@ func checkSend(r *memory.SendRequest) error {
 func (u *unit) target(r memory.SendRequest) (*threadRow, error) {
 	if r.ThreadID != "" {
 		t, err := u.owned(r.UserID, r.ThreadID)
+		if err == nil && !inProfile(t.Profile, r.Profile) {
+			return nil, noThread(r.ThreadID)
+		}
 		if err == nil && t.Kind != agent.KindMain {
 			return nil, agent.Errorf(agent.CodeInvalid, "thread %s belongs to a sub-agent, which takes work from its parent only: send to %s", t.ID, t.RootThreadID)
 		}
@@ -84,7 +87,7 @@ func (u *unit) target(r memory.SendRequest) (*threadRow, error) {
 	id := agent.MainThreadID(r.SessionID, r.ConversationID)
 	t, err := u.thread(id)
 	if err == nil {
-		if t.UserID != r.UserID {
+		if t.UserID != r.UserID || !inProfile(t.Profile, r.Profile) {
 			return nil, noThread(id)
 		}
 		return t, nil
@@ -112,15 +115,19 @@ func (u *unit) session(r memory.SendRequest, threadID string) error {
 	if err != nil {
 		return err
 	}
-	var owner string
-	if err := u.row(`SELECT user_id FROM sessions WHERE id = ?`, r.SessionID).Scan(&owner); err != nil {
+	var owner, profile string
+	if err := u.row(`SELECT user_id, profile FROM sessions WHERE id = ?`, r.SessionID).Scan(&owner, &profile); err != nil {
 		return err
 	}
-	if owner != r.UserID {
+	if owner != r.UserID || !inProfile(profile, r.Profile) {
 		return noThread(threadID)
 	}
 	return nil
 }
+
+// inProfile reports whether what has one profile may be seen from another; who
+// names none sees all.
+func inProfile(has, from string) bool { return from == "" || has == from || has == "" }
 
 // owned loads a thread for a person; another's is not found.
 func (u *unit) owned(userID, threadID string) (*threadRow, error) {
