@@ -16,7 +16,7 @@ var update = flag.Bool("update", false, "write golden files")
 
 func TestHelpIsAsDocumented(t *testing.T) {
 	for _, command := range []string{"", "dev", "demo", "send", "chat", "retry", "cancel", "approvals", "approve", "deny", "edit",
-		"threads", "show", "trace", "tasks", "verify", "history", "agents", "tools", "models", "doctor"} {
+		"threads", "show", "trace", "tasks", "verify", "history", "sessions", "sessions export", "sessions import", "sessions expire", "agents", "tools", "models", "doctor"} {
 		t.Run("help "+command, func(t *testing.T) {
 			var out, errout strings.Builder
 			args := append(strings.Fields(command), "--help")

@@ -35,6 +35,8 @@ type grammar struct {
 	Verify  verifyCmd  `cmd:"" help:"Check what must always hold of a thread, or of all."`
 	History historyCmd `cmd:"" help:"Print the Temporal history of a thread as JSON."`
 
+	Sessions sessionsCmd `cmd:"" help:"List, load, export, import, delete and expire sessions."`
+
 	Agents agentsCmd `cmd:"" help:"List agents and where their templates come from."`
 	Tools  toolsCmd  `cmd:"" help:"List built-in tools."`
 	Models modelsCmd `cmd:"" help:"Say which model a worker started here would use."`

@@ -134,11 +134,11 @@ func helpWithCodes(o kong.HelpOptions, k *kong.Context) error {
 func (a *app) usageError(k *kong.Context, err error) int {
 	where := a.name
 	if k != nil && k.Selected() != nil {
-		where += " " + k.Selected().Name
+		where += " " + commandPath(k.Selected())
 	}
 	text := err.Error()
 	if k != nil && k.Selected() != nil {
-		text = strings.TrimPrefix(text, k.Selected().Name+": ")
+		text = strings.TrimPrefix(text, commandPath(k.Selected())+": ")
 	}
 	if strings.HasPrefix(text, "expected one of") && k != nil {
 		text = "give a command: " + strings.Join(commandNames(k.Model.Node), ", ")
@@ -148,6 +148,14 @@ func (a *app) usageError(k *kong.Context, err error) int {
 	}
 	fmt.Fprintf(a.stderr, "%s: %s\nSee %s --help.\n", where, text, where)
 	return exitUsage
+}
+
+// commandPath is a command as it is typed: "sessions export".
+func commandPath(n *kong.Node) string {
+	if n.Parent == nil || n.Parent.Parent == nil {
+		return n.Name
+	}
+	return commandPath(n.Parent) + " " + n.Name
 }
 
 func commandNames(root *kong.Node) []string {

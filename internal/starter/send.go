@@ -63,14 +63,14 @@ func (t *target) request(ctx context.Context, c *spool.Client) (memory.SendReque
 	}
 	r := memory.SendRequest{SessionID: t.Session, ConversationID: t.Conversation, ThreadID: t.Thread, Agent: t.Agent, Model: t.Model, Workdir: dir}
 	if t.Continue {
-		found, err := c.Threads(ctx, memory.ThreadFilter{Workdir: dir, Limit: 1})
+		found, err := newest(ctx, c, dir)
+		if agent.CodeOf(err) == agent.CodeNotFound {
+			return r, agent.Wrap(err, agent.CodeNotFound, "nothing to continue (leave out --continue to start a conversation)")
+		}
 		if err != nil {
 			return r, err
 		}
-		if len(found) == 0 {
-			return r, agent.Errorf(agent.CodeNotFound, "there is no conversation in %s to continue: leave out --continue to start one", dir)
-		}
-		r.ThreadID = found[0].ID
+		r.ThreadID = found.ID
 	}
 	if r.ThreadID == "" && r.SessionID == "" {
 		r.SessionID = spool.NewID()

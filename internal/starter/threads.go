@@ -16,12 +16,16 @@ type threadsCmd struct {
 	Session string `short:"s" placeholder:"SESSION" help:"Only this session's."`
 	Workdir string `placeholder:"DIR" help:"Only those started in this directory."`
 	Limit   int    `placeholder:"N" default:"100" help:"At most this many (default ${default})."`
+	After   string `placeholder:"CURSOR" help:"Go on behind an earlier list, which names its cursor."`
 }
 
 // Validate checks the arguments.
 func (c *threadsCmd) Validate() error {
 	if c.Limit < 1 {
 		return fmt.Errorf("--limit %d is not valid: use a number from 1", c.Limit)
+	}
+	if _, err := parseCursor(c.After); err != nil {
+		return err
 	}
 	if c.Session != "" {
 		return agent.CheckName("--session", c.Session)
@@ -35,18 +39,25 @@ func (c *threadsCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	list, err := client.Threads(ctx, memory.ThreadFilter{All: c.All, SessionID: c.Session, Workdir: c.Workdir, Limit: c.Limit})
+	list, next, err := page(ctx, client, memory.ThreadFilter{All: c.All, SessionID: c.Session, Workdir: workdir(c.Workdir)}, c.After, c.Limit)
 	if err != nil {
 		return err
 	}
 	if a.json {
-		return a.printJSON(map[string]any{"threads": list})
+		doc := map[string]any{"threads": list}
+		if next != "" {
+			doc["next"] = next
+		}
+		return a.printJSON(doc)
 	}
 	if len(list) == 0 {
 		a.progress("there are no threads here yet; %s send TEXT starts one", a.name)
 	}
 	for _, t := range list {
 		a.print("%-50s %-21s %s %4d messages  %s", t.ID, statusText(t), t.UpdatedAt.Local().Format(time.DateTime), t.MessageCount, oneLine(t.Topic, 60))
+	}
+	if next != "" {
+		a.progress("there are more: --after %s", next)
 	}
 	return nil
 }

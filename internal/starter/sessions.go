@@ -1,0 +1,475 @@
+package starter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spool-agents/spool"
+	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/internal/config"
+	"github.com/spool-agents/spool/memory"
+	"github.com/spool-agents/spool/memory/archive"
+	"github.com/spool-agents/spool/memory/sessionfile"
+)
+
+// latest stands for the main session with the newest activity.
+const latest = "latest"
+
+type sessionsCmd struct {
+	List   sessionsListCmd   `cmd:"" help:"List sessions, newest activity first: of the store, or of a folder's files."`
+	Load   sessionsLoadCmd   `cmd:"" help:"Print a session with its sub-agents."`
+	Export sessionsExportCmd `cmd:"" help:"Write the files of a session."`
+	Import sessionsImportCmd `cmd:"" help:"Add the sessions of a folder's files to the store, as they were."`
+	Delete sessionsDeleteCmd `cmd:"" help:"Remove a session with its sub-agents."`
+	Expire sessionsExpireCmd `cmd:"" help:"Remove sessions in which nothing happened for a while."`
+}
+
+// files say which files a command is about.
+type files struct {
+	Dir    string `placeholder:"DIR" help:"The folder of the files."`
+	Prefix string `placeholder:"NAME" help:"What the names of the files begin with (default: session)."`
+}
+
+// Validate checks the prefix.
+func (f *files) Validate() error {
+	if f.Prefix == "" {
+		return nil
+	}
+	return sessionfile.CheckPrefix(f.Prefix)
+}
+
+// folder is the folder of the files, that of the profile if none is named.
+func (f *files) folder(a *app, cfg config.Config) (sessionfile.Folder, error) {
+	dir, err := filepath.Abs(f.Dir)
+	if f.Dir == "" {
+		dir, err = sessionfile.ProfileDir(cfg.Home, cfg.Profile)
+	}
+	return sessionfile.Folder{
+		Dir: dir, Prefix: strings.TrimPrefix(f.Prefix, sessionfile.SubAgentMark),
+		OnDamage: func(d *memory.DamagedError) { a.progress("%s", clean(d.Error())) },
+	}, err
+}
+
+// owner is whose sessions a command sees.
+func owning(cfg config.Config) archive.Owner {
+	return archive.Owner{UserID: cfg.User, Profile: cfg.Profile}
+}
+
+// sessionInfo is an entry of a list.
+type sessionInfo struct {
+	ID             string           `json:"id"`
+	Kind           agent.ThreadKind `json:"kind"`
+	ThreadID       string           `json:"threadId"`
+	ConversationID string           `json:"conversationId,omitempty"`
+	Topic          string           `json:"topic,omitempty"`
+	AgentType      string           `json:"agentType,omitempty"`
+	ParentThreadID string           `json:"parentThreadId,omitempty"`
+	Workdir        string           `json:"workdir"`
+	StartedAt      time.Time        `json:"startedAt"`
+	LastActiveAt   time.Time        `json:"lastActiveAt"`
+	MessageCount   int64            `json:"messageCount"`
+	Tokens         int64            `json:"tokens"`
+	// Of the store only.
+	Status string `json:"status,omitempty"`
+	// Of files only.
+	Path string `json:"path,omitempty"`
+	Lost int    `json:"lostMessages,omitempty"`
+}
+
+func infoOf(t agent.Thread) sessionInfo {
+	i := sessionInfo{
+		ID: t.SessionID, Kind: t.Kind, ThreadID: t.ID, ConversationID: t.ConversationID, Topic: t.Topic, AgentType: t.AgentType, ParentThreadID: t.ParentThreadID,
+		Workdir: t.Workdir, StartedAt: t.CreatedAt, LastActiveAt: t.UpdatedAt, MessageCount: t.MessageCount, Tokens: t.TotalTokens, Status: statusText(t),
+	}
+	if t.Kind == agent.KindSubAgent {
+		i.ID, i.ConversationID = t.AgentID, ""
+	}
+	return i
+}
+
+type sessionsListCmd struct {
+	files
+	All     bool   `help:"Include those of sub-agents."`
+	Workdir string `placeholder:"DIR" help:"Only those started in this directory."`
+	Limit   int    `placeholder:"N" default:"100" help:"Of the store: at most this many (default ${default})."`
+	After   string `placeholder:"CURSOR" help:"Of the store: go on behind an earlier list, which names its cursor."`
+}
+
+// Validate checks the arguments.
+func (c *sessionsListCmd) Validate() error {
+	if c.Limit < 1 {
+		return fmt.Errorf("--limit %d is not valid: use a number from 1", c.Limit)
+	}
+	if _, err := parseCursor(c.After); err != nil {
+		return err
+	}
+	return c.files.Validate()
+}
+
+// Run lists sessions.
+func (c *sessionsListCmd) Run(ctx context.Context, a *app) error {
+	if c.Dir != "" || c.Prefix != "" {
+		return c.listFiles(a)
+	}
+	client, _, err := a.open(ctx, false)
+	if err != nil {
+		return err
+	}
+	list, next, err := page(ctx, client, memory.ThreadFilter{All: c.All, Workdir: workdir(c.Workdir)}, c.After, c.Limit)
+	if err != nil {
+		return err
+	}
+	infos := []sessionInfo{}
+	for _, t := range list {
+		infos = append(infos, infoOf(t))
+	}
+	return a.printSessions(infos, []archive.Refused{}, next)
+}
+
+// workdir makes a folder absolute, as threads have it.
+func workdir(dir string) string {
+	if dir == "" {
+		return ""
+	}
+	if abs, err := filepath.Abs(dir); err == nil {
+		return abs
+	}
+	return dir
+}
+
+func (a *app) printSessions(infos []sessionInfo, broken []archive.Refused, next string) error {
+	if a.json {
+		doc := map[string]any{"sessions": infos, "broken": broken}
+		if next != "" {
+			doc["next"] = next
+		}
+		return a.printJSON(doc)
+	}
+	for _, i := range infos {
+		what := i.Status
+		if what == "" {
+			what = string(i.Kind)
+		}
+		a.print("%-50s %-12s %s %4d messages  %s", i.ThreadID, what, i.LastActiveAt.Local().Format(time.DateTime), i.MessageCount, oneLine(i.Topic, 60))
+		if i.Lost > 0 {
+			a.progress("%s: its last line is torn, %s lost", i.Path, plural(i.Lost, "message"))
+		}
+	}
+	for _, b := range broken {
+		a.progress("left out: %s", clean(b.Error()))
+	}
+	if next != "" {
+		a.progress("there are more: --after %s", next)
+	}
+	return nil
+}
+
+// page reads a page of threads and the cursor of the next one, if there is one.
+func page(ctx context.Context, c *spool.Client, f memory.ThreadFilter, after string, limit int) ([]agent.Thread, string, error) {
+	at, err := parseCursor(after)
+	if err != nil {
+		return nil, "", err
+	}
+	f.Before, f.AfterID, f.Limit = at.at, at.id, limit+1
+	list, err := c.Threads(ctx, f)
+	if err != nil || len(list) <= limit {
+		return list, "", err
+	}
+	list = list[:limit]
+	last := list[limit-1]
+	return list, strconv.FormatInt(last.UpdatedAt.UnixMilli(), 10) + ":" + last.ID, nil
+}
+
+// listCursor is where a list goes on.
+type listCursor struct {
+	at time.Time
+	id string
+}
+
+func parseCursor(text string) (listCursor, error) {
+	if text == "" {
+		return listCursor{}, nil
+	}
+	ms, id, _ := strings.Cut(text, ":")
+	n, err := strconv.ParseInt(ms, 10, 64)
+	if err != nil || n <= 0 || id == "" {
+		return listCursor{}, fmt.Errorf("--after %q is not valid: use the cursor that the list before has named", text)
+	}
+	return listCursor{time.UnixMilli(n), id}, nil
+}
+
+type sessionsLoadCmd struct {
+	files
+	Workdir string `placeholder:"DIR" help:"With latest: only of those started in this directory."`
+	ID      string `arg:"" help:"A session, a thread, a sub-agent, the short id of a file, or latest."`
+}
+
+// branchOf is a session with its sub-agents, as printed.
+type branchOf struct {
+	sessionfile.Session
+	Children []branchOf `json:"children"`
+}
+
+// Run prints a session: of the store, or with --dir of files.
+func (c *sessionsLoadCmd) Run(ctx context.Context, a *app) error {
+	if c.Dir != "" || c.Prefix != "" {
+		return c.loadFile(a)
+	}
+	client, cfg, err := a.open(ctx, false)
+	if err != nil {
+		return err
+	}
+	id := c.ID
+	if id == latest {
+		newest, err := newest(ctx, client, workdir(c.Workdir))
+		if err != nil {
+			return err
+		}
+		id = newest.ID
+	}
+	roots, err := archive.Find(ctx, client.Store(), owning(cfg), id)
+	if err != nil {
+		return err
+	}
+	var trees []branchOf
+	for _, root := range roots {
+		if p, err := agent.ParseThreadID(id); err == nil && p.Kind == agent.KindSubAgent {
+			root.ID = id
+		} else if sub := agent.ThreadOfAgent(id); sub != "" && root.SessionID != id {
+			root.ID = sub
+		}
+		records, err := client.Store().ExportThreads(ctx, memory.ExportRequest{UserID: cfg.User, ThreadID: root.ID, Below: true})
+		if err != nil {
+			return err
+		}
+		tree, err := branchOfRecords(records, records[0].Thread.ID)
+		if err != nil {
+			return err
+		}
+		trees = append(trees, tree)
+	}
+	return a.printTrees(trees)
+}
+
+// newest is the main thread with the newest activity, never a sub-agent.
+func newest(ctx context.Context, c *spool.Client, dir string) (agent.Thread, error) {
+	found, err := c.Threads(ctx, memory.ThreadFilter{Workdir: dir, Limit: 1})
+	if err != nil {
+		return agent.Thread{}, err
+	}
+	if len(found) == 0 {
+		where := ""
+		if dir != "" {
+			where = " in " + dir
+		}
+		return agent.Thread{}, agent.Errorf(agent.CodeNotFound, "there is no conversation%s", where)
+	}
+	return found[0], nil
+}
+
+func branchOfRecords(records []memory.ThreadRecord, id string) (branchOf, error) {
+	b := branchOf{Children: []branchOf{}}
+	for _, r := range records {
+		switch {
+		case r.Thread.ID == id:
+			s, err := archive.Session(r)
+			if err != nil {
+				return b, err
+			}
+			s.Store = nil
+			b.Session = s
+		case r.Thread.ParentThreadID == id:
+			child, err := branchOfRecords(records, r.Thread.ID)
+			if err != nil {
+				return b, err
+			}
+			b.Children = append(b.Children, child)
+		}
+	}
+	return b, nil
+}
+
+func (a *app) printTrees(trees []branchOf) error {
+	if a.json {
+		return a.printJSON(map[string]any{"sessions": trees})
+	}
+	for _, t := range trees {
+		a.printBranch(t)
+	}
+	return nil
+}
+
+func (a *app) printBranch(b branchOf) {
+	a.print("thread   %s", b.ThreadID)
+	if b.ParentThreadID != "" {
+		a.print("parent   %s", b.ParentThreadID)
+	}
+	a.print("workdir  %s", clean(b.Workdir))
+	a.print("active   %s to %s, %d messages, %d tokens", b.StartedAt.Local().Format(time.DateTime), b.LastActiveAt.Local().Format(time.DateTime), len(b.Messages), b.Tokens.Total)
+	for _, m := range b.Messages {
+		a.print("\n%s", messageText(m))
+	}
+	for _, child := range b.Children {
+		a.print("")
+		a.printBranch(child)
+	}
+}
+
+type sessionsExportCmd struct {
+	files
+	All        bool   `help:"All sessions of the user and profile."`
+	Events     bool   `help:"Write events.json, the log, too."`
+	EventsLast int    `placeholder:"N" help:"With --events: only the last N events of each thread."`
+	ID         string `arg:"" optional:"" help:"A session or a thread, or latest."`
+}
+
+// Validate checks the arguments.
+func (c *sessionsExportCmd) Validate() error {
+	switch {
+	case c.All == (c.ID != ""):
+		return fmt.Errorf("give the id of a session or thread, or --all")
+	case c.EventsLast < 0 || c.EventsLast > 0 && !c.Events:
+		return fmt.Errorf("--events-last %d is not valid: use a number from 1, with --events", c.EventsLast)
+	case strings.HasPrefix(c.Prefix, sessionfile.SubAgentMark):
+		return fmt.Errorf("--prefix %q is not possible: %q begins the names of sub-agents' files", c.Prefix, sessionfile.SubAgentMark)
+	}
+	return c.files.Validate()
+}
+
+// Run writes files.
+func (c *sessionsExportCmd) Run(ctx context.Context, a *app) error {
+	client, cfg, err := a.open(ctx, false)
+	if err != nil {
+		return err
+	}
+	f, err := c.folder(a, cfg)
+	if err != nil {
+		return err
+	}
+	ids := []string{c.ID}
+	switch {
+	case c.All:
+		all, err := client.Threads(ctx, memory.ThreadFilter{})
+		if err != nil {
+			return err
+		}
+		ids = nil
+		for _, t := range all {
+			ids = append(ids, t.ID)
+		}
+	case c.ID == latest:
+		t, err := newest(ctx, client, "")
+		if err != nil {
+			return err
+		}
+		ids[0] = t.SessionID
+	}
+	out := archive.Exported{Threads: []string{}, Files: []string{}}
+	for _, id := range ids {
+		one, err := archive.Export(ctx, client.Store(), f, owning(cfg), id, sessionfile.EventOptions{Enabled: c.Events, Cap: c.EventsLast})
+		if err != nil {
+			return err
+		}
+		out.Threads, out.Files = append(out.Threads, one.Threads...), append(out.Files, one.Files...)
+	}
+	if a.json {
+		return a.printJSON(map[string]any{"dir": f.Dir, "threads": out.Threads, "files": out.Files})
+	}
+	for _, path := range out.Files {
+		a.print("%s", path)
+	}
+	return nil
+}
+
+type sessionsImportCmd struct {
+	Prefix string `placeholder:"NAME" help:"What the names of the files begin with (default: session)."`
+	Only   string `name:"session" short:"s" placeholder:"SESSION" help:"Only this session."`
+	Dir    string `arg:"" help:"The folder of the files."`
+}
+
+// Run adds the sessions of files.
+func (c *sessionsImportCmd) Run(ctx context.Context, a *app) error {
+	client, cfg, err := a.open(ctx, false)
+	if err != nil {
+		return err
+	}
+	f, err := (&files{Dir: c.Dir, Prefix: c.Prefix}).folder(a, cfg)
+	if err != nil {
+		return err
+	}
+	in, err := archive.Import(ctx, client.Store(), f, owning(cfg), c.Only)
+	if err != nil {
+		return err
+	}
+	if a.json {
+		err = a.printJSON(in)
+	} else {
+		for _, id := range in.Added {
+			a.print("imported %s", id)
+		}
+		if len(in.Present) > 0 {
+			a.progress("%s there already, as in the files", plural(len(in.Present), "thread"))
+		}
+	}
+	for _, r := range in.Refused {
+		a.progress("not imported: %s", clean(r.Error()))
+	}
+	if err == nil && len(in.Refused) > 0 {
+		return ended(exitFailed)
+	}
+	return err
+}
+
+type sessionsDeleteCmd struct {
+	files
+	ID string `arg:"" help:"A session or a thread. With --dir its files are removed, not what the store holds."`
+}
+
+// Run removes a session.
+func (c *sessionsDeleteCmd) Run(ctx context.Context, a *app) error {
+	if c.Dir != "" || c.Prefix != "" {
+		return c.deleteFiles(a)
+	}
+	client, cfg, err := a.open(ctx, false)
+	if err != nil {
+		return err
+	}
+	roots, err := archive.Find(ctx, client.Store(), owning(cfg), c.ID)
+	if err != nil {
+		return err
+	}
+	res, err := archive.Delete(ctx, client.Store(), owning(cfg), c.ID)
+	if err != nil {
+		return err
+	}
+	if res.Session { // what was logged for it goes too
+		if dir, err := sessionfile.ProfileDir(cfg.Home, cfg.Profile); err == nil && sessionfile.CheckID(roots[0].SessionID) == nil {
+			if err := os.Remove(filepath.Join(dir, "sessions", roots[0].SessionID, "http-log.json")); err != nil && !errors.Is(err, os.ErrNotExist) {
+				a.progress("%s", clean(err.Error()))
+			}
+		}
+	}
+	return a.printDeleted(res.Threads)
+}
+
+func (a *app) printDeleted(what []string) error {
+	if what == nil {
+		what = []string{}
+	}
+	if a.json {
+		return a.printJSON(map[string]any{"deleted": what})
+	}
+	for _, id := range what {
+		a.print("deleted %s", id)
+	}
+	if len(what) == 0 {
+		a.progress("nothing was deleted")
+	}
+	return nil
+}
