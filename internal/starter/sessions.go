@@ -2,9 +2,7 @@ package starter
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -424,52 +422,4 @@ func (c *sessionsImportCmd) Run(ctx context.Context, a *app) error {
 		return ended(exitFailed)
 	}
 	return err
-}
-
-type sessionsDeleteCmd struct {
-	files
-	ID string `arg:"" help:"A session or a thread. With --dir its files are removed, not what the store holds."`
-}
-
-// Run removes a session.
-func (c *sessionsDeleteCmd) Run(ctx context.Context, a *app) error {
-	if c.Dir != "" || c.Prefix != "" {
-		return c.deleteFiles(a)
-	}
-	client, cfg, err := a.open(ctx, false)
-	if err != nil {
-		return err
-	}
-	roots, err := archive.Find(ctx, client.Store(), owning(cfg), c.ID)
-	if err != nil {
-		return err
-	}
-	res, err := archive.Delete(ctx, client.Store(), owning(cfg), c.ID)
-	if err != nil {
-		return err
-	}
-	if res.Session { // what was logged for it goes too
-		if dir, err := sessionfile.ProfileDir(cfg.Home, cfg.Profile); err == nil && sessionfile.CheckID(roots[0].SessionID) == nil {
-			if err := os.Remove(filepath.Join(dir, "sessions", roots[0].SessionID, "http-log.json")); err != nil && !errors.Is(err, os.ErrNotExist) {
-				a.progress("%s", clean(err.Error()))
-			}
-		}
-	}
-	return a.printDeleted(res.Threads)
-}
-
-func (a *app) printDeleted(what []string) error {
-	if what == nil {
-		what = []string{}
-	}
-	if a.json {
-		return a.printJSON(map[string]any{"deleted": what})
-	}
-	for _, id := range what {
-		a.print("deleted %s", id)
-	}
-	if len(what) == 0 {
-		a.progress("nothing was deleted")
-	}
-	return nil
 }
