@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"os/user"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -16,42 +17,74 @@ import (
 
 const storesAllowed = "sqlite:PATH, postgres://USER@HOST/DB, file:DIR or memory:"
 
-// resolve makes a path absolute; a leading ~ is the user's home directory.
-func resolve(path, base string) string {
-	if path == "~" || strings.HasPrefix(path, "~/") {
-		if h, err := os.UserHomeDir(); err == nil {
-			path = filepath.Join(h, path[1:])
-		}
-	}
-	if !filepath.IsAbs(path) {
-		path = filepath.Join(base, path)
-	}
-	return filepath.Clean(path)
+// place is what a path is relative to.
+type place struct {
+	dir string // of relative paths
+	// home is what a leading ~ means; "" if it cannot be known.
+	home string
 }
 
-func asPath(v, base string) (string, string) {
+const homeUnknown = "an absolute path: HOME is not set here and this user has no home directory"
+
+// resolve makes a path absolute; a leading ~ is the user's home directory. ok is
+// false if that is needed and unknown.
+func (p place) resolve(path string) (_ string, ok bool) {
+	if path == "~" || strings.HasPrefix(path, "~/") {
+		if p.home == "" {
+			return "", false
+		}
+		path = filepath.Join(p.home, path[1:])
+	}
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(p.dir, path)
+	}
+	return filepath.Clean(path), true
+}
+
+// userHome is the home directory of who runs the process: HOME, or what the
+// system's list of users says.
+func userHome(env func(string) string) string {
+	if h := env("HOME"); filepath.IsAbs(h) {
+		return h
+	}
+	if h := env("USERPROFILE"); filepath.IsAbs(h) {
+		return h
+	}
+	if u, err := user.Current(); err == nil && filepath.IsAbs(u.HomeDir) {
+		return u.HomeDir
+	}
+	return ""
+}
+
+func asPath(v string, at place) (string, string) {
 	if strings.ContainsRune(v, 0) {
 		return "", "a path"
 	}
-	return resolve(v, base), ""
+	if p, ok := at.resolve(v); ok {
+		return p, ""
+	}
+	return "", homeUnknown
 }
 
-func asDirectory(v, base string) (string, string) {
-	p := resolve(v, base)
+func asDirectory(v string, at place) (string, string) {
+	p, ok := at.resolve(v)
+	if !ok {
+		return "", homeUnknown
+	}
 	if info, err := os.Stat(p); err != nil || !info.IsDir() {
 		return "", "an existing directory"
 	}
 	return p, ""
 }
 
-func asName(v, _ string) (string, string) {
+func asName(v string, _ place) (string, string) {
 	if agent.CheckName("name", v) != nil {
 		return "", "a letter or digit, then up to 63 of A-Z a-z 0-9 . _ -"
 	}
 	return v, ""
 }
 
-func asUser(v, _ string) (string, string) {
+func asUser(v string, _ place) (string, string) {
 	bad := func(r rune) bool { return r == '/' || unicode.IsControl(r) || unicode.IsSpace(r) }
 	if len(v) > 128 || strings.ContainsFunc(v, bad) {
 		return "", "up to 128 characters without spaces and /"
@@ -59,14 +92,14 @@ func asUser(v, _ string) (string, string) {
 	return v, ""
 }
 
-func asTaskQueue(v, _ string) (string, string) {
+func asTaskQueue(v string, _ place) (string, string) {
 	if len(v) > 200 || strings.ContainsFunc(v, unicode.IsControl) || strings.HasPrefix(v, "/_sys") {
 		return "", "up to 200 printable characters"
 	}
 	return v, ""
 }
 
-func asStore(v, base string) (string, string) {
+func asStore(v string, at place) (string, string) {
 	if v == "memory" { // YAML does not take a bare word that ends in a colon
 		v = "memory:"
 	}
@@ -76,7 +109,10 @@ func asStore(v, base string) (string, string) {
 		return v, ""
 	case ok && scheme == "sqlite" && rest != "" && rest != ":memory:":
 		path, query, hasQuery := strings.Cut(rest, "?")
-		path = resolve(path, base)
+		path, known := at.resolve(path)
+		if !known {
+			return "", homeUnknown
+		}
 		if hasQuery {
 			path += "?" + query
 		}
@@ -86,7 +122,10 @@ func asStore(v, base string) (string, string) {
 		if dir == "" || hasQuery && !strings.HasPrefix(query, "prefix=") {
 			return "", storesAllowed + "; file:DIR may end in ?prefix=NAME"
 		}
-		dir = resolve(dir, base)
+		dir, known := at.resolve(dir)
+		if !known {
+			return "", homeUnknown
+		}
 		if hasQuery {
 			dir += "?" + query
 		}
@@ -99,7 +138,7 @@ func asStore(v, base string) (string, string) {
 	return "", storesAllowed
 }
 
-func asAddress(v, _ string) (string, string) {
+func asAddress(v string, _ place) (string, string) {
 	const allowed = "HOST:PORT, for instance localhost:7233"
 	// gRPC resolver targets such as dns:///host:port are passed through.
 	if _, endpoint, ok := strings.Cut(v, ":///"); ok && endpoint != "" {
@@ -115,7 +154,7 @@ func asAddress(v, _ string) (string, string) {
 	return v, ""
 }
 
-func asURL(v, _ string) (string, string) {
+func asURL(v string, _ place) (string, string) {
 	u, err := url.Parse(v)
 	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
 		return "", "an http:// or https:// URL"
@@ -123,7 +162,7 @@ func asURL(v, _ string) (string, string) {
 	return strings.TrimRight(v, "/"), ""
 }
 
-func asBool(v, _ string) (string, string) {
+func asBool(v string, _ place) (string, string) {
 	switch strings.ToLower(v) {
 	case "1", "true", "yes", "on":
 		return "true", ""
@@ -133,8 +172,8 @@ func asBool(v, _ string) (string, string) {
 	return "", "true, false, 1, 0, yes, no, on or off"
 }
 
-func asCount(least, most int) func(string, string) (string, string) {
-	return func(v, _ string) (string, string) {
+func asCount(least, most int) func(string, place) (string, string) {
+	return func(v string, _ place) (string, string) {
 		n, err := strconv.Atoi(v)
 		if err != nil || n < least || n > most {
 			return "", fmt.Sprintf("a whole number from %d to %d", least, most)
@@ -143,7 +182,7 @@ func asCount(least, most int) func(string, string) (string, string) {
 	}
 }
 
-func asDuration(v, _ string) (string, string) {
+func asDuration(v string, _ place) (string, string) {
 	d, err := time.ParseDuration(v)
 	if err != nil || d <= 0 {
 		return "", "a duration above zero such as 90s, 15m or 2h"
@@ -151,18 +190,18 @@ func asDuration(v, _ string) (string, string) {
 	return d.String(), ""
 }
 
-func asDurationOrNone(v, base string) (string, string) {
+func asDurationOrNone(v string, at place) (string, string) {
 	if d, err := time.ParseDuration(v); err == nil && d == 0 {
 		return "0s", ""
 	}
-	out, allowed := asDuration(v, base)
+	out, allowed := asDuration(v, at)
 	if allowed != "" {
 		allowed += ", or 0s for none"
 	}
 	return out, allowed
 }
 
-func asDollars(v, _ string) (string, string) {
+func asDollars(v string, _ place) (string, string) {
 	f, err := strconv.ParseFloat(strings.TrimPrefix(v, "$"), 64)
 	if err != nil || f < 0 || f > 1e9 {
 		return "", "US dollars from 0 such as 0.25 or 5"
@@ -170,7 +209,7 @@ func asDollars(v, _ string) (string, string) {
 	return strconv.FormatFloat(f, 'f', -1, 64), ""
 }
 
-func asAgents(v, _ string) (string, string) {
+func asAgents(v string, _ place) (string, string) {
 	var names []string
 	for _, name := range strings.Split(v, ",") {
 		if name = strings.TrimSpace(name); name == "" {

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"net/http"
 	"os"
 	"os/user"
 	"path/filepath"
@@ -102,7 +103,9 @@ func Load(o Options) (Config, error) {
 	yamlDir, problems := readYAML(r.dir)
 	r.problems = append(r.problems, problems...)
 	r.layers = []layer{yamlDir}
-	c.Home = r.get(Home)
+	if c.Home = r.get(Home); c.Home == "" {
+		return Config{}, r.failure()
+	}
 	if c.Home != r.dir {
 		yamlHome, problems := readYAML(c.Home)
 		r.problems = append(r.problems, problems...)
@@ -137,7 +140,7 @@ func Load(o Options) (Config, error) {
 	c.RetryFor, _ = time.ParseDuration(r.get(RetryFor))
 
 	if len(r.problems) > 0 {
-		return Config{}, agent.Errorf(agent.CodeInvalid, "%s", strings.Join(r.problems, "\n"))
+		return Config{}, r.failure()
 	}
 	c.explained = r.explain()
 	return c, nil
@@ -146,22 +149,41 @@ func Load(o Options) (Config, error) {
 // osUser names who runs the process; containers often have no such entry.
 func osUser() string {
 	if u, err := user.Current(); err == nil {
-		if name, allowed := asUser(u.Username, ""); allowed == "" && name != "" {
+		if name, allowed := asUser(u.Username, place{}); allowed == "" && name != "" {
 			return name
 		}
 	}
 	return "local"
 }
 
-// uiOf guesses the web UI of a local server, which listens 1000 ports higher.
+// failure is the error of Load: all problems, one a line.
+func (r *resolver) failure() error {
+	return agent.Errorf(agent.CodeInvalid, "%s", strings.Join(r.problems, "\n"))
+}
+
+// uiOf finds the web UI of a local server, which listens 1000 ports higher if there
+// is one: a link that leads nowhere is worse than none.
 func uiOf(hostPort string) string {
 	host, port, ok := strings.Cut(hostPort, ":")
 	n, err := strconv.Atoi(port)
 	if !ok || err != nil || (host != "localhost" && host != "127.0.0.1") {
 		return ""
 	}
-	return "http://" + host + ":" + strconv.Itoa(n+1000)
+	ui := "http://" + host + ":" + strconv.Itoa(n+1000)
+	asker := http.Client{Timeout: uiTimeout, Transport: &http.Transport{DisableKeepAlives: true}}
+	r, err := asker.Get(ui + "/api/v1/settings")
+	if err != nil {
+		return ""
+	}
+	_ = r.Body.Close()
+	if r.StatusCode != http.StatusOK || !strings.HasPrefix(r.Header.Get("Content-Type"), "application/json") {
+		return ""
+	}
+	return ui
 }
+
+// uiTimeout bounds the question whether there is a web UI on this machine.
+const uiTimeout = 500 * time.Millisecond
 
 func workingDir(dir string) string {
 	if dir == "" {

@@ -24,7 +24,7 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	w := &world{t: t, dir: t.TempDir(), home: t.TempDir(), xdg: t.TempDir(), flags: map[string]string{}}
-	w.env = map[string]string{"SPOOL_HOME": w.home}
+	w.env = map[string]string{"SPOOL_HOME": w.home, "HOME": w.xdg}
 	t.Setenv("XDG_CONFIG_HOME", w.xdg)
 	t.Setenv("HOME", w.xdg)
 	return w
@@ -85,7 +85,6 @@ func TestDefaults(t *testing.T) {
 	c := w.must()
 	assert.Equal(t, "localhost:7233", c.Temporal.HostPort)
 	assert.Equal(t, "default", c.Temporal.Namespace)
-	assert.Equal(t, "http://localhost:8233", c.TemporalUI)
 	assert.Nil(t, c.Temporal.ConnectionOptions.TLS)
 	assert.Equal(t, "sqlite:"+w.home+"/spool.db", c.Store)
 	assert.Equal(t, w.dir, c.Workspace)
@@ -172,7 +171,7 @@ func TestConnectionSourcesAreNotMixed(t *testing.T) {
 
 	w.env["TEMPORAL_ADDRESS"] = "localhost:1234"
 	c = w.must()
-	assert.Equal(t, "http://localhost:2234", c.TemporalUI, "the dev UI belongs to the dev server")
+	assert.Empty(t, c.TemporalUI, "the dev UI belongs to the dev server")
 	assert.Equal(t, "cloud", c.Temporal.Namespace, "environment stands on the default profile")
 }
 

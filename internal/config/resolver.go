@@ -20,6 +20,7 @@ type resolver struct {
 	layers   []layer
 	used     map[string]found
 	problems []string
+	userHome string
 }
 
 func newResolver(o Options) *resolver {
@@ -33,6 +34,7 @@ func newResolver(o Options) *resolver {
 	if r.environ == nil {
 		r.environ = func() []string { return nil }
 	}
+	r.userHome = userHome(r.env)
 	for name, v := range o.Flags {
 		if _, ok := lookup(name); !ok {
 			r.problem("flag %s does not exist; allowed: %s", flagName(name), settingNames())
@@ -78,7 +80,7 @@ func (r *resolver) getOr(name, fallback string) string {
 		f = found{fallback, "default", r.dir}
 	}
 	if f.value != "" && s.check != nil {
-		out, allowed := s.check(f.value, f.base)
+		out, allowed := s.check(f.value, place{f.base, r.userHome})
 		if allowed != "" {
 			r.problem("%s %q (from %s) is not valid: use %s", name, s.mask(f.value), f.source, allowed)
 			return ""

@@ -47,7 +47,7 @@ type setting struct {
 	fallback string
 	secret   bool
 	// check returns the value in its final form, or what is allowed.
-	check func(value, base string) (out, allowed string)
+	check func(value string, at place) (out, allowed string)
 }
 
 var settings = []setting{
