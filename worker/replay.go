@@ -1,13 +1,28 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"os"
 
 	"go.temporal.io/sdk/worker"
 
 	"github.com/spool-agents/spool/workflows"
 )
+
+// readable says why a file cannot be read.
+func readable(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	_, err = f.Read(make([]byte, 1)) // fails for a folder
+	if errors.Is(err, io.EOF) {
+		err = fmt.Errorf("%s is empty", path)
+	}
+	return errors.Join(err, f.Close())
+}
 
 // replay runs recorded histories through this build's workflow code.
 func replay(files []string, stdout, stderr io.Writer) int {
@@ -17,6 +32,11 @@ func replay(files []string, stdout, stderr io.Writer) int {
 	}
 	failed := exitDone
 	for _, f := range files {
+		if err := readable(f); err != nil {
+			fmt.Fprintf(stderr, "worker: cannot read the history: %v\n", err)
+			failed = exitFailed
+			continue
+		}
 		r := worker.NewWorkflowReplayer()
 		workflows.Register(r)
 		if err := r.ReplayWorkflowHistoryFromJSONFile(nil, f); err != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/internal/boot"
 	"github.com/spool-agents/spool/internal/config"
+	"github.com/spool-agents/spool/memory"
 )
 
 // Exit codes, as in the starter's.
@@ -82,6 +83,9 @@ func exit(stderr io.Writer, err error) int {
 		return exitDone
 	}
 	fmt.Fprintln(stderr, "worker:", err)
+	if errors.Is(err, memory.ErrBroken) {
+		return exitUnavailable
+	}
 	switch agent.CodeOf(err) {
 	case agent.CodeInvalid:
 		return exitUsage

@@ -113,14 +113,3 @@ func Dial(ctx context.Context, cfg config.Config, log *slog.Logger) (client.Clie
 		}
 	}
 }
-
-// quiet keeps the SDK's routine messages out of the log: only warnings and errors.
-func quiet(log *slog.Logger) *slog.Logger {
-	return slog.New(levelled{log.Handler()})
-}
-
-type levelled struct{ slog.Handler }
-
-func (h levelled) Enabled(ctx context.Context, l slog.Level) bool {
-	return l >= slog.LevelWarn && h.Handler.Enabled(ctx, l)
-}

@@ -2,8 +2,10 @@ package sqlite
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/memory"
 	driver "modernc.org/sqlite"
 	lib "modernc.org/sqlite/lib"
 )
@@ -22,6 +24,8 @@ func isBusy(err error) bool {
 	code := primary(err)
 	return code == lib.SQLITE_BUSY || code == lib.SQLITE_LOCKED
 }
+
+func broken(err error) error { return fmt.Errorf("%w: %w", memory.ErrBroken, err) }
 
 // mapError says what a SQLite error means for a person, and that it may be
 // tried again.
@@ -45,9 +49,9 @@ func mapError(path string) func(error) error {
 		case lib.SQLITE_PERM, lib.SQLITE_AUTH:
 			what = "may not be used by this user: check its permissions"
 		case lib.SQLITE_NOTADB:
-			return agent.Wrap(err, agent.CodeInvalid, "sqlite store %s is not a SQLite database: name another file; it was left as it is", path)
+			return agent.Wrap(broken(err), agent.CodeInvalid, "sqlite store %s is not a SQLite database: name another file; it was left as it is", path)
 		case lib.SQLITE_CORRUPT:
-			return agent.Wrap(err, agent.CodeInternal, "sqlite store %s is damaged: stop all programs that use it and restore a backup, or recover it with the sqlite3 program's .recover", path)
+			return agent.Wrap(broken(err), agent.CodeInternal, "sqlite store %s is damaged: stop all programs that use it and restore a backup, or recover it with the sqlite3 program's .recover", path)
 		default:
 			return err
 		}

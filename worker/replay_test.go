@@ -1,0 +1,24 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestReplaySaysWhatCannotBeRead(t *testing.T) {
+	dir := t.TempDir()
+	empty := filepath.Join(dir, "empty.json")
+	require.NoError(t, os.WriteFile(empty, nil, 0o600))
+	for _, path := range []string{filepath.Join(dir, "missing.json"), dir, empty} {
+		var out, errout bytes.Buffer
+		assert.Equal(t, exitFailed, replay([]string{path}, &out, &errout))
+		assert.Contains(t, errout.String(), "cannot read the history")
+		assert.Contains(t, errout.String(), path)
+		assert.NotContains(t, errout.String(), "cannot continue")
+	}
+}
