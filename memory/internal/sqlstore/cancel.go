@@ -28,11 +28,19 @@ func (s *Store) RequestCancel(ctx context.Context, r memory.CancelRequest) (res 
 			}
 		}
 		if !matches && res.Dropped == 0 && len(res.Turns) == 0 {
-			return agent.Errorf(agent.CodeConflict, "nothing to cancel: turn %s is not open on thread %s (open: %s)", or(r.TurnID, "(any)"), t.ID, or(t.OpenTurnID, "none"))
+			return agent.Errorf(agent.CodeConflict, "nothing to cancel: thread %s has %s", t.ID, openInstead(t.OpenTurnID, r.TurnID))
 		}
 		return nil
 	})
 	return res, err
+}
+
+// openInstead says which turn is open in place of the one that was named.
+func openInstead(open, named string) string {
+	if open == "" {
+		return "no open turn"
+	}
+	return "turn " + open + " open, not " + named
 }
 
 // requestCancel marks a turn; the first request wins.

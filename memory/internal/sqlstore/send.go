@@ -203,7 +203,7 @@ func (u *unit) roomFor(t *threadRow, r memory.SendRequest) error {
 	if err != nil {
 		return err
 	}
-	return agent.Errorf(agent.CodeConflict, "thread %s waits for a decision on approval %s (asked by %s): decide it, or send with when-busy queue", t.ID, id, asker)
+	return agent.Errorf(agent.CodeConflict, "thread %s waits for a decision on approval %s (asked by %s): decide it, or send with --when-busy queue", t.ID, id, asker)
 }
 
 // Retry puts a retry of a thread's last turn into its inbox.
