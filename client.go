@@ -134,25 +134,30 @@ const pollerAge = 75 * time.Second
 
 // Workers counts who polls the task queue; 0 also if Temporal cannot be asked.
 func (c *Client) Workers(ctx context.Context) int {
-	found, _ := c.pollers(ctx)
-	return len(found)
+	return c.WorkersOf(ctx, c.o.TaskQueue)
 }
 
 // Serving reports whether a process with this identity polls the task queue.
 func (c *Client) Serving(ctx context.Context, prefix string) bool {
-	found, _ := c.pollers(ctx)
+	found, _ := c.pollersOf(ctx, c.o.TaskQueue)
 	return slices.ContainsFunc(found, func(identity string) bool { return strings.HasPrefix(identity, prefix) })
 }
 
-// pollers lists the identities of the task queue's workers, or says that
-// Temporal cannot be asked.
-func (c *Client) pollers(ctx context.Context) (found []string, ok bool) {
+// WorkersOf is Workers for another task queue.
+func (c *Client) WorkersOf(ctx context.Context, queue string) int {
+	found, _ := c.pollersOf(ctx, queue)
+	return len(found)
+}
+
+// pollersOf lists the identities of a task queue's workers, or says that Temporal
+// cannot be asked.
+func (c *Client) pollersOf(ctx context.Context, queue string) (found []string, ok bool) {
 	if c.temporal == nil {
 		return nil, false
 	}
 	ctx, cancel := context.WithTimeout(ctx, temporalTimeout)
 	defer cancel()
-	d, err := c.temporal.DescribeTaskQueue(ctx, c.o.TaskQueue, enumspb.TASK_QUEUE_TYPE_WORKFLOW)
+	d, err := c.temporal.DescribeTaskQueue(ctx, queue, enumspb.TASK_QUEUE_TYPE_WORKFLOW)
 	if err != nil {
 		return nil, false
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/uuid"
 	enumspb "go.temporal.io/api/enums/v1"
 	historypb "go.temporal.io/api/history/v1"
 	"go.temporal.io/api/serviceerror"
@@ -62,6 +63,9 @@ func (c *Client) Runs(ctx context.Context, threadID string) ([]Run, error) {
 // History returns the history of one run of a thread, of the latest if runID is
 // empty, as the JSON that Temporal's tools and replayers read.
 func (c *Client) History(ctx context.Context, threadID, runID string) ([]byte, error) {
+	if runID != "" && uuid.Validate(runID) != nil {
+		return nil, agent.Errorf(agent.CodeInvalid, "run id %q is not valid: use one that a listing of all runs (history --all) names", runID)
+	}
 	if err := c.canAsk(ctx, threadID); err != nil {
 		return nil, err
 	}

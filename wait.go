@@ -9,8 +9,13 @@ import (
 	"github.com/spool-agents/spool/memory"
 )
 
-// noWorkerAfter is how long a message may wait before Wait looks for workers.
-const noWorkerAfter = 5 * time.Second
+const (
+	// noWorkerAfter is how long a message may wait before Wait looks for workers.
+	noWorkerAfter = 5 * time.Second
+	// deserted is how many looks in a row must find none while a turn is open: a
+	// server that was started again does not know its workers for a while.
+	deserted = 3
+)
 
 // WaitOptions say how long to wait.
 type WaitOptions struct {
@@ -23,7 +28,7 @@ type WaitOptions struct {
 // so that it also works while Temporal is away. A store that is away is waited for.
 func (c *Client) Wait(ctx context.Context, threadID, turnID string, o WaitOptions) (Reply, error) {
 	w := &changes{store: c.store}
-	begun, mine := time.Now(), false
+	begun, missing, mine := time.Now(), 0, false
 	for {
 		if err := w.wait(ctx); err != nil {
 			return Reply{}, err
@@ -44,12 +49,13 @@ func (c *Client) Wait(ctx context.Context, threadID, turnID string, o WaitOption
 		case err != nil || done:
 			return r, err
 		}
-		if r.Status == StatusQueued && !o.Patient && time.Since(begun) > noWorkerAfter {
-			if found, ok := c.pollers(ctx); ok && len(found) == 0 {
-				r.Status = StatusStored
-				r.Note = "saved, but not running: no worker polls the task queue " + c.o.TaskQueue +
-					"; it runs when one is started, and repeating it with the same message id is safe"
-				return r, nil
+		if !o.Patient && time.Since(begun) > noWorkerAfter {
+			checked := c.Served(ctx, r)
+			if missing++; checked.Status != StatusStored {
+				missing = 0
+			}
+			if missing >= deserted || missing > 0 && r.Status == StatusQueued && c.Workers(ctx) == 0 {
+				return checked, nil
 			}
 			begun = time.Now()
 		}

@@ -265,3 +265,27 @@ func TestDemo(t *testing.T) {
 	}
 	assert.NoFileExists(t, config.DevPath(u.home), "the demo has a home of its own")
 }
+
+func TestSendToAQueueThatNobodyPollsSaysSo(t *testing.T) {
+	u := newUser(t)
+	u.dev()
+	code, out, errout := u.run("send", "--json", "--detach", "-s", "s", "--task-queue", "elsewhere", "script: say hi")
+	assert.Equal(t, 5, code, errout)
+	assert.Contains(t, out, `"status":"stored"`)
+	assert.Contains(t, errout, "no worker polls the task queue elsewhere")
+
+	code, out, errout = u.run("send", "--detach", "-s", "s", "script: say ho")
+	if code != 0 { // unless a worker has noticed already
+		assert.Equal(t, 5, code, errout)
+		assert.Contains(t, errout, "is on the task queue elsewhere, which no worker polls", out)
+	}
+	code, out, errout = u.run("send", "-s", "s", "script: say at last")
+	require.Equal(t, 0, code, errout)
+	assert.Equal(t, "at last\n", out, "the workers of the store took it over")
+
+	code, out, _ = u.run("doctor", "--task-queue", "elsewhere")
+	assert.Equal(t, 1, code)
+	assert.Contains(t, out, "SPOOL_TASK_QUEUE is elsewhere, but this store's own queue is spool-")
+	code, out, _ = u.run("history", "--run", "0198c2f5-7ab3-7def-8000-000000000000", "s/default")
+	assert.Equal(t, 3, code, out)
+}

@@ -34,6 +34,7 @@ type app struct {
 	stdin  io.Reader
 	stdout io.Writer
 	stderr io.Writer
+	out    *checkedWriter // stdout
 
 	flags map[string]string
 	json  bool
@@ -50,7 +51,8 @@ type app struct {
 }
 
 func newApp(env []string, stdin io.Reader, stdout, stderr io.Writer) *app {
-	a := &app{name: programName(), env: env, stdin: stdin, stdout: stdout, stderr: &syncWriter{w: stderr}}
+	a := &app{name: programName(os.Args[0]), env: env, stdin: stdin, stderr: &syncWriter{w: stderr}, out: &checkedWriter{w: stdout}}
+	a.stdout = a.out
 	a.terminal = isTerminal(stdin) && isTerminal(stdout)
 	a.asks = isTerminal(stdin) && isTerminal(stderr)
 	return a
@@ -72,6 +74,32 @@ func (s *syncWriter) Write(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.w.Write(p)
+}
+
+// checkedWriter keeps the first error of its writes.
+type checkedWriter struct {
+	mu  sync.Mutex
+	w   io.Writer
+	err error
+}
+
+// Write passes p on.
+func (c *checkedWriter) Write(p []byte) (int, error) {
+	n, err := c.w.Write(p)
+	if err != nil {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if c.err == nil {
+			c.err = err
+		}
+	}
+	return n, err
+}
+
+func (c *checkedWriter) failed() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.err
 }
 
 func (a *app) close() {

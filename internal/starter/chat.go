@@ -20,7 +20,7 @@ func (k *chatCmd) Run(ctx context.Context, a *app) error {
 	if a.json {
 		return usage("chat is for people and has no --json: use send --json")
 	}
-	c, _, err := a.serving(ctx)
+	c, cfg, err := a.serving(ctx)
 	if err != nil {
 		return err
 	}
@@ -32,6 +32,7 @@ func (k *chatCmd) Run(ctx context.Context, a *app) error {
 		a.progress("Temporal cannot be reached; messages are stored and run when it is back (%s dev starts a local one)", a.name)
 	}
 	a.progress("%s", chatBanner)
+	a.warnOfAgent(cfg, req.Agent)
 	t := &talk{a: a, c: c, prompt: a.asks, stream: true}
 	for {
 		a.talking.Store(a.asks)

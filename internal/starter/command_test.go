@@ -72,6 +72,7 @@ func TestUsageErrorsNameTheFlagAndTheFix(t *testing.T) {
 		"verify --all --print":              {"--print"},
 		"history --all --run r a/b":         {"--run", "--all"},
 		"history --dir d a/b":               {"add --all"},
+		"send --bo\x1b[31mgus x":            {`unknown flag --bo\x1b[31mgus`},
 		"dev --workers=-1":                  {"--workers -1", "0 to 64"},
 		"dev --workers two":                 {"--workers", "two"},
 		"dev --temporal-port 70000":         {"--temporal-port 70000", "0 for a free one"},
@@ -88,10 +89,21 @@ func TestUsageErrorsNameTheFlagAndTheFix(t *testing.T) {
 			env := []string{"SPOOL_HOME=" + home, "SPOOL_USER=u", "TEMPORAL_ADDRESS=127.0.0.1:1"}
 			code := Run(t.Context(), strings.Fields(line), env, strings.NewReader(""), &out, &errout)
 			assert.Equal(t, exitUsage, code, errout.String())
-			assert.Empty(t, out.String())
 			for _, w := range want {
 				assert.Contains(t, errout.String(), w)
 			}
+			if !strings.Contains(line, "--json") {
+				assert.Empty(t, out.String())
+				code = Run(t.Context(), append([]string{"--json"}, strings.Fields(line)...), env, strings.NewReader(""), &out, &errout)
+				assert.Equal(t, exitUsage, code)
+			}
+			var doc struct {
+				Error struct{ Code, Message string }
+			}
+			require.NoError(t, json.Unmarshal([]byte(out.String()), &doc), out.String())
+			assert.Equal(t, "invalid", doc.Error.Code)
+			assert.Contains(t, errout.String(), visible(strings.Split(doc.Error.Message, "\n")[0]))
+			assert.NotContains(t, errout.String()+out.String(), "\x1b")
 			assert.NoFileExists(t, filepath.Join(home, "spool.db"), "nothing happens before the arguments are right")
 		})
 	}
@@ -353,6 +365,9 @@ func TestHistoryNeedsTemporal(t *testing.T) {
 	b.answered("s1", "m1", "hello", "hi")
 	assert.Equal(t, exitAway, b.run("history", "s1/default").code)
 	assert.Equal(t, exitNotFound, b.run("history", "s2/default").code)
+	r := b.run("history", "--run", "zzz", "s1/default")
+	assert.Equal(t, exitUsage, r.code)
+	assert.Contains(t, r.errout, `run id "zzz" is not valid`)
 }
 
 func TestStaticInformation(t *testing.T) {
@@ -390,9 +405,13 @@ func TestStoreThatCannotBeOpened(t *testing.T) {
 	b := newBench(t)
 	path := filepath.Join(b.home, "notastore.db")
 	require.NoError(t, os.WriteFile(path, []byte(strings.Repeat("this is no database ", 200)), 0o600))
-	r := b.run("threads", "--store", "sqlite:"+path)
-	assert.Equal(t, exitUsage, r.code, "another file has to be named")
-	assert.Contains(t, r.errout, path)
+	for _, command := range []string{"threads", "doctor", "send x", "chat", "verify --all", "dev"} {
+		r := b.run(append(strings.Fields(command), "--store", "sqlite:"+path)...)
+		assert.Equal(t, exitAway, r.code, "%s: %s", command, r.errout)
+		assert.Contains(t, r.out+r.errout, path)
+	}
+	r := b.run("threads", "--json", "--store", "sqlite:"+path)
+	assert.Equal(t, "unavailable", r.json(t)["error"].(map[string]any)["code"])
 	dir := filepath.Join(b.home, "folder.db")
 	require.NoError(t, os.Mkdir(dir, 0o700))
 	r = b.run("threads", "--json", "--store", "sqlite:"+dir)

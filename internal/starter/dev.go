@@ -21,7 +21,7 @@ import (
 const workersReady = 60 * time.Second
 
 type devCmd struct {
-	Workers      int    `placeholder:"N" default:"1" help:"Number of workers (default ${default})."`
+	Workers      int    `placeholder:"N" default:"1" help:"Number of workers (default ${default}); 0 runs none: for workers that you start yourself."`
 	Temporal     string `placeholder:"embedded|path|ADDRESS" default:"embedded" help:"The embedded server (default), the temporal program on the PATH, or a server that runs at HOST:PORT."`
 	TemporalPort int    `placeholder:"N" default:"7233" help:"Port of the server (default ${default}); if taken the next free one, 0 = a free one."`
 	UIPort       int    `name:"ui-port" placeholder:"N" default:"8233" help:"Port of its web UI (default ${default}); likewise."`
@@ -67,6 +67,15 @@ func (d *devCmd) Run(ctx context.Context, a *app) error {
 		return err
 	}
 	defer lock.Close()
+	if !cfg.OneProcess() { // then its worker is the first to open it
+		store, err := spool.OpenStore(ctx, cfg.Store)
+		if err != nil {
+			return err
+		}
+		if err := store.Close(); err != nil {
+			return err
+		}
+	}
 	if !d.own() {
 		c, err := dial(ctx, cfg.Temporal)
 		if err != nil {

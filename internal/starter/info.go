@@ -46,6 +46,18 @@ func (agentsCmd) Run(a *app) error {
 	return nil
 }
 
+// warnOfAgent says that an agent is not known here. The worker decides: its
+// templates may be others.
+func (a *app) warnOfAgent(cfg config.Config, name string) {
+	if name == "" {
+		return
+	}
+	catalog, _ := template.Load(cfg.Workspace, cfg.Home) // agents prints the warnings
+	if _, ok := catalog.Get(name); !ok {
+		a.progress("warning: there is no agent %s here (%s agents lists them); the worker decides, and without it the orchestrator answers and says so", name, a.name)
+	}
+}
+
 // agentInfo is an agent as printed.
 type agentInfo struct {
 	agent.AgentConfig
@@ -192,6 +204,10 @@ func (a *app) examine(ctx context.Context, cfg config.Config) (checks []check, r
 		checks = append(checks, check{"workers", true, plural(n, "worker") + " on task queue " + c.TaskQueue()})
 	} else {
 		checks = append(checks, check{"workers", false, "nobody polls task queue " + c.TaskQueue() + "; " + a.name + " dev starts a worker"})
+		if own := agent.TaskQueue(c.Store().ID()); own != c.TaskQueue() {
+			checks = append(checks, check{"taskQueue", false, "SPOOL_TASK_QUEUE is " + c.TaskQueue() + ", but this store's own queue is " + own +
+				", polled by " + plural(c.WorkersOf(ctx, own), "worker") + ": unset it, or start workers with it"})
+		}
 	}
 	_, warnings := template.Load(cfg.Workspace, cfg.Home)
 	for _, w := range warnings {

@@ -64,6 +64,16 @@ it is done
 `, s.out.String())
 }
 
+func TestLiveSaysACauseOnce(t *testing.T) {
+	s := newScreen()
+	s.event(t, "s/default", agent.EventError, map[string]any{"code": "cancelled", "message": "cancelled"})
+	s.event(t, "s/default", agent.EventError, map[string]any{"code": "limit"})
+	s.event(t, "s/default", agent.EventError, map[string]any{"code": "limit", "message": "100 steps"})
+	s.event(t, "s/default", agent.EventToolResponse, map[string]any{"name": "shell", "status": "denied", "errorReason": "edited"})
+	s.event(t, "s/default", agent.EventToolResponse, map[string]any{"name": "shell", "status": "denied", "errorReason": "denied"})
+	assert.Equal(t, "| ✗ cancelled\n| ✗ limit\n| ✗ limit: 100 steps\n| ✗ edited shell\n| ✗ denied shell\n", s.out.String())
+}
+
 func TestLiveBeginsAnewWithANewAttempt(t *testing.T) {
 	s := newScreen()
 	s.text(t, "t1", "m1", 1, 0, "half an \x1b]0;tit")

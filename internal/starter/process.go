@@ -80,12 +80,15 @@ func (p *process) stop(grace time.Duration) {
 // kill ends the process as kill -9 does.
 func (p *process) kill() { _ = p.cmd.Process.Kill() }
 
-// ending says how the process ended.
+// ending says how the process ended, with its last words if it ended itself:
+// those of one that was killed have nothing to do with it.
 func (p *process) ending() string {
 	how := "ended"
 	var exit *exec.ExitError
 	if errors.As(p.err, &exit) {
-		how = exit.String()
+		if how = exit.String(); !exit.Exited() {
+			return how
+		}
 	}
 	if last := p.errs.lastLine(); last != "" && !strings.Contains(last, "level=INFO") {
 		how += ": " + last

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"strings"
 	"unicode/utf8"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/spool-agents/spool"
 	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/memory"
 )
 
 // Exit codes.
@@ -64,21 +64,32 @@ func usage(text string) error {
 func Run(ctx context.Context, args, env []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	a := newApp(env, stdin, stdout, stderr)
 	defer a.close()
+	code := a.run(ctx, args)
+	if err := a.out.failed(); err != nil && code == exitDone {
+		fmt.Fprintf(a.stderr, "%s: cannot write to stdout: %v\n", a.name, err)
+		return exitFailed
+	}
+	return code
+}
+
+// run parses the command line and runs the command.
+func (a *app) run(ctx context.Context, args []string) int {
 	var cli grammar
 	helped := -1
 	parser, err := kong.New(&cli,
 		kong.Name(a.name),
 		kong.Description("Spool runs AI-agent conversations that cannot be lost, on Temporal."),
-		kong.Writers(stdout, stderr),
+		kong.Writers(a.stdout, a.stderr),
 		kong.Exit(func(code int) { helped = code; panic(stopParsing{}) }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true, WrapUpperBound: 100}),
 		kong.Help(helpWithCodes),
 		kong.Bind(a),
 	)
 	if err != nil {
-		fmt.Fprintf(stderr, "%s: %v\n", a.name, err)
+		fmt.Fprintf(a.stderr, "%s: %v\n", a.name, err)
 		return exitFailed
 	}
+	a.json = wantsJSON(args)
 	for _, arg := range args {
 		if !utf8.ValidString(arg) { // kong would replace what it cannot read
 			return a.usageError(nil, fmt.Errorf("argument %q is not valid UTF-8", arg))
@@ -88,7 +99,10 @@ func Run(ctx context.Context, args, env []string, stdin io.Reader, stdout, stder
 	if helped >= 0 {
 		return helped
 	}
-	if err != nil {
+	switch {
+	case err != nil && a.out.failed() != nil: // the help could not be written
+		return exitDone
+	case err != nil:
 		return a.usageError(kctx, err)
 	}
 	a.flags = cli.settings()
@@ -97,6 +111,19 @@ func Run(ctx context.Context, args, env []string, stdin io.Reader, stdout, stder
 	defer stop()
 	kctx.BindTo(ctx, (*context.Context)(nil))
 	return a.exit(kctx.Run(ctx))
+}
+
+// wantsJSON finds --json also on a command line that cannot be parsed.
+func wantsJSON(args []string) bool {
+	for _, arg := range args {
+		switch arg {
+		case "--":
+			return false
+		case "--json":
+			return true
+		}
+	}
+	return false
 }
 
 // stopParsing unwinds kong after --help.
@@ -146,7 +173,8 @@ func (a *app) usageError(k *kong.Context, err error) int {
 	if strings.HasPrefix(text, "unexpected argument") && strings.HasSuffix(where, " send") {
 		text += ": put the message into quotes, or give - and write it to stdin"
 	}
-	fmt.Fprintf(a.stderr, "%s: %s\nSee %s --help.\n", where, text, where)
+	a.errorDocument(usage(text))
+	fmt.Fprintf(a.stderr, "%s: %s\nSee %s --help.\n", where, visible(text), where)
 	return exitUsage
 }
 
@@ -178,21 +206,32 @@ func (a *app) exit(err error) int {
 		return f.code
 	}
 	code := exitCode(err)
-	if a.json && code != exitUsage {
-		doc := map[string]any{"code": codeName(err), "message": err.Error()}
-		var p *spool.PendingError
-		if errors.As(err, &p) {
-			doc["pending"] = p.Pending
-		}
-		_ = a.printJSON(map[string]any{"error": doc})
-	}
+	a.errorDocument(err)
 	fmt.Fprintf(a.stderr, "%s: %s\n", a.name, clean(err.Error()))
 	return code
 }
 
+// errorDocument prints an error as the one document of --json.
+func (a *app) errorDocument(err error) {
+	if !a.json {
+		return
+	}
+	doc := map[string]any{"code": codeName(err), "message": err.Error()}
+	var p *spool.PendingError
+	if errors.As(err, &p) {
+		doc["pending"] = p.Pending
+	}
+	_ = a.printJSON(map[string]any{"error": doc}) // failed writes are reported at the end
+}
+
 func codeName(err error) string {
-	if errors.Is(err, context.Canceled) {
+	switch {
+	case errors.Is(err, context.Canceled):
 		return "interrupted"
+	case errors.Is(err, memory.ErrBroken):
+		return string(agent.CodeUnavailable)
+	case exitCode(err) == exitUsage:
+		return string(agent.CodeInvalid)
 	}
 	return string(agent.CodeOf(err))
 }
@@ -203,8 +242,11 @@ func exitCode(err error) int {
 	if errors.As(err, &f) {
 		return f.code
 	}
-	if errors.Is(err, context.Canceled) {
+	switch {
+	case errors.Is(err, context.Canceled):
 		return exitInterrupt
+	case errors.Is(err, memory.ErrBroken):
+		return exitAway
 	}
 	switch agent.CodeOf(err) {
 	case agent.CodeInvalid:
@@ -219,10 +261,16 @@ func exitCode(err error) int {
 	return exitFailed
 }
 
-// programName is how the user calls the program.
-func programName() string {
-	if filepath.Base(os.Args[0]) == "spool" {
-		return "spool"
+// programName is how the user calls the program, for hints that can be pasted.
+func programName(arg0 string) string {
+	base := strings.TrimSuffix(filepath.Base(arg0), ".exe")
+	switch {
+	case arg0 == "" || strings.HasSuffix(base, ".test"):
+		return "starter"
+	case strings.Contains(filepath.ToSlash(arg0), "/go-build"):
+		return "go run ./" + base
+	case strings.ContainsAny(arg0, " \t\n'\"$&;()<>|*?\\") && filepath.Separator == '/':
+		return "'" + strings.ReplaceAll(arg0, "'", `'\''`) + "'"
 	}
-	return "starter"
+	return arg0
 }

@@ -83,7 +83,7 @@ func (t *target) isNew() bool { return t.Session == "" && t.Thread == "" && !t.C
 type sendCmd struct {
 	target
 	MessageID string `placeholder:"ID" help:"Id of this message; repeating a send with the same id is safe."`
-	WhenBusy  string `placeholder:"queue|steer|reject" help:"While a turn runs: a later turn (queue, default), into the running one (steer), or refuse (reject)."`
+	WhenBusy  string `placeholder:"queue|steer|reject" help:"While a turn runs: a later turn (queue), into the running one (steer), or refuse (reject). Default: queue, but refuse while an approval of the thread or its sub-agents is open, as a message is no answer to it."`
 	Detach    bool   `help:"Return once the message is stored."`
 	Wait      bool   `help:"Wait also for people and for workers."`
 	Text      string `arg:"" help:"The message, or - to read it from stdin."`
@@ -123,7 +123,7 @@ func (s *sendCmd) Run(ctx context.Context, a *app) error {
 	if !utf8.ValidString(text) {
 		return usage("the message is not valid UTF-8")
 	}
-	c, err := s.open(ctx, a)
+	c, cfg, err := s.open(ctx, a)
 	if err != nil {
 		return err
 	}
@@ -131,6 +131,7 @@ func (s *sendCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
+	a.warnOfAgent(cfg, req.Agent)
 	req.MessageID, req.WhenBusy, req.Content = s.MessageID, memory.WhenBusy(s.WhenBusy), agent.Text(text)
 	tails, err := tailsOf(ctx, c, req)
 	if err != nil {
@@ -147,13 +148,12 @@ func (s *sendCmd) Run(ctx context.Context, a *app) error {
 }
 
 // open opens the store; one who does not wait needs no worker.
-func (s *sendCmd) open(ctx context.Context, a *app) (*spool.Client, error) {
+func (s *sendCmd) open(ctx context.Context, a *app) (*spool.Client, config.Config, error) {
 	open := a.serving
 	if s.Detach {
 		open = func(ctx context.Context) (*spool.Client, config.Config, error) { return a.open(ctx, true) }
 	}
-	c, _, err := open(ctx)
-	return c, err
+	return open(ctx)
 }
 
 // tailsOf is where to follow from, taken before the message is sent.
@@ -181,6 +181,7 @@ func (a *app) await(ctx context.Context, c *spool.Client, sent spool.Reply, tail
 				sent = now
 			}
 		}
+		sent = c.Served(ctx, sent)
 		return a.report(sent, false)
 	}
 	if sent.Note != "" {

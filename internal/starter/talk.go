@@ -39,6 +39,10 @@ func (t *talk) until(ctx context.Context, sent spool.Reply, tails map[string]str
 	for {
 		r, err := t.once(ctx, sent, l)
 		if err != nil || r.Status != string(agent.ThreadWaitingForApproval) || !t.prompt || len(r.Pending) == 0 {
+			if err == nil && t.wait && r.Status == spool.StatusStored { // nobody works yet
+				l.line("%s", clean(r.Note))
+				continue
+			}
 			if err == nil && t.stream {
 				l.finish(r)
 			}

@@ -3,6 +3,7 @@ package starter
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -51,15 +52,48 @@ func (c *threadsCmd) Run(ctx context.Context, a *app) error {
 		return a.printJSON(doc)
 	}
 	if len(list) == 0 {
-		a.progress("there are no threads here yet; %s send TEXT starts one", a.name)
+		a.progress("%s", c.none(a))
+	}
+	open, err := client.Approvals(ctx, "")
+	if err != nil {
+		return err
 	}
 	for _, t := range list {
-		a.print("%-50s %-21s %s %4d messages  %s", t.ID, statusText(t), t.UpdatedAt.Local().Format(time.DateTime), t.MessageCount, oneLine(t.Topic, 60))
+		a.print("%-50s %-21s %s %4d messages  %s", t.ID, stateText(t, open), t.UpdatedAt.Local().Format(time.DateTime), t.MessageCount, oneLine(t.Topic, 60))
 	}
 	if next != "" {
 		a.progress("there are more: --after %s", next)
 	}
 	return nil
+}
+
+// none says why nothing is listed.
+func (c *threadsCmd) none(a *app) string {
+	switch {
+	case c.Session != "":
+		return "session " + c.Session + " has no threads here"
+	case c.Workdir != "":
+		return "no thread was started in " + visible(c.Workdir)
+	}
+	return "there are no threads here yet; " + a.name + " send TEXT starts one"
+}
+
+// stateText is statusText with the sub-agents that a running thread's tree waits
+// for because they wait for a person.
+func stateText(t agent.Thread, open []spool.ApprovalRequest) string {
+	var who []string
+	for _, p := range open {
+		if t.Status == agent.ThreadRunning && p.RootThread == t.RootThreadID && p.ThreadID != t.ID && !slices.Contains(who, p.Agent) {
+			who = append(who, p.Agent)
+		}
+	}
+	switch len(who) {
+	case 0:
+		return statusText(t)
+	case 1:
+		return statusText(t) + " (" + oneLine(who[0], 40) + " waits for approval)"
+	}
+	return statusText(t) + " (" + oneLine(strings.Join(who, ", "), 80) + " wait for approval)"
 }
 
 // statusText is a thread's state with the reason of a failure.
@@ -163,7 +197,7 @@ func (c *showCmd) follow(ctx context.Context, a *app, client *spool.Client) erro
 func (a *app) showText(v spool.View) {
 	t := v.Thread
 	a.print("thread   %s", t.ID)
-	a.print("status   %s", statusText(t))
+	a.print("status   %s", stateText(t, v.Approvals))
 	if t.ParentThreadID != "" {
 		a.print("parent   %s", t.ParentThreadID)
 	}

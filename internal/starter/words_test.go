@@ -1,0 +1,116 @@
+package starter
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/memory"
+)
+
+// full is a writer like /dev/full.
+type full struct{}
+
+func (full) Write([]byte) (int, error) { return 0, errors.New("no space left on device") }
+
+func TestOutputThatCannotBeWrittenIsAFailure(t *testing.T) {
+	b := newBench(t)
+	b.answered("s1", "m1", "hello", "hi")
+	for _, line := range []string{"threads", "threads --json", "show s1/default", "show --follow s1/default", "send -s s1 --message-id m1 hello", "--help", "agents"} {
+		var errout bytes.Buffer
+		code := Run(t.Context(), strings.Fields(line), b.env(), strings.NewReader(""), full{}, &errout)
+		assert.Equal(t, exitFailed, code, line)
+		assert.Contains(t, errout.String(), "no space left on device", line)
+	}
+}
+
+func TestAnUnknownAgentIsWarnedOf(t *testing.T) {
+	b := newBench(t)
+	r := b.run("send", "--json", "-s", "s1", "--agent", "nobody", "hi")
+	assert.Equal(t, exitAway, r.code)
+	assert.Contains(t, r.errout, "warning: there is no agent nobody here")
+	assert.Contains(t, r.errout, "the orchestrator answers")
+	assert.NotContains(t, b.run("send", "-s", "s1", "--agent", "researcher", "hi").errout, "warning")
+	assert.Contains(t, b.feed("", "chat", "-s", "s2", "--agent", "nobody").errout, "warning: there is no agent nobody here")
+}
+
+func TestThreadsSayWhyThereAreNone(t *testing.T) {
+	b := newBench(t)
+	assert.Contains(t, b.run("threads").errout, "there are no threads here yet")
+	r := b.run("threads", "-s", "none")
+	assert.Equal(t, exitDone, r.code)
+	assert.Equal(t, "session none has no threads here\n", r.errout)
+}
+
+func TestAParentShowsWhoWaitsForAPerson(t *testing.T) {
+	b := newBench(t)
+	b.send("s1", "m1", "do it")
+	turn := b.take("s1/default")
+	stored := b.reply(turn, 1, "", agent.GateAuto, agent.NewCall("y", "assign_task", `{"agent":"general","task":"t"}`))
+	d, err := b.store.OpenDelegation(t.Context(), memory.DelegationRequest{ThreadID: turn.ThreadID, TurnID: turn.ID, CallID: stored.Calls[0].ID,
+		Config: agent.AgentConfig{Name: "general"}, Task: "t", Limits: memory.DelegationLimits{MaxDepth: 3}})
+	require.NoError(t, err)
+	assert.Contains(t, b.run("threads").out, "running               ")
+	sub := b.take(d.ChildThread)
+	b.reply(sub, 1, "", agent.GateAsk, newCalls("shell")...)
+	_, err = b.store.OpenApproval(t.Context(), memory.RoundRequest{ThreadID: sub.ThreadID, TurnID: sub.ID, Step: 1})
+	require.NoError(t, err)
+	const want = "running (general waits for approval)"
+	assert.Contains(t, b.run("threads").out, want)
+	assert.Contains(t, b.run("show", "s1/default").out, "status   "+want)
+	assert.Contains(t, b.run("show", d.ChildThread).out, "status   waiting_for_approval")
+}
+
+func TestAReplyInWorkHasNoNumber(t *testing.T) {
+	b := newBench(t)
+	b.send("s1", "m1", "go")
+	b.reply(b.take("s1/default"), 1, "let me see", "auto", newCalls("ls")...)
+	assert.Contains(t, b.run("show", "s1/default").out, "\n\nassistant (being worked on)\n  let me see\n")
+}
+
+func TestNothingToCancelSaysSo(t *testing.T) {
+	b := newBench(t)
+	b.answered("s1", "m1", "hello", "hi")
+	assert.Equal(t, "starter: nothing to cancel: thread s1/default has no open turn\n", b.run("cancel", "s1/default").errout)
+}
+
+func TestARefusedMessageNamesTheFlag(t *testing.T) {
+	b := newBench(t)
+	b.asking("s1")
+	r := b.run("send", "-s", "s1", "hi")
+	assert.Equal(t, exitConflict, r.code)
+	assert.Contains(t, r.errout, "--when-busy queue")
+	assert.Equal(t, exitAway, b.run("send", "-s", "s1", "--detach", "--when-busy", "queue", "hi").code)
+}
+
+func TestProgramName(t *testing.T) {
+	for arg0, want := range map[string]string{
+		"bin/starter": "bin/starter", "./starter": "./starter", "spool": "spool", "/opt/my tools/spool": "'/opt/my tools/spool'",
+		"/tmp/go-build123/b001/exe/starter": "go run ./starter", "/tmp/x/starter.test": "starter", "": "starter",
+	} {
+		assert.Equal(t, want, programName(arg0))
+	}
+}
+
+// The last words of a process that was killed are not why it ended.
+func TestHowAProcessEnded(t *testing.T) {
+	sh, err := exec.LookPath("sh")
+	require.NoError(t, err)
+	for script, want := range map[string]string{
+		"echo no such thing >&2; exit 3": "exit status 3: no such thing",
+		"echo warned >&2; kill -9 $$":    "signal: killed",
+		"echo level=INFO ready >&2":      "ended",
+	} {
+		p, err := start(command{name: "part", path: sh, args: []string{"-c", script}, log: io.Discard})
+		require.NoError(t, err)
+		<-p.done
+		assert.Equal(t, want, p.ending())
+	}
+}
