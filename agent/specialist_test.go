@@ -63,3 +63,29 @@ func TestRow07_ChildToolsAreAtMostTheParents(t *testing.T) {
 	require.False(t, MayUse([]string{}, "ls"), "an empty list admits nothing")
 	require.True(t, MayUse(nil, "ls"))
 }
+
+// Row 5: for each field the template comes first, then the configuration in
+// force, then the parent.
+func TestRow05_PrecedencePerField(t *testing.T) {
+	for name, f := range map[string]struct {
+		set func(c *AgentConfig, n int)
+		get func(c AgentConfig) any
+	}{
+		"model":       {func(c *AgentConfig, n int) { c.Model = string(rune('0' + n)) }, func(c AgentConfig) any { return c.Model }},
+		"provider":    {func(c *AgentConfig, n int) { c.Provider = string(rune('0' + n)) }, func(c AgentConfig) any { return c.Provider }},
+		"temperature": {func(c *AgentConfig, n int) { c.Temperature = ptr(float64(n)) }, func(c AgentConfig) any { return *c.Temperature }},
+		"topP":        {func(c *AgentConfig, n int) { c.TopP = ptr(float64(n)) }, func(c AgentConfig) any { return *c.TopP }},
+		"maxTokens":   {func(c *AgentConfig, n int) { c.MaxTokens = ptr(n) }, func(c AgentConfig) any { return *c.MaxTokens }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			value := func(n int) any { var c AgentConfig; f.set(&c, n); return f.get(c) }
+			var template, current, parent AgentConfig
+			f.set(&parent, 3)
+			require.Equal(t, value(3), f.get(SpecialistAgentFactory{Current: current}.Build(template, parent, AssignParams{})), "the parent's")
+			f.set(&current, 2)
+			require.Equal(t, value(2), f.get(SpecialistAgentFactory{Current: current}.Build(template, parent, AssignParams{})), "the configuration's")
+			f.set(&template, 1)
+			require.Equal(t, value(1), f.get(SpecialistAgentFactory{Current: current}.Build(template, parent, AssignParams{})), "the template's")
+		})
+	}
+}
