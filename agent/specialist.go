@@ -113,8 +113,12 @@ func (f SpecialistAgentFactory) Build(template, parent AgentConfig, params Assig
 	return c
 }
 
-// DefaultSubAgentSteps bounds the model calls of a sub-agent's turn.
-const DefaultSubAgentSteps = 100
+const (
+	// DefaultSubAgentSteps bounds the model calls of a sub-agent's turn.
+	DefaultSubAgentSteps = 100
+	// NoStepLimit is stated by a template that wants none; 0 is not stated.
+	NoStepLimit = -1
+)
 
 // IntersectTools returns the list of tools that both lists admit, in the terms
 // of MayUse.

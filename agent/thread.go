@@ -76,7 +76,7 @@ type AgentConfig struct {
 	TopP         *float64 `json:"topP,omitempty"`
 	MaxTokens    *int     `json:"maxTokens,omitempty"`
 	TimeoutMs    int64    `json:"timeoutMs,omitempty"`
-	MaxSteps     int      `json:"maxSteps,omitempty"`
+	MaxSteps     int      `json:"maxSteps,omitempty"` // model calls of a turn; NoStepLimit = no limit
 	Stream       bool     `json:"stream"`
 	ShareContext bool     `json:"shareContext,omitempty"`
 	// SharedSeq is set by the store when a sub-agent with ShareContext is made:

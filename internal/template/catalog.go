@@ -13,9 +13,6 @@ import (
 	"github.com/spool-agents/spool/agent"
 )
 
-// SubAgentMaxSteps is the step limit of a sub-agent whose template states none.
-const SubAgentMaxSteps = 100
-
 // BuiltIn is the Source of templates that come with the program.
 const BuiltIn = "built in"
 
@@ -43,9 +40,8 @@ type Catalog struct {
 }
 
 type loaded struct {
-	config     agent.AgentConfig
-	stepsGiven bool
-	hides      []string // sources of templates of the same name that came later
+	config agent.AgentConfig
+	hides  []string // sources of templates of the same name that came later
 }
 
 // Load reads the templates of .spool/agents and .claude/agents in the project
@@ -117,21 +113,10 @@ func (c *Catalog) addDir(dir fs.FS, path string, known map[string]bool) (warning
 	return warnings
 }
 
-// Get returns a template as a main thread runs it.
+// Get returns a template.
 func (c *Catalog) Get(name string) (agent.AgentConfig, bool) {
 	t, ok := c.byName[name]
 	return clone(t.config), ok
-}
-
-// SubAgent returns a template as a sub-agent runs it: with the step limit of
-// sub-agents unless the file states its own (0 for none).
-func (c *Catalog) SubAgent(name string) (agent.AgentConfig, bool) {
-	t, ok := c.byName[name]
-	cfg := clone(t.config)
-	if ok && !t.stepsGiven {
-		cfg.MaxSteps = SubAgentMaxSteps
-	}
-	return cfg, ok
 }
 
 // Names lists the templates in order.

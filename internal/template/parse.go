@@ -95,7 +95,9 @@ func (p *parser) apply(f field) {
 		c.TimeoutMs, _ = p.whole(f, 0)
 	case "maxSteps", "maxTurns":
 		n, ok := p.whole(f, 0)
-		c.MaxSteps, p.out.stepsGiven = int(n), ok
+		if c.MaxSteps = int(n); ok && n == 0 {
+			c.MaxSteps = agent.NoStepLimit
+		}
 	case "stream":
 		p.flag(f, &c.Stream)
 	case "shareContext":

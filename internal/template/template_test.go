@@ -71,10 +71,6 @@ func TestOnlyABodyLoadsWithDefaults(t *testing.T) {
 	assert.Empty(t, warnings)
 	want := agent.AgentConfig{Name: "plain", SystemPrompt: "You are plain.", Stream: true, Source: path}
 	assert.Equal(t, want, get(t, c, "plain"))
-	sub, ok := c.SubAgent("plain")
-	require.True(t, ok)
-	want.MaxSteps = 100
-	assert.Equal(t, want, sub)
 }
 
 func TestEveryField(t *testing.T) {
@@ -116,8 +112,7 @@ Body with --- inside.
 	assert.True(t, cfg.ShareContext)
 	assert.Equal(t, map[string]string{"shell": "deny", "shell(git *)": "auto"}, cfg.Approval)
 	assert.Equal(t, "# Prompt\n\nBody with --- inside.", cfg.SystemPrompt)
-	sub, _ := c.SubAgent("full")
-	assert.Zero(t, sub.MaxSteps, "0 was stated: no limit")
+	assert.Equal(t, agent.NoStepLimit, cfg.MaxSteps, "0 was stated: no limit, also where there is a default")
 
 	cfg.Tools[0], cfg.Approval["shell"] = "changed", "changed"
 	assert.Equal(t, "file_read", get(t, c, "full").Tools[0], "callers get copies")
