@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/spool-agents/spool"
 	"github.com/spool-agents/spool/agent"
@@ -15,7 +16,7 @@ import (
 type verifyCmd struct {
 	All    bool   `help:"Check every thread of the store."`
 	Print  bool   `help:"Print the thread and its sub-agents in full."`
-	Repair bool   `help:"Say what could be repaired; this build repairs nothing yet."`
+	Repair bool   `help:"Mend what can be mended, and say what was done and what is left."`
 	Thread string `arg:"" optional:"" help:"Thread id; it is checked with everything below it."`
 }
 
@@ -57,12 +58,18 @@ func (c *verifyCmd) Run(ctx context.Context, a *app) error {
 			return err
 		}
 	}
+	var repaired []spool.Repaired
+	if c.Repair {
+		if repaired, err = a.repair(ctx, client, c.Thread); err != nil {
+			return err
+		}
+	}
 	report, err := verify.Check(ctx, client.Store(), o)
 	if err != nil {
 		return err
 	}
 	if a.json {
-		err = a.printVerified(ctx, client, c, report)
+		err = a.printVerified(ctx, client, c, report, repaired)
 	} else {
 		for _, v := range report.Violations {
 			a.print("%s", clean(v.String()))
@@ -76,9 +83,27 @@ func (c *verifyCmd) Run(ctx context.Context, a *app) error {
 	}
 	a.progress("%d violations", len(report.Violations))
 	if c.Repair {
-		a.progress("--repair: this build repairs nothing yet; workers close turns whose run is gone by themselves (rule 11), all else needs a look at the store")
+		a.progress("these cannot be repaired from what the store holds: restore a backup or an export (%s sessions import), or go on in a new conversation", a.name)
 	}
 	return ended(exitFailed)
+}
+
+// repair mends rows, then open turns without a run, and says what it did.
+func (a *app) repair(ctx context.Context, client *spool.Client, threadID string) ([]spool.Repaired, error) {
+	repaired, err := client.Repair(ctx, threadID)
+	for _, r := range repaired {
+		a.progress("repaired %s: %s", r.ThreadID, clean(r.Did))
+	}
+	if err != nil || !client.Connected() {
+		return repaired, err
+	}
+	done, err := client.Reconcile(ctx, 0)
+	for _, what := range done {
+		a.progress("reconciled %s", clean(what))
+		id, did, _ := strings.Cut(what, ": ")
+		repaired = append(repaired, spool.Repaired{ThreadID: id, Did: did})
+	}
+	return repaired, err
 }
 
 // openRuns lets a check ask Temporal.
@@ -90,9 +115,13 @@ func (r openRuns) IsOpen(ctx context.Context, workflowID string) (bool, error) {
 }
 
 // printVerified prints the report, with the threads if asked for.
-func (a *app) printVerified(ctx context.Context, client *spool.Client, c *verifyCmd, report verify.Report) error {
+func (a *app) printVerified(ctx context.Context, client *spool.Client, c *verifyCmd, report verify.Report, repaired []spool.Repaired) error {
+	type mended struct {
+		verify.Report
+		Repaired []spool.Repaired `json:"repaired,omitempty"`
+	}
 	if !c.Print {
-		return a.printJSON(report)
+		return a.printJSON(mended{report, repaired})
 	}
 	var views []spool.View
 	err := eachThread(ctx, client, c.Thread, func(v spool.View) { views = append(views, v) })
@@ -100,9 +129,9 @@ func (a *app) printVerified(ctx context.Context, client *spool.Client, c *verify
 		return err
 	}
 	return a.printJSON(struct {
-		verify.Report
+		mended
 		Threads []spool.View `json:"threads"`
-	}{report, views})
+	}{mended{report, repaired}, views})
 }
 
 // printThreads prints a thread and its sub-agents in full.

@@ -15,6 +15,8 @@ type repairs struct {
 	*unit
 	t    *threadRow
 	done []string
+	// responses are the results that the log tells, by call.
+	responses map[string]toolResponse
 }
 
 func (r *repairs) did(format string, args ...any) {
@@ -29,7 +31,7 @@ func (s *Store) Repair(ctx context.Context, threadID string) (done []string, err
 		if err != nil {
 			return err
 		}
-		r := &repairs{unit: u, t: t}
+		r := &repairs{unit: u, t: t, responses: map[string]toolResponse{}}
 		// Numbers first: what is appended below continues them.
 		for _, step := range []func() error{r.counters, r.turnsOpen, r.status, r.ends, r.calls, r.results, r.settled, r.creation, r.childEnds, r.counters} {
 			if err := step(); err != nil {
@@ -92,6 +94,9 @@ func (r *repairs) counters() error {
 // turnsOpen leaves one turn open at most, the one that the thread row names.
 func (r *repairs) turnsOpen() error {
 	t := r.t
+	if err := r.ended(); err != nil {
+		return err
+	}
 	open, err := r.strings(`SELECT id FROM turns WHERE thread_id = ? AND state = 'open' ORDER BY n`, t.ID)
 	if err != nil {
 		return err
@@ -133,6 +138,41 @@ func (r *repairs) turnsOpen() error {
 		r.did("turn %s is closed: another one is open", id)
 	}
 	return nil
+}
+
+// ended closes turns of which the log tells the end.
+func (r *repairs) ended() error {
+	ids, err := r.strings(`SELECT DISTINCT turns.id FROM turns JOIN events e ON e.thread_id = turns.thread_id AND e.turn_id = turns.id AND e.type IN ('done', 'error')`+
+		` WHERE turns.thread_id = ? AND turns.state = 'open'`, r.t.ID)
+	if err != nil {
+		return err
+	}
+	for _, id := range ids {
+		turn, err := r.turn(id)
+		if err != nil {
+			return err
+		}
+		var typ string
+		var at int64
+		err = r.row(`SELECT type, at FROM events WHERE thread_id = ? AND turn_id = ? AND type IN ('done', 'error') ORDER BY seq LIMIT 1`, r.t.ID, id).Scan(&typ, &at)
+		if err != nil {
+			return err
+		}
+		turn.State, turn.closedMs, turn.ClosedAt, turn.dirty = memory.TurnClosed, at, stampOrNil(at), true
+		if turn.Outcome == "" {
+			turn.Outcome = agent.ThreadCompleted
+			if typ == agent.EventError {
+				turn.Outcome, turn.Reason, turn.ErrorCode = agent.ThreadFailed, agent.ReasonError, string(agent.ReasonError)
+			}
+		}
+		if turn.closed == "" {
+			if err := r.remember(turn, memory.Closed{Outcome: turn.Outcome}); err != nil {
+				return err
+			}
+		}
+		r.did("turn %s is closed, as the log says", id)
+	}
+	return r.flush()
 }
 
 // status makes the state of the thread that of its last turn.
@@ -224,6 +264,16 @@ func (r *repairs) calls() error {
 				return err
 			}
 			r.did("the log has the result of call %s again", c.ID)
+		case !final && responded && r.responses[c.ID].Status.Final():
+			told := r.responses[c.ID]
+			c.Status, c.ErrorReason, c.DurationMs = told.Status, told.ErrorReason, told.DurationMs
+			if told.Result != nil {
+				c.Result = *told.Result
+			}
+			if err := r.saveCall(r.t, c); err != nil {
+				return err
+			}
+			r.did("call %s ended as %s, as the log says", c.ID, c.Status)
 		case !final && !responded && turn.State == memory.TurnClosed:
 			if err := r.finish(r.t, turn, c, ending{status: agent.CallUnknown, reason: agent.ErrUnknown, text: agent.TextUnknown}); err != nil {
 				return err
@@ -248,6 +298,11 @@ func (r *repairs) logged(threadID string) (map[string]bool, error) {
 		// Payloads that are no object name no call.
 		_ = json.Unmarshal([]byte(e.data), &d)
 		out[e.Type+d.ToolCallID] = true
+		if e.Type == agent.EventToolResponse {
+			var told toolResponse
+			_ = json.Unmarshal([]byte(e.data), &told)
+			r.responses[d.ToolCallID] = told
+		}
 		if e.Type == agent.EventToolCall && d.SubAgentThread != "" {
 			out[e.Type+d.ToolCallID+d.SubAgentThread] = true
 		}

@@ -1,0 +1,84 @@
+package spool
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/internal/keeper"
+	"github.com/spool-agents/spool/internal/nudge"
+	"github.com/spool-agents/spool/memory"
+)
+
+// Repaired says what a repair did to a thread.
+type Repaired struct {
+	ThreadID string `json:"threadId"`
+	Did      string `json:"did"`
+}
+
+// Repair mends the rows of a thread and everything below it, or of all threads
+// if threadID is empty: see memory.Archiver. It returns what it did; what stays
+// broken a check tells.
+func (c *Client) Repair(ctx context.Context, threadID string) ([]Repaired, error) {
+	f := memory.ThreadFilter{All: true}
+	if threadID != "" {
+		t, err := c.thread(ctx, threadID)
+		if err != nil {
+			return nil, err
+		}
+		f.Root = t.RootThreadID
+	}
+	threads, err := c.store.Threads(ctx, f)
+	if err != nil {
+		return nil, err
+	}
+	if threadID != "" {
+		threads = below(threads, threadID)
+	}
+	// What is appended to parents belongs behind what their own repair appends.
+	slices.SortStableFunc(threads, func(a, b agent.Thread) int { return a.Depth - b.Depth })
+	out := []Repaired{}
+	for _, t := range threads {
+		done, err := c.store.Repair(ctx, t.ID)
+		if agent.CodeOf(err) == agent.CodeNotFound { // deleted meanwhile
+			continue
+		}
+		if err != nil {
+			return out, err
+		}
+		for _, what := range done {
+			out = append(out, Repaired{t.ID, what})
+		}
+	}
+	return out, nil
+}
+
+// below leaves of a tree's threads one and what is below it.
+func below(threads []agent.Thread, id string) []agent.Thread {
+	keep := map[string]bool{id: true}
+	for range threads { // as deep as a tree can be
+		for _, t := range threads {
+			keep[t.ID] = keep[t.ID] || keep[t.ParentThreadID]
+		}
+	}
+	return slices.DeleteFunc(threads, func(t agent.Thread) bool { return !keep[t.ID] })
+}
+
+// Reconcile looks after open turns without an open run, as workers do all the
+// time: each that is seen so twice, wait apart, is gone on with or closed. wait 0
+// is what workers use. It returns what it did.
+func (c *Client) Reconcile(ctx context.Context, wait time.Duration) ([]string, error) {
+	if c.temporal == nil {
+		return nil, c.unreachable(nil)
+	}
+	if wait == 0 {
+		wait = keeper.ReconcileAge
+	}
+	k := &keeper.Keeper{
+		Store: c.store, Client: c.temporal, Log: slog.New(slog.DiscardHandler),
+		Nudger: nudge.Nudger{Client: c.temporal, StoreID: c.store.ID(), TaskQueue: c.o.TaskQueue},
+	}
+	return k.Now(ctx, wait)
+}
