@@ -45,10 +45,17 @@ func (c *Client) Show(ctx context.Context, threadID string, events bool) (View, 
 	if err != nil {
 		return View{}, err
 	}
+	sent := map[string]string{} // our id of a message -> its sender's
 	for _, e := range inbox {
 		if e.State != memory.EntryTaken {
 			v.Inbox = append(v.Inbox, e)
 		}
+		if e.Kind == memory.EntryMessage {
+			sent[agent.MessageID(e.TurnID, 0)] = e.ID
+		}
+	}
+	for i, m := range v.Messages {
+		v.Messages[i].MessageID = sent[m.ID]
 	}
 	if v.Tasks, err = c.store.Tasks(ctx, t.ID); err != nil {
 		return View{}, err

@@ -44,6 +44,8 @@ type Message struct {
 	// Status and ErrorReason say how the tool run behind a tool message ended.
 	Status      CallStatus  `json:"status,omitempty"`
 	ErrorReason ErrorReason `json:"errorReason,omitempty"`
+	// MessageID is the sender's own id of a person's message, in views only.
+	MessageID string `json:"messageId,omitempty"`
 	// SubAgentID is the thread id of the sub-agent, in sub-agent views only.
 	SubAgentID string `json:"subAgentId,omitempty"`
 }

@@ -3,6 +3,7 @@ package starter
 import (
 	"strings"
 	"unicode"
+	"unicode/utf8"
 )
 
 // clean makes text of models, tools and other people safe for a terminal.
@@ -53,6 +54,8 @@ func (c *cleaner) clean(s string) string {
 				c.state = sequence
 			case r == 0x90 || r == 0x98 || r == 0x9d || r == 0x9e || r == 0x9f:
 				c.state = text
+			case r == 0: // as stores write it in topics
+				b.WriteRune(utf8.RuneError)
 			case r == '\n' || r == '\t' || !hidden(r):
 				b.WriteRune(r)
 			}

@@ -15,7 +15,7 @@ func TestCleanRemovesTerminalControl(t *testing.T) {
 		"clipboard writes go":              {"\x1b]52;c;ZXZpbA==\x07ok", "ok"},
 		"8-bit sequences go":               {"\u009b31mred\u009d0;t\u009cend", "redend"},
 		"device control goes":              {"\x1bPq#0\x1b\\x", "x"},
-		"carriage return and backspace":    {"secret\r\b\bshown\x00\x7f", "secretshown"},
+		"carriage return and backspace":    {"secret\r\b\bshown\x00\x7f", "secretshown\uFFFD"},
 		"order of text cannot be changed":  {"a\u202eb\u2066c\u200f", "abc"},
 		"a broken sequence ends at a line": {"\x1b]0;never ends\nnext", "\nnext"},
 		"a broken CSI ends at a line":      {"\x1b[12\nnext", "\nnext"},

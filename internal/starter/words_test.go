@@ -90,6 +90,26 @@ func TestARefusedMessageNamesTheFlag(t *testing.T) {
 	assert.Equal(t, exitAway, b.run("send", "-s", "s1", "--detach", "--when-busy", "queue", "hi").code)
 }
 
+// Whoever sent a message finds it by the id that send gave.
+func TestShowNamesTheSendersIds(t *testing.T) {
+	b := newBench(t)
+	id := b.run("send", "--json", "-s", "s1", "hello").json(t)["messageId"]
+	turn := b.take("s1/default")
+	b.reply(turn, 1, "hi", agent.GateAuto)
+	b.finish(turn, 1, agent.ThreadCompleted)
+	messages := b.run("show", "--json", "s1/default").json(t)["messages"].([]any)
+	assert.Equal(t, id, messages[0].(map[string]any)["messageId"])
+	assert.Equal(t, turn.ID+".0", messages[0].(map[string]any)["id"])
+	assert.NotContains(t, messages[1], "messageId")
+}
+
+func TestNULIsShownAlikeEverywhere(t *testing.T) {
+	b := newBench(t)
+	b.answered("s1", "m1", "a\x00b", "hi")
+	assert.Contains(t, b.run("threads").out, "a\uFFFDb")
+	assert.Contains(t, b.run("show", "s1/default").out, "a\uFFFDb")
+}
+
 func TestProgramName(t *testing.T) {
 	for arg0, want := range map[string]string{
 		"bin/starter": "bin/starter", "./starter": "./starter", "spool": "spool", "/opt/my tools/spool": "'/opt/my tools/spool'",

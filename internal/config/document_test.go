@@ -1,0 +1,95 @@
+package config
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+var update = flag.Bool("update", false, "write docs/settings.md")
+
+// meaning says what each setting is for.
+var meaning = map[string]string{
+	Home:              "Spool's folder: the default store, `dev`'s files, `agents/`, `spool.yaml`. Flag `--home`",
+	Profile:           "profile of new threads; other profiles' threads are not found. Flag `--profile`",
+	User:              "whose threads; other users' are not found. Default: the name of the system's user. Flag `--user`",
+	Workspace:         "the folder that a worker's tools work in and cannot leave; a thread works in the sender's folder if it lies within. Default: the one the worker was started in",
+	Store:             "where threads are kept. Default: `spool.db` in home. Flag `--store`",
+	TaskQueue:         "Temporal task queue; senders and workers of a store must agree. Default: `spool-` and the store's id. Flag `--task-queue`",
+	TemporalConfig:    "TOML file with Temporal's profiles. Default: where `temporal` looks for it",
+	TemporalProfile:   "profile in that file",
+	TemporalAddress:   "Temporal server. Flag `--temporal-address`",
+	TemporalNamespace: "Temporal namespace. Flag `--temporal-namespace`",
+	TemporalUI:        "Temporal's web UI, for links. Default: that of `dev`, or one that answers 1000 ports above a local server. Flag `--temporal-ui`",
+	OpenAIBaseURL:     "an OpenAI-compatible API, ending before `/chat/completions`. Default: OpenAI's",
+	OpenAIKey:         "its key. With neither key nor URL the scripted demo model answers",
+	Model:             "model of agents and threads that name none",
+	TavilyKey:         "key of the web_search tool",
+	WebFetchPrivate:   "let web_fetch reach private and loopback addresses",
+	HTTPLog:           "log requests to the model and its answers, without secrets",
+	MaxTurnsPerWorker: "model calls, tools and saves that a worker runs at once",
+	IdleTimeout:       "how long a model's stream may stay silent",
+	RetryFor:          "how long a failing model call is repeated",
+	MaxSteps:          "model calls in a turn of a main thread; 0 = no limit",
+	MaxDepth:          "levels of sub-agents; 0 = none",
+	MaxFanOut:         "open sub-agents of one thread",
+	MaxDescendants:    "sub-agents of a tree since a person's last message; 0 = no limit",
+	BudgetTokens:      "tokens of the whole tree of agents since then; 0 = no limit",
+	BudgetPrice:       "US dollars of the whole tree since then; 0 = no limit",
+	BudgetTime:        "time of models and tools of the whole tree since then, waiting for people left out; 0s = no limit",
+	DisabledAgents:    "agents that get no tasks",
+	PriceInput:        "US dollars per million tokens of input, where the provider does not say",
+	PriceOutput:       "the same for output",
+}
+
+const documentHead = `# Settings
+
+All settings, in the order in which ` + "`starter doctor`" + ` prints them with their value and its source. Flags come before the environment, then a
+TOML profile that is named explicitly, a running ` + "`starter dev`" + ` of the same home, ` + "`spool.yaml`" + ` of the working directory, ` + "`spool.yaml`" + ` of home, the
+default TOML profile, and the default. ` + "`spool.yaml`" + ` is a flat list such as ` + "`model: gpt-4o-mini`" + `. A relative path belongs to the file it stands in.
+
+Model, tools, templates and limits are the worker's: set them where ` + "`dev`" + ` or ` + "`worker`" + ` is started. TLS, API key and metadata of the Temporal connection
+are Temporal's own ` + "`TEMPORAL_*`" + ` variables and TOML keys.
+
+| in spool.yaml | environment | default | allowed | meaning |
+|---|---|---|---|---|
+`
+
+const documentTail = `
+Two more belong to a supervisor of workers: ` + "`SPOOL_HEARTBEAT_TIMEOUT`" + ` (2s suits an embedded server, the default of 10s a shared one) and
+` + "`SPOOL_MAX_EVENTS`" + `, after how many events a run continues as new.
+
+(Written by ` + "`go test ./internal/config -run Document -update`" + ` from the table that the program reads.)
+`
+
+func TestDocumentOfSettings(t *testing.T) {
+	var b strings.Builder
+	b.WriteString(documentHead)
+	for _, s := range settings {
+		require.NotEmpty(t, meaning[s.name], "%s: say what it means", s.name)
+		fallback, allowed := "", "any text"
+		if s.fallback != "" {
+			fallback = "`" + s.fallback + "`"
+		}
+		if s.check != nil {
+			_, allowed = s.check("/ \x00", place{dir: "/"})
+			require.NotEmpty(t, allowed, s.name)
+		}
+		fmt.Fprintf(&b, "| `%s` | `%s` | %s | %s | %s |\n", s.name, s.env, fallback, strings.ReplaceAll(allowed, "|", `\|`), meaning[s.name])
+	}
+	assert.Len(t, meaning, len(settings), "a setting that is gone is not explained")
+	b.WriteString(documentTail)
+	path := filepath.Join("..", "..", "docs", "settings.md")
+	if *update {
+		require.NoError(t, os.WriteFile(path, []byte(b.String()), 0o644))
+	}
+	have, err := os.ReadFile(path)
+	require.NoError(t, err)
+	assert.Equal(t, b.String(), string(have), "write it with go test ./internal/config -run Document -update")
+}
