@@ -177,7 +177,7 @@ func (a *Activities) calls(stored []agent.ToolCall) []contract.Call {
 	for i, c := range stored {
 		delegate := c.ToolName == agent.ToolAssignTask
 		out[i] = contract.Call{
-			ID: c.ID, Name: c.ToolName, Delegate: delegate, Final: c.Status.Final(),
+			ID: c.ID, Delegate: delegate, Final: c.Status.Final(),
 			Running: delegate && c.Status == agent.CallRunning, Denied: c.Status == agent.CallDenied,
 		}
 		if c.Status.Final() {

@@ -71,7 +71,8 @@ type Turns interface {
 	// BeginTool makes an attempt of a call current, or returns the final call.
 	// A call found running that is not Repeatable ends as unknown.
 	BeginTool(ctx context.Context, r ToolBegin) (ToolStart, error)
-	// SaveResult makes a call's result durable. A call that is final already
+	// SaveResult makes a call's result durable. With the last result of its step
+	// it may save the round too, as SaveToolRound does. A call that is final already
 	// with the same attempt is left as it is.
 	SaveResult(ctx context.Context, r ToolOutcome) error
 	// SaveToolRound appends the assistant message with all its results (save

@@ -119,7 +119,6 @@ type Timing struct {
 // Call is what the workflow must know of a tool call.
 type Call struct {
 	ID        string     `json:"id"`
-	Name      string     `json:"name"`
 	Delegate  bool       `json:"delegate,omitempty"`
 	Gate      agent.Gate `json:"gate,omitempty"`
 	Final     bool       `json:"final,omitempty"`

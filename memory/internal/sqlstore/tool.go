@@ -106,7 +106,31 @@ func (u *unit) saveResult(t *threadRow, turn *turnRow, c *callRow, r memory.Tool
 	if err := u.use(t, agent.Usage{}, r.Duration); err != nil {
 		return err
 	}
-	return u.finish(t, turn, c, ending{status: r.Result.Status, reason: r.Result.ErrorReason, text: r.Result.Content, ms: r.Duration.Milliseconds()})
+	err := u.finish(t, turn, c, ending{status: r.Result.Status, reason: r.Result.ErrorReason, text: r.Result.Content, ms: r.Duration.Milliseconds()})
+	if err != nil {
+		return err
+	}
+	return u.saveIfLast(t, turn, c.Step)
+}
+
+// saveIfLast saves a step's round with the last of its results, in one
+// transaction: SaveToolRound then finds it done.
+func (u *unit) saveIfLast(t *threadRow, turn *turnRow, number int) error {
+	calls, err := u.calls(turn.ID, number)
+	if err != nil {
+		return err
+	}
+	for _, c := range calls {
+		if !c.Status.Final() {
+			return nil
+		}
+	}
+	step, err := u.step(turn.ID, number)
+	if err != nil || step == nil || !step.Stored || step.Saved {
+		return err
+	}
+	_, err = u.saveRound(t, turn, step, calls)
+	return err
 }
 
 func noRows(err error) bool { return errors.Is(err, sql.ErrNoRows) }
