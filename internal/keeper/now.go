@@ -7,13 +7,64 @@ import (
 	"time"
 
 	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/workflowservice/v1"
 
+	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/internal/contract"
 	"github.com/spool-agents/spool/memory"
 )
 
 // Now reconciles at once: every open turn without an open run, seen twice with
 // wait in between, is gone on with or closed. It returns what was done.
+//
+// It also ends the open runs of threads that the store does not have: those that
+// were made after the backup from which it was restored.
 func (k *Keeper) Now(ctx context.Context, wait time.Duration) (done []string, err error) {
+	strays, err := k.endStrays(ctx)
+	if err != nil {
+		return strays, err
+	}
+	turns, err := k.settleNow(ctx, wait)
+	return append(strays, turns...), err
+}
+
+// endStrays terminates open runs of threads that do not exist. A thread is
+// written before its first run starts, so none of them is to come.
+func (k *Keeper) endStrays(ctx context.Context) (done []string, err error) {
+	var page []byte
+	for {
+		list, err := k.Client.ListWorkflow(ctx, &workflowservice.ListWorkflowExecutionsRequest{
+			Query:         fmt.Sprintf(`TaskQueue = "%s" AND ExecutionStatus = "Running"`, k.Nudger.Queue()),
+			NextPageToken: page,
+		})
+		if err != nil {
+			return done, err
+		}
+		for _, info := range list.GetExecutions() {
+			id := info.GetExecution().GetWorkflowId()
+			if typ := info.GetType().GetName(); typ != contract.ConversationTurn && typ != contract.SubAgentTurn {
+				continue
+			}
+			_, err := k.Store.Thread(ctx, "", id)
+			if err == nil {
+				continue
+			}
+			if agent.CodeOf(err) != agent.CodeNotFound {
+				return done, err
+			}
+			err = k.Client.TerminateWorkflow(ctx, id, info.GetExecution().GetRunId(), "its store does not have the thread")
+			if err != nil && !gone(err) {
+				return done, err
+			}
+			done = append(done, id+": its open run is terminated: the store does not have the thread")
+		}
+		if page = list.GetNextPageToken(); len(page) == 0 {
+			return done, nil
+		}
+	}
+}
+
+func (k *Keeper) settleNow(ctx context.Context, wait time.Duration) (done []string, err error) {
 	first, err := k.withoutRun(ctx)
 	if err != nil || len(first) == 0 {
 		return nil, err

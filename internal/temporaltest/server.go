@@ -46,6 +46,19 @@ func startFor(t testing.TB, args []string) *Server {
 	return s
 }
 
+// Stop ends the server politely, so that its file is whole.
+func (s *Server) Stop() { s.stop() }
+
+// DB is the server's database file.
+func (s *Server) DB() string {
+	for i, arg := range s.args {
+		if arg == "--db" && i+1 < len(s.args) {
+			return s.args[i+1]
+		}
+	}
+	return ""
+}
+
 // Restart starts the server again on the same data and address, after a kill.
 func (s *Server) Restart(t testing.TB) {
 	t.Helper()

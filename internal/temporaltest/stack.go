@@ -85,6 +85,18 @@ func NewOn(t testing.TB, server *Server) *Stack {
 // StoreSpec is the store as SPOOL_STORE names it.
 func (s *Stack) StoreSpec() string { return s.spec }
 
+// Reopen closes the store, lets change work on what it keeps, and opens it again.
+func (s *Stack) Reopen(change func()) {
+	s.t.Helper()
+	require.NoError(s.t, s.Store.Close())
+	change()
+	store, err := spool.OpenStore(context.Background(), s.StoreSpec())
+	require.NoError(s.t, err)
+	s.t.Cleanup(func() { _ = store.Close() })
+	s.Store = store
+	s.Client = spool.NewClient(store, s.Temporal, spool.ClientOptions{UserID: "tester", UI: s.Server.UI})
+}
+
 // StorePath is the store's file, if it is a SQLite file.
 func (s *Stack) StorePath() string { return filepath.Join(s.Dir, "spool.db") }
 
