@@ -92,6 +92,14 @@ func (a *Activities) Register(r worker.ActivityRegistry) {
 	}
 }
 
+// here completes a reference with the thread, which is the workflow's id.
+func here(ctx context.Context, ref contract.Ref) contract.Ref {
+	if ref.Thread == "" {
+		ref.Thread = activity.GetInfo(ctx).WorkflowExecution.ID
+	}
+	return ref
+}
+
 // fence identifies this activity attempt to the store.
 func fence(ctx context.Context) memory.Fence {
 	info := activity.GetInfo(ctx)
@@ -105,24 +113,34 @@ func fence(ctx context.Context) memory.Fence {
 // it is due: one sent at once is a request to the server that every step waits
 // for. A first attempt's death leaves the workflow bound to the dead worker's
 // sticky queue: a later attempt releases it.
-func (a *Activities) alive(ctx context.Context) (alive context.Context, stop func()) {
+//
+// It also looks for a cancel in the store: a server tells an activity of one with
+// the answer to a heartbeat only, seconds later.
+func (a *Activities) alive(ctx context.Context, turnID string) (alive context.Context, stop func()) {
 	info := activity.GetInfo(ctx)
-	alive, cancel := context.WithCancel(ctx)
+	alive, cancel := context.WithCancelCause(ctx)
 	every := max(info.HeartbeatTimeout/4, 100*time.Millisecond)
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
 		t := time.NewTicker(every)
 		defer t.Stop()
+		look := time.NewTicker(lookEvery)
+		defer look.Stop()
 		for {
 			select {
 			case <-alive.Done():
 				return
 			case <-activity.GetWorkerStopChannel(ctx):
-				cancel()
+				cancel(nil)
 				return
 			case <-t.C:
 				activity.RecordHeartbeat(ctx)
+			case <-look.C:
+				if err := a.ended(alive, turnID); err != nil {
+					cancel(err)
+					return
+				}
 			}
 		}
 	}()
@@ -130,9 +148,27 @@ func (a *Activities) alive(ctx context.Context) (alive context.Context, stop fun
 		a.releaseSticky(ctx)
 	}
 	return alive, func() {
-		cancel()
+		cancel(nil)
 		<-ended // a heartbeat that meets the activity's end would be logged as an error
 	}
+}
+
+// lookEvery is how often an activity looks whether its turn is to end.
+const lookEvery = 150 * time.Millisecond
+
+// ended is why a turn's activities have to stop, or nil. A store that is away
+// stops nothing.
+func (a *Activities) ended(ctx context.Context, turnID string) error {
+	turn, err := a.Store.Turn(ctx, turnID)
+	switch {
+	case err != nil:
+		return nil //nolint:nilerr // see above
+	case turn.State != memory.TurnOpen:
+		return memory.Stale("turn %s is closed", turnID)
+	case turn.CancelRequested != nil:
+		return memory.CancelRequested(turnID)
+	}
+	return nil
 }
 
 // stopping reports whether this worker is shutting down, as opposed to the turn

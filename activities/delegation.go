@@ -15,6 +15,7 @@ import (
 // templates and creates what it needs in one transaction, or stores why not as
 // the call's result.
 func (a *Activities) OpenDelegation(ctx context.Context, ref contract.Ref) (contract.DelegationOutput, error) {
+	ref = here(ctx, ref)
 	thread, err := a.Store.Thread(ctx, "", ref.Thread)
 	if err != nil {
 		return contract.DelegationOutput{}, a.wire(ctx, ref.Turn, err)
@@ -67,6 +68,7 @@ func (a *Activities) delegation(thread agent.Thread, call agent.ToolCall) memory
 
 // TakeChildResult moves a foreground child's end from the inbox to the call's result.
 func (a *Activities) TakeChildResult(ctx context.Context, ref contract.Ref) (contract.ChildOutput, error) {
+	ref = here(ctx, ref)
 	r, err := a.Store.TakeChildResult(ctx, memory.ChildResultRequest{ThreadID: ref.Thread, TurnID: ref.Turn, CallID: ref.Call})
 	if err != nil {
 		return contract.ChildOutput{}, a.wire(ctx, ref.Turn, err)

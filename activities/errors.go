@@ -20,6 +20,9 @@ func (a *Activities) wire(ctx context.Context, turnID string, err error) error {
 	if err == nil {
 		return nil
 	}
+	if cause := context.Cause(ctx); errors.Is(cause, memory.ErrCancelRequested) || agent.CodeOf(cause) == agent.CodeStale {
+		err = cause // the activity was told to stop: what came of it says nothing
+	}
 	var model *agent.ModelError
 	var wired *temporal.ApplicationError
 	switch {

@@ -14,9 +14,9 @@ import (
 // CallModel makes one model call, unless its reply is stored already, and stores
 // the reply before it returns (save point 1b).
 func (a *Activities) CallModel(ctx context.Context, ref contract.Ref) (contract.ModelOutput, error) {
-	ctx, stop := a.alive(ctx)
+	ctx, stop := a.alive(ctx, ref.Turn)
 	defer stop()
-	out, err := a.callModel(ctx, ref)
+	out, err := a.callModel(ctx, here(ctx, ref))
 	return out, a.wire(ctx, ref.Turn, err)
 }
 

@@ -101,11 +101,11 @@ func (a *Activities) mainConfig(thread agent.Thread) (agent.AgentConfig, error) 
 
 // SaveToolRound appends the assistant message and all its results (save points 2 and 4).
 func (a *Activities) SaveToolRound(ctx context.Context, ref contract.Ref) (contract.RoundOutput, error) {
-	saved, err := a.Store.SaveToolRound(ctx, round(ref))
+	saved, err := a.Store.SaveToolRound(ctx, round(here(ctx, ref)))
 	if err != nil {
 		return contract.RoundOutput{}, a.wire(ctx, ref.Turn, err)
 	}
-	return contract.RoundOutput{FromSeq: saved.FromSeq, ToSeq: saved.ToSeq, EndTurn: saved.EndTurn}, nil
+	return contract.RoundOutput{EndTurn: saved.EndTurn}, nil
 }
 
 // SaveDenial is SaveToolRound for a round with a denied call (save point 4). It
@@ -121,6 +121,7 @@ func (a *Activities) SaveFinalAnswer(ctx context.Context, in contract.CloseInput
 
 // CloseTurn ends a turn in every respect.
 func (a *Activities) CloseTurn(ctx context.Context, in contract.CloseInput) (contract.CloseOutput, error) {
+	in.Ref = here(ctx, in.Ref)
 	req := memory.CloseRequest{
 		ThreadID: in.Thread, TurnID: in.Turn, Outcome: in.Outcome, Step: in.Step, Reason: in.Reason,
 		Code: in.Code, Message: in.Message, Answer: in.Answer,
@@ -138,7 +139,7 @@ func (a *Activities) CloseTurn(ctx context.Context, in contract.CloseInput) (con
 
 // OpenApproval asks a person about the gated calls of a step.
 func (a *Activities) OpenApproval(ctx context.Context, ref contract.Ref) (contract.StepOutput, error) {
-	if _, err := a.Store.OpenApproval(ctx, round(ref)); err != nil {
+	if _, err := a.Store.OpenApproval(ctx, round(here(ctx, ref))); err != nil {
 		return contract.StepOutput{}, a.wire(ctx, ref.Turn, err)
 	}
 	return contract.StepOutput{Waiting: true}, nil
@@ -146,7 +147,7 @@ func (a *Activities) OpenApproval(ctx context.Context, ref contract.Ref) (contra
 
 // StepState tells what is left to do in a step after waiting.
 func (a *Activities) StepState(ctx context.Context, ref contract.Ref) (contract.StepOutput, error) {
-	state, err := a.Store.StepState(ctx, round(ref))
+	state, err := a.Store.StepState(ctx, round(here(ctx, ref)))
 	if err != nil {
 		return contract.StepOutput{}, a.wire(ctx, ref.Turn, err)
 	}

@@ -18,6 +18,7 @@ const shownLimit = 64 << 10
 // produced again; a call that a dead worker left running is run again only if
 // its tool is repeatable.
 func (a *Activities) RunTool(ctx context.Context, ref contract.Ref) (contract.ToolOutput, error) {
+	ref = here(ctx, ref)
 	call, err := a.Store.ToolCall(ctx, ref.Call)
 	if err != nil {
 		return contract.ToolOutput{}, a.wire(ctx, ref.Turn, err)
@@ -27,7 +28,7 @@ func (a *Activities) RunTool(ctx context.Context, ref contract.Ref) (contract.To
 			return contract.ToolOutput{}, a.wire(ctx, ref.Turn, err)
 		}
 	}
-	ctx, stop := a.alive(ctx)
+	ctx, stop := a.alive(ctx, ref.Turn)
 	defer stop()
 	status, err := a.runTool(ctx, ref, call)
 	return contract.ToolOutput{Status: status}, a.wire(ctx, ref.Turn, err)

@@ -64,7 +64,7 @@ func (r *run) step(step int) (*contract.CloseOutput, error) {
 }
 
 func (r *run) ref(step int) contract.Ref {
-	return contract.Ref{Thread: r.in.ThreadID, Turn: r.claim.Turn, Step: step}
+	return contract.Ref{Turn: r.claim.Turn, Step: step}
 }
 
 // failed closes the turn for an error that no retry will mend.

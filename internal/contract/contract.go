@@ -80,9 +80,10 @@ type Carry struct {
 	DeadlineMs int64 `json:"deadline,omitempty"`
 }
 
-// Ref names a step; it is the input of most activities.
+// Ref names a step; it is the input of most activities. Thread is left out of
+// histories: it is the workflow's id, which an activity knows.
 type Ref struct {
-	Thread string `json:"thread"`
+	Thread string `json:"thread,omitempty"`
 	Turn   string `json:"turn"`
 	Step   int    `json:"step,omitempty"`
 	Call   string `json:"call,omitempty"`
@@ -244,9 +245,7 @@ var SearchAttributes = []string{"SessionId", "ConversationId", "ThreadKind", "Ag
 
 // RoundOutput tells what a saved round led to.
 type RoundOutput struct {
-	FromSeq int64 `json:"from"`
-	ToSeq   int64 `json:"to"`
-	EndTurn bool  `json:"end,omitempty"`
+	EndTurn bool `json:"end,omitempty"`
 }
 
 // ChildOutput says whether a delegated call has its result.

@@ -24,11 +24,11 @@ type wireRequest struct {
 // wireMessage always has its content: strict providers want the key, if only
 // with null, and a string in tool messages.
 type wireMessage struct {
-	Role             agent.Role    `json:"role"`
-	Content          agent.Content `json:"content"`
-	ReasoningContent *string       `json:"reasoning_content,omitempty"`
-	ToolCalls        []agent.Call  `json:"tool_calls,omitempty"`
-	ToolCallID       string        `json:"tool_call_id,omitempty"`
+	Role             agent.Role   `json:"role"`
+	Content          any          `json:"content"` // of plain
+	ReasoningContent *string      `json:"reasoning_content,omitempty"`
+	ToolCalls        []agent.Call `json:"tool_calls,omitempty"`
+	ToolCallID       string       `json:"tool_call_id,omitempty"`
 }
 
 // geminiNoSignature is the value Gemini documents for calls it did not make.
@@ -62,7 +62,7 @@ func encode(model string, q Quirks, r agent.ModelRequest) ([]byte, error) {
 	for i := range r.Messages {
 		m := &r.Messages[i]
 		if q.AssistantAfterTool && m.Role == agent.RoleUser && i > 0 && r.Messages[i-1].Role == agent.RoleTool {
-			w.Messages = append(w.Messages, wireMessage{Role: agent.RoleAssistant, Content: agent.Text("I have the results.")})
+			w.Messages = append(w.Messages, wireMessage{Role: agent.RoleAssistant, Content: "I have the results."})
 		}
 		w.Messages = append(w.Messages, encodeMessage(q, m))
 	}
@@ -70,19 +70,19 @@ func encode(model string, q Quirks, r agent.ModelRequest) ([]byte, error) {
 }
 
 func encodeMessage(q Quirks, m *agent.Message) wireMessage {
-	w := wireMessage{Role: m.Role, Content: m.Content, ToolCallID: m.ToolCallID}
+	w := wireMessage{Role: m.Role, Content: plain(m.Content), ToolCallID: m.ToolCallID}
 	switch m.Role {
 	case agent.RoleTool:
-		w.Content = agent.Text(m.Content.String()) // never null, never absent
+		w.Content = m.Content.String() // never null, never absent
 		w.ToolCallID = callID(q, m.ToolCallID)
 	case agent.RoleAssistant:
 		for i, c := range m.ToolCalls {
 			w.ToolCalls = append(w.ToolCalls, encodeCall(q, c, i == 0))
 		}
 		if len(m.ToolCalls) > 0 && m.Content.IsEmpty() {
-			w.Content = agent.NullContent() // an empty text block is refused by some
+			w.Content = nil // an empty text block is refused by some
 		} else if m.Content.Null {
-			w.Content = agent.Text("")
+			w.Content = ""
 		}
 		calls := len(m.ToolCalls) > 0
 		if q.Reasoning == ReasoningRequired && (calls || m.Reasoning != "") ||
@@ -92,6 +92,19 @@ func encodeMessage(q Quirks, m *agent.Message) wireMessage {
 	case agent.RoleSystem, agent.RoleUser:
 	}
 	return w
+}
+
+// plain is a content as a value that encoding/json writes by itself: what a
+// MarshalJSON method returns is checked and copied once more, which for a long
+// conversation costs more than all the rest of a request.
+func plain(c agent.Content) any {
+	switch {
+	case c.Parts != nil:
+		return c.Parts
+	case c.Null:
+		return nil
+	}
+	return c.Value
 }
 
 func encodeCall(q Quirks, c agent.Call, first bool) agent.Call {
