@@ -77,7 +77,6 @@ func (c *Client) look(ctx context.Context, threadID, turnID string, patient bool
 	r.Status = StatusQueued
 	turn, err := c.store.Turn(ctx, turnID)
 	if agent.CodeOf(err) == agent.CodeNotFound || err == nil && turn.ThreadID != threadID {
-		turn = memory.Turn{}
 		turn, err = c.turnOfEntry(ctx, &r)
 	}
 	if err != nil || r.Status == StatusDropped {

@@ -74,9 +74,9 @@ func TestBackup_StoreOlderThanTemporal(t *testing.T) {
 	said := repair(t, s)
 	require.Contains(t, said, gone.ThreadID+": its open run is terminated")
 	require.Equal(t, "finished meanwhile", s.Wait(open).Response, "the turn went on from what the store held")
-	d, err := s.Temporal.DescribeWorkflowExecution(s.Ctx(), gone.ThreadID, "")
+	d, err := s.Temporal.DescribeWorkflow(s.Ctx(), gone.ThreadID, "")
 	require.NoError(t, err)
-	require.Equal(t, enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED, d.GetWorkflowExecutionInfo().GetStatus())
+	require.Equal(t, enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED, d.RawResponse.GetWorkflowExecutionInfo().GetStatus())
 	for _, session := range []string{"s1", "s2", "s3"} {
 		require.Equal(t, "answered after the restore", s.Ask(session, "script: say answered after the restore").Response, session)
 	}
