@@ -12,9 +12,10 @@ import (
 const (
 	// noWorkerAfter is how long a message may wait before Wait looks for workers.
 	noWorkerAfter = 5 * time.Second
-	// deserted is how many looks in a row must find none while a turn is open: a
-	// server that was started again does not know its workers for a while.
-	deserted = 3
+	// deserted is how many looks in a row must find none while a turn is open, as a
+	// server that was started again does not know its workers for a while, or while
+	// the run is on another queue, as workers then take its thread over.
+	deserted = 5
 )
 
 // WaitOptions say how long to wait.
