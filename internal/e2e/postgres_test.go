@@ -46,6 +46,8 @@ func TestOnPostgres(t *testing.T) {
 		"nothing left running":      TestRow17_NothingRunsWithoutAWorkflow,
 		"verify":                    TestRow56_VerifyCommand,
 		"terminated run":            TestTerminatedRunIsReconciled,
+		"export and import":         testExportOfARun,
+		"http log":                  TestRow40_HTTPLog,
 	} {
 		t.Run(name, scenario)
 	}

@@ -39,6 +39,7 @@ var onOneProcess = map[string]func(*testing.T){
 	"approval and new process":   testApprovalOutlivesItsWorker,
 	"message before any worker":  testMessageBeforeTheWorker,
 	"export and import of a run": testExportOfARun,
+	"memory flow":                TestRow44_MemoryFlow,
 }
 
 // TestOnFiles runs them by SPOOL_STORE=file:DIR alone.
@@ -86,6 +87,20 @@ func testMessageBeforeTheWorker(t *testing.T) {
 	require.Equal(t, memory.EntryWaiting, inbox[0].State)
 	s.StartWorker()
 	require.Equal(t, "at last", s.Wait(r).Response)
+	s.Verify()
+}
+
+// TestRow44_MemoryFlow: the user's message is durable before the model is asked,
+// the answer once it is complete.
+func TestRow44_MemoryFlow(t *testing.T) {
+	t.Parallel()
+	s := tt.New(t)
+	s.StartWorker()
+	r := s.Send("s1", "script: first 2s say hello")
+	tt.Eventually(t, 20*time.Second, "the model is asked", func() bool { return s.Model.Asked("hello", 0) == 1 })
+	require.Equal(t, "user", roles(messages(t, s, r.ThreadID)))
+	require.Equal(t, "hello", s.Wait(r).Response)
+	require.Equal(t, "user assistant", roles(messages(t, s, r.ThreadID)))
 	s.Verify()
 }
 

@@ -141,7 +141,7 @@ func (s *sendCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	if s.isNew() && !a.json {
+	if s.isNew() && !a.json && cfg.Store != memoryStore {
 		a.progress("session %s; go on with: %s send -s %s TEXT", sent.SessionID, a.name, sent.SessionID)
 	}
 	return a.await(ctx, c, sent, tails, waiting{detach: s.Detach, wait: s.Wait})

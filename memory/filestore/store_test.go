@@ -295,3 +295,36 @@ func state(t *testing.T, s memory.ConversationMemoryStore) string {
 	}
 	return b.String()
 }
+
+// TestFault_C12_FilesThatCannotBeWritten delay the file, not the store; they are
+// reported once and written when that is possible again.
+func TestFault_C12_FilesThatCannotBeWritten(t *testing.T) {
+	dir := t.TempDir()
+	var r said
+	s := open(t, dir, filestore.Options{Report: r.report, Delay: time.Millisecond})
+	send(t, s, "s1", "m1")
+	ok(t, s.Flush())
+	path := filepath.Join(dir, names(t, dir)[0])
+	ok(t, os.Remove(path))
+	ok(t, os.Mkdir(path, 0o700))
+	send(t, s, "s1", "m2")
+	if err := s.Flush(); err == nil {
+		t.Error("a folder in the way of a file is no error")
+	}
+	_ = s.Flush()
+	if entries, err := s.Inbox(t.Context(), "s1/default"); err != nil || len(entries) != 2 {
+		t.Errorf("%d entries, %v", len(entries), err)
+	}
+	if n := strings.Count(r.String(), "is not possible"); n != 1 {
+		t.Errorf("reported %d times: %s", n, r.String())
+	}
+	ok(t, os.Remove(path))
+	ok(t, s.Flush())
+	if data, err := os.ReadFile(path); err != nil || !strings.Contains(string(data), "m2") {
+		t.Errorf("%v", err)
+	}
+	_, err := filestore.Open(t.Context(), path, filestore.Options{})
+	if err == nil || !strings.Contains(err.Error(), path) {
+		t.Errorf("a file in place of the folder: %v", err)
+	}
+}
