@@ -4,6 +4,7 @@
 package boot
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"runtime/debug"
@@ -40,7 +41,7 @@ func Options(cfg config.Config, store memory.ConversationMemoryStore, env func(s
 		log.Warn("agent template", "warning", w.String())
 	}
 	o := spool.WorkerOptions{
-		Store: store, Agents: catalog, DefaultModel: cfg.Model, Namespace: cfg.Temporal.Namespace,
+		Store: store, Agents: catalog, DefaultModel: cfg.Model, Namespace: cmp.Or(cfg.Temporal.Namespace, client.DefaultNamespace),
 		Workspace: cfg.Workspace, Policy: &cfg.Delegation, Price: cfg.Price, MaxSteps: cfg.MaxSteps,
 		TaskQueue: cfg.TaskQueue, RetryFor: cfg.RetryFor, MaxTurns: cfg.MaxTurnsPerWorker, Log: log,
 	}

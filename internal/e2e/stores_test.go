@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -164,4 +165,36 @@ func TestOneProcessStoresRefuseWorkers(t *testing.T) {
 	}
 	_, err := s.Store.Thread(s.Ctx(), "", s.Thread("none"))
 	require.Equal(t, agent.CodeNotFound, agent.CodeOf(err))
+}
+
+// TestSendRunsItsOwnWorker: with no worker program anywhere, send on a store of
+// one process gets its answer, from one process to the next on files.
+func TestSendRunsItsOwnWorker(t *testing.T) {
+	t.Parallel()
+	s := tt.New(t)
+	run := func(store string, args ...string) (string, string) {
+		t.Helper()
+		cmd := exec.Command(tt.Starter(), append([]string{"--store", store}, args...)...)
+		cmd.Env, cmd.Dir = append(os.Environ(), s.Env...), s.Work
+		var out, errout strings.Builder
+		cmd.Stdout, cmd.Stderr = &out, &errout
+		require.NoError(t, cmd.Run(), errout.String())
+		return strings.TrimSpace(out.String()), errout.String()
+	}
+	dir := t.TempDir()
+	out, said := run("file:"+dir, "send", "-s", s.Session("own"), script.Script(count("ran"), script.Task("general", "script: say from below"), "say first"))
+	require.Equal(t, "first", out)
+	require.NotContains(t, said, "search attribute")
+	out, _ = run("file:"+dir, "send", "-s", s.Session("own"), "script: say second")
+	require.Equal(t, "second", out)
+	require.Equal(t, 1, lines(s.File("ran")))
+	out, _ = run("file:"+dir, "verify", "--all")
+	require.Equal(t, "ok", out)
+	out, said = run("memory:", "send", "script: say of memory")
+	require.Equal(t, "of memory", out)
+	require.NotContains(t, said, "go on with", "there is nothing to go on with")
+	entries, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Len(t, entries, 3, "the journal, a conversation, a sub-agent")
+	require.NoDirExists(t, filepath.Join(s.Dir, "profiles"))
 }
