@@ -31,6 +31,9 @@ func (k *Keeper) Now(ctx context.Context, wait time.Duration) (done []string, er
 // endStrays terminates open runs of threads that do not exist. A thread is
 // written before its first run starts, so none of them is to come.
 func (k *Keeper) endStrays(ctx context.Context) (done []string, err error) {
+	if k.Nudger.Queue() != agent.TaskQueue(k.Store.ID()) {
+		return nil, nil // other stores' runs may wait on a queue that somebody named
+	}
 	var page []byte
 	for {
 		list, err := k.Client.ListWorkflow(ctx, &workflowservice.ListWorkflowExecutionsRequest{
