@@ -119,7 +119,6 @@ func TestOnlyWhatIsTypedAfterAQuestionAnswersIt(t *testing.T) {
 	d.sees("orchestrator wants to run:")
 	d.sees(`1. shell`)
 	d.sees(`command: \x1b[2Jrm`)
-	d.types("y\r") // in the same moment
 	d.sees(anyAnswer)
 	d.types(pasteEnds + "\r" + pasteBegins + "y" + pasteEnds + "\r")
 	d.sees("a paste is no answer")
