@@ -2,6 +2,7 @@ package memorytest
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spool-agents/spool/agent"
@@ -153,6 +154,18 @@ var keeperRules = []rule{
 		equal(e, "overdue", ok, true)
 		e.takeResult(e.firstCall(t, 1))
 		equal(e, "taken", len(e.overdue(2*time.Second)), 0)
+	}},
+	{"a terminated turn keeps the ends of children that nobody has taken yet", func(e *env) {
+		t := e.started("s1")
+		d := e.delegate(t, 1, "researcher")
+		e.answer(e.take(d.ChildThread), 1, "the finding")
+		e.terminated(t, 1)
+		call := e.firstCall(t, 1)
+		equal(e, "call", e.call(call.ID).Status, agent.CallSuccess)
+		if text := e.messages(t.ThreadID)[2].Content.String(); !strings.Contains(text, "the finding") {
+			e.Fatalf("the result is %q", text)
+		}
+		e.sound(t.ThreadID)
 	}},
 	{"an idle sub-agent with a waiting entry names its delegator", func(e *env) {
 		t := e.started("s1")

@@ -187,14 +187,30 @@ func (u *unit) endChildren(t *threadRow, turn *turnRow, r memory.CloseRequest, c
 		return err
 	}
 	for _, e := range untaken {
-		if err := u.drop(t, e); err != nil {
-			return err
-		}
-		if err := u.childTaken(t, turn, e.ChildTurn); err != nil {
+		if err := u.keepEnd(t, turn, e); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// keepEnd makes the end of a child that nobody has taken yet the result of its
+// call: finished results stay, however the turn ends.
+func (u *unit) keepEnd(t *threadRow, turn *turnRow, e *entryRow) error {
+	if e.DelegatorTurn == turn.ID {
+		c, err := u.call(turn.ID, e.CallID)
+		if err != nil {
+			return err
+		}
+		if !c.Status.Final() {
+			_, err = u.takeChild(t, turn, c)
+			return err
+		}
+	}
+	if err := u.drop(t, e); err != nil {
+		return err
+	}
+	return u.childTaken(t, turn, e.ChildTurn)
 }
 
 // endChild closes a foreground child's turn along with its delegator's. Its end
