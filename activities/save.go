@@ -133,7 +133,6 @@ func (a *Activities) CloseTurn(ctx context.Context, in contract.CloseInput) (con
 	a.transcripts.drop(in.Thread)
 	return contract.CloseOutput{
 		Outcome: closed.Outcome, Next: closed.Next, Notify: closed.Notify, Stopped: closed.Stopped, Waiting: closed.Waiting,
-		FromSeq: closed.FromSeq, ToSeq: closed.ToSeq,
 	}, nil
 }
 

@@ -74,7 +74,6 @@ type TurnInput struct {
 type Carry struct {
 	Version int    `json:"v"`
 	TurnID  string `json:"turn"`
-	Runs    int    `json:"runs,omitempty"` // runs of this turn so far
 	// DeadlineMs is the turn's deadline in unix milliseconds, without what it
 	// waits for people; 0 = none.
 	DeadlineMs int64 `json:"deadline,omitempty"`
@@ -186,8 +185,6 @@ type CloseOutput struct {
 	Notify  *agent.Notify      `json:"notify,omitempty"`
 	Stopped []agent.ThreadTurn `json:"stopped,omitempty"`
 	Waiting string             `json:"waiting,omitempty"`
-	FromSeq int64              `json:"from,omitempty"`
-	ToSeq   int64              `json:"to,omitempty"`
 }
 
 // NudgeInput asks for hints to be sent to threads.
