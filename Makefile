@@ -10,7 +10,7 @@ APP    := $(call source,$(wildcard *.go) go.mod go.sum agent activities internal
 SERVER := $(call source,devserver)
 TOOLS  := bin/tools/golangci-lint bin/tools/workflowcheck bin/tools/deadcode
 
-.PHONY: help build demo test race lint bench chaos deps tools install clean
+.PHONY: help build demo test race lint bench chaos up down deps tools install clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1  /p' Makefile | awk '{ n = $$1; $$1 = ""; printf "  make %-8s%s\n", n, $$0 }'
@@ -46,6 +46,12 @@ bench: build ## measure and print the figures; takes minutes; flags in ARGS
 
 chaos: build ## the long forms of the tests that kill things; takes long
 	@SPOOL_LONG=1 $(GO) test -count=1 -timeout 180m ./internal/e2e/... ./memory/...
+
+up: ## start docker-compose.yml, with a .env of random passwords, and wait until it answers
+	@sh .ci/up
+
+down: ## stop what up started; the data stay
+	@docker compose down
 
 deps: ## install the Debian packages that tests need; needs root
 	@sh .ci/deps

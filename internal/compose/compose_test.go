@@ -3,7 +3,11 @@ package compose
 import (
 	"maps"
 	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -18,21 +22,29 @@ import (
 
 const root = "../.."
 
-// load reads the file as docker compose would, without any variable set.
-func load(t *testing.T, env map[string]string) *types.Project {
+// load reads the file as docker compose would, with the .env that `make up` writes
+// and what more is set.
+func load(t *testing.T, more map[string]string) *types.Project {
+	t.Helper()
+	env := dotEnv(t, writeEnv(t))
+	maps.Copy(env, more)
+	p, err := parse(t, env)
+	if err != nil {
+		t.Fatalf("docker-compose.yml: %v", err)
+	}
+	return p
+}
+
+func parse(t *testing.T, env map[string]string) (*types.Project, error) {
 	t.Helper()
 	file := filepath.Join(root, "docker-compose.yml")
 	data, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := loader.LoadWithContext(t.Context(), types.ConfigDetails{
+	return loader.LoadWithContext(t.Context(), types.ConfigDetails{
 		WorkingDir: root, Environment: env, ConfigFiles: []types.ConfigFile{{Filename: file, Content: data}},
 	})
-	if err != nil {
-		t.Fatalf("docker-compose.yml: %v", err)
-	}
-	return p
 }
 
 // oneShot are the services that do their work and end.
@@ -40,7 +52,7 @@ var oneShot = []string{"temporal-namespace", "temporal-schema"}
 
 func TestServices(t *testing.T) {
 	p := load(t, nil)
-	want := []string{"postgres", "temporal", "temporal-namespace", "temporal-schema", "temporal-ui", "worker"}
+	want := []string{"postgres", "temporal", "temporal-namespace", "temporal-schema", "temporal-ui", "web", "worker"}
 	if got := slices.Sorted(maps.Keys(p.Services)); !slices.Equal(got, want) {
 		t.Fatalf("services %v, want %v", got, want)
 	}
@@ -52,7 +64,8 @@ func TestServices(t *testing.T) {
 		"temporal":           {"temporal-schema": types.ServiceConditionCompletedSuccessfully},
 		"temporal-namespace": {"temporal": types.ServiceConditionHealthy},
 		"temporal-ui":        {"temporal": types.ServiceConditionHealthy},
-		"worker":             {"temporal-namespace": types.ServiceConditionCompletedSuccessfully},
+		"worker":             {"postgres": types.ServiceConditionHealthy, "temporal-namespace": types.ServiceConditionCompletedSuccessfully},
+		"web":                {"postgres": types.ServiceConditionHealthy, "temporal-namespace": types.ServiceConditionCompletedSuccessfully},
 	}
 	for name, s := range p.Services {
 		got := map[string]string{}
@@ -111,8 +124,8 @@ func TestPortsAreOnLoopback(t *testing.T) {
 			}
 		}
 	}
-	if published != 2 {
-		t.Errorf("%d ports are published, want Temporal's and its UI's", published)
+	if published != 3 {
+		t.Errorf("%d ports are published, want Temporal's, its UI's and the web page's", published)
 	}
 }
 
@@ -129,56 +142,83 @@ func TestDataIsOnVolumes(t *testing.T) {
 			t.Errorf("%s: %s is not a writable named volume", service, target)
 		}
 	}
-	store := p.Services["worker"].Environment["SPOOL_STORE"]
-	if store == nil || !strings.HasPrefix(*store, "sqlite:/data/") {
-		t.Errorf("the workers' store is not on the shared volume: %v", store)
-	}
 }
 
-// The worker accepts its environment, with and without a model, and finds
-// Temporal and the store where this file puts them.
-func TestWorkerConfiguration(t *testing.T) {
-	for name, env := range map[string]map[string]string{
+// Workers and the web page accept their environment, with and without a model, and
+// find Temporal and one store on PostgreSQL where this file puts them.
+func TestConfiguration(t *testing.T) {
+	for name, model := range map[string]map[string]string{
 		"demo model": nil,
 		"real model": {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": "https://example.com/v1", "SPOOL_MODEL": "m"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			worker := load(t, env).Services["worker"]
-			dir := t.TempDir()
-			cfg, err := config.Load(config.Options{Dir: dir, Env: func(key string) string {
-				if v := worker.Environment[key]; v != nil {
-					return *v
+			p := load(t, model)
+			for _, service := range []string{"worker", "web"} {
+				cfg := configuration(t, p.Services[service])
+				if cfg.Temporal.HostPort != "temporal:7233" || cfg.TemporalUI != "http://localhost:8233" || cfg.User != "spool" {
+					t.Errorf("%s: temporal %s, UI %s, user %s", service, cfg.Temporal.HostPort, cfg.TemporalUI, cfg.User)
 				}
-				return map[string]string{"SPOOL_HOME": dir}[key]
-			}})
-			if err != nil {
-				t.Fatal(err)
+				store, err := url.Parse(cfg.Store)
+				if err != nil || store.Scheme != "postgres" || store.Host != "postgres:5432" || store.Path != "/spool" {
+					t.Errorf("%s: the store is at %q, %v", service, cfg.Store, err)
+				}
+				if service == "worker" && (cfg.Demo() != (model == nil) || model != nil && cfg.Model != "m") {
+					t.Errorf("demo model: %v, model %q", cfg.Demo(), cfg.Model)
+				}
 			}
-			if cfg.Temporal.HostPort != "temporal:7233" || cfg.Store != "sqlite:/data/spool.db" || cfg.TemporalUI != "http://localhost:8233" {
-				t.Errorf("temporal %s, store %s, UI %s", cfg.Temporal.HostPort, cfg.Store, cfg.TemporalUI)
-			}
-			if cfg.Demo() != (env == nil) {
-				t.Errorf("demo model: %v", cfg.Demo())
-			}
-			if env != nil && cfg.Model != "m" {
-				t.Errorf("model %q", cfg.Model)
+			if key := p.Services["web"].Environment["OPENAI_API_KEY"]; key != nil {
+				t.Error("the web page gets the model's key")
 			}
 		})
 	}
 }
 
-// Every variable that may be set is in .env.example, and the reverse.
-func TestEnvExample(t *testing.T) {
-	used := map[string]bool{}
-	for _, m := range regexp.MustCompile(`[^$]\$\{([A-Z_]+)`).FindAllStringSubmatch(read(t, "docker-compose.yml"), -1) {
-		used[m[1]] = true
+// configuration is what a program of the service makes of its environment.
+func configuration(t *testing.T, s types.ServiceConfig) config.Config {
+	t.Helper()
+	dir := t.TempDir()
+	cfg, err := config.Load(config.Options{Dir: dir, Env: func(key string) string {
+		if v := s.Environment[key]; v != nil {
+			return *v
+		}
+		return map[string]string{"SPOOL_HOME": dir}[key]
+	}})
+	if err != nil {
+		t.Fatal(err)
 	}
-	listed := map[string]bool{}
-	for _, m := range regexp.MustCompile(`(?m)^([A-Z_]+)=`).FindAllStringSubmatch(read(t, ".env.example"), -1) {
-		listed[m[1]] = true
+	return cfg
+}
+
+// TestWebHealthCheck runs the check, with another port, against a server that
+// answers, one that does not want to, and none.
+func TestWebHealthCheck(t *testing.T) {
+	test := load(t, nil).Services["web"].HealthCheck.Test
+	if len(test) != 4 || test[0] != "CMD" {
+		t.Fatalf("%q", test)
 	}
-	if !maps.Equal(used, listed) {
-		t.Errorf("docker-compose.yml reads %v, .env.example lists %v", slices.Sorted(maps.Keys(used)), slices.Sorted(maps.Keys(listed)))
+	status := http.StatusOK
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/healthz" {
+			w.WriteHeader(http.StatusNotFound)
+			return
+		}
+		w.WriteHeader(status)
+	}))
+	defer server.Close()
+	check := func() error {
+		script := strings.Replace(test[3], "127.0.0.1/8080", strings.Replace(server.Listener.Addr().String(), ":", "/", 1), 1)
+		return exec.CommandContext(t.Context(), test[1], test[2], script).Run()
+	}
+	if err := check(); err != nil {
+		t.Errorf("a healthy server: %v", err)
+	}
+	status = http.StatusServiceUnavailable
+	if check() == nil {
+		t.Error("a server that answers 503 passes for healthy")
+	}
+	server.Close()
+	if check() == nil {
+		t.Error("no server passes for healthy")
 	}
 }
 
