@@ -53,6 +53,8 @@ type WorkerOptions struct {
 	MaxTurns int
 	// MaxEvents makes runs continue as new earlier; 0 = the default. For tests.
 	MaxEvents int
+	// WaitInRun makes runs that wait park earlier; 0 = the default. For tests.
+	WaitInRun time.Duration
 	Log       *slog.Logger
 }
 
@@ -105,7 +107,7 @@ func NewWorker(ctx context.Context, o WorkerOptions) (*Worker, error) {
 	w := &Worker{o: o}
 	w.acts = &activities.Activities{
 		Store: o.Store, Model: o.Model, Tools: o.Tools, Catalog: o.Agents, Policy: policy, Temporal: o.Temporal,
-		Price: o.Price, MaxSteps: o.MaxSteps, DefaultModel: o.DefaultModel, Workspace: workspace, TaskQueue: o.TaskQueue, RetryFor: o.RetryFor, Heartbeat: o.Heartbeat, MaxEvents: o.MaxEvents,
+		Price: o.Price, MaxSteps: o.MaxSteps, DefaultModel: o.DefaultModel, Workspace: workspace, TaskQueue: o.TaskQueue, RetryFor: o.RetryFor, Heartbeat: o.Heartbeat, MaxEvents: o.MaxEvents, WaitInRun: o.WaitInRun,
 		SearchAttributes: registerSearchAttributes(ctx, o),
 	}
 	w.worker = worker.New(o.Temporal, o.TaskQueue, worker.Options{

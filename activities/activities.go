@@ -57,6 +57,8 @@ type Activities struct {
 	Heartbeat time.Duration
 	// MaxEvents makes runs continue as new earlier than by default; for tests.
 	MaxEvents int
+	// WaitInRun makes runs that wait park earlier than by default; for tests.
+	WaitInRun time.Duration
 	// SearchAttributes says whether the namespace has ours.
 	SearchAttributes bool
 

@@ -21,11 +21,15 @@ func (a *Activities) SaveUserMessage(ctx context.Context, in contract.ClaimInput
 		return contract.ClaimOutput{}, a.wire(ctx, "", agent.Errorf(agent.CodeForeign,
 			"thread %s belongs to store %s, but this worker serves store %s: point the worker's SPOOL_STORE at the right store, or terminate the run", in.Thread, in.StoreID, a.Store.ID()))
 	}
-	claim, err := a.claim(ctx, memory.TakeRequest{ThreadID: in.Thread, RunID: activity.GetInfo(ctx).WorkflowExecution.RunID})
+	run := activity.GetInfo(ctx).WorkflowExecution.RunID
+	if in.Park {
+		run = contract.ParkedRun
+	}
+	claim, err := a.claim(ctx, memory.TakeRequest{ThreadID: in.Thread, RunID: run})
 	if err != nil {
 		return contract.ClaimOutput{}, a.wire(ctx, "", err)
 	}
-	out := contract.ClaimOutput{Timing: contract.Timing{HeartbeatMs: a.heartbeat().Milliseconds(), MaxEvents: a.MaxEvents}}
+	out := contract.ClaimOutput{Timing: contract.Timing{HeartbeatMs: a.heartbeat().Milliseconds(), MaxEvents: a.MaxEvents, WaitMs: a.WaitInRun.Milliseconds()}}
 	if claim.Turn == nil {
 		return out, nil
 	}

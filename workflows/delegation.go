@@ -20,10 +20,14 @@ type DelegationService struct {
 	run  *run
 	step int
 	call contract.Call
+
+	asleep func() bool // set while nothing is to be done until the child ends
+	over   bool
 }
 
 // Run returns when the call has its result in the store.
 func (d *DelegationService) Run(ctx workflow.Context) error {
+	defer func() { d.over = true }()
 	r := d.run
 	ref := r.callRef(d.step, d.call)
 	child, needsStart := "", false
@@ -61,9 +65,12 @@ func (d *DelegationService) Run(ctx workflow.Context) error {
 			}
 		}
 		ended := runner.Ended
-		if err := workflow.Await(ctx, func() bool { return ended() || r.nudges != seen || r.stop != "" }); err != nil {
+		woken := func() bool { return ended() || r.nudges != seen || r.stop != "" }
+		d.asleep = func() bool { return !woken() }
+		if err := workflow.Await(ctx, woken); err != nil {
 			return err
 		}
+		d.asleep = nil
 		runner.forget()
 	}
 }

@@ -66,12 +66,13 @@ func (r *run) saveRound(step int, calls []contract.Call) (*contract.CloseOutput,
 func (r *run) perform(step int, calls []contract.Call) error {
 	errs := make([]error, len(calls))
 	left, tools := len(calls), 0
+	var delegations []*DelegationService
 	for i, c := range calls {
 		done := func(err error) { errs[i] = err; left-- }
 		if c.Delegate {
-			workflow.GoNamed(r.save, "delegation", func(ctx workflow.Context) {
-				done((&DelegationService{run: r, step: step, call: c}).Run(ctx))
-			})
+			d := &DelegationService{run: r, step: step, call: c}
+			delegations = append(delegations, d)
+			workflow.GoNamed(r.save, "delegation", func(ctx workflow.Context) { done(d.Run(ctx)) })
 			continue
 		}
 		tools++
@@ -84,13 +85,12 @@ func (r *run) perform(step int, calls []contract.Call) error {
 	}
 	finished := func() bool { return left == 0 }
 	// Only delegations may be left behind by a run: their ends come through the
-	// store. A run that waits long for them continues as new, so that it has a
-	// short history and wakes on the code of that day.
-	if tools < len(calls) && !r.short() {
+	// store.
+	if tools < len(calls) && !r.stays() {
 		_ = workflow.Await(r.save, func() bool { return finished() || tools == 0 || r.stop != "" })
-		ok, _ := workflow.AwaitWithTimeout(r.save, contract.WaitInRun, func() bool { return finished() || r.stop != "" })
+		ok, _ := workflow.AwaitWithTimeout(r.save, r.waitInRun(), func() bool { return finished() || r.stop != "" })
 		if !ok && tools == 0 {
-			return r.again(r.carry())
+			return r.parkForSubAgents(delegations)
 		}
 	}
 	r.settle(finished)
@@ -98,11 +98,6 @@ func (r *run) perform(step int, calls []contract.Call) error {
 		return errCancelled
 	}
 	return errors.Join(errs...)
-}
-
-// short reports whether the history is as small as continuing as new could make it.
-func (r *run) short() bool {
-	return r.in.Carry != nil && workflow.GetInfo(r.save).GetCurrentHistoryLength() < 60
 }
 
 func (r *run) callRef(step int, c contract.Call) contract.Ref {
@@ -129,12 +124,12 @@ func (r *run) ask(step int, gated int) ([]contract.Call, error) {
 			return state.Calls, nil
 		}
 		woken := func() bool { return r.nudges != seen || r.stop != "" }
-		if r.short() {
+		if r.stays() {
 			_ = workflow.Await(r.save, woken)
 			continue
 		}
-		if ok, _ := workflow.AwaitWithTimeout(r.save, contract.WaitInRun, woken); !ok {
-			return nil, r.again(r.carry())
+		if ok, _ := workflow.AwaitWithTimeout(r.save, r.waitInRun(), woken); !ok && r.undisturbed(seen) {
+			return nil, r.again(r.park(contract.ForPeople))
 		}
 	}
 }

@@ -25,10 +25,12 @@ type run struct {
 	stop     agent.ThreadStatus // why: "", cancelled, or failed (timed out)
 	deadline time.Time          // zero = none; without what is waited for people
 
-	nudges  int // signals seen so far
-	nudgeCh workflow.ReceiveChannel
-	seq     int64 // the thread's last message
-	details details
+	nudges   int  // nudges seen so far
+	woken    bool // anything was heard of
+	nudgeCh  workflow.ReceiveChannel
+	cancelCh workflow.ReceiveChannel
+	seq      int64 // the thread's last message
+	details  details
 }
 
 func start(ctx workflow.Context, in contract.TurnInput, typ string) (contract.TurnResult, error) {
@@ -39,6 +41,9 @@ func start(ctx workflow.Context, in contract.TurnInput, typ string) (contract.Tu
 	save, _ := workflow.NewDisconnectedContext(ctx)
 	r := &run{in: in, typ: typ, ctx: ctx, save: save}
 	r.listen()
+	if c := in.Carry; c != nil && c.Parked != "" {
+		r.parked(c)
+	}
 	result, err := r.main()
 	if err == nil && ctx.Err() != nil {
 		err = temporal.NewCanceledError()
@@ -49,28 +54,36 @@ func start(ctx workflow.Context, in contract.TurnInput, typ string) (contract.Tu
 // listen receives the signals. They are hints, so none has to be kept.
 func (r *run) listen() {
 	r.nudgeCh = workflow.GetSignalChannel(r.ctx, contract.SignalNudge)
-	cancelCh := workflow.GetSignalChannel(r.ctx, contract.SignalCancel)
+	r.cancelCh = workflow.GetSignalChannel(r.ctx, contract.SignalCancel)
 	workflow.GoNamed(r.save, "signals", func(ctx workflow.Context) {
 		for {
 			workflow.NewSelector(ctx).
 				AddReceive(r.nudgeCh, func(c workflow.ReceiveChannel, _ bool) {
 					c.Receive(ctx, nil)
 					r.nudges++
+					r.woken = true
 				}).
-				AddReceive(cancelCh, func(c workflow.ReceiveChannel, _ bool) {
+				AddReceive(r.cancelCh, func(c workflow.ReceiveChannel, _ bool) {
 					var s contract.CancelSignal
 					c.Receive(ctx, &s)
-					if s.Turn == r.claim.Turn && s.Turn != "" {
-						r.halt(agent.ThreadCancelled)
-					}
+					r.cancelTold(s)
 				}).
 				Select(ctx)
 		}
 	})
 	workflow.GoNamed(r.save, "cancellation", func(ctx workflow.Context) {
 		r.ctx.Done().Receive(ctx, nil)
+		r.woken = true
 		r.halt(agent.ThreadCancelled)
 	})
+}
+
+// cancelTold reacts to a cancel signal, which may be one for another turn.
+func (r *run) cancelTold(s contract.CancelSignal) {
+	r.woken = true
+	if s.Turn == r.claim.Turn && s.Turn != "" {
+		r.halt(agent.ThreadCancelled)
+	}
 }
 
 // halt makes the turn stop; the first reason wins.
@@ -198,7 +211,7 @@ func (r *run) setDeadline() {
 
 // carry is the state for the next run of the same turn.
 func (r *run) carry() *contract.Carry {
-	c := &contract.Carry{Version: contract.StateVersion, TurnID: r.claim.Turn}
+	c := &contract.Carry{Version: contract.StateVersion, TurnID: r.claim.Turn, Parks: true}
 	if !r.deadline.IsZero() {
 		c.DeadlineMs = r.deadline.UnixMilli()
 	}

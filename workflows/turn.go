@@ -20,7 +20,7 @@ const modelTimeout = 2 * time.Hour
 // turn was found closed, and an error to continue as new.
 func (r *run) turn() (*contract.CloseOutput, error) {
 	for step := r.claim.Step; ; step++ {
-		if r.stop == "" && r.full() {
+		if r.stop == "" && r.ctx.Err() == nil && r.full() { // a cancel does not follow a continue-as-new
 			return nil, r.again(r.carry())
 		}
 		closed, err := r.step(step)

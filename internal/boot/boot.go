@@ -57,7 +57,7 @@ func Options(cfg config.Config, store memory.ConversationMemoryStore, env func(s
 	return o, tune(&o, env)
 }
 
-// tune reads the two settings that belong to a supervisor rather than to people.
+// tune reads the settings that belong to a supervisor rather than to people.
 func tune(o *spool.WorkerOptions, env func(string) string) error {
 	if v := env("SPOOL_HEARTBEAT_TIMEOUT"); v != "" {
 		d, err := time.ParseDuration(v)
@@ -72,6 +72,13 @@ func tune(o *spool.WorkerOptions, env func(string) string) error {
 			return agent.Errorf(agent.CodeInvalid, "SPOOL_MAX_EVENTS is %q: use a number of at least 10", v)
 		}
 		o.MaxEvents = n
+	}
+	if v := env("SPOOL_WAIT_IN_RUN"); v != "" {
+		d, err := time.ParseDuration(v)
+		if err != nil || d < 100*time.Millisecond {
+			return agent.Errorf(agent.CodeInvalid, "SPOOL_WAIT_IN_RUN is %q: use a duration of at least 100ms, such as 60s", v)
+		}
+		o.WaitInRun = d
 	}
 	return nil
 }

@@ -62,8 +62,8 @@ are Temporal's own ` + "`TEMPORAL_*`" + ` variables and TOML keys.
 `
 
 const documentTail = `
-Two more belong to a supervisor of workers: ` + "`SPOOL_HEARTBEAT_TIMEOUT`" + ` (2s suits an embedded server, the default of 10s a shared one) and
-` + "`SPOOL_MAX_EVENTS`" + `, after how many events a run continues as new.
+Three more belong to a supervisor of workers: ` + "`SPOOL_HEARTBEAT_TIMEOUT`" + ` (2s suits an embedded server, the default of 10s a shared one),
+` + "`SPOOL_MAX_EVENTS`" + `, after how many events a run continues as new, and ` + "`SPOOL_WAIT_IN_RUN`" + ` (60s), after how long a run that waits for people or sub-agents does.
 
 (Written by ` + "`go test ./internal/config -run Document -update`" + ` from the table that the program reads.)
 `

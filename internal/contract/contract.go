@@ -77,7 +77,26 @@ type Carry struct {
 	// DeadlineMs is the turn's deadline in unix milliseconds, without what it
 	// waits for people; 0 = none.
 	DeadlineMs int64 `json:"deadline,omitempty"`
+	// Parked means that the turn waits for people or for sub-agents: the run
+	// records nothing until something happens.
+	Parked Parked `json:"parked,omitempty"`
+	// Parks means that waits park. Runs that earlier builds continued lack it:
+	// their waits stay in the run, as it began.
+	Parks bool `json:"parks,omitempty"`
 }
+
+// Parked says what a parked run waits for.
+type Parked string
+
+// Values of Parked.
+const (
+	ForPeople    Parked = "people"
+	ForSubAgents Parked = "sub-agents"
+)
+
+// ParkedRun stands in the store for the run of a parked turn, so that the ends
+// of sub-agents are signalled to whichever run there is.
+const ParkedRun = "parked"
 
 // Ref names a step; it is the input of most activities. Thread is left out of
 // histories: it is the workflow's id, which an activity knows.
@@ -92,6 +111,8 @@ type Ref struct {
 type ClaimInput struct {
 	StoreID string `json:"store"`
 	Thread  string `json:"thread"`
+	// Park records that the turn's run is about to park.
+	Park bool `json:"park,omitempty"`
 }
 
 // ClaimOutput is an open turn, or an empty turn id.
@@ -114,6 +135,8 @@ type Timing struct {
 	HeartbeatMs int64 `json:"hb"`
 	// MaxEvents makes a run continue as new; 0 = the constant of that name.
 	MaxEvents int `json:"events,omitempty"`
+	// WaitMs is how long a run waits before it parks; 0 = WaitInRun.
+	WaitMs int64 `json:"wait,omitempty"`
 }
 
 // Call is what the workflow must know of a tool call.
@@ -223,7 +246,7 @@ const (
 	// PeoplePause bounds how often a turn whose time is nearly over looks whether
 	// the person it waits for has answered.
 	PeoplePause = 5 * time.Minute
-	// WaitInRun is how long a run waits for a person before it continues as new.
+	// WaitInRun is how long a run waits for a person, or for sub-agents only, before it parks.
 	WaitInRun = 60 * time.Second
 	// CancelGrace is how long a cancelled turn waits for its activities.
 	CancelGrace = 300 * time.Millisecond

@@ -13,6 +13,7 @@ import (
 // pinned are the names that stand in histories, stores, exports and scripts. A
 // rename is a migration: old histories and old rows keep the old name.
 var pinned = map[string]string{
+	"contract.ForPeople": "people", "contract.ForSubAgents": "sub-agents", "contract.ParkedRun": "parked",
 	"contract.ConversationTurn": "ConversationTurn",
 	"contract.SubAgentTurn":     "SubAgentTurn",
 	"contract.SignalNudge":      "nudge",

@@ -1,0 +1,194 @@
+package e2e
+
+import (
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	enumspb "go.temporal.io/api/enums/v1"
+	historypb "go.temporal.io/api/history/v1"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/spool-agents/spool/activities"
+	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/internal/contract"
+	"github.com/spool-agents/spool/internal/llm/script"
+	tt "github.com/spool-agents/spool/internal/temporaltest"
+	"github.com/spool-agents/spool/internal/tool"
+	"github.com/spool-agents/spool/memory"
+	"github.com/spool-agents/spool/memory/sqlite"
+	"github.com/spool-agents/spool/memory/verify"
+	"github.com/spool-agents/spool/workflows"
+)
+
+// oneAgent is a catalog of one template.
+type oneAgent struct{ agent.AgentConfig }
+
+func (o oneAgent) Get(name string) (agent.AgentConfig, bool) { return o.AgentConfig, name == o.Name }
+func (o oneAgent) List() []agent.AgentConfig                 { return []agent.AgentConfig{o.AgentConfig} }
+
+// week drives a thread's runs in an environment that skips time, with the real
+// workflows, activities and store; what waits for nothing but time passes at once.
+type week struct {
+	t     *testing.T
+	now   atomic.Int64 // unix ms
+	store memory.ConversationMemoryStore
+	acts  *activities.Activities
+	runs  int
+	waits int // runs that parked
+}
+
+func newWeek(t *testing.T, c agent.AgentConfig) *week {
+	t.Helper()
+	w := &week{t: t}
+	w.now.Store(time.Now().UnixMilli())
+	store, err := sqlite.OpenMemory(t.Context(), sqlite.Options{Clock: func() time.Time { return time.UnixMilli(w.now.Load()) }})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = store.Close() })
+	tools, err := tool.New(tool.Builtin(tool.Options{})...)
+	require.NoError(t, err)
+	policy := agent.DefaultDelegationPolicy()
+	policy.MaxTime = time.Minute
+	w.store = store
+	w.acts = &activities.Activities{
+		Store: store, Model: script.Model{}, Tools: tools, Catalog: oneAgent{c}, Policy: policy, Workspace: t.TempDir(), Heartbeat: 10 * time.Second,
+	}
+	return w
+}
+
+// run drives the thread from run to run until one ends; at, in each run that is
+// parked, happens after so long.
+func (w *week) run(thread string, after time.Duration, at func(env *testsuite.TestWorkflowEnvironment)) {
+	in := contract.TurnInput{StoreID: w.store.ID(), ThreadID: thread}
+	for {
+		w.runs++
+		require.Less(w.t, w.runs, 20, "the thread goes on for ever")
+		var suite testsuite.WorkflowTestSuite
+		env := suite.NewTestWorkflowEnvironment()
+		env.SetTestTimeout(30 * time.Second)
+		env.SetStartTime(time.UnixMilli(w.now.Load()))
+		env.SetStartWorkflowOptions(client.StartWorkflowOptions{ID: thread})
+		workflows.Register(env)
+		w.acts.Register(env)
+		tick := func() { w.now.Store(env.Now().UnixMilli()) }
+		env.SetOnTimerFiredListener(func(string) { tick() })
+		if c := in.Carry; c != nil && c.Parked != "" {
+			w.waits++
+			env.RegisterDelayedCallback(func() { tick(); at(env) }, after)
+		}
+		env.ExecuteWorkflow(contract.ConversationTurn, in)
+		tick()
+		err := env.GetWorkflowError()
+		var again *workflow.ContinueAsNewError
+		if !errors.As(err, &again) {
+			require.NoError(w.t, err)
+			return
+		}
+		in = contract.TurnInput{}
+		require.NoError(w.t, converter.GetDefaultDataConverter().FromPayloads(again.Input, &in))
+	}
+}
+
+// Rows 19, 76: a turn with a limit of a minute waits a week for a person. No
+// timeout strikes, no budget is used, and nothing runs meanwhile.
+func TestRow76_WaitingAWeek(t *testing.T) {
+	t.Parallel()
+	w := newWeek(t, agent.AgentConfig{Name: "orchestrator", SystemPrompt: "x", TimeoutMs: 60_000, MaxSteps: 5})
+	m := memory.SendRequest{UserID: "u", SessionID: "s", ConversationID: "default", MessageID: "m", Content: agent.Text(script.Script(count("gated"), "say granted"))}
+	sent, err := w.store.Send(t.Context(), m)
+	require.NoError(t, err)
+	w.run(sent.ThreadID, 7*24*time.Hour, func(env *testsuite.TestWorkflowEnvironment) {
+		open, err := w.store.Approvals(t.Context(), memory.ApprovalFilter{OpenOnly: true})
+		require.NoError(t, err)
+		require.Len(t, open, 1)
+		_, err = w.store.Decide(t.Context(), memory.Decision{By: "u", Target: open[0].ID, Verdict: memory.Approve})
+		require.NoError(t, err)
+		env.SignalWorkflow(contract.SignalNudge, nil)
+	})
+	turn, err := w.store.Turn(t.Context(), sent.TurnID)
+	require.NoError(t, err)
+	require.Equal(t, agent.ThreadCompleted, turn.Outcome, turn.Error)
+	require.Equal(t, "granted", turn.Answer)
+	require.Equal(t, 2, w.runs, "one run until the wait, one that was parked and went on")
+	require.Equal(t, 1, w.waits)
+	require.InDelta(t, (7*24*time.Hour + contract.WaitInRun).Seconds(), (time.Duration(turn.WaitedMs) * time.Millisecond).Seconds(), 60)
+	report, err := verify.Check(t.Context(), w.store, verify.Options{})
+	require.NoError(t, err)
+	require.Empty(t, report.Violations)
+}
+
+// lastRun is the history of a thread's latest run.
+func lastRun(t *testing.T, s *tt.Stack, thread string) []*historypb.HistoryEvent {
+	t.Helper()
+	var events []*historypb.HistoryEvent
+	for it := s.Temporal.GetWorkflowHistory(s.Ctx(), thread, "", false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT); it.HasNext(); {
+		e, err := it.Next()
+		require.NoError(t, err)
+		events = append(events, e)
+	}
+	return events
+}
+
+// parked waits until the run of a thread has parked, and checks that its history
+// is empty: it began, a worker looked at it, and it recorded nothing.
+func parked(t *testing.T, s *tt.Stack, thread string) {
+	t.Helper()
+	tt.Eventually(t, 30*time.Second, "the run of "+thread+" parks", func() bool {
+		events := lastRun(t, s, thread)
+		var in contract.TurnInput
+		started := events[0].GetWorkflowExecutionStartedEventAttributes()
+		require.NoError(t, converter.GetDefaultDataConverter().FromPayloads(started.GetInput(), &in))
+		return in.Carry != nil && in.Carry.Parked != "" && len(events) == 4
+	})
+	require.Less(t, bytesOf(lastRun(t, s, thread)), 2000)
+}
+
+func bytesOf(events []*historypb.HistoryEvent) (n int) {
+	for _, e := range events {
+		n += e.Size()
+	}
+	return n
+}
+
+// Rows 76, 77, E1: a grandchild waits for a person. The runs of its whole line
+// wait with an empty history, over a restart of the server and of all workers,
+// and go on at once when the person has decided.
+func TestRow76_WaitsOverRestarts(t *testing.T) {
+	t.Parallel()
+	slot(t)
+	server := tt.StartServer(t)
+	s := tt.NewOn(t, server)
+	ask(t, s)
+	w := s.StartWorker("SPOOL_WAIT_IN_RUN=200ms")
+	grandchild := script.Script(script.Calls(add(6, 7), count("gated")), "echo grandchild:")
+	child := script.Script(script.Task("general", grandchild), "echo child:")
+	r := pendingApproval(t, s, s.Send("s1", script.Script(script.Calls(script.Task("general", child), script.Task("general", "script: say quick")), "echo root:")))
+	all := tree(t, s, r.ThreadID)
+	require.Len(t, all, 4)
+	for _, th := range []agent.Thread{all[0], all[1], all[2]} {
+		parked(t, s, th.ID)
+	}
+	require.Equal(t, all[2].ID, r.Pending[0].ThreadID)
+	require.Equal(t, "general", r.Pending[0].Agent)
+
+	w.Kill()
+	server.Kill()
+	server.Restart(t)
+	s.StartWorker()
+	out, code := starter(t, s, "approvals", r.ThreadID)
+	require.Equal(t, 0, code, out)
+	require.Contains(t, out, "general  "+all[2].ID)
+	out, code = starter(t, s, "approve", r.Pending[0].ApprovalID)
+	require.Equal(t, 0, code, out)
+	end := s.Wait(r)
+	require.Equal(t, "completed", end.Status, end.Error)
+	require.Contains(t, end.Response, "grandchild:")
+	require.Contains(t, end.Response, "quick")
+	require.Equal(t, 1, lines(s.File("gated")))
+	s.Verify()
+}

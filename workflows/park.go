@@ -1,0 +1,99 @@
+package workflows
+
+import (
+	"time"
+
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/spool-agents/spool/internal/contract"
+)
+
+// A run that has waited for some time, for a person or for sub-agents only,
+// continues as new into a parked run. That one records nothing until a signal
+// comes, however many days later, so its history is empty and whatever code runs
+// then is not bound by what another build had done in it.
+
+// parked waits for the first signal. All a signal means is that the store may
+// say something new, so the run then begins as any other does.
+func (r *run) parked(c *contract.Carry) {
+	heard := func() bool { return r.woken }
+	if c.DeadlineMs == 0 || c.Parked == contract.ForPeople {
+		_ = workflow.Await(r.save, heard)
+		return
+	}
+	// Sub-agents may take too long. If the deadline is over, somebody below
+	// waited for people, and may still.
+	left := time.UnixMilli(c.DeadlineMs).Sub(workflow.Now(r.save))
+	if left <= 0 {
+		left = contract.PeoplePause
+	}
+	_, _ = workflow.AwaitWithTimeout(r.save, left, heard)
+}
+
+// park is the state of a run that parks.
+func (r *run) park(what contract.Parked) *contract.Carry {
+	c := r.carry()
+	c.Parked = what
+	return c
+}
+
+// stays reports whether a wait stays in this run: one that an earlier build
+// continued, with a history as small as that build could make it.
+func (r *run) stays() bool {
+	return r.in.Carry != nil && !r.in.Carry.Parks && workflow.GetInfo(r.save).GetCurrentHistoryLength() < 60
+}
+
+func (r *run) waitInRun() time.Duration {
+	if ms := r.claim.Timing.WaitMs; ms > 0 {
+		return time.Duration(ms) * time.Millisecond
+	}
+	return contract.WaitInRun
+}
+
+// undisturbed reports whether no nudge came since seen and nothing else was
+// heard of either. What the server has delivered by now is looked at; what it
+// has not makes it refuse the continue-as-new, and the task is done over.
+func (r *run) undisturbed(seen int) bool {
+	for {
+		var s contract.CancelSignal
+		if !r.cancelCh.ReceiveAsync(&s) {
+			break
+		}
+		r.cancelTold(s)
+	}
+	return r.drained(seen) && r.stop == "" && r.ctx.Err() == nil
+}
+
+// parkForSubAgents ends the run to wait for delegated calls. If one of them has
+// something to do, the run continues as new all the same, but goes on at once.
+func (r *run) parkForSubAgents(delegations []*DelegationService) error {
+	seen := r.nudges
+	asleep := func() bool {
+		for _, d := range delegations {
+			if !d.over && (d.asleep == nil || !d.asleep()) {
+				return false
+			}
+		}
+		return r.undisturbed(seen)
+	}
+	switch {
+	case r.ctx.Err() != nil:
+		return errCancelled
+	case !asleep():
+		return r.again(r.carry())
+	}
+	// From now on ends of sub-agents are signalled, not only seen by this run.
+	claim, err := local[contract.ClaimOutput](r.save, contract.SaveUserMessage, "waits for sub-agents",
+		contract.ClaimInput{StoreID: r.in.StoreID, Thread: r.in.ThreadID, Park: true})
+	switch {
+	case err != nil:
+		return err
+	case r.ctx.Err() != nil:
+		return errCancelled
+	case claim.Turn != r.claim.Turn:
+		return r.again(nil)
+	case !asleep():
+		return r.again(r.carry())
+	}
+	return r.again(r.park(contract.ForSubAgents))
+}
