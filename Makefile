@@ -44,8 +44,8 @@ lint: tools ## format, vet, lint, determinism, dead code, tidy modules
 bench: build ## measure and print the figures; takes minutes; flags in ARGS
 	@$(GO) run ./internal/bench $(ARGS)
 
-chaos: build ## the long forms of the tests that kill things; takes long
-	@SPOOL_LONG=1 $(GO) test -count=1 -timeout 180m ./internal/e2e/... ./memory/...
+chaos: build ## the long forms of the tests that kill things; takes long, needs PostgreSQL
+	@SPOOL_LONG=1 $(GO) test -tags postgres -count=1 -timeout 180m ./internal/e2e/... ./memory/...
 
 up: ## start docker-compose.yml, with a .env of random passwords, and wait until it answers
 	@sh .ci/up

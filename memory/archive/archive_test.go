@@ -15,7 +15,6 @@ import (
 	"github.com/spool-agents/spool/memory/memorytest"
 	"github.com/spool-agents/spool/memory/sessionfile"
 	"github.com/spool-agents/spool/memory/sqlite"
-	"github.com/spool-agents/spool/memory/verify"
 )
 
 const user = "alice"
@@ -94,15 +93,6 @@ func answer(t *testing.T, s *sqlite.Store, thread, agentType string) (child stri
 	_, err = s.CloseTurn(ctx, memory.CloseRequest{ThreadID: thread, TurnID: turn.ID, Outcome: agent.ThreadCompleted, Step: step})
 	ok(t, err)
 	return child
-}
-
-func sound(t *testing.T, s memory.Reader) {
-	t.Helper()
-	report, err := verify.Check(t.Context(), s, verify.Options{})
-	ok(t, err)
-	for _, v := range report.Violations {
-		t.Error(v)
-	}
 }
 
 // everything is all that readers of a store see.
@@ -186,7 +176,7 @@ func TestRow90_ExportAndImport(t *testing.T) {
 	if got, want := everything(t, b), everything(t, a); got != want {
 		t.Fatalf("the import differs\ngot:  %s\nwant: %s", got, want)
 	}
-	sound(t, b)
+	memorytest.Sound(t, b)
 	in, err = archive.Import(t.Context(), b, f, owner, "")
 	ok(t, err)
 	same(t, "again", [3]int{len(in.Added), len(in.Present), len(in.Refused)}, [3]int{0, 5, 0})
@@ -284,5 +274,5 @@ func TestRow88_DeleteAndExpire(t *testing.T) {
 	same(t, "deleted", res, memory.DeleteResult{Threads: []string{kept}, Session: true})
 	_, err = archive.Delete(t.Context(), s, owner, "s4")
 	same(t, "gone", agent.CodeOf(err), agent.CodeNotFound)
-	sound(t, s)
+	memorytest.Sound(t, s)
 }

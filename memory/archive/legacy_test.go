@@ -47,7 +47,7 @@ func TestRow85_OldLayoutsImport(t *testing.T) {
 			t.Errorf("%q does not say %q", reasons, want)
 		}
 	}
-	sound(t, s)
+	memorytest.Sound(t, s)
 	for thread, want := range map[string]string{id + "/default": "", "1740000000001/cli": "numbers"} {
 		th, err := s.Thread(t.Context(), user, thread)
 		ok(t, err)
@@ -68,7 +68,7 @@ func TestRow85_OldLayoutsImport(t *testing.T) {
 	tokens, err := s.Thread(t.Context(), user, id+"/default")
 	ok(t, err)
 	same(t, "tokens", tokens.TotalTokens, 77+5)
-	sound(t, s)
+	memorytest.Sound(t, s)
 	found, err := s.Threads(t.Context(), memory.ThreadFilter{UserID: user, Workdir: "/old"})
 	ok(t, err)
 	same(t, "by folder", len(found), 1)

@@ -1,53 +1,31 @@
 package filestore_test
 
 import (
-	"bufio"
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"os"
-	"os/exec"
-	"strconv"
-	"strings"
+	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/memory"
 	"github.com/spool-agents/spool/memory/filestore"
+	"github.com/spool-agents/spool/memory/memorytest"
 )
 
-// childEnv makes the test binary act as the store's process, until it is killed.
-const childEnv = "SPOOL_FILESTORE_TEST_CHILD"
-
 func TestMain(m *testing.M) {
-	dir := os.Getenv(childEnv)
-	if dir == "" {
-		os.Exit(m.Run())
-	}
-	if err := child(context.Background(), dir); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
+	memorytest.StoreChild(openStore, memorytest.DiskJobs)
+	os.Exit(m.Run())
 }
 
-// child sends messages and answers them, and says which it has been told are safe.
-func child(ctx context.Context, dir string) error {
+func openStore(ctx context.Context, dir string) (memory.ConversationMemoryStore, error) {
 	s, err := filestore.Open(ctx, dir, filestore.Options{Delay: time.Millisecond})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	for i := 0; ; i++ {
-		id := fmt.Sprintf("m-%d-%d", os.Getpid(), i)
-		session := "s" + strconv.Itoa(i%3)
-		if _, err := s.Send(ctx, request(session, id)); err != nil {
-			return err
-		}
-		fmt.Println(session, id)
-		if err := finish(ctx, s, session+"/default"); err != nil {
-			return err
-		}
-	}
+	return s, nil
 }
 
 // finish answers whatever waits in a thread.
@@ -109,60 +87,63 @@ func delegate(t *testing.T, s memory.ConversationMemoryStore, session string) st
 }
 
 // TestFault_C5_KilledAtRandomWrites: whatever a process was told is safe is in
-// the store after its kill, with and without the journal's help; every file is
-// whole.
+// the store after its kill, with the journal and, at the end, without; no file is
+// torn.
 func TestFault_C5_KilledAtRandomWrites(t *testing.T) {
 	dir := t.TempDir()
-	kills := 8
-	if os.Getenv("SPOOL_LONG") == "1" {
-		kills = 100
+	memorytest.RunKills(t, memorytest.Kills{
+		Open: func(ctx context.Context, dir string) (memory.ConversationMemoryStore, error) {
+			return filestore.Open(ctx, dir, filestore.Options{Report: func(err error) { t.Errorf("after a kill: %v", err) }})
+		},
+		Location: dir, Processes: 1,
+	})
+	filesAreTheStore(t, dir)
+}
+
+// TestFault_C12_DiskFull: of the journal and of the files.
+func TestFault_C12_DiskFull(t *testing.T) {
+	var dir string
+	location := func(parent string) string {
+		dir = filepath.Join(parent, "store")
+		return dir
 	}
-	acknowledged := map[string]string{}
-	for range kills {
-		cmd := exec.Command(os.Args[0])
-		cmd.Env = append(os.Environ(), childEnv+"="+dir)
-		cmd.Stderr = t.Output()
-		out, err := cmd.StdoutPipe()
-		ok(t, err)
-		ok(t, cmd.Start())
-		time.AfterFunc(time.Duration(300+rand.IntN(500))*time.Millisecond, func() { _ = cmd.Process.Kill() })
-		for lines := bufio.NewScanner(out); lines.Scan(); {
-			if session, id, found := strings.Cut(lines.Text(), " "); found {
-				acknowledged[id] = session
-			}
-		}
-		if err := cmd.Wait(); err == nil {
-			t.Error("the process ended by itself")
-		}
-		var r said
-		s := open(t, dir, filestore.Options{Report: r.report})
-		if r.String() != "" {
-			t.Errorf("after a kill: %s", r.String())
-		}
-		sound(t, s)
-		for id, session := range acknowledged {
-			entries, err := s.Inbox(t.Context(), session+"/default")
-			ok(t, err)
-			found := 0
-			for _, e := range entries {
-				if e.ID == id {
-					found++
-				}
-			}
-			if found != 1 {
-				t.Fatalf("message %s of %s is there %d times", id, session, found)
-			}
-		}
-		ok(t, s.Close())
-	}
-	if len(acknowledged) < kills {
-		t.Errorf("only %d messages were sent", len(acknowledged))
-	}
-	s := open(t, dir, filestore.Options{})
+	memorytest.RunDiskFull(t, func(ctx context.Context, dir string) (memory.ConversationMemoryStore, error) {
+		filesAreTheStore(t, dir)
+		return openStore(ctx, dir)
+	}, location)
+}
+
+// filesAreTheStore checks that the files alone give an equal store.
+func filesAreTheStore(t *testing.T, dir string) {
+	t.Helper()
+	report := func(err error) { t.Error(err) }
+	s := open(t, dir, filestore.Options{Report: report})
 	want := state(t, s)
 	ok(t, s.Close())
-	ok(t, os.RemoveAll(dir+"/.spool"))
-	if got := state(t, open(t, dir, filestore.Options{})); got != want {
+	ok(t, os.RemoveAll(filepath.Join(dir, ".spool")))
+	s = open(t, dir, filestore.Options{Report: report})
+	if got := state(t, s); got != want {
 		t.Error("the files alone give another store")
+	}
+	ok(t, s.Close())
+}
+
+// TestFault_C12_ReadOnly: a folder that may not be written, new or in use.
+func TestFault_C12_ReadOnly(t *testing.T) {
+	dir := t.TempDir()
+	memorytest.OpenToAll(t, dir)
+	closed := filepath.Join(dir, "closed")
+	s := open(t, closed, filestore.Options{})
+	send(t, s, "s", "m")
+	ok(t, s.Close())
+	before := names(t, closed)
+	for _, d := range []string{closed, filepath.Join(closed, ".spool")} {
+		ok(t, os.Chmod(d, 0o555))
+		t.Cleanup(func() { _ = os.Chmod(d, 0o700) })
+	}
+	memorytest.CheckReadOnly(t, closed, closed, "writable")
+	memorytest.CheckReadOnly(t, filepath.Join(closed, "new"), closed, "writable")
+	if after := names(t, closed); !slices.Equal(after, before) {
+		t.Errorf("%v, before %v", after, before)
 	}
 }

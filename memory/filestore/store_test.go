@@ -15,7 +15,6 @@ import (
 	"github.com/spool-agents/spool/memory"
 	"github.com/spool-agents/spool/memory/filestore"
 	"github.com/spool-agents/spool/memory/memorytest"
-	"github.com/spool-agents/spool/memory/verify"
 )
 
 func ok(t *testing.T, err error) {
@@ -59,15 +58,6 @@ func send(t *testing.T, s memory.Sender, session, id string) {
 	t.Helper()
 	_, err := s.Send(t.Context(), request(session, id))
 	ok(t, err)
-}
-
-func sound(t *testing.T, s memory.Reader) {
-	t.Helper()
-	report, err := verify.Check(t.Context(), s, verify.Options{})
-	ok(t, err)
-	for _, v := range report.Violations {
-		t.Error(v)
-	}
 }
 
 // names are the session files of a folder.
@@ -189,7 +179,7 @@ func TestFilesAreRebuilt(t *testing.T) {
 	if got := state(t, s); got != before {
 		t.Fatalf("from files: %s\nwant %s", got, before)
 	}
-	sound(t, s)
+	memorytest.Sound(t, s)
 	ok(t, s.Close())
 	for _, name := range files {
 		ok(t, os.Remove(filepath.Join(dir, name)))

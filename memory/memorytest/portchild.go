@@ -1,20 +1,16 @@
 package memorytest
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"strconv"
-	"strings"
 
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/memory"
 )
 
-// portChildEnv makes a test binary act as another process of a port: its value
-// names what to do.
+// portChildEnv makes a test binary act as another process of a port.
 const portChildEnv = "SPOOL_PORT_TEST_CHILD"
 
 // The keys that other processes write to.
@@ -22,12 +18,6 @@ const (
 	childKey   = "shared"
 	childCount = "count"
 )
-
-// portChild is another process.
-type portChild struct {
-	*exec.Cmd
-	out *bufio.Reader
-}
 
 // PortChild runs what the suite wants other processes to do and ends the
 // process. In any other process it does nothing. Call it first in TestMain.
@@ -77,31 +67,7 @@ func childAppends(p memory.AtomicPort[PortItem], name, from, to string) error {
 }
 
 // child starts another process on the same data; it is killed when the case ends.
-func (e *portEnv) child(mode, name, from, to string, env ...string) *portChild {
+func (e *portEnv) child(name, from, to string, env ...string) *Process {
 	e.Helper()
-	cmd := exec.Command(os.Args[0], e.location, name, from, to)
-	cmd.Env = append(append(os.Environ(), portChildEnv+"="+mode), env...)
-	cmd.Stderr = e.test.Output()
-	out, err := cmd.StdoutPipe()
-	e.ok(err)
-	e.ok(cmd.Start())
-	e.test.Cleanup(func() { _ = cmd.Process.Kill() })
-	return &portChild{Cmd: cmd, out: bufio.NewReader(out)}
-}
-
-// next reads a whole line of output.
-func (c *portChild) next(lines *[]string) bool {
-	line, err := c.out.ReadString('\n')
-	if err != nil {
-		return false // what a killed process did not end is no line
-	}
-	*lines = append(*lines, strings.TrimSpace(line))
-	return true
-}
-
-// wait reads the remaining lines and waits for the end.
-func (c *portChild) wait() (lines []string, err error) {
-	for c.next(&lines) {
-	}
-	return lines, c.Wait()
+	return StartProcess(e.test, append([]string{portChildEnv + "=append"}, env...), e.location, name, from, to)
 }

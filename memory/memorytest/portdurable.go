@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/spool-agents/spool/agent"
@@ -96,9 +95,9 @@ var portDurableRules = []portRule{
 		const processes, each = 4, 20
 		var wg sync.WaitGroup
 		for n := range processes {
-			c := e.child("append", fmt.Sprint("p", n), "0", fmt.Sprint(each))
+			c := e.child(fmt.Sprint("p", n), "0", fmt.Sprint(each))
 			wg.Go(func() {
-				if acked, err := c.wait(); err != nil || len(acked) != each {
+				if acked, err := c.Lines(); err != nil || len(acked) != each {
 					e.Errorf("process %d: %d appends, %v", n, len(acked), err)
 				}
 			})
@@ -118,13 +117,13 @@ var portDurableRules = []portRule{
 		}{{"before-items-save", 2}, {"after-items-save", 3}} {
 			once := filepath.Join(e.test.TempDir(), "once")
 			env := []string{memory.CrashAtEnv + "=" + c.point, memory.CrashOnceEnv + "=" + once}
-			acked, err := e.child("append", "p", fmt.Sprint(2), fmt.Sprint(c.left+1), env...).wait()
+			acked, err := e.child("p", fmt.Sprint(2), fmt.Sprint(c.left+1), env...).Lines()
 			if err == nil || len(acked) != 0 {
 				e.Fatalf("%s: the process did not die: %v, %v", c.point, acked, err)
 			}
 			e.holds(e.p, childKey, numbered("p", c.left))
 			e.holds(e.p, childCount, []PortItem{{N: int64(c.left)}})
-			if _, err := e.child("append", "p", "2", "3", env...).wait(); err != nil {
+			if _, err := e.child("p", "2", "3", env...).Lines(); err != nil {
 				e.Fatalf("%s: the successor: %v", c.point, err)
 			}
 			e.holds(e.p, childKey, numbered("p", 3))
@@ -140,15 +139,18 @@ var portDurableRules = []portRule{
 		}
 		kills, acked := 0, 0
 		for acked < writes {
-			c := e.child("append", "p", fmt.Sprint(acked), fmt.Sprint(writes))
+			c := e.child("p", fmt.Sprint(acked), fmt.Sprint(writes))
 			after := 1 + rand.IntN(5)
 			var lines []string
-			for len(lines) < after && c.next(&lines) {
+			for line, ok := "", true; ok && len(lines) < after; {
+				if line, ok = c.Next(); ok {
+					lines = append(lines, line)
+				}
 			}
 			// Into the middle of the next write.
 			time.Sleep(time.Duration(rand.IntN(4000)) * time.Microsecond)
-			_ = c.Process.Signal(syscall.SIGKILL)
-			rest, err := c.wait()
+			_ = c.Process.Kill()
+			rest, err := c.Lines()
 			switch {
 			case err != nil && c.ProcessState.Exited():
 				e.Fatalf("the process failed after %d appends: %v", acked+len(lines)+len(rest), err)

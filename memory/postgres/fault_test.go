@@ -143,7 +143,7 @@ func TestServerThatStopsIsUnavailable(t *testing.T) {
 	code(t, err, agent.CodeUnavailable, "read-only", "primary")
 	readOnly(`RESET default_transaction_read_only`)
 	works("m4")
-	sound(t, s)
+	memorytest.Sound(t, s)
 }
 
 // TestTooManyConnections: the server has none left.
@@ -215,7 +215,7 @@ func TestLocks(t *testing.T) {
 	if err != nil || len(entries) != 2 {
 		t.Fatalf("%d entries, %v", len(entries), err)
 	}
-	sound(t, s)
+	memorytest.Sound(t, s)
 }
 
 // TestPausedProcessLosesItsLocks: a process that is stopped in the middle of a
@@ -256,7 +256,7 @@ func TestPausedProcessLosesItsLocks(t *testing.T) {
 	if err != nil || len(turns) != 0 {
 		t.Fatalf("%d turns, %v", len(turns), err)
 	}
-	sound(t, s)
+	memorytest.Sound(t, s)
 }
 
 // TestFault_C12_DiskFull fills the server's disk: a small file system, where one
@@ -279,7 +279,7 @@ func TestFault_C12_DiskFull(t *testing.T) {
 		_, failed = s.Send(t.Context(), r)
 	}
 	code(t, failed, agent.CodeUnavailable, "disk is full", "nothing was changed")
-	sound(t, s)
+	memorytest.Sound(t, s)
 	before, err := s.Inbox(t.Context(), "s/default")
 	if err != nil {
 		t.Fatal(err)
@@ -294,7 +294,7 @@ func TestFault_C12_DiskFull(t *testing.T) {
 	if err != nil || len(after) != len(before)+1 {
 		t.Fatalf("%d entries, %d before, %v", len(after), len(before), err)
 	}
-	sound(t, s)
+	memorytest.Sound(t, s)
 }
 
 // incompressible is text that the server cannot make smaller.

@@ -6,9 +6,9 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -21,7 +21,6 @@ import (
 	"github.com/spool-agents/spool/memory"
 	"github.com/spool-agents/spool/memory/memorytest"
 	"github.com/spool-agents/spool/memory/postgres"
-	"github.com/spool-agents/spool/memory/verify"
 )
 
 func mustOpen(t *testing.T, url string) *postgres.Store {
@@ -32,18 +31,6 @@ func mustOpen(t *testing.T, url string) *postgres.Store {
 	}
 	t.Cleanup(func() { _ = s.Close() })
 	return s
-}
-
-// sound checks every rule on every thread of a store.
-func sound(t *testing.T, s memory.Reader) {
-	t.Helper()
-	report, err := verify.Check(t.Context(), s, verify.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, v := range report.Violations {
-		t.Error(v)
-	}
 }
 
 // query reads one number of the server.
@@ -64,17 +51,21 @@ func query(t *testing.T, url, text string) (n int64) {
 // then to eight trees of up to seven threads that close across each other. What
 // the rules refuse is no error; a deadlock would be.
 func TestEightProcessesHammer(t *testing.T) {
-	for _, mode := range []string{"hammer1", "hammer7"} {
-		t.Run(mode, func(t *testing.T) {
+	seconds := 5
+	if os.Getenv("SPOOL_LONG") == "1" {
+		seconds = 60
+	}
+	for _, conversations := range []int{1, 8} {
+		t.Run(fmt.Sprint(conversations), func(t *testing.T) {
 			url := pgtest.Database(t)
 			s := mustOpen(t, url)
 			var wg sync.WaitGroup
 			var mu sync.Mutex
 			total := 0
 			for n := range 8 {
-				c := startChild(t, mode, url, fmt.Sprint("h", n))
+				c := memorytest.StoreProcess(t, "hammer", url, fmt.Sprintf("%d-conversations-%ds", conversations, seconds))
 				wg.Go(func() {
-					lines, err := c.lines()
+					lines, err := c.Lines()
 					if err != nil || len(lines) != 1 {
 						t.Errorf("process %d: %v", n, err)
 						return
@@ -91,11 +82,11 @@ func TestEightProcessesHammer(t *testing.T) {
 				t.Fatal(err)
 			}
 			deadlocks := query(t, url, "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()")
-			t.Logf("%d operations on %d threads in %s, %d deadlocks inside", total, len(threads), hammerFor(), deadlocks)
-			if mode == "hammer7" && len(threads) < 40 {
+			t.Logf("%d operations on %d threads in %d s, %d deadlocks inside", total, len(threads), seconds, deadlocks)
+			if conversations > 1 && len(threads) < 40 {
 				t.Errorf("%d threads only", len(threads))
 			}
-			sound(t, s)
+			memorytest.Sound(t, s)
 		})
 	}
 }
@@ -106,9 +97,9 @@ func TestEightWriters(t *testing.T) {
 	url := pgtest.Database(t)
 	var wg sync.WaitGroup
 	for n := range 8 {
-		c := startChild(t, "sends", url, fmt.Sprint("w", n))
+		c := memorytest.StoreProcess(t, "sends", url, fmt.Sprint("w", n))
 		wg.Go(func() {
-			if lines, err := c.lines(); err != nil || len(lines) != 25 {
+			if lines, err := c.Lines(); err != nil || len(lines) != memorytest.Sends {
 				t.Errorf("writer %d: %v after %d messages", n, err, len(lines))
 			}
 		})
@@ -116,63 +107,21 @@ func TestEightWriters(t *testing.T) {
 	wg.Wait()
 	s := mustOpen(t, url)
 	entries, err := s.Inbox(t.Context(), "s/default")
-	if err != nil || len(entries) != 200 {
-		t.Fatalf("%d entries, %v; want 200", len(entries), err)
+	if err != nil || len(entries) != 8*memorytest.Sends {
+		t.Fatalf("%d entries, %v; want %d", len(entries), err, 8*memorytest.Sends)
 	}
 	for i, e := range entries {
 		if e.Seq != int64(i+1) {
 			t.Fatalf("entry %d has seq %d", i, e.Seq)
 		}
 	}
-	sound(t, s)
+	memorytest.Sound(t, s)
 }
 
-// TestFault_C5_KilledProcessesLeaveWholeTransactions kills processes in the
-// middle of their turns; the next ones go on with what they find.
-func TestFault_C5_KilledProcessesLeaveWholeTransactions(t *testing.T) {
-	url := pgtest.Database(t)
-	s := mustOpen(t, url)
-	closed := map[string][]string{}
-	for range 6 {
-		var wg sync.WaitGroup
-		var mu sync.Mutex
-		for n := range 2 {
-			name := fmt.Sprint("p", n)
-			c := startChild(t, "turns", url, name)
-			time.AfterFunc(time.Duration(250+rand.IntN(500))*time.Millisecond, func() { _ = c.Process.Signal(syscall.SIGKILL) })
-			wg.Go(func() {
-				lines, err := c.lines()
-				if err == nil {
-					t.Error("the process ended by itself")
-				}
-				mu.Lock()
-				defer mu.Unlock()
-				closed[name] = append(closed[name], lines...)
-			})
-		}
-		wg.Wait()
-		sound(t, s)
-	}
-	for name, turns := range closed {
-		if len(turns) == 0 {
-			t.Errorf("%s closed no turn", name)
-		}
-		completed(t, s, turns)
-		if err := memorytest.RunTurns(t.Context(), s, name+"/default"); err != nil {
-			t.Fatal(err)
-		}
-	}
-	sound(t, s)
-}
-
-// completed checks that turns reported as closed are.
-func completed(t *testing.T, s memory.Reader, turns []string) {
-	t.Helper()
-	for _, id := range turns {
-		if turn, err := s.Turn(t.Context(), id); err != nil || turn.Outcome != agent.ThreadCompleted {
-			t.Errorf("turn %s, reported as closed: %+v, %v", id, turn.Outcome, err)
-		}
-	}
+// TestFault_C5_KilledAtRandomWrites kills processes in the middle of their turns;
+// the next ones go on with what they find.
+func TestFault_C5_KilledAtRandomWrites(t *testing.T) {
+	memorytest.RunKills(t, memorytest.Kills{Open: openStore, Location: pgtest.Database(t), Processes: 2})
 }
 
 // TestKilledServerLosesNothingAcknowledged kills the server in the middle of
@@ -184,11 +133,11 @@ func TestKilledServerLosesNothingAcknowledged(t *testing.T) {
 	s := mustOpen(t, url)
 	var wg sync.WaitGroup
 	said := make([][]string, 4)
-	var processes []*child
+	var processes []*memorytest.Process
 	for n := range said {
-		p := startChild(t, "patient", url, fmt.Sprint("p", n))
+		p := memorytest.StoreProcess(t, "turns", url, fmt.Sprint("p", n))
 		processes = append(processes, p)
-		wg.Go(func() { said[n], _ = p.lines() })
+		wg.Go(func() { said[n], _ = p.Lines() })
 	}
 	for range 4 {
 		time.Sleep(time.Duration(400+rand.IntN(800)) * time.Millisecond)
@@ -205,34 +154,15 @@ func TestKilledServerLosesNothingAcknowledged(t *testing.T) {
 		_ = p.Process.Kill()
 	}
 	wg.Wait()
-	acknowledged := 0
-	for n, lines := range said {
-		name := fmt.Sprint("p", n)
-		entries, err := s.Inbox(t.Context(), name+"/default")
-		if err != nil {
-			t.Fatal(err)
-		}
-		have := map[string]bool{}
-		for _, e := range entries {
-			if have[e.ID] {
-				t.Errorf("%s stands twice in %s", e.ID, name)
-			}
-			have[e.ID] = true
-		}
-		for _, line := range lines {
-			what, id, _ := strings.Cut(line, " ")
-			if acknowledged++; what == "closed" {
-				completed(t, s, []string{id})
-			} else if !have[id] {
-				t.Errorf("message %s was acknowledged and is gone", id)
-			}
-		}
+	var acknowledged memorytest.Acknowledged
+	for _, lines := range said {
+		acknowledged.Add(t, lines)
 	}
-	t.Logf("%d acknowledged operations, 4 kills", acknowledged)
-	if acknowledged < 40 {
-		t.Errorf("%d acknowledged operations only", acknowledged)
+	t.Logf("%d acknowledged writes, 4 kills", acknowledged.Writes)
+	if acknowledged.Writes < 200 {
+		t.Errorf("%d acknowledged writes only", acknowledged.Writes)
 	}
-	sound(t, s)
+	acknowledged.Check(t, s)
 }
 
 // TestManyOpenANewStoreAtOnce: one of them makes it, all agree on its id.
@@ -281,7 +211,7 @@ func TestChangedSeesCommitsOnly(t *testing.T) {
 	changed(true)
 	pgtest.Exec(t, pgtest.Database(t), "CREATE TABLE elsewhere (n int)")
 	changed(false)
-	if _, err := startChild(t, "one", url, "other").lines(); err != nil {
+	if _, err := memorytest.StoreProcess(t, "one", url, "other").Lines(); err != nil {
 		t.Fatal(err)
 	}
 	changed(true)
@@ -305,8 +235,8 @@ func TestCrashPoints(t *testing.T) {
 	for i, point := range []string{"before-send", "after-send"} {
 		id := fmt.Sprint("m", i)
 		env := []string{memory.CrashAtEnv + "=" + point + ":1", memory.CrashOnceEnv + "=" + filepath.Join(t.TempDir(), "once")}
-		c := startChild(t, "one", url, id, env...)
-		_, err := c.lines()
+		c := memorytest.StoreProcess(t, "one", url, id, env...)
+		_, err := c.Lines()
 		if status, ok := c.ProcessState.Sys().(syscall.WaitStatus); err == nil || !ok || status.Signal() != syscall.SIGKILL {
 			t.Fatalf("%s: the process ended with %v", point, c.ProcessState)
 		}
@@ -316,7 +246,7 @@ func TestCrashPoints(t *testing.T) {
 		} else if err != nil || len(entries) != 2 {
 			t.Fatalf("%s: %d entries, %v", point, len(entries), err)
 		}
-		if _, err := startChild(t, "one", url, id, env...).lines(); err != nil {
+		if _, err := memorytest.StoreProcess(t, "one", url, id, env...).Lines(); err != nil {
 			t.Fatalf("%s: the successor: %v", point, err)
 		}
 		if entries, err := s.Inbox(t.Context(), "s/default"); err != nil || len(entries) != i+1 {

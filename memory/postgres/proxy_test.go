@@ -166,7 +166,7 @@ func TestCutInMidTransaction(t *testing.T) {
 	if cuts < 80 || applied == 0 || applied == cuts {
 		t.Errorf("%d cuts, %d applied: the stages were not all met", cuts, applied)
 	}
-	sound(t, direct)
+	memorytest.Sound(t, direct)
 }
 
 // TestCutReadIsRepeated: a reader does not notice that its connection is lost

@@ -73,7 +73,7 @@ func TestDeadlockIsRepeated(t *testing.T) {
 	if n := query(t, db, `SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()`); n == 0 {
 		t.Error("there was no deadlock")
 	}
-	sound(t, s)
+	memorytest.Sound(t, s)
 }
 
 // TestSameThreadMadeAtOnce: many senders make the same new conversation at once,
@@ -102,7 +102,7 @@ func TestSameThreadMadeAtOnce(t *testing.T) {
 			t.Fatalf("%d entries, %v", len(entries), err)
 		}
 	}
-	sound(t, stores[0])
+	memorytest.Sound(t, stores[0])
 }
 
 // TestStreamsDoNotWaitForTheirTree: while a tree is locked, text goes on

@@ -1,14 +1,11 @@
 package rawstore_test
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -44,19 +41,13 @@ func bigItem(i int) memorytest.PortItem {
 // childFull appends until that fails, says how, waits for its parent to make
 // room and repeats the item. With a limit it limits the size of its files.
 func childFull() error {
-	signal.Ignore(syscall.SIGXFSZ)
 	limit, err := strconv.ParseUint(os.Args[2], 10, 64)
 	if err != nil {
 		return err
 	}
-	var before syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &before); err != nil {
+	release, err := memorytest.LimitFiles(limit)
+	if err != nil {
 		return err
-	}
-	if limit > 0 {
-		if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: limit, Max: before.Max}); err != nil {
-			return err
-		}
 	}
 	p, err := openPort(os.Args[1])
 	if err != nil {
@@ -72,7 +63,7 @@ func childFull() error {
 	if _, err := io.ReadAll(os.Stdin); err != nil {
 		return err
 	}
-	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &before); err != nil {
+	if err := release(); err != nil {
 		return err
 	}
 	if err := errors.Join(p.Append(ctx, "k", bigItem(n)), p.Append(ctx, "k", bigItem(n))); err != nil {
@@ -83,11 +74,8 @@ func childFull() error {
 
 // childReadOnly reads and writes as a user who may not write there.
 func childReadOnly() error {
-	if os.Geteuid() == 0 {
-		const nobody = 65534
-		if err := errors.Join(syscall.Setgid(nobody), syscall.Setuid(nobody)); err != nil {
-			return err
-		}
+	if err := memorytest.BecomeNobody(); err != nil {
+		return err
 	}
 	p, err := openPort(os.Args[1])
 	if err != nil {
@@ -98,23 +86,9 @@ func childReadOnly() error {
 	return nil
 }
 
-func startFault(t *testing.T, mode string, args ...string) (cmd *exec.Cmd, out *bufio.Reader, in io.WriteCloser) {
+func startFault(t *testing.T, mode string, args ...string) *memorytest.Process {
 	t.Helper()
-	cmd = exec.Command(os.Args[0], args...)
-	cmd.Env = append(os.Environ(), faultEnv+"="+mode)
-	cmd.Stderr = t.Output()
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if in, err = cmd.StdinPipe(); err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = cmd.Process.Kill() })
-	return cmd, bufio.NewReader(stdout), in
+	return memorytest.StartProcess(t, []string{faultEnv + "=" + mode}, args...)
 }
 
 // TestFault_C12_DiskFullOfItems fills a small file system, or, where none can be
@@ -136,11 +110,8 @@ func TestFault_C12_DiskFullOfItems(t *testing.T) {
 				t.Logf("no tmpfs (%v): limiting the size of files instead", err)
 			}
 			location := b.kind + filepath.Join(dir, b.file)
-			cmd, out, in := startFault(t, "full", location, limit)
-			line, err := out.ReadString('\n')
-			if err != nil {
-				t.Fatal(err)
-			}
+			p := startFault(t, "full", location, limit)
+			line, _ := p.Next()
 			count, rest, _ := strings.Cut(line, " ")
 			n, err := strconv.Atoi(count)
 			if err != nil || n < 2 || n >= 1000 || !strings.HasPrefix(rest, "unavailable ") || !strings.Contains(rest, dir) {
@@ -168,10 +139,7 @@ func TestFault_C12_DiskFullOfItems(t *testing.T) {
 				}
 			}
 			whole(n)
-			if err := in.Close(); err != nil {
-				t.Fatal(err)
-			}
-			if err := cmd.Wait(); err != nil {
+			if _, err := p.Lines(); err != nil {
 				t.Fatalf("after there was room: %v", err)
 			}
 			whole(n + 1)
@@ -200,9 +168,7 @@ func TestFault_C12_ReadOnlyItems(t *testing.T) {
 		}
 		t.Run(b.name, func(t *testing.T) {
 			dir := t.TempDir()
-			for d := dir; strings.HasPrefix(d, filepath.Join(os.TempDir(), "Test")); d = filepath.Dir(d) {
-				chmod(t, d, 0o755)
-			}
+			memorytest.OpenToAll(t, dir)
 			path := filepath.Join(dir, b.file)
 			p := mustPort(t, b.kind+path)
 			if err := errors.Join(p.Append(t.Context(), "k", memorytest.PortItem{ID: "old"}), p.Close()); err != nil {
@@ -217,11 +183,11 @@ func TestFault_C12_ReadOnlyItems(t *testing.T) {
 			for _, mode := range []os.FileMode{0o444, 0o666} {
 				chmod(t, path, mode)
 				for _, name := range []string{b.file, "new", "deeper/new"} {
-					cmd, out, _ := startFault(t, "readonly", b.kind+filepath.Join(dir, name))
-					line, err := out.ReadString('\n')
-					if err = errors.Join(err, cmd.Wait()); err != nil {
+					lines, err := startFault(t, "readonly", b.kind+filepath.Join(dir, name)).Lines()
+					if err != nil {
 						t.Fatal(err)
 					}
+					line := strings.Join(lines, "\n")
 					for _, w := range []string{"unavailable ", dir, "writable", "nothing was changed"} {
 						if !strings.Contains(line, w) {
 							t.Errorf("mode %v, %s: %q does not say %q", mode, name, line, w)

@@ -1,17 +1,16 @@
 package sessionfile_test
 
 import (
-	"bufio"
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"strconv"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/spool-agents/spool/memory"
+	"github.com/spool-agents/spool/memory/memorytest"
 	"github.com/spool-agents/spool/memory/sessionfile"
 )
 
@@ -70,16 +69,9 @@ func versionOf(t *testing.T, f sessionfile.Folder) int {
 	return s.Depth
 }
 
-func startChild(t *testing.T, f sessionfile.Folder, from, to int, env ...string) (*exec.Cmd, *bufio.Scanner) {
+func startChild(t *testing.T, f sessionfile.Folder, from, to int, env ...string) *memorytest.Process {
 	t.Helper()
-	cmd := exec.Command(os.Args[0], strconv.Itoa(from), strconv.Itoa(to))
-	cmd.Env = append(append(os.Environ(), childEnv+"="+f.Dir), env...)
-	cmd.Stderr = t.Output()
-	out, err := cmd.StdoutPipe()
-	ok(t, err)
-	ok(t, cmd.Start())
-	t.Cleanup(func() { _ = cmd.Process.Kill() })
-	return cmd, bufio.NewScanner(out)
+	return memorytest.StartProcess(t, append([]string{childEnv + "=" + f.Dir}, env...), strconv.Itoa(from), strconv.Itoa(to))
 }
 
 // TestRow81_CrashPoints: a process that dies before the rename leaves the old
@@ -88,8 +80,8 @@ func TestRow81_CrashPoints(t *testing.T) {
 	for point, want := range map[string]int{"during-session-save": 1, "before-session-save": 1, "after-session-save": 2} {
 		f := folder(t)
 		save(t, f, version(1))
-		cmd, _ := startChild(t, f, 2, 2, memory.CrashAtEnv+"="+point)
-		err := cmd.Wait()
+		cmd := startChild(t, f, 2, 2, memory.CrashAtEnv+"="+point)
+		_, err := cmd.Lines()
 		if status, isStatus := cmd.ProcessState.Sys().(syscall.WaitStatus); err == nil || !isStatus || status.Signal() != syscall.SIGKILL {
 			t.Fatalf("%s: the process ended with %v", point, cmd.ProcessState)
 		}
@@ -102,34 +94,37 @@ func TestRow81_CrashPoints(t *testing.T) {
 	}
 }
 
-// TestRow81_KilledSavers: nothing acknowledged is missing, nothing is torn.
+// TestRow81_KilledSavers kills processes at random moments of 100 saves (1,000 with
+// SPOOL_LONG=1): nothing acknowledged is missing, nothing is torn.
 func TestRow81_KilledSavers(t *testing.T) {
 	f := folder(t)
 	save(t, f, version(0))
-	kills := 15
+	writes := 100
 	if os.Getenv("SPOOL_LONG") == "1" {
-		kills = 150
+		writes = 1000
 	}
-	last := 0
-	for range kills {
-		cmd, acks := startChild(t, f, last+1, last+100_000)
+	last, kills := 0, 0
+	for ; last < writes; kills++ {
+		p := startChild(t, f, last+1, last+100_000)
 		acked := last
-		if !acks.Scan() {
-			t.Fatal("the process saved nothing")
-		}
-		time.AfterFunc(time.Duration(rand.IntN(20_000))*time.Microsecond, func() { _ = cmd.Process.Signal(syscall.SIGKILL) })
-		for more := true; more; more = acks.Scan() {
-			if n, err := strconv.Atoi(acks.Text()); err == nil && n == acked+1 { // the last line may be cut
-				acked = n
+		for range 1 + rand.IntN(10) {
+			if _, ok := p.Next(); !ok {
+				t.Fatal("the process ended by itself")
 			}
+			acked++
 		}
-		if err := cmd.Wait(); err == nil {
+		time.Sleep(time.Duration(rand.IntN(2000)) * time.Microsecond)
+		_ = p.Process.Kill()
+		rest, err := p.Lines()
+		if err == nil {
 			t.Fatal("the process ended by itself")
 		}
+		acked += len(rest)
 		got := versionOf(t, f)
 		if got < acked || got > acked+1 {
 			t.Fatalf("version %d after %d was acknowledged", got, acked)
 		}
 		last = got
 	}
+	t.Logf("%d kills in %d saves", kills, last)
 }

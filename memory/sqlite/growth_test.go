@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spool-agents/spool/memory/memorytest"
 	"github.com/spool-agents/spool/memory/sqlite"
 )
 
@@ -18,10 +19,10 @@ func TestAppendCostDoesNotGrow(t *testing.T) {
 	s := mustOpen(t, path, sqlite.Options{})
 	turn := func(session, id string) time.Duration {
 		start := time.Now()
-		if _, err := s.Send(t.Context(), request(session, id)); err != nil {
+		if _, err := s.Send(t.Context(), memorytest.Request(session, id)); err != nil {
 			t.Fatal(err)
 		}
-		if err := runTurns(t.Context(), s, session+"/default"); err != nil {
+		if err := memorytest.RunTurns(t.Context(), s, session+"/default"); err != nil {
 			t.Fatal(err)
 		}
 		return time.Since(start)

@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,8 +15,8 @@ import (
 
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/memory"
+	"github.com/spool-agents/spool/memory/memorytest"
 	"github.com/spool-agents/spool/memory/sqlite"
-	"github.com/spool-agents/spool/memory/verify"
 )
 
 func mustOpen(t *testing.T, path string, o sqlite.Options) *sqlite.Store {
@@ -28,18 +27,6 @@ func mustOpen(t *testing.T, path string, o sqlite.Options) *sqlite.Store {
 	}
 	t.Cleanup(func() { _ = s.Close() })
 	return s
-}
-
-// sound checks every rule on every thread of a store.
-func sound(t *testing.T, s memory.Reader) {
-	t.Helper()
-	report, err := verify.Check(t.Context(), s, verify.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, v := range report.Violations {
-		t.Error(v)
-	}
 }
 
 func code(t *testing.T, err error, want agent.Code, words ...string) {
@@ -54,46 +41,10 @@ func code(t *testing.T, err error, want agent.Code, words ...string) {
 	}
 }
 
-// TestFault_C5_KilledProcessesLeaveWholeTransactions kills processes in the
-// middle of their turns; the next ones go on with what they find.
-func TestFault_C5_KilledProcessesLeaveWholeTransactions(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "spool.db")
-	s := mustOpen(t, path, sqlite.Options{})
-	closed := map[string][]string{}
-	for range 6 {
-		var wg sync.WaitGroup
-		var mu sync.Mutex
-		for n := range 2 {
-			name := fmt.Sprint("p", n)
-			c := startChild(t, "turns", path, name)
-			time.AfterFunc(time.Duration(250+rand.IntN(400))*time.Millisecond, func() { _ = c.Process.Signal(syscall.SIGKILL) })
-			wg.Go(func() {
-				lines, err := c.lines()
-				if err == nil {
-					t.Error("the process ended by itself")
-				}
-				mu.Lock()
-				defer mu.Unlock()
-				closed[name] = append(closed[name], lines...)
-			})
-		}
-		wg.Wait()
-		sound(t, s)
-	}
-	for name, turns := range closed {
-		if len(turns) == 0 {
-			t.Errorf("%s closed no turn", name)
-		}
-		for _, id := range turns {
-			if turn, err := s.Turn(t.Context(), id); err != nil || turn.Outcome != agent.ThreadCompleted {
-				t.Errorf("turn %s, reported as closed: %+v, %v", id, turn.Outcome, err)
-			}
-		}
-		if err := runTurns(t.Context(), s, name+"/default"); err != nil {
-			t.Fatal(err)
-		}
-	}
-	sound(t, s)
+// TestFault_C5_KilledAtRandomWrites kills processes in the middle of their turns;
+// the next ones go on with what they find.
+func TestFault_C5_KilledAtRandomWrites(t *testing.T) {
+	memorytest.RunKills(t, memorytest.Kills{Open: openStore, Location: filepath.Join(t.TempDir(), "spool.db"), Processes: 2})
 }
 
 // TestFault_C8_TwentyWriters lets twenty processes write into one thread.
@@ -101,9 +52,9 @@ func TestFault_C8_TwentyWriters(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "spool.db")
 	var wg sync.WaitGroup
 	for n := range 20 {
-		c := startChild(t, "sends", path, fmt.Sprint("w", n))
+		c := memorytest.StoreProcess(t, "sends", path, fmt.Sprint("w", n))
 		wg.Go(func() {
-			if lines, err := c.lines(); err != nil || len(lines) != 20 {
+			if lines, err := c.Lines(); err != nil || len(lines) != memorytest.Sends {
 				t.Errorf("writer %d: %v after %d messages", n, err, len(lines))
 			}
 		})
@@ -111,10 +62,10 @@ func TestFault_C8_TwentyWriters(t *testing.T) {
 	wg.Wait()
 	s := mustOpen(t, path, sqlite.Options{})
 	entries, err := s.Inbox(t.Context(), "s/default")
-	if err != nil || len(entries) != 400 {
-		t.Fatalf("%d entries, %v; want 400", len(entries), err)
+	if err != nil || len(entries) != 20*memorytest.Sends {
+		t.Fatalf("%d entries, %v; want %d", len(entries), err, 20*memorytest.Sends)
 	}
-	sound(t, s)
+	memorytest.Sound(t, s)
 }
 
 // hold takes the file's write lock as a foreign program would.
@@ -147,7 +98,7 @@ func TestFault_C8_LockHeldSixSeconds(t *testing.T) {
 	s := mustOpen(t, path, sqlite.Options{})
 	time.AfterFunc(6*time.Second, hold(t, path))
 	start := time.Now()
-	if _, err := s.Send(t.Context(), request("s", "m")); err != nil {
+	if _, err := s.Send(t.Context(), memorytest.Request("s", "m")); err != nil {
 		t.Fatal(err)
 	}
 	if waited := time.Since(start); waited < 5*time.Second {
@@ -159,13 +110,13 @@ func TestFault_C8_LockHeldForGood(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "spool.db")
 	s := mustOpen(t, path, sqlite.Options{BusyTimeout: 200 * time.Millisecond})
 	release := hold(t, path)
-	_, err := s.Send(t.Context(), request("s", "m"))
+	_, err := s.Send(t.Context(), memorytest.Request("s", "m"))
 	code(t, err, agent.CodeUnavailable, path, "another process", "try again")
 	if _, err := s.Threads(t.Context(), memory.ThreadFilter{}); err != nil {
 		t.Errorf("reading needs no write lock: %v", err)
 	}
 	release()
-	if _, err := s.Send(t.Context(), request("s", "m")); err != nil {
+	if _, err := s.Send(t.Context(), memorytest.Request("s", "m")); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -179,13 +130,13 @@ func TestGivingUpWaiting(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	start := time.Now()
-	_, err := s.Send(ctx, request("s", "m"))
+	_, err := s.Send(ctx, memorytest.Request("s", "m"))
 	code(t, err, agent.CodeUnavailable, "nothing was changed")
 	if !errors.Is(err, context.DeadlineExceeded) || time.Since(start) > 3*time.Second {
 		t.Errorf("after %s: %v", time.Since(start), err)
 	}
 	release()
-	if _, err := s.Send(t.Context(), request("s", "m")); err != nil {
+	if _, err := s.Send(t.Context(), memorytest.Request("s", "m")); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -234,12 +185,12 @@ func TestChangedSeesOtherProcesses(t *testing.T) {
 	}
 	changed(true)
 	changed(false)
-	if _, err := startChild(t, "one", path, "other").lines(); err != nil {
+	if _, err := memorytest.StoreProcess(t, "one", path, "other").Lines(); err != nil {
 		t.Fatal(err)
 	}
 	changed(true)
 	changed(false)
-	if _, err := s.Send(t.Context(), request("s", "own")); err != nil {
+	if _, err := s.Send(t.Context(), memorytest.Request("s", "own")); err != nil {
 		t.Fatal(err)
 	}
 	changed(true)
@@ -253,8 +204,8 @@ func TestCrashPoints(t *testing.T) {
 	for i, point := range []string{"before-send", "after-send"} {
 		id := fmt.Sprint("m", i)
 		env := []string{memory.CrashAtEnv + "=" + point + ":1", memory.CrashOnceEnv + "=" + filepath.Join(t.TempDir(), "once")}
-		c := startChild(t, "one", path, id, env...)
-		_, err := c.lines()
+		c := memorytest.StoreProcess(t, "one", path, id, env...)
+		_, err := c.Lines()
 		if status, ok := c.ProcessState.Sys().(syscall.WaitStatus); err == nil || !ok || status.Signal() != syscall.SIGKILL {
 			t.Fatalf("%s: the process ended with %v", point, c.ProcessState)
 		}
@@ -264,7 +215,7 @@ func TestCrashPoints(t *testing.T) {
 		} else if err != nil || len(entries) != 2 {
 			t.Fatalf("%s: %d entries, %v", point, len(entries), err)
 		}
-		if _, err := startChild(t, "one", path, id, env...).lines(); err != nil {
+		if _, err := memorytest.StoreProcess(t, "one", path, id, env...).Lines(); err != nil {
 			t.Fatalf("%s: the successor: %v", point, err)
 		}
 		if entries, err := s.Inbox(t.Context(), "s/default"); err != nil || len(entries) != i+1 {
@@ -276,7 +227,7 @@ func TestCrashPoints(t *testing.T) {
 func TestFilesAreTheOwnersOnly(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a", "b")
 	s := mustOpen(t, filepath.Join(dir, "odd ?#%41 name.db"), sqlite.Options{})
-	if _, err := s.Send(t.Context(), request("s", "m")); err != nil {
+	if _, err := s.Send(t.Context(), memorytest.Request("s", "m")); err != nil {
 		t.Fatal(err)
 	}
 	files, err := os.ReadDir(dir)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/memory"
+	"github.com/spool-agents/spool/memory/memorytest"
 	"github.com/spool-agents/spool/memory/sqlite"
 	"github.com/spool-agents/spool/memory/verify"
 )
@@ -28,7 +29,7 @@ func damagedStore(t *testing.T) (*sqlite.Store, func(query string, args ...any))
 			t.Fatal(err)
 		}
 	}
-	_, err := s.Send(ctx, request("s", "m1"))
+	_, err := s.Send(ctx, memorytest.Request("s", "m1"))
 	check(err)
 	claim, err := s.TakeNext(ctx, memory.TakeRequest{ThreadID: "s/default", RunID: "run"})
 	check(err)
@@ -140,7 +141,7 @@ func TestRow32_PlantedDamageIsRepaired(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, plant := damagedStore(t)
-			sound(t, s)
+			memorytest.Sound(t, s)
 			if done := repairAll(t, s); len(done) > 0 {
 				t.Fatalf("a sound store was changed: %q", done)
 			}
@@ -150,7 +151,7 @@ func TestRow32_PlantedDamageIsRepaired(t *testing.T) {
 			if !strings.Contains(done, c.says) {
 				t.Errorf("said %q, want %q", done, c.says)
 			}
-			sound(t, s)
+			memorytest.Sound(t, s)
 			if again := repairAll(t, s); len(again) > 0 {
 				t.Errorf("a second repair: %q", again)
 			}

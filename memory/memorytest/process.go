@@ -1,0 +1,175 @@
+package memorytest
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/memory"
+)
+
+// Process is a test binary that acts as another process of a store.
+type Process struct {
+	*exec.Cmd
+	out *bufio.Reader
+	in  io.Closer
+}
+
+// StartProcess starts the test binary again, with an environment that tells its
+// TestMain what to do. It is killed when t ends.
+func StartProcess(t testing.TB, env []string, args ...string) *Process {
+	t.Helper()
+	cmd := exec.Command(os.Args[0], args...)
+	cmd.Env = append(os.Environ(), env...)
+	cmd.Stderr = t.Output()
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill() })
+	return &Process{Cmd: cmd, out: bufio.NewReader(out), in: in}
+}
+
+// Next reads a whole line of output; false at its end. What a killed process did
+// not end is no line.
+func (p *Process) Next() (string, bool) {
+	line, err := p.out.ReadString('\n')
+	return strings.TrimSuffix(line, "\n"), err == nil
+}
+
+// Lines reads the remaining output and waits for the end. It ends the process's
+// own input, for which some wait.
+func (p *Process) Lines() (lines []string, err error) {
+	_ = p.in.Close()
+	for line, ok := p.Next(); ok; line, ok = p.Next() {
+		lines = append(lines, line)
+	}
+	return lines, p.Wait()
+}
+
+// OpenStore opens the store at a location, as a program would.
+type OpenStore func(ctx context.Context, location string) (memory.ConversationMemoryStore, error)
+
+// StoreJob is what another process does, under a name of its own, with a store
+// that it opens.
+type StoreJob func(ctx context.Context, open func() (memory.ConversationMemoryStore, error), name string) error
+
+// storeChildEnv makes a test binary act as another process of a store: its value
+// names the job.
+const storeChildEnv = "SPOOL_STORE_TEST_CHILD"
+
+// storeJobs are what every store's tests may start.
+var storeJobs = map[string]StoreJob{
+	// one sends one message into s/default.
+	"one": opened(func(ctx context.Context, s memory.ConversationMemoryStore, name string) error {
+		_, err := s.Send(ctx, Request("s", name))
+		return err
+	}),
+	// sends sends Sends messages there and says so after each.
+	"sends": opened(func(ctx context.Context, s memory.ConversationMemoryStore, name string) error {
+		for i := range Sends {
+			r, err := s.Send(ctx, Request("s", name+"-"+strconv.Itoa(i)))
+			if err != nil {
+				return err
+			}
+			fmt.Println(r.MessageID)
+		}
+		return nil
+	}),
+	// turns runs turns for good, and prints what Acknowledged reads.
+	"turns": opened(runForGood),
+	// hammer does everything at once for the seconds that its name ends in, in the
+	// conversations that its name begins with, and says how many operations it did.
+	"hammer": opened(func(ctx context.Context, s memory.ConversationMemoryStore, name string) error {
+		var conversations, seconds int
+		if _, err := fmt.Sscanf(name, "%d-conversations-%ds", &conversations, &seconds); err != nil {
+			return err
+		}
+		n, err := Hammer(ctx, s, fmt.Sprint("h", os.Getpid()), conversations, time.Now().Add(time.Duration(seconds)*time.Second))
+		fmt.Println(n)
+		return err
+	}),
+}
+
+// Sends is how many messages the job "sends" sends.
+const Sends = 20
+
+// StoreChild runs a job that StoreProcess started and ends the process. In any
+// other process it does nothing. Call it first in TestMain.
+func StoreChild(open OpenStore, more map[string]StoreJob) {
+	name := os.Getenv(storeChildEnv)
+	if name == "" {
+		return
+	}
+	ctx := context.Background()
+	job := storeJobs[name]
+	if job == nil {
+		job = more[name]
+	}
+	err := job(ctx, func() (memory.ConversationMemoryStore, error) { return open(ctx, os.Args[1]) }, os.Args[2])
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "%s: %v\n", agent.CodeOf(err), err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// StoreProcess starts a process that does a job on the store at a location.
+func StoreProcess(t testing.TB, job, location, name string, env ...string) *Process {
+	t.Helper()
+	return StartProcess(t, append([]string{storeChildEnv + "=" + job}, env...), location, name)
+}
+
+func opened(f func(ctx context.Context, s memory.ConversationMemoryStore, name string) error) StoreJob {
+	return func(ctx context.Context, open func() (memory.ConversationMemoryStore, error), name string) error {
+		s, err := open()
+		if err != nil {
+			return err
+		}
+		return errors.Join(f(ctx, s, name), s.Close())
+	}
+}
+
+// runForGood sends a message and runs its turn over and over, in a session of its
+// own. What the store is not there for is repeated.
+func runForGood(ctx context.Context, s memory.ConversationMemoryStore, name string) error {
+	s = telling{s}
+	for i := 0; ; i++ {
+		err := patiently(func() error {
+			_, err := s.Send(ctx, Request(name, fmt.Sprint(os.Getpid(), "-", i)))
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		if err := patiently(func() error { return RunTurns(ctx, s, name+"/default") }); err != nil {
+			return err
+		}
+	}
+}
+
+func patiently(f func() error) error {
+	for {
+		err := f()
+		if agent.CodeOf(err) != agent.CodeUnavailable {
+			return err
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
