@@ -57,7 +57,7 @@ type Activities struct {
 	Heartbeat time.Duration
 	// MaxEvents makes runs continue as new earlier than by default; for tests.
 	MaxEvents int
-	// WaitInRun makes runs that wait park earlier than by default; for tests.
+	// WaitInRun is how long runs wait before they park; 0 = contract.WaitInRun.
 	WaitInRun time.Duration
 	// SearchAttributes says whether the namespace has ours.
 	SearchAttributes bool

@@ -1,6 +1,7 @@
 package activities
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -29,7 +30,7 @@ func (a *Activities) SaveUserMessage(ctx context.Context, in contract.ClaimInput
 	if err != nil {
 		return contract.ClaimOutput{}, a.wire(ctx, "", err)
 	}
-	out := contract.ClaimOutput{Timing: contract.Timing{HeartbeatMs: a.heartbeat().Milliseconds(), MaxEvents: a.MaxEvents, WaitMs: a.WaitInRun.Milliseconds()}}
+	out := contract.ClaimOutput{Timing: contract.Timing{HeartbeatMs: a.heartbeat().Milliseconds(), MaxEvents: a.MaxEvents, WaitMs: cmp.Or(a.WaitInRun, contract.WaitInRun).Milliseconds()}}
 	if claim.Turn == nil {
 		return out, nil
 	}

@@ -110,6 +110,7 @@ func (f SpecialistAgentFactory) Build(template, parent AgentConfig, params Assig
 	if c.Approval == nil {
 		c.Approval = parent.Approval
 	}
+	c.OnDeny = first(c.OnDeny, f.Current.OnDeny, parent.OnDeny)
 	return c
 }
 

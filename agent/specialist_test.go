@@ -75,6 +75,7 @@ func TestRow05_PrecedencePerField(t *testing.T) {
 		"provider":    {func(c *AgentConfig, n int) { c.Provider = string(rune('0' + n)) }, func(c AgentConfig) any { return c.Provider }},
 		"temperature": {func(c *AgentConfig, n int) { c.Temperature = ptr(float64(n)) }, func(c AgentConfig) any { return *c.Temperature }},
 		"topP":        {func(c *AgentConfig, n int) { c.TopP = ptr(float64(n)) }, func(c AgentConfig) any { return *c.TopP }},
+		"onDeny":      {func(c *AgentConfig, n int) { c.OnDeny = string(rune('0' + n)) }, func(c AgentConfig) any { return c.OnDeny }},
 		"maxTokens":   {func(c *AgentConfig, n int) { c.MaxTokens = ptr(n) }, func(c AgentConfig) any { return *c.MaxTokens }},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -88,9 +88,18 @@ type AgentConfig struct {
 	// Bounds are the policies of the agents above: the strictest answer of all
 	// holds, so a child is never allowed more than its parent.
 	Bounds []map[string]string `json:"bounds,omitempty"`
+	// OnDeny says what follows when a person denies a call: OnDenyEnd (also "")
+	// ends the turn, OnDenyContinue lets the model react to the denial.
+	OnDeny string `json:"onDeny,omitempty"`
 	// Source tells where the template came from: a file, or "built in".
 	Source string `json:"source,omitempty"`
 }
+
+// Values of AgentConfig.OnDeny.
+const (
+	OnDenyEnd      = "end"
+	OnDenyContinue = "continue"
+)
 
 // Task is the parent's record of a piece of work.
 type Task struct {

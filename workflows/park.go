@@ -33,14 +33,20 @@ func (r *run) parked(c *contract.Carry) {
 // park is the state of a run that parks.
 func (r *run) park(what contract.Parked) *contract.Carry {
 	c := r.carry()
-	c.Parked = what
+	if r.parks() {
+		c.Parked = what
+	}
 	return c
 }
 
+// parks reports whether a build that parks its runs claimed the turn. What
+// earlier ones began waits as they did.
+func (r *run) parks() bool { return r.claim.Timing.WaitMs > 0 }
+
 // stays reports whether a wait stays in this run: one that an earlier build
-// continued, with a history as small as that build could make it.
+// began, with a history as small as that build could make it.
 func (r *run) stays() bool {
-	return r.in.Carry != nil && !r.in.Carry.Parks && workflow.GetInfo(r.save).GetCurrentHistoryLength() < 60
+	return !r.parks() && r.in.Carry != nil && workflow.GetInfo(r.save).GetCurrentHistoryLength() < 60
 }
 
 func (r *run) waitInRun() time.Duration {
@@ -79,7 +85,7 @@ func (r *run) parkForSubAgents(delegations []*DelegationService) error {
 	switch {
 	case r.ctx.Err() != nil:
 		return errCancelled
-	case !asleep():
+	case !r.parks() || !asleep():
 		return r.again(r.carry())
 	}
 	// From now on ends of sub-agents are signalled, not only seen by this run.

@@ -211,7 +211,7 @@ func (r *run) setDeadline() {
 
 // carry is the state for the next run of the same turn.
 func (r *run) carry() *contract.Carry {
-	c := &contract.Carry{Version: contract.StateVersion, TurnID: r.claim.Turn, Parks: true}
+	c := &contract.Carry{Version: contract.StateVersion, TurnID: r.claim.Turn}
 	if !r.deadline.IsZero() {
 		c.DeadlineMs = r.deadline.UnixMilli()
 	}

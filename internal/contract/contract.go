@@ -80,9 +80,6 @@ type Carry struct {
 	// Parked means that the turn waits for people or for sub-agents: the run
 	// records nothing until something happens.
 	Parked Parked `json:"parked,omitempty"`
-	// Parks means that waits park. Runs that earlier builds continued lack it:
-	// their waits stay in the run, as it began.
-	Parks bool `json:"parks,omitempty"`
 }
 
 // Parked says what a parked run waits for.
@@ -135,7 +132,8 @@ type Timing struct {
 	HeartbeatMs int64 `json:"hb"`
 	// MaxEvents makes a run continue as new; 0 = the constant of that name.
 	MaxEvents int `json:"events,omitempty"`
-	// WaitMs is how long a run waits before it parks; 0 = WaitInRun.
+	// WaitMs is how long a run waits before it parks. 0 was recorded by builds
+	// whose runs do not: they wait for WaitInRun and continue as new.
 	WaitMs int64 `json:"wait,omitempty"`
 }
 

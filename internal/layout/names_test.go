@@ -42,6 +42,7 @@ var pinned = map[string]string{
 	"contract.ErrTypeDisplaced": "AttemptStale",
 	"contract.ErrTypeWaiting":   "Waiting",
 
+	"agent.OnDenyEnd": "end", "agent.OnDenyContinue": "continue",
 	"agent.CodeInvalid":              "invalid",
 	"agent.CodeNotFound":             "not_found",
 	"agent.CodeConflict":             "conflict",

@@ -18,7 +18,7 @@ type parser struct {
 }
 
 // keys lists the front matter keys; it is printed for unknown ones.
-const keys = "name, description, tools, model, provider, temperature, maxTokens, topP, timeoutMs, maxSteps, stream, shareContext, approval"
+const keys = "name, description, tools, model, provider, temperature, maxTokens, topP, timeoutMs, maxSteps, stream, shareContext, approval, onDeny"
 
 func parse(file, text string, known map[string]bool) (*loaded, []Warning) {
 	p := &parser{file: file, known: known}
@@ -108,6 +108,14 @@ func (p *parser) apply(f field) {
 		p.denied(f)
 	case "approval":
 		p.approval(f)
+	case "onDeny":
+		p.text(f, &c.OnDeny)
+		switch c.OnDeny {
+		case "", agent.OnDenyEnd, agent.OnDenyContinue:
+		default:
+			p.wrong(f, agent.OnDenyEnd+" or "+agent.OnDenyContinue)
+			c.OnDeny = ""
+		}
 	case "color": // only the looks in another program
 	default:
 		p.warn(f.line, "unknown key %q; known are %s", f.key, keys)

@@ -91,6 +91,7 @@ shareContext: true
 approval:
   shell: deny
   Bash(git *): auto
+onDeny: continue
 ---
 
 # Prompt
@@ -111,6 +112,7 @@ Body with --- inside.
 	assert.False(t, cfg.Stream)
 	assert.True(t, cfg.ShareContext)
 	assert.Equal(t, map[string]string{"shell": "deny", "shell(git *)": "auto"}, cfg.Approval)
+	assert.Equal(t, agent.OnDenyContinue, cfg.OnDeny)
 	assert.Equal(t, "# Prompt\n\nBody with --- inside.", cfg.SystemPrompt)
 	assert.Equal(t, agent.NoStepLimit, cfg.MaxSteps, "0 was stated: no limit, also where there is a default")
 
@@ -207,6 +209,7 @@ func TestWarnings(t *testing.T) {
 		{"tools type", "---\ntools: 3\n---\nB", `:2: tools is 3, want a list of tools`},
 		{"gate", "---\napproval:\n  ls: auto\n  shell: maybe\n---\nB", `:4: approval of shell is "maybe", allowed are auto, ask and deny`},
 		{"rule", "---\napproval:\n  shell(x: auto\n---\nB", `:3: approval rule "shell(x" is not valid`},
+		{"on deny", "---\nonDeny: maybe\n---\nB", `:2: onDeny is "maybe", want end or continue`},
 		{"list", "---\n- a\n---\nB", `:2: the front matter is not a mapping`},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -234,6 +234,18 @@ var verdictRules = []rule{
 		equal(e, "answer of the turn", e.turn(t.ID).Answer, r.Answer)
 		e.sound(t.ThreadID)
 	}},
+	{"deny does not end the turn of an agent that is to go on", func(e *env) {
+		c := mainConfig()
+		c.OnDeny = agent.OnDenyContinue
+		claim := must[memory.Claim](e)(e.s.TakeNext(e.ctx, memory.TakeRequest{ThreadID: e.send("s1", "m1").ThreadID, Config: c}))
+		t := *claim.Turn
+		e.gated(t, 1, agent.GateAsk)
+		e.decide(decision(e.ask(t, 1).ID, memory.Deny))
+		saved := e.saveRound(t, 1)
+		equal(e, "saved", [2]any{saved.Denied, saved.EndTurn}, [2]any{1, false})
+		e.answer(t, 2, "then not")
+		e.sound(t.ThreadID)
+	}},
 	{"edit makes the instruction the result and the turn goes on", func(e *env) {
 		t := e.started("s1")
 		c := e.gated(t, 1, agent.GateAsk)[0]

@@ -87,7 +87,7 @@ func (u *unit) saveRound(t *threadRow, turn *turnRow, step *stepRow, calls []*ca
 		}
 	}
 	if round.Denied > 0 {
-		if round.EndTurn, err = u.deniedByPerson(turn.ID, step.Step.Step); err != nil {
+		if round.EndTurn, err = u.deniedByPerson(t, turn.ID, step.Step.Step); err != nil {
 			return round, err
 		}
 	}
@@ -98,14 +98,19 @@ func (u *unit) saveRound(t *threadRow, turn *turnRow, step *stepRow, calls []*ca
 }
 
 // deniedByPerson reports whether the step's approval was denied as a whole: that
-// ends the turn. The rest of a partial approval or of an edit does not.
-func (u *unit) deniedByPerson(turnID string, step int) (bool, error) {
+// ends the turn, unless the agent is to go on. The rest of a partial approval or
+// of an edit does not.
+func (u *unit) deniedByPerson(t *threadRow, turnID string, step int) (bool, error) {
 	var decision string
 	err := u.row(`SELECT decision FROM approvals WHERE turn_id = ? AND step = ?`, turnID, step).Scan(&decision)
 	if noRows(err) {
 		return false, nil
 	}
-	return decision == memory.Deny, err
+	if err != nil || decision != memory.Deny {
+		return false, err
+	}
+	c, err := u.s.config(u, t.configHash)
+	return c.OnDeny != agent.OnDenyContinue, err
 }
 
 // stepSaved ends a step: its messages are appended, the streamed text is not needed any more.
