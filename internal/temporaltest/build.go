@@ -1,11 +1,13 @@
 package temporaltest
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"testing"
 )
 
@@ -60,3 +62,51 @@ func Root() string {
 
 // Starter is the path of the starter built for these tests.
 func Starter() string { return bins.starter }
+
+// Edit replaces one piece of a source file, named from the repository's root.
+type Edit struct{ File, Old, New string }
+
+// BuildVariant builds a worker from this tree with edits: another build, as a
+// deploy brings it.
+func BuildVariant(t testing.TB, name string, edits ...Edit) string {
+	t.Helper()
+	dir := t.TempDir()
+	sources := map[string]string{}
+	for _, e := range edits {
+		path := filepath.Join(Root(), e.File)
+		text, ok := sources[path]
+		if !ok {
+			raw, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text = string(raw)
+		}
+		if strings.Count(text, e.Old) != 1 {
+			t.Fatalf("%s does not have this once, so it cannot be edited: %s", e.File, e.Old)
+		}
+		sources[path] = strings.Replace(text, e.Old, e.New, 1)
+	}
+	overlay := struct{ Replace map[string]string }{map[string]string{}}
+	for path, text := range sources {
+		file := filepath.Join(dir, filepath.Base(path))
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		overlay.Replace[path] = file
+	}
+	raw, err := json.Marshal(overlay)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, out := filepath.Join(dir, "overlay.json"), filepath.Join(dir, name)
+	if err := os.WriteFile(file, raw, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("go", "build", "-ldflags", "-s -w", "-buildvcs=false", "-overlay", file, "-o", out, "./worker")
+	cmd.Dir = Root()
+	if said, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("build worker %s: %v\n%s", name, err, said)
+	}
+	return out
+}

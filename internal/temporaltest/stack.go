@@ -112,7 +112,13 @@ func (s *Stack) StartWorker(env ...string) *Process {
 // SpawnWorker is StartWorker in a process of its own, whatever the store is.
 func (s *Stack) SpawnWorker(env ...string) *Process {
 	s.t.Helper()
-	p, err := spawn("worker", bins.worker, []string{"--parent-pipe"}, append(append([]string{}, s.Env...), env...), nil)
+	return s.SpawnFrom(bins.worker, env...)
+}
+
+// SpawnFrom is SpawnWorker with a worker that BuildVariant made.
+func (s *Stack) SpawnFrom(worker string, env ...string) *Process {
+	s.t.Helper()
+	p, err := spawn("worker", worker, []string{"--parent-pipe"}, append(append([]string{}, s.Env...), env...), nil)
 	require.NoError(s.t, err)
 	s.Workers = append(s.Workers, p)
 	return p
