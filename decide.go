@@ -86,7 +86,16 @@ type Cancelled struct {
 	ThreadID string              `json:"threadId"`
 	TurnID   string              `json:"turnId,omitempty"`
 	Turns    []memory.ThreadTurn `json:"turns"`
-	Dropped  int                 `json:"dropped"`
+	// By and At are of the first request; Repeated means that it was settled
+	// before this one.
+	By       string     `json:"by,omitempty"`
+	At       *time.Time `json:"at,omitempty"`
+	Repeated bool       `json:"repeated,omitempty"`
+	// Dropped are waiting messages, Stopped background sub-agents, both with All;
+	// Running are background sub-agents that go on.
+	Dropped int `json:"dropped"`
+	Stopped int `json:"stopped"`
+	Running int `json:"running"`
 	// Status is the turn's once it is closed (it may have completed just
 	// before), stored if nobody has settled the cancel yet.
 	Status string `json:"status"`
@@ -95,7 +104,8 @@ type Cancelled struct {
 
 // Cancel asks to end a thread's open turn with its foreground descendants, and
 // waits for it. With all it also drops waiting messages and stops background
-// descendants. Nothing to cancel is CodeConflict.
+// descendants, whose ends then open no turn. Repeated, it returns the first
+// outcome. Nothing to cancel is CodeConflict.
 func (c *Client) Cancel(ctx context.Context, r memory.CancelRequest) (Cancelled, error) {
 	if r.UserID == "" {
 		r.UserID = c.o.UserID
@@ -110,7 +120,11 @@ func (c *Client) Cancel(ctx context.Context, r memory.CancelRequest) (Cancelled,
 	if err != nil {
 		return Cancelled{}, err
 	}
-	out := Cancelled{ThreadID: r.ThreadID, TurnID: res.TurnID, Turns: res.Turns, Dropped: res.Dropped, Status: string(agent.ThreadCancelled)}
+	out := Cancelled{ThreadID: r.ThreadID, TurnID: res.TurnID, Turns: res.Turns, By: res.By, Repeated: res.Repeated,
+		Dropped: res.Dropped, Stopped: res.Stopped, Running: res.Running, Status: string(agent.ThreadCancelled)}
+	if res.TurnID != "" {
+		out.At = &res.At
+	}
 	if out.Turns == nil {
 		out.Turns = []memory.ThreadTurn{}
 	}

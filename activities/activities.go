@@ -2,6 +2,7 @@ package activities
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"time"
 
@@ -63,6 +64,7 @@ type Activities struct {
 	SearchAttributes bool
 
 	transcripts transcripts
+	worker      string // names this process to the store
 }
 
 // Defaults of the fields of that name.
@@ -75,6 +77,7 @@ const (
 
 // Register adds the activities under their pinned names.
 func (a *Activities) Register(r worker.ActivityRegistry) {
+	a.worker = rand.Text()
 	for name, f := range map[string]any{
 		contract.CallModel:       a.CallModel,
 		contract.RunTool:         a.RunTool,

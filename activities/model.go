@@ -22,7 +22,7 @@ func (a *Activities) CallModel(ctx context.Context, ref contract.Ref) (contract.
 
 func (a *Activities) callModel(ctx context.Context, ref contract.Ref) (contract.ModelOutput, error) {
 	begun, err := a.Store.BeginModel(ctx, memory.ModelBegin{
-		ThreadID: ref.Thread, TurnID: ref.Turn, Step: ref.Step, Fence: fence(ctx),
+		ThreadID: ref.Thread, TurnID: ref.Turn, Step: ref.Step, Fence: fence(ctx), Worker: a.worker,
 		Budget: memory.Budget{Tokens: a.Policy.MaxTokens, Price: a.Policy.MaxPrice, Time: a.Policy.MaxTime},
 	})
 	if errors.Is(err, memory.ErrBudgetReserved) {
@@ -30,6 +30,9 @@ func (a *Activities) callModel(ctx context.Context, ref contract.Ref) (contract.
 	}
 	if err != nil {
 		return contract.ModelOutput{}, err
+	}
+	if begun.Wait > 0 {
+		return contract.ModelOutput{}, waiting("the turn's workers died too often of late", begun.Wait)
 	}
 	if begun.Stored != nil {
 		return a.output(begun.Thread, *begun.Stored), nil

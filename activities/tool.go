@@ -40,10 +40,13 @@ func (a *Activities) runTool(ctx context.Context, ref contract.Ref, call agent.T
 		repeatable = t.Spec().Repeatable
 	}
 	begun, err := a.Store.BeginTool(ctx, memory.ToolBegin{
-		ThreadID: ref.Thread, TurnID: ref.Turn, CallID: ref.Call, Fence: fence(ctx), Repeatable: repeatable,
+		ThreadID: ref.Thread, TurnID: ref.Turn, CallID: ref.Call, Fence: fence(ctx), Repeatable: repeatable, Worker: a.worker,
 	})
 	if err != nil || begun.Final {
 		return begun.Call.Status, err
+	}
+	if begun.Wait > 0 {
+		return "", waiting("the turn's workers died too often of late", begun.Wait)
 	}
 	began := time.Now()
 	result, err := a.produce(ctx, ref, begun)

@@ -92,15 +92,29 @@ func delegationFailure(o DelegationOutcome) string {
 		what = "The agent failed before it finished."
 	}
 	if o.Error != "" {
-		what += " Error: " + o.Error
+		what += " Error: " + sentence(o.Error)
 	}
 	return what + " Its thread is kept: resume it to go on from there."
+}
+
+// sentence ends a text as a sentence ends.
+func sentence(s string) string {
+	s = strings.TrimSpace(s)
+	if s == "" || strings.ContainsAny(s[len(s)-1:], ".!?") {
+		return s
+	}
+	return s + "."
 }
 
 // FormatDelegationStarted is the result of a call that delegated in the background.
 func FormatDelegationStarted(agentType, agentID, threadID string) string {
 	return fmt.Sprintf("[Agent %s started in the background]\nagent id: %s\nthread: %s\nstatus: running\n\n"+
 		"You will be told when it ends. task_output reads what it has so far.", agentType, agentID, threadID)
+}
+
+// FormatDelegationUnstarted tells of a sub-agent that was dropped before it began.
+func FormatDelegationUnstarted(agentID, threadID string) string {
+	return fmt.Sprintf("agent id: %s\nthread: %s\n\nThe agent had not begun. Resume it to give it the task again.", agentID, threadID)
 }
 
 // Texts of refused delegations. Each says what is the limit and what to do instead.

@@ -108,6 +108,27 @@ const (
 // Texts of results that no tool produced.
 const (
 	TextAborted = "Tool execution aborted by user"
-	TextDenied  = "Tool execution denied by user"
-	TextUnknown = "The process that ran this tool died before it could report a result. The tool is not marked repeatable, so it was not run again: it may or may not have taken effect."
+	// TextStopped begins every text of an aborted call, TextAborted too.
+	TextStopped = "Tool execution aborted"
+	// TextNoResult stands in for a result that is missing in the store.
+	TextNoResult = TextStopped + ": its result was not saved"
+	TextDenied   = "Tool execution denied by user"
+	TextUnknown  = "The process that ran this tool died before it could report a result. The tool is not marked repeatable, so it was not run again: it may or may not have taken effect."
 )
+
+// StoppedText is the result of a call that the end of its turn aborted. Only a
+// cancel is a person's.
+func StoppedText(outcome ThreadStatus, reason Reason) string {
+	if outcome == ThreadCancelled {
+		return TextAborted
+	}
+	switch reason {
+	case ReasonTimeout:
+		return TextStopped + ": the turn ran out of time"
+	case ReasonLimit:
+		return TextStopped + ": the turn reached a limit"
+	case ReasonTerminated:
+		return TextStopped + ": the turn's workflow run was terminated from outside, or lost"
+	}
+	return TextStopped + ": the turn failed"
+}

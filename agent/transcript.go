@@ -40,7 +40,7 @@ func Transcript(stored []Message) []Message {
 			for _, c := range m.ToolCalls {
 				r, ok := results[c.ID]
 				if !ok {
-					r = Message{Role: RoleTool, ToolCallID: c.ID, Name: c.Function.Name, Content: Text(TextAborted), TurnID: m.TurnID}
+					r = Message{Role: RoleTool, ToolCallID: c.ID, Name: c.Function.Name, Content: Text(TextNoResult), TurnID: m.TurnID}
 				}
 				out = append(out, r)
 			}

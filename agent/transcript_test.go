@@ -81,7 +81,7 @@ func TestFault_B3_TranscriptIsRepaired(t *testing.T) {
 		})
 	}
 	out := Transcript([]Message{user("a"), calls("1", "2"), result("2", "x"), user("b")})
-	require.Equal(t, TextAborted, out[2].Content.Value)
+	require.Equal(t, TextNoResult, out[2].Content.Value)
 	require.Equal(t, "x", out[3].Content.Value)
 }
 

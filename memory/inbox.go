@@ -63,17 +63,27 @@ type CancelRequest struct {
 	ThreadID string
 	TurnID   string // empty = whichever is open
 	By       string
-	// All also drops waiting entries and cancels background descendants.
+	// All also drops waiting messages and cancels background descendants. The ends
+	// of those open no turn: they are told with the next message.
 	All bool
 }
 
 // CancelResult names the turns that are to be told.
 type CancelResult struct {
 	TurnID string
+	// By and At are who asked first, and when.
+	By string
+	At time.Time
+	// Repeated means that the turn was closed already, after an earlier request.
+	Repeated bool
 	// Turns are all turns with a cancel pending: this one, and with All those
 	// of background descendants.
-	Turns   []ThreadTurn
+	Turns []ThreadTurn
+	// Dropped counts the waiting messages that All dropped, Stopped the background
+	// sub-agents that it stopped, and Running those that go on.
 	Dropped int
+	Stopped int
+	Running int
 }
 
 // EntryKind says what an inbox entry is.
@@ -118,7 +128,9 @@ type InboxEntry struct {
 	TaskID      string `json:"taskId,omitempty"`
 	Background  bool   `json:"background,omitempty"`
 	// For assign entries: who delegated.
-	DelegatorThread string    `json:"delegatorThread,omitempty"`
-	DelegatorTurn   string    `json:"delegatorTurn,omitempty"`
-	CreatedAt       time.Time `json:"createdAt"`
+	DelegatorThread string `json:"delegatorThread,omitempty"`
+	DelegatorTurn   string `json:"delegatorTurn,omitempty"`
+	// Quiet entries open no turn: the next one takes them along.
+	Quiet     bool      `json:"quiet,omitempty"`
+	CreatedAt time.Time `json:"createdAt"`
 }

@@ -20,8 +20,11 @@ type ModelBegin struct {
 	TurnID   string
 	Step     int
 	Fence    Fence
-	// MaxLost ends the turn (CodeLimit) after that many attempts that neither
-	// failed nor stored a reply, that is, that killed their worker; 0 = 5.
+	// Worker names the process that makes the attempt. An attempt in flight that
+	// another process takes up has lost its worker. The turns that a lost worker
+	// had in flight share the blame for it. Without a name nothing is counted.
+	Worker string
+	// MaxLost ends the turn (CodeLimit) at a blame of that many workers; 0 = 5.
 	MaxLost int
 	// Budget is that of the whole tree. The call reserves a part of it before it
 	// starts; used up it is CodeLimit, reserved by others ErrBudgetReserved.
@@ -36,6 +39,9 @@ type ModelStart struct {
 	Turn    Turn
 	// Steered counts entries that were taken into the turn by this write.
 	Steered int
+	// Wait, if not 0, means that nothing was begun: the turn lost workers of late,
+	// so it is to try again after that time.
+	Wait time.Duration
 }
 
 // Chunk is a piece of streamed text of (message id, attempt).
@@ -91,7 +97,8 @@ type ToolBegin struct {
 	CallID     string
 	Fence      Fence
 	Repeatable bool
-	MaxLost    int // as in ModelBegin; the call then ends as failed
+	Worker     string // as in ModelBegin
+	MaxLost    int    // as in ModelBegin; the call then ends as failed
 }
 
 // ToolStart is a current attempt, or the final call.
@@ -100,6 +107,7 @@ type ToolStart struct {
 	Final   bool
 	Call    agent.ToolCall
 	Thread  agent.Thread
+	Wait    time.Duration // as in ModelStart
 }
 
 // ToolOutcome is the result of a tool run. Result is what the model is told,

@@ -40,9 +40,10 @@ type Sender interface {
 	// Retry puts a retry of a thread's last turn into its inbox.
 	Retry(ctx context.Context, r RetryRequest) (SendResult, error)
 	// RequestCancel marks the thread's open turn as to be cancelled; the first
-	// request wins. Without an open turn, or if turnID names another turn than
-	// the open one, it is CodeConflict (nothing to cancel) unless All dropped
-	// something.
+	// request wins, and repeating it returns its outcome, also after the turn was
+	// closed. Otherwise, without an open turn, or if TurnID names another turn than
+	// the open one, it is CodeConflict (nothing to cancel) unless All dropped or
+	// stopped something.
 	RequestCancel(ctx context.Context, r CancelRequest) (CancelResult, error)
 	// Decide settles an approval; the first decision wins, a repeated equal one
 	// returns the first outcome, another is CodeConflict saying who and when.

@@ -32,7 +32,8 @@ func reports(t *testing.T, s *tt.Stack, thread string) map[string]int {
 	return out
 }
 
-// quiet waits until no thread of a tree has an open turn or a waiting entry.
+// quiet waits until no thread of a tree has an open turn or an entry that would
+// open one.
 func quiet(t *testing.T, s *tt.Stack, root string) {
 	t.Helper()
 	tt.Eventually(t, time.Minute, "the tree of "+root+" is at rest", func() bool {
@@ -42,7 +43,7 @@ func quiet(t *testing.T, s *tt.Stack, root string) {
 				return false
 			}
 			for _, e := range entries {
-				if e.State == memory.EntryWaiting {
+				if e.State == memory.EntryWaiting && !e.Quiet {
 					return false
 				}
 			}
@@ -256,16 +257,25 @@ func TestRow103_CancelAndBackgroundChildren(t *testing.T) {
 			r := s.Send("s1", script.Script(background("general", script.Script(slow("child", 5), "say survived")), slow("own", 60), "say never"))
 			started(t, s, "child")
 			started(t, s, "own")
-			_, err := s.Client.Cancel(s.Ctx(), memory.CancelRequest{ThreadID: r.ThreadID, TurnID: r.TurnID, By: "tester", All: all})
+			out, err := s.Client.Cancel(s.Ctx(), memory.CancelRequest{ThreadID: r.ThreadID, TurnID: r.TurnID, By: "tester", All: all})
 			require.NoError(t, err)
 			require.Equal(t, "cancelled", s.Wait(r).Status)
 			quiet(t, s, r.ThreadID)
-			want := agent.ThreadCompleted
-			if all {
-				want = agent.ThreadCancelled
+			child := tree(t, s, r.ThreadID)[1]
+			if !all {
+				require.Equal(t, [2]int{0, 1}, [2]int{out.Stopped, out.Running})
+				require.Equal(t, agent.ThreadCompleted, child.Status)
+				onceEach(t, s, r.ThreadID, 1)
+				s.Verify()
+				return
 			}
-			require.Equal(t, want, tree(t, s, r.ThreadID)[1].Status)
+			require.Equal(t, [2]int{1, 0}, [2]int{out.Stopped, out.Running})
+			require.Equal(t, agent.ThreadCancelled, child.Status)
+			require.Len(t, turns(t, s, r.ThreadID), 1, "no turn was started to report what was stopped")
+			s.Verify()
+			require.Equal(t, "hi", s.Ask("s1", "script: say hi").Response)
 			onceEach(t, s, r.ThreadID, 1)
+			require.Len(t, turns(t, s, r.ThreadID), 2)
 			s.Verify()
 		})
 	}

@@ -109,6 +109,8 @@ var pinned = map[string]string{
 	"agent.ErrValidationFailed":      "validation_failed",
 	"agent.ErrUnknown":               "unknown",
 	"agent.TextAborted":              "Tool execution aborted by user",
+	"agent.TextStopped":              "Tool execution aborted",
+	"agent.TextNoResult":             "Tool execution aborted: its result was not saved",
 	"agent.TextDenied":               "Tool execution denied by user",
 	"agent.KindMain":                 "main",
 	"agent.KindSubAgent":             "subagent",

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/spool-agents/spool"
@@ -302,13 +303,35 @@ func (c *cancelCmd) Run(ctx context.Context, a *app) error {
 	if a.json {
 		err = a.printJSON(out)
 	} else {
-		a.print("%s %s, %d waiting dropped", out.ThreadID, out.Status, out.Dropped)
+		a.print("%s", cancelText(out, c.All))
+		if out.Running > 0 {
+			a.progress("%s in the background; stop with: %s cancel %s --all", goesOn(out.Running), a.name, out.ThreadID)
+		}
 	}
 	if err == nil && out.Status == spool.StatusStored {
 		a.progress("%s", clean(out.Note))
 		return ended(exitAway)
 	}
 	return err
+}
+
+// cancelText says what a cancel has done.
+func cancelText(c spool.Cancelled, all bool) string {
+	text := c.ThreadID + " " + c.Status
+	if c.Repeated {
+		text += fmt.Sprintf(" already (by %s at %s)", c.By, c.At.Format(time.RFC3339))
+	}
+	if all {
+		text += fmt.Sprintf(", %s dropped, %s stopped", plural(c.Dropped, "waiting message"), plural(c.Stopped, "background sub-agent"))
+	}
+	return text
+}
+
+func goesOn(n int) string {
+	if n == 1 {
+		return "1 sub-agent goes on"
+	}
+	return fmt.Sprintf("%d sub-agents go on", n)
 }
 
 // checkThread refuses what could not be a thread id.

@@ -81,6 +81,30 @@ func TestNothingToCancelSaysSo(t *testing.T) {
 	assert.Equal(t, "starter: nothing to cancel: thread s1/default has no open turn\n", b.run("cancel", "s1/default").errout)
 }
 
+// A cancel says what goes on and how to stop that; with --all, what it stopped.
+// Repeated, it says who was first.
+func TestCancelSaysWhatItLeavesAndWhatItStops(t *testing.T) {
+	b := newBench(t)
+	b.send("s1", "m1", "do it")
+	turn := b.take("s1/default")
+	stored := b.reply(turn, 1, "", agent.GateAuto, agent.NewCall("y", "assign_task", `{"agent":"general","task":"t","background":true}`))
+	_, err := b.store.OpenDelegation(t.Context(), memory.DelegationRequest{ThreadID: turn.ThreadID, TurnID: turn.ID, CallID: stored.Calls[0].ID,
+		Config: agent.AgentConfig{Name: "general"}, Task: "t", Background: true, Limits: memory.DelegationLimits{MaxDepth: 3}})
+	require.NoError(t, err)
+	b.send("s1", "m2", "and this")
+	r := b.run("cancel", "s1/default")
+	assert.Contains(t, r.errout, "1 sub-agent goes on in the background; stop with: starter cancel s1/default --all\n")
+	r = b.run("cancel", "--all", "s1/default")
+	assert.Equal(t, "s1/default stored, 1 waiting message dropped, 1 background sub-agent stopped\n", r.out)
+	assert.NotContains(t, r.errout, "goes on")
+	b.finish(turn, 2, agent.ThreadCancelled)
+	for _, args := range [][]string{{"cancel", "s1/default"}, {"cancel", "--all", "s1/default"}} {
+		r = b.run(args...)
+		assert.Equal(t, exitDone, r.code, r.errout)
+		assert.Regexp(t, `^s1/default cancelled already \(by `+owner+` at 20\d\d-.*Z\)`, r.out)
+	}
+}
+
 func TestARefusedMessageNamesTheFlag(t *testing.T) {
 	b := newBench(t)
 	b.asking("s1")

@@ -34,6 +34,12 @@ var cascadeRules = []rule{
 		}
 		equal(e, "call", e.firstCall(t, 1).Status.Final(), true)
 		equal(e, "child's call", e.firstCall(child, 1).Status.Final(), true)
+		for _, turn := range []memory.Turn{t, child} { // how to go on from there
+			res := e.firstCall(turn, 1)
+			equal(e, "call", [2]string{string(res.Status), string(res.ErrorReason)}, [2]string{"aborted", "aborted"})
+			contains(e, "result", res.Result, agent.TextAborted+"\n")
+			contains(e, "result", res.Result, "thread: "+res.SubAgentThreadID+"\nstatus: cancelled\nduration: ")
+		}
 		ms := e.messages(grand.ThreadID)
 		equal(e, "partial text", [2]any{ms[1].Content.String(), ms[1].Partial}, [2]any{"half a fin", true})
 		equal(e, "task", e.task(t.ThreadID, child.TaskID).Status, agent.TaskCancelled)
@@ -58,7 +64,9 @@ var cascadeRules = []rule{
 		equal(e, "entry", e.inbox(d.ChildThread)[0].State, memory.EntryDropped)
 		claim := must[memory.Claim](e)(e.s.TakeNext(e.ctx, memory.TakeRequest{ThreadID: d.ChildThread}))
 		equal(e, "nothing to take", claim.Turn == nil, true)
-		equal(e, "call", e.firstCall(t, 1).Status.Final(), true)
+		equal(e, "call", e.firstCall(t, 1).Status, agent.CallAborted)
+		contains(e, "result", e.firstCall(t, 1).Result, "Tool execution aborted: the turn ran out of time\n\nagent id: ")
+		contains(e, "result", e.firstCall(t, 1).Result, "had not begun")
 		task := e.task(t.ThreadID, d.TaskID).Status
 		if task != agent.TaskCancelled && task != agent.TaskFailed {
 			e.Errorf("the task of a dropped child is %s", task)
@@ -170,7 +178,7 @@ var cancelRules = []rule{
 		r := cancelOf(t)
 		r.All = true
 		got := e.requestCancel(r)
-		equal(e, "dropped", got.Dropped, 2)
+		equal(e, "dropped, stopped, running", [3]int{got.Dropped, got.Stopped, got.Running}, [3]int{2, 1, 0})
 		equal(e, "turns", len(got.Turns), 2)
 		equal(e, "child", e.turn(child.ID).CancelRequested != nil, true)
 		equal(e, "entry", e.entry(t.ThreadID, memory.EntryMessage, "m2").State, memory.EntryDropped)
@@ -185,6 +193,84 @@ var cancelRules = []rule{
 		claim := must[memory.Claim](e)(e.s.TakeNext(e.ctx, memory.TakeRequest{ThreadID: r.ThreadID}))
 		equal(e, "nothing to take", claim.Turn == nil, true)
 		equal(e, "state", e.send("s1", "m1").State, memory.EntryDropped)
+	}},
+	{"repeated, a cancel returns the first outcome, also after the turn was closed", func(e *env) {
+		t := e.started("s1")
+		first := e.requestCancel(cancelOf(t))
+		e.close(cancelled(t, 1))
+		e.h.Clock.Advance(time.Minute)
+		e.unchanged(t.ThreadID, func() {
+			for _, id := range []string{"", t.ID} {
+				r := cancelOf(t)
+				r.TurnID, r.By = id, "bob"
+				again := e.requestCancel(r)
+				equal(e, "first", [3]any{again.TurnID, again.By, again.At}, [3]any{t.ID, "alice", first.At})
+				equal(e, "repeated", [2]any{again.Repeated, len(again.Turns)}, [2]any{true, 0})
+			}
+		})
+		e.send("s1", "m2")
+		e.answer(e.take(t.ThreadID), 1, "done")
+		r := cancelOf(t)
+		equal(e, "by name", e.requestCancel(r).TurnID, t.ID)
+		r.TurnID = ""
+		_, err := e.s.RequestCancel(e.ctx, r)
+		e.code(err, agent.CodeConflict)
+	}},
+	{"a cancel says how many background sub-agents go on", func(e *env) {
+		t := e.started("s1")
+		e.take(e.background(t, 1, "researcher").ChildThread)
+		e.saveRound(t, 1)
+		e.background(t, 2, "general") // not begun
+		e.saveRound(t, 2)
+		equal(e, "running", e.requestCancel(cancelOf(t)).Running, 2)
+		r := cancelOf(t)
+		r.All = true
+		got := e.requestCancel(r)
+		equal(e, "stopped, running", [2]int{got.Stopped, got.Running}, [2]int{2, 0})
+		equal(e, "again", e.requestCancel(r).Stopped, 0)
+	}},
+	{"with all, the ends of what it stops open no turn and are told with the next message", func(e *env) {
+		for i, idle := range []bool{false, true} {
+			t := e.started(fmt.Sprint("s", i))
+			child := e.take(e.background(t, 1, "researcher").ChildThread)
+			e.saveRound(t, 1)
+			e.background(t, 2, "general") // not begun
+			e.saveRound(t, 2)
+			ended := e.take(e.background(t, 3, "general").ChildThread)
+			e.saveRound(t, 3)
+			r := memory.CancelRequest{UserID: user, ThreadID: t.ThreadID, By: "alice", All: true}
+			if idle {
+				e.answer(t, 4, "on their way")
+				e.requestCancel(r)
+				e.close(cancelled(ended, 1))
+			} else {
+				e.answer(ended, 1, "the finding") // nobody has read it yet
+				e.requestCancel(r)
+			}
+			e.close(cancelled(child, 1))
+			if !idle {
+				equal(e, "next", e.close(cancelled(t, 4)).Next, "")
+			}
+			e.h.Clock.Advance(time.Minute)
+			_, due := e.overdue(time.Second)[t.ThreadID]
+			equal(e, "overdue", due, false)
+			claim := must[memory.Claim](e)(e.s.TakeNext(e.ctx, memory.TakeRequest{ThreadID: t.ThreadID}))
+			equal(e, "nothing to take", claim.Turn == nil, true)
+			e.sound(t.ThreadID)
+			before := len(e.messages(t.ThreadID))
+			next := e.take(e.send(fmt.Sprint("s", i), "m2").ThreadID)
+			ms := e.messages(t.ThreadID)[before:]
+			equal(e, "three ends and the message", len(ms), 4)
+			for _, m := range ms[:3] {
+				contains(e, "source", m.Source, "agent:agent:")
+			}
+			equal(e, "the message is last", ms[3].Content.String(), "text of m2")
+			e.answer(next, 1, "fine")
+			for _, en := range e.inbox(t.ThreadID) {
+				equal(e, en.ID, en.State != memory.EntryWaiting, true)
+			}
+			e.sound(t.ThreadID)
+		}
 	}},
 	{"a cancelled turn ends as cancelled in whatever it was doing", func(e *env) {
 		for i, prepare := range []func(t memory.Turn){

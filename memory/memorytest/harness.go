@@ -80,6 +80,7 @@ var groups = []struct {
 	{"waited", waitedRules},
 	{"cascade", cascadeRules},
 	{"cancel", cancelRules},
+	{"losses", lossRules},
 	{"retry", retryRules},
 	{"keeper", keeperRules},
 	{"read", readRules},

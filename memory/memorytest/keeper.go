@@ -234,6 +234,10 @@ var keeperRules = []rule{
 		equal(e, "thread", [2]string{string(th.Status), string(th.Reason)}, [2]string{"failed", "terminated"})
 		equal(e, "error events", len(e.eventsOf(t.ThreadID, agent.EventError)), 1)
 		equal(e, "unknown text", e.messages(t.ThreadID)[3].Content.String(), agent.TextUnknown)
+		for _, m := range e.messages(t.ThreadID)[4:] {
+			equal(e, "nobody aborted it", m.Content.String(), "Tool execution aborted: the turn's workflow run was terminated from outside, or lost")
+			equal(e, "reason", m.ErrorReason, agent.ErrAborted)
+		}
 		e.sound(t.ThreadID)
 	}},
 	{"reconcile keeps partial text, and the next message follows at once or by the sweep", func(e *env) {

@@ -148,28 +148,6 @@ var modelRules = []rule{
 		equal(e, "attempts, failed", [2]int{steps[0].Attempt, steps[0].Failed}, [2]int{b, 1})
 		e.sound(t.ThreadID)
 	}},
-	{"a step whose attempts kill their workers ends with a limit", func(e *env) {
-		t := e.started("s1")
-		b := e.modelBegin(t, 1)
-		b.MaxLost = 2
-		for n := 1; n <= 2; n++ {
-			b.Fence.Number = n
-			must[memory.ModelStart](e)(e.s.BeginModel(e.ctx, b))
-		}
-		b.Fence.Number = 3
-		_, err := e.s.BeginModel(e.ctx, b)
-		e.code(err, agent.CodeLimit)
-		e.close(failed(t, 1, agent.ReasonLimit))
-		e.sound(t.ThreadID)
-	}},
-	{"five lost attempts are the default limit", func(e *env) {
-		t := e.started("s1")
-		for range 5 {
-			e.begin(t, 1)
-		}
-		_, err := e.s.BeginModel(e.ctx, e.modelBegin(t, 1))
-		e.code(err, agent.CodeLimit)
-	}},
 	{"attempts that failed in a recorded way do not count as lost", func(e *env) {
 		t := e.started("s1")
 		for range 8 {

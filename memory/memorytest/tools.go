@@ -131,21 +131,6 @@ var toolRules = []rule{
 		e.saveRound(t, 1)
 		e.sound(t.ThreadID)
 	}},
-	{"a call that keeps killing its workers ends as failed", func(e *env) {
-		t := e.started("s1")
-		c := e.calls(t, 1, 1)[0]
-		b := e.toolBegin(c, true)
-		b.MaxLost = 2
-		for n := 1; n <= 2; n++ {
-			b.Fence.Number = n
-			equal(e, "final", must[memory.ToolStart](e)(e.s.BeginTool(e.ctx, b)).Final, false)
-		}
-		b.Fence.Number = 3
-		st := must[memory.ToolStart](e)(e.s.BeginTool(e.ctx, b))
-		equal(e, "final", st.Final, true)
-		equal(e, "status", st.Call.Status, agent.CallFailed)
-		e.sound(t.ThreadID)
-	}},
 	{"results of parallel calls are all kept", func(e *env) {
 		t := e.started("s1")
 		calls := e.calls(t, 1, 16)

@@ -293,7 +293,7 @@ var closeRules = []rule{
 		ms := e.messages(t.ThreadID)
 		equal(e, "messages", len(ms), 5)
 		equal(e, "kept", ms[2].Content.String(), "kept")
-		equal(e, "aborted", ms[4].Content.String(), agent.TextAborted)
+		equal(e, "aborted", ms[4].Content.String(), "Tool execution aborted: the turn failed")
 		equal(e, "responses", len(e.eventsOf(t.ThreadID, agent.EventToolResponse)), 3)
 		e.sound(t.ThreadID)
 	}},

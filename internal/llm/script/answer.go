@@ -142,7 +142,7 @@ func opensTurn(messages []agent.Message, i int) bool {
 		if m.TurnID != "" && before.TurnID != "" {
 			return m.TurnID != before.TurnID
 		}
-		return before.Role != agent.RoleTool || before.Content.String() == agent.TextAborted
+		return before.Role != agent.RoleTool || strings.HasPrefix(before.Content.String(), agent.TextStopped)
 	}
 	return true
 }

@@ -15,24 +15,52 @@ func (s *Store) RequestCancel(ctx context.Context, r memory.CancelRequest) (res 
 		if err != nil {
 			return err
 		}
-		matches := t.OpenTurnID != "" && (r.TurnID == "" || r.TurnID == t.OpenTurnID)
-		if matches {
-			if err := u.requestCancel(t.OpenTurnID, r.By, &res); err != nil {
+		turn, err := u.named(t, r.TurnID)
+		if err != nil {
+			return err
+		}
+		if turn != nil && turn.State == memory.TurnOpen {
+			if err := u.requestCancel(turn, r.By, &res); err != nil {
 				return err
 			}
-			res.TurnID = t.OpenTurnID
 		}
 		if r.All {
-			if err := u.cancelRest(t, r.By, &res); err != nil {
-				return err
-			}
+			err = u.cancelRest(t, r.By, &res)
+		} else {
+			res.Running, err = u.runningBelow(t)
 		}
-		if !matches && res.Dropped == 0 && len(res.Turns) == 0 {
+		if err != nil {
+			return err
+		}
+		if turn != nil {
+			res.TurnID, res.By, res.At = turn.ID, turn.CancelBy, stamp(turn.cancelAt)
+			res.Repeated = turn.State == memory.TurnClosed
+		}
+		if turn == nil && res.Dropped == 0 && res.Stopped == 0 {
 			return agent.Errorf(agent.CodeConflict, "nothing to cancel: thread %s has %s", t.ID, openInstead(t.OpenTurnID, r.TurnID))
 		}
 		return nil
 	})
 	return res, err
+}
+
+// named is the turn that a request is about: the open one, or one that was
+// closed after an earlier request; nil if there is none.
+func (u *unit) named(t *threadRow, turnID string) (*turnRow, error) {
+	if t.OpenTurnID != "" && (turnID == "" || turnID == t.OpenTurnID) {
+		return u.turn(t.OpenTurnID)
+	}
+	turn, err := u.lastTurn(t)
+	if turnID != "" {
+		turn, err = u.turn(turnID)
+		if agent.CodeOf(err) == agent.CodeNotFound {
+			return nil, nil
+		}
+	}
+	if err != nil || turn == nil || turn.ThreadID != t.ID || turn.cancelAt == 0 {
+		return nil, err
+	}
+	return turn, nil
 }
 
 // openInstead says which turn is open in place of the one that was named.
@@ -43,12 +71,8 @@ func openInstead(open, named string) string {
 	return "turn " + open + " open, not " + named
 }
 
-// requestCancel marks a turn; the first request wins.
-func (u *unit) requestCancel(turnID, by string, res *memory.CancelResult) error {
-	turn, err := u.turn(turnID)
-	if err != nil {
-		return err
-	}
+// requestCancel marks an open turn; the first request wins.
+func (u *unit) requestCancel(turn *turnRow, by string, res *memory.CancelResult) error {
 	res.Turns = append(res.Turns, memory.ThreadTurn{ThreadID: turn.ThreadID, TurnID: turn.ID})
 	if turn.cancelAt != 0 {
 		return nil
@@ -62,30 +86,63 @@ func (u *unit) requestCancel(turnID, by string, res *memory.CancelResult) error 
 	return nil
 }
 
-// cancelRest drops what waits and stops what runs in the background below a thread.
+const (
+	// below are the descendants of a thread.
+	below = `WITH RECURSIVE below (id) AS (SELECT id FROM threads WHERE parent_id = ? UNION ALL ` +
+		`SELECT threads.id FROM threads JOIN below ON threads.parent_id = below.id) `
+	openBelow   = `thread_id IN (SELECT id FROM below) AND state = 'open' AND background = 1`
+	queuedBelow = `thread_id IN (SELECT id FROM below) AND state = 'waiting' AND kind = 'assign' AND background = 1`
+)
+
+// runningBelow counts the background work below a thread.
+func (u *unit) runningBelow(t *threadRow) (n int, err error) {
+	if t.lastChild == 0 {
+		return 0, nil
+	}
+	err = u.row(below+`SELECT (SELECT COUNT(*) FROM turns WHERE `+openBelow+` AND cancel_at = 0) + (SELECT COUNT(*) FROM inbox WHERE `+queuedBelow+`)`, t.ID).Scan(&n)
+	return n, err
+}
+
+// cancelRest drops what waits and stops what runs in the background below a
+// thread. Nobody wants a turn for the ends of that: they are told with the next
+// message, and so are those that wait to be told.
 func (u *unit) cancelRest(t *threadRow, by string, res *memory.CancelResult) error {
-	waiting, err := u.entries(`thread_id = ? AND state = 'waiting' AND kind IN ('message', 'retry')`, t.ID)
+	waiting, err := u.entries(`thread_id = ? AND state = 'waiting' AND quiet = 0 AND (kind IN ('message', 'retry') OR kind = 'child' AND background = 1)`, t.ID)
 	if err != nil {
 		return err
 	}
 	for _, e := range waiting {
+		if e.Kind == memory.EntryChild {
+			t.touch()
+			t.waiting--
+			if err := u.exec(`UPDATE inbox SET quiet = 1 WHERE thread_id = ? AND seq = ?`, t.ID, e.Seq); err != nil {
+				return err
+			}
+			continue
+		}
 		if err := u.drop(t, e); err != nil {
 			return err
 		}
 		res.Dropped++
 	}
-	below := `WITH RECURSIVE below (id) AS (SELECT id FROM threads WHERE parent_id = ? UNION ALL ` +
-		`SELECT threads.id FROM threads JOIN below ON threads.parent_id = below.id) `
-	ids, err := u.strings(below+`SELECT id FROM turns WHERE thread_id IN (SELECT id FROM below) AND state = 'open' AND background = 1 ORDER BY opened_at, id`, t.ID)
+	ids, err := u.strings(below+`SELECT id FROM turns WHERE `+openBelow+` ORDER BY opened_at, id`, t.ID)
 	if err != nil {
 		return err
 	}
 	for _, id := range ids {
-		if err := u.requestCancel(id, by, res); err != nil {
+		turn, err := u.turn(id)
+		if err != nil {
+			return err
+		}
+		if turn.cancelAt == 0 {
+			res.Stopped++
+		}
+		turn.quiet, turn.dirty = true, true
+		if err := u.requestCancel(turn, by, res); err != nil {
 			return err
 		}
 	}
-	queued, err := u.rows(below+selectEntry+` WHERE thread_id IN (SELECT id FROM below) AND state = 'waiting' AND kind = 'assign' AND background = 1 ORDER BY thread_id, seq`, t.ID)
+	queued, err := u.rows(below+selectEntry+` WHERE `+queuedBelow+` ORDER BY thread_id, seq`, t.ID)
 	entries, err := collect(queued, err, (*entryRow).targets, (*entryRow).loaded)
 	if err != nil {
 		return err
@@ -94,7 +151,7 @@ func (u *unit) cancelRest(t *threadRow, by string, res *memory.CancelResult) err
 		if err := u.endUnstarted(e); err != nil {
 			return err
 		}
-		res.Dropped++
+		res.Stopped++
 	}
 	return nil
 }

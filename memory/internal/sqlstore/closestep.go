@@ -121,6 +121,7 @@ func (u *unit) partial(t *threadRow, turn *turnRow, step *stepRow) (string, erro
 		if err := u.dropChunks(step); err != nil {
 			return "", err
 		}
+		step.worker = ""
 		return "", u.saveStep(step)
 	}
 	seq, err := u.append(t, agent.Message{
@@ -147,7 +148,12 @@ func (u *unit) abortCalls(t *threadRow, turn *turnRow, step *stepRow, r memory.C
 		if c.Status.Final() {
 			continue
 		}
-		e := ending{status: agent.CallAborted, reason: agent.ErrAborted, text: agent.TextAborted}
+		e := ending{status: agent.CallAborted, reason: agent.ErrAborted, text: agent.StoppedText(r.Outcome, r.Reason)}
+		if c.SubAgentThreadID != "" {
+			if e.text, err = u.stoppedChild(c, e.text); err != nil {
+				return err
+			}
+		}
 		// A tool that was killed with its worker may have taken effect. One that
 		// was stopped by a cancel was told to stop.
 		if r.Reason == agent.ReasonTerminated && c.Status == agent.CallRunning && !c.repeatable && !c.delegation {
@@ -159,4 +165,18 @@ func (u *unit) abortCalls(t *threadRow, turn *turnRow, step *stepRow, r memory.C
 	}
 	_, err = u.saveRound(t, turn, step, calls)
 	return err
+}
+
+// stoppedChild is the result of a delegation that was aborted: how far the
+// sub-agent came, and its id, so that it can be resumed.
+func (u *unit) stoppedChild(c *callRow, why string) (string, error) {
+	child, err := u.turn(c.childTurn)
+	if agent.CodeOf(err) == agent.CodeNotFound {
+		return why + "\n\n" + agent.FormatDelegationUnstarted(c.SubAgentID, c.SubAgentThreadID), nil
+	}
+	if err != nil {
+		return "", err
+	}
+	o, err := u.outcome(child)
+	return why + "\n\n" + agent.FormatDelegationResult(o), err
 }

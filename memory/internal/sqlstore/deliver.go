@@ -30,11 +30,26 @@ func (u *unit) deliver(turn *turnRow, closed *memory.Closed) error {
 		// Nobody waits for it any more. It stands there, but opens nothing.
 		e.State = memory.EntryDropped
 	}
-	if err := u.enter(target, e); err != nil || e.State != memory.EntryWaiting {
+	if turn.quiet {
+		e.Quiet, err = u.atRest(target)
+		if err != nil {
+			return err
+		}
+	}
+	if err := u.enter(target, e); err != nil || e.State != memory.EntryWaiting || e.Quiet {
 		return err
 	}
 	closed.Notify, err = u.notify(target)
 	return err
+}
+
+// atRest reports whether a thread is idle, or will be when its cancel is settled.
+func (u *unit) atRest(t *threadRow) (bool, error) {
+	if t.OpenTurnID == "" {
+		return true, nil
+	}
+	turn, err := u.turn(t.OpenTurnID)
+	return err == nil && turn.cancelAt != 0, err
 }
 
 // reachable is where the end of a background child is read: by its delegator if
@@ -106,9 +121,6 @@ func (u *unit) goOn(t *threadRow, turn *turnRow, r memory.CloseRequest, closed *
 // handOn moves the ends of background children that a sub-agent did not read
 // before its turn closed to whoever reads them now.
 func (u *unit) handOn(t *threadRow) error {
-	if t.waiting == 0 {
-		return nil
-	}
 	entries, err := u.entries(`thread_id = ? AND kind = 'child' AND background = 1 AND state = 'waiting'`, t.ID)
 	if err != nil {
 		return err
@@ -120,8 +132,10 @@ func (u *unit) handOn(t *threadRow) error {
 		}
 		t.touch()
 		target.touch()
-		t.waiting--
-		target.waiting++
+		if !e.Quiet {
+			t.waiting--
+			target.waiting++
+		}
 		target.lastEntry++
 		err = u.exec(`UPDATE inbox SET thread_id = ?, seq = ?, turn_id = ?, created_at = ? WHERE thread_id = ? AND seq = ?`,
 			target.ID, target.lastEntry, agent.TurnID(target.ID, e.ID, 0), target.at, e.ThreadID, e.Seq)
@@ -158,7 +172,7 @@ func (u *unit) endUnstarted(e *entryRow) error {
 	turn := &turnRow{Turn: memory.Turn{
 		ID: e.TurnID, ThreadID: t.ID, EntryKind: e.Kind, MessageID: e.ID, State: memory.TurnClosed, Outcome: agent.ThreadCancelled,
 		DelegatorThread: e.DelegatorThread, DelegatorTurn: e.DelegatorTurn, DelegatorCall: e.CallID, TaskID: e.TaskID, Background: e.Background,
-	}, n: t.lastTurn, opened: t.at, closedMs: t.at}
+	}, n: t.lastTurn, opened: t.at, closedMs: t.at, quiet: true}
 	if err := u.insertTurn(turn); err != nil {
 		return err
 	}

@@ -22,7 +22,7 @@ func (u *unit) finish(t *threadRow, turn *turnRow, c *callRow, e ending) error {
 			return err
 		}
 	}
-	c.Status, c.ErrorReason, c.DurationMs = e.status, e.reason, e.ms
+	c.Status, c.ErrorReason, c.DurationMs, c.worker = e.status, e.reason, e.ms, ""
 	c.Result = clean(e.text)
 	if err := u.saveCall(t, c); err != nil {
 		return err

@@ -42,9 +42,9 @@ const (
 	// thread's oldest, whatever is overdue.
 	overdueIdle = `SELECT t.id, t.kind, 1, CASE WHEN i.background = 1 THEN '' ELSE i.delegator_thread END, '', i.created_at` +
 		` FROM inbox i JOIN threads t ON t.id = i.thread_id` +
-		` WHERE i.state = 'waiting' AND i.created_at <= ? AND t.open_turn = '' AND (i.kind <> 'child' OR i.background = 1)` +
+		` WHERE i.state = 'waiting' AND i.created_at <= ? AND t.open_turn = '' AND i.quiet = 0 AND (i.kind <> 'child' OR i.background = 1)` +
 		` AND NOT EXISTS (SELECT 1 FROM inbox o WHERE o.thread_id = i.thread_id AND o.state = 'waiting' AND o.seq < i.seq` +
-		` AND (o.kind <> 'child' OR o.background = 1)) ORDER BY i.created_at LIMIT ?`
+		` AND o.quiet = 0 AND (o.kind <> 'child' OR o.background = 1)) ORDER BY i.created_at LIMIT ?`
 	overdueChild = `SELECT t.id, t.kind, 0, '', '', MIN(i.created_at) FROM inbox i JOIN threads t ON t.id = i.thread_id` +
 		` WHERE i.state = 'waiting' AND i.created_at <= ? AND t.open_turn <> '' AND i.kind = 'child' AND i.background = 0` +
 		` GROUP BY t.id, t.kind ORDER BY 6 LIMIT ?`

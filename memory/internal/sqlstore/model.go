@@ -2,17 +2,15 @@ package sqlstore
 
 import (
 	"context"
+	"time"
 
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/memory"
 )
 
-// defaultMaxLost is how many attempts may kill their worker.
-const defaultMaxLost = 5
-
 // BeginModel makes an attempt of a step's model call current, or returns its stored reply.
 func (s *Store) BeginModel(ctx context.Context, r memory.ModelBegin) (start memory.ModelStart, err error) {
-	err = s.write(ctx, "begin-model", func(u *unit) error {
+	err = s.begin(ctx, "begin-model", func(u *unit) error {
 		start = memory.ModelStart{}
 		t, turn, err := u.open(r.ThreadID, r.TurnID)
 		if err != nil {
@@ -39,6 +37,11 @@ func (u *unit) beginModel(t *threadRow, turn *turnRow, r memory.ModelBegin, star
 	if err != nil {
 		return err
 	}
+	if step == nil || !step.Stored {
+		if err := turn.deadly(r.MaxLost); err != nil && r.Worker != "" {
+			return err
+		}
+	}
 	switch {
 	case step == nil && r.Step != turn.saved+1:
 		return agent.Errorf(agent.CodeConflict, "step %d of turn %s cannot begin: step %d is not saved", r.Step, turn.ID, turn.saved+1)
@@ -47,7 +50,7 @@ func (u *unit) beginModel(t *threadRow, turn *turnRow, r memory.ModelBegin, star
 			return err
 		}
 		step = &stepRow{Step: memory.Step{TurnID: turn.ID, Step: r.Step}, state: stepFlight}
-		step.fence.Fence, step.Attempt = r.Fence, 1
+		step.fence.Fence, step.Attempt, step.worker = r.Fence, 1, r.Worker
 		if err := u.exec(insertStep, step.values()...); err != nil {
 			return err
 		}
@@ -59,7 +62,8 @@ func (u *unit) beginModel(t *threadRow, turn *turnRow, r memory.ModelBegin, star
 		start.Attempt = step.Attempt
 		return nil
 	default:
-		if err := u.nextAttempt(turn, step, r); err != nil {
+		start.Wait, err = u.nextAttempt(turn, step, r)
+		if err != nil || start.Wait > 0 {
 			return err
 		}
 		if err := u.reserveFor(t, r); err != nil {
@@ -74,24 +78,29 @@ func (u *unit) beginModel(t *threadRow, turn *turnRow, r memory.ModelBegin, star
 }
 
 // nextAttempt replaces a failed attempt, or one that was lost with its worker.
-func (u *unit) nextAttempt(turn *turnRow, step *stepRow, r memory.ModelBegin) error {
-	lost := step.Attempt - step.Failed
+// It returns how long to wait first, if that happened too often of late.
+func (u *unit) nextAttempt(turn *turnRow, step *stepRow, r memory.ModelBegin) (time.Duration, error) {
 	ok, err := step.fence.admit(r.Fence)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	if !ok {
-		return memory.Stale("attempt %d of activity %s is older than the current one of step %d of turn %s", r.Fence.Number, r.Fence.Scope, r.Step, turn.ID)
+		return 0, memory.Stale("attempt %d of activity %s is older than the current one of step %d of turn %s", r.Fence.Number, r.Fence.Scope, r.Step, turn.ID)
 	}
-	if limit := orInt(r.MaxLost, defaultMaxLost); lost >= limit {
-		return agent.Errorf(agent.CodeLimit, "the model call of step %d of turn %s killed its worker %d times: it is not made again", r.Step, turn.ID, lost)
+	if step.state == stepFlight {
+		if err := gone(step.worker, r.Worker); err != nil {
+			return 0, err
+		}
+		if wait := turn.backOff(u.now); wait > 0 && r.Worker != "" {
+			return wait, nil
+		}
 	}
 	step.Attempt++
-	step.state = stepFlight
+	step.state, step.worker = stepFlight, r.Worker
 	if err := u.dropChunks(step); err != nil {
-		return err
+		return 0, err
 	}
-	return u.saveStep(step)
+	return 0, u.saveStep(step)
 }
 
 // stored is a step's reply with its calls.
@@ -201,7 +210,7 @@ func (s *Store) FailModel(ctx context.Context, r memory.ModelFailure) error {
 		if step.state == stepFailed {
 			return nil
 		}
-		step.state = stepFailed
+		step.state, step.worker = stepFailed, ""
 		step.Failed++
 		step.LastCode, step.LastErr = r.Code, clean(r.Message)
 		step.durationMs += r.Duration.Milliseconds()

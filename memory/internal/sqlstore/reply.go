@@ -42,7 +42,7 @@ func (u *unit) saveReply(t *threadRow, turn *turnRow, step *stepRow, r memory.Re
 	if err != nil {
 		return memory.StoredReply{}, err
 	}
-	step.state, step.reply = stepStored, body
+	step.state, step.reply, step.worker = stepStored, body, ""
 	step.durationMs += r.Duration.Milliseconds()
 	if err := u.saveStep(step); err != nil {
 		return memory.StoredReply{}, err

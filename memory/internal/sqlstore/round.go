@@ -122,7 +122,7 @@ func (u *unit) stepSaved(turn *turnRow, step *stepRow, round memory.RoundSaved) 
 	if err := u.dropChunks(step); err != nil {
 		return err
 	}
-	step.state, step.round, step.FromSeq, step.ToSeq = stepSaved, body, round.FromSeq, round.ToSeq
+	step.state, step.round, step.FromSeq, step.ToSeq, step.worker = stepSaved, body, round.FromSeq, round.ToSeq, ""
 	turn.saved, turn.dirty = step.Step.Step, true
 	return u.saveStep(step)
 }

@@ -11,7 +11,7 @@ import (
 const (
 	callFixed   = `thread_id,turn_id,step,idx,name,args,delegation,created_at`
 	callMutable = `status,gate,approval_id,attempts,fence,scope,number,repeatable,result,error_reason,duration_ms,child_thread,` +
-		`child_agent,child_turn,background,task_id,updated_at`
+		`child_agent,child_turn,background,task_id,updated_at,worker`
 	callColumns = callFixed + `,` + callMutable + `,id`
 	selectCall  = `SELECT ` + callColumns + ` FROM tool_calls`
 )
@@ -34,6 +34,7 @@ type callRow struct {
 	taskID     string
 	created    int64
 	updated    int64
+	worker     string // the process that has the attempt in flight
 }
 
 func (c *callRow) targets() []any {
@@ -41,7 +42,7 @@ func (c *callRow) targets() []any {
 		&c.ThreadID, &c.TurnID, &c.Step, &c.Index, &c.ToolName, &c.args, (*intBool)(&c.delegation), &c.created,
 		&c.Status, &c.Gate, &c.approvalID, &c.Attempts, &c.fence.seen, &c.fence.Scope, &c.fence.Number, (*intBool)(&c.repeatable),
 		&c.Result, &c.ErrorReason, &c.DurationMs, &c.SubAgentThreadID, &c.SubAgentID, &c.childTurn, (*intBool)(&c.background), &c.taskID,
-		&c.updated, &c.ID,
+		&c.updated, &c.worker, &c.ID,
 	}
 }
 
@@ -53,7 +54,7 @@ func (c *callRow) mutable() []any {
 	return []any{
 		string(c.Status), string(c.Gate), c.approvalID, c.Attempts, c.fence.seen, c.fence.Scope, c.fence.Number, flag(c.repeatable),
 		c.Result, string(c.ErrorReason), c.DurationMs, c.SubAgentThreadID, c.SubAgentID, c.childTurn, flag(c.background), c.taskID,
-		c.updated,
+		c.updated, c.worker,
 	}
 }
 

@@ -9,10 +9,11 @@ import (
 
 const (
 	entryColumns = `thread_id,seq,kind,id,state,when_busy,turn_id,taken_by,content,agent,model,message_id,retry_no,config_hash,` +
-		`child_thread,child_turn,call_id,task_id,background,delegator_thread,delegator_turn,created_at`
+		`child_thread,child_turn,call_id,task_id,background,delegator_thread,delegator_turn,created_at,quiet`
 	selectEntry = `SELECT ` + entryColumns + ` FROM inbox`
-	// takeable is what TakeNext may open a turn on: all but the ends of foreground children.
-	takeable = `state = 'waiting' AND (kind <> 'child' OR background = 1)`
+	// takeable is what TakeNext may open a turn on: all but the ends of foreground
+	// children and quiet ones.
+	takeable = `state = 'waiting' AND quiet = 0 AND (kind <> 'child' OR background = 1)`
 )
 
 var insertEntry = insertSQL("inbox", entryColumns)
@@ -31,7 +32,7 @@ func (e *entryRow) targets() []any {
 	return []any{
 		&e.ThreadID, &e.Seq, &e.Kind, &e.ID, &e.State, &e.WhenBusy, &e.TurnID, &e.TakenBy, &e.content, &e.Agent, &e.Model,
 		&e.messageID, &e.retryNo, &e.configHash, &e.ChildThread, &e.ChildTurn, &e.CallID, &e.TaskID, (*intBool)(&e.Background),
-		&e.DelegatorThread, &e.DelegatorTurn, &e.created,
+		&e.DelegatorThread, &e.DelegatorTurn, &e.created, (*intBool)(&e.Quiet),
 	}
 }
 
@@ -39,7 +40,7 @@ func (e *entryRow) values() []any {
 	return []any{
 		e.ThreadID, e.Seq, string(e.Kind), e.ID, string(e.State), string(e.WhenBusy), e.TurnID, e.TakenBy, e.content, e.Agent, e.Model,
 		e.messageID, e.retryNo, e.configHash, e.ChildThread, e.ChildTurn, e.CallID, e.TaskID, flag(e.Background),
-		e.DelegatorThread, e.DelegatorTurn, e.created,
+		e.DelegatorThread, e.DelegatorTurn, e.created, flag(e.Quiet),
 	}
 }
 
@@ -50,7 +51,7 @@ func (e *entryRow) loaded() error {
 }
 
 // enter puts a new entry into a thread's inbox. Its state decides whether it
-// counts as waiting.
+// counts as waiting; a quiet one does not.
 func (u *unit) enter(t *threadRow, e *entryRow) error {
 	content, err := encode(e.Content)
 	if err != nil {
@@ -58,7 +59,7 @@ func (u *unit) enter(t *threadRow, e *entryRow) error {
 	}
 	t.touch()
 	t.lastEntry++
-	if e.State == memory.EntryWaiting {
+	if e.State == memory.EntryWaiting && !e.Quiet {
 		t.waiting++
 	}
 	e.ThreadID, e.Seq, e.content, e.created = t.ID, t.lastEntry, content, t.at
@@ -96,7 +97,9 @@ func (u *unit) drop(t *threadRow, e *entryRow) error {
 
 func (u *unit) settle(t *threadRow, e *entryRow, state memory.EntryState, turnID string) error {
 	t.touch()
-	t.waiting--
+	if !e.Quiet {
+		t.waiting--
+	}
 	e.State, e.TakenBy = state, turnID
 	return u.exec(`UPDATE inbox SET state = ?, taken_by = ? WHERE thread_id = ? AND seq = ?`, string(state), turnID, e.ThreadID, e.Seq)
 }

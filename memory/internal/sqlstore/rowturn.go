@@ -9,9 +9,11 @@ const (
 	turnFixed = `thread_id,n,entry_kind,message_id,retry_of,retry_no,delegator_thread,delegator_turn,delegator_call,background,task_id,opened_at`
 	// turnMutable is all that a transaction may change.
 	turnMutable = `state,outcome,reason,error_code,error,answer,answer_seq,steps,saved,delegations,prompt_tokens,completion_tokens,` +
-		`total_tokens,cached_tokens,reasoning_tokens,price,requests,tool_calls,next_turn,run_id,cancel_at,cancel_by,waited_ms,closed_at,closed`
+		`total_tokens,cached_tokens,reasoning_tokens,price,requests,tool_calls,next_turn,run_id,cancel_at,cancel_by,waited_ms,closed_at,closed,quiet`
 	turnColumns = turnFixed + `,` + turnMutable + `,id`
-	selectTurn  = `SELECT ` + turnColumns + ` FROM turns`
+	// What is counted of a turn's losses is changed where it is, for several
+	// turns at once.
+	selectTurn = `SELECT ` + turnColumns + `,losses,blame,lost_at FROM turns`
 )
 
 var (
@@ -31,6 +33,10 @@ type turnRow struct {
 	opened      int64
 	closedMs    int64
 	closed      string
+	quiet       bool    // its end opens no turn
+	losses      int     // how many of its workers died
+	blame       float64 // its share of that
+	lostAt      int64
 
 	dirty bool
 }
@@ -42,7 +48,7 @@ func (t *turnRow) targets() []any {
 		&t.State, &t.Outcome, &t.Reason, &t.ErrorCode, &t.Error, &t.Answer, &t.answerSeq, &t.Steps, &t.saved, &t.delegations,
 		&t.Usage.PromptTokens, &t.Usage.CompletionTokens, &t.Usage.TotalTokens, &t.Usage.CachedTokens, &t.Usage.ReasoningTokens,
 		&t.Usage.Price, &t.Usage.Requests, &t.Usage.ToolCalls, &t.NextTurn, &t.RunID, &t.cancelAt, &t.CancelBy, &t.WaitedMs,
-		&t.closedMs, &t.closed, &t.ID,
+		&t.closedMs, &t.closed, (*intBool)(&t.quiet), &t.ID, &t.losses, &t.blame, &t.lostAt,
 	}
 }
 
@@ -56,7 +62,7 @@ func (t *turnRow) mutable() []any {
 		string(t.State), string(t.Outcome), string(t.Reason), t.ErrorCode, t.Error, t.Answer, t.answerSeq, t.Steps, t.saved, t.delegations,
 		t.Usage.PromptTokens, t.Usage.CompletionTokens, t.Usage.TotalTokens, t.Usage.CachedTokens, t.Usage.ReasoningTokens,
 		t.Usage.Price, t.Usage.Requests, t.Usage.ToolCalls, t.NextTurn, t.RunID, t.cancelAt, t.CancelBy, t.WaitedMs,
-		t.closedMs, t.closed,
+		t.closedMs, t.closed, flag(t.quiet),
 	}
 }
 

@@ -131,14 +131,42 @@ func (u *unit) begin(t *threadRow, turn *turnRow, e *entryRow, content agent.Con
 	if err := u.event(t, turn.ID, agent.EventMessageStarted, messageStarted{Content: content, ToolNames: tools}); err != nil {
 		return err
 	}
+	from := t.lastMessage + 1
+	told, err := u.tellQuiet(t, turn)
+	if err != nil {
+		return err
+	}
 	if e.Kind == memory.EntryRetry {
-		return nil
+		if told == 0 {
+			return nil
+		}
+		return u.appended(t, turn.ID, from, t.lastMessage)
 	}
 	seq, err := u.appendEntry(t, turn, e, "")
 	if err != nil {
 		return err
 	}
-	return u.appended(t, turn.ID, seq, seq)
+	return u.appended(t, turn.ID, from, seq)
+}
+
+// tellQuiet appends the ends that waited for a turn without opening one.
+func (u *unit) tellQuiet(t *threadRow, turn *turnRow) (int, error) {
+	if t.lastChild == 0 {
+		return 0, nil
+	}
+	entries, err := u.entries(`thread_id = ? AND state = 'waiting' AND quiet = 1`, t.ID)
+	if err != nil {
+		return 0, err
+	}
+	for _, e := range entries {
+		if err := u.take(t, e, turn.ID); err != nil {
+			return 0, err
+		}
+		if _, err := u.appendEntry(t, turn, e, ""); err != nil {
+			return 0, err
+		}
+	}
+	return len(entries), nil
 }
 
 // appendEntry appends an entry's content as a message of the user role. source

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"time"
 
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/memory"
@@ -11,7 +12,7 @@ import (
 
 // BeginTool makes an attempt of a call current, or returns the final call.
 func (s *Store) BeginTool(ctx context.Context, r memory.ToolBegin) (start memory.ToolStart, err error) {
-	err = s.write(ctx, "begin-tool", func(u *unit) error {
+	err = s.begin(ctx, "begin-tool", func(u *unit) error {
 		start = memory.ToolStart{}
 		t, turn, err := u.open(r.ThreadID, r.TurnID)
 		if err != nil {
@@ -24,7 +25,7 @@ func (s *Store) BeginTool(ctx context.Context, r memory.ToolBegin) (start memory
 		if err != nil {
 			return err
 		}
-		if err := u.beginTool(t, turn, c, r); err != nil {
+		if start.Wait, err = u.beginTool(t, turn, c, r); err != nil {
 			return err
 		}
 		start.Attempt, start.Final, start.Call = c.Attempts, c.Status.Final(), c.view()
@@ -34,39 +35,50 @@ func (s *Store) BeginTool(ctx context.Context, r memory.ToolBegin) (start memory
 	return start, err
 }
 
-func (u *unit) beginTool(t *threadRow, turn *turnRow, c *callRow, r memory.ToolBegin) error {
+// beginTool returns how long to wait before the call may begin.
+func (u *unit) beginTool(t *threadRow, turn *turnRow, c *callRow, r memory.ToolBegin) (time.Duration, error) {
 	switch {
 	case c.Status.Final():
-		return nil
+		return 0, nil
 	case c.delegation:
-		return agent.Errorf(agent.CodeConflict, "call %s is a delegation: it is opened, not run", c.ID)
+		return 0, agent.Errorf(agent.CodeConflict, "call %s is a delegation: it is opened, not run", c.ID)
 	case c.Status == agent.CallAwaitingApproval || c.Gate == agent.GateAsk:
-		return agent.Errorf(agent.CodeConflict, "call %s (%s) needs a person's approval before it may run", c.ID, c.ToolName)
+		return 0, agent.Errorf(agent.CodeConflict, "call %s (%s) needs a person's approval before it may run", c.ID, c.ToolName)
 	case c.Status == agent.CallRunning && c.fence.repeats(r.Fence):
-		return nil
+		return 0, nil
 	}
 	before := c.Status
 	ok, err := c.fence.admit(r.Fence)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	if !ok {
-		return memory.Stale("attempt %d of activity %s is older than the current one of call %s", r.Fence.Number, r.Fence.Scope, c.ID)
+		return 0, memory.Stale("attempt %d of activity %s is older than the current one of call %s", r.Fence.Number, r.Fence.Scope, c.ID)
+	}
+	if before == agent.CallRunning {
+		if err := gone(c.worker, r.Worker); err != nil {
+			return 0, err
+		}
 	}
 	if before == agent.CallRunning && !r.Repeatable {
-		return u.finish(t, turn, c, ending{status: agent.CallUnknown, reason: agent.ErrUnknown, text: agent.TextUnknown})
+		return 0, u.finish(t, turn, c, ending{status: agent.CallUnknown, reason: agent.ErrUnknown, text: agent.TextUnknown})
 	}
-	if before == agent.CallRunning && c.Attempts >= orInt(r.MaxLost, defaultMaxLost) {
-		return u.finish(t, turn, c, ending{status: agent.CallFailed, reason: agent.ErrUnknown, text: agent.TextLost(c.Attempts)})
+	if before == agent.CallRunning && r.Worker != "" {
+		if turn.deadly(r.MaxLost) != nil {
+			return 0, u.finish(t, turn, c, ending{status: agent.CallFailed, reason: agent.ErrUnknown, text: agent.TextLost(c.Attempts)})
+		}
+		if wait := turn.backOff(u.now); wait > 0 {
+			return wait, nil
+		}
 	}
-	c.Status, c.repeatable = agent.CallRunning, r.Repeatable
+	c.Status, c.repeatable, c.worker = agent.CallRunning, r.Repeatable, r.Worker
 	c.Attempts++
 	if c.Attempts == 1 {
 		if err := u.taskStatus(t, c.taskID, agent.TaskRunning); err != nil {
-			return err
+			return 0, err
 		}
 	}
-	return u.saveCall(t, c)
+	return 0, u.saveCall(t, c)
 }
 
 // SaveResult makes a call's result durable.
