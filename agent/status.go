@@ -111,7 +111,7 @@ const (
 	// TextStopped begins every text of an aborted call, TextAborted too.
 	TextStopped = "Tool execution aborted"
 	// TextNoResult stands in for a result that is missing in the store.
-	TextNoResult = TextStopped + ": its result was not saved"
+	TextNoResult = "Tool execution aborted: its result was not saved"
 	TextDenied   = "Tool execution denied by user"
 	TextUnknown  = "The process that ran this tool died before it could report a result. The tool is not marked repeatable, so it was not run again: it may or may not have taken effect."
 )
