@@ -93,6 +93,9 @@ func (c *Client) sees(t agent.Thread) bool {
 	return c.o.UserID == "" || t.Profile == c.o.Profile || t.Profile == "" && c.o.Profile == defaultProfile
 }
 
+// Temporal returns the Temporal client, nil if there is none.
+func (c *Client) Temporal() client.Client { return c.temporal }
+
 // Connected reports whether there is a Temporal client.
 func (c *Client) Connected() bool { return c.temporal != nil }
 

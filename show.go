@@ -26,19 +26,51 @@ type View struct {
 	Events    []agent.Event     `json:"events,omitempty"`
 	Tasks     []agent.Task      `json:"tasks"`
 	ToolCalls []agent.ToolCall  `json:"toolCalls"`
+	// Cursor is where to follow the thread from: what is emitted after it may, or may
+	// not, be in the view already.
+	Cursor string `json:"cursor,omitempty"`
 	// Trouble says why the run of an open turn does not advance, if so.
 	Trouble string `json:"trouble,omitempty"`
 	UI      string `json:"ui,omitempty"`
 }
 
+// ShowOptions say what a View holds.
+type ShowOptions struct {
+	// Events includes the event log.
+	Events bool
+	// Last bounds the messages to the last ones; 0 = all.
+	Last int
+	// Cursor includes where to follow from.
+	Cursor bool
+}
+
 // Show reads a thread, with its event log if asked for.
 func (c *Client) Show(ctx context.Context, threadID string, events bool) (View, error) {
+	return c.ShowWith(ctx, threadID, ShowOptions{Events: events})
+}
+
+// ShowWith is Show with options.
+func (c *Client) ShowWith(ctx context.Context, threadID string, o ShowOptions) (View, error) {
 	t, err := c.thread(ctx, threadID)
 	if err != nil {
 		return View{}, err
 	}
-	v := View{Thread: t, UI: c.WorkflowURL(t.ID), Inbox: []memory.InboxEntry{}}
-	if v.Messages, err = c.messages(ctx, t, 0); err != nil {
+	v := View{UI: c.WorkflowURL(t.ID), Inbox: []memory.InboxEntry{}}
+	if o.Cursor {
+		// The thread is read after it: what the cursor is behind is in the view.
+		if v.Cursor, err = c.Tail(ctx, t.ID); err != nil {
+			return View{}, err
+		}
+		if t, err = c.thread(ctx, threadID); err != nil {
+			return View{}, err
+		}
+	}
+	v.Thread = t
+	first := int64(0)
+	if o.Last > 0 {
+		first = max(0, t.MessageCount-int64(o.Last))
+	}
+	if v.Messages, err = c.messages(ctx, t, first); err != nil {
 		return View{}, err
 	}
 	inbox, err := c.store.Inbox(ctx, t.ID)
@@ -60,19 +92,11 @@ func (c *Client) Show(ctx context.Context, threadID string, events bool) (View, 
 	if v.Tasks, err = c.store.Tasks(ctx, t.ID); err != nil {
 		return View{}, err
 	}
-	if v.ToolCalls, err = c.store.ToolCalls(ctx, t.ID); err != nil {
+	if v.ToolCalls, err = c.toolCalls(ctx, t); err != nil {
 		return View{}, err
 	}
 	if v.Tasks == nil {
 		v.Tasks = []agent.Task{}
-	}
-	if v.ToolCalls == nil {
-		v.ToolCalls = []agent.ToolCall{}
-	}
-	if t.Kind == agent.KindSubAgent {
-		for i := range v.ToolCalls {
-			v.ToolCalls[i].SubAgentID = t.ID
-		}
 	}
 	if v.Pending, err = c.pendingReply(ctx, t, v.ToolCalls); err != nil {
 		return View{}, err
@@ -80,7 +104,7 @@ func (c *Client) Show(ctx context.Context, threadID string, events bool) (View, 
 	if v.Approvals, err = c.Approvals(ctx, t.ID); err != nil {
 		return View{}, err
 	}
-	if events {
+	if o.Events {
 		if v.Events, err = c.events(ctx, t.ID, 0); err != nil {
 			return View{}, err
 		}

@@ -121,6 +121,7 @@ type Task struct {
 
 // SubAgent is the view of a sub-agent's thread that a chat shows.
 type SubAgent struct {
+	// ID is that of its thread, as tasks and calls name it.
 	ID        string    `json:"id"`
 	UserID    string    `json:"userId"`
 	ChatID    string    `json:"chatId"`
@@ -131,6 +132,14 @@ type SubAgent struct {
 	Summary   string    `json:"summary,omitempty"`
 	CreatedAt time.Time `json:"createdAt"`
 	UpdatedAt time.Time `json:"updatedAt"`
+}
+
+// SubAgentOf is a sub-agent's thread as a chat shows it.
+func SubAgentOf(t Thread) SubAgent {
+	return SubAgent{
+		ID: t.ID, UserID: t.UserID, ChatID: t.RootThreadID, ThreadID: t.ID, TaskID: t.TaskID, Role: t.AgentType,
+		Status: SubAgentStatusOf(t.Status), Summary: t.Summary, CreatedAt: t.CreatedAt, UpdatedAt: t.UpdatedAt,
+	}
 }
 
 // ToolCall is one call a model asked for, with its outcome. Its ID is ours and

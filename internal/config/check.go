@@ -92,6 +92,22 @@ func asUser(v string, _ place) (string, string) {
 	return v, ""
 }
 
+// CheckUser returns what is allowed as a user id, or "" if v is one.
+func CheckUser(v string) string {
+	if v == "" {
+		return "up to 128 characters without spaces and /, at least one"
+	}
+	_, allowed := asUser(v, place{})
+	return allowed
+}
+
+func asToken(v string, _ place) (string, string) {
+	if len(v) < 16 || strings.ContainsFunc(v, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return "", "at least 16 characters without spaces"
+	}
+	return v, ""
+}
+
 func asTaskQueue(v string, _ place) (string, string) {
 	if len(v) > 200 || strings.ContainsFunc(v, unicode.IsControl) || strings.HasPrefix(v, "/_sys") {
 		return "", "up to 200 printable characters"

@@ -65,6 +65,11 @@ type Config struct {
 	// Price is what the model costs where its provider does not say.
 	Price agent.Price
 
+	// WebToken lets User into the web server; WebTokens is the file of the tokens of
+	// all users, "" = web-tokens in Home, if it is there.
+	WebToken  Secret
+	WebTokens string
+
 	// Dev is the running dev stack of this home, nil if there is none.
 	Dev *DevInfo
 
@@ -133,6 +138,7 @@ func Load(o Options) (Config, error) {
 	c.HTTPLog = r.get(HTTPLog) == "true"
 	c.WebFetchPrivate = r.get(WebFetchPrivate) == "true"
 	c.Delegation, c.Price = r.delegation()
+	c.WebToken, c.WebTokens = NewSecret(r.get(WebToken)), r.get(WebTokens)
 	// The four numbers were checked by get, so that parsing cannot fail.
 	c.MaxTurnsPerWorker, _ = strconv.Atoi(r.get(MaxTurnsPerWorker))
 	c.MaxSteps, _ = strconv.Atoi(r.get(MaxSteps))

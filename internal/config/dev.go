@@ -28,6 +28,8 @@ type DevInfo struct {
 type DevPIDs struct {
 	Temporal int   `json:"temporal"`
 	Workers  []int `json:"workers"`
+	// Web is 0 when the web server runs in the process of dev itself.
+	Web int `json:"web,omitempty"`
 }
 
 const devDialTimeout = time.Second

@@ -46,6 +46,8 @@ var meaning = map[string]string{
 	DisabledAgents:    "agents that get no tasks",
 	PriceInput:        "US dollars per million tokens of input, where the provider does not say",
 	PriceOutput:       "the same for output",
+	WebToken:          "token with which `user` enters the web server. Default: one made at each start, if nobody has a token",
+	WebTokens:         "file of the users of the web server, a line each with the SHA-256 of their token, as `web-token` writes it. Default: `web-tokens` in home, if it is there",
 }
 
 const documentHead = `# Settings

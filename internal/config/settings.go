@@ -37,6 +37,8 @@ const (
 	DisabledAgents    = "disabledAgents"
 	PriceInput        = "priceInput"
 	PriceOutput       = "priceOutput"
+	WebToken          = "webToken"
+	WebTokens         = "webTokens"
 )
 
 // setting says where a value may come from and what it may be. Its order in
@@ -81,6 +83,8 @@ var settings = []setting{
 	{DisabledAgents, "SPOOL_DISABLED_AGENTS", "", false, asAgents},
 	{PriceInput, "SPOOL_PRICE_INPUT", "0", false, asDollars},
 	{PriceOutput, "SPOOL_PRICE_OUTPUT", "0", false, asDollars},
+	{WebToken, "SPOOL_WEB_TOKEN", "", true, asToken},
+	{WebTokens, "SPOOL_WEB_TOKENS", "", false, asPath},
 }
 
 func lookup(name string) (setting, bool) {

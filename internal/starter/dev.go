@@ -1,6 +1,7 @@
 package starter
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -15,6 +16,7 @@ import (
 	"github.com/spool-agents/spool"
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/internal/config"
+	"github.com/spool-agents/spool/internal/httpapi"
 )
 
 // workersReady bounds the wait for workers of a new stack.
@@ -25,7 +27,7 @@ type devCmd struct {
 	Temporal     string `placeholder:"embedded|path|ADDRESS" default:"embedded" help:"The embedded server (default), the temporal program on the PATH, or a server that runs at HOST:PORT."`
 	TemporalPort int    `placeholder:"N" default:"7233" help:"Port of the server (default ${default}); if taken the next free one, 0 = a free one."`
 	UIPort       int    `name:"ui-port" placeholder:"N" default:"8233" help:"Port of its web UI (default ${default}); likewise."`
-	WebPort      int    `placeholder:"N" default:"8080" hidden:""`
+	WebPort      int    `placeholder:"N" default:"8080" help:"Port of the web page and the HTTP API (default ${default}); likewise."`
 }
 
 // Validate checks the flags.
@@ -101,6 +103,7 @@ func (d *devCmd) Run(ctx context.Context, a *app) error {
 	s, err := startStack(ctx, stackOptions{
 		home: cfg.Home, store: cfg.Store, server: d.Temporal, port: d.TemporalPort, uiPort: d.UIPort, workers: workers,
 		env: env, dir: wd, log: a.stderr, ui: cfg.TemporalUI,
+		web: !cfg.OneProcess(), webPort: d.WebPort, webToken: cmp.Or(cfg.WebToken.Reveal(), httpapi.NewToken()),
 		changed: func(info config.DevInfo) {
 			if err := config.WriteDev(cfg.Home, info); err != nil {
 				a.progress("%v", err)
@@ -115,9 +118,9 @@ func (d *devCmd) Run(ctx context.Context, a *app) error {
 		cfg.Temporal = client.Options{HostPort: s.address}
 	}
 	defer a.close() // before the server stops
-	here := cfg.OneProcess() && d.Workers > 0
+	here, page := cfg.OneProcess() && d.Workers > 0, ""
 	if here {
-		if _, err := a.serveHere(ctx, cfg); err != nil {
+		if page, err = d.serveHere(ctx, a, cfg); err != nil {
 			return err
 		}
 	} else if err := a.awaitWorkers(ctx, cfg, s); err != nil {
@@ -125,7 +128,7 @@ func (d *devCmd) Run(ctx context.Context, a *app) error {
 	}
 	info := s.info()
 	if here {
-		info.PIDs.Workers = []int{os.Getpid()}
+		info.PIDs.Workers, info.Web = []int{os.Getpid()}, page
 	}
 	if err := config.WriteDev(cfg.Home, info); err != nil {
 		return err
@@ -137,6 +140,20 @@ func (d *devCmd) Run(ctx context.Context, a *app) error {
 	<-ctx.Done()
 	a.progress("stopping")
 	return nil
+}
+
+// serveHere runs worker and web server in this process, the one that the store serves.
+func (d *devCmd) serveHere(ctx context.Context, a *app, cfg config.Config) (link string, err error) {
+	c, err := a.serveHere(ctx, cfg)
+	if err != nil {
+		return "", err
+	}
+	w, err := a.startWeb(ctx, webOptions{cfg: cfg, store: c.Store(), temporal: c.Temporal(), host: loopback, port: d.WebPort, token: cmp.Or(cfg.WebToken.Reveal(), httpapi.NewToken()), lasting: true})
+	if err != nil {
+		return "", err
+	}
+	a.closers = append(a.closers, func() { _ = w.wait() })
+	return w.link, nil
 }
 
 // own reports whether the stack runs its own server.
@@ -154,12 +171,15 @@ func (d *devCmd) announce(a *app, info config.DevInfo, here bool) error {
 	if info.UI != "" {
 		a.print("Temporal UI  %s", info.UI)
 	}
+	if info.Web != "" {
+		a.print("Web page     %s", info.Web)
+	}
 	a.print("Store        %s", info.Store)
 	a.print("Home         %s", info.Home)
 	a.print("")
 	if here {
 		a.print("Ready. What waits in the store is answered now. The store serves one process only, this one:")
-		a.print("to talk, stop it, start %s dev --workers 0, and use %s chat in another terminal.", a.name, a.name)
+		a.print("to talk, use the web page; or stop this, start %s dev --workers 0, and use %s chat in another terminal.", a.name, a.name)
 		return nil
 	}
 	a.print("Ready. In another terminal:")

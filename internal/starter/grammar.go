@@ -16,7 +16,7 @@ type grammar struct {
 
 	Dev  devCmd  `cmd:"" help:"Run a local stack: Temporal, its web UI and workers."`
 	Demo demoCmd `cmd:"" help:"Show a turn with tools and sub-agents that survives the death of its worker."`
-	Web  webCmd  `cmd:"" hidden:""`
+	Web  webCmd  `cmd:"" help:"Serve the web page and the HTTP API."`
 
 	Send   sendCmd   `cmd:"" help:"Send a message and wait for the answer."`
 	Chat   chatCmd   `cmd:"" help:"Talk to a conversation."`
@@ -35,6 +35,8 @@ type grammar struct {
 	Verify  verifyCmd  `cmd:"" help:"Check what must always hold of a thread, or of all."`
 	History historyCmd `cmd:"" help:"Print the Temporal history of a thread as JSON."`
 
+	WebToken webTokenCmd `cmd:"" help:"Make a token with which a user enters the web server."`
+
 	Sessions sessionsCmd `cmd:"" help:"List, load, export, import, delete and expire sessions."`
 
 	Agents agentsCmd `cmd:"" help:"List agents and where their templates come from."`
@@ -49,15 +51,4 @@ func (g *grammar) settings() map[string]string {
 		config.Home: g.Home, config.Store: g.Store, config.User: g.User, config.Profile: g.Profile, config.TaskQueue: g.TaskQueue,
 		config.TemporalAddress: g.Address, config.TemporalNamespace: g.Namespace, config.TemporalUI: g.UI,
 	}
-}
-
-// webCmd is not built yet.
-type webCmd struct {
-	Args []string `arg:"" optional:"" passthrough:""`
-}
-
-// Run says so.
-func (webCmd) Run(a *app) error {
-	a.progress("the web page is not part of this build yet; %s threads, show --follow and trace show the same in a terminal, and Temporal's web UI the workflows", a.name)
-	return ended(exitFailed)
 }

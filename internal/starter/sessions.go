@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"time"
 
@@ -104,8 +103,8 @@ func (c *sessionsListCmd) Validate() error {
 	if c.Limit < 1 {
 		return fmt.Errorf("--limit %d is not valid: use a number from 1", c.Limit)
 	}
-	if _, err := parseCursor(c.After); err != nil {
-		return err
+	if err := spool.CheckPage(c.After); err != nil {
+		return fmt.Errorf("--after: %w", err)
 	}
 	return c.files.Validate()
 }
@@ -119,7 +118,7 @@ func (c *sessionsListCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	list, next, err := page(ctx, client, memory.ThreadFilter{All: c.All, Workdir: workdir(c.Workdir)}, c.After, c.Limit)
+	list, next, err := client.ThreadPage(ctx, memory.ThreadFilter{All: c.All, Workdir: workdir(c.Workdir)}, c.After, c.Limit)
 	if err != nil {
 		return err
 	}
@@ -166,40 +165,6 @@ func (a *app) printSessions(infos []sessionInfo, broken []archive.Refused, next 
 		a.progress("there are more: --after %s", next)
 	}
 	return nil
-}
-
-// page reads a page of threads and the cursor of the next one, if there is one.
-func page(ctx context.Context, c *spool.Client, f memory.ThreadFilter, after string, limit int) ([]agent.Thread, string, error) {
-	at, err := parseCursor(after)
-	if err != nil {
-		return nil, "", err
-	}
-	f.Before, f.AfterID, f.Limit = at.at, at.id, limit+1
-	list, err := c.Threads(ctx, f)
-	if err != nil || len(list) <= limit {
-		return list, "", err
-	}
-	list = list[:limit]
-	last := list[limit-1]
-	return list, strconv.FormatInt(last.UpdatedAt.UnixMilli(), 10) + ":" + last.ID, nil
-}
-
-// listCursor is where a list goes on.
-type listCursor struct {
-	at time.Time
-	id string
-}
-
-func parseCursor(text string) (listCursor, error) {
-	if text == "" {
-		return listCursor{}, nil
-	}
-	ms, id, _ := strings.Cut(text, ":")
-	n, err := strconv.ParseInt(ms, 10, 64)
-	if err != nil || n <= 0 || id == "" {
-		return listCursor{}, fmt.Errorf("--after %q is not valid: use the cursor that the list before has named", text)
-	}
-	return listCursor{time.UnixMilli(n), id}, nil
 }
 
 type sessionsLoadCmd struct {

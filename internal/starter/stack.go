@@ -39,6 +39,9 @@ type stackOptions struct {
 	port, uiPort int
 	ui           string // of a server that is somebody else's
 	workers      int
+	web          bool // serve the page and the API in a process of its own
+	webPort      int
+	webToken     string
 	env          []string // of the workers, without what the stack sets
 	dir          string   // working directory of the workers
 	log          io.Writer
@@ -55,6 +58,8 @@ type stack struct {
 	address string
 	ui      string
 	workers []*process
+	web     *process // nil if there is none
+	link    string   // of the page, with its token
 	wait    sync.WaitGroup
 }
 
@@ -74,6 +79,13 @@ func startStack(ctx context.Context, o stackOptions) (*stack, error) {
 			return nil, err
 		}
 		s.workers = append(s.workers, p)
+	}
+	if o.web {
+		if err := s.startWeb(ctx, o.webPort); err != nil {
+			s.close()
+			return nil, err
+		}
+		s.wait.Go(s.watchWeb)
 	}
 	if s.server != nil {
 		s.wait.Go(s.watchServer)
@@ -97,11 +109,12 @@ func (s *stack) startServer(ctx context.Context, port, uiPort int) error {
 		return err
 	}
 	var ready struct{ Temporal, UI string }
+	const what = "the Temporal server"
 	if s.o.server == serverPath {
 		ready.Temporal, ready.UI = address[0], "http://"+address[1]
 		err = served(ctx, p, ready.Temporal)
 	} else {
-		err = firstLine(ctx, p, &ready)
+		err = firstLine(ctx, p, what, &ready)
 	}
 	if err != nil {
 		p.stop(stopGrace)
@@ -159,17 +172,17 @@ func (s *stack) freePort(port int) (int, error) {
 }
 
 // firstLine waits for the JSON line of a server that is ready.
-func firstLine(ctx context.Context, p *process, into any) error {
+func firstLine(ctx context.Context, p *process, what string, into any) error {
 	select {
 	case line := <-p.out.first:
 		if err := json.Unmarshal([]byte(line), into); err != nil {
-			return fmt.Errorf("the Temporal server printed %q where its ready line was expected", oneLine(line, 200))
+			return fmt.Errorf("%s printed %q where its ready line was expected", what, oneLine(line, 200))
 		}
 		return nil
 	case <-p.done:
-		return agent.Errorf(agent.CodeUnavailable, "the Temporal server did not start: %s", p.ending())
+		return agent.Errorf(agent.CodeUnavailable, "%s did not start: %s", what, p.ending())
 	case <-time.After(serverReady):
-		return agent.Errorf(agent.CodeUnavailable, "the Temporal server was not ready after %s", serverReady)
+		return agent.Errorf(agent.CodeUnavailable, "%s was not ready after %s", what, serverReady)
 	case <-ctx.Done():
 		return ctx.Err()
 	}
@@ -202,6 +215,11 @@ func (s *stack) startWorker(i int) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
+	return start(command{name: "worker " + strconv.Itoa(i+1), path: path, args: []string{"--parent-pipe"}, env: s.partEnv(), dir: s.o.dir, log: s.o.log})
+}
+
+// partEnv is the environment of workers and web server.
+func (s *stack) partEnv() []string {
 	env := append([]string{}, s.o.env...)
 	env = append(env, "SPOOL_HOME="+s.o.home, "SPOOL_STORE="+s.o.store, "TEMPORAL_ADDRESS="+s.address)
 	if s.ui != "" {
@@ -214,7 +232,7 @@ func (s *stack) startWorker(i int) (*process, error) {
 			env = append(env, "SPOOL_HEARTBEAT_TIMEOUT=2s")
 		}
 	}
-	return start(command{name: "worker " + strconv.Itoa(i+1), path: path, args: []string{"--parent-pipe"}, env: env, dir: s.o.dir, log: s.o.log})
+	return env
 }
 
 // watchServer starts the server again when it dies, and the workers with it: one
@@ -329,9 +347,12 @@ func (s *stack) tell() {
 func (s *stack) info() config.DevInfo {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	info := config.DevInfo{Temporal: s.address, UI: s.ui, Store: s.o.store, Home: s.o.home}
+	info := config.DevInfo{Temporal: s.address, UI: s.ui, Web: s.link, Store: s.o.store, Home: s.o.home}
 	if s.server != nil {
 		info.PIDs.Temporal = s.server.pid()
+	}
+	if s.web != nil {
+		info.PIDs.Web = s.web.pid()
 	}
 	info.PIDs.Workers = []int{}
 	for _, p := range s.workers {
@@ -340,14 +361,17 @@ func (s *stack) info() config.DevInfo {
 	return info
 }
 
-// close stops workers, then the server.
+// close stops web server and workers, then the server.
 func (s *stack) close() {
 	s.mu.Lock()
 	s.closing = true
-	workers, server := append([]*process{}, s.workers...), s.server
+	parts, server := append([]*process{}, s.workers...), s.server
+	if s.web != nil {
+		parts = append(parts, s.web)
+	}
 	s.mu.Unlock()
 	var stopping sync.WaitGroup
-	for _, p := range workers {
+	for _, p := range parts {
 		stopping.Go(func() { p.stop(stopGrace) })
 	}
 	stopping.Wait()

@@ -25,8 +25,8 @@ func (c *threadsCmd) Validate() error {
 	if c.Limit < 1 {
 		return fmt.Errorf("--limit %d is not valid: use a number from 1", c.Limit)
 	}
-	if _, err := parseCursor(c.After); err != nil {
-		return err
+	if err := spool.CheckPage(c.After); err != nil {
+		return fmt.Errorf("--after: %w", err)
 	}
 	if c.Session != "" {
 		return agent.CheckName("--session", c.Session)
@@ -40,7 +40,7 @@ func (c *threadsCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	list, next, err := page(ctx, client, memory.ThreadFilter{All: c.All, SessionID: c.Session, Workdir: workdir(c.Workdir)}, c.After, c.Limit)
+	list, next, err := client.ThreadPage(ctx, memory.ThreadFilter{All: c.All, SessionID: c.Session, Workdir: workdir(c.Workdir)}, c.After, c.Limit)
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,89 @@
+package httpapi
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net/http"
+
+	"github.com/spool-agents/spool"
+	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/memory"
+)
+
+// httpError is an error of HTTP itself; all others have a code of package agent.
+type httpError struct {
+	status        int
+	code, message string
+}
+
+// Error returns the message.
+func (e *httpError) Error() string { return e.message }
+
+// failure is an error as a client gets it.
+type failure struct {
+	Code    string                  `json:"code"`
+	Message string                  `json:"message"`
+	Pending []spool.ApprovalRequest `json:"pending,omitempty"`
+}
+
+// statuses of errors by their code.
+var statuses = map[agent.Code]int{
+	agent.CodeInvalid:     http.StatusBadRequest,
+	agent.CodeNotFound:    http.StatusNotFound,
+	agent.CodeConflict:    http.StatusConflict,
+	agent.CodeStale:       http.StatusConflict,
+	agent.CodeForeign:     http.StatusConflict,
+	agent.CodeLimit:       http.StatusTooManyRequests,
+	agent.CodeUnavailable: http.StatusServiceUnavailable,
+}
+
+// describe maps an error to a status and what is told. What nobody foresaw is
+// logged and not told: it may name things of others.
+func describe(log *slog.Logger, r *http.Request, err error) (int, failure) {
+	var h *httpError
+	var tooLarge *http.MaxBytesError
+	switch {
+	case errors.As(err, &h):
+		return h.status, failure{Code: h.code, Message: h.message}
+	case errors.As(err, &tooLarge):
+		return http.StatusRequestEntityTooLarge, failure{Code: "too_large", Message: "the request's body is larger than " + size(tooLarge.Limit)}
+	case errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded):
+		return http.StatusServiceUnavailable, failure{Code: string(agent.CodeUnavailable), Message: "the server is stopping or the request took too long: try again"}
+	}
+	code := agent.CodeOf(err)
+	if errors.Is(err, memory.ErrBroken) {
+		code = agent.CodeUnavailable
+	}
+	status, ok := statuses[code]
+	if !ok {
+		log.Error("request failed", "method", r.Method, "path", r.URL.Path, "error", err)
+		return http.StatusInternalServerError, failure{Code: string(agent.CodeInternal), Message: "the server failed; its log says why"}
+	}
+	f := failure{Code: string(code), Message: err.Error()}
+	var p *spool.PendingError
+	if errors.As(err, &p) {
+		f.Pending = p.Pending
+	}
+	return status, f
+}
+
+// fail answers with an error.
+func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
+	status, f := describe(s.o.Log, r, err)
+	if status == http.StatusServiceUnavailable || status == http.StatusTooManyRequests {
+		w.Header().Set("Retry-After", "1")
+	}
+	writeJSON(w, status, map[string]any{"error": f})
+}
+
+// writeJSON answers with a document.
+func writeJSON(w http.ResponseWriter, status int, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	_ = enc.Encode(v) // a client that is gone needs no answer
+}

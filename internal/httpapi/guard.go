@@ -1,0 +1,83 @@
+package httpapi
+
+import (
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/spool-agents/spool/agent"
+)
+
+// policy lets the page load and do what comes from this server only.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; font-src 'self'; connect-src 'self'; " +
+	"manifest-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+
+// ServeHTTP answers a request.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	h := w.Header()
+	h.Set("Content-Security-Policy", policy)
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("X-Frame-Options", "DENY")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	h.Set("Permissions-Policy", "camera=(), geolocation=(), microphone=()")
+	if r.URL.Path != "/healthz" && !s.knows(r.Host) {
+		s.fail(w, r, &httpError{http.StatusMisdirectedRequest, "wrong_host", "this server is not known as " + r.Host + ": use its address, or start it with --web-host-name"})
+		return
+	}
+	s.mux.ServeHTTP(w, r)
+}
+
+// knows reports whether a Host header may be ours. A page elsewhere can let its own
+// name point to this machine, but not an address.
+func (s *Server) knows(hostport string) bool {
+	host := hostport
+	if h, _, err := net.SplitHostPort(hostport); err == nil {
+		host = h
+	}
+	host = strings.ToLower(strings.TrimSuffix(strings.Trim(host, "[]"), "."))
+	if _, err := netip.ParseAddr(host); err == nil {
+		return true
+	}
+	return host == "localhost" || strings.HasSuffix(host, ".localhost") || slices.Contains(s.o.Hosts, host)
+}
+
+// guarded lets a route see requests of known users from pages of this server only.
+func (s *Server) guarded(op route) http.Handler {
+	origin := http.NewCrossOriginProtection()
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := s.pass(origin, op, w, r); err != nil {
+			s.fail(w, r, err)
+		}
+	})
+}
+
+func (s *Server) pass(origin *http.CrossOriginProtection, op route, w http.ResponseWriter, r *http.Request) error {
+	if err := origin.Check(r); err != nil {
+		return &httpError{http.StatusForbidden, "cross_origin", "requests of other sites' pages are refused"}
+	}
+	c := &call{w: w, r: r}
+	if !op.public {
+		who, err := s.identify(r)
+		if err != nil {
+			w.Header().Set("WWW-Authenticate", "Bearer")
+			return err
+		}
+		c.user, c.client = who.user, s.client(who.user)
+		if err := s.limits.request(who.user, !isRead(r.Method)); err != nil {
+			return err
+		}
+	}
+	bound := op.bound
+	if bound == 0 {
+		bound = maxBody
+	}
+	r.Body = http.MaxBytesReader(w, r.Body, bound)
+	if c.user == "" && !op.public { // an empty user would see everything
+		return agent.Errorf(agent.CodeInternal, "a request without a user got through")
+	}
+	return op.handle(s, c)
+}

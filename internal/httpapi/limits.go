@@ -1,0 +1,112 @@
+package httpapi
+
+import (
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/spool-agents/spool/agent"
+)
+
+// Limits bound what one user may do; zero values are replaced by the defaults.
+type Limits struct {
+	// Reads and Writes are requests a second; four times as many may come at once.
+	Reads, Writes float64
+	// Streams is how many streams may be open at the same time.
+	Streams int
+}
+
+// Defaults of Limits.
+const (
+	defaultReads   = 50
+	defaultWrites  = 10
+	defaultStreams = 64
+	// Wrong tokens from one address: so many at once, then one every guessEvery.
+	guesses    = 10
+	guessEvery = 3 * time.Second
+	// maxCounted bounds the users and addresses that are remembered.
+	maxCounted = 10_000
+)
+
+// limiter counts requests, streams and wrong tokens.
+type limiter struct {
+	l       Limits
+	mu      sync.Mutex
+	buckets map[string]*rate.Limiter
+	streams map[string]int
+}
+
+func newLimiter(l Limits) *limiter {
+	if l.Reads == 0 {
+		l.Reads = defaultReads
+	}
+	if l.Writes == 0 {
+		l.Writes = defaultWrites
+	}
+	if l.Streams == 0 {
+		l.Streams = defaultStreams
+	}
+	return &limiter{l: l, buckets: map[string]*rate.Limiter{}, streams: map[string]int{}}
+}
+
+func (l *limiter) allow(key string, each rate.Limit, burst int) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	b := l.buckets[key]
+	if b == nil {
+		if len(l.buckets) >= maxCounted { // those who are full again need no memory
+			for k, old := range l.buckets {
+				if old.Tokens() >= float64(old.Burst()) {
+					delete(l.buckets, k)
+				}
+			}
+		}
+		b = rate.NewLimiter(each, burst)
+		l.buckets[key] = b
+	}
+	return b.Allow()
+}
+
+// request counts a request of a user.
+func (l *limiter) request(user string, write bool) error {
+	kind, each := "read ", l.l.Reads
+	if write {
+		kind, each = "write ", l.l.Writes
+	}
+	if !l.allow(kind+user, rate.Limit(each), int(4*each)+1) {
+		return &httpError{http.StatusTooManyRequests, "rate_limited", "too many requests: wait a moment"}
+	}
+	return nil
+}
+
+// guess counts a wrong token from an address.
+func (l *limiter) guess(r *http.Request) error {
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		host = r.RemoteAddr
+	}
+	if !l.allow("guess "+host, rate.Every(guessEvery), guesses) {
+		return &httpError{http.StatusTooManyRequests, "rate_limited", "too many wrong tokens: wait a moment"}
+	}
+	return nil
+}
+
+// stream counts an open stream until done is called.
+func (l *limiter) stream(user string) (done func(), err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.streams[user] >= l.l.Streams {
+		return nil, agent.Errorf(agent.CodeLimit, "%d streams are open already: close some", l.l.Streams)
+	}
+	l.streams[user]++
+	return func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if l.streams[user]--; l.streams[user] == 0 {
+			delete(l.streams, user)
+		}
+	}, nil
+}

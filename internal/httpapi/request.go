@@ -1,0 +1,137 @@
+package httpapi
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"github.com/spool-agents/spool"
+	"github.com/spool-agents/spool/agent"
+)
+
+// Bounds of a request's body, in bytes.
+const (
+	maxBody    = 1 << 20
+	maxMessage = 16 << 20 // pictures come as data: URLs
+)
+
+// call is one request of a user.
+type call struct {
+	w      http.ResponseWriter
+	r      *http.Request
+	user   string        // "" on public routes
+	client *spool.Client // nil on public routes
+}
+
+// answer writes a document.
+func (c *call) answer(v any) error {
+	writeJSON(c.w, http.StatusOK, v)
+	return nil
+}
+
+// path is a part of the path.
+func (c *call) path(name string) string { return c.r.PathValue(name) }
+
+// threadID is the thread that the path names. What cannot be one does not exist.
+func (c *call) threadID() (string, error) {
+	id := c.path("thread")
+	if _, err := agent.ParseThreadID(id); err != nil {
+		return "", agent.Wrap(err, agent.CodeNotFound, "there is no such thread (in a path, write the slash of SESSION/CONVERSATION as %%2F)")
+	}
+	return id, nil
+}
+
+// body reads the JSON of a request. Only what is said to be JSON is read as such:
+// forms of other sites cannot say so. An empty body is an empty object.
+func (c *call) body(into any) error {
+	if kind, _, err := mime.ParseMediaType(c.r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
+		return &httpError{http.StatusUnsupportedMediaType, "unsupported_media_type", "send JSON, with the header Content-Type: application/json"}
+	}
+	dec := json.NewDecoder(c.r.Body)
+	dec.DisallowUnknownFields()
+	err := dec.Decode(into)
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	var tooLarge *http.MaxBytesError
+	if errors.As(err, &tooLarge) {
+		return err
+	}
+	if err == nil {
+		if _, more := dec.Token(); !errors.Is(more, io.EOF) {
+			err = errors.New("there is something behind the document")
+		}
+	}
+	return agent.Wrap(err, agent.CodeInvalid, "the body is not what this operation takes")
+}
+
+// query reads the parameters behind the path and collects what is wrong.
+type query struct {
+	values url.Values
+	known  map[string]bool
+	err    error
+}
+
+func (c *call) query() *query { return &query{values: c.r.URL.Query(), known: map[string]bool{}} }
+
+func (q *query) text(name string) string {
+	q.known[name] = true
+	return q.values.Get(name)
+}
+
+func (q *query) list(name string) []string {
+	q.known[name] = true
+	return q.values[name]
+}
+
+func (q *query) flag(name string) bool {
+	switch v := q.text(name); v {
+	case "", "false", "0":
+	case "true", "1":
+		return true
+	default:
+		q.bad(name, v, "true or false")
+	}
+	return false
+}
+
+// number reads a count; fallback if it is not given.
+func (q *query) number(name string, fallback, least, most int64) int64 {
+	v := q.text(name)
+	if v == "" {
+		return fallback
+	}
+	n, err := strconv.ParseInt(v, 10, 64)
+	if err != nil || n < least || n > most {
+		q.bad(name, v, fmt.Sprintf("a number from %d to %d", least, most))
+	}
+	return n
+}
+
+func (q *query) bad(name, value, allowed string) {
+	if q.err == nil {
+		q.err = agent.Errorf(agent.CodeInvalid, "%s=%q is not valid: use %s", name, value, allowed)
+	}
+}
+
+// check returns what is wrong, unknown parameters too.
+func (q *query) check() error {
+	for name := range q.values {
+		if q.err == nil && !q.known[name] {
+			q.err = agent.Errorf(agent.CodeInvalid, "this operation has no parameter %q", name)
+		}
+	}
+	return q.err
+}
+
+func size(n int64) string {
+	if n >= 1<<20 {
+		return strconv.FormatInt(n>>20, 10) + " MiB"
+	}
+	return strconv.FormatInt(n>>10, 10) + " KiB"
+}

@@ -1,0 +1,119 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/spool-agents/spool"
+	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/memory"
+)
+
+// Options are what a server works with. Store, Client and Users are required.
+type Options struct {
+	Store memory.ConversationMemoryStore
+	// Client makes the client of a user on a store, which is Store with shared
+	// polling.
+	Client func(store memory.ConversationMemoryStore, userID string) *spool.Client
+	Users  *Users
+	// Agents lists the agents that a message may name, as known here: the worker
+	// decides. nil = none are listed.
+	Agents func() []agent.AgentConfig
+	// Page holds the files of the page; nil = no page.
+	Page fs.FS
+	// Hosts are names under which the server may be asked for, beside localhost and
+	// addresses: others are refused, as a page elsewhere could have had its own
+	// name point here.
+	Hosts []string
+	// UI is the address of Temporal's web UI, for links.
+	UI  string
+	Log *slog.Logger
+	// Limits bound what one user may do; the zero value is usable.
+	Limits Limits
+}
+
+// Server is the handler. It is safe for concurrent use.
+type Server struct {
+	o       Options
+	store   memory.ConversationMemoryStore
+	mux     *http.ServeMux
+	limits  *limiter
+	closing chan struct{} // closed when streams have to end
+	once    sync.Once
+}
+
+// New checks the options and makes a server.
+func New(o Options) (*Server, error) {
+	switch {
+	case o.Store == nil:
+		return nil, agent.Errorf(agent.CodeInvalid, "a web server needs a store")
+	case o.Client == nil:
+		return nil, agent.Errorf(agent.CodeInvalid, "a web server needs a client")
+	case o.Users == nil:
+		return nil, agent.Errorf(agent.CodeInvalid, "a web server needs users")
+	}
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
+	s := &Server{o: o, store: &sharedChanges{ConversationMemoryStore: o.Store}, limits: newLimiter(o.Limits), closing: make(chan struct{})}
+	s.mux = s.routes()
+	return s, nil
+}
+
+// client is the client of a user.
+func (s *Server) client(userID string) *spool.Client { return s.o.Client(s.store, userID) }
+
+// Serve answers on a listener until ctx ends, then lets requests finish and ends
+// streams; their clients go on elsewhere or after a restart.
+func (s *Server) Serve(ctx context.Context, l net.Listener) error {
+	h := &http.Server{
+		Handler: s, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
+		ErrorLog: slog.NewLogLogger(s.o.Log.Handler(), slog.LevelDebug),
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- h.Serve(l) }()
+	select {
+	case err := <-ended:
+		return agent.Wrap(err, agent.CodeUnavailable, "the web server at %s ended", l.Addr())
+	case <-ctx.Done():
+	}
+	s.once.Do(func() { close(s.closing) })
+	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	err := h.Shutdown(grace)
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = h.Close()
+	}
+	return err
+}
+
+// sharedChanges asks a store once where many streams ask at the same time.
+type sharedChanges struct {
+	memory.ConversationMemoryStore
+	mu   sync.Mutex
+	at   time.Time
+	last int64
+}
+
+// changedFor is how old an answer of Changed may be.
+const changedFor = 10 * time.Millisecond
+
+// Changed returns the store's number, which may be changedFor old.
+func (c *sharedChanges) Changed(ctx context.Context) (int64, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.at.IsZero() && time.Since(c.at) < changedFor {
+		return c.last, nil
+	}
+	n, err := c.ConversationMemoryStore.Changed(ctx)
+	if err == nil {
+		c.last, c.at = n, time.Now()
+	}
+	return n, err
+}

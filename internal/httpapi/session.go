@@ -1,0 +1,136 @@
+package httpapi
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spool-agents/spool/agent"
+)
+
+// sessionLife is how long a browser stays logged in.
+const sessionLife = 30 * 24 * time.Hour
+
+// cookieName differs by port: browsers share cookies between the ports of a host.
+func cookieName(r *http.Request) string {
+	if _, port, err := net.SplitHostPort(r.Host); err == nil {
+		return "spool_session_" + port
+	}
+	return "spool_session"
+}
+
+// newSession is the value of a session's cookie: user, token's id and end, signed.
+// The server keeps nothing, so that any server with the same key knows it.
+func (u *Users) newSession(c credential, end time.Time) string {
+	body := base64.RawURLEncoding.EncodeToString([]byte(c.user)) + "." + c.id + "." + strconv.FormatInt(end.Unix(), 10)
+	return body + "." + u.sign(body)
+}
+
+func (u *Users) sign(body string) string {
+	h := hmac.New(sha256.New, u.key)
+	h.Write([]byte("spool session 1\x00" + body))
+	return base64.RawURLEncoding.EncodeToString(h.Sum(nil))
+}
+
+// bySession finds the user of a cookie. A session ends with its token.
+func (u *Users) bySession(value string, now time.Time) (credential, bool) {
+	parts := strings.Split(value, ".")
+	if len(parts) != 4 || !hmac.Equal([]byte(parts[3]), []byte(u.sign(strings.Join(parts[:3], ".")))) {
+		return credential{}, false
+	}
+	user, err := base64.RawURLEncoding.DecodeString(parts[0])
+	end, err2 := strconv.ParseInt(parts[2], 10, 64)
+	if err != nil || err2 != nil || now.Unix() >= end {
+		return credential{}, false
+	}
+	c := credential{string(user), parts[1]}
+	return c, u.holds(c)
+}
+
+var errNobody = &httpError{http.StatusUnauthorized, "unauthorized", "say who you are: send a token as Authorization: Bearer TOKEN, or log in"}
+
+// identify finds the user of a request: of its token, else of its session.
+func (s *Server) identify(r *http.Request) (credential, error) {
+	if err := s.o.Users.refresh(); err != nil {
+		s.o.Log.Warn("the tokens stay as they were", "error", err)
+	}
+	if h := r.Header.Get("Authorization"); h != "" {
+		kind, token, _ := strings.Cut(h, " ")
+		if !strings.EqualFold(kind, "Bearer") {
+			return credential{}, errNobody
+		}
+		return s.tokenOf(r, strings.TrimSpace(token))
+	}
+	if cookie, err := r.Cookie(cookieName(r)); err == nil {
+		if c, ok := s.o.Users.bySession(cookie.Value, time.Now()); ok {
+			return c, nil
+		}
+	}
+	return credential{}, errNobody
+}
+
+// tokenOf finds the user of a token, and bounds guessing.
+func (s *Server) tokenOf(r *http.Request, token string) (credential, error) {
+	if c, ok := s.o.Users.byToken(token); ok {
+		return c, nil
+	}
+	if err := s.limits.guess(r); err != nil {
+		return credential{}, err
+	}
+	return credential{}, &httpError{http.StatusUnauthorized, "unauthorized", "this token is not known here"}
+}
+
+// login begins a session with a token.
+func (s *Server) login(c *call) error {
+	var b struct {
+		Token string `json:"token"`
+	}
+	if err := c.body(&b); err != nil {
+		return err
+	}
+	if err := s.o.Users.refresh(); err != nil {
+		s.o.Log.Warn("the tokens stay as they were", "error", err)
+	}
+	who, err := s.tokenOf(c.r, b.Token)
+	if err != nil {
+		return err
+	}
+	s.begin(c.w, c.r, who)
+	c.user = who.user
+	return s.me(c)
+}
+
+func (s *Server) begin(w http.ResponseWriter, r *http.Request, c credential) {
+	http.SetCookie(w, sessionCookie(r, s.o.Users.newSession(c, time.Now().Add(sessionLife)), int(sessionLife.Seconds())))
+}
+
+func sessionCookie(r *http.Request, value string, age int) *http.Cookie {
+	secure := r.TLS != nil || strings.EqualFold(r.Header.Get("X-Forwarded-Proto"), "https")
+	return &http.Cookie{Name: cookieName(r), Value: value, Path: "/", MaxAge: age, HttpOnly: true, Secure: secure, SameSite: http.SameSiteStrictMode}
+}
+
+// logout ends the session of this browser.
+func (s *Server) logout(c *call) error {
+	http.SetCookie(c.w, sessionCookie(c.r, "", -1))
+	return c.answer(map[string]any{})
+}
+
+// enter begins a session with the token of a link, and takes it out of sight.
+func (s *Server) enter(w http.ResponseWriter, r *http.Request) {
+	who, err := s.tokenOf(r, r.URL.Query().Get("token"))
+	if err != nil {
+		if agent.CodeOf(err) == agent.CodeLimit {
+			s.fail(w, r, err)
+			return
+		}
+		http.Redirect(w, r, "/?login=failed", http.StatusSeeOther)
+		return
+	}
+	s.begin(w, r, who)
+	http.Redirect(w, r, "/", http.StatusSeeOther)
+}

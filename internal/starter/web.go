@@ -1,0 +1,265 @@
+package starter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/netip"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"go.temporal.io/sdk/client"
+	sdklog "go.temporal.io/sdk/log"
+
+	"github.com/spool-agents/spool"
+	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/internal/config"
+	"github.com/spool-agents/spool/internal/httpapi"
+	"github.com/spool-agents/spool/internal/template"
+	"github.com/spool-agents/spool/memory"
+	"github.com/spool-agents/spool/web"
+)
+
+type webCmd struct {
+	WebPort     int      `placeholder:"N" default:"8080" help:"Port (default ${default}); if taken the next free one, 0 = a free one."`
+	Host        string   `placeholder:"ADDRESS" default:"127.0.0.1" help:"Address to listen at (default ${default}); 0.0.0.0 = all of this machine."`
+	WebHostName []string `placeholder:"NAME" help:"Name under which browsers may ask for it, beside localhost and addresses; may be repeated."`
+	ParentPipe  bool     `hidden:"" help:"End when standard input ends: used by dev."`
+}
+
+// Validate checks the flags.
+func (w *webCmd) Validate() error {
+	if w.WebPort < 0 || w.WebPort > 65535 {
+		return fmt.Errorf("--web-port %d is not valid: use 0 to 65535, 0 for a free one", w.WebPort)
+	}
+	if _, err := netip.ParseAddr(w.Host); err != nil && w.Host != "localhost" {
+		return fmt.Errorf("--host %q is not valid: use an address of this machine, such as 127.0.0.1 or 0.0.0.0", w.Host)
+	}
+	return nil
+}
+
+// Run serves until it is interrupted.
+func (w *webCmd) Run(ctx context.Context, a *app) error {
+	if w.ParentPipe {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithCancel(ctx)
+		defer cancel()
+		go func() {
+			_, _ = io.Copy(io.Discard, a.stdin)
+			cancel()
+		}()
+	}
+	cfg, err := a.config()
+	if err != nil {
+		return err
+	}
+	var store memory.ConversationMemoryStore
+	var tc client.Client
+	if cfg.OneProcess() { // then this is the process
+		c, err := a.serveHere(ctx, cfg)
+		if err != nil {
+			return err
+		}
+		store, tc = c.Store(), c.Temporal()
+	} else {
+		c, err := a.openWith(ctx, cfg, false)
+		if err != nil {
+			return err
+		}
+		store = c.Store()
+	}
+	s, err := a.startWeb(ctx, webOptions{
+		cfg: cfg, store: store, temporal: tc, host: w.Host, port: w.WebPort, names: w.WebHostName,
+		token: cfg.WebToken.Reveal(), lasting: w.ParentPipe,
+	})
+	if err != nil {
+		return err
+	}
+	if a.json {
+		if err := a.printJSON(map[string]string{"web": s.link}); err != nil {
+			return err
+		}
+	} else {
+		a.print("Open %s", s.link)
+		if s.token == "" {
+			a.progress("users log in with their tokens; %s web-token USER makes one", a.name)
+		}
+		a.progress("Ctrl-C stops the server; turns go on without it")
+	}
+	return s.wait()
+}
+
+// webOptions say what a web server works with.
+type webOptions struct {
+	cfg   config.Config
+	store memory.ConversationMemoryStore
+	// temporal may be nil: then it is connected to when it is needed.
+	temporal client.Client
+	host     string
+	port     int
+	names    []string
+	// token lets the configured user in; "" makes one if nobody else may.
+	token string
+	// lasting means that the token differs from run to run of the same stack, and
+	// sessions are to outlive it.
+	lasting bool
+}
+
+// webServer is a running server.
+type webServer struct {
+	link  string // with the token, if one was made or given
+	token string
+	ended chan error
+}
+
+func (w *webServer) wait() error { return <-w.ended }
+
+// startWeb listens and serves until ctx ends.
+func (a *app) startWeb(ctx context.Context, o webOptions) (*webServer, error) {
+	users, token, err := webUsers(o)
+	if err != nil {
+		return nil, err
+	}
+	tc := o.temporal
+	if tc == nil {
+		t := o.cfg.Temporal
+		t.Logger = sdklog.NewStructuredLogger(slog.New(slog.DiscardHandler))
+		if tc, err = client.NewLazyClient(t); err != nil {
+			return nil, agent.Wrap(err, agent.CodeInvalid, "the settings of Temporal")
+		}
+		a.closers = append(a.closers, tc.Close)
+	}
+	log := slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	s, err := httpapi.New(httpapi.Options{
+		Store: o.store, Users: users, Page: web.Files, Hosts: hostNames(o.names), UI: o.cfg.TemporalUI, Log: log,
+		Client: func(store memory.ConversationMemoryStore, userID string) *spool.Client {
+			c := clientOptions(o.cfg)
+			c.UserID = userID
+			return spool.NewClient(store, tc, c)
+		},
+		Agents: func() []agent.AgentConfig {
+			catalog, _ := template.Load(o.cfg.Workspace, o.cfg.Home) // agents prints the warnings
+			return catalog.List()
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	l, err := a.listen(o.host, o.port)
+	if err != nil {
+		return nil, err
+	}
+	w := &webServer{token: token, link: webLink(l.Addr(), token), ended: make(chan error, 1)}
+	go func() { w.ended <- s.Serve(ctx, l) }()
+	return w, nil
+}
+
+// webUsers are those of the file of tokens, and the configured one if a token is
+// given for it or nobody else could get in.
+func webUsers(o webOptions) (*httpapi.Users, string, error) {
+	file := o.cfg.WebTokens
+	if file == "" {
+		if file = webTokensPath(o.cfg); !exists(file) {
+			file = ""
+		}
+	}
+	users, err := httpapi.NewUsers(file, filepath.Join(o.cfg.Home, "web.key"))
+	if err != nil {
+		return nil, "", err
+	}
+	token, session := o.token, ""
+	if token == "" && !users.Any() {
+		token, session = httpapi.NewToken(), httpapi.LocalSession
+	}
+	if o.lasting {
+		session = httpapi.LocalSession
+	}
+	if token != "" {
+		if err := users.Add(o.cfg.User, token, session); err != nil {
+			return nil, "", err
+		}
+	}
+	return users, token, nil
+}
+
+func webTokensPath(cfg config.Config) string { return filepath.Join(cfg.Home, "web-tokens") }
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return !errors.Is(err, os.ErrNotExist)
+}
+
+func hostNames(names []string) []string {
+	var out []string
+	for _, n := range names {
+		out = append(out, strings.ToLower(strings.TrimSuffix(n, ".")))
+	}
+	return out
+}
+
+// webLink is where a browser on this machine finds a server.
+func webLink(at net.Addr, token string) string {
+	tcp := at.(*net.TCPAddr)
+	host := tcp.IP.String()
+	if tcp.IP.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	link := "http://" + net.JoinHostPort(host, strconv.Itoa(tcp.Port)) + "/"
+	if token != "" {
+		link += "?token=" + url.QueryEscape(token)
+	}
+	return link
+}
+
+// listen opens port, or the next free one, and says so if it differs.
+func (a *app) listen(host string, port int) (net.Listener, error) {
+	var first error
+	for p := port; p < port+100 && p <= 65535; p++ {
+		l, err := net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(p)))
+		if err == nil {
+			if p != port {
+				a.progress("port %d is taken: using %d", port, p)
+			}
+			return l, nil
+		}
+		if first == nil {
+			first = err
+		}
+	}
+	return nil, agent.Wrap(first, agent.CodeUnavailable, "no free port from %d on", port)
+}
+
+type webTokenCmd struct {
+	UserID string `arg:"" name:"user-id" help:"Whose threads the token shows."`
+}
+
+// Run makes a token and prints it, once.
+func (w *webTokenCmd) Run(a *app) error {
+	cfg, err := a.config()
+	if err != nil {
+		return err
+	}
+	if allowed := config.CheckUser(w.UserID); allowed != "" {
+		return usage(fmt.Sprintf("user %q is not valid: use %s", w.UserID, allowed))
+	}
+	path := cfg.WebTokens
+	if path == "" {
+		path = webTokensPath(cfg)
+	}
+	token, err := httpapi.AppendToken(path, w.UserID)
+	if err != nil {
+		return err
+	}
+	if a.json {
+		return a.printJSON(map[string]string{"user": w.UserID, "token": token, "file": path})
+	}
+	a.print("%s", token)
+	a.progress("this token is shown only now; %s keeps its SHA-256. Remove its line to take it back", path)
+	return nil
+}
