@@ -55,7 +55,11 @@ type WorkerOptions struct {
 	MaxEvents int
 	// WaitInRun makes runs that wait park earlier; 0 = the default. For tests.
 	WaitInRun time.Duration
-	Log       *slog.Logger
+	// Beside, if set, starts what the tools need, such as the sessions of MCP
+	// servers: before the first task is taken. The stop it returns is called
+	// when the last one has ended.
+	Beside func(ctx context.Context) (stop func())
+	Log    *slog.Logger
 }
 
 // Worker runs turns: their workflows, their activities, and the keeper.
@@ -137,6 +141,9 @@ func Register(r worker.Registry, acts *activities.Activities) {
 // Run works until ctx ends, then hands over what is under way and returns. It
 // ends with an error when the store was taken away under it.
 func (w *Worker) Run(ctx context.Context) error {
+	if w.o.Beside != nil {
+		defer w.o.Beside(ctx)()
+	}
 	if err := w.worker.Start(); err != nil {
 		return agent.Wrap(err, agent.CodeUnavailable, "start worker on task queue %s", w.o.TaskQueue)
 	}

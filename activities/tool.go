@@ -35,7 +35,7 @@ func (a *Activities) RunTool(ctx context.Context, ref contract.Ref) (contract.To
 }
 
 func (a *Activities) runTool(ctx context.Context, ref contract.Ref, call agent.ToolCall) (agent.CallStatus, error) {
-	repeatable := true // a tool that is not there does nothing
+	repeatable := false // another worker may have the tool, and may have run it
 	if t, known := a.Tools.Lookup(call.ToolName); known {
 		repeatable = t.Spec().Repeatable
 	}
@@ -77,9 +77,11 @@ func (a *Activities) produce(ctx context.Context, ref contract.Ref, begun memory
 	case !agent.MayUse(may, name):
 		return agent.ToolFailed(agent.ErrToolNotFound, "there is no tool %q among this agent's tools", name), nil
 	}
+	told := newNotes(ctx, a.Store, memory.ToolNote{ThreadID: ref.Thread, TurnID: ref.Turn, CallID: ref.Call, Attempt: begun.Attempt})
+	defer told.close()
 	return a.Tools.Run(ctx, name, agent.ToolRun{
 		CallMeta: agent.CallMeta{StoreID: a.Store.ID(), ThreadID: ref.Thread, TurnID: ref.Turn, Step: ref.Step, Attempt: begun.Attempt},
-		CallID:   ref.Call, Workdir: begun.Thread.Workdir, Args: begun.Call.Args,
+		CallID:   ref.Call, Workdir: begun.Thread.Workdir, Args: begun.Call.Args, Note: told.tell,
 	}), nil
 }
 

@@ -103,6 +103,9 @@ type ToolSpec struct {
 	Repeatable bool
 	// Timeout bounds one run; 0 means DefaultToolTimeout.
 	Timeout time.Duration
+	// Gate is what applies where no rule of an agent's policy says otherwise;
+	// empty: read-only tools run at once, others ask.
+	Gate Gate
 }
 
 // DefaultToolTimeout bounds the run of a tool that states none.
@@ -116,6 +119,32 @@ type ToolRun struct {
 	// Workdir is the thread's workspace root; tools must not leave it.
 	Workdir string
 	Args    json.RawMessage
+	// Note tells those who follow the thread what goes on in the run, as an
+	// event of its log: EventToolProgress or EventMCPStderr with its payload.
+	// Notes may be thinned out. nil = nobody listens; use Tell.
+	Note func(event string, payload any)
+}
+
+// Tell calls Note if there is one. Safe for concurrent use during the run.
+func (r ToolRun) Tell(event string, payload any) {
+	if r.Note != nil {
+		r.Note(event, payload)
+	}
+}
+
+// ToolProgress is the payload of EventToolProgress. Total is 0 if unknown.
+type ToolProgress struct {
+	ToolCallID string  `json:"toolCallId"`
+	Progress   float64 `json:"progress"`
+	Total      float64 `json:"total,omitempty"`
+	Message    string  `json:"message,omitempty"`
+}
+
+// MCPStderr is the payload of EventMCPStderr: what a server's process wrote to
+// its standard error while a call of the thread was under way.
+type MCPStderr struct {
+	ServerID string `json:"serverId"`
+	Data     string `json:"data"`
 }
 
 // ToolResult is what the model is told. Status is CallSuccess or CallFailed.

@@ -218,6 +218,7 @@ const (
 	EventSubAgentMetrics    = "sub_agent_metrics"
 	EventContextSummary     = "context_summary"
 	EventMCPStderr          = "mcp_stderr"
+	EventToolProgress       = "tool_progress"
 	EventDone               = "done"
 	EventError              = "error"
 )

@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"encoding/json"
 	"time"
 
 	"github.com/spool-agents/spool/agent"
@@ -120,6 +121,16 @@ type ToolOutcome struct {
 	Result   agent.ToolResult
 	Full     string
 	Duration time.Duration
+}
+
+// ToolNote is what a tool under way tells: an event of its thread's log.
+type ToolNote struct {
+	ThreadID string
+	TurnID   string
+	CallID   string
+	Attempt  int
+	Event    string
+	Data     json.RawMessage
 }
 
 // RoundRequest names a step.

@@ -72,6 +72,9 @@ type Turns interface {
 	// BeginTool makes an attempt of a call current, or returns the final call.
 	// A call found running that is not Repeatable ends as unknown.
 	BeginTool(ctx context.Context, r ToolBegin) (ToolStart, error)
+	// NoteTool appends an event to the log while an attempt of a call runs;
+	// later it is stale.
+	NoteTool(ctx context.Context, n ToolNote) error
 	// SaveResult makes a call's result durable. With the last result of its step
 	// it may save the round too, as SaveToolRound does. A call that is final already
 	// with the same attempt is left as it is.

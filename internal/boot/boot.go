@@ -22,6 +22,7 @@ import (
 	"github.com/spool-agents/spool/internal/llm"
 	"github.com/spool-agents/spool/internal/llm/openai"
 	"github.com/spool-agents/spool/internal/llm/script"
+	"github.com/spool-agents/spool/internal/mcp"
 	"github.com/spool-agents/spool/internal/template"
 	"github.com/spool-agents/spool/internal/tool"
 	"github.com/spool-agents/spool/memory"
@@ -45,11 +46,14 @@ func Options(cfg config.Config, store memory.ConversationMemoryStore, env func(s
 		Workspace: cfg.Workspace, Policy: &cfg.Delegation, Price: cfg.Price, MaxSteps: cfg.MaxSteps,
 		TaskQueue: cfg.TaskQueue, RetryFor: cfg.RetryFor, MaxTurns: cfg.MaxTurnsPerWorker, Log: log,
 	}
-	tools, err := tool.New(tool.Builtin(tool.Options{TavilyKey: cfg.TavilyKey.Reveal(), AllowPrivate: cfg.WebFetchPrivate})...)
+	var servers *mcp.Manager
+	tools, err := tool.NewLive(func(name string) (agent.Tool, bool) { return servers.Pending(name) },
+		tool.Builtin(tool.Options{TavilyKey: cfg.TavilyKey.Reveal(), AllowPrivate: cfg.WebFetchPrivate})...)
 	if err != nil {
 		return o, err
 	}
-	o.Tools = tools
+	servers = mcp.New(mcp.Options{Workspace: cfg.Workspace, Home: cfg.Home, Env: env, Log: log}, func(more []agent.Tool) error { return tools.Set(more...) })
+	o.Tools, o.Beside = tools, servers.Start
 	if o.Model, err = newModel(cfg, store, log); err != nil {
 		return o, err
 	}

@@ -29,6 +29,7 @@ var rules = []rule{
 		why: "a model adaptor knows the port agent.Model only"},
 	{dir: "internal/tool", own: "agent internal/tool", ext: "golang.org/x/net golang.org/x/sys golang.org/x/text github.com/santhosh-tekuri/jsonschema/v6",
 		why: "tools know the port agent.Tool only"},
+	{dir: "internal/mcp", own: "agent internal/tool", ext: "github.com/modelcontextprotocol/go-sdk", why: "tools of MCP servers are tools"},
 	{dir: "internal/template", own: "agent internal/tool", ext: "github.com/goccy/go-yaml", why: "templates become agent.AgentConfig"},
 	{dir: "internal/config", own: "agent", ext: "github.com/goccy/go-yaml go.temporal.io/sdk github.com/BurntSushi/toml", why: "settings know no part that uses them"},
 	{dir: "internal/contract", own: "agent", why: "the wire holds data and names only"},
@@ -107,7 +108,7 @@ func (r rule) allows(imported string) bool {
 // Only the two programs and what serves tests may be left out of the product.
 func TestProgramsDoNotCarryTestCode(t *testing.T) {
 	for _, s := range sources(t, ".") {
-		if s.test || within(s.dir, "internal/temporaltest") || within(s.dir, "internal/pgtest") || within(s.dir, "memory/memorytest") || within(s.dir, "internal/llm/llmtest") || within(s.dir, "devserver") {
+		if s.test || within(s.dir, "internal/temporaltest") || within(s.dir, "internal/pgtest") || within(s.dir, "memory/memorytest") || within(s.dir, "internal/llm/llmtest") || within(s.dir, "internal/mcp/mcptest") || within(s.dir, "devserver") {
 			continue
 		}
 		for _, spec := range s.file.Imports {

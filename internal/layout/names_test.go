@@ -137,6 +137,7 @@ var pinned = map[string]string{
 	"agent.EventSubAgentMetrics":     "sub_agent_metrics",
 	"agent.EventContextSummary":      "context_summary",
 	"agent.EventMCPStderr":           "mcp_stderr",
+	"agent.EventToolProgress":        "tool_progress",
 	"agent.EventDone":                "done",
 	"agent.EventError":               "error",
 

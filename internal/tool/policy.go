@@ -22,8 +22,8 @@ import (
 // The most specific rule that matches decides: a rule with a pattern before one
 // without, among those the one with more fixed characters; the exact name before
 // a name with *. Of equally specific rules the strictest wins: deny, ask, auto.
-// Without a rule, read-only tools and web_fetch of public addresses are auto,
-// all others ask.
+// Without a rule, what the tool itself states holds (ToolSpec.Gate); else
+// read-only tools and web_fetch of public addresses are auto, all others ask.
 //
 // A pattern never lets more through than it shows: shell rules with auto apply
 // to a single plain command only, without ; | & > $( and the like, while ask and
@@ -53,6 +53,8 @@ func Gate(spec agent.ToolSpec, args json.RawMessage, policy map[string]string) a
 	switch {
 	case rank >= 0:
 		return best
+	case spec.Gate != "":
+		return spec.Gate
 	case spec.Name == "web_fetch":
 		if privateURL(subject) {
 			return agent.GateAsk

@@ -47,6 +47,12 @@ func newValidator(spec agent.ToolSpec) (*validator, error) {
 	return v, nil
 }
 
+// CheckSchema says what keeps a tool's schema from being used.
+func CheckSchema(spec agent.ToolSpec) error {
+	_, err := newValidator(spec)
+	return err
+}
+
 func compile(doc any) (*jsonschema.Schema, error) {
 	c := jsonschema.NewCompiler()
 	c.UseLoader(refuseLoader{})

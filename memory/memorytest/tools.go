@@ -1,6 +1,7 @@
 package memorytest
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"sync"
@@ -38,6 +39,22 @@ var toolRules = []rule{
 		equal(e, "responses", len(e.eventsOf(t.ThreadID, agent.EventToolResponse)), 1)
 		equal(e, "task", must[[]agent.Task](e)(e.s.Tasks(e.ctx, t.ThreadID))[0].Status, agent.TaskSuccess)
 		equal(e, "no message before the round", len(e.messages(t.ThreadID)), 1)
+		e.sound(t.ThreadID)
+	}},
+	{"what a tool tells while it runs is an event of the log, later it is stale", func(e *env) {
+		t := e.started("s1")
+		c := e.calls(t, 1, 1)[0]
+		note := memory.ToolNote{ThreadID: t.ThreadID, TurnID: t.ID, CallID: c.ID, Attempt: 1, Event: agent.EventToolProgress, Data: json.RawMessage(`{"progress":1}`)}
+		e.unchanged(t.ThreadID, func() { e.stale(e.s.NoteTool(e.ctx, note)) })
+		note.Attempt = e.beginTool(c, true)
+		e.ok(e.s.NoteTool(e.ctx, note))
+		equal(e, "notes", e.eventsOf(t.ThreadID, agent.EventToolProgress)[0]["progress"], any(1.0))
+		e.sound(t.ThreadID)
+		again := e.beginTool(c, true)
+		e.unchanged(t.ThreadID, func() { e.stale(e.s.NoteTool(e.ctx, note)) })
+		e.ok(e.s.SaveResult(e.ctx, result(c, again, "found")))
+		note.Attempt = again
+		e.unchanged(t.ThreadID, func() { e.stale(e.s.NoteTool(e.ctx, note)) })
 		e.sound(t.ThreadID)
 	}},
 	{"a tool whose result is stored never runs again", func(e *env) {

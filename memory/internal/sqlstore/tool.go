@@ -81,6 +81,24 @@ func (u *unit) beginTool(t *threadRow, turn *turnRow, c *callRow, r memory.ToolB
 	return 0, u.saveCall(t, c)
 }
 
+// NoteTool appends an event about a call that runs.
+func (s *Store) NoteTool(ctx context.Context, n memory.ToolNote) error {
+	return s.write(ctx, "note", func(u *unit) error {
+		t, turn, err := u.open(n.ThreadID, n.TurnID)
+		if err != nil {
+			return err
+		}
+		c, err := u.call(turn.ID, n.CallID)
+		if err != nil {
+			return err
+		}
+		if c.Status != agent.CallRunning || c.Attempts != n.Attempt {
+			return memory.Stale("attempt %d of call %s is not running any more (%s, attempt %d)", n.Attempt, c.ID, c.Status, c.Attempts)
+		}
+		return u.event(t, turn.ID, n.Event, n.Data)
+	})
+}
+
 // SaveResult makes a call's result durable.
 func (s *Store) SaveResult(ctx context.Context, r memory.ToolOutcome) error {
 	if r.Result.Status != agent.CallSuccess && r.Result.Status != agent.CallFailed {

@@ -1,0 +1,302 @@
+package mcp
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/spool-agents/spool/internal/tool/supervise"
+)
+
+const (
+	// longestMessage bounds one message of a server: a result of 64 MB, written
+	// as JSON, fits.
+	longestMessage = 96 << 20
+	stderrTail     = 2 << 10
+	// politeness is how long a server may take to end by itself, and again after
+	// SIGTERM, before it is killed.
+	politeness = time.Second
+)
+
+// process is a server that speaks over stdin and stdout. It runs under a
+// supervisor, so that nothing of it outlives this process.
+type process struct {
+	cmd      *exec.Cmd
+	lifeline *os.File
+	stdin    *os.File
+	messages *io.PipeReader
+	exited   chan struct{}
+	drained  chan struct{} // closed when stderr has been read to its end
+
+	mu   sync.Mutex
+	tail []byte // of stderr
+	end  sync.Once
+}
+
+// startProcess starts a server. said gets what it writes that is no message.
+func startProcess(c ServerConfig, env func(string) string, said func(string)) (*process, error) {
+	environ := serverEnv(c, env)
+	path, err := lookPath(c, environ)
+	if err != nil {
+		return nil, err
+	}
+	self, err := supervise.Executable()
+	if err != nil {
+		return nil, err
+	}
+	var pipes pipes
+	life, lifeline := pipes.make()
+	in, stdin := pipes.make()
+	stdout, out := pipes.make()
+	stderr, errs := pipes.make()
+	if pipes.err != nil {
+		pipes.closeAll()
+		return nil, pipes.err
+	}
+	p := &process{lifeline: lifeline, stdin: stdin, exited: make(chan struct{}), drained: make(chan struct{})}
+	p.cmd = &exec.Cmd{
+		Path: self, Args: append([]string{supervise.Arg0, path}, c.Args...), Dir: c.Dir, Env: environ,
+		Stdin: in, Stdout: out, Stderr: errs, ExtraFiles: []*os.File{life},
+		SysProcAttr: &syscall.SysProcAttr{Setpgid: true},
+	}
+	if err := p.cmd.Start(); err != nil {
+		pipes.closeAll()
+		return nil, err
+	}
+	for _, f := range []*os.File{life, in, out, errs} {
+		_ = f.Close()
+	}
+	go func() {
+		_ = p.cmd.Wait()
+		close(p.exited)
+	}()
+	var messages *io.PipeWriter
+	p.messages, messages = io.Pipe()
+	go func() {
+		messages.CloseWithError(copyMessages(messages, stdout, func(line string) { p.say(line, said) }))
+		_ = stdout.Close()
+	}()
+	go func() {
+		defer close(p.drained)
+		r := bufio.NewReaderSize(stderr, 8<<10)
+		for {
+			line, err := r.ReadSlice('\n') // or as much as the buffer holds
+			if len(line) > 0 {
+				p.say(string(line), said)
+			}
+			if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
+				_ = stderr.Close()
+				return
+			}
+		}
+	}()
+	return p, nil
+}
+
+// say keeps the last of what a server said, for errors.
+func (p *process) say(text string, said func(string)) {
+	p.mu.Lock()
+	p.tail = append(p.tail, text...)
+	if len(p.tail) > stderrTail {
+		p.tail = append([]byte(nil), p.tail[len(p.tail)-stderrTail:]...)
+	}
+	p.mu.Unlock()
+	said(text)
+}
+
+// last is what the server said before it ended.
+func (p *process) last() string {
+	select {
+	case <-p.drained:
+	case <-time.After(200 * time.Millisecond):
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return strings.TrimSpace(string(p.tail))
+}
+
+func (p *process) transport() sdk.Transport {
+	return &sdk.IOTransport{Reader: p.messages, Writer: p.stdin, MaxLineLength: -1}
+}
+
+// kill ends a server that did not get as far as being one.
+func (p *process) kill() {
+	_ = p.lifeline.Close()
+	p.stop()
+}
+
+// stop ends the server: first politely, in the way the protocol says.
+func (p *process) stop() {
+	p.end.Do(func() {
+		_ = p.stdin.Close()
+		_ = p.messages.Close()
+		defer func() { _ = p.lifeline.Close() }()
+		if p.gone(politeness) {
+			return
+		}
+		_, _ = p.lifeline.Write([]byte{'T'})
+		if p.gone(politeness) {
+			return
+		}
+		_ = p.lifeline.Close() // kills
+		if !p.gone(5 * time.Second) {
+			_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
+		}
+	})
+}
+
+func (p *process) gone(within time.Duration) bool {
+	select {
+	case <-p.exited:
+		return true
+	case <-time.After(within):
+		return false
+	}
+}
+
+// pipes collects pipes to be closed together when one cannot be made.
+type pipes struct {
+	files []*os.File
+	err   error
+}
+
+func (p *pipes) make() (read, write *os.File) {
+	if p.err != nil {
+		return nil, nil
+	}
+	read, write, p.err = os.Pipe()
+	if p.err == nil {
+		p.files = append(p.files, read, write)
+	}
+	return read, write
+}
+
+func (p *pipes) closeAll() {
+	for _, f := range p.files {
+		_ = f.Close()
+	}
+}
+
+// passedOn are the variables a server inherits: the worker's own environment
+// holds secrets, so everything else has to be named in env.
+var passedOn = []string{"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "TZ", "TMPDIR", "TERM",
+	"SSL_CERT_FILE", "SSL_CERT_DIR", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy"}
+
+func serverEnv(c ServerConfig, env func(string) string) []string {
+	var out []string
+	for _, name := range passedOn {
+		if v := env(name); v != "" && c.Env[name] == "" {
+			out = append(out, name+"="+v)
+		}
+	}
+	for name, v := range c.Env {
+		out = append(out, name+"="+v)
+	}
+	return out
+}
+
+// lookPath finds the command in the PATH that the server gets.
+func lookPath(c ServerConfig, environ []string) (string, error) {
+	if strings.ContainsRune(c.Command, filepath.Separator) {
+		path := c.Command
+		if !filepath.IsAbs(path) {
+			path = filepath.Join(c.Dir, path)
+		}
+		if _, err := os.Stat(path); err != nil {
+			return "", fmt.Errorf("the command %s is not there", c.Command)
+		}
+		return path, nil
+	}
+	for _, v := range environ {
+		list, ok := strings.CutPrefix(v, "PATH=")
+		if !ok {
+			continue
+		}
+		for _, dir := range filepath.SplitList(list) {
+			path := filepath.Join(dir, c.Command)
+			if info, err := os.Stat(path); err == nil && !info.IsDir() && info.Mode()&0o111 != 0 && filepath.IsAbs(path) {
+				return path, nil
+			}
+		}
+	}
+	return "", fmt.Errorf("the command %s is not installed on the worker's machine (not found in PATH)", c.Command)
+}
+
+// copyMessages copies lines that are JSON. Others go to said: servers print
+// greetings and logs to stdout although they must not. A message that is too
+// long becomes an error answer to its call.
+func copyMessages(to io.Writer, from io.Reader, said func(string)) error {
+	r := bufio.NewReaderSize(from, 64<<10)
+	for {
+		line, whole, err := readLine(r)
+		switch text := bytes.TrimSpace(line); {
+		case len(text) == 0:
+		case !whole:
+			answer, ok := tooLong(line)
+			if !ok {
+				return fmt.Errorf("the server sent a message of more than %d MB", longestMessage>>20)
+			}
+			if _, werr := to.Write(answer); werr != nil {
+				return werr
+			}
+		case (text[0] != '{' && text[0] != '[') || !json.Valid(text):
+			said(string(text) + "\n")
+		default:
+			if _, werr := to.Write(append(text, '\n')); werr != nil {
+				return werr
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// readLine reads a line; of one that is too long it keeps the head and the tail,
+// and whole is false.
+func readLine(r *bufio.Reader) (line []byte, whole bool, err error) {
+	whole = true
+	for {
+		part, err := r.ReadSlice('\n')
+		line = append(line, part...)
+		if len(line) > longestMessage {
+			whole = false
+			line = append(line[:1024:1024], line[len(line)-1024:]...)
+		}
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			return line, whole, err
+		}
+	}
+}
+
+// The id of an answer stands before its result or at the very end.
+var (
+	idFirst = regexp.MustCompile(`^\s*\{(?:"jsonrpc":\s*"2\.0",\s*)?"id":\s*(\d+)`)
+	idLast  = regexp.MustCompile(`"id":\s*(\d+)\s*(?:,\s*"jsonrpc":\s*"2\.0"\s*)?\}\s*$`)
+)
+
+// tooLong makes an error answer of the rest of an answer that is too long.
+func tooLong(line []byte) ([]byte, bool) {
+	m := idFirst.FindSubmatch(line)
+	if m == nil {
+		m = idLast.FindSubmatch(line)
+	}
+	if m == nil {
+		return nil, false
+	}
+	return fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32603,"message":"the answer has more than %d MB, which is too much; ask for less"}}`+"\n",
+		m[1], longestMessage>>20), true
+}
