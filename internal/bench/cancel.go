@@ -4,43 +4,141 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
+	"github.com/spool-agents/spool"
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/memory"
 )
 
-const cancelBar = 500 // ms
+const (
+	cancelBar     = 500  // ms, a turn
+	cancelTreeBar = 2000 // ms, all turns of a tree
+)
 
-// measureCancel cancels turns in the middle of a model's stream and of a tool's
-// run and measures until the turn is closed.
+// cancelStates are what a turn may be doing when it is cancelled.
+func cancelStates() []interruption {
+	return append(slices.Clone(interruptions),
+		interruption{name: "silent model", play: silent, under: func(_ context.Context, s *stack, r spool.Reply) bool {
+			return len(s.stub.asked(r.TurnID)) > 0
+		}},
+		interruption{name: "wait for a person", play: calls(1, func(int) (string, string) { return "file_write", `{"path":"asked","content":"x"}` }),
+			under: func(ctx context.Context, s *stack, r spool.Reply) bool {
+				th, err := s.store.Thread(ctx, "", r.ThreadID)
+				return err == nil && th.Status == agent.ThreadWaitingForApproval
+			}},
+		interruption{name: "tree of depth 3", play: descend(3), under: func(ctx context.Context, s *stack, r spool.Reply) bool {
+			all, err := s.treeOf(ctx, r.ThreadID)
+			if err != nil || len(all) != 4 {
+				return false
+			}
+			list, err := s.store.ToolCalls(ctx, all[3].ID)
+			return err == nil && len(list) > 0 && list[0].Status == agent.CallRunning
+		}})
+}
+
+func silent(ctx context.Context, _ ask, _ *reply) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(time.Minute):
+	}
+}
+
+// descend delegates down to a depth, where a tool runs.
+func descend(depth int) answer {
+	var mu sync.Mutex
+	level := map[string]int{} // by turn
+	return func(_ context.Context, q ask, out *reply) {
+		mu.Lock()
+		n, ok := level[q.Turn]
+		if !ok {
+			n = len(level)
+			level[q.Turn] = n
+		}
+		mu.Unlock()
+		if n < depth {
+			out.call("assign_task", `{"agent":"general","task":"go on"}`)
+			return
+		}
+		out.call("shell", `{"command":"sleep 60"}`)
+	}
+}
+
+// treeOf is a thread and what is below it, each with one child at most.
+func (s *stack) treeOf(ctx context.Context, id string) ([]agent.Thread, error) {
+	th, err := s.store.Thread(ctx, "", id)
+	if err != nil {
+		return nil, err
+	}
+	children, err := s.store.Children(ctx, id)
+	if err != nil || len(children) == 0 {
+		return []agent.Thread{th}, err
+	}
+	below, err := s.treeOf(ctx, children[0].ID)
+	return append([]agent.Thread{th}, below...), err
+}
+
+// measureCancel cancels turns in whatever they may be doing and measures, by the
+// store's clock, until the turn is closed, and all of its tree.
 func measureCancel(ctx context.Context, s *stack, t *table, n int) error {
 	if _, err := s.startWorker(ctx); err != nil {
 		return err
 	}
 	defer s.stopWorkers()
 	times := map[string][]time.Duration{}
+	var all, trees []time.Duration
 	for i := range n {
-		w := interruptions[i%len(interruptions)]
-		r, err := s.interrupted(ctx, w)
+		states := cancelStates()
+		w := states[i%len(states)]
+		turn, tree, err := s.cancelOne(ctx, w)
 		if err != nil {
-			return err
+			return fmt.Errorf("cancel %d, in a %s: %w", i+1, w.name, err)
 		}
-		at := time.Now()
-		c, err := s.client.Cancel(ctx, memory.CancelRequest{ThreadID: r.ThreadID, TurnID: r.TurnID})
-		took := time.Since(at)
-		if err != nil {
-			return err
-		}
-		if c.Status != string(agent.ThreadCancelled) {
-			return fmt.Errorf("a cancel in a %s ended as %s: %s", w.name, c.Status, c.Note)
-		}
-		times[w.name] = append(times[w.name], took)
+		times[w.name] = append(times[w.name], turn)
+		all, trees = append(all, turn), append(trees, tree)
 	}
-	all := slices.Concat(times[interruptions[0].name], times[interruptions[1].name])
-	median, p95 := t.spread(s, "cancel → the turn is closed", all, times)
+	median, p95 := t.spread(s, "cancel → the turn is closed", cancelStates(), all, times)
 	median.Bar, p95.Bar = cancelBar, cancelBar
 	t.add(median)
 	t.add(p95)
+	t.add(row{Server: s.kind, Figure: "cancel → all turns of its tree are closed, longest", Value: milliseconds(quantile(trees, 1)), Unit: "ms",
+		Bar: cancelTreeBar, Detail: fmt.Sprintf("of %d; every %dth has sub-agents to depth 3", len(trees), len(cancelStates()))})
 	return nil
+}
+
+// cancelOne cancels one turn and returns how long it, and its tree, took.
+func (s *stack) cancelOne(ctx context.Context, w interruption) (turn, tree time.Duration, err error) {
+	r, err := s.interrupted(ctx, w)
+	if err != nil {
+		return 0, 0, err
+	}
+	c, err := s.client.Cancel(ctx, memory.CancelRequest{ThreadID: r.ThreadID, TurnID: r.TurnID})
+	if err != nil {
+		return 0, 0, err
+	}
+	if c.Status != string(agent.ThreadCancelled) {
+		return 0, 0, fmt.Errorf("it ended as %s: %s", c.Status, c.Note)
+	}
+	own, err := s.store.Turn(ctx, r.TurnID)
+	if err != nil {
+		return 0, 0, err
+	}
+	threads, err := s.treeOf(ctx, r.ThreadID)
+	if err != nil {
+		return 0, 0, err
+	}
+	for _, th := range threads {
+		turns, err := s.store.TurnsOf(ctx, th.ID)
+		if err != nil {
+			return 0, 0, err
+		}
+		for _, other := range turns {
+			if other.ClosedAt == nil {
+				return 0, 0, fmt.Errorf("turn %s of %s is open after the cancel", other.ID, th.ID)
+			}
+			tree = max(tree, other.ClosedAt.Sub(*own.CancelRequested))
+		}
+	}
+	return own.ClosedAt.Sub(*own.CancelRequested), tree, nil
 }
