@@ -5,6 +5,7 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"fmt"
 	"io/fs"
 	"strings"
 	"sync"
@@ -19,16 +20,23 @@ import (
 	"github.com/spool-agents/spool/memory/memorytest"
 )
 
-// firstSchema is the schema of version 1, with further migrations by name.
-func firstSchema(t *testing.T, more map[string]string) fs.FS {
+// thisSchema is the schema of this program, with further migrations.
+func thisSchema(t *testing.T, more ...string) fs.FS {
 	t.Helper()
-	first, err := schemaFiles.ReadFile("schema/001_init.sql")
+	files := fstest.MapFS{}
+	err := fs.WalkDir(schemaFiles, "schema", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		data, err := schemaFiles.ReadFile(path)
+		files[d.Name()] = &fstest.MapFile{Data: data}
+		return err
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	files := fstest.MapFS{"001_init.sql": {Data: first}}
-	for name, script := range more {
-		files[name] = &fstest.MapFile{Data: []byte(script)}
+	for _, script := range more {
+		files[fmt.Sprintf("%03d_more.sql", len(files)+1)] = &fstest.MapFile{Data: []byte(script)}
 	}
 	return files
 }
@@ -47,11 +55,10 @@ func send(ctx context.Context, s *Store, id string) error {
 	return err
 }
 
-// TestMigrations: a store of version 1 keeps its data and id through later
-// migrations; one that fails leaves the old schema; a newer schema is refused.
+// TestMigrations: a store keeps its data and id through later migrations; one that fails leaves the old schema; a newer schema is refused.
 func TestMigrations(t *testing.T) {
 	url := pgtest.Database(t)
-	s, err := reopen(t, url, firstSchema(t, nil))
+	s, err := reopen(t, url, thisSchema(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,16 +69,19 @@ func TestMigrations(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
+	files, err := schemaFiles.ReadDir("schema")
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := len(files)
 	good := "CREATE TABLE extra (x TEXT NOT NULL);\n-- a comment;\nINSERT INTO extra VALUES ('one');"
-	_, err = reopen(t, url, firstSchema(t, map[string]string{
-		"002_more.sql": good, "003_bad.sql": "INSERT INTO extra VALUES ('two'); INSERT INTO missing VALUES (1);",
-	}))
-	if err == nil || !strings.Contains(err.Error(), "003_bad.sql") {
+	_, err = reopen(t, url, thisSchema(t, good, "INSERT INTO extra VALUES ('two'); INSERT INTO missing VALUES (1);"))
+	if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("%03d_more.sql", known+2)) {
 		t.Fatalf("a migration that fails: %v", err)
 	}
 	pgtest.Exec(t, url, `DO $$ BEGIN IF to_regclass('extra') IS NOT NULL THEN RAISE 'half a migration'; END IF; END $$`)
 	// Many processes upgrade at once: each migration runs once.
-	later := firstSchema(t, map[string]string{"002_more.sql": good})
+	later := thisSchema(t, good)
 	var wg sync.WaitGroup
 	for range 6 {
 		wg.Go(func() {
@@ -88,8 +98,8 @@ func TestMigrations(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	_, err = reopen(t, url, firstSchema(t, nil))
-	if agent.CodeOf(err) != agent.CodeInvalid || !strings.Contains(err.Error(), "version 2") || !strings.Contains(err.Error(), "newer program") {
+	_, err = reopen(t, url, thisSchema(t))
+	if agent.CodeOf(err) != agent.CodeInvalid || !strings.Contains(err.Error(), fmt.Sprintf("version %d", known+1)) || !strings.Contains(err.Error(), "newer program") {
 		t.Fatalf("a newer schema: %v", err)
 	}
 }

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"fmt"
 	"io/fs"
 	"path/filepath"
 	"strings"
@@ -13,16 +14,23 @@ import (
 	"github.com/spool-agents/spool/memory/internal/sqlstore"
 )
 
-// firstSchema is the schema of version 1, with further migrations by name.
-func firstSchema(t *testing.T, more map[string]string) fs.FS {
+// thisSchema is the schema of this program, with further migrations.
+func thisSchema(t *testing.T, more ...string) fs.FS {
 	t.Helper()
-	first, err := schemaFiles.ReadFile("schema/001_init.sql")
+	files := fstest.MapFS{}
+	err := fs.WalkDir(schemaFiles, "schema", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		data, err := schemaFiles.ReadFile(path)
+		files[d.Name()] = &fstest.MapFile{Data: data}
+		return err
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	files := fstest.MapFS{"001_init.sql": {Data: first}}
-	for name, script := range more {
-		files[name] = &fstest.MapFile{Data: []byte(script)}
+	for _, script := range more {
+		files[fmt.Sprintf("%03d_more.sql", len(files)+1)] = &fstest.MapFile{Data: []byte(script)}
 	}
 	return files
 }
@@ -41,11 +49,10 @@ func send(ctx context.Context, s *Store, id string) error {
 	return err
 }
 
-// TestMigrations: a store of version 1 keeps its data and id through later
-// migrations; one that fails leaves the old schema.
+// TestMigrations: a store keeps its data and id through later migrations; one that fails leaves the old schema.
 func TestMigrations(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "spool.db")
-	s, err := reopen(t, path, Options{schema: firstSchema(t, nil)})
+	s, err := reopen(t, path, Options{schema: thisSchema(t)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,14 +63,17 @@ func TestMigrations(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
+	files, err := schemaFiles.ReadDir("schema")
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := len(files)
 	good := "CREATE TABLE extra (x TEXT NOT NULL);\n-- a comment;\nINSERT INTO extra VALUES ('one');"
-	_, err = reopen(t, path, Options{schema: firstSchema(t, map[string]string{
-		"002_more.sql": good, "003_bad.sql": "INSERT INTO extra VALUES ('two'); INSERT INTO missing VALUES (1);",
-	})})
-	if err == nil || !strings.Contains(err.Error(), "003_bad.sql") {
+	_, err = reopen(t, path, Options{schema: thisSchema(t, good, "INSERT INTO extra VALUES ('two'); INSERT INTO missing VALUES (1);")})
+	if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("%03d_more.sql", known+2)) {
 		t.Fatalf("a migration that fails: %v", err)
 	}
-	later := firstSchema(t, map[string]string{"002_more.sql": good})
+	later := thisSchema(t, good)
 	for range 2 {
 		s, err := reopen(t, path, Options{schema: later})
 		if err != nil {
@@ -80,8 +90,8 @@ func TestMigrations(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := reopen(t, path, Options{schema: firstSchema(t, nil)}); agent.CodeOf(err) != agent.CodeInvalid ||
-		!strings.Contains(err.Error(), "version 2") || !strings.Contains(err.Error(), "newer program") {
+	if _, err := reopen(t, path, Options{schema: thisSchema(t)}); agent.CodeOf(err) != agent.CodeInvalid ||
+		!strings.Contains(err.Error(), fmt.Sprintf("version %d", known+1)) || !strings.Contains(err.Error(), "newer program") {
 		t.Fatalf("a newer schema: %v", err)
 	}
 }

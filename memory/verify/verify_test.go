@@ -280,7 +280,7 @@ func TestPlantedViolationsAreCaught(t *testing.T) {
 		}},
 		{7, "an end stands in two entries", func(c *scene) {
 			c.plant(`INSERT INTO inbox SELECT thread_id, seq + 100, kind, 'copy', state, when_busy, turn_id, taken_by, content, agent, model, message_id,
-				retry_no, config_hash, child_thread, child_turn, call_id, task_id, background, delegator_thread, delegator_turn, created_at
+				retry_no, config_hash, child_thread, child_turn, call_id, task_id, background, delegator_thread, delegator_turn, created_at, quiet
 				FROM inbox WHERE kind = 'child' AND child_turn = ?`, c.childTurn)
 		}},
 		{7, "an end stands nowhere", func(c *scene) {
