@@ -5,7 +5,6 @@ package postgres
 import (
 	"context"
 	"fmt"
-	"fmt"
 	"io/fs"
 	"strings"
 	"sync"
