@@ -48,6 +48,10 @@ type SendResult struct {
 	// Repeated means that this message id was there already.
 	Repeated bool
 	State    EntryState
+	// Answered is the question that the message answered; it entered no inbox.
+	// TurnID is then the thread's turn that was held up, empty if none was (the
+	// question is that of a sub-agent in the background).
+	Answered *Question
 }
 
 // RetryRequest asks for a retry of a thread's last turn. RequestID makes it idempotent.

@@ -36,6 +36,10 @@ type Sender interface {
 	// Send puts a message into a thread's inbox, making the thread if need be.
 	// The same message id with the same content returns the first outcome,
 	// with other content CodeConflict.
+	//
+	// A message that makes no choice (WhenBusy, Agent and Model empty) is the
+	// answer to the only open question of the thread's tree. While more waits for
+	// a person there, a message without WhenBusy is CodeConflict.
 	Send(ctx context.Context, r SendRequest) (SendResult, error)
 	// Retry puts a retry of a thread's last turn into its inbox.
 	Retry(ctx context.Context, r RetryRequest) (SendResult, error)
@@ -48,6 +52,9 @@ type Sender interface {
 	// Decide settles an approval; the first decision wins, a repeated equal one
 	// returns the first outcome, another is CodeConflict saying who and when.
 	Decide(ctx context.Context, d Decision) (DecideResult, error)
+	// Answer answers a question; the first answer wins, a repeated equal one
+	// returns the first outcome, another is CodeConflict saying who and when.
+	Answer(ctx context.Context, r AnswerRequest) (AnswerResult, error)
 }
 
 // Turns is what the workflow of a turn does through its activities.
@@ -88,6 +95,10 @@ type Turns interface {
 	// StepState tells what is left to do in a step: used after waiting.
 	StepState(ctx context.Context, r RoundRequest) (StepState, error)
 
+	// OpenQuestion asks a person what a call of ask_user asks. Asking again
+	// returns the question as it is.
+	OpenQuestion(ctx context.Context, r QuestionRequest) (Question, error)
+
 	// OpenDelegation creates (or resumes) a sub-thread, its task, the linked
 	// tool_call event and the entry in the child's inbox. A refusal is stored
 	// as the call's result.
@@ -106,8 +117,8 @@ type Turns interface {
 // Keeper is what workers do in the background.
 type Keeper interface {
 	// Overdue lists threads that need a nudge: idle with waiting entries, with
-	// an untaken child result, an unsettled cancel or a decided approval that
-	// nobody reacted to, for longer than age by the store's clock.
+	// an untaken child result, an unsettled cancel, or a decided approval or an
+	// answered question that nobody reacted to, for longer than age by the store's clock.
 	Overdue(ctx context.Context, age time.Duration, limit int) ([]Overdue, error)
 	// OpenTurns lists open turns; the keeper compares them with open runs.
 	OpenTurns(ctx context.Context, limit int) ([]OpenTurn, error)
@@ -139,6 +150,7 @@ type Reader interface {
 	TurnsOf(ctx context.Context, threadID string) ([]Turn, error)
 	Turn(ctx context.Context, turnID string) (Turn, error)
 	Approvals(ctx context.Context, f ApprovalFilter) ([]Approval, error)
+	Questions(ctx context.Context, f QuestionFilter) ([]Question, error)
 	// Steps lists the step records of a turn.
 	Steps(ctx context.Context, turnID string) ([]Step, error)
 	// Waited is how long a turn, or one below it in the foreground, has waited

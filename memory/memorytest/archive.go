@@ -51,7 +51,9 @@ func (e *env) settledTree(session string) string {
 	e.answer(child, 2, "the finding")
 	e.takeResult(e.firstCall(t, 3))
 	e.saveRound(t, 3)
-	e.answer(t, 4, "all done")
+	e.answerTo(e.questioned(t, 4, "a?")[0].ID, "x")
+	e.saveRound(t, 4)
+	e.answer(t, 5, "all done")
 	return t.ThreadID
 }
 

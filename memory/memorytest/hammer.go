@@ -72,12 +72,27 @@ func (h *hammer) one(conversation int) error {
 
 func (h *hammer) decide(root string) error {
 	open, err := h.s.Approvals(h.ctx, memory.ApprovalFilter{RootThread: root, OpenOnly: true})
-	if err != nil || len(open) == 0 {
+	if err != nil {
 		return h.did("approvals", err)
+	}
+	if len(open) == 0 {
+		return h.answer(root)
+	}
+	if h.rng.IntN(3) == 0 {
+		return h.answer(root)
 	}
 	d := memory.Decision{UserID: "u", By: h.name, Target: open[0].ID, Verdict: []string{memory.Approve, memory.ApproveAll, memory.Deny}[h.rng.IntN(3)]}
 	_, err = h.s.Decide(h.ctx, d)
 	return h.did("decide", err)
+}
+
+func (h *hammer) answer(root string) error {
+	open, err := h.s.Questions(h.ctx, memory.QuestionFilter{RootThread: root, OpenOnly: true})
+	if err != nil || len(open) == 0 {
+		return h.did("questions", err)
+	}
+	_, err = h.s.Answer(h.ctx, memory.AnswerRequest{UserID: "u", By: h.name, Target: open[h.rng.IntN(len(open))].ID, Text: "by " + h.name})
+	return h.did("answer", err)
 }
 
 // advance takes a thread's open turn, or its next one, a step further.
@@ -146,6 +161,8 @@ func (h *hammer) ask(t memory.Turn, step int) ([]agent.ToolCall, bool, error) {
 		delegates := h.rng.IntN(2) == 0
 		if delegates {
 			name, gate = agent.ToolAssignTask, agent.GateAuto
+		} else if h.rng.IntN(4) == 0 {
+			name, gate = agent.ToolAskUser, agent.GateAuto
 		}
 		r.Reply.Calls = append(r.Reply.Calls, agent.NewCall(fmt.Sprint(i), name, `{}`))
 		r.Gates, r.Delegations = append(r.Gates, gate), append(r.Delegations, delegates)
@@ -159,6 +176,10 @@ func (h *hammer) ask(t memory.Turn, step int) ([]agent.ToolCall, bool, error) {
 
 // call opens a delegation and takes its end, or runs a tool.
 func (h *hammer) call(t memory.Turn, c agent.ToolCall) error {
+	if c.ToolName == agent.ToolAskUser {
+		_, err := h.s.OpenQuestion(h.ctx, memory.QuestionRequest{ThreadID: t.ThreadID, TurnID: t.ID, CallID: c.ID, Text: "why?"})
+		return h.did("question", err)
+	}
 	if c.ToolName != agent.ToolAssignTask {
 		start, err := h.s.BeginTool(h.ctx, memory.ToolBegin{
 			ThreadID: t.ThreadID, TurnID: t.ID, CallID: c.ID, Repeatable: true, MaxLost: 1 << 20, Fence: memory.Fence{Scope: fmt.Sprint(h.name, "/", h.n), Number: 1},

@@ -72,6 +72,8 @@ var groups = []struct {
 	{"round", roundRules},
 	{"approval", approvalRules},
 	{"verdict", verdictRules},
+	{"question", questionRules},
+	{"plain answer", plainAnswerRules},
 	{"delegation", delegationRules},
 	{"background", backgroundRules},
 	{"resume", resumeRules},

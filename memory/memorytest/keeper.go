@@ -196,6 +196,23 @@ var keeperRules = []rule{
 		e.saveRound(t, 1)
 		equal(e, "saved", len(e.overdue(2*time.Second)), 0)
 	}},
+	{"an answered question is overdue until the next step begins", func(e *env) {
+		t := e.started("s1")
+		qs := e.questioned(t, 1, "a?", "b?")
+		e.h.Clock.Advance(time.Hour)
+		equal(e, "unanswered", len(e.overdue(2*time.Second)), 0)
+		e.answerTo(qs[0].ID, "x")
+		e.h.Clock.Advance(3 * time.Second)
+		equal(e, "one waits still", len(e.overdue(2*time.Second)), 0)
+		e.answerTo(qs[1].ID, "y")
+		equal(e, "at once", len(e.overdue(2*time.Second)), 0)
+		e.h.Clock.Advance(3 * time.Second)
+		_, ok := e.overdue(2 * time.Second)[t.ThreadID]
+		equal(e, "overdue", ok, true)
+		e.saveRound(t, 1)
+		e.begin(t, 2)
+		equal(e, "begun", len(e.overdue(2*time.Second)), 0)
+	}},
 	{"limits of the keeper's lists are kept", func(e *env) {
 		for i := range 5 {
 			e.started(fmt.Sprintf("open%d", i))

@@ -148,6 +148,10 @@ func (w *world) guidedStep(th agent.Thread, t memory.Turn, step int) *op {
 			return w.assigned(th, c)
 		case c.Status == agent.CallAwaitingApproval:
 			return w.verdict()
+		case c.ToolName == agent.ToolAskUser && c.Status == agent.CallRunning:
+			return w.reply()
+		case c.ToolName == agent.ToolAskUser && c.Gate != agent.GateAsk:
+			return w.asked(c)
 		case c.Status == agent.CallRunning:
 			r := result(c, c.Attempts, "result of "+c.ID)
 			return &op{name: "result " + c.ID, run: func() error { return w.s.SaveResult(w.ctx, r) }}
@@ -211,7 +215,7 @@ func (w *world) drawFence() memory.Fence {
 }
 
 func (w *world) person() *op {
-	switch rapid.IntRange(0, 4).Draw(w.rt, "person") {
+	switch rapid.IntRange(0, 5).Draw(w.rt, "person") {
 	case 0:
 		r := memory.RetryRequest{UserID: user, ThreadID: w.root, RequestID: fmt.Sprintf("r%d", rapid.IntRange(0, 2).Draw(w.rt, "request"))}
 		return &op{name: "retry " + r.RequestID, run: func() error { _, err := w.s.Retry(w.ctx, r); return err }}
@@ -221,10 +225,12 @@ func (w *world) person() *op {
 		return &op{name: "cancel " + th.ID, once: r.All, run: func() error { _, err := w.s.RequestCancel(w.ctx, r); return err }}
 	case 2:
 		return w.verdict()
+	case 3:
+		return w.reply()
 	}
 	id := rapid.IntRange(0, 5).Draw(w.rt, "message")
 	r := message(w.session, fmt.Sprintf("m%d", id), fmt.Sprintf("text of m%d", id))
-	r.WhenBusy = rapid.SampledFrom([]memory.WhenBusy{memory.Queue, memory.Steer, memory.Reject}).Draw(w.rt, "when busy")
+	r.WhenBusy = rapid.SampledFrom([]memory.WhenBusy{"", memory.Queue, memory.Steer, memory.Reject}).Draw(w.rt, "when busy")
 	return &op{name: "send " + r.MessageID, run: func() error { _, err := w.s.Send(w.ctx, r); return err }}
 }
 
@@ -239,6 +245,22 @@ func (w *world) verdict() *op {
 		d.Instruction = "do it better"
 	}
 	return &op{name: d.Verdict + " " + a.ID, run: func() error { _, err := w.s.Decide(w.ctx, d); return err }}
+}
+
+// reply answers one of the questions there are, or were.
+func (w *world) reply() *op {
+	list := must[[]memory.Question](w.env)(w.s.Questions(w.ctx, memory.QuestionFilter{RootThread: w.root}))
+	if len(list) == 0 {
+		return nil
+	}
+	q := list[rapid.IntRange(0, len(list)-1).Draw(w.rt, "question")]
+	r := answerTo(q.ID, rapid.SampledFrom([]string{"yes", "no"}).Draw(w.rt, "answer"))
+	return &op{name: "answer " + q.ID, run: func() error { _, err := w.s.Answer(w.ctx, r); return err }}
+}
+
+// asked asks a call's question.
+func (w *world) asked(c agent.ToolCall) *op {
+	return &op{name: "question " + c.ID, run: func() error { _, err := w.s.OpenQuestion(w.ctx, questionFor(c, "why?")); return err }}
 }
 
 func (w *world) claim() *op {
@@ -286,9 +308,12 @@ func (w *world) drawReply(t memory.Turn, step, attempt int) memory.ReplyRecord {
 	}
 	var calls []agent.Call
 	for i := range rapid.IntRange(0, 3).Draw(w.rt, "calls") {
-		if rapid.IntRange(0, 2).Draw(w.rt, "assign") == 0 {
+		switch rapid.IntRange(0, 5).Draw(w.rt, "assign") {
+		case 0, 1:
 			calls = append(calls, assign(i))
-		} else {
+		case 2:
+			calls = append(calls, askUser("why?"))
+		default:
 			calls = append(calls, lookup(i))
 		}
 	}
@@ -315,6 +340,9 @@ func (w *world) tool() *op {
 	step := memory.RoundRequest{ThreadID: c.ThreadID, TurnID: c.TurnID, Step: c.Step}
 	if c.ToolName == "assign_task" {
 		return w.assigned(th, c)
+	}
+	if c.ToolName == agent.ToolAskUser && rapid.Bool().Draw(w.rt, "asked") {
+		return w.asked(c)
 	}
 	switch rapid.IntRange(0, 4).Draw(w.rt, "tool") {
 	case 0, 1:

@@ -213,7 +213,8 @@ var eventRules = []rule{
 		e.decide(d)
 		e.runTool(calls[1], "b")
 		e.saveRound(t, 1)
-		e.answer(t, 2, "done")
+		e.answerTo(e.questioned(t, 2, "a?")[0].ID, "x")
+		e.answer(t, 3, "done")
 		fails := e.started("s2")
 		e.close(failed(fails, 1, agent.ReasonError))
 		for typ, keys := range map[string][]string{
@@ -222,6 +223,8 @@ var eventRules = []rule{
 			agent.EventToolCall:         {"intent", "arguments", "toolCallId"},
 			agent.EventApprovalRequired: {"approvalId", "toolCalls", "agent"},
 			agent.EventApprovalResponse: {"approvalId", "decision", "approvedCalls"},
+			agent.EventQuestionAsked:    {"questionId", "agent", "text"},
+			agent.EventQuestionAnswered: {"questionId", "answeredBy"},
 			agent.EventToolResponse:     {"toolCallId", "name", "status", "durationMs"},
 			agent.EventMemoryAppended:   {"fromSeq", "toSeq"},
 			agent.EventAssistantMessage: {"messageId", "content"},

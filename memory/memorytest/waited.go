@@ -30,7 +30,7 @@ var waitedRules = []rule{
 		equal(e, "a background child waits by itself", e.waited(t), memory.Waited{})
 		equal(e, "itself", e.waited(apart), memory.Waited{Time: time.Minute, Now: true})
 
-		e.gated(one, 1, agent.GateAsk)
+		call := e.gated(one, 1, agent.GateAsk)[0]
 		first := e.ask(one, 1)
 		pass(10 * time.Second)
 		e.gated(two, 1, agent.GateAsk)
@@ -44,6 +44,14 @@ var waitedRules = []rule{
 		pass(time.Hour)
 		equal(e, "answered", e.waited(t), memory.Waited{Time: 25 * time.Second})
 		equal(e, "the first alone", e.waited(one), memory.Waited{Time: 20 * time.Second})
+
+		e.runTool(call, "ran")
+		e.saveRound(one, 1)
+		q := e.questioned(one, 2, "a?")[0]
+		pass(time.Minute)
+		equal(e, "a question", e.waited(t), memory.Waited{Time: 85 * time.Second, Now: true})
+		e.answerTo(q.ID, "x")
+		equal(e, "answered", e.waited(one), memory.Waited{Time: 80 * time.Second})
 		_, err := e.s.Waited(e.ctx, "t0000000000000000")
 		e.code(err, agent.CodeNotFound)
 	}},

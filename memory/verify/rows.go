@@ -18,6 +18,7 @@ type rows struct {
 	calls    []agent.ToolCall
 	inbox    []memory.InboxEntry
 	turns    []memory.Turn
+	asked    []memory.Question
 }
 
 // event is an event with the parts of its payload that rules speak about.
@@ -67,6 +68,9 @@ func read(ctx context.Context, r memory.Reader, th agent.Thread) (*rows, error) 
 		return nil, err
 	}
 	if one.inbox, err = r.Inbox(ctx, th.ID); err != nil {
+		return nil, err
+	}
+	if one.asked, err = r.Questions(ctx, memory.QuestionFilter{ThreadID: th.ID}); err != nil {
 		return nil, err
 	}
 	one.turns, err = r.TurnsOf(ctx, th.ID)

@@ -12,6 +12,7 @@ func (c *check) thread(ctx context.Context, one *rows) error {
 	c.sequence(one)
 	c.pairs(one)
 	c.turns(one)
+	c.questions(one)
 	c.userMessages(one)
 	c.tools(one)
 	if err := c.links(ctx, one); err != nil {
@@ -102,6 +103,30 @@ func (c *check) turns(one *rows) {
 		c.add(RuleOpenTurn, id, "a turn is open, but the thread is %s", one.thread.Status)
 	case open == 0 && !one.thread.Status.Final() && one.thread.Status != agent.ThreadPending:
 		c.add(RuleOpenTurn, id, "no turn is open, but the thread is %s", one.thread.Status)
+	}
+}
+
+// questions belongs to rule 5: only an open turn waits for an answer, and what
+// was answered is the result of the call that asked.
+func (c *check) questions(one *rows) {
+	id := one.thread.ID
+	for _, q := range one.asked {
+		call := agent.ToolCall{}
+		for _, x := range one.calls {
+			if x.ID == q.CallID {
+				call = x
+			}
+		}
+		switch {
+		case q.State == memory.QuestionOpen && q.TurnID != one.thread.OpenTurnID:
+			c.add(RuleOpenTurn, id, "question %s waits for an answer, but its turn is closed", q.ID)
+		case q.State == memory.QuestionOpen && call.Status.Final():
+			c.add(RuleOpenTurn, id, "question %s waits for an answer, but its call %s has a result", q.ID, q.CallID)
+		case q.State == memory.QuestionOpen && one.thread.Status != agent.ThreadWaitingForUser && one.thread.Status != agent.ThreadWaitingForApproval:
+			c.add(RuleOpenTurn, id, "question %s waits for an answer, but the thread is %s", q.ID, one.thread.Status)
+		case q.State == memory.QuestionAnswered && call.Result != q.Answer:
+			c.add(RuleOpenTurn, id, "the answer to question %s is not the result of its call %s", q.ID, q.CallID)
+		}
 	}
 }
 

@@ -129,9 +129,7 @@ func (u *unit) ask(t *threadRow, turn *turnRow, step int, calls []*callRow) (*ap
 	if err != nil {
 		return nil, err
 	}
-	t.Status = agent.ThreadWaitingForApproval
-	t.touch()
-	if err := u.delegatorTask(turn, agent.TaskWaiting); err != nil {
+	if err := u.waits(t, turn); err != nil {
 		return nil, err
 	}
 	return a, u.surface(t, turn, agent.EventApprovalRequired, approvalRequired{ApprovalID: id, ToolCalls: about, Agent: name, ThreadID: t.ID})

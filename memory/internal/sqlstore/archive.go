@@ -31,6 +31,7 @@ var archived = []struct {
 	{"tool_calls", `thread_id = ?`, `id`, false},
 	{"outputs", `call_id IN (SELECT id FROM tool_calls WHERE thread_id = ?)`, `call_id`, false},
 	{"approvals", `thread_id = ?`, `id`, false},
+	{"questions", `thread_id = ?`, `id`, false},
 	{"tasks", `thread_id = ?`, `id`, false},
 	{"budgets", `root_id = ?`, `root_id`, false},
 	{"reservations", `turn_id IN (SELECT id FROM turns WHERE thread_id = ?)`, `turn_id, step`, false},

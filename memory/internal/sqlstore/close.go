@@ -68,7 +68,7 @@ func (u *unit) end(t *threadRow, turn *turnRow, r memory.CloseRequest, closed *m
 	if err := u.exec(`DELETE FROM reservations WHERE turn_id = ?`, turn.ID); err != nil {
 		return err
 	}
-	if err := u.settleApprovals(t, turn); err != nil {
+	if err := u.settlePeople(t, turn); err != nil {
 		return err
 	}
 	if err := u.endChildren(t, turn, r, closed); err != nil {
@@ -136,16 +136,22 @@ func (u *unit) endDelegatorTask(turn *turnRow, text string) error {
 	return u.taskEnd(parent, turn.TaskID, agent.TaskStatusOf(turn.Outcome), text)
 }
 
-// settleApprovals ends the open approvals of a turn: nobody can decide them any more.
-func (u *unit) settleApprovals(t *threadRow, turn *turnRow) error {
-	if t.Status != agent.ThreadWaitingForApproval {
+// settlePeople ends what a turn waits for from people: nobody can decide or
+// answer it any more.
+func (u *unit) settlePeople(t *threadRow, turn *turnRow) error {
+	if t.Status != agent.ThreadWaitingForApproval && t.Status != agent.ThreadWaitingForUser {
 		return nil
+	}
+	if err := u.countWaiting(t, turn); err != nil {
+		return err
+	}
+	if err := u.settleQuestions(t, turn); err != nil {
+		return err
 	}
 	a, err := u.approval(`turn_id = ? AND decision = ''`, turn.ID)
 	if err != nil || a == nil {
 		return err
 	}
-	turn.WaitedMs += t.at - a.created
 	if err := u.exec(`UPDATE approvals SET decision = ?, decided_at = ? WHERE id = ?`, decisionAborted, t.at, a.ID); err != nil {
 		return err
 	}

@@ -74,6 +74,9 @@ func (u *unit) decide(a *approvalRow, d memory.Decision) (memory.DecideResult, e
 	if err != nil {
 		return memory.DecideResult{}, err
 	}
+	if err := u.countWaiting(t, turn); err != nil {
+		return memory.DecideResult{}, err
+	}
 	if err := u.settleApproval(t, turn, a, d, key, named); err != nil {
 		return memory.DecideResult{}, err
 	}
@@ -130,11 +133,7 @@ func (u *unit) settleApproval(t *threadRow, turn *turnRow, a *approvalRow, d mem
 	if err != nil {
 		return err
 	}
-	turn.WaitedMs += t.at - a.created
-	turn.dirty = true
-	t.touch()
-	t.Status = agent.ThreadRunning
-	if err := u.delegatorTask(turn, agent.TaskRunning); err != nil {
+	if err := u.waits(t, turn); err != nil {
 		return err
 	}
 	return u.surface(t, turn, agent.EventApprovalResponse, approvalResponse{

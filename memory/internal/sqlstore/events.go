@@ -48,6 +48,23 @@ type (
 		EditInstruction string   `json:"editInstruction,omitempty"`
 		ThreadID        string   `json:"threadId"`
 	}
+	questionAsked struct {
+		QuestionID string `json:"questionId"`
+		Agent      string `json:"agent"`
+		Text       string `json:"text"`
+		TaskID     string `json:"taskId,omitempty"`
+		Task       string `json:"task,omitempty"`
+		ToolCallID string `json:"toolCallId"`
+		ThreadID   string `json:"threadId"`
+	}
+	questionAnswered struct {
+		QuestionID string `json:"questionId"`
+		AnsweredBy string `json:"answeredBy"`
+		State      string `json:"state"`
+		Agent      string `json:"agent"`
+		Answer     string `json:"answer,omitempty"`
+		ThreadID   string `json:"threadId"`
+	}
 	toolResponse struct {
 		ToolCallID     string            `json:"toolCallId"`
 		Name           string            `json:"name"`

@@ -10,7 +10,7 @@ import (
 // Overdue lists threads that need a nudge, each once, oldest first of its kind:
 // idle ones with a takeable entry, ones whose cancel is not settled, ones at work
 // with an untaken end of a foreground child, and ones whose run has not reacted
-// to a decided approval.
+// to a decided approval or an answered question.
 func (s *Store) Overdue(ctx context.Context, age time.Duration, limit int) (overdue []memory.Overdue, err error) {
 	now, err := s.now(ctx)
 	if err != nil {
@@ -20,7 +20,7 @@ func (s *Store) Overdue(ctx context.Context, age time.Duration, limit int) (over
 	err = s.read(ctx, func(q *reader) error {
 		overdue = nil
 		seen := map[string]bool{}
-		for _, query := range []string{overdueIdle, overdueCancel, overdueChild, overdueDecided} {
+		for _, query := range []string{overdueIdle, overdueCancel, overdueChild, overdueDecided, overdueAnswered} {
 			found, err := list(q, "", (*overdueRow).targets, (*overdueRow).view, query, before, limitOf(limit))
 			if err != nil {
 				return err
@@ -57,6 +57,13 @@ const (
 		` WHERE n.state = 'open' AND a.decision <> '' AND a.decided_at <= ?` +
 		` AND NOT EXISTS (SELECT 1 FROM tool_calls c WHERE c.turn_id = n.id AND c.step = a.step AND c.status = 'running')` +
 		` ORDER BY a.decided_at LIMIT ?`
+	// overdueAnswered holds while the question's step is the last one begun and
+	// nothing of it runs or waits: a run that has reacted begins the next one.
+	overdueAnswered = `SELECT t.id, t.kind, 0, '', '', MAX(q.answered_at) FROM turns n JOIN threads t ON t.open_turn = n.id` +
+		` JOIN questions q ON q.turn_id = n.id AND q.step = n.steps` +
+		` WHERE n.state = 'open' AND q.state = 'answered'` +
+		` AND NOT EXISTS (SELECT 1 FROM tool_calls c WHERE c.turn_id = n.id AND c.step = q.step AND c.status IN ('running', 'awaiting_approval'))` +
+		` GROUP BY t.id, t.kind HAVING MAX(q.answered_at) <= ? ORDER BY 6 LIMIT ?`
 )
 
 type overdueRow struct {

@@ -119,20 +119,30 @@ func (s *Store) Turn(ctx context.Context, turnID string) (turn memory.Turn, err 
 	return turn, err
 }
 
-// Approvals lists approvals in order of creation.
-func (s *Store) Approvals(ctx context.Context, f memory.ApprovalFilter) (approvals []memory.Approval, err error) {
-	where, args := []string{"1 = 1"}, []any{}
+// peopleFilter is the condition of a list of approvals or questions.
+func peopleFilter(userID, threadID, root, open string) (where string, args []any) {
+	conditions := []string{"1 = 1"}
 	add := func(value, condition string) {
 		if value != "" {
-			where, args = append(where, condition), append(args, value)
+			conditions, args = append(conditions, condition), append(args, value)
 		}
 	}
-	add(f.UserID, "user_id = ?")
-	add(f.ThreadID, "thread_id = ?")
-	add(f.RootThread, "root_id = ?")
-	if f.OpenOnly {
-		where = append(where, "decision = ''")
+	add(userID, "user_id = ?")
+	add(threadID, "thread_id = ?")
+	add(root, "root_id = ?")
+	if open != "" {
+		conditions = append(conditions, open)
 	}
+	return strings.Join(conditions, " AND "), args
+}
+
+// Approvals lists approvals in order of creation.
+func (s *Store) Approvals(ctx context.Context, f memory.ApprovalFilter) (approvals []memory.Approval, err error) {
+	open := ""
+	if f.OpenOnly {
+		open = "decision = ''"
+	}
+	where, args := peopleFilter(f.UserID, f.ThreadID, f.RootThread, open)
 	err = s.read(ctx, func(q *reader) error {
 		approvals, err = list(q, "", (*approvalRow).targets,
 			func(a *approvalRow) (memory.Approval, error) {
@@ -143,10 +153,29 @@ func (s *Store) Approvals(ctx context.Context, f memory.ApprovalFilter) (approva
 				a.ToolCalls = calls
 				return a.Approval, err
 			},
-			selectApproval+` WHERE `+strings.Join(where, " AND ")+` ORDER BY created_at, id`, args...)
+			selectApproval+` WHERE `+where+` ORDER BY created_at, id`, args...)
 		return err
 	})
 	return approvals, err
+}
+
+// Questions lists questions in order of creation.
+func (s *Store) Questions(ctx context.Context, f memory.QuestionFilter) (questions []memory.Question, err error) {
+	open := ""
+	if f.OpenOnly {
+		open = "state = 'open'"
+	}
+	where, args := peopleFilter(f.UserID, f.ThreadID, f.RootThread, open)
+	err = s.read(ctx, func(q *reader) error {
+		questions, err = list(q, "", (*questionRow).targets,
+			func(v *questionRow) (memory.Question, error) {
+				err := v.loaded()
+				return v.Question, err
+			},
+			selectQuestion+` WHERE `+where+` ORDER BY created_at, id`, args...)
+		return err
+	})
+	return questions, err
 }
 
 // Steps lists the step records of a turn.

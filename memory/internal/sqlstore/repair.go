@@ -185,14 +185,10 @@ func (r *repairs) status() error {
 	want, reason := t.Status, t.Reason
 	switch {
 	case t.OpenTurnID != "" && (t.Status.Final() || t.Status == agent.ThreadPending):
-		want, reason = agent.ThreadRunning, ""
-		a, err := r.approval(`turn_id = ? AND decision = ''`, t.OpenTurnID)
-		if err != nil {
+		if want, err = waitsFor(r, t.OpenTurnID); err != nil {
 			return err
 		}
-		if a != nil {
-			want = agent.ThreadWaitingForApproval
-		}
+		reason = ""
 	case t.OpenTurnID == "" && last != nil && !t.Status.Final():
 		want, reason = last.Outcome, last.Reason
 		if want != agent.ThreadFailed {

@@ -49,7 +49,8 @@ func (r *repairs) results() error {
 	return r.appended(r.t, messages[at].TurnID, from, r.t.lastMessage)
 }
 
-// settled ends what only open turns may have: open approvals, reservations.
+// settled ends what only open turns may have: open approvals and questions,
+// reservations.
 func (r *repairs) settled() error {
 	open, err := r.strings(`SELECT id FROM approvals WHERE thread_id = ? AND decision = '' AND turn_id NOT IN (SELECT id FROM turns WHERE state = 'open')`, r.t.ID)
 	if err != nil {
@@ -60,6 +61,15 @@ func (r *repairs) settled() error {
 			return err
 		}
 		r.did("approval %s is settled as aborted: its turn is closed", id)
+	}
+	if open, err = r.strings(`SELECT id FROM questions WHERE thread_id = ? AND state = 'open' AND turn_id NOT IN (SELECT id FROM turns WHERE state = 'open')`, r.t.ID); err != nil {
+		return err
+	}
+	for _, id := range open {
+		if err := r.exec(`UPDATE questions SET state = ?, answered_at = ? WHERE id = ?`, string(memory.QuestionAborted), r.t.at, id); err != nil {
+			return err
+		}
+		r.did("question %s is settled as aborted: its turn is closed", id)
 	}
 	const lost = ` FROM reservations WHERE turn_id IN (SELECT id FROM turns WHERE thread_id = ? AND state = 'closed')`
 	var n int

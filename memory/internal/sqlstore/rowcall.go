@@ -75,6 +75,12 @@ func (c *callRow) view() agent.ToolCall {
 	return v
 }
 
+// asks reports whether the call is a question that waits for its answer. No
+// activity runs it, so it has no fence.
+func (c *callRow) asks() bool {
+	return c.ToolName == agent.ToolAskUser && c.Status == agent.CallRunning && c.fence.Scope == ""
+}
+
 func callViews(calls []*callRow) []agent.ToolCall {
 	var views []agent.ToolCall
 	for _, c := range calls {

@@ -2,8 +2,6 @@ package sqlstore
 
 import (
 	"context"
-	"database/sql"
-	"errors"
 	"regexp"
 	"strings"
 
@@ -147,6 +145,14 @@ func (u *unit) send(t *threadRow, r memory.SendRequest) (memory.SendResult, erro
 	if old != nil {
 		return repeatedSend(t, old, r)
 	}
+	if again, err := u.repeatedAnswer(t, r); err != nil || again != nil {
+		return orNone(again), err
+	}
+	if r.WhenBusy == "" {
+		if answered, err := u.asPlain(t, r); err != nil || answered != nil {
+			return orNone(answered), err
+		}
+	}
 	if err := u.roomFor(t, r); err != nil {
 		return res, err
 	}
@@ -171,8 +177,7 @@ func repeatedSend(t *threadRow, old *entryRow, r memory.SendRequest) (memory.Sen
 		return memory.SendResult{}, err
 	}
 	if content != old.content || r.Agent != old.Agent || r.Model != old.Model {
-		return memory.SendResult{}, agent.Errorf(agent.CodeConflict,
-			"message id %q was used in thread %s for another message: use a new id", r.MessageID, t.ID)
+		return memory.SendResult{}, usedID(t, r.MessageID)
 	}
 	return memory.SendResult{
 		ThreadID: t.ID, TurnID: old.TurnID, MessageID: old.ID, Repeated: true, State: old.State,
@@ -192,18 +197,14 @@ func (u *unit) roomFor(t *threadRow, r memory.SendRequest) error {
 	if t.waiting >= limit {
 		return agent.Errorf(agent.CodeLimit, "the inbox of thread %s holds %d waiting entries, the limit is %d: wait until some are taken", t.ID, t.waiting, limit)
 	}
-	if r.WhenBusy != "" {
-		return nil
+	return nil
+}
+
+func orNone(r *memory.SendResult) memory.SendResult {
+	if r == nil {
+		return memory.SendResult{}
 	}
-	var id, asker string
-	err := u.row(`SELECT id, thread_id FROM approvals WHERE root_id = ? AND decision = '' ORDER BY created_at LIMIT 1`, t.RootThreadID).Scan(&id, &asker)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	return agent.Errorf(agent.CodeConflict, "thread %s waits for a decision on approval %s (asked by %s): decide it, or send with --when-busy queue", t.ID, id, asker)
+	return *r
 }
 
 // Retry puts a retry of a thread's last turn into its inbox.

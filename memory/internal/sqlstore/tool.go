@@ -42,6 +42,8 @@ func (u *unit) beginTool(t *threadRow, turn *turnRow, c *callRow, r memory.ToolB
 		return 0, nil
 	case c.delegation:
 		return 0, agent.Errorf(agent.CodeConflict, "call %s is a delegation: it is opened, not run", c.ID)
+	case c.asks():
+		return 0, agent.Errorf(agent.CodeConflict, "call %s is a question: a person answers it", c.ID)
 	case c.Status == agent.CallAwaitingApproval || c.Gate == agent.GateAsk:
 		return 0, agent.Errorf(agent.CodeConflict, "call %s (%s) needs a person's approval before it may run", c.ID, c.ToolName)
 	case c.Status == agent.CallRunning && c.fence.repeats(r.Fence):
@@ -123,7 +125,7 @@ func (u *unit) saveResult(t *threadRow, turn *turnRow, c *callRow, r memory.Tool
 	}
 	// A call that cannot run at all (unknown tool, bad arguments) never began.
 	neverBegan := c.Status == agent.CallPending && r.Attempt == 0 && r.Result.Status == agent.CallFailed
-	running := c.Status == agent.CallRunning && c.Attempts == r.Attempt && !c.delegation
+	running := c.Status == agent.CallRunning && c.Attempts == r.Attempt && !c.delegation && !c.asks()
 	if !neverBegan && !running {
 		return memory.Stale("attempt %d of call %s is not the current one (%s, attempt %d)", r.Attempt, c.ID, c.Status, c.Attempts)
 	}

@@ -25,32 +25,39 @@ func (s *Store) Waited(ctx context.Context, turnID string) (w memory.Waited, err
 		if err != nil {
 			return err
 		}
-		rows, err := q.rows(selectApproval+` WHERE root_id = ? ORDER BY created_at, id`, root)
-		asked, err := collect(rows, err, (*approvalRow).targets, (*approvalRow).loaded)
+		rows, err := q.rows(`SELECT turn_id, created_at, decided_at FROM approvals WHERE root_id = ?`+
+			` UNION ALL SELECT turn_id, created_at, answered_at FROM questions WHERE root_id = ? ORDER BY created_at`, root, root)
+		waits, err := collect(rows, err, func(p *pause) []any { return []any{&p.turn, &p.from, &p.until} }, func(*pause) error { return nil })
 		if err != nil {
 			return err
 		}
 		last := int64(0) // until when time is counted
-		for _, a := range asked {
-			below, err := foregroundOf(q, a.TurnID, turnID)
+		for _, p := range waits {
+			below, err := foregroundOf(q, p.turn, turnID)
 			if err != nil {
 				return err
 			}
 			if !below {
 				continue
 			}
-			until := a.decidedAt
-			if a.Decision == "" {
-				until, w.Now = now.UnixMilli(), true
+			if p.until == 0 {
+				p.until, w.Now = now.UnixMilli(), true
 			}
-			if from := max(a.created, last); until > from {
-				w.Time += time.Duration(until-from) * time.Millisecond
-				last = until
+			if from := max(p.from, last); p.until > from {
+				w.Time += time.Duration(p.until-from) * time.Millisecond
+				last = p.until
 			}
 		}
 		return nil
 	})
 	return w, err
+}
+
+// pause is how long a turn waited for one decision or answer; until is 0 while it
+// does.
+type pause struct {
+	turn        string
+	from, until int64
 }
 
 // foregroundOf reports whether a turn is another one, or somebody waits for it

@@ -1,0 +1,44 @@
+package agent
+
+import (
+	_ "embed"
+	"encoding/json"
+	"strings"
+)
+
+// ToolAskUser asks a person a question. No process waits with it: the question
+// stands in the store until somebody answers it.
+const ToolAskUser = "ask_user"
+
+var (
+	//go:embed ask_user.md
+	askUserDoc string
+
+	askUserSchema = json.RawMessage(`{"type":"object","properties":{` +
+		`"question":{"type":"string","description":"the question, complete in itself"}},` +
+		`"required":["question"],"additionalProperties":false}`)
+)
+
+// AskUserSpec describes ask_user to a model.
+func AskUserSpec() ToolSpec {
+	return ToolSpec{
+		Name: ToolAskUser, Description: strings.TrimSpace(askUserDoc), Schema: askUserSchema, ReadOnly: true, Repeatable: true,
+	}
+}
+
+// AskUserParams are the arguments of ask_user.
+type AskUserParams struct {
+	Question string `json:"question"`
+}
+
+// ParseAskUserParams reads and checks the arguments of a call.
+func ParseAskUserParams(args json.RawMessage) (AskUserParams, error) {
+	var p AskUserParams
+	if err := strict(args, &p); err != nil {
+		return p, Errorf(CodeInvalid, "ask_user: %v; it takes question, a text", err)
+	}
+	if p.Question = strings.TrimSpace(p.Question); p.Question == "" {
+		return p, Errorf(CodeInvalid, "ask_user: the question is empty")
+	}
+	return p, nil
+}
