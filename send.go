@@ -19,6 +19,9 @@ const (
 	StatusQueued = "queued"
 	// StatusDropped means that a cancel dropped the message before its turn.
 	StatusDropped = "dropped"
+	// StatusAnswered means that the message answered the question of a sub-agent in
+	// the background: there is no turn to wait for.
+	StatusAnswered = "answered"
 )
 
 // Reply is what became of a message.
@@ -28,19 +31,23 @@ type Reply struct {
 	ThreadID       string `json:"threadId"`
 	TurnID         string `json:"turnId"`
 	MessageID      string `json:"messageId"`
-	// Status is that of the turn (running, waiting_for_approval, completed,
-	// failed, cancelled), or one of the Status constants.
-	Status    string             `json:"status"`
-	Reason    agent.Reason       `json:"reason,omitempty"`
-	ErrorCode string             `json:"errorCode,omitempty"`
-	Error     string             `json:"error,omitempty"`
-	Response  string             `json:"response"`
-	Usage     agent.Usage        `json:"usage"`
-	Pending   []ApprovalRequest  `json:"pending,omitempty"`
-	State     memory.EntryState  `json:"-"`
-	Repeated  bool               `json:"repeated,omitempty"`
-	Note      string             `json:"note,omitempty"`
-	Outcome   agent.ThreadStatus `json:"-"`
+	// Status is that of the turn (running, waiting_for_approval, waiting_for_user,
+	// completed, failed, cancelled), or one of the Status constants.
+	Status    string       `json:"status"`
+	Reason    agent.Reason `json:"reason,omitempty"`
+	ErrorCode string       `json:"errorCode,omitempty"`
+	Error     string       `json:"error,omitempty"`
+	Response  string       `json:"response"`
+	Usage     agent.Usage  `json:"usage"`
+	// Pending and Questions are what the turn waits for from people.
+	Pending   []ApprovalRequest `json:"pending,omitempty"`
+	Questions []QuestionRequest `json:"questions,omitempty"`
+	// Answered is the question that the message answered, if it did.
+	Answered *QuestionRequest   `json:"answered,omitempty"`
+	State    memory.EntryState  `json:"-"`
+	Repeated bool               `json:"repeated,omitempty"`
+	Note     string             `json:"note,omitempty"`
+	Outcome  agent.ThreadStatus `json:"-"`
 }
 
 // ApprovalRequest is an open question to a person about tool calls.
@@ -64,8 +71,10 @@ type ApprovalCall struct {
 // Missing ids are made: a session id and a message id (UUIDv7). Repeating a Send
 // with the same message id is safe.
 //
-// A plain message (WhenBusy empty) to a thread tree with an open approval is
-// refused with CodeConflict.
+// A plain message (WhenBusy, Agent and Model empty) to a thread tree with exactly
+// one open question answers it: the Reply names it, and is about the turn that
+// waited. While more waits for a person there, or an approval, a message with an
+// empty WhenBusy is refused with a *PendingError of CodeConflict.
 func (c *Client) Send(ctx context.Context, r memory.SendRequest) (Reply, error) {
 	if err := c.complete(&r); err != nil {
 		return Reply{}, err
@@ -112,7 +121,7 @@ func (c *Client) complete(r *memory.SendRequest) error {
 	return agent.CheckName("conversation", r.ConversationID)
 }
 
-// withPending adds the open approvals to the refusal of a plain message.
+// withPending adds the open approvals and questions to the refusal of a plain message.
 func (c *Client) withPending(ctx context.Context, r memory.SendRequest, refusal error) error {
 	var coded *agent.Error
 	if r.WhenBusy != "" || agent.CodeOf(refusal) != agent.CodeConflict || !errors.As(refusal, &coded) {
@@ -123,16 +132,22 @@ func (c *Client) withPending(ctx context.Context, r memory.SendRequest, refusal 
 		id = agent.MainThreadID(r.SessionID, r.ConversationID)
 	}
 	open, err := c.Approvals(ctx, id)
-	if err != nil || len(open) == 0 {
+	if err != nil {
 		return refusal
 	}
-	return &PendingError{Pending: open, err: coded}
+	questions, err := c.Questions(ctx, id)
+	if err != nil || len(open)+len(questions) == 0 {
+		return refusal
+	}
+	return &PendingError{Pending: open, Questions: questions, err: coded}
 }
 
-// PendingError refuses a message because a person's decision is awaited.
+// PendingError refuses a message because decisions or answers of a person are
+// awaited.
 type PendingError struct {
-	Pending []ApprovalRequest
-	err     *agent.Error
+	Pending   []ApprovalRequest
+	Questions []QuestionRequest
+	err       *agent.Error
 }
 
 // Error lists what is pending.
@@ -166,6 +181,18 @@ func (c *Client) sent(ctx context.Context, s memory.SendResult) Reply {
 		r.Status = string(agent.ThreadRunning)
 	}
 	err := error(nil)
+	if q := s.Answered; q != nil {
+		asked := questionRequest(*q)
+		r.Answered, r.Status = &asked, string(agent.ThreadRunning)
+		if s.TurnID == "" {
+			r.Status = StatusAnswered
+		}
+		if err := c.tell(ctx, contract.NudgeTarget{Thread: q.ThreadID}); err != nil {
+			r.Status = StatusStored
+			r.Note = "the answer is saved, but " + err.Error() + "; the agent goes on when Temporal and a worker are back"
+		}
+		return r
+	}
 	switch {
 	case s.State != memory.EntryWaiting:
 		r.Status = string(agent.ThreadRunning)

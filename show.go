@@ -23,6 +23,7 @@ type View struct {
 	// Pending is a reply that is stored while its round is not saved yet.
 	Pending   *agent.Message    `json:"pending,omitempty"`
 	Approvals []ApprovalRequest `json:"approvals,omitempty"`
+	Questions []QuestionRequest `json:"questions,omitempty"`
 	Events    []agent.Event     `json:"events,omitempty"`
 	Tasks     []agent.Task      `json:"tasks"`
 	ToolCalls []agent.ToolCall  `json:"toolCalls"`
@@ -102,6 +103,9 @@ func (c *Client) ShowWith(ctx context.Context, threadID string, o ShowOptions) (
 		return View{}, err
 	}
 	if v.Approvals, err = c.Approvals(ctx, t.ID); err != nil {
+		return View{}, err
+	}
+	if v.Questions, err = c.Questions(ctx, t.ID); err != nil {
 		return View{}, err
 	}
 	if o.Events {

@@ -19,7 +19,9 @@ type Node struct {
 	Tokens     int64   `json:"tokens"`
 	Price      float64 `json:"price"`
 	UI         string  `json:"ui,omitempty"`
-	Children   []*Node `json:"children"`
+	// Questions are those that the thread itself waits for an answer to.
+	Questions []QuestionRequest `json:"questions,omitempty"`
+	Children  []*Node           `json:"children"`
 	// Up is the way from the root to the parent, for the node asked for.
 	Up []Ancestor `json:"up,omitempty"`
 }
@@ -80,6 +82,15 @@ func (c *Client) node(ctx context.Context, t agent.Thread) (*Node, error) {
 		return nil, err
 	}
 	n.Turns, n.DurationMs = len(turns), openFor(turns)
+	if t.Status == agent.ThreadWaitingForUser || t.Status == agent.ThreadWaitingForApproval {
+		asked, err := c.store.Questions(ctx, memory.QuestionFilter{ThreadID: t.ID, OpenOnly: true})
+		if err != nil {
+			return nil, err
+		}
+		for _, q := range asked {
+			n.Questions = append(n.Questions, questionRequest(q))
+		}
+	}
 	if t.ParentThreadID != "" {
 		if n.Link, err = c.link(ctx, t, turns); err != nil {
 			return nil, err

@@ -20,8 +20,9 @@ const (
 
 // WaitOptions say how long to wait.
 type WaitOptions struct {
-	// Patient waits also for people (approvals) and for a worker to come up;
-	// otherwise Wait returns the status waiting_for_approval or stored.
+	// Patient waits also for people (approvals, questions) and for a worker to come
+	// up; otherwise Wait returns the status waiting_for_approval, waiting_for_user
+	// or stored.
 	Patient bool
 }
 
@@ -107,11 +108,17 @@ func (c *Client) look(ctx context.Context, threadID, turnID string, patient bool
 	if blocked == "" {
 		return r, false, nil
 	}
-	r.Pending, err = c.pendingOf(ctx, t.RootThreadID, blocked)
-	if err != nil || len(r.Pending) == 0 {
-		return r, err != nil, err
+	if err := c.pendingOf(ctx, t.RootThreadID, blocked, &r); err != nil {
+		return r, true, err
 	}
-	r.Status = string(agent.ThreadWaitingForApproval)
+	switch {
+	case len(r.Pending) > 0:
+		r.Status = string(agent.ThreadWaitingForApproval)
+	case len(r.Questions) > 0:
+		r.Status = string(agent.ThreadWaitingForUser)
+	default:
+		return r, false, nil
+	}
 	return r, true, nil
 }
 
@@ -150,31 +157,51 @@ func (c *Client) turnOfEntry(ctx context.Context, r *Reply) (memory.Turn, error)
 	return memory.Turn{}, agent.Errorf(agent.CodeNotFound, "thread %s has no turn %s", r.ThreadID, r.TurnID)
 }
 
-// pendingOf lists the open approvals that hold up a turn: its own and those of
-// its foreground descendants.
-func (c *Client) pendingOf(ctx context.Context, root, turnID string) ([]ApprovalRequest, error) {
+// pendingOf lists the open approvals and questions that hold up a turn: its own
+// and those of its foreground descendants.
+func (c *Client) pendingOf(ctx context.Context, root, turnID string, r *Reply) error {
 	open, err := c.store.Approvals(ctx, memory.ApprovalFilter{UserID: c.o.UserID, RootThread: root, OpenOnly: true})
 	if err != nil {
-		return nil, err
+		return err
 	}
-	var held []ApprovalRequest
 	for _, a := range open {
-		for at := a.TurnID; at != ""; {
-			if at == turnID {
-				held = append(held, request(a))
-				break
-			}
-			t, err := c.store.Turn(ctx, at)
-			if err != nil {
-				return nil, err
-			}
-			if t.Background {
-				break
-			}
-			at = t.DelegatorTurn
+		held, err := c.holdsUp(ctx, a.TurnID, turnID)
+		if err != nil {
+			return err
+		}
+		if held {
+			r.Pending = append(r.Pending, request(a))
 		}
 	}
-	return held, nil
+	asked, err := c.store.Questions(ctx, memory.QuestionFilter{UserID: c.o.UserID, RootThread: root, OpenOnly: true})
+	if err != nil {
+		return err
+	}
+	for _, q := range asked {
+		held, err := c.holdsUp(ctx, q.TurnID, turnID)
+		if err != nil {
+			return err
+		}
+		if held {
+			r.Questions = append(r.Questions, questionRequest(q))
+		}
+	}
+	return nil
+}
+
+// holdsUp reports whether a turn is another one, or one that it waits for.
+func (c *Client) holdsUp(ctx context.Context, below, turnID string) (bool, error) {
+	for at := below; at != ""; {
+		if at == turnID {
+			return true, nil
+		}
+		t, err := c.store.Turn(ctx, at)
+		if err != nil || t.Background {
+			return false, err
+		}
+		at = t.DelegatorTurn
+	}
+	return false, nil
 }
 
 func request(a memory.Approval) ApprovalRequest {
@@ -200,16 +227,9 @@ func jsonOrText(raw json.RawMessage) any {
 // tree that threadID belongs to.
 func (c *Client) Approvals(ctx context.Context, threadID string) ([]ApprovalRequest, error) {
 	f := memory.ApprovalFilter{UserID: c.o.UserID, OpenOnly: true}
-	if threadID != "" {
-		t, err := c.thread(ctx, threadID)
-		if err != nil {
-			return nil, err
-		}
-		if t.Kind == agent.KindMain {
-			f.RootThread = t.ID
-		} else {
-			f.ThreadID = t.ID
-		}
+	var err error
+	if f.ThreadID, f.RootThread, err = c.scope(ctx, threadID); err != nil {
+		return nil, err
 	}
 	open, err := c.store.Approvals(ctx, f)
 	if err != nil {
@@ -217,19 +237,13 @@ func (c *Client) Approvals(ctx context.Context, threadID string) ([]ApprovalRequ
 	}
 	out, seen := []ApprovalRequest{}, map[string]bool{}
 	for _, a := range open {
-		if threadID == "" {
-			if _, known := seen[a.RootThread]; !known {
-				_, err := c.thread(ctx, a.RootThread)
-				if err != nil && agent.CodeOf(err) != agent.CodeNotFound {
-					return nil, err
-				}
-				seen[a.RootThread] = err == nil
-			}
-			if !seen[a.RootThread] {
-				continue
-			}
+		mine, err := c.seesRoot(ctx, threadID, a.RootThread, seen)
+		if err != nil {
+			return nil, err
 		}
-		out = append(out, request(a))
+		if mine {
+			out = append(out, request(a))
+		}
 	}
 	return out, nil
 }

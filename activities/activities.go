@@ -89,6 +89,8 @@ func (a *Activities) Register(r worker.ActivityRegistry) {
 		contract.CloseTurn:       a.CloseTurn,
 		contract.OpenApproval:    a.OpenApproval,
 		contract.StepState:       a.StepState,
+		contract.OpenQuestion:    a.OpenQuestion,
+		contract.QuestionState:   a.QuestionState,
 		contract.TurnWaited:      a.TurnWaited,
 		contract.OpenDelegation:  a.OpenDelegation,
 		contract.TakeChildResult: a.TakeChildResult,

@@ -4,10 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/internal/contract"
+	"github.com/spool-agents/spool/internal/tool"
 	"github.com/spool-agents/spool/memory"
 )
 
@@ -69,6 +71,9 @@ func (a *Activities) callModel(ctx context.Context, ref contract.Ref) (contract.
 // those of the agents above. A tool that cannot run needs no approval.
 func (a *Activities) gate(c agent.AgentConfig, call agent.Call) agent.Gate {
 	name := call.Function.Name
+	if name == agent.ToolAskUser {
+		return askGate(c, call)
+	}
 	if _, known := a.Tools.Lookup(name); !known || !agent.MayUse(c.Tools, name) {
 		return agent.GateAuto
 	}
@@ -78,6 +83,17 @@ func (a *Activities) gate(c agent.AgentConfig, call agent.Call) agent.Gate {
 		gate = gate.Stricter(a.Tools.Gate(name, args, bound))
 	}
 	return gate
+}
+
+// askGate is the gate of a question to a person: no person need approve it, but a
+// policy may deny it.
+func askGate(c agent.AgentConfig, call agent.Call) agent.Gate {
+	for _, policy := range append(slices.Clone(c.Bounds), c.Approval) {
+		if tool.Gate(agent.AskUserSpec(), json.RawMessage(call.Function.Arguments), policy) == agent.GateDeny {
+			return agent.GateDeny
+		}
+	}
+	return agent.GateAuto
 }
 
 func (a *Activities) output(t agent.Thread, stored memory.StoredReply) contract.ModelOutput {

@@ -55,6 +55,9 @@ func (a *Activities) specs(t agent.Thread) []agent.ToolSpec {
 			specs = append(specs, agent.AssignTaskSpec(agents), agent.TaskOutputSpec())
 		}
 	}
+	if agent.MayUse(t.Config.Tools, agent.ToolAskUser) {
+		specs = append(specs, agent.AskUserSpec())
+	}
 	sort.Slice(specs, func(i, j int) bool { return specs[i].Name < specs[j].Name })
 	return specs
 }

@@ -180,9 +180,9 @@ func round(ref contract.Ref) memory.RoundRequest {
 func (a *Activities) calls(stored []agent.ToolCall) []contract.Call {
 	out := make([]contract.Call, len(stored))
 	for i, c := range stored {
-		delegate := c.ToolName == agent.ToolAssignTask
+		delegate, question := c.ToolName == agent.ToolAssignTask, c.ToolName == agent.ToolAskUser
 		out[i] = contract.Call{
-			ID: c.ID, Delegate: delegate, Final: c.Status.Final(),
+			ID: c.ID, Delegate: delegate, Question: question, Final: c.Status.Final(),
 			Running: delegate && c.Status == agent.CallRunning, Denied: c.Status == agent.CallDenied,
 		}
 		if c.Status.Final() {
@@ -192,7 +192,7 @@ func (a *Activities) calls(stored []agent.ToolCall) []contract.Call {
 		if c.Gate == agent.GateAsk && (c.Status == agent.CallPending || c.Status == agent.CallAwaitingApproval) {
 			out[i].Gate = agent.GateAsk
 		}
-		if !delegate {
+		if !delegate && !question {
 			out[i].TimeoutMs = a.timeout(c).Milliseconds()
 		}
 	}

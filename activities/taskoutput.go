@@ -172,6 +172,13 @@ func (a *Activities) taskState(ctx context.Context, th agent.Thread) (agent.Task
 		return s, err
 	}
 	s.Duration, s.Usage = max(0, time.Since(turn.OpenedAt)), turn.Usage
+	asked, err := a.Store.Questions(ctx, memory.QuestionFilter{ThreadID: th.ID, OpenOnly: true})
+	if err != nil {
+		return s, err
+	}
+	for _, q := range asked {
+		s.Asks = append(s.Asks, agent.Shorten(q.Text, latestText, ""))
+	}
 	streamed, err := a.Store.Stream(ctx, th.ID)
 	if err != nil {
 		return s, err

@@ -96,6 +96,8 @@ type TaskState struct {
 	Duration time.Duration
 	Usage    Usage
 	Text     string
+	// Asks are the questions to the user that it waits for an answer to.
+	Asks []string
 }
 
 // Working reports whether the sub-agent has not ended yet.
@@ -114,6 +116,9 @@ func FormatTaskState(s TaskState) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "[Agent %s: %s]\nagent id: %s\nthread: %s\nstatus: %s\n", s.AgentType, s.ending(), s.AgentID, s.ThreadID, s.ending())
 	fmt.Fprintf(&b, "duration so far: %s, tool calls: %d, tokens: %d\n", roundDuration(s.Duration), s.Usage.ToolCalls, s.Usage.TotalTokens)
+	for _, q := range s.Asks {
+		fmt.Fprintf(&b, "It waits until the user has answered its question: %s\n", q)
+	}
 	if s.Text != "" {
 		fmt.Fprintf(&b, "\nIts latest text (not its answer yet):\n%s", s.Text)
 	} else {

@@ -21,8 +21,7 @@ type DelegationService struct {
 	step int
 	call contract.Call
 
-	asleep func() bool // set while nothing is to be done until the child ends
-	over   bool
+	wait // for the child's end
 }
 
 // Run returns when the call has its result in the store.

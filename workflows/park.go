@@ -70,23 +70,51 @@ func (r *run) undisturbed(seen int) bool {
 	return r.drained(seen) && r.stop == "" && r.ctx.Err() == nil
 }
 
-// parkForSubAgents ends the run to wait for delegated calls. If one of them has
-// something to do, the run continues as new all the same, but goes on at once.
-func (r *run) parkForSubAgents(delegations []*DelegationService) error {
+// wait is what a call waits for that is not run by this worker.
+type wait struct {
+	asleep func() bool // set while nothing is to be done until it comes
+	over   bool
+}
+
+// sleeps reports whether the call needs no run for now.
+func (w *wait) sleeps() bool { return w.over || w.asleep != nil && w.asleep() }
+
+// parkFor ends the run to wait for delegated calls and answers. If one of them
+// has something to do, the run continues as new all the same, but goes on at once.
+func (r *run) parkFor(delegations []*DelegationService, questions []*question) error {
 	seen := r.nudges
+	below, people := false, false
+	for _, d := range delegations {
+		below = below || !d.over
+	}
+	for _, q := range questions {
+		people = people || !q.over
+	}
 	asleep := func() bool {
 		for _, d := range delegations {
-			if !d.over && (d.asleep == nil || !d.asleep()) {
+			if !d.sleeps() {
+				return false
+			}
+		}
+		for _, q := range questions {
+			if !q.sleeps() {
 				return false
 			}
 		}
 		return r.undisturbed(seen)
+	}
+	// Time does not count while a question is open, so no deadline can pass then.
+	what := contract.ForSubAgents
+	if people {
+		what = contract.ForPeople
 	}
 	switch {
 	case r.ctx.Err() != nil:
 		return errCancelled
 	case !r.parks() || !asleep():
 		return r.again(r.carry())
+	case !below:
+		return r.again(r.park(what))
 	}
 	// From now on ends of sub-agents are signalled, not only seen by this run.
 	claim, err := local[contract.ClaimOutput](r.save, contract.SaveUserMessage, "waits for sub-agents",
@@ -101,5 +129,5 @@ func (r *run) parkForSubAgents(delegations []*DelegationService) error {
 	case !asleep():
 		return r.again(r.carry())
 	}
-	return r.again(r.park(contract.ForSubAgents))
+	return r.again(r.park(what))
 }

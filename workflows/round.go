@@ -67,12 +67,19 @@ func (r *run) perform(step int, calls []contract.Call) error {
 	errs := make([]error, len(calls))
 	left, tools := len(calls), 0
 	var delegations []*DelegationService
+	var questions []*question
 	for i, c := range calls {
 		done := func(err error) { errs[i] = err; left-- }
 		if c.Delegate {
 			d := &DelegationService{run: r, step: step, call: c}
 			delegations = append(delegations, d)
 			workflow.GoNamed(r.save, "delegation", func(ctx workflow.Context) { done(d.Run(ctx)) })
+			continue
+		}
+		if c.Question {
+			q := &question{run: r, step: step, call: c}
+			questions = append(questions, q)
+			workflow.GoNamed(r.save, "question", func(ctx workflow.Context) { done(q.Run(ctx)) })
 			continue
 		}
 		tools++
@@ -84,13 +91,13 @@ func (r *run) perform(step int, calls []contract.Call) error {
 		})
 	}
 	finished := func() bool { return left == 0 }
-	// Only delegations may be left behind by a run: their ends come through the
-	// store.
+	// Only delegations and questions may be left behind by a run: their ends come
+	// through the store.
 	if tools < len(calls) && !r.stays() {
 		_ = workflow.Await(r.save, func() bool { return finished() || tools == 0 || r.stop != "" })
 		ok, _ := workflow.AwaitWithTimeout(r.save, r.waitInRun(), func() bool { return finished() || r.stop != "" })
 		if !ok && tools == 0 {
-			return r.parkForSubAgents(delegations)
+			return r.parkFor(delegations, questions)
 		}
 	}
 	r.settle(finished)

@@ -17,7 +17,7 @@ const (
 
 // Signals. Both are hints: what counts stands in the store.
 const (
-	// SignalNudge says that the thread's inbox or approvals changed.
+	// SignalNudge says that the thread's inbox, approvals or questions changed.
 	SignalNudge = "nudge"
 	// SignalCancel names a turn whose cancel was requested.
 	SignalCancel = "cancel"
@@ -38,6 +38,8 @@ const (
 	SaveDenial      = "SaveDenial"
 	OpenApproval    = "OpenApproval"
 	StepState       = "StepState"
+	OpenQuestion    = "OpenQuestion"
+	QuestionState   = "QuestionState"
 	TurnWaited      = "TurnWaited"
 	OpenDelegation  = "OpenDelegation"
 	TakeChildResult = "TakeChildResult"
@@ -139,8 +141,11 @@ type Timing struct {
 
 // Call is what the workflow must know of a tool call.
 type Call struct {
-	ID        string     `json:"id"`
-	Delegate  bool       `json:"delegate,omitempty"`
+	ID       string `json:"id"`
+	Delegate bool   `json:"delegate,omitempty"`
+	// Question means that a person answers the call. Builds that did not know
+	// questions never set it, so their histories take none of its commands.
+	Question  bool       `json:"question,omitempty"`
 	Gate      agent.Gate `json:"gate,omitempty"`
 	Final     bool       `json:"final,omitempty"`
 	Summary   string     `json:"summary,omitempty"`
@@ -181,6 +186,12 @@ type StepOutput struct {
 	Waiting   bool   `json:"waiting,omitempty"`
 	Cancelled bool   `json:"cancelled,omitempty"`
 	Calls     []Call `json:"calls,omitempty"`
+}
+
+// QuestionOutput says whether a call that asks a person has its result.
+type QuestionOutput struct {
+	Done      bool `json:"done,omitempty"`
+	Cancelled bool `json:"cancelled,omitempty"`
 }
 
 // WaitedOutput is how long a turn has waited for people, and whether it does now.

@@ -27,6 +27,8 @@ var pinned = map[string]string{
 	"contract.SaveDenial":       "SaveDenial",
 	"contract.OpenApproval":     "OpenApproval",
 	"contract.StepState":        "StepState",
+	"contract.OpenQuestion":     "OpenQuestion",
+	"contract.QuestionState":    "QuestionState",
 	"contract.TurnWaited":       "TurnWaited",
 	"contract.OpenDelegation":   "OpenDelegation",
 	"contract.TakeChildResult":  "TakeChildResult",
@@ -69,6 +71,7 @@ var pinned = map[string]string{
 	"agent.ModelBadResponse":         "bad_response",
 	"agent.ToolAssignTask":           "assign_task",
 	"agent.ToolTaskOutput":           "task_output",
+	"agent.ToolAskUser":              "ask_user",
 	"agent.ThreadPending":            "pending",
 	"agent.ThreadRunning":            "running",
 	"agent.ThreadWaitingForUser":     "waiting_for_user",
@@ -159,6 +162,10 @@ var pinned = map[string]string{
 	"memory.ApproveAll":   "approve_all",
 	"memory.Deny":         "deny",
 	"memory.Edit":         "edit",
+
+	"memory.QuestionOpen":     "open",
+	"memory.QuestionAnswered": "answered",
+	"memory.QuestionAborted":  "aborted",
 }
 
 // unpinned are string constants that are prose or go nowhere.

@@ -14,7 +14,7 @@ import (
 // ask puts an approval to the person at the terminal. Only what is typed after
 // the question stands there answers it, never a paste.
 func (t *talk) ask(ctx context.Context, p spool.ApprovalRequest) error {
-	t.a.progress("%s", questionText(p))
+	t.a.progress("%s", wantedText(p))
 	d, err := t.verdict(ctx, p)
 	if err != nil {
 		if errors.Is(err, errLeft) {
@@ -33,9 +33,9 @@ func (t *talk) ask(ctx context.Context, p spool.ApprovalRequest) error {
 	return err
 }
 
-// questionText names the agent and shows each call in full, numbered if there
+// wantedText names the agent and shows each call in full, numbered if there
 // are several.
-func questionText(p spool.ApprovalRequest) string {
+func wantedText(p spool.ApprovalRequest) string {
 	lines := []string{visible(p.Agent) + " wants to run:"}
 	for i, call := range p.ToolCalls {
 		number := ""

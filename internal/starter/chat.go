@@ -34,8 +34,15 @@ func (k *chatCmd) Run(ctx context.Context, a *app) error {
 	a.progress("%s", chatBanner)
 	a.warnOfAgent(cfg, req.Agent)
 	t := &talk{a: a, c: c, prompt: a.asks, stream: true}
+	put := map[string]bool{} // questions that were asked here
 	for {
 		a.talking.Store(a.asks)
+		if _, _, err := t.putOpen(ctx, threadOf(req), put); err != nil {
+			if errors.Is(err, errLeft) || errors.Is(err, context.Canceled) {
+				break
+			}
+			return err
+		}
 		line, err := t.readLine(ctx, "> ")
 		if err != nil {
 			break
@@ -55,7 +62,20 @@ func (k *chatCmd) Run(ctx context.Context, a *app) error {
 			a.progress("this is not valid UTF-8; nothing was sent")
 			continue
 		}
-		req.MessageID, req.Content = "", agent.Text(text)
+		req.MessageID, req.Content, req.WhenBusy = "", agent.Text(text), ""
+		left, asked, err := t.putOpen(ctx, threadOf(req), put)
+		if err != nil {
+			if errors.Is(err, errLeft) || errors.Is(err, context.Canceled) {
+				break
+			}
+			return err
+		}
+		if asked {
+			a.progress("now your message is sent: %s", oneLine(text, 100))
+		}
+		if left > 0 {
+			req.WhenBusy = memory.Queue
+		}
 		if err := t.exchange(ctx, req); err != nil {
 			if errors.Is(err, errLeft) || errors.Is(err, context.Canceled) {
 				break
@@ -112,8 +132,12 @@ func (t *talk) exchange(ctx context.Context, req memory.SendRequest) error {
 	default:
 		return err
 	}
+	t.a.answered(sent)
 	if sent.Note != "" {
 		t.a.progress("%s", clean(sent.Note))
+		return nil
+	}
+	if sent.Answered != nil && sent.TurnID == "" {
 		return nil
 	}
 	reply, err := t.until(ctx, sent, tails)

@@ -28,6 +28,9 @@ type grammar struct {
 	Deny      denyCmd      `cmd:"" help:"Refuse tool calls."`
 	Edit      editCmd      `cmd:"" help:"Answer a tool call instead of running it."`
 
+	Questions questionsCmd `cmd:"" help:"List questions of agents that wait for an answer."`
+	Answer    answerCmd    `cmd:"" help:"Answer a question of an agent."`
+
 	Threads threadsCmd `cmd:"" help:"List threads, newest activity first."`
 	Show    showCmd    `cmd:"" help:"Print a thread: messages, inbox, tasks, tool calls."`
 	Trace   traceCmd   `cmd:"" help:"Print the tree below a thread and the way up to its root."`

@@ -26,6 +26,7 @@ type live struct {
 	cleaner cleaner
 	midLine bool
 	cursor  map[string]string // by thread: where to go on
+	told    map[string]bool   // what two threads tell is shown once
 }
 
 // shown is what was written of a message.
@@ -35,7 +36,7 @@ type shown struct {
 }
 
 func newLive(root, turn string, text io.Writer, note func(string, ...any)) *live {
-	return &live{root: root, turn: turn, text: text, note: note, agents: map[string]string{}, depth: map[string]int{}, shown: map[string]*shown{}, cursor: map[string]string{}}
+	return &live{root: root, turn: turn, text: text, note: note, agents: map[string]string{}, depth: map[string]int{}, shown: map[string]*shown{}, cursor: map[string]string{}, told: map[string]bool{}}
 }
 
 // update shows one update.
@@ -146,6 +147,10 @@ type payload struct {
 	ErrorReason  string          `json:"errorReason"`
 	DurationMs   int64           `json:"durationMs"`
 	ApprovalID   string          `json:"approvalId"`
+	QuestionID   string          `json:"questionId"`
+	AnsweredBy   string          `json:"answeredBy"`
+	Text         string          `json:"text"`
+	State        string          `json:"state"`
 	Agent        string          `json:"agent"`
 	Decision     string          `json:"decision"`
 	Code         string          `json:"code"`
@@ -182,6 +187,18 @@ func (l *live) event(u spool.Update) {
 		l.line("%s? approval %s wanted", who, p.ApprovalID)
 	case agent.EventApprovalResponse:
 		l.line("%s! approval %s: %s", who, p.ApprovalID, oneLine(p.Decision, 20))
+	case agent.EventQuestionAsked:
+		if l.first(u.Event.Type + p.QuestionID) { // the root shows those of its sub-agents too
+			l.line("%s? question %s of %s: %s", who, p.QuestionID, oneLine(p.Agent, 60), oneLine(p.Text, 120))
+		}
+	case agent.EventQuestionAnswered:
+		by := "by " + oneLine(p.AnsweredBy, 60)
+		if p.AnsweredBy == "" {
+			by = "as " + oneLine(p.State, 20)
+		}
+		if l.first(u.Event.Type + p.QuestionID) {
+			l.line("%s! question %s: settled %s", who, p.QuestionID, by)
+		}
 	case agent.EventError:
 		text := oneLine(p.Code, 40)
 		if why := oneLine(p.Message, 300); why != "" && why != text {
@@ -193,6 +210,13 @@ func (l *live) event(u spool.Update) {
 			l.line("%s✓ done", who)
 		}
 	}
+}
+
+// first reports whether something is told for the first time.
+func (l *live) first(what string) bool {
+	told := l.told[what]
+	l.told[what] = true
+	return !told
 }
 
 // callStatus is how a call ended: one that a person answered is not one refused.

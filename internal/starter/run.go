@@ -219,7 +219,12 @@ func (a *app) errorDocument(err error) {
 	doc := map[string]any{"code": codeName(err), "message": err.Error()}
 	var p *spool.PendingError
 	if errors.As(err, &p) {
-		doc["pending"] = p.Pending
+		if len(p.Pending) > 0 {
+			doc["pending"] = p.Pending
+		}
+		if len(p.Questions) > 0 {
+			doc["questions"] = p.Questions
+		}
 	}
 	_ = a.printJSON(map[string]any{"error": doc}) // failed writes are reported at the end
 }

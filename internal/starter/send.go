@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/spool-agents/spool"
 	"github.com/spool-agents/spool/agent"
@@ -84,7 +82,7 @@ func (t *target) isNew() bool { return t.Session == "" && t.Thread == "" && !t.C
 type sendCmd struct {
 	target
 	MessageID string `placeholder:"ID" help:"Id of this message; repeating a send with the same id is safe."`
-	WhenBusy  string `placeholder:"queue|steer|reject" help:"While a turn runs: a later turn (queue), into the running one (steer), or refuse (reject). Default: queue, but refuse while an approval of the thread or its sub-agents is open, as a message is no answer to it."`
+	WhenBusy  string `placeholder:"queue|steer|reject" help:"While a turn runs: a later turn (queue), into the running one (steer), or refuse (reject). Default: answer the question of the thread or its sub-agents if exactly one is open; refuse if several are, or an approval; else queue."`
 	Detach    bool   `help:"Return once the message is stored."`
 	Wait      bool   `help:"Wait also for people and for workers."`
 	Text      string `arg:"" help:"The message, or - to read it from stdin."`
@@ -111,18 +109,9 @@ func (s *sendCmd) Validate() error {
 
 // Run sends and waits.
 func (s *sendCmd) Run(ctx context.Context, a *app) error {
-	text := s.Text
-	if text == "-" {
-		raw, err := io.ReadAll(a.stdin)
-		if err != nil {
-			return fmt.Errorf("read the message from stdin: %w", err)
-		}
-		if text = strings.TrimRight(string(raw), "\r\n"); strings.TrimSpace(text) == "" {
-			return usage("the message on stdin is empty")
-		}
-	}
-	if !utf8.ValidString(text) {
-		return usage("the message is not valid UTF-8")
+	text, err := a.given(s.Text, "message")
+	if err != nil {
+		return err
 	}
 	c, cfg, err := s.open(ctx, a)
 	if err != nil {
@@ -159,15 +148,19 @@ func (s *sendCmd) open(ctx context.Context, a *app) (*spool.Client, config.Confi
 
 // tailsOf is where to follow from, taken before the message is sent.
 func tailsOf(ctx context.Context, c *spool.Client, r memory.SendRequest) (map[string]string, error) {
-	id := r.ThreadID
-	if id == "" {
-		conversation := r.ConversationID
-		if conversation == "" {
-			conversation = agent.DefaultConversation
-		}
-		id = agent.MainThreadID(r.SessionID, conversation)
+	return c.TailTree(ctx, threadOf(r))
+}
+
+// threadOf is the thread that a message is for.
+func threadOf(r memory.SendRequest) string {
+	if r.ThreadID != "" {
+		return r.ThreadID
 	}
-	return c.TailTree(ctx, id)
+	conversation := r.ConversationID
+	if conversation == "" {
+		conversation = agent.DefaultConversation
+	}
+	return agent.MainThreadID(r.SessionID, conversation)
 }
 
 // waiting says how a command waits for a turn.
@@ -175,10 +168,14 @@ type waiting struct{ detach, wait bool }
 
 // await waits for a turn as asked and reports it.
 func (a *app) await(ctx context.Context, c *spool.Client, sent spool.Reply, tails map[string]string, w waiting) error {
+	a.answered(sent)
+	if sent.Answered != nil && sent.TurnID == "" {
+		return a.report(sent, false)
+	}
 	if w.detach || sent.Status == spool.StatusStored && !w.wait {
 		if sent.State != memory.EntryWaiting { // a repeated message may have its answer
 			if now, err := c.Status(ctx, sent.ThreadID, sent.TurnID); err == nil {
-				now.Repeated = sent.Repeated
+				now.MessageID, now.Repeated, now.Answered = sent.MessageID, sent.Repeated, sent.Answered
 				sent = now
 			}
 		}
@@ -193,7 +190,7 @@ func (a *app) await(ctx context.Context, c *spool.Client, sent spool.Reply, tail
 	if err != nil {
 		return a.gone(sent, err)
 	}
-	reply.MessageID, reply.Repeated = sent.MessageID, sent.Repeated
+	reply.MessageID, reply.Repeated, reply.Answered = sent.MessageID, sent.Repeated, sent.Answered
 	return a.report(reply, t.stream)
 }
 
@@ -219,6 +216,9 @@ func (a *app) report(r spool.Reply, shown bool) error {
 	switch r.Status {
 	case string(agent.ThreadCompleted):
 		return nil
+	case spool.StatusAnswered:
+		a.progress("it works in the background and goes on; see: %s show %s", a.name, r.ThreadID)
+		return nil
 	case spool.StatusStored:
 		a.progress("status %s, thread %s, message %s", r.Status, r.ThreadID, r.MessageID)
 		if r.Note != "" {
@@ -228,6 +228,18 @@ func (a *app) report(r spool.Reply, shown bool) error {
 	case string(agent.ThreadWaitingForApproval):
 		a.progress("waiting for approval; decide with %s approve | deny | edit:", a.name)
 		a.listApprovals(r.Pending)
+		if len(r.Questions) > 0 {
+			a.progress("and for an answer; give it with %s answer QUESTION TEXT:", a.name)
+			a.listQuestions(r.Questions)
+		}
+		return ended(exitWaiting)
+	case string(agent.ThreadWaitingForUser):
+		how := "answer it with %s answer QUESTION TEXT, or with your next message:"
+		if len(r.Questions) > 1 {
+			how = "answer them with %s answer QUESTION TEXT:"
+		}
+		a.progress("waiting for an answer; "+how, a.name)
+		a.listQuestions(r.Questions)
 		return ended(exitWaiting)
 	case string(agent.ThreadRunning), spool.StatusQueued:
 		if !a.json {

@@ -19,13 +19,13 @@ var errLeft = errors.New("left; the turn goes on")
 type talk struct {
 	a      *app
 	c      *spool.Client
-	prompt bool // ask for approvals here
+	prompt bool // ask for approvals and answers here
 	wait   bool // wait also for people and workers
 	stream bool // show text live
 }
 
 // until waits for a turn's end, showing what happened since tails were taken. With
-// t.prompt, approvals are asked for; the first interrupt cancels the turn, the
+// t.prompt, approvals and answers are asked for; the first interrupt cancels the turn, the
 // second leaves.
 func (t *talk) until(ctx context.Context, sent spool.Reply, tails map[string]string) (spool.Reply, error) {
 	l := newLive(sent.ThreadID, sent.TurnID, nil, t.a.progress)
@@ -38,7 +38,7 @@ func (t *talk) until(ctx context.Context, sent spool.Reply, tails map[string]str
 	defer t.a.talking.Store(false)
 	for {
 		r, err := t.once(ctx, sent, l)
-		if err != nil || r.Status != string(agent.ThreadWaitingForApproval) || !t.prompt || len(r.Pending) == 0 {
+		if err != nil || len(r.Pending)+len(r.Questions) == 0 || !t.prompt {
 			if err == nil && t.wait && r.Status == spool.StatusStored { // nobody works yet
 				l.line("%s", clean(r.Note))
 				continue
@@ -51,6 +51,11 @@ func (t *talk) until(ctx context.Context, sent spool.Reply, tails map[string]str
 		l.endLine()
 		for _, p := range r.Pending {
 			if err := t.ask(ctx, p); err != nil {
+				return r, err
+			}
+		}
+		for _, q := range r.Questions {
+			if _, err := t.answer(ctx, q, false); err != nil {
 				return r, err
 			}
 		}

@@ -58,8 +58,12 @@ func (c *threadsCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
+	asked, err := client.Questions(ctx, "")
+	if err != nil {
+		return err
+	}
 	for _, t := range list {
-		a.print("%-50s %-21s %s %4d messages  %s", t.ID, stateText(t, open), t.UpdatedAt.Local().Format(time.DateTime), t.MessageCount, oneLine(t.Topic, 60))
+		a.print("%-50s %-21s %s %4d messages  %s", t.ID, stateText(t, open, asked), t.UpdatedAt.Local().Format(time.DateTime), t.MessageCount, oneLine(t.Topic, 60))
 	}
 	if next != "" {
 		a.progress("there are more: --after %s", next)
@@ -80,20 +84,37 @@ func (c *threadsCmd) none(a *app) string {
 
 // stateText is statusText with the sub-agents that a running thread's tree waits
 // for because they wait for a person.
-func stateText(t agent.Thread, open []spool.ApprovalRequest) string {
-	var who []string
+func stateText(t agent.Thread, open []spool.ApprovalRequest, asked []spool.QuestionRequest) string {
+	var deciding, answering []string
+	note := func(who []string, root, thread, name string) []string {
+		if t.Status == agent.ThreadRunning && root == t.RootThreadID && thread != t.ID && !slices.Contains(who, name) {
+			return append(who, name)
+		}
+		return who
+	}
 	for _, p := range open {
-		if t.Status == agent.ThreadRunning && p.RootThread == t.RootThreadID && p.ThreadID != t.ID && !slices.Contains(who, p.Agent) {
-			who = append(who, p.Agent)
+		deciding = note(deciding, p.RootThread, p.ThreadID, p.Agent)
+	}
+	for _, q := range asked {
+		answering = note(answering, q.RootThread, q.ThreadID, q.Agent)
+	}
+	var parts []string
+	for _, p := range []struct {
+		who  []string
+		what string
+	}{{deciding, "approval"}, {answering, "an answer"}} {
+		switch len(p.who) {
+		case 0:
+		case 1:
+			parts = append(parts, oneLine(p.who[0], 40)+" waits for "+p.what)
+		default:
+			parts = append(parts, oneLine(strings.Join(p.who, ", "), 80)+" wait for "+p.what)
 		}
 	}
-	switch len(who) {
-	case 0:
+	if parts == nil {
 		return statusText(t)
-	case 1:
-		return statusText(t) + " (" + oneLine(who[0], 40) + " waits for approval)"
 	}
-	return statusText(t) + " (" + oneLine(strings.Join(who, ", "), 80) + " wait for approval)"
+	return statusText(t) + " (" + strings.Join(parts, "; ") + ")"
 }
 
 // statusText is a thread's state with the reason of a failure.
@@ -121,19 +142,33 @@ func (c *tasksCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
+	asked, err := client.Questions(ctx, c.Thread)
+	if err != nil {
+		return err
+	}
 	if a.json {
-		return a.printJSON(map[string]any{"tasks": tasks})
+		doc := map[string]any{"tasks": tasks}
+		if len(asked) > 0 {
+			doc["questions"] = asked
+		}
+		return a.printJSON(doc)
 	}
 	for _, t := range tasks {
-		a.print("%s", taskText(t))
+		a.print("%s", taskText(t, asked))
 	}
 	return nil
 }
 
-func taskText(t agent.Task) string {
+// taskText is a task with the question it waits for.
+func taskText(t agent.Task, asked []spool.QuestionRequest) string {
 	line := fmt.Sprintf("%-10s %-20s %s", t.Status, oneLine(t.Name, 60), oneLine(t.Instruction, 70))
 	if t.SubAgentID != "" {
 		line += "  " + t.SubAgentID
+	}
+	for _, q := range asked {
+		if q.TaskID == t.ID || agent.TaskID(q.ToolCallID) == t.ID {
+			line += "\n  ? " + q.QuestionID + ": " + oneLine(q.Text, 120)
+		}
 	}
 	return line
 }
@@ -197,7 +232,7 @@ func (c *showCmd) follow(ctx context.Context, a *app, client *spool.Client) erro
 func (a *app) showText(v spool.View) {
 	t := v.Thread
 	a.print("thread   %s", t.ID)
-	a.print("status   %s", stateText(t, v.Approvals))
+	a.print("status   %s", stateText(t, v.Approvals, v.Questions))
 	if t.ParentThreadID != "" {
 		a.print("parent   %s", t.ParentThreadID)
 	}
@@ -235,6 +270,11 @@ func (a *app) showText(v spool.View) {
 			a.print("%s", indent(approvalText(p)))
 		}
 	}
+	if section("questions", len(v.Questions)) {
+		for _, q := range v.Questions {
+			a.print("%s", indent(questionText(q)))
+		}
+	}
 	if section("tool calls", len(v.ToolCalls)) {
 		for _, call := range v.ToolCalls {
 			a.print("  %-17s %s", callStatus(call.Status, call.ErrorReason), callText(call.ToolName, call.Args))
@@ -242,7 +282,7 @@ func (a *app) showText(v spool.View) {
 	}
 	if section("tasks", len(v.Tasks)) {
 		for _, task := range v.Tasks {
-			a.print("  %s", taskText(task))
+			a.print("%s", indent(taskText(task, v.Questions)))
 		}
 	}
 	if section("events", len(v.Events)) {
@@ -342,6 +382,9 @@ func (a *app) printTree(n *spool.Node, depth int) {
 	}
 	if n.UI != "" {
 		a.print("%s  %s", pad, n.UI)
+	}
+	for _, q := range n.Questions {
+		a.print("%s  ? %s: %s", pad, q.QuestionID, oneLine(q.Text, 120))
 	}
 	for _, child := range n.Children {
 		a.printTree(child, depth+1)

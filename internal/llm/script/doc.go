@@ -18,6 +18,7 @@
 //	                       (without any, the latest user message)
 //	call TOOL {JSON}       one tool call; without JSON the arguments are {}
 //	call A {..} && B {..}  several calls in one reply
+//	ask TEXT               one call of ask_user with that question
 //	repeat N call ...      N such replies; %d in the JSON is the round, from 1
 //
 // Modifiers stand before a step, in any order:

@@ -32,6 +32,11 @@ func Task(agentType, task string) string {
 	return Call("assign_task", map[string]string{"agent": agentType, "task": task})
 }
 
+// Ask is the step that asks the user a question.
+func Ask(question string) string {
+	return Call(agent.ToolAskUser, map[string]string{"question": question})
+}
+
 // Calls puts several calls, each made by Call or Task, in one reply.
 func Calls(calls ...string) string { return strings.Join(calls, " && ") }
 
@@ -91,6 +96,13 @@ func (p *parser) modifierOrAction(s *step) {
 		s.text, s.finished = unescape(p.line()), true
 	case "echo":
 		s.text, s.echo, s.finished = unescape(p.line()), true, true
+	case "ask":
+		args, err := json.Marshal(map[string]string{"question": unescape(p.line())})
+		if err != nil {
+			s.mistake = err.Error() // no text is like that
+			return
+		}
+		s.calls, s.finished = []agent.CallFunction{{Name: agent.ToolAskUser, Arguments: string(args)}}, true
 	case "call":
 		s.calls, s.finished = p.calls(), true
 		if left := p.line(); left != "" {
@@ -120,7 +132,7 @@ func (p *parser) modifierOrAction(s *step) {
 	case "":
 		s.mistake = "a step is missing"
 	default:
-		s.mistake = fmt.Sprintf("unknown word %q, want say, echo, call, repeat, think, first, slow, fail or break", word)
+		s.mistake = fmt.Sprintf("unknown word %q, want say, echo, call, ask, repeat, think, first, slow, fail or break", word)
 	}
 }
 

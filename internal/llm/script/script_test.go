@@ -76,6 +76,15 @@ say bye\nbye`
 	require.Equal(t, "done", ask(user(text), assistant(""), assistant(""), assistant(""), assistant("")).Text)
 }
 
+func TestAskStep(t *testing.T) {
+	text := `script: ask which "colour"?\nred or blue ;; echo you said:`
+	r := ask(user(text))
+	require.Equal(t, []agent.CallFunction{{Name: "ask_user", Arguments: `{"question":"which \"colour\"?\nred or blue"}`}},
+		[]agent.CallFunction{r.Calls[0].Function})
+	require.Equal(t, r.Calls[0].Function, ask(user(Script(Ask("which \"colour\"?\nred or blue")))).Calls[0].Function)
+	require.Equal(t, "you said:\n\nblue", ask(user(text), assistant(""), result("blue")).Text)
+}
+
 func TestMistakesAreNamed(t *testing.T) {
 	for text, want := range map[string]string{
 		"script: shout hello":      "unknown word",

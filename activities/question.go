@@ -1,0 +1,52 @@
+package activities
+
+import (
+	"context"
+
+	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/internal/contract"
+	"github.com/spool-agents/spool/memory"
+)
+
+// OpenQuestion puts what a call of ask_user asks to a person, or stores why not
+// as the call's result. Repeated, it tells whether there is an answer.
+func (a *Activities) OpenQuestion(ctx context.Context, ref contract.Ref) (contract.QuestionOutput, error) {
+	ref = here(ctx, ref)
+	done, err := a.openQuestion(ctx, ref)
+	return contract.QuestionOutput{Done: done}, a.wire(ctx, ref.Turn, err)
+}
+
+func (a *Activities) openQuestion(ctx context.Context, ref contract.Ref) (done bool, err error) {
+	call, err := a.Store.ToolCall(ctx, ref.Call)
+	if err != nil || call.Status.Final() {
+		return err == nil, err
+	}
+	thread, err := a.Store.Thread(ctx, "", ref.Thread)
+	if err != nil {
+		return false, err
+	}
+	refuse := func(reason agent.ErrorReason, format string, args ...any) (bool, error) {
+		return true, a.Store.SaveResult(ctx, memory.ToolOutcome{
+			ThreadID: ref.Thread, TurnID: ref.Turn, CallID: ref.Call, Result: agent.ToolFailed(reason, format, args...),
+		})
+	}
+	if !agent.MayUse(thread.Config.Tools, call.ToolName) {
+		return refuse(agent.ErrToolNotFound, "there is no tool %q among this agent's tools", call.ToolName)
+	}
+	params, err := agent.ParseAskUserParams(call.Args)
+	if err != nil {
+		return refuse(agent.ErrInvalidInput, "%v", err)
+	}
+	q, err := a.Store.OpenQuestion(ctx, memory.QuestionRequest{ThreadID: ref.Thread, TurnID: ref.Turn, CallID: ref.Call, Text: params.Question})
+	return err == nil && q.State != memory.QuestionOpen, err
+}
+
+// QuestionState tells whether a question has its answer.
+func (a *Activities) QuestionState(ctx context.Context, ref contract.Ref) (contract.QuestionOutput, error) {
+	call, err := a.Store.ToolCall(ctx, ref.Call)
+	if err != nil || call.Status.Final() {
+		return contract.QuestionOutput{Done: err == nil}, a.wire(ctx, ref.Turn, err)
+	}
+	turn, err := a.Store.Turn(ctx, ref.Turn)
+	return contract.QuestionOutput{Cancelled: err == nil && turn.CancelRequested != nil}, a.wire(ctx, ref.Turn, err)
+}

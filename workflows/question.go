@@ -1,0 +1,43 @@
+package workflows
+
+import (
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/internal/contract"
+)
+
+// question carries one ask_user call to its result. The question and its answer
+// are in the store; a nudge tells of the answer.
+type question struct {
+	run  *run
+	step int
+	call contract.Call
+
+	wait // for the answer
+}
+
+// Run returns when the call has its result in the store.
+func (q *question) Run(ctx workflow.Context) error {
+	defer func() { q.over = true }()
+	r := q.run
+	for name, summary := contract.OpenQuestion, q.call.Summary; ; name, summary = contract.QuestionState, "" {
+		seen := r.nudges
+		out, err := local[contract.QuestionOutput](ctx, name, summary, r.callRef(q.step, q.call))
+		if err != nil || out.Done {
+			return err
+		}
+		if out.Cancelled {
+			r.halt(agent.ThreadCancelled)
+		}
+		if r.stop != "" {
+			return errCancelled
+		}
+		woken := func() bool { return r.nudges != seen || r.stop != "" }
+		q.asleep = func() bool { return !woken() }
+		if err := workflow.Await(ctx, woken); err != nil {
+			return err
+		}
+		q.asleep = nil
+	}
+}
