@@ -100,6 +100,39 @@ var scenarios = map[string]func(t *testing.T, s *tt.Stack) spool.Reply{
 		s.StartWorker()
 		return s.Wait(r)
 	},
+	"question": func(t *testing.T, s *tt.Stack) spool.Reply {
+		s.StartWorker()
+		r := s.Send("g", script.Script(script.Calls(add(1, 2), script.Ask("a?"), script.Ask("b?")), "say done"))
+		for _, q := range openQuestions(t, s, r.ThreadID, 2) {
+			answer(t, s, q.ID, "x")
+		}
+		return s.Wait(r)
+	},
+	"question-below": func(t *testing.T, s *tt.Stack) spool.Reply {
+		s.StartWorker()
+		r := s.Send("g", script.Script(script.Calls(script.Ask("here?"), script.Task("general", script.Script(script.Ask("below?"), "say x"))), "say done"))
+		for _, q := range openQuestions(t, s, r.ThreadID, 2) {
+			answer(t, s, q.ID, "x")
+		}
+		return s.Wait(r)
+	},
+	"question-parked": func(t *testing.T, s *tt.Stack) spool.Reply {
+		s.StartWorker("SPOOL_WAIT_IN_RUN=200ms")
+		r := s.Send("g", script.Script(script.Task("general", script.Script(script.Ask("well?"), "say x")), "say done"))
+		q := openQuestions(t, s, r.ThreadID, 1)[0]
+		for _, th := range tree(t, s, r.ThreadID) {
+			parked(t, s, th.ID)
+		}
+		answer(t, s, q.ID, "x")
+		return s.Wait(r)
+	},
+	"question-cancelled": func(t *testing.T, s *tt.Stack) spool.Reply {
+		s.StartWorker()
+		r := s.Send("g", script.Script(script.Ask("well?"), "say never"))
+		openQuestions(t, s, r.ThreadID, 1)
+		cancel(t, s, r)
+		return s.Wait(r)
+	},
 	"max-steps": func(t *testing.T, s *tt.Stack) spool.Reply {
 		s.StartWorker()
 		return s.Ask("g", script.Script("repeat 9 "+add(1, 2), "say never"))

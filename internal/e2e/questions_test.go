@@ -10,12 +10,15 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/testsuite"
 
 	"github.com/spool-agents/spool"
 	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/internal/contract"
 	"github.com/spool-agents/spool/internal/llm/script"
 	tt "github.com/spool-agents/spool/internal/temporaltest"
 	"github.com/spool-agents/spool/memory"
+	"github.com/spool-agents/spool/memory/verify"
 )
 
 // openQuestions waits until n questions of a thread's tree are open.
@@ -72,7 +75,7 @@ func TestRow98_TheOrchestratorAsks(t *testing.T) {
 	t.Parallel()
 	server := tt.StartServer(t)
 	s := tt.NewOn(t, server)
-	w := s.StartWorker()
+	w := s.StartWorker("SPOOL_WAIT_IN_RUN=200ms")
 	session := s.Session("s1")
 	out, code := starter(t, s, "send", "-s", session, script.Script(script.Calls(count("ran"), script.Ask("which colour?")), "echo you said:"))
 	require.Equal(t, 6, code, out)
@@ -94,6 +97,7 @@ func TestRow98_TheOrchestratorAsks(t *testing.T) {
 	}
 	require.Contains(t, out, "orchestrator")
 
+	parked(t, s, s.Thread("s1"))
 	w.Kill()
 	server.Kill()
 	server.Restart(t)
@@ -125,7 +129,7 @@ func TestRow98_AGrandchildAsks(t *testing.T) {
 	t.Parallel()
 	s := tt.New(t)
 	template(t, s, "digger", "description: digs\n", "You dig.")
-	w := s.StartWorker()
+	w := s.StartWorker("SPOOL_WAIT_IN_RUN=200ms")
 	grandchild := script.Script(script.Ask("how deep?"), "echo dug:")
 	r := s.Send("s1", script.Script(script.Task("general", script.Script(script.Task("digger", grandchild), "echo child:")), "echo root:"))
 	q := openQuestions(t, s, r.ThreadID, 1)[0]
@@ -143,6 +147,9 @@ func TestRow98_AGrandchildAsks(t *testing.T) {
 	require.Contains(t, out, "how deep?")
 	require.Equal(t, "digger", waitingForUser(t, s, r).Questions[0].Agent)
 
+	for _, th := range all {
+		parked(t, s, th.ID)
+	}
 	w.Kill()
 	got := say(t, s, "s1", "answer-1", "3 m")
 	require.Equal(t, []string{q.ID, r.TurnID}, []string{got.Answered.QuestionID, got.TurnID})
@@ -272,6 +279,32 @@ func TestRow98_CancelWhileAQuestionIsOpen(t *testing.T) {
 	}
 	require.Equal(t, "hi", s.Wait(say(t, s, "s1", "m2", "script: say hi")).Response)
 	s.Verify()
+}
+
+// A turn with a limit of a minute waits a week for an answer. No timeout strikes,
+// and nothing runs meanwhile.
+func TestRow98_WaitingAWeekForAnAnswer(t *testing.T) {
+	t.Parallel()
+	w := newWeek(t, agent.AgentConfig{Name: "orchestrator", SystemPrompt: "x", TimeoutMs: 60_000, MaxSteps: 5})
+	m := memory.SendRequest{UserID: "u", SessionID: "s", ConversationID: "default", MessageID: "m", Content: agent.Text(script.Script(script.Ask("well?"), "say thanks"))}
+	sent, err := w.store.Send(t.Context(), m)
+	require.NoError(t, err)
+	w.run(sent.ThreadID, 7*24*time.Hour, func(env *testsuite.TestWorkflowEnvironment) {
+		open, err := w.store.Questions(t.Context(), memory.QuestionFilter{OpenOnly: true})
+		require.NoError(t, err)
+		require.Len(t, open, 1)
+		_, err = w.store.Answer(t.Context(), memory.AnswerRequest{By: "u", Target: open[0].ID, Text: "yes"})
+		require.NoError(t, err)
+		env.SignalWorkflow(contract.SignalNudge, nil)
+	})
+	turn, err := w.store.Turn(t.Context(), sent.TurnID)
+	require.NoError(t, err)
+	require.Equal(t, "thanks", turn.Answer, turn.Error)
+	require.Equal(t, []int{2, 1}, []int{w.runs, w.waits}, "one run until the wait, one that was parked and went on")
+	require.InDelta(t, (7*24*time.Hour + contract.WaitInRun).Seconds(), (time.Duration(turn.WaitedMs) * time.Millisecond).Seconds(), 60)
+	report, err := verify.Check(t.Context(), w.store, verify.Options{})
+	require.NoError(t, err)
+	require.Empty(t, report.Violations)
 }
 
 // Time that somebody waits for an answer counts against no timeout, neither that
