@@ -62,6 +62,63 @@ var scenarios = map[string]func(t *testing.T, s *tt.Stack) spool.Reply{
 		require.NoError(t, err)
 		return s.Wait(r)
 	},
+	"edited-tool": func(t *testing.T, s *tt.Stack) spool.Reply {
+		ask(t, s)
+		s.StartWorker()
+		r := pendingApproval(t, s, s.Send("g", script.Script(count("x"), "say done")))
+		return decided(t, s, r, memory.Decision{Target: r.Pending[0].ToolCalls[0].ID, Verdict: memory.Edit, Instruction: "something else"})
+	},
+	"partial-approval": func(t *testing.T, s *tt.Stack) spool.Reply {
+		ask(t, s)
+		s.StartWorker()
+		r := pendingApproval(t, s, s.Send("g", script.Script(script.Calls(add(6, 7), count("x"), count("y")), "say done")))
+		return decided(t, s, r, memory.Decision{Target: r.Pending[0].ApprovalID, Verdict: memory.Approve, Calls: []string{r.Pending[0].ToolCalls[1].ID}})
+	},
+	"denied-goes-on": func(t *testing.T, s *tt.Stack) spool.Reply {
+		template(t, s, "orchestrator", "onDeny: continue\n", "You ask first.")
+		s.StartWorker()
+		r := pendingApproval(t, s, s.Send("g", script.Script(count("x"), "say done")))
+		return decided(t, s, r, memory.Decision{Target: r.Pending[0].ApprovalID, Verdict: memory.Deny})
+	},
+	"parked-approval": func(t *testing.T, s *tt.Stack) spool.Reply {
+		ask(t, s)
+		s.StartWorker("SPOOL_WAIT_IN_RUN=100ms")
+		r := pendingApproval(t, s, s.Send("g", script.Script(script.Calls(add(6, 7), count("x")), "say done")))
+		parked(t, s, r.ThreadID)
+		return decided(t, s, r, memory.Decision{Target: r.Pending[0].ApprovalID, Verdict: memory.Approve})
+	},
+	"parked-delegation": func(t *testing.T, s *tt.Stack) spool.Reply {
+		ask(t, s)
+		s.StartWorker("SPOOL_WAIT_IN_RUN=100ms")
+		r := pendingApproval(t, s, s.Send("g", script.Script(script.Calls(script.Task("general", script.Script(count("x"), "say a")), script.Task("general", "script: say b")), "say done")))
+		parked(t, s, r.ThreadID)
+		return decided(t, s, r, memory.Decision{Target: r.Pending[0].ApprovalID, Verdict: memory.Approve})
+	},
+	"parked-cancel": func(t *testing.T, s *tt.Stack) spool.Reply {
+		ask(t, s)
+		s.StartWorker("SPOOL_WAIT_IN_RUN=100ms")
+		r := pendingApproval(t, s, s.Send("g", script.Script(count("x"), "say never")))
+		parked(t, s, r.ThreadID)
+		cancel(t, s, r)
+		return s.Wait(r)
+	},
+	"cancel-workflow": func(t *testing.T, s *tt.Stack) spool.Reply {
+		ask(t, s)
+		s.StartWorker()
+		r := pendingApproval(t, s, s.Send("g", script.Script(count("x"), "say never")))
+		require.NoError(t, s.Temporal.CancelWorkflow(s.Ctx(), r.ThreadID, ""))
+		return s.Wait(r)
+	},
+	"steered-message": func(t *testing.T, s *tt.Stack) spool.Reply {
+		s.StartWorker()
+		r := s.Send("g", script.Script(slow("x", 0.3), "say done"))
+		started(t, s, "x")
+		m := s.Message("g", "and mind this")
+		m.WhenBusy = memory.Steer
+		_, err := s.Client.Send(s.Ctx(), m)
+		require.NoError(t, err)
+		return s.Wait(r)
+	},
 	"cancel": func(t *testing.T, s *tt.Stack) spool.Reply {
 		s.StartWorker()
 		r := s.Send("g", script.Script(slow("c", 60), "say never"))
@@ -137,6 +194,15 @@ var scenarios = map[string]func(t *testing.T, s *tt.Stack) spool.Reply{
 		s.StartWorker()
 		return s.Ask("g", script.Script("repeat 9 "+add(1, 2), "say never"))
 	},
+}
+
+// decided takes a decision and waits for the turn's end.
+func decided(t *testing.T, s *tt.Stack, r spool.Reply, d memory.Decision) spool.Reply {
+	t.Helper()
+	d.By = "tester"
+	_, err := s.Client.Decide(s.Ctx(), d)
+	require.NoError(t, err)
+	return s.Wait(r)
 }
 
 // Every scenario's histories replay on this build, all of its threads and runs

@@ -141,15 +141,24 @@ func TestRow56_VerifyCommand(t *testing.T) {
 // starter runs the command line as a user of the stack would.
 func starter(t *testing.T, s *tt.Stack, args ...string) (string, int) {
 	t.Helper()
+	out, progress, code := starterApart(t, s, args...)
+	return out + progress, code
+}
+
+// starterApart is starter with what is printed and what is progress apart.
+func starterApart(t *testing.T, s *tt.Stack, args ...string) (out, progress string, code int) {
+	t.Helper()
 	cmd := exec.Command(tt.Starter(), args...)
 	cmd.Env = append(cmd.Environ(), s.Env...)
-	out, err := cmd.CombinedOutput()
+	var o, p strings.Builder
+	cmd.Stdout, cmd.Stderr = &o, &p
+	err := cmd.Run()
 	if err == nil {
-		return string(out), 0
+		return o.String(), p.String(), 0
 	}
 	var exit *exec.ExitError
 	require.ErrorAs(t, err, &exit)
-	return string(out), exit.ExitCode()
+	return o.String(), p.String(), exit.ExitCode()
 }
 
 // Rows 62, 63: the same answer streamed and not streamed is saved once, under
