@@ -43,6 +43,10 @@ func MainThreadID(sessionID, conversationID string) string {
 	return sessionID + "/" + conversationID
 }
 
+// ForkName is the conversation that a fork makes when none is named. It follows
+// from the request, so that a repeated request makes no second one.
+func ForkName(threadID, requestID string) string { return "fork-" + digest(12, threadID, requestID) }
+
 // SubThreadID is the id of a sub-agent's thread.
 func SubThreadID(agentType, agentID string) string { return "agent:" + agentType + ":" + agentID }
 

@@ -43,6 +43,10 @@ type Sender interface {
 	Send(ctx context.Context, r SendRequest) (SendResult, error)
 	// Retry puts a retry of a thread's last turn into its inbox.
 	Retry(ctx context.Context, r RetryRequest) (SendResult, error)
+	// Fork copies a main thread, with the sub-agents that the copied part made, up
+	// to a message: a new conversation of the same session. The original is not
+	// changed. Repeating a request returns the first outcome.
+	Fork(ctx context.Context, r ForkRequest) (ForkResult, error)
 	// RequestCancel marks the thread's open turn as to be cancelled; the first
 	// request wins, and repeating it returns its outcome, also after the turn was
 	// closed. Otherwise, without an open turn, or if TurnID names another turn than

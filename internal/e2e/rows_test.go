@@ -148,8 +148,7 @@ func starter(t *testing.T, s *tt.Stack, args ...string) (string, int) {
 // starterApart is starter with what is printed and what is progress apart.
 func starterApart(t *testing.T, s *tt.Stack, args ...string) (out, progress string, code int) {
 	t.Helper()
-	cmd := exec.Command(tt.Starter(), args...)
-	cmd.Env = append(cmd.Environ(), s.Env...)
+	cmd := starterCommand(t, s, args...)
 	var o, p strings.Builder
 	cmd.Stdout, cmd.Stderr = &o, &p
 	err := cmd.Run()
@@ -159,6 +158,13 @@ func starterApart(t *testing.T, s *tt.Stack, args ...string) (out, progress stri
 	var exit *exec.ExitError
 	require.ErrorAs(t, err, &exit)
 	return o.String(), p.String(), exit.ExitCode()
+}
+
+func starterCommand(t *testing.T, s *tt.Stack, args ...string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.Command(tt.Starter(), args...)
+	cmd.Env = append(cmd.Environ(), s.Env...)
+	return cmd
 }
 
 // Rows 62, 63: the same answer streamed and not streamed is saved once, under

@@ -22,6 +22,7 @@ type grammar struct {
 	Chat   chatCmd   `cmd:"" help:"Talk to a conversation."`
 	Retry  retryCmd  `cmd:"" help:"Run the last turn of a thread again."`
 	Cancel cancelCmd `cmd:"" help:"End the open turn of a thread."`
+	Fork   forkCmd   `cmd:"" help:"Copy a conversation up to a message into a new one."`
 
 	Approvals approvalsCmd `cmd:"" help:"List tool calls that wait for a person."`
 	Approve   approveCmd   `cmd:"" help:"Let tool calls run."`

@@ -89,6 +89,7 @@ var groups = []struct {
 	{"event", eventRules},
 	{"edge", edgeRules},
 	{"archive", archiveRules},
+	{"fork", forkRules},
 }
 
 // RunStore runs every case of the suite on stores of h, each on a store of its

@@ -56,6 +56,7 @@ func runRandom(t *testing.T, h Harness) {
 		to := *w.env
 		to.s = copies.s
 		w.archived(w.root, &to)
+		w.forksOf(copies.s)
 	})
 	t.Logf("%d random histories", n)
 }

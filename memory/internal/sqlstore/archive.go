@@ -36,6 +36,7 @@ var archived = []struct {
 	{"budgets", `root_id = ?`, `root_id`, false},
 	{"reservations", `turn_id IN (SELECT id FROM turns WHERE thread_id = ?)`, `turn_id, step`, false},
 	{"forgotten", `thread_id = ?`, `thread_id`, false},
+	{"forks", `thread_id = ?`, `thread_id`, false},
 }
 
 // archiveVersion is that of the form of ThreadRecord.Rows.

@@ -156,7 +156,11 @@ func (s *Store) Children(ctx context.Context, threadID string) (threads []agent.
 	return threads, err
 }
 
-type messageRow struct{ body, supersededBy string }
+type messageRow struct {
+	body, supersededBy string
+	id                 string
+	seq                int64
+}
 
 // Messages returns up to limit messages after a seq.
 func (s *Store) Messages(ctx context.Context, threadID string, after int64, limit int) (messages []agent.Message, err error) {

@@ -1,0 +1,298 @@
+package sqlstore
+
+import (
+	"encoding/json"
+	"slices"
+
+	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/memory"
+)
+
+// cutMain finds how much of the conversation is copied: everything up to the end
+// of the save point that wrote the message, so that a call is never parted from
+// its result, and the end of the turn if that follows at once.
+func (f *fork) cutMain(src *threadRow, at string) (*forkThread, error) {
+	one := &forkThread{src: src}
+	seq, err := f.messageSeq(src, at)
+	if err != nil {
+		return nil, err
+	}
+	if err := f.load(one); err != nil {
+		return nil, err
+	}
+	last := ""
+	for _, e := range one.events {
+		from, to := appendedBy(e)
+		if from <= seq && seq <= to {
+			one.message, one.event, one.at, last = to, e.Seq, e.at, e.TurnID
+		}
+	}
+	turn := f.turns[last]
+	if turn == nil {
+		return nil, agent.Errorf(agent.CodeConflict, "the log of thread %s does not tell when message %d was saved: run verify --repair on it first", src.ID, seq)
+	}
+	end := one.endOf(turn.ID)
+	switch {
+	case one.message == src.lastMessage && src.OpenTurnID == "":
+		one.event, one.at = src.lastEvent, f.now // all of it
+		turn = one.turns[len(one.turns)-1]
+	case end != nil && one.lastOf(turn.ID) == one.message:
+		one.event, one.at = max(one.event, end.Seq), end.at
+	default:
+		one.open = turn
+	}
+	one.turns = slices.DeleteFunc(one.turns, func(t *turnRow) bool { return t.n > turn.n })
+	f.at = one.at
+	return one, nil
+}
+
+// messageSeq finds a message by its id or by its sender's; none is the last one.
+func (f *fork) messageSeq(src *threadRow, at string) (int64, error) {
+	if at == "" {
+		if src.lastMessage == 0 {
+			return 0, agent.Errorf(agent.CodeConflict, "thread %s has no message yet: there is nothing to fork", src.ID)
+		}
+		return src.lastMessage, nil
+	}
+	e, err := f.entry(`thread_id = ? AND kind = 'message' AND id = ?`, src.ID, at)
+	if err != nil {
+		return 0, err
+	}
+	id := at
+	if e != nil {
+		id = agent.MessageID(e.TurnID, 0)
+	}
+	var seq int64
+	err = f.row(`SELECT seq FROM messages WHERE thread_id = ? AND (id = ? OR id = ?) ORDER BY seq LIMIT 1`, src.ID, at, id).Scan(&seq)
+	if noRows(err) {
+		return 0, agent.Errorf(agent.CodeNotFound, "thread %s has no message %q: show lists them with their ids; one that waits in the inbox is not in the conversation yet", src.ID, at)
+	}
+	return seq, err
+}
+
+// load reads the log, the turns, calls and entries of a thread.
+func (f *fork) load(one *forkThread) error {
+	id := one.src.ID
+	rows, err := f.rows(`SELECT thread_id, seq, type, turn_id, data, at FROM events WHERE thread_id = ? ORDER BY seq`, id)
+	one.events, err = collect(rows, err,
+		func(e *eventRow) []any { return []any{&e.ThreadID, &e.Seq, &e.Type, &e.TurnID, &e.data, &e.at} }, func(*eventRow) error { return nil })
+	if err != nil {
+		return err
+	}
+	rows, err = f.rows(selectTurn+` WHERE thread_id = ? ORDER BY n`, id)
+	one.turns, err = collect(rows, err, (*turnRow).targets, func(t *turnRow) error { t.loaded(); return nil })
+	if err != nil {
+		return err
+	}
+	for _, t := range one.turns {
+		f.turns[t.ID] = t
+	}
+	rows, err = f.rows(selectCall+` WHERE thread_id = ? ORDER BY created_at, turn_id, step, idx`, id)
+	if one.calls, err = collect(rows, err, (*callRow).targets, (*callRow).loaded); err != nil {
+		return err
+	}
+	one.entries, err = f.entries(`thread_id = ?`, id)
+	return err
+}
+
+// add takes a thread into the fork, of which it is known how much is copied, and
+// drops what is later.
+func (f *fork) add(one *forkThread) error {
+	f.list = append(f.list, one)
+	f.threads[one.src.ID] = one
+	one.events = slices.DeleteFunc(one.events, func(e *eventRow) bool { return e.Seq > one.event })
+	rows, err := f.rows(`SELECT body, superseded_by, id, seq FROM messages WHERE thread_id = ? AND seq <= ? ORDER BY seq`, one.src.ID, one.message)
+	one.messages, err = collect(rows, err,
+		func(m *messageRow) []any { return []any{&m.body, &m.supersededBy, &m.id, &m.seq} }, func(*messageRow) error { return nil })
+	one.ids = map[string]bool{}
+	for _, m := range one.messages {
+		one.ids[m.id] = true
+	}
+	if err != nil {
+		return err
+	}
+	if err := f.savedSteps(one); err != nil {
+		return err
+	}
+	one.calls = slices.DeleteFunc(one.calls, func(c *callRow) bool { return !one.holds(c.TurnID, c.Step) })
+	for _, c := range one.calls {
+		f.calls[c.ID] = c
+	}
+	return nil
+}
+
+// savedSteps finds how many steps of a turn that is cut were saved. Imported turns
+// have no steps but their messages.
+func (f *fork) savedSteps(one *forkThread) error {
+	if one.open == nil {
+		return nil
+	}
+	var steps int
+	err := f.row(`SELECT COUNT(*), COALESCE(MAX(CASE WHEN state = 'saved' AND to_seq <= ? THEN step ELSE 0 END), 0) FROM steps WHERE turn_id = ?`, one.message, one.open.ID).
+		Scan(&steps, &one.saved)
+	if err != nil || steps > 0 {
+		return err
+	}
+	for _, row := range one.messages {
+		var m agent.Message
+		if err := decode(row.body, &m); err != nil {
+			return err
+		}
+		if m.TurnID == one.open.ID && m.Role == agent.RoleAssistant {
+			one.saved++
+		}
+	}
+	return nil
+}
+
+// holds reports whether a step is copied.
+func (one *forkThread) holds(turnID string, step int) bool {
+	if one.open != nil && one.open.ID == turnID {
+		return step <= one.saved
+	}
+	return slices.ContainsFunc(one.turns, func(t *turnRow) bool { return t.ID == turnID })
+}
+
+// endOf is the event that closed a turn; nil if there is none.
+func (one *forkThread) endOf(turnID string) *eventRow {
+	for _, e := range one.events {
+		if e.TurnID == turnID && (e.Type == agent.EventDone || e.Type == agent.EventError) {
+			return e
+		}
+	}
+	return nil
+}
+
+// lastOf is the last message that a turn has saved.
+func (one *forkThread) lastOf(turnID string) (last int64) {
+	for _, e := range one.events {
+		if _, to := appendedBy(e); e.TurnID == turnID {
+			last = max(last, to)
+		}
+	}
+	return last
+}
+
+// appendedBy are the messages that an event tells to be saved; 0, 0 for others.
+func appendedBy(e *eventRow) (from, to int64) {
+	if e.Type != agent.EventMemoryAppended {
+		return 0, 0
+	}
+	var d memoryAppended
+	if json.Unmarshal([]byte(e.data), &d) != nil {
+		return 0, 0
+	}
+	return d.FromSeq, d.ToSeq
+}
+
+// below adds the sub-agents that the copied part of a thread made.
+func (f *fork) below(parent *forkThread) error {
+	ids, err := f.strings(`SELECT id FROM threads WHERE parent_id = ? AND parent_id <> '' ORDER BY ordinal`, parent.src.ID)
+	if err != nil {
+		return err
+	}
+	made := map[string]bool{}
+	for _, e := range parent.events {
+		var d toolCall
+		if e.Type == agent.EventToolCall && json.Unmarshal([]byte(e.data), &d) == nil && d.SubAgentThread != "" {
+			made[d.SubAgentThread] = true
+		}
+	}
+	for _, id := range ids {
+		if !made[id] {
+			continue
+		}
+		src, err := f.thread(id)
+		if err != nil {
+			return err
+		}
+		child := &forkThread{src: src}
+		if err := f.load(child); err != nil {
+			return err
+		}
+		f.cutChild(child)
+		if err := f.add(child); err != nil {
+			return err
+		}
+		f.unsettled(child)
+	}
+	return nil
+}
+
+// cutChild finds how much of a sub-agent is copied: the turns that the copied
+// part of its delegator ordered. One whose end is told there is copied whole; of
+// another, in the background, what was saved at the moment of the fork.
+func (f *fork) cutChild(one *forkThread) {
+	begun := 0
+	for _, t := range one.turns {
+		c := f.calls[t.DelegatorCall]
+		if t.DelegatorThread != "" && c == nil {
+			break
+		}
+		end := one.endOf(t.ID)
+		told := t.DelegatorThread == "" || !t.Background && c.Status.Final() || f.told(t.ID)
+		if end != nil && (told || end.at <= f.at) {
+			one.event, one.at = end.Seq, end.at
+			begun++
+			continue
+		}
+		for _, e := range one.events {
+			if _, to := appendedBy(e); to > 0 && e.TurnID == t.ID && e.at <= f.at {
+				one.event, one.at, one.open = e.Seq, e.at, t
+			}
+		}
+		if one.open != nil {
+			begun++
+		}
+		break
+	}
+	one.turns = one.turns[:begun]
+	for _, e := range one.events { // what its own sub-agents did after its last turn
+		if one.open != nil || e.Seq <= one.event {
+			continue
+		}
+		if e.at > f.at || e.TurnID != "" && !slices.ContainsFunc(one.turns, func(t *turnRow) bool { return t.ID == e.TurnID }) {
+			break
+		}
+		one.event, one.at = e.Seq, e.at
+	}
+	for _, e := range one.events {
+		if _, to := appendedBy(e); e.Seq <= one.event {
+			one.message = max(one.message, to)
+		}
+	}
+	one.at = max(one.at, one.src.created)
+}
+
+// told reports whether a copied message tells the end of a turn.
+func (f *fork) told(turnID string) bool {
+	for _, above := range f.list {
+		for _, e := range above.entries {
+			if e.Kind == memory.EntryChild && e.ChildTurn == turnID {
+				return above.tells(e)
+			}
+		}
+	}
+	return false
+}
+
+// tells reports whether the copied part of a thread took an entry.
+func (one *forkThread) tells(e *entryRow) bool {
+	return e.State == memory.EntryTaken && one.ids[agent.MessageID(e.TurnID, 0)]
+}
+
+// unsettled finds what was ordered from a sub-agent and had not begun, or ended
+// in the background without being told.
+func (f *fork) unsettled(one *forkThread) {
+	for _, e := range one.entries {
+		begun := slices.ContainsFunc(one.turns, func(t *turnRow) bool { return t.ID == e.TurnID })
+		if e.Kind == memory.EntryAssign && e.Background && !begun && f.calls[e.CallID] != nil && e.State != memory.EntryDropped {
+			one.unbegun = append(one.unbegun, e)
+		}
+	}
+	for _, t := range one.turns {
+		if t != one.open && t.Background && !f.told(t.ID) {
+			one.ended = append(one.ended, t)
+		}
+	}
+}
