@@ -43,7 +43,7 @@ func (e *env) forked(threadID string, res memory.ForkResult) {
 		}
 		if entries := e.inbox(th.ID); len(entries) > 0 {
 			for _, x := range entries {
-				if x.State == memory.EntryWaiting {
+				if x.State == memory.EntryWaiting && !x.Quiet {
 					e.Fatalf("entry %s (%s) waits in the copy %s", x.ID, x.Kind, th.ID)
 				}
 			}
@@ -270,6 +270,8 @@ var forkRules = []rule{
 		r := memory.SendRequest{UserID: user, ThreadID: f.ThreadID, MessageID: "m2", Content: agent.Text("go on"), WhenBusy: memory.Queue}
 		_ = must[memory.SendResult](e)(e.s.Send(e.ctx, r))
 		second := e.take(f.ThreadID)
+		ms := e.messages(f.ThreadID)
+		contains(e, "told with the message, once", ms[len(ms)-2].Content.String(), copied.ID)
 		calls := e.assigns(second, 1, 2)
 		e.refused(resume(calls[0], d.ChildThread))
 		equal(e, "refused", e.open(resume(calls[1], copied.AgentID)).Refused, false)

@@ -22,11 +22,11 @@ var (
 // new things are. Texts are given the new ids too: the model finds in what it
 // was told which sub-agent to resume.
 func (f *fork) rename() error {
+	for id := range f.turns {
+		f.newTurn(id)
+	}
 	for _, one := range f.list {
 		f.made[one.src.ID] = f.newThread(one.src.ID)
-		for _, t := range one.turns {
-			f.newTurn(t.ID)
-		}
 		for _, c := range one.calls {
 			id := f.newCall(c.ID)
 			f.made[c.ID], f.made[agent.TaskID(c.ID)], f.made[agent.ToolMessageID(c.ID)] = id, agent.TaskID(id), agent.ToolMessageID(id)

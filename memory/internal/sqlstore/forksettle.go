@@ -6,7 +6,7 @@ import (
 )
 
 // settle ends what the copy cannot go on with: the turn that was cut, and work
-// that had not begun. The ends of sub-agents stand with their delegators.
+// that had not begun. The ends of sub-agents are noted.
 func (f *fork) settle(one *forkThread) error {
 	t := one.t
 	r := memory.CloseRequest{ThreadID: t.ID, Outcome: agent.ThreadCancelled, Message: cutText}
@@ -63,13 +63,13 @@ func (f *fork) settle(one *forkThread) error {
 	return nil
 }
 
-// note writes the end of a sub-agent's turn to its delegator's log and inbox, if
-// it does not stand there. It opens nothing.
+// note writes the end of a sub-agent's turn in the background to its delegator's
+// log and the root's inbox. It opens no turn: the next one tells it.
 func (f *fork) note(turn *turnRow) error {
 	if turn.DelegatorThread == "" {
 		return nil
 	}
-	var told, entered int
+	var told int
 	err := f.row(`SELECT COUNT(*) FROM events WHERE thread_id = ? AND type = ? AND data LIKE ?`,
 		turn.DelegatorThread, agent.EventSubAgentCompleted, `%"`+turn.DelegatorCall+`"%`).Scan(&told)
 	if err != nil {
@@ -80,17 +80,11 @@ func (f *fork) note(turn *turnRow) error {
 			return err
 		}
 	}
-	if err := f.row(`SELECT COUNT(*) FROM inbox WHERE kind = 'child' AND child_turn = ?`, turn.ID).Scan(&entered); err != nil || entered > 0 {
-		return err
-	}
-	delegator, err := f.thread(turn.DelegatorThread)
+	root := f.list[0].t
+	e, err := f.childEntry(root, turn)
 	if err != nil {
 		return err
 	}
-	e, err := f.childEntry(delegator, turn)
-	if err != nil {
-		return err
-	}
-	e.State = memory.EntryDropped
-	return f.enter(delegator, e)
+	e.Quiet = true
+	return f.enter(root, e)
 }

@@ -178,7 +178,7 @@ func (f *fork) writeSteps(steps []*stepRow) error {
 	for _, s := range steps {
 		s.TurnID = f.newTurn(s.TurnID)
 		s.reply, s.LastErr = f.text(s.reply), f.text(s.LastErr)
-		s.textLen, s.reasoningLen = 0, 0
+		s.textLen, s.reasoningLen, s.worker = 0, 0, ""
 		if err := f.exec(insertStep, s.values()...); err != nil {
 			return err
 		}
@@ -190,6 +190,7 @@ func (f *fork) writeCalls(one *forkThread) error {
 	for _, src := range one.calls {
 		c := *src
 		c.ID, c.ThreadID, c.TurnID = f.newCall(src.ID), one.t.ID, f.newTurn(src.TurnID)
+		c.worker = ""
 		c.args, c.Result = f.text(src.args), f.text(src.Result)
 		c.approvalID, c.taskID = f.newID(src.approvalID), f.newID(src.taskID)
 		c.SubAgentThreadID, c.SubAgentID, c.childTurn = f.newThread(src.SubAgentThreadID), f.newID(src.SubAgentID), f.newID(src.childTurn)
@@ -262,9 +263,8 @@ func (f *fork) writeTasks(one *forkThread) error {
 	return nil
 }
 
-// writeEntries copies what the copied turns took. What a sub-agent's end told to
-// a later turn, or has not told yet, stands there as dropped: it is no reason to
-// begin a turn in the copy.
+// writeEntries copies what the copied turns took. What the end of a sub-agent in
+// the background told to a later turn, or has not told yet, settle notes anew.
 func (f *fork) writeEntries(one *forkThread) error {
 	for _, src := range one.entries {
 		e := *src
@@ -281,7 +281,10 @@ func (f *fork) writeEntries(one *forkThread) error {
 			if child == nil || !slices.ContainsFunc(child.turns, func(t *turnRow) bool { return t.ID == e.ChildTurn && t != child.open }) {
 				continue
 			}
-			if !one.tells(src) && (e.Background || f.calls[e.CallID] == nil || e.State != memory.EntryTaken) {
+			if e.Background && !one.tells(src) {
+				continue
+			}
+			if !e.Background && (f.calls[e.CallID] == nil || e.State != memory.EntryTaken) {
 				e.State, e.TakenBy = memory.EntryDropped, ""
 			}
 		case e.State != memory.EntryTaken:
