@@ -143,4 +143,3 @@ func TestFork_CrashPoints(t *testing.T) {
 	require.Len(t, all, 3)
 	s.Verify()
 }
-
