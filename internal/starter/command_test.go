@@ -15,7 +15,7 @@ import (
 var update = flag.Bool("update", false, "write golden files")
 
 func TestHelpIsAsDocumented(t *testing.T) {
-	for _, command := range []string{"", "dev", "demo", "web", "web-token", "send", "chat", "retry", "cancel", "approvals", "approve", "deny", "edit", "questions", "answer",
+	for _, command := range []string{"", "dev", "demo", "web", "web-token", "send", "chat", "retry", "cancel", "fork", "approvals", "approve", "deny", "edit", "questions", "answer",
 		"threads", "show", "trace", "tasks", "verify", "history", "sessions", "sessions export", "sessions import", "sessions expire", "agents", "tools", "models", "doctor"} {
 		t.Run("help "+command, func(t *testing.T) {
 			var out, errout strings.Builder
@@ -38,7 +38,8 @@ func TestUsageErrorsNameTheFlagAndTheFix(t *testing.T) {
 	for line, want := range map[string][]string{
 		"":                                  {"give a command", "send", "doctor"},
 		"sendd x":                           {"unexpected argument sendd", `did you mean "send"`},
-		"fork a/b":                          {"unexpected argument fork"},
+		"fork x":                            {`thread id "x"`},
+		"fork -c a/b a/b":                    {"--conversation", "A-Z"},
 		"send":                              {"message is empty", "or - to read it from stdin"},
 		"send a b":                          {"unexpected argument b", "quotes"},
 		"send --bogus x":                    {"unknown flag --bogus"},

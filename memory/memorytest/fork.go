@@ -287,6 +287,26 @@ var forkRules = []rule{
 		e.answer(e.take(t.ThreadID), 1, "reported")
 		e.sound(t.ThreadID)
 	}},
+	{"questions are copied with their answers; one that is open is settled in the copy and stays open in the original", func(e *env) {
+		t := e.started("s1")
+		e.answerTo(e.questioned(t, 1, "which?")[0].ID, "the red one")
+		e.saveRound(t, 1)
+		d := e.background(t, 2, "researcher")
+		e.saveRound(t, 2)
+		child := e.take(d.ChildThread)
+		e.runTool(e.calls(child, 1, 1)[0], "found")
+		e.saveRound(child, 1)
+		open := e.questioned(child, 2, "how many?")[0]
+		e.answer(t, 3, "it is on its way")
+		f := e.fork(t.ThreadID, "", "f1")
+		asked := e.questions(memory.QuestionFilter{RootThread: f.ThreadID})
+		equal(e, "questions", [3]any{len(asked), asked[0].State, asked[0].Answer}, [3]any{1, memory.QuestionAnswered, "the red one"})
+		equal(e, "asked and settled", len(e.eventsOf(f.ThreadID, agent.EventQuestionAsked)), len(e.eventsOf(f.ThreadID, agent.EventQuestionAnswered)))
+		e.archived(f.ThreadID, e.elsewhere())
+		e.goesOn(f.ThreadID, "m2")
+		e.answerTo(open.ID, "three")
+		e.sound(t.ThreadID)
+	}},
 	{"work in the background that had not begun is cancelled in the copy", func(e *env) {
 		t := e.started("s1")
 		d := e.background(t, 1, "researcher")

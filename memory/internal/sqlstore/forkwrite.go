@@ -1,7 +1,6 @@
 package sqlstore
 
 import (
-	"encoding/json"
 	"slices"
 
 	"github.com/spool-agents/spool/agent"
@@ -31,6 +30,7 @@ func (f *fork) write(one *forkThread, at string) error {
 		func() error { return f.writeSteps(steps) },
 		func() error { return f.writeCalls(one) },
 		func() error { return f.writeApprovals(one) },
+		func() error { return f.writeQuestions(one) },
 		func() error { return f.writeTasks(one) },
 		func() error { return f.writeEntries(one) },
 		func() error { return f.writeMessages(one) },
@@ -231,6 +231,25 @@ func (f *fork) writeApprovals(one *forkThread) error {
 	return nil
 }
 
+func (f *fork) writeQuestions(one *forkThread) error {
+	found, err := f.questions(`thread_id = ? AND state <> ?`, one.src.ID, string(memory.QuestionOpen))
+	if err != nil {
+		return err
+	}
+	for _, q := range found {
+		if !one.holds(q.TurnID, q.Step) {
+			continue
+		}
+		q.ID, q.ThreadID, q.RootThread, q.TurnID = f.newID(q.ID), one.t.ID, f.id, f.newTurn(q.TurnID)
+		q.CallID, q.TaskID = f.newID(q.CallID), f.newID(q.TaskID)
+		q.Text, q.Task, q.Answer = f.text(q.Text), f.text(q.Task), f.text(q.Answer)
+		if err := f.exec(insertQuestion, q.values()...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func (f *fork) writeTasks(one *forkThread) error {
 	type taskRow struct {
 		agent.Task
@@ -326,43 +345,55 @@ func (f *fork) writeMessages(one *forkThread) error {
 	return nil
 }
 
-// writeEvents copies the log. An approval that nobody had decided by then is
+// writeEvents copies the log. What nobody had decided or answered by then is
 // settled in it: in the copy nobody can.
 func (f *fork) writeEvents(one *forkThread) error {
 	asked := map[string]*eventRow{}
-	var order []string
+	var open []string
 	for _, e := range one.events {
 		if err := f.exec(insertEvent, one.t.ID, e.Seq, e.Type, f.newID(e.TurnID), f.text(e.data), e.at); err != nil {
 			return err
 		}
-		var d approvalResponse
+		var d struct{ ApprovalID, QuestionID string }
 		switch e.Type {
-		case agent.EventApprovalRequired, agent.EventApprovalResponse:
-			if err := json.Unmarshal([]byte(e.data), &d); err != nil {
+		case agent.EventApprovalRequired, agent.EventApprovalResponse, agent.EventQuestionAsked, agent.EventQuestionAnswered:
+			if err := decode(e.data, &d); err != nil {
 				return err
 			}
 		}
 		switch e.Type {
-		case agent.EventApprovalRequired:
-			asked[d.ApprovalID] = e
-			order = append(order, d.ApprovalID)
-		case agent.EventApprovalResponse:
-			delete(asked, d.ApprovalID)
+		case agent.EventApprovalRequired, agent.EventQuestionAsked:
+			asked[d.ApprovalID+d.QuestionID] = e
+			open = append(open, d.ApprovalID+d.QuestionID)
+		case agent.EventApprovalResponse, agent.EventQuestionAnswered:
+			delete(asked, d.ApprovalID+d.QuestionID)
 		}
 	}
-	for _, id := range order {
-		e := asked[id]
-		if e == nil {
-			continue
-		}
-		var d approvalResponse
-		if err := decode(f.text(e.data), &d); err != nil {
-			return err
-		}
-		err := f.event(one.t, one.t.OpenTurnID, agent.EventApprovalResponse, approvalResponse{ApprovalID: d.ApprovalID, Decision: decisionAborted, ThreadID: d.ThreadID})
-		if err != nil {
-			return err
+	for _, id := range open {
+		if e := asked[id]; e != nil {
+			if err := f.settleAsked(one.t, e); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
+}
+
+// settleAsked says in the log that what an event asked is settled.
+func (f *fork) settleAsked(t *threadRow, e *eventRow) error {
+	data := f.text(e.data)
+	if e.Type == agent.EventQuestionAsked {
+		var q questionAsked
+		if err := decode(data, &q); err != nil {
+			return err
+		}
+		return f.event(t, t.OpenTurnID, agent.EventQuestionAnswered, questionAnswered{
+			QuestionID: q.QuestionID, State: string(memory.QuestionAborted), Agent: q.Agent, ThreadID: q.ThreadID,
+		})
+	}
+	var a approvalRequired
+	if err := decode(data, &a); err != nil {
+		return err
+	}
+	return f.event(t, t.OpenTurnID, agent.EventApprovalResponse, approvalResponse{ApprovalID: a.ApprovalID, Decision: decisionAborted, ThreadID: a.ThreadID})
 }
