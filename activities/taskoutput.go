@@ -2,7 +2,6 @@ package activities
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"go.temporal.io/sdk/activity"
@@ -79,13 +78,17 @@ func (a *Activities) taskOutput(ctx context.Context, call agent.ToolCall) (agent
 	if err != nil {
 		return agent.ToolResult{}, err
 	}
-	return agent.ToolOK(agent.FormatDelegationResult(outcome(states[0], turns))), nil
+	o := outcome(states[0], turns)
+	if o.StartedBy != "" {
+		o.Through, err = a.through(ctx, call.ThreadID, o.ThreadID)
+	}
+	return agent.ToolOK(agent.FormatDelegationResult(o)), err
 }
 
 // outcome is the end of a sub-agent's latest turn. One whose only task was
 // dropped before it began has had none.
 func outcome(s agent.TaskState, turns []memory.Turn) agent.DelegationOutcome {
-	o := agent.DelegationOutcome{AgentType: s.AgentType, AgentID: s.AgentID, ThreadID: s.ThreadID, Status: s.Status, Reason: s.Reason}
+	o := agent.DelegationOutcome{AgentType: s.AgentType, AgentID: s.AgentID, ThreadID: s.ThreadID, Status: s.Status, Reason: s.Reason, StartedBy: s.StartedBy}
 	if len(turns) == 0 {
 		return o
 	}
@@ -103,7 +106,11 @@ func (a *Activities) taskStates(ctx context.Context, threadID, agentID string) (
 	var threads []agent.Thread
 	var err error
 	if agentID == "" {
-		threads, err = a.children(ctx, threadID)
+		if threads, err = a.Store.Children(ctx, threadID); err == nil {
+			var adopted []agent.Thread
+			adopted, err = a.adopted(ctx, threadID, threads)
+			threads = append(threads, adopted...)
+		}
 	} else {
 		threads, err = a.descendant(ctx, threadID, agentID)
 	}
@@ -116,25 +123,61 @@ func (a *Activities) taskStates(ctx context.Context, threadID, agentID string) (
 		if err != nil {
 			return nil, err
 		}
+		if th.ParentThreadID != threadID {
+			s.StartedBy = agentIDOf(th.ParentThreadID)
+		}
 		states = append(states, s)
 	}
 	return states, nil
 }
 
-// children are a thread's sub-agents in the order of the calls that made them:
-// those of one reply are made at the same time, in any order.
-func (a *Activities) children(ctx context.Context, threadID string) ([]agent.Thread, error) {
-	threads, err := a.Store.Children(ctx, threadID)
-	if err != nil || len(threads) < 2 {
-		return threads, err
+// adopted are background sub-agents that others below a thread started and whose
+// ends this thread is told: those that were, and those that will be because
+// nobody in between is at work.
+func (a *Activities) adopted(ctx context.Context, threadID string, own []agent.Thread) ([]agent.Thread, error) {
+	entries, err := a.Store.Inbox(ctx, threadID)
+	if err != nil {
+		return nil, err
 	}
-	calls, err := a.Store.ToolCalls(ctx, threadID)
-	position := make(map[string]int, len(calls))
-	for i, c := range calls {
-		position[c.ID] = i
+	told := map[string]bool{}
+	for _, e := range entries {
+		told[e.ChildThread] = told[e.ChildThread] || e.Kind == memory.EntryChild && e.Background
 	}
-	slices.SortStableFunc(threads, func(x, y agent.Thread) int { return position[x.ParentToolCallID] - position[y.ParentToolCallID] })
-	return threads, err
+	var found []agent.Thread
+	for idle := own; len(idle) > 0; idle = idle[1:] {
+		children, err := a.Store.Children(ctx, idle[0].ID)
+		if err != nil {
+			return nil, err
+		}
+		for _, c := range children {
+			reports := idle[0].OpenTurnID == "" && c.OpenTurnID != ""
+			if told[c.ID] || reports {
+				found = append(found, c)
+			}
+			idle = append(idle, c)
+		}
+	}
+	return found, nil
+}
+
+// through is the sub-agent of a thread that leads to a descendant.
+func (a *Activities) through(ctx context.Context, threadID, descendant string) (string, error) {
+	for id := descendant; ; {
+		th, err := a.Store.Thread(ctx, "", id)
+		if err != nil || th.ParentThreadID == threadID {
+			return th.AgentID, err
+		}
+		id = th.ParentThreadID
+	}
+}
+
+// agentIDOf is the agent id in a sub-agent's thread id.
+func agentIDOf(threadID string) string {
+	id, err := agent.ParseThreadID(threadID)
+	if err != nil {
+		return threadID
+	}
+	return id.AgentID
 }
 
 // descendant finds a sub-agent below a thread.

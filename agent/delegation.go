@@ -20,6 +20,11 @@ type DelegationOutcome struct {
 	Answer   string
 	// Background means that nobody waited: the text is a message, not a result.
 	Background bool
+	// StartedBy is the agent that started this one, where somebody else is told,
+	// and Through the sub-agent of whoever is told that leads to it. Both are
+	// agent ids; they are the same if that sub-agent started it.
+	StartedBy string
+	Through   string
 }
 
 // Ending is the end in a word or two: success, timeout, terminated, …
@@ -62,6 +67,9 @@ func FormatDelegationResult(o DelegationOutcome) string {
 		fmt.Fprintf(&b, "[Agent %s: %s]\n", o.AgentType, o.Ending())
 	}
 	fmt.Fprintf(&b, "agent id: %s\nthread: %s\nstatus: %s\n", o.AgentID, o.ThreadID, o.Ending())
+	if o.StartedBy != "" {
+		fmt.Fprintf(&b, "started by: %s\n", o.StartedBy)
+	}
 	fmt.Fprintf(&b, "duration: %s, tool calls: %d, tokens: %d, price: $%.4f\n",
 		roundDuration(o.Duration), o.Usage.ToolCalls, o.Usage.TotalTokens, o.Usage.Price)
 	if o.Status != ThreadCompleted {
@@ -94,7 +102,21 @@ func delegationFailure(o DelegationOutcome) string {
 	if o.Error != "" {
 		what += " Error: " + sentence(o.Error)
 	}
-	return what + " Its thread is kept: resume it to go on from there."
+	switch o.StartedBy {
+	case "":
+		return what + " Its thread is kept: resume it to go on from there."
+	case o.Through:
+		return what + " Its thread is kept. Only the agent that started it can resume it: to go on from there, resume " + o.StartedBy + " and tell it to."
+	}
+	return what + " Its thread is kept. Only the agent that started it can resume it: to go on from there, resume " + o.Through +
+		" and tell it to have " + o.StartedBy + " do that."
+}
+
+// FormatDelegationSeen is the report of an end that its reader has read with
+// task_output already.
+func FormatDelegationSeen(o DelegationOutcome) string {
+	return fmt.Sprintf("[Background agent %s ended: %s]\nagent id: %s\nthread: %s\nstatus: %s\n\nYou have read its result with task_output already.",
+		o.AgentType, o.Ending(), o.AgentID, o.ThreadID, o.Ending())
 }
 
 // sentence ends a text as a sentence ends.

@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -92,6 +93,8 @@ type TaskState struct {
 	Status      ThreadStatus
 	Reason      Reason
 	Description string
+	// StartedBy is the agent id of its parent where that is not who asks.
+	StartedBy string
 	// Duration, Usage and Text are those of the turn under way, so far.
 	Duration time.Duration
 	Usage    Usage
@@ -127,19 +130,30 @@ func FormatTaskState(s TaskState) string {
 	return b.String()
 }
 
-// FormatTaskList is what a model reads about all sub-agents of its thread.
+// FormatTaskList is what a model reads about all sub-agents of its thread, and
+// after them those that others started and that report to it.
 func FormatTaskList(all []TaskState) string {
 	if len(all) == 0 {
 		return "This thread has no sub-agents."
 	}
+	own := slices.IndexFunc(all, func(s TaskState) bool { return s.StartedBy != "" })
+	if own < 0 {
+		own = len(all)
+	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d sub-agents of this thread (id, type, status, description):", len(all))
-	for _, s := range all {
-		since := ""
+	fmt.Fprintf(&b, "%d sub-agents of this thread (id, type, status, description):", own)
+	for i, s := range all {
+		if i == own {
+			fmt.Fprintf(&b, "\n%d sub-agents of those, which report to this thread. Only who started one can resume it:", len(all)-own)
+		}
+		since, by := "", ""
 		if s.Duration > 0 {
 			since = " for " + roundDuration(s.Duration).String()
 		}
-		fmt.Fprintf(&b, "\n- %s, %s, %s%s: %s", s.AgentID, s.AgentType, s.ending(), since, strings.Join(strings.Fields(s.Description), " "))
+		if s.StartedBy != "" {
+			by = " (started by " + s.StartedBy + ")"
+		}
+		fmt.Fprintf(&b, "\n- %s, %s, %s%s: %s%s", s.AgentID, s.AgentType, s.ending(), since, strings.Join(strings.Fields(s.Description), " "), by)
 	}
 	return b.String()
 }

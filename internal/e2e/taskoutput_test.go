@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -50,14 +51,22 @@ func TestRow13_TaskOutput(t *testing.T) {
 
 	require.NotContains(t, s.File("child"), "end", "nothing of this has ended the child")
 	end = s.Ask("s1", script.Script(taskOutput(child.AgentID, time.Minute), "echo awaited:"))
-	require.Contains(t, end.Response, "finding", end.Error)
-	require.Contains(t, end.Response, "status: success")
+	m := messages(t, s, r.ThreadID)
+	read := slices.IndexFunc(m, func(m agent.Message) bool { return m.Role == agent.RoleTool && strings.Contains(m.Content.String(), "finding") })
+	require.Positive(t, read, end.Error)
+	require.Contains(t, m[read].Content.String(), "status: success")
 	for range 2 {
 		end = s.Ask("s1", script.Script(taskOutput(child.AgentID, time.Minute), "echo again:"))
 		require.Contains(t, end.Response, "finding")
 	}
 	quiet(t, s, r.ThreadID)
 	onceEach(t, s, r.ThreadID, 1)
+	for _, m := range messages(t, s, r.ThreadID) {
+		if m.Source == "agent:"+child.ID {
+			require.Contains(t, m.Content.String(), "You have read its result with task_output already.")
+			require.NotContains(t, m.Content.String(), "finding")
+		}
+	}
 	require.Equal(t, "start\nend\n", s.File("child"))
 
 	other := s.Ask("other", script.Script(taskOutput(child.ID, 0), "echo foreign:"))

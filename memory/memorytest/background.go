@@ -1,6 +1,9 @@
 package memorytest
 
 import (
+	"strings"
+	"time"
+
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/memory"
 )
@@ -101,7 +104,69 @@ var backgroundRules = []rule{
 		equal(e, "notified", c.Notify.ThreadID, t.ThreadID)
 		equal(e, "entry", e.entry(t.ThreadID, memory.EntryChild, g.ID).State, memory.EntryWaiting)
 		equal(e, "steered", must[memory.ModelStart](e)(e.s.BeginModel(e.ctx, e.modelBegin(t, 2))).Steered, 1)
+		ms := e.messages(t.ThreadID)
+		contains(e, "report", ms[len(ms)-1].Content.String(), "\nstarted by: "+e.thread(child.ThreadID).AgentID+"\n")
 		e.sound(t.ThreadID)
+	}},
+	{"whoever is told of another's sub-agent is told who alone can resume it", func(e *env) {
+		t := e.started("s1")
+		child := e.take(e.delegate(t, 1, "researcher").ChildThread)
+		grand := e.take(e.background(child, 1, "general").ChildThread)
+		e.saveRound(child, 1)
+		great := e.take(e.background(grand, 1, "general").ChildThread)
+		e.saveRound(grand, 1)
+		e.close(failed(great, 1, agent.ReasonError)) // grand is at work, but reads it no more
+		e.close(failed(grand, 2, agent.ReasonError)) // the same of child
+		e.close(failed(child, 2, agent.ReasonError))
+		e.takeResult(e.firstCall(t, 1))
+		e.saveRound(t, 1)
+		equal(e, "told", must[memory.ModelStart](e)(e.s.BeginModel(e.ctx, e.modelBegin(t, 2))).Steered, 2)
+		id := func(turn memory.Turn) string { return e.thread(turn.ThreadID).AgentID }
+		text := map[string]string{}
+		for _, m := range e.messages(t.ThreadID) {
+			text[m.Source] = m.Content.String()
+		}
+		contains(e, "of grand", text["agent:"+grand.ThreadID], "Only the agent that started it can resume it: to go on from there, resume "+id(child)+" and tell it to.")
+		contains(e, "of great", text["agent:"+great.ThreadID], "resume "+id(child)+" and tell it to have "+id(grand)+" do that.")
+		e.sound(t.ThreadID)
+	}},
+	{"an end that was read with task_output is reported in short", func(e *env) {
+		t := e.started("s1")
+		d := e.background(t, 1, "researcher")
+		e.saveRound(t, 1)
+		child := e.take(d.ChildThread)
+		read := e.reply(t, 2, "", agent.NewCall("x", agent.ToolTaskOutput, "{}")).Calls[0]
+		e.answer(child, 1, "the finding")
+		text := e.entry(t.ThreadID, memory.EntryChild, child.ID).Content.String()
+		e.runTool(read, strings.Replace(text, "[Background agent researcher ended: success]", "[Agent researcher: success]", 1))
+		e.saveRound(t, 2)
+		equal(e, "told", must[memory.ModelStart](e)(e.s.BeginModel(e.ctx, e.modelBegin(t, 3))).Steered, 1)
+		ms := e.messages(t.ThreadID)
+		report := ms[len(ms)-1].Content.String()
+		contains(e, "report", report, "[Background agent researcher ended: success]")
+		contains(e, "report", report, "You have read its result with task_output already.")
+		equal(e, "the finding, again", strings.Contains(report, "the finding"), false)
+		e.sound(t.ThreadID)
+	}},
+	{"sub-agents and tasks are listed in the order of their calls, in whatever order they were made", func(e *env) {
+		t := e.started("s1")
+		calls := e.assigns(t, 1, 3)
+		var want, got, tasks []string
+		for _, i := range []int{2, 0, 1} {
+			e.h.Clock.Advance(time.Second)
+			e.open(delegation(calls[i], "general"))
+		}
+		for _, c := range calls {
+			want = append(want, e.call(c.ID).SubAgentThreadID)
+		}
+		for _, th := range must[[]agent.Thread](e)(e.s.Children(e.ctx, t.ThreadID)) {
+			got = append(got, th.ID)
+		}
+		for _, k := range must[[]agent.Task](e)(e.s.Tasks(e.ctx, t.ThreadID)) {
+			tasks = append(tasks, k.SubAgentID)
+		}
+		equal(e, "sub-agents", got, want)
+		equal(e, "tasks", tasks, want)
 	}},
 	{"its end goes to the root when no ancestor has an open turn", func(e *env) {
 		t := e.started("s1")

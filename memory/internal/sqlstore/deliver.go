@@ -68,7 +68,7 @@ func (u *unit) reachable(t *threadRow) (*threadRow, error) {
 
 // childEntry is the entry that reports a child's end to a thread.
 func (u *unit) childEntry(target *threadRow, child *turnRow) (*entryRow, error) {
-	o, err := u.outcome(child)
+	o, err := u.outcomeFor(target, child)
 	if err != nil {
 		return nil, err
 	}
@@ -78,6 +78,46 @@ func (u *unit) childEntry(target *threadRow, child *turnRow) (*entryRow, error) 
 		CallID: child.DelegatorCall, TaskID: child.TaskID, Background: child.Background,
 		DelegatorThread: child.DelegatorThread, DelegatorTurn: child.DelegatorTurn,
 	}}, nil
+}
+
+// outcomeFor is the end of a child as a thread is told of it, which need not be
+// the one that ordered it.
+func (u *unit) outcomeFor(target *threadRow, child *turnRow) (agent.DelegationOutcome, error) {
+	o, err := u.outcome(child)
+	if err != nil || child.DelegatorThread == target.ID {
+		return o, err
+	}
+	t, err := u.thread(child.DelegatorThread)
+	if err != nil {
+		return o, err
+	}
+	o.StartedBy = t.AgentID
+	for t.ParentThreadID != target.ID && t.ParentThreadID != "" {
+		if t, err = u.thread(t.ParentThreadID); err != nil {
+			return o, err
+		}
+	}
+	o.Through = t.AgentID
+	return o, nil
+}
+
+// report is what a thread's model is told of the end of a background child: in
+// short if it has read that end with task_output.
+func (u *unit) report(t *threadRow, child *turnRow) (agent.Content, error) {
+	o, err := u.outcomeFor(t, child)
+	if err != nil {
+		return agent.Content{}, err
+	}
+	text := agent.FormatDelegationResult(o)
+	read := o
+	read.Background = false
+	var seen int
+	err = u.row(`SELECT COUNT(*) FROM tool_calls WHERE thread_id = ? AND created_at >= ? AND name = ? AND status = ? AND result = ?`,
+		t.ID, child.opened, agent.ToolTaskOutput, string(agent.CallSuccess), clean(agent.FormatDelegationResult(read))).Scan(&seen)
+	if seen > 0 {
+		text = agent.FormatDelegationSeen(o)
+	}
+	return agent.Text(text), err
 }
 
 // notify names a thread with the run that holds its open turn.
@@ -130,6 +170,18 @@ func (u *unit) handOn(t *threadRow) error {
 		if err != nil {
 			return err
 		}
+		child, err := u.turn(e.ChildTurn)
+		if err != nil {
+			return err
+		}
+		moved, err := u.childEntry(target, child)
+		if err != nil {
+			return err
+		}
+		content, err := encode(moved.Content)
+		if err != nil {
+			return err
+		}
 		t.touch()
 		target.touch()
 		if !e.Quiet {
@@ -137,8 +189,8 @@ func (u *unit) handOn(t *threadRow) error {
 			target.waiting++
 		}
 		target.lastEntry++
-		err = u.exec(`UPDATE inbox SET thread_id = ?, seq = ?, turn_id = ?, created_at = ? WHERE thread_id = ? AND seq = ?`,
-			target.ID, target.lastEntry, agent.TurnID(target.ID, e.ID, 0), target.at, e.ThreadID, e.Seq)
+		err = u.exec(`UPDATE inbox SET thread_id = ?, seq = ?, turn_id = ?, content = ?, created_at = ? WHERE thread_id = ? AND seq = ?`,
+			target.ID, target.lastEntry, moved.TurnID, content, target.at, e.ThreadID, e.Seq)
 		if err != nil {
 			return err
 		}

@@ -150,7 +150,7 @@ func (s *Store) Threads(ctx context.Context, f memory.ThreadFilter) (threads []a
 func (s *Store) Children(ctx context.Context, threadID string) (threads []agent.Thread, err error) {
 	err = s.read(ctx, func(q *reader) error {
 		threads, err = list(q, threadID, (*threadRow).targets, q.thread,
-			selectThread+` WHERE parent_id = ? AND parent_id <> '' ORDER BY ordinal`, threadID)
+			selectThread+` WHERE parent_id = ? AND parent_id <> '' ORDER BY `+orderOfCalls("threads.parent_call_id")+`, ordinal`, threadID)
 		return err
 	})
 	return threads, err
@@ -228,4 +228,12 @@ func (s *Store) Stream(ctx context.Context, threadID string) (stream *memory.Str
 		return err
 	})
 	return stream, err
+}
+
+// orderOfCalls sorts what calls made in the order of those calls: what one reply
+// makes is made at the same time, in any order.
+func orderOfCalls(callID string) string {
+	return `COALESCE((SELECT n.n FROM tool_calls c JOIN turns n ON n.id = c.turn_id WHERE c.id = ` + callID + `), 0),` +
+		` COALESCE((SELECT c.step FROM tool_calls c WHERE c.id = ` + callID + `), 0),` +
+		` COALESCE((SELECT c.idx FROM tool_calls c WHERE c.id = ` + callID + `), 0)`
 }

@@ -27,8 +27,8 @@ func (s *Store) Tasks(ctx context.Context, threadID string) (tasks []agent.Task,
 			},
 			`SELECT k.id, t.user_id, t.root_id, k.thread_id, k.type, k.name, k.instruction, k.sub_agent, k.status, k.result, k.error,`+
 				` k.trigger_id, k.created_at, k.updated_at FROM tasks k JOIN threads t ON t.id = k.thread_id`+
-				` LEFT JOIN tool_calls c ON c.id = 'call_' || SUBSTR(k.id, 6)`+
-				` WHERE k.thread_id = ? ORDER BY k.created_at, c.step, c.idx, k.id`, threadID)
+				` LEFT JOIN tool_calls c ON c.id = 'call_' || SUBSTR(k.id, 6) LEFT JOIN turns n ON n.id = c.turn_id`+
+				` WHERE k.thread_id = ? ORDER BY COALESCE(n.n, 0), COALESCE(c.step, 0), COALESCE(c.idx, 0), k.created_at, k.id`, threadID)
 		return err
 	})
 	return tasks, err

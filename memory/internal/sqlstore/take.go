@@ -173,6 +173,7 @@ func (u *unit) tellQuiet(t *threadRow, turn *turnRow) (int, error) {
 // is that of a person's message. The end of a background child is taken with
 // it: what the child used counts for this turn too.
 func (u *unit) appendEntry(t *threadRow, turn *turnRow, e *entryRow, source string) (int64, error) {
+	content := e.Content
 	switch e.Kind {
 	case memory.EntryAssign:
 		source = "agent:" + e.DelegatorThread
@@ -182,9 +183,12 @@ func (u *unit) appendEntry(t *threadRow, turn *turnRow, e *entryRow, source stri
 		if err != nil {
 			return 0, err
 		}
+		if content, err = u.report(t, child); err != nil {
+			return 0, err
+		}
 		rollUp(t, turn, child.Usage)
 	}
-	return u.append(t, agent.Message{ID: agent.MessageID(e.TurnID, 0), Role: agent.RoleUser, Content: e.Content, TurnID: turn.ID, Source: source})
+	return u.append(t, agent.Message{ID: agent.MessageID(e.TurnID, 0), Role: agent.RoleUser, Content: content, TurnID: turn.ID, Source: source})
 }
 
 // prepareRetry links a retry to the turn before it and returns the content it
