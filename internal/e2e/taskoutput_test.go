@@ -25,6 +25,17 @@ func taskOutput(id string, wait time.Duration) string {
 	return script.Call("task_output", args)
 }
 
+// readResult is the result of a tool call of a thread that has a text.
+func readResult(t *testing.T, s *tt.Stack, thread, text string) string {
+	t.Helper()
+	m := messages(t, s, thread)
+	i := slices.IndexFunc(m, func(m agent.Message) bool {
+		return m.Role == agent.RoleTool && strings.Contains(m.Content.String(), text)
+	})
+	require.Positive(t, i, "no result has %q", text)
+	return m[i].Content.String()
+}
+
 // Row 13: task_output of a child at work says so, waiting for it may run out
 // without harm, its end can be read any number of times, and without an id all
 // sub-agents are listed.
@@ -51,10 +62,7 @@ func TestRow13_TaskOutput(t *testing.T) {
 
 	require.NotContains(t, s.File("child"), "end", "nothing of this has ended the child")
 	end = s.Ask("s1", script.Script(taskOutput(child.AgentID, time.Minute), "echo awaited:"))
-	m := messages(t, s, r.ThreadID)
-	read := slices.IndexFunc(m, func(m agent.Message) bool { return m.Role == agent.RoleTool && strings.Contains(m.Content.String(), "finding") })
-	require.Positive(t, read, end.Error)
-	require.Contains(t, m[read].Content.String(), "status: success")
+	require.Contains(t, readResult(t, s, r.ThreadID, "finding"), "status: success", end.Error)
 	for range 2 {
 		end = s.Ask("s1", script.Script(taskOutput(child.AgentID, time.Minute), "echo again:"))
 		require.Contains(t, end.Response, "finding")
@@ -88,7 +96,8 @@ func TestRow13_WaitingIsDurable(t *testing.T) {
 	})
 	w.Kill()
 	s.StartWorker()
-	require.Contains(t, s.Wait(waiting).Response, "finding")
+	s.Wait(waiting)
+	readResult(t, s, r.ThreadID, "finding")
 
 	stuck := s.Ask("s1", script.Script(background("general", script.Script(slow("forever", 60), "say never")), "say started"))
 	started(t, s, "forever")

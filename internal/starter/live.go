@@ -22,6 +22,7 @@ type live struct {
 
 	agents  map[string]string // sub-agent thread id -> what it is called
 	depth   map[string]int
+	apart   map[string]bool   // calls that delegate in the background
 	shown   map[string]*shown // by message id
 	cleaner cleaner
 	midLine bool
@@ -36,7 +37,7 @@ type shown struct {
 }
 
 func newLive(root, turn string, text io.Writer, note func(string, ...any)) *live {
-	return &live{root: root, turn: turn, text: text, note: note, agents: map[string]string{}, depth: map[string]int{}, shown: map[string]*shown{}, cursor: map[string]string{}, told: map[string]bool{}}
+	return &live{root: root, turn: turn, text: text, note: note, agents: map[string]string{}, depth: map[string]int{}, apart: map[string]bool{}, shown: map[string]*shown{}, cursor: map[string]string{}, told: map[string]bool{}}
 }
 
 // update shows one update.
@@ -166,6 +167,9 @@ func (l *live) event(u spool.Update) {
 	case agent.EventToolCall:
 		if p.SubAgent != "" {
 			l.meet(u.ThreadID, p.SubAgent)
+			var asked agent.AssignParams
+			_ = json.Unmarshal(p.Arguments, &asked) // they were good enough to start it
+			l.apart[p.ToolCallID] = asked.Background
 			l.line("%s→ %s %s", who, l.agents[p.SubAgent], p.SubAgent)
 			return
 		}
@@ -181,6 +185,10 @@ func (l *live) event(u spool.Update) {
 		name := p.Name
 		if p.SubAgent != "" {
 			name = l.agents[p.SubAgent]
+		}
+		if l.apart[p.ToolCallID] && mark == "✓" {
+			l.line("%s⇢ %s goes on in the background", who, oneLine(name, 60))
+			return
 		}
 		l.line("%s%s %s%s", who, mark, oneLine(name, 60), took)
 	case agent.EventApprovalRequired:

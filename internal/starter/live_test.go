@@ -64,6 +64,16 @@ it is done
 `, s.out.String())
 }
 
+// A start in the background is not an end.
+func TestLiveTellsAStartInTheBackgroundFromAnEnd(t *testing.T) {
+	s := newScreen()
+	s.event(t, "s/default", agent.EventToolCall, map[string]any{"intent": "assign_task", "toolCallId": "c1", "sub_agent_thread_id": "agent:general:g-1-a",
+		"arguments": map[string]any{"agent": "general", "task": "t", "background": true}})
+	s.event(t, "s/default", agent.EventToolResponse, map[string]any{"name": "assign_task", "toolCallId": "c1", "status": "success", "sub_agent_thread_id": "agent:general:g-1-a"})
+	s.event(t, "agent:general:g-1-a", agent.EventDone, nil)
+	assert.Equal(t, "| → general agent:general:g-1-a\n| ⇢ general goes on in the background\n|   general: ✓ done\n", s.out.String())
+}
+
 func TestLiveSaysACauseOnce(t *testing.T) {
 	s := newScreen()
 	s.event(t, "s/default", agent.EventError, map[string]any{"code": "cancelled", "message": "cancelled"})
