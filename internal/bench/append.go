@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"path/filepath"
 	"time"
 
 	"github.com/spool-agents/spool"
@@ -25,25 +24,40 @@ type appendTimes struct{ send, take, round, close time.Duration }
 
 func (a appendTimes) total() time.Duration { return a.send + a.take + a.round + a.close }
 
-// measureAppend compares what it costs to append to a thread of 100 messages and
-// to one of 100,000, each in a store of its own, without Temporal.
-func measureAppend(ctx context.Context, dir string, t *table, turns int) error {
-	var stores [2]memory.ConversationMemoryStore
+// longAndShort opens two stores of a kind, with a thread of 100 and one of 100,000
+// messages. The caller closes them.
+func longAndShort(ctx context.Context, where [2]string) (stores [2]memory.ConversationMemoryStore, closeAll func(), err error) {
+	closeAll = func() {
+		for _, s := range stores {
+			if s != nil {
+				_ = s.Close() // what is measured is read before
+			}
+		}
+	}
 	for i, length := range []int{shortLength, longLength} {
-		store, err := spool.OpenStore(ctx, "sqlite:"+filepath.Join(dir, fmt.Sprintf("append-%d.db", length)))
-		if err != nil {
-			return err
+		if stores[i], err = spool.OpenStore(ctx, where[i]); err != nil {
+			return stores, closeAll, err
 		}
-		defer store.Close()
-		stores[i] = store
-		if err := lengthen(ctx, store, length); err != nil {
-			return err
+		if err = lengthen(ctx, stores[i], length); err != nil {
+			return stores, closeAll, err
 		}
+	}
+	return stores, closeAll, nil
+}
+
+// measureAppend compares what it costs to append to a thread of 100 messages and
+// to one of 100,000, each in a store of its own, without Temporal; and to read the
+// last 100 messages of each.
+func measureAppend(ctx context.Context, kind string, where [2]string, t *table, turns int) error {
+	stores, closeAll, err := longAndShort(ctx, where)
+	defer closeAll()
+	if err != nil {
+		return err
 	}
 	var times [2][]appendTimes
 	for n := range turns {
 		for i, store := range stores {
-			a, err := appendTurn(ctx, store, n)
+			a, err := appendTurn(ctx, store, appendSession, n)
 			if err != nil {
 				return err
 			}
@@ -64,8 +78,34 @@ func measureAppend(ctx context.Context, dir string, t *table, turns int) error {
 		ops += fmt.Sprintf("; %s %.2f → %.2f", op.name, milliseconds(middle(times[0], op.of)), milliseconds(middle(times[1], op.of)))
 	}
 	t.add(row{
-		Server: "store", Figure: "append at 100,000 messages ÷ at 100", Value: float64(long) / float64(short), Unit: "×", Bar: appendBar,
+		Server: kind, Figure: "append at 100,000 messages ÷ at 100", Value: float64(long) / float64(short), Unit: "×", Bar: appendBar,
 		Detail: fmt.Sprintf("median of %d turns, %.2f → %.2f ms%s", turns, milliseconds(short), milliseconds(long), ops),
+	})
+	return measureWindow(ctx, kind, stores, t, turns)
+}
+
+// measureWindow reads the last messages of both threads, in turn.
+func measureWindow(ctx context.Context, kind string, stores [2]memory.ConversationMemoryStore, t *table, times int) error {
+	const window = 100
+	var took [2][]time.Duration
+	for range times {
+		for i, store := range stores {
+			th, err := store.Thread(ctx, "", appendSession+"/default")
+			if err != nil {
+				return err
+			}
+			at := time.Now()
+			m, err := store.Messages(ctx, th.ID, int64(th.MessageCount-window), 0)
+			took[i] = append(took[i], time.Since(at))
+			if err != nil || len(m) != window {
+				return fmt.Errorf("%d messages of the last %d: %w", len(m), window, err)
+			}
+		}
+	}
+	short, long := median(took[0]), median(took[1])
+	t.add(row{
+		Server: kind, Figure: "reading the last 100 of 100,000 messages ÷ of 100", Value: float64(long) / float64(short), Unit: "×", Bar: appendBar,
+		Detail: fmt.Sprintf("median of %d, %.2f → %.2f ms", times, milliseconds(short), milliseconds(long)),
 	})
 	return nil
 }
@@ -122,7 +162,7 @@ func deniedRound(ctx context.Context, t *storeTurn, n int) error {
 }
 
 // appendTurn runs a turn with one tool call and times what appends.
-func appendTurn(ctx context.Context, store memory.ConversationMemoryStore, n int) (appendTimes, error) {
+func appendTurn(ctx context.Context, store memory.ConversationMemoryStore, session string, n int) (appendTimes, error) {
 	var a appendTimes
 	var t *storeTurn
 	var claim memory.Claim
@@ -134,7 +174,7 @@ func appendTurn(ctx context.Context, store memory.ConversationMemoryStore, n int
 		return err
 	}
 	err := clock(&a.send, func() (err error) {
-		sent, err = store.Send(ctx, memory.SendRequest{UserID: user, SessionID: appendSession, MessageID: fmt.Sprintf("m-%d", n), Content: agent.Text(filler(200))})
+		sent, err = store.Send(ctx, memory.SendRequest{UserID: user, SessionID: session, MessageID: fmt.Sprintf("m-%d", n), Content: agent.Text(filler(200))})
 		return err
 	})
 	if err != nil {

@@ -104,6 +104,6 @@ func TestSeeding(t *testing.T) {
 	thread, err := store.Thread(t.Context(), user, agent.MainThreadID(appendSession, agent.DefaultConversation))
 	require.NoError(t, err)
 	require.InDelta(t, 2500, thread.MessageCount, 2)
-	_, err = appendTurn(t.Context(), store, 0)
+	_, err = appendTurn(t.Context(), store, appendSession, 0)
 	require.NoError(t, err)
 }

@@ -15,12 +15,12 @@ import (
 )
 
 // parts are what can be measured, in order.
-var parts = []string{"history", "long", "step", "kill", "cancel", "token", "append"}
+var parts = []string{"history", "long", "step", "kill", "cancel", "token", "append", "sync", "writers", "files"}
 
 // limits bound the parts, so that something that hangs becomes a row that says so.
 var limits = map[string]time.Duration{
 	"history": 10 * time.Minute, "long": 2 * time.Hour, "step": 20 * time.Minute, "kill": 30 * time.Minute,
-	"cancel": 10 * time.Minute, "token": 10 * time.Minute, "append": 10 * time.Minute,
+	"cancel": 10 * time.Minute, "token": 10 * time.Minute, "append": 20 * time.Minute, "sync": 10 * time.Minute, "writers": 10 * time.Minute, "files": 10 * time.Minute,
 }
 
 type options struct {
@@ -43,6 +43,9 @@ func main() {
 	defer stop()
 	if len(os.Args) == 4 && os.Args[1] == "floor-worker" {
 		os.Exit(floorWorker(ctx, os.Args[2], os.Args[3]))
+	}
+	if len(os.Args) == 4 && os.Args[1] == "store-writer" {
+		os.Exit(storeWriter(ctx, os.Args[2], os.Args[3]))
 	}
 	o, err := parse(os.Args[1:])
 	if err != nil {
@@ -130,11 +133,9 @@ func measure(ctx context.Context, o options) (*table, error) {
 	}
 	defer model.close()
 	t := &table{Settings: settings(o, dir)}
-	if slices.Contains(o.only, "append") {
-		try(ctx, t, "store", "append", func(ctx context.Context) error { return measureAppend(ctx, dir, t, o.turns) })
-	}
+	measureStores(ctx, dir, t, o)
 	for _, kind := range o.servers {
-		if !slices.ContainsFunc(o.only, func(p string) bool { return p != "append" }) {
+		if !slices.ContainsFunc(o.only, func(p string) bool { return !slices.Contains(storeParts, p) }) {
 			break
 		}
 		s, err := newStack(ctx, kind, o.bin, dir, model)

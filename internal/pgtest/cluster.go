@@ -50,18 +50,27 @@ kill $watch 2>/dev/null
 // Start makes and starts a cluster; it is stopped and removed when the test ends.
 func Start(t testing.TB) *Cluster {
 	t.Helper()
-	c, err := newCluster()
-	if err == nil {
-		err = c.start()
-	}
+	c, err := New()
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		c.stop()
-		_ = os.RemoveAll(c.dir) // there still if the test stopped it
-	})
+	t.Cleanup(c.Close)
 	return c
+}
+
+// New makes and starts a cluster for what is no test. Close it after use.
+func New() (*Cluster, error) {
+	c, err := newCluster()
+	if err != nil {
+		return nil, err
+	}
+	return c, c.start()
+}
+
+// Close stops the server and removes the cluster.
+func (c *Cluster) Close() {
+	c.stop()
+	_ = os.RemoveAll(c.dir) // there still if a test stopped it
 }
 
 // Database makes an empty database in the cluster and returns its URL.

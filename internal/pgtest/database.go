@@ -30,8 +30,7 @@ func server(t testing.TB) string {
 			return
 		}
 		var c *Cluster
-		if c, shared.err = newCluster(); shared.err == nil {
-			shared.err = c.start()
+		if c, shared.err = New(); shared.err == nil {
 			shared.url = c.URL("postgres")
 		}
 	})

@@ -58,6 +58,32 @@ func TestAppendCostDoesNotGrow(t *testing.T) {
 	if b > 20*a {
 		t.Errorf("the last window takes %s on a thread of %d messages, %s on a new one", b, n, a)
 	}
+	// The server counts the rows that are read, when a connection ends.
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	rows := func() int64 {
+		return query(t, db, `SELECT seq_tup_read + coalesce(idx_tup_fetch, 0) FROM pg_stat_user_tables WHERE relname = 'messages'`)
+	}
+	settled := func() int64 {
+		last := int64(-1)
+		for now := rows(); now != last; now = rows() {
+			last = now
+			time.Sleep(200 * time.Millisecond)
+		}
+		return last
+	}
+	before := settled()
+	s = mustOpen(t, db)
+	if m, err := s.Messages(t.Context(), "long/default", n+900, 100); err != nil || len(m) != 100 {
+		t.Fatalf("%d messages, %v", len(m), err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if read := settled() - before; read < 100 || read > 200 {
+		t.Errorf("%d rows were read for the last 100 of %d", read, n)
+	}
 }
 
 func median(d []time.Duration) time.Duration {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -45,7 +46,11 @@ type backend struct {
 var errClosed = agent.Errorf(agent.CodeUnavailable, "sqlite store: it was closed; open it again")
 
 func openFile(ctx context.Context, path string, o Options) (*backend, error) {
-	writes, err := sql.Open("sqlite", fileURI(path, "_txlock=immediate&"+pragmas))
+	query := "_txlock=immediate&" + pragmas
+	if o.Relaxed {
+		query = strings.Replace(query, "synchronous(FULL)", "synchronous(NORMAL)", 1)
+	}
+	writes, err := sql.Open("sqlite", fileURI(path, query))
 	if err != nil {
 		return nil, err
 	}

@@ -27,6 +27,10 @@ type Options struct {
 	BusyTimeout time.Duration
 	// ReadConnections is the size of the pool for reading; 0 = 4.
 	ReadConnections int
+	// Relaxed does not let each commit wait for the disk (synchronous NORMAL): after
+	// a loss of power the last ones may be gone, and Temporal ahead of the store.
+	// For measurements and for data that can be made again.
+	Relaxed bool
 	// Removing and Committed tell a store of files what to do; see there.
 	Removing, Committed func(threadIDs []string)
 

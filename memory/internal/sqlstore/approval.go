@@ -161,7 +161,7 @@ func (s *Store) StepState(ctx context.Context, r memory.RoundRequest) (state mem
 	err = s.read(ctx, func(q *reader) error {
 		var open, cancelAt int64
 		err := q.row(`SELECT (SELECT COUNT(*) FROM approvals WHERE turn_id = n.id AND step = ? AND decision = ''), n.cancel_at`+
-			` FROM turns n JOIN threads t ON t.open_turn = n.id WHERE n.id = ? AND t.id = ?`, r.Step, r.TurnID, r.ThreadID).Scan(&open, &cancelAt)
+			` FROM turns n JOIN threads t ON t.id = n.thread_id AND t.open_turn = n.id WHERE n.id = ? AND t.id = ?`, r.Step, r.TurnID, r.ThreadID).Scan(&open, &cancelAt)
 		if noRows(err) {
 			if err := q.exists(r.ThreadID); err != nil {
 				return err

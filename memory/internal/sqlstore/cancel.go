@@ -88,8 +88,8 @@ func (u *unit) requestCancel(turn *turnRow, by string, res *memory.CancelResult)
 
 const (
 	// below are the descendants of a thread.
-	below = `WITH RECURSIVE below (id) AS (SELECT id FROM threads WHERE parent_id = ? UNION ALL ` +
-		`SELECT threads.id FROM threads JOIN below ON threads.parent_id = below.id) `
+	below = `WITH RECURSIVE below (id) AS (SELECT id FROM threads WHERE parent_id = ? AND parent_id <> '' UNION ALL ` +
+		`SELECT threads.id FROM threads JOIN below ON threads.parent_id = below.id AND threads.parent_id <> '') `
 	openBelow   = `thread_id IN (SELECT id FROM below) AND state = 'open' AND background = 1`
 	queuedBelow = `thread_id IN (SELECT id FROM below) AND state = 'waiting' AND kind = 'assign' AND background = 1`
 )

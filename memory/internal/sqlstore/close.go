@@ -170,7 +170,7 @@ func (u *unit) endChildren(t *threadRow, turn *turnRow, r memory.CloseRequest, c
 		below.Outcome, below.Reason, below.Code = agent.ThreadCancelled, "", ""
 	}
 	below.Message = "the turn of its parent " + t.ID + " ended: " + string(r.Outcome)
-	ids, err := u.strings(`SELECT id FROM turns WHERE delegator_thread = ? AND delegator_turn = ? AND state = 'open' AND background = 0 ORDER BY opened_at, id`, t.ID, turn.ID)
+	ids, err := u.strings(`SELECT id FROM turns WHERE delegator_thread = ? AND delegator_thread <> '' AND delegator_turn = ? AND state = 'open' AND background = 0 ORDER BY opened_at, id`, t.ID, turn.ID)
 	if err != nil {
 		return err
 	}

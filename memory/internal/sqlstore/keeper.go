@@ -52,7 +52,7 @@ const (
 		` WHERE n.state = 'open' AND n.cancel_at > 0 AND n.cancel_at <= ? ORDER BY n.cancel_at LIMIT ?`
 	// overdueDecided holds while no call of the decided step runs and its round is
 	// not saved: a run that has reacted starts the calls or saves the round.
-	overdueDecided = `SELECT t.id, t.kind, 0, '', '', a.decided_at FROM turns n JOIN threads t ON t.open_turn = n.id` +
+	overdueDecided = `SELECT t.id, t.kind, 0, '', '', a.decided_at FROM turns n JOIN threads t ON t.id = n.thread_id AND t.open_turn = n.id` +
 		` JOIN approvals a ON a.turn_id = n.id AND a.step = n.saved + 1` +
 		` WHERE n.state = 'open' AND a.decision <> '' AND a.decided_at <= ?` +
 		` AND NOT EXISTS (SELECT 1 FROM tool_calls c WHERE c.turn_id = n.id AND c.step = a.step AND c.status = 'running')` +

@@ -60,7 +60,7 @@ func (r *repairs) counters() error {
 		{"last message", &t.lastMessage, `SELECT COALESCE(MAX(seq), 0) FROM messages WHERE thread_id = ?`, false},
 		{"last inbox entry", &t.lastEntry, `SELECT COALESCE(MAX(seq), 0) FROM inbox WHERE thread_id = ?`, true},
 		{"last turn", &t.lastTurn, `SELECT COALESCE(MAX(n), 0) FROM turns WHERE thread_id = ?`, false},
-		{"last child", &t.lastChild, `SELECT COALESCE(MAX(ordinal), 0) FROM threads WHERE parent_id = ?`, true},
+		{"last child", &t.lastChild, `SELECT COALESCE(MAX(ordinal), 0) FROM threads WHERE parent_id = ? AND parent_id <> ''`, true},
 		{"waiting", &t.waiting, `SELECT COUNT(*) FROM inbox WHERE state = 'waiting' AND quiet = 0 AND thread_id = ?`, false},
 		{"messageCount", &t.MessageCount, `SELECT COUNT(*) FROM messages WHERE thread_id = ?`, false},
 		{"toolCallCount", &t.ToolCallCount, `SELECT COUNT(*) FROM tool_calls WHERE thread_id = ?`, false},
