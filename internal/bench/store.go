@@ -85,7 +85,7 @@ func measureSync(ctx context.Context, dir string, t *table, turns int) error {
 	full, normal := median(took[0]), median(took[1])
 	t.add(row{
 		Server: "sqlite", Figure: "a turn's writes, synchronous FULL ÷ NORMAL", Value: float64(full) / float64(normal), Unit: "×",
-		Detail: fmt.Sprintf("median of %d turns of ten commits, %.2f and %.2f ms", turns, milliseconds(full), milliseconds(normal)),
+		Detail: fmt.Sprintf("median of %d turns of nine commits, %.2f and %.2f ms", turns, milliseconds(full), milliseconds(normal)),
 	})
 	return nil
 }

@@ -189,7 +189,7 @@ func TestSendRunsItsOwnWorker(t *testing.T) {
 	require.Equal(t, "second", out)
 	require.Equal(t, 1, lines(s.File("ran")))
 	out, _ = run("file:"+dir, "verify", "--all")
-	require.Equal(t, "ok", out)
+	require.Equal(t, "ok, 2 threads checked", out)
 	out, said = run("memory:", "send", "script: say of memory")
 	require.Equal(t, "of memory", out)
 	require.NotContains(t, said, "go on with", "there is nothing to go on with")

@@ -323,15 +323,16 @@ func TestThreadsShowSubAgentsOnlyIfAsked(t *testing.T) {
 func TestVerify(t *testing.T) {
 	b := newBench(t)
 	root, child := b.delegated("s1")
-	for _, args := range [][]string{{"--all"}, {root}, {child}} {
-		r := b.run(append([]string{"verify", "--json"}, args...)...)
+	assert.Equal(t, "ok, 2 threads checked\n", b.run("verify", "--all").out)
+	for thread, checked := range map[string]float64{"--all": 2, root: 2, child: 1} {
+		r := b.run("verify", "--json", thread)
 		assert.Equal(t, exitDone, r.code, r.out)
-		assert.Equal(t, map[string]any{"ok": true, "violations": []any{}}, r.json(t))
+		assert.Equal(t, map[string]any{"ok": true, "checked": checked, "violations": []any{}}, r.json(t))
 	}
 	r := b.run("verify", "--print", root)
 	assert.Equal(t, exitDone, r.code)
 	assert.Contains(t, r.out, child, "linked children in full")
-	assert.True(t, strings.HasSuffix(r.out, "\nok\n"))
+	assert.True(t, strings.HasSuffix(r.out, "\nok, 2 threads checked\n"))
 	assert.Len(t, b.run("verify", "--json", "--print", root).json(t)["threads"], 2)
 	assert.Equal(t, exitNotFound, b.run("verify", "x/y").code)
 }

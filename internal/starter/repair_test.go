@@ -37,6 +37,7 @@ func TestRow32_VerifyRepairs(t *testing.T) {
 	r = b.run("verify", "--all", "--repair")
 	assert.Equal(t, exitFailed, r.code)
 	assert.Contains(t, r.out, "s2/default")
+	assert.Contains(t, r.errout, "violations in 2 threads")
 	assert.Contains(t, r.errout, "cannot be repaired")
 	assert.Equal(t, exitNotFound, b.run("verify", "--repair", "s1/default", "--user", "eve").code)
 }

@@ -75,13 +75,13 @@ func (c *verifyCmd) Run(ctx context.Context, a *app) error {
 			a.print("%s", clean(v.String()))
 		}
 		if report.OK {
-			a.print("ok")
+			a.print("ok, %s checked", plural(report.Checked, "thread"))
 		}
 	}
 	if err != nil || report.OK {
 		return err
 	}
-	a.progress("%d violations", len(report.Violations))
+	a.progress("%s in %s", plural(len(report.Violations), "violation"), plural(report.Checked, "thread"))
 	if c.Repair {
 		a.progress("these cannot be repaired from what the store holds: restore a backup or an export (%s sessions import), or go on in a new conversation", a.name)
 	}

@@ -50,7 +50,9 @@ type Options struct {
 
 // Report is the result of a check.
 type Report struct {
-	OK         bool        `json:"ok"`
+	OK bool `json:"ok"`
+	// Checked is how many threads were looked at.
+	Checked    int         `json:"checked"`
 	Violations []Violation `json:"violations"`
 }
 
@@ -77,12 +79,13 @@ const attempts = 8
 // means that the check could not be made. Safe for concurrent use.
 func Check(ctx context.Context, r memory.Reader, o Options) (Report, error) {
 	var found []Violation
+	var checked int
 	for range attempts {
 		before, err := r.Changed(ctx)
 		if err != nil {
 			return Report{}, err
 		}
-		found, err = checkRows(ctx, r, o)
+		found, checked, err = checkRows(ctx, r, o)
 		if err != nil {
 			return Report{}, err
 		}
@@ -104,27 +107,27 @@ func Check(ctx context.Context, r memory.Reader, o Options) (Report, error) {
 	if found == nil {
 		found = []Violation{}
 	}
-	return Report{OK: len(found) == 0, Violations: found}, nil
+	return Report{OK: len(found) == 0, Checked: checked, Violations: found}, nil
 }
 
-// checkRows checks all rules that need the store only.
-func checkRows(ctx context.Context, r memory.Reader, o Options) ([]Violation, error) {
+// checkRows checks all rules that need the store only, and says of how many threads.
+func checkRows(ctx context.Context, r memory.Reader, o Options) ([]Violation, int, error) {
 	threads, err := threadsOf(ctx, r, o.Threads)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	c := &check{byID: map[string]*rows{}, threads: r}
 	for _, th := range threads {
 		one, err := read(ctx, r, th)
 		if err != nil {
-			return nil, err
+			return nil, 0, err
 		}
 		c.all = append(c.all, one)
 		c.byID[th.ID] = one
 	}
 	listed, err := r.Threads(ctx, memory.ThreadFilter{Limit: everything})
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	for _, th := range listed {
 		parsed, err := agent.ParseThreadID(th.ID)
@@ -134,10 +137,10 @@ func checkRows(ctx context.Context, r memory.Reader, o Options) ([]Violation, er
 	}
 	for _, one := range c.all {
 		if err := c.thread(ctx, one); err != nil {
-			return nil, err
+			return nil, 0, err
 		}
 	}
-	return c.found, nil
+	return c.found, len(threads), nil
 }
 
 // checkRuns looks for open turns without an open run, twice.
