@@ -49,8 +49,10 @@ func (e *DamagedError) Unwrap() error { return e.Cause }
 // read with their own tools (the checklist's JsonFileMemoryPersistence).
 //
 // What it costs: all items are held in memory, and every write, an append too,
-// writes and syncs the whole file: the time of a write grows with the file. It
-// is meant for some thousand messages; take SQLite for more.
+// writes and syncs the whole file: the time of a write grows with the file. On a
+// busy machine of two processors an append took 1.4 ms behind 100 items of 200
+// bytes, 7.6 ms behind 1,000 and 12 ms behind 10,000 (docs/figures.md). It is meant
+// for some thousand messages; take SQLite for more.
 //
 // Writers of several processes take turns by a lock on PATH.lock. A file is
 // replaced as a whole, so that it is the old or the new one after any crash. A

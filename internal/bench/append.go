@@ -95,7 +95,7 @@ func measureWindow(ctx context.Context, kind string, stores [2]memory.Conversati
 				return err
 			}
 			at := time.Now()
-			m, err := store.Messages(ctx, th.ID, int64(th.MessageCount-window), 0)
+			m, err := store.Messages(ctx, th.ID, th.MessageCount-window, 0)
 			took[i] = append(took[i], time.Since(at))
 			if err != nil || len(m) != window {
 				return fmt.Errorf("%d messages of the last %d: %w", len(m), window, err)
