@@ -87,6 +87,13 @@ func tune(o *spool.WorkerOptions, env func(string) string) error {
 	return nil
 }
 
+// Model is the model of a worker with these settings, for asking whether it
+// answers. It logs nothing.
+func Model(cfg config.Config) (agent.Model, error) {
+	cfg.HTTPLog = false
+	return newModel(cfg, nil, slog.New(slog.DiscardHandler))
+}
+
 func newModel(cfg config.Config, store memory.ConversationMemoryStore, log *slog.Logger) (agent.Model, error) {
 	if cfg.Demo() {
 		return script.Model{}, nil

@@ -61,6 +61,10 @@ type ServerConfig struct {
 
 	// Problem says why the entry cannot be used.
 	Problem string
+
+	// raw is what it runs as the file has it: without the values of variables,
+	// which may be secrets.
+	raw string
 }
 
 // key tells whether two entries are the same server.
@@ -70,14 +74,6 @@ func (c ServerConfig) key() string {
 		return c.ID
 	}
 	return string(b)
-}
-
-// What the server is, for people.
-func (c ServerConfig) what() string {
-	if c.Kind == kindStdio {
-		return strings.Join(append([]string{c.Command}, c.Args...), " ")
-	}
-	return c.URL
 }
 
 // entry is the JSON of a server. Names that other programs use for the same
@@ -166,6 +162,9 @@ func readServer(id string, raw json.RawMessage, dir string, env func(string) str
 		c.Args = append(c.Args, x.text(a))
 	}
 	c.URL = x.text(firstOf(e.URL, e.HTTPURL, e.ServerURL))
+	if c.raw = firstOf(e.URL, e.HTTPURL, e.ServerURL); e.Command != "" {
+		c.raw = strings.Join(append([]string{e.Command}, e.Args...), " ")
+	}
 	if e.Dir != "" {
 		if c.Dir = x.text(e.Dir); !filepath.IsAbs(c.Dir) {
 			c.Dir = filepath.Join(dir, c.Dir)

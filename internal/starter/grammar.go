@@ -44,9 +44,9 @@ type grammar struct {
 	Sessions sessionsCmd `cmd:"" help:"List, load, export, import, delete and expire sessions."`
 
 	Agents agentsCmd `cmd:"" help:"List agents and where their templates come from."`
-	Tools  toolsCmd  `cmd:"" help:"List built-in tools."`
-	Models modelsCmd `cmd:"" help:"Say which model a worker started here would use."`
-	Doctor doctorCmd `cmd:"" help:"Print every setting with its source, and check store, Temporal and workers."`
+	Tools  toolsCmd  `cmd:"" help:"List the tools of a worker started here, and ask its MCP servers."`
+	Models modelsCmd `cmd:"" help:"List the models a worker started here would use, and ask them."`
+	Doctor doctorCmd `cmd:"" help:"Print every setting with its source, check every part, and say what to do."`
 }
 
 // settings are the flags that override settings.
