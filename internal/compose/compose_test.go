@@ -1,6 +1,9 @@
 package compose
 
 import (
+	"context"
+	"encoding/json"
+	"io"
 	"maps"
 	"net"
 	"net/http"
@@ -18,6 +21,7 @@ import (
 	"github.com/compose-spec/compose-go/v2/types"
 
 	"github.com/spool-agents/spool/internal/config"
+	"github.com/spool-agents/spool/internal/starter"
 )
 
 const root = "../.."
@@ -189,37 +193,75 @@ func configuration(t *testing.T, s types.ServiceConfig) config.Config {
 	return cfg
 }
 
-// TestWebHealthCheck runs the check, with another port, against a server that
-// answers, one that does not want to, and none.
-func TestWebHealthCheck(t *testing.T) {
+// healthCheck runs the web page's health check against another address.
+func healthCheck(t *testing.T, address string) error {
+	t.Helper()
 	test := load(t, nil).Services["web"].HealthCheck.Test
-	if len(test) != 4 || test[0] != "CMD" {
+	if len(test) != 4 || test[0] != "CMD" || !strings.Contains(test[3], "127.0.0.1/8080") {
 		t.Fatalf("%q", test)
 	}
-	status := http.StatusOK
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path != "/healthz" {
-			w.WriteHeader(http.StatusNotFound)
-			return
-		}
-		w.WriteHeader(status)
-	}))
+	script := strings.Replace(test[3], "127.0.0.1/8080", strings.Replace(address, ":", "/", 1), 1)
+	return exec.CommandContext(t.Context(), test[1], test[2], script).Run()
+}
+
+func TestWebHealthCheck(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }))
 	defer server.Close()
-	check := func() error {
-		script := strings.Replace(test[3], "127.0.0.1/8080", strings.Replace(server.Listener.Addr().String(), ":", "/", 1), 1)
-		return exec.CommandContext(t.Context(), test[1], test[2], script).Run()
-	}
-	if err := check(); err != nil {
-		t.Errorf("a healthy server: %v", err)
-	}
-	status = http.StatusServiceUnavailable
-	if check() == nil {
+	if healthCheck(t, server.Listener.Addr().String()) == nil {
 		t.Error("a server that answers 503 passes for healthy")
 	}
 	server.Close()
-	if check() == nil {
+	if healthCheck(t, server.Listener.Addr().String()) == nil {
 		t.Error("no server passes for healthy")
 	}
+}
+
+// TestWebCommand runs the web page with its command and environment, on a free port
+// and a store of its own, and checks its health as the file does. Temporal is away.
+func TestWebCommand(t *testing.T) {
+	web := load(t, nil).Services["web"]
+	if !slices.Equal(web.Entrypoint, []string{"spool"}) {
+		t.Fatalf("%q", web.Entrypoint)
+	}
+	dir := t.TempDir()
+	env := []string{"SPOOL_HOME=" + dir, "HOME=" + dir}
+	for name, value := range web.Environment {
+		switch name {
+		case "SPOOL_STORE":
+			env = append(env, "SPOOL_STORE=sqlite:"+filepath.Join(dir, "spool.db"))
+		case "TEMPORAL_ADDRESS":
+			env = append(env, "TEMPORAL_ADDRESS=127.0.0.1:1")
+		default:
+			env = append(env, name+"="+*value)
+		}
+	}
+	args := slices.Clone([]string(web.Command))
+	i := slices.Index(args, "--web-port")
+	if i < 0 || args[i+1] != "8080" {
+		t.Fatalf("%q", args)
+	}
+	args[i+1] = "0"
+	ctx, stop := context.WithCancel(t.Context())
+	r, w := io.Pipe()
+	done := make(chan int, 1)
+	go func() {
+		code := starter.Run(ctx, append(args, "--json"), env, strings.NewReader(""), w, t.Output())
+		_ = w.Close() // never fails
+		done <- code
+	}()
+	var said struct{ Web string }
+	if err := json.NewDecoder(r).Decode(&said); err != nil {
+		t.Fatal(err)
+	}
+	at, err := url.Parse(said.Web)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := healthCheck(t, net.JoinHostPort("127.0.0.1", at.Port())); err != nil {
+		t.Errorf("%s is not healthy: %v", said.Web, err)
+	}
+	stop()
+	<-done
 }
 
 func TestImageRunsWithoutRoot(t *testing.T) {
