@@ -167,27 +167,6 @@ func starterCommand(t *testing.T, s *tt.Stack, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// Rows 62, 63: the same answer streamed and not streamed is saved once, under
-// the turn's message id.
-func TestRow62_StreamedAndNot(t *testing.T) {
-	t.Parallel()
-	for _, stream := range []string{"true", "false"} {
-		s := tt.New(t)
-		file := filepath.Join(s.Work, ".spool", "agents", "orchestrator.md")
-		require.NoError(t, os.WriteFile(file, []byte("---\nname: orchestrator\nstream: "+stream+"\n---\nTest.\n"), 0o644))
-		s.StartWorker()
-		r := s.Ask("s1", "script: say the whole answer")
-		m := messages(t, s, r.ThreadID)
-		require.Len(t, m, 2)
-		require.Equal(t, agent.MessageID(r.TurnID, 1), m[1].ID)
-		require.Equal(t, "the whole answer", m[1].Content.String())
-		st, err := s.Store.Stream(s.Ctx(), r.ThreadID)
-		require.NoError(t, err)
-		require.Nil(t, st, "nothing of the stream is left")
-		s.Verify()
-	}
-}
-
 // D5: a model that is silent for long before its first token is waited for.
 func TestFault_D5_SlowFirstToken(t *testing.T) {
 	t.Parallel()
