@@ -154,6 +154,54 @@ func TestWaitReturnsWhenAPersonIsNeeded(t *testing.T) {
 	assert.Equal(t, "ada", done.Approval.DecidedBy)
 }
 
+// questions makes a turn ask.
+func (d *driver) questions(turn *memory.Turn, texts ...string) []memory.Question {
+	var calls []agent.Call
+	for range texts {
+		calls = append(calls, agent.NewCall("x", agent.ToolAskUser, "{}"))
+	}
+	a := d.stream(turn, 1, "", "")
+	var out []memory.Question
+	for i, c := range d.save(turn, 1, a, "", "", calls...) {
+		q, err := d.store.OpenQuestion(context.Background(), memory.QuestionRequest{ThreadID: turn.ThreadID, TurnID: turn.ID, CallID: c.ID, Text: texts[i]})
+		d.check(err)
+		out = append(out, q)
+	}
+	return out
+}
+
+func TestQuestionsAndAnswers(t *testing.T) {
+	d, c := newDriver(t)
+	d.send("s", "m1", memory.Queue)
+	turn := d.take("s/default")
+	qs := d.questions(turn, "a?", "b?")
+
+	r, err := c.Wait(t.Context(), "s/default", turn.ID, spool.WaitOptions{})
+	require.NoError(t, err)
+	assert.Equal(t, "waiting_for_user", r.Status)
+	require.Len(t, r.Questions, 2)
+	assert.Equal(t, []string{qs[0].ID, "a?"}, []string{r.Questions[0].QuestionID, r.Questions[0].Text})
+	_, err = c.Send(t.Context(), memory.SendRequest{SessionID: "s", Content: agent.Text("well?")})
+	var pending *spool.PendingError
+	require.ErrorAs(t, err, &pending)
+	assert.Len(t, pending.Questions, 2)
+	assert.Empty(t, pending.Pending)
+
+	done, err := c.Answer(t.Context(), memory.AnswerRequest{Target: qs[1].ID, Text: "for b"})
+	require.NoError(t, err)
+	assert.True(t, done.Stored, "saved, but Temporal could not be told")
+	assert.Equal(t, "ada", done.Question.AnsweredBy)
+	sent, err := c.Send(t.Context(), memory.SendRequest{SessionID: "s", MessageID: "m2", Content: agent.Text("for a")})
+	require.NoError(t, err)
+	assert.Equal(t, []string{qs[0].ID, turn.ID, spool.StatusStored}, []string{sent.Answered.QuestionID, sent.TurnID, sent.Status})
+	open, err := c.Questions(t.Context(), "")
+	require.NoError(t, err)
+	assert.Empty(t, open)
+	view, err := c.Show(t.Context(), "s/default", false)
+	require.NoError(t, err)
+	assert.Equal(t, []string{"for a", "for b"}, []string{view.ToolCalls[0].Result, view.ToolCalls[1].Result})
+}
+
 func TestPendingLeavesBackgroundSubAgentsOut(t *testing.T) {
 	d, c := newDriver(t)
 	d.send("s", "m1", memory.Queue)
@@ -192,6 +240,8 @@ func TestRow37_OthersThreadsAreNotFound(t *testing.T) {
 	d.asks(turn)
 	approvals, err := d.store.Approvals(t.Context(), memory.ApprovalFilter{})
 	require.NoError(t, err)
+	d.send("s2", "m1", memory.Queue)
+	question := d.questions(d.take("s2/default"), "a?")[0]
 	for who, o := range map[string]spool.ClientOptions{"user": {UserID: "eve"}, "profile": {UserID: "ada", Profile: "work"}} {
 		eve := spool.NewClient(d.store, nil, o)
 		for name, try := range map[string]func() error{
@@ -216,6 +266,19 @@ func TestRow37_OthersThreadsAreNotFound(t *testing.T) {
 				_, err := eve.Decide(t.Context(), memory.Decision{Target: approvals[0].ToolCalls[0].ID, Verdict: memory.Deny})
 				return err
 			},
+			"questions": func() error { _, err := eve.Questions(t.Context(), "s2/default"); return err },
+			"answer": func() error {
+				_, err := eve.Answer(t.Context(), memory.AnswerRequest{Target: question.ID, Text: "x"})
+				return err
+			},
+			"answer a call": func() error {
+				_, err := eve.Answer(t.Context(), memory.AnswerRequest{Target: question.CallID, Text: "x"})
+				return err
+			},
+			"answer by a message": func() error {
+				_, err := eve.Send(t.Context(), memory.SendRequest{SessionID: "s2", Content: agent.Text("x")})
+				return err
+			},
 			"send to the thread": func() error {
 				_, err := eve.Send(t.Context(), memory.SendRequest{ThreadID: "s/default", Content: agent.Text("x"), WhenBusy: memory.Queue})
 				return err
@@ -237,6 +300,9 @@ func TestRow37_OthersThreadsAreNotFound(t *testing.T) {
 		open, err := eve.Approvals(t.Context(), "")
 		require.NoError(t, err)
 		assert.Empty(t, open)
+		asked, err := eve.Questions(t.Context(), "")
+		require.NoError(t, err)
+		assert.Empty(t, asked)
 		// A thread of one's own does not lend its name to another's turn.
 		mine, err := eve.Send(t.Context(), memory.SendRequest{SessionID: "of-" + who, Content: agent.Text("x")})
 		require.NoError(t, err)

@@ -121,13 +121,12 @@ func (c *Client) mayAnswer(ctx context.Context, target string) error {
 	if c.o.UserID == "" {
 		return nil
 	}
-	list, err := c.store.Questions(ctx, memory.QuestionFilter{UserID: c.o.UserID})
+	found, err := c.store.Questions(ctx, memory.QuestionFilter{UserID: c.o.UserID, ID: target})
 	if err != nil {
 		return err
 	}
-	for _, q := range list {
-		if q.ID == target || q.CallID == target {
-			_, err := c.thread(ctx, q.ThreadID)
+	for _, q := range found {
+		if _, err := c.thread(ctx, q.ThreadID); err != nil {
 			return err
 		}
 	}

@@ -46,6 +46,8 @@ type QuestionRequest struct {
 
 // QuestionFilter selects questions; RootThread includes all descendants.
 type QuestionFilter struct {
+	// ID is that of one question, or of the call that asks it.
+	ID         string
 	UserID     string
 	ThreadID   string
 	RootThread string

@@ -174,7 +174,8 @@ func (a *app) await(ctx context.Context, c *spool.Client, sent spool.Reply, tail
 	}
 	if w.detach || sent.Status == spool.StatusStored && !w.wait {
 		if sent.State != memory.EntryWaiting { // a repeated message may have its answer
-			if now, err := c.Status(ctx, sent.ThreadID, sent.TurnID); err == nil {
+			now, err := c.Status(ctx, sent.ThreadID, sent.TurnID)
+			if err == nil && (sent.Answered == nil || now.Status != string(agent.ThreadRunning)) {
 				now.MessageID, now.Repeated, now.Answered = sent.MessageID, sent.Repeated, sent.Answered
 				sent = now
 			}

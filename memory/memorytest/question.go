@@ -175,6 +175,9 @@ var questionRules = []rule{
 		t := e.started("s1")
 		q := e.questioned(t, 1, "a?")[0]
 		equal(e, "listed", len(e.questions(memory.QuestionFilter{UserID: otherUser})), 0)
+		equal(e, "by id", len(e.questions(memory.QuestionFilter{ID: q.ID, UserID: user})), 1)
+		equal(e, "by its call", e.questions(memory.QuestionFilter{ID: q.CallID})[0].ID, q.ID)
+		equal(e, "by no id", len(e.questions(memory.QuestionFilter{ID: "none"})), 0)
 		e.unchanged(t.ThreadID, func() {
 			r := answerTo(q.ID, "x")
 			r.UserID = otherUser

@@ -166,6 +166,9 @@ func (s *Store) Questions(ctx context.Context, f memory.QuestionFilter) (questio
 		open = "state = 'open'"
 	}
 	where, args := peopleFilter(f.UserID, f.ThreadID, f.RootThread, open)
+	if f.ID != "" {
+		where, args = where+" AND (id = ? OR id = ?)", append(args, f.ID, questionID(f.ID))
+	}
 	err = s.read(ctx, func(q *reader) error {
 		questions, err = list(q, "", (*questionRow).targets,
 			func(v *questionRow) (memory.Question, error) {
