@@ -3,6 +3,8 @@ package spool
 import (
 	"context"
 	"encoding/json"
+	"slices"
+	"strings"
 
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/memory"
@@ -15,7 +17,8 @@ type Update struct {
 	Cursor string       `json:"cursor"`
 	Event  *agent.Event `json:"event,omitempty"`
 	// Messages are those a memory_appended event speaks of. Each replaces what
-	// was streamed under its id.
+	// was streamed under its id. With the message_started of a retry it is the
+	// answer that the retry supersedes, as it is marked now.
 	Messages []agent.Message `json:"messages,omitempty"`
 	Text     *TextUpdate     `json:"text,omitempty"`
 }
@@ -26,6 +29,9 @@ type TextUpdate struct {
 	MessageID string `json:"messageId"`
 	TurnID    string `json:"turnId"`
 	Attempt   int    `json:"attempt"`
+	// Supersedes is the attempt whose text, delivered before, is void: it failed
+	// or was lost, and this one begins anew. It stands in the first piece.
+	Supersedes int `json:"supersedes,omitempty"`
 	// Offset is the byte offset of Text in the attempt's text, ReasoningOffset
 	// that of Reasoning in its reasoning.
 	Offset          int    `json:"offset"`
@@ -104,7 +110,10 @@ type followed struct {
 	resumed bool
 	// text and reasoning are the bytes delivered of the attempt.
 	text, reasoning int
-	busy            bool // being pumped further up the stack
+	// shown is the attempt of shownID of which text was delivered last.
+	shownID string
+	shown   int
+	busy    bool // being pumped further up the stack
 }
 
 // addChildren finds sub-agents that exist already, for a start in mid-log.
@@ -243,10 +252,14 @@ func (fl *follower) deliverEvent(ctx context.Context, t *followed, e *agent.Even
 	}
 	u := Update{ThreadID: t.id, Event: e}
 	var err error
-	if e.Type == agent.EventMemoryAppended {
-		if u.Messages, err = fl.appended(ctx, t, e); err != nil {
-			return err
-		}
+	switch e.Type {
+	case agent.EventMemoryAppended:
+		u.Messages, err = fl.appended(ctx, t, e)
+	case agent.EventMessageStarted:
+		u.Messages, err = fl.superseded(ctx, t, e)
+	}
+	if err != nil {
+		return err
 	}
 	t.at.Seq = e.Seq
 	if endsStep([]agent.Event{*e}) {
@@ -289,12 +302,66 @@ func (fl *follower) appended(ctx context.Context, t *followed, e *agent.Event) (
 		return nil, nil //nolint:nilerr // an event without a range has no messages
 	}
 	out, err := fl.c.store.Messages(ctx, t.id, d.FromSeq-1, int(d.ToSeq-d.FromSeq+1))
-	if t.sub {
-		for i := range out {
+	if err != nil {
+		return nil, err
+	}
+	for i := range out {
+		if t.sub {
 			out[i].SubAgentID = t.id
+		} else if out[i].MessageID, err = fl.c.sentAs(ctx, t.id, out[i]); err != nil {
+			return nil, err
 		}
 	}
-	return out, err
+	return out, nil
+}
+
+// sentAs is the id that its sender gave to a person's message; "" for others.
+func (c *Client) sentAs(ctx context.Context, threadID string, m agent.Message) (string, error) {
+	if m.Role != agent.RoleUser || strings.HasPrefix(m.Source, "agent:") {
+		return "", nil
+	}
+	turn, err := c.store.Turn(ctx, m.TurnID)
+	if err == nil && m.ID == agent.MessageID(turn.ID, 0) {
+		return turn.MessageID, nil
+	}
+	if err != nil && agent.CodeOf(err) != agent.CodeNotFound {
+		return "", err
+	}
+	inbox, err := c.store.Inbox(ctx, threadID) // it was taken into a running turn
+	for _, e := range inbox {
+		if e.Kind == memory.EntryMessage && m.ID == agent.MessageID(e.TurnID, 0) {
+			return e.ID, nil
+		}
+	}
+	return "", err
+}
+
+// superseded is the answer that a turn, if it is a retry, makes void: the message
+// saved last before it began.
+func (fl *follower) superseded(ctx context.Context, t *followed, e *agent.Event) ([]agent.Message, error) {
+	turn, err := fl.c.store.Turn(ctx, e.TurnID)
+	if err != nil || turn.RetryOf == "" {
+		if agent.CodeOf(err) == agent.CodeNotFound {
+			err = nil // an imported turn
+		}
+		return nil, err
+	}
+	for end := e.Seq; end > 1; {
+		after := max(0, end-1-page)
+		before, err := fl.c.store.Events(ctx, t.id, after, int(end-1-after))
+		if err != nil {
+			return nil, err
+		}
+		for _, old := range slices.Backward(before) {
+			if old.Type != agent.EventMemoryAppended {
+				continue
+			}
+			messages, err := fl.appended(ctx, t, &old)
+			return slices.DeleteFunc(messages, func(m agent.Message) bool { return m.SupersededBy != e.TurnID }), err
+		}
+		end = after + 1
+	}
+	return nil, nil
 }
 
 // deliverText delivers what the current model call has streamed since.
@@ -307,6 +374,9 @@ func (fl *follower) deliverText(t *followed, s *memory.Streamed) error {
 		// The cursor counted reasoning first, then text.
 		t.reasoning = min(t.at.Offset, len(s.Reasoning))
 		t.text = min(t.at.Offset-t.reasoning, len(s.Text))
+	case t.resumed && t.at.Offset > 0:
+		t.shownID, t.shown = s.MessageID, t.at.Attempt
+		t.text, t.reasoning = 0, 0
 	case t.messageID != s.MessageID || t.at.Attempt != s.Attempt:
 		t.text, t.reasoning = 0, 0
 	}
@@ -315,6 +385,10 @@ func (fl *follower) deliverText(t *followed, s *memory.Streamed) error {
 		return nil
 	}
 	u := Update{ThreadID: t.id, Text: &TextUpdate{MessageID: s.MessageID, TurnID: s.TurnID, Attempt: s.Attempt, Offset: t.text, ReasoningOffset: t.reasoning}}
+	if t.shownID == s.MessageID && t.shown != s.Attempt {
+		u.Text.Supersedes = t.shown
+	}
+	t.shownID, t.shown = s.MessageID, s.Attempt
 	if len(s.Text) > t.text {
 		u.Text.Text, t.text = s.Text[t.text:], len(s.Text)
 	}
@@ -324,70 +398,4 @@ func (fl *follower) deliverText(t *followed, s *memory.Streamed) error {
 	t.at.Offset = t.text + t.reasoning
 	u.Cursor = t.at.String()
 	return fl.f(u)
-}
-
-// Tail returns the cursor of a thread's last event: following from it tells only
-// what is new. An unknown thread has none yet and gives the beginning.
-func (c *Client) Tail(ctx context.Context, threadID string) (string, error) {
-	if _, err := c.thread(ctx, threadID); err != nil {
-		if agent.CodeOf(err) == agent.CodeNotFound {
-			return "", nil
-		}
-		return "", err
-	}
-	// Seq is dense, so the end is found by probing.
-	beyond := func(seq int64) (bool, error) {
-		e, err := c.store.Events(ctx, threadID, seq, 1)
-		return len(e) > 0, err
-	}
-	low, high := int64(0), int64(1)
-	for {
-		more, err := beyond(high)
-		if err != nil {
-			return "", err
-		}
-		if !more {
-			break
-		}
-		low, high = high, 2*high
-	}
-	for low < high {
-		mid := (low + high) / 2
-		more, err := beyond(mid)
-		switch {
-		case err != nil:
-			return "", err
-		case more:
-			low = mid + 1
-		default:
-			high = mid
-		}
-	}
-	return Cursor{Seq: low}.String(), nil
-}
-
-// TailTree returns the Tail of a thread and of all its descendants, by thread id.
-func (c *Client) TailTree(ctx context.Context, threadID string) (map[string]string, error) {
-	tails := map[string]string{}
-	todo := []string{threadID}
-	for len(todo) > 0 {
-		id := todo[0]
-		todo = todo[1:]
-		tail, err := c.Tail(ctx, id)
-		if err != nil {
-			return nil, err
-		}
-		if tail == "" {
-			continue
-		}
-		tails[id] = tail
-		children, err := c.store.Children(ctx, id)
-		if err != nil {
-			return nil, err
-		}
-		for _, child := range children {
-			todo = append(todo, child.ID)
-		}
-	}
-	return tails, nil
 }

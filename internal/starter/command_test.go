@@ -39,7 +39,7 @@ func TestUsageErrorsNameTheFlagAndTheFix(t *testing.T) {
 		"":                                  {"give a command", "send", "doctor"},
 		"sendd x":                           {"unexpected argument sendd", `did you mean "send"`},
 		"fork x":                            {`thread id "x"`},
-		"fork -c a/b a/b":                    {"--conversation", "A-Z"},
+		"fork -c a/b a/b":                   {"--conversation", "A-Z"},
 		"send":                              {"message is empty", "or - to read it from stdin"},
 		"send a b":                          {"unexpected argument b", "quotes"},
 		"send --bogus x":                    {"unknown flag --bogus"},

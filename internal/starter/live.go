@@ -51,6 +51,10 @@ func (l *live) update(u spool.Update) error {
 	case u.Event != nil:
 		if u.ThreadID == l.root {
 			for _, m := range u.Messages {
+				if u.Event.Type == agent.EventMessageStarted {
+					l.line("the turn is retried: its answer replaces the one before")
+					continue
+				}
 				l.saved(m)
 			}
 		}

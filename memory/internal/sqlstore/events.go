@@ -24,6 +24,10 @@ type (
 		ToolCalls []agent.Call `json:"toolCalls"`
 		Usage     *agent.Usage `json:"usage,omitempty"`
 	}
+	streamFinish struct {
+		FinishReason string      `json:"finishReason"`
+		Usage        agent.Usage `json:"usage"`
+	}
 	toolCall struct {
 		Intent         string          `json:"intent"`
 		Arguments      json.RawMessage `json:"arguments"`
