@@ -1,0 +1,189 @@
+package e2e
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/spool-agents/spool"
+	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/internal/llm/script"
+	tt "github.com/spool-agents/spool/internal/temporaltest"
+	"github.com/spool-agents/spool/memory"
+)
+
+// payloads are the fields of each event's data: those of CHECKLIST appendix B
+// that are always there, those that may be, and what Spool adds.
+var payloads = map[string]struct{ always, maybe, added string }{
+	agent.EventMessageStarted:     {always: "content toolNames"},
+	agent.EventToolCalls:          {always: "toolCalls", maybe: "usage"},
+	agent.EventToolCall:           {always: "intent arguments toolCallId", maybe: "sub_agent_thread_id"},
+	agent.EventApprovalRequired:   {always: "approvalId toolCalls agent", added: "threadId"},
+	agent.EventApprovalResponse:   {always: "approvalId decision", maybe: "approvedCalls editInstruction", added: "threadId"},
+	agent.EventToolResponse:       {always: "toolCallId name status durationMs", maybe: "result resultRef errorReason sub_agent_thread_id"},
+	agent.EventAssistantMessage:   {always: "messageId content", maybe: "usage"},
+	agent.EventMemoryAppended:     {always: "fromSeq toSeq"},
+	agent.EventStreamFinish:       {always: "finishReason usage"},
+	agent.EventQuestionAsked:      {always: "questionId agent text", added: "taskId task toolCallId threadId"},
+	agent.EventQuestionAnswered:   {always: "questionId answeredBy", added: "state agent answer threadId"},
+	agent.EventSubAgentStarted:    {always: "agentId agentName toolCallId", added: "sub_agent_thread_id"},
+	agent.EventSubAgentToolCall:   {always: "agentId toolCallId toolName arguments", added: "parentToolCallId"},
+	agent.EventSubAgentToolResult: {always: "agentId toolCallId toolName durationMs status", added: "parentToolCallId"},
+	agent.EventSubAgentCompleted:  {always: "agentId agentName status result durationMs", added: "parentToolCallId sub_agent_thread_id"},
+	agent.EventSubAgentMetrics:    {always: "agentId metrics", added: "parentToolCallId"},
+	agent.EventDone:               {always: "responseTimeMs usage"},
+	agent.EventError:              {always: "code message retryable"},
+}
+
+// elsewhere are the types that other scenarios show: what needs a server of
+// tools, or a conversation that is too long.
+var elsewhere = []string{agent.EventMCPStderr, agent.EventContextSummary, agent.EventToolProgress}
+
+// everyEvent is a conversation in which everything happens that events tell: a
+// sub-agent with a tool, a question, an approval, streamed text with reasoning, a
+// failure. It returns the pieces of text that a follower got.
+func everyEvent(t *testing.T, s *tt.Stack) (threadID string, streamed []spool.TextUpdate) {
+	t.Helper()
+	child := script.Script(add(1, 1), "say two")
+	r := s.Send("s1", script.Script(
+		script.Calls(add(2, 3), script.Task("general", child)), "ask which one?", count("gated"),
+		"think I have all of it => slow 60ms say one two three four five six seven eight nine ten eleven twelve"))
+	followed := make(chan error, 1)
+	go func() {
+		followed <- s.Client.Follow(s.Ctx(), r.ThreadID, "", spool.FollowOptions{UntilTurn: r.TurnID}, func(u spool.Update) error {
+			if u.Text != nil {
+				streamed = append(streamed, *u.Text)
+			}
+			return nil
+		})
+	}()
+	answer(t, s, openQuestions(t, s, r.ThreadID, 1)[0].ID, "the second")
+	p := pendingApproval(t, s, r)
+	_, err := s.Client.Decide(s.Ctx(), memory.Decision{By: "tester", Target: p.Pending[0].ApprovalID, Verdict: memory.Approve})
+	require.NoError(t, err)
+	require.Equal(t, "completed", s.Wait(r).Status)
+	require.NoError(t, <-followed)
+	require.Equal(t, "failed", s.Ask("s1", script.Script("fail 400 say never")).Status)
+	return r.ThreadID, streamed
+}
+
+// Row 41: every type of event, with the fields that its payload has and no other.
+func TestRow41_EventPayloads(t *testing.T) {
+	t.Parallel()
+	s := tt.New(t)
+	ask(t, s)
+	s.StartWorker()
+	id, streamed := everyEvent(t, s)
+	seen := map[string]bool{}
+	for _, e := range events(t, s, id) {
+		want, known := payloads[e.Type]
+		if !known {
+			require.Contains(t, elsewhere, e.Type, "this event has no row in the table")
+			continue
+		}
+		seen[e.Type] = true
+		var data map[string]json.RawMessage
+		require.NoError(t, json.Unmarshal(e.Data, &data), e.Type)
+		for _, field := range strings.Fields(want.always) {
+			assert.Contains(t, data, field, "%s: %s", e.Type, e.Data)
+		}
+		allowed := strings.Fields(want.always + " " + want.maybe + " " + want.added)
+		for field := range data {
+			assert.Contains(t, allowed, field, "%s: %s", e.Type, e.Data)
+		}
+		assert.Equal(t, id, e.ThreadID)
+		assert.NotZero(t, e.Seq)
+		assert.NotEmpty(t, e.TurnID, e.Type)
+	}
+	assert.Equal(t, slices.Sorted(maps.Keys(payloads)), slices.Sorted(maps.Keys(seen)), "every type appears")
+
+	// assistant_chunk and reasoning_chunk are not in the log: followers get them.
+	var text, reasoning string
+	for _, u := range streamed {
+		assert.NotEmpty(t, u.MessageID)
+		text, reasoning = text+u.Text, reasoning+u.Reasoning
+	}
+	assert.Contains(t, text, "one two three")
+	assert.Contains(t, reasoning, "I have all of it")
+	s.Verify()
+}
+
+// Row 42: one stream_finish per model call, before what the call asks for.
+func TestRow42_StreamFinish(t *testing.T) {
+	t.Parallel()
+	s := tt.New(t)
+	s.StartWorker()
+	r := s.Ask("s1", script.Script(add(1, 2), "say done"))
+	var told []string
+	for _, e := range events(t, s, r.ThreadID) {
+		switch e.Type {
+		case agent.EventStreamFinish:
+			var d struct {
+				FinishReason string      `json:"finishReason"`
+				Usage        agent.Usage `json:"usage"`
+			}
+			require.NoError(t, json.Unmarshal(e.Data, &d))
+			require.NotZero(t, d.Usage.TotalTokens)
+			told = append(told, d.FinishReason)
+		case agent.EventToolCalls, agent.EventAssistantMessage:
+			told = append(told, e.Type)
+		}
+	}
+	require.Equal(t, []string{"tool_calls", "tool_calls", "stop", "assistant_message"}, told)
+}
+
+// Followers read the store: a hundred of them on one thread, without a connection
+// to Temporal, each get everything once, and the workflow is asked for nothing.
+func TestHundredFollowers(t *testing.T) {
+	t.Parallel()
+	slot(t)
+	s := tt.New(t)
+	s.StartWorker()
+	r := s.Send("s1", script.Script(add(1, 2), "slow 50ms say "+strings.Repeat("word ", 20)))
+	type got struct {
+		seqs []int64
+		text string
+		err  error
+	}
+	all := make(chan got, 100)
+	for range cap(all) {
+		go func() {
+			var g got
+			pieces := map[string]string{}
+			c := spool.NewClient(s.Store, nil, spool.ClientOptions{})
+			g.err = c.Follow(s.Ctx(), r.ThreadID, "", spool.FollowOptions{UntilTurn: r.TurnID}, func(u spool.Update) error {
+				if u.Event != nil {
+					g.seqs = append(g.seqs, u.Event.Seq)
+				}
+				for _, m := range u.Messages {
+					g.text, pieces = m.Content.String(), map[string]string{}
+				}
+				if u.Text != nil {
+					assert.Len(t, pieces[u.Text.MessageID], u.Text.Offset)
+					pieces[u.Text.MessageID] += u.Text.Text
+				}
+				return nil
+			})
+			all <- g
+		}()
+	}
+	require.Equal(t, "completed", s.Wait(r).Status)
+	var want []int64
+	for _, e := range events(t, s, r.ThreadID) {
+		want = append(want, e.Seq)
+	}
+	for range cap(all) {
+		g := <-all
+		require.NoError(t, g.err)
+		require.Equal(t, want, g.seqs)
+		require.Equal(t, strings.TrimSpace(strings.Repeat("word ", 20)), strings.TrimSpace(g.text))
+	}
+	history, err := s.Client.History(s.Ctx(), r.ThreadID, "")
+	require.NoError(t, err)
+	require.NotContains(t, string(history), "WORKFLOW_EXECUTION_UPDATE")
+}
