@@ -1,33 +1,82 @@
-// Lists the user's conversations and keeps the list up to date.
-const list = document.getElementById("threads");
-const form = document.getElementById("login");
-const rows = new Map();
+// The page: what is where.
+import { html, render, useState } from "./ui.js";
+import { Model } from "./model.js";
+import { Chat } from "./chat.js";
+import { Inspector } from "./inspector.js";
+import { Sidebar } from "./sidebar.js";
+import { Timeline } from "./timeline.js";
 
-function show(t) {
-  if (t.kind !== "main") return;
-  const row = rows.get(t.id) ?? document.createElement("li");
-  row.textContent = `${t.topic || t.id}: ${t.status}, ${t.messageCount} messages`;
-  rows.set(t.id, row);
-  list.prepend(row);
+function Login({ model }) {
+  const [token, setToken] = useState("");
+  const [why, setWhy] = useState(new URLSearchParams(location.search).get("login") === "failed" ? "The link's token is not known here." : "");
+  const login = async (e) => {
+    e.preventDefault();
+    try {
+      await model.login(token.trim());
+    } catch (err) {
+      setWhy(err.message);
+    }
+  };
+  return html`<main class="login" id="main"><form onSubmit=${login}><h1>Spool</h1>
+    <label>Token of this server<input type="password" autocomplete="current-password" required value=${token} onInput=${(e) => setToken(e.currentTarget.value)} /></label>
+    <p class="dim">It stands in the link that <code>spool dev</code> and <code>spool web</code> print.</p>
+    <button class="main">Log in</button><p role="alert">${why}</p></form></main>`;
 }
 
-async function start() {
-  const me = await fetch("/api/v1/me");
-  form.hidden = me.ok;
-  if (!me.ok) return;
-  const stream = new EventSource("/api/v1/follow?threads=true");
-  stream.addEventListener("thread", (e) => show(JSON.parse(e.data)));
+function theme(next) {
+  try {
+    if (next !== undefined) localStorage.setItem("theme", next);
+    const t = localStorage.getItem("theme") ?? "";
+    if (t) document.documentElement.dataset.theme = t;
+    else delete document.documentElement.dataset.theme;
+    return t;
+  } catch {
+    return "";
+  }
 }
 
-form.addEventListener("submit", async (e) => {
-  e.preventDefault();
-  const r = await fetch("/api/v1/login", {
-    method: "POST",
-    headers: { "Content-Type": "application/json" },
-    body: JSON.stringify({ token: document.getElementById("token").value }),
-  });
-  document.getElementById("refused").textContent = r.ok ? "" : (await r.json()).error.message;
-  if (r.ok) start();
+function App({ model }) {
+  const [drawer, setDrawer] = useState(false);
+  const [look, setLook] = useState(theme());
+  if (!model.asked) return html`<main class="login" id="main"><p class="dim">Loading…</p></main>`;
+  if (!model.me) return html`<${Login} model=${model} />`;
+  const side = model.place.inspect ? html`<${Inspector} model=${model} />` : model.place.turn ? html`<${Timeline} model=${model} />` : null;
+  const shut = () => setDrawer(false);
+  return html`<a class="skip" href="#text">To the message box</a>
+    <div class="page ${drawer ? "drawer" : ""} ${side ? "split" : ""}">
+      <header class="top-bar"><button type="button" class="quiet menu" aria-expanded=${drawer} aria-label="Conversations" onClick=${() => setDrawer(!drawer)}>☰</button><b>Spool</b>
+        <span class="live ${model.live ? "on" : "off"}" role="status">${model.live ? "live" : "reconnecting…"}</span><span class="space"></span>
+        ${model.me.ui && html`<a href=${model.me.ui} target="_blank" rel="noopener">Temporal</a>`}
+        <label class="dim"><span class="unseen">Colours</span><select value=${look} onChange=${(e) => setLook(theme(e.currentTarget.value))}><option value="">as the system</option><option value="light">light</option><option value="dark">dark</option></select></label>
+        <span class="dim who">${model.me.userId}</span><button type="button" class="quiet" onClick=${() => model.logout()}>Log out</button></header>
+      <${Sidebar} model=${model} onGo=${shut} />
+      <button type="button" class="shade" aria-label="Close the list" tabindex=${drawer ? 0 : -1} onClick=${shut}></button>
+      <${Chat} model=${model} />
+      ${side}
+      <div class="notices" role="region" aria-label="Notices" aria-live="assertive">${model.notices.map((n) => html`<p key=${n.id} class=${n.bad ? "bad" : ""}>${n.text} <button type="button" class="quiet" aria-label="Dismiss" onClick=${() => model.dismiss(n.id)}>✕</button></p>`)}</div>
+    </div>`;
+}
+
+const root = document.getElementById("page");
+let drawn = 0;
+const model = new Model(() => {
+  drawn ||= requestAnimationFrame(draw);
+});
+function draw() {
+  drawn = 0;
+  render(html`<${App} model=${model} />`, root);
+}
+
+addEventListener("keydown", (e) => {
+  const typing = e.target instanceof Element && e.target.closest("input, textarea, select");
+  if (e.key === "/" && !typing) {
+    e.preventDefault();
+    document.getElementById("text")?.focus();
+  } else if (e.key === "Escape" && (model.place.inspect || model.place.turn)) model.go({ inspect: "", turn: "" });
 });
 
-start();
+// A page in the background draws nothing by itself; it is up to date when it is back.
+document.addEventListener("visibilitychange", () => document.hidden || model.changed());
+
+draw();
+model.start();

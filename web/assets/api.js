@@ -1,0 +1,108 @@
+// The API of the server under /api/v1, as far as the page uses it.
+
+export class ApiError extends Error {
+  constructor(status, body) {
+    super(body?.error?.message ?? `the server answered ${status}`);
+    this.status = status;
+    this.code = body?.error?.code ?? "unknown";
+    this.pending = body?.error?.pending;
+  }
+}
+
+async function request(method, path, body) {
+  let r;
+  try {
+    r = await fetch(`/api/v1${path}`, {
+      method,
+      headers: body === undefined ? {} : { "Content-Type": "application/json" },
+      body: body === undefined ? undefined : JSON.stringify(body),
+    });
+  } catch {
+    throw new ApiError(0, { error: { code: "unreachable", message: "The server cannot be reached. Nothing is lost: try again." } });
+  }
+  if (r.headers.get("Content-Type")?.startsWith("application/json")) {
+    const answer = await r.json();
+    if (!r.ok) throw new ApiError(r.status, answer);
+    return answer;
+  }
+  if (!r.ok) throw new ApiError(r.status);
+  return r.text();
+}
+
+const at = (id) => `/threads/${encodeURIComponent(id)}`;
+const query = (values) => {
+  const q = new URLSearchParams(Object.entries(values).filter(([, v]) => v !== undefined));
+  return q.size ? `?${q}` : "";
+};
+
+export const api = {
+  me: () => request("GET", "/me"),
+  login: (token) => request("POST", "/login", { token }),
+  logout: () => request("POST", "/logout", {}),
+  agents: () => request("GET", "/agents"),
+  threads: (filter) => request("GET", `/threads${query(filter)}`),
+  show: (id, options) => request("GET", at(id) + query(options)),
+  messages: (id, page) => request("GET", `${at(id)}/messages${query(page)}`),
+  events: (id, page) => request("GET", `${at(id)}/events${query(page)}`),
+  trace: (id) => request("GET", `${at(id)}/trace`),
+  output: (call) => request("GET", `/tool-calls/${encodeURIComponent(call)}/output`),
+  send: (message) => request("POST", "/messages", message),
+  cancel: (id, options) => request("POST", `${at(id)}/cancel`, options),
+  retry: (id, requestId) => request("POST", `${at(id)}/retry`, { requestId }),
+  fork: (id, options) => request("POST", `${at(id)}/fork`, options),
+  approvals: (thread) => request("GET", `/approvals${query({ thread })}`),
+  decide: (approval, decision) => request("POST", `/approvals/${encodeURIComponent(approval)}/decision`, decision),
+  questions: (thread) => request("GET", `/questions${query({ thread })}`),
+  answer: (question, text) => request("POST", `/questions/${encodeURIComponent(question)}/answer`, { text }),
+};
+
+// follow keeps a stream open over the threads of cursors (id -> cursor, kept up to
+// date here) and the list of threads. on has update(u), thread(t), live(bool) and
+// refused(error). Returns how to stop it.
+export function follow(cursors, on) {
+  let source;
+  let timer;
+  let wait = 500;
+  let stopped = false;
+  const open = () => {
+    const ids = [...cursors.keys()];
+    const q = new URLSearchParams([["threads", "true"], ...ids.map((id) => ["thread", id])]);
+    if (ids.length) q.set("from", ids.map((id) => cursors.get(id)).join(","));
+    source = new EventSource(`/api/v1/follow?${q}`);
+    source.onopen = () => {
+      wait = 500;
+      on.live(true);
+    };
+    source.addEventListener("thread", (e) => on.thread(JSON.parse(e.data)));
+    source.addEventListener("update", (e) => {
+      const u = JSON.parse(e.data);
+      cursors.set(u.threadId, u.cursor);
+      on.update(u);
+    });
+    source.addEventListener("end", again);
+    source.addEventListener("failure", (e) => {
+      again();
+      on.refused(new ApiError(500, JSON.parse(e.data)));
+    });
+    source.onerror = () => {
+      on.live(false);
+      // The browser comes back by itself with the last event id, unless it was answered
+      // with an error.
+      if (source.readyState === EventSource.CLOSED) again();
+    };
+  };
+  const again = () => {
+    source.close();
+    if (stopped) return;
+    on.live(false);
+    clearTimeout(timer);
+    timer = setTimeout(open, wait);
+    wait = Math.min(wait * 2, 10_000);
+  };
+  open();
+  return () => {
+    stopped = true;
+    clearTimeout(timer);
+    source.close();
+  };
+}

@@ -1,0 +1,114 @@
+// Figures and states as people read them. Knows no browser: tested by node.
+
+export function duration(ms) {
+  if (!(ms >= 0)) return "";
+  if (ms < 1000) return `${Math.round(ms)} ms`;
+  const s = ms / 1000;
+  if (s < 60) return `${s < 10 ? s.toFixed(1) : Math.round(s)} s`;
+  const m = Math.floor(s / 60);
+  if (m < 60) return `${m} min ${Math.round(s % 60)} s`;
+  const h = Math.floor(m / 60);
+  return h < 48 ? `${h} h ${m % 60} min` : `${Math.floor(h / 24)} d ${h % 24} h`;
+}
+
+export function count(n) {
+  if (n < 10_000) return String(n);
+  return n < 1_000_000 ? `${(n / 1000).toFixed(n < 100_000 ? 1 : 0)} k` : `${(n / 1e6).toFixed(1)} M`;
+}
+
+export const tokens = (n) => (n ? `${count(n)} tokens` : "");
+
+export function price(usd) {
+  if (!usd) return "";
+  return `$${usd < 0.01 ? usd.toFixed(4) : usd.toFixed(2)}`;
+}
+
+// figures joins those that are there.
+export const figures = (...parts) => parts.filter(Boolean).join(" · ");
+
+export function ago(at, now) {
+  const s = (now - Date.parse(at)) / 1000;
+  if (!(s > 60)) return "now";
+  if (s < 3600) return `${Math.floor(s / 60)} min ago`;
+  if (s < 86400) return `${Math.floor(s / 3600)} h ago`;
+  return new Date(at).toLocaleDateString();
+}
+
+const states = {
+  pending: ["○", "Waiting to start"],
+  running: ["◐", "Running"],
+  active: ["◐", "Running"],
+  waiting: ["◔", "Waiting for a person"],
+  waiting_for_user: ["?", "Waiting for an answer"],
+  waiting_for_approval: ["!", "Waiting for approval"],
+  awaiting_approval: ["!", "Waiting for approval"],
+  completed: ["✓", "Completed"],
+  success: ["✓", "Completed"],
+  failed: ["✗", "Failed"],
+  unknown: ["✗", "Outcome unknown"],
+  cancelled: ["⊘", "Cancelled"],
+  aborted: ["⊘", "Aborted"],
+  denied: ["⊘", "Denied"],
+  queued: ["○", "Queued"],
+};
+
+// state is the icon and the words of a status of any kind.
+export function state(status) {
+  const [icon, words] = states[status] ?? ["·", status ?? ""];
+  return { icon, words };
+}
+
+// unfinished says whether a status can still change by itself.
+export const unfinished = (status) => ["pending", "running", "active", "waiting", "waiting_for_user", "waiting_for_approval", "awaiting_approval"].includes(status);
+
+// title writes an agent's name as a heading: research-lead -> Research lead.
+export function title(name) {
+  const s = (name ?? "").replaceAll("-", " ");
+  return s.charAt(0).toUpperCase() + s.slice(1);
+}
+
+// brief is a call's arguments in one line.
+export function brief(args, most = 80) {
+  let value = args;
+  if (typeof args === "string") {
+    try {
+      value = JSON.parse(args);
+    } catch {
+      return cut(args, most);
+    }
+  }
+  if (!value || typeof value !== "object") return value === undefined || value === null ? "" : cut(String(value), most);
+  const each = Object.entries(value).map(([k, v]) => `${k}=${typeof v === "string" ? v : JSON.stringify(v)}`);
+  return cut(each.join(", "), most);
+}
+
+// cut shortens at a character's border.
+export function cut(text, most) {
+  const flat = text.replace(/\s+/g, " ").trim();
+  const all = [...flat];
+  return all.length > most ? all.slice(0, most - 1).join("") + "…" : flat;
+}
+
+// pretty writes JSON for reading, and leaves other text as it is.
+export function pretty(value) {
+  if (typeof value !== "string") return JSON.stringify(value, null, 2) ?? "";
+  const s = value.trim();
+  if (!s.startsWith("{") && !s.startsWith("[")) return value;
+  try {
+    return JSON.stringify(JSON.parse(s), null, 2);
+  } catch {
+    return value;
+  }
+}
+
+// contentText is the text of a message's content.
+export function contentText(content) {
+  if (typeof content === "string") return content;
+  if (!Array.isArray(content)) return "";
+  return content.filter((p) => p.type === "text").map((p) => p.text ?? "").join("\n");
+}
+
+// contentImages are the addresses of a message's images.
+export function contentImages(content) {
+  return Array.isArray(content) ? content.filter((p) => p.type === "image_url").map((p) => p.image_url?.url ?? "") : [];
+}

@@ -1,0 +1,319 @@
+// What is known of one thread: a view as the API gives it, kept up to date by the
+// updates of its stream. fold is pure and repeatable: an update that the view has
+// already changes nothing. Knows no browser: tested by node.
+
+const bytes = new TextEncoder();
+
+// fromView makes the state of a thread.
+export function fromView(view) {
+  const s = {
+    thread: view.thread,
+    messages: [],
+    streams: new Map(), // message id -> {attempt, text, reasoning, size}
+    calls: new Map(), // call id -> call
+    tasks: new Map(), // task id -> task
+    inbox: view.inbox ?? [],
+    ends: new Map(), // turn id -> its done or error event
+    replies: new Map(), // turn id -> the stored reply whose round is not saved yet
+    started: new Map(), // turn id -> when it started
+    cursor: view.cursor ?? "0",
+    ui: view.ui ?? "",
+    trouble: view.trouble ?? "",
+    firstSeq: 1,
+  };
+  addMessages(s, view.messages ?? []);
+  s.firstSeq = s.messages[0]?.seq ?? 1;
+  // What the events tell is older than the rows.
+  for (const e of view.events ?? []) applyEvent(s, e);
+  s.replies.clear();
+  for (const c of view.toolCalls ?? []) s.calls.set(c.id, c);
+  for (const t of view.tasks ?? []) s.tasks.set(t.id, t);
+  if (view.pending) s.replies.set(view.pending.turnId, view.pending);
+  return s;
+}
+
+// prepend adds an earlier page of messages.
+export function prepend(state, messages) {
+  const s = { ...state };
+  s.messages = state.messages.slice();
+  addMessages(s, messages);
+  s.firstSeq = s.messages[0]?.seq ?? 1;
+  return s;
+}
+
+// fold applies an update of the thread's stream.
+export function fold(state, update) {
+  const s = { ...state, cursor: update.cursor };
+  if (update.text) {
+    s.streams = new Map(state.streams);
+    applyText(s, update.text);
+  }
+  if (update.messages?.length) {
+    s.messages = state.messages.slice();
+    addMessages(s, update.messages);
+    s.streams = new Map(s.streams);
+    s.replies = new Map(state.replies);
+    for (const m of update.messages) {
+      s.streams.delete(m.id);
+      if (s.replies.get(m.turnId)?.id === m.id) s.replies.delete(m.turnId);
+    }
+  }
+  if (update.event) {
+    for (const k of ["calls", "tasks", "ends", "replies", "started"]) s[k] = new Map(s[k]);
+    applyEvent(s, update.event);
+  }
+  return s;
+}
+
+// addMessages puts messages in order of seq; one with a known id replaces it.
+function addMessages(s, messages) {
+  for (const m of messages) {
+    const same = s.messages.findIndex((o) => o.id === m.id);
+    if (same >= 0) {
+      s.messages[same] = m;
+      continue;
+    }
+    let at = s.messages.length;
+    while (at > 0 && s.messages[at - 1].seq > m.seq) at--;
+    s.messages.splice(at, 0, m);
+  }
+  for (const m of messages) {
+    // A message that came by its own id is no longer waiting.
+    if (m.role === "user") s.inbox = s.inbox.filter((e) => `${e.turnId}.0` !== m.id && (!m.messageId || e.id !== m.messageId));
+  }
+}
+
+// applyText adds a piece of streamed text. Its offset tells whether it is new.
+function applyText(s, t) {
+  if (s.messages.some((m) => m.id === t.messageId && !m.partial)) return;
+  let old = s.streams.get(t.messageId);
+  if (old && t.attempt < old.attempt) return;
+  if (!old || t.attempt > old.attempt) old = { attempt: t.attempt, turnId: t.turnId, text: "", size: 0, reasoning: "", thought: 0 };
+  const next = { ...old };
+  if (t.text && t.offset === old.size) {
+    next.text += t.text;
+    next.size += bytes.encode(t.text).length;
+  }
+  if (t.reasoning && (t.reasoningOffset ?? 0) === old.thought) {
+    next.reasoning += t.reasoning;
+    next.thought += bytes.encode(t.reasoning).length;
+  }
+  s.streams.set(t.messageId, next);
+}
+
+function applyEvent(s, e) {
+  const d = e.data ?? {};
+  switch (e.type) {
+    case "message_started":
+      s.started.set(e.turnId, e.at);
+      return;
+    case "tool_calls":
+      s.replies.set(e.turnId, { id: `pending:${e.turnId}:${e.seq}`, role: "assistant", content: null, tool_calls: d.toolCalls, turnId: e.turnId, seq: 0, timestamp: e.at });
+      for (const c of d.toolCalls ?? []) {
+        if (!s.calls.has(c.id)) s.calls.set(c.id, call(e, c.id, c.function.name, c.function.arguments, "pending"));
+      }
+      return;
+    case "tool_call": {
+      const old = s.calls.get(d.toolCallId);
+      if (!old || old.status === "pending" || old.status === "awaiting_approval") {
+        s.calls.set(d.toolCallId, { ...(old ?? call(e, d.toolCallId, d.intent, d.arguments)), status: "running", subAgentThreadId: d.sub_agent_thread_id ?? old?.subAgentThreadId });
+      }
+      if (s.thread.kind !== "main" && !d.sub_agent_thread_id) return;
+      const id = taskOf(d.toolCallId);
+      if (s.tasks.has(id)) return;
+      const agentName = d.arguments?.agent ?? (d.sub_agent_thread_id ?? "").split(":")[1];
+      s.tasks.set(id, {
+        id, type: d.sub_agent_thread_id ? "agent" : "tool", threadId: e.threadId, status: "running",
+        name: d.sub_agent_thread_id ? `agent:${agentName}` : `tool:${d.intent}`,
+        instruction: d.sub_agent_thread_id ? (d.arguments?.task ?? "") : JSON.stringify(d.arguments ?? {}),
+        subAgentId: d.sub_agent_thread_id, triggerMessageId: triggerOf(s, e.turnId), createdAt: e.at, updatedAt: e.at,
+      });
+      return;
+    }
+    case "tool_response": {
+      const old = s.calls.get(d.toolCallId) ?? call(e, d.toolCallId, d.name, undefined);
+      s.calls.set(d.toolCallId, { ...old, status: d.status, result: d.result ?? old.result, errorReason: d.errorReason, durationMs: d.durationMs, updatedAt: e.at });
+      const task = s.tasks.get(taskOf(d.toolCallId));
+      const background = task?.type === "agent" && old.args && parsed(old.args).background === true && d.status === "success";
+      if (task && !background) s.tasks.set(task.id, { ...task, status: taskStatus(d.status), result: d.status === "success" ? d.result : task.result, error: d.status === "success" ? "" : d.result, updatedAt: e.at });
+      return;
+    }
+    case "tool_approval_required":
+      for (const c of d.toolCalls ?? []) {
+        const old = s.calls.get(c.id);
+        if (old && (old.status === "pending" || old.status === "running")) s.calls.set(c.id, { ...old, status: "awaiting_approval" });
+      }
+      return;
+    case "tool_approval_response":
+      for (const id of d.approvedCalls ?? []) {
+        const old = s.calls.get(id);
+        if (old?.status === "awaiting_approval") s.calls.set(id, { ...old, status: "running" });
+      }
+      return;
+    case "sub_agent_completed": {
+      const task = s.tasks.get(taskOf(d.parentToolCallId ?? ""));
+      if (task) s.tasks.set(task.id, { ...task, status: d.status === "completed" ? "success" : d.status, updatedAt: e.at, durationMs: d.durationMs });
+      return;
+    }
+    case "done":
+    case "error":
+      s.ends.set(e.turnId, e);
+      s.replies.delete(e.turnId);
+      s.streams = new Map([...s.streams].filter(([, v]) => v.turnId !== e.turnId));
+  }
+}
+
+const call = (e, id, toolName, args, status = "running") => ({ id, threadId: e.threadId, turnId: e.turnId, toolName, args, status, createdAt: e.at, updatedAt: e.at });
+const taskOf = (callId) => callId.replace(/^call_/, "task_");
+const taskStatus = (s) => (s === "success" ? "success" : s === "aborted" || s === "denied" ? "cancelled" : "failed");
+
+function parsed(args) {
+  if (typeof args !== "string") return args ?? {};
+  try {
+    return JSON.parse(args) ?? {};
+  } catch {
+    return {};
+  }
+}
+
+// triggerOf is the latest message of a user in a turn.
+function triggerOf(s, turnId) {
+  for (let i = s.messages.length - 1; i >= 0; i--) {
+    const m = s.messages[i];
+    if (m.turnId === turnId && m.role === "user") return m.id;
+  }
+  return `${turnId}.0`;
+}
+
+// chatItems are what the chat shows, in order: the user's messages with the tasks that
+// each led to, the orchestrator's texts, and how turns ended. What a call returned is
+// with its task.
+export function chatItems(s) {
+  const byTrigger = new Map();
+  for (const t of s.tasks.values()) {
+    if (!byTrigger.has(t.triggerMessageId)) byTrigger.set(t.triggerMessageId, []);
+    byTrigger.get(t.triggerMessageId).push(t);
+  }
+  const items = [];
+  let turn = "";
+  const close = () => {
+    const end = s.ends.get(turn);
+    if (end) items.push({ kind: "end", key: `end:${turn}`, end });
+  };
+  const shown = new Set();
+  for (const m of s.messages) {
+    if (m.role === "system" || m.role === "tool") continue;
+    if (m.turnId !== turn) {
+      close();
+      turn = m.turnId;
+    }
+    if (m.role === "user") {
+      items.push({ kind: m.source?.startsWith("agent:") ? "report" : "user", key: m.id, message: m });
+      for (const t of byTrigger.get(m.id) ?? []) {
+        items.push({ kind: "task", key: t.id, task: t });
+        shown.add(t.id);
+      }
+    } else if (text(m)) {
+      items.push({ kind: "assistant", key: m.id, message: m });
+    }
+  }
+  if (s.messages.length && turn) {
+    for (const [id, v] of s.streams) if (v.turnId === turn) items.push({ kind: "stream", key: id, stream: v });
+    close();
+  }
+  return items;
+}
+
+const text = (m) => (typeof m.content === "string" ? m.content.trim() !== "" : Array.isArray(m.content) && m.content.length > 0) || Boolean(m.reasoning && !m.tool_calls?.length);
+
+// transcript is the whole thread for the inspector: every message, calls with results.
+export function transcript(s) {
+  const items = [];
+  const done = new Set();
+  for (const m of s.messages) {
+    if (m.role === "tool") continue;
+    items.push({ kind: m.role, key: m.id, message: m, calls: (m.tool_calls ?? []).map((c) => callOf(s, c)) });
+    done.add(m.id);
+  }
+  for (const r of s.replies.values()) {
+    if (done.has(r.id) || s.messages.some((m) => m.tool_calls?.[0]?.id === r.tool_calls?.[0]?.id && m.tool_calls?.length)) continue;
+    items.push({ kind: "assistant", key: r.id, message: r, calls: (r.tool_calls ?? []).map((c) => callOf(s, c)) });
+  }
+  for (const [id, v] of s.streams) items.push({ kind: "stream", key: id, stream: v });
+  return items;
+}
+
+// callOf is a call with its state. The result comes from its message where the state
+// is not known.
+function callOf(s, c) {
+  const known = s.calls.get(c.id);
+  if (known?.result !== undefined || known?.status === "running") return known;
+  const answer = s.messages.find((m) => m.role === "tool" && m.tool_call_id === c.id);
+  return {
+    id: c.id, toolName: c.function.name, args: c.function.arguments, status: answer?.status ?? "pending", ...known,
+    ...(answer && { status: answer.status ?? "success", result: typeof answer.content === "string" ? answer.content : "" }),
+  };
+}
+
+// spans are the bars of a turn's timeline, from its events: model calls, tools and
+// sub-agents, with from and to in milliseconds since its start. to is undefined while
+// one runs.
+export function spans(events) {
+  if (!events.length) return [];
+  const t0 = Date.parse(events[0].at);
+  const at = (e) => Date.parse(e.at) - t0;
+  const out = [];
+  const open = new Map();
+  let model = null;
+  const endModel = (e, label) => {
+    if (model) Object.assign(model, { to: at(e), label, usage: e.data?.usage });
+    model = null;
+  };
+  const beginModel = (e) => {
+    model = { kind: "model", label: "model", from: at(e), to: undefined };
+    out.push(model);
+  };
+  for (const e of events) {
+    const d = e.data ?? {};
+    switch (e.type) {
+      case "message_started":
+        beginModel(e);
+        break;
+      case "tool_calls":
+        endModel(e, `model → ${d.toolCalls?.length ?? 0} calls`);
+        break;
+      case "tool_call": {
+        const span = { kind: d.sub_agent_thread_id ? "agent" : "tool", label: d.intent, args: d.arguments, id: d.toolCallId, threadId: d.sub_agent_thread_id, from: at(e), to: undefined, status: "running" };
+        if (span.kind === "agent") span.label = d.arguments?.agent ?? d.intent;
+        open.set(d.toolCallId, span);
+        out.push(span);
+        break;
+      }
+      case "sub_agent_completed": {
+        const span = open.get(d.parentToolCallId);
+        if (span) Object.assign(span, { to: at(e), status: d.status });
+        break;
+      }
+      case "tool_response": {
+        const span = open.get(d.toolCallId);
+        if (span && span.to === undefined && !(span.kind === "agent" && span.args?.background === true && d.status === "success")) Object.assign(span, { to: at(e), status: d.status });
+        break;
+      }
+      case "memory_appended":
+        if (!model && out.length && [...open.values()].every((v) => v.to !== undefined || v.args?.background === true)) beginModel(e);
+        break;
+      case "assistant_message":
+        endModel(e, "model → answer");
+        break;
+      case "done":
+      case "error":
+        if (model && model.to === undefined) {
+          if (e.type === "error") endModel(e, "model");
+          else out.splice(out.indexOf(model), 1);
+        }
+        model = null;
+    }
+  }
+  // What follows the answer is no call of the model.
+  return out.filter((s) => !(s.kind === "model" && s.to === undefined && events.some((e) => e.type === "done" || e.type === "error")));
+}
