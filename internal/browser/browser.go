@@ -1,0 +1,207 @@
+// Package browser drives the web page in a headless Chromium, as a person would.
+// Its tests run whole stacks: workers, web server, Temporal, store.
+package browser
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/chromedp"
+	"github.com/stretchr/testify/require"
+)
+
+// patience bounds every wait for the page: a loaded machine is slow.
+const patience = 30 * time.Second
+
+// Tab is one tab of a browser, with cookies of its own.
+type Tab struct {
+	t   testing.TB
+	ctx context.Context
+	mu  sync.Mutex
+	// asked are the addresses that the page has asked for; said is what it has written
+	// to the console.
+	asked, said []string
+}
+
+// find returns the browser of this machine.
+func find(t testing.TB) string {
+	t.Helper()
+	for _, name := range []string{os.Getenv("SPOOL_TEST_CHROMIUM"), "chromium", "chromium-browser", "google-chrome"} {
+		if path, err := exec.LookPath(name); name != "" && err == nil {
+			return path
+		}
+	}
+	t.Fatal("there is no Chromium: install Debian's package chromium (`make deps`), or name one in SPOOL_TEST_CHROMIUM")
+	return ""
+}
+
+// Open starts a browser with a window of a size in pixels, at a page.
+func Open(t testing.TB, url string, width, height int) *Tab {
+	t.Helper()
+	ctx, cancel := chromedp.NewExecAllocator(context.Background(), append(chromedp.DefaultExecAllocatorOptions[:],
+		chromedp.ExecPath(find(t)), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.WindowSize(width, height),
+		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-sync", true), chromedp.Flag("disable-background-networking", true))...)
+	t.Cleanup(cancel)
+	ctx, cancel = chromedp.NewContext(ctx)
+	t.Cleanup(cancel)
+	p := &Tab{t: t, ctx: ctx}
+	requests := chromedp.Events(ctx, network.RequestWillBeSent)
+	console := chromedp.Console(ctx)
+	go func() {
+		for e, err := range requests {
+			if err != nil {
+				return
+			}
+			p.note(&p.asked, e.Request.URL)
+		}
+	}()
+	go func() {
+		for m, err := range console {
+			if err != nil {
+				return
+			}
+			p.note(&p.said, fmt.Sprintf("%+v", m))
+		}
+	}()
+	p.do(chromedp.EmulateViewport(int64(width), int64(height)), chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
+		_, err := cdp.Call(ctx, t, network.Enable, network.EnableParams{})
+		return err
+	}))
+	p.Go(url)
+	t.Cleanup(func() {
+		if t.Failed() {
+			p.Shot(filepath.Join(os.TempDir(), strings.ReplaceAll(t.Name(), "/", "_")+".png"))
+			t.Logf("console: %q", p.said)
+		}
+	})
+	return p
+}
+
+func (p *Tab) note(list *[]string, s string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	*list = append(*list, s)
+}
+
+func (p *Tab) do(steps ...chromedp.Action[chromedp.Void]) {
+	p.t.Helper()
+	ctx, cancel := context.WithTimeout(p.ctx, patience)
+	defer cancel()
+	require.NoError(p.t, chromedp.Do(ctx, steps...))
+}
+
+// Go opens an address.
+func (p *Tab) Go(url string) { p.t.Helper(); p.do(chromedp.Navigate(url)) }
+
+// See waits until the expression of JavaScript is true.
+func (p *Tab) See(what string) {
+	p.t.Helper()
+	var last error
+	for until := time.Now().Add(patience); time.Now().Before(until); time.Sleep(50 * time.Millisecond) {
+		ok, err := chromedp.Run(p.ctx, chromedp.Evaluate[bool]("Boolean("+what+")"))
+		if err == nil && ok {
+			return
+		}
+		last = err
+	}
+	text, _ := chromedp.Run(p.ctx, chromedp.Evaluate[string]("document.body.innerText"))
+	p.t.Fatalf("not seen within %s: %s (%v)\nthe page says:\n%s", patience, what, last, text)
+}
+
+// Text waits until an element shows a text.
+func (p *Tab) Text(css, text string) {
+	p.t.Helper()
+	p.See(fmt.Sprintf("[...document.querySelectorAll(%q)].some(e => e.innerText.includes(%q))", css, text))
+}
+
+// Gone waits until no element fits.
+func (p *Tab) Gone(css string) { p.t.Helper(); p.See(fmt.Sprintf("!document.querySelector(%q)", css)) }
+
+// Count is how many elements fit.
+func (p *Tab) Count(css string) int {
+	p.t.Helper()
+	return Eval[int](p, fmt.Sprintf("document.querySelectorAll(%q).length", css))
+}
+
+// Eval reads an expression of JavaScript. A promise is waited for.
+func Eval[T any](p *Tab, js string) T {
+	p.t.Helper()
+	ctx, cancel := context.WithTimeout(p.ctx, patience)
+	defer cancel()
+	v, err := chromedp.Run(ctx, chromedp.Evaluate[T](js, chromedp.EvalAwaitPromise))
+	require.NoError(p.t, err, js)
+	return v
+}
+
+// Click waits for an element and clicks it.
+func (p *Tab) Click(css string) {
+	p.t.Helper()
+	p.See(fmt.Sprintf("document.querySelector(%q)", css))
+	p.do(chromedp.Click(chromedp.CSS(css)))
+}
+
+// Press clicks the first button, link or summary within css that says text.
+func (p *Tab) Press(css, text string) {
+	p.t.Helper()
+	find := fmt.Sprintf("[...document.querySelectorAll(%q)].find(e => e.matches('button, a, summary') && !e.disabled && e.textContent.trim().includes(%q))", css+", "+css+" *", text)
+	p.See(find)
+	Eval[bool](p, "("+find+").setAttribute('data-pressed', ''), true")
+	p.do(chromedp.Click(chromedp.CSS("[data-pressed]")), chromedp.Evaluate[chromedp.Void]("document.querySelectorAll('[data-pressed]').forEach(e => e.removeAttribute('data-pressed'))"))
+}
+
+// Type writes into a field.
+func (p *Tab) Type(css, text string) {
+	p.t.Helper()
+	p.See(fmt.Sprintf("document.querySelector(%q)", css))
+	p.do(chromedp.SendKeys(chromedp.CSS(css), text))
+}
+
+// Say writes a message and sends it with the Enter key.
+func (p *Tab) Say(text string) {
+	p.t.Helper()
+	p.Type("#text", text)
+	p.See(fmt.Sprintf("document.querySelector('#text').value === %q", text))
+	p.do(chromedp.SendKeys(chromedp.CSS("#text"), "\r"))
+	p.See("document.querySelector('#text').value === ''")
+}
+
+// Thread is the conversation that the page shows.
+func (p *Tab) Thread() string {
+	p.t.Helper()
+	p.See("new URLSearchParams(location.search).get('thread')")
+	return Eval[string](p, "new URLSearchParams(location.search).get('thread')")
+}
+
+// Shot saves a picture of what is seen.
+func (p *Tab) Shot(path string) {
+	b, err := chromedp.Run(p.ctx, chromedp.CaptureScreenshot())
+	if err != nil {
+		p.t.Logf("no picture: %v", err)
+		return
+	}
+	if err := os.WriteFile(path, b, 0o644); err == nil {
+		p.t.Logf("picture: %s", path)
+	}
+}
+
+// Resize changes the size of the view.
+func (p *Tab) Resize(width, height int64) {
+	p.t.Helper()
+	p.do(chromedp.EmulateViewport(width, height))
+}
+
+// Asked are the addresses that were asked for so far.
+func (p *Tab) Asked() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return append([]string{}, p.asked...)
+}

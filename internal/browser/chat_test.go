@@ -1,0 +1,173 @@
+package browser
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/internal/llm/script"
+	tt "github.com/spool-agents/spool/internal/temporaltest"
+)
+
+func TestMain(m *testing.M) { tt.Main(m) }
+
+// A person opens the link, writes, and sees the task block under the message, its
+// state as it changes, the answer, and the sidebar.
+func TestRow101_SidebarAndChatWindow(t *testing.T) {
+	s := tt.New(t)
+	s.StartWorker()
+	p := Open(t, s.StartWeb().Link, 1300, 850)
+	p.See("document.querySelector('#text')")
+	require.NotContains(t, Eval[string](p, "location.href"), "secret", "the token leaves the address")
+	p.Say(script.Script(script.Call("ls", map[string]any{"path": "."}),
+		script.Call("assign_task", map[string]any{"agent": "researcher", "task": script.Script("slow 60ms say one two three four five six seven eight nine ten eleven twelve")}), "say # Found\\n\\nit **all**"))
+	p.Text(".task-block", "Agent: Researcher - Running")
+	p.Text(".sidebar a.task", "Researcher")
+	p.See("document.querySelector('.sidebar a.task .status.running')")
+	p.Text(".task-block", "Agent: Researcher - Completed")
+	p.Text("article.assistant h3", "Found")
+	p.See("document.querySelector('article.assistant strong')?.textContent === 'all'")
+	p.See("document.querySelector('.sidebar a.task .status.completed')")
+	p.See("document.querySelector('.sidebar a.chat .status.completed')")
+	// Directly under the message that led to it: nothing but tasks between the two.
+	require.Equal(t, "user,task,task,assistant,end", Eval[string](p, `[...document.querySelectorAll(".log [role=log] > *")].map(e => e.matches("article.user") ? "user" : e.matches(".task-block, .tool") ? "task" : e.matches("article.assistant") ? "assistant" : "end").join()`))
+	require.Equal(t, 1, p.Count(".task-block"))
+	p.Text(".task-block", "tokens")
+	// Only the person and the orchestrator: what the child wrote is not in the chat.
+	require.Equal(t, 1, p.Count("article.assistant"))
+	p.Text(".tool summary", "ls")
+	p.Click(".tool summary")
+	p.Text(".tool .output", "path")
+	s.Verify()
+}
+
+// A conversation can be left and found again; drafts stay; a new one begins empty.
+func TestConversationsAreFoundAgain(t *testing.T) {
+	s := tt.New(t)
+	s.StartWorker()
+	web := s.StartWeb()
+	p := Open(t, web.Link, 1300, 850)
+	p.Say("script: say first")
+	p.Text("article.assistant", "first")
+	one := p.Thread()
+	p.Press(".sidebar", "New conversation")
+	p.Text(".welcome h1", "Spool")
+	p.Say("script: say second")
+	p.Text("article.assistant", "second")
+	require.NotEqual(t, one, p.Thread())
+	p.Type("#text", "half a thought")
+	p.Press(".sidebar a.chat", "say first")
+	p.Text("article.assistant", "first")
+	require.Equal(t, "", Eval[string](p, "document.querySelector('#text').value"))
+	p.do(back())
+	p.Text("article.assistant", "second")
+	p.See("document.querySelector('#text').value === 'half a thought'")
+	p.Go(web.URL + "/?thread=nobody/default")
+	p.Text("main", "does not exist")
+}
+
+func TestApprovalsOnThePage(t *testing.T) {
+	s := tt.New(t)
+	s.StartWorker()
+	p := Open(t, s.StartWeb().Link, 1300, 850)
+	write := func(name string) string {
+		return script.Call("file_write", map[string]any{"path": name, "content": "x"})
+	}
+	ask := func(calls ...string) string {
+		return script.Script(script.Call("assign_task", map[string]any{"agent": "general", "task": script.Script(strings.Join(calls, " && "), "echo it said")}), "echo root got")
+	}
+	// The question of a child stands in the chat, with the agent's name.
+	p.Say(ask(write("a.txt"), write("b.txt")))
+	p.Text(".card h3", "General asks to run 2 tools")
+	p.Text(".task-block", "Waiting for approval")
+	p.Text(".sidebar", "Waiting for approval")
+	require.Contains(t, Eval[string](p, "document.title"), "(1)")
+	// Partly: the other is denied.
+	p.Click(".card .asked:nth-of-type(2) input, .card .asked ~ .asked input")
+	p.Press(".card", "Approve 1, deny the rest")
+	p.Text("article.assistant", "root got")
+	p.Gone(".card")
+	require.Equal(t, "x", s.File("a.txt"))
+	require.Equal(t, "", s.File("b.txt"))
+
+	p.Say(ask(write("c.txt")))
+	p.Press(".card", "Deny")
+	p.Gone(".card")
+	p.See("document.querySelectorAll('.end').length === 2")
+	require.Equal(t, "", s.File("c.txt"))
+
+	p.Say(ask(write("d.txt")))
+	p.Press(".card", "Edit")
+	p.Type(".card textarea", "use another name")
+	p.Press(".card", "Tell it")
+	p.See("document.querySelectorAll('.end').length === 3")
+	require.Equal(t, "", s.File("d.txt"))
+
+	p.Say(ask(write("e.txt")))
+	p.Press(".card", "Approve all")
+	p.See("document.querySelectorAll('.end').length === 4")
+	require.Equal(t, "x", s.File("e.txt"))
+	p.Say(ask(write("f.txt")))
+	p.See("document.querySelectorAll('.end').length === 5")
+	require.Equal(t, "x", s.File("f.txt"))
+	s.Verify()
+}
+
+func TestStopSteerQueueRetryOnThePage(t *testing.T) {
+	s := tt.New(t)
+	s.StartWorker()
+	p := Open(t, s.StartWeb().Link, 1300, 850)
+	p.Say("script: slow 300ms say a b c d e f g h i j k l m n o p q r s t u v w x y z")
+	p.Text("article.stream", "a b")
+	p.Say("script: say from the queue")
+	p.Text(".queued", "waits for its turn")
+	p.Press(".composer", "Stop")
+	p.Text(".end.failed", "cancel")
+	p.Text("article.assistant", "from the queue")
+	p.Gone(".queued")
+	p.Text("article.assistant .label", "cut off")
+	p.Press(".end", "Retry")
+	p.See("document.querySelectorAll('.end').length === 3")
+	require.Equal(t, 2, p.Count("article.user"), "a retry adds no message of the user")
+	p.Say(script.Script("call shell "+`{"command":"sleep 2"}`, "say the end"))
+	p.Text(".tool", "sleep 2")
+	p.do(selectValue(".composer select", "steer"))
+	p.Say("also say hello")
+	p.Text(".user", "also say hello")
+	p.Text("article.assistant", "the end")
+	v, err := s.Client.Show(s.Ctx(), p.Thread(), false)
+	require.NoError(t, err)
+	var steered []string
+	for _, m := range v.Messages {
+		if m.Source == agent.SourceSteer {
+			steered = append(steered, m.Content.Text())
+		}
+	}
+	require.Equal(t, []string{"also say hello"}, steered)
+	s.Verify()
+}
+
+// A long thread opens at its end, without the rest, which comes when it is scrolled to.
+func TestTenThousandMessages(t *testing.T) {
+	s := tt.New(t)
+	s.StartWorker()
+	id := s.Seed("long", 10_000, 40)
+	p := Open(t, s.StartWeb().URL, 1300, 850)
+	p.Type("input[type=password]", "secret")
+	p.Press("form", "Log in")
+	p.Press(".sidebar a.chat", "")
+	p.See("document.querySelector('article')")
+	require.Equal(t, id, p.Thread())
+	first := p.Count("article")
+	require.Less(t, first, 200)
+	require.Greater(t, first, 20)
+	p.See("(b => b.scrollHeight - b.scrollTop - b.clientHeight < 5)(document.querySelector('.chat .log'))")
+	Eval[bool](p, "document.querySelector('.chat .log').scrollTop = 0, true")
+	p.See(fmt.Sprintf("document.querySelectorAll('article').length > %d", first))
+	p.Say("script: say still quick")
+	p.Text("article.assistant", "still quick")
+	s.Verify()
+}
