@@ -165,6 +165,13 @@ func (p *Tab) Type(css, text string) {
 	p.do(chromedp.SendKeys(chromedp.CSS(css), text))
 }
 
+// Choose sets the value of a list.
+func (p *Tab) Choose(css, value string) {
+	p.t.Helper()
+	p.See(fmt.Sprintf("document.querySelector(%q)", css))
+	Eval[bool](p, fmt.Sprintf("(e => (e.value = %q, e.dispatchEvent(new Event('change', {bubbles: true}))))(document.querySelector(%q))", value, css))
+}
+
 // Say writes a message and sends it with the Enter key.
 func (p *Tab) Say(text string) {
 	p.t.Helper()

@@ -1,13 +1,14 @@
 package browser
 
 import (
-	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
 
-	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/internal/llm/script"
 	tt "github.com/spool-agents/spool/internal/temporaltest"
 )
@@ -21,7 +22,7 @@ func TestRow101_SidebarAndChatWindow(t *testing.T) {
 	s.StartWorker()
 	p := Open(t, s.StartWeb().Link, 1300, 850)
 	p.See("document.querySelector('#text')")
-	require.NotContains(t, Eval[string](p, "location.href"), "secret", "the token leaves the address")
+	require.NotContains(t, Eval[string](p, "location.href"), tt.WebToken, "the token leaves the address")
 	p.Say(script.Script(script.Call("ls", map[string]any{"path": "."}),
 		script.Call("assign_task", map[string]any{"agent": "researcher", "task": script.Script("slow 60ms say one two three four five six seven eight nine ten eleven twelve")}), "say # Found\\n\\nit **all**"))
 	p.Text(".task-block", "Agent: Researcher - Running")
@@ -62,7 +63,7 @@ func TestConversationsAreFoundAgain(t *testing.T) {
 	p.Press(".sidebar a.chat", "say first")
 	p.Text("article.assistant", "first")
 	require.Equal(t, "", Eval[string](p, "document.querySelector('#text').value"))
-	p.do(back())
+	p.do(chromedp.NavigateBack())
 	p.Text("article.assistant", "second")
 	p.See("document.querySelector('#text').value === 'half a thought'")
 	p.Go(web.URL + "/?thread=nobody/default")
@@ -71,6 +72,8 @@ func TestConversationsAreFoundAgain(t *testing.T) {
 
 func TestApprovalsOnThePage(t *testing.T) {
 	s := tt.New(t)
+	careful := "---\nname: general\ndescription: asks\napproval:\n  file_write: ask\n---\nAsk before you write."
+	require.NoError(t, os.WriteFile(filepath.Join(s.Work, ".spool", "agents", "general.md"), []byte(careful), 0o644))
 	s.StartWorker()
 	p := Open(t, s.StartWeb().Link, 1300, 850)
 	write := func(name string) string {
@@ -134,7 +137,7 @@ func TestStopSteerQueueRetryOnThePage(t *testing.T) {
 	require.Equal(t, 2, p.Count("article.user"), "a retry adds no message of the user")
 	p.Say(script.Script("call shell "+`{"command":"sleep 2"}`, "say the end"))
 	p.Text(".tool", "sleep 2")
-	p.do(selectValue(".composer select", "steer"))
+	p.Choose(".composer select", "steer")
 	p.Say("also say hello")
 	p.Text(".user", "also say hello")
 	p.Text("article.assistant", "the end")
@@ -142,32 +145,10 @@ func TestStopSteerQueueRetryOnThePage(t *testing.T) {
 	require.NoError(t, err)
 	var steered []string
 	for _, m := range v.Messages {
-		if m.Source == agent.SourceSteer {
-			steered = append(steered, m.Content.Text())
+		if m.Source == "steer" {
+			steered = append(steered, m.Content.String())
 		}
 	}
 	require.Equal(t, []string{"also say hello"}, steered)
-	s.Verify()
-}
-
-// A long thread opens at its end, without the rest, which comes when it is scrolled to.
-func TestTenThousandMessages(t *testing.T) {
-	s := tt.New(t)
-	s.StartWorker()
-	id := s.Seed("long", 10_000, 40)
-	p := Open(t, s.StartWeb().URL, 1300, 850)
-	p.Type("input[type=password]", "secret")
-	p.Press("form", "Log in")
-	p.Press(".sidebar a.chat", "")
-	p.See("document.querySelector('article')")
-	require.Equal(t, id, p.Thread())
-	first := p.Count("article")
-	require.Less(t, first, 200)
-	require.Greater(t, first, 20)
-	p.See("(b => b.scrollHeight - b.scrollTop - b.clientHeight < 5)(document.querySelector('.chat .log'))")
-	Eval[bool](p, "document.querySelector('.chat .log').scrollTop = 0, true")
-	p.See(fmt.Sprintf("document.querySelectorAll('article').length > %d", first))
-	p.Say("script: say still quick")
-	p.Text("article.assistant", "still quick")
 	s.Verify()
 }

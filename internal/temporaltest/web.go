@@ -10,6 +10,9 @@ import (
 	"time"
 )
 
+// WebToken lets the user of a stack in at its web servers.
+const WebToken = "a-token-of-tests-only"
+
 // Web is a web server in a process of its own.
 type Web struct {
 	*Process
@@ -20,11 +23,11 @@ type Web struct {
 	env       []string
 }
 
-// StartWeb starts a web server for the stack's user, whose token is "secret", and
+// StartWeb starts a web server for the stack's user, whose token is WebToken, and
 // waits until it listens.
 func (s *Stack) StartWeb(env ...string) *Web {
 	s.t.Helper()
-	w := &Web{stack: s, env: append([]string{"SPOOL_WEB_TOKEN=secret"}, env...)}
+	w := &Web{stack: s, env: append([]string{"SPOOL_WEB_TOKEN=" + WebToken}, env...)}
 	w.start()
 	s.t.Cleanup(func() {
 		w.stop()
@@ -76,7 +79,7 @@ func (w *Web) start() {
 func readLink(t testing.TB, p *Process, line []byte) string {
 	t.Helper()
 	var ready struct{ Web string }
-	if err := json.Unmarshal(line, &ready); err != nil {
+	if err := json.Unmarshal(line, &ready); err != nil || ready.Web == "" {
 		p.stop()
 		t.Fatalf("the web server did not become ready: %q\n%s", line, p.Log())
 	}

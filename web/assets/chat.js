@@ -46,7 +46,7 @@ function User({ item, model }) {
 const Fork = ({ model, at }) => html`<button type="button" class="quiet fork" title="Go on from here in a new conversation; this one stays as it is" onClick=${() => model.fork(at)}>Fork from here</button>`;
 
 function Report({ item }) {
-  return html`<${Folded} class="report" title=${html`<span aria-hidden="true">↩ </span>${title(item.message.source.replace(/^agent:/, "").split(":")[0])} reported`}><${Markdown} text=${contentText(item.message.content)} /><//>`;
+  return html`<${Folded} class="report" title=${html`<span aria-hidden="true">↩ </span>${title(item.message.source.replace(/^(agent:)+/, "").split(":")[0])} reported`}><${Markdown} text=${contentText(item.message.content)} /><//>`;
 }
 
 function Assistant({ item, model }) {
@@ -82,20 +82,31 @@ const views = { user: User, report: Report, assistant: Assistant, stream: Stream
 // read in place while earlier messages come.
 function useBottom(view, earlier) {
   const box = useRef(null);
-  const at = useRef({ bottom: true, height: 0, first: 0 });
+  const at = useRef({ bottom: true, top: 0, height: 0, first: 0 });
+  const settle = () => {
+    const b = box.current;
+    if (at.current.bottom) b.scrollTop = b.scrollHeight;
+    at.current.height = b.scrollHeight;
+    at.current.top = b.scrollTop;
+  };
   useLayoutEffect(() => {
     const b = box.current;
-    if (!b) return;
-    if (at.current.first && view.firstSeq < at.current.first) b.scrollTop += b.scrollHeight - at.current.height;
-    else if (at.current.bottom) b.scrollTop = b.scrollHeight;
-    at.current.height = b.scrollHeight;
+    if (at.current.first && view.firstSeq < at.current.first && !at.current.bottom) b.scrollTop += b.scrollHeight - at.current.height;
     at.current.first = view.firstSeq;
+    settle();
   });
+  useEffect(() => {
+    // What is in it, and its window, also change by themselves.
+    const seen = new ResizeObserver(settle);
+    for (const e of [box.current, ...box.current.children]) seen.observe(e);
+    return () => seen.disconnect();
+  }, []);
   const scrolled = () => {
     const b = box.current;
-    at.current.bottom = b.scrollHeight - b.scrollTop - b.clientHeight < 60;
-    at.current.height = b.scrollHeight;
-    if (b.scrollTop < 200) earlier();
+    if (b.scrollHeight - b.scrollTop - b.clientHeight < 60) at.current.bottom = true;
+    else if (b.scrollTop < at.current.top - 1) at.current.bottom = false;
+    at.current.top = b.scrollTop;
+    if (b.scrollTop < 200 && !at.current.bottom) earlier();
   };
   return [box, scrolled];
 }

@@ -20,7 +20,7 @@ function Call({ call, model }) {
 function Entry({ item, model }) {
   if (item.kind === "stream") return html`<${Stream} stream=${item.stream} />`;
   const m = item.message;
-  const what = { system: "System prompt", user: m.source === "user" || !m.source ? "Task" : m.source === "steer" ? "Told while it worked" : "Message", assistant: "Agent" }[m.role] ?? m.role;
+  const what = { system: "System prompt", user: m.source === "steer" ? "Told while it worked" : "Task", assistant: "Agent" }[m.role] ?? m.role;
   if (m.role === "system") return html`<${Folded} class="thought" title=${what}><${Markdown} text=${contentText(m.content)} /><//>`;
   return html`<article class="entry ${m.role}" aria-label=${what} data-message=${m.id}>
     ${m.role === "user" && html`<div class="label">${what}</div>`}
