@@ -121,6 +121,28 @@ func (c *Client) tell(ctx context.Context, t contract.NudgeTarget) error {
 	return nil
 }
 
+// tellWaiting tells a thread that a person has settled what it waited for, and
+// those above it that wait with it: their time goes on.
+func (c *Client) tellWaiting(ctx context.Context, threadID string) error {
+	if err := c.tell(ctx, contract.NudgeTarget{Thread: threadID}); err != nil {
+		return err
+	}
+	for {
+		t, err := c.store.Thread(ctx, "", threadID)
+		if err != nil || t.ParentThreadID == "" {
+			return err
+		}
+		threadID = t.ParentThreadID
+		parent, err := c.store.Thread(ctx, "", threadID)
+		if err != nil || parent.OpenTurnID == "" {
+			return err // whoever is idle does not wait, nor does anybody above
+		}
+		if err := c.tell(ctx, contract.NudgeTarget{Thread: threadID}); err != nil {
+			return err
+		}
+	}
+}
+
 func (c *Client) unreachable(cause error) error {
 	if cause == nil {
 		cause = c.o.Unreachable

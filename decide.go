@@ -38,7 +38,7 @@ func (c *Client) Decide(ctx context.Context, d memory.Decision) (Decided, error)
 		return Decided{}, err
 	}
 	out := Decided{Approval: res.Approval, Repeated: res.Repeated}
-	if err := c.tell(ctx, contract.NudgeTarget{Thread: res.Approval.ThreadID}); err != nil {
+	if err := c.tellWaiting(ctx, res.Approval.ThreadID); err != nil {
 		out.Stored = true
 		out.Note = "the decision is saved, but Temporal could not be told: " + err.Error() + "; a worker acts on it when it is back"
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/spool-agents/spool/agent"
-	"github.com/spool-agents/spool/internal/contract"
 	"github.com/spool-agents/spool/memory"
 )
 
@@ -108,7 +107,7 @@ func (c *Client) Answer(ctx context.Context, r memory.AnswerRequest) (Answered, 
 		return Answered{}, err
 	}
 	out := Answered{Question: res.Question, Repeated: res.Repeated}
-	if err := c.tell(ctx, contract.NudgeTarget{Thread: res.Question.ThreadID}); err != nil {
+	if err := c.tellWaiting(ctx, res.Question.ThreadID); err != nil {
 		out.Stored = true
 		out.Note = "the answer is saved, but Temporal could not be told: " + err.Error() + "; a worker acts on it when it is back"
 	}

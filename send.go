@@ -187,7 +187,7 @@ func (c *Client) sent(ctx context.Context, s memory.SendResult) Reply {
 		if s.TurnID == "" {
 			r.Status = StatusAnswered
 		}
-		if err := c.tell(ctx, contract.NudgeTarget{Thread: q.ThreadID}); err != nil {
+		if err := c.tellWaiting(ctx, q.ThreadID); err != nil {
 			r.Status = StatusStored
 			r.Note = "the answer is saved, but " + err.Error() + "; the agent goes on when Temporal and a worker are back"
 		}

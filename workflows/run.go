@@ -174,6 +174,10 @@ func (r *run) take() error {
 	return nil
 }
 
+// versionDeadlineWakes marks runs whose deadline looks at the store when it is
+// told of a decision.
+const versionDeadlineWakes = "deadline-wakes"
+
 // setDeadline bounds the turn's time. When it is over, the store says how much of
 // it somebody, here or below, waited for people: that does not count.
 func (r *run) setDeadline() {
@@ -204,6 +208,14 @@ func (r *run) setDeadline() {
 			if waited.Now { // for days, maybe: ask ever less often
 				pause = min(max(2*pause, time.Second), contract.PeoplePause)
 				left = max(left, pause)
+				if workflow.GetVersion(ctx, versionDeadlineWakes, workflow.DefaultVersion, 1) >= 1 {
+					// Whoever answers tells those above too, so that it is not late.
+					seen := r.nudges
+					if _, err := workflow.AwaitWithTimeout(ctx, left, func() bool { return r.nudges != seen }); err != nil {
+						return
+					}
+					left = 0
+				}
 			}
 		}
 	})

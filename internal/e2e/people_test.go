@@ -102,27 +102,59 @@ func TestFault_D7_StubbornTool(t *testing.T) {
 	s.Verify()
 }
 
-// Row 103: a cancel reaches foreground descendants of any depth.
+// Row 103: a cancel reaches foreground descendants at depth 3 within 2 s of its
+// row in the store, by the store's clock, and leaves those in the background.
+// With all it stops them too.
 func TestRow103_CancelReachesDescendants(t *testing.T) {
 	t.Parallel()
 	s := tt.New(t)
 	s.StartWorker()
-	grandchild := script.Script(slow("deep", 60), "say never")
-	child := script.Script(script.Task("general", grandchild), "say never")
-	r := s.Send("s1", script.Script(script.Task("general", child), "say never"))
+	deepest := script.Script(slow("deep", 60), "say never")
+	deeper := script.Script(background("general", script.Script(slow("apart", 60), "say never")), script.Task("general", deepest), "say never")
+	r := s.Send("s1", script.Script(script.Task("general", script.Script(script.Task("general", deeper), "say never")), "say never"))
 	started(t, s, "deep")
+	started(t, s, "apart")
 	cancel(t, s, r)
 	require.Equal(t, "cancelled", s.Wait(r).Status)
+	requested := turns(t, s, r.ThreadID)[0].CancelRequested
+	require.NotNil(t, requested)
+	depths := map[int]int{}
+	var apart agent.Thread
 	for _, th := range tree(t, s, r.ThreadID) {
-		require.Equal(t, agent.ThreadCancelled, th.Status, th.ID)
-		tt.Eventually(t, 10*time.Second, "the run of "+th.ID+" ends", func() bool {
-			d, err := s.Temporal.DescribeWorkflow(s.Ctx(), th.ID, "")
-			return err == nil && d.RawResponse.GetWorkflowExecutionInfo().GetStatus() != enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING
-		})
+		if ts := turns(t, s, th.ID); ts[0].Background {
+			apart = th
+			continue
+		}
+		depths[th.Depth]++
+		turn := turns(t, s, th.ID)[0]
+		require.Equal(t, agent.ThreadCancelled, turn.Outcome, th.ID)
+		require.LessOrEqual(t, turn.ClosedAt.Sub(*requested), 2*time.Second, th.ID)
+		noRun(t, s, th.ID)
 	}
+	require.Equal(t, map[int]int{0: 1, 1: 1, 2: 1, 3: 1}, depths)
 	require.Equal(t, "start\n", s.File("deep"))
+	require.Equal(t, agent.ThreadRunning, apart.Status, "it is in the background")
 	require.Equal(t, "hi", s.Ask("s1", "script: say hi").Response)
+
+	out, err := s.Client.Cancel(s.Ctx(), memory.CancelRequest{ThreadID: r.ThreadID, By: "tester", All: true})
+	require.NoError(t, err)
+	require.Equal(t, 1, out.Stopped)
+	noRun(t, s, apart.ID)
+	turn := turns(t, s, apart.ID)[0]
+	require.Equal(t, agent.ThreadCancelled, turn.Outcome)
+	require.LessOrEqual(t, turn.ClosedAt.Sub(*turn.CancelRequested), 2*time.Second)
+	require.Len(t, turns(t, s, r.ThreadID), 2, "its end started no turn")
+	require.Equal(t, "start\n", s.File("apart"))
 	s.Verify()
+}
+
+// noRun waits until a thread has no open run.
+func noRun(t *testing.T, s *tt.Stack, thread string) {
+	t.Helper()
+	tt.Eventually(t, 10*time.Second, "the run of "+thread+" ends", func() bool {
+		d, err := s.Temporal.DescribeWorkflow(s.Ctx(), thread, "")
+		return err == nil && d.RawResponse.GetWorkflowExecutionInfo().GetStatus() != enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING
+	})
 }
 
 // CancelWorkflow, as Temporal's Web UI sends it, means the same as our cancel.
