@@ -325,6 +325,25 @@ func TestQuestionsStopTheClock(t *testing.T) {
 	s.Verify()
 }
 
+// A turn that waited for a person below it is not late: when the answer is there
+// it ends once the rest of its time is over, whenever it would have looked next.
+func TestATimeoutAfterAnAnswerIsNotLate(t *testing.T) {
+	t.Parallel()
+	s := tt.New(t)
+	template(t, s, "orchestrator", "description: test\ntimeoutMs: 3000\napproval:\n  shell: auto\n", "You lead.")
+	s.StartWorker()
+	r := s.Send("s1", script.Script(script.Task("general", script.Script(script.Ask("well?"), slow("a", 60), "say never")), "say never"))
+	q := openQuestions(t, s, r.ThreadID, 1)[0]
+	time.Sleep(19 * time.Second) // it looks 1, 2, 4, 8 and 16 s apart
+	answer(t, s, q.ID, "yes")
+	answered := time.Now()
+	end := s.Wait(r)
+	require.Equal(t, "failed", end.Status)
+	require.Equal(t, agent.ReasonTimeout, turns(t, s, r.ThreadID)[0].Reason)
+	require.Less(t, turns(t, s, r.ThreadID)[0].ClosedAt.Sub(answered), 10*time.Second)
+	s.Verify()
+}
+
 // Row 58: task_output of a sub-agent that waits says so and what it asks, and a
 // message to the idle root answers it although no turn waits there.
 func TestRow58_TaskOutputSaysWaiting(t *testing.T) {
