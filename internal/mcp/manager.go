@@ -150,7 +150,7 @@ func (m *Manager) reload(ctx context.Context) {
 	want, waiting := wanted(files, m.o.Home)
 	m.mu.Lock()
 	m.files, m.waiting = files, waiting
-	m.tell(files, waiting)
+	m.tell(files)
 	gone := map[string]*server{}
 	for name, s := range m.servers {
 		if c, ok := want[name]; !ok || c.key() != m.keys[name] {
@@ -182,7 +182,7 @@ func (m *Manager) reload(ctx context.Context) {
 }
 
 // tell says once what waits and what cannot be read. m.mu is held.
-func (m *Manager) tell(files []File, waiting map[string]string) {
+func (m *Manager) tell(files []File) {
 	for _, f := range files {
 		text := ""
 		switch {

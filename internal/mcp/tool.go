@@ -95,10 +95,11 @@ func (t serverTool) failed(ctx context.Context, text string, begun bool) (agent.
 	if begun && !t.spec.Repeatable {
 		text += " Whether the call took effect is not known: find out before you repeat it."
 	}
+	reason := agent.ErrNetwork
 	if ctx.Err() != nil {
-		return agent.ToolFailed(agent.ErrTimeout, "%s", text), nil
+		reason = agent.ErrTimeout
 	}
-	return agent.ToolFailed(agent.ErrNetwork, "%s", text), nil
+	return agent.ToolFailed(reason, "%s", text), nil
 }
 
 // undelivered is how the SDK marks a request that got no answer of the server
