@@ -26,7 +26,7 @@ func (a *Activities) request(begun memory.ModelStart, messages []agent.Message) 
 	return agent.ModelRequest{
 		Model: model, Provider: c.Provider, Temperature: c.Temperature, TopP: c.TopP, MaxTokens: c.MaxTokens, Stream: c.Stream,
 		Messages: append([]agent.Message{system}, agent.Transcript(messages)...),
-		Tools:    a.specs(t),
+		Tools:    a.specs(t, agent.HasShortenedOutput(messages)),
 	}
 }
 
@@ -47,8 +47,9 @@ func environment(t agent.Thread, turn memory.Turn) string {
 	return b.String()
 }
 
-// specs lists what the thread's model is offered.
-func (a *Activities) specs(t agent.Thread) []agent.ToolSpec {
+// specs lists what the thread's model is offered. An agent with a list of tools
+// gets the one that reads shortened outputs when there is one to read.
+func (a *Activities) specs(t agent.Thread, shortened bool) []agent.ToolSpec {
 	specs := a.Tools.Specs(t.Config.Tools)
 	if agent.MayUse(t.Config.Tools, agent.ToolAssignTask) {
 		if agents := a.delegates(t); len(agents) > 0 {
@@ -57,6 +58,9 @@ func (a *Activities) specs(t agent.Thread) []agent.ToolSpec {
 	}
 	if agent.MayUse(t.Config.Tools, agent.ToolAskUser) {
 		specs = append(specs, agent.AskUserSpec())
+	}
+	if shortened || agent.MayUse(t.Config.Tools, agent.ToolOutput) {
+		specs = append(specs, agent.ToolOutputSpec())
 	}
 	sort.Slice(specs, func(i, j int) bool { return specs[i].Name < specs[j].Name })
 	return specs

@@ -35,7 +35,8 @@ func (a *Activities) RunTool(ctx context.Context, ref contract.Ref) (contract.To
 }
 
 func (a *Activities) runTool(ctx context.Context, ref contract.Ref, call agent.ToolCall) (agent.CallStatus, error) {
-	repeatable := false // another worker may have the tool, and may have run it
+	// Of a tool that is not here: another worker may have it, and may have run it.
+	repeatable := call.ToolName == agent.ToolTaskOutput || call.ToolName == agent.ToolOutput
 	if t, known := a.Tools.Lookup(call.ToolName); known {
 		repeatable = t.Spec().Repeatable
 	}
@@ -63,7 +64,7 @@ func (a *Activities) runTool(ctx context.Context, ref contract.Ref, call agent.T
 	}
 	if len(result.Content) > shownLimit {
 		outcome.Full = result.Content
-		outcome.Result.Content = agent.Shorten(result.Content, shownLimit, "; the whole output is kept with call "+ref.Call)
+		outcome.Result.Content = agent.ShortenOutput(result.Content, shownLimit, ref.Call)
 	}
 	return result.Status, a.saveResult(ctx, outcome)
 }
@@ -74,6 +75,8 @@ func (a *Activities) produce(ctx context.Context, ref contract.Ref, begun memory
 	switch {
 	case name == agent.ToolTaskOutput && (agent.MayUse(may, agent.ToolAssignTask) || agent.MayUse(may, name)):
 		return a.taskOutput(ctx, begun.Call)
+	case name == agent.ToolOutput: // of what this agent may read anyway
+		return a.toolOutput(ctx, begun.Thread, begun.Call)
 	case !agent.MayUse(may, name):
 		return agent.ToolFailed(agent.ErrToolNotFound, "there is no tool %q among this agent's tools", name), nil
 	}

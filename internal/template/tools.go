@@ -17,7 +17,7 @@ var claudeNames = map[string]string{
 }
 
 func knownTools(extra []string) map[string]bool {
-	known := map[string]bool{"assign_task": true, "task_output": true, "ask_user": true, "*": true}
+	known := map[string]bool{"assign_task": true, "task_output": true, "tool_output": true, "ask_user": true, "*": true}
 	for _, name := range append(tool.BuiltinNames(), extra...) {
 		known[name] = true
 	}
