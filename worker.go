@@ -31,8 +31,9 @@ type WorkerOptions struct {
 	Agents   activities.Catalog
 	// Policy limits delegation; nil = agent.DefaultDelegationPolicy.
 	Policy *agent.DelegationPolicy
-	// Price is what the model costs where its provider does not say.
-	Price agent.Price
+	// Models knows context windows and prices of models; nil knows none, and a
+	// window of 128,000 tokens is assumed.
+	Models activities.Models
 	// MaxSteps bounds main turns whose template does not; 0 = no limit.
 	MaxSteps int
 	// DefaultModel is used where neither thread nor template names one.
@@ -111,7 +112,7 @@ func NewWorker(ctx context.Context, o WorkerOptions) (*Worker, error) {
 	w := &Worker{o: o}
 	w.acts = &activities.Activities{
 		Store: o.Store, Model: o.Model, Tools: o.Tools, Catalog: o.Agents, Policy: policy, Temporal: o.Temporal,
-		Price: o.Price, MaxSteps: o.MaxSteps, DefaultModel: o.DefaultModel, Workspace: workspace, TaskQueue: o.TaskQueue, RetryFor: o.RetryFor, Heartbeat: o.Heartbeat, MaxEvents: o.MaxEvents, WaitInRun: o.WaitInRun,
+		Models: o.Models, MaxSteps: o.MaxSteps, DefaultModel: o.DefaultModel, Workspace: workspace, TaskQueue: o.TaskQueue, RetryFor: o.RetryFor, Heartbeat: o.Heartbeat, MaxEvents: o.MaxEvents, WaitInRun: o.WaitInRun,
 		SearchAttributes: registerSearchAttributes(ctx, o),
 	}
 	w.worker = worker.New(o.Temporal, o.TaskQueue, worker.Options{

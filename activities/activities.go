@@ -42,8 +42,8 @@ type Activities struct {
 	Policy   agent.DelegationPolicy
 	Temporal client.Client
 
-	// Price is used where the provider states none.
-	Price agent.Price
+	// Models knows context windows and prices; nil knows none.
+	Models Models
 	// MaxSteps bounds main turns whose template does not; 0 = no limit.
 	MaxSteps int
 	// DefaultModel is used where neither thread nor template names a model.
@@ -65,6 +65,7 @@ type Activities struct {
 
 	transcripts transcripts
 	worker      string // names this process to the store
+	calibration calibration
 }
 
 // Defaults of the fields of that name.
@@ -81,6 +82,7 @@ func (a *Activities) Register(r worker.ActivityRegistry) {
 	for name, f := range map[string]any{
 		contract.CallModel:       a.CallModel,
 		contract.RunTool:         a.RunTool,
+		contract.SummarizeContext: a.SummarizeContext,
 		contract.Nudge:           a.Nudge,
 		contract.SaveUserMessage: a.SaveUserMessage,
 		contract.SaveToolRound:   a.SaveToolRound,
@@ -97,6 +99,16 @@ func (a *Activities) Register(r worker.ActivityRegistry) {
 	} {
 		r.RegisterActivityWithOptions(f, activity.RegisterOptions{Name: name})
 	}
+}
+
+// budget is that of a tree of agents.
+func (a *Activities) budget() memory.Budget {
+	return memory.Budget{Tokens: a.Policy.MaxTokens, Price: a.Policy.MaxPrice, Time: a.Policy.MaxTime}
+}
+
+// price sets what a use of a model cost, where its provider does not say.
+func (a *Activities) price(model string, u agent.Usage) agent.Usage {
+	return a.modelInfo(model).Price.Apply(u)
 }
 
 // here completes a reference with the thread, which is the workflow's id.

@@ -25,11 +25,16 @@ func (a *Activities) wire(ctx context.Context, turnID string, err error) error {
 	}
 	var model *agent.ModelError
 	var wired *temporal.ApplicationError
+	var full *contextFull
 	switch {
 	case errors.As(err, &wired):
 		return err
 	case errors.Is(err, memory.ErrCancelRequested):
 		return temporal.NewNonRetryableApplicationError(err.Error(), contract.ErrTypeCancelled, nil)
+	case errors.As(err, &full):
+		return temporal.NewApplicationErrorWithOptions(full.text, contract.ErrTypeContext, temporal.ApplicationErrorOptions{
+			NonRetryable: true, Category: temporal.ApplicationErrorCategoryBenign, Details: []any{full.need},
+		})
 	case errors.As(err, &model):
 		return a.wireModel(ctx, model)
 	case ctx.Err() != nil && stopping(ctx):

@@ -25,7 +25,7 @@ func (a *Activities) CallModel(ctx context.Context, ref contract.Ref) (contract.
 func (a *Activities) callModel(ctx context.Context, ref contract.Ref) (contract.ModelOutput, error) {
 	begun, err := a.Store.BeginModel(ctx, memory.ModelBegin{
 		ThreadID: ref.Thread, TurnID: ref.Turn, Step: ref.Step, Fence: fence(ctx), Worker: a.worker,
-		Budget: memory.Budget{Tokens: a.Policy.MaxTokens, Price: a.Policy.MaxPrice, Time: a.Policy.MaxTime},
+		Budget: a.budget(),
 	})
 	if errors.Is(err, memory.ErrBudgetReserved) {
 		return contract.ModelOutput{}, waiting(err.Error(), lastLook)
@@ -39,23 +39,32 @@ func (a *Activities) callModel(ctx context.Context, ref contract.Ref) (contract.
 	if begun.Stored != nil {
 		return a.output(begun.Thread, *begun.Stored), nil
 	}
-	messages, err := a.transcripts.load(ctx, a.Store, ref, begun.Thread)
+	conversation, err := a.transcripts.load(ctx, a.Store, ref, begun.Thread)
 	if err != nil {
 		return contract.ModelOutput{}, err
 	}
-	if agent.Looping(messages, ref.Turn) {
+	if agent.Looping(conversation.own, ref.Turn) {
 		return contract.ModelOutput{Seq: begun.Thread.MessageCount, End: agent.ReasonLimit, Code: "loop",
 			Message: "the model made the same call with the same result five times in a row"}, nil
 	}
+	request := a.request(begun, conversation.messages())
+	if err := a.fit(ctx, ref, &request, conversation); err != nil {
+		return contract.ModelOutput{}, a.modelFailed(ctx, ref, begun.Attempt, request, 0, err)
+	}
 	began := time.Now()
-	reply, err := a.generate(ctx, ref, begun, messages)
+	reply, err := a.generate(ctx, ref, begun, request)
 	if err != nil {
-		return contract.ModelOutput{}, a.modelFailed(ctx, ref, begun.Attempt, time.Since(began), err)
+		if e := (*agent.ModelError)(nil); errors.As(err, &e) && e.Code == agent.ModelContextTooLong {
+			err = a.refused(ctx, ref, request, conversation, e)
+		}
+		return contract.ModelOutput{}, a.modelFailed(ctx, ref, begun.Attempt, request, time.Since(began), err)
 	}
-	reply.Usage = a.Price.Apply(reply.Usage)
 	record := memory.ReplyRecord{
-		ThreadID: ref.Thread, TurnID: ref.Turn, Step: ref.Step, Attempt: begun.Attempt, Reply: reply, Duration: time.Since(began),
+		ThreadID: ref.Thread, TurnID: ref.Turn, Step: ref.Step, Attempt: begun.Attempt, Duration: time.Since(began),
+		Warnings: a.truncated(ref, request, reply.Usage),
 	}
+	reply.Usage = a.price(request.Model, reply.Usage)
+	record.Reply = reply
 	for _, c := range reply.Calls {
 		record.Gates = append(record.Gates, a.gate(begun.Thread.Config, c))
 		record.Delegations = append(record.Delegations, c.Function.Name == agent.ToolAssignTask)
@@ -102,11 +111,10 @@ func (a *Activities) output(t agent.Thread, stored memory.StoredReply) contract.
 
 // generate streams one attempt into the store. A stale chunk means that this
 // attempt was displaced, so it stops.
-func (a *Activities) generate(ctx context.Context, ref contract.Ref, begun memory.ModelStart, messages []agent.Message) (agent.ModelReply, error) {
+func (a *Activities) generate(ctx context.Context, ref contract.Ref, begun memory.ModelStart, request agent.ModelRequest) (agent.ModelReply, error) {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	s := newStream(a.Store, memory.Chunk{ThreadID: ref.Thread, TurnID: ref.Turn, Step: ref.Step, Attempt: begun.Attempt}, stop)
-	request := a.request(begun, messages)
 	request.Meta = agent.CallMeta{StoreID: a.Store.ID(), ThreadID: ref.Thread, TurnID: ref.Turn, Step: ref.Step, Attempt: begun.Attempt}
 	reply, err := a.Model.Generate(ctx, request, s.add)
 	if err != nil || len(reply.Calls) > 0 {
@@ -132,14 +140,17 @@ func (a *Activities) generate(ctx context.Context, ref contract.Ref, begun memor
 
 // modelFailed records what a failed attempt cost. A cancelled one is recorded by
 // the close of its turn.
-func (a *Activities) modelFailed(ctx context.Context, ref contract.Ref, attempt int, took time.Duration, err error) error {
+func (a *Activities) modelFailed(ctx context.Context, ref contract.Ref, attempt int, r agent.ModelRequest, took time.Duration, err error) error {
 	var me *agent.ModelError
+	var full *contextFull
 	failure := memory.ModelFailure{ThreadID: ref.Thread, TurnID: ref.Turn, Step: ref.Step, Attempt: attempt, Duration: took, Code: "stopped", Message: err.Error()}
 	switch {
 	case ctx.Err() != nil && !stopping(ctx):
 		return ctx.Err()
 	case errors.As(err, &me):
-		failure.Code, failure.Usage = me.Code, a.Price.Apply(me.Usage)
+		failure.Code, failure.Message, failure.Usage = me.Code, me.Error(), a.price(r.Model, me.Usage)
+	case errors.As(err, &full):
+		failure.Code, failure.NotCalled = "context_full", true
 	case agent.CodeOf(err) == agent.CodeStale:
 		return err
 	}

@@ -1,15 +1,11 @@
 package activities
 
 import (
-	"context"
 	"fmt"
-	"slices"
 	"sort"
 	"strings"
-	"sync"
 
 	"github.com/spool-agents/spool/agent"
-	"github.com/spool-agents/spool/internal/contract"
 	"github.com/spool-agents/spool/memory"
 )
 
@@ -75,78 +71,4 @@ func (a *Activities) delegates(t agent.Thread) []agent.AgentConfig {
 		}
 	}
 	return out
-}
-
-// transcripts keeps the messages of turns under way, so that a step reads only
-// what was added since. Within a turn messages are only ever appended.
-type transcripts struct {
-	mu sync.Mutex
-	m  map[string]cached
-}
-
-type cached struct {
-	turn     string
-	shared   []agent.Message // of the parent, before the thread's own
-	messages []agent.Message
-}
-
-// maxTranscripts bounds the cache; a turn that is not in it reads its thread anew.
-const maxTranscripts = 256
-
-// load returns what the model of a turn sees: the part of its parent's
-// conversation that a sub-agent was given, and the thread's own messages.
-func (t *transcripts) load(ctx context.Context, store memory.Reader, ref contract.Ref, th agent.Thread) ([]agent.Message, error) {
-	t.mu.Lock()
-	have := t.m[ref.Thread]
-	t.mu.Unlock()
-	if have.turn != ref.Turn {
-		shared, err := sharedContext(ctx, store, th)
-		if err != nil {
-			return nil, err
-		}
-		have = cached{turn: ref.Turn, shared: shared}
-	}
-	var after int64
-	if n := len(have.messages); n > 0 {
-		after = have.messages[n-1].Seq
-	}
-	added, err := store.Messages(ctx, ref.Thread, after, 0)
-	if err != nil {
-		return nil, err
-	}
-	have.messages = append(have.messages[:len(have.messages):len(have.messages)], added...)
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.m == nil || len(t.m) >= maxTranscripts {
-		t.m = map[string]cached{}
-	}
-	t.m[ref.Thread] = have
-	if len(have.shared) == 0 {
-		return have.messages, nil
-	}
-	return slices.Concat(have.shared, have.messages), nil
-}
-
-// sharedContext is the conversation a sub-agent was given when it was made: its
-// parent's messages up to the delegating step, and what that one was given.
-func sharedContext(ctx context.Context, store memory.Reader, th agent.Thread) ([]agent.Message, error) {
-	if th.Config.SharedSeq == 0 {
-		return nil, nil
-	}
-	parent, err := store.Thread(ctx, "", th.ParentThreadID)
-	if err != nil {
-		return nil, err
-	}
-	before, err := sharedContext(ctx, store, parent)
-	if err != nil {
-		return nil, err
-	}
-	own, err := store.Messages(ctx, parent.ID, 0, int(th.Config.SharedSeq))
-	return append(before, own...), err
-}
-
-func (t *transcripts) drop(thread string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	delete(t.m, thread)
 }

@@ -133,3 +133,8 @@ func digest(n int, parts ...string) string {
 	}
 	return hex.EncodeToString(h.Sum(nil))[:n]
 }
+
+// MessageRange names messages of a thread by their first and last seq.
+func MessageRange(threadID string, from, to int64) string {
+	return fmt.Sprintf("%s#%d-%d", threadID, from, to)
+}

@@ -80,6 +80,8 @@ type Usage struct {
 	Price            float64 `json:"price,omitempty"`
 	Requests         int64   `json:"requests,omitempty"`
 	ToolCalls        int64   `json:"toolCalls,omitempty"`
+	// Estimated means that the provider did not say and the tokens are our count.
+	Estimated bool `json:"estimated,omitempty"`
 }
 
 // Add returns the sum of two usages.
@@ -92,16 +94,37 @@ func (u Usage) Add(o Usage) Usage {
 	u.Price += o.Price
 	u.Requests += o.Requests
 	u.ToolCalls += o.ToolCalls
+	u.Estimated = u.Estimated || o.Estimated
 	return u
 }
 
-// Price is what a model costs, in US dollars per million tokens.
-type Price struct{ Input, Output float64 }
+// Price is what a model costs, in US dollars per million tokens. Cached is for
+// input that the provider read from its cache; 0 means that it costs as much as
+// other input.
+type Price struct {
+	Input  float64 `json:"input,omitempty"`
+	Cached float64 `json:"cached,omitempty"`
+	Output float64 `json:"output,omitempty"`
+}
+
+// ModelInfo is what is known of a model; zero fields are not known.
+type ModelInfo struct {
+	// Window is how many tokens a request and its answer may have together,
+	// MaxOutput how many the answer.
+	Window    int64 `json:"window,omitempty"`
+	MaxOutput int64 `json:"maxOutput,omitempty"`
+	Price     Price `json:"price"`
+}
 
 // Apply sets the price of a use that has none: not all providers state one.
 func (p Price) Apply(u Usage) Usage {
 	if u.Price == 0 {
-		u.Price = (p.Input*float64(u.PromptTokens) + p.Output*float64(u.CompletionTokens)) / 1e6
+		cached := min(u.CachedTokens, u.PromptTokens)
+		rate := p.Cached
+		if rate == 0 {
+			rate = p.Input
+		}
+		u.Price = (p.Input*float64(u.PromptTokens-cached) + rate*float64(cached) + p.Output*float64(u.CompletionTokens)) / 1e6
 	}
 	return u
 }

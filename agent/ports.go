@@ -78,6 +78,9 @@ type ModelError struct {
 	Retryable bool
 	// RetryAfter is how long the provider asked to wait; 0 if it did not say.
 	RetryAfter time.Duration
+	// Limit is the context window that the provider named when it refused a request
+	// as too long, in tokens; 0 if it did not say.
+	Limit int64
 	// Usage is what the failed attempt was charged for, as far as known.
 	Usage Usage
 }

@@ -54,6 +54,11 @@ type Metadata struct {
 	ToolCallCount    int64         `json:"toolCallCount"`
 	TotalTimeMs      int64         `json:"totalTimeMs"`
 	TotalPrice       float64       `json:"totalPrice"`
+	// Compactions counts the summaries that the model has been given instead of
+	// older messages; SummarizedFrom names the messages that the latest replaces,
+	// as in "s1/default#1-42". The messages are still there.
+	Compactions    int64  `json:"compactions,omitempty"`
+	SummarizedFrom string `json:"summarizedFrom,omitempty"`
 }
 
 // ContextWindow is the size of the last model call, in tokens.
@@ -219,8 +224,26 @@ const (
 	EventContextSummary     = "context_summary"
 	EventMCPStderr          = "mcp_stderr"
 	EventToolProgress       = "tool_progress"
+	EventWarning            = "warning"
 	EventDone               = "done"
 	EventError              = "error"
+)
+
+// Warning is something a person should know of a turn that goes on: the payload
+// of EventWarning.
+type Warning struct {
+	Code    string `json:"code"`
+	Message string `json:"message"`
+}
+
+// Codes of warnings.
+const (
+	// WarnTruncated: the server read only a part of what it was sent.
+	WarnTruncated = "context_truncated"
+	// WarnFallback: another model goes on.
+	WarnFallback = "model_fallback"
+	// WarnSummary: a summary was made without the model.
+	WarnSummary = "summary_without_model"
 )
 
 // ThreadTurn names a turn and its thread.

@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"encoding/json"
 	"time"
 
 	"github.com/spool-agents/spool/agent"
@@ -31,6 +32,9 @@ type SendRequest struct {
 	Agent    string
 	Model    string
 	WhenBusy WhenBusy
+	// AnswerSchema, if set, is the JSON schema that the turn's final answer has to
+	// have. A steered message cannot have one.
+	AnswerSchema json.RawMessage
 	// MaxWaiting bounds the inbox; 0 = DefaultMaxWaiting. More is CodeLimit.
 	MaxWaiting int
 }
@@ -125,6 +129,8 @@ type InboxEntry struct {
 	Content agent.Content `json:"content"`
 	Agent   string        `json:"agent,omitempty"`
 	Model   string        `json:"model,omitempty"`
+	// AnswerSchema is the JSON schema that the answer has to have.
+	AnswerSchema json.RawMessage `json:"answerSchema,omitempty"`
 	// For child entries: whose end this is, and for which call.
 	ChildThread string `json:"childThread,omitempty"`
 	ChildTurn   string `json:"childTurn,omitempty"`

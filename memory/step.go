@@ -38,6 +38,9 @@ type ModelStart struct {
 	Stored  *StoredReply
 	Thread  agent.Thread
 	Turn    Turn
+	// LastCode and LastErr are those of the latest attempt that failed.
+	LastCode string
+	LastErr  string
 	// Steered counts entries that were taken into the turn by this write.
 	Steered int
 	// Wait, if not 0, means that nothing was begun: the turn lost workers of late,
@@ -68,6 +71,12 @@ type ModelFailure struct {
 	Message  string
 	Usage    agent.Usage
 	Duration time.Duration
+	// NotCalled means that the attempt ended before the model was called.
+	NotCalled bool
+	// Fallback, if set, is the model that the turn goes on with.
+	Fallback string
+	// Warnings are for people; each becomes an event.
+	Warnings []agent.Warning
 }
 
 // ReplyRecord is the reply of an attempt.
@@ -82,6 +91,8 @@ type ReplyRecord struct {
 	Gates       []agent.Gate
 	Delegations []bool
 	Duration    time.Duration
+	// Warnings are for people; each becomes an event.
+	Warnings []agent.Warning
 }
 
 // StoredReply is a step's reply as stored.

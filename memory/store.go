@@ -80,6 +80,15 @@ type Turns interface {
 	// under our own ids.
 	SaveReply(ctx context.Context, r ReplyRecord) (StoredReply, error)
 
+	// BeginSummary makes an attempt at a summary current, or returns the one that
+	// is stored for this step and cause.
+	BeginSummary(ctx context.Context, r SummaryBegin) (SummaryStart, error)
+	// FailSummary records what a failed attempt cost.
+	FailSummary(ctx context.Context, r SummaryFailure) error
+	// SaveSummary stores a summary, with its context_summary event, and returns
+	// what is stored. One that is stored already is returned as it is.
+	SaveSummary(ctx context.Context, r SummaryRecord) (Summary, error)
+
 	// BeginTool makes an attempt of a call current, or returns the final call.
 	// A call found running that is not Repeatable ends as unknown.
 	BeginTool(ctx context.Context, r ToolBegin) (ToolStart, error)
@@ -157,6 +166,9 @@ type Reader interface {
 	Questions(ctx context.Context, f QuestionFilter) ([]Question, error)
 	// Steps lists the step records of a turn.
 	Steps(ctx context.Context, turnID string) ([]Step, error)
+	// Summaries lists what a thread's model was told instead of older messages, in
+	// the order it was made; the last one is in force.
+	Summaries(ctx context.Context, threadID string) ([]Summary, error)
 	// Waited is how long a turn, or one below it in the foreground, has waited
 	// for people until now.
 	Waited(ctx context.Context, turnID string) (Waited, error)

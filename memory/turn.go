@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"encoding/json"
 	"time"
 
 	"github.com/spool-agents/spool/agent"
@@ -57,6 +58,10 @@ type Turn struct {
 	Usage    agent.Usage `json:"usage"`
 	NextTurn string      `json:"nextTurn,omitempty"`
 	RunID    string      `json:"runId,omitempty"`
+	// Fallback is the model that the turn went over to when its own failed.
+	Fallback string `json:"fallback,omitempty"`
+	// AnswerSchema is the JSON schema that the final answer has to have.
+	AnswerSchema json.RawMessage `json:"answerSchema,omitempty"`
 	// Delegator is set on turns of sub-agents.
 	DelegatorThread string     `json:"delegatorThread,omitempty"`
 	DelegatorTurn   string     `json:"delegatorTurn,omitempty"`

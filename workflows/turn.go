@@ -3,6 +3,7 @@ package workflows
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"go.temporal.io/sdk/temporal"
@@ -48,7 +49,7 @@ func (r *run) step(step int) (*contract.CloseOutput, error) {
 	if limit := r.claim.MaxSteps; limit > 0 && step > limit {
 		return r.fail(step, agent.ReasonLimit, "max_steps", fmt.Sprintf("the turn reached its limit of %d steps", limit))
 	}
-	out, err := await[contract.ModelOutput](r, r.regular(contract.CallModel, fmt.Sprintf("step %d", step), modelTimeout, r.ref(step)))
+	out, err := r.callModel(step)
 	if err != nil {
 		return r.failed(step, err)
 	}
@@ -61,6 +62,36 @@ func (r *run) step(step int) (*contract.CloseOutput, error) {
 			contract.CloseInput{Ref: r.ref(step), Outcome: agent.ThreadCompleted})
 	}
 	return r.round(step, out.Calls)
+}
+
+// mostCalls bounds how often a step calls its model again: after a summary, of
+// which the activities make two at most, or with the next fallback model.
+const mostCalls = 20
+
+// callModel makes a step's model call. An attempt that finds the context full, or
+// its model out of order, says what has to be done before the next: these errors
+// are new types, so histories made before them replay as they are.
+func (r *run) callModel(step int) (contract.ModelOutput, error) {
+	for calls := 1; ; calls++ {
+		out, err := await[contract.ModelOutput](r, r.regular(contract.CallModel, fmt.Sprintf("step %d", step), modelTimeout, r.ref(step)))
+		var app *temporal.ApplicationError
+		if !errors.As(err, &app) || calls == mostCalls {
+			return out, err
+		}
+		switch app.Type() {
+		case contract.ErrTypeFallback:
+		case contract.ErrTypeContext:
+			in := contract.SummaryInput{Ref: r.ref(step)}
+			if derr := app.Details(&in.Need); derr != nil {
+				return out, err
+			}
+			if _, err := await[contract.SummaryOutput](r, r.regular(contract.SummarizeContext, "step "+strconv.Itoa(step)+", "+in.Need.Cause, modelTimeout, in)); err != nil {
+				return out, err
+			}
+		default:
+			return out, err
+		}
+	}
 }
 
 func (r *run) ref(step int) contract.Ref {

@@ -20,6 +20,7 @@ import (
 	"github.com/spool-agents/spool/internal/config"
 	"github.com/spool-agents/spool/internal/httplog"
 	"github.com/spool-agents/spool/internal/llm"
+	"github.com/spool-agents/spool/internal/llm/models"
 	"github.com/spool-agents/spool/internal/llm/openai"
 	"github.com/spool-agents/spool/internal/llm/script"
 	"github.com/spool-agents/spool/internal/mcp"
@@ -43,7 +44,7 @@ func Options(cfg config.Config, store memory.ConversationMemoryStore, env func(s
 	}
 	o := spool.WorkerOptions{
 		Store: store, Agents: catalog, DefaultModel: cfg.Model, Namespace: cmp.Or(cfg.Temporal.Namespace, client.DefaultNamespace),
-		Workspace: cfg.Workspace, Policy: &cfg.Delegation, Price: cfg.Price, MaxSteps: cfg.MaxSteps,
+		Workspace: cfg.Workspace, Policy: &cfg.Delegation, MaxSteps: cfg.MaxSteps,
 		TaskQueue: cfg.TaskQueue, RetryFor: cfg.RetryFor, MaxTurns: cfg.MaxTurnsPerWorker, Log: log,
 	}
 	var servers *mcp.Manager
@@ -54,6 +55,13 @@ func Options(cfg config.Config, store memory.ConversationMemoryStore, env func(s
 	}
 	servers = mcp.New(mcp.Options{Workspace: cfg.Workspace, Home: cfg.Home, Env: env, Log: log}, func(more []agent.Tool) error { return tools.Set(more...) })
 	o.Tools, o.Beside = tools, servers.Start
+	state := models.Row{Window: cfg.ContextWindow}
+	if p := cfg.Price; p != (agent.Price{}) {
+		state.Price = &models.Price{Input: p.Input, Output: p.Output}
+	}
+	if o.Models, err = models.Load(cfg.Home, state); err != nil {
+		return o, err
+	}
 	if o.Model, err = newModel(cfg, store, log); err != nil {
 		return o, err
 	}

@@ -225,6 +225,28 @@ func asDollars(v string, _ place) (string, string) {
 	return strconv.FormatFloat(f, 'f', -1, 64), ""
 }
 
+func asWindow(v string, at place) (string, string) {
+	out, allowed := asCount(0, 100_000_000)(v, at)
+	if n, err := strconv.Atoi(out); err == nil && n > 0 && n < 256 || allowed != "" {
+		return "", "tokens from 256, or 0 for what is known of the model"
+	}
+	return out, ""
+}
+
+func asModels(v string, _ place) (string, string) {
+	var names []string
+	for name := range strings.SplitSeq(v, ",") {
+		if name = strings.TrimSpace(name); name == "" {
+			continue
+		}
+		if strings.ContainsFunc(name, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }) {
+			return "", "names of models, separated by commas"
+		}
+		names = append(names, name)
+	}
+	return strings.Join(names, ","), ""
+}
+
 func asAgents(v string, _ place) (string, string) {
 	var names []string
 	for _, name := range strings.Split(v, ",") {

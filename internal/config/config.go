@@ -62,8 +62,13 @@ type Config struct {
 	MaxSteps int
 	// Delegation holds the limits and budgets of delegation.
 	Delegation agent.DelegationPolicy
-	// Price is what the model costs where its provider does not say.
+	// Price is what the model costs where its provider does not say; zero leaves it
+	// to the table of models.
 	Price agent.Price
+	// ContextWindow is how many tokens models read; 0 leaves it to the table.
+	ContextWindow int64
+	// FallbackModels are called when a model is out of order, in this order.
+	FallbackModels []string
 
 	// WebToken lets User into the web server; WebTokens is the file of the tokens of
 	// all users, "" = web-tokens in Home, if it is there.
@@ -139,8 +144,10 @@ func Load(o Options) (Config, error) {
 	c.WebFetchPrivate = r.get(WebFetchPrivate) == "true"
 	c.Delegation, c.Price = r.delegation()
 	c.WebToken, c.WebTokens = NewSecret(r.get(WebToken)), r.get(WebTokens)
-	// The four numbers were checked by get, so that parsing cannot fail.
+	c.FallbackModels = strings.FieldsFunc(r.get(FallbackModels), func(c rune) bool { return c == ',' })
+	// The five numbers were checked by get, so that parsing cannot fail.
 	c.MaxTurnsPerWorker, _ = strconv.Atoi(r.get(MaxTurnsPerWorker))
+	c.ContextWindow, _ = strconv.ParseInt(r.get(ContextWindow), 10, 64)
 	c.MaxSteps, _ = strconv.Atoi(r.get(MaxSteps))
 	c.IdleTimeout, _ = time.ParseDuration(r.get(IdleTimeout))
 	c.RetryFor, _ = time.ParseDuration(r.get(RetryFor))

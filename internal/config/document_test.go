@@ -44,10 +44,12 @@ var meaning = map[string]string{
 	BudgetPrice:       "US dollars of the whole tree since then; 0 = no limit",
 	BudgetTime:        "time of models and tools of the whole tree since then, waiting for people left out; 0s = no limit",
 	DisabledAgents:    "agents that get no tasks",
-	PriceInput:        "US dollars per million tokens of input, where the provider does not say",
+	PriceInput:        "US dollars per million tokens of input, where the provider does not say; 0 = what is known of the model. See below",
 	PriceOutput:       "the same for output",
 	WebToken:          "token with which `user` enters the web server. Default: one made at each start, if nobody has a token",
 	WebTokens:         "file of the users of the web server, a line each with the SHA-256 of their token, as `web-token` writes it. Default: `web-tokens` in home, if it is there",
+	ContextWindow:     "tokens that a request and its answer may have together, whatever the model; 0 = what is known of it. See below",
+	FallbackModels:    "models that take over, in this order, when one is unknown to its provider or has failed for as long as `retryFor`; the rest of the turn stays with the one that answers",
 }
 
 const documentHead = `# Settings
@@ -66,6 +68,22 @@ are Temporal's own ` + "`TEMPORAL_*`" + ` variables and TOML keys.
 const documentTail = `
 Three more belong to a supervisor of workers: ` + "`SPOOL_HEARTBEAT_TIMEOUT`" + ` (2s suits an embedded server, the default of 10s a shared one),
 ` + "`SPOOL_MAX_EVENTS`" + `, after how many events a run continues as new, and ` + "`SPOOL_WAIT_IN_RUN`" + ` (60s), after how long a run that waits for people or sub-agents does.
+
+## Models
+
+Context windows and prices come from a table of models that is built in (` + "`" + `internal/llm/models/models.yaml` + "`" + `). Rows of your own in ` + "`" + `models.yaml` + "`" + ` in home come before it and
+before ` + "`" + `contextWindow` + "`" + `, ` + "`" + `priceInput` + "`" + ` and ` + "`" + `priceOutput` + "`" + `; a row need not state everything:
+
+` + "`" + `` + "`" + `` + "`" + `yaml
+models:
+  - {match: "qwen3:8b", window: 16384}                                  # as num_ctx of Ollama
+  - {match: "gpt-4o*", price: {input: 2.5, cached: 1.25, output: 10}}   # US dollars per million tokens
+` + "`" + `` + "`" + `` + "`" + `
+
+` + "`" + `*` + "`" + ` stands for anything; ` + "`" + `match` + "`" + ` is compared with the model's name with and without what stands before its last slash. When a conversation does not fit the window any
+more, the model summarises its older part and goes on with the summary; messages and log stay as they are. A model that nothing is known of is taken to read 128,000
+tokens; a provider that refuses a request as too long corrects that. A server that silently drops what is too long (Ollama does) is noticed and reported: state its
+window then.
 
 (Written by ` + "`go test ./internal/config -run Document -update`" + ` from the table that the program reads.)
 `

@@ -39,6 +39,8 @@ const (
 	PriceOutput       = "priceOutput"
 	WebToken          = "webToken"
 	WebTokens         = "webTokens"
+	ContextWindow     = "contextWindow"
+	FallbackModels    = "fallbackModels"
 )
 
 // setting says where a value may come from and what it may be. Its order in
@@ -85,6 +87,8 @@ var settings = []setting{
 	{PriceOutput, "SPOOL_PRICE_OUTPUT", "0", false, asDollars},
 	{WebToken, "SPOOL_WEB_TOKEN", "", true, asToken},
 	{WebTokens, "SPOOL_WEB_TOKENS", "", false, asPath},
+	{ContextWindow, "SPOOL_CONTEXT_WINDOW", "0", false, asWindow},
+	{FallbackModels, "SPOOL_FALLBACK_MODELS", "", false, asModels},
 }
 
 func lookup(name string) (setting, bool) {

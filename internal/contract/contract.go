@@ -27,7 +27,9 @@ const (
 const (
 	CallModel = "CallModel"
 	RunTool   = "RunTool"
-	Nudge     = "Nudge"
+	// SummarizeContext replaces the older part of what a model sees by a summary.
+	SummarizeContext = "SummarizeContext"
+	Nudge            = "Nudge"
 )
 
 // Local activities: one store transaction each.
@@ -52,8 +54,10 @@ const (
 	ErrTypeCancelled = "CancelRequested" // the turn is to be cancelled
 	ErrTypeForeign   = "ForeignStore"    // the run belongs to another store
 	ErrTypeLimit     = "Limit"
-	ErrTypeModel     = "Model"       // the model refused; not retryable
-	ErrTypeStore     = "Unavailable" // the store is away; retried
+	ErrTypeModel     = "Model"         // the model refused; not retryable
+	ErrTypeContext   = "ContextFull"   // a summary is needed before the model is called
+	ErrTypeFallback  = "ModelFallback" // another model is to be called
+	ErrTypeStore     = "Unavailable"   // the store is away; retried
 	ErrTypeInvalid   = "Invalid"
 	ErrTypeStopping  = "WorkerStopping" // this worker ends; another one goes on
 	ErrTypeDisplaced = "AttemptStale"   // another attempt of an open turn is current
@@ -164,6 +168,25 @@ type ModelOutput struct {
 	End     agent.Reason `json:"end,omitempty"`
 	Code    string       `json:"code,omitempty"`
 	Message string       `json:"message,omitempty"`
+}
+
+// SummaryNeed is the detail of an error of type ErrTypeContext.
+type SummaryNeed struct {
+	Cause string `json:"cause"`
+	// Window is the context window to fit, in tokens; 0 = the model's.
+	Window int64 `json:"window,omitempty"`
+}
+
+// SummaryInput asks for the summary that a step needs.
+type SummaryInput struct {
+	Ref
+	Need SummaryNeed `json:"need"`
+}
+
+// SummaryOutput names the messages that were replaced; none if nothing could be.
+type SummaryOutput struct {
+	From int64 `json:"from,omitempty"`
+	To   int64 `json:"to,omitempty"`
 }
 
 // ToolOutput is what the workflow must know of a finished tool.

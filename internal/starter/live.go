@@ -161,6 +161,8 @@ type payload struct {
 	Code         string          `json:"code"`
 	Message      string          `json:"message"`
 	ResponseTime int64           `json:"responseTimeMs"`
+	From         int64           `json:"replacesFrom"`
+	To           int64           `json:"replacesTo"`
 }
 
 func (l *live) event(u spool.Update) {
@@ -211,6 +213,10 @@ func (l *live) event(u spool.Update) {
 		if l.first(u.Event.Type + p.QuestionID) {
 			l.line("%s! question %s: settled %s", who, p.QuestionID, by)
 		}
+	case agent.EventWarning:
+		l.line("%s! %s", who, oneLine(p.Message, 300))
+	case agent.EventContextSummary:
+		l.line("%s… %s", who, summaryText(p))
 	case agent.EventError:
 		text := oneLine(p.Code, 40)
 		if why := oneLine(p.Message, 300); why != "" && why != text {
@@ -229,6 +235,14 @@ func (l *live) first(what string) bool {
 	told := l.told[what]
 	l.told[what] = true
 	return !told
+}
+
+// summaryText says that the model goes on with a summary.
+func summaryText(p payload) string {
+	if p.To == 0 {
+		return "the conversation it was given was summarised to fit the model; nothing was deleted"
+	}
+	return fmt.Sprintf("messages %d to %d were summarised to fit the model; nothing was deleted", p.From, p.To)
 }
 
 // callStatus is how a call ended: one that a person answered is not one refused.

@@ -328,7 +328,7 @@ func (e *env) state(root string) string {
 			must[[]agent.Task](e)(e.s.Tasks(e.ctx, id)), must[[]agent.ToolCall](e)(e.s.ToolCalls(e.ctx, id)),
 			must[*memory.Streamed](e)(e.s.Stream(e.ctx, id)),
 			must[[]memory.Approval](e)(e.s.Approvals(e.ctx, memory.ApprovalFilter{ThreadID: id})),
-			must[[]memory.Question](e)(e.s.Questions(e.ctx, memory.QuestionFilter{ThreadID: id})))
+			must[[]memory.Question](e)(e.s.Questions(e.ctx, memory.QuestionFilter{ThreadID: id})), must[[]memory.Summary](e)(e.s.Summaries(e.ctx, id)))
 		for _, t := range turns {
 			out = append(out, must[[]memory.Step](e)(e.s.Steps(e.ctx, t.ID)))
 		}

@@ -68,6 +68,7 @@ var groups = []struct {
 	{"turn", turnRules},
 	{"close", closeRules},
 	{"model", modelRules},
+	{"summary", summaryRules},
 	{"tool", toolRules},
 	{"round", roundRules},
 	{"approval", approvalRules},

@@ -61,6 +61,12 @@ type Server struct {
 	// Lenient answers requests that break a rule too, instead of with HTTP 400.
 	// They are in Violations either way.
 	Lenient bool
+	// Window, if not 0, is the context window in tokens, four bytes each: what is
+	// longer is refused as OpenAI refuses it, or with Silent read in part.
+	Window int64
+	// Silent reports what fits the window as read, as a server does that drops the
+	// rest of a conversation without a word.
+	Silent bool
 
 	mu         sync.Mutex
 	records    []Record
@@ -209,10 +215,19 @@ func (s *Server) chat(w http.ResponseWriter, r *http.Request) {
 		rec.Body = body
 	}
 	usage := reply.Usage(m)
-	raw, act := s.decide(&rec, broken, reply, usage)
+	long := s.Window > 0 && usage.PromptTokens > s.Window
+	if long && s.Silent {
+		usage.PromptTokens = s.Window
+		usage.TotalTokens = usage.PromptTokens + usage.CompletionTokens
+		long = false
+	}
+	raw, act := s.decide(&rec, broken, reply, usage, long)
 	switch {
 	case raw != nil:
 		raw(w, r, body)
+	case long:
+		writeError(w, http.StatusBadRequest, "context_length_exceeded", fmt.Sprintf(
+			"This model's maximum context length is %d tokens. However, your messages resulted in %d tokens. Please reduce the length of the messages.", s.Window, usage.PromptTokens))
 	case rec.Status == http.StatusOK:
 		out := answer{w: w, ctx: r.Context(), reply: reply, usage: usage, q: q, act: act}
 		if err := out.write(); err != nil && !errors.Is(err, context.Canceled) {
@@ -240,7 +255,7 @@ const (
 )
 
 // decide counts the request and finds out what becomes of it.
-func (s *Server) decide(rec *Record, broken []string, reply script.Reply, usage agent.Usage) (RawFunc, action) {
+func (s *Server) decide(rec *Record, broken []string, reply script.Reply, usage agent.Usage, long bool) (RawFunc, action) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	rec.Seq = len(s.records) + 1
@@ -254,6 +269,8 @@ func (s *Server) decide(rec *Record, broken []string, reply script.Reply, usage 
 	switch {
 	case s.raw != nil:
 	case len(broken) > 0 && !s.Lenient:
+		rec.Status = http.StatusBadRequest
+	case long:
 		rec.Status = http.StatusBadRequest
 	default:
 		rec.Status = http.StatusOK

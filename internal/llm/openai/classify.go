@@ -22,6 +22,7 @@ const (
 // problem is what an error object says, in any of the forms in use.
 type problem struct {
 	message string
+	more    string // the rest of the object, for numbers in it
 	kind    string // type and code, lower case
 	status  int    // a code that is an HTTP status
 	delay   time.Duration
@@ -39,6 +40,33 @@ var (
 	badText      = regexp.MustCompile(`invalid_request|invalid_argument|bad_?request|not_found|unsupported|unprocessable`)
 	retryDelay   = regexp.MustCompile(`"retryDelay"\s*:\s*"([0-9.]+)s"`) // Gemini
 )
+
+// limitTexts find the context window that a provider names in its refusal.
+var limitTexts = []*regexp.Regexp{
+	regexp.MustCompile(`(?i)maximum (?:context|prompt|model|input)[ _-]?(?:length|window|size)?\s*(?:is|of|:)\s*([0-9][0-9,_]*)`),
+	regexp.MustCompile(`(?i)([0-9][0-9,_]*)[- ](?:token )?(?:maximum context length|context (?:window|length))`),
+	regexp.MustCompile(`(?i)>\s*([0-9][0-9,_]*)\s*maximum`),                                       // Anthropic
+	regexp.MustCompile(`(?i)maximum number of (?:input )?tokens (?:allowed )?\(?([0-9][0-9,_]*)`), // Gemini
+	regexp.MustCompile(`(?i)context (?:size|length|window)[^0-9.;]{0,30}?([0-9][0-9,_]*)`),        // llama.cpp, LM Studio
+	regexp.MustCompile(`(?i)\bn_ctx"?\s*[:=]\s*([0-9]+)`),
+	regexp.MustCompile(`(?i)input length should be \[[0-9]+, ?([0-9]+)\]`), // Qwen
+	regexp.MustCompile(`(?i)must be <= ?([0-9][0-9,_]*)`),                  // TGI, Together
+}
+
+// limitOf is the context window that a text names, in tokens; 0 if it names none.
+func limitOf(text string) int64 {
+	for _, r := range limitTexts {
+		m := r.FindStringSubmatch(text)
+		if m == nil {
+			continue
+		}
+		n, err := strconv.ParseInt(strings.NewReplacer(",", "", "_", "").Replace(m[1]), 10, 64)
+		if err == nil && n >= 256 && n <= 100_000_000 {
+			return n
+		}
+	}
+	return 0
+}
 
 // readProblem reads an error object: {"error":{..}}, {"error":"text"}, the bare
 // object, a list of these, {"detail":..}; ok is false if raw is none of them.
@@ -101,6 +129,7 @@ func readProblem(raw json.RawMessage) (p problem, ok bool) {
 	if json.Unmarshal(o.Metadata, &more) == nil && more.Raw != "" {
 		p.message += ": " + string(more.Raw)
 	}
+	p.more = string(raw[:min(len(raw), maxErrorMessage)])
 	if m := retryDelay.FindSubmatch(raw); m != nil {
 		p.delay = seconds(string(m[1]))
 	}
@@ -121,6 +150,9 @@ func (p problem) modelError(status int) *agent.ModelError {
 		e.Message = http.StatusText(status)
 	}
 	e.Code, e.Retryable = p.classify(status)
+	if e.Code == agent.ModelContextTooLong {
+		e.Limit = limitOf(p.message + p.more)
+	}
 	return e
 }
 

@@ -40,6 +40,7 @@ const (
 
 var (
 	ownCallID   = regexp.MustCompile(`^call_[0-9a-f]{16}_([0-9]+)_[0-9]+$`)
+	summarised  = regexp.MustCompile(`(?s)<message role="([a-z]+)"[^>]*>\n(.*?)\n</message>`)
 	summaryMark = regexp.MustCompile(`(?s)\[script step ([0-9]+)\] ` + Prefix + `(.*?)` + regexp.QuoteMeta(summaryEnd))
 )
 
@@ -47,13 +48,17 @@ var (
 // use.
 func Answer(r agent.ModelRequest) Reply {
 	messages := r.Messages
+	summary := false
+	if len(messages) > 0 && len(r.Tools) == 0 {
+		messages, summary = toSummarise(messages)
+	}
 	at, text, base := find(messages)
 	if at < 0 {
 		return Reply{Text: Friendly}
 	}
 	index := base + stepsDone(messages[at+1:], messages[at].TurnID, base)
 	reply := Reply{Script: text, Step: index}
-	if last := len(messages) - 1; len(r.Tools) == 0 && last > at && messages[last].Role == agent.RoleUser {
+	if summary {
 		reply.Text = fmt.Sprintf("%s%d] %s%s%s", summaryHead, index, Prefix, text, summaryEnd)
 		return reply
 	}
@@ -73,6 +78,20 @@ func Answer(r agent.ModelRequest) Reply {
 		reply.Calls = append(reply.Calls, agent.NewCall(fmt.Sprintf("call_%d_%d", index, i), c.Name, args))
 	}
 	return reply
+}
+
+// toSummarise reads the conversation in a request for a summary, as
+// agent.SummaryRequest writes it.
+func toSummarise(messages []agent.Message) ([]agent.Message, bool) {
+	last := messages[len(messages)-1]
+	if last.Role != agent.RoleUser || !strings.HasPrefix(last.Content.String(), agent.SummaryPrefix) {
+		return messages, false
+	}
+	var out []agent.Message
+	for _, m := range summarised.FindAllStringSubmatch(last.Content.String(), -1) {
+		out = append(out, agent.Message{Role: agent.Role(m[1]), Content: agent.Text(m[2])})
+	}
+	return out, true
 }
 
 // stepAt returns the step with an index, and the round within it from 1.

@@ -55,8 +55,7 @@
 // System messages are ignored.
 //
 // Compaction may remove assistant messages, or the script itself. The step is
-// therefore also read from Spool's own call ids, and a request in mid-script
-// that offers no tools and ends in a plain user message is taken as a request
-// for a summary: its answer repeats the script and the step reached, and a user
-// or system message that quotes it is as good as the script.
+// therefore also read from Spool's own call ids. A request for a summary
+// (agent.SummaryRequest) is answered with the script and the step reached, and a
+// user or system message that quotes it is as good as the script.
 package script

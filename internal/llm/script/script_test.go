@@ -161,7 +161,7 @@ func TestCompactionKeepsTheStep(t *testing.T) {
 	require.Equal(t, 20, ask(task, late, result("x")).Step, "the step in our call ids")
 
 	called := agent.Message{Role: agent.RoleAssistant, ToolCalls: []agent.Call{agent.NewCall("a", "ls", "{}")}}
-	summary := Answer(agent.ModelRequest{Messages: []agent.Message{task, called, result("x"), called, result("x"), user("Summarise the above.")}})
+	summary := Answer(agent.ModelRequest{Messages: agent.SummaryRequest([]agent.Message{task, called, result("x"), called, result("x")}, 10000)})
 	require.Empty(t, summary.Calls)
 	after := ask(user("Summary of what went before: "+summary.Text), called, result("x"))
 	require.Equal(t, 3, after.Step)

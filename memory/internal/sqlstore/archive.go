@@ -25,6 +25,7 @@ var archived = []struct {
 	{"threads", `id = ?`, `id`, false},
 	{"inbox", `thread_id = ?`, `seq`, false},
 	{"turns", `thread_id = ?`, `n`, false},
+	{"summaries", `thread_id = ?`, `turn_id, step, cause`, false},
 	{"steps", `turn_id IN (SELECT id FROM turns WHERE thread_id = ?)`, `turn_id, step`, false},
 	{"chunks", `turn_id IN (SELECT id FROM turns WHERE thread_id = ?)`, `turn_id, step, n`, false},
 	{"events", `thread_id = ?`, `seq`, false},

@@ -92,6 +92,11 @@ type (
 		ResponseTimeMs int64       `json:"responseTimeMs"`
 		Usage          agent.Usage `json:"usage"`
 	}
+	contextSummary struct {
+		ReplacesFrom int64  `json:"replacesFrom"`
+		ReplacesTo   int64  `json:"replacesTo"`
+		Summary      string `json:"summary"`
+	}
 	turnError struct {
 		Code      string `json:"code"`
 		Message   string `json:"message"`
@@ -144,6 +149,17 @@ type (
 )
 
 const insertEvent = `INSERT INTO events (thread_id, seq, type, turn_id, data, at) VALUES (?, ?, ?, ?, ?, ?)`
+
+// warn appends what people should know of a turn.
+func (u *unit) warn(t *threadRow, turn *turnRow, warnings []agent.Warning) error {
+	for _, w := range warnings {
+		w.Message = clean(w.Message)
+		if err := u.event(t, turn.ID, agent.EventWarning, w); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 // event appends to a thread's log.
 func (u *unit) event(t *threadRow, turnID, typ string, data any) error {

@@ -205,8 +205,8 @@ func checkArchive(a archive, t agent.Thread) error {
 		{"approvals", "thread_id", only}, {"approvals", "user_id", []string{t.UserID}}, {"approvals", "root_id", []string{t.RootThreadID}},
 		{"questions", "thread_id", only}, {"questions", "user_id", []string{t.UserID}}, {"questions", "root_id", []string{t.RootThreadID}},
 		{"questions", "turn_id", turns}, {"questions", "call_id", calls},
-		{"tasks", "thread_id", only}, {"budgets", "root_id", only}, {"forgotten", "thread_id", only}, {"forks", "thread_id", only},
-		{"steps", "turn_id", turns}, {"chunks", "turn_id", turns}, {"reservations", "turn_id", turns}, {"reservations", "root_id", []string{t.RootThreadID}},
+		{"tasks", "thread_id", only}, {"budgets", "root_id", only}, {"forgotten", "thread_id", only}, {"forks", "thread_id", only}, {"summaries", "thread_id", only},
+		{"steps", "turn_id", turns}, {"chunks", "turn_id", turns}, {"summaries", "turn_id", turns}, {"reservations", "turn_id", turns}, {"reservations", "root_id", []string{t.RootThreadID}},
 		{"tool_calls", "turn_id", turns}, {"approvals", "turn_id", turns}, {"outputs", "call_id", calls},
 	} {
 		values, err := a.column(c.table, c.column)

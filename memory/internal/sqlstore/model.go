@@ -66,6 +66,7 @@ func (u *unit) beginModel(t *threadRow, turn *turnRow, r memory.ModelBegin, star
 		if err != nil || start.Wait > 0 {
 			return err
 		}
+		start.LastCode, start.LastErr = step.LastCode, step.LastErr
 		if err := u.reserveFor(t, r); err != nil {
 			return err
 		}
@@ -214,13 +215,17 @@ func (s *Store) FailModel(ctx context.Context, r memory.ModelFailure) error {
 		step.Failed++
 		step.LastCode, step.LastErr = r.Code, clean(r.Message)
 		step.durationMs += r.Duration.Milliseconds()
-		use := oneRequest(r.Usage)
-		turn.Usage, turn.dirty = turn.Usage.Add(use), true
-		t.count(use)
-		if err := u.use(t, use, r.Duration); err != nil {
+		var use agent.Usage
+		if !r.NotCalled {
+			use = oneRequest(r.Usage)
+		}
+		if err := u.charge(t, turn, r.Step, use, r.Duration); err != nil {
 			return err
 		}
-		if err := u.settleReservation(turn.ID, r.Step); err != nil {
+		if r.Fallback != "" {
+			turn.Fallback, turn.dirty = r.Fallback, true
+		}
+		if err := u.warn(t, turn, r.Warnings); err != nil {
 			return err
 		}
 		return u.saveStep(step)

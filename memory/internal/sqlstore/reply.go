@@ -57,6 +57,9 @@ func (u *unit) saveReply(t *threadRow, turn *turnRow, step *stepRow, r memory.Re
 	if err := u.settleReservation(turn.ID, r.Step); err != nil {
 		return memory.StoredReply{}, err
 	}
+	if err := u.warn(t, turn, r.Warnings); err != nil {
+		return memory.StoredReply{}, err
+	}
 	t.ContextWindow = agent.ContextWindow{Prompt: use.PromptTokens, Completion: use.CompletionTokens, Total: use.TotalTokens}
 	if err := u.event(t, turn.ID, agent.EventStreamFinish, streamFinish{FinishReason: reply.FinishReason, Usage: reply.Usage}); err != nil {
 		return memory.StoredReply{}, err

@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"database/sql"
+	"encoding/json"
 	"errors"
 
 	"github.com/spool-agents/spool/memory"
@@ -9,7 +10,7 @@ import (
 
 const (
 	entryColumns = `thread_id,seq,kind,id,state,when_busy,turn_id,taken_by,content,agent,model,message_id,retry_no,config_hash,` +
-		`child_thread,child_turn,call_id,task_id,background,delegator_thread,delegator_turn,created_at,quiet`
+		`child_thread,child_turn,call_id,task_id,background,delegator_thread,delegator_turn,created_at,quiet,answer_schema`
 	selectEntry = `SELECT ` + entryColumns + ` FROM inbox`
 	// takeable is what TakeNext may open a turn on: all but the ends of foreground
 	// children and quiet ones.
@@ -26,13 +27,14 @@ type entryRow struct {
 	retryNo    int
 	configHash string
 	created    int64
+	schema     string
 }
 
 func (e *entryRow) targets() []any {
 	return []any{
 		&e.ThreadID, &e.Seq, &e.Kind, &e.ID, &e.State, &e.WhenBusy, &e.TurnID, &e.TakenBy, &e.content, &e.Agent, &e.Model,
 		&e.messageID, &e.retryNo, &e.configHash, &e.ChildThread, &e.ChildTurn, &e.CallID, &e.TaskID, (*intBool)(&e.Background),
-		&e.DelegatorThread, &e.DelegatorTurn, &e.created, (*intBool)(&e.Quiet),
+		&e.DelegatorThread, &e.DelegatorTurn, &e.created, (*intBool)(&e.Quiet), &e.schema,
 	}
 }
 
@@ -40,13 +42,16 @@ func (e *entryRow) values() []any {
 	return []any{
 		e.ThreadID, e.Seq, string(e.Kind), e.ID, string(e.State), string(e.WhenBusy), e.TurnID, e.TakenBy, e.content, e.Agent, e.Model,
 		e.messageID, e.retryNo, e.configHash, e.ChildThread, e.ChildTurn, e.CallID, e.TaskID, flag(e.Background),
-		e.DelegatorThread, e.DelegatorTurn, e.created, flag(e.Quiet),
+		e.DelegatorThread, e.DelegatorTurn, e.created, flag(e.Quiet), e.schema,
 	}
 }
 
 // loaded derives the fields that are not columns.
 func (e *entryRow) loaded() error {
 	e.CreatedAt = stamp(e.created)
+	if e.schema != "" {
+		e.AnswerSchema = json.RawMessage(e.schema)
+	}
 	return decode(e.content, &e.Content)
 }
 

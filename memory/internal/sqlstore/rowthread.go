@@ -9,7 +9,8 @@ const (
 	// threadMutable is all that a transaction may change.
 	threadMutable = `workdir,agent_type,task_id,status,reason,summary,config_hash,pick_model,open_turn,updated_at,topic,message_count,` +
 		`total_tokens,prompt_tokens,completion_tokens,window_prompt,window_completion,window_total,request_count,tool_call_count,` +
-		`total_time_ms,total_price,last_event,last_message,last_entry,last_turn,last_child,waiting`
+		`total_time_ms,total_price,last_event,last_message,last_entry,last_turn,last_child,waiting,` +
+		`compactions,summarized_from,summarized_to`
 	threadColumns = threadFixed + `,` + threadMutable + `,id`
 	selectThread  = `SELECT ` + threadColumns + ` FROM threads`
 )
@@ -34,6 +35,8 @@ type threadRow struct {
 	lastChild   int64
 	waiting     int64
 
+	summarizedFrom, summarizedTo int64
+
 	at    int64 // this transaction's time on this thread: never before what is stored
 	dirty bool
 }
@@ -45,7 +48,7 @@ func (t *threadRow) targets() []any {
 		&t.Workdir, &t.AgentType, &t.TaskID, &t.Status, &t.Reason, &t.Summary, &t.configHash, &t.pickModel, &t.OpenTurnID, &t.updated, &t.Topic,
 		&t.MessageCount, &t.TotalTokens, &t.PromptTokens, &t.CompletionTokens, &t.ContextWindow.Prompt, &t.ContextWindow.Completion,
 		&t.ContextWindow.Total, &t.RequestCount, &t.ToolCallCount, &t.TotalTimeMs, &t.TotalPrice,
-		&t.lastEvent, &t.lastMessage, &t.lastEntry, &t.lastTurn, &t.lastChild, &t.waiting, &t.ID,
+		&t.lastEvent, &t.lastMessage, &t.lastEntry, &t.lastTurn, &t.lastChild, &t.waiting, &t.Compactions, &t.summarizedFrom, &t.summarizedTo, &t.ID,
 	}
 }
 
@@ -59,7 +62,7 @@ func (t *threadRow) mutable() []any {
 		t.Workdir, t.AgentType, t.TaskID, string(t.Status), string(t.Reason), t.Summary, t.configHash, t.pickModel, t.OpenTurnID, t.updated, t.Topic,
 		t.MessageCount, t.TotalTokens, t.PromptTokens, t.CompletionTokens, t.ContextWindow.Prompt, t.ContextWindow.Completion,
 		t.ContextWindow.Total, t.RequestCount, t.ToolCallCount, t.TotalTimeMs, t.TotalPrice,
-		t.lastEvent, t.lastMessage, t.lastEntry, t.lastTurn, t.lastChild, t.waiting,
+		t.lastEvent, t.lastMessage, t.lastEntry, t.lastTurn, t.lastChild, t.waiting, t.Compactions, t.summarizedFrom, t.summarizedTo,
 	}
 }
 
@@ -67,6 +70,9 @@ func (t *threadRow) mutable() []any {
 func (t *threadRow) loaded() {
 	t.ChatID = t.RootThreadID
 	t.CreatedAt, t.UpdatedAt = stamp(t.created), stamp(t.updated)
+	if t.summarizedTo > 0 {
+		t.SummarizedFrom = agent.MessageRange(t.ID, t.summarizedFrom, t.summarizedTo)
+	}
 }
 
 // touch marks the row as changed now.

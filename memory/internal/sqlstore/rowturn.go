@@ -1,6 +1,8 @@
 package sqlstore
 
 import (
+	"encoding/json"
+
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/memory"
 )
@@ -9,7 +11,8 @@ const (
 	turnFixed = `thread_id,n,entry_kind,message_id,retry_of,retry_no,delegator_thread,delegator_turn,delegator_call,background,task_id,opened_at`
 	// turnMutable is all that a transaction may change.
 	turnMutable = `state,outcome,reason,error_code,error,answer,answer_seq,steps,saved,delegations,prompt_tokens,completion_tokens,` +
-		`total_tokens,cached_tokens,reasoning_tokens,price,requests,tool_calls,next_turn,run_id,cancel_at,cancel_by,waited_ms,closed_at,closed,quiet`
+		`total_tokens,cached_tokens,reasoning_tokens,price,requests,tool_calls,next_turn,run_id,cancel_at,cancel_by,waited_ms,closed_at,closed,quiet,` +
+		`fallback,answer_schema`
 	turnColumns = turnFixed + `,` + turnMutable + `,id`
 	// What is counted of a turn's losses is changed where it is, for several
 	// turns at once.
@@ -37,6 +40,7 @@ type turnRow struct {
 	losses      int     // how many of its workers died
 	blame       float64 // its share of that
 	lostAt      int64
+	schema      string
 
 	dirty bool
 }
@@ -48,7 +52,7 @@ func (t *turnRow) targets() []any {
 		&t.State, &t.Outcome, &t.Reason, &t.ErrorCode, &t.Error, &t.Answer, &t.answerSeq, &t.Steps, &t.saved, &t.delegations,
 		&t.Usage.PromptTokens, &t.Usage.CompletionTokens, &t.Usage.TotalTokens, &t.Usage.CachedTokens, &t.Usage.ReasoningTokens,
 		&t.Usage.Price, &t.Usage.Requests, &t.Usage.ToolCalls, &t.NextTurn, &t.RunID, &t.cancelAt, &t.CancelBy, &t.WaitedMs,
-		&t.closedMs, &t.closed, (*intBool)(&t.quiet), &t.ID, &t.losses, &t.blame, &t.lostAt,
+		&t.closedMs, &t.closed, (*intBool)(&t.quiet), &t.Fallback, &t.schema, &t.ID, &t.losses, &t.blame, &t.lostAt,
 	}
 }
 
@@ -62,7 +66,7 @@ func (t *turnRow) mutable() []any {
 		string(t.State), string(t.Outcome), string(t.Reason), t.ErrorCode, t.Error, t.Answer, t.answerSeq, t.Steps, t.saved, t.delegations,
 		t.Usage.PromptTokens, t.Usage.CompletionTokens, t.Usage.TotalTokens, t.Usage.CachedTokens, t.Usage.ReasoningTokens,
 		t.Usage.Price, t.Usage.Requests, t.Usage.ToolCalls, t.NextTurn, t.RunID, t.cancelAt, t.CancelBy, t.WaitedMs,
-		t.closedMs, t.closed, flag(t.quiet),
+		t.closedMs, t.closed, flag(t.quiet), t.Fallback, t.schema,
 	}
 }
 
@@ -71,6 +75,9 @@ func (t *turnRow) loaded() {
 	t.OpenedAt = stamp(t.opened)
 	t.CancelRequested = stampOrNil(t.cancelAt)
 	t.ClosedAt = stampOrNil(t.closedMs)
+	if t.schema != "" {
+		t.AnswerSchema = json.RawMessage(t.schema)
+	}
 }
 
 // cancelled reports ErrCancelRequested if a person asked to end the turn.

@@ -1,7 +1,9 @@
 package sqlstore
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"regexp"
 	"strings"
 
@@ -44,6 +46,16 @@ func checkSend(r *memory.SendRequest) error {
 		return agent.Errorf(agent.CodeInvalid, "message id %q is not possible: ids like t0123456789abcdef and call_… are made by the store, and an id must be UTF-8 text", r.MessageID)
 	case r.Content.IsEmpty():
 		return agent.Errorf(agent.CodeInvalid, "the message is empty")
+	}
+	if len(r.AnswerSchema) > 0 {
+		var compact bytes.Buffer
+		if err := json.Compact(&compact, r.AnswerSchema); err != nil {
+			return agent.Errorf(agent.CodeInvalid, "the schema of the answer is not JSON: %v", err)
+		}
+		if r.WhenBusy == memory.Steer {
+			return agent.Errorf(agent.CodeInvalid, "a message with a schema cannot be steered into a running turn: queue it")
+		}
+		r.AnswerSchema = compact.Bytes()
 	}
 	switch r.WhenBusy {
 	case "", memory.Queue, memory.Steer, memory.Reject:
@@ -159,7 +171,7 @@ func (u *unit) send(t *threadRow, r memory.SendRequest) (memory.SendResult, erro
 	e := &entryRow{InboxEntry: memory.InboxEntry{
 		Kind: memory.EntryMessage, ID: r.MessageID, State: memory.EntryWaiting, WhenBusy: r.WhenBusy,
 		TurnID: agent.TurnID(t.ID, r.MessageID, 0), Content: r.Content, Agent: r.Agent, Model: r.Model,
-	}}
+	}, schema: string(r.AnswerSchema)}
 	if err := u.enter(t, e); err != nil {
 		return res, err
 	}
@@ -176,7 +188,7 @@ func repeatedSend(t *threadRow, old *entryRow, r memory.SendRequest) (memory.Sen
 	if err != nil {
 		return memory.SendResult{}, err
 	}
-	if content != old.content || r.Agent != old.Agent || r.Model != old.Model {
+	if content != old.content || r.Agent != old.Agent || r.Model != old.Model || string(r.AnswerSchema) != old.schema {
 		return memory.SendResult{}, usedID(t, r.MessageID)
 	}
 	return memory.SendResult{

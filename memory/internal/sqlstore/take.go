@@ -81,7 +81,7 @@ func (u *unit) claim(t *threadRow, runID string, config *agent.AgentConfig) (*tu
 	}
 	turn := &turnRow{Turn: memory.Turn{
 		ID: e.TurnID, ThreadID: t.ID, EntryKind: e.Kind, MessageID: e.ID, State: memory.TurnOpen, RunID: runID,
-	}, retryNo: e.retryNo, opened: t.at}
+	}, retryNo: e.retryNo, opened: t.at, schema: e.schema}
 	content := e.Content
 	switch e.Kind {
 	case memory.EntryRetry:
@@ -199,7 +199,7 @@ func (u *unit) prepareRetry(t *threadRow, turn *turnRow, e *entryRow) (agent.Con
 	if err != nil || last == nil {
 		return agent.Content{}, err
 	}
-	turn.RetryOf = last.ID
+	turn.RetryOf, turn.schema = last.ID, last.schema
 	if err := u.supersede(t, last, turn.ID); err != nil {
 		return agent.Content{}, err
 	}

@@ -1,0 +1,360 @@
+package activities
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/internal/contract"
+	"github.com/spool-agents/spool/memory"
+)
+
+// Models tells what is known of models: how much they read and what they cost.
+type Models interface {
+	// Lookup returns what is known of a model; fields that are not are zero.
+	Lookup(model string) agent.ModelInfo
+}
+
+// defaultWindow is assumed of a model that nothing is known of. A provider that
+// takes less says so in its refusal.
+const defaultWindow = 128_000
+
+// conversation is what the model of a turn sees, before it is made to fit.
+type conversation struct {
+	summary *memory.Summary // in force; nil if nothing was summarised
+	// windows are what providers said of a model when they refused a request.
+	windows map[string]int64
+	shared  []agent.Message // of the parent, before the thread's own
+	own     []agent.Message // after what the summary replaces
+}
+
+// messages are those the model is shown.
+func (c conversation) messages() []agent.Message {
+	switch {
+	case c.summary != nil:
+		return slices.Concat([]agent.Message{agent.SummaryMessage(c.summary.Text)}, c.own)
+	case len(c.shared) > 0:
+		return slices.Concat(c.shared, c.own)
+	}
+	return c.own
+}
+
+// loadConversation reads a thread's messages as its model sees them, up to upTo
+// (0 = all). Messages are only ever appended and summaries are chosen by when they
+// were made, so the same upTo always gives the same.
+func loadConversation(ctx context.Context, store memory.Reader, th agent.Thread, upTo int64) (conversation, error) {
+	var c conversation
+	var after int64
+	if th.Compactions > 0 {
+		summaries, err := store.Summaries(ctx, th.ID)
+		if err != nil {
+			return c, err
+		}
+		for i, s := range summaries {
+			if upTo > 0 && s.LastSeq > upTo {
+				break
+			}
+			if s.Text != "" {
+				c.summary, after = &summaries[i], s.ReplacesTo
+			}
+			if s.Cause == memory.CauseRefused {
+				if c.windows == nil {
+					c.windows = map[string]int64{}
+				}
+				c.windows[s.Model] = s.Window
+			}
+		}
+	}
+	if c.summary == nil && th.Config.SharedSeq > 0 {
+		parent, err := store.Thread(ctx, "", th.ParentThreadID)
+		if err != nil {
+			return c, err
+		}
+		shared, err := loadConversation(ctx, store, parent, th.Config.SharedSeq)
+		if err != nil {
+			return c, err
+		}
+		c.shared = shared.messages()
+	}
+	limit := 0
+	if upTo > 0 {
+		if upTo <= after {
+			return c, nil
+		}
+		limit = int(upTo - after)
+	}
+	var err error
+	c.own, err = store.Messages(ctx, th.ID, after, limit)
+	return c, err
+}
+
+// transcripts keeps the conversations of turns under way, so that a step reads only
+// what was added since. Within a turn messages are only ever appended.
+type transcripts struct {
+	mu sync.Mutex
+	m  map[string]cached
+}
+
+type cached struct {
+	conversation
+	turn        string
+	compactions int64
+	warned      bool // of a server that reads only a part
+}
+
+// maxTranscripts bounds the cache; a turn that is not in it reads its thread anew.
+const maxTranscripts = 256
+
+// load returns what the model of a turn sees.
+func (t *transcripts) load(ctx context.Context, store memory.Reader, ref contract.Ref, th agent.Thread) (conversation, error) {
+	t.mu.Lock()
+	have := t.m[ref.Thread]
+	t.mu.Unlock()
+	if n := len(have.own); have.turn == ref.Turn && have.compactions == th.Compactions && n > 0 {
+		added, err := store.Messages(ctx, ref.Thread, have.own[n-1].Seq, 0)
+		if err != nil {
+			return conversation{}, err
+		}
+		have.own = append(have.own[:n:n], added...)
+	} else {
+		c, err := loadConversation(ctx, store, th, 0)
+		if err != nil {
+			return conversation{}, err
+		}
+		have = cached{conversation: c, turn: ref.Turn, compactions: th.Compactions, warned: have.warned && have.turn == ref.Turn}
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.m == nil || len(t.m) >= maxTranscripts {
+		t.m = map[string]cached{}
+	}
+	t.m[ref.Thread] = have
+	return have.conversation, nil
+}
+
+// warnOnce reports whether a turn was not warned yet.
+func (t *transcripts) warnOnce(ref contract.Ref) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	c, ok := t.m[ref.Thread]
+	if !ok || c.turn != ref.Turn || c.warned {
+		return false
+	}
+	c.warned = true
+	t.m[ref.Thread] = c
+	return true
+}
+
+func (t *transcripts) drop(thread string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.m, thread)
+}
+
+// calibration corrects our count of tokens by what providers report, per model. It
+// lives as long as the worker: a new one starts with our count as it is.
+type calibration struct {
+	mu sync.Mutex
+	m  map[string]float64
+}
+
+// enough is how many tokens a request needs for its size to tell anything.
+const enough = 1000
+
+func (c *calibration) ratio(model string) float64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if r := c.m[model]; r > 0 {
+		return r
+	}
+	return 1
+}
+
+func (c *calibration) learn(model string, estimated int, reported int64) {
+	if estimated < enough || reported <= 0 {
+		return
+	}
+	r := min(max(float64(reported)/float64(estimated), 0.5), 2.5)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if old := c.m[model]; old > 0 {
+		r = (old + r) / 2
+	}
+	if c.m == nil {
+		c.m = map[string]float64{}
+	}
+	c.m[model] = r
+}
+
+// room is how much of a model's context window a request may take.
+type room struct {
+	window int64
+	// request is what is left for the request when the answer has its part, in
+	// tokens as the provider counts them.
+	request int64
+	ratio   float64 // provider's tokens per one of ours
+}
+
+// ours turns the provider's tokens into those of our count.
+func (r room) ours(tokens int64) int { return int(float64(tokens) / r.ratio) }
+
+// full is the part of the room at which a summary is made, before the request: our
+// count is a guess.
+const full = 0.9
+
+// roomOf is the room of a request; window, if not 0, replaces what is known of the
+// model.
+func (a *Activities) roomOf(r agent.ModelRequest, window int64) room {
+	info := a.modelInfo(r.Model)
+	if window > 0 && (info.Window == 0 || window < info.Window) {
+		info.Window = window
+	}
+	if info.Window == 0 {
+		info.Window = defaultWindow
+	}
+	answer := int64(8192)
+	if info.MaxOutput > 0 {
+		answer = min(answer, info.MaxOutput)
+	}
+	answer = min(answer, info.Window/4)
+	if r.MaxTokens != nil {
+		answer = min(int64(*r.MaxTokens), info.Window/2)
+	}
+	return room{window: info.Window, request: info.Window - answer, ratio: a.calibration.ratio(r.Model)}
+}
+
+func (a *Activities) modelInfo(model string) agent.ModelInfo {
+	if a.Models == nil {
+		return agent.ModelInfo{}
+	}
+	return a.Models.Lookup(model)
+}
+
+// worth is the least that a summary has to leave out, as a part of the room.
+const worth = 0.1
+
+// plan is how a conversation is cut into what a summary replaces and what stays.
+type plan struct {
+	replaced []agent.Message // an earlier summary included
+	from, to int64
+	tokens   int // of our count, that are replaced
+}
+
+// planSummary finds what a summary may replace; ok is false if that is too little
+// to be worth it.
+func (a *Activities) planSummary(c conversation, fixed int, r room) (p plan, ok bool) {
+	all := c.messages()
+	free := max(r.ours(r.request)-fixed, 0)
+	cut := agent.CutPoint(all, free*3/10)
+	before := len(all) - len(c.own) // summary or shared messages
+	if cut < before && cut > 0 {
+		cut = before // shared messages are replaced all together
+	}
+	if cut == 0 || c.summary != nil && cut <= 1 {
+		return p, false
+	}
+	p.replaced = all[:cut]
+	if cut > before {
+		p.from, p.to = c.own[0].Seq, c.own[cut-before-1].Seq
+	}
+	if c.summary != nil {
+		p.from = c.summary.ReplacesFrom
+		p.to = max(p.to, c.summary.ReplacesTo)
+	}
+	for _, m := range p.replaced {
+		p.tokens += agent.MessageTokens(m)
+	}
+	return p, float64(p.tokens) > worth*float64(free)
+}
+
+// contextError tells the workflow to have the context summarised and then to call
+// the model again.
+func contextError(cause memory.Cause, window int64, format string, args ...any) error {
+	return &contextFull{contract.SummaryNeed{Cause: string(cause), Window: window}, fmt.Sprintf(format, args...)}
+}
+
+type contextFull struct {
+	need contract.SummaryNeed
+	text string
+}
+
+func (e *contextFull) Error() string { return e.text }
+
+// fit makes a request fit its model's window. If it does not, and a summary may
+// help, it returns the error that asks for one; else the longest messages are
+// shortened.
+func (a *Activities) fit(ctx context.Context, ref contract.Ref, r *agent.ModelRequest, c conversation) error {
+	room := a.roomOf(*r, c.windows[r.Model])
+	need := agent.RequestTokens(*r)
+	if float64(need) <= full*float64(room.ours(room.request)) {
+		return nil
+	}
+	fixed := need
+	for _, m := range r.Messages[1:] {
+		fixed -= agent.MessageTokens(m)
+	}
+	if _, ok := a.planSummary(c, fixed, room); ok {
+		made, err := a.summarised(ctx, ref, memory.CauseFull)
+		if err != nil {
+			return err
+		}
+		if !made {
+			return contextError(memory.CauseFull, 0, "the conversation takes about %d tokens of the %d that %s reads: it is summarised first", int(float64(need)*room.ratio), room.window, r.Model)
+		}
+	}
+	if fitted, n := agent.FitMessages(r.Messages[1:], room.ours(room.request)-fixed); n > 0 {
+		r.Messages = append(r.Messages[:1:1], fitted...)
+	}
+	return nil
+}
+
+// summarised reports whether a step has its summary of a cause.
+func (a *Activities) summarised(ctx context.Context, ref contract.Ref, cause memory.Cause) (bool, error) {
+	summaries, err := a.Store.Summaries(ctx, ref.Thread)
+	return slices.ContainsFunc(summaries, func(s memory.Summary) bool {
+		return s.TurnID == ref.Turn && s.Step == ref.Step && s.Cause == cause
+	}), err
+}
+
+// refused turns a provider's "too long" into a request for a summary, once per
+// step.
+func (a *Activities) refused(ctx context.Context, ref contract.Ref, r agent.ModelRequest, c conversation, e *agent.ModelError) error {
+	made, err := a.summarised(ctx, ref, memory.CauseRefused)
+	if err != nil {
+		return err
+	}
+	if made {
+		e.Message = "the conversation does not fit, even in short: " + e.Message
+		return e
+	}
+	room := a.roomOf(r, c.windows[r.Model])
+	limit := e.Limit
+	if limit <= 0 {
+		// It is less than what was asked for; how much less, nobody says.
+		const guess = 0.6
+		asked := float64(agent.RequestTokens(r))*room.ratio + float64(room.window-room.request)
+		limit = int64(guess * min(asked, float64(room.window)))
+	}
+	return errors.Join(e, contextError(memory.CauseRefused, limit, "%s refused a request of about %d tokens as too long: the conversation is summarised for %d",
+		r.Model, int(float64(agent.RequestTokens(r))*room.ratio), limit))
+}
+
+// truncated is the warning that a server read far less than it was sent, or none.
+func (a *Activities) truncated(ref contract.Ref, r agent.ModelRequest, u agent.Usage) []agent.Warning {
+	sent, read := agent.RequestTokens(r), u.PromptTokens+u.CachedTokens // some count cached ones apart
+	const far = 0.55
+	if u.Estimated || sent < 2*enough || read <= 0 || float64(read) > far*float64(sent)*min(a.calibration.ratio(r.Model), 1) {
+		if !u.Estimated {
+			a.calibration.learn(r.Model, sent, u.PromptTokens)
+		}
+		return nil
+	}
+	if !a.transcripts.warnOnce(ref) {
+		return nil
+	}
+	return []agent.Warning{{Code: agent.WarnTruncated, Message: fmt.Sprintf(
+		"the model server read only %d tokens of about %d that were sent: it drops a part of the conversation without saying so. Raise its context length (for Ollama num_ctx), or set contextWindow to what it reads.", u.PromptTokens, sent)}}
+}

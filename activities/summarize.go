@@ -1,0 +1,154 @@
+package activities
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/internal/contract"
+	"github.com/spool-agents/spool/memory"
+)
+
+// SummarizeContext has the model summarise the older part of a conversation and
+// stores the summary, unless it is stored already. The messages stay.
+func (a *Activities) SummarizeContext(ctx context.Context, in contract.SummaryInput) (contract.SummaryOutput, error) {
+	ctx, stop := a.alive(ctx, in.Turn)
+	defer stop()
+	in.Ref = here(ctx, in.Ref)
+	s, err := a.summarize(ctx, in)
+	return contract.SummaryOutput{From: s.ReplacesFrom, To: s.ReplacesTo}, a.wire(ctx, in.Turn, err)
+}
+
+func (a *Activities) summarize(ctx context.Context, in contract.SummaryInput) (memory.Summary, error) {
+	begin := memory.SummaryBegin{
+		ThreadID: in.Thread, TurnID: in.Turn, Step: in.Step, Cause: memory.Cause(in.Need.Cause), Fence: fence(ctx), Budget: a.budget(),
+	}
+	begun, err := a.Store.BeginSummary(ctx, begin)
+	switch {
+	case errors.Is(err, memory.ErrBudgetReserved):
+		return memory.Summary{}, waiting(err.Error(), lastLook)
+	case err != nil:
+		return memory.Summary{}, err
+	case begun.Stored != nil:
+		return *begun.Stored, nil
+	}
+	c, err := loadConversation(ctx, a.Store, begun.Thread, 0)
+	if err != nil {
+		return memory.Summary{}, err
+	}
+	request := a.request(memory.ModelStart{Thread: begun.Thread, Turn: begun.Turn}, c.messages())
+	window := in.Need.Window
+	if window == 0 {
+		window = c.windows[request.Model]
+	}
+	room := a.roomOf(request, window)
+	record := memory.SummaryRecord{Attempt: begun.Attempt, Summary: memory.Summary{
+		ThreadID: in.Thread, TurnID: in.Turn, Step: in.Step, Cause: begin.Cause, Window: room.window, Model: request.Model,
+	}}
+	if c.summary != nil {
+		record.ReplacesFrom, record.ReplacesTo = c.summary.ReplacesFrom, c.summary.ReplacesTo
+	}
+	fixed := agent.MessageTokens(request.Messages[0])
+	for _, t := range request.Tools {
+		fixed += agent.ToolTokens(t)
+	}
+	// Nothing to leave out is remembered, too: then messages are shortened.
+	if p, ok := a.planSummary(c, fixed, room); ok || p.tokens > 0 && begin.Cause == memory.CauseRefused {
+		if err := a.writeSummary(ctx, in, begun, request, p, room, fixed, &record); err != nil {
+			return memory.Summary{}, err
+		}
+	}
+	return a.Store.SaveSummary(ctx, record)
+}
+
+// writeSummary fills in the record's text and what it cost.
+func (a *Activities) writeSummary(ctx context.Context, in contract.SummaryInput, begun memory.SummaryStart, request agent.ModelRequest, p plan, r room, fixed int, record *memory.SummaryRecord) error {
+	most := max(max(r.ours(r.request)-fixed, 0)/5, 100) // tokens of the summary
+	began := time.Now()
+	request.Tools, request.Stream, request.MaxTokens = nil, false, nil
+	request.Messages = agent.SummaryRequest(p.replaced, r.ours(r.window)*7/10)
+	request.Meta = agent.CallMeta{StoreID: a.Store.ID(), ThreadID: in.Thread, TurnID: in.Turn, Step: in.Step, Attempt: begun.Attempt}
+	reply, err := a.Model.Generate(ctx, request, nil)
+	record.Duration = time.Since(began)
+	text := strings.TrimSpace(agent.CleanText(reply.Content))
+	if err == nil && text == "" {
+		err = &agent.ModelError{Code: agent.ModelBadResponse, Message: "the model gave no summary", Usage: reply.Usage}
+	}
+	if err != nil {
+		var why error
+		if text, why = a.withoutModel(ctx, in, begun, p, most, err); why != nil {
+			return why
+		}
+		var me *agent.ModelError
+		errors.As(err, &me)
+		reply.Usage = me.Usage
+	}
+	record.Usage = a.price(request.Model, reply.Usage)
+	record.Usage.Requests = max(record.Usage.Requests, 1)
+	facts, err := a.facts(ctx, begun, p)
+	if err != nil {
+		return err
+	}
+	record.ReplacesFrom, record.ReplacesTo = p.from, p.to
+	record.Text = shortenTo(text, most) + facts
+	return nil
+}
+
+// withoutModel is the summary for a model that refuses to make one; an error that
+// another attempt may mend, or that every call would meet, is returned.
+func (a *Activities) withoutModel(ctx context.Context, in contract.SummaryInput, begun memory.SummaryStart, p plan, most int, err error) (string, error) {
+	var me *agent.ModelError
+	if errors.As(err, &me) && !me.Retryable && me.Code != agent.ModelAuth && ctx.Err() == nil {
+		return fmt.Sprintf("(The model could not summarise this: %s. What follows are the messages in short.)\n", agent.Shorten(me.Error(), 300, "")) +
+			agent.DigestMessages(p.replaced, most), nil
+	}
+	if ctx.Err() != nil && !stopping(ctx) {
+		return "", ctx.Err()
+	}
+	failure := memory.SummaryFailure{ThreadID: in.Thread, TurnID: in.Turn, Step: in.Step, Cause: memory.Cause(in.Need.Cause), Attempt: begun.Attempt}
+	if me != nil {
+		failure.Usage = a.price(begun.Thread.Config.Model, me.Usage)
+		failure.Usage.Requests = max(failure.Usage.Requests, 1)
+	}
+	if ferr := a.Store.FailSummary(context.WithoutCancel(ctx), failure); ferr != nil && agent.CodeOf(ferr) == agent.CodeStale {
+		return "", ferr
+	}
+	return "", err
+}
+
+// facts is what the agent needs to know whatever the model made of it: the message
+// it is working on, its sub-agents, and the questions that are open.
+func (a *Activities) facts(ctx context.Context, begun memory.SummaryStart, p plan) (string, error) {
+	var b strings.Builder
+	for _, m := range p.replaced {
+		if m.Role == agent.RoleUser && m.TurnID == begun.Turn.ID && m.Seq > 0 {
+			b.WriteString("\n\nThe message that was being worked on, as it was written:\n" + agent.Shorten(m.Content.String(), 4000, ""))
+		}
+	}
+	states, err := a.taskStates(ctx, begun.Thread.ID, "")
+	if err != nil {
+		return "", err
+	}
+	if len(states) > 0 {
+		b.WriteString("\n\n" + agent.FormatTaskList(states))
+	}
+	open, err := a.Store.Approvals(ctx, memory.ApprovalFilter{RootThread: begun.Thread.RootThreadID, OpenOnly: true})
+	if err != nil {
+		return "", err
+	}
+	for _, q := range open {
+		fmt.Fprintf(&b, "\n\nOpen question to the user: approval %s, asked by %s.", q.ID, q.Agent)
+	}
+	return b.String(), nil
+}
+
+// shortenTo cuts a text to about so many tokens.
+func shortenTo(text string, tokens int) string {
+	if n := agent.EstimateTokens(text); n > tokens {
+		return agent.Shorten(text, len(text)*tokens/n, "")
+	}
+	return text
+}

@@ -1,0 +1,61 @@
+package models
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/spool-agents/spool/agent"
+)
+
+// What the built-in table says of models as providers name them.
+func TestBuiltInTable(t *testing.T) {
+	table, err := Load(t.TempDir(), Row{})
+	require.NoError(t, err)
+	for name, window := range map[string]int64{
+		"gpt-4o-mini": 128000, "gpt-4o-2024-08-06": 128000, "openai/gpt-4o": 128000, "gpt-4": 8192, "gpt-4-0613": 8192,
+		"gpt-4-turbo-preview": 128000, "gpt-5-mini": 400000, "o3-mini": 200000, "anthropic/claude-sonnet-4.5": 200000,
+		"claude-3-5-sonnet-latest": 200000, "models/gemini-2.5-flash": 1048576, "deepseek-chat": 131072, "MISTRAL-large-latest": 131072,
+		"no-such-model": 0,
+	} {
+		require.Equal(t, window, table.Lookup(name).Window, name)
+	}
+	require.Equal(t, agent.Price{Input: 0.15, Cached: 0.075, Output: 0.6}, table.Lookup("gpt-4o-mini-2024-07-18").Price)
+	require.Equal(t, agent.Price{Input: 2.5, Cached: 1.25, Output: 10}, table.Lookup("gpt-4o").Price)
+}
+
+// A user's rows come before settings, and these before the built-in table; each
+// value is taken from the first row that states it.
+func TestUsersRowsComeFirst(t *testing.T) {
+	home := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(home, File), []byte(`
+models:
+  - match: gpt-4o*
+    price: {input: 1, output: 2}
+  - {match: my-*-model, window: 4096, price: {input: 0, output: 0}}
+`), 0o600))
+	table, err := Load(home, Row{Window: 50000, Price: &Price{Input: 7, Output: 8}})
+	require.NoError(t, err)
+	require.Equal(t, agent.ModelInfo{Window: 50000, MaxOutput: 16384, Price: agent.Price{Input: 1, Output: 2}}, table.Lookup("gpt-4o-mini"))
+	require.Equal(t, agent.ModelInfo{Window: 4096}, table.Lookup("maker/my-own-model"), "a price of 0 is a price")
+	require.Equal(t, agent.ModelInfo{Window: 50000, Price: agent.Price{Input: 7, Output: 8}}, table.Lookup("unknown"))
+}
+
+// A wrong table is refused with the row that is wrong.
+func TestWrongTable(t *testing.T) {
+	for text, want := range map[string]string{
+		"models:\n  - {window: 5000}":                    "row 1 has no match",
+		"models:\n  - {match: x, window: -1}":            "row 1 (x) has a negative number",
+		"models:\n  - {match: x, windwo: 5000}":          "windwo",
+		"models:\n  - {match: x, window: 10}":            "256 is the least",
+		"models:\n  - {match: x, price: {input: cheap}}": "input",
+	} {
+		home := t.TempDir()
+		require.NoError(t, os.WriteFile(filepath.Join(home, File), []byte(text), 0o600))
+		_, err := Load(home, Row{})
+		require.ErrorContains(t, err, want)
+		require.Equal(t, agent.CodeInvalid, agent.CodeOf(err))
+	}
+}
