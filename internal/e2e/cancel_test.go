@@ -77,6 +77,15 @@ var cancelStates = []struct {
 		parked(t, s, r.ThreadID)
 		return r
 	}, "user assistant tool"},
+	{"asking, and a sub-agent asks, parked", func(t *testing.T, s *tt.Stack, session, _ string) spool.Reply {
+		question := func(text string) string { return script.Call("ask_user", map[string]any{"question": text}) }
+		r := s.Send(session, script.Script(script.Calls(question("a?"), script.Task("general", script.Script(question("b?"), "say never"))), "say never"))
+		openQuestions(t, s, r.ThreadID, 2)
+		for _, th := range tree(t, s, r.ThreadID) {
+			parked(t, s, th.ID)
+		}
+		return r
+	}, "user assistant tool tool"},
 	{"children running to depth 3", func(t *testing.T, s *tt.Stack, session, file string) spool.Reply {
 		task := script.Script(script.Calls(beats("trap '' TERM; ", file), beats("", file+"-2")), "say never")
 		for range 3 {

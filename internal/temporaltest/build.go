@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -66,10 +67,19 @@ func Starter() string { return bins.starter }
 // Edit replaces one piece of a source file, named from the repository's root.
 type Edit struct{ File, Old, New string }
 
+var variants sync.Map // by name: *sync.Mutex
+
 // BuildVariant builds a worker from this tree with edits: another build, as a
-// deploy brings it.
+// deploy brings it. A name is built once.
 func BuildVariant(t testing.TB, name string, edits ...Edit) string {
 	t.Helper()
+	one, _ := variants.LoadOrStore(name, &sync.Mutex{})
+	one.(*sync.Mutex).Lock()
+	defer one.(*sync.Mutex).Unlock()
+	out := filepath.Join(bins.dir, "worker-"+name)
+	if _, err := os.Stat(out); err == nil {
+		return out
+	}
 	dir := t.TempDir()
 	sources := map[string]string{}
 	for _, e := range edits {
@@ -99,7 +109,7 @@ func BuildVariant(t testing.TB, name string, edits ...Edit) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	file, out := filepath.Join(dir, "overlay.json"), filepath.Join(dir, name)
+	file := filepath.Join(dir, "overlay.json")
 	if err := os.WriteFile(file, raw, 0o644); err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,123 @@
+package e2e
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	enumspb "go.temporal.io/api/enums/v1"
+
+	"github.com/spool-agents/spool"
+	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/internal/llm/script"
+	tt "github.com/spool-agents/spool/internal/temporaltest"
+	"github.com/spool-agents/spool/memory"
+)
+
+// A decision, an end of a sub-agent and a cancel that a parked run is not told
+// of, as when whoever made them died: the sweep tells it.
+func TestParkedRunsAreSwept(t *testing.T) {
+	t.Parallel()
+	slot(t)
+	s := tt.New(t)
+	ask(t, s)
+	w := s.StartWorker("SPOOL_WAIT_IN_RUN=100ms")
+	child := func(file string) string {
+		return script.Script(script.Task("general", script.Script(count(file), "say child")), "echo root:")
+	}
+	decided := pendingApproval(t, s, s.Send("decided", child("n")))
+	cancelled := pendingApproval(t, s, s.Send("cancelled", child("m")))
+	for _, r := range []spool.Reply{decided, cancelled} {
+		for _, th := range tree(t, s, r.ThreadID) {
+			parked(t, s, th.ID)
+		}
+	}
+	w.Kill()
+	_, err := s.Store.Decide(s.Ctx(), memory.Decision{By: "tester", Target: decided.Pending[0].ApprovalID, Verdict: memory.Approve})
+	require.NoError(t, err)
+	_, err = s.Store.RequestCancel(s.Ctx(), memory.CancelRequest{ThreadID: cancelled.ThreadID, TurnID: cancelled.TurnID, By: "tester"})
+	require.NoError(t, err)
+	s.StartWorker("SPOOL_WAIT_IN_RUN=100ms")
+	require.Contains(t, s.Wait(decided).Response, "child")
+	require.Equal(t, "cancelled", s.Wait(cancelled).Status)
+	require.Equal(t, "run\n", s.File("n")+s.File("m"))
+	for _, r := range []spool.Reply{decided, cancelled} {
+		quiet(t, s, r.ThreadID)
+	}
+	s.Verify()
+}
+
+// Sub-agents end in the very moment in which their delegator parks, or continues
+// as new: none of their ends is lost.
+func TestSubAgentsEndAsTheDelegatorParks(t *testing.T) {
+	t.Parallel()
+	slot(t)
+	s := tt.New(t)
+	s.StartWorker("SPOOL_WAIT_IN_RUN=100ms", "SPOOL_MAX_EVENTS=40")
+	n := 8
+	if tt.Long() {
+		n = 300
+	}
+	var people sync.WaitGroup
+	for i := range n {
+		people.Go(func() {
+			var tasks []string
+			for j := range 3 {
+				tasks = append(tasks, script.Task("general", fmt.Sprintf("script: first %dms say child", 40+(i*7+j*31)%160)))
+			}
+			for range 2 {
+				r, err := s.Client.Send(s.Ctx(), s.Message(fmt.Sprintf("p%d", i%6), script.Script(script.Calls(tasks...), "echo root:")))
+				if err != nil {
+					t.Errorf("send: %v", err)
+					return
+				}
+				end, err := s.Client.Wait(s.Ctx(), r.ThreadID, r.TurnID, spool.WaitOptions{Patient: true})
+				if err != nil || end.Status != "completed" {
+					t.Errorf("%s: %v %s", end.Status, err, end.Error)
+				}
+			}
+		})
+	}
+	people.Wait()
+	for i := range min(6, n) {
+		quiet(t, s, s.Thread(fmt.Sprintf("p%d", i)))
+	}
+	s.Verify()
+}
+
+// A deploy that breaks the runs under way, as a change without a version gate
+// does: show names the failing workflow task and its cause, and a cancel ends the
+// turn all the same, by terminating the run. The thread goes on.
+func TestCancelOfAFailingWorkflowTask(t *testing.T) {
+	t.Parallel()
+	slot(t)
+	s := tt.New(t)
+	w := s.StartWorker()
+	r := s.Send("s1", script.Script(count("n"), slow("b", 60), "say never"))
+	started(t, s, "b")
+	w.Kill()
+	w = s.SpawnFrom(tt.BuildVariant(t, "changed", changedBuild...))
+	tt.Eventually(t, 40*time.Second, "show names the trouble", func() bool {
+		v, err := s.Client.Show(s.Ctx(), r.ThreadID, false)
+		return err == nil && v.Trouble != ""
+	})
+	out, code := starter(t, s, "show", r.ThreadID)
+	require.Equal(t, 0, code, out)
+	require.Regexp(t, `trouble .*(?i)(nondetermin|non-determin)`, out)
+	out, code = starter(t, s, "cancel", r.ThreadID)
+	require.Equal(t, 0, code, out)
+	end := s.Wait(r)
+	require.Equal(t, "cancelled", end.Status)
+	run, err := s.Temporal.DescribeWorkflow(s.Ctx(), r.ThreadID, "")
+	require.NoError(t, err)
+	require.Equal(t, enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED, run.RawResponse.GetWorkflowExecutionInfo().GetStatus())
+	require.Equal(t, agent.ThreadCancelled, thread(t, s, r.ThreadID).Status)
+	require.Equal(t, "hi", s.Ask("s1", "script: say hi").Response, "the broken build serves new runs")
+	require.Equal(t, 1, lines(s.File("n")))
+	w.Stop()
+	s.StartWorker()
+	require.Equal(t, "back", s.Ask("s1", "script: say back").Response)
+	s.Verify()
+}
