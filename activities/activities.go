@@ -80,22 +80,22 @@ const (
 func (a *Activities) Register(r worker.ActivityRegistry) {
 	a.worker = rand.Text()
 	for name, f := range map[string]any{
-		contract.CallModel:       a.CallModel,
-		contract.RunTool:         a.RunTool,
+		contract.CallModel:        a.CallModel,
+		contract.RunTool:          a.RunTool,
 		contract.SummarizeContext: a.SummarizeContext,
-		contract.Nudge:           a.Nudge,
-		contract.SaveUserMessage: a.SaveUserMessage,
-		contract.SaveToolRound:   a.SaveToolRound,
-		contract.SaveDenial:      a.SaveDenial,
-		contract.SaveFinalAnswer: a.SaveFinalAnswer,
-		contract.CloseTurn:       a.CloseTurn,
-		contract.OpenApproval:    a.OpenApproval,
-		contract.StepState:       a.StepState,
-		contract.OpenQuestion:    a.OpenQuestion,
-		contract.QuestionState:   a.QuestionState,
-		contract.TurnWaited:      a.TurnWaited,
-		contract.OpenDelegation:  a.OpenDelegation,
-		contract.TakeChildResult: a.TakeChildResult,
+		contract.Nudge:            a.Nudge,
+		contract.SaveUserMessage:  a.SaveUserMessage,
+		contract.SaveToolRound:    a.SaveToolRound,
+		contract.SaveDenial:       a.SaveDenial,
+		contract.SaveFinalAnswer:  a.SaveFinalAnswer,
+		contract.CloseTurn:        a.CloseTurn,
+		contract.OpenApproval:     a.OpenApproval,
+		contract.StepState:        a.StepState,
+		contract.OpenQuestion:     a.OpenQuestion,
+		contract.QuestionState:    a.QuestionState,
+		contract.TurnWaited:       a.TurnWaited,
+		contract.OpenDelegation:   a.OpenDelegation,
+		contract.TakeChildResult:  a.TakeChildResult,
 	} {
 		r.RegisterActivityWithOptions(f, activity.RegisterOptions{Name: name})
 	}

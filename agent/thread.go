@@ -242,8 +242,6 @@ const (
 	WarnTruncated = "context_truncated"
 	// WarnFallback: another model goes on.
 	WarnFallback = "model_fallback"
-	// WarnSummary: a summary was made without the model.
-	WarnSummary = "summary_without_model"
 )
 
 // ThreadTurn names a turn and its thread.

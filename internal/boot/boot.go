@@ -20,7 +20,7 @@ import (
 	"github.com/spool-agents/spool/internal/config"
 	"github.com/spool-agents/spool/internal/httplog"
 	"github.com/spool-agents/spool/internal/llm"
-	"github.com/spool-agents/spool/internal/llm/models"
+	"github.com/spool-agents/spool/internal/models"
 	"github.com/spool-agents/spool/internal/llm/openai"
 	"github.com/spool-agents/spool/internal/llm/script"
 	"github.com/spool-agents/spool/internal/mcp"

@@ -71,7 +71,7 @@ Three more belong to a supervisor of workers: ` + "`SPOOL_HEARTBEAT_TIMEOUT`" + 
 
 ## Models
 
-Context windows and prices come from a table of models that is built in (` + "`" + `internal/llm/models/models.yaml` + "`" + `). Rows of your own in ` + "`" + `models.yaml` + "`" + ` in home come before it and
+Context windows and prices come from a table of models that is built in (` + "`" + `internal/models/models.yaml` + "`" + `). Rows of your own in ` + "`" + `models.yaml` + "`" + ` in home come before it and
 before ` + "`" + `contextWindow` + "`" + `, ` + "`" + `priceInput` + "`" + ` and ` + "`" + `priceOutput` + "`" + `; a row need not state everything:
 
 ` + "`" + `` + "`" + `` + "`" + `yaml

@@ -190,6 +190,16 @@ var scenarios = map[string]func(t *testing.T, s *tt.Stack) spool.Reply{
 		cancel(t, s, r)
 		return s.Wait(r)
 	},
+	"compaction": func(t *testing.T, s *tt.Stack) spool.Reply {
+		s.Model.Window = 12000
+		s.StartWorker("SPOOL_CONTEXT_WINDOW=12000")
+		return s.Ask("g", script.Script(pages(t, s, 8, 6000), "say done"))
+	},
+	"context-refused": func(t *testing.T, s *tt.Stack) spool.Reply {
+		s.Model.Window = 9000
+		s.StartWorker()
+		return s.Ask("g", script.Script(pages(t, s, 6, 6000), "say done"))
+	},
 	"max-steps": func(t *testing.T, s *tt.Stack) spool.Reply {
 		s.StartWorker()
 		return s.Ask("g", script.Script("repeat 9 "+add(1, 2), "say never"))

@@ -31,6 +31,7 @@ var rules = []rule{
 		why: "tools know the port agent.Tool only"},
 	{dir: "internal/mcp", own: "agent internal/tool", ext: "github.com/modelcontextprotocol/go-sdk", why: "tools of MCP servers are tools"},
 	{dir: "internal/template", own: "agent internal/tool", ext: "github.com/goccy/go-yaml", why: "templates become agent.AgentConfig"},
+	{dir: "internal/models", own: "agent", ext: "github.com/goccy/go-yaml", why: "a table of models is data"},
 	{dir: "internal/config", own: "agent", ext: "github.com/goccy/go-yaml go.temporal.io/sdk github.com/BurntSushi/toml", why: "settings know no part that uses them"},
 	{dir: "internal/contract", own: "agent", why: "the wire holds data and names only"},
 	{dir: "internal/nudge", own: "agent internal/contract", ext: "go.temporal.io", why: "hints need Temporal and the contract"},
