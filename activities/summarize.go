@@ -135,12 +135,16 @@ func (a *Activities) facts(ctx context.Context, begun memory.SummaryStart, p pla
 	if len(states) > 0 {
 		b.WriteString("\n\n" + agent.FormatTaskList(states))
 	}
-	open, err := a.Store.Approvals(ctx, memory.ApprovalFilter{RootThread: begun.Thread.RootThreadID, OpenOnly: true})
+	mine := memory.QuestionFilter{ThreadID: begun.Thread.ID, OpenOnly: true}
+	if begun.Thread.Kind == agent.KindMain { // it sees those of all below it
+		mine = memory.QuestionFilter{RootThread: begun.Thread.ID, OpenOnly: true}
+	}
+	open, err := a.Store.Questions(ctx, mine)
 	if err != nil {
 		return "", err
 	}
 	for _, q := range open {
-		fmt.Fprintf(&b, "\n\nOpen question to the user: approval %s, asked by %s.", q.ID, q.Agent)
+		fmt.Fprintf(&b, "\n\nOpen question to the user, %s, of %s: %s", q.ID, q.Agent, agent.Shorten(q.Text, 500, ""))
 	}
 	return b.String(), nil
 }

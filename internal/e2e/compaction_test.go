@@ -148,6 +148,33 @@ func TestRow57_CompactionInChildren(t *testing.T) {
 	s.Verify()
 }
 
+// Row 57: the ids of sub-agents and the questions that are open are kept, whatever
+// the model makes of the rest.
+func TestRow57_SummaryKeepsIDsAndQuestions(t *testing.T) {
+	t.Parallel()
+	s := tt.New(t)
+	s.Model.Window = 12000
+	s.StartWorker("SPOOL_CONTEXT_WINDOW=12000")
+	background := `call assign_task {"agent":"general","task":"script: call ask_user {\"question\":\"Which colour?\"} ;; say asked","background":true}`
+	r := s.Ask("s1", script.Script(background, "say started"))
+	q := openQuestions(t, s, r.ThreadID, 1)[0]
+	child := tree(t, s, r.ThreadID)[1]
+	m := s.Message("s1", script.Script(pages(t, s, 10, 6000), "say the end"))
+	m.WhenBusy = memory.Queue
+	sent, err := s.Client.Send(s.Ctx(), m)
+	require.NoError(t, err)
+	require.Equal(t, "the end", s.Wait(sent).Response)
+	sums := summaries(t, s, r.ThreadID)
+	require.NotEmpty(t, sums)
+	for _, sum := range sums {
+		require.Contains(t, sum.Text, child.AgentID)
+		require.Contains(t, sum.Text, q.ID)
+		require.Contains(t, sum.Text, "Which colour?")
+	}
+	answer(t, s, q.ID, "blue")
+	s.Verify()
+}
+
 // FAULTS A13: a provider that refuses a request as too long, although by our count
 // it fits, gets a summarised one, once; what it said of its window is remembered.
 func TestFault_A13_ContextLengthCompactsOnceAndGoesOn(t *testing.T) {
