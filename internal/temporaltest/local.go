@@ -1,0 +1,54 @@
+package temporaltest
+
+import (
+	"os"
+	"path/filepath"
+	"sync"
+
+	"go.temporal.io/sdk/client"
+	sdklog "go.temporal.io/sdk/log"
+)
+
+// local is the server of a test program's examples, which have no testing.TB.
+var local struct {
+	sync.Mutex
+	dir    string
+	server *Server
+	client client.Client
+}
+
+// Local connects to an embedded Temporal server that all examples of a test
+// program share. It panics if there is none. End it with StopLocal.
+func Local(logger sdklog.Logger) client.Client {
+	local.Lock()
+	defer local.Unlock()
+	if local.client != nil {
+		return local.client
+	}
+	bins.devserver = filepath.Join(Root(), "bin", "devserver")
+	dir, err := os.MkdirTemp("", "spool-example-")
+	if err != nil {
+		panic(err)
+	}
+	local.dir = dir
+	if local.server, err = startServer("0", []string{"--db", filepath.Join(dir, "temporal.db")}); err != nil {
+		panic(err)
+	}
+	if local.client, err = client.Dial(client.Options{HostPort: local.server.Address, Logger: logger}); err != nil {
+		panic(err)
+	}
+	return local.client
+}
+
+// StopLocal ends the server that Local has started, if it did.
+func StopLocal() {
+	local.Lock()
+	defer local.Unlock()
+	if local.client != nil {
+		local.client.Close()
+	}
+	if local.server != nil {
+		local.server.stop()
+	}
+	_ = os.RemoveAll(local.dir)
+}

@@ -1,0 +1,78 @@
+package spool
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/spool-agents/spool/activities"
+	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/internal/llm"
+	"github.com/spool-agents/spool/internal/llm/openai"
+	"github.com/spool-agents/spool/internal/llm/script"
+	"github.com/spool-agents/spool/internal/template"
+	"github.com/spool-agents/spool/internal/tool"
+)
+
+// NewTool makes a tool of a function whose arguments are decoded from JSON into T.
+// The spec's schema is checked before the function runs. What the model should
+// hear about, failures included, is a result: see agent.ToolOK, agent.ToolFailed.
+// The function must stop when its context ends, and be safe for concurrent use.
+func NewTool[T any](spec agent.ToolSpec, run func(ctx context.Context, r agent.ToolRun, args T) agent.ToolResult) agent.Tool {
+	return tool.Func(spec, run)
+}
+
+// NewTools makes the tools of a worker. A name that is taken, or that no provider
+// accepts, and a schema that is none are CodeInvalid.
+func NewTools(tools ...agent.Tool) (activities.Tools, error) {
+	r, err := tool.New(tools...)
+	if err != nil {
+		return nil, err // not a nil registry in an interface
+	}
+	return r, nil
+}
+
+// BuiltinTools are the tools that come with Spool: files, shell, web, calculator,
+// in the thread's workspace. tavilyKey is for web_search; empty leaves it without.
+func BuiltinTools(tavilyKey string) []agent.Tool {
+	return tool.Builtin(tool.Options{TavilyKey: tavilyKey})
+}
+
+// NewAgents reads the agents' templates: of the project's folders, of
+// HOME/agents, and those built in. Both folders may be empty. What could not be
+// used is told in warnings, each with file and line.
+func NewAgents(project, home string) (agents activities.Catalog, warnings []string) {
+	catalog, found := template.Load(project, home)
+	for _, w := range found {
+		warnings = append(warnings, w.String())
+	}
+	return catalog, warnings
+}
+
+// ModelOptions are the settings of an OpenAI-compatible model.
+type ModelOptions struct {
+	// BaseURL of the API; empty = OpenAI's.
+	BaseURL string
+	APIKey  string
+	// Model is used where neither thread nor template names one.
+	Model string
+	// IdleTimeout ends a stream that is silent for so long; 0 = the default.
+	IdleTimeout time.Duration
+	// HTTPClient replaces the default client. Its Timeout should be 0.
+	HTTPClient *http.Client
+}
+
+// NewModel makes a model that calls an OpenAI-compatible API. A rate limit that
+// one call meets holds the others of the same key back too.
+func NewModel(o ModelOptions) (agent.Model, error) {
+	model, err := openai.New(openai.Config{BaseURL: o.BaseURL, APIKey: o.APIKey, Model: o.Model, IdleTimeout: o.IdleTimeout, HTTPClient: o.HTTPClient})
+	if err != nil {
+		return nil, err
+	}
+	return llm.Limited(model), nil
+}
+
+// DemoModel needs no key: it follows a script in the message, for trying things
+// and for tests, and says what it is otherwise. "script: call TOOL {JSON} ;; echo
+// Found:" calls a tool and answers with what it returned.
+func DemoModel() agent.Model { return script.Model{} }
