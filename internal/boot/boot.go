@@ -49,7 +49,7 @@ func Options(cfg config.Config, store memory.ConversationMemoryStore, env func(s
 	}
 	var servers *mcp.Manager
 	tools, err := tool.NewLive(func(name string) (agent.Tool, bool) { return servers.Pending(name) },
-		tool.Builtin(tool.Options{TavilyKey: cfg.TavilyKey.Reveal(), AllowPrivate: cfg.WebFetchPrivate})...)
+		tool.Builtin(tool.Options{TavilyKey: cfg.TavilyKey.Reveal(), AllowPrivate: cfg.WebFetchPrivate, ShellMemory: cfg.ShellMemory})...)
 	if err != nil {
 		return o, err
 	}

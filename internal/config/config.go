@@ -52,7 +52,9 @@ type Config struct {
 
 	HTTPLog bool
 	// WebFetchPrivate lets web_fetch reach private and loopback addresses.
-	WebFetchPrivate   bool
+	WebFetchPrivate bool
+	// ShellMemory bounds each process of the shell tool, in bytes; 0 = no limit.
+	ShellMemory       int64
 	MaxTurnsPerWorker int
 	// IdleTimeout is how long a model stream may stay silent.
 	IdleTimeout time.Duration
@@ -149,6 +151,8 @@ func Load(o Options) (Config, error) {
 	c.MaxTurnsPerWorker, _ = strconv.Atoi(r.get(MaxTurnsPerWorker))
 	c.ContextWindow, _ = strconv.ParseInt(r.get(ContextWindow), 10, 64)
 	c.MaxSteps, _ = strconv.Atoi(r.get(MaxSteps))
+	megabytes, _ := strconv.ParseInt(r.get(ShellMemory), 10, 64)
+	c.ShellMemory = megabytes << 20
 	c.IdleTimeout, _ = time.ParseDuration(r.get(IdleTimeout))
 	c.RetryFor, _ = time.ParseDuration(r.get(RetryFor))
 

@@ -32,6 +32,7 @@ var meaning = map[string]string{
 	Model:             "model of agents and threads that name none",
 	TavilyKey:         "key of the web_search tool",
 	WebFetchPrivate:   "let web_fetch reach private and loopback addresses",
+	ShellMemory:       "megabytes that each process of the tool `shell` may use; 0 = no limit",
 	HTTPLog:           "log requests to the model and its answers, without secrets",
 	MaxTurnsPerWorker: "model calls, tools and saves that a worker runs at once",
 	IdleTimeout:       "how long a model's stream may stay silent",

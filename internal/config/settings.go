@@ -23,6 +23,7 @@ const (
 	Model             = "model"
 	TavilyKey         = "tavilyApiKey"
 	WebFetchPrivate   = "webFetchPrivate"
+	ShellMemory       = "shellMemory"
 	HTTPLog           = "httpLog"
 	MaxTurnsPerWorker = "maxTurnsPerWorker"
 	IdleTimeout       = "idleTimeout"
@@ -71,6 +72,7 @@ var settings = []setting{
 	{Model, "SPOOL_MODEL", "gpt-4o-mini", false, nil},
 	{TavilyKey, "TAVILY_API_KEY", "", true, nil},
 	{WebFetchPrivate, "SPOOL_WEB_FETCH_PRIVATE", "false", false, asBool},
+	{ShellMemory, "SPOOL_SHELL_MEMORY", "4096", false, asCount(0, 10_000_000)},
 	{HTTPLog, "SPOOL_HTTP_LOG", "false", false, asBool},
 	{MaxTurnsPerWorker, "SPOOL_MAX_TURNS_PER_WORKER", "100", false, asCount(1, 100_000)},
 	{IdleTimeout, "SPOOL_IDLE_TIMEOUT", "2m0s", false, asDuration},

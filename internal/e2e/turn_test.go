@@ -163,6 +163,24 @@ func TestFault_D2_LargeResults(t *testing.T) {
 	s.Verify()
 }
 
+// D2: an output of 50 MB is kept whole, and the turn goes on.
+func TestFault_D2_FiftyMegabytes(t *testing.T) {
+	t.Parallel()
+	s := tt.New(t)
+	s.StartWorker()
+	r := s.Ask("s1", script.Script(script.Call("shell", map[string]any{"command": "yes 0123456789abcde | head -c 50000000"}), "say done"))
+	require.Equal(t, "done", r.Response, r.Error)
+	calls, err := s.Store.ToolCalls(s.Ctx(), r.ThreadID)
+	require.NoError(t, err)
+	require.Less(t, len(calls[0].Result), 70_000)
+	output, err := s.Store.ToolOutput(s.Ctx(), calls[0].ID)
+	require.NoError(t, err)
+	require.Len(t, output, 50_000_000+len("[exit code 0]"))
+	h := historyOf(t, s, r.ThreadID)
+	require.Less(t, h.bytes, 20_000)
+	s.Verify()
+}
+
 // Row 104: the same client message twice is one turn; the same id with other
 // content is refused.
 func TestRow104_SameMessageTwice(t *testing.T) {

@@ -105,7 +105,7 @@ func (a *app) trust(cfg config.Config) error {
 func builtinTools(cfg config.Config) []toolInfo {
 	catalog, _ := template.Load(cfg.Workspace, cfg.Home)
 	specs := []agent.ToolSpec{agent.AssignTaskSpec(catalog.List()), agent.TaskOutputSpec(), agent.AskUserSpec(), agent.ToolOutputSpec()}
-	for _, t := range tool.Builtin(tool.Options{TavilyKey: cfg.TavilyKey.Reveal(), AllowPrivate: cfg.WebFetchPrivate}) {
+	for _, t := range tool.Builtin(tool.Options{TavilyKey: cfg.TavilyKey.Reveal(), AllowPrivate: cfg.WebFetchPrivate, ShellMemory: cfg.ShellMemory}) {
 		specs = append(specs, t.Spec())
 	}
 	slices.SortFunc(specs, func(a, b agent.ToolSpec) int { return strings.Compare(a.Name, b.Name) })

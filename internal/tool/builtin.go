@@ -8,13 +8,15 @@ type Options struct {
 	TavilyKey string
 	// AllowPrivate lets web_fetch reach private and loopback addresses.
 	AllowPrivate bool
+	// ShellMemory bounds each process of the shell, in bytes; 0 = no limit.
+	ShellMemory int64
 }
 
 // Builtin returns the built-in tools. Without a key there is no web_search, so
 // that no model is offered what cannot work.
 func Builtin(o Options) []agent.Tool {
 	tools := []agent.Tool{
-		Calculator(), FileEdit(), FileRead(), FileWrite(), Glob(), Grep(), Ls(), Shell(), WebFetch(o.AllowPrivate),
+		Calculator(), FileEdit(), FileRead(), FileWrite(), Glob(), Grep(), Ls(), Shell(o.ShellMemory), WebFetch(o.AllowPrivate),
 	}
 	if o.TavilyKey != "" {
 		tools = append(tools, WebSearch(o.TavilyKey, ""))

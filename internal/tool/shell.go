@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -19,9 +20,11 @@ import (
 var shellDoc string
 
 const (
-	shellTimeout  = 2 * time.Minute
-	shellLongest  = 10 * time.Minute
-	shellOutput   = 1 << 20
+	shellTimeout = 2 * time.Minute
+	shellLongest = 10 * time.Minute
+	// What is kept of the output: all of it up to the size of any result. The
+	// model is shown a part and can read the rest.
+	shellOutput   = MaxResult - 1024
 	shellPatience = 500 * time.Millisecond // between SIGTERM and SIGKILL
 )
 
@@ -30,18 +33,28 @@ type shellArgs struct {
 	TimeoutMs *float64 `json:"timeoutMs"`
 }
 
+// DefaultShellMemory is what each process of a command may use, in bytes.
+const DefaultShellMemory = 4 << 30
+
+// limited sets the limits and becomes the shell that runs the command line. A
+// process that needs more memory is refused it by the kernel.
+const limited = `ulimit -c 0; [ "$1" = 0 ] || ulimit -d "$1" 2>/dev/null; exec "$2" -c "$3"`
+
 // Shell runs command lines. Nothing it starts outlives the command, a cancel or
-// this process; see package supervise.
-func Shell() agent.Tool {
+// this process; see package supervise. memory bounds the data of each process, in
+// bytes; 0 = no limit.
+func Shell(memory int64) agent.Tool {
 	spec := readOnly("shell", shellDoc, `{"type":"object","properties":{
 		"command":{"type":"string","minLength":1,"description":"The command line."},
 		"timeoutMs":{"type":"integer","minimum":1,"maximum":600000,"description":"Milliseconds after which the command is stopped; default 120000."}},
 		"required":["command"],"additionalProperties":false}`, shellLongest+5*time.Second)
 	spec.ReadOnly, spec.Repeatable = false, false
-	return Func(spec, runShell)
+	return Func(spec, func(ctx context.Context, r agent.ToolRun, a shellArgs) agent.ToolResult {
+		return runShell(ctx, r, a, memory)
+	})
 }
 
-func runShell(ctx context.Context, r agent.ToolRun, a shellArgs) agent.ToolResult {
+func runShell(ctx context.Context, r agent.ToolRun, a shellArgs, memory int64) agent.ToolResult {
 	w, err := openWorkspace(r.Workdir)
 	if err != nil {
 		return failure(err)
@@ -58,7 +71,8 @@ func runShell(ctx context.Context, r agent.ToolRun, a shellArgs) agent.ToolResul
 	defer cancel()
 
 	out := newBounded(shellOutput)
-	status, err := runSupervised(inner, r, a.Command, out)
+	sh := shellPath()
+	status, err := runSupervised(inner, r, []string{sh, "-c", limited, sh, strconv.FormatInt(memory>>10, 10), sh, a.Command}, out)
 	text := CleanTerminal(out.String())
 	if text != "" && !strings.HasSuffix(text, "\n") {
 		text += "\n"
@@ -76,9 +90,9 @@ func runShell(ctx context.Context, r agent.ToolRun, a shellArgs) agent.ToolResul
 	return agent.ToolOK(text + "[exit code 0]")
 }
 
-// runSupervised runs a command line to its end and returns its exit status, or
+// runSupervised runs a command to its end and returns its exit status, or
 // ctx's error when that ended it.
-func runSupervised(ctx context.Context, r agent.ToolRun, command string, out *bounded) (int, error) {
+func runSupervised(ctx context.Context, r agent.ToolRun, command []string, out *bounded) (int, error) {
 	self, err := supervise.Executable()
 	if err != nil {
 		return 0, err
@@ -90,7 +104,7 @@ func runSupervised(ctx context.Context, r agent.ToolRun, command string, out *bo
 	// Closing the lifeline kills whatever still runs.
 	defer func() { _ = lifeline.Close() }()
 	cmd := &exec.Cmd{
-		Path: self, Args: []string{supervise.Arg0, shellPath(), "-c", command},
+		Path: self, Args: append([]string{supervise.Arg0}, command...),
 		Dir: r.Workdir, Env: shellEnv(r), Stdout: out, Stderr: out,
 		ExtraFiles:  []*os.File{read},
 		SysProcAttr: &syscall.SysProcAttr{Setpgid: true},
