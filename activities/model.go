@@ -37,7 +37,7 @@ func (a *Activities) callModel(ctx context.Context, ref contract.Ref) (contract.
 		return contract.ModelOutput{}, waiting("the turn's workers died too often of late", begun.Wait)
 	}
 	if begun.Stored != nil {
-		return a.output(begun.Thread, *begun.Stored), nil
+		return a.output(ref, begun.Thread, *begun.Stored), nil
 	}
 	conversation, err := a.transcripts.load(ctx, a.Store, ref, begun.Thread)
 	if err != nil {
@@ -47,7 +47,7 @@ func (a *Activities) callModel(ctx context.Context, ref contract.Ref) (contract.
 		return contract.ModelOutput{Seq: begun.Thread.MessageCount, End: agent.ReasonLimit, Code: "loop",
 			Message: "the model made the same call with the same result five times in a row"}, nil
 	}
-	request := a.request(begun, conversation.messages())
+	request := a.request(ref, begun, conversation.messages())
 	if err := a.fit(ctx, ref, &request, conversation); err != nil {
 		return contract.ModelOutput{}, a.modelFailed(ctx, ref, begun.Attempt, request, 0, err)
 	}
@@ -73,7 +73,7 @@ func (a *Activities) callModel(ctx context.Context, ref contract.Ref) (contract.
 	if err != nil {
 		return contract.ModelOutput{}, err
 	}
-	return a.output(begun.Thread, stored), nil
+	return a.output(ref, begun.Thread, stored), nil
 }
 
 // gate applies the approval policies to a call: the agent's own and, as bounds,
@@ -105,8 +105,8 @@ func askGate(c agent.AgentConfig, call agent.Call) agent.Gate {
 	return agent.GateAuto
 }
 
-func (a *Activities) output(t agent.Thread, stored memory.StoredReply) contract.ModelOutput {
-	return contract.ModelOutput{Seq: t.MessageCount, Calls: a.calls(stored.Calls)}
+func (a *Activities) output(ref contract.Ref, t agent.Thread, stored memory.StoredReply) contract.ModelOutput {
+	return contract.ModelOutput{Seq: t.MessageCount, Calls: a.calls(stored.Calls, ref.Questions)}
 }
 
 // generate streams one attempt into the store. A stale chunk means that this

@@ -6,12 +6,13 @@ import (
 	"strings"
 
 	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/internal/contract"
 	"github.com/spool-agents/spool/memory"
 )
 
 // request builds the model request of a step: system prompt with its
 // environment block, a valid transcript, and the tools in a stable order.
-func (a *Activities) request(begun memory.ModelStart, messages []agent.Message) agent.ModelRequest {
+func (a *Activities) request(ref contract.Ref, begun memory.ModelStart, messages []agent.Message) agent.ModelRequest {
 	t := begun.Thread
 	c := t.Config
 	model := c.Model
@@ -22,7 +23,7 @@ func (a *Activities) request(begun memory.ModelStart, messages []agent.Message) 
 	return agent.ModelRequest{
 		Model: model, Provider: c.Provider, Temperature: c.Temperature, TopP: c.TopP, MaxTokens: c.MaxTokens, Stream: c.Stream,
 		Messages: append([]agent.Message{system}, agent.Transcript(messages)...),
-		Tools:    a.specs(t, agent.HasShortenedOutput(messages)),
+		Tools:    a.specs(t, ref.Questions, agent.HasShortenedOutput(messages)),
 	}
 }
 
@@ -44,15 +45,16 @@ func environment(t agent.Thread, turn memory.Turn) string {
 }
 
 // specs lists what the thread's model is offered. An agent with a list of tools
-// gets the one that reads shortened outputs when there is one to read.
-func (a *Activities) specs(t agent.Thread, shortened bool) []agent.ToolSpec {
+// gets the one that reads shortened outputs when there is one to read, and ask_user
+// is offered only if the run knows questions.
+func (a *Activities) specs(t agent.Thread, questions, shortened bool) []agent.ToolSpec {
 	specs := a.Tools.Specs(t.Config.Tools)
 	if agent.MayUse(t.Config.Tools, agent.ToolAssignTask) {
 		if agents := a.delegates(t); len(agents) > 0 {
 			specs = append(specs, agent.AssignTaskSpec(agents), agent.TaskOutputSpec())
 		}
 	}
-	if agent.MayUse(t.Config.Tools, agent.ToolAskUser) {
+	if questions && agent.MayUse(t.Config.Tools, agent.ToolAskUser) {
 		specs = append(specs, agent.AskUserSpec())
 	}
 	if shortened || agent.MayUse(t.Config.Tools, agent.ToolOutput) {

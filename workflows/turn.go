@@ -72,8 +72,10 @@ const mostCalls = 20
 // its model out of order, says what has to be done before the next: these errors
 // are new types, so histories made before them replay as they are.
 func (r *run) callModel(step int) (contract.ModelOutput, error) {
+	ref := r.ref(step)
+	ref.Questions = true
 	for calls := 1; ; calls++ {
-		out, err := await[contract.ModelOutput](r, r.regular(contract.CallModel, fmt.Sprintf("step %d", step), modelTimeout, r.ref(step)))
+		out, err := await[contract.ModelOutput](r, r.regular(contract.CallModel, fmt.Sprintf("step %d", step), modelTimeout, ref))
 		var app *temporal.ApplicationError
 		if !errors.As(err, &app) || calls == mostCalls {
 			return out, err
@@ -81,7 +83,7 @@ func (r *run) callModel(step int) (contract.ModelOutput, error) {
 		switch app.Type() {
 		case contract.ErrTypeFallback:
 		case contract.ErrTypeContext:
-			in := contract.SummaryInput{Ref: r.ref(step)}
+			in := contract.SummaryInput{Ref: ref}
 			if derr := app.Details(&in.Need); derr != nil {
 				return out, err
 			}

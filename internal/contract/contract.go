@@ -108,6 +108,9 @@ type Ref struct {
 	Turn   string `json:"turn"`
 	Step   int    `json:"step,omitempty"`
 	Call   string `json:"call,omitempty"`
+	// Questions tells CallModel that the run knows what to do with a call of
+	// ask_user. To a run of an earlier build it is a tool that does not exist.
+	Questions bool `json:"q,omitempty"`
 }
 
 // ClaimInput is the input of SaveUserMessage.
@@ -147,8 +150,8 @@ type Timing struct {
 type Call struct {
 	ID       string `json:"id"`
 	Delegate bool   `json:"delegate,omitempty"`
-	// Question means that a person answers the call. Builds that did not know
-	// questions never set it, so their histories take none of its commands.
+	// Question means that a person answers the call. Runs of builds that did not
+	// know questions are never told so: their histories take none of its commands.
 	Question  bool       `json:"question,omitempty"`
 	Gate      agent.Gate `json:"gate,omitempty"`
 	Final     bool       `json:"final,omitempty"`

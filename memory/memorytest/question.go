@@ -203,6 +203,16 @@ var questionRules = []rule{
 			e.code(err, agent.CodeInvalid)
 		})
 	}},
+	{"a call that was begun as a tool can still be asked, and its attempt says nothing any more", func(e *env) {
+		t := e.started("s1")
+		c := e.reply(t, 1, "", askUser("a?")).Calls[0]
+		attempt := e.beginTool(c, true)
+		q := e.question(c, "a?")
+		e.unchanged(t.ThreadID, func() { e.stale(e.s.SaveResult(e.ctx, result(c, attempt, "there is no such tool"))) })
+		e.answerTo(q.ID, "x")
+		equal(e, "result", e.call(c.ID).Result, "x")
+		e.sound(t.ThreadID)
+	}},
 	{"closing a turn settles its questions as aborted, and an answer comes too late", func(e *env) {
 		t := e.started("s1")
 		child := e.take(e.delegate(t, 1, "researcher").ChildThread)

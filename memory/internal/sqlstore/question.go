@@ -95,7 +95,9 @@ func (u *unit) openQuestion(t *threadRow, turn *turnRow, c *callRow, text string
 	if err := turn.cancelled(); err != nil {
 		return nil, err
 	}
-	if c.ToolName != agent.ToolAskUser || c.Status != agent.CallPending || c.Gate == agent.GateAsk {
+	// An earlier build may have begun the call as a tool that it does not have.
+	begun := c.Status == agent.CallRunning && !c.asks()
+	if c.ToolName != agent.ToolAskUser || c.Status != agent.CallPending && !begun || c.Gate == agent.GateAsk {
 		return nil, agent.Errorf(agent.CodeConflict, "call %s (%s, %s) is no question that could be asked", c.ID, c.ToolName, c.Status)
 	}
 	name, err := u.agentName(t)
@@ -114,7 +116,8 @@ func (u *unit) openQuestion(t *threadRow, turn *turnRow, c *callRow, text string
 		return nil, err
 	}
 	// Nothing is lost with a process while a person thinks.
-	c.Status, c.Attempts, c.repeatable = agent.CallRunning, 1, true
+	c.Status, c.repeatable, c.fence.Fence, c.worker = agent.CallRunning, true, memory.Fence{}, ""
+	c.Attempts++
 	if err := u.saveCall(t, c); err != nil {
 		return nil, err
 	}
