@@ -181,6 +181,9 @@ func (p *Tab) Say(text string) {
 	p.See("document.querySelector('#text').value === ''")
 }
 
+// Key presses a key, such as Escape.
+func (p *Tab) Key(key string) { p.t.Helper(); p.do(chromedp.KeyEvent(key)) }
+
 // Thread is the conversation that the page shows.
 func (p *Tab) Thread() string {
 	p.t.Helper()

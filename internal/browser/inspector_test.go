@@ -1,0 +1,142 @@
+package browser
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp/kb"
+	"github.com/stretchr/testify/require"
+
+	"github.com/spool-agents/spool/internal/llm/script"
+	tt "github.com/spool-agents/spool/internal/temporaltest"
+)
+
+// words is a text of n different words.
+func words(n int) string {
+	list := make([]string, n)
+	for i := range list {
+		list[i] = fmt.Sprintf("w%d", i)
+	}
+	return strings.Join(list, " ")
+}
+
+// The inspector shows a child at work while worker and web server are killed; what is
+// seen in the end is the whole thread, once.
+func TestRow102_InspectorThroughKills(t *testing.T) {
+	s := tt.New(t)
+	worker := s.StartWorker()
+	s.StartWorker()
+	web := s.StartWeb()
+	p := Open(t, web.Link, 1300, 850)
+	grandchild := script.Call("assign_task", map[string]any{"agent": "general", "task": "script: slow 20ms say " + words(30)})
+	child := script.Script(script.Call("ls", map[string]any{"path": "."}), "slow 40ms "+grandchild, "slow 60ms say "+words(60))
+	p.Say(script.Script(script.Call("assign_task", map[string]any{"agent": "researcher", "task": child}), "say the end"))
+	p.Click(".task-block")
+	p.Text("aside h2", "Researcher")
+	p.Text("aside .call summary", "ls")
+	p.Text("aside .crumbs", "Chat")
+	worker.Kill()
+	web.Kill()
+	p.Text(".live", "reconnecting")
+	web.Restart()
+	p.Text(".live", "live")
+	p.Text("aside .tasks", "General")
+	p.Text("aside article", "w59")
+	p.Text("aside .bar", "Completed")
+	p.Text("article.assistant", "the end")
+	// Everything once, in the order of the thread.
+	v, err := s.Client.Show(s.Ctx(), Eval[string](p, "document.querySelector('aside').dataset.thread"), false)
+	require.NoError(t, err)
+	var want []string
+	for _, m := range v.Messages {
+		if m.Role != "tool" && m.Role != "system" {
+			want = append(want, m.ID)
+		}
+	}
+	require.Equal(t, want, Eval[[]string](p, "[...document.querySelectorAll('aside article')].map(e => e.dataset.message)"))
+	require.Equal(t, 1, strings.Count(Eval[string](p, "document.querySelector('aside').innerText"), "w59"))
+	require.Equal(t, 2, p.Count("aside .call"))
+	// Inputs and outputs unfold; nothing can be written.
+	p.Click("aside .call summary")
+	p.Text("aside .output", "path")
+	require.Equal(t, 0, p.Count("aside textarea")+p.Count("aside input"))
+	// Down to the grandchild, and the way back by the crumbs.
+	p.Press("aside .call", "Open General")
+	p.Text("aside h2", "General")
+	p.Text("aside article", "w29")
+	require.Equal(t, "Chat,Researcher,General", Eval[string](p, "[...document.querySelectorAll('aside .crumbs li')].map(e => e.innerText.trim()).join()"))
+	p.Press("aside .crumbs", "Researcher")
+	p.Text("aside h2", "Researcher")
+	p.Click(`aside button[aria-label="Close the inspector"]`)
+	p.Gone("aside")
+	// From the sidebar, too.
+	p.Press(".sidebar a.task", "General")
+	p.Text("aside h2", "General")
+	// The server refuses what the page does not offer.
+	status := Eval[int](p, `fetch("/api/v1/messages", {method: "POST", headers: {"Content-Type": "application/json"}, body: JSON.stringify({threadId: document.querySelector("aside").dataset.thread, content: "do this"})}).then(r => r.status)`)
+	require.GreaterOrEqual(t, status, 400)
+	require.Less(t, status, 500)
+	s.Verify()
+}
+
+// The timeline has a bar for each model call, tool and sub-agent of the turn.
+func TestTimeline(t *testing.T) {
+	s := tt.New(t)
+	s.StartWorker()
+	p := Open(t, s.StartWeb().Link, 1300, 850)
+	p.Say(script.Script(script.Call("calculator", map[string]any{"expression": "6*7"})+" && "+script.Call("assign_task", map[string]any{"agent": "researcher", "task": "script: say x"}), "say y"))
+	p.Press(".end", "Timeline")
+	p.Text("aside .spans", "Agent: Researcher")
+	require.Equal(t, []string{"model", "tool", "agent", "model"}, Eval[[]string](p, "[...document.querySelectorAll('.spans li')].map(e => e.className)"))
+	p.Press(".spans", "Agent: Researcher")
+	p.Text("aside h2", "Researcher")
+	p.Key(kb.Escape)
+	p.Gone("aside")
+}
+
+// What a model writes is text: it runs nothing, loads nothing and breaks nothing.
+func TestHostileText(t *testing.T) {
+	s := tt.New(t)
+	s.StartWorker()
+	p := Open(t, s.StartWeb().Link, 1300, 850)
+	hostile := strings.Join([]string{
+		"<script>window.hacked = 1</script>", "<img src=x onerror='window.hacked = 1'>", "![seen](https://evil.example/pixel.png)", "[click](javascript:window.hacked=1)", "<svg/onload=window.hacked=1>",
+		"<style>*{display:none}</style>", "<iframe src='https://evil.example'></iframe>", "<form action='https://evil.example'><input></form>", strings.Repeat("W", 3000), "|" + strings.Repeat("a|", 300) + "\\n|" + strings.Repeat("-|", 300), "\u202egnp.exe \u200b", "# </article></main><h1>x",
+	}, "\\n\\n")
+	p.Say(script.Script(script.Call("assign_task", map[string]any{"agent": "researcher", "task": "script: say " + strings.ReplaceAll(hostile, "\\", "\\\\")}), "say "+hostile+"\\n\\nthe end"))
+	p.Text("article.assistant", "the end")
+	p.Click(".task-block")
+	p.Text("aside article", "window.hacked")
+	require.False(t, Eval[bool](p, "Boolean(window.hacked)"))
+	require.Zero(t, p.Count(".markdown :is(script, style, iframe, form, input, svg, img, object, embed, link, meta, base)"))
+	require.Zero(t, p.Count(`a[href^="javascript"]`))
+	require.LessOrEqual(t, Eval[int](p, "document.documentElement.scrollWidth"), 1300)
+	require.True(t, Eval[bool](p, "document.querySelector('#text').getBoundingClientRect().bottom <= innerHeight"))
+	for _, url := range p.Asked() {
+		require.NotContains(t, url, "evil.example")
+	}
+	s.Verify()
+}
+
+// Each user sees what is theirs.
+func TestTwoUsers(t *testing.T) {
+	s := tt.New(t)
+	s.StartWorker()
+	web := s.StartWeb()
+	p := Open(t, web.Link, 1300, 850)
+	p.Say("script: say mine alone")
+	p.Text("article.assistant", "mine alone")
+	thread := p.Thread()
+	other := s.StartWeb("SPOOL_USER=other", "SPOOL_WEB_TOKEN=the-token-of-the-other")
+	q := Open(t, other.Link, 1300, 850)
+	q.Text(".who", "other")
+	q.Text(".sidebar", "No conversation yet")
+	q.Go(other.URL + "/?thread=" + thread)
+	q.Text("main", "does not exist")
+	q.Say("script: say hello")
+	q.Text("article.assistant", "hello")
+	time.Sleep(300 * time.Millisecond) // what would be told is told by now
+	require.Equal(t, 1, p.Count(".sidebar a.chat"))
+}

@@ -1,0 +1,48 @@
+import { test } from "node:test";
+import assert from "node:assert/strict";
+import { ago, brief, contentImages, contentText, count, cut, duration, figures, pretty, price, state, title, unfinished } from "../assets/format.js";
+import { read, sessions, way, write } from "../assets/route.js";
+
+test("figures", () => {
+  assert.deepEqual([0, 999, 1500, 59_400, 61_000, 7_260_000, 200_000_000].map(duration), ["0 ms", "999 ms", "1.5 s", "59 s", "1 min 1 s", "2 h 1 min", "2 d 7 h"]);
+  assert.equal(duration(undefined), "");
+  assert.deepEqual([9999, 12_345, 123_456, 2_000_000].map(count), ["9999", "12.3 k", "123 k", "2.0 M"]);
+  assert.deepEqual([0, 0.0012, 1.5].map(price), ["", "$0.0012", "$1.50"]);
+  assert.equal(figures("a", "", "b"), "a · b");
+  assert.equal(ago("2026-01-01T00:00:00Z", Date.parse("2026-01-01T00:05:00Z")), "5 min ago");
+});
+
+test("texts", () => {
+  assert.equal(brief('{"a":"x y","b":[1]}'), "a=x y, b=[1]");
+  assert.equal(brief("not json"), "not json");
+  assert.equal(brief(null), "");
+  assert.equal(cut("😀😀😀😀", 3), "😀😀…");
+  assert.equal(pretty('{"a":1}'), '{\n  "a": 1\n}');
+  assert.equal(pretty("[x"), "[x");
+  assert.equal(title("research-lead"), "Research lead");
+  assert.equal(contentText([{ type: "text", text: "a" }, { type: "image_url", image_url: { url: "u" } }]), "a");
+  assert.deepEqual(contentImages([{ type: "image_url", image_url: { url: "u" } }]), ["u"]);
+});
+
+test("every status has words", () => {
+  for (const s of ["pending", "running", "waiting_for_user", "waiting_for_approval", "completed", "failed", "cancelled", "waiting", "success", "active", "awaiting_approval", "unknown", "aborted", "denied"]) {
+    assert.notEqual(state(s).words, s);
+    assert.equal(unfinished(s), ["Waiting", "Running"].some((w) => state(s).words.startsWith(w)), s);
+  }
+});
+
+test("addresses and back", () => {
+  for (const place of [{ thread: "", inspect: "", turn: "" }, { thread: "a.b/c d", inspect: "agent:x:y-1", turn: "" }, { thread: "s/ü&=%", inspect: "", turn: "t1" }]) {
+    assert.deepEqual(read(new URL(write(place), "http://x").search), place);
+  }
+});
+
+test("the sidebar's tree", () => {
+  const main = (id, sessionId, updatedAt) => ({ id, kind: "main", sessionId, updatedAt, createdAt: updatedAt });
+  const child = (id, parentThreadId, createdAt) => ({ id, kind: "subagent", parentThreadId, rootThreadId: "a/1", createdAt, updatedAt: createdAt });
+  const list = [main("a/1", "a", "2026-01-01"), main("a/2", "a", "2026-01-03"), main("b/1", "b", "2026-01-02"), child("k2", "a/1", "2026-01-02"), child("k1", "a/1", "2026-01-01"), child("g", "k1", "2026-01-05")];
+  const tree = sessions(list);
+  assert.deepEqual(tree.map((s) => [s.id, s.chats.map((c) => c.thread.id)]), [["a", ["a/2", "a/1"]], ["b", ["b/1"]]]);
+  assert.deepEqual(tree[0].chats[1].children.map((c) => [c.thread.id, c.children.map((g) => g.thread.id)]), [["k1", ["g"]], ["k2", []]]);
+  assert.deepEqual(way(new Map(list.map((t) => [t.id, t])), "g").map((t) => t.id), ["a/1", "k1", "g"]);
+});

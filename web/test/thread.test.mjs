@@ -1,0 +1,116 @@
+import { test } from "node:test";
+import assert from "node:assert/strict";
+import { chatItems, fold, fromView, prepend, spans, transcript } from "../assets/thread.js";
+
+const at = (ms) => new Date(1_700_000_000_000 + ms).toISOString();
+const main = { id: "s/default", kind: "main", rootThreadId: "s/default", status: "running" };
+const empty = () => fromView({ thread: main, messages: [], inbox: [], tasks: [], toolCalls: [], cursor: "0" });
+let seq = 0;
+const event = (type, data, turnId = "t1", messages) => ({ threadId: main.id, cursor: String(++seq), event: { threadId: main.id, seq, type, turnId, data, at: at(seq * 10) }, ...(messages && { messages }) });
+const text = (messageId, attempt, offset, t) => ({ threadId: main.id, cursor: `${seq}:${attempt}:${offset + t.length}`, text: { messageId, turnId: "t1", attempt, offset, text: t } });
+const user = (id, s, content, turnId = "t1") => ({ id, role: "user", content, turnId, seq: s, timestamp: at(s) });
+const says = (id, s, content, turnId = "t1") => ({ id, role: "assistant", content, turnId, seq: s, timestamp: at(s) });
+
+// A turn with a tool and a sub-agent, as the log tells it.
+function turn() {
+  seq = 0;
+  const calls = [{ id: "call_1", function: { name: "ls", arguments: "{}" } }, { id: "call_2", function: { name: "assign_task", arguments: '{"agent":"researcher","task":"look"}' } }];
+  return [
+    event("message_started", { content: "hi" }),
+    event("memory_appended", { fromSeq: 1, toSeq: 1 }, "t1", [user("t1.0", 1, "hi")]),
+    event("tool_calls", { toolCalls: calls }),
+    event("tool_call", { intent: "ls", arguments: {}, toolCallId: "call_1" }),
+    event("tool_call", { intent: "assign_task", arguments: { agent: "researcher", task: "look" }, toolCallId: "call_2", sub_agent_thread_id: "agent:researcher:x" }),
+    event("tool_response", { toolCallId: "call_1", name: "ls", status: "success", result: "a.txt", durationMs: 3 }),
+    event("sub_agent_completed", { parentToolCallId: "call_2", status: "completed", durationMs: 40 }),
+    event("tool_response", { toolCallId: "call_2", name: "assign_task", status: "success", result: "found" }),
+    event("memory_appended", {}, "t1", [{ ...says("t1.1", 2, null), tool_calls: calls }, { id: "r1", role: "tool", tool_call_id: "call_1", content: "a.txt", turnId: "t1", seq: 3 }, { id: "r2", role: "tool", tool_call_id: "call_2", content: "found", turnId: "t1", seq: 4 }]),
+    text("t1.2", 1, 0, "the "), text("t1.2", 1, 4, "end"),
+    event("assistant_message", { messageId: "t1.2", content: "the end" }),
+    event("memory_appended", {}, "t1", [says("t1.2", 5, "the end")]),
+    event("done", { responseTimeMs: 120, usage: { totalTokens: 9 } }),
+  ];
+}
+
+const shape = (s) => chatItems(s).map((i) => (i.task ? `${i.task.name} ${i.task.status}` : i.kind));
+
+test("a turn as it happens", () => {
+  const seen = [];
+  let s = empty();
+  for (const u of turn()) seen.push(shape((s = fold(s, u))).join());
+  assert.deepEqual([...new Set(seen)], [
+    "", "user", "user,tool:ls running", "user,tool:ls running,agent:researcher running", "user,tool:ls success,agent:researcher running",
+    "user,tool:ls success,agent:researcher success", "user,tool:ls success,agent:researcher success,stream", "user,tool:ls success,agent:researcher success,assistant", "user,tool:ls success,agent:researcher success,assistant,end",
+  ]);
+});
+
+test("an update that comes twice, or that the view has already, changes nothing", () => {
+  let once = empty();
+  for (const u of turn()) once = fold(once, u);
+  let twice = empty();
+  for (const u of turn()) twice = fold(fold(twice, u), u);
+  assert.deepEqual(shape(twice), shape(once));
+  let again = once;
+  for (const u of turn()) again = fold(again, u);
+  assert.deepEqual(shape(again), shape(once));
+  assert.deepEqual(transcript(again).map((i) => i.key), transcript(once).map((i) => i.key));
+  assert.equal(again.streams.size, 0);
+});
+
+test("the view of any moment and what follows give the same as all updates", () => {
+  const all = turn();
+  let whole = empty();
+  for (const u of all) whole = fold(whole, u);
+  for (let cut = 0; cut < all.length; cut++) {
+    let before = empty();
+    for (const u of all.slice(0, cut)) before = fold(before, u);
+    let s = fromView({ thread: main, messages: before.messages, inbox: [], tasks: [...before.tasks.values()], toolCalls: [...before.calls.values()], events: all.slice(0, cut).flatMap((u) => u.event ?? []), cursor: before.cursor });
+    for (const u of all.slice(cut)) s = fold(s, u);
+    assert.deepEqual(shape(s), shape(whole), `cut at ${cut}`);
+  }
+});
+
+test("a new attempt replaces what an earlier one streamed", () => {
+  let s = empty();
+  s = fold(s, event("memory_appended", {}, "t1", [user("t1.0", 1, "hi")]));
+  const stream = () => s.streams.get("t1.1")?.text;
+  s = fold(s, text("t1.1", 1, 0, "half a "));
+  s = fold(s, text("t1.1", 2, 0, "whole ü"));
+  assert.equal(stream(), "whole ü");
+  s = fold(s, text("t1.1", 1, 7, "thought"));
+  assert.equal(stream(), "whole ü", "late text of the old attempt");
+  s = fold(s, text("t1.1", 2, 8, " answer")); // ü has two bytes
+  assert.equal(stream(), "whole ü answer");
+  s = fold(s, event("memory_appended", {}, "t1", [says("t1.1", 2, "whole ü answer")]));
+  assert.equal(stream(), undefined);
+  s = fold(s, text("t1.1", 2, 8, " answer"));
+  assert.equal(stream(), undefined, "the saved message replaces it for good");
+});
+
+test("a background start leaves its task running until its agent ends", () => {
+  seq = 0;
+  let s = empty();
+  s = fold(s, event("memory_appended", {}, "t1", [user("t1.0", 1, "hi")]));
+  s = fold(s, event("tool_call", { intent: "assign_task", arguments: { agent: "a", task: "x", background: true }, toolCallId: "call_9", sub_agent_thread_id: "agent:a:1" }));
+  s = fold(s, event("tool_response", { toolCallId: "call_9", name: "assign_task", status: "success", result: "started" }));
+  assert.deepEqual(shape(s), ["user", "agent:a running"]);
+  s = fold(s, event("sub_agent_completed", { parentToolCallId: "call_9", status: "failed" }, "t2"));
+  assert.deepEqual(shape(s), ["user", "agent:a failed"]);
+});
+
+test("earlier pages and waiting messages", () => {
+  let s = fromView({ thread: main, messages: [user("t2.0", 3, "b", "t2"), says("t2.1", 4, "B", "t2")], inbox: [{ id: "m3", kind: "message", state: "waiting", turnId: "t3", content: "c" }], cursor: "9" });
+  s = prepend(s, [user("t1.0", 1, "a"), says("t1.1", 2, "A")]);
+  assert.deepEqual(s.messages.map((m) => m.seq), [1, 2, 3, 4]);
+  assert.equal(s.inbox.length, 1);
+  s = fold(s, event("memory_appended", {}, "t3", [user("t3.0", 5, "c", "t3")]));
+  assert.equal(s.inbox.length, 0);
+});
+
+test("spans", () => {
+  const events = turn().flatMap((u) => u.event ?? []);
+  const list = spans(events);
+  assert.deepEqual(list.map((x) => `${x.kind} ${x.label}`), ["model model → 2 calls", "tool ls", "agent researcher", "model model → answer"]);
+  assert.ok(list.every((x) => x.to >= x.from && x.from >= 0));
+  for (let n = 0; n <= events.length; n++) for (const x of spans(events.slice(0, n))) assert.ok(x.to === undefined || x.to >= x.from);
+});
