@@ -1,9 +1,8 @@
-// Package browser drives the web page in a headless Chromium, as a person would.
-// Its tests run whole stacks: workers, web server, Temporal, store.
 package browser
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -16,6 +15,7 @@ import (
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 	"github.com/stretchr/testify/require"
 )
 
@@ -172,12 +172,15 @@ func (p *Tab) Choose(css, value string) {
 	Eval[bool](p, fmt.Sprintf("(e => (e.value = %q, e.dispatchEvent(new Event('change', {bubbles: true}))))(document.querySelector(%q))", value, css))
 }
 
-// Say writes a message and sends it with the Enter key.
+// Say writes a message, as if it were pasted, and sends it with the Enter key.
 func (p *Tab) Say(text string) {
 	p.t.Helper()
-	p.Type("#text", text)
-	p.See(fmt.Sprintf("document.querySelector('#text').value === %q", text))
-	p.do(chromedp.SendKeys(chromedp.CSS("#text"), "\r"))
+	p.See("document.querySelector('#text')")
+	js, err := json.Marshal(text)
+	require.NoError(p.t, err)
+	require.True(p.t, Eval[bool](p, fmt.Sprintf("document.querySelector('#text').focus(), document.execCommand('insertText', false, %s)", js)))
+	p.See("document.activeElement.id === 'text' && !document.querySelector('.composer button.main').disabled")
+	p.Key(kb.Enter)
 	p.See("document.querySelector('#text').value === ''")
 }
 
