@@ -52,7 +52,7 @@ var rules = []rule{
 	{dir: "internal/bench", open: true}, // prints the figures
 	{dir: "internal/e2e", open: true},
 	{dir: "internal/layout", open: true},
-	{dir: "internal/compose", open: true}
+	{dir: "internal/compose", open: true},
 	{dir: "internal/browser", open: true},
 	{dir: "devserver", open: true}, // a module of its own
 }
