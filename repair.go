@@ -77,7 +77,7 @@ func (c *Client) Reconcile(ctx context.Context, wait time.Duration) ([]string, e
 		wait = keeper.ReconcileAge
 	}
 	k := &keeper.Keeper{
-		Store: c.store, Client: c.temporal, Log: slog.New(slog.DiscardHandler),
+		Store: c.store, Client: c.temporal, Namespace: c.o.Namespace, Log: slog.New(slog.DiscardHandler),
 		Nudger: nudge.Nudger{Client: c.temporal, StoreID: c.store.ID(), TaskQueue: c.o.TaskQueue},
 	}
 	return k.Now(ctx, wait)

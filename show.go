@@ -3,12 +3,8 @@ package spool
 import (
 	"context"
 
-	enumspb "go.temporal.io/api/enums/v1"
-	"go.temporal.io/api/workflowservice/v1"
-
-	commonpb "go.temporal.io/api/common/v1"
-
 	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/internal/nudge"
 	"github.com/spool-agents/spool/memory"
 )
 
@@ -197,29 +193,11 @@ func (c *Client) trouble(ctx context.Context, threadID string) string {
 	}
 	ctx, cancel := context.WithTimeout(ctx, temporalTimeout)
 	defer cancel()
-	d, err := c.temporal.DescribeWorkflow(ctx, threadID, "")
+	cause, _, err := nudge.Trouble(ctx, c.temporal, c.o.Namespace, threadID)
 	if err != nil {
 		return ""
 	}
-	task := d.RawResponse.GetPendingWorkflowTask()
-	if task.GetAttempt() < 2 {
-		return ""
-	}
-	h, err := c.temporal.WorkflowService().GetWorkflowExecutionHistoryReverse(ctx, &workflowservice.GetWorkflowExecutionHistoryReverseRequest{
-		Namespace:       c.o.Namespace,
-		Execution:       &commonpb.WorkflowExecution{WorkflowId: threadID, RunId: d.RawResponse.GetWorkflowExecutionInfo().GetExecution().GetRunId()},
-		MaximumPageSize: 20,
-	})
-	if err != nil {
-		return "the workflow task fails"
-	}
-	for _, e := range h.GetHistory().GetEvents() {
-		if e.GetEventType() == enumspb.EVENT_TYPE_WORKFLOW_TASK_FAILED {
-			f := e.GetWorkflowTaskFailedEventAttributes()
-			return "the workflow task fails: " + f.GetCause().String() + ": " + f.GetFailure().GetMessage()
-		}
-	}
-	return "the workflow task fails"
+	return cause
 }
 
 // Threads lists threads, newest activity first; sub-agents only with f.All.

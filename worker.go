@@ -1,6 +1,7 @@
 package spool
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -126,7 +127,7 @@ func NewWorker(ctx context.Context, o WorkerOptions) (*Worker, error) {
 	})
 	Register(w.worker, w.acts)
 	w.keeper = &keeper.Keeper{
-		Store: o.Store, Client: o.Temporal, Log: o.Log,
+		Store: o.Store, Client: o.Temporal, Log: o.Log, Namespace: cmp.Or(o.Namespace, client.DefaultNamespace),
 		Nudger: nudge.Nudger{Client: o.Temporal, StoreID: o.Store.ID(), TaskQueue: o.TaskQueue},
 	}
 	return w, nil

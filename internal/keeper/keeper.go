@@ -40,6 +40,8 @@ const (
 	sweepEvery = time.Second
 	batch      = 200
 	maxBackOff = time.Minute
+	// A person waits for a cancel, and CancelAge must not be missed by much.
+	cancelBackOff = 2 * time.Second
 	// An open turn is looked at every lookEvery, as far as lookAtMost turns per
 	// sweep allow: thousands may wait for people.
 	lookEvery  = ReconcileAge / 2
@@ -52,7 +54,9 @@ type Keeper struct {
 	Store  memory.ConversationMemoryStore
 	Client client.Client
 	Nudger nudge.Nudger
-	Log    *slog.Logger
+	// Namespace is the client's.
+	Namespace string
+	Log       *slog.Logger
 
 	sweeps map[string]backOff              // by thread
 	missed map[memory.ThreadTurn]time.Time // open turns without a run, first seen
@@ -107,7 +111,11 @@ func (k *Keeper) Sweep(ctx context.Context) error {
 			still[o.ThreadID] = b
 			continue
 		}
-		b.delay = min(max(2*b.delay, time.Second), maxBackOff)
+		most := maxBackOff
+		if o.CancelTurn != "" {
+			most = cancelBackOff
+		}
+		b.delay = min(max(2*b.delay, time.Second), most)
 		b.next = now.Add(b.delay)
 		still[o.ThreadID] = b
 		k.Log.Info("nudging a thread", "thread", o.ThreadID, "cancel", o.CancelTurn)
@@ -121,7 +129,7 @@ func (k *Keeper) nudge(ctx context.Context, o memory.Overdue) error {
 	switch {
 	case o.CancelTurn != "":
 		if time.Since(o.Since) > CancelAge {
-			if failing, cause, err := k.failing(ctx, o.ThreadID); err == nil && failing {
+			if cause, sure, err := nudge.Trouble(ctx, k.Client, k.Namespace, o.ThreadID); err == nil && sure {
 				return k.terminate(ctx, o, cause)
 			}
 		}
@@ -159,16 +167,6 @@ func (k *Keeper) free(ctx context.Context, thread string) error {
 		return nil
 	}
 	return err
-}
-
-// failing reports whether the open run's workflow task keeps failing.
-func (k *Keeper) failing(ctx context.Context, thread string) (bool, string, error) {
-	d, err := k.Client.DescribeWorkflow(ctx, thread, "")
-	if err != nil {
-		return false, "", err
-	}
-	task := d.RawResponse.GetPendingWorkflowTask()
-	return task != nil && task.GetAttempt() > 2, "its workflow task keeps failing", nil
 }
 
 // terminate ends a run that cannot end itself and closes its cancelled turn.
