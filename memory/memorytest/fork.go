@@ -307,6 +307,23 @@ var forkRules = []rule{
 		e.answerTo(open.ID, "three")
 		e.sound(t.ThreadID)
 	}},
+	{"summaries are copied with the steps that they were made for", func(e *env) {
+		t := e.started("s1")
+		e.fullRound(t, 1, 2)
+		e.summarise(t, 2, 1, 4, "what was said")
+		e.fullRound(t, 2, 1)
+		at := e.messages(t.ThreadID)
+		cut := e.fork(t.ThreadID, at[len(at)-1].ID, "f1")
+		equal(e, "cut", [2]any{e.thread(cut.ThreadID).Compactions, e.thread(cut.ThreadID).TotalTokens}, [2]any{int64(1), e.thread(t.ThreadID).TotalTokens})
+		e.answer(t, 3, "done")
+		f := e.fork(t.ThreadID, "", "f2")
+		th := e.thread(f.ThreadID)
+		equal(e, "summarizedFrom", th.SummarizedFrom, agent.MessageRange(f.ThreadID, 1, 4))
+		equal(e, "tokens", th.TotalTokens, e.thread(t.ThreadID).TotalTokens)
+		equal(e, "before it", e.thread(e.fork(t.ThreadID, at[3].ID, "f3").ThreadID).Compactions, int64(0))
+		e.archived(f.ThreadID, e.elsewhere())
+		e.goesOn(f.ThreadID, "m2")
+	}},
 	{"work in the background that had not begun is cancelled in the copy", func(e *env) {
 		t := e.started("s1")
 		d := e.background(t, 1, "researcher")

@@ -126,8 +126,10 @@ type forkThread struct {
 	turns    []*turnRow      // begun by then
 	calls    []*callRow
 	entries  []*entryRow
-	unbegun  []*entryRow // work that the copied part ordered and did not begin
-	ended    []*turnRow  // ends in the background that the copied part does not tell
+	// summaries are those that were made for copied steps.
+	summaries []*summaryRow
+	unbegun   []*entryRow // work that the copied part ordered and did not begin
+	ended     []*turnRow  // ends in the background that the copied part does not tell
 }
 
 func (u *unit) fork(src *threadRow, id string, r memory.ForkRequest) error {

@@ -118,7 +118,10 @@ func (f *fork) add(one *forkThread) error {
 	for _, c := range one.calls {
 		f.calls[c.ID] = c
 	}
-	return nil
+	rows, err = f.rows(selectSummary+` WHERE thread_id = ? AND state = ? ORDER BY last_seq, created_at, step`, one.src.ID, stepStored)
+	one.summaries, err = collect(rows, err, (*summaryRow).targets, func(s *summaryRow) error { _, err := viewSummary(s); return err })
+	one.summaries = slices.DeleteFunc(one.summaries, func(s *summaryRow) bool { return !one.holds(s.TurnID, s.Step) })
+	return err
 }
 
 // savedSteps finds how many steps of a turn that is cut were saved. Imported turns

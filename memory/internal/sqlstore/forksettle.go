@@ -63,6 +63,23 @@ func (f *fork) settle(one *forkThread) error {
 	return nil
 }
 
+// writeSummaries copies what the model was told instead of older messages.
+func (f *fork) writeSummaries(one *forkThread) error {
+	t := one.t
+	for _, s := range one.summaries {
+		t.Compactions++
+		if s.Text != "" {
+			t.summarizedFrom, t.summarizedTo = s.ReplacesFrom, s.ReplacesTo
+		}
+		s.TurnID, s.ThreadID, s.Text = f.newTurn(s.TurnID), t.ID, f.text(s.Text)
+		if err := f.exec(insertSummary, s.values()...); err != nil {
+			return err
+		}
+	}
+	t.loaded()
+	return nil
+}
+
 // note writes the end of a sub-agent's turn in the background to its delegator's
 // log and the root's inbox. It opens no turn: the next one tells it.
 func (f *fork) note(turn *turnRow) error {

@@ -27,6 +27,7 @@ func (f *fork) write(one *forkThread, at string) error {
 	}
 	for _, part := range []func() error{
 		func() error { return f.writeTurns(one, steps) },
+		func() error { return f.writeSummaries(one) },
 		func() error { return f.writeSteps(steps) },
 		func() error { return f.writeCalls(one) },
 		func() error { return f.writeApprovals(one) },
@@ -159,6 +160,11 @@ func (f *fork) reopen(one *forkThread, turn *turnRow, steps []*stepRow) error {
 		use := oneRequest(reply.Usage)
 		use.ToolCalls = int64(len(reply.Calls))
 		turn.Usage = turn.Usage.Add(use)
+	}
+	for _, summary := range one.summaries {
+		if summary.TurnID == id {
+			turn.Usage = turn.Usage.Add(summary.Usage)
+		}
 	}
 	for _, c := range one.calls {
 		if c.TurnID == id && c.childTurn != "" && !c.background {
