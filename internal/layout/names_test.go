@@ -74,6 +74,7 @@ var pinned = map[string]string{
 	"agent.ModelBadResponse":         "bad_response",
 	"agent.ToolAssignTask":           "assign_task",
 	"agent.ToolTaskOutput":           "task_output",
+	"agent.ToolOutput":               "tool_output",
 	"agent.ToolAskUser":              "ask_user",
 	"agent.ThreadPending":            "pending",
 	"agent.ThreadRunning":            "running",
