@@ -8,6 +8,7 @@ import (
 
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/internal/contract"
+	"github.com/spool-agents/spool/internal/tool"
 	"github.com/spool-agents/spool/memory"
 )
 
@@ -96,6 +97,14 @@ func (c *Client) complete(r *memory.SendRequest) error {
 	}
 	if r.MessageID == "" {
 		r.MessageID = NewID()
+	}
+	if len(r.AnswerSchema) > 0 {
+		if err := tool.CheckAnswerSchema(r.AnswerSchema); err != nil {
+			return err
+		}
+		if r.WhenBusy == "" {
+			r.WhenBusy = memory.Queue // it is no answer to a question
+		}
 	}
 	switch r.WhenBusy {
 	case "", memory.Queue, memory.Steer, memory.Reject:

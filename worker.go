@@ -32,6 +32,9 @@ type WorkerOptions struct {
 	Agents   activities.Catalog
 	// Policy limits delegation; nil = agent.DefaultDelegationPolicy.
 	Policy *agent.DelegationPolicy
+	// Fallbacks are the models that take over, in this order, when one is unknown to
+	// its provider, without quota, or has failed for RetryFor.
+	Fallbacks []string
 	// Models knows context windows and prices of models; nil knows none, and a
 	// window of 128,000 tokens is assumed.
 	Models activities.Models
@@ -113,7 +116,7 @@ func NewWorker(ctx context.Context, o WorkerOptions) (*Worker, error) {
 	w := &Worker{o: o}
 	w.acts = &activities.Activities{
 		Store: o.Store, Model: o.Model, Tools: o.Tools, Catalog: o.Agents, Policy: policy, Temporal: o.Temporal,
-		Models: o.Models, MaxSteps: o.MaxSteps, DefaultModel: o.DefaultModel, Workspace: workspace, TaskQueue: o.TaskQueue, RetryFor: o.RetryFor, Heartbeat: o.Heartbeat, MaxEvents: o.MaxEvents, WaitInRun: o.WaitInRun,
+		Models: o.Models, Fallbacks: o.Fallbacks, MaxSteps: o.MaxSteps, DefaultModel: o.DefaultModel, Workspace: workspace, TaskQueue: o.TaskQueue, RetryFor: o.RetryFor, Heartbeat: o.Heartbeat, MaxEvents: o.MaxEvents, WaitInRun: o.WaitInRun,
 		SearchAttributes: registerSearchAttributes(ctx, o),
 	}
 	w.worker = worker.New(o.Temporal, o.TaskQueue, worker.Options{

@@ -42,6 +42,9 @@ type Activities struct {
 	Policy   agent.DelegationPolicy
 	Temporal client.Client
 
+	// Fallbacks are the models that take over, in this order, from one that is out
+	// of order.
+	Fallbacks []string
 	// Models knows context windows and prices; nil knows none.
 	Models Models
 	// MaxSteps bounds main turns whose template does not; 0 = no limit.

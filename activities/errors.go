@@ -26,6 +26,7 @@ func (a *Activities) wire(ctx context.Context, turnID string, err error) error {
 	var model *agent.ModelError
 	var wired *temporal.ApplicationError
 	var full *contextFull
+	var other *otherModel
 	switch {
 	case errors.As(err, &wired):
 		return err
@@ -34,6 +35,10 @@ func (a *Activities) wire(ctx context.Context, turnID string, err error) error {
 	case errors.As(err, &full):
 		return temporal.NewApplicationErrorWithOptions(full.text, contract.ErrTypeContext, temporal.ApplicationErrorOptions{
 			NonRetryable: true, Category: temporal.ApplicationErrorCategoryBenign, Details: []any{full.need},
+		})
+	case errors.As(err, &other):
+		return temporal.NewApplicationErrorWithOptions(other.Error(), contract.ErrTypeFallback, temporal.ApplicationErrorOptions{
+			NonRetryable: true, Category: temporal.ApplicationErrorCategoryBenign, Details: []any{other.model},
 		})
 	case errors.As(err, &model):
 		return a.wireModel(ctx, model)
@@ -68,11 +73,7 @@ const minModelTries = 6
 
 func (a *Activities) wireModel(ctx context.Context, e *agent.ModelError) error {
 	info := activity.GetInfo(ctx)
-	retryFor := a.RetryFor
-	if retryFor == 0 {
-		retryFor = DefaultRetryFor
-	}
-	if !e.Retryable || time.Since(info.ScheduledTime) > retryFor && info.Attempt >= minModelTries {
+	if a.exhausted(ctx, e) {
 		return temporal.NewNonRetryableApplicationError(e.Error(), contract.ErrTypeModel, nil, e.Code)
 	}
 	return temporal.NewApplicationErrorWithOptions(e.Error(), contract.ErrTypeModel, temporal.ApplicationErrorOptions{

@@ -49,15 +49,21 @@ func (a *Activities) callModel(ctx context.Context, ref contract.Ref) (contract.
 	}
 	request := a.request(ref, begun, conversation.messages())
 	if err := a.fit(ctx, ref, &request, conversation); err != nil {
-		return contract.ModelOutput{}, a.modelFailed(ctx, ref, begun.Attempt, request, 0, err)
+		return contract.ModelOutput{}, a.modelFailed(ctx, ref, begun, request, 0, err)
+	}
+	if begun.LastCode == agent.ModelAnswerInvalid {
+		request.Messages = append(request.Messages, agent.Message{Role: agent.RoleUser, Content: agent.Text(agent.RepairAnswer(begun.LastErr))})
 	}
 	began := time.Now()
 	reply, err := a.generate(ctx, ref, begun, request)
+	if err == nil {
+		err = checkAnswer(begun, &reply)
+	}
 	if err != nil {
 		if e := (*agent.ModelError)(nil); errors.As(err, &e) && e.Code == agent.ModelContextTooLong {
 			err = a.refused(ctx, ref, request, conversation, e)
 		}
-		return contract.ModelOutput{}, a.modelFailed(ctx, ref, begun.Attempt, request, time.Since(began), err)
+		return contract.ModelOutput{}, a.modelFailed(ctx, ref, begun, request, time.Since(began), err)
 	}
 	record := memory.ReplyRecord{
 		ThreadID: ref.Thread, TurnID: ref.Turn, Step: ref.Step, Attempt: begun.Attempt, Duration: time.Since(began),
@@ -138,17 +144,45 @@ func (a *Activities) generate(ctx context.Context, ref contract.Ref, begun memor
 	return reply, nil
 }
 
+// checkAnswer checks a final answer against the schema that a person gave. One that
+// does not fit is repeated once, with what is wrong.
+func checkAnswer(begun memory.ModelStart, reply *agent.ModelReply) error {
+	if len(begun.Turn.AnswerSchema) == 0 || len(reply.Calls) > 0 {
+		return nil
+	}
+	clean, problem := tool.CheckAnswer(begun.Turn.AnswerSchema, reply.Content)
+	if problem == "" {
+		reply.Content = clean
+		return nil
+	}
+	e := &agent.ModelError{Code: agent.ModelAnswerInvalid, Usage: reply.Usage}
+	if begun.LastCode == agent.ModelAnswerInvalid {
+		e.Message = "the answer does not fit the schema, also after the model was told: " + problem
+		return e
+	}
+	e.Retryable = true
+	e.Message = problem + "\nThe answer was:\n" + agent.Shorten(clean, 4000, "")
+	return e
+}
+
 // modelFailed records what a failed attempt cost. A cancelled one is recorded by
 // the close of its turn.
-func (a *Activities) modelFailed(ctx context.Context, ref contract.Ref, attempt int, r agent.ModelRequest, took time.Duration, err error) error {
+func (a *Activities) modelFailed(ctx context.Context, ref contract.Ref, begun memory.ModelStart, r agent.ModelRequest, took time.Duration, err error) error {
 	var me *agent.ModelError
 	var full *contextFull
-	failure := memory.ModelFailure{ThreadID: ref.Thread, TurnID: ref.Turn, Step: ref.Step, Attempt: attempt, Duration: took, Code: "stopped", Message: err.Error()}
+	failure := memory.ModelFailure{ThreadID: ref.Thread, TurnID: ref.Turn, Step: ref.Step, Attempt: begun.Attempt, Duration: took, Code: "stopped", Message: err.Error()}
 	switch {
 	case ctx.Err() != nil && !stopping(ctx):
 		return ctx.Err()
 	case errors.As(err, &me):
 		failure.Code, failure.Message, failure.Usage = me.Code, me.Error(), a.price(r.Model, me.Usage)
+		if me.Code == agent.ModelAnswerInvalid {
+			failure.Message = me.Message // what the model is told
+		}
+		if next := a.fallback(ctx, begun.Turn, r.Model, me); next != "" && full == nil {
+			failure.Fallback, failure.Warnings = next, fallbackWarning(r.Model, next, err)
+			err = &otherModel{next}
+		}
 	case errors.As(err, &full):
 		failure.Code, failure.NotCalled = "context_full", true
 	case agent.CodeOf(err) == agent.CodeStale:

@@ -1,6 +1,7 @@
 package activities
 
 import (
+	"cmp"
 	"fmt"
 	"sort"
 	"strings"
@@ -15,13 +16,11 @@ import (
 func (a *Activities) request(ref contract.Ref, begun memory.ModelStart, messages []agent.Message) agent.ModelRequest {
 	t := begun.Thread
 	c := t.Config
-	model := c.Model
-	if model == "" {
-		model = a.DefaultModel
-	}
+	model := cmp.Or(begun.Turn.Fallback, c.Model, a.DefaultModel)
 	system := agent.Message{Role: agent.RoleSystem, Content: agent.Text(agent.CleanText(c.SystemPrompt) + environment(t, begun.Turn))}
 	return agent.ModelRequest{
-		Model: model, Provider: c.Provider, Temperature: c.Temperature, TopP: c.TopP, MaxTokens: c.MaxTokens, Stream: c.Stream,
+		AnswerSchema: begun.Turn.AnswerSchema,
+		Model:        model, Provider: c.Provider, Temperature: c.Temperature, TopP: c.TopP, MaxTokens: c.MaxTokens, Stream: c.Stream,
 		Messages: append([]agent.Message{system}, agent.Transcript(messages)...),
 		Tools:    a.specs(t, ref.Questions, agent.HasShortenedOutput(messages)),
 	}
@@ -41,6 +40,9 @@ func environment(t agent.Thread, turn memory.Turn) string {
 		}
 	}
 	b.WriteString("</env>")
+	if len(turn.AnswerSchema) > 0 {
+		b.WriteString("\n\nYour final answer, the message in which you call no tool, must be one JSON value that fits this JSON schema and nothing else: no explanation, no code fence.\n" + string(turn.AnswerSchema))
+	}
 	return b.String()
 }
 

@@ -183,6 +183,14 @@ func SummaryMessage(text string) Message {
 	return Message{Role: RoleUser, Content: Text(SummaryHead + "\n" + text)}
 }
 
+// RepairHead begins the message that asks for an answer anew.
+const RepairHead = "Your answer to this is not valid: "
+
+// RepairAnswer tells a model that its answer does not fit the schema.
+func RepairAnswer(problem string) string {
+	return RepairHead + problem + "\n\nAnswer again, with one JSON value that fits the schema and nothing else."
+}
+
 // DigestMessages is the summary that needs no model, for when none can be had: who
 // said what, shortened to about room tokens.
 func DigestMessages(messages []Message, room int) string {

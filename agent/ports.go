@@ -17,6 +17,9 @@ type ModelRequest struct {
 	TopP        *float64
 	MaxTokens   *int
 	Stream      bool
+	// AnswerSchema, if set, is the JSON schema that the final answer has to have. A
+	// model that can be held to it is; all are told in the system message.
+	AnswerSchema json.RawMessage
 	// Meta identifies the call for logs, fakes and idempotency headers.
 	Meta CallMeta
 }
@@ -57,12 +60,14 @@ type Model interface {
 // Codes of model errors.
 const (
 	ModelRateLimited    = "rate_limited"
-	ModelOverloaded     = "overloaded"    // 5xx, 408, 409
-	ModelBrokenStream   = "broken_stream" // ended or broke before the reply was complete
-	ModelIdleTimeout    = "idle_timeout"  // nothing arrived for the idle limit
-	ModelUnreachable    = "unreachable"   // no connection
-	ModelAuth           = "auth"          // 401, 403
-	ModelBadRequest     = "bad_request"   // 400, 404, 422
+	ModelOverloaded     = "overloaded"      // 5xx, 408, 409
+	ModelBrokenStream   = "broken_stream"   // ended or broke before the reply was complete
+	ModelIdleTimeout    = "idle_timeout"    // nothing arrived for the idle limit
+	ModelUnreachable    = "unreachable"     // no connection
+	ModelAuth           = "auth"            // 401, 403
+	ModelBadRequest     = "bad_request"     // 400, 422
+	ModelUnknown        = "model_not_found" // 404, or a text that says so
+	ModelAnswerInvalid  = "answer_invalid"  // the answer does not fit the schema asked for
 	ModelContextTooLong = "context_too_long"
 	ModelCutOff         = "cut_off" // finish_reason length inside tool arguments
 	ModelContentFilter  = "content_filter"

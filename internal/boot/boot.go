@@ -20,10 +20,10 @@ import (
 	"github.com/spool-agents/spool/internal/config"
 	"github.com/spool-agents/spool/internal/httplog"
 	"github.com/spool-agents/spool/internal/llm"
-	"github.com/spool-agents/spool/internal/models"
 	"github.com/spool-agents/spool/internal/llm/openai"
 	"github.com/spool-agents/spool/internal/llm/script"
 	"github.com/spool-agents/spool/internal/mcp"
+	"github.com/spool-agents/spool/internal/models"
 	"github.com/spool-agents/spool/internal/template"
 	"github.com/spool-agents/spool/internal/tool"
 	"github.com/spool-agents/spool/memory"
@@ -55,6 +55,7 @@ func Options(cfg config.Config, store memory.ConversationMemoryStore, env func(s
 	}
 	servers = mcp.New(mcp.Options{Workspace: cfg.Workspace, Home: cfg.Home, Env: env, Log: log}, func(more []agent.Tool) error { return tools.Set(more...) })
 	o.Tools, o.Beside = tools, servers.Start
+	o.Fallbacks = cfg.FallbackModels
 	state := models.Row{Window: cfg.ContextWindow}
 	if p := cfg.Price; p != (agent.Price{}) {
 		state.Price = &models.Price{Input: p.Input, Output: p.Output}

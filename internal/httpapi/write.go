@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"encoding/json"
 	"net/http"
 
 	"github.com/spool-agents/spool"
@@ -20,12 +21,15 @@ type message struct {
 	Agent          string          `json:"agent,omitempty"`
 	Model          string          `json:"model,omitempty"`
 	Workdir        string          `json:"workdir,omitempty"`
+	// AnswerSchema is the JSON schema that the answer has to fit.
+	AnswerSchema json.RawMessage `json:"answerSchema,omitempty"`
 }
 
 func (m message) request() memory.SendRequest {
 	return memory.SendRequest{
 		SessionID: m.SessionID, ConversationID: m.ConversationID, ThreadID: m.ThreadID, MessageID: m.MessageID,
 		Content: m.Content, WhenBusy: m.WhenBusy, Agent: m.Agent, Model: m.Model, Workdir: m.Workdir,
+		AnswerSchema: m.AnswerSchema,
 	}
 }
 

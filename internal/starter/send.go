@@ -83,6 +83,7 @@ type sendCmd struct {
 	target
 	MessageID string `placeholder:"ID" help:"Id of this message; repeating a send with the same id is safe."`
 	WhenBusy  string `placeholder:"queue|steer|reject" help:"While a turn runs: a later turn (queue), into the running one (steer), or refuse (reject). Default: answer the question of the thread or its sub-agents if exactly one is open; refuse if several are, or an approval; else queue."`
+	Schema    string `placeholder:"FILE" type:"path" help:"JSON schema that the answer has to fit; the response is then JSON."`
 	Detach    bool   `help:"Return once the message is stored."`
 	Wait      bool   `help:"Wait also for people and for workers."`
 	Text      string `arg:"" help:"The message, or - to read it from stdin."`
@@ -97,6 +98,9 @@ func (s *sendCmd) Validate() error {
 	case "", memory.Queue, memory.Steer, memory.Reject:
 	default:
 		return fmt.Errorf("--when-busy %q is not valid: use queue, steer or reject", s.WhenBusy)
+	}
+	if s.Schema != "" && memory.WhenBusy(s.WhenBusy) == memory.Steer {
+		return fmt.Errorf("--schema is about the answer of a turn, and a steered message has none of its own: leave out --when-busy steer")
 	}
 	if s.Detach && s.Wait {
 		return fmt.Errorf("--detach returns at once and --wait waits: give one of the two")
@@ -113,6 +117,12 @@ func (s *sendCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
+	var schema []byte
+	if s.Schema != "" {
+		if schema, err = os.ReadFile(s.Schema); err != nil {
+			return agent.Wrap(err, agent.CodeInvalid, "--schema cannot be read")
+		}
+	}
 	c, cfg, err := s.open(ctx, a)
 	if err != nil {
 		return err
@@ -123,6 +133,7 @@ func (s *sendCmd) Run(ctx context.Context, a *app) error {
 	}
 	a.warnOfAgent(cfg, req.Agent)
 	req.MessageID, req.WhenBusy, req.Content = s.MessageID, memory.WhenBusy(s.WhenBusy), agent.Text(text)
+	req.AnswerSchema = schema
 	tails, err := tailsOf(ctx, c, req)
 	if err != nil {
 		return err

@@ -31,13 +31,14 @@ type problem struct {
 var (
 	tooLongText = regexp.MustCompile(`(?i)maximum context|context[ _-]?(length|window|size|limit)|(prompt|input|request) (is |was )?too (long|large)|` +
 		`too many (input |prompt )?tokens|reduce the length|input token count.*exceed|exceeds? the (maximum|model|max|limit).*token|` +
-		`range of input length|token limit exceeded`)
+		`range of input length|token limit exceeded|longer than the maximum|maximum (prompt|input|model) length|exceed_context_size|max_new_tokens.{0,3} must be`)
 	// A limit per minute that one request exceeds never lets it through.
 	tooLargeEver = regexp.MustCompile(`(?i)^request too large`)
 	filterText   = regexp.MustCompile(`content_filter|content_policy|contentfilter|responsible_?ai|moderation|prohibited_content|sensitive`)
 	rateText     = regexp.MustCompile(`rate.?limit|too_many_requests|resource_exhausted|throttl`)
 	authText     = regexp.MustCompile(`invalid_api_key|authentication|permission|unauthorized|unauthenticated`)
 	badText      = regexp.MustCompile(`invalid_request|invalid_argument|bad_?request|not_found|unsupported|unprocessable`)
+	unknownText  = regexp.MustCompile(`(?i)model_not_found|(model|deployment)\b.{0,80}\b(does not exist|not exist|not found|is not available|has been (deprecated|decommissioned|retired)|no longer (available|supported))|(unknown|invalid|no such) model|not a valid model( id)?|resource for this deployment`)
 	retryDelay   = regexp.MustCompile(`"retryDelay"\s*:\s*"([0-9.]+)s"`) // Gemini
 )
 
@@ -45,17 +46,19 @@ var (
 var limitTexts = []*regexp.Regexp{
 	regexp.MustCompile(`(?i)maximum (?:context|prompt|model|input)[ _-]?(?:length|window|size)?\s*(?:is|of|:)\s*([0-9][0-9,_]*)`),
 	regexp.MustCompile(`(?i)([0-9][0-9,_]*)[- ](?:token )?(?:maximum context length|context (?:window|length))`),
-	regexp.MustCompile(`(?i)>\s*([0-9][0-9,_]*)\s*maximum`),                                       // Anthropic
+	regexp.MustCompile(`(?i)[0-9](?: tokens)? >\s*([0-9][0-9,_]*)`),                               // Anthropic
 	regexp.MustCompile(`(?i)maximum number of (?:input )?tokens (?:allowed )?\(?([0-9][0-9,_]*)`), // Gemini
 	regexp.MustCompile(`(?i)context (?:size|length|window)[^0-9.;]{0,30}?([0-9][0-9,_]*)`),        // llama.cpp, LM Studio
-	regexp.MustCompile(`(?i)\bn_ctx"?\s*[:=]\s*([0-9]+)`),
-	regexp.MustCompile(`(?i)input length should be \[[0-9]+, ?([0-9]+)\]`), // Qwen
-	regexp.MustCompile(`(?i)must be <= ?([0-9][0-9,_]*)`),                  // TGI, Together
+	regexp.MustCompile(`(?i)input length should be \[[0-9]+, ?([0-9]+)\]`),                        // Qwen
+	regexp.MustCompile(`(?i)must be <= ?([0-9][0-9,_]*)`),                                         // TGI, Together
 }
 
+// limitField is where llama.cpp has it.
+var limitField = regexp.MustCompile(`"n_ctx"\s*:\s*([0-9]+)`)
+
 // limitOf is the context window that a text names, in tokens; 0 if it names none.
-func limitOf(text string) int64 {
-	for _, r := range limitTexts {
+func limitOf(text string, in ...*regexp.Regexp) int64 {
+	for _, r := range in {
 		m := r.FindStringSubmatch(text)
 		if m == nil {
 			continue
@@ -151,7 +154,10 @@ func (p problem) modelError(status int) *agent.ModelError {
 	}
 	e.Code, e.Retryable = p.classify(status)
 	if e.Code == agent.ModelContextTooLong {
-		e.Limit = limitOf(p.message + p.more)
+		e.Limit = limitOf(p.message, limitTexts...)
+		if e.Limit == 0 {
+			e.Limit = limitOf(p.more, limitField)
+		}
 	}
 	return e
 }
@@ -178,6 +184,9 @@ func (p problem) classify(status int) (code string, retryable bool) {
 		// means that; others use the word for ordinary rate limits.
 		return agent.ModelRateLimited, !strings.Contains(p.kind, "insufficient_quota")
 	}
+	if status == http.StatusForbidden && unknownText.MatchString(p.kind) {
+		return agent.ModelUnknown, false // a key without access to the model
+	}
 	if status == http.StatusUnauthorized || status == http.StatusForbidden || status == http.StatusPaymentRequired {
 		return agent.ModelAuth, false
 	}
@@ -189,6 +198,8 @@ func (p problem) classify(status int) (code string, retryable bool) {
 		return agent.ModelOverloaded, true
 	case filterText.MatchString(p.kind):
 		return agent.ModelContentFilter, false
+	case status == http.StatusNotFound, unknownText.MatchString(p.kind), unknownText.MatchString(p.message):
+		return agent.ModelUnknown, false
 	case status >= 400:
 		return agent.ModelBadRequest, false
 	}

@@ -19,6 +19,29 @@ type wireRequest struct {
 	MaxTokens   int           `json:"max_tokens,omitempty"` // the name all but OpenAI's newest know
 	Temperature *float64      `json:"temperature,omitempty"`
 	TopP        *float64      `json:"top_p,omitempty"`
+
+	ResponseFormat *responseFormat `json:"response_format,omitempty"`
+}
+
+// responseFormat holds a model to a schema.
+type responseFormat struct {
+	Type   Format       `json:"type"`
+	Schema *namedSchema `json:"json_schema,omitempty"`
+}
+
+type namedSchema struct {
+	Name   string          `json:"name"`
+	Schema json.RawMessage `json:"schema"`
+}
+
+func answerFormat(q Quirks, r agent.ModelRequest) *responseFormat {
+	switch {
+	case len(r.AnswerSchema) == 0, q.Format == FormatWords, q.FormatWithoutTools && len(r.Tools) > 0:
+		return nil
+	case q.Format == FormatObject:
+		return &responseFormat{Type: FormatObject}
+	}
+	return &responseFormat{Type: FormatSchema, Schema: &namedSchema{Name: "answer", Schema: r.AnswerSchema}}
 }
 
 // wireMessage always has its content: strict providers want the key, if only
@@ -27,6 +50,7 @@ type wireMessage struct {
 	Role             agent.Role   `json:"role"`
 	Content          any          `json:"content"` // of plain
 	ReasoningContent *string      `json:"reasoning_content,omitempty"`
+	Reasoning        *string      `json:"reasoning,omitempty"`
 	ToolCalls        []agent.Call `json:"tool_calls,omitempty"`
 	ToolCallID       string       `json:"tool_call_id,omitempty"`
 }
@@ -53,6 +77,11 @@ func encode(model string, q Quirks, r agent.ModelRequest) ([]byte, error) {
 	if q.NoSampling {
 		w.Temperature, w.TopP = nil, nil
 	}
+	if w.Temperature != nil && q.MaxTemperature > 0 {
+		capped := min(*w.Temperature, q.MaxTemperature)
+		w.Temperature = &capped
+	}
+	w.ResponseFormat = answerFormat(q, r)
 	for _, t := range r.Tools {
 		w.Tools = append(w.Tools, goopenai.Tool{Type: goopenai.ToolTypeFunction, Function: &goopenai.FunctionDefinition{
 			Name: t.Name, Description: t.Description, Parameters: objectSchema(t.Schema),
@@ -87,7 +116,11 @@ func encodeMessage(q Quirks, m *agent.Message) wireMessage {
 		calls := len(m.ToolCalls) > 0
 		if q.Reasoning == ReasoningRequired && (calls || m.Reasoning != "") ||
 			q.Reasoning == ReasoningWithCalls && calls && m.Reasoning != "" {
-			w.ReasoningContent = &m.Reasoning
+			if q.ReasoningField == "reasoning" {
+				w.Reasoning = &m.Reasoning
+			} else {
+				w.ReasoningContent = &m.Reasoning
+			}
 		}
 	case agent.RoleSystem, agent.RoleUser:
 	}

@@ -18,6 +18,20 @@ const (
 	ReasoningRequired Reasoning = "required"
 )
 
+// Format says how a provider is held to the schema of an answer. All are told of it
+// in words, and what comes back is checked.
+type Format string
+
+// The formats.
+const (
+	// FormatWords asks in words only: the parameter is unknown or does harm.
+	FormatWords Format = ""
+	// FormatSchema sends response_format json_schema.
+	FormatSchema Format = "json_schema"
+	// FormatObject sends response_format json_object.
+	FormatObject Format = "json_object"
+)
+
 // Quirks are the ways in which a provider differs. The zero value suits an
 // unknown provider.
 type Quirks struct {
@@ -38,24 +52,40 @@ type Quirks struct {
 	// AssistantAfterTool puts an assistant message between a tool result and a
 	// user message.
 	AssistantAfterTool bool
+	// Format holds the model to the schema of an answer.
+	Format Format
+	// FormatWithoutTools: not while tools are offered.
+	FormatWithoutTools bool
+	// ReasoningField is the name under which reasoning is sent back; "" =
+	// reasoning_content.
+	ReasoningField string
+	// MaxTemperature caps the temperature; 0 = no cap.
+	MaxTemperature float64
 }
 
 // quirkTable is read from the top; every matching row adds its quirks. An empty
-// pattern matches all.
+// pattern matches all. Rows without a quirk say that a provider was looked at: what
+// it does differently is in what is read (fault_test.go), where all are met alike.
 var quirkTable = []struct {
 	name, host, model string
 	apply             func(*Quirks)
 }{
 	{
-		name: "OpenAI", host: `(^|\.)openai\.com$|\.openai\.azure\.com$`,
-		apply: func(q *Quirks) { q.Reasoning, q.DropExtra = ReasoningNever, true },
+		// Unknown fields in messages are refused.
+		name: "OpenAI", host: `(^|\.)openai\.com$`,
+		apply: func(q *Quirks) { q.Reasoning, q.DropExtra, q.Format = ReasoningNever, true, FormatSchema },
 	},
 	{
-		name: "OpenAI reasoning models", model: `^(o[1-9]|gpt-[5-9]|gpt-[1-9][0-9])`,
+		// api-version stands in the base URL's query, the key in a header of its own (wire.go).
+		name: "Azure OpenAI", host: `\.azure\.com$|\.azure-api\.net$`,
+		apply: func(q *Quirks) { q.Reasoning, q.DropExtra, q.Format = ReasoningNever, true, FormatSchema },
+	},
+	{
+		name: "OpenAI reasoning models", model: `^(openai/)?(o[1-9]|gpt-[5-9]|gpt-[1-9][0-9])`,
 		apply: func(q *Quirks) { q.MaxCompletionTokens, q.NoSampling = true, true },
 	},
 	{
-		name: "OpenAI chat models of the gpt-5 family", model: `^gpt-5[^/]*-chat`,
+		name: "OpenAI chat models of the gpt-5 family", model: `^(openai/)?gpt-5[^/]*-chat`,
 		apply: func(q *Quirks) { q.NoSampling = false },
 	},
 	{
@@ -63,7 +93,13 @@ var quirkTable = []struct {
 		apply: func(q *Quirks) {
 			q.Reasoning, q.DropExtra, q.NoStreamOptions = ReasoningNever, true, true
 			q.ShortCallIDs, q.AssistantAfterTool = true, true
+			q.Format, q.FormatWithoutTools = FormatSchema, true
 		},
+	},
+	{
+		// Their templates insist on call ids of nine characters, wherever they run.
+		name: "Mistral models elsewhere", model: `(?i)(^|/)(open-)?(mistral|mixtral|ministral|codestral|devstral|magistral)`,
+		apply: func(q *Quirks) { q.ShortCallIDs = true },
 	},
 	{
 		name: "Groq, Cerebras", host: `(^|\.)(groq\.com|cerebras\.ai)$`,
@@ -72,6 +108,10 @@ var quirkTable = []struct {
 	{
 		name: "DeepSeek, Kimi", host: `(^|\.)(deepseek\.com|moonshot\.(ai|cn))$`,
 		apply: func(q *Quirks) { q.Reasoning = ReasoningRequired },
+	},
+	{
+		name: "DeepSeek", host: `(^|\.)deepseek\.com$`,
+		apply: func(q *Quirks) { q.Format, q.FormatWithoutTools = FormatObject, true },
 	},
 	{
 		name: "DeepSeek and Kimi thinking models elsewhere", model: `(?i)deepseek.*(reason|r1|v[4-9])|kimi.*(think|k[2-9]\.[5-9])`,
@@ -83,8 +123,21 @@ var quirkTable = []struct {
 	},
 	{
 		name: "Gemini", host: `(^|\.)googleapis\.com$`,
-		apply: func(q *Quirks) { q.Reasoning, q.ThoughtSignature = ReasoningNever, true },
+		apply: func(q *Quirks) {
+			q.Reasoning, q.ThoughtSignature = ReasoningNever, true
+			q.Format, q.FormatWithoutTools = FormatSchema, true
+		},
 	},
+	{
+		// Temperatures above 1 are refused; response_format is ignored.
+		name: "Anthropic", host: `(^|\.)anthropic\.com$`,
+		apply: func(q *Quirks) { q.Reasoning, q.DropExtra, q.MaxTemperature = ReasoningNever, true, 1 },
+	},
+	{
+		name: "OpenRouter", host: `(^|\.)openrouter\.ai$`,
+		apply: func(q *Quirks) { q.ReasoningField = "reasoning" },
+	},
+	{name: "Ollama, vLLM, llama.cpp, LM Studio", host: `^(localhost|127\.0\.0\.1|\[?::1\]?|host\.docker\.internal)$`, apply: func(*Quirks) {}},
 }
 
 type quirkPattern struct{ host, model *regexp.Regexp }

@@ -46,7 +46,7 @@ var _ goopenai.HTTPDoer = (*wire)(nil)
 var errSilent = errors.New("silent")
 
 // azureHost matches hosts that take the key in a header of their own.
-var azureHost = regexp.MustCompile(`\.azure\.com$`)
+var azureHost = regexp.MustCompile(`\.azure\.com$|\.azure-api\.net$`)
 
 // Do sends the exchange's request. Its response always is a clean event stream
 // of go-openai's chunks; everything else is a *agent.ModelError, either here or

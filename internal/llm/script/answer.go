@@ -150,12 +150,12 @@ func scriptOf(content string) (string, bool) {
 // word put into a running turn. Over HTTP only the roles and texts are known.
 func opensTurn(messages []agent.Message, i int) bool {
 	m := messages[i]
-	if m.Source == "steer" {
+	if m.Source == "steer" || isRepair(&m) {
 		return false
 	}
 	for i--; i >= 0; i-- {
 		before := &messages[i]
-		if before.Partial || before.Role == agent.RoleSystem || isReport(before) {
+		if before.Partial || before.Role == agent.RoleSystem || isReport(before) || isRepair(before) {
 			continue
 		}
 		if m.TurnID != "" && before.TurnID != "" {
@@ -172,12 +172,20 @@ func isReport(m *agent.Message) bool {
 	return m.Role == agent.RoleUser && strings.HasPrefix(m.Content.String(), "[Background agent ")
 }
 
+// isRepair reports whether a message asks for an answer anew: the next step is it.
+func isRepair(m *agent.Message) bool {
+	return m.Role == agent.RoleUser && strings.HasPrefix(m.Content.String(), agent.RepairHead)
+}
+
 // stepsDone counts the replies after the script. Where compaction removed some,
 // the step in our own call ids tells more than the count.
 func stepsDone(messages []agent.Message, turnID string, base int) int {
-	count, known := 0, 0
+	count, known, repairs := 0, 0, 0
 	for i := len(messages) - 1; i >= 0; i-- {
 		m := &messages[i]
+		if isRepair(m) {
+			repairs++
+		}
 		if m.Role != agent.RoleAssistant || m.Partial {
 			continue
 		}
@@ -189,7 +197,7 @@ func stepsDone(messages []agent.Message, turnID string, base int) int {
 		}
 		count++
 	}
-	return max(count, known)
+	return max(count, known) + repairs
 }
 
 // ownStep is the step in a call id of ours, 0 for other ids.

@@ -42,6 +42,8 @@
 //	call assign_task {"agent":"researcher","task":"script: call ls {} ;; say seen"}
 //	echo Here is what came back:
 //
+// Asked to answer anew (agent.RepairAnswer) it goes on to the next step.
+//
 // After the last step the answer is "done". A script with a mistake is answered
 // with a sentence that names it. A tool need not be offered to be called.
 //

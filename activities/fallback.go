@@ -1,0 +1,50 @@
+package activities
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"go.temporal.io/sdk/activity"
+
+	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/memory"
+)
+
+// fallback is the model that takes over from one that is out of order: unknown to
+// its provider, without quota, or failing for as long as calls are repeated. It is
+// "" if none is left or another model would not help.
+func (a *Activities) fallback(ctx context.Context, turn memory.Turn, model string, e *agent.ModelError) string {
+	switch {
+	case e.Code == agent.ModelUnknown, e.Code == agent.ModelRateLimited && !e.Retryable:
+	case !a.exhausted(ctx, e) || !e.Retryable:
+		return ""
+	}
+	// -1 while the turn's own model is in use.
+	for _, next := range a.Fallbacks[slices.Index(a.Fallbacks, turn.Fallback)+1:] {
+		if next != model {
+			return next
+		}
+	}
+	return ""
+}
+
+// exhausted reports whether a failed call is not made again.
+func (a *Activities) exhausted(ctx context.Context, e *agent.ModelError) bool {
+	info := activity.GetInfo(ctx)
+	retryFor := a.RetryFor
+	if retryFor == 0 {
+		retryFor = DefaultRetryFor
+	}
+	return !e.Retryable || time.Since(info.ScheduledTime) > retryFor && info.Attempt >= minModelTries
+}
+
+// otherModel tells the workflow to call again, with the model that takes over.
+type otherModel struct{ model string }
+
+func (e *otherModel) Error() string { return "the turn goes on with " + e.model }
+
+func fallbackWarning(from, to string, why error) []agent.Warning {
+	return []agent.Warning{{Code: agent.WarnFallback, Message: fmt.Sprintf("%s goes on in place of %s: %v", to, from, why)}}
+}

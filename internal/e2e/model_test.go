@@ -1,0 +1,160 @@
+package e2e
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/spool-agents/spool"
+	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/internal/llm/script"
+	tt "github.com/spool-agents/spool/internal/temporaltest"
+	"github.com/spool-agents/spool/memory"
+)
+
+// A model that its provider does not know, and one that fails for as long as calls
+// are repeated: the next one takes over for the rest of the turn, visibly, and the
+// conversation stays valid.
+func TestFallbackModels(t *testing.T) {
+	t.Parallel()
+	for name, failing := range map[string]string{"not found": "fail 404 x1", "fails for long": "fail 503 x6 after 1ms"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := tt.New(t)
+			s.StartWorker("SPOOL_FALLBACK_MODELS=second,third", "SPOOL_RETRY_FOR=50ms")
+			r := s.Ask("s1", script.Script(add(1, 2), failing+" "+add(3, 4), "say done"))
+			require.Equal(t, "done", r.Response, r.Error)
+			require.Equal(t, []string{agent.WarnFallback}, warnings(t, s, r.ThreadID))
+			var models []string
+			for _, q := range s.Model.Records() {
+				if q.Status == 200 {
+					models = append(models, q.Model)
+				}
+			}
+			require.Equal(t, []string{"fake", "second", "second"}, models)
+			require.Equal(t, "second", turns(t, s, r.ThreadID)[0].Fallback)
+			require.EqualValues(t, len(s.Model.Records()), thread(t, s, r.ThreadID).RequestCount, "failed attempts are counted, too")
+			require.Equal(t, "again", s.Ask("s1", "script: say again").Response)
+			all := s.Model.Records()
+			require.Equal(t, "fake", all[len(all)-1].Model, "the next turn tries the thread's own model first")
+			s.Verify()
+		})
+	}
+}
+
+// Where no model is left the turn fails with the last one's error; what another
+// model would not mend is not tried on it.
+func TestFallbackModelsEnd(t *testing.T) {
+	t.Parallel()
+	s := tt.New(t)
+	s.StartWorker("SPOOL_FALLBACK_MODELS=second")
+	r := s.Ask("s1", script.Script("fail 404 x5 say never"))
+	require.Equal(t, string(agent.ThreadFailed), r.Status)
+	require.Equal(t, agent.ModelUnknown, r.ErrorCode)
+	require.Len(t, s.Model.Records(), 2)
+	r = s.Ask("s1", script.Script("fail 400 x5 say never"))
+	require.Equal(t, agent.ModelBadRequest, r.ErrorCode)
+	require.Len(t, s.Model.Records(), 3, "a bad request is bad for every model")
+	s.Verify()
+}
+
+// form is a schema that answers of the scripted model can fit or not.
+const form = `{"type":"object","required":["city"],"properties":{"city":{"type":"string"}}}`
+
+func sendForm(t *testing.T, s *tt.Stack, text string) spool.Reply {
+	t.Helper()
+	m := s.Message("s1", text)
+	m.AnswerSchema = json.RawMessage(form)
+	r, err := s.Client.Send(s.Ctx(), m)
+	require.NoError(t, err)
+	return s.Wait(r)
+}
+
+// An answer that fits the schema is the response, without a code fence around it;
+// the model was told of the schema.
+func TestAnswerSchema(t *testing.T) {
+	t.Parallel()
+	s := tt.New(t)
+	s.Model.KeepBodies = true
+	s.StartWorker()
+	r := sendForm(t, s, script.Script(add(1, 2), "say ```json\\n{\"city\":\"Oslo\"}\\n```"))
+	require.Equal(t, `{"city":"Oslo"}`, r.Response, r.Error)
+	require.Contains(t, string(s.Model.Records()[0].Body), `one JSON value that fits this JSON schema`)
+	require.Equal(t, "free text", s.Ask("s1", "script: say free text").Response, "the schema was that message's")
+	s.Verify()
+}
+
+// One that does not fit is repaired once, the model being told what is wrong; then
+// the turn fails with a typed error, and a retry asks for the same.
+func TestAnswerSchemaRepairedOnce(t *testing.T) {
+	t.Parallel()
+	s := tt.New(t)
+	s.Model.KeepBodies = true
+	s.StartWorker()
+	good := sendForm(t, s, script.Script(`say {"town":"Oslo"}`, `say {"city":"Oslo"}`))
+	require.Equal(t, `{"city":"Oslo"}`, good.Response, good.Error)
+	require.Len(t, s.Model.Records(), 2)
+	require.Equal(t, "user assistant", roles(messages(t, s, good.ThreadID)))
+	s.Model.Reset()
+	r := sendForm(t, s, script.Script(`say {"town":"Oslo"}`, `say {"town":"Rome"}`, `say {"city":"never"}`))
+	require.Equal(t, string(agent.ThreadFailed), r.Status)
+	require.Equal(t, agent.ModelAnswerInvalid, r.ErrorCode)
+	require.Contains(t, r.Error, "missing property 'city'")
+	require.Len(t, s.Model.Records(), 2)
+	var q struct{ Messages []agent.Message }
+	require.NoError(t, json.Unmarshal(s.Model.Records()[1].Body, &q))
+	told := q.Messages[len(q.Messages)-1].Content.String()
+	require.Contains(t, told, "missing property 'city'")
+	require.Contains(t, told, `{"town":"Oslo"}`)
+	require.EqualValues(t, 4, thread(t, s, r.ThreadID).RequestCount)
+
+	again, err := s.Client.Retry(s.Ctx(), r.ThreadID, "again")
+	require.NoError(t, err)
+	require.Equal(t, agent.ModelAnswerInvalid, s.Wait(again).ErrorCode)
+	require.Len(t, s.Model.Records(), 4)
+	require.Len(t, messages(t, s, r.ThreadID), 2+1+2, "the user's message once, and what was said in each turn")
+
+	m := s.Message("s1", "x")
+	m.AnswerSchema = json.RawMessage(`{"type":"thing"}`)
+	_, err = s.Client.Send(s.Ctx(), m)
+	require.Equal(t, agent.CodeInvalid, agent.CodeOf(err))
+	m.AnswerSchema, m.WhenBusy = json.RawMessage(form), memory.Steer
+	_, err = s.Client.Send(s.Ctx(), m)
+	require.Equal(t, agent.CodeInvalid, agent.CodeOf(err))
+	s.Verify()
+}
+
+// E10 and row 32: usage and price per message, thread and tree, failed attempts and
+// children included, from a table that the user edits.
+func TestPriceOfMessageThreadAndTree(t *testing.T) {
+	t.Parallel()
+	s := tt.New(t)
+	table := "models:\n  - {match: fake, price: {input: 1000, output: 2000}}\n"
+	require.NoError(t, os.WriteFile(filepath.Join(s.Dir, "models.yaml"), []byte(table), 0o600))
+	s.StartWorker()
+	r := s.Ask("s1", script.Script(add(1, 2), "break x2 "+script.Task("general", script.Script(add(3, 4), "fail 503 after 1ms say child")), "say "+strings.Repeat("word ", 50)))
+	require.Equal(t, string(agent.ThreadCompleted), r.Status, r.Error)
+	cost := func(u agent.Usage) float64 { return float64(u.PromptTokens)/1000 + float64(u.CompletionTokens)/500 }
+	root := thread(t, s, r.ThreadID)
+	charged := s.Model.Charged()
+	require.InDelta(t, cost(charged), root.TotalPrice, 1e-6)
+	require.Equal(t, charged.Requests, root.RequestCount)
+	require.Equal(t, charged.TotalTokens, root.TotalTokens)
+	child := tree(t, s, r.ThreadID)[1]
+	require.Positive(t, child.TotalPrice)
+	require.Less(t, child.TotalPrice, root.TotalPrice)
+	sum := child.TotalPrice
+	for _, m := range messages(t, s, r.ThreadID) {
+		if m.Role == agent.RoleAssistant {
+			require.InDelta(t, cost(*m.Usage), m.Usage.Price, 1e-9)
+			sum += m.Usage.Price
+		}
+	}
+	require.InDelta(t, root.TotalPrice, sum, 1e-6)
+	require.InDelta(t, root.TotalPrice, r.Usage.Price, 1e-6)
+	s.Verify()
+}
