@@ -49,7 +49,7 @@ var rules = []rule{
 	{dir: "worker", own: ". agent memory internal activities workflows", ext: "*", why: "the worker serves everything"},
 	{dir: "internal/temporaltest", open: true},
 	{dir: "internal/pgtest", open: true},
-	{dir: "internal/npmtest"}, // the standard library alone
+	{dir: "internal/npmtest"},           // the standard library alone
 	{dir: "internal/bench", open: true}, // prints the figures
 	{dir: "internal/e2e", open: true},
 	{dir: "internal/layout", open: true},
