@@ -95,7 +95,7 @@ func TestRow74_ApprovalsOnTheCommandLine(t *testing.T) {
 		require.Equal(t, 1, lines(s.File("sibling-free")))
 		require.Empty(t, typed[approvalsDoc](t, s, 0, "approvals").Approvals)
 	})
-	t.Run("deny ends the turn", func(t *testing.T) {
+	t.Run("row 64, deny ends the turn", func(t *testing.T) {
 		text := script.Script(script.Calls(count("d1"), count("d2")), "say never")
 		_, p := sendAsking(t, s, "deny", text)
 		out, code := starter(t, s, "deny", p.ToolCalls[0].ID)
@@ -132,7 +132,7 @@ func TestRow74_ApprovalsOnTheCommandLine(t *testing.T) {
 		require.Equal(t, agent.ErrEdited, m[2].ErrorReason)
 		require.Empty(t, s.File("e"))
 	})
-	t.Run("partly", func(t *testing.T) {
+	t.Run("row 75, partly", func(t *testing.T) {
 		text := script.Script(script.Calls(count("p1"), count("p2"), count("p3")), "say some of it")
 		r, p := sendAsking(t, s, "partly", text)
 		out, code := starter(t, s, "approve", p.ToolCalls[0].ID, p.ToolCalls[2].ID)
@@ -150,7 +150,7 @@ func TestRow74_ApprovalsOnTheCommandLine(t *testing.T) {
 		require.Equal(t, agent.ErrPermissionDenied, messages(t, s, r.ThreadID)[2].ErrorReason)
 		require.Empty(t, s.File("refused"))
 	})
-	t.Run("a cancel settles it", func(t *testing.T) {
+	t.Run("row 76, a cancel settles it", func(t *testing.T) {
 		text := script.Script(script.Calls(add(1, 2), count("c")), "say never")
 		r, p := sendAsking(t, s, "cancel", text)
 		out, code := starter(t, s, "cancel", r.ThreadID)
@@ -164,7 +164,7 @@ func TestRow74_ApprovalsOnTheCommandLine(t *testing.T) {
 		require.Empty(t, typed[approvalsDoc](t, s, 0, "approvals", r.ThreadID).Approvals)
 		require.Empty(t, s.File("c"))
 	})
-	t.Run("a child is not laxer than its parent", func(t *testing.T) {
+	t.Run("row 77, a child is not laxer than its parent", func(t *testing.T) {
 		text := script.Script(script.Task("lax", script.Script(count("lax"), "say child end")), "echo root:")
 		r, p := sendAsking(t, s, "child", text)
 		require.Equal(t, "lax", p.Agent)
