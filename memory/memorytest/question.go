@@ -1,6 +1,7 @@
 package memorytest
 
 import (
+	"fmt"
 	"strings"
 	"sync"
 	"time"
@@ -304,6 +305,42 @@ var plainAnswerRules = []rule{
 		equal(e, "open", e.questions(memory.QuestionFilter{ThreadID: t.ThreadID})[0].State, memory.QuestionOpen)
 		equal(e, "answered", e.sendPlain("s1", "m4", "x").Answered.ID, q.ID)
 	}},
+	{"of messages, answers and a close at once one at most answers, and no message is lost or doubled", func(e *env) {
+		for i := range 8 {
+			session := fmt.Sprintf("race%d", i)
+			t := e.started(session)
+			q := e.questioned(t, 1, "a?")[0]
+			sent := make([]memory.SendResult, 4)
+			errs := make([]error, len(sent))
+			var answered, closed error
+			var wg sync.WaitGroup
+			for n := range sent {
+				wg.Go(func() { sent[n], errs[n] = e.s.Send(e.ctx, plain(session, fmt.Sprintf("p%d", n), fmt.Sprintf("text %d", n))) })
+			}
+			wg.Go(func() { _, answered = e.s.Answer(e.ctx, answerTo(q.ID, "by itself")) })
+			wg.Go(func() { _, closed = e.s.CloseTurn(e.ctx, cancelled(t, 1)) })
+			wg.Wait()
+			e.ok(closed)
+			answers := 0
+			if answered == nil {
+				answers++
+			} else {
+				e.code(answered, agent.CodeConflict)
+			}
+			for n, r := range sent {
+				e.ok(errs[n])
+				if r.Answered != nil {
+					answers++
+				} else {
+					equal(e, "in the inbox", e.entry(t.ThreadID, memory.EntryMessage, fmt.Sprintf("p%d", n)).TurnID, r.TurnID)
+				}
+			}
+			asked := e.questions(memory.QuestionFilter{ID: q.ID})[0]
+			equal(e, "answers", answers, map[memory.QuestionState]int{memory.QuestionAnswered: 1, memory.QuestionAborted: 0}[asked.State])
+			equal(e, "entries", len(e.inbox(t.ThreadID)), 1+len(sent)-answers+boolInt(answered == nil))
+			e.sound(t.ThreadID)
+		}
+	}},
 	{"an answer to a sub-agent in the background holds up no turn", func(e *env) {
 		t := e.started("s1")
 		child := e.take(e.background(t, 1, "researcher").ChildThread)
@@ -314,6 +351,13 @@ var plainAnswerRules = []rule{
 		equal(e, "answered", [2]any{r.Answered.ID, r.TurnID}, [2]any{q.ID, ""})
 		e.sound(t.ThreadID)
 	}},
+}
+
+func boolInt(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
 }
 
 // gatedTwo opens step 2 of a turn with an approval, and a call beside it that may run.
