@@ -315,7 +315,9 @@ var plainAnswerRules = []rule{
 			var answered, closed error
 			var wg sync.WaitGroup
 			for n := range sent {
-				wg.Go(func() { sent[n], errs[n] = e.s.Send(e.ctx, plain(session, fmt.Sprintf("p%d", n), fmt.Sprintf("text %d", n))) })
+				wg.Go(func() {
+					sent[n], errs[n] = e.s.Send(e.ctx, plain(session, fmt.Sprintf("p%d", n), fmt.Sprintf("text %d", n)))
+				})
 			}
 			wg.Go(func() { _, answered = e.s.Answer(e.ctx, answerTo(q.ID, "by itself")) })
 			wg.Go(func() { _, closed = e.s.CloseTurn(e.ctx, cancelled(t, 1)) })
