@@ -45,6 +45,25 @@ func (c *Client) Decide(ctx context.Context, d memory.Decision) (Decided, error)
 	return out, nil
 }
 
+// Decisions lists all approvals of the user, decided ones too, newest last.
+func (c *Client) Decisions(ctx context.Context) ([]memory.Approval, error) {
+	all, err := c.store.Approvals(ctx, memory.ApprovalFilter{UserID: c.o.UserID})
+	if err != nil {
+		return nil, err
+	}
+	out, seen := []memory.Approval{}, map[string]bool{}
+	for _, a := range all {
+		mine, err := c.seesRoot(ctx, "", a.RootThread, seen)
+		if err != nil {
+			return nil, err
+		}
+		if mine {
+			out = append(out, a)
+		}
+	}
+	return out, nil
+}
+
 // mayDecide refuses approvals of the user's other profiles as not found. Those of
 // other users the store refuses.
 func (c *Client) mayDecide(ctx context.Context, target string) error {

@@ -2,6 +2,7 @@ package spool
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 
 	"github.com/google/uuid"
@@ -65,6 +66,20 @@ type ApprovalCall struct {
 	ID       string `json:"id"`
 	ToolName string `json:"toolName"`
 	Args     any    `json:"args"`
+}
+
+// UnmarshalJSON keeps the arguments as they were written.
+func (c *ApprovalCall) UnmarshalJSON(b []byte) error {
+	var raw struct {
+		ID       string          `json:"id"`
+		ToolName string          `json:"toolName"`
+		Args     json.RawMessage `json:"args"`
+	}
+	if err := json.Unmarshal(b, &raw); err != nil {
+		return err
+	}
+	*c = ApprovalCall{ID: raw.ID, ToolName: raw.ToolName, Args: raw.Args}
+	return nil
 }
 
 // Send puts a message into a thread's inbox and, if the thread is idle, tells
@@ -157,6 +172,11 @@ type PendingError struct {
 	Pending   []ApprovalRequest
 	Questions []QuestionRequest
 	err       *agent.Error
+}
+
+// NewPendingError makes a refusal that lists what is awaited.
+func NewPendingError(pending []ApprovalRequest, questions []QuestionRequest, err *agent.Error) *PendingError {
+	return &PendingError{Pending: pending, Questions: questions, err: err}
 }
 
 // Error lists what is pending.

@@ -2,6 +2,7 @@ package config
 
 import (
 	"net/http"
+	"net/url"
 	"os"
 	"os/user"
 	"path/filepath"
@@ -77,6 +78,11 @@ type Config struct {
 	WebToken  Secret
 	WebTokens string
 
+	// Server is a web server to use in place of store and Temporal, "" = none;
+	// ServerToken says who uses it.
+	Server      string
+	ServerToken Secret
+
 	// Dev is the running dev stack of this home, nil if there is none.
 	Dev *DevInfo
 
@@ -148,6 +154,8 @@ func Load(o Options) (Config, error) {
 	c.WebToken, c.WebTokens = NewSecret(r.get(WebToken)), r.get(WebTokens)
 	c.FallbackModels = strings.FieldsFunc(r.get(FallbackModels), func(c rune) bool { return c == ',' })
 	// The five numbers were checked by get, so that parsing cannot fail.
+	c.Server, c.ServerToken = serverOf(r.get(Server), r.get(ServerToken))
+	// The four numbers were checked by get, so that parsing cannot fail.
 	c.MaxTurnsPerWorker, _ = strconv.Atoi(r.get(MaxTurnsPerWorker))
 	c.ContextWindow, _ = strconv.ParseInt(r.get(ContextWindow), 10, 64)
 	c.MaxSteps, _ = strconv.Atoi(r.get(MaxSteps))
@@ -161,6 +169,19 @@ func Load(o Options) (Config, error) {
 	}
 	c.explained = r.explain()
 	return c, nil
+}
+
+// serverOf takes the token out of a link.
+func serverOf(link, token string) (string, Secret) {
+	u, err := url.Parse(link)
+	if err != nil || link == "" {
+		return "", NewSecret(token)
+	}
+	if t := u.Query().Get("token"); t != "" {
+		token = t
+	}
+	u.RawQuery, u.Fragment = "", ""
+	return strings.TrimRight(u.String(), "/"), NewSecret(token)
 }
 
 // osUser names who runs the process; containers often have no such entry.

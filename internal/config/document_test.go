@@ -48,6 +48,8 @@ var meaning = map[string]string{
 	PriceInput:        "US dollars per million tokens of input, where the provider does not say; 0 = what is known of the model. See below",
 	PriceOutput:       "the same for output",
 	WebToken:          "token with which `user` enters the web server. Default: one made at each start, if nobody has a token",
+	Server:            "web server to use in place of store and Temporal: the link that it printed, with its token. Flag `--server`",
+	ServerToken:       "the token, if it is not in the link",
 	WebTokens:         "file of the users of the web server, a line each with the SHA-256 of their token, as `web-token` writes it. Default: `web-tokens` in home, if it is there",
 	ContextWindow:     "tokens that a request and its answer may have together, whatever the model; 0 = what is known of it. See below",
 	FallbackModels:    "models that take over, in this order, when one is unknown to its provider or has failed for as long as `retryFor`; the rest of the turn stays with the one that answers",

@@ -42,6 +42,8 @@ const (
 	WebTokens         = "webTokens"
 	ContextWindow     = "contextWindow"
 	FallbackModels    = "fallbackModels"
+	Server            = "server"
+	ServerToken       = "serverToken"
 )
 
 // setting says where a value may come from and what it may be. Its order in
@@ -91,6 +93,8 @@ var settings = []setting{
 	{WebTokens, "SPOOL_WEB_TOKENS", "", false, asPath},
 	{ContextWindow, "SPOOL_CONTEXT_WINDOW", "0", false, asWindow},
 	{FallbackModels, "SPOOL_FALLBACK_MODELS", "", false, asModels},
+	{Server, "SPOOL_SERVER", "", true, asURL},
+	{ServerToken, "SPOOL_SERVER_TOKEN", "", true, asToken},
 }
 
 func lookup(name string) (setting, bool) {

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -65,6 +66,13 @@ func newBench(t *testing.T, change ...func(*httpapi.Options)) *bench {
 	t.Cleanup(h.Close)
 	b.url = h.URL
 	return b
+}
+
+// asks replaces the template that asks nobody by one that asks before it runs things.
+func (b *bench) asks() {
+	b.t.Helper()
+	file := filepath.Join(b.Work, ".spool", "agents", "orchestrator.md")
+	require.NoError(b.t, os.WriteFile(file, []byte("---\nname: orchestrator\n---\nYou ask first.\n"), 0o644))
 }
 
 // id writes a thread's id for a path.
@@ -164,6 +172,15 @@ func (b *bench) ends(r spool.Reply) spool.Reply {
 	}
 	b.t.Fatal("the turn did not end within a minute")
 	return r
+}
+
+// opens waits until a turn of a thread is open.
+func (b *bench) opens(thread string) {
+	b.t.Helper()
+	tt.Eventually(b.t, 20*time.Second, "a turn of "+thread+" opens", func() bool {
+		t, err := b.Store.Thread(b.Ctx(), "tester", thread)
+		return err == nil && t.OpenTurnID != ""
+	})
 }
 
 // as makes the request one of another user's token.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"strings"
 
 	"github.com/spool-agents/spool"
 	"github.com/spool-agents/spool/agent"
@@ -23,9 +24,11 @@ func (e *httpError) Error() string { return e.message }
 
 // failure is an error as a client gets it.
 type failure struct {
-	Code    string                  `json:"code"`
-	Message string                  `json:"message"`
-	Pending []spool.ApprovalRequest `json:"pending,omitempty"`
+	Code    string `json:"code"`
+	Message string `json:"message"`
+	// Pending and Questions are what a person has to decide or answer first.
+	Pending   []spool.ApprovalRequest `json:"pending,omitempty"`
+	Questions []spool.QuestionRequest `json:"questions,omitempty"`
 }
 
 // statuses of errors by their code.
@@ -64,7 +67,7 @@ func describe(log *slog.Logger, r *http.Request, err error) (int, failure) {
 	f := failure{Code: string(code), Message: err.Error()}
 	var p *spool.PendingError
 	if errors.As(err, &p) {
-		f.Pending = p.Pending
+		f.Pending, f.Questions = p.Pending, p.Questions
 	}
 	return status, f
 }
@@ -74,6 +77,10 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	status, f := describe(s.o.Log, r, err)
 	if status == http.StatusServiceUnavailable || status == http.StatusTooManyRequests {
 		w.Header().Set("Retry-After", "1")
+	}
+	if strings.HasPrefix(r.URL.Path, "/v1/") {
+		writeJSON(w, status, map[string]any{"error": wireFailure(w, r, status, f)})
+		return
 	}
 	writeJSON(w, status, map[string]any{"error": f})
 }

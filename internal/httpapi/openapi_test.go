@@ -17,6 +17,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/stretchr/testify/require"
 
+	"github.com/spool-agents/spool"
 	"github.com/spool-agents/spool/internal/httpapi"
 	"github.com/spool-agents/spool/internal/llm/script"
 	"github.com/spool-agents/spool/memory"
@@ -246,19 +247,18 @@ func TestAnswersAreAsTheDocumentSays(t *testing.T) {
 	b := newBench(t)
 	d := newDescribed(t)
 	b.do = d
-	gated := "---\nname: researcher\n---\nYou ask first.\n"
-	require.NoError(t, os.WriteFile(filepath.Join(b.Work, ".spool", "agents", "researcher.md"), []byte(gated), 0o644))
+	b.asks()
 	b.StartWorker()
 	b.get("/healthz").is(200)
 	b.get("/api/v1/openapi.json").is(200)
 	b.post("/api/v1/login", map[string]string{"token": token}).is(200)
 	b.post("/api/v1/login", map[string]string{"token": "a wrong one"}).fails(401, "unauthorized")
-	b.post("/api/v1/logout", map[string]any{}).is(200)
+	b.post("/api/v1/logout", nil).is(200)
 	b.get("/api/v1/me").is(200)
 	b.get("/api/v1/agents").is(200)
 
 	child := script.Script(script.Calls(script.Call("shell", map[string]any{"command": "echo hello"})), "echo the child saw")
-	r := b.say("s", script.Script("think hm => "+script.Calls(script.Call("calculator", map[string]any{"expression": "6*7"}), script.Task("researcher", child)), "echo it says"))
+	r := b.say("s", script.Script("think hm => "+script.Calls(script.Call("calculator", map[string]any{"expression": "6*7"}), script.Task("general", child)), "echo it says"))
 	pending := b.ends(r)
 	require.Equal(t, "waiting_for_approval", pending.Status)
 	thread := "/api/v1/threads/" + id(r.ThreadID)
@@ -275,17 +275,19 @@ func TestAnswersAreAsTheDocumentSays(t *testing.T) {
 	require.Equal(t, "completed", end.Status, end.Error)
 	require.Contains(t, end.Response, "hello")
 
+	b.get("/api/v1/decisions").is(200)
 	b.get("/api/v1/threads?all=true&limit=1").is(200)
 	b.get("/api/v1/threads?after=nonsense").fails(400, "invalid", "the list before")
 	b.get(thread + "/messages?limit=2").is(200)
 	b.get(thread + "/messages?before=3&limit=5").is(200)
-	b.get(thread + "/messages?before=3&after=1").fails(400, "invalid")
-	b.get(thread + "/messages?bogus=1").fails(400, "invalid", "bogus")
+	b.get(thread+"/messages?before=3&after=1").fails(400, "invalid")
+	b.get(thread+"/messages?bogus=1").fails(400, "invalid", "bogus")
 	b.get(thread + "/events?after=2&limit=1000").is(200)
 	b.get(thread + "/tasks").is(200)
 	b.get(thread + "/trace").is(200)
 	b.get(thread + "/tails").is(200)
-	b.get(thread + "/turns/nonsense").fails(404, "not_found")
+	b.get(thread + "/turns/" + r.TurnID + "?served=true").is(200)
+	b.get(thread+"/turns/nonsense").fails(404, "not_found")
 	var calls struct {
 		ToolCalls []struct{ ID, SubAgentThreadID string }
 	}
@@ -312,10 +314,39 @@ func TestAnswersAreAsTheDocumentSays(t *testing.T) {
 	b.get(chat + "/sub-agents/" + sub + "/tool-calls").is(200)
 	var again struct{ ThreadID, TurnID string }
 	b.post(chat+"/messages", map[string]any{"role": "user", "content": "script: slow 100ms say " + strings.Repeat("word ", 300)}).is(202).into(&again)
+	b.post(thread+"/fork", map[string]any{"conversationId": "again", "requestId": "f1"}).is(200)
+	b.post(thread+"/fork", map[string]any{"conversationId": "again"}).fails(409, "conflict")
+	b.opens(r.ThreadID)
 	b.post(thread+"/cancel", map[string]any{"turnId": again.TurnID}).is(200)
 	b.post(thread+"/cancel", map[string]any{}).fails(409, "conflict")
 	b.post(thread+"/retry", map[string]any{"requestId": "r1"}).is(202)
+	b.opens(r.ThreadID)
 	b.post(thread+"/cancel", map[string]any{"all": true}).is(200)
+	b.get("/v1/models").is(200)
+	b.get("/v1/models/general").is(200)
+	b.get("/v1/models/nobody").is(404)
+	ask := map[string]any{"model": "orchestrator", "messages": []any{map[string]any{"role": "user", "content": "script: say hi"}}}
+	b.post("/v1/chat/completions", ask).is(200)
+	ask["stream"] = true
+	b.post("/v1/chat/completions", ask).is(200)
+	ask["n"] = 2
+	b.post("/v1/chat/completions", ask).is(400)
+	r = b.say("q", script.Script(script.Call("ask_user", map[string]any{"question": "Which one?"}), "echo you said"))
+	asked := b.ends(r)
+	require.Equal(t, "waiting_for_user", asked.Status)
+	b.get("/api/v1/questions").is(200)
+	b.get("/api/v1/threads/" + id(r.ThreadID)).is(200)
+	reply := "/api/v1/questions/" + asked.Questions[0].QuestionID + "/answer"
+	b.post(reply, map[string]any{"text": "the blue one"}).is(200)
+	b.post(reply, map[string]any{"text": "the blue one"}).is(200)
+	b.post(reply, map[string]any{"text": "the red one"}).fails(409, "conflict", "tester")
+	require.Contains(t, b.ends(r).Response, "the blue one")
+	r = b.say("q", script.Script(script.Call("ask_user", map[string]any{"question": "And now?"}), "echo you said"))
+	require.Equal(t, "waiting_for_user", b.ends(r).Status)
+	var told spool.Reply
+	b.post("/api/v1/messages", map[string]any{"threadId": r.ThreadID, "content": "now this"}).is(202).into(&told)
+	require.NotNil(t, told.Answered, "a plain message answers the one open question")
+	require.Contains(t, b.ends(r).Response, "now this")
 	b.get("/api/v1/nothing/here").fails(404, "not_found")
 	b.Verify()
 

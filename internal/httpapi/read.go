@@ -253,7 +253,7 @@ func (s *Server) turn(c *call) error {
 		return err
 	}
 	q := c.query()
-	wait, patient := q.number("wait", 0, 0, maxWait), q.flag("patient")
+	wait, patient, served := q.number("wait", 0, 0, maxWait), q.flag("patient"), q.flag("served")
 	if err := q.check(); err != nil {
 		return err
 	}
@@ -269,6 +269,9 @@ func (s *Server) turn(c *call) error {
 		}
 	}
 	r, err := c.client.Status(c.r.Context(), id, c.path("turn"))
+	if err == nil && served {
+		r = c.client.Served(c.r.Context(), r)
+	}
 	return s.reply(c, http.StatusOK, r, err)
 }
 
@@ -310,4 +313,28 @@ func (s *Server) approvals(c *call) error {
 		return err
 	}
 	return c.answer(map[string]any{"approvals": open})
+}
+
+func (s *Server) decisions(c *call) error {
+	if err := c.query().check(); err != nil {
+		return err
+	}
+	all, err := c.client.Decisions(c.r.Context())
+	if err != nil {
+		return err
+	}
+	return c.answer(map[string]any{"decisions": all})
+}
+
+func (s *Server) questions(c *call) error {
+	q := c.query()
+	thread := q.text("thread")
+	if err := q.check(); err != nil {
+		return err
+	}
+	open, err := c.client.Questions(c.r.Context(), thread)
+	if err != nil {
+		return err
+	}
+	return c.answer(map[string]any{"questions": open})
 }

@@ -45,8 +45,16 @@ var operations = []route{
 	{method: "POST", path: "/api/v1/messages", handle: (*Server).send, bound: maxMessage},
 	{method: "POST", path: "/api/v1/threads/{thread}/cancel", handle: (*Server).cancel},
 	{method: "POST", path: "/api/v1/threads/{thread}/retry", handle: (*Server).retry},
+	{method: "POST", path: "/api/v1/threads/{thread}/fork", handle: (*Server).fork},
 	{method: "GET", path: "/api/v1/approvals", handle: (*Server).approvals},
 	{method: "POST", path: "/api/v1/approvals/{approval}/decision", handle: (*Server).decide},
+	{method: "GET", path: "/api/v1/decisions", handle: (*Server).decisions},
+	{method: "GET", path: "/api/v1/questions", handle: (*Server).questions},
+	{method: "POST", path: "/api/v1/questions/{question}/answer", handle: (*Server).answer},
+
+	{method: "POST", path: "/v1/chat/completions", handle: (*Server).complete, bound: maxMessage},
+	{method: "GET", path: "/v1/models", handle: (*Server).models},
+	{method: "GET", path: "/v1/models/{model}", handle: (*Server).model},
 
 	{method: "GET", path: "/api/v1/users/{user}/orch-chats", handle: (*Server).chats},
 	{method: "GET", path: "/api/v1/users/{user}/orch-chats/{chatId}", handle: (*Server).chat},

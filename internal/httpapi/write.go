@@ -97,6 +97,26 @@ func (s *Server) retry(c *call) error {
 	return s.reply(c, http.StatusAccepted, sent, err)
 }
 
+func (s *Server) fork(c *call) error {
+	id, err := c.threadID()
+	if err != nil {
+		return err
+	}
+	var r struct {
+		At             string `json:"at,omitempty"`
+		ConversationID string `json:"conversationId,omitempty"`
+		RequestID      string `json:"requestId,omitempty"`
+	}
+	if err := c.body(&r); err != nil {
+		return err
+	}
+	out, err := c.client.Fork(c.r.Context(), spool.ForkRequest{ThreadID: id, At: r.At, ConversationID: r.ConversationID, RequestID: r.RequestID})
+	if err != nil {
+		return err
+	}
+	return c.answer(out)
+}
+
 func (s *Server) decide(c *call) error {
 	var d struct {
 		Verdict     string   `json:"verdict"`
@@ -106,8 +126,21 @@ func (s *Server) decide(c *call) error {
 	if err := c.body(&d); err != nil {
 		return err
 	}
-	var out spool.Decided
 	out, err := c.client.Decide(c.r.Context(), memory.Decision{Target: c.path("approval"), Verdict: d.Verdict, Calls: d.Calls, Instruction: d.Instruction})
+	if err != nil {
+		return err
+	}
+	return c.answer(out)
+}
+
+func (s *Server) answer(c *call) error {
+	var a struct {
+		Text string `json:"text"`
+	}
+	if err := c.body(&a); err != nil {
+		return err
+	}
+	out, err := c.client.Answer(c.r.Context(), memory.AnswerRequest{Target: c.path("question"), Text: a.Text})
 	if err != nil {
 		return err
 	}

@@ -42,7 +42,7 @@ func (agentsCmd) Run(a *app) error {
 // warnOfAgent says that an agent is not known here. The worker decides: its
 // templates may be others.
 func (a *app) warnOfAgent(cfg config.Config, name string) {
-	if name == "" {
+	if name == "" || cfg.Server != "" { // the server knows others
 		return
 	}
 	catalog, _ := template.Load(cfg.Workspace, cfg.Home) // agents prints the warnings

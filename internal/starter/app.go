@@ -156,6 +156,9 @@ func (a *app) open(ctx context.Context, temporal bool) (*spool.Client, config.Co
 	if err != nil {
 		return nil, cfg, err
 	}
+	if cfg.Server != "" {
+		return nil, cfg, usage("this command works on the store itself: leave out --server (SPOOL_SERVER), or use it where the store is")
+	}
 	c, err := a.openWith(ctx, cfg, temporal)
 	return c, cfg, err
 }

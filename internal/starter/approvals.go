@@ -24,7 +24,7 @@ func (c *approvalsCmd) Validate() error {
 
 // Run lists open approvals.
 func (c *approvalsCmd) Run(ctx context.Context, a *app) error {
-	client, _, err := a.open(ctx, false)
+	client, _, err := a.threads(ctx, false)
 	if err != nil {
 		return err
 	}
@@ -107,11 +107,11 @@ func (c *editCmd) Run(ctx context.Context, a *app) error {
 
 // decide takes one decision per approval that the targets name.
 func (a *app) decide(ctx context.Context, verdict string, targets []string, text string) error {
-	c, cfg, err := a.open(ctx, true)
+	c, _, err := a.threads(ctx, true)
 	if err != nil {
 		return err
 	}
-	known, err := c.Store().Approvals(ctx, memory.ApprovalFilter{UserID: cfg.User})
+	known, err := c.Decisions(ctx)
 	if err != nil {
 		return err
 	}

@@ -20,11 +20,11 @@ func (k *chatCmd) Run(ctx context.Context, a *app) error {
 	if a.json {
 		return usage("chat is for people and has no --json: use send --json")
 	}
-	c, cfg, err := a.serving(ctx)
+	c, cfg, err := a.servingThreads(ctx)
 	if err != nil {
 		return err
 	}
-	req, err := k.request(ctx, c)
+	req, err := k.request(ctx, c, cfg)
 	if err != nil {
 		return err
 	}

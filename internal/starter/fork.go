@@ -26,7 +26,7 @@ func (c *forkCmd) Validate() error {
 
 // Run forks a conversation.
 func (c *forkCmd) Run(ctx context.Context, a *app) error {
-	client, _, err := a.open(ctx, false)
+	client, _, err := a.threads(ctx, false)
 	if err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ type grammar struct {
 	Address   string `name:"temporal-address" placeholder:"HOST:PORT" help:"Temporal server (TEMPORAL_ADDRESS)."`
 	Namespace string `name:"temporal-namespace" placeholder:"NAME" help:"Temporal namespace (TEMPORAL_NAMESPACE)."`
 	UI        string `name:"temporal-ui" placeholder:"URL" help:"Temporal's web UI, for links (SPOOL_TEMPORAL_UI)."`
+	Server    string `placeholder:"URL" help:"Web server to use in place of store and Temporal: the link that web printed, with its token (SPOOL_SERVER, SPOOL_SERVER_TOKEN)."`
 	JSON      bool   `name:"json" help:"Print one JSON document (JSON lines for streams) on stdout."`
 
 	Dev  devCmd  `cmd:"" help:"Run a local stack: Temporal, its web UI and workers."`
@@ -53,6 +54,6 @@ type grammar struct {
 func (g *grammar) settings() map[string]string {
 	return map[string]string{
 		config.Home: g.Home, config.Store: g.Store, config.User: g.User, config.Profile: g.Profile, config.TaskQueue: g.TaskQueue,
-		config.TemporalAddress: g.Address, config.TemporalNamespace: g.Namespace, config.TemporalUI: g.UI,
+		config.TemporalAddress: g.Address, config.TemporalNamespace: g.Namespace, config.TemporalUI: g.UI, config.Server: g.Server,
 	}
 }

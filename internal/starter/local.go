@@ -22,17 +22,11 @@ const leaveWithin = 3 * time.Second
 // serving opens store and Temporal for a command that waits for turns. On a
 // store that serves one process only, that process is this one: it runs the
 // worker too.
-func (a *app) serving(ctx context.Context) (*spool.Client, config.Config, error) {
-	cfg, err := a.config()
-	if err != nil {
-		return nil, cfg, err
-	}
+func (a *app) serving(ctx context.Context, cfg config.Config) (*spool.Client, error) {
 	if !cfg.OneProcess() {
-		c, err := a.openWith(ctx, cfg, true)
-		return c, cfg, err
+		return a.openWith(ctx, cfg, true)
 	}
-	c, err := a.serveHere(ctx, cfg)
-	return c, cfg, err
+	return a.serveHere(ctx, cfg)
 }
 
 // serveHere opens a store for this process alone and starts a worker on it.

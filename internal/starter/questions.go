@@ -26,7 +26,7 @@ func (c *questionsCmd) Validate() error {
 
 // Run lists open questions.
 func (c *questionsCmd) Run(ctx context.Context, a *app) error {
-	client, _, err := a.open(ctx, false)
+	client, _, err := a.threads(ctx, false)
 	if err != nil {
 		return err
 	}
@@ -72,7 +72,7 @@ func (c *answerCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	client, _, err := a.open(ctx, true)
+	client, _, err := a.threads(ctx, true)
 	if err != nil {
 		return err
 	}

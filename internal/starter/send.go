@@ -55,9 +55,9 @@ func (t *target) Validate() error {
 }
 
 // request makes a message of it.
-func (t *target) request(ctx context.Context, c *spool.Client) (memory.SendRequest, error) {
+func (t *target) request(ctx context.Context, c conversations, cfg config.Config) (memory.SendRequest, error) {
 	dir, err := os.Getwd()
-	if err != nil {
+	if err != nil || cfg.Server != "" { // folders of this machine mean nothing there
 		dir = ""
 	}
 	r := memory.SendRequest{SessionID: t.Session, ConversationID: t.Conversation, ThreadID: t.Thread, Agent: t.Agent, Model: t.Model, Workdir: dir}
@@ -127,7 +127,7 @@ func (s *sendCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	req, err := s.request(ctx, c)
+	req, err := s.request(ctx, c, cfg)
 	if err != nil {
 		return err
 	}
@@ -149,16 +149,16 @@ func (s *sendCmd) Run(ctx context.Context, a *app) error {
 }
 
 // open opens the store; one who does not wait needs no worker.
-func (s *sendCmd) open(ctx context.Context, a *app) (*spool.Client, config.Config, error) {
-	open := a.serving
+func (s *sendCmd) open(ctx context.Context, a *app) (conversations, config.Config, error) {
+	open := a.servingThreads
 	if s.Detach {
-		open = func(ctx context.Context) (*spool.Client, config.Config, error) { return a.open(ctx, true) }
+		open = func(ctx context.Context) (conversations, config.Config, error) { return a.threads(ctx, true) }
 	}
 	return open(ctx)
 }
 
 // tailsOf is where to follow from, taken before the message is sent.
-func tailsOf(ctx context.Context, c *spool.Client, r memory.SendRequest) (map[string]string, error) {
+func tailsOf(ctx context.Context, c conversations, r memory.SendRequest) (map[string]string, error) {
 	return c.TailTree(ctx, threadOf(r))
 }
 
@@ -178,7 +178,7 @@ func threadOf(r memory.SendRequest) string {
 type waiting struct{ detach, wait bool }
 
 // await waits for a turn as asked and reports it.
-func (a *app) await(ctx context.Context, c *spool.Client, sent spool.Reply, tails map[string]string, w waiting) error {
+func (a *app) await(ctx context.Context, c conversations, sent spool.Reply, tails map[string]string, w waiting) error {
 	a.answered(sent)
 	if sent.Answered != nil && sent.TurnID == "" {
 		return a.report(sent, false)
@@ -291,7 +291,7 @@ func (r *retryCmd) Validate() error {
 
 // Run retries and waits.
 func (r *retryCmd) Run(ctx context.Context, a *app) error {
-	c, _, err := a.serving(ctx)
+	c, _, err := a.servingThreads(ctx)
 	if err != nil {
 		return err
 	}
@@ -316,7 +316,7 @@ func (c *cancelCmd) Validate() error { return checkThread(c.Thread) }
 
 // Run cancels and waits for the turn's end.
 func (c *cancelCmd) Run(ctx context.Context, a *app) error {
-	client, _, err := a.open(ctx, true)
+	client, _, err := a.threads(ctx, true)
 	if err != nil {
 		return err
 	}

@@ -221,8 +221,8 @@ func (c *sessionsLoadCmd) Run(ctx context.Context, a *app) error {
 }
 
 // newest is the main thread with the newest activity, never a sub-agent.
-func newest(ctx context.Context, c *spool.Client, dir string) (agent.Thread, error) {
-	found, err := c.Threads(ctx, memory.ThreadFilter{Workdir: dir, Limit: 1})
+func newest(ctx context.Context, c conversations, dir string) (agent.Thread, error) {
+	found, _, err := c.ThreadPage(ctx, memory.ThreadFilter{Workdir: dir}, "", 1)
 	if err != nil {
 		return agent.Thread{}, err
 	}

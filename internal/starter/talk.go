@@ -18,7 +18,7 @@ var errLeft = errors.New("left; the turn goes on")
 // talk waits for turns and shows them.
 type talk struct {
 	a      *app
-	c      *spool.Client
+	c      conversations
 	prompt bool // ask for approvals and answers here
 	wait   bool // wait also for people and workers
 	stream bool // show text live

@@ -36,7 +36,7 @@ func (c *threadsCmd) Validate() error {
 
 // Run lists threads.
 func (c *threadsCmd) Run(ctx context.Context, a *app) error {
-	client, _, err := a.open(ctx, false)
+	client, _, err := a.threads(ctx, false)
 	if err != nil {
 		return err
 	}
@@ -134,7 +134,7 @@ func (c *tasksCmd) Validate() error { return checkThread(c.Thread) }
 
 // Run lists tasks.
 func (c *tasksCmd) Run(ctx context.Context, a *app) error {
-	client, _, err := a.open(ctx, false)
+	client, _, err := a.threads(ctx, false)
 	if err != nil {
 		return err
 	}
@@ -193,7 +193,7 @@ func (c *showCmd) Validate() error {
 
 // Run prints or follows a thread.
 func (c *showCmd) Run(ctx context.Context, a *app) error {
-	client, _, err := a.open(ctx, !c.Follow)
+	client, _, err := a.threads(ctx, !c.Follow)
 	if err != nil {
 		return err
 	}
@@ -212,7 +212,7 @@ func (c *showCmd) Run(ctx context.Context, a *app) error {
 }
 
 // follow prints updates: JSON lines, or text.
-func (c *showCmd) follow(ctx context.Context, a *app, client *spool.Client) error {
+func (c *showCmd) follow(ctx context.Context, a *app, client conversations) error {
 	show := a.printJSON
 	if !a.json {
 		l := newLive(c.Thread, "", a.stdout, a.progress)
@@ -338,7 +338,7 @@ func (c *traceCmd) Validate() error { return checkThread(c.Thread) }
 
 // Run prints the tree.
 func (c *traceCmd) Run(ctx context.Context, a *app) error {
-	client, _, err := a.open(ctx, false)
+	client, _, err := a.threads(ctx, false)
 	if err != nil {
 		return err
 	}

@@ -3,16 +3,17 @@
 package mcptest
 
 import (
-	"crypto/sha256"
 	"embed"
-	"encoding/hex"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
 	"sync"
 	"testing"
+
+	"github.com/spool-agents/spool/internal/npmtest"
 )
 
 //go:embed npm/package.json npm/package-lock.json
@@ -50,60 +51,12 @@ func CleanUp() {
 	}
 }
 
-var installed = sync.OnceValues(install)
-
-// NPM is a program of the npm packages, such as mcp-server-filesystem. They are
-// installed once per machine and lock file.
+// NPM is a program of the npm packages, such as mcp-server-filesystem.
 func NPM(t testing.TB, program string) string {
 	t.Helper()
-	dir, err := installed()
+	files, err := fs.Sub(npm, "npm")
 	if err != nil {
-		t.Fatalf("the MCP servers of the npm registry are not there: %v\n(`make deps` as root installs node and npm)", err)
+		t.Fatal(err)
 	}
-	return filepath.Join(dir, "node_modules", ".bin", program)
-}
-
-func install() (string, error) {
-	lock, err := npm.ReadFile("npm/package-lock.json")
-	if err != nil {
-		return "", err
-	}
-	cache, err := os.UserCacheDir()
-	if err != nil {
-		cache = os.TempDir()
-	}
-	sum := sha256.Sum256(lock)
-	dir := filepath.Join(cache, "spool-test", "npm-"+hex.EncodeToString(sum[:6]))
-	if _, err := os.Stat(dir); err == nil {
-		return dir, nil
-	}
-	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
-		return "", err
-	}
-	// Another test binary may do the same at this moment: who is first renames.
-	work, err := os.MkdirTemp(filepath.Dir(dir), "new-")
-	if err != nil {
-		return "", err
-	}
-	defer os.RemoveAll(work)
-	for _, name := range []string{"package.json", "package-lock.json"} {
-		b, err := npm.ReadFile("npm/" + name)
-		if err == nil {
-			err = os.WriteFile(filepath.Join(work, name), b, 0o644)
-		}
-		if err != nil {
-			return "", err
-		}
-	}
-	cmd := exec.Command("npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error")
-	cmd.Dir = work
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("npm ci: %w\n%s", err, out)
-	}
-	if err := os.Rename(work, dir); err != nil {
-		if _, there := os.Stat(dir); there != nil {
-			return "", err
-		}
-	}
-	return dir, nil
+	return filepath.Join(npmtest.Install(t, files), "node_modules", ".bin", program)
 }

@@ -1,0 +1,313 @@
+package httpapi
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spool-agents/spool"
+	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/memory"
+)
+
+// The part of OpenAI's API that chat clients use, on top of threads. A model is an
+// agent. A request that names a conversation adds its last message to it, as the
+// thread knows the rest; one that names none starts a session, to which the
+// request's own history is given.
+
+const (
+	// threadHeader names the conversation of a request, and of its answer.
+	threadHeader = "X-Spool-Thread"
+	turnHeader   = "X-Spool-Turn"
+	// conversationKey does the same in the request's metadata.
+	conversationKey   = "conversation"
+	idempotencyHeader = "Idempotency-Key"
+	maxIdempotencyKey = 255
+)
+
+// completionRequest is what is read of a request. Settings of the model are the
+// agent's, so that those of a request are left aside.
+type completionRequest struct {
+	Model         string              `json:"model"`
+	Messages      []completionMessage `json:"messages"`
+	Stream        bool                `json:"stream"`
+	StreamOptions struct {
+		IncludeUsage bool `json:"include_usage"`
+	} `json:"stream_options"`
+	Metadata       map[string]string `json:"metadata"`
+	N              int               `json:"n"`
+	Tools          []json.RawMessage `json:"tools"`
+	Functions      []json.RawMessage `json:"functions"`
+	ResponseFormat struct {
+		Type string `json:"type"`
+	} `json:"response_format"`
+}
+
+type completionMessage struct {
+	Role    string        `json:"role"`
+	Content agent.Content `json:"content"`
+}
+
+// read decodes a request and refuses what an agent cannot do.
+func (s *Server) readCompletion(c *call) (completionRequest, error) {
+	var q completionRequest
+	if err := json.NewDecoder(c.r.Body).Decode(&q); err != nil {
+		return q, agent.Wrap(err, agent.CodeInvalid, "the body is not a chat completion request")
+	}
+	switch {
+	case q.N > 1:
+		return q, agent.Errorf(agent.CodeInvalid, "n is %d: an agent gives one answer", q.N)
+	case len(q.Tools)+len(q.Functions) > 0:
+		return q, agent.Errorf(agent.CodeInvalid, "agents have tools of their own: leave out tools and functions")
+	case q.ResponseFormat.Type != "" && q.ResponseFormat.Type != "text":
+		return q, agent.Errorf(agent.CodeInvalid, "response_format %q is not possible: an agent answers with text", q.ResponseFormat.Type)
+	case len(q.Messages) == 0 || q.Messages[len(q.Messages)-1].Role != "user":
+		return q, agent.Errorf(agent.CodeInvalid, "the last message has to be the user's")
+	}
+	for _, m := range q.Messages {
+		if err := checkContent(m.Content); err != nil {
+			return q, err
+		}
+	}
+	if !slices.ContainsFunc(s.knownAgents(), func(a agentInfo) bool { return a.Name == q.Model }) {
+		return q, &httpError{http.StatusNotFound, "model_not_found", "there is no agent " + q.Model + ": /v1/models lists them"}
+	}
+	return q, nil
+}
+
+// message makes a message to a thread of a request.
+func (q completionRequest) message(c *call) (memory.SendRequest, error) {
+	r := memory.SendRequest{Agent: q.Model, MessageID: spool.NewID()}
+	key := c.r.Header.Get(idempotencyHeader)
+	if len(key) > maxIdempotencyKey {
+		return r, agent.Errorf(agent.CodeInvalid, "the %s has %d characters, at most %d are possible", idempotencyHeader, len(key), maxIdempotencyKey)
+	}
+	if key != "" {
+		r.MessageID = "request-" + shortHash(c.user, key)
+	}
+	name := c.r.Header.Get(threadHeader)
+	if name == "" {
+		name = q.Metadata[conversationKey]
+	}
+	if name == "" {
+		r.SessionID, r.ConversationID = spool.NewID(), agent.DefaultConversation
+		if key != "" {
+			r.SessionID = "chat-" + shortHash(c.user, key)
+		}
+		r.Content = q.whole()
+		return r, nil
+	}
+	if !strings.Contains(name, "/") {
+		name = agent.MainThreadID(name, agent.DefaultConversation)
+	}
+	p, err := agent.ParseThreadID(name)
+	if err != nil || p.Kind != agent.KindMain {
+		return r, agent.Errorf(agent.CodeInvalid, "conversation %q is not valid: use SESSION or SESSION/CONVERSATION", name)
+	}
+	r.SessionID, r.ConversationID, r.Content = p.SessionID, p.ConversationID, q.latest()
+	return r, nil
+}
+
+func shortHash(parts ...string) string {
+	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
+	return hex.EncodeToString(sum[:16])
+}
+
+// latest is what the user has said since the last answer.
+func (q completionRequest) latest() agent.Content {
+	from := len(q.Messages)
+	for from > 0 && q.Messages[from-1].Role == "user" {
+		from--
+	}
+	if from == len(q.Messages)-1 {
+		return q.Messages[from].Content
+	}
+	var out agent.Content
+	for _, m := range q.Messages[from:] {
+		out.Parts = append(out.Parts, partsOf(m.Content)...)
+	}
+	return out
+}
+
+// whole is the latest with all that stands before it.
+func (q completionRequest) whole() agent.Content {
+	if len(q.Messages) == 1 {
+		return q.Messages[0].Content
+	}
+	var b strings.Builder
+	latest := q.latest()
+	for i, m := range q.Messages {
+		if m.Role == "user" && !slices.ContainsFunc(q.Messages[i:], func(m completionMessage) bool { return m.Role != "user" }) {
+			break
+		}
+		if text := m.Content.String(); text != "" {
+			b.WriteString(m.Role + ":\n" + text + "\n\n")
+		}
+	}
+	if b.Len() == 0 {
+		return latest
+	}
+	before := "This conversation was begun elsewhere. Until now it went:\n\n" + b.String() + "Go on from there. The user now says:\n\n"
+	if latest.Parts == nil {
+		return agent.Text(before + latest.Value)
+	}
+	return agent.Content{Parts: append([]agent.Part{{Type: "text", Text: before}}, latest.Parts...)}
+}
+
+func partsOf(c agent.Content) []agent.Part {
+	if c.Parts != nil {
+		return c.Parts
+	}
+	return []agent.Part{{Type: "text", Text: c.Value}}
+}
+
+// complete answers POST /v1/chat/completions.
+func (s *Server) complete(c *call) error {
+	q, err := s.readCompletion(c)
+	if err != nil {
+		return err
+	}
+	r, err := q.message(c)
+	if err != nil {
+		return err
+	}
+	ctx, thread := c.r.Context(), agent.MainThreadID(r.SessionID, r.ConversationID)
+	tail, err := c.client.Tail(ctx, thread)
+	if err != nil {
+		return err
+	}
+	if tail != "" { // an agent that is there already is not changed, so that a plain message stays one
+		t, err := c.client.Thread(ctx, thread)
+		if err != nil {
+			return err
+		}
+		if t.Config.Name == r.Agent {
+			r.Agent = ""
+		}
+	}
+	sent, err := c.client.Send(ctx, r)
+	if err != nil {
+		return err
+	}
+	c.w.Header().Set(threadHeader, sent.ThreadID)
+	c.w.Header().Set(turnHeader, sent.TurnID)
+	a := &completion{s: s, c: c, sent: sent, model: q.Model, usage: q.StreamOptions.IncludeUsage, created: time.Now().Unix()}
+	if q.Stream {
+		return a.stream(tail)
+	}
+	end, err := a.wait(ctx)
+	if err != nil {
+		return err
+	}
+	text, err := outcome(end)
+	if err != nil {
+		return err
+	}
+	return c.answer(map[string]any{
+		"id": a.id(), "object": "chat.completion", "created": a.created, "model": a.model, "usage": wireUsage(end.Usage),
+		"choices": []any{map[string]any{
+			"index": 0, "finish_reason": finish(end), "logprobs": nil,
+			"message": map[string]any{"role": "assistant", "content": text, "refusal": nil},
+		}},
+	})
+}
+
+// completion is an answer under way.
+type completion struct {
+	s       *Server
+	c       *call
+	sent    spool.Reply
+	model   string
+	usage   bool
+	created int64
+}
+
+func (a *completion) id() string { return "chatcmpl-" + a.sent.TurnID }
+
+// outcome is the text of an answer, or why there is none. A question of an agent
+// is an answer too: the next message answers it.
+func outcome(r spool.Reply) (string, error) {
+	switch r.Status {
+	case string(agent.ThreadCompleted):
+		return r.Response, nil
+	case spool.StatusAnswered:
+		return "The answer was passed on to " + r.Answered.Agent + ".", nil
+	case string(agent.ThreadWaitingForUser):
+		var asked []string
+		for _, q := range r.Questions {
+			asked = append(asked, q.Text)
+		}
+		return strings.Join(asked, "\n\n"), nil
+	case string(agent.ThreadWaitingForApproval):
+		var ids []string
+		for _, p := range r.Pending {
+			ids = append(ids, p.ApprovalID)
+		}
+		return "", &httpError{http.StatusConflict, r.Status, "the turn waits for a person to approve " + strings.Join(ids, ", ") +
+			"; it goes on after that, and the same request with its " + idempotencyHeader + " then gets the answer"}
+	case spool.StatusStored:
+		return "", &httpError{http.StatusServiceUnavailable, r.Status, "the message is stored, but nobody runs it yet: " + r.Note}
+	case string(agent.ThreadCancelled), spool.StatusDropped:
+		return "", &httpError{http.StatusConflict, "cancelled", "the turn was cancelled"}
+	}
+	return "", &httpError{http.StatusInternalServerError, string(r.Reason), "the turn failed: " + r.Error}
+}
+
+func finish(r spool.Reply) string {
+	if r.Status == string(agent.ThreadCompleted) && r.Note != "" { // the one note of a completed turn
+		return "length"
+	}
+	return "stop"
+}
+
+func wireUsage(u agent.Usage) map[string]any {
+	return map[string]any{
+		"prompt_tokens": u.PromptTokens, "completion_tokens": u.CompletionTokens, "total_tokens": u.TotalTokens,
+		"prompt_tokens_details":     map[string]any{"cached_tokens": u.CachedTokens},
+		"completion_tokens_details": map[string]any{"reasoning_tokens": u.ReasoningTokens},
+	}
+}
+
+func (s *Server) models(c *call) error {
+	data := []any{}
+	for _, a := range s.knownAgents() {
+		data = append(data, wireModel(a))
+	}
+	return c.answer(map[string]any{"object": "list", "data": data})
+}
+
+func (s *Server) model(c *call) error {
+	for _, a := range s.knownAgents() {
+		if a.Name == c.path("model") {
+			return c.answer(wireModel(a))
+		}
+	}
+	return &httpError{http.StatusNotFound, "model_not_found", "there is no agent " + c.path("model") + ": /v1/models lists them"}
+}
+
+func wireModel(a agentInfo) map[string]any {
+	return map[string]any{"id": a.Name, "object": "model", "created": 0, "owned_by": "spool", "description": a.Description}
+}
+
+// wireFailure is an error as clients of OpenAI's API know it. Their libraries
+// repeat some statuses unless told not to: without an idempotency key that would
+// send a message twice.
+func wireFailure(w http.ResponseWriter, r *http.Request, status int, f failure) map[string]any {
+	kind := "server_error"
+	switch {
+	case status == http.StatusUnauthorized:
+		kind = "authentication_error"
+	case status == http.StatusTooManyRequests:
+		kind = "rate_limit_error"
+	case status < 500:
+		kind = "invalid_request_error"
+	}
+	if status != http.StatusTooManyRequests && r.Header.Get(idempotencyHeader) == "" {
+		w.Header().Set("X-Should-Retry", "false")
+	}
+	return map[string]any{"message": f.Message, "type": kind, "param": nil, "code": f.Code}
+}

@@ -1,0 +1,205 @@
+package remote
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/spool-agents/spool"
+	"github.com/spool-agents/spool/agent"
+)
+
+const (
+	// tries bounds how often a request is made, the pauses between grow from
+	// firstPause.
+	tries      = 6
+	firstPause = 100 * time.Millisecond
+	// requestTime bounds one request but those that wait.
+	requestTime = 90 * time.Second
+)
+
+// Client talks to one server as the user of its token. Its methods are safe for
+// concurrent use and fail with the codes of package agent, as those of
+// spool.Client do; a server that cannot be reached is CodeUnavailable.
+type Client struct {
+	base, token string
+	http        *http.Client
+}
+
+// New makes a client of the server at an address such as http://host:8080.
+func New(address, token string) (*Client, error) {
+	u, err := url.Parse(address)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return nil, agent.Errorf(agent.CodeInvalid, "the address of a web server is an http:// or https:// URL")
+	}
+	if token == "" {
+		return nil, agent.Errorf(agent.CodeInvalid, "the web server at %s needs a token: give the whole link that it printed, or set SPOOL_SERVER_TOKEN", u.Host)
+	}
+	return &Client{base: strings.TrimRight(u.Scheme+"://"+u.Host+u.Path, "/"), token: token, http: &http.Client{
+		// A redirect would lead to a page, not to an answer.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}, nil
+}
+
+// Connected reports that messages are run: the server says otherwise with each.
+func (c *Client) Connected() bool { return true }
+
+// get makes a request that changes nothing.
+func (c *Client) get(ctx context.Context, path string, q url.Values, into any) error {
+	if len(q) > 0 {
+		path += "?" + q.Encode()
+	}
+	return c.repeat(ctx, http.MethodGet, path, nil, into)
+}
+
+// repeat makes a request that may be repeated until it is answered.
+func (c *Client) repeat(ctx context.Context, method, path string, body, into any) error {
+	pause := firstPause
+	for n := 1; ; n++ {
+		err := c.once(ctx, method, path, body, into)
+		if err == nil || n == tries || ctx.Err() != nil || agent.CodeOf(err) != agent.CodeUnavailable {
+			return err
+		}
+		if err := sleep(ctx, pause); err != nil {
+			return err
+		}
+		pause *= 2
+	}
+}
+
+// once makes a request.
+func (c *Client) once(ctx context.Context, method, path string, body, into any) error {
+	ctx, cancel := context.WithTimeout(ctx, requestTime)
+	defer cancel()
+	res, err := c.do(ctx, method, path, body, nil)
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	raw, err := io.ReadAll(res.Body)
+	if err != nil {
+		return c.away(err)
+	}
+	if err := json.Unmarshal(raw, into); err != nil {
+		return agent.Wrap(err, agent.CodeInternal, "the answer of %s is not what this program knows: do its versions fit?", c.base)
+	}
+	return nil
+}
+
+// do sends a request and returns a good response, or its error.
+func (c *Client) do(ctx context.Context, method, path string, body any, header http.Header) (*http.Response, error) {
+	var in io.Reader
+	if body != nil {
+		raw, err := json.Marshal(body)
+		if err != nil {
+			return nil, agent.Wrap(err, agent.CodeInvalid, "the request cannot be written as JSON")
+		}
+		in = bytes.NewReader(raw)
+	}
+	r, err := http.NewRequestWithContext(ctx, method, c.base+path, in)
+	if err != nil {
+		return nil, agent.Wrap(err, agent.CodeInvalid, "the request cannot be made")
+	}
+	for name, values := range header {
+		r.Header[name] = values
+	}
+	r.Header.Set("Authorization", "Bearer "+c.token)
+	if body != nil {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	res, err := c.http.Do(r)
+	if err != nil {
+		if parent := ctx.Err(); errors.Is(parent, context.Canceled) {
+			return nil, parent
+		}
+		return nil, c.away(err)
+	}
+	if res.StatusCode >= 300 {
+		defer res.Body.Close()
+		return nil, c.failure(res)
+	}
+	return res, nil
+}
+
+// away says that the server cannot be reached, without the address twice.
+func (c *Client) away(err error) error {
+	var u *url.Error
+	if errors.As(err, &u) {
+		err = u.Err
+	}
+	return agent.Wrap(err, agent.CodeUnavailable, "the web server at %s cannot be reached", c.base)
+}
+
+// codes of failures that only HTTP has.
+var codes = map[int]agent.Code{
+	http.StatusUnauthorized:          agent.CodeInvalid,
+	http.StatusForbidden:             agent.CodeInvalid,
+	http.StatusNotFound:              agent.CodeNotFound,
+	http.StatusTooManyRequests:       agent.CodeUnavailable,
+	http.StatusBadGateway:            agent.CodeUnavailable,
+	http.StatusServiceUnavailable:    agent.CodeUnavailable,
+	http.StatusGatewayTimeout:        agent.CodeUnavailable,
+	http.StatusRequestEntityTooLarge: agent.CodeInvalid,
+}
+
+// failure reads the error of a response.
+func (c *Client) failure(res *http.Response) error {
+	raw, err := io.ReadAll(io.LimitReader(res.Body, 1<<20))
+	var doc errorDocument
+	if err != nil || json.Unmarshal(raw, &doc) != nil || doc.Error.Message == "" {
+		code, ok := codes[res.StatusCode]
+		if !ok {
+			code = agent.CodeInternal
+		}
+		return agent.Errorf(code, "%s answered %s: is it a web server of Spool?", c.base, res.Status)
+	}
+	return doc.err(res.StatusCode)
+}
+
+// errorDocument is how a server tells an error.
+type errorDocument struct {
+	Error struct {
+		Code      string                  `json:"code"`
+		Message   string                  `json:"message"`
+		Pending   []spool.ApprovalRequest `json:"pending"`
+		Questions []spool.QuestionRequest `json:"questions"`
+	} `json:"error"`
+}
+
+func (d errorDocument) err(status int) error {
+	code := agent.Code(d.Error.Code)
+	switch code {
+	case agent.CodeInvalid, agent.CodeNotFound, agent.CodeConflict, agent.CodeLimit, agent.CodeUnavailable, agent.CodeStale, agent.CodeForeign, agent.CodeInternal:
+	default:
+		var ok bool
+		if code, ok = codes[status]; !ok {
+			code = agent.CodeInvalid
+		}
+	}
+	err := agent.Errorf(code, "%s", d.Error.Message)
+	if len(d.Error.Pending)+len(d.Error.Questions) > 0 {
+		return spool.NewPendingError(d.Error.Pending, d.Error.Questions, err)
+	}
+	return err
+}
+
+func threadPath(id string, rest string) string {
+	return "/api/v1/threads/" + url.PathEscape(id) + rest
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-t.C:
+		return nil
+	}
+}

@@ -1,0 +1,133 @@
+package remote
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/spool-agents/spool"
+	"github.com/spool-agents/spool/agent"
+)
+
+// silence is how long a stream may say nothing: the server's heartbeat is much
+// more frequent.
+const silence = 50 * time.Second
+
+// errDone ends a stream that has nothing more.
+var errDone = errors.New("the stream has ended")
+
+// stopped is an error of the one who is told.
+type stopped struct{ error }
+
+// Follow is that of spool.Client. A server that is away is waited for; then it goes
+// on behind the last update of each thread.
+func (c *Client) Follow(ctx context.Context, threadID, cursor string, o spool.FollowOptions, f func(spool.Update) error) error {
+	from := map[string]string{}
+	maps.Copy(from, o.From)
+	if cursor != "" {
+		from[threadID] = cursor
+	}
+	pause := firstPause
+	for {
+		err := c.followOnce(ctx, threadID, o, from, func(u spool.Update) error {
+			pause = firstPause
+			if err := f(u); err != nil {
+				return stopped{err}
+			}
+			from[u.ThreadID] = u.Cursor
+			return nil
+		})
+		var own stopped
+		switch {
+		case errors.Is(err, errDone):
+			return nil
+		case errors.As(err, &own):
+			return own.error
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err != nil && agent.CodeOf(err) != agent.CodeUnavailable:
+			return err
+		}
+		if err := sleep(ctx, pause); err != nil {
+			return err
+		}
+		pause = min(2*pause, 5*time.Second)
+	}
+}
+
+// followOnce reads one stream. It returns errDone if there is nothing more, and
+// nil or CodeUnavailable if it was cut.
+func (c *Client) followOnce(ctx context.Context, threadID string, o spool.FollowOptions, from map[string]string, f func(spool.Update) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	quiet := time.AfterFunc(silence, cancel)
+	defer quiet.Stop()
+	var res *http.Response
+	var err error
+	if o.Descendants {
+		res, err = c.do(ctx, http.MethodPost, threadPath(threadID, "/follow"), map[string]any{"from": from, "untilTurn": o.UntilTurn, "untilIdle": o.UntilIdle}, nil)
+	} else {
+		q := url.Values{"untilTurn": {o.UntilTurn}, "untilIdle": {strconv.FormatBool(o.UntilIdle)}, "from": {from[threadID]}}
+		res, err = c.do(ctx, http.MethodGet, threadPath(threadID, "/follow?"+q.Encode()), nil, nil)
+	}
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	lines := bufio.NewReader(res.Body)
+	var name string
+	var data []byte
+	for {
+		line, err := lines.ReadBytes('\n')
+		if err != nil {
+			if errors.Is(err, io.EOF) {
+				return nil
+			}
+			return c.away(err)
+		}
+		quiet.Reset(silence)
+		field, value, _ := bytes.Cut(bytes.TrimRight(line, "\r\n"), []byte(": "))
+		switch string(field) {
+		case "event":
+			name = string(value)
+		case "data":
+			data = value
+		case "":
+			if name != "" {
+				if err := told(name, data, f); err != nil {
+					return err
+				}
+			}
+			name, data = "", nil
+		}
+	}
+}
+
+// told passes an event on.
+func told(name string, data []byte, f func(spool.Update) error) error {
+	switch name {
+	case "end":
+		return errDone
+	case "failure":
+		var doc errorDocument
+		if err := json.Unmarshal(data, &doc); err != nil {
+			return agent.Wrap(err, agent.CodeInternal, "the stream failed, and does not say why")
+		}
+		return doc.err(0)
+	case "update":
+		var u spool.Update
+		if err := json.Unmarshal(data, &u); err != nil {
+			return agent.Wrap(err, agent.CodeInternal, "an update is not what this program knows")
+		}
+		return f(u)
+	}
+	return nil
+}
