@@ -80,7 +80,7 @@ func (l *log) String() string {
 // dev starts a stack and returns when it is ready.
 func (u *user) dev(args ...string) (*exec.Cmd, config.DevInfo, *log) {
 	u.t.Helper()
-	cmd := u.command(append([]string{"dev", "--json", "--temporal-port", "0", "--ui-port", "0"}, args...)...)
+	cmd := u.command(append([]string{"dev", "--json", "--temporal-port", "0", "--ui-port", "0", "--web-port", "0"}, args...)...)
 	out, err := cmd.StdoutPipe()
 	require.NoError(u.t, err)
 	said := &log{}
@@ -112,7 +112,7 @@ func alive(pid int) bool {
 
 func allEnd(t *testing.T, info config.DevInfo) {
 	t.Helper()
-	for _, pid := range append([]int{info.PIDs.Temporal}, info.PIDs.Workers...) {
+	for _, pid := range append([]int{info.PIDs.Temporal, info.PIDs.Web}, info.PIDs.Workers...) {
 		assert.Eventually(t, func() bool { return !alive(pid) }, 20*time.Second, 50*time.Millisecond, "process %d ended with dev", pid)
 	}
 }
@@ -142,18 +142,20 @@ func TestDevRunsRestartsAndEndsItsParts(t *testing.T) {
 		require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
 	}
 	require.NoError(t, syscall.Kill(info.PIDs.Temporal, syscall.SIGKILL))
+	require.NoError(t, syscall.Kill(info.PIDs.Web, syscall.SIGKILL))
 	code, out, errout = u.run("show", "--follow", "b/default")
 	require.Equal(t, 0, code, errout)
 	assert.Contains(t, out, "one two three four five six seven eight nine ten")
 	assert.Eventually(t, func() bool {
 		now, ok := config.ReadLive(u.home)
-		return ok && now.PIDs.Temporal != info.PIDs.Temporal && now.PIDs.Workers[0] != info.PIDs.Workers[0] && now.PIDs.Workers[1] != info.PIDs.Workers[1]
+		return ok && now.PIDs.Temporal != info.PIDs.Temporal && now.PIDs.Web != info.PIDs.Web && now.PIDs.Workers[0] != info.PIDs.Workers[0] && now.PIDs.Workers[1] != info.PIDs.Workers[1]
 	}, 20*time.Second, 50*time.Millisecond, "dev.json names the new processes")
 	assert.Contains(t, said.String(), "died (signal: killed)")
 	assert.Contains(t, said.String(), "starting it again")
 	now, ok := config.ReadLive(u.home)
 	require.True(t, ok)
 	assert.Equal(t, info.Temporal, now.Temporal, "the address stays")
+	assert.Equal(t, info.Web, now.Web, "the link too")
 
 	code, out, errout = u.run("verify", "--all", "--json")
 	assert.Equal(t, 0, code, out+errout)

@@ -155,7 +155,6 @@ func Load(o Options) (Config, error) {
 	c.FallbackModels = strings.FieldsFunc(r.get(FallbackModels), func(c rune) bool { return c == ',' })
 	// The five numbers were checked by get, so that parsing cannot fail.
 	c.Server, c.ServerToken = serverOf(r.get(Server), r.get(ServerToken))
-	// The four numbers were checked by get, so that parsing cannot fail.
 	c.MaxTurnsPerWorker, _ = strconv.Atoi(r.get(MaxTurnsPerWorker))
 	c.ContextWindow, _ = strconv.ParseInt(r.get(ContextWindow), 10, 64)
 	c.MaxSteps, _ = strconv.Atoi(r.get(MaxSteps))

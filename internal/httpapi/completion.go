@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -175,27 +176,19 @@ func (s *Server) complete(c *call) error {
 	if err != nil {
 		return err
 	}
+	a := &completion{s: s, c: c, model: q.Model, usage: q.StreamOptions.IncludeUsage, created: time.Now().Unix()}
 	ctx, thread := c.r.Context(), agent.MainThreadID(r.SessionID, r.ConversationID)
 	tail, err := c.client.Tail(ctx, thread)
 	if err != nil {
 		return err
 	}
-	if tail != "" { // an agent that is there already is not changed, so that a plain message stays one
-		t, err := c.client.Thread(ctx, thread)
-		if err != nil {
-			return err
-		}
-		if t.Config.Name == r.Agent {
-			r.Agent = ""
-		}
-	}
-	sent, err := c.client.Send(ctx, r)
+	sent, err := a.put(ctx, r, tail != "")
 	if err != nil {
 		return err
 	}
+	a.sent = sent
 	c.w.Header().Set(threadHeader, sent.ThreadID)
 	c.w.Header().Set(turnHeader, sent.TurnID)
-	a := &completion{s: s, c: c, sent: sent, model: q.Model, usage: q.StreamOptions.IncludeUsage, created: time.Now().Unix()}
 	if q.Stream {
 		return a.stream(tail)
 	}
@@ -224,6 +217,30 @@ type completion struct {
 	model   string
 	usage   bool
 	created int64
+}
+
+// put sends the message. Only one that names no agent answers a question, so that
+// an agent that the thread has already is left out. A message that is repeated may
+// have been the thread's first, which named it.
+func (a *completion) put(ctx context.Context, r memory.SendRequest, exists bool) (spool.Reply, error) {
+	if !exists {
+		return a.c.client.Send(ctx, r)
+	}
+	plain := r
+	t, err := a.c.client.Thread(ctx, agent.MainThreadID(r.SessionID, r.ConversationID))
+	if err != nil {
+		return spool.Reply{}, err
+	}
+	if t.Config.Name == r.Agent {
+		plain.Agent = ""
+	}
+	sent, err := a.c.client.Send(ctx, plain)
+	if agent.CodeOf(err) == agent.CodeConflict && plain.Agent != r.Agent {
+		if again, other := a.c.client.Send(ctx, r); other == nil {
+			return again, nil
+		}
+	}
+	return sent, err
 }
 
 func (a *completion) id() string { return "chatcmpl-" + a.sent.TurnID }

@@ -315,7 +315,7 @@ func TestAnswersAreAsTheDocumentSays(t *testing.T) {
 	var again struct{ ThreadID, TurnID string }
 	b.post(chat+"/messages", map[string]any{"role": "user", "content": "script: slow 100ms say " + strings.Repeat("word ", 300)}).is(202).into(&again)
 	b.post(thread+"/fork", map[string]any{"conversationId": "again", "requestId": "f1"}).is(200)
-	b.post(thread+"/fork", map[string]any{"conversationId": "again"}).fails(409, "conflict")
+	b.post(thread+"/fork", map[string]any{"at": "nothing"}).fails(404, "not_found")
 	b.opens(r.ThreadID)
 	b.post(thread+"/cancel", map[string]any{"turnId": again.TurnID}).is(200)
 	b.post(thread+"/cancel", map[string]any{}).fails(409, "conflict")
