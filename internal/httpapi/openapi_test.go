@@ -287,6 +287,18 @@ func TestAnswersAreAsTheDocumentSays(t *testing.T) {
 	b.get(thread + "/trace").is(200)
 	b.get(thread + "/tails").is(200)
 	b.get(thread + "/turns/" + r.TurnID + "?served=true").is(200)
+	b.get(thread + "/turns").is(200)
+	var line struct {
+		Spans []struct{ Kind, Status, EndAt, SubAgentThreadID string }
+	}
+	b.get(thread + "/turns/" + r.TurnID + "/timeline").is(200).into(&line)
+	kinds := map[string]string{}
+	for _, s := range line.Spans {
+		kinds[s.Kind] += s.Status + " "
+		require.NotEmpty(t, s.EndAt, "%+v", s)
+		require.Equal(t, s.Kind == "agent", s.SubAgentThreadID != "")
+	}
+	require.Equal(t, map[string]string{"model": "tool_calls stop ", "tool": "success ", "agent": "success ", "approval": "approve "}, kinds)
 	b.get(thread+"/turns/nonsense").fails(404, "not_found")
 	var calls struct {
 		ToolCalls []struct{ ID, SubAgentThreadID string }
@@ -318,7 +330,7 @@ func TestAnswersAreAsTheDocumentSays(t *testing.T) {
 	b.post(thread+"/fork", map[string]any{"at": "nothing"}).fails(404, "not_found")
 	b.opens(r.ThreadID)
 	b.post(thread+"/cancel", map[string]any{"turnId": again.TurnID}).is(200)
-	b.post(thread+"/cancel", map[string]any{}).fails(409, "conflict")
+	b.post(thread+"/cancel", map[string]any{"turnId": again.TurnID}).is(200)
 	b.post(thread+"/retry", map[string]any{"requestId": "r1"}).is(202)
 	b.opens(r.ThreadID)
 	b.post(thread+"/cancel", map[string]any{"all": true}).is(200)

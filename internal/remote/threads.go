@@ -71,11 +71,15 @@ func (c *Client) Fork(ctx context.Context, r spool.ForkRequest) (spool.Forked, e
 	return out, err
 }
 
-// Cancel is that of spool.Client. It is not repeated: the second would find
-// nothing to cancel.
+// Cancel is that of spool.Client. Without a turn it is not repeated: the second
+// could mean another one.
 func (c *Client) Cancel(ctx context.Context, r memory.CancelRequest) (spool.Cancelled, error) {
 	var out spool.Cancelled
-	err := c.once(ctx, http.MethodPost, threadPath(r.ThreadID, "/cancel"), map[string]any{"turnId": r.TurnID, "all": r.All}, &out)
+	send := c.once
+	if r.TurnID != "" {
+		send = c.repeat
+	}
+	err := send(ctx, http.MethodPost, threadPath(r.ThreadID, "/cancel"), map[string]any{"turnId": r.TurnID, "all": r.All}, &out)
 	return out, err
 }
 
