@@ -144,3 +144,20 @@ func TestWebServesUsersByTheirTokens(t *testing.T) {
 	defer res.Body.Close()
 	assert.Equal(t, http.StatusOK, res.StatusCode)
 }
+
+// A store of one process has its worker and its web server in that process.
+func TestDevServesAStoreOfOneProcess(t *testing.T) {
+	t.Parallel()
+	u := newUser(t)
+	dev, info, _ := u.dev("--store", "memory:")
+	require.NotEmpty(t, info.Web)
+	laptop := newUser(t)
+	for i, want := range []string{"42", "again"} {
+		cmd := laptop.command("send", "--server", info.Web, "-s", "a", []string{`script: call calculator {"expression":"6*7"} ;; echo it is`, "script: say again"}[i])
+		out, err := cmd.Output()
+		require.NoError(t, err)
+		assert.Contains(t, string(out), want)
+	}
+	require.NoError(t, dev.Process.Signal(syscall.SIGTERM))
+	require.NoError(t, dev.Wait())
+}

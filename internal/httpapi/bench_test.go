@@ -34,9 +34,10 @@ const (
 type bench struct {
 	t *testing.T
 	*tt.Stack
-	url   string
-	users *httpapi.Users
-	do    http.RoundTripper // what sends requests
+	url    string
+	server *httpapi.Server
+	users  *httpapi.Users
+	do     http.RoundTripper // what sends requests
 }
 
 func newBench(t *testing.T, change ...func(*httpapi.Options)) *bench {
@@ -64,7 +65,7 @@ func newBench(t *testing.T, change ...func(*httpapi.Options)) *bench {
 	require.NoError(t, err)
 	h := httptest.NewServer(s)
 	t.Cleanup(h.Close)
-	b.url = h.URL
+	b.url, b.server = h.URL, s
 	return b
 }
 

@@ -358,3 +358,47 @@ func cursorsAt(id string, seqs ...int64) bool {
 	}
 	return true
 }
+
+// stuck is a reader that takes nothing until it is let go.
+type stuck struct {
+	http.ResponseWriter
+	header   http.Header
+	begun    chan struct{}
+	let      chan struct{}
+	deadline time.Time
+	once     sync.Once
+}
+
+func (s *stuck) Header() http.Header                { return s.header }
+func (s *stuck) WriteHeader(int)                    {}
+func (s *stuck) Flush()                             {}
+func (s *stuck) SetWriteDeadline(t time.Time) error { s.deadline = t; return nil }
+func (s *stuck) Write(p []byte) (int, error) {
+	s.once.Do(func() { close(s.begun) })
+	<-s.let
+	return 0, os.ErrDeadlineExceeded
+}
+
+// A reader that takes nothing holds nobody up, and is cut off after a while.
+func TestASlowReaderHoldsNothing(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.StartWorker()
+	r := b.ends(b.say("s", "script: say one"))
+	w := &stuck{header: http.Header{}, begun: make(chan struct{}), let: make(chan struct{})}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		b.server.ServeHTTP(w, b.request(http.MethodGet, "/api/v1/threads/"+id(r.ThreadID)+"/follow", nil))
+	}()
+	<-w.begun
+	require.Equal(t, "two", b.ends(b.say("s", "script: say two")).Response)
+	require.NotEmpty(t, b.get("/api/v1/threads/"+id(r.ThreadID)+"/follow?untilIdle=true").is(200).events())
+	close(w.let) // as the connection does at its deadline
+	select {
+	case <-ended:
+	case <-time.After(10 * time.Second):
+		t.Fatal("the stream goes on although its reader is gone")
+	}
+	require.WithinDuration(t, time.Now().Add(30*time.Second), w.deadline, 25*time.Second)
+}

@@ -15,6 +15,7 @@ import (
 	"github.com/spool-agents/spool"
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/internal/config"
+	"github.com/spool-agents/spool/internal/httpapi"
 	"github.com/spool-agents/spool/internal/llm/script"
 	"github.com/spool-agents/spool/memory"
 	"github.com/spool-agents/spool/memory/verify"
@@ -102,7 +103,8 @@ func (d *demo) start(ctx context.Context, home string, env []string) error {
 	cfg := config.Config{Home: home, Store: "sqlite:" + filepath.Join(home, "spool.db"), User: "demo", Profile: "default"}
 	var log io.Writer = &demoLog{w: d.a.stderr}
 	var err error
-	d.stack, err = startStack(ctx, stackOptions{home: home, store: cfg.Store, server: serverEmbedded, workers: 1, env: append(env, "SPOOL_USER=demo"), dir: work, log: log})
+	d.stack, err = startStack(ctx, stackOptions{home: home, store: cfg.Store, server: serverEmbedded, workers: 1, env: append(env, "SPOOL_USER=demo"), dir: work, log: log,
+		web: d.a.terminal && !d.a.json, webToken: httpapi.NewToken()})
 	if err != nil {
 		return err
 	}
@@ -375,9 +377,10 @@ func (d *demo) repeats(ctx context.Context) (repeated, error) {
 	return r, nil
 }
 
-// linger keeps the stack up for a look at the web UI.
+// linger keeps the stack up for a look at the page and at the web UI.
 func (d *demo) linger(ctx context.Context) {
 	d.a.print("")
-	d.a.print("Open %s · Enter to stop", d.c.WorkflowURL(d.sent.ThreadID))
+	d.a.print("Temporal shows it at %s", d.c.WorkflowURL(d.sent.ThreadID))
+	d.a.print("Open %s · Enter to stop", d.stack.link)
 	_, _ = d.a.keys().next(ctx, "", nil) // any end of the wait will do
 }

@@ -152,7 +152,6 @@ func (d *devCmd) serveHere(ctx context.Context, a *app, cfg config.Config) (link
 	if err != nil {
 		return "", err
 	}
-	a.closers = append(a.closers, func() { _ = w.wait() })
 	return w.link, nil
 }
 

@@ -115,12 +115,17 @@ type webOptions struct {
 type webServer struct {
 	link  string // with the token, if one was made or given
 	token string
-	ended chan error
+	done  chan struct{}
+	err   error // of the server, once done is closed
 }
 
-func (w *webServer) wait() error { return <-w.ended }
+// wait returns when the server has ended.
+func (w *webServer) wait() error {
+	<-w.done
+	return w.err
+}
 
-// startWeb listens and serves until ctx ends.
+// startWeb listens and serves until ctx ends or the program does.
 func (a *app) startWeb(ctx context.Context, o webOptions) (*webServer, error) {
 	users, token, err := webUsers(o)
 	if err != nil {
@@ -155,8 +160,16 @@ func (a *app) startWeb(ctx context.Context, o webOptions) (*webServer, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &webServer{token: token, link: webLink(l.Addr(), token), ended: make(chan error, 1)}
-	go func() { w.ended <- s.Serve(ctx, l) }()
+	w := &webServer{token: token, link: webLink(l.Addr(), token), done: make(chan struct{})}
+	ctx, cancel := context.WithCancel(ctx)
+	go func() {
+		defer close(w.done)
+		w.err = s.Serve(ctx, l)
+	}()
+	a.closers = append(a.closers, func() {
+		cancel()
+		<-w.done
+	})
 	return w, nil
 }
 
