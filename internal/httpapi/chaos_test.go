@@ -6,13 +6,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand"
-	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -25,51 +22,6 @@ import (
 	tt "github.com/spool-agents/spool/internal/temporaltest"
 	"github.com/spool-agents/spool/memory"
 )
-
-// program is `starter web` as a process, always at the same port.
-type program struct {
-	t    *testing.T
-	s    *tt.Stack
-	port int
-	mu   sync.Mutex
-	cmd  *exec.Cmd
-}
-
-func newProgram(t *testing.T, s *tt.Stack) *program {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	p := &program{t: t, s: s, port: l.Addr().(*net.TCPAddr).Port}
-	require.NoError(t, l.Close())
-	p.start()
-	t.Cleanup(p.kill)
-	return p
-}
-
-func (p *program) url() string { return fmt.Sprintf("http://127.0.0.1:%d", p.port) }
-
-// start returns when the server listens.
-func (p *program) start() {
-	p.t.Helper()
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.cmd = exec.Command(tt.Starter(), "web", "--json", "--web-port", fmt.Sprint(p.port))
-	p.cmd.Env = append(append(os.Environ(), p.s.Env...), "SPOOL_WEB_TOKEN="+token)
-	p.cmd.Dir = p.s.Work
-	out, err := p.cmd.StdoutPipe()
-	require.NoError(p.t, err)
-	require.NoError(p.t, p.cmd.Start())
-	line, err := bufio.NewReader(out).ReadString('\n')
-	require.NoError(p.t, err)
-	require.Contains(p.t, line, p.url()+"/?token=", "it is where it was")
-}
-
-func (p *program) kill() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	_ = p.cmd.Process.Signal(syscall.SIGKILL)
-	_ = p.cmd.Wait()
-}
 
 // reader is an event source: it comes back with the last id, and checks that
 // nothing is missing and nothing comes twice.
@@ -94,7 +46,7 @@ type written struct {
 func (r *reader) read(ctx context.Context, cut func() bool) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.url, nil)
 	require.NoError(r.t, err)
-	req.Header.Set("Authorization", "Bearer "+token)
+	req.Header.Set("Authorization", "Bearer "+tt.WebToken)
 	if r.lastID != "" {
 		req.Header.Set("Last-Event-ID", r.lastID)
 	}
@@ -168,8 +120,8 @@ func TestFault_F1_StreamsSurviveKills(t *testing.T) {
 	t.Parallel()
 	s := tt.New(t)
 	worker := s.StartWorker("SPOOL_MAX_EVENTS=30")
-	web := newProgram(t, s)
-	c, err := remote.New(web.url()+"/", token)
+	web := s.StartWeb()
+	c, err := remote.New(web.URL+"/", tt.WebToken)
 	require.NoError(t, err)
 	words := strings.Repeat("word ", 30)
 	child := script.Script("slow 20ms "+script.Call("calculator", map[string]any{"expression": "6*7"}), "slow 30ms say "+words+"of the child")
@@ -218,15 +170,15 @@ func TestFault_F1_StreamsSurviveKills(t *testing.T) {
 			}
 			n++
 			if n%2 == 1 {
-				web.kill()
-				web.start()
+				web.Kill()
+				web.Restart()
 				continue
 			}
 			worker.Kill()
 			worker = s.StartWorker("SPOOL_MAX_EVENTS=30")
 		}
 	}()
-	r := &reader{t: t, url: web.url() + "/api/v1/threads/" + id(sent.ThreadID) + "/follow?untilTurn=" + sent.TurnID, texts: map[string]*written{}, saved: map[string]string{}}
+	r := &reader{t: t, url: web.URL + "/api/v1/threads/" + id(sent.ThreadID) + "/follow?untilTurn=" + sent.TurnID, texts: map[string]*written{}, saved: map[string]string{}}
 	updates := 0
 	for !r.ended {
 		require.NoError(t, ctx.Err(), "the reader came to the end")

@@ -75,6 +75,7 @@ var pinned = map[string]string{
 	"agent.ModelContentFilter":       "content_filter",
 	"agent.ModelBadResponse":         "bad_response",
 	"agent.ToolAssignTask":           "assign_task",
+	"agent.ToolOutput":               "tool_output",
 	"agent.ToolTaskOutput":           "task_output",
 	"agent.ToolOutput":               "tool_output",
 	"agent.ToolAskUser":              "ask_user",
