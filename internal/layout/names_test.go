@@ -77,7 +77,6 @@ var pinned = map[string]string{
 	"agent.ToolAssignTask":           "assign_task",
 	"agent.ToolOutput":               "tool_output",
 	"agent.ToolTaskOutput":           "task_output",
-	"agent.ToolOutput":               "tool_output",
 	"agent.ToolAskUser":              "ask_user",
 	"agent.ThreadPending":            "pending",
 	"agent.ThreadRunning":            "running",

@@ -44,6 +44,9 @@ func (c *Client) Send(ctx context.Context, r memory.SendRequest) (spool.Reply, e
 			body[name] = value
 		}
 	}
+	if len(r.AnswerSchema) > 0 {
+		body["answerSchema"] = r.AnswerSchema
+	}
 	var out reply
 	err := c.repeat(ctx, http.MethodPost, "/api/v1/messages", body, &out)
 	return out.whole(), err
