@@ -58,7 +58,7 @@ func TestSubAgentsEndAsTheDelegatorParks(t *testing.T) {
 	s.StartWorker("SPOOL_WAIT_IN_RUN=100ms", "SPOOL_MAX_EVENTS=40")
 	n := 8
 	if tt.Long() {
-		n = 300
+		n = 60
 	}
 	var people sync.WaitGroup
 	for i := range n {
