@@ -28,6 +28,7 @@ const (
 	conversationKey   = "conversation"
 	idempotencyHeader = "Idempotency-Key"
 	maxIdempotencyKey = 255
+	formatSchema      = "json_schema"
 )
 
 // completionRequest is what is read of a request. Settings of the model are the
@@ -44,7 +45,10 @@ type completionRequest struct {
 	Tools          []json.RawMessage `json:"tools"`
 	Functions      []json.RawMessage `json:"functions"`
 	ResponseFormat struct {
-		Type string `json:"type"`
+		Type       string `json:"type"`
+		JSONSchema struct {
+			Schema json.RawMessage `json:"schema"`
+		} `json:"json_schema"`
 	} `json:"response_format"`
 }
 
@@ -64,8 +68,10 @@ func (s *Server) readCompletion(c *call) (completionRequest, error) {
 		return q, agent.Errorf(agent.CodeInvalid, "n is %d: an agent gives one answer", q.N)
 	case len(q.Tools)+len(q.Functions) > 0:
 		return q, agent.Errorf(agent.CodeInvalid, "agents have tools of their own: leave out tools and functions")
-	case q.ResponseFormat.Type != "" && q.ResponseFormat.Type != "text":
-		return q, agent.Errorf(agent.CodeInvalid, "response_format %q is not possible: an agent answers with text", q.ResponseFormat.Type)
+	case !slices.Contains([]string{"", "text", formatSchema}, q.ResponseFormat.Type):
+		return q, agent.Errorf(agent.CodeInvalid, "response_format %q is not possible: use text, or %s with a schema", q.ResponseFormat.Type, formatSchema)
+	case q.ResponseFormat.Type == formatSchema && len(q.ResponseFormat.JSONSchema.Schema) == 0:
+		return q, agent.Errorf(agent.CodeInvalid, "response_format %s needs json_schema.schema", formatSchema)
 	case len(q.Messages) == 0 || q.Messages[len(q.Messages)-1].Role != "user":
 		return q, agent.Errorf(agent.CodeInvalid, "the last message has to be the user's")
 	}
@@ -82,7 +88,7 @@ func (s *Server) readCompletion(c *call) (completionRequest, error) {
 
 // message makes a message to a thread of a request.
 func (q completionRequest) message(c *call) (memory.SendRequest, error) {
-	r := memory.SendRequest{Agent: q.Model, MessageID: spool.NewID()}
+	r := memory.SendRequest{Agent: q.Model, MessageID: spool.NewID(), AnswerSchema: q.ResponseFormat.JSONSchema.Schema}
 	key := c.r.Header.Get(idempotencyHeader)
 	if len(key) > maxIdempotencyKey {
 		return r, agent.Errorf(agent.CodeInvalid, "the %s has %d characters, at most %d are possible", idempotencyHeader, len(key), maxIdempotencyKey)

@@ -45,6 +45,7 @@ func TestTheOpenAIClientWorks(t *testing.T) {
 		Streamed             map[string]any
 		Once                 []any
 		Again, WholeThread   string
+		Fitting              map[string]any
 		Question, Answered   string
 		Errors               map[string][]any
 	}
@@ -58,6 +59,7 @@ func TestTheOpenAIClientWorks(t *testing.T) {
 	require.Equal(t, map[string]any{"text": "one two three four five six seven eight nine ten", "many": true, "usage": true, "finish": "stop"}, seen.Streamed)
 	require.Equal(t, []any{"once", "once", true, true}, seen.Once)
 	require.Equal(t, "once", seen.Again)
+	require.Equal(t, map[string]any{"n": 42.0}, seen.Fitting)
 	require.Equal(t, "Which one?", seen.Question)
 	require.Contains(t, seen.Answered, "the blue one")
 	require.Equal(t, map[string][]any{

@@ -50,6 +50,13 @@ seen.again = again;
 const whole = await client.chat.completions.create({ model: "orchestrator", messages: [{ role: "system", content: "Be brief." }, ...history, ...user("And now?")] }).withResponse();
 seen.wholeThread = thread(whole);
 
+// An answer that fits a schema.
+const schema = { type: "object", properties: { n: { type: "integer" } }, required: ["n"], additionalProperties: false };
+const fitting = await client.chat.completions.create({
+  model: "orchestrator", messages: user('script: say {"n":42}'), response_format: { type: "json_schema", json_schema: { name: "n", schema } },
+});
+seen.fitting = JSON.parse(fitting.choices[0].message.content);
+
 // A question is an answer, and the next message answers it.
 const talk = { headers: { "X-Spool-Thread": process.env.SESSION + "/questions" } };
 const asked = await client.chat.completions.create({ model: "orchestrator", messages: user('script: call ask_user {"question":"Which one?"} ;; echo you said') }, talk);
