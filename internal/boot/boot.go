@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
+	"os"
 	"runtime/debug"
 	"strconv"
 	"time"
@@ -60,10 +61,12 @@ func Options(cfg config.Config, store memory.ConversationMemoryStore, env func(s
 	if p := cfg.Price; p != (agent.Price{}) {
 		state.Price = &models.Price{Input: p.Input, Output: p.Output}
 	}
-	if o.Models, err = models.Load(cfg.Home, state); err != nil {
+	table, err := models.Load(cfg.Home, state)
+	if err != nil {
 		return o, err
 	}
-	if o.Model, err = newModel(cfg, store, log); err != nil {
+	o.Models = table
+	if o.Model, err = newModel(cfg, table.Providers, store, env, log); err != nil {
 		return o, err
 	}
 	worker.SetBinaryChecksum(buildID())
@@ -100,31 +103,57 @@ func tune(o *spool.WorkerOptions, env func(string) string) error {
 // answers. It logs nothing.
 func Model(cfg config.Config) (agent.Model, error) {
 	cfg.HTTPLog = false
-	return newModel(cfg, nil, slog.New(slog.DiscardHandler))
+	table, err := models.Load(cfg.Home, models.Row{})
+	if err != nil {
+		return nil, err
+	}
+	return newModel(cfg, table.Providers, nil, os.Getenv, slog.New(slog.DiscardHandler))
 }
 
-func newModel(cfg config.Config, store memory.ConversationMemoryStore, log *slog.Logger) (agent.Model, error) {
-	if cfg.Demo() {
-		return script.Model{}, nil
+// newModel makes the client of the settings' provider and, where the user's table of
+// models names others, of those. Each has a limiter of its own: one per provider and key.
+func newModel(cfg config.Config, others map[string]models.Provider, store memory.ConversationMemoryStore, env func(string) string, log *slog.Logger) (agent.Model, error) {
+	secrets := []string{cfg.OpenAIKey.Reveal(), cfg.TavilyKey.Reveal()}
+	for _, p := range others {
+		secrets = append(secrets, env(p.APIKeyEnv))
 	}
-	c := openai.Config{BaseURL: cfg.OpenAIBaseURL, APIKey: cfg.OpenAIKey.Reveal(), Model: cfg.Model, IdleTimeout: cfg.IdleTimeout}
-	if !cfg.HTTPLog {
+	client := func(c openai.Config) (agent.Model, error) {
+		c.IdleTimeout = cfg.IdleTimeout
+		if !cfg.HTTPLog {
+			model, err := openai.New(c)
+			if err != nil {
+				return nil, err
+			}
+			return llm.Limited(model), nil
+		}
+		wire := &httplog.Log{
+			Home: cfg.Home, Threads: store, Secrets: secrets,
+			Report: func(err error) { log.Warn("http log", "error", err) },
+		}
+		c.Transport = wire.Transport
 		model, err := openai.New(c)
 		if err != nil {
 			return nil, err
 		}
-		return llm.Limited(model), nil
+		return wire.Model(llm.Limited(model)), nil
 	}
-	wire := &httplog.Log{
-		Home: cfg.Home, Threads: store, Secrets: []string{cfg.OpenAIKey.Reveal(), cfg.TavilyKey.Reveal()},
-		Report: func(err error) { log.Warn("http log", "error", err) },
+	router := llm.Router{Default: script.Model{}, Providers: map[string]agent.Model{}}
+	var err error
+	if !cfg.Demo() {
+		router.Default, err = client(openai.Config{BaseURL: cfg.OpenAIBaseURL, APIKey: cfg.OpenAIKey.Reveal(), Model: cfg.Model})
 	}
-	c.Transport = wire.Transport
-	model, err := openai.New(c)
-	if err != nil {
-		return nil, err
+	if err != nil || len(others) == 0 {
+		return router.Default, err
 	}
-	return wire.Model(llm.Limited(model)), nil
+	for name, p := range others {
+		if p.APIKeyEnv != "" && env(p.APIKeyEnv) == "" {
+			log.Warn("provider without key", "provider", name, "missing", p.APIKeyEnv)
+		}
+		if router.Providers[name], err = client(openai.Config{BaseURL: p.BaseURL, APIKey: env(p.APIKeyEnv)}); err != nil {
+			return nil, err
+		}
+	}
+	return router, nil
 }
 
 // buildID names this build in histories, instead of the 32 digits of the SDK's

@@ -81,12 +81,15 @@ before ` + "`" + `contextWindow` + "`" + `, ` + "`" + `priceInput` + "`" + ` and
 models:
   - {match: "qwen3:8b", window: 16384}                                  # as num_ctx of Ollama
   - {match: "gpt-4o*", price: {input: 2.5, cached: 1.25, output: 10}}   # US dollars per million tokens
+providers:
+  mistral: {baseUrl: "https://api.mistral.ai/v1", apiKeyEnv: MISTRAL_API_KEY}
 ` + "`" + `` + "`" + `` + "`" + `
 
 ` + "`" + `*` + "`" + ` stands for anything; ` + "`" + `match` + "`" + ` is compared with the model's name with and without what stands before its last slash. When a conversation does not fit the window any
 more, the model summarises its older part and goes on with the summary; messages and log stay as they are. A model that nothing is known of is taken to read 128,000
 tokens; a provider that refuses a request as too long corrects that. A server that silently drops what is too long (Ollama does) is noticed and reported: state its
-window then.
+window then. A provider is used by agents that name it (` + "`provider: mistral`" + ` in their file) and by models that do, as in
+` + "`mistral-large-latest@mistral`" + `, also in ` + "`fallbackModels`" + `: a conversation may change it at any step.
 
 (Written by ` + "`go test ./internal/config -run Document -update`" + ` from the table that the program reads.)
 `

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spool-agents/spool"
 	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/internal/llm/llmtest"
 	"github.com/spool-agents/spool/internal/llm/script"
 	tt "github.com/spool-agents/spool/internal/temporaltest"
 	"github.com/spool-agents/spool/memory"
@@ -59,6 +60,32 @@ func TestFallbackModelsEnd(t *testing.T) {
 	r = s.Ask("s1", script.Script("fail 400 x5 say never"))
 	require.Equal(t, agent.ModelBadRequest, r.ErrorCode)
 	require.Len(t, s.Model.Records(), 3, "a bad request is bad for every model")
+	s.Verify()
+}
+
+// A conversation goes on at another provider in the middle of a turn: what it is
+// sent is what it accepts, and it is asked with its own key.
+func TestProviderChangesMidTurn(t *testing.T) {
+	t.Parallel()
+	s := tt.New(t)
+	other := llmtest.Run(t)
+	other.KeepBodies = true
+	table := "providers:\n  other: {baseUrl: '" + other.URL() + "', apiKeyEnv: OTHER_KEY}\n"
+	require.NoError(t, os.WriteFile(filepath.Join(s.Dir, "models.yaml"), []byte(table), 0o600))
+	s.StartWorker("SPOOL_FALLBACK_MODELS=gone@other,mistral-small@other", "OTHER_KEY=other-secret")
+	r := s.Ask("s1", script.Script("think hard about it => "+add(1, 2), "fail 404 "+add(3, 4), "say done"))
+	require.Equal(t, "done", r.Response, r.Error)
+	require.Empty(t, other.Violations())
+	require.Len(t, other.Records(), 3, "it knows the second of its models only")
+	require.Equal(t, []string{agent.WarnFallback, agent.WarnFallback}, warnings(t, s, r.ThreadID))
+	var q struct {
+		Model    string
+		Messages []agent.Message
+	}
+	require.NoError(t, json.Unmarshal(other.Records()[2].Body, &q))
+	require.Equal(t, "mistral-small", q.Model)
+	require.Regexp(t, `^[A-Za-z0-9]{9}$`, q.Messages[2].ToolCalls[0].ID)
+	require.Equal(t, q.Messages[2].ToolCalls[0].ID, q.Messages[3].ToolCallID)
 	s.Verify()
 }
 

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -40,12 +41,24 @@ type Price struct {
 	Output float64 `yaml:"output"`
 }
 
+// Provider is a server of models beside the one of the settings.
+type Provider struct {
+	// BaseURL ends before /chat/completions.
+	BaseURL string `yaml:"baseUrl"`
+	// APIKeyEnv names the environment variable that holds its key; "" = no key.
+	APIKeyEnv string `yaml:"apiKeyEnv"`
+}
+
 type file struct {
-	Models []Row `yaml:"models"`
+	Models    []Row               `yaml:"models"`
+	Providers map[string]Provider `yaml:"providers"`
 }
 
 // Table answers by its rows, from the top. Safe for concurrent use.
 type Table struct {
+	// Providers are those of the user, by name.
+	Providers map[string]Provider
+
 	rows  []Row
 	known sync.Map // of lookups
 }
@@ -53,11 +66,11 @@ type Table struct {
 // Load reads the user's table in home, if there is one, then takes what the
 // settings state of all models, then the built-in table.
 func Load(home string, settings Row) (*Table, error) {
-	var rows []Row
+	var user file
 	path := filepath.Join(home, File)
 	switch body, err := os.ReadFile(path); {
 	case err == nil:
-		if rows, err = parse(body); err != nil {
+		if user, err = parse(body); err != nil {
 			return nil, agent.Wrap(err, agent.CodeInvalid, "%s is no table of models", path)
 		}
 	case !errors.Is(err, fs.ErrNotExist):
@@ -68,25 +81,34 @@ func Load(home string, settings Row) (*Table, error) {
 		return nil, fmt.Errorf("the built-in table of models: %w", err)
 	}
 	settings.Match = "*"
-	return &Table{rows: append(append(rows, settings), own...)}, nil
+	return &Table{Providers: user.Providers, rows: append(append(user.Models, settings), own.Models...)}, nil
 }
 
-func parse(body []byte) ([]Row, error) {
+func parse(body []byte) (file, error) {
 	var f file
 	if err := yaml.UnmarshalWithOptions(body, &f, yaml.DisallowUnknownField()); err != nil {
-		return nil, err
+		return f, err
 	}
 	for i, r := range f.Models {
 		switch {
 		case strings.TrimSpace(r.Match) == "":
-			return nil, fmt.Errorf("row %d has no match: name a model, * stands for anything", i+1)
+			return f, fmt.Errorf("row %d has no match: name a model, * stands for anything", i+1)
 		case r.Window < 0, r.MaxOutput < 0, r.Price != nil && (r.Price.Input < 0 || r.Price.Cached < 0 || r.Price.Output < 0):
-			return nil, fmt.Errorf("row %d (%s) has a negative number", i+1, r.Match)
+			return f, fmt.Errorf("row %d (%s) has a negative number", i+1, r.Match)
 		case r.Window > 0 && r.Window < 256:
-			return nil, fmt.Errorf("row %d (%s) has a window of %d tokens: 256 is the least", i+1, r.Match, r.Window)
+			return f, fmt.Errorf("row %d (%s) has a window of %d tokens: 256 is the least", i+1, r.Match, r.Window)
 		}
 	}
-	return f.Models, nil
+	for name, p := range f.Providers {
+		u, err := url.Parse(p.BaseURL)
+		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+			return f, fmt.Errorf("provider %s has no baseUrl of the form http(s)://host/path", name)
+		}
+		if name == "" || strings.ContainsAny(name, "@ \t") {
+			return f, fmt.Errorf("provider %q: a name has no @ and no space", name)
+		}
+	}
+	return f, nil
 }
 
 // Lookup returns what is known of a model; fields that are not are zero.
@@ -118,6 +140,7 @@ func (t *Table) Lookup(model string) agent.ModelInfo {
 // matches compares a pattern with a model's name, with and without its maker's.
 func matches(pattern, model string) bool {
 	pattern, model = strings.ToLower(strings.TrimSpace(pattern)), strings.ToLower(model)
+	model, _, _ = strings.Cut(model, "@") // the provider
 	return glob(pattern, model) || glob(pattern, model[strings.LastIndexByte(model, '/')+1:])
 }
 

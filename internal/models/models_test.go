@@ -39,7 +39,7 @@ models:
 	table, err := Load(home, Row{Window: 50000, Price: &Price{Input: 7, Output: 8}})
 	require.NoError(t, err)
 	require.Equal(t, agent.ModelInfo{Window: 50000, MaxOutput: 16384, Price: agent.Price{Input: 1, Output: 2}}, table.Lookup("gpt-4o-mini"))
-	require.Equal(t, agent.ModelInfo{Window: 4096}, table.Lookup("maker/my-own-model"), "a price of 0 is a price")
+	require.Equal(t, agent.ModelInfo{Window: 4096}, table.Lookup("maker/my-own-model@provider"), "a price of 0 is a price")
 	require.Equal(t, agent.ModelInfo{Window: 50000, Price: agent.Price{Input: 7, Output: 8}}, table.Lookup("unknown"))
 }
 
@@ -51,6 +51,8 @@ func TestWrongTable(t *testing.T) {
 		"models:\n  - {match: x, windwo: 5000}":          "windwo",
 		"models:\n  - {match: x, window: 10}":            "256 is the least",
 		"models:\n  - {match: x, price: {input: cheap}}": "input",
+		"providers:\n  x: {baseUrl: nowhere}":            "provider x has no baseUrl",
+		"providers:\n  a@b: {baseUrl: 'http://x/v1'}":    "a name has no @",
 	} {
 		home := t.TempDir()
 		require.NoError(t, os.WriteFile(filepath.Join(home, File), []byte(text), 0o600))

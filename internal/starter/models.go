@@ -89,6 +89,11 @@ func probeModels(ctx context.Context, cfg config.Config) []modelInfo {
 			list = append(list, modelInfo{Model: c.Model, Provider: provider, Source: "agent " + c.Name + ", " + c.Source})
 		}
 	}
+	for _, name := range cfg.FallbackModels {
+		if !slices.ContainsFunc(list, func(m modelInfo) bool { return m.Model == name }) {
+			list = append(list, modelInfo{Model: name, Provider: provider, Source: "fallback, " + sourceOf(cfg, config.FallbackModels)})
+		}
+	}
 	model, err := boot.Model(cfg)
 	var wg sync.WaitGroup
 	for i := range list {
