@@ -113,6 +113,9 @@ func (c *Client) complete(r *memory.SendRequest) error {
 	if r.MessageID == "" {
 		r.MessageID = NewID()
 	}
+	if err := agent.CheckContent(r.Content); err != nil {
+		return err
+	}
 	if len(r.AnswerSchema) > 0 {
 		if err := tool.CheckAnswerSchema(r.AnswerSchema); err != nil {
 			return err

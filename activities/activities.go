@@ -53,6 +53,8 @@ type Activities struct {
 	DefaultModel string
 	// Workspace is the root that threads work under, an absolute path.
 	Workspace string
+	// Images is where the images are that messages refer to; "" = nowhere.
+	Images string
 	// TaskQueue is where nudged runs are started.
 	TaskQueue string
 	// RetryFor bounds how long a failing model call is retried; 0 = DefaultRetryFor.

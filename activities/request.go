@@ -21,7 +21,7 @@ func (a *Activities) request(ref contract.Ref, begun memory.ModelStart, messages
 	return agent.ModelRequest{
 		AnswerSchema: begun.Turn.AnswerSchema,
 		Model:        model, Provider: c.Provider, Temperature: c.Temperature, TopP: c.TopP, MaxTokens: c.MaxTokens, Stream: c.Stream,
-		Messages: append([]agent.Message{system}, agent.Transcript(messages)...),
+		Messages: append([]agent.Message{system}, a.withImages(agent.Transcript(messages), t.Workdir)...),
 		Tools:    a.specs(t, ref.Questions, agent.HasShortenedOutput(messages)),
 	}
 }

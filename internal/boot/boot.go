@@ -8,6 +8,7 @@ import (
 	"context"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"runtime/debug"
 	"strconv"
 	"time"
@@ -45,7 +46,7 @@ func Options(cfg config.Config, store memory.ConversationMemoryStore, env func(s
 	}
 	o := spool.WorkerOptions{
 		Store: store, Agents: catalog, DefaultModel: cfg.Model, Namespace: cmp.Or(cfg.Temporal.Namespace, client.DefaultNamespace),
-		Workspace: cfg.Workspace, Policy: &cfg.Delegation, MaxSteps: cfg.MaxSteps,
+		Workspace: cfg.Workspace, Images: filepath.Join(cfg.Home, "images"), Policy: &cfg.Delegation, MaxSteps: cfg.MaxSteps,
 		TaskQueue: cfg.TaskQueue, RetryFor: cfg.RetryFor, MaxTurns: cfg.MaxTurnsPerWorker, Log: log,
 	}
 	var servers *mcp.Manager

@@ -43,24 +43,8 @@ func (s *Server) send(c *call) error {
 }
 
 func (s *Server) sendAs(c *call, r memory.SendRequest) error {
-	if err := checkContent(r.Content); err != nil {
-		return err
-	}
 	sent, err := c.client.Send(c.r.Context(), r)
 	return s.reply(c, http.StatusAccepted, sent, err)
-}
-
-// checkContent refuses parts that no model takes.
-func checkContent(content agent.Content) error {
-	for i, p := range content.Parts {
-		switch {
-		case p.Type == "text" && p.ImageURL == nil:
-		case p.Type == "image_url" && p.ImageURL != nil && p.ImageURL.URL != "":
-		default:
-			return agent.Errorf(agent.CodeInvalid, `part %d of the content is not valid: use {"type":"text","text":…} or {"type":"image_url","image_url":{"url":…}}`, i+1)
-		}
-	}
-	return nil
 }
 
 func (s *Server) cancel(c *call) error {

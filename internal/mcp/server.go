@@ -62,6 +62,7 @@ type link struct {
 	explain func(error) error
 	end     func() // of its process or connections
 	ended   sync.Once
+	changed bool // its list of tools, before it was the server's link
 }
 
 // close ends the session and waits for the end of its process.
@@ -155,6 +156,9 @@ func (s *server) connect(a *attempt) {
 	}
 	s.link = l
 	s.take(tools)
+	if l.changed {
+		go s.relist(l)
+	}
 	go func() {
 		_ = l.session.Wait()
 		close(l.gone)
@@ -205,7 +209,7 @@ func (s *server) dial(version string) (l *link, tools []*sdk.Tool, err error) {
 	}
 	client := sdk.NewClient(&sdk.Implementation{Name: "spool", Version: "1"}, &sdk.ClientOptions{
 		Capabilities:                &sdk.ClientCapabilities{}, // no roots: servers take theirs from args
-		ToolListChangedHandler:      func(context.Context, *sdk.ToolListChangedRequest) { go s.relist(l) },
+		ToolListChangedHandler:      func(context.Context, *sdk.ToolListChangedRequest) { s.listChanged(l) },
 		ProgressNotificationHandler: func(_ context.Context, r *sdk.ProgressNotificationClientRequest) { s.progress(r.Params) },
 	})
 	l.session, err = client.Connect(ctx, transport, &sdk.ClientSessionOptions{ProtocolVersion: version})
@@ -242,6 +246,17 @@ func list(ctx context.Context, session *sdk.ClientSession) ([]*sdk.Tool, error) 
 		}
 	}
 	return tools, nil
+}
+
+// listChanged is told by the server, perhaps while the session is being opened.
+func (s *server) listChanged(l *link) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.link != l {
+		l.changed = true
+		return
+	}
+	go s.relist(l)
 }
 
 // relist reads the list after the server said that it changed.

@@ -183,6 +183,16 @@ func TestListChanged(t *testing.T) {
 	assert.Contains(t, f.names(), "mcp__s__extra")
 }
 
+// A server may change its list before the session is open.
+func TestListChangedAtOnce(t *testing.T) {
+	for range 5 {
+		f := begin(t, object{"s": stdio(t, "-eager")})
+		eventually(t, "the early tool is offered", func() bool { return f.tools.Run(t.Context(), "mcp__s__early", agent.ToolRun{}).Content == "early" })
+		f.stop()
+		f.stop = func() {}
+	}
+}
+
 // The worker's environment holds secrets: a server gets what env names.
 func TestCleanEnvironment(t *testing.T) {
 	t.Setenv("SPOOL_TEST_SECRET", "hush")
@@ -302,4 +312,49 @@ func TestFilesystemServerFromNPM(t *testing.T) {
 	assert.Contains(t, r.Content, "Access denied")
 	assert.Equal(t, agent.GateAuto, f.tools.Gate("mcp__filesystem__read_text_file", nil, nil))
 	assert.Equal(t, agent.GateAsk, f.tools.Gate("mcp__filesystem__write_file", nil, nil))
+}
+
+// The reference server of the protocol, over each transport: in the long form.
+func TestEverythingServerFromNPM(t *testing.T) {
+	if os.Getenv("SPOOL_LONG") == "" {
+		t.Log("the long form (SPOOL_LONG=1) runs against the everything server")
+		return
+	}
+	program := mcptest.NPM(t, "mcp-server-everything")
+	serve := func(kind string) string {
+		address := freeAddress(t)
+		_, port, err := net.SplitHostPort(address)
+		require.NoError(t, err)
+		cmd := exec.Command(program, kind)
+		cmd.Env = append(os.Environ(), "PORT="+port)
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+		require.NoError(t, cmd.Start())
+		t.Cleanup(func() { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL); _ = cmd.Wait() })
+		eventually(t, kind+" listens", func() bool {
+			c, err := net.Dial("tcp", "localhost:"+port)
+			if err == nil {
+				_ = c.Close()
+			}
+			return err == nil
+		})
+		return "http://localhost:" + port
+	}
+	f := prepare(t, nil)
+	f.write(filepath.Join(f.home, "mcp.json"), object{
+		"pipe": object{"command": program, "args": []string{"stdio"}},
+		"web":  object{"type": "http", "url": serve("streamableHttp") + "/mcp"},
+		"old":  object{"type": "sse", "url": serve("sse") + "/sse"},
+	})
+	f.start()
+	for _, server := range []string{"pipe", "web", "old"} {
+		tool := func(name string) string { return "mcp__" + server + "__" + name }
+		assert.Equal(t, "Echo: hi", f.ok(tool("echo"), object{"message": "hi"}), server)
+		assert.Contains(t, f.ok(tool("get-sum"), object{"a": 2, "b": 3}), "5", server)
+		assert.Contains(t, f.ok(tool("get-tiny-image"), nil), "[image, image/png", server)
+		assert.Contains(t, f.ok(tool("get-structured-content"), object{"location": "Chicago"}), "temperature", server)
+		assert.Contains(t, f.ok(tool("get-resource-reference"), object{"resourceType": "Text", "resourceId": 1}), "[resource ", server)
+		before := len(f.told())
+		f.ok(tool("trigger-long-running-operation"), object{"duration": 1, "steps": 4})
+		eventually(t, server+" reports progress", func() bool { return strings.Contains(strings.Join(f.told()[before:], "\n"), "tool_progress") })
+	}
 }

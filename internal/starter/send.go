@@ -81,12 +81,13 @@ func (t *target) isNew() bool { return t.Session == "" && t.Thread == "" && !t.C
 
 type sendCmd struct {
 	target
-	MessageID string `placeholder:"ID" help:"Id of this message; repeating a send with the same id is safe."`
-	WhenBusy  string `placeholder:"queue|steer|reject" help:"While a turn runs: a later turn (queue), into the running one (steer), or refuse (reject). Default: answer the question of the thread or its sub-agents if exactly one is open; refuse if several are, or an approval; else queue."`
-	Schema    string `placeholder:"FILE" type:"path" help:"JSON schema that the answer has to fit; the response is then JSON."`
-	Detach    bool   `help:"Return once the message is stored."`
-	Wait      bool   `help:"Wait also for people and for workers."`
-	Text      string `arg:"" help:"The message, or - to read it from stdin."`
+	MessageID string   `placeholder:"ID" help:"Id of this message; repeating a send with the same id is safe."`
+	WhenBusy  string   `placeholder:"queue|steer|reject" help:"While a turn runs: a later turn (queue), into the running one (steer), or refuse (reject). Default: answer the question of the thread or its sub-agents if exactly one is open; refuse if several are, or an approval; else queue."`
+	Schema    string   `placeholder:"FILE" type:"path" help:"JSON schema that the answer has to fit; the response is then JSON."`
+	Detach    bool     `help:"Return once the message is stored."`
+	Wait      bool     `help:"Wait also for people and for workers."`
+	Image     []string `placeholder:"FILE" help:"Send an image (PNG, JPEG, GIF or WebP) with the message; may be repeated. It is kept in the home directory, where the worker reads it."`
+	Text      string   `arg:"" help:"The message, or - to read it from stdin."`
 }
 
 // Validate checks the arguments.
@@ -132,7 +133,10 @@ func (s *sendCmd) Run(ctx context.Context, a *app) error {
 		return err
 	}
 	a.warnOfAgent(cfg, req.Agent)
-	req.MessageID, req.WhenBusy, req.Content = s.MessageID, memory.WhenBusy(s.WhenBusy), agent.Text(text)
+	if req.Content, err = withImages(text, cfg.Home, s.Image); err != nil {
+		return err
+	}
+	req.MessageID, req.WhenBusy = s.MessageID, memory.WhenBusy(s.WhenBusy)
 	req.AnswerSchema = schema
 	tails, err := tailsOf(ctx, c, req)
 	if err != nil {

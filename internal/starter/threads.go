@@ -314,7 +314,7 @@ func messageText(m agent.Message) string {
 		head += " (superseded)"
 	}
 	lines := []string{head}
-	if text := m.Content.String(); text != "" {
+	if text := shownContent(m.Content); text != "" {
 		lines = append(lines, indent(clean(text)))
 	}
 	for _, call := range m.ToolCalls {

@@ -21,6 +21,7 @@ var (
 	late   = flag.Duration("late", 0, "wait before the first answer")
 	junk   = flag.Bool("junk", false, "print greetings to stdout, as servers must not")
 	broken = flag.Bool("broken", false, "end with an error at once")
+	eager  = flag.Bool("eager", false, "change the list of tools as soon as a client is there")
 	odd    = flag.Bool("odd", false, "offer tools with odd names and schemas")
 )
 
@@ -71,7 +72,16 @@ func text(s string) *mcp.CallToolResult {
 }
 
 func build() *mcp.Server {
-	s := mcp.NewServer(&mcp.Implementation{Name: "testserver", Version: "1"}, nil)
+	var s *mcp.Server
+	s = mcp.NewServer(&mcp.Implementation{Name: "testserver", Version: "1"}, &mcp.ServerOptions{
+		InitializedHandler: func(context.Context, *mcp.InitializedRequest) {
+			if *eager {
+				mcp.AddTool(s, &mcp.Tool{Name: "early"}, func(context.Context, *mcp.CallToolRequest, args) (*mcp.CallToolResult, any, error) {
+					return text("early"), nil, nil
+				})
+			}
+		},
+	})
 	readOnly, idempotent := &mcp.ToolAnnotations{ReadOnlyHint: true}, &mcp.ToolAnnotations{IdempotentHint: true}
 	add := func(name string, hints *mcp.ToolAnnotations, h handler) {
 		mcp.AddTool(s, &mcp.Tool{Name: name, Description: "Does " + name + ".", Annotations: hints}, h)
