@@ -76,7 +76,7 @@ func (s *Server) readCompletion(c *call) (completionRequest, error) {
 		return q, agent.Errorf(agent.CodeInvalid, "the last message has to be the user's")
 	}
 	for _, m := range q.Messages {
-		if err := checkContent(m.Content); err != nil {
+		if err := agent.CheckContent(m.Content); err != nil {
 			return q, err
 		}
 	}

@@ -57,6 +57,8 @@ var pinned = map[string]string{
 	"agent.CodeForeign":              "foreign",
 	"agent.CodeInternal":             "internal",
 	"agent.DefaultConversation":      "default",
+	"agent.ImageScheme":              "image:",
+	"agent.FileScheme":               "file:",
 	"agent.RoleSystem":               "system",
 	"agent.RoleUser":                 "user",
 	"agent.RoleAssistant":            "assistant",
