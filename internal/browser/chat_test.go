@@ -1,6 +1,7 @@
 package browser
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -150,5 +151,38 @@ func TestStopSteerQueueRetryOnThePage(t *testing.T) {
 		}
 	}
 	require.Equal(t, []string{"also say hello"}, steered)
+	s.Verify()
+}
+
+// Questions of two agents at once, each answered where the person is; a message answers
+// the only one that is open.
+func TestRow98_QuestionsOnThePage(t *testing.T) {
+	s := tt.New(t)
+	s.StartWorker()
+	p := Open(t, s.StartWeb().Link, 1300, 850)
+	ask := func(question string) string {
+		return script.Call("assign_task", map[string]any{"agent": "general", "task": script.Script(script.Call("ask_user", map[string]any{"question": question}), "echo it was")})
+	}
+	p.Say(script.Script(ask("Which colour?")+" && "+ask("Which size?"), "echo all in all"))
+	p.Text(".card h3", "General asks")
+	p.See("document.querySelectorAll('.card').length === 2")
+	p.Text(".task-block", "Waiting for an answer")
+	answer := func(question, text string) {
+		t.Helper()
+		card := fmt.Sprintf("[...document.querySelectorAll('.card')].find(e => e.innerText.includes(%q))", question)
+		Eval[bool](p, card+".id = 'this', true")
+		p.Type("#this textarea", text)
+		p.Press("#this", "Answer")
+		p.Gone("#this")
+	}
+	answer("Which size?", "tall")
+	p.See("document.querySelectorAll('.card').length === 1")
+	p.Say("blue")
+	p.Gone(".card")
+	p.Text("article.assistant", "all in all")
+	text := Eval[string](p, "document.querySelector('article.assistant').innerText")
+	require.Contains(t, text, "tall")
+	require.Contains(t, text, "blue")
+	require.Less(t, strings.Index(text, "blue"), strings.Index(text, "tall"), "each answer reached its own")
 	s.Verify()
 }
