@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -141,10 +142,10 @@ func FormatTaskList(all []TaskState) string {
 		own = len(all)
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d sub-agents of this thread (id, type, status, description):", own)
+	fmt.Fprintf(&b, "%s of this thread (id, type, status, description):", countSubAgents(own))
 	for i, s := range all {
 		if i == own {
-			fmt.Fprintf(&b, "\n%d sub-agents of those, which report to this thread. Only who started one can resume it:", len(all)-own)
+			fmt.Fprintf(&b, "\n%s of those, reporting to this thread. Only who started one can resume it:", countSubAgents(len(all)-own))
 		}
 		since, by := "", ""
 		if s.Duration > 0 {
@@ -156,6 +157,13 @@ func FormatTaskList(all []TaskState) string {
 		fmt.Fprintf(&b, "\n- %s, %s, %s%s: %s%s", s.AgentID, s.AgentType, s.ending(), since, strings.Join(strings.Fields(s.Description), " "), by)
 	}
 	return b.String()
+}
+
+func countSubAgents(n int) string {
+	if n == 1 {
+		return "1 sub-agent"
+	}
+	return strconv.Itoa(n) + " sub-agents"
 }
 
 // RefuseTaskUnknown says that there is no such sub-agent to read.

@@ -187,7 +187,7 @@ func TestFault_E5_GrandchildOutlivesItsParent(t *testing.T) {
 			require.Equal(t, map[string]int{all[2].ID: 1}, reports(t, s, r.ThreadID))
 			require.Empty(t, reports(t, s, all[1].ID), "its own parent had ended")
 			list := s.Ask("s1", script.Script(taskOutput("", 0), "echo list:")).Response
-			require.Contains(t, list, "1 sub-agents of this thread")
+			require.Contains(t, list, "1 sub-agent of this thread")
 			require.Contains(t, list, "- "+all[2].AgentID+", researcher, success: script: first 2s say deep (started by "+all[1].AgentID+")")
 			read := s.Ask("s1", script.Script(taskOutput(all[2].AgentID, 0), "echo read:")).Response
 			require.Contains(t, read, "started by: "+all[1].AgentID)

@@ -6,6 +6,7 @@ import (
 	"math/rand"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -56,6 +57,10 @@ func grow(t *testing.T, s *tt.Stack, during func()) string {
 	return r.ThreadID
 }
 
+// reportsElsewhere matches what depends on whether a background agent or the one
+// that started it ended first: then the nearest ancestor at work is told.
+var reportsElsewhere = regexp.MustCompile(`started by: \S+\n|\n\d+ sub-agents? of those, reporting to this thread(?s:.*)`)
+
 // forestRows is all that must be the same in every run: the rows without times,
 // usage and attempts. When the end of a background child is told depends on
 // what is quicker, so such messages, and turns that only tell of them, stand
@@ -76,7 +81,7 @@ func forestRows(t *testing.T, s *tt.Stack, root string) string {
 			fmt.Fprintf(&b, "  turn %s %s %s\n", turn.ID, turn.State, turn.Outcome)
 		}
 		for _, m := range messages(t, s, th.ID) {
-			text := durations.ReplaceAllString(m.Content.String(), "")
+			text := reportsElsewhere.ReplaceAllString(durations.ReplaceAllString(m.Content.String(), ""), "")
 			switch {
 			case m.Role == agent.RoleUser && strings.HasPrefix(m.Source, "agent:agent:") && strings.HasPrefix(text, "[Background"):
 				told = append(told, fmt.Sprintf("told of %s %q\n", m.Source, text))
