@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"encoding/json"
 	"net/http"
 	"os"
@@ -160,4 +161,38 @@ func TestDevServesAStoreOfOneProcess(t *testing.T) {
 	}
 	require.NoError(t, dev.Process.Signal(syscall.SIGTERM))
 	require.NoError(t, dev.Wait())
+}
+
+// A token that is made for a run is printed, once, in the link; one that was given,
+// or that a user has, never is.
+func TestWebPrintsOnlyTheTokenItMade(t *testing.T) {
+	t.Parallel()
+	first := func(u *user, env ...string) string {
+		cmd := u.command("web", "--web-port", "0", "--temporal-address", "127.0.0.1:1")
+		cmd.Env = append(cmd.Env, env...)
+		out, err := cmd.StdoutPipe()
+		require.NoError(t, err)
+		require.NoError(t, cmd.Start())
+		t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+		line, err := bufio.NewReader(out).ReadString('\n')
+		require.NoError(t, err)
+		return strings.TrimSpace(strings.TrimPrefix(line, "Open "))
+	}
+	status := func(link string) int {
+		client := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+		res, err := client.Get(link)
+		require.NoError(t, err)
+		defer res.Body.Close()
+		return res.StatusCode
+	}
+	u := newUser(t)
+	made := first(u)
+	require.Contains(t, made, "/?token=")
+	assert.Equal(t, http.StatusSeeOther, status(made))
+	given := first(newUser(t), "SPOOL_WEB_TOKEN=a-token-that-was-given")
+	assert.NotContains(t, given, "token")
+	assert.Equal(t, http.StatusSeeOther, status(given+"?token=a-token-that-was-given"))
+	code, _, errout := u.run("web-token", "ada")
+	require.Equal(t, 0, code, errout)
+	assert.NotContains(t, first(u), "token")
 }

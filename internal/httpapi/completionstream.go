@@ -38,15 +38,17 @@ func (a *completion) stream(tail string) error {
 	if err := t.send(map[string]any{"role": "assistant", "content": ""}, nil); err != nil {
 		return nil
 	}
-	followed := make(chan error, 1)
+	followed := make(chan struct{})
 	following, stop := context.WithCancel(ctx)
 	defer stop()
 	if a.sent.Repeated || a.sent.Status == spool.StatusAnswered {
-		followed <- nil // it may be over: its answer is sent as a whole
+		close(followed) // it may be over: its answer is sent as a whole
 	} else {
 		go func() {
+			defer close(followed)
 			o := spool.FollowOptions{UntilTurn: a.sent.TurnID}
-			followed <- a.c.client.Follow(following, a.sent.ThreadID, tail, o, t.update)
+			// What it misses for an error is sent at the end.
+			_ = a.c.client.Follow(following, a.sent.ThreadID, tail, o, t.update)
 		}()
 	}
 	end, err := a.wait(ctx)

@@ -38,7 +38,6 @@ var operations = []route{
 	{method: "GET", path: "/api/v1/threads/{thread}/tails", handle: (*Server).tails},
 	{method: "GET", path: "/api/v1/threads/{thread}/turns", handle: (*Server).turns},
 	{method: "GET", path: "/api/v1/threads/{thread}/turns/{turn}", handle: (*Server).turn},
-	{method: "GET", path: "/api/v1/threads/{thread}/turns/{turn}/timeline", handle: (*Server).timeline},
 	{method: "GET", path: "/api/v1/threads/{thread}/follow", handle: (*Server).followThread},
 	{method: "POST", path: "/api/v1/threads/{thread}/follow", handle: (*Server).followTree},
 	{method: "GET", path: "/api/v1/follow", handle: (*Server).followMany},

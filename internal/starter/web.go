@@ -113,7 +113,7 @@ type webOptions struct {
 
 // webServer is a running server.
 type webServer struct {
-	link  string // with the token, if one was made or given
+	link  string // with the token, if one was made
 	token string
 	done  chan struct{}
 	err   error // of the server, once done is closed
@@ -159,6 +159,9 @@ func (a *app) startWeb(ctx context.Context, o webOptions) (*webServer, error) {
 	l, err := a.listen(o.host, o.port)
 	if err != nil {
 		return nil, err
+	}
+	if o.token != "" && !o.lasting {
+		token = "" // who set it knows it, and logs are read by others
 	}
 	w := &webServer{token: token, link: webLink(l.Addr(), token), done: make(chan struct{})}
 	ctx, cancel := context.WithCancel(ctx)
