@@ -59,6 +59,7 @@ type completionMessage struct {
 
 // read decodes a request and refuses what an agent cannot do.
 func (s *Server) readCompletion(c *call) (completionRequest, error) {
+	defer c.reading()()
 	var q completionRequest
 	if err := json.NewDecoder(c.r.Body).Decode(&q); err != nil {
 		return q, agent.Wrap(err, agent.CodeInvalid, "the body is not a chat completion request")

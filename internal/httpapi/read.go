@@ -211,6 +211,7 @@ func (s *Server) toolOutput(c *call) error {
 	if err != nil {
 		return err
 	}
+	bound(c.w)
 	c.w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	c.w.Header().Set("Cache-Control", "no-store")
 	_, _ = c.w.Write([]byte(text)) // a client that is gone needs no answer
@@ -258,8 +259,6 @@ func (s *Server) turn(c *call) error {
 		return err
 	}
 	if wait > 0 {
-		// Several machines may be between: they must not take it for dead.
-		_ = http.NewResponseController(c.w).SetWriteDeadline(time.Time{})
 		ctx, cancel := context.WithTimeout(c.r.Context(), time.Duration(wait)*time.Second)
 		defer cancel()
 		defer context.AfterFunc(s.stopped(ctx), cancel)()

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"time"
 
 	"github.com/spool-agents/spool"
 	"github.com/spool-agents/spool/agent"
@@ -18,6 +19,12 @@ import (
 const (
 	maxBody    = 1 << 20
 	maxMessage = 16 << 20 // pictures come as data: URLs
+)
+
+// Bounds of the time in which a body has to come, and an answer to be taken.
+const (
+	bodyTime   = time.Minute
+	answerTime = 2 * time.Minute
 )
 
 // call is one request of a user.
@@ -52,6 +59,7 @@ func (c *call) body(into any) error {
 	if kind, _, err := mime.ParseMediaType(c.r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
 		return &httpError{http.StatusUnsupportedMediaType, "unsupported_media_type", "send JSON, with the header Content-Type: application/json"}
 	}
+	defer c.reading()()
 	dec := json.NewDecoder(c.r.Body)
 	dec.DisallowUnknownFields()
 	err := dec.Decode(into)
@@ -68,6 +76,14 @@ func (c *call) body(into any) error {
 		}
 	}
 	return agent.Wrap(err, agent.CodeInvalid, "the body is not what this operation takes")
+}
+
+// reading bounds the time that a body may take to come, until it is called off.
+// Nothing else is read from the connection, so that streams are not bound.
+func (c *call) reading() (done func()) {
+	rc := http.NewResponseController(c.w)
+	_ = rc.SetReadDeadline(time.Now().Add(bodyTime))
+	return func() { _ = rc.SetReadDeadline(time.Time{}) }
 }
 
 // query reads the parameters behind the path and collects what is wrong.
