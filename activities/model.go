@@ -69,6 +69,7 @@ func (a *Activities) callModel(ctx context.Context, ref contract.Ref) (contract.
 		ThreadID: ref.Thread, TurnID: ref.Turn, Step: ref.Step, Attempt: begun.Attempt, Duration: time.Since(began),
 		Warnings: a.truncated(ref, request, reply.Usage),
 	}
+	reply.Usage = a.counted(request, reply)
 	reply.Usage = a.price(request.Model, reply.Usage)
 	record.Reply = reply
 	for _, c := range reply.Calls {

@@ -1,0 +1,111 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/spool-agents/spool"
+	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/internal/llm/script"
+	tt "github.com/spool-agents/spool/internal/temporaltest"
+)
+
+// What a person types and sees: `send --schema FILE` prints the JSON, and a wrong
+// schema is refused before anything is stored.
+func TestSendWithASchema(t *testing.T) {
+	t.Parallel()
+	s := tt.New(t)
+	s.StartWorker()
+	dir := t.TempDir()
+	good, bad := filepath.Join(dir, "good.json"), filepath.Join(dir, "bad.json")
+	require.NoError(t, os.WriteFile(good, []byte(form), 0o600))
+	require.NoError(t, os.WriteFile(bad, []byte(`{"type":"thing"}`), 0o600))
+	out, progress, code := starterApart(t, s, "send", "-s", s.Session("s1"), "--schema", good, "--json", script.Script(`say {"town":"Oslo"}`, `say {"city":"Oslo"}`))
+	require.Zero(t, code, progress)
+	var r spool.Reply
+	require.NoError(t, json.Unmarshal([]byte(out), &r))
+	require.Equal(t, `{"city":"Oslo"}`, r.Response)
+	_, progress, code = starterApart(t, s, "send", "-s", s.Session("s2"), "--schema", bad, "x")
+	require.Equal(t, 2, code, progress)
+	require.Contains(t, progress, "schema")
+	_, progress, code = starterApart(t, s, "send", "-s", s.Session("s2"), "--schema", filepath.Join(dir, "none.json"), "x")
+	require.Equal(t, 2, code, progress)
+	out, code = starter(t, s, "send", "-s", s.Session("s1"), "--schema", good, `script: say never ;; say fits`)
+	require.Equal(t, 1, code, out)
+	require.Contains(t, out, agent.ModelAnswerInvalid)
+	s.Verify()
+}
+
+// A person is told on stderr when the conversation is summarised, when another model
+// takes over, and when a server reads only a part.
+func TestSendTellsWhatHappensToTheContext(t *testing.T) {
+	t.Parallel()
+	s := tt.New(t)
+	s.Model.Window = 12000
+	s.StartWorker("SPOOL_CONTEXT_WINDOW=12000", "SPOOL_FALLBACK_MODELS=second")
+	steps := pages(t, s, 8, 6000)
+	_, progress, code := starterApart(t, s, "send", "-s", s.Session("s1"), script.Script(steps, "fail 404 say the end"))
+	require.Zero(t, code, progress)
+	require.Contains(t, progress, "were summarised to fit the model; nothing was deleted")
+	require.Contains(t, progress, "second goes on in place of fake")
+
+	silent := tt.New(t)
+	silent.Model.Window, silent.Model.Silent = 1500, true
+	silent.StartWorker()
+	_, progress, code = starterApart(t, silent, "send", "-s", silent.Session("s1"), script.Script(pages(t, silent, 2, 8000), "say the end"))
+	require.Zero(t, code, progress)
+	require.Contains(t, progress, "the model server read only 1500 tokens")
+}
+
+// Where a provider does not say what a call used, our count stands for it, and is
+// marked as one.
+func TestUsageIsEstimatedWhereTheProviderIsSilent(t *testing.T) {
+	t.Parallel()
+	s := tt.New(t)
+	s.Model.Raw(func(w http.ResponseWriter, _ *http.Request, _ []byte) {
+		_, _ = fmt.Fprint(w, `{"choices":[{"message":{"content":"some words of an answer"},"finish_reason":"stop"}]}`)
+	})
+	s.StartWorker("SPOOL_PRICE_INPUT=10", "SPOOL_PRICE_OUTPUT=10")
+	r := s.Ask("s1", "hello")
+	require.Equal(t, "some words of an answer", r.Response, r.Error)
+	use := messages(t, s, r.ThreadID)[1].Usage
+	require.True(t, use.Estimated)
+	require.Greater(t, use.PromptTokens, int64(500))
+	require.InDelta(t, 9, use.CompletionTokens, 4)
+	require.Positive(t, use.Price)
+}
+
+// FAULTS A11: a 429 slows all turns of a worker that use the key: five children that
+// were refused together do not return before the time they were told, nor at once.
+func TestFault_A11_ChildrenWaitForTheKey(t *testing.T) {
+	t.Parallel()
+	s := tt.New(t)
+	s.StartWorker()
+	var tasks []string
+	for i := range 5 {
+		tasks = append(tasks, script.Task("general", fmt.Sprintf("script: fail 429 after 1s say child %d", i)))
+	}
+	r := s.Ask("s1", script.Script(script.Calls(tasks...), "say done"))
+	require.Equal(t, "done", r.Response, r.Error)
+	var first, again []int64
+	for _, q := range s.Model.Records() {
+		switch {
+		case q.Status == http.StatusTooManyRequests:
+			first = append(first, q.At.UnixMilli())
+		case len(first) > 0:
+			again = append(again, q.At.UnixMilli())
+		}
+	}
+	require.NotEmpty(t, first)
+	require.GreaterOrEqual(t, again[0]-first[0], int64(1000))
+	for i := 1; i < len(again)-1; i++ {
+		require.GreaterOrEqual(t, again[i]-again[i-1], int64(200), "spaced, not in a burst")
+	}
+	s.Verify()
+}
