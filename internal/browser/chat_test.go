@@ -30,7 +30,7 @@ func TestRow101_SidebarAndChatWindow(t *testing.T) {
 	p.Text(".sidebar a.task", "Researcher")
 	p.See("document.querySelector('.sidebar a.task .status.running')")
 	p.Text(".task-block", "Agent: Researcher - Completed")
-	p.Text("article.assistant h3", "Found")
+	p.Text("article.assistant h2", "Found")
 	p.See("document.querySelector('article.assistant strong')?.textContent === 'all'")
 	p.See("document.querySelector('.sidebar a.task .status.completed')")
 	p.See("document.querySelector('.sidebar a.chat .status.completed')")
@@ -85,7 +85,7 @@ func TestApprovalsOnThePage(t *testing.T) {
 	}
 	// The question of a child stands in the chat, with the agent's name.
 	p.Say(ask(write("a.txt"), write("b.txt")))
-	p.Text(".card h3", "General asks to run 2 tools")
+	p.Text(".card h2", "General asks to run 2 tools")
 	p.Text(".task-block", "Waiting for approval")
 	p.Text(".sidebar", "Waiting for approval")
 	require.Contains(t, Eval[string](p, "document.title"), "(1)")
@@ -164,7 +164,7 @@ func TestRow98_QuestionsOnThePage(t *testing.T) {
 		return script.Call("assign_task", map[string]any{"agent": "general", "task": script.Script(script.Call("ask_user", map[string]any{"question": question}), "echo it was")})
 	}
 	p.Say(script.Script(ask("Which colour?")+" && "+ask("Which size?"), "echo all in all"))
-	p.Text(".card h3", "General asks")
+	p.Text(".card h2", "General asks")
 	p.See("document.querySelectorAll('.card').length === 2")
 	p.Text(".task-block", "Waiting for an answer")
 	answer := func(question, text string) {
@@ -184,5 +184,27 @@ func TestRow98_QuestionsOnThePage(t *testing.T) {
 	require.Contains(t, text, "tall")
 	require.Contains(t, text, "blue")
 	require.Less(t, strings.Index(text, "blue"), strings.Index(text, "tall"), "each answer reached its own")
+	s.Verify()
+}
+
+// A fork goes on from a message in a new conversation; the old one stays.
+func TestForkOnThePage(t *testing.T) {
+	s := tt.New(t)
+	s.StartWorker()
+	p := Open(t, s.StartWeb().Link, 1300, 850)
+	p.Say("script: say one")
+	p.Text("article.assistant", "one")
+	p.Say("script: say two")
+	p.Text("article.assistant", "two")
+	original := p.Thread()
+	p.Press("article.assistant", "Fork from here")
+	p.See(fmt.Sprintf("new URLSearchParams(location.search).get('thread') !== %q", original))
+	p.Text("article.assistant", "one")
+	p.Say("script: say another two")
+	p.Text("article.assistant", "another two")
+	require.Equal(t, 2, p.Count("article.assistant"))
+	p.Go(strings.Split(Eval[string](p, "location.href"), "?")[0] + "?thread=" + original)
+	p.See("document.querySelectorAll('article.assistant').length === 2")
+	require.NotContains(t, Eval[string](p, "document.querySelector('.log').innerText"), "another")
 	s.Verify()
 }

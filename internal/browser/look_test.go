@@ -54,7 +54,7 @@ func TestWidthsAndAccessibility(t *testing.T) {
 		"think about it => say # A heading\\n\\nText with `code`, a [link](https://spool.example/) and\\n\\n```go\\nfunc main() { println(\\\"hello\\\") }\\n```\\n\\n|a|b|\\n|-|-|\\n|1|2|\\n\\n> quoted\\n\\n- [x] done"))
 	p.Text("article.assistant", "quoted")
 	p.Say(script.Script(script.Call("assign_task", map[string]any{"agent": "general", "task": script.Script(script.Call("file_write", map[string]any{"path": "a.txt", "content": "x"}))})+" && "+script.Call("ask_user", map[string]any{"question": "Which colour?"}), "say done"))
-	p.Text(".card h3", "asks to run file_write")
+	p.Text(".card h2", "asks to run file_write")
 	p.Text(".card", "Which colour?")
 	p.Click(".task-block")
 	p.Text("aside article", "seen it")

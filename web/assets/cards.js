@@ -19,7 +19,7 @@ function Approval({ request, model }) {
   };
   const part = chosen.size < request.toolCalls.length;
   return html`<section class="card" aria-label=${`Approval for ${request.agent}`} data-approval=${request.approvalId}>
-    <h3><span aria-hidden="true">! </span>${title(request.agent)} asks to run ${several ? `${request.toolCalls.length} tools` : request.toolCalls[0]?.toolName}</h3>
+    <h2><span aria-hidden="true">! </span>${title(request.agent)} asks to run ${several ? `${request.toolCalls.length} tools` : request.toolCalls[0]?.toolName}</h2>
     ${request.toolCalls.map((c) => html`<div class="asked" key=${c.id}>
       ${several && html`<label><input type="checkbox" checked=${chosen.has(c.id)} onChange=${() => flip(c.id)} /> <b>${c.toolName}</b> <span class="dim">${brief(c.args)}</span></label>`}
       <${Output} label=${`Arguments of ${c.toolName}`} value=${c.args} />
@@ -49,7 +49,7 @@ function Question({ question, model }) {
     setBusy(false);
   };
   return html`<section class="card" aria-label=${`Question of ${question.agent}`} data-question=${question.questionId}>
-    <h3><span aria-hidden="true">? </span>${title(question.agent)} asks</h3>
+    <h2><span aria-hidden="true">? </span>${title(question.agent)} asks</h2>
     <p class="question">${question.text}</p>
     <form onSubmit=${answer}>
       <label>Your answer<textarea rows="2" value=${text} onInput=${(e) => setText(e.currentTarget.value)} required></textarea></label>

@@ -86,8 +86,8 @@ export function Composer({ model, thread }) {
       ${!thread && model.agents.length > 1 && html`<label class="dim">Agent <select value=${agentName} onChange=${(e) => setAgent(e.currentTarget.value)}>
         <option value="">as configured</option>${model.agents.map((a) => html`<option value=${a.name} title=${a.description}>${a.name}</option>`)}</select></label>`}
       <span class="space"></span>
-      ${busy && html`<label class="dim">While it works <select value=${whenBusy} onChange=${(e) => setWhenBusy(e.currentTarget.value)}>
-        <option value="">send after this turn</option><option value="steer">tell it now</option></select></label>
+      ${busy && html`<label class="dim">Send <select value=${whenBusy} onChange=${(e) => setWhenBusy(e.currentTarget.value)}>
+        <option value="">after this turn</option><option value="steer">now</option></select></label>
         <button type="button" class="stop" onClick=${() => model.cancel(false)}>Stop</button>
         <button type="button" class="quiet" onClick=${() => model.cancel(true)} title="Also drop what waits and stop what runs in the background">Stop all</button>`}
       <button class="main" disabled=${sending || (!text.trim() && !images.length)}>${sending ? "Sending…" : "Send"}</button>

@@ -61,7 +61,7 @@ export function Inspector({ model }) {
   return html`<aside class="side" aria-label="Sub-Agent Inspector" data-thread=${id}>
     <header class="bar"><h2 tabindex="-1" ref=${heading}>${title(t.agentType)}</h2><${Status} of=${t.status} words />${t.reason && html`<span class="dim">(${t.reason})</span>`}<span class="space"></span>${close}</header>
     <nav class="crumbs" aria-label="Way from the chat"><ol>${path.map((p, i) => html`<li key=${p.id}>${p.kind === "main" ? html`<${Go} model=${model} to=${{ inspect: "", turn: "" }}>Chat<//>` : i === path.length - 1 ? html`<span aria-current="location">${title(p.agentType)}</span>` : html`<${Go} model=${model} to=${{ inspect: p.id, turn: "" }}>${title(p.agentType)}<//>`}</li>`)}</ol></nav>
-    <p class="pad dim facts">${figures(duration(running && t.openTurnId ? now - Date.parse(t.createdAt) : t.totalTimeMs), tokens(t.totalTokens), price(t.totalPrice), t.toolCallCount ? `${t.toolCallCount} calls` : "")}
+    <p class="pad dim facts">${figures(duration(running && t.openTurnId ? now - Date.parse(t.createdAt) : t.totalTimeMs), tokens(t.totalTokens), price(t.totalPrice), t.toolCallCount ? `${t.toolCallCount} tool ${t.toolCallCount === 1 ? "call" : "calls"}` : "")}
       ${view.ui && html` · <a href=${view.ui} target="_blank" rel="noopener">Temporal</a>`}<br /><code>${id}</code></p>
     <div class="pad"><${Children} model=${model} of=${id} /></div>
     <div class="log" ref=${box} onScroll=${scrolled} tabindex="0" role="region" aria-label="Thread of ${t.agentType}">

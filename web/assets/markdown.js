@@ -59,8 +59,8 @@ function block(t, depth) {
     case "def":
       return [];
     case "heading":
-      // The page has the first two ranks.
-      return [node(`h${Math.min(t.depth + 2, 6)}`, {}, inlines(t.tokens, depth + 1))];
+      // The page has the first rank.
+      return [node(`h${Math.min(t.depth + 1, 6)}`, {}, inlines(t.tokens, depth + 1))];
     case "paragraph":
       return [node("p", {}, inlines(t.tokens, depth + 1))];
     case "code": {

@@ -183,17 +183,6 @@ export class Model {
     this.changed();
   }
 
-  // turnEvents are the events of one turn.
-  async turnEvents(id, turnId) {
-    const out = [];
-    for (let after = 0; ; ) {
-      const page = await api.events(id, { after, limit: 1000 });
-      for (const e of page.events) if (e.turnId === turnId) out.push(e);
-      after = page.next;
-      if (!after || out.some((e) => e.type === "done" || e.type === "error")) return out;
-    }
-  }
-
   // send answers whether the message is safe with the server.
   async send(text, { images = [], whenBusy = "", agentName = "", id }) {
     const content = images.length ? [...(text ? [{ type: "text", text }] : []), ...images.map((url) => ({ type: "image_url", image_url: { url } }))] : text;
@@ -250,7 +239,7 @@ export class Model {
 
   async fork(at) {
     const done = await this.act((a) => a.fork(this.place.thread, { at, requestId: newId() }));
-    if (done) await this.go({ thread: done.threadId ?? done.thread?.id });
+    if (done) await this.go({ thread: done.threadId });
   }
 
   way(id) {

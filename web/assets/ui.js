@@ -53,6 +53,9 @@ export function Folded({ title, open, class: kind, children }) {
 }
 
 const longest = 20_000;
+// whole outputs are kept apart where a model was told a part only; what is short is
+// told whole.
+const surelyWhole = 1000;
 
 // Output is text of any length: its beginning, and all of it if asked.
 export function Output({ label, value, whole }) {
@@ -63,7 +66,7 @@ export function Output({ label, value, whole }) {
   return html`<div class="output">
     <div class="label">${label}</div>
     <pre tabindex="0" role="region" aria-label=${label}>${shown}</pre>
-    ${all === null && (whole || text.length > longest) && html`<button type="button" class="quiet" onClick=${load}>Show all of it</button>`}
+    ${all === null && (whole ? text.length > surelyWhole : text.length > longest) && html`<button type="button" class="quiet" onClick=${load}>Show all of it</button>`}
   </div>`;
 }
 

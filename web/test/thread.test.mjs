@@ -1,6 +1,6 @@
 import { test } from "node:test";
 import assert from "node:assert/strict";
-import { chatItems, fold, fromView, prepend, spans, transcript } from "../assets/thread.js";
+import { chatItems, fold, fromView, prepend, transcript } from "../assets/thread.js";
 
 const at = (ms) => new Date(1_700_000_000_000 + ms).toISOString();
 const main = { id: "s/default", kind: "main", rootThreadId: "s/default", status: "running" };
@@ -105,12 +105,4 @@ test("earlier pages and waiting messages", () => {
   assert.equal(s.inbox.length, 1);
   s = fold(s, event("memory_appended", {}, "t3", [user("t3.0", 5, "c", "t3")]));
   assert.equal(s.inbox.length, 0);
-});
-
-test("spans", () => {
-  const events = turn().flatMap((u) => u.event ?? []);
-  const list = spans(events);
-  assert.deepEqual(list.map((x) => `${x.kind} ${x.label}`), ["model model → 2 calls", "tool ls", "agent researcher", "model model → answer"]);
-  assert.ok(list.every((x) => x.to >= x.from && x.from >= 0));
-  for (let n = 0; n <= events.length; n++) for (const x of spans(events.slice(0, n))) assert.ok(x.to === undefined || x.to >= x.from);
 });
