@@ -45,7 +45,7 @@ bench: build ## measure and print the figures; takes minutes; flags in ARGS
 	@$(GO) run ./internal/bench $(ARGS)
 
 chaos: build ## the long forms of the tests that kill things; takes long, needs PostgreSQL
-	@SPOOL_LONG=1 $(GO) test -tags postgres -count=1 -timeout 180m ./internal/e2e/... ./memory/...
+	@SPOOL_LONG=1 $(GO) test -tags postgres,npm -count=1 -timeout 180m ./internal/e2e/... ./internal/mcp/... ./memory/...
 
 up: ## start docker-compose.yml, with a .env of random passwords, and wait until it answers
 	@sh .ci/up

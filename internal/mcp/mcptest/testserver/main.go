@@ -106,7 +106,7 @@ func build() *mcp.Server {
 	})
 	add("shout", nil, func(_ context.Context, _ *mcp.CallToolRequest, a args) (*mcp.CallToolResult, any, error) {
 		fmt.Fprintln(os.Stderr, a.Text)
-		time.Sleep(50 * time.Millisecond)
+		time.Sleep(150 * time.Millisecond) // what was written is to be read before the call ends
 		return text("shouted"), nil, nil
 	})
 	add("big", readOnly, func(_ context.Context, _ *mcp.CallToolRequest, a args) (*mcp.CallToolResult, any, error) {
