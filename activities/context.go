@@ -29,6 +29,8 @@ type conversation struct {
 	windows map[string]int64
 	shared  []agent.Message // of the parent, before the thread's own
 	own     []agent.Message // after what the summary replaces
+	// tokens is our count of all of it.
+	tokens int
 }
 
 // messages are those the model is shown.
@@ -88,7 +90,16 @@ func loadConversation(ctx context.Context, store memory.Reader, th agent.Thread,
 	}
 	var err error
 	c.own, err = store.Messages(ctx, th.ID, after, limit)
+	c.tokens = count(c.messages())
 	return c, err
+}
+
+func count(messages []agent.Message) int {
+	n := 0
+	for _, m := range messages {
+		n += agent.MessageTokens(m)
+	}
+	return n
 }
 
 // transcripts keeps the conversations of turns under way, so that a step reads only
@@ -119,6 +130,7 @@ func (t *transcripts) load(ctx context.Context, store memory.Reader, ref contrac
 			return conversation{}, err
 		}
 		have.own = append(have.own[:n:n], added...)
+		have.tokens += count(added)
 	} else {
 		c, err := loadConversation(ctx, store, th, 0)
 		if err != nil {
@@ -285,30 +297,27 @@ func (e *contextFull) Error() string { return e.text }
 
 // fit makes a request fit its model's window. If it does not, and a summary may
 // help, it returns the error that asks for one; else the longest messages are
-// shortened.
-func (a *Activities) fit(ctx context.Context, ref contract.Ref, r *agent.ModelRequest, c conversation) error {
+// shortened. It returns our count of the request.
+func (a *Activities) fit(ctx context.Context, ref contract.Ref, r *agent.ModelRequest, c conversation) (int, error) {
 	room := a.roomOf(*r, c.windows[r.Model])
-	need := agent.RequestTokens(*r)
+	fixed := agent.RequestTokens(agent.ModelRequest{Messages: r.Messages[:1], Tools: r.Tools})
+	need := fixed + c.tokens
 	if float64(need) <= full*float64(room.ours(room.request)) {
-		return nil
-	}
-	fixed := need
-	for _, m := range r.Messages[1:] {
-		fixed -= agent.MessageTokens(m)
+		return need, nil
 	}
 	if _, ok := a.planSummary(c, fixed, room); ok {
 		made, err := a.summarised(ctx, ref, memory.CauseFull)
 		if err != nil {
-			return err
+			return 0, err
 		}
 		if !made {
-			return contextError(memory.CauseFull, 0, "the conversation takes about %d tokens of the %d that %s reads: it is summarised first", int(float64(need)*room.ratio), room.window, r.Model)
+			return 0, contextError(memory.CauseFull, 0, "the conversation takes about %d tokens of the %d that %s reads: it is summarised first", int(float64(need)*room.ratio), room.window, r.Model)
 		}
 	}
 	if fitted, n := agent.FitMessages(r.Messages[1:], room.ours(room.request)-fixed); n > 0 {
 		r.Messages = append(r.Messages[:1:1], fitted...)
 	}
-	return nil
+	return agent.RequestTokens(*r), nil
 }
 
 // summarised reports whether a step has its summary of a cause.
@@ -357,13 +366,11 @@ func (a *Activities) counted(r agent.ModelRequest, reply agent.ModelReply) agent
 }
 
 // truncated is the warning that a server read far less than it was sent, or none.
-func (a *Activities) truncated(ref contract.Ref, r agent.ModelRequest, u agent.Usage) []agent.Warning {
-	sent, read := agent.RequestTokens(r), u.PromptTokens+u.CachedTokens // some count cached ones apart
+func (a *Activities) truncated(ref contract.Ref, model string, sent int, u agent.Usage) []agent.Warning {
+	read := u.PromptTokens + u.CachedTokens // some count cached ones apart
 	const far = 0.55
-	if u.Estimated || sent < 2*enough || read <= 0 || float64(read) > far*float64(sent)*min(a.calibration.ratio(r.Model), 1) {
-		if !u.Estimated {
-			a.calibration.learn(r.Model, sent, u.PromptTokens)
-		}
+	if sent < 2*enough || read <= 0 || float64(read) > far*float64(sent)*min(a.calibration.ratio(model), 1) {
+		a.calibration.learn(model, sent, u.PromptTokens)
 		return nil
 	}
 	if !a.transcripts.warnOnce(ref) {

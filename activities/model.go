@@ -48,7 +48,8 @@ func (a *Activities) callModel(ctx context.Context, ref contract.Ref) (contract.
 			Message: "the model made the same call with the same result five times in a row"}, nil
 	}
 	request := a.request(ref, begun, conversation.messages())
-	if err := a.fit(ctx, ref, &request, conversation); err != nil {
+	sent, err := a.fit(ctx, ref, &request, conversation)
+	if err != nil {
 		return contract.ModelOutput{}, a.modelFailed(ctx, ref, begun, request, 0, err)
 	}
 	if begun.LastCode == agent.ModelAnswerInvalid {
@@ -67,7 +68,7 @@ func (a *Activities) callModel(ctx context.Context, ref contract.Ref) (contract.
 	}
 	record := memory.ReplyRecord{
 		ThreadID: ref.Thread, TurnID: ref.Turn, Step: ref.Step, Attempt: begun.Attempt, Duration: time.Since(began),
-		Warnings: a.truncated(ref, request, reply.Usage),
+		Warnings: a.truncated(ref, request.Model, sent, reply.Usage),
 	}
 	reply.Usage = a.counted(request, reply)
 	reply.Usage = a.price(request.Model, reply.Usage)
