@@ -172,18 +172,6 @@ func parsePage(after string) (at time.Time, id string, err error) {
 	return time.UnixMilli(n), id, nil
 }
 
-// Turns lists the turns of a thread, oldest first.
-func (c *Client) Turns(ctx context.Context, threadID string) ([]memory.Turn, error) {
-	if _, err := c.thread(ctx, threadID); err != nil {
-		return nil, err
-	}
-	out, err := c.store.TurnsOf(ctx, threadID)
-	if out == nil {
-		out = []memory.Turn{}
-	}
-	return out, err
-}
-
 // Watch calls f now and whenever something may have been committed to the store,
 // until f or ctx ends it. A store that is away is waited for.
 func (c *Client) Watch(ctx context.Context, f func() error) error {

@@ -337,19 +337,3 @@ func (s *Server) questions(c *call) error {
 	}
 	return c.answer(map[string]any{"questions": open})
 }
-
-// turns lists what became of each message.
-func (s *Server) turns(c *call) error {
-	id, err := c.threadID()
-	if err != nil {
-		return err
-	}
-	if err := c.query().check(); err != nil {
-		return err
-	}
-	list, err := c.client.Turns(c.r.Context(), id)
-	if err != nil {
-		return err
-	}
-	return c.answer(map[string]any{"turns": list})
-}

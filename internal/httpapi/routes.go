@@ -38,6 +38,7 @@ var operations = []route{
 	{method: "GET", path: "/api/v1/threads/{thread}/tails", handle: (*Server).tails},
 	{method: "GET", path: "/api/v1/threads/{thread}/turns", handle: (*Server).turns},
 	{method: "GET", path: "/api/v1/threads/{thread}/turns/{turn}", handle: (*Server).turn},
+	{method: "GET", path: "/api/v1/threads/{thread}/turns/{turn}/timeline", handle: (*Server).timeline},
 	{method: "GET", path: "/api/v1/threads/{thread}/follow", handle: (*Server).followThread},
 	{method: "POST", path: "/api/v1/threads/{thread}/follow", handle: (*Server).followTree},
 	{method: "GET", path: "/api/v1/follow", handle: (*Server).followMany},
@@ -66,18 +67,6 @@ var operations = []route{
 	{method: "GET", path: "/api/v1/users/{user}/orch-chats/{chatId}/sub-agents/{id}", handle: (*Server).subAgent},
 	{method: "GET", path: "/api/v1/users/{user}/orch-chats/{chatId}/sub-agents/{id}/messages", handle: (*Server).subAgentMessages},
 	{method: "GET", path: "/api/v1/users/{user}/orch-chats/{chatId}/sub-agents/{id}/tool-calls", handle: (*Server).subAgentCalls},
-}
-
-// Operation is a route as its method and path.
-type Operation struct{ Method, Path string }
-
-// Operations lists the routes of the API.
-func Operations() []Operation {
-	out := make([]Operation, len(operations))
-	for i, r := range operations {
-		out[i] = Operation{r.method, r.path}
-	}
-	return out
 }
 
 // routes makes the handler of all routes. A path that exists answers other methods
