@@ -79,8 +79,9 @@ export function Composer({ model, thread }) {
   };
   return html`<form class="composer" aria-label="Message" onSubmit=${(e) => (e.preventDefault(), send())}>
     ${images.length > 0 && html`<div class="row">${images.map((src, i) => html`<span class="thumb" key=${src.slice(-40)}><img src=${src} alt="Attached image ${i + 1}" /><button type="button" class="quiet" aria-label="Remove image ${i + 1}" onClick=${() => setImages(images.filter((_, k) => k !== i))}>✕</button></span>`)}</div>`}
-    <label class="unseen" for="text">Message</label>
-    <textarea id="text" ref=${box} rows="1" value=${text} placeholder=${busy ? "Write the next message" : "Write a message"} onInput=${(e) => write(e.currentTarget.value)} onKeyDown=${keys} onPaste=${paste}></textarea>
+    <div class="write"><label class="unseen" for="text">Message</label>
+      <textarea id="text" ref=${box} rows="1" value=${text} placeholder=${busy ? "Write the next message" : "Write a message"} onInput=${(e) => write(e.currentTarget.value)} onKeyDown=${keys} onPaste=${paste}></textarea>
+      <button class="main" disabled=${sending || (!text.trim() && !images.length)}>${sending ? "Sending…" : "Send"}</button></div>
     <div class="row">
       <label class="button quiet file">Image<input type="file" accept="image/png,image/jpeg,image/gif,image/webp" multiple onChange=${(e) => (attach([...e.currentTarget.files]), (e.currentTarget.value = ""))} /></label>
       ${!thread && model.agents.length > 1 && html`<label class="dim">Agent <select value=${agentName} onChange=${(e) => setAgent(e.currentTarget.value)}>
@@ -90,7 +91,6 @@ export function Composer({ model, thread }) {
         <option value="">after this turn</option><option value="steer">now</option></select></label>
         <button type="button" class="stop" onClick=${() => model.cancel(false)}>Stop</button>
         <button type="button" class="quiet" onClick=${() => model.cancel(true)} title="Also drop what waits and stop what runs in the background">Stop all</button>`}
-      <button class="main" disabled=${sending || (!text.trim() && !images.length)}>${sending ? "Sending…" : "Send"}</button>
     </div>
   </form>`;
 }
