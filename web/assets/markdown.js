@@ -40,7 +40,7 @@ export function safeImage(src) {
 export function parse(text) {
   if (text.length > longest) return [node("pre", {}, [text])];
   try {
-    return blocks(new Lexer({ gfm: true, breaks: false }).lex(text), 0);
+    return blocks(new Lexer({ gfm: true, breaks: true }).lex(text), 0);
   } catch {
     return [node("pre", {}, [text])];
   }
