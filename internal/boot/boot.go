@@ -61,6 +61,8 @@ func Options(cfg config.Config, store memory.ConversationMemoryStore, env func(s
 	state := models.Row{Window: cfg.ContextWindow}
 	if p := cfg.Price; p != (agent.Price{}) {
 		state.Price = &models.Price{Input: p.Input, Output: p.Output}
+	} else if cfg.Demo() {
+		state.Price = &models.Price{} // the scripted model costs nothing
 	}
 	table, err := models.Load(cfg.Home, state)
 	if err != nil {
