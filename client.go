@@ -17,9 +17,6 @@ import (
 )
 
 const (
-	// pollEvery is how often a waiting client asks the store whether anything
-	// was committed.
-	pollEvery = 15 * time.Millisecond
 	// temporalTimeout bounds one request to Temporal: it only hints at what the
 	// store says already.
 	temporalTimeout = 10 * time.Second
@@ -192,35 +189,6 @@ func (c *Client) pollersOf(ctx context.Context, queue string) (found []string, o
 		}
 	}
 	return found, true
-}
-
-// changes tells when to look at the store again.
-type changes struct {
-	store memory.Reader
-	last  int64
-	known bool
-	fails int
-	since time.Time
-}
-
-// wait returns when something was committed, after a second in any case, or with
-// ctx's error. A store that is away is asked again, ever more slowly.
-func (w *changes) wait(ctx context.Context) error {
-	for {
-		n, err := w.store.Changed(ctx)
-		switch {
-		case err == nil && (!w.known || n != w.last || time.Since(w.since) > time.Second):
-			w.last, w.known, w.fails, w.since = n, true, 0, time.Now()
-			return nil
-		case err != nil && ctx.Err() == nil && agent.CodeOf(err) != agent.CodeUnavailable:
-			return err
-		case err != nil:
-			w.fails++
-		}
-		if err := sleep(ctx, pollEvery<<min(w.fails, 6)); err != nil {
-			return err
-		}
-	}
 }
 
 func sleep(ctx context.Context, d time.Duration) error {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
-	"strings"
 
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/memory"
@@ -67,19 +66,22 @@ func (c *Client) Follow(ctx context.Context, threadID, cursor string, o FollowOp
 	if err != nil {
 		return err
 	}
-	fl := &follower{c: c, o: o, f: f, threads: map[string]*followed{}, order: []string{t.ID}}
-	fl.threads[t.ID] = &followed{id: t.ID, sub: t.Kind == agent.KindSubAgent, at: at, resumed: at.Attempt > 0}
+	w := c.changes()
+	defer w.stop()
+	fl := &follower{c: c, w: w.w, o: o, f: f, threads: map[string]*followed{}}
+	defer fl.leave()
+	fl.join(t.ID, t.Kind == agent.KindSubAgent, at)
 	if o.Descendants {
 		if err := fl.addChildren(ctx, t.ID); err != nil {
 			return err
 		}
 	}
-	w := &changes{store: c.store}
 	for {
-		if err := w.wait(ctx); err != nil {
+		now, err := w.wait(ctx)
+		if err != nil {
 			return err
 		}
-		end, err := fl.round(ctx, t.ID)
+		end, err := fl.round(ctx, now)
 		if err != nil && !away(ctx, err) {
 			return err
 		}
@@ -92,6 +94,7 @@ func (c *Client) Follow(ctx context.Context, threadID, cursor string, o FollowOp
 // follower delivers the updates of a thread and its descendants.
 type follower struct {
 	c       *Client
+	w       *watcher
 	o       FollowOptions
 	f       func(Update) error
 	threads map[string]*followed
@@ -102,7 +105,7 @@ type follower struct {
 // followed is how far one thread was delivered.
 type followed struct {
 	id  string
-	sub bool
+	log *sharedLog
 	at  Cursor
 	// messageID names the message that at.Attempt and at.Offset belong to.
 	messageID string
@@ -141,128 +144,125 @@ func (fl *follower) add(threadID string) error {
 	if err != nil {
 		return err
 	}
-	fl.threads[threadID] = &followed{id: threadID, sub: true, at: at, resumed: at.Attempt > 0}
-	fl.order = append(fl.order, threadID)
+	fl.join(threadID, true, at)
 	return nil
 }
 
-// round delivers what is new everywhere and says whether this was the end.
-func (fl *follower) round(ctx context.Context, root string) (bool, error) {
+func (fl *follower) join(threadID string, sub bool, at Cursor) {
+	fl.threads[threadID] = &followed{id: threadID, log: fl.w.log(threadID, sub), at: at, resumed: at.Attempt > 0}
+	fl.order = append(fl.order, threadID)
+}
+
+func (fl *follower) leave() {
+	for _, t := range fl.threads {
+		fl.w.leaveLog(t.log)
+	}
+}
+
+// round delivers what had been committed by now everywhere and says whether this
+// was the end.
+func (fl *follower) round(ctx context.Context, now int64) (bool, error) {
 	idle := false
 	if fl.o.UntilIdle {
-		// Read before the events: what an idle thread emitted is all there.
+		// Known before the events are read: what an idle thread emitted is all there.
 		var err error
-		if idle, err = fl.c.idle(ctx, root); err != nil {
+		if idle, now, err = fl.threads[fl.order[0]].log.isIdle(ctx, now); err != nil {
 			return false, err
 		}
 	}
 	for i := 0; i < len(fl.order); i++ { // order grows while children appear
-		if err := fl.pump(ctx, fl.threads[fl.order[i]]); err != nil {
+		if err := fl.pump(ctx, fl.threads[fl.order[i]], now); err != nil {
 			return false, err
 		}
 	}
 	return idle || fl.ended, nil
 }
 
-// idle reports whether no turn is open and nothing waits for one.
-func (c *Client) idle(ctx context.Context, threadID string) (bool, error) {
-	inbox, err := c.store.Inbox(ctx, threadID)
-	if err != nil {
-		return false, err
-	}
-	for _, e := range inbox {
-		if e.State == memory.EntryWaiting {
-			return false, nil
-		}
-	}
-	t, err := c.store.Thread(ctx, "", threadID)
-	return err == nil && t.OpenTurnID == "", err
-}
-
-// pump delivers what is new in one thread. A piece of the stream is placed
-// between two readings of the log, so that it is delivered only if no step ended
-// meanwhile: text never precedes the events before it, and a cursor's attempt
-// and offset always mean the one message that streams after its seq.
-func (fl *follower) pump(ctx context.Context, t *followed) error {
+// pump delivers what is new in one thread as a reading after now shows it: the
+// events, then what was streamed when the last of them was the last. So text never
+// precedes the events before it, and a cursor's attempt and offset always mean the
+// one message that streams after its seq.
+func (fl *follower) pump(ctx context.Context, t *followed, now int64) error {
 	if t.busy {
 		return nil
 	}
 	t.busy = true
 	defer func() { t.busy = false }()
 	for {
-		if err := fl.deliverEvents(ctx, t); err != nil {
-			return err
-		}
-		s, err := fl.c.store.Stream(ctx, t.id)
+		v, err := t.log.at(ctx, now, t.at.Seq)
 		if err != nil {
 			return err
 		}
-		next, err := fl.c.store.Events(ctx, t.id, t.at.Seq, page)
-		if err != nil {
-			return err
+		events, near := v.since(t.at.Seq)
+		if !near {
+			before := t.at.Seq
+			if err := fl.catchUp(ctx, t, v); err != nil || t.at.Seq == before {
+				return err
+			}
+			continue
 		}
-		if !endsStep(next) {
-			if err := fl.deliverText(t, s); err != nil {
+		for i := range events {
+			if err := fl.deliverEvent(ctx, t, &events[i], v); err != nil {
 				return err
 			}
 		}
-		if len(next) == 0 {
+		if t.at.Seq != v.last { // a cursor beyond the end
 			return nil
 		}
+		return fl.deliverText(t, v.stream)
 	}
 }
 
-// endsStep reports whether the message that streamed before these events may be
-// another one after them.
-func endsStep(events []agent.Event) bool {
+// catchUp delivers a page of events of a view that are too old to be shared.
+func (fl *follower) catchUp(ctx context.Context, t *followed, v *logView) error {
+	events, err := fl.c.store.Events(ctx, t.id, t.at.Seq, page)
+	if err != nil {
+		return err
+	}
 	for _, e := range events {
-		switch e.Type {
-		case agent.EventMemoryAppended, agent.EventMessageStarted, agent.EventDone, agent.EventError:
-			return true
+		if e.Seq > v.last {
+			return nil
 		}
+		m, err := messagesOf(ctx, fl.c.store, t.log.sub, e)
+		if err != nil {
+			return err
+		}
+		if err := fl.deliverEvent(ctx, t, &logged{Event: e, messages: m}, v); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// endsStep reports whether the message that streams before an event may be
+// another one than that after it.
+func endsStep(eventType string) bool {
+	switch eventType {
+	case agent.EventMemoryAppended, agent.EventMessageStarted, agent.EventDone, agent.EventError:
+		return true
 	}
 	return false
 }
 
-func (fl *follower) deliverEvents(ctx context.Context, t *followed) error {
-	for {
-		events, err := fl.c.store.Events(ctx, t.id, t.at.Seq, page)
-		if err != nil {
-			return err
-		}
-		for i := range events {
-			if err := fl.deliverEvent(ctx, t, &events[i]); err != nil {
-				return err
-			}
-		}
-		if len(events) < page {
-			return nil
-		}
-	}
-}
-
-func (fl *follower) deliverEvent(ctx context.Context, t *followed, e *agent.Event) error {
-	link := linkOf(e)
+// deliverEvent delivers an event that a view has shown.
+func (fl *follower) deliverEvent(ctx context.Context, t *followed, e *logged, v *logView) error {
+	link := linkOf(&e.Event)
 	if fl.o.Descendants && link != "" && e.Type != agent.EventToolCall {
 		if child := fl.threads[link]; child != nil {
-			if err := fl.pump(ctx, child); err != nil {
+			if err := fl.pump(ctx, child, v.ended); err != nil {
 				return err
 			}
 		}
 	}
-	u := Update{ThreadID: t.id, Event: e}
-	var err error
-	switch e.Type {
-	case agent.EventMemoryAppended:
-		u.Messages, err = fl.appended(ctx, t, e)
-	case agent.EventMessageStarted:
-		u.Messages, err = fl.superseded(ctx, t, e)
+	if id := finished(&e.Event); id != "" {
+		if err := fl.deliverRest(ctx, t, e, v, id); err != nil {
+			return err
+		}
 	}
-	if err != nil {
-		return err
-	}
+	event := e.Event
+	u := Update{ThreadID: t.id, Event: &event, Messages: slices.Clone(e.messages)}
 	t.at.Seq = e.Seq
-	if endsStep([]agent.Event{*e}) {
+	if endsStep(e.Type) {
 		t.at.Attempt, t.at.Offset, t.messageID, t.resumed, t.text, t.reasoning = 0, 0, "", false, 0, 0
 	}
 	u.Cursor = t.at.String()
@@ -278,6 +278,24 @@ func (fl *follower) deliverEvent(ctx context.Context, t *followed, e *agent.Even
 	return nil
 }
 
+// deliverRest delivers the text that belongs before the event that ends its
+// stream, to whom some of it was delivered and while it is what streams. Others are
+// given the whole message when it is saved.
+func (fl *follower) deliverRest(ctx context.Context, t *followed, e *logged, v *logView, messageID string) error {
+	seen := t.at.Attempt > 0
+	if !seen && (v.stream == nil || v.stream.MessageID != messageID) {
+		return nil
+	}
+	rest := e.rest
+	if rest == nil {
+		var err error
+		if rest, err = savedText(ctx, fl.c.store, e.Event, messageID); err != nil {
+			return err
+		}
+	}
+	return fl.deliverText(t, rest)
+}
+
 // linkOf returns the sub-agent thread an event names.
 func linkOf(e *agent.Event) string {
 	switch e.Type {
@@ -290,78 +308,6 @@ func linkOf(e *agent.Event) string {
 	}
 	_ = json.Unmarshal(e.Data, &d) // events without a link have none
 	return d.SubAgentThreadID
-}
-
-// appended reads the messages a memory_appended event speaks of.
-func (fl *follower) appended(ctx context.Context, t *followed, e *agent.Event) ([]agent.Message, error) {
-	var d struct {
-		FromSeq int64 `json:"fromSeq"`
-		ToSeq   int64 `json:"toSeq"`
-	}
-	if err := json.Unmarshal(e.Data, &d); err != nil || d.FromSeq < 1 || d.ToSeq < d.FromSeq {
-		return nil, nil //nolint:nilerr // an event without a range has no messages
-	}
-	out, err := fl.c.store.Messages(ctx, t.id, d.FromSeq-1, int(d.ToSeq-d.FromSeq+1))
-	if err != nil {
-		return nil, err
-	}
-	for i := range out {
-		if t.sub {
-			out[i].SubAgentID = t.id
-		} else if out[i].MessageID, err = fl.c.sentAs(ctx, t.id, out[i]); err != nil {
-			return nil, err
-		}
-	}
-	return out, nil
-}
-
-// sentAs is the id that its sender gave to a person's message; "" for others.
-func (c *Client) sentAs(ctx context.Context, threadID string, m agent.Message) (string, error) {
-	if m.Role != agent.RoleUser || strings.HasPrefix(m.Source, "agent:") {
-		return "", nil
-	}
-	turn, err := c.store.Turn(ctx, m.TurnID)
-	if err == nil && m.ID == agent.MessageID(turn.ID, 0) {
-		return turn.MessageID, nil
-	}
-	if err != nil && agent.CodeOf(err) != agent.CodeNotFound {
-		return "", err
-	}
-	inbox, err := c.store.Inbox(ctx, threadID) // it was taken into a running turn
-	for _, e := range inbox {
-		if e.Kind == memory.EntryMessage && m.ID == agent.MessageID(e.TurnID, 0) {
-			return e.ID, nil
-		}
-	}
-	return "", err
-}
-
-// superseded is the answer that a turn, if it is a retry, makes void: the message
-// saved last before it began.
-func (fl *follower) superseded(ctx context.Context, t *followed, e *agent.Event) ([]agent.Message, error) {
-	turn, err := fl.c.store.Turn(ctx, e.TurnID)
-	if err != nil || turn.RetryOf == "" {
-		if agent.CodeOf(err) == agent.CodeNotFound {
-			err = nil // an imported turn
-		}
-		return nil, err
-	}
-	for end := e.Seq; end > 1; {
-		after := max(0, end-1-page)
-		before, err := fl.c.store.Events(ctx, t.id, after, int(end-1-after))
-		if err != nil {
-			return nil, err
-		}
-		for _, old := range slices.Backward(before) {
-			if old.Type != agent.EventMemoryAppended {
-				continue
-			}
-			messages, err := fl.appended(ctx, t, &old)
-			return slices.DeleteFunc(messages, func(m agent.Message) bool { return m.SupersededBy != e.TurnID }), err
-		}
-		end = after + 1
-	}
-	return nil, nil
 }
 
 // deliverText delivers what the current model call has streamed since.

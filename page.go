@@ -175,9 +175,10 @@ func parsePage(after string) (at time.Time, id string, err error) {
 // Watch calls f now and whenever something may have been committed to the store,
 // until f or ctx ends it. A store that is away is waited for.
 func (c *Client) Watch(ctx context.Context, f func() error) error {
-	w := &changes{store: c.store}
+	w := c.changes()
+	defer w.stop()
 	for {
-		if err := w.wait(ctx); err != nil {
+		if _, err := w.wait(ctx); err != nil {
 			return err
 		}
 		if err := f(); err != nil && !away(ctx, err) {

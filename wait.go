@@ -29,10 +29,11 @@ type WaitOptions struct {
 // Wait returns when a turn is closed, or needs a person. It reads the store only,
 // so that it also works while Temporal is away. A store that is away is waited for.
 func (c *Client) Wait(ctx context.Context, threadID, turnID string, o WaitOptions) (Reply, error) {
-	w := &changes{store: c.store}
+	w := c.changes()
+	defer w.stop()
 	begun, missing, mine := time.Now(), 0, false
 	for {
-		if err := w.wait(ctx); err != nil {
+		if _, err := w.wait(ctx); err != nil {
 			return Reply{}, err
 		}
 		var r Reply

@@ -15,12 +15,12 @@ import (
 )
 
 // parts are what can be measured, in order.
-var parts = []string{"history", "long", "step", "kill", "cancel", "token", "append", "sync", "writers", "files"}
+var parts = []string{"history", "long", "step", "kill", "cancel", "token", "follow", "append", "sync", "writers", "files"}
 
 // limits bound the parts, so that something that hangs becomes a row that says so.
 var limits = map[string]time.Duration{
 	"history": 10 * time.Minute, "long": 2 * time.Hour, "step": 20 * time.Minute, "kill": 30 * time.Minute,
-	"cancel": 10 * time.Minute, "token": 10 * time.Minute, "append": 20 * time.Minute, "sync": 10 * time.Minute, "writers": 10 * time.Minute, "files": 10 * time.Minute,
+	"cancel": 10 * time.Minute, "token": 10 * time.Minute, "follow": 10 * time.Minute, "append": 20 * time.Minute, "sync": 10 * time.Minute, "writers": 10 * time.Minute, "files": 10 * time.Minute,
 }
 
 type options struct {
@@ -35,6 +35,7 @@ type options struct {
 	kills   int
 	cancels int
 	tokens  int
+	follows int
 	turns   int
 }
 
@@ -46,6 +47,13 @@ func main() {
 	}
 	if len(os.Args) == 4 && os.Args[1] == "store-writer" {
 		os.Exit(storeWriter(ctx, os.Args[2], os.Args[3]))
+	}
+	if len(os.Args) == 3 && os.Args[1] == "followers" {
+		if err := serveFollowers(ctx, os.Args[2], os.Stdin, os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, "bench followers:", err)
+			os.Exit(1)
+		}
+		return
 	}
 	o, err := parse(os.Args[1:])
 	if err != nil {
@@ -94,6 +102,7 @@ func parse(args []string) (options, error) {
 	fs.IntVar(&o.kills, "kills", 24, "workers to kill")
 	fs.IntVar(&o.cancels, "cancels", 20, "turns to cancel")
 	fs.IntVar(&o.tokens, "tokens", 40, "turns whose first token is timed")
+	fs.IntVar(&o.follows, "follows", 20, "pairs of turns, followed and not")
 	fs.IntVar(&o.turns, "turns", 300, "turns appended to each thread")
 	if err := fs.Parse(args); err != nil {
 		return o, err
@@ -138,13 +147,18 @@ func measure(ctx context.Context, o options) (*table, error) {
 		if !slices.ContainsFunc(o.only, func(p string) bool { return !slices.Contains(storeParts, p) }) {
 			break
 		}
-		s, err := newStack(ctx, kind, o.bin, dir, model)
+		s, err := newStack(ctx, kind, "", o.bin, dir, model)
 		if err != nil {
 			t.fail(kind, "all", err)
 			continue
 		}
 		measureOn(ctx, s, t, o)
 		s.close()
+	}
+	if slices.Contains(o.servers, embedded) && slices.Contains(o.only, "follow") {
+		try(ctx, t, embedded, "follow", func(ctx context.Context) error {
+			return measureFollowPostgres(ctx, t, o, filepath.Join(dir, "postgres"), model)
+		})
 	}
 	return t, nil
 }
@@ -162,6 +176,7 @@ func measureOn(ctx context.Context, s *stack, t *table, o options) {
 		"kill":    func(ctx context.Context) error { return measureKill(ctx, s, t, o.kills) },
 		"cancel":  func(ctx context.Context) error { return measureCancel(ctx, s, t, o.cancels) },
 		"token":   func(ctx context.Context) error { return measureToken(ctx, s, t, o.tokens) },
+		"follow":  func(ctx context.Context) error { return measureFollow(ctx, s, t, o.follows) },
 	}
 	for _, p := range parts {
 		if f := all[p]; f != nil && slices.Contains(o.only, p) {

@@ -15,7 +15,7 @@ import (
 type process struct {
 	name string
 	cmd  *exec.Cmd
-	in   io.Closer
+	in   io.WriteCloser
 	log  *tailBuffer
 	done chan struct{}
 }

@@ -42,7 +42,8 @@ You are being measured.
 type stack struct {
 	kind     string
 	bin      string
-	dir      string // home: the store and the server's database
+	spec     string // the store
+	dir      string // home: the server's database and, unless spec says otherwise, the store
 	work     string // workspace of the workers
 	stub     *stub
 	server   *process
@@ -63,9 +64,13 @@ func heartbeat(kind string) []string {
 	return nil
 }
 
-// newStack starts a server and opens a store, without workers.
-func newStack(ctx context.Context, kind, bin, dir string, model *stub) (*stack, error) {
-	s := &stack{kind: kind, bin: bin, stub: model, dir: filepath.Join(dir, kind)}
+// newStack starts a server and opens a store, without workers. An empty spec is a
+// SQLite file of its own.
+func newStack(ctx context.Context, kind, spec, bin, dir string, model *stub) (*stack, error) {
+	s := &stack{kind: kind, spec: spec, bin: bin, stub: model, dir: filepath.Join(dir, kind)}
+	if spec == "" {
+		s.spec = "sqlite:" + filepath.Join(s.dir, "spool.db")
+	}
 	s.work = filepath.Join(s.dir, "work")
 	agents := filepath.Join(s.work, ".spool", "agents")
 	if err := os.MkdirAll(agents, 0o755); err != nil {
@@ -85,9 +90,8 @@ func (s *stack) open(ctx context.Context) error {
 	if err := s.startServer(ctx); err != nil {
 		return err
 	}
-	spec := "sqlite:" + filepath.Join(s.dir, "spool.db")
 	var err error
-	if s.store, err = spool.OpenStore(ctx, spec); err != nil {
+	if s.store, err = spool.OpenStore(ctx, s.spec); err != nil {
 		return err
 	}
 	s.temporal, err = client.Dial(client.Options{HostPort: s.address, Logger: sdklog.NewStructuredLogger(slog.New(slog.DiscardHandler))})
@@ -96,7 +100,7 @@ func (s *stack) open(ctx context.Context) error {
 	}
 	s.client = spool.NewClient(s.store, s.temporal, spool.ClientOptions{UserID: user})
 	s.env = append([]string{
-		"TEMPORAL_ADDRESS=" + s.address, "SPOOL_STORE=" + spec, "SPOOL_HOME=" + s.dir, "SPOOL_WORKSPACE=" + s.work, "SPOOL_USER=" + user,
+		"TEMPORAL_ADDRESS=" + s.address, "SPOOL_STORE=" + s.spec, "SPOOL_HOME=" + s.dir, "SPOOL_WORKSPACE=" + s.work, "SPOOL_USER=" + user,
 		"OPENAI_BASE_URL=" + s.stub.url + "/v1", "OPENAI_API_KEY=bench", "SPOOL_MODEL=bench",
 	}, heartbeat(s.kind)...)
 	return nil

@@ -61,7 +61,7 @@ func New(o Options) (*Server, error) {
 	if o.Log == nil {
 		o.Log = slog.Default()
 	}
-	s := &Server{o: o, store: &sharedChanges{ConversationMemoryStore: o.Store}, limits: newLimiter(o.Limits), closing: make(chan struct{})}
+	s := &Server{o: o, store: o.Store, limits: newLimiter(o.Limits), closing: make(chan struct{})}
 	s.mux = s.routes()
 	return s, nil
 }
@@ -91,29 +91,4 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 		err = h.Close()
 	}
 	return err
-}
-
-// sharedChanges asks a store once where many streams ask at the same time.
-type sharedChanges struct {
-	memory.ConversationMemoryStore
-	mu   sync.Mutex
-	at   time.Time
-	last int64
-}
-
-// changedFor is how old an answer of Changed may be.
-const changedFor = 10 * time.Millisecond
-
-// Changed returns the store's number, which may be changedFor old.
-func (c *sharedChanges) Changed(ctx context.Context) (int64, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if !c.at.IsZero() && time.Since(c.at) < changedFor {
-		return c.last, nil
-	}
-	n, err := c.ConversationMemoryStore.Changed(ctx)
-	if err == nil {
-		c.last, c.at = n, time.Now()
-	}
-	return n, err
 }

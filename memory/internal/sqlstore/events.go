@@ -25,6 +25,7 @@ type (
 		Usage     *agent.Usage `json:"usage,omitempty"`
 	}
 	streamFinish struct {
+		MessageID    string      `json:"messageId"`
 		FinishReason string      `json:"finishReason"`
 		Usage        agent.Usage `json:"usage"`
 	}

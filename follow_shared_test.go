@@ -1,0 +1,237 @@
+package spool_test
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/spool-agents/spool"
+	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/memory"
+)
+
+// story is what a follower was told, event types and text in order.
+type story struct {
+	told []string
+	text string
+}
+
+func (s *story) take(u spool.Update) {
+	if u.Text != nil {
+		s.text += u.Text.Text
+		s.told = append(s.told, "text")
+		return
+	}
+	s.told = append(s.told, u.Event.Type)
+}
+
+// All text of a reply comes before the event that ends its stream, and before the
+// calls that it asks for, however late the follower looks: while the tools run, or
+// when the round is over and another reply streams.
+func TestFollowTellsTextBeforeTheEndOfItsStream(t *testing.T) {
+	for name, over := range map[string]bool{"tools run": false, "the round is over": true} {
+		for how, resume := range map[string]bool{"attached": false, "resumed from its cursor": true} {
+			t.Run(name+", "+how, func(t *testing.T) {
+				t.Parallel()
+				d, c := newDriver(t)
+				d.send("s", "m1", memory.Queue)
+				turn := d.take("s/default")
+				a := d.stream(turn, 1, "hm", longText[:20])
+				goOn := func() { // the rest of the text comes with the reply
+					calls := d.save(turn, 1, a, "hm", longText, agent.NewCall("x", "ls", "{}"))
+					if over {
+						d.tools(calls...)
+						d.round(turn, 1)
+						d.stream(turn, 2, "", otherText)
+					}
+				}
+				var s story
+				cursor := ""
+				end := agent.EventToolCalls
+				if over {
+					end = agent.EventMemoryAppended
+				}
+				follow := func(from string, first bool) error {
+					return c.Follow(t.Context(), "s/default", from, spool.FollowOptions{}, func(u spool.Update) error {
+						s.take(u)
+						cursor = u.Cursor
+						switch {
+						case u.Text != nil && first:
+							first = false
+							if resume {
+								return errCut
+							}
+							goOn()
+						case u.Event != nil && u.Event.Type == end && s.text != "":
+							return errCut
+						}
+						return nil
+					})
+				}
+				require.ErrorIs(t, follow("", true), errCut)
+				if resume {
+					goOn()
+					require.ErrorIs(t, follow(cursor, false), errCut)
+				}
+				assert.Equal(t, longText, s.text, "the whole text, nothing twice")
+				want := []string{"message_started", "memory_appended", "text", "text", "stream_finish", "tool_calls"}
+				if over {
+					want = append(want, "tool_call", "tool_response", "memory_appended")
+				}
+				assert.Equal(t, want, s.told)
+			})
+		}
+	}
+}
+
+// counting counts what is read.
+type counting struct {
+	memory.ConversationMemoryStore
+	looks, reads atomic.Int64
+}
+
+func (c *counting) Changed(ctx context.Context) (int64, error) {
+	c.looks.Add(1)
+	return c.ConversationMemoryStore.Changed(ctx)
+}
+
+func (c *counting) Stream(ctx context.Context, id string) (*memory.Streamed, error) {
+	c.reads.Add(1)
+	return c.ConversationMemoryStore.Stream(ctx, id)
+}
+
+func (c *counting) Events(ctx context.Context, id string, after int64, limit int) ([]agent.Event, error) {
+	c.reads.Add(1)
+	return c.ConversationMemoryStore.Events(ctx, id, after, limit)
+}
+
+func (c *counting) Messages(ctx context.Context, id string, after int64, limit int) ([]agent.Message, error) {
+	c.reads.Add(1)
+	return c.ConversationMemoryStore.Messages(ctx, id, after, limit)
+}
+
+// A hundred followers of a thread in one process read it once for all, and each is
+// told everything once. One that takes nothing holds up nobody, and is told the
+// rest when it is back.
+func TestFollowersShareTheirReadings(t *testing.T) {
+	t.Parallel()
+	d, _ := newDriver(t)
+	store := &counting{ConversationMemoryStore: d.store}
+	d.send("s", "m1", memory.Queue)
+	d.pause = 5 * time.Millisecond
+	var all, attached, done sync.WaitGroup
+	release := make(chan struct{})
+	const n = 100
+	stories := make([]story, n)
+	attached.Add(n)
+	done.Add(n - 1)
+	turns := 0
+	for i := range n {
+		all.Go(func() {
+			first, ends := true, 0
+			c := spool.NewClient(store, nil, spool.ClientOptions{})
+			err := c.Follow(t.Context(), "s/default", "", spool.FollowOptions{}, func(u spool.Update) error {
+				stories[i].take(u)
+				if first {
+					first = false
+					attached.Done()
+					if i == 0 {
+						<-release
+					}
+				}
+				if u.Event != nil && (u.Event.Type == agent.EventDone || u.Event.Type == agent.EventError) {
+					if ends++; ends == 3 {
+						if i > 0 {
+							done.Done()
+						}
+						return errCut
+					}
+				}
+				return nil
+			})
+			assert.ErrorIs(t, err, errCut)
+		})
+	}
+	begun := d.take("s/default")
+	attached.Wait()
+	looks, reads := store.looks.Load(), store.reads.Load()
+	at := time.Now()
+	d.end(begun, 1, agent.ThreadCancelled)
+	for ; turns < 2; turns++ {
+		d.send("s", "m"+string(rune('2'+turns)), memory.Queue)
+		turn := d.take("s/default")
+		a := d.stream(turn, 1, "", longText)
+		calls := d.save(turn, 1, a, "", longText, agent.NewCall("x", "ls", "{}"))
+		d.tools(calls...)
+		d.round(turn, 1)
+		a = d.stream(turn, 2, "", otherText)
+		d.save(turn, 2, a, "", otherText)
+		d.end(turn, 2, agent.ThreadCompleted)
+	}
+	done.Wait() // although one is held up
+	looks, reads = store.looks.Load()-looks, store.reads.Load()-reads
+	most := int64(time.Since(at)/(15*time.Millisecond)) + 2
+	assert.LessOrEqual(t, looks, most, "one looks for all")
+	assert.Less(t, reads, 10*most, "one reads for all")
+	close(release)
+	all.Wait()
+	events, err := d.store.Events(t.Context(), "s/default", 0, 0)
+	require.NoError(t, err)
+	for i := range stories {
+		var told []string
+		for _, what := range stories[i].told {
+			if what != "text" {
+				told = append(told, what)
+			}
+		}
+		require.Len(t, told, len(events))
+		for k, e := range events {
+			require.Equal(t, e.Type, told[k])
+		}
+		if i > 0 {
+			require.Equal(t, longText+otherText+longText+otherText, stories[i].text)
+		}
+	}
+}
+
+// In silence the store is asked less and less often; what comes after it is told
+// soon all the same.
+func TestFollowersOfAnIdleThreadLookRarely(t *testing.T) {
+	t.Parallel()
+	d, _ := newDriver(t)
+	store := &counting{ConversationMemoryStore: d.store}
+	d.send("s", "m1", memory.Queue)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	told := make(chan string, 100)
+	var all sync.WaitGroup
+	defer all.Wait()
+	defer stop()
+	for range 5 {
+		all.Go(func() {
+			c := spool.NewClient(store, nil, spool.ClientOptions{})
+			err := c.Follow(ctx, "s/default", "", spool.FollowOptions{}, func(u spool.Update) error {
+				told <- u.Event.Type
+				return nil
+			})
+			assert.ErrorIs(t, err, context.Canceled)
+		})
+	}
+	turn := d.take("s/default")
+	for range 5 * 2 {
+		<-told
+	}
+	time.Sleep(3 * time.Second)
+	before, at := store.looks.Load(), time.Now()
+	time.Sleep(time.Second)
+	assert.LessOrEqual(t, store.looks.Load()-before, int64(time.Since(at)/(30*time.Millisecond))+2)
+	at = time.Now()
+	d.end(turn, 1, agent.ThreadCancelled)
+	assert.Equal(t, agent.EventError, <-told)
+	assert.Less(t, time.Since(at), time.Second)
+}

@@ -1,0 +1,315 @@
+package spool
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/memory"
+)
+
+// logKept is how many of a thread's latest events its followers share. Who is
+// further behind reads the store alone.
+const logKept = 128
+
+// logged is an event with what followers are told along with it.
+type logged struct {
+	agent.Event
+	messages []agent.Message
+	// rest is all text of the message whose stream this event ends.
+	rest *memory.Streamed
+}
+
+// logView is a thread as one reading showed it: its latest events and what was
+// streamed when the last of them was the last. It is never changed.
+type logView struct {
+	began, ended int64 // by the watcher's time
+	last         int64 // seq of the last event
+	events       []logged
+	stream       *memory.Streamed
+}
+
+// since returns the events after seq, or false if the view does not reach back to it.
+func (v *logView) since(seq int64) ([]logged, bool) {
+	if seq >= v.last {
+		return nil, true
+	}
+	if len(v.events) == 0 || seq < v.events[0].Seq-1 {
+		return nil, false
+	}
+	i, _ := slices.BinarySearchFunc(v.events, seq+1, func(e logged, seq int64) int { return cmp.Compare(e.Seq, seq) })
+	return v.events[i:], true
+}
+
+// sharedLog is what the followers of one thread read together.
+type sharedLog struct {
+	w     *watcher
+	id    string
+	sub   bool
+	users int           // under w.mu
+	lock  chan struct{} // full while somebody reads
+	view  *logView      // nil before the first reading
+	// idle as it was between two moments.
+	idle                 bool
+	idleBegan, idleEnded int64
+}
+
+// log returns the shared log of a thread. leaveLog has to be called.
+func (w *watcher) log(threadID string, sub bool) *sharedLog {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	l := w.logs[threadID]
+	if l == nil {
+		l = &sharedLog{w: w, id: threadID, sub: sub, lock: make(chan struct{}, 1)}
+		w.logs[threadID] = l
+	}
+	l.users++
+	return l
+}
+
+func (w *watcher) leaveLog(l *sharedLog) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if l.users--; l.users == 0 {
+		delete(w.logs, l.id)
+	}
+}
+
+// alone runs f while nobody else reads this log.
+func (l *sharedLog) alone(ctx context.Context, f func() error) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case l.lock <- struct{}{}:
+	}
+	defer func() { <-l.lock }()
+	return f()
+}
+
+// at returns a view that was read after a moment and that has the event seq, if
+// there is one. Seq is where a follower stands.
+func (l *sharedLog) at(ctx context.Context, moment, seq int64) (v *logView, err error) {
+	err = l.alone(ctx, func() error {
+		if l.view == nil {
+			last, err := lastSeq(ctx, l.w.store, l.id, seq)
+			if err != nil {
+				return err
+			}
+			l.view = &logView{last: last}
+		}
+		if l.view.began <= moment || l.view.last < seq {
+			next, err := l.read(ctx, l.view)
+			if err != nil {
+				return err
+			}
+			l.view = next
+		}
+		v = l.view
+		return nil
+	})
+	return v, err
+}
+
+// read reads what came after a view. What is streamed belongs after the last
+// event if the log has not grown when the stream has been read.
+func (l *sharedLog) read(ctx context.Context, old *logView) (*logView, error) {
+	store := l.w.store
+	v := &logView{began: l.w.time.Add(1), last: old.last, events: old.events}
+	for {
+		var err error
+		if v.stream, err = store.Stream(ctx, l.id); err != nil {
+			return nil, err
+		}
+		events, err := store.Events(ctx, l.id, v.last, page)
+		if err != nil {
+			return nil, err
+		}
+		if len(events) == 0 {
+			break
+		}
+		for _, e := range events {
+			m, err := messagesOf(ctx, store, l.sub, e)
+			if err != nil {
+				return nil, err
+			}
+			v.events = append(v.events, logged{Event: e, messages: m})
+		}
+		v.last = events[len(events)-1].Seq
+	}
+	fresh := v.events[len(old.events):]
+	for i := range fresh {
+		var err error
+		switch id := finished(&fresh[i].Event); {
+		case id == "":
+		case v.stream != nil && v.stream.MessageID == id:
+			fresh[i].rest = v.stream
+		case old.stream != nil && old.stream.MessageID == id && old.stream.Text+old.stream.Reasoning != "":
+			fresh[i].rest, err = savedText(ctx, store, fresh[i].Event, id)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	v.events = slices.Clip(v.events[max(0, len(v.events)-logKept):])
+	v.ended = l.w.time.Add(1)
+	return v, nil
+}
+
+// isIdle reports whether, at some time after a moment, no turn was open and
+// nothing waited for one, and the moment when that was known.
+func (l *sharedLog) isIdle(ctx context.Context, moment int64) (idle bool, known int64, err error) {
+	err = l.alone(ctx, func() error {
+		if l.idleBegan <= moment {
+			began := l.w.time.Add(1)
+			if l.idle, err = isIdle(ctx, l.w.store, l.id); err != nil {
+				return err
+			}
+			l.idleBegan, l.idleEnded = began, l.w.time.Add(1)
+		}
+		idle, known = l.idle, l.idleEnded
+		return nil
+	})
+	return idle, known, err
+}
+
+// isIdle reports whether no turn is open and nothing waits for one.
+func isIdle(ctx context.Context, store memory.Reader, threadID string) (bool, error) {
+	inbox, err := store.Inbox(ctx, threadID)
+	if err != nil {
+		return false, err
+	}
+	for _, e := range inbox {
+		if e.State == memory.EntryWaiting {
+			return false, nil
+		}
+	}
+	t, err := store.Thread(ctx, "", threadID)
+	return err == nil && t.OpenTurnID == "", err
+}
+
+// finished is the id of the message whose stream an event ends, or "".
+func finished(e *agent.Event) string {
+	if e.Type != agent.EventStreamFinish {
+		return ""
+	}
+	var d struct {
+		MessageID string `json:"messageId"`
+	}
+	_ = json.Unmarshal(e.Data, &d) // events of older versions do not name it
+	return d.MessageID
+}
+
+// savedText is what a model call streamed whose step may be over, or nil.
+func savedText(ctx context.Context, store memory.Reader, e agent.Event, messageID string) (*memory.Streamed, error) {
+	steps, err := store.Steps(ctx, e.TurnID)
+	if err != nil {
+		if agent.CodeOf(err) == agent.CodeNotFound {
+			err = nil // an imported turn
+		}
+		return nil, err
+	}
+	for _, s := range steps {
+		if agent.MessageID(s.TurnID, s.Step) != messageID {
+			continue
+		}
+		if !s.Saved {
+			live, err := store.Stream(ctx, e.ThreadID)
+			if err != nil || live == nil || live.MessageID != messageID {
+				return nil, err
+			}
+			return live, nil
+		}
+		m, err := store.Messages(ctx, e.ThreadID, s.FromSeq-1, 1)
+		if err != nil || len(m) == 0 || m[0].ID != messageID {
+			return nil, err
+		}
+		return &memory.Streamed{MessageID: messageID, TurnID: s.TurnID, Step: s.Step, Attempt: s.Attempt, Text: m[0].Content.String(), Reasoning: m[0].Reasoning, Stored: true}, nil
+	}
+	return nil, nil
+}
+
+// messagesOf reads the messages that followers are told along with an event.
+func messagesOf(ctx context.Context, store memory.Reader, sub bool, e agent.Event) ([]agent.Message, error) {
+	switch e.Type {
+	case agent.EventMemoryAppended:
+		return appended(ctx, store, sub, e)
+	case agent.EventMessageStarted:
+		return superseded(ctx, store, sub, e)
+	}
+	return nil, nil
+}
+
+// appended reads the messages a memory_appended event speaks of.
+func appended(ctx context.Context, store memory.Reader, sub bool, e agent.Event) ([]agent.Message, error) {
+	var d struct {
+		FromSeq int64 `json:"fromSeq"`
+		ToSeq   int64 `json:"toSeq"`
+	}
+	if err := json.Unmarshal(e.Data, &d); err != nil || d.FromSeq < 1 || d.ToSeq < d.FromSeq {
+		return nil, nil //nolint:nilerr // an event without a range has no messages
+	}
+	out, err := store.Messages(ctx, e.ThreadID, d.FromSeq-1, int(d.ToSeq-d.FromSeq+1))
+	if err != nil {
+		return nil, err
+	}
+	for i := range out {
+		if sub {
+			out[i].SubAgentID = e.ThreadID
+		} else if out[i].MessageID, err = sentAs(ctx, store, e.ThreadID, out[i]); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// sentAs is the id that its sender gave to a person's message; "" for others.
+func sentAs(ctx context.Context, store memory.Reader, threadID string, m agent.Message) (string, error) {
+	if m.Role != agent.RoleUser || strings.HasPrefix(m.Source, "agent:") {
+		return "", nil
+	}
+	turn, err := store.Turn(ctx, m.TurnID)
+	if err == nil && m.ID == agent.MessageID(turn.ID, 0) {
+		return turn.MessageID, nil
+	}
+	if err != nil && agent.CodeOf(err) != agent.CodeNotFound {
+		return "", err
+	}
+	inbox, err := store.Inbox(ctx, threadID) // it was taken into a running turn
+	for _, e := range inbox {
+		if e.Kind == memory.EntryMessage && m.ID == agent.MessageID(e.TurnID, 0) {
+			return e.ID, nil
+		}
+	}
+	return "", err
+}
+
+// superseded is the answer that a turn, if it is a retry, makes void: the message
+// saved last before it began.
+func superseded(ctx context.Context, store memory.Reader, sub bool, e agent.Event) ([]agent.Message, error) {
+	turn, err := store.Turn(ctx, e.TurnID)
+	if err != nil || turn.RetryOf == "" {
+		if agent.CodeOf(err) == agent.CodeNotFound {
+			err = nil // an imported turn
+		}
+		return nil, err
+	}
+	for end := e.Seq; end > 1; {
+		after := max(0, end-1-page)
+		before, err := store.Events(ctx, e.ThreadID, after, int(end-1-after))
+		if err != nil {
+			return nil, err
+		}
+		for _, old := range slices.Backward(before) {
+			if old.Type != agent.EventMemoryAppended {
+				continue
+			}
+			messages, err := appended(ctx, store, sub, old)
+			return slices.DeleteFunc(messages, func(m agent.Message) bool { return m.SupersededBy != e.TurnID }), err
+		}
+		end = after + 1
+	}
+	return nil, nil
+}
