@@ -310,38 +310,43 @@ func linkOf(e *agent.Event) string {
 	return d.SubAgentThreadID
 }
 
-// deliverText delivers what the current model call has streamed since.
+// deliverText delivers what the current model call has streamed since. A new
+// attempt counts once some of its text is delivered: until then the cursor names
+// the one whose text is to be marked as void.
 func (fl *follower) deliverText(t *followed, s *memory.Streamed) error {
 	if s == nil || s.Attempt == 0 {
 		return nil
 	}
-	switch {
-	case t.resumed && s.Attempt == t.at.Attempt:
-		// The cursor counted reasoning first, then text.
+	if t.resumed {
+		// The cursor's attempt is one of the message that streams now. It counted
+		// reasoning first, then text.
+		t.resumed, t.messageID = false, s.MessageID
+		if t.at.Offset > 0 {
+			t.shownID, t.shown = s.MessageID, t.at.Attempt
+		}
 		t.reasoning = min(t.at.Offset, len(s.Reasoning))
 		t.text = min(t.at.Offset-t.reasoning, len(s.Text))
-	case t.resumed && t.at.Offset > 0:
-		t.shownID, t.shown = s.MessageID, t.at.Attempt
-		t.text, t.reasoning = 0, 0
-	case t.messageID != s.MessageID || t.at.Attempt != s.Attempt:
-		t.text, t.reasoning = 0, 0
 	}
-	t.resumed, t.messageID, t.at.Attempt = false, s.MessageID, s.Attempt
-	if len(s.Text) <= t.text && len(s.Reasoning) <= t.reasoning {
+	text, reasoning := t.text, t.reasoning
+	if t.messageID != s.MessageID || t.at.Attempt != s.Attempt {
+		text, reasoning = 0, 0
+	}
+	if len(s.Text) <= text && len(s.Reasoning) <= reasoning {
 		return nil
 	}
-	u := Update{ThreadID: t.id, Text: &TextUpdate{MessageID: s.MessageID, TurnID: s.TurnID, Attempt: s.Attempt, Offset: t.text, ReasoningOffset: t.reasoning}}
+	u := Update{ThreadID: t.id, Text: &TextUpdate{MessageID: s.MessageID, TurnID: s.TurnID, Attempt: s.Attempt, Offset: text, ReasoningOffset: reasoning}}
 	if t.shownID == s.MessageID && t.shown != s.Attempt {
 		u.Text.Supersedes = t.shown
 	}
-	t.shownID, t.shown = s.MessageID, s.Attempt
-	if len(s.Text) > t.text {
-		u.Text.Text, t.text = s.Text[t.text:], len(s.Text)
+	if len(s.Text) > text {
+		u.Text.Text = s.Text[text:]
 	}
-	if len(s.Reasoning) > t.reasoning {
-		u.Text.Reasoning, t.reasoning = s.Reasoning[t.reasoning:], len(s.Reasoning)
+	if len(s.Reasoning) > reasoning {
+		u.Text.Reasoning = s.Reasoning[reasoning:]
 	}
-	t.at.Offset = t.text + t.reasoning
+	t.shownID, t.shown, t.messageID = s.MessageID, s.Attempt, s.MessageID
+	t.text, t.reasoning = max(text, len(s.Text)), max(reasoning, len(s.Reasoning))
+	t.at.Attempt, t.at.Offset = s.Attempt, t.text+t.reasoning
 	u.Cursor = t.at.String()
 	return fl.f(u)
 }

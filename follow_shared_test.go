@@ -2,6 +2,7 @@ package spool_test
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -87,6 +88,49 @@ func TestFollowTellsTextBeforeTheEndOfItsStream(t *testing.T) {
 			})
 		}
 	}
+}
+
+// An attempt whose text was seen is marked as void when another one's text comes,
+// although the follower was cut off in between, more than once, and other events
+// came while the new attempt was silent.
+func TestFollowMarksWhatWasSeenBeforeACut(t *testing.T) {
+	t.Parallel()
+	d, c := newDriver(t)
+	d.send("s", "m1", memory.Queue)
+	turn := d.take("s/default")
+	d.stream(turn, 1, "", longText)
+	last := func(from string, until time.Duration) (text *spool.TextUpdate, cursor string) {
+		ctx, stop := context.WithTimeout(t.Context(), until)
+		defer stop()
+		cursor = from
+		err := c.Follow(ctx, "s/default", from, spool.FollowOptions{}, func(u spool.Update) error {
+			cursor = u.Cursor
+			if u.Text != nil {
+				text = u.Text
+				return errCut
+			}
+			return nil
+		})
+		require.True(t, errors.Is(err, errCut) || errors.Is(err, context.DeadlineExceeded), "%v", err)
+		return text, cursor
+	}
+	text, cursor := last("", time.Minute)
+	require.Equal(t, 1, text.Attempt)
+	text, cursor = last(cursor, 100*time.Millisecond) // the attempt is lost: nothing comes
+	require.Nil(t, text)
+	d.stream(turn, 1, "", "") // another one begins
+	text, cursor = last(cursor, 100*time.Millisecond)
+	require.Nil(t, text)
+	var again *spool.TextUpdate
+	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+	defer stop()
+	time.AfterFunc(100*time.Millisecond, func() {
+		d.check(d.store.AppendChunk(context.Background(), memory.Chunk{ThreadID: turn.ThreadID, TurnID: turn.ID, Step: 1, Attempt: 2, Text: "anew"}))
+	})
+	require.ErrorIs(t, c.Follow(ctx, "s/default", cursor, spool.FollowOptions{}, func(u spool.Update) error { again = u.Text; return errCut }), errCut)
+	require.Equal(t, "anew", again.Text)
+	require.Equal(t, 1, again.Supersedes)
+	require.Zero(t, again.Offset)
 }
 
 // counting counts what is read.
