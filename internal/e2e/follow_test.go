@@ -166,7 +166,9 @@ func TestFault_F1_FollowersThroughDeaths(t *testing.T) {
 	seeds := []int64{rng.Int63(), rng.Int63()}
 	ctx, stop := context.WithTimeout(s.Ctx(), 2*time.Minute)
 	defer stop()
-	following.Go(func() { errs[0] = by.attach(ctx, s.Client, rand.New(rand.NewSource(seeds[0])), r.ThreadID, last.TurnID) })
+	following.Go(func() {
+		errs[0] = by.attach(ctx, s.Client, rand.New(rand.NewSource(seeds[0])), r.ThreadID, last.TurnID)
+	})
 	following.Go(func() { errs[1] = printed.show(t, s, rand.New(rand.NewSource(seeds[1])), r.ThreadID) })
 
 	streaming(t, s, r.ThreadID)
