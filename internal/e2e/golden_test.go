@@ -12,6 +12,7 @@ import (
 	"go.temporal.io/sdk/worker"
 
 	"github.com/spool-agents/spool"
+	"github.com/spool-agents/spool/internal/llm/llmtest"
 	"github.com/spool-agents/spool/internal/llm/script"
 	tt "github.com/spool-agents/spool/internal/temporaltest"
 	"github.com/spool-agents/spool/memory"
@@ -159,7 +160,7 @@ var scenarios = map[string]func(t *testing.T, s *tt.Stack) spool.Reply{
 	},
 	"question": func(t *testing.T, s *tt.Stack) spool.Reply {
 		s.StartWorker()
-		r := s.Send("g", script.Script(script.Calls(add(1, 2), script.Ask("a?"), script.Ask("b?")), "say done"))
+		r := s.Send("g", script.Script(script.Calls(add(1, 2), llmtest.Ask("a?"), llmtest.Ask("b?")), "say done"))
 		for _, q := range openQuestions(t, s, r.ThreadID, 2) {
 			answer(t, s, q.ID, "x")
 		}
@@ -167,7 +168,7 @@ var scenarios = map[string]func(t *testing.T, s *tt.Stack) spool.Reply{
 	},
 	"question-below": func(t *testing.T, s *tt.Stack) spool.Reply {
 		s.StartWorker()
-		r := s.Send("g", script.Script(script.Calls(script.Ask("here?"), script.Task("general", script.Script(script.Ask("below?"), "say x"))), "say done"))
+		r := s.Send("g", script.Script(script.Calls(llmtest.Ask("here?"), script.Task("general", script.Script(llmtest.Ask("below?"), "say x"))), "say done"))
 		for _, q := range openQuestions(t, s, r.ThreadID, 2) {
 			answer(t, s, q.ID, "x")
 		}
@@ -175,7 +176,7 @@ var scenarios = map[string]func(t *testing.T, s *tt.Stack) spool.Reply{
 	},
 	"question-parked": func(t *testing.T, s *tt.Stack) spool.Reply {
 		s.StartWorker("SPOOL_WAIT_IN_RUN=200ms")
-		r := s.Send("g", script.Script(script.Task("general", script.Script(script.Ask("well?"), "say x")), "say done"))
+		r := s.Send("g", script.Script(script.Task("general", script.Script(llmtest.Ask("well?"), "say x")), "say done"))
 		q := openQuestions(t, s, r.ThreadID, 1)[0]
 		for _, th := range tree(t, s, r.ThreadID) {
 			parked(t, s, th.ID)
@@ -185,7 +186,7 @@ var scenarios = map[string]func(t *testing.T, s *tt.Stack) spool.Reply{
 	},
 	"question-cancelled": func(t *testing.T, s *tt.Stack) spool.Reply {
 		s.StartWorker()
-		r := s.Send("g", script.Script(script.Ask("well?"), "say never"))
+		r := s.Send("g", script.Script(llmtest.Ask("well?"), "say never"))
 		openQuestions(t, s, r.ThreadID, 1)
 		cancel(t, s, r)
 		return s.Wait(r)

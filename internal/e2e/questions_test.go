@@ -15,6 +15,7 @@ import (
 	"github.com/spool-agents/spool"
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/internal/contract"
+	"github.com/spool-agents/spool/internal/llm/llmtest"
 	"github.com/spool-agents/spool/internal/llm/script"
 	tt "github.com/spool-agents/spool/internal/temporaltest"
 	"github.com/spool-agents/spool/memory"
@@ -77,7 +78,7 @@ func TestRow98_TheOrchestratorAsks(t *testing.T) {
 	s := tt.NewOn(t, server)
 	w := s.StartWorker("SPOOL_WAIT_IN_RUN=200ms")
 	session := s.Session("s1")
-	out, code := starter(t, s, "send", "-s", session, script.Script(script.Calls(count("ran"), script.Ask("which colour?")), "echo you said:"))
+	out, code := starter(t, s, "send", "-s", session, script.Script(script.Calls(count("ran"), llmtest.Ask("which colour?")), "echo you said:"))
 	require.Equal(t, 6, code, out)
 	require.Contains(t, out, "waiting for an answer")
 	require.Contains(t, out, "which colour?")
@@ -130,7 +131,7 @@ func TestRow98_AGrandchildAsks(t *testing.T) {
 	s := tt.New(t)
 	template(t, s, "digger", "description: digs\n", "You dig.")
 	w := s.StartWorker("SPOOL_WAIT_IN_RUN=200ms")
-	grandchild := script.Script(script.Ask("how deep?"), "echo dug:")
+	grandchild := script.Script(llmtest.Ask("how deep?"), "echo dug:")
 	r := s.Send("s1", script.Script(script.Task("general", script.Script(script.Task("digger", grandchild), "echo child:")), "echo root:"))
 	q := openQuestions(t, s, r.ThreadID, 1)[0]
 	require.Equal(t, "digger", q.Agent)
@@ -173,8 +174,8 @@ func TestFault_E2_EachAnswerReachesItsQuestion(t *testing.T) {
 	t.Parallel()
 	s := tt.New(t)
 	s.StartWorker()
-	one := script.Script(script.Calls(script.Ask("one a?"), script.Ask("one b?")), "echo one:")
-	two := script.Script(script.Ask("two?"), "echo two:")
+	one := script.Script(script.Calls(llmtest.Ask("one a?"), llmtest.Ask("one b?")), "echo one:")
+	two := script.Script(llmtest.Ask("two?"), "echo two:")
 	r := s.Send("s1", script.Script(script.Calls(script.Task("general", one), script.Task("researcher", two), script.Task("general", "script: fail 400 say never")), "echo root:"))
 	open := map[string]string{}
 	for _, q := range openQuestions(t, s, r.ThreadID, 3) {
@@ -218,7 +219,7 @@ func TestFault_E2_EachAnswerReachesItsQuestion(t *testing.T) {
 // around the write that answers, lose and double nothing.
 func TestRow98_CrashPointsOfQuestions(t *testing.T) {
 	t.Parallel()
-	text := script.Script(script.Task("general", script.Script(script.Ask("which?"), "echo child:")), "echo root:")
+	text := script.Script(script.Task("general", script.Script(llmtest.Ask("which?"), "echo child:")), "echo root:")
 	play := func(t *testing.T, point, worker, person string) string {
 		s := tt.New(t)
 		w := s.StartWorker(worker, "SPOOL_CRASH_ONCE="+filepath.Join(s.Dir, "crashed"))
@@ -263,7 +264,7 @@ func TestRow98_CancelWhileAQuestionIsOpen(t *testing.T) {
 	t.Parallel()
 	s := tt.New(t)
 	s.StartWorker()
-	r := s.Send("s1", script.Script(script.Calls(script.Ask("here?"), script.Task("general", script.Script(script.Ask("below?"), "say never"))), "say never"))
+	r := s.Send("s1", script.Script(script.Calls(llmtest.Ask("here?"), script.Task("general", script.Script(llmtest.Ask("below?"), "say never"))), "say never"))
 	open := openQuestions(t, s, r.ThreadID, 2)
 	begun := time.Now()
 	cancel(t, s, r)
@@ -286,7 +287,7 @@ func TestRow98_CancelWhileAQuestionIsOpen(t *testing.T) {
 func TestRow98_WaitingAWeekForAnAnswer(t *testing.T) {
 	t.Parallel()
 	w := newWeek(t, agent.AgentConfig{Name: "orchestrator", SystemPrompt: "x", TimeoutMs: 60_000, MaxSteps: 5})
-	m := memory.SendRequest{UserID: "u", SessionID: "s", ConversationID: "default", MessageID: "m", Content: agent.Text(script.Script(script.Ask("well?"), "say thanks"))}
+	m := memory.SendRequest{UserID: "u", SessionID: "s", ConversationID: "default", MessageID: "m", Content: agent.Text(script.Script(llmtest.Ask("well?"), "say thanks"))}
 	sent, err := w.store.Send(t.Context(), m)
 	require.NoError(t, err)
 	w.run(sent.ThreadID, 7*24*time.Hour, func(env *testsuite.TestWorkflowEnvironment) {
@@ -314,7 +315,7 @@ func TestQuestionsAreForRunsThatKnowThem(t *testing.T) {
 	w := newWeek(t, agent.AgentConfig{Name: "orchestrator", SystemPrompt: "x"})
 	var suite testsuite.WorkflowTestSuite
 	for i, knows := range []bool{false, true} {
-		m := memory.SendRequest{UserID: "u", SessionID: "s", ConversationID: string(rune('a' + i)), MessageID: "m", Content: agent.Text(script.Script(script.Ask("well?")))}
+		m := memory.SendRequest{UserID: "u", SessionID: "s", ConversationID: string(rune('a' + i)), MessageID: "m", Content: agent.Text(script.Script(llmtest.Ask("well?")))}
 		sent, err := w.store.Send(t.Context(), m)
 		require.NoError(t, err)
 		_, err = w.store.TakeNext(t.Context(), memory.TakeRequest{ThreadID: sent.ThreadID, RunID: "r", Config: &agent.AgentConfig{Name: "orchestrator"}})
@@ -338,7 +339,7 @@ func TestQuestionsStopTheClock(t *testing.T) {
 	template(t, s, "hasty", "description: in a hurry\ntimeoutMs: 1500\n", "You hurry.")
 	template(t, s, "orchestrator", "description: test\ntimeoutMs: 2500\napproval:\n  shell: auto\n", "You lead.")
 	s.StartWorker()
-	r := s.Send("s1", script.Script(script.Task("hasty", script.Script(script.Ask("well?"), "echo child:")), "echo root:"))
+	r := s.Send("s1", script.Script(script.Task("hasty", script.Script(llmtest.Ask("well?"), "echo child:")), "echo root:"))
 	q := openQuestions(t, s, r.ThreadID, 1)[0]
 	time.Sleep(3500 * time.Millisecond)
 	answer(t, s, q.ID, "yes")
@@ -355,7 +356,7 @@ func TestATimeoutAfterAnAnswerIsNotLate(t *testing.T) {
 	s := tt.New(t)
 	template(t, s, "orchestrator", "description: test\ntimeoutMs: 3000\napproval:\n  shell: auto\n", "You lead.")
 	s.StartWorker()
-	r := s.Send("s1", script.Script(script.Task("general", script.Script(script.Ask("well?"), slow("a", 60), "say never")), "say never"))
+	r := s.Send("s1", script.Script(script.Task("general", script.Script(llmtest.Ask("well?"), slow("a", 60), "say never")), "say never"))
 	q := openQuestions(t, s, r.ThreadID, 1)[0]
 	time.Sleep(19 * time.Second) // it looks 1, 2, 4, 8 and 16 s apart
 	answer(t, s, q.ID, "yes")
@@ -373,7 +374,7 @@ func TestRow58_TaskOutputSaysWaiting(t *testing.T) {
 	t.Parallel()
 	s := tt.New(t)
 	s.StartWorker()
-	r := s.Ask("s1", script.Script(background("general", script.Script(script.Ask("which way?"), "echo went:")), "say started"))
+	r := s.Ask("s1", script.Script(background("general", script.Script(llmtest.Ask("which way?"), "echo went:")), "say started"))
 	q := openQuestions(t, s, r.ThreadID, 1)[0]
 	m := s.Message("s1", script.Script(taskOutput("", 0), taskOutput(tree(t, s, r.ThreadID)[1].AgentID, 0), "echo now:"))
 	sent, err := s.Client.Send(s.Ctx(), m) // queued: it answers nothing
@@ -405,7 +406,7 @@ func TestAskUserIsATool(t *testing.T) {
 	template(t, s, "mute", "description: asks nobody\ntools: [ls]\n", "You are mute.")
 	template(t, s, "shy", "description: may not ask\napproval:\n  ask_user: deny\n", "You are shy.")
 	s.StartWorker()
-	mute, shy := script.Script(script.Ask("may I?"), "echo mute:"), script.Script(script.Ask("may I?"), "echo shy:")
+	mute, shy := script.Script(llmtest.Ask("may I?"), "echo mute:"), script.Script(llmtest.Ask("may I?"), "echo shy:")
 	r := s.Ask("s1", script.Script(script.Calls(script.Task("mute", mute), script.Task("shy", shy), `call ask_user {"question":" "}`, `call ask_user {"text":"x"}`), "say done"))
 	require.Equal(t, "done", r.Response, r.Error)
 	require.NotContains(t, offered(sent(t, s, strings.TrimPrefix(mute, "script: "))), "ask_user")

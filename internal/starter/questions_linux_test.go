@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/spool-agents/spool/agent"
-	"github.com/spool-agents/spool/internal/llm/script"
+	"github.com/spool-agents/spool/internal/llm/llmtest"
 	"github.com/spool-agents/spool/memory"
 )
 
@@ -26,7 +26,7 @@ func (b *bench) question(turn *memory.Turn, texts ...string) []memory.Question {
 	b.t.Helper()
 	var calls []agent.Call
 	for _, text := range texts {
-		calls = append(calls, agent.NewCall("x", agent.ToolAskUser, strings.TrimPrefix(script.Ask(text), "call ask_user ")))
+		calls = append(calls, agent.NewCall("x", agent.ToolAskUser, strings.TrimPrefix(llmtest.Ask(text), "call ask_user ")))
 	}
 	var out []memory.Question
 	for i, c := range b.reply(turn, 1, "", agent.GateAuto, calls...).Calls {

@@ -32,11 +32,6 @@ func Task(agentType, task string) string {
 	return Call("assign_task", map[string]string{"agent": agentType, "task": task})
 }
 
-// Ask is the step that asks the user a question.
-func Ask(question string) string {
-	return Call(agent.ToolAskUser, map[string]string{"question": question})
-}
-
 // Calls puts several calls, each made by Call or Task, in one reply.
 func Calls(calls ...string) string { return strings.Join(calls, " && ") }
 

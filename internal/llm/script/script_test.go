@@ -81,7 +81,7 @@ func TestAskStep(t *testing.T) {
 	r := ask(user(text))
 	require.Equal(t, []agent.CallFunction{{Name: "ask_user", Arguments: `{"question":"which \"colour\"?\nred or blue"}`}},
 		[]agent.CallFunction{r.Calls[0].Function})
-	require.Equal(t, r.Calls[0].Function, ask(user(Script(Ask("which \"colour\"?\nred or blue")))).Calls[0].Function)
+	require.Equal(t, r.Calls[0].Function, ask(user(Script(Call("ask_user", map[string]string{"question": "which \"colour\"?\nred or blue"})))).Calls[0].Function)
 	require.Equal(t, "you said:\n\nblue", ask(user(text), assistant(""), result("blue")).Text)
 }
 
