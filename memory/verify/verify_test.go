@@ -193,7 +193,7 @@ func TestCleanStorePasses(t *testing.T) {
 func TestReportJSON(t *testing.T) {
 	c := newScene(t)
 	b, err := json.Marshal(c.check(verify.Options{}))
-	if err != nil || string(b) != `{"ok":true,"violations":[]}` {
+	if err != nil || string(b) != `{"ok":true,"checked":2,"violations":[]}` {
 		t.Errorf("%s (%v)", b, err)
 	}
 	b, err = json.Marshal(verify.Violation{Rule: 3, ThreadID: "s/c", Detail: "d"})
@@ -289,7 +289,7 @@ func TestPlantedViolationsAreCaught(t *testing.T) {
 		}},
 		{7, "an end stands in two entries", func(c *scene) {
 			c.plant(`INSERT INTO inbox SELECT thread_id, seq + 100, kind, 'copy', state, when_busy, turn_id, taken_by, content, agent, model, message_id,
-				retry_no, config_hash, child_thread, child_turn, call_id, task_id, background, delegator_thread, delegator_turn, created_at, quiet
+				retry_no, config_hash, child_thread, child_turn, call_id, task_id, background, delegator_thread, delegator_turn, created_at, quiet, answer_schema
 				FROM inbox WHERE kind = 'child' AND child_turn = ?`, c.childTurn)
 		}},
 		{7, "an end stands nowhere", func(c *scene) {

@@ -58,10 +58,11 @@ const (
 		` AND NOT EXISTS (SELECT 1 FROM tool_calls c WHERE c.turn_id = n.id AND c.step = a.step AND c.status = 'running')` +
 		` ORDER BY a.decided_at LIMIT ?`
 	// overdueAnswered holds while the question's step is the last one begun and
-	// nothing of it runs or waits: a run that has reacted begins the next one.
-	overdueAnswered = `SELECT t.id, t.kind, 0, '', '', MAX(q.answered_at) FROM turns n JOIN threads t ON t.open_turn = n.id` +
-		` JOIN questions q ON q.turn_id = n.id AND q.step = n.steps` +
-		` WHERE n.state = 'open' AND q.state = 'answered'` +
+	// nothing of it runs or waits: a run that has reacted begins the next one. The
+	// open turns come first: CROSS JOIN keeps SQLite from reading all questions.
+	overdueAnswered = `SELECT t.id, t.kind, 0, '', '', MAX(q.answered_at) FROM turns n CROSS JOIN questions q` +
+		` JOIN threads t ON t.id = n.thread_id AND t.open_turn = n.id` +
+		` WHERE n.state = 'open' AND q.turn_id = n.id AND q.step = n.steps AND q.state = 'answered'` +
 		` AND NOT EXISTS (SELECT 1 FROM tool_calls c WHERE c.turn_id = n.id AND c.step = q.step AND c.status IN ('running', 'awaiting_approval'))` +
 		` GROUP BY t.id, t.kind HAVING MAX(q.answered_at) <= ? ORDER BY 6 LIMIT ?`
 )
