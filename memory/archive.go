@@ -23,10 +23,15 @@ type Archiver interface {
 	// last thread the session. CodeConflict if anything there is at work or
 	// waits to be, or was active since r.IdleSince.
 	DeleteTree(ctx context.Context, r DeleteRequest) (DeleteResult, error)
-	// Repair mends what follows from a thread's other rows: counters, the open
-	// turn, ends of turns, results and ends of children that are missing. It
-	// returns what it did; a thread that is right is left as it is.
+	// Repair mends what follows from a thread's other rows: counters, links,
+	// messages and events that are told elsewhere too, the open turn, ends of
+	// turns, results and ends of children that are missing. It returns what it
+	// did; a thread that is right is left as it is, and so are the counters of
+	// what is lost.
 	Repair(ctx context.Context, threadID string) ([]string, error)
+	// Audit reports what Repair would mend, and what it cannot: rows that cannot
+	// be read, that are lost, or that contradict each other. It changes nothing.
+	Audit(ctx context.Context, threadID string) ([]Finding, error)
 }
 
 // ThreadRecord is all that a store holds of a thread.

@@ -94,7 +94,7 @@ func (a *Acknowledged) Add(t testing.TB, lines []string) {
 }
 
 // Check looks for all of it, and checks every rule on every thread.
-func (a *Acknowledged) Check(t testing.TB, s memory.Reader) {
+func (a *Acknowledged) Check(t testing.TB, s verify.Store) {
 	t.Helper()
 	entries := map[string]map[string]int{}
 	for _, line := range a.lines {
@@ -186,7 +186,7 @@ func (a *Acknowledged) Finish(t testing.TB, s memory.ConversationMemoryStore) {
 }
 
 // Sound checks every rule on every thread of a store.
-func Sound(t testing.TB, s memory.Reader) {
+func Sound(t testing.TB, s verify.Store) {
 	t.Helper()
 	report, err := verify.Check(t.Context(), s, verify.Options{})
 	if err != nil {

@@ -169,7 +169,7 @@ func TestRow32_PlantedDamageIsRepaired(t *testing.T) {
 func TestWhatCannotBeRepairedIsLeft(t *testing.T) {
 	for name, damage := range map[string]string{
 		"an event in the middle":  `DELETE FROM events WHERE thread_id = 's/default' AND seq = 2`,
-		"a result in the middle":  `DELETE FROM messages WHERE thread_id = 's/default' AND seq = 3`,
+		"a result in the middle":  `DELETE FROM messages WHERE thread_id = 's/default' AND seq = 3; DELETE FROM tool_calls WHERE name = 'lookup'`,
 		"a thread that is linked": `DELETE FROM threads WHERE kind = 'subagent'`,
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -19,6 +19,8 @@ type rows struct {
 	inbox    []memory.InboxEntry
 	turns    []memory.Turn
 	asked    []memory.Question
+	// broken means that a row cannot be read.
+	broken bool
 }
 
 // event is an event with the parts of its payload that rules speak about.
@@ -35,7 +37,7 @@ func read(ctx context.Context, r memory.Reader, th agent.Thread) (*rows, error) 
 	for after, more := int64(0), true; more; {
 		batch, err := r.Messages(ctx, th.ID, after, page)
 		if err != nil {
-			return nil, err
+			return one, err
 		}
 		one.messages = append(one.messages, batch...)
 		if more = len(batch) == page; more {
@@ -45,7 +47,7 @@ func read(ctx context.Context, r memory.Reader, th agent.Thread) (*rows, error) 
 	for after, more := int64(0), true; more; {
 		batch, err := r.Events(ctx, th.ID, after, page)
 		if err != nil {
-			return nil, err
+			return one, err
 		}
 		for _, e := range batch {
 			var d struct {
@@ -62,16 +64,16 @@ func read(ctx context.Context, r memory.Reader, th agent.Thread) (*rows, error) 
 	}
 	var err error
 	if one.tasks, err = r.Tasks(ctx, th.ID); err != nil {
-		return nil, err
+		return one, err
 	}
 	if one.calls, err = r.ToolCalls(ctx, th.ID); err != nil {
-		return nil, err
+		return one, err
 	}
 	if one.inbox, err = r.Inbox(ctx, th.ID); err != nil {
-		return nil, err
+		return one, err
 	}
 	if one.asked, err = r.Questions(ctx, memory.QuestionFilter{ThreadID: th.ID}); err != nil {
-		return nil, err
+		return one, err
 	}
 	one.turns, err = r.TurnsOf(ctx, th.ID)
 	return one, err
@@ -90,7 +92,7 @@ func count[T any](list []T, match func(T) bool) int {
 
 // check is a check under way.
 type check struct {
-	threads memory.Reader
+	threads Store
 	all     []*rows
 	byID    map[string]*rows
 	found   []Violation
@@ -109,12 +111,48 @@ func (c *check) get(ctx context.Context, id string) (*rows, error) {
 	if agent.CodeOf(err) == agent.CodeNotFound {
 		return nil, nil
 	}
+	if memory.IsDamaged(err) {
+		th.ID = id
+		c.byID[id] = &rows{thread: th, broken: true}
+		return c.byID[id], nil
+	}
 	if err != nil {
 		return nil, err
 	}
 	one, err := read(ctx, c.threads, th)
-	if err == nil {
-		c.byID[id] = one
+	switch {
+	case agent.CodeOf(err) == agent.CodeNotFound: // deleted meanwhile
+		return nil, nil
+	case memory.IsDamaged(err):
+		one.broken = true
+	case err != nil:
+		return nil, err
 	}
-	return one, err
+	c.byID[id] = one
+	return one, nil
+}
+
+// audit reports what the store itself finds in the rows of a thread.
+func (c *check) audit(ctx context.Context, one *rows) error {
+	found, err := c.threads.Audit(ctx, one.thread.ID)
+	if agent.CodeOf(err) == agent.CodeNotFound { // deleted meanwhile
+		one.broken = true
+		return nil
+	}
+	if memory.IsDamaged(err) {
+		c.add(RuleReadable, one.thread.ID, "%v", err)
+		one.broken = true
+		return nil
+	}
+	for _, f := range found {
+		switch {
+		case f.Mendable:
+			c.add(RuleAgree, one.thread.ID, "--repair would mend: %s", f.Detail)
+		case f.Kind == memory.FoundDamaged:
+			c.add(RuleReadable, one.thread.ID, "%s", f.Detail)
+		default:
+			c.add(RuleAgree, one.thread.ID, "%s", f.Detail)
+		}
+	}
+	return err
 }

@@ -204,6 +204,7 @@ func (c *check) links(ctx context.Context, one *rows) error {
 		switch {
 		case err != nil:
 			return err
+		case child != nil && child.broken:
 		case child == nil:
 			c.add(RuleLink, one.thread.ID, "event %d (%s) names thread %s, which does not exist", e.Seq, e.Type, e.link)
 		case child.thread.CreatedAt.After(e.At):
@@ -219,6 +220,9 @@ func (c *check) creation(ctx context.Context, one *rows) error {
 	parent, err := c.get(ctx, th.ParentThreadID)
 	if err != nil {
 		return err
+	}
+	if parent != nil && parent.broken {
+		return nil
 	}
 	creating := 0
 	if parent != nil {
@@ -238,6 +242,9 @@ func (c *check) creation(ctx context.Context, one *rows) error {
 		delegator, err := c.get(ctx, t.DelegatorThread)
 		if err != nil {
 			return err
+		}
+		if delegator != nil && delegator.broken {
+			continue
 		}
 		if delegator != nil {
 			tasks = count(delegator.tasks, func(k agent.Task) bool { return k.ID == t.TaskID && k.SubAgentID == th.ID })
@@ -259,14 +266,19 @@ func (c *check) childEnds(ctx context.Context, one *rows) error {
 		if t.EntryKind != memory.EntryAssign {
 			continue
 		}
-		entries := 0
+		entries, unknown := 0, false
 		var delegator *rows
-		for id := t.DelegatorThread; id != ""; {
+		seen := map[string]bool{} // a damaged store may go in circles
+		for id := t.DelegatorThread; id != "" && !seen[id]; {
+			seen[id] = true
 			above, err := c.get(ctx, id)
 			if err != nil {
 				return err
 			}
 			if above == nil {
+				break
+			}
+			if unknown = above.broken; unknown {
 				break
 			}
 			if id == t.DelegatorThread {
@@ -278,6 +290,7 @@ func (c *check) childEnds(ctx context.Context, one *rows) error {
 			id = above.thread.ParentThreadID
 		}
 		switch {
+		case unknown:
 		case t.State != memory.TurnClosed:
 			if entries != 0 {
 				c.add(RuleChildEnd, one.thread.ID, "turn %s is open, but its end stands in an inbox", t.ID)

@@ -26,6 +26,8 @@ const (
 	RuleToolOnce = 8  // a tool whose result is stored was not run again
 	RuleLists    = 10 // no list shows a sub-agent unless asked
 	RuleOpenRun  = 11 // no open turn without an open run for more than 30 s
+	RuleAgree    = 12 // what is told twice is told alike, and what other rows tell of is there
+	RuleReadable = 13 // every row can be read
 )
 
 // DefaultGrace is how long a turn may be open without an open run.
@@ -74,10 +76,16 @@ const everything = 1 << 30
 // attempts bounds how often a check starts over because the store moved.
 const attempts = 8
 
+// Store is what a check reads.
+type Store interface {
+	memory.Reader
+	Audit(ctx context.Context, threadID string) ([]memory.Finding, error)
+}
+
 // Check reads threads and reports what breaks a rule. The store may be in use:
 // a check that found something while somebody wrote is repeated. An error
 // means that the check could not be made. Safe for concurrent use.
-func Check(ctx context.Context, r memory.Reader, o Options) (Report, error) {
+func Check(ctx context.Context, r Store, o Options) (Report, error) {
 	var found []Violation
 	var checked int
 	for range attempts {
@@ -110,20 +118,23 @@ func Check(ctx context.Context, r memory.Reader, o Options) (Report, error) {
 	return Report{OK: len(found) == 0, Checked: checked, Violations: found}, nil
 }
 
-// checkRows checks all rules that need the store only, and says of how many threads.
-func checkRows(ctx context.Context, r memory.Reader, o Options) ([]Violation, int, error) {
+// checkRows checks all rules that need the store only, and says of how many
+// threads. A thread that is deleted meanwhile is left out. Of one with a row that
+// cannot be read, that is told, and no rule that needs the rest is checked.
+func checkRows(ctx context.Context, r Store, o Options) ([]Violation, int, error) {
 	threads, err := threadsOf(ctx, r, o.Threads)
 	if err != nil {
 		return nil, 0, err
 	}
 	c := &check{byID: map[string]*rows{}, threads: r}
 	for _, th := range threads {
-		one, err := read(ctx, r, th)
+		one, err := c.get(ctx, th.ID)
 		if err != nil {
 			return nil, 0, err
 		}
-		c.all = append(c.all, one)
-		c.byID[th.ID] = one
+		if one != nil {
+			c.all = append(c.all, one)
+		}
 	}
 	listed, err := r.Threads(ctx, memory.ThreadFilter{Limit: everything})
 	if err != nil {
@@ -136,11 +147,17 @@ func checkRows(ctx context.Context, r memory.Reader, o Options) ([]Violation, in
 		}
 	}
 	for _, one := range c.all {
+		if err := c.audit(ctx, one); err != nil {
+			return nil, 0, err
+		}
+		if one.broken {
+			continue
+		}
 		if err := c.thread(ctx, one); err != nil {
 			return nil, 0, err
 		}
 	}
-	return c.found, len(threads), nil
+	return c.found, len(c.all), nil
 }
 
 // checkRuns looks for open turns without an open run, twice.
@@ -206,12 +223,16 @@ func threadsOf(ctx context.Context, r memory.Reader, ids []string) ([]agent.Thre
 		}
 		seen[todo[0]] = true
 		th, err := r.Thread(ctx, "", todo[0])
-		if err != nil {
+		if agent.CodeOf(err) == agent.CodeNotFound && len(out) > 0 {
+			continue // deleted meanwhile
+		}
+		if err != nil && !memory.IsDamaged(err) {
 			return nil, err
 		}
+		th.ID = todo[0]
 		out = append(out, th)
 		children, err := r.Children(ctx, th.ID)
-		if err != nil {
+		if err != nil && agent.CodeOf(err) != agent.CodeNotFound {
 			return nil, err
 		}
 		for _, c := range children {

@@ -386,20 +386,20 @@ func TestOpenTurnWithoutOpenRun(t *testing.T) {
 
 // moving changes the store while it is read, once.
 type moving struct {
-	memory.Reader
+	verify.Store
 	first atomic.Bool
 	heal  func()
 }
 
 func (m *moving) Changed(ctx context.Context) (int64, error) {
-	n, err := m.Reader.Changed(ctx)
+	n, err := m.Store.Changed(ctx)
 	if m.first.CompareAndSwap(false, true) {
 		return n, err
 	}
 	if m.heal != nil {
 		m.heal()
 		m.heal = nil
-		return m.Reader.Changed(ctx)
+		return m.Store.Changed(ctx)
 	}
 	return n, err
 }
@@ -407,7 +407,7 @@ func (m *moving) Changed(ctx context.Context) (int64, error) {
 func TestCheckStartsOverWhenSomebodyWrites(t *testing.T) {
 	c := newScene(t)
 	c.plant(`UPDATE threads SET status = 'running' WHERE id = ?`, c.main)
-	r := &moving{Reader: c.s, heal: func() {
+	r := &moving{Store: c.s, heal: func() {
 		c.plant(`UPDATE threads SET status = 'completed' WHERE id = ?`, c.main)
 	}}
 	rep, err := verify.Check(t.Context(), r, verify.Options{})

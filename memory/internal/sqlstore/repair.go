@@ -13,35 +13,88 @@ import (
 // repairs is a repair of one thread under way.
 type repairs struct {
 	*unit
-	t    *threadRow
-	done []string
+	t     *threadRow
+	found []memory.Finding
 	// responses are the results that the log tells, by call.
 	responses map[string]toolResponse
+
+	log      []*eventRow
+	turnList []*turnRow
+	texts    map[int64]*storedMessage
+	// cutAt is the last event that is there and cutTo the last that was; equal if
+	// none is missing behind.
+	cutAt, cutTo int64
+	// What is lost is not counted anew.
+	lostTurns, lostEntries, lostCalls bool
+	// broken means that a row cannot be read: what it says is not guessed.
+	broken bool
 }
 
+// did notes what was mended.
 func (r *repairs) did(format string, args ...any) {
-	r.done = append(r.done, fmt.Sprintf(format, args...))
+	r.found = append(r.found, memory.Finding{Kind: memory.FoundWrong, Detail: fmt.Sprintf(format, args...), Mendable: true})
+}
+
+// left notes what cannot be mended.
+func (r *repairs) left(kind memory.FindingKind, format string, args ...any) {
+	r.found = append(r.found, memory.Finding{Kind: kind, Detail: fmt.Sprintf(format, args...)})
 }
 
 // Repair mends what follows from a thread's other rows. Parents are to be
 // repaired before their children, whose repair writes into them.
 func (s *Store) Repair(ctx context.Context, threadID string) (done []string, err error) {
 	err = s.write(ctx, "repair", func(u *unit) error {
-		t, err := u.thread(threadID)
+		r, err := u.repair(threadID)
 		if err != nil {
 			return err
 		}
-		r := &repairs{unit: u, t: t, responses: map[string]toolResponse{}}
-		// Numbers first: what is appended below continues them.
-		for _, step := range []func() error{r.counters, r.turnsOpen, r.status, r.ends, r.calls, r.results, r.settled, r.creation, r.childEnds, r.counters} {
-			if err := step(); err != nil {
-				return err
+		done = nil
+		for _, f := range r.found {
+			if f.Mendable {
+				done = append(done, f.Detail)
 			}
 		}
-		done = r.done
 		return nil
 	})
 	return done, err
+}
+
+// Audit is a repair that is not committed.
+func (s *Store) Audit(ctx context.Context, threadID string) (found []memory.Finding, err error) {
+	err = s.look(ctx, func(u *unit) error {
+		r, err := u.repair(threadID)
+		if err == nil {
+			found = r.found
+		}
+		return err
+	})
+	return found, err
+}
+
+func (u *unit) repair(threadID string) (*repairs, error) {
+	t, err := u.thread(threadID)
+	if err != nil {
+		return nil, err
+	}
+	r := &repairs{unit: u, t: t, responses: map[string]toolResponse{}}
+	for _, step := range []func() error{r.readable, r.lost, r.transcript} {
+		if err := step(); err != nil {
+			return nil, err
+		}
+	}
+	if r.broken {
+		return r, nil
+	}
+	// Numbers before rows: what is appended below continues them.
+	for _, step := range []func() error{
+		r.family, r.counters, r.eventNumbers, r.turnsOpen, r.status, r.calls, r.answers, r.ends, r.results, r.settled,
+		r.toolTasks, r.creation, r.childEnds, r.cut, r.counters,
+	} {
+		if err := step(); err != nil {
+			return nil, err
+		}
+	}
+	return r, nil
 }
 
 // counters makes the numbers in the thread row those of its rows.
@@ -54,21 +107,18 @@ func (r *repairs) counters() error {
 		name  string
 		have  *int64
 		query string
-		least bool // rows may have moved to other threads
+		least bool // rows may have moved to other threads, or are lost
 	}{
-		{"last event", &t.lastEvent, `SELECT COALESCE(MAX(seq), 0) FROM events WHERE thread_id = ?`, false},
-		{"last message", &t.lastMessage, `SELECT COALESCE(MAX(seq), 0) FROM messages WHERE thread_id = ?`, false},
 		{"last inbox entry", &t.lastEntry, `SELECT COALESCE(MAX(seq), 0) FROM inbox WHERE thread_id = ?`, true},
-		{"last turn", &t.lastTurn, `SELECT COALESCE(MAX(n), 0) FROM turns WHERE thread_id = ?`, false},
+		{"last turn", &t.lastTurn, `SELECT COALESCE(MAX(n), 0) FROM turns WHERE thread_id = ?`, r.lostTurns},
 		{"last child", &t.lastChild, `SELECT COALESCE(MAX(ordinal), 0) FROM threads WHERE parent_id = ? AND parent_id <> ''`, true},
-		{"waiting", &t.waiting, `SELECT COUNT(*) FROM inbox WHERE state = 'waiting' AND quiet = 0 AND thread_id = ?`, false},
-		{"messageCount", &t.MessageCount, `SELECT COUNT(*) FROM messages WHERE thread_id = ?`, false},
-		{"toolCallCount", &t.ToolCallCount, `SELECT COUNT(*) FROM tool_calls WHERE thread_id = ?`, false},
-		{"promptTokens", &t.PromptTokens, `SELECT COALESCE(SUM(prompt_tokens), 0) FROM turns WHERE thread_id = ?`, false},
-		{"completionTokens", &t.CompletionTokens, `SELECT COALESCE(SUM(completion_tokens), 0) FROM turns WHERE thread_id = ?`, false},
-		{"totalTokens", &t.TotalTokens, `SELECT COALESCE(SUM(total_tokens), 0) FROM turns WHERE thread_id = ?`, false},
-		{"requestCount", &t.RequestCount, `SELECT COALESCE(SUM(requests), 0) FROM turns WHERE thread_id = ?`, false},
-		{"totalTimeMs", &t.TotalTimeMs, `SELECT COALESCE(SUM(closed_at - opened_at), 0) FROM turns WHERE state = 'closed' AND thread_id = ?`, false},
+		{"waiting", &t.waiting, `SELECT COUNT(*) FROM inbox WHERE state = 'waiting' AND quiet = 0 AND thread_id = ?`, r.lostEntries},
+		{"toolCallCount", &t.ToolCallCount, `SELECT COUNT(*) FROM tool_calls WHERE thread_id = ?`, r.lostCalls},
+		{"promptTokens", &t.PromptTokens, `SELECT COALESCE(SUM(prompt_tokens), 0) FROM turns WHERE thread_id = ?`, r.lostTurns},
+		{"completionTokens", &t.CompletionTokens, `SELECT COALESCE(SUM(completion_tokens), 0) FROM turns WHERE thread_id = ?`, r.lostTurns},
+		{"totalTokens", &t.TotalTokens, `SELECT COALESCE(SUM(total_tokens), 0) FROM turns WHERE thread_id = ?`, r.lostTurns},
+		{"requestCount", &t.RequestCount, `SELECT COALESCE(SUM(requests), 0) FROM turns WHERE thread_id = ?`, r.lostTurns},
+		{"totalTimeMs", &t.TotalTimeMs, `SELECT COALESCE(SUM(closed_at - opened_at), 0) FROM turns WHERE state = 'closed' AND thread_id = ?`, r.lostTurns},
 	} {
 		var want int64
 		if err := r.row(c.query, t.ID).Scan(&want); err != nil {
@@ -84,7 +134,7 @@ func (r *repairs) counters() error {
 		return err
 	}
 	// Sums of the same prices in another order differ by their last digits.
-	if math.Abs(price-t.TotalPrice) > 1e-9*max(1, math.Abs(price)) {
+	if !r.lostTurns && math.Abs(price-t.TotalPrice) > 1e-9*max(1, math.Abs(price)) {
 		r.did("totalPrice is %g, as its rows say, not %g", price, t.TotalPrice)
 		t.TotalPrice, t.dirty = price, true
 	}

@@ -99,7 +99,7 @@ func (r *repairs) creation() error {
 	}
 	if !logged[agent.EventToolCall+t.ParentToolCallID+t.ID] && !logged[agent.EventToolCall+t.ParentToolCallID] {
 		c := &callRow{}
-		err := r.row(selectCall+` WHERE id = ? AND child_thread = ?`, t.ParentToolCallID, t.ID).Scan(c.targets()...)
+		err := r.row(selectCall+` WHERE id = ? AND thread_id = ? AND child_thread = ?`, t.ParentToolCallID, parent.ID, t.ID).Scan(c.targets()...)
 		switch {
 		case noRows(err):
 		case err != nil:
@@ -163,15 +163,19 @@ func (r *repairs) tasks() error {
 	return nil
 }
 
+// endsNowhere is the condition of turns of sub-agents whose end was delivered
+// and does not stand in any inbox.
+const endsNowhere = `entry_kind = 'assign' AND state = 'closed'` +
+	` AND NOT EXISTS (SELECT 1 FROM inbox WHERE inbox.kind = 'child' AND inbox.child_turn = turns.id)` +
+	` AND (background = 1 OR NOT EXISTS (SELECT 1 FROM tool_calls c WHERE c.id = turns.delegator_call` +
+	` AND c.status IN ('success', 'failed', 'unknown', 'aborted', 'denied')))`
+
 // childEnds delivers the ends of a sub-agent's turns that stand nowhere.
 func (r *repairs) childEnds() error {
 	if r.t.Kind != agent.KindSubAgent {
 		return nil
 	}
-	ids, err := r.strings(`SELECT id FROM turns WHERE thread_id = ? AND entry_kind = 'assign' AND state = 'closed'`+
-		` AND NOT EXISTS (SELECT 1 FROM inbox WHERE inbox.kind = 'child' AND inbox.child_turn = turns.id)`+
-		` AND (background = 1 OR NOT EXISTS (SELECT 1 FROM tool_calls c WHERE c.id = turns.delegator_call`+
-		` AND c.status IN ('success', 'failed', 'unknown', 'aborted', 'denied'))) ORDER BY n`, r.t.ID)
+	ids, err := r.strings(`SELECT id FROM turns WHERE thread_id = ? AND `+endsNowhere+` ORDER BY n`, r.t.ID)
 	if err != nil {
 		return err
 	}
@@ -188,6 +192,29 @@ func (r *repairs) childEnds() error {
 			return err
 		}
 		r.did("the end of turn %s is delivered to %s", id, turn.DelegatorThread)
+		if err := r.fillInbox(id); err != nil {
+			return err
+		}
 	}
 	return nil
+}
+
+// fillInbox gives an entry that was just delivered the number of one that is gone.
+func (r *repairs) fillInbox(childTurn string) error {
+	e, err := r.entry(`kind = 'child' AND id = ?`, childTurn)
+	if err != nil || e == nil {
+		return err
+	}
+	target, err := r.thread(e.ThreadID)
+	if err != nil || target.Kind != agent.KindMain {
+		return err
+	}
+	var free int64
+	err = r.row(`SELECT COALESCE(MIN(n), 0) FROM (SELECT 1 AS n UNION ALL SELECT seq + 1 FROM inbox WHERE thread_id = ?) AS next`+
+		` WHERE NOT EXISTS (SELECT 1 FROM inbox WHERE thread_id = ? AND seq = n)`, target.ID, target.ID).Scan(&free)
+	if err != nil || free == 0 || free >= e.Seq {
+		return err
+	}
+	target.lastEntry, target.dirty = target.lastEntry-1, true
+	return r.exec(`UPDATE inbox SET seq = ? WHERE thread_id = ? AND seq = ?`, free, target.ID, e.Seq)
 }
