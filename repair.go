@@ -2,6 +2,8 @@ package spool
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 	"time"
@@ -40,19 +42,23 @@ func (c *Client) Repair(ctx context.Context, threadID string) ([]Repaired, error
 	// What is appended to parents belongs behind what their own repair appends.
 	slices.SortStableFunc(threads, func(a, b agent.Thread) int { return a.Depth - b.Depth })
 	out := []Repaired{}
+	var failed []error // one thread that cannot be read keeps no other from being mended
 	for _, t := range threads {
 		done, err := c.store.Repair(ctx, t.ID)
 		if agent.CodeOf(err) == agent.CodeNotFound { // deleted meanwhile
 			continue
 		}
-		if err != nil {
+		if agent.CodeOf(err) == agent.CodeUnavailable || ctx.Err() != nil {
 			return out, err
+		}
+		if err != nil {
+			failed = append(failed, fmt.Errorf("thread %s cannot be repaired: %w", t.ID, err))
 		}
 		for _, what := range done {
 			out = append(out, Repaired{t.ID, what})
 		}
 	}
-	return out, nil
+	return out, errors.Join(failed...)
 }
 
 // below leaves of a tree's threads one and what is below it.

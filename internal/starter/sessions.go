@@ -333,21 +333,34 @@ func (c *sessionsExportCmd) Run(ctx context.Context, a *app) error {
 		}
 		ids[0] = t.SessionID
 	}
-	out := archive.Exported{Threads: []string{}, Files: []string{}}
+	out, refused := archive.Exported{Threads: []string{}, Files: []string{}}, []archive.Refused{}
 	for _, id := range ids {
 		one, err := archive.Export(ctx, client.Store(), f, owning(cfg), id, sessionfile.EventOptions{Enabled: c.Events, Cap: c.EventsLast})
-		if err != nil {
+		code := agent.CodeOf(err)
+		switch {
+		case c.All && code == agent.CodeNotFound: // deleted meanwhile
+		case err != nil && (!c.All || code == agent.CodeUnavailable || ctx.Err() != nil):
 			return err
+		case err != nil:
+			refused = append(refused, archive.Refused{Name: id, Reason: err.Error()})
 		}
 		out.Threads, out.Files = append(out.Threads, one.Threads...), append(out.Files, one.Files...)
 	}
 	if a.json {
-		return a.printJSON(map[string]any{"dir": f.Dir, "threads": out.Threads, "files": out.Files})
+		err = a.printJSON(map[string]any{"dir": f.Dir, "threads": out.Threads, "files": out.Files, "refused": refused})
 	}
 	for _, path := range out.Files {
-		a.print("%s", path)
+		if !a.json {
+			a.print("%s", path)
+		}
 	}
-	return nil
+	for _, r := range refused {
+		a.progress("not exported: %s", clean(r.Error()))
+	}
+	if err == nil && len(refused) > 0 {
+		return ended(exitFailed)
+	}
+	return err
 }
 
 type sessionsImportCmd struct {

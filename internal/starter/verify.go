@@ -10,6 +10,7 @@ import (
 
 	"github.com/spool-agents/spool"
 	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/memory"
 	"github.com/spool-agents/spool/memory/verify"
 )
 
@@ -43,7 +44,7 @@ func (c *verifyCmd) Run(ctx context.Context, a *app) error {
 	}
 	var o verify.Options
 	if c.Thread != "" {
-		if _, err := client.Store().Thread(ctx, cfg.User, c.Thread); err != nil {
+		if _, err := client.Store().Thread(ctx, cfg.User, c.Thread); err != nil && !memory.IsDamaged(err) {
 			return err
 		}
 		o.Threads = []string{c.Thread}
@@ -93,6 +94,10 @@ func (a *app) repair(ctx context.Context, client *spool.Client, threadID string)
 	repaired, err := client.Repair(ctx, threadID)
 	for _, r := range repaired {
 		a.progress("repaired %s: %s", r.ThreadID, clean(r.Did))
+	}
+	if memory.IsDamaged(err) { // the check names what is left
+		a.progress("%s", clean(err.Error()))
+		err = nil
 	}
 	if err != nil || !client.Connected() {
 		return repaired, err

@@ -91,14 +91,6 @@ func Open(ctx context.Context, dir string, o Options) (*Store, error) {
 // Dir is the store's folder.
 func (s *Store) Dir() string { return s.dir }
 
-// Send refuses what cannot be the name of a file.
-func (s *Store) Send(ctx context.Context, r memory.SendRequest) (memory.SendResult, error) {
-	if strings.Contains(r.SessionID, "..") {
-		return memory.SendResult{}, agent.Errorf(agent.CodeInvalid, "session id %q is not possible in a file store: leave \"..\" out", r.SessionID)
-	}
-	return s.Store.Send(ctx, r)
-}
-
 // Flush writes the files that lag behind. It returns what kept it from writing.
 func (s *Store) Flush() error { return s.files.flush() }
 

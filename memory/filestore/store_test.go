@@ -139,9 +139,26 @@ func TestRow78_PrefixOfAFileStore(t *testing.T) {
 			t.Errorf("%q: %v", bad, err)
 		}
 	}
-	_, err := open(t, dir, filestore.Options{Prefix: "chat"}).Send(t.Context(), request("a..b", "m"))
-	if agent.CodeOf(err) != agent.CodeInvalid {
-		t.Error(err)
+}
+
+// TestRow83_AnIDWithDotsIsOnePathElement: SPEC's pattern allows it, so every store
+// takes it, and its files stand where all others do.
+func TestRow83_AnIDWithDotsIsOnePathElement(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir, filestore.Options{})
+	for _, id := range []string{"a..b", "a.."} {
+		if _, err := s.Send(t.Context(), request(id, "m")); err != nil {
+			t.Error(err)
+		}
+	}
+	ok(t, s.Flush())
+	if found := names(t, dir); len(found) < 2 {
+		t.Error(found)
+	}
+	for _, id := range []string{"..", ".", "../a", "a/../b"} {
+		if _, err := s.Send(t.Context(), request(id, "m")); agent.CodeOf(err) != agent.CodeInvalid {
+			t.Errorf("%q: %v", id, err)
+		}
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"path/filepath"
 	"regexp"
-	"strings"
 
 	"github.com/spool-agents/spool/agent"
 )
@@ -27,14 +26,16 @@ var (
 	hashed        = regexp.MustCompile(`-[0-9a-f]{8}$`)
 )
 
-// CheckID refuses ids that could lead to another file: with a slash, "..", NUL,
-// anything but plain letters and digits, or too long.
+// CheckID refuses ids that could lead to another file: with a slash, NUL, anything
+// but plain letters and digits, or too long. One that begins with a letter or
+// digit and has no slash is a single element of a path, neither "." nor "..":
+// dots behind that, also two of them, lead nowhere.
 func CheckID(id string) error {
 	switch {
 	case len(id) > MaxIDLength:
 		return agent.Errorf(agent.CodeInvalid, "session id %.40q… has %d characters: at most %d are possible", id, len(id), MaxIDLength)
-	case !idPattern.MatchString(id), strings.Contains(id, ".."):
-		return agent.Errorf(agent.CodeInvalid, "session id %q is not valid: use a letter or digit, then A-Z a-z 0-9 . _ - without \"..\"", id)
+	case !idPattern.MatchString(id):
+		return agent.Errorf(agent.CodeInvalid, "session id %q is not valid: use a letter or digit, then A-Z a-z 0-9 . _ -", id)
 	}
 	return nil
 }
@@ -42,19 +43,16 @@ func CheckID(id string) error {
 // CheckPrefix refuses prefixes that could lead to another folder or that hide
 // whether a file is a sub-agent's.
 func CheckPrefix(prefix string) error {
-	if prefixPattern.MatchString(prefix) && !strings.Contains(prefix, "..") {
+	if prefixPattern.MatchString(prefix) {
 		return nil
 	}
-	return agent.Errorf(agent.CodeInvalid, "session prefix %q is not valid: use a letter or digit, then up to 63 of A-Z a-z 0-9 . _ - without \"..\"", prefix)
+	return agent.Errorf(agent.CodeInvalid, "session prefix %q is not valid: use a letter or digit, then up to 63 of A-Z a-z 0-9 . _ -", prefix)
 }
 
 // ProfileDir is the folder of a profile's files. It appears with its first file.
 func ProfileDir(home, profile string) (string, error) {
 	if err := agent.CheckName("profile", profile); err != nil {
 		return "", err
-	}
-	if strings.Contains(profile, "..") {
-		return "", agent.Errorf(agent.CodeInvalid, "profile %q is not valid: leave \"..\" away", profile)
 	}
 	return filepath.Join(home, "profiles", profile), nil
 }

@@ -67,7 +67,7 @@ func TestRow37_ProfilesAreApart(t *testing.T) {
 	if _, found, err := private.LoadSession(sessionID); found || err != nil {
 		t.Errorf("another profile's session: %t, %v", found, err)
 	}
-	for _, profile := range []string{"", "..", "a/b", "../x", "a\x00", "ü", strings.Repeat("p", 65), "a..b"} {
+	for _, profile := range []string{"", "..", "a/b", "../x", "a\x00", "ü", strings.Repeat("p", 65), "../a..b"} {
 		if d, err := sessionfile.ProfileDir(home, profile); agent.CodeOf(err) != agent.CodeInvalid {
 			t.Errorf("profile %q: %s, %v", profile, d, err)
 		}
@@ -153,7 +153,7 @@ func TestRow80_GetSessionFilePath(t *testing.T) {
 		}
 	}
 	for _, id := range []string{
-		"", ".", "..", "../x", "a/b", "/etc/passwd", `a\b`, `C:\x`, "a..b", "a\x00b", "x\n", " x", "x ", "-x", ".x", strings.Repeat("x", sessionfile.MaxIDLength+1),
+		"", ".", "..", "../x", "a/b", "/etc/passwd", `a\b`, `C:\x`, "..b", "a\x00b", "x\n", " x", "x ", "-x", ".x", strings.Repeat("x", sessionfile.MaxIDLength+1),
 		"\uff0e\uff0e\uff0fx", "caf\u00e9", "cafe\u0301", "\u212A", "a\u200b", "a\u202eb", "\xff", "%2e%2e%2f", "~", "con:", "a*",
 	} {
 		for _, f := range []func() error{

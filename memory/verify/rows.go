@@ -111,7 +111,7 @@ func (c *check) get(ctx context.Context, id string) (*rows, error) {
 	if agent.CodeOf(err) == agent.CodeNotFound {
 		return nil, nil
 	}
-	if memory.IsDamaged(err) {
+	if unreadable(ctx, err) {
 		th.ID = id
 		c.byID[id] = &rows{thread: th, broken: true}
 		return c.byID[id], nil
@@ -123,7 +123,7 @@ func (c *check) get(ctx context.Context, id string) (*rows, error) {
 	switch {
 	case agent.CodeOf(err) == agent.CodeNotFound: // deleted meanwhile
 		return nil, nil
-	case memory.IsDamaged(err):
+	case unreadable(ctx, err):
 		one.broken = true
 	case err != nil:
 		return nil, err
@@ -132,14 +132,22 @@ func (c *check) get(ctx context.Context, id string) (*rows, error) {
 	return one, nil
 }
 
+// unreadable reports whether an error is about rows, not about reaching the store.
+func unreadable(ctx context.Context, err error) bool {
+	return err != nil && ctx.Err() == nil && agent.CodeOf(err) == agent.CodeInternal
+}
+
 // audit reports what the store itself finds in the rows of a thread.
 func (c *check) audit(ctx context.Context, one *rows) error {
 	found, err := c.threads.Audit(ctx, one.thread.ID)
-	if agent.CodeOf(err) == agent.CodeNotFound { // deleted meanwhile
+	if agent.CodeOf(err) == agent.CodeNotFound {
 		one.broken = true
+		if _, gone := c.threads.Thread(ctx, "", one.thread.ID); gone == nil { // not deleted meanwhile
+			c.add(RuleAgree, one.thread.ID, "a row that others name is missing: %v", err)
+		}
 		return nil
 	}
-	if memory.IsDamaged(err) {
+	if unreadable(ctx, err) {
 		c.add(RuleReadable, one.thread.ID, "%v", err)
 		one.broken = true
 		return nil

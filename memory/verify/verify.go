@@ -226,7 +226,7 @@ func threadsOf(ctx context.Context, r memory.Reader, ids []string) ([]agent.Thre
 		if agent.CodeOf(err) == agent.CodeNotFound && len(out) > 0 {
 			continue // deleted meanwhile
 		}
-		if err != nil && !memory.IsDamaged(err) {
+		if err != nil && !unreadable(ctx, err) {
 			return nil, err
 		}
 		th.ID = todo[0]

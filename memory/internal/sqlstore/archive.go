@@ -122,17 +122,16 @@ func (u *unit) record(threadID string) (memory.ThreadRecord, error) {
 }
 
 func (u *unit) messages(threadID string) ([]agent.Message, error) {
-	rows, err := u.rows(`SELECT body, superseded_by FROM messages WHERE thread_id = ? ORDER BY seq`, threadID)
-	found, err := collect(rows, err, func(m *messageRow) []any { return []any{&m.body, &m.supersededBy} }, func(*messageRow) error { return nil })
+	rows, err := u.rows(`SELECT seq, body, superseded_by FROM messages WHERE thread_id = ? ORDER BY seq`, threadID)
+	found, err := collect(rows, err, func(m *messageRow) []any { return []any{&m.seq, &m.body, &m.supersededBy} }, func(*messageRow) error { return nil })
 	if err != nil {
 		return nil, err
 	}
 	out := make([]agent.Message, len(found))
 	for i, m := range found {
-		if err := decode(m.body, &out[i]); err != nil {
+		if out[i], err = m.message(threadID); err != nil {
 			return nil, err
 		}
-		out[i].SupersededBy = m.supersededBy
 	}
 	return out, nil
 }

@@ -3,11 +3,14 @@ package sqlstore
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
+	"errors"
 	"maps"
 	"slices"
 	"sync"
 
 	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/memory"
 )
 
 // configCacheSize bounds the parsed snapshots kept in memory.
@@ -61,11 +64,15 @@ func (s *Store) config(q rower, hash string) (agent.AgentConfig, error) {
 		return copyConfig(c), nil
 	}
 	var body string
-	if err := q.row(`SELECT body FROM configs WHERE hash = ?`, hash).Scan(&body); err != nil {
+	err := q.row(`SELECT body FROM configs WHERE hash = ?`, hash).Scan(&body)
+	if noRows(err) {
+		return c, memory.Damaged("", "the configuration "+hash, errors.New("it is missing"))
+	}
+	if err != nil {
 		return c, err
 	}
-	if err := decode(body, &c); err != nil {
-		return c, err
+	if err := json.Unmarshal([]byte(body), &c); err != nil {
+		return c, memory.Damaged("", "the configuration "+hash, err)
 	}
 	s.configs.put(hash, c)
 	return copyConfig(c), nil

@@ -3,6 +3,9 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/spool-agents/spool/agent"
@@ -97,6 +100,16 @@ func (r *reader) thread(t *threadRow) (agent.Thread, error) {
 	return t.Thread, err
 }
 
+// listed is a thread in a list: one whose configuration cannot be read does not
+// hide the others, and has none.
+func (r *reader) listed(t *threadRow) (agent.Thread, error) {
+	v, err := r.thread(t)
+	if memory.IsDamaged(err) {
+		v.Config, err = agent.AgentConfig{Name: v.AgentType}, nil
+	}
+	return v, err
+}
+
 // Thread reads a thread; another user's is not found.
 func (s *Store) Thread(ctx context.Context, userID, threadID string) (t agent.Thread, err error) {
 	err = s.read(ctx, func(q *reader) error {
@@ -140,7 +153,7 @@ func (s *Store) Threads(ctx context.Context, f memory.ThreadFilter) (threads []a
 	}
 	query := selectThread + ` WHERE ` + strings.Join(where, " AND ") + ` ORDER BY updated_at DESC, id LIMIT ?`
 	err = s.read(ctx, func(q *reader) error {
-		threads, err = list(q, "", (*threadRow).targets, q.thread, query, append(args, limitOf(f.Limit))...)
+		threads, err = list(q, "", (*threadRow).targets, q.listed, query, append(args, limitOf(f.Limit))...)
 		return err
 	})
 	return threads, err
@@ -149,7 +162,7 @@ func (s *Store) Threads(ctx context.Context, f memory.ThreadFilter) (threads []a
 // Children lists the direct sub-threads in order of creation.
 func (s *Store) Children(ctx context.Context, threadID string) (threads []agent.Thread, err error) {
 	err = s.read(ctx, func(q *reader) error {
-		threads, err = list(q, threadID, (*threadRow).targets, q.thread,
+		threads, err = list(q, threadID, (*threadRow).targets, q.listed,
 			selectThread+` WHERE parent_id = ? AND parent_id <> '' ORDER BY `+orderOfCalls("threads.parent_call_id")+`, ordinal`, threadID)
 		return err
 	})
@@ -162,17 +175,22 @@ type messageRow struct {
 	seq                int64
 }
 
+// message is what people see of the row.
+func (m *messageRow) message(threadID string) (v agent.Message, err error) {
+	if err := json.Unmarshal([]byte(m.body), &v); err != nil {
+		return v, memory.Damaged(threadID, fmt.Sprintf("message %d", m.seq), err)
+	}
+	v.SupersededBy = m.supersededBy
+	return v, nil
+}
+
 // Messages returns up to limit messages after a seq.
 func (s *Store) Messages(ctx context.Context, threadID string, after int64, limit int) (messages []agent.Message, err error) {
 	err = s.read(ctx, func(q *reader) error {
 		messages, err = list(q, threadID,
-			func(m *messageRow) []any { return []any{&m.body, &m.supersededBy} },
-			func(m *messageRow) (v agent.Message, err error) {
-				err = decode(m.body, &v)
-				v.SupersededBy = m.supersededBy
-				return v, err
-			},
-			`SELECT body, superseded_by FROM messages WHERE thread_id = ? AND seq > ? ORDER BY seq LIMIT ?`, threadID, after, limitOf(limit))
+			func(m *messageRow) []any { return []any{&m.seq, &m.body, &m.supersededBy} },
+			func(m *messageRow) (agent.Message, error) { return m.message(threadID) },
+			`SELECT seq, body, superseded_by FROM messages WHERE thread_id = ? AND seq > ? ORDER BY seq LIMIT ?`, threadID, after, limitOf(limit))
 		return err
 	})
 	return messages, err
@@ -191,6 +209,9 @@ func (s *Store) Events(ctx context.Context, threadID string, after int64, limit 
 			func(e *eventRow) []any { return []any{&e.ThreadID, &e.Seq, &e.Type, &e.TurnID, &e.data, &e.at} },
 			func(e *eventRow) (agent.Event, error) {
 				e.Data, e.At = []byte(e.data), stamp(e.at)
+				if !json.Valid(e.Data) {
+					return e.Event, memory.Damaged(threadID, fmt.Sprintf("event %d (%s)", e.Seq, e.Type), errors.New("it is not JSON"))
+				}
 				return e.Event, nil
 			},
 			`SELECT thread_id, seq, type, turn_id, data, at FROM events WHERE thread_id = ? AND seq > ? ORDER BY seq LIMIT ?`,

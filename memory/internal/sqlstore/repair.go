@@ -26,7 +26,8 @@ type repairs struct {
 	cutAt, cutTo int64
 	// What is lost is not counted anew.
 	lostTurns, lostEntries, lostCalls bool
-	// broken means that a row cannot be read: what it says is not guessed.
+	// broken means that a row cannot be read: what it says is not guessed. Of a
+	// thread that lost turns nothing but messages is mended either.
 	broken bool
 }
 
@@ -82,7 +83,7 @@ func (u *unit) repair(threadID string) (*repairs, error) {
 			return nil, err
 		}
 	}
-	if r.broken {
+	if r.broken || r.lostTurns {
 		return r, nil
 	}
 	// Numbers before rows: what is appended below continues them.

@@ -166,7 +166,8 @@ func (r *repairs) tasks() error {
 // endsNowhere is the condition of turns of sub-agents whose end was delivered
 // and does not stand in any inbox.
 const endsNowhere = `entry_kind = 'assign' AND state = 'closed'` +
-	` AND NOT EXISTS (SELECT 1 FROM inbox WHERE inbox.kind = 'child' AND inbox.child_turn = turns.id)` +
+	` AND NOT EXISTS (SELECT 1 FROM inbox WHERE inbox.thread_id IN (SELECT o.id FROM threads o JOIN threads me ON o.root_id = me.root_id WHERE me.id = turns.thread_id)` +
+	` AND inbox.kind = 'child' AND inbox.id = turns.id)` +
 	` AND (background = 1 OR NOT EXISTS (SELECT 1 FROM tool_calls c WHERE c.id = turns.delegator_call` +
 	` AND c.status IN ('success', 'failed', 'unknown', 'aborted', 'denied')))`
 

@@ -118,7 +118,7 @@ func (r *repairs) lostInbox() error {
 	if err != nil {
 		return err
 	}
-	undelivered, err := r.strings(`SELECT id FROM turns WHERE delegator_thread = ? AND `+endsNowhere, r.t.ID)
+	undelivered, err := r.strings(`SELECT id FROM turns WHERE id IN (SELECT child_turn FROM tool_calls WHERE thread_id = ? AND child_turn <> '') AND `+endsNowhere, r.t.ID)
 	if err != nil {
 		return err
 	}

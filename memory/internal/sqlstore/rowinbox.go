@@ -4,6 +4,7 @@ import (
 	"database/sql"
 	"encoding/json"
 	"errors"
+	"fmt"
 
 	"github.com/spool-agents/spool/memory"
 )
@@ -52,7 +53,10 @@ func (e *entryRow) loaded() error {
 	if e.schema != "" {
 		e.AnswerSchema = json.RawMessage(e.schema)
 	}
-	return decode(e.content, &e.Content)
+	if e.content == "" {
+		return nil
+	}
+	return memory.Damaged(e.ThreadID, fmt.Sprintf("inbox entry %d", e.Seq), json.Unmarshal([]byte(e.content), &e.Content))
 }
 
 // enter puts a new entry into a thread's inbox. Its state decides whether it

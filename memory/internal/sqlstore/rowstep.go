@@ -64,7 +64,10 @@ func (s *stepRow) loaded() {
 // modelReply is the stored reply.
 func (s *stepRow) modelReply() (agent.ModelReply, error) {
 	var r agent.ModelReply
-	return r, decode(s.reply, &r)
+	if s.reply == "" {
+		return r, nil
+	}
+	return r, memory.Damaged("", "the reply of step "+agent.MessageID(s.TurnID, s.Step.Step), json.Unmarshal([]byte(s.reply), &r))
 }
 
 // step loads a step; nil if it has not begun.
