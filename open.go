@@ -61,7 +61,7 @@ func OpenStoreWith(ctx context.Context, spec string, o StoreOptions) (memory.Con
 		}
 		return store, nil
 	}
-	return nil, agent.Errorf(agent.CodeInvalid, "store %q is not valid: %s", spec, storesAllowed)
+	return nil, agent.Errorf(agent.CodeInvalid, "store %q is not valid: %s", agent.MaskURL(spec), storesAllowed)
 }
 
 func openFiles(ctx context.Context, path string, o StoreOptions) (memory.ConversationMemoryStore, error) {

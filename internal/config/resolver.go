@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"os"
 	"sort"
+
+	"github.com/spool-agents/spool/agent"
 )
 
 // layer holds the values one source offers, by setting name.
@@ -95,7 +97,7 @@ func (s setting) mask(v string) string {
 	if s.secret {
 		return NewSecret(v).String()
 	}
-	return MaskURL(v)
+	return agent.MaskURL(v)
 }
 
 func (r *resolver) explain() []Setting {

@@ -3,8 +3,6 @@ package config
 import (
 	"fmt"
 	"io"
-	"net/url"
-	"strings"
 )
 
 // Secret is a value that is never printed, logged or marshalled in full.
@@ -36,23 +34,3 @@ func (s Secret) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, s.String(
 
 // MarshalText masks the value in JSON and YAML.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
-
-// MaskURL hides the password of a URL and of key=value connection strings.
-func MaskURL(s string) string {
-	if u, err := url.Parse(s); err == nil && u.User != nil {
-		q := u.Query()
-		if q.Has("password") {
-			q.Set("password", "xxxxx")
-			u.RawQuery = q.Encode()
-		}
-		return u.Redacted()
-	}
-	if i := strings.Index(s, "password="); i >= 0 {
-		end := strings.IndexAny(s[i:], " &")
-		if end < 0 {
-			return s[:i] + "password=xxxxx"
-		}
-		return s[:i] + "password=xxxxx" + s[i+end:]
-	}
-	return s
-}

@@ -162,7 +162,7 @@ func (d *devCmd) announce(a *app, info config.DevInfo, here bool) error {
 	if v := a.lookup("TEMPORAL_ADDRESS"); v != "" && v != info.Temporal {
 		a.progress("TEMPORAL_ADDRESS is %s in this environment and outranks this stack: unset it for programs that are to use %s", v, info.Temporal)
 	}
-	info.Store = config.MaskURL(info.Store)
+	info.Store = agent.MaskURL(info.Store)
 	if a.json {
 		return a.printJSON(info)
 	}

@@ -73,7 +73,7 @@ func (a *app) examine(ctx context.Context, cfg config.Config) (checks []check, r
 	if err != nil {
 		return []check{{"store", false, err.Error(), "see to the store, or name another one (SPOOL_STORE, " + sourceOf(cfg, config.Store) + ")"}}, false
 	}
-	checks = append(checks, check{"store", true, config.MaskURL(cfg.Store) + " (id " + c.Store().ID() + ")", ""})
+	checks = append(checks, check{"store", true, agent.MaskURL(cfg.Store) + " (id " + c.Store().ID() + ")", ""})
 	if !c.Connected() {
 		return append(checks, check{"temporal", false, "no server answers at " + cfg.Temporal.HostPort,
 			a.name + " dev starts a local one; TEMPORAL_ADDRESS (" + sourceOf(cfg, config.TemporalAddress) + ") names another"}), false

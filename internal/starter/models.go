@@ -78,7 +78,7 @@ func probeModels(ctx context.Context, cfg config.Config) []modelInfo {
 	if cfg.Demo() {
 		return []modelInfo{{Model: "demo", Provider: "built in (scripted)", Source: "neither OPENAI_API_KEY nor OPENAI_BASE_URL is set", Default: true, Demo: true, Answers: true}}
 	}
-	provider := config.MaskURL(cfg.OpenAIBaseURL)
+	provider := agent.MaskURL(cfg.OpenAIBaseURL)
 	if provider == "" {
 		provider = "https://api.openai.com/v1"
 	}

@@ -28,5 +28,5 @@ func Open(location string, o Options) (memory.Persistence, error) {
 		}
 		return p, nil
 	}
-	return nil, agent.Errorf(agent.CodeInvalid, "memory location %q is not known: use sqlite:PATH, postgres://…, file:PATH or memory:", location)
+	return nil, agent.Errorf(agent.CodeInvalid, "memory location %q is not known: use sqlite:PATH, postgres://…, file:PATH or memory:", agent.MaskURL(location))
 }

@@ -145,7 +145,7 @@ func (c *Config) hide(text string) string {
 			text = strings.ReplaceAll(text, v, "[header]")
 		}
 	}
-	return text
+	return agent.MaskURLs(text) // the base URL may have a key in its query
 }
 
 // networkText is the text of a network error without the URL, which may hold

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -150,16 +151,28 @@ func (u *unit) sameThread(there *threadRow, record memory.ThreadRecord, plain bo
 		return err
 	}
 	if !plain && same {
-		var rows bytes.Buffer
-		if err := json.Compact(&rows, record.Rows); err != nil {
+		if same, err = sameValues(record.Rows, have.Rows); err != nil {
 			return agent.Wrap(err, agent.CodeInvalid, "its rows cannot be read")
 		}
-		same = bytes.Equal(rows.Bytes(), have.Rows)
 	}
 	if !same {
 		return agent.Errorf(agent.CodeConflict, "it is there already, with other content: delete it first, or keep what is there")
 	}
 	return nil
+}
+
+// sameValues compares what JSON means: a file may spell it in another way, such as
+// \u0026 for &.
+func sameValues(a, b json.RawMessage) (bool, error) {
+	var values [2]any
+	for i, raw := range []json.RawMessage{a, b} {
+		dec := json.NewDecoder(bytes.NewReader(raw))
+		dec.UseNumber()
+		if err := dec.Decode(&values[i]); err != nil {
+			return false, err
+		}
+	}
+	return reflect.DeepEqual(values[0], values[1]), nil
 }
 
 // sameMessages compares transcripts; of plain ones only what people see.
