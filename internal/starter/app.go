@@ -3,8 +3,10 @@ package starter
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"os"
 	"os/signal"
@@ -157,10 +159,36 @@ func (a *app) open(ctx context.Context, temporal bool) (*spool.Client, config.Co
 		return nil, cfg, err
 	}
 	if cfg.Server != "" {
-		return nil, cfg, usage("this command works on the store itself: leave out --server (SPOOL_SERVER), or use it where the store is")
+		return nil, cfg, onStoreItself()
+	}
+	if err := existing(cfg); err != nil {
+		return nil, cfg, err
 	}
 	c, err := a.openWith(ctx, cfg, temporal)
 	return c, cfg, err
+}
+
+func onStoreItself() error {
+	return usage("this command works on the store itself: leave out --server (SPOOL_SERVER), or use it where the store is")
+}
+
+// existing refuses a store that is not there: a command that only reads, or changes
+// what is there, must not make an empty one of a mistyped path.
+func existing(cfg config.Config) error {
+	path, isFile := strings.CutPrefix(cfg.Store, "sqlite:")
+	if !isFile {
+		if path, isFile = strings.CutPrefix(cfg.Store, "file:"); isFile {
+			path, _, _ = strings.Cut(path, "?")
+		}
+	}
+	if !isFile {
+		return nil
+	}
+	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+		return nil // what else is wrong, opening it tells
+	}
+	return agent.Errorf(agent.CodeNotFound, "there is no store at %s (from %s): check the path; send, chat, dev and worker make a new one",
+		path, sourceOf(cfg, config.Store))
 }
 
 func (a *app) openWith(ctx context.Context, cfg config.Config, temporal bool) (*spool.Client, error) {

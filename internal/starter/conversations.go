@@ -41,6 +41,16 @@ type conversations interface {
 // store, connected to Temporal if wanted.
 func (a *app) threads(ctx context.Context, temporal bool) (conversations, config.Config, error) {
 	return a.threadsBy(ctx, func(ctx context.Context, cfg config.Config) (*spool.Client, error) {
+		if err := existing(cfg); err != nil {
+			return nil, err
+		}
+		return a.openWith(ctx, cfg, temporal)
+	})
+}
+
+// newThreads is threads for a command that may make the store.
+func (a *app) newThreads(ctx context.Context, temporal bool) (conversations, config.Config, error) {
+	return a.threadsBy(ctx, func(ctx context.Context, cfg config.Config) (*spool.Client, error) {
 		return a.openWith(ctx, cfg, temporal)
 	})
 }

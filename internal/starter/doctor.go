@@ -66,6 +66,9 @@ func (doctorCmd) Run(ctx context.Context, a *app) error {
 // examine checks the parts that turns run on; reached is false if store or
 // Temporal is away.
 func (a *app) examine(ctx context.Context, cfg config.Config) (checks []check, reached bool) {
+	if err := existing(cfg); err != nil {
+		return []check{{"store", false, err.Error(), "send, chat or dev makes it; or name another one (SPOOL_STORE, " + sourceOf(cfg, config.Store) + ")"}}, false
+	}
 	c, err := a.openWith(ctx, cfg, true)
 	if err == nil {
 		_, err = c.Store().Threads(ctx, memory.ThreadFilter{Limit: 1})

@@ -156,7 +156,7 @@ func (s *sendCmd) Run(ctx context.Context, a *app) error {
 func (s *sendCmd) open(ctx context.Context, a *app) (conversations, config.Config, error) {
 	open := a.servingThreads
 	if s.Detach {
-		open = func(ctx context.Context) (conversations, config.Config, error) { return a.threads(ctx, true) }
+		open = func(ctx context.Context) (conversations, config.Config, error) { return a.newThreads(ctx, true) }
 	}
 	return open(ctx)
 }

@@ -371,7 +371,14 @@ type sessionsImportCmd struct {
 
 // Run adds the sessions of files.
 func (c *sessionsImportCmd) Run(ctx context.Context, a *app) error {
-	client, cfg, err := a.open(ctx, false)
+	cfg, err := a.config()
+	if err != nil {
+		return err
+	}
+	if cfg.Server != "" {
+		return onStoreItself()
+	}
+	client, err := a.openWith(ctx, cfg, false) // a backup may go into a new store
 	if err != nil {
 		return err
 	}
