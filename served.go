@@ -6,6 +6,7 @@ import (
 	enumspb "go.temporal.io/api/enums/v1"
 
 	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/memory/filestore"
 )
 
 // Served checks whether anybody runs what a Reply calls running or queued. If
@@ -30,11 +31,19 @@ func (c *Client) unserved(ctx context.Context, threadID string) string {
 	switch {
 	case !ok || len(found) > 0:
 		return ""
+	case queue == c.o.TaskQueue && c.alone():
+		return "this store serves one process, and none runs a worker on it now; it runs with the next send, chat or dev on this store"
 	case queue == c.o.TaskQueue:
 		return "no worker polls the task queue " + queue + "; it runs when one is started"
 	}
 	return "the open run of thread " + threadID + " is on the task queue " + queue + ", which no worker polls (here it is " + c.o.TaskQueue +
 		"); it goes on when a worker is started with SPOOL_TASK_QUEUE=" + queue + ", or if its turn has not begun when a worker of this store notices"
+}
+
+// alone reports whether the store serves one process, which runs the worker itself.
+func (c *Client) alone() bool {
+	_, files := c.store.(*filestore.Store)
+	return files
 }
 
 // queueOf is the task queue of a thread's open run, else that of this client.

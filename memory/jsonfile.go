@@ -31,15 +31,25 @@ type JSONFileOptions struct {
 type DamagedError struct {
 	Path     string
 	SetAside string
-	Cause    error
+	// Stuck is why it could not be set aside; nil if nobody tried, as whoever only
+	// reads does not.
+	Stuck error
+	Cause error
 }
 
 // Error says what is damaged, where it is and what to do.
 func (e *DamagedError) Error() string {
-	if e.SetAside == "" {
-		return fmt.Sprintf("file %s is damaged (%v) and could not be set aside: make its folder writable, or move the file away; it was left as it is", e.Path, e.Cause)
+	what := "is damaged"
+	if agent.CodeOf(e.Cause) == agent.CodeInvalid { // it can be read, and is not what it should be
+		what = "cannot be used"
 	}
-	return fmt.Sprintf("file %s is damaged (%v): it was set aside as %s; repair it there and put it back, or go on without what it held", e.Path, e.Cause, e.SetAside)
+	switch {
+	case e.SetAside == "" && e.Stuck == nil:
+		return fmt.Sprintf("file %s %s (%v): it was left as it is; repair it, or move it away", e.Path, what, e.Cause)
+	case e.SetAside == "":
+		return fmt.Sprintf("file %s %s (%v) and could not be set aside (%v): make its folder writable, or move the file away; it was left as it is", e.Path, what, e.Cause, e.Stuck)
+	}
+	return fmt.Sprintf("file %s %s (%v): it was set aside as %s; repair it there and put it back, or go on without what it held", e.Path, what, e.Cause, e.SetAside)
 }
 
 // Unwrap returns what is wrong with the file.
@@ -194,7 +204,7 @@ func (j *JSONFile) refreshLocked(id IDOf) error {
 	}
 	damaged.SetAside, err = atomicfile.SetAside(j.path, j.o.Now())
 	if err != nil && damaged.SetAside == "" {
-		damaged.Cause = errors.Join(damaged.Cause, err)
+		damaged.Stuck = err
 		return damaged
 	}
 	j.forget()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	enumspb "go.temporal.io/api/enums/v1"
@@ -90,7 +91,10 @@ func (k *Keeper) settleNow(ctx context.Context, wait time.Duration) (done []stri
 			errs = append(errs, err)
 			continue
 		}
-		what := "closed as failed(terminated): its run is gone (" + status.String() + ")"
+		what := "closed as failed(terminated): its run ended as " + strings.ToLower(status.String())
+		if status == enumspb.WORKFLOW_EXECUTION_STATUS_UNSPECIFIED {
+			what = "closed as failed(terminated): Temporal knows no run of it"
+		}
 		if status == enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED || status == enumspb.WORKFLOW_EXECUTION_STATUS_CANCELED {
 			what = "given a new run, which goes on from what the store holds"
 		}

@@ -43,7 +43,8 @@ type app struct {
 	// terminal means that a person reads stdout and types into stdin.
 	terminal bool
 	// asks means that a person can be asked: they type into stdin and read stderr.
-	asks bool
+	alone bool // this process runs the worker of its store
+	asks  bool
 
 	interrupts chan os.Signal
 	talking    atomic.Bool

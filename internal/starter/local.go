@@ -32,6 +32,7 @@ func (a *app) serving(ctx context.Context, cfg config.Config) (*spool.Client, er
 // serveHere opens a store for this process alone and starts a worker on it.
 func (a *app) serveHere(ctx context.Context, cfg config.Config) (*spool.Client, error) {
 	log := slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	a.alone = true
 	if err := prepareHome(cfg); err != nil {
 		return nil, err
 	}

@@ -213,7 +213,11 @@ func (a *app) await(ctx context.Context, c conversations, sent spool.Reply, tail
 // gone explains what became of a turn that nobody waits for any longer.
 func (a *app) gone(sent spool.Reply, err error) error {
 	if errors.Is(err, errLeft) || errors.Is(err, context.Canceled) {
-		a.progress("the message is stored and goes on without you; see: %s show %s", a.name, sent.ThreadID)
+		if a.alone { // the worker ends with this process
+			a.progress("the message is stored; this store serves one process, so it goes on with the next %s send, chat or dev; see: %s show %s", a.name, a.name, sent.ThreadID)
+		} else {
+			a.progress("the message is stored and goes on without you; see: %s show %s", a.name, sent.ThreadID)
+		}
 		return ended(exitInterrupt)
 	}
 	return err

@@ -3,7 +3,9 @@ package starter
 import (
 	"context"
 	"fmt"
+	"maps"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -333,6 +335,7 @@ func (c *sessionsExportCmd) Run(ctx context.Context, a *app) error {
 		}
 		ids[0] = t.SessionID
 	}
+	f.Tidy()
 	out, refused := archive.Exported{Threads: []string{}, Files: []string{}}, []archive.Refused{}
 	for _, id := range ids {
 		one, err := archive.Export(ctx, client.Store(), f, owning(cfg), id, sessionfile.EventOptions{Enabled: c.Events, Cap: c.EventsLast})
@@ -396,6 +399,7 @@ func (c *sessionsImportCmd) Run(ctx context.Context, a *app) error {
 		for _, id := range in.Added {
 			a.print("imported %s", id)
 		}
+		a.otherProfiles(ctx, client.Store(), cfg, append(in.Added, in.Present...))
 		if len(in.Present) > 0 {
 			a.progress("%s there already, as in the files", plural(len(in.Present), "thread"))
 		}
@@ -407,4 +411,18 @@ func (c *sessionsImportCmd) Run(ctx context.Context, a *app) error {
 		return ended(exitFailed)
 	}
 	return err
+}
+
+// otherProfiles says where imported threads are found that keep another profile
+// than that of the command.
+func (a *app) otherProfiles(ctx context.Context, store memory.Reader, cfg config.Config, ids []string) {
+	others := map[string]int{}
+	for _, id := range ids {
+		if t, err := store.Thread(ctx, cfg.User, id); err == nil && t.Profile != cfg.Profile {
+			others[t.Profile]++
+		}
+	}
+	for _, profile := range slices.Sorted(maps.Keys(others)) {
+		a.progress("%s of profile %s, where they were exported, not of %s: see them with SPOOL_PROFILE=%s", plural(others[profile], "thread"), clean(profile), cfg.Profile, clean(profile))
+	}
 }

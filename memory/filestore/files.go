@@ -240,8 +240,7 @@ func (f *files) setAside(r archive.Refused) error {
 		now = f.o.Clock
 	}
 	aside, err := atomicfile.SetAside(damaged.Path, now())
-	damaged.SetAside = aside
-	damaged.Cause = errors.Join(damaged.Cause, err)
+	damaged.SetAside, damaged.Stuck = aside, err
 	return damaged
 }
 

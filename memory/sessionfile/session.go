@@ -249,7 +249,7 @@ func (f Folder) setAside(path string, cause error) error {
 	}
 	aside, err := atomicfile.SetAside(path, now())
 	if err != nil && aside == "" {
-		damaged.Cause = errors.Join(damaged.Cause, err)
+		damaged.Stuck = err
 		return damaged
 	}
 	damaged.SetAside = aside

@@ -101,6 +101,26 @@ func grow(s Session, below map[string][]Info, seen map[string]bool) Tree {
 	return t
 }
 
+// Tidy removes what exports that were killed left behind, also of sessions that
+// are gone: temporary files of this folder's prefix, older than any write takes.
+func (f Folder) Tidy() {
+	main, sub, err := f.prefixes()
+	if err != nil {
+		return
+	}
+	for _, prefix := range []string{main, sub} {
+		atomicfile.RemoveTemporary(f.Dir, prefix+"_*.json", atomicfile.StaleAfter)
+	}
+	for _, name := range sessionFiles {
+		dirs, err := os.ReadDir(filepath.Join(f.Dir, "sessions"))
+		for _, d := range dirs {
+			if err == nil && d.IsDir() {
+				atomicfile.RemoveTemporary(filepath.Join(f.Dir, "sessions", d.Name()), name, atomicfile.StaleAfter)
+			}
+		}
+	}
+}
+
 // keys lists the threads of a tree.
 func (t Tree) keys() map[string]bool {
 	out := map[string]bool{t.key(): true}
@@ -156,15 +176,43 @@ func (f Folder) deleteThreads(threads map[string]bool) (removed []string, err er
 		if _, err := os.Lstat(dir); err != nil || left[id] || slices.Contains(removed, dir) {
 			continue
 		}
-		if err := os.RemoveAll(dir); err != nil {
+		own, err := removeOwn(dir)
+		removed = append(removed, own...)
+		if err != nil {
 			return removed, explain(err, dir)
 		}
-		removed = append(removed, dir)
 	}
 	if len(removed) > 0 {
 		err = explain(atomicfile.SyncDir(f.Dir), f.Dir)
 	}
 	return removed, err
+}
+
+// sessionFiles are what Spool writes into the folder of a session.
+var sessionFiles = []string{"history.json", "events.json", "http-log.json"}
+
+// removeOwn removes Spool's files in the folder of a session, and the folder if
+// nothing else is in it: what people have put there is theirs.
+func removeOwn(dir string) (removed []string, err error) {
+	for _, name := range sessionFiles {
+		for _, path := range []string{filepath.Join(dir, name), filepath.Join(dir, name+".lock")} {
+			switch err := os.Remove(path); {
+			case err == nil:
+				removed = append(removed, path)
+			case !errors.Is(err, fs.ErrNotExist):
+				return removed, err
+			}
+		}
+		atomicfile.RemoveTemporary(dir, name, 0)
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil || len(entries) > 0 {
+		return removed, err
+	}
+	if err := os.Remove(dir); err != nil {
+		return removed, err
+	}
+	return []string{dir}, nil
 }
 
 func depth(i Info) int {

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -15,8 +16,8 @@ import (
 // "after" when it has replaced the old file. Tests of recovery die there.
 type Hook func(moment string)
 
-// staleAfter is the age at which a temporary file has no writer any more.
-const staleAfter = 10 * time.Minute
+// StaleAfter is the age at which a temporary file has no writer any more.
+const StaleAfter = 10 * time.Minute
 
 // Write replaces the file at path with data, for its owner only. Content and
 // name are on the disk when it returns. When it fails before the rename the old
@@ -29,9 +30,8 @@ func Write(path string, data []byte, hook Hook) error {
 	if dir == "" {
 		dir = "."
 	}
-	pattern := "." + base + ".tmp-*"
-	removeStale(dir, pattern)
-	f, err := os.CreateTemp(dir, pattern) // mode 0600
+	RemoveTemporary(dir, base, StaleAfter)
+	f, err := os.CreateTemp(dir, "."+base+".tmp-*") // mode 0600
 	if err != nil {
 		return err
 	}
@@ -65,14 +65,23 @@ func fill(f *os.File, data []byte, hook Hook) error {
 	return errors.Join(err, f.Close())
 }
 
-// removeStale removes what writers that were killed left behind.
-func removeStale(dir, pattern string) {
-	old, err := filepath.Glob(filepath.Join(quoteGlob(dir), quoteGlob(pattern[:len(pattern)-1])+"*"))
+// RemoveTemporary removes what writers that were killed left behind of files whose
+// name is base, in which * stands for anything, if it is older than age.
+func RemoveTemporary(dir, base string, age time.Duration) {
+	parts := strings.Split(base, "*")
+	for i := range parts {
+		parts[i] = quoteGlob(parts[i])
+	}
+	old, err := filepath.Glob(filepath.Join(quoteGlob(dir), "."+strings.Join(parts, "*")+".tmp-*"))
 	if err != nil {
 		return
 	}
 	for _, name := range old {
-		if info, err := os.Lstat(name); err == nil && info.Mode().IsRegular() && time.Since(info.ModTime()) > staleAfter {
+		suffix := name[strings.LastIndex(name, "-")+1:]
+		if _, err := strconv.ParseUint(suffix, 10, 64); err != nil {
+			continue // no writer's
+		}
+		if info, err := os.Lstat(name); err == nil && info.Mode().IsRegular() && time.Since(info.ModTime()) >= age {
 			_ = os.Remove(name)
 		}
 	}

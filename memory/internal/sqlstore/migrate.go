@@ -74,9 +74,22 @@ func (s *Store) migrate(ctx context.Context) error {
 				"%s store: its schema is version %d, this program knows %d: it was used by a newer program; install that version (or newer), or name another store",
 				s.d.Name, have, len(all))
 		}
+		var rows, threads int
+		if err := u.row(`SELECT COUNT(*) FROM schema_version`).Scan(&rows); err != nil {
+			return err
+		}
+		if err := u.row(s.d.TableExists, "threads").Scan(&threads); err != nil {
+			return err
+		}
+		if rows != have || (have > 0) != (threads > 0) {
+			return agent.Errorf(agent.CodeInvalid,
+				"%s store: its table schema_version does not fit its other tables (it has %d rows, the highest version is %d): it was changed by hand or is damaged; nothing was changed; restore a backup",
+				s.d.Name, rows, have)
+		}
 		for _, m := range all[have:] {
 			if err := u.exec(m.script); err != nil {
-				return agent.Wrap(s.d.MapError(err), agent.CodeOf(s.d.MapError(err)), "%s store: migration %s failed; nothing was changed", s.d.Name, m.name)
+				return agent.Wrap(s.d.MapError(err), agent.CodeOf(s.d.MapError(err)),
+					"%s store: migration %s failed; nothing was changed (the table schema_version says that the store has version %d: if that is not so, restore a backup)", s.d.Name, m.name, have)
 			}
 			if err := u.exec(`INSERT INTO schema_version (version, applied_at) VALUES (?, ?)`, m.version, u.now); err != nil {
 				return err

@@ -72,6 +72,13 @@ func (s *Store) readID(ctx context.Context) error {
 		if !errors.Is(err, sql.ErrNoRows) {
 			return err
 		}
+		var sessions int
+		if err := u.row(`SELECT COUNT(*) FROM sessions`).Scan(&sessions); err != nil {
+			return err
+		}
+		if sessions > 0 {
+			return agent.Errorf(agent.CodeInvalid, "%s store: its own id is missing from the table meta (key store_id): it was changed by hand or is damaged; put the id back, which the task queue spool-ID of its workers shows, or restore a backup", s.d.Name)
+		}
 		var b [4]byte
 		if _, err := rand.Read(b[:]); err != nil {
 			return err
