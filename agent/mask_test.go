@@ -25,7 +25,7 @@ func TestNoURLShowsItsSecrets(t *testing.T) {
 			t.Errorf("%s became %s", url, got)
 		}
 	}
-	for _, url := range []string{"sqlite:/home/a@b/x.db", "https://h:8080/v1?api-version=2024-10-21", "postgres://u@h/db?sslmode=require", "memory:", "a text: with x@y"} {
+	for _, url := range []string{"sqlite:/data/a@b/x.db", "https://h:8080/v1?api-version=2024-10-21", "postgres://u@h/db?sslmode=require", "memory:", "a text: with x@y"} {
 		if got := agent.MaskURL(url); got != url {
 			t.Errorf("%s became %s", url, got)
 		}
