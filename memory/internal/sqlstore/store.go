@@ -72,11 +72,11 @@ func (s *Store) readID(ctx context.Context) error {
 		if !errors.Is(err, sql.ErrNoRows) {
 			return err
 		}
-		var sessions int
-		if err := u.row(`SELECT COUNT(*) FROM sessions`).Scan(&sessions); err != nil {
+		used, err := u.strings(`SELECT id FROM sessions WHERE id > '' LIMIT 1`)
+		if err != nil {
 			return err
 		}
-		if sessions > 0 {
+		if len(used) > 0 {
 			return agent.Errorf(agent.CodeInvalid, "%s store: its own id is missing from the table meta (key store_id): it was changed by hand or is damaged; put the id back, which the task queue spool-ID of its workers shows, or restore a backup", s.d.Name)
 		}
 		var b [4]byte
