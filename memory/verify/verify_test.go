@@ -203,7 +203,7 @@ func TestReportJSON(t *testing.T) {
 }
 
 // plantQuestion takes the call that asks; the rest of the row follows.
-const plantQuestion = `INSERT INTO questions SELECT 'ques_x', t.thread_id, t.thread_id, 'alice', t.id, 1, ?, 'orchestrator', '', '', 'a?', `
+const plantQuestion = `INSERT INTO questions SELECT 'ques_x', t.thread_id, t.thread_id, 'alice', t.id, 1, ?, 'orchestrator', '', '', 'a text', `
 
 const copyEvent = `INSERT INTO events (thread_id, seq, type, turn_id, data, at)
 	SELECT thread_id, (SELECT MAX(seq) + 1 FROM events o WHERE o.thread_id = e.thread_id), type, turn_id, data, at FROM events e `
@@ -348,9 +348,7 @@ func TestPlantedViolationsAreCaught(t *testing.T) {
 		{12, "a call names no child", func(c *scene) { c.plant(`UPDATE tool_calls SET child_thread = '' WHERE id = ?`, c.assign) }},
 		{12, "a task names another sub-agent", func(c *scene) { c.plant(`UPDATE tasks SET sub_agent = 'gone' WHERE sub_agent = ?`, c.child) }},
 		{12, "a turn names another delegator", func(c *scene) { c.plant(`UPDATE turns SET delegator_thread = 'x/default' WHERE id = ?`, c.childTurn) }},
-		{12, "no session", func(c *scene) {
-			c.plant(`UPDATE threads SET session_id = 'gone'`)
-		}},
+		{12, "another user's session", func(c *scene) { c.plant(`UPDATE sessions SET user_id = 'eve'`) }},
 		{12, "superseded by nothing", func(c *scene) {
 			c.plant(`UPDATE messages SET superseded_by = 'zzz' WHERE thread_id = ? AND seq = 5`, c.main)
 		}},

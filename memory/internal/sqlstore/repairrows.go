@@ -18,13 +18,13 @@ var structured = []struct {
 	{"reply %s", `SELECT turn_id || '.' || CAST(step AS TEXT), reply FROM steps WHERE turn_id IN (SELECT id FROM turns WHERE thread_id = ?) ORDER BY turn_id, step`},
 	{"round %s", `SELECT turn_id || '.' || CAST(step AS TEXT), round FROM steps WHERE turn_id IN (SELECT id FROM turns WHERE thread_id = ?) ORDER BY turn_id, step`},
 	{"the arguments of call %s", `SELECT id, args FROM tool_calls WHERE thread_id = ? ORDER BY id`},
-	{"the configuration %s", `SELECT config_hash, COALESCE((SELECT body FROM configs WHERE hash = config_hash), '?') FROM threads WHERE config_hash <> '' AND id = ?`},
-	{"the configuration %s of an inbox entry", `SELECT config_hash, COALESCE((SELECT body FROM configs WHERE hash = config_hash), '?') FROM inbox WHERE config_hash <> '' AND thread_id = ? ORDER BY seq`},
+	{"the configuration %s", `SELECT config_hash, COALESCE((SELECT body FROM configs WHERE hash = config_hash), 'missing') FROM threads WHERE config_hash <> '' AND id = ?`},
+	{"the configuration %s of an inbox entry", `SELECT config_hash, COALESCE((SELECT body FROM configs WHERE hash = config_hash), 'missing') FROM inbox WHERE config_hash <> '' AND thread_id = ? ORDER BY seq`},
 	{"the usage of summary %s", `SELECT turn_id || '.' || CAST(step AS TEXT), used FROM summaries WHERE thread_id = ? ORDER BY turn_id, step`},
 }
 
 // missing stands for the body of a row that is not there.
-const missing = "?"
+const missing = "missing"
 
 // readable looks for rows that cannot be read, and loads the log and the turns.
 func (r *repairs) readable() error {
