@@ -26,6 +26,7 @@ func TestRow32_WhatIsToldElsewhereIsRestored(t *testing.T) {
 		"a number that was changed":   {`UPDATE messages SET seq = 9 WHERE thread_id = 's/default' AND seq = 7`, "message 7 stands in its place again"},
 		"another number in the text":  {`UPDATE messages SET body = json_set(body, '$.seq', 8) WHERE thread_id = 's/default' AND seq = 7`, "message 7 says again"},
 		"the end of the log":          {`DELETE FROM events WHERE thread_id = 's/default' AND seq > (SELECT MAX(seq) - 3 FROM events e WHERE e.thread_id = 's/default')`, "the log has the answer"},
+		"an event in the middle":      {`DELETE FROM events WHERE thread_id = 's/default' AND type = 'tool_call' AND seq = (SELECT MIN(seq) FROM events e WHERE e.thread_id = 's/default' AND e.type = 'tool_call')`, "the log has the tool_call event"},
 		"the session":                 {`PRAGMA foreign_keys = 0; DELETE FROM sessions`, "session s of "},
 		"the user of a sub-agent":     {`UPDATE threads SET user_id = 'eve' WHERE kind = 'subagent'`, "its user_id is "},
 		"the root and the depth":      {`UPDATE threads SET root_id = id, depth = 7 WHERE kind = 'subagent'`, "its depth is 1, not 7"},

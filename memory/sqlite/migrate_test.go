@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 	"io/fs"
 	"path/filepath"
@@ -154,4 +155,44 @@ func TestFault_C9_FailedTransactionReleasesItsLock(t *testing.T) {
 		t.Fatal(err)
 	}
 	tx.Rollback()
+}
+
+// TestDamagedBookkeeping: a store whose own tables about itself were changed is
+// refused with what is wrong, not with an error of SQL, and nothing is changed.
+func TestDamagedBookkeeping(t *testing.T) {
+	for damage, says := range map[string]string{
+		`DELETE FROM schema_version`:                               "schema_version does not fit",
+		`DELETE FROM schema_version WHERE version = 2`:             "schema_version does not fit",
+		`DELETE FROM schema_version WHERE version > 4`:             "says that the store has version 4",
+		`DELETE FROM meta WHERE key = 'store_id'`:                  "its own id is missing",
+		`UPDATE schema_version SET version = 99 WHERE version = 1`: "newer program",
+	} {
+		path := filepath.Join(t.TempDir(), "spool.db")
+		s, err := Open(t.Context(), path, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := send(t.Context(), s, "m1"); err != nil {
+			t.Fatal(err)
+		}
+		err = s.Store.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		db, err := sql.Open("sqlite", path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := db.ExecContext(t.Context(), damage); err != nil {
+			t.Fatal(err)
+		}
+		if err := db.Close(); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if _, err := reopen(t, path, Options{}); err == nil || !strings.Contains(err.Error(), says) {
+				t.Errorf("%s: %v", damage, err)
+			}
+		}
+	}
 }

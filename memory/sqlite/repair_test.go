@@ -168,7 +168,7 @@ func TestRow32_PlantedDamageIsRepaired(t *testing.T) {
 // TestWhatCannotBeRepairedIsLeft and still told by a check.
 func TestWhatCannotBeRepairedIsLeft(t *testing.T) {
 	for name, damage := range map[string]string{
-		"an event in the middle":  `DELETE FROM events WHERE thread_id = 's/default' AND seq = 2`,
+		"an event in the middle":  `DELETE FROM events WHERE thread_id = 's/default' AND seq = 1`,
 		"a result in the middle":  `DELETE FROM messages WHERE thread_id = 's/default' AND seq = 3; DELETE FROM tool_calls WHERE name = 'lookup'`,
 		"a thread that is linked": `DELETE FROM threads WHERE kind = 'subagent'`,
 	} {

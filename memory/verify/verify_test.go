@@ -473,3 +473,32 @@ func TestCheckStartsOverWhenSomebodyWrites(t *testing.T) {
 		t.Errorf("%v (%v)", rep.Violations, err)
 	}
 }
+
+// leaving deletes a conversation after it was listed.
+type leaving struct {
+	verify.Store
+	leave func()
+}
+
+func (l *leaving) Threads(ctx context.Context, f memory.ThreadFilter) ([]agent.Thread, error) {
+	list, err := l.Store.Threads(ctx, f)
+	if l.leave != nil {
+		l.leave()
+		l.leave = nil
+	}
+	return list, err
+}
+
+func TestASessionThatIsDeletedMeanwhileIsLeftOut(t *testing.T) {
+	c := newScene(t)
+	ok[memory.SendResult](c)(c.s.Send(t.Context(), memory.SendRequest{
+		UserID: "alice", Profile: "default", SessionID: "s2", ConversationID: "default", MessageID: "m", Content: agent.Text("x"), WhenBusy: memory.Queue,
+	}))
+	r := &leaving{Store: c.s, leave: func() {
+		ok[memory.DeleteResult](c)(c.s.DeleteTree(t.Context(), memory.DeleteRequest{ThreadID: c.main}))
+	}}
+	rep, err := verify.Check(t.Context(), r, verify.Options{})
+	if err != nil || !rep.OK || rep.Checked != 1 {
+		t.Errorf("%+v (%v)", rep, err)
+	}
+}

@@ -65,11 +65,38 @@ func (r *repairs) complete() (bool, error) {
 
 // cut names the events that were behind the log and could not be written again.
 func (r *repairs) cut() error {
+	if err := r.fillLog(); err != nil {
+		return err
+	}
 	if r.t.lastEvent < r.cutTo {
 		r.left(memory.FoundLost, "%s lost", numbers("event", r.t.lastEvent+1, r.cutTo))
 		r.t.lastEvent = r.cutTo
 		// A number that is not given away is no change.
 	}
+	return nil
+}
+
+// fillLog gives events that were written again the numbers of those that are
+// missing further up, if they are as many: then they are the ones.
+func (r *repairs) fillLog() error {
+	var free []int64
+	want := int64(1)
+	for _, e := range r.log {
+		for ; want < e.Seq && len(free) <= len(r.log); want++ {
+			free = append(free, want)
+		}
+		want = e.Seq + 1
+	}
+	again := r.t.lastEvent - r.cutAt
+	if r.cutTo != r.cutAt || again == 0 || int64(len(free)) != again {
+		return nil
+	}
+	for i, seq := range free {
+		if err := r.exec(`UPDATE events SET seq = ? WHERE thread_id = ? AND seq = ?`, seq, r.t.ID, r.cutAt+1+int64(i)); err != nil {
+			return err
+		}
+	}
+	r.t.lastEvent = r.cutAt
 	return nil
 }
 
@@ -111,7 +138,7 @@ func (r *repairs) answers() error {
 		if err := r.appended(r.t, m.TurnID, from, seqs[i]); err != nil {
 			return err
 		}
-		r.did("the log tells of %s saved again", numbers("message", from, seqs[i]))
+		r.did("the log tells again that %s saved", numbers("message", from, seqs[i]))
 	}
 	return nil
 }

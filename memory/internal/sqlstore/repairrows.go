@@ -128,7 +128,7 @@ func (r *repairs) lostInbox() error {
 		// Entries of sub-agents move, and ends of children are delivered again.
 		if r.t.Kind == agent.KindMain && to >= want && gone > int64(len(undelivered)) {
 			r.lostEntries = true
-			r.left(memory.FoundLost, "%s lost: what was sent then and not taken is gone", numbers("inbox entry", want, to))
+			r.left(memory.FoundLost, "%s lost, with what was sent then if no turn took it", numbers("inbox entry", want, to))
 		}
 	}
 	for _, e := range entries {
