@@ -140,7 +140,8 @@ type InboxEntry struct {
 	// For assign entries: who delegated.
 	DelegatorThread string `json:"delegatorThread,omitempty"`
 	DelegatorTurn   string `json:"delegatorTurn,omitempty"`
-	// Quiet entries open no turn: the next one takes them along.
+	// Quiet entries open no turn: the next one, or the next model call of the open
+	// one, takes them along.
 	Quiet     bool      `json:"quiet,omitempty"`
 	CreatedAt time.Time `json:"createdAt"`
 }

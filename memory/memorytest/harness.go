@@ -83,6 +83,8 @@ var groups = []struct {
 	{"waited", waitedRules},
 	{"cascade", cascadeRules},
 	{"cancel", cancelRules},
+	{"cancel-all", cancelAllRules},
+	{"usage", usageRules},
 	{"losses", lossRules},
 	{"retry", retryRules},
 	{"keeper", keeperRules},

@@ -63,6 +63,25 @@ func (u *unit) named(t *threadRow, turnID string) (*turnRow, error) {
 	return turn, nil
 }
 
+// cancelledAbove reports ErrCancelRequested if the turn, or one that waits for it,
+// is to be cancelled: what it would start in the background would outlive the
+// request, which could not see it.
+func (u *unit) cancelledAbove(turn *turnRow) error {
+	for at := turn; ; {
+		if at.cancelAt != 0 {
+			return memory.CancelRequested(turn.ID)
+		}
+		if at.DelegatorThread == "" || at.Background {
+			return nil
+		}
+		above, err := u.turn(at.DelegatorTurn)
+		if err != nil {
+			return err
+		}
+		at = above
+	}
+}
+
 // openInstead says which turn is open in place of the one that was named.
 func openInstead(open, named string) string {
 	if open == "" {
@@ -107,19 +126,14 @@ func (u *unit) runningBelow(t *threadRow) (n int, err error) {
 // thread. Nobody wants a turn for the ends of that: they are told with the next
 // message, and so are those that wait to be told.
 func (u *unit) cancelRest(t *threadRow, by string, res *memory.CancelResult) error {
-	waiting, err := u.entries(`thread_id = ? AND state = 'waiting' AND quiet = 0 AND (kind IN ('message', 'retry') OR kind = 'child' AND background = 1)`, t.ID)
+	if err := u.hush(t); err != nil {
+		return err
+	}
+	waiting, err := u.entries(`thread_id = ? AND state = 'waiting' AND kind IN ('message', 'retry')`, t.ID)
 	if err != nil {
 		return err
 	}
 	for _, e := range waiting {
-		if e.Kind == memory.EntryChild {
-			t.touch()
-			t.waiting--
-			if err := u.exec(`UPDATE inbox SET quiet = 1 WHERE thread_id = ? AND seq = ?`, t.ID, e.Seq); err != nil {
-				return err
-			}
-			continue
-		}
 		if err := u.drop(t, e); err != nil {
 			return err
 		}
@@ -152,6 +166,32 @@ func (u *unit) cancelRest(t *threadRow, by string, res *memory.CancelResult) err
 			return err
 		}
 		res.Stopped++
+	}
+	return nil
+}
+
+// hush makes the ends of background children that wait in the inbox of a thread,
+// or of one below it, quiet: those below are moved up when their reader is closed.
+func (u *unit) hush(t *threadRow) error {
+	if t.lastChild == 0 {
+		return nil
+	}
+	const unread = `state = 'waiting' AND quiet = 0 AND kind = 'child' AND background = 1 AND (thread_id = ? OR thread_id IN (SELECT id FROM below))`
+	rows, err := u.rows(below+selectEntry+` WHERE `+unread+` ORDER BY thread_id, seq`, t.ID, t.ID)
+	entries, err := collect(rows, err, (*entryRow).targets, (*entryRow).loaded)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		reader, err := u.thread(e.ThreadID)
+		if err != nil {
+			return err
+		}
+		reader.touch()
+		reader.waiting--
+		if err := u.exec(`UPDATE inbox SET quiet = 1 WHERE thread_id = ? AND seq = ?`, e.ThreadID, e.Seq); err != nil {
+			return err
+		}
 	}
 	return nil
 }

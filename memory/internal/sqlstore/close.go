@@ -216,7 +216,11 @@ func (u *unit) keepEnd(t *threadRow, turn *turnRow, e *entryRow) error {
 	if err := u.drop(t, e); err != nil {
 		return err
 	}
-	return u.childTaken(t, turn, e.ChildTurn)
+	child, err := u.turn(e.ChildTurn)
+	if err != nil {
+		return err
+	}
+	return u.childEnded(child)
 }
 
 // endChild closes a foreground child's turn along with its delegator's. Its end
@@ -254,16 +258,9 @@ func (u *unit) endChild(t *threadRow, turn *turnRow, childTurn string, r memory.
 	if err := u.enter(t, e); err != nil {
 		return err
 	}
-	return u.childTaken(t, turn, child.ID)
-}
-
-// childTaken counts a child's usage for its delegator and says so in its log.
-func (u *unit) childTaken(t *threadRow, turn *turnRow, childTurn string) error {
-	child, err := u.turn(childTurn)
-	if err != nil {
+	if err := u.passOn(child); err != nil {
 		return err
 	}
-	rollUp(t, turn, child.Usage)
 	return u.childEnded(child)
 }
 

@@ -24,7 +24,7 @@ func (s *Store) OpenDelegation(ctx context.Context, r memory.DelegationRequest) 
 			d = openedDelegation(c)
 			return nil
 		}
-		if err := turn.cancelled(); err != nil {
+		if err := u.cancelledAbove(turn); err != nil {
 			return err
 		}
 		if c.Status != agent.CallPending || c.Gate == agent.GateAsk {
@@ -276,7 +276,6 @@ func (u *unit) takeChild(t *threadRow, turn *turnRow, c *callRow) (bool, error) 
 	if err != nil {
 		return false, err
 	}
-	rollUp(t, turn, child.Usage)
 	if err := u.childEnded(child); err != nil {
 		return false, err
 	}

@@ -1,6 +1,9 @@
 package sqlstore
 
 import (
+	"slices"
+	"strings"
+
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/memory"
 )
@@ -9,6 +12,9 @@ import (
 func (u *unit) deliver(turn *turnRow, closed *memory.Closed) error {
 	if turn.DelegatorThread == "" {
 		return nil
+	}
+	if err := u.passOn(turn); err != nil {
+		return err
 	}
 	target, err := u.thread(turn.DelegatorThread)
 	if err != nil {
@@ -30,12 +36,9 @@ func (u *unit) deliver(turn *turnRow, closed *memory.Closed) error {
 		// Nobody waits for it any more. It stands there, but opens nothing.
 		e.State = memory.EntryDropped
 	}
-	if turn.quiet {
-		e.Quiet, err = u.atRest(target)
-		if err != nil {
-			return err
-		}
-	}
+	// Whatever it lands on: the turn open there may end before it is read, and
+	// then it is moved on.
+	e.Quiet = turn.quiet
 	if err := u.enter(target, e); err != nil || e.State != memory.EntryWaiting || e.Quiet {
 		return err
 	}
@@ -43,13 +46,27 @@ func (u *unit) deliver(turn *turnRow, closed *memory.Closed) error {
 	return err
 }
 
-// atRest reports whether a thread is idle, or will be when its cancel is settled.
-func (u *unit) atRest(t *threadRow) (bool, error) {
-	if t.OpenTurnID == "" {
-		return true, nil
+// passOn adds what a child's turn used, once and for all, to the turn that
+// ordered it. If that one was closed before, what it used was passed on without
+// this: it goes on to the turn that ordered that, and so on. So a thread's totals
+// hold its whole tree, whoever reads the child's end and whether or not anybody does.
+func (u *unit) passOn(child *turnRow) error {
+	for at := child; at.DelegatorThread != ""; {
+		t, err := u.thread(at.DelegatorThread)
+		if err != nil {
+			return err
+		}
+		turn, err := u.turn(at.DelegatorTurn)
+		if err != nil {
+			return err
+		}
+		rollUp(t, turn, child.Usage)
+		if turn.State == memory.TurnOpen {
+			return nil
+		}
+		at = turn
 	}
-	turn, err := u.turn(t.OpenTurnID)
-	return err == nil && turn.cancelAt != 0, err
+	return nil
 }
 
 // reachable is where the end of a background child is read: by its delegator if
@@ -108,16 +125,29 @@ func (u *unit) report(t *threadRow, child *turnRow) (agent.Content, error) {
 	if err != nil {
 		return agent.Content{}, err
 	}
-	text := agent.FormatDelegationResult(o)
 	read := o
 	read.Background = false
-	var seen int
-	err = u.row(`SELECT COUNT(*) FROM tool_calls WHERE thread_id = ? AND created_at >= ? AND name = ? AND status = ? AND result = ?`,
-		t.ID, child.opened, agent.ToolTaskOutput, string(agent.CallSuccess), clean(agent.FormatDelegationResult(read))).Scan(&seen)
-	if seen > 0 {
-		text = agent.FormatDelegationSeen(o)
+	seen, err := u.readAlready(t, child, agent.FormatDelegationResult(read))
+	if err != nil || !seen {
+		return agent.Text(agent.FormatDelegationResult(o)), err
 	}
-	return agent.Text(text), err
+	return agent.Text(agent.FormatDelegationSeen(o)), nil
+}
+
+// readAlready reports whether a thread's model got this text from task_output.
+// The numbers in it may have grown since: they hold the sub-agent's own ones.
+func (u *unit) readAlready(t *threadRow, child *turnRow, text string) (bool, error) {
+	results, err := u.strings(`SELECT result FROM tool_calls WHERE thread_id = ? AND created_at >= ? AND name = ? AND status = ?`,
+		t.ID, child.opened, agent.ToolTaskOutput, string(agent.CallSuccess))
+	want := withoutNumbers(clean(text))
+	return slices.ContainsFunc(results, func(r string) bool { return withoutNumbers(r) == want }), err
+}
+
+// withoutNumbers leaves the line out that says what a sub-agent used.
+func withoutNumbers(text string) string {
+	before, rest, _ := strings.Cut(text, "\nduration: ")
+	_, after, _ := strings.Cut(rest, "\n")
+	return before + "\n" + after
 }
 
 // notify names a thread with the run that holds its open turn.

@@ -1,6 +1,8 @@
 package sqlstore
 
 import (
+	"slices"
+
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/memory"
 )
@@ -22,7 +24,7 @@ func (f *fork) settle(one *forkThread) error {
 		if err := f.remember(turn, closed); err != nil {
 			return err
 		}
-		if err := f.note(turn); err != nil {
+		if err := f.note(turn, one.open.State == memory.TurnOpen); err != nil {
 			return err
 		}
 	}
@@ -43,7 +45,7 @@ func (f *fork) settle(one *forkThread) error {
 		if err := f.remember(turn, memory.Closed{Outcome: agent.ThreadCancelled}); err != nil {
 			return err
 		}
-		if err := f.note(turn); err != nil {
+		if err := f.note(turn, false); err != nil {
 			return err
 		}
 	}
@@ -52,7 +54,7 @@ func (f *fork) settle(one *forkThread) error {
 		if err != nil {
 			return err
 		}
-		if err := f.note(turn); err != nil {
+		if err := f.note(turn, false); err != nil {
 			return err
 		}
 	}
@@ -81,10 +83,16 @@ func (f *fork) writeSummaries(one *forkThread) error {
 }
 
 // note writes the end of a sub-agent's turn in the background to its delegator's
-// log and the root's inbox. It opens no turn: the next one tells it.
-func (f *fork) note(turn *turnRow) error {
+// log and the root's inbox. It opens no turn: the next one tells it. What the child used is in the copied turn
+// above it unless that was cut, or unless the child is at work in the original.
+func (f *fork) note(turn *turnRow, atWork bool) error {
 	if turn.DelegatorThread == "" {
 		return nil
+	}
+	if atWork || f.wasCut(turn.DelegatorTurn) {
+		if err := f.passOn(turn); err != nil {
+			return err
+		}
 	}
 	var told int
 	err := f.row(`SELECT COUNT(*) FROM events WHERE thread_id = ? AND type = ? AND data LIKE ?`,
@@ -104,4 +112,11 @@ func (f *fork) note(turn *turnRow) error {
 	}
 	e.Quiet = true
 	return f.enter(root, e)
+}
+
+// wasCut reports whether a copied turn is one that is cut.
+func (f *fork) wasCut(turnID string) bool {
+	return slices.ContainsFunc(f.list, func(one *forkThread) bool {
+		return one.open != nil && f.newTurn(one.open.ID) == turnID
+	})
 }

@@ -172,7 +172,7 @@ func (f *fork) reopen(one *forkThread, turn *turnRow, steps []*stepRow) error {
 		}
 	}
 	for _, e := range one.entries {
-		counts := e.Kind == memory.EntryChild && e.State == memory.EntryTaken && e.TakenBy == id && f.turns[e.ChildTurn] != nil
+		counts := e.Kind == memory.EntryChild && e.State == memory.EntryTaken && e.DelegatorTurn == id && f.turns[e.ChildTurn] != nil
 		if counts && (one.tells(e) || !e.Background && f.calls[e.CallID] != nil) {
 			turn.Usage = turn.Usage.Add(f.turns[e.ChildTurn].Usage)
 		}

@@ -122,7 +122,7 @@ func (u *unit) stored(step *stepRow) (*memory.StoredReply, error) {
 // steer takes steered messages and the ends of background children into the
 // running turn.
 func (u *unit) steer(t *threadRow, turn *turnRow) (int, error) {
-	if t.waiting == 0 {
+	if t.waiting == 0 && t.lastChild == 0 { // quiet entries do not count as waiting
 		return 0, nil
 	}
 	entries, err := u.entries(`thread_id = ? AND state = 'waiting' AND (kind = 'message' AND when_busy = 'steer' OR kind = 'child' AND background = 1)`, t.ID)

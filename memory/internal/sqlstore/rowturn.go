@@ -98,9 +98,8 @@ func (u *unit) insertTurn(t *turnRow) error {
 	return nil
 }
 
-// rollUp adds what a child's turn used to that of its delegator and to the
-// delegator's thread, so that a root's totals hold its whole tree. A thread's
-// count of tool calls stays that of its own calls.
+// rollUp adds what a child's turn used to a turn above it and to that turn's
+// thread. A thread's count of tool calls stays that of its own calls.
 func rollUp(t *threadRow, turn *turnRow, use agent.Usage) {
 	turn.Usage, turn.dirty = turn.Usage.Add(use), true
 	use.ToolCalls = 0

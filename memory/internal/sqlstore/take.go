@@ -170,8 +170,7 @@ func (u *unit) tellQuiet(t *threadRow, turn *turnRow) (int, error) {
 }
 
 // appendEntry appends an entry's content as a message of the user role. source
-// is that of a person's message. The end of a background child is taken with
-// it: what the child used counts for this turn too.
+// is that of a person's message.
 func (u *unit) appendEntry(t *threadRow, turn *turnRow, e *entryRow, source string) (int64, error) {
 	content := e.Content
 	switch e.Kind {
@@ -186,7 +185,6 @@ func (u *unit) appendEntry(t *threadRow, turn *turnRow, e *entryRow, source stri
 		if content, err = u.report(t, child); err != nil {
 			return 0, err
 		}
-		rollUp(t, turn, child.Usage)
 	}
 	return u.append(t, agent.Message{ID: agent.MessageID(e.TurnID, 0), Role: agent.RoleUser, Content: content, TurnID: turn.ID, Source: source})
 }
