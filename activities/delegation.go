@@ -20,19 +20,54 @@ func (a *Activities) OpenDelegation(ctx context.Context, ref contract.Ref) (cont
 	if err != nil {
 		return contract.DelegationOutput{}, a.wire(ctx, ref.Turn, err)
 	}
-	call, err := a.Store.ToolCall(ctx, ref.Call)
+	before, err := a.delegationsBefore(ctx, ref)
 	if err != nil {
 		return contract.DelegationOutput{}, a.wire(ctx, ref.Turn, err)
+	}
+	var out contract.DelegationOutput
+	for _, id := range append(before, ref.Call) {
+		if out, err = a.openDelegation(ctx, thread, ref.Turn, id, id == ref.Call); err != nil {
+			return contract.DelegationOutput{}, a.wire(ctx, ref.Turn, err)
+		}
+	}
+	return out, nil
+}
+
+// delegationsBefore are the delegations that stand before this one in their step.
+// They are opened first, whichever activity is the fastest: which ones a limit
+// refuses is a matter of their order and not of time.
+func (a *Activities) delegationsBefore(ctx context.Context, ref contract.Ref) (ids []string, err error) {
+	call, err := a.Store.ToolCall(ctx, ref.Call)
+	if err != nil || call.Index == 0 {
+		return nil, err
+	}
+	step, err := a.Store.StepState(ctx, round(ref))
+	for _, c := range step.Calls {
+		if c.Index < call.Index && opens(c) {
+			ids = append(ids, c.ID)
+		}
+	}
+	return ids, err
+}
+
+// opens reports whether a call is a delegation that is due.
+func opens(c agent.ToolCall) bool {
+	return c.ToolName == agent.ToolAssignTask && c.Status == agent.CallPending && c.Gate != agent.GateAsk
+}
+
+// openDelegation opens a call's delegation; if it is not asked for itself, only if
+// nobody has done so.
+func (a *Activities) openDelegation(ctx context.Context, thread agent.Thread, turn, id string, itself bool) (contract.DelegationOutput, error) {
+	call, err := a.Store.ToolCall(ctx, id)
+	if err != nil || !itself && !opens(call) {
+		return contract.DelegationOutput{}, err
 	}
 	req := a.delegation(thread, call)
-	req.ThreadID, req.TurnID, req.CallID = ref.Thread, ref.Turn, ref.Call
+	req.ThreadID, req.TurnID, req.CallID = thread.ID, turn, id
 	opened, err := a.Store.OpenDelegation(ctx, req)
-	if err != nil {
-		return contract.DelegationOutput{}, a.wire(ctx, ref.Turn, err)
-	}
 	return contract.DelegationOutput{
 		Refused: opened.Refused, Child: opened.ChildThread, Turn: opened.ChildTurn, Agent: req.Config.Name, Background: opened.Background,
-	}, nil
+	}, err
 }
 
 func (a *Activities) delegation(thread agent.Thread, call agent.ToolCall) memory.DelegationRequest {

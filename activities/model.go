@@ -47,6 +47,10 @@ func (a *Activities) callModel(ctx context.Context, ref contract.Ref) (contract.
 		return contract.ModelOutput{Seq: begun.Thread.MessageCount, End: agent.ReasonLimit, Code: "loop",
 			Message: "the model made the same call with the same result five times in a row"}, nil
 	}
+	if agent.OnlyRefused(conversation.own, ref.Turn) {
+		return contract.ModelOutput{Seq: begun.Thread.MessageCount, End: agent.ReasonLimit, Code: "delegation_refused",
+			Message: "the model did nothing but delegate five times in a row, and each time it was refused"}, nil
+	}
 	request := a.request(ref, begun, conversation.messages())
 	sent, err := a.fit(ctx, ref, &request, conversation)
 	if err != nil {

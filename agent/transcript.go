@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -110,14 +111,46 @@ func Shorten(s string, limit int, hint string) string {
 	return s[:head] + "\n[… " + strconv.Itoa(from-head) + " bytes left out" + hint + " …]\n" + s[from:]
 }
 
-// LoopLength is how many identical rounds in a row count as an endless loop.
+// LoopLength is how many rounds in a row without progress count as an endless loop.
 const LoopLength = 5
 
 // Looping reports whether the last LoopLength rounds of the turn made the same
 // calls and got the same results.
 func Looping(messages []Message, turnID string) bool {
-	var rounds []string
-	for i := len(messages) - 1; i >= 0 && len(rounds) < LoopLength; {
+	rounds := lastRounds(messages, turnID, LoopLength)
+	if len(rounds) < LoopLength {
+		return false
+	}
+	first := roundText(rounds[0])
+	return !slices.ContainsFunc(rounds[1:], func(r []Message) bool { return roundText(r) != first })
+}
+
+// OnlyRefused reports whether the last LoopLength rounds of the turn held nothing
+// but delegations that were refused, whatever their arguments were.
+func OnlyRefused(messages []Message, turnID string) bool {
+	rounds := lastRounds(messages, turnID, LoopLength)
+	return len(rounds) == LoopLength && !slices.ContainsFunc(rounds, func(r []Message) bool {
+		return slices.ContainsFunc(r[1:], func(m Message) bool { return !refusedDelegation(m) })
+	})
+}
+
+// refusedDelegation reports whether a result says that no sub-agent was made or
+// resumed. The end of one that failed has other reasons.
+func refusedDelegation(m Message) bool {
+	if m.Name != ToolAssignTask || m.Status != CallFailed {
+		return false
+	}
+	switch m.ErrorReason {
+	case ErrPermissionDenied, ErrNotFound, ErrInvalidInput, ErrToolNotFound:
+		return true
+	}
+	return false
+}
+
+// lastRounds are the last rounds of the turn, at most n: each an assistant message
+// with its results. The last one comes first.
+func lastRounds(messages []Message, turnID string, n int) (rounds [][]Message) {
+	for i := len(messages) - 1; i >= 0 && len(rounds) < n; {
 		end := i
 		for i >= 0 && messages[i].Role == RoleTool && messages[i].TurnID == turnID {
 			i--
@@ -125,23 +158,20 @@ func Looping(messages []Message, turnID string) bool {
 		if i < 0 || i == end || messages[i].Role != RoleAssistant || len(messages[i].ToolCalls) == 0 {
 			break
 		}
-		var b strings.Builder
-		for _, c := range messages[i].ToolCalls {
-			b.WriteString(c.Function.Name + "\x00" + c.Function.Arguments + "\x00")
-		}
-		for _, r := range messages[i+1 : end+1] {
-			b.WriteString(r.Content.String() + "\x00")
-		}
-		rounds = append(rounds, b.String())
+		rounds = append(rounds, messages[i:end+1])
 		i--
 	}
-	if len(rounds) < LoopLength {
-		return false
+	return rounds
+}
+
+// roundText holds all that makes a round another one.
+func roundText(round []Message) string {
+	var b strings.Builder
+	for _, c := range round[0].ToolCalls {
+		b.WriteString(c.Function.Name + "\x00" + c.Function.Arguments + "\x00")
 	}
-	for _, r := range rounds[1:] {
-		if r != rounds[0] {
-			return false
-		}
+	for _, r := range round[1:] {
+		b.WriteString(r.Content.String() + "\x00")
 	}
-	return true
+	return b.String()
 }

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -106,6 +107,27 @@ func TestRow96_Looping(t *testing.T) {
 	require.False(t, Looping(m, "other turn"))
 	m[len(m)-1].Content = Text("different")
 	require.False(t, Looping(m, "t"), "another result is progress")
+}
+
+func TestOnlyRefused(t *testing.T) {
+	refused := func(id string, n int, why ErrorReason) Message {
+		m := result(id, fmt.Sprint("refused ", n))
+		m.Name, m.Status, m.ErrorReason = ToolAssignTask, CallFailed, why
+		return m
+	}
+	var m []Message
+	for i := range LoopLength {
+		require.False(t, OnlyRefused(m, "t"))
+		m = append(m, calls("a", "b"), refused("a", i, ErrPermissionDenied), refused("b", i, ErrNotFound))
+	}
+	require.True(t, OnlyRefused(m, "t"))
+	require.False(t, Looping(m, "t"), "the rounds differ")
+	require.False(t, OnlyRefused(m, "other turn"))
+	last := &m[len(m)-1]
+	last.ErrorReason = ErrTimeout
+	require.False(t, OnlyRefused(m, "t"), "a sub-agent that failed was at work")
+	*last = result("b", "2")
+	require.False(t, OnlyRefused(m, "t"), "another tool is progress")
 }
 
 func TestContentRoundTrips(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -69,6 +70,7 @@ func TestRow23_FanOut(t *testing.T) {
 	for i := range 5 {
 		require.Equal(t, agent.CallID(r.TurnID, 1, i), m[2+i].ToolCallID)
 		if strings.Contains(m[2+i].Content.String(), "the limit is 3") {
+			require.GreaterOrEqual(t, i, 3, "the last ones are refused")
 			refused++
 		} else {
 			require.Contains(t, m[2+i].Content.String(), fmt.Sprintf("answer %d", i))
@@ -109,6 +111,31 @@ func TestRow19_Timeout(t *testing.T) {
 			s.Verify()
 		})
 	}
+}
+
+// E8: a model that goes on delegating with other words each time ends too, without
+// any budget: what is refused five times in a row is no progress.
+func TestFault_E8_AlwaysDelegatingInOtherWords(t *testing.T) {
+	t.Parallel()
+	slot(t)
+	s := tt.New(t)
+	var n atomic.Int64
+	s.Model.Raw(func(w http.ResponseWriter, _ *http.Request, _ []byte) {
+		_, _ = fmt.Fprintf(w, `{"choices":[{"finish_reason":"tool_calls","message":{"role":"assistant","content":null,"tool_calls":[{"id":"x","type":"function",`+
+			`"function":{"name":"assign_task","arguments":"{\"agent\":\"general\",\"task\":\"delegate %d\"}"}}]}}]}`, n.Add(1))
+	})
+	s.StartWorker("SPOOL_MAX_DESCENDANTS=2")
+	r := s.Ask("s1", "go on for ever")
+	require.Equal(t, "failed", r.Status)
+	require.Contains(t, r.Error, "each time it was refused")
+	require.Equal(t, agent.ReasonLimit, thread(t, s, r.ThreadID).Reason)
+	require.Equal(t, "delegation_refused", turns(t, s, r.ThreadID)[0].ErrorCode)
+	// Two are made, one below the other; five refusals end the second, after which
+	// its parent and then the root are refused five times each.
+	require.Equal(t, int64(2+3*agent.LoopLength), n.Load())
+	s.Model.Raw(nil)
+	require.Equal(t, "hi", s.Ask("s1", "script: say hi").Response)
+	s.Verify()
 }
 
 // E8: a model that always delegates is stopped by depth and budgets, with the
