@@ -39,13 +39,17 @@ func BuiltinTools(tavilyKey string) []agent.Tool {
 }
 
 // NewAgents reads the agents' templates: of the project's folders, of
-// HOME/agents, and those built in. Both folders may be empty. What could not be
-// used is told in warnings, each with file and line.
+// HOME/agents, and those built in. Both folders may be empty. A file that changes
+// counts from its next use on. What could not be used is told in warnings, each
+// with file and line; after a change, `starter agents` tells.
 func NewAgents(project, home string) (agents activities.Catalog, warnings []string) {
-	catalog, found := template.Load(project, home)
-	for _, w := range found {
-		warnings = append(warnings, w.String())
-	}
+	reading := true
+	catalog := template.NewLive(project, home, func(w template.Warning) {
+		if reading {
+			warnings = append(warnings, w.String())
+		}
+	})
+	reading = false
 	return catalog, warnings
 }
 

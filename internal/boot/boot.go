@@ -40,10 +40,7 @@ func OpenStore(ctx context.Context, cfg config.Config, log *slog.Logger) (memory
 
 // Options are those of a worker on a store, all but its Temporal client.
 func Options(cfg config.Config, store memory.ConversationMemoryStore, env func(string) string, log *slog.Logger) (spool.WorkerOptions, error) {
-	catalog, warnings := template.Load(cfg.Workspace, cfg.Home)
-	for _, w := range warnings {
-		log.Warn("agent template", "warning", w.String())
-	}
+	catalog := template.NewLive(cfg.Workspace, cfg.Home, func(w template.Warning) { log.Warn("agent template", "warning", w.String()) })
 	o := spool.WorkerOptions{
 		Store: store, Agents: catalog, DefaultModel: cfg.Model, Namespace: cmp.Or(cfg.Temporal.Namespace, client.DefaultNamespace),
 		Workspace: cfg.Workspace, Images: filepath.Join(cfg.Home, "images"), Policy: &cfg.Delegation, MaxSteps: cfg.MaxSteps,

@@ -210,3 +210,28 @@ func silent(t *testing.T, s *tt.Stack, by time.Time, session string) {
 		require.True(t, at.Before(by), "a tool still runs")
 	}
 }
+
+// Row 103: cancel --all starts the model again nowhere, though a foreground child
+// is at work when a background one below it ends.
+func TestRow103_AllStartsNothingAgain(t *testing.T) {
+	t.Parallel()
+	s := tt.New(t)
+	s.StartWorker()
+	forAWhile := script.Script(slow("w", 60), "say never")
+	middle := script.Script(script.Calls(background("general", forAWhile), background("general", forAWhile), script.Task("general", forAWhile)), "say never")
+	r := s.Send("s1", script.Script(script.Calls(background("general", forAWhile), script.Task("general", middle)), "say never"))
+	tt.Eventually(t, time.Minute, "all are at work", func() bool { return lines(s.File("w")) == 4 })
+	_, err := s.Client.Cancel(s.Ctx(), memory.CancelRequest{ThreadID: r.ThreadID, By: "tester", All: true})
+	require.NoError(t, err)
+	quiet(t, s, r.ThreadID)
+	calls := len(s.Model.Records())
+	require.Never(t, func() bool { return len(s.Model.Records()) != calls }, time.Second, 100*time.Millisecond)
+	for _, th := range tree(t, s, r.ThreadID) {
+		require.Len(t, turns(t, s, th.ID), 1, th.ID)
+		require.Equal(t, agent.ThreadCancelled, th.Status, th.ID)
+	}
+	require.Equal(t, s.Model.Charged().TotalTokens, thread(t, s, r.ThreadID).TotalTokens, "nothing is left for the next message to pay")
+	use := s.Ask("s1", "script: say hi").Usage
+	require.EqualValues(t, 1, use.Requests, "the next message pays for itself")
+	s.Verify()
+}

@@ -155,3 +155,20 @@ func TestFault_E6_GoesOnFromTheTenth(t *testing.T) {
 	require.Equal(t, 1, lines(s.File("tenth")))
 	s.Verify()
 }
+
+// Row 2: an agent file that is written or changed while workers run counts from
+// the next task on.
+func TestRow02_AgentFilesAreFollowed(t *testing.T) {
+	t.Parallel()
+	s := tt.New(t)
+	s.StartWorker()
+	require.Contains(t, s.Ask("s1", script.Script(script.Task("fresh", "script: say never"), "echo told:")).Response, `there is no agent "fresh"`)
+	template(t, s, "fresh", "description: made after the start\n", "You are the first.")
+	require.Contains(t, s.Ask("s1", script.Script(script.Task("fresh", "script: say here I am"), "echo told:")).Response, "here I am")
+	require.Contains(t, fmt.Sprint(sent(t, s, "here I am")["messages"]), "You are the first.")
+	template(t, s, "fresh", "description: changed\n", "You are the second one.")
+	s.Ask("s1", script.Script(script.Task("fresh", "script: say here again"), "echo told:"))
+	require.Contains(t, fmt.Sprint(sent(t, s, "here again")["messages"]), "You are the second one.")
+	require.Contains(t, string(s.Model.Records()[len(s.Model.Records())-1].Tools), "changed", "the model is told of it as it is now")
+	s.Verify()
+}

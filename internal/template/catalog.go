@@ -40,76 +40,94 @@ type Catalog struct {
 }
 
 type loaded struct {
-	config agent.AgentConfig
-	hides  []string // sources of templates of the same name that came later
+	config   agent.AgentConfig
+	hides    []string // sources of templates of the same name that came later
+	nameLine int      // where the file names it, or 1
 }
 
 // Load reads the templates of .spool/agents and .claude/agents in the project
-// directory, of home/agents and the built-in ones; of one name the first wins. A
-// file that cannot be used is skipped with a warning. extraTools are the names of
+// directory, of home/agents, folders in them included, and the built-in ones; of
+// one name the first wins. A file that cannot be used is skipped with a warning. extraTools are the names of
 // tools beyond the built-in ones that a template may list without a warning. An
 // empty directory name is left out.
 func Load(projectDir, home string, extraTools ...string) (*Catalog, []Warning) {
 	c := &Catalog{byName: map[string]loaded{}}
 	var warnings []Warning
-	var dirs []string
-	if projectDir != "" {
-		dirs = append(dirs, filepath.Join(projectDir, ".spool", "agents"), filepath.Join(projectDir, ".claude", "agents"))
-	}
-	if home != "" {
-		dirs = append(dirs, filepath.Join(home, "agents"))
-	}
 	known := knownTools(extraTools)
-	for _, dir := range dirs {
+	for _, dir := range folders(projectDir, home) {
 		warnings = append(warnings, c.addDir(os.DirFS(dir), dir, known)...)
 	}
 	files, _ := fs.Sub(builtin, "builtin")
 	return c, append(warnings, c.addDir(files, "", known)...)
 }
 
-// addDir adds the .md files of one directory in the order of their names.
-func (c *Catalog) addDir(dir fs.FS, path string, known map[string]bool) (warnings []Warning) {
-	entries, err := fs.ReadDir(dir, ".")
-	if err != nil {
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil
-		}
-		return []Warning{{File: path, Text: fmt.Sprintf("the folder cannot be read: %v", err)}}
+// folders are where templates are looked for, the first one first.
+func folders(projectDir, home string) (dirs []string) {
+	if projectDir != "" {
+		dirs = append(dirs, filepath.Join(projectDir, ".spool", "agents"), filepath.Join(projectDir, ".claude", "agents"))
 	}
-	here := map[string]string{} // names of this directory, to report doubles
-	for _, e := range entries {
-		if e.IsDir() || !strings.HasSuffix(e.Name(), ".md") {
-			continue
+	if home != "" {
+		dirs = append(dirs, filepath.Join(home, "agents"))
+	}
+	return dirs
+}
+
+// walk visits the .md files of a folder and of those in it, in the order of their
+// paths. Hidden folders and node_modules are left out.
+func walk(dir fs.FS, visit func(name string, e fs.DirEntry, err error)) {
+	_ = fs.WalkDir(dir, ".", func(name string, e fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			if name != "." || !errors.Is(err, fs.ErrNotExist) {
+				visit(name, e, err)
+			}
+			return fs.SkipDir
+		case e.IsDir() && name != "." && (strings.HasPrefix(e.Name(), ".") || e.Name() == "node_modules"):
+			return fs.SkipDir
+		case !e.IsDir() && strings.HasSuffix(e.Name(), ".md"):
+			visit(name, e, nil)
 		}
-		file, source := filepath.Join(path, e.Name()), BuiltIn
+		return nil
+	})
+}
+
+// addDir adds the files of one folder.
+func (c *Catalog) addDir(dir fs.FS, path string, known map[string]bool) (warnings []Warning) {
+	here := map[string]string{} // names of this folder, to report doubles
+	walk(dir, func(rel string, _ fs.DirEntry, err error) {
+		file, source := filepath.Join(path, rel), BuiltIn
 		if path != "" {
 			source = file
 		}
-		raw, err := fs.ReadFile(dir, e.Name())
+		if err != nil {
+			warnings = append(warnings, Warning{File: file, Text: fmt.Sprintf("the folder cannot be read: %v", err)})
+			return
+		}
+		raw, err := fs.ReadFile(dir, rel)
 		if err != nil {
 			warnings = append(warnings, Warning{File: file, Text: fmt.Sprintf("skipped: %v", err)})
-			continue
+			return
 		}
 		t, found := parse(file, string(raw), known)
 		warnings = append(warnings, found...)
 		if t == nil {
-			continue
+			return
 		}
 		t.config.Source = source
 		name := t.config.Name
 		if first, double := here[name]; double {
-			warnings = append(warnings, Warning{File: file, Text: fmt.Sprintf("skipped: %s has the same name %q", first, name)})
-			continue
+			warnings = append(warnings, Warning{file, t.nameLine, fmt.Sprintf("skipped: %s has the same name %q", first, name)})
+			return
 		}
 		here[name] = file
 		first, taken := c.byName[name]
 		if !taken {
 			c.byName[name] = *t
-			continue
+			return
 		}
 		first.hides = append(first.hides, source)
 		c.byName[name] = first
-	}
+	})
 	return warnings
 }
 

@@ -1,6 +1,7 @@
 package template
 
 import (
+	"errors"
 	"fmt"
 	"regexp"
 	"strings"
@@ -36,11 +37,18 @@ func split(text string) (front, body string, ok bool) {
 }
 
 // readFront reads the front matter. Agent files often hold a description with
-// colons and quotes that YAML does not allow; those are read line by line.
+// colons and quotes that YAML does not allow; Claude Code takes such a text as it
+// stands, and so is it taken here. What is no YAML even so is read line by line.
 func readFront(front string) (fields []field, problem string, line int) {
 	file, err := yamlparser.ParseBytes([]byte(front), 0)
 	if err != nil {
-		return readLines(front), "the front matter is not valid YAML, so it was read line by line: " + firstLine(yaml.FormatError(err, false, false)), 1
+		if quoted, qerr := yamlparser.ParseBytes([]byte(quoteTexts(front)), 0); qerr == nil {
+			file, err = quoted, nil
+		}
+	}
+	if err != nil {
+		line, what := yamlError(err)
+		return readLines(front), "the front matter is not valid YAML, so it was read line by line: " + what, line
 	}
 	for _, doc := range file.Docs {
 		if doc.Body == nil || doc.Body.Type() == ast.NullType || doc.Body.Type() == ast.CommentType {
@@ -107,6 +115,30 @@ func unquote(s string) string {
 		return s[1 : len(s)-1]
 	}
 	return s
+}
+
+// textLine is the line of a key whose value is a text for people.
+var textLine = regexp.MustCompile(`(?m)^(name|description): *([^\s"'|>\[{&*!#].*)$`)
+
+// quoteTexts quotes the texts that stand in one line without quotes.
+func quoteTexts(front string) string {
+	return textLine.ReplaceAllStringFunc(front, func(line string) string {
+		key, text, _ := strings.Cut(line, ":")
+		return key + ": '" + strings.ReplaceAll(strings.TrimSpace(text), "'", "''") + "'"
+	})
+}
+
+// yamlError is what is wrong, and the line of the file.
+func yamlError(err error) (line int, what string) {
+	var e yaml.Error
+	if !errors.As(err, &e) {
+		return 1, firstLine(err.Error())
+	}
+	line = 1
+	if t := e.GetToken(); t != nil && t.Position != nil {
+		line += t.Position.Line // the front matter begins in line 2
+	}
+	return line, firstLine(e.GetMessage())
 }
 
 func firstLine(s string) string {

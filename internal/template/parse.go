@@ -15,6 +15,8 @@ type parser struct {
 	known    map[string]bool
 	warnings []Warning
 	out      loaded
+	foreign  []string // tools of Claude Code that have no counterpart here
+	toolLine int      // where the first of them stands
 }
 
 // keys lists the front matter keys; it is printed for unknown ones.
@@ -24,7 +26,7 @@ func parse(file, text string, known map[string]bool) (*loaded, []Warning) {
 	p := &parser{file: file, known: known}
 	p.out.config = agent.AgentConfig{Name: strings.TrimSuffix(filepath.Base(file), ".md"), Stream: true}
 	if !utf8.ValidString(text) {
-		return p.skip(0, "the file is not valid UTF-8")
+		return p.skip(lineOfBadByte(text), "the file is not valid UTF-8")
 	}
 	front, body, ok := split(text)
 	if !ok {
@@ -34,21 +36,35 @@ func parse(file, text string, known map[string]bool) (*loaded, []Warning) {
 	if problem != "" {
 		p.warn(line, "%s", problem)
 	}
-	nameLine := 0
+	p.out.nameLine = 1
 	for _, f := range fields {
 		if f.key == "name" {
-			nameLine = f.line
+			p.out.nameLine = f.line
 		}
 		p.apply(f)
 	}
+	if len(p.foreign) > 0 {
+		p.warn(p.toolLine, "no counterpart here to Claude Code's %s: the agent works without", strings.Join(p.foreign, ", "))
+	}
 	c := &p.out.config
 	if err := agent.CheckAgentType(c.Name); err != nil {
-		return p.skip(nameLine, err.Error())
+		return p.skip(p.out.nameLine, err.Error())
 	}
 	if c.SystemPrompt = strings.TrimSpace(body); c.SystemPrompt == "" {
-		return p.skip(0, "the body, which is the system prompt, is empty")
+		return p.skip(max(1, strings.Count(strings.TrimRight(text, " \t\r\n"), "\n")+1), "the body, which is the system prompt, is empty")
 	}
 	return &p.out, p.warnings
+}
+
+// lineOfBadByte is the line of the first byte that is no UTF-8.
+func lineOfBadByte(text string) int {
+	valid := strings.ToValidUTF8(text, "\x00")
+	for i := range min(len(text), len(valid)) {
+		if text[i] != valid[i] {
+			return strings.Count(text[:i], "\n") + 1
+		}
+	}
+	return 1
 }
 
 func (p *parser) warn(line int, format string, args ...any) {

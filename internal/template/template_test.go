@@ -163,11 +163,11 @@ color: red
 ---
 You are an expert debugger.
 `)
-	// What Claude Code's own generator writes: no valid YAML.
+	// What Claude Code's own generator writes: no valid YAML, and taken as it stands.
 	w.write(".claude/agents/api-writer.md", `---
 name: api-writer
 description: Use this agent when API docs are needed. Examples: <example>Context: The user added an endpoint. user: "Document it" assistant: "I'll use the api-writer agent"</example>
-tools: Read, Write, WebFetch, TodoWrite
+tools: Read, Write, WebFetch, TodoWrite, NotebookEdit
 model: opus
 maxSteps: 12
 ---
@@ -177,8 +177,7 @@ You write API documentation.
 	w.write(".claude/agents/safe.md", "---\ndescription: x\ndisallowedTools: Write, Edit\n---\nBe careful.\n")
 	c, warnings := w.load()
 	assert.Equal(t, []string{
-		`.claude/agents/api-writer.md:1: the front matter is not valid YAML, so it was read line by line: [2:14] mapping value is not allowed in this context`,
-		`.claude/agents/api-writer.md:4: unknown tool "TodoWrite"; it is offered only if the worker has it`,
+		`.claude/agents/api-writer.md:4: no counterpart here to Claude Code's TodoWrite, NotebookEdit: the agent works without`,
 		`.claude/agents/debugger.md:4: the pattern (go test:*) does not restrict tool Bash here; use approval: {"shell(go test:*)": auto}`,
 	}, warnings)
 
@@ -191,7 +190,7 @@ You write API documentation.
 	assert.Empty(t, debugger.Model)
 	writer := get(t, c, "api-writer")
 	assert.Contains(t, writer.Description, `user: "Document it" assistant:`)
-	assert.Equal(t, []string{"file_read", "file_write", "web_fetch", "TodoWrite"}, writer.Tools)
+	assert.Equal(t, []string{"file_read", "file_write", "web_fetch"}, writer.Tools)
 	assert.Equal(t, 12, writer.MaxSteps)
 	assert.Equal(t, map[string]string{"file_write": "deny", "file_edit": "deny"}, get(t, c, "safe").Approval)
 }
@@ -210,6 +209,7 @@ func TestWarnings(t *testing.T) {
 		{"gate", "---\napproval:\n  ls: auto\n  shell: maybe\n---\nB", `:4: approval of shell is "maybe", allowed are auto, ask and deny`},
 		{"rule", "---\napproval:\n  shell(x: auto\n---\nB", `:3: approval rule "shell(x" is not valid`},
 		{"on deny", "---\nonDeny: maybe\n---\nB", `:2: onDeny is "maybe", want end or continue`},
+		{"yaml", "---\nname: x\nmodel: a: b\n---\nB", `:3: the front matter is not valid YAML, so it was read line by line: `},
 		{"list", "---\n- a\n---\nB", `:2: the front matter is not a mapping`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -225,11 +225,11 @@ func TestWarnings(t *testing.T) {
 
 func TestBadFilesAreSkipped(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
-		{"no body", "---\nname: x\n---\n  \n", ": skipped: the body, which is the system prompt, is empty"},
+		{"no body", "---\nname: x\n---\n  \n", ":3: skipped: the body, which is the system prompt, is empty"},
 		{"no end", "---\nname: x\nbody", ":1: skipped: the front matter has no closing ---"},
 		{"bad name", "---\ndescription: d\nname: My Agent\n---\nB", `:3: skipped: agent type "My Agent" is not valid`},
-		{"encoding", "\xff\xfe", ": skipped: the file is not valid UTF-8"},
-		{"empty", "", ": skipped: the body"},
+		{"encoding", "---\nname: x\ndescription: \xff\xfe", ":3: skipped: the file is not valid UTF-8"},
+		{"empty", "", ":1: skipped: the body"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld(t)
@@ -251,8 +251,23 @@ func TestDoubleNameInOneFolder(t *testing.T) {
 	w.write(".spool/agents/b.md", "---\nname: x\n---\nsecond")
 	c, warnings := w.load()
 	require.Len(t, warnings, 1)
-	assert.Contains(t, warnings[0], `b.md: skipped: `)
+	assert.Contains(t, warnings[0], `b.md:2: skipped: `)
 	assert.Equal(t, "first", get(t, c, "x").SystemPrompt)
+}
+
+func TestFoldersInAFolder(t *testing.T) {
+	w := newWorld(t)
+	w.write(".claude/agents/team/lead.md", "---\nname: boss\n---\nlead")
+	w.write(".claude/agents/team/deep/helper.md", "help")
+	w.write(".claude/agents/team/z.md", "---\nname: boss\n---\nanother")
+	w.write(".claude/agents/.git/hidden.md", "no agent")
+	w.write(".claude/agents/node_modules/x/README.md", "no agent")
+	c, warnings := w.load()
+	require.Len(t, warnings, 1)
+	assert.Contains(t, warnings[0], "team/z.md:2: skipped: ")
+	assert.Equal(t, "lead", get(t, c, "boss").SystemPrompt)
+	assert.Equal(t, "help", get(t, c, "helper").SystemPrompt)
+	assert.Len(t, c.Names(), 5)
 }
 
 func TestWindowsFile(t *testing.T) {

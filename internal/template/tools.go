@@ -16,6 +16,13 @@ var claudeNames = map[string]string{
 	"Task": "assign_task", "Agent": "assign_task", "TaskOutput": "task_output", "AskUserQuestion": "ask_user",
 }
 
+// claudeOnly are tools of Claude Code that have no counterpart here.
+var claudeOnly = []string{
+	"TodoWrite", "TodoRead", "NotebookEdit", "NotebookRead", "BashOutput", "KillShell", "KillBash", "ExitPlanMode", "EnterPlanMode",
+	"SlashCommand", "Skill", "ListMcpResourcesTool", "ReadMcpResourceTool", "TaskCreate", "TaskGet", "TaskList", "TaskUpdate", "TaskStop",
+	"EnterWorktree", "ExitWorktree", "ToolSearch", "LSP", "Monitor", "SendMessage",
+}
+
 func knownTools(extra []string) map[string]bool {
 	known := map[string]bool{"assign_task": true, "task_output": true, "tool_output": true, "ask_user": true, "*": true}
 	for _, name := range append(tool.BuiltinNames(), extra...) {
@@ -66,6 +73,10 @@ func (p *parser) tools(f field) {
 	list := []string{} // not nil: an empty list means no tool
 	for _, name := range names {
 		base, pattern, has := tool.SplitRule(name)
+		if !p.known[base] && slices.Contains(claudeOnly, base) {
+			p.foreign, p.toolLine = append(p.foreign, base), f.line
+			continue
+		}
 		if has {
 			p.warn(f.line, "the pattern (%s) does not restrict tool %s here; use approval: {\"%s(%s)\": auto}", pattern, base, p.rename(base), pattern)
 		}
@@ -83,7 +94,9 @@ func (p *parser) tools(f field) {
 func (p *parser) denied(f field) {
 	names, _ := p.names(f)
 	for _, name := range names {
-		p.rule(name, "deny", f.line)
+		if base, _, _ := tool.SplitRule(name); p.known[base] || !slices.Contains(claudeOnly, base) {
+			p.rule(name, "deny", f.line)
+		}
 	}
 }
 

@@ -1,0 +1,72 @@
+package template
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+	"sync"
+
+	"github.com/spool-agents/spool/agent"
+)
+
+// Live is a catalog that follows its files: it is read again when a file in its
+// folders has come, gone or changed. It is safe for concurrent use.
+type Live struct {
+	project, home string
+	extra         []string
+	warn          func(Warning)
+
+	mu    sync.Mutex
+	now   *Catalog
+	state string
+	told  map[string]bool
+}
+
+// NewLive reads the templates as Load does. warn hears of each problem once, also
+// of those that come with a later change.
+func NewLive(projectDir, home string, warn func(Warning), extraTools ...string) *Live {
+	l := &Live{project: projectDir, home: home, extra: extraTools, warn: warn, told: map[string]bool{}}
+	l.catalog()
+	return l
+}
+
+// Get returns a template as its file is now.
+func (l *Live) Get(name string) (agent.AgentConfig, bool) { return l.catalog().Get(name) }
+
+// List returns all templates as their files are now.
+func (l *Live) List() []agent.AgentConfig { return l.catalog().List() }
+
+func (l *Live) catalog() *Catalog {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	state := fingerprint(l.project, l.home) // before the files are read: a change in between is seen next time
+	if l.now != nil && state == l.state {
+		return l.now
+	}
+	found, warnings := Load(l.project, l.home, l.extra...)
+	l.now, l.state = found, state
+	for _, w := range warnings {
+		if text := w.String(); !l.told[text] {
+			l.told[text] = true
+			l.warn(w)
+		}
+	}
+	return found
+}
+
+// fingerprint changes with the names, sizes and times of the files.
+func fingerprint(projectDir, home string) string {
+	var b strings.Builder
+	for _, dir := range folders(projectDir, home) {
+		walk(os.DirFS(dir), func(name string, _ fs.DirEntry, err error) {
+			info, serr := os.Stat(dir + string(os.PathSeparator) + name) // of what a link leads to
+			if err != nil || serr != nil {
+				fmt.Fprintf(&b, "%s/%s: %v %v\n", dir, name, err, serr)
+				return
+			}
+			fmt.Fprintf(&b, "%s/%s %d %d\n", dir, name, info.Size(), info.ModTime().UnixNano())
+		})
+	}
+	return b.String()
+}

@@ -1,0 +1,57 @@
+package template_test
+
+import (
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/spool-agents/spool/internal/template"
+)
+
+// Row 2: what a file says counts from the next use on, and a problem is told once.
+func TestRow02_FilesAreReadAgainWhenTheyChange(t *testing.T) {
+	w := newWorld(t)
+	var warnings []string
+	l := template.NewLive(w.project, w.home, func(w template.Warning) { warnings = append(warnings, w.String()) })
+	_, ok := l.Get("fresh")
+	require.False(t, ok)
+	path := w.write(".spool/agents/fresh.md", "---\ntools: Fly\n---\none")
+	cfg, ok := l.Get("fresh")
+	require.True(t, ok)
+	assert.Equal(t, "one", cfg.SystemPrompt)
+	assert.Len(t, warnings, 1)
+	w.write(".spool/agents/fresh.md", "---\ntools: Fly\n---\ntwo")
+	require.NoError(t, os.Chtimes(path, time.Time{}, time.Now().Add(time.Second))) // as large as before
+	cfg, _ = l.Get("fresh")
+	assert.Equal(t, "two", cfg.SystemPrompt)
+	assert.Len(t, warnings, 1, "the same problem")
+	w.write(".claude/agents/team/other.md", "x")
+	assert.Len(t, l.List(), 5)
+	require.NoError(t, os.Remove(path))
+	assert.Len(t, l.List(), 4)
+	require.NoError(t, os.RemoveAll(filepath.Join(w.project, ".claude")))
+	assert.Len(t, l.List(), 3, "those built in")
+}
+
+func TestLiveCatalogIsUsedAtOnce(t *testing.T) {
+	w := newWorld(t)
+	l := template.NewLive(w.project, w.home, func(template.Warning) {})
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			for range 20 {
+				_, ok := l.Get("general")
+				assert.True(t, ok)
+			}
+		})
+	}
+	for range 10 {
+		w.write(".spool/agents/x.md", time.Now().String())
+	}
+	all.Wait()
+}
