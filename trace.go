@@ -2,6 +2,7 @@ package spool
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/spool-agents/spool/agent"
@@ -35,6 +36,18 @@ type Link struct {
 	TaskStatus     agent.TaskStatus `json:"taskStatus,omitempty"`
 	Instruction    string           `json:"instruction,omitempty"`
 	Background     bool             `json:"background,omitempty"`
+	// Calls are all that the parent gave it to do, in order, if it was resumed.
+	Calls []LinkCall `json:"calls,omitempty"`
+}
+
+// LinkCall is one call that gave a sub-agent something to do.
+type LinkCall struct {
+	ToolCallID  string           `json:"toolCallId"`
+	CallStatus  agent.CallStatus `json:"callStatus,omitempty"`
+	TaskID      string           `json:"taskId"`
+	TaskStatus  agent.TaskStatus `json:"taskStatus,omitempty"`
+	Instruction string           `json:"instruction,omitempty"`
+	Background  bool             `json:"background,omitempty"`
 }
 
 // Ancestor is one thread on the way up.
@@ -110,13 +123,9 @@ func (c *Client) node(ctx context.Context, t agent.Thread) (*Node, error) {
 	return n, nil
 }
 
-func (c *Client) link(ctx context.Context, t agent.Thread, turns []memory.Turn) (*Link, error) {
-	l := &Link{ParentThreadID: t.ParentThreadID, ToolCallID: t.ParentToolCallID, TaskID: t.TaskID}
-	call, err := c.store.ToolCall(ctx, t.ParentToolCallID)
-	switch {
-	case err == nil:
-		l.CallStatus = call.Status
-	case agent.CodeOf(err) != agent.CodeNotFound:
+func (c *Client) link(ctx context.Context, t agent.Thread, turns []memory.Turn) (l *Link, err error) {
+	l = &Link{ParentThreadID: t.ParentThreadID, ToolCallID: t.ParentToolCallID, TaskID: t.TaskID}
+	if l.CallStatus, err = c.callStatus(ctx, t.ParentToolCallID); err != nil {
 		return nil, err
 	}
 	tasks, err := c.store.Tasks(ctx, t.ParentThreadID)
@@ -127,11 +136,32 @@ func (c *Client) link(ctx context.Context, t agent.Thread, turns []memory.Turn) 
 		if task.ID == t.TaskID {
 			l.TaskStatus, l.Instruction = task.Status, task.Instruction
 		}
+		if task.SubAgentID != t.ID {
+			continue
+		}
+		one := LinkCall{ToolCallID: agent.CallOfTask(task.ID), TaskID: task.ID, TaskStatus: task.Status, Instruction: task.Instruction}
+		if one.CallStatus, err = c.callStatus(ctx, one.ToolCallID); err != nil {
+			return nil, err
+		}
+		one.Background = slices.ContainsFunc(turns, func(turn memory.Turn) bool { return turn.TaskID == task.ID && turn.Background })
+		l.Calls = append(l.Calls, one)
+	}
+	if len(l.Calls) == 1 {
+		l.Calls = nil // the link says it all
 	}
 	if len(turns) > 0 {
 		l.Background = turns[len(turns)-1].Background
 	}
 	return l, nil
+}
+
+// callStatus is how a call stands; "" if it is not there.
+func (c *Client) callStatus(ctx context.Context, id string) (agent.CallStatus, error) {
+	call, err := c.store.ToolCall(ctx, id)
+	if agent.CodeOf(err) == agent.CodeNotFound {
+		return "", nil
+	}
+	return call.Status, err
 }
 
 // openFor is how long turns were open, in milliseconds.

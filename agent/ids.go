@@ -121,6 +121,9 @@ func CallID(turnID string, step, index int) string {
 // TaskID is the id of the task a call stands for.
 func TaskID(callID string) string { return "task_" + strings.TrimPrefix(callID, "call_") }
 
+// CallOfTask is the id of the call that a task belongs to.
+func CallOfTask(taskID string) string { return "call_" + strings.TrimPrefix(taskID, "task_") }
+
 // TaskQueue is the Temporal task queue of a store's workers.
 func TaskQueue(storeID string) string { return "spool-" + storeID }
 

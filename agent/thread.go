@@ -115,6 +115,7 @@ type Task struct {
 	Type             string     `json:"type"` // agent or tool
 	Name             string     `json:"name"` // agent:NAME or tool:NAME
 	Instruction      string     `json:"instruction"`
+	Description      string     `json:"description,omitempty"` // the few words its call gives, if any
 	SubAgentID       string     `json:"subAgentId,omitempty"`
 	Status           TaskStatus `json:"status"`
 	Result           string     `json:"result,omitempty"`

@@ -164,3 +164,41 @@ func TestFault_E7_TwoResumesAtOnce(t *testing.T) {
 		})
 	}
 }
+
+// Rows 50 and 92: tasks show ids and descriptions in the order of their calls, and the
+// trace of a sub-agent that was resumed shows each call that gave it work.
+func TestRow92_TasksAndCallsOfAResumedAgent(t *testing.T) {
+	t.Parallel()
+	s := tt.New(t)
+	s.StartWorker()
+	assign := func(task, description, resume string, background bool) string {
+		args := map[string]any{"agent": "general", "task": "script: say " + task, "description": description, "background": background}
+		if resume != "" {
+			args["resume"] = resume
+		}
+		return script.Call("assign_task", args)
+	}
+	r := s.Ask("s1", script.Script(script.Calls(assign("one", "First look", "", false), assign("two", "Second pair of eyes", "", false)), "say ok"))
+	require.Equal(t, "ok", r.Response, r.Error)
+	child := tree(t, s, r.ThreadID)[1]
+	s.Ask("s1", script.Script(assign("three", "Once more", child.AgentID, true), "say ok"))
+	quiet(t, s, r.ThreadID)
+	out, code := starter(t, s, "tasks", r.ThreadID)
+	require.Equal(t, 0, code, out)
+	calls, err := s.Store.ToolCalls(s.Ctx(), r.ThreadID)
+	require.NoError(t, err)
+	require.Len(t, calls, 3)
+	lines := strings.Split(strings.TrimSpace(out), "\n")
+	require.Len(t, lines, 3, out)
+	for i, want := range []string{"First look", "Second pair of eyes", "Once more"} {
+		require.Contains(t, lines[i], agent.TaskID(calls[i].ID)+"  "+want)
+	}
+	out, code = starter(t, s, "trace", child.ID)
+	require.Equal(t, 0, code, out)
+	for _, c := range []agent.ToolCall{calls[0], calls[2]} {
+		require.Contains(t, out, "call "+c.ID+" (success), task "+agent.TaskID(c.ID)+" (success)")
+	}
+	require.Equal(t, 1, strings.Count(out, "in the background: script: say three"), out)
+	require.NotContains(t, out, calls[1].ID)
+	s.Verify()
+}

@@ -165,10 +165,10 @@ func TestRow02_AgentFilesAreFollowed(t *testing.T) {
 	require.Contains(t, s.Ask("s1", script.Script(script.Task("fresh", "script: say never"), "echo told:")).Response, `there is no agent "fresh"`)
 	template(t, s, "fresh", "description: made after the start\n", "You are the first.")
 	require.Contains(t, s.Ask("s1", script.Script(script.Task("fresh", "script: say here I am"), "echo told:")).Response, "here I am")
-	require.Contains(t, fmt.Sprint(sent(t, s, "here I am")["messages"]), "You are the first.")
+	require.Contains(t, fmt.Sprint(sent(t, s, "say here I am")["messages"]), "You are the first.")
 	template(t, s, "fresh", "description: changed\n", "You are the second one.")
 	s.Ask("s1", script.Script(script.Task("fresh", "script: say here again"), "echo told:"))
-	require.Contains(t, fmt.Sprint(sent(t, s, "here again")["messages"]), "You are the second one.")
+	require.Contains(t, fmt.Sprint(sent(t, s, "say here again")["messages"]), "You are the second one.")
 	require.Contains(t, string(s.Model.Records()[len(s.Model.Records())-1].Tools), "changed", "the model is told of it as it is now")
 	s.Verify()
 }

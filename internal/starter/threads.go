@@ -1,6 +1,7 @@
 package starter
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -161,7 +162,7 @@ func (c *tasksCmd) Run(ctx context.Context, a *app) error {
 
 // taskText is a task with the question it waits for.
 func taskText(t agent.Task, asked []spool.QuestionRequest) string {
-	line := fmt.Sprintf("%-10s %-20s %s", t.Status, oneLine(t.Name, 60), oneLine(t.Instruction, 70))
+	line := fmt.Sprintf("%-10s %-20s %s  %s", t.Status, oneLine(t.Name, 60), t.ID, oneLine(cmp.Or(t.Description, t.Instruction), 70))
 	if t.SubAgentID != "" {
 		line += "  " + t.SubAgentID
 	}
@@ -374,11 +375,18 @@ func (a *app) printTree(n *spool.Node, depth int) {
 	pad := strings.Repeat("  ", depth)
 	a.print("%s%s  %s  %s", pad, n.Thread.ID, statusText(n.Thread), costText(n.DurationMs, n.Tokens, n.Price))
 	if n.Link != nil {
-		how := ""
-		if n.Link.Background {
-			how = " in the background"
+		l := n.Link
+		calls := l.Calls
+		if len(calls) == 0 {
+			calls = []spool.LinkCall{{ToolCallID: l.ToolCallID, CallStatus: l.CallStatus, TaskID: l.TaskID, TaskStatus: l.TaskStatus, Instruction: l.Instruction, Background: l.Background}}
 		}
-		a.print("%s  ↑ call %s (%s), task %s (%s)%s: %s", pad, n.Link.ToolCallID, n.Link.CallStatus, n.Link.TaskID, n.Link.TaskStatus, how, oneLine(n.Link.Instruction, 60))
+		for _, c := range calls {
+			how := ""
+			if c.Background {
+				how = " in the background"
+			}
+			a.print("%s  ↑ call %s (%s), task %s (%s)%s: %s", pad, c.ToolCallID, c.CallStatus, c.TaskID, c.TaskStatus, how, oneLine(c.Instruction, 60))
+		}
 	}
 	if n.UI != "" {
 		a.print("%s  %s", pad, n.UI)

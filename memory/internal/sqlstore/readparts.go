@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"context"
+	"encoding/json"
 	"strings"
 
 	"github.com/spool-agents/spool/agent"
@@ -11,6 +12,7 @@ import (
 type taskRow struct {
 	agent.Task
 	created, updated int64
+	args             string // of the call that made it
 }
 
 // Tasks lists a thread's records of work in order of creation.
@@ -19,14 +21,18 @@ func (s *Store) Tasks(ctx context.Context, threadID string) (tasks []agent.Task,
 		tasks, err = list(q, threadID,
 			func(t *taskRow) []any {
 				return []any{&t.ID, &t.UserID, &t.ChatID, &t.ThreadID, &t.Type, &t.Name, &t.Instruction, &t.SubAgentID, &t.Status,
-					&t.Result, &t.Error, &t.TriggerMessageID, &t.created, &t.updated}
+					&t.Result, &t.Error, &t.TriggerMessageID, &t.created, &t.updated, &t.args}
 			},
 			func(t *taskRow) (agent.Task, error) {
 				t.CreatedAt, t.UpdatedAt = stamp(t.created), stamp(t.updated)
+				if t.Type == "agent" {
+					p, _ := agent.ParseAssignParams(json.RawMessage(t.args)) // those of a refused call have no task
+					t.Description = clean(p.Description)
+				}
 				return t.Task, nil
 			},
 			`SELECT k.id, t.user_id, t.root_id, k.thread_id, k.type, k.name, k.instruction, k.sub_agent, k.status, k.result, k.error,`+
-				` k.trigger_id, k.created_at, k.updated_at FROM tasks k JOIN threads t ON t.id = k.thread_id`+
+				` k.trigger_id, k.created_at, k.updated_at, COALESCE(c.args, '') FROM tasks k JOIN threads t ON t.id = k.thread_id`+
 				` LEFT JOIN tool_calls c ON c.id = 'call_' || SUBSTR(k.id, 6) LEFT JOIN turns n ON n.id = c.turn_id`+
 				` WHERE k.thread_id = ? ORDER BY COALESCE(n.n, 0), COALESCE(c.step, 0), COALESCE(c.idx, 0), k.created_at, k.id`, threadID)
 		return err
