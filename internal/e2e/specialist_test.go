@@ -161,6 +161,7 @@ func TestFault_E6_GoesOnFromTheTenth(t *testing.T) {
 func TestRow02_AgentFilesAreFollowed(t *testing.T) {
 	t.Parallel()
 	s := tt.New(t)
+	s.Model.KeepBodies = true
 	s.StartWorker()
 	require.Contains(t, s.Ask("s1", script.Script(script.Task("fresh", "script: say never"), "echo told:")).Response, `there is no agent "fresh"`)
 	template(t, s, "fresh", "description: made after the start\n", "You are the first.")
