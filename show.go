@@ -2,6 +2,7 @@ package spool
 
 import (
 	"context"
+	"errors"
 
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/internal/nudge"
@@ -28,7 +29,9 @@ type View struct {
 	Cursor string `json:"cursor,omitempty"`
 	// Trouble says why the run of an open turn does not advance, if so.
 	Trouble string `json:"trouble,omitempty"`
-	UI      string `json:"ui,omitempty"`
+	// Damaged names messages that are left out because the store cannot read them.
+	Damaged []string `json:"damaged,omitempty"`
+	UI      string   `json:"ui,omitempty"`
 }
 
 // ShowOptions say what a View holds.
@@ -67,7 +70,7 @@ func (c *Client) ShowWith(ctx context.Context, threadID string, o ShowOptions) (
 	if o.Last > 0 {
 		first = max(0, t.MessageCount-int64(o.Last))
 	}
-	if v.Messages, err = c.messages(ctx, t, first); err != nil {
+	if v.Messages, v.Damaged, err = c.readable(ctx, t, first); err != nil {
 		return View{}, err
 	}
 	inbox, err := c.store.Inbox(ctx, t.ID)
@@ -132,6 +135,32 @@ func (c *Client) messages(ctx context.Context, t agent.Thread, after int64) ([]a
 		if len(part) < page {
 			return out, nil
 		}
+	}
+}
+
+// readable is messages without those that are damaged, which it names.
+func (c *Client) readable(ctx context.Context, t agent.Thread, after int64) (out []agent.Message, damaged []string, err error) {
+	out, err = c.messages(ctx, t, after)
+	if !memory.IsDamaged(err) {
+		return out, nil, err
+	}
+	out = []agent.Message{}
+	for {
+		part, err := c.store.Messages(ctx, t.ID, after, 1)
+		var row *memory.RowError
+		switch {
+		case errors.As(err, &row) && row.Seq > after:
+			damaged, after = append(damaged, row.Error()), row.Seq
+			continue
+		case err != nil:
+			return nil, nil, err
+		case len(part) == 0:
+			return out, damaged, nil
+		}
+		if t.Kind == agent.KindSubAgent {
+			part[0].SubAgentID = t.ID
+		}
+		out, after = append(out, part[0]), part[0].Seq
 	}
 }
 

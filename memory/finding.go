@@ -32,6 +32,7 @@ type Finding struct {
 type RowError struct {
 	ThreadID string // may be empty
 	Row      string // such as "message 5"
+	Seq      int64  // of a message; 0 for other rows
 	Err      error
 }
 

@@ -45,7 +45,8 @@ func TestRow32_OneDamagedRowHidesNothingElse(t *testing.T) {
 	assert.Contains(t, repair.out, "bad/default: message 2 cannot be read")
 	assert.NotContains(t, repair.out, "good/default")
 	show := b.run("show", "bad/default")
-	assert.NotEqual(t, exitDone, show.code)
+	assert.Equal(t, exitFailed, show.code)
+	assert.Contains(t, show.out, "hello", "the rest is shown")
 	assert.Contains(t, show.errout, "message 2 of thread bad/default")
 
 	dir := filepath.Join(b.home, "files")

@@ -206,10 +206,18 @@ func (c *showCmd) Run(ctx context.Context, a *app) error {
 		return err
 	}
 	if a.json {
-		return a.printJSON(v)
+		err = a.printJSON(v)
+	} else {
+		a.showText(v)
 	}
-	a.showText(v)
-	return nil
+	for _, row := range v.Damaged {
+		a.progress("left out: %s", clean(row))
+	}
+	if err == nil && len(v.Damaged) > 0 {
+		a.progress("%s verify %s --repair mends what it can", a.name, c.Thread)
+		return ended(exitFailed)
+	}
+	return err
 }
 
 // follow prints updates: JSON lines, or text.

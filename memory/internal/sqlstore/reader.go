@@ -178,7 +178,12 @@ type messageRow struct {
 // message is what people see of the row.
 func (m *messageRow) message(threadID string) (v agent.Message, err error) {
 	if err := json.Unmarshal([]byte(m.body), &v); err != nil {
-		return v, memory.Damaged(threadID, fmt.Sprintf("message %d", m.seq), err)
+		err := memory.Damaged(threadID, fmt.Sprintf("message %d", m.seq), err)
+		var row *memory.RowError
+		if errors.As(err, &row) {
+			row.Seq = m.seq
+		}
+		return v, err
 	}
 	v.SupersededBy = m.supersededBy
 	return v, nil
