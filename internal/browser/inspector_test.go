@@ -2,6 +2,8 @@ package browser
 
 import (
 	"fmt"
+	"os"
+	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -140,4 +142,42 @@ func TestTwoUsers(t *testing.T) {
 	q.Text("article.assistant", "hello")
 	time.Sleep(300 * time.Millisecond) // what would be told is told by now
 	require.Equal(t, 1, p.Count(".sidebar a.chat"))
+}
+
+// A token that is made while the server runs lets its user in.
+func TestATokenMadeLater(t *testing.T) {
+	s := tt.New(t)
+	web := s.StartWeb()
+	cmd := exec.Command(tt.Starter(), "web-token", "carol")
+	cmd.Env = append(os.Environ(), s.Env...)
+	token, err := cmd.Output()
+	require.NoError(t, err)
+	p := Open(t, web.URL, 1300, 850)
+	p.Type("input[type=password]", strings.TrimSpace(string(token)))
+	p.Press("form", "Log in")
+	p.Text(".who", "carol")
+}
+
+// Many sub-agents hide neither other conversations nor the tasks of their turn.
+func TestManySubAgents(t *testing.T) {
+	s := tt.New(t)
+	s.StartWorker()
+	p := Open(t, s.StartWeb().Link, 1300, 850)
+	p.Say("script: say a quiet one")
+	p.Text("article.assistant", "a quiet one")
+	p.Press(".sidebar", "New conversation")
+	calls := make([]string, 7)
+	for i := range calls {
+		calls[i] = script.Call("assign_task", map[string]any{"agent": "general", "task": "script: say ok"})
+	}
+	p.Say("script: repeat 14 " + strings.Join(calls, " && ") + " ;; say all are back")
+	p.Text("article.assistant", "all are back")
+	p.Go(Eval[string](p, "location.href"))
+	p.Text("article.assistant", "all are back")
+	p.See("document.querySelectorAll('.task-block').length === 98")
+	p.Text(".sidebar a.chat", "a quiet one")
+	require.Less(t, p.Count(".sidebar a.task"), 20)
+	p.Press(".sidebar .tasks", "more sub-agents")
+	p.See("document.querySelectorAll('.sidebar a.task').length >= 98")
+	s.Verify()
 }

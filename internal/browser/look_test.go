@@ -42,7 +42,7 @@ func TestWidthsAndAccessibility(t *testing.T) {
 	careful := "---\nname: general\ndescription: asks\napproval:\n  file_write: ask\n---\nAsk before you write."
 	require.NoError(t, os.WriteFile(filepath.Join(s.Work, ".spool", "agents", "general.md"), []byte(careful), 0o644))
 	s.StartWorker()
-	web := s.StartWeb()
+	web := s.StartWeb("SPOOL_TEMPORAL_UI=http://127.0.0.1:1")
 	login := Open(t, web.URL, 1300, 850)
 	login.See("document.querySelector('input[type=password]')")
 	require.Empty(t, violations(login, axe), "login")

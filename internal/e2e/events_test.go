@@ -22,7 +22,7 @@ import (
 var payloads = map[string]struct{ always, maybe, added string }{
 	agent.EventMessageStarted:     {always: "content toolNames"},
 	agent.EventToolCalls:          {always: "toolCalls", maybe: "usage"},
-	agent.EventToolCall:           {always: "intent arguments toolCallId", maybe: "sub_agent_thread_id"},
+	agent.EventToolCall:           {always: "intent arguments toolCallId", maybe: "sub_agent_thread_id gate"},
 	agent.EventApprovalRequired:   {always: "approvalId toolCalls agent", added: "threadId"},
 	agent.EventApprovalResponse:   {always: "approvalId decision", maybe: "approvedCalls editInstruction", added: "threadId"},
 	agent.EventToolResponse:       {always: "toolCallId name status durationMs", maybe: "result resultRef errorReason sub_agent_thread_id"},

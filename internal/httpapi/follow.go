@@ -251,17 +251,22 @@ func (s *Server) followMany(c *call) error {
 	})
 }
 
-// followList sends each of the user's newest threads, sub-agents included, once
-// at the start and whenever it has changed.
+// followList sends each of the user's newest conversations and newest sub-agents,
+// once at the start and whenever it has changed. They are listed apart, so that many
+// sub-agents of one conversation do not hide the others.
 func (s *Server) followList(ctx context.Context, c *call, st *stream) error {
 	sent := map[string]agent.Thread{}
 	return c.client.Watch(ctx, func() error {
 		defer pause(ctx, listEvery)
-		list, err := c.client.Threads(ctx, memory.ThreadFilter{All: true, Limit: listed})
+		chats, err := c.client.Threads(ctx, memory.ThreadFilter{Limit: listed})
 		if err != nil {
 			return err
 		}
-		for _, t := range slices.Backward(list) {
+		all, err := c.client.Threads(ctx, memory.ThreadFilter{All: true, Limit: listed})
+		if err != nil {
+			return err
+		}
+		for _, t := range slices.Backward(append(all, chats...)) {
 			if old, ok := sent[t.ID]; ok && sameSummary(old, t) {
 				continue
 			}

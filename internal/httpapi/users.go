@@ -21,8 +21,9 @@ import (
 // Users knows who may use a server: by tokens that are given to it, and by those
 // of a file, which holds their SHA-256 only. It is safe for concurrent use.
 type Users struct {
-	file string
-	key  []byte // signs sessions
+	file    string
+	mayCome bool   // the file need not be there yet
+	key     []byte // signs sessions
 
 	mu    sync.Mutex
 	fixed map[string]credential // by the token's digest
@@ -52,6 +53,10 @@ func NewUsers(file, keyFile string) (*Users, error) {
 	}
 	return u, u.refresh()
 }
+
+// Await reads a file of tokens as soon as it is there. It is called before the
+// server serves.
+func (u *Users) Await(file string) { u.file, u.mayCome = file, true }
 
 // Add lets a token stand for a user. session is the id of sessions that begin
 // with it; "" = one that the token alone has.
@@ -124,6 +129,9 @@ func (u *Users) refresh() error {
 		return nil
 	}
 	info, err := os.Stat(u.file)
+	if errors.Is(err, fs.ErrNotExist) && u.mayCome {
+		return nil // nobody has a token of their own yet
+	}
 	if err != nil {
 		return agent.Wrap(err, agent.CodeInvalid, "cannot read the web server's tokens")
 	}

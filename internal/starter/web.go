@@ -179,15 +179,18 @@ func (a *app) startWeb(ctx context.Context, o webOptions) (*webServer, error) {
 // webUsers are those of the file of tokens, and the configured one if a token is
 // given for it or nobody else could get in.
 func webUsers(o webOptions) (*httpapi.Users, string, error) {
-	file := o.cfg.WebTokens
+	file, later := o.cfg.WebTokens, ""
 	if file == "" {
 		if file = webTokensPath(o.cfg); !exists(file) {
-			file = ""
+			file, later = "", file
 		}
 	}
 	users, err := httpapi.NewUsers(file, filepath.Join(o.cfg.Home, "web.key"))
 	if err != nil {
 		return nil, "", err
+	}
+	if later != "" {
+		users.Await(later)
 	}
 	token, session := o.token, ""
 	if token == "" && !users.Any() {

@@ -75,8 +75,18 @@ addEventListener("keydown", (e) => {
   } else if (e.key === "Escape" && (model.place.inspect || model.place.turn)) model.go({ inspect: "", turn: "" });
 });
 
-// A page in the background draws nothing by itself; it is up to date when it is back.
-document.addEventListener("visibilitychange", () => document.hidden || model.changed());
+// A page in the background draws nothing, and after a while follows nothing: it is up
+// to date again when it is back.
+let hidden = 0;
+document.addEventListener("visibilitychange", () => {
+  clearTimeout(hidden);
+  if (document.hidden) {
+    hidden = setTimeout(() => model.sleep(), 5_000);
+    return;
+  }
+  model.wake();
+  model.changed();
+});
 
 draw();
 model.start();

@@ -61,6 +61,7 @@ function Assistant({ item, model }) {
 
 export function Stream({ stream }) {
   return html`<article class="assistant stream" aria-label="Orchestrator, writing" aria-busy="true">
+    ${stream.again && html`<div class="label" role="status">The model's answer broke off: it answers again.</div>`}
     ${stream.reasoning && html`<${Folded} class="thought" title="Thinking…"><${Markdown} text=${stream.reasoning} /><//>`}
     ${stream.text ? html`<${Markdown} text=${stream.text} />` : html`<span class="dim">…</span>`}
   </article>`;
@@ -86,6 +87,7 @@ function useBottom(view, earlier) {
   const settle = () => {
     const b = box.current;
     if (at.current.bottom) b.scrollTop = b.scrollHeight;
+    if (at.current.first > 1 && b.scrollHeight <= b.clientHeight) earlier();
     at.current.height = b.scrollHeight;
     at.current.top = b.scrollTop;
   };
@@ -139,7 +141,7 @@ function Conversation({ model, view }) {
     document.title = `${waiting ? `(${waiting}) ` : ""}${t.topic || t.id} · Spool`;
   }, [waiting, t.topic, t.id]);
   return html`<main class="chat" id="main">
-    <header class="bar"><h1 title=${t.id}>${t.topic || t.id}</h1><${Status} of=${t.status} words />
+    <header class="bar"><h1 title=${t.id}><bdi>${t.topic || t.id}</bdi></h1><${Status} of=${t.status} words />
       <span class="dim">${figures(tokens(t.totalTokens), price(t.totalPrice))}</span>
       ${view.ui && html`<a href=${view.ui} target="_blank" rel="noopener">Temporal</a>`}</header>
     ${view.trouble && html`<p class="trouble" role="alert">${view.trouble}</p>`}

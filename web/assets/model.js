@@ -26,6 +26,7 @@ export class Model {
     this.questions = [];
     this.notices = [];
     this.live = false;
+    this.older = ""; // where the list of older conversations goes on
     this.stop = () => {};
     addEventListener("popstate", () => this.arrive(read(location.search)));
   }
@@ -39,6 +40,7 @@ export class Model {
     this.asked = true;
     this.changed();
     if (!this.me) return;
+    api.threads({ limit: 100 }).then((list) => this.listed(list), () => {});
     api.agents().then((a) => (this.agents = a.agents), () => {});
     await this.arrive(this.place);
   }
@@ -108,6 +110,30 @@ export class Model {
     this.changed();
   }
 
+  listed(list) {
+    for (const t of list.threads) if (!this.newer(t)) this.threads.set(t.id, t);
+    this.older = list.next ?? "";
+    this.changed();
+  }
+
+  async loadOlder() {
+    const list = await this.act((a) => a.threads({ limit: 100, after: this.older }));
+    if (list) this.listed(list);
+  }
+
+  // sleep ends the stream of a page that nobody sees: a browser allows six to a host.
+  sleep() {
+    this.stop();
+    this.asleep = true;
+  }
+
+  wake() {
+    if (!this.asleep) return;
+    this.asleep = false;
+    this.refollow();
+    if (this.place.thread) this.refreshAsked();
+  }
+
   newer(t) {
     const known = this.threads.get(t.id);
     return known && Date.parse(known.updatedAt) > Date.parse(t.updatedAt);
@@ -121,6 +147,7 @@ export class Model {
 
   refollow() {
     this.stop();
+    if (!this.me || this.asleep) return;
     const cursors = new Map([...this.views].map(([id, v]) => [id, v.cursor]));
     this.stop = follow(cursors, {
       live: (on) => {

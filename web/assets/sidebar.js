@@ -1,6 +1,6 @@
 // The sidebar: sessions, their conversations, and under each its sub-agents.
 import { html, Status, useNow, useState } from "./ui.js";
-import { ago, title } from "./format.js";
+import { ago, title, unfinished } from "./format.js";
 import { label, sessions, write } from "./route.js";
 
 // Go is a link within the page.
@@ -16,9 +16,16 @@ export function Go({ model, to, children, ...rest }) {
   return html`<a href=${write(place)} onClick=${click} ...${attributes}>${children}</a>`;
 }
 
+// most is how many sub-agents of one conversation or agent are listed at once.
+const most = 12;
+
 function Tasks({ model, nodes, chat, onGo }) {
+  const [all, setAll] = useState(false);
   if (!nodes.length) return null;
-  return html`<ul class="tasks">${nodes.map(({ thread: t, children }) => html`<li key=${t.id}>
+  // What works or waits is never folded away.
+  const shown = all || nodes.length <= most ? nodes : nodes.filter((n, i) => unfinished(n.thread.status) || n.thread.id === model.place.inspect || i >= nodes.length - most);
+  const hidden = nodes.length - shown.length;
+  return html`<ul class="tasks">${hidden > 0 && html`<li><button type="button" class="quiet" onClick=${() => setAll(true)}>${hidden} more sub-agents</button></li>`}${shown.map(({ thread: t, children }) => html`<li key=${t.id}>
     <${Go} model=${model} onGo=${onGo} to=${{ thread: chat.id, inspect: t.id, turn: "" }} class="task" aria-current=${model.place.inspect === t.id ? "true" : undefined}>
       <${Status} of=${t.status} /> ${title(t.agentType)}
     <//>
@@ -40,10 +47,11 @@ export function Sidebar({ model, onGo }) {
       ${s.chats.length > 1 && html`<div class="session dim" title=${s.id}>${s.id}</div>`}
       <ul>${s.chats.map(({ thread: t, children }) => html`<li key=${t.id}>
         <${Go} model=${model} onGo=${onGo} to=${{ thread: t.id, inspect: "", turn: "" }} class="chat" aria-current=${model.place.thread === t.id ? "page" : undefined} title=${t.id}>
-          <${Status} of=${t.status} /><span class="name">${label(t)}</span><span class="dim when">${ago(t.updatedAt, now)}</span>
+          <${Status} of=${t.status} /><span class="name"><bdi>${label(t)}</bdi></span><span class="dim when">${ago(t.updatedAt, now)}</span>
         <//>
         <${Tasks} model=${model} nodes=${children} chat=${t} onGo=${onGo} />
       </li>`)}</ul>
     </li>`)}</ul>
+    ${model.older && html`<button type="button" class="quiet" onClick=${() => model.loadOlder()}>Older conversations</button>`}
   </nav>`;
 }

@@ -88,7 +88,8 @@ function applyText(s, t) {
   if (s.messages.some((m) => m.id === t.messageId && !m.partial)) return;
   let old = s.streams.get(t.messageId);
   if (old && t.attempt < old.attempt) return;
-  if (!old || t.attempt > old.attempt) old = { attempt: t.attempt, turnId: t.turnId, text: "", size: 0, reasoning: "", thought: 0 };
+  const again = Boolean(old && t.attempt > old.attempt && (old.text || old.again));
+  if (!old || t.attempt > old.attempt) old = { again, attempt: t.attempt, turnId: t.turnId, text: "", size: 0, reasoning: "", thought: 0 };
   const next = { ...old };
   if (t.text && t.offset === old.size) {
     next.text += t.text;
@@ -115,15 +116,16 @@ function applyEvent(s, e) {
       return;
     case "tool_call": {
       const old = s.calls.get(d.toolCallId);
-      if (!old || old.status === "pending" || old.status === "awaiting_approval") {
-        s.calls.set(d.toolCallId, { ...(old ?? call(e, d.toolCallId, d.intent, d.arguments)), status: "running", subAgentThreadId: d.sub_agent_thread_id ?? old?.subAgentThreadId });
+      const status = d.gate ? "pending" : "running"; // a gated one waits to be asked for
+      if (!old || old.status === "pending") {
+        s.calls.set(d.toolCallId, { ...(old ?? call(e, d.toolCallId, d.intent, d.arguments)), status, subAgentThreadId: d.sub_agent_thread_id ?? old?.subAgentThreadId });
       }
       if (s.thread.kind !== "main" && !d.sub_agent_thread_id) return;
       const id = taskOf(d.toolCallId);
       if (s.tasks.has(id)) return;
       const agentName = d.arguments?.agent ?? (d.sub_agent_thread_id ?? "").split(":")[1];
       s.tasks.set(id, {
-        id, type: d.sub_agent_thread_id ? "agent" : "tool", threadId: e.threadId, status: "running",
+        id, type: d.sub_agent_thread_id ? "agent" : "tool", threadId: e.threadId, status,
         name: d.sub_agent_thread_id ? `agent:${agentName}` : `tool:${d.intent}`,
         instruction: d.sub_agent_thread_id ? (d.arguments?.task ?? "") : JSON.stringify(d.arguments ?? {}),
         subAgentId: d.sub_agent_thread_id, triggerMessageId: triggerOf(s, e.turnId), createdAt: e.at, updatedAt: e.at,
@@ -142,12 +144,16 @@ function applyEvent(s, e) {
       for (const c of d.toolCalls ?? []) {
         const old = s.calls.get(c.id);
         if (old && (old.status === "pending" || old.status === "running")) s.calls.set(c.id, { ...old, status: "awaiting_approval" });
+        const task = s.tasks.get(taskOf(c.id));
+        if (task?.status === "pending") s.tasks.set(task.id, { ...task, status: "waiting" });
       }
       return;
     case "tool_approval_response":
       for (const id of d.approvedCalls ?? []) {
         const old = s.calls.get(id);
         if (old?.status === "awaiting_approval") s.calls.set(id, { ...old, status: "running" });
+        const task = s.tasks.get(taskOf(id));
+        if (task?.status === "waiting") s.tasks.set(task.id, { ...task, status: "running" });
       }
       return;
     case "sub_agent_completed": {
@@ -196,22 +202,29 @@ export function chatItems(s) {
   }
   const items = [];
   let turn = "";
+  const known = new Set(s.messages.map((m) => m.id));
+  // The message that began the oldest turn may not be loaded, while its tasks are.
+  const orphans = (turnId) => {
+    for (const [trigger, tasks] of byTrigger) {
+      if (trigger.startsWith(`${turnId}.`) && !known.has(trigger)) for (const t of tasks) items.push({ kind: "task", key: t.id, task: t });
+    }
+  };
   const close = () => {
     const end = s.ends.get(turn);
     if (end) items.push({ kind: "end", key: `end:${turn}`, end });
   };
-  const shown = new Set();
   for (const m of s.messages) {
-    if (m.role === "system" || m.role === "tool") continue;
+    if (m.role === "system") continue;
     if (m.turnId !== turn) {
       close();
+      if (!turn) orphans(m.turnId);
       turn = m.turnId;
     }
+    if (m.role === "tool") continue;
     if (m.role === "user") {
       items.push({ kind: m.source?.startsWith("agent:") ? "report" : "user", key: m.id, message: m });
       for (const t of byTrigger.get(m.id) ?? []) {
         items.push({ kind: "task", key: t.id, task: t });
-        shown.add(t.id);
       }
     } else if (text(m)) {
       items.push({ kind: "assistant", key: m.id, message: m });

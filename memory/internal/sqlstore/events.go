@@ -34,6 +34,8 @@ type (
 		Arguments      json.RawMessage `json:"arguments"`
 		ToolCallID     string          `json:"toolCallId"`
 		SubAgentThread string          `json:"sub_agent_thread_id,omitempty"`
+		// Gate is set if the call does not run by itself.
+		Gate agent.Gate `json:"gate,omitempty"`
 	}
 	approvalCall struct {
 		ID       string          `json:"id"`

@@ -56,9 +56,11 @@ func (u *unit) finish(t *threadRow, turn *turnRow, c *callRow, e ending) error {
 // announce writes the one tool_call event of a call, and its copy on the parent
 // of a sub-agent.
 func (u *unit) announce(t *threadRow, turn *turnRow, c *callRow) error {
-	err := u.event(t, turn.ID, agent.EventToolCall, toolCall{
-		Intent: c.ToolName, Arguments: c.Args, ToolCallID: c.ID, SubAgentThread: c.SubAgentThreadID,
-	})
+	event := toolCall{Intent: c.ToolName, Arguments: c.Args, ToolCallID: c.ID, SubAgentThread: c.SubAgentThreadID}
+	if c.Gate != agent.GateAuto {
+		event.Gate = c.Gate
+	}
+	err := u.event(t, turn.ID, agent.EventToolCall, event)
 	if err != nil || turn.DelegatorThread == "" {
 		return err
 	}
