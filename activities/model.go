@@ -39,6 +39,9 @@ func (a *Activities) callModel(ctx context.Context, ref contract.Ref) (contract.
 	if begun.Stored != nil {
 		return a.output(ref, begun.Thread, *begun.Stored), nil
 	}
+	if missing := begun.Thread.Config.Missing; missing != "" {
+		return contract.ModelOutput{Seq: begun.Thread.MessageCount, End: agent.ReasonError, Code: agent.CodeUnknownAgent, Message: missing}, nil
+	}
 	conversation, err := a.transcripts.load(ctx, a.Store, ref, begun.Thread)
 	if err != nil {
 		return contract.ModelOutput{}, err

@@ -57,10 +57,7 @@ func (a *Activities) claim(ctx context.Context, req memory.TakeRequest) (memory.
 	for {
 		req.Workdir = a.workdir(thread.Workdir)
 		if thread.Kind == agent.KindMain {
-			config, err := a.mainConfig(thread)
-			if err != nil {
-				return memory.Claim{}, err
-			}
+			config := a.mainConfig(thread)
 			req.Config = &config
 		}
 		claim, err := a.Store.TakeNext(ctx, req)
@@ -87,21 +84,37 @@ func agentOf(t agent.Thread) string {
 	return t.AgentType
 }
 
-// mainConfig resolves the template a main thread runs with. An agent that does
-// not exist (any more) must not lose the message: the default answers.
-func (a *Activities) mainConfig(thread agent.Thread) (agent.AgentConfig, error) {
+// mainConfig resolves the template a main thread runs with. If there is none, a
+// thread that this agent answered before goes on with its snapshot, and no other
+// agent answers in its place: the turn is to fail, with the reason in Missing.
+func (a *Activities) mainConfig(thread agent.Thread) agent.AgentConfig {
 	name := agentOf(thread)
 	config, ok := a.Catalog.Get(name)
-	if !ok {
-		if config, ok = a.Catalog.Get(DefaultAgent); !ok {
-			return config, agent.Errorf(agent.CodeUnavailable, "no template for agent %q nor for %q: check the worker's agent folders", name, DefaultAgent)
-		}
-		config.SystemPrompt += fmt.Sprintf("\n\nThe user asked for the agent %q, which does not exist. Say so.", name)
+	switch old := thread.Config; {
+	case ok:
+	case old.Name == name && old.Missing == "" && (old.Source != "" || old.SystemPrompt != ""):
+		return old
+	default: // a build that does not know Missing gives it no tools
+		return agent.AgentConfig{Name: name, Tools: []string{}, Missing: a.missing(name, thread.ID)}
 	}
 	if config.MaxSteps == 0 {
 		config.MaxSteps = a.MaxSteps
 	}
-	return config, nil
+	return config
+}
+
+// missing says that there is no such agent, what there is, and where it was
+// looked for.
+func (a *Activities) missing(name, threadID string) string {
+	var known []string
+	for _, c := range a.Catalog.List() {
+		known = append(known, c.Name)
+	}
+	text := fmt.Sprintf("there is no agent %q: this worker knows %s", name, cmp.Or(strings.Join(known, ", "), "none"))
+	if c, ok := a.Catalog.(interface{ Folders() []string }); ok && len(c.Folders()) > 0 {
+		text += ", and looked in " + strings.Join(c.Folders(), ", ")
+	}
+	return text + "; put its file there and retry thread " + threadID + ", or send to another agent"
 }
 
 // SaveToolRound appends the assistant message and all its results (save points 2 and 4).

@@ -98,7 +98,14 @@ type AgentConfig struct {
 	OnDeny string `json:"onDeny,omitempty"`
 	// Source tells where the template came from: a file, or "built in".
 	Source string `json:"source,omitempty"`
+	// Missing says, if it is not empty, why there is no agent of this name: the
+	// snapshot stands for one, and a turn with it fails with CodeUnknownAgent.
+	Missing string `json:"missing,omitempty"`
 }
+
+// CodeUnknownAgent is the error code of a turn that was sent to an agent which the
+// worker does not know.
+const CodeUnknownAgent = "unknown_agent"
 
 // Values of AgentConfig.OnDeny.
 const (

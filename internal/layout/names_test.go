@@ -53,6 +53,7 @@ var pinned = map[string]string{
 	"agent.CodeConflict":             "conflict",
 	"agent.CodeLimit":                "limit",
 	"agent.CodeUnavailable":          "unavailable",
+	"agent.CodeUnknownAgent":         "unknown_agent",
 	"agent.CodeStale":                "stale",
 	"agent.CodeForeign":              "foreign",
 	"agent.CodeInternal":             "internal",

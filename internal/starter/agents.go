@@ -47,7 +47,7 @@ func (a *app) warnOfAgent(cfg config.Config, name string) {
 	}
 	catalog, _ := template.Load(cfg.Workspace, cfg.Home) // agents prints the warnings
 	if _, ok := catalog.Get(name); !ok {
-		a.progress("warning: there is no agent %s here (%s agents lists them); the worker decides, and without it the orchestrator answers and says so", name, a.name)
+		a.progress("warning: there is no agent %s here (%s agents lists them); the worker decides, and if it knows none either, the turn fails", name, a.name)
 	}
 }
 

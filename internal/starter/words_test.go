@@ -36,7 +36,7 @@ func TestAnUnknownAgentIsWarnedOf(t *testing.T) {
 	r := b.run("send", "--json", "-s", "s1", "--agent", "nobody", "hi")
 	assert.Equal(t, exitAway, r.code)
 	assert.Contains(t, r.errout, "warning: there is no agent nobody here")
-	assert.Contains(t, r.errout, "the orchestrator answers")
+	assert.Contains(t, r.errout, "if it knows none either, the turn fails")
 	assert.NotContains(t, b.run("send", "-s", "s1", "--agent", "researcher", "hi").errout, "warning")
 	assert.Contains(t, b.feed("", "chat", "-s", "s2", "--agent", "nobody").errout, "warning: there is no agent nobody here")
 }

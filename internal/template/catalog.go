@@ -37,6 +37,7 @@ func (w Warning) String() string {
 // Catalog holds the templates that were found, one per name.
 type Catalog struct {
 	byName map[string]loaded
+	dirs   []string
 }
 
 type loaded struct {
@@ -51,10 +52,10 @@ type loaded struct {
 // tools beyond the built-in ones that a template may list without a warning. An
 // empty directory name is left out.
 func Load(projectDir, home string, extraTools ...string) (*Catalog, []Warning) {
-	c := &Catalog{byName: map[string]loaded{}}
+	c := &Catalog{byName: map[string]loaded{}, dirs: folders(projectDir, home)}
 	var warnings []Warning
 	known := knownTools(extraTools)
-	for _, dir := range folders(projectDir, home) {
+	for _, dir := range c.dirs {
 		warnings = append(warnings, c.addDir(os.DirFS(dir), dir, known)...)
 	}
 	files, _ := fs.Sub(builtin, "builtin")
@@ -136,6 +137,9 @@ func (c *Catalog) Get(name string) (agent.AgentConfig, bool) {
 	t, ok := c.byName[name]
 	return clone(t.config), ok
 }
+
+// Folders are those that were looked through, besides what is built in.
+func (c *Catalog) Folders() []string { return slices.Clone(c.dirs) }
 
 // Names lists the templates in order.
 func (c *Catalog) Names() []string {

@@ -37,6 +37,9 @@ func (l *Live) Get(name string) (agent.AgentConfig, bool) { return l.catalog().G
 // List returns all templates as their files are now.
 func (l *Live) List() []agent.AgentConfig { return l.catalog().List() }
 
+// Folders are those that are looked through, besides what is built in.
+func (l *Live) Folders() []string { return l.catalog().Folders() }
+
 func (l *Live) catalog() *Catalog {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -44,6 +44,27 @@ var turnRules = []rule{
 		e.send("s1", "m2")
 		e.unchanged(t.ThreadID, func() { equal(e, "turn", e.take(t.ThreadID).ID, t.ID) })
 	}},
+	{"an open turn without a saved step takes the template of the agent that its claim named", func(e *env) {
+		t := e.started("s1")
+		e.answer(t, 1, "one")
+		r := message("s1", "m2", "text of m2")
+		r.Agent = "other"
+		must[memory.SendResult](e)(e.s.Send(e.ctx, r))
+		e.take(t.ThreadID) // still with the template of the agent before
+		other := &agent.AgentConfig{Name: "other", SystemPrompt: "You are another."}
+		must[memory.Claim](e)(e.s.TakeNext(e.ctx, memory.TakeRequest{ThreadID: t.ThreadID, RunID: "run-of-" + t.ThreadID, Config: other}))
+		th := e.thread(t.ThreadID)
+		equal(e, "agent", [2]string{th.AgentType, th.Config.SystemPrompt}, [2]string{"other", "You are another."})
+	}},
+	{"a message to another agent takes nothing of the template of the one before", func(e *env) {
+		t := e.started("s1")
+		r := message("s1", "m2", "text of m2")
+		r.Agent = "other"
+		must[memory.SendResult](e)(e.s.Send(e.ctx, r))
+		e.answer(t, 1, "one")
+		th := e.thread(t.ThreadID)
+		equal(e, "template", [2]string{th.Config.Name, th.Config.SystemPrompt}, [2]string{"other", ""})
+	}},
 	{"claims at once open one turn", func(e *env) {
 		e.send("s1", "m1")
 		e.send("s1", "m2")

@@ -232,10 +232,14 @@ func (u *unit) configure(t *threadRow, e *entryRow, config *agent.AgentConfig) e
 		if t.AgentType == "" {
 			t.AgentType = c.Name
 		}
-	} else if e.Agent != "" {
-		c.Name = e.Agent
+	} else if e.Agent != "" && e.Agent != c.Name { // its template is not known yet
+		c = agent.AgentConfig{Name: e.Agent}
 	}
 	c.Model = or(t.pickModel, c.Model)
-	t.configHash, err = u.keepConfig(c)
+	hash, err := u.keepConfig(c)
+	if err == nil && hash != t.configHash {
+		t.configHash = hash
+		t.touch()
+	}
 	return err
 }
