@@ -154,6 +154,7 @@ func (c *check) userMessages(one *rows) {
 			c.add(RuleMessage, id, "client message %s (%s) stands in the thread %d times, want %d", e.ID, e.State, n, want)
 		}
 	}
+	c.sources(one)
 	byTurn := map[string]int{}
 	for _, m := range one.messages {
 		if m.Role == agent.RoleUser && (m.Source == "" || m.Source == "user") {
@@ -163,6 +164,26 @@ func (c *check) userMessages(one *rows) {
 	for turn, n := range byTurn {
 		if n > 1 {
 			c.add(RuleMessage, id, "turn %s has %d messages of its user", turn, n)
+		}
+	}
+}
+
+// sources belongs to rule 6: a task and the report of a sub-agent's end say whose
+// they are.
+func (c *check) sources(one *rows) {
+	from := map[string]string{}
+	for _, e := range one.inbox {
+		switch {
+		case e.State != memory.EntryTaken:
+		case e.Kind == memory.EntryAssign:
+			from[agent.MessageID(e.TurnID, 0)] = "agent:" + e.DelegatorThread
+		case e.Kind == memory.EntryChild && e.Background:
+			from[agent.MessageID(e.TurnID, 0)] = "agent:" + e.ChildThread
+		}
+	}
+	for _, m := range one.messages {
+		if want := from[m.ID]; want != "" && m.Source != want {
+			c.add(RuleMessage, one.thread.ID, "message %s is from %q, but its inbox entry from %q", m.ID, m.Source, want)
 		}
 	}
 }
@@ -209,6 +230,8 @@ func (c *check) links(ctx context.Context, one *rows) error {
 			c.add(RuleLink, one.thread.ID, "event %d (%s) names thread %s, which does not exist", e.Seq, e.Type, e.link)
 		case child.thread.CreatedAt.After(e.At):
 			c.add(RuleLink, one.thread.ID, "event %d (%s) is older than the thread %s that it names", e.Seq, e.Type, e.link)
+		case child.thread.ParentThreadID != one.thread.ID:
+			c.add(RuleLink, one.thread.ID, "event %d (%s) names thread %s, whose parent is %q", e.Seq, e.Type, e.link, child.thread.ParentThreadID)
 		}
 	}
 	return nil
@@ -217,6 +240,9 @@ func (c *check) links(ctx context.Context, one *rows) error {
 // creation is rule 2.
 func (c *check) creation(ctx context.Context, one *rows) error {
 	th := one.thread
+	if th.AgentID != "" && agent.SubThreadID(th.AgentType, th.AgentID) != th.ID {
+		c.add(RuleCreation, th.ID, "its agent id is %s and its agent %s: these belong to another thread", th.AgentID, th.AgentType)
+	}
 	parent, err := c.get(ctx, th.ParentThreadID)
 	if err != nil {
 		return err

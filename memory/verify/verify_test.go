@@ -221,6 +221,12 @@ func TestPlantedViolationsAreCaught(t *testing.T) {
 		{1, "a thread is younger than the event that links it", func(c *scene) {
 			c.plant(`UPDATE threads SET created_at = created_at + 60000 WHERE id = ?`, c.child)
 		}},
+		{1, "a sub-thread was moved to another parent", func(c *scene) {
+			c.plant(`UPDATE threads SET parent_id = 'none/default' WHERE id = ?`, c.child)
+		}},
+		{2, "a sub-thread has another's agent id", func(c *scene) {
+			c.plant(`UPDATE threads SET agent_id = 'researcher-1-ffffffffffff' WHERE id = ?`, c.child)
+		}},
 		{2, "no event created the sub-thread", func(c *scene) {
 			c.plant(`UPDATE events SET data = json_remove(data, '$.sub_agent_thread_id') WHERE type = 'tool_call' AND data LIKE '%' || ? || '%'`, c.child)
 		}},
@@ -275,6 +281,9 @@ func TestPlantedViolationsAreCaught(t *testing.T) {
 		}},
 		{5, "an idle thread is running", func(c *scene) {
 			c.plant(`UPDATE threads SET status = 'running' WHERE id = ?`, c.main)
+		}},
+		{6, "a task is from somebody else", func(c *scene) {
+			c.plant(`UPDATE messages SET body = json_set(body, '$.source', 'user') WHERE thread_id = ? AND seq = 1`, c.child)
 		}},
 		{6, "a message taken stands nowhere", func(c *scene) {
 			c.plant(`UPDATE messages SET body = json_set(body, '$.role', 'system') WHERE thread_id = ? AND seq = 1`, c.main)
