@@ -89,20 +89,16 @@ func (c *denyCmd) Run(ctx context.Context, a *app) error {
 
 type editCmd struct {
 	Call string `arg:"" help:"Id of the call, or of an approval with one call."`
-	Text string `arg:"" help:"What the agent is told instead of a result."`
-}
-
-// Validate checks the arguments.
-func (c *editCmd) Validate() error {
-	if strings.TrimSpace(c.Text) == "" {
-		return usage("the text is empty: say what the agent is to be told instead of a result")
-	}
-	return nil
+	Text string `arg:"" help:"What the agent is told instead of a result, or - to read it from stdin."`
 }
 
 // Run answers a call.
 func (c *editCmd) Run(ctx context.Context, a *app) error {
-	return a.decide(ctx, memory.Edit, []string{c.Call}, c.Text)
+	text, err := a.given(c.Text, "text that the agent is told instead of a result")
+	if err != nil {
+		return err
+	}
+	return a.decide(ctx, memory.Edit, []string{c.Call}, text)
 }
 
 // decide takes one decision per approval that the targets name.

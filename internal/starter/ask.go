@@ -12,25 +12,29 @@ import (
 )
 
 // ask puts an approval to the person at the terminal. Only what is typed after
-// the question stands there answers it, never a paste.
-func (t *talk) ask(ctx context.Context, p spool.ApprovalRequest) error {
+// the question stands there answers it, never a paste. An empty line leaves it
+// open if nothing waits here for it.
+func (t *talk) ask(ctx context.Context, p spool.ApprovalRequest, optional bool) (left bool, err error) {
 	t.a.progress("%s", wantedText(p))
-	d, err := t.verdict(ctx, p)
+	d, err := t.verdict(ctx, p, optional)
 	if err != nil {
 		if errors.Is(err, errLeft) {
 			t.a.progress("\napproval %s stays open; decide with %s approve | deny | edit", p.ApprovalID, t.a.name)
 		}
-		return err
+		return false, err
+	}
+	if d.Verdict == "" {
+		return true, nil
 	}
 	res, err := t.c.Decide(ctx, d)
 	if agent.CodeOf(err) == agent.CodeConflict {
 		t.a.progress("%s", clean(err.Error())) // somebody else was first
-		return nil
+		return false, nil
 	}
 	if err == nil && res.Note != "" {
 		t.a.progress("%s", clean(res.Note))
 	}
-	return err
+	return false, err
 }
 
 // wantedText names the agent and shows each call in full, numbered if there
@@ -47,12 +51,15 @@ func wantedText(p spool.ApprovalRequest) string {
 	return strings.Join(lines, "\n")
 }
 
-// verdict asks until the answer is one.
-func (t *talk) verdict(ctx context.Context, p spool.ApprovalRequest) (memory.Decision, error) {
+// verdict asks until the answer is one; none is a decision without a verdict.
+func (t *talk) verdict(ctx context.Context, p spool.ApprovalRequest, optional bool) (memory.Decision, error) {
 	prompt := "[y]es, [n]o, [e]dit (tell the agent something instead), or the word always (yes, and these tools ask no more in this session): "
 	if n := len(p.ToolCalls); n > 1 {
 		prompt = "[y]es to all " + strconv.Itoa(n) + ", y 1 for number 1 only, [n]o to all, [e]dit one (tell the agent something instead),\n" +
 			"or the word always (yes to all, and these tools ask no more in this session): "
+	}
+	if optional {
+		prompt = "(Enter leaves it open) " + prompt
 	}
 	line, err := t.readFresh(ctx, prompt)
 	for ; err == nil; line, err = t.readLine(ctx, prompt) {
@@ -63,6 +70,9 @@ func (t *talk) verdict(ctx context.Context, p spool.ApprovalRequest) (memory.Dec
 		d := memory.Decision{Target: p.ApprovalID}
 		words := strings.Fields(strings.ToLower(line.text))
 		if len(words) == 0 {
+			if optional {
+				return d, nil
+			}
 			continue
 		}
 		switch words[0] {

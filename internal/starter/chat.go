@@ -7,6 +7,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/spool-agents/spool"
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/memory"
 )
@@ -34,10 +35,14 @@ func (k *chatCmd) Run(ctx context.Context, a *app) error {
 	a.progress("%s", chatBanner)
 	a.warnOfAgent(cfg, req.Agent)
 	t := &talk{a: a, c: c, prompt: a.asks, stream: true}
-	put := map[string]bool{} // questions that were asked here
+	put := map[string]bool{} // questions and approvals that were put here, turns that were followed
 	for {
 		a.talking.Store(a.asks)
-		if _, _, err := t.putOpen(ctx, threadOf(req), put); err != nil {
+		left, _, err := t.putOpen(ctx, threadOf(req), put)
+		if err == nil && left == 0 {
+			err = t.join(ctx, threadOf(req), put)
+		}
+		if err != nil {
 			if errors.Is(err, errLeft) || errors.Is(err, context.Canceled) {
 				break
 			}
@@ -76,7 +81,7 @@ func (k *chatCmd) Run(ctx context.Context, a *app) error {
 		if left > 0 {
 			req.WhenBusy = memory.Queue
 		}
-		if err := t.exchange(ctx, req); err != nil {
+		if err := t.exchange(ctx, req, put); err != nil {
 			if errors.Is(err, errLeft) || errors.Is(err, context.Canceled) {
 				break
 			}
@@ -116,9 +121,33 @@ func chatHelp(command string) string {
 		"All else is sent. A paste of several lines is one message; Enter sends it. A blank before / sends it as text.\n" + chatBanner
 }
 
+// join follows a turn that runs already, each once, until it ends: a person at the
+// prompt would see nothing of it.
+func (t *talk) join(ctx context.Context, threadID string, put map[string]bool) error {
+	if !t.prompt {
+		return nil
+	}
+	tails, err := t.c.TailTree(ctx, threadID)
+	if err != nil || len(tails) == 0 { // the thread is made with its first message
+		return err
+	}
+	v, err := t.c.Show(ctx, threadID, false)
+	if err != nil || v.Thread.OpenTurnID == "" || put[v.Thread.OpenTurnID] {
+		return err
+	}
+	turn := v.Thread.OpenTurnID
+	put[turn] = true
+	t.a.progress("a turn is running; this is how it goes on:")
+	reply, err := t.until(ctx, spool.Reply{ThreadID: threadID, TurnID: turn}, tails)
+	if err == nil && !agent.ThreadStatus(reply.Status).Final() {
+		_ = t.a.report(reply, true) // says why nobody waits for it any longer
+	}
+	return err
+}
+
 // exchange sends one message and shows the answer. What a person can mend is
 // told and does not end the chat.
-func (t *talk) exchange(ctx context.Context, req memory.SendRequest) error {
+func (t *talk) exchange(ctx context.Context, req memory.SendRequest, put map[string]bool) error {
 	tails, err := tailsOf(ctx, t.c, req)
 	if err != nil {
 		return err
@@ -140,6 +169,7 @@ func (t *talk) exchange(ctx context.Context, req memory.SendRequest) error {
 	if sent.Answered != nil && sent.TurnID == "" {
 		return nil
 	}
+	put[sent.TurnID] = true
 	reply, err := t.until(ctx, sent, tails)
 	if err != nil {
 		return err

@@ -161,19 +161,37 @@ func (t *talk) answer(ctx context.Context, q spool.QuestionRequest, optional boo
 	return false, err
 }
 
-// putOpen puts the questions of a conversation to the person that no turn waits
+// putOpen puts the approvals and questions of a conversation to the person that no turn waits
 // for here, each once: a message that is typed at the prompt is no answer to one
 // that was not seen. It reports how many are left open, and whether it put any.
 func (t *talk) putOpen(ctx context.Context, threadID string, put map[string]bool) (left int, asked bool, err error) {
 	if !t.prompt {
 		return 0, false, nil
 	}
-	open, err := t.c.Questions(ctx, threadID)
+	wanted, err := t.c.Approvals(ctx, threadID)
 	if agent.CodeOf(err) == agent.CodeNotFound {
 		return 0, false, nil // the thread is made with its first message
 	}
 	if err != nil {
 		return 0, false, err
+	}
+	for _, p := range wanted {
+		if put[p.ApprovalID] {
+			left++
+			continue
+		}
+		put[p.ApprovalID], asked = true, true
+		stays, err := t.ask(ctx, p, true)
+		if err != nil {
+			return left, asked, err
+		}
+		if stays {
+			left++
+		}
+	}
+	open, err := t.c.Questions(ctx, threadID)
+	if err != nil {
+		return left, asked, err
 	}
 	for _, q := range open {
 		if put[q.QuestionID] {

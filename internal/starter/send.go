@@ -340,11 +340,22 @@ func (c *cancelCmd) Run(ctx context.Context, a *app) error {
 			a.progress("%s in the background; stop with: %s cancel %s --all", goesOn(out.Running), a.name, out.ThreadID)
 		}
 	}
+	if err == nil && tooLate(out) {
+		a.progress("the turn had ended before it could be cancelled")
+		return ended(exitConflict)
+	}
 	if err == nil && out.Status == spool.StatusStored {
 		a.progress("%s", clean(out.Note))
 		return ended(exitAway)
 	}
 	return err
+}
+
+// tooLate reports that a turn ended otherwise than by the cancel, and that the
+// cancel did nothing else either.
+func tooLate(c spool.Cancelled) bool {
+	closed := c.Status == string(agent.ThreadCompleted) || c.Status == string(agent.ThreadFailed)
+	return closed && c.Dropped+c.Stopped == 0
 }
 
 // cancelText says what a cancel has done.

@@ -38,6 +38,12 @@ func (t *talk) until(ctx context.Context, sent spool.Reply, tails map[string]str
 	defer t.a.talking.Store(false)
 	for {
 		r, err := t.once(ctx, sent, l)
+		if err == nil && needsPerson(r) && !t.prompt {
+			// What was asked while the rest was shown belongs to what is reported.
+			if r, err = t.c.Status(ctx, sent.ThreadID, sent.TurnID); err == nil && r.Status == string(agent.ThreadRunning) {
+				continue // somebody has answered
+			}
+		}
 		if err != nil || len(r.Pending)+len(r.Questions) == 0 || !t.prompt {
 			if err == nil && t.wait && r.Status == spool.StatusStored { // nobody works yet
 				l.line("%s", clean(r.Note))
@@ -50,7 +56,7 @@ func (t *talk) until(ctx context.Context, sent spool.Reply, tails map[string]str
 		}
 		l.endLine()
 		for _, p := range r.Pending {
-			if err := t.ask(ctx, p); err != nil {
+			if _, err := t.ask(ctx, p, false); err != nil {
 				return r, err
 			}
 		}
@@ -60,6 +66,10 @@ func (t *talk) until(ctx context.Context, sent spool.Reply, tails map[string]str
 			}
 		}
 	}
+}
+
+func needsPerson(r spool.Reply) bool {
+	return r.Status == string(agent.ThreadWaitingForApproval) || r.Status == string(agent.ThreadWaitingForUser)
 }
 
 // once waits for the turn to end or to need a person.
