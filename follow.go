@@ -66,9 +66,6 @@ func (c *Client) Follow(ctx context.Context, threadID, cursor string, o FollowOp
 	if err != nil {
 		return err
 	}
-	if err := c.checkEnd(ctx, t.ID, at.Seq); err != nil {
-		return err
-	}
 	w := c.changes()
 	defer w.stop()
 	fl := &follower{c: c, w: w.w, o: o, f: f, threads: map[string]*followed{}}
@@ -92,22 +89,6 @@ func (c *Client) Follow(ctx context.Context, threadID, cursor string, o FollowOp
 			return nil
 		}
 	}
-}
-
-// checkEnd refuses a cursor beyond a thread's end: nothing would ever come.
-func (c *Client) checkEnd(ctx context.Context, threadID string, seq int64) error {
-	if seq == 0 {
-		return nil
-	}
-	there, err := c.store.Events(ctx, threadID, seq-1, 1)
-	if err != nil || len(there) > 0 {
-		return nil // a store that is away is waited for
-	}
-	last, err := lastSeq(ctx, c.store, threadID, 0)
-	if err != nil {
-		return nil
-	}
-	return agent.Errorf(agent.CodeInvalid, "there is nothing after cursor %d: thread %s has %d events", seq, threadID, last)
 }
 
 // follower delivers the updates of a thread and its descendants.

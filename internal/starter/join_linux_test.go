@@ -3,6 +3,7 @@ package starter
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -119,5 +120,30 @@ func TestFollowingFromBeyondTheEndIsRefused(t *testing.T) {
 	b.answered("s1", "m1", "hello", "hi")
 	r := b.run("show", "--follow", "--from", "99999", "s1/default")
 	assert.Equal(t, exitUsage, r.code)
-	assert.Regexp(t, `nothing after cursor 99999: thread s1/default has \d+ events`, r.errout)
+	assert.Regexp(t, `--from 99999: the thread s1/default has \d+ events`, r.errout)
+}
+
+func TestASessionStandsForItsConversation(t *testing.T) {
+	b := newBench(t)
+	b.answered("s1", "m1", "hello", "hi")
+	assert.Contains(t, b.run("show", "s1").out, "thread   s1/default")
+	assert.Equal(t, exitDone, b.run("verify", "s1").code)
+	assert.Equal(t, exitDone, b.run("questions", "s1").code)
+	assert.Equal(t, exitDone, b.run("approvals", "s1").code)
+	r := b.run("show", "s9")
+	assert.Equal(t, exitNotFound, r.code)
+	assert.Contains(t, r.errout, "there is no session s9")
+}
+
+func TestAFollowerThatIsStoppedSaysNothing(t *testing.T) {
+	b := newBench(t)
+	b.send("s1", "m1", "do it")
+	b.take("s1/default")
+	ctx, stop := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer stop()
+	asked, cancel := context.WithCancel(t.Context())
+	go func() { <-ctx.Done(); cancel() }()
+	r := b.runCtx(asked, "", "show", "--follow", "s1/default")
+	assert.Equal(t, exitInterrupt, r.code)
+	assert.NotContains(t, r.errout, "canceled")
 }

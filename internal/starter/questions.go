@@ -21,13 +21,16 @@ func (c *questionsCmd) Validate() error {
 	if c.Thread == "" {
 		return nil
 	}
-	return checkThread(c.Thread)
+	return checkThreadOrSession(c.Thread)
 }
 
 // Run lists open questions.
 func (c *questionsCmd) Run(ctx context.Context, a *app) error {
 	client, _, err := a.threads(ctx, false)
 	if err != nil {
+		return err
+	}
+	if c.Thread, err = thread(ctx, client, c.Thread); err != nil {
 		return err
 	}
 	open, err := client.Questions(ctx, c.Thread)

@@ -376,12 +376,3 @@ func goesOn(n int) string {
 	}
 	return fmt.Sprintf("%d sub-agents go on", n)
 }
-
-// checkThread refuses what could not be a thread id.
-func checkThread(id string) error {
-	if id == "" {
-		return fmt.Errorf("give a thread id: SESSION/CONVERSATION or agent:TYPE:ID, as threads lists them")
-	}
-	_, err := agent.ParseThreadID(id)
-	return err
-}

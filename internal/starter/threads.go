@@ -3,6 +3,7 @@ package starter
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -189,13 +190,16 @@ func (c *showCmd) Validate() error {
 	if _, err := spool.ParseCursor(c.From); err != nil {
 		return fmt.Errorf("--from: %w", err)
 	}
-	return checkThread(c.Thread)
+	return checkThreadOrSession(c.Thread)
 }
 
 // Run prints or follows a thread.
 func (c *showCmd) Run(ctx context.Context, a *app) error {
 	client, _, err := a.threads(ctx, !c.Follow)
 	if err != nil {
+		return err
+	}
+	if c.Thread, err = thread(ctx, client, c.Thread); err != nil {
 		return err
 	}
 	if c.Follow {
@@ -220,8 +224,28 @@ func (c *showCmd) Run(ctx context.Context, a *app) error {
 	return err
 }
 
+// checkFrom refuses a cursor beyond the thread's end, which a person has mistyped.
+func (c *showCmd) checkFrom(ctx context.Context, client conversations) error {
+	from, err := spool.ParseCursor(c.From)
+	if err != nil || from.Seq == 0 {
+		return err
+	}
+	tails, err := client.TailTree(ctx, c.Thread)
+	if err != nil {
+		return err
+	}
+	end, err := spool.ParseCursor(tails[c.Thread])
+	if err == nil && from.Seq > end.Seq && tails[c.Thread] != "" {
+		return agent.Errorf(agent.CodeInvalid, "--from %s: the thread %s has %d events", c.From, c.Thread, end.Seq)
+	}
+	return err
+}
+
 // follow prints updates: JSON lines, or text.
 func (c *showCmd) follow(ctx context.Context, a *app, client conversations) error {
+	if err := c.checkFrom(ctx, client); err != nil {
+		return err
+	}
 	show := a.printJSON
 	if !a.json {
 		l := newLive(c.Thread, "", a.stdout, a.progress)
@@ -235,7 +259,11 @@ func (c *showCmd) follow(ctx context.Context, a *app, client conversations) erro
 			return l.update(u)
 		}
 	}
-	return client.Follow(ctx, c.Thread, c.From, spool.FollowOptions{UntilIdle: true}, func(u spool.Update) error { return show(u) })
+	err := client.Follow(ctx, c.Thread, c.From, spool.FollowOptions{UntilIdle: true}, func(u spool.Update) error { return show(u) })
+	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
+		return ended(exitInterrupt) // told to stop: that is no error to print
+	}
+	return err
 }
 
 func (a *app) showText(v spool.View) {

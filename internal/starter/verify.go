@@ -31,7 +31,7 @@ func (c *verifyCmd) Validate() error {
 	case c.All && c.Print:
 		return fmt.Errorf("--print prints one thread: give its id in place of --all")
 	case c.Thread != "":
-		return checkThread(c.Thread)
+		return checkThreadOrSession(c.Thread)
 	}
 	return nil
 }
@@ -44,6 +44,9 @@ func (c *verifyCmd) Run(ctx context.Context, a *app) error {
 	}
 	var o verify.Options
 	if c.Thread != "" {
+		if c.Thread, err = thread(ctx, client, c.Thread); err != nil {
+			return err
+		}
 		if _, err := client.Store().Thread(ctx, cfg.User, c.Thread); err != nil && !memory.IsDamaged(err) {
 			return err
 		}
