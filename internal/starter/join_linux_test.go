@@ -147,3 +147,12 @@ func TestAFollowerThatIsStoppedSaysNothing(t *testing.T) {
 	assert.Equal(t, exitInterrupt, r.code)
 	assert.NotContains(t, r.errout, "canceled")
 }
+
+func TestAForkAtAnAnswerSaysWhatBecameOfTheMessage(t *testing.T) {
+	b := newBench(t)
+	qs, _ := b.questioning("s1", "which colour?")
+	b.run("send", "--detach", "-s", "s1", "--message-id", "m2", "blue")
+	r := b.run("fork", "--at", "m2", "s1/default")
+	assert.Equal(t, exitUsage, r.code)
+	assert.Contains(t, r.errout, "it became the answer to question "+qs[0].ID)
+}
