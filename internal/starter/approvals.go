@@ -95,6 +95,14 @@ type editCmd struct {
 	Text string `arg:"" help:"What the agent is told instead of a result, or - to read it from stdin."`
 }
 
+// Validate checks the arguments.
+func (c *editCmd) Validate() error {
+	if strings.TrimSpace(c.Text) == "" {
+		return usage("the text is empty: say what the agent is to be told instead of a result, or give - to read it from stdin")
+	}
+	return nil
+}
+
 // Run answers a call.
 func (c *editCmd) Run(ctx context.Context, a *app) error {
 	text, err := a.given(c.Text, "text that the agent is told instead of a result")
