@@ -92,7 +92,7 @@ func (c *denyCmd) Run(ctx context.Context, a *app) error {
 
 type editCmd struct {
 	Call string `arg:"" help:"Id of the call, or of an approval with one call."`
-	Text string `arg:"" help:"What the agent is told instead of a result, or - to read it from stdin."`
+	Text string `arg:"" help:"What the agent is told instead of a result, or - for stdin."`
 }
 
 // Validate checks the arguments.
