@@ -1,7 +1,12 @@
 package browser
 
 import (
+	"bytes"
 	"fmt"
+	"image"
+	"image/color"
+	"image/draw"
+	"image/png"
 	"os"
 	"path/filepath"
 	"strings"
@@ -206,5 +211,25 @@ func TestForkOnThePage(t *testing.T) {
 	p.Go(strings.Split(Eval[string](p, "location.href"), "?")[0] + "?thread=" + original)
 	p.See("document.querySelectorAll('article.assistant').length === 2")
 	require.NotContains(t, Eval[string](p, "document.querySelector('.log').innerText"), "another")
+	s.Verify()
+}
+
+// An image is kept by the server and shown from there.
+func TestImageOnThePage(t *testing.T) {
+	s := tt.New(t)
+	s.StartWorker()
+	p := Open(t, s.StartWeb().Link, 1300, 850)
+	file := filepath.Join(t.TempDir(), "red.png")
+	var raw bytes.Buffer
+	picture := image.NewRGBA(image.Rect(0, 0, 30, 20))
+	draw.Draw(picture, picture.Bounds(), image.NewUniform(color.RGBA{200, 0, 0, 255}), image.Point{}, draw.Src)
+	require.NoError(t, png.Encode(&raw, picture))
+	require.NoError(t, os.WriteFile(file, raw.Bytes(), 0o600))
+	p.See("document.querySelector('.file input')")
+	p.do(chromedp.SetUploadFiles(chromedp.CSS(".file input"), []string{file}))
+	p.See("document.querySelector('.thumb img')?.naturalWidth === 30")
+	p.Say("script: say seen")
+	p.Text("article.assistant", "seen")
+	p.See("document.querySelector('article.user .images img')?.naturalWidth === 30")
 	s.Verify()
 }

@@ -255,6 +255,13 @@ func TestAnswersAreAsTheDocumentSays(t *testing.T) {
 	b.post("/api/v1/login", map[string]string{"token": "a wrong one"}).fails(401, "unauthorized")
 	b.post("/api/v1/logout", nil).is(200)
 	b.get("/api/v1/me").is(200)
+	png := []byte("\x89PNG\r\n\x1a\nrest")
+	kept := b.post("/api/v1/images", map[string]any{"data": png}).is(200)
+	var image struct{ URL string }
+	kept.into(&image)
+	require.Equal(t, string(png), b.get("/api/v1/images/"+strings.TrimPrefix(image.URL, "image:")).is(200).body)
+	b.post("/api/v1/images", map[string]any{"data": []byte("<svg>")}).fails(400, "invalid")
+	b.get("/api/v1/images/..%2Fweb.key").fails(404, "not_found")
 	b.get("/api/v1/agents").is(200)
 
 	child := script.Script(script.Calls(script.Call("shell", map[string]any{"command": "echo hello"})), "echo the child saw")

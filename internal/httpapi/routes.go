@@ -44,6 +44,8 @@ var operations = []route{
 	{method: "GET", path: "/api/v1/follow", handle: (*Server).followMany},
 	{method: "GET", path: "/api/v1/tool-calls/{call}/output", handle: (*Server).toolOutput},
 
+	{method: "POST", path: "/api/v1/images", handle: (*Server).keepImage, bound: maxImage},
+	{method: "GET", path: "/api/v1/images/{name}", handle: (*Server).image},
 	{method: "POST", path: "/api/v1/messages", handle: (*Server).send, bound: maxMessage},
 	{method: "POST", path: "/api/v1/threads/{thread}/cancel", handle: (*Server).cancel},
 	{method: "POST", path: "/api/v1/threads/{thread}/retry", handle: (*Server).retry},

@@ -46,6 +46,7 @@ export const api = {
   events: (id, page) => request("GET", `${at(id)}/events${query(page)}`),
   timeline: (id, turn) => request("GET", `${at(id)}/turns/${encodeURIComponent(turn)}/timeline`),
   output: (call) => request("GET", `/tool-calls/${encodeURIComponent(call)}/output`),
+  keepImage: (data) => request("POST", "/images", { data }),
   send: (message) => request("POST", "/messages", message),
   cancel: (id, options) => request("POST", `${at(id)}/cancel`, options),
   retry: (id, requestId) => request("POST", `${at(id)}/retry`, { requestId }),

@@ -1,6 +1,6 @@
 // The chat: the person and the orchestrator, and under each message the tasks it led to.
 import { html, Folded, Markdown, Output, Status, useEffect, useLayoutEffect, useNow, useRef, useState } from "./ui.js";
-import { brief, contentImages, contentText, duration, figures, price, state, title, tokens, unfinished } from "./format.js";
+import { brief, contentImages, contentText, duration, figures, imageAddress, price, state, title, tokens, unfinished } from "./format.js";
 import { chatItems } from "./thread.js";
 import { Cards } from "./cards.js";
 import { Composer } from "./composer.js";
@@ -9,7 +9,7 @@ import { Go } from "./sidebar.js";
 export function Images({ content }) {
   const list = contentImages(content);
   if (!list.length) return null;
-  return html`<div class="images">${list.map((src) => (src.startsWith("data:image/") || src.startsWith("blob:") || src.startsWith("/") ? html`<img src=${src} alt="Image of the message" />` : html`<code>${src}</code>`))}</div>`;
+  return html`<div class="images">${list.map((url) => (imageAddress(url) ? html`<img src=${imageAddress(url)} alt="Image of the message" />` : html`<code>${url}</code>`))}</div>`;
 }
 
 function AgentTask({ model, task, chat }) {

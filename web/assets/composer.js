@@ -1,9 +1,9 @@
 // Where a person writes. What was typed stays until the server has it.
 import { html, useEffect, useRef, useState } from "./ui.js";
 import { newId } from "./model.js";
-import { unfinished } from "./format.js";
+import { imageAddress, unfinished } from "./format.js";
 
-const biggestImage = 4 << 20;
+const biggestImage = 10 << 20;
 
 function store(key, value) {
   try {
@@ -64,10 +64,13 @@ export function Composer({ model, thread }) {
   const attach = async (files) => {
     for (const f of files) {
       if (!/^image\/(png|jpeg|gif|webp)$/.test(f.type)) model.notice(`${f.name} is no image that can be sent: use PNG, JPEG, GIF or WebP.`);
-      else if (f.size > biggestImage) model.notice(`${f.name} is too big: at most 4 MB.`);
+      else if (f.size > biggestImage) model.notice(`${f.name} is too big: at most 10 MB.`);
       else {
         const r = new FileReader();
-        r.onload = () => setImages((i) => [...i, r.result]);
+        r.onload = async () => {
+          const kept = await model.act((a) => a.keepImage(r.result.slice(r.result.indexOf(",") + 1)));
+          if (kept) setImages((i) => [...i, kept.url]);
+        };
         r.readAsDataURL(f);
       }
     }
@@ -78,7 +81,7 @@ export function Composer({ model, thread }) {
     attach(e.clipboardData.files);
   };
   return html`<form class="composer" aria-label="Message" onSubmit=${(e) => (e.preventDefault(), send())}>
-    ${images.length > 0 && html`<div class="row">${images.map((src, i) => html`<span class="thumb" key=${src.slice(-40)}><img src=${src} alt="Attached image ${i + 1}" /><button type="button" class="quiet" aria-label="Remove image ${i + 1}" onClick=${() => setImages(images.filter((_, k) => k !== i))}>✕</button></span>`)}</div>`}
+    ${images.length > 0 && html`<div class="row">${images.map((src, i) => html`<span class="thumb" key=${src}><img src=${imageAddress(src)} alt="Attached image ${i + 1}" /><button type="button" class="quiet" aria-label="Remove image ${i + 1}" onClick=${() => setImages(images.filter((_, k) => k !== i))}>✕</button></span>`)}</div>`}
     <div class="write"><label class="unseen" for="text">Message</label>
       <textarea id="text" ref=${box} rows="1" value=${text} placeholder=${busy ? "Write the next message" : "Write a message"} onInput=${(e) => write(e.currentTarget.value)} onKeyDown=${keys} onPaste=${paste}></textarea>
       <button class="main" disabled=${sending || (!text.trim() && !images.length)}>${sending ? "Sending…" : "Send"}</button></div>

@@ -112,3 +112,11 @@ export function contentText(content) {
 export function contentImages(content) {
   return Array.isArray(content) ? content.filter((p) => p.type === "image_url").map((p) => p.image_url?.url ?? "") : [];
 }
+
+// imageAddress is where the page may load an image from, or "": one from elsewhere
+// would tell its server that the message was read.
+export function imageAddress(url) {
+  const kept = /^image:([0-9a-f]{64}\.(png|jpg|gif|webp))$/.exec(url);
+  if (kept) return `/api/v1/images/${kept[1]}`;
+  return /^data:image\/(png|jpeg|gif|webp);base64,/.test(url) ? url : "";
+}

@@ -1,6 +1,6 @@
 import { test } from "node:test";
 import assert from "node:assert/strict";
-import { ago, brief, contentImages, contentText, count, cut, duration, figures, pretty, price, state, title, unfinished } from "../assets/format.js";
+import { ago, brief, contentImages, contentText, count, cut, duration, figures, imageAddress, pretty, price, state, title, unfinished } from "../assets/format.js";
 import { read, sessions, way, write } from "../assets/route.js";
 
 test("figures", () => {
@@ -22,6 +22,12 @@ test("texts", () => {
   assert.equal(title("research-lead"), "Research lead");
   assert.equal(contentText([{ type: "text", text: "a" }, { type: "image_url", image_url: { url: "u" } }]), "a");
   assert.deepEqual(contentImages([{ type: "image_url", image_url: { url: "u" } }]), ["u"]);
+});
+
+test("images come from here", () => {
+  const name = "a".repeat(64) + ".png";
+  assert.equal(imageAddress(`image:${name}`), `/api/v1/images/${name}`);
+  for (const url of ["https://a.test/x.png", "image:../x.png", "file:a.png", "javascript:x", "data:image/svg+xml;base64,AA", "data:text/html,x"]) assert.equal(imageAddress(url), "", url);
 });
 
 test("every status has words", () => {
