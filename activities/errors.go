@@ -3,6 +3,7 @@ package activities
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"time"
 
@@ -71,9 +72,16 @@ func (a *Activities) wire(ctx context.Context, turnID string, err error) error {
 // away for longer than RetryFor.
 const minModelTries = 6
 
+// mostDelay is the longest time between two tries that our back-off chooses.
+const mostDelay = time.Minute
+
 func (a *Activities) wireModel(ctx context.Context, e *agent.ModelError) error {
 	info := activity.GetInfo(ctx)
 	if a.exhausted(ctx, e) {
+		if e.Retryable && e.RetryAfter > mostDelay {
+			until := time.Now().Add(e.RetryAfter).UTC().Truncate(time.Second)
+			e = &agent.ModelError{Code: e.Code, Status: e.Status, Message: fmt.Sprintf("%s; the provider asks to wait until %s: retry then", e.Message, until.Format(time.RFC3339))}
+		}
 		return temporal.NewNonRetryableApplicationError(e.Error(), contract.ErrTypeModel, nil, e.Code)
 	}
 	return temporal.NewApplicationErrorWithOptions(e.Error(), contract.ErrTypeModel, temporal.ApplicationErrorOptions{
@@ -88,10 +96,10 @@ func retryDelay(attempt int, asked time.Duration) time.Duration {
 	if asked > 0 {
 		return asked + time.Duration(rand.Int64N(int64(asked/10+50*time.Millisecond)))
 	}
-	const first, most = 500 * time.Millisecond, time.Minute
-	d := most
+	const first = 500 * time.Millisecond
+	d := mostDelay
 	if attempt < 8 {
-		d = min(most, first<<(attempt-1))
+		d = min(mostDelay, first<<(attempt-1))
 	}
 	return d/2 + time.Duration(rand.Int64N(int64(d/2)))
 }

@@ -30,14 +30,18 @@ func (a *Activities) fallback(ctx context.Context, turn memory.Turn, model strin
 	return ""
 }
 
-// exhausted reports whether a failed call is not made again.
+// exhausted reports whether a failed call is not made again: it was tried for long
+// enough, or the provider asks to wait for longer than that.
 func (a *Activities) exhausted(ctx context.Context, e *agent.ModelError) bool {
 	info := activity.GetInfo(ctx)
 	retryFor := a.RetryFor
 	if retryFor == 0 {
 		retryFor = DefaultRetryFor
 	}
-	return !e.Retryable || time.Since(info.ScheduledTime) > retryFor && info.Attempt >= minModelTries
+	since := time.Since(info.ScheduledTime)
+	// Waits as short as those of our own back-off are too short to give up for.
+	long := e.RetryAfter > mostDelay && since+e.RetryAfter > retryFor
+	return !e.Retryable || long || since > retryFor && info.Attempt >= minModelTries
 }
 
 // otherModel tells the workflow to call again, with the model that takes over.

@@ -3,6 +3,7 @@ package e2e
 import (
 	"context"
 	"database/sql"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -266,6 +267,23 @@ func TestRow68_ModelErrors(t *testing.T) {
 		require.Contains(t, r.Error, status)
 	}
 	require.Equal(t, 1, s.Model.Asked("fail 400", 0))
+	s.Verify()
+}
+
+// A provider that asks to wait for longer than calls are repeated ends the turn at
+// once, and those that find it so; nobody waits in silence.
+func TestFault_A11_ALongRetryAfterEndsTurns(t *testing.T) {
+	t.Parallel()
+	s := tt.New(t)
+	s.StartWorker()
+	for i, text := range []string{"script: fail 429 x9 after 24h say never", "script: say never"} {
+		begun := time.Now()
+		r := s.Ask(fmt.Sprintf("s%d", i), text)
+		require.Equal(t, "failed", r.Status)
+		require.Equal(t, agent.ModelRateLimited, r.ErrorCode)
+		require.Contains(t, r.Error, "asks to wait until")
+		require.Less(t, time.Since(begun), 30*time.Second)
+	}
 	s.Verify()
 }
 

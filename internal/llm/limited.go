@@ -29,14 +29,20 @@ type Limits struct {
 	Pause time.Duration
 }
 
-const maxAssumedPause = 30 * time.Second
+const (
+	maxAssumedPause = 30 * time.Second
+	// unasked is how long nobody asks a provider that wants a long pause. Then one call
+	// finds out whether it still does: a header may be wrong, a quota may be raised.
+	unasked = 5 * time.Minute
+)
 
 type limited struct {
 	model  agent.Model
 	limits Limits
 
 	mu     sync.Mutex
-	until  time.Time // no call before this
+	until  time.Time // no call before this,
+	probe  time.Time // but for one at this time
 	spaced time.Time // calls are spaced before this
 	inARow int
 	pace   *rate.Limiter
@@ -66,33 +72,35 @@ func orDefault(d, otherwise time.Duration) time.Duration {
 
 // Generate waits for its turn and calls the model once.
 func (l *limited) Generate(ctx context.Context, r agent.ModelRequest, onDelta func(agent.Delta)) (agent.ModelReply, error) {
-	if err := l.wait(ctx); err != nil {
+	probe, err := l.wait(ctx)
+	if err != nil {
 		return agent.ModelReply{}, err
 	}
 	reply, err := l.model.Generate(ctx, r, onDelta)
-	l.learn(err)
+	l.learn(err, probe)
 	return reply, err
 }
 
-// wait blocks until the call may go out. The pause may grow meanwhile.
-func (l *limited) wait(ctx context.Context) error {
+// wait blocks until the call may go out. The pause may grow meanwhile. probe says
+// that the call finds out whether a long pause still holds.
+func (l *limited) wait(ctx context.Context) (probe bool, err error) {
 	entered := time.Now()
 	for {
 		now := time.Now()
-		pause, spaced := l.state(now)
+		pause, spaced, probe := l.state(now)
 		if pause <= 0 {
-			if !spaced {
-				return ctx.Err()
+			if !spaced || probe {
+				return probe, ctx.Err()
 			}
 			slot := l.pace.ReserveN(now, 1)
 			if pause = slot.DelayFrom(now); pause <= 0 {
-				return ctx.Err()
+				return false, ctx.Err()
 			}
 			// The place in the queue is given up: a new 429 may move everyone.
 			slot.CancelAt(now)
 		}
 		if left := entered.Add(l.limits.MaxWait).Sub(now); pause > left {
-			return &agent.ModelError{
+			return false, &agent.ModelError{
 				Code: agent.ModelRateLimited, Retryable: true, RetryAfter: pause,
 				Message: "the provider asked to wait; no call was made",
 			}
@@ -101,26 +109,34 @@ func (l *limited) wait(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			t.Stop()
-			return ctx.Err()
+			return false, ctx.Err()
 		case <-t.C:
 		}
 	}
 }
 
-func (l *limited) state(now time.Time) (pause time.Duration, spaced bool) {
+func (l *limited) state(now time.Time) (pause time.Duration, spaced, probe bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.until.Sub(now), now.Before(l.spaced)
+	pause = l.until.Sub(now)
+	if pause > 0 && !now.Before(l.probe) {
+		l.probe = now.Add(unasked)
+		return 0, false, true
+	}
+	return pause, now.Before(l.spaced), false
 }
 
 // learn takes the outcome of a call into account.
-func (l *limited) learn(err error) {
+func (l *limited) learn(err error, probe bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var e *agent.ModelError
 	if !errors.As(err, &e) {
 		if err == nil {
 			l.inARow = 0
+			if probe {
+				l.until = time.Time{}
+			}
 		}
 		return
 	}
@@ -132,9 +148,9 @@ func (l *limited) learn(err error) {
 		pause = min(l.limits.Pause<<min(l.inARow, 10), maxAssumedPause)
 		l.inARow++
 	}
-	until := time.Now().Add(pause)
-	if until.After(l.until) {
-		l.until = until
+	now := time.Now()
+	if until := now.Add(pause); until.After(l.until) || probe {
+		l.until, l.probe = until, now.Add(unasked)
 	}
 	l.spaced = l.until.Add(l.limits.Recovery)
 }
