@@ -29,9 +29,35 @@ type View struct {
 	Cursor string `json:"cursor,omitempty"`
 	// Trouble says why the run of an open turn does not advance, if so.
 	Trouble string `json:"trouble,omitempty"`
-	// Damaged names messages that are left out because the store cannot read them.
+	// Error says why the last turn of a failed or cancelled thread ended so.
+	Error *TurnError `json:"error,omitempty"`
+	// Damaged names messages and turns that are left out because the store cannot read them.
 	Damaged []string `json:"damaged,omitempty"`
 	UI      string   `json:"ui,omitempty"`
+}
+
+// TurnError is what ended a turn that failed or was cancelled.
+type TurnError struct {
+	Code    string `json:"code"`
+	Message string `json:"message"`
+}
+
+// turnError is the error of the last turn of a thread that failed or was cancelled;
+// nil if there is none.
+func turnError(t agent.Thread, turns []memory.Turn) *TurnError {
+	if !ended(t) || len(turns) == 0 {
+		return nil
+	}
+	last := turns[len(turns)-1]
+	if last.ErrorCode == "" && last.Error == "" {
+		return nil
+	}
+	return &TurnError{Code: last.ErrorCode, Message: last.Error}
+}
+
+// ended reports whether a thread's last turn ended without an answer.
+func ended(t agent.Thread) bool {
+	return t.Status == agent.ThreadFailed || t.Status == agent.ThreadCancelled
 }
 
 // ShowOptions say what a View holds.
@@ -114,6 +140,16 @@ func (c *Client) ShowWith(ctx context.Context, threadID string, o ShowOptions) (
 	}
 	if t.OpenTurnID != "" {
 		v.Trouble = c.trouble(ctx, t.ID)
+	}
+	if ended(t) {
+		turns, err := c.store.TurnsOf(ctx, t.ID)
+		switch {
+		case memory.IsDamaged(err):
+			v.Damaged = append(v.Damaged, err.Error())
+		case err != nil:
+			return View{}, err
+		}
+		v.Error = turnError(t, turns)
 	}
 	return v, nil
 }

@@ -20,6 +20,8 @@ type Node struct {
 	Tokens     int64   `json:"tokens"`
 	Price      float64 `json:"price"`
 	UI         string  `json:"ui,omitempty"`
+	// Error says why the last turn of a failed or cancelled thread ended so.
+	Error *TurnError `json:"error,omitempty"`
 	// Questions are those that the thread itself waits for an answer to.
 	Questions []QuestionRequest `json:"questions,omitempty"`
 	Children  []*Node           `json:"children"`
@@ -94,7 +96,7 @@ func (c *Client) node(ctx context.Context, t agent.Thread) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	n.Turns, n.DurationMs = len(turns), openFor(turns)
+	n.Turns, n.DurationMs, n.Error = len(turns), openFor(turns), turnError(t, turns)
 	if t.Status == agent.ThreadWaitingForUser || t.Status == agent.ThreadWaitingForApproval {
 		asked, err := c.store.Questions(ctx, memory.QuestionFilter{ThreadID: t.ID, OpenOnly: true})
 		if err != nil {

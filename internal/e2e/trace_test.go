@@ -42,6 +42,8 @@ func TestRow52_TraceCommand(t *testing.T) {
 		[]agent.ThreadStatus{general.Thread.Status, late.Thread.Status, deep.Thread.Status})
 	require.Equal(t, agent.CallFailed, deep.Link.CallStatus)
 	require.Equal(t, agent.TaskFailed, deep.Link.TaskStatus)
+	require.Equal(t, "bad_request", deep.Error.Code)
+	require.Nil(t, root.Error)
 	require.True(t, late.Link.Background)
 	require.GreaterOrEqual(t, general.DurationMs, int64(300))
 	for _, n := range []*spool.Node{&root, general, late} {

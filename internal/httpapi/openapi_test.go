@@ -355,6 +355,7 @@ func TestAnswersAreAsTheDocumentSays(t *testing.T) {
 	require.Equal(t, "waiting_for_user", asked.Status)
 	b.get("/api/v1/questions").is(200)
 	b.get("/api/v1/threads/" + id(r.ThreadID)).is(200)
+	require.Contains(t, b.get("/api/v1/threads/"+id(r.ThreadID)+"/trace").is(200).body, "Which one?")
 	reply := "/api/v1/questions/" + asked.Questions[0].QuestionID + "/answer"
 	b.post(reply, map[string]any{"text": "the blue one"}).is(200)
 	b.post(reply, map[string]any{"text": "the blue one"}).is(200)
@@ -366,6 +367,11 @@ func TestAnswersAreAsTheDocumentSays(t *testing.T) {
 	b.post("/api/v1/messages", map[string]any{"threadId": r.ThreadID, "content": "now this"}).is(202).into(&told)
 	require.NotNil(t, told.Answered, "a plain message answers the one open question")
 	require.Contains(t, b.ends(r).Response, "now this")
+	r = b.say("bad", "script: fail 400 say never")
+	require.Equal(t, "failed", b.ends(r).Status)
+	for _, path := range []string{"", "/trace"} {
+		require.Contains(t, b.get("/api/v1/threads/"+id(r.ThreadID)+path).is(200).body, `"error":{"code":"bad_request","message":`)
+	}
 	b.get("/api/v1/nothing/here").fails(404, "not_found")
 	b.Verify()
 

@@ -10,6 +10,9 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/memory"
 )
 
 var update = flag.Bool("update", false, "write golden files")
@@ -278,6 +281,36 @@ func TestShowNamesAReplyThatIsBeingWorkedOn(t *testing.T) {
 	assert.Equal(t, "let me see", pending["content"])
 	assert.Len(t, pending["tool_calls"], 2)
 	assert.Len(t, doc["inbox"], 1)
+}
+
+func TestShowAndTraceSayWhyTheLastTurnEnded(t *testing.T) {
+	b := newBench(t)
+	root := b.answered("s1", "m1", "hello", "well met")
+	for _, command := range []string{"show", "trace"} {
+		assert.NotContains(t, b.run(command, "--json", root).json(t), "error", command)
+	}
+	end := func(outcome agent.ThreadStatus, id, code, text string) {
+		b.send("s1", id, "go on")
+		turn := b.take(root)
+		_, err := b.store.CloseTurn(t.Context(), memory.CloseRequest{ThreadID: root, TurnID: turn.ID, Step: 1, Outcome: outcome,
+			Reason: agent.ReasonError, Code: code, Message: text})
+		require.NoError(t, err)
+	}
+	long := "the model \x1b[31mrefused\n" + strings.Repeat("because ", 40) + "so"
+	end(agent.ThreadFailed, "m2", "bad_request", long)
+	for _, command := range []string{"show", "trace"} {
+		assert.Equal(t, map[string]any{"code": "bad_request", "message": long}, b.run(command, "--json", root).json(t)["error"], command)
+	}
+	assert.Contains(t, b.run("show", root).out, "\nerror    bad_request: the model refused\n         "+strings.Repeat("because ", 40)+"so\n")
+	assert.Regexp(t, `(?m)^  ✗ bad_request: the model refused because .*…$`, b.run("trace", root).out)
+
+	end(agent.ThreadCancelled, "m3", "cancelled", "cancelled")
+	assert.Contains(t, b.run("show", root).out, "\nerror    cancelled\n")
+	assert.Contains(t, b.run("trace", root).out, "\n  ✗ cancelled\n")
+
+	b.answered("s1", "m4", "again", "now it works")
+	assert.NotContains(t, b.run("show", root).out, "error    ")
+	assert.NotContains(t, b.run("trace", root).out, "✗")
 }
 
 func TestTraceGoesDownAndUp(t *testing.T) {

@@ -284,6 +284,9 @@ func (a *app) showText(v spool.View) {
 	if v.Trouble != "" {
 		a.print("trouble  %s", clean(v.Trouble))
 	}
+	if v.Error != nil {
+		a.print("error    %s", strings.ReplaceAll(errorText(v.Error), "\n", "\n         "))
+	}
 	for _, m := range v.Messages {
 		a.print("\n%s", messageText(m))
 	}
@@ -406,6 +409,14 @@ func costText(ms, tokens int64, price float64) string {
 	return text
 }
 
+// errorText is why a turn ended, for a terminal.
+func errorText(e *spool.TurnError) string {
+	if e.Code == "" || e.Message == "" || e.Code == e.Message {
+		return clean(cmp.Or(e.Message, e.Code))
+	}
+	return clean(e.Code + ": " + e.Message)
+}
+
 // printTree prints a node and what is below it.
 func (a *app) printTree(n *spool.Node, depth int) {
 	pad := strings.Repeat("  ", depth)
@@ -423,6 +434,9 @@ func (a *app) printTree(n *spool.Node, depth int) {
 			}
 			a.print("%s  ↑ call %s (%s), task %s (%s)%s: %s", pad, c.ToolCallID, c.CallStatus, c.TaskID, c.TaskStatus, how, oneLine(c.Instruction, 60))
 		}
+	}
+	if n.Error != nil {
+		a.print("%s  ✗ %s", pad, oneLine(errorText(n.Error), 120))
 	}
 	if n.UI != "" {
 		a.print("%s  %s", pad, n.UI)
