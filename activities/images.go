@@ -12,10 +12,8 @@ import (
 	"syscall"
 
 	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/internal/images"
 )
-
-// mostImage bounds one image, in bytes: providers take 5 to 20 MB.
-const mostImage = 10 << 20
 
 // withImages puts the images in place that messages refer to, for the time of a
 // call. One that cannot be had is told to the model in words: a turn must not
@@ -70,10 +68,10 @@ func (a *Activities) image(url, workdir string) (string, error) {
 	}
 	defer func() { _ = f.Close() }()
 	info, err := f.Stat()
-	if err != nil || !info.Mode().IsRegular() || info.Size() > mostImage {
-		return "", fmt.Errorf("%s is no file of at most %d MB", agent.CleanText(path), mostImage>>20)
+	if err != nil || !info.Mode().IsRegular() || info.Size() > images.Most {
+		return "", fmt.Errorf("%s is no file of at most %d MB", agent.CleanText(path), images.Most>>20)
 	}
-	data, err := io.ReadAll(io.LimitReader(f, mostImage))
+	data, err := io.ReadAll(io.LimitReader(f, images.Most))
 	if err != nil {
 		return "", fmt.Errorf("%s cannot be read", agent.CleanText(path))
 	}

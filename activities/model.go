@@ -64,7 +64,9 @@ func (a *Activities) callModel(ctx context.Context, ref contract.Ref) (contract.
 	}
 	began := time.Now()
 	reply, err := a.generate(ctx, ref, begun, request)
+	reported := reply.Usage
 	if err == nil {
+		reply.Usage = a.counted(request, reply) // an answer that is refused was paid for, too
 		err = checkAnswer(begun, &reply)
 	}
 	if err != nil {
@@ -75,9 +77,8 @@ func (a *Activities) callModel(ctx context.Context, ref contract.Ref) (contract.
 	}
 	record := memory.ReplyRecord{
 		ThreadID: ref.Thread, TurnID: ref.Turn, Step: ref.Step, Attempt: begun.Attempt, Duration: time.Since(began),
-		Warnings: a.truncated(ref, request.Model, sent, reply.Usage),
+		Warnings: a.truncated(ref, request.Model, sent, reported),
 	}
-	reply.Usage = a.counted(request, reply)
 	reply.Usage = a.price(request.Model, reply.Usage)
 	record.Reply = reply
 	for _, c := range reply.Calls {

@@ -79,6 +79,15 @@ func TestUsageIsEstimatedWhereTheProviderIsSilent(t *testing.T) {
 	require.Greater(t, use.PromptTokens, int64(500))
 	require.InDelta(t, 9, use.CompletionTokens, 4)
 	require.Positive(t, use.Price)
+	// Answers that are refused were paid for, too.
+	m := s.Message("s2", "hello")
+	m.AnswerSchema = json.RawMessage(`{"type":"object"}`)
+	sent, err := s.Client.Send(s.Ctx(), m)
+	require.NoError(t, err)
+	refused := s.Wait(sent)
+	require.Equal(t, agent.ModelAnswerInvalid, refused.ErrorCode)
+	require.Greater(t, thread(t, s, refused.ThreadID).TotalTokens, 2*use.TotalTokens-100)
+	require.Greater(t, thread(t, s, refused.ThreadID).TotalPrice, 1.5*use.Price)
 }
 
 // FAULTS A11: a 429 slows all turns of a worker that use the key: five children that

@@ -13,7 +13,8 @@ import (
 	"github.com/spool-agents/spool/agent"
 )
 
-// Most is what a worker sends to a model, in bytes.
+// Most bounds an image that a worker sends to a model, in bytes: providers take 5 to
+// 20 MB.
 const Most = 10 << 20
 
 // kinds are the images that models take, with the ending of their files.

@@ -15,7 +15,6 @@ export function fromView(view) {
     inbox: view.inbox ?? [],
     ends: new Map(), // turn id -> its done or error event
     replies: new Map(), // turn id -> the stored reply whose round is not saved yet
-    started: new Map(), // turn id -> when it started
     cursor: view.cursor ?? "0",
     ui: view.ui ?? "",
     trouble: view.trouble ?? "",
@@ -59,7 +58,7 @@ export function fold(state, update) {
     }
   }
   if (update.event) {
-    for (const k of ["calls", "tasks", "ends", "replies", "started"]) s[k] = new Map(s[k]);
+    for (const k of ["calls", "tasks", "ends", "replies"]) s[k] = new Map(s[k]);
     applyEvent(s, update.event);
   }
   return s;
@@ -105,9 +104,6 @@ function applyText(s, t) {
 function applyEvent(s, e) {
   const d = e.data ?? {};
   switch (e.type) {
-    case "message_started":
-      s.started.set(e.turnId, e.at);
-      return;
     case "tool_calls":
       s.replies.set(e.turnId, { id: `pending:${e.turnId}:${e.seq}`, role: "assistant", content: null, tool_calls: d.toolCalls, turnId: e.turnId, seq: 0, timestamp: e.at });
       for (const c of d.toolCalls ?? []) {
