@@ -52,6 +52,13 @@ type Reply struct {
 	Outcome  agent.ThreadStatus `json:"-"`
 }
 
+// KeepImage keeps an image in the store and returns its name, to which the parts of
+// a message refer as agent.ImageScheme and the name. Workers find it there, wherever
+// they run. A message that shows it has to be sent within a day.
+func (c *Client) KeepImage(ctx context.Context, data []byte) (string, error) {
+	return c.store.KeepImage(ctx, data)
+}
+
 // ApprovalRequest is an open question to a person about tool calls.
 type ApprovalRequest struct {
 	ApprovalID string         `json:"approvalId"`

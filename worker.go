@@ -44,8 +44,8 @@ type WorkerOptions struct {
 	DefaultModel string
 	// Workspace is the root that threads may work under; "" = the working directory.
 	Workspace string
-	// Images is the folder of the images that messages refer to by image:NAME;
-	// "" = there are none.
+	// Images is a folder of images that messages refer to by image:NAME, from before
+	// the store kept them; "" = there is none.
 	Images string
 	// Namespace is the Temporal namespace, for its search attributes.
 	Namespace string

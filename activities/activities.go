@@ -53,7 +53,8 @@ type Activities struct {
 	DefaultModel string
 	// Workspace is the root that threads work under, an absolute path.
 	Workspace string
-	// Images is where the images are that messages refer to; "" = nowhere.
+	// Images is a folder of images that messages refer to, from before the store kept
+	// them; "" = there is none.
 	Images string
 	// TaskQueue is where nudged runs are started.
 	TaskQueue string

@@ -1,10 +1,10 @@
 package activities
 
 import (
+	"context"
 	"encoding/base64"
 	"fmt"
 	"io"
-	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,69 +15,93 @@ import (
 	"github.com/spool-agents/spool/internal/images"
 )
 
+// mostImages bounds the images of one model call, in bytes: providers take requests
+// of 30 MB and more, in which three bytes of an image take four.
+const mostImages = 20 << 20
+
 // withImages puts the images in place that messages refer to, for the time of a
-// call. One that cannot be had is told to the model in words: a turn must not
-// fail because a file is gone.
-func (a *Activities) withImages(messages []agent.Message, workdir string) []agent.Message {
-	for i, m := range messages {
-		if !slices.ContainsFunc(m.Content.Parts, refers) {
+// call. One that cannot be had is told to the model in words: a turn must not fail
+// because an image is gone. So is one that no longer fits, the oldest first. A
+// store that is away is an error: it will be back, and the model is not to answer
+// without what it was asked about.
+func (a *Activities) withImages(ctx context.Context, messages []agent.Message, workdir string) ([]agent.Message, error) {
+	left := mostImages
+	for i := len(messages) - 1; i >= 0; i-- {
+		if !slices.ContainsFunc(messages[i].Content.Parts, refers) {
 			continue
 		}
-		parts := slices.Clone(m.Content.Parts)
-		for k, p := range parts {
-			if !refers(p) {
+		parts := slices.Clone(messages[i].Content.Parts)
+		for k := len(parts) - 1; k >= 0; k-- {
+			if !refers(parts[k]) {
 				continue
 			}
-			data, err := a.image(p.ImageURL.URL, workdir)
-			if err != nil {
+			data, name, err := a.image(ctx, parts[k].ImageURL.URL, workdir)
+			if err == nil && len(data) > left {
+				left, err = 0, fmt.Errorf("the images of the conversation have more than %d MB, and newer ones come first", mostImages>>20)
+			}
+			switch agent.CodeOf(err) {
+			case "":
+				left -= len(data)
+				url := "data:" + agent.ImageType(name) + ";base64," + base64.StdEncoding.EncodeToString(data)
+				parts[k].ImageURL = &agent.ImageURL{URL: url, Detail: parts[k].ImageURL.Detail}
+			case agent.CodeUnavailable:
+				return nil, err
+			default:
 				parts[k] = agent.Part{Type: "text", Text: fmt.Sprintf("[an image cannot be shown: %v]", err)}
-				continue
 			}
-			parts[k].ImageURL = &agent.ImageURL{URL: data, Detail: p.ImageURL.Detail}
 		}
 		messages[i].Content.Parts = parts
 	}
-	return messages
+	return messages, nil
 }
 
 func refers(p agent.Part) bool {
 	return p.ImageURL != nil && (strings.HasPrefix(p.ImageURL.URL, agent.ImageScheme) || strings.HasPrefix(p.ImageURL.URL, agent.FileScheme))
 }
 
-// image reads an image as a data URL. os.Root keeps the path inside.
-func (a *Activities) image(url, workdir string) (string, error) {
-	dir, path := a.Images, strings.TrimPrefix(url, agent.ImageScheme)
-	if file, ok := strings.CutPrefix(url, agent.FileScheme); ok {
-		dir, path = workdir, strings.TrimPrefix(file, "//")
-		if rel, err := filepath.Rel(dir, path); filepath.IsAbs(path) && err == nil {
-			path = rel
+// image reads an image, and tells its name if it were kept.
+func (a *Activities) image(ctx context.Context, url, workdir string) (data []byte, name string, err error) {
+	if name, kept := strings.CutPrefix(url, agent.ImageScheme); kept {
+		data, err = images.Finder{Store: a.Store, Dir: a.Images}.Image(ctx, name)
+		if agent.CodeOf(err) == agent.CodeNotFound {
+			err = agent.Errorf(agent.CodeNotFound, "it is not kept any more")
 		}
+		return data, name, err
 	}
-	if dir == "" {
-		return "", fmt.Errorf("this worker keeps no images")
+	path := strings.TrimPrefix(strings.TrimPrefix(url, agent.FileScheme), "//")
+	if data, err = readImage(workdir, path); err != nil {
+		return nil, "", err
 	}
+	if name, err = agent.ImageName(data); err != nil {
+		return nil, "", agent.Wrap(err, agent.CodeInvalid, "%s", agent.CleanText(path))
+	}
+	return data, name, nil
+}
+
+// readImage reads a file of the workspace. os.Root keeps the path inside.
+func readImage(dir, path string) ([]byte, error) {
+	if rel, err := filepath.Rel(dir, path); filepath.IsAbs(path) && err == nil {
+		path = rel
+	}
+	shown := agent.CleanText(path)
 	root, err := os.OpenRoot(dir)
 	if err != nil {
-		return "", fmt.Errorf("its folder is not on this worker's machine")
+		return nil, agent.Errorf(agent.CodeNotFound, "its folder is not on this worker's machine")
 	}
 	defer func() { _ = root.Close() }()
 	// Not blocking, so that a named pipe does not hold the call.
 	f, err := root.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
-		return "", fmt.Errorf("%s is not there, or lies outside the workspace", agent.CleanText(path))
+		return nil, agent.Errorf(agent.CodeNotFound, "%s is not there, or lies outside the workspace", shown)
 	}
 	defer func() { _ = f.Close() }()
 	info, err := f.Stat()
-	if err != nil || !info.Mode().IsRegular() || info.Size() > images.Most {
-		return "", fmt.Errorf("%s is no file of at most %d MB", agent.CleanText(path), images.Most>>20)
+	if err != nil || !info.Mode().IsRegular() || info.Size() > agent.MaxImage {
+		return nil, agent.Errorf(agent.CodeInvalid, "%s is no file of at most %d MB", shown, agent.MaxImage>>20)
 	}
-	data, err := io.ReadAll(io.LimitReader(f, images.Most))
+	data, err := io.ReadAll(io.LimitReader(f, agent.MaxImage))
 	if err != nil {
-		return "", fmt.Errorf("%s cannot be read", agent.CleanText(path))
+		return nil, agent.Errorf(agent.CodeInvalid, "%s cannot be read", shown)
 	}
-	kind := http.DetectContentType(data)
-	if !strings.HasPrefix(kind, "image/") {
-		return "", fmt.Errorf("%s is no image", agent.CleanText(path))
-	}
-	return "data:" + kind + ";base64," + base64.StdEncoding.EncodeToString(data), nil
+	return data, nil
 }

@@ -54,7 +54,10 @@ func (a *Activities) callModel(ctx context.Context, ref contract.Ref) (contract.
 		return contract.ModelOutput{Seq: begun.Thread.MessageCount, End: agent.ReasonLimit, Code: "delegation_refused",
 			Message: "the model did nothing but delegate five times in a row, and each time it was refused"}, nil
 	}
-	request := a.request(ref, begun, conversation.messages())
+	request, err := a.request(ctx, ref, begun, conversation.messages())
+	if err != nil {
+		return contract.ModelOutput{}, err
+	}
 	sent, err := a.fit(ctx, ref, &request, conversation)
 	if err != nil {
 		return contract.ModelOutput{}, a.modelFailed(ctx, ref, begun, request, 0, err)

@@ -2,6 +2,7 @@ package activities
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"sort"
 	"strings"
@@ -13,17 +14,18 @@ import (
 
 // request builds the model request of a step: system prompt with its
 // environment block, a valid transcript, and the tools in a stable order.
-func (a *Activities) request(ref contract.Ref, begun memory.ModelStart, messages []agent.Message) agent.ModelRequest {
+func (a *Activities) request(ctx context.Context, ref contract.Ref, begun memory.ModelStart, messages []agent.Message) (agent.ModelRequest, error) {
 	t := begun.Thread
 	c := t.Config
 	model := cmp.Or(begun.Turn.Fallback, c.Model, a.DefaultModel)
 	system := agent.Message{Role: agent.RoleSystem, Content: agent.Text(agent.CleanText(c.SystemPrompt) + environment(t, begun.Turn))}
+	transcript, err := a.withImages(ctx, agent.Transcript(messages), t.Workdir)
 	return agent.ModelRequest{
 		AnswerSchema: begun.Turn.AnswerSchema,
 		Model:        model, Provider: c.Provider, Temperature: c.Temperature, TopP: c.TopP, MaxTokens: c.MaxTokens, Stream: c.Stream,
-		Messages: append([]agent.Message{system}, a.withImages(agent.Transcript(messages), t.Workdir)...),
+		Messages: append([]agent.Message{system}, transcript...),
 		Tools:    a.specs(t, ref.Questions, agent.HasShortenedOutput(messages)),
-	}
+	}, err
 }
 
 // environment tells the model where it is. It is the same for all steps of a

@@ -39,7 +39,10 @@ func (a *Activities) summarize(ctx context.Context, in contract.SummaryInput) (m
 	if err != nil {
 		return memory.Summary{}, err
 	}
-	request := a.request(in.Ref, memory.ModelStart{Thread: begun.Thread, Turn: begun.Turn}, c.messages())
+	request, err := a.request(ctx, in.Ref, memory.ModelStart{Thread: begun.Thread, Turn: begun.Turn}, c.messages())
+	if err != nil {
+		return memory.Summary{}, err
+	}
 	window := in.Need.Window
 	if window == 0 {
 		window = c.windows[request.Model]

@@ -23,6 +23,7 @@ type ConversationMemoryStore interface {
 	Turns
 	Keeper
 	Reader
+	Imager
 	Archiver
 
 	// ID is the store's own id; it is made with the store and never changes.

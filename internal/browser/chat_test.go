@@ -11,12 +11,15 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
 
+	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/internal/llm/script"
 	tt "github.com/spool-agents/spool/internal/temporaltest"
+	"github.com/spool-agents/spool/memory"
 )
 
 func TestMain(m *testing.M) { tt.Main(m) }
@@ -232,4 +235,20 @@ func TestImageOnThePage(t *testing.T) {
 	p.Text("article.assistant", "seen")
 	p.See("document.querySelector('article.user .images img')?.naturalWidth === 30")
 	s.Verify()
+
+	// One that is gone is told in words.
+	id := s.Thread("gone")
+	parsed, err := agent.ParseThreadID(id)
+	require.NoError(t, err)
+	now := time.Now().UTC()
+	_, err = s.Store.ImportThreads(s.Ctx(), memory.ImportRequest{UserID: "tester", Profile: "default", Threads: []memory.ThreadRecord{{
+		Thread: agent.Thread{ID: id, Kind: agent.KindMain, SessionID: parsed.SessionID, ConversationID: parsed.ConversationID, RootThreadID: id, CreatedAt: now, UpdatedAt: now},
+		Messages: []agent.Message{
+			{ID: "m", Role: agent.RoleUser, Content: agent.Content{Parts: []agent.Part{{Type: "text", Text: "look"}, {Type: "image_url", ImageURL: &agent.ImageURL{URL: "image:" + strings.Repeat("0", 64) + ".png"}}}}},
+			{ID: "a", Role: agent.RoleAssistant, Content: agent.Text("seen")},
+		},
+	}}})
+	require.NoError(t, err)
+	p.Go(strings.Split(Eval[string](p, "location.href"), "?")[0] + "?thread=" + id)
+	p.Text("article.user .images", "not kept any more")
 }

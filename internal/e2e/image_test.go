@@ -10,56 +10,92 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/spool-agents/spool/agent"
 	tt "github.com/spool-agents/spool/internal/temporaltest"
+	"github.com/spool-agents/spool/memory"
+	"github.com/spool-agents/spool/memory/sqlite"
 )
 
-// A user sends an image: the model gets it with the call, and neither the store
-// nor Temporal ever holds more than the reference. One that is gone is told in
-// words.
+// A user sends an image from a machine that shares nothing with the worker's but
+// the store: the model gets it with the call, Temporal never holds more than the
+// reference, and an export takes it along.
 func TestImagesAreSentByReference(t *testing.T) {
 	t.Parallel()
 	s := tt.New(t)
 	s.Model.KeepBodies = true
 	s.StartWorker()
-	var picture bytes.Buffer
-	require.NoError(t, png.Encode(&picture, image.NewGray(image.Rect(0, 0, 300, 300))))
+	picture, data := drawn(t, 300)
 	file := filepath.Join(t.TempDir(), "shot.png")
-	require.NoError(t, os.WriteFile(file, picture.Bytes(), 0o600))
-	out, code := starter(t, s, "send", "-s", s.Session("s1"), "--image", file, "script: say seen")
-	require.Equal(t, 0, code, out)
-	data := "data:image/png;base64," + base64.StdEncoding.EncodeToString(picture.Bytes())
+	require.NoError(t, os.WriteFile(file, picture, 0o600))
+	elsewhere := t.TempDir()
+	sender := func(args ...string) string {
+		t.Helper()
+		cmd := exec.Command(tt.Starter(), args...)
+		cmd.Env = append(append(os.Environ(), s.Env...), "SPOOL_HOME="+elsewhere)
+		out, err := cmd.CombinedOutput()
+		require.NoError(t, err, string(out))
+		return string(out)
+	}
+	sender("send", "-s", s.Session("s1"), "--image", file, "script: say seen")
 	require.Equal(t, []string{"script: say seen", data}, partsSent(t, s))
 	m := messages(t, s, s.Thread("s1"))[0]
 	require.Regexp(t, `^image:[0-9a-f]{64}\.png$`, m.Content.Parts[1].ImageURL.URL)
 	require.Less(t, historyOf(t, s, s.Thread("s1")).bytes, 20_000)
-	out, code = starter(t, s, "show", s.Thread("s1"))
-	require.Equal(t, 0, code, out)
-	require.Contains(t, out, "[image "+m.Content.Parts[1].ImageURL.URL)
+	require.Contains(t, sender("show", s.Thread("s1")), "[image "+m.Content.Parts[1].ImageURL.URL)
+	require.NoDirExists(t, filepath.Join(elsewhere, "images"))
 
-	require.NoError(t, os.RemoveAll(filepath.Join(s.Dir, "images")))
-	require.NoError(t, os.WriteFile(filepath.Join(s.Work, "in.png"), picture.Bytes(), 0o600))
+	dir := t.TempDir()
+	require.Contains(t, sender("sessions", "export", s.Session("s1"), "--dir", dir), filepath.Join("images", m.Content.Images()[0]))
+	other := filepath.Join(t.TempDir(), "other.db")
+	cmd := exec.Command(tt.Starter(), "sessions", "import", dir)
+	cmd.Env = append(append(os.Environ(), s.Env...), "SPOOL_STORE=sqlite:"+other)
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, string(out))
+	imported, err := sqlite.Open(t.Context(), other, sqlite.Options{})
+	require.NoError(t, err)
+	defer func() { _ = imported.Close() }()
+	got, err := imported.Image(t.Context(), m.Content.Images()[0])
+	require.NoError(t, err)
+	require.Equal(t, picture, got)
+	s.Verify()
+}
+
+// What cannot be shown is told in words and fails no turn; what can never be shown
+// is refused when it is sent.
+func TestImagesThatCannotBeShown(t *testing.T) {
+	t.Parallel()
+	s := tt.New(t)
+	s.Model.KeepBodies = true
+	s.StartWorker()
+	picture, data := drawn(t, 300)
+	older, olderData := drawn(t, 200)
+	gone, _ := drawn(t, 100)
+	file := filepath.Join(t.TempDir(), "shot.png")
+	for path, bytes := range map[string][]byte{file: picture, filepath.Join(s.Work, "in.png"): picture, filepath.Join(s.Work, "text.png"): []byte("just text")} {
+		require.NoError(t, os.WriteFile(path, bytes, 0o600))
+	}
 	require.NoError(t, os.Symlink(file, filepath.Join(s.Work, "out.png")))
-	require.NoError(t, os.WriteFile(filepath.Join(s.Work, "text.png"), []byte("just text"), 0o600))
 	r := s.Message("s2", "")
 	r.Content = agent.Content{Parts: []agent.Part{{Type: "text", Text: "script: say ok"}}}
-	for _, url := range []string{m.Content.Parts[1].ImageURL.URL, "file:in.png", "file:" + filepath.Join(s.Work, "in.png"), "file:out.png", "file:../x.png", "file:/etc/passwd", "file:text.png", "https://example.com/a.png"} {
+	for _, url := range []string{"file:in.png", "file:" + filepath.Join(s.Work, "in.png"), "file:out.png", "file:../x.png", "file:/etc/passwd", "file:text.png", "https://example.com/a.png"} {
 		r.Content.Parts = append(r.Content.Parts, agent.Part{Type: "image_url", ImageURL: &agent.ImageURL{URL: url}})
 	}
 	sent, err := s.Client.Send(s.Ctx(), r)
 	require.NoError(t, err)
 	require.Equal(t, "completed", s.Wait(sent).Status)
 	got := partsSent(t, s)
-	for i, want := range []string{"script: say ok", "cannot be shown", data, data, "cannot be shown", "cannot be shown", "cannot be shown", "is no image", "https://example.com/a.png"} {
+	for i, want := range []string{"script: say ok", data, data, "cannot be shown", "cannot be shown", "cannot be shown", "is no PNG", "https://example.com/a.png"} {
 		require.Contains(t, got[i], want)
 	}
-
-	r.Content.Parts[1].ImageURL.URL, r.MessageID = data, ""
-	_, err = s.Client.Send(s.Ctx(), r)
-	require.ErrorContains(t, err, "refer to it instead")
+	for says, url := range map[string]string{"refer to it instead": data, "attach the image again": "image:" + nameOf(t, gone)} {
+		r.Content.Parts[1].ImageURL.URL, r.MessageID = url, ""
+		_, err = s.Client.Send(s.Ctx(), r)
+		require.ErrorContains(t, err, says)
+	}
 	for _, wrong := range []string{filepath.Join(s.Work, "text.png"), filepath.Join(s.Work, "none.png"), s.Work} {
 		cmd := exec.Command(tt.Starter(), "send", "--image", wrong, "x")
 		cmd.Env = append(cmd.Environ(), s.Env...)
@@ -67,7 +103,48 @@ func TestImagesAreSentByReference(t *testing.T) {
 		require.Error(t, err)
 		require.Equal(t, 2, cmd.ProcessState.ExitCode(), string(out))
 	}
-	s.Verify()
+
+	// A conversation from before the store kept images: one is in the home directory
+	// still, the other is lost.
+	require.NoError(t, os.MkdirAll(filepath.Join(s.Dir, "images"), 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(s.Dir, "images", nameOf(t, older)), older, 0o600))
+	plain := agent.Message{ID: "old", Role: agent.RoleUser, Content: agent.Content{Parts: []agent.Part{{Type: "text", Text: "look"}}}}
+	for _, image := range [][]byte{older, gone} {
+		plain.Content.Parts = append(plain.Content.Parts, agent.Part{Type: "image_url", ImageURL: &agent.ImageURL{URL: "image:" + nameOf(t, image)}})
+	}
+	id := s.Thread("old")
+	parsed, err := agent.ParseThreadID(id)
+	require.NoError(t, err)
+	now := time.Now().UTC()
+	_, err = s.Store.ImportThreads(s.Ctx(), memory.ImportRequest{UserID: "tester", Profile: "default", Threads: []memory.ThreadRecord{{
+		Thread:   agent.Thread{ID: id, Kind: agent.KindMain, SessionID: parsed.SessionID, ConversationID: parsed.ConversationID, RootThreadID: id, Workdir: s.Work, CreatedAt: now, UpdatedAt: now},
+		Messages: []agent.Message{plain, {ID: "answer", Role: agent.RoleAssistant, Content: agent.Text("seen")}},
+	}}})
+	require.NoError(t, err)
+	next, err := s.Client.Send(s.Ctx(), s.Message("old", "script: say again"))
+	require.NoError(t, err)
+	require.Equal(t, "completed", s.Wait(next).Status)
+	body := string(s.Model.Records()[len(s.Model.Records())-1].Body)
+	require.Contains(t, body, olderData)
+	require.Contains(t, body, "[an image cannot be shown: it is not kept any more]")
+	out, code := starter(t, s, "verify", id)
+	require.Equal(t, 1, code, out)
+	require.Contains(t, out, "image:"+nameOf(t, gone)+", which the store does not have")
+}
+
+// drawn is a picture, and as a model gets it.
+func drawn(t *testing.T, side int) (picture []byte, url string) {
+	t.Helper()
+	var b bytes.Buffer
+	require.NoError(t, png.Encode(&b, image.NewGray(image.Rect(0, 0, side, side))))
+	return b.Bytes(), "data:image/png;base64," + base64.StdEncoding.EncodeToString(b.Bytes())
+}
+
+func nameOf(t *testing.T, picture []byte) string {
+	t.Helper()
+	name, err := agent.ImageName(picture)
+	require.NoError(t, err)
+	return name
 }
 
 // partsSent are the parts of the last user message of the last model call.

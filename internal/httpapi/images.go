@@ -2,15 +2,13 @@ package httpapi
 
 import (
 	"net/http"
-	"os"
-	"path/filepath"
 
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/internal/images"
 )
 
 // maxImage is the body of an image: base64 takes four bytes for three.
-const maxImage = images.Most/3*4 + 1024
+const maxImage = agent.MaxImage/3*4 + 1024
 
 // keepImage keeps an image, for messages to refer to.
 func (s *Server) keepImage(c *call) error {
@@ -20,10 +18,7 @@ func (s *Server) keepImage(c *call) error {
 	if err := c.body(&b); err != nil {
 		return err
 	}
-	if s.o.Images == "" {
-		return agent.Errorf(agent.CodeInvalid, "this server keeps no images: refer to one by an https URL or by file:PATH of a file in the workspace")
-	}
-	name, err := images.Keep(s.o.Images, b.Data)
+	name, err := s.store.KeepImage(c.r.Context(), b.Data)
 	if err != nil {
 		return err
 	}
@@ -31,19 +26,15 @@ func (s *Server) keepImage(c *call) error {
 }
 
 // image shows a kept image. Its name is the digest of its content: who knows it has
-// the image, or a message with it.
+// the image, or a message with it. The kinds that are kept hold nothing that runs.
 func (s *Server) image(c *call) error {
 	name := c.path("name")
-	missing := agent.Errorf(agent.CodeNotFound, "image %q is not kept here", name)
-	if s.o.Images == "" || !agent.CheckImageName(name) {
-		return missing
-	}
-	data, err := os.ReadFile(filepath.Join(s.o.Images, name))
+	data, err := images.Finder{Store: s.store, Dir: s.o.Images}.Image(c.r.Context(), name)
 	if err != nil {
-		return missing
+		return err
 	}
 	bound(c.w)
-	c.w.Header().Set("Content-Type", images.Kind(name))
+	c.w.Header().Set("Content-Type", agent.ImageType(name))
 	c.w.Header().Set("Cache-Control", "private, max-age=31536000, immutable")
 	c.w.WriteHeader(http.StatusOK)
 	_, _ = c.w.Write(data) // a client that is gone needs no answer

@@ -21,6 +21,7 @@ import (
 	"github.com/spool-agents/spool/internal/httpapi"
 	"github.com/spool-agents/spool/internal/llm/script"
 	"github.com/spool-agents/spool/memory"
+	"github.com/spool-agents/spool/memory/memorytest"
 )
 
 // described is the API's own description.
@@ -255,7 +256,7 @@ func TestAnswersAreAsTheDocumentSays(t *testing.T) {
 	b.post("/api/v1/login", map[string]string{"token": "a wrong one"}).fails(401, "unauthorized")
 	b.post("/api/v1/logout", nil).is(200)
 	b.get("/api/v1/me").is(200)
-	png := []byte("\x89PNG\r\n\x1a\nrest")
+	png := memorytest.Picture(1)
 	kept := b.post("/api/v1/images", map[string]any{"data": png}).is(200)
 	var image struct{ URL string }
 	kept.into(&image)

@@ -1,41 +1,42 @@
 package images
 
 import (
-	"bytes"
 	"os"
 	"path/filepath"
-	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/memory/memorytest"
+	"github.com/spool-agents/spool/memory/sqlite"
 )
 
-func TestKeep(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "images")
-	png := append([]byte("\x89PNG\r\n\x1a\n"), 1, 2, 3)
-	var wg sync.WaitGroup
-	names := make([]string, 8)
-	for i := range names {
-		wg.Go(func() { names[i], _ = Keep(dir, png) })
-	}
-	wg.Wait()
-	for _, name := range names {
-		require.Equal(t, names[0], name)
-	}
-	require.True(t, agent.CheckImageName(names[0]))
-	require.Equal(t, "image/png", Kind(names[0]))
-	kept, err := os.ReadFile(filepath.Join(dir, names[0]))
+// Images are in the store; those of before are in a folder, which is only read.
+func TestFinder(t *testing.T) {
+	s, err := sqlite.OpenMemory(t.Context(), sqlite.Options{})
 	require.NoError(t, err)
-	require.Equal(t, png, kept)
-	list, err := os.ReadDir(dir)
+	defer func() { _ = s.Close() }()
+	f := Finder{Store: s, Dir: t.TempDir()}
+	kept, err := s.KeepImage(t.Context(), memorytest.Picture(1))
 	require.NoError(t, err)
-	require.Len(t, list, 1, "nothing else is left")
-
-	for what, data := range map[string][]byte{"no image": []byte("<svg onload=x>"), "nothing": nil, "too big": append(png, bytes.Repeat([]byte{0}, Most)...)} {
-		_, err := Keep(dir, data)
-		require.Equal(t, agent.CodeInvalid, agent.CodeOf(err), what)
+	old, err := agent.ImageName(memorytest.Picture(2))
+	require.NoError(t, err)
+	changed, err := agent.ImageName(memorytest.Picture(3))
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(f.Dir, old), memorytest.Picture(2), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(f.Dir, changed), memorytest.Picture(4), 0o600))
+	for name, want := range map[string][]byte{kept: memorytest.Picture(1), old: memorytest.Picture(2)} {
+		data, err := f.Image(t.Context(), name)
+		require.NoError(t, err)
+		require.Equal(t, want, data)
 	}
-	require.Equal(t, "", Kind("x.svg"))
+	for _, f := range []Finder{f, {Store: s}} {
+		for _, name := range []string{changed, "../" + old, "/etc/passwd", ""} {
+			_, err := f.Image(t.Context(), name)
+			require.Equal(t, agent.CodeNotFound, agent.CodeOf(err), name)
+		}
+	}
+	_, err = Finder{Store: s}.Image(t.Context(), old)
+	require.Equal(t, agent.CodeNotFound, agent.CodeOf(err))
 }

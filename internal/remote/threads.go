@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spool-agents/spool"
@@ -50,6 +51,15 @@ func (c *Client) Send(ctx context.Context, r memory.SendRequest) (spool.Reply, e
 	var out reply
 	err := c.repeat(ctx, http.MethodPost, "/api/v1/messages", body, &out)
 	return out.whole(), err
+}
+
+// KeepImage is that of spool.Client.
+func (c *Client) KeepImage(ctx context.Context, data []byte) (string, error) {
+	var out struct {
+		URL string `json:"url"`
+	}
+	err := c.repeat(ctx, http.MethodPost, "/api/v1/images", map[string][]byte{"data": data}, &out)
+	return strings.TrimPrefix(out.URL, agent.ImageScheme), err
 }
 
 // Retry is that of spool.Client.

@@ -13,6 +13,7 @@ import (
 // conversations is what commands do with threads: spool.Client does it on a store,
 // remote.Client behind a web server.
 type conversations interface {
+	KeepImage(ctx context.Context, data []byte) (string, error)
 	Send(ctx context.Context, r memory.SendRequest) (spool.Reply, error)
 	Retry(ctx context.Context, threadID, requestID string) (spool.Reply, error)
 	Fork(ctx context.Context, r spool.ForkRequest) (spool.Forked, error)

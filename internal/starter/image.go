@@ -1,48 +1,76 @@
 package starter
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 
 	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/internal/config"
 	"github.com/spool-agents/spool/internal/images"
+	"github.com/spool-agents/spool/memory"
 )
 
-// withImages is a message of a text and images. The images are kept in the home
-// directory by their content, so that a message means the same for ever.
-func withImages(text, home string, files []string) (agent.Content, error) {
+// withImages is a message of a text and images. They are kept where the message
+// goes, by their content, so that it means the same for ever and everywhere.
+func withImages(ctx context.Context, c conversations, text string, files []string) (agent.Content, error) {
 	if len(files) == 0 {
 		return agent.Text(text), nil
 	}
-	parts := []agent.Part{{Type: "text", Text: text}}
-	for _, file := range files {
-		name, err := keepImage(home, file)
-		if err != nil {
-			return agent.Content{}, err
-		}
-		parts = append(parts, agent.Part{Type: "image_url", ImageURL: &agent.ImageURL{URL: agent.ImageScheme + name}})
+	content := agent.Content{Parts: []agent.Part{{Type: "text", Text: text}}}
+	if len(files) > agent.MaxImages {
+		return content, agent.Errorf(agent.CodeInvalid, "--image was given %d times, at most %d images are possible: send the others with another message", len(files), agent.MaxImages)
 	}
-	return agent.Content{Parts: parts}, nil
+	for _, file := range files {
+		data, err := readImage(file)
+		if err != nil {
+			return content, err
+		}
+		name, err := c.KeepImage(ctx, data)
+		if err != nil {
+			return content, agent.Wrap(err, agent.CodeOf(err), "--image %s", file)
+		}
+		content.Parts = append(content.Parts, agent.Part{Type: "image_url", ImageURL: &agent.ImageURL{URL: agent.ImageScheme + name}})
+	}
+	return content, nil
 }
 
-// keepImage copies an image into the home directory and returns its name there.
-func keepImage(home, file string) (string, error) {
+// readImage reads a file that may be an image.
+func readImage(file string) ([]byte, error) {
 	info, err := os.Stat(file)
 	switch {
 	case err != nil:
-		return "", agent.Wrap(err, agent.CodeInvalid, "--image")
-	case !info.Mode().IsRegular() || info.Size() > images.Most:
-		return "", agent.Errorf(agent.CodeInvalid, "--image %s: it must be a file of at most %d MB", file, images.Most>>20)
+		return nil, agent.Wrap(err, agent.CodeInvalid, "--image")
+	case !info.Mode().IsRegular() || info.Size() > agent.MaxImage:
+		return nil, agent.Errorf(agent.CodeInvalid, "--image %s: it must be a file of at most %d MB", file, agent.MaxImage>>20)
 	}
 	data, err := os.ReadFile(file)
-	if err != nil {
-		return "", agent.Wrap(err, agent.CodeInvalid, "--image")
+	return data, agent.Wrap(err, agent.CodeInvalid, "--image")
+}
+
+// olderImages is the folder in which images were kept before the store did.
+func olderImages(cfg config.Config) string { return filepath.Join(cfg.Home, "images") }
+
+// withOlderImages is a store whose images are also those of that folder.
+type withOlderImages struct {
+	memory.ConversationMemoryStore
+	found images.Finder
+}
+
+func imagesOf(cfg config.Config, store memory.ConversationMemoryStore) withOlderImages {
+	return withOlderImages{store, images.Finder{Store: store, Dir: olderImages(cfg)}}
+}
+
+// Image returns the bytes of a kept image.
+func (s withOlderImages) Image(ctx context.Context, name string) ([]byte, error) {
+	return s.found.Image(ctx, name)
+}
+
+// missingImages tells which images messages show that are nowhere.
+func (a *app) missingImages(names []string, also string) {
+	for _, name := range names {
+		a.progress("image %s is missing, which a message shows: %s", name, also)
 	}
-	name, err := images.Keep(filepath.Join(home, "images"), data)
-	if err != nil {
-		return "", agent.Wrap(err, agent.CodeOf(err), "--image %s", file)
-	}
-	return name, nil
 }
 
 // shownContent is a content in words: images are named.

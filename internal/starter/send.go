@@ -86,7 +86,7 @@ type sendCmd struct {
 	Schema    string   `placeholder:"FILE" type:"path" help:"JSON schema that the answer has to fit; the response is then JSON."`
 	Detach    bool     `help:"Return once the message is stored."`
 	Wait      bool     `help:"Wait also for people and for workers."`
-	Image     []string `placeholder:"FILE" help:"Send an image (PNG, JPEG, GIF or WebP) with the message; may be repeated. It is kept in the home directory, where the worker reads it."`
+	Image     []string `placeholder:"FILE" help:"Send an image (PNG, JPEG, GIF or WebP) with the message; may be repeated. It is kept in the store, with the conversation."`
 	Text      string   `arg:"" help:"The message, or - to read it from stdin."`
 }
 
@@ -133,7 +133,7 @@ func (s *sendCmd) Run(ctx context.Context, a *app) error {
 		return err
 	}
 	a.warnOfAgent(cfg, req.Agent)
-	if req.Content, err = withImages(text, cfg.Home, s.Image); err != nil {
+	if req.Content, err = withImages(ctx, c, text, s.Image); err != nil {
 		return err
 	}
 	req.MessageID, req.WhenBusy = s.MessageID, memory.WhenBusy(s.WhenBusy)

@@ -338,7 +338,7 @@ func (c *sessionsExportCmd) Run(ctx context.Context, a *app) error {
 	f.Tidy()
 	out, refused := archive.Exported{Threads: []string{}, Files: []string{}}, []archive.Refused{}
 	for _, id := range ids {
-		one, err := archive.Export(ctx, client.Store(), f, owning(cfg), id, sessionfile.EventOptions{Enabled: c.Events, Cap: c.EventsLast})
+		one, err := archive.Export(ctx, imagesOf(cfg, client.Store()), f, owning(cfg), id, sessionfile.EventOptions{Enabled: c.Events, Cap: c.EventsLast})
 		code := agent.CodeOf(err)
 		switch {
 		case c.All && code == agent.CodeNotFound: // deleted meanwhile
@@ -348,15 +348,21 @@ func (c *sessionsExportCmd) Run(ctx context.Context, a *app) error {
 			refused = append(refused, archive.Refused{Name: id, Reason: err.Error()})
 		}
 		out.Threads, out.Files = append(out.Threads, one.Threads...), append(out.Files, one.Files...)
+		out.MissingImages = append(out.MissingImages, one.MissingImages...)
 	}
 	if a.json {
-		err = a.printJSON(map[string]any{"dir": f.Dir, "threads": out.Threads, "files": out.Files, "refused": refused})
+		doc := map[string]any{"dir": f.Dir, "threads": out.Threads, "files": out.Files, "refused": refused}
+		if len(out.MissingImages) > 0 {
+			doc["missingImages"] = out.MissingImages
+		}
+		err = a.printJSON(doc)
 	}
 	for _, path := range out.Files {
 		if !a.json {
 			a.print("%s", path)
 		}
 	}
+	a.missingImages(out.MissingImages, "the export holds everything else")
 	for _, r := range refused {
 		a.progress("not exported: %s", clean(r.Error()))
 	}
@@ -389,7 +395,7 @@ func (c *sessionsImportCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	in, err := archive.Import(ctx, client.Store(), f, owning(cfg), c.Only)
+	in, err := archive.Import(ctx, imagesOf(cfg, client.Store()), f, owning(cfg), c.Only)
 	if err != nil {
 		return err
 	}
@@ -404,6 +410,7 @@ func (c *sessionsImportCmd) Run(ctx context.Context, a *app) error {
 			a.progress("%s there already, as in the files", plural(len(in.Present), "thread"))
 		}
 	}
+	a.missingImages(in.MissingImages, "copy the folder images of the export too, and import again")
 	for _, r := range in.Refused {
 		a.progress("not imported: %s", clean(r.Error()))
 	}

@@ -2,6 +2,7 @@ package archive
 
 import (
 	"context"
+	"slices"
 
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/memory"
@@ -11,6 +12,7 @@ import (
 // Store is what of a store is needed here.
 type Store interface {
 	memory.Reader
+	memory.Imager
 	memory.Archiver
 }
 
@@ -55,10 +57,13 @@ func Find(ctx context.Context, s memory.Reader, o Owner, id string) ([]agent.Thr
 type Exported struct {
 	Threads []string `json:"threads"`
 	Files   []string `json:"files"`
+	// MissingImages are shown by messages, and the store has them no more.
+	MissingImages []string `json:"missingImages,omitempty"`
 }
 
 // Export writes the files of the session or thread that an id means: one for
-// each thread, and the session's history.json and, if enabled, events.json.
+// each thread and each image that its messages show, and the session's history.json
+// and, if enabled, events.json.
 func Export(ctx context.Context, s Store, f sessionfile.Folder, o Owner, id string, events sessionfile.EventOptions) (Exported, error) {
 	out := Exported{Threads: []string{}, Files: []string{}}
 	roots, err := Find(ctx, s, o, id)
@@ -74,6 +79,9 @@ func Export(ctx context.Context, s Store, f sessionfile.Folder, o Owner, id stri
 		for _, r := range tree {
 			session, err := Session(r)
 			if err != nil {
+				return out, err
+			}
+			if err := exportImages(ctx, s, f, session.Images(), &out); err != nil {
 				return out, err
 			}
 			path, err := f.SaveThread(session)
@@ -93,6 +101,28 @@ func Export(ctx context.Context, s Store, f sessionfile.Folder, o Owner, id stri
 		}
 	}
 	return out, writeSession(f, roots, history, log, events, &out)
+}
+
+// exportImages writes the images that a thread refers to.
+func exportImages(ctx context.Context, s Store, f sessionfile.Folder, names []string, out *Exported) error {
+	for _, name := range names {
+		data, err := s.Image(ctx, name)
+		if agent.CodeOf(err) == agent.CodeNotFound {
+			out.MissingImages = append(out.MissingImages, name)
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		path, err := f.SaveImage(name, data)
+		if err != nil {
+			return err
+		}
+		if !slices.Contains(out.Files, path) {
+			out.Files = append(out.Files, path)
+		}
+	}
+	return nil
 }
 
 // writeSession writes the files of a session. Of conversations that are not

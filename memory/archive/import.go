@@ -17,6 +17,8 @@ type Imported struct {
 	// Refused are conversations that were not imported, and files that could
 	// not be read.
 	Refused []Refused `json:"refused"`
+	// MissingImages are shown by messages, and neither folder nor store has them.
+	MissingImages []string `json:"missingImages,omitempty"`
 }
 
 // Refused is what was not imported, and why.
@@ -58,7 +60,7 @@ func Import(ctx context.Context, s Store, f sessionfile.Folder, o Owner, only st
 		if only != "" && only != t.ID && only != t.ThreadID {
 			continue
 		}
-		err := importTree(ctx, s, o, t, &out, done)
+		err := importTree(ctx, s, f, o, t, &out, done)
 		if err != nil {
 			return out, err
 		}
@@ -77,7 +79,7 @@ func Import(ctx context.Context, s Store, f sessionfile.Folder, o Owner, only st
 			continue
 		}
 		for _, t := range treesOf(sessionID, h, done) {
-			if err := importTree(ctx, s, o, t, &out, done); err != nil {
+			if err := importTree(ctx, s, f, o, t, &out, done); err != nil {
 				return out, err
 			}
 		}
@@ -90,7 +92,7 @@ func Import(ctx context.Context, s Store, f sessionfile.Folder, o Owner, only st
 
 // importTree adds one conversation. An error means that the store is away; a
 // refusal goes into out.
-func importTree(ctx context.Context, s Store, o Owner, t sessionfile.Tree, out *Imported, done map[string]bool) error {
+func importTree(ctx context.Context, s Store, f sessionfile.Folder, o Owner, t sessionfile.Tree, out *Imported, done map[string]bool) error {
 	name := t.ThreadID
 	if name == "" {
 		name = t.ID
@@ -103,6 +105,11 @@ func importTree(ctx context.Context, s Store, o Owner, t sessionfile.Tree, out *
 	for _, r := range list {
 		done[r.Thread.ID] = true
 	}
+	// Images first: one that no thread shows after all is removed by and by.
+	_, there := s.Thread(ctx, "", list[0].Thread.ID)
+	if err := importImages(ctx, s, f, t, there == nil, out); err != nil {
+		return err
+	}
 	res, err := s.ImportThreads(ctx, memory.ImportRequest{UserID: o.UserID, Profile: o.Profile, Threads: list})
 	switch agent.CodeOf(err) {
 	case "":
@@ -111,6 +118,37 @@ func importTree(ctx context.Context, s Store, o Owner, t sessionfile.Tree, out *
 		return err
 	default:
 		out.refuse(name, err)
+	}
+	return nil
+}
+
+// importImages keeps the images that the threads of a tree refer to. Of a tree that
+// is there already only those are kept that the store has lost.
+func importImages(ctx context.Context, s Store, f sessionfile.Folder, t sessionfile.Tree, there bool, out *Imported) error {
+	for _, name := range t.Images() {
+		data, found, err := f.Image(name)
+		if err != nil {
+			out.refuse("image "+name, err)
+			continue
+		}
+		if there || !found {
+			_, err = s.Image(ctx, name)
+		}
+		switch {
+		case err != nil && agent.CodeOf(err) != agent.CodeNotFound:
+			return err
+		case found && (err != nil || !there):
+			if _, err := s.KeepImage(ctx, data); err != nil {
+				return err
+			}
+		case err != nil && !slices.Contains(out.MissingImages, name):
+			out.MissingImages = append(out.MissingImages, name)
+		}
+	}
+	for _, child := range t.Children {
+		if err := importImages(ctx, s, f, child, there, out); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -3,6 +3,7 @@
 //
 //	DIR/session_SHORT.json           a conversation's own thread
 //	DIR/subagent_session_SHORT.json  a sub-agent's thread
+//	DIR/images/NAME                  an image that messages show
 //	DIR/.spool/                      the journal, and the lock of its one process
 //
 // What is written is durable in the journal, a small SQLite database, before an

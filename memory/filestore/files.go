@@ -32,11 +32,14 @@ type files struct {
 
 	mu    sync.Mutex
 	dirty map[string]bool // threads whose files lag behind
-	wake  chan struct{}
-	ended chan struct{}
-	done  chan struct{}
+	// staleImages: images were kept or removed.
+	staleImages bool
+	wake        chan struct{}
+	ended       chan struct{}
+	done        chan struct{}
 
 	writing sync.Mutex // one file at a time
+	images  images     // under writing
 	said    map[string]string
 }
 
@@ -151,7 +154,7 @@ func (f *files) flush() error {
 	todo := f.dirty
 	f.dirty = map[string]bool{}
 	f.mu.Unlock()
-	var errs []error
+	errs := []error{f.writeImages()} // first: a thread refers to them
 	for id := range todo {
 		if err := f.write(id); err != nil {
 			errs = append(errs, err)
@@ -203,6 +206,10 @@ func (f *files) catchUp(ctx context.Context) error {
 	threads, err := f.journal.Threads(ctx, memory.ThreadFilter{All: true})
 	if err != nil {
 		return err
+	}
+	f.imagesChanged()
+	if err := f.writeImages(); err != nil {
+		f.changed(nil) // it was reported, and is tried again
 	}
 	have, err := f.sessions()
 	if err != nil {

@@ -94,6 +94,23 @@ func (s *Store) Dir() string { return s.dir }
 // Flush writes the files that lag behind. It returns what kept it from writing.
 func (s *Store) Flush() error { return s.files.flush() }
 
+// KeepImage keeps an image in the journal, and in a file of its own by and by.
+func (s *Store) KeepImage(ctx context.Context, data []byte) (string, error) {
+	name, err := s.Store.KeepImage(ctx, data)
+	if err == nil {
+		s.files.imagesChanged()
+	}
+	return name, err
+}
+
+// DeleteTree removes a tree from the journal, and its files with the images that
+// nothing else shows.
+func (s *Store) DeleteTree(ctx context.Context, r memory.DeleteRequest) (memory.DeleteResult, error) {
+	res, err := s.Store.DeleteTree(ctx, r)
+	s.files.imagesChanged()
+	return res, err
+}
+
 // Close writes the files that lag behind and releases the folder.
 func (s *Store) Close() error {
 	s.files.stop()

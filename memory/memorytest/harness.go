@@ -92,6 +92,7 @@ var groups = []struct {
 	{"event", eventRules},
 	{"edge", edgeRules},
 	{"archive", archiveRules},
+	{"image", imageRules},
 	{"fork", forkRules},
 }
 

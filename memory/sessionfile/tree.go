@@ -119,6 +119,7 @@ func (f Folder) Tidy() {
 			}
 		}
 	}
+	atomicfile.RemoveTemporary(filepath.Join(f.Dir, imagesDir), "*", atomicfile.StaleAfter)
 }
 
 // keys lists the threads of a tree.
@@ -152,9 +153,10 @@ func (f Folder) deleteThreads(threads map[string]bool) (removed []string, err er
 	}
 	left := map[string]bool{}
 	slices.SortStableFunc(files, func(a, b Info) int { return depth(b) - depth(a) })
-	var sessions []string
+	var sessions, shown, stillShown []string
 	for _, i := range files {
 		if !threads[i.key()] {
+			stillShown = append(stillShown, i.Images()...)
 			if i.Kind == agent.KindMain {
 				left[i.ID] = true
 			}
@@ -163,7 +165,7 @@ func (f Folder) deleteThreads(threads map[string]bool) (removed []string, err er
 		if err := os.Remove(i.Path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return removed, explain(err, i.Path)
 		}
-		removed = append(removed, i.Path)
+		removed, shown = append(removed, i.Path), append(shown, i.Images()...)
 		if i.Kind == agent.KindMain {
 			sessions = append(sessions, i.ID)
 		}
@@ -182,7 +184,9 @@ func (f Folder) deleteThreads(threads map[string]bool) (removed []string, err er
 			return removed, explain(err, dir)
 		}
 	}
-	if len(removed) > 0 {
+	gone, err := f.removeShown(shown, stillShown)
+	removed = append(removed, gone...)
+	if err == nil && len(removed) > 0 {
 		err = explain(atomicfile.SyncDir(f.Dir), f.Dir)
 	}
 	return removed, err

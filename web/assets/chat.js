@@ -9,7 +9,15 @@ import { Go } from "./sidebar.js";
 export function Images({ content }) {
   const list = contentImages(content);
   if (!list.length) return null;
-  return html`<div class="images">${list.map((url) => (imageAddress(url) ? html`<img src=${imageAddress(url)} alt="Image of the message" />` : html`<code>${url}</code>`))}</div>`;
+  return html`<div class="images">${list.map((url, i) => html`<${Picture} key=${i} url=${url} />`)}</div>`;
+}
+
+// Picture shows an image, or says that it is gone.
+function Picture({ url }) {
+  const [gone, setGone] = useState(false);
+  if (!imageAddress(url)) return html`<code>${url}</code>`;
+  if (gone) return html`<em>An image that is not kept any more.</em>`;
+  return html`<img src=${imageAddress(url)} alt="Image of the message" onError=${() => setGone(true)} />`;
 }
 
 function AgentTask({ model, task, chat }) {

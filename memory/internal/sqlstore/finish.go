@@ -27,6 +27,9 @@ func (u *unit) finish(t *threadRow, turn *turnRow, c *callRow, e ending) error {
 	if err := u.saveCall(t, c); err != nil {
 		return err
 	}
+	if err := u.refer(t.ID, c.Result); err != nil {
+		return err
+	}
 	response := toolResponse{
 		ToolCallID: c.ID, Name: c.ToolName, Status: c.Status, ErrorReason: c.ErrorReason, DurationMs: c.DurationMs,
 		SubAgentThread: c.SubAgentThreadID,

@@ -21,6 +21,10 @@ func (f *fork) write(one *forkThread, at string) error {
 	if err != nil {
 		return err
 	}
+	err = f.exec(`INSERT INTO image_refs (thread_id, name) SELECT ?, name FROM image_refs WHERE thread_id = ?`, one.t.ID, one.src.ID)
+	if err != nil {
+		return err
+	}
 	steps, err := f.steps(one)
 	if err != nil {
 		return err

@@ -86,6 +86,9 @@ func (u *unit) restore(r memory.ImportRequest, record memory.ThreadRecord) (adde
 	if err := u.loadMessages(record); err != nil {
 		return false, err
 	}
+	if err := u.refer(record.Thread.ID, string(record.Rows)); err != nil {
+		return false, err
+	}
 	_, err = u.thread(record.Thread.ID)
 	return true, err
 }
@@ -335,6 +338,9 @@ func (u *unit) loadMessages(record memory.ThreadRecord) error {
 		err = u.exec(`INSERT INTO messages (thread_id, seq, id, superseded_by, body) VALUES (?, ?, ?, ?, ?)`,
 			record.Thread.ID, m.Seq, m.ID, superseded, body)
 		if err != nil {
+			return err
+		}
+		if err := u.refer(record.Thread.ID, body); err != nil {
 			return err
 		}
 	}

@@ -285,7 +285,10 @@ func (u *unit) restoreMessage(t *threadRow, m agent.Message) error {
 	if err != nil {
 		return err
 	}
-	return u.exec(insertMessage, t.ID, m.Seq, m.ID, body)
+	if err := u.exec(insertMessage, t.ID, m.Seq, m.ID, body); err != nil {
+		return err
+	}
+	return u.refer(t.ID, body)
 }
 
 // restoreCalls writes the calls of a message, and makes their ids unique in the

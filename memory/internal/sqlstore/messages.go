@@ -15,7 +15,10 @@ func (u *unit) append(t *threadRow, m agent.Message) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	return m.Seq, u.exec(insertMessage, t.ID, m.Seq, m.ID, body)
+	if err := u.exec(insertMessage, t.ID, m.Seq, m.ID, body); err != nil {
+		return 0, err
+	}
+	return m.Seq, u.refer(t.ID, body)
 }
 
 // appended tells followers which messages are new.

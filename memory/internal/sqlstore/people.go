@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spool-agents/spool/agent"
@@ -98,6 +99,9 @@ func (u *unit) asPlain(t *threadRow, r memory.SendRequest) (*memory.SendResult, 
 	text := r.Content.String()
 	if len(w.approvals) > 0 || len(w.questions) != 1 || r.Agent != "" || r.Model != "" || strings.TrimSpace(text) == "" {
 		return nil, w.refusal(t.ID)
+	}
+	if slices.ContainsFunc(r.Content.Parts, func(p agent.Part) bool { return p.ImageURL != nil }) {
+		return nil, agent.Errorf(agent.CodeConflict, "thread %s waits for an answer to question %s, and an answer is text: its image would be lost; answer in words, or send the image as a message of its own with --when-busy queue", t.ID, w.questions[0].ID)
 	}
 	answered, err := u.answerQuestion(w.questions[0].ID, w.questions[0].ThreadID, text, or(r.UserID, t.UserID), r.MessageID)
 	if err != nil {

@@ -56,6 +56,10 @@ func (u *unit) deleteTree(t *threadRow, idleSince time.Time) (memory.DeleteResul
 			return res, agent.Errorf(agent.CodeConflict, "session %s was restored at %s; nothing was deleted", t.SessionID, at.Format(time.RFC3339))
 		}
 	}
+	shown, err := u.strings(`SELECT DISTINCT name FROM image_refs WHERE thread_id IN (SELECT id FROM threads WHERE root_id = ?) ORDER BY name`, t.ID)
+	if err != nil {
+		return res, err
+	}
 	// Streamed text has no reference to its turn that would remove it too.
 	err = u.exec(`DELETE FROM chunks WHERE turn_id IN (SELECT turns.id FROM turns JOIN threads ON threads.id = turns.thread_id WHERE threads.root_id = ?)`, t.ID)
 	if err != nil {
@@ -65,6 +69,9 @@ func (u *unit) deleteTree(t *threadRow, idleSince time.Time) (memory.DeleteResul
 		return res, err
 	}
 	res.Threads, u.removed = ids, ids
+	if err := u.release(shown); err != nil {
+		return res, err
+	}
 	if lock := u.s.d.LockParent; lock != "" {
 		// Whoever makes a conversation in the session now waits, or is waited for.
 		if err := u.row(`SELECT id FROM sessions WHERE id = ?`+lock, t.SessionID).Scan(new(string)); err != nil {

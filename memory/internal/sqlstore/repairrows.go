@@ -72,6 +72,9 @@ func (r *repairs) lost() error {
 	if err := r.lostInbox(); err != nil {
 		return err
 	}
+	if err := r.lostImages(); err != nil {
+		return err
+	}
 	return r.lostSteps()
 }
 

@@ -72,7 +72,10 @@ func (u *unit) enter(t *threadRow, e *entryRow) error {
 		t.waiting++
 	}
 	e.ThreadID, e.Seq, e.content, e.created = t.ID, t.lastEntry, content, t.at
-	return u.exec(insertEntry, e.values()...)
+	if err := u.exec(insertEntry, e.values()...); err != nil {
+		return err
+	}
+	return u.refer(t.ID, content)
 }
 
 // entry finds an entry; nil if there is none.

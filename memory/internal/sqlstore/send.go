@@ -168,6 +168,9 @@ func (u *unit) send(t *threadRow, r memory.SendRequest) (memory.SendResult, erro
 	if err := u.roomFor(t, r); err != nil {
 		return res, err
 	}
+	if err := u.showable(r.Content); err != nil {
+		return res, err
+	}
 	e := &entryRow{InboxEntry: memory.InboxEntry{
 		Kind: memory.EntryMessage, ID: r.MessageID, State: memory.EntryWaiting, WhenBusy: r.WhenBusy,
 		TurnID: agent.TurnID(t.ID, r.MessageID, 0), Content: r.Content, Agent: r.Agent, Model: r.Model,

@@ -1,0 +1,26 @@
+//go:build postgres
+
+package archive_test
+
+import (
+	"testing"
+
+	"github.com/spool-agents/spool/internal/pgtest"
+	"github.com/spool-agents/spool/memory/memorytest"
+	"github.com/spool-agents/spool/memory/postgres"
+)
+
+// TestImagesTravelBetweenStores of different technologies.
+func TestImagesTravelBetweenStores(t *testing.T) {
+	clock := memorytest.NewClock()
+	for _, into := range []bool{true, false} {
+		pg, err := postgres.Open(t.Context(), pgtest.Database(t), postgres.Options{Clock: clock.Now})
+		ok(t, err)
+		t.Cleanup(func() { _ = pg.Close() })
+		if into {
+			roundTrip(t, store(t, clock), pg)
+		} else {
+			roundTrip(t, pg, store(t, clock))
+		}
+	}
+}
