@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/spool-agents/spool/agent"
@@ -50,7 +51,7 @@ func (s *Store) ImageNames(ctx context.Context) (names []string, err error) {
 // showable refuses a message that shows an image which is not there: nobody would
 // see it. The row of each is locked, so that no deletion removes it meanwhile.
 func (u *unit) showable(c agent.Content) error {
-	for _, name := range c.Images() {
+	for _, name := range slices.Sorted(slices.Values(c.Images())) { // one order, as for all locks
 		there, err := u.useImage(name)
 		if err != nil {
 			return err
@@ -63,13 +64,17 @@ func (u *unit) showable(c agent.Content) error {
 }
 
 // useImage marks an image as shown by a message and reports whether it is there.
+// Nobody removes it until this transaction ends.
 func (u *unit) useImage(name string) (bool, error) {
-	res, err := u.q.ExecContext(u.ctx, u.s.sql.sql(`UPDATE images SET kept_at = 0 WHERE name = ?`), name)
-	if err != nil {
-		return false, err
+	var keptAt int64
+	err := u.row(`SELECT kept_at FROM images WHERE name = ?`+u.s.d.LockRow, name).Scan(&keptAt)
+	if noRows(err) {
+		return false, nil
 	}
-	n, err := res.RowsAffected()
-	return n > 0, err
+	if err != nil || keptAt == 0 {
+		return true, err
+	}
+	return true, u.exec(`UPDATE images SET kept_at = 0 WHERE name = ?`, name)
 }
 
 // refer notes that a thread refers to the images that a text names, there or not:
