@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"net/url"
 	"path/filepath"
 
 	"go.uber.org/zap/zapcore"
@@ -27,6 +28,8 @@ type options struct {
 	logLevel   zapcore.Level
 	untuned    bool
 	parentPipe bool
+	// uiCodec is where the web UI has payloads decoded; "" = they are not encrypted.
+	uiCodec string
 }
 
 // parseOptions reads args and checks them before anything is touched. Help goes
@@ -41,6 +44,7 @@ func parseOptions(args []string, getenv func(string) string, stdout io.Writer) (
 		"database name_visibility is used beside it, both are created (environment: "+envPostgres+")")
 	fs.IntVar(&o.port, "port", 7233, "gRPC `port` on 127.0.0.1; 0 = a free one; a taken port moves on to the next free one")
 	fs.IntVar(&o.uiPort, "ui-port", 8233, "web UI `port` on 127.0.0.1; likewise; -1 = no web UI")
+	fs.StringVar(&o.uiCodec, "ui-codec-endpoint", "", "`URL` of a codec server, by which the web UI shows payloads that are encrypted")
 	fs.StringVar(&o.namespace, "namespace", "default", "namespace to create, with Spool's search attributes")
 	fs.StringVar(&level, "log-level", "error", "debug, info, warn or error; logs go to stderr")
 	fs.BoolVar(&o.untuned, "untuned", false, "keep the server's default dynamic configuration and SQLite's defaults (for comparisons)")
@@ -69,6 +73,9 @@ func parseOptions(args []string, getenv func(string) string, stdout io.Writer) (
 	}
 	if err := checkPort("--ui-port", o.uiPort, noUI); err != nil {
 		return options{}, err
+	}
+	if u, err := url.Parse(o.uiCodec); o.uiCodec != "" && (err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "") {
+		return options{}, fmt.Errorf("--ui-codec-endpoint %q: use an http:// or https:// URL", o.uiCodec)
 	}
 	if o.namespace == "" {
 		return options{}, errors.New("--namespace is empty: give a name, for example default")

@@ -23,6 +23,7 @@ func TestWrongOptions(t *testing.T) {
 		"--db a --ui-port -2":          "--ui-port -2: use a port from -1 to 65535",
 		"--db a --log-level loud":      `--log-level "loud": use debug, info, warn or error`,
 		"--db a --namespace=":          "--namespace is empty",
+		"--db a --ui-codec-endpoint x": `--ui-codec-endpoint "x": use an http:// or https:// URL`,
 		"--db a --unknown":             "-unknown",
 		"--postgres mysql://h/d --x=1": "-x",
 	} {
@@ -67,7 +68,7 @@ func TestHelp(t *testing.T) {
 	if _, err := parseOptions([]string{"--help"}, none, &stdout); !errors.Is(err, flag.ErrHelp) {
 		t.Errorf("error %v", err)
 	}
-	for _, name := range []string{"-db", "-postgres", "-port", "-ui-port", "-namespace", "-log-level", "-untuned", "-parent-pipe"} {
+	for _, name := range []string{"-db", "-postgres", "-port", "-ui-port", "-namespace", "-log-level", "-untuned", "-parent-pipe", "-ui-codec-endpoint"} {
 		if !strings.Contains(stdout.String(), name) {
 			t.Errorf("help does not mention %s", name)
 		}

@@ -28,6 +28,7 @@ func startUI(o options, p ports) *uiserver.Server {
 		DefaultNamespace:    o.namespace,
 		// It is served over plain HTTP on the loopback address.
 		CORS:             uiconfig.CORS{CookieInsecure: true, AllowOrigins: []string{"http://" + host + ":" + strconv.Itoa(p.ui)}},
+		Codec:            uiconfig.Codec{Endpoint: o.uiCodec}, // browsers ask it, not this server
 		HideLogs:         true,
 		DisableNewsFetch: true,
 	}))

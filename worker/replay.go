@@ -6,8 +6,10 @@ import (
 	"io"
 	"os"
 
+	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/worker"
 
+	"github.com/spool-agents/spool/internal/config"
 	"github.com/spool-agents/spool/workflows"
 )
 
@@ -24,12 +26,20 @@ func readable(path string) error {
 	return errors.Join(err, f.Close())
 }
 
-// replay runs recorded histories through this build's workflow code.
-func replay(files []string, stdout, stderr io.Writer) int {
+// replay runs recorded histories through this build's workflow code, with the
+// settings' keys for what is encrypted in them.
+func replay(files []string, env func(string) string, stdout, stderr io.Writer) int {
 	if len(files) == 0 {
 		fmt.Fprintln(stderr, "worker: replay needs at least one history file; `starter history THREAD > FILE` writes one")
 		return exitUsage
 	}
+	cfg, err := config.Load(config.Options{Env: env})
+	if err != nil {
+		fmt.Fprintln(stderr, "worker:", err)
+		return exitUsage
+	}
+	var o client.Options
+	cfg.Encryption.ApplyToWorker(&o)
 	failed := exitDone
 	for _, f := range files {
 		if err := readable(f); err != nil {
@@ -37,7 +47,11 @@ func replay(files []string, stdout, stderr io.Writer) int {
 			failed = exitFailed
 			continue
 		}
-		r := worker.NewWorkflowReplayer()
+		r, err := worker.NewWorkflowReplayerWithOptions(worker.WorkflowReplayerOptions{DataConverter: o.DataConverter, FailureConverter: o.FailureConverter})
+		if err != nil {
+			fmt.Fprintln(stderr, "worker:", err)
+			return exitFailed
+		}
 		workflows.Register(r)
 		if err := r.ReplayWorkflowHistoryFromJSONFile(nil, f); err != nil {
 			fmt.Fprintf(stderr, "%s: this build cannot continue this run: %v\n", f, err)

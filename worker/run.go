@@ -27,7 +27,7 @@ const (
 
 func run(ctx context.Context, args []string, env func(string) string, stdin io.Reader, stdout, stderr io.Writer) int {
 	if len(args) > 0 && args[0] == "replay" {
-		return replay(args[1:], stdout, stderr)
+		return replay(args[1:], env, stdout, stderr)
 	}
 	// Before anything else: an early SIGTERM must end the program cleanly.
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)

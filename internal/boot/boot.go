@@ -178,6 +178,7 @@ func Dial(ctx context.Context, cfg config.Config, log *slog.Logger) (client.Clie
 	// more time than it saves, on both sides.
 	o.ConnectionOptions.GrpcCompression = &client.GrpcCompressionNone{}
 	o.Logger = sdklog.NewStructuredLogger(quiet(log))
+	cfg.Encryption.ApplyToWorker(&o)
 	for delay := 250 * time.Millisecond; ; delay = min(2*delay, 5*time.Second) {
 		c, err := client.DialContext(ctx, o)
 		if err == nil {

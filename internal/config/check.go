@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"net/url"
@@ -13,6 +14,7 @@ import (
 	"unicode"
 
 	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/internal/encryption"
 )
 
 const storesAllowed = "sqlite:PATH, postgres://USER@HOST/DB, file:DIR or memory:"
@@ -107,6 +109,28 @@ func asToken(v string, _ place) (string, string) {
 	}
 	return v, ""
 }
+
+func asKeys(v string, at place) (string, string) {
+	if path, ok := strings.CutPrefix(v, encryption.FilePrefix); ok && !strings.ContainsRune(path, 0) {
+		path, known := at.resolve(path)
+		if !known {
+			return "", homeUnknown
+		}
+		v = encryption.FilePrefix + path
+	}
+	keys, err := encryption.Load(v)
+	if err == nil && !keys.Any() {
+		err = errors.New("there is no key in it")
+	}
+	if err != nil {
+		return "", encryption.Allowed + whatIsWrong + err.Error()
+	}
+	return v, ""
+}
+
+// whatIsWrong stands between what is allowed and what is wrong with a value that is
+// not shown.
+const whatIsWrong = "; here: "
 
 func asTaskQueue(v string, _ place) (string, string) {
 	if len(v) > 200 || strings.ContainsFunc(v, unicode.IsControl) || strings.HasPrefix(v, "/_sys") {

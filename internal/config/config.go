@@ -13,6 +13,7 @@ import (
 	"go.temporal.io/sdk/client"
 
 	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/internal/encryption"
 )
 
 // Options are the inputs of Load.
@@ -83,6 +84,11 @@ type Config struct {
 	Server      string
 	ServerToken Secret
 
+	// Encryption are the keys of what Temporal stores; Temporal uses them already.
+	Encryption encryption.Keys
+	// CodecToken lets clients in at the codec server, "" = everybody who reaches it.
+	CodecToken Secret
+
 	// Dev is the running dev stack of this home, nil if there is none.
 	Dev *DevInfo
 
@@ -98,6 +104,13 @@ type Setting struct {
 
 // Explain lists every setting in a stable order.
 func (c Config) Explain() []Setting { return append([]Setting(nil), c.explained...) }
+
+// UseServer replaces the connection to Temporal by one to a server that a program
+// runs itself: without namespace, TLS and credentials that are meant for another one.
+func (c *Config) UseServer(address, namespace string) {
+	c.Temporal = client.Options{HostPort: address, Namespace: namespace}
+	c.Encryption.Apply(&c.Temporal)
+}
 
 // Demo reports whether the scripted demo model has to answer, as neither a key
 // nor a base URL is set.
@@ -137,6 +150,9 @@ func Load(o Options) (Config, error) {
 		c.Dev = &info
 	}
 	c.Temporal = r.temporal(c.Dev)
+	c.Encryption, _ = encryption.Load(r.get(EncryptionKeys)) // checked by get
+	c.Encryption.Apply(&c.Temporal)
+	c.CodecToken = NewSecret(r.get(CodecToken))
 	c.TemporalUI = r.getOr(TemporalUI, uiOf(c.Temporal.HostPort))
 
 	c.Profile = r.get(Profile)

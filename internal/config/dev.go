@@ -15,12 +15,14 @@ import (
 
 // DevInfo is the ready object of a running `starter dev`, kept in HOME/dev.json.
 type DevInfo struct {
-	Temporal string  `json:"temporal"`
-	UI       string  `json:"ui"`
-	Web      string  `json:"web"`
-	Store    string  `json:"store"`
-	Home     string  `json:"home"`
-	PIDs     DevPIDs `json:"pids"`
+	Temporal string `json:"temporal"`
+	UI       string `json:"ui"`
+	Web      string `json:"web"`
+	// Codec decrypts for the UI, "" if nothing is encrypted.
+	Codec string  `json:"codec,omitempty"`
+	Store string  `json:"store"`
+	Home  string  `json:"home"`
+	PIDs  DevPIDs `json:"pids"`
 }
 
 // DevPIDs are the processes of a dev stack. Temporal is 0 when the stack uses

@@ -94,6 +94,9 @@ func (r *resolver) getOr(name, fallback string) string {
 }
 
 func (s setting) mask(v string) string {
+	if s.name == EncryptionKeys {
+		return maskKeys(v)
+	}
 	if s.secret {
 		return NewSecret(v).String()
 	}

@@ -3,6 +3,9 @@ package config
 import (
 	"fmt"
 	"io"
+	"strings"
+
+	"github.com/spool-agents/spool/internal/encryption"
 )
 
 // Secret is a value that is never printed, logged or marshalled in full.
@@ -31,6 +34,27 @@ func (s Secret) String() string {
 
 // Format masks the value for every verb, %#v and %d included.
 func (s Secret) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, s.String()) }
+
+// maskKeys shows where keys come from and their ids, and nothing of what cannot be
+// read as keys.
+func maskKeys(value string) string {
+	from := ""
+	if strings.HasPrefix(value, encryption.FilePrefix) {
+		from = value
+	}
+	keys, err := encryption.Load(value)
+	switch {
+	case value == "":
+		return ""
+	case err != nil && from != "":
+		return from
+	case err != nil:
+		return "****"
+	case from != "":
+		return from + " (" + keys.String() + ")"
+	}
+	return keys.String()
+}
 
 // MarshalText masks the value in JSON and YAML.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }

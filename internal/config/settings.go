@@ -44,6 +44,8 @@ const (
 	FallbackModels    = "fallbackModels"
 	Server            = "server"
 	ServerToken       = "serverToken"
+	EncryptionKeys    = "encryptionKeys"
+	CodecToken        = "codecToken"
 )
 
 // setting says where a value may come from and what it may be. Its order in
@@ -95,6 +97,8 @@ var settings = []setting{
 	{FallbackModels, "SPOOL_FALLBACK_MODELS", "", false, asModels},
 	{Server, "SPOOL_SERVER", "", true, asURL},
 	{ServerToken, "SPOOL_SERVER_TOKEN", "", true, asToken},
+	{EncryptionKeys, "SPOOL_ENCRYPTION_KEYS", "", true, asKeys},
+	{CodecToken, "SPOOL_CODEC_TOKEN", "", true, asToken},
 }
 
 func lookup(name string) (setting, bool) {

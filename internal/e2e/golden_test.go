@@ -9,9 +9,11 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/worker"
 
 	"github.com/spool-agents/spool"
+	"github.com/spool-agents/spool/internal/encryption"
 	"github.com/spool-agents/spool/internal/llm/llmtest"
 	"github.com/spool-agents/spool/internal/llm/script"
 	tt "github.com/spool-agents/spool/internal/temporaltest"
@@ -201,10 +203,23 @@ var scenarios = map[string]func(t *testing.T, s *tt.Stack) spool.Reply{
 		s.StartWorker()
 		return s.Ask("g", script.Script(pages(t, s, 6, 6000), "say done"))
 	},
+	"encrypted": func(t *testing.T, s *tt.Stack) spool.Reply {
+		s.Encrypt(goldenKeys(t))
+		s.StartWorker("SPOOL_MAX_EVENTS=20")
+		return s.Ask("g", script.Script(add(1, 2), script.Task("general", script.Script(add(3, 4), "say a")), "fail 400 say never"))
+	},
 	"max-steps": func(t *testing.T, s *tt.Stack) spool.Reply {
 		s.StartWorker()
 		return s.Ask("g", script.Script("repeat 9 "+add(1, 2), "say never"))
 	},
+}
+
+// goldenKeys are those of the histories that are encrypted.
+func goldenKeys(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(tt.Root(), "workflows", "testdata", "keys"))
+	require.NoError(t, err)
+	return string(text)
 }
 
 // decided takes a decision and waits for the turn's end.
@@ -246,7 +261,12 @@ func TestHistoriesReplay(t *testing.T) {
 						require.ErrorIs(t, err, os.ErrNotExist, "recorded already: add a scenario instead")
 					}
 					require.NoError(t, os.WriteFile(file, h, 0o644))
-					replayer := worker.NewWorkflowReplayer()
+					keys, err := encryption.Load(goldenKeys(t))
+					require.NoError(t, err)
+					var o client.Options
+					keys.ApplyToWorker(&o)
+					replayer, err := worker.NewWorkflowReplayerWithOptions(worker.WorkflowReplayerOptions{DataConverter: o.DataConverter, FailureConverter: o.FailureConverter})
+					require.NoError(t, err)
 					workflows.Register(replayer)
 					require.NoError(t, replayer.ReplayWorkflowHistoryFromJSONFile(nil, file), file)
 				}

@@ -67,12 +67,12 @@ func commands(t *testing.T) []string {
 
 func TestDocumentedCommandsExist(t *testing.T) {
 	have := commands(t)
-	call := regexp.MustCompile(`(?:bin/starter|go run \./starter|\bspool) ([a-z]+)\b`)
+	call := regexp.MustCompile(`(?:bin/starter|go run \./starter|\bspool) ([a-z][a-z-]*)\b`)
 	code := regexp.MustCompile("(?s)```(?:sh|console)\n(.*?)```|`([^`\n]+)`")
 	for _, name := range documents(t) {
 		for _, block := range code.FindAllStringSubmatch(read(t, name), -1) {
 			for _, m := range call.FindAllStringSubmatch(block[1]+block[2], -1) {
-				if !slices.Contains(have, m[1]) {
+				if !slices.Contains(have, strings.ReplaceAll(m[1], "-", "")) {
 					t.Errorf("%s: the starter has no command %q", name, m[1])
 				}
 			}

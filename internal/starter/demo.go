@@ -108,7 +108,8 @@ func (d *demo) start(ctx context.Context, home string, env []string) error {
 	if err != nil {
 		return err
 	}
-	cfg.Temporal, cfg.TemporalUI = client.Options{HostPort: d.stack.address, Namespace: client.DefaultNamespace}, d.stack.ui
+	cfg.UseServer(d.stack.address, client.DefaultNamespace)
+	cfg.TemporalUI = d.stack.ui
 	if err := d.a.awaitWorkers(ctx, cfg, d.stack); err != nil {
 		d.stack.close()
 		return err

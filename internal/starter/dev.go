@@ -11,8 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"go.temporal.io/sdk/client"
-
 	"github.com/spool-agents/spool"
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/internal/config"
@@ -28,6 +26,7 @@ type devCmd struct {
 	TemporalPort int    `placeholder:"N" default:"7233" help:"Port of the server (default ${default}); if taken the next free one, 0 = a free one."`
 	UIPort       int    `name:"ui-port" placeholder:"N" default:"8233" help:"Port of its web UI (default ${default}); likewise."`
 	WebPort      int    `placeholder:"N" default:"8080" help:"Port of the web page and the HTTP API (default ${default}); likewise."`
+	CodecPort    int    `placeholder:"N" default:"8234" help:"Port where the web UI has payloads decrypted, if SPOOL_ENCRYPTION_KEYS are set (default ${default}); likewise."`
 }
 
 // Validate checks the flags.
@@ -38,7 +37,7 @@ func (d *devCmd) Validate() error {
 	for _, p := range []struct {
 		name string
 		port int
-	}{{"--temporal-port", d.TemporalPort}, {"--ui-port", d.UIPort}, {"--web-port", d.WebPort}} {
+	}{{"--temporal-port", d.TemporalPort}, {"--ui-port", d.UIPort}, {"--web-port", d.WebPort}, {"--codec-port", d.CodecPort}} {
 		if p.port < 0 || p.port > 65535 {
 			return fmt.Errorf("%s %d is not valid: use 0 to 65535, 0 for a free one", p.name, p.port)
 		}
@@ -100,11 +99,16 @@ func (d *devCmd) Run(ctx context.Context, a *app) error {
 		}
 		workers = 0 // the one runs in this process
 	}
+	codec, err := a.startCodec(ctx, cfg, d.CodecPort)
+	if err != nil {
+		return err
+	}
 	s, err := startStack(ctx, stackOptions{
 		home: cfg.Home, store: cfg.Store, server: d.Temporal, port: d.TemporalPort, uiPort: d.UIPort, workers: workers,
-		env: env, dir: wd, log: a.stderr, ui: cfg.TemporalUI,
+		env: env, dir: wd, log: a.stderr, ui: cfg.TemporalUI, codec: codec.url(),
 		web: !cfg.OneProcess(), webPort: d.WebPort, webToken: cmp.Or(cfg.WebToken.Reveal(), httpapi.NewToken()),
 		changed: func(info config.DevInfo) {
+			codec.allow(info.UI)
 			if err := config.WriteDev(cfg.Home, info); err != nil {
 				a.progress("%v", err)
 			}
@@ -114,8 +118,9 @@ func (d *devCmd) Run(ctx context.Context, a *app) error {
 		return err
 	}
 	defer s.close()
+	codec.allow(s.info().UI)
 	if d.own() {
-		cfg.Temporal = client.Options{HostPort: s.address}
+		cfg.UseServer(s.address, "")
 	}
 	defer a.close() // before the server stops
 	here, page := cfg.OneProcess() && d.Workers > 0, ""
@@ -169,6 +174,9 @@ func (d *devCmd) announce(a *app, info config.DevInfo, here bool) error {
 	a.print("Temporal     %s", info.Temporal)
 	if info.UI != "" {
 		a.print("Temporal UI  %s", info.UI)
+	}
+	if info.Codec != "" {
+		a.print("Codec server %s", info.Codec)
 	}
 	if info.Web != "" {
 		a.print("Web page     %s", info.Web)

@@ -82,6 +82,9 @@ func (a *app) examine(ctx context.Context, cfg config.Config) (checks []check, r
 			a.name + " dev starts a local one; TEMPORAL_ADDRESS (" + sourceOf(cfg, config.TemporalAddress) + ") names another"}), false
 	}
 	checks = append(checks, check{"temporal", true, cfg.Temporal.HostPort + ", namespace " + cfg.Temporal.Namespace, ""})
+	if cfg.Encryption.Any() {
+		checks = append(checks, check{"encryption", true, "key " + cfg.Encryption.String(), ""})
+	}
 	if n := c.Workers(ctx); n > 0 {
 		return append(checks, check{"workers", true, plural(n, "worker") + " on task queue " + c.TaskQueue(), ""}), true
 	}

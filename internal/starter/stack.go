@@ -42,6 +42,7 @@ type stackOptions struct {
 	web          bool // serve the page and the API in a process of its own
 	webPort      int
 	webToken     string
+	codec        string   // where the web UI has payloads decrypted, "" = they are not encrypted
 	env          []string // of the workers, without what the stack sets
 	dir          string   // working directory of the workers
 	log          io.Writer
@@ -134,7 +135,7 @@ func (s *stack) serverCommand(port, uiPort int) (command, [2]string, error) {
 	var err error
 	if s.o.server == serverEmbedded {
 		c.path, err = findProgram("devserver", "spool-devserver", lookupIn(s.o.env, "PATH"))
-		c.args = []string{"--db", db, "--port", strconv.Itoa(port), "--ui-port", strconv.Itoa(uiPort), "--parent-pipe"}
+		c.args = append([]string{"--db", db, "--port", strconv.Itoa(port), "--ui-port", strconv.Itoa(uiPort), "--parent-pipe"}, s.uiCodec()...)
 		return c, [2]string{}, err
 	}
 	if c.path, err = findOnPath("temporal", lookupIn(s.o.env, "PATH")); err != nil {
@@ -148,10 +149,19 @@ func (s *stack) serverCommand(port, uiPort int) (command, [2]string, error) {
 	}
 	c.args = []string{"server", "start-dev", "--ip", "127.0.0.1", "--port", strconv.Itoa(port), "--ui-port", strconv.Itoa(uiPort),
 		"--db-filename", db, "--log-level", "error"}
+	c.args = append(c.args, s.uiCodec()...)
 	for _, name := range []string{"SessionId", "ConversationId", "ThreadKind", "AgentType", "ParentThreadId", "RootThreadId", "TurnId", "UserId"} {
 		c.args = append(c.args, "--search-attribute", name+"=Keyword")
 	}
 	return c, [2]string{net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), net.JoinHostPort("127.0.0.1", strconv.Itoa(uiPort))}, nil
+}
+
+// uiCodec is the flag of either server that points its web UI at the codec server.
+func (s *stack) uiCodec() []string {
+	if s.o.codec == "" {
+		return nil
+	}
+	return []string{"--ui-codec-endpoint", s.o.codec}
 }
 
 // freePort returns port or the next free one, and says so if it differs.
@@ -347,7 +357,7 @@ func (s *stack) tell() {
 func (s *stack) info() config.DevInfo {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	info := config.DevInfo{Temporal: s.address, UI: s.ui, Web: s.link, Store: s.o.store, Home: s.o.home}
+	info := config.DevInfo{Temporal: s.address, UI: s.ui, Codec: s.o.codec, Web: s.link, Store: s.o.store, Home: s.o.home}
 	if s.server != nil {
 		info.PIDs.Temporal = s.server.pid()
 	}
