@@ -88,6 +88,38 @@ func TestPayloadsThatCannotBeDecrypted(t *testing.T) {
 	}
 }
 
+// In workflow code a missing key panics with the error that the SDK takes as a failed
+// task: the SDK drops signals over errors. Activities and clients get the error.
+func TestWorkflowCodeStopsAtAMissingKey(t *testing.T) {
+	var mine, other client.Options
+	load(t, "a="+keyA).Apply(&mine)
+	load(t, "b="+keyB).Apply(&other)
+	sealed, err := mine.DataConverter.ToPayloads("x")
+	require.NoError(t, err)
+	var s string
+	aware := other.DataConverter.(converter.ContextAware)
+	var missing *encryption.KeyError
+	require.ErrorAs(t, aware.WithContext(t.Context()).FromPayloads(sealed, &s), &missing)
+	require.ErrorAs(t, other.DataConverter.FromPayload(sealed.Payloads[0], &s), &missing)
+	inside := aware.WithWorkflowContext(nil)
+	for _, decode := range []func(){
+		func() { _ = inside.FromPayloads(sealed, &s) },
+		func() { _ = inside.FromPayload(sealed.Payloads[0], &s) },
+	} {
+		func() {
+			defer func() {
+				err, ok := recover().(error)
+				require.True(t, ok, "it did not panic")
+				require.ErrorAs(t, err, &missing)
+			}()
+			decode()
+		}()
+	}
+	plain, err := converter.GetDefaultDataConverter().ToPayloads(1)
+	require.NoError(t, err)
+	require.Error(t, inside.FromPayloads(plain, &s), "other errors stay errors")
+}
+
 // Failures are encrypted whole: messages, stack traces, details and causes. A
 // worker that lacks the key does not read them as failures without a message.
 func TestFailures(t *testing.T) {
