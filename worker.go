@@ -47,6 +47,9 @@ type WorkerOptions struct {
 	// Images is a folder of images that messages refer to by image:NAME, from before
 	// the store kept them; "" = there is none.
 	Images string
+	// Files is the folder for files that tools return and that are no images, audio for
+	// one; empty: they are only named.
+	Files string
 	// Namespace is the Temporal namespace, for its search attributes.
 	Namespace string
 	// TaskQueue overrides the queue that belongs to the store.
@@ -119,7 +122,7 @@ func NewWorker(ctx context.Context, o WorkerOptions) (*Worker, error) {
 	w := &Worker{o: o}
 	w.acts = &activities.Activities{
 		Store: o.Store, Model: o.Model, Tools: o.Tools, Catalog: o.Agents, Policy: policy, Temporal: o.Temporal,
-		Models: o.Models, Fallbacks: o.Fallbacks, MaxSteps: o.MaxSteps, DefaultModel: o.DefaultModel, Workspace: workspace, Images: o.Images, TaskQueue: o.TaskQueue, RetryFor: o.RetryFor, Heartbeat: o.Heartbeat, MaxEvents: o.MaxEvents, WaitInRun: o.WaitInRun,
+		Models: o.Models, Fallbacks: o.Fallbacks, MaxSteps: o.MaxSteps, DefaultModel: o.DefaultModel, Workspace: workspace, Images: o.Images, Files: o.Files, TaskQueue: o.TaskQueue, RetryFor: o.RetryFor, Heartbeat: o.Heartbeat, MaxEvents: o.MaxEvents, WaitInRun: o.WaitInRun,
 		SearchAttributes: registerSearchAttributes(ctx, o),
 	}
 	w.worker = worker.New(o.Temporal, o.TaskQueue, worker.Options{

@@ -22,6 +22,8 @@ type Tools interface {
 	Lookup(name string) (agent.Tool, bool)
 	// Run never fails: what goes wrong is a result for the model.
 	Run(ctx context.Context, name string, r agent.ToolRun) agent.ToolResult
+	// Check returns the result of a call that cannot succeed, and true.
+	Check(ctx context.Context, name string, r agent.ToolRun) (agent.ToolResult, bool)
 	// Gate applies the approval policy to a call.
 	Gate(name string, args json.RawMessage, policy map[string]string) agent.Gate
 }
@@ -56,6 +58,8 @@ type Activities struct {
 	// Images is a folder of images that messages refer to, from before the store kept
 	// them; "" = there is none.
 	Images string
+	// Files is where files are kept that tools return and that are no images; "" = nowhere.
+	Files string
 	// TaskQueue is where nudged runs are started.
 	TaskQueue string
 	// RetryFor bounds how long a failing model call is retried; 0 = DefaultRetryFor.

@@ -301,7 +301,7 @@ func (e *contextFull) Error() string { return e.text }
 func (a *Activities) fit(ctx context.Context, ref contract.Ref, r *agent.ModelRequest, c conversation) (int, error) {
 	room := a.roomOf(*r, c.windows[r.Model])
 	fixed := agent.RequestTokens(agent.ModelRequest{Messages: r.Messages[:1], Tools: r.Tools})
-	need := fixed + c.tokens
+	need := fixed + c.tokens + agent.ToolImageTokens(r.Messages)
 	if float64(need) <= full*float64(room.ours(room.request)) {
 		return need, nil
 	}

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/internal/images"
@@ -53,6 +54,39 @@ func (a *Activities) withImages(ctx context.Context, messages []agent.Message, w
 		messages[i].Content.Parts = parts
 	}
 	return messages, nil
+}
+
+// keeper is agent.ToolRun.Keep: an image is kept in the store, so that models can be
+// shown it, all else as a file that a person can open.
+func (a *Activities) keeper(ctx context.Context) func(what, kind string, data []byte) string {
+	return func(what, kind string, data []byte) string {
+		name, err := a.keepImage(ctx, data)
+		if err == nil {
+			return agent.ToolImage(name, len(data))
+		}
+		what, kind = agent.CleanText(what), agent.CleanText(kind)
+		if agent.CodeOf(err) == agent.CodeInvalid {
+			if a.Files == "" {
+				return agent.ToolRun{}.Attach(what, kind, data)
+			}
+			name, err = images.KeepFile(a.Files, kind, data)
+		}
+		if err != nil {
+			return fmt.Sprintf("[%s, %s, %d bytes: it could not be kept: %v]", what, kind, len(data), err)
+		}
+		return fmt.Sprintf("[%s, %s, %d bytes, kept as %s]", what, kind, len(data), filepath.Join(a.Files, name))
+	}
+}
+
+// keepImage waits for a store that is away: the tool has run.
+func (a *Activities) keepImage(ctx context.Context, data []byte) (string, error) {
+	for delay := 50 * time.Millisecond; ; delay = min(2*delay, 2*time.Second) {
+		name, err := a.Store.KeepImage(ctx, data)
+		if agent.CodeOf(err) != agent.CodeUnavailable || ctx.Err() != nil {
+			return name, err
+		}
+		time.Sleep(delay)
+	}
 }
 
 func refers(p agent.Part) bool {

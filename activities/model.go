@@ -84,15 +84,36 @@ func (a *Activities) callModel(ctx context.Context, ref contract.Ref) (contract.
 	}
 	reply.Usage = a.price(request.Model, reply.Usage)
 	record.Reply = reply
-	for _, c := range reply.Calls {
-		record.Gates = append(record.Gates, a.gate(begun.Thread.Config, c))
-		record.Delegations = append(record.Delegations, c.Function.Name == agent.ToolAssignTask)
-	}
+	a.judge(ctx, begun.Thread, &record)
 	stored, err := a.Store.SaveReply(ctx, record)
 	if err != nil {
 		return contract.ModelOutput{}, err
 	}
 	return a.output(ref, begun.Thread, stored), nil
+}
+
+// checkWithin bounds the checks of a reply's calls. What is not known by then is
+// asked about.
+const checkWithin = 15 * time.Second
+
+// judge says of each call of a reply whether it runs at once, asks a person, or is
+// refused. What cannot succeed is refused before anybody is asked about it.
+func (a *Activities) judge(ctx context.Context, t agent.Thread, record *memory.ReplyRecord) {
+	ctx, cancel := context.WithTimeout(ctx, checkWithin)
+	defer cancel()
+	record.Refusals = make([]agent.ToolResult, len(record.Reply.Calls))
+	for i, c := range record.Reply.Calls {
+		gate := a.gate(t.Config, c)
+		if gate == agent.GateAsk {
+			run := agent.ToolRun{CallMeta: agent.CallMeta{StoreID: a.Store.ID(), ThreadID: t.ID}, Workdir: t.Workdir, Args: json.RawMessage(c.Function.Arguments)}
+			if refusal, refused := a.Tools.Check(ctx, c.Function.Name, run); refused {
+				record.Refusals[i] = refusal
+			}
+			gate = a.gate(t.Config, c) // the check may have brought up the server that has the tool
+		}
+		record.Gates = append(record.Gates, gate)
+		record.Delegations = append(record.Delegations, c.Function.Name == agent.ToolAssignTask)
+	}
 }
 
 // gate applies the approval policies to a call: the agent's own and, as bounds,

@@ -12,6 +12,9 @@ import (
 	"github.com/spool-agents/spool/memory"
 )
 
+// mostToolImages bounds the images of tool results in a request.
+const mostToolImages = 20
+
 // request builds the model request of a step: system prompt with its
 // environment block, a valid transcript, and the tools in a stable order.
 func (a *Activities) request(ctx context.Context, ref contract.Ref, begun memory.ModelStart, messages []agent.Message) (agent.ModelRequest, error) {
@@ -19,12 +22,17 @@ func (a *Activities) request(ctx context.Context, ref contract.Ref, begun memory
 	c := t.Config
 	model := cmp.Or(begun.Turn.Fallback, c.Model, a.DefaultModel)
 	system := agent.Message{Role: agent.RoleSystem, Content: agent.Text(agent.CleanText(c.SystemPrompt) + environment(t, begun.Turn))}
-	transcript, err := a.withImages(ctx, agent.Transcript(messages), t.Workdir)
+	shortened := agent.HasShortenedOutput(messages)
+	messages = agent.Transcript(messages)
+	if a.modelInfo(model).Images {
+		messages = agent.WithToolImages(messages, mostToolImages)
+	}
+	transcript, err := a.withImages(ctx, messages, t.Workdir)
 	return agent.ModelRequest{
 		AnswerSchema: begun.Turn.AnswerSchema,
 		Model:        model, Provider: c.Provider, Temperature: c.Temperature, TopP: c.TopP, MaxTokens: c.MaxTokens, Stream: c.Stream,
 		Messages: append([]agent.Message{system}, transcript...),
-		Tools:    a.specs(t, ref.Questions, agent.HasShortenedOutput(messages)),
+		Tools:    a.specs(t, ref.Questions, shortened),
 	}, err
 }
 

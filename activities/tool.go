@@ -84,7 +84,7 @@ func (a *Activities) produce(ctx context.Context, ref contract.Ref, begun memory
 	defer told.close()
 	return a.Tools.Run(ctx, name, agent.ToolRun{
 		CallMeta: agent.CallMeta{StoreID: a.Store.ID(), ThreadID: ref.Thread, TurnID: ref.Turn, Step: ref.Step, Attempt: begun.Attempt},
-		CallID:   ref.Call, Workdir: begun.Thread.Workdir, Args: begun.Call.Args, Note: told.tell,
+		CallID:   ref.Call, Workdir: begun.Thread.Workdir, Args: begun.Call.Args, Note: told.tell, Keep: a.keeper(ctx),
 	}), nil
 }
 

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -89,4 +90,71 @@ func checkImage(part int, url string) error {
 		return Errorf(CodeInvalid, "part %d of the content refers to an image as %.60q: use an https URL, or file:PATH of a file in the workspace", part, url)
 	}
 	return nil
+}
+
+// SourceTool marks a message that holds the images of tool results. It is made for
+// a request and never stored.
+const SourceTool = "tool"
+
+var toolImage = regexp.MustCompile(`\[image:([0-9a-f]{64}\.(?:png|jpg|gif|webp)), `)
+
+// ToolImage stands for a kept image in the text of a tool's result. Stores know the
+// reference and keep the image as long as the thread.
+func ToolImage(name string, bytes int) string {
+	return fmt.Sprintf("[%s%s, %d bytes]", ImageScheme, name, bytes)
+}
+
+// WithToolImages shows a model the images that results refer to. Messages of tools
+// hold text only, in the API that all providers have: the images follow as a message
+// of the user, after all results of the calls. Of more than most images the oldest
+// are left out, half of most at a time, so that requests keep their beginning and
+// providers can cache it.
+func WithToolImages(messages []Message, most int) []Message {
+	total := 0
+	for _, m := range messages {
+		total += len(toolImages(m))
+	}
+	skip := 0
+	if half := max(most/2, 1); total > most {
+		skip = (total - most + half - 1) / half * half
+	}
+	out := make([]Message, 0, len(messages)+1)
+	var shown []Part
+	for i, m := range messages {
+		out = append(out, m)
+		for _, name := range toolImages(m) {
+			if skip--; skip < 0 {
+				shown = append(shown, Part{Type: "image_url", ImageURL: &ImageURL{URL: ImageScheme + name}})
+			}
+		}
+		if len(shown) > 0 && (i+1 == len(messages) || messages[i+1].Role != RoleTool) {
+			text := Part{Type: "text", Text: "The images of the tool results above, in their order:"}
+			out = append(out, Message{Role: RoleUser, Source: SourceTool, TurnID: m.TurnID, Content: Content{Parts: slices.Concat([]Part{text}, shown)}})
+			shown = nil
+		}
+	}
+	return out
+}
+
+func toolImages(m Message) (names []string) {
+	if m.Role != RoleTool {
+		return nil
+	}
+	for _, found := range toolImage.FindAllStringSubmatch(m.Content.Value, -1) {
+		if !slices.Contains(names, found[1]) {
+			names = append(names, found[1])
+		}
+	}
+	return names
+}
+
+// ToolImageTokens guesses what the messages of WithToolImages cost a model.
+func ToolImageTokens(messages []Message) int {
+	n := 0
+	for _, m := range messages {
+		if m.Source == SourceTool {
+			n += MessageTokens(m)
+		}
+	}
+	return n
 }

@@ -114,6 +114,8 @@ type ModelInfo struct {
 	Window    int64 `json:"window,omitempty"`
 	MaxOutput int64 `json:"maxOutput,omitempty"`
 	Price     Price `json:"price"`
+	// Images says that it takes images.
+	Images bool `json:"images,omitempty"`
 }
 
 // Apply sets the price of a use that has none: not all providers state one.

@@ -131,6 +131,18 @@ type ToolRun struct {
 	// event of its log: EventToolProgress or EventMCPStderr with its payload.
 	// Notes may be thinned out. nil = nobody listens; use Tell.
 	Note func(event string, payload any)
+	// Keep keeps what is no text, and returns what stands for it in the text of the
+	// result. what is a word for it, as image; kind its media type. nil = nothing is
+	// kept; use Attach.
+	Keep func(what, kind string, data []byte) string
+}
+
+// Attach calls Keep if there is one; else what there is is only named.
+func (r ToolRun) Attach(what, kind string, data []byte) string {
+	if r.Keep == nil {
+		return fmt.Sprintf("[%s, %s, %d bytes: not shown]", what, kind, len(data))
+	}
+	return r.Keep(what, kind, data)
 }
 
 // Tell calls Note if there is one. Safe for concurrent use during the run.
@@ -169,6 +181,16 @@ type ToolResult struct {
 type Tool interface {
 	Spec() ToolSpec
 	Run(ctx context.Context, r ToolRun) (ToolResult, error)
+}
+
+// Checker is a Tool that can tell of some calls beforehand that they will be
+// refused, whoever approves them: a path outside the workspace, a private
+// address, a server that cannot be reached. Nobody is asked about such a call.
+type Checker interface {
+	Tool
+	// Check returns the result of a call that cannot succeed, and true. It runs
+	// nothing, and lets pass what it is not sure of: Run checks again.
+	Check(ctx context.Context, r ToolRun) (refusal ToolResult, refused bool)
 }
 
 // ToolOK is a successful result.

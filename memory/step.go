@@ -90,7 +90,10 @@ type ReplyRecord struct {
 	// Delegations which calls are assign_task.
 	Gates       []agent.Gate
 	Delegations []bool
-	Duration    time.Duration
+	// Refusals holds, per call, the result of one that cannot run whatever a person
+	// says; its Status is empty for the others. May be shorter than the calls.
+	Refusals []agent.ToolResult
+	Duration time.Duration
 	// Warnings are for people; each becomes an event.
 	Warnings []agent.Warning
 }

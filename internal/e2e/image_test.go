@@ -9,12 +9,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/internal/llm/script"
 	tt "github.com/spool-agents/spool/internal/temporaltest"
 	"github.com/spool-agents/spool/memory"
 	"github.com/spool-agents/spool/memory/sqlite"
@@ -174,4 +176,39 @@ func partsSent(t *testing.T, s *tt.Stack) []string {
 		}
 	}
 	return out
+}
+
+// A tool of an MCP server answers with an image, a sound and a document: a model that
+// takes images is shown the first, by reference, and all are kept where a person
+// finds them. A model that takes none reads their names.
+func TestImagesOfToolsAreShown(t *testing.T) {
+	t.Parallel()
+	s := tt.New(t)
+	s.Model.KeepBodies = true
+	servers(t, home(s), free)
+	table := "models:\n  - {match: \"seer*\", images: true}\n"
+	require.NoError(t, os.WriteFile(filepath.Join(s.Dir, "models.yaml"), []byte(table), 0o600))
+	template(t, s, "seer", "description: sees\nmodel: seer-1\n", "You see.")
+	s.StartWorker()
+	text := script.Script(call("contents", nil), "say seen")
+	r := s.Message("s1", text)
+	r.Agent = "seer"
+	sent, err := s.Client.Send(s.Ctx(), r)
+	require.NoError(t, err)
+	require.Equal(t, "completed", s.Wait(sent).Status)
+	parts := partsSent(t, s)
+	require.Len(t, parts, 2, "text and image, after the results")
+	require.Contains(t, parts[1], "data:image/png;base64,")
+	result := messages(t, s, s.Thread("s1"))[2].Content.String()
+	require.Regexp(t, `\[image:[0-9a-f]{64}\.png, 76 bytes, kept as /.*png\]`, result)
+	for _, ending := range []string{"png", "wav", "pdf"} {
+		path := regexp.MustCompile(`kept as (/\S+\.` + ending + `)\]`).FindStringSubmatch(result)
+		require.NotNil(t, path, result)
+		require.FileExists(t, path[1])
+	}
+	require.Less(t, historyOf(t, s, s.Thread("s1")).bytes, 30_000)
+
+	require.Equal(t, "completed", s.Ask("s2", text).Status)
+	require.Empty(t, partsSent(t, s), "nothing but text")
+	s.Verify()
 }

@@ -268,3 +268,40 @@ func TestDoctorNamesWhatDoesNotAnswer(t *testing.T) {
 	require.Equal(t, 1, code, out)
 	require.Contains(t, out, "check OPENAI_BASE_URL")
 }
+
+// What is going to be refused asks nobody: the model hears it at once, and only what
+// can run is put before a person.
+func TestNobodyIsAskedWhatIsRefused(t *testing.T) {
+	t.Parallel()
+	s := tt.New(t)
+	servers(t, filepath.Join(s.Work, ".mcp.json"), nil) // nobody agreed to it
+	b, err := json.Marshal(map[string]any{"mcpServers": map[string]any{"dead": map[string]any{"command": mcptest.TestServer(t), "args": []string{"-broken"}}}})
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(home(s), b, 0o600))
+	s.StartWorker()
+	refused := []string{
+		script.Call("web_fetch", map[string]any{"url": "http://169.254.169.254/latest/meta-data/"}),
+		call("echo", map[string]any{"text": "x"}),
+		script.Call("mcp__dead__echo", map[string]any{"text": "x"}),
+		script.Call("shell", map[string]any{"cmd": "date"}),
+		script.Call("file_write", map[string]any{"path": "../out", "content": "x"}),
+	}
+	r := s.Ask("s1", script.Script(script.Calls(refused...), "say told"))
+	require.Equal(t, "completed", r.Status, r.Error)
+	calls, err := s.Store.ToolCalls(s.Ctx(), r.ThreadID)
+	require.NoError(t, err)
+	for i, want := range []string{"private", "agreed to that file", "no database", "missing property 'command'", "outside the workspace"} {
+		require.Equal(t, agent.CallFailed, calls[i].Status)
+		require.Contains(t, calls[i].Result, want)
+	}
+
+	text := script.Script(script.Calls(refused[0], count("ran")), "say done")
+	_, p := sendAsking(t, s, "mixed", text)
+	require.Len(t, p.ToolCalls, 1)
+	require.Equal(t, "shell", p.ToolCalls[0].ToolName)
+	out, code := starter(t, s, "approve", p.ApprovalID)
+	require.Equal(t, 0, code, out)
+	require.Equal(t, "done", ended(t, s, "mixed", text).Response)
+	require.Equal(t, 1, lines(s.File("ran")))
+	s.Verify()
+}

@@ -289,7 +289,7 @@ func (m *Manager) await(ctx context.Context, name string) (agent.Tool, agent.Too
 	}
 	if s != nil {
 		if _, err := s.open(ctx); err != nil {
-			return nil, agent.ToolFailed(agent.ErrNetwork, "The MCP server %s cannot be reached: %v.", s.cfg.ID, err)
+			return nil, cannotReach(s, err)
 		}
 		m.republish()
 	}
@@ -299,4 +299,18 @@ func (m *Manager) await(ctx context.Context, name string) (agent.Tool, agent.Too
 		return t, agent.ToolResult{}
 	}
 	return nil, agent.ToolFailed(agent.ErrToolNotFound, "There is no tool %q.", name)
+}
+
+// failing says that the server which a tool's name points to failed when it was
+// last tried, if it did.
+func (m *Manager) failing(name string) (agent.ToolResult, bool) {
+	m.mu.Lock()
+	s, _ := m.expected(name)
+	m.mu.Unlock()
+	if s != nil {
+		if why := s.failure(); why != nil {
+			return cannotReach(s, why), true
+		}
+	}
+	return agent.ToolResult{}, false
 }

@@ -12,11 +12,11 @@ import (
 )
 
 // resultOf makes text of what a server returned: models read text. What is not
-// text is named with type and size.
-func resultOf(r *sdk.CallToolResult) agent.ToolResult {
+// text is kept, and named in its place.
+func resultOf(run agent.ToolRun, r *sdk.CallToolResult) agent.ToolResult {
 	var blocks []string
 	for _, c := range r.Content {
-		if text := contentText(c); text != "" {
+		if text := contentText(run, c); text != "" {
 			blocks = append(blocks, text)
 		}
 	}
@@ -41,18 +41,18 @@ func resultOf(r *sdk.CallToolResult) agent.ToolResult {
 	return agent.ToolOK(text)
 }
 
-func contentText(c sdk.Content) string {
+func contentText(run agent.ToolRun, c sdk.Content) string {
 	switch c := c.(type) {
 	case *sdk.TextContent:
 		return c.Text
 	case *sdk.ImageContent:
-		return fmt.Sprintf("[image, %s, %d bytes: not shown]", c.MIMEType, len(c.Data))
+		return run.Attach("image", c.MIMEType, c.Data)
 	case *sdk.AudioContent:
-		return fmt.Sprintf("[audio, %s, %d bytes: not shown]", c.MIMEType, len(c.Data))
+		return run.Attach("audio", c.MIMEType, c.Data)
 	case *sdk.ResourceLink:
 		return "[resource " + strings.Join(strings.Fields(strings.Join([]string{c.URI, c.Name, c.MIMEType, c.Description}, " ")), " ") + "]"
 	case *sdk.EmbeddedResource:
-		return resourceText(c.Resource)
+		return resourceText(run, c.Resource)
 	}
 	b, err := json.Marshal(c)
 	if err != nil {
@@ -61,12 +61,12 @@ func contentText(c sdk.Content) string {
 	return string(b)
 }
 
-func resourceText(r *sdk.ResourceContents) string {
+func resourceText(run agent.ToolRun, r *sdk.ResourceContents) string {
 	switch {
 	case r == nil:
 		return ""
 	case len(r.Blob) > 0:
-		return fmt.Sprintf("[resource %s, %s, %d bytes: not shown]", r.URI, r.MIMEType, len(r.Blob))
+		return run.Attach("resource "+r.URI, r.MIMEType, r.Blob)
 	}
 	return fmt.Sprintf("[resource %s]\n%s", r.URI, r.Text)
 }

@@ -134,6 +134,23 @@ func (s *server) open(ctx context.Context) (*link, error) {
 	}
 }
 
+// unreachable is why the server does not answer, or nil: it does, or that is not
+// known when ctx ends.
+func (s *server) unreachable(ctx context.Context) error {
+	_, err := s.open(ctx)
+	if err == nil || ctx.Err() == nil {
+		return err
+	}
+	return s.failure()
+}
+
+// failure is why the last attempt to open a session failed.
+func (s *server) failure() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.err
+}
+
 var errClosed = errors.New("it was closed: its entry changed, or the worker stops")
 
 // connect makes one attempt and reports it to all who wait.

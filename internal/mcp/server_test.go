@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net"
 	"os"
@@ -38,9 +39,25 @@ func TestToolsOfAServer(t *testing.T) {
 
 func TestContentOfAllKindsBecomesText(t *testing.T) {
 	f := begin(t, object{"s": stdio(t)})
-	assert.Equal(t, strings.Join([]string{
-		"some text", "[image, image/png, 4 bytes: not shown]", "[resource file:///a.txt a]", "[resource memo://1]\nthe memo", `{"answer":42}`,
-	}, "\n"), f.ok("mcp__s__contents", nil))
+	text := []string{
+		"some text", "[image, image/png, 76 bytes: not shown]", "[audio, audio/wav, 4 bytes: not shown]", "[resource memo://2, application/pdf, 4 bytes: not shown]",
+		"[resource file:///a.txt a]", "[resource memo://1]\nthe memo", `{"answer":42}`,
+	}
+	assert.Equal(t, strings.Join(text, "\n"), f.ok("mcp__s__contents", nil))
+	assert.Equal(t, `{"answer":42}`, f.ok("mcp__s__structured", nil))
+	r := f.call("mcp__s__refuse", nil)
+	assert.Equal(t, [2]any{agent.CallFailed, "no such page"}, [2]any{r.Status, r.Content})
+
+	tool, ok := f.tools.Lookup("mcp__s__contents")
+	require.True(t, ok)
+	var kept []string
+	r, err := tool.Run(t.Context(), agent.ToolRun{CallID: "c", Args: []byte("{}"), Keep: func(what, kind string, data []byte) string {
+		kept = append(kept, fmt.Sprintf("%s %s %d", what, kind, len(data)))
+		return "[kept]"
+	}})
+	require.NoError(t, err)
+	assert.Equal(t, []string{"image image/png 76", "audio audio/wav 4", "resource memo://2 application/pdf 4"}, kept)
+	assert.Contains(t, r.Content, "some text\n[kept]\n[kept]\n[kept]\n[resource file")
 }
 
 func TestFault_D2_LargeResultOfAServer(t *testing.T) {
@@ -294,4 +311,48 @@ func alive(pid string) bool {
 	n, _ := strconv.Atoi(pid)
 	stat, _ := os.ReadFile("/proc/" + pid + "/stat") // a zombie is dead
 	return n > 0 && syscall.Kill(n, 0) == nil && !strings.Contains(string(stat), ") Z")
+}
+
+// Nobody is asked about a call whose server cannot be reached: it was never up, it
+// died and does not come back, or nobody agreed to its file.
+func TestCheckRefusesWhatNoServerAnswers(t *testing.T) {
+	flag := filepath.Join(t.TempDir(), "flag")
+	f := prepare(t, object{"up": stdio(t), "broken": stdio(t, "-broken"), "dying": stdio(t, "-unless", flag)})
+	f.write(f.path(".mcp.json"), object{"project": stdio(t)})
+	f.start()
+	check := func(name string) (agent.ToolResult, bool) {
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		defer cancel()
+		return f.tools.Check(ctx, name, agent.ToolRun{Args: []byte(`{"text":"x"}`)})
+	}
+	pid := f.ok("mcp__dying__pid", nil)
+	require.NoError(t, os.WriteFile(flag, nil, 0o600))
+	kill(t, pid)
+	eventually(t, "the death is noticed", func() bool { return strings.Contains(f.log.String(), "the session with the MCP server ended") })
+	for name, want := range map[string]string{
+		"mcp__broken__echo": "no database", "mcp__dying__echo": "cannot be reached", "mcp__project__echo": "agreed to that file",
+		"mcp__up__nothing": "no tool", "mcp__nobody__x": "no tool",
+	} {
+		res, refused := check(name)
+		assert.True(t, refused, name)
+		assert.Contains(t, res.Content, want, name)
+	}
+	_, refused := check("mcp__up__echo")
+	assert.False(t, refused)
+	f.write(filepath.Join(f.home, "mcp.json"), object{"slow": stdio(t, "-late", "1m")})
+	eventually(t, "the new entry is seen", func() bool { _, ok := f.tools.Lookup("mcp__slow__echo"); return ok })
+	_, refused = check("mcp__slow__echo")
+	assert.False(t, refused, "it may still come")
+}
+
+// A check that brings a server up leaves the real tool's schema and approval to go by.
+func TestCheckBringsTheServerUp(t *testing.T) {
+	f := prepare(t, nil)
+	f.start()
+	f.write(filepath.Join(f.home, "mcp.json"), object{"s": stdio(t, "-late", "500ms")})
+	eventually(t, "the new entry is seen", func() bool { _, ok := f.tools.Lookup("mcp__s__echo"); return ok })
+	res, refused := f.tools.Check(t.Context(), "mcp__s__echo", agent.ToolRun{Args: []byte(`{"text":7}`)})
+	assert.True(t, refused)
+	assert.Equal(t, agent.ErrInvalidInput, res.ErrorReason, res.Content)
+	assert.Contains(t, f.names(), "mcp__s__echo")
 }

@@ -42,6 +42,18 @@ func newTool(s *server, t *sdk.Tool, name string) serverTool {
 // Spec describes the tool.
 func (t serverTool) Spec() agent.ToolSpec { return t.spec }
 
+// Check refuses a call whose server cannot be reached.
+func (t serverTool) Check(ctx context.Context, _ agent.ToolRun) (agent.ToolResult, bool) {
+	if why := t.server.unreachable(ctx); why != nil {
+		return cannotReach(t.server, why), true
+	}
+	return agent.ToolResult{}, false
+}
+
+func cannotReach(s *server, why error) agent.ToolResult {
+	return agent.ToolFailed(agent.ErrNetwork, "The MCP server %s cannot be reached: %v.", s.cfg.ID, why)
+}
+
 // Run calls the tool. A session that died before or during a call is opened
 // again; the call is repeated only if nothing can come of doing it twice.
 func (t serverTool) Run(ctx context.Context, r agent.ToolRun) (agent.ToolResult, error) {
@@ -54,7 +66,7 @@ func (t serverTool) Run(ctx context.Context, r agent.ToolRun) (agent.ToolResult,
 		var refused *jsonrpc.Error
 		switch {
 		case err == nil:
-			return resultOf(res), nil
+			return resultOf(r, res), nil
 		case ctx.Err() != nil:
 			return t.failed(ctx, fmt.Sprintf("The MCP server %s did not answer within %s.", t.server.cfg.ID, t.spec.Timeout), true)
 		case errors.As(err, &refused) && !isUndelivered(refused):
@@ -133,6 +145,16 @@ type standIn struct {
 // Spec is careful: nothing is known of the tool.
 func (t standIn) Spec() agent.ToolSpec {
 	return agent.ToolSpec{Name: t.name, Description: "A tool of an MCP server that has not started yet.", Schema: json.RawMessage(anything), Timeout: defaultStart + defaultCall}
+}
+
+// Check waits for the server. What it says of the call is that it has no such tool,
+// or that it cannot be reached; the tool itself is checked by those who know it then.
+func (t standIn) Check(ctx context.Context, _ agent.ToolRun) (agent.ToolResult, bool) {
+	real, why := t.m.await(ctx, t.name)
+	if real == nil && ctx.Err() != nil {
+		return t.m.failing(t.name)
+	}
+	return why, real == nil
 }
 
 // Run waits for the server and hands the call over.

@@ -32,6 +32,8 @@ type Row struct {
 	Window    int64  `yaml:"window"`
 	MaxOutput int64  `yaml:"maxOutput"`
 	Price     *Price `yaml:"price"`
+	// Images says whether it takes images.
+	Images *bool `yaml:"images"`
 }
 
 // Price is in US dollars per million tokens.
@@ -117,7 +119,7 @@ func (t *Table) Lookup(model string) agent.ModelInfo {
 		return known.(agent.ModelInfo)
 	}
 	var info agent.ModelInfo
-	priced := false
+	priced, sees := false, (*bool)(nil)
 	for _, r := range t.rows {
 		if !matches(r.Match, model) {
 			continue
@@ -127,6 +129,9 @@ func (t *Table) Lookup(model string) agent.ModelInfo {
 		}
 		if info.MaxOutput == 0 {
 			info.MaxOutput = r.MaxOutput
+		}
+		if sees == nil && r.Images != nil {
+			sees, info.Images = r.Images, *r.Images
 		}
 		if !priced && r.Price != nil {
 			priced = true

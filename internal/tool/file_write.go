@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spool-agents/spool/agent"
@@ -32,7 +33,8 @@ func FileWrite() agent.Tool {
 		"content":{"type":"string","description":"The whole new content."}},
 		"required":["path","content"],"additionalProperties":false}`, 30*time.Second)
 	spec.ReadOnly = false
-	return Func(spec, func(ctx context.Context, r agent.ToolRun, a fileWriteArgs) agent.ToolResult {
+	check := func(_ context.Context, r agent.ToolRun, a fileWriteArgs) error { return inside(r, a.Path) }
+	return checked(spec, check, func(ctx context.Context, r agent.ToolRun, a fileWriteArgs) agent.ToolResult {
 		return inWorkspace(r, func(w *workspace) (string, error) { return w.fileWrite(ctx, r.CallID, a) })
 	})
 }
@@ -76,7 +78,7 @@ func (w *workspace) replace(path, callID string, data []byte) error {
 	case err == nil && info.IsDir():
 		return &toolError{agent.ErrInvalidInput, path + " is a directory"}
 	case err == nil && info.Mode()&fs.ModeSymlink != 0:
-		return w.WriteFile(path, data, mode)
+		return w.writeThrough(path, data, mode)
 	case err == nil && !info.Mode().IsRegular():
 		return &toolError{agent.ErrInvalidInput, path + " is not a regular file"}
 	case err == nil:
@@ -101,6 +103,33 @@ func (w *workspace) replace(path, callID string, data []byte) error {
 	}
 	if err != nil {
 		_ = w.Remove(tmp)
+		var pe *fs.PathError
+		if errors.As(err, &pe) { // of a name that nobody knows
+			err = &fs.PathError{Op: pe.Op, Path: path, Err: pe.Err}
+		}
 	}
 	return err
+}
+
+// writeThrough writes the file that a link leads to. Nothing is lost, and nobody
+// waits, if that is no regular file.
+func (w *workspace) writeThrough(path string, data []byte, mode fs.FileMode) error {
+	f, err := w.OpenFile(path, os.O_WRONLY|os.O_CREATE|syscall.O_NONBLOCK, mode)
+	if err != nil {
+		return err
+	}
+	info, err := f.Stat()
+	switch {
+	case err != nil:
+	case !info.Mode().IsRegular():
+		err = &toolError{agent.ErrInvalidInput, path + " leads to what is not a regular file"}
+	default:
+		if err = f.Truncate(0); err == nil {
+			_, err = f.Write(data)
+		}
+		if err == nil {
+			err = f.Sync()
+		}
+	}
+	return errors.Join(err, f.Close())
 }

@@ -12,15 +12,23 @@ import (
 
 // typed is a tool made of a function over decoded arguments.
 type typed[T any] struct {
-	spec agent.ToolSpec
-	run  func(ctx context.Context, r agent.ToolRun, args T) agent.ToolResult
+	spec  agent.ToolSpec
+	check func(ctx context.Context, r agent.ToolRun, args T) error
+	run   func(ctx context.Context, r agent.ToolRun, args T) agent.ToolResult
 }
 
 // Func makes a tool of a spec and a function whose arguments are decoded from
 // JSON into T. The schema is the place for all checks: the registry applies it
 // before the function runs.
 func Func[T any](spec agent.ToolSpec, run func(ctx context.Context, r agent.ToolRun, args T) agent.ToolResult) agent.Tool {
-	return typed[T]{spec, run}
+	return checked(spec, nil, run)
+}
+
+// checked is Func for a tool that knows beforehand of calls that cannot succeed:
+// check returns why, or nil.
+func checked[T any](spec agent.ToolSpec, check func(ctx context.Context, r agent.ToolRun, args T) error,
+	run func(ctx context.Context, r agent.ToolRun, args T) agent.ToolResult) agent.Tool {
+	return typed[T]{spec, check, run}
 }
 
 func (t typed[T]) Spec() agent.ToolSpec { return t.spec }
@@ -31,6 +39,19 @@ func (t typed[T]) Run(ctx context.Context, r agent.ToolRun) (agent.ToolResult, e
 		return agent.ToolFailed(agent.ErrInvalidInput, "The arguments of %s cannot be read: %v", t.spec.Name, err), nil
 	}
 	return t.run(ctx, r, args), nil
+}
+
+// Check is agent.Checker.
+func (t typed[T]) Check(ctx context.Context, r agent.ToolRun) (agent.ToolResult, bool) {
+	var args T
+	if t.check == nil || json.Unmarshal(normalArgs(r.Args), &args) != nil {
+		return agent.ToolResult{}, false
+	}
+	err := t.check(ctx, r, args)
+	if err == nil || ctx.Err() != nil {
+		return agent.ToolResult{}, false
+	}
+	return failure(err), true
 }
 
 // normalArgs reads no arguments, which some providers send, as an empty object.

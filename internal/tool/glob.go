@@ -3,6 +3,7 @@ package tool
 import (
 	"context"
 	_ "embed"
+	"errors"
 	"fmt"
 	"io/fs"
 	"path"
@@ -15,6 +16,9 @@ import (
 
 //go:embed glob.md
 var globDoc string
+
+// tooSlow ends a search that ran out of time.
+const tooSlow = "[stopped: the search took too long; use a narrower pattern or path]"
 
 type globArgs struct {
 	Pattern string `json:"pattern"`
@@ -51,18 +55,22 @@ func (w *workspace) glob(ctx context.Context, pattern string) (string, error) {
 	err = w.walk(ctx, ".", clean, func(p string, _ fs.DirEntry) error {
 		if re.MatchString(p) {
 			if total++; total <= maxEntries {
-				found = append(found, p)
+				found = append(found, shown(p))
 			}
 		}
 		return nil
 	})
+	late := errors.Is(err, context.DeadlineExceeded) && total > 0 // a part is better than nothing
 	switch {
-	case err != nil:
+	case err != nil && !late:
 		return "", err
 	case total == 0:
 		return "No file matches " + pattern + ".", nil
 	case total > maxEntries:
 		found = append(found, fmt.Sprintf("[… %d more files; use a narrower pattern]", total-maxEntries))
+	}
+	if late {
+		found = append(found, tooSlow)
 	}
 	return strings.Join(found, "\n"), nil
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	_ "embed"
+	"errors"
 	"fmt"
 	"io/fs"
 	"regexp"
@@ -32,7 +33,8 @@ func Grep() agent.Tool {
 		"pattern":{"type":"string","minLength":1,"description":"Regular expression (RE2)."},
 		"path":{"type":"string","description":"File or folder to search, relative to the workspace root."}},
 		"required":["pattern"],"additionalProperties":false}`, time.Minute)
-	return Func(spec, func(ctx context.Context, r agent.ToolRun, a grepArgs) agent.ToolResult {
+	check := func(_ context.Context, r agent.ToolRun, a grepArgs) error { return inside(r, a.Path) }
+	return checked(spec, check, func(ctx context.Context, r agent.ToolRun, a grepArgs) agent.ToolResult {
 		return inWorkspace(r, func(w *workspace) (string, error) { return w.grep(ctx, a) })
 	})
 }
@@ -50,46 +52,59 @@ func (w *workspace) grep(ctx context.Context, a grepArgs) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	g := grepper{re: re}
+	g := grepper{ctx: ctx, re: re}
 	if !info.IsDir() {
 		data, err := w.read(start)
 		if err != nil {
 			return "", err
 		}
-		g.file(start, data)
-		return g.String(), nil
+		return g.found(g.file(start, data))
 	}
 	err = w.walk(ctx, start, start, func(p string, e fs.DirEntry) error {
 		if info, err := e.Info(); err != nil || !info.Mode().IsRegular() || info.Size() > grepFile {
 			return nil //nolint:nilerr // a file that just vanished does not match
 		}
 		if data, err := w.read(p); err == nil {
-			g.file(p, data)
+			if err := g.file(p, data); err != nil {
+				return err
+			}
 		}
 		if g.total > maxEntries {
 			return fs.SkipAll
 		}
 		return nil
 	})
-	if err != nil {
-		return "", err
-	}
-	return g.String(), nil
+	return g.found(err)
 }
 
 type grepper struct {
+	ctx   context.Context
 	re    *regexp.Regexp
 	out   strings.Builder
 	total int
 }
 
-func (g *grepper) file(path string, data []byte) {
+// found is what was found before the search ended, perhaps for lack of time.
+func (g *grepper) found(err error) (string, error) {
+	switch {
+	case errors.Is(err, context.DeadlineExceeded) && g.total > 0:
+		return g.String() + tooSlow, nil
+	case err != nil:
+		return "", err
+	}
+	return g.String(), nil
+}
+
+func (g *grepper) file(path string, data []byte) error {
 	if isBinary(data) {
-		return
+		return nil
 	}
 	for n := 1; len(data) > 0 && g.total <= maxEntries; n++ {
 		line, rest, _ := bytes.Cut(data, []byte{'\n'})
 		data = rest
+		if err := g.ctx.Err(); err != nil {
+			return err
+		}
 		if !g.re.Match(line) {
 			continue
 		}
@@ -98,9 +113,10 @@ func (g *grepper) file(path string, data []byte) {
 			if len(text) > grepLine {
 				text = wholeEnd(text[:grepLine]) + "…"
 			}
-			fmt.Fprintf(&g.out, "%s:%d: %s\n", path, n, text)
+			fmt.Fprintf(&g.out, "%s:%d: %s\n", shown(path), n, text)
 		}
 	}
+	return nil
 }
 
 func (g *grepper) String() string {

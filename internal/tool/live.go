@@ -69,6 +69,17 @@ func (l *Live) Run(ctx context.Context, name string, run agent.ToolRun) agent.To
 	return l.holding(name).Run(ctx, name, run)
 }
 
+// Check is Registry.Check. A stand-in's check may make the real tool known, which
+// then checks for itself.
+func (l *Live) Check(ctx context.Context, name string, run agent.ToolRun) (agent.ToolResult, bool) {
+	_, known := l.now.Load().Lookup(name)
+	refusal, refused := l.holding(name).Check(ctx, name, run)
+	if r := l.now.Load(); !known && !refused && r.byName[name] != nil {
+		return r.Check(ctx, name, run)
+	}
+	return refusal, refused
+}
+
 // Gate is Registry.Gate, stand-ins included.
 func (l *Live) Gate(name string, args json.RawMessage, policy map[string]string) agent.Gate {
 	return l.holding(name).Gate(name, args, policy)

@@ -26,7 +26,8 @@ func Ls() agent.Tool {
 	spec := readOnly("ls", lsDoc, `{"type":"object","properties":{
 		"path":{"type":"string","description":"Directory, relative to the workspace root."}},
 		"required":["path"],"additionalProperties":false}`, 30*time.Second)
-	return Func(spec, func(_ context.Context, r agent.ToolRun, a lsArgs) agent.ToolResult {
+	check := func(_ context.Context, r agent.ToolRun, a lsArgs) error { return inside(r, a.Path) }
+	return checked(spec, check, func(_ context.Context, r agent.ToolRun, a lsArgs) agent.ToolResult {
 		return inWorkspace(r, func(w *workspace) (string, error) { return w.ls(a.Path) })
 	})
 }
@@ -58,16 +59,16 @@ func (w *workspace) ls(dir string) (string, error) {
 		}
 		switch {
 		case e.IsDir():
-			fmt.Fprintf(&b, "%s/\n", e.Name())
+			fmt.Fprintf(&b, "%s/\n", shown(e.Name()))
 		case e.Type()&fs.ModeSymlink != 0:
 			target, _ := w.Readlink(joinPath(path, e.Name()))
-			fmt.Fprintf(&b, "%s -> %s\n", e.Name(), target)
+			fmt.Fprintf(&b, "%s -> %s\n", shown(e.Name()), shown(target))
 		default:
 			size := int64(0)
 			if info, err := e.Info(); err == nil {
 				size = info.Size()
 			}
-			fmt.Fprintf(&b, "%s  %d bytes\n", e.Name(), size)
+			fmt.Fprintf(&b, "%s  %d bytes\n", shown(e.Name()), size)
 		}
 	}
 	return b.String(), nil

@@ -122,7 +122,7 @@ func Allowed(allow []string, name string) bool {
 func (r *Registry) Run(ctx context.Context, name string, run agent.ToolRun) agent.ToolResult {
 	e := r.byName[name]
 	if e == nil {
-		return agent.ToolFailed(agent.ErrToolNotFound, "There is no tool %q. Available tools: %s.", CleanText(name), strings.Join(r.Names(), ", "))
+		return r.unknown(name)
 	}
 	run.Args = normalArgs(run.Args)
 	if problem := e.schema.check(run.Args); problem != "" {
@@ -148,6 +148,35 @@ func (r *Registry) Run(ctx context.Context, name string, run agent.ToolRun) agen
 	case <-time.After(grace):
 		return ended(ctx.Err(), name, timeout)
 	}
+}
+
+// Check returns the result of a call that Run would refuse, and true: of an
+// unknown tool, of arguments that do not fit the schema, and of what the tool
+// itself knows beforehand (agent.Checker). It runs nothing.
+func (r *Registry) Check(ctx context.Context, name string, run agent.ToolRun) (refusal agent.ToolResult, refused bool) {
+	e := r.byName[name]
+	if e == nil {
+		return r.unknown(name), true
+	}
+	run.Args = normalArgs(run.Args)
+	if problem := e.schema.check(run.Args); problem != "" {
+		return agent.ToolFailed(agent.ErrInvalidInput, "%s", CleanText(problem)), true
+	}
+	checker, ok := e.tool.(agent.Checker)
+	if !ok {
+		return agent.ToolResult{}, false
+	}
+	defer func() {
+		if recover() != nil {
+			refusal, refused = agent.ToolResult{}, false // Run tells of the panic
+		}
+	}()
+	refusal, refused = checker.Check(ctx, run)
+	return finish(refusal), refused
+}
+
+func (r *Registry) unknown(name string) agent.ToolResult {
+	return agent.ToolFailed(agent.ErrToolNotFound, "There is no tool %q. Available tools: %s.", CleanText(name), strings.Join(r.Names(), ", "))
 }
 
 // guarded runs the tool and turns its panic or error into a result.

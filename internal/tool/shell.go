@@ -49,9 +49,16 @@ func Shell(memory int64) agent.Tool {
 		"timeoutMs":{"type":"integer","minimum":1,"maximum":600000,"description":"Milliseconds after which the command is stopped; default 120000."}},
 		"required":["command"],"additionalProperties":false}`, shellLongest+5*time.Second)
 	spec.ReadOnly, spec.Repeatable = false, false
-	return Func(spec, func(ctx context.Context, r agent.ToolRun, a shellArgs) agent.ToolResult {
+	return checked(spec, checkShell, func(ctx context.Context, r agent.ToolRun, a shellArgs) agent.ToolResult {
 		return runShell(ctx, r, a, memory)
 	})
+}
+
+func checkShell(_ context.Context, _ agent.ToolRun, a shellArgs) error {
+	if strings.ContainsRune(a.Command, 0) {
+		return &toolError{agent.ErrInvalidInput, "the command contains a NUL byte"}
+	}
+	return nil
 }
 
 func runShell(ctx context.Context, r agent.ToolRun, a shellArgs, memory int64) agent.ToolResult {
@@ -60,8 +67,8 @@ func runShell(ctx context.Context, r agent.ToolRun, a shellArgs, memory int64) a
 		return failure(err)
 	}
 	_ = w.Close()
-	if strings.ContainsRune(a.Command, 0) {
-		return agent.ToolFailed(agent.ErrInvalidInput, "Error: the command contains a NUL byte.")
+	if err := checkShell(ctx, r, a); err != nil {
+		return failure(err)
 	}
 	timeout := shellTimeout
 	if a.TimeoutMs != nil {

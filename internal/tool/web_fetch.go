@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"mime"
+	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -32,19 +33,41 @@ type webFetchArgs struct {
 // WebFetch reads public web pages. allowPrivate also lets it reach the worker's
 // own network.
 func WebFetch(allowPrivate bool) agent.Tool {
-	client := guardedClient(allowPrivate)
+	return webFetch(network{net.DefaultResolver, isPublic, allowPrivate})
+}
+
+func webFetch(n network) agent.Tool {
+	client := n.client()
 	spec := readOnly("web_fetch", webFetchDoc, `{"type":"object","properties":{
 		"url":{"type":"string","minLength":1,"description":"An http or https URL."}},
 		"required":["url"],"additionalProperties":false}`, time.Minute)
-	return Func(spec, func(ctx context.Context, _ agent.ToolRun, a webFetchArgs) agent.ToolResult {
+	check := func(ctx context.Context, _ agent.ToolRun, a webFetchArgs) error {
+		u, err := webURL(a.URL)
+		if err == nil && n.leadsInside(ctx, u) {
+			err = notFetched(a.URL)
+		}
+		return err
+	}
+	return checked(spec, check, func(ctx context.Context, _ agent.ToolRun, a webFetchArgs) agent.ToolResult {
 		return fetch(ctx, client, a.URL)
 	})
 }
 
-func fetch(ctx context.Context, client *http.Client, raw string) agent.ToolResult {
+func webURL(raw string) (*url.URL, error) {
 	u, err := url.Parse(raw)
 	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
-		return agent.ToolFailed(agent.ErrInvalidInput, "Error: %q is not an http or https URL.", raw)
+		return nil, &toolError{agent.ErrInvalidInput, fmt.Sprintf("%q is not an http or https URL", raw)}
+	}
+	return u, nil
+}
+
+func notFetched(raw string) error {
+	return &toolError{agent.ErrPermissionDenied, fmt.Sprintf("%s was not fetched: %v", raw, errPrivate)}
+}
+
+func fetch(ctx context.Context, client *http.Client, raw string) agent.ToolResult {
+	if _, err := webURL(raw); err != nil {
+		return failure(err)
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, raw, nil)
 	if err != nil {
@@ -98,6 +121,9 @@ func pageText(body []byte, contentType string, base *url.URL) (string, error) {
 			body = decoded
 		}
 	}
+	if isBinary(body) {
+		return "", fmt.Errorf("its content is binary, although it calls itself %s", kind)
+	}
 	if isHTML {
 		return htmlText(string(body), base), nil
 	}
@@ -111,7 +137,7 @@ func webFailure(ctx context.Context, raw string, err error) agent.ToolResult {
 		return ended(ctx.Err(), "", 0)
 	}
 	if errors.Is(err, errPrivate) {
-		return agent.ToolFailed(agent.ErrPermissionDenied, "Error: %s was not fetched: %v.", raw, errPrivate)
+		return failure(notFetched(raw))
 	}
 	var ue *url.Error
 	if errors.As(err, &ue) {

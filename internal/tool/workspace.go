@@ -8,8 +8,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/spool-agents/spool/agent"
 )
@@ -47,6 +50,30 @@ func inWorkspace(r agent.ToolRun, f func(*workspace) (string, error)) agent.Tool
 		return failure(err)
 	}
 	return agent.ToolOK(text)
+}
+
+// inside is nil unless a path leads out of the workspace, by its text or by a link
+// that is there now. A workspace that cannot be opened here says nothing: another
+// worker may have it.
+func inside(r agent.ToolRun, path string) error {
+	w, err := openWorkspace(r.Workdir)
+	if err != nil {
+		return nil //nolint:nilerr // see above
+	}
+	defer func() { _ = w.Close() }()
+	rel, err := w.rel(path)
+	if err != nil {
+		return err
+	}
+	if _, err = w.Stat(rel); leadsOut(err) {
+		return err
+	}
+	return nil
+}
+
+// leadsOut recognises os.Root's refusal: os has no exported error for it.
+func leadsOut(err error) bool {
+	return err != nil && strings.Contains(err.Error(), "path escapes from parent")
 }
 
 // rel makes a model's path relative to the root. Models like absolute paths:
@@ -91,7 +118,20 @@ func (w *workspace) read(path string) ([]byte, error) {
 	case info.Size() > maxFile:
 		return nil, &toolError{agent.ErrInvalidInput, fmt.Sprintf("%s has %d bytes, at most %d can be read; use grep, or the shell to cut out a part", path, info.Size(), maxFile)}
 	}
-	return io.ReadAll(io.LimitReader(f, maxFile))
+	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err == nil && len(data) > maxFile { // an edit must not write back a part
+		err = &toolError{agent.ErrInvalidInput, fmt.Sprintf("%s grew beyond %d bytes while it was read", path, maxFile)}
+	}
+	return data, err
+}
+
+// shown is a name as it is listed: one that holds line ends, other control
+// characters or bad bytes must not look like several, or like another.
+func shown(name string) string {
+	if utf8.ValidString(name) && strings.IndexFunc(name, unicode.IsControl) < 0 {
+		return name
+	}
+	return strconv.Quote(name)
 }
 
 // toolError is an error of which the model learns the reason.
@@ -121,8 +161,17 @@ func failure(err error) agent.ToolResult {
 		reason, text = agent.ErrPermissionDenied, pathText(err, "must not be accessed (permission denied)")
 	case errors.Is(err, syscall.ENOTDIR):
 		reason, text = agent.ErrInvalidInput, pathText(err, "leads through something that is not a directory")
-	case strings.Contains(text, "path escapes from parent"):
-		// os has no exported error for this.
+	case errors.Is(err, syscall.ENXIO): // a socket, or a named pipe that nobody reads
+		reason, text = agent.ErrInvalidInput, pathText(err, "is not a regular file")
+	case errors.Is(err, syscall.EROFS):
+		reason, text = agent.ErrPermissionDenied, pathText(err, "is on a read-only file system")
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		text = pathText(err, "cannot be written: the disk is full")
+	case errors.Is(err, syscall.ENAMETOOLONG):
+		reason, text = agent.ErrInvalidInput, pathText(err, "is too long for a path")
+	case errors.Is(err, syscall.ELOOP):
+		reason, text = agent.ErrInvalidInput, pathText(err, "leads through too many links")
+	case leadsOut(err):
 		reason, text = agent.ErrPermissionDenied, pathText(err, "lies outside the workspace; use a path relative to the workspace root")
 	}
 	return agent.ToolFailed(reason, "Error: %s.", text)

@@ -49,6 +49,18 @@ func (e *env) approvals(f memory.ApprovalFilter) []memory.Approval {
 }
 
 var approvalRules = []rule{
+	{"nobody is asked about a call that is refused beforehand: it ends with the reply", func(e *env) {
+		t := e.started("s1")
+		r := record(t, 1, e.begin(t, 1), "", lookup(0), lookup(1))
+		r.Gates = []agent.Gate{agent.GateAsk, agent.GateAsk}
+		r.Refusals = []agent.ToolResult{agent.ToolFailed(agent.ErrPermissionDenied, "a private address")}
+		calls := must[memory.StoredReply](e)(e.s.SaveReply(e.ctx, r)).Calls
+		equal(e, "ends", [3]any{calls[0].Status, calls[0].ErrorReason, calls[0].Result}, [3]any{agent.CallFailed, agent.ErrPermissionDenied, "a private address"})
+		equal(e, "asks", ids(e.ask(t, 1).ToolCalls), []string{calls[1].ID})
+		e.decide(decision(calls[1].ID, memory.Deny))
+		saved := must[memory.RoundSaved](e)(e.s.SaveToolRound(e.ctx, round(t, 1)))
+		equal(e, "results", [2]int{saved.Results, saved.Denied}, [2]int{2, 1})
+	}},
 	{"one approval asks about all gated calls of a step, and only about those", func(e *env) {
 		t := e.started("s1")
 		calls := e.gated(t, 1, agent.GateAsk, agent.GateAuto, agent.GateAsk)

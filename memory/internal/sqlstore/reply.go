@@ -120,16 +120,27 @@ func (u *unit) saveCalls(t *threadRow, turn *turnRow, reply agent.ModelReply, r 
 		}
 		calls = append(calls, row)
 	}
-	for _, row := range calls {
-		if row.Gate != agent.GateDeny {
+	for i, row := range calls {
+		e, ends := atOnce(row, i, r.Refusals)
+		if !ends {
 			continue
 		}
-		err := u.finish(t, turn, row, ending{status: agent.CallDenied, reason: agent.ErrPermissionDenied, text: agent.RefuseTool(row.ToolName)})
-		if err != nil {
+		if err := u.finish(t, turn, row, e); err != nil {
 			return nil, err
 		}
 	}
 	return calls, nil
+}
+
+// atOnce is the end of a call that never begins.
+func atOnce(row *callRow, i int, refusals []agent.ToolResult) (ending, bool) {
+	switch {
+	case row.Gate == agent.GateDeny:
+		return ending{status: agent.CallDenied, reason: agent.ErrPermissionDenied, text: agent.RefuseTool(row.ToolName)}, true
+	case i < len(refusals) && refusals[i].Status != "":
+		return ending{status: refusals[i].Status, reason: refusals[i].ErrorReason, text: refusals[i].Content}, true
+	}
+	return ending{}, false
 }
 
 // gates are the gates in force: what a person approved for the session need

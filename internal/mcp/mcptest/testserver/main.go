@@ -3,10 +3,13 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"flag"
 	"fmt"
+	"image"
+	"image/png"
 	"net/http"
 	"os"
 	"strings"
@@ -22,6 +25,7 @@ var (
 	junk   = flag.Bool("junk", false, "print greetings to stdout, as servers must not")
 	broken = flag.Bool("broken", false, "end with an error at once")
 	eager  = flag.Bool("eager", false, "change the list of tools as soon as a client is there")
+	unless = flag.String("unless", "", "end with an error if this file is there")
 	odd    = flag.Bool("odd", false, "offer tools with odd names and schemas")
 )
 
@@ -30,6 +34,9 @@ func main() {
 	if *broken {
 		fmt.Fprintln(os.Stderr, "testserver: no database at localhost:1")
 		os.Exit(3)
+	}
+	if _, err := os.Stat(*unless); *unless != "" && err == nil {
+		os.Exit(4)
 	}
 	time.Sleep(*late)
 	if *junk {
@@ -124,6 +131,14 @@ func build() *mcp.Server {
 		return nil, nil, die(a)
 	})
 	add("contents", readOnly, contents)
+	add("structured", readOnly, func(context.Context, *mcp.CallToolRequest, args) (*mcp.CallToolResult, any, error) {
+		return &mcp.CallToolResult{Content: []mcp.Content{}, StructuredContent: map[string]any{"answer": 42}}, nil, nil
+	})
+	add("refuse", readOnly, func(context.Context, *mcp.CallToolRequest, args) (*mcp.CallToolResult, any, error) {
+		r := text("no such page")
+		r.IsError = true
+		return r, nil, nil
+	})
 	add("grow", nil, func(context.Context, *mcp.CallToolRequest, args) (*mcp.CallToolResult, any, error) {
 		add("extra", readOnly, func(context.Context, *mcp.CallToolRequest, args) (*mcp.CallToolResult, any, error) {
 			return text("extra"), nil, nil
@@ -182,12 +197,20 @@ func contents(context.Context, *mcp.CallToolRequest, args) (*mcp.CallToolResult,
 	return &mcp.CallToolResult{
 		Content: []mcp.Content{
 			&mcp.TextContent{Text: "some text"},
-			&mcp.ImageContent{Data: []byte("\x89PNG"), MIMEType: "image/png"},
+			&mcp.ImageContent{Data: picture(), MIMEType: "image/png"},
+			&mcp.AudioContent{Data: []byte("RIFF"), MIMEType: "audio/wav"},
+			&mcp.EmbeddedResource{Resource: &mcp.ResourceContents{URI: "memo://2", MIMEType: "application/pdf", Blob: []byte("%PDF")}},
 			&mcp.ResourceLink{URI: "file:///a.txt", Name: "a"},
 			&mcp.EmbeddedResource{Resource: &mcp.ResourceContents{URI: "memo://1", Text: "the memo"}},
 		},
 		StructuredContent: map[string]any{"answer": 42},
 	}, nil, nil
+}
+
+func picture() []byte {
+	var b bytes.Buffer
+	_ = png.Encode(&b, image.NewGray(image.Rect(0, 0, 3, 3)))
+	return b.Bytes()
 }
 
 // oddities are tools as they are found in the wild. The SDK refuses to make
