@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spool-agents/spool/agent"
@@ -48,7 +50,7 @@ func (a *Activities) callModel(ctx context.Context, ref contract.Ref) (contract.
 	}
 	if agent.Looping(conversation.own, ref.Turn) {
 		return contract.ModelOutput{Seq: begun.Thread.MessageCount, End: agent.ReasonLimit, Code: "loop",
-			Message: "the model made the same call with the same result five times in a row"}, nil
+			Message: fmt.Sprintf("the model made the same call with the same result %d times in a row (%s); a message that says what to do instead goes on", agent.LoopLength, lastCalls(conversation.own))}, nil
 	}
 	if agent.OnlyRefused(conversation.own, ref.Turn) {
 		return contract.ModelOutput{Seq: begun.Thread.MessageCount, End: agent.ReasonLimit, Code: "delegation_refused",
@@ -90,6 +92,20 @@ func (a *Activities) callModel(ctx context.Context, ref contract.Ref) (contract.
 		return contract.ModelOutput{}, err
 	}
 	return a.output(ref, begun.Thread, stored), nil
+}
+
+// lastCalls are the calls of the last round, for people.
+func lastCalls(messages []agent.Message) string {
+	for _, m := range slices.Backward(messages) {
+		var calls []string
+		for _, c := range m.ToolCalls {
+			calls = append(calls, summarise(c.Function.Name, json.RawMessage(c.Function.Arguments)))
+		}
+		if len(calls) > 0 {
+			return strings.Join(calls, ", ")
+		}
+	}
+	return ""
 }
 
 // checkWithin bounds the checks of a reply's calls. What is not known by then is

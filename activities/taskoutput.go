@@ -205,7 +205,8 @@ func (a *Activities) taskState(ctx context.Context, th agent.Thread) (agent.Task
 		entries, err := a.Store.Inbox(ctx, th.ID)
 		for _, e := range entries {
 			if e.Kind == memory.EntryAssign && e.State == memory.EntryWaiting {
-				s.Status = agent.ThreadPending
+				// Its age tells one look from the next: looking is no loop.
+				s.Status, s.Duration = agent.ThreadPending, max(s.Duration, time.Since(e.CreatedAt))
 			}
 		}
 		return s, err

@@ -143,3 +143,27 @@ func TestFault_E9_ParentsAtTheLimitDelegate(t *testing.T) {
 	require.Less(t, time.Since(begun), time.Minute, "nobody waited for a slot until its time was over")
 	s.Verify()
 }
+
+// Row 96: the same call with the same result, five times, ends a real turn, and it
+// says which call. Looking after a sub-agent at work is no loop, however often.
+func TestRow96_LoopsEndLookingDoesNot(t *testing.T) {
+	t.Parallel()
+	s := tt.New(t)
+	s.StartWorker()
+	var steps []string
+	for range agent.LoopLength + 1 {
+		steps = append(steps, script.Call("calculator", map[string]any{"expression": "6*7"}))
+	}
+	r := s.Ask("s1", script.Script(append(steps, "say never")...))
+	require.Equal(t, "failed", r.Status)
+	require.Contains(t, r.Error, "the same call with the same result 5 times in a row (calculator(expression=6*7))")
+	require.Equal(t, "loop", turns(t, s, r.ThreadID)[0].ErrorCode)
+	require.Equal(t, "still here", s.Ask("s1", "script: say still here").Response)
+
+	steps = []string{script.Call("assign_task", map[string]any{"agent": "general", "task": script.Script(script.Call("shell", map[string]any{"command": "true"}), "say x"), "background": true})}
+	for range agent.LoopLength + 2 {
+		steps = append(steps, script.Call("task_output", map[string]any{}))
+	}
+	r = s.Ask("s2", script.Script(append(steps, "say looked")...))
+	require.Equal(t, "looked", r.Response, r.Error)
+}

@@ -20,6 +20,10 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	if mode := os.Getenv("SPOOL_TEST_RUDE"); mode != "" {
+		runRude(mode)
+		return
+	}
 	code := m.Run()
 	mcptest.CleanUp()
 	os.Exit(code)

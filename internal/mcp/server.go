@@ -62,7 +62,9 @@ type link struct {
 	explain func(error) error
 	end     func() // of its process or connections
 	ended   sync.Once
-	changed bool // its list of tools, before it was the server's link
+	// changed says that its list of tools is another one, since it was last read;
+	// reading, that it is being read. Both are under server.mu.
+	changed, reading bool
 }
 
 // close ends the session and waits for the end of its process.
@@ -173,9 +175,7 @@ func (s *server) connect(a *attempt) {
 	}
 	s.link = l
 	s.take(tools)
-	if l.changed {
-		go s.relist(l)
-	}
+	s.refresh(l)
 	go func() {
 		_ = l.session.Wait()
 		close(l.gone)
@@ -185,7 +185,6 @@ func (s *server) connect(a *attempt) {
 
 // take keeps a new list of tools and says so if it differs. s.mu is held.
 func (s *server) take(tools []*sdk.Tool) {
-	tools = slices.DeleteFunc(tools, func(t *sdk.Tool) bool { return t.Name == "" || !s.cfg.offers(t.Name) })
 	slices.SortStableFunc(tools, func(a, b *sdk.Tool) int { return strings.Compare(a.Name, b.Name) })
 	tools = slices.CompactFunc(tools, func(a, b *sdk.Tool) bool { return a.Name == b.Name })
 	if s.listed && reflect.DeepEqual(tools, s.tools) {
@@ -231,7 +230,7 @@ func (s *server) dial(version string) (l *link, tools []*sdk.Tool, err error) {
 	})
 	l.session, err = client.Connect(ctx, transport, &sdk.ClientSessionOptions{ProtocolVersion: version})
 	if err == nil {
-		tools, err = list(ctx, l.session)
+		tools, err = s.list(ctx, l.session)
 	}
 	if !late.Stop() && err == nil || ctx.Err() != nil {
 		err = fmt.Errorf("it did not answer within %s", s.cfg.Start)
@@ -247,8 +246,8 @@ func (s *server) dial(version string) (l *link, tools []*sdk.Tool, err error) {
 	return l, tools, nil
 }
 
-// list reads all pages.
-func list(ctx context.Context, session *sdk.ClientSession) ([]*sdk.Tool, error) {
+// list reads all pages, for the tools that are offered.
+func (s *server) list(ctx context.Context, session *sdk.ClientSession) ([]*sdk.Tool, error) {
 	var tools []*sdk.Tool
 	for t, err := range session.Tools(ctx, nil) {
 		var refused *jsonrpc.Error
@@ -258,38 +257,50 @@ func list(ctx context.Context, session *sdk.ClientSession) ([]*sdk.Tool, error) 
 		if err != nil {
 			return nil, err
 		}
-		if tools = append(tools, t); len(tools) >= mostTools {
+		if t.Name == "" || !s.cfg.offers(t.Name) {
+			continue
+		}
+		if len(tools) == mostTools {
+			s.log.Warn(fmt.Sprintf("MCP server has very many tools: only the first %d are offered; choose with includeTools", mostTools))
 			break
 		}
+		tools = append(tools, t)
 	}
 	return tools, nil
 }
 
-// listChanged is told by the server, perhaps while the session is being opened.
+// listChanged is told by the server, perhaps while the session is being opened, and
+// perhaps very often.
 func (s *server) listChanged(l *link) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.link != l {
-		l.changed = true
-		return
+	l.changed = true
+	s.refresh(l)
+}
+
+// refresh has the list read if it changed; one reading at a time. s.mu is held.
+func (s *server) refresh(l *link) {
+	if s.link == l && l.changed && !l.reading {
+		l.changed, l.reading = false, true
+		go s.relist(l)
 	}
-	go s.relist(l)
 }
 
 // relist reads the list after the server said that it changed.
 func (s *server) relist(l *link) {
 	ctx, cancel := context.WithTimeout(context.Background(), s.cfg.Start)
 	defer cancel()
-	tools, err := list(ctx, l.session)
+	tools, err := s.list(ctx, l.session)
 	if err != nil {
 		s.log.Warn("MCP server changed its list of tools but does not give it", "error", err)
-		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.link == l {
+	l.reading = false
+	if err == nil && s.link == l {
 		s.take(tools)
 	}
+	s.refresh(l)
 }
 
 // forget drops a session that ended, or that must not be used any more.

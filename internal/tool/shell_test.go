@@ -114,7 +114,7 @@ func TestShellEnvironment(t *testing.T) {
 // reads the rest in parts.
 func TestShellOutputIsKept(t *testing.T) {
 	run, _ := shell(t)
-	out := succeeded(t, run(m{"command": `echo first; yes é | head -c 6000000; echo last`}))
+	out := succeeded(t, run(m{"command": `echo first; yes é | head -c 50000001; echo last`}))
 	assert.True(t, strings.HasPrefix(out, "first\n"))
 	assert.True(t, strings.HasSuffix(out, "é\nlast\n[exit code 0]"))
 	assert.NotContains(t, out, "left out")
@@ -176,6 +176,12 @@ func TestShellEndsBackgroundProcesses(t *testing.T) {
 
 // Rule: a tool's processes die with their worker, also by SIGKILL.
 func TestShellDiesWithItsWorker(t *testing.T) {
+	for _, sig := range []syscall.Signal{syscall.SIGKILL, syscall.SIGTERM, syscall.SIGINT} {
+		t.Run(sig.String(), func(t *testing.T) { diesWith(t, sig) })
+	}
+}
+
+func diesWith(t *testing.T, sig syscall.Signal) {
 	dir := t.TempDir()
 	worker := exec.Command("/proc/self/exe")
 	worker.Dir = dir
@@ -185,7 +191,7 @@ func TestShellDiesWithItsWorker(t *testing.T) {
 	for _, id := range ids {
 		assert.True(t, alive(id))
 	}
-	require.NoError(t, worker.Process.Kill())
+	require.NoError(t, worker.Process.Signal(sig))
 	_ = worker.Wait()
 	gone(t, ids, 2*time.Second)
 }
