@@ -39,7 +39,7 @@ func TestImagesOfResultsFollowTheCalls(t *testing.T) {
 	assert.Equal(t, "image:"+hash(1), got[4].Content.Parts[1].ImageURL.URL)
 	assert.Equal(t, "image:"+hash(2), got[4].Content.Parts[2].ImageURL.URL)
 	assert.Greater(t, agent.ToolImageTokens(got), 2000)
-	assert.Len(t, agent.WithToolImages(agent.Transcript(stored[:2]), 20), 3, "no result, no image")
+	assert.Len(t, agent.WithToolImages(agent.Transcript(stored[:2]), 20), 4, "no result, no image")
 }
 
 // The newest images are shown; old ones go by the half, so that the beginning of

@@ -200,7 +200,7 @@ func TestImagesOfToolsAreShown(t *testing.T) {
 	require.Len(t, parts, 2, "text and image, after the results")
 	require.Contains(t, parts[1], "data:image/png;base64,")
 	result := messages(t, s, s.Thread("s1"))[2].Content.String()
-	require.Regexp(t, `\[image:[0-9a-f]{64}\.png, 76 bytes, kept as /.*png\]`, result)
+	require.Regexp(t, `\[image:[0-9a-f]{64}\.png, \d+ bytes, kept as /.*png\]`, result)
 	for _, ending := range []string{"png", "wav", "pdf"} {
 		path := regexp.MustCompile(`kept as (/\S+\.` + ending + `)\]`).FindStringSubmatch(result)
 		require.NotNil(t, path, result)

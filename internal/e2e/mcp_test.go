@@ -278,6 +278,7 @@ func TestNobodyIsAskedWhatIsRefused(t *testing.T) {
 	b, err := json.Marshal(map[string]any{"mcpServers": map[string]any{"dead": map[string]any{"command": mcptest.TestServer(t), "args": []string{"-broken"}}}})
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(home(s), b, 0o600))
+	template(t, s, "orchestrator", "approval:\n  shell: ask\n  file_write: ask\n", "You ask first.")
 	s.StartWorker()
 	refused := []string{
 		script.Call("web_fetch", map[string]any{"url": "http://169.254.169.254/latest/meta-data/"}),

@@ -284,7 +284,7 @@ func TestRudeHTTP(t *testing.T) {
 	unavailable.Store(true)
 	r := f.call("mcp__web__echo", nil)
 	assert.Equal(t, agent.CallFailed, r.Status)
-	assert.Contains(t, r.Content, "503", r.Content)
+	assert.Contains(t, r.Content, "Service Unavailable", r.Content)
 	unavailable.Store(false)
 	html.Store(true)
 	r = f.call("mcp__web__echo", nil)

@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -235,9 +236,9 @@ func lookPath(c ServerConfig, environ []string) (string, error) {
 	return "", fmt.Errorf("the command %s is not installed on the worker's machine (not found in PATH)", c.Command)
 }
 
-// copyMessages copies lines that are JSON. Others go to said: servers print
-// greetings and logs to stdout although they must not. A message that is too
-// long becomes an error answer to its call.
+// copyMessages copies lines that are messages of the protocol. Others go to said:
+// servers print greetings and logs to stdout although they must not, some as JSON. A
+// message that is too long becomes an error answer to its call.
 func copyMessages(to io.Writer, from io.Reader, said func(string)) error {
 	r := bufio.NewReaderSize(from, 64<<10)
 	for {
@@ -252,7 +253,7 @@ func copyMessages(to io.Writer, from io.Reader, said func(string)) error {
 			if _, werr := to.Write(answer); werr != nil {
 				return werr
 			}
-		case (text[0] != '{' && text[0] != '[') || !json.Valid(text):
+		case !isMessage(text):
 			said(string(text) + "\n")
 		default:
 			if _, werr := to.Write(append(text, '\n')); werr != nil {
@@ -263,6 +264,30 @@ func copyMessages(to io.Writer, from io.Reader, said func(string)) error {
 			return err
 		}
 	}
+}
+
+// isMessage reports whether a line is a message, or a batch of them.
+func isMessage(text []byte) bool {
+	type message struct {
+		Version string          `json:"jsonrpc"`
+		ID      json.RawMessage `json:"id"`
+		Method  string          `json:"method"`
+		Result  json.RawMessage `json:"result"`
+		Error   json.RawMessage `json:"error"`
+	}
+	batch := make([]message, 1)
+	into := any(&batch[0])
+	if text[0] == '[' {
+		into = &batch
+	}
+	if json.Unmarshal(text, into) != nil || len(batch) == 0 {
+		return false
+	}
+	return !slices.ContainsFunc(batch, func(m message) bool {
+		id := len(m.ID) > 0 && strings.IndexByte("{[tf", m.ID[0]) < 0
+		answer := id && (m.Result != nil || m.Error != nil)
+		return m.Version != "2.0" || (m.ID != nil && !id) || (m.Method == "" && !answer)
+	})
 }
 
 // readLine reads a line; of one that is too long it keeps the head and the tail,

@@ -38,7 +38,9 @@ models:
 `), 0o600))
 	table, err := Load(home, Row{Window: 50000, Price: &Price{Input: 7, Output: 8}})
 	require.NoError(t, err)
-	require.Equal(t, agent.ModelInfo{Window: 50000, MaxOutput: 16384, Price: agent.Price{Input: 1, Output: 2}}, table.Lookup("gpt-4o-mini"))
+	require.Equal(t, agent.ModelInfo{Window: 50000, MaxOutput: 16384, Price: agent.Price{Input: 1, Output: 2}, Images: true}, table.Lookup("gpt-4o-mini"))
+	require.False(t, table.Lookup("o3-mini").Images)
+	require.True(t, table.Lookup("o3").Images)
 	require.Equal(t, agent.ModelInfo{Window: 4096}, table.Lookup("maker/my-own-model@provider"), "a price of 0 is a price")
 	require.Equal(t, agent.ModelInfo{Window: 50000, Price: agent.Price{Input: 7, Output: 8}}, table.Lookup("unknown"))
 }
