@@ -60,6 +60,7 @@ var pinned = map[string]string{
 	"agent.DefaultConversation":      "default",
 	"agent.ImageScheme":              "image:",
 	"agent.FileScheme":               "file:",
+	"agent.SourceTool":               "tool",
 	"agent.RoleSystem":               "system",
 	"agent.RoleUser":                 "user",
 	"agent.RoleAssistant":            "assistant",

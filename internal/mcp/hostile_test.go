@@ -217,7 +217,7 @@ func TestRudeServers(t *testing.T) {
 	assert.NotContains(t, answers, "was not answered")
 	assert.Contains(t, answers, "ping {}")
 	for _, refused := range []string{"roots/list", "sampling/createMessage", "elicitation/create", "no/such"} {
-		assert.Regexp(t, refused+` \{("roots":\[\]|.*"code":-32)`, answers)
+		assert.Regexp(t, refused+` \{("roots":\[\]|.*"code":-3[12])`, answers)
 	}
 	began := time.Now()
 	assert.Equal(t, "progressed", f.ok("mcp__plain__progress", nil))
@@ -291,6 +291,17 @@ func TestRudeHTTP(t *testing.T) {
 	assert.Equal(t, agent.CallFailed, r.Status)
 	assert.Contains(t, r.Content, "text/html", r.Content)
 	html.Store(false)
+	check := func() bool {
+		_, refused := f.tools.Check(t.Context(), "mcp__web__echo", agent.ToolRun{Args: []byte(`{}`)})
+		return refused
+	}
+	assert.False(t, check())
+	expired.Store(true)
+	assert.False(t, check(), "the call opens another session")
+	unavailable.Store(true)
+	expired.Store(false)
+	assert.True(t, check(), "nobody need be asked")
+	unavailable.Store(false)
 	assert.Equal(t, "echo", f.ok("mcp__web__echo", nil), "and when it is back it works")
 }
 

@@ -24,6 +24,8 @@ const (
 	// settledVersion is asked for first: servers of all ages know it, and one
 	// that only knows a newer one says so.
 	settledVersion = "2025-11-25"
+	// pingWithin is how long a server over HTTP may take to show that it is there.
+	pingWithin = 3 * time.Second
 	// Between attempts to reach a server whose tools are not known yet.
 	firstRetry, lastRetry = time.Second, time.Minute
 )
@@ -139,11 +141,21 @@ func (s *server) open(ctx context.Context) (*link, error) {
 // unreachable is why the server does not answer, or nil: it does, or that is not
 // known when ctx ends.
 func (s *server) unreachable(ctx context.Context) error {
-	_, err := s.open(ctx)
-	if err == nil || ctx.Err() == nil {
+	l, err := s.open(ctx)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return s.failure()
+	case err != nil || s.cfg.Kind == kindStdio: // the end of a process is noticed
 		return err
 	}
-	return s.failure()
+	ctx, cancel := context.WithTimeout(ctx, pingWithin)
+	defer cancel()
+	err = l.session.Ping(ctx, nil)
+	var answered *jsonrpc.Error
+	if err == nil || ctx.Err() != nil || errors.Is(err, sdk.ErrSessionMissing) || errors.As(err, &answered) && !isUndelivered(answered) {
+		return nil // also to a session that it forgot: the call opens another one
+	}
+	return l.explain(err)
 }
 
 // failure is why the last attempt to open a session failed.
