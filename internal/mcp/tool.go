@@ -75,9 +75,11 @@ func (t serverTool) Run(ctx context.Context, r agent.ToolRun) (agent.ToolResult,
 		if refused == nil {
 			t.server.forget(l)
 		}
-		unheard := errors.Is(err, sdk.ErrSessionMissing) || errors.Is(err, syscall.ECONNREFUSED)
+		// The SDK says that the connection is closed of calls that it did not send any more.
+		ended := errors.Is(err, sdk.ErrSessionMissing) || errors.Is(err, sdk.ErrConnectionClosed)
+		unheard := ended || errors.Is(err, syscall.ECONNREFUSED)
 		err = l.explain(err)
-		if !again && (t.spec.Repeatable || errors.Is(err, sdk.ErrSessionMissing)) {
+		if !again && (t.spec.Repeatable || ended) {
 			continue
 		}
 		text := fmt.Sprintf("The MCP server %s broke off the call: %v.", t.server.cfg.ID, err)

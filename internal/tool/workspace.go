@@ -58,7 +58,7 @@ func inWorkspace(r agent.ToolRun, f func(*workspace) (string, error)) agent.Tool
 func inside(r agent.ToolRun, path string) error {
 	w, err := openWorkspace(r.Workdir)
 	if err != nil {
-		return nil //nolint:nilerr // see above
+		return nil
 	}
 	defer func() { _ = w.Close() }()
 	rel, err := w.rel(path)
