@@ -200,8 +200,12 @@ func TestImagesOfToolsAreShown(t *testing.T) {
 	require.Len(t, parts, 2, "text and image, after the results")
 	require.Contains(t, parts[1], "data:image/png;base64,")
 	result := messages(t, s, s.Thread("s1"))[2].Content.String()
-	require.Regexp(t, `\[image:[0-9a-f]{64}\.png, \d+ bytes, kept as /.*png\]`, result)
-	for _, ending := range []string{"png", "wav", "pdf"} {
+	image := regexp.MustCompile(`\[image:([0-9a-f]{64}\.png), \d+ bytes\]`).FindStringSubmatch(result)
+	require.NotNil(t, image, result)
+	kept, err := s.Store.Image(s.Ctx(), image[1])
+	require.NoError(t, err)
+	require.Equal(t, "data:image/png;base64,"+base64.StdEncoding.EncodeToString(kept), parts[1])
+	for _, ending := range []string{"wav", "pdf"} {
 		path := regexp.MustCompile(`kept as (/\S+\.` + ending + `)\]`).FindStringSubmatch(result)
 		require.NotNil(t, path, result)
 		require.FileExists(t, path[1])
