@@ -351,20 +351,6 @@ func (a *Activities) refused(ctx context.Context, ref contract.Ref, r agent.Mode
 		r.Model, int(float64(agent.RequestTokens(r))*room.ratio), limit))
 }
 
-// counted is what a reply used: by our count, and marked so, where its provider does
-// not say.
-func (a *Activities) counted(r agent.ModelRequest, reply agent.ModelReply) agent.Usage {
-	u := reply.Usage
-	if u.TotalTokens > 0 || u.PromptTokens+u.CompletionTokens > 0 {
-		return u
-	}
-	answer := agent.Message{Content: agent.Text(reply.Content + reply.Reasoning), ToolCalls: reply.Calls}
-	u.PromptTokens = int64(float64(agent.RequestTokens(r)) * a.calibration.ratio(r.Model))
-	u.CompletionTokens = int64(agent.MessageTokens(answer))
-	u.TotalTokens, u.Estimated = u.PromptTokens+u.CompletionTokens, true
-	return u
-}
-
 // truncated is the warning that a server read far less than it was sent, or none.
 func (a *Activities) truncated(ref contract.Ref, model string, sent int, u agent.Usage) []agent.Warning {
 	read := u.PromptTokens + u.CachedTokens // some count cached ones apart

@@ -78,7 +78,9 @@ const mostDelay = time.Minute
 func (a *Activities) wireModel(ctx context.Context, e *agent.ModelError) error {
 	info := activity.GetInfo(ctx)
 	if a.exhausted(ctx, e) {
-		if e.Retryable && e.RetryAfter > mostDelay {
+		if e.Retryable && repeats(e) {
+			e = &agent.ModelError{Code: e.Code, Status: e.Status, Message: fmt.Sprintf("%s; so it was %d times in a row: %s", e.Message, e.InARow, advice[e.Class])}
+		} else if e.Retryable && e.RetryAfter > mostDelay {
 			until := time.Now().Add(e.RetryAfter).UTC().Truncate(time.Second)
 			e = &agent.ModelError{Code: e.Code, Status: e.Status, Message: fmt.Sprintf("%s; the provider asks to wait until %s: retry then", e.Message, until.Format(time.RFC3339))}
 		}

@@ -30,8 +30,32 @@ func (a *Activities) fallback(ctx context.Context, turn memory.Turn, model strin
 	return ""
 }
 
-// exhausted reports whether a failed call is not made again: it was tried for long
-// enough, or the provider asks to wait for longer than that.
+// worthTrying is how often in a row a call is made that fails in one class: trouble
+// that passes is met by waiting, which RetryFor bounds; these hardly ever pass. The
+// first tries are half a second, one, two … apart.
+var worthTrying = map[agent.FailureClass]int{
+	agent.ClassEmpty:      4,
+	agent.ClassUnreadable: 5,
+	agent.ClassInsecure:   5, // a captive portal passes
+	agent.ClassUnclear:    8,
+}
+
+// advice is what a person may do where calls are not repeated any more.
+var advice = map[agent.FailureClass]string{
+	agent.ClassEmpty:      "ask in other words, use another model, or name some as SPOOL_FALLBACK_MODELS",
+	agent.ClassUnreadable: "check the base URL and what stands between here and the provider, or use another model",
+	agent.ClassInsecure:   "mend it and retry",
+	agent.ClassUnclear:    "retry later, or use another model",
+}
+
+// repeats reports whether a call failed in its class as often as is worth trying.
+func repeats(e *agent.ModelError) bool {
+	most, ok := worthTrying[e.Class]
+	return ok && e.InARow >= most
+}
+
+// exhausted reports whether a failed call is not made again: it was tried often or
+// for long enough, or the provider asks to wait for longer than that.
 func (a *Activities) exhausted(ctx context.Context, e *agent.ModelError) bool {
 	info := activity.GetInfo(ctx)
 	retryFor := a.RetryFor
@@ -41,7 +65,7 @@ func (a *Activities) exhausted(ctx context.Context, e *agent.ModelError) bool {
 	since := time.Since(info.ScheduledTime)
 	// Waits as short as those of our own back-off are too short to give up for.
 	long := e.RetryAfter > mostDelay && since+e.RetryAfter > retryFor
-	return !e.Retryable || long || since > retryFor && info.Attempt >= minModelTries
+	return !e.Retryable || repeats(e) || long || since > retryFor && info.Attempt >= minModelTries
 }
 
 // otherModel tells the workflow to call again, with the model that takes over.

@@ -62,7 +62,7 @@ func (a *Activities) callModel(ctx context.Context, ref contract.Ref) (contract.
 	}
 	sent, err := a.fit(ctx, ref, &request, conversation)
 	if err != nil {
-		return contract.ModelOutput{}, a.modelFailed(ctx, ref, begun, request, 0, err)
+		return contract.ModelOutput{}, a.modelFailed(ctx, ref, begun, request, failedCall{err: err})
 	}
 	if begun.LastCode == agent.ModelAnswerInvalid {
 		request.Messages = append(request.Messages, agent.Message{Role: agent.RoleUser, Content: agent.Text(agent.RepairAnswer(begun.LastErr))})
@@ -71,20 +71,19 @@ func (a *Activities) callModel(ctx context.Context, ref contract.Ref) (contract.
 	reply, err := a.generate(ctx, ref, begun, request)
 	reported := reply.Usage
 	if err == nil {
-		reply.Usage = a.counted(request, reply) // an answer that is refused was paid for, too
 		err = checkAnswer(begun, &reply)
 	}
+	reply.Usage = a.price(request.Model, a.counted(request, reply, err)) // what is refused or broke off was paid for, too
 	if err != nil {
 		if e := (*agent.ModelError)(nil); errors.As(err, &e) && e.Code == agent.ModelContextTooLong {
 			err = a.refused(ctx, ref, request, conversation, e)
 		}
-		return contract.ModelOutput{}, a.modelFailed(ctx, ref, begun, request, time.Since(began), err)
+		return contract.ModelOutput{}, a.modelFailed(ctx, ref, begun, request, failedCall{err, reply.Usage, time.Since(began)})
 	}
 	record := memory.ReplyRecord{
 		ThreadID: ref.Thread, TurnID: ref.Turn, Step: ref.Step, Attempt: begun.Attempt, Duration: time.Since(began),
 		Warnings: a.truncated(ref, request.Model, sent, reported),
 	}
-	reply.Usage = a.price(request.Model, reply.Usage)
 	record.Reply = reply
 	a.judge(ctx, begun.Thread, &record)
 	stored, err := a.Store.SaveReply(ctx, record)
@@ -170,7 +169,7 @@ func (a *Activities) output(ref contract.Ref, t agent.Thread, stored memory.Stor
 func (a *Activities) generate(ctx context.Context, ref contract.Ref, begun memory.ModelStart, request agent.ModelRequest) (agent.ModelReply, error) {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	s := newStream(a.Store, memory.Chunk{ThreadID: ref.Thread, TurnID: ref.Turn, Step: ref.Step, Attempt: begun.Attempt}, stop)
+	s := newStream(a.Store, memory.Chunk{ThreadID: ref.Thread, TurnID: ref.Turn, Step: ref.Step, Attempt: begun.Attempt, Stake: a.stake(request)}, stop)
 	request.Meta = agent.CallMeta{StoreID: a.Store.ID(), ThreadID: ref.Thread, TurnID: ref.Turn, Step: ref.Step, Attempt: begun.Attempt}
 	reply, err := a.Model.Generate(ctx, request, s.add)
 	if err != nil || len(reply.Calls) > 0 {
@@ -187,7 +186,11 @@ func (a *Activities) generate(ctx context.Context, ref contract.Ref, begun memor
 		return reply, err
 	}
 	if len(reply.Calls) == 0 && reply.Content == "" {
-		return reply, &agent.ModelError{Code: agent.ModelBadResponse, Message: "the model answered with neither text nor a tool call", Retryable: true, Usage: reply.Usage}
+		reply.Charged = true
+		return reply, &agent.ModelError{
+			Code: agent.ModelBadResponse, Retryable: true, Class: agent.ClassEmpty,
+			Message: "the model answered with neither text nor a tool call",
+		}
 	}
 	reply.Content = agent.CleanText(reply.Content)
 	reply.Reasoning = agent.CleanText(reply.Reasoning)
@@ -205,7 +208,8 @@ func checkAnswer(begun memory.ModelStart, reply *agent.ModelReply) error {
 		reply.Content = clean
 		return nil
 	}
-	e := &agent.ModelError{Code: agent.ModelAnswerInvalid, Usage: reply.Usage}
+	reply.Charged = true
+	e := &agent.ModelError{Code: agent.ModelAnswerInvalid}
 	if begun.LastCode == agent.ModelAnswerInvalid {
 		e.Message = "the answer does not fit the schema, also after the model was told: " + problem
 		return e
@@ -215,17 +219,29 @@ func checkAnswer(begun memory.ModelStart, reply *agent.ModelReply) error {
 	return e
 }
 
-// modelFailed records what a failed attempt cost. A cancelled one is recorded by
-// the close of its turn.
-func (a *Activities) modelFailed(ctx context.Context, ref contract.Ref, begun memory.ModelStart, r agent.ModelRequest, took time.Duration, err error) error {
+// failedCall is how a call ended that failed. What was used is counted.
+type failedCall struct {
+	err  error
+	used agent.Usage
+	took time.Duration
+}
+
+// modelFailed records what a failed attempt cost, also when its turn is cancelled:
+// should the close of the turn come first, it counts the attempt itself.
+func (a *Activities) modelFailed(ctx context.Context, ref contract.Ref, begun memory.ModelStart, r agent.ModelRequest, c failedCall) error {
+	err := c.err
 	var me *agent.ModelError
 	var full *contextFull
-	failure := memory.ModelFailure{ThreadID: ref.Thread, TurnID: ref.Turn, Step: ref.Step, Attempt: begun.Attempt, Duration: took, Code: "stopped", Message: err.Error()}
+	failure := memory.ModelFailure{
+		ThreadID: ref.Thread, TurnID: ref.Turn, Step: ref.Step, Attempt: begun.Attempt, Duration: c.took, Usage: c.used,
+		Code: "stopped", Message: err.Error(),
+	}
 	switch {
 	case ctx.Err() != nil && !stopping(ctx):
-		return ctx.Err()
+		err = ctx.Err()
 	case errors.As(err, &me):
-		failure.Code, failure.Message, failure.Usage = me.Code, me.Error(), a.price(r.Model, me.Usage)
+		me.InARow = inARow(begun, me)
+		failure.Code, failure.Message, failure.Class = me.Code, me.Error(), me.Class
 		if me.Code == agent.ModelAnswerInvalid {
 			failure.Message = me.Message // what the model is told
 		}
@@ -242,4 +258,13 @@ func (a *Activities) modelFailed(ctx context.Context, ref contract.Ref, begun me
 		return ferr
 	}
 	return err
+}
+
+// inARow is how often a step's calls failed like this one, without another end in
+// between, this one included.
+func inARow(begun memory.ModelStart, e *agent.ModelError) int {
+	if e.Class != begun.LastClass {
+		return 1
+	}
+	return begun.InARow + 1
 }

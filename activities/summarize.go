@@ -77,19 +77,16 @@ func (a *Activities) writeSummary(ctx context.Context, in contract.SummaryInput,
 	reply, err := a.Model.Generate(ctx, request, nil)
 	record.Duration = time.Since(began)
 	text := strings.TrimSpace(agent.CleanText(reply.Content))
+	record.Usage = a.price(request.Model, a.counted(request, reply, err))
 	if err == nil && text == "" {
-		err = &agent.ModelError{Code: agent.ModelBadResponse, Message: "the model gave no summary", Usage: reply.Usage}
+		err = &agent.ModelError{Code: agent.ModelBadResponse, Message: "the model gave no summary"}
 	}
 	if err != nil {
 		var why error
-		if text, why = a.withoutModel(ctx, in, begun, p, most, err); why != nil {
+		if text, why = a.withoutModel(ctx, in, begun, p, most, record.Usage, err); why != nil {
 			return why
 		}
-		var me *agent.ModelError
-		errors.As(err, &me)
-		reply.Usage = me.Usage
 	}
-	record.Usage = a.price(request.Model, reply.Usage)
 	record.Usage.Requests = max(record.Usage.Requests, 1)
 	facts, err := a.facts(ctx, begun, p)
 	if err != nil {
@@ -102,19 +99,19 @@ func (a *Activities) writeSummary(ctx context.Context, in contract.SummaryInput,
 
 // withoutModel is the summary for a model that refuses to make one; an error that
 // another attempt may mend, or that every call would meet, is returned.
-func (a *Activities) withoutModel(ctx context.Context, in contract.SummaryInput, begun memory.SummaryStart, p plan, most int, err error) (string, error) {
+func (a *Activities) withoutModel(ctx context.Context, in contract.SummaryInput, begun memory.SummaryStart, p plan, most int, used agent.Usage, err error) (string, error) {
 	var me *agent.ModelError
-	if errors.As(err, &me) && !me.Retryable && me.Code != agent.ModelAuth && ctx.Err() == nil {
+	if errors.As(err, &me) {
+		me.InARow = begun.Attempt // all of its tries: this call is not worth counting more finely
+	}
+	if me != nil && (!me.Retryable || repeats(me)) && me.Code != agent.ModelAuth && ctx.Err() == nil {
 		return fmt.Sprintf("(The model could not summarise this: %s. What follows are the messages in short.)\n", agent.Shorten(me.Error(), 300, "")) +
 			agent.DigestMessages(p.replaced, most), nil
 	}
+	failure := memory.SummaryFailure{ThreadID: in.Thread, TurnID: in.Turn, Step: in.Step, Cause: memory.Cause(in.Need.Cause), Attempt: begun.Attempt, Usage: used}
+	failure.Usage.Requests = max(used.Requests, 1)
 	if ctx.Err() != nil && !stopping(ctx) {
-		return "", ctx.Err()
-	}
-	failure := memory.SummaryFailure{ThreadID: in.Thread, TurnID: in.Turn, Step: in.Step, Cause: memory.Cause(in.Need.Cause), Attempt: begun.Attempt}
-	if me != nil {
-		failure.Usage = a.price(begun.Thread.Config.Model, me.Usage)
-		failure.Usage.Requests = max(failure.Usage.Requests, 1)
+		err = ctx.Err()
 	}
 	if ferr := a.Store.FailSummary(context.WithoutCancel(ctx), failure); ferr != nil && agent.CodeOf(ferr) == agent.CodeStale {
 		return "", ferr

@@ -1,6 +1,10 @@
 package agent
 
-import "regexp"
+import (
+	"regexp"
+	"strings"
+	"unicode"
+)
 
 // masked stands where a secret was.
 const masked = "xxxxx"
@@ -24,4 +28,63 @@ func MaskURL(s string) string {
 func MaskURLs(text string) string {
 	text = userInfoInside.ReplaceAllString(text, "${1}:"+masked+"@")
 	return parameter.ReplaceAllString(text, "${1}"+masked)
+}
+
+var (
+	// Keys that can be told by their form, also where the middle was left out.
+	keyForm = regexp.MustCompile(`\b(?:(?:sk|gsk|csk|xai|pplx|nvapi|tgp_v1|tvly|jina|glpat|github_pat|gh[opsu]|xox[abp])[-_][\w*.…•-]{5,}|` +
+		`(?:hf|r8|pk|rk|fw|pa|key)[-_][\w*.…•-]{15,}|(?:AIza|AKIA|ASIA|ya29\.|AQ\.)[\w*.…•-]{8,}|eyJ[\w-]{8,}\.[\w.-]{4,})[\w*…•-]`)
+	// What a text names as one.
+	keyNamed = regexp.MustCompile(`(?i)((?:(?:api|access|auth|refresh|session|subscription|private|secret)[ _-]?(?:key|token)|\b(?:authorization|passw(?:or)?d|secret|token|credentials?))` +
+		"[\"'`\\\\]*\\s*(?:(?:you|provided|given|sent|used|received|is|was|header|value|found)\\s*)*[:=]\\s*[\"'`\\\\]*(?:(?:bearer|basic|key|token)\\s+)?)([^\\s\"'`\\\\,;&<>(){}\\[\\]]{4,})")
+	keyQuoted    = regexp.MustCompile("(?i)((?:api|access|auth)[ _-]?(?:key|token)\\s+[\"'`]?)([\\w*.…•~+/=-]{8,})")
+	keyBearer    = regexp.MustCompile(`(?i)(\b(?:bearer|basic)\s+)([\w*.…•~+/=-]{8,})`)
+	keyParameter = regexp.MustCompile(`(?i)([?&](?:[\w.-]*[-_])?(?:key|token|secret|sig|signature|password)=)([^&\s"'<>#]+)`)
+	// Any word, to be looked at.
+	anyWord = regexp.MustCompile(`[\w*…•-]{16,}`)
+	longRun = regexp.MustCompile(`[A-Za-z0-9]{16,}`)
+)
+
+// MaskSecrets hides what looks like a key or password in a text: by its form, by
+// what the text calls it, and in URLs.
+func MaskSecrets(text string) string { return MaskURLs(MaskKeys(text, masked)) }
+
+// MaskKeys is MaskSecrets but for what only a URL has. mask is put in the place of
+// each.
+func MaskKeys(text, mask string) string {
+	text = keyForm.ReplaceAllLiteralString(text, mask)
+	text = keyParameter.ReplaceAllStringFunc(text, func(found string) string {
+		return keyParameter.FindStringSubmatch(found)[1] + mask
+	})
+	for _, r := range []*regexp.Regexp{keyNamed, keyQuoted, keyBearer} {
+		text = r.ReplaceAllStringFunc(text, func(found string) string {
+			m := r.FindStringSubmatch(found)
+			if m[2] == mask || !looksSecret(m[2]) {
+				return found
+			}
+			return m[1] + mask
+		})
+	}
+	return text
+}
+
+// MaskTokens hides every long word of letters mixed with digits, as keys of no
+// known form are. It hides names too: it is for texts about a key that was refused.
+func MaskTokens(text string) string {
+	return anyWord.ReplaceAllStringFunc(text, func(word string) string {
+		if run := longRun.FindString(word); run == "" || !mixed(run) || strings.HasPrefix(strings.ToLower(word), "req") {
+			return word // the id of a request is what support asks for
+		}
+		return masked
+	})
+}
+
+// looksSecret tells a value from a word such as "missing".
+func looksSecret(s string) bool {
+	return len(s) >= 20 || len(s) >= 6 && strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsLetter(r) && r != '.' }) ||
+		len(s) >= 8 && strings.ToLower(s[1:]) != s[1:] && strings.ToUpper(s) != s
+}
+
+func mixed(s string) bool {
+	return strings.ContainsFunc(s, unicode.IsDigit) && strings.ContainsFunc(s, unicode.IsLetter)
 }

@@ -33,7 +33,8 @@ type CallMeta struct {
 	Attempt  int
 }
 
-// ModelReply is a complete reply. A reply that broke off is an error instead.
+// ModelReply is a complete reply. A reply that broke off is an error; what is
+// returned with it is for counting only.
 type ModelReply struct {
 	Content      string `json:"content"`
 	Reasoning    string `json:"reasoning,omitempty"`
@@ -41,6 +42,9 @@ type ModelReply struct {
 	FinishReason string `json:"finishReason,omitempty"`
 	Usage        Usage  `json:"usage"`
 	Model        string `json:"model,omitempty"`
+	// Charged, with an error, means that the provider worked on the request: it began
+	// to answer, or it was left when it had the request.
+	Charged bool `json:"-"`
 }
 
 // Delta is a piece of a streamed reply.
@@ -51,8 +55,10 @@ type Delta struct {
 
 // Model answers requests. Generate calls onDelta (never concurrently, never
 // after it returned) as text arrives when r.Stream is set; the reply holds the
-// whole text again. A failure is a *ModelError, or ctx's error. It does not
-// retry: its caller does. Safe for concurrent use.
+// whole text again. A failure is a *ModelError, or ctx's error; the reply then has
+// the usage that the provider reported and, as text in Content and Reasoning, all
+// that had arrived, pieces of calls too. It does not retry: its caller does. Safe
+// for concurrent use.
 type Model interface {
 	Generate(ctx context.Context, r ModelRequest, onDelta func(Delta)) (ModelReply, error)
 }
@@ -86,9 +92,25 @@ type ModelError struct {
 	// Limit is the context window that the provider named when it refused a request
 	// as too long, in tokens; 0 if it did not say.
 	Limit int64
-	// Usage is what the failed attempt was charged for, as far as known.
-	Usage Usage
+	// Class tells retryable failures that repeat themselves, as a rule, from those that
+	// pass: it bounds how often in a row they are worth a try. "" = they pass.
+	Class FailureClass
+	// InARow is how often calls have failed in this class, this one included; 0 if
+	// the caller does not count.
+	InARow int
 }
+
+// FailureClass is a kind of retryable failure that a provider's trouble of the moment
+// does not explain.
+type FailureClass string
+
+// The failure classes.
+const (
+	ClassEmpty      FailureClass = "empty"      // a whole reply with neither text nor a call
+	ClassUnreadable FailureClass = "unreadable" // what came is no reply, or a call is malformed
+	ClassUnclear    FailureClass = "unclear"    // HTTP 200 with an error of no known kind
+	ClassInsecure   FailureClass = "insecure"   // no TLS, or a certificate that is not valid
+)
 
 // Error names the code, the status and the provider's text.
 func (e *ModelError) Error() string {

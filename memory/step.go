@@ -41,6 +41,9 @@ type ModelStart struct {
 	// LastCode and LastErr are those of the latest attempt that failed.
 	LastCode string
 	LastErr  string
+	// LastClass is that of the latest failure, InARow how many in a row had it.
+	LastClass agent.FailureClass
+	InARow    int
 	// Steered counts entries that were taken into the turn by this write.
 	Steered int
 	// Wait, if not 0, means that nothing was begun: the turn lost workers of late,
@@ -59,6 +62,17 @@ type Chunk struct {
 	Text            string
 	ReasoningOffset int
 	Reasoning       string
+	// Stake, if not nil, is kept with the first piece. An attempt that ends without
+	// a report, because its worker or its turn ended, is charged by it and by the text
+	// that is there; without one it is not charged.
+	Stake *Stake
+}
+
+// Stake is what an attempt under way costs: its request, by our count, and the price
+// of what the model makes.
+type Stake struct {
+	PromptTokens int64       `json:"promptTokens"`
+	Price        agent.Price `json:"price"`
 }
 
 // ModelFailure is a failed attempt.
@@ -69,6 +83,7 @@ type ModelFailure struct {
 	Attempt  int
 	Code     string
 	Message  string
+	Class    agent.FailureClass
 	Usage    agent.Usage
 	Duration time.Duration
 	// NotCalled means that the attempt ended before the model was called.

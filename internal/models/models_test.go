@@ -17,13 +17,21 @@ func TestBuiltInTable(t *testing.T) {
 	for name, window := range map[string]int64{
 		"gpt-4o-mini": 128000, "gpt-4o-2024-08-06": 128000, "openai/gpt-4o": 128000, "gpt-4": 8192, "gpt-4-0613": 8192,
 		"gpt-4-turbo-preview": 128000, "gpt-5-mini": 400000, "o3-mini": 200000, "anthropic/claude-sonnet-4.5": 200000,
-		"claude-3-5-sonnet-latest": 200000, "models/gemini-2.5-flash": 1048576, "deepseek-chat": 131072, "MISTRAL-large-latest": 131072,
+		"claude-3-5-sonnet-latest": 200000, "models/gemini-2.5-flash": 1048576, "deepseek-chat": 131072, "MISTRAL-large-latest": 262144,
+		"gpt-6.1-sol": 1050000, "gpt-5.4-mini-2026-03-17": 400000, "anthropic/claude-opus-5.5": 1000000, "claude-haiku-4-5-20251001": 200000,
+		"gemini-3.8-flash": 1048576, "deepseek-v4-pro": 1000000, "kimi-k3": 1048576, "grok-4.6": 500000, "grok-4-0709": 256000, "glm-4.6": 204800,
 		"no-such-model": 0,
 	} {
 		require.Equal(t, window, table.Lookup(name).Window, name)
 	}
 	require.Equal(t, agent.Price{Input: 0.15, Cached: 0.075, Output: 0.6}, table.Lookup("gpt-4o-mini-2024-07-18").Price)
 	require.Equal(t, agent.Price{Input: 2.5, Cached: 1.25, Output: 10}, table.Lookup("gpt-4o").Price)
+	require.Equal(t, agent.Price{Input: 2, Cached: 0.2, Output: 10}, table.Lookup("gpt-6-sol").Price)
+	require.Equal(t, agent.Price{Input: 2, Cached: 0.1, Output: 10}, table.Lookup("gpt-6.1-sol").Price)
+	require.Equal(t, agent.Price{Input: 5, Cached: 0.5, Output: 25}, table.Lookup("anthropic/claude-opus-4.5").Price)
+	require.Equal(t, agent.Price{Input: 15, Cached: 1.5, Output: 75}, table.Lookup("claude-opus-4-1").Price)
+	require.Equal(t, agent.Price{Input: 4, Cached: 0.2, Output: 20}, table.Lookup("claude-opus-5-5").Price)
+	require.Equal(t, agent.Price{Input: 5, Cached: 0.5, Output: 25}, table.Lookup("claude-opus-5").Price)
 }
 
 // A user's rows come before settings, and these before the built-in table; each

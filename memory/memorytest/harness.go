@@ -85,6 +85,7 @@ var groups = []struct {
 	{"cancel", cancelRules},
 	{"cancel-all", cancelAllRules},
 	{"usage", usageRules},
+	{"account", accountRules},
 	{"losses", lossRules},
 	{"retry", retryRules},
 	{"keeper", keeperRules},

@@ -6,6 +6,8 @@ import (
 	"net/url"
 	"regexp"
 	"strings"
+
+	"github.com/spool-agents/spool/agent"
 )
 
 // mask stands where a secret was.
@@ -42,7 +44,7 @@ func (m masker) text(s string) string {
 	}
 	s = named.ReplaceAllString(s, "${1}"+mask)
 	s = bearer.ReplaceAllString(s, "${1}"+mask)
-	return key.ReplaceAllString(s, mask)
+	return agent.MaskKeys(key.ReplaceAllString(s, mask), mask)
 }
 
 // url masks user, secret parameters and the rest of an address.

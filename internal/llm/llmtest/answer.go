@@ -72,6 +72,11 @@ func (a *answer) whole() error {
 func (a *answer) stream() error {
 	a.w.Header().Set("Content-Type", "text/event-stream")
 	deltas := a.deltas()
+	if a.act != complete { // a stream that breaks has a running total
+		if err := a.event(object{"id": "chatcmpl-script", "object": "chat.completion.chunk", "model": Model, "choices": []any{}, "usage": wireUsage(a.usage)}); err != nil {
+			return err
+		}
+	}
 	for i, d := range deltas {
 		if a.act != complete && i >= (len(deltas)+1)/2 {
 			if a.act == abort {

@@ -160,8 +160,8 @@ func (s *Server) Asked(text string, step int) int {
 	return n
 }
 
-// Charged adds up the usage of all complete answers; Requests counts every
-// request, answered or not.
+// Charged adds up the usage of all answers that were reported, also of streams that
+// break; Requests counts every request, answered or not.
 func (s *Server) Charged() agent.Usage {
 	var sum agent.Usage
 	for _, r := range s.Records() {
@@ -229,6 +229,9 @@ func (s *Server) chat(w http.ResponseWriter, r *http.Request) {
 		writeError(w, http.StatusBadRequest, "context_length_exceeded", fmt.Sprintf(
 			"This model's maximum context length is %d tokens. However, your messages resulted in %d tokens. Please reduce the length of the messages.", s.Window, usage.PromptTokens))
 	case rec.Status == http.StatusOK:
+		if act != complete {
+			usage = halved(usage)
+		}
 		out := answer{w: w, ctx: r.Context(), reply: reply, usage: usage, q: q, act: act}
 		if err := out.write(); err != nil && !errors.Is(err, context.Canceled) {
 			panic(http.ErrAbortHandler) // the client is gone
@@ -243,6 +246,13 @@ func (s *Server) chat(w http.ResponseWriter, r *http.Request) {
 		}
 		writeError(w, rec.Status, "scripted_failure", fmt.Sprintf("the script asked for HTTP %d", rec.Status))
 	}
+}
+
+// halved is what is charged for half an answer.
+func halved(u agent.Usage) agent.Usage {
+	u.CompletionTokens /= 2
+	u.TotalTokens = u.PromptTokens + u.CompletionTokens
+	return u
 }
 
 // action is what happens to an answer on its way.
@@ -293,8 +303,12 @@ func (s *Server) decide(rec *Record, broken []string, reply script.Reply, usage 
 			}
 		}
 	}
-	if rec.Status == http.StatusOK && act == complete {
+	switch {
+	case rec.Status != http.StatusOK:
+	case act == complete:
 		rec.Usage = usage
+	case rec.Stream:
+		rec.Usage = halved(usage)
 	}
 	s.records = append(s.records, *rec)
 	return s.raw, act

@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"strconv"
 	"strings"
-
-	"github.com/spool-agents/spool/agent"
 )
 
 // chunk is a piece of a streamed reply, or a whole one, as leniently read as
@@ -19,9 +17,21 @@ type chunk struct {
 	Usage   json.RawMessage `json:"usage"`
 	Error   json.RawMessage `json:"error"`
 	Message json.RawMessage `json:"message"`
-	Groq    struct {
-		Usage json.RawMessage `json:"usage"`
-	} `json:"x_groq"`
+	Detail  json.RawMessage `json:"detail"`
+	Errors  json.RawMessage `json:"errors"`
+	Groq    xGroq           `json:"x_groq"`
+}
+
+// xGroq holds what Groq adds; anything but an object holds nothing.
+type xGroq struct{ Usage, Error json.RawMessage }
+
+func (x *xGroq) UnmarshalJSON(b []byte) error {
+	type plain xGroq
+	var p plain
+	if json.Unmarshal(b, &p) == nil {
+		*x = xGroq(p)
+	}
+	return nil
 }
 
 type choice struct {
@@ -38,8 +48,19 @@ type delta struct {
 	Refusal          text          `json:"refusal"`
 	ReasoningContent text          `json:"reasoning_content"`
 	Reasoning        text          `json:"reasoning"`
-	ToolCalls        []callPiece   `json:"tool_calls"`
+	ToolCalls        pieces        `json:"tool_calls"`
 	FunctionCall     *functionPart `json:"function_call"` // the old form
+}
+
+// pieces reads a list of pieces, or one that stands alone.
+type pieces []callPiece
+
+func (ps *pieces) UnmarshalJSON(b []byte) error {
+	if b[0] != '{' {
+		return json.Unmarshal(b, (*[]callPiece)(ps))
+	}
+	*ps = make(pieces, 1)
+	return json.Unmarshal(b, &(*ps)[0])
 }
 
 type callPiece struct {
@@ -61,7 +82,9 @@ func (t *text) UnmarshalJSON(b []byte) error {
 	*t = ""
 	switch b[0] {
 	case '"':
-		return json.Unmarshal(b, (*string)(t))
+		s, err := unquote(b)
+		*t = text(s)
+		return err
 	case '[':
 		var parts []json.RawMessage
 		if err := json.Unmarshal(b, &parts); err != nil {
@@ -84,7 +107,7 @@ func (t *text) UnmarshalJSON(b []byte) error {
 			return err
 		}
 		if len(part.Text) > 0 && part.Text[0] == '"' {
-			return json.Unmarshal(part.Text, (*string)(t))
+			return t.UnmarshalJSON(part.Text)
 		}
 	case 'n', 't', 'f': // null; true and false mean nothing here
 	default:
@@ -94,13 +117,17 @@ func (t *text) UnmarshalJSON(b []byte) error {
 }
 
 // arguments reads a string, or any other JSON value as its text.
-type arguments string
+type arguments struct {
+	text   string
+	object bool // it came as an object, not as a string
+}
 
-func (a *arguments) UnmarshalJSON(b []byte) error {
-	*a = ""
+func (a *arguments) UnmarshalJSON(b []byte) (err error) {
+	*a = arguments{}
 	switch {
 	case b[0] == '"':
-		return json.Unmarshal(b, (*string)(a))
+		a.text, err = unquote(b)
+		return err
 	case string(b) == "null":
 		return nil
 	}
@@ -108,7 +135,7 @@ func (a *arguments) UnmarshalJSON(b []byte) error {
 	if err := json.Compact(&sb, b); err != nil {
 		return err
 	}
-	*a = arguments(sb.String())
+	*a = arguments{sb.String(), b[0] == '{'}
 	return nil
 }
 
@@ -121,44 +148,6 @@ func (n *number) UnmarshalJSON(b []byte) error {
 		*n = number(f)
 	}
 	return nil
-}
-
-// readUsage reads the forms of usage providers use; ok is false if there is none.
-func readUsage(raw json.RawMessage) (usage agent.Usage, ok bool) {
-	if len(raw) == 0 || raw[0] != '{' {
-		return agent.Usage{}, false
-	}
-	var u struct {
-		Prompt     number  `json:"prompt_tokens"`
-		Completion number  `json:"completion_tokens"`
-		Total      number  `json:"total_tokens"`
-		Input      number  `json:"input_tokens"`
-		Output     number  `json:"output_tokens"`
-		CacheHit   number  `json:"prompt_cache_hit_tokens"` // DeepSeek
-		Cached     number  `json:"cached_tokens"`           // Moonshot
-		Cost       float64 `json:"cost"`                    // OpenRouter
-		PromptMore struct {
-			Cached number `json:"cached_tokens"`
-		} `json:"prompt_tokens_details"`
-		CompletionMore struct {
-			Reasoning number `json:"reasoning_tokens"`
-		} `json:"completion_tokens_details"`
-	}
-	if err := json.Unmarshal(raw, &u); err != nil {
-		return agent.Usage{}, false
-	}
-	usage = agent.Usage{
-		PromptTokens:     max(0, int64(u.Prompt), int64(u.Input)),
-		CompletionTokens: max(0, int64(u.Completion), int64(u.Output)),
-		TotalTokens:      max(0, int64(u.Total)),
-		CachedTokens:     max(0, int64(u.CacheHit), int64(u.Cached), int64(u.PromptMore.Cached)),
-		ReasoningTokens:  max(0, int64(u.CompletionMore.Reasoning)),
-		Price:            max(0, u.Cost),
-	}
-	if usage.TotalTokens == 0 {
-		usage.TotalTokens = usage.PromptTokens + usage.CompletionTokens
-	}
-	return usage, usage.TotalTokens > 0
 }
 
 // present reports whether a raw field holds something.

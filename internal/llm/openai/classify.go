@@ -2,8 +2,8 @@ package openai
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"regexp"
 	"strconv"
@@ -14,9 +14,11 @@ import (
 )
 
 const (
+	// statusClientClosed is nginx's for a client that left; seen from here, a gateway did.
+	statusClientClosed = 499
+
 	maxErrorBody    = 256 << 10 // bytes read of an error response
 	maxErrorMessage = 2000      // bytes kept of its text
-	maxRetryAfter   = 24 * time.Hour
 )
 
 // problem is what an error object says, in any of the forms in use.
@@ -37,6 +39,7 @@ var (
 	filterText   = regexp.MustCompile(`content_filter|content_policy|contentfilter|responsible_?ai|moderation|prohibited_content|sensitive`)
 	rateText     = regexp.MustCompile(`rate.?limit|too_many_requests|resource_exhausted|throttl`)
 	authText     = regexp.MustCompile(`invalid_api_key|authentication|permission|unauthorized|unauthenticated`)
+	authWords    = regexp.MustCompile(`(?i)\b(un|not )(authorized|authenticated)\b|(invalid|incorrect|missing|expired|no) (api|access|auth\w*)[ _-]?(key|token)|could not validate credentials|\b(log|sign) in\b`)
 	badText      = regexp.MustCompile(`invalid_request|invalid_argument|bad_?request|not_found|unsupported|unprocessable`)
 	unknownText  = regexp.MustCompile(`(?i)model_not_found|(model|deployment)\b.{0,80}\b(does not exist|not exist|not found|is not available|has been (deprecated|decommissioned|retired)|no longer (available|supported))|(unknown|invalid|no such) model|not a valid model( id)?|resource for this deployment`)
 	retryDelay   = regexp.MustCompile(`"retryDelay"\s*:\s*"([0-9.]+)s"`) // Gemini
@@ -108,7 +111,7 @@ func readProblem(raw json.RawMessage) (p problem, ok bool) {
 			inner.kind = strings.ToLower(string(o.Type+" "+o.Code+" ")) + inner.kind
 			return inner, true
 		}
-		return problem{message: clip(string(o.Error))}, true
+		return problem{message: string(o.Error)}, true
 	}
 	p.kind = strings.ToLower(string(o.Type + " " + o.Code + " " + o.Status + " " + o.Name))
 	for _, c := range []text{o.Code, o.Status} {
@@ -142,15 +145,18 @@ func readProblem(raw json.RawMessage) (p problem, ok bool) {
 // modelError classifies a problem that came with an HTTP status, or within an
 // HTTP 200 stream (status 200).
 func (p problem) modelError(status int) *agent.ModelError {
-	e := &agent.ModelError{Status: status, Message: clip(p.message), RetryAfter: p.delay}
+	e := &agent.ModelError{Status: status, Message: p.message, RetryAfter: p.delay}
 	if status >= 200 && status < 300 {
 		if status = p.status; status == 0 {
 			status = p.impliedStatus()
+			if status == http.StatusInternalServerError && strings.TrimSpace(p.kind) == "" {
+				e.Class = agent.ClassUnclear
+			}
 		}
 		e.Status = p.status
 	}
 	if e.Message == "" {
-		e.Message = http.StatusText(status)
+		e.Message = cmp.Or(http.StatusText(status), "no text came with it")
 	}
 	e.Code, e.Retryable = p.classify(status)
 	if e.Code == agent.ModelContextTooLong {
@@ -167,7 +173,7 @@ func (p problem) impliedStatus() int {
 	switch {
 	case rateText.MatchString(p.kind):
 		return http.StatusTooManyRequests
-	case authText.MatchString(p.kind):
+	case authText.MatchString(p.kind), strings.TrimSpace(p.kind) == "" && authWords.MatchString(p.message):
 		return http.StatusUnauthorized
 	case badText.MatchString(p.kind):
 		return http.StatusBadRequest
@@ -194,7 +200,9 @@ func (p problem) classify(status int) (code string, retryable bool) {
 		return agent.ModelContextTooLong, false
 	}
 	switch {
-	case status == http.StatusRequestTimeout, status == http.StatusConflict, status == http.StatusTooEarly, status >= 500:
+	case status == http.StatusNotImplemented, status == http.StatusHTTPVersionNotSupported:
+		return agent.ModelBadRequest, false
+	case status == http.StatusRequestTimeout, status == http.StatusConflict, status == http.StatusTooEarly, status == statusClientClosed, status >= 500:
 		return agent.ModelOverloaded, true
 	case filterText.MatchString(p.kind):
 		return agent.ModelContentFilter, false
@@ -208,6 +216,7 @@ func (p problem) classify(status int) (code string, retryable bool) {
 
 // responseError makes the error for a response whose status is not 2xx.
 func responseError(resp *http.Response, body []byte) *agent.ModelError {
+	body = bytes.TrimPrefix(body, []byte("\xEF\xBB\xBF"))
 	p, ok := readProblem(body)
 	if trimmed := bytes.TrimSpace(body); !ok && len(trimmed) > 0 {
 		if trimmed[0] == '<' {
@@ -222,6 +231,8 @@ func responseError(resp *http.Response, body []byte) *agent.ModelError {
 	e := p.modelError(resp.StatusCode)
 	if after, ok := retryAfter(resp.Header, time.Now()); ok {
 		e.RetryAfter = after
+	} else if e.RetryAfter == 0 && e.Code == agent.ModelRateLimited {
+		e.RetryAfter = limitReset(resp.Header, p.message, time.Now())
 	}
 	switch resp.Header.Get("X-Should-Retry") { // OpenAI knows better than its status
 	case "true":
@@ -230,40 +241,6 @@ func responseError(resp *http.Response, body []byte) *agent.ModelError {
 		e.Retryable = false
 	}
 	return e
-}
-
-// retryAfter reads Retry-After-Ms and Retry-After, in seconds or as a date.
-// A date is compared with the response's own Date: our clock may be wrong.
-func retryAfter(h http.Header, now time.Time) (time.Duration, bool) {
-	if ms, err := strconv.ParseFloat(strings.TrimSpace(h.Get("Retry-After-Ms")), 64); err == nil && ms >= 0 {
-		return seconds(fmt.Sprint(ms / 1000)), true
-	}
-	v := strings.TrimSpace(h.Get("Retry-After"))
-	if v == "" {
-		return 0, false
-	}
-	if f, err := strconv.ParseFloat(v, 64); err == nil {
-		if f < 0 {
-			return 0, false
-		}
-		return seconds(v), true
-	}
-	at, err := http.ParseTime(v)
-	if err != nil {
-		return 0, false
-	}
-	if sent, err := http.ParseTime(h.Get("Date")); err == nil {
-		now = sent
-	}
-	return min(max(at.Sub(now), 0), maxRetryAfter), true
-}
-
-func seconds(s string) time.Duration {
-	f, err := strconv.ParseFloat(s, 64)
-	if err != nil || !(f > 0) {
-		return 0
-	}
-	return time.Duration(min(f, maxRetryAfter.Seconds()) * float64(time.Second))
 }
 
 // clip makes a text fit for an error message.
@@ -286,6 +263,7 @@ type finish struct {
 	reason string // as OpenAI spells it
 	code   string // error code, if the reply is unusable
 	retry  bool
+	class  agent.FailureClass
 	text   string
 }
 
@@ -306,7 +284,7 @@ var finishes = map[string]finish{
 	"insufficient_system_resource": {code: agent.ModelOverloaded, retry: true, text: "the provider ran out of resources in mid-reply"},
 	"abort":                        {code: agent.ModelBrokenStream, retry: true, text: "the provider aborted the reply"},
 	"cancelled":                    {code: agent.ModelBrokenStream, retry: true, text: "the provider cancelled the reply"},
-	"malformed_function_call":      {code: agent.ModelBadResponse, retry: true, text: "the model made a malformed tool call"},
+	"malformed_function_call":      {code: agent.ModelBadResponse, retry: true, class: agent.ClassUnreadable, text: "the model made a malformed tool call"},
 }
 
 func finishOf(reason string) finish {

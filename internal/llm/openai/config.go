@@ -29,6 +29,7 @@ const (
 	DefaultIdleTimeout   = 2 * time.Minute
 	DefaultReplyTimeout  = 10 * time.Minute
 	DefaultMaxReplyBytes = 32 << 20
+	DefaultMaxEventBytes = 8 << 20
 )
 
 // Config describes a provider. The zero value of every field has a default;
@@ -49,6 +50,9 @@ type Config struct {
 	ReplyTimeout time.Duration
 	// MaxReplyBytes bounds the text, reasoning and arguments of one reply.
 	MaxReplyBytes int
+	// MaxEventBytes bounds one event of a stream. Most hold a few words, but the
+	// arguments of a call may come in one.
+	MaxEventBytes int
 	// Headers are added to each request. Their values, too, stay out of errors.
 	Headers map[string]string
 	// HTTPClient replaces the default client. Its Timeout should be 0.
@@ -85,7 +89,7 @@ func New(cfg Config) (*Model, error) {
 	if strings.ContainsAny(cfg.APIKey, "\r\n\x00") {
 		return nil, agent.Errorf(agent.CodeInvalid, "the API key of %s holds a line break", u.Host)
 	}
-	if cfg.IdleTimeout < 0 || cfg.ReplyTimeout < 0 || cfg.MaxReplyBytes < 0 {
+	if cfg.IdleTimeout < 0 || cfg.ReplyTimeout < 0 || cfg.MaxReplyBytes < 0 || cfg.MaxEventBytes < 0 {
 		return nil, agent.Errorf(agent.CodeInvalid, "timeouts and limits of the model provider must not be negative")
 	}
 	if cfg.IdleTimeout == 0 {
@@ -96,6 +100,10 @@ func New(cfg Config) (*Model, error) {
 	}
 	if cfg.MaxReplyBytes == 0 {
 		cfg.MaxReplyBytes = DefaultMaxReplyBytes
+	}
+	if cfg.MaxEventBytes == 0 {
+		// Escaped text takes up to six bytes for one.
+		cfg.MaxEventBytes = min(DefaultMaxEventBytes, 6*cfg.MaxReplyBytes+1<<20)
 	}
 	client := goopenai.DefaultConfig(cfg.APIKey)
 	client.BaseURL = cfg.BaseURL
@@ -145,7 +153,7 @@ func (c *Config) hide(text string) string {
 			text = strings.ReplaceAll(text, v, "[header]")
 		}
 	}
-	return agent.MaskURLs(text) // the base URL may have a key in its query
+	return agent.MaskSecrets(text) // also a key that the provider knows better than we do
 }
 
 // networkText is the text of a network error without the URL, which may hold

@@ -87,6 +87,9 @@ func encode(model string, q Quirks, r agent.ModelRequest) ([]byte, error) {
 			Name: t.Name, Description: t.Description, Parameters: objectSchema(t.Schema),
 		}})
 	}
+	if q.NoEffortWithTools && len(w.Tools) > 0 {
+		w.ReasoningEffort = "none"
+	}
 	w.Messages = make([]wireMessage, 0, len(r.Messages))
 	for i := range r.Messages {
 		m := &r.Messages[i]

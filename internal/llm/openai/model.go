@@ -35,21 +35,20 @@ func (m *Model) Generate(ctx context.Context, r agent.ModelRequest, onDelta func
 		onDelta = nil
 	}
 	reply, err := m.receive(context.WithValue(ctx, exchangeKey{}, x), model, x, onDelta)
+	reply.Usage = x.usage
+	reply.Usage.Requests = 1
 	if err == nil {
-		reply.Usage = x.usage
-		reply.Usage.Requests = 1
 		return reply, nil
 	}
+	reply.Charged = x.sent.Load() && !x.refused
 	if ctx.Err() != nil {
-		return agent.ModelReply{}, ctx.Err()
+		return reply, ctx.Err()
 	}
 	e := asModelError(err)
 	if e == nil { // go-openai's own checks
 		e = &agent.ModelError{Code: agent.ModelBadRequest, Message: m.cfg.hide(err.Error())}
 	}
-	e.Usage = x.usage
-	e.Usage.Requests = 1
-	return agent.ModelReply{}, e
+	return reply, e
 }
 
 func (m *Model) quirks(model string) Quirks {
@@ -76,11 +75,11 @@ func (m *Model) receive(ctx context.Context, model string, x *exchange, onDelta 
 			return a.reply(x)
 		}
 		if err != nil {
-			return agent.ModelReply{}, err
+			return a.arrived(x), err
 		}
 		if d := a.add(c); onDelta != nil && d != (agent.Delta{}) {
 			if err := ctx.Err(); err != nil {
-				return agent.ModelReply{}, err
+				return a.arrived(x), err
 			}
 			onDelta(d)
 		}
@@ -122,6 +121,15 @@ func (a *assembly) add(c goopenai.ChatCompletionStreamResponse) agent.Delta {
 	return d
 }
 
+// arrived is what there is of a reply that failed, for counting.
+func (a *assembly) arrived(x *exchange) agent.ModelReply {
+	for _, c := range x.calls {
+		a.text.WriteString("\n" + c.name + " ")
+		a.text.Write(c.args)
+	}
+	return agent.ModelReply{Content: strings.ToValidUTF8(a.text.String(), replacement), Reasoning: a.reasoning.String(), Model: a.model}
+}
+
 // reply checks a complete stream. Arguments that are not JSON stay as they are:
 // the model made them, and is told. Arguments that were cut are an error.
 func (a *assembly) reply(x *exchange) (agent.ModelReply, error) {
@@ -134,7 +142,7 @@ func (a *assembly) reply(x *exchange) (agent.ModelReply, error) {
 		if len(r.Calls) > 0 {
 			what = "within a tool call"
 		}
-		return agent.ModelReply{}, &agent.ModelError{Code: agent.ModelCutOff, Message: "the reply reached its token limit " + what + ": raise maxTokens"}
+		return a.arrived(x), &agent.ModelError{Code: agent.ModelCutOff, Message: "the reply reached its token limit " + what + ": raise maxTokens"}
 	}
 	for i := range r.Calls {
 		if r.Calls[i].Function.Arguments = string(a.args[i]); len(bytes.TrimSpace(a.args[i])) == 0 {

@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 
 	goopenai "github.com/sashabaranov/go-openai"
@@ -19,23 +18,21 @@ import (
 type normaliser struct {
 	x        *exchange
 	limit    int // bytes of text, reasoning and arguments together
+	most     int // bytes of one event
 	source   func() (event, error)
 	fail     func(error) error // types an error of the connection
 	finished func()            // called when the finish reason arrives
 
-	calls    []*openCall
 	byIndex  map[number]int
 	size     int
+	said     joiner
+	thought  joiner
 	output   bool   // text or a call has arrived
+	odd      []byte // the first event that had nothing of a reply
 	reason   string // the finish reason, once it has arrived
 	complete bool   // nothing arrived after the finish reason
+	failed   error  // what the finish reason says; the usage may follow
 	ended    bool
-}
-
-// openCall is what is known of a tool call so far.
-type openCall struct {
-	id, name string
-	args     []byte
 }
 
 // open looks at the first byte: providers answer a stream request with plain
@@ -44,28 +41,28 @@ func (n *normaliser) open(r *bufio.Reader) error {
 	first, err := firstByte(r)
 	if err != nil {
 		if errors.Is(err, io.EOF) {
-			return broken("the provider sent an empty reply")
+			return repeated(agent.ClassUnreadable, "the provider sent an empty reply")
 		}
 		return n.fail(err)
 	}
 	if first == '<' {
+		n.x.refused = true
 		return &agent.ModelError{Code: agent.ModelBadResponse, Message: "the answer is a web page, not a reply: check the base URL"}
 	}
-	// An event of escaped text takes up to six bytes for one.
-	limit := 6*n.limit + 1<<20
 	if first != '{' && first != '[' {
-		stream := &sse{r: r, limit: limit}
+		stream := &sse{r: r, limit: n.most}
 		n.source = stream.next
 		return nil
 	}
-	body, err := readAll(r, limit)
+	// A whole reply holds escapes, and more than what counts.
+	body, err := readAll(r, 2*n.limit+1<<20)
 	if err != nil {
 		return n.fail(err)
 	}
 	whole := [][]byte{body, []byte(done)}
 	if !json.Valid(body) {
 		// A server may forget "data:" in front of its events.
-		lines := &sse{r: bufio.NewReader(bytes.NewReader(body)), limit: limit}
+		lines := &sse{r: bufio.NewReader(bytes.NewReader(body)), limit: n.most}
 		n.source = lines.next
 		return nil
 	}
@@ -90,6 +87,8 @@ func (n *normaliser) next() ([]byte, error) {
 	case err != nil && n.complete:
 		// What broke after the finish reason took nothing away.
 		return n.end()
+	case errors.Is(err, io.EOF) && !n.output:
+		return nil, n.nothing()
 	case errors.Is(err, io.EOF):
 		return nil, broken("the stream ended before the reply was complete")
 	case err != nil:
@@ -105,16 +104,39 @@ func (n *normaliser) next() ([]byte, error) {
 	if err != nil || out == nil {
 		return nil, err
 	}
-	b, err := json.Marshal(out)
+	return line(out)
+}
+
+// line is a chunk as go-openai reads it.
+func line(c *goopenai.ChatCompletionStreamResponse) ([]byte, error) {
+	b, err := json.Marshal(c)
 	if err != nil {
 		return nil, err
 	}
 	return append(append([]byte("data: "), b...), "\n\n"...), nil
 }
 
+// end sends the tool calls, which are whole only now, and [DONE].
 func (n *normaliser) end() ([]byte, error) {
+	if n.failed != nil {
+		return nil, n.failed
+	}
 	n.ended = true
-	return []byte("data: " + done + "\n\n"), nil
+	last := goopenai.ChatCompletionStreamChoice{}
+	last.Delta.Content, last.Delta.ReasoningContent = n.said.end(), n.thought.end()
+	for i, c := range n.x.calls {
+		last.Delta.ToolCalls = append(last.Delta.ToolCalls, c.whole(i))
+	}
+	b, err := line(&goopenai.ChatCompletionStreamResponse{Choices: []goopenai.ChatCompletionStreamChoice{last}})
+	return append(b, "data: "+done+"\n\n"...), err
+}
+
+// nothing is the error for a stream without an answer.
+func (n *normaliser) nothing() error {
+	if n.odd != nil {
+		return repeated(agent.ClassUnreadable, "the provider sent no reply but "+string(n.odd))
+	}
+	return repeated(agent.ClassUnreadable, "the stream ended without an answer")
 }
 
 // done checks a reply that ends with [DONE] but gave no finish reason: some
@@ -124,9 +146,9 @@ func (n *normaliser) done() ([]byte, error) {
 		return n.end()
 	}
 	if !n.output {
-		return nil, broken("the stream ended without an answer")
+		return nil, n.nothing()
 	}
-	for _, c := range n.calls {
+	for _, c := range n.x.calls {
 		if len(c.args) > 0 && !json.Valid(c.args) {
 			return nil, broken("the stream ended within the arguments of a tool call")
 		}
@@ -145,17 +167,23 @@ func (n *normaliser) decode(e event) (*chunk, error) {
 		if p, ok := readProblem(raw); ok {
 			return nil, p.modelError(200)
 		}
-		return nil, broken("the provider sent a list instead of a reply")
+		return nil, repeated(agent.ClassUnreadable, "the provider sent a list instead of a reply")
 	}
 	if err := json.Unmarshal(raw, &c); err != nil {
-		return nil, broken("the provider sent an event of an unknown form")
+		return nil, repeated(agent.ClassUnreadable, "the provider sent an event of an unknown form: "+string(raw[:min(len(raw), maxErrorMessage)]))
 	}
 	hidden := present(c.Error) || e.name == "error" || c.Object == "error" || c.Type == "error" ||
-		len(c.Choices) == 0 && present(c.Message) && !present(c.Usage)
+		len(c.Choices) == 0 && !present(c.Usage) && (present(c.Message) || present(c.Detail) || present(c.Errors))
+	if present(c.Groq.Error) {
+		raw, hidden = c.Groq.Error, true
+	}
 	for _, ch := range c.Choices {
 		if present(ch.Error) {
 			raw, hidden = ch.Error, true
 		}
+	}
+	if len(c.Choices) == 0 && !hidden && !present(c.Usage) && c.Type != "ping" && n.odd == nil {
+		n.odd = bytes.Clone(raw[:min(len(raw), maxErrorMessage)])
 	}
 	if hidden {
 		n.count(&c)
@@ -163,12 +191,13 @@ func (n *normaliser) decode(e event) (*chunk, error) {
 		if !ok {
 			p.message = string(raw)
 		}
+		n.x.refused = !n.output && n.x.usage.TotalTokens == 0
 		return nil, p.modelError(200)
 	}
 	return &c, nil
 }
 
-// count keeps the latest usage: some providers repeat a running total.
+// count keeps the usage that is reported.
 func (n *normaliser) count(c *chunk) {
 	sources := []json.RawMessage{c.Usage, c.Groq.Usage}
 	for _, ch := range c.Choices {
@@ -176,7 +205,7 @@ func (n *normaliser) count(c *chunk) {
 	}
 	for _, raw := range sources {
 		if u, ok := readUsage(raw); ok {
-			n.x.usage = u
+			n.x.usage = later(n.x.usage, u)
 		}
 	}
 }
@@ -199,14 +228,14 @@ func (n *normaliser) chunk(c *chunk) (*goopenai.ChatCompletionStreamResponse, er
 			said = n.delta(d, &to.Delta, ch.Delta == nil)
 		}
 		if n.size > n.limit {
-			return nil, &agent.ModelError{Code: agent.ModelBadResponse, Message: fmt.Sprintf("the reply is larger than %d bytes", n.limit)}
+			return nil, tooLarge("reply", n.limit)
 		}
 		if ch.FinishReason != "" && ch.FinishReason != "null" {
 			n.reason, n.complete = string(ch.FinishReason), true
 			n.finished()
 			to.FinishReason = goopenai.FinishReason(finishOf(n.reason).reason)
 			if f := finishOf(n.reason); f.code != "" {
-				return nil, &agent.ModelError{Code: f.code, Retryable: f.retry, Message: f.text}
+				n.failed = &agent.ModelError{Code: f.code, Retryable: f.retry, Class: f.class, Message: f.text}
 			}
 		} else if said {
 			n.complete = false
@@ -222,99 +251,24 @@ func (n *normaliser) chunk(c *chunk) (*goopenai.ChatCompletionStreamResponse, er
 // delta copies one delta and reports whether it said anything. The tool calls of
 // a whole message are never pieces of one another.
 func (n *normaliser) delta(d *delta, to *goopenai.ChatCompletionStreamChoiceDelta, whole bool) bool {
-	to.Content = string(d.Content + d.Refusal)
-	to.ReasoningContent = string(d.ReasoningContent)
-	if to.ReasoningContent == "" { // some send both, with the same text
-		to.ReasoningContent = string(d.Reasoning)
+	to.Content = n.said.add(string(d.Content + d.Refusal))
+	thought := d.ReasoningContent
+	if thought == "" { // some send both, with the same text
+		thought = d.Reasoning
 	}
-	pieces := d.ToolCalls
-	if f := d.FunctionCall; f != nil && (f.Name != "" || f.Arguments != "") {
-		pieces = append(pieces, callPiece{Index: new(number), Function: *f})
+	to.ReasoningContent = n.thought.add(string(thought))
+	calls := d.ToolCalls
+	if f := d.FunctionCall; f != nil && (f.Name != "" || f.Arguments.text != "") {
+		calls = append(calls, callPiece{Index: new(number), Function: *f})
 	}
-	for i, p := range pieces {
-		to.ToolCalls = append(to.ToolCalls, n.piece(p, i, whole))
+	for i, p := range calls {
+		n.piece(p, i, whole)
 	}
 	n.size += len(to.Content) + len(to.ReasoningContent)
-	if to.Content != "" || len(to.ToolCalls) > 0 {
+	if to.Content != "" || len(calls) > 0 {
 		n.output = true
 	}
-	return to.Content != "" || to.ReasoningContent != "" || len(to.ToolCalls) > 0
-}
-
-// piece finds the call a piece belongs to and adds it.
-func (n *normaliser) piece(p callPiece, position int, whole bool) goopenai.ToolCall {
-	index := len(n.calls)
-	if whole {
-		n.add()
-	} else {
-		index = n.callOf(p, position)
-	}
-	c := n.calls[index]
-	out := goopenai.ToolCall{Index: &index, Type: goopenai.ToolTypeFunction}
-	if c.id == "" && p.ID != "" {
-		c.id = string(p.ID)
-		out.ID = c.id
-	}
-	if name := string(p.Function.Name); name != c.name { // an equal name is a repetition
-		c.name += name
-		out.Function.Name = name
-	}
-	c.args = append(c.args, p.Function.Arguments...)
-	out.Function.Arguments = string(p.Function.Arguments)
-	n.size += len(p.Function.Name) + len(p.Function.Arguments)
-	if present(p.Extra) {
-		if n.x.extra == nil {
-			n.x.extra = map[int][]byte{}
-		}
-		n.x.extra[index] = p.Extra
-		n.size += len(p.Extra)
-	}
-	return out
-}
-
-// callOf returns the place of the call a piece belongs to, which may be a new
-// one. position is the place of the piece in its chunk.
-func (n *normaliser) callOf(p callPiece, position int) int {
-	id, name := string(p.ID), string(p.Function.Name)
-	if p.Index != nil {
-		at, known := n.byIndex[*p.Index]
-		// Some send index 0 for every call; a second id and name tell.
-		if known && (id == "" || n.calls[at].id == "" || id == n.calls[at].id || name == "") {
-			return at
-		}
-		if n.byIndex == nil {
-			n.byIndex = map[number]int{}
-		}
-		n.byIndex[*p.Index] = len(n.calls)
-		return n.add()
-	}
-	last := len(n.calls) - 1
-	if id != "" {
-		for i, c := range n.calls {
-			// An id may be used twice; a name after complete arguments tells.
-			if c.id == id && (name == "" || !json.Valid(c.args)) {
-				return i
-			}
-		}
-	}
-	if last < 0 {
-		return n.add()
-	}
-	open := n.calls[last]
-	switch {
-	case name == "":
-		return last // only arguments, perhaps with a fresh id for each piece
-	case id != "" && open.id != "": // another call with a name
-		return n.add()
-	case position > 0, name != open.name, len(open.args) > 0 && json.Valid(open.args):
-		return n.add()
-	}
-	return last // the name is repeated with each piece
-}
-
-func (n *normaliser) add() int {
-	n.calls = append(n.calls, &openCall{})
-	return len(n.calls) - 1
+	return to.Content != "" || to.ReasoningContent != "" || len(calls) > 0
 }
 
 // asModelError returns err's ModelError, or nil.

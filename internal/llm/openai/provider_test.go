@@ -46,6 +46,8 @@ func TestProviderQuirks(t *testing.T) {
 		{"OpenAI reasoning models", "api.openai.com", "o3-mini", has{"max_tokens": nil, "max_completion_tokens": 100.0, "temperature": nil, "top_p": nil}, "", false, own, 4},
 		{"OpenAI reasoning models", "openrouter.ai", "openai/gpt-5", has{"max_tokens": nil, "max_completion_tokens": 100.0, "temperature": nil}, "reasoning", true, own, 4},
 		{"OpenAI chat models of the gpt-5 family", "api.openai.com", "gpt-5-chat-latest", has{"max_completion_tokens": 100.0, "temperature": 1.5}, "", false, own, 4},
+		{"OpenAI models that reason or call", "api.openai.com", "gpt-6-luna", has{"max_completion_tokens": 100.0, "temperature": nil, "reasoning_effort": nil}, "", false, own, 4},
+		{"OpenAI reasoning models", "api.openai.com", "gpt-5.1-chat-latest", has{"max_completion_tokens": 100.0, "temperature": nil}, "", false, own, 4},
 		{"Mistral", "api.mistral.ai", "mistral-large-latest", has{"max_tokens": 100.0, "stream_options": nil, "response_format": schema}, "", false, nine, 5},
 		{"Mistral models elsewhere", "localhost", "mistralai/Mistral-7B-Instruct-v0.3", has{"max_tokens": 100.0, "stream_options": usage}, "reasoning_content", true, nine, 4},
 		{"Groq, Cerebras", "api.groq.com", "llama-3.3-70b-versatile", has{"max_tokens": 100.0, "response_format": nil}, "", false, own, 4},
@@ -53,7 +55,11 @@ func TestProviderQuirks(t *testing.T) {
 		{"DeepSeek", "api.deepseek.com", "deepseek-chat", has{"max_tokens": 100.0, "response_format": map[string]any{"type": "json_object"}}, "reasoning_content", true, own, 4},
 		{"DeepSeek and Kimi thinking models elsewhere", "localhost", "deepseek-r1:8b", has{"max_tokens": 100.0}, "reasoning_content", true, own, 4},
 		{"Gemini", "generativelanguage.googleapis.com", "gemini-2.5-flash", has{"max_tokens": 100.0, "stream_options": usage, "response_format": schema}, "", true, own, 4},
+		{"Gemini models without sampling", "generativelanguage.googleapis.com", "gemini-4-neon", has{"max_tokens": 100.0, "temperature": nil, "response_format": schema}, "", true, own, 4},
 		{"Anthropic", "api.anthropic.com", "claude-sonnet-4-5", has{"max_tokens": 100.0, "temperature": 1.0, "response_format": nil}, "", false, own, 4},
+		{"Claude models without sampling", "api.anthropic.com", "claude-opus-5-5", has{"max_tokens": 100.0, "temperature": nil, "top_p": nil, "response_format": nil}, "", false, own, 4},
+		{"Kimi models with fixed sampling", "api.moonshot.ai", "kimi-k3", has{"max_tokens": 100.0, "temperature": nil}, "reasoning_content", true, own, 4},
+		{"xAI", "api.x.ai", "grok-4.3", has{"max_tokens": 100.0, "temperature": 1.5, "stream_options": usage, "response_format": schema}, "reasoning_content", true, own, 4},
 		{"OpenRouter", "openrouter.ai", "anthropic/claude-sonnet-4.5", has{"max_tokens": 100.0, "temperature": 1.5, "response_format": nil}, "reasoning", true, own, 4},
 		{"Ollama, vLLM, llama.cpp, LM Studio", "localhost", "qwen3:8b", has{"max_tokens": 100.0, "temperature": 1.5, "stream_options": usage, "response_format": nil}, "reasoning_content", true, own, 4},
 		{"Ollama, vLLM, llama.cpp, LM Studio", "127.0.0.1", "meta-llama/Llama-3.1-8B-Instruct", has{"max_tokens": 100.0, "max_completion_tokens": nil}, "reasoning_content", true, own, 4},
@@ -85,7 +91,13 @@ func TestProviderQuirks(t *testing.T) {
 
 			offered := asked()
 			offered.Tools = []agent.ToolSpec{{Name: "ls", Schema: json.RawMessage(`{"type":"object","properties":{}}`)}}
-			format := sent(t, c.model, q, offered)["response_format"]
+			withTools := sent(t, c.model, q, offered)
+			format := withTools["response_format"]
+			if q.NoEffortWithTools {
+				require.Equal(t, "none", withTools["reasoning_effort"])
+			} else {
+				require.NotContains(t, withTools, "reasoning_effort")
+			}
 			if q.FormatWithoutTools || c.request["response_format"] == nil && q.Format == FormatWords {
 				require.Nil(t, format, "with tools")
 			} else {

@@ -10,8 +10,9 @@ import (
 )
 
 var (
-	errTooLong    = errors.New("an event of the stream is too long")
-	errUnreadable = errors.New("an event of the stream is not JSON")
+	errTooLong      = errors.New("the body is too long")
+	errEventTooLong = errors.New("an event of the stream is too long")
+	errUnreadable   = errors.New("an event of the stream is not JSON")
 )
 
 // heartbeat matches what some gateways send as data to keep a connection open.
@@ -42,7 +43,7 @@ type sse struct {
 func (s *sse) next() (event, error) {
 	for {
 		line, readErr := s.line()
-		if errors.Is(readErr, errTooLong) {
+		if errors.Is(readErr, errEventTooLong) {
 			return event{}, readErr
 		}
 		complete, err := s.take(line, readErr != nil)
@@ -98,7 +99,7 @@ func (s *sse) take(line []byte, last bool) (bool, error) {
 	}
 	s.data = append(s.data, line...)
 	if len(s.data) > s.limit {
-		return false, errTooLong
+		return false, errEventTooLong
 	}
 	if string(s.data) == done {
 		return true, nil
@@ -137,7 +138,7 @@ func (s *sse) line() ([]byte, error) {
 		}
 		s.skipLF = false
 		if line = append(line, b); len(line) > s.limit {
-			return nil, errTooLong
+			return nil, errEventTooLong
 		}
 	}
 }

@@ -3,12 +3,19 @@ package openai
 import (
 	"bufio"
 	"bytes"
+	"cmp"
+	"compress/gzip"
 	"context"
+	"crypto/tls"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"regexp"
+	"strings"
+	"sync/atomic"
 	"time"
 
 	goopenai "github.com/sashabaranov/go-openai"
@@ -29,7 +36,11 @@ type exchange struct {
 
 	// Written by wire while the body is read, by the goroutine that reads it.
 	usage agent.Usage
+	calls []*openCall
 	extra map[int][]byte // extra_content by index of the call
+
+	sent    atomic.Bool // the provider has the request
+	refused bool        // and did nothing for it
 }
 
 type exchangeKey struct{}
@@ -56,7 +67,9 @@ func (w *wire) Do(req *http.Request) (*http.Response, error) {
 	if !ok {
 		return nil, errors.New("a request without its exchange")
 	}
-	ctx, cancel := context.WithCancelCause(req.Context())
+	ctx, cancel := context.WithCancelCause(httptrace.WithClientTrace(req.Context(), &httptrace.ClientTrace{
+		WroteRequest: func(info httptrace.WroteRequestInfo) { x.sent.Store(info.Err == nil) },
+	}))
 	req = req.WithContext(ctx)
 	req.Body, req.ContentLength = io.NopCloser(bytes.NewReader(x.body)), int64(len(x.body))
 	req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(x.body)), nil }
@@ -84,20 +97,22 @@ func (w *wire) Do(req *http.Request) (*http.Response, error) {
 	resp, err := w.client.Do(req)
 	watched.timer.Stop()
 	if err != nil {
+		x.refused = ctx.Err() == nil // else it was at work
 		err = w.failure(ctx, idle, err, true)
 		cancel(nil)
 		return nil, err
 	}
+	x.sent.Store(true)
 	watched.r = resp.Body
 	if resp.StatusCode < 200 || resp.StatusCode > 299 {
 		defer cancel(nil)
 		defer func() { _ = resp.Body.Close() }()
+		x.refused = true
 		// A broken error body still has a status.
-		body, _ := readAll(watched, maxErrorBody)
+		body, _ := readAll(unzipped(watched), maxErrorBody)
 		return nil, w.hidden(responseError(resp, body))
 	}
-	limit := w.cfg.MaxReplyBytes
-	n := &normaliser{x: x, limit: limit}
+	n := &normaliser{x: x, limit: w.cfg.MaxReplyBytes, most: w.cfg.MaxEventBytes}
 	n.fail = func(err error) error { return w.failure(ctx, watched.idle, err, false) }
 	n.finished = func() { watched.idle = min(watched.idle, graceAfterFinish) }
 	n.source = func() (event, error) { return event{}, io.EOF }
@@ -108,7 +123,7 @@ func (w *wire) Do(req *http.Request) (*http.Response, error) {
 		cancel(nil)
 		return resp.Body.Close()
 	}}
-	clean.open = func() error { return n.open(bufio.NewReader(watched)) }
+	clean.open = func() error { return n.open(unzipped(watched)) }
 	return &http.Response{
 		StatusCode: http.StatusOK, Status: "200 OK", Header: resp.Header, Body: clean, Request: req,
 		Proto: resp.Proto, ProtoMajor: resp.ProtoMajor, ProtoMinor: resp.ProtoMinor, ContentLength: -1,
@@ -124,11 +139,16 @@ func drain(body io.Reader, cancel context.CancelCauseFunc) {
 	_, _ = io.CopyN(io.Discard, body, most) // the reply is complete, whatever happens
 }
 
-// hidden removes the key from the message of a ModelError.
+// hidden removes secrets from the message of a ModelError, then shortens it: a
+// secret must not be cut out of its mask.
 func (w *wire) hidden(err error) error {
 	var m *agent.ModelError
 	if errors.As(err, &m) {
 		m.Message = w.cfg.hide(m.Message)
+		if m.Code == agent.ModelAuth {
+			m.Message = agent.MaskTokens(m.Message)
+		}
+		m.Message = cmp.Or(clip(m.Message), "no text came with it")
 	}
 	return err
 }
@@ -143,14 +163,22 @@ func (w *wire) failure(ctx context.Context, idle time.Duration, err error, conne
 		return &agent.ModelError{Code: agent.ModelIdleTimeout, Retryable: true, Message: "the provider sent nothing for " + idle.String()}
 	case cause != nil:
 		return ctx.Err() // the caller's
+	case errors.Is(err, errEventTooLong):
+		return tooLarge("event of the reply", w.cfg.MaxEventBytes)
 	case errors.Is(err, errTooLong):
-		return &agent.ModelError{Code: agent.ModelBadResponse, Message: "the reply is larger than the limit"}
+		return tooLarge("reply", w.cfg.MaxReplyBytes)
 	case errors.Is(err, errUnreadable):
-		return broken("the provider sent an event that is not JSON")
+		return repeated(agent.ClassUnreadable, "the provider sent an event that is not JSON")
 	}
 	text := w.cfg.hide(networkText(err))
 	var op *net.OpError
 	var dns *net.DNSError
+	if connecting && insecure(err) {
+		return &agent.ModelError{
+			Code: agent.ModelUnreachable, Retryable: true, Class: agent.ClassInsecure,
+			Message: "no safe connection to the provider: " + text + ": check the scheme and host of the base URL, and this machine's certificates and clock",
+		}
+	}
 	if connecting && (errors.As(err, &dns) || errors.As(err, &op) && (op.Op == "dial" || op.Op == "proxyconnect")) {
 		return &agent.ModelError{Code: agent.ModelUnreachable, Retryable: true, Message: "the provider cannot be reached: " + text}
 	}
@@ -163,6 +191,44 @@ func (w *wire) failure(ctx context.Context, idle time.Duration, err error, conne
 func broken(message string) *agent.ModelError {
 	return &agent.ModelError{Code: agent.ModelBrokenStream, Retryable: true, Message: message}
 }
+
+// repeated is a reply that cannot be used, and will hardly be better next time.
+func repeated(class agent.FailureClass, message string) *agent.ModelError {
+	e := broken(message)
+	e.Class = class
+	return e
+}
+
+func tooLarge(what string, limit int) *agent.ModelError {
+	return &agent.ModelError{Code: agent.ModelBadResponse, Message: fmt.Sprintf(
+		"one %s is larger than %d bytes, the most that is read: have the model write less at a time, or set maxTokens", what, limit)}
+}
+
+// insecure reports whether a connection failed for its certificate, or speaks no TLS.
+func insecure(err error) bool {
+	var cert *tls.CertificateVerificationError
+	var record tls.RecordHeaderError
+	return errors.As(err, &cert) || errors.As(err, &record) || strings.Contains(err.Error(), "HTTP response to HTTPS client")
+}
+
+// unzipped is a body's reader. Some servers and proxies compress without being asked,
+// or without saying so, which net/http leaves as it is.
+func unzipped(r io.Reader) *bufio.Reader {
+	plain := bufio.NewReader(r)
+	if magic, err := plain.Peek(2); err != nil || magic[0] != 0x1F || magic[1] != 0x8B {
+		return plain // an error shows again
+	}
+	z, err := gzip.NewReader(plain)
+	if err != nil {
+		return bufio.NewReader(failing{err})
+	}
+	return bufio.NewReader(z)
+}
+
+// failing is a reader that has nothing but its error.
+type failing struct{ err error }
+
+func (f failing) Read([]byte) (int, error) { return 0, f.err }
 
 // watchedReader cancels the request when one read lasts too long. Time the
 // consumer takes between reads does not count.

@@ -12,6 +12,11 @@ func (u *unit) lastMessage(t *threadRow, turn *turnRow, r memory.CloseRequest) (
 	if err != nil {
 		return "", err
 	}
+	if step != nil {
+		if err := u.chargeLost(t, turn, step); err != nil {
+			return "", err
+		}
+	}
 	completed := r.Outcome == agent.ThreadCompleted
 	if completed && r.Answer == "" {
 		return u.storedAnswer(t, turn, step, r)
@@ -124,10 +129,18 @@ func (u *unit) partial(t *threadRow, turn *turnRow, step *stepRow) (string, erro
 		step.worker = ""
 		return "", u.saveStep(step)
 	}
-	seq, err := u.append(t, agent.Message{
+	a, err := step.readAccount()
+	if err != nil {
+		return "", err
+	}
+	m := agent.Message{
 		ID: agent.MessageID(turn.ID, step.Step.Step), Role: agent.RoleAssistant, Content: agent.Text(text), Reasoning: reasoning,
 		TurnID: turn.ID, Partial: true,
-	})
+	}
+	if a.Earlier.Requests > 0 {
+		m.Usage = &a.Earlier
+	}
+	seq, err := u.append(t, m)
 	if err != nil {
 		return "", err
 	}

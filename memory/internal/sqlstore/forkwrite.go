@@ -137,13 +137,18 @@ func (f *fork) writeTurns(one *forkThread, steps []*stepRow) error {
 // seen makes the size of the thread's last model call that of a step.
 func seen(t *threadRow, s *stepRow) error {
 	reply, err := s.modelReply()
-	use := oneRequest(reply.Usage)
-	t.ContextWindow = agent.ContextWindow{Prompt: use.PromptTokens, Completion: use.CompletionTokens, Total: use.TotalTokens}
+	if err != nil {
+		return err
+	}
+	a, err := s.readAccount()
+	use, before := oneRequest(reply.Usage), a.Earlier
+	t.ContextWindow = agent.ContextWindow{
+		Prompt: use.PromptTokens - before.PromptTokens, Completion: use.CompletionTokens - before.CompletionTokens, Total: use.TotalTokens - before.TotalTokens,
+	}
 	return err
 }
 
-// reopen makes a turn what it was when its last copied message was saved. What
-// its failed model calls have cost cannot be told apart by then and is left out.
+// reopen makes a turn what it was when its last copied message was saved.
 func (f *fork) reopen(one *forkThread, turn *turnRow, steps []*stepRow) error {
 	id := one.open.ID
 	one.t.OpenTurnID, one.t.Status = turn.ID, agent.ThreadRunning

@@ -62,11 +62,15 @@ func (u *unit) beginModel(t *threadRow, turn *turnRow, r memory.ModelBegin, star
 		start.Attempt = step.Attempt
 		return nil
 	default:
-		start.Wait, err = u.nextAttempt(turn, step, r)
+		start.Wait, err = u.nextAttempt(t, turn, step, r)
 		if err != nil || start.Wait > 0 {
 			return err
 		}
-		start.LastCode, start.LastErr = step.LastCode, step.LastErr
+		a, err := step.readAccount()
+		if err != nil {
+			return err
+		}
+		start.LastCode, start.LastErr, start.LastClass, start.InARow = step.LastCode, step.LastErr, a.Class, a.InARow
 		if err := u.reserveFor(t, r); err != nil {
 			return err
 		}
@@ -80,7 +84,7 @@ func (u *unit) beginModel(t *threadRow, turn *turnRow, r memory.ModelBegin, star
 
 // nextAttempt replaces a failed attempt, or one that was lost with its worker.
 // It returns how long to wait first, if that happened too often of late.
-func (u *unit) nextAttempt(turn *turnRow, step *stepRow, r memory.ModelBegin) (time.Duration, error) {
+func (u *unit) nextAttempt(t *threadRow, turn *turnRow, step *stepRow, r memory.ModelBegin) (time.Duration, error) {
 	ok, err := step.fence.admit(r.Fence)
 	if err != nil {
 		return 0, err
@@ -94,6 +98,9 @@ func (u *unit) nextAttempt(turn *turnRow, step *stepRow, r memory.ModelBegin) (t
 		}
 		if wait := turn.backOff(u.now); wait > 0 && r.Worker != "" {
 			return wait, nil
+		}
+		if err := u.chargeLost(t, turn, step); err != nil {
+			return 0, err
 		}
 	}
 	step.Attempt++
@@ -169,9 +176,10 @@ func (u *unit) appendChunk(c memory.Chunk) error {
 		return err
 	}
 	var text, reasoning int
-	err := u.row(`SELECT s.text_len, s.reasoning_len FROM steps s JOIN threads t ON t.open_turn = s.turn_id`+
+	step := stepRow{Step: memory.Step{TurnID: c.TurnID, Step: c.Step}}
+	err := u.row(`SELECT s.text_len, s.reasoning_len, s.account FROM steps s JOIN threads t ON t.open_turn = s.turn_id`+
 		` WHERE t.id = ? AND s.turn_id = ? AND s.step = ? AND s.attempt = ? AND s.state = 'flight'`,
-		c.ThreadID, c.TurnID, c.Step, c.Attempt).Scan(&text, &reasoning)
+		c.ThreadID, c.TurnID, c.Step, c.Attempt).Scan(&text, &reasoning, &step.account)
 	if noRows(err) {
 		return staleAttempt(c.TurnID, c.Step, c.Attempt)
 	}
@@ -190,8 +198,13 @@ func (u *unit) appendChunk(c memory.Chunk) error {
 	if err != nil {
 		return err
 	}
-	return u.exec(`UPDATE steps SET text_len = ?, reasoning_len = ? WHERE turn_id = ? AND step = ?`,
-		text+len(body), reasoning+len(thought), c.TurnID, c.Step)
+	if text+reasoning == 0 && c.Stake != nil {
+		if err := step.amend(func(a *account) { a.Stake = c.Stake }); err != nil {
+			return err
+		}
+	}
+	return u.exec(`UPDATE steps SET text_len = ?, reasoning_len = ?, account = ? WHERE turn_id = ? AND step = ?`,
+		text+len(body), reasoning+len(thought), step.account, c.TurnID, c.Step)
 }
 
 // FailModel records what a failed attempt cost.
@@ -220,6 +233,9 @@ func (s *Store) FailModel(ctx context.Context, r memory.ModelFailure) error {
 			use = oneRequest(r.Usage)
 		}
 		if err := u.charge(t, turn, r.Step, use, r.Duration); err != nil {
+			return err
+		}
+		if err := step.amend(func(a *account) { a.failed(r, use) }); err != nil {
 			return err
 		}
 		if r.Fallback != "" {

@@ -38,6 +38,13 @@ func (s *Store) SaveReply(ctx context.Context, r memory.ReplyRecord) (stored mem
 
 func (u *unit) saveReply(t *threadRow, turn *turnRow, step *stepRow, r memory.ReplyRecord) (memory.StoredReply, error) {
 	reply := ownReply(turn.ID, r)
+	use := oneRequest(reply.Usage)
+	if err := step.amend(func(a *account) {
+		reply.Usage = reply.Usage.Add(a.Earlier) // what the message cost in all
+		a.Stake = nil
+	}); err != nil {
+		return memory.StoredReply{}, err
+	}
 	body, err := encode(reply)
 	if err != nil {
 		return memory.StoredReply{}, err
@@ -47,7 +54,6 @@ func (u *unit) saveReply(t *threadRow, turn *turnRow, step *stepRow, r memory.Re
 	if err := u.saveStep(step); err != nil {
 		return memory.StoredReply{}, err
 	}
-	use := oneRequest(reply.Usage)
 	use.ToolCalls = int64(len(reply.Calls))
 	turn.Usage, turn.dirty = turn.Usage.Add(use), true
 	t.count(use)

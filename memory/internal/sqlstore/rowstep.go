@@ -18,7 +18,7 @@ const (
 )
 
 const (
-	stepMutable = `state,attempt,failed,fence,scope,number,text_len,reasoning_len,reply,duration_ms,from_seq,to_seq,round,last_code,last_err,worker`
+	stepMutable = `state,attempt,failed,fence,scope,number,text_len,reasoning_len,reply,duration_ms,from_seq,to_seq,round,last_code,last_err,worker,account`
 	stepColumns = stepMutable + `,turn_id,step`
 	selectStep  = `SELECT ` + stepColumns + ` FROM steps`
 )
@@ -39,19 +39,20 @@ type stepRow struct {
 	durationMs   int64
 	round        string
 	worker       string // the process that has the attempt in flight
+	account      string // an account, or empty
 }
 
 func (s *stepRow) targets() []any {
 	return []any{
 		&s.state, &s.Attempt, &s.Failed, &s.fence.seen, &s.fence.Scope, &s.fence.Number, &s.textLen, &s.reasoningLen, &s.reply,
-		&s.durationMs, &s.FromSeq, &s.ToSeq, &s.round, &s.LastCode, &s.LastErr, &s.worker, &s.TurnID, &s.Step.Step,
+		&s.durationMs, &s.FromSeq, &s.ToSeq, &s.round, &s.LastCode, &s.LastErr, &s.worker, &s.account, &s.TurnID, &s.Step.Step,
 	}
 }
 
 func (s *stepRow) values() []any {
 	return []any{
 		s.state, s.Attempt, s.Failed, s.fence.seen, s.fence.Scope, s.fence.Number, s.textLen, s.reasoningLen, s.reply,
-		s.durationMs, s.FromSeq, s.ToSeq, s.round, s.LastCode, s.LastErr, s.worker, s.TurnID, s.Step.Step,
+		s.durationMs, s.FromSeq, s.ToSeq, s.round, s.LastCode, s.LastErr, s.worker, s.account, s.TurnID, s.Step.Step,
 	}
 }
 

@@ -1,0 +1,33 @@
+package activities
+
+import (
+	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/memory"
+)
+
+// counted is what a call used, whether or not it failed: by our count, and marked
+// so, where its provider does not say. A call that the provider refused used
+// nothing; one that broke off used its request and what had arrived.
+func (a *Activities) counted(r agent.ModelRequest, reply agent.ModelReply, err error) agent.Usage {
+	u := reply.Usage
+	if u.TotalTokens > 0 || u.PromptTokens+u.CompletionTokens > 0 || err != nil && !reply.Charged {
+		return u
+	}
+	u.PromptTokens = a.promptTokens(r)
+	if reply.Content != "" || reply.Reasoning != "" || len(reply.Calls) > 0 {
+		u.CompletionTokens = int64(agent.MessageTokens(agent.Message{Content: agent.Text(reply.Content + reply.Reasoning), ToolCalls: reply.Calls}))
+	}
+	u.TotalTokens, u.Estimated = u.PromptTokens+u.CompletionTokens, true
+	return u
+}
+
+// promptTokens is our count of a request, corrected by what the model's provider
+// reported before.
+func (a *Activities) promptTokens(r agent.ModelRequest) int64 {
+	return int64(float64(agent.RequestTokens(r)) * a.calibration.ratio(r.Model))
+}
+
+// stake is what the store needs for counting an attempt whose worker is lost.
+func (a *Activities) stake(r agent.ModelRequest) *memory.Stake {
+	return &memory.Stake{PromptTokens: a.promptTokens(r), Price: a.modelInfo(r.Model).Price}
+}

@@ -1,0 +1,178 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/internal/llm/script"
+	tt "github.com/spool-agents/spool/internal/temporaltest"
+	"github.com/spool-agents/spool/memory"
+)
+
+// answers is a server that gives these bodies in turn, the last one for good.
+func answers(bodies ...string) func(http.ResponseWriter, *http.Request, []byte) {
+	n := make(chan int, 1)
+	n <- 0
+	return func(w http.ResponseWriter, _ *http.Request, _ []byte) {
+		i := <-n
+		n <- i + 1
+		_, _ = fmt.Fprint(w, bodies[min(i, len(bodies)-1)])
+	}
+}
+
+func event(delta, finish string) string {
+	return `data: {"choices":[{"index":0,"delta":` + delta + `,"finish_reason":` + finish + `}]}` + "\n\n"
+}
+
+const empty = `{"choices":[{"message":{"content":""},"finish_reason":"stop"}],"usage":{"prompt_tokens":7,"completion_tokens":1}}`
+
+// A provider that reports no usage: what broke off, was cut or refused on the way is
+// counted by us all the same, in the totals of message and thread.
+func TestUsageOfWhatFailed(t *testing.T) {
+	t.Parallel()
+	s := tt.New(t)
+	s.StartWorker()
+	half := event(`{"content":"`+strings.Repeat("half ", 50)+`"}`, "null")
+	whole := event(`{"content":"whole"}`, `"stop"`) + "data: [DONE]\n\n"
+	s.Model.Raw(answers(half, half+`data: {"error":{"message":"it broke","type":"server_error"}}`+"\n\n", `<html>`))
+	r := s.Ask("s1", "anything")
+	require.Equal(t, "failed", r.Status)
+	use := turns(t, s, r.ThreadID)[0].Usage
+	require.True(t, use.Estimated)
+	require.EqualValues(t, 3, use.Requests)
+	require.Greater(t, use.PromptTokens, int64(200), "of the two requests that were worked on")
+	require.InDelta(t, 2*agent.EstimateTokens(strings.Repeat("half ", 50)), use.CompletionTokens, 40)
+	require.Equal(t, use.TotalTokens, thread(t, s, r.ThreadID).TotalTokens)
+
+	s.Model.Raw(answers(half+event(`{}`, `"content_filter"`)+"data: [DONE]\n\n", half, whole))
+	r = s.Ask("s2", "anything")
+	require.Equal(t, agent.ModelContentFilter, r.ErrorCode)
+	require.True(t, r.Usage.Estimated)
+	require.Positive(t, r.Usage.CompletionTokens)
+	r = s.Ask("s3", "anything")
+	require.Equal(t, "whole", r.Response, r.Error)
+	m := messages(t, s, r.ThreadID)
+	require.Equal(t, r.Usage.TotalTokens, m[1].Usage.TotalTokens, "the message has what its failed attempt cost")
+	require.EqualValues(t, 2, m[1].Usage.Requests)
+	require.Less(t, thread(t, s, r.ThreadID).ContextWindow.Total, m[1].Usage.TotalTokens, "the window is that of the last call")
+	s.Verify()
+}
+
+// A turn that is cancelled in mid-stream, and an attempt that dies with its worker in
+// mid-stream, are counted.
+func TestUsageOfWhatWasCutOff(t *testing.T) {
+	t.Parallel()
+	s := tt.New(t)
+	w := s.StartWorker()
+	long := "slow 50ms say " + strings.Repeat("word ", 60) + "end"
+	r := s.Send("s1", script.Script(long))
+	streaming(t, s, r.ThreadID)
+	_, err := s.Client.Cancel(s.Ctx(), memory.CancelRequest{ThreadID: r.ThreadID, TurnID: r.TurnID, By: "tester"})
+	require.NoError(t, err)
+	r = s.Wait(r)
+	require.Equal(t, "cancelled", r.Status)
+	use := turns(t, s, r.ThreadID)[0].Usage
+	require.True(t, use.Estimated)
+	require.EqualValues(t, 1, use.Requests)
+	require.Greater(t, use.PromptTokens, int64(100))
+	require.Positive(t, use.CompletionTokens)
+
+	r = s.Send("s2", script.Script(long))
+	streaming(t, s, r.ThreadID)
+	w.Kill()
+	s.StartWorker()
+	r = s.Wait(r)
+	require.Equal(t, "completed", r.Status, r.Error)
+	use = turns(t, s, r.ThreadID)[0].Usage
+	require.EqualValues(t, 2, use.Requests)
+	require.True(t, use.Estimated)
+	complete := s.Model.Records()[len(s.Model.Records())-1].Usage
+	require.Greater(t, use.TotalTokens, complete.TotalTokens+100)
+	s.Verify()
+}
+
+// Failures that repeat themselves are not retried for RetryFor: a few tries, then the
+// turn fails with what happened and what to do, or the next model takes over.
+func TestFailuresThatRepeatThemselvesEndSoon(t *testing.T) {
+	t.Parallel()
+	s := tt.New(t)
+	s.StartWorker()
+	for i, c := range []struct {
+		body, text string
+		tries      int
+	}{
+		{empty, "neither text nor a tool call; so it was 4 times in a row: ask in other words", 4},
+		{`{"status":"ok"}`, `{"status":"ok"}; so it was 5 times in a row: check the base URL`, 5},
+	} {
+		begun := time.Now()
+		s.Model.Reset()
+		s.Model.Raw(answers(c.body))
+		r := s.Ask(fmt.Sprintf("s%d", i), "anything")
+		require.Equal(t, "failed", r.Status)
+		require.Contains(t, r.Error, c.text)
+		require.Len(t, s.Model.Records(), c.tries)
+		require.EqualValues(t, c.tries, thread(t, s, r.ThreadID).RequestCount)
+		require.Less(t, time.Since(begun), time.Minute)
+	}
+	s.Model.Raw(answers(empty, empty, event(`{"content":"at last"}`, `"stop"`)+"data: [DONE]\n\n"))
+	r := s.Ask("s9", "anything")
+	require.Equal(t, "at last", r.Response, r.Error)
+	require.EqualValues(t, 8+8, r.Usage.TotalTokens-lastUse(t, s, r.ThreadID), "empty answers were paid for")
+	s.Verify()
+}
+
+// lastUse is what the last call of a thread used.
+func lastUse(t *testing.T, s *tt.Stack, id string) int64 {
+	t.Helper()
+	return thread(t, s, id).ContextWindow.Total
+}
+
+// Another model takes over from one that gives empty answers.
+func TestEmptyAnswersChangeTheModel(t *testing.T) {
+	t.Parallel()
+	s := tt.New(t)
+	s.StartWorker("SPOOL_FALLBACK_MODELS=second")
+	s.Model.Raw(func(w http.ResponseWriter, _ *http.Request, body []byte) {
+		var q struct{ Model string }
+		if json.Unmarshal(body, &q) == nil && q.Model == "second" {
+			_, _ = fmt.Fprint(w, event(`{"content":"from the second"}`, `"stop"`)+"data: [DONE]\n\n")
+			return
+		}
+		_, _ = fmt.Fprint(w, empty)
+	})
+	r := s.Ask("s1", "anything")
+	require.Equal(t, "from the second", r.Response, r.Error)
+	require.Equal(t, []string{agent.WarnFallback}, warnings(t, s, r.ThreadID))
+	s.Verify()
+}
+
+// A key that a provider quotes in its refusal is nowhere: neither in the answer nor
+// in the store.
+func TestRefusedKeysShowNowhere(t *testing.T) {
+	t.Parallel()
+	s := tt.New(t)
+	s.StartWorker()
+	s.Model.Raw(func(w http.ResponseWriter, _ *http.Request, _ []byte) {
+		w.WriteHeader(http.StatusUnauthorized)
+		_, _ = fmt.Fprint(w, "<html>Incorrect API key provided: sk-leaked1234567890. (Bearer 8f14e45fceea167a5a36dedd4bea2543)</html>\nx-api-key: topsecret99")
+	})
+	r := s.Ask("s1", "anything")
+	require.Equal(t, agent.ModelAuth, r.ErrorCode)
+	events, err := s.Store.Events(s.Ctx(), r.ThreadID, 0, 0)
+	require.NoError(t, err)
+	steps, err := s.Store.Steps(s.Ctx(), r.TurnID)
+	require.NoError(t, err)
+	all, err := json.Marshal([]any{r, events, steps, turns(t, s, r.ThreadID)})
+	require.NoError(t, err)
+	for _, secret := range []string{"leaked", "8f14e45f", "topsecret"} {
+		require.NotContains(t, string(all), secret)
+	}
+	s.Verify()
+}
