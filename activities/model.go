@@ -238,7 +238,7 @@ func (a *Activities) modelFailed(ctx context.Context, ref contract.Ref, begun me
 	}
 	switch {
 	case ctx.Err() != nil && !stopping(ctx):
-		err = ctx.Err()
+		err, failure.NotCalled = ctx.Err(), c.used.Requests == 0
 	case errors.As(err, &me):
 		me.InARow = inARow(begun, me)
 		failure.Code, failure.Message, failure.Class = me.Code, me.Error(), me.Class

@@ -45,7 +45,6 @@ func TestUsageOfWhatFailed(t *testing.T) {
 	r := s.Ask("s1", "anything")
 	require.Equal(t, "failed", r.Status)
 	use := turns(t, s, r.ThreadID)[0].Usage
-	require.True(t, use.Estimated)
 	require.EqualValues(t, 3, use.Requests)
 	require.Greater(t, use.PromptTokens, int64(200), "of the two requests that were worked on")
 	require.InDelta(t, 2*agent.EstimateTokens(strings.Repeat("half ", 50)), use.CompletionTokens, 40)
@@ -54,11 +53,15 @@ func TestUsageOfWhatFailed(t *testing.T) {
 	s.Model.Raw(answers(half+event(`{}`, `"content_filter"`)+"data: [DONE]\n\n", half, whole))
 	r = s.Ask("s2", "anything")
 	require.Equal(t, agent.ModelContentFilter, r.ErrorCode)
-	require.True(t, r.Usage.Estimated)
 	require.Positive(t, r.Usage.CompletionTokens)
+	m := messages(t, s, r.ThreadID)
+	require.True(t, m[1].Partial)
+	require.True(t, m[1].Usage.Estimated)
+	require.Equal(t, r.Usage.TotalTokens, m[1].Usage.TotalTokens)
 	r = s.Ask("s3", "anything")
 	require.Equal(t, "whole", r.Response, r.Error)
-	m := messages(t, s, r.ThreadID)
+	m = messages(t, s, r.ThreadID)
+	require.True(t, m[1].Usage.Estimated)
 	require.Equal(t, r.Usage.TotalTokens, m[1].Usage.TotalTokens, "the message has what its failed attempt cost")
 	require.EqualValues(t, 2, m[1].Usage.Requests)
 	require.Less(t, thread(t, s, r.ThreadID).ContextWindow.Total, m[1].Usage.TotalTokens, "the window is that of the last call")
@@ -78,8 +81,9 @@ func TestUsageOfWhatWasCutOff(t *testing.T) {
 	require.NoError(t, err)
 	r = s.Wait(r)
 	require.Equal(t, "cancelled", r.Status)
-	use := turns(t, s, r.ThreadID)[0].Usage
+	use := *messages(t, s, r.ThreadID)[1].Usage
 	require.True(t, use.Estimated)
+	require.Equal(t, use.TotalTokens, thread(t, s, r.ThreadID).TotalTokens)
 	require.EqualValues(t, 1, use.Requests)
 	require.Greater(t, use.PromptTokens, int64(100))
 	require.Positive(t, use.CompletionTokens)
@@ -90,7 +94,7 @@ func TestUsageOfWhatWasCutOff(t *testing.T) {
 	s.StartWorker()
 	r = s.Wait(r)
 	require.Equal(t, "completed", r.Status, r.Error)
-	use = turns(t, s, r.ThreadID)[0].Usage
+	use = *messages(t, s, r.ThreadID)[1].Usage
 	require.EqualValues(t, 2, use.Requests)
 	require.True(t, use.Estimated)
 	complete := s.Model.Records()[len(s.Model.Records())-1].Usage

@@ -27,6 +27,12 @@ func (e *env) staked(t memory.Turn) int {
 	return a
 }
 
+// unmarked is a usage as turns have it: only messages say that some of it is estimated.
+func unmarked(u agent.Usage) agent.Usage {
+	u.Estimated = false
+	return u
+}
+
 var accountRules = []rule{
 	{"an attempt that its worker left in mid-stream is charged by its stake and its text, once", func(e *env) {
 		t := e.started("s1")
@@ -34,16 +40,17 @@ var accountRules = []rule{
 		equal(e, "while it runs", e.turn(t.ID).Usage, agent.Usage{})
 		b := e.begin(t, 1)
 		lost := lostUse("half an answer")
-		equal(e, "lost", e.turn(t.ID).Usage, lost)
+		equal(e, "lost", e.turn(t.ID).Usage, unmarked(lost))
 		equal(e, "spent", e.spent(t.ThreadID).Tokens, lost.TotalTokens)
 		e.answer2(t, 1, b, "good")
 		all := lost.Add(usage())
 		all.Requests = 2
-		equal(e, "turn", e.turn(t.ID).Usage, all)
+		equal(e, "turn", e.turn(t.ID).Usage, unmarked(all))
 		equal(e, "thread", e.thread(t.ThreadID).TotalTokens, all.TotalTokens)
 		equal(e, "context window", e.thread(t.ThreadID).ContextWindow.Prompt, usage().PromptTokens)
 		ms := e.messages(t.ThreadID)
 		equal(e, "message", ms[len(ms)-1].Usage.TotalTokens, all.TotalTokens)
+		equal(e, "estimated", ms[len(ms)-1].Usage.Estimated, true)
 		e.sound(t.ThreadID)
 	}},
 	{"a turn that ends in mid-stream charges what was under way, and its partial message shows it", func(e *env) {
@@ -55,7 +62,7 @@ var accountRules = []rule{
 			e.staked(t)
 			e.close(end(t))
 			lost := lostUse("half an answer")
-			equal(e, "turn", e.turn(t.ID).Usage, lost)
+			equal(e, "turn", e.turn(t.ID).Usage, unmarked(lost))
 			ms := e.messages(t.ThreadID)
 			equal(e, "message", *ms[len(ms)-1].Usage, lost)
 			e.sound(t.ThreadID)
