@@ -184,9 +184,9 @@ func TestFault_A11_WhenALimitIsReset(t *testing.T) {
 		}
 		require.Equal(t, c.want, limitReset(h, c.text, now), name)
 	}
-	e := responseError(&http.Response{StatusCode: 429, Header: http.Header{"X-Ratelimit-Reset-Requests": {"3s"}, "Retry-After": {"1"}}}, nil)
+	e := responseError(&http.Response{StatusCode: http.StatusTooManyRequests, Header: http.Header{"X-Ratelimit-Reset-Requests": {"3s"}, "Retry-After": {"1"}}}, nil)
 	require.Equal(t, time.Second, e.RetryAfter, "Retry-After comes first")
-	e = responseError(&http.Response{StatusCode: 500, Header: http.Header{"X-Ratelimit-Reset-Requests": {"3s"}}}, nil)
+	e = responseError(&http.Response{StatusCode: http.StatusInternalServerError, Header: http.Header{"X-Ratelimit-Reset-Requests": {"3s"}}}, nil)
 	require.Zero(t, e.RetryAfter, "limits that were not met")
 }
 

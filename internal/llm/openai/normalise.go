@@ -41,7 +41,7 @@ func (n *normaliser) open(r *bufio.Reader) error {
 	first, err := firstByte(r)
 	if err != nil {
 		if errors.Is(err, io.EOF) {
-			return repeated(agent.ClassUnreadable, "the provider sent an empty reply")
+			return unreadable("the provider sent an empty reply")
 		}
 		return n.fail(err)
 	}
@@ -134,9 +134,9 @@ func (n *normaliser) end() ([]byte, error) {
 // nothing is the error for a stream without an answer.
 func (n *normaliser) nothing() error {
 	if n.odd != nil {
-		return repeated(agent.ClassUnreadable, "the provider sent no reply but "+string(n.odd))
+		return unreadable("the provider sent no reply but "+string(n.odd))
 	}
-	return repeated(agent.ClassUnreadable, "the stream ended without an answer")
+	return unreadable("the stream ended without an answer")
 }
 
 // done checks a reply that ends with [DONE] but gave no finish reason: some
@@ -167,10 +167,10 @@ func (n *normaliser) decode(e event) (*chunk, error) {
 		if p, ok := readProblem(raw); ok {
 			return nil, p.modelError(200)
 		}
-		return nil, repeated(agent.ClassUnreadable, "the provider sent a list instead of a reply")
+		return nil, unreadable("the provider sent a list instead of a reply")
 	}
 	if err := json.Unmarshal(raw, &c); err != nil {
-		return nil, repeated(agent.ClassUnreadable, "the provider sent an event of an unknown form: "+string(raw[:min(len(raw), maxErrorMessage)]))
+		return nil, unreadable("the provider sent an event of an unknown form: "+string(raw[:min(len(raw), maxErrorMessage)]))
 	}
 	hidden := present(c.Error) || e.name == "error" || c.Object == "error" || c.Type == "error" ||
 		len(c.Choices) == 0 && !present(c.Usage) && (present(c.Message) || present(c.Detail) || present(c.Errors))

@@ -98,7 +98,7 @@ func TestWhatAFailedReplyLeaves(t *testing.T) {
 		"an error object with cost": {events(`{"error":{"message":"x"},"usage":{"prompt_tokens":7,"completion_tokens":3}}`), "", true, 10},
 	} {
 		o := against(t, sends(c.body))
-		o.failure(t)
+		require.NotEmpty(t, o.failure(t).Code, name)
 		require.Equal(t, c.left, o.reply.Content, name)
 		require.Equal(t, c.charged, o.reply.Charged, name)
 		require.Equal(t, c.tokens, o.reply.Usage.TotalTokens, name)

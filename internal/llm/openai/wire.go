@@ -168,7 +168,7 @@ func (w *wire) failure(ctx context.Context, idle time.Duration, err error, conne
 	case errors.Is(err, errTooLong):
 		return tooLarge("reply", w.cfg.MaxReplyBytes)
 	case errors.Is(err, errUnreadable):
-		return repeated(agent.ClassUnreadable, "the provider sent an event that is not JSON")
+		return unreadable("the provider sent an event that is not JSON")
 	}
 	text := w.cfg.hide(networkText(err))
 	var op *net.OpError
@@ -192,10 +192,10 @@ func broken(message string) *agent.ModelError {
 	return &agent.ModelError{Code: agent.ModelBrokenStream, Retryable: true, Message: message}
 }
 
-// repeated is a reply that cannot be used, and will hardly be better next time.
-func repeated(class agent.FailureClass, message string) *agent.ModelError {
+// unreadable is a reply that cannot be used, and will hardly be better next time.
+func unreadable(message string) *agent.ModelError {
 	e := broken(message)
-	e.Class = class
+	e.Class = agent.ClassUnreadable
 	return e
 }
 
