@@ -134,7 +134,7 @@ func (n *normaliser) end() ([]byte, error) {
 // nothing is the error for a stream without an answer.
 func (n *normaliser) nothing() error {
 	if n.odd != nil {
-		return unreadable("the provider sent no reply but "+string(n.odd))
+		return unreadable("the provider sent no reply but " + string(n.odd))
 	}
 	return unreadable("the stream ended without an answer")
 }
@@ -170,7 +170,7 @@ func (n *normaliser) decode(e event) (*chunk, error) {
 		return nil, unreadable("the provider sent a list instead of a reply")
 	}
 	if err := json.Unmarshal(raw, &c); err != nil {
-		return nil, unreadable("the provider sent an event of an unknown form: "+string(raw[:min(len(raw), maxErrorMessage)]))
+		return nil, unreadable("the provider sent an event of an unknown form: " + string(raw[:min(len(raw), maxErrorMessage)]))
 	}
 	hidden := present(c.Error) || e.name == "error" || c.Object == "error" || c.Type == "error" ||
 		len(c.Choices) == 0 && !present(c.Usage) && (present(c.Message) || present(c.Detail) || present(c.Errors))
