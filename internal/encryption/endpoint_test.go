@@ -28,8 +28,13 @@ func serve(t *testing.T, token string) string {
 	return s.URL
 }
 
+type answer struct {
+	StatusCode int
+	Header     http.Header
+}
+
 // call sends a request with headers as pairs; Host counts as one.
-func call(t *testing.T, method, url, body string, headers ...string) *http.Response {
+func call(t *testing.T, method, url, body string, headers ...string) answer {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
 	require.NoError(t, err)
@@ -41,8 +46,8 @@ func call(t *testing.T, method, url, body string, headers ...string) *http.Respo
 	}
 	resp, err := http.DefaultClient.Do(r)
 	require.NoError(t, err)
-	t.Cleanup(func() { _ = resp.Body.Close() })
-	return resp
+	require.NoError(t, resp.Body.Close())
+	return answer{resp.StatusCode, resp.Header}
 }
 
 // The SDK's own client of codec servers encodes and decodes by it.

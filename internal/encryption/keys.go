@@ -65,6 +65,9 @@ func (k Keys) String() string {
 // Format writes String for every verb, so that no way of printing shows a key.
 func (k Keys) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, k.String()) }
 
+// MarshalText writes String into JSON and YAML.
+func (k Keys) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
+
 // Load reads keys as the setting gives them: the keys themselves, or file:PATH.
 // Its errors show no key.
 func Load(value string) (Keys, error) {
