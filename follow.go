@@ -46,6 +46,8 @@ type FollowOptions struct {
 	UntilIdle bool
 	// UntilTurn ends once this turn's done or error event was delivered.
 	UntilTurn string
+	// Once ends when what had been committed at the call was delivered.
+	Once bool
 	// Descendants includes all sub-agents, each from From[its thread id].
 	Descendants bool
 	From        map[string]string
@@ -85,7 +87,7 @@ func (c *Client) Follow(ctx context.Context, threadID, cursor string, o FollowOp
 		if err != nil && !away(ctx, err) {
 			return err
 		}
-		if err == nil && end {
+		if err == nil && (end || o.Once) {
 			return nil
 		}
 	}

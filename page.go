@@ -64,15 +64,7 @@ func (c *Client) ToolCalls(ctx context.Context, threadID string) ([]agent.ToolCa
 
 func (c *Client) toolCalls(ctx context.Context, t agent.Thread) ([]agent.ToolCall, error) {
 	out, err := c.store.ToolCalls(ctx, t.ID)
-	if out == nil {
-		out = []agent.ToolCall{}
-	}
-	for i := range out {
-		if t.Kind == agent.KindSubAgent {
-			out[i].SubAgentID = t.ID
-		}
-	}
-	return out, err
+	return asSeen(t, out), err
 }
 
 // ToolOutput is the whole output of a call, also where the model was told only a

@@ -52,9 +52,24 @@ type sharedLog struct {
 	users int           // under w.mu
 	lock  chan struct{} // full while somebody reads
 	view  *logView      // nil before the first reading
-	// idle as it was between two moments.
-	idle                 bool
-	idleBegan, idleEnded int64
+	// seen was the thread's mark before the view was read.
+	seen markedAt
+
+	mark markedAt // the latest; under w.mu
+}
+
+// markedAt is where a thread stood between two moments of the watcher's time.
+type markedAt struct {
+	began, ended int64
+	there        bool // the thread exists, and was asked for
+	mark         memory.Mark
+}
+
+// marked is the latest that the watcher knows.
+func (l *sharedLog) marked() markedAt {
+	l.w.mu.Lock()
+	defer l.w.mu.Unlock()
+	return l.mark
 }
 
 // log returns the shared log of a thread. leaveLog has to be called.
@@ -94,18 +109,24 @@ func (l *sharedLog) alone(ctx context.Context, f func() error) error {
 func (l *sharedLog) at(ctx context.Context, moment, seq int64) (v *logView, err error) {
 	err = l.alone(ctx, func() error {
 		if l.view == nil {
-			last, err := lastSeq(ctx, l.w.store, l.id, seq)
+			mark, err := markOf(ctx, l.w.store, l.id)
 			if err != nil {
 				return err
 			}
-			l.view = &logView{last: last}
+			l.view = &logView{last: mark.LastEvent}
+		}
+		if mark := l.marked(); l.view.began <= moment && mark.began > moment && mark.there && l.seen.there && mark.mark == l.seen.mark {
+			same := *l.view // read again, it would be the same
+			same.began = mark.began
+			l.view = &same
 		}
 		if l.view.began <= moment || l.view.last < seq {
+			mark := l.marked()
 			next, err := l.read(ctx, l.view)
 			if err != nil {
 				return err
 			}
-			l.view = next
+			l.view, l.seen = next, mark
 		}
 		v = l.view
 		return nil
@@ -161,33 +182,24 @@ func (l *sharedLog) read(ctx context.Context, old *logView) (*logView, error) {
 // isIdle reports whether, at some time after a moment, no turn was open and
 // nothing waited for one, and the moment when that was known.
 func (l *sharedLog) isIdle(ctx context.Context, moment int64) (idle bool, known int64, err error) {
-	err = l.alone(ctx, func() error {
-		if l.idleBegan <= moment {
-			began := l.w.time.Add(1)
-			if l.idle, err = isIdle(ctx, l.w.store, l.id); err != nil {
-				return err
-			}
-			l.idleBegan, l.idleEnded = began, l.w.time.Add(1)
-		}
-		idle, known = l.idle, l.idleEnded
-		return nil
-	})
-	return idle, known, err
+	if m := l.marked(); m.began > moment && m.there {
+		return m.mark.Idle, m.ended, nil
+	}
+	mark, err := markOf(ctx, l.w.store, l.id)
+	return mark.Idle, l.w.time.Add(1), err
 }
 
-// isIdle reports whether no turn is open and nothing waits for one.
-func isIdle(ctx context.Context, store memory.Reader, threadID string) (bool, error) {
-	inbox, err := store.Inbox(ctx, threadID)
+// markOf is where one thread stands.
+func markOf(ctx context.Context, store memory.Reader, threadID string) (memory.Mark, error) {
+	marks, err := store.Mark(ctx, []string{threadID})
+	if err == nil && len(marks) == 0 {
+		_, err = store.Thread(ctx, "", threadID) // says that it does not exist
+		return memory.Mark{ThreadID: threadID}, err
+	}
 	if err != nil {
-		return false, err
+		return memory.Mark{}, err
 	}
-	for _, e := range inbox {
-		if e.State == memory.EntryWaiting {
-			return false, nil
-		}
-	}
-	t, err := store.Thread(ctx, "", threadID)
-	return err == nil && t.OpenTurnID == "", err
+	return marks[0], nil
 }
 
 // finished is the id of the message whose stream an event ends, or "".
@@ -277,13 +289,9 @@ func sentAs(ctx context.Context, store memory.Reader, threadID string, m agent.M
 	if err != nil && agent.CodeOf(err) != agent.CodeNotFound {
 		return "", err
 	}
-	inbox, err := store.Inbox(ctx, threadID) // it was taken into a running turn
-	for _, e := range inbox {
-		if e.Kind == memory.EntryMessage && m.ID == agent.MessageID(e.TurnID, 0) {
-			return e.ID, nil
-		}
-	}
-	return "", err
+	one := []agent.Message{m} // it was taken into a running turn
+	err = addLateSenders(ctx, store, threadID, one)
+	return one[0].MessageID, err
 }
 
 // superseded is the answer that a turn, if it is a retry, makes void: the message

@@ -42,13 +42,12 @@ type TurnError struct {
 	Message string `json:"message"`
 }
 
-// turnError is the error of the last turn of a thread that failed or was cancelled;
+// turnError is the error of a thread's last turn if that failed or was cancelled;
 // nil if there is none.
-func turnError(t agent.Thread, turns []memory.Turn) *TurnError {
-	if !ended(t) || len(turns) == 0 {
+func turnError(t agent.Thread, last *memory.Turn) *TurnError {
+	if !ended(t) || last == nil {
 		return nil
 	}
-	last := turns[len(turns)-1]
 	if last.ErrorCode == "" && last.Error == "" {
 		return nil
 	}
@@ -64,7 +63,9 @@ func ended(t agent.Thread) bool {
 type ShowOptions struct {
 	// Events includes the event log.
 	Events bool
-	// Last bounds the messages to the last ones; 0 = all.
+	// Last bounds the messages to the last ones, and the tool calls and tasks to
+	// those of these messages and those that are open; the inbox then holds what
+	// waits. 0 = all. Client.MessagePage reads what stands before.
 	Last int
 	// Cursor includes where to follow from.
 	Cursor bool
@@ -92,37 +93,13 @@ func (c *Client) ShowWith(ctx context.Context, threadID string, o ShowOptions) (
 		}
 	}
 	v.Thread = t
-	first := int64(0)
 	if o.Last > 0 {
-		first = max(0, t.MessageCount-int64(o.Last))
+		err = c.showLast(ctx, &v, o.Last)
+	} else {
+		err = c.showAll(ctx, &v)
 	}
-	if v.Messages, v.Damaged, err = c.readable(ctx, t, first); err != nil {
-		return View{}, err
-	}
-	inbox, err := c.store.Inbox(ctx, t.ID)
 	if err != nil {
 		return View{}, err
-	}
-	sent := map[string]string{} // our id of a message -> its sender's
-	for _, e := range inbox {
-		if e.State != memory.EntryTaken {
-			v.Inbox = append(v.Inbox, e)
-		}
-		if e.Kind == memory.EntryMessage {
-			sent[agent.MessageID(e.TurnID, 0)] = e.ID
-		}
-	}
-	for i, m := range v.Messages {
-		v.Messages[i].MessageID = sent[m.ID]
-	}
-	if v.Tasks, err = c.store.Tasks(ctx, t.ID); err != nil {
-		return View{}, err
-	}
-	if v.ToolCalls, err = c.toolCalls(ctx, t); err != nil {
-		return View{}, err
-	}
-	if v.Tasks == nil {
-		v.Tasks = []agent.Task{}
 	}
 	if v.Pending, err = c.pendingReply(ctx, t, v.ToolCalls); err != nil {
 		return View{}, err
@@ -142,14 +119,14 @@ func (c *Client) ShowWith(ctx context.Context, threadID string, o ShowOptions) (
 		v.Trouble = c.trouble(ctx, t.ID)
 	}
 	if ended(t) {
-		turns, err := c.store.TurnsOf(ctx, t.ID)
+		last, err := c.store.LastTurn(ctx, t.ID)
 		switch {
 		case memory.IsDamaged(err):
 			v.Damaged = append(v.Damaged, err.Error())
 		case err != nil:
 			return View{}, err
 		}
-		v.Error = turnError(t, turns)
+		v.Error = turnError(t, last)
 	}
 	return v, nil
 }
@@ -221,33 +198,20 @@ func (c *Client) pendingReply(ctx context.Context, t agent.Thread, calls []agent
 	if t.OpenTurnID == "" {
 		return nil, nil
 	}
-	steps, err := c.store.Steps(ctx, t.OpenTurnID)
-	if err != nil {
+	s, err := c.store.Stream(ctx, t.ID)
+	if err != nil || s == nil || !s.Stored {
 		return nil, err
 	}
-	for _, s := range steps {
-		if !s.Stored || s.Saved {
-			continue
+	m := &agent.Message{ID: s.MessageID, Role: agent.RoleAssistant, TurnID: s.TurnID, Timestamp: t.UpdatedAt, Content: agent.Text(s.Text), Reasoning: s.Reasoning}
+	for _, call := range calls {
+		if call.TurnID == s.TurnID && call.Step == s.Step {
+			m.ToolCalls = append(m.ToolCalls, agent.NewCall(call.ID, call.ToolName, string(call.Args)))
 		}
-		m := &agent.Message{ID: agent.MessageID(s.TurnID, s.Step), Role: agent.RoleAssistant, TurnID: s.TurnID, Timestamp: t.UpdatedAt}
-		for _, call := range calls {
-			if call.TurnID == s.TurnID && call.Step == s.Step {
-				m.ToolCalls = append(m.ToolCalls, agent.NewCall(call.ID, call.ToolName, string(call.Args)))
-			}
-		}
-		text, err := c.store.Stream(ctx, t.ID)
-		if err != nil {
-			return nil, err
-		}
-		if text != nil && text.TurnID == s.TurnID && text.Step == s.Step {
-			m.Content, m.Reasoning = agent.Text(text.Text), text.Reasoning
-		}
-		if m.Content.IsEmpty() && len(m.ToolCalls) > 0 {
-			m.Content = agent.NullContent()
-		}
-		return m, nil
 	}
-	return nil, nil
+	if m.Content.IsEmpty() && len(m.ToolCalls) > 0 {
+		m.Content = agent.NullContent()
+	}
+	return m, nil
 }
 
 // trouble names a failing workflow task and its cause. It is best effort: what

@@ -96,7 +96,7 @@ func (c *Client) node(ctx context.Context, t agent.Thread) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	n.Turns, n.DurationMs, n.Error = len(turns), openFor(turns), turnError(t, turns)
+	n.Turns, n.DurationMs, n.Error = len(turns), openFor(turns), turnError(t, lastOf(turns))
 	if t.Status == agent.ThreadWaitingForUser || t.Status == agent.ThreadWaitingForApproval {
 		asked, err := c.store.Questions(ctx, memory.QuestionFilter{ThreadID: t.ID, OpenOnly: true})
 		if err != nil {
@@ -180,4 +180,11 @@ func turnTime(t memory.Turn) time.Duration {
 		return t.ClosedAt.Sub(t.OpenedAt)
 	}
 	return max(0, time.Since(t.OpenedAt))
+}
+
+func lastOf(turns []memory.Turn) *memory.Turn {
+	if len(turns) == 0 {
+		return nil
+	}
+	return &turns[len(turns)-1]
 }

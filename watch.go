@@ -2,7 +2,9 @@ package spool
 
 import (
 	"context"
+	"maps"
 	"reflect"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -22,8 +24,9 @@ const (
 )
 
 // watcher looks for changes of one store for all who wait for them in this
-// process: one poll loop, and one reading of a thread per change, however many
-// follow. It exists while somebody waits.
+// process: one poll loop, one look per change at where all followed threads stand,
+// and one reading of each thread that changed, however many follow. It exists
+// while somebody waits.
 type watcher struct {
 	store memory.ConversationMemoryStore
 	end   context.CancelFunc
@@ -92,6 +95,9 @@ func (w *watcher) run(ctx context.Context) {
 	for {
 		n, err := w.store.Changed(ctx)
 		now := time.Now()
+		if err == nil && (!known || n != last || fails > 0 || now.Sub(told) > lookAnyway) {
+			err = w.look(ctx)
+		}
 		switch {
 		case ctx.Err() != nil:
 			return
@@ -102,10 +108,8 @@ func (w *watcher) run(ctx context.Context) {
 			}
 		case !known || n != last || fails > 0:
 			last, known, fails, changed, told = n, true, 0, now, now
-			w.tell(nil)
 		case now.Sub(told) > lookAnyway:
 			told = now
-			w.tell(nil)
 		}
 		wait := min(max(now.Sub(changed)/100, lookMin), lookMax)
 		if fails > 0 {
@@ -125,11 +129,46 @@ func (w *watcher) run(ctx context.Context) {
 	}
 }
 
-// tell wakes all who wait.
+// look finds out which of the threads that are followed have changed, in one
+// reading for all, and wakes all who wait.
+func (w *watcher) look(ctx context.Context) error {
+	at := w.time.Add(1)
+	w.mu.Lock()
+	logs := slices.Collect(maps.Values(w.logs))
+	w.mu.Unlock()
+	began := w.time.Add(1)
+	ids := make([]string, len(logs))
+	for i, l := range logs {
+		ids[i] = l.id
+	}
+	marks, err := w.store.Mark(ctx, ids)
+	if err != nil {
+		return err
+	}
+	ended := w.time.Add(1)
+	byID := make(map[string]memory.Mark, len(marks))
+	for _, m := range marks {
+		byID[m.ThreadID] = m
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, l := range logs {
+		m, there := byID[l.id]
+		l.mark = markedAt{began, ended, there, m}
+	}
+	w.wake(at, nil)
+	return nil
+}
+
+// tell wakes all who wait with an error.
 func (w *watcher) tell(err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.at, w.err = w.time.Add(1), err
+	w.wake(w.time.Add(1), err)
+}
+
+func (w *watcher) wake(at int64, err error) {
+	w.at, w.err = at, err
 	close(w.changed)
 	w.changed = make(chan struct{})
 }

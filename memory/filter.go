@@ -19,6 +19,7 @@ type ThreadFilter struct {
 	Working   bool
 	Workdir   string
 	Limit     int
+	Since     time.Time // updatedAt not before
 	Before    time.Time // paging: updatedAt before
 	// AfterID, with Before, continues a list behind the thread of this id, which
 	// was active at Before.

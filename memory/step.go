@@ -200,6 +200,21 @@ type Streamed struct {
 	Stored bool
 }
 
+// Mark is where a thread stands. As long as it is the same, the thread has no other
+// event and has streamed no more.
+type Mark struct {
+	ThreadID  string
+	LastEvent int64 // seq
+	// Idle means that no turn is open and nothing waits to open one.
+	Idle bool
+	// TurnID is the open turn. The others tell how far its current model call is;
+	// they are zero if none is under way.
+	TurnID          string
+	Step, Attempt   int
+	Stored          bool
+	Text, Reasoning int // bytes
+}
+
 // Step is a step record: one model call and its round.
 type Step struct {
 	TurnID   string

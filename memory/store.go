@@ -154,13 +154,31 @@ type Reader interface {
 	Events(ctx context.Context, threadID string, after int64, limit int) ([]agent.Event, error)
 	// Stream returns what the current model call of the thread has streamed, or nil.
 	Stream(ctx context.Context, threadID string) (*Streamed, error)
+	// Mark says where threads stand, in one reading for all: a follower reads those
+	// only whose mark is another one than before. Threads that do not exist are
+	// left out.
+	Mark(ctx context.Context, threadIDs []string) ([]Mark, error)
 	Tasks(ctx context.Context, threadID string) ([]agent.Task, error)
 	ToolCalls(ctx context.Context, threadID string) ([]agent.ToolCall, error)
+	// ToolCallsOf and TasksOf are those of the named calls, in order: they read no
+	// others. Calls of other threads are left out.
+	ToolCallsOf(ctx context.Context, threadID string, callIDs []string) ([]agent.ToolCall, error)
+	TasksOf(ctx context.Context, threadID string, callIDs []string) ([]agent.Task, error)
+	// OpenCalls names the calls of which something is still to come: those of a
+	// step that is not saved, and those whose sub-agent works or is about to.
+	OpenCalls(ctx context.Context, threadID string) ([]string, error)
 	ToolCall(ctx context.Context, callID string) (agent.ToolCall, error)
 	// ToolOutput is the whole output of a call, also where the model was told
 	// only a part of it.
 	ToolOutput(ctx context.Context, callID string) (string, error)
 	Inbox(ctx context.Context, threadID string) ([]InboxEntry, error)
+	// Waiting lists the entries that wait, in order of arrival.
+	Waiting(ctx context.Context, threadID string) ([]InboxEntry, error)
+	// InboxBefore lists up to limit entries with a seq before one (0 = the end),
+	// the newest first.
+	InboxBefore(ctx context.Context, threadID string, before int64, limit int) ([]InboxEntry, error)
+	// LastTurn is a thread's newest turn, nil if it has had none.
+	LastTurn(ctx context.Context, threadID string) (*Turn, error)
 	TurnsOf(ctx context.Context, threadID string) ([]Turn, error)
 	Turn(ctx context.Context, turnID string) (Turn, error)
 	Approvals(ctx context.Context, f ApprovalFilter) ([]Approval, error)

@@ -30,6 +30,8 @@ type Tab struct {
 	// asked are the addresses that the page has asked for; said is what it has written
 	// to the console.
 	asked, said []string
+	// Close closes the tab, and the browser with its first one.
+	Close context.CancelFunc
 }
 
 // find returns the browser of this machine.
@@ -51,9 +53,20 @@ func Open(t testing.TB, url string, width, height int) *Tab {
 		chromedp.ExecPath(find(t)), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.WindowSize(width, height),
 		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-sync", true), chromedp.Flag("disable-background-networking", true))...)
 	t.Cleanup(cancel)
-	ctx, cancel = chromedp.NewContext(ctx)
+	return newTab(t, ctx, url, width, height)
+}
+
+// Beside opens an address in another window of the same browser.
+func (p *Tab) Beside(url string) *Tab {
+	p.t.Helper()
+	return newTab(p.t, p.ctx, url, 1000, 700)
+}
+
+func newTab(t testing.TB, browser context.Context, url string, width, height int) *Tab {
+	t.Helper()
+	ctx, cancel := chromedp.NewContext(browser)
 	t.Cleanup(cancel)
-	p := &Tab{t: t, ctx: ctx}
+	p := &Tab{t: t, ctx: ctx, Close: cancel}
 	requests := chromedp.Events(ctx, network.RequestWillBeSent)
 	console := chromedp.Console(ctx)
 	go func() {

@@ -5,14 +5,11 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
-	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/spool-agents/spool"
 	"github.com/spool-agents/spool/agent"
-	"github.com/spool-agents/spool/memory"
 )
 
 const (
@@ -25,10 +22,6 @@ const (
 	reconnect = "500"
 	// maxFollowed bounds the threads of one stream.
 	maxFollowed = 16
-	// listEvery bounds how often a list is read.
-	listEvery = 200 * time.Millisecond
-	// listed is how many threads a stream of the list holds.
-	listed = 100
 )
 
 // stream is a response of server-sent events.
@@ -183,113 +176,4 @@ func (s *Server) canFollow(c *call, id, cursor string) error {
 	}
 	_, err := c.client.Thread(c.r.Context(), id)
 	return err
-}
-
-// followMany streams several threads, and if wanted the list of threads, over one
-// connection: browsers allow few. The event id has the cursors of the threads, in
-// the order in which they were asked for.
-func (s *Server) followMany(c *call) error {
-	q := c.query()
-	threads, from, list := q.list("thread"), q.text("from"), q.flag("threads")
-	if err := q.check(); err != nil {
-		return err
-	}
-	switch {
-	case len(threads) > maxFollowed:
-		return agent.Errorf(agent.CodeInvalid, "%d threads are too many for one stream: at most %d are possible", len(threads), maxFollowed)
-	case len(threads) == 0 && !list:
-		return agent.Errorf(agent.CodeInvalid, "say what to follow: thread=…, as often as needed, or threads=true for the list of threads")
-	}
-	cursors := make([]string, len(threads))
-	if from = c.lastID(from); from != "" {
-		given := strings.Split(from, ",")
-		if len(given) != len(threads) {
-			return agent.Errorf(agent.CodeInvalid, "there are %d cursors for %d threads", len(given), len(threads))
-		}
-		copy(cursors, given)
-	}
-	for i, id := range threads {
-		if slices.Contains(threads[:i], id) {
-			return agent.Errorf(agent.CodeInvalid, "thread %q stands there twice", id)
-		}
-		if err := s.canFollow(c, id, cursors[i]); err != nil {
-			return err
-		}
-		if cursors[i] == "" {
-			cursors[i] = "0"
-		}
-	}
-	return s.streaming(c, func(ctx context.Context, st *stream) error {
-		ctx, cancel := context.WithCancel(ctx)
-		defer cancel()
-		ended := make(chan error, len(threads)+1)
-		var mu sync.Mutex
-		for i, id := range threads {
-			start := cursors[i]
-			go func() {
-				ended <- c.client.Follow(ctx, id, start, spool.FollowOptions{}, func(u spool.Update) error {
-					mu.Lock()
-					defer mu.Unlock()
-					cursors[i] = u.Cursor
-					return st.event(strings.Join(cursors, ","), "update", u)
-				})
-			}()
-		}
-		running := len(threads)
-		if list {
-			running++
-			go func() { ended <- s.followList(ctx, c, st) }()
-		}
-		var first error
-		for range running { // none ends before the others but by an error
-			if err := <-ended; first == nil {
-				first = err
-			}
-			cancel()
-		}
-		return first
-	})
-}
-
-// followList sends each of the user's newest conversations and newest sub-agents,
-// once at the start and whenever it has changed. They are listed apart, so that many
-// sub-agents of one conversation do not hide the others.
-func (s *Server) followList(ctx context.Context, c *call, st *stream) error {
-	sent := map[string]agent.Thread{}
-	return c.client.Watch(ctx, func() error {
-		defer pause(ctx, listEvery)
-		chats, err := c.client.Threads(ctx, memory.ThreadFilter{Limit: listed})
-		if err != nil {
-			return err
-		}
-		all, err := c.client.Threads(ctx, memory.ThreadFilter{All: true, Limit: listed})
-		if err != nil {
-			return err
-		}
-		for _, t := range slices.Backward(append(all, chats...)) {
-			if old, ok := sent[t.ID]; ok && sameSummary(old, t) {
-				continue
-			}
-			sent[t.ID] = t
-			if err := st.event("", "thread", t); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-}
-
-// sameSummary compares what is shown of a thread in a list.
-func sameSummary(a, b agent.Thread) bool {
-	return a.UpdatedAt.Equal(b.UpdatedAt) && a.Status == b.Status && a.Reason == b.Reason && a.OpenTurnID == b.OpenTurnID && a.Topic == b.Topic &&
-		a.MessageCount == b.MessageCount && a.TotalTokens == b.TotalTokens && a.TotalPrice == b.TotalPrice && a.ToolCallCount == b.ToolCallCount
-}
-
-func pause(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-	case <-t.C:
-	}
 }

@@ -94,19 +94,29 @@ func (l *limiter) guess(r *http.Request) error {
 	return nil
 }
 
-// stream counts an open stream until done is called.
+// stream counts an open stream of a user until done is called.
 func (l *limiter) stream(user string) (done func(), err error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.streams[user] >= l.l.Streams {
+	done, ok := l.count("user "+user, l.l.Streams)
+	if !ok {
 		return nil, agent.Errorf(agent.CodeLimit, "%d streams are open already: close some", l.l.Streams)
 	}
-	l.streams[user]++
+	return done, nil
+}
+
+// count counts one more of something until done is called, unless there are most
+// of it.
+func (l *limiter) count(key string, most int) (done func(), ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.streams[key] >= most {
+		return nil, false
+	}
+	l.streams[key]++
 	return func() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		if l.streams[user]--; l.streams[user] == 0 {
-			delete(l.streams, user)
+		if l.streams[key]--; l.streams[key] == 0 {
+			delete(l.streams, key)
 		}
-	}, nil
+	}, true
 }

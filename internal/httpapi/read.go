@@ -35,10 +35,13 @@ type who struct {
 	StoreID string `json:"storeId"`
 	// UI is the address of Temporal's web UI, if there is one.
 	UI string `json:"ui,omitempty"`
+	// Demo means that no model is configured for this server: a worker with the same
+	// settings answers by the scripted demo model.
+	Demo bool `json:"demo,omitempty"`
 }
 
 func (s *Server) me(c *call) error {
-	return c.answer(who{UserID: c.user, StoreID: s.store.ID(), UI: s.o.UI})
+	return c.answer(who{UserID: c.user, StoreID: s.store.ID(), UI: s.o.UI, Demo: s.o.Demo})
 }
 
 // agentInfo is an agent that a message may name.
@@ -112,13 +115,16 @@ type messageList struct {
 	Messages []agent.Message `json:"messages"`
 	// Next is the after of the next page, if there may be one.
 	Next int64 `json:"next,omitempty"`
+	// ToolCalls and Tasks belong to the messages, if they were asked for.
+	ToolCalls []agent.ToolCall `json:"toolCalls,omitempty"`
+	Tasks     []agent.Task     `json:"tasks,omitempty"`
 }
 
 // messagesOf reads forward from after, or what stands right before before.
 func (s *Server) messagesOf(c *call, threadID string) error {
 	q := c.query()
 	after, before := q.number("after", 0, 0, 1<<53), q.number("before", 0, 1, 1<<53)
-	limit := q.number("limit", defaultPage, 1, maxPage)
+	limit, calls := q.number("limit", defaultPage, 1, maxPage), q.flag("calls")
 	if q.values.Has("after") && q.values.Has("before") {
 		return agent.Errorf(agent.CodeInvalid, "after reads forward and before backward: give one of the two")
 	}
@@ -130,7 +136,14 @@ func (s *Server) messagesOf(c *call, threadID string) error {
 		limit = before - 1 - after
 	}
 	out := messageList{Messages: []agent.Message{}}
-	if limit > 0 {
+	switch {
+	case limit > 0 && calls:
+		p, err := c.client.MessagePage(c.r.Context(), threadID, after, int(limit))
+		if err != nil {
+			return err
+		}
+		out.Messages, out.ToolCalls, out.Tasks = p.Messages, p.ToolCalls, p.Tasks
+	case limit > 0:
 		var err error
 		if out.Messages, err = c.client.Messages(c.r.Context(), threadID, after, int(limit)); err != nil {
 			return err

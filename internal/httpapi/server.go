@@ -35,8 +35,11 @@ type Options struct {
 	// name point here.
 	Hosts []string
 	// UI is the address of Temporal's web UI, for links.
-	UI  string
-	Log *slog.Logger
+	UI string
+	// Demo means that no model is configured here, as told to people who have no
+	// conversation yet.
+	Demo bool
+	Log  *slog.Logger
 	// Limits bound what one user may do; the zero value is usable.
 	Limits Limits
 }

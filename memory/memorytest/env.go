@@ -367,6 +367,7 @@ func (e *env) sound(root string) {
 // counted checks that the counters of a thread equal its rows.
 func (e *env) counted(threadID string) {
 	e.Helper()
+	e.windows(threadID)
 	th := e.thread(threadID)
 	equal(e, "messageCount", th.MessageCount, int64(len(e.messages(threadID))))
 	equal(e, "toolCallCount", th.ToolCallCount, int64(len(must[[]agent.ToolCall](e)(e.s.ToolCalls(e.ctx, threadID)))))

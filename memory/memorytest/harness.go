@@ -90,6 +90,7 @@ var groups = []struct {
 	{"retry", retryRules},
 	{"keeper", keeperRules},
 	{"read", readRules},
+	{"window", windowRules},
 	{"event", eventRules},
 	{"edge", edgeRules},
 	{"archive", archiveRules},

@@ -1,8 +1,10 @@
 package sqlite
 
 import (
+	"errors"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -42,7 +44,8 @@ func TestNoStatementReadsAWholeLog(t *testing.T) {
 	if _, err := s.ToolCalls(ctx, "s/default"); err != nil {
 		t.Fatal(err)
 	}
-	for _, f := range []memory.ThreadFilter{{UserID: "u"}, {SessionID: "s"}, {Root: "s/default", All: true}, {Parent: "s/default", All: true}} {
+	readWindow(t, s)
+	for _, f := range []memory.ThreadFilter{{UserID: "u"}, {UserID: "u", All: true, Since: time.Now()}, {UserID: "u", SubAgents: true, Limit: 10}, {SessionID: "s"}, {Root: "s/default", All: true}, {Parent: "s/default", All: true}} {
 		if _, err := s.Threads(ctx, f); err != nil {
 			t.Fatal(err)
 		}
@@ -100,4 +103,31 @@ func TestNoStatementReadsAWholeLog(t *testing.T) {
 		t.Errorf("only %d statements, %d of readers", statements, read)
 	}
 	t.Logf("%d statements, %d of readers", statements, read)
+}
+
+// readWindow reads a part of a thread in every way there is.
+func readWindow(t *testing.T, s *Store) {
+	t.Helper()
+	ctx, id := t.Context(), "s/default"
+	calls, err := s.ToolCalls(ctx, id)
+	if err != nil || len(calls) == 0 {
+		t.Fatalf("%d calls, %v", len(calls), err)
+	}
+	for _, n := range []int{1, 5, 60} {
+		ids := slices.Repeat([]string{calls[0].ID}, n)
+		some, err := s.ToolCallsOf(ctx, id, ids)
+		tasks, err2 := s.TasksOf(ctx, id, ids)
+		marks, err3 := s.Mark(ctx, slices.Repeat([]string{id}, n))
+		if err := errors.Join(err, err2, err3); err != nil || len(some) != 1 || len(marks) != 1 {
+			t.Fatalf("%d calls, %d tasks, %d marks, %v", len(some), len(tasks), len(marks), err)
+		}
+	}
+	_, err = s.OpenCalls(ctx, id)
+	_, err2 := s.Waiting(ctx, id)
+	_, err3 := s.InboxBefore(ctx, id, 0, 2)
+	_, err4 := s.LastTurn(ctx, id)
+	_, err5 := s.Stream(ctx, id)
+	if err := errors.Join(err, err2, err3, err4, err5); err != nil {
+		t.Fatal(err)
+	}
 }

@@ -121,11 +121,17 @@ function useBottom(view, earlier) {
   return [box, scrolled];
 }
 
+// demoModel is the name of the scripted model.
+const demoModel = "spool-script";
+
+// Demo says that no real model answers, or that none is to be expected.
+const Demo = ({ expected }) => html`<p class="demo" role="note"><b>Demo model.</b> ${expected ? "No model is configured for this server: a worker with the same settings lets a scripted demo model answer." : "A scripted demo model answers, as no model is configured for the worker."} Set <code>OPENAI_API_KEY</code> or <code>OPENAI_BASE_URL</code> (and <code>SPOOL_MODEL</code>) in the worker's environment and start it again for a real one.</p>`;
+
 export function Chat({ model }) {
   const id = model.place.thread;
   const view = model.views.get(id);
   if (!id) {
-    return html`<main class="chat" id="main"><div class="welcome"><h1>Spool</h1><p>Agent conversations that cannot be lost. Write a message to begin one.</p></div><${Composer} key="new" model=${model} /></main>`;
+    return html`<main class="chat" id="main"><div class="welcome"><h1>Spool</h1><p>Agent conversations that cannot be lost. Write a message to begin one.</p>${model.me.demo && !model.threads.size && html`<${Demo} expected />`}</div><${Composer} key="new" model=${model} /></main>`;
   }
   if (!view) {
     const why = model.missing.get(id);
@@ -152,6 +158,7 @@ function Conversation({ model, view }) {
     <header class="bar"><h1 title=${t.id}><bdi>${t.topic || t.id}</bdi></h1><${Status} of=${t.status} words />
       <span class="dim">${figures(tokens(t.totalTokens), price(t.totalPrice))}</span>
       ${view.ui && html`<a href=${view.ui} target="_blank" rel="noopener">Temporal</a>`}</header>
+    ${view.model === demoModel && html`<${Demo} />`}
     ${view.trouble && html`<p class="trouble" role="alert">${view.trouble}</p>`}
     <div class="log" ref=${box} onScroll=${scrolled} tabindex="0" role="region" aria-label="Messages">
       ${view.firstSeq > 1 && html`<button type="button" class="quiet earlier" onClick=${() => model.earlier(t.id)}>Earlier messages</button>`}

@@ -1,6 +1,7 @@
 // What the page knows, and what a person can do. Views read it and call it; it tells
 // them when to draw again.
-import { api, ApiError, follow } from "./api.js";
+import { api, ApiError } from "./api.js";
+import { follow } from "./follow.js";
 import { fold, fromView, prepend } from "./thread.js";
 import { read, way, write } from "./route.js";
 
@@ -26,6 +27,7 @@ export class Model {
     this.questions = [];
     this.notices = [];
     this.live = false;
+    this.list = { since: "" }; // how far the list of threads is known
     this.older = ""; // where the list of older conversations goes on
     this.stop = () => {};
     addEventListener("popstate", () => this.arrive(read(location.search)));
@@ -121,7 +123,7 @@ export class Model {
     if (list) this.listed(list);
   }
 
-  // sleep ends the stream of a page that nobody sees: a browser allows six to a host.
+  // sleep ends the stream of a page that nobody sees: the others need it.
   sleep() {
     this.stop();
     this.asleep = true;
@@ -149,7 +151,7 @@ export class Model {
     this.stop();
     if (!this.me || this.asleep) return;
     const cursors = new Map([...this.views].map(([id, v]) => [id, v.cursor]));
-    this.stop = follow(cursors, {
+    this.stop = follow(cursors, this.list, {
       live: (on) => {
         if (this.live === on) return;
         this.live = on;
@@ -200,9 +202,9 @@ export class Model {
     if (!v || v.firstSeq <= 1 || v.loading) return;
     v.loading = true;
     try {
-      const page = await api.messages(id, { before: v.firstSeq, limit: pageSize });
+      const page = await api.messages(id, { before: v.firstSeq, limit: pageSize, calls: true });
       const now = this.views.get(id);
-      if (now) this.views.set(id, { ...prepend(now, page.messages), loading: false });
+      if (now) this.views.set(id, { ...prepend(now, page), loading: false });
     } catch (err) {
       v.loading = false;
       this.notice(err);

@@ -2,6 +2,8 @@
 // updates of its stream. fold is pure and repeatable: an update that the view has
 // already changes nothing. Knows no browser: tested by node.
 
+import { unfinished } from "./format.js";
+
 const bytes = new TextEncoder();
 
 // fromView makes the state of a thread.
@@ -18,6 +20,7 @@ export function fromView(view) {
     cursor: view.cursor ?? "0",
     ui: view.ui ?? "",
     trouble: view.trouble ?? "",
+    model: "", // the one that answered last
     firstSeq: 1,
   };
   addMessages(s, view.messages ?? []);
@@ -31,12 +34,18 @@ export function fromView(view) {
   return s;
 }
 
-// prepend adds an earlier page of messages.
-export function prepend(state, messages) {
-  const s = { ...state };
+// prepend adds an earlier page of messages with their calls and tasks. What the
+// thread's stream has told to be over meanwhile stays so.
+export function prepend(state, page) {
+  const s = { ...state, calls: new Map(state.calls), tasks: new Map(state.tasks) };
   s.messages = state.messages.slice();
-  addMessages(s, messages);
+  addMessages(s, page.messages);
   s.firstSeq = s.messages[0]?.seq ?? 1;
+  const add = (known, rows) => {
+    for (const r of rows ?? []) if (!known.has(r.id) || unfinished(known.get(r.id).status) || !unfinished(r.status)) known.set(r.id, r);
+  };
+  add(s.calls, page.toolCalls);
+  add(s.tasks, page.tasks);
   return s;
 }
 
@@ -66,16 +75,18 @@ export function fold(state, update) {
 
 // addMessages puts messages in order of seq; one with a known id replaces it.
 function addMessages(s, messages) {
+  const at = new Map(s.messages.map((m, i) => [m.id, i]));
+  let sorted = true;
   for (const m of messages) {
-    const same = s.messages.findIndex((o) => o.id === m.id);
-    if (same >= 0) {
-      s.messages[same] = m;
+    if (at.has(m.id)) {
+      s.messages[at.get(m.id)] = m;
       continue;
     }
-    let at = s.messages.length;
-    while (at > 0 && s.messages[at - 1].seq > m.seq) at--;
-    s.messages.splice(at, 0, m);
+    at.set(m.id, s.messages.length);
+    sorted &&= !s.messages.length || s.messages.at(-1).seq <= m.seq;
+    s.messages.push(m);
   }
+  if (!sorted) s.messages.sort((a, b) => a.seq - b.seq);
   for (const m of messages) {
     // A message that came by its own id is no longer waiting.
     if (m.role === "user") s.inbox = s.inbox.filter((e) => `${e.turnId}.0` !== m.id && (!m.messageId || e.id !== m.messageId));
@@ -104,6 +115,9 @@ function applyText(s, t) {
 function applyEvent(s, e) {
   const d = e.data ?? {};
   switch (e.type) {
+    case "stream_finish":
+      s.model = d.model ?? s.model;
+      return;
     case "tool_calls":
       s.replies.set(e.turnId, { id: `pending:${e.turnId}:${e.seq}`, role: "assistant", content: null, tool_calls: d.toolCalls, turnId: e.turnId, seq: 0, timestamp: e.at });
       for (const c of d.toolCalls ?? []) {

@@ -100,7 +100,7 @@ test("a background start leaves its task running until its agent ends", () => {
 
 test("earlier pages and waiting messages", () => {
   let s = fromView({ thread: main, messages: [user("t2.0", 3, "b", "t2"), says("t2.1", 4, "B", "t2")], inbox: [{ id: "m3", kind: "message", state: "waiting", turnId: "t3", content: "c" }], cursor: "9" });
-  s = prepend(s, [user("t1.0", 1, "a"), says("t1.1", 2, "A")]);
+  s = prepend(s, { messages: [user("t1.0", 1, "a"), says("t1.1", 2, "A")] });
   assert.deepEqual(s.messages.map((m) => m.seq), [1, 2, 3, 4]);
   assert.equal(s.inbox.length, 1);
   s = fold(s, event("memory_appended", {}, "t3", [user("t3.0", 5, "c", "t3")]));

@@ -28,6 +28,8 @@ type (
 		MessageID    string      `json:"messageId"`
 		FinishReason string      `json:"finishReason"`
 		Usage        agent.Usage `json:"usage"`
+		// Model is the one that answered, as its provider names it.
+		Model string `json:"model,omitempty"`
 	}
 	toolCall struct {
 		Intent         string          `json:"intent"`

@@ -139,6 +139,7 @@ func (s *Store) Threads(ctx context.Context, f memory.ThreadFilter) (threads []a
 	add(f.Profile != "", "profile = ?", f.Profile)
 	add(f.SessionID != "", "session_id = ?", f.SessionID)
 	add(!f.All && !f.SubAgents, "kind = ?", string(agent.KindMain))
+	add(!f.Since.IsZero(), "kind IN ('main', 'subagent') AND updated_at >= ?", f.Since.UnixMilli()) // both, as the index is by kind
 	add(f.SubAgents, "kind = ? AND NOT EXISTS (SELECT 1 FROM forgotten g WHERE g.thread_id = threads.id)", string(agent.KindSubAgent))
 	add(f.Parent != "", "parent_id = ? AND parent_id <> ''", f.Parent)
 	if f.Working {

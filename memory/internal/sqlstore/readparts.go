@@ -13,28 +13,37 @@ type taskRow struct {
 	agent.Task
 	created, updated int64
 	args             string // of the call that made it
+	place            place
+}
+
+const (
+	selectTask = `SELECT k.id, t.user_id, t.root_id, k.thread_id, k.type, k.name, k.instruction, k.sub_agent, k.status, k.result, k.error,` +
+		` k.trigger_id, k.created_at, k.updated_at, COALESCE(c.args, ''), COALESCE(n.n, 0), COALESCE(c.step, 0), COALESCE(c.idx, 0)` +
+		` FROM tasks k JOIN threads t ON t.id = k.thread_id` +
+		` LEFT JOIN tool_calls c ON c.id = 'call_' || SUBSTR(k.id, 6) LEFT JOIN turns n ON n.id = c.turn_id`
+	orderOfTasks = ` ORDER BY COALESCE(n.n, 0), COALESCE(c.step, 0), COALESCE(c.idx, 0), k.created_at, k.id`
+)
+
+func (t *taskRow) targets() []any {
+	return append([]any{
+		&t.ID, &t.UserID, &t.ChatID, &t.ThreadID, &t.Type, &t.Name, &t.Instruction, &t.SubAgentID, &t.Status,
+		&t.Result, &t.Error, &t.TriggerMessageID, &t.created, &t.updated, &t.args,
+	}, t.place.targets()...)
+}
+
+func viewTask(t *taskRow) (agent.Task, error) {
+	t.CreatedAt, t.UpdatedAt = stamp(t.created), stamp(t.updated)
+	if t.Type == "agent" {
+		p, _ := agent.ParseAssignParams(json.RawMessage(t.args)) // those of a refused call have no task
+		t.Description = clean(p.Description)
+	}
+	return t.Task, nil
 }
 
 // Tasks lists a thread's records of work in order of creation.
 func (s *Store) Tasks(ctx context.Context, threadID string) (tasks []agent.Task, err error) {
 	err = s.read(ctx, func(q *reader) error {
-		tasks, err = list(q, threadID,
-			func(t *taskRow) []any {
-				return []any{&t.ID, &t.UserID, &t.ChatID, &t.ThreadID, &t.Type, &t.Name, &t.Instruction, &t.SubAgentID, &t.Status,
-					&t.Result, &t.Error, &t.TriggerMessageID, &t.created, &t.updated, &t.args}
-			},
-			func(t *taskRow) (agent.Task, error) {
-				t.CreatedAt, t.UpdatedAt = stamp(t.created), stamp(t.updated)
-				if t.Type == "agent" {
-					p, _ := agent.ParseAssignParams(json.RawMessage(t.args)) // those of a refused call have no task
-					t.Description = clean(p.Description)
-				}
-				return t.Task, nil
-			},
-			`SELECT k.id, t.user_id, t.root_id, k.thread_id, k.type, k.name, k.instruction, k.sub_agent, k.status, k.result, k.error,`+
-				` k.trigger_id, k.created_at, k.updated_at, COALESCE(c.args, '') FROM tasks k JOIN threads t ON t.id = k.thread_id`+
-				` LEFT JOIN tool_calls c ON c.id = 'call_' || SUBSTR(k.id, 6) LEFT JOIN turns n ON n.id = c.turn_id`+
-				` WHERE k.thread_id = ? ORDER BY COALESCE(n.n, 0), COALESCE(c.step, 0), COALESCE(c.idx, 0), k.created_at, k.id`, threadID)
+		tasks, err = list(q, threadID, (*taskRow).targets, viewTask, selectTask+` WHERE k.thread_id = ?`+orderOfTasks, threadID)
 		return err
 	})
 	return tasks, err
@@ -80,20 +89,6 @@ func (s *Store) ToolOutput(ctx context.Context, callID string) (output string, e
 		return err
 	})
 	return output, err
-}
-
-// Inbox lists a thread's entries in order of arrival.
-func (s *Store) Inbox(ctx context.Context, threadID string) (entries []memory.InboxEntry, err error) {
-	err = s.read(ctx, func(q *reader) error {
-		entries, err = list(q, threadID, (*entryRow).targets,
-			func(e *entryRow) (memory.InboxEntry, error) {
-				err := e.loaded()
-				return e.InboxEntry, err
-			},
-			selectEntry+` WHERE thread_id = ? ORDER BY seq`, threadID)
-		return err
-	})
-	return entries, err
 }
 
 func viewTurn(t *turnRow) (memory.Turn, error) {

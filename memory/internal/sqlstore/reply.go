@@ -67,7 +67,7 @@ func (u *unit) saveReply(t *threadRow, turn *turnRow, step *stepRow, r memory.Re
 		return memory.StoredReply{}, err
 	}
 	t.ContextWindow = agent.ContextWindow{Prompt: use.PromptTokens, Completion: use.CompletionTokens, Total: use.TotalTokens}
-	if err := u.event(t, turn.ID, agent.EventStreamFinish, streamFinish{MessageID: agent.MessageID(turn.ID, r.Step), FinishReason: reply.FinishReason, Usage: reply.Usage}); err != nil {
+	if err := u.event(t, turn.ID, agent.EventStreamFinish, streamFinish{MessageID: agent.MessageID(turn.ID, r.Step), FinishReason: reply.FinishReason, Usage: reply.Usage, Model: reply.Model}); err != nil {
 		return memory.StoredReply{}, err
 	}
 	if len(reply.Calls) == 0 {

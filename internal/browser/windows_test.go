@@ -1,0 +1,79 @@
+package browser
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	tt "github.com/spool-agents/spool/internal/temporaltest"
+)
+
+// Eight windows of one browser, which has six connections to a server, all show a text
+// while it is written; so they do after a window that streamed is gone, and after the
+// server was away. Nothing is lost or shown twice.
+func TestEightWindows(t *testing.T) {
+	s := tt.New(t)
+	s.StartWorker()
+	web := s.StartWeb()
+	first := Open(t, web.Link, 1000, 700)
+	first.Say("script: say ready")
+	first.Text("article.assistant", "ready")
+	tabs := []*Tab{first}
+	for range 7 {
+		p := first.Beside(web.URL + "/?thread=" + first.Thread())
+		p.Text("article.assistant", "ready")
+		tabs = append(tabs, p)
+	}
+	streams := func() (n int) {
+		for _, p := range tabs {
+			if Eval[bool](p, "performance.getEntriesByType('resource').findLast(e => e.name.includes('/api/v1/follow'))?.initiatorType !== 'fetch'") {
+				n++
+			}
+		}
+		return n
+	}
+	turn := func(n int) {
+		t.Helper()
+		text, last := "", ""
+		for i := range 40 {
+			last = fmt.Sprintf("w%d-%d", n, i)
+			text += last + " "
+		}
+		tabs[0].Say("script: slow 250ms say " + text)
+		for i, p := range tabs {
+			p.See(fmt.Sprintf("document.visibilityState === 'visible' && document.querySelector('article.stream')?.innerText.includes('w%d-1')", n))
+			require.NotContains(t, Eval[string](p, "document.querySelector('article.stream')?.innerText ?? ''"), last, "window %d sees it while it is written", i)
+		}
+		for i, p := range tabs {
+			p.Text("article.assistant:not(.stream)", last)
+			require.Equal(t, 1, Eval[int](p, fmt.Sprintf("document.querySelector('.log').innerText.split(%q).length - 1", last)), "window %d", i)
+			require.Equal(t, n+1, p.Count("article.user"), "window %d", i)
+		}
+	}
+	turn(1)
+	require.LessOrEqual(t, streams(), 4)
+	tabs[1].Close()
+	tabs = append(tabs[:1], tabs[2:]...)
+	turn(2)
+	web.Restart()
+	for _, p := range tabs {
+		p.See("document.querySelector('.live.on')")
+	}
+	turn(3)
+	s.Verify()
+}
+
+// Whom no model is configured for is told that a demo model answers, before and after
+// it has.
+func TestTheDemoModelIsNamed(t *testing.T) {
+	s := tt.New(t)
+	s.StartWorker()
+	p := Open(t, s.StartWeb().Link, 1000, 700)
+	p.Text(".welcome .demo", "OPENAI_API_KEY")
+	p.Say("script: say a scripted answer")
+	p.Text("article.assistant", "a scripted answer")
+	p.Text(".chat > .demo", "in the worker's environment")
+	p.Go(Eval[string](p, "location.href"))
+	p.Text(".chat > .demo", "scripted demo model answers")
+}
