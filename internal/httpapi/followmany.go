@@ -150,6 +150,7 @@ type lister struct {
 	st     *stream
 	since  time.Time // when the newest thread that was sent was active; zero = none was
 	sent   map[string]agent.Thread
+	told   bool // where to go on
 }
 
 func (l *lister) follow(ctx context.Context, once bool) error {
@@ -181,10 +182,15 @@ func (l *lister) send(ctx context.Context) error {
 			return err
 		}
 	}
-	if !sent {
+	if l.told && !sent {
 		return nil
 	}
-	return l.st.event("", "listed", map[string]string{"since": strconv.FormatInt(l.since.UnixMilli(), 10)})
+	l.told = true
+	since := ""
+	if !l.since.IsZero() {
+		since = strconv.FormatInt(l.since.UnixMilli(), 10)
+	}
+	return l.st.event("", "listed", map[string]string{"since": since})
 }
 
 // read reads the threads that may be new. At the start conversations and sub-agents
