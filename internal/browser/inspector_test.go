@@ -174,6 +174,9 @@ func TestManySubAgents(t *testing.T) {
 	p.Text("article.assistant", "all are back")
 	p.Go(Eval[string](p, "location.href"))
 	p.Text("article.assistant", "all are back")
+	// The end of the turn, then all of it.
+	p.See("document.querySelector('.earlier') && document.querySelectorAll('.task-block').length > 50")
+	Eval[bool](p, "document.querySelector('.chat .log').scrollTop = 0, true")
 	p.See("document.querySelectorAll('.task-block').length === 98")
 	p.Text(".sidebar a.chat", "a quiet one")
 	require.Less(t, p.Count(".sidebar a.task"), 20)
