@@ -43,7 +43,7 @@ func TestBrowserHasFewStreams(t *testing.T) {
 		for _, c := range cookies {
 			r.AddCookie(c)
 		}
-		res, err := b.do.RoundTrip(r)
+		res, err := b.do.RoundTrip(r) //nolint:bodyclose // by whom the stream is given to
 		require.NoError(t, err)
 		require.Equal(t, http.StatusOK, res.StatusCode)
 		for lines := bufio.NewScanner(res.Body); lines.Scan(); {
