@@ -49,6 +49,8 @@ type ModelStart struct {
 	// Wait, if not 0, means that nothing was begun: the turn lost workers of late,
 	// so it is to try again after that time.
 	Wait time.Duration
+	// Lost is the attempt before this one if it was lost with its worker, else 0.
+	Lost int
 }
 
 // Chunk is a piece of streamed text of (message id, attempt).
@@ -138,6 +140,10 @@ type ToolStart struct {
 	Call    agent.ToolCall
 	Thread  agent.Thread
 	Wait    time.Duration // as in ModelStart
+	// Lost is the attempt before that was lost with its worker, else 0; LostSince is
+	// when it had begun.
+	Lost      int
+	LostSince time.Time
 }
 
 // ToolOutcome is the result of a tool run. Result is what the model is told,

@@ -136,6 +136,8 @@ type Keeper interface {
 	Overdue(ctx context.Context, age time.Duration, limit int) ([]Overdue, error)
 	// OpenTurns lists open turns; the keeper compares them with open runs.
 	OpenTurns(ctx context.Context, limit int) ([]OpenTurn, error)
+	// Load counts what is under way in the whole store.
+	Load(ctx context.Context) (Load, error)
 	// CleanUp takes a user's (empty: everybody's) sub-agents that ended longer
 	// than age ago from lists of sub-agents and returns how many.
 	CleanUp(ctx context.Context, userID string, age time.Duration) (int, error)
@@ -179,6 +181,8 @@ type Reader interface {
 	InboxBefore(ctx context.Context, threadID string, before int64, limit int) ([]InboxEntry, error)
 	// LastTurn is a thread's newest turn, nil if it has had none.
 	LastTurn(ctx context.Context, threadID string) (*Turn, error)
+	// Entry is one entry of an inbox, as a turn names it (Turn.EntryKind and MessageID).
+	Entry(ctx context.Context, threadID string, kind EntryKind, id string) (InboxEntry, error)
 	TurnsOf(ctx context.Context, threadID string) ([]Turn, error)
 	Turn(ctx context.Context, turnID string) (Turn, error)
 	Approvals(ctx context.Context, f ApprovalFilter) ([]Approval, error)

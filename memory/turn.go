@@ -121,6 +121,17 @@ type Closed struct {
 // Notify names a thread to nudge.
 type Notify = agent.Notify
 
+// Load is how much is under way in a store.
+type Load struct {
+	// OpenTurns counts turns, those of sub-agents included.
+	OpenTurns int64
+	// Waiting counts inbox entries that a turn is to take.
+	Waiting int64
+	// Approvals and Questions count what waits for people.
+	Approvals int64
+	Questions int64
+}
+
 // Overdue is a thread that needs a nudge.
 type Overdue struct {
 	ThreadID string

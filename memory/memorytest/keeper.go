@@ -222,6 +222,27 @@ var keeperRules = []rule{
 		equal(e, "overdue", len(must[[]memory.Overdue](e)(e.s.Overdue(e.ctx, time.Second, 3))), 3)
 		equal(e, "open", len(must[[]memory.OpenTurn](e)(e.s.OpenTurns(e.ctx, 3))), 3)
 	}},
+	{"the load counts open turns, waiting entries, and what waits for people", func(e *env) {
+		equal(e, "empty", must[memory.Load](e)(e.s.Load(e.ctx)), memory.Load{})
+		t := e.started("s1")
+		e.gated(t, 1, agent.GateAsk)
+		a := e.ask(t, 1)
+		e.send("s2", "m1")
+		q := e.started("s3")
+		asked := e.questioned(q, 1, "a?", "b?")
+		e.answerTo(asked[0].ID, "x")
+		equal(e, "under way", must[memory.Load](e)(e.s.Load(e.ctx)), memory.Load{OpenTurns: 2, Waiting: 1, Approvals: 1, Questions: 1})
+		e.decide(decision(a.ID, memory.Deny))
+		e.close(cancelled(q, 1))
+		equal(e, "settled", must[memory.Load](e)(e.s.Load(e.ctx)), memory.Load{OpenTurns: 1, Waiting: 1})
+	}},
+	{"an entry is found by its kind and id", func(e *env) {
+		t := e.started("s1")
+		entry := must[memory.InboxEntry](e)(e.s.Entry(e.ctx, t.ThreadID, t.EntryKind, t.MessageID))
+		equal(e, "entry", [2]string{entry.TurnID, string(entry.State)}, [2]string{t.ID, string(memory.EntryTaken)})
+		_, err := e.s.Entry(e.ctx, t.ThreadID, memory.EntryRetry, t.MessageID)
+		e.code(err, agent.CodeNotFound)
+	}},
 	{"open turns are listed with their run until they close", func(e *env) {
 		t := e.started("s1")
 		child := e.take(e.delegate(t, 1, "researcher").ChildThread)

@@ -68,6 +68,39 @@ var lossRules = []rule{
 			e.ok(e.attempt(e.started(s), 1, "last"))
 		}
 	}},
+	{"whoever takes up a lost attempt is told which one it was", func(e *env) {
+		t := e.started("s1")
+		var lost []int
+		for _, w := range []string{"w1", "w2", "w2", "w3"} { // w2 is alive when it begins again
+			b := e.modelBegin(t, 1)
+			b.Worker = w
+			st := must[memory.ModelStart](e)(e.s.BeginModel(e.ctx, b))
+			if st.Wait > 0 {
+				e.h.Clock.Advance(st.Wait)
+				b.Fence = e.fence()
+				st = must[memory.ModelStart](e)(e.s.BeginModel(e.ctx, b))
+			}
+			lost = append(lost, st.Lost)
+		}
+		equal(e, "lost attempts of the model call", fmt.Sprint(lost), "[0 1 0 3]")
+		u := e.started("s2")
+		for _, repeatable := range []bool{true, false} {
+			c := e.calls(u, map[bool]int{true: 1, false: 2}[repeatable], 1)[0]
+			b := e.toolBegin(c, repeatable)
+			b.Worker = "w1"
+			first := must[memory.ToolStart](e)(e.s.BeginTool(e.ctx, b))
+			equal(e, "first", first.Lost, 0)
+			e.h.Clock.Advance(time.Second)
+			b.Fence, b.Worker = e.fence(), "w2"
+			again := must[memory.ToolStart](e)(e.s.BeginTool(e.ctx, b))
+			equal(e, "lost attempt of the tool", again.Lost, 1)
+			equal(e, "since", again.LostSince, first.Call.UpdatedAt)
+			if repeatable {
+				e.ok(e.s.SaveResult(e.ctx, result(c, again.Attempt, "ran")))
+			}
+			e.saveRound(u, c.Step)
+		}
+	}},
 	{"attempts that the same process takes up again killed nobody", func(e *env) {
 		t := e.started("s1")
 		for range 9 {

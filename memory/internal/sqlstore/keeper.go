@@ -124,3 +124,14 @@ func (s *Store) CleanUp(ctx context.Context, userID string, age time.Duration) (
 	})
 	return n, err
 }
+
+// Load counts what is under way. Each count reads an index of just that.
+func (s *Store) Load(ctx context.Context) (load memory.Load, err error) {
+	err = s.read(ctx, func(q *reader) error {
+		load = memory.Load{}
+		return q.row(`SELECT (SELECT COUNT(*) FROM turns WHERE state = 'open'), (SELECT COUNT(*) FROM inbox WHERE state = 'waiting' AND quiet = 0),`+
+			` (SELECT COUNT(*) FROM approvals WHERE decision = ''), (SELECT COUNT(*) FROM questions WHERE state = 'open')`).
+			Scan(&load.OpenTurns, &load.Waiting, &load.Approvals, &load.Questions)
+	})
+	return load, err
+}

@@ -39,6 +39,15 @@ func gone(had, has string) error {
 	return &lostWorker{id: had}
 }
 
+// lostAttempt is the number of an attempt in flight that another process takes up,
+// or 0: one whose loss is accounted for names no process any more.
+func lostAttempt(inFlight bool, had, has string, attempt int) int {
+	if inFlight && has != "" && had != has {
+		return attempt
+	}
+	return 0
+}
+
 // begin is write for operations that begin attempts. What is lost is accounted
 // for apart: it concerns other trees, which this operation must not lock.
 func (s *Store) begin(ctx context.Context, name string, f func(*unit) error) error {

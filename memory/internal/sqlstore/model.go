@@ -62,10 +62,12 @@ func (u *unit) beginModel(t *threadRow, turn *turnRow, r memory.ModelBegin, star
 		start.Attempt = step.Attempt
 		return nil
 	default:
+		lost := lostAttempt(step.state == stepFlight, step.worker, r.Worker, step.Attempt)
 		start.Wait, err = u.nextAttempt(t, turn, step, r)
 		if err != nil || start.Wait > 0 {
 			return err
 		}
+		start.Lost = lost
 		a, err := step.readAccount()
 		if err != nil {
 			return err

@@ -120,6 +120,23 @@ func (s *Store) Turn(ctx context.Context, turnID string) (turn memory.Turn, err 
 	return turn, err
 }
 
+// Entry reads one entry of an inbox.
+func (s *Store) Entry(ctx context.Context, threadID string, kind memory.EntryKind, id string) (entry memory.InboxEntry, err error) {
+	err = s.read(ctx, func(q *reader) error {
+		row := &entryRow{}
+		err := q.row(selectEntry+` WHERE thread_id = ? AND kind = ? AND id = ?`, threadID, string(kind), id).Scan(row.targets()...)
+		if noRows(err) {
+			return agent.Errorf(agent.CodeNotFound, "thread %q has no inbox entry %s %q", threadID, kind, id)
+		}
+		if err == nil {
+			err = row.loaded()
+		}
+		entry = row.InboxEntry
+		return err
+	})
+	return entry, err
+}
+
 // peopleFilter is the condition of a list of approvals or questions.
 func peopleFilter(userID, threadID, root, open string) (where string, args []any) {
 	conditions := []string{"1 = 1"}

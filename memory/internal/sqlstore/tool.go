@@ -25,8 +25,12 @@ func (s *Store) BeginTool(ctx context.Context, r memory.ToolBegin) (start memory
 		if err != nil {
 			return err
 		}
+		lost, since := lostAttempt(c.Status == agent.CallRunning && !c.asks() && !c.delegation, c.worker, r.Worker, c.Attempts), stamp(c.updated)
 		if start.Wait, err = u.beginTool(t, turn, c, r); err != nil {
 			return err
+		}
+		if lost > 0 && start.Wait == 0 {
+			start.Lost, start.LostSince = lost, since
 		}
 		start.Attempt, start.Final, start.Call = c.Attempts, c.Status.Final(), c.view()
 		start.Thread, err = u.view(t)
