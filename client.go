@@ -7,12 +7,15 @@ import (
 	"strings"
 	"time"
 
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/trace"
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/client"
 
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/internal/contract"
 	"github.com/spool-agents/spool/internal/nudge"
+	"github.com/spool-agents/spool/internal/telemetry"
 	"github.com/spool-agents/spool/memory"
 )
 
@@ -36,6 +39,10 @@ type ClientOptions struct {
 	// Namespace and UI make links into Temporal's web UI; without UI there are none.
 	Namespace string
 	UI        string
+	// TracerProvider and MeterProvider are told what is sent, as those of
+	// WorkerOptions; nil = nobody is.
+	TracerProvider trace.TracerProvider
+	MeterProvider  metric.MeterProvider
 	// Unreachable says why there is no Temporal client; it becomes part of
 	// what a caller is told.
 	Unreachable error
@@ -47,6 +54,7 @@ type Client struct {
 	store    memory.ConversationMemoryStore
 	temporal client.Client // nil if Temporal cannot be reached
 	o        ClientOptions
+	told     *telemetry.Sender
 }
 
 // NewClient makes a client. temporal may be nil: then messages and decisions are
@@ -61,7 +69,7 @@ func NewClient(store memory.ConversationMemoryStore, temporal client.Client, o C
 	if o.Profile == "" {
 		o.Profile = defaultProfile
 	}
-	return &Client{store: store, temporal: temporal, o: o}
+	return &Client{store: store, temporal: temporal, o: o, told: telemetry.NewSender(o.TracerProvider, o.MeterProvider)}
 }
 
 // Store returns the store the client works on.

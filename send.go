@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -102,7 +103,9 @@ func (c *Client) Send(ctx context.Context, r memory.SendRequest) (Reply, error) 
 	if err := c.complete(&r); err != nil {
 		return Reply{}, err
 	}
+	began := time.Now()
 	sent, err := c.store.Send(ctx, r)
+	c.told.Sent(ctx, memory.EntryMessage, began, c.steered(ctx, r, sent), err)
 	if err != nil {
 		return Reply{}, c.withPending(ctx, r, err)
 	}
@@ -204,11 +207,24 @@ func (c *Client) Retry(ctx context.Context, threadID, requestID string) (Reply, 
 	if _, err := c.thread(ctx, threadID); err != nil {
 		return Reply{}, err
 	}
+	began := time.Now()
 	sent, err := c.store.Retry(ctx, memory.RetryRequest{UserID: c.o.UserID, ThreadID: threadID, RequestID: requestID})
+	c.told.Sent(ctx, memory.EntryRetry, began, sent, err)
 	if err != nil {
 		return Reply{}, err
 	}
 	return c.sent(ctx, sent), nil
+}
+
+// steered names the turn that a message is steered into, for its trace.
+func (c *Client) steered(ctx context.Context, r memory.SendRequest, s memory.SendResult) memory.SendResult {
+	if c.told == nil || r.WhenBusy != memory.Steer || s.Idle {
+		return s
+	}
+	if t, err := c.store.Thread(ctx, "", s.ThreadID); err == nil && t.OpenTurnID != "" {
+		s.TurnID = t.OpenTurnID
+	}
+	return s
 }
 
 // sent nudges an idle thread and describes the outcome.

@@ -27,6 +27,8 @@ type View struct {
 	// Cursor is where to follow the thread from: what is emitted after it may, or may
 	// not, be in the view already.
 	Cursor string `json:"cursor,omitempty"`
+	// TraceID is the trace of the thread's last turn, where telemetry is on.
+	TraceID string `json:"traceId,omitempty"`
 	// Trouble says why the run of an open turn does not advance, if so.
 	Trouble string `json:"trouble,omitempty"`
 	// Error says why the last turn of a failed or cancelled thread ended so.
@@ -115,6 +117,7 @@ func (c *Client) ShowWith(ctx context.Context, threadID string, o ShowOptions) (
 			return View{}, err
 		}
 	}
+	v.TraceID = c.lastTrace(ctx, t, v.Messages)
 	if t.OpenTurnID != "" {
 		v.Trouble = c.trouble(ctx, t.ID)
 	}

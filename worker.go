@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/trace"
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/operatorservice/v1"
 	"go.temporal.io/sdk/client"
@@ -18,6 +20,7 @@ import (
 	"github.com/spool-agents/spool/internal/contract"
 	"github.com/spool-agents/spool/internal/keeper"
 	"github.com/spool-agents/spool/internal/nudge"
+	"github.com/spool-agents/spool/internal/telemetry"
 	"github.com/spool-agents/spool/memory"
 	"github.com/spool-agents/spool/workflows"
 )
@@ -71,6 +74,17 @@ type WorkerOptions struct {
 	// when the last one has ended.
 	Beside func(ctx context.Context) (stop func())
 	Log    *slog.Logger
+
+	// TracerProvider and MeterProvider are told what the worker does, see
+	// docs/telemetry.md; nil = nobody is. Traces need ids that TraceIDs makes. Whoever
+	// made the providers shuts them down, after Run has returned.
+	TracerProvider trace.TracerProvider
+	MeterProvider  metric.MeterProvider
+	// ModelProvider is gen_ai.provider.name of the calls whose agent names no
+	// provider; "" = "openai".
+	ModelProvider string
+	// TraceContent adds messages, arguments and results to spans.
+	TraceContent bool
 }
 
 // Worker runs turns: their workflows, their activities, and the keeper.
@@ -79,6 +93,7 @@ type Worker struct {
 	acts   *activities.Activities
 	worker worker.Worker
 	keeper *keeper.Keeper
+	told   *telemetry.Telemetry
 }
 
 // NewWorker checks the options and makes a worker. A wrong option is an error
@@ -120,10 +135,18 @@ func NewWorker(ctx context.Context, o WorkerOptions) (*Worker, error) {
 		policy = *o.Policy
 	}
 	w := &Worker{o: o}
+	if w.told, err = telemetry.New(telemetry.Options{
+		Tracers: o.TracerProvider, Meters: o.MeterProvider, Store: o.Store, Provider: o.ModelProvider, Content: o.TraceContent,
+	}); err != nil {
+		return nil, err
+	}
+	if w.told.Foreign() {
+		o.Log.Warn("turns are no parents of what happens in them: the tracer provider was not made with spool.TraceIDs")
+	}
 	w.acts = &activities.Activities{
 		Store: o.Store, Model: o.Model, Tools: o.Tools, Catalog: o.Agents, Policy: policy, Temporal: o.Temporal,
 		Models: o.Models, Fallbacks: o.Fallbacks, MaxSteps: o.MaxSteps, DefaultModel: o.DefaultModel, Workspace: workspace, Images: o.Images, Files: o.Files, TaskQueue: o.TaskQueue, RetryFor: o.RetryFor, Heartbeat: o.Heartbeat, MaxEvents: o.MaxEvents, WaitInRun: o.WaitInRun,
-		SearchAttributes: registerSearchAttributes(ctx, o),
+		SearchAttributes: registerSearchAttributes(ctx, o), Telemetry: w.told,
 	}
 	w.worker = worker.New(o.Temporal, o.TaskQueue, worker.Options{
 		MaxConcurrentActivityExecutionSize: o.MaxTurns,
@@ -133,11 +156,13 @@ func NewWorker(ctx context.Context, o WorkerOptions) (*Worker, error) {
 		MaxHeartbeatThrottleInterval:     min(o.Heartbeat/8, 2*time.Second),
 		DefaultHeartbeatThrottleInterval: min(o.Heartbeat/8, 2*time.Second),
 		WorkerStopTimeout:                3 * time.Second,
+		Interceptors:                     w.told.Interceptor(),
 	})
 	Register(w.worker, w.acts)
 	w.keeper = &keeper.Keeper{
 		Store: o.Store, Client: o.Temporal, Log: o.Log, Namespace: cmp.Or(o.Namespace, client.DefaultNamespace),
 		Nudger: nudge.Nudger{Client: o.Temporal, StoreID: o.Store.ID(), TaskQueue: o.TaskQueue},
+		Closed: func(r memory.CloseRequest, c memory.Closed) { w.told.TurnClosed(r.ThreadID, r.TurnID, r.Outcome, c) },
 	}
 	return w, nil
 }
@@ -152,6 +177,7 @@ func Register(r worker.Registry, acts *activities.Activities) {
 // Run works until ctx ends, then hands over what is under way and returns. It
 // ends with an error when the store was taken away under it.
 func (w *Worker) Run(ctx context.Context) error {
+	defer w.told.Close()
 	if w.o.Beside != nil {
 		defer w.o.Beside(ctx)()
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/internal/contract"
+	"github.com/spool-agents/spool/internal/telemetry"
 	"github.com/spool-agents/spool/memory"
 )
 
@@ -72,6 +73,8 @@ type Activities struct {
 	WaitInRun time.Duration
 	// SearchAttributes says whether the namespace has ours.
 	SearchAttributes bool
+	// Telemetry is told what happens; nil = nobody is.
+	Telemetry *telemetry.Telemetry
 
 	transcripts transcripts
 	worker      string // names this process to the store

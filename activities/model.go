@@ -24,7 +24,7 @@ func (a *Activities) CallModel(ctx context.Context, ref contract.Ref) (contract.
 	return out, a.wire(ctx, ref.Turn, err)
 }
 
-func (a *Activities) callModel(ctx context.Context, ref contract.Ref) (contract.ModelOutput, error) {
+func (a *Activities) callModel(ctx context.Context, ref contract.Ref) (_ contract.ModelOutput, err error) {
 	begun, err := a.Store.BeginModel(ctx, memory.ModelBegin{
 		ThreadID: ref.Thread, TurnID: ref.Turn, Step: ref.Step, Fence: fence(ctx), Worker: a.worker,
 		Budget: a.budget(),
@@ -60,6 +60,7 @@ func (a *Activities) callModel(ctx context.Context, ref contract.Ref) (contract.
 	if err != nil {
 		return contract.ModelOutput{}, err
 	}
+	a.lostModel(ctx, ref, begun, request)
 	sent, err := a.fit(ctx, ref, &request, conversation)
 	if err != nil {
 		return contract.ModelOutput{}, a.modelFailed(ctx, ref, begun, request, failedCall{err: err})
@@ -68,12 +69,15 @@ func (a *Activities) callModel(ctx context.Context, ref contract.Ref) (contract.
 		request.Messages = append(request.Messages, agent.Message{Role: agent.RoleUser, Content: agent.Text(agent.RepairAnswer(begun.LastErr))})
 	}
 	began := time.Now()
+	ctx, told := a.Telemetry.Model(ctx, modelCall(ref, begun, request, begun.Attempt))
+	defer func() { told.End(err) }()
 	reply, err := a.generate(ctx, ref, begun, request)
 	reported := reply.Usage
 	if err == nil {
 		err = checkAnswer(begun, &reply)
 	}
 	reply.Usage = a.price(request.Model, a.counted(request, reply, err)) // what is refused or broke off was paid for, too
+	told.Answered(reply, err)
 	if err != nil {
 		if e := (*agent.ModelError)(nil); errors.As(err, &e) && e.Code == agent.ModelContextTooLong {
 			err = a.refused(ctx, ref, request, conversation, e)

@@ -149,6 +149,7 @@ func (a *Activities) CloseTurn(ctx context.Context, in contract.CloseInput) (con
 		return contract.CloseOutput{}, a.wire(ctx, in.Turn, err)
 	}
 	a.transcripts.drop(in.Thread)
+	a.Telemetry.TurnClosed(in.Thread, in.Turn, in.Outcome, closed)
 	return contract.CloseOutput{
 		Outcome: closed.Outcome, Next: closed.Next, Notify: closed.Notify, Stopped: closed.Stopped, Waiting: closed.Waiting,
 	}, nil

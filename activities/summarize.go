@@ -9,6 +9,7 @@ import (
 
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/internal/contract"
+	"github.com/spool-agents/spool/internal/telemetry"
 	"github.com/spool-agents/spool/memory"
 )
 
@@ -74,7 +75,11 @@ func (a *Activities) writeSummary(ctx context.Context, in contract.SummaryInput,
 	request.Tools, request.Stream, request.MaxTokens = nil, false, nil
 	request.Messages = agent.SummaryRequest(p.replaced, r.ours(r.window)*7/10)
 	request.Meta = agent.CallMeta{StoreID: a.Store.ID(), ThreadID: in.Thread, TurnID: in.Turn, Step: in.Step, Attempt: begun.Attempt}
-	reply, err := a.Model.Generate(ctx, request, nil)
+	call := telemetry.ModelCall{Thread: begun.Thread, TurnID: in.Turn, Step: in.Step, Attempt: begun.Attempt, Request: request, Purpose: "summary_" + in.Need.Cause}
+	asking, told := a.Telemetry.Model(ctx, call)
+	reply, err := a.Model.Generate(asking, request, nil)
+	told.Answered(reply, err)
+	told.End(err)
 	record.Duration = time.Since(began)
 	text := strings.TrimSpace(agent.CleanText(reply.Content))
 	record.Usage = a.price(request.Model, a.counted(request, reply, err))

@@ -34,7 +34,7 @@ func (a *Activities) RunTool(ctx context.Context, ref contract.Ref) (contract.To
 	return contract.ToolOutput{Status: status}, a.wire(ctx, ref.Turn, err)
 }
 
-func (a *Activities) runTool(ctx context.Context, ref contract.Ref, call agent.ToolCall) (agent.CallStatus, error) {
+func (a *Activities) runTool(ctx context.Context, ref contract.Ref, call agent.ToolCall) (_ agent.CallStatus, err error) {
 	// Of a tool that is not here: another worker may have it, and may have run it.
 	repeatable := call.ToolName == agent.ToolTaskOutput || call.ToolName == agent.ToolOutput
 	if t, known := a.Tools.Lookup(call.ToolName); known {
@@ -43,6 +43,9 @@ func (a *Activities) runTool(ctx context.Context, ref contract.Ref, call agent.T
 	begun, err := a.Store.BeginTool(ctx, memory.ToolBegin{
 		ThreadID: ref.Thread, TurnID: ref.Turn, CallID: ref.Call, Fence: fence(ctx), Repeatable: repeatable, Worker: a.worker,
 	})
+	if begun.Lost > 0 {
+		a.Telemetry.LostTool(ctx, a.toolCall(begun, begun.Lost), begun.LostSince)
+	}
 	if err != nil || begun.Final {
 		return begun.Call.Status, err
 	}
@@ -50,7 +53,10 @@ func (a *Activities) runTool(ctx context.Context, ref contract.Ref, call agent.T
 		return "", waiting("the turn's workers died too often of late", begun.Wait)
 	}
 	began := time.Now()
+	ctx, told := a.Telemetry.Tool(ctx, a.toolCall(begun, begun.Attempt))
+	defer func() { told.End(err) }()
 	result, err := a.produce(ctx, ref, begun)
+	told.Ended(result)
 	if err != nil {
 		return "", err
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/internal/boot"
 	"github.com/spool-agents/spool/internal/config"
+	"github.com/spool-agents/spool/internal/telemetry/export"
 	"github.com/spool-agents/spool/memory"
 )
 
@@ -99,6 +100,11 @@ func serve(ctx context.Context, cfg config.Config, env func(string) string, log 
 	if cfg.OneProcess() {
 		return agent.Errorf(agent.CodeInvalid, "the store %s serves one process only, the one that sends: starter chat, send and dev run a worker themselves on it; for workers of their own use sqlite:PATH or postgres://USER@HOST/DATABASE", cfg.Store)
 	}
+	told, err := export.Start(ctx, "spool-worker", true, log)
+	if err != nil {
+		return err
+	}
+	defer told.Close()
 	store, err := boot.OpenStore(ctx, cfg, log)
 	if err != nil {
 		return err
@@ -111,6 +117,8 @@ func serve(ctx context.Context, cfg config.Config, env func(string) string, log 
 	if cfg.Demo() {
 		log.Warn("no model is configured: the scripted demo model answers. Set OPENAI_API_KEY or OPENAI_BASE_URL (and SPOOL_MODEL) for this worker")
 	}
+	boot.Tell(&o, told)
+	cfg.Temporal.MetricsHandler = told.Temporal()
 	if o.Temporal, err = boot.Dial(ctx, cfg, log); err != nil {
 		return err
 	}

@@ -26,6 +26,7 @@ import (
 	"github.com/spool-agents/spool/internal/llm/script"
 	"github.com/spool-agents/spool/internal/mcp"
 	"github.com/spool-agents/spool/internal/models"
+	"github.com/spool-agents/spool/internal/telemetry/export"
 	"github.com/spool-agents/spool/internal/template"
 	"github.com/spool-agents/spool/internal/tool"
 	"github.com/spool-agents/spool/memory"
@@ -69,8 +70,16 @@ func Options(cfg config.Config, store memory.ConversationMemoryStore, env func(s
 	if o.Model, err = newModel(cfg, table.Providers, store, env, log); err != nil {
 		return o, err
 	}
+	if cfg.Demo() {
+		o.ModelProvider = "spool.script"
+	}
 	worker.SetBinaryChecksum(buildID())
 	return o, tune(&o, env)
+}
+
+// Tell makes a worker tell telemetry what it does.
+func Tell(o *spool.WorkerOptions, told *export.Export) {
+	o.TracerProvider, o.MeterProvider, o.TraceContent = told.Tracers, told.Meters, told.Content
 }
 
 // tune reads the settings that belong to a supervisor rather than to people.

@@ -40,6 +40,8 @@ type Options struct {
 	// conversation yet.
 	Demo bool
 	Log  *slog.Logger
+	// Wrap, if set, is put around the handler by Serve, for telemetry.
+	Wrap func(http.Handler) http.Handler
 	// Limits bound what one user may do; the zero value is usable.
 	Limits Limits
 }
@@ -78,8 +80,12 @@ func (s *Server) client(userID string) *spool.Client { return s.o.Client(s.store
 // Serve answers on a listener until ctx ends, then lets requests finish and ends
 // streams; their clients go on elsewhere or after a restart.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
+	var handler http.Handler = s
+	if s.o.Wrap != nil {
+		handler = s.o.Wrap(s)
+	}
 	h := &http.Server{
-		Handler: s, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
+		Handler: handler, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
 		ErrorLog: slog.NewLogLogger(s.o.Log.Handler(), slog.LevelDebug),
 	}
 	ended := make(chan error, 1)

@@ -57,6 +57,8 @@ type Keeper struct {
 	// Namespace is the client's.
 	Namespace string
 	Log       *slog.Logger
+	// Closed, if set, is told of each turn that the keeper closes.
+	Closed func(memory.CloseRequest, memory.Closed)
 
 	sweeps map[string]backOff              // by thread
 	missed map[memory.ThreadTurn]time.Time // open turns without a run, first seen
@@ -267,6 +269,9 @@ func (k *Keeper) close(ctx context.Context, req memory.CloseRequest) error {
 	closed, err := k.Store.CloseTurn(ctx, req)
 	if err != nil {
 		return err
+	}
+	if k.Closed != nil {
+		k.Closed(req, closed)
 	}
 	var targets []contract.NudgeTarget
 	if closed.Next != "" {

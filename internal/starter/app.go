@@ -23,6 +23,7 @@ import (
 	"github.com/spool-agents/spool"
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/internal/config"
+	"github.com/spool-agents/spool/internal/telemetry/export"
 	"github.com/spool-agents/spool/memory"
 )
 
@@ -51,6 +52,7 @@ type app struct {
 	keyboard   *keyboard // once started
 	keysOnce   sync.Once
 	closers    []func()
+	told       *export.Export // telemetry, once started
 }
 
 func newApp(env []string, stdin io.Reader, stdout, stderr io.Writer) *app {
@@ -209,7 +211,7 @@ func (a *app) openWith(ctx context.Context, cfg config.Config, temporal bool) (*
 	if !temporal {
 		return spool.NewClient(store, nil, clientOptions(cfg)), nil
 	}
-	_, c := a.client(ctx, cfg, store)
+	_, c := a.client(ctx, cfg, store, a.tell(ctx, false))
 	return c, nil
 }
 
@@ -217,9 +219,31 @@ func clientOptions(cfg config.Config) spool.ClientOptions {
 	return spool.ClientOptions{UserID: cfg.User, Profile: cfg.Profile, TaskQueue: cfg.TaskQueue, Namespace: cfg.Temporal.Namespace, UI: cfg.TemporalUI}
 }
 
+// tell starts telemetry, if the environment asks for it. A command that is run by a
+// person is not refused for what is wrong with it.
+func (a *app) tell(ctx context.Context, lasting bool) *export.Export {
+	if a.told != nil {
+		return a.told
+	}
+	service := "spool"
+	if lasting {
+		service = "spool-web"
+	}
+	told, err := export.Start(ctx, service, lasting, slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: slog.LevelWarn})))
+	if err != nil {
+		a.progress("%s", clean(err.Error()))
+		told = &export.Export{}
+	}
+	a.told = told
+	a.closers = append(a.closers, told.Close)
+	return told
+}
+
 // client connects to Temporal; nil if it is away, which the Spool client knows.
-func (a *app) client(ctx context.Context, cfg config.Config, store memory.ConversationMemoryStore) (client.Client, *spool.Client) {
+func (a *app) client(ctx context.Context, cfg config.Config, store memory.ConversationMemoryStore, told *export.Export) (client.Client, *spool.Client) {
 	o := clientOptions(cfg)
+	o.TracerProvider, o.MeterProvider = told.Tracers, told.Meters
+	cfg.Temporal.MetricsHandler = told.Temporal()
 	tc, err := dial(ctx, cfg.Temporal)
 	if err != nil {
 		o.Unreachable = fmt.Errorf("no server answers at %s", cfg.Temporal.HostPort)

@@ -427,7 +427,7 @@ func TestDoctorNamesSourcesAndWhatIsAway(t *testing.T) {
 	for _, c := range doc["checks"].([]any) {
 		checks[c.(map[string]any)["name"].(string)] = c.(map[string]any)["ok"]
 	}
-	assert.Equal(t, map[string]any{"store": true, "temporal": false, "agents": true, "model": true, "tools": true}, checks)
+	assert.Equal(t, map[string]any{"store": true, "temporal": false, "agents": true, "telemetry": true, "model": true, "tools": true}, checks)
 }
 
 func TestStoreThatCannotBeOpened(t *testing.T) {

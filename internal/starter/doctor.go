@@ -32,6 +32,7 @@ func (doctorCmd) Run(ctx context.Context, a *app) error {
 	checks = append(checks, a.examineAgents(cfg)...)
 	checks = append(checks, examineModels(ctx, cfg)...)
 	checks = append(checks, a.examineTools(ctx, cfg)...)
+	checks = append(checks, examineTelemetry(ctx, a.lookup))
 	if a.json {
 		if err := a.printJSON(map[string]any{"settings": cfg.Explain(), "checks": checks}); err != nil {
 			return err

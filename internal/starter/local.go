@@ -41,7 +41,8 @@ func (a *app) serveHere(ctx context.Context, cfg config.Config) (*spool.Client, 
 		return nil, err
 	}
 	a.closers = append(a.closers, func() { _ = store.Close() })
-	tc, c := a.client(ctx, cfg, store)
+	told := a.tell(ctx, true)
+	tc, c := a.client(ctx, cfg, store, told)
 	if tc == nil {
 		return c, nil
 	}
@@ -50,6 +51,7 @@ func (a *app) serveHere(ctx context.Context, cfg config.Config) (*spool.Client, 
 		return nil, err
 	}
 	o.Temporal = tc
+	boot.Tell(&o, told)
 	w, err := spool.NewWorker(ctx, o)
 	if err != nil {
 		return nil, err

@@ -131,9 +131,10 @@ func (a *app) startWeb(ctx context.Context, o webOptions) (*webServer, error) {
 	if err != nil {
 		return nil, err
 	}
-	tc := o.temporal
+	tc, told := o.temporal, a.tell(ctx, true)
 	if tc == nil {
 		t := o.cfg.Temporal
+		t.MetricsHandler = told.Temporal()
 		t.Logger = sdklog.NewStructuredLogger(slog.New(slog.DiscardHandler))
 		if tc, err = client.NewLazyClient(t); err != nil {
 			return nil, agent.Wrap(err, agent.CodeInvalid, "the settings of Temporal")
@@ -142,10 +143,10 @@ func (a *app) startWeb(ctx context.Context, o webOptions) (*webServer, error) {
 	}
 	log := slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	s, err := httpapi.New(httpapi.Options{
-		Store: o.store, Users: users, Page: web.Files, Images: olderImages(o.cfg), Hosts: hostNames(o.names), UI: o.cfg.TemporalUI, Demo: o.cfg.Demo(), Log: log,
+		Store: o.store, Users: users, Page: web.Files, Images: olderImages(o.cfg), Hosts: hostNames(o.names), UI: o.cfg.TemporalUI, Demo: o.cfg.Demo(), Log: log, Wrap: told.Handler,
 		Client: func(store memory.ConversationMemoryStore, userID string) *spool.Client {
 			c := clientOptions(o.cfg)
-			c.UserID = userID
+			c.UserID, c.TracerProvider, c.MeterProvider = userID, told.Tracers, told.Meters
 			return spool.NewClient(store, tc, c)
 		},
 		Agents: func() []agent.AgentConfig {

@@ -1,0 +1,174 @@
+package export
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.opentelemetry.io/contrib/exporters/autoexport"
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/resource"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/contrib/opentelemetry"
+
+	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/internal/telemetry"
+)
+
+// contentEnv asks for contents in spans, as in the semantic conventions.
+const contentEnv = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
+
+// flushWithin bounds how long a program waits at its end for an exporter.
+const flushWithin = 2 * time.Second
+
+// Export is a program's providers; those that are off are nil. The zero value is off.
+type Export struct {
+	Tracers trace.TracerProvider
+	Meters  metric.MeterProvider
+	// Content says that spans may hold what was said.
+	Content bool
+
+	shutdown []func(context.Context) error
+}
+
+// Signals says which signals the environment asks for: those with an exporter, or an
+// endpoint. OpenTelemetry's own default is to send all to localhost; a program that
+// people install for themselves does not.
+func Signals(env func(string) string) (traces, metrics bool) {
+	if off, err := strconv.ParseBool(env("OTEL_SDK_DISABLED")); err == nil && off {
+		return false, false
+	}
+	wanted := func(signal string) bool {
+		if exporter := env("OTEL_" + signal + "_EXPORTER"); exporter != "" {
+			return exporter != "none"
+		}
+		return env("OTEL_EXPORTER_OTLP_ENDPOINT") != "" || env("OTEL_EXPORTER_OTLP_"+signal+"_ENDPOINT") != ""
+	}
+	return wanted("TRACES"), wanted("METRICS")
+}
+
+// Start makes the providers that the environment of this process asks for. service
+// is what it is called unless OTEL_SERVICE_NAME says otherwise. A program that ends
+// soon has no metrics to tell. What exporters complain of is logged once in a while.
+// Close flushes.
+func Start(ctx context.Context, service string, lasting bool, log *slog.Logger) (*Export, error) {
+	traces, metrics := Signals(os.Getenv)
+	e := &Export{Content: content(os.Getenv(contentEnv))}
+	if metrics = metrics && lasting; !traces && !metrics {
+		return e, nil
+	}
+	otel.SetErrorHandler(&complaints{log: log})
+	about, err := resource.New(ctx, resource.WithAttributes(attribute.String("service.name", service)), resource.WithTelemetrySDK(),
+		resource.WithHost(), resource.WithProcessPID(), resource.WithFromEnv())
+	if err != nil && !errors.Is(err, resource.ErrPartialResource) {
+		return e, wrong(err)
+	}
+	if traces {
+		err = e.traces(ctx, about)
+	}
+	if err == nil && metrics {
+		err = e.metrics(ctx, about)
+	}
+	if err != nil {
+		e.Close()
+		return &Export{}, wrong(err)
+	}
+	return e, nil
+}
+
+// wrong names what may be wrong: the library's errors do not.
+func wrong(err error) error {
+	var set []string
+	for _, name := range []string{"OTEL_TRACES_EXPORTER", "OTEL_METRICS_EXPORTER", "OTEL_EXPORTER_OTLP_PROTOCOL", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL",
+		"OTEL_EXPORTER_OTLP_METRICS_PROTOCOL", "OTEL_METRICS_PRODUCERS", "OTEL_RESOURCE_ATTRIBUTES"} {
+		if v := os.Getenv(name); v != "" {
+			set = append(set, name+"="+v)
+		}
+	}
+	return agent.Wrap(err, agent.CodeInvalid, "the environment's settings of OpenTelemetry are not usable (%s); docs/telemetry.md says what is, OTEL_SDK_DISABLED=true turns it off",
+		strings.Join(set, ", "))
+}
+
+func (e *Export) traces(ctx context.Context, about *resource.Resource) error {
+	root, err := rootSampler(os.Getenv)
+	if err != nil {
+		return err
+	}
+	exporter, err := autoexport.NewSpanExporter(ctx)
+	if err != nil {
+		return err
+	}
+	var batch []sdktrace.BatchSpanProcessorOption
+	if os.Getenv("OTEL_BSP_SCHEDULE_DELAY") == "" {
+		// A worker that is killed takes along what it has not sent. The default, 5 s, is
+		// ten times as much of it.
+		batch = append(batch, sdktrace.WithBatchTimeout(500*time.Millisecond))
+	}
+	p := sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporter, batch...), sdktrace.WithResource(about),
+		sdktrace.WithIDGenerator(telemetry.IDs{}), sdktrace.WithSampler(sampler{root, sdktrace.ParentBased(root)}))
+	e.Tracers, e.shutdown = p, append(e.shutdown, p.Shutdown)
+	return nil
+}
+
+func (e *Export) metrics(ctx context.Context, about *resource.Resource) error {
+	reader, err := autoexport.NewMetricReader(ctx)
+	if err != nil {
+		return err
+	}
+	p := sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader), sdkmetric.WithResource(about))
+	e.Meters, e.shutdown = p, append(e.shutdown, p.Shutdown)
+	return nil
+}
+
+// Temporal hands the SDK's own metrics on; nil if there are no metrics.
+func (e *Export) Temporal() client.MetricsHandler {
+	if e == nil || e.Meters == nil {
+		return nil
+	}
+	return opentelemetry.NewMetricsHandler(opentelemetry.MetricsHandlerOptions{
+		Meter: e.Meters.Meter("temporal-sdk-go"), UseMonotonicCounters: true, OnError: func(err error) { otel.Handle(err) },
+	})
+}
+
+// Close sends what is left and ends the providers, after flushWithin at the latest.
+// Calling it again does nothing.
+func (e *Export) Close() {
+	if e == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), flushWithin)
+	defer cancel()
+	done := make(chan struct{})
+	shutdown := e.shutdown
+	e.shutdown = nil
+	go func() {
+		defer close(done)
+		for _, f := range shutdown {
+			if err := f(ctx); err != nil && ctx.Err() == nil {
+				otel.Handle(err)
+			}
+		}
+	}()
+	select {
+	case <-done:
+	case <-ctx.Done():
+	}
+}
+
+// content reads the values that the conventions know: those with spans, and true.
+func content(v string) bool {
+	switch strings.ToUpper(v) {
+	case "TRUE", "SPAN_ONLY", "SPAN_AND_EVENT":
+		return true
+	}
+	return false
+}

@@ -1,0 +1,144 @@
+package telemetry
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/spool-agents/spool/agent"
+)
+
+// ModelCall is an attempt of a model call.
+type ModelCall struct {
+	Thread  agent.Thread
+	TurnID  string
+	Step    int
+	Attempt int
+	Request agent.ModelRequest
+	// Purpose tells summaries, which name their cause, from steps of a turn ("").
+	Purpose string
+}
+
+// Model is a model call under way.
+type Model struct {
+	t     *Telemetry
+	call  ModelCall
+	ctx   context.Context
+	span  trace.Span
+	began time.Time
+
+	ended time.Time
+	reply agent.ModelReply
+	err   error
+}
+
+// Model begins an attempt of a model call; End has to follow. What is called with
+// the context it returns stands below it in the trace.
+func (t *Telemetry) Model(ctx context.Context, c ModelCall) (context.Context, *Model) {
+	if t == nil {
+		return ctx, nil
+	}
+	m := &Model{t: t, call: c, ctx: ctx, began: time.Now()}
+	ctx, m.span = t.startModel(ctx, c, m.began)
+	return ctx, m
+}
+
+// LostModel tells of an attempt that its worker did not survive. since is about when
+// it began.
+func (t *Telemetry) LostModel(ctx context.Context, c ModelCall, since time.Time) {
+	if t == nil {
+		return
+	}
+	_, span := t.startModel(ctx, c, since)
+	finish(span, time.Now(), errLost)
+	t.meters.retried(ctx, opChat, errLost)
+}
+
+func (t *Telemetry) startModel(ctx context.Context, c ModelCall, at time.Time) (context.Context, trace.Span) {
+	p, r := t.place(ctx, c.TurnID, c.Thread), c.Request
+	model, provider := t.names(c)
+	kv := append(p.attributes(), keyOperation.String(opChat), keyProvider.String(provider), keyModel.String(model),
+		keyStep.Int(c.Step), keyAttempt.Int(c.Attempt))
+	if c.Purpose != "" {
+		kv = append(kv, keyPurpose.String(c.Purpose))
+	}
+	if r.Temperature != nil {
+		kv = append(kv, keyTemperature.Float64(*r.Temperature))
+	}
+	if r.TopP != nil {
+		kv = append(kv, keyTopP.Float64(*r.TopP))
+	}
+	if r.MaxTokens != nil {
+		kv = append(kv, keyMaxTokens.Int(*r.MaxTokens))
+	}
+	id := spanID(spanModel, c.TurnID, strconv.Itoa(c.Step), c.Purpose, strconv.Itoa(c.Attempt))
+	return t.tracer.start(ctx, opChat+" "+model, p.trace(), id, p.self(),
+		trace.WithSpanKind(trace.SpanKindClient), trace.WithTimestamp(at), trace.WithAttributes(kv...))
+}
+
+// names are the model and its provider: of "model@provider" both.
+func (t *Telemetry) names(c ModelCall) (model, provider string) {
+	model, provider = c.Request.Model, c.Request.Provider
+	if i := strings.LastIndexByte(model, '@'); i > 0 && provider == "" {
+		provider = model[i+1:]
+	}
+	if provider == "" {
+		provider = t.o.Provider
+	}
+	return model, provider
+}
+
+// Answered notes what the model answered, or how it failed.
+func (m *Model) Answered(reply agent.ModelReply, err error) {
+	if m != nil {
+		m.ended, m.reply, m.err = time.Now(), reply, err
+	}
+}
+
+// End tells of the call once its reply is stored, or is not: err says. An attempt
+// that was displaced is told of by its successor, so displaced ones are dropped.
+func (m *Model) End(err error) {
+	if m == nil || displaced(m.ctx, m.t.o.Store, m.call.TurnID, err) {
+		return
+	}
+	if m.ended.IsZero() {
+		m.Answered(agent.ModelReply{}, err)
+	}
+	why := errorType(m.err)
+	use := m.reply.Usage
+	if m.err != nil && use == (agent.Usage{}) {
+		use = usageOf(m.err)
+	}
+	model, provider := m.t.names(m.call)
+	labels := []attribute.KeyValue{keyOperation.String(opChat), keyProvider.String(provider), keyModel.String(model)}
+	var kv []attribute.KeyValue
+	if m.reply.Model != "" {
+		labels = append(labels, keyAnswered.String(m.reply.Model))
+		kv = append(kv, keyAnswered.String(m.reply.Model))
+	}
+	m.t.meters.tokens(m.ctx, use, labels)
+	if why != "" {
+		labels = append(labels, keyError.String(why))
+	}
+	m.t.meters.modelTime(m.ctx, m.ended.Sub(m.began), labels)
+	if m.reply.FinishReason != "" {
+		kv = append(kv, keyFinish.StringSlice([]string{m.reply.FinishReason}))
+	}
+	if use.PromptTokens > 0 || use.CompletionTokens > 0 {
+		kv = append(kv, keyIn.Int64(use.PromptTokens), keyOut.Int64(use.CompletionTokens))
+	}
+	if use.CachedTokens > 0 {
+		kv = append(kv, keyCached.Int64(use.CachedTokens))
+	}
+	if n := len(m.reply.Calls); n > 0 {
+		kv = append(kv, keyCalls.Int(n))
+	}
+	if m.t.o.Content && m.span.IsRecording() {
+		kv = append(kv, keyInput.String(messagesJSON(m.call.Request.Messages)), keyOutput.String(replyJSON(m.reply)))
+	}
+	finish(m.span, m.ended, why, kv...)
+}
