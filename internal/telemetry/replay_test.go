@@ -2,14 +2,17 @@ package telemetry_test
 
 import (
 	"context"
+	"os"
 	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/worker"
 
+	"github.com/spool-agents/spool/internal/encryption"
 	"github.com/spool-agents/spool/internal/telemetry"
 	"github.com/spool-agents/spool/memory/sqlite"
 	"github.com/spool-agents/spool/workflows"
@@ -29,7 +32,15 @@ func TestHistoriesReplayWithTelemetry(t *testing.T) {
 	files, err := filepath.Glob("../../workflows/testdata/histories/*.json")
 	require.NoError(t, err)
 	require.NotEmpty(t, files)
-	r, err := worker.NewWorkflowReplayerWithOptions(worker.WorkflowReplayerOptions{Interceptors: told.Interceptor()})
+	text, err := os.ReadFile("../../workflows/testdata/keys")
+	require.NoError(t, err)
+	keys, err := encryption.Load(string(text))
+	require.NoError(t, err)
+	var o client.Options
+	keys.ApplyToWorker(&o)
+	r, err := worker.NewWorkflowReplayerWithOptions(worker.WorkflowReplayerOptions{
+		Interceptors: told.Interceptor(), DataConverter: o.DataConverter, FailureConverter: o.FailureConverter,
+	})
 	require.NoError(t, err)
 	workflows.Register(r)
 	for _, f := range files {
