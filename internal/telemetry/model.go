@@ -110,9 +110,6 @@ func (m *Model) End(err error) {
 	}
 	why := errorType(m.err)
 	use := m.reply.Usage
-	if m.err != nil && use == (agent.Usage{}) {
-		use = usageOf(m.err)
-	}
 	model, provider := m.t.names(m.call)
 	labels := []attribute.KeyValue{keyOperation.String(opChat), keyProvider.String(provider), keyModel.String(model)}
 	var kv []attribute.KeyValue

@@ -2,7 +2,6 @@ package telemetry
 
 import (
 	"context"
-	"errors"
 	"strconv"
 	"time"
 
@@ -117,13 +116,4 @@ func displaced(ctx context.Context, store memory.ConversationMemoryStore, turnID
 	}
 	turn, terr := store.Turn(context.WithoutCancel(ctx), turnID)
 	return terr == nil && turn.State == memory.TurnOpen
-}
-
-// usageOf is what a failed call was charged for, as far as known.
-func usageOf(err error) agent.Usage {
-	var e *agent.ModelError
-	if errors.As(err, &e) {
-		return e.Usage
-	}
-	return agent.Usage{}
 }
