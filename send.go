@@ -45,6 +45,9 @@ type Reply struct {
 	// Pending and Questions are what the turn waits for from people.
 	Pending   []ApprovalRequest `json:"pending,omitempty"`
 	Questions []QuestionRequest `json:"questions,omitempty"`
+	// Waits are the model calls of the thread's tree that are made again later, if
+	// the turn runs. Status tells them.
+	Waits []agent.ModelWait `json:"waits,omitempty"`
 	// Answered is the question that the message answered, if it did.
 	Answered *QuestionRequest   `json:"answered,omitempty"`
 	State    memory.EntryState  `json:"-"`

@@ -21,6 +21,9 @@ type View struct {
 	Pending   *agent.Message    `json:"pending,omitempty"`
 	Approvals []ApprovalRequest `json:"approvals,omitempty"`
 	Questions []QuestionRequest `json:"questions,omitempty"`
+	// Waits are the model calls of the thread and those below it that are made again
+	// at a time to come.
+	Waits     []agent.ModelWait `json:"waits,omitempty"`
 	Events    []agent.Event     `json:"events,omitempty"`
 	Tasks     []agent.Task      `json:"tasks"`
 	ToolCalls []agent.ToolCall  `json:"toolCalls"`
@@ -110,6 +113,9 @@ func (c *Client) ShowWith(ctx context.Context, threadID string, o ShowOptions) (
 		return View{}, err
 	}
 	if v.Questions, err = c.Questions(ctx, t.ID); err != nil {
+		return View{}, err
+	}
+	if v.Waits, err = c.ModelWaits(ctx, t.ID); err != nil {
 		return View{}, err
 	}
 	if o.Events {

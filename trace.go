@@ -22,6 +22,8 @@ type Node struct {
 	UI         string  `json:"ui,omitempty"`
 	// Error says why the last turn of a failed or cancelled thread ended so.
 	Error *TurnError `json:"error,omitempty"`
+	// Wait is when the thread's model call is made again, if it waits for that.
+	Wait *agent.ModelWait `json:"wait,omitempty"`
 	// Questions are those that the thread itself waits for an answer to.
 	Questions []QuestionRequest `json:"questions,omitempty"`
 	Children  []*Node           `json:"children"`
@@ -104,6 +106,15 @@ func (c *Client) node(ctx context.Context, t agent.Thread) (*Node, error) {
 		}
 		for _, q := range asked {
 			n.Questions = append(n.Questions, questionRequest(q))
+		}
+	}
+	if t.Status == agent.ThreadRunning {
+		waits, err := c.store.ModelWaits(ctx, memory.WaitFilter{ThreadID: t.ID})
+		if err != nil {
+			return nil, err
+		}
+		if len(waits) > 0 && waits[0].Until.After(time.Now()) {
+			n.Wait = &waits[0]
 		}
 	}
 	if t.ParentThreadID != "" {

@@ -71,6 +71,9 @@ func (c *Client) Status(ctx context.Context, threadID, turnID string) (Reply, er
 		return Reply{}, err
 	}
 	r, _, err := c.look(ctx, threadID, turnID, false)
+	if err == nil && r.Status == string(agent.ThreadRunning) {
+		r.Waits, err = c.ModelWaits(ctx, threadID)
+	}
 	return r, err
 }
 

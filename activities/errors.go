@@ -28,6 +28,7 @@ func (a *Activities) wire(ctx context.Context, turnID string, err error) error {
 	var wired *temporal.ApplicationError
 	var full *contextFull
 	var other *otherModel
+	var later *retryLater
 	switch {
 	case errors.As(err, &wired):
 		return err
@@ -41,8 +42,13 @@ func (a *Activities) wire(ctx context.Context, turnID string, err error) error {
 		return temporal.NewApplicationErrorWithOptions(other.Error(), contract.ErrTypeFallback, temporal.ApplicationErrorOptions{
 			NonRetryable: true, Category: temporal.ApplicationErrorCategoryBenign, Details: []any{other.model},
 		})
+	case errors.As(err, &later):
+		return temporal.NewApplicationErrorWithOptions(later.Error(), contract.ErrTypeModel, temporal.ApplicationErrorOptions{
+			NextRetryDelay: max(time.Until(later.wait.Until), time.Millisecond), // 0 would mean the policy's
+			Details:        []any{later.wait.Code},
+		})
 	case errors.As(err, &model):
-		return a.wireModel(ctx, model)
+		return wireModel(model)
 	case ctx.Err() != nil && stopping(ctx):
 		return temporal.NewApplicationError("this worker is shutting down; another one goes on", contract.ErrTypeStopping)
 	case ctx.Err() != nil:
@@ -75,21 +81,37 @@ const minModelTries = 6
 // mostDelay is the longest time between two tries that our back-off chooses.
 const mostDelay = time.Minute
 
-func (a *Activities) wireModel(ctx context.Context, e *agent.ModelError) error {
-	info := activity.GetInfo(ctx)
-	if a.exhausted(ctx, e) {
-		if e.Retryable && repeats(e) {
-			e = &agent.ModelError{Code: e.Code, Status: e.Status, Message: fmt.Sprintf("%s; so it was %d times in a row: %s", e.Message, e.InARow, advice[e.Class])}
-		} else if e.Retryable && e.RetryAfter > mostDelay {
-			until := time.Now().Add(e.RetryAfter).UTC().Truncate(time.Second)
-			e = &agent.ModelError{Code: e.Code, Status: e.Status, Message: fmt.Sprintf("%s; the provider asks to wait until %s: retry then", e.Message, until.Format(time.RFC3339))}
-		}
-		return temporal.NewNonRetryableApplicationError(e.Error(), contract.ErrTypeModel, nil, e.Code)
+// retryLater is a failed model call that is made again. Its text is what Temporal's
+// web UI shows of the activity meanwhile.
+type retryLater struct {
+	wait  *agent.ModelWait
+	cause *agent.ModelError
+}
+
+func (e *retryLater) Error() string {
+	return e.wait.Text(time.Now().UTC()) + " (UTC): " + e.cause.Error()
+}
+
+// later fixes when a failed call is made again, before it is told to anybody.
+func (a *Activities) later(ctx context.Context, e *agent.ModelError, next int) *retryLater {
+	info, now := activity.GetInfo(ctx), time.Now()
+	wait := agent.NewModelWait(e, next, now.Add(retryDelay(int(info.Attempt), e.RetryAfter)))
+	if until := info.ScheduledTime.Add(a.retryFor()); until.After(wait.Until) {
+		until = until.UTC().Truncate(time.Second)
+		wait.GivesUpAt = &until
 	}
-	return temporal.NewApplicationErrorWithOptions(e.Error(), contract.ErrTypeModel, temporal.ApplicationErrorOptions{
-		NextRetryDelay: retryDelay(int(info.Attempt), e.RetryAfter),
-		Details:        []any{e.Code},
-	})
+	return &retryLater{wait: wait, cause: e}
+}
+
+// wireModel is for a call that is not made again.
+func wireModel(e *agent.ModelError) error {
+	if e.Retryable && repeats(e) {
+		e = &agent.ModelError{Code: e.Code, Status: e.Status, Message: fmt.Sprintf("%s; so it was %d times in a row: %s", e.Message, e.InARow, advice[e.Class])}
+	} else if e.Retryable && e.RetryAfter > mostDelay {
+		until := time.Now().Add(e.RetryAfter).UTC().Truncate(time.Second)
+		e = &agent.ModelError{Code: e.Code, Status: e.Status, Message: fmt.Sprintf("%s; the provider asks to wait until %s: retry then", e.Message, until.Format(time.RFC3339))}
+	}
+	return temporal.NewNonRetryableApplicationError(e.Error(), contract.ErrTypeModel, nil, e.Code)
 }
 
 // retryDelay is exponential with jitter, or what the provider asked for plus a

@@ -1,6 +1,7 @@
 package activities
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -58,15 +59,15 @@ func repeats(e *agent.ModelError) bool {
 // for long enough, or the provider asks to wait for longer than that.
 func (a *Activities) exhausted(ctx context.Context, e *agent.ModelError) bool {
 	info := activity.GetInfo(ctx)
-	retryFor := a.RetryFor
-	if retryFor == 0 {
-		retryFor = DefaultRetryFor
-	}
+	retryFor := a.retryFor()
 	since := time.Since(info.ScheduledTime)
 	// Waits as short as those of our own back-off are too short to give up for.
 	long := e.RetryAfter > mostDelay && since+e.RetryAfter > retryFor
 	return !e.Retryable || repeats(e) || long || since > retryFor && info.Attempt >= minModelTries
 }
+
+// retryFor is for how long a failing model call is repeated.
+func (a *Activities) retryFor() time.Duration { return cmp.Or(a.RetryFor, DefaultRetryFor) }
 
 // otherModel tells the workflow to call again, with the model that takes over.
 type otherModel struct{ model string }

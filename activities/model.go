@@ -71,6 +71,7 @@ func (a *Activities) callModel(ctx context.Context, ref contract.Ref) (_ contrac
 	began := time.Now()
 	ctx, told := a.Telemetry.Model(ctx, modelCall(ref, begun, request, begun.Attempt))
 	defer func() { told.End(err) }()
+	request.Calling = func() { began = time.Now() } // what was waited before is no time of the model
 	reply, err := a.generate(ctx, ref, begun, request)
 	reported := reply.Usage
 	if err == nil {
@@ -246,12 +247,18 @@ func (a *Activities) modelFailed(ctx context.Context, ref contract.Ref, begun me
 	case errors.As(err, &me):
 		me.InARow = inARow(begun, me)
 		failure.Code, failure.Message, failure.Class = me.Code, me.Error(), me.Class
+		if me.NotCalled {
+			failure.NotCalled, failure.Duration = true, 0
+		}
 		if me.Code == agent.ModelAnswerInvalid {
 			failure.Message = me.Message // what the model is told
 		}
 		if next := a.fallback(ctx, begun.Turn, r.Model, me); next != "" && full == nil {
 			failure.Fallback, failure.Warnings = next, fallbackWarning(r.Model, next, err)
 			err = &otherModel{next}
+		} else if !a.exhausted(ctx, me) {
+			later := a.later(ctx, me, begun.Attempt+1)
+			failure.Wait, err = later.wait, later
 		}
 	case errors.As(err, &full):
 		failure.Code, failure.NotCalled = "context_full", true

@@ -22,6 +22,9 @@ type ModelRequest struct {
 	AnswerSchema json.RawMessage
 	// Meta identifies the call for logs, fakes and idempotency headers.
 	Meta CallMeta
+	// Calling, if set, is called when the call goes out: what limits calls may have
+	// held it back before.
+	Calling func() `json:"-"`
 }
 
 // CallMeta says for whom a model call or a tool run is made.
@@ -89,6 +92,8 @@ type ModelError struct {
 	Retryable bool
 	// RetryAfter is how long the provider asked to wait; 0 if it did not say.
 	RetryAfter time.Duration
+	// NotCalled means that the provider was not asked, as it had asked to wait.
+	NotCalled bool
 	// Limit is the context window that the provider named when it refused a request
 	// as too long, in tokens; 0 if it did not say.
 	Limit int64

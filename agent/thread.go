@@ -242,6 +242,8 @@ const (
 type Warning struct {
 	Code    string `json:"code"`
 	Message string `json:"message"`
+	// Wait is that of WarnModelWait.
+	Wait *ModelWait `json:"wait,omitempty"`
 }
 
 // Codes of warnings.
@@ -250,6 +252,9 @@ const (
 	WarnTruncated = "context_truncated"
 	// WarnFallback: another model goes on.
 	WarnFallback = "model_fallback"
+	// WarnModelWait: a model call failed or was held back, and is made again at a
+	// time that Wait names. The root of a sub-agent's thread has it too.
+	WarnModelWait = "model_wait"
 )
 
 // ThreadTurn names a turn and its thread.

@@ -94,6 +94,16 @@ type ModelFailure struct {
 	Fallback string
 	// Warnings are for people; each becomes an event.
 	Warnings []agent.Warning
+	// Wait, if set, says when the call is made again. It becomes an event too, on
+	// the thread and its root, unless it is a short one after no call (NotCalled).
+	Wait *agent.ModelWait
+}
+
+// WaitFilter selects model calls that wait; RootThread includes all descendants.
+type WaitFilter struct {
+	UserID     string
+	ThreadID   string
+	RootThread string
 }
 
 // ReplyRecord is the reply of an attempt.

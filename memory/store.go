@@ -187,6 +187,10 @@ type Reader interface {
 	Turn(ctx context.Context, turnID string) (Turn, error)
 	Approvals(ctx context.Context, f ApprovalFilter) ([]Approval, error)
 	Questions(ctx context.Context, f QuestionFilter) ([]Question, error)
+	// ModelWaits lists the model calls of open turns whose last attempt failed and
+	// which are to be made again, the one that is due first first. Its time may
+	// have passed: then a worker is about to make it.
+	ModelWaits(ctx context.Context, f WaitFilter) ([]agent.ModelWait, error)
 	// Steps lists the step records of a turn.
 	Steps(ctx context.Context, turnID string) ([]Step, error)
 	// Summaries lists what a thread's model was told instead of older messages, in

@@ -53,7 +53,7 @@ func summaries(t *testing.T, s *tt.Stack, thread string) []memory.Summary {
 	return all
 }
 
-// warnings are the codes of a thread's warnings.
+// warnings are the codes of a thread's warnings, but for those of waits.
 func warnings(t *testing.T, s *tt.Stack, thread string) (codes []string) {
 	t.Helper()
 	for _, e := range events(t, s, thread) {
@@ -61,7 +61,9 @@ func warnings(t *testing.T, s *tt.Stack, thread string) (codes []string) {
 			var w agent.Warning
 			require.NoError(t, json.Unmarshal(e.Data, &w))
 			require.NotEmpty(t, w.Message)
-			codes = append(codes, w.Code)
+			if w.Wait == nil {
+				codes = append(codes, w.Code)
+			}
 		}
 	}
 	return codes

@@ -350,3 +350,16 @@ func (s *Server) questions(c *call) error {
 	}
 	return c.answer(map[string]any{"questions": open})
 }
+
+func (s *Server) waits(c *call) error {
+	q := c.query()
+	thread := q.text("thread")
+	if err := q.check(); err != nil {
+		return err
+	}
+	waits, err := c.client.ModelWaits(c.r.Context(), thread)
+	if err != nil {
+		return err
+	}
+	return c.answer(map[string]any{"waits": waits})
+}

@@ -54,6 +54,7 @@ var operations = []route{
 	{method: "POST", path: "/api/v1/approvals/{approval}/decision", handle: (*Server).decide},
 	{method: "GET", path: "/api/v1/decisions", handle: (*Server).decisions},
 	{method: "GET", path: "/api/v1/questions", handle: (*Server).questions},
+	{method: "GET", path: "/api/v1/waits", handle: (*Server).waits},
 	{method: "POST", path: "/api/v1/questions/{question}/answer", handle: (*Server).answer},
 
 	{method: "POST", path: "/v1/chat/completions", handle: (*Server).complete, bound: maxMessage},

@@ -158,6 +158,7 @@ var pinned = map[string]string{
 	"agent.EventWarning":             "warning",
 	"agent.WarnTruncated":            "context_truncated",
 	"agent.WarnFallback":             "model_fallback",
+	"agent.WarnModelWait":            "model_wait",
 	"agent.SummaryHead":              "[Summary of the conversation so far; the messages themselves are not shown any more]",
 	"agent.RepairHead":               "Your answer to this is not valid: ",
 	"agent.SummaryPrefix":            "Summarise this conversation:",

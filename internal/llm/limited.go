@@ -20,9 +20,9 @@ type Limits struct {
 	Spacing time.Duration
 	// Recovery is how long after a pause calls are spaced: one minute.
 	Recovery time.Duration
-	// MaxWait is how long a call waits here at most: 5 s. A longer pause is
+	// MaxWait is how long a call waits here at most: 2 s. A longer pause is
 	// returned as a rate_limited error with the time left, so that the caller's
-	// retry waits instead of a busy worker slot.
+	// retry waits, of which people are told, instead of a busy worker slot.
 	MaxWait time.Duration
 	// Pause is assumed when the provider names none: 1 s, doubled with each
 	// rate limit in a row, up to 30 s.
@@ -44,6 +44,7 @@ type limited struct {
 	until  time.Time // no call before this,
 	probe  time.Time // but for one at this time
 	spaced time.Time // calls are spaced before this
+	why    string    // what the provider said when it asked to wait
 	inARow int
 	pace   *rate.Limiter
 }
@@ -58,7 +59,7 @@ func Limited(model agent.Model) agent.Model { return LimitedWith(model, Limits{}
 func LimitedWith(model agent.Model, l Limits) agent.Model {
 	l.Spacing = orDefault(l.Spacing, 250*time.Millisecond)
 	l.Recovery = orDefault(l.Recovery, time.Minute)
-	l.MaxWait = orDefault(l.MaxWait, 5*time.Second)
+	l.MaxWait = orDefault(l.MaxWait, agent.ShortWait)
 	l.Pause = orDefault(l.Pause, time.Second)
 	return &limited{model: model, limits: l, pace: rate.NewLimiter(rate.Every(l.Spacing), 1)}
 }
@@ -75,6 +76,9 @@ func (l *limited) Generate(ctx context.Context, r agent.ModelRequest, onDelta fu
 	probe, err := l.wait(ctx)
 	if err != nil {
 		return agent.ModelReply{}, err
+	}
+	if r.Calling != nil {
+		r.Calling()
 	}
 	reply, err := l.model.Generate(ctx, r, onDelta)
 	l.learn(err, probe)
@@ -100,10 +104,7 @@ func (l *limited) wait(ctx context.Context) (probe bool, err error) {
 			slot.CancelAt(now)
 		}
 		if left := entered.Add(l.limits.MaxWait).Sub(now); pause > left {
-			return false, &agent.ModelError{
-				Code: agent.ModelRateLimited, Retryable: true, RetryAfter: pause,
-				Message: "the provider asked to wait; no call was made",
-			}
+			return false, l.refusal(pause)
 		}
 		t := time.NewTimer(pause)
 		select {
@@ -113,6 +114,13 @@ func (l *limited) wait(ctx context.Context) (probe bool, err error) {
 		case <-t.C:
 		}
 	}
+}
+
+// refusal is the error of a call that was not made.
+func (l *limited) refusal(pause time.Duration) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return &agent.ModelError{Code: agent.ModelRateLimited, Retryable: true, RetryAfter: pause, NotCalled: true, Message: l.why}
 }
 
 func (l *limited) state(now time.Time) (pause time.Duration, spaced, probe bool) {
@@ -148,6 +156,7 @@ func (l *limited) learn(err error, probe bool) {
 		pause = min(l.limits.Pause<<min(l.inARow, 10), maxAssumedPause)
 		l.inARow++
 	}
+	l.why = e.Message
 	now := time.Now()
 	if until := now.Add(pause); until.After(l.until) || probe {
 		l.until, l.probe = until, now.Add(unasked)

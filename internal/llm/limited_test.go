@@ -83,14 +83,34 @@ func TestShortPausesAreWaitedFor(t *testing.T) {
 		m := Limited(p)
 		_, err := m.Generate(t.Context(), agent.ModelRequest{}, nil)
 		require.Error(t, err)
-		_, err = m.Generate(t.Context(), agent.ModelRequest{}, nil)
+		var out time.Time
+		_, err = m.Generate(t.Context(), agent.ModelRequest{Calling: func() { out = time.Now() }}, nil)
 		require.NoError(t, err)
 		require.Equal(t, time.Second, p.calls[1].Sub(p.calls[0]), "the assumed pause")
+		require.Equal(t, p.calls[1], out, "what was waited is no time of the model")
 
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		_, err = m.Generate(ctx, agent.ModelRequest{}, nil)
 		require.ErrorIs(t, err, context.Canceled)
+	})
+}
+
+// A pause that people are to be told of is an error at once, with what the provider
+// said, and no call.
+func TestLongerPausesAreTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &provider{answer: func(int) error {
+			return &agent.ModelError{Code: agent.ModelOverloaded, Message: "too busy", Retryable: true, RetryAfter: 3 * time.Second}
+		}}
+		m := Limited(p)
+		_, err := m.Generate(t.Context(), agent.ModelRequest{}, nil)
+		require.ErrorContains(t, err, agent.ModelOverloaded)
+		for range 2 {
+			_, err = m.Generate(t.Context(), agent.ModelRequest{}, nil)
+			require.Equal(t, &agent.ModelError{Code: agent.ModelRateLimited, Message: "too busy", Retryable: true, RetryAfter: 3 * time.Second, NotCalled: true}, err)
+		}
+		require.Len(t, p.calls, 1)
 	})
 }
 

@@ -6,6 +6,7 @@ import (
 	"net/url"
 
 	"github.com/spool-agents/spool"
+	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/memory"
 )
 
@@ -55,6 +56,15 @@ func (c *Client) Questions(ctx context.Context, threadID string) ([]spool.Questi
 	}
 	err := c.get(ctx, "/api/v1/questions", ofThread(threadID), &out)
 	return out.Questions, err
+}
+
+// ModelWaits is that of spool.Client.
+func (c *Client) ModelWaits(ctx context.Context, threadID string) ([]agent.ModelWait, error) {
+	var out struct {
+		Waits []agent.ModelWait `json:"waits"`
+	}
+	err := c.get(ctx, "/api/v1/waits", ofThread(threadID), &out)
+	return out.Waits, err
 }
 
 // Answer is that of spool.Client.

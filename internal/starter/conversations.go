@@ -29,6 +29,7 @@ type conversations interface {
 	Decide(ctx context.Context, d memory.Decision) (spool.Decided, error)
 	Questions(ctx context.Context, threadID string) ([]spool.QuestionRequest, error)
 	Answer(ctx context.Context, r memory.AnswerRequest) (spool.Answered, error)
+	ModelWaits(ctx context.Context, threadID string) ([]agent.ModelWait, error)
 
 	ThreadPage(ctx context.Context, f memory.ThreadFilter, after string, limit int) ([]agent.Thread, string, error)
 	Show(ctx context.Context, threadID string, events bool) (spool.View, error)

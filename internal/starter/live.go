@@ -163,6 +163,8 @@ type payload struct {
 	ResponseTime int64           `json:"responseTimeMs"`
 	From         int64           `json:"replacesFrom"`
 	To           int64           `json:"replacesTo"`
+
+	Wait *agent.ModelWait `json:"wait"`
 }
 
 func (l *live) event(u spool.Update) {
@@ -214,6 +216,10 @@ func (l *live) event(u spool.Update) {
 			l.line("%s! question %s: settled %s", who, p.QuestionID, by)
 		}
 	case agent.EventWarning:
+		if p.Wait != nil {
+			l.wait(*p.Wait, u.Event.At)
+			return
+		}
 		l.line("%s! %s", who, oneLine(p.Message, 300))
 	case agent.EventContextSummary:
 		l.line("%s… %s", who, summaryText(p))
@@ -228,6 +234,20 @@ func (l *live) event(u spool.Update) {
 			l.line("%s✓ done", who)
 		}
 	}
+}
+
+// wait tells that a model call is made later, unless that is over, or short. A
+// sub-agent's stands in the log of the root too.
+func (l *live) wait(w agent.ModelWait, told time.Time) {
+	now := time.Now()
+	if w.Until.Sub(told) < agent.ShortWait || now.After(w.Until) || !l.first(fmt.Sprint(agent.WarnModelWait, w.TurnID, w.Until, w.Attempt)) {
+		return
+	}
+	who := l.who(w.ThreadID)
+	if who != "" && l.agents[w.ThreadID] == "" {
+		who = "  " + oneLine(w.Agent, 60) + ": "
+	}
+	l.line("%s… %s", who, visible(w.Text(now)))
 }
 
 // first reports whether something is told for the first time.

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -46,8 +45,15 @@ func (c *threadsCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
+	waits, err := client.ModelWaits(ctx, "")
+	if err != nil {
+		return err
+	}
 	if a.json {
 		doc := map[string]any{"threads": list}
+		if len(waits) > 0 {
+			doc["waits"] = waits
+		}
 		if next != "" {
 			doc["next"] = next
 		}
@@ -65,7 +71,7 @@ func (c *threadsCmd) Run(ctx context.Context, a *app) error {
 		return err
 	}
 	for _, t := range list {
-		a.print("%-50s %-21s %s %4d messages  %s", t.ID, stateText(t, open, asked), t.UpdatedAt.Local().Format(time.DateTime), t.MessageCount, oneLine(t.Topic, 60))
+		a.print("%-50s %-21s %s %4d messages  %s", t.ID, stateText(t, open, asked, waits), t.UpdatedAt.Local().Format(time.DateTime), t.MessageCount, oneLine(t.Topic, 60))
 	}
 	if next != "" {
 		a.progress("there are more: --after %s", next)
@@ -82,41 +88,6 @@ func (c *threadsCmd) none(a *app) string {
 		return "no thread was started in " + visible(c.Workdir)
 	}
 	return "there are no threads here yet; " + a.name + " send TEXT starts one"
-}
-
-// stateText is statusText with the sub-agents that a running thread's tree waits
-// for because they wait for a person.
-func stateText(t agent.Thread, open []spool.ApprovalRequest, asked []spool.QuestionRequest) string {
-	var deciding, answering []string
-	note := func(who []string, root, thread, name string) []string {
-		if t.Status == agent.ThreadRunning && root == t.RootThreadID && thread != t.ID && !slices.Contains(who, name) {
-			return append(who, name)
-		}
-		return who
-	}
-	for _, p := range open {
-		deciding = note(deciding, p.RootThread, p.ThreadID, p.Agent)
-	}
-	for _, q := range asked {
-		answering = note(answering, q.RootThread, q.ThreadID, q.Agent)
-	}
-	var parts []string
-	for _, p := range []struct {
-		who  []string
-		what string
-	}{{deciding, "approval"}, {answering, "an answer"}} {
-		switch len(p.who) {
-		case 0:
-		case 1:
-			parts = append(parts, oneLine(p.who[0], 40)+" waits for "+p.what)
-		default:
-			parts = append(parts, oneLine(strings.Join(p.who, ", "), 80)+" wait for "+p.what)
-		}
-	}
-	if parts == nil {
-		return statusText(t)
-	}
-	return statusText(t) + " (" + strings.Join(parts, "; ") + ")"
 }
 
 // statusText is a thread's state with the reason of a failure.
@@ -148,31 +119,24 @@ func (c *tasksCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
+	waits, err := client.ModelWaits(ctx, c.Thread)
+	if err != nil {
+		return err
+	}
 	if a.json {
 		doc := map[string]any{"tasks": tasks}
+		if len(waits) > 0 {
+			doc["waits"] = waits
+		}
 		if len(asked) > 0 {
 			doc["questions"] = asked
 		}
 		return a.printJSON(doc)
 	}
 	for _, t := range tasks {
-		a.print("%s", taskText(t, asked))
+		a.print("%s", taskText(t, asked, waits))
 	}
 	return nil
-}
-
-// taskText is a task with the question it waits for.
-func taskText(t agent.Task, asked []spool.QuestionRequest) string {
-	line := fmt.Sprintf("%-10s %-20s %s  %s", t.Status, oneLine(t.Name, 60), t.ID, oneLine(cmp.Or(t.Description, t.Instruction), 70))
-	if t.SubAgentID != "" {
-		line += "  " + t.SubAgentID
-	}
-	for _, q := range asked {
-		if q.TaskID == t.ID || agent.TaskID(q.ToolCallID) == t.ID {
-			line += "\n  ? " + q.QuestionID + ": " + oneLine(q.Text, 120)
-		}
-	}
-	return line
 }
 
 type showCmd struct {
@@ -269,7 +233,10 @@ func (c *showCmd) follow(ctx context.Context, a *app, client conversations) erro
 func (a *app) showText(v spool.View) {
 	t := v.Thread
 	a.print("thread   %s", t.ID)
-	a.print("status   %s", stateText(t, v.Approvals, v.Questions))
+	a.print("status   %s", stateText(t, v.Approvals, v.Questions, v.Waits))
+	for _, w := range v.Waits {
+		a.print("waits    %s", waitText(w, t.ID))
+	}
 	if t.ParentThreadID != "" {
 		a.print("parent   %s", t.ParentThreadID)
 	}
@@ -322,7 +289,7 @@ func (a *app) showText(v spool.View) {
 	}
 	if section("tasks", len(v.Tasks)) {
 		for _, task := range v.Tasks {
-			a.print("%s", indent(taskText(task, v.Questions)))
+			a.print("%s", indent(taskText(task, v.Questions, v.Waits)))
 		}
 	}
 	if section("events", len(v.Events)) {
@@ -440,6 +407,9 @@ func (a *app) printTree(n *spool.Node, depth int) {
 	}
 	if n.UI != "" {
 		a.print("%s  %s", pad, n.UI)
+	}
+	if n.Wait != nil {
+		a.print("%s  … %s", pad, waitText(*n.Wait, n.Thread.ID))
 	}
 	for _, q := range n.Questions {
 		a.print("%s  ? %s: %s", pad, q.QuestionID, oneLine(q.Text, 120))

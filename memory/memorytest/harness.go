@@ -69,6 +69,7 @@ var groups = []struct {
 	{"close", closeRules},
 	{"model", modelRules},
 	{"summary", summaryRules},
+	{"wait", waitRules},
 	{"tool", toolRules},
 	{"round", roundRules},
 	{"approval", approvalRules},

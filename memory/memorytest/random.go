@@ -297,6 +297,9 @@ func (w *world) model() *op {
 		return &op{name: fmt.Sprintf("chunk %s.%d@%d", t.ID, step, length), run: func() error { return w.s.AppendChunk(w.ctx, c) }}
 	case 3:
 		f := failure(t, step, attempt)
+		if rapid.Bool().Draw(w.rt, "again") {
+			f.Wait = &agent.ModelWait{Attempt: attempt + 1, Until: time.Unix(4e9, 0).UTC(), Code: f.Code}
+		}
 		return &op{name: fmt.Sprintf("fail %s.%d", t.ID, step), run: func() error { return w.s.FailModel(w.ctx, f) }}
 	}
 	r := w.drawReply(t, step, attempt)

@@ -1,7 +1,7 @@
 // The chat: the person and the orchestrator, and under each message the tasks it led to.
 import { html, Folded, Markdown, Output, Status, useEffect, useLayoutEffect, useNow, useRef, useState } from "./ui.js";
-import { brief, contentImages, contentText, duration, figures, imageAddress, price, state, title, tokens, unfinished } from "./format.js";
-import { chatItems } from "./thread.js";
+import { brief, contentImages, contentText, duration, figures, imageAddress, price, state, title, tokens, unfinished, waitText } from "./format.js";
+import { chatItems, waiting } from "./thread.js";
 import { Cards } from "./cards.js";
 import { Composer } from "./composer.js";
 import { Go } from "./sidebar.js";
@@ -20,10 +20,27 @@ function Picture({ url }) {
   return html`<img src=${imageAddress(url)} alt="Image of the message" onError=${() => setGone(true)} />`;
 }
 
-function AgentTask({ model, task, chat }) {
+// Wait says that a model call is made later, until then.
+function Wait({ wait, now, who }) {
+  return html`<p class="dim wait" role="status" data-wait=${wait.threadId}><span aria-hidden="true">◔ </span>${who && `${title(wait.agent)}: `}${waitText(wait, now)}</p>`;
+}
+
+// Working says that a thread works, or what it and those below it wait for. others are
+// the threads whose waits are not shown elsewhere.
+export function Working({ view, works, others = () => true }) {
+  const now = useNow(view.waits.size > 0);
+  const id = view.thread.id;
+  const waits = waiting(view, now).filter((w) => w.threadId === id || others(w.threadId));
+  const own = waits.some((w) => w.threadId === id);
+  return html`${works && !own && html`<p class="dim working" role="status"><span class="pulse" aria-hidden="true">◐</span> working</p>`}
+    ${waits.map((w) => html`<${Wait} key=${w.threadId} wait=${w} now=${now} who=${w.threadId !== id} />`)}`;
+}
+
+function AgentTask({ model, task, chat, waits }) {
   const child = model.threads.get(task.subAgentId);
   const status = child && unfinished(task.status) ? child.status : task.status;
   const running = unfinished(status);
+  const wait = running && waits.get(task.subAgentId);
   const now = useNow(running);
   const name = title(task.name.replace(/^agent:/, ""));
   const ms = running ? now - Date.parse(task.createdAt) : (task.durationMs ?? child?.totalTimeMs);
@@ -31,6 +48,7 @@ function AgentTask({ model, task, chat }) {
     <${Status} of=${status} /><span class="task-name">Agent: ${name} - ${state(status).words}</span>
     <span class="dim">${figures(duration(ms), tokens(child?.totalTokens), price(child?.totalPrice))}</span>
     <span class="dim brief">${brief(task.instruction, 100)}</span>
+    ${wait && Date.parse(wait.until) > now && html`<span class="dim wait" data-wait=${wait.threadId}><span aria-hidden="true">◔ </span>${waitText(wait, now)}</span>`}
   <//>`;
 }
 
@@ -150,10 +168,10 @@ function Conversation({ model, view }) {
   const items = chatItems(view);
   const lastEnd = items.findLast((i) => i.kind === "end")?.key;
   const working = Boolean(t.openTurnId);
-  const waiting = model.approvals.length + model.questions.length;
+  const asking = model.approvals.length + model.questions.length;
   useEffect(() => {
-    document.title = `${waiting ? `(${waiting}) ` : ""}${t.topic || t.id} · Spool`;
-  }, [waiting, t.topic, t.id]);
+    document.title = `${asking ? `(${asking}) ` : ""}${t.topic || t.id} · Spool`;
+  }, [asking, t.topic, t.id]);
   return html`<main class="chat" id="main">
     <header class="bar"><h1 title=${t.id}><bdi>${t.topic || t.id}</bdi></h1><${Status} of=${t.status} words />
       <span class="dim">${figures(tokens(t.totalTokens), price(t.totalPrice))}</span>
@@ -164,9 +182,9 @@ function Conversation({ model, view }) {
       ${view.firstSeq > 1 && html`<button type="button" class="quiet earlier" onClick=${() => model.earlier(t.id)}>Earlier messages</button>`}
       <div role="log" aria-live="polite" aria-relevant="additions">
       ${items.map((i) => (i.kind === "task"
-        ? i.task.type === "agent" ? html`<${AgentTask} key=${i.key} model=${model} task=${i.task} chat=${t.id} />` : html`<${ToolTask} key=${i.key} model=${model} task=${i.task} />`
+        ? i.task.type === "agent" ? html`<${AgentTask} key=${i.key} model=${model} task=${i.task} chat=${t.id} waits=${view.waits} />` : html`<${ToolTask} key=${i.key} model=${model} task=${i.task} />`
         : html`<${views[i.kind]} key=${i.key} item=${i} stream=${i.stream} model=${model} last=${i.key === lastEnd && !working} />`))}
-      ${working && !items.some((i) => i.kind === "stream") && !waiting && html`<p class="dim working" role="status"><span class="pulse" aria-hidden="true">◐</span> working</p>`}
+      <${Working} view=${view} works=${working && !items.some((i) => i.kind === "stream") && !asking} others=${(id) => !items.some((i) => i.task?.subAgentId === id)} />
       ${view.inbox.filter((e) => e.kind === "message" && e.state === "waiting" && e.turnId !== t.openTurnId).map((e) => html`<article class="user queued" key=${e.id} aria-label="Your message, waiting"><div class="bubble"><div class="label">${e.whenBusy === "steer" ? "will be told with the next step" : "waits for its turn"}</div><p>${contentText(e.content)}</p></div></article>`)}
       </div>
       <${Cards} model=${model} />

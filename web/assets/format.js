@@ -34,6 +34,26 @@ export function ago(at, now) {
   return new Date(at).toLocaleDateString();
 }
 
+// clock is a time of day, with its date if that is not today.
+function clock(at, now, options) {
+  const t = new Date(at);
+  return t.toDateString() === new Date(now).toDateString() ? t.toLocaleTimeString([], options) : t.toLocaleString();
+}
+
+const faults = {
+  rate_limited: "rate limited", overloaded: "overloaded", broken_stream: "its answer broke off", idle_timeout: "it fell silent", unreachable: "no connection",
+  answer_invalid: "its answer does not fit the schema", cut_off: "its answer was cut off", bad_response: "its answer cannot be understood",
+};
+
+// waitText says what a model call waits for and until when.
+export function waitText(w, now) {
+  const why = (faults[w.code] ?? w.code) + (w.reason && w.code !== "answer_invalid" ? `: “${w.reason}”` : "");
+  const until = clock(w.until, now);
+  if (w.asked) return `waiting for the provider until ${until} (${why}), attempt ${w.attempt}`;
+  const end = w.givesUpAt ? `; gives up at ${clock(w.givesUpAt, now, { hour: "2-digit", minute: "2-digit" })}` : "";
+  return `the model did not answer (${why}), trying again at ${until} (attempt ${w.attempt}${end})`;
+}
+
 const states = {
   pending: ["○", "Waiting to start"],
   running: ["◐", "Running"],

@@ -2,7 +2,7 @@
 import { html, Folded, Markdown, Output, Status, useEffect, useLayoutEffect, useNow, useRef, useState } from "./ui.js";
 import { brief, contentText, duration, figures, price, title, tokens, unfinished } from "./format.js";
 import { transcript } from "./thread.js";
-import { Images, Stream } from "./chat.js";
+import { Images, Stream, Working } from "./chat.js";
 import { Go } from "./sidebar.js";
 
 function Call({ call, model }) {
@@ -67,6 +67,7 @@ export function Inspector({ model }) {
     <div class="log" ref=${box} onScroll=${scrolled} tabindex="0" role="region" aria-label="Thread of ${t.agentType}">
       ${view.firstSeq > 1 && html`<button type="button" class="quiet earlier" onClick=${() => model.earlier(id)}>Earlier messages</button>`}
       ${transcript(view).map((i) => html`<${Entry} key=${i.key} item=${i} model=${model} />`)}
+      ${running && html`<${Working} view=${view} />`}
     </div>
     <footer class="dim pad">Read only: its parent talks to it.</footer>
   </aside>`;

@@ -17,6 +17,7 @@ export function fromView(view) {
     inbox: view.inbox ?? [],
     ends: new Map(), // turn id -> its done or error event
     replies: new Map(), // turn id -> the stored reply whose round is not saved yet
+    waits: new Map(), // thread id -> when its model call is made again, if it waits
     cursor: view.cursor ?? "0",
     ui: view.ui ?? "",
     trouble: view.trouble ?? "",
@@ -28,6 +29,7 @@ export function fromView(view) {
   // What the events tell is older than the rows.
   for (const e of view.events ?? []) applyEvent(s, e);
   s.replies.clear();
+  s.waits = new Map((view.waits ?? []).map((w) => [w.threadId, w]));
   for (const c of view.toolCalls ?? []) s.calls.set(c.id, c);
   for (const t of view.tasks ?? []) s.tasks.set(t.id, t);
   if (view.pending) s.replies.set(view.pending.turnId, view.pending);
@@ -55,6 +57,8 @@ export function fold(state, update) {
   if (update.text) {
     s.streams = new Map(state.streams);
     applyText(s, update.text);
+    s.waits = new Map(state.waits);
+    s.waits.delete(s.thread.id);
   }
   if (update.messages?.length) {
     s.messages = state.messages.slice();
@@ -67,7 +71,7 @@ export function fold(state, update) {
     }
   }
   if (update.event) {
-    for (const k of ["calls", "tasks", "ends", "replies"]) s[k] = new Map(s[k]);
+    for (const k of ["calls", "tasks", "ends", "replies", "waits"]) s[k] = new Map(s[k]);
     applyEvent(s, update.event);
   }
   return s;
@@ -115,8 +119,12 @@ function applyText(s, t) {
 function applyEvent(s, e) {
   const d = e.data ?? {};
   switch (e.type) {
+    case "warning":
+      if (d.code === "model_wait") s.waits.set(d.wait.threadId, d.wait);
+      return;
     case "stream_finish":
       s.model = d.model ?? s.model;
+      s.waits.delete(s.thread.id);
       return;
     case "tool_calls":
       s.replies.set(e.turnId, { id: `pending:${e.turnId}:${e.seq}`, role: "assistant", content: null, tool_calls: d.toolCalls, turnId: e.turnId, seq: 0, timestamp: e.at });
@@ -167,6 +175,7 @@ function applyEvent(s, e) {
       }
       return;
     case "sub_agent_completed": {
+      s.waits.delete(d.sub_agent_thread_id);
       const task = s.tasks.get(taskOf(d.parentToolCallId ?? ""));
       if (task) s.tasks.set(task.id, { ...task, status: d.status === "completed" ? "success" : d.status, updatedAt: e.at, durationMs: d.durationMs });
       return;
@@ -174,6 +183,7 @@ function applyEvent(s, e) {
     case "done":
     case "error":
       s.ends.set(e.turnId, e);
+      s.waits.delete(s.thread.id);
       s.replies.delete(e.turnId);
       s.streams = new Map([...s.streams].filter(([, v]) => v.turnId !== e.turnId));
   }
@@ -200,6 +210,9 @@ function triggerOf(s, turnId) {
   }
   return `${turnId}.0`;
 }
+
+// waiting are the model calls that are still to be made at a time to come.
+export const waiting = (s, now) => [...s.waits.values()].filter((w) => Date.parse(w.until) > now);
 
 // chatItems are what the chat shows, in order: the user's messages with the tasks that
 // each led to, the orchestrator's texts, and how turns ended. What a call returned is

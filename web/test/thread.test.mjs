@@ -1,6 +1,6 @@
 import { test } from "node:test";
 import assert from "node:assert/strict";
-import { chatItems, fold, fromView, prepend, transcript } from "../assets/thread.js";
+import { chatItems, fold, fromView, prepend, transcript, waiting } from "../assets/thread.js";
 
 const at = (ms) => new Date(1_700_000_000_000 + ms).toISOString();
 const main = { id: "s/default", kind: "main", rootThreadId: "s/default", status: "running" };
@@ -105,4 +105,19 @@ test("earlier pages and waiting messages", () => {
   assert.equal(s.inbox.length, 1);
   s = fold(s, event("memory_appended", {}, "t3", [user("t3.0", 5, "c", "t3")]));
   assert.equal(s.inbox.length, 0);
+});
+
+test("a model call that waits is told until it goes on, also those of sub-agents", () => {
+  seq = 0;
+  const wait = (threadId, attempt) => event("warning", { code: "model_wait", message: "waits", wait: { threadId, agent: "a", attempt, until: at(5000), code: "overloaded" } });
+  const ids = (s, now) => waiting(s, 1_700_000_000_000 + now).map((w) => w.threadId).join();
+  let s = fold(fold(empty(), wait(main.id, 2)), wait("agent:a:x", 3));
+  assert.equal(ids(s, 0), "s/default,agent:a:x");
+  assert.equal(ids(s, 5000), "", "its time has come");
+  assert.equal(ids(fold(s, text("t1.1", 2, 0, "so")), 0), "agent:a:x", "it goes on");
+  s = fold(s, event("sub_agent_completed", { sub_agent_thread_id: "agent:a:x", status: "failed" }));
+  assert.equal(ids(s, 0), "s/default");
+  assert.equal(ids(fold(s, event("error", { code: "cancelled" })), 0), "");
+  const view = { thread: main, messages: [], inbox: [], tasks: [], toolCalls: [], events: [wait(main.id, 2).event], waits: [{ threadId: "agent:a:y", until: at(9000) }] };
+  assert.equal(ids(fromView(view), 0), "agent:a:y", "the view's rows count");
 });

@@ -17,6 +17,12 @@ func (u *unit) lastMessage(t *threadRow, turn *turnRow, r memory.CloseRequest) (
 			return "", err
 		}
 	}
+	if step != nil && step.wait != "" { // nobody waits any more
+		step.wait = ""
+		if err := u.saveStep(step); err != nil {
+			return "", err
+		}
+	}
 	completed := r.Outcome == agent.ThreadCompleted
 	if completed && r.Answer == "" {
 		return u.storedAnswer(t, turn, step, r)

@@ -193,7 +193,7 @@ func (f *fork) writeSteps(steps []*stepRow) error {
 	for _, s := range steps {
 		s.TurnID = f.newTurn(s.TurnID)
 		s.reply, s.LastErr = f.text(s.reply), f.text(s.LastErr)
-		s.textLen, s.reasoningLen, s.worker = 0, 0, ""
+		s.textLen, s.reasoningLen, s.worker, s.wait = 0, 0, "", ""
 		if err := f.exec(insertStep, s.values()...); err != nil {
 			return err
 		}

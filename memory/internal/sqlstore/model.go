@@ -246,6 +246,9 @@ func (s *Store) FailModel(ctx context.Context, r memory.ModelFailure) error {
 		if err := u.warn(t, turn, r.Warnings); err != nil {
 			return err
 		}
+		if err := u.holdModel(t, turn, step, r); err != nil {
+			return err
+		}
 		return u.saveStep(step)
 	})
 }

@@ -18,7 +18,7 @@ const (
 )
 
 const (
-	stepMutable = `state,attempt,failed,fence,scope,number,text_len,reasoning_len,reply,duration_ms,from_seq,to_seq,round,last_code,last_err,worker,account`
+	stepMutable = `state,attempt,failed,fence,scope,number,text_len,reasoning_len,reply,duration_ms,from_seq,to_seq,round,last_code,last_err,worker,account,wait`
 	stepColumns = stepMutable + `,turn_id,step`
 	selectStep  = `SELECT ` + stepColumns + ` FROM steps`
 )
@@ -40,19 +40,20 @@ type stepRow struct {
 	round        string
 	worker       string // the process that has the attempt in flight
 	account      string // an account, or empty
+	wait         string // JSON: what the failed attempt's successor waits for
 }
 
 func (s *stepRow) targets() []any {
 	return []any{
 		&s.state, &s.Attempt, &s.Failed, &s.fence.seen, &s.fence.Scope, &s.fence.Number, &s.textLen, &s.reasoningLen, &s.reply,
-		&s.durationMs, &s.FromSeq, &s.ToSeq, &s.round, &s.LastCode, &s.LastErr, &s.worker, &s.account, &s.TurnID, &s.Step.Step,
+		&s.durationMs, &s.FromSeq, &s.ToSeq, &s.round, &s.LastCode, &s.LastErr, &s.worker, &s.account, &s.wait, &s.TurnID, &s.Step.Step,
 	}
 }
 
 func (s *stepRow) values() []any {
 	return []any{
 		s.state, s.Attempt, s.Failed, s.fence.seen, s.fence.Scope, s.fence.Number, s.textLen, s.reasoningLen, s.reply,
-		s.durationMs, s.FromSeq, s.ToSeq, s.round, s.LastCode, s.LastErr, s.worker, s.account, s.TurnID, s.Step.Step,
+		s.durationMs, s.FromSeq, s.ToSeq, s.round, s.LastCode, s.LastErr, s.worker, s.account, s.wait, s.TurnID, s.Step.Step,
 	}
 }
 

@@ -1,0 +1,229 @@
+package e2e
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/spool-agents/spool"
+	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/internal/llm/script"
+	tt "github.com/spool-agents/spool/internal/temporaltest"
+)
+
+// toldWaits are the waits of model calls in a thread's log.
+func toldWaits(t *testing.T, s *tt.Stack, thread string) (waits []agent.ModelWait) {
+	t.Helper()
+	for _, e := range events(t, s, thread) {
+		var w agent.Warning
+		if e.Type == agent.EventWarning && json.Unmarshal(e.Data, &w) == nil && w.Code == agent.WarnModelWait {
+			require.NotNil(t, w.Wait)
+			require.NotEmpty(t, w.Message)
+			waits = append(waits, *w.Wait)
+		}
+	}
+	return waits
+}
+
+// waitingCalls waits until n model calls of a thread's tree wait.
+func waitingCalls(t *testing.T, s *tt.Stack, thread string, n int) (waits []agent.ModelWait) {
+	t.Helper()
+	tt.Eventually(t, 30*time.Second, "model calls wait", func() bool {
+		var err error
+		waits, err = s.Client.ModelWaits(s.Ctx(), thread)
+		return err == nil && len(waits) >= n
+	})
+	return waits
+}
+
+// A provider that asks for a pause: who follows the turn, now or later, in text or as
+// JSON, sees what is waited for and until when, once, and nothing of it afterwards.
+func TestFault_A11_APauseIsTold(t *testing.T) {
+	t.Parallel()
+	s := tt.New(t)
+	s.StartWorker()
+	cmd := starterCommand(t, s, "send", "-s", s.Session("s1"), "script: fail 429 x1 after 8s say recovered")
+	var out, progress strings.Builder
+	cmd.Stdout, cmd.Stderr = &out, &progress
+	require.NoError(t, cmd.Start())
+	id := s.Thread("s1")
+	tt.Eventually(t, 30*time.Second, "the thread begins", func() bool {
+		_, err := s.Store.Thread(s.Ctx(), "", id)
+		return err == nil
+	})
+	w := waitingCalls(t, s, id, 1)[0]
+	require.Equal(t, []any{id, id, "orchestrator", 2, agent.ModelRateLimited, true}, []any{w.ThreadID, w.RootThread, w.Agent, w.Attempt, w.Code, w.Asked})
+	require.Contains(t, w.Reason, "HTTP 429")
+	view := typed[spool.View](t, s, 0, "show", id)
+	require.Equal(t, []agent.ModelWait{w}, view.Waits)
+	shown, _, _ := starterApart(t, s, "threads")
+	require.Contains(t, shown, "running (waits for the model)")
+	shown, _, _ = starterApart(t, s, "show", id)
+	require.Contains(t, shown, "waits    waiting for the provider until "+w.Until.Local().Format(time.TimeOnly)+` (rate limited: "`)
+	status, err := s.Client.Status(s.Ctx(), id, view.Thread.OpenTurnID)
+	require.NoError(t, err)
+	require.Equal(t, view.Waits, status.Waits)
+	node, err := s.Client.Trace(s.Ctx(), id)
+	require.NoError(t, err)
+	require.Equal(t, &w, node.Wait)
+	late, _, _ := starterApart(t, s, "show", "--follow", "--json", id)
+	require.Contains(t, late, `"code":"model_wait"`)
+	require.Contains(t, late, `"until":"`+w.Until.Format("2006-01-02T15:04:05"))
+
+	require.NoError(t, cmd.Wait())
+	require.Equal(t, "recovered\n", out.String())
+	require.Equal(t, 1, strings.Count(progress.String(), "waiting for the provider until"), progress.String())
+	require.Regexp(t, `(?m)^… waiting for the provider until [0-9:]{8} \(rate limited: ".*"\), attempt 2$`, progress.String())
+	records := s.Model.Records()
+	require.False(t, records[1].At.Before(w.Until.Add(-50*time.Millisecond)), "the time that was told is the real one")
+	require.Equal(t, []agent.ModelWait{w}, toldWaits(t, s, id), "once")
+	require.Empty(t, typed[spool.View](t, s, 0, "show", id).Waits)
+	late, after, _ := starterApart(t, s, "show", "--follow", id)
+	require.NotContains(t, late+after, "waiting for the provider", "it is over")
+	s.Verify()
+}
+
+// A cancel ends a turn at once, however long its provider wants it to wait.
+func TestFault_A11_CancelDuringAPause(t *testing.T) {
+	t.Parallel()
+	s := tt.New(t)
+	s.StartWorker()
+	r := s.Send("s1", "script: fail 429 x9 after 60s say never")
+	waitingCalls(t, s, r.ThreadID, 1)
+	// Another turn is held back by the limiter of the worker, without a call.
+	held := s.Send("s2", "script: say never")
+	w := waitingCalls(t, s, held.ThreadID, 1)[0]
+	require.True(t, w.Asked)
+	require.Contains(t, w.Reason, "HTTP 429", "what the provider said to the other one")
+	for _, r := range []spool.Reply{r, held} {
+		begun := time.Now()
+		cancel(t, s, r)
+		require.Equal(t, "cancelled", s.Wait(r).Status)
+		require.Less(t, time.Since(begun), 8*time.Second)
+		waits, err := s.Client.ModelWaits(s.Ctx(), r.ThreadID)
+		require.NoError(t, err)
+		require.Empty(t, waits)
+	}
+	require.Len(t, s.Model.Records(), 1)
+	require.EqualValues(t, 0, thread(t, s, held.ThreadID).RequestCount, "no request was made")
+	s.Verify()
+}
+
+// The worker is killed while its provider has it wait: that is still told, and the
+// next one makes the call when it is due, once.
+func TestFault_A11_KillDuringAPause(t *testing.T) {
+	t.Parallel()
+	s := tt.New(t)
+	w := s.StartWorker()
+	r := s.Send("s1", "script: fail 429 x1 after 6s say recovered")
+	before := waitingCalls(t, s, r.ThreadID, 1)
+	w.Kill()
+	s.StartWorker()
+	require.Equal(t, before, waitingCalls(t, s, r.ThreadID, 1))
+	require.Equal(t, "recovered", s.Wait(r).Response)
+	require.Equal(t, "user assistant", roles(messages(t, s, r.ThreadID)))
+	require.Len(t, s.Model.Records(), 2)
+	require.Equal(t, before, toldWaits(t, s, r.ThreadID))
+	s.Verify()
+}
+
+// Five sub-agents under one rate limit: each tells it once at most, by name, on the
+// root too, and their calls do not go out in a burst.
+func TestFault_A11_FiveChildrenTellAPauseOnce(t *testing.T) {
+	t.Parallel()
+	s := tt.New(t)
+	var mu sync.Mutex
+	var until time.Time
+	limited := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		mu.Lock()
+		if !strings.Contains(string(body), "say all") && until.IsZero() {
+			until = time.Now().Add(6 * time.Second)
+		}
+		left := time.Until(until)
+		mu.Unlock()
+		if left <= 0 {
+			s.Model.ServeHTTP(w, r)
+			return
+		}
+		w.Header().Set("Retry-After-Ms", strconv.FormatInt(left.Milliseconds()+1, 10))
+		http.Error(w, `{"error":{"message":"slow down"}}`, http.StatusTooManyRequests)
+	}))
+	defer limited.Close()
+	s.StartWorker("OPENAI_BASE_URL=" + limited.URL + "/v1")
+	var children []string
+	for range 5 {
+		children = append(children, script.Call("assign_task", map[string]any{"agent": "researcher", "task": "script: say seen"}))
+	}
+	_, progress, code := starterApart(t, s, "send", "-s", s.Session("s1"), script.Script(script.Calls(children...), "say all"))
+	require.Equal(t, 0, code, progress)
+	root := s.Thread("s1")
+	told, of := toldWaits(t, s, root), map[string]int{}
+	require.NotEmpty(t, told)
+	for _, w := range told {
+		of[w.ThreadID]++
+		require.Equal(t, []any{root, "researcher", "slow down"}, []any{w.RootThread, w.Agent, w.Reason})
+	}
+	for child, n := range of {
+		require.Equal(t, 1, n, child)
+		require.Len(t, toldWaits(t, s, child), 1)
+	}
+	lines := regexp.MustCompile(`(?m)^  researcher: … waiting for the provider until`).FindAllString(progress, -1)
+	require.Len(t, lines, len(of), progress)
+	s.Verify()
+}
+
+// A provider that cannot be reached: one event per failed attempt, with the time of
+// the next one and the time at which it is given up.
+func TestFault_A11_AnOutageIsTold(t *testing.T) {
+	t.Parallel()
+	s := tt.New(t)
+	s.StartWorker("OPENAI_BASE_URL=http://127.0.0.1:1/v1")
+	r := s.Send("s1", "script: say never")
+	tt.Eventually(t, 60*time.Second, "the third attempt is to come", func() bool {
+		waits, err := s.Client.ModelWaits(s.Ctx(), r.ThreadID)
+		return err == nil && len(waits) == 1 && waits[0].Attempt >= 4
+	})
+	cancel(t, s, r)
+	require.Equal(t, "cancelled", s.Wait(r).Status)
+	steps, err := s.Store.Steps(s.Ctx(), r.TurnID)
+	require.NoError(t, err)
+	told := toldWaits(t, s, r.ThreadID)
+	require.Len(t, told, steps[0].Failed)
+	for i, w := range told {
+		require.Equal(t, []any{i + 2, agent.ModelUnreachable, false}, []any{w.Attempt, w.Code, w.Asked})
+		require.NotNil(t, w.GivesUpAt)
+		require.Contains(t, w.Text(time.Now()), "the model did not answer (no connection: ")
+	}
+	s.Verify()
+}
+
+// Temporal's web UI shows of the activity what is waited for.
+func TestFault_A11_TemporalShowsAPause(t *testing.T) {
+	t.Parallel()
+	s := tt.New(t)
+	s.StartWorker()
+	r := s.Send("s1", "script: fail 429 x1 after 6s say recovered")
+	w := waitingCalls(t, s, r.ThreadID, 1)[0]
+	tt.Eventually(t, 10*time.Second, "the pending activity tells it", func() bool {
+		d, err := s.Temporal.DescribeWorkflowExecution(s.Ctx(), r.ThreadID, "")
+		if err != nil || len(d.GetPendingActivities()) != 1 {
+			return false
+		}
+		p := d.GetPendingActivities()[0]
+		return strings.HasPrefix(p.GetLastFailure().GetMessage(), "waiting for the provider until "+w.Until.Format(time.TimeOnly)) &&
+			p.GetScheduledTime().AsTime().Sub(w.Until).Abs() < time.Second
+	})
+	require.Equal(t, "recovered", s.Wait(r).Response)
+}
