@@ -12,7 +12,8 @@ import (
 
 // Kinds of spans.
 const (
-	SpanModel    = "model"    // a model call, with its retries
+	SpanModel    = "model"    // an attempt at a model call
+	SpanWait     = "wait"     // from a failed attempt to the next
 	SpanTool     = "tool"     // a tool call
 	SpanAgent    = "agent"    // a delegation: the sub-agent's work
 	SpanApproval = "approval" // a person was asked to approve
@@ -36,7 +37,8 @@ type Span struct {
 	Start      time.Time  `json:"startAt"`
 	End        *time.Time `json:"endAt,omitempty"`
 	DurationMs int64      `json:"durationMs"`
-	// Status is that of the call, a decision, or a model call's reason to finish.
+	// Status is that of the call, a decision, a model call's reason to finish, or the
+	// code of what a failed attempt ended with.
 	Status string       `json:"status,omitempty"`
 	Usage  *agent.Usage `json:"usage,omitempty"`
 	// SubAgentThreadID is the thread that did the work of a delegation.
@@ -124,6 +126,9 @@ type spans struct {
 	open map[string]int // by id
 	// since is when the turn had what its next model call needs.
 	since *time.Time
+	// wait is the span of a wait that lasts, and until when.
+	wait  *Span
+	until time.Time
 }
 
 // spanPayload has the parts of events that make spans.
@@ -140,6 +145,8 @@ type spanPayload struct {
 	State        string       `json:"state"`
 	FinishReason string       `json:"finishReason"`
 	Usage        *agent.Usage `json:"usage"`
+
+	Wait *agent.ModelWait `json:"wait"`
 }
 
 // add takes an event and reports whether it was the turn's last.
@@ -150,6 +157,11 @@ func (s *spans) add(e *agent.Event) bool {
 	var p spanPayload
 	_ = json.Unmarshal(e.Data, &p) // other payloads make no spans
 	switch e.Type {
+	case agent.EventWarning:
+		if p.Wait != nil && p.Wait.ThreadID == e.ThreadID {
+			s.model(e.At, p.Wait.Code, nil)
+			s.wait, s.until = &Span{Kind: SpanWait, Start: e.At, Status: p.Wait.Code}, p.Wait.Until
+		}
 	case agent.EventMessageStarted:
 		s.since = &e.At
 	case agent.EventMemoryAppended:
@@ -157,10 +169,7 @@ func (s *spans) add(e *agent.Event) bool {
 			s.since = &e.At
 		}
 	case agent.EventStreamFinish:
-		if s.since != nil {
-			s.list = append(s.list, Span{Kind: SpanModel, Start: *s.since, End: &e.At, DurationMs: e.At.Sub(*s.since).Milliseconds(), Status: p.FinishReason, Usage: p.Usage})
-		}
-		s.since = nil
+		s.model(e.At, p.FinishReason, p.Usage)
 	case agent.EventToolCall:
 		kind := SpanTool
 		if p.SubAgent != "" {
@@ -178,12 +187,35 @@ func (s *spans) add(e *agent.Event) bool {
 	case agent.EventQuestionAnswered:
 		s.end(p.QuestionID, e.At, p.State)
 	case agent.EventDone, agent.EventError:
+		s.waited(e.At)
 		for id := range s.open { // what the turn left
 			s.end(id, e.At, "")
 		}
 		return true
 	}
 	return false
+}
+
+// model adds the attempt at a model call that ended then.
+func (s *spans) model(at time.Time, status string, usage *agent.Usage) {
+	s.waited(at)
+	if s.since != nil {
+		s.list = append(s.list, Span{Kind: SpanModel, Start: *s.since, End: &at, DurationMs: at.Sub(*s.since).Milliseconds(), Status: status, Usage: usage})
+	}
+	s.since = nil
+}
+
+// waited ends a wait whose time had come by then, or that ended with its turn.
+func (s *spans) waited(at time.Time) {
+	if s.wait == nil {
+		return
+	}
+	if s.until.Before(at) {
+		at = s.until
+	}
+	s.wait.End, s.wait.DurationMs = &at, at.Sub(s.wait.Start).Milliseconds()
+	s.list = append(s.list, *s.wait)
+	s.since, s.wait = &at, nil
 }
 
 func (s *spans) begin(id string, span Span) {
@@ -206,8 +238,14 @@ func (s *spans) end(id string, at time.Time, status string) {
 	}
 }
 
-// thinking adds the model call that an open turn makes now.
+// thinking adds the model call that an open turn makes, or waits for, now.
 func (s *spans) thinking() {
+	if now := time.Now(); s.wait != nil && now.Before(s.until) {
+		s.list = append(s.list, *s.wait)
+		return
+	} else if s.wait != nil {
+		s.waited(now)
+	}
 	if s.since != nil && len(s.open) == 0 {
 		s.list = append(s.list, Span{Kind: SpanModel, Start: *s.since})
 	}

@@ -87,6 +87,14 @@ func TestFault_A11_APauseIsTold(t *testing.T) {
 	records := s.Model.Records()
 	require.False(t, records[1].At.Before(w.Until.Add(-50*time.Millisecond)), "the time that was told is the real one")
 	require.Equal(t, []agent.ModelWait{w}, toldWaits(t, s, id), "once")
+	line, err := s.Client.Timeline(s.Ctx(), id, w.TurnID)
+	require.NoError(t, err)
+	var spans []string
+	for _, span := range line.Spans {
+		spans = append(spans, span.Kind+" "+span.Status)
+		require.Equal(t, span.Kind == spool.SpanWait, span.DurationMs > 5000, "the wait is no time of the model")
+	}
+	require.Equal(t, []string{"model rate_limited", "wait rate_limited", "model stop"}, spans)
 	require.Empty(t, typed[spool.View](t, s, 0, "show", id).Waits)
 	late, after, _ := starterApart(t, s, "show", "--follow", id)
 	require.NotContains(t, late+after, "waiting for the provider", "it is over")

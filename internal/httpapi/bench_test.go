@@ -217,3 +217,20 @@ func (a answer) events() []sse {
 	}
 	return out
 }
+
+// waitsForTheModel reads a turn whose model call is made again later.
+func (b *bench) waitsForTheModel() {
+	b.t.Helper()
+	r := b.say("busy", "script: fail 429 x9 after 60s say never")
+	thread := "/api/v1/threads/" + id(r.ThreadID)
+	tt.Eventually(b.t, 30*time.Second, "the model call waits", func() bool {
+		return strings.Contains(b.get("/api/v1/waits").is(200).body, r.ThreadID)
+	})
+	for _, path := range []string{"/api/v1/waits?thread=" + id(r.ThreadID), thread, thread + "/trace", thread + "/turns/" + r.TurnID, thread + "/events"} {
+		require.Contains(b.t, b.get(path).is(200).body, `"code":"rate_limited"`, path)
+	}
+	require.Contains(b.t, b.get(thread+"/turns/"+r.TurnID+"/timeline").is(200).body, `"kind":"wait"`)
+	b.post(thread+"/cancel", map[string]any{"turnId": r.TurnID}).is(200)
+	require.Equal(b.t, "cancelled", b.ends(r).Status)
+	require.NotContains(b.t, b.get("/api/v1/waits").is(200).body, r.ThreadID)
+}

@@ -78,7 +78,7 @@ func TestFault_F2_OtherUsers(t *testing.T) {
 	require.Greater(t, tried, 20)
 
 	eve := func(method, path string, body any) answer { return b.send(as(b.request(method, path, body), other)) }
-	for _, path := range []string{"/api/v1/threads?all=true", "/api/v1/approvals", "/api/v1/questions", "/api/v1/decisions", "/api/v1/users/eve/orch-chats"} {
+	for _, path := range []string{"/api/v1/threads?all=true", "/api/v1/approvals", "/api/v1/questions", "/api/v1/waits", "/api/v1/decisions", "/api/v1/users/eve/orch-chats"} {
 		require.NotContains(t, eve(http.MethodGet, path, nil).is(200).body, "secret", path)
 	}
 	eve(http.MethodGet, "/api/v1/approvals?thread="+id(r.ThreadID), nil).fails(404, "not_found")

@@ -373,6 +373,7 @@ func TestAnswersAreAsTheDocumentSays(t *testing.T) {
 	for _, path := range []string{"", "/trace"} {
 		require.Contains(t, b.get("/api/v1/threads/"+id(r.ThreadID)+path).is(200).body, `"error":{"code":"bad_request","message":`)
 	}
+	b.waitsForTheModel()
 	b.get("/api/v1/nothing/here").fails(404, "not_found")
 	b.Verify()
 
