@@ -44,7 +44,7 @@ func BuiltinTools(tavilyKey string) []agent.Tool {
 // with file and line; after a change, `starter agents` tells.
 func NewAgents(project, home string) (agents activities.Catalog, warnings []string) {
 	reading := true
-	catalog := template.NewLive(project, home, func(w template.Warning) {
+	catalog := template.NewLive(project, home, nil, func(w template.Warning) {
 		if reading {
 			warnings = append(warnings, w.String())
 		}

@@ -16,7 +16,7 @@ import (
 // fallback is the model that takes over from one that is out of order: unknown to
 // its provider, without quota, or failing for as long as calls are repeated. It is
 // "" if none is left or another model would not help.
-func (a *Activities) fallback(ctx context.Context, turn memory.Turn, model string, e *agent.ModelError) string {
+func (a *Activities) fallback(ctx context.Context, turn memory.Turn, r agent.ModelRequest, e *agent.ModelError) string {
 	switch {
 	case e.Code == agent.ModelUnknown, e.Code == agent.ModelRateLimited && !e.Retryable:
 	case !a.exhausted(ctx, e) || !e.Retryable:
@@ -24,7 +24,7 @@ func (a *Activities) fallback(ctx context.Context, turn memory.Turn, model strin
 	}
 	// -1 while the turn's own model is in use.
 	for _, next := range a.Fallbacks[slices.Index(a.Fallbacks, turn.Fallback)+1:] {
-		if next != model {
+		if next != r.Model || r.Provider != "" {
 			return next
 		}
 	}

@@ -253,7 +253,7 @@ func (a *Activities) modelFailed(ctx context.Context, ref contract.Ref, begun me
 		if me.Code == agent.ModelAnswerInvalid {
 			failure.Message = me.Message // what the model is told
 		}
-		if next := a.fallback(ctx, begun.Turn, r.Model, me); next != "" && full == nil {
+		if next := a.fallback(ctx, begun.Turn, r, me); next != "" && full == nil {
 			failure.Fallback, failure.Warnings = next, fallbackWarning(r.Model, next, err)
 			err = &otherModel{next}
 		} else if !a.exhausted(ctx, me) {

@@ -20,7 +20,10 @@ const mostToolImages = 20
 func (a *Activities) request(ctx context.Context, ref contract.Ref, begun memory.ModelStart, messages []agent.Message) (agent.ModelRequest, error) {
 	t := begun.Thread
 	c := t.Config
-	model := cmp.Or(begun.Turn.Fallback, c.Model, a.DefaultModel)
+	model, provider := cmp.Or(begun.Turn.Fallback, c.Model, a.DefaultModel), c.Provider
+	if begun.Turn.Fallback != "" {
+		provider = "" // that of the agent's own model is out of order; fallback models name theirs
+	}
 	system := agent.Message{Role: agent.RoleSystem, Content: agent.Text(agent.CleanText(c.SystemPrompt) + environment(t, begun.Turn))}
 	shortened := agent.HasShortenedOutput(messages)
 	messages = agent.Transcript(messages)
@@ -30,7 +33,7 @@ func (a *Activities) request(ctx context.Context, ref contract.Ref, begun memory
 	transcript, err := a.withImages(ctx, messages, t.Workdir)
 	return agent.ModelRequest{
 		AnswerSchema: begun.Turn.AnswerSchema,
-		Model:        model, Provider: c.Provider, Temperature: c.Temperature, TopP: c.TopP, MaxTokens: c.MaxTokens, Stream: c.Stream,
+		Model:        model, Provider: provider, Temperature: c.Temperature, TopP: c.TopP, MaxTokens: c.MaxTokens, Stream: c.Stream,
 		Messages: append([]agent.Message{system}, transcript...),
 		Tools:    a.specs(t, ref.Questions, shortened),
 	}, err

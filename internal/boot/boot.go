@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"runtime/debug"
 	"strconv"
@@ -20,12 +19,7 @@ import (
 	"github.com/spool-agents/spool"
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/internal/config"
-	"github.com/spool-agents/spool/internal/httplog"
-	"github.com/spool-agents/spool/internal/llm"
-	"github.com/spool-agents/spool/internal/llm/openai"
-	"github.com/spool-agents/spool/internal/llm/script"
 	"github.com/spool-agents/spool/internal/mcp"
-	"github.com/spool-agents/spool/internal/models"
 	"github.com/spool-agents/spool/internal/telemetry/export"
 	"github.com/spool-agents/spool/internal/template"
 	"github.com/spool-agents/spool/internal/tool"
@@ -41,7 +35,14 @@ func OpenStore(ctx context.Context, cfg config.Config, log *slog.Logger) (memory
 
 // Options are those of a worker on a store, all but its Temporal client.
 func Options(cfg config.Config, store memory.ConversationMemoryStore, env func(string) string, log *slog.Logger) (spool.WorkerOptions, error) {
-	catalog := template.NewLive(cfg.Workspace, cfg.Home, func(w template.Warning) { log.Warn("agent template", "warning", w.String()) })
+	known, err := LoadModels(cfg, env)
+	if err != nil {
+		return spool.WorkerOptions{}, err
+	}
+	for _, p := range known.Problems() {
+		log.Warn("models", "where", p.Where, "problem", p.What, "todo", p.ToDo)
+	}
+	catalog := template.NewLive(cfg.Workspace, cfg.Home, known.Routable, func(w template.Warning) { log.Warn("agent template", "warning", w.String()) })
 	o := spool.WorkerOptions{
 		Store: store, Agents: catalog, DefaultModel: cfg.Model, Namespace: cmp.Or(cfg.Temporal.Namespace, client.DefaultNamespace),
 		Workspace: cfg.Workspace, Images: filepath.Join(cfg.Home, "images"), Files: filepath.Join(cfg.Home, "files"), Policy: &cfg.Delegation, MaxSteps: cfg.MaxSteps,
@@ -56,18 +57,8 @@ func Options(cfg config.Config, store memory.ConversationMemoryStore, env func(s
 	servers = mcp.New(mcp.Options{Workspace: cfg.Workspace, Home: cfg.Home, Env: env, Log: log}, func(more []agent.Tool) error { return tools.Set(more...) })
 	o.Tools, o.Beside = tools, servers.Start
 	o.Fallbacks = cfg.FallbackModels
-	state := models.Row{Window: cfg.ContextWindow}
-	if p := cfg.Price; p != (agent.Price{}) {
-		state.Price = &models.Price{Input: p.Input, Output: p.Output}
-	} else if cfg.Demo() {
-		state.Price = &models.Price{} // the scripted model costs nothing
-	}
-	table, err := models.Load(cfg.Home, state)
-	if err != nil {
-		return o, err
-	}
-	o.Models = table
-	if o.Model, err = newModel(cfg, table.Providers, store, env, log); err != nil {
+	o.Models = known.Table
+	if o.Model, err = known.Client(store, log); err != nil {
 		return o, err
 	}
 	if cfg.Demo() {
@@ -106,63 +97,6 @@ func tune(o *spool.WorkerOptions, env func(string) string) error {
 		o.WaitInRun = d
 	}
 	return nil
-}
-
-// Model is the model of a worker with these settings, for asking whether it
-// answers. It logs nothing.
-func Model(cfg config.Config) (agent.Model, error) {
-	cfg.HTTPLog = false
-	table, err := models.Load(cfg.Home, models.Row{})
-	if err != nil {
-		return nil, err
-	}
-	return newModel(cfg, table.Providers, nil, os.Getenv, slog.New(slog.DiscardHandler))
-}
-
-// newModel makes the client of the settings' provider and, where the user's table of
-// models names others, of those. Each has a limiter of its own: one per provider and key.
-func newModel(cfg config.Config, others map[string]models.Provider, store memory.ConversationMemoryStore, env func(string) string, log *slog.Logger) (agent.Model, error) {
-	secrets := []string{cfg.OpenAIKey.Reveal(), cfg.TavilyKey.Reveal()}
-	for _, p := range others {
-		secrets = append(secrets, env(p.APIKeyEnv))
-	}
-	client := func(c openai.Config) (agent.Model, error) {
-		c.IdleTimeout = cfg.IdleTimeout
-		if !cfg.HTTPLog {
-			model, err := openai.New(c)
-			if err != nil {
-				return nil, err
-			}
-			return llm.Limited(model), nil
-		}
-		wire := &httplog.Log{
-			Home: cfg.Home, Threads: store, Secrets: secrets,
-			Report: func(err error) { log.Warn("http log", "error", err) },
-		}
-		c.Transport = wire.Transport
-		model, err := openai.New(c)
-		if err != nil {
-			return nil, err
-		}
-		return wire.Model(llm.Limited(model)), nil
-	}
-	router := llm.Router{Default: script.Model{}, Providers: map[string]agent.Model{}}
-	var err error
-	if !cfg.Demo() {
-		router.Default, err = client(openai.Config{BaseURL: cfg.OpenAIBaseURL, APIKey: cfg.OpenAIKey.Reveal(), Model: cfg.Model})
-	}
-	if err != nil || len(others) == 0 {
-		return router.Default, err
-	}
-	for name, p := range others {
-		if p.APIKeyEnv != "" && env(p.APIKeyEnv) == "" {
-			log.Warn("provider without key", "provider", name, "missing", p.APIKeyEnv)
-		}
-		if router.Providers[name], err = client(openai.Config{BaseURL: p.BaseURL, APIKey: env(p.APIKeyEnv)}); err != nil {
-			return nil, err
-		}
-	}
-	return router, nil
 }
 
 // buildID names this build in histories, instead of the 32 digits of the SDK's

@@ -112,6 +112,16 @@ func (c *Config) UseServer(address, namespace string) {
 	c.Encryption.Apply(&c.Temporal)
 }
 
+// Source says where the value of a setting comes from: "default" if it was not set.
+func (c Config) Source(name string) string {
+	for _, s := range c.explained {
+		if s.Name == name {
+			return s.Source
+		}
+	}
+	return "default"
+}
+
 // Demo reports whether the scripted demo model has to answer, as neither a key
 // nor a base URL is set.
 func (c Config) Demo() bool { return c.OpenAIBaseURL == "" && !c.OpenAIKey.IsSet() }

@@ -90,8 +90,18 @@ providers:
 ` + "`" + `*` + "`" + ` stands for anything; ` + "`" + `match` + "`" + ` is compared with the model's name with and without what stands before its last slash. When a conversation does not fit the window any
 more, the model summarises its older part and goes on with the summary; messages and log stay as they are. A model that nothing is known of is taken to read 128,000
 tokens; a provider that refuses a request as too long corrects that. A server that silently drops what is too long (Ollama does) is noticed and reported: state its
-window then. A provider is used by agents that name it (` + "`provider: mistral`" + ` in their file) and by models that do, as in
-` + "`mistral-large-latest@mistral`" + `, also in ` + "`fallbackModels`" + `: a conversation may change it at any step.
+window then.
+
+A provider is used by agents that name it (` + "`provider: mistral`" + ` in their file) and by models that name it behind an @, as in ` + "`mistral-large-latest@mistral`" + `,
+wherever a model is named: ` + "`SPOOL_MODEL`" + `, ` + "`fallbackModels`" + `, agents' files, ` + "`send --model`" + `. What names none is asked at the provider of the settings; an agent that another one calls
+takes what its file leaves out from its caller. What stands behind the last @ of a name is part of the name if it starts like a version (` + "`claude@20240620`" + `, ` + "`@v2`" + `, ` + "`@latest`" + `,
+` + "`@default`" + `), if it has a slash or colon, or if the @ comes first (` + "`@cf/meta/llama`" + `); otherwise it must be a provider of the table, and a name of which there is none is refused,
+with the list of those there are: no model is asked at a provider, with a key, that was not meant. A name that ends in @ is a name as it is: ` + "`gpt@team@`" + ` asks the provider of the settings for ` + "`gpt@team`" + `.
+
+` + "`apiKeyEnv`" + ` names the variable that holds the key; the key itself stays out of the file. A worker that starts warns of variables that are not set, and of agents and
+` + "`fallbackModels`" + ` whose provider is not set up; ` + "`models`" + ` and ` + "`doctor`" + ` report that too, with file and line, and ask each model at its provider. ` + "`models.yaml`" + ` is read when a worker
+starts, and what it says then holds until it ends: a change counts from the next start. With a table that cannot be read, or a ` + "`SPOOL_MODEL`" + ` whose provider is not set up, no worker
+starts (exit 2), and ` + "`dev`" + `, ` + "`models`" + ` and ` + "`doctor`" + ` say why.
 
 (Written by ` + "`go test ./internal/config -run Document -update`" + ` from the table that the program reads.)
 `

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"encoding/json"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -86,6 +87,33 @@ func TestProviderChangesMidTurn(t *testing.T) {
 	require.Equal(t, "mistral-small", q.Model)
 	require.Regexp(t, `^[A-Za-z0-9]{9}$`, q.Messages[2].ToolCalls[0].ID)
 	require.Equal(t, q.Messages[2].ToolCalls[0].ID, q.Messages[3].ToolCallID)
+	s.Verify()
+}
+
+// A fallback that names no provider is asked at the one of the settings, also where
+// the agent's own model is asked elsewhere; a mistyped provider is skipped, and an
+// agent whose provider is not set up fails with what to do.
+func TestFallbackOfAnAgentWithAProvider(t *testing.T) {
+	t.Parallel()
+	s := tt.New(t)
+	other := llmtest.Run(t)
+	other.Raw(func(w http.ResponseWriter, _ *http.Request, _ []byte) {
+		w.WriteHeader(http.StatusNotFound)
+		_, _ = w.Write([]byte(`{"error":{"message":"no such model"}}`))
+	})
+	require.NoError(t, os.WriteFile(filepath.Join(s.Dir, "models.yaml"), []byte("providers:\n  other: {baseUrl: '"+other.URL()+"'}\n"), 0o600))
+	agents := filepath.Join(s.Work, ".spool", "agents")
+	require.NoError(t, os.MkdirAll(agents, 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(agents, "orchestrator.md"), []byte("---\nprovider: other\nmodel: second\n---\nx\n"), 0o600))
+	s.StartWorker("SPOOL_FALLBACK_MODELS=x@othr,second")
+	r := s.Ask("s1", "script: say done")
+	require.Equal(t, "done", r.Response, r.Error)
+	require.Equal(t, "second", s.Model.Records()[0].Model)
+	require.Len(t, other.Records(), 1)
+	require.NoError(t, os.WriteFile(filepath.Join(agents, "orchestrator.md"), []byte("---\nmodel: m@othr\n---\nx\n"), 0o600))
+	r = s.Ask("s2", "script: say done again")
+	require.Equal(t, "done again", r.Response, "the fallback answers: %s", r.Error)
+	require.Contains(t, strings.Join(warnings(t, s, r.ThreadID), " "), agent.WarnFallback)
 	s.Verify()
 }
 

@@ -19,15 +19,37 @@ func TestRouter(t *testing.T) {
 	m := Router{Default: named("default"), Providers: map[string]agent.Model{"mistral": named("mistral"), "local": named("local")}}
 	for _, c := range []struct{ model, provider, want string }{
 		{"m", "", "default m"}, {"m", "mistral", "mistral m"}, {"m@local", "", "local m"}, {"m@local", "mistral", "local m"},
-		{"claude@20240620", "", "default claude@20240620"}, {"claude@20240620@mistral", "", "mistral claude@20240620"}, {"@local", "", "default @local"},
+		{"claude@20240620", "", "default claude@20240620"}, {"claude@20240620@mistral", "", "mistral claude@20240620"}, {"m@team@", "", "default m@team"},
 	} {
 		reply, err := m.Generate(t.Context(), agent.ModelRequest{Model: c.model, Provider: c.provider}, nil)
 		require.NoError(t, err)
 		require.Equal(t, c.want, reply.Content)
 	}
-	_, err := m.Generate(t.Context(), agent.ModelRequest{Model: "m", Provider: "other"}, nil)
-	var e *agent.ModelError
-	require.ErrorAs(t, err, &e)
-	require.Equal(t, agent.ModelUnknown, e.Code)
-	require.Contains(t, e.Message, "there are local, mistral")
+	// A mistyped provider is nobody's: no other one is asked, with a key that is not meant.
+	for _, r := range []agent.ModelRequest{{Model: "m", Provider: "other"}, {Model: "m@other"}, {Model: "m@other", Provider: "local"}} {
+		_, err := m.Generate(t.Context(), r, nil)
+		var e *agent.ModelError
+		require.ErrorAs(t, err, &e)
+		require.Equal(t, agent.ModelUnknown, e.Code)
+		require.False(t, e.Retryable)
+		require.Contains(t, e.Message, "there are local, mistral")
+	}
+	_, err := Router{Default: named("default")}.Generate(t.Context(), agent.ModelRequest{Model: "m@other"}, nil)
+	require.ErrorContains(t, err, "there is none beside the one of the settings")
+}
+
+type refusing struct{ err error }
+
+func (r refusing) Generate(context.Context, agent.ModelRequest, func(agent.Delta)) (agent.ModelReply, error) {
+	return agent.ModelReply{}, r.err
+}
+
+func TestKeyedSaysWhereTheKeyComesFrom(t *testing.T) {
+	refused := &agent.ModelError{Code: agent.ModelAuth, Status: 401, Message: "no key given"}
+	_, err := Keyed(refusing{refused}, "MISTRAL_API_KEY is not set").Generate(t.Context(), agent.ModelRequest{}, nil)
+	require.EqualError(t, err, "model call failed (auth, HTTP 401): no key given (MISTRAL_API_KEY is not set)")
+	require.Equal(t, "no key given", refused.Message, "an error may be shared")
+	other := &agent.ModelError{Code: agent.ModelOverloaded}
+	_, err = Keyed(refusing{other}, "x").Generate(t.Context(), agent.ModelRequest{}, nil)
+	require.Same(t, other, err)
 }

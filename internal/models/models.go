@@ -6,15 +6,11 @@ package models
 import (
 	_ "embed"
 	"errors"
-	"fmt"
 	"io/fs"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
-
-	"github.com/goccy/go-yaml"
 
 	"github.com/spool-agents/spool/agent"
 )
@@ -49,6 +45,8 @@ type Provider struct {
 	BaseURL string `yaml:"baseUrl"`
 	// APIKeyEnv names the environment variable that holds its key; "" = no key.
 	APIKeyEnv string `yaml:"apiKeyEnv"`
+	// Source is where it stands, FILE:LINE.
+	Source string `yaml:"-"`
 }
 
 type file struct {
@@ -56,7 +54,8 @@ type file struct {
 	Providers map[string]Provider `yaml:"providers"`
 }
 
-// Table answers by its rows, from the top. Safe for concurrent use.
+// Table answers by its rows, from the top. Safe for concurrent use. It is what the
+// files said when it was loaded.
 type Table struct {
 	// Providers are those of the user, by name.
 	Providers map[string]Provider
@@ -66,51 +65,30 @@ type Table struct {
 }
 
 // Load reads the user's table in home, if there is one, then takes what the
-// settings state of all models, then the built-in table.
+// settings state of all models, then the built-in table. Its error names the file and
+// the line, and shows nothing of the file, which may hold a key.
 func Load(home string, settings Row) (*Table, error) {
 	var user file
 	path := filepath.Join(home, File)
 	switch body, err := os.ReadFile(path); {
 	case err == nil:
-		if user, err = parse(body); err != nil {
-			return nil, agent.Wrap(err, agent.CodeInvalid, "%s is no table of models", path)
+		if user, err = parse(path, body); err != nil {
+			return nil, err
 		}
 	case !errors.Is(err, fs.ErrNotExist):
 		return nil, agent.Wrap(err, agent.CodeInvalid, "%s cannot be read", path)
 	}
-	own, err := parse(builtin)
+	own, err := parse("the built-in table of models", builtin)
 	if err != nil {
-		return nil, fmt.Errorf("the built-in table of models: %w", err)
+		return nil, err
 	}
 	settings.Match = "*"
 	return &Table{Providers: user.Providers, rows: append(append(user.Models, settings), own.Models...)}, nil
 }
 
-func parse(body []byte) (file, error) {
-	var f file
-	if err := yaml.UnmarshalWithOptions(body, &f, yaml.DisallowUnknownField()); err != nil {
-		return f, err
-	}
-	for i, r := range f.Models {
-		switch {
-		case strings.TrimSpace(r.Match) == "":
-			return f, fmt.Errorf("row %d has no match: name a model, * stands for anything", i+1)
-		case r.Window < 0, r.MaxOutput < 0, r.Price != nil && (r.Price.Input < 0 || r.Price.Cached < 0 || r.Price.Output < 0):
-			return f, fmt.Errorf("row %d (%s) has a negative number", i+1, r.Match)
-		case r.Window > 0 && r.Window < 256:
-			return f, fmt.Errorf("row %d (%s) has a window of %d tokens: 256 is the least", i+1, r.Match, r.Window)
-		}
-	}
-	for name, p := range f.Providers {
-		u, err := url.Parse(p.BaseURL)
-		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-			return f, fmt.Errorf("provider %s has no baseUrl of the form http(s)://host/path", name)
-		}
-		if name == "" || strings.ContainsAny(name, "@ \t") {
-			return f, fmt.Errorf("provider %q: a name has no @ and no space", name)
-		}
-	}
-	return f, nil
+// Route says where a model is asked: see agent.RouteModel.
+func (t *Table) Route(model, provider string) (agent.ModelRoute, error) {
+	return agent.RouteModel(model, provider, t.Providers)
 }
 
 // Lookup returns what is known of a model; fields that are not are zero.
@@ -119,9 +97,12 @@ func (t *Table) Lookup(model string) agent.ModelInfo {
 		return known.(agent.ModelInfo)
 	}
 	var info agent.ModelInfo
-	priced, sees := false, (*bool)(nil)
+	priced, sees, name := false, (*bool)(nil), model
+	if at, err := t.Route(model, ""); err == nil {
+		name = at.Model
+	}
 	for _, r := range t.rows {
-		if !matches(r.Match, model) {
+		if !matches(r.Match, name) {
 			continue
 		}
 		if info.Window == 0 {
@@ -142,11 +123,13 @@ func (t *Table) Lookup(model string) agent.ModelInfo {
 	return info
 }
 
-// matches compares a pattern with a model's name, with and without its maker's.
+// matches compares a pattern with a model's name, with and without its maker's, and
+// without the version behind an @.
 func matches(pattern, model string) bool {
 	pattern, model = strings.ToLower(strings.TrimSpace(pattern)), strings.ToLower(model)
-	model, _, _ = strings.Cut(model, "@") // the provider
-	return glob(pattern, model) || glob(pattern, model[strings.LastIndexByte(model, '/')+1:])
+	short := model[strings.LastIndexByte(model, '/')+1:]
+	bare, _, _ := strings.Cut(short, "@")
+	return glob(pattern, model) || glob(pattern, short) || bare != "" && glob(pattern, bare)
 }
 
 // glob compares with a pattern in which * stands for anything, slashes included.

@@ -56,13 +56,17 @@ models:
 // A wrong table is refused with the row that is wrong.
 func TestWrongTable(t *testing.T) {
 	for text, want := range map[string]string{
-		"models:\n  - {window: 5000}":                    "row 1 has no match",
-		"models:\n  - {match: x, window: -1}":            "row 1 (x) has a negative number",
-		"models:\n  - {match: x, windwo: 5000}":          "windwo",
-		"models:\n  - {match: x, window: 10}":            "256 is the least",
-		"models:\n  - {match: x, price: {input: cheap}}": "input",
-		"providers:\n  x: {baseUrl: nowhere}":            "provider x has no baseUrl",
-		"providers:\n  a@b: {baseUrl: 'http://x/v1'}":    "a name has no @",
+		"models:\n  - {window: 5000}":                                                         "row 1 has no match",
+		"models:\n  - {match: x, window: -1}":                                                 "row 1 (x) has a negative number",
+		"models:\n  - {match: x, windwo: 5000}":                                               "windwo",
+		"models:\n  - {match: x, window: 10}":                                                 "256 is the least",
+		"models:\n  - {match: x, price: {input: cheap}}":                                      "input",
+		"providers:\n  x: {baseUrl: nowhere}":                                                 "provider x has no baseUrl",
+		"providers:\n  a@b: {baseUrl: 'http://x/v1'}":                                         "a name has no @",
+		"models:\n  - {match: x}\n\n  - {window: 300}":                                        ":4: no table of models: row 2 has no match",
+		"models: []\n---\nproviders: {}":                                                      "2 YAML documents",
+		"providers:\n  x:\n    baseUrl: http://h/v1\n    apiKeyEnv: sk-proj-abc":              ":2: no table of models: provider x: apiKeyEnv is no name of an environment variable",
+		"providers:\n  x: {baseUrl: 'http://h', apiKeyEnv: abcdefghijklmnopqrstuvwx12345678}": "keep the key itself out of the file",
 	} {
 		home := t.TempDir()
 		require.NoError(t, os.WriteFile(filepath.Join(home, File), []byte(text), 0o600))
@@ -70,4 +74,16 @@ func TestWrongTable(t *testing.T) {
 		require.ErrorContains(t, err, want)
 		require.Equal(t, agent.CodeInvalid, agent.CodeOf(err))
 	}
+}
+
+// Names that providers give with an @ are looked up as what they are.
+func TestLookupOfNamesWithAnAt(t *testing.T) {
+	home := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(home, File), []byte("models: [{match: llama-9*, window: 4321}, {match: plain, window: 777}]\nproviders:\n  p: {baseUrl: 'http://h/v1'}\n"), 0o600))
+	table, err := Load(home, Row{})
+	require.NoError(t, err)
+	for name, window := range map[string]int64{"claude-3-5-sonnet@20240620": 200000, "@cf/meta/llama-9b": 4321, "@cf/meta/llama-9b@p": 4321, "workers-ai/@cf/meta/llama-9b": 4321, "plain@p": 777, "plain@latest": 777, "plain@other@": 777} {
+		require.Equal(t, window, table.Lookup(name).Window, name)
+	}
+	require.Equal(t, filepath.Join(home, File)+":3", table.Providers["p"].Source)
 }

@@ -44,6 +44,8 @@ type loaded struct {
 	config   agent.AgentConfig
 	hides    []string // sources of templates of the same name that came later
 	nameLine int      // where the file names it, or 1
+	// modelLine is where the file names its provider, else its model.
+	modelLine int
 }
 
 // Load reads the templates of .spool/agents and .claude/agents in the project
@@ -159,6 +161,28 @@ func (c *Catalog) List() []agent.AgentConfig {
 		list = append(list, clone(c.byName[name].config))
 	}
 	return list
+}
+
+// Unrouted warns of templates whose model or provider route refuses: their model
+// calls will fail. It is for who knows the providers.
+func (c *Catalog) Unrouted(route func(model, provider string) error) (warnings []Warning) {
+	for _, name := range c.Names() {
+		t := c.byName[name]
+		if err := route(t.config.Model, t.config.Provider); err != nil {
+			warnings = append(warnings, Warning{t.config.Source, t.modelLine, fmt.Sprintf("agent %s cannot be used: %v", name, err)})
+		}
+	}
+	return warnings
+}
+
+// ModelPlace is where a template names its provider or model, FILE:LINE, or its
+// source if it names neither.
+func (c *Catalog) ModelPlace(name string) string {
+	t := c.byName[name]
+	if t.modelLine == 0 {
+		return t.config.Source
+	}
+	return fmt.Sprintf("%s:%d", t.config.Source, t.modelLine)
 }
 
 // Hides lists the sources of templates that the one in force took the place of.

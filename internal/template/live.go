@@ -16,6 +16,7 @@ type Live struct {
 	project, home string
 	extra         []string
 	warn          func(Warning)
+	route         func(model, provider string) error
 
 	mu    sync.Mutex
 	now   *Catalog
@@ -24,9 +25,10 @@ type Live struct {
 }
 
 // NewLive reads the templates as Load does. warn hears of each problem once, also
-// of those that come with a later change.
-func NewLive(projectDir, home string, warn func(Warning), extraTools ...string) *Live {
-	l := &Live{project: projectDir, home: home, extra: extraTools, warn: warn, told: map[string]bool{}}
+// of those that come with a later change; of those that Unrouted finds too, unless
+// route is nil.
+func NewLive(projectDir, home string, route func(model, provider string) error, warn func(Warning), extraTools ...string) *Live {
+	l := &Live{project: projectDir, home: home, extra: extraTools, warn: warn, route: route, told: map[string]bool{}}
 	l.catalog()
 	return l
 }
@@ -49,6 +51,9 @@ func (l *Live) catalog() *Catalog {
 	}
 	found, warnings := Load(l.project, l.home, l.extra...)
 	l.now, l.state = found, state
+	if l.route != nil {
+		warnings = append(warnings, found.Unrouted(l.route)...)
+	}
 	for _, w := range warnings {
 		if text := w.String(); !l.told[text] {
 			l.told[text] = true

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/internal/template"
 )
 
@@ -17,7 +18,7 @@ import (
 func TestRow02_FilesAreReadAgainWhenTheyChange(t *testing.T) {
 	w := newWorld(t)
 	var warnings []string
-	l := template.NewLive(w.project, w.home, func(w template.Warning) { warnings = append(warnings, w.String()) })
+	l := template.NewLive(w.project, w.home, nil, func(w template.Warning) { warnings = append(warnings, w.String()) })
 	_, ok := l.Get("fresh")
 	require.False(t, ok)
 	path := w.write(".spool/agents/fresh.md", "---\ntools: Fly\n---\none")
@@ -40,7 +41,7 @@ func TestRow02_FilesAreReadAgainWhenTheyChange(t *testing.T) {
 
 func TestLiveCatalogIsUsedAtOnce(t *testing.T) {
 	w := newWorld(t)
-	l := template.NewLive(w.project, w.home, func(template.Warning) {})
+	l := template.NewLive(w.project, w.home, nil, func(template.Warning) {})
 	var all sync.WaitGroup
 	for range 8 {
 		all.Go(func() {
@@ -54,4 +55,24 @@ func TestLiveCatalogIsUsedAtOnce(t *testing.T) {
 		w.write(".spool/agents/x.md", time.Now().String())
 	}
 	all.Wait()
+}
+
+// A template whose provider is not set up is told of with its line, when it is read.
+func TestUnroutedTemplates(t *testing.T) {
+	w := newWorld(t)
+	var warnings []string
+	route := func(model, provider string) error {
+		_, err := agent.RouteModel(model, provider, map[string]bool{"p": true})
+		return err
+	}
+	path := w.write(".spool/agents/one.md", "---\nmodel: m\nprovider: q\n---\nx")
+	l := template.NewLive(w.project, w.home, route, func(w template.Warning) { warnings = append(warnings, w.String()) })
+	require.Len(t, warnings, 1)
+	assert.Contains(t, warnings[0], path+":3: agent one cannot be used: no provider q is set up (there are p)")
+	other := w.write(".spool/agents/two.md", "---\nmodel: m@q\n---\nx")
+	w.write(".spool/agents/three.md", "---\nmodel: m@p\n---\nx")
+	_, ok := l.Get("two")
+	require.True(t, ok, "it is used as far as it can be")
+	require.Len(t, warnings, 2)
+	assert.Contains(t, warnings[1], other+":2: agent two")
 }

@@ -96,8 +96,12 @@ func (p *parser) apply(f field) {
 		case "inherit", "sonnet", "opus", "haiku": // Claude Code's words for "not ours to choose"
 			c.Model = ""
 		}
+		if p.out.modelLine == 0 && c.Model != "" {
+			p.out.modelLine = f.line
+		}
 	case "provider":
 		p.text(f, &c.Provider)
+		p.out.modelLine = f.line
 	case "temperature":
 		c.Temperature = p.float(f, 0, 2)
 	case "topP":
