@@ -31,6 +31,7 @@ type user struct {
 	t    *testing.T
 	home string
 	work string
+	env  []string // beside what each has
 }
 
 func newUser(t *testing.T) *user {
@@ -42,6 +43,7 @@ func (u *user) command(args ...string) *exec.Cmd {
 	cmd := exec.Command(temporaltest.Starter(), args...)
 	cmd.Dir = u.work
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + u.home, "TMPDIR=" + os.TempDir(), "SPOOL_HOME=" + u.home, "SPOOL_USER=tester"}
+	cmd.Env = append(cmd.Env, u.env...)
 	return cmd
 }
 

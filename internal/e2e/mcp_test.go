@@ -253,7 +253,7 @@ func TestDoctorNamesWhatDoesNotAnswer(t *testing.T) {
 	require.Equal(t, 1, code, out)
 	require.Contains(t, out, "no database at localhost:1")
 	require.Contains(t, out, "to do: mend its entry")
-	require.Contains(t, out, "fake at "+s.Model.URL()+" answers")
+	require.Contains(t, out, "fake at "+s.Model.URL()+" [environment OPENAI_BASE_URL] answers")
 	out, code = starter(t, s, "tools", "--json")
 	require.Equal(t, 1, code, out)
 	require.Contains(t, out, `"state":"failed"`)
@@ -266,7 +266,7 @@ func TestDoctorNamesWhatDoesNotAnswer(t *testing.T) {
 	s.Env = append(s.Env, "OPENAI_BASE_URL=http://127.0.0.1:1/v1")
 	out, code = starter(t, s, "models")
 	require.Equal(t, 1, code, out)
-	require.Contains(t, out, "check OPENAI_BASE_URL")
+	require.Contains(t, out, "check host and port in OPENAI_BASE_URL (environment OPENAI_BASE_URL)")
 }
 
 // What is going to be refused asks nobody: the model hears it at once, and only what

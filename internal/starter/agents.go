@@ -14,7 +14,7 @@ func (agentsCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	catalog, warnings := template.Load(cfg.Workspace, cfg.Home)
+	catalog, warnings := a.templates(cfg)
 	for _, w := range warnings {
 		a.progress("%s", clean(w.String()))
 	}

@@ -191,7 +191,7 @@ func existing(cfg config.Config) error {
 		return nil // what else is wrong, opening it tells
 	}
 	return agent.Errorf(agent.CodeNotFound, "there is no store at %s (from %s): check the path; send, chat, dev and worker make a new one",
-		path, sourceOf(cfg, config.Store))
+		path, cfg.Source(config.Store))
 }
 
 func (a *app) openWith(ctx context.Context, cfg config.Config, temporal bool) (*spool.Client, error) {

@@ -39,55 +39,55 @@ func TestHelpIsAsDocumented(t *testing.T) {
 
 func TestUsageErrorsNameTheFlagAndTheFix(t *testing.T) {
 	for line, want := range map[string][]string{
-		"":                                  {"give a command", "send", "doctor"},
-		"sendd x":                           {"unexpected argument sendd", `did you mean "send"`},
-		"fork x":                            {`thread id "x"`},
-		"fork -c a/b a/b":                   {"--conversation", "A-Z"},
-		"send":                              {"message is empty", "or - to read it from stdin"},
-		"send a b":                          {"unexpected argument b", "quotes"},
-		"send --bogus x":                    {"unknown flag --bogus"},
-		"send --when-busy later x":          {"--when-busy", "later", "queue, steer or reject"},
-		"send --detach --wait x":            {"--detach", "--wait", "one of the two"},
-		"send -s a -t b/c x":                {"--thread replaces --session"},
-		"send --continue -s a x":            {"--continue", "leave out --session"},
-		"send -s a/b x":                     {"--session", "a/b", "A-Z"},
-		"send -c .. x":                      {"--conversation"},
-		"send -t nonsense x":                {"--thread", "SESSION/CONVERSATION or agent:TYPE:ID"},
-		"send --agent No! x":                {"--agent", "a-z"},
-		"chat -s a -t b/c":                  {"--thread replaces --session"},
-		"chat --json":                       {"send --json"},
-		"retry --detach --wait a/b":         {"one of the two"},
-		"retry x":                           {`thread id "x"`},
-		"cancel x":                          {`thread id "x"`},
-		"approvals a:b":                     {`thread id "a:b"`},
-		"approve":                           {"<approval>"},
-		"edit c":                            {"text is empty"},
-		"show":                              {"give a thread id", "agent:TYPE:ID"},
-		"show a:b":                          {"SESSION/CONVERSATION"},
-		"show --from 3 a/b":                 {"--from", "add --follow"},
-		"show --follow --from 3:1 a/b":      {"--from", "SEQ:ATTEMPT:OFFSET"},
-		"trace x":                           {`thread id "x"`},
-		"tasks x":                           {`thread id "x"`},
-		"threads --limit 0":                 {"--limit 0", "from 1"},
-		"threads -s a/b":                    {"--session"},
-		"verify":                            {"thread id", "--all"},
-		"verify --all a/b":                  {"leave out"},
-		"verify --all --print":              {"--print"},
-		"history --all --run r a/b":         {"--run", "--all"},
-		"history --dir d a/b":               {"add --all"},
-		"send --bo\x1b[31mgus x":            {`unknown flag --bo\x1b[31mgus`},
-		"dev --workers=-1":                  {"--workers -1", "0 to 64"},
-		"dev --workers two":                 {"--workers", "two"},
-		"dev --temporal-port 70000":         {"--temporal-port 70000", "0 for a free one"},
-		"dev --ui-port=-2":                  {"--ui-port -2"},
-		"web --web-port 70000":              {"--web-port 70000", "0 for a free one"},
-		"web --host example.com":            {"--host", "127.0.0.1 or 0.0.0.0"},
-		"web-token a/b":                     {`user "a/b"`, "128 characters"},
-		"dev --temporal nowhere":            {"--temporal", "embedded, path or HOST:PORT"},
-		"threads --store postgres":          {"store", "postgres", "sqlite:PATH", "flag --store"},
-		"threads --store memory:":           {"gone with it", "sqlite:PATH or file:DIR"},
-		"threads --temporal-address nohost": {"temporalAddress", "HOST:PORT", "flag --temporal-address"},
-		"demo --live":                       {"OPENAI_API_KEY"},
+		"":                                     {"give a command", "send", "doctor"},
+		"sendd x":                              {"unexpected argument sendd", `did you mean "send"`},
+		"fork x":                               {`thread id "x"`},
+		"fork -c a/b a/b":                      {"--conversation", "A-Z"},
+		"send":                                 {"message is empty", "or - to read it from stdin"},
+		"send a b":                             {"unexpected argument b", "quotes"},
+		"send --bogus x":                       {"unknown flag --bogus"},
+		"send --when-busy later x":             {"--when-busy", "later", "queue, steer or reject"},
+		"send --detach --wait x":               {"--detach", "--wait", "one of the two"},
+		"send -s a -t b/c x":                   {"--thread replaces --session"},
+		"send --continue -s a x":               {"--continue", "leave out --session"},
+		"send -s a/b x":                        {"--session", "a/b", "A-Z"},
+		"send -c .. x":                         {"--conversation"},
+		"send -t nonsense x":                   {"--thread", "SESSION/CONVERSATION or agent:TYPE:ID"},
+		"send --agent No! x":                   {"--agent", "a-z"},
+		"chat -s a -t b/c":                     {"--thread replaces --session"},
+		"chat --json":                          {"send --json"},
+		"retry --detach --wait a/b":            {"one of the two"},
+		"retry x":                              {`thread id "x"`},
+		"cancel x":                             {`thread id "x"`},
+		"approvals a:b":                        {`thread id "a:b"`},
+		"approve":                              {"<approval>"},
+		"edit c":                               {"text is empty"},
+		"show":                                 {"give a thread id", "agent:TYPE:ID"},
+		"show a:b":                             {"SESSION/CONVERSATION"},
+		"show --from 3 a/b":                    {"--from", "add --follow"},
+		"show --follow --from 3:1 a/b":         {"--from", "SEQ:ATTEMPT:OFFSET"},
+		"trace x":                              {`thread id "x"`},
+		"tasks x":                              {`thread id "x"`},
+		"threads --limit 0":                    {"--limit 0", "from 1"},
+		"threads -s a/b":                       {"--session"},
+		"verify":                               {"thread id", "--all"},
+		"verify --all a/b":                     {"leave out"},
+		"verify --all --print":                 {"--print"},
+		"history --all --run r a/b":            {"--run", "--all"},
+		"history --dir d a/b":                  {"add --all"},
+		"send --bo\x1b[31mgus x":               {`unknown flag --bo\x1b[31mgus`},
+		"dev --workers=-1":                     {"--workers -1", "0 to 64"},
+		"dev --workers two":                    {"--workers", "two"},
+		"dev --temporal-port 70000":            {"--temporal-port 70000", "0 for a free one"},
+		"dev --ui-port=-2":                     {"--ui-port -2"},
+		"web --web-port 70000":                 {"--web-port 70000", "0 for a free one"},
+		"web --host example.com":               {"--host", "127.0.0.1 or 0.0.0.0"},
+		"web-token a/b":                        {`user "a/b"`, "128 characters"},
+		"dev --temporal nowhere":               {"--temporal", "embedded, path or HOST:PORT"},
+		"threads --store postgres":             {"store", "postgres", "sqlite:PATH", "flag --store"},
+		"threads --store memory:":              {"gone with it", "sqlite:PATH or file:DIR"},
+		"cancel --temporal-address nohost a/b": {"temporalAddress", "HOST:PORT", "flag --temporal-address"},
+		"demo --live":                          {"OPENAI_API_KEY"},
 	} {
 		t.Run(line, func(t *testing.T) {
 			home := filepath.Join(t.TempDir(), "home")
@@ -428,6 +428,57 @@ func TestDoctorNamesSourcesAndWhatIsAway(t *testing.T) {
 		checks[c.(map[string]any)["name"].(string)] = c.(map[string]any)["ok"]
 	}
 	assert.Equal(t, map[string]any{"store": true, "temporal": false, "agents": true, "telemetry": true, "model": true, "tools": true}, checks)
+}
+
+// Each part that is wrong has a finding of its own with what to do, in text and JSON.
+func TestDoctorNamesEachPartThatIsWrong(t *testing.T) {
+	b := newBench(t)
+	project := filepath.Join(b.home, "project")
+	b.write("project/.mcp.json", `{"mcpServers":{"one":{"command":"nothing-of-this-name"}}}`)
+	b.write("mcp.json", "{broken")
+	bad := b.write("agents/bad.md", "---", "tools: Fly", "---", "x")
+	b.more = []string{"SPOOL_WORKSPACE=" + project}
+	type finding struct {
+		Name, Detail, ToDo string
+		OK                 bool
+	}
+	find := func(args ...string) (code int, all []finding) {
+		r := b.run(append([]string{"doctor", "--json"}, args...)...)
+		var doc struct{ Checks []finding }
+		require.NoError(t, json.Unmarshal([]byte(r.out), &doc), r.out)
+		for _, c := range doc.Checks {
+			assert.True(t, c.OK || c.ToDo != "", "%s says what to do", c.Name)
+		}
+		return r.code, doc.Checks
+	}
+	named := func(all []finding, name, detail string, ok bool, todo string) {
+		t.Helper()
+		for _, c := range all {
+			if c.Name == name && strings.Contains(c.Detail, detail) {
+				assert.Equal(t, ok, c.OK, c.Detail)
+				assert.Contains(t, c.ToDo, todo)
+				return
+			}
+		}
+		t.Errorf("no finding %s %q in %+v", name, detail, all)
+	}
+	code, all := find()
+	assert.Equal(t, exitAway, code)
+	named(all, "store", "spool.db", true, "")
+	named(all, "temporal", "127.0.0.1:1", false, "TEMPORAL_ADDRESS (environment TEMPORAL_ADDRESS)")
+	named(all, "agents", bad+":2", false, "mend the file")
+	named(all, "mcp", "mcp.json is not the JSON expected", false, "mend the file")
+	named(all, "mcp", "nobody has agreed to the file", true, "tools --trust agrees")
+	named(all, "model", "scripted demo model", true, "")
+
+	_, all = find("--store", "sqlite:"+filepath.Join(b.home, "none.db"))
+	named(all, "store", "there is no store at", false, "or name another one (SPOOL_STORE, flag --store)")
+	named(all, "temporal", "127.0.0.1:1", false, "dev starts a local one") // whatever the store is
+	_, all = find("--store", "sqlite:"+b.write("damaged.db", strings.Repeat("no database ", 100)))
+	named(all, "store", "damaged.db is not a SQLite database", false, "name another one")
+	self, err := os.Executable()
+	require.NoError(t, err)
+	require.ErrorContains(t, writable(self), "can be read only", "as a program that runs")
 }
 
 func TestStoreThatCannotBeOpened(t *testing.T) {

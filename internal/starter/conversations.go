@@ -69,6 +69,9 @@ func (a *app) threadsBy(ctx context.Context, open func(context.Context, config.C
 		return nil, cfg, err
 	}
 	if cfg.Server != "" {
+		if err := a.onlyServer("SPOOL_SERVER, from " + cfg.Source(config.Server)); err != nil {
+			return nil, cfg, err
+		}
 		c, err := remote.New(cfg.Server, cfg.ServerToken.Reveal())
 		if err != nil {
 			return nil, cfg, err

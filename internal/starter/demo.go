@@ -2,8 +2,10 @@ package starter
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -17,6 +19,7 @@ import (
 	"github.com/spool-agents/spool/internal/config"
 	"github.com/spool-agents/spool/internal/httpapi"
 	"github.com/spool-agents/spool/internal/llm/script"
+	"github.com/spool-agents/spool/internal/models"
 	"github.com/spool-agents/spool/memory"
 	"github.com/spool-agents/spool/memory/verify"
 )
@@ -42,6 +45,9 @@ type demo struct {
 
 // Run demonstrates, and fails unless everything it says is true.
 func (d *demoCmd) Run(ctx context.Context, a *app) error {
+	if !d.Live && a.flags[config.Home] != "" {
+		return notUsed("demo", "home")
+	}
 	cfg, err := a.config()
 	if err != nil {
 		return err
@@ -54,6 +60,11 @@ func (d *demoCmd) Run(ctx context.Context, a *app) error {
 		return fmt.Errorf("make a home for the demo: %w", err)
 	}
 	defer func() { _ = os.RemoveAll(home) }()
+	if d.Live {
+		if err := copyModels(cfg.Home, home); err != nil {
+			return err
+		}
+	}
 	limited, cancel := context.WithTimeout(ctx, demoLimit)
 	defer cancel()
 	run := &demo{a: a}
@@ -83,6 +94,19 @@ func demoEnv(env []string, cfg config.Config, live bool) []string {
 		out = append(out, "OPENAI_BASE_URL="+cfg.OpenAIBaseURL, "OPENAI_API_KEY="+cfg.OpenAIKey.Reveal(), "SPOOL_MODEL="+cfg.Model)
 	}
 	return out
+}
+
+// copyModels gives the demo's home the table of models of another one, whose
+// providers the configured model may name.
+func copyModels(from, to string) error {
+	body, err := os.ReadFile(filepath.Join(from, models.File))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil {
+		err = os.WriteFile(filepath.Join(to, models.File), body, 0o600)
+	}
+	return agent.Wrap(err, agent.CodeInvalid, "the table of models cannot be used in the demo")
 }
 
 // start makes a workspace and starts the stack.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spool-agents/spool"
 	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/internal/boot"
 	"github.com/spool-agents/spool/internal/config"
 	"github.com/spool-agents/spool/internal/httpapi"
 )
@@ -22,7 +23,7 @@ const workersReady = 60 * time.Second
 
 type devCmd struct {
 	Workers      int    `placeholder:"N" default:"1" help:"Number of workers (default ${default}); 0 runs none: for workers that you start yourself."`
-	Temporal     string `placeholder:"embedded|path|ADDRESS" default:"embedded" help:"The embedded server (default), the temporal program on the PATH, or a server that runs at HOST:PORT."`
+	Temporal     string `placeholder:"embedded|path|ADDRESS" default:"embedded" help:"The embedded server (default), the temporal program on the PATH (path), or a server that runs at HOST:PORT."`
 	TemporalPort int    `placeholder:"N" default:"7233" help:"Port of the server (default ${default}); if taken the next free one, 0 = a free one."`
 	UIPort       int    `name:"ui-port" placeholder:"N" default:"8233" help:"Port of its web UI (default ${default}); likewise."`
 	WebPort      int    `placeholder:"N" default:"8080" help:"Port of the web page and the HTTP API (default ${default}); likewise."`
@@ -51,6 +52,11 @@ func (d *devCmd) Validate() error {
 // Run supervises the stack until it is interrupted.
 func (d *devCmd) Run(ctx context.Context, a *app) error {
 	if d.own() {
+		for _, f := range []struct{ flag, setting string }{{"temporal-namespace", config.TemporalNamespace}, {"temporal-ui", config.TemporalUI}} {
+			if a.flags[f.setting] != "" {
+				return usage(fmt.Sprintf("--%s changes nothing here, leave it out: dev runs a server of its own, with a web UI and the namespace default; it counts with --temporal HOST:PORT", f.flag))
+			}
+		}
 		// The stack's own server counts, whatever is configured.
 		a.flags[config.TemporalAddress] = "127.0.0.1:7233"
 	} else {
@@ -59,6 +65,9 @@ func (d *devCmd) Run(ctx context.Context, a *app) error {
 	cfg, err := a.config()
 	if err != nil {
 		return err
+	}
+	if _, err := boot.LoadModels(cfg, a.lookup); err != nil {
+		return err // no worker would start
 	}
 	if err := os.MkdirAll(cfg.Home, 0o700); err != nil {
 		return agent.Wrap(err, agent.CodeUnavailable, "cannot make the home directory %s", cfg.Home)
@@ -88,10 +97,7 @@ func (d *devCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return fmt.Errorf("find the working directory: %w", err)
 	}
-	env := slices.Clone(a.env)
-	if cfg.TaskQueue != "" {
-		env = append(env, "SPOOL_TASK_QUEUE="+cfg.TaskQueue)
-	}
+	env := d.partEnv(a, cfg)
 	workers := d.Workers
 	if cfg.OneProcess() {
 		if workers > 1 {
@@ -147,6 +153,18 @@ func (d *devCmd) Run(ctx context.Context, a *app) error {
 	return nil
 }
 
+// partEnv passes on to workers and web server what flags say.
+func (d *devCmd) partEnv(a *app, cfg config.Config) []string {
+	env := slices.Clone(a.env)
+	for name, value := range map[string]string{"SPOOL_TASK_QUEUE": cfg.TaskQueue, "SPOOL_USER": a.flags[config.User], "SPOOL_PROFILE": a.flags[config.Profile],
+		"TEMPORAL_NAMESPACE": a.flags[config.TemporalNamespace]} {
+		if value != "" {
+			env = append(env, name+"="+value)
+		}
+	}
+	return env
+}
+
 // serveHere runs worker and web server in this process, the one that the store serves.
 func (d *devCmd) serveHere(ctx context.Context, a *app, cfg config.Config) (link string, err error) {
 	c, err := a.serveHere(ctx, cfg)
@@ -166,6 +184,9 @@ func (d *devCmd) own() bool { return d.Temporal == serverEmbedded || d.Temporal 
 func (d *devCmd) announce(a *app, info config.DevInfo, here bool) error {
 	if v := a.lookup("TEMPORAL_ADDRESS"); v != "" && v != info.Temporal {
 		a.progress("TEMPORAL_ADDRESS is %s in this environment and outranks this stack: unset it for programs that are to use %s", v, info.Temporal)
+	}
+	if a.lookup("SPOOL_SERVER") != "" {
+		a.progress("SPOOL_SERVER is set in this environment and outranks this stack: unset it for programs that are to use it")
 	}
 	info.Store = agent.MaskURL(info.Store)
 	if a.json {

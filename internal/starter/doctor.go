@@ -2,11 +2,21 @@ package starter
 
 import (
 	"context"
+	"errors"
+	"os"
 	"strconv"
+	"strings"
 
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/client"
+
+	"github.com/spool-agents/spool"
 	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/internal/boot"
 	"github.com/spool-agents/spool/internal/config"
 	"github.com/spool-agents/spool/internal/mcp"
+	"github.com/spool-agents/spool/internal/remote"
 	"github.com/spool-agents/spool/internal/template"
 	"github.com/spool-agents/spool/memory"
 )
@@ -28,30 +38,26 @@ func (doctorCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	checks, reached := a.examine(ctx, cfg)
-	checks = append(checks, a.examineAgents(cfg)...)
-	checks = append(checks, examineModels(ctx, cfg)...)
-	checks = append(checks, a.examineTools(ctx, cfg)...)
-	checks = append(checks, examineTelemetry(ctx, a.lookup))
+	var checks []check
+	var reached bool
+	if cfg.Server != "" {
+		if err := a.onlyServer("SPOOL_SERVER, from " + cfg.Source(config.Server)); err != nil {
+			return err
+		}
+		checks, reached = examineServer(ctx, cfg)
+	} else {
+		checks, reached = a.examine(ctx, cfg)
+		checks = append(checks, a.examineAgents(cfg)...)
+		checks = append(checks, a.examineModels(ctx, cfg)...)
+		checks = append(checks, a.examineTools(ctx, cfg)...)
+		checks = append(checks, examineTelemetry(ctx, a.lookup))
+	}
 	if a.json {
 		if err := a.printJSON(map[string]any{"settings": cfg.Explain(), "checks": checks}); err != nil {
 			return err
 		}
 	} else {
-		for _, s := range cfg.Explain() {
-			a.print("%-20s %-50s %s", s.Name, clean(s.Value), s.Source)
-		}
-		a.print("")
-		for _, c := range checks {
-			mark := "ok"
-			if !c.OK {
-				mark = "NOT OK"
-			}
-			a.print("%-20s %-6s %s", clean(c.Name), mark, clean(c.Detail))
-			if c.ToDo != "" {
-				a.print("%-20s %-6s to do: %s", "", "", clean(c.ToDo))
-			}
-		}
+		a.printChecks(cfg, checks)
 	}
 	if !reached {
 		return ended(exitAway)
@@ -64,43 +70,122 @@ func (doctorCmd) Run(ctx context.Context, a *app) error {
 	return nil
 }
 
+func (a *app) printChecks(cfg config.Config, checks []check) {
+	for _, s := range cfg.Explain() {
+		a.print("%-20s %-50s %s", s.Name, clean(s.Value), s.Source)
+	}
+	a.print("")
+	for _, c := range checks {
+		mark := "ok"
+		if !c.OK {
+			mark = "NOT OK"
+		}
+		a.print("%-20s %-6s %s", clean(c.Name), mark, clean(c.Detail))
+		if c.ToDo != "" {
+			a.print("%-20s %-6s to do: %s", "", "", clean(c.ToDo))
+		}
+	}
+}
+
+// examineServer checks the web server that takes the place of store and Temporal:
+// models, tools and agents are those of its workers.
+func examineServer(ctx context.Context, cfg config.Config) (checks []check, reached bool) {
+	c, err := remote.New(cfg.Server, cfg.ServerToken.Reveal())
+	if err == nil {
+		_, _, err = c.ThreadPage(ctx, memory.ThreadFilter{}, "", 1)
+	}
+	if err == nil {
+		return []check{{"server", true, agent.MaskURL(cfg.Server) + " answers; what its workers can do, doctor tells there", ""}}, true
+	}
+	return []check{{"server", false, err.Error(), "check the link (SPOOL_SERVER, " + cfg.Source(config.Server) + ") and whether the server runs; or unset it to use store and Temporal"}},
+		agent.CodeOf(err) != agent.CodeUnavailable
+}
+
 // examine checks the parts that turns run on; reached is false if store or
 // Temporal is away.
 func (a *app) examine(ctx context.Context, cfg config.Config) (checks []check, reached bool) {
-	if err := existing(cfg); err != nil {
-		return []check{{"store", false, err.Error(), "send, chat or dev makes it; or name another one (SPOOL_STORE, " + sourceOf(cfg, config.Store) + ")"}}, false
+	store, found := a.examineStore(ctx, cfg)
+	tc, server := a.examineTemporal(ctx, cfg)
+	checks = append([]check{found}, server...)
+	if store != nil && tc != nil {
+		checks = append(checks, a.examineWorkers(ctx, cfg, spool.NewClient(store, tc, clientOptions(cfg)))...)
 	}
-	c, err := a.openWith(ctx, cfg, true)
+	return checks, found.OK && tc != nil
+}
+
+func (a *app) examineStore(ctx context.Context, cfg config.Config) (memory.ConversationMemoryStore, check) {
+	names := "or name another one (SPOOL_STORE, " + cfg.Source(config.Store) + ")"
+	if cfg.Store == memoryStore {
+		return nil, check{"store", true, "memory: is of each process that uses it, and gone with it", ""}
+	}
+	if err := existing(cfg); err != nil {
+		return nil, check{"store", false, err.Error(), "send, chat or dev makes it; " + names}
+	}
+	c, err := a.openWith(ctx, cfg, false)
 	if err == nil {
 		_, err = c.Store().Threads(ctx, memory.ThreadFilter{Limit: 1})
 	}
+	if path, ok := strings.CutPrefix(cfg.Store, "sqlite:"); ok && err == nil {
+		err = writable(path)
+	}
 	if err != nil {
-		return []check{{"store", false, err.Error(), "see to the store, or name another one (SPOOL_STORE, " + sourceOf(cfg, config.Store) + ")"}}, false
+		return nil, check{"store", false, err.Error(), "see to the store, " + names}
 	}
-	checks = append(checks, check{"store", true, agent.MaskURL(cfg.Store) + " (id " + c.Store().ID() + ")", ""})
-	if !c.Connected() {
-		return append(checks, check{"temporal", false, "no server answers at " + cfg.Temporal.HostPort,
-			a.name + " dev starts a local one; TEMPORAL_ADDRESS (" + sourceOf(cfg, config.TemporalAddress) + ") names another"}), false
+	return c.Store(), check{"store", true, agent.MaskURL(cfg.Store) + " (id " + c.Store().ID() + ")", ""}
+}
+
+// writable reports why a file that can be read cannot be written.
+func writable(path string) error {
+	path, _, _ = strings.Cut(path, "?")
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return agent.Wrap(err, agent.CodeUnavailable, "the store can be read only")
 	}
-	checks = append(checks, check{"temporal", true, cfg.Temporal.HostPort + ", namespace " + cfg.Temporal.Namespace, ""})
+	return f.Close()
+}
+
+func (a *app) examineTemporal(ctx context.Context, cfg config.Config) (client.Client, []check) {
+	tc, err := dial(ctx, cfg.Temporal)
+	if err != nil {
+		return nil, []check{{"temporal", false, "no server answers at " + cfg.Temporal.HostPort + ": " + oneLine(err.Error(), 300),
+			a.name + " dev starts a local one; TEMPORAL_ADDRESS (" + cfg.Source(config.TemporalAddress) + ") names another"}}
+	}
+	a.closers = append(a.closers, tc.Close)
+	checks := []check{{"temporal", true, cfg.Temporal.HostPort + ", namespace " + cfg.Temporal.Namespace, ""}}
 	if cfg.Encryption.Any() {
 		checks = append(checks, check{"encryption", true, "key " + cfg.Encryption.String(), ""})
 	}
-	if n := c.Workers(ctx); n > 0 {
-		return append(checks, check{"workers", true, plural(n, "worker") + " on task queue " + c.TaskQueue(), ""}), true
+	_, err = tc.WorkflowService().DescribeNamespace(ctx, &workflowservice.DescribeNamespaceRequest{Namespace: cfg.Temporal.Namespace})
+	var missing *serviceerror.NamespaceNotFound
+	if errors.As(err, &missing) {
+		checks = append(checks, check{"namespace", false, "the server has no namespace " + cfg.Temporal.Namespace,
+			"name another one (TEMPORAL_NAMESPACE, " + cfg.Source(config.TemporalNamespace) + "), or make it: temporal operator namespace create " + cfg.Temporal.Namespace})
 	}
-	checks = append(checks, check{"workers", false, "nobody polls task queue " + c.TaskQueue(), a.name + " dev starts a worker"})
+	return tc, checks
+}
+
+// examineWorkers asks Temporal who polls the task queue. What a worker was started
+// with nobody can ask.
+func (a *app) examineWorkers(ctx context.Context, cfg config.Config, c *spool.Client) []check {
+	if n := c.Workers(ctx); n > 0 {
+		return []check{{"workers", true, plural(n, "worker") + " on task queue " + c.TaskQueue() +
+			"; what follows holds for a worker that is started here with these settings", ""}}
+	}
+	if cfg.OneProcess() {
+		return []check{{"workers", true, "none now: send, chat and dev run one themselves on this store", ""}}
+	}
+	checks := []check{{"workers", false, "nobody polls task queue " + c.TaskQueue(), a.name + " dev starts a worker"}}
 	if own := agent.TaskQueue(c.Store().ID()); own != c.TaskQueue() {
 		checks = append(checks, check{"taskQueue", false, "SPOOL_TASK_QUEUE is " + c.TaskQueue() + ", but this store's own queue is " + own +
-			", polled by " + plural(c.WorkersOf(ctx, own), "worker"), "unset it, or start workers with it"})
+			", polled by " + plural(c.WorkersOf(ctx, own), "worker"), "unset it (it is from " + cfg.Source(config.TaskQueue) + "), or start workers with it"})
 	}
-	return checks, true
+	return checks
 }
 
 // examineAgents tells what is wrong in the templates, which are used as far as
 // they can be read.
 func (a *app) examineAgents(cfg config.Config) []check {
-	catalog, warnings := template.Load(cfg.Workspace, cfg.Home)
+	catalog, warnings := a.templates(cfg)
 	checks := []check{}
 	for _, w := range warnings {
 		checks = append(checks, check{"agents", false, w.String(), "mend the file; " + a.name + " agents shows what is loaded"})
@@ -111,15 +196,29 @@ func (a *app) examineAgents(cfg config.Config) []check {
 	return checks
 }
 
-func examineModels(ctx context.Context, cfg config.Config) []check {
+// templates loads the agents that a worker started here has, and warns of what is
+// wrong in their files, providers that are not set up included.
+func (a *app) templates(cfg config.Config) (*template.Catalog, []template.Warning) {
+	catalog, warnings := template.Load(cfg.Workspace, cfg.Home)
+	if known, err := boot.LoadModels(cfg, a.lookup); err == nil { // else models and doctor tell
+		warnings = append(warnings, catalog.Unrouted(known.Routable)...)
+	}
+	return catalog, warnings
+}
+
+func (a *app) examineModels(ctx context.Context, cfg config.Config) []check {
 	var checks []check
-	for _, m := range probeModels(ctx, cfg) {
-		c := check{"model", m.Answers, m.Model + " at " + m.Provider + " answers", ""}
+	found := a.probeModels(ctx, cfg)
+	for _, p := range found.Problems {
+		checks = append(checks, check{"models", false, p.Where + ": " + p.What, p.ToDo})
+	}
+	for _, m := range found.Models {
+		c := check{"model", m.Answers, m.title() + " answers", ""}
 		switch {
 		case m.Demo:
 			c.Detail = "the scripted demo model, for workers started with these settings"
 		case !m.Answers:
-			c.Detail, c.ToDo = m.Model+" at "+m.Provider+" ("+m.Source+") does not answer: "+m.Problem, m.ToDo
+			c.Detail, c.ToDo = m.title()+" ("+strings.Join(m.Sources, "; ")+") does not answer: "+m.Problem, m.ToDo
 		}
 		checks = append(checks, c)
 	}

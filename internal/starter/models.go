@@ -2,14 +2,9 @@ package starter
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
-	"io"
-	"net/http"
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/internal/boot"
@@ -17,19 +12,21 @@ import (
 	"github.com/spool-agents/spool/internal/template"
 )
 
-// probeTimeout bounds the question whether a model answers.
-const probeTimeout = 30 * time.Second
-
 type modelsCmd struct{}
 
 // modelInfo is a model as printed.
 type modelInfo struct {
-	Model    string `json:"model"`
-	Provider string `json:"provider"`
-	// Source is the setting or the agent's file that names the model.
-	Source  string `json:"source"`
-	Default bool   `json:"default"`
-	Demo    bool   `json:"demo"`
+	// Model is what the provider is asked for.
+	Model string `json:"model"`
+	// Provider is its name in models.yaml, "" for the one of the settings; URL is its
+	// address and URLSource what sets that.
+	Provider  string `json:"provider"`
+	URL       string `json:"url,omitempty"`
+	URLSource string `json:"urlSource,omitempty"`
+	// Sources are the settings and the agents' files that name the model.
+	Sources []string `json:"sources"`
+	Default bool     `json:"default"`
+	Demo    bool     `json:"demo"`
 	// Answers says that it answered a call of a few tokens just now; otherwise
 	// Problem says why not, and ToDo what can be done.
 	Answers bool   `json:"answers"`
@@ -38,157 +35,201 @@ type modelInfo struct {
 	TookMs  int64  `json:"tookMs"`
 }
 
+// providerInfo is a provider as printed: its key never is.
+type providerInfo struct {
+	Name   string `json:"name"`
+	URL    string `json:"url"`
+	Source string `json:"source"`
+	KeyEnv string `json:"keyEnv,omitempty"`
+	KeySet bool   `json:"keySet"`
+	// Available are the models that it lists; few servers list none.
+	Available []string `json:"available"`
+}
+
+// probe is what models and doctor found.
+type probe struct {
+	Models    []*modelInfo   `json:"models"`
+	Providers []providerInfo `json:"providers"`
+	// Problems are those that no single model stands for.
+	Problems []boot.Problem `json:"problems"`
+}
+
+func (p probe) failed() bool {
+	return len(p.Problems) > 0 || slices.ContainsFunc(p.Models, func(m *modelInfo) bool { return !m.Answers })
+}
+
 // Run asks each model that a worker with these settings would use for a word.
 func (modelsCmd) Run(ctx context.Context, a *app) error {
 	cfg, err := a.config()
 	if err != nil {
 		return err
 	}
-	list := probeModels(ctx, cfg)
-	available := availableModels(ctx, cfg)
-	failed := false
-	for _, m := range list {
-		failed = failed || !m.Answers
-	}
+	p := a.probeModels(ctx, cfg)
 	if a.json {
-		err = a.printJSON(map[string]any{"models": list, "available": append([]string{}, available...)})
+		err = a.printJSON(p)
 	} else {
-		for _, m := range list {
-			state := "answers"
-			if !m.Answers {
-				state = "DOES NOT ANSWER: " + m.Problem + "; " + m.ToDo
-			}
-			a.print("%s  %s  (%s)  %s", clean(m.Model), clean(m.Provider), clean(m.Source), clean(state))
-		}
-		if len(available) > 0 {
-			a.print("\nthe provider has: %s", oneLine(strings.Join(available, ", "), 2000))
-		}
-		if cfg.Demo() {
-			a.progress("this is the scripted demo model; set OPENAI_API_KEY or OPENAI_BASE_URL (and SPOOL_MODEL) in the worker's environment for a real one")
-		}
+		a.printModels(p)
 	}
-	if failed && err == nil {
+	if p.failed() && err == nil {
 		return ended(exitFailed)
 	}
 	return err
 }
 
-// probeModels lists the default model and those that agents name, and asks them.
-func probeModels(ctx context.Context, cfg config.Config) []modelInfo {
-	if cfg.Demo() {
-		return []modelInfo{{Model: "demo", Provider: "built in (scripted)", Source: "neither OPENAI_API_KEY nor OPENAI_BASE_URL is set", Default: true, Demo: true, Answers: true}}
+func (a *app) printModels(p probe) {
+	for _, m := range p.Models {
+		state := "answers"
+		if !m.Answers {
+			state = "DOES NOT ANSWER: " + m.Problem + "; to do: " + m.ToDo
+		}
+		a.print("%s  (%s)  %s", clean(m.title()), clean(strings.Join(m.Sources, "; ")), clean(state))
 	}
-	provider := agent.MaskURL(cfg.OpenAIBaseURL)
+	for _, q := range p.Problems {
+		a.print("NOT OK  %s: %s; to do: %s", clean(q.Where), clean(q.What), clean(q.ToDo))
+	}
+	for _, one := range p.Providers {
+		if len(one.Available) > 0 {
+			a.print("\n%s has: %s", clean(titleOf(one.Name, one.URL)), oneLine(strings.Join(one.Available, ", "), 2000))
+		}
+	}
+	if slices.ContainsFunc(p.Models, func(m *modelInfo) bool { return m.Demo }) {
+		a.progress("the scripted demo model answers where no provider is named; set OPENAI_API_KEY or OPENAI_BASE_URL (and SPOOL_MODEL) in the worker's environment for a real one")
+	}
+}
+
+// title is the model and where it is asked.
+func (m *modelInfo) title() string {
+	if m.Demo {
+		return m.Model + "  built in (scripted)"
+	}
+	if m.URL == "" {
+		return m.Model
+	}
+	return m.Model + " at " + titleOf(m.Provider, m.URL) + " [" + m.URLSource + "]"
+}
+
+func titleOf(provider, url string) string {
 	if provider == "" {
-		provider = "https://api.openai.com/v1"
+		return url
 	}
-	list := []modelInfo{{Model: cfg.Model, Provider: provider, Source: sourceOf(cfg, config.Model), Default: true}}
+	return url + " (provider " + provider + ")"
+}
+
+// probeModels finds the models that a worker with these settings would ask, and asks
+// them, each at the provider that it would ask.
+func (a *app) probeModels(ctx context.Context, cfg config.Config) probe {
+	p := probe{Models: []*modelInfo{}, Providers: []providerInfo{}, Problems: []boot.Problem{}}
+	known, err := boot.LoadModels(cfg, a.lookup)
+	if err != nil {
+		p.Problems = append(p.Problems, boot.Problem{Where: "models", What: err.Error(), ToDo: "mend it: no worker starts with it, and one that runs goes on with what it read when it started"})
+		return p
+	}
+	p.Problems = append(p.Problems, known.Problems()...)
+	for _, u := range a.uses(cfg) {
+		p.add(known, u)
+	}
+	p.ask(ctx, known, cfg)
+	return p
+}
+
+// use is a model and a provider that are named together.
+type use struct{ model, provider, source string }
+
+// uses lists the models that settings and agents name. An agent that is called by
+// another one takes what its file leaves out from its caller, which is the agent of
+// main threads here.
+func (a *app) uses(cfg config.Config) []use {
+	list := []use{{cfg.Model, "", cfg.Source(config.Model)}}
 	catalog, _ := template.Load(cfg.Workspace, cfg.Home)
+	caller, _ := catalog.Get(mainAgent)
 	for _, c := range catalog.List() {
-		if c.Model != "" && !slices.ContainsFunc(list, func(m modelInfo) bool { return m.Model == c.Model }) {
-			list = append(list, modelInfo{Model: c.Model, Provider: provider, Source: "agent " + c.Name + ", " + c.Source})
+		if c.Model == "" && c.Provider == "" {
+			continue
+		}
+		source := "agent " + c.Name + ", " + catalog.ModelPlace(c.Name)
+		list = append(list, use{or(c.Model, cfg.Model), c.Provider, source})
+		called := use{or(c.Model, or(caller.Model, cfg.Model)), or(c.Provider, caller.Provider), source + ", called by " + caller.Name}
+		if called.model != list[len(list)-1].model || called.provider != c.Provider {
+			list = append(list, called)
 		}
 	}
 	for _, name := range cfg.FallbackModels {
-		if !slices.ContainsFunc(list, func(m modelInfo) bool { return m.Model == name }) {
-			list = append(list, modelInfo{Model: name, Provider: provider, Source: "fallback, " + sourceOf(cfg, config.FallbackModels)})
-		}
+		list = append(list, use{name, "", "fallback, " + cfg.Source(config.FallbackModels)})
 	}
-	model, err := boot.Model(cfg)
-	var wg sync.WaitGroup
-	for i := range list {
-		if err != nil {
-			list[i].Problem, list[i].ToDo = err.Error(), "mend the settings of the provider ("+sourceOf(cfg, config.OpenAIBaseURL)+")"
-			continue
-		}
-		wg.Go(func() { list[i].ask(ctx, model, cfg) })
-	}
-	wg.Wait()
 	return list
 }
 
-func sourceOf(cfg config.Config, name string) string {
-	for _, s := range cfg.Explain() {
-		if s.Name == name {
-			return s.Source
+// mainAgent answers on main threads (activities.DefaultAgent).
+const mainAgent = "orchestrator"
+
+func or(a, b string) string {
+	if a != "" {
+		return a
+	}
+	return b
+}
+
+// add notes a use; what is asked alike is one model.
+func (p *probe) add(known *boot.Models, u use) {
+	at, err := known.Table.Route(u.model, u.provider)
+	if err != nil {
+		name := u.model
+		if u.provider != "" {
+			name += " of provider " + u.provider
+		}
+		p.Models = append(p.Models, &modelInfo{Model: name, Provider: u.provider, Sources: []string{u.source}, Problem: err.Error(), ToDo: "see " + u.source})
+		return
+	}
+	for _, m := range p.Models {
+		if m.Model == at.Model && m.Provider == at.Provider && m.Sources != nil && m.Problem == "" {
+			if !slices.Contains(m.Sources, u.source) {
+				m.Sources = append(m.Sources, u.source)
+			}
+			return
 		}
 	}
-	return "default"
+	one := known.Provider(at.Provider)
+	m := &modelInfo{Model: at.Model, Provider: at.Provider, URL: agent.MaskURL(one.URL), URLSource: one.Source, Sources: []string{u.source}, Default: len(p.Models) == 0}
+	if one.URL == "" {
+		m.Model, m.URLSource, m.Demo, m.Answers = "demo", "", true, true
+		m.Sources = []string{"neither OPENAI_API_KEY nor OPENAI_BASE_URL is set"}
+		if slices.ContainsFunc(p.Models, func(m *modelInfo) bool { return m.Demo }) {
+			return
+		}
+	}
+	p.Models = append(p.Models, m)
 }
 
-// ask makes a call of a few tokens. A reply that was cut off at these is an answer.
-func (m *modelInfo) ask(ctx context.Context, model agent.Model, cfg config.Config) {
-	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
-	defer cancel()
-	began, limit := time.Now(), 16
-	_, err := model.Generate(ctx, agent.ModelRequest{
-		Model: m.Model, MaxTokens: &limit, Messages: []agent.Message{{Role: agent.RoleUser, Content: agent.Text("Say ok.")}},
-	}, nil)
-	m.TookMs = time.Since(began).Milliseconds()
-	var e *agent.ModelError
-	switch {
-	case err == nil:
-		m.Answers = true
-		return
-	case ctx.Err() != nil:
-		m.Problem, m.ToDo = "no answer within "+probeTimeout.String(), "see whether the provider is up"
-		return
-	case !errors.As(err, &e):
-		m.Problem, m.ToDo = err.Error(), "see whether the provider is up"
-		return
-	case e.Code == agent.ModelCutOff:
-		m.Answers = true
-		return
-	}
-	m.Problem = e.Error()
-	switch e.Code {
-	case agent.ModelAuth:
-		m.ToDo = "check OPENAI_API_KEY (" + sourceOf(cfg, config.OpenAIKey) + ")"
-	case agent.ModelUnreachable, agent.ModelBadResponse:
-		m.ToDo = "check OPENAI_BASE_URL (" + sourceOf(cfg, config.OpenAIBaseURL) + ") and whether the provider is up"
-	case agent.ModelRateLimited:
-		m.ToDo = "wait, or raise the limit of the key at the provider"
-	default:
-		m.ToDo = "check SPOOL_MODEL (" + m.Source + ")"
-	}
-}
-
-// availableModels asks the provider for its list; few servers have none, and
-// then the list is empty.
-func availableModels(ctx context.Context, cfg config.Config) []string {
-	if cfg.Demo() {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel()
-	base := cfg.OpenAIBaseURL
-	if base == "" {
-		base = "https://api.openai.com/v1"
-	}
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimRight(base, "/")+"/models", nil)
+// ask asks providers for their lists, then the models for a word.
+func (p *probe) ask(ctx context.Context, known *boot.Models, cfg config.Config) {
+	model, err := known.Client(nil, nil)
 	if err != nil {
-		return nil
+		p.Problems = append(p.Problems, boot.Problem{Where: "models", What: err.Error(), ToDo: "mend the settings of that provider"})
+		return
 	}
-	if cfg.OpenAIKey.IsSet() {
-		r.Header.Set("Authorization", "Bearer "+cfg.OpenAIKey.Reveal())
+	var wg sync.WaitGroup
+	names := []string{""}
+	for name := range known.Table.Providers {
+		names = append(names, name)
 	}
-	resp, err := http.DefaultClient.Do(r)
-	if err != nil {
-		return nil
+	slices.Sort(names)
+	lists := make([][]string, len(names))
+	for i, name := range names {
+		wg.Go(func() { lists[i] = availableModels(ctx, known.Provider(name)) })
 	}
-	defer resp.Body.Close()
-	var doc struct {
-		Data []struct {
-			ID string `json:"id"`
-		} `json:"data"`
+	wg.Wait()
+	available := map[string][]string{}
+	for i, name := range names {
+		available[name] = lists[i]
+		if one := known.Provider(name); one.URL != "" {
+			p.Providers = append(p.Providers, providerInfo{name, agent.MaskURL(one.URL), one.Source, one.KeyEnv, one.Key.IsSet(), append([]string{}, lists[i]...)})
+		}
 	}
-	if json.NewDecoder(io.LimitReader(resp.Body, 4<<20)).Decode(&doc) != nil {
-		return nil
+	for _, m := range p.Models {
+		if m.Answers || m.Problem != "" {
+			continue
+		}
+		wg.Go(func() { m.ask(ctx, model, known.Provider(m.Provider), available[m.Provider]) })
 	}
-	var ids []string
-	for _, m := range doc.Data {
-		ids = append(ids, m.ID)
-	}
-	slices.Sort(ids)
-	return ids
+	wg.Wait()
 }

@@ -107,6 +107,9 @@ func (a *app) run(ctx context.Context, args []string) int {
 	}
 	a.flags = cli.settings()
 	a.json = cli.JSON
+	if err := a.checkFlags(commandPath(kctx.Selected())); err != nil {
+		return a.usageError(kctx, err)
+	}
 	ctx, stop := a.interruptible(ctx)
 	defer stop()
 	kctx.BindTo(ctx, (*context.Context)(nil))

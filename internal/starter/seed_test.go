@@ -23,6 +23,7 @@ type bench struct {
 	home  string
 	store memory.ConversationMemoryStore
 	n     int
+	more  []string // of the environment
 }
 
 const owner = "tester"
@@ -44,7 +45,7 @@ type result struct {
 }
 
 func (b *bench) env() []string {
-	return []string{"SPOOL_HOME=" + b.home, "SPOOL_USER=" + owner, "TEMPORAL_ADDRESS=127.0.0.1:1", "HOME=" + b.home, "SPOOL_TEMPORAL_UI=http://ui"}
+	return append([]string{"SPOOL_HOME=" + b.home, "SPOOL_USER=" + owner, "TEMPORAL_ADDRESS=127.0.0.1:1", "HOME=" + b.home, "SPOOL_TEMPORAL_UI=http://ui"}, b.more...)
 }
 
 func (b *bench) run(args ...string) result { return b.feed("", args...) }

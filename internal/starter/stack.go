@@ -17,6 +17,7 @@ import (
 
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/internal/config"
+	"github.com/spool-agents/spool/internal/contract"
 )
 
 // Values of dev --temporal beside an address.
@@ -132,6 +133,9 @@ func (s *stack) startServer(ctx context.Context, port, uiPort int) error {
 func (s *stack) serverCommand(port, uiPort int) (command, [2]string, error) {
 	c := command{name: "temporal", log: s.o.log, env: s.o.env, dir: s.o.home}
 	db := filepath.Join(s.o.home, "temporal.db")
+	if s.o.server == serverPath { // another version of the server, perhaps with another schema
+		db = filepath.Join(s.o.home, "temporal-cli.db")
+	}
 	var err error
 	if s.o.server == serverEmbedded {
 		c.path, err = findProgram("devserver", "spool-devserver", lookupIn(s.o.env, "PATH"))
@@ -150,7 +154,7 @@ func (s *stack) serverCommand(port, uiPort int) (command, [2]string, error) {
 	c.args = []string{"server", "start-dev", "--ip", "127.0.0.1", "--port", strconv.Itoa(port), "--ui-port", strconv.Itoa(uiPort),
 		"--db-filename", db, "--log-level", "error"}
 	c.args = append(c.args, s.uiCodec()...)
-	for _, name := range []string{"SessionId", "ConversationId", "ThreadKind", "AgentType", "ParentThreadId", "RootThreadId", "TurnId", "UserId"} {
+	for _, name := range contract.SearchAttributes {
 		c.args = append(c.args, "--search-attribute", name+"=Keyword")
 	}
 	return c, [2]string{net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), net.JoinHostPort("127.0.0.1", strconv.Itoa(uiPort))}, nil

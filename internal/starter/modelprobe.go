@@ -1,0 +1,150 @@
+package starter
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/internal/boot"
+)
+
+const (
+	// probeTimeout bounds the question whether a model answers.
+	probeTimeout = 30 * time.Second
+	// listTimeout bounds the question which models a provider has.
+	listTimeout = 10 * time.Second
+)
+
+// ask makes a call of a few tokens. A reply that was cut off at these is an answer.
+func (m *modelInfo) ask(ctx context.Context, model agent.Model, at boot.Provider, available []string) {
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	began, limit := time.Now(), 16
+	_, err := model.Generate(ctx, agent.ModelRequest{
+		Model: m.Model + "@" + at.Name, MaxTokens: &limit, Messages: []agent.Message{{Role: agent.RoleUser, Content: agent.Text("Say ok.")}},
+	}, nil)
+	m.TookMs = time.Since(began).Milliseconds()
+	var e *agent.ModelError
+	isModel := errors.As(err, &e)
+	switch {
+	case err == nil, isModel && e.Code == agent.ModelCutOff:
+		m.Answers = true
+	case ctx.Err() != nil:
+		m.Problem, m.ToDo = "no answer within "+probeTimeout.String(), "see whether "+m.URL+" is up and is the right address ("+m.URLSource+")"
+	case !isModel:
+		m.Problem, m.ToDo = err.Error(), "see whether the provider is up"
+	default:
+		m.Problem, m.ToDo = e.Error(), m.advice(e, at, available)
+	}
+}
+
+// advice says what to do, and in which setting.
+func (m *modelInfo) advice(e *agent.ModelError, at boot.Provider, available []string) string {
+	address, named := urlSetting(at), strings.Join(m.Sources, "; ")
+	switch e.Code {
+	case agent.ModelAuth:
+		return keyAdvice(at)
+	case agent.ModelUnreachable:
+		return reachAdvice(e.Message, address)
+	case agent.ModelBadResponse:
+		return "check " + address + ": it must end before /chat/completions, mostly in /v1"
+	case agent.ModelRateLimited:
+		return "wait, or raise the limit of the key at the provider"
+	case agent.ModelOverloaded:
+		return "see whether the provider is up, or try again later"
+	case agent.ModelUnknown:
+		if len(available) == 0 {
+			return "check the model's name (" + named + "), and " + address + ": it must end before /chat/completions, mostly in /v1"
+		}
+	}
+	text := "check the model's name (" + named + ")"
+	if len(available) > 0 && !slices.Contains(available, m.Model) {
+		text += "; the provider lists " + oneLine(strings.Join(available, ", "), 300)
+	}
+	return text
+}
+
+// urlSetting names what sets a provider's address.
+func urlSetting(at boot.Provider) string {
+	if at.Name == "" {
+		return "OPENAI_BASE_URL (" + at.Source + ")"
+	}
+	return "baseUrl of provider " + at.Name + " (" + at.Source + ")"
+}
+
+// keyAdvice names what sets a provider's key.
+func keyAdvice(at boot.Provider) string {
+	switch {
+	case at.KeyEnv == "":
+		return "name the variable of its key as apiKeyEnv of provider " + at.Name + " (" + at.Source + ")"
+	case !at.Key.IsSet():
+		return "set " + at.KeyEnv + " where the worker is started"
+	case at.Name == "":
+		return "check " + at.KeyEnv
+	}
+	return "check " + at.KeyEnv + ", which provider " + at.Name + " (" + at.Source + ") names"
+}
+
+// reachAdvice reads why there was no connection.
+func reachAdvice(text, address string) string {
+	switch {
+	case strings.Contains(text, "no such host"):
+		return "check the host's name in " + address + ", and the network"
+	case strings.Contains(text, "gave HTTP response to HTTPS client"), strings.Contains(text, "first record does not look like a TLS handshake"):
+		return "write http:// instead of https:// in " + address
+	case strings.Contains(text, "certificate"), strings.Contains(text, "x509"):
+		return "its certificate is not trusted here: name its authority in SSL_CERT_FILE, or check " + address
+	case strings.Contains(text, "refused"):
+		return "start the server, or check host and port in " + address
+	}
+	return "check " + address + " and whether the provider is up"
+}
+
+// availableModels asks a provider for its list; few servers have none, and then the
+// list is empty.
+func availableModels(ctx context.Context, at boot.Provider) []string {
+	if at.URL == "" {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, listTimeout)
+	defer cancel()
+	base, query, hasQuery := strings.Cut(at.URL, "?")
+	address := strings.TrimSuffix(strings.TrimRight(base, "/"), "/chat/completions") + "/models"
+	if hasQuery {
+		address += "?" + query
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return nil
+	}
+	if at.Key.IsSet() {
+		r.Header.Set("Authorization", "Bearer "+strings.TrimSpace(at.Key.Reveal()))
+	}
+	// A redirect would carry the key elsewhere.
+	asker := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	resp, err := asker.Do(r)
+	if err != nil {
+		return nil
+	}
+	defer resp.Body.Close()
+	var doc struct {
+		Data []struct {
+			ID string `json:"id"`
+		} `json:"data"`
+	}
+	if json.NewDecoder(io.LimitReader(resp.Body, 4<<20)).Decode(&doc) != nil {
+		return nil
+	}
+	var ids []string
+	for _, m := range doc.Data {
+		ids = append(ids, m.ID)
+	}
+	slices.Sort(ids)
+	return ids
+}
