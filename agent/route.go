@@ -51,9 +51,10 @@ func (e *UnknownProvider) Error() string {
 // provider is the one that is named apart, as in an agent's file; a name behind the
 // model's comes before it. known is the table of providers by name.
 func RouteModel[P any](model, provider string, known map[string]P) (ModelRoute, error) {
-	name, behind := model, ""
+	name := model
 	if i := strings.LastIndexByte(model, '@'); i > 0 {
-		name, behind = model[:i], model[i+1:]
+		behind := model[i+1:]
+		name = model[:i]
 		switch _, ok := known[behind]; {
 		case ok:
 			return ModelRoute{name, behind}, nil

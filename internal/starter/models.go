@@ -128,7 +128,7 @@ func (a *app) probeModels(ctx context.Context, cfg config.Config) probe {
 	for _, u := range a.uses(cfg) {
 		p.add(known, u)
 	}
-	p.ask(ctx, known, cfg)
+	p.ask(ctx, known)
 	return p
 }
 
@@ -201,7 +201,7 @@ func (p *probe) add(known *boot.Models, u use) {
 }
 
 // ask asks providers for their lists, then the models for a word.
-func (p *probe) ask(ctx context.Context, known *boot.Models, cfg config.Config) {
+func (p *probe) ask(ctx context.Context, known *boot.Models) {
 	model, err := known.Client(nil, nil)
 	if err != nil {
 		p.Problems = append(p.Problems, boot.Problem{Where: "models", What: err.Error(), ToDo: "mend the settings of that provider"})
