@@ -76,13 +76,14 @@ Three more belong to a supervisor of workers: ` + "`SPOOL_HEARTBEAT_TIMEOUT`" + 
 
 ## Models
 
-Context windows and prices come from a table of models that is built in (` + "`" + `internal/models/models.yaml` + "`" + `). Rows of your own in ` + "`" + `models.yaml` + "`" + ` in home come before it and
+Context windows, prices and whether a model takes the images that tools return (` + "`images: true`" + `) come from a table of models that is built in (` + "`" + `internal/models/models.yaml` + "`" + `). Rows of your own in ` + "`" + `models.yaml` + "`" + ` in home come before it and
 before ` + "`" + `contextWindow` + "`" + `, ` + "`" + `priceInput` + "`" + ` and ` + "`" + `priceOutput` + "`" + `; a row need not state everything:
 
 ` + "`" + `` + "`" + `` + "`" + `yaml
 models:
   - {match: "qwen3:8b", window: 16384}                                  # as num_ctx of Ollama
   - {match: "gpt-4o*", price: {input: 2.5, cached: 1.25, output: 10}}   # US dollars per million tokens
+  - {match: "my-vision*", images: true}
 providers:
   mistral: {baseUrl: "https://api.mistral.ai/v1", apiKeyEnv: MISTRAL_API_KEY}
 ` + "`" + `` + "`" + `` + "`" + `

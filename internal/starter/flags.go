@@ -23,6 +23,8 @@ var uses = map[string]string{
 	"demo":      "home json",
 	"web":       storeFlags + " " + temporalFlags + " temporal-ui",
 	"web-token": "home json",
+	// Whose pages may use it is found at the address, as links of trace are.
+	"codec-server": "home temporal-address temporal-ui json",
 
 	"send": turnFlags, "chat": turnFlags, "retry": turnFlags, "cancel": turnFlags, "fork": listFlags,
 	"approvals": listFlags, "approve": turnFlags, "deny": turnFlags, "edit": turnFlags,
@@ -30,7 +32,7 @@ var uses = map[string]string{
 
 	"threads": listFlags, "tasks": listFlags,
 	"show":   turnFlags + " temporal-ui",
-	"trace":  listFlags + " temporal-namespace temporal-ui",
+	"trace":  listFlags + " temporal-address temporal-namespace temporal-ui",
 	"verify": storeFlags + " " + temporalFlags, "history": storeFlags + " " + temporalFlags,
 
 	"sessions list": storeFlags, "sessions load": storeFlags, "sessions export": storeFlags, "sessions import": storeFlags,
