@@ -2,8 +2,8 @@ package telemetry
 
 import (
 	"context"
+	"errors"
 	"strconv"
-	"strings"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -80,11 +80,13 @@ func (t *Telemetry) startModel(ctx context.Context, c ModelCall, at time.Time) (
 		trace.WithSpanKind(trace.SpanKindClient), trace.WithTimestamp(at), trace.WithAttributes(kv...))
 }
 
-// names are the model and its provider: of "model@provider" both.
+// names are the model and the provider that it names, as "model@provider" does.
 func (t *Telemetry) names(c ModelCall) (model, provider string) {
 	model, provider = c.Request.Model, c.Request.Provider
-	if i := strings.LastIndexByte(model, '@'); i > 0 && provider == "" {
-		provider = model[i+1:]
+	// There is no table of providers here: what is named counts.
+	var named *agent.UnknownProvider
+	if _, err := agent.RouteModel[struct{}](model, "", nil); errors.As(err, &named) {
+		provider = named.Provider
 	}
 	if provider == "" {
 		provider = t.o.Provider
