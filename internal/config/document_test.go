@@ -73,6 +73,7 @@ are Temporal's own ` + "`TEMPORAL_*`" + ` variables and TOML keys.
 const documentTail = `
 Three more belong to a supervisor of workers: ` + "`SPOOL_HEARTBEAT_TIMEOUT`" + ` (2s suits an embedded server, the default of 10s a shared one),
 ` + "`SPOOL_MAX_EVENTS`" + `, after how many events a run continues as new, and ` + "`SPOOL_WAIT_IN_RUN`" + ` (60s), after how long a run that waits for people or sub-agents does.
+Telemetry is set by OpenTelemetry's own ` + "`OTEL_*`" + ` variables: [telemetry.md](telemetry.md).
 
 ## Models
 
