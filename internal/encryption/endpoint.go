@@ -3,15 +3,15 @@ package encryption
 import (
 	"crypto/sha256"
 	"crypto/subtle"
-	"net"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
 	"sync"
 
 	"go.temporal.io/sdk/converter"
+
+	"github.com/spool-agents/spool/internal/hosts"
 )
 
 // maxBody bounds a request: Temporal's messages have 4 MB at most, and a third
@@ -29,10 +29,10 @@ type Endpoint struct {
 	origin []string
 }
 
-// NewEndpoint makes an endpoint that knows itself by addresses, localhost and hosts.
+// NewEndpoint makes an endpoint that knows itself by addresses, localhost and names (see hosts.Known).
 // With a token it answers only to who sends it as Authorization: Bearer.
-func NewEndpoint(keys Keys, token string, hosts []string) *Endpoint {
-	e := &Endpoint{codec: converter.NewPayloadCodecHTTPHandler(keys.Codec()), hosts: hosts}
+func NewEndpoint(keys Keys, token string, names []string) *Endpoint {
+	e := &Endpoint{codec: converter.NewPayloadCodecHTTPHandler(keys.Codec()), hosts: names}
 	if token != "" {
 		sum := sha256.Sum256([]byte("Bearer " + token))
 		e.digest = sum[:]
@@ -67,7 +67,7 @@ func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Cache-Control", "no-store")
 	h.Set("Vary", "Origin")
-	if !e.knows(r.Host) {
+	if !hosts.Known(r.Host, e.hosts) {
 		http.Error(w, "this codec server is not known as "+r.Host+": use its address, or start it with --host-name", http.StatusMisdirectedRequest)
 		return
 	}
@@ -104,18 +104,4 @@ func (e *Endpoint) admits(authorization string) bool {
 	}
 	sum := sha256.Sum256([]byte(authorization))
 	return subtle.ConstantTimeCompare(sum[:], e.digest) == 1
-}
-
-// knows reports whether a Host header may be ours. A page elsewhere can let its own
-// name point to this machine, but not an address.
-func (e *Endpoint) knows(hostport string) bool {
-	host := hostport
-	if h, _, err := net.SplitHostPort(hostport); err == nil {
-		host = h
-	}
-	host = strings.ToLower(strings.TrimSuffix(strings.Trim(host, "[]"), "."))
-	if _, err := netip.ParseAddr(host); err == nil {
-		return true
-	}
-	return host == "localhost" || slices.Contains(e.hosts, host)
 }

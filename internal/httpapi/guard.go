@@ -1,13 +1,10 @@
 package httpapi
 
 import (
-	"net"
 	"net/http"
-	"net/netip"
-	"slices"
-	"strings"
 
 	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/internal/hosts"
 )
 
 // policy lets the page load and do what comes from this server only.
@@ -25,25 +22,11 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
 	h.Set("Permissions-Policy", "camera=(), geolocation=(), microphone=()")
-	if r.URL.Path != "/healthz" && !s.knows(r.Host) {
+	if r.URL.Path != "/healthz" && !hosts.Known(r.Host, s.o.Hosts) {
 		s.fail(w, r, &httpError{http.StatusMisdirectedRequest, "wrong_host", "this server is not known as " + r.Host + ": use its address, or start it with --web-host-name"})
 		return
 	}
 	s.mux.ServeHTTP(w, r)
-}
-
-// knows reports whether a Host header may be ours. A page elsewhere can let its own
-// name point to this machine, but not an address.
-func (s *Server) knows(hostport string) bool {
-	host := hostport
-	if h, _, err := net.SplitHostPort(hostport); err == nil {
-		host = h
-	}
-	host = strings.ToLower(strings.TrimSuffix(strings.Trim(host, "[]"), "."))
-	if _, err := netip.ParseAddr(host); err == nil {
-		return true
-	}
-	return host == "localhost" || strings.HasSuffix(host, ".localhost") || slices.Contains(s.o.Hosts, host)
 }
 
 // guarded lets a route see requests of known users from pages of this server only.
