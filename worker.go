@@ -50,8 +50,8 @@ type WorkerOptions struct {
 	// Images is a folder of images that messages refer to by image:NAME, from before
 	// the store kept them; "" = there is none.
 	Images string
-	// Files is the folder for files that tools return and that are no images, audio for
-	// one; empty: they are only named.
+	// Files is the folder for what tools return that models are not shown, audio for
+	// one; "" = it is only named.
 	Files string
 	// Namespace is the Temporal namespace, for its search attributes.
 	Namespace string
@@ -99,20 +99,8 @@ type Worker struct {
 // NewWorker checks the options and makes a worker. A wrong option is an error
 // here, not in mid-turn.
 func NewWorker(ctx context.Context, o WorkerOptions) (*Worker, error) {
-	switch {
-	case o.Store == nil:
-		return nil, agent.Errorf(agent.CodeInvalid, "a worker needs a store")
-	case o.Temporal == nil:
-		return nil, agent.Errorf(agent.CodeInvalid, "a worker needs a Temporal client")
-	case o.Model == nil:
-		return nil, agent.Errorf(agent.CodeInvalid, "a worker needs a model")
-	case o.Tools == nil:
-		return nil, agent.Errorf(agent.CodeInvalid, "a worker needs a tool registry; an empty one will do")
-	case o.Agents == nil:
-		return nil, agent.Errorf(agent.CodeInvalid, "a worker needs a catalog of agents")
-	}
-	if _, ok := o.Agents.Get(activities.DefaultAgent); !ok {
-		return nil, agent.Errorf(agent.CodeInvalid, "the catalog of agents has no %q, which answers on main threads", activities.DefaultAgent)
+	if err := o.check(); err != nil {
+		return nil, err
 	}
 	if o.Log == nil {
 		o.Log = slog.Default()
@@ -145,7 +133,9 @@ func NewWorker(ctx context.Context, o WorkerOptions) (*Worker, error) {
 	}
 	w.acts = &activities.Activities{
 		Store: o.Store, Model: o.Model, Tools: o.Tools, Catalog: o.Agents, Policy: policy, Temporal: o.Temporal,
-		Models: o.Models, Fallbacks: o.Fallbacks, MaxSteps: o.MaxSteps, DefaultModel: o.DefaultModel, Workspace: workspace, Images: o.Images, Files: o.Files, TaskQueue: o.TaskQueue, RetryFor: o.RetryFor, Heartbeat: o.Heartbeat, MaxEvents: o.MaxEvents, WaitInRun: o.WaitInRun,
+		Models: o.Models, Fallbacks: o.Fallbacks, MaxSteps: o.MaxSteps, DefaultModel: o.DefaultModel, RetryFor: o.RetryFor,
+		Workspace: workspace, Images: o.Images, Files: o.Files, TaskQueue: o.TaskQueue,
+		Heartbeat: o.Heartbeat, MaxEvents: o.MaxEvents, WaitInRun: o.WaitInRun,
 		SearchAttributes: registerSearchAttributes(ctx, o), Telemetry: w.told,
 	}
 	w.worker = worker.New(o.Temporal, o.TaskQueue, worker.Options{
@@ -165,6 +155,26 @@ func NewWorker(ctx context.Context, o WorkerOptions) (*Worker, error) {
 		Closed: func(r memory.CloseRequest, c memory.Closed) { w.told.TurnClosed(r.ThreadID, r.TurnID, r.Outcome, c) },
 	}
 	return w, nil
+}
+
+// check says which option is missing.
+func (o WorkerOptions) check() error {
+	switch {
+	case o.Store == nil:
+		return agent.Errorf(agent.CodeInvalid, "a worker needs a store")
+	case o.Temporal == nil:
+		return agent.Errorf(agent.CodeInvalid, "a worker needs a Temporal client")
+	case o.Model == nil:
+		return agent.Errorf(agent.CodeInvalid, "a worker needs a model")
+	case o.Tools == nil:
+		return agent.Errorf(agent.CodeInvalid, "a worker needs a tool registry; an empty one will do")
+	case o.Agents == nil:
+		return agent.Errorf(agent.CodeInvalid, "a worker needs a catalog of agents")
+	}
+	if _, ok := o.Agents.Get(activities.DefaultAgent); !ok {
+		return agent.Errorf(agent.CodeInvalid, "the catalog of agents has no %q, which answers on main threads", activities.DefaultAgent)
+	}
+	return nil
 }
 
 // Register adds workflows and activities under their pinned names; the one

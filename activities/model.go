@@ -48,13 +48,9 @@ func (a *Activities) callModel(ctx context.Context, ref contract.Ref) (_ contrac
 	if err != nil {
 		return contract.ModelOutput{}, err
 	}
-	if agent.Looping(conversation.own, ref.Turn) {
-		return contract.ModelOutput{Seq: begun.Thread.MessageCount, End: agent.ReasonLimit, Code: "loop",
-			Message: fmt.Sprintf("the model made the same call with the same result %d times in a row (%s); a message that says what to do instead goes on", agent.LoopLength, lastCalls(conversation.own))}, nil
-	}
-	if agent.OnlyRefused(conversation.own, ref.Turn) {
-		return contract.ModelOutput{Seq: begun.Thread.MessageCount, End: agent.ReasonLimit, Code: "delegation_refused",
-			Message: "the model did nothing but delegate five times in a row, and each time it was refused"}, nil
+	if end, stuck := stuck(ref, conversation.own); stuck {
+		end.Seq = begun.Thread.MessageCount
+		return end, nil
 	}
 	request, err := a.request(ctx, ref, begun, conversation.messages())
 	if err != nil {
@@ -96,6 +92,19 @@ func (a *Activities) callModel(ctx context.Context, ref contract.Ref) (_ contrac
 		return contract.ModelOutput{}, err
 	}
 	return a.output(ref, begun.Thread, stored), nil
+}
+
+// stuck is the end of a turn that does the same again and again, and true.
+func stuck(ref contract.Ref, own []agent.Message) (contract.ModelOutput, bool) {
+	switch {
+	case agent.Looping(own, ref.Turn):
+		return contract.ModelOutput{End: agent.ReasonLimit, Code: "loop", Message: fmt.Sprintf(
+			"the model made the same call with the same result %d times in a row (%s); a message that says what to do instead goes on", agent.LoopLength, lastCalls(own))}, true
+	case agent.OnlyRefused(own, ref.Turn):
+		return contract.ModelOutput{End: agent.ReasonLimit, Code: "delegation_refused",
+			Message: "the model did nothing but delegate five times in a row, and each time it was refused"}, true
+	}
+	return contract.ModelOutput{}, false
 }
 
 // lastCalls are the calls of the last round, for people.

@@ -77,33 +77,17 @@ func (d *devCmd) Run(ctx context.Context, a *app) error {
 		return err
 	}
 	defer lock.Close()
-	if !cfg.OneProcess() { // then its worker is the first to open it
-		store, err := spool.OpenStore(ctx, cfg.Store)
-		if err != nil {
-			return err
-		}
-		if err := store.Close(); err != nil {
-			return err
-		}
-	}
-	if !d.own() {
-		c, err := dial(ctx, cfg.Temporal)
-		if err != nil {
-			return agent.Errorf(agent.CodeUnavailable, "no Temporal server answers at %s: start it, or use --temporal embedded", d.Temporal)
-		}
-		c.Close()
+	if err := d.tryParts(ctx, cfg); err != nil {
+		return err
 	}
 	wd, err := os.Getwd()
 	if err != nil {
 		return fmt.Errorf("find the working directory: %w", err)
 	}
 	env := d.partEnv(a, cfg)
-	workers := d.Workers
-	if cfg.OneProcess() {
-		if workers > 1 {
-			return usage(fmt.Sprintf("--workers %d is not possible: the store %s serves one process only, so there is one worker at most; use sqlite:PATH for more", workers, cfg.Store))
-		}
-		workers = 0 // the one runs in this process
+	workers, err := d.processes(cfg)
+	if err != nil {
+		return err
 	}
 	codec, err := a.startCodec(ctx, cfg, d.CodecPort)
 	if err != nil {
@@ -165,6 +149,28 @@ func (d *devCmd) partEnv(a *app, cfg config.Config) []string {
 	return env
 }
 
+// tryParts opens what the stack works with and does not start itself, so that what
+// is wrong with it is said at once: the store, and the server of somebody else.
+func (d *devCmd) tryParts(ctx context.Context, cfg config.Config) error {
+	if !cfg.OneProcess() { // then its worker is the first to open it
+		store, err := spool.OpenStore(ctx, cfg.Store)
+		if err != nil {
+			return err
+		}
+		if err := store.Close(); err != nil {
+			return err
+		}
+	}
+	if !d.own() {
+		c, err := dial(ctx, cfg.Temporal)
+		if err != nil {
+			return agent.Errorf(agent.CodeUnavailable, "no Temporal server answers at %s: start it, or use --temporal embedded", d.Temporal)
+		}
+		c.Close()
+	}
+	return nil
+}
+
 // serveHere runs worker and web server in this process, the one that the store serves.
 func (d *devCmd) serveHere(ctx context.Context, a *app, cfg config.Config) (link string, err error) {
 	c, err := a.serveHere(ctx, cfg)
@@ -176,6 +182,17 @@ func (d *devCmd) serveHere(ctx context.Context, a *app, cfg config.Config) (link
 		return "", err
 	}
 	return w.link, nil
+}
+
+// processes is how many workers run in processes of their own.
+func (d *devCmd) processes(cfg config.Config) (int, error) {
+	switch {
+	case !cfg.OneProcess():
+		return d.Workers, nil
+	case d.Workers > 1:
+		return 0, usage(fmt.Sprintf("--workers %d is not possible: the store %s serves one process only, so there is one worker at most; use sqlite:PATH for more", d.Workers, cfg.Store))
+	}
+	return 0, nil // the one runs in this process
 }
 
 // own reports whether the stack runs its own server.
