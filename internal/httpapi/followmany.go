@@ -39,7 +39,7 @@ type many struct {
 // connection: browsers allow few. The event id has the cursors of the threads, in
 // the order in which they were asked for.
 func (s *Server) followMany(c *call) error {
-	m, err := s.many(c)
+	m, err := s.readMany(c)
 	if err != nil {
 		return err
 	}
@@ -70,8 +70,8 @@ func (s *Server) browserStream(c *call, once bool) (done func(), ok bool) {
 	}
 }
 
-// many reads what is asked for.
-func (s *Server) many(c *call) (m many, err error) {
+// readMany reads what a stream of several threads is asked for, and checks it.
+func (s *Server) readMany(c *call) (m many, err error) {
 	q := c.query()
 	m.threads, m.list, m.once = q.list("thread"), q.flag("threads"), q.flag("once")
 	from, since := q.text("from"), q.number("since", 0, 0, 1<<53)
@@ -150,7 +150,7 @@ type lister struct {
 	st     *stream
 	since  time.Time // when the newest thread that was sent was active; zero = none was
 	sent   map[string]agent.Thread
-	told   bool // where to go on
+	told   bool // the client knows where to go on
 }
 
 func (l *lister) follow(ctx context.Context, once bool) error {

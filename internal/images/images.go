@@ -1,4 +1,5 @@
-// Package images finds the images that messages refer to.
+// Package images finds the images that messages refer to, and keeps as files what
+// tools return and models are not shown.
 package images
 
 import (

@@ -1,7 +1,6 @@
 package temporaltest
 
 import (
-	"bufio"
 	"encoding/json"
 	"io"
 	"log/slog"
@@ -54,13 +53,7 @@ func (s *Stack) StartCodecServer(args ...string) string {
 	require.NoError(s.t, err)
 	s.t.Cleanup(p.stop)
 	go func() { <-p.done; _ = out.Close() }()
-	line := make(chan []byte, 1)
-	go func() {
-		b := bufio.NewReader(r)
-		l, _ := b.ReadBytes('\n')
-		line <- l
-		_, _ = io.Copy(io.Discard, b)
-	}()
+	line := firstLine(r)
 	var ready struct{ Codec string }
 	select {
 	case l := <-line:

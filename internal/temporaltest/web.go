@@ -53,13 +53,7 @@ func (w *Web) start() {
 		t.Fatal(err)
 	}
 	go func() { <-p.done; _ = out.Close() }()
-	line := make(chan []byte, 1)
-	go func() {
-		b := bufio.NewReader(r)
-		l, _ := b.ReadBytes('\n')
-		line <- l
-		_, _ = io.Copy(io.Discard, b)
-	}()
+	line := firstLine(r)
 	select {
 	case l := <-line:
 		w.Process, w.Link = p, readLink(t, p, l)
@@ -74,6 +68,19 @@ func (w *Web) start() {
 	if w.URL = u.Scheme + "://" + u.Host; w.port == 0 {
 		w.port, _ = strconv.Atoi(u.Port())
 	}
+}
+
+// firstLine delivers the first line that a program writes, and reads on, so that it
+// never waits for a reader.
+func firstLine(r io.Reader) <-chan []byte {
+	line := make(chan []byte, 1)
+	go func() {
+		b := bufio.NewReader(r)
+		l, _ := b.ReadBytes('\n')
+		line <- l
+		_, _ = io.Copy(io.Discard, b)
+	}()
+	return line
 }
 
 func readLink(t testing.TB, p *Process, line []byte) string {

@@ -248,8 +248,8 @@ func (n *normaliser) chunk(c *chunk) (*goopenai.ChatCompletionStreamResponse, er
 	return out, nil
 }
 
-// delta copies one delta and reports whether it said anything. The tool calls of
-// a whole message are never pieces of one another.
+// delta copies one delta, of a whole message or a piece of one, and reports whether
+// it said anything.
 func (n *normaliser) delta(d *delta, to *goopenai.ChatCompletionStreamChoiceDelta, whole bool) bool {
 	to.Content = n.said.add(string(d.Content + d.Refusal))
 	thought := d.ReasoningContent

@@ -15,12 +15,17 @@ type Endpoint struct {
 	Address string
 }
 
-// Endpoints are those of OTLP exporters that the environment names, each once.
+// Endpoints are those of OTLP exporters that the environment names, each once, that of
+// traces first.
 func Endpoints(env func(string) string) []Endpoint {
 	var out []Endpoint
 	traces, metrics := Signals(env)
-	for signal, on := range map[string]bool{"TRACES": traces, "METRICS": metrics} {
-		if exporter := env("OTEL_" + signal + "_EXPORTER"); !on || exporter != "" && exporter != "otlp" {
+	for _, s := range []struct {
+		signal string
+		on     bool
+	}{{"TRACES", traces}, {"METRICS", metrics}} {
+		signal := s.signal
+		if exporter := env("OTEL_" + signal + "_EXPORTER"); !s.on || exporter != "" && exporter != "otlp" {
 			continue
 		}
 		grpc := cmp.Or(env("OTEL_EXPORTER_OTLP_"+signal+"_PROTOCOL"), env("OTEL_EXPORTER_OTLP_PROTOCOL")) == "grpc"
