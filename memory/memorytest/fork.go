@@ -1,6 +1,7 @@
 package memorytest
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -342,6 +343,26 @@ var forkRules = []rule{
 		// At the end of the conversation its end is there, though not told yet.
 		f := e.fork(t.ThreadID, e.messages(t.ThreadID)[0].ID, "f1")
 		equal(e, "before it was made", len(f.SubAgents), 0)
+	}},
+	{"the copy of a sub-agent has the task that was ordered last, whether or not that began", func(e *env) {
+		for i, begun := range []bool{false, true} {
+			t := e.started(fmt.Sprintf("s%d", i))
+			calls := e.assigns(t, 1, 2)
+			first := delegation(calls[0], "researcher")
+			first.Background = true
+			d := e.open(first)
+			e.open(resume(calls[1], d.ChildThread)) // in the same step, in the foreground
+			if begun {
+				e.answer(e.take(d.ChildThread), 1, "the finding")
+			}
+			e.close(failed(t, 1, agent.ReasonError)) // which drops what waits in the foreground
+			equal(e, "ordered last", e.thread(d.ChildThread).TaskID, agent.TaskID(calls[1].ID))
+			f := e.fork(t.ThreadID, "", "f1")
+			last := must[[]agent.ToolCall](e)(e.s.ToolCalls(e.ctx, f.ThreadID))[1]
+			equal(e, "copied", e.children(f.ThreadID)[0].TaskID, agent.TaskID(last.ID))
+			e.archived(f.ThreadID, e.elsewhere())
+			e.goesOn(f.ThreadID, "m2")
+		}
 	}},
 	{"what a sub-agent did after that message is not in the copy", func(e *env) {
 		t := e.started("s1")

@@ -38,7 +38,6 @@ func (f *fork) settle(one *forkThread) error {
 		if err := f.insertTurn(turn); err != nil {
 			return err
 		}
-		t.TaskID = turn.TaskID
 		if err := f.endEvent(t, turn, r); err != nil {
 			return err
 		}

@@ -337,6 +337,9 @@ func (f *fork) writeEntries(one *forkThread) error {
 		e.TurnID, e.TakenBy, e.content = f.newID(src.TurnID), f.newID(e.TakenBy), f.text(src.content)
 		e.ChildThread, e.ChildTurn, e.CallID = f.newThread(src.ChildThread), f.newID(src.ChildTurn), f.newID(src.CallID)
 		e.TaskID, e.DelegatorThread, e.DelegatorTurn = f.newID(src.TaskID), f.newThread(src.DelegatorThread), f.newID(src.DelegatorTurn)
+		if e.Kind == memory.EntryAssign {
+			one.t.TaskID = e.TaskID // the one that was ordered last, whether or not a turn began it
+		}
 		one.t.lastEntry++
 		e.ThreadID, e.Seq = one.t.ID, one.t.lastEntry
 		if err := f.exec(insertEntry, e.values()...); err != nil {
