@@ -351,12 +351,17 @@ func (a *Activities) refused(ctx context.Context, ref contract.Ref, r agent.Mode
 		r.Model, int(float64(agent.RequestTokens(r))*room.ratio), limit))
 }
 
-// truncated is the warning that a server read far less than it was sent, or none.
-func (a *Activities) truncated(ref contract.Ref, model string, sent int, u agent.Usage) []agent.Warning {
+// truncated is the warning that a server read far less than it was sent, or none. What
+// images cost is not known, so they prove nothing and teach nothing.
+func (a *Activities) truncated(ref contract.Ref, r agent.ModelRequest, sent int, u agent.Usage) []agent.Warning {
+	model, pictures := r.Model, agent.ImageTokens(r)
+	sent -= pictures
 	read := u.PromptTokens + u.CachedTokens // some count cached ones apart
 	const far = 0.55
 	if sent < 2*enough || read <= 0 || float64(read) > far*float64(sent)*min(a.calibration.ratio(model), 1) {
-		a.calibration.learn(model, sent, u.PromptTokens)
+		if pictures == 0 {
+			a.calibration.learn(model, sent, u.PromptTokens)
+		}
 		return nil
 	}
 	if !a.transcripts.warnOnce(ref) {

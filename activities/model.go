@@ -83,7 +83,7 @@ func (a *Activities) callModel(ctx context.Context, ref contract.Ref) (_ contrac
 	}
 	record := memory.ReplyRecord{
 		ThreadID: ref.Thread, TurnID: ref.Turn, Step: ref.Step, Attempt: begun.Attempt, Duration: time.Since(began),
-		Warnings: a.truncated(ref, request.Model, sent, reported),
+		Warnings: a.truncated(ref, request, sent, reported),
 	}
 	record.Reply = reply
 	a.judge(ctx, begun.Thread, &record)

@@ -111,6 +111,20 @@ func MessageTokens(m Message) int {
 	return n
 }
 
+// ImageTokens is the part of RequestTokens that images have: a guess for the large
+// ones, as models differ by a factor of thirty.
+func ImageTokens(r ModelRequest) int {
+	n := 0
+	for _, m := range r.Messages {
+		for _, p := range m.Content.Parts {
+			if p.ImageURL != nil {
+				n += imageTokens
+			}
+		}
+	}
+	return n
+}
+
 // ToolTokens guesses what offering a tool costs.
 func ToolTokens(t ToolSpec) int {
 	return callTokens + EstimateTokens(t.Name) + EstimateTokens(t.Description) + EstimateTokens(string(t.Schema))

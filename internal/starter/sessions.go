@@ -414,7 +414,7 @@ func (c *sessionsImportCmd) Run(ctx context.Context, a *app) error {
 	for _, r := range in.Refused {
 		a.progress("not imported: %s", clean(r.Error()))
 	}
-	if err == nil && len(in.Refused) > 0 {
+	if err == nil && len(in.Refused)+len(in.MissingImages) > 0 {
 		return ended(exitFailed)
 	}
 	return err

@@ -16,25 +16,27 @@ import (
 // a turn may have begun in another process, days ago.
 //
 // A close that finds the turn closed tells nothing: whoever closed it did. The close
-// of a completed turn is repeated only if the process that closed it died in that
-// very moment, before it could tell.
+// of a completed turn is repeated by Temporal where the process that closed it died in
+// that very moment, or was slow: the spans, whose ids are the same, are told again, and
+// nothing is counted again.
 func (t *Telemetry) TurnClosed(threadID, turnID string, asked agent.ThreadStatus, c memory.Closed) {
 	if t == nil {
 		return
 	}
 	if !c.Already || asked == agent.ThreadCompleted && c.Outcome == agent.ThreadCompleted {
-		t.end(threadID, turnID)
+		t.end(threadID, turnID, c.Already)
 	}
 	if c.Already {
 		return
 	}
 	for _, s := range c.Stopped {
-		t.end(s.ThreadID, s.TurnID)
+		t.end(s.ThreadID, s.TurnID, false)
 	}
 }
 
-// end has a turn's end told, once by this process.
-func (t *Telemetry) end(threadID, turnID string) {
+// end has a turn's end told, once by this process. again: another one has probably
+// counted it.
+func (t *Telemetry) end(threadID, turnID string, again bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if _, told := t.told[turnID]; told {
@@ -44,10 +46,10 @@ func (t *Telemetry) end(threadID, turnID string) {
 		clear(t.told)
 	}
 	t.told[turnID] = struct{}{}
-	t.later(func(ctx context.Context) { t.turnEnded(ctx, threadID, turnID) })
+	t.later(func(ctx context.Context) { t.turnEnded(ctx, threadID, turnID, again) })
 }
 
-func (t *Telemetry) turnEnded(ctx context.Context, threadID, turnID string) {
+func (t *Telemetry) turnEnded(ctx context.Context, threadID, turnID string, again bool) {
 	turn, err := t.o.Store.Turn(ctx, turnID)
 	if err != nil || turn.ClosedAt == nil {
 		return
@@ -57,7 +59,9 @@ func (t *Telemetry) turnEnded(ctx context.Context, threadID, turnID string) {
 		return
 	}
 	p := t.place(ctx, turnID, thread)
-	t.meters.turnEnded(ctx, turn, thread)
+	if !again {
+		t.meters.turnEnded(ctx, turn, thread)
+	}
 	parent, links := t.ordered(ctx, p, turn)
 	t.turnSpan(ctx, p, turn, parent, links)
 	t.waits(ctx, p, turn)
