@@ -148,9 +148,12 @@ func (l *limited) learn(err error, probe bool) {
 		}
 		return
 	}
+	if !e.Retryable {
+		return // a final error, such as a used-up quota, says nothing of other calls
+	}
 	pause := e.RetryAfter
 	if pause <= 0 {
-		if e.Code != agent.ModelRateLimited || !e.Retryable {
+		if e.Code != agent.ModelRateLimited {
 			return
 		}
 		pause = min(l.limits.Pause<<min(l.inARow, 10), maxAssumedPause)

@@ -160,3 +160,19 @@ func TestALongPauseIsProbed(t *testing.T) {
 		require.Len(t, p.calls, 5)
 	})
 }
+
+func TestAFinalErrorHoldsNoOtherCallBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &provider{answer: func(n int) error {
+			if n == 1 {
+				return &agent.ModelError{Code: agent.ModelRateLimited, Status: 429, RetryAfter: time.Hour, Message: "quota used up"}
+			}
+			return nil
+		}}
+		m := Limited(p)
+		require.Error(t, retry(m))
+		began := time.Now()
+		require.NoError(t, retry(m))
+		require.Zero(t, time.Since(began))
+	})
+}

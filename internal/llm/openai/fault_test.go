@@ -295,6 +295,8 @@ func TestFault_A12_EmptyErrorBodies(t *testing.T) {
 		{401, `{"error":{"message":"Incorrect API key provided: ` + testKey + `"}}`, agent.ModelAuth, false},
 		{403, ``, agent.ModelAuth, false},
 		{404, `{"detail":"Not Found"}`, agent.ModelUnknown, false},
+		{404, `404 page not found`, agent.ModelBadResponse, false},
+		{404, `<html><h1>Not Found</h1></html>`, agent.ModelBadResponse, false},
 		{404, `{"error":{"message":"The model 'gpt-9' does not exist or you do not have access to it.","type":"invalid_request_error","code":"model_not_found"}}`, agent.ModelUnknown, false},
 		{403, `{"error":{"message":"Project does not have access to model","type":"invalid_request_error","code":"model_not_found"}}`, agent.ModelUnknown, false},
 		{400, `{"error":{"message":"The model llama-2 has been decommissioned and is no longer supported.","code":"model_decommissioned"}}`, agent.ModelUnknown, false},
