@@ -28,7 +28,7 @@ var payloads = map[string]struct{ always, maybe, added string }{
 	agent.EventToolResponse:       {always: "toolCallId name status durationMs", maybe: "result resultRef errorReason sub_agent_thread_id"},
 	agent.EventAssistantMessage:   {always: "messageId content", maybe: "usage"},
 	agent.EventMemoryAppended:     {always: "fromSeq toSeq"},
-	agent.EventStreamFinish:       {always: "finishReason usage", added: "messageId"},
+	agent.EventStreamFinish:       {always: "finishReason usage", added: "messageId model"},
 	agent.EventQuestionAsked:      {always: "questionId agent text", added: "taskId task toolCallId threadId"},
 	agent.EventQuestionAnswered:   {always: "questionId answeredBy", added: "state agent answer threadId"},
 	agent.EventSubAgentStarted:    {always: "agentId agentName toolCallId", added: "sub_agent_thread_id"},
