@@ -144,7 +144,7 @@ func TestShellTimeoutKillsAll(t *testing.T) {
 
 func TestShellSIGTERMComesFirst(t *testing.T) {
 	run, dir := shell(t)
-	res := run(m{"command": `trap 'echo cleaned > mark; exit 0' TERM; echo up; while :; do sleep 0.05; done`, "timeoutMs": 300})
+	res := run(m{"command": `trap 'echo cleaned > mark; exit 0' TERM; echo up; while :; do sleep 0.05; done`, "timeoutMs": 1500})
 	failed(t, res, agent.ErrTimeout, "up\n")
 	assert.Equal(t, "cleaned\n", content(t, filepath.Join(dir, "mark")))
 }
