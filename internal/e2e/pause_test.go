@@ -225,11 +225,11 @@ func TestFault_A11_TemporalShowsAPause(t *testing.T) {
 	r := s.Send("s1", "script: fail 429 x1 after 6s say recovered")
 	w := waitingCalls(t, s, r.ThreadID, 1)[0]
 	tt.Eventually(t, 10*time.Second, "the pending activity tells it", func() bool {
-		d, err := s.Temporal.DescribeWorkflowExecution(s.Ctx(), r.ThreadID, "")
-		if err != nil || len(d.GetPendingActivities()) != 1 {
+		d, err := s.Temporal.DescribeWorkflow(s.Ctx(), r.ThreadID, "")
+		if err != nil || len(d.RawResponse.GetPendingActivities()) != 1 {
 			return false
 		}
-		p := d.GetPendingActivities()[0]
+		p := d.RawResponse.GetPendingActivities()[0]
 		return strings.HasPrefix(p.GetLastFailure().GetMessage(), "waiting for the provider until "+w.Until.Format(time.TimeOnly)) &&
 			p.GetScheduledTime().AsTime().Sub(w.Until).Abs() < time.Second
 	})

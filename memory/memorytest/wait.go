@@ -31,7 +31,7 @@ func (e *env) held(t memory.Turn, attempt int, after time.Duration, notCalled bo
 	e.Helper()
 	f := failure(t, 1, attempt)
 	f.NotCalled = notCalled
-	f.Wait = agent.NewModelWait(&agent.ModelError{Code: agent.ModelOverloaded, Message: "busy"}, attempt+1, time.Now().Add(after))
+	f.Wait = agent.NewModelWait(&agent.ModelError{Code: agent.ModelOverloaded, Message: "busy"}, attempt+1, e.h.Clock.Now().Add(after))
 	e.ok(e.s.FailModel(e.ctx, f))
 	e.unchanged(t.ThreadID, func() { e.ok(e.s.FailModel(e.ctx, f)) })
 	return *f.Wait
