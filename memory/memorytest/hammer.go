@@ -12,15 +12,16 @@ import (
 	"github.com/spool-agents/spool/memory"
 )
 
-// Hammer does what many people and workers do at once: until a time it picks a
-// conversation and sends, cancels or decides in it, or takes one of its threads a
-// step further, whoever else is at work there. Steps delegate in the foreground
-// and background, ask for approvals and close turns in every way. What a store
-// may refuse is no error; anything else ends it. Name tells processes apart.
-func Hammer(ctx context.Context, s memory.ConversationMemoryStore, name string, conversations int, until time.Time) (operations int, err error) {
+// Hammer does what many people and workers do at once: it picks a conversation and
+// sends, cancels or decides in it, or takes one of its threads a step further,
+// whoever else is at work there, until a time, and on from there to so many
+// operations if the machine is slow. Steps delegate in the foreground and
+// background, ask for approvals and close turns in every way. What a store may
+// refuse is no error; anything else ends it. Name tells processes apart.
+func Hammer(ctx context.Context, s memory.ConversationMemoryStore, name string, conversations int, until time.Time, least int) (operations int, err error) {
 	seed := uint64(time.Now().UnixNano())
 	h := &hammer{ctx: ctx, s: s, name: name, rng: rand.New(rand.NewPCG(seed, seed))}
-	for time.Now().Before(until) {
+	for time.Now().Before(until) || h.n < least {
 		if err := h.one(h.rng.IntN(conversations)); err != nil {
 			return h.n, fmt.Errorf("%s after %d operations (seed %d): %w", h.what, h.n, seed, err)
 		}

@@ -101,7 +101,7 @@ var storeJobs = map[string]StoreJob{
 		if _, err := fmt.Sscanf(name, "%d-conversations-%ds", &conversations, &seconds); err != nil {
 			return err
 		}
-		n, err := Hammer(ctx, s, fmt.Sprint("h", os.Getpid()), conversations, time.Now().Add(time.Duration(seconds)*time.Second))
+		n, err := Hammer(ctx, s, fmt.Sprint("h", os.Getpid()), conversations, time.Now().Add(time.Duration(seconds)*time.Second), 500)
 		fmt.Println(n)
 		return err
 	}),

@@ -59,7 +59,7 @@ func TestNoStatementReadsAWholeLog(t *testing.T) {
 	if _, err := s.OpenTurns(ctx, 10); err != nil {
 		t.Fatal(err)
 	}
-	if n, err := memorytest.Hammer(ctx, s, "h", 3, time.Now().Add(time.Second)); err != nil || n < 50 {
+	if n, err := memorytest.Hammer(ctx, s, "h", 3, time.Now().Add(time.Second), 200); err != nil || n < 200 {
 		t.Fatalf("%d operations, %v", n, err)
 	}
 	// What the program itself makes of small numbers of rows may be scanned.
