@@ -27,8 +27,10 @@ type conversation struct {
 	summary *memory.Summary // in force; nil if nothing was summarised
 	// windows are what providers said of a model when they refused a request.
 	windows map[string]int64
-	shared  []agent.Message // of the parent, before the thread's own
-	own     []agent.Message // after what the summary replaces
+	// blind are the models that take no images, as far as the thread found out.
+	blind  map[string]bool
+	shared []agent.Message // of the parent, before the thread's own
+	own    []agent.Message // after what the summary replaces
 	// tokens is our count of all of it.
 	tokens int
 }
@@ -67,6 +69,12 @@ func loadConversation(ctx context.Context, store memory.Reader, th agent.Thread,
 					c.windows = map[string]int64{}
 				}
 				c.windows[s.Model] = s.Window
+			}
+			if model, ok := s.Cause.Blind(); ok {
+				if c.blind == nil {
+					c.blind = map[string]bool{}
+				}
+				c.blind[model] = true
 			}
 		}
 	}
@@ -285,12 +293,14 @@ func (a *Activities) planSummary(c conversation, fixed int, r room) (p plan, ok 
 // contextError tells the workflow to have the context summarised and then to call
 // the model again.
 func contextError(cause memory.Cause, window int64, format string, args ...any) error {
-	return &contextFull{contract.SummaryNeed{Cause: string(cause), Window: window}, fmt.Sprintf(format, args...)}
+	return &contextFull{need: contract.SummaryNeed{Cause: string(cause), Window: window}, text: fmt.Sprintf(format, args...)}
 }
 
 type contextFull struct {
 	need contract.SummaryNeed
 	text string
+	// warnings are for people.
+	warnings []agent.Warning
 }
 
 func (e *contextFull) Error() string { return e.text }
@@ -302,6 +312,9 @@ func (a *Activities) fit(ctx context.Context, ref contract.Ref, r *agent.ModelRe
 	room := a.roomOf(*r, c.windows[r.Model])
 	fixed := agent.RequestTokens(agent.ModelRequest{Messages: r.Messages[:1], Tools: r.Tools})
 	need := fixed + c.tokens + agent.ToolImageTokens(r.Messages)
+	if c.blind[r.Model] {
+		need = agent.RequestTokens(*r)
+	}
 	if float64(need) <= full*float64(room.ours(room.request)) {
 		return need, nil
 	}

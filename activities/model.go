@@ -52,12 +52,15 @@ func (a *Activities) callModel(ctx context.Context, ref contract.Ref) (_ contrac
 		end.Seq = begun.Thread.MessageCount
 		return end, nil
 	}
-	request, err := a.request(ctx, ref, begun, conversation.messages())
+	request, err := a.request(ctx, ref, begun, conversation)
 	if err != nil {
 		return contract.ModelOutput{}, err
 	}
 	a.lostModel(ctx, ref, begun, request)
-	sent, err := a.fit(ctx, ref, &request, conversation)
+	var sent int
+	if err = a.sees(ctx, ref, request); err == nil {
+		sent, err = a.fit(ctx, ref, &request, conversation)
+	}
 	if err != nil {
 		return contract.ModelOutput{}, a.modelFailed(ctx, ref, begun, request, failedCall{err: err})
 	}
@@ -76,7 +79,11 @@ func (a *Activities) callModel(ctx context.Context, ref contract.Ref) (_ contrac
 	reply.Usage = a.price(request.Model, a.counted(request, reply, err)) // what is refused or broke off was paid for, too
 	told.Answered(reply, err)
 	if err != nil {
-		if e := (*agent.ModelError)(nil); errors.As(err, &e) && e.Code == agent.ModelContextTooLong {
+		switch e := (*agent.ModelError)(nil); {
+		case !errors.As(err, &e):
+		case e.NoImages && agent.HasImages(request.Messages):
+			err = a.blinded(ctx, ref, request, e)
+		case e.Code == agent.ModelContextTooLong:
 			err = a.refused(ctx, ref, request, conversation, e)
 		}
 		return contract.ModelOutput{}, a.modelFailed(ctx, ref, begun, request, failedCall{err, reply.Usage, time.Since(began)})
@@ -250,6 +257,9 @@ func (a *Activities) modelFailed(ctx context.Context, ref contract.Ref, begun me
 		ThreadID: ref.Thread, TurnID: ref.Turn, Step: ref.Step, Attempt: begun.Attempt, Duration: c.took, Usage: c.used,
 		Code: "stopped", Message: err.Error(),
 	}
+	if errors.As(err, &full) {
+		failure.Warnings = full.warnings
+	}
 	switch {
 	case ctx.Err() != nil && !stopping(ctx):
 		err, failure.NotCalled = ctx.Err(), c.used.Requests == 0
@@ -262,14 +272,17 @@ func (a *Activities) modelFailed(ctx context.Context, ref contract.Ref, begun me
 		if me.Code == agent.ModelAnswerInvalid {
 			failure.Message = me.Message // what the model is told
 		}
-		if next := a.fallback(ctx, begun.Turn, r, me); next != "" && full == nil {
+		if full != nil {
+			break // the same model is called again, otherwise
+		}
+		if next := a.fallback(ctx, begun.Turn, r, me); next != "" {
 			failure.Fallback, failure.Warnings = next, fallbackWarning(r.Model, next, err)
 			err = &otherModel{next}
 		} else if !a.exhausted(ctx, me) {
 			later := a.later(ctx, me, begun.Attempt+1)
 			failure.Wait, err = later.wait, later
 		}
-	case errors.As(err, &full):
+	case full != nil:
 		failure.Code, failure.NotCalled = "context_full", true
 	case agent.CodeOf(err) == agent.CodeStale:
 		return err

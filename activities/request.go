@@ -17,7 +17,7 @@ const mostToolImages = 20
 
 // request builds the model request of a step: system prompt with its
 // environment block, a valid transcript, and the tools in a stable order.
-func (a *Activities) request(ctx context.Context, ref contract.Ref, begun memory.ModelStart, messages []agent.Message) (agent.ModelRequest, error) {
+func (a *Activities) request(ctx context.Context, ref contract.Ref, begun memory.ModelStart, conversation conversation) (agent.ModelRequest, error) {
 	t := begun.Thread
 	c := t.Config
 	model, provider := cmp.Or(begun.Turn.Fallback, c.Model, a.DefaultModel), c.Provider
@@ -25,9 +25,13 @@ func (a *Activities) request(ctx context.Context, ref contract.Ref, begun memory
 		provider = "" // that of the agent's own model is out of order; fallback models name theirs
 	}
 	system := agent.Message{Role: agent.RoleSystem, Content: agent.Text(agent.CleanText(c.SystemPrompt) + environment(t, begun.Turn))}
+	messages := conversation.messages()
 	shortened := agent.HasShortenedOutput(messages)
 	messages = agent.Transcript(messages)
-	if a.modelInfo(model).Images {
+	switch {
+	case conversation.blind[model]:
+		messages = agent.WithoutImages(messages)
+	case a.modelInfo(model).Images:
 		messages = agent.WithToolImages(messages, mostToolImages)
 	}
 	transcript, err := a.withImages(ctx, messages, t.Workdir)

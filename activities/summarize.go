@@ -14,7 +14,8 @@ import (
 )
 
 // SummarizeContext has the model summarise the older part of a conversation and
-// stores the summary, unless it is stored already. The messages stay.
+// stores the summary, unless it is stored already. The messages stay. It also stores
+// what a refusal told of the model, where that is all there is to do.
 func (a *Activities) SummarizeContext(ctx context.Context, in contract.SummaryInput) (contract.SummaryOutput, error) {
 	ctx, stop := a.alive(ctx, in.Turn)
 	defer stop()
@@ -40,7 +41,10 @@ func (a *Activities) summarize(ctx context.Context, in contract.SummaryInput) (m
 	if err != nil {
 		return memory.Summary{}, err
 	}
-	request, err := a.request(ctx, in.Ref, memory.ModelStart{Thread: begun.Thread, Turn: begun.Turn}, c.messages())
+	if model, ok := begin.Cause.Blind(); ok {
+		return a.Store.SaveSummary(ctx, blindRecord(in.Ref, begin.Cause, model, begun.Attempt, c))
+	}
+	request, err := a.request(ctx, in.Ref, memory.ModelStart{Thread: begun.Thread, Turn: begun.Turn}, c)
 	if err != nil {
 		return memory.Summary{}, err
 	}

@@ -158,3 +158,31 @@ func ToolImageTokens(messages []Message) int {
 	}
 	return n
 }
+
+// HasImages reports whether messages show a model an image.
+func HasImages(messages []Message) bool {
+	return slices.ContainsFunc(messages, func(m Message) bool {
+		return slices.ContainsFunc(m.Content.Parts, func(p Part) bool { return p.ImageURL != nil })
+	})
+}
+
+// WithoutImages tells a model that takes no images of them in words. What is left is
+// plain text: servers of such models refuse lists of parts, too. The input is not
+// changed.
+func WithoutImages(messages []Message) []Message {
+	out := slices.Clone(messages)
+	for i, m := range out {
+		if m.Content.Parts == nil {
+			continue
+		}
+		parts := slices.Clone(m.Content.Parts)
+		for k, p := range parts {
+			if p.ImageURL != nil {
+				name := Shorten(CleanText(strings.TrimPrefix(p.ImageURL.URL, ImageScheme)), 200, "")
+				parts[k] = Part{Type: "text", Text: "[image " + name + ": this model cannot see images]"}
+			}
+		}
+		out[i].Content = Text(Content{Parts: parts}.String())
+	}
+	return out
+}

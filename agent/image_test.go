@@ -62,3 +62,21 @@ func TestOldImagesOfResultsAreLeftOut(t *testing.T) {
 	}
 	assert.Equal(t, []int{1, 20, 11, 20, 11, 20}, []int{counts[1], counts[20], counts[21], counts[30], counts[31], counts[50]})
 }
+
+// A model that takes no images is told of them in words, as plain text; what is given
+// is not changed, and messages without images stay as they are.
+func TestImagesInWords(t *testing.T) {
+	image := agent.Part{Type: "image_url", ImageURL: &agent.ImageURL{URL: "https://example.com/a.png"}}
+	in := []agent.Message{
+		{Role: agent.RoleUser, Content: agent.Content{Parts: []agent.Part{{Type: "text", Text: "look"}, image}}},
+		{Role: agent.RoleUser, Content: agent.Content{Parts: []agent.Part{{Type: "text", Text: "only text"}}}},
+		{Role: agent.RoleAssistant, Content: agent.NullContent()},
+	}
+	out := agent.WithoutImages(in)
+	assert.Equal(t, agent.Text("look\n[image https://example.com/a.png: this model cannot see images]"), out[0].Content)
+	assert.Equal(t, agent.Text("only text"), out[1].Content)
+	assert.Equal(t, in[2], out[2])
+	assert.True(t, agent.HasImages(in))
+	assert.False(t, agent.HasImages(out))
+	assert.Equal(t, image, in[0].Content.Parts[1])
+}

@@ -114,8 +114,9 @@ type ModelInfo struct {
 	Window    int64 `json:"window,omitempty"`
 	MaxOutput int64 `json:"maxOutput,omitempty"`
 	Price     Price `json:"price"`
-	// Images says that it takes images.
-	Images bool `json:"images,omitempty"`
+	// Images says that it takes images, NoImages that it takes none.
+	Images   bool `json:"images,omitempty"`
+	NoImages bool `json:"noImages,omitempty"`
 }
 
 // Apply sets the price of a use that has none: not all providers state one.

@@ -97,6 +97,9 @@ type ModelError struct {
 	// Limit is the context window that the provider named when it refused a request
 	// as too long, in tokens; 0 if it did not say.
 	Limit int64
+	// NoImages says that the provider refused the request because the model takes no
+	// images. Code and Retryable are what they would be otherwise.
+	NoImages bool
 	// Class tells retryable failures that repeat themselves, as a rule, from those that
 	// pass: it bounds how often in a row they are worth a try. "" = they pass.
 	Class FailureClass

@@ -55,7 +55,8 @@ type Metadata struct {
 	TotalTimeMs      int64         `json:"totalTimeMs"`
 	TotalPrice       float64       `json:"totalPrice"`
 	// Compactions counts the summaries that the model has been given instead of
-	// older messages; SummarizedFrom names the messages that the latest replaces,
+	// older messages, and what providers corrected by a refusal (a smaller window, no
+	// images); SummarizedFrom names the messages that the latest replaces,
 	// as in "s1/default#1-42". The messages are still there.
 	Compactions    int64  `json:"compactions,omitempty"`
 	SummarizedFrom string `json:"summarizedFrom,omitempty"`
@@ -255,6 +256,8 @@ const (
 	// WarnModelWait: a model call failed or was held back, and is made again at a
 	// time that Wait names. The root of a sub-agent's thread has it too.
 	WarnModelWait = "model_wait"
+	// WarnNoImages: the model takes no images, so it is told of them in words.
+	WarnNoImages = "images_left_out"
 )
 
 // ThreadTurn names a turn and its thread.

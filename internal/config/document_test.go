@@ -57,60 +57,16 @@ var meaning = map[string]string{
 	FallbackModels:    "models that take over, in this order, when one is unknown to its provider or has failed for as long as `retryFor`; the rest of the turn stays with the one that answers",
 }
 
-const documentHead = `# Settings
-
-All settings, in the order in which ` + "`starter doctor`" + ` prints them with their value and its source. Flags come before the environment, then a
-TOML profile that is named explicitly, a running ` + "`starter dev`" + ` of the same home, ` + "`spool.yaml`" + ` of the working directory, ` + "`spool.yaml`" + ` of home, the
-default TOML profile, and the default. ` + "`spool.yaml`" + ` is a flat list such as ` + "`model: gpt-4o-mini`" + `. A relative path belongs to the file it stands in.
-
-Model, tools, templates and limits are the worker's: set them where ` + "`dev`" + ` or ` + "`worker`" + ` is started. TLS, API key and metadata of the Temporal connection
-are Temporal's own ` + "`TEMPORAL_*`" + ` variables and TOML keys.
-
-| in spool.yaml | environment | default | allowed | meaning |
-|---|---|---|---|---|
-`
-
-const documentTail = `
-Three more belong to a supervisor of workers: ` + "`SPOOL_HEARTBEAT_TIMEOUT`" + ` (2s suits an embedded server, the default of 10s a shared one),
-` + "`SPOOL_MAX_EVENTS`" + `, after how many events a run continues as new, and ` + "`SPOOL_WAIT_IN_RUN`" + ` (60s), after how long a run that waits for people or sub-agents does.
-Telemetry is set by OpenTelemetry's own ` + "`OTEL_*`" + ` variables: [telemetry.md](telemetry.md).
-
-## Models
-
-Context windows, prices and whether a model takes the images that tools return (` + "`images: true`" + `) come from a table of models that is built in (` + "`" + `internal/models/models.yaml` + "`" + `). Rows of your own in ` + "`" + `models.yaml` + "`" + ` in home come before it and
-before ` + "`" + `contextWindow` + "`" + `, ` + "`" + `priceInput` + "`" + ` and ` + "`" + `priceOutput` + "`" + `; a row need not state everything:
-
-` + "`" + `` + "`" + `` + "`" + `yaml
-models:
-  - {match: "qwen3:8b", window: 16384}                                  # as num_ctx of Ollama
-  - {match: "gpt-4o*", price: {input: 2.5, cached: 1.25, output: 10}}   # US dollars per million tokens
-  - {match: "my-vision*", images: true}
-providers:
-  mistral: {baseUrl: "https://api.mistral.ai/v1", apiKeyEnv: MISTRAL_API_KEY}
-` + "`" + `` + "`" + `` + "`" + `
-
-` + "`" + `*` + "`" + ` stands for anything; ` + "`" + `match` + "`" + ` is compared with the model's name with and without what stands before its last slash. When a conversation does not fit the window any
-more, the model summarises its older part and goes on with the summary; messages and log stay as they are. A model that nothing is known of is taken to read 128,000
-tokens; a provider that refuses a request as too long corrects that. A server that silently drops what is too long (Ollama does) is noticed and reported: state its
-window then.
-
-A provider is used by agents that name it (` + "`provider: mistral`" + ` in their file) and by models that name it behind an @, as in ` + "`mistral-large-latest@mistral`" + `,
-wherever a model is named: ` + "`SPOOL_MODEL`" + `, ` + "`fallbackModels`" + `, agents' files, ` + "`send --model`" + `. What names none is asked at the provider of the settings; an agent that another one calls
-takes what its file leaves out from its caller. What stands behind the last @ of a name is part of the name if it starts like a version (` + "`claude@20240620`" + `, ` + "`@v2`" + `, ` + "`@latest`" + `,
-` + "`@default`" + `), if it has a slash or colon, or if the @ comes first (` + "`@cf/meta/llama`" + `); otherwise it must be a provider of the table, and a name of which there is none is refused,
-with the list of those there are: no model is asked at a provider, with a key, that was not meant. A name that ends in @ is a name as it is: ` + "`gpt@team@`" + ` asks the provider of the settings for ` + "`gpt@team`" + `.
-
-` + "`apiKeyEnv`" + ` names the variable that holds the key; the key itself stays out of the file. A worker that starts warns of variables that are not set, and of agents and
-` + "`fallbackModels`" + ` whose provider is not set up; ` + "`models`" + ` and ` + "`doctor`" + ` report that too, with file and line, and ask each model at its provider. ` + "`models.yaml`" + ` is read when a worker
-starts, and what it says then holds until it ends: a change counts from the next start. With a table that cannot be read, or a ` + "`SPOOL_MODEL`" + ` whose provider is not set up, no worker
-starts (exit 2), and ` + "`dev`" + `, ` + "`models`" + ` and ` + "`doctor`" + ` say why.
-
-(Written by ` + "`go test ./internal/config -run Document -update`" + ` from the table that the program reads.)
-`
+// part is what stands before or after the table.
+func part(t *testing.T, name string) []byte {
+	raw, err := os.ReadFile("testdata/settings_" + name + ".md")
+	require.NoError(t, err)
+	return raw
+}
 
 func TestDocumentOfSettings(t *testing.T) {
 	var b strings.Builder
-	b.WriteString(documentHead)
+	b.Write(part(t, "head"))
 	for _, s := range settings {
 		require.NotEmpty(t, meaning[s.name], "%s: say what it means", s.name)
 		fallback, allowed := "", "any text"
@@ -125,7 +81,7 @@ func TestDocumentOfSettings(t *testing.T) {
 		fmt.Fprintf(&b, "| `%s` | `%s` | %s | %s | %s |\n", s.name, s.env, fallback, strings.ReplaceAll(allowed, "|", `\|`), meaning[s.name])
 	}
 	assert.Len(t, meaning, len(settings), "a setting that is gone is not explained")
-	b.WriteString(documentTail)
+	b.Write(part(t, "tail"))
 	path := filepath.Join("..", "..", "docs", "settings.md")
 	if *update {
 		require.NoError(t, os.WriteFile(path, []byte(b.String()), 0o644))

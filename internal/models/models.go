@@ -112,7 +112,7 @@ func (t *Table) Lookup(model string) agent.ModelInfo {
 			info.MaxOutput = r.MaxOutput
 		}
 		if sees == nil && r.Images != nil {
-			sees, info.Images = r.Images, *r.Images
+			sees, info.Images, info.NoImages = r.Images, *r.Images, !*r.Images
 		}
 		if !priced && r.Price != nil {
 			priced = true

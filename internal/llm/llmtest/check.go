@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -75,6 +76,14 @@ func decode(body []byte) (request, []string) {
 	c.tools(&q)
 	c.messages(q.Messages)
 	return q, c.broken
+}
+
+// images reports whether a request shows an image.
+func (q request) images() bool {
+	return slices.ContainsFunc(q.Messages, func(m message) bool {
+		var parts []agent.Part
+		return json.Unmarshal(m.Content, &parts) == nil && slices.ContainsFunc(parts, func(p agent.Part) bool { return p.ImageURL != nil })
+	})
 }
 
 type checker struct{ broken []string }

@@ -64,6 +64,9 @@ type Server struct {
 	// Window, if not 0, is the context window in tokens, four bytes each: what is
 	// longer is refused as OpenAI refuses it, or with Silent read in part.
 	Window int64
+	// NoImages are models that take none: a request of theirs with an image is refused
+	// as OpenAI refuses it.
+	NoImages []string
 	// Silent reports what fits the window as read, as a server does that drops the
 	// rest of a conversation without a word.
 	Silent bool
@@ -221,10 +224,13 @@ func (s *Server) chat(w http.ResponseWriter, r *http.Request) {
 		usage.TotalTokens = usage.PromptTokens + usage.CompletionTokens
 		long = false
 	}
-	raw, act := s.decide(&rec, broken, reply, usage, long)
+	blind := slices.Contains(s.NoImages, q.Model) && q.images()
+	raw, act := s.decide(&rec, broken, reply, usage, long || blind)
 	switch {
 	case raw != nil:
 		raw(w, r, body)
+	case blind:
+		writeError(w, http.StatusBadRequest, "invalid_request_error", "Invalid content type. image_url is only supported by certain models.")
 	case long:
 		writeError(w, http.StatusBadRequest, "context_length_exceeded", fmt.Sprintf(
 			"This model's maximum context length is %d tokens. However, your messages resulted in %d tokens. Please reduce the length of the messages.", s.Window, usage.PromptTokens))
@@ -265,7 +271,7 @@ const (
 )
 
 // decide counts the request and finds out what becomes of it.
-func (s *Server) decide(rec *Record, broken []string, reply script.Reply, usage agent.Usage, long bool) (RawFunc, action) {
+func (s *Server) decide(rec *Record, broken []string, reply script.Reply, usage agent.Usage, refused bool) (RawFunc, action) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	rec.Seq = len(s.records) + 1
@@ -280,7 +286,7 @@ func (s *Server) decide(rec *Record, broken []string, reply script.Reply, usage 
 	case s.raw != nil:
 	case len(broken) > 0 && !s.Lenient:
 		rec.Status = http.StatusBadRequest
-	case long:
+	case refused:
 		rec.Status = http.StatusBadRequest
 	default:
 		rec.Status = http.StatusOK

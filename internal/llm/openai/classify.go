@@ -159,6 +159,7 @@ func (p problem) modelError(status int) *agent.ModelError {
 		e.Message = cmp.Or(http.StatusText(status), "no text came with it")
 	}
 	e.Code, e.Retryable = p.classify(status)
+	e.NoImages = refusesImages(e.Code, p.message)
 	if e.Code == agent.ModelContextTooLong {
 		e.Limit = limitOf(p.message, limitTexts...)
 		if e.Limit == 0 {

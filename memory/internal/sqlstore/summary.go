@@ -85,7 +85,7 @@ func (s *Store) BeginSummary(ctx context.Context, r memory.SummaryBegin) (start 
 }
 
 func (u *unit) beginSummary(t *threadRow, r memory.SummaryBegin, start *memory.SummaryStart) error {
-	if r.Step < 1 || r.Cause != memory.CauseFull && r.Cause != memory.CauseRefused {
+	if r.Step < 1 || !r.Cause.Valid() {
 		return agent.Errorf(agent.CodeInvalid, "a summary of step %d for cause %q is not possible", r.Step, r.Cause)
 	}
 	row, err := u.summary(r.TurnID, r.Step, r.Cause)
@@ -191,6 +191,7 @@ func (s *Store) SaveSummary(ctx context.Context, r memory.SummaryRecord) (stored
 			return err
 		}
 		t.Compactions++
+		t.dirty = true // also where nothing was left out, called or told
 		if row.Text != "" {
 			t.summarizedFrom, t.summarizedTo = row.ReplacesFrom, row.ReplacesTo
 			err := u.event(t, turn.ID, agent.EventContextSummary, contextSummary{ReplacesFrom: row.ReplacesFrom, ReplacesTo: row.ReplacesTo, Summary: row.Text})
