@@ -87,32 +87,48 @@ func (w *workspace) replace(path, callID string, data []byte) error {
 	sum := sha256.Sum256([]byte(callID + "\x00" + path))
 	tmp := filepath.Join(filepath.Dir(path), ".spool-"+hex.EncodeToString(sum[:8])+".tmp")
 	_ = w.Remove(tmp)
-	f, err := w.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(data)
-	if err == nil && info != nil {
-		err = f.Chmod(mode) // the umask narrowed it
-	}
-	if err == nil {
-		err = f.Sync() // the result is stored durably, so the file has to be too
-	}
-	if err = errors.Join(err, f.Close()); err == nil {
+	if err = w.writeNew(tmp, data, mode, info != nil); err == nil {
 		err = w.Rename(tmp, path)
 	}
 	if err != nil {
 		_ = w.Remove(tmp)
-		var pe *fs.PathError
-		if errors.As(err, &pe) { // of a name that nobody knows
-			err = &fs.PathError{Op: pe.Op, Path: path, Err: pe.Err}
-		}
+	}
+	return naming(path, err)
+}
+
+// naming makes an error one of a path, in place of a name that nobody knows.
+func naming(path string, err error) error {
+	var pe *fs.PathError
+	var le *os.LinkError
+	switch {
+	case errors.As(err, &pe):
+		return &fs.PathError{Op: pe.Op, Path: path, Err: pe.Err}
+	case errors.As(err, &le): // of the rename
+		return &fs.PathError{Op: le.Op, Path: path, Err: le.Err}
 	}
 	return err
 }
 
+// writeNew makes a file and waits for the disk: the result is stored durably, so
+// the file has to be too. An exact mode is not narrowed by the umask.
+func (w *workspace) writeNew(path string, data []byte, mode fs.FileMode, exact bool) error {
+	f, err := w.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	if err == nil && exact {
+		err = f.Chmod(mode)
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	return errors.Join(err, f.Close())
+}
+
 // writeThrough writes the file that a link leads to. Nothing is lost, and nobody
-// waits, if that is no regular file.
+// waits, if that is no regular file, and nothing is lost for lack of room: what goes
+// beyond the old end is written first.
 func (w *workspace) writeThrough(path string, data []byte, mode fs.FileMode) error {
 	f, err := w.OpenFile(path, os.O_WRONLY|os.O_CREATE|syscall.O_NONBLOCK, mode)
 	if err != nil {
@@ -124,12 +140,23 @@ func (w *workspace) writeThrough(path string, data []byte, mode fs.FileMode) err
 	case !info.Mode().IsRegular():
 		err = &toolError{agent.ErrInvalidInput, path + " leads to what is not a regular file"}
 	default:
-		if err = f.Truncate(0); err == nil {
-			_, err = f.Write(data)
-		}
-		if err == nil {
-			err = f.Sync()
+		err = overwrite(f, info.Size(), data)
+	}
+	return naming(path, errors.Join(err, f.Close()))
+}
+
+// overwrite replaces the content of a file that has a size.
+func overwrite(f *os.File, size int64, data []byte) error {
+	if size < int64(len(data)) {
+		if _, err := f.WriteAt(data[size:], size); err != nil {
+			return errors.Join(err, f.Truncate(size))
 		}
 	}
-	return errors.Join(err, f.Close())
+	if _, err := f.WriteAt(data[:min(size, int64(len(data)))], 0); err != nil {
+		return err
+	}
+	if err := f.Truncate(int64(len(data))); err != nil {
+		return err
+	}
+	return f.Sync()
 }

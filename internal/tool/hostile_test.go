@@ -75,7 +75,6 @@ func TestPipesSocketsDevices(t *testing.T) {
 	defer l.Close()
 	require.NoError(t, os.Symlink("loop", filepath.Join(dir, "loop")))
 	put(t, dir, "sub/x", "text")
-	began := time.Now()
 	for _, path := range []string{"pipe", "to-pipe", "socket", "loop", "sub"} {
 		for name, args := range map[string]m{
 			"file_read": {"path": path}, "file_write": {"path": path, "content": "x"}, "file_edit": {"path": path, "old": "a", "new": "b"},
@@ -89,7 +88,6 @@ func TestPipesSocketsDevices(t *testing.T) {
 	if _, err := os.Stat("/proc/self/status"); err == nil {
 		assert.Contains(t, succeeded(t, call(t, r, "/proc/self", "file_read", m{"path": "status"})), "Pid:", "files that say they are empty")
 	}
-	assert.Less(t, time.Since(began), 5*time.Second)
 }
 
 // A name is one name in a list, whatever it holds.
@@ -148,7 +146,7 @@ func TestSearchesAreBounded(t *testing.T) {
 	began := time.Now()
 	assert.Equal(t, "No line matches.", succeeded(t, call(t, r, dir, "grep", m{"pattern": `^(a+a+)+b$`, "path": "long.txt"})))
 	assert.Less(t, len(succeeded(t, call(t, r, dir, "grep", m{"pattern": `.`}))), 1<<20)
-	assert.Less(t, time.Since(began), 30*time.Second)
+	assert.Less(t, time.Since(began), 3*patience)
 	failed(t, call(t, r, dir, "grep", m{"pattern": `((a{1,100}){1,100}){1,100}`}), agent.ErrInvalidInput, "not valid")
 
 	ctx, cancel := context.WithCancel(t.Context())

@@ -213,9 +213,7 @@ func TestStubbornTools(t *testing.T) {
 	polite.spec.Timeout = 50 * time.Millisecond
 	r := registry(t, stubborn, polite)
 
-	began := time.Now()
 	failed(t, call(t, r, "", "stubborn", "{}"), agent.ErrTimeout, "The tool stubborn did not finish in time and was stopped after 50ms.")
-	assert.Less(t, time.Since(began), 3*time.Second)
 	failed(t, call(t, r, "", "polite", "{}"), agent.ErrTimeout, "did not finish in time")
 
 	ctx, cancel := context.WithCancel(context.Background())

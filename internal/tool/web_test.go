@@ -8,7 +8,6 @@ import (
 	"net/url"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -108,10 +107,8 @@ func TestWebFetchStopsWithItsContext(t *testing.T) {
 	defer close(release)
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() { <-entered; cancel() }()
-	began := time.Now()
 	res := registry(t, tool.WebFetch(true)).Run(ctx, "web_fetch", agent.ToolRun{Args: []byte(`{"url":"` + s.URL + `"}`)})
 	failed(t, res, agent.ErrAborted, agent.TextAborted)
-	assert.Less(t, time.Since(began), 2*time.Second)
 }
 
 func TestWebSearch(t *testing.T) {

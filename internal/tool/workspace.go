@@ -166,7 +166,9 @@ func failure(err error) agent.ToolResult {
 	case errors.Is(err, syscall.EROFS):
 		reason, text = agent.ErrPermissionDenied, pathText(err, "is on a read-only file system")
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
-		text = pathText(err, "cannot be written: the disk is full")
+		text = pathText(err, "cannot be written: the disk is full; make room, or tell a person")
+	case errors.Is(err, syscall.EFBIG):
+		text = pathText(err, "cannot be written: files may not be that large here")
 	case errors.Is(err, syscall.ENAMETOOLONG):
 		reason, text = agent.ErrInvalidInput, pathText(err, "is too long for a path")
 	case errors.Is(err, syscall.ELOOP):
