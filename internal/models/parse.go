@@ -129,5 +129,5 @@ func wrong(path string, line int, format string, args ...any) error {
 	if line > 0 {
 		path = fmt.Sprintf("%s:%d", path, line)
 	}
-	return agent.Errorf(agent.CodeInvalid, "%s: no table of models: %s", path, fmt.Sprintf(format, args...))
+	return agent.Errorf(agent.CodeInvalid, "%s: no table of models: %s: mend it, or take the file away", path, fmt.Sprintf(format, args...))
 }

@@ -51,16 +51,8 @@ func (d *devCmd) Validate() error {
 
 // Run supervises the stack until it is interrupted.
 func (d *devCmd) Run(ctx context.Context, a *app) error {
-	if d.own() {
-		for _, f := range []struct{ flag, setting string }{{"temporal-namespace", config.TemporalNamespace}, {"temporal-ui", config.TemporalUI}} {
-			if a.flags[f.setting] != "" {
-				return usage(fmt.Sprintf("--%s changes nothing here, leave it out: dev runs a server of its own, with a web UI and the namespace default; it counts with --temporal HOST:PORT", f.flag))
-			}
-		}
-		// The stack's own server counts, whatever is configured.
-		a.flags[config.TemporalAddress] = "127.0.0.1:7233"
-	} else {
-		a.flags[config.TemporalAddress] = d.Temporal
+	if err := d.setServer(a.flags); err != nil {
+		return err
 	}
 	cfg, err := a.config()
 	if err != nil {
@@ -80,35 +72,11 @@ func (d *devCmd) Run(ctx context.Context, a *app) error {
 	if err := d.tryParts(ctx, cfg); err != nil {
 		return err
 	}
-	wd, err := os.Getwd()
-	if err != nil {
-		return fmt.Errorf("find the working directory: %w", err)
-	}
-	env := d.partEnv(a, cfg)
-	workers, err := d.processes(cfg)
-	if err != nil {
-		return err
-	}
-	codec, err := a.startCodec(ctx, cfg, d.CodecPort)
-	if err != nil {
-		return err
-	}
-	s, err := startStack(ctx, stackOptions{
-		home: cfg.Home, store: cfg.Store, server: d.Temporal, port: d.TemporalPort, uiPort: d.UIPort, workers: workers,
-		env: env, dir: wd, log: a.stderr, ui: cfg.TemporalUI, codec: codec.url(),
-		web: !cfg.OneProcess(), webPort: d.WebPort, webToken: cmp.Or(cfg.WebToken.Reveal(), httpapi.NewToken()),
-		changed: func(info config.DevInfo) {
-			codec.allow(info.UI)
-			if err := config.WriteDev(cfg.Home, info); err != nil {
-				a.progress("%v", err)
-			}
-		},
-	})
+	s, err := d.start(ctx, a, cfg)
 	if err != nil {
 		return err
 	}
 	defer s.close()
-	codec.allow(s.info().UI)
 	if d.own() {
 		cfg.UseServer(s.address, "")
 	}
@@ -135,6 +103,52 @@ func (d *devCmd) Run(ctx context.Context, a *app) error {
 	<-ctx.Done()
 	a.progress("stopping")
 	return nil
+}
+
+// setServer makes the stack's server the one that counts, whatever is configured.
+func (d *devCmd) setServer(flags map[string]string) error {
+	if !d.own() {
+		flags[config.TemporalAddress] = d.Temporal
+		return nil
+	}
+	for _, f := range []struct{ flag, setting string }{{"temporal-namespace", config.TemporalNamespace}, {"temporal-ui", config.TemporalUI}} {
+		if flags[f.setting] != "" {
+			return usage(fmt.Sprintf("--%s changes nothing here, leave it out: dev runs a server of its own, with a web UI and the namespace default; it counts with --temporal HOST:PORT", f.flag))
+		}
+	}
+	flags[config.TemporalAddress] = "127.0.0.1:7233"
+	return nil
+}
+
+// start starts the processes of the stack, and the codec server where there are keys.
+func (d *devCmd) start(ctx context.Context, a *app, cfg config.Config) (*stack, error) {
+	wd, err := os.Getwd()
+	if err != nil {
+		return nil, fmt.Errorf("find the working directory: %w", err)
+	}
+	workers, err := d.processes(cfg)
+	if err != nil {
+		return nil, err
+	}
+	codec, err := a.startCodec(ctx, cfg, d.CodecPort)
+	if err != nil {
+		return nil, err
+	}
+	s, err := startStack(ctx, stackOptions{
+		home: cfg.Home, store: cfg.Store, server: d.Temporal, port: d.TemporalPort, uiPort: d.UIPort, workers: workers,
+		env: d.partEnv(a, cfg), dir: wd, log: a.stderr, ui: cfg.TemporalUI, codec: codec.url(),
+		web: !cfg.OneProcess(), webPort: d.WebPort, webToken: cmp.Or(cfg.WebToken.Reveal(), httpapi.NewToken()),
+		changed: func(info config.DevInfo) {
+			codec.allow(info.UI)
+			if err := config.WriteDev(cfg.Home, info); err != nil {
+				a.progress("%v", err)
+			}
+		},
+	})
+	if err == nil {
+		codec.allow(s.info().UI)
+	}
+	return s, err
 }
 
 // partEnv passes on to workers and web server what flags say.

@@ -6,6 +6,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"time"
 
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/api/workflowservice/v1"
@@ -22,6 +23,9 @@ import (
 )
 
 type doctorCmd struct{}
+
+// storeTimeout bounds the wait for a store whose lock another program holds.
+const storeTimeout = 5 * time.Second
 
 // check is one finding of doctor.
 type check struct {
@@ -121,9 +125,15 @@ func (a *app) examineStore(ctx context.Context, cfg config.Config) (memory.Conve
 	if err := existing(cfg); err != nil {
 		return nil, check{"store", false, err.Error(), "send, chat or dev makes it; " + names}
 	}
-	c, err := a.openWith(ctx, cfg, false)
+	within, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	c, err := a.openWith(within, cfg, false)
 	if err == nil {
-		_, err = c.Store().Threads(ctx, memory.ThreadFilter{Limit: 1})
+		_, err = c.Store().Threads(within, memory.ThreadFilter{Limit: 1})
+	}
+	if within.Err() != nil && ctx.Err() == nil {
+		return nil, check{"store", false, agent.MaskURL(cfg.Store) + " could not be used within " + storeTimeout.String() +
+			": another program holds its lock (a backup, a database browser, a transaction), or its disk or server does not answer", "end that program, or see to disk and server; " + names}
 	}
 	if path, ok := strings.CutPrefix(cfg.Store, "sqlite:"); ok && err == nil {
 		err = writable(path)

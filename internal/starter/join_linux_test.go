@@ -2,8 +2,8 @@ package starter
 
 import (
 	"context"
+	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -135,17 +135,21 @@ func TestASessionStandsForItsConversation(t *testing.T) {
 	assert.Contains(t, r.errout, "there is no session s9")
 }
 
+// onWrite is called when something is written.
+type onWrite func()
+
+func (f onWrite) Write(p []byte) (int, error) { f(); return len(p), nil }
+
 func TestAFollowerThatIsStoppedSaysNothing(t *testing.T) {
 	b := newBench(t)
 	b.send("s1", "m1", "do it")
 	b.take("s1/default")
-	ctx, stop := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	asked, cancel := context.WithCancel(t.Context())
-	go func() { <-ctx.Done(); cancel() }()
-	r := b.runCtx(asked, "", "show", "--follow", "s1/default")
-	assert.Equal(t, exitInterrupt, r.code)
-	assert.NotContains(t, r.errout, "canceled")
+	var errout strings.Builder
+	code := Run(ctx, []string{"show", "--follow", "--json", "s1/default"}, b.env(), strings.NewReader(""), onWrite(stop), &errout)
+	assert.Equal(t, exitInterrupt, code)
+	assert.NotContains(t, errout.String(), "canceled")
 }
 
 func TestAForkAtAnAnswerSaysWhatBecameOfTheMessage(t *testing.T) {

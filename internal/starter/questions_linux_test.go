@@ -219,7 +219,7 @@ func TestChatPutsOpenQuestionsFirst(t *testing.T) {
 	d.sees("(Enter leaves it open): ")
 	d.types("yes\r")
 	d.sees("now your message is sent: and this")
-	assert.Eventually(t, func() bool { return answerOf(b, next.ID) == "yes" }, 5*time.Second, 10*time.Millisecond)
+	assert.Eventually(t, func() bool { return answerOf(b, next.ID) == "yes" }, patience, 10*time.Millisecond)
 	d.sees("saved, but not running")
 	d.types("\x04")
 	d.ends(exitDone)

@@ -59,6 +59,9 @@ func (d *desk) start(b *bench, args ...string) {
 	go func() { d.code <- Run(d.t.Context(), args, b.env(), d.slave, d.slave, d.slave) }()
 }
 
+// patience bounds waits for what is bound to come; only a failure reaches it.
+const patience = time.Minute
+
 func (d *desk) types(s string) {
 	_, err := io.WriteString(d.master, s)
 	require.NoError(d.t, err)
@@ -79,7 +82,7 @@ func (d *desk) sees(want string) {
 			d.seen += i + len(want)
 		}
 		return i >= 0
-	}, 20*time.Second, 5*time.Millisecond, "%q on the screen", want)
+	}, patience, 5*time.Millisecond, "%q on the screen", want)
 	if d.t.Failed() {
 		d.t.Fatalf("the screen shows %q", d.shows())
 	}
@@ -90,7 +93,7 @@ func (d *desk) ends(code int) {
 	select {
 	case got := <-d.code:
 		require.Equal(d.t, code, got, "the screen shows %q", d.shows())
-	case <-time.After(20 * time.Second):
+	case <-time.After(patience):
 		d.t.Fatalf("it does not end; the screen shows %q", d.shows())
 	}
 }
@@ -174,7 +177,7 @@ func TestYesToOneCall(t *testing.T) {
 	d.start(b, "send", "--wait", "-s", "s1", "--message-id", "m1", "write")
 	d.sees(anyAnswer)
 	d.types("y 2\r")
-	assert.Eventually(t, func() bool { return decision(b, ap.ID) == memory.Approve }, 10*time.Second, 10*time.Millisecond)
+	assert.Eventually(t, func() bool { return decision(b, ap.ID) == memory.Approve }, patience, 10*time.Millisecond)
 	calls, err := b.store.ToolCalls(t.Context(), turn.ThreadID)
 	require.NoError(t, err)
 	assert.Equal(t, []agent.CallStatus{agent.CallDenied, agent.CallPending}, []agent.CallStatus{calls[0].Status, calls[1].Status})

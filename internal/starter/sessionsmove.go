@@ -1,0 +1,169 @@
+package starter
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/spool-agents/spool"
+	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/internal/config"
+	"github.com/spool-agents/spool/memory"
+	"github.com/spool-agents/spool/memory/archive"
+	"github.com/spool-agents/spool/memory/sessionfile"
+)
+
+type sessionsExportCmd struct {
+	files
+	All        bool   `help:"All sessions of the user and profile."`
+	Events     bool   `help:"Write events.json, the log, too."`
+	EventsLast int    `placeholder:"N" help:"With --events: only the last N events of each thread."`
+	ID         string `arg:"" optional:"" help:"A session or a thread, or latest."`
+}
+
+// Validate checks the arguments.
+func (c *sessionsExportCmd) Validate() error {
+	switch {
+	case c.All == (c.ID != ""):
+		return fmt.Errorf("give the id of a session or thread, or --all")
+	case c.EventsLast < 0 || c.EventsLast > 0 && !c.Events:
+		return fmt.Errorf("--events-last %d is not valid: use a number from 1, with --events", c.EventsLast)
+	case strings.HasPrefix(c.Prefix, sessionfile.SubAgentMark):
+		return fmt.Errorf("--prefix %q is not possible: %q begins the names of sub-agents' files", c.Prefix, sessionfile.SubAgentMark)
+	}
+	return c.files.Validate()
+}
+
+// Run writes files.
+func (c *sessionsExportCmd) Run(ctx context.Context, a *app) error {
+	client, cfg, err := a.open(ctx, false)
+	if err != nil {
+		return err
+	}
+	f, err := c.folder(a, cfg)
+	if err != nil {
+		return err
+	}
+	ids, err := c.ids(ctx, client)
+	if err != nil {
+		return err
+	}
+	f.Tidy()
+	out, refused := archive.Exported{Threads: []string{}, Files: []string{}}, []archive.Refused{}
+	for _, id := range ids {
+		one, err := archive.Export(ctx, imagesOf(cfg, client.Store()), f, owning(cfg), id, sessionfile.EventOptions{Enabled: c.Events, Cap: c.EventsLast})
+		code := agent.CodeOf(err)
+		switch {
+		case c.All && code == agent.CodeNotFound: // deleted meanwhile
+		case err != nil && (!c.All || code == agent.CodeUnavailable || ctx.Err() != nil):
+			return err
+		case err != nil:
+			refused = append(refused, archive.Refused{Name: id, Reason: err.Error()})
+		}
+		out.Threads, out.Files = append(out.Threads, one.Threads...), append(out.Files, one.Files...)
+		out.MissingImages = append(out.MissingImages, one.MissingImages...)
+	}
+	err = a.printExported(f.Dir, out, refused)
+	a.missingImages(out.MissingImages, "the export holds everything else")
+	for _, r := range refused {
+		a.progress("not exported: %s", clean(r.Error()))
+	}
+	if err == nil && len(refused) > 0 {
+		return ended(exitFailed)
+	}
+	return err
+}
+
+// ids are the sessions and threads to export.
+func (c *sessionsExportCmd) ids(ctx context.Context, client *spool.Client) (ids []string, err error) {
+	switch {
+	case c.All:
+		all, err := client.Threads(ctx, memory.ThreadFilter{})
+		for _, t := range all {
+			ids = append(ids, t.ID)
+		}
+		return ids, err
+	case c.ID == latest:
+		t, err := newest(ctx, client, "")
+		return []string{t.SessionID}, err
+	}
+	return []string{c.ID}, nil
+}
+
+func (a *app) printExported(dir string, out archive.Exported, refused []archive.Refused) error {
+	if !a.json {
+		for _, path := range out.Files {
+			a.print("%s", path)
+		}
+		return nil
+	}
+	doc := map[string]any{"dir": dir, "threads": out.Threads, "files": out.Files, "refused": refused}
+	if len(out.MissingImages) > 0 {
+		doc["missingImages"] = out.MissingImages
+	}
+	return a.printJSON(doc)
+}
+
+type sessionsImportCmd struct {
+	Prefix string `placeholder:"NAME" help:"What the names of the files begin with (default: session)."`
+	Only   string `name:"session" short:"s" placeholder:"SESSION" help:"Only this session."`
+	Dir    string `arg:"" help:"The folder of the files."`
+}
+
+// Run adds the sessions of files.
+func (c *sessionsImportCmd) Run(ctx context.Context, a *app) error {
+	cfg, err := a.config()
+	if err != nil {
+		return err
+	}
+	if cfg.Server != "" {
+		return onStoreItself()
+	}
+	client, err := a.openWith(ctx, cfg, false) // a backup may go into a new store
+	if err != nil {
+		return err
+	}
+	f, err := (&files{Dir: c.Dir, Prefix: c.Prefix}).folder(a, cfg)
+	if err != nil {
+		return err
+	}
+	in, err := archive.Import(ctx, imagesOf(cfg, client.Store()), f, owning(cfg), c.Only)
+	if err != nil {
+		return err
+	}
+	if a.json {
+		err = a.printJSON(in)
+	} else {
+		for _, id := range in.Added {
+			a.print("imported %s", id)
+		}
+		a.otherProfiles(ctx, client.Store(), cfg, append(in.Added, in.Present...))
+		if len(in.Present) > 0 {
+			a.progress("%s there already, as in the files", plural(len(in.Present), "thread"))
+		}
+	}
+	a.missingImages(in.MissingImages, "copy the folder images of the export too, and import again")
+	for _, r := range in.Refused {
+		a.progress("not imported: %s", clean(r.Error()))
+	}
+	if err == nil && len(in.Refused)+len(in.MissingImages) > 0 {
+		return ended(exitFailed)
+	}
+	return err
+}
+
+// otherProfiles says where imported threads are found that keep another profile
+// than that of the command.
+func (a *app) otherProfiles(ctx context.Context, store memory.Reader, cfg config.Config, ids []string) {
+	others := map[string]int{}
+	for _, id := range ids {
+		if t, err := store.Thread(ctx, cfg.User, id); err == nil && t.Profile != cfg.Profile {
+			others[t.Profile]++
+		}
+	}
+	for _, profile := range slices.Sorted(maps.Keys(others)) {
+		a.progress("%s of profile %s, where they were exported, not of %s: see them with SPOOL_PROFILE=%s", plural(others[profile], "thread"), clean(profile), cfg.Profile, clean(profile))
+	}
+}
