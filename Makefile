@@ -2,7 +2,7 @@
 
 GO      ?= go
 PREFIX  ?= $(shell $(GO) env GOPATH)
-TIMEOUT ?= 20m
+TIMEOUT ?= 60m
 
 # What a program is made of: a program is built anew only if one of these changed.
 source = $(shell find $(1) -type f ! -name '*_test.go' ! -path '*/testdata/*' 2>/dev/null)
