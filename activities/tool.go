@@ -1,6 +1,7 @@
 package activities
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"time"
@@ -109,9 +110,9 @@ func (a *Activities) saveResult(ctx context.Context, o memory.ToolOutcome) error
 
 // timeout is the bound of a call's run: its tool's own, or what the call asks for.
 func (a *Activities) timeout(c agent.ToolCall) time.Duration {
-	d := agent.DefaultToolTimeout
-	if t, ok := a.Tools.Lookup(c.ToolName); ok && t.Spec().Timeout > 0 {
-		d = t.Spec().Timeout
+	d, aside := agent.DefaultToolTimeout, time.Duration(0)
+	if t, ok := a.Tools.Lookup(c.ToolName); ok {
+		d, aside = cmp.Or(t.Spec().Timeout, d), t.Spec().Aside
 	}
 	var asked struct {
 		TimeoutMs int64 `json:"timeoutMs"`
@@ -119,7 +120,7 @@ func (a *Activities) timeout(c agent.ToolCall) time.Duration {
 	if json.Unmarshal(c.Args, &asked) == nil {
 		d = max(d, min(time.Duration(asked.TimeoutMs)*time.Millisecond, 24*time.Hour))
 	}
-	return d
+	return d + aside
 }
 
 func (a *Activities) heartbeat() time.Duration {

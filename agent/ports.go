@@ -141,6 +141,9 @@ type ToolSpec struct {
 	Repeatable bool
 	// Timeout bounds one run; 0 means DefaultToolTimeout.
 	Timeout time.Duration
+	// Aside is what a run may take on top of Timeout, which its tool then keeps by
+	// itself: for a server that has to be started first, or again.
+	Aside time.Duration
 	// Gate is what applies where no rule of an agent's policy says otherwise;
 	// empty: read-only tools run at once, others ask.
 	Gate Gate

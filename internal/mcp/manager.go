@@ -254,7 +254,11 @@ func (m *Manager) Pending(name string) (agent.Tool, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s, file := m.expected(name)
-	return standIn{m, name}, s != nil || file != ""
+	cfg := ServerConfig{Start: defaultStart, Call: defaultCall}
+	if s != nil {
+		cfg = s.cfg
+	}
+	return standIn{m, name, cfg}, s != nil || file != ""
 }
 
 // expected is the server that a tool's name points to, if it has not listed its

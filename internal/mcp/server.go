@@ -47,6 +47,8 @@ type server struct {
 	closed  bool
 	runs    map[string]agent.ToolRun // under way, by progress token
 	count   int
+
+	suspects chan struct{} // holds the call that has the server to itself among those it ended under
 }
 
 // attempt is one try to open a session, for all who wait for it.
@@ -88,7 +90,7 @@ func (l *link) close() {
 }
 
 func newServer(c ServerConfig, env func(string) string, log *slog.Logger, changed func()) *server {
-	return &server{cfg: c, env: env, log: log.With("mcpServer", c.ID), changed: changed, runs: map[string]agent.ToolRun{}}
+	return &server{cfg: c, env: env, log: log.With("mcpServer", c.ID), changed: changed, runs: map[string]agent.ToolRun{}, suspects: make(chan struct{}, 1)}
 }
 
 // run keeps trying until the tools are known once; from then on a dead session is
@@ -134,8 +136,22 @@ func (s *server) open(ctx context.Context) (*link, error) {
 	case <-a.done:
 		return a.link, a.err
 	case <-ctx.Done():
-		return nil, fmt.Errorf("it has not answered yet: %w", ctx.Err())
+		return nil, errStarting
 	}
+}
+
+// apart waits until no other call is repeated that the server ended under, so that the
+// one which ends it takes none of the others along again. It does not wait for ever.
+func (s *server) apart(ctx context.Context) (leave func()) {
+	late := time.NewTimer(s.cfg.turn())
+	defer late.Stop()
+	select {
+	case s.suspects <- struct{}{}:
+		return func() { <-s.suspects }
+	case <-late.C:
+	case <-ctx.Done():
+	}
+	return func() {}
 }
 
 // unreachable is why the server does not answer, or nil: it does, or that is not
@@ -165,7 +181,10 @@ func (s *server) failure() error {
 	return s.err
 }
 
-var errClosed = errors.New("it was closed: its entry changed, or the worker stops")
+var (
+	errClosed   = errors.New("it was closed: its entry changed, or the worker stops")
+	errStarting = errors.New("it is being started and has not answered yet")
+)
 
 // connect makes one attempt and reports it to all who wait.
 func (s *server) connect(a *attempt) {
@@ -245,7 +264,7 @@ func (s *server) dial(version string) (l *link, tools []*sdk.Tool, err error) {
 		tools, err = s.list(ctx, l.session)
 	}
 	if !late.Stop() && err == nil || ctx.Err() != nil {
-		err = fmt.Errorf("it did not answer within %s", s.cfg.Start)
+		err = fmt.Errorf("it did not answer within %s (startTimeout of its entry in %s)", s.cfg.Start, s.cfg.File)
 	}
 	if err != nil {
 		err = l.explain(err)

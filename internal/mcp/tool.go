@@ -5,7 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"os"
 	"syscall"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -27,7 +30,7 @@ type serverTool struct {
 
 // newTool makes a tool of a server's description of it.
 func newTool(s *server, t *sdk.Tool, name string) serverTool {
-	spec := agent.ToolSpec{Name: name, Timeout: s.cfg.Call, Gate: s.cfg.gate(t.Name)}
+	spec := agent.ToolSpec{Name: name, Timeout: s.cfg.Call, Aside: s.cfg.aside(), Gate: s.cfg.gate(t.Name)}
 	title := t.Title
 	if a := t.Annotations; a != nil {
 		title = firstOf(title, a.Title)
@@ -38,6 +41,16 @@ func newTool(s *server, t *sdk.Tool, name string) serverTool {
 	spec.Schema, spec.Description = schema, describe(s.cfg.ID, t.Description, title)+note
 	return serverTool{s, t.Name, spec}
 }
+
+// aside is the most that a run takes beside one call's own time: for sessions, which
+// may be tried with two versions of the protocol, and for repeats and their turn.
+func (c ServerConfig) aside() time.Duration {
+	once := 2*c.Start + c.Call
+	return once - c.Call + mostRepeats*(once+c.turn())
+}
+
+// turn is how long a call that is repeated lets others that are have the server.
+func (c ServerConfig) turn() time.Duration { return c.Start + c.Call }
 
 // Spec describes the tool.
 func (t serverTool) Spec() agent.ToolSpec { return t.spec }
@@ -54,40 +67,96 @@ func cannotReach(s *server, why error) agent.ToolResult {
 	return agent.ToolFailed(agent.ErrNetwork, "The MCP server %s cannot be reached: %v.", s.cfg.ID, why)
 }
 
-// Run calls the tool. A session that died before or during a call is opened
-// again; the call is repeated only if nothing can come of doing it twice.
+// mostRepeats is how often a call is made again after its server ended under it.
+const mostRepeats = 2
+
+// Run calls the tool. A call whose server ended before it was sent, or ended while it
+// ran and nothing can come of doing it twice, is made again in a new session. It may
+// be the call that ends the server, so those that it ended under are repeated one
+// after another.
 func (t serverTool) Run(ctx context.Context, r agent.ToolRun) (agent.ToolResult, error) {
-	for again := false; ; again = true {
-		l, err := t.server.open(ctx)
-		if err != nil {
-			return t.failed(ctx, fmt.Sprintf("The MCP server %s cannot be reached: %v.", t.server.cfg.ID, err), false)
+	last := t.once(ctx, r, attempted{})
+	for range mostRepeats {
+		if !last.again {
+			break
 		}
-		res, err := t.call(ctx, l, r)
-		var refused *jsonrpc.Error
-		switch {
-		case err == nil:
-			return resultOf(r, res), nil
-		case ctx.Err() != nil:
-			return t.failed(ctx, fmt.Sprintf("The MCP server %s did not answer within %s.", t.server.cfg.ID, t.spec.Timeout), true)
-		case errors.As(err, &refused) && !isUndelivered(refused):
-			return refusal(refused), nil
+		leave := func() {}
+		if last.cut > 0 {
+			leave = t.server.apart(ctx)
 		}
-		if refused == nil {
-			t.server.forget(l)
-		}
-		// The SDK says that the connection is closed of calls that it did not send any more.
-		ended := errors.Is(err, sdk.ErrSessionMissing) || errors.Is(err, sdk.ErrConnectionClosed)
-		unheard := ended || errors.Is(err, syscall.ECONNREFUSED)
-		err = l.explain(err)
-		if !again && (t.spec.Repeatable || ended) {
-			continue
-		}
-		text := fmt.Sprintf("The MCP server %s broke off the call: %v.", t.server.cfg.ID, err)
-		if said := l.last(); said != "" {
-			text += " It said last: " + said
-		}
-		return t.failed(ctx, text, !unheard)
+		last = t.once(ctx, r, last)
+		leave()
 	}
+	return last.result, last.err
+}
+
+// attempted is how an attempt at a call ended.
+type attempted struct {
+	result agent.ToolResult // if it is not made again
+	err    error            // it was cancelled
+	again  bool             // it may be made again
+	cut    int              // how many attempts the server ended under, so far
+}
+
+// once makes one attempt at the call, after the one before. What it takes to have a
+// session is no time of the call.
+func (t serverTool) once(ctx context.Context, r agent.ToolRun, before attempted) attempted {
+	l, err := t.server.open(ctx)
+	switch {
+	case err != nil && before.cut > 0:
+		return t.failed(ctx, agent.ErrNetwork, fmt.Sprintf("The MCP server %s ended while the call ran, and there is no new session: %v.", t.server.cfg.ID, err), true)
+	case err != nil:
+		return t.failed(ctx, agent.ErrNetwork, cannotReach(t.server, err).Content, false)
+	}
+	calling, cancel := context.WithTimeout(ctx, t.server.cfg.Call)
+	defer cancel()
+	res, err := t.call(calling, l, r)
+	var refused *jsonrpc.Error
+	switch {
+	case err == nil:
+		return attempted{result: resultOf(r, res)}
+	case calling.Err() != nil:
+		return t.failed(ctx, agent.ErrTimeout, fmt.Sprintf("The MCP server %s did not answer within %s (timeout of its entry in %s).", t.server.cfg.ID, t.server.cfg.Call, t.server.cfg.File), true)
+	case errors.As(err, &refused) && !isUndelivered(refused):
+		return attempted{result: refusal(refused)}
+	}
+	if refused == nil {
+		t.server.forget(l)
+	}
+	// The SDK says that the connection is closed of calls that it did not send any more.
+	unsent := errors.Is(err, sdk.ErrSessionMissing) || errors.Is(err, sdk.ErrConnectionClosed)
+	ran, cut := !unsent && !errors.Is(err, syscall.ECONNREFUSED), before.cut
+	if ran {
+		cut++
+	}
+	out := t.failed(ctx, agent.ErrNetwork, t.brokeOff(l, err, cut), ran)
+	out.again, out.cut = out.err == nil && (unsent || t.spec.Repeatable), cut
+	return out
+}
+
+// brokeOff says how a session ended under a call, for the time that cut counts.
+func (t serverTool) brokeOff(l *link, err error, cut int) string {
+	text := fmt.Sprintf("The MCP server %s broke off the call: %v.", t.server.cfg.ID, l.explain(err))
+	if t.server.cfg.Kind == kindStdio && hungUp(err) {
+		text = fmt.Sprintf("The MCP server %s ended while the call ran.", t.server.cfg.ID)
+		if cut > 1 {
+			text = fmt.Sprintf("The MCP server %s ended while the call ran, %d times in a row: the call itself seems to end it, so do not repeat it as it is.", t.server.cfg.ID, cut)
+		}
+	}
+	if said := l.last(); said != "" {
+		text += " It said last: " + said
+	}
+	return text
+}
+
+// hungUp reports whether an error is the end of a server's pipes.
+func hungUp(err error) bool {
+	for _, end := range []error{io.EOF, io.ErrUnexpectedEOF, io.ErrClosedPipe, os.ErrClosed, syscall.EPIPE} {
+		if errors.Is(err, end) {
+			return true
+		}
+	}
+	return false
 }
 
 func (t serverTool) call(ctx context.Context, l *link, r agent.ToolRun) (*sdk.CallToolResult, error) {
@@ -100,20 +169,16 @@ func (t serverTool) call(ctx context.Context, l *link, r agent.ToolRun) (*sdk.Ca
 	return l.session.CallTool(ctx, params)
 }
 
-// failed is the result of a call without an answer. begun says that the server
-// may have done it.
-func (t serverTool) failed(ctx context.Context, text string, begun bool) (agent.ToolResult, error) {
+// failed is the end of a call without an answer. begun says that the server may have
+// done it.
+func (t serverTool) failed(ctx context.Context, reason agent.ErrorReason, text string, begun bool) attempted {
 	if errors.Is(ctx.Err(), context.Canceled) {
-		return agent.ToolResult{}, ctx.Err()
+		return attempted{err: ctx.Err()}
 	}
 	if begun && !t.spec.Repeatable {
-		text += " Whether the call took effect is not known: find out before you repeat it."
+		text += " Whether the call took effect is not known, it may or may not have: find out before you repeat it."
 	}
-	reason := agent.ErrNetwork
-	if ctx.Err() != nil {
-		reason = agent.ErrTimeout
-	}
-	return agent.ToolFailed(reason, "%s", text), nil
+	return attempted{result: agent.ToolFailed(reason, "%s", text)}
 }
 
 // undelivered is how the SDK marks a request that got no answer of the server
@@ -142,11 +207,12 @@ func refusal(e *jsonrpc.Error) agent.ToolResult {
 type standIn struct {
 	m    *Manager
 	name string
+	cfg  ServerConfig // of its server; of one that nobody agreed to, the defaults
 }
 
 // Spec is careful: nothing is known of the tool.
 func (t standIn) Spec() agent.ToolSpec {
-	return agent.ToolSpec{Name: t.name, Description: "A tool of an MCP server that has not started yet.", Schema: json.RawMessage(anything), Timeout: defaultStart + defaultCall}
+	return agent.ToolSpec{Name: t.name, Description: "A tool of an MCP server that has not started yet.", Schema: json.RawMessage(anything), Timeout: t.cfg.Call, Aside: t.cfg.aside() + 2*t.cfg.Start}
 }
 
 // Check waits for the server. What it says of the call is that it has no such tool,

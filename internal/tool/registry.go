@@ -132,6 +132,7 @@ func (r *Registry) Run(ctx context.Context, name string, run agent.ToolRun) agen
 	if timeout <= 0 {
 		timeout = agent.DefaultToolTimeout
 	}
+	timeout += e.spec.Aside
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 
@@ -191,7 +192,7 @@ func (e *entry) guarded(ctx context.Context, run agent.ToolRun) (res agent.ToolR
 	case err == nil:
 		return res
 	case ctx.Err() != nil:
-		return ended(ctx.Err(), e.spec.Name, e.spec.Timeout)
+		return ended(ctx.Err(), e.spec.Name, e.spec.Timeout+e.spec.Aside)
 	case errors.Is(err, context.DeadlineExceeded):
 		return agent.ToolFailed(agent.ErrTimeout, "The tool %s ran into a timeout of its own: %v", e.spec.Name, err)
 	}

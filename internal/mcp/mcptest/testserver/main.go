@@ -22,6 +22,7 @@ var (
 	listen = flag.String("http", "", "serve streamable HTTP at this address instead of stdio")
 	token  = flag.String("token", "", "with -http: the bearer token to ask for")
 	late   = flag.Duration("late", 0, "wait before the first answer")
+	lateIf = flag.String("late-if", "", "with -late: wait only if this file is there")
 	junk   = flag.Bool("junk", false, "print greetings to stdout, as servers must not")
 	broken = flag.Bool("broken", false, "end with an error at once")
 	eager  = flag.Bool("eager", false, "change the list of tools as soon as a client is there")
@@ -38,7 +39,9 @@ func main() {
 	if _, err := os.Stat(*unless); *unless != "" && err == nil {
 		os.Exit(4)
 	}
-	time.Sleep(*late)
+	if _, err := os.Stat(*lateIf); *lateIf == "" || err == nil {
+		time.Sleep(*late)
+	}
 	if *junk {
 		fmt.Println("Welcome to testserver!")
 		fmt.Println("[info] listening")
@@ -122,6 +125,9 @@ func build() *mcp.Server {
 	add("write", nil, slowWrite)
 	add("write_again", idempotent, slowWrite)
 	add("die", nil, func(_ context.Context, _ *mcp.CallToolRequest, a args) (*mcp.CallToolResult, any, error) {
+		return nil, nil, die(a)
+	})
+	add("die_again", idempotent, func(_ context.Context, _ *mcp.CallToolRequest, a args) (*mcp.CallToolResult, any, error) {
 		return nil, nil, die(a)
 	})
 	add("die_once", idempotent, func(_ context.Context, _ *mcp.CallToolRequest, a args) (*mcp.CallToolResult, any, error) {
