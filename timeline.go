@@ -159,7 +159,12 @@ func (s *spans) add(e *agent.Event) bool {
 	switch e.Type {
 	case agent.EventWarning:
 		if p.Wait != nil && p.Wait.ThreadID == e.ThreadID {
-			s.model(e.At, p.Wait.Code, nil)
+			if p.Wait.Held { // no call was made
+				s.waited(e.At)
+				s.since = nil
+			} else {
+				s.model(e.At, p.Wait.Code, nil)
+			}
 			s.wait, s.until = &Span{Kind: SpanWait, Start: e.At, Status: p.Wait.Code}, p.Wait.Until
 		}
 	case agent.EventMessageStarted:

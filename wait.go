@@ -132,10 +132,10 @@ func (c *Client) noteCut(ctx context.Context, turn memory.Turn) (string, error) 
 		return "", nil
 	}
 	steps, err := c.store.Steps(ctx, turn.ID)
-	if err != nil || len(steps) == 0 || steps[len(steps)-1].FinishReason != "length" {
+	if err != nil || len(steps) == 0 || steps[len(steps)-1].FinishReason != agent.FinishLength {
 		return "", err
 	}
-	return "the model reached its output limit: the answer is cut; raise maxTokens in the agent's template, or ask it to go on", nil
+	return agent.AnswerCut().Message, nil
 }
 
 // turnOfEntry finds the turn that took a message whose own turn does not exist:

@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/temporal"
 
 	"github.com/spool-agents/spool/agent"
@@ -74,8 +73,8 @@ func (a *Activities) wire(ctx context.Context, turnID string, err error) error {
 	return temporal.NewApplicationError(err.Error(), contract.ErrTypeStore)
 }
 
-// minModelTries keeps a model call from being given up on after its worker was
-// away for longer than RetryFor.
+// minModelTries is how often at least a failing model call is made, so that it is not
+// given up on after its worker was away for longer than RetryFor.
 const minModelTries = 6
 
 // mostDelay is the longest time between two tries that our back-off chooses.
@@ -92,14 +91,18 @@ func (e *retryLater) Error() string {
 	return e.wait.Text(time.Now().UTC()) + " (UTC): " + e.cause.Error()
 }
 
-// later fixes when a failed call is made again, before it is told to anybody.
-func (a *Activities) later(ctx context.Context, e *agent.ModelError, next int) *retryLater {
-	info, now := activity.GetInfo(ctx), time.Now()
-	wait := agent.NewModelWait(e, next, now.Add(retryDelay(int(info.Attempt), e.RetryAfter)))
-	if until := info.ScheduledTime.Add(a.retryFor()); until.After(wait.Until) {
-		until = until.UTC().Truncate(time.Second)
-		wait.GivesUpAt = &until
+// later fixes when a call is made again that failed or was held back, before it is
+// told to anybody. No wait is longer than what is left of the time for repeating it:
+// the last try is made when that is over.
+func later(e *agent.ModelError, t tried) *retryLater {
+	now, delay := time.Now(), retryDelay(max(t.failures, 1), e.RetryAfter)
+	var end *time.Time
+	if !e.NotCalled && (t.failures >= minModelTries || t.left > mostDelay) {
+		at := now.Add(t.left).UTC().Truncate(time.Millisecond)
+		end, delay = &at, min(delay, t.left)
 	}
+	wait := agent.NewModelWait(e, t.next, now.Add(delay))
+	wait.GivesUpAt = end
 	return &retryLater{wait: wait, cause: e}
 }
 
@@ -107,7 +110,9 @@ func (a *Activities) later(ctx context.Context, e *agent.ModelError, next int) *
 func wireModel(e *agent.ModelError) error {
 	if e.Retryable && repeats(e) {
 		e = &agent.ModelError{Code: e.Code, Status: e.Status, Message: fmt.Sprintf("%s; so it was %d times in a row: %s", e.Message, e.InARow, advice[e.Class])}
-	} else if e.Retryable && e.RetryAfter > mostDelay {
+	} else if e.NotCalled && e.RetryAfter <= mostDelay {
+		e = &agent.ModelError{Code: e.Code, Status: e.Status, Message: fmt.Sprintf("%s; the provider asked everyone to wait, and has answered nobody for %s: retry later", e.Message, e.Unanswered.Round(time.Second))}
+	} else if e.Retryable && e.RetryAfter >= time.Second {
 		until := time.Now().Add(e.RetryAfter).UTC().Truncate(time.Second)
 		e = &agent.ModelError{Code: e.Code, Status: e.Status, Message: fmt.Sprintf("%s; the provider asks to wait until %s: retry then", e.Message, until.Format(time.RFC3339))}
 	}

@@ -16,10 +16,10 @@ import (
 // fallback is the model that takes over from one that is out of order: unknown to
 // its provider, without quota, or failing for as long as calls are repeated. It is
 // "" if none is left or another model would not help.
-func (a *Activities) fallback(ctx context.Context, turn memory.Turn, r agent.ModelRequest, e *agent.ModelError) string {
+func (a *Activities) fallback(turn memory.Turn, r agent.ModelRequest, e *agent.ModelError, exhausted bool) string {
 	switch {
 	case e.Code == agent.ModelUnknown, e.Code == agent.ModelRateLimited && !e.Retryable:
-	case !a.exhausted(ctx, e) || !e.Retryable:
+	case !exhausted || !e.Retryable:
 		return ""
 	}
 	// -1 while the turn's own model is in use.
@@ -55,15 +55,46 @@ func repeats(e *agent.ModelError) bool {
 	return ok && e.InARow >= most
 }
 
-// exhausted reports whether a failed call is not made again: it was tried often or
-// for long enough, or the provider asks to wait for longer than that.
-func (a *Activities) exhausted(ctx context.Context, e *agent.ModelError) bool {
-	info := activity.GetInfo(ctx)
-	retryFor := a.retryFor()
-	since := time.Since(info.ScheduledTime)
-	// Waits as short as those of our own back-off are too short to give up for.
-	long := e.RetryAfter > mostDelay && since+e.RetryAfter > retryFor
-	return !e.Retryable || repeats(e) || long || since > retryFor && info.Attempt >= minModelTries
+// tried is how far the repeating of a call has come that failed just now, or was held
+// back.
+type tried struct {
+	// failures is how many calls of the current model failed, this one included; next
+	// is the number of the request that would follow.
+	failures, next int
+	// left is what is left of retryFor. It counts from the first of the failures, and
+	// leaves out for how long the call was held back since.
+	left time.Duration
+	// waited is how long ago Temporal was told to make the call.
+	waited time.Duration
+}
+
+func (a *Activities) tried(ctx context.Context, begun memory.ModelStart, c failedCall, notCalled bool) tried {
+	t := tried{
+		failures: begun.Failures, next: begun.Attempt - begun.Uncalled, left: a.retryFor() - begun.Failing,
+		waited: time.Since(activity.GetInfo(ctx).ScheduledTime),
+	}
+	if t.failures > 0 {
+		t.left -= c.took
+	}
+	if !notCalled {
+		t.failures, t.next = t.failures+1, t.next+1
+	}
+	return t
+}
+
+// exhausted reports whether a call is not made again: it was tried often or for long
+// enough, or the provider asks to wait for longer than that. Being held back is no
+// try; it ends when the provider has answered nobody for that long.
+func (a *Activities) exhausted(t tried, e *agent.ModelError) bool {
+	switch {
+	case !e.Retryable, repeats(e):
+		return true
+	case e.RetryAfter > mostDelay && e.RetryAfter > t.left:
+		return true // waits as short as those of our own back-off are obeyed at first
+	case e.NotCalled:
+		return min(e.Unanswered, t.waited) > a.retryFor()
+	}
+	return t.failures >= minModelTries && (t.left <= 0 || e.RetryAfter > t.left)
 }
 
 // retryFor is for how long a failing model call is repeated.

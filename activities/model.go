@@ -67,7 +67,7 @@ func (a *Activities) callModel(ctx context.Context, ref contract.Ref) (_ contrac
 	if begun.LastCode == agent.ModelAnswerInvalid {
 		request.Messages = append(request.Messages, agent.Message{Role: agent.RoleUser, Content: agent.Text(agent.RepairAnswer(begun.LastErr))})
 	}
-	began := time.Now()
+	entered, began := time.Now(), time.Now()
 	ctx, told := a.Telemetry.Model(ctx, modelCall(ref, begun, request, begun.Attempt))
 	defer func() { told.End(err) }()
 	request.Calling = func() { began = time.Now() } // what was waited before is no time of the model
@@ -86,13 +86,16 @@ func (a *Activities) callModel(ctx context.Context, ref contract.Ref) (_ contrac
 		case e.Code == agent.ModelContextTooLong:
 			err = a.refused(ctx, ref, request, conversation, e)
 		}
-		return contract.ModelOutput{}, a.modelFailed(ctx, ref, begun, request, failedCall{err, reply.Usage, time.Since(began)})
+		return contract.ModelOutput{}, a.modelFailed(ctx, ref, begun, request, failedCall{err, reply.Usage, time.Since(began), began.Sub(entered)})
 	}
 	record := memory.ReplyRecord{
 		ThreadID: ref.Thread, TurnID: ref.Turn, Step: ref.Step, Attempt: begun.Attempt, Duration: time.Since(began),
 		Warnings: a.truncated(ref, request, sent, reported),
 	}
 	record.Reply = reply
+	if reply.FinishReason == agent.FinishLength && len(reply.Calls) == 0 {
+		record.Warnings = append(record.Warnings, agent.AnswerCut())
+	}
 	a.judge(ctx, begun.Thread, &record)
 	stored, err := a.Store.SaveReply(ctx, record)
 	if err != nil {
@@ -245,6 +248,7 @@ type failedCall struct {
 	err  error
 	used agent.Usage
 	took time.Duration
+	held time.Duration // how long a limiter kept it from being made
 }
 
 // modelFailed records what a failed attempt cost, also when its turn is cancelled:
@@ -254,7 +258,7 @@ func (a *Activities) modelFailed(ctx context.Context, ref contract.Ref, begun me
 	var me *agent.ModelError
 	var full *contextFull
 	failure := memory.ModelFailure{
-		ThreadID: ref.Thread, TurnID: ref.Turn, Step: ref.Step, Attempt: begun.Attempt, Duration: c.took, Usage: c.used,
+		ThreadID: ref.Thread, TurnID: ref.Turn, Step: ref.Step, Attempt: begun.Attempt, Duration: c.took, HeldFor: c.held, Usage: c.used,
 		Code: "stopped", Message: err.Error(),
 	}
 	if errors.As(err, &full) {
@@ -267,20 +271,26 @@ func (a *Activities) modelFailed(ctx context.Context, ref contract.Ref, begun me
 		me.InARow = inARow(begun, me)
 		failure.Code, failure.Message, failure.Class = me.Code, me.Error(), me.Class
 		if me.NotCalled {
-			failure.NotCalled, failure.Duration = true, 0
+			// What it waited for in vain was no time of the model.
+			failure.NotCalled, failure.Duration, failure.HeldFor, c.took = true, 0, c.took, 0
 		}
+		t := a.tried(ctx, begun, c, me.NotCalled)
+		exhausted := a.exhausted(t, me)
 		if me.Code == agent.ModelAnswerInvalid {
 			failure.Message = me.Message // what the model is told
 		}
 		if full != nil {
 			break // the same model is called again, otherwise
 		}
-		if next := a.fallback(ctx, begun.Turn, r, me); next != "" {
+		if next := a.fallback(begun.Turn, r, me, exhausted); next != "" {
 			failure.Fallback, failure.Warnings = next, fallbackWarning(r.Model, next, err)
 			err = &otherModel{next}
-		} else if !a.exhausted(ctx, me) {
-			later := a.later(ctx, me, begun.Attempt+1)
+		} else if !exhausted {
+			later := later(me, t)
 			failure.Wait, err = later.wait, later
+			if me.NotCalled {
+				failure.HeldFor += time.Until(later.wait.Until)
+			}
 		}
 	case full != nil:
 		failure.Code, failure.NotCalled = "context_full", true

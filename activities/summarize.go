@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"go.temporal.io/sdk/activity"
+
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/internal/contract"
 	"github.com/spool-agents/spool/internal/telemetry"
@@ -118,9 +120,19 @@ func (a *Activities) withoutModel(ctx context.Context, in contract.SummaryInput,
 			agent.DigestMessages(p.replaced, most), nil
 	}
 	failure := memory.SummaryFailure{ThreadID: in.Thread, TurnID: in.Turn, Step: in.Step, Cause: memory.Cause(in.Need.Cause), Attempt: begun.Attempt, Usage: used}
-	failure.Usage.Requests = max(used.Requests, 1)
-	if ctx.Err() != nil && !stopping(ctx) {
+	switch {
+	case ctx.Err() != nil && !stopping(ctx):
 		err = ctx.Err()
+	case me != nil:
+		waited := time.Since(activity.GetInfo(ctx).ScheduledTime)
+		t := tried{failures: begun.Attempt, next: begun.Attempt + 1, left: a.retryFor() - waited, waited: waited}
+		if failure.NotCalled = me.NotCalled; !a.exhausted(t, me) {
+			later := later(me, t)
+			failure.Wait, err = later.wait, later
+		}
+	}
+	if !failure.NotCalled {
+		failure.Usage.Requests = max(used.Requests, 1)
 	}
 	if ferr := a.Store.FailSummary(context.WithoutCancel(ctx), failure); ferr != nil && agent.CodeOf(ferr) == agent.CodeStale {
 		return "", ferr

@@ -16,9 +16,27 @@ func (a *Activities) counted(r agent.ModelRequest, reply agent.ModelReply, err e
 	u.PromptTokens = a.promptTokens(r)
 	if reply.Content != "" || reply.Reasoning != "" || len(reply.Calls) > 0 {
 		u.CompletionTokens = int64(agent.MessageTokens(agent.Message{Content: agent.Text(reply.Content + reply.Reasoning), ToolCalls: reply.Calls}))
+		if most := a.mostOutput(r); most > 0 {
+			u.CompletionTokens = min(u.CompletionTokens, most)
+		}
 	}
 	u.TotalTokens, u.Estimated = u.PromptTokens+u.CompletionTokens, true
 	return u
+}
+
+// mostOutput is how many tokens a model may make of a request, as far as that is
+// known, else 0. No estimate is above it: a server that never ends, or repeats itself
+// without end, sends text that no model was asked for, and no provider charges.
+func (a *Activities) mostOutput(r agent.ModelRequest) int64 {
+	info := a.modelInfo(r.Model)
+	most := info.MaxOutput
+	if r.MaxTokens != nil {
+		most = int64(*r.MaxTokens)
+	}
+	if info.Window > 0 && (most == 0 || info.Window < most) {
+		most = info.Window
+	}
+	return most
 }
 
 // promptTokens is our count of a request, corrected by what the model's provider
@@ -29,5 +47,5 @@ func (a *Activities) promptTokens(r agent.ModelRequest) int64 {
 
 // stake is what the store needs for counting an attempt whose worker is lost.
 func (a *Activities) stake(r agent.ModelRequest) *memory.Stake {
-	return &memory.Stake{PromptTokens: a.promptTokens(r), Price: a.modelInfo(r.Model).Price}
+	return &memory.Stake{PromptTokens: a.promptTokens(r), MostOutput: a.mostOutput(r), Price: a.modelInfo(r.Model).Price}
 }

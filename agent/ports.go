@@ -92,8 +92,12 @@ type ModelError struct {
 	Retryable bool
 	// RetryAfter is how long the provider asked to wait; 0 if it did not say.
 	RetryAfter time.Duration
-	// NotCalled means that the provider was not asked, as it had asked to wait.
+	// NotCalled means that the call was held back: the provider was not asked, as it
+	// had asked another call to wait. Status and Message are those of that call.
 	NotCalled bool
+	// Unanswered, of a call that was held back, is for how long the provider has
+	// answered nobody.
+	Unanswered time.Duration
 	// Limit is the context window that the provider named when it refused a request
 	// as too long, in tokens; 0 if it did not say.
 	Limit int64

@@ -258,7 +258,17 @@ const (
 	WarnModelWait = "model_wait"
 	// WarnNoImages: the model takes no images, so it is told of them in words.
 	WarnNoImages = "images_left_out"
+	// WarnAnswerCut: an answer ends at the model's output limit.
+	WarnAnswerCut = "answer_cut"
 )
+
+// AnswerCut is the warning of WarnAnswerCut.
+func AnswerCut() Warning {
+	return Warning{Code: WarnAnswerCut, Message: "the model reached its output limit: the answer is cut; raise maxTokens in the agent's template, or ask it to go on"}
+}
+
+// FinishLength is the reason with which a model ends that reached its output limit.
+const FinishLength = "length"
 
 // ThreadTurn names a turn and its thread.
 type ThreadTurn struct {

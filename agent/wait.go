@@ -2,6 +2,7 @@ package agent
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -14,16 +15,23 @@ type ModelWait struct {
 	TurnID     string `json:"turnId"`
 	// Agent is the one whose call it is.
 	Agent string `json:"agent"`
-	// Attempt is the number of the attempt that is made next.
+	// Attempt is the number of the request that is made next. Attempts that were held
+	// back made none.
 	Attempt int       `json:"attempt"`
 	Until   time.Time `json:"until"`
 	// GivesUpAt is when the call is not repeated any more; nil if that is not known.
+	// It is never before Until.
 	GivesUpAt *time.Time `json:"givesUpAt,omitempty"`
 	// Code is that of the ModelError, Reason what the provider or the network said.
 	Code   string `json:"code"`
 	Reason string `json:"reason,omitempty"`
 	// Asked means that the provider limits how often it is called.
 	Asked bool `json:"asked,omitempty"`
+	// Held means that the call was not made, and did not fail: the provider has asked
+	// another one to wait, which counts for all that go there with the same key.
+	Held bool `json:"held,omitempty"`
+	// Status is the HTTP status with which the provider answered, 0 if it did not.
+	Status int `json:"status,omitempty"`
 }
 
 // ShortWait is what need not be told to a person: a first quick retry.
@@ -32,8 +40,8 @@ const ShortWait = 2 * time.Second
 // longestReason bounds what a wait repeats of an error, in bytes.
 const longestReason = 200
 
-// NewModelWait is the wait after a failed attempt; the store completes it with who
-// waits.
+// NewModelWait is the wait after an attempt that failed or was held back; the store
+// completes it with who waits.
 func NewModelWait(e *ModelError, next int, until time.Time) *ModelWait {
 	reason := strings.Join(strings.Fields(CleanText(e.Message)), " ")
 	if len(reason) > longestReason {
@@ -41,7 +49,7 @@ func NewModelWait(e *ModelError, next int, until time.Time) *ModelWait {
 	}
 	return &ModelWait{
 		Attempt: next, Until: until.UTC().Truncate(time.Millisecond), Code: e.Code, Reason: reason,
-		Asked: e.RetryAfter > 0 || e.Code == ModelRateLimited,
+		Asked: e.RetryAfter > 0 || e.Code == ModelRateLimited, Held: e.NotCalled, Status: e.Status,
 	}
 }
 
@@ -53,6 +61,10 @@ var modelFaults = map[string]string{
 
 // Text tells a person what is waited for and until when, in the time zone of now.
 func (w ModelWait) Text(now time.Time) string {
+	until := clockTime(w.Until, now)
+	if w.Held {
+		return fmt.Sprintf("held back until %s: the provider asked everyone to wait%s", until, w.heldWhy())
+	}
 	why := modelFaults[w.Code]
 	if why == "" {
 		why = w.Code
@@ -60,22 +72,36 @@ func (w ModelWait) Text(now time.Time) string {
 	if w.Reason != "" && w.Code != ModelAnswerInvalid {
 		why += ": \"" + w.Reason + "\""
 	}
-	until := clockTime(w.Until, now, time.TimeOnly)
 	if w.Asked {
 		return fmt.Sprintf("waiting for the provider until %s (%s), attempt %d", until, why, w.Attempt)
 	}
 	tries := fmt.Sprintf("attempt %d", w.Attempt)
 	if w.GivesUpAt != nil {
-		tries += "; gives up at " + clockTime(*w.GivesUpAt, now, "15:04")
+		tries += "; gives up at " + clockTime(*w.GivesUpAt, now)
 	}
 	return fmt.Sprintf("the model did not answer (%s), trying again at %s (%s)", why, until, tries)
 }
 
+// heldWhy is what the provider told the call that it refused, in brackets.
+func (w ModelWait) heldWhy() string {
+	var parts []string
+	if w.Status != 0 {
+		parts = append(parts, strconv.Itoa(w.Status))
+	}
+	if w.Reason != "" {
+		parts = append(parts, `"`+w.Reason+`"`)
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return " (" + strings.Join(parts, ": ") + ")"
+}
+
 // clockTime is a time of day, with its date if that is not today.
-func clockTime(t, now time.Time, layout string) string {
+func clockTime(t, now time.Time) string {
 	t = t.In(now.Location())
 	if t.Format(time.DateOnly) != now.Format(time.DateOnly) {
 		return t.Format(time.DateTime)
 	}
-	return t.Format(layout)
+	return t.Format(time.TimeOnly)
 }

@@ -14,9 +14,11 @@ func TestModelWaitText(t *testing.T) {
 	failed := NewModelWait(&ModelError{Code: ModelUnreachable, Message: "connection\nrefused"}, 4, until)
 	failed.GivesUpAt = &end
 	for want, w := range map[string]*ModelWait{
-		`waiting for the provider until 14:03:20 (rate limited: "slow down"), attempt 3`:                                          NewModelWait(&ModelError{Code: ModelRateLimited, Message: "slow down"}, 3, until),
-		`waiting for the provider until 2026-05-02 14:03:00 (overloaded), attempt 2`:                                              NewModelWait(&ModelError{Code: ModelOverloaded, RetryAfter: time.Hour}, 2, now.Add(24*time.Hour)),
-		`the model did not answer (no connection: "connection refused"), trying again at 14:03:20 (attempt 4; gives up at 14:15)`: failed,
+		`waiting for the provider until 14:03:20 (rate limited: "slow down"), attempt 3`:                                             NewModelWait(&ModelError{Code: ModelRateLimited, Message: "slow down"}, 3, until),
+		`waiting for the provider until 2026-05-02 14:03:00 (overloaded), attempt 2`:                                                 NewModelWait(&ModelError{Code: ModelOverloaded, RetryAfter: time.Hour}, 2, now.Add(24*time.Hour)),
+		`the model did not answer (no connection: "connection refused"), trying again at 14:03:20 (attempt 4; gives up at 14:15:00)`: failed,
+		`held back until 14:03:20: the provider asked everyone to wait (429: "slow down")`:                                           NewModelWait(&ModelError{Code: ModelRateLimited, Status: 429, Message: "slow down", RetryAfter: time.Second, NotCalled: true}, 1, until),
+		`held back until 14:03:20: the provider asked everyone to wait`:                                                              NewModelWait(&ModelError{Code: ModelRateLimited, RetryAfter: time.Second, NotCalled: true}, 1, until),
 	} {
 		if got := w.Text(now); got != want {
 			t.Errorf("got  %s\nwant %s", got, want)

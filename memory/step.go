@@ -44,6 +44,12 @@ type ModelStart struct {
 	// LastClass is that of the latest failure, InARow how many in a row had it.
 	LastClass agent.FailureClass
 	InARow    int
+	// Failures is how many calls of the step's current model failed and were to be made
+	// again, Failing how long ago the first did, without what they were held back since.
+	// Uncalled is how many attempts of the step made no call.
+	Failures int
+	Failing  time.Duration
+	Uncalled int
 	// Steered counts entries that were taken into the turn by this write.
 	Steered int
 	// Wait, if not 0, means that nothing was begun: the turn lost workers of late,
@@ -73,8 +79,10 @@ type Chunk struct {
 // Stake is what an attempt under way costs: its request, by our count, and the price
 // of what the model makes.
 type Stake struct {
-	PromptTokens int64       `json:"promptTokens"`
-	Price        agent.Price `json:"price"`
+	PromptTokens int64 `json:"promptTokens"`
+	// MostOutput bounds what the model makes, in tokens; 0 = not known.
+	MostOutput int64       `json:"mostOutput,omitempty"`
+	Price      agent.Price `json:"price"`
 }
 
 // ModelFailure is a failed attempt.
@@ -90,12 +98,16 @@ type ModelFailure struct {
 	Duration time.Duration
 	// NotCalled means that the attempt ended before the model was called.
 	NotCalled bool
+	// HeldFor is how long the attempt was held back, and is to be (Wait.Held): that time
+	// does not count as failing.
+	HeldFor time.Duration
 	// Fallback, if set, is the model that the turn goes on with.
 	Fallback string
 	// Warnings are for people; each becomes an event.
 	Warnings []agent.Warning
 	// Wait, if set, says when the call is made again. It becomes an event too, on
-	// the thread and its root, unless it is a short one after no call (NotCalled).
+	// the thread and its root, unless it is a short one after no call (NotCalled). An
+	// attempt that was held back (Wait.Held) did not fail: it only waits.
 	Wait *agent.ModelWait
 }
 

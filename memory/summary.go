@@ -97,4 +97,7 @@ type SummaryFailure struct {
 	Attempt  int
 	Usage    agent.Usage
 	Duration time.Duration
+	// NotCalled and Wait are as in ModelFailure: the wait is one of the step's call.
+	NotCalled bool
+	Wait      *agent.ModelWait
 }

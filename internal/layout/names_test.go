@@ -160,6 +160,8 @@ var pinned = map[string]string{
 	"agent.WarnFallback":             "model_fallback",
 	"agent.WarnModelWait":            "model_wait",
 	"agent.WarnNoImages":             "images_left_out",
+	"agent.WarnAnswerCut":            "answer_cut",
+	"agent.FinishLength":             "length",
 	"agent.SummaryHead":              "[Summary of the conversation so far; the messages themselves are not shown any more]",
 	"agent.RepairHead":               "Your answer to this is not valid: ",
 	"agent.SummaryPrefix":            "Summarise this conversation:",

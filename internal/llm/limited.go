@@ -44,9 +44,13 @@ type limited struct {
 	until  time.Time // no call before this,
 	probe  time.Time // but for one at this time
 	spaced time.Time // calls are spaced before this
-	why    string    // what the provider said when it asked to wait
-	inARow int
-	pace   *rate.Limiter
+	// What the provider said when it asked to wait.
+	why    string
+	status int
+	// refusing is since when every answer asked to wait; zero if the last did not.
+	refusing time.Time
+	inARow   int
+	pace     *rate.Limiter
 }
 
 // Limited shares a provider's rate limit among all calls of a model: after a
@@ -120,7 +124,11 @@ func (l *limited) wait(ctx context.Context) (probe bool, err error) {
 func (l *limited) refusal(pause time.Duration) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return &agent.ModelError{Code: agent.ModelRateLimited, Retryable: true, RetryAfter: pause, NotCalled: true, Message: l.why}
+	e := &agent.ModelError{Code: agent.ModelRateLimited, Status: l.status, Message: l.why, Retryable: true, RetryAfter: pause, NotCalled: true}
+	if !l.refusing.IsZero() {
+		e.Unanswered = time.Since(l.refusing)
+	}
+	return e
 }
 
 func (l *limited) state(now time.Time) (pause time.Duration, spaced, probe bool) {
@@ -141,7 +149,7 @@ func (l *limited) learn(err error, probe bool) {
 	var e *agent.ModelError
 	if !errors.As(err, &e) {
 		if err == nil {
-			l.inARow = 0
+			l.inARow, l.refusing = 0, time.Time{}
 			if probe {
 				l.until = time.Time{}
 			}
@@ -159,8 +167,11 @@ func (l *limited) learn(err error, probe bool) {
 		pause = min(l.limits.Pause<<min(l.inARow, 10), maxAssumedPause)
 		l.inARow++
 	}
-	l.why = e.Message
+	l.why, l.status = e.Message, e.Status
 	now := time.Now()
+	if l.refusing.IsZero() {
+		l.refusing = now
+	}
 	if until := now.Add(pause); until.After(l.until) || probe {
 		l.until, l.probe = until, now.Add(unasked)
 	}

@@ -101,16 +101,53 @@ func TestShortPausesAreWaitedFor(t *testing.T) {
 func TestLongerPausesAreTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &provider{answer: func(int) error {
-			return &agent.ModelError{Code: agent.ModelOverloaded, Message: "too busy", Retryable: true, RetryAfter: 3 * time.Second}
+			return &agent.ModelError{Code: agent.ModelOverloaded, Status: 503, Message: "too busy", Retryable: true, RetryAfter: 3 * time.Second}
 		}}
 		m := Limited(p)
 		_, err := m.Generate(t.Context(), agent.ModelRequest{}, nil)
 		require.ErrorContains(t, err, agent.ModelOverloaded)
 		for range 2 {
 			_, err = m.Generate(t.Context(), agent.ModelRequest{}, nil)
-			require.Equal(t, &agent.ModelError{Code: agent.ModelRateLimited, Message: "too busy", Retryable: true, RetryAfter: 3 * time.Second, NotCalled: true}, err)
+			require.Equal(t, &agent.ModelError{Code: agent.ModelRateLimited, Status: 503, Message: "too busy", Retryable: true, RetryAfter: 3 * time.Second, NotCalled: true}, err)
 		}
 		require.Len(t, p.calls, 1)
+	})
+}
+
+// A call that is held back is told for how long nobody was answered: nothing else
+// bounds how long others' calls may keep it from being made.
+func TestHeldCallsKnowSinceWhenNobodyWasAnswered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var refuses bool
+		p := &provider{answer: func(int) error {
+			if refuses {
+				return limitedError(10 * time.Second)
+			}
+			return nil
+		}}
+		m := Limited(p)
+		call := func() *agent.ModelError {
+			var e *agent.ModelError
+			_, err := m.Generate(t.Context(), agent.ModelRequest{}, nil)
+			errors.As(err, &e)
+			return e
+		}
+		require.Nil(t, call())
+		time.Sleep(time.Hour)
+		refuses = true
+		for i := range 3 {
+			require.False(t, call().NotCalled)
+			time.Sleep(2 * time.Second)
+			held := call()
+			require.True(t, held.NotCalled)
+			require.Equal(t, time.Duration(10*i+2)*time.Second, held.Unanswered)
+			time.Sleep(held.RetryAfter)
+		}
+		refuses = false
+		require.Nil(t, call())
+		refuses = true
+		require.False(t, call().NotCalled)
+		require.Zero(t, call().Unanswered, "it begins anew")
 	})
 }
 

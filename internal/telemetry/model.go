@@ -102,13 +102,18 @@ func (m *Model) Answered(reply agent.ModelReply, err error) {
 }
 
 // End tells of the call once its reply is stored, or is not: err says. An attempt
-// that was displaced is told of by its successor, so displaced ones are dropped.
+// that was displaced is told of by its successor, so displaced ones are dropped, as
+// are those that were held back and made no call.
 func (m *Model) End(err error) {
 	if m == nil || displaced(m.ctx, m.t.o.Store, m.call.TurnID, err) {
 		return
 	}
 	if m.ended.IsZero() {
 		m.Answered(agent.ModelReply{}, err)
+	}
+	var e *agent.ModelError
+	if errors.As(m.err, &e) && e.NotCalled {
+		return
 	}
 	why := errorType(m.err)
 	use := m.reply.Usage

@@ -1,6 +1,8 @@
 package memorytest
 
 import (
+	"strings"
+
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/memory"
 )
@@ -67,6 +69,17 @@ var accountRules = []rule{
 			equal(e, "message", *ms[len(ms)-1].Usage, lost)
 			e.sound(t.ThreadID)
 		}
+	}},
+	{"what a lost attempt made is taken to be no more than its model may make", func(e *env) {
+		t := e.started("s1")
+		a := e.begin(t, 1)
+		text := "word " + strings.Repeat("word ", 1000)
+		c := chunk(t, 1, a, 0, text)
+		c.Stake = stake()
+		c.Stake.MostOutput = 50
+		e.ok(e.s.AppendChunk(e.ctx, c))
+		e.begin(t, 1)
+		equal(e, "tokens", e.spent(t.ThreadID).Tokens, int64(150))
 	}},
 	{"an attempt that reported its failure is charged with that alone, also when its turn is to be cancelled", func(e *env) {
 		t := e.started("s1")

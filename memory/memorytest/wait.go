@@ -31,7 +31,7 @@ func (e *env) held(t memory.Turn, attempt int, after time.Duration, notCalled bo
 	e.Helper()
 	f := failure(t, 1, attempt)
 	f.NotCalled = notCalled
-	f.Wait = agent.NewModelWait(&agent.ModelError{Code: agent.ModelOverloaded, Message: "busy"}, attempt+1, e.h.Clock.Now().Add(after))
+	f.Wait = agent.NewModelWait(&agent.ModelError{Code: agent.ModelOverloaded, Message: "busy", NotCalled: notCalled}, attempt+1, e.h.Clock.Now().Add(after))
 	e.ok(e.s.FailModel(e.ctx, f))
 	e.unchanged(t.ThreadID, func() { e.ok(e.s.FailModel(e.ctx, f)) })
 	return *f.Wait
@@ -61,6 +61,52 @@ var waitRules = []rule{
 		equal(e, "told", len(e.toldWaits(t.ThreadID)), 0)
 		e.held(t, e.begin(t, 1), time.Minute, true)
 		equal(e, "told", len(e.toldWaits(t.ThreadID)), 1)
+	}},
+	{"a call that was held back did not fail, and the time is none of failing", func(e *env) {
+		t := e.started("s1")
+		f := failure(t, 1, e.begin(t, 1))
+		f.Code, f.Class, f.HeldFor = agent.ModelAnswerInvalid, agent.ClassEmpty, time.Hour
+		f.Wait = agent.NewModelWait(&agent.ModelError{Code: f.Code}, 2, e.h.Clock.Now().Add(time.Second))
+		e.ok(e.s.FailModel(e.ctx, f))
+		f.HeldFor = 0 // what came before the first failure does not matter
+		e.h.Clock.Advance(10 * time.Second)
+		began := func(failures int, failing time.Duration, uncalled int) int {
+			start := must[memory.ModelStart](e)(e.s.BeginModel(e.ctx, e.modelBegin(t, 1)))
+			equal(e, "start", []any{start.Failures, start.Failing, start.Uncalled, start.LastCode, start.LastErr, start.LastClass, start.InARow},
+				[]any{failures, failing, uncalled, f.Code, f.Message, f.Class, failures})
+			return start.Attempt
+		}
+		h := failureAs(f, began(1, 10*time.Second, 0))
+		h.Code, h.Message, h.Class, h.NotCalled, h.HeldFor = agent.ModelRateLimited, "slow down", "", true, time.Minute
+		h.Wait = agent.NewModelWait(&agent.ModelError{Code: h.Code, NotCalled: true}, 2, e.h.Clock.Now().Add(time.Minute))
+		e.ok(e.s.FailModel(e.ctx, h))
+		step := must[[]memory.Step](e)(e.s.Steps(e.ctx, t.ID))[0]
+		equal(e, "step", []any{step.Attempt, step.Failed, step.LastCode}, []any{2, 1, f.Code})
+		equal(e, "waits", len(e.waits(memory.WaitFilter{ThreadID: t.ThreadID})), 1)
+		e.h.Clock.Advance(time.Minute + 5*time.Second)
+		e.ok(e.s.FailModel(e.ctx, failureAs(f, began(1, 15*time.Second, 1))))
+		e.h.Clock.Advance(time.Second)
+		f = failureAs(f, began(2, 16*time.Second, 1))
+		f.Wait, f.Fallback = nil, "other"
+		e.ok(e.s.FailModel(e.ctx, f))
+		start := must[memory.ModelStart](e)(e.s.BeginModel(e.ctx, e.modelBegin(t, 1)))
+		equal(e, "another model", []any{start.Failures, start.Failing, start.Uncalled}, []any{0, time.Duration(0), 1})
+	}},
+	{"a summary that is tried again has its step wait", func(e *env) {
+		t := e.started("s1")
+		full := failure(t, 1, e.begin(t, 1))
+		full.NotCalled = true
+		e.ok(e.s.FailModel(e.ctx, full))
+		start := must[memory.SummaryStart](e)(e.s.BeginSummary(e.ctx, e.summaryBegin(t, 1, 1)))
+		w := agent.NewModelWait(&agent.ModelError{Code: agent.ModelOverloaded, Message: "busy"}, 2, e.h.Clock.Now().Add(time.Minute))
+		e.ok(e.s.FailSummary(e.ctx, memory.SummaryFailure{ThreadID: t.ThreadID, TurnID: t.ID, Step: 1, Cause: memory.CauseFull, Attempt: start.Attempt, NotCalled: true, Wait: w}))
+		waits := e.waits(memory.WaitFilter{ThreadID: t.ThreadID})
+		equal(e, "waits", len(waits), 1)
+		equal(e, "until", waits[0].Until, w.Until)
+		equal(e, "told", e.toldWaits(t.ThreadID), waits)
+		equal(e, "requests", e.thread(t.ThreadID).RequestCount, int64(0))
+		e.begin(t, 1)
+		equal(e, "under way", len(e.waits(memory.WaitFilter{ThreadID: t.ThreadID})), 0)
 	}},
 	{"a sub-agent's wait is told on the root too, and the end of a turn ends it", func(e *env) {
 		t := e.started("s1")

@@ -98,6 +98,7 @@ function End({ item, model, last }) {
   const failed = type === "error";
   return html`<footer class="end ${failed ? "failed" : ""}" data-turn=${turnId}>
     ${failed ? html`<span role="alert">${state(data?.code === "cancelled" ? "cancelled" : "failed").icon} ${data?.message ?? data?.code}</span>` : html`<span>${figures(duration(data?.responseTimeMs), tokens(data?.usage?.totalTokens), price(data?.usage?.price))}</span>`}
+    ${item.cut && html`<span class="label" role="status">${item.cut}</span>`}
     <${Go} model=${model} to=${{ turn: turnId, inspect: "" }}>Timeline<//>
     ${last && html`<button type="button" class="quiet" onClick=${() => model.retry()}>Retry</button>`}
   </footer>`;

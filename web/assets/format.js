@@ -35,9 +35,9 @@ export function ago(at, now) {
 }
 
 // clock is a time of day, with its date if that is not today.
-function clock(at, now, options) {
+function clock(at, now) {
   const t = new Date(at);
-  return t.toDateString() === new Date(now).toDateString() ? t.toLocaleTimeString([], options) : t.toLocaleString();
+  return t.toDateString() === new Date(now).toDateString() ? t.toLocaleTimeString() : t.toLocaleString();
 }
 
 const faults = {
@@ -49,8 +49,12 @@ const faults = {
 export function waitText(w, now) {
   const why = (faults[w.code] ?? w.code) + (w.reason && w.code !== "answer_invalid" ? `: “${w.reason}”` : "");
   const until = clock(w.until, now);
+  if (w.held) {
+    const said = [w.status, w.reason && `“${w.reason}”`].filter(Boolean).join(": ");
+    return `held back until ${until}: the provider asked everyone to wait${said && ` (${said})`}`;
+  }
   if (w.asked) return `waiting for the provider until ${until} (${why}), attempt ${w.attempt}`;
-  const end = w.givesUpAt ? `; gives up at ${clock(w.givesUpAt, now, { hour: "2-digit", minute: "2-digit" })}` : "";
+  const end = w.givesUpAt ? `; gives up at ${clock(w.givesUpAt, now)}` : "";
   return `the model did not answer (${why}), trying again at ${until} (attempt ${w.attempt}${end})`;
 }
 

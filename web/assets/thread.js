@@ -16,6 +16,7 @@ export function fromView(view) {
     tasks: new Map(), // task id -> task
     inbox: view.inbox ?? [],
     ends: new Map(), // turn id -> its done or error event
+    cuts: new Map(), // turn id -> why its answer is not whole
     replies: new Map(), // turn id -> the stored reply whose round is not saved yet
     waits: new Map(), // thread id -> when its model call is made again, if it waits
     cursor: view.cursor ?? "0",
@@ -71,7 +72,7 @@ export function fold(state, update) {
     }
   }
   if (update.event) {
-    for (const k of ["calls", "tasks", "ends", "replies", "waits"]) s[k] = new Map(s[k]);
+    for (const k of ["calls", "tasks", "ends", "cuts", "replies", "waits"]) s[k] = new Map(s[k]);
     applyEvent(s, update.event);
   }
   return s;
@@ -121,6 +122,7 @@ function applyEvent(s, e) {
   switch (e.type) {
     case "warning":
       if (d.code === "model_wait") s.waits.set(d.wait.threadId, d.wait);
+      if (d.code === "answer_cut") s.cuts.set(e.turnId, d.message);
       return;
     case "stream_finish":
       s.model = d.model ?? s.model;
@@ -234,7 +236,7 @@ export function chatItems(s) {
   };
   const close = () => {
     const end = s.ends.get(turn);
-    if (end) items.push({ kind: "end", key: `end:${turn}`, end });
+    if (end) items.push({ kind: "end", key: `end:${turn}`, end, cut: s.cuts.get(turn) ?? "" });
   };
   for (const m of s.messages) {
     if (m.role === "system") continue;

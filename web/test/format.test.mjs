@@ -1,6 +1,6 @@
 import { test } from "node:test";
 import assert from "node:assert/strict";
-import { ago, brief, contentImages, contentText, count, cut, duration, figures, imageAddress, pretty, price, state, title, unfinished } from "../assets/format.js";
+import { ago, brief, contentImages, contentText, count, cut, duration, figures, imageAddress, pretty, price, state, title, unfinished, waitText } from "../assets/format.js";
 import { read, sessions, way, write } from "../assets/route.js";
 
 test("figures", () => {
@@ -22,6 +22,17 @@ test("texts", () => {
   assert.equal(title("research-lead"), "Research lead");
   assert.equal(contentText([{ type: "text", text: "a" }, { type: "image_url", image_url: { url: "u" } }]), "a");
   assert.deepEqual(contentImages([{ type: "image_url", image_url: { url: "u" } }]), ["u"]);
+});
+
+test("what a model call waits for", () => {
+  const now = Date.parse("2026-05-01T12:03:00Z");
+  const time = (at) => new Date(at).toLocaleTimeString();
+  const w = { attempt: 3, code: "rate_limited", reason: "slow down", until: "2026-05-01T12:03:20Z", asked: true };
+  assert.equal(waitText(w, now), `waiting for the provider until ${time(w.until)} (rate limited: “slow down”), attempt 3`);
+  assert.equal(waitText({ ...w, held: true, status: 429 }, now), `held back until ${time(w.until)}: the provider asked everyone to wait (429: “slow down”)`);
+  assert.equal(waitText({ ...w, held: true, reason: "" }, now), `held back until ${time(w.until)}: the provider asked everyone to wait`);
+  const end = "2026-05-01T12:03:50Z";
+  assert.equal(waitText({ ...w, asked: false, code: "unreachable", reason: "", givesUpAt: end }, now), `the model did not answer (no connection), trying again at ${time(w.until)} (attempt 3; gives up at ${time(end)})`);
 });
 
 test("images come from here", () => {

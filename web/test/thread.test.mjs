@@ -44,6 +44,16 @@ test("a turn as it happens", () => {
   ]);
 });
 
+test("an answer that is cut says so where its turn ends", () => {
+  let s = empty();
+  const told = turn();
+  for (const u of [...told.slice(0, -1), event("warning", { code: "answer_cut", message: "the answer is cut" }), told.at(-1)]) s = fold(s, u);
+  assert.equal(chatItems(s).at(-1).cut, "the answer is cut");
+  let whole = empty();
+  for (const u of turn()) whole = fold(whole, u);
+  assert.equal(chatItems(whole).at(-1).cut, "");
+});
+
 test("an update that comes twice, or that the view has already, changes nothing", () => {
   let once = empty();
   for (const u of turn()) once = fold(once, u);

@@ -137,7 +137,7 @@ func (a *assembly) reply(x *exchange) (agent.ModelReply, error) {
 		Content: a.text.String(), Reasoning: a.reasoning.String(), Calls: a.calls,
 		FinishReason: a.reason, Model: a.model,
 	}
-	if r.FinishReason == "length" && (len(r.Calls) > 0 || r.Content == "") {
+	if r.FinishReason == agent.FinishLength && (len(r.Calls) > 0 || r.Content == "") {
 		what := "before any text"
 		if len(r.Calls) > 0 {
 			what = "within a tool call"

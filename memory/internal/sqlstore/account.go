@@ -1,7 +1,9 @@
 package sqlstore
 
 import (
+	"cmp"
 	"encoding/json"
+	"time"
 
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/memory"
@@ -16,19 +18,49 @@ type account struct {
 	// Class is that of the latest failure, InARow how many in a row had it.
 	Class  agent.FailureClass `json:"class,omitempty"`
 	InARow int                `json:"inARow,omitempty"`
+	// Failures, Since (unix ms) and HeldMs are those of the current model, see
+	// memory.ModelStart; Uncalled is of the step.
+	Failures int   `json:"failures,omitempty"`
+	Since    int64 `json:"since,omitempty"`
+	HeldMs   int64 `json:"heldMs,omitempty"`
+	Uncalled int   `json:"uncalled,omitempty"`
 }
 
+// held reports whether an attempt did not fail, but was held back.
+func held(r memory.ModelFailure) bool { return r.Wait != nil && r.Wait.Held }
+
 // failed counts a failed attempt. Another model starts anew.
-func (a *account) failed(r memory.ModelFailure, use agent.Usage) {
+func (a *account) failed(r memory.ModelFailure, use agent.Usage, now int64) {
 	a.Earlier, a.Stake = a.Earlier.Add(use), nil
+	if a.Since != 0 {
+		a.HeldMs += r.HeldFor.Milliseconds()
+	}
+	if r.NotCalled {
+		a.Uncalled++
+	}
+	if held(r) {
+		return
+	}
+	if r.Wait != nil {
+		a.Failures++
+		a.Since = cmp.Or(a.Since, now)
+	}
 	if r.Class != a.Class {
 		a.InARow = 0
 	}
 	a.Class = r.Class
 	a.InARow++
 	if r.Fallback != "" {
-		a.InARow = 0
+		a.InARow, a.Failures, a.Since, a.HeldMs = 0, 0, 0, 0
 	}
+}
+
+// failing is for how long the calls of a step have failed.
+func (a *account) failing(now int64) time.Duration {
+	if a.Since == 0 {
+		return 0
+	}
+	return time.Duration(max(now-a.Since-a.HeldMs, 0)) * time.Millisecond
 }
 
 func (s *stepRow) readAccount() (account, error) {
@@ -66,6 +98,9 @@ func (u *unit) chargeLost(t *threadRow, turn *turnRow, step *stepRow) error {
 		return err
 	}
 	use := agent.Usage{PromptTokens: a.Stake.PromptTokens, CompletionTokens: int64(agent.EstimateTokens(text + reasoning)), Requests: 1, Estimated: true}
+	if most := a.Stake.MostOutput; most > 0 {
+		use.CompletionTokens = min(use.CompletionTokens, most)
+	}
 	use.TotalTokens = use.PromptTokens + use.CompletionTokens
 	use = a.Stake.Price.Apply(use)
 	if err := u.charge(t, turn, step.Step.Step, use, 0); err != nil {

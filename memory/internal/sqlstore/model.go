@@ -60,7 +60,7 @@ func (u *unit) beginModel(t *threadRow, turn *turnRow, r memory.ModelBegin, star
 		return err
 	case step.state == stepFlight && step.fence.repeats(r.Fence):
 		start.Attempt = step.Attempt
-		return nil
+		return tellEarlier(step, u.now, start)
 	default:
 		lost := lostAttempt(step.state == stepFlight, step.worker, r.Worker, step.Attempt)
 		start.Wait, err = u.nextAttempt(t, turn, step, r)
@@ -68,11 +68,9 @@ func (u *unit) beginModel(t *threadRow, turn *turnRow, r memory.ModelBegin, star
 			return err
 		}
 		start.Lost = lost
-		a, err := step.readAccount()
-		if err != nil {
+		if err := tellEarlier(step, u.now, start); err != nil {
 			return err
 		}
-		start.LastCode, start.LastErr, start.LastClass, start.InARow = step.LastCode, step.LastErr, a.Class, a.InARow
 		if err := u.reserveFor(t, r); err != nil {
 			return err
 		}
@@ -81,6 +79,14 @@ func (u *unit) beginModel(t *threadRow, turn *turnRow, r memory.ModelBegin, star
 	turn.Steps, turn.dirty = max(turn.Steps, r.Step), true
 	t.touch()
 	start.Steered, err = u.steer(t, turn)
+	return err
+}
+
+// tellEarlier says how the attempts before this one ended.
+func tellEarlier(step *stepRow, now int64, start *memory.ModelStart) error {
+	a, err := step.readAccount()
+	start.LastCode, start.LastErr, start.LastClass, start.InARow = step.LastCode, step.LastErr, a.Class, a.InARow
+	start.Failures, start.Failing, start.Uncalled = a.Failures, a.failing(now), a.Uncalled
 	return err
 }
 
@@ -227,8 +233,10 @@ func (s *Store) FailModel(ctx context.Context, r memory.ModelFailure) error {
 			return nil
 		}
 		step.state, step.worker = stepFailed, ""
-		step.Failed++
-		step.LastCode, step.LastErr = r.Code, clean(r.Message)
+		if !held(r) {
+			step.Failed++
+			step.LastCode, step.LastErr = r.Code, clean(r.Message)
+		}
 		step.durationMs += r.Duration.Milliseconds()
 		var use agent.Usage
 		if !r.NotCalled {
@@ -237,7 +245,7 @@ func (s *Store) FailModel(ctx context.Context, r memory.ModelFailure) error {
 		if err := u.charge(t, turn, r.Step, use, r.Duration); err != nil {
 			return err
 		}
-		if err := step.amend(func(a *account) { a.failed(r, use) }); err != nil {
+		if err := step.amend(func(a *account) { a.failed(r, use, u.now) }); err != nil {
 			return err
 		}
 		if r.Fallback != "" {

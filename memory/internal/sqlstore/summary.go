@@ -159,8 +159,27 @@ func (s *Store) FailSummary(ctx context.Context, r memory.SummaryFailure) error 
 		if err := u.charge(t, turn, summaryStep(r.Step), r.Usage, r.Duration); err != nil {
 			return err
 		}
+		if err := u.holdSummary(t, turn, r); err != nil {
+			return err
+		}
 		return u.exec(updateSummary, row.values()...)
 	})
+}
+
+// holdSummary keeps and tells when a summary is tried again. Its step's call, which
+// wants it, waits.
+func (u *unit) holdSummary(t *threadRow, turn *turnRow, r memory.SummaryFailure) error {
+	if r.Wait == nil {
+		return nil
+	}
+	step, err := u.step(r.TurnID, r.Step)
+	if err != nil || step == nil {
+		return err
+	}
+	if err := u.holdModel(t, turn, step, memory.ModelFailure{NotCalled: r.NotCalled, Wait: r.Wait}); err != nil {
+		return err
+	}
+	return u.saveStep(step)
 }
 
 // SaveSummary stores a summary, once.

@@ -1,0 +1,78 @@
+package activities
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/spool-agents/spool/agent"
+)
+
+// What ends the repeating of a call: trying for long enough, a pause that ends after
+// that, and a provider that answers nobody. Being held back alone does not.
+func TestExhausted(t *testing.T) {
+	t.Parallel()
+	a := &Activities{RetryFor: 15 * time.Minute}
+	down := agent.ModelError{Code: agent.ModelOverloaded, Retryable: true}
+	asks := func(d time.Duration) agent.ModelError {
+		return agent.ModelError{Code: agent.ModelRateLimited, Retryable: true, RetryAfter: d}
+	}
+	held := func(pause, unanswered time.Duration) agent.ModelError {
+		e := asks(pause)
+		e.NotCalled, e.Unanswered = true, unanswered
+		return e
+	}
+	for name, c := range map[string]struct {
+		tried tried
+		err   agent.ModelError
+		want  bool
+	}{
+		"the first failure":                     {tried{failures: 1, left: 15 * time.Minute}, down, false},
+		"time is left":                          {tried{failures: 30, left: time.Millisecond}, down, false},
+		"time is over":                          {tried{failures: 6}, down, true},
+		"over, but its worker was away":         {tried{failures: 5, left: -time.Hour}, down, false},
+		"a short pause, at first":               {tried{failures: 5, left: time.Second}, asks(time.Minute), false},
+		"a short pause, beyond the end":         {tried{failures: 6, left: time.Second}, asks(2 * time.Second), true},
+		"a short pause, before it":              {tried{failures: 6, left: time.Minute}, asks(time.Minute), false},
+		"a long pause, beyond the end":          {tried{failures: 1, left: 15 * time.Minute}, asks(16 * time.Minute), true},
+		"a long pause, before it":               {tried{failures: 1, left: 15 * time.Minute}, asks(14 * time.Minute), false},
+		"held back":                             {tried{left: 15 * time.Minute}, held(time.Minute, 0), false},
+		"held back for long, others go through": {tried{failures: 9, left: time.Second, waited: 9 * time.Hour}, held(time.Minute, time.Minute), false},
+		"held back, and nobody goes through":    {tried{left: 15 * time.Minute, waited: 16 * time.Minute}, held(time.Minute, time.Hour), true},
+		"came late to that":                     {tried{left: 15 * time.Minute, waited: time.Minute}, held(time.Minute, time.Hour), false},
+		"held back by a long pause":             {tried{left: 15 * time.Minute}, held(24*time.Hour, 0), true},
+	} {
+		require.Equal(t, c.want, a.exhausted(c.tried, &c.err), name)
+	}
+}
+
+// No wait that is told ends after the time at which the call is given up.
+func TestLaterEndsInTime(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		tried tried
+		asks  time.Duration
+		known bool
+	}{
+		{tried{failures: 1, left: time.Hour}, 0, true},
+		{tried{failures: 1, left: time.Second}, 0, false}, // there will be five more
+		{tried{failures: 40, left: 3 * time.Second}, 0, true},
+		{tried{failures: 6, left: 10 * time.Second}, 10 * time.Second, true},
+		{tried{failures: 1, left: 10 * time.Minute}, 10 * time.Minute, true},
+	} {
+		for range 20 {
+			e := &agent.ModelError{Code: agent.ModelOverloaded, Retryable: true, RetryAfter: c.asks}
+			begun := time.Now().Truncate(time.Millisecond)
+			w := later(e, c.tried).wait
+			require.Equal(t, c.known, w.GivesUpAt != nil)
+			require.False(t, w.Until.Before(begun.Add(c.asks)), "not before the provider wants it")
+			if c.known {
+				require.False(t, w.Until.After(*w.GivesUpAt))
+				require.WithinDuration(t, begun.Add(c.tried.left), *w.GivesUpAt, time.Second)
+			}
+			e.NotCalled = true
+			require.Nil(t, later(e, c.tried).wait.GivesUpAt, "others decide")
+		}
+	}
+}
