@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/spool-agents/spool/internal/config"
+	"github.com/spool-agents/spool/internal/encryption"
 )
 
 // Rule: a wrong value names the setting, the value, what is allowed and where
@@ -31,6 +32,7 @@ func TestWrongValues(t *testing.T) {
 		{"SPOOL_IDLE_TIMEOUT", "idleTimeout", "5", "a duration above zero such as 90s, 15m or 2h"},
 		{"SPOOL_RETRY_FOR", "retryFor", "-1m", "a duration above zero such as 90s, 15m or 2h"},
 		{"TEMPORAL_ADDRESS", "temporalAddress", "localhost", "HOST:PORT, for instance localhost:7233"},
+		{"SPOOL_ENCRYPTION_KEYS", "encryptionKeys", " ", encryption.Allowed + "; here: there is no key in it"},
 	} {
 		t.Run(c.env+"="+c.value, func(t *testing.T) {
 			w := newWorld(t)

@@ -50,6 +50,10 @@ func maskKeys(value string) string {
 		return from
 	case err != nil:
 		return "****"
+	case !keys.Any() && strings.TrimSpace(value) == "":
+		return value // that it is blank is what is wrong with it
+	case !keys.Any():
+		return "****"
 	case from != "":
 		return from + " (" + keys.String() + ")"
 	}
