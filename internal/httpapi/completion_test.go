@@ -1,6 +1,8 @@
 package httpapi_test
 
 import (
+	"bufio"
+	"encoding/json"
 	"net/http"
 	"strings"
 	"testing"
@@ -41,5 +43,50 @@ func TestACompletionOutlivesItsReader(t *testing.T) {
 	}
 	b.send(r).is(200).into(&out)
 	require.True(t, strings.HasSuffix(out.Choices[0].Message.Content, "word end"))
+	b.Verify()
+}
+
+// While the model's provider has a turn wait, the stream says so, at once and then again
+// and again, so that nobody on the way takes it for dead. To a client these are
+// comments.
+func TestACompletionTellsWhatItWaitsFor(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.StartWorker()
+	ask := map[string]any{"model": "orchestrator", "stream": true, "messages": []any{map[string]any{"role": "user", "content": "script: fail 429 x1 after 17s say recovered"}}}
+	begin := func() (*bufio.Scanner, string) {
+		r := b.request(http.MethodPost, "/v1/chat/completions", ask)
+		r.Header.Set("Idempotency-Key", "waits")
+		res, err := http.DefaultTransport.RoundTrip(r)
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = res.Body.Close() })
+		return bufio.NewScanner(res.Body), res.Header.Get("X-Spool-Thread")
+	}
+	lines, thread := begin()
+	var waits, text []string
+	for lines.Scan() {
+		line := lines.Text()
+		if comment, ok := strings.CutPrefix(line, ": "); ok {
+			waits = append(waits, comment)
+			if len(waits) == 1 { // who comes back with its key is told, too
+				again, same := begin()
+				require.Equal(t, thread, same)
+				for again.Scan() && !strings.HasPrefix(again.Text(), ": ") {
+				}
+				require.Contains(t, again.Text(), ": waiting until ")
+			}
+		}
+		var chunk struct {
+			Choices []struct{ Delta struct{ Content string } }
+		}
+		if data, ok := strings.CutPrefix(line, "data: "); ok && json.Unmarshal([]byte(data), &chunk) == nil {
+			text = append(text, chunk.Choices[0].Delta.Content)
+		}
+	}
+	require.Equal(t, "recovered", strings.Join(text, ""))
+	require.Len(t, waits, 2, "when it began, and the heartbeat: %q", waits)
+	for _, w := range waits {
+		require.Regexp(t, `^waiting until \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ: waiting for the provider until [0-9 :-]+ \(rate limited: `, w)
+	}
 	b.Verify()
 }

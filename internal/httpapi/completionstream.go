@@ -33,7 +33,7 @@ func (a *completion) stream(tail string) error {
 	defer done()
 	ctx, cancel := context.WithCancel(a.c.r.Context())
 	defer cancel()
-	st := a.s.open(ctx, a.c)
+	st := a.s.open(ctx, a.c, func() string { return a.waiting(ctx) })
 	t := &chunks{a: a, st: st}
 	if err := t.send(map[string]any{"role": "assistant", "content": ""}, nil); err != nil {
 		return nil
@@ -43,6 +43,9 @@ func (a *completion) stream(tail string) error {
 	defer stop()
 	if a.sent.Repeated || a.sent.Status == spool.StatusAnswered {
 		close(followed) // it may be over: its answer is sent as a whole
+		if line := a.waiting(ctx); line != "" {
+			_ = st.comment(line)
+		}
 	} else {
 		go func() {
 			defer close(followed)
@@ -77,6 +80,24 @@ func (a *completion) stream(tail string) error {
 	}
 	t.finish(end, text)
 	return nil
+}
+
+// waiting says what the turn's model calls wait for, "" if for nothing.
+func (a *completion) waiting(ctx context.Context) string {
+	waits, err := a.c.client.ModelWaits(ctx, a.sent.ThreadID)
+	if err != nil || len(waits) == 0 {
+		return ""
+	}
+	return a.waitLine(waits[0])
+}
+
+// waitLine tells of a pause in a comment: its end first, for programs.
+func (a *completion) waitLine(w agent.ModelWait) string {
+	line := "waiting until " + w.Until.UTC().Truncate(time.Second).Format(time.RFC3339) + ": "
+	if w.ThreadID != a.sent.ThreadID {
+		line += w.Agent + ": "
+	}
+	return line + w.Text(time.Now().UTC())
 }
 
 // chunks writes the texts of a turn's messages so that what was written is never
@@ -128,6 +149,12 @@ func (t *chunks) update(u spool.Update) error {
 		}
 		t.text += u.Text.Text
 		return t.show(false)
+	}
+	if u.Event != nil && u.Event.Type == agent.EventWarning {
+		var told agent.Warning
+		if json.Unmarshal(u.Event.Data, &told) == nil && told.Wait != nil && told.Wait.Until.After(time.Now()) {
+			return t.st.comment(t.a.waitLine(*told.Wait))
+		}
 	}
 	for _, m := range u.Messages {
 		if m.Role != agent.RoleAssistant || m.TurnID != t.a.sent.TurnID || m.Content.String() == "" {

@@ -2,9 +2,11 @@ package httpapi
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -31,8 +33,10 @@ type stream struct {
 	rc *http.ResponseController
 }
 
-// open begins a stream and its heartbeat, which ends with ctx.
-func (s *Server) open(ctx context.Context, c *call) *stream {
+// open begins a stream and its heartbeat, which ends with ctx. What is said then is
+// "alive", or the line that news returns if it is not nil: for who reads the stream, a
+// comment that means nothing.
+func (s *Server) open(ctx context.Context, c *call, news func() string) *stream {
 	st := &stream{w: c.w, rc: http.NewResponseController(c.w)}
 	h := c.w.Header()
 	h.Set("Content-Type", "text/event-stream")
@@ -48,7 +52,11 @@ func (s *Server) open(ctx context.Context, c *call) *stream {
 			case <-ctx.Done():
 				return
 			case <-t.C:
-				_ = st.write([]byte(": alive\n\n"))
+				line := ""
+				if news != nil {
+					line = news()
+				}
+				_ = st.comment(cmp.Or(line, "alive"))
 			}
 		}
 	}()
@@ -69,6 +77,11 @@ func (st *stream) event(id, name string, data any) error {
 	b.Write(raw)
 	b.WriteString("\n\n")
 	return st.write(b.Bytes())
+}
+
+// comment writes a line that readers of events skip.
+func (st *stream) comment(line string) error {
+	return st.write([]byte(": " + strings.Join(strings.Fields(line), " ") + "\n\n"))
 }
 
 func (st *stream) write(p []byte) error {
@@ -92,7 +105,7 @@ func (s *Server) streaming(c *call, f func(ctx context.Context, st *stream) erro
 	ctx, cancel := context.WithCancel(c.r.Context())
 	defer cancel()
 	ctx = s.stopped(ctx)
-	st := s.open(ctx, c)
+	st := s.open(ctx, c, nil)
 	err = f(ctx, st)
 	if ctx.Err() != nil { // the client comes back to another server, or is gone
 		return nil

@@ -44,6 +44,7 @@ func TestTheOpenAIClientWorks(t *testing.T) {
 		Streamed             map[string]any
 		Once                 []any
 		Again, WholeThread   string
+		Late                 string
 		Fitting              map[string]any
 		Question, Answered   string
 		Errors               map[string][]any
@@ -57,6 +58,7 @@ func TestTheOpenAIClientWorks(t *testing.T) {
 	require.Equal(t, "second", seen.Second)
 	require.Equal(t, map[string]any{"text": "one two three four five six seven eight nine ten", "many": true, "usage": true, "finish": "stop"}, seen.Streamed)
 	require.Equal(t, []any{"once", "once", true, true}, seen.Once)
+	require.Equal(t, "at last", seen.Late)
 	require.Equal(t, "once", seen.Again)
 	require.Equal(t, map[string]any{"n": 42.0}, seen.Fitting)
 	require.Equal(t, "Which one?", seen.Question)

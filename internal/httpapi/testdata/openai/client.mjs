@@ -36,6 +36,11 @@ for await (const c of stream) {
 }
 seen.streamed = { text, many: chunks > 2, usage, finish };
 
+// A stream whose provider asks for a pause: what says so is no chunk.
+let late = "";
+for await (const c of await client.chat.completions.create({ model: "orchestrator", stream: true, messages: user("script: fail 429 x1 after 2500ms say at last") })) late += c.choices[0]?.delta?.content ?? "";
+seen.late = late;
+
 // A request that is repeated with its key gets the answer of the first, streamed or not.
 const once = { idempotencyKey: "k1", headers: { "Idempotency-Key": "key-" + process.env.SESSION } };
 const a = await client.chat.completions.create({ model: "orchestrator", messages: user("script: say once") }, once).withResponse();
