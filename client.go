@@ -173,6 +173,14 @@ func (c *Client) Serving(ctx context.Context, prefix string) bool {
 	return slices.ContainsFunc(found, func(identity string) bool { return strings.HasPrefix(identity, prefix) })
 }
 
+// ServingOn reports whether a worker on the machine or in the container with this host
+// name polls the task queue.
+func (c *Client) ServingOn(ctx context.Context, host string) bool {
+	found, _ := c.pollersOf(ctx, c.o.TaskQueue)
+	// The SDK's identity is PID@HOST@ and, of some workers, the task queue.
+	return slices.ContainsFunc(found, func(identity string) bool { return strings.Contains(identity+"@", "@"+host+"@") })
+}
+
 // WorkersOf is Workers for another task queue.
 func (c *Client) WorkersOf(ctx context.Context, queue string) int {
 	found, _ := c.pollersOf(ctx, queue)

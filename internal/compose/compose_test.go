@@ -112,8 +112,26 @@ func TestServicesAreHealthChecked(t *testing.T) {
 			t.Errorf("%s has no complete health check", name)
 		}
 	}
-	if got := load(t, nil).Services["worker"].HealthCheck.Test; !slices.Equal(got, []string{"CMD", "spool", "doctor"}) {
-		t.Errorf("a worker's health is checked by %v", got)
+}
+
+// A worker's health is whether it can work: what another container would not mend, such
+// as a key that is not set, does not count (TestAWorkersHealth checks it on one that runs).
+func TestWorkerHealthCheck(t *testing.T) {
+	worker := load(t, nil).Services["worker"]
+	test := worker.HealthCheck.Test
+	if !slices.Equal(test, []string{"CMD", "spool", "doctor", "--only", "worker"}) {
+		t.Fatalf("a worker's health is checked by %v", test)
+	}
+	dir := t.TempDir()
+	env := []string{"SPOOL_HOME=" + dir, "HOME=" + dir, "SPOOL_STORE=sqlite:" + filepath.Join(dir, "spool.db"), "TEMPORAL_ADDRESS=127.0.0.1:1"}
+	var out strings.Builder
+	if code := starter.Run(t.Context(), test[2:], env, strings.NewReader(""), &out, t.Output()); code != 5 {
+		t.Errorf("exit code %d without store and Temporal, want 5: %s", code, out.String())
+	}
+	for _, other := range []string{"model", "mcp", "agents"} {
+		if strings.Contains(out.String(), "\n"+other+" ") {
+			t.Errorf("it checks %s too: %s", other, out.String())
+		}
 	}
 }
 

@@ -241,6 +241,27 @@ func TestRow07_MCPToolsOfSubAgents(t *testing.T) {
 	s.Verify()
 }
 
+// The health of a worker is whether it can work: a provider whose key is not set is none
+// of that, and makes doctor fail all the same.
+func TestAWorkersHealth(t *testing.T) {
+	t.Parallel()
+	s := tt.New(t)
+	require.NoError(t, os.WriteFile(filepath.Join(s.Dir, "models.yaml"), []byte("providers:\n  other: {baseUrl: 'http://127.0.0.1:1/v1', apiKeyEnv: NOT_SET_KEY}\n"), 0o600))
+	out, code := starter(t, s, "doctor", "--only", "worker")
+	require.Equal(t, 1, code, out)
+	require.Contains(t, out, "no worker on ")
+	s.StartWorker()
+	tt.Eventually(t, 30*time.Second, "the worker is healthy", func() bool {
+		out, code = starter(t, s, "doctor", "--only", "worker")
+		return code == 0
+	})
+	require.NotContains(t, out, "NOT_SET_KEY")
+	require.Empty(t, s.Model.Records(), "no model is asked")
+	out, code = starter(t, s, "doctor")
+	require.Equal(t, 1, code, out)
+	require.Contains(t, out, "NOT_SET_KEY")
+}
+
 // doctor and tools exit 1 when a configured server does not answer, and say what
 // to do.
 func TestDoctorNamesWhatDoesNotAnswer(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -101,6 +102,33 @@ func TestFault_A11_APauseIsTold(t *testing.T) {
 	s.Verify()
 }
 
+// A program that sends learns of a pause while it lasts: lines of JSON, the reply
+// last, and nothing of it as text.
+func TestFault_A11_APauseInLines(t *testing.T) {
+	t.Parallel()
+	s := tt.New(t)
+	s.StartWorker()
+	out, progress, code := starterApart(t, s, "send", "--json", "--follow", "-s", s.Session("s1"), "script: fail 429 x1 after 4s say recovered")
+	require.Equal(t, 0, code, progress)
+	lines := strings.Split(strings.TrimSpace(out), "\n")
+	var told []agent.ModelWait
+	for _, line := range lines[:len(lines)-1] {
+		var u spool.Update
+		require.NoError(t, json.Unmarshal([]byte(line), &u), line)
+		var w agent.Warning
+		if u.Event != nil && u.Event.Type == agent.EventWarning && json.Unmarshal(u.Event.Data, &w) == nil && w.Wait != nil {
+			told = append(told, *w.Wait)
+		}
+	}
+	require.Equal(t, toldWaits(t, s, s.Thread("s1")), told)
+	var r spool.Reply
+	require.NoError(t, json.Unmarshal([]byte(lines[len(lines)-1]), &r))
+	require.Equal(t, "recovered", r.Response)
+	require.Empty(t, progress)
+	out, _, code = starterApart(t, s, "retry", "--follow", s.Thread("s1"))
+	require.Equal(t, 2, code, out)
+}
+
 // A cancel ends a turn at once, however long its provider wants it to wait.
 func TestFault_A11_CancelDuringAPause(t *testing.T) {
 	t.Parallel()
@@ -111,8 +139,10 @@ func TestFault_A11_CancelDuringAPause(t *testing.T) {
 	// Another turn is held back by the limiter of the worker, without a call.
 	held := s.Send("s2", "script: say never")
 	w := waitingCalls(t, s, held.ThreadID, 1)[0]
-	require.True(t, w.Asked)
+	require.Equal(t, []any{true, true, 1, 429}, []any{w.Asked, w.Held, w.Attempt, w.Status}, "no request was made")
 	require.Contains(t, w.Reason, "HTTP 429", "what the provider said to the other one")
+	shown, _, _ := starterApart(t, s, "show", held.ThreadID)
+	require.Contains(t, shown, "waits    held back until "+w.Until.Local().Format(time.TimeOnly)+": the provider asked everyone to wait (429: ")
 	for _, r := range []spool.Reply{r, held} {
 		begun := time.Now()
 		cancel(t, s, r)
@@ -187,8 +217,81 @@ func TestFault_A11_FiveChildrenTellAPauseOnce(t *testing.T) {
 		require.Equal(t, 1, n, child)
 		require.Len(t, toldWaits(t, s, child), 1)
 	}
-	lines := regexp.MustCompile(`(?m)^  researcher: … waiting for the provider until`).FindAllString(progress, -1)
+	lines := regexp.MustCompile(`(?m)^  researcher: … (waiting for the provider|held back) until`).FindAllString(progress, -1)
 	require.Len(t, lines, len(of), progress)
+	s.Verify()
+}
+
+// Being held back by another call's pause is no failed attempt: it does not count, and
+// takes nothing from the time for repeating a call.
+func TestFault_A11_HeldBackIsNoFailure(t *testing.T) {
+	t.Parallel()
+	s := tt.New(t)
+	s.StartWorker("SPOOL_RETRY_FOR=2s")
+	r := s.Send("s1", "script: fail 429 x1 after 6s say recovered")
+	waitingCalls(t, s, r.ThreadID, 1)
+	held := s.Send("s2", script.Script("fail 503 x5 after 50ms say went on"))
+	w := waitingCalls(t, s, held.ThreadID, 1)[0]
+	require.True(t, w.Held)
+	require.Nil(t, w.GivesUpAt)
+	require.Equal(t, "recovered", s.Wait(r).Response)
+	require.Equal(t, "went on", s.Wait(held).Response, "after a longer wait than calls are repeated for, it has its tries")
+	steps, err := s.Store.Steps(s.Ctx(), held.TurnID)
+	require.NoError(t, err)
+	require.Equal(t, 5, steps[0].Failed)
+	for i, told := range toldWaits(t, s, held.ThreadID) {
+		require.Equal(t, i == 0, told.Held)
+		require.Equal(t, i+1, told.Attempt)
+	}
+	require.EqualValues(t, 6, thread(t, s, held.ThreadID).RequestCount)
+	line, err := s.Client.Timeline(s.Ctx(), held.ThreadID, held.TurnID)
+	require.NoError(t, err)
+	require.Equal(t, spool.SpanWait, line.Spans[0].Kind, "no call was made before")
+	s.Verify()
+}
+
+// A provider that goes on asking for pauses: no wait ends after the time at which the
+// call is given up. The turn ends at once then, with what the provider wants.
+func TestFault_A11_NoPauseBeyondTheEnd(t *testing.T) {
+	t.Parallel()
+	s := tt.New(t)
+	s.StartWorker("SPOOL_RETRY_FOR=1s")
+	r := s.Ask("s1", "script: fail 429 x99 after 1s say never")
+	require.Equal(t, []string{"failed", agent.ModelRateLimited}, []string{r.Status, r.ErrorCode})
+	require.Regexp(t, `the provider asks to wait until \S+: retry then`, r.Error)
+	require.Len(t, s.Model.Records(), 6)
+	for _, w := range toldWaits(t, s, r.ThreadID) {
+		require.True(t, w.GivesUpAt == nil || !w.Until.After(*w.GivesUpAt))
+	}
+	s.Verify()
+}
+
+// A summary that its provider does not make now is made later: the turn waits, and
+// people are told.
+func TestFault_A11_ASummaryWaits(t *testing.T) {
+	t.Parallel()
+	s := tt.New(t)
+	s.Model.Window = 12000
+	var refused atomic.Int32
+	busy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		if !strings.Contains(string(body), agent.SummaryPrefix) || refused.Add(1) > 2 {
+			s.Model.ServeHTTP(w, r)
+			return
+		}
+		w.Header().Set("Retry-After", "3")
+		http.Error(w, `{"error":{"message":"busy"}}`, http.StatusServiceUnavailable)
+	}))
+	defer busy.Close()
+	s.StartWorker("SPOOL_CONTEXT_WINDOW=12000", "OPENAI_BASE_URL="+busy.URL+"/v1")
+	r := s.Send("s1", script.Script(pages(t, s, 12, 6000), "say the end"))
+	w := waitingCalls(t, s, r.ThreadID, 1)[0]
+	require.Equal(t, []any{agent.ModelOverloaded, "busy", 2}, []any{w.Code, w.Reason, w.Attempt})
+	r = s.Wait(r)
+	require.Equal(t, "the end", r.Response, r.Error)
+	require.Len(t, toldWaits(t, s, r.ThreadID), 2)
+	require.Equal(t, 3, summaries(t, s, r.ThreadID)[0].Attempts)
 	s.Verify()
 }
 

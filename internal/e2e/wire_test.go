@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/spool-agents/spool"
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/internal/llm/script"
 	tt "github.com/spool-agents/spool/internal/temporaltest"
@@ -129,6 +130,27 @@ func TestFailuresThatRepeatThemselvesEndSoon(t *testing.T) {
 	r := s.Ask("s9", "anything")
 	require.Equal(t, "at last", r.Response, r.Error)
 	require.EqualValues(t, 8+8, r.Usage.TotalTokens-lastUse(t, s, r.ThreadID), "empty answers were paid for")
+	s.Verify()
+}
+
+// An answer that ends at the model's output limit: who sent, who asks again and who
+// follows is told that it is not whole, and what to do.
+func TestAnAnswerCutByItsLimitIsTold(t *testing.T) {
+	t.Parallel()
+	s := tt.New(t)
+	s.StartWorker()
+	s.Model.Raw(answers(event(`{"content":"half an"}`, `"length"`) + "data: [DONE]\n\n"))
+	for range 2 {
+		out, progress, code := starterApart(t, s, "send", "-s", s.Session("s1"), "--message-id", "m1", "anything")
+		require.Equal(t, 0, code, progress)
+		require.Equal(t, "half an\n", out)
+		require.Equal(t, 1, strings.Count(progress, "! "+agent.AnswerCut().Message), progress)
+	}
+	require.Equal(t, []string{agent.WarnAnswerCut}, warnings(t, s, s.Thread("s1")))
+	_, progress, _ := starterApart(t, s, "show", "--follow", s.Thread("s1"))
+	require.Contains(t, progress, "! "+agent.AnswerCut().Message)
+	r := typed[spool.Reply](t, s, 0, "send", "--json", "-s", s.Session("s1"), "--message-id", "m1", "anything")
+	require.Equal(t, agent.AnswerCut().Message, r.Note)
 	s.Verify()
 }
 

@@ -19,7 +19,7 @@ func (c *approvalsCmd) Validate() error {
 	if c.Thread == "" {
 		return nil
 	}
-	return checkThreadOrSession(c.Thread)
+	return checkThread(c.Thread)
 }
 
 // Run lists open approvals.

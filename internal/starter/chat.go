@@ -139,6 +139,7 @@ func (t *talk) join(ctx context.Context, threadID string, put map[string]bool) e
 	put[turn] = true
 	t.a.progress("a turn is running; this is how it goes on:")
 	reply, err := t.until(ctx, spool.Reply{ThreadID: threadID, TurnID: turn}, tails)
+	t.a.cut(reply)
 	if err == nil && !agent.ThreadStatus(reply.Status).Final() {
 		_ = t.a.report(reply, true) // says why nobody waits for it any longer
 	}
@@ -174,6 +175,7 @@ func (t *talk) exchange(ctx context.Context, req memory.SendRequest, put map[str
 	if err != nil {
 		return err
 	}
+	t.a.cut(reply)
 	if !agent.ThreadStatus(reply.Status).Final() {
 		err := t.a.report(reply, true)
 		if exitCode(err) == exitWaiting { // nobody here can be asked

@@ -61,7 +61,7 @@ func (c *codecServerCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return agent.Wrap(err, agent.CodeUnavailable, "cannot listen at %s", c.Listen)
 	}
-	link := "http://" + l.Addr().String()
+	link := openURL(l.Addr())
 	if a.json {
 		err = a.printJSON(map[string]any{"codec": link, "keys": cfg.Encryption.IDs(), "origins": e.Origins()})
 	} else {
@@ -107,7 +107,7 @@ func (a *app) startCodec(ctx context.Context, cfg config.Config, port int) (*dev
 	if err != nil {
 		return nil, err
 	}
-	d := &devCodec{encryption.NewEndpoint(cfg.Encryption, "", nil), "http://" + l.Addr().String()}
+	d := &devCodec{encryption.NewEndpoint(cfg.Encryption, "", nil), openURL(l.Addr())}
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
 	go func() {

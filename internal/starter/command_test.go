@@ -41,24 +41,25 @@ func TestUsageErrorsNameTheFlagAndTheFix(t *testing.T) {
 	for line, want := range map[string][]string{
 		"":                                     {"give a command", "send", "doctor"},
 		"sendd x":                              {"unexpected argument sendd", `did you mean "send"`},
-		"fork x":                               {`thread id "x"`},
+		"fork a:b":                             {`thread id "a:b"`},
 		"fork -c a/b a/b":                      {"--conversation", "A-Z"},
 		"send":                                 {"message is empty", "or - to read it from stdin"},
 		"send a b":                             {"unexpected argument b", "quotes"},
 		"send --bogus x":                       {"unknown flag --bogus"},
 		"send --when-busy later x":             {"--when-busy", "later", "queue, steer or reject"},
 		"send --detach --wait x":               {"--detach", "--wait", "one of the two"},
+		"send --detach --follow x":             {"--detach", "--follow", "one of the two"},
 		"send -s a -t b/c x":                   {"--thread replaces --session"},
 		"send --continue -s a x":               {"--continue", "leave out --session"},
 		"send -s a/b x":                        {"--session", "a/b", "A-Z"},
 		"send -c .. x":                         {"--conversation"},
-		"send -t nonsense x":                   {"--thread", "SESSION/CONVERSATION or agent:TYPE:ID"},
+		"send -t non:sense x":                  {"--thread", "SESSION/CONVERSATION or agent:TYPE:ID"},
 		"send --agent No! x":                   {"--agent", "a-z"},
 		"chat -s a -t b/c":                     {"--thread replaces --session"},
 		"chat --json":                          {"send --json"},
 		"retry --detach --wait a/b":            {"one of the two"},
-		"retry x":                              {`thread id "x"`},
-		"cancel x":                             {`thread id "x"`},
+		"retry a:b":                            {`thread id "a:b"`},
+		"cancel a:b":                           {`thread id "a:b"`},
 		"approvals a:b":                        {`thread id "a:b"`},
 		"approve":                              {"<approval>"},
 		"edit c":                               {"text is empty"},
@@ -66,8 +67,8 @@ func TestUsageErrorsNameTheFlagAndTheFix(t *testing.T) {
 		"show a:b":                             {"SESSION/CONVERSATION"},
 		"show --from 3 a/b":                    {"--from", "add --follow"},
 		"show --follow --from 3:1 a/b":         {"--from", "SEQ:ATTEMPT:OFFSET"},
-		"trace x":                              {`thread id "x"`},
-		"tasks x":                              {`thread id "x"`},
+		"trace a:b":                            {`thread id "a:b"`},
+		"tasks ..":                             {"session", "A-Z"},
 		"threads --limit 0":                    {"--limit 0", "from 1"},
 		"threads -s a/b":                       {"--session"},
 		"verify":                               {"thread id", "--all"},
@@ -75,6 +76,8 @@ func TestUsageErrorsNameTheFlagAndTheFix(t *testing.T) {
 		"verify --all --print":                 {"--print"},
 		"history --all --run r a/b":            {"--run", "--all"},
 		"history --dir d a/b":                  {"add --all"},
+		"doctor --only worker,nothing":         {`--only "nothing"`, "store, temporal, workers, worker"},
+		"history a:b":                          {`thread id "a:b"`},
 		"send --bo\x1b[31mgus x":               {`unknown flag --bo\x1b[31mgus`},
 		"dev --workers=-1":                     {"--workers -1", "0 to 64"},
 		"dev --workers two":                    {"--workers", "two"},
@@ -428,6 +431,23 @@ func TestDoctorNamesSourcesAndWhatIsAway(t *testing.T) {
 		checks[c.(map[string]any)["name"].(string)] = c.(map[string]any)["ok"]
 	}
 	assert.Equal(t, map[string]any{"store": true, "temporal": false, "agents": true, "telemetry": true, "model": true, "tools": true}, checks)
+}
+
+// What is not asked for is not looked at.
+func TestDoctorChecksWhatItIsAskedFor(t *testing.T) {
+	b := newBench(t)
+	names := func(only string, code int) (names []string) {
+		r := b.run("doctor", "--json", "--only", only)
+		assert.Equal(t, code, r.code, only)
+		for _, c := range r.json(t)["checks"].([]any) {
+			names = append(names, c.(map[string]any)["name"].(string))
+		}
+		return names
+	}
+	assert.Equal(t, []string{"store"}, names("store", exitDone))
+	assert.Equal(t, []string{"store", "temporal"}, names("worker", exitAway), "and what it needs")
+	assert.Equal(t, []string{"agents", "model"}, names("models,agents", exitDone))
+	assert.NotContains(t, b.run("doctor", "--only", "store").out, "retryFor", "the settings are left out")
 }
 
 // Each part that is wrong has a finding of its own with what to do, in text and JSON.

@@ -3,7 +3,9 @@ package starter
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -22,7 +24,31 @@ import (
 	"github.com/spool-agents/spool/memory"
 )
 
-type doctorCmd struct{}
+type doctorCmd struct {
+	Only []string `sep:"," placeholder:"PART,…" help:"Check only these: store, temporal, workers, worker (that one of this machine serves; both need store and temporal), agents, models, tools, telemetry. A health check asks for worker: it starts no MCP server and asks no model."`
+}
+
+// doctorParts are what can be checked by itself.
+var doctorParts = []string{"store", "temporal", "workers", "worker", "agents", "models", "tools", "telemetry"}
+
+// Validate checks the arguments.
+func (d *doctorCmd) Validate() error {
+	for _, part := range d.Only {
+		if !slices.Contains(doctorParts, part) {
+			return fmt.Errorf("--only %q is not valid: use some of %s, separated by commas", part, strings.Join(doctorParts, ", "))
+		}
+	}
+	return nil
+}
+
+// wants reports whether one of the parts is to be checked. Only who asks for it alone
+// has the worker of this machine checked: doctor may run on any.
+func (d *doctorCmd) wants(parts ...string) bool {
+	if len(d.Only) == 0 {
+		return !slices.Equal(parts, []string{"worker"})
+	}
+	return slices.ContainsFunc(parts, func(part string) bool { return slices.Contains(d.Only, part) })
+}
 
 // storeTimeout bounds the wait for a store whose lock another program holds.
 const storeTimeout = 5 * time.Second
@@ -37,31 +63,33 @@ type check struct {
 }
 
 // Run prints settings and checks. It fails if something needed does not work.
-func (doctorCmd) Run(ctx context.Context, a *app) error {
+func (d *doctorCmd) Run(ctx context.Context, a *app) error {
 	cfg, err := a.config()
 	if err != nil {
 		return err
 	}
 	var checks []check
-	var reached bool
+	reached := true
 	if cfg.Server != "" {
+		if len(d.Only) > 0 {
+			return usage("--only is for where the parts are: leave it out with --server (SPOOL_SERVER), of which doctor checks whether it answers")
+		}
 		if err := a.onlyServer("SPOOL_SERVER, from " + cfg.Source(config.Server)); err != nil {
 			return err
 		}
 		checks, reached = examineServer(ctx, cfg)
 	} else {
-		checks, reached = a.examine(ctx, cfg)
-		checks = append(checks, a.examineAgents(cfg)...)
-		checks = append(checks, a.examineModels(ctx, cfg)...)
-		checks = append(checks, a.examineTools(ctx, cfg)...)
-		checks = append(checks, examineTelemetry(ctx, a.lookup))
+		checks, reached = d.examine(ctx, a, cfg)
 	}
 	if a.json {
 		if err := a.printJSON(map[string]any{"settings": cfg.Explain(), "checks": checks}); err != nil {
 			return err
 		}
 	} else {
-		a.printChecks(cfg, checks)
+		if len(d.Only) == 0 {
+			a.printSettings(cfg)
+		}
+		a.printChecks(checks)
 	}
 	if !reached {
 		return ended(exitAway)
@@ -74,11 +102,14 @@ func (doctorCmd) Run(ctx context.Context, a *app) error {
 	return nil
 }
 
-func (a *app) printChecks(cfg config.Config, checks []check) {
+func (a *app) printSettings(cfg config.Config) {
 	for _, s := range cfg.Explain() {
 		a.print("%-20s %-50s %s", s.Name, clean(s.Value), s.Source)
 	}
 	a.print("")
+}
+
+func (a *app) printChecks(checks []check) {
 	for _, c := range checks {
 		mark := "ok"
 		if !c.OK {
@@ -105,16 +136,44 @@ func examineServer(ctx context.Context, cfg config.Config) (checks []check, reac
 		agent.CodeOf(err) != agent.CodeUnavailable
 }
 
-// examine checks the parts that turns run on; reached is false if store or
-// Temporal is away.
-func (a *app) examine(ctx context.Context, cfg config.Config) (checks []check, reached bool) {
-	store, found := a.examineStore(ctx, cfg)
-	tc, server := a.examineTemporal(ctx, cfg)
-	checks = append([]check{found}, server...)
-	if store != nil && tc != nil {
-		checks = append(checks, a.examineWorkers(ctx, cfg, spool.NewClient(store, tc, clientOptions(cfg)))...)
+// examine checks the parts that are wanted; reached is false if store or Temporal
+// is away, on which turns run.
+func (d *doctorCmd) examine(ctx context.Context, a *app, cfg config.Config) (checks []check, reached bool) {
+	reached = true
+	var store memory.ConversationMemoryStore
+	var tc client.Client
+	if d.wants("store", "workers", "worker") {
+		var found check
+		store, found = a.examineStore(ctx, cfg)
+		checks, reached = append(checks, found), found.OK
 	}
-	return checks, found.OK && tc != nil
+	if d.wants("temporal", "workers", "worker") {
+		var server []check
+		tc, server = a.examineTemporal(ctx, cfg)
+		checks, reached = append(checks, server...), reached && tc != nil
+	}
+	if store != nil && tc != nil {
+		c := spool.NewClient(store, tc, clientOptions(cfg))
+		if d.wants("worker") {
+			checks = append(checks, examineWorker(ctx, c))
+		}
+		if d.wants("workers") {
+			checks = append(checks, a.examineWorkers(ctx, cfg, c)...)
+		}
+	}
+	if d.wants("agents") {
+		checks = append(checks, a.examineAgents(cfg)...)
+	}
+	if d.wants("models") {
+		checks = append(checks, a.examineModels(ctx, cfg)...)
+	}
+	if d.wants("tools") {
+		checks = append(checks, a.examineTools(ctx, cfg)...)
+	}
+	if d.wants("telemetry") {
+		checks = append(checks, examineTelemetry(ctx, a.lookup))
+	}
+	return checks, reached
 }
 
 func (a *app) examineStore(ctx context.Context, cfg config.Config) (memory.ConversationMemoryStore, check) {
@@ -172,6 +231,18 @@ func (a *app) examineTemporal(ctx context.Context, cfg config.Config) (client.Cl
 			"name another one (TEMPORAL_NAMESPACE, " + cfg.Source(config.TemporalNamespace) + "), or make it: temporal operator namespace create " + cfg.Temporal.Namespace})
 	}
 	return tc, checks
+}
+
+// examineWorker asks Temporal whether a worker of this machine, or container, works.
+func examineWorker(ctx context.Context, c *spool.Client) check {
+	host, err := os.Hostname()
+	switch {
+	case err != nil:
+		return check{"worker", false, "this machine's name cannot be known: " + err.Error(), "give it one; workers are told apart by it"}
+	case !c.ServingOn(ctx, host):
+		return check{"worker", false, "no worker on " + host + " polls task queue " + c.TaskQueue(), "start one here, or see its log for why it does not"}
+	}
+	return check{"worker", true, "a worker on " + host + " polls task queue " + c.TaskQueue(), ""}
 }
 
 // examineWorkers asks Temporal who polls the task queue. What a worker was started

@@ -11,7 +11,7 @@ type forkCmd struct {
 	At           string `placeholder:"MESSAGE" help:"The last message to copy: an id that show --json prints, or the --message-id it was sent with (default: the last one)."`
 	Conversation string `short:"c" placeholder:"NAME" help:"Name of the new conversation, in the same session (default: made)."`
 	RequestID    string `placeholder:"ID" help:"Id of this request; repeating it with the same id is safe."`
-	Thread       string `arg:"" help:"Thread id."`
+	Thread       string `arg:"" help:"Id of a thread, or of a session for its default or only conversation."`
 }
 
 // Validate checks the arguments.
@@ -28,6 +28,9 @@ func (c *forkCmd) Validate() error {
 func (c *forkCmd) Run(ctx context.Context, a *app) error {
 	client, _, err := a.threads(ctx, false)
 	if err != nil {
+		return err
+	}
+	if c.Thread, err = thread(ctx, client, c.Thread); err != nil {
 		return err
 	}
 	f, err := client.Fork(ctx, spool.ForkRequest{ThreadID: c.Thread, At: c.At, ConversationID: c.Conversation, RequestID: c.RequestID})

@@ -220,6 +220,9 @@ func (l *live) event(u spool.Update) {
 			l.wait(*p.Wait, u.Event.At)
 			return
 		}
+		if p.Code == agent.WarnAnswerCut && l.turn == u.Event.TurnID {
+			return // what is reported of the turn says so
+		}
 		l.line("%s! %s", who, oneLine(p.Message, 300))
 	case agent.EventContextSummary:
 		l.line("%s… %s", who, summaryText(p))

@@ -21,7 +21,7 @@ func (c *questionsCmd) Validate() error {
 	if c.Thread == "" {
 		return nil
 	}
-	return checkThreadOrSession(c.Thread)
+	return checkThread(c.Thread)
 }
 
 // Run lists open questions.

@@ -18,7 +18,7 @@ import (
 type target struct {
 	Session      string `short:"s" placeholder:"SESSION" help:"Session; without it a new one is started."`
 	Conversation string `short:"c" placeholder:"NAME" help:"Conversation in the session (default: default)."`
-	Thread       string `short:"t" placeholder:"THREAD" help:"Thread id, in place of session and conversation."`
+	Thread       string `short:"t" placeholder:"THREAD" help:"Id of a thread, or of a session for the conversation it has, in place of session and conversation."`
 	Continue     bool   `help:"Go on in the conversation used last in this directory."`
 	Agent        string `placeholder:"NAME" help:"Agent that answers from now on."`
 	Model        string `placeholder:"NAME" help:"Model that answers from now on."`
@@ -42,7 +42,7 @@ func (t *target) Validate() error {
 		}
 	}
 	if t.Thread != "" {
-		if _, err := agent.ParseThreadID(t.Thread); err != nil {
+		if err := checkThread(t.Thread); err != nil {
 			return fmt.Errorf("--thread: %w", err)
 		}
 	}
@@ -60,7 +60,10 @@ func (t *target) request(ctx context.Context, c conversations, cfg config.Config
 	if err != nil || cfg.Server != "" { // folders of this machine mean nothing there
 		dir = ""
 	}
-	r := memory.SendRequest{SessionID: t.Session, ConversationID: t.Conversation, ThreadID: t.Thread, Agent: t.Agent, Model: t.Model, Workdir: dir}
+	r := memory.SendRequest{SessionID: t.Session, ConversationID: t.Conversation, Agent: t.Agent, Model: t.Model, Workdir: dir}
+	if r.ThreadID, err = thread(ctx, c, t.Thread); err != nil {
+		return r, err
+	}
 	if t.Continue {
 		found, err := newest(ctx, c, dir)
 		if agent.CodeOf(err) == agent.CodeNotFound {
@@ -86,6 +89,7 @@ type sendCmd struct {
 	Schema    string   `placeholder:"FILE" type:"path" help:"JSON schema that the answer has to fit; the response is then JSON."`
 	Detach    bool     `help:"Return once the message is stored."`
 	Wait      bool     `help:"Wait also for people and for workers."`
+	Follow    bool     `help:"With --json: print each update as a line when it happens, as show --follow does; the reply is the last line."`
 	Image     []string `placeholder:"FILE" help:"Send an image (PNG, JPEG, GIF or WebP) with the message; may be repeated. It is kept in the store, with the conversation."`
 	Text      string   `arg:"" help:"The message, or - to read it from stdin."`
 }
@@ -103,8 +107,8 @@ func (s *sendCmd) Validate() error {
 	if s.Schema != "" && memory.WhenBusy(s.WhenBusy) == memory.Steer {
 		return fmt.Errorf("--schema is about the answer of a turn, and a steered message has none of its own: leave out --when-busy steer")
 	}
-	if s.Detach && s.Wait {
-		return fmt.Errorf("--detach returns at once and --wait waits: give one of the two")
+	if err := (waiting{s.Detach, s.Wait, s.Follow}).check(); err != nil {
+		return err
 	}
 	if strings.TrimSpace(s.Text) == "" {
 		return fmt.Errorf("the message is empty: give a text, or - to read it from stdin")
@@ -114,6 +118,9 @@ func (s *sendCmd) Validate() error {
 
 // Run sends and waits.
 func (s *sendCmd) Run(ctx context.Context, a *app) error {
+	if err := a.lines(s.Follow); err != nil {
+		return err
+	}
 	text, err := a.given(s.Text, "message")
 	if err != nil {
 		return err
@@ -149,7 +156,7 @@ func (s *sendCmd) Run(ctx context.Context, a *app) error {
 	if s.isNew() && !a.json && cfg.Store != memoryStore {
 		a.progress("session %s; go on with: %s send -s %s TEXT", sent.SessionID, a.name, sent.SessionID)
 	}
-	return a.await(ctx, c, sent, tails, waiting{detach: s.Detach, wait: s.Wait})
+	return a.await(ctx, c, sent, tails, waiting{s.Detach, s.Wait, s.Follow})
 }
 
 // open opens the store; one who does not wait needs no worker.
@@ -179,7 +186,26 @@ func threadOf(r memory.SendRequest) string {
 }
 
 // waiting says how a command waits for a turn.
-type waiting struct{ detach, wait bool }
+type waiting struct{ detach, wait, follow bool }
+
+// check refuses what contradicts itself.
+func (w waiting) check() error {
+	switch {
+	case w.detach && w.wait:
+		return fmt.Errorf("--detach returns at once and --wait waits: give one of the two")
+	case w.detach && w.follow:
+		return fmt.Errorf("--detach returns at once and --follow shows what happens: give one of the two")
+	}
+	return nil
+}
+
+// lines refuses --follow without --json.
+func (a *app) lines(follow bool) error {
+	if follow && !a.json {
+		return usage("--follow prints lines of JSON: add --json, or leave it out, as progress is shown in any case")
+	}
+	return nil
+}
 
 // await waits for a turn as asked and reports it.
 func (a *app) await(ctx context.Context, c conversations, sent spool.Reply, tails map[string]string, w waiting) error {
@@ -201,13 +227,20 @@ func (a *app) await(ctx context.Context, c conversations, sent spool.Reply, tail
 	if sent.Note != "" {
 		a.progress("%s", clean(sent.Note))
 	}
-	t := &talk{a: a, c: c, prompt: a.asks && !a.json, wait: w.wait, stream: a.terminal && !a.json}
+	t := &talk{a: a, c: c, prompt: a.asks && !a.json, wait: w.wait, stream: a.terminal && !a.json, lines: w.follow}
 	reply, err := t.until(ctx, sent, tails)
 	if err != nil {
 		return a.gone(sent, err)
 	}
 	reply.MessageID, reply.Repeated, reply.Answered = sent.MessageID, sent.Repeated, sent.Answered
 	return a.report(reply, t.stream)
+}
+
+// cut warns of an answer that is not whole.
+func (a *app) cut(r spool.Reply) {
+	if r.Status == string(agent.ThreadCompleted) && r.Note != "" { // the one note of a completed turn
+		a.progress("! %s", clean(r.Note))
+	}
 }
 
 // gone explains what became of a turn that nobody waits for any longer.
@@ -235,6 +268,7 @@ func (a *app) report(r spool.Reply, shown bool) error {
 	}
 	switch r.Status {
 	case string(agent.ThreadCompleted):
+		a.cut(r)
 		return nil
 	case spool.StatusAnswered:
 		a.progress("it works in the background and goes on; see: %s show %s", a.name, r.ThreadID)
@@ -286,21 +320,28 @@ type retryCmd struct {
 	RequestID string `placeholder:"ID" help:"Id of this request; repeating it with the same id is safe."`
 	Detach    bool   `help:"Return once the request is stored."`
 	Wait      bool   `help:"Wait also for people and for workers."`
-	Thread    string `arg:"" help:"Thread id."`
+	Follow    bool   `help:"With --json: print each update as a line when it happens, as show --follow does; the reply is the last line."`
+	Thread    string `arg:"" help:"Id of a thread, or of a session for its default or only conversation."`
 }
 
 // Validate checks the arguments.
 func (r *retryCmd) Validate() error {
-	if r.Detach && r.Wait {
-		return fmt.Errorf("--detach returns at once and --wait waits: give one of the two")
+	if err := (waiting{r.Detach, r.Wait, r.Follow}).check(); err != nil {
+		return err
 	}
 	return checkThread(r.Thread)
 }
 
 // Run retries and waits.
 func (r *retryCmd) Run(ctx context.Context, a *app) error {
+	if err := a.lines(r.Follow); err != nil {
+		return err
+	}
 	c, _, err := a.servingThreads(ctx)
 	if err != nil {
+		return err
+	}
+	if r.Thread, err = thread(ctx, c, r.Thread); err != nil {
 		return err
 	}
 	tails, err := c.TailTree(ctx, r.Thread)
@@ -311,12 +352,12 @@ func (r *retryCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	return a.await(ctx, c, sent, tails, waiting{detach: r.Detach, wait: r.Wait})
+	return a.await(ctx, c, sent, tails, waiting{r.Detach, r.Wait, r.Follow})
 }
 
 type cancelCmd struct {
 	All    bool   `help:"Also drop waiting messages and stop background sub-agents."`
-	Thread string `arg:"" help:"Thread id."`
+	Thread string `arg:"" help:"Id of a thread, or of a session for its default or only conversation."`
 }
 
 // Validate checks the arguments.
@@ -326,6 +367,9 @@ func (c *cancelCmd) Validate() error { return checkThread(c.Thread) }
 func (c *cancelCmd) Run(ctx context.Context, a *app) error {
 	client, _, err := a.threads(ctx, true)
 	if err != nil {
+		return err
+	}
+	if c.Thread, err = thread(ctx, client, c.Thread); err != nil {
 		return err
 	}
 	out, err := client.Cancel(ctx, memory.CancelRequest{ThreadID: c.Thread, All: c.All})

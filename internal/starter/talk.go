@@ -22,6 +22,7 @@ type talk struct {
 	prompt bool // ask for approvals and answers here
 	wait   bool // wait also for people and workers
 	stream bool // show text live
+	lines  bool // print updates as lines of JSON, in place of showing them
 }
 
 // until waits for a turn's end, showing what happened since tails were taken. With
@@ -107,7 +108,7 @@ func (t *talk) once(ctx context.Context, sent spool.Reply, l *live) (spool.Reply
 	for {
 		select {
 		case u := <-updates:
-			if err := l.update(u); err != nil {
+			if err := t.show(l, u); err != nil {
 				return spool.Reply{}, err
 			}
 		case o := <-waited:
@@ -136,6 +137,15 @@ func (t *talk) once(ctx context.Context, sent spool.Reply, l *live) (spool.Reply
 			go t.cancel(ctx, sent)
 		}
 	}
+}
+
+// show shows an update.
+func (t *talk) show(l *live, u spool.Update) error {
+	if !t.lines {
+		return l.update(u)
+	}
+	l.cursor[u.ThreadID] = u.Cursor
+	return t.a.printJSON(u)
 }
 
 func (t *talk) cancel(ctx context.Context, sent spool.Reply) {

@@ -9,21 +9,17 @@ import (
 	"github.com/spool-agents/spool/memory"
 )
 
-// checkThread refuses what could not be a thread id.
+// checkThread refuses what could be neither a thread id nor that of a session. Every
+// command that takes a thread takes both, and finds the thread with thread.
 func checkThread(id string) error {
-	if id == "" {
-		return fmt.Errorf("give a thread id: SESSION/CONVERSATION or agent:TYPE:ID, as threads lists them")
+	switch {
+	case id == "":
+		return fmt.Errorf("give a thread id, SESSION/CONVERSATION or agent:TYPE:ID, as threads lists them, or a session's")
+	case isSession(id):
+		return agent.CheckName("session", id)
 	}
 	_, err := agent.ParseThreadID(id)
 	return err
-}
-
-// checkThreadOrSession is checkThread for a command that also takes a session's id.
-func checkThreadOrSession(id string) error {
-	if isSession(id) {
-		return agent.CheckName("session", id)
-	}
-	return checkThread(id)
 }
 
 func isSession(id string) bool { return id != "" && !strings.ContainsAny(id, "/:") }

@@ -99,7 +99,7 @@ func statusText(t agent.Thread) string {
 }
 
 type tasksCmd struct {
-	Thread string `arg:"" help:"Thread id."`
+	Thread string `arg:"" help:"Id of a thread, or of a session for its default or only conversation."`
 }
 
 // Validate checks the arguments.
@@ -109,6 +109,9 @@ func (c *tasksCmd) Validate() error { return checkThread(c.Thread) }
 func (c *tasksCmd) Run(ctx context.Context, a *app) error {
 	client, _, err := a.threads(ctx, false)
 	if err != nil {
+		return err
+	}
+	if c.Thread, err = thread(ctx, client, c.Thread); err != nil {
 		return err
 	}
 	tasks, err := client.Tasks(ctx, c.Thread)
@@ -143,7 +146,7 @@ type showCmd struct {
 	Events bool   `help:"Include the event log."`
 	Follow bool   `help:"Go on until the thread is idle, as things happen."`
 	From   string `placeholder:"CURSOR" help:"With --follow: go on after this cursor of an earlier update."`
-	Thread string `arg:"" help:"Thread id."`
+	Thread string `arg:"" help:"Id of a thread, or of a session for its default or only conversation."`
 }
 
 // Validate checks the arguments.
@@ -154,7 +157,7 @@ func (c *showCmd) Validate() error {
 	if _, err := spool.ParseCursor(c.From); err != nil {
 		return fmt.Errorf("--from: %w", err)
 	}
-	return checkThreadOrSession(c.Thread)
+	return checkThread(c.Thread)
 }
 
 // Run prints or follows a thread.
@@ -337,7 +340,7 @@ func eventText(e agent.Event) string {
 func indent(s string) string { return "  " + strings.ReplaceAll(s, "\n", "\n  ") }
 
 type traceCmd struct {
-	Thread string `arg:"" help:"Thread id."`
+	Thread string `arg:"" help:"Id of a thread, or of a session for its default or only conversation."`
 }
 
 // Validate checks the arguments.
@@ -347,6 +350,9 @@ func (c *traceCmd) Validate() error { return checkThread(c.Thread) }
 func (c *traceCmd) Run(ctx context.Context, a *app) error {
 	client, _, err := a.threads(ctx, false)
 	if err != nil {
+		return err
+	}
+	if c.Thread, err = thread(ctx, client, c.Thread); err != nil {
 		return err
 	}
 	n, err := client.Trace(ctx, c.Thread)

@@ -31,7 +31,7 @@ func (c *verifyCmd) Validate() error {
 	case c.All && c.Print:
 		return fmt.Errorf("--print prints one thread: give its id in place of --all")
 	case c.Thread != "":
-		return checkThreadOrSession(c.Thread)
+		return checkThread(c.Thread)
 	}
 	return nil
 }
@@ -172,7 +172,7 @@ type historyCmd struct {
 	RunID  string `name:"run" placeholder:"RUN" help:"Run id (default: the latest run)."`
 	All    bool   `help:"All runs that Temporal still knows: into files with --dir, otherwise one document."`
 	Dir    string `placeholder:"DIR" help:"With --all: write one file per run, as worker replay reads them."`
-	Thread string `arg:"" help:"Thread id."`
+	Thread string `arg:"" help:"Id of a thread, or of a session for its default or only conversation."`
 }
 
 // Validate checks the arguments.
@@ -190,6 +190,9 @@ func (c *historyCmd) Validate() error {
 func (c *historyCmd) Run(ctx context.Context, a *app) error {
 	client, _, err := a.open(ctx, true)
 	if err != nil {
+		return err
+	}
+	if c.Thread, err = thread(ctx, client, c.Thread); err != nil {
 		return err
 	}
 	if !c.All {

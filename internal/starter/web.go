@@ -225,16 +225,22 @@ func hostNames(names []string) []string {
 
 // webLink is where a browser on this machine finds a server.
 func webLink(at net.Addr, token string) string {
-	tcp := at.(*net.TCPAddr)
-	host := tcp.IP.String()
-	if tcp.IP.IsUnspecified() {
-		host = "127.0.0.1"
-	}
-	link := "http://" + net.JoinHostPort(host, strconv.Itoa(tcp.Port)) + "/"
+	link := openURL(at) + "/"
 	if token != "" {
 		link += "?token=" + url.QueryEscape(token)
 	}
 	return link
+}
+
+// openURL is where what listens at an address can be opened on this machine: no
+// browser knows 0.0.0.0 or [::], which stand for all addresses.
+func openURL(at net.Addr) string {
+	tcp := at.(*net.TCPAddr)
+	host := tcp.IP.String()
+	if tcp.IP.IsUnspecified() {
+		host = loopback
+	}
+	return "http://" + net.JoinHostPort(host, strconv.Itoa(tcp.Port))
 }
 
 // listen opens port, or the next free one, and says so if it differs.
