@@ -228,7 +228,7 @@ func TestFollowCutEverywhereLosesAndRepeatsNothing(t *testing.T) {
 			r.cut = every < 1<<30
 			// No attempt ends before some of its text was seen.
 			d.streamed = func(messageID string, attempt int) {
-				for range 2000 {
+				for range 20_000 {
 					if _, seen := r.attempts.Load(fmt.Sprint(messageID, attempt)); seen {
 						return
 					}

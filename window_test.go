@@ -94,7 +94,7 @@ func TestTheEndOfALongThread(t *testing.T) {
 	}
 	a, b := size(short), size(long)
 	t.Logf("%d bytes of a thread of 400 messages, %d of one of 10,000", a, b)
-	assert.InEpsilon(t, a, b, 0.01)
+	assert.InEpsilon(t, a, b, 0.05) // numbers have more digits there
 	assert.Less(t, b, 64<<10)
 
 	all, err := whole.Show(t.Context(), long, false)
@@ -230,7 +230,11 @@ func TestIdleThreadsAreNotReadForOthers(t *testing.T) {
 	go func() {
 		_ = c.Follow(ctx, "busy/default", "", spool.FollowOptions{}, func(spool.Update) error { return nil })
 	}()
-	time.Sleep(2 * lookAnyway) // all have read their thread once with its mark
+	// All have read their thread once with its mark when a look that tells
+	// everybody to read leads to no reading.
+	for read := int64(-1); read != store.others.Load() || read < n; time.Sleep(lookAnyway * 3 / 2) {
+		read = store.others.Load()
+	}
 	before, marks, at := store.others.Load(), store.marks.Load(), time.Now()
 	d.pause = 3 * time.Millisecond
 	turn := d.take("busy/default")

@@ -65,7 +65,7 @@ func TestDevDecryptsForItsWebUI(t *testing.T) {
 	require.Eventually(t, func() bool {
 		now, ok := config.ReadLive(u.home)
 		return ok && now.PIDs.Temporal != info.PIDs.Temporal
-	}, 30*time.Second, 50*time.Millisecond)
+	}, patience, 50*time.Millisecond)
 	_, err = decode(info.UI)
 	require.NoError(t, err, "it outlives the server")
 	require.NoError(t, dev.Process.Signal(syscall.SIGTERM))

@@ -55,7 +55,7 @@ func TestDevRunsTheTemporalProgramOfThePath(t *testing.T) {
 	require.Equal(t, "first\n", out)
 
 	require.NoError(t, syscall.Kill(info.PIDs.Temporal, syscall.SIGKILL))
-	require.Eventually(t, func() bool { return len(calls()) == 2 }, 20*time.Second, 50*time.Millisecond, "dev said: %s", said)
+	require.Eventually(t, func() bool { return len(calls()) == 2 }, patience, 50*time.Millisecond, "dev said: %s", said)
 	assert.Equal(t, calls()[0], calls()[1], "where it was, with what it had")
 	code, out, errout = u.run("send", "-s", "s", "--wait", "script: say second")
 	require.Equal(t, 0, code, errout)

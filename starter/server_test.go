@@ -97,7 +97,7 @@ func TestALaptopNeedsOnlyTheServer(t *testing.T) {
 	require.Eventually(t, func() bool {
 		code, out, _ := u.run("threads", "--json", "-s", "e")
 		return code == 0 && strings.Contains(out, `"running"`)
-	}, 20*time.Second, 50*time.Millisecond, "the turn runs")
+	}, patience, 50*time.Millisecond, "the turn runs")
 	require.NoError(t, syscall.Kill(info.PIDs.Web, syscall.SIGKILL))
 	assert.Equal(t, "one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen\n", <-done)
 

@@ -20,7 +20,7 @@ import (
 )
 
 // patience bounds every wait for the page: a loaded machine is slow.
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 // Tab is one tab of a browser, with cookies of its own.
 type Tab struct {

@@ -5,7 +5,6 @@ import (
 	"os"
 	"os/exec"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	enumspb "go.temporal.io/api/enums/v1"
@@ -54,8 +53,8 @@ func TestBackup_StoreOlderThanTemporal(t *testing.T) {
 	ask(t, s)
 	s.StartWorker()
 	first := s.Ask("s1", "script: say first")
-	open := s.Send("s2", script.Script("first 2s "+add(1, 2), "say finished meanwhile"))
-	tt.Eventually(t, 20*time.Second, "the turn is open", func() bool { return len(turns(t, s, open.ThreadID)) == 1 })
+	open := s.Send("s2", script.Script("first 5s "+add(1, 2), "say finished meanwhile"))
+	tt.Eventually(t, "the turn is open", func() bool { return len(turns(t, s, open.ThreadID)) == 1 })
 	backup := t.TempDir() + "/backup.db"
 	raw := openRaw(t, s)
 	_, err := raw.ExecContext(t.Context(), `VACUUM INTO '`+backup+`'`)
@@ -97,7 +96,7 @@ func TestBackup_TemporalIsLost(t *testing.T) {
 	s.StartWorker()
 	done := s.Ask("s1", "script: say first")
 	busy := s.Send("s2", script.Script(count("n"), script.Task("general", script.Script("first 60s "+add(1, 2), "say never")), "echo retried:"))
-	tt.Eventually(t, 30*time.Second, "the sub-agent is at work", func() bool {
+	tt.Eventually(t, "the sub-agent is at work", func() bool {
 		all := tree(t, s, busy.ThreadID)
 		return len(all) == 2 && all[1].OpenTurnID != ""
 	})

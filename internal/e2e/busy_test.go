@@ -3,6 +3,8 @@ package e2e
 import (
 	"fmt"
 	"math/rand"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -38,17 +40,25 @@ func TestRow94_WhenBusy(t *testing.T) {
 		return typed[sentDoc](t, s, code, args...)
 	}
 	t.Run("queue", func(t *testing.T) {
-		r := s.Send("queue", script.Script(slow("q", 1), "say one"))
+		r := s.Send("queue", script.Script(until("q"), "say one"))
 		started(t, s, "q")
 		require.Equal(t, "queued", send(0, "queue", "queue", "script: say two", "--detach").Status)
+		letGo(t, s, "q")
 		require.Equal(t, "three", send(0, "queue", "queue", "script: say three").Response)
 		require.Equal(t, "one", s.Wait(r).Response)
 		require.Equal(t, "user assistant tool assistant user assistant user assistant", roles(messages(t, s, r.ThreadID)))
 	})
 	t.Run("steer", func(t *testing.T) {
-		text := script.Script(slow("st", 1), add(1, 2), "say one")
+		text := script.Script(until("st"), add(1, 2), "say one")
 		r := s.Send("steer", text)
 		started(t, s, "st")
+		go func() { // once the message is there
+			for entries := 0; entries == 0 && t.Context().Err() == nil; time.Sleep(10 * time.Millisecond) {
+				waiting, _ := s.Store.Waiting(s.Ctx(), r.ThreadID)
+				entries = len(waiting)
+			}
+			_ = os.WriteFile(filepath.Join(s.Work, "go-st"), nil, 0o600)
+		}()
 		require.Equal(t, "one", send(0, "steer", "steer", "mind the gap").Response, "it is answered by the turn that took it")
 		m := messages(t, s, r.ThreadID)
 		require.Equal(t, "user assistant tool user assistant tool assistant", roles(m))
@@ -64,9 +74,10 @@ func TestRow94_WhenBusy(t *testing.T) {
 		require.Equal(t, "user assistant user assistant", roles(messages(t, s, r.ThreadID)))
 	})
 	t.Run("reject", func(t *testing.T) {
-		r := s.Send("reject", script.Script(slow("r", 1), "say one"))
+		r := s.Send("reject", script.Script(until("r"), "say one"))
 		started(t, s, "r")
 		send(4, "reject", "reject", "script: say never")
+		letGo(t, s, "r")
 		require.Equal(t, "one", s.Wait(r).Response)
 		require.Equal(t, "now", send(0, "reject", "reject", "script: say now").Response, "an idle thread takes it")
 		require.Equal(t, "user assistant tool assistant user assistant", roles(messages(t, s, r.ThreadID)))

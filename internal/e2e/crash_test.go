@@ -7,7 +7,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -82,11 +81,7 @@ func TestRow55_CrashPoints(t *testing.T) {
 						}
 					}()
 					root := converse(t, s)
-					select {
-					case <-w.Done():
-					case <-time.After(10 * time.Second):
-						t.Fatalf("the worker passed %s alive", point)
-					}
+					w.Ends(t, point)
 					require.Equal(t, want, snapshot(t, s, root))
 					s.Verify()
 				})
@@ -131,7 +126,7 @@ func TestRow59_SenderDiesBeforeTheNudge(t *testing.T) {
 	require.Len(t, entries, 1)
 	require.Equal(t, memory.EntryWaiting, entries[0].State)
 	s.StartWorker()
-	tt.Eventually(t, 20*time.Second, "the sweep finds the message", func() bool {
+	tt.Eventually(t, "the sweep finds the message", func() bool {
 		ts := turns(t, s, s.Thread("s1"))
 		return len(ts) == 1 && ts[0].Answer == "found"
 	})
@@ -148,7 +143,7 @@ func TestFault_C6_FinishedToolsDoNotRunAgain(t *testing.T) {
 	r := s.Send("s1", script.Script(script.Calls(count("a"), slow("b", 30), count("c")), "say went on"))
 	w := s.StartWorker()
 	started(t, s, "b")
-	tt.Eventually(t, 10*time.Second, "two results are stored", func() bool {
+	tt.Eventually(t, "two results are stored", func() bool {
 		calls, err := s.Store.ToolCalls(s.Ctx(), r.ThreadID)
 		n := 0
 		for _, c := range calls {

@@ -3,9 +3,9 @@ package e2e
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -36,7 +36,7 @@ func reports(t *testing.T, s *tt.Stack, thread string) map[string]int {
 // open one.
 func quiet(t *testing.T, s *tt.Stack, root string) {
 	t.Helper()
-	tt.Eventually(t, time.Minute, "the tree of "+root+" is at rest", func() bool {
+	tt.Eventually(t, "the tree of "+root+" is at rest", func() bool {
 		for _, th := range tree(t, s, root) {
 			entries, err := s.Store.Inbox(s.Ctx(), th.ID)
 			if err != nil || !th.Status.Final() {
@@ -62,18 +62,28 @@ func onceEach(t *testing.T, s *tt.Stack, thread string, n int) {
 	}
 }
 
+// childrenEnd waits until a thread has n sub-agents, all of which have ended.
+func childrenEnd(t *testing.T, s *tt.Stack, threadID string, n int) {
+	t.Helper()
+	tt.Eventually(t, "the sub-agents end", func() bool {
+		children, err := s.Store.Children(s.Ctx(), threadID)
+		return err == nil && len(children) == n && !slices.ContainsFunc(children, func(th agent.Thread) bool { return !th.Status.Final() })
+	})
+}
+
 // Rows 10, 11: the id at once; the parent answers before the child ends; the
 // idle parent then starts a turn that reports.
 func TestRow10_BackgroundReturnsAtOnce(t *testing.T) {
 	t.Parallel()
 	s := tt.New(t)
 	s.StartWorker()
-	r := s.Ask("s1", script.Script(background("general", "script: first 2s say late"), "echo started:"))
+	r := s.Ask("s1", script.Script(background("general", script.Script(until("child"), "say late")), "echo started:"))
 	require.Equal(t, "completed", r.Status, r.Error)
 	all := tree(t, s, r.ThreadID)
 	require.Len(t, all, 2)
 	require.Contains(t, r.Response, all[1].AgentID)
 	require.False(t, all[1].Status.Final(), "the child is still at work")
+	letGo(t, s, "child")
 	quiet(t, s, r.ThreadID)
 	onceEach(t, s, r.ThreadID, 1)
 	ts := turns(t, s, r.ThreadID)
@@ -89,7 +99,10 @@ func TestRow11_BusyParentSeesTheEnd(t *testing.T) {
 	t.Parallel()
 	s := tt.New(t)
 	s.StartWorker()
-	r := s.Ask("s1", script.Script(background("general", "script: say quick"), slow("a", 2), "echo seen:"))
+	r := s.Send("s1", script.Script(background("general", "script: say quick"), until("a"), "echo seen:"))
+	childrenEnd(t, s, r.ThreadID, 1)
+	letGo(t, s, "a")
+	r = s.Wait(r)
 	require.Contains(t, r.Response, "quick", r.Error)
 	quiet(t, s, r.ThreadID)
 	onceEach(t, s, r.ThreadID, 1)
@@ -103,7 +116,7 @@ func TestRow11_ReportAfterRestart(t *testing.T) {
 	s := tt.New(t)
 	w := s.StartWorker()
 	r := s.Ask("s1", script.Script(background("general", script.Script(add(1, 1), "first 1s "+add(2, 2), "say late")), "say started"))
-	tt.Eventually(t, 20*time.Second, "the child has done a step", func() bool {
+	tt.Eventually(t, "the child has done a step", func() bool {
 		all := tree(t, s, r.ThreadID)
 		return len(all) == 2 && len(messages(t, s, all[1].ID)) >= 3
 	})
@@ -154,7 +167,10 @@ func TestFault_E3_FiveEndTogether(t *testing.T) {
 	for i := range 5 {
 		five = append(five, background("general", fmt.Sprintf("script: first 500ms say answer %d", i)))
 	}
-	r := s.Ask("s1", script.Script(script.Calls(five...), slow("a", 4), "say done"))
+	r := s.Send("s1", script.Script(script.Calls(five...), until("a"), "say done"))
+	childrenEnd(t, s, r.ThreadID, 5)
+	letGo(t, s, "a")
+	r = s.Wait(r)
 	require.Equal(t, "done", r.Response, r.Error)
 	quiet(t, s, r.ThreadID)
 	onceEach(t, s, r.ThreadID, 5)
@@ -236,11 +252,7 @@ func TestFault_D10_BackgroundAsTheLastStep(t *testing.T) {
 			s := tt.New(t)
 			w := s.StartWorker("SPOOL_CRASH_AT="+point, "SPOOL_CRASH_ONCE="+filepath.Join(s.Dir, "crashed"))
 			r := s.Send("s1", script.Script(background("general", "script: first 300ms say late"), "say started"))
-			select {
-			case <-w.Done():
-			case <-time.After(20 * time.Second):
-				t.Fatalf("the worker passed %s alive", point)
-			}
+			w.Ends(t, point)
 			s.StartWorker()
 			require.Equal(t, "started", s.Wait(r).Response)
 			quiet(t, s, r.ThreadID)

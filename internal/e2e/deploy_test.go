@@ -5,7 +5,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	enumspb "go.temporal.io/api/enums/v1"
@@ -123,7 +122,7 @@ func TestWaitingThroughDeploys(t *testing.T) {
 func pendingOther(t *testing.T, s *tt.Stack, before spool.Reply) spool.Reply {
 	t.Helper()
 	var now spool.Reply
-	tt.Eventually(t, 20*time.Second, "the turn asks again", func() bool {
+	tt.Eventually(t, "the turn asks again", func() bool {
 		open, err := s.Client.Approvals(s.Ctx(), before.ThreadID)
 		now = before
 		now.Pending = open

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -65,7 +64,7 @@ func whole(t *testing.T, s *tt.Stack, root string) *historypb.History {
 	t.Helper()
 	all := &historypb.History{}
 	for _, th := range tree(t, s, root) {
-		tt.Eventually(t, 20*time.Second, "the run of "+th.ID+" ends", func() bool {
+		tt.Eventually(t, "the run of "+th.ID+" ends", func() bool {
 			open, err := s.Client.OpenRun(s.Ctx(), th.ID)
 			return err == nil && !open
 		})
@@ -198,8 +197,8 @@ func TestRotationOfKeysUnderOpenTurns(t *testing.T) {
 	s.Encrypt(tt.KeyA)
 	w := s.StartWorker()
 	sent := []spool.Reply{
-		s.Send("tool", script.Script(add(1, 2), slow("tool", 1), "say one")),
-		s.Send("child", script.Script(script.Task("general", script.Script(slow("child", 1), "say below")), "say two")),
+		s.Send("tool", script.Script(add(1, 2), until("tool"), "say one")),
+		s.Send("child", script.Script(script.Task("general", script.Script(until("child"), "say below")), "say two")),
 		s.Send("stream", script.Script(add(3, 4), "slow 100ms say "+strings.Repeat("word ", 20))),
 	}
 	started(t, s, "tool")
@@ -208,7 +207,7 @@ func TestRotationOfKeysUnderOpenTurns(t *testing.T) {
 	w.Kill()
 	s.Encrypt(tt.KeyB + "," + tt.KeyA)
 	w = s.StartWorker()
-	tt.Eventually(t, 30*time.Second, "the worker with both keys goes on", func() bool {
+	tt.Eventually(t, "the worker with both keys goes on", func() bool {
 		return keysIn(t, &historypb.History{Events: historyOf(t, s, sent[1].ThreadID).events})["2026-11"] > 0
 	})
 	w.Kill()
@@ -239,18 +238,18 @@ func TestWorkerWithoutTheKeyWaits(t *testing.T) {
 			s := tt.New(t)
 			s.Encrypt(tt.KeyA)
 			w := s.StartWorker()
-			r := s.Send("s1", script.Script(slow("x", 1), add(1, 2), "say done"))
+			r := s.Send("s1", script.Script(until("x"), add(1, 2), "say done"))
 			started(t, s, "x")
 			w.Kill()
 			without := s.StartWorker(tt.EncryptionKeys(keys))
 			require.NoError(t, s.Temporal.SignalWorkflow(s.Ctx(), r.ThreadID, "", contract.SignalNudge, nil))
 			fresh := s.Send("s2", "script: say fresh")
-			tt.Eventually(t, 30*time.Second, "the first workflow task fails", func() bool {
+			tt.Eventually(t, "the first workflow task fails", func() bool {
 				open, err := s.Client.OpenRun(s.Ctx(), fresh.ThreadID)
 				return err == nil && open && failedTasks(t, s, fresh.ThreadID) > 0
 			})
-			tt.Eventually(t, 30*time.Second, "a workflow task fails", func() bool { return failedTasks(t, s, r.ThreadID) > 0 })
-			tt.Eventually(t, 10*time.Second, "the worker says which key it lacks", func() bool {
+			tt.Eventually(t, "a workflow task fails", func() bool { return failedTasks(t, s, r.ThreadID) > 0 })
+			tt.Eventually(t, "the worker says which key it lacks", func() bool {
 				return strings.Contains(without.Log(), `key \"2025-01\", which is missing in encryptionKeys`)
 			})
 			open, err := s.Client.OpenRun(s.Ctx(), r.ThreadID)
@@ -271,7 +270,7 @@ func TestWorkerWithoutTheKeyWaits(t *testing.T) {
 		started(t, s, "x")
 		s.ClientWithKeys(tt.KeyA)
 		cancel(t, s, r)
-		tt.Eventually(t, 30*time.Second, "a workflow task fails", func() bool { return failedTasks(t, s, r.ThreadID) > 0 })
+		tt.Eventually(t, "a workflow task fails", func() bool { return failedTasks(t, s, r.ThreadID) > 0 })
 		w.Kill()
 		s.StartWorker(tt.EncryptionKeys(tt.KeyA))
 		require.Equal(t, "cancelled", s.Wait(r).Status)
@@ -291,7 +290,7 @@ func TestWorkersWithAndWithoutKeys(t *testing.T) {
 	s.Encrypt(tt.KeyA)
 	s.StartWorker()
 	s.StartWorker(tt.EncryptionKeys(""))
-	ctx, stop := context.WithTimeout(s.Ctx(), 2*time.Minute)
+	ctx, stop := context.WithTimeout(s.Ctx(), tt.Patience)
 	defer stop()
 	var sent []spool.Reply
 	for _, session := range []string{"a", "b", "c"} {

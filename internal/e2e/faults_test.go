@@ -55,11 +55,7 @@ func TestFault_D6_SigtermHandsOver(t *testing.T) {
 	r = s.Wait(r)
 	require.Equal(t, "completed", r.Status, r.Error)
 	require.Equal(t, "user assistant tool assistant", roles(messages(t, s, r.ThreadID)))
-	select {
-	case <-w.Done():
-	case <-time.After(10 * time.Second):
-		t.Fatal("the worker did not end on SIGTERM")
-	}
+	w.Ends(t, "SIGTERM")
 	s.Verify()
 }
 
@@ -91,7 +87,7 @@ func TestServerLoss(t *testing.T) {
 	s := tt.NewOn(t, server)
 	s.StartWorker()
 	r := s.Send("s1", script.Script(add(1, 2), "first 1s "+add(3, 4), "say survived"))
-	tt.Eventually(t, 20*time.Second, "the first round is saved", func() bool {
+	tt.Eventually(t, "the first round is saved", func() bool {
 		m, err := s.Store.Messages(s.Ctx(), r.ThreadID, 0, 0)
 		return err == nil && len(m) >= 3
 	})
@@ -110,7 +106,7 @@ func TestFault_C8_LockedStoreDelaysATurn(t *testing.T) {
 	s := tt.New(t)
 	s.StartWorker()
 	r := s.Send("s1", script.Script(add(1, 2), "first 500ms "+add(3, 4), "say waited"))
-	tt.Eventually(t, 20*time.Second, "the first round is saved", func() bool {
+	tt.Eventually(t, "the first round is saved", func() bool {
 		m, err := s.Store.Messages(s.Ctx(), r.ThreadID, 0, 0)
 		return err == nil && len(m) >= 3
 	})
@@ -180,7 +176,7 @@ func TestLateClaimIsAnswered(t *testing.T) {
 	s := tt.New(t)
 	s.StartWorker()
 	r := s.Ask("s1", "script: say first")
-	tt.Eventually(t, 10*time.Second, "the run ends", func() bool {
+	tt.Eventually(t, "the run ends", func() bool {
 		open, err := s.Client.OpenRun(s.Ctx(), r.ThreadID)
 		return err == nil && !open
 	})
@@ -217,7 +213,7 @@ func TestResetGoesOnFromTheStore(t *testing.T) {
 	s := tt.New(t)
 	s.StartWorker()
 	r := s.Send("s1", script.Script(count("n"), "first 3s "+add(1, 2), "say reset"))
-	tt.Eventually(t, 20*time.Second, "the first round is saved", func() bool {
+	tt.Eventually(t, "the first round is saved", func() bool {
 		m, err := s.Store.Messages(s.Ctx(), r.ThreadID, 0, 0)
 		return err == nil && len(m) >= 3
 	})
@@ -277,12 +273,10 @@ func TestFault_A11_ALongRetryAfterEndsTurns(t *testing.T) {
 	s := tt.New(t)
 	s.StartWorker()
 	for i, text := range []string{"script: fail 429 x9 after 24h say never", "script: say never"} {
-		begun := time.Now()
 		r := s.Ask(fmt.Sprintf("s%d", i), text)
 		require.Equal(t, "failed", r.Status)
 		require.Equal(t, agent.ModelRateLimited, r.ErrorCode)
 		require.Contains(t, r.Error, "asks to wait until")
-		require.Less(t, time.Since(begun), 30*time.Second)
 	}
 	s.Verify()
 }
@@ -293,7 +287,7 @@ func TestForeignStoreIsRefused(t *testing.T) {
 	a, b := tt.New(t), tt.New(t)
 	r := a.Send("s1", "script: say never")
 	b.StartWorker("SPOOL_TASK_QUEUE=" + agent.TaskQueue(a.Store.ID()))
-	tt.Eventually(t, 20*time.Second, "the run is refused", func() bool {
+	tt.Eventually(t, "the run is refused", func() bool {
 		err := a.Temporal.GetWorkflow(a.Ctx(), r.ThreadID, "").Get(a.Ctx(), nil)
 		return err != nil && strings.Contains(err.Error(), "belongs to store "+a.Store.ID())
 	})
@@ -322,11 +316,7 @@ func TestDeletedStoreEndsTheWorker(t *testing.T) {
 	w := s.StartWorker()
 	s.Ask("s1", "script: say before")
 	require.NoError(t, os.Remove(s.StorePath()))
-	select {
-	case <-w.Done():
-	case <-time.After(15 * time.Second):
-		t.Fatal("the worker goes on with a store that is gone")
-	}
+	w.Ends(t, "its store is gone")
 	require.Contains(t, w.Log(), "was deleted or replaced while it was open")
 }
 

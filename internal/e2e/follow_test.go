@@ -122,11 +122,14 @@ func (w *witness) show(t *testing.T, s *tt.Stack, rng *rand.Rand, threadID strin
 		if err := cmd.Start(); err != nil {
 			return err
 		}
-		killed := time.AfterFunc(time.Duration(400+rng.Intn(1500))*time.Millisecond, func() { _ = cmd.Process.Kill() })
-		for r := bufio.NewReader(out); ; {
+		killed := time.AfterFunc(tt.Patience, func() { _ = cmd.Process.Kill() })
+		for r, first := bufio.NewReader(out), true; ; first = false {
 			line, err := r.ReadString('\n')
 			if err != nil { // a line without an end was not printed
 				break
+			}
+			if first {
+				killed.Reset(time.Duration(300+rng.Intn(1200)) * time.Millisecond)
 			}
 			var u spool.Update
 			if err := json.Unmarshal([]byte(line), &u); err != nil {
@@ -164,7 +167,7 @@ func TestFault_F1_FollowersThroughDeaths(t *testing.T) {
 	var following sync.WaitGroup
 	var errs [2]error
 	seeds := []int64{rng.Int63(), rng.Int63()}
-	ctx, stop := context.WithTimeout(s.Ctx(), 2*time.Minute)
+	ctx, stop := context.WithTimeout(s.Ctx(), tt.Patience)
 	defer stop()
 	following.Go(func() {
 		errs[0] = by.attach(ctx, s.Client, rand.New(rand.NewSource(seeds[0])), r.ThreadID, last.TurnID)
@@ -174,11 +177,11 @@ func TestFault_F1_FollowersThroughDeaths(t *testing.T) {
 	streaming(t, s, r.ThreadID)
 	w.Kill()
 	w = s.StartWorker(env...)
-	tt.Eventually(t, 30*time.Second, "the second round", func() bool { return len(messages(t, s, r.ThreadID)) >= 5 })
+	tt.Eventually(t, "the second round", func() bool { return len(messages(t, s, r.ThreadID)) >= 5 })
 	server.Kill()
 	time.Sleep(time.Duration(rng.Intn(500)) * time.Millisecond)
 	server.Restart(t)
-	tt.Eventually(t, 60*time.Second, "the answer streams", func() bool {
+	tt.Eventually(t, "the answer streams", func() bool {
 		st, err := s.Store.Stream(s.Ctx(), r.ThreadID)
 		return err == nil && st != nil && st.Text != "" && !st.Stored
 	})

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -101,16 +100,18 @@ func TestFork_WhileItWorks(t *testing.T) {
 	slot(t)
 	s := tt.New(t)
 	s.StartWorker()
-	background := script.Call("assign_task", map[string]any{"agent": "general", "background": true, "task": script.Script(slow("child", 2), "say reported")})
-	r := s.Send("s1", script.Script(background, slow("root", 1), "say done"))
+	background := script.Call("assign_task", map[string]any{"agent": "general", "background": true, "task": script.Script(until("child"), "say reported")})
+	r := s.Send("s1", script.Script(background, until("root"), "say done"))
 	started(t, s, "root")
 	started(t, s, "child")
 	f := fork(t, s, r.ThreadID, "")
 	require.Equal(t, "user assistant tool", roles(messages(t, s, f.ThreadID)))
 	require.Equal(t, []string{f.ThreadID, f.SubAgents[0].ThreadID}, f.Cut)
 	require.Equal(t, "on with it", tell(t, s, f.ThreadID, "script: say on with it").Response)
+	letGo(t, s, "root")
 	require.Equal(t, "done", s.Wait(r).Response)
-	tt.Eventually(t, 20*time.Second, "the original is told of its sub-agent", func() bool {
+	letGo(t, s, "child")
+	tt.Eventually(t, "the original is told of its sub-agent", func() bool {
 		return len(turns(t, s, r.ThreadID)) == 2 && thread(t, s, r.ThreadID).OpenTurnID == ""
 	})
 	require.Len(t, turns(t, s, f.ThreadID), 2, "the copy is not")

@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/client"
@@ -43,7 +42,7 @@ var scenarios = map[string]func(t *testing.T, s *tt.Stack) spool.Reply{
 	"background-delegation": func(t *testing.T, s *tt.Stack) spool.Reply {
 		s.StartWorker()
 		r := s.Ask("g", script.Script(`call assign_task {"agent":"general","task":"script: first 300ms say later","background":true}`, "say started"))
-		tt.Eventually(t, 20*time.Second, "the report's turn is closed", func() bool {
+		tt.Eventually(t, "the report's turn is closed", func() bool {
 			ts := turns(t, s, r.ThreadID)
 			return len(ts) == 2 && ts[1].State == memory.TurnClosed
 		})
@@ -244,7 +243,7 @@ func TestHistoriesReplay(t *testing.T) {
 			s := tt.New(t)
 			r := play(t, s)
 			for i, th := range tree(t, s, r.ThreadID) {
-				tt.Eventually(t, 20*time.Second, "the run of "+th.ID+" ends", func() bool {
+				tt.Eventually(t, "the run of "+th.ID+" ends", func() bool {
 					open, err := s.Client.OpenRun(s.Ctx(), th.ID)
 					return err == nil && !open
 				})

@@ -5,7 +5,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -35,7 +34,7 @@ func TestRow40_HTTPLog(t *testing.T) {
 	require.NoError(t, err)
 	f := sessionfile.Folder{Dir: dir}
 	var entries []sessionfile.HTTPEntry
-	tt.Eventually(t, 10*time.Second, "every call has its line", func() bool {
+	tt.Eventually(t, "every call has its line", func() bool {
 		var lost int
 		entries, lost, err = f.ReadHTTPLog(s.Session("on"))
 		require.NoError(t, err)

@@ -46,7 +46,7 @@ func TestATurnThatKillsItsWorkerEnds(t *testing.T) {
 	const task = "script: first 60s say never"
 	r := s.Send("s1", task)
 	for n := 1; n <= 5; n++ {
-		tt.Eventually(t, 30*time.Second, fmt.Sprintf("the model is asked for time %d", n), func() bool { return s.Model.Asked(task, 0) == n })
+		tt.Eventually(t, fmt.Sprintf("the model is asked for time %d", n), func() bool { return s.Model.Asked(task, 0) == n })
 		w.Kill()
 		w = s.StartWorker()
 	}

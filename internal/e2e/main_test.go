@@ -5,6 +5,8 @@ package e2e
 import (
 	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -28,6 +30,23 @@ func count(file string) string {
 
 func slow(file string, seconds float64) string {
 	return script.Call("shell", map[string]any{"command": fmt.Sprintf("echo start >> %s; sleep %g; echo end >> %s", file, seconds, file)})
+}
+
+// together is a call of the shell that ends once n such calls are at work.
+func together(name string, n int) string {
+	return script.Call("shell", map[string]any{"command": fmt.Sprintf("mkdir -p met; touch met/%s; until [ $(ls met | wc -l) -ge %d ]; do sleep 0.02; done", name, n)})
+}
+
+// until is a call of the shell that writes start into a file and is at work until
+// there is a file go-FILE, then it writes end.
+func until(file string) string {
+	return script.Call("shell", map[string]any{"command": fmt.Sprintf("echo start >> %[1]s; until [ -e go-%[1]s ]; do sleep 0.02; done; echo end >> %[1]s", file)})
+}
+
+// letGo ends a call of until.
+func letGo(t *testing.T, s *tt.Stack, file string) {
+	t.Helper()
+	require.NoError(t, os.WriteFile(filepath.Join(s.Work, "go-"+file), nil, 0o600))
 }
 
 func add(a, b int) string {

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -116,13 +115,13 @@ func TestMCPWorkerKilledInMidCall(t *testing.T) {
 	once, again := filepath.Join(s.Work, "once"), filepath.Join(s.Work, "again")
 	r := s.Send("s1", script.Script(call("pid", nil), script.Calls(
 		call("write", map[string]any{"file": once, "ms": 1500}), call("write_again", map[string]any{"file": again, "ms": 1500})), "echo got"))
-	tt.Eventually(t, 30*time.Second, "both calls are under way", func() bool { return s.File("once") != "" && s.File("again") != "" })
+	tt.Eventually(t, "both calls are under way", func() bool { return s.File("once") != "" && s.File("again") != "" })
 	w.Kill()
 	calls, err := s.Store.ToolCalls(s.Ctx(), r.ThreadID)
 	require.NoError(t, err)
 	pid, err := strconv.Atoi(calls[0].Result)
 	require.NoError(t, err)
-	tt.Eventually(t, 5*time.Second, "the server is gone", func() bool { return syscall.Kill(pid, 0) != nil })
+	tt.Eventually(t, "the server is gone", func() bool { return syscall.Kill(pid, 0) != nil })
 	s.StartWorker()
 	r = s.Wait(r)
 	require.Equal(t, "completed", r.Status, r.Error)
@@ -145,7 +144,7 @@ func TestMCPServerKilledInMidCall(t *testing.T) {
 	s.StartWorker()
 	r := s.Send("s1", script.Script(call("pid", nil), call("write", map[string]any{"file": filepath.Join(s.Work, "w"), "ms": 60_000}),
 		call("die", nil), call("echo", map[string]any{"text": "alive"}), "echo got"))
-	tt.Eventually(t, 30*time.Second, "the call is under way", func() bool { return s.File("w") != "" })
+	tt.Eventually(t, "the call is under way", func() bool { return s.File("w") != "" })
 	calls, err := s.Store.ToolCalls(s.Ctx(), r.ThreadID)
 	require.NoError(t, err)
 	pid, err := strconv.Atoi(calls[0].Result)
@@ -171,11 +170,11 @@ func TestMCPCancel(t *testing.T) {
 	servers(t, home(s), free)
 	s.StartWorker()
 	r := s.Send("s1", script.Script(call("write", map[string]any{"file": filepath.Join(s.Work, "w"), "ms": 60_000}), "say no"))
-	tt.Eventually(t, 30*time.Second, "the call is under way", func() bool { return s.File("w") != "" })
+	tt.Eventually(t, "the call is under way", func() bool { return s.File("w") != "" })
 	_, err := s.Client.Cancel(s.Ctx(), memory.CancelRequest{ThreadID: r.ThreadID, TurnID: r.TurnID, By: "tester"})
 	require.NoError(t, err)
 	require.Equal(t, "cancelled", s.Wait(r).Status)
-	tt.Eventually(t, 5*time.Second, "the server was told", func() bool { return s.File("w") == "start\ncancelled\n" })
+	tt.Eventually(t, "the server was told", func() bool { return s.File("w") == "start\ncancelled\n" })
 	s.Verify()
 }
 
@@ -202,14 +201,14 @@ func TestMCPProjectFileAsksOnce(t *testing.T) {
 	require.Contains(t, out, "mcp__t__echo")
 	require.Contains(t, out, "MCP server t: ok")
 
-	tt.Eventually(t, 10*time.Second, "the tools are offered", func() bool {
+	tt.Eventually(t, "the tools are offered", func() bool {
 		s.Ask("look", "script: say ok")
 		records := s.Model.Records()
 		return slices.Contains(toolNames(t, records[len(records)-1].Tools), "mcp__t__echo")
 	})
 	r := s.Send("s2", script.Script(call("echo", map[string]any{"text": "yes"}), "echo got"))
 	var pending []memory.Approval
-	tt.Eventually(t, 20*time.Second, "a person is asked", func() bool {
+	tt.Eventually(t, "a person is asked", func() bool {
 		var err error
 		pending, err = s.Store.Approvals(s.Ctx(), memory.ApprovalFilter{RootThread: r.ThreadID, OpenOnly: true})
 		return err == nil && len(pending) == 1
@@ -251,7 +250,7 @@ func TestAWorkersHealth(t *testing.T) {
 	require.Equal(t, 1, code, out)
 	require.Contains(t, out, "no worker on ")
 	s.StartWorker()
-	tt.Eventually(t, 30*time.Second, "the worker is healthy", func() bool {
+	tt.Eventually(t, "the worker is healthy", func() bool {
 		out, code = starter(t, s, "doctor", "--only", "worker")
 		return code == 0
 	})

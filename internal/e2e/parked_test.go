@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	enumspb "go.temporal.io/api/enums/v1"
@@ -99,7 +98,7 @@ func TestCancelOfAFailingWorkflowTask(t *testing.T) {
 	started(t, s, "b")
 	w.Kill()
 	w = s.SpawnFrom(tt.BuildVariant(t, "changed", changedBuild...))
-	tt.Eventually(t, 40*time.Second, "show names the trouble", func() bool {
+	tt.Eventually(t, "show names the trouble", func() bool {
 		v, err := s.Client.Show(s.Ctx(), r.ThreadID, false)
 		return err == nil && v.Trouble != ""
 	})

@@ -39,7 +39,7 @@ func toldWaits(t *testing.T, s *tt.Stack, thread string) (waits []agent.ModelWai
 // waitingCalls waits until n model calls of a thread's tree wait.
 func waitingCalls(t *testing.T, s *tt.Stack, thread string, n int) (waits []agent.ModelWait) {
 	t.Helper()
-	tt.Eventually(t, 30*time.Second, "model calls wait", func() bool {
+	tt.Eventually(t, "model calls wait", func() bool {
 		var err error
 		waits, err = s.Client.ModelWaits(s.Ctx(), thread)
 		return err == nil && len(waits) >= n
@@ -53,12 +53,12 @@ func TestFault_A11_APauseIsTold(t *testing.T) {
 	t.Parallel()
 	s := tt.New(t)
 	s.StartWorker()
-	cmd := starterCommand(t, s, "send", "-s", s.Session("s1"), "script: fail 429 x1 after 8s say recovered")
+	cmd := starterCommand(t, s, "send", "-s", s.Session("s1"), "script: fail 429 x1 after 20s say recovered")
 	var out, progress strings.Builder
 	cmd.Stdout, cmd.Stderr = &out, &progress
 	require.NoError(t, cmd.Start())
 	id := s.Thread("s1")
-	tt.Eventually(t, 30*time.Second, "the thread begins", func() bool {
+	tt.Eventually(t, "the thread begins", func() bool {
 		_, err := s.Store.Thread(s.Ctx(), "", id)
 		return err == nil
 	})
@@ -147,7 +147,7 @@ func TestFault_A11_CancelDuringAPause(t *testing.T) {
 		begun := time.Now()
 		cancel(t, s, r)
 		require.Equal(t, "cancelled", s.Wait(r).Status)
-		require.Less(t, time.Since(begun), 8*time.Second)
+		require.Less(t, time.Since(begun), 30*time.Second)
 		waits, err := s.Client.ModelWaits(s.Ctx(), r.ThreadID)
 		require.NoError(t, err)
 		require.Empty(t, waits)
@@ -163,7 +163,7 @@ func TestFault_A11_KillDuringAPause(t *testing.T) {
 	t.Parallel()
 	s := tt.New(t)
 	w := s.StartWorker()
-	r := s.Send("s1", "script: fail 429 x1 after 6s say recovered")
+	r := s.Send("s1", "script: fail 429 x1 after 15s say recovered")
 	before := waitingCalls(t, s, r.ThreadID, 1)
 	w.Kill()
 	s.StartWorker()
@@ -302,7 +302,7 @@ func TestFault_A11_AnOutageIsTold(t *testing.T) {
 	s := tt.New(t)
 	s.StartWorker("OPENAI_BASE_URL=http://127.0.0.1:1/v1")
 	r := s.Send("s1", "script: say never")
-	tt.Eventually(t, 60*time.Second, "the third attempt is to come", func() bool {
+	tt.Eventually(t, "the third attempt is to come", func() bool {
 		waits, err := s.Client.ModelWaits(s.Ctx(), r.ThreadID)
 		return err == nil && len(waits) == 1 && waits[0].Attempt >= 4
 	})
@@ -325,16 +325,16 @@ func TestFault_A11_TemporalShowsAPause(t *testing.T) {
 	t.Parallel()
 	s := tt.New(t)
 	s.StartWorker()
-	r := s.Send("s1", "script: fail 429 x1 after 6s say recovered")
+	r := s.Send("s1", "script: fail 429 x1 after 15s say recovered")
 	w := waitingCalls(t, s, r.ThreadID, 1)[0]
-	tt.Eventually(t, 10*time.Second, "the pending activity tells it", func() bool {
+	tt.Eventually(t, "the pending activity tells it", func() bool {
 		d, err := s.Temporal.DescribeWorkflow(s.Ctx(), r.ThreadID, "")
 		if err != nil || len(d.RawResponse.GetPendingActivities()) != 1 {
 			return false
 		}
 		p := d.RawResponse.GetPendingActivities()[0]
 		return strings.HasPrefix(p.GetLastFailure().GetMessage(), "waiting for the provider until "+w.Until.Format(time.TimeOnly)) &&
-			p.GetScheduledTime().AsTime().Sub(w.Until).Abs() < time.Second
+			p.GetScheduledTime().AsTime().Sub(w.Until).Abs() < 5*time.Second
 	})
 	require.Equal(t, "recovered", s.Wait(r).Response)
 }

@@ -75,7 +75,7 @@ func TestComposeTopology(t *testing.T) {
 
 	// The one that is left dies too, in the middle of a tree; another goes on.
 	third := s.Send("s2", treeScript())
-	tt.Eventually(t, 20*time.Second, "the tree grows", func() bool { return len(tree(t, s, third.ThreadID)) > 5 })
+	tt.Eventually(t, "the tree grows", func() bool { return len(tree(t, s, third.ThreadID)) > 5 })
 	workers[1].Kill()
 	s.StartWorker()
 	require.Equal(t, "completed", s.Wait(third).Status)
@@ -97,7 +97,7 @@ func TestStoreLoss(t *testing.T) {
 	s.StartWorker()
 	s.StartWorker()
 	r := s.Send("s1", script.Script(add(1, 2), "first 500ms "+add(3, 4), count("n"), "slow 20ms say "+strings.Repeat("word ", 40)+"end"))
-	tt.Eventually(t, 20*time.Second, "the first round is saved", func() bool {
+	tt.Eventually(t, "the first round is saved", func() bool {
 		m, err := s.Store.Messages(s.Ctx(), r.ThreadID, 0, 0)
 		return err == nil && len(m) >= 3
 	})

@@ -26,7 +26,7 @@ import (
 func openQuestions(t *testing.T, s *tt.Stack, thread string, n int) []memory.Question {
 	t.Helper()
 	var open []memory.Question
-	tt.Eventually(t, 30*time.Second, "questions are open", func() bool {
+	tt.Eventually(t, "questions are open", func() bool {
 		var err error
 		open, err = s.Store.Questions(s.Ctx(), memory.QuestionFilter{RootThread: thread, OpenOnly: true})
 		return err == nil && len(open) == n
@@ -37,7 +37,7 @@ func openQuestions(t *testing.T, s *tt.Stack, thread string, n int) []memory.Que
 // waitingForUser waits until a turn needs an answer.
 func waitingForUser(t *testing.T, s *tt.Stack, r spool.Reply) spool.Reply {
 	t.Helper()
-	ctx, stop := context.WithTimeout(s.Ctx(), time.Minute)
+	ctx, stop := context.WithTimeout(s.Ctx(), tt.Patience)
 	defer stop()
 	out, err := s.Client.Wait(ctx, r.ThreadID, r.TurnID, spool.WaitOptions{})
 	require.NoError(t, err)
@@ -187,7 +187,7 @@ func TestFault_E2_EachAnswerReachesItsQuestion(t *testing.T) {
 		require.Contains(t, out, id)
 		require.Contains(t, out, text)
 	}
-	tt.Eventually(t, 20*time.Second, "the third child has failed", func() bool {
+	tt.Eventually(t, "the third child has failed", func() bool {
 		return tree(t, s, r.ThreadID)[3].Status == agent.ThreadFailed
 	})
 	answer(t, s, open["two?"], "for two")
@@ -266,10 +266,8 @@ func TestRow98_CancelWhileAQuestionIsOpen(t *testing.T) {
 	s.StartWorker()
 	r := s.Send("s1", script.Script(script.Calls(llmtest.Ask("here?"), script.Task("general", script.Script(llmtest.Ask("below?"), "say never"))), "say never"))
 	open := openQuestions(t, s, r.ThreadID, 2)
-	begun := time.Now()
 	cancel(t, s, r)
 	require.Equal(t, "cancelled", s.Wait(r).Status)
-	require.Less(t, time.Since(begun), 5*time.Second)
 	for _, q := range open {
 		_, err := s.Client.Answer(s.Ctx(), memory.AnswerRequest{By: "tester", Target: q.ID, Text: "late"})
 		require.Equal(t, agent.CodeConflict, agent.CodeOf(err), "%v", err)
@@ -336,12 +334,12 @@ func TestQuestionsAreForRunsThatKnowThem(t *testing.T) {
 func TestQuestionsStopTheClock(t *testing.T) {
 	t.Parallel()
 	s := tt.New(t)
-	template(t, s, "hasty", "description: in a hurry\ntimeoutMs: 1500\n", "You hurry.")
-	template(t, s, "orchestrator", "description: test\ntimeoutMs: 2500\napproval:\n  shell: auto\n", "You lead.")
+	template(t, s, "hasty", "description: in a hurry\ntimeoutMs: 6000\n", "You hurry.")
+	template(t, s, "orchestrator", "description: test\ntimeoutMs: 8000\napproval:\n  shell: auto\n", "You lead.")
 	s.StartWorker()
 	r := s.Send("s1", script.Script(script.Task("hasty", script.Script(llmtest.Ask("well?"), "echo child:")), "echo root:"))
 	q := openQuestions(t, s, r.ThreadID, 1)[0]
-	time.Sleep(3500 * time.Millisecond)
+	time.Sleep(9 * time.Second) // longer than either has
 	answer(t, s, q.ID, "yes")
 	end := s.Wait(r)
 	require.Equal(t, "completed", end.Status, end.Error)
@@ -354,17 +352,17 @@ func TestQuestionsStopTheClock(t *testing.T) {
 func TestATimeoutAfterAnAnswerIsNotLate(t *testing.T) {
 	t.Parallel()
 	s := tt.New(t)
-	template(t, s, "orchestrator", "description: test\ntimeoutMs: 3000\napproval:\n  shell: auto\n", "You lead.")
+	template(t, s, "orchestrator", "description: test\ntimeoutMs: 6000\napproval:\n  shell: auto\n", "You lead.")
 	s.StartWorker()
 	r := s.Send("s1", script.Script(script.Task("general", script.Script(llmtest.Ask("well?"), slow("a", 60), "say never")), "say never"))
 	q := openQuestions(t, s, r.ThreadID, 1)[0]
-	time.Sleep(19 * time.Second) // it looks 1, 2, 4, 8 and 16 s apart
+	time.Sleep(17 * time.Second) // it looks 1, 2, 4, 8 and 16 s apart: after 31 s again
 	answer(t, s, q.ID, "yes")
 	answered := time.Now()
 	end := s.Wait(r)
 	require.Equal(t, "failed", end.Status)
 	require.Equal(t, agent.ReasonTimeout, turns(t, s, r.ThreadID)[0].Reason)
-	require.Less(t, turns(t, s, r.ThreadID)[0].ClosedAt.Sub(answered), 10*time.Second)
+	require.Less(t, turns(t, s, r.ThreadID)[0].ClosedAt.Sub(answered), 12*time.Second)
 	s.Verify()
 }
 
@@ -388,7 +386,7 @@ func TestRow58_TaskOutputSaysWaiting(t *testing.T) {
 	require.Equal(t, 0, code, out)
 	require.Contains(t, out, "this answered question "+q.ID+" of general")
 	require.Contains(t, out, `"status":"answered"`)
-	tt.Eventually(t, 30*time.Second, "its end is reported", func() bool {
+	tt.Eventually(t, "its end is reported", func() bool {
 		ts := turns(t, s, r.ThreadID)
 		return len(ts) == 3 && ts[2].State == memory.TurnClosed
 	})

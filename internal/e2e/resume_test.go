@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	commonpb "go.temporal.io/api/common/v1"
@@ -97,7 +96,7 @@ func TestRow21_Resume(t *testing.T) {
 // forget makes Temporal forget a thread's workflow, as after its retention.
 func forget(t *testing.T, s *tt.Stack, th agent.Thread) {
 	t.Helper()
-	tt.Eventually(t, 20*time.Second, "the run ends", func() bool {
+	tt.Eventually(t, "the run ends", func() bool {
 		open, err := s.Client.OpenRun(s.Ctx(), th.ID)
 		return err == nil && !open
 	})
@@ -105,7 +104,7 @@ func forget(t *testing.T, s *tt.Stack, th agent.Thread) {
 		Namespace: "default", WorkflowExecution: &commonpb.WorkflowExecution{WorkflowId: th.ID},
 	})
 	require.NoError(t, err)
-	tt.Eventually(t, 2*time.Minute, "Temporal has forgotten "+th.ID, func() bool {
+	tt.Eventually(t, "Temporal has forgotten "+th.ID, func() bool {
 		_, err := s.Temporal.DescribeWorkflow(s.Ctx(), th.ID, "")
 		return err != nil
 	})

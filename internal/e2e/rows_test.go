@@ -189,7 +189,7 @@ func TestFault_D3_OtherToolsAfterRestart(t *testing.T) {
 	s := tt.New(t)
 	w := s.StartWorker()
 	r := s.Send("s1", script.Script(add(1, 2), "first 2s "+add(3, 4), count("n"), "say done"))
-	tt.Eventually(t, 20*time.Second, "the first round is saved", func() bool {
+	tt.Eventually(t, "the first round is saved", func() bool {
 		m, err := s.Store.Messages(s.Ctx(), r.ThreadID, 0, 0)
 		return err == nil && len(m) >= 3
 	})

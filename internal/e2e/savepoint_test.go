@@ -29,11 +29,7 @@ func TestRow61_KilledBeforeTheRound(t *testing.T) {
 	s := tt.New(t)
 	w := s.StartWorker("SPOOL_CRASH_AT=before-result:3", "SPOOL_CRASH_ONCE="+filepath.Join(s.Dir, "crashed"))
 	r := s.Send("s1", script.Script(script.Calls(count("a"), count("b"), slow("c", 1)), "say whole"))
-	select {
-	case <-w.Done():
-	case <-time.After(30 * time.Second):
-		t.Fatal("the worker did not die at its point")
-	}
+	w.Ends(t, "its crash point")
 	require.Equal(t, "user", roles(messages(t, s, r.ThreadID)), "no orphan")
 	s.StartWorker()
 	require.Equal(t, "whole", s.Wait(r).Response)
@@ -225,7 +221,7 @@ func TestFault_D8_CancelSavesWhatArrived(t *testing.T) {
 	s.StartWorker()
 	r := s.Send("s1", script.Script(count("n"), "slow 30ms say "+strings.Repeat("word ", 500)))
 	seen := ""
-	tt.Eventually(t, 20*time.Second, "some of the answer is read", func() bool {
+	tt.Eventually(t, "some of the answer is read", func() bool {
 		st, err := s.Store.Stream(s.Ctx(), r.ThreadID)
 		if err == nil && st != nil {
 			seen = st.Text
@@ -257,7 +253,7 @@ func TestFault_D12_FollowerAcrossRuns(t *testing.T) {
 	cut := errors.New("cut")
 	cursor, cuts := "", 0
 	var seen []agent.Event
-	ctx, stop := context.WithTimeout(s.Ctx(), time.Minute)
+	ctx, stop := context.WithTimeout(s.Ctx(), tt.Patience)
 	defer stop()
 	for {
 		n := 0

@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -106,7 +105,7 @@ func TestFault_E1_GatedToolsBelow(t *testing.T) {
 	r := s.Send("s1", script.Script(script.Calls(script.Task("general", script.Script(script.Task("digger", deep), "echo child:")),
 		script.Task("general", script.Script(count("shallow"), "say shallow end"))), "echo root:"))
 	var pending []memory.Approval
-	tt.Eventually(t, 20*time.Second, "both questions are open", func() bool {
+	tt.Eventually(t, "both questions are open", func() bool {
 		var err error
 		pending, err = s.Store.Approvals(s.Ctx(), memory.ApprovalFilter{RootThread: r.ThreadID, OpenOnly: true})
 		return err == nil && len(pending) == 2
@@ -144,7 +143,7 @@ func TestFault_E6_GoesOnFromTheTenth(t *testing.T) {
 		steps = append(steps, script.Call("shell", map[string]any{"command": fmt.Sprintf("echo %d >> calls", i)}))
 	}
 	r := s.Send("s1", script.Script(script.Task("general", script.Script(append(steps, "first 2s "+count("tenth"), "say all ten")...)), "echo told:"))
-	tt.Eventually(t, 30*time.Second, "nine calls are done and saved", func() bool {
+	tt.Eventually(t, "nine calls are done and saved", func() bool {
 		all := tree(t, s, r.ThreadID)
 		return len(all) == 2 && all[1].MessageCount == 19
 	})

@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -98,7 +97,7 @@ func TestRow44_MemoryFlow(t *testing.T) {
 	s := tt.New(t)
 	s.StartWorker()
 	r := s.Send("s1", "script: first 2s say hello")
-	tt.Eventually(t, 20*time.Second, "the model is asked", func() bool { return s.Model.Asked("hello", 0) == 1 })
+	tt.Eventually(t, "the model is asked", func() bool { return s.Model.Asked("hello", 0) == 1 })
 	require.Equal(t, "user", roles(messages(t, s, r.ThreadID)))
 	require.Equal(t, "hello", s.Wait(r).Response)
 	require.Equal(t, "user assistant", roles(messages(t, s, r.ThreadID)))
@@ -135,7 +134,7 @@ func TestRow79_FilesOfARun(t *testing.T) {
 	s.StartWorker()
 	r := s.Ask("s1", script.Script(script.Task("general", script.Script(script.Task("researcher", "script: say deep"), "echo child:")), "echo root:"))
 	require.Equal(t, "completed", r.Status, r.Error)
-	tt.Eventually(t, 10*time.Second, "every thread has its file", func() bool {
+	tt.Eventually(t, "every thread has its file", func() bool {
 		main, err := filepath.Glob(filepath.Join(dir, "session_*.json"))
 		require.NoError(t, err)
 		sub, err := filepath.Glob(filepath.Join(dir, "subagent_session_*.json"))
@@ -155,11 +154,7 @@ func TestOneProcessStoresRefuseWorkers(t *testing.T) {
 	s := tt.New(t)
 	for _, store := range []string{"file:" + t.TempDir(), "memory:"} {
 		w := s.SpawnWorker("SPOOL_STORE=" + store)
-		select {
-		case <-w.Done():
-		case <-time.After(20 * time.Second):
-			t.Fatalf("a worker on %s does not end", store)
-		}
+		w.Ends(t, "the store "+store)
 		require.Contains(t, w.Log(), "serves one process only")
 		require.Contains(t, w.Log(), "sqlite:PATH")
 	}

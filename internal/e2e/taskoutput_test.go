@@ -43,7 +43,7 @@ func TestRow13_TaskOutput(t *testing.T) {
 	t.Parallel()
 	s := tt.New(t)
 	s.StartWorker()
-	r := s.Ask("s1", script.Script(background("general", script.Script(slow("child", 8), "say finding")), "say started"))
+	r := s.Ask("s1", script.Script(background("general", script.Script(until("child"), "say finding")), "say started"))
 	started(t, s, "child")
 	child := tree(t, s, r.ThreadID)[1]
 
@@ -61,6 +61,7 @@ func TestRow13_TaskOutput(t *testing.T) {
 	require.Contains(t, end.Response, "waitMs")
 
 	require.NotContains(t, s.File("child"), "end", "nothing of this has ended the child")
+	letGo(t, s, "child")
 	end = s.Ask("s1", script.Script(taskOutput(child.AgentID, time.Minute), "echo awaited:"))
 	require.Contains(t, readResult(t, s, r.ThreadID, "finding"), "status: success", end.Error)
 	for range 2 {
@@ -90,7 +91,7 @@ func TestRow13_WaitingIsDurable(t *testing.T) {
 	r := s.Ask("s1", script.Script(background("general", script.Script("first 4s say finding")), "say started"))
 	child := tree(t, s, r.ThreadID)[1]
 	waiting := s.Send("s1", script.Script(taskOutput(child.AgentID, time.Minute), "echo awaited:"))
-	tt.Eventually(t, 20*time.Second, "the turn waits", func() bool {
+	tt.Eventually(t, "the turn waits", func() bool {
 		calls, err := s.Store.ToolCalls(s.Ctx(), r.ThreadID)
 		return err == nil && len(calls) == 2
 	})
@@ -105,14 +106,14 @@ func TestRow13_WaitingIsDurable(t *testing.T) {
 	require.NoError(t, err)
 	child = children[1]
 	waiting = s.Send("s1", script.Script(taskOutput(child.AgentID, time.Minute), "say never"))
-	tt.Eventually(t, 20*time.Second, "the turn waits", func() bool {
+	tt.Eventually(t, "the turn waits", func() bool {
 		calls, err := s.Store.ToolCalls(s.Ctx(), r.ThreadID)
 		return err == nil && len(calls) == 4
 	})
 	begun := time.Now()
 	cancel(t, s, waiting)
 	require.Equal(t, "cancelled", s.Wait(waiting).Status)
-	require.Less(t, time.Since(begun), 3*time.Second)
+	require.Less(t, time.Since(begun), 30*time.Second, "it does not wait for its minute")
 	require.Equal(t, "completed", stuck.Status)
 	require.Equal(t, agent.ThreadRunning, thread(t, s, child.ID).Status, "a background child goes on")
 	s.Verify()
@@ -120,19 +121,18 @@ func TestRow13_WaitingIsDurable(t *testing.T) {
 
 // E9: six parents on a worker that does two things at once: each delegates, and
 // then waits for a background child with task_output. Nobody holds a slot that
-// its own descendant needs.
+// its own descendant needs, or the wait would end after its ten minutes only.
 func TestFault_E9_ParentsAtTheLimitDelegate(t *testing.T) {
 	t.Parallel()
 	s := tt.New(t)
 	s.StartWorker("SPOOL_MAX_TURNS_PER_WORKER=2")
 	const parents = 6
-	begun := time.Now()
 	var sent []spool.Reply
 	for i := range parents {
 		name := string(rune('a' + i))
 		grandchild := script.Script(slow(name, 0.2), "say deep")
 		sent = append(sent, s.Send(name, script.Script(script.Task("general", script.Script(script.Task("general", grandchild), "echo child:")),
-			background("general", script.Script(slow(name+"2", 0.2), "say late")), taskOutput("", time.Minute), "echo root:")))
+			background("general", script.Script(slow(name+"2", 0.2), "say late")), taskOutput("", 10*time.Minute), "echo root:")))
 	}
 	for _, r := range sent {
 		end := s.Wait(r)
@@ -140,7 +140,6 @@ func TestFault_E9_ParentsAtTheLimitDelegate(t *testing.T) {
 		quiet(t, s, r.ThreadID)
 		require.Len(t, tree(t, s, r.ThreadID), 4)
 	}
-	require.Less(t, time.Since(begun), time.Minute, "nobody waited for a slot until its time was over")
 	s.Verify()
 }
 

@@ -115,7 +115,7 @@ func TestRow17_AgentStateManager(t *testing.T) {
 	t.Parallel()
 	s := tt.New(t)
 	w := s.StartWorker()
-	r := s.Ask("s1", script.Script(script.Task("researcher", "script: say found"), background("general", script.Script(slow("child", 3), "say late")), "say started"))
+	r := s.Ask("s1", script.Script(script.Task("researcher", "script: say found"), background("general", script.Script(until("child"), "say late")), "say started"))
 	started(t, s, "child")
 	agents := s.Client.Agents()
 	running, err := agents.GetRunning(s.Ctx())

@@ -26,6 +26,7 @@ func traceOf(t *testing.T, s *tt.Stack, c *tt.Collector, turnID string) string {
 	id, err := s.Client.TraceID(s.Ctx(), turn)
 	require.NoError(t, err)
 	c.Await(id, "invoke_agent orchestrator")
+	tt.Eventually(t, "the trace is whole", func() bool { return !strings.Contains(c.Tree(id), "? ") })
 	time.Sleep(300 * time.Millisecond) // nothing may follow
 	sound(t, c.Spans(id))
 	return id
@@ -70,7 +71,7 @@ func TestTelemetry_TreeOfSpans(t *testing.T) {
 	require.NoError(t, answer.Body.Close())
 	require.Equal(t, http.StatusAccepted, answer.StatusCode)
 	var turn memory.Turn
-	tt.Eventually(t, time.Minute, "the turn is closed", func() bool {
+	tt.Eventually(t, "the turn is closed", func() bool {
 		all := turns(t, s, s.Thread("s1"))
 		if len(all) > 0 {
 			turn = all[0]
@@ -150,7 +151,7 @@ func attributes(t *testing.T, s *tt.Stack, c *tt.Collector, id string, turn memo
 // metrics checks that all are there, and that none is kept by id.
 func metrics(t *testing.T, c *tt.Collector) {
 	t.Helper()
-	tt.Eventually(t, 10*time.Second, "turns are counted and at rest", func() bool {
+	tt.Eventually(t, "turns are counted and at rest", func() bool {
 		all := c.Metric("spool.turns")
 		return len(all) > 0 && len(all[len(all)-1].GetSum().GetDataPoints()) == 3
 	})
@@ -175,20 +176,20 @@ func TestTelemetry_KilledWorkers(t *testing.T) {
 	s, c := tt.New(t), tt.StartCollector(t)
 	env := append(c.Env(), "SPOOL_MAX_EVENTS=10")
 	w := s.StartWorker(env...)
-	r := s.Send("s1", script.Script(add(1, 2), slow("x", 3), "slow 100ms say "+strings.Repeat("word ", 30)))
+	r := s.Send("s1", script.Script(add(1, 2), until("x"), "slow 100ms say "+strings.Repeat("word ", 30)))
 	turn := r.TurnID
 	id, err := s.Client.TraceID(s.Ctx(), memory.Turn{ID: turn})
 	require.NoError(t, err)
 	c.Await(id, "execute_tool calculator")
 	started(t, s, "x")
-	time.Sleep(200 * time.Millisecond) // what is finished has been sent
+	tt.Eventually(t, "the second call's span arrives", func() bool { return strings.Contains(c.Tree(id, "spool.step"), "chat fake step=2") })
 	w.Kill()
 	w = s.StartWorker(env...)
-	tt.Eventually(t, time.Minute, "the third step streams", func() bool {
+	tt.Eventually(t, "the third step streams", func() bool {
 		st, err := s.Store.Stream(s.Ctx(), r.ThreadID)
 		return err == nil && st != nil && st.Step == 3 && st.Text != ""
 	})
-	time.Sleep(200 * time.Millisecond)
+	c.Await(id, "execute_tool shell")
 	w.Kill()
 	s.StartWorker(env...)
 	require.Equal(t, "completed", s.Wait(r).Status)
@@ -245,7 +246,7 @@ func TestTelemetry_Content(t *testing.T) {
 			r := s.Ask("s1", script.Script(script.Calls(tool, invented, script.Task("general", "script: say child-xyzzy")), "fail 400 say answer-xyzzy"))
 			require.Equal(t, "failed", r.Status)
 			id := traceOf(t, s, c, r.TurnID)
-			tt.Eventually(t, 10*time.Second, "metrics arrive", func() bool { return len(c.Metric("spool.turns")) > 0 })
+			tt.Eventually(t, "metrics arrive", func() bool { return len(c.Metric("spool.turns")) > 0 })
 			raw := c.Raw()
 			require.Contains(t, raw, "execute_tool shell")
 			require.NotContains(t, raw, "sk-secret-key")
@@ -274,7 +275,7 @@ func TestTelemetry_HangingExporter(t *testing.T) {
 	began = time.Now()
 	w.Signal(syscall.SIGTERM)
 	<-w.Done()
-	require.Less(t, time.Since(began), 10*time.Second, w.Log())
+	require.Less(t, time.Since(began), 30*time.Second, w.Log())
 	s.Verify()
 }
 

@@ -167,7 +167,7 @@ func TestFault_D2_LargeResults(t *testing.T) {
 func TestFault_D2_FiftyMegabytes(t *testing.T) {
 	t.Parallel()
 	s := tt.New(t)
-	s.StartWorker()
+	s.StartWorker("SPOOL_HEARTBEAT_TIMEOUT=1m") // a busy machine must not lose the worker
 	r := s.Ask("s1", script.Script(script.Call("shell", map[string]any{"command": "yes 0123456789abcde | head -c 50000000"}), "say done"))
 	require.Equal(t, "done", r.Response, r.Error)
 	calls, err := s.Store.ToolCalls(s.Ctx(), r.ThreadID)

@@ -138,7 +138,7 @@ func lastRun(t *testing.T, s *tt.Stack, thread string) []*historypb.HistoryEvent
 // is empty: it began, a worker looked at it, and it recorded nothing.
 func parked(t *testing.T, s *tt.Stack, thread string) {
 	t.Helper()
-	tt.Eventually(t, 30*time.Second, "the run of "+thread+" parks", func() bool {
+	tt.Eventually(t, "the run of "+thread+" parks", func() bool {
 		events := lastRun(t, s, thread)
 		var in contract.TurnInput
 		started := events[0].GetWorkflowExecutionStartedEventAttributes()

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -116,7 +115,6 @@ func TestFailuresThatRepeatThemselvesEndSoon(t *testing.T) {
 		{empty, "neither text nor a tool call; so it was 4 times in a row: ask in other words", 4},
 		{`{"status":"ok"}`, `{"status":"ok"}; so it was 5 times in a row: check the base URL`, 5},
 	} {
-		begun := time.Now()
 		s.Model.Reset()
 		s.Model.Raw(answers(c.body))
 		r := s.Ask(fmt.Sprintf("s%d", i), "anything")
@@ -124,7 +122,6 @@ func TestFailuresThatRepeatThemselvesEndSoon(t *testing.T) {
 		require.Contains(t, r.Error, c.text)
 		require.Len(t, s.Model.Records(), c.tries)
 		require.EqualValues(t, c.tries, thread(t, s, r.ThreadID).RequestCount)
-		require.Less(t, time.Since(begun), time.Minute)
 	}
 	s.Model.Raw(answers(empty, empty, event(`{"content":"at last"}`, `"stop"`)+"data: [DONE]\n\n"))
 	r := s.Ask("s9", "anything")

@@ -164,21 +164,21 @@ func (b *bench) say(session, text string) spool.Reply {
 // ends waits for the end of a turn, or until a person is needed.
 func (b *bench) ends(r spool.Reply) spool.Reply {
 	b.t.Helper()
-	for until := time.Now().Add(time.Minute); time.Now().Before(until); {
+	for until := time.Now().Add(tt.Patience); time.Now().Before(until); {
 		var now spool.Reply
 		b.get("/api/v1/threads/" + id(r.ThreadID) + "/turns/" + r.TurnID + "?wait=20").is(http.StatusOK).into(&now)
 		if now.Status != "running" && now.Status != spool.StatusQueued {
 			return now
 		}
 	}
-	b.t.Fatal("the turn did not end within a minute")
+	b.t.Fatalf("the turn did not end within %s", tt.Patience)
 	return r
 }
 
 // opens waits until a turn of a thread is open.
 func (b *bench) opens(thread string) {
 	b.t.Helper()
-	tt.Eventually(b.t, 20*time.Second, "a turn of "+thread+" opens", func() bool {
+	tt.Eventually(b.t, "a turn of "+thread+" opens", func() bool {
 		t, err := b.Store.Thread(b.Ctx(), "tester", thread)
 		return err == nil && t.OpenTurnID != ""
 	})
@@ -223,7 +223,7 @@ func (b *bench) waitsForTheModel() {
 	b.t.Helper()
 	r := b.say("busy", "script: fail 429 x9 after 60s say never")
 	thread := "/api/v1/threads/" + id(r.ThreadID)
-	tt.Eventually(b.t, 30*time.Second, "the model call waits", func() bool {
+	tt.Eventually(b.t, "the model call waits", func() bool {
 		return strings.Contains(b.get("/api/v1/waits").is(200).body, r.ThreadID)
 	})
 	for _, path := range []string{"/api/v1/waits?thread=" + id(r.ThreadID), thread, thread + "/trace", thread + "/turns/" + r.TurnID, thread + "/events"} {

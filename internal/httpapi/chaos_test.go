@@ -130,7 +130,7 @@ func TestFault_F1_StreamsSurviveKills(t *testing.T) {
 	require.NoError(t, err)
 
 	rnd := rand.New(rand.NewSource(tt.Seed(t)))
-	ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), tt.Patience)
 	defer cancel()
 	done := make(chan struct{})
 	tree := map[string]int64{} // the last seq of each thread
@@ -221,7 +221,7 @@ func TestOneStreamForAPage(t *testing.T) {
 	x, y := b.ends(b.say("x", "script: say one")), b.ends(b.say("y", "script: say two"))
 	path := "/api/v1/follow?threads=true&thread=" + id(x.ThreadID) + "&thread=" + id(y.ThreadID)
 	read := func(lastID string, until func(sse) bool) (out []sse) {
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), tt.Patience)
 		defer cancel()
 		r := b.request(http.MethodGet, path, nil).WithContext(ctx)
 		r.Header.Set("Last-Event-ID", lastID)
@@ -349,7 +349,7 @@ func TestASlowReaderHoldsNothing(t *testing.T) {
 	close(w.let) // as the connection does at its deadline
 	select {
 	case <-ended:
-	case <-time.After(10 * time.Second):
+	case <-time.After(tt.Patience):
 		t.Fatal("the stream goes on although its reader is gone")
 	}
 	require.WithinDuration(t, time.Now().Add(30*time.Second), w.deadline, 25*time.Second)

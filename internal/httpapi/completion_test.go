@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -31,7 +30,7 @@ func TestACompletionOutlivesItsReader(t *testing.T) {
 	require.NotZero(t, n)
 	res.Body.Close()
 	thread := res.Header.Get("X-Spool-Thread")
-	tt.Eventually(t, 30*time.Second, "the turn ends without its reader", func() bool {
+	tt.Eventually(t, "the turn ends without its reader", func() bool {
 		th, err := b.Store.Thread(b.Ctx(), "tester", thread)
 		return err == nil && th.Status == agent.ThreadCompleted
 	})

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	collectormetrics "go.opentelemetry.io/proto/otlp/collector/metrics/v1"
 	collectortrace "go.opentelemetry.io/proto/otlp/collector/trace/v1"
@@ -153,7 +152,7 @@ func (c *Collector) Spans(traceID string) []Span {
 // Await waits until a span of the trace has this name.
 func (c *Collector) Await(traceID, name string) {
 	c.t.Helper()
-	Eventually(c.t, 20*time.Second, "the span "+name+" arrives", func() bool {
+	Eventually(c.t, "the span "+name+" arrives", func() bool {
 		return slices.ContainsFunc(c.Spans(traceID), func(s Span) bool { return s.Name == name })
 	})
 }

@@ -58,8 +58,8 @@ func (s *Stack) StartCodecServer(args ...string) string {
 	select {
 	case l := <-line:
 		require.NoError(s.t, json.Unmarshal(l, &ready), "%s", p.Log())
-	case <-time.After(30 * time.Second):
-		s.t.Fatalf("the codec server was not ready within 30 s\n%s", p.Log())
+	case <-time.After(Patience):
+		s.t.Fatalf("the codec server was not ready within %s\n%s", Patience, p.Log())
 	}
 	return ready.Codec
 }

@@ -62,6 +62,17 @@ func (p *Process) Done() <-chan struct{} { return p.done }
 // Log is what the process has logged so far.
 func (p *Process) Log() string { return p.log.String() }
 
+// Ends waits for the process to end by itself; if it does not, the test fails with
+// what was to end it.
+func (p *Process) Ends(t testing.TB, why string) {
+	t.Helper()
+	select {
+	case <-p.done:
+	case <-time.After(Patience):
+		t.Fatalf("%s does not end within %s: %s\n%s", p.name, Patience, why, p.Log())
+	}
+}
+
 // stop ends the process politely, then not.
 func (p *Process) stop() {
 	if p.end != nil {
@@ -96,15 +107,19 @@ func (s *safeBuffer) String() string {
 	return s.b.String()
 }
 
-// Eventually polls ok until it holds; after limit the test fails with what.
-func Eventually(t testing.TB, limit time.Duration, what string, ok func() bool) {
+// Patience bounds every wait for what is bound to come. Only a failure reaches it,
+// however slow the machine is.
+const Patience = 3 * time.Minute
+
+// Eventually polls ok until it holds; after Patience the test fails with what.
+func Eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	for until := time.Now().Add(limit); ; time.Sleep(10 * time.Millisecond) {
+	for until := time.Now().Add(Patience); ; time.Sleep(10 * time.Millisecond) {
 		if ok() {
 			return
 		}
 		if time.Now().After(until) {
-			t.Fatalf("not within %s: %s", limit, what)
+			t.Fatalf("not within %s: %s", Patience, what)
 		}
 	}
 }

@@ -99,9 +99,9 @@ func startServer(port string, args []string) (*Server, error) {
 			return nil, fmt.Errorf("the embedded server did not become ready: %q\n%s", l, p.Log())
 		}
 		return &Server{Process: p, Address: ready.Temporal, UI: ready.UI, args: args}, nil
-	case <-time.After(60 * time.Second):
+	case <-time.After(Patience):
 		p.Kill()
-		return nil, fmt.Errorf("the embedded server was not ready within 60 s\n%s", p.Log())
+		return nil, fmt.Errorf("the embedded server was not ready within %s\n%s", Patience, p.Log())
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/client"
@@ -141,7 +140,7 @@ func (s *Stack) Ask(session, text string) spool.Reply {
 // Wait waits for the end of a turn.
 func (s *Stack) Wait(r spool.Reply) spool.Reply {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(s.Ctx(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(s.Ctx(), Patience)
 	defer cancel()
 	out, err := s.Client.Wait(ctx, r.ThreadID, r.TurnID, spool.WaitOptions{Patient: true})
 	require.NoError(s.t, err)

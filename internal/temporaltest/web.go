@@ -57,9 +57,9 @@ func (w *Web) start() {
 	select {
 	case l := <-line:
 		w.Process, w.Link = p, readLink(t, p, l)
-	case <-time.After(60 * time.Second):
+	case <-time.After(Patience):
 		p.Kill()
-		t.Fatalf("the web server was not ready within 60 s\n%s", p.Log())
+		t.Fatalf("the web server was not ready within %s\n%s", Patience, p.Log())
 	}
 	u, err := url.Parse(w.Link)
 	if err != nil {

@@ -95,7 +95,7 @@ func TestRow79_FilesOfMainAndSubAgents(t *testing.T) {
 	s := open(t, dir, filestore.Options{})
 	child := delegate(t, s, "s1")
 	delegate(t, s, "s2")
-	deadline := time.Now().Add(10 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	for len(names(t, dir)) < 4 && time.Now().Before(deadline) {
 		time.Sleep(10 * time.Millisecond)
 	}
