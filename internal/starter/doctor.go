@@ -69,7 +69,7 @@ func (d *doctorCmd) Run(ctx context.Context, a *app) error {
 		return err
 	}
 	var checks []check
-	reached := true
+	var reached bool
 	if cfg.Server != "" {
 		if len(d.Only) > 0 {
 			return usage("--only is for where the parts are: leave it out with --server (SPOOL_SERVER), of which doctor checks whether it answers")
