@@ -2,6 +2,7 @@ package spool
 
 import (
 	"context"
+	"errors"
 	"net/url"
 	"slices"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
 	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
 
 	"github.com/spool-agents/spool/agent"
@@ -155,7 +157,17 @@ func (c *Client) unreachable(cause error) error {
 	if cause == nil {
 		return agent.Errorf(agent.CodeUnavailable, "Temporal cannot be reached")
 	}
-	return agent.Wrap(cause, agent.CodeUnavailable, "Temporal cannot be reached")
+	return refused(cause, "Temporal cannot be reached")
+}
+
+// refused is what an error of Temporal means for a person: what, unless the server is
+// there and has no such namespace.
+func refused(cause error, what string, args ...any) error {
+	var missing *serviceerror.NamespaceNotFound
+	if !errors.As(cause, &missing) {
+		return agent.Wrap(cause, agent.CodeUnavailable, what, args...)
+	}
+	return agent.Errorf(agent.CodeUnavailable, "the Temporal server has no namespace %[1]s: name another one (TEMPORAL_NAMESPACE), or make it with `temporal operator namespace create %[1]s`", missing.Namespace)
 }
 
 // pollerAge is how old a poller's last request may be: pollers stay listed for

@@ -192,7 +192,7 @@ func (w *Worker) Run(ctx context.Context) error {
 		defer w.o.Beside(ctx)()
 	}
 	if err := w.worker.Start(); err != nil {
-		return agent.Wrap(err, agent.CodeUnavailable, "start worker on task queue %s", w.o.TaskQueue)
+		return refused(err, "start worker on task queue %s", w.o.TaskQueue)
 	}
 	lost := make(chan error, 1)
 	go func() { lost <- w.keeper.Run(ctx) }()

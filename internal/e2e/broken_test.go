@@ -64,10 +64,11 @@ func TestAMissingNamespaceIsNamed(t *testing.T) {
 	}
 	out, code = starter(t, s, "send", "-s", s.Session("s2"), "--temporal-namespace", "nowhere", "script: say later")
 	require.Equal(t, 5, code, out)
-	require.Contains(t, out, "nowhere")
+	const why = "the Temporal server has no namespace nowhere: name another one (TEMPORAL_NAMESPACE), or make it with `temporal operator namespace create nowhere`"
+	require.Contains(t, out, "saved, but not running: "+why+"; it runs when")
 	w := s.SpawnWorker("TEMPORAL_NAMESPACE=nowhere")
 	w.Ends(t, "a missing namespace")
-	require.Contains(t, w.Log(), "nowhere")
+	require.Contains(t, w.Log(), "worker: "+why)
 	out, code = starter(t, s, "doctor")
 	require.Equal(t, 0, code, out)
 }
