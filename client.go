@@ -154,8 +154,15 @@ func (c *Client) unreachable(cause error) error {
 	if cause == nil {
 		cause = c.o.Unreachable
 	}
-	if cause == nil {
+	var busy *serviceerror.ResourceExhausted
+	var late *serviceerror.DeadlineExceeded
+	switch {
+	case cause == nil:
 		return agent.Errorf(agent.CodeUnavailable, "Temporal cannot be reached")
+	case errors.As(cause, &busy):
+		return agent.Wrap(cause, agent.CodeUnavailable, "Temporal is there, but takes no more requests at the moment")
+	case errors.As(cause, &late), errors.Is(cause, context.DeadlineExceeded):
+		return agent.Errorf(agent.CodeUnavailable, "Temporal did not answer within %s", temporalTimeout)
 	}
 	return refused(cause, "Temporal cannot be reached")
 }

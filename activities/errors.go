@@ -106,18 +106,23 @@ func later(e *agent.ModelError, t tried) *retryLater {
 	return &retryLater{wait: wait, cause: e}
 }
 
-// wireModel is for a call that is not made again.
+// wireModel is for a call that is not made again. Its text is what people read of the
+// turn.
 func wireModel(e *agent.ModelError) error {
-	if e.Retryable && repeats(e) {
-		e = &agent.ModelError{Code: e.Code, Status: e.Status, Message: fmt.Sprintf("%s; so it was %d times in a row: %s", e.Message, e.InARow, advice[e.Class])}
-	} else if e.NotCalled && e.RetryAfter <= mostDelay {
-		e = &agent.ModelError{Code: e.Code, Status: e.Status, Message: fmt.Sprintf("%s; the provider asked everyone to wait, and has answered nobody for %s: retry later", e.Message, e.Unanswered.Round(time.Second))}
-	} else if e.Retryable && e.RetryAfter >= time.Second {
+	last := *e
+	switch {
+	case !e.Retryable || repeats(e):
+	case e.NotCalled && e.RetryAfter <= mostDelay:
+		last.Message = fmt.Sprintf("%s; the provider asked everyone to wait, and has answered nobody for %s", agent.Shorten(e.Message, mostSaid, ""), e.Unanswered.Round(time.Second))
+	case e.RetryAfter >= time.Second:
 		until := time.Now().Add(e.RetryAfter).UTC().Truncate(time.Second)
-		e = &agent.ModelError{Code: e.Code, Status: e.Status, Message: fmt.Sprintf("%s; the provider asks to wait until %s: retry then", e.Message, until.Format(time.RFC3339))}
+		last.Message = fmt.Sprintf("%s; the provider asks to wait until %s", agent.Shorten(e.Message, mostSaid, ""), until.Format(time.RFC3339))
 	}
-	return temporal.NewNonRetryableApplicationError(e.Error(), contract.ErrTypeModel, nil, e.Code)
+	return temporal.NewNonRetryableApplicationError(last.Final(), contract.ErrTypeModel, nil, e.Code)
 }
+
+// mostSaid bounds what is repeated of an error that more is said of, in bytes.
+const mostSaid = 400
 
 // retryDelay is exponential with jitter, or what the provider asked for plus a
 // little jitter, so that calls which were refused together do not return together.

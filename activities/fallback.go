@@ -41,14 +41,6 @@ var worthTrying = map[agent.FailureClass]int{
 	agent.ClassUnclear:    8,
 }
 
-// advice is what a person may do where calls are not repeated any more.
-var advice = map[agent.FailureClass]string{
-	agent.ClassEmpty:      "ask in other words, use another model, or name some as SPOOL_FALLBACK_MODELS",
-	agent.ClassUnreadable: "check the base URL and what stands between here and the provider, or use another model",
-	agent.ClassInsecure:   "mend it and retry",
-	agent.ClassUnclear:    "retry later, or use another model",
-}
-
 // repeats reports whether a call failed in its class as often as is worth trying.
 func repeats(e *agent.ModelError) bool {
 	most, ok := worthTrying[e.Class]
@@ -106,5 +98,5 @@ type otherModel struct{ model string }
 func (e *otherModel) Error() string { return "the turn goes on with " + e.model }
 
 func fallbackWarning(from, to string, why error) []agent.Warning {
-	return []agent.Warning{{Code: agent.WarnFallback, Message: fmt.Sprintf("%s goes on in place of %s: %v", to, from, why)}}
+	return []agent.Warning{{Code: agent.WarnFallback, Message: fmt.Sprintf("%s goes on in place of %s: %v", to, from, agent.Shorten(why.Error(), mostSaid, ""))}}
 }

@@ -1,6 +1,7 @@
 package activities
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -72,6 +73,7 @@ func (a *Activities) callModel(ctx context.Context, ref contract.Ref) (_ contrac
 	defer func() { told.End(err) }()
 	request.Calling = func() { began = time.Now() } // what was waited before is no time of the model
 	reply, err := a.generate(ctx, ref, begun, request)
+	at := reply.At
 	reported := reply.Usage
 	if err == nil {
 		err = checkAnswer(begun, &reply)
@@ -86,7 +88,7 @@ func (a *Activities) callModel(ctx context.Context, ref contract.Ref) (_ contrac
 		case e.Code == agent.ModelContextTooLong:
 			err = a.refused(ctx, ref, request, conversation, e)
 		}
-		return contract.ModelOutput{}, a.modelFailed(ctx, ref, begun, request, failedCall{err, reply.Usage, time.Since(began), began.Sub(entered)})
+		return contract.ModelOutput{}, a.modelFailed(ctx, ref, begun, request, failedCall{err, at, reply.Usage, time.Since(began), began.Sub(entered)})
 	}
 	record := memory.ReplyRecord{
 		ThreadID: ref.Thread, TurnID: ref.Turn, Step: ref.Step, Attempt: begun.Attempt, Duration: time.Since(began),
@@ -233,19 +235,16 @@ func checkAnswer(begun memory.ModelStart, reply *agent.ModelReply) error {
 		return nil
 	}
 	reply.Charged = true
-	e := &agent.ModelError{Code: agent.ModelAnswerInvalid}
-	if begun.LastCode == agent.ModelAnswerInvalid {
-		e.Message = "the answer does not fit the schema, also after the model was told: " + problem
-		return e
+	return &agent.ModelError{
+		Code: agent.ModelAnswerInvalid, Retryable: begun.LastCode != agent.ModelAnswerInvalid,
+		Message: problem + "\nThe answer was:\n" + agent.Shorten(clean, 4000, ""),
 	}
-	e.Retryable = true
-	e.Message = problem + "\nThe answer was:\n" + agent.Shorten(clean, 4000, "")
-	return e
 }
 
 // failedCall is how a call ended that failed. What was used is counted.
 type failedCall struct {
 	err  error
+	at   agent.ModelPlace // where it was made, if that is known
 	used agent.Usage
 	took time.Duration
 	held time.Duration // how long a limiter kept it from being made
@@ -269,6 +268,7 @@ func (a *Activities) modelFailed(ctx context.Context, ref contract.Ref, begun me
 		err, failure.NotCalled = ctx.Err(), c.used.Requests == 0
 	case errors.As(err, &me):
 		me.InARow = inARow(begun, me)
+		me.Model, me.At = cmp.Or(me.Model, r.Model), cmp.Or(me.At, c.at)
 		failure.Code, failure.Message, failure.Class = me.Code, me.Error(), me.Class
 		if me.NotCalled {
 			// What it waited for in vain was no time of the model.

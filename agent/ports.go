@@ -45,6 +45,8 @@ type ModelReply struct {
 	FinishReason string `json:"finishReason,omitempty"`
 	Usage        Usage  `json:"usage"`
 	Model        string `json:"model,omitempty"`
+	// At says where the model was asked, if its client does; also with an error.
+	At ModelPlace `json:"-"`
 	// Charged, with an error, means that the provider worked on the request: it began
 	// to answer, or it was left when it had the request.
 	Charged bool `json:"-"`
@@ -64,72 +66,6 @@ type Delta struct {
 // for concurrent use.
 type Model interface {
 	Generate(ctx context.Context, r ModelRequest, onDelta func(Delta)) (ModelReply, error)
-}
-
-// Codes of model errors.
-const (
-	ModelRateLimited    = "rate_limited"
-	ModelOverloaded     = "overloaded"      // 5xx, 408, 409
-	ModelBrokenStream   = "broken_stream"   // ended or broke before the reply was complete
-	ModelIdleTimeout    = "idle_timeout"    // nothing arrived for the idle limit
-	ModelUnreachable    = "unreachable"     // no connection
-	ModelAuth           = "auth"            // 401, 403
-	ModelBadRequest     = "bad_request"     // 400, 422
-	ModelUnknown        = "model_not_found" // 404, or a text that says so
-	ModelAnswerInvalid  = "answer_invalid"  // the answer does not fit the schema asked for
-	ModelContextTooLong = "context_too_long"
-	ModelCutOff         = "cut_off" // finish_reason length inside tool arguments
-	ModelContentFilter  = "content_filter"
-	ModelBadResponse    = "bad_response" // not understandable, e.g. HTML
-)
-
-// ModelError is a classified failure of a model call.
-type ModelError struct {
-	Code    string
-	Status  int // HTTP status, 0 if none
-	Message string
-	// Retryable says whether the same request may succeed later.
-	Retryable bool
-	// RetryAfter is how long the provider asked to wait; 0 if it did not say.
-	RetryAfter time.Duration
-	// NotCalled means that the call was held back: the provider was not asked, as it
-	// had asked another call to wait. Status and Message are those of that call.
-	NotCalled bool
-	// Unanswered, of a call that was held back, is for how long the provider has
-	// answered nobody.
-	Unanswered time.Duration
-	// Limit is the context window that the provider named when it refused a request
-	// as too long, in tokens; 0 if it did not say.
-	Limit int64
-	// NoImages says that the provider refused the request because the model takes no
-	// images. Code and Retryable are what they would be otherwise.
-	NoImages bool
-	// Class tells retryable failures that repeat themselves, as a rule, from those that
-	// pass: it bounds how often in a row they are worth a try. "" = they pass.
-	Class FailureClass
-	// InARow is how often calls have failed in this class, this one included; 0 if
-	// the caller does not count.
-	InARow int
-}
-
-// FailureClass is a kind of retryable failure that a provider's trouble of the moment
-// does not explain.
-type FailureClass string
-
-// The failure classes.
-const (
-	ClassEmpty      FailureClass = "empty"      // a whole reply with neither text nor a call
-	ClassUnreadable FailureClass = "unreadable" // what came is no reply, or a call is malformed
-	ClassUnclear    FailureClass = "unclear"    // HTTP 200 with an error of no known kind
-	ClassInsecure   FailureClass = "insecure"   // no TLS, or a certificate that is not valid
-)
-
-// Error names the code, the status and the provider's text.
-func (e *ModelError) Error() string {
-	if e.Status != 0 {
-		return fmt.Sprintf("model call failed (%s, HTTP %d): %s", e.Code, e.Status, e.Message)
-	}
-	return fmt.Sprintf("model call failed (%s): %s", e.Code, e.Message)
 }
 
 // ToolSpec describes a tool to models and to the runtime.

@@ -44,6 +44,30 @@ func (p Provider) KeyOrigin() string {
 	return "the key is the one of " + p.KeyEnv + ", which provider " + p.Name + " of " + p.Source + " names"
 }
 
+// Address names what sets its URL.
+func (p Provider) Address() string {
+	if p.Name == "" {
+		return "OPENAI_BASE_URL (" + p.Source + ")"
+	}
+	return "baseUrl of provider " + p.Name + " (" + p.Source + ")"
+}
+
+// Place is where its models are asked, for people.
+func (p Provider) Place() agent.ModelPlace {
+	at := agent.ModelPlace{Provider: p.Name, Address: p.Address()}
+	switch {
+	case p.KeyEnv == "":
+		at.KeyToDo = "name the variable of its key as apiKeyEnv of provider " + p.Name + " (" + p.Source + ")"
+	case !p.Key.IsSet():
+		at.KeyToDo = "set " + p.KeyEnv + " where the worker is started"
+	case p.Name == "":
+		at.KeyToDo = "check " + p.KeyEnv
+	default:
+		at.KeyToDo = "check " + p.KeyEnv + ", which provider " + p.Name + " (" + p.Source + ") names"
+	}
+	return at
+}
+
 // Models is what settings and the user's table say of models and their providers.
 type Models struct {
 	// Table is of one moment: what changes in the file later counts for the next one.
@@ -148,7 +172,7 @@ func (m *Models) Client(store memory.ConversationMemoryStore, log *slog.Logger) 
 		if err != nil {
 			return nil, agent.Wrap(err, agent.CodeInvalid, "provider %s (%s)", p.Name, p.Source)
 		}
-		limited := llm.Keyed(llm.Limited(made), p.KeyOrigin())
+		limited := llm.Placed(llm.Limited(made), p.Place(), p.KeyOrigin())
 		if wire != nil {
 			return wire.Model(limited), nil
 		}

@@ -211,7 +211,7 @@ func TestFault_A13_NoCompactionLoop(t *testing.T) {
 	s.StartWorker()
 	r := s.Ask("s1", script.Script(add(1, 2), "say never"))
 	require.Equal(t, string(agent.ThreadFailed), r.Status)
-	require.Contains(t, r.Error, agent.ModelContextTooLong)
+	require.Equal(t, agent.ModelContextTooLong, r.ErrorCode, r.Error)
 	require.LessOrEqual(t, len(s.Model.Records()), 4)
 	require.Contains(t, events(t, s, r.ThreadID)[len(events(t, s, r.ThreadID))-1].Type, agent.EventError)
 	s.Model.Window = 0

@@ -258,7 +258,7 @@ func TestFault_A11_NoPauseBeyondTheEnd(t *testing.T) {
 	s.StartWorker("SPOOL_RETRY_FOR=1s")
 	r := s.Ask("s1", "script: fail 429 x99 after 1s say never")
 	require.Equal(t, []string{"failed", agent.ModelRateLimited}, []string{r.Status, r.ErrorCode})
-	require.Regexp(t, `the provider asks to wait until \S+: retry then`, r.Error)
+	require.Regexp(t, `the provider asks to wait until \S+\. To do: retry`, r.Error)
 	require.Len(t, s.Model.Records(), 6)
 	for _, w := range toldWaits(t, s, r.ThreadID) {
 		require.True(t, w.GivesUpAt == nil || !w.Until.After(*w.GivesUpAt))

@@ -112,8 +112,8 @@ func TestFailuresThatRepeatThemselvesEndSoon(t *testing.T) {
 		body, text string
 		tries      int
 	}{
-		{empty, "neither text nor a tool call; so it was 4 times in a row: ask in other words", 4},
-		{`{"status":"ok"}`, `{"status":"ok"}; so it was 5 times in a row: check the base URL`, 5},
+		{empty, "neither text nor a tool call; so it was 4 times in a row. To do: ask in other words", 4},
+		{`{"status":"ok"}`, `{"status":"ok"}; so it was 5 times in a row. To do: check OPENAI_BASE_URL`, 5},
 	} {
 		s.Model.Reset()
 		s.Model.Raw(answers(c.body))

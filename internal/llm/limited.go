@@ -47,6 +47,7 @@ type limited struct {
 	// What the provider said when it asked to wait.
 	why    string
 	status int
+	at     agent.ModelPlace
 	// refusing is since when every answer asked to wait; zero if the last did not.
 	refusing time.Time
 	inARow   int
@@ -124,7 +125,7 @@ func (l *limited) wait(ctx context.Context) (probe bool, err error) {
 func (l *limited) refusal(pause time.Duration) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	e := &agent.ModelError{Code: agent.ModelRateLimited, Status: l.status, Message: l.why, Retryable: true, RetryAfter: pause, NotCalled: true}
+	e := &agent.ModelError{Code: agent.ModelRateLimited, Status: l.status, Message: l.why, At: l.at, Retryable: true, RetryAfter: pause, NotCalled: true}
 	if !l.refusing.IsZero() {
 		e.Unanswered = time.Since(l.refusing)
 	}
@@ -167,7 +168,7 @@ func (l *limited) learn(err error, probe bool) {
 		pause = min(l.limits.Pause<<min(l.inARow, 10), maxAssumedPause)
 		l.inARow++
 	}
-	l.why, l.status = e.Message, e.Status
+	l.why, l.status, l.at = e.Message, e.Status, e.At
 	now := time.Now()
 	if l.refusing.IsZero() {
 		l.refusing = now

@@ -1,6 +1,7 @@
 package llm
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
@@ -21,7 +22,10 @@ var _ agent.Model = Router{}
 func (m Router) Generate(ctx context.Context, r agent.ModelRequest, onDelta func(agent.Delta)) (agent.ModelReply, error) {
 	at, err := agent.RouteModel(r.Model, r.Provider, m.Providers)
 	if err != nil {
-		return agent.ModelReply{}, &agent.ModelError{Code: agent.ModelUnknown, Message: err.Error()}
+		return agent.ModelReply{}, &agent.ModelError{
+			Code: agent.ModelUnknown, Message: err.Error(), Model: r.Model,
+			ToDo: "correct the name (SPOOL_MODEL, model and provider in the agent's file, `starter send --model`), or set the provider up in models.yaml",
+		}
 	}
 	r.Model, r.Provider = at.Model, at.Provider
 	if at.Provider == "" {
@@ -30,23 +34,34 @@ func (m Router) Generate(ctx context.Context, r agent.ModelRequest, onDelta func
 	return m.Providers[at.Provider].Generate(ctx, r, onDelta)
 }
 
-// Keyed says in a provider's refusal of the key where the key comes from, or
-// should: origin is a sentence's part such as "the key is the one of OPENAI_API_KEY".
-func Keyed(model agent.Model, origin string) agent.Model { return keyed{model, origin} }
+// Placed says in a model's errors, and with its replies, where it is asked; in a
+// refusal of the key also where the key comes from, or should: origin is a sentence's
+// part such as "the key is the one of OPENAI_API_KEY".
+func Placed(model agent.Model, at agent.ModelPlace, origin string) agent.Model {
+	return placed{model, at, origin}
+}
 
-type keyed struct {
+type placed struct {
 	agent.Model
+	at     agent.ModelPlace
 	origin string
 }
 
 // Generate calls the model.
-func (m keyed) Generate(ctx context.Context, r agent.ModelRequest, onDelta func(agent.Delta)) (agent.ModelReply, error) {
+func (m placed) Generate(ctx context.Context, r agent.ModelRequest, onDelta func(agent.Delta)) (agent.ModelReply, error) {
 	reply, err := m.Model.Generate(ctx, r, onDelta)
 	var e *agent.ModelError
-	if errors.As(err, &e) && e.Code == agent.ModelAuth {
-		told := *e
-		told.Message += " (" + m.origin + ")"
-		return reply, &told
+	failed := errors.As(err, &e)
+	if m.at.Provider = cmp.Or(m.at.Provider, reply.At.Provider); failed {
+		m.at.Provider = cmp.Or(m.at.Provider, e.At.Provider)
 	}
-	return reply, err
+	if reply.At = m.at; !failed {
+		return reply, err
+	}
+	told := *e
+	told.Model, told.At = cmp.Or(e.Model, r.Model), m.at
+	if e.Code == agent.ModelAuth {
+		told.Message += " (" + m.origin + ")"
+	}
+	return reply, &told
 }

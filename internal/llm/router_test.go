@@ -44,12 +44,20 @@ func (r refusing) Generate(context.Context, agent.ModelRequest, func(agent.Delta
 	return agent.ModelReply{}, r.err
 }
 
-func TestKeyedSaysWhereTheKeyComesFrom(t *testing.T) {
+// A model's errors and replies say where it is asked, and a refusal of the key where
+// that comes from.
+func TestPlaced(t *testing.T) {
+	at := agent.ModelPlace{Provider: "mistral", Address: "baseUrl", KeyToDo: "check MISTRAL_API_KEY"}
 	refused := &agent.ModelError{Code: agent.ModelAuth, Status: 401, Message: "no key given"}
-	_, err := Keyed(refusing{refused}, "MISTRAL_API_KEY is not set").Generate(t.Context(), agent.ModelRequest{}, nil)
+	reply, err := Placed(refusing{refused}, at, "MISTRAL_API_KEY is not set").Generate(t.Context(), agent.ModelRequest{Model: "m"}, nil)
 	require.EqualError(t, err, "model call failed (auth, HTTP 401): no key given (MISTRAL_API_KEY is not set)")
 	require.Equal(t, "no key given", refused.Message, "an error may be shared")
-	other := &agent.ModelError{Code: agent.ModelOverloaded}
-	_, err = Keyed(refusing{other}, "x").Generate(t.Context(), agent.ModelRequest{}, nil)
-	require.Same(t, other, err)
+	var e *agent.ModelError
+	require.ErrorAs(t, err, &e)
+	require.Equal(t, "m at mistral refused the key (HTTP 401): no key given (MISTRAL_API_KEY is not set). To do: check MISTRAL_API_KEY.", e.Final())
+	require.Equal(t, at, reply.At)
+	_, err = Placed(refusing{&agent.ModelError{Code: agent.ModelOverloaded}}, at, "x").Generate(t.Context(), agent.ModelRequest{}, nil)
+	require.NotContains(t, err.Error(), "(x)")
+	_, err = Placed(refusing{context.Canceled}, at, "x").Generate(t.Context(), agent.ModelRequest{}, nil)
+	require.Equal(t, context.Canceled, err)
 }

@@ -140,8 +140,8 @@ func (t *talk) join(ctx context.Context, threadID string, put map[string]bool) e
 	t.a.progress("a turn is running; this is how it goes on:")
 	reply, err := t.until(ctx, spool.Reply{ThreadID: threadID, TurnID: turn}, tails)
 	t.a.cut(reply)
-	if err == nil && !agent.ThreadStatus(reply.Status).Final() {
-		_ = t.a.report(reply, true) // says why nobody waits for it any longer
+	if err == nil && t.untold(reply) {
+		_ = t.a.report(reply, t.seen) // says why nobody waits for it any longer
 	}
 	return err
 }
@@ -176,13 +176,24 @@ func (t *talk) exchange(ctx context.Context, req memory.SendRequest, put map[str
 		return err
 	}
 	t.a.cut(reply)
-	if !agent.ThreadStatus(reply.Status).Final() {
-		err := t.a.report(reply, true)
+	if t.untold(reply) {
+		err := t.a.report(reply, t.seen)
 		if exitCode(err) == exitWaiting { // nobody here can be asked
 			return err
 		}
 	}
 	return nil
+}
+
+// untold reports whether what became of a turn was not shown while it ran.
+func (t *talk) untold(r spool.Reply) bool {
+	switch s := agent.ThreadStatus(r.Status); {
+	case s == agent.ThreadCompleted:
+		return false
+	case s.Final():
+		return t.seen.failure != failureLine(r.ErrorCode, r.Error)
+	}
+	return true
 }
 
 func (k *chatCmd) bye(a *app, req memory.SendRequest) error {

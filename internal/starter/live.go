@@ -28,6 +28,7 @@ type live struct {
 	midLine bool
 	cursor  map[string]string // by thread: where to go on
 	told    map[string]bool   // what two threads tell is shown once
+	failure string            // why a turn of the root ended, as it was shown last
 }
 
 // shown is what was written of a message.
@@ -227,9 +228,9 @@ func (l *live) event(u spool.Update) {
 	case agent.EventContextSummary:
 		l.line("%s… %s", who, summaryText(p))
 	case agent.EventError:
-		text := oneLine(p.Code, 40)
-		if why := oneLine(p.Message, 300); why != "" && why != text {
-			text += ": " + why
+		text := failureLine(p.Code, p.Message)
+		if u.ThreadID == l.root {
+			l.failure = text
 		}
 		l.line("%s✗ %s", who, text)
 	case agent.EventDone:
@@ -237,6 +238,26 @@ func (l *live) event(u spool.Update) {
 			l.line("%s✓ done", who)
 		}
 	}
+}
+
+// longestFailure bounds the line that says why a turn ended, in bytes: what to do
+// stands at its end.
+const longestFailure = 1500
+
+// failureText is why a turn ended: its code, once, and what it means.
+func failureText(code, message string) string {
+	switch {
+	case code == "" || code == message:
+		return clean(message)
+	case message == "":
+		return clean(code)
+	}
+	return clean(code + ": " + message)
+}
+
+// failureLine is failureText in a line.
+func failureLine(code, message string) string {
+	return oneLine(failureText(code, message), longestFailure)
 }
 
 // wait tells that a model call is made later, unless that is over, or short. A

@@ -46,64 +46,17 @@ func (m *modelInfo) ask(ctx context.Context, model agent.Model, at boot.Provider
 
 // advice says what to do, and in which setting.
 func (m *modelInfo) advice(e *agent.ModelError, at boot.Provider, available []string) string {
-	address, named := urlSetting(at), strings.Join(m.Sources, "; ")
-	switch e.Code {
-	case agent.ModelAuth:
-		return keyAdvice(at)
-	case agent.ModelUnreachable:
-		return reachAdvice(e.Message, address)
-	case agent.ModelBadResponse:
-		return "check " + address + ": it must end before /chat/completions, mostly in /v1"
-	case agent.ModelRateLimited:
-		return "wait, or raise the limit of the key at the provider"
-	case agent.ModelOverloaded:
-		return "see whether the provider is up, or try again later"
-	case agent.ModelUnknown:
-		if len(available) == 0 {
-			return "check the model's name (" + named + "), and " + address + ": it must end before /chat/completions, mostly in /v1"
-		}
+	if e.Code != agent.ModelUnknown && e.Code != agent.ModelBadRequest {
+		return e.Remedy()
 	}
-	text := "check the model's name (" + named + ")"
-	if len(available) > 0 && !slices.Contains(available, m.Model) {
+	text := "check the model's name (" + strings.Join(m.Sources, "; ") + ")"
+	switch {
+	case len(available) == 0 && e.Code == agent.ModelUnknown:
+		text += ", and " + at.Address() + ": it must end before /chat/completions, mostly in /v1"
+	case len(available) > 0 && !slices.Contains(available, m.Model):
 		text += "; the provider lists " + oneLine(strings.Join(available, ", "), 300)
 	}
 	return text
-}
-
-// urlSetting names what sets a provider's address.
-func urlSetting(at boot.Provider) string {
-	if at.Name == "" {
-		return "OPENAI_BASE_URL (" + at.Source + ")"
-	}
-	return "baseUrl of provider " + at.Name + " (" + at.Source + ")"
-}
-
-// keyAdvice names what sets a provider's key.
-func keyAdvice(at boot.Provider) string {
-	switch {
-	case at.KeyEnv == "":
-		return "name the variable of its key as apiKeyEnv of provider " + at.Name + " (" + at.Source + ")"
-	case !at.Key.IsSet():
-		return "set " + at.KeyEnv + " where the worker is started"
-	case at.Name == "":
-		return "check " + at.KeyEnv
-	}
-	return "check " + at.KeyEnv + ", which provider " + at.Name + " (" + at.Source + ") names"
-}
-
-// reachAdvice reads why there was no connection.
-func reachAdvice(text, address string) string {
-	switch {
-	case strings.Contains(text, "no such host"):
-		return "check the host's name in " + address + ", and the network"
-	case strings.Contains(text, "gave HTTP response to HTTPS client"), strings.Contains(text, "first record does not look like a TLS handshake"):
-		return "write http:// instead of https:// in " + address
-	case strings.Contains(text, "certificate"), strings.Contains(text, "x509"):
-		return "its certificate is not trusted here: name its authority in SSL_CERT_FILE, or check " + address
-	case strings.Contains(text, "refused"):
-		return "start the server, or check host and port in " + address
-	}
-	return "check " + address + " and whether the provider is up"
 }
 
 // availableModels asks a provider for its list; few servers have none, and then the

@@ -209,8 +209,8 @@ func TestWhatToDoWithAModelThatDoesNotAnswer(t *testing.T) {
 		"no such host":  {"http://nowhere.invalid/v1", []string{"OPENAI_BASE_URL (environment OPENAI_BASE_URL)"}},
 		"certificate":   {tls.URL + "/v1", []string{"certificate is not trusted here"}},
 		"no TLS":        {strings.Replace(plain.URL(), "http:", "https:", 1), []string{"write http:// instead of https:// in OPENAI_BASE_URL"}},
-		"rate limit":    {raw(429, `{"error":{"message":"slow down"}}`), []string{"slow down", "wait, or raise the limit"}},
-		"overloaded":    {raw(503, `{"error":{"message":"busy"}}`), []string{"busy", "try again later"}},
+		"rate limit":    {raw(429, `{"error":{"message":"slow down"}}`), []string{"slow down", "raise the limit of the key"}},
+		"overloaded":    {raw(503, `{"error":{"message":"busy"}}`), []string{"busy", "retry later"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)

@@ -154,7 +154,7 @@ func helpWithCodes(o kong.HelpOptions, k *kong.Context) error {
 	}
 	if k.Selected() == nil {
 		_, err := fmt.Fprint(k.Stdout, "\nExit codes: 0 done, 1 the turn or check failed, 2 usage, 3 not found, 4 busy, conflict or\n"+
-			"already decided, 5 Temporal or the store cannot be reached, 6 waiting for a person,\n130 interrupted.\n")
+			"already decided, 5 Temporal, every worker or the store is away, 6 waiting for a person,\n130 interrupted.\n")
 		return err
 	}
 	return nil

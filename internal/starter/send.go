@@ -211,7 +211,7 @@ func (a *app) lines(follow bool) error {
 func (a *app) await(ctx context.Context, c conversations, sent spool.Reply, tails map[string]string, w waiting) error {
 	a.answered(sent)
 	if sent.Answered != nil && sent.TurnID == "" {
-		return a.report(sent, false)
+		return a.report(sent, seen{})
 	}
 	if w.detach || sent.Status == spool.StatusStored && !w.wait {
 		if sent.State != memory.EntryWaiting { // a repeated message may have its answer
@@ -222,7 +222,7 @@ func (a *app) await(ctx context.Context, c conversations, sent spool.Reply, tail
 			}
 		}
 		sent = c.Served(ctx, sent)
-		return a.report(sent, false)
+		return a.report(sent, seen{})
 	}
 	if sent.Note != "" {
 		a.progress("%s", clean(sent.Note))
@@ -233,7 +233,7 @@ func (a *app) await(ctx context.Context, c conversations, sent spool.Reply, tail
 		return a.gone(sent, err)
 	}
 	reply.MessageID, reply.Repeated, reply.Answered = sent.MessageID, sent.Repeated, sent.Answered
-	return a.report(reply, t.stream)
+	return a.report(reply, t.seen)
 }
 
 // cut warns of an answer that is not whole.
@@ -256,14 +256,20 @@ func (a *app) gone(sent spool.Reply, err error) error {
 	return err
 }
 
-// report prints what became of a message and returns its exit code. The answer is
-// left out of the text if it was shown already.
-func (a *app) report(r spool.Reply, shown bool) error {
+// seen is what was shown of a turn while it ran.
+type seen struct {
+	answer  bool
+	failure string // why it failed, "" = that was not shown
+}
+
+// report prints what became of a message and returns its exit code. What was shown
+// already is left out of the text.
+func (a *app) report(r spool.Reply, shown seen) error {
 	if a.json {
 		if err := a.printJSON(r); err != nil {
 			return err
 		}
-	} else if r.Response != "" && !shown {
+	} else if r.Response != "" && !shown.answer {
 		a.print("%s", clean(r.Response))
 	}
 	switch r.Status {
@@ -306,11 +312,11 @@ func (a *app) report(r spool.Reply, shown bool) error {
 		return ended(exitFailed)
 	}
 	text := r.Status
-	if r.Reason != "" && string(r.Reason) != r.Status {
+	if r.Reason != "" && r.Reason != agent.ReasonError && string(r.Reason) != r.Status {
 		text += " (" + string(r.Reason) + ")"
 	}
-	if r.Error != "" {
-		text += ": " + oneLine(r.Error, 500)
+	if why := failureLine(r.ErrorCode, r.Error); why != "" && why != r.Status && why != shown.failure {
+		text += ": " + strings.TrimPrefix(why, r.Status+": ")
 	}
 	a.progress("%s; see: %s show %s", text, a.name, r.ThreadID)
 	return ended(exitFailed)

@@ -23,6 +23,7 @@ type talk struct {
 	wait   bool // wait also for people and workers
 	stream bool // show text live
 	lines  bool // print updates as lines of JSON, in place of showing them
+	seen   seen // of the turn that until waited for last
 }
 
 // until waits for a turn's end, showing what happened since tails were taken. With
@@ -34,7 +35,10 @@ func (t *talk) until(ctx context.Context, sent spool.Reply, tails map[string]str
 	if t.stream {
 		l.text = t.a.stdout
 	}
-	defer l.endLine()
+	defer func() {
+		l.endLine()
+		t.seen = seen{answer: t.stream, failure: l.failure}
+	}()
 	t.a.talking.Store(t.prompt)
 	defer t.a.talking.Store(false)
 	for {

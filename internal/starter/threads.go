@@ -1,7 +1,6 @@
 package starter
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -255,7 +254,7 @@ func (a *app) showText(v spool.View) {
 		a.print("trouble  %s", clean(v.Trouble))
 	}
 	if v.Error != nil {
-		a.print("error    %s", strings.ReplaceAll(errorText(v.Error), "\n", "\n         "))
+		a.print("error    %s", strings.ReplaceAll(failureText(v.Error.Code, v.Error.Message), "\n", "\n         "))
 	}
 	for _, m := range v.Messages {
 		a.print("\n%s", messageText(m))
@@ -382,14 +381,6 @@ func costText(ms, tokens int64, price float64) string {
 	return text
 }
 
-// errorText is why a turn ended, for a terminal.
-func errorText(e *spool.TurnError) string {
-	if e.Code == "" || e.Message == "" || e.Code == e.Message {
-		return clean(cmp.Or(e.Message, e.Code))
-	}
-	return clean(e.Code + ": " + e.Message)
-}
-
 // printTree prints a node and what is below it.
 func (a *app) printTree(n *spool.Node, depth int) {
 	pad := strings.Repeat("  ", depth)
@@ -409,7 +400,7 @@ func (a *app) printTree(n *spool.Node, depth int) {
 		}
 	}
 	if n.Error != nil {
-		a.print("%s  ✗ %s", pad, oneLine(errorText(n.Error), 120))
+		a.print("%s  ✗ %s", pad, failureLine(n.Error.Code, n.Error.Message))
 	}
 	if n.UI != "" {
 		a.print("%s  %s", pad, n.UI)

@@ -227,13 +227,12 @@ func responseError(resp *http.Response, body []byte) *agent.ModelError {
 		}
 	}
 	if resp.StatusCode >= 300 && resp.StatusCode < 400 {
-		p.message = "the server redirects elsewhere: check the base URL"
+		p.message = "the server redirects elsewhere"
 	}
 	e := p.modelError(resp.StatusCode)
 	if e.Code == agent.ModelUnknown && !ok && p.message != "" {
 		// No API speaks like that: a web server has nothing at this path.
 		e.Code = agent.ModelBadResponse
-		e.Message += ": check the base URL, it ends before /chat/completions, mostly in /v1"
 	}
 	if after, ok := retryAfter(resp.Header, time.Now()); ok {
 		e.RetryAfter = after

@@ -67,6 +67,7 @@ type Config struct {
 type Model struct {
 	cfg    Config
 	host   string
+	at     string // host and port, for people
 	client *goopenai.Client
 }
 
@@ -115,7 +116,7 @@ func New(cfg Config) (*Model, error) {
 		under.Transport = cfg.Transport(under.Transport)
 	}
 	client.HTTPClient = &wire{client: under, cfg: cfg, query: query}
-	return &Model{cfg: cfg, host: u.Hostname(), client: goopenai.NewClientWithConfig(client)}, nil
+	return &Model{cfg: cfg, host: u.Hostname(), at: u.Host, client: goopenai.NewClientWithConfig(client)}, nil
 }
 
 // httpClient returns a copy of given, or the default, that follows no redirect:

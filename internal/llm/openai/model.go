@@ -20,12 +20,16 @@ func (m *Model) Generate(ctx context.Context, r agent.ModelRequest, onDelta func
 	if model == "" {
 		model = m.cfg.Model
 	}
+	at := agent.ModelPlace{Provider: m.at}
 	if model == "" {
-		return agent.ModelReply{}, &agent.ModelError{Code: agent.ModelBadRequest, Message: "no model is set: set SPOOL_MODEL in the worker's environment, or a model in the agent's file"}
+		return agent.ModelReply{}, &agent.ModelError{
+			Code: agent.ModelBadRequest, At: at, Message: "no model is set",
+			ToDo: "set SPOOL_MODEL in the worker's environment, or a model in the agent's file",
+		}
 	}
 	body, err := encode(model, m.quirks(model), r)
 	if err != nil {
-		return agent.ModelReply{}, &agent.ModelError{Code: agent.ModelBadRequest, Message: "the request cannot be encoded: " + err.Error()}
+		return agent.ModelReply{}, &agent.ModelError{Code: agent.ModelBadRequest, Model: model, At: at, Message: "the request cannot be encoded: " + err.Error()}
 	}
 	x := &exchange{body: body, stream: r.Stream}
 	if r.Meta.TurnID != "" {
@@ -35,7 +39,7 @@ func (m *Model) Generate(ctx context.Context, r agent.ModelRequest, onDelta func
 		onDelta = nil
 	}
 	reply, err := m.receive(context.WithValue(ctx, exchangeKey{}, x), model, x, onDelta)
-	reply.Usage = x.usage
+	reply.Usage, reply.At = x.usage, at
 	reply.Usage.Requests = 1
 	if err == nil {
 		return reply, nil
@@ -48,6 +52,7 @@ func (m *Model) Generate(ctx context.Context, r agent.ModelRequest, onDelta func
 	if e == nil { // go-openai's own checks
 		e = &agent.ModelError{Code: agent.ModelBadRequest, Message: m.cfg.hide(err.Error())}
 	}
+	e.Model, e.At = model, at
 	return reply, e
 }
 
@@ -142,7 +147,7 @@ func (a *assembly) reply(x *exchange) (agent.ModelReply, error) {
 		if len(r.Calls) > 0 {
 			what = "within a tool call"
 		}
-		return a.arrived(x), &agent.ModelError{Code: agent.ModelCutOff, Message: "the reply reached its token limit " + what + ": raise maxTokens"}
+		return a.arrived(x), &agent.ModelError{Code: agent.ModelCutOff, Message: "the reply reached its token limit " + what}
 	}
 	for i := range r.Calls {
 		if r.Calls[i].Function.Arguments = string(a.args[i]); len(bytes.TrimSpace(a.args[i])) == 0 {

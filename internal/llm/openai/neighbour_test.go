@@ -106,13 +106,16 @@ func TestInsecureServers(t *testing.T) {
 	t.Cleanup(s.Close)
 	plain := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(plain.Close)
-	for _, url := range []string{s.URL, strings.Replace(plain.URL, "http:", "https:", 1)} {
+	for url, todo := range map[string]string{
+		s.URL: "its certificate is not trusted here", strings.Replace(plain.URL, "http:", "https:", 1): "write http:// instead of https://",
+	} {
 		m, err := New(Config{BaseURL: url, Model: "m"})
 		require.NoError(t, err)
 		e := generate(t.Context(), m, hello(true)).failure(t)
 		require.Equal(t, agent.ModelUnreachable, e.Code, "%v", e)
 		require.Equal(t, agent.ClassInsecure, e.Class)
-		require.Contains(t, e.Message, "check the scheme")
+		require.Contains(t, e.Final(), "cannot be reached safely")
+		require.Contains(t, e.Final(), todo)
 	}
 }
 

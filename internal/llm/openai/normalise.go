@@ -47,7 +47,7 @@ func (n *normaliser) open(r *bufio.Reader) error {
 	}
 	if first == '<' {
 		n.x.refused = true
-		return &agent.ModelError{Code: agent.ModelBadResponse, Message: "the answer is a web page, not a reply: check the base URL"}
+		return &agent.ModelError{Code: agent.ModelBadResponse, Message: "the answer is a web page"}
 	}
 	if first != '{' && first != '[' {
 		stream := &sse{r: r, limit: n.most}

@@ -176,14 +176,14 @@ func (w *wire) failure(ctx context.Context, idle time.Duration, err error, conne
 	if connecting && insecure(err) {
 		return &agent.ModelError{
 			Code: agent.ModelUnreachable, Retryable: true, Class: agent.ClassInsecure,
-			Message: "no safe connection to the provider: " + text + ": check the scheme and host of the base URL, and this machine's certificates and clock",
+			Message: text,
 		}
 	}
 	if connecting && (errors.As(err, &dns) || errors.As(err, &op) && (op.Op == "dial" || op.Op == "proxyconnect")) {
-		return &agent.ModelError{Code: agent.ModelUnreachable, Retryable: true, Message: "the provider cannot be reached: " + text}
+		return &agent.ModelError{Code: agent.ModelUnreachable, Retryable: true, Message: text}
 	}
 	if connecting && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.As(err, &op) {
-		return &agent.ModelError{Code: agent.ModelUnreachable, Retryable: true, Message: "the provider gave no HTTP answer: " + text}
+		return &agent.ModelError{Code: agent.ModelUnreachable, Retryable: true, Message: "no HTTP answer came: " + text}
 	}
 	return broken("the connection broke: " + text)
 }
@@ -200,8 +200,10 @@ func unreadable(message string) *agent.ModelError {
 }
 
 func tooLarge(what string, limit int) *agent.ModelError {
-	return &agent.ModelError{Code: agent.ModelBadResponse, Message: fmt.Sprintf(
-		"one %s is larger than %d bytes, the most that is read: have the model write less at a time, or set maxTokens", what, limit)}
+	return &agent.ModelError{
+		Code: agent.ModelBadResponse, Message: fmt.Sprintf("one %s is larger than %d bytes, the most that is read", what, limit),
+		ToDo: "have the model write less at a time, or set maxTokens in the agent's file",
+	}
 }
 
 // insecure reports whether a connection failed for its certificate, or speaks no TLS.

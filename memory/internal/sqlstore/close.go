@@ -116,7 +116,7 @@ func (u *unit) endEvent(t *threadRow, turn *turnRow, r memory.CloseRequest) erro
 		turn.Error = or(turn.Error, "the turn was cancelled")
 	}
 	turn.ErrorCode = or(turn.ErrorCode, string(turn.Reason))
-	turn.Error = or(turn.Error, "the turn failed ("+turn.ErrorCode+")")
+	turn.Error = or(turn.Error, "the turn failed")
 	retryable := turn.Outcome == agent.ThreadFailed && turn.Reason != agent.ReasonLimit && turn.Reason != agent.ReasonDenied
 	err := u.event(t, turn.ID, agent.EventError, turnError{Code: turn.ErrorCode, Message: turn.Error, Retryable: retryable})
 	if err != nil {
