@@ -13,13 +13,31 @@ import (
 	"github.com/spool-agents/spool/memory"
 )
 
-// fallback is the model that takes over from one that is out of order: unknown to
-// its provider, without quota, or failing for as long as calls are repeated. It is
-// "" if none is left or another model would not help.
+// elsewhere says of each code whether another model takes over once a call is not made
+// again: it does for what is the matter with a model or its provider, and may not be
+// with another one. What is the matter with the request itself (what it says, holds or
+// asks for) is for a person to change, and no reason to ask somebody else.
+var elsewhere = map[string]bool{
+	agent.ModelRateLimited:   true,
+	agent.ModelOverloaded:    true,
+	agent.ModelBrokenStream:  true,
+	agent.ModelIdleTimeout:   true,
+	agent.ModelUnreachable:   true,
+	agent.ModelAuth:          true,
+	agent.ModelUnknown:       true,
+	agent.ModelBadResponse:   true,
+	agent.ModelAnswerInvalid: true,
+
+	agent.ModelBadRequest:     false,
+	agent.ModelContextTooLong: false,
+	agent.ModelCutOff:         false,
+	agent.ModelContentFilter:  false,
+}
+
+// fallback is the model that takes over after a call that is not made again. It is ""
+// if none is left or another model would not help.
 func (a *Activities) fallback(turn memory.Turn, r agent.ModelRequest, e *agent.ModelError, exhausted bool) string {
-	switch {
-	case e.Code == agent.ModelUnknown, e.Code == agent.ModelRateLimited && !e.Retryable:
-	case !exhausted || !e.Retryable:
+	if !elsewhere[e.Code] || !exhausted {
 		return ""
 	}
 	// -1 while the turn's own model is in use.

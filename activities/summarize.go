@@ -1,6 +1,7 @@
 package activities
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -90,13 +91,15 @@ func (a *Activities) writeSummary(ctx context.Context, in contract.SummaryInput,
 	text := strings.TrimSpace(agent.CleanText(reply.Content))
 	record.Usage = a.price(request.Model, a.counted(request, reply, err))
 	if err == nil && text == "" {
-		err = &agent.ModelError{Code: agent.ModelBadResponse, Message: "the model gave no summary"}
+		err = &agent.ModelError{Code: agent.ModelBadResponse, Message: "it gave no summary", At: reply.At}
 	}
 	if err != nil {
-		var why error
-		if text, why = a.withoutModel(ctx, in, begun, p, most, record.Usage, err); why != nil {
-			return why
+		without, err := a.summaryFailed(ctx, in, begun, request, record.Usage, err)
+		if !without {
+			return err
 		}
+		text = fmt.Sprintf("(The model could not summarise this: %s. What follows are the messages in short.)\n", agent.Shorten(err.Error(), 300, "")) +
+			agent.DigestMessages(p.replaced, most)
 	}
 	record.Usage.Requests = max(record.Usage.Requests, 1)
 	facts, err := a.facts(ctx, begun, p)
@@ -108,36 +111,36 @@ func (a *Activities) writeSummary(ctx context.Context, in contract.SummaryInput,
 	return nil
 }
 
-// withoutModel is the summary for a model that refuses to make one; an error that
-// another attempt may mend, or that every call would meet, is returned.
-func (a *Activities) withoutModel(ctx context.Context, in contract.SummaryInput, begun memory.SummaryStart, p plan, most int, used agent.Usage, err error) (string, error) {
-	var me *agent.ModelError
-	if errors.As(err, &me) {
-		me.InARow = begun.Attempt // all of its tries: this call is not worth counting more finely
-	}
-	if me != nil && (!me.Retryable || repeats(me)) && me.Code != agent.ModelAuth && ctx.Err() == nil {
-		return fmt.Sprintf("(The model could not summarise this: %s. What follows are the messages in short.)\n", agent.Shorten(me.Error(), 300, "")) +
-			agent.DigestMessages(p.replaced, most), nil
-	}
+// summaryFailed is what becomes of a summary whose call failed: it is made again, or the
+// turn goes on without, or it ends, as the calls that it is for would fail likewise.
+func (a *Activities) summaryFailed(ctx context.Context, in contract.SummaryInput, begun memory.SummaryStart, r agent.ModelRequest, used agent.Usage, err error) (without bool, _ error) {
 	failure := memory.SummaryFailure{ThreadID: in.Thread, TurnID: in.Turn, Step: in.Step, Cause: memory.Cause(in.Need.Cause), Attempt: begun.Attempt, Usage: used}
+	var me *agent.ModelError
 	switch {
 	case ctx.Err() != nil && !stopping(ctx):
 		err = ctx.Err()
-	case me != nil:
+	case ctx.Err() != nil || !errors.As(err, &me):
+	default:
+		me.InARow = begun.Attempt // all of its tries: this call is not worth counting more finely
+		me.Model = cmp.Or(me.Model, r.Model)
 		waited := time.Since(activity.GetInfo(ctx).ScheduledTime)
 		t := tried{failures: begun.Attempt, next: begun.Attempt + 1, left: a.retryFor() - waited, waited: waited}
-		if failure.NotCalled = me.NotCalled; !a.exhausted(t, me) {
+		likewise := me.Code == agent.ModelAuth || me.Retryable && !repeats(me)
+		switch exhausted := a.exhausted(t, me); {
+		case !exhausted:
 			later := later(me, t)
 			failure.Wait, err = later.wait, later
+		case !likewise || a.fallback(begun.Turn, r, me, exhausted) != "":
+			return true, me
 		}
 	}
-	if !failure.NotCalled {
+	if failure.NotCalled = me != nil && me.NotCalled; !failure.NotCalled {
 		failure.Usage.Requests = max(used.Requests, 1)
 	}
 	if ferr := a.Store.FailSummary(context.WithoutCancel(ctx), failure); ferr != nil && agent.CodeOf(ferr) == agent.CodeStale {
-		return "", ferr
+		return false, ferr
 	}
-	return "", err
+	return false, err
 }
 
 // facts is what the agent needs to know whatever the model made of it: the message

@@ -54,7 +54,7 @@ var meaning = map[string]string{
 	CodecToken:        "token that `codec-server` asks for; needed if it listens beyond loopback",
 	WebTokens:         "file of the users of the web server, a line each with the SHA-256 of their token, as `web-token` writes it. Default: `web-tokens` in home, if it is there",
 	ContextWindow:     "tokens that a request and its answer may have together, whatever the model; 0 = what is known of it. See below",
-	FallbackModels:    "models that take over, in this order, when one is unknown to its provider or has failed for as long as `retryFor`; the rest of the turn stays with the one that answers",
+	FallbackModels:    "models that take over, in this order, when one fails in a way that another may not share ([below](#when-a-model-call-fails)); the rest of the turn stays with the one that answers",
 }
 
 // part is what stands before or after the table.

@@ -1,0 +1,231 @@
+package e2e
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/spool-agents/spool"
+	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/internal/llm/script"
+	tt "github.com/spool-agents/spool/internal/temporaltest"
+)
+
+// failure is what makes a model call fail with a code.
+type failure struct {
+	status int
+	body   string
+	silent bool   // nothing is ever sent
+	model  string // "" = the one of the settings
+	form   bool   // an answer by a schema is asked for
+	todo   string
+	moves  bool // another model takes over
+}
+
+var failures = map[string]failure{
+	agent.ModelRateLimited:    {status: 429, body: `{"error":{"message":"no credit","code":"insufficient_quota"}}`, todo: "raise the quota", moves: true},
+	agent.ModelOverloaded:     {status: 503, body: `{"error":{"message":"busy"}}`, todo: "retry later", moves: true},
+	agent.ModelBrokenStream:   {body: event(`{"content":"half"}`, "null"), todo: "check the network", moves: true},
+	agent.ModelIdleTimeout:    {silent: true, todo: "raise SPOOL_IDLE_TIMEOUT", moves: true},
+	agent.ModelUnreachable:    {model: "fake@dead", todo: "start the server, or check host and port in baseUrl of provider dead", moves: true},
+	agent.ModelAuth:           {status: 401, body: `{"error":{"message":"bad key"}}`, todo: "check OPENAI_API_KEY", moves: true},
+	agent.ModelUnknown:        {status: 404, body: `{"error":{"message":"no such model"}}`, todo: "`starter models` lists", moves: true},
+	agent.ModelBadResponse:    {body: "<html>Please log in</html>", todo: "check OPENAI_BASE_URL", moves: true},
+	agent.ModelAnswerInvalid:  {body: event(`{"content":"free text"}`, `"stop"`), form: true, todo: "make the schema simpler", moves: true},
+	agent.ModelBadRequest:     {status: 400, body: `{"error":{"message":"temperature must be 1"}}`, todo: "change what it names"},
+	agent.ModelContextTooLong: {status: 400, body: `{"error":{"message":"too many","code":"context_length_exceeded"}}`, todo: "start a new conversation"},
+	agent.ModelCutOff:         {body: event(`{}`, `"length"`), todo: "raise maxTokens"},
+	agent.ModelContentFilter:  {body: event(`{}`, `"content_filter"`), todo: "change the message"},
+}
+
+// failing answers of the model fake as the message says, and of others well.
+func failing(w http.ResponseWriter, r *http.Request, body []byte) {
+	var q struct {
+		Model    string
+		Messages []agent.Message
+	}
+	_ = json.Unmarshal(body, &q) // what it cannot read is no case
+	if q.Model != "fake" {
+		text := `from the second`
+		if bytes.Contains(body, []byte("fits this JSON schema")) {
+			text = `{\"city\":\"Oslo\"}`
+		}
+		_, _ = fmt.Fprint(w, event(`{"content":"`+text+`"}`, `"stop"`)+"data: [DONE]\n\n")
+		return
+	}
+	for _, m := range q.Messages {
+		f, ok := failures[m.Content.String()]
+		switch {
+		case !ok:
+		case f.silent:
+			<-r.Context().Done()
+		default:
+			w.WriteHeader(max(f.status, 200))
+			_, _ = io.WriteString(w, f.body)
+		}
+	}
+}
+
+// failAll sends a message for each code and returns how their turns ended.
+func failAll(t *testing.T, s *tt.Stack) map[string]spool.Reply {
+	t.Helper()
+	closed, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	require.NoError(t, closed.Close())
+	table := "providers:\n  dead: {baseUrl: 'http://" + closed.Addr().String() + "/v1'}\n"
+	require.NoError(t, os.WriteFile(filepath.Join(s.Dir, "models.yaml"), []byte(table), 0o600))
+	s.Model.Raw(failing)
+	sent := map[string]spool.Reply{}
+	for code, f := range failures {
+		m := s.Message(strings.ReplaceAll(code, "_", "-"), code)
+		if m.Model = f.model; f.form {
+			m.AnswerSchema = json.RawMessage(form)
+		}
+		r, err := s.Client.Send(s.Ctx(), m)
+		require.NoError(t, err)
+		sent[code] = r
+	}
+	for code, r := range sent {
+		sent[code] = s.Wait(r)
+	}
+	return sent
+}
+
+// Whatever a model call fails with for good, the turn's error names the model, its
+// provider and what to do, and its code once.
+func TestFinalFailuresSayWhatToDo(t *testing.T) {
+	t.Parallel()
+	codes := make([]string, 0, len(failures))
+	for code := range failures {
+		codes = append(codes, code)
+	}
+	require.ElementsMatch(t, agent.ModelCodes(), codes)
+	s := tt.New(t)
+	s.StartWorker("SPOOL_RETRY_FOR=50ms", "SPOOL_IDLE_TIMEOUT=1500ms")
+	host := strings.TrimSuffix(strings.TrimPrefix(s.Model.URL(), "http://"), "/v1")
+	for code, r := range failAll(t, s) {
+		at := host
+		if failures[code].model != "" {
+			at = "dead"
+		}
+		require.Equal(t, "failed", r.Status, code)
+		require.Equal(t, code, r.ErrorCode, r.Error)
+		require.True(t, strings.HasPrefix(r.Error, "fake at "+at+" "), r.Error)
+		require.NotContains(t, r.Error, "model call failed", code)
+		_, todo, found := strings.Cut(r.Error, ". To do: ")
+		require.True(t, found, r.Error)
+		require.Contains(t, todo, failures[code].todo, code)
+	}
+	s.Verify()
+}
+
+// Which failures another model takes over from, and which it does not.
+func TestFallbackByCode(t *testing.T) {
+	t.Parallel()
+	s := tt.New(t)
+	s.StartWorker("SPOOL_RETRY_FOR=50ms", "SPOOL_IDLE_TIMEOUT=1500ms", "SPOOL_FALLBACK_MODELS=second")
+	for code, r := range failAll(t, s) {
+		moved := slices.Contains(warnings(t, s, r.ThreadID), agent.WarnFallback)
+		require.Equal(t, failures[code].moves, moved, code)
+		if !moved {
+			require.Equal(t, code, r.ErrorCode, r.Error)
+			continue
+		}
+		require.Equal(t, "completed", r.Status, "%s: %s", code, r.Error)
+		require.Contains(t, []string{"from the second", `{"city":"Oslo"}`}, r.Response, code)
+	}
+	s.Verify()
+}
+
+// A failure is told once by each command that tells it, with its code once.
+func TestAFailureIsToldOnce(t *testing.T) {
+	t.Parallel()
+	s := tt.New(t)
+	s.StartWorker("SPOOL_RETRY_FOR=50ms")
+	once := func(text, code string) {
+		t.Helper()
+		require.Equal(t, 1, strings.Count(text, "To do: "), text)
+		require.Equal(t, 1, strings.Count(text, code+": fake at "), text)
+		require.Equal(t, 1, strings.Count(text, code), text)
+	}
+	const bad = "script: fail 400 x9 say never"
+	out, code := starter(t, s, "send", "-s", s.Session("s1"), bad)
+	require.Equal(t, 1, code, out)
+	once(out, "bad_request")
+	require.Contains(t, out, "failed; see: ")
+	out, progress, code := starterApart(t, s, "send", "--json", "-s", s.Session("s2"), bad)
+	require.Equal(t, 1, code, progress)
+	once(progress, "bad_request")
+	var r spool.Reply
+	require.NoError(t, json.Unmarshal([]byte(out), &r))
+	require.Equal(t, "bad_request", r.ErrorCode)
+	require.NotContains(t, r.Error, "bad_request")
+	for _, command := range []string{"show", "trace"} {
+		out, _, code = starterApart(t, s, command, s.Thread("s1"))
+		require.Zero(t, code)
+		once(out, "bad_request")
+	}
+	chat := starterCommand(t, s, "chat", "-s", s.Session("s3"))
+	chat.Stdin = strings.NewReader(bad + "\n")
+	said, err := chat.CombinedOutput()
+	require.NoError(t, err)
+	once(string(said), "bad_request")
+	again, code := starter(t, s, "send", "-s", s.Session("s4"), "--message-id", "m", bad)
+	require.Equal(t, 1, code, again)
+	again, code = starter(t, s, "send", "-s", s.Session("s4"), "--message-id", "m", bad)
+	require.Equal(t, 1, code, again)
+	once(again, "bad_request")
+	// A provider that is overloaded is no matter of Temporal.
+	out, code = starter(t, s, "send", "-s", s.Session("s5"), "script: fail 503 x9 after 1ms say never")
+	require.Equal(t, 1, code, out)
+	require.Equal(t, 1, strings.Count(out, "overloaded: fake at "), out)
+	require.Equal(t, 1, strings.Count(out, "To do: retry later"), out)
+	require.NotContains(t, out, "Temporal")
+	s.Verify()
+}
+
+// A summary whose model call fails for a moment is made again: its turn does not end.
+func TestASummaryIsTriedAgain(t *testing.T) {
+	t.Parallel()
+	s := tt.New(t)
+	target, err := url.Parse(strings.TrimSuffix(s.Model.URL(), "/v1"))
+	require.NoError(t, err)
+	var asked atomic.Int64
+	pass := httputil.NewSingleHostReverseProxy(target)
+	pass.FlushInterval = -1
+	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		if bytes.Contains(body, []byte(agent.SummaryPrefix)) && asked.Add(1) <= 2 {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		pass.ServeHTTP(w, r)
+	}))
+	defer front.Close()
+	s.StartWorker("SPOOL_CONTEXT_WINDOW=12000", "OPENAI_BASE_URL="+front.URL+"/v1")
+	began := time.Now()
+	r := s.Ask("s1", script.Script(pages(t, s, 8, 6000), "say the end"))
+	require.Equal(t, "the end", r.Response, r.Error)
+	sums := summaries(t, s, r.ThreadID)
+	require.NotEmpty(t, sums)
+	require.Equal(t, 3, sums[0].Attempts)
+	require.NotContains(t, sums[0].Text, "could not summarise")
+	require.Less(t, time.Since(began), time.Minute)
+	s.Verify()
+}
