@@ -26,7 +26,7 @@ const (
 // here is what a limit is on this machine as it is now, where a turn that does
 // nothing takes so long: where they are made for, it takes a tenth of a second.
 func here(limit, turn time.Duration) time.Duration {
-	return limit * max(turn, 100*time.Millisecond) / (100 * time.Millisecond)
+	return time.Duration(float64(limit) * max(1, turn.Seconds()/0.1))
 }
 
 // beats is a tool that shows for as long as it runs that it does; what goes

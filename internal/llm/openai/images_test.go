@@ -80,5 +80,5 @@ func TestFault_A_ImagesNotRefused(t *testing.T) {
 		e := responseError(&http.Response{StatusCode: c.status, Header: http.Header{}}, []byte(c.body))
 		require.False(t, e.NoImages, "%v", e)
 	}
-	require.Equal(t, agent.ModelUnknown, responseError(&http.Response{StatusCode: 404, Header: http.Header{}}, []byte(`{"error":{"message":"No endpoints found that support image input","code":404}}`)).Code)
+	require.Equal(t, agent.ModelUnknown, responseError(&http.Response{StatusCode: http.StatusNotFound, Header: http.Header{}}, []byte(`{"error":{"message":"No endpoints found that support image input","code":404}}`)).Code)
 }
