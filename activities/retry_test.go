@@ -82,7 +82,7 @@ func TestLaterEndsInTime(t *testing.T) {
 func TestGivingUpSaysWhatTheProviderWants(t *testing.T) {
 	t.Parallel()
 	held := &agent.ModelError{Code: agent.ModelRateLimited, Status: 429, Message: "slow down", Retryable: true, RetryAfter: 5 * time.Second, NotCalled: true, Unanswered: 16 * time.Minute}
-	require.ErrorContains(t, wireModel(held), "slow down; the provider asked everyone to wait, and has answered nobody for 16m0s: retry later")
+	require.ErrorContains(t, wireModel(held), "slow down; the provider asked everyone to wait, and has answered nobody for 16m0s. To do: retry later")
 	asks := &agent.ModelError{Code: agent.ModelRateLimited, Status: 429, Message: "slow down", Retryable: true, RetryAfter: 5 * time.Second}
 	require.ErrorContains(t, wireModel(asks), "slow down; the provider asks to wait until ")
 	held.RetryAfter = 24 * time.Hour
