@@ -154,10 +154,10 @@ func (f *fixture) ok(name string, args object) string {
 	return r.Content
 }
 
-// eventually polls.
+// eventually polls, for as long as a slow machine needs.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	require.Eventually(t, ok, 10*time.Second, 10*time.Millisecond, what)
+	require.Eventually(t, ok, 3*time.Minute, 10*time.Millisecond, what)
 }
 
 func (f *fixture) file(name string) string {

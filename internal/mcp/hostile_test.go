@@ -22,9 +22,10 @@ import (
 // rude is a server that speaks the protocol by hand, to do what the SDK would not.
 // The test's own program becomes it, in the mode that SPOOL_TEST_RUDE names.
 type rude struct {
-	mu      sync.Mutex
-	mode    string
-	answers map[string]chan json.RawMessage // of the client, to requests of the server
+	mu       sync.Mutex
+	mode     string
+	answers  map[string]chan json.RawMessage // of the client, to requests of the server
+	gathered sync.WaitGroup
 }
 
 type rpc struct {
@@ -42,6 +43,7 @@ type rpc struct {
 
 func runRude(mode string) {
 	s := &rude{mode: mode, answers: map[string]chan json.RawMessage{}}
+	s.gathered.Add(20)
 	if mode == "stderr" {
 		go func() {
 			for {
@@ -115,7 +117,7 @@ func (s *rude) list() object {
 	add := func(name, description string) {
 		list = append(list, object{"name": name, "description": description, "inputSchema": object{"type": "object"}, "annotations": object{"readOnlyHint": true}})
 	}
-	for _, name := range []string{"echo", "ask", "progress", "lists", "sleep", "twice", "wrong"} {
+	for _, name := range []string{"echo", "ask", "progress", "lists", "gather", "twice", "wrong"} {
 		add(name, "Does "+name+".")
 	}
 	switch s.mode {
@@ -146,9 +148,10 @@ func (s *rude) call(m rpc) {
 			s.send(object{"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
 		}
 		s.text(m.ID, "listed")
-	case "sleep":
-		time.Sleep(300 * time.Millisecond)
-		s.text(m.ID, "slept")
+	case "gather": // answers when 20 calls wait for it
+		s.gathered.Done()
+		s.gathered.Wait()
+		s.text(m.ID, "gathered")
 	case "twice":
 		s.text(m.ID, "first")
 		s.text(m.ID, "second")
@@ -171,7 +174,7 @@ func (s *rude) ask() string {
 		select {
 		case a := <-c:
 			out = append(out, method+" "+string(a))
-		case <-time.After(5 * time.Second):
+		case <-time.After(time.Minute):
 			out = append(out, method+" was not answered")
 		}
 	}
@@ -219,27 +222,23 @@ func TestRudeServers(t *testing.T) {
 	for _, refused := range []string{"roots/list", "sampling/createMessage", "elicitation/create", "no/such"} {
 		assert.Regexp(t, refused+` \{("roots":\[\]|.*"code":-3[12])`, answers)
 	}
-	began := time.Now()
 	assert.Equal(t, "progressed", f.ok("mcp__plain__progress", nil))
 	assert.Equal(t, "listed", f.ok("mcp__plain__lists", nil))
 	assert.Equal(t, "first", f.ok("mcp__plain__twice", nil))
 	r := f.call("mcp__plain__wrong", nil)
 	assert.Equal(t, agent.CallFailed, r.Status, r.Content)
 	assert.Equal(t, "echo", f.ok("mcp__plain__echo", nil), "and the next call works")
-	assert.Less(t, time.Since(began), 20*time.Second)
 }
 
 // Calls of one server run side by side.
 func TestCallsOfAServerRunSideBySide(t *testing.T) {
 	f := begin(t, object{"s": rudely(t, "plain")})
 	f.ok("mcp__s__echo", nil)
-	began := time.Now()
 	var wg sync.WaitGroup
 	for range 20 {
-		wg.Go(func() { assert.Equal(t, "slept", f.call("mcp__s__sleep", nil).Content) })
+		wg.Go(func() { assert.Equal(t, "gathered", f.call("mcp__s__gather", nil).Content) })
 	}
 	wg.Wait()
-	assert.Less(t, time.Since(began), 4*time.Second)
 }
 
 // A server over HTTP that forgets its sessions, is away, or answers something else.

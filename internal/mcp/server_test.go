@@ -138,7 +138,10 @@ func TestFault_F5_SlowCallTimesOut(t *testing.T) {
 func TestCancelReachesTheServer(t *testing.T) {
 	f := begin(t, object{"s": stdio(t)})
 	ctx, cancel := context.WithCancel(t.Context())
-	time.AfterFunc(100*time.Millisecond, cancel)
+	go func() {
+		eventually(t, "the call runs", func() bool { return f.file("w") != "" })
+		cancel()
+	}()
 	r := f.callIn(ctx, "mcp__s__write", object{"file": f.path("w"), "ms": 60_000})
 	assert.Equal(t, agent.ErrAborted, r.ErrorReason)
 	eventually(t, "the server is told", func() bool { return f.file("w") == "start\ncancelled\n" })
@@ -322,8 +325,8 @@ func TestCheckRefusesWhatNoServerAnswers(t *testing.T) {
 	f := prepare(t, object{"up": stdio(t), "broken": stdio(t, "-broken"), "dying": stdio(t, "-unless", flag)})
 	f.write(f.path(".mcp.json"), object{"project": stdio(t)})
 	f.start()
-	check := func(name string) (agent.ToolResult, bool) {
-		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+	check := func(name string, within time.Duration) (agent.ToolResult, bool) {
+		ctx, cancel := context.WithTimeout(t.Context(), within)
 		defer cancel()
 		return f.tools.Check(ctx, name, agent.ToolRun{Args: []byte(`{"text":"x"}`)})
 	}
@@ -335,15 +338,15 @@ func TestCheckRefusesWhatNoServerAnswers(t *testing.T) {
 		"mcp__broken__echo": "no database", "mcp__dying__echo": "cannot be reached", "mcp__project__echo": "agreed to that file",
 		"mcp__up__nothing": "no tool", "mcp__nobody__x": "no tool",
 	} {
-		res, refused := check(name)
+		res, refused := check(name, time.Minute)
 		assert.True(t, refused, name)
 		assert.Contains(t, res.Content, want, name)
 	}
-	_, refused := check("mcp__up__echo")
+	_, refused := check("mcp__up__echo", time.Minute)
 	assert.False(t, refused)
 	f.write(filepath.Join(f.home, "mcp.json"), object{"slow": stdio(t, "-late", "1m")})
 	eventually(t, "the new entry is seen", func() bool { _, ok := f.tools.Lookup("mcp__slow__echo"); return ok })
-	_, refused = check("mcp__slow__echo")
+	_, refused = check("mcp__slow__echo", time.Second)
 	assert.False(t, refused, "it may still come")
 }
 
