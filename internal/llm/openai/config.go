@@ -28,7 +28,7 @@ const (
 	DefaultBaseURL       = "https://api.openai.com/v1"
 	DefaultIdleTimeout   = 2 * time.Minute
 	DefaultReplyTimeout  = 10 * time.Minute
-	DefaultMaxReplyBytes = 32 << 20
+	DefaultMaxReplyBytes = 8 << 20 // about two million tokens, more than any model writes
 	DefaultMaxEventBytes = 8 << 20
 )
 

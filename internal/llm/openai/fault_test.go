@@ -391,6 +391,10 @@ func TestFault_A19_WhatGoOpenAITakesForAnEnd(t *testing.T) {
 	require.Equal(t, agent.ModelBrokenStream, o.failure(t).Code, "text after the reason, then no end")
 	o = against(t, sends(events(says(strings.Repeat("x", 600)), says(strings.Repeat("x", 600)), ends("stop"), done)), func(c *Config) { c.MaxReplyBytes = 1000 })
 	require.Equal(t, agent.ModelBadResponse, o.failure(t).Code, "too large")
+	endless := strings.Repeat(events(says(strings.Repeat("again ", 10_000))), 200)
+	o = against(t, sends(endless))
+	require.Contains(t, o.failure(t).Message, "one reply is larger than 8388608 bytes")
+	require.InDelta(t, 8<<20, len(o.reply.Content), 100_000, "what had arrived is kept")
 	o = against(t, sends("data: "+strings.Repeat("x", 3<<20)), func(c *Config) { c.MaxReplyBytes = 1000 })
 	require.Equal(t, agent.ModelBadResponse, o.failure(t).Code, "an endless line")
 }

@@ -11,18 +11,21 @@ import (
 
 // Figures of one call above these are mistakes, and count as not reported.
 const (
-	maxTokens = 100_000_000
-	maxCost   = 100_000 // US dollars
+	maxTokens = 20_000_000 // twice the largest window, and twice what DefaultMaxReplyBytes may be
+	maxCost   = 100_000    // US dollars
 )
 
-// count reads a number of tokens: an integer, a float or a string with one. What
-// cannot be a number of tokens is 0.
+// count reads a number of tokens: an integer, a float or a string with one. null is
+// 0, what cannot be a number of tokens is absurd.
 type count int64
 
+const absurd count = -1
+
 func (c *count) UnmarshalJSON(b []byte) error {
-	*c = 0
-	if f := figure(b); f <= maxTokens {
-		*c = count(f)
+	f, ok := figure(b)
+	*c = count(f)
+	if !ok || f > maxTokens {
+		*c = absurd
 	}
 	return nil
 }
@@ -32,19 +35,22 @@ type cost float64
 
 func (c *cost) UnmarshalJSON(b []byte) error {
 	*c = 0
-	if f := figure(b); f <= maxCost {
+	if f, ok := figure(b); ok && f <= maxCost {
 		*c = cost(f)
 	}
 	return nil
 }
 
-// figure is a number that is not negative, or 0.
-func figure(b []byte) float64 {
+// figure is a number that is not negative. null is 0.
+func figure(b []byte) (f float64, ok bool) {
+	if string(b) == "null" {
+		return 0, true
+	}
 	f, err := strconv.ParseFloat(string(bytes.Trim(b, "\" ")), 64)
 	if err != nil || math.IsNaN(f) || f < 0 {
-		return 0
+		return 0, false
 	}
-	return f
+	return f, true
 }
 
 // details reads an object; anything else is an empty one.
@@ -84,15 +90,20 @@ type reported struct {
 
 // readUsage reads usage and makes it consistent: the total is that of prompt and
 // completion, of which cached and reasoning tokens are parts. ok is false if there
-// is none that can be believed.
+// is none that can be believed: whoever reports an absurd prompt or completion is not
+// believed in the rest either, as what is missing would then count as nothing.
 func readUsage(raw json.RawMessage) (usage agent.Usage, ok bool) {
 	var u reported
 	if len(raw) == 0 || raw[0] != '{' || json.Unmarshal(raw, &u) != nil {
 		return agent.Usage{}, false
 	}
+	if min(u.Prompt, u.Input, u.Completion, u.Output) == absurd {
+		return agent.Usage{}, false
+	}
 	prompt, completion := max(u.Prompt, u.Input), max(u.Completion, u.Output)
-	cached := max(u.CacheHit, u.Cached, u.PromptMore.Cached, u.InputMore.Cached)
-	reasoning := max(u.Reasoning, u.CompletionMore.Reasoning, u.OutputMore.Reasoning)
+	u.CacheRead, u.CacheWritten = max(u.CacheRead, 0), max(u.CacheWritten, 0)
+	cached := max(0, u.CacheHit, u.Cached, u.PromptMore.Cached, u.InputMore.Cached)
+	reasoning := max(0, u.Reasoning, u.CompletionMore.Reasoning, u.OutputMore.Reasoning)
 	if u.Prompt == 0 && u.CacheRead+u.CacheWritten > 0 {
 		prompt, cached = prompt+u.CacheRead+u.CacheWritten, max(cached, u.CacheRead)
 	}
