@@ -84,6 +84,10 @@ func (l *live) stream(t *spool.TextUpdate) {
 
 func (l *live) write(s *shown, text string) {
 	s.text.WriteString(text)
+	l.emit(text)
+}
+
+func (l *live) emit(text string) {
 	if out := l.cleaner.clean(text); out != "" {
 		_, _ = io.WriteString(l.text, out)
 		l.midLine = !strings.HasSuffix(out, "\n")
@@ -104,6 +108,12 @@ func (l *live) saved(m agent.Message) {
 		l.shown[m.ID] = s
 		l.cleaner = cleaner{}
 		l.endLine()
+		if m.Partial {
+			s.text.WriteString(text)
+			l.emit(brokenOff(text))
+			l.endLine()
+			return
+		}
 	case !strings.HasPrefix(text, s.text.String()):
 		l.endLine()
 		s.text.Reset()
@@ -345,5 +355,20 @@ func (l *live) finish(r spool.Reply) {
 		}
 	}
 	l.endLine()
-	_, _ = io.WriteString(l.text, clean(r.Response)+"\n")
+	_, _ = io.WriteString(l.text, responseText(r)+"\n")
+}
+
+// brokenOff is the text of a call that failed, as a person reads it: a server that
+// repeats itself without end leaves megabytes.
+func brokenOff(text string) string {
+	const most = 8 << 10
+	return agent.Shorten(text, most, "; --json shows all of it")
+}
+
+// responseText is what a turn answered, or how far it came, as a person reads it.
+func responseText(r spool.Reply) string {
+	if r.Status == string(agent.ThreadFailed) {
+		return clean(brokenOff(r.Response))
+	}
+	return clean(r.Response)
 }

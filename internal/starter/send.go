@@ -270,7 +270,7 @@ func (a *app) report(r spool.Reply, shown seen) error {
 			return err
 		}
 	} else if r.Response != "" && !shown.answer {
-		a.print("%s", clean(r.Response))
+		a.print("%s", responseText(r))
 	}
 	switch r.Status {
 	case string(agent.ThreadCompleted):

@@ -323,7 +323,11 @@ func messageText(m agent.Message) string {
 		head += " (superseded)"
 	}
 	lines := []string{head}
-	if text := shownContent(m.Content); text != "" {
+	text := shownContent(m.Content)
+	if m.Partial {
+		text = brokenOff(text)
+	}
+	if text != "" {
 		lines = append(lines, indent(clean(text)))
 	}
 	for _, call := range m.ToolCalls {
