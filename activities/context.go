@@ -121,7 +121,7 @@ type cached struct {
 	conversation
 	turn        string
 	compactions int64
-	warned      bool // of a server that reads only a part
+	warned      []string // codes of the warnings that a turn has once
 }
 
 // maxTranscripts bounds the cache; a turn that is not in it reads its thread anew.
@@ -144,7 +144,10 @@ func (t *transcripts) load(ctx context.Context, store memory.Reader, ref contrac
 		if err != nil {
 			return conversation{}, err
 		}
-		have = cached{conversation: c, turn: ref.Turn, compactions: th.Compactions, warned: have.warned && have.turn == ref.Turn}
+		if have.turn != ref.Turn {
+			have.warned = nil
+		}
+		have = cached{conversation: c, turn: ref.Turn, compactions: th.Compactions, warned: have.warned}
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -155,15 +158,15 @@ func (t *transcripts) load(ctx context.Context, store memory.Reader, ref contrac
 	return have.conversation, nil
 }
 
-// warnOnce reports whether a turn was not warned yet.
-func (t *transcripts) warnOnce(ref contract.Ref) bool {
+// warnOnce reports whether a turn was not warned yet, by a code.
+func (t *transcripts) warnOnce(ref contract.Ref, code string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	c, ok := t.m[ref.Thread]
-	if !ok || c.turn != ref.Turn || c.warned {
+	if !ok || c.turn != ref.Turn || slices.Contains(c.warned, code) {
 		return false
 	}
-	c.warned = true
+	c.warned = append(slices.Clone(c.warned), code)
 	t.m[ref.Thread] = c
 	return true
 }
@@ -307,8 +310,8 @@ func (e *contextFull) Error() string { return e.text }
 
 // fit makes a request fit its model's window. If it does not, and a summary may
 // help, it returns the error that asks for one; else the longest messages are
-// shortened. It returns our count of the request.
-func (a *Activities) fit(ctx context.Context, ref contract.Ref, r *agent.ModelRequest, c conversation) (int, error) {
+// shortened.
+func (a *Activities) fit(ctx context.Context, ref contract.Ref, r *agent.ModelRequest, c conversation) (fitting, error) {
 	room := a.roomOf(*r, c.windows[r.Model])
 	fixed := agent.RequestTokens(agent.ModelRequest{Messages: r.Messages[:1], Tools: r.Tools})
 	need := fixed + c.tokens + agent.ToolImageTokens(r.Messages)
@@ -316,21 +319,24 @@ func (a *Activities) fit(ctx context.Context, ref contract.Ref, r *agent.ModelRe
 		need = agent.RequestTokens(*r)
 	}
 	if float64(need) <= full*float64(room.ours(room.request)) {
-		return need, nil
+		return fitting{sent: need}, nil
 	}
 	if _, ok := a.planSummary(c, fixed, room); ok {
 		made, err := a.summarised(ctx, ref, memory.CauseFull)
 		if err != nil {
-			return 0, err
+			return fitting{}, err
 		}
 		if !made {
-			return 0, contextError(memory.CauseFull, 0, "the conversation takes about %d tokens of the %d that %s reads: it is summarised first", int(float64(need)*room.ratio), room.window, r.Model)
+			return fitting{}, contextError(memory.CauseFull, 0, "the conversation takes about %d tokens of the %d that %s reads: it is summarised first", int(float64(need)*room.ratio), room.window, r.Model)
 		}
 	}
-	if fitted, n := agent.FitMessages(r.Messages[1:], room.ours(room.request)-fixed); n > 0 {
+	f := fitting{tight: tight(*r, fixed, room)}
+	if fitted, left := agent.FitMessages(r.Messages[1:], room.ours(room.request)-fixed); left != nil {
+		f.shortened = shortened(c.own, r.Messages[1:], left, r.Model, room.window)
 		r.Messages = append(r.Messages[:1:1], fitted...)
 	}
-	return agent.RequestTokens(*r), nil
+	f.sent = agent.RequestTokens(*r)
+	return f, nil
 }
 
 // summarised reports whether a step has its summary of a cause.
@@ -362,24 +368,4 @@ func (a *Activities) refused(ctx context.Context, ref contract.Ref, r agent.Mode
 	}
 	return errors.Join(e, contextError(memory.CauseRefused, limit, "%s refused a request of about %d tokens as too long: the conversation is summarised for %d",
 		r.Model, int(float64(agent.RequestTokens(r))*room.ratio), limit))
-}
-
-// truncated is the warning that a server read far less than it was sent, or none. What
-// images cost is not known, so they prove nothing and teach nothing.
-func (a *Activities) truncated(ref contract.Ref, r agent.ModelRequest, sent int, u agent.Usage) []agent.Warning {
-	model, pictures := r.Model, agent.ImageTokens(r)
-	sent -= pictures
-	read := u.PromptTokens + u.CachedTokens // some count cached ones apart
-	const far = 0.55
-	if sent < 2*enough || read <= 0 || float64(read) > far*float64(sent)*min(a.calibration.ratio(model), 1) {
-		if pictures == 0 {
-			a.calibration.learn(model, sent, u.PromptTokens)
-		}
-		return nil
-	}
-	if !a.transcripts.warnOnce(ref) {
-		return nil
-	}
-	return []agent.Warning{{Code: agent.WarnTruncated, Message: fmt.Sprintf(
-		"the model server read only %d tokens of about %d that were sent: it drops a part of the conversation without saying so. Raise its context length (for Ollama num_ctx), or set contextWindow to what it reads.", u.PromptTokens, sent)}}
 }

@@ -58,9 +58,9 @@ func (a *Activities) callModel(ctx context.Context, ref contract.Ref) (_ contrac
 		return contract.ModelOutput{}, err
 	}
 	a.lostModel(ctx, ref, begun, request)
-	var sent int
+	var fitted fitting
 	if err = a.sees(ctx, ref, request); err == nil {
-		sent, err = a.fit(ctx, ref, &request, conversation)
+		fitted, err = a.fit(ctx, ref, &request, conversation)
 	}
 	if err != nil {
 		return contract.ModelOutput{}, a.modelFailed(ctx, ref, begun, request, failedCall{err: err})
@@ -88,11 +88,11 @@ func (a *Activities) callModel(ctx context.Context, ref contract.Ref) (_ contrac
 		case e.Code == agent.ModelContextTooLong:
 			err = a.refused(ctx, ref, request, conversation, e)
 		}
-		return contract.ModelOutput{}, a.modelFailed(ctx, ref, begun, request, failedCall{err, at, reply.Usage, time.Since(began), began.Sub(entered)})
+		return contract.ModelOutput{}, a.modelFailed(ctx, ref, begun, request, failedCall{err, at, reply.Usage, time.Since(began), began.Sub(entered), fitted.tight})
 	}
 	record := memory.ReplyRecord{
 		ThreadID: ref.Thread, TurnID: ref.Turn, Step: ref.Step, Attempt: begun.Attempt, Duration: time.Since(began),
-		Warnings: a.truncated(ref, request, sent, reported),
+		Warnings: slices.Concat(a.once(ref, fitted.tight), fitted.shortened, a.truncated(ref, request, fitted.sent, reported)),
 	}
 	record.Reply = reply
 	if reply.FinishReason == agent.FinishLength && len(reply.Calls) == 0 {
@@ -248,6 +248,8 @@ type failedCall struct {
 	used agent.Usage
 	took time.Duration
 	held time.Duration // how long a limiter kept it from being made
+	// tight may be why it failed.
+	tight []agent.Warning
 }
 
 // modelFailed records what a failed attempt cost, also when its turn is cancelled:
@@ -297,6 +299,7 @@ func (a *Activities) modelFailed(ctx context.Context, ref contract.Ref, begun me
 	case agent.CodeOf(err) == agent.CodeStale:
 		return err
 	}
+	failure.Warnings = slices.Concat(a.once(ref, c.tight), failure.Warnings)
 	if ferr := a.Store.FailModel(context.WithoutCancel(ctx), failure); ferr != nil && agent.CodeOf(ferr) == agent.CodeStale {
 		return ferr
 	}

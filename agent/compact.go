@@ -52,11 +52,16 @@ func unanswered(messages []Message) int {
 // shortHint is said where a message was shortened for the model.
 const shortHint = "; the message is longer than the model's context window allows"
 
+// Unanswered are the messages that no reply was made with yet: what was said, and
+// the results of the calls, since the last one.
+func Unanswered(messages []Message) []Message { return messages[unanswered(messages):] }
+
 // FitMessages shortens the longest messages, for the model only, until all
-// together cost at most room tokens; cut counts them. It cuts in the middle of a
-// text, at character boundaries, and says so there. Nothing gets shorter than a
-// few words: what cannot fit is returned as short as it gets.
-func FitMessages(messages []Message, room int) (fitted []Message, cut int) {
+// together cost at most room tokens; left are the bytes left out of each message, nil
+// if all fit. It cuts in the middle of a text, at character boundaries, and says so
+// there. Nothing gets shorter than a few words: what cannot fit is returned as short
+// as it gets.
+func FitMessages(messages []Message, room int) (fitted []Message, left []int) {
 	const least = 32
 	sizes := make([]int, len(messages))
 	total := 0
@@ -65,17 +70,17 @@ func FitMessages(messages []Message, room int) (fitted []Message, cut int) {
 		total += sizes[i]
 	}
 	if total <= room {
-		return messages, 0
+		return messages, nil
 	}
+	left = make([]int, len(messages))
 	most := longestThatFits(sizes, room, least)
 	fitted = slices.Clone(messages)
 	for i, size := range sizes {
 		if size > most {
-			fitted[i] = shortenMessage(messages[i], size, most)
-			cut++
+			fitted[i], left[i] = shortenMessage(messages[i], size, most)
 		}
 	}
-	return fitted, cut
+	return fitted, left
 }
 
 // longestThatFits is the largest cap for which the sizes, each cut to it, add up
@@ -92,10 +97,14 @@ func longestThatFits(sizes []int, room, least int) int {
 	return max(least, room)
 }
 
-// shortenMessage cuts the texts of a message of size tokens to about most.
-func shortenMessage(m Message, size, most int) Message {
-	// What a marker says costs something, too.
-	cut := func(s string) string { return Shorten(s, max(64, len(s)*(most-24)/size), shortHint) }
+// shortenMessage cuts the texts of a message of size tokens to about most; left are
+// the bytes left out.
+func shortenMessage(m Message, size, most int) (_ Message, left int) {
+	cut := func(s string) string {
+		short, n := shorten(s, max(64, len(s)*(most-24)/size), shortHint) // a marker costs something, too
+		left += n
+		return short
+	}
 	m.Content.Value = cut(m.Content.Value)
 	if m.Content.Parts != nil {
 		m.Content.Parts = slices.Clone(m.Content.Parts)
@@ -110,7 +119,7 @@ func shortenMessage(m Message, size, most int) Message {
 			f.Arguments = shortenArguments(f.Arguments, cut)
 		}
 	}
-	return m
+	return m, left
 }
 
 // shortenArguments cuts the texts in a call's arguments, which stay a JSON object.

@@ -251,6 +251,10 @@ type Warning struct {
 const (
 	// WarnTruncated: the server read only a part of what it was sent.
 	WarnTruncated = "context_truncated"
+	// WarnShortened: the model saw only a part of a message.
+	WarnShortened = "message_shortened"
+	// WarnWindow: the model's window is too small for what every request has.
+	WarnWindow = "window_too_small"
 	// WarnFallback: another model goes on.
 	WarnFallback = "model_fallback"
 	// WarnModelWait: a model call failed or was held back, and is made again at a

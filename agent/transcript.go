@@ -97,8 +97,14 @@ func CleanText(s string) string {
 // Shorten cuts s to at most limit bytes by leaving out its middle, at character
 // boundaries, and says how much is missing.
 func Shorten(s string, limit int, hint string) string {
+	short, _ := shorten(s, limit, hint)
+	return short
+}
+
+// shorten is Shorten, and says how many bytes it left out.
+func shorten(s string, limit int, hint string) (short string, left int) {
 	if len(s) <= limit {
-		return s
+		return s, 0
 	}
 	head, tail := limit*2/3, limit/3
 	for head > 0 && !utf8.RuneStart(s[head]) {
@@ -108,7 +114,8 @@ func Shorten(s string, limit int, hint string) string {
 	for from < len(s) && !utf8.RuneStart(s[from]) {
 		from++
 	}
-	return s[:head] + "\n[… " + strconv.Itoa(from-head) + " bytes left out" + hint + " …]\n" + s[from:]
+	left = from - head
+	return s[:head] + "\n[… " + strconv.Itoa(left) + " bytes left out" + hint + " …]\n" + s[from:], left
 }
 
 // LoopLength is how many rounds in a row without progress count as an endless loop.

@@ -237,6 +237,7 @@ func TestRow57_OneMessageLargerThanTheWindow(t *testing.T) {
 	require.Contains(t, shown, "bytes left out; the message is longer than the model's context window allows")
 	require.NotContains(t, shown, "\uFFFD")
 	require.Empty(t, summaries(t, s, r.ThreadID), "there was nothing to summarise")
+	require.Equal(t, []string{agent.WarnShortened}, warnings(t, s, r.ThreadID), "and the person is told")
 	s.Verify()
 }
 

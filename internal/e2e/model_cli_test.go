@@ -60,7 +60,7 @@ func TestSendTellsWhatHappensToTheContext(t *testing.T) {
 	silent.StartWorker()
 	_, progress, code = starterApart(t, silent, "send", "-s", silent.Session("s1"), script.Script(pages(t, silent, 2, 8000), "say the end"))
 	require.Zero(t, code, progress)
-	require.Contains(t, progress, "the model server read only 1500 tokens")
+	require.Contains(t, progress, "the model server read only 1500 of about ")
 }
 
 // Where a provider does not say what a call used, our count stands for it, and is

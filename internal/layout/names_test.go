@@ -157,6 +157,8 @@ var pinned = map[string]string{
 	"agent.EventToolProgress":        "tool_progress",
 	"agent.EventWarning":             "warning",
 	"agent.WarnTruncated":            "context_truncated",
+	"agent.WarnShortened":            "message_shortened",
+	"agent.WarnWindow":               "window_too_small",
 	"agent.WarnFallback":             "model_fallback",
 	"agent.WarnModelWait":            "model_wait",
 	"agent.WarnNoImages":             "images_left_out",
