@@ -16,7 +16,7 @@ export function fromView(view) {
     tasks: new Map(), // task id -> task
     inbox: view.inbox ?? [],
     ends: new Map(), // turn id -> its done or error event
-    cuts: new Map(), // turn id -> why its answer is not whole
+    cuts: new Map(), // turn id -> what the model did not see, and why its answer is not whole
     replies: new Map(), // turn id -> the stored reply whose round is not saved yet
     waits: new Map(), // thread id -> when its model call is made again, if it waits
     cursor: view.cursor ?? "0",
@@ -117,12 +117,15 @@ function applyText(s, t) {
   s.streams.set(t.messageId, next);
 }
 
+// What is told at the end of a turn of which something is not whole.
+const notWhole = new Set(["answer_cut", "message_shortened", "window_too_small", "context_truncated"]);
+
 function applyEvent(s, e) {
   const d = e.data ?? {};
   switch (e.type) {
     case "warning":
       if (d.code === "model_wait") s.waits.set(d.wait.threadId, d.wait);
-      if (d.code === "answer_cut") s.cuts.set(e.turnId, d.message);
+      if (notWhole.has(d.code) && !s.cuts.get(e.turnId)?.includes(d.message)) s.cuts.set(e.turnId, [...(s.cuts.get(e.turnId) ?? []), d.message]);
       return;
     case "stream_finish":
       s.model = d.model ?? s.model;
@@ -236,7 +239,7 @@ export function chatItems(s) {
   };
   const close = () => {
     const end = s.ends.get(turn);
-    if (end) items.push({ kind: "end", key: `end:${turn}`, end, cut: s.cuts.get(turn) ?? "" });
+    if (end) items.push({ kind: "end", key: `end:${turn}`, end, cut: (s.cuts.get(turn) ?? []).join("; ") });
   };
   for (const m of s.messages) {
     if (m.role === "system") continue;
