@@ -92,17 +92,17 @@ func (e *retryLater) Error() string {
 }
 
 // later fixes when a call is made again that failed or was held back, before it is
-// told to anybody. No wait is longer than what is left of the time for repeating it:
+// told to anybody; fallback is the model that takes over in the end. No wait is longer than what is left of the time for repeating it:
 // the last try is made when that is over.
-func later(e *agent.ModelError, t tried) *retryLater {
+func later(e *agent.ModelError, t tried, fallback string) *retryLater {
 	now, delay := time.Now(), retryDelay(max(t.failures, 1), e.RetryAfter)
 	var end *time.Time
 	if !e.NotCalled && (t.failures >= minModelTries || t.left > mostDelay) {
 		at := now.Add(t.left).UTC().Truncate(time.Millisecond)
 		end, delay = &at, min(delay, t.left)
 	}
-	wait := agent.NewModelWait(e, t.next, now.Add(delay))
-	wait.GivesUpAt = end
+	wait := agent.NewModelWait(e, t.failures+1, now.Add(delay))
+	wait.GivesUpAt, wait.Fallback = end, fallback
 	return &retryLater{wait: wait, cause: e}
 }
 
@@ -113,7 +113,8 @@ func wireModel(e *agent.ModelError) error {
 	switch {
 	case !e.Retryable || repeats(e):
 	case e.NotCalled && e.RetryAfter <= mostDelay:
-		last.Message = fmt.Sprintf("%s; the provider asked everyone to wait, and has answered nobody for %s", agent.Shorten(e.Message, mostSaid, ""), e.Unanswered.Round(time.Second))
+		last.Message = fmt.Sprintf("%s; it has answered nobody for %s", agent.Shorten(e.Message, mostSaid, ""), e.Unanswered.Round(time.Second))
+	case e.NotCalled: // the text says until when it is held
 	case e.RetryAfter >= time.Second:
 		until := time.Now().Add(e.RetryAfter).UTC().Truncate(time.Second)
 		last.Message = fmt.Sprintf("%s; the provider asks to wait until %s", agent.Shorten(e.Message, mostSaid, ""), until.Format(time.RFC3339))

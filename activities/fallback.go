@@ -68,9 +68,8 @@ func repeats(e *agent.ModelError) bool {
 // tried is how far the repeating of a call has come that failed just now, or was held
 // back.
 type tried struct {
-	// failures is how many calls of the current model failed, this one included; next
-	// is the number of the request that would follow.
-	failures, next int
+	// failures is how many calls of the current model failed, this one included.
+	failures int
 	// left is what is left of retryFor. It counts from the first of the failures, and
 	// leaves out for how long the call was held back since.
 	left time.Duration
@@ -80,14 +79,14 @@ type tried struct {
 
 func (a *Activities) tried(ctx context.Context, begun memory.ModelStart, c failedCall, notCalled bool) tried {
 	t := tried{
-		failures: begun.Failures, next: begun.Attempt - begun.Uncalled, left: a.retryFor() - begun.Failing,
+		failures: begun.Failures, left: a.retryFor() - begun.Failing,
 		waited: time.Since(activity.GetInfo(ctx).ScheduledTime),
 	}
 	if t.failures > 0 {
 		t.left -= c.took
 	}
 	if !notCalled {
-		t.failures, t.next = t.failures+1, t.next+1
+		t.failures++
 	}
 	return t
 }

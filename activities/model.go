@@ -288,7 +288,7 @@ func (a *Activities) modelFailed(ctx context.Context, ref contract.Ref, begun me
 			failure.Fallback, failure.Warnings = next, fallbackWarning(r.Model, next, err)
 			err = &otherModel{next}
 		} else if !exhausted {
-			later := later(me, t)
+			later := later(me, t, a.fallback(begun.Turn, r, me, true))
 			failure.Wait, err = later.wait, later
 			if me.NotCalled {
 				failure.HeldFor += time.Until(later.wait.Until)

@@ -64,7 +64,7 @@ func TestLaterEndsInTime(t *testing.T) {
 		for range 20 {
 			e := &agent.ModelError{Code: agent.ModelOverloaded, Retryable: true, RetryAfter: c.asks}
 			begun := time.Now().Truncate(time.Millisecond)
-			w := later(e, c.tried).wait
+			w := later(e, c.tried, "").wait
 			require.Equal(t, c.known, w.GivesUpAt != nil)
 			require.False(t, w.Until.Before(begun.Add(c.asks)), "not before the provider wants it")
 			if c.known {
@@ -72,7 +72,7 @@ func TestLaterEndsInTime(t *testing.T) {
 				require.WithinDuration(t, begun.Add(c.tried.left), *w.GivesUpAt, time.Second)
 			}
 			e.NotCalled = true
-			require.Nil(t, later(e, c.tried).wait.GivesUpAt, "others decide")
+			require.Nil(t, later(e, c.tried, "").wait.GivesUpAt, "others decide")
 		}
 	}
 }
@@ -82,9 +82,14 @@ func TestLaterEndsInTime(t *testing.T) {
 func TestGivingUpSaysWhatTheProviderWants(t *testing.T) {
 	t.Parallel()
 	held := &agent.ModelError{Code: agent.ModelRateLimited, Status: 429, Message: "slow down", Retryable: true, RetryAfter: 5 * time.Second, NotCalled: true, Unanswered: 16 * time.Minute}
-	require.ErrorContains(t, wireModel(held), "slow down; the provider asked everyone to wait, and has answered nobody for 16m0s. To do: retry later")
+	told := time.Date(2026, 5, 1, 10, 30, 12, 0, time.UTC)
+	held.At.Provider, held.HeldBy = "host", agent.Refusal{Model: "m1", At: told, Until: told.Add(held.RetryAfter)}
+	require.ErrorContains(t, wireModel(held), "not asked: m1 at host said at 2026-05-01T10:30:12Z to wait until 2026-05-01T10:30:17Z: slow down; it has answered nobody for 16m0s. To do: retry later")
 	asks := &agent.ModelError{Code: agent.ModelRateLimited, Status: 429, Message: "slow down", Retryable: true, RetryAfter: 5 * time.Second}
 	require.ErrorContains(t, wireModel(asks), "slow down; the provider asks to wait until ")
-	held.RetryAfter = 24 * time.Hour
-	require.ErrorContains(t, wireModel(held), "the provider asks to wait until ")
+	held.RetryAfter, held.HeldBy.Until, held.HeldBy.Probed = 24*time.Hour, told.Add(24*time.Hour), true
+	held.Model = "m1"
+	require.ErrorContains(t, wireModel(held),
+		"not asked: m1 at host said at 2026-05-01T10:30:12Z to wait until 2026-05-02T10:30:12Z: slow down; one call a minute is let through to see whether that still holds. To do: retry later")
+	require.NotContains(t, wireModel(held).Error()+held.Error(), "HTTP 429", "it was not asked")
 }

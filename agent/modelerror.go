@@ -43,8 +43,10 @@ type ModelError struct {
 	// RetryAfter is how long the provider asked to wait; 0 if it did not say.
 	RetryAfter time.Duration
 	// NotCalled means that the call was held back: the provider was not asked, as it
-	// had asked another call to wait. Status and Message are those of that call.
+	// had asked another call to wait. Status and Message are those of that call, and
+	// HeldBy is the refusal.
 	NotCalled bool
+	HeldBy    Refusal
 	// Unanswered, of a call that was held back, is for how long the provider has
 	// answered nobody.
 	Unanswered time.Duration
@@ -65,6 +67,32 @@ type ModelError struct {
 	At    ModelPlace
 	// ToDo is what to do, where the code does not tell; "" = it does.
 	ToDo string
+}
+
+// Refusal is what a provider told a call when it asked to wait.
+type Refusal struct {
+	// Model is the one that was asked; "" = it is not known.
+	Model string
+	// At is when, Until for how long it wants no call, by the clock of the worker.
+	At, Until time.Time
+	// Probed says that a call a minute is made all the same.
+	Probed bool
+}
+
+// text says it of a model at a place, with times that readers may convert: see
+// LocalTimes.
+func (r Refusal) text(at ModelPlace) string {
+	who := r.Model
+	if who == "" {
+		who = "the model"
+	}
+	if at.Provider != "" {
+		who += " at " + at.Provider
+	}
+	if r.Until.IsZero() {
+		return who + " asked everyone to wait"
+	}
+	return fmt.Sprintf("%s said at %s to wait until %s", who, stamp(r.At), stamp(r.Until))
 }
 
 // ModelPlace says where a model is asked, in words for people. It holds no secret.
@@ -91,6 +119,9 @@ const (
 
 // Error names the code, the status and the provider's text, for logs.
 func (e *ModelError) Error() string {
+	if e.NotCalled {
+		return "model not asked (" + e.Code + "): " + e.HeldBy.text(e.At) + ": " + e.Message
+	}
 	if e.Status != 0 {
 		return fmt.Sprintf("model call failed (%s, HTTP %d): %s", e.Code, e.Status, e.Message)
 	}
@@ -104,6 +135,28 @@ const longestSaid = 600
 // Final tells a person of a call that is not made again: what happened, to which model
 // at which provider, and what to do. The code is not in it: it is shown beside it.
 func (e *ModelError) Final() string {
+	text := e.subject()
+	if said := e.said(); said != "" {
+		text += ": " + said
+	}
+	if e.NotCalled && e.HeldBy.Probed {
+		text += "; one call a minute is let through to see whether that still holds"
+	}
+	if e.InARow > 1 && e.Class != "" {
+		text += fmt.Sprintf("; so it was %d times in a row", e.InARow)
+	}
+	return text + ". To do: " + e.Remedy() + "."
+}
+
+// subject says which model did what, or why it was not asked.
+func (e *ModelError) subject() string {
+	if e.NotCalled {
+		who := "not asked: "
+		if e.Model != "" && e.Model != e.HeldBy.Model {
+			who = e.Model + " was " + who
+		}
+		return who + e.HeldBy.text(e.At)
+	}
 	text := e.Model
 	if text == "" {
 		text = "the model"
@@ -115,17 +168,16 @@ func (e *ModelError) Final() string {
 	if e.Status != 0 {
 		text += fmt.Sprintf(" (HTTP %d)", e.Status)
 	}
+	return text
+}
+
+// said is the message in a line.
+func (e *ModelError) said() string {
 	said := strings.Join(strings.Fields(CleanText(e.Message)), " ")
 	if len(said) > longestSaid {
 		said = strings.ToValidUTF8(said[:longestSaid], "") + "…"
 	}
-	if said = strings.TrimRight(said, ".;: "); said != "" {
-		text += ": " + said
-	}
-	if e.InARow > 1 && e.Class != "" {
-		text += fmt.Sprintf("; so it was %d times in a row", e.InARow)
-	}
-	return text + ". To do: " + e.Remedy() + "."
+	return strings.TrimRight(said, ".;: ")
 }
 
 // Remedy is what a person can do about a call that is not made again.

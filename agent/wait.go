@@ -2,6 +2,7 @@ package agent
 
 import (
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -15,13 +16,16 @@ type ModelWait struct {
 	TurnID     string `json:"turnId"`
 	// Agent is the one whose call it is.
 	Agent string `json:"agent"`
-	// Attempt is the number of the request that is made next. Attempts that were held
-	// back made none.
+	// Attempt is the number of the request that is made next, of those to the model in
+	// use. Attempts that were held back made none.
 	Attempt int       `json:"attempt"`
 	Until   time.Time `json:"until"`
 	// GivesUpAt is when the call is not repeated any more; nil if that is not known.
 	// It is never before Until.
 	GivesUpAt *time.Time `json:"givesUpAt,omitempty"`
+	// Fallback is the model that takes over when the call is not repeated any more; "" =
+	// the turn ends.
+	Fallback string `json:"fallback,omitempty"`
 	// Code is that of the ModelError, Reason what the provider or the network said.
 	Code   string `json:"code"`
 	Reason string `json:"reason,omitempty"`
@@ -77,7 +81,11 @@ func (w ModelWait) Text(now time.Time) string {
 	}
 	tries := fmt.Sprintf("attempt %d", w.Attempt)
 	if w.GivesUpAt != nil {
-		tries += "; gives up at " + clockTime(*w.GivesUpAt, now)
+		end := "gives up"
+		if w.Fallback != "" {
+			end = "goes on with " + w.Fallback
+		}
+		tries += "; " + end + " at " + clockTime(*w.GivesUpAt, now)
 	}
 	return fmt.Sprintf("the model did not answer (%s), trying again at %s (%s)", why, until, tries)
 }
@@ -104,4 +112,21 @@ func clockTime(t, now time.Time) string {
 		return t.Format(time.DateTime)
 	}
 	return t.Format(time.TimeOnly)
+}
+
+// stamp is a time within a text that is kept: it says its zone.
+func stamp(t time.Time) string { return t.UTC().Truncate(time.Second).Format(time.RFC3339) }
+
+var stamps = regexp.MustCompile(`\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`)
+
+// LocalTimes rewrites the times of a text that was kept, such as why a turn ended, for
+// who reads it at now, in its zone: like those of ModelWait.Text.
+func LocalTimes(text string, now time.Time) string {
+	return stamps.ReplaceAllStringFunc(text, func(s string) string {
+		t, err := time.Parse(time.RFC3339, s)
+		if err != nil {
+			return s
+		}
+		return clockTime(t, now)
+	})
 }

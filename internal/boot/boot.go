@@ -75,12 +75,9 @@ func Tell(o *spool.WorkerOptions, told *export.Export) {
 
 // tune reads the settings that belong to a supervisor rather than to people.
 func tune(o *spool.WorkerOptions, env func(string) string) error {
-	if v := env("SPOOL_HEARTBEAT_TIMEOUT"); v != "" {
-		d, err := time.ParseDuration(v)
-		if err != nil || d < 500*time.Millisecond {
-			return agent.Errorf(agent.CodeInvalid, "SPOOL_HEARTBEAT_TIMEOUT is %q: use a duration of at least 500ms, such as 2s", v)
-		}
-		o.Heartbeat = d
+	var err error
+	if o.Heartbeat, err = interval(env, "SPOOL_HEARTBEAT_TIMEOUT", o.Heartbeat, 500*time.Millisecond, "2s"); err != nil {
+		return err
 	}
 	if v := env("SPOOL_MAX_EVENTS"); v != "" {
 		n, err := strconv.Atoi(v)
@@ -89,14 +86,21 @@ func tune(o *spool.WorkerOptions, env func(string) string) error {
 		}
 		o.MaxEvents = n
 	}
-	if v := env("SPOOL_WAIT_IN_RUN"); v != "" {
-		d, err := time.ParseDuration(v)
-		if err != nil || d < 100*time.Millisecond {
-			return agent.Errorf(agent.CodeInvalid, "SPOOL_WAIT_IN_RUN is %q: use a duration of at least 100ms, such as 60s", v)
-		}
-		o.WaitInRun = d
+	o.WaitInRun, err = interval(env, "SPOOL_WAIT_IN_RUN", o.WaitInRun, 100*time.Millisecond, "60s")
+	return err
+}
+
+// interval is a setting of at least so much, or otherwise if it is not set.
+func interval(env func(string) string, name string, otherwise, least time.Duration, such string) (time.Duration, error) {
+	v := env(name)
+	if v == "" {
+		return otherwise, nil
 	}
-	return nil
+	d, err := time.ParseDuration(v)
+	if err != nil || d < least {
+		return otherwise, agent.Errorf(agent.CodeInvalid, "%s is %q: use a duration of at least %s, such as %s", name, v, least, such)
+	}
+	return d, nil
 }
 
 // buildID names this build in histories, instead of the 32 digits of the SDK's

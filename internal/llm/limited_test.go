@@ -106,9 +106,11 @@ func TestLongerPausesAreTold(t *testing.T) {
 		m := Limited(p)
 		_, err := m.Generate(t.Context(), agent.ModelRequest{}, nil)
 		require.ErrorContains(t, err, agent.ModelOverloaded)
+		told := time.Now()
 		for range 2 {
 			_, err = m.Generate(t.Context(), agent.ModelRequest{}, nil)
-			require.Equal(t, &agent.ModelError{Code: agent.ModelRateLimited, Status: 503, Message: "too busy", Retryable: true, RetryAfter: 3 * time.Second, NotCalled: true}, err)
+			require.Equal(t, &agent.ModelError{Code: agent.ModelRateLimited, Status: 503, Message: "too busy", Retryable: true, RetryAfter: 3 * time.Second, NotCalled: true,
+				HeldBy: agent.Refusal{At: told, Until: told.Add(3 * time.Second)}}, err)
 		}
 		require.Len(t, p.calls, 1)
 	})
@@ -161,40 +163,6 @@ func TestOtherErrorsPauseNothing(t *testing.T) {
 			require.Error(t, err)
 		}
 		require.Equal(t, start, time.Now())
-	})
-}
-
-// A provider that asks for a day, by mistake or because of a quota, is asked again by
-// one call every five minutes; the others are told how long it is.
-func TestALongPauseIsProbed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := &provider{answer: func(n int) error {
-			if n <= 2 {
-				return limitedError(24 * time.Hour)
-			}
-			return nil
-		}}
-		m := Limited(p)
-		refused := func() {
-			t.Helper()
-			_, err := m.Generate(context.Background(), agent.ModelRequest{}, nil)
-			var e *agent.ModelError
-			require.ErrorAs(t, err, &e)
-			require.Greater(t, e.RetryAfter, 23*time.Hour)
-		}
-		refused() // asks
-		refused()
-		require.Len(t, p.calls, 1)
-		time.Sleep(unasked)
-		refused() // asks
-		refused()
-		require.Len(t, p.calls, 2)
-		time.Sleep(unasked)
-		for range 3 { // the first asks, and lets the others pass
-			_, err := m.Generate(context.Background(), agent.ModelRequest{}, nil)
-			require.NoError(t, err)
-		}
-		require.Len(t, p.calls, 5)
 	})
 }
 

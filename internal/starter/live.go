@@ -256,6 +256,7 @@ const longestFailure = 1500
 
 // failureText is why a turn ended: its code, once, and what it means.
 func failureText(code, message string) string {
+	message = agent.LocalTimes(message, time.Now())
 	switch {
 	case code == "" || code == message:
 		return clean(message)

@@ -1,6 +1,6 @@
 // The chat: the person and the orchestrator, and under each message the tasks it led to.
 import { html, Folded, Markdown, Output, Status, useEffect, useLayoutEffect, useNow, useRef, useState } from "./ui.js";
-import { brief, contentImages, contentText, duration, figures, imageAddress, price, state, title, tokens, unfinished, waitText } from "./format.js";
+import { brief, contentImages, contentText, duration, figures, imageAddress, localTimes, price, state, title, tokens, unfinished, waitText } from "./format.js";
 import { chatItems, waiting } from "./thread.js";
 import { Cards } from "./cards.js";
 import { Composer } from "./composer.js";
@@ -57,7 +57,7 @@ function ToolTask({ model, task }) {
   const call = task.id.replace(/^task_/, "call_");
   return html`<${Folded} class="tool" title=${html`<${Status} of=${task.status} /> <b>${name}</b> <span class="dim">${brief(task.instruction)}</span>`}>
     <${Output} label="Input" value=${task.instruction} />
-    ${!unfinished(task.status) && html`<${Output} label=${task.error ? "Error" : "Output"} value=${task.error || task.result} whole=${() => model.act((a) => a.output(call)).then((t) => t ?? "")} />`}
+    ${!unfinished(task.status) && html`<${Output} label=${task.error ? "Error" : "Output"} value=${localTimes(task.error) || task.result} whole=${() => model.act((a) => a.output(call)).then((t) => t ?? "")} />`}
   <//>`;
 }
 
@@ -97,7 +97,7 @@ function End({ item, model, last }) {
   const { type, data, turnId } = item.end;
   const failed = type === "error";
   return html`<footer class="end ${failed ? "failed" : ""}" data-turn=${turnId}>
-    ${failed ? html`<span role="alert">${state(data?.code === "cancelled" ? "cancelled" : "failed").icon} ${data?.message ?? data?.code}</span>` : html`<span>${figures(duration(data?.responseTimeMs), tokens(data?.usage?.totalTokens), price(data?.usage?.price))}</span>`}
+    ${failed ? html`<span role="alert">${state(data?.code === "cancelled" ? "cancelled" : "failed").icon} ${localTimes(data?.message) ?? data?.code}</span>` : html`<span>${figures(duration(data?.responseTimeMs), tokens(data?.usage?.totalTokens), price(data?.usage?.price))}</span>`}
     ${item.cut && html`<span class="label" role="status">${item.cut}</span>`}
     <${Go} model=${model} to=${{ turn: turnId, inspect: "" }}>Timeline<//>
     ${last && html`<button type="button" class="quiet" onClick=${() => model.retry()}>Retry</button>`}

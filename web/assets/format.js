@@ -40,6 +40,11 @@ function clock(at, now) {
   return t.toDateString() === new Date(now).toDateString() ? t.toLocaleTimeString() : t.toLocaleString();
 }
 
+// localTimes rewrites the times of a text that was kept.
+export function localTimes(text, now = Date.now()) {
+  return text?.replace(/\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ/g, (at) => clock(at, now));
+}
+
 const faults = {
   rate_limited: "rate limited", overloaded: "overloaded", broken_stream: "its answer broke off", idle_timeout: "it fell silent", unreachable: "no connection",
   answer_invalid: "its answer does not fit the schema", cut_off: "its answer was cut off", bad_response: "its answer cannot be understood",
@@ -54,7 +59,7 @@ export function waitText(w, now) {
     return `held back until ${until}: the provider asked everyone to wait${said && ` (${said})`}`;
   }
   if (w.asked) return `waiting for the provider until ${until} (${why}), attempt ${w.attempt}`;
-  const end = w.givesUpAt ? `; gives up at ${clock(w.givesUpAt, now)}` : "";
+  const end = w.givesUpAt ? `; ${w.fallback ? `goes on with ${w.fallback}` : "gives up"} at ${clock(w.givesUpAt, now)}` : "";
   return `the model did not answer (${why}), trying again at ${until} (attempt ${w.attempt}${end})`;
 }
 

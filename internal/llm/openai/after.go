@@ -10,7 +10,8 @@ import (
 )
 
 const (
-	maxRetryAfter = 24 * time.Hour
+	// maxRetryAfter is more than any quota lasts: what a provider says is told as it is.
+	maxRetryAfter = 366 * 24 * time.Hour
 	// maxReset bounds what is taken from other headers and from texts: they say when a
 	// whole budget is full again, which is later than when a call passes.
 	maxReset = time.Minute
