@@ -1,6 +1,6 @@
 import { test } from "node:test";
 import assert from "node:assert/strict";
-import { ago, brief, contentImages, contentText, count, cut, duration, figures, imageAddress, pretty, price, state, title, unfinished, waitText } from "../assets/format.js";
+import { ago, brief, contentImages, contentText, count, cut, duration, figures, imageAddress, localTimes, pretty, price, state, title, unfinished, waitText } from "../assets/format.js";
 import { read, sessions, way, write } from "../assets/route.js";
 
 test("figures", () => {
@@ -33,6 +33,9 @@ test("what a model call waits for", () => {
   assert.equal(waitText({ ...w, held: true, reason: "" }, now), `held back until ${time(w.until)}: the provider asked everyone to wait`);
   const end = "2026-05-01T12:03:50Z";
   assert.equal(waitText({ ...w, asked: false, code: "unreachable", reason: "", givesUpAt: end }, now), `the model did not answer (no connection), trying again at ${time(w.until)} (attempt 3; gives up at ${time(end)})`);
+  assert.equal(waitText({ ...w, asked: false, code: "unreachable", reason: "", givesUpAt: end, fallback: "m2@two" }, now), `the model did not answer (no connection), trying again at ${time(w.until)} (attempt 3; goes on with m2@two at ${time(end)})`);
+  assert.equal(localTimes("until 2026-01-02T03:04:05Z: no", now), `until ${new Date("2026-01-02T03:04:05Z").toLocaleString()}: no`);
+  assert.equal(localTimes(undefined), undefined);
 });
 
 test("images come from here", () => {
