@@ -32,6 +32,8 @@ type user struct {
 	home string
 	work string
 	env  []string // beside what each has
+	bin  string   // where the programs are, "" = where they were built
+	as   *syscall.Credential
 }
 
 func newUser(t *testing.T) *user {
@@ -40,8 +42,12 @@ func newUser(t *testing.T) *user {
 }
 
 func (u *user) command(args ...string) *exec.Cmd {
-	cmd := exec.Command(temporaltest.Starter(), args...)
-	cmd.Dir = u.work
+	program := temporaltest.Starter()
+	if u.bin != "" {
+		program = filepath.Join(u.bin, "starter")
+	}
+	cmd := exec.Command(program, args...)
+	cmd.Dir, cmd.SysProcAttr = u.work, &syscall.SysProcAttr{Credential: u.as}
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + u.home, "TMPDIR=" + os.TempDir(), "SPOOL_HOME=" + u.home, "SPOOL_USER=tester"}
 	cmd.Env = append(cmd.Env, u.env...)
 	return cmd

@@ -5,8 +5,11 @@ package main
 import (
 	"context"
 	"os"
+
+	"github.com/spool-agents/spool/internal/boot"
 )
 
 func main() {
+	boot.HideEnvironment() // it runs the commands of agents
 	os.Exit(run(context.Background(), os.Args[1:], os.Getenv, os.Stdin, os.Stdout, os.Stderr))
 }

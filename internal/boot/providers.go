@@ -123,6 +123,18 @@ func (m *Models) Provider(name string) Provider {
 	return p
 }
 
+// KeyVariables are the environment variables that hold keys of models and of tools:
+// only workers need them.
+func (m *Models) KeyVariables() []string {
+	names := []string{"OPENAI_API_KEY", "TAVILY_API_KEY"}
+	for _, p := range m.Table.Providers {
+		if p.APIKeyEnv != "" {
+			names = append(names, p.APIKeyEnv)
+		}
+	}
+	return names
+}
+
 // Problem is a mistake that a worker can start with: where it stands, what it is,
 // and what to do.
 type Problem struct {

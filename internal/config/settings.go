@@ -110,6 +110,16 @@ func lookup(name string) (setting, bool) {
 	return setting{}, false
 }
 
+// SecretVariables are the environment variables of settings that are secret.
+func SecretVariables() (names []string) {
+	for _, s := range settings {
+		if s.secret {
+			names = append(names, s.env)
+		}
+	}
+	return names
+}
+
 // settingNames lists what spool.yaml may contain.
 func settingNames() string {
 	names := make([]string, len(settings))

@@ -16,6 +16,7 @@ import (
 
 	"github.com/spool-agents/spool"
 	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/internal/boot"
 	"github.com/spool-agents/spool/internal/config"
 	"github.com/spool-agents/spool/internal/httpapi"
 	"github.com/spool-agents/spool/internal/llm/script"
@@ -126,9 +127,12 @@ func (d *demo) start(ctx context.Context, home string, env []string) error {
 	d.a.progress("starting a Temporal server and a worker")
 	cfg := config.Config{Home: home, Store: "sqlite:" + filepath.Join(home, "spool.db"), User: "demo", Profile: "default"}
 	var log io.Writer = &demoLog{w: d.a.stderr}
-	var err error
+	known, err := boot.LoadModels(cfg, d.a.lookup)
+	if err != nil {
+		return err
+	}
 	d.stack, err = startStack(ctx, stackOptions{home: home, store: cfg.Store, server: serverEmbedded, workers: 1, env: append(env, "SPOOL_USER=demo"), dir: work, log: log,
-		web: d.a.terminal && !d.a.json, webToken: httpapi.NewToken()})
+		web: d.a.terminal && !d.a.json, webToken: httpapi.NewToken(), demo: lookupIn(env, "OPENAI_BASE_URL")+lookupIn(env, "OPENAI_API_KEY") == "", keys: known.KeyVariables()})
 	if err != nil {
 		return err
 	}

@@ -58,7 +58,8 @@ func (d *devCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	if _, err := boot.LoadModels(cfg, a.lookup); err != nil {
+	known, err := boot.LoadModels(cfg, a.lookup)
+	if err != nil {
 		return err // no worker would start
 	}
 	if err := os.MkdirAll(cfg.Home, 0o700); err != nil {
@@ -72,7 +73,7 @@ func (d *devCmd) Run(ctx context.Context, a *app) error {
 	if err := d.tryParts(ctx, cfg); err != nil {
 		return err
 	}
-	s, err := d.start(ctx, a, cfg)
+	s, err := d.start(ctx, a, cfg, known.KeyVariables())
 	if err != nil {
 		return err
 	}
@@ -120,8 +121,9 @@ func (d *devCmd) setServer(flags map[string]string) error {
 	return nil
 }
 
-// start starts the processes of the stack, and the codec server where there are keys.
-func (d *devCmd) start(ctx context.Context, a *app, cfg config.Config) (*stack, error) {
+// start starts the processes of the stack, and the codec server where there are
+// keys of encryption. Those in the variables keys are for workers only.
+func (d *devCmd) start(ctx context.Context, a *app, cfg config.Config, keys []string) (*stack, error) {
 	wd, err := os.Getwd()
 	if err != nil {
 		return nil, fmt.Errorf("find the working directory: %w", err)
@@ -136,7 +138,7 @@ func (d *devCmd) start(ctx context.Context, a *app, cfg config.Config) (*stack, 
 	}
 	s, err := startStack(ctx, stackOptions{
 		home: cfg.Home, store: cfg.Store, server: d.Temporal, port: d.TemporalPort, uiPort: d.UIPort, workers: workers,
-		env: d.partEnv(a, cfg), dir: wd, log: a.stderr, ui: cfg.TemporalUI, codec: codec.url(),
+		env: d.partEnv(a, cfg), keys: keys, demo: cfg.Demo(), dir: wd, log: a.stderr, ui: cfg.TemporalUI, codec: codec.url(),
 		web: !cfg.OneProcess(), webPort: d.WebPort, webToken: cmp.Or(cfg.WebToken.Reveal(), httpapi.NewToken()),
 		changed: func(info config.DevInfo) {
 			codec.allow(info.UI)
@@ -191,7 +193,7 @@ func (d *devCmd) serveHere(ctx context.Context, a *app, cfg config.Config) (link
 	if err != nil {
 		return "", err
 	}
-	w, err := a.startWeb(ctx, webOptions{cfg: cfg, store: c.Store(), temporal: c.Temporal(), host: loopback, port: d.WebPort, token: cmp.Or(cfg.WebToken.Reveal(), httpapi.NewToken()), lasting: true})
+	w, err := a.startWeb(ctx, webOptions{cfg: cfg, store: c.Store(), temporal: c.Temporal(), host: loopback, port: d.WebPort, token: cmp.Or(cfg.WebToken.Reveal(), httpapi.NewToken()), lasting: true, demo: cfg.Demo()})
 	if err != nil {
 		return "", err
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spool-agents/spool"
 	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/internal/boot"
 	"github.com/spool-agents/spool/memory"
 )
 
@@ -62,6 +63,7 @@ func usage(text string) error {
 // Run is the program: args without the program's name, env as KEY=VALUE. It
 // returns the exit code.
 func Run(ctx context.Context, args, env []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	boot.HideEnvironment() // commands of agents may run beside it
 	a := newApp(env, stdin, stdout, stderr)
 	defer a.close()
 	code := a.run(ctx, args)

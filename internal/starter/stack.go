@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -45,6 +46,8 @@ type stackOptions struct {
 	webToken     string
 	codec        string   // where the web UI has payloads decrypted, "" = they are not encrypted
 	env          []string // of the workers, without what the stack sets
+	keys         []string // variables of env that only workers get: keys of models and tools
+	demo         bool     // workers have no model but the scripted one
 	dir          string   // working directory of the workers
 	log          io.Writer
 	// changed is called after a part was replaced.
@@ -131,7 +134,7 @@ func (s *stack) startServer(ctx context.Context, port, uiPort int) error {
 // serverCommand is how the server is started; the addresses are known in advance
 // for a server that does not print them.
 func (s *stack) serverCommand(port, uiPort int) (command, [2]string, error) {
-	c := command{name: "temporal", log: s.o.log, env: s.o.env, dir: s.o.home}
+	c := command{name: "temporal", log: s.o.log, env: without(s.o.env, append(config.SecretVariables(), s.o.keys...)), dir: s.o.home}
 	db := filepath.Join(s.o.home, "temporal.db")
 	if s.o.server == serverPath { // another version of the server, perhaps with another schema
 		db = filepath.Join(s.o.home, "temporal-cli.db")
@@ -415,6 +418,15 @@ func findOnPath(name, searchPath string) (string, error) {
 		}
 	}
 	return "", agent.Errorf(agent.CodeInvalid, "the program %s is not on the PATH: install it, or use --temporal embedded", name)
+}
+
+// without leaves variables out of a list: other programs of the same user can read
+// what a program was started with.
+func without(env, names []string) []string {
+	return slices.DeleteFunc(slices.Clone(env), func(v string) bool {
+		name, _, _ := strings.Cut(v, "=")
+		return slices.Contains(names, name)
+	})
 }
 
 // lookupIn finds a variable in a list; the last one counts.

@@ -16,9 +16,12 @@ func (s *stack) startWeb(ctx context.Context, port int) error {
 	if err != nil {
 		return err
 	}
+	args := []string{"web", "--json", "--parent-pipe", "--host", loopback, "--web-port", strconv.Itoa(port)}
+	if !s.o.demo {
+		args = append(args, "--model-key") // which it would not see
+	}
 	p, err := start(command{
-		name: "web", path: path, dir: s.o.dir, log: s.o.log, env: append(s.partEnv(), "SPOOL_WEB_TOKEN="+s.o.webToken),
-		args: []string{"web", "--json", "--parent-pipe", "--host", loopback, "--web-port", strconv.Itoa(port)},
+		name: "web", path: path, dir: s.o.dir, log: s.o.log, env: append(without(s.partEnv(), s.o.keys), "SPOOL_WEB_TOKEN="+s.o.webToken), args: args,
 	})
 	if err != nil {
 		return err

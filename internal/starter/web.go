@@ -31,6 +31,7 @@ type webCmd struct {
 	Host        string   `placeholder:"ADDRESS" default:"127.0.0.1" help:"Address to listen at (default ${default}); 0.0.0.0 = all of this machine."`
 	WebHostName []string `placeholder:"NAME" help:"Name under which browsers may ask for it, beside localhost and addresses; may be repeated."`
 	ParentPipe  bool     `hidden:"" help:"End when standard input ends: used by dev."`
+	ModelKey    bool     `hidden:"" help:"The workers have a model's key: used by dev, which gives it to them only."`
 }
 
 // Validate checks the flags.
@@ -76,7 +77,7 @@ func (w *webCmd) Run(ctx context.Context, a *app) error {
 	}
 	s, err := a.startWeb(ctx, webOptions{
 		cfg: cfg, store: store, temporal: tc, host: w.Host, port: w.WebPort, names: w.WebHostName,
-		token: cfg.WebToken.Reveal(), lasting: w.ParentPipe,
+		token: cfg.WebToken.Reveal(), lasting: w.ParentPipe, demo: cfg.Demo() && !w.ModelKey,
 	})
 	if err != nil {
 		return err
@@ -109,6 +110,7 @@ type webOptions struct {
 	// lasting means that the token differs from run to run of the same stack, and
 	// sessions are to outlive it.
 	lasting bool
+	demo    bool // the workers have no model but the scripted one
 }
 
 // webServer is a running server.
@@ -143,7 +145,7 @@ func (a *app) startWeb(ctx context.Context, o webOptions) (*webServer, error) {
 	}
 	log := slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	s, err := httpapi.New(httpapi.Options{
-		Store: o.store, Users: users, Page: web.Files, Images: olderImages(o.cfg), Hosts: hostNames(o.names), UI: o.cfg.TemporalUI, Demo: o.cfg.Demo(), Log: log, Wrap: told.Handler,
+		Store: o.store, Users: users, Page: web.Files, Images: olderImages(o.cfg), Hosts: hostNames(o.names), UI: o.cfg.TemporalUI, Demo: o.demo, Log: log, Wrap: told.Handler,
 		Client: func(store memory.ConversationMemoryStore, userID string) *spool.Client {
 			c := clientOptions(o.cfg)
 			c.UserID, c.TracerProvider, c.MeterProvider = userID, told.Tracers, told.Meters
