@@ -118,7 +118,7 @@ func (p *process) say(text string, said func(string)) {
 	said(text)
 }
 
-// last is what the server said before it ended.
+// last is the gist of what the server said before it ended.
 func (p *process) last() string {
 	select {
 	case <-p.drained:
@@ -126,7 +126,11 @@ func (p *process) last() string {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return strings.TrimSpace(string(p.tail))
+	text := string(p.tail)
+	if _, whole, more := strings.Cut(text, "\n"); more && len(text) == stderrTail {
+		text = whole // it began in the middle of a line
+	}
+	return gist(text)
 }
 
 func (p *process) transport() sdk.Transport {

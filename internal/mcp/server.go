@@ -269,7 +269,7 @@ func (s *server) dial(version string) (l *link, tools []*sdk.Tool, err error) {
 	if err != nil {
 		err = l.explain(err)
 		if said := l.last(); said != "" {
-			err = fmt.Errorf("%w; it said: %s", err, tool.CleanTerminal(said))
+			err = fmt.Errorf("%w; it said: %s", err, said)
 		}
 		go l.close()
 		return nil, nil, err
