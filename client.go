@@ -12,6 +12,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
+	taskqueuepb "go.temporal.io/api/taskqueue/v1"
 	"go.temporal.io/sdk/client"
 
 	"github.com/spool-agents/spool/agent"
@@ -206,9 +207,24 @@ func (c *Client) WorkersOf(ctx context.Context, queue string) int {
 	return len(found)
 }
 
+// Heard counts who polls the task queue, as Workers does, and says how long ago the
+// youngest of their requests began. An idle worker asks about once a minute, and one
+// that died is counted until its last request is older than any can last.
+func (c *Client) Heard(ctx context.Context) (workers int, ago time.Duration) {
+	list, _ := c.pollers(ctx, c.o.TaskQueue)
+	found, ago := alive(list, time.Now())
+	return len(found), ago
+}
+
 // pollersOf lists the identities of a task queue's workers, or says that Temporal
 // cannot be asked.
 func (c *Client) pollersOf(ctx context.Context, queue string) (found []string, ok bool) {
+	list, ok := c.pollers(ctx, queue)
+	found, _ = alive(list, time.Now())
+	return found, ok
+}
+
+func (c *Client) pollers(ctx context.Context, queue string) (list []*taskqueuepb.PollerInfo, ok bool) {
 	if c.temporal == nil {
 		return nil, false
 	}
@@ -218,12 +234,24 @@ func (c *Client) pollersOf(ctx context.Context, queue string) (found []string, o
 	if err != nil {
 		return nil, false
 	}
-	for _, p := range d.GetPollers() {
-		if time.Since(p.GetLastAccessTime().AsTime()) < pollerAge && !slices.Contains(found, p.GetIdentity()) {
+	return d.GetPollers(), true
+}
+
+// alive lists the identities of pollers that may still be there, and how long ago the
+// youngest of their requests began.
+func alive(list []*taskqueuepb.PollerInfo, now time.Time) (found []string, ago time.Duration) {
+	ago = pollerAge
+	for _, p := range list {
+		since := now.Sub(p.GetLastAccessTime().AsTime())
+		if since >= pollerAge {
+			continue
+		}
+		ago = max(0, min(ago, since)) // the server's clock may be ahead
+		if !slices.Contains(found, p.GetIdentity()) {
 			found = append(found, p.GetIdentity())
 		}
 	}
-	return found, true
+	return found, ago
 }
 
 func sleep(ctx context.Context, d time.Duration) error {

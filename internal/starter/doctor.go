@@ -248,8 +248,8 @@ func examineWorker(ctx context.Context, c *spool.Client) check {
 // examineWorkers asks Temporal who polls the task queue. What a worker was started
 // with nobody can ask.
 func (a *app) examineWorkers(ctx context.Context, cfg config.Config, c *spool.Client) []check {
-	if n := c.Workers(ctx); n > 0 {
-		return []check{{"workers", true, plural(n, "worker") + " on task queue " + c.TaskQueue() +
+	if n, ago := c.Heard(ctx); n > 0 {
+		return []check{{"workers", true, plural(n, "worker") + " on task queue " + c.TaskQueue() + heard(n, ago) +
 			"; what follows holds for a worker that is started here with these settings", ""}}
 	}
 	if cfg.OneProcess() {
@@ -261,6 +261,19 @@ func (a *app) examineWorkers(ctx context.Context, cfg config.Config, c *spool.Cl
 			", polled by " + plural(c.WorkersOf(ctx, own), "worker"), "unset it (it is from " + cfg.Source(config.TaskQueue) + "), or start workers with it"})
 	}
 	return checks
+}
+
+// heard says how old the news of workers is: Temporal remembers those that ended for
+// a while, and an idle one asks for work about once a minute.
+func heard(workers int, ago time.Duration) string {
+	if ago <= 10*time.Second {
+		return ""
+	}
+	who := "last heard of "
+	if workers > 1 {
+		who = "last heard of any of them "
+	}
+	return ", " + who + strconv.Itoa(int(ago.Seconds())) + " s ago: idle, or ended"
 }
 
 // examineAgents tells what is wrong in the templates, which are used as far as

@@ -2,7 +2,6 @@ package starter
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -230,7 +229,7 @@ func (a *app) await(ctx context.Context, c conversations, sent spool.Reply, tail
 	t := &talk{a: a, c: c, prompt: a.asks && !a.json, wait: w.wait, stream: a.terminal && !a.json, lines: w.follow}
 	reply, err := t.until(ctx, sent, tails)
 	if err != nil {
-		return a.gone(sent, err)
+		return a.gone(ctx, c, sent, err)
 	}
 	reply.MessageID, reply.Repeated, reply.Answered = sent.MessageID, sent.Repeated, sent.Answered
 	return a.report(reply, t.seen)
@@ -241,19 +240,6 @@ func (a *app) cut(r spool.Reply) {
 	if r.Status == string(agent.ThreadCompleted) && r.Note != "" { // the one note of a completed turn
 		a.progress("! %s", clean(r.Note))
 	}
-}
-
-// gone explains what became of a turn that nobody waits for any longer.
-func (a *app) gone(sent spool.Reply, err error) error {
-	if errors.Is(err, errLeft) || errors.Is(err, context.Canceled) {
-		if a.alone { // the worker ends with this process
-			a.progress("the message is stored; this store serves one process, so it goes on with the next %s send, chat or dev; see: %s show %s", a.name, a.name, sent.ThreadID)
-		} else {
-			a.progress("the message is stored and goes on without you; see: %s show %s", a.name, sent.ThreadID)
-		}
-		return ended(exitInterrupt)
-	}
-	return err
 }
 
 // seen is what was shown of a turn while it ran.
