@@ -237,7 +237,7 @@ func checkAnswer(begun memory.ModelStart, reply *agent.ModelReply) error {
 	reply.Charged = true
 	return &agent.ModelError{
 		Code: agent.ModelAnswerInvalid, Retryable: begun.LastCode != agent.ModelAnswerInvalid,
-		Message: problem + "\nThe answer was:\n" + agent.Shorten(clean, 4000, ""),
+		Message: strings.TrimSuffix(problem, ".") + ".\nThe answer was:\n" + agent.Shorten(clean, 4000, ""),
 	}
 }
 

@@ -26,16 +26,27 @@ type UnknownProvider struct {
 }
 
 // Error says what is named, what there is, and what to do.
-func (e *UnknownProvider) Error() string {
-	there := "there is none beside the one of the settings"
+func (e *UnknownProvider) Error() string { return e.What() + ": " + e.ToDo() }
+
+// ToDo says what can be done about it.
+func (e *UnknownProvider) ToDo() string {
+	const add = "add it to models.yaml in the worker's home and start the worker again"
+	if e.Model == "" {
+		return "correct the name, or " + add
+	}
+	return "correct it, " + add + ", or write " + e.Model + "@ if all of that is the model's name"
+}
+
+// What says what is named, and what there is.
+func (e *UnknownProvider) What() string {
+	there := "there is only the one of the settings"
 	if len(e.Known) > 0 {
-		there = "there are " + strings.Join(e.Known, ", ")
+		there = "set up: " + strings.Join(e.Known, ", ")
 	}
 	if e.Model == "" {
-		return fmt.Sprintf("no provider %s is set up (%s): correct the name, or add it to models.yaml in the worker's home and start the worker again", e.Provider, there)
+		return fmt.Sprintf("no provider %s is set up (%s)", e.Provider, there)
 	}
-	return fmt.Sprintf("the model %s names a provider %s, and none of that name is set up (%s): correct it, add it to models.yaml in the worker's home and start the worker again, "+
-		"or write %s@ if all of that is the model's name", e.Model, e.Provider, there, e.Model)
+	return fmt.Sprintf("the model %s names a provider %s, and none of that name is set up (%s)", e.Model, e.Provider, there)
 }
 
 // RouteModel is the one rule of what a model's name says about its provider. What

@@ -34,10 +34,10 @@ func TestRouteModel(t *testing.T) {
 		require.Equal(t, agent.ModelRoute{Model: c.name, Provider: c.at}, r, "%s, provider %q", c.model, c.provider)
 	}
 	for _, c := range []struct{ model, provider, want string }{
-		{"m@nosuch", "", "the model m@nosuch names a provider nosuch, and none of that name is set up (there are local, mistral, v9)"},
+		{"m@nosuch", "", "the model m@nosuch names a provider nosuch, and none of that name is set up (set up: local, mistral, v9)"},
 		{"m@nosuch", "mistral", "or write m@nosuch@ if all of that is the model's name"},
 		{"m@Mistral", "", "Mistral"}, {"m@local2", "", "local2"}, {"m@vertex", "", "vertex"},
-		{"m", "nosuch", "no provider nosuch is set up (there are local, mistral, v9): correct the name, or add it to models.yaml"},
+		{"m", "nosuch", "no provider nosuch is set up (set up: local, mistral, v9): correct the name, or add it to models.yaml"},
 		{"m@20240620", "nosuch", "no provider nosuch"},
 	} {
 		_, err := agent.RouteModel(c.model, c.provider, known)
@@ -46,5 +46,5 @@ func TestRouteModel(t *testing.T) {
 		require.ErrorContains(t, err, c.want)
 	}
 	_, err := agent.RouteModel[bool]("m@nosuch", "", nil)
-	require.ErrorContains(t, err, "there is none beside the one of the settings")
+	require.ErrorContains(t, err, "there is only the one of the settings")
 }

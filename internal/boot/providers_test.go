@@ -41,10 +41,10 @@ func TestAWorkerSaysAtItsStartWhichModelsCannotWork(t *testing.T) {
 	require.Contains(t, log.String(), "provider other has no key, as the environment has no OTHER_KEY")
 	require.Contains(t, log.String(), table+":2")
 	require.Contains(t, log.String(), "the model b@othr names a provider othr")
-	require.Contains(t, log.String(), file+":2: agent lost cannot be used: no provider othr is set up (there are other)")
+	require.Contains(t, log.String(), file+":2: agent lost cannot be used: no provider othr is set up (set up: other)")
 
 	_, err = o.Model.Generate(t.Context(), hello("m", "othr"), nil)
-	require.ErrorContains(t, err, "no provider othr is set up (there are other)")
+	require.ErrorContains(t, err, "no provider othr is set up (set up: other)")
 	_, err = o.Model.Generate(t.Context(), hello("a@other", ""), nil)
 	require.ErrorContains(t, err, "OTHER_KEY, which provider other of "+table+":2 names, is not set in the worker's environment")
 	// A file that comes later is warned of, too.
@@ -76,7 +76,7 @@ func TestTheTableOfModelsIsReadOnce(t *testing.T) {
 	put(t, path, "")
 	cfg.Model = "m@other"
 	_, err = Options(cfg, nil, env, quiet)
-	require.ErrorContains(t, err, "model (from default): the model m@other names a provider other, and none of that name is set up (there is none beside")
+	require.ErrorContains(t, err, "model (from default): the model m@other names a provider other, and none of that name is set up (there is only")
 	require.Equal(t, agent.CodeInvalid, agent.CodeOf(err))
 }
 

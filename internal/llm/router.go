@@ -22,10 +22,13 @@ var _ agent.Model = Router{}
 func (m Router) Generate(ctx context.Context, r agent.ModelRequest, onDelta func(agent.Delta)) (agent.ModelReply, error) {
 	at, err := agent.RouteModel(r.Model, r.Provider, m.Providers)
 	if err != nil {
-		return agent.ModelReply{}, &agent.ModelError{
-			Code: agent.ModelUnknown, Message: err.Error(), Model: r.Model,
-			ToDo: "correct the name (SPOOL_MODEL, model and provider in the agent's file, `starter send --model`), or set the provider up in models.yaml",
+		failed := &agent.ModelError{Code: agent.ModelUnknown, Message: err.Error(), Model: r.Model}
+		var unknown *agent.UnknownProvider
+		if errors.As(err, &unknown) {
+			failed.Message = unknown.What()
+			failed.ToDo = unknown.ToDo() + "; models are named by SPOOL_MODEL, model and provider in the agent's file, and `starter send --model`"
 		}
+		return agent.ModelReply{}, failed
 	}
 	r.Model, r.Provider = at.Model, at.Provider
 	if at.Provider == "" {

@@ -32,10 +32,10 @@ func TestRouter(t *testing.T) {
 		require.ErrorAs(t, err, &e)
 		require.Equal(t, agent.ModelUnknown, e.Code)
 		require.False(t, e.Retryable)
-		require.Contains(t, e.Message, "there are local, mistral")
+		require.Contains(t, e.Message, "set up: local, mistral")
 	}
 	_, err := Router{Default: named("default")}.Generate(t.Context(), agent.ModelRequest{Model: "m@other"}, nil)
-	require.ErrorContains(t, err, "there is none beside the one of the settings")
+	require.ErrorContains(t, err, "there is only the one of the settings")
 }
 
 type refusing struct{ err error }

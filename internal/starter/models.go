@@ -121,7 +121,7 @@ func (a *app) probeModels(ctx context.Context, cfg config.Config) probe {
 	p := probe{Models: []*modelInfo{}, Providers: []providerInfo{}, Problems: []boot.Problem{}}
 	known, err := boot.LoadModels(cfg, a.lookup)
 	if err != nil {
-		p.Problems = append(p.Problems, boot.Problem{Where: "models", What: err.Error(), ToDo: "mend it: no worker starts with it, and one that runs goes on with what it read when it started"})
+		p.Problems = append(p.Problems, boot.Problem{Where: "models", What: err.Error(), ToDo: "until then no worker starts, and one that runs goes on with what it read when it started"})
 		return p
 	}
 	p.Problems = append(p.Problems, known.Problems()...)

@@ -116,7 +116,7 @@ func TestAProviderThatIsNotSetUp(t *testing.T) {
 		assert.Equal(t, code, r.code, said)
 		assert.Contains(t, said, apart+":3", command)
 		assert.Contains(t, said, behind+":2", command)
-		assert.Contains(t, said, "no provider mistal is set up (there are mistral)", command)
+		assert.Contains(t, said, "no provider mistal is set up (set up: mistral)", command)
 		assert.Contains(t, said, "or write big@mistal@ if all of that is the model's name", command)
 		if command != "agents" {
 			assert.Contains(t, said, "fallbackModels (from environment SPOOL_FALLBACK_MODELS)", command)

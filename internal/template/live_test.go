@@ -68,7 +68,7 @@ func TestUnroutedTemplates(t *testing.T) {
 	path := w.write(".spool/agents/one.md", "---\nmodel: m\nprovider: q\n---\nx")
 	l := template.NewLive(w.project, w.home, route, func(w template.Warning) { warnings = append(warnings, w.String()) })
 	require.Len(t, warnings, 1)
-	assert.Contains(t, warnings[0], path+":3: agent one cannot be used: no provider q is set up (there are p)")
+	assert.Contains(t, warnings[0], path+":3: agent one cannot be used: no provider q is set up (set up: p)")
 	other := w.write(".spool/agents/two.md", "---\nmodel: m@q\n---\nx")
 	w.write(".spool/agents/three.md", "---\nmodel: m@p\n---\nx")
 	_, ok := l.Get("two")

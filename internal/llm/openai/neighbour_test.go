@@ -135,7 +135,7 @@ func TestFault_A8_OddErrors(t *testing.T) {
 		{`[]`, agent.ModelBrokenStream, "a list", agent.ClassUnreadable},
 		{events(`{"id":"x","x_groq":{"id":"y","error":"the model stopped early"}}`), agent.ModelOverloaded, "stopped early", agent.ClassUnclear},
 		{events(`{"choices":"none"}`), agent.ModelBrokenStream, "unknown form", agent.ClassUnreadable},
-		{events(`{"choices":[]}`, done), agent.ModelBrokenStream, "no reply but", agent.ClassUnreadable},
+		{events(`{"choices":[]}`, done), agent.ModelBrokenStream, `sent {"choices":[]}, which is no reply`, agent.ClassUnreadable},
 		{events(ends("malformed_function_call"), done), agent.ModelBadResponse, "malformed", agent.ClassUnreadable},
 		{"data: {half\n\n", agent.ModelBrokenStream, "not JSON", agent.ClassUnreadable},
 		{events(says("half")), agent.ModelBrokenStream, "before the reply was complete", ""},

@@ -134,7 +134,7 @@ func (n *normaliser) end() ([]byte, error) {
 // nothing is the error for a stream without an answer.
 func (n *normaliser) nothing() error {
 	if n.odd != nil {
-		return unreadable("the provider sent no reply but " + string(n.odd))
+		return unreadable("the provider sent " + string(n.odd) + ", which is no reply")
 	}
 	return unreadable("the stream ended without an answer")
 }
