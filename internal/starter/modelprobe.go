@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -60,10 +61,18 @@ func (m *modelInfo) advice(e *agent.ModelError, at boot.Provider, available []st
 }
 
 // availableModels asks a provider for its list; few servers have none, and then the
-// list is empty.
-func availableModels(ctx context.Context, at boot.Provider) []string {
+// list is empty. The error is that of a provider that cannot be reached, or refuses the
+// key.
+func availableModels(ctx context.Context, at boot.Provider) ([]string, *agent.ModelError) {
 	if at.URL == "" {
-		return nil
+		return nil, nil
+	}
+	unreachable := func(err error) *agent.ModelError {
+		var said *url.Error // names the URL, which may hold secrets
+		if errors.As(err, &said) {
+			err = said.Err
+		}
+		return &agent.ModelError{Code: agent.ModelUnreachable, Message: err.Error(), At: at.Place()}
 	}
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
@@ -74,7 +83,7 @@ func availableModels(ctx context.Context, at boot.Provider) []string {
 	}
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
-		return nil
+		return nil, unreachable(err)
 	}
 	if at.Key.IsSet() {
 		r.Header.Set("Authorization", "Bearer "+strings.TrimSpace(at.Key.Reveal()))
@@ -83,21 +92,24 @@ func availableModels(ctx context.Context, at boot.Provider) []string {
 	asker := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	resp, err := asker.Do(r)
 	if err != nil {
-		return nil
+		return nil, unreachable(err)
 	}
 	defer resp.Body.Close()
+	if resp.StatusCode == http.StatusUnauthorized || resp.StatusCode == http.StatusForbidden {
+		return nil, &agent.ModelError{Code: agent.ModelAuth, Message: resp.Status + " (" + at.KeyOrigin() + ")", Status: resp.StatusCode, At: at.Place()}
+	}
 	var doc struct {
 		Data []struct {
 			ID string `json:"id"`
 		} `json:"data"`
 	}
 	if json.NewDecoder(io.LimitReader(resp.Body, 4<<20)).Decode(&doc) != nil {
-		return nil
+		return nil, nil
 	}
 	var ids []string
 	for _, m := range doc.Data {
 		ids = append(ids, m.ID)
 	}
 	slices.Sort(ids)
-	return ids
+	return ids, nil
 }

@@ -2,6 +2,7 @@ package starter
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"sync"
@@ -44,6 +45,8 @@ type providerInfo struct {
 	KeySet bool   `json:"keySet"`
 	// Available are the models that it lists; few servers list none.
 	Available []string `json:"available"`
+	// Unused says that no setting and no agent names a model of it.
+	Unused bool `json:"unused,omitempty"`
 }
 
 // probe is what models and doctor found.
@@ -88,6 +91,10 @@ func (a *app) printModels(p probe) {
 		a.print("NOT OK  %s: %s; to do: %s", clean(q.Where), clean(q.What), clean(q.ToDo))
 	}
 	for _, one := range p.Providers {
+		broken := slices.ContainsFunc(p.Problems, func(q boot.Problem) bool { return q.Where == one.Source })
+		if one.Unused && !broken {
+			a.print("\n%s answers; no model names it yet [%s]", clean(titleOf(one.Name, one.URL)), clean(one.Source))
+		}
 		if len(one.Available) > 0 {
 			a.print("\n%s has: %s", clean(titleOf(one.Name, one.URL)), oneLine(strings.Join(one.Available, ", "), 2000))
 		}
@@ -177,7 +184,12 @@ func (p *probe) add(known *boot.Models, u use) {
 		if u.provider != "" {
 			name += " of provider " + u.provider
 		}
-		p.Models = append(p.Models, &modelInfo{Model: name, Provider: u.provider, Sources: []string{u.source}, Problem: err.Error(), ToDo: "see " + u.source})
+		m := &modelInfo{Model: name, Provider: u.provider, Sources: []string{u.source}, Problem: err.Error(), ToDo: "see " + u.source}
+		var unknown *agent.UnknownProvider
+		if errors.As(err, &unknown) {
+			m.Problem, m.ToDo = unknown.What(), unknown.ToDo()
+		}
+		p.Models = append(p.Models, m)
 		return
 	}
 	for _, m := range p.Models {
@@ -213,16 +225,20 @@ func (p *probe) ask(ctx context.Context, known *boot.Models) {
 		names = append(names, name)
 	}
 	slices.Sort(names)
-	lists := make([][]string, len(names))
+	lists, failed := make([][]string, len(names)), make([]*agent.ModelError, len(names))
 	for i, name := range names {
-		wg.Go(func() { lists[i] = availableModels(ctx, known.Provider(name)) })
+		wg.Go(func() { lists[i], failed[i] = availableModels(ctx, known.Provider(name)) })
 	}
 	wg.Wait()
 	available := map[string][]string{}
 	for i, name := range names {
 		available[name] = lists[i]
 		if one := known.Provider(name); one.URL != "" {
-			p.Providers = append(p.Providers, providerInfo{name, agent.MaskURL(one.URL), one.Source, one.KeyEnv, one.Key.IsSet(), append([]string{}, lists[i]...)})
+			unused := name != "" && !slices.ContainsFunc(p.Models, func(m *modelInfo) bool { return m.Provider == name })
+			p.Providers = append(p.Providers, providerInfo{name, agent.MaskURL(one.URL), one.Source, one.KeyEnv, one.Key.IsSet(), append([]string{}, lists[i]...), unused})
+			if unused && failed[i] != nil {
+				p.Problems = append(p.Problems, boot.Problem{Where: one.Source, What: "provider " + name + ", which no model names, does not answer at " + agent.MaskURL(one.URL) + ": " + failed[i].Message, ToDo: failed[i].Remedy()})
+			}
 		}
 	}
 	for _, m := range p.Models {

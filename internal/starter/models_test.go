@@ -118,6 +118,7 @@ func TestAProviderThatIsNotSetUp(t *testing.T) {
 		assert.Contains(t, said, behind+":2", command)
 		assert.Contains(t, said, "no provider mistal is set up (set up: mistral)", command)
 		assert.Contains(t, said, "or write big@mistal@ if all of that is the model's name", command)
+		assert.NotContains(t, said, "; to do: see", command)
 		if command != "agents" {
 			assert.Contains(t, said, "fallbackModels (from environment SPOOL_FALLBACK_MODELS)", command)
 			assert.Contains(t, said, "small@mstral", command)
@@ -224,4 +225,26 @@ func TestWhatToDoWithAModelThatDoesNotAnswer(t *testing.T) {
 			assert.NotContains(t, r.out+r.errout, "very-secret")
 		})
 	}
+}
+
+// A provider that no model names yet is checked too: whether it is there, with its key
+// and in the way that its URL says.
+func TestProvidersThatNoModelNames(t *testing.T) {
+	b := newBench(t)
+	own, idle := llmtest.Run(t), llmtest.Run(t)
+	secure := strings.Replace(idle.URL(), "http://", "https://", 1)
+	table := b.write("models.yaml", "providers:", "  idle: {baseUrl: '"+idle.URL()+"'}", "  plain: {baseUrl: '"+secure+"'}", "  away: {baseUrl: 'http://user:hidden@127.0.0.1:1/v1'}")
+	b.more = []string{"OPENAI_BASE_URL=" + own.URL(), "SPOOL_MODEL=main"}
+	r := b.run("models")
+	assert.Equal(t, exitFailed, r.code)
+	assert.Contains(t, r.out, idle.URL()+" (provider idle) answers; no model names it yet ["+table+":2]")
+	assert.Contains(t, r.out, "NOT OK  "+table+":3: provider plain, which no model names, does not answer at "+secure+": http: server gave HTTP response to HTTPS client; to do: write http:// instead of https:// in baseUrl of provider plain")
+	assert.Contains(t, r.out, "NOT OK  "+table+":4: provider away, which no model names, does not answer at ")
+	assert.Contains(t, r.out, "connection refused; to do: start the server, or check host and port in baseUrl of provider away")
+	assert.NotContains(t, r.out, "hidden")
+	assert.Equal(t, 1, strings.Count(r.out, "no model names it yet"))
+	assert.Contains(t, b.run("doctor").out, "provider plain, which no model names")
+
+	b.write("models.yaml", "providers:", "  idle: {baseUrl: '"+idle.URL()+"'}")
+	assert.Equal(t, exitDone, b.run("models").code)
 }
