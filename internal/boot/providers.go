@@ -189,7 +189,7 @@ func (m *Models) Client(store memory.ConversationMemoryStore, log *slog.Logger) 
 		if err != nil {
 			return nil, agent.Wrap(err, agent.CodeInvalid, "provider %s (%s)", p.Name, p.Source)
 		}
-		limited := llm.Placed(llm.LimitedWith(made, llm.Limits{Probe: probe}), p.Place(), p.KeyOrigin())
+		limited := llm.Placed(llm.Limited(made, llm.Limits{Probe: probe}), p.Place(), p.KeyOrigin())
 		if wire != nil {
 			return wire.Model(limited), nil
 		}

@@ -72,11 +72,9 @@ type limited struct {
 // that time has passed, and then they go out one after another instead of in a
 // burst. A pause beyond Limits.Obeyed holds back the calls of the model that met it
 // only, and one of those goes out each Limits.Probe, if there is one, to see whether it
-// still holds: a header may be wrong, a quota may be raised. Use one value per provider and key. Safe for concurrent use.
-func Limited(model agent.Model) agent.Model { return LimitedWith(model, Limits{}) }
-
-// LimitedWith is Limited with other settings.
-func LimitedWith(model agent.Model, l Limits) agent.Model {
+// still holds: a header may be wrong, a quota may be raised. What l leaves out has its
+// default. Use one value per provider and key. Safe for concurrent use.
+func Limited(model agent.Model, l Limits) agent.Model {
 	l.Spacing = orDefault(l.Spacing, 250*time.Millisecond)
 	l.Recovery = orDefault(l.Recovery, time.Minute)
 	l.MaxWait = orDefault(l.MaxWait, agent.ShortWait)

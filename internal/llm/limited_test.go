@@ -52,7 +52,7 @@ func TestFault_A11_FiveChildrenDoNotRetryInABurst(t *testing.T) {
 			}
 			return nil
 		}}
-		m := Limited(p)
+		m := Limited(p, Limits{})
 		start := time.Now()
 		var wg sync.WaitGroup
 		for i := range 5 {
@@ -80,7 +80,7 @@ func TestShortPausesAreWaitedFor(t *testing.T) {
 			}
 			return nil
 		}}
-		m := Limited(p)
+		m := Limited(p, Limits{})
 		_, err := m.Generate(t.Context(), agent.ModelRequest{}, nil)
 		require.Error(t, err)
 		var out time.Time
@@ -103,7 +103,7 @@ func TestLongerPausesAreTold(t *testing.T) {
 		p := &provider{answer: func(int) error {
 			return &agent.ModelError{Code: agent.ModelOverloaded, Status: 503, Message: "too busy", Retryable: true, RetryAfter: 3 * time.Second}
 		}}
-		m := Limited(p)
+		m := Limited(p, Limits{})
 		_, err := m.Generate(t.Context(), agent.ModelRequest{}, nil)
 		require.ErrorContains(t, err, agent.ModelOverloaded)
 		told := time.Now()
@@ -127,7 +127,7 @@ func TestHeldCallsKnowSinceWhenNobodyWasAnswered(t *testing.T) {
 			}
 			return nil
 		}}
-		m := Limited(p)
+		m := Limited(p, Limits{})
 		call := func() *agent.ModelError {
 			var e *agent.ModelError
 			_, err := m.Generate(t.Context(), agent.ModelRequest{}, nil)
@@ -156,7 +156,7 @@ func TestHeldCallsKnowSinceWhenNobodyWasAnswered(t *testing.T) {
 func TestOtherErrorsPauseNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &provider{answer: func(int) error { return &agent.ModelError{Code: agent.ModelOverloaded, Retryable: true} }}
-		m := Limited(p)
+		m := Limited(p, Limits{})
 		start := time.Now()
 		for range 10 {
 			_, err := m.Generate(t.Context(), agent.ModelRequest{}, nil)
@@ -174,7 +174,7 @@ func TestAFinalErrorHoldsNoOtherCallBack(t *testing.T) {
 			}
 			return nil
 		}}
-		m := Limited(p)
+		m := Limited(p, Limits{})
 		require.Error(t, retry(m))
 		began := time.Now()
 		require.NoError(t, retry(m))

@@ -51,7 +51,7 @@ func limitedQuotas(t *testing.T, test func(q *quotas, call func(model string) *a
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		q := &quotas{answer: map[string]error{}, calls: map[string]int{}}
-		m := Limited(q)
+		m := Limited(q, Limits{})
 		test(q, func(model string) *agent.ModelError {
 			var e *agent.ModelError
 			if _, err := m.Generate(t.Context(), agent.ModelRequest{Model: model}, func(agent.Delta) {}); !errors.As(err, &e) {
