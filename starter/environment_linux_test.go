@@ -64,7 +64,7 @@ func ordinary(t *testing.T, u *user) *syscall.Credential {
 		return nil
 	}
 	const nobody = 65534
-	dir, err := os.MkdirTemp("", "spool-nobody-")
+	dir, err := os.MkdirTemp("", "spool-nobody-") //nolint:usetesting // nobody may not enter the folder above that of t.TempDir
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	require.NoError(t, os.Chmod(dir, 0o755))
