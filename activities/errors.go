@@ -92,8 +92,9 @@ func (e *retryLater) Error() string {
 }
 
 // later fixes when a call is made again that failed or was held back, before it is
-// told to anybody; fallback is the model that takes over in the end. No wait is longer than what is left of the time for repeating it:
-// the last try is made when that is over.
+// told to anybody; fallback is the model that takes over in the end. No wait is longer
+// than what is left of the time for repeating it: the last try is made when that is
+// over.
 func later(e *agent.ModelError, t tried, fallback string) *retryLater {
 	now, delay := time.Now(), retryDelay(max(t.failures, 1), e.RetryAfter)
 	var end *time.Time

@@ -84,7 +84,7 @@ func (a *Activities) callModel(ctx context.Context, ref contract.Ref) (_ contrac
 		switch e := (*agent.ModelError)(nil); {
 		case !errors.As(err, &e):
 		case e.NoImages && agent.HasImages(request.Messages):
-			err = a.blinded(ctx, ref, request, e)
+			err = a.withoutImages(ctx, ref, request.Model, e)
 		case e.Code == agent.ModelContextTooLong:
 			err = a.refused(ctx, ref, request, conversation, e)
 		}

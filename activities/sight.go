@@ -24,12 +24,8 @@ func (a *Activities) sees(ctx context.Context, ref contract.Ref, r agent.ModelRe
 	return a.withoutImages(ctx, ref, r.Model, nil)
 }
 
-// blinded turns a provider's refusal of images into a call without them.
-func (a *Activities) blinded(ctx context.Context, ref contract.Ref, r agent.ModelRequest, e *agent.ModelError) error {
-	return a.withoutImages(ctx, ref, r.Model, e)
-}
-
-// withoutImages is the error that has a model remembered as one that takes no images.
+// withoutImages is the error that has a model remembered as one that takes no images:
+// as a provider's refusal says, or, without one, the table of models.
 func (a *Activities) withoutImages(ctx context.Context, ref contract.Ref, model string, refusal *agent.ModelError) error {
 	cause, why := memory.CauseImages(model), "the table of models says so"
 	made, err := a.summarised(ctx, ref, cause)

@@ -73,11 +73,8 @@ func (a *Activities) truncated(ref contract.Ref, r agent.ModelRequest, sent int,
 		}
 		return nil
 	}
-	if !a.transcripts.warnOnce(ref, agent.WarnTruncated) {
-		return nil
-	}
-	return []agent.Warning{{Code: agent.WarnTruncated, Message: fmt.Sprintf(
-		"the model server read only %d of about %d tokens that were sent: it drops a part of the conversation without saying so. Raise its context length (for Ollama num_ctx), or set contextWindow to what it reads.", u.PromptTokens, sent)}}
+	return a.once(ref, []agent.Warning{{Code: agent.WarnTruncated, Message: fmt.Sprintf(
+		"the model server read only %d of about %d tokens that were sent: it drops a part of the conversation without saying so. Raise its context length (for Ollama num_ctx), or set contextWindow to what it reads.", u.PromptTokens, sent)}})
 }
 
 // once are the warnings that a turn does not have yet.

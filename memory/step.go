@@ -46,10 +46,8 @@ type ModelStart struct {
 	InARow    int
 	// Failures is how many calls of the step's current model failed and were to be made
 	// again, Failing how long ago the first did, without what they were held back since.
-	// Uncalled is how many attempts of the step made no call.
 	Failures int
 	Failing  time.Duration
-	Uncalled int
 	// Steered counts entries that were taken into the turn by this write.
 	Steered int
 	// Wait, if not 0, means that nothing was begun: the turn lost workers of late,

@@ -70,13 +70,13 @@ var waitRules = []rule{
 		e.ok(e.s.FailModel(e.ctx, f))
 		f.HeldFor = 0 // what came before the first failure does not matter
 		e.h.Clock.Advance(10 * time.Second)
-		began := func(failures int, failing time.Duration, uncalled int) int {
+		began := func(failures int, failing time.Duration) int {
 			start := must[memory.ModelStart](e)(e.s.BeginModel(e.ctx, e.modelBegin(t, 1)))
-			equal(e, "start", []any{start.Failures, start.Failing, start.Uncalled, start.LastCode, start.LastErr, start.LastClass, start.InARow},
-				[]any{failures, failing, uncalled, f.Code, f.Message, f.Class, failures})
+			equal(e, "start", []any{start.Failures, start.Failing, start.LastCode, start.LastErr, start.LastClass, start.InARow},
+				[]any{failures, failing, f.Code, f.Message, f.Class, failures})
 			return start.Attempt
 		}
-		h := failureAs(f, began(1, 10*time.Second, 0))
+		h := failureAs(f, began(1, 10*time.Second))
 		h.Code, h.Message, h.Class, h.NotCalled, h.HeldFor = agent.ModelRateLimited, "slow down", "", true, time.Minute
 		h.Wait = agent.NewModelWait(&agent.ModelError{Code: h.Code, NotCalled: true}, 2, e.h.Clock.Now().Add(time.Minute))
 		e.ok(e.s.FailModel(e.ctx, h))
@@ -84,13 +84,13 @@ var waitRules = []rule{
 		equal(e, "step", []any{step.Attempt, step.Failed, step.LastCode}, []any{2, 1, f.Code})
 		equal(e, "waits", len(e.waits(memory.WaitFilter{ThreadID: t.ThreadID})), 1)
 		e.h.Clock.Advance(time.Minute + 5*time.Second)
-		e.ok(e.s.FailModel(e.ctx, failureAs(f, began(1, 15*time.Second, 1))))
+		e.ok(e.s.FailModel(e.ctx, failureAs(f, began(1, 15*time.Second))))
 		e.h.Clock.Advance(time.Second)
-		f = failureAs(f, began(2, 16*time.Second, 1))
+		f = failureAs(f, began(2, 16*time.Second))
 		f.Wait, f.Fallback = nil, "other"
 		e.ok(e.s.FailModel(e.ctx, f))
 		start := must[memory.ModelStart](e)(e.s.BeginModel(e.ctx, e.modelBegin(t, 1)))
-		equal(e, "another model", []any{start.Failures, start.Failing, start.Uncalled}, []any{0, time.Duration(0), 1})
+		equal(e, "another model", []any{start.Failures, start.Failing}, []any{0, time.Duration(0)})
 	}},
 	{"a summary that is tried again has its step wait", func(e *env) {
 		t := e.started("s1")

@@ -19,11 +19,10 @@ type account struct {
 	Class  agent.FailureClass `json:"class,omitempty"`
 	InARow int                `json:"inARow,omitempty"`
 	// Failures, Since (unix ms) and HeldMs are those of the current model, see
-	// memory.ModelStart; Uncalled is of the step.
+	// memory.ModelStart.
 	Failures int   `json:"failures,omitempty"`
 	Since    int64 `json:"since,omitempty"`
 	HeldMs   int64 `json:"heldMs,omitempty"`
-	Uncalled int   `json:"uncalled,omitempty"`
 }
 
 // held reports whether an attempt did not fail, but was held back.
@@ -34,9 +33,6 @@ func (a *account) failed(r memory.ModelFailure, use agent.Usage, now int64) {
 	a.Earlier, a.Stake = a.Earlier.Add(use), nil
 	if a.Since != 0 {
 		a.HeldMs += r.HeldFor.Milliseconds()
-	}
-	if r.NotCalled {
-		a.Uncalled++
 	}
 	if held(r) {
 		return

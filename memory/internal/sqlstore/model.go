@@ -86,7 +86,7 @@ func (u *unit) beginModel(t *threadRow, turn *turnRow, r memory.ModelBegin, star
 func tellEarlier(step *stepRow, now int64, start *memory.ModelStart) error {
 	a, err := step.readAccount()
 	start.LastCode, start.LastErr, start.LastClass, start.InARow = step.LastCode, step.LastErr, a.Class, a.InARow
-	start.Failures, start.Failing, start.Uncalled = a.Failures, a.failing(now), a.Uncalled
+	start.Failures, start.Failing = a.Failures, a.failing(now)
 	return err
 }
 
