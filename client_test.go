@@ -211,7 +211,7 @@ func TestPendingLeavesBackgroundSubAgentsOut(t *testing.T) {
 	var children []*memory.Turn
 	for i, background := range []bool{true, false} {
 		del, err := d.store.OpenDelegation(t.Context(), memory.DelegationRequest{ThreadID: turn.ThreadID, TurnID: turn.ID, CallID: calls[i].ID,
-			Config: agent.AgentConfig{Name: "general"}, Task: "t", Background: background, Limits: memory.DelegationLimits{MaxDepth: 3}})
+			Config: agent.SpecialistAgentConfig{Name: "general"}, Task: "t", Background: background, Limits: memory.DelegationLimits{MaxDepth: 3}})
 		require.NoError(t, err)
 		children = append(children, d.take(del.ChildThread))
 	}

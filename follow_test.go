@@ -57,7 +57,7 @@ func (d *driver) send(session, id string, when memory.WhenBusy) {
 }
 
 func (d *driver) take(thread string) *memory.Turn {
-	c, err := d.store.TakeNext(context.Background(), memory.TakeRequest{ThreadID: thread, RunID: "run", Config: &agent.AgentConfig{Name: "orchestrator"}})
+	c, err := d.store.TakeNext(context.Background(), memory.TakeRequest{ThreadID: thread, RunID: "run", Config: &agent.SpecialistAgentConfig{Name: "orchestrator"}})
 	d.check(err)
 	return c.Turn
 }
@@ -351,7 +351,7 @@ func TestFollowWithDescendantsTellsAChildsEndFirst(t *testing.T) {
 		a := d.stream(turn, 1, "", longText)
 		calls := d.save(turn, 1, a, "", longText, agent.NewCall("x", "assign_task", `{"agent":"general","task":"t"}`))
 		del, err := d.store.OpenDelegation(context.Background(), memory.DelegationRequest{ThreadID: turn.ThreadID, TurnID: turn.ID, CallID: calls[0].ID,
-			Config: agent.AgentConfig{Name: "general"}, Task: "t", Limits: memory.DelegationLimits{MaxDepth: 3}})
+			Config: agent.SpecialistAgentConfig{Name: "general"}, Task: "t", Limits: memory.DelegationLimits{MaxDepth: 3}})
 		d.check(err)
 		child = del.ChildThread
 		sub := d.take(child)

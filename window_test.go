@@ -129,7 +129,7 @@ func TestTheEndOfAThreadHasWhatIsOpen(t *testing.T) {
 	turn := d.take("s/default")
 	call := d.save(turn, 1, d.stream(turn, 1, "", ""), "", "", agent.NewCall("x", "assign_task", `{"agent":"researcher","task":"look","background":true}`))[0]
 	del, err := d.store.OpenDelegation(t.Context(), memory.DelegationRequest{ThreadID: turn.ThreadID, TurnID: turn.ID, CallID: call.ID, Task: "look", Background: true,
-		Limits: memory.DelegationLimits{MaxDepth: 3, MaxFanOut: 8, MaxDescendants: 10}, Config: agent.AgentConfig{Name: "researcher"}})
+		Limits: memory.DelegationLimits{MaxDepth: 3, MaxFanOut: 8, MaxDescendants: 10}, Config: agent.SpecialistAgentConfig{Name: "researcher"}})
 	require.NoError(t, err)
 	require.False(t, del.Refused, del.Refusal)
 	now, err := d.store.ToolCall(t.Context(), call.ID)

@@ -31,8 +31,8 @@ type Tools interface {
 
 // Catalog resolves agent names to templates.
 type Catalog interface {
-	Get(name string) (agent.AgentConfig, bool)
-	List() []agent.AgentConfig
+	Get(name string) (agent.SpecialistAgentConfig, bool)
+	List() []agent.SpecialistAgentConfig
 }
 
 // Activities holds what the activities work with. All fields are set before

@@ -93,7 +93,7 @@ func (a *Activities) delegation(thread agent.Thread, call agent.ToolCall) memory
 		sort.Strings(names)
 		return refuse(agent.ErrNotFound, "there is no agent %q; available: %s", params.Agent, strings.Join(names, ", "))
 	}
-	factory := agent.SpecialistAgentFactory{Current: agent.AgentConfig{Model: a.DefaultModel}}
+	factory := agent.SpecialistAgentFactory{Current: agent.SpecialistAgentConfig{Model: a.DefaultModel}}
 	return memory.DelegationRequest{
 		Config: factory.Build(template, thread.Config, params), Task: params.Task, Description: params.Description,
 		Resume: params.Resume, Background: params.Background,

@@ -159,7 +159,7 @@ func (a *Activities) judge(ctx context.Context, t agent.Thread, record *memory.R
 
 // gate applies the approval policies to a call: the agent's own and, as bounds,
 // those of the agents above. A tool that cannot run needs no approval.
-func (a *Activities) gate(c agent.AgentConfig, call agent.Call) agent.Gate {
+func (a *Activities) gate(c agent.SpecialistAgentConfig, call agent.Call) agent.Gate {
 	name := call.Function.Name
 	if name == agent.ToolAskUser {
 		return askGate(c, call)
@@ -177,7 +177,7 @@ func (a *Activities) gate(c agent.AgentConfig, call agent.Call) agent.Gate {
 
 // askGate is the gate of a question to a person: no person need approve it, but a
 // policy may deny it.
-func askGate(c agent.AgentConfig, call agent.Call) agent.Gate {
+func askGate(c agent.SpecialistAgentConfig, call agent.Call) agent.Gate {
 	for _, policy := range append(slices.Clone(c.Bounds), c.Approval) {
 		if tool.Gate(agent.AskUserSpec(), json.RawMessage(call.Function.Arguments), policy) == agent.GateDeny {
 			return agent.GateDeny

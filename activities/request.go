@@ -84,8 +84,8 @@ func (a *Activities) specs(t agent.Thread, questions, shortened bool) []agent.To
 }
 
 // delegates lists the agents the thread may delegate to.
-func (a *Activities) delegates(t agent.Thread) []agent.AgentConfig {
-	var out []agent.AgentConfig
+func (a *Activities) delegates(t agent.Thread) []agent.SpecialistAgentConfig {
+	var out []agent.SpecialistAgentConfig
 	for _, c := range a.Policy.Enabled(a.Catalog.List(), t.Depth) {
 		if c.Name != DefaultAgent {
 			out = append(out, c)

@@ -87,7 +87,7 @@ func agentOf(t agent.Thread) string {
 // mainConfig resolves the template a main thread runs with. If there is none, a
 // thread that this agent answered before goes on with its snapshot, and no other
 // agent answers in its place: the turn is to fail, with the reason in Missing.
-func (a *Activities) mainConfig(thread agent.Thread) agent.AgentConfig {
+func (a *Activities) mainConfig(thread agent.Thread) agent.SpecialistAgentConfig {
 	name := agentOf(thread)
 	config, ok := a.Catalog.Get(name)
 	switch old := thread.Config; {
@@ -95,7 +95,7 @@ func (a *Activities) mainConfig(thread agent.Thread) agent.AgentConfig {
 	case old.Name == name && old.Missing == "" && (old.Source != "" || old.SystemPrompt != ""):
 		return old
 	default: // a build that does not know Missing gives it no tools
-		return agent.AgentConfig{Name: name, Tools: []string{}, Missing: a.missing(name, thread.ID)}
+		return agent.SpecialistAgentConfig{Name: name, Tools: []string{}, Missing: a.missing(name, thread.ID)}
 	}
 	if config.MaxSteps == 0 {
 		config.MaxSteps = a.MaxSteps

@@ -87,8 +87,8 @@ func (a *Activities) taskOutput(ctx context.Context, call agent.ToolCall) (agent
 
 // outcome is the end of a sub-agent's latest turn. One whose only task was
 // dropped before it began has had none.
-func outcome(s agent.TaskState, turns []memory.Turn) agent.DelegationOutcome {
-	o := agent.DelegationOutcome{AgentType: s.AgentType, AgentID: s.AgentID, ThreadID: s.ThreadID, Status: s.Status, Reason: s.Reason, StartedBy: s.StartedBy}
+func outcome(s agent.TaskState, turns []memory.Turn) agent.SpecialistAgentResult {
+	o := agent.SpecialistAgentResult{AgentType: s.AgentType, AgentID: s.AgentID, ThreadID: s.ThreadID, Status: s.Status, Reason: s.Reason, StartedBy: s.StartedBy}
 	if len(turns) == 0 {
 		return o
 	}

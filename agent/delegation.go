@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// DelegationOutcome is the end of a sub-agent's turn as its delegator is told.
-type DelegationOutcome struct {
+// SpecialistAgentResult is the end of a sub-agent's turn as its delegator is told.
+type SpecialistAgentResult struct {
 	AgentType string
 	AgentID   string
 	ThreadID  string
@@ -28,7 +28,7 @@ type DelegationOutcome struct {
 }
 
 // Ending is the end in a word or two: success, timeout, terminated, …
-func (o DelegationOutcome) Ending() string {
+func (o SpecialistAgentResult) Ending() string {
 	switch {
 	case o.Status == ThreadCompleted:
 		return "success"
@@ -43,7 +43,7 @@ func (o DelegationOutcome) Ending() string {
 }
 
 // ErrorReason is the reason of the tool result that reports this end.
-func (o DelegationOutcome) ErrorReason() ErrorReason {
+func (o SpecialistAgentResult) ErrorReason() ErrorReason {
 	switch o.Ending() {
 	case "success":
 		return ""
@@ -59,7 +59,7 @@ func (o DelegationOutcome) ErrorReason() ErrorReason {
 // a sub-agent's turn: which agent, how it ended, what it cost, what it said. The
 // thread id lets the model resume the same sub-agent. A success with an empty
 // answer is still a success.
-func FormatDelegationResult(o DelegationOutcome) string {
+func FormatDelegationResult(o SpecialistAgentResult) string {
 	var b strings.Builder
 	if o.Background {
 		fmt.Fprintf(&b, "[Background agent %s ended: %s]\n", o.AgentType, o.Ending())
@@ -87,7 +87,7 @@ func FormatDelegationResult(o DelegationOutcome) string {
 	return strings.TrimRight(b.String(), "\n")
 }
 
-func delegationFailure(o DelegationOutcome) string {
+func delegationFailure(o SpecialistAgentResult) string {
 	var what string
 	switch o.Ending() {
 	case "cancelled":
@@ -114,7 +114,7 @@ func delegationFailure(o DelegationOutcome) string {
 
 // FormatDelegationSeen is the report of an end that its reader has read with
 // task_output already.
-func FormatDelegationSeen(o DelegationOutcome) string {
+func FormatDelegationSeen(o SpecialistAgentResult) string {
 	return fmt.Sprintf("[Background agent %s ended: %s]\nagent id: %s\nthread: %s\nstatus: %s\n\nYou have read its result with task_output already.",
 		o.AgentType, o.Ending(), o.AgentID, o.ThreadID, o.Ending())
 }

@@ -41,7 +41,7 @@ var (
 )
 
 // AssignTaskSpec describes assign_task to a model that may use these agents.
-func AssignTaskSpec(agents []AgentConfig) ToolSpec {
+func AssignTaskSpec(agents []SpecialistAgentConfig) ToolSpec {
 	var b strings.Builder
 	b.WriteString(strings.TrimSpace(assignTaskDoc))
 	for _, c := range agents {
@@ -112,7 +112,7 @@ func (s TaskState) ending() string {
 	if s.Working() {
 		return string(s.Status)
 	}
-	return DelegationOutcome{Status: s.Status, Reason: s.Reason}.Ending()
+	return SpecialistAgentResult{Status: s.Status, Reason: s.Reason}.Ending()
 }
 
 // FormatTaskState is what a model reads about a sub-agent that is at work.

@@ -76,8 +76,8 @@ func (p DelegationPolicy) Decide(agentType string, depth int) PolicyDecision {
 }
 
 // Enabled lists the agents of a catalog that the policy lets a thread at a depth use.
-func (p DelegationPolicy) Enabled(agents []AgentConfig, depth int) []AgentConfig {
-	var out []AgentConfig
+func (p DelegationPolicy) Enabled(agents []SpecialistAgentConfig, depth int) []SpecialistAgentConfig {
+	var out []SpecialistAgentConfig
 	for _, a := range agents {
 		if p.Decide(a.Name, depth).Allowed {
 			out = append(out, a)
@@ -89,12 +89,12 @@ func (p DelegationPolicy) Enabled(agents []AgentConfig, depth int) []AgentConfig
 // SpecialistAgentFactory makes the configuration a sub-agent runs with.
 type SpecialistAgentFactory struct {
 	// Current holds the values in force where a template has none.
-	Current AgentConfig
+	Current SpecialistAgentConfig
 }
 
 // Build merges, field by field, the template, then the current configuration,
 // then the parent's. A child's tools are at most its parent's.
-func (f SpecialistAgentFactory) Build(template, parent AgentConfig, params AssignParams) AgentConfig {
+func (f SpecialistAgentFactory) Build(template, parent SpecialistAgentConfig, params AssignParams) SpecialistAgentConfig {
 	c := template
 	c.Model = first(c.Model, f.Current.Model, parent.Model)
 	c.Provider = first(c.Provider, f.Current.Provider, parent.Provider)

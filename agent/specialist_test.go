@@ -25,16 +25,16 @@ func TestRow03_DelegationPolicy(t *testing.T) {
 	require.Contains(t, p.Decide("off", 0).Reason, "disabled")
 	require.Contains(t, p.Decide("on", 2).Reason, "depth limit of 2")
 	require.False(t, DelegationPolicy{}.Decide("on", 0).Allowed, "depth 0 disables delegation")
-	list := []AgentConfig{{Name: "off"}, {Name: "on"}}
-	require.Equal(t, []AgentConfig{{Name: "on"}}, p.Enabled(list, 0))
+	list := []SpecialistAgentConfig{{Name: "off"}, {Name: "on"}}
+	require.Equal(t, []SpecialistAgentConfig{{Name: "on"}}, p.Enabled(list, 0))
 	require.Empty(t, p.Enabled(list, 2))
 }
 
 func TestRow05_FactoryPrecedence(t *testing.T) {
-	parent := AgentConfig{Model: "parent", Provider: "parent", Temperature: ptr(0.1), TopP: ptr(0.1), MaxTokens: ptr(1), Approval: map[string]string{"shell": "deny"}}
-	current := AgentConfig{Model: "current", Provider: "current", Temperature: ptr(0.2)}
+	parent := SpecialistAgentConfig{Model: "parent", Provider: "parent", Temperature: ptr(0.1), TopP: ptr(0.1), MaxTokens: ptr(1), Approval: map[string]string{"shell": "deny"}}
+	current := SpecialistAgentConfig{Model: "current", Provider: "current", Temperature: ptr(0.2)}
 	f := SpecialistAgentFactory{Current: current}
-	c := f.Build(AgentConfig{Name: "x", Model: "template", Approval: map[string]string{"shell": "auto", "ls": "ask"}}, parent, AssignParams{ShareContext: true})
+	c := f.Build(SpecialistAgentConfig{Name: "x", Model: "template", Approval: map[string]string{"shell": "auto", "ls": "ask"}}, parent, AssignParams{ShareContext: true})
 	require.Equal(t, "template", c.Model)
 	require.Equal(t, "current", c.Provider)
 	require.InDelta(t, 0.2, *c.Temperature, 0)
@@ -44,8 +44,8 @@ func TestRow05_FactoryPrecedence(t *testing.T) {
 	require.True(t, c.ShareContext)
 	require.Equal(t, map[string]string{"shell": "auto", "ls": "ask"}, c.Approval)
 	require.Equal(t, []map[string]string{{"shell": "deny"}}, c.Bounds, "a child is never allowed more than its parent")
-	require.Equal(t, parent.Approval, f.Build(AgentConfig{Name: "x"}, parent, AssignParams{}).Approval, "a child without a policy follows its parent's")
-	require.Len(t, f.Build(AgentConfig{Name: "y"}, c, AssignParams{}).Bounds, 2)
+	require.Equal(t, parent.Approval, f.Build(SpecialistAgentConfig{Name: "x"}, parent, AssignParams{}).Approval, "a child without a policy follows its parent's")
+	require.Len(t, f.Build(SpecialistAgentConfig{Name: "y"}, c, AssignParams{}).Bounds, 2)
 }
 
 func TestRow07_ChildToolsAreAtMostTheParents(t *testing.T) {
@@ -68,19 +68,19 @@ func TestRow07_ChildToolsAreAtMostTheParents(t *testing.T) {
 // force, then the parent.
 func TestRow05_PrecedencePerField(t *testing.T) {
 	for name, f := range map[string]struct {
-		set func(c *AgentConfig, n int)
-		get func(c AgentConfig) any
+		set func(c *SpecialistAgentConfig, n int)
+		get func(c SpecialistAgentConfig) any
 	}{
-		"model":       {func(c *AgentConfig, n int) { c.Model = string(rune('0' + n)) }, func(c AgentConfig) any { return c.Model }},
-		"provider":    {func(c *AgentConfig, n int) { c.Provider = string(rune('0' + n)) }, func(c AgentConfig) any { return c.Provider }},
-		"temperature": {func(c *AgentConfig, n int) { c.Temperature = ptr(float64(n)) }, func(c AgentConfig) any { return *c.Temperature }},
-		"topP":        {func(c *AgentConfig, n int) { c.TopP = ptr(float64(n)) }, func(c AgentConfig) any { return *c.TopP }},
-		"onDeny":      {func(c *AgentConfig, n int) { c.OnDeny = string(rune('0' + n)) }, func(c AgentConfig) any { return c.OnDeny }},
-		"maxTokens":   {func(c *AgentConfig, n int) { c.MaxTokens = ptr(n) }, func(c AgentConfig) any { return *c.MaxTokens }},
+		"model":       {func(c *SpecialistAgentConfig, n int) { c.Model = string(rune('0' + n)) }, func(c SpecialistAgentConfig) any { return c.Model }},
+		"provider":    {func(c *SpecialistAgentConfig, n int) { c.Provider = string(rune('0' + n)) }, func(c SpecialistAgentConfig) any { return c.Provider }},
+		"temperature": {func(c *SpecialistAgentConfig, n int) { c.Temperature = ptr(float64(n)) }, func(c SpecialistAgentConfig) any { return *c.Temperature }},
+		"topP":        {func(c *SpecialistAgentConfig, n int) { c.TopP = ptr(float64(n)) }, func(c SpecialistAgentConfig) any { return *c.TopP }},
+		"onDeny":      {func(c *SpecialistAgentConfig, n int) { c.OnDeny = string(rune('0' + n)) }, func(c SpecialistAgentConfig) any { return c.OnDeny }},
+		"maxTokens":   {func(c *SpecialistAgentConfig, n int) { c.MaxTokens = ptr(n) }, func(c SpecialistAgentConfig) any { return *c.MaxTokens }},
 	} {
 		t.Run(name, func(t *testing.T) {
-			value := func(n int) any { var c AgentConfig; f.set(&c, n); return f.get(c) }
-			var template, current, parent AgentConfig
+			value := func(n int) any { var c SpecialistAgentConfig; f.set(&c, n); return f.get(c) }
+			var template, current, parent SpecialistAgentConfig
 			f.set(&parent, 3)
 			require.Equal(t, value(3), f.get(SpecialistAgentFactory{Current: current}.Build(template, parent, AssignParams{})), "the parent's")
 			f.set(&current, 2)

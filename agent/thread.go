@@ -17,28 +17,28 @@ const (
 // Thread is a unit of memory and execution. Its ID is also its memory key and
 // its Temporal workflow id.
 type Thread struct {
-	ID               string       `json:"id"`
-	UserID           string       `json:"userId"`
-	Profile          string       `json:"profile"`
-	SessionID        string       `json:"sessionId"`
-	ConversationID   string       `json:"conversationId,omitempty"`
-	ChatID           string       `json:"chatId"`
-	Kind             ThreadKind   `json:"kind"`
-	AgentType        string       `json:"agentType,omitempty"`
-	AgentID          string       `json:"agentId,omitempty"`
-	ParentThreadID   string       `json:"parentThreadId,omitempty"`
-	RootThreadID     string       `json:"rootThreadId"`
-	ParentToolCallID string       `json:"parentToolCallId,omitempty"`
-	TaskID           string       `json:"taskId,omitempty"`
-	Depth            int          `json:"depth"`
-	Status           ThreadStatus `json:"status"`
-	Reason           Reason       `json:"reason,omitempty"`
-	Summary          string       `json:"summary,omitempty"`
-	Workdir          string       `json:"workdir"`
-	Config           AgentConfig  `json:"config"`
-	OpenTurnID       string       `json:"openTurnId,omitempty"`
-	CreatedAt        time.Time    `json:"createdAt"`
-	UpdatedAt        time.Time    `json:"updatedAt"`
+	ID               string                `json:"id"`
+	UserID           string                `json:"userId"`
+	Profile          string                `json:"profile"`
+	SessionID        string                `json:"sessionId"`
+	ConversationID   string                `json:"conversationId,omitempty"`
+	ChatID           string                `json:"chatId"`
+	Kind             ThreadKind            `json:"kind"`
+	AgentType        string                `json:"agentType,omitempty"`
+	AgentID          string                `json:"agentId,omitempty"`
+	ParentThreadID   string                `json:"parentThreadId,omitempty"`
+	RootThreadID     string                `json:"rootThreadId"`
+	ParentToolCallID string                `json:"parentToolCallId,omitempty"`
+	TaskID           string                `json:"taskId,omitempty"`
+	Depth            int                   `json:"depth"`
+	Status           ThreadStatus          `json:"status"`
+	Reason           Reason                `json:"reason,omitempty"`
+	Summary          string                `json:"summary,omitempty"`
+	Workdir          string                `json:"workdir"`
+	Config           SpecialistAgentConfig `json:"config"`
+	OpenTurnID       string                `json:"openTurnId,omitempty"`
+	CreatedAt        time.Time             `json:"createdAt"`
+	UpdatedAt        time.Time             `json:"updatedAt"`
 	Metadata
 }
 
@@ -69,9 +69,9 @@ type ContextWindow struct {
 	Total      int64 `json:"total"`
 }
 
-// AgentConfig is the snapshot of the template values a thread runs with. A nil
+// SpecialistAgentConfig is the snapshot of the template values a thread runs with. A nil
 // pointer means the provider's default.
-type AgentConfig struct {
+type SpecialistAgentConfig struct {
 	Name         string   `json:"name"`
 	Description  string   `json:"description,omitempty"`
 	SystemPrompt string   `json:"systemPrompt"`
@@ -108,7 +108,7 @@ type AgentConfig struct {
 // worker does not know.
 const CodeUnknownAgent = "unknown_agent"
 
-// Values of AgentConfig.OnDeny.
+// Values of SpecialistAgentConfig.OnDeny.
 const (
 	OnDenyEnd      = "end"
 	OnDenyContinue = "continue"

@@ -13,7 +13,7 @@ type DelegationRequest struct {
 	Refusal       string
 	RefusalReason agent.ErrorReason
 	// Config is the child's snapshot; its Name is the agent type.
-	Config      agent.AgentConfig
+	Config      agent.SpecialistAgentConfig
 	Task        string
 	Description string
 	// Resume is the thread id or agent id of an existing child, or empty.

@@ -8,7 +8,7 @@ import (
 	"github.com/spool-agents/spool/agent"
 )
 
-// PersistedMemory is a Port over a Persistence: it reads nothing before its
+// PersistedMemory is a MemoryPort over a Persistence: it reads nothing before its
 // first access, and what it wrote is durable when the call returns.
 type PersistedMemory[T any] struct {
 	p  Persistence
@@ -21,7 +21,7 @@ func NewPersistedMemory[T any](p Persistence, id func(T) string) *PersistedMemor
 	return &PersistedMemory[T]{p: p, id: id}
 }
 
-// InMemoryMemory is a Port that lives in this process only: it is gone after a
+// InMemoryMemory is a MemoryPort that lives in this process only: it is gone after a
 // restart and writes no file.
 type InMemoryMemory[T any] struct {
 	PersistedMemory[T]

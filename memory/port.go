@@ -8,12 +8,12 @@ import (
 	"github.com/spool-agents/spool/agent"
 )
 
-// Port is the raw-key view of memory: lists of items under keys. All
+// MemoryPort is the raw-key view of memory: lists of items under keys. All
 // implementations pass memorytest.RunPort. Items go in and come out as copies.
 // A key without items does not exist, and a key that does not exist is empty,
 // not an error. Safe for concurrent use; each call is one unit, which happens
 // as a whole or not at all, and may be repeated.
-type Port[T any] interface {
+type MemoryPort[T any] interface {
 	// Get returns a key's items in order.
 	Get(ctx context.Context, key string) ([]T, error)
 	// Set replaces a key's items; none removes the key. Two items with one id
@@ -37,12 +37,12 @@ type Port[T any] interface {
 	ImportSnapshot(ctx context.Context, s MemorySnapshot[T]) error
 }
 
-// MemorySnapshot is everything in a Port. Its JSON is {key: [item, …]}.
+// MemorySnapshot is everything in a MemoryPort. Its JSON is {key: [item, …]}.
 type MemorySnapshot[T any] map[string][]T
 
-// AtomicPort is a Port whose reads and writes of several keys can be one unit.
+// AtomicPort is a MemoryPort whose reads and writes of several keys can be one unit.
 type AtomicPort[T any] interface {
-	Port[T]
+	MemoryPort[T]
 	// View runs f on the state of one moment. f may run more than once, of which
 	// the last time counts.
 	View(ctx context.Context, f func(Batch[T]) error) error
@@ -54,7 +54,7 @@ type AtomicPort[T any] interface {
 	Close() error
 }
 
-// Batch is a Port inside one unit, without copies of rules: see Port.
+// Batch is a MemoryPort inside one unit, without copies of rules: see Port.
 type Batch[T any] interface {
 	Keys() ([]string, error)
 	Get(key string) ([]T, error)

@@ -15,7 +15,7 @@ type ThreadTurn = agent.ThreadTurn
 type TakeRequest struct {
 	ThreadID string
 	RunID    string
-	Config   *agent.AgentConfig
+	Config   *agent.SpecialistAgentConfig
 	// Workdir, if set, replaces the main thread's: the worker decides where
 	// tools may work.
 	Workdir string
@@ -97,7 +97,7 @@ type CloseRequest struct {
 	// Answer replaces the stored reply's text (a turn ended by a denial).
 	Answer string
 	// NextConfig, if not nil, is the snapshot for a next turn claimed here.
-	NextConfig *agent.AgentConfig
+	NextConfig *agent.SpecialistAgentConfig
 }
 
 // Closed tells what a close led to; it is the same on every repetition.

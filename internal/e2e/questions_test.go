@@ -284,7 +284,7 @@ func TestRow98_CancelWhileAQuestionIsOpen(t *testing.T) {
 // and nothing runs meanwhile.
 func TestRow98_WaitingAWeekForAnAnswer(t *testing.T) {
 	t.Parallel()
-	w := newWeek(t, agent.AgentConfig{Name: "orchestrator", SystemPrompt: "x", TimeoutMs: 60_000, MaxSteps: 5})
+	w := newWeek(t, agent.SpecialistAgentConfig{Name: "orchestrator", SystemPrompt: "x", TimeoutMs: 60_000, MaxSteps: 5})
 	m := memory.SendRequest{UserID: "u", SessionID: "s", ConversationID: "default", MessageID: "m", Content: agent.Text(script.Script(llmtest.Ask("well?"), "say thanks"))}
 	sent, err := w.store.Send(t.Context(), m)
 	require.NoError(t, err)
@@ -310,13 +310,13 @@ func TestRow98_WaitingAWeekForAnAnswer(t *testing.T) {
 // none: to it ask_user is a tool like any other, whichever worker asked the model.
 func TestQuestionsAreForRunsThatKnowThem(t *testing.T) {
 	t.Parallel()
-	w := newWeek(t, agent.AgentConfig{Name: "orchestrator", SystemPrompt: "x"})
+	w := newWeek(t, agent.SpecialistAgentConfig{Name: "orchestrator", SystemPrompt: "x"})
 	var suite testsuite.WorkflowTestSuite
 	for i, knows := range []bool{false, true} {
 		m := memory.SendRequest{UserID: "u", SessionID: "s", ConversationID: string(rune('a' + i)), MessageID: "m", Content: agent.Text(script.Script(llmtest.Ask("well?")))}
 		sent, err := w.store.Send(t.Context(), m)
 		require.NoError(t, err)
-		_, err = w.store.TakeNext(t.Context(), memory.TakeRequest{ThreadID: sent.ThreadID, RunID: "r", Config: &agent.AgentConfig{Name: "orchestrator"}})
+		_, err = w.store.TakeNext(t.Context(), memory.TakeRequest{ThreadID: sent.ThreadID, RunID: "r", Config: &agent.SpecialistAgentConfig{Name: "orchestrator"}})
 		require.NoError(t, err)
 		env := suite.NewTestActivityEnvironment()
 		w.acts.Register(env)

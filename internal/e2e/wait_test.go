@@ -27,10 +27,14 @@ import (
 )
 
 // oneAgent is a catalog of one template.
-type oneAgent struct{ agent.AgentConfig }
+type oneAgent struct{ agent.SpecialistAgentConfig }
 
-func (o oneAgent) Get(name string) (agent.AgentConfig, bool) { return o.AgentConfig, name == o.Name }
-func (o oneAgent) List() []agent.AgentConfig                 { return []agent.AgentConfig{o.AgentConfig} }
+func (o oneAgent) Get(name string) (agent.SpecialistAgentConfig, bool) {
+	return o.SpecialistAgentConfig, name == o.Name
+}
+func (o oneAgent) List() []agent.SpecialistAgentConfig {
+	return []agent.SpecialistAgentConfig{o.SpecialistAgentConfig}
+}
 
 // week drives a thread's runs in an environment that skips time, with the real
 // workflows, activities and store; what waits for nothing but time passes at once.
@@ -43,7 +47,7 @@ type week struct {
 	waits int // runs that parked
 }
 
-func newWeek(t *testing.T, c agent.AgentConfig) *week {
+func newWeek(t *testing.T, c agent.SpecialistAgentConfig) *week {
 	t.Helper()
 	w := &week{t: t}
 	w.now.Store(time.Now().UnixMilli())
@@ -98,7 +102,7 @@ func (w *week) run(thread string, after time.Duration, at func(env *testsuite.Te
 // timeout strikes, no budget is used, and nothing runs meanwhile.
 func TestRow76_WaitingAWeek(t *testing.T) {
 	t.Parallel()
-	w := newWeek(t, agent.AgentConfig{Name: "orchestrator", SystemPrompt: "x", TimeoutMs: 60_000, MaxSteps: 5})
+	w := newWeek(t, agent.SpecialistAgentConfig{Name: "orchestrator", SystemPrompt: "x", TimeoutMs: 60_000, MaxSteps: 5})
 	m := memory.SendRequest{UserID: "u", SessionID: "s", ConversationID: "default", MessageID: "m", Content: agent.Text(script.Script(count("gated"), "say granted"))}
 	sent, err := w.store.Send(t.Context(), m)
 	require.NoError(t, err)

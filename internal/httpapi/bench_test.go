@@ -54,8 +54,8 @@ func newBench(t *testing.T, change ...func(*httpapi.Options)) *bench {
 		Client: func(store memory.ConversationMemoryStore, user string) *spool.Client {
 			return spool.NewClient(store, b.Temporal, spool.ClientOptions{UserID: user, UI: "http://ui.example"})
 		},
-		Agents: func() []agent.AgentConfig {
-			return []agent.AgentConfig{{Name: "orchestrator", Description: "Talks."}, {Name: "general"}, {Name: "researcher"}}
+		Agents: func() []agent.SpecialistAgentConfig {
+			return []agent.SpecialistAgentConfig{{Name: "orchestrator", Description: "Talks."}, {Name: "general"}, {Name: "researcher"}}
 		},
 	}
 	for _, f := range change {

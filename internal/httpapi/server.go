@@ -24,7 +24,7 @@ type Options struct {
 	Users  *Users
 	// Agents lists the agents that a message may name, as known here: the worker
 	// decides. nil = none are listed.
-	Agents func() []agent.AgentConfig
+	Agents func() []agent.SpecialistAgentConfig
 	// Page holds the files of the page; nil = no page.
 	Page fs.FS
 	// Images is a folder of images that messages refer to by image:NAME, from before

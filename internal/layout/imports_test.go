@@ -31,7 +31,7 @@ var rules = []rule{
 		why: "tools know the port agent.Tool only"},
 	{dir: "internal/mcp/mcptest", open: true},
 	{dir: "internal/mcp", own: "agent internal/tool", ext: "github.com/modelcontextprotocol/go-sdk", why: "tools of MCP servers are tools"},
-	{dir: "internal/template", own: "agent internal/tool", ext: "github.com/goccy/go-yaml", why: "templates become agent.AgentConfig"},
+	{dir: "internal/template", own: "agent internal/tool", ext: "github.com/goccy/go-yaml", why: "templates become agent.SpecialistAgentConfig"},
 	{dir: "internal/models", own: "agent", ext: "github.com/goccy/go-yaml", why: "a table of models is data"},
 	{dir: "internal/hosts", why: "a rule of servers that belongs to no layer"},
 	{dir: "internal/encryption", own: "internal/hosts", ext: "go.temporal.io/sdk go.temporal.io/api google.golang.org/protobuf", why: "a codec knows keys and payloads only, its endpoint the rule about hosts"},

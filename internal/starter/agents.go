@@ -21,7 +21,7 @@ func (agentsCmd) Run(a *app) error {
 	list := []agentInfo{}
 	for _, c := range catalog.List() {
 		enabled, mentioned := cfg.Delegation.EnabledAgents[c.Name]
-		list = append(list, agentInfo{AgentConfig: c, Hides: catalog.Hides(c.Name), Disabled: mentioned && !enabled})
+		list = append(list, agentInfo{SpecialistAgentConfig: c, Hides: catalog.Hides(c.Name), Disabled: mentioned && !enabled})
 	}
 	if a.json {
 		return a.printJSON(map[string]any{"agents": list, "warnings": append([]template.Warning{}, warnings...)})
@@ -53,7 +53,7 @@ func (a *app) warnOfAgent(cfg config.Config, name string) {
 
 // agentInfo is an agent as printed.
 type agentInfo struct {
-	agent.AgentConfig
+	agent.SpecialistAgentConfig
 	// Hides are the templates of the same name that it takes the place of.
 	Hides []string `json:"hides,omitempty"`
 	// Disabled agents get no tasks.

@@ -42,7 +42,7 @@ func (b *bench) below(turn *memory.Turn, background bool) *memory.Turn {
 	b.t.Helper()
 	stored := b.reply(turn, 1, "", agent.GateAuto, agent.NewCall("y", "assign_task", `{"agent":"general","task":"count the files"}`))
 	d, err := b.store.OpenDelegation(b.t.Context(), memory.DelegationRequest{ThreadID: turn.ThreadID, TurnID: turn.ID, CallID: stored.Calls[0].ID,
-		Config: agent.AgentConfig{Name: "general"}, Task: "count the files", Background: background, Limits: memory.DelegationLimits{MaxDepth: 3}})
+		Config: agent.SpecialistAgentConfig{Name: "general"}, Task: "count the files", Background: background, Limits: memory.DelegationLimits{MaxDepth: 3}})
 	require.NoError(b.t, err)
 	return b.take(d.ChildThread)
 }

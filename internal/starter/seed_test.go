@@ -89,7 +89,7 @@ func (b *bench) send(session, id, text string) memory.SendResult {
 
 func (b *bench) take(thread string) *memory.Turn {
 	b.t.Helper()
-	claim, err := b.store.TakeNext(b.t.Context(), memory.TakeRequest{ThreadID: thread, RunID: "run", Config: &agent.AgentConfig{Name: "orchestrator", Stream: true}})
+	claim, err := b.store.TakeNext(b.t.Context(), memory.TakeRequest{ThreadID: thread, RunID: "run", Config: &agent.SpecialistAgentConfig{Name: "orchestrator", Stream: true}})
 	require.NoError(b.t, err)
 	require.NotNil(b.t, claim.Turn)
 	return claim.Turn
@@ -165,7 +165,7 @@ func (b *bench) delegated(session string) (root, child string) {
 		agent.NewCall("y", "assign_task", `{"agent":"general","task":"count"}`))
 	b.tool(stored.Calls[0], "a.txt")
 	d, err := b.store.OpenDelegation(b.t.Context(), memory.DelegationRequest{ThreadID: turn.ThreadID, TurnID: turn.ID, CallID: stored.Calls[1].ID,
-		Config: agent.AgentConfig{Name: "general"}, Task: "count", Limits: memory.DelegationLimits{MaxDepth: 3}})
+		Config: agent.SpecialistAgentConfig{Name: "general"}, Task: "count", Limits: memory.DelegationLimits{MaxDepth: 3}})
 	require.NoError(b.t, err)
 	require.False(b.t, d.Refused, d.Refusal)
 	sub := b.take(d.ChildThread)

@@ -22,7 +22,7 @@ func (b *bench) withChild(session string) string {
 	turn := b.take(session + "/default")
 	stored := b.reply(turn, 1, "", agent.GateAuto, agent.NewCall("x", agent.ToolAssignTask, `{"agent":"general"}`))
 	d, err := b.store.OpenDelegation(b.t.Context(), memory.DelegationRequest{
-		ThreadID: turn.ThreadID, TurnID: turn.ID, CallID: stored.Calls[0].ID, Config: agent.AgentConfig{Name: "general"}, Task: "look",
+		ThreadID: turn.ThreadID, TurnID: turn.ID, CallID: stored.Calls[0].ID, Config: agent.SpecialistAgentConfig{Name: "general"}, Task: "look",
 		Limits: memory.DelegationLimits{MaxDepth: 1},
 	})
 	require.NoError(b.t, err)

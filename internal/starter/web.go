@@ -151,7 +151,7 @@ func (a *app) startWeb(ctx context.Context, o webOptions) (*webServer, error) {
 			c.UserID, c.TracerProvider, c.MeterProvider = userID, told.Tracers, told.Meters
 			return spool.NewClient(store, tc, c)
 		},
-		Agents: func() []agent.AgentConfig {
+		Agents: func() []agent.SpecialistAgentConfig {
 			catalog, _ := template.Load(o.cfg.Workspace, o.cfg.Home) // agents prints the warnings
 			return catalog.List()
 		},

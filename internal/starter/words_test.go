@@ -55,7 +55,7 @@ func TestAParentShowsWhoWaitsForAPerson(t *testing.T) {
 	turn := b.take("s1/default")
 	stored := b.reply(turn, 1, "", agent.GateAuto, agent.NewCall("y", "assign_task", `{"agent":"general","task":"t"}`))
 	d, err := b.store.OpenDelegation(t.Context(), memory.DelegationRequest{ThreadID: turn.ThreadID, TurnID: turn.ID, CallID: stored.Calls[0].ID,
-		Config: agent.AgentConfig{Name: "general"}, Task: "t", Limits: memory.DelegationLimits{MaxDepth: 3}})
+		Config: agent.SpecialistAgentConfig{Name: "general"}, Task: "t", Limits: memory.DelegationLimits{MaxDepth: 3}})
 	require.NoError(t, err)
 	assert.Contains(t, b.run("threads").out, "running               ")
 	sub := b.take(d.ChildThread)
@@ -89,7 +89,7 @@ func TestCancelSaysWhatItLeavesAndWhatItStops(t *testing.T) {
 	turn := b.take("s1/default")
 	stored := b.reply(turn, 1, "", agent.GateAuto, agent.NewCall("y", "assign_task", `{"agent":"general","task":"t","background":true}`))
 	_, err := b.store.OpenDelegation(t.Context(), memory.DelegationRequest{ThreadID: turn.ThreadID, TurnID: turn.ID, CallID: stored.Calls[0].ID,
-		Config: agent.AgentConfig{Name: "general"}, Task: "t", Background: true, Limits: memory.DelegationLimits{MaxDepth: 3}})
+		Config: agent.SpecialistAgentConfig{Name: "general"}, Task: "t", Background: true, Limits: memory.DelegationLimits{MaxDepth: 3}})
 	require.NoError(t, err)
 	b.send("s1", "m2", "and this")
 	r := b.run("cancel", "s1/default")

@@ -41,7 +41,7 @@ type Catalog struct {
 }
 
 type loaded struct {
-	config   agent.AgentConfig
+	config   agent.SpecialistAgentConfig
 	hides    []string // sources of templates of the same name that came later
 	nameLine int      // where the file names it, or 1
 	// modelLine is where the file names its provider, else its model.
@@ -135,7 +135,7 @@ func (c *Catalog) addDir(dir fs.FS, path string, known map[string]bool) (warning
 }
 
 // Get returns a template.
-func (c *Catalog) Get(name string) (agent.AgentConfig, bool) {
+func (c *Catalog) Get(name string) (agent.SpecialistAgentConfig, bool) {
 	t, ok := c.byName[name]
 	return clone(t.config), ok
 }
@@ -155,8 +155,8 @@ func (c *Catalog) Names() []string {
 
 // List returns all templates in the order of their names; Source says where
 // each came from.
-func (c *Catalog) List() []agent.AgentConfig {
-	var list []agent.AgentConfig
+func (c *Catalog) List() []agent.SpecialistAgentConfig {
+	var list []agent.SpecialistAgentConfig
 	for _, name := range c.Names() {
 		list = append(list, clone(c.byName[name].config))
 	}
@@ -189,7 +189,7 @@ func (c *Catalog) ModelPlace(name string) string {
 func (c *Catalog) Hides(name string) []string { return slices.Clone(c.byName[name].hides) }
 
 // clone keeps callers from changing the catalog through slices and maps.
-func clone(c agent.AgentConfig) agent.AgentConfig {
+func clone(c agent.SpecialistAgentConfig) agent.SpecialistAgentConfig {
 	c.Tools = slices.Clone(c.Tools)
 	if c.Approval != nil {
 		m := make(map[string]string, len(c.Approval))

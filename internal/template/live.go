@@ -34,10 +34,10 @@ func NewLive(projectDir, home string, route func(model, provider string) error, 
 }
 
 // Get returns a template as its file is now.
-func (l *Live) Get(name string) (agent.AgentConfig, bool) { return l.catalog().Get(name) }
+func (l *Live) Get(name string) (agent.SpecialistAgentConfig, bool) { return l.catalog().Get(name) }
 
 // List returns all templates as their files are now.
-func (l *Live) List() []agent.AgentConfig { return l.catalog().List() }
+func (l *Live) List() []agent.SpecialistAgentConfig { return l.catalog().List() }
 
 // Folders are those that are looked through, besides what is built in.
 func (l *Live) Folders() []string { return l.catalog().Folders() }

@@ -24,7 +24,7 @@ const keys = "name, description, tools, model, provider, temperature, maxTokens,
 
 func parse(file, text string, known map[string]bool) (*loaded, []Warning) {
 	p := &parser{file: file, known: known}
-	p.out.config = agent.AgentConfig{Name: strings.TrimSuffix(filepath.Base(file), ".md"), Stream: true}
+	p.out.config = agent.SpecialistAgentConfig{Name: strings.TrimSuffix(filepath.Base(file), ".md"), Stream: true}
 	if !utf8.ValidString(text) {
 		return p.skip(lineOfBadByte(text), "the file is not valid UTF-8")
 	}

@@ -40,7 +40,7 @@ func (w world) load(extra ...string) (*template.Catalog, []string) {
 	return c, texts
 }
 
-func get(t *testing.T, c *template.Catalog, name string) agent.AgentConfig {
+func get(t *testing.T, c *template.Catalog, name string) agent.SpecialistAgentConfig {
 	t.Helper()
 	cfg, ok := c.Get(name)
 	require.True(t, ok, "template %s; there are %v", name, c.Names())
@@ -69,7 +69,7 @@ func TestOnlyABodyLoadsWithDefaults(t *testing.T) {
 	path := w.write(".spool/agents/plain.md", "You are plain.\n")
 	c, warnings := w.load()
 	assert.Empty(t, warnings)
-	want := agent.AgentConfig{Name: "plain", SystemPrompt: "You are plain.", Stream: true, Source: path}
+	want := agent.SpecialistAgentConfig{Name: "plain", SystemPrompt: "You are plain.", Stream: true, Source: path}
 	assert.Equal(t, want, get(t, c, "plain"))
 }
 

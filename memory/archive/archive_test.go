@@ -78,7 +78,7 @@ func answer(t *testing.T, s *sqlite.Store, thread, agentType string) (child stri
 	if agentType != "" {
 		call := reply(agent.ModelReply{Calls: []agent.Call{agent.NewCall("x", agent.ToolAssignTask, `{"agent":"`+agentType+`"}`)}}).Calls[0]
 		d, err := s.OpenDelegation(ctx, memory.DelegationRequest{
-			ThreadID: thread, TurnID: turn.ID, CallID: call.ID, Config: agent.AgentConfig{Name: agentType}, Task: "look", Limits: memory.DelegationLimits{MaxDepth: 3},
+			ThreadID: thread, TurnID: turn.ID, CallID: call.ID, Config: agent.SpecialistAgentConfig{Name: agentType}, Task: "look", Limits: memory.DelegationLimits{MaxDepth: 3},
 		})
 		ok(t, err)
 		child = d.ChildThread

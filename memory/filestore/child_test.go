@@ -74,7 +74,7 @@ func delegate(t *testing.T, s memory.ConversationMemoryStore, session string) st
 	ok(t, err)
 	call := stored.Calls[0].ID
 	d, err := s.OpenDelegation(ctx, memory.DelegationRequest{
-		ThreadID: turn.ThreadID, TurnID: turn.ID, CallID: call, Config: agent.AgentConfig{Name: "general"}, Task: "look", Limits: memory.DelegationLimits{MaxDepth: 1},
+		ThreadID: turn.ThreadID, TurnID: turn.ID, CallID: call, Config: agent.SpecialistAgentConfig{Name: "general"}, Task: "look", Limits: memory.DelegationLimits{MaxDepth: 1},
 	})
 	ok(t, err)
 	ok(t, finish(ctx, s, d.ChildThread))

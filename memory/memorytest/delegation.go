@@ -18,7 +18,7 @@ var limits = memory.DelegationLimits{MaxDepth: 3, MaxFanOut: 8, MaxDescendants: 
 func delegation(c agent.ToolCall, agentType string) memory.DelegationRequest {
 	return memory.DelegationRequest{
 		ThreadID: c.ThreadID, TurnID: c.TurnID, CallID: c.ID, Task: "find out", Description: "research", Limits: limits,
-		Config: agent.AgentConfig{Name: agentType, SystemPrompt: "You research.", Tools: []string{"lookup"}},
+		Config: agent.SpecialistAgentConfig{Name: agentType, SystemPrompt: "You research.", Tools: []string{"lookup"}},
 	}
 }
 

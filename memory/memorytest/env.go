@@ -108,8 +108,8 @@ func (e *env) steer(session, id string) memory.SendResult {
 	return must[memory.SendResult](e)(e.s.Send(e.ctx, r))
 }
 
-func mainConfig() *agent.AgentConfig {
-	return &agent.AgentConfig{Name: "orchestrator", SystemPrompt: "You answer.", Tools: []string{"lookup", "assign_task"}}
+func mainConfig() *agent.SpecialistAgentConfig {
+	return &agent.SpecialistAgentConfig{Name: "orchestrator", SystemPrompt: "You answer.", Tools: []string{"lookup", "assign_task"}}
 }
 
 // take claims and expects a turn.

@@ -98,7 +98,7 @@ func (h *hammer) answer(root string) error {
 
 // advance takes a thread's open turn, or its next one, a step further.
 func (h *hammer) advance(th agent.Thread) error {
-	claim, err := h.s.TakeNext(h.ctx, memory.TakeRequest{ThreadID: th.ID, RunID: h.name, Config: &agent.AgentConfig{Name: "a" + h.name, Model: fmt.Sprint(h.rng.IntN(8))}})
+	claim, err := h.s.TakeNext(h.ctx, memory.TakeRequest{ThreadID: th.ID, RunID: h.name, Config: &agent.SpecialistAgentConfig{Name: "a" + h.name, Model: fmt.Sprint(h.rng.IntN(8))}})
 	if err := h.did("take", err); err != nil || claim.Turn == nil {
 		return err
 	}
@@ -191,7 +191,7 @@ func (h *hammer) call(t memory.Turn, c agent.ToolCall) error {
 		return h.did("result", h.s.SaveResult(h.ctx, memory.ToolOutcome{ThreadID: t.ThreadID, TurnID: t.ID, CallID: c.ID, Attempt: start.Attempt, Result: agent.ToolOK("found")}))
 	}
 	d, err := h.s.OpenDelegation(h.ctx, memory.DelegationRequest{
-		ThreadID: t.ThreadID, TurnID: t.ID, CallID: c.ID, Config: agent.AgentConfig{Name: "general"}, Task: "work", Background: h.rng.IntN(3) == 0,
+		ThreadID: t.ThreadID, TurnID: t.ID, CallID: c.ID, Config: agent.SpecialistAgentConfig{Name: "general"}, Task: "work", Background: h.rng.IntN(3) == 0,
 		Limits: memory.DelegationLimits{MaxDepth: 3, MaxFanOut: 4, MaxDescendants: 6},
 	})
 	if did := h.did("delegate", err); did != nil || err != nil || d.Background {

@@ -23,7 +23,7 @@ type PortItem struct {
 // PortItemID is the id of a PortItem, for the making of ports.
 func PortItemID(i PortItem) string { return i.ID }
 
-// PortHarness tells the suite of memory.Port how to make ports and what they can do.
+// PortHarness tells the suite of memory.MemoryPort how to make ports and what they can do.
 type PortHarness struct {
 	// Location names a new empty place for data; those that are files are below
 	// dir, which exists.
@@ -54,7 +54,7 @@ type portRule struct {
 	run  func(e *portEnv)
 }
 
-// RunPort runs every case of the suite of memory.Port, each on data of its own,
+// RunPort runs every case of the suite of memory.MemoryPort, each on data of its own,
 // and the property test.
 func RunPort(t *testing.T, h PortHarness) {
 	t.Helper()
@@ -136,7 +136,7 @@ func numbered(prefix string, n int) []PortItem {
 }
 
 // holds checks the items of a key.
-func (e *portEnv) holds(p memory.Port[PortItem], key string, want []PortItem) {
+func (e *portEnv) holds(p memory.MemoryPort[PortItem], key string, want []PortItem) {
 	e.Helper()
 	got, err := p.Get(e.ctx, key)
 	e.ok(err)
@@ -144,7 +144,7 @@ func (e *portEnv) holds(p memory.Port[PortItem], key string, want []PortItem) {
 }
 
 // keys checks which keys there are.
-func (e *portEnv) keys(p memory.Port[PortItem], want ...string) {
+func (e *portEnv) keys(p memory.MemoryPort[PortItem], want ...string) {
 	e.Helper()
 	got, err := p.Keys(e.ctx)
 	e.ok(err)

@@ -51,7 +51,7 @@ var turnRules = []rule{
 		r.Agent = "other"
 		must[memory.SendResult](e)(e.s.Send(e.ctx, r))
 		e.take(t.ThreadID) // still with the template of the agent before
-		other := &agent.AgentConfig{Name: "other", SystemPrompt: "You are another."}
+		other := &agent.SpecialistAgentConfig{Name: "other", SystemPrompt: "You are another."}
 		must[memory.Claim](e)(e.s.TakeNext(e.ctx, memory.TakeRequest{ThreadID: t.ThreadID, RunID: "run-of-" + t.ThreadID, Config: other}))
 		th := e.thread(t.ThreadID)
 		equal(e, "agent", [2]string{th.AgentType, th.Config.SystemPrompt}, [2]string{"other", "You are another."})
@@ -232,7 +232,7 @@ var closeRules = []rule{
 		e.send("s1", "m2")
 		e.reply(t, 1, "one")
 		r := completed(t, 1)
-		r.NextConfig = &agent.AgentConfig{Name: "orchestrator", SystemPrompt: "New words."}
+		r.NextConfig = &agent.SpecialistAgentConfig{Name: "orchestrator", SystemPrompt: "New words."}
 		e.close(r)
 		equal(e, "prompt", e.thread(t.ThreadID).Config.SystemPrompt, "New words.")
 	}},

@@ -132,7 +132,7 @@ func TestCutInMidTransaction(t *testing.T) {
 			}
 			p.front.Store(front)
 			p.cut.Store(at)
-			_, err := s.TakeNext(t.Context(), memory.TakeRequest{ThreadID: session + "/default", RunID: "r", Config: &agent.AgentConfig{Name: "a", SystemPrompt: session}})
+			_, err := s.TakeNext(t.Context(), memory.TakeRequest{ThreadID: session + "/default", RunID: "r", Config: &agent.SpecialistAgentConfig{Name: "a", SystemPrompt: session}})
 			p.cut.Store(-1)
 			if at < 0 {
 				if used = p.sent.Load() - before; !front {

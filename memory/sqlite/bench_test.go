@@ -64,7 +64,7 @@ func openTurn(ctx context.Context, b *testing.B, s *sqlite.Store, m *meter, kind
 		sent, err = s.Send(ctx, memory.SendRequest{UserID: "u", SessionID: "s", MessageID: "m1", Content: agent.Text("go")})
 		return err
 	})
-	config := agent.AgentConfig{Name: "general", SystemPrompt: strings.Repeat("You are careful. ", 400), Tools: []string{"lookup"}}
+	config := agent.SpecialistAgentConfig{Name: "general", SystemPrompt: strings.Repeat("You are careful. ", 400), Tools: []string{"lookup"}}
 	m.do("claim", func() error {
 		_, err := s.TakeNext(ctx, memory.TakeRequest{ThreadID: sent.ThreadID, RunID: "r", Config: &config})
 		return err

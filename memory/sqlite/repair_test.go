@@ -49,7 +49,7 @@ func damagedStore(t *testing.T) (*sqlite.Store, func(query string, args ...any))
 	check(s.SaveResult(ctx, memory.ToolOutcome{ThreadID: turn.ThreadID, TurnID: turn.ID, CallID: calls[0].ID, Attempt: st.Attempt, Result: agent.ToolOK("found")}))
 	for i, c := range calls[1:] {
 		d, err := s.OpenDelegation(ctx, memory.DelegationRequest{
-			ThreadID: turn.ThreadID, TurnID: turn.ID, CallID: c.ID, Config: agent.AgentConfig{Name: "general"}, Task: "look", Background: i == 1,
+			ThreadID: turn.ThreadID, TurnID: turn.ID, CallID: c.ID, Config: agent.SpecialistAgentConfig{Name: "general"}, Task: "look", Background: i == 1,
 			Limits: memory.DelegationLimits{MaxDepth: 1},
 		})
 		check(err)

@@ -141,7 +141,7 @@ func (c *scene) play() {
 	}
 	d := ok[memory.Delegation](c)(c.s.OpenDelegation(ctx, memory.DelegationRequest{
 		ThreadID: c.main, TurnID: c.turn, CallID: c.assign, Task: "find out",
-		Config: agent.AgentConfig{Name: "researcher"}, Limits: memory.DelegationLimits{MaxDepth: 3},
+		Config: agent.SpecialistAgentConfig{Name: "researcher"}, Limits: memory.DelegationLimits{MaxDepth: 3},
 	}))
 	c.child, c.childTurn = d.ChildThread, c.take(d.ChildThread)
 	c.complete(c.child, c.childTurn, 1)

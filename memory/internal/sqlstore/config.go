@@ -20,27 +20,27 @@ const configCacheSize = 256
 // be out of date.
 type configCache struct {
 	mu    sync.Mutex
-	known map[string]agent.AgentConfig
+	known map[string]agent.SpecialistAgentConfig
 }
 
-func (c *configCache) get(hash string) (agent.AgentConfig, bool) {
+func (c *configCache) get(hash string) (agent.SpecialistAgentConfig, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	v, ok := c.known[hash]
 	return v, ok
 }
 
-func (c *configCache) put(hash string, v agent.AgentConfig) {
+func (c *configCache) put(hash string, v agent.SpecialistAgentConfig) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.known == nil || len(c.known) >= configCacheSize {
-		c.known = map[string]agent.AgentConfig{}
+		c.known = map[string]agent.SpecialistAgentConfig{}
 	}
 	c.known[hash] = v
 }
 
 // keepConfig stores a snapshot and returns its hash.
-func (u *unit) keepConfig(c agent.AgentConfig) (string, error) {
+func (u *unit) keepConfig(c agent.SpecialistAgentConfig) (string, error) {
 	body, err := encode(c)
 	if err != nil {
 		return "", err
@@ -55,8 +55,8 @@ func configHash(body string) string {
 }
 
 // config reads a snapshot; the empty hash is the empty snapshot.
-func (s *Store) config(q rower, hash string) (agent.AgentConfig, error) {
-	var c agent.AgentConfig
+func (s *Store) config(q rower, hash string) (agent.SpecialistAgentConfig, error) {
+	var c agent.SpecialistAgentConfig
 	if hash == "" {
 		return c, nil
 	}
@@ -79,7 +79,7 @@ func (s *Store) config(q rower, hash string) (agent.AgentConfig, error) {
 }
 
 // copyConfig copies what a caller could change through the value.
-func copyConfig(c agent.AgentConfig) agent.AgentConfig {
+func copyConfig(c agent.SpecialistAgentConfig) agent.SpecialistAgentConfig {
 	c.Tools = slices.Clone(c.Tools)
 	c.Approval = maps.Clone(c.Approval)
 	c.Bounds = slices.Clone(c.Bounds)

@@ -212,7 +212,7 @@ func (u *unit) assign(t *threadRow, turn *turnRow, c *callRow, child *threadRow,
 
 // share records how much of its parent's conversation a sub-agent sees: what
 // was there when it was made. A resume changes nothing about it.
-func (u *unit) share(t, child *threadRow, c *agent.AgentConfig) error {
+func (u *unit) share(t, child *threadRow, c *agent.SpecialistAgentConfig) error {
 	if child.created == 0 {
 		c.SharedSeq = 0
 		if c.ShareContext {

@@ -99,7 +99,7 @@ func (u *unit) childEntry(target *threadRow, child *turnRow) (*entryRow, error) 
 
 // outcomeFor is the end of a child as a thread is told of it, which need not be
 // the one that ordered it.
-func (u *unit) outcomeFor(target *threadRow, child *turnRow) (agent.DelegationOutcome, error) {
+func (u *unit) outcomeFor(target *threadRow, child *turnRow) (agent.SpecialistAgentResult, error) {
 	o, err := u.outcome(child)
 	if err != nil || child.DelegatorThread == target.ID {
 		return o, err

@@ -238,12 +238,12 @@ func (u *unit) childEnded(child *turnRow) error {
 }
 
 // outcome is the end of a child's turn in the vocabulary of agent.
-func (u *unit) outcome(child *turnRow) (agent.DelegationOutcome, error) {
+func (u *unit) outcome(child *turnRow) (agent.SpecialistAgentResult, error) {
 	th, err := u.thread(child.ThreadID)
 	if err != nil {
-		return agent.DelegationOutcome{}, err
+		return agent.SpecialistAgentResult{}, err
 	}
-	return agent.DelegationOutcome{
+	return agent.SpecialistAgentResult{
 		AgentType: th.AgentType, AgentID: th.AgentID, ThreadID: th.ID, Status: child.Outcome, Reason: child.Reason, Error: child.Error,
 		Duration: time.Duration(child.closedMs-child.opened) * time.Millisecond, Usage: child.Usage, Answer: child.Answer,
 		Background: child.Background,

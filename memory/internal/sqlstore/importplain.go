@@ -30,7 +30,7 @@ func (u *unit) restorePlain(r memory.ImportRequest, record memory.ThreadRecord) 
 	if err != nil {
 		return agent.Wrap(err, agent.CodeConflict, "the id of its session, %s, is taken", t.SessionID)
 	}
-	if t.configHash, err = u.keepConfig(agent.AgentConfig{Name: t.AgentType}); err != nil {
+	if t.configHash, err = u.keepConfig(agent.SpecialistAgentConfig{Name: t.AgentType}); err != nil {
 		return err
 	}
 	if err := u.belowParent(t); err != nil {

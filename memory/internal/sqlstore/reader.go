@@ -105,7 +105,7 @@ func (r *reader) thread(t *threadRow) (agent.Thread, error) {
 func (r *reader) listed(t *threadRow) (agent.Thread, error) {
 	v, err := r.thread(t)
 	if memory.IsDamaged(err) {
-		v.Config, err = agent.AgentConfig{Name: v.AgentType}, nil
+		v.Config, err = agent.SpecialistAgentConfig{Name: v.AgentType}, nil
 	}
 	return v, err
 }

@@ -112,7 +112,7 @@ func (u *unit) target(r memory.SendRequest) (*threadRow, error) {
 		ID: id, UserID: r.UserID, Profile: r.Profile, SessionID: r.SessionID, ConversationID: r.ConversationID,
 		Kind: agent.KindMain, RootThreadID: id, Status: agent.ThreadPending, Workdir: r.Workdir, AgentType: r.Agent,
 	}, pickModel: r.Model}
-	if t.configHash, err = u.keepConfig(agent.AgentConfig{Name: r.Agent, Model: r.Model}); err != nil {
+	if t.configHash, err = u.keepConfig(agent.SpecialistAgentConfig{Name: r.Agent, Model: r.Model}); err != nil {
 		return nil, err
 	}
 	return t, u.create(t)

@@ -71,7 +71,7 @@ func (u *unit) current(t *threadRow, r memory.TakeRequest) (*turnRow, error) {
 }
 
 // claim takes the next takeable entry of an idle thread and opens its turn.
-func (u *unit) claim(t *threadRow, runID string, config *agent.AgentConfig) (*turnRow, error) {
+func (u *unit) claim(t *threadRow, runID string, config *agent.SpecialistAgentConfig) (*turnRow, error) {
 	if t.waiting == 0 {
 		return nil, nil
 	}
@@ -215,7 +215,7 @@ func (u *unit) prepareRetry(t *threadRow, turn *turnRow, e *entryRow) (agent.Con
 }
 
 // configure applies the turn's template snapshot and the sender's choices.
-func (u *unit) configure(t *threadRow, e *entryRow, config *agent.AgentConfig) error {
+func (u *unit) configure(t *threadRow, e *entryRow, config *agent.SpecialistAgentConfig) error {
 	if e.Kind == memory.EntryMessage {
 		t.AgentType = or(e.Agent, t.AgentType)
 		t.pickModel = or(e.Model, t.pickModel)
@@ -233,7 +233,7 @@ func (u *unit) configure(t *threadRow, e *entryRow, config *agent.AgentConfig) e
 			t.AgentType = c.Name
 		}
 	} else if e.Agent != "" && e.Agent != c.Name { // its template is not known yet
-		c = agent.AgentConfig{Name: e.Agent}
+		c = agent.SpecialistAgentConfig{Name: e.Agent}
 	}
 	c.Model = or(t.pickModel, c.Model)
 	hash, err := u.keepConfig(c)
