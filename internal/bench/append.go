@@ -7,6 +7,7 @@ import (
 
 	"github.com/spool-agents/spool"
 	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/internal/pgtest"
 	"github.com/spool-agents/spool/memory"
 )
 
@@ -78,7 +79,7 @@ func measureAppend(ctx context.Context, kind string, where [2]string, t *table, 
 		ops += fmt.Sprintf("; %s %.2f → %.2f", op.name, milliseconds(middle(times[0], op.of)), milliseconds(middle(times[1], op.of)))
 	}
 	t.add(row{
-		Server: kind, Figure: "append at 100,000 messages ÷ at 100", Value: float64(long) / float64(short), Unit: "×", Bar: appendBar,
+		Figure: "append at 100,000 messages ÷ at 100, " + kind, Value: float64(long) / float64(short), Unit: "×", Bar: appendBar,
 		Detail: fmt.Sprintf("median of %d turns, %.2f → %.2f ms%s", turns, milliseconds(short), milliseconds(long), ops),
 	})
 	return measureWindow(ctx, kind, stores, t, turns)
@@ -104,7 +105,7 @@ func measureWindow(ctx context.Context, kind string, stores [2]memory.Conversati
 	}
 	short, long := median(took[0]), median(took[1])
 	t.add(row{
-		Server: kind, Figure: "reading the last 100 of 100,000 messages ÷ of 100", Value: float64(long) / float64(short), Unit: "×", Bar: appendBar,
+		Figure: "reading the last 100 of 100,000 messages ÷ of 100, " + kind, Value: float64(long) / float64(short), Unit: "×", Bar: appendBar,
 		Detail: fmt.Sprintf("median of %d, %.2f → %.2f ms", times, milliseconds(short), milliseconds(long)),
 	})
 	return nil
@@ -215,4 +216,15 @@ func appendTurn(ctx context.Context, store memory.ConversationMemoryStore, sessi
 		return a, err
 	}
 	return a, clock(&a.close, func() error { return t.close(ctx) })
+}
+
+// measureAppendPostgres measures on a server of its own whose commits wait for the disk.
+func measureAppendPostgres(ctx context.Context, t *table, turns int) error {
+	c, err := pgtest.New()
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	// Two databases that every cluster has.
+	return measureAppend(ctx, "postgres", [2]string{c.URL("postgres"), c.URL("template1")}, t, turns)
 }

@@ -59,13 +59,13 @@ func measureFollow(ctx context.Context, s *stack, t *table, pairs int) error {
 		work, workFollowed, cpu = append(work, used[0]), append(workFollowed, used[1]), append(cpu, crowdCPU)
 	}
 	t.add(row{
-		Server: s.kind, Figure: fmt.Sprintf("turn with %d followers ÷ none, %s", followers, s.kindOfStore()), Value: median(ratios), Unit: "×", Bar: followRatioBar,
+		Figure: fmt.Sprintf("turn with %d followers ÷ none, %s", followers, s.kindOfStore()), Value: median(ratios), Unit: "×", Bar: followRatioBar,
 		Detail: fmt.Sprintf("%d pairs of turns of %d steps, half of them %.2f to %.2f; %.0f ms with, %.0f ms without", pairs, followSteps,
 			quantile(ratios, 0.25), quantile(ratios, 0.75), milliseconds(median(followed)), milliseconds(median(alone))),
 	})
 	if mean(cpu) > 0 {
 		t.add(row{
-			Server: s.kind, Figure: fmt.Sprintf("processor time of %d followers ÷ turn's, %s", followers, s.kindOfStore()), Value: float64(mean(cpu)) / float64(mean(work)), Unit: "×",
+			Figure: fmt.Sprintf("processor time of %d followers ÷ turn's, %s", followers, s.kindOfStore()), Value: float64(mean(cpu)) / float64(mean(work)), Unit: "×",
 			Detail: fmt.Sprintf("followers %.0f ms; server and worker %.0f ms with them, %.0f ms without", milliseconds(mean(cpu)), milliseconds(mean(workFollowed)), milliseconds(mean(work))),
 		})
 	}
@@ -115,7 +115,7 @@ func measureFollowPostgres(ctx context.Context, t *table, o options, dir string,
 		return err
 	}
 	defer c.Close()
-	s, err := newStack(ctx, embedded, c.URL("postgres"), o.bin, dir, model)
+	s, err := newStack(ctx, c.URL("postgres"), o.bin, dir, model)
 	if err != nil {
 		return err
 	}

@@ -49,13 +49,13 @@ func measureHistory(ctx context.Context, s *stack, t *table) error {
 			}
 			all = append(all, bytes)
 			t.add(row{
-				Server: s.kind, Figure: fmt.Sprintf("history per step, %s conversation, %s results", size(conversation), size(result)),
-				Value: bytes, Unit: "B", Bar: historyBar, Detail: fmt.Sprintf("%.1f events", events),
+				Figure: fmt.Sprintf("history per step, %s conversation, %s results", size(conversation), size(result)),
+				Value:  bytes, Unit: "B", Bar: historyBar, Detail: fmt.Sprintf("%.1f events", events),
 			})
 		}
 	}
 	t.add(row{
-		Server: s.kind, Figure: "largest of the four ÷ smallest", Unit: "×", Bar: sameWithin,
+		Figure: "largest of the four ÷ smallest", Unit: "×", Bar: sameWithin,
 		Value: quantile(all, 1) / quantile(all, 0), Detail: "the same: within 5 %",
 	})
 	return s.measureEncrypted(ctx, quantile(all, 0), t)
@@ -78,7 +78,7 @@ func (s *stack) measureEncrypted(ctx context.Context, plain float64, t *table) e
 		return err
 	}
 	t.add(row{
-		Server: s.kind, Figure: "history per step, encrypted", Value: bytes, Unit: "B",
+		Figure: "history per step, encrypted", Value: bytes, Unit: "B",
 		Detail: fmt.Sprintf("%.1f events; %.2f × as much as without", events, bytes/plain),
 	})
 	return nil

@@ -41,24 +41,22 @@ func measureKill(ctx context.Context, s *stack, t *table, kills int) error {
 		times[w.name] = append(times[w.name], d)
 	}
 	all := slices.Concat(times[interruptions[0].name], times[interruptions[1].name])
-	median, p95 := t.spread(s, "kill -9 of the worker → the turn goes on", interruptions, all, times)
-	if s.kind == embedded {
-		median.Bar, p95.Bar = killMedianBar, killP95Bar
-	}
+	median, p95 := t.spread("kill -9 of the worker → the turn goes on", interruptions, all, times)
+	median.Bar, p95.Bar = killMedianBar, killP95Bar
 	t.add(median)
 	t.add(p95)
 	return nil
 }
 
 // spread makes the rows of a list of times: median and 95th percentile.
-func (t *table) spread(s *stack, figure string, states []interruption, all []time.Duration, parts map[string][]time.Duration) (mid, high row) {
+func (t *table) spread(figure string, states []interruption, all []time.Duration, parts map[string][]time.Duration) (mid, high row) {
 	var detail []string
 	for _, w := range states {
 		detail = append(detail, fmt.Sprintf("in a %s %.0f ms", w.name, milliseconds(median(parts[w.name]))))
 	}
-	mid = row{Server: s.kind, Figure: figure + ", median", Value: milliseconds(median(all)), Unit: "ms",
+	mid = row{Figure: figure + ", median", Value: milliseconds(median(all)), Unit: "ms",
 		Detail: fmt.Sprintf("of %d; %s", len(all), strings.Join(detail, ", "))}
-	high = row{Server: s.kind, Figure: figure + ", p95", Value: milliseconds(quantile(all, 0.95)), Unit: "ms",
+	high = row{Figure: figure + ", p95", Value: milliseconds(quantile(all, 0.95)), Unit: "ms",
 		Detail: fmt.Sprintf("longest %.0f ms", milliseconds(quantile(all, 1)))}
 	return mid, high
 }

@@ -95,7 +95,7 @@ func (s *stack) complete(ctx context.Context, t *table, r spool.Reply, n int) er
 	}
 	took := asks[n].At.Sub(asks[0].At)
 	t.add(row{
-		Server: s.kind, Figure: fmt.Sprintf("turn of %d tool calls on an %s conversation", n, size(longConversation)), Result: "ok",
+		Figure: fmt.Sprintf("turn of %d tool calls on an %s conversation", n, size(longConversation)), Result: "ok",
 		Value: float64(len(asks) - 1), Unit: "steps",
 		Detail: fmt.Sprintf("completed in %d runs, %d events, %s of history; %.0f ms per step, last request %s",
 			c.runs, c.events, size(int(c.bytes)), milliseconds(took)/float64(n), size(int(asks[n].Bytes))),

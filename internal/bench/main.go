@@ -15,16 +15,15 @@ import (
 )
 
 // parts are what can be measured, in order.
-var parts = []string{"history", "long", "step", "kill", "cancel", "token", "follow", "append", "sync", "writers", "files"}
+var parts = []string{"history", "long", "step", "kill", "cancel", "token", "follow", "append"}
 
 // limits bound the parts, so that something that hangs becomes a row that says so.
 var limits = map[string]time.Duration{
 	"history": 10 * time.Minute, "long": 2 * time.Hour, "step": 20 * time.Minute, "kill": 30 * time.Minute,
-	"cancel": 10 * time.Minute, "token": 10 * time.Minute, "follow": 10 * time.Minute, "append": 20 * time.Minute, "sync": 10 * time.Minute, "writers": 10 * time.Minute, "files": 10 * time.Minute,
+	"cancel": 10 * time.Minute, "token": 10 * time.Minute, "follow": 10 * time.Minute, "append": 20 * time.Minute,
 }
 
 type options struct {
-	servers []string
 	only    []string
 	json    bool
 	long    bool
@@ -44,9 +43,6 @@ func main() {
 	defer stop()
 	if len(os.Args) == 4 && os.Args[1] == "floor-worker" {
 		os.Exit(floorWorker(ctx, os.Args[2], os.Args[3]))
-	}
-	if len(os.Args) == 4 && os.Args[1] == "store-writer" {
-		os.Exit(storeWriter(ctx, os.Args[2], os.Args[3]))
 	}
 	if len(os.Args) == 3 && os.Args[1] == "followers" {
 		if err := serveFollowers(ctx, os.Args[2], os.Stdin, os.Stdout); err != nil {
@@ -91,7 +87,6 @@ func floorWorker(ctx context.Context, address, db string) int {
 func parse(args []string) (options, error) {
 	var o options
 	fs := flag.NewFlagSet("bench", flag.ExitOnError)
-	server := fs.String("server", "both", "embedded, untuned or both")
 	only := fs.String("only", strings.Join(parts, ","), "what to measure")
 	fs.BoolVar(&o.json, "json", false, "print JSON")
 	fs.BoolVar(&o.long, "long", false, "also run a turn of 5,000 tool calls (takes long)")
@@ -106,14 +101,6 @@ func parse(args []string) (options, error) {
 	fs.IntVar(&o.turns, "turns", 300, "turns appended to each thread")
 	if err := fs.Parse(args); err != nil {
 		return o, err
-	}
-	switch *server {
-	case "both":
-		o.servers = []string{embedded, untuned}
-	case embedded, untuned:
-		o.servers = []string{*server}
-	default:
-		return o, fmt.Errorf("--server %q: use %s, %s or both", *server, embedded, untuned)
 	}
 	o.only = strings.Split(*only, ",")
 	for _, p := range o.only {
@@ -141,22 +128,23 @@ func measure(ctx context.Context, o options) (*table, error) {
 		return nil, err
 	}
 	defer model.close()
-	t := &table{Settings: settings(o, dir)}
-	measureStores(ctx, dir, t, o)
-	for _, kind := range o.servers {
-		if !slices.ContainsFunc(o.only, func(p string) bool { return !slices.Contains(storeParts, p) }) {
-			break
-		}
-		s, err := newStack(ctx, kind, "", o.bin, dir, model)
-		if err != nil {
-			t.fail(kind, "all", err)
-			continue
-		}
-		measureOn(ctx, s, t, o)
-		s.close()
+	t := &table{Settings: settings(dir)}
+	if slices.Contains(o.only, "append") {
+		where := [2]string{"sqlite:" + filepath.Join(dir, "append-short.db"), "sqlite:" + filepath.Join(dir, "append-long.db")}
+		try(ctx, t, "append", func(ctx context.Context) error { return measureAppend(ctx, "sqlite", where, t, o.turns) })
+		try(ctx, t, "append", func(ctx context.Context) error { return measureAppendPostgres(ctx, t, o.turns) })
 	}
-	if slices.Contains(o.servers, embedded) && slices.Contains(o.only, "follow") {
-		try(ctx, t, embedded, "follow", func(ctx context.Context) error {
+	if !slices.ContainsFunc(o.only, func(p string) bool { return p != "append" }) {
+		return t, nil
+	}
+	s, err := newStack(ctx, "", o.bin, filepath.Join(dir, "sqlite"), model)
+	if err != nil {
+		return nil, err
+	}
+	measureOn(ctx, s, t, o)
+	s.close()
+	if slices.Contains(o.only, "follow") {
+		try(ctx, t, "follow", func(ctx context.Context) error {
 			return measureFollowPostgres(ctx, t, o, filepath.Join(dir, "postgres"), model)
 		})
 	}
@@ -180,24 +168,24 @@ func measureOn(ctx context.Context, s *stack, t *table, o options) {
 	}
 	for _, p := range parts {
 		if f := all[p]; f != nil && slices.Contains(o.only, p) {
-			try(ctx, t, s.kind, p, f)
+			try(ctx, t, p, f)
 		}
 	}
 }
 
 // try runs one measurement; its failure does not keep others from running.
-func try(ctx context.Context, t *table, server, name string, f func(context.Context) error) {
+func try(ctx context.Context, t *table, name string, f func(context.Context) error) {
 	if ctx.Err() != nil {
-		t.fail(server, name, ctx.Err())
+		t.fail(name, ctx.Err())
 		return
 	}
 	begun := time.Now()
-	fmt.Fprintf(os.Stderr, "bench: %s, %s …", server, name)
+	fmt.Fprintf(os.Stderr, "bench: %s …", name)
 	ctx, cancel := context.WithTimeout(ctx, limits[name])
 	defer cancel()
 	err := f(ctx)
 	fmt.Fprintf(os.Stderr, " %s\n", time.Since(begun).Round(100*time.Millisecond))
 	if err != nil {
-		t.fail(server, name, err)
+		t.fail(name, err)
 	}
 }

@@ -11,24 +11,16 @@ import (
 )
 
 // settings are what the figures depend on.
-func settings(o options, dir string) []setting {
-	all := []setting{
+func settings(dir string) []setting {
+	return []setting{
 		{"date", time.Now().UTC().Format("2006-01-02")},
 		{"machine", fmt.Sprintf("%s/%s, %d CPUs%s", runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), load())},
 		{"disk", fmt.Sprintf("a 4 KB write and fsync takes %.2f ms", milliseconds(syncTime(dir)))},
 		{"versions", versions()},
 		{"store", "SQLite (modernc), WAL, synchronous FULL; the floor's rows likewise"},
 		{"model", "a stub on loopback that answers at once, streamed"},
+		{"server", "Temporal's program as `starter dev` runs it: SQLite, WAL, tuned; workers' heartbeat timeout 2 s"},
 	}
-	for _, kind := range o.servers {
-		all = append(all, setting{kind, servers[kind]})
-	}
-	return all
-}
-
-var servers = map[string]string{
-	embedded: "bin/devserver as `starter dev` runs it: SQLite, WAL, tuned; workers' heartbeat timeout 2 s",
-	untuned:  "bin/devserver --untuned: the server's and SQLite's defaults; workers' heartbeat timeout 10 s (the default)",
 }
 
 func versions() string {

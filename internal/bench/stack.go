@@ -19,12 +19,6 @@ import (
 	"github.com/spool-agents/spool/memory"
 )
 
-// Kinds of Temporal servers that are measured.
-const (
-	embedded = "embedded" // bin/devserver as `starter dev` runs it
-	untuned  = "untuned"  // the same with the server's and SQLite's defaults
-)
-
 // user owns all that is sent here.
 const user = "bench"
 
@@ -40,7 +34,6 @@ You are being measured.
 
 // stack is one installation of Spool on a server of its own.
 type stack struct {
-	kind     string
 	bin      string
 	spec     string // the store
 	dir      string // home: the server's database and, unless spec says otherwise, the store
@@ -55,19 +48,10 @@ type stack struct {
 	workers  []*process
 }
 
-// heartbeat is what workers get: what `starter dev` sets beside a server of its
-// own, and nothing, hence the worker's default, beside any other.
-func heartbeat(kind string) []string {
-	if kind == embedded {
-		return []string{"SPOOL_HEARTBEAT_TIMEOUT=2s"}
-	}
-	return nil
-}
-
 // newStack starts a server and opens a store, without workers. An empty spec is a
 // SQLite file of its own.
-func newStack(ctx context.Context, kind, spec, bin, dir string, model *stub) (*stack, error) {
-	s := &stack{kind: kind, spec: spec, bin: bin, stub: model, dir: filepath.Join(dir, kind)}
+func newStack(ctx context.Context, spec, bin, dir string, model *stub) (*stack, error) {
+	s := &stack{spec: spec, bin: bin, stub: model, dir: dir}
 	if spec == "" {
 		s.spec = "sqlite:" + filepath.Join(s.dir, "spool.db")
 	}
@@ -99,19 +83,17 @@ func (s *stack) open(ctx context.Context) error {
 		return err
 	}
 	s.client = spool.NewClient(s.store, s.temporal, spool.ClientOptions{UserID: user})
-	s.env = append([]string{
+	s.env = []string{
 		"TEMPORAL_ADDRESS=" + s.address, "SPOOL_STORE=" + s.spec, "SPOOL_HOME=" + s.dir, "SPOOL_WORKSPACE=" + s.work, "SPOOL_USER=" + user,
 		"OPENAI_BASE_URL=" + s.stub.url + "/v1", "OPENAI_API_KEY=bench", "SPOOL_MODEL=bench",
-	}, heartbeat(s.kind)...)
+		"SPOOL_HEARTBEAT_TIMEOUT=2s", // as beside the server of `starter dev`
+	}
 	return nil
 }
 
 // startServer starts the Temporal server and waits for its line that it is ready.
 func (s *stack) startServer(ctx context.Context) error {
 	args := []string{"--db", filepath.Join(s.dir, "temporal.db"), "--port", "0", "--ui-port", "-1", "--parent-pipe"}
-	if s.kind == untuned {
-		args = append(args, "--untuned")
-	}
 	r, w := io.Pipe()
 	p, err := spawn("devserver", filepath.Join(s.bin, "devserver"), args, nil, s.dir, w)
 	if err != nil {

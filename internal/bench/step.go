@@ -58,21 +58,17 @@ func measureStep(ctx context.Context, s *stack, t *table, steps, pairs int) erro
 		ratios = append(ratios, float64(p.spool.took)/float64(p.floor.took))
 	}
 	t.add(row{
-		Server: s.kind, Figure: "time per step ÷ floor, 100 KB conversation", Value: median(ratios), Unit: "×", Bar: stepRatioBar,
+		Figure: "time per step ÷ floor, 100 KB conversation", Value: median(ratios), Unit: "×", Bar: stepRatioBar,
 		Detail: fmt.Sprintf("%d pairs of %d steps, half of them %.2f to %.2f", pairs, steps, quantile(ratios, 0.25), quantile(ratios, 0.75)),
 	})
 	if cpu, floor := mean(spoolCPU), mean(floorCPU); floor > 0 {
 		t.add(row{
-			Server: s.kind, Figure: "processor time per step ÷ floor", Value: float64(cpu) / float64(floor), Unit: "×",
+			Figure: "processor time per step ÷ floor", Value: float64(cpu) / float64(floor), Unit: "×",
 			Detail: fmt.Sprintf("server and worker: %.1f ms, floor %.1f ms", milliseconds(cpu), milliseconds(floor)),
 		})
 	}
-	own := row{Server: s.kind, Figure: "time per step, 100 KB conversation", Value: milliseconds(median(spools)), Unit: "ms",
-		Detail: fmt.Sprintf("half of the runs %.1f to %.1f ms; floor %.1f ms", milliseconds(quantile(spools, 0.25)), milliseconds(quantile(spools, 0.75)), milliseconds(median(floors)))}
-	if s.kind == embedded {
-		own.Bar = stepBar
-	}
-	t.add(own)
+	t.add(row{Figure: "time per step, 100 KB conversation", Value: milliseconds(median(spools)), Unit: "ms", Bar: stepBar,
+		Detail: fmt.Sprintf("half of the runs %.1f to %.1f ms; floor %.1f ms", milliseconds(quantile(spools, 0.25)), milliseconds(quantile(spools, 0.75)), milliseconds(median(floors)))})
 	return nil
 }
 

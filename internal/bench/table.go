@@ -10,7 +10,6 @@ import (
 
 // row is one measured figure.
 type row struct {
-	Server string `json:"server"` // embedded, untuned, or store: no server takes part
 	Figure string `json:"figure"`
 	// Value is the figure; Bar is what it may be at most, 0 if nothing is promised here.
 	Value float64 `json:"value"`
@@ -49,9 +48,9 @@ func (t *table) add(r row) {
 }
 
 // fail records that a figure could not be measured.
-func (t *table) fail(server, figure string, err error) {
+func (t *table) fail(figure string, err error) {
 	t.Failed = true
-	t.Rows = append(t.Rows, row{Server: server, Figure: figure, Result: notMeasured, Detail: err.Error()})
+	t.Rows = append(t.Rows, row{Figure: figure, Result: notMeasured, Detail: err.Error()})
 }
 
 func (t *table) json(w io.Writer) error {
@@ -69,7 +68,7 @@ func (t *table) text(w io.Writer) error {
 	if err := tw.Flush(); err != nil {
 		return err
 	}
-	fmt.Fprintln(tw, "server\tfigure\tmeasured\tbar\t\t")
+	fmt.Fprintln(tw, "figure\tmeasured\tbar\t\t")
 	for _, r := range t.Rows {
 		value, bar := number(r.Value)+unit(r.Unit), ""
 		if r.Bar != 0 {
@@ -78,7 +77,7 @@ func (t *table) text(w io.Writer) error {
 		if r.Result == notMeasured {
 			value = "–"
 		}
-		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\n", r.Server, r.Figure, value, bar, r.Result, r.Detail)
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\n", r.Figure, value, bar, r.Result, r.Detail)
 	}
 	return tw.Flush()
 }

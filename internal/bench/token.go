@@ -31,7 +31,7 @@ func measureToken(ctx context.Context, s *stack, t *table, n int) error {
 		times = append(times, d)
 	}
 	t.add(row{
-		Server: s.kind, Figure: "first token sent by the model → seen by a follower, median", Value: milliseconds(median(times)), Unit: "ms", Bar: tokenBar,
+		Figure: "first token sent by the model → seen by a follower, median", Value: milliseconds(median(times)), Unit: "ms", Bar: tokenBar,
 		Detail: fmt.Sprintf("of %d; p95 %.0f ms", n, milliseconds(quantile(times, 0.95))),
 	})
 	return nil
