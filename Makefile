@@ -7,7 +7,8 @@ TIMEOUT ?= 60m
 # What a program is made of: a program is built anew only if one of these changed.
 source = $(shell find $(1) -type f ! -name '*_test.go' ! -path '*/testdata/*' 2>/dev/null)
 APP    := $(call source,$(wildcard *.go) go.mod go.sum agent activities internal memory starter worker workflows)
-SERVER := $(call source,devserver)
+# Temporal's own program is built only if the PATH has none, or one older than 1.1.
+TEMPORAL := $(shell temporal server start-dev --help 2>/dev/null | grep -q -e --search-attribute || echo bin/temporal)
 TOOLS  := bin/tools/golangci-lint bin/tools/workflowcheck bin/tools/deadcode
 
 .PHONY: help build demo test race lint bench chaos up down deps tools install clean
@@ -15,7 +16,7 @@ TOOLS  := bin/tools/golangci-lint bin/tools/workflowcheck bin/tools/deadcode
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1  /p' Makefile | awk '{ n = $$1; $$1 = ""; printf "  make %-8s%s\n", n, $$0 }'
 
-build: bin/starter bin/worker bin/devserver ## build bin/starter, bin/worker and bin/devserver
+build: bin/starter bin/worker $(TEMPORAL) ## build bin/starter, bin/worker and, unless temporal is on the PATH, bin/temporal
 
 # Built with the flags of the tests, so that dependencies are compiled once for both.
 bin/starter: $(APP)
@@ -26,14 +27,15 @@ bin/worker: $(APP)
 	@echo "build: bin/worker, which runs the agents (seconds after bin/starter)"
 	@$(GO) build -o $@ ./worker
 
-bin/devserver: $(SERVER)
-	@echo "build: bin/devserver, the embedded Temporal server with its web UI (4 to 7 minutes on 2 cores, the first time only)"
-	@$(GO) -C devserver build -trimpath -ldflags '-s -w' -o ../$@ .
+bin/temporal: .ci/temporal/go.mod .ci/temporal/go.sum
+	@echo "build: bin/temporal, Temporal's own program with server and web UI (4 to 6 minutes on 2 cores, the first time only)"
+	@$(GO) -C .ci/temporal build -trimpath -ldflags '-s -w -X github.com/temporalio/cli/temporalcli.Version=1.5.1' -o ../../$@ github.com/temporalio/cli/cmd/temporal
+	@touch $@
 
 demo: build ## build, then show a turn that survives the death of its worker
 	@bin/starter demo
 
-test: build ## install what tests need (as root), build, run all tests of both modules
+test: build ## install what tests need (as root), build, run all tests
 	@GO='$(GO)' TIMEOUT='$(TIMEOUT)' sh .ci/test
 
 race: ## run the fast packages' tests with the race detector (needs a C compiler)
@@ -65,12 +67,12 @@ $(TOOLS) &: .ci/tools/go.mod .ci/tools/go.sum
 	@$(GO) -C .ci/tools build -trimpath -ldflags '-s -w' -o ../../bin/tools/ tool
 	@touch $(TOOLS)
 
-install: build ## install the programs as spool, spool-worker and spool-devserver into PREFIX/bin
+install: build ## install spool and spool-worker into PREFIX/bin, and temporal if it was built
 	@mkdir -p '$(PREFIX)/bin'
 	@install -m 755 bin/starter '$(PREFIX)/bin/spool'
 	@install -m 755 bin/worker '$(PREFIX)/bin/spool-worker'
-	@install -m 755 bin/devserver '$(PREFIX)/bin/spool-devserver'
-	@echo "installed spool, spool-worker and spool-devserver into $(PREFIX)/bin"
+	@if [ -n '$(TEMPORAL)' ]; then install -m 755 bin/temporal '$(PREFIX)/bin/temporal'; fi
+	@echo "installed spool and spool-worker into $(PREFIX)/bin"
 
 clean: ## remove bin
 	@rm -rf bin

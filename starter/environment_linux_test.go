@@ -75,7 +75,7 @@ func ordinary(t *testing.T, u *user) *syscall.Credential {
 	}
 	u.bin = filepath.Join(dir, "bin")
 	require.NoError(t, os.Mkdir(u.bin, 0o755))
-	for _, name := range []string{"starter", "worker", "devserver"} {
+	for _, name := range []string{"starter", "worker", "temporal"} {
 		raw, err := os.ReadFile(filepath.Join(filepath.Dir(temporaltest.Starter()), name))
 		require.NoError(t, err)
 		require.NoError(t, os.WriteFile(filepath.Join(u.bin, name), raw, 0o755))

@@ -90,7 +90,7 @@ func parse(args []string) (options, error) {
 	only := fs.String("only", strings.Join(parts, ","), "what to measure")
 	fs.BoolVar(&o.json, "json", false, "print JSON")
 	fs.BoolVar(&o.long, "long", false, "also run a turn of 5,000 tool calls (takes long)")
-	fs.StringVar(&o.bin, "bin", "bin", "folder of the programs worker and devserver")
+	fs.StringVar(&o.bin, "bin", "bin", "folder of the programs starter, worker and temporal")
 	fs.StringVar(&o.dir, "dir", "", "folder on the disk to measure on; default: a temporary one")
 	fs.IntVar(&o.steps, "steps", 40, "steps of a run that is timed")
 	fs.IntVar(&o.pairs, "pairs", 20, "pairs of runs, floor and Spool")

@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"time"
 
@@ -93,9 +94,15 @@ func (s *stack) open(ctx context.Context) error {
 
 // startServer starts the Temporal server and waits for its line that it is ready.
 func (s *stack) startServer(ctx context.Context) error {
-	args := []string{"--db", filepath.Join(s.dir, "temporal.db"), "--port", "0", "--ui-port", "-1", "--parent-pipe"}
+	program := filepath.Join(s.bin, "temporal")
+	if _, err := os.Stat(program); err != nil {
+		if program, err = exec.LookPath("temporal"); err != nil {
+			return fmt.Errorf("%w (make build builds it)", err)
+		}
+	}
+	args := []string{"temporal-server", "--program", program, "--db", filepath.Join(s.dir, "temporal.db"), "--port", "0", "--no-ui"}
 	r, w := io.Pipe()
-	p, err := spawn("devserver", filepath.Join(s.bin, "devserver"), args, nil, s.dir, w)
+	p, err := spawn("temporal", filepath.Join(s.bin, "starter"), args, nil, s.dir, w)
 	if err != nil {
 		return fmt.Errorf("%w (make build builds it)", err)
 	}

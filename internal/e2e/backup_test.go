@@ -2,6 +2,8 @@ package e2e
 
 import (
 	"bytes"
+	"errors"
+	"io/fs"
 	"os"
 	"os/exec"
 	"testing"
@@ -35,11 +37,15 @@ func stopAll(s *tt.Stack) {
 
 func copyFile(t *testing.T, from, to string) {
 	t.Helper()
-	data, err := os.ReadFile(from)
-	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(to, data, 0o600))
-	for _, side := range []string{"-wal", "-shm"} {
-		_ = os.Remove(to + side)
+	_ = os.Remove(to + "-shm")
+	for _, side := range []string{"", "-wal"} {
+		data, err := os.ReadFile(from + side)
+		if side != "" && errors.Is(err, fs.ErrNotExist) {
+			_ = os.Remove(to + side)
+			continue
+		}
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(to+side, data, 0o600))
 	}
 }
 

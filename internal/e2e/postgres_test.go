@@ -53,15 +53,15 @@ func TestOnPostgres(t *testing.T) {
 	}
 }
 
-// TestComposeTopology is docker-compose.yml as processes: one PostgreSQL server
-// with Temporal's two databases and Spool's, a Temporal server and two workers,
-// of which one is killed in the middle of its work.
+// TestComposeTopology is docker-compose.yml as processes: a PostgreSQL server with
+// Spool's store, a Temporal server and two workers, of which one is killed in the
+// middle of its work.
 func TestComposeTopology(t *testing.T) {
 	t.Parallel()
 	slot(t)
 	c := pgtest.Start(t)
 	tt.OnStore(t, func(t testing.TB) string { return pgtest.With(t, c.Database(t), "pool_max_conns", "6") })
-	s := tt.NewOn(t, tt.StartServerOnPostgres(t, c.URL("temporal")))
+	s := tt.New(t)
 	workers := []*tt.Process{s.StartWorker(), s.StartWorker()}
 	first := s.Send("s1", script.Script(add(1, 2), "slow 50ms say "+strings.Repeat("word ", 40)+"end"))
 	second := s.Send("s2", treeScript())

@@ -5,4 +5,4 @@ package starter
 import "syscall"
 
 // apart has nothing to add here: parts end with their stdin.
-func apart() *syscall.SysProcAttr { return nil }
+func apart(syscall.Signal) *syscall.SysProcAttr { return nil }

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spool-agents/spool"
@@ -23,7 +22,7 @@ const workersReady = 60 * time.Second
 
 type devCmd struct {
 	Workers      int    `placeholder:"N" default:"1" help:"Number of workers (default ${default}); 0 runs none: for workers that you start yourself."`
-	Temporal     string `placeholder:"embedded|path|ADDRESS" default:"embedded" help:"The embedded server (default), the temporal program on the PATH (path), or a server that runs at HOST:PORT."`
+	Temporal     string `placeholder:"embedded|path|ADDRESS" default:"embedded" help:"Run the temporal program beside this one, else that on the PATH (embedded, default), only that on the PATH (path), or use a server that runs at HOST:PORT."`
 	TemporalPort int    `placeholder:"N" default:"7233" help:"Port of the server (default ${default}); if taken the next free one, 0 = a free one."`
 	UIPort       int    `name:"ui-port" placeholder:"N" default:"8233" help:"Port of its web UI (default ${default}); likewise."`
 	WebPort      int    `placeholder:"N" default:"8080" help:"Port of the web page and the HTTP API (default ${default}); likewise."`
@@ -258,22 +257,12 @@ func (d *devCmd) announce(a *app, info config.DevInfo, here bool) error {
 // lockHome makes sure that a home has one dev stack. The lock ends with the process.
 func lockHome(home string) (io.Closer, error) {
 	path := filepath.Join(home, "dev.lock")
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	f, holder, err := lockFile(context.Background(), path, 0)
 	if err != nil {
-		return nil, agent.Wrap(err, agent.CodeUnavailable, "cannot open %s", path)
+		return nil, err
 	}
-	ok, err := tryLock(f)
-	if err != nil {
-		_ = f.Close()
-		return nil, agent.Wrap(err, agent.CodeUnavailable, "cannot lock %s", path)
-	}
-	if !ok {
-		holder, _ := io.ReadAll(io.LimitReader(f, 32)) // only for the message
-		_ = f.Close()
-		return nil, agent.Errorf(agent.CodeConflict, "a dev stack of %s runs already (pid %s): use it, stop it, or give another --home", home, strings.TrimSpace(string(holder)))
-	}
-	if err := f.Truncate(0); err == nil {
-		_, _ = f.WriteAt(fmt.Appendf(nil, "%d\n", os.Getpid()), 0) // only for messages
+	if f == nil {
+		return nil, agent.Errorf(agent.CodeConflict, "a dev stack of %s runs already (pid %s): use it, stop it, or give another --home", home, holder)
 	}
 	return f, nil
 }

@@ -19,10 +19,11 @@ const (
 // uses says which global flags each command uses. Others are refused: a flag that
 // would change nothing was meant to change something.
 var uses = map[string]string{
-	"dev":       storeFlags + " task-queue temporal-namespace temporal-ui",
-	"demo":      "home json",
-	"web":       storeFlags + " " + temporalFlags + " temporal-ui",
-	"web-token": "home json",
+	"dev":             storeFlags + " task-queue temporal-namespace temporal-ui",
+	"demo":            "home json",
+	"web":             storeFlags + " " + temporalFlags + " temporal-ui",
+	"web-token":       "home json",
+	"temporal-server": "json",
 	// Whose pages may use it is found at the address, as links of trace are.
 	"codec-server": "home temporal-address temporal-ui json",
 

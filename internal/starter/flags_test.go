@@ -16,7 +16,8 @@ import (
 // complete are command lines of all commands, with the arguments they need.
 var complete = map[string]string{
 	"dev": "dev --temporal-port 0", "demo": "demo", "web": "web --web-port 0", "web-token": "web-token u", "codec-server": "codec-server",
-	"send": "send -s s1 hello", "chat": "chat -s s1", "retry": "retry s1/default", "cancel": "cancel s1/default", "fork": "fork s1/default",
+	"temporal-server": "temporal-server --program p --db d --port 0 --no-ui",
+	"send":            "send -s s1 hello", "chat": "chat -s s1", "retry": "retry s1/default", "cancel": "cancel s1/default", "fork": "fork s1/default",
 	"approvals": "approvals", "approve": "approve ID", "deny": "deny ID", "edit": "edit ID text", "questions": "questions", "answer": "answer ID text",
 	"threads": "threads", "tasks": "tasks s1/default", "show": "show s1/default", "trace": "trace s1/default", "verify": "verify --all", "history": "history s1/default",
 	"sessions list": "sessions list", "sessions load": "sessions load s1", "sessions export": "sessions export s1 --dir d", "sessions import": "sessions import d",

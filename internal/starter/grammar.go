@@ -40,8 +40,9 @@ type grammar struct {
 	Verify  verifyCmd  `cmd:"" help:"Check what must always hold of a thread, or of all."`
 	History historyCmd `cmd:"" help:"Print the Temporal history of a thread as JSON."`
 
-	WebToken    webTokenCmd    `cmd:"" help:"Make a token with which a user enters the web server."`
-	CodecServer codecServerCmd `cmd:"" help:"Decrypt for Temporal's web UI and the temporal program what Spool has encrypted."`
+	WebToken       webTokenCmd       `cmd:"" help:"Make a token with which a user enters the web server."`
+	TemporalServer temporalServerCmd `cmd:"" hidden:"" help:"Run the server of dev."`
+	CodecServer    codecServerCmd    `cmd:"" help:"Decrypt for Temporal's web UI and the temporal program what Spool has encrypted."`
 
 	Sessions sessionsCmd `cmd:"" help:"List, load, export, import, delete and expire sessions."`
 

@@ -45,7 +45,7 @@ func start(c command) (*process, error) {
 	}
 	p.cmd = exec.Command(c.path, c.args...)
 	p.cmd.Env, p.cmd.Dir, p.cmd.Stdout, p.cmd.Stderr = c.env, c.dir, p.out, p.errs
-	p.cmd.SysProcAttr = apart()
+	p.cmd.SysProcAttr = apart(syscall.SIGTERM)
 	p.cmd.WaitDelay = 2 * time.Second // a grandchild may hold the pipes
 	var err error
 	if p.stdin, err = p.cmd.StdinPipe(); err != nil {
@@ -171,12 +171,20 @@ func findProgram(name, installed, searchPath string) (string, error) {
 			}
 		}
 	}
-	for _, dir := range filepath.SplitList(searchPath) {
-		if p := filepath.Join(dir, installed); executable(p) {
-			return p, nil
-		}
+	if p := onPath(installed, searchPath); p != "" {
+		return p, nil
 	}
 	return "", fmt.Errorf("the program %s is neither next to this one nor in ./bin nor on the PATH (as %s): run `make build`", name, installed)
+}
+
+// onPath finds a program on the PATH; "" means that it is not there.
+func onPath(name, searchPath string) string {
+	for _, dir := range filepath.SplitList(searchPath) {
+		if p := filepath.Join(dir, name); executable(p) {
+			return p
+		}
+	}
+	return ""
 }
 
 func executable(path string) bool {

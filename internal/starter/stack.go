@@ -14,11 +14,8 @@ import (
 	"sync"
 	"time"
 
-	"go.temporal.io/sdk/client"
-
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/internal/config"
-	"github.com/spool-agents/spool/internal/contract"
 )
 
 // Values of dev --temporal beside an address.
@@ -28,8 +25,7 @@ const (
 )
 
 const (
-	serverReady = 60 * time.Second
-	stopGrace   = 8 * time.Second
+	stopGrace = 8 * time.Second
 	// retireGrace is how long a worker that was replaced may finish its work.
 	retireGrace = 30 * time.Second
 )
@@ -105,23 +101,25 @@ func (s *stack) logf(format string, args ...any) { fmt.Fprintf(s.o.log, format+"
 
 // startServer starts Temporal and waits until it serves.
 func (s *stack) startServer(ctx context.Context, port, uiPort int) error {
-	c, address, err := s.serverCommand(port, uiPort)
+	path := lookupIn(s.o.env, "PATH")
+	self, err := findProgram("starter", "spool", path)
 	if err != nil {
 		return err
 	}
-	p, err := start(c)
+	program, err := findTemporal(s.o.server, path)
 	if err != nil {
 		return err
 	}
-	var ready struct{ Temporal, UI string }
-	const what = "the Temporal server"
-	if s.o.server == serverPath {
-		ready.Temporal, ready.UI = address[0], "http://"+address[1]
-		err = served(ctx, p, ready.Temporal)
-	} else {
-		err = firstLine(ctx, p, what, &ready)
+	args := []string{"temporal-server", "--program", program, "--db", filepath.Join(s.o.home, "temporal.db"), "--port", strconv.Itoa(port), "--ui-port", strconv.Itoa(uiPort)}
+	if s.o.codec != "" {
+		args = append(args, "--ui-codec-endpoint", s.o.codec)
 	}
+	p, err := start(command{name: "temporal", path: self, args: args, log: s.o.log, env: without(s.o.env, append(config.SecretVariables(), s.o.keys...)), dir: s.o.home})
 	if err != nil {
+		return err
+	}
+	var ready readyServer
+	if err := firstLine(ctx, p, "the Temporal server", &ready); err != nil {
 		p.stop(stopGrace)
 		return err
 	}
@@ -131,61 +129,19 @@ func (s *stack) startServer(ctx context.Context, port, uiPort int) error {
 	return nil
 }
 
-// serverCommand is how the server is started; the addresses are known in advance
-// for a server that does not print them.
-func (s *stack) serverCommand(port, uiPort int) (command, [2]string, error) {
-	c := command{name: "temporal", log: s.o.log, env: without(s.o.env, append(config.SecretVariables(), s.o.keys...)), dir: s.o.home}
-	db := filepath.Join(s.o.home, "temporal.db")
-	if s.o.server == serverPath { // another version of the server, perhaps with another schema
-		db = filepath.Join(s.o.home, "temporal-cli.db")
-	}
-	var err error
-	if s.o.server == serverEmbedded {
-		c.path, err = findProgram("devserver", "spool-devserver", lookupIn(s.o.env, "PATH"))
-		c.args = append([]string{"--db", db, "--port", strconv.Itoa(port), "--ui-port", strconv.Itoa(uiPort), "--parent-pipe"}, s.uiCodec()...)
-		return c, [2]string{}, err
-	}
-	if c.path, err = findOnPath("temporal", lookupIn(s.o.env, "PATH")); err != nil {
-		return c, [2]string{}, err
-	}
-	if port, err = s.freePort(port); err != nil {
-		return c, [2]string{}, err
-	}
-	if uiPort, err = s.freePort(uiPort); err != nil {
-		return c, [2]string{}, err
-	}
-	c.args = []string{"server", "start-dev", "--ip", "127.0.0.1", "--port", strconv.Itoa(port), "--ui-port", strconv.Itoa(uiPort),
-		"--db-filename", db, "--log-level", "error"}
-	c.args = append(c.args, s.uiCodec()...)
-	for _, name := range contract.SearchAttributes {
-		c.args = append(c.args, "--search-attribute", name+"=Keyword")
-	}
-	return c, [2]string{net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), net.JoinHostPort("127.0.0.1", strconv.Itoa(uiPort))}, nil
-}
-
-// uiCodec is the flag of either server that points its web UI at the codec server.
-func (s *stack) uiCodec() []string {
-	if s.o.codec == "" {
-		return nil
-	}
-	return []string{"--ui-codec-endpoint", s.o.codec}
-}
-
-// freePort returns port or the next free one, and says so if it differs.
-func (s *stack) freePort(port int) (int, error) {
-	for p := port; p < port+100 && p <= 65535; p++ {
-		l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(p)))
-		if err != nil {
-			continue
+// findTemporal finds Temporal's own program: on the PATH, or else beside this one first.
+func findTemporal(server, searchPath string) (string, error) {
+	if server == serverPath {
+		if path := onPath("temporal", searchPath); path != "" {
+			return filepath.Abs(path)
 		}
-		found := l.Addr().(*net.TCPAddr).Port
-		_ = l.Close()
-		if found != port && port != 0 {
-			s.logf("port %d is taken: using %d", port, found)
-		}
-		return found, nil
+		return "", agent.Errorf(agent.CodeInvalid, "the program temporal is not on the PATH: install it, or use --temporal embedded")
 	}
-	return 0, agent.Errorf(agent.CodeUnavailable, "no free port from %d on", port)
+	path, err := findProgram("temporal", "temporal", searchPath)
+	if err != nil {
+		return "", err
+	}
+	return filepath.Abs(path)
 }
 
 // firstLine waits for the JSON line of a server that is ready.
@@ -202,27 +158,6 @@ func firstLine(ctx context.Context, p *process, what string, into any) error {
 		return agent.Errorf(agent.CodeUnavailable, "%s was not ready after %s", what, serverReady)
 	case <-ctx.Done():
 		return ctx.Err()
-	}
-}
-
-// served waits until a server answers.
-func served(ctx context.Context, p *process, address string) error {
-	for deadline := time.Now().Add(serverReady); ; {
-		c, err := dial(ctx, client.Options{HostPort: address})
-		if err == nil {
-			c.Close()
-			return nil
-		}
-		select {
-		case <-p.done:
-			return agent.Errorf(agent.CodeUnavailable, "the Temporal server did not start: %s", p.ending())
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(50 * time.Millisecond):
-		}
-		if time.Now().After(deadline) {
-			return agent.Wrap(err, agent.CodeUnavailable, "the Temporal server was not ready after %s", serverReady)
-		}
 	}
 }
 
@@ -408,16 +343,6 @@ func portOf(address string) int {
 		return 0
 	}
 	return n
-}
-
-// findOnPath looks for a program of others.
-func findOnPath(name, searchPath string) (string, error) {
-	for _, dir := range filepath.SplitList(searchPath) {
-		if p := filepath.Join(dir, name); executable(p) {
-			return p, nil
-		}
-	}
-	return "", agent.Errorf(agent.CodeInvalid, "the program %s is not on the PATH: install it, or use --temporal embedded", name)
 }
 
 // without leaves variables out of a list: other programs of the same user can read

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-var bins struct{ dir, worker, starter, devserver string }
+var bins struct{ dir, worker, starter, temporal string }
 
 // Main builds the programs once, runs the package's tests, and removes what it
 // built. Call it from TestMain.
@@ -34,11 +34,10 @@ func runMain(m *testing.M) (int, error) {
 	defer os.RemoveAll(dir)
 	bins.dir = dir
 	bins.worker, bins.starter = filepath.Join(dir, "worker"), filepath.Join(dir, "starter")
-	bins.devserver = filepath.Join(root, "bin", "devserver")
-	if _, err := os.Stat(bins.devserver); err != nil {
-		return 1, fmt.Errorf("%s is missing: run `make build` first (it builds the embedded Temporal server once)", bins.devserver)
+	if bins.temporal, err = findTemporal(); err != nil {
+		return 1, err
 	}
-	if err := os.Symlink(bins.devserver, filepath.Join(dir, "devserver")); err != nil {
+	if err := os.Symlink(bins.temporal, filepath.Join(dir, "temporal")); err != nil {
 		return 1, err
 	}
 	for _, p := range []string{"worker", "starter"} {
@@ -54,6 +53,22 @@ func runMain(m *testing.M) (int, error) {
 	defer stopShared()
 	return m.Run(), nil
 }
+
+// findTemporal finds Temporal's own program as dev does.
+func findTemporal() (string, error) {
+	path := filepath.Join(Root(), "bin", "temporal")
+	if _, err := os.Stat(path); err == nil {
+		return path, nil
+	}
+	path, err := exec.LookPath("temporal")
+	if err != nil {
+		return "", fmt.Errorf("the program temporal is neither in %s nor on the PATH: run `make build` first", filepath.Join(Root(), "bin"))
+	}
+	return filepath.Abs(path)
+}
+
+// Temporal is the path of Temporal's own program.
+func Temporal() string { return bins.temporal }
 
 // Root is the repository's folder.
 func Root() string {

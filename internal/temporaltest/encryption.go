@@ -41,7 +41,7 @@ func (s *Stack) ClientWithKeys(keys string) {
 	c, err := client.Dial(o)
 	require.NoError(s.t, err)
 	s.t.Cleanup(c.Close)
-	s.Client = spool.NewClient(s.Store, c, spool.ClientOptions{UserID: "tester", UI: s.Server.UI})
+	s.Client = spool.NewClient(s.Store, c, spool.ClientOptions{UserID: "tester"})
 }
 
 // StartCodecServer starts a codec server in a process of its own and returns where

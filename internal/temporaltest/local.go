@@ -17,7 +17,7 @@ var local struct {
 	client client.Client
 }
 
-// Local connects to an embedded Temporal server that all examples of a test
+// Local connects to a Temporal server that all examples of a test
 // program share. It panics if there is none. End it with StopLocal.
 func Local(logger sdklog.Logger) client.Client {
 	local.Lock()
@@ -25,13 +25,15 @@ func Local(logger sdklog.Logger) client.Client {
 	if local.client != nil {
 		return local.client
 	}
-	bins.devserver = filepath.Join(Root(), "bin", "devserver")
-	dir, err := os.MkdirTemp("", "spool-example-")
-	if err != nil {
+	var err error
+	if bins.temporal, err = findTemporal(); err != nil {
 		panic(err)
 	}
-	local.dir = dir
-	if local.server, err = startServer("0", []string{"--db", filepath.Join(dir, "temporal.db")}); err != nil {
+	bins.starter = filepath.Join(Root(), "bin", "starter") // of make build
+	if local.dir, err = os.MkdirTemp("", "spool-example-"); err != nil {
+		panic(err)
+	}
+	if local.server, err = startServer("0", []string{"--db", filepath.Join(local.dir, "temporal.db")}); err != nil {
 		panic(err)
 	}
 	if local.client, err = client.Dial(client.Options{HostPort: local.server.Address, Logger: logger}); err != nil {

@@ -1,7 +1,6 @@
 package temporaltest
 
 import (
-	"bufio"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -14,11 +13,10 @@ import (
 	"time"
 )
 
-// Server is an embedded Temporal server in a process of its own.
+// Server is a Temporal server in a process of its own, as dev starts it.
 type Server struct {
 	*Process
 	Address string
-	UI      string
 	args    []string // where its data are, and more
 }
 
@@ -26,19 +24,7 @@ type Server struct {
 // the test ends.
 func StartServer(t testing.TB, args ...string) *Server {
 	t.Helper()
-	return startFor(t, append([]string{"--db", filepath.Join(t.TempDir(), "temporal.db")}, args...))
-}
-
-// StartServerOnPostgres starts a server on the PostgreSQL database of a URL, and
-// on the one beside it that it makes for visibility.
-func StartServerOnPostgres(t testing.TB, url string, args ...string) *Server {
-	t.Helper()
-	return startFor(t, append([]string{"--postgres", url}, args...))
-}
-
-func startFor(t testing.TB, args []string) *Server {
-	t.Helper()
-	s, err := startServer("0", args)
+	s, err := startServer("0", append([]string{"--db", filepath.Join(t.TempDir(), "temporal.db")}, args...))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,33 +61,25 @@ func (s *Server) Restart(t testing.TB) {
 
 func startServer(port string, args []string) (*Server, error) {
 	r, w := io.Pipe()
-	all := append([]string{"--port", port, "--ui-port", "-1", "--parent-pipe"}, args...)
-	p, err := spawn("devserver", bins.devserver, all, nil, w)
+	all := append([]string{"temporal-server", "--program", bins.temporal, "--port", port, "--no-ui"}, args...)
+	p, err := spawn("temporal", bins.starter, all, nil, w)
 	if err != nil {
 		return nil, err
 	}
 	go func() { <-p.done; _ = w.Close() }()
-	line := make(chan string, 1)
-	go func() {
-		b := bufio.NewReader(r)
-		l, _ := b.ReadString('\n')
-		line <- l
-		_, _ = io.Copy(io.Discard, b)
-	}()
 	select {
-	case l := <-line:
+	case l := <-firstLine(r):
 		var ready struct {
-			Temporal string `json:"temporal"`
-			UI       string `json:"ui"`
+			Temporal string
 		}
-		if err := json.Unmarshal([]byte(l), &ready); err != nil {
+		if err := json.Unmarshal(l, &ready); err != nil {
 			p.stop()
-			return nil, fmt.Errorf("the embedded server did not become ready: %q\n%s", l, p.Log())
+			return nil, fmt.Errorf("the Temporal server did not become ready: %q\n%s", l, p.Log())
 		}
-		return &Server{Process: p, Address: ready.Temporal, UI: ready.UI, args: args}, nil
+		return &Server{Process: p, Address: ready.Temporal, args: args}, nil
 	case <-time.After(Patience):
 		p.Kill()
-		return nil, fmt.Errorf("the embedded server was not ready within %s\n%s", Patience, p.Log())
+		return nil, fmt.Errorf("the Temporal server was not ready within %s\n%s", Patience, p.Log())
 	}
 }
 

@@ -65,7 +65,7 @@ func NewOn(t testing.TB, server *Server) *Stack {
 	s.Temporal, err = client.Dial(client.Options{HostPort: server.Address, Logger: sdklog.NewStructuredLogger(slog.New(slog.DiscardHandler))})
 	require.NoError(t, err)
 	t.Cleanup(s.Temporal.Close)
-	s.Client = spool.NewClient(store, s.Temporal, spool.ClientOptions{UserID: "tester", UI: server.UI})
+	s.Client = spool.NewClient(store, s.Temporal, spool.ClientOptions{UserID: "tester"})
 	s.Env = []string{
 		"TEMPORAL_ADDRESS=" + server.Address, "SPOOL_STORE=" + s.StoreSpec(), "SPOOL_HOME=" + s.Dir, "SPOOL_WORKSPACE=" + s.Work,
 		"OPENAI_BASE_URL=" + s.Model.URL(), "OPENAI_API_KEY=test", "SPOOL_MODEL=fake", "SPOOL_HEARTBEAT_TIMEOUT=2s", "SPOOL_USER=tester",
@@ -93,7 +93,7 @@ func (s *Stack) Reopen(change func()) {
 	require.NoError(s.t, err)
 	s.t.Cleanup(func() { _ = store.Close() })
 	s.Store = store
-	s.Client = spool.NewClient(store, s.Temporal, spool.ClientOptions{UserID: "tester", UI: s.Server.UI})
+	s.Client = spool.NewClient(store, s.Temporal, spool.ClientOptions{UserID: "tester"})
 }
 
 // StorePath is the store's file, if it is a SQLite file.
