@@ -27,7 +27,7 @@ var rules = []rule{
 		why: "the store works without Temporal and without a model"},
 	{dir: "internal/llm", own: "agent internal/llm", ext: "github.com/sashabaranov/go-openai golang.org/x/time",
 		why: "a model adaptor knows the port agent.Model only"},
-	{dir: "internal/tool", own: "agent internal/tool", ext: "golang.org/x/net golang.org/x/sys golang.org/x/text github.com/santhosh-tekuri/jsonschema/v6",
+	{dir: "internal/tool", own: "agent internal/tool", ext: "golang.org/x/net golang.org/x/sys golang.org/x/text github.com/santhosh-tekuri/jsonschema/v6 github.com/bmatcuk/doublestar/v4 github.com/JohannesKaufmann",
 		why: "tools know the port agent.Tool only"},
 	{dir: "internal/mcp/mcptest", open: true},
 	{dir: "internal/mcp", own: "agent internal/tool", ext: "github.com/modelcontextprotocol/go-sdk", why: "tools of MCP servers are tools"},

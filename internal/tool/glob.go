@@ -7,9 +7,10 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
-	"regexp"
 	"strings"
 	"time"
+
+	"github.com/bmatcuk/doublestar/v4"
 
 	"github.com/spool-agents/spool/agent"
 )
@@ -46,14 +47,16 @@ func (w *workspace) glob(ctx context.Context, pattern string) (string, error) {
 	if strings.HasPrefix(path.Clean(clean), "..") {
 		return "", outside(pattern)
 	}
-	re, err := globRegexp(clean)
-	if err != nil {
-		return "", &toolError{agent.ErrInvalidInput, fmt.Sprintf("the pattern %q is not valid: %v", pattern, err)}
+	if !strings.Contains(clean, "/") && clean != "**" {
+		clean = "**/" + clean // a bare name is looked for in every folder
+	}
+	if !doublestar.ValidatePattern(clean) {
+		return "", &toolError{agent.ErrInvalidInput, fmt.Sprintf("the pattern %q is not valid: a [ or { is not closed", pattern)}
 	}
 	var found []string
 	total := 0
-	err = w.walk(ctx, ".", clean, func(p string, _ fs.DirEntry) error {
-		if re.MatchString(p) {
+	err := w.walk(ctx, ".", clean, func(p string, _ fs.DirEntry) error {
+		if doublestar.MatchUnvalidated(clean, p) {
 			if total++; total <= maxEntries {
 				found = append(found, shown(p))
 			}
@@ -96,59 +99,4 @@ func (w *workspace) walk(ctx context.Context, dir, wanted string, visit func(pat
 		}
 		return nil
 	})
-}
-
-// globRegexp translates a glob pattern.
-func globRegexp(pattern string) (*regexp.Regexp, error) {
-	if !strings.Contains(pattern, "/") && pattern != "**" {
-		pattern = "**/" + pattern
-	}
-	var b strings.Builder
-	b.WriteString(`^(?s:`)
-	depth := 0
-	for i := 0; i < len(pattern); i++ {
-		switch c := pattern[i]; {
-		case strings.HasPrefix(pattern[i:], "**/"):
-			b.WriteString(`(?:[^/]+/)*`)
-			i += 2
-		case strings.HasPrefix(pattern[i:], "**"):
-			b.WriteString(`.*`)
-			i++
-		case c == '*':
-			b.WriteString(`[^/]*`)
-		case c == '?':
-			b.WriteString(`[^/]`)
-		case c == '[':
-			end := strings.IndexByte(pattern[i+1:], ']')
-			if end < 1 {
-				return nil, fmt.Errorf("[ without ]")
-			}
-			class := pattern[i+1 : i+1+end]
-			if class[0] == '!' {
-				class = "^" + class[1:]
-			}
-			b.WriteString("[" + strings.ReplaceAll(class, `\`, `\\`) + "]")
-			i += end + 1
-		case c == '{':
-			depth++
-			b.WriteString(`(?:`)
-		case c == '}' && depth > 0:
-			depth--
-			b.WriteString(`)`)
-		case c == ',' && depth > 0:
-			b.WriteString(`|`)
-		default:
-			// Bytes of one character stay together, as only ASCII is quoted.
-			if c < 0x80 {
-				b.WriteString(regexp.QuoteMeta(string(rune(c))))
-			} else {
-				b.WriteByte(c)
-			}
-		}
-	}
-	if depth > 0 {
-		return nil, fmt.Errorf("{ without }")
-	}
-	b.WriteString(`)$`)
-	return regexp.Compile(b.String())
 }

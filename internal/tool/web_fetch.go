@@ -125,7 +125,7 @@ func pageText(body []byte, contentType string, base *url.URL) (string, error) {
 		return "", fmt.Errorf("its content is binary, although it calls itself %s", kind)
 	}
 	if isHTML {
-		return htmlText(string(body), base), nil
+		return htmlText(string(body), base)
 	}
 	return string(body), nil
 }

@@ -61,7 +61,7 @@ func TestWebFetch(t *testing.T) {
 	r := registry(t, tool.WebFetch(true))
 	get := func(path string) agent.ToolResult { return call(t, r, "", "web_fetch", m{"url": s.URL + path}) }
 
-	assert.Equal(t, "A & B\n\n## Head\n\nOne bold word, and a link ("+s.URL+"/x?y=1).\n\n- first\n- second top\n\na\n  b\n\n 1 2", succeeded(t, get("/html")))
+	assert.Equal(t, "A & B\n\n## Head\n\nOne **bold** word, and a [link]("+s.URL+"/x?y=1).\n\n- first\n- second [top]("+s.URL+"/html#top)\n\n```\na\n  b\n```\n\n|   |   |\n|---|---|\n| 1 | 2 |", succeeded(t, get("/html")))
 	assert.Equal(t, "café", succeeded(t, get("/latin")))
 	assert.Equal(t, `{"a":1}`, succeeded(t, get("/json")))
 	assert.Equal(t, "[from "+s.URL+"/json]\n"+`{"a":1}`, succeeded(t, get("/moved")))
