@@ -10,7 +10,6 @@ import (
 
 	"github.com/spool-agents/spool"
 	"github.com/spool-agents/spool/agent"
-	"github.com/spool-agents/spool/internal/images"
 	"github.com/spool-agents/spool/memory"
 )
 
@@ -307,7 +306,7 @@ func (s *Server) keepImage(c *call) (any, error) {
 // the image, or a message with it. The kinds that are kept hold nothing that runs.
 func (s *Server) image(c *call) (any, error) {
 	name := c.path("name")
-	data, err := images.Finder{Store: s.store, Dir: s.o.Images}.Image(c.r.Context(), name)
+	data, err := s.store.Image(c.r.Context(), name)
 	if err != nil {
 		return nil, err
 	}
