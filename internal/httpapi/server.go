@@ -33,7 +33,7 @@ type Options struct {
 	Hosts []string
 	// UI is the address of Temporal's web UI, for links.
 	UI string
-	// Demo means that no model is configured here, as told to people who have no
+	// Demo means that no model is configured here, for people who have no
 	// conversation yet.
 	Demo bool
 	Log  *slog.Logger

@@ -85,11 +85,11 @@ func (c *Client) turn(ctx context.Context, threadID, turnID string, q url.Values
 const (
 	// waitFor is how long one request waits for a turn, in seconds.
 	waitFor = 20
-	// patience is how long a server that waits for a turn may be away.
+	// patience is how long a server that waits for a turn may be unreachable.
 	patience = 2 * time.Minute
 )
 
-// Wait is that of spool.Client. A server that is away is waited for, up to two
+// Wait is that of spool.Client. A server that cannot be reached is waited for, up to two
 // minutes, or without end with o.Patient.
 func (c *Client) Wait(ctx context.Context, threadID, turnID string, o spool.WaitOptions) (spool.Reply, error) {
 	q := url.Values{"wait": {strconv.Itoa(waitFor)}, "patient": {strconv.FormatBool(o.Patient)}}

@@ -73,7 +73,7 @@ func (v *Views) Status(ctx context.Context, threadID, turnID string) (Reply, err
 }
 
 // Look reads the state of a turn; done means that there is nothing to wait for. Who is
-// patient waits for people too, and is not told what they have to do.
+// patient waits for people too, so that what they have to do is left out.
 func (v *Views) Look(ctx context.Context, threadID, turnID string, patient bool) (r Reply, done bool, err error) {
 	t, err := v.Thread(ctx, threadID)
 	if err != nil {
