@@ -1,10 +1,21 @@
 // Package spool runs AI-agent conversations that cannot be lost.
 //
-// A Worker runs turns: it calls models and tools, and hands work to sub-agents.
-// A Client sends messages to threads and follows, decides, cancels, retries, forks
-// and shows them. Both work on a store (see OpenStore) and on a Temporal client:
-// the store is the queue and the record, Temporal runs the turns. What is sent
-// while Temporal or all workers are away is stored and runs later.
+// The names that one needs:
+//
+//   - OpenStore opens the store, which is the queue and the record.
+//   - NewWorker and Worker.Run run turns: they call models and tools, and hand work to
+//     sub-agents. A worker is made of a model (NewModel, DemoModel), tools (NewTool,
+//     NewTools, BuiltinTools) and agents (NewAgents).
+//   - NewClient makes a Client for a user. Client.Send puts a message into a thread,
+//     Client.Wait waits for its Reply, Client.Follow delivers each Update of a thread.
+//   - Client.Decide and Client.Answer are what a turn waits for from a person.
+//   - Client.Cancel ends a turn, Client.Retry makes the last one again, Client.Fork
+//     copies a conversation.
+//   - Client.Show reads a thread as a View, Client.Trace its sub-agents as a Node.
+//
+// Worker and Client work on a store and on a Temporal client, which runs the turns.
+// What is sent while Temporal cannot be reached, or no worker is running, is stored
+// and runs later.
 //
 //	store, err := spool.OpenStore(ctx, "sqlite:/var/lib/spool/spool.db")
 //	if err != nil { ... }
@@ -15,18 +26,6 @@
 //	reply, err := c.Wait(ctx, sent.ThreadID, sent.TurnID, spool.WaitOptions{})
 //	fmt.Println(reply.Response)
 //
-// The examples run as they stand:
-//
-//   - Worker: a worker with a tool of its own
-//   - Client.Send, Client.Wait: a message and its answer, sent twice
-//   - Client.Follow: what a thread emits, from any cursor on
-//   - Client.Decide: a tool call that asks a person first
-//   - Client.Fork: a new conversation that begins as another one did
-//   - Client.Trace: the sub-agents below a conversation
-//
-// A worker is made of a model (NewModel, DemoModel), tools (NewTool, NewTools,
-// BuiltinTools) and agents (NewAgents). The vocabulary, messages and threads, is in
-// package agent, the stores behind their port in package memory.
-//
-// Errors carry a code: see agent.CodeOf.
+// Messages, threads and errors, which carry a code (agent.CodeOf), are in package
+// agent; the requests and the stores behind their port are in package memory.
 package spool

@@ -9,16 +9,16 @@ import (
 
 // ForkRequest says what to fork.
 type ForkRequest struct {
-	ThreadID string
+	ThreadID string `json:"-"`
 	// At is the last message to copy: its id, or the one that its sender gave it.
 	// Empty is the last one that is saved. A call is never parted from its results:
 	// a message in the middle of a tool round stands for the whole round.
-	At string
+	At string `json:"at,omitempty"`
 	// ConversationID names the new conversation, in the same session; empty makes
 	// a name.
-	ConversationID string
+	ConversationID string `json:"conversationId,omitempty"`
 	// RequestID makes the request safe to repeat; empty makes one.
-	RequestID string
+	RequestID string `json:"requestId,omitempty"`
 }
 
 // Forked is a new conversation that begins as another one did.
@@ -42,7 +42,7 @@ func (c *Client) Fork(ctx context.Context, r ForkRequest) (Forked, error) {
 	if r.RequestID == "" {
 		r.RequestID = NewID()
 	}
-	if _, err := c.thread(ctx, r.ThreadID); err != nil {
+	if _, err := c.Thread(ctx, r.ThreadID); err != nil {
 		return Forked{}, err
 	}
 	res, err := c.store.Fork(ctx, memory.ForkRequest{
@@ -51,6 +51,6 @@ func (c *Client) Fork(ctx context.Context, r ForkRequest) (Forked, error) {
 	if err != nil {
 		return Forked{}, err
 	}
-	t, err := c.thread(ctx, res.ThreadID)
+	t, err := c.Thread(ctx, res.ThreadID)
 	return Forked{ForkResult: res, SessionID: t.SessionID, ConversationID: t.ConversationID, Status: t.Status, RequestID: r.RequestID}, err
 }

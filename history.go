@@ -13,9 +13,12 @@ import (
 	historypb "go.temporal.io/api/history/v1"
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/api/temporalproto"
+	workflowpb "go.temporal.io/api/workflow/v1"
 	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/client"
 
 	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/internal/nudge"
 )
 
 // Run is one workflow run of a thread.
@@ -24,6 +27,10 @@ type Run struct {
 	Status  string    `json:"status"`
 	Started time.Time `json:"startedAt"`
 	Events  int64     `json:"events"`
+}
+
+func runOf(e *workflowpb.WorkflowExecutionInfo) Run {
+	return Run{RunID: e.GetExecution().GetRunId(), Status: e.GetStatus().String(), Started: e.GetStartTime().AsTime(), Events: e.GetHistoryLength()}
 }
 
 // Runs lists the workflow runs of a thread that Temporal still knows, oldest first.
@@ -35,8 +42,7 @@ func (c *Client) Runs(ctx context.Context, threadID string) ([]Run, error) {
 	if err != nil {
 		return nil, c.historyError(threadID, err)
 	}
-	info := latest.RawResponse.GetWorkflowExecutionInfo()
-	runs := []Run{{RunID: info.GetExecution().GetRunId(), Status: info.GetStatus().String(), Started: info.GetStartTime().AsTime(), Events: info.GetHistoryLength()}}
+	runs := []Run{runOf(latest.RawResponse.GetWorkflowExecutionInfo())}
 	request := &workflowservice.ListWorkflowExecutionsRequest{
 		Namespace: c.o.Namespace,
 		Query:     fmt.Sprintf("WorkflowId = \"%s\"", strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(threadID)),
@@ -47,8 +53,7 @@ func (c *Client) Runs(ctx context.Context, threadID string) ([]Run, error) {
 			return nil, c.historyError(threadID, err)
 		}
 		for _, e := range list.GetExecutions() {
-			r := Run{RunID: e.GetExecution().GetRunId(), Status: e.GetStatus().String(), Started: e.GetStartTime().AsTime(), Events: e.GetHistoryLength()}
-			if r.RunID != runs[0].RunID {
+			if r := runOf(e); r.RunID != runs[0].RunID {
 				runs = append(runs, r)
 			}
 		}
@@ -87,7 +92,7 @@ func (c *Client) History(ctx context.Context, threadID, runID string) ([]byte, e
 
 // canAsk checks that the thread is the user's and that Temporal is there.
 func (c *Client) canAsk(ctx context.Context, threadID string) error {
-	if _, err := c.thread(ctx, threadID); err != nil {
+	if _, err := c.Thread(ctx, threadID); err != nil {
 		return err
 	}
 	if c.temporal == nil {
@@ -106,12 +111,7 @@ func (c *Client) historyError(threadID string, err error) error {
 
 // OpenRun reports whether a thread's workflow id has an open run.
 func (c *Client) OpenRun(ctx context.Context, threadID string) (bool, error) {
-	if c.temporal == nil {
-		return false, c.unreachable(nil)
-	}
-	ctx, cancel := context.WithTimeout(ctx, temporalTimeout)
-	defer cancel()
-	d, err := c.temporal.DescribeWorkflow(ctx, threadID, "")
+	d, err := c.describe(ctx, threadID)
 	var missing *serviceerror.NotFound
 	switch {
 	case errors.As(err, &missing):
@@ -119,5 +119,34 @@ func (c *Client) OpenRun(ctx context.Context, threadID string) (bool, error) {
 	case err != nil:
 		return false, c.unreachable(err)
 	}
-	return d.RawResponse.GetWorkflowExecutionInfo().GetStatus() == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING, nil
+	return isOpen(d), nil
+}
+
+// describe asks Temporal for a thread's latest run.
+func (c *Client) describe(ctx context.Context, threadID string) (*client.WorkflowExecutionDescription, error) {
+	if c.temporal == nil {
+		return nil, c.unreachable(nil)
+	}
+	ctx, cancel := context.WithTimeout(ctx, temporalTimeout)
+	defer cancel()
+	return c.temporal.DescribeWorkflow(ctx, threadID, "")
+}
+
+func isOpen(d *client.WorkflowExecutionDescription) bool {
+	return d.RawResponse.GetWorkflowExecutionInfo().GetStatus() == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING
+}
+
+// trouble names a failing workflow task and its cause. It is best effort: what
+// Temporal cannot say is left out.
+func (c *Client) trouble(ctx context.Context, threadID string) string {
+	if c.temporal == nil {
+		return ""
+	}
+	ctx, cancel := context.WithTimeout(ctx, temporalTimeout)
+	defer cancel()
+	cause, _, err := nudge.Trouble(ctx, c.temporal, c.o.Namespace, threadID)
+	if err != nil {
+		return ""
+	}
+	return cause
 }

@@ -18,7 +18,7 @@ type StoreOptions struct {
 	// UserID and Profile own what a file: store finds in files of programs that
 	// know no users.
 	UserID, Profile string
-	// Report is told what a person should know of a file: store: damaged files
+	// Report gets what a person should know of a file: store: damaged files
 	// that were set aside, files that could not be read or written. nil = the
 	// default log.
 	Report func(error)
@@ -41,25 +41,13 @@ func OpenStoreWith(ctx context.Context, spec string, o StoreOptions) (memory.Con
 	scheme, path, ok := strings.Cut(spec, ":")
 	switch {
 	case ok && scheme == "sqlite" && path != "":
-		store, err := sqlite.Open(ctx, path, sqlite.Options{})
-		if err != nil {
-			return nil, err // not a nil *sqlite.Store in an interface
-		}
-		return store, nil
+		return opened(sqlite.Open(ctx, path, sqlite.Options{}))
 	case ok && (scheme == "postgres" || scheme == "postgresql"):
-		store, err := postgres.Open(ctx, spec, postgres.Options{})
-		if err != nil {
-			return nil, err
-		}
-		return store, nil
+		return opened(postgres.Open(ctx, spec, postgres.Options{}))
 	case ok && scheme == "file" && path != "":
 		return openFiles(ctx, path, o)
 	case spec == "memory:":
-		store, err := sqlite.OpenMemory(ctx, sqlite.Options{})
-		if err != nil {
-			return nil, err
-		}
-		return store, nil
+		return opened(sqlite.OpenMemory(ctx, sqlite.Options{}))
 	}
 	return nil, agent.Errorf(agent.CodeInvalid, "store %q is not valid: %s", agent.MaskURL(spec), storesAllowed)
 }
@@ -74,7 +62,11 @@ func openFiles(ctx context.Context, path string, o StoreOptions) (memory.Convers
 	if files.Report == nil {
 		files.Report = func(err error) { slog.Warn("file store", "report", err.Error()) }
 	}
-	store, err := filestore.Open(ctx, dir, files)
+	return opened(filestore.Open(ctx, dir, files))
+}
+
+// opened is a store, or none: not a nil pointer in an interface.
+func opened[T memory.ConversationMemoryStore](store T, err error) (memory.ConversationMemoryStore, error) {
 	if err != nil {
 		return nil, err
 	}

@@ -40,8 +40,8 @@ func BuiltinTools(tavilyKey string) []agent.Tool {
 
 // NewAgents reads the agents' templates: of the project's folders, of
 // HOME/agents, and those built in. Both folders may be empty. A file that changes
-// counts from its next use on. What could not be used is told in warnings, each
-// with file and line; after a change, `starter agents` tells.
+// counts from its next use on. The warnings say what
+// could not be used, each with file and line; after a change, `starter agents` does.
 func NewAgents(project, home string) (agents activities.Catalog, warnings []string) {
 	reading := true
 	catalog := template.NewLive(project, home, nil, func(w template.Warning) {

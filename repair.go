@@ -26,7 +26,7 @@ type Repaired struct {
 func (c *Client) Repair(ctx context.Context, threadID string) ([]Repaired, error) {
 	f := memory.ThreadFilter{All: true}
 	if threadID != "" {
-		t, err := c.thread(ctx, threadID)
+		t, err := c.Thread(ctx, threadID)
 		if err != nil {
 			return nil, err
 		}

@@ -47,9 +47,6 @@ type WorkerOptions struct {
 	DefaultModel string
 	// Workspace is the root that threads may work under; "" = the working directory.
 	Workspace string
-	// Images is a folder of images that messages refer to by image:NAME, from before
-	// the store kept them; "" = there is none.
-	Images string
 	// Files is the folder for what tools return that models are not shown, audio for
 	// one; "" = it is only named.
 	Files string
@@ -75,8 +72,8 @@ type WorkerOptions struct {
 	Beside func(ctx context.Context) (stop func())
 	Log    *slog.Logger
 
-	// TracerProvider and MeterProvider are told what the worker does, see
-	// docs/telemetry.md; nil = nobody is. Traces need ids that TraceIDs makes. Whoever
+	// TracerProvider and MeterProvider get what the worker does, see
+	// docs/telemetry.md; nil = there are none. Traces need ids that TraceIDs makes. Whoever
 	// made the providers shuts them down, after Run has returned.
 	TracerProvider trace.TracerProvider
 	MeterProvider  metric.MeterProvider
@@ -89,11 +86,11 @@ type WorkerOptions struct {
 
 // Worker runs turns: their workflows, their activities, and the keeper.
 type Worker struct {
-	o      WorkerOptions
-	acts   *activities.Activities
-	worker worker.Worker
-	keeper *keeper.Keeper
-	told   *telemetry.Telemetry
+	o         WorkerOptions
+	acts      *activities.Activities
+	worker    worker.Worker
+	keeper    *keeper.Keeper
+	telemetry *telemetry.Telemetry
 }
 
 // NewWorker checks the options and makes a worker. A wrong option is an error
@@ -105,15 +102,9 @@ func NewWorker(ctx context.Context, o WorkerOptions) (*Worker, error) {
 	if o.Log == nil {
 		o.Log = slog.Default()
 	}
-	if o.TaskQueue == "" {
-		o.TaskQueue = agent.TaskQueue(o.Store.ID())
-	}
-	if o.Heartbeat == 0 {
-		o.Heartbeat = activities.DefaultHeartbeat
-	}
-	if o.MaxTurns == 0 {
-		o.MaxTurns = 200
-	}
+	o.TaskQueue = cmp.Or(o.TaskQueue, agent.TaskQueue(o.Store.ID()))
+	o.Heartbeat = cmp.Or(o.Heartbeat, activities.DefaultHeartbeat)
+	o.MaxTurns = cmp.Or(o.MaxTurns, 200)
 	workspace, err := filepath.Abs(o.Workspace)
 	if err != nil {
 		return nil, agent.Wrap(err, agent.CodeInvalid, "workspace %q", o.Workspace)
@@ -123,20 +114,20 @@ func NewWorker(ctx context.Context, o WorkerOptions) (*Worker, error) {
 		policy = *o.Policy
 	}
 	w := &Worker{o: o}
-	if w.told, err = telemetry.New(telemetry.Options{
+	if w.telemetry, err = telemetry.New(telemetry.Options{
 		Tracers: o.TracerProvider, Meters: o.MeterProvider, Store: o.Store, Provider: o.ModelProvider, Content: o.TraceContent,
 	}); err != nil {
 		return nil, err
 	}
-	if w.told.Foreign() {
+	if w.telemetry.Foreign() {
 		o.Log.Warn("turns are no parents of what happens in them: the tracer provider was not made with spool.TraceIDs")
 	}
 	w.acts = &activities.Activities{
 		Store: o.Store, Model: o.Model, Tools: o.Tools, Catalog: o.Agents, Policy: policy, Temporal: o.Temporal,
 		Models: o.Models, Fallbacks: o.Fallbacks, MaxSteps: o.MaxSteps, DefaultModel: o.DefaultModel, RetryFor: o.RetryFor,
-		Workspace: workspace, Images: o.Images, Files: o.Files, TaskQueue: o.TaskQueue,
+		Workspace: workspace, Files: o.Files, TaskQueue: o.TaskQueue,
 		Heartbeat: o.Heartbeat, MaxEvents: o.MaxEvents, WaitInRun: o.WaitInRun,
-		SearchAttributes: registerSearchAttributes(ctx, o), Telemetry: w.told,
+		SearchAttributes: registerSearchAttributes(ctx, o), Telemetry: w.telemetry,
 	}
 	w.worker = worker.New(o.Temporal, o.TaskQueue, worker.Options{
 		MaxConcurrentActivityExecutionSize: o.MaxTurns,
@@ -146,13 +137,15 @@ func NewWorker(ctx context.Context, o WorkerOptions) (*Worker, error) {
 		MaxHeartbeatThrottleInterval:     min(o.Heartbeat/8, 2*time.Second),
 		DefaultHeartbeatThrottleInterval: min(o.Heartbeat/8, 2*time.Second),
 		WorkerStopTimeout:                3 * time.Second,
-		Interceptors:                     w.told.Interceptor(),
+		Interceptors:                     w.telemetry.Interceptor(),
 	})
 	Register(w.worker, w.acts)
 	w.keeper = &keeper.Keeper{
 		Store: o.Store, Client: o.Temporal, Log: o.Log, Namespace: cmp.Or(o.Namespace, client.DefaultNamespace),
 		Nudger: nudge.Nudger{Client: o.Temporal, StoreID: o.Store.ID(), TaskQueue: o.TaskQueue},
-		Closed: func(r memory.CloseRequest, c memory.Closed) { w.told.TurnClosed(r.ThreadID, r.TurnID, r.Outcome, c) },
+		Closed: func(r memory.CloseRequest, c memory.Closed) {
+			w.telemetry.TurnClosed(r.ThreadID, r.TurnID, r.Outcome, c)
+		},
 	}
 	return w, nil
 }
@@ -185,9 +178,9 @@ func Register(r worker.Registry, acts *activities.Activities) {
 }
 
 // Run works until ctx ends, then hands over what is under way and returns. It
-// ends with an error when the store was taken away under it.
+// ends with an error when the store was replaced under it.
 func (w *Worker) Run(ctx context.Context) error {
-	defer w.told.Close()
+	defer w.telemetry.Close()
 	if w.o.Beside != nil {
 		defer w.o.Beside(ctx)()
 	}
@@ -210,32 +203,28 @@ func (w *Worker) Run(ctx context.Context) error {
 // attributes, adding them if it may. Without them everything works but finding
 // threads by attribute in the Web UI.
 func registerSearchAttributes(ctx context.Context, o WorkerOptions) bool {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, temporalTimeout)
 	defer cancel()
 	op := o.Temporal.OperatorService()
+	add := map[string]enumspb.IndexedValueType{}
+	for _, name := range contract.SearchAttributes {
+		add[name] = enumspb.INDEXED_VALUE_TYPE_KEYWORD
+	}
 	have := func() (bool, error) {
 		list, err := op.ListSearchAttributes(ctx, &operatorservice.ListSearchAttributesRequest{Namespace: o.Namespace})
-		if err != nil {
-			return false, err
-		}
-		for _, name := range contract.SearchAttributes {
-			if list.GetCustomAttributes()[name] != enumspb.INDEXED_VALUE_TYPE_KEYWORD {
-				return false, nil
+		for name, kind := range add {
+			if list.GetCustomAttributes()[name] != kind {
+				return false, err
 			}
 		}
-		return true, nil
+		return true, err
 	}
 	ok, err := have()
 	if err == nil && !ok {
-		add := map[string]enumspb.IndexedValueType{}
-		for _, name := range contract.SearchAttributes {
-			add[name] = enumspb.INDEXED_VALUE_TYPE_KEYWORD
-		}
-		if _, err = op.AddSearchAttributes(ctx, &operatorservice.AddSearchAttributesRequest{Namespace: o.Namespace, SearchAttributes: add}); err == nil {
-			// The server caches what a namespace has.
-			for until := time.Now().Add(5 * time.Second); !ok && err == nil && time.Now().Before(until); time.Sleep(200 * time.Millisecond) {
-				ok, err = have()
-			}
+		_, err = op.AddSearchAttributes(ctx, &operatorservice.AddSearchAttributesRequest{Namespace: o.Namespace, SearchAttributes: add})
+		// The server caches what a namespace has.
+		for until := time.Now().Add(5 * time.Second); !ok && err == nil && time.Now().Before(until); time.Sleep(200 * time.Millisecond) {
+			ok, err = have()
 		}
 	}
 	if !ok {

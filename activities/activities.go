@@ -56,9 +56,6 @@ type Activities struct {
 	DefaultModel string
 	// Workspace is the root that threads work under, an absolute path.
 	Workspace string
-	// Images is a folder of images that messages refer to, from before the store kept
-	// them; "" = there is none.
-	Images string
 	// Files is where files are kept that tools return and that are no images; "" = nowhere.
 	Files string
 	// TaskQueue is where nudged runs are started.

@@ -96,7 +96,7 @@ func refers(p agent.Part) bool {
 // image reads an image, and tells its name if it were kept.
 func (a *Activities) image(ctx context.Context, url, workdir string) (data []byte, name string, err error) {
 	if name, kept := strings.CutPrefix(url, agent.ImageScheme); kept {
-		data, err = images.Finder{Store: a.Store, Dir: a.Images}.Image(ctx, name)
+		data, err = a.Store.Image(ctx, name)
 		if agent.CodeOf(err) == agent.CodeNotFound {
 			err = agent.Errorf(agent.CodeNotFound, "it is not kept any more")
 		}

@@ -33,17 +33,17 @@ type ApprovalFilter struct {
 
 // Decision settles an approval, named by its id or by one of its calls.
 type Decision struct {
-	UserID string
-	By     string
+	UserID string `json:"-"`
+	By     string `json:"-"`
 	// Target is an approval id or a call id.
-	Target string
+	Target string `json:"-"`
 	// Verdict is approve, approve_all (remembers the tool names for the
 	// session), deny or edit.
-	Verdict string
+	Verdict string `json:"verdict"`
 	// Calls are the approved calls; empty = all. The rest are denied.
-	Calls []string
+	Calls []string `json:"calls,omitempty"`
 	// Instruction becomes the result of an edited call.
-	Instruction string
+	Instruction string `json:"instruction,omitempty"`
 }
 
 // Verdicts.

@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"cmp"
 	"time"
 )
 
@@ -24,4 +25,13 @@ type ThreadFilter struct {
 	// AfterID, with Before, continues a list behind the thread of this id, which
 	// was active at Before.
 	AfterID string
+}
+
+// DefaultProfile is that of people and threads that name none.
+const DefaultProfile = "default"
+
+// InProfile reports whether what has one profile is seen from another: what names
+// none is in the default one, and who names none sees all.
+func InProfile(has, from string) bool {
+	return from == "" || cmp.Or(has, DefaultProfile) == from
 }

@@ -17,26 +17,28 @@ const (
 	Reject WhenBusy = "reject" // refused with CodeConflict
 )
 
-// SendRequest is one message of a person.
+// SendRequest is one message of a person: in Go, and as JSON over HTTP, where the
+// server says whose it is. Either ThreadID or SessionID and ConversationID name the
+// conversation.
 type SendRequest struct {
-	UserID         string
-	Profile        string
-	SessionID      string
-	ConversationID string
+	UserID         string `json:"-"`
+	Profile        string `json:"-"`
+	SessionID      string `json:"sessionId,omitempty"`
+	ConversationID string `json:"conversationId,omitempty"`
 	// ThreadID, if set, must exist and replaces session and conversation.
-	ThreadID  string
-	MessageID string
-	Content   agent.Content
-	Workdir   string
+	ThreadID  string        `json:"threadId,omitempty"`
+	MessageID string        `json:"messageId,omitempty"`
+	Content   agent.Content `json:"content"`
+	Workdir   string        `json:"workdir,omitempty"`
 	// Agent and Model override the thread's; empty keeps them.
-	Agent    string
-	Model    string
-	WhenBusy WhenBusy
+	Agent    string   `json:"agent,omitempty"`
+	Model    string   `json:"model,omitempty"`
+	WhenBusy WhenBusy `json:"whenBusy,omitempty"`
 	// AnswerSchema, if set, is the JSON schema that the turn's final answer has to
 	// have. A steered message cannot have one.
-	AnswerSchema json.RawMessage
+	AnswerSchema json.RawMessage `json:"answerSchema,omitempty"`
 	// MaxWaiting bounds the inbox; 0 = DefaultMaxWaiting. More is CodeLimit.
-	MaxWaiting int
+	MaxWaiting int `json:"-"`
 }
 
 // DefaultMaxWaiting bounds a thread's waiting inbox entries.
@@ -67,13 +69,13 @@ type RetryRequest struct {
 
 // CancelRequest asks to end an open turn.
 type CancelRequest struct {
-	UserID   string
-	ThreadID string
-	TurnID   string // empty = whichever is open
-	By       string
+	UserID   string `json:"-"`
+	ThreadID string `json:"-"`
+	TurnID   string `json:"turnId,omitempty"` // empty = whichever is open
+	By       string `json:"-"`
 	// All also drops waiting messages and cancels background descendants. The ends
 	// of those open no turn: they are told with the next message.
-	All bool
+	All bool `json:"all,omitempty"`
 }
 
 // CancelResult names the turns that are to be told.

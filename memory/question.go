@@ -56,11 +56,11 @@ type QuestionFilter struct {
 
 // AnswerRequest answers a question, named by its id or by its call.
 type AnswerRequest struct {
-	UserID string
-	By     string
+	UserID string `json:"-"`
+	By     string `json:"-"`
 	// Target is a question id or a call id.
-	Target string
-	Text   string
+	Target string `json:"-"`
+	Text   string `json:"text"`
 }
 
 // AnswerResult names the thread to nudge.

@@ -182,7 +182,7 @@ func (s *stack) finish(ctx context.Context, r spool.Reply) error {
 	if err != nil {
 		return err
 	}
-	if end.Outcome != agent.ThreadCompleted {
+	if end.Status != string(agent.ThreadCompleted) {
 		return fmt.Errorf("turn %s ended as %s: %s %s", r.TurnID, end.Status, end.ErrorCode, end.Error)
 	}
 	return nil

@@ -14,6 +14,7 @@ import (
 
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 	"github.com/stretchr/testify/require"
@@ -62,6 +63,24 @@ func (p *Tab) Beside(url string) *Tab {
 	return newTab(p.t, p.ctx, url, 1000, 700)
 }
 
+// noteStreams keeps the page's event sources, and which of them the server streams to:
+// one that it has told that it is busy is none.
+const noteStreams = `window.sources = [];
+window.EventSource = class extends EventSource {
+	constructor(...args) {
+		super(...args);
+		sources.push(this);
+		for (const name of ["thread", "listed", "update"]) this.addEventListener(name, () => (this.streams = true));
+		for (const name of ["busy", "error"]) this.addEventListener(name, () => (this.streams = false));
+	}
+};`
+
+// Streams is how many streams the page has open.
+func (p *Tab) Streams() int {
+	p.t.Helper()
+	return Eval[int](p, "sources.filter((s) => s.streams && s.readyState === EventSource.OPEN).length")
+}
+
 func newTab(t testing.TB, browser context.Context, url string, width, height int) *Tab {
 	t.Helper()
 	ctx, cancel := chromedp.NewContext(browser)
@@ -86,7 +105,10 @@ func newTab(t testing.TB, browser context.Context, url string, width, height int
 		}
 	}()
 	p.do(chromedp.EmulateViewport(int64(width), int64(height)), chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
-		_, err := cdp.Call(ctx, t, network.Enable, network.EnableParams{})
+		if _, err := cdp.Call(ctx, t, network.Enable, network.EnableParams{}); err != nil {
+			return err
+		}
+		_, err := cdp.Call(ctx, t, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: noteStreams})
 		return err
 	}))
 	p.Go(url)

@@ -213,7 +213,7 @@ func TestRotationOfKeysUnderOpenTurns(t *testing.T) {
 	w.Kill()
 	s.StartWorker()
 	for i, r := range sent {
-		require.Equal(t, agent.ThreadCompleted, s.Wait(r).Outcome)
+		require.EqualValues(t, agent.ThreadCompleted, s.Wait(r).Status)
 		h := whole(t, s, r.ThreadID)
 		ids := keysIn(t, h)
 		assert.Positive(t, ids["2025-01"], "turn %d began under the old key", i)
@@ -299,7 +299,7 @@ func TestWorkersWithAndWithoutKeys(t *testing.T) {
 	for _, r := range sent {
 		out, err := s.Client.Wait(ctx, r.ThreadID, r.TurnID, spool.WaitOptions{Patient: true})
 		require.NoError(t, err)
-		require.Equal(t, agent.ThreadCompleted, out.Outcome)
+		require.EqualValues(t, agent.ThreadCompleted, out.Status)
 	}
 	for _, session := range []string{"a", "b", "c"} {
 		assert.Equal(t, 2, lines(s.File(session)), "each tool ran once")

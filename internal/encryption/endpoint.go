@@ -20,7 +20,7 @@ const maxBody = 8 << 20
 
 // Endpoint is Temporal's codec server: POST …/decode and …/encode with payloads as
 // JSON, for the Web UI and the temporal program. It refuses pages of origins that it
-// was not told of, and names that could lead another site's page to it.
+// does not know, and names that could lead another site's page to it.
 type Endpoint struct {
 	codec  http.Handler
 	hosts  []string

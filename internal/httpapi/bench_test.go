@@ -49,7 +49,7 @@ func newBench(t *testing.T, change ...func(*httpapi.Options)) *bench {
 	require.NoError(t, b.users.Add("tester", token, ""))
 	require.NoError(t, b.users.Add("eve", other, ""))
 	o := httpapi.Options{
-		Store: b.Store, Users: b.users, Page: web.Files, Images: filepath.Join(b.Dir, "images"),
+		Store: b.Store, Users: b.users, Page: web.Files,
 		Limits: httpapi.Limits{Reads: 1000, Writes: 1000},
 		Client: func(store memory.ConversationMemoryStore, user string) *spool.Client {
 			return spool.NewClient(store, b.Temporal, spool.ClientOptions{UserID: user, UI: "http://ui.example"})

@@ -174,46 +174,46 @@ func partsOf(c agent.Content) []agent.Part {
 }
 
 // complete answers POST /v1/chat/completions.
-func (s *Server) complete(c *call) error {
+func (s *Server) complete(c *call) (any, error) {
 	q, err := s.readCompletion(c)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	r, err := q.message(c)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	a := &completion{s: s, c: c, model: q.Model, usage: q.StreamOptions.IncludeUsage, created: time.Now().Unix()}
 	ctx, thread := c.r.Context(), agent.MainThreadID(r.SessionID, r.ConversationID)
 	tail, err := c.client.Tail(ctx, thread)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	sent, err := a.put(ctx, r, tail != "")
 	if err != nil {
-		return err
+		return nil, err
 	}
 	a.sent = sent
 	c.w.Header().Set(threadHeader, sent.ThreadID)
 	c.w.Header().Set(turnHeader, sent.TurnID)
 	if q.Stream {
-		return a.stream(tail)
+		return nil, a.stream(tail)
 	}
 	end, err := a.wait(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	text, err := outcome(end)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return c.answer(map[string]any{
+	return map[string]any{
 		"id": a.id(), "object": "chat.completion", "created": a.created, "model": a.model, "usage": wireUsage(end.Usage),
 		"choices": []any{map[string]any{
 			"index": 0, "finish_reason": finish(end), "logprobs": nil,
 			"message": map[string]any{"role": "assistant", "content": text, "refusal": nil},
 		}},
-	})
+	}, nil
 }
 
 // completion is an answer under way.
@@ -296,21 +296,21 @@ func wireUsage(u agent.Usage) map[string]any {
 	}
 }
 
-func (s *Server) models(c *call) error {
+func (s *Server) models(*call) (any, error) {
 	data := []any{}
 	for _, a := range s.knownAgents() {
 		data = append(data, wireModel(a))
 	}
-	return c.answer(map[string]any{"object": "list", "data": data})
+	return map[string]any{"object": "list", "data": data}, nil
 }
 
-func (s *Server) model(c *call) error {
+func (s *Server) model(c *call) (any, error) {
 	for _, a := range s.knownAgents() {
 		if a.Name == c.path("model") {
-			return c.answer(wireModel(a))
+			return wireModel(a), nil
 		}
 	}
-	return &httpError{http.StatusNotFound, "model_not_found", "there is no agent " + c.path("model") + ": /v1/models lists them"}
+	return nil, &httpError{http.StatusNotFound, "model_not_found", "there is no agent " + c.path("model") + ": /v1/models lists them"}
 }
 
 func wireModel(a agentInfo) map[string]any {

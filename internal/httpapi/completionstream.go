@@ -151,9 +151,9 @@ func (t *chunks) update(u spool.Update) error {
 		return t.show(false)
 	}
 	if u.Event != nil && u.Event.Type == agent.EventWarning {
-		var told agent.Warning
-		if json.Unmarshal(u.Event.Data, &told) == nil && told.Wait != nil && told.Wait.Until.After(time.Now()) {
-			return t.st.comment(t.a.waitLine(*told.Wait))
+		var warning agent.Warning
+		if json.Unmarshal(u.Event.Data, &warning) == nil && warning.Wait != nil && warning.Wait.Until.After(time.Now()) {
+			return t.st.comment(t.a.waitLine(*warning.Wait))
 		}
 	}
 	for _, m := range u.Messages {

@@ -43,8 +43,8 @@ var statuses = map[agent.Code]int{
 	agent.CodeUnavailable: http.StatusServiceUnavailable,
 }
 
-// describe maps an error to a status and what is told. What nobody foresaw is
-// logged and not told: it may name things of others.
+// describe maps an error to a status and what the client gets. What nobody foresaw is
+// logged only: it may name things of others.
 func describe(log *slog.Logger, r *http.Request, err error) (int, failure) {
 	var h *httpError
 	var tooLarge *http.MaxBytesError

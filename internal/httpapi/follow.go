@@ -130,40 +130,32 @@ func (c *call) lastID(from string) string {
 
 // followThread streams the updates of one thread. Its event ids are the thread's
 // cursors.
-func (s *Server) followThread(c *call) error {
-	id, err := c.threadID()
-	if err != nil {
-		return err
-	}
+func (s *Server) followThread(c *call) (any, error) {
 	q := c.query()
-	from, o := q.text("from"), spool.FollowOptions{UntilIdle: q.flag("untilIdle"), UntilTurn: q.text("untilTurn")}
-	if err := q.check(); err != nil {
-		return err
+	from, o := q.Get("from"), spool.FollowOptions{UntilIdle: q.flag("untilIdle"), UntilTurn: q.Get("untilTurn")}
+	if q.err != nil {
+		return nil, q.err
 	}
-	return s.follow(c, id, c.lastID(from), o, true)
+	return nil, s.follow(c, c.lastID(from), o, true)
 }
 
 // followTree streams the updates of a thread and all below it, from a cursor for
 // each: there is no event id, as it would have to name them all.
-func (s *Server) followTree(c *call) error {
-	id, err := c.threadID()
-	if err != nil {
-		return err
-	}
+func (s *Server) followTree(c *call) (any, error) {
 	var r struct {
 		From      map[string]string `json:"from,omitempty"`
 		UntilIdle bool              `json:"untilIdle,omitempty"`
 		UntilTurn string            `json:"untilTurn,omitempty"`
 	}
 	if err := c.body(&r); err != nil {
-		return err
+		return nil, err
 	}
 	o := spool.FollowOptions{UntilIdle: r.UntilIdle, UntilTurn: r.UntilTurn, Descendants: true, From: r.From}
-	return s.follow(c, id, r.From[id], o, false)
+	return nil, s.follow(c, r.From[c.thread], o, false)
 }
 
-func (s *Server) follow(c *call, id, from string, o spool.FollowOptions, ids bool) error {
-	if err := s.canFollow(c, id, from); err != nil {
+func (s *Server) follow(c *call, from string, o spool.FollowOptions, ids bool) error {
+	if err := s.canFollow(c, c.thread, from); err != nil {
 		return err
 	}
 	for thread, cursor := range o.From {
@@ -172,7 +164,7 @@ func (s *Server) follow(c *call, id, from string, o spool.FollowOptions, ids boo
 		}
 	}
 	return s.streaming(c, func(ctx context.Context, st *stream) error {
-		return c.client.Follow(ctx, id, from, o, func(u spool.Update) error {
+		return c.client.Follow(ctx, c.thread, from, o, func(u spool.Update) error {
 			event := ""
 			if ids {
 				event = u.Cursor

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strconv"
@@ -38,16 +39,14 @@ type many struct {
 // followMany streams several threads, and if wanted the list of threads, over one
 // connection: browsers allow few. The event id has the cursors of the threads, in
 // the order in which they were asked for.
-func (s *Server) followMany(c *call) error {
+func (s *Server) followMany(c *call) (any, error) {
 	m, err := s.readMany(c)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	done, ok := s.browserStream(c, m.once)
-	if ok {
-		defer done()
-	}
-	return s.streaming(c, func(ctx context.Context, st *stream) error {
+	defer done()
+	return nil, s.streaming(c, func(ctx context.Context, st *stream) error {
 		if !ok {
 			return st.event("", "busy", map[string]any{})
 		}
@@ -63,32 +62,26 @@ func (s *Server) browserStream(c *call, once bool) (done func(), ok bool) {
 	if once || err != nil || c.r.Header.Get("Authorization") != "" || c.r.ProtoMajor > 1 {
 		return func() {}, true
 	}
-	for until := time.Now().Add(browserWait); ; pause(c.r.Context(), browserWait/10) {
-		if done, ok = s.limits.count("browser "+cookie.Value, browserStreams); ok || time.Now().After(until) {
-			return done, ok
-		}
-	}
+	return s.limits.browser(c.r.Context(), cookie.Value, browserWait)
 }
 
 // readMany reads what a stream of several threads is asked for, and checks it.
 func (s *Server) readMany(c *call) (m many, err error) {
 	q := c.query()
-	m.threads, m.list, m.once = q.list("thread"), q.flag("threads"), q.flag("once")
-	from, since := q.text("from"), q.number("since", 0, 0, 1<<53)
-	if err := q.check(); err != nil {
-		return m, err
-	}
-	if since > 0 {
+	m.threads, m.list, m.once = q.Values["thread"], q.flag("threads"), q.flag("once")
+	if since := q.number("since", 0, 0, maxSeq); since > 0 {
 		m.since = time.UnixMilli(since)
 	}
 	switch {
+	case q.err != nil:
+		return m, q.err
 	case len(m.threads) > maxFollowed:
 		return m, agent.Errorf(agent.CodeInvalid, "%d threads are too many for one stream: at most %d are possible", len(m.threads), maxFollowed)
 	case len(m.threads) == 0 && !m.list:
 		return m, agent.Errorf(agent.CodeInvalid, "say what to follow: thread=…, as often as needed, or threads=true for the list of threads")
 	}
 	m.cursors = make([]string, len(m.threads))
-	if from = c.lastID(from); from != "" {
+	if from := c.lastID(q.Get("from")); from != "" {
 		given := strings.Split(from, ",")
 		if len(given) != len(m.threads) {
 			return m, agent.Errorf(agent.CodeInvalid, "there are %d cursors for %d threads", len(given), len(m.threads))
@@ -102,9 +95,7 @@ func (s *Server) readMany(c *call) (m many, err error) {
 		if err := s.canFollow(c, id, m.cursors[i]); err != nil {
 			return m, err
 		}
-		if m.cursors[i] == "" {
-			m.cursors[i] = "0"
-		}
+		m.cursors[i] = cmp.Or(m.cursors[i], "0")
 	}
 	return m, nil
 }
@@ -150,7 +141,7 @@ type lister struct {
 	st     *stream
 	since  time.Time // when the newest thread that was sent was active; zero = none was
 	sent   map[string]agent.Thread
-	told   bool // the client knows where to go on
+	begun  bool // the client knows where to go on
 }
 
 func (l *lister) follow(ctx context.Context, once bool) error {
@@ -182,10 +173,10 @@ func (l *lister) send(ctx context.Context) error {
 			return err
 		}
 	}
-	if l.told && !sent {
+	if l.begun && !sent {
 		return nil
 	}
-	l.told = true
+	l.begun = true
 	since := ""
 	if !l.since.IsZero() {
 		since = strconv.FormatInt(l.since.UnixMilli(), 10)
@@ -214,10 +205,8 @@ func sameSummary(a, b agent.Thread) bool {
 }
 
 func pause(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
 	select {
 	case <-ctx.Done():
-	case <-t.C:
+	case <-time.After(d):
 	}
 }

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"net/http"
 
 	"github.com/spool-agents/spool/agent"
@@ -50,18 +51,24 @@ func (s *Server) pass(origin *http.CrossOriginProtection, op route, w http.Respo
 			w.Header().Set("WWW-Authenticate", "Bearer")
 			return err
 		}
+		if who.user == "" { // it would see everything
+			return agent.Errorf(agent.CodeInternal, "a request without a user got through")
+		}
 		c.user, c.client = who.user, s.client(who.user)
 		if err := s.limits.request(who.user, !isRead(r.Method)); err != nil {
 			return err
 		}
 	}
-	bound := op.bound
-	if bound == 0 {
-		bound = maxBody
+	r.Body = http.MaxBytesReader(w, r.Body, cmp.Or(op.bound, maxBody))
+	if err := c.where(op.path); err != nil {
+		return err
 	}
-	r.Body = http.MaxBytesReader(w, r.Body, bound)
-	if c.user == "" && !op.public { // an empty user would see everything
-		return agent.Errorf(agent.CodeInternal, "a request without a user got through")
+	if err := c.query().known(op.query); err != nil {
+		return err
 	}
-	return op.handle(s, c)
+	document, err := op.handle(s, c)
+	if err == nil && document != nil {
+		writeJSON(w, cmp.Or(op.status, http.StatusOK), document)
+	}
+	return err
 }

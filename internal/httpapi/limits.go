@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"context"
 	"net"
 	"net/http"
 	"sync"
@@ -119,4 +120,25 @@ func (l *limiter) count(key string, most int) (done func(), ok bool) {
 			delete(l.streams, key)
 		}
 	}, true
+}
+
+// browser counts a stream of a browser until done is called, unless it has all that it
+// may have. It waits a moment for a stream that the browser has let go to end, but
+// only one request of a browser does: each that waits holds one of its few connections.
+func (l *limiter) browser(ctx context.Context, session string, wait time.Duration) (done func(), ok bool) {
+	if done, ok = l.count("browser "+session, browserStreams); ok {
+		return done, true
+	}
+	last, mayWait := l.count("waiting "+session, 1)
+	if !mayWait {
+		return func() {}, false
+	}
+	defer last()
+	for until := time.Now().Add(wait); time.Now().Before(until) && ctx.Err() == nil; {
+		pause(ctx, browserWait/10)
+		if done, ok = l.count("browser "+session, browserStreams); ok {
+			return done, true
+		}
+	}
+	return func() {}, false
 }

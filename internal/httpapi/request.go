@@ -8,7 +8,9 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spool-agents/spool"
@@ -33,24 +35,46 @@ type call struct {
 	r      *http.Request
 	user   string        // "" on public routes
 	client *spool.Client // nil on public routes
-}
-
-// answer writes a document.
-func (c *call) answer(v any) error {
-	writeJSON(c.w, http.StatusOK, v)
-	return nil
+	thread string        // that the path, or the parameter thread, names
 }
 
 // path is a part of the path.
 func (c *call) path(name string) string { return c.r.PathValue(name) }
 
-// threadID is the thread that the path names. What cannot be one does not exist.
-func (c *call) threadID() (string, error) {
-	id := c.path("thread")
-	if _, err := agent.ParseThreadID(id); err != nil {
-		return "", agent.Wrap(err, agent.CodeNotFound, "there is no such thread (in a path, write the slash of SESSION/CONVERSATION as %%2F)")
+// write answers with something else than a document.
+func (c *call) write(kind, cache string, content []byte) {
+	bound(c.w)
+	c.w.Header().Set("Content-Type", kind)
+	c.w.Header().Set("Cache-Control", cache)
+	_, _ = c.w.Write(content) // a client that is gone needs no answer
+}
+
+// where finds the thread that the request is about. What cannot be one does not exist,
+// nor do the paths of other users. A chat is a main thread.
+func (c *call) where(path string) error {
+	if strings.Contains(path, "{user}") && c.path("user") != c.user {
+		return agent.Errorf(agent.CodeNotFound, "user %q does not exist", c.path("user"))
 	}
-	return id, nil
+	switch {
+	case strings.Contains(path, "{thread}"):
+		c.thread = c.path("thread")
+		if _, err := agent.ParseThreadID(c.thread); err != nil {
+			return agent.Wrap(err, agent.CodeNotFound, "there is no such thread (in a path, write the slash of SESSION/CONVERSATION as %%2F)")
+		}
+	case strings.Contains(path, "{chatId}"):
+		c.thread = c.path("chatId")
+		if p, err := agent.ParseThreadID(c.thread); err != nil || p.Kind != agent.KindMain {
+			return agent.Errorf(agent.CodeNotFound, "chat %q does not exist (in a path, write the slash of SESSION/CONVERSATION as %%2F)", c.thread)
+		}
+		if strings.HasPrefix(path, subAgent+"/") {
+			a, err := c.client.SubAgent(c.r.Context(), c.thread, c.path("id"))
+			c.thread = a.ThreadID
+			return err
+		}
+	default:
+		c.thread = c.r.URL.Query().Get("thread")
+	}
+	return nil
 }
 
 // body reads the JSON of a request. Only what is said to be JSON is read as such:
@@ -86,27 +110,18 @@ func (c *call) reading() (done func()) {
 	return func() { _ = rc.SetReadDeadline(time.Time{}) }
 }
 
-// query reads the parameters behind the path and collects what is wrong.
+// query reads the parameters behind the path. err is the first that is wrong.
 type query struct {
-	values url.Values
-	known  map[string]bool
-	err    error
+	url.Values
+	err error
 }
 
-func (c *call) query() *query { return &query{values: c.r.URL.Query(), known: map[string]bool{}} }
+func (c *call) query() *query { return &query{Values: c.r.URL.Query()} }
 
-func (q *query) text(name string) string {
-	q.known[name] = true
-	return q.values.Get(name)
-}
-
-func (q *query) list(name string) []string {
-	q.known[name] = true
-	return q.values[name]
-}
+func (q *query) text(name string) string { return q.Get(name) }
 
 func (q *query) flag(name string) bool {
-	switch v := q.text(name); v {
+	switch v := q.Get(name); v {
 	case "", "false", "0":
 	case "true", "1":
 		return true
@@ -118,7 +133,7 @@ func (q *query) flag(name string) bool {
 
 // number reads a count; fallback if it is not given.
 func (q *query) number(name string, fallback, least, most int64) int64 {
-	v := q.text(name)
+	v := q.Get(name)
 	if v == "" {
 		return fallback
 	}
@@ -135,14 +150,14 @@ func (q *query) bad(name, value, allowed string) {
 	}
 }
 
-// check returns what is wrong, unknown parameters too.
-func (q *query) check() error {
-	for name := range q.values {
-		if q.err == nil && !q.known[name] {
-			q.err = agent.Errorf(agent.CodeInvalid, "this operation has no parameter %q", name)
+// known refuses parameters that an operation does not know.
+func (q *query) known(names string) error {
+	for name := range q.Values {
+		if names != "*" && !slices.Contains(strings.Fields(names), name) {
+			return agent.Errorf(agent.CodeInvalid, "this operation has no parameter %q", name)
 		}
 	}
-	return q.err
+	return nil
 }
 
 func size(n int64) string {

@@ -5,19 +5,37 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/spool-agents/spool"
 	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/memory"
 )
+
+// handler answers a request with a document. nil means that it has written its answer
+// itself.
+type handler func(*Server, *call) (any, error)
 
 // route is one operation of the API, as openapi.yaml describes it. Its path is
 // written the same there.
 type route struct {
 	method, path string
-	handle       func(*Server, *call) error
+	handle       handler
+	// query names the parameters that the operation knows; "*" = any.
+	query string
+	// status is that of a good answer; 0 = 200.
+	status int
 	// public needs no user.
 	public bool
 	// bound limits the body, in bytes; 0 = maxBody.
 	bound int64
 }
+
+// Beginnings of paths.
+const (
+	oneThread = "/api/v1/threads/{thread}"
+	chats     = "/api/v1/users/{user}/orch-chats"
+	oneChat   = chats + "/{chatId}"
+	subAgent  = oneChat + "/sub-agents/{id}"
+)
 
 // operations are all routes but the page.
 var operations = []route{
@@ -28,48 +46,53 @@ var operations = []route{
 	{method: "GET", path: "/api/v1/me", handle: (*Server).me},
 	{method: "GET", path: "/api/v1/agents", handle: (*Server).agents},
 
-	{method: "GET", path: "/api/v1/threads", handle: (*Server).threads},
-	{method: "GET", path: "/api/v1/threads/{thread}", handle: (*Server).thread},
-	{method: "GET", path: "/api/v1/threads/{thread}/messages", handle: (*Server).messages},
-	{method: "GET", path: "/api/v1/threads/{thread}/events", handle: (*Server).events},
-	{method: "GET", path: "/api/v1/threads/{thread}/tasks", handle: (*Server).tasks},
-	{method: "GET", path: "/api/v1/threads/{thread}/tool-calls", handle: (*Server).toolCalls},
-	{method: "GET", path: "/api/v1/threads/{thread}/trace", handle: (*Server).trace},
-	{method: "GET", path: "/api/v1/threads/{thread}/tails", handle: (*Server).tails},
-	{method: "GET", path: "/api/v1/threads/{thread}/turns", handle: (*Server).turns},
-	{method: "GET", path: "/api/v1/threads/{thread}/turns/{turn}", handle: (*Server).turn},
-	{method: "GET", path: "/api/v1/threads/{thread}/turns/{turn}/timeline", handle: (*Server).timeline},
-	{method: "GET", path: "/api/v1/threads/{thread}/follow", handle: (*Server).followThread},
-	{method: "POST", path: "/api/v1/threads/{thread}/follow", handle: (*Server).followTree},
-	{method: "GET", path: "/api/v1/follow", handle: (*Server).followMany},
+	{method: "GET", path: "/api/v1/threads", handle: (*Server).threads, query: "all session workdir root parent after limit"},
+	{method: "GET", path: oneThread, handle: (*Server).thread, query: "events last"},
+	{method: "GET", path: oneThread + "/messages", handle: (*Server).messages, query: messagePages},
+	{method: "GET", path: oneThread + "/events", handle: (*Server).events, query: "after limit"},
+	{method: "GET", path: oneThread + "/tasks", handle: reads("tasks", (*spool.Client).Tasks)},
+	{method: "GET", path: oneThread + "/tool-calls", handle: reads("toolCalls", (*spool.Client).ToolCalls)},
+	{method: "GET", path: oneThread + "/trace", handle: reads("", (*spool.Client).Trace)},
+	{method: "GET", path: oneThread + "/tails", handle: reads("tails", (*spool.Client).TailTree)},
+	{method: "GET", path: oneThread + "/turns", handle: reads("turns", (*spool.Client).Turns)},
+	{method: "GET", path: oneThread + "/turns/{turn}", handle: (*Server).turn, query: "wait patient served"},
+	{method: "GET", path: oneThread + "/turns/{turn}/timeline", handle: func(_ *Server, c *call) (any, error) {
+		return c.client.Timeline(c.r.Context(), c.thread, c.path("turn"))
+	}},
+	{method: "GET", path: oneThread + "/follow", handle: (*Server).followThread, query: "from untilIdle untilTurn"},
+	{method: "POST", path: oneThread + "/follow", handle: (*Server).followTree},
+	{method: "GET", path: "/api/v1/follow", handle: (*Server).followMany, query: "thread threads from since once"},
 	{method: "GET", path: "/api/v1/tool-calls/{call}/output", handle: (*Server).toolOutput},
 
 	{method: "POST", path: "/api/v1/images", handle: (*Server).keepImage, bound: maxImage},
 	{method: "GET", path: "/api/v1/images/{name}", handle: (*Server).image},
-	{method: "POST", path: "/api/v1/messages", handle: (*Server).send, bound: maxMessage},
-	{method: "POST", path: "/api/v1/threads/{thread}/cancel", handle: (*Server).cancel},
-	{method: "POST", path: "/api/v1/threads/{thread}/retry", handle: (*Server).retry},
-	{method: "POST", path: "/api/v1/threads/{thread}/fork", handle: (*Server).fork},
-	{method: "GET", path: "/api/v1/approvals", handle: (*Server).approvals},
-	{method: "POST", path: "/api/v1/approvals/{approval}/decision", handle: (*Server).decide},
+	{method: "POST", path: "/api/v1/messages", handle: command((*spool.Client).Send, nil), status: http.StatusAccepted, bound: maxMessage},
+	{method: "POST", path: oneThread + "/cancel", handle: command((*spool.Client).Cancel, func(r *memory.CancelRequest, c *call) { r.ThreadID = c.thread })},
+	{method: "POST", path: oneThread + "/retry", handle: (*Server).retry, status: http.StatusAccepted},
+	{method: "POST", path: oneThread + "/fork", handle: command((*spool.Client).Fork, func(r *spool.ForkRequest, c *call) { r.ThreadID = c.thread })},
+	{method: "GET", path: "/api/v1/approvals", handle: reads("approvals", (*spool.Client).Approvals), query: "thread"},
+	{method: "POST", path: "/api/v1/approvals/{approval}/decision", handle: command((*spool.Client).Decide, func(d *memory.Decision, c *call) { d.Target = c.path("approval") })},
 	{method: "GET", path: "/api/v1/decisions", handle: (*Server).decisions},
-	{method: "GET", path: "/api/v1/questions", handle: (*Server).questions},
-	{method: "GET", path: "/api/v1/waits", handle: (*Server).waits},
-	{method: "POST", path: "/api/v1/questions/{question}/answer", handle: (*Server).answer},
+	{method: "GET", path: "/api/v1/questions", handle: reads("questions", (*spool.Client).Questions), query: "thread"},
+	{method: "GET", path: "/api/v1/waits", handle: reads("waits", (*spool.Client).ModelWaits), query: "thread"},
+	{method: "POST", path: "/api/v1/questions/{question}/answer", handle: command((*spool.Client).Answer, func(r *memory.AnswerRequest, c *call) { r.Target = c.path("question") })},
 
-	{method: "POST", path: "/v1/chat/completions", handle: (*Server).complete, bound: maxMessage},
-	{method: "GET", path: "/v1/models", handle: (*Server).models},
-	{method: "GET", path: "/v1/models/{model}", handle: (*Server).model},
+	{method: "POST", path: "/v1/chat/completions", handle: (*Server).complete, bound: maxMessage, query: "*"},
+	{method: "GET", path: "/v1/models", handle: (*Server).models, query: "*"},
+	{method: "GET", path: "/v1/models/{model}", handle: (*Server).model, query: "*"},
 
-	{method: "GET", path: "/api/v1/users/{user}/orch-chats", handle: (*Server).chats},
-	{method: "GET", path: "/api/v1/users/{user}/orch-chats/{chatId}", handle: (*Server).chat},
-	{method: "GET", path: "/api/v1/users/{user}/orch-chats/{chatId}/messages", handle: (*Server).chatMessages},
-	{method: "POST", path: "/api/v1/users/{user}/orch-chats/{chatId}/messages", handle: (*Server).chatSend, bound: maxMessage},
-	{method: "GET", path: "/api/v1/users/{user}/orch-chats/{chatId}/tasks", handle: (*Server).chatTasks},
-	{method: "GET", path: "/api/v1/users/{user}/orch-chats/{chatId}/sub-agents", handle: (*Server).subAgents},
-	{method: "GET", path: "/api/v1/users/{user}/orch-chats/{chatId}/sub-agents/{id}", handle: (*Server).subAgent},
-	{method: "GET", path: "/api/v1/users/{user}/orch-chats/{chatId}/sub-agents/{id}/messages", handle: (*Server).subAgentMessages},
-	{method: "GET", path: "/api/v1/users/{user}/orch-chats/{chatId}/sub-agents/{id}/tool-calls", handle: (*Server).subAgentCalls},
+	// The collections of a user: chats, and in each its messages, tasks and sub-agents.
+	{method: "GET", path: chats, handle: (*Server).chats, query: "after limit"},
+	{method: "GET", path: oneChat, handle: reads("", (*spool.Client).Thread)},
+	{method: "GET", path: oneChat + "/messages", handle: (*Server).messages, query: messagePages},
+	{method: "POST", path: oneChat + "/messages", handle: (*Server).chatSend, status: http.StatusAccepted, bound: maxMessage},
+	{method: "GET", path: oneChat + "/tasks", handle: reads("tasks", (*spool.Client).Tasks)},
+	{method: "GET", path: oneChat + "/sub-agents", handle: reads("subAgents", (*spool.Client).SubAgents)},
+	{method: "GET", path: subAgent, handle: func(_ *Server, c *call) (any, error) {
+		return c.client.SubAgent(c.r.Context(), c.path("chatId"), c.path("id"))
+	}},
+	{method: "GET", path: subAgent + "/messages", handle: (*Server).messages, query: messagePages},
+	{method: "GET", path: subAgent + "/tool-calls", handle: reads("toolCalls", (*spool.Client).ToolCalls)},
 }
 
 // routes makes the handler of all routes. A path that exists answers other methods
@@ -82,18 +105,18 @@ func (s *Server) routes() *http.ServeMux {
 		methods[r.path] = append(methods[r.path], r.method)
 	}
 	for path, known := range methods {
-		mux.Handle(path, s.guarded(route{path: path, handle: func(_ *Server, c *call) error {
+		mux.Handle(path, s.guarded(route{handle: func(_ *Server, c *call) (any, error) {
 			c.w.Header().Set("Allow", strings.Join(known, ", "))
 			if strings.Contains(path, "/sub-agents") {
-				return &httpError{http.StatusMethodNotAllowed, "method_not_allowed", "a sub-agent's thread takes work from its parent only: write to its chat"}
+				return nil, &httpError{http.StatusMethodNotAllowed, "method_not_allowed", "a sub-agent's thread takes work from its parent only: write to its chat"}
 			}
-			return &httpError{http.StatusMethodNotAllowed, "method_not_allowed", "this path knows " + strings.Join(known, " and ") + ", not " + c.r.Method}
-		}}))
+			return nil, &httpError{http.StatusMethodNotAllowed, "method_not_allowed", "this path knows " + strings.Join(known, " and ") + ", not " + c.r.Method}
+		}, query: "*"}))
 	}
 	for _, prefix := range []string{"/api/", "/v1/"} {
-		mux.Handle(prefix, s.guarded(route{path: prefix, handle: func(_ *Server, c *call) error {
-			return agent.Errorf(agent.CodeNotFound, "there is no %s here: see /api/v1/openapi.json", c.r.URL.Path)
-		}}))
+		mux.Handle(prefix, s.guarded(route{handle: func(_ *Server, c *call) (any, error) {
+			return nil, agent.Errorf(agent.CodeNotFound, "there is no %s here: see /api/v1/openapi.json", c.r.URL.Path)
+		}, query: "*"}))
 	}
 	if s.o.Page != nil {
 		mux.Handle("/", s.page())

@@ -27,16 +27,13 @@ type Options struct {
 	Agents func() []agent.SpecialistAgentConfig
 	// Page holds the files of the page; nil = no page.
 	Page fs.FS
-	// Images is a folder of images that messages refer to by image:NAME, from before
-	// the store kept them; "" = there is none.
-	Images string
 	// Hosts are names under which the server may be asked for, beside localhost and
 	// addresses: others are refused, as a page elsewhere could have had its own
 	// name point here.
 	Hosts []string
 	// UI is the address of Temporal's web UI, for links.
 	UI string
-	// Demo means that no model is configured here, as told to people who have no
+	// Demo means that no model is configured here, for people who have no
 	// conversation yet.
 	Demo bool
 	Log  *slog.Logger

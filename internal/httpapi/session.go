@@ -86,19 +86,19 @@ func (s *Server) tokenOf(r *http.Request, token string) (credential, error) {
 }
 
 // login begins a session with a token.
-func (s *Server) login(c *call) error {
+func (s *Server) login(c *call) (any, error) {
 	var b struct {
 		Token string `json:"token"`
 	}
 	if err := c.body(&b); err != nil {
-		return err
+		return nil, err
 	}
 	if err := s.o.Users.refresh(); err != nil {
 		s.o.Log.Warn("the tokens stay as they were", "error", err)
 	}
 	who, err := s.tokenOf(c.r, b.Token)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	s.begin(c.w, c.r, who)
 	c.user = who.user
@@ -115,9 +115,9 @@ func sessionCookie(r *http.Request, value string, age int) *http.Cookie {
 }
 
 // logout ends the session of this browser.
-func (s *Server) logout(c *call) error {
+func (s *Server) logout(c *call) (any, error) {
 	http.SetCookie(c.w, sessionCookie(c.r, "", -1))
-	return c.answer(map[string]any{})
+	return map[string]any{}, nil
 }
 
 // enter begins a session with the token of a link, and takes it out of sight.

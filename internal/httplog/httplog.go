@@ -31,7 +31,7 @@ type Log struct {
 	Threads Threads
 	// Secrets are masked wherever they stand.
 	Secrets []string
-	// Report is told of lines that could not be written: no call fails for that.
+	// Report gets the errors of lines that could not be written: no call fails for that.
 	Report func(error)
 }
 

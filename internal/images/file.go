@@ -1,3 +1,4 @@
+// Package images keeps as files what tools return and models are not shown.
 package images
 
 import (

@@ -2,12 +2,14 @@ package remote
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -50,12 +52,28 @@ func New(address, token string) (*Client, error) {
 // Connected reports that messages are run: the server says otherwise with each.
 func (c *Client) Connected() bool { return true }
 
-// get makes a request that changes nothing.
-func (c *Client) get(ctx context.Context, path string, q url.Values, into any) error {
+// get reads a document.
+func get[T any](ctx context.Context, c *Client, path string, q url.Values) (out T, err error) {
 	if len(q) > 0 {
 		path += "?" + q.Encode()
 	}
-	return c.repeat(ctx, http.MethodGet, path, nil, into)
+	err = c.repeat(ctx, http.MethodGet, path, nil, &out)
+	return out, err
+}
+
+// list reads a document that holds one list.
+func list[T any](ctx context.Context, c *Client, path string, q url.Values) ([]T, error) {
+	doc, err := get[map[string][]T](ctx, c, path, q)
+	for _, l := range doc {
+		return l, err
+	}
+	return nil, err
+}
+
+// post makes a request that changes something and may be repeated.
+func post[T any](ctx context.Context, c *Client, path string, body any) (out T, err error) {
+	err = c.repeat(ctx, http.MethodPost, path, body, &out)
+	return out, err
 }
 
 // repeat makes a request that may be repeated until it is answered.
@@ -77,14 +95,14 @@ func (c *Client) repeat(ctx context.Context, method, path string, body, into any
 func (c *Client) once(ctx context.Context, method, path string, body, into any) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTime)
 	defer cancel()
-	res, err := c.do(ctx, method, path, body, nil)
+	res, err := c.do(ctx, method, path, body)
 	if err != nil {
 		return err
 	}
 	defer res.Body.Close()
 	raw, err := io.ReadAll(res.Body)
 	if err != nil {
-		return c.away(err)
+		return c.unreachable(err)
 	}
 	if err := json.Unmarshal(raw, into); err != nil {
 		return agent.Wrap(err, agent.CodeInternal, "the answer of %s is not what this program knows: do its versions fit?", c.base)
@@ -93,7 +111,7 @@ func (c *Client) once(ctx context.Context, method, path string, body, into any) 
 }
 
 // do sends a request and returns a good response, or its error.
-func (c *Client) do(ctx context.Context, method, path string, body any, header http.Header) (*http.Response, error) {
+func (c *Client) do(ctx context.Context, method, path string, body any) (*http.Response, error) {
 	var in io.Reader
 	if body != nil {
 		raw, err := json.Marshal(body)
@@ -106,9 +124,6 @@ func (c *Client) do(ctx context.Context, method, path string, body any, header h
 	if err != nil {
 		return nil, agent.Wrap(err, agent.CodeInvalid, "the request cannot be made")
 	}
-	for name, values := range header {
-		r.Header[name] = values
-	}
 	r.Header.Set("Authorization", "Bearer "+c.token)
 	if body != nil {
 		r.Header.Set("Content-Type", "application/json")
@@ -118,7 +133,7 @@ func (c *Client) do(ctx context.Context, method, path string, body any, header h
 		if parent := ctx.Err(); errors.Is(parent, context.Canceled) {
 			return nil, parent
 		}
-		return nil, c.away(err)
+		return nil, c.unreachable(err)
 	}
 	if res.StatusCode >= 300 {
 		defer res.Body.Close()
@@ -127,14 +142,17 @@ func (c *Client) do(ctx context.Context, method, path string, body any, header h
 	return res, nil
 }
 
-// away says that the server cannot be reached, without the address twice.
-func (c *Client) away(err error) error {
+// unreachable says that the server cannot be reached, without the address twice.
+func (c *Client) unreachable(err error) error {
 	var u *url.Error
 	if errors.As(err, &u) {
 		err = u.Err
 	}
 	return agent.Wrap(err, agent.CodeUnavailable, "the web server at %s cannot be reached", c.base)
 }
+
+// known are the codes of errors that both sides know.
+var known = []agent.Code{agent.CodeInvalid, agent.CodeNotFound, agent.CodeConflict, agent.CodeLimit, agent.CodeUnavailable, agent.CodeStale, agent.CodeForeign, agent.CodeInternal}
 
 // codes of failures that only HTTP has.
 var codes = map[int]agent.Code{
@@ -153,16 +171,12 @@ func (c *Client) failure(res *http.Response) error {
 	raw, err := io.ReadAll(io.LimitReader(res.Body, 1<<20))
 	var doc errorDocument
 	if err != nil || json.Unmarshal(raw, &doc) != nil || doc.Error.Message == "" {
-		code, ok := codes[res.StatusCode]
-		if !ok {
-			code = agent.CodeInternal
-		}
-		return agent.Errorf(code, "%s answered %s: is it a web server of Spool?", c.base, res.Status)
+		return agent.Errorf(cmp.Or(codes[res.StatusCode], agent.CodeInternal), "%s answered %s: is it a web server of Spool?", c.base, res.Status)
 	}
 	return doc.err(res.StatusCode)
 }
 
-// errorDocument is how a server tells an error.
+// errorDocument is an error as a server writes it.
 type errorDocument struct {
 	Error struct {
 		Code      string                  `json:"code"`
@@ -174,13 +188,8 @@ type errorDocument struct {
 
 func (d errorDocument) err(status int) error {
 	code := agent.Code(d.Error.Code)
-	switch code {
-	case agent.CodeInvalid, agent.CodeNotFound, agent.CodeConflict, agent.CodeLimit, agent.CodeUnavailable, agent.CodeStale, agent.CodeForeign, agent.CodeInternal:
-	default:
-		var ok bool
-		if code, ok = codes[status]; !ok {
-			code = agent.CodeInvalid
-		}
+	if !slices.Contains(known, code) {
+		code = cmp.Or(codes[status], agent.CodeInvalid)
 	}
 	err := agent.Errorf(code, "%s", d.Error.Message)
 	if len(d.Error.Pending)+len(d.Error.Questions) > 0 {

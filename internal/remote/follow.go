@@ -24,10 +24,10 @@ const silence = 50 * time.Second
 // errDone ends a stream that has nothing more.
 var errDone = errors.New("the stream has ended")
 
-// stopped is an error of the one who is told.
+// stopped is an error of the follower itself.
 type stopped struct{ error }
 
-// Follow is that of spool.Client. A server that is away is waited for; then it goes
+// Follow is that of spool.Client. A server that cannot be reached is waited for; then it goes
 // on behind the last update of each thread.
 func (c *Client) Follow(ctx context.Context, threadID, cursor string, o spool.FollowOptions, f func(spool.Update) error) error {
 	from := map[string]string{}
@@ -73,10 +73,10 @@ func (c *Client) followOnce(ctx context.Context, threadID string, o spool.Follow
 	var res *http.Response
 	var err error
 	if o.Descendants {
-		res, err = c.do(ctx, http.MethodPost, threadPath(threadID, "/follow"), map[string]any{"from": from, "untilTurn": o.UntilTurn, "untilIdle": o.UntilIdle}, nil)
+		res, err = c.do(ctx, http.MethodPost, threadPath(threadID, "/follow"), map[string]any{"from": from, "untilTurn": o.UntilTurn, "untilIdle": o.UntilIdle})
 	} else {
 		q := url.Values{"untilTurn": {o.UntilTurn}, "untilIdle": {strconv.FormatBool(o.UntilIdle)}, "from": {from[threadID]}}
-		res, err = c.do(ctx, http.MethodGet, threadPath(threadID, "/follow?"+q.Encode()), nil, nil)
+		res, err = c.do(ctx, http.MethodGet, threadPath(threadID, "/follow?"+q.Encode()), nil)
 	}
 	if err != nil {
 		return err
@@ -91,7 +91,7 @@ func (c *Client) followOnce(ctx context.Context, threadID string, o spool.Follow
 			if errors.Is(err, io.EOF) {
 				return nil
 			}
-			return c.away(err)
+			return c.unreachable(err)
 		}
 		quiet.Reset(silence)
 		field, value, _ := bytes.Cut(bytes.TrimRight(line, "\r\n"), []byte(": "))
@@ -102,7 +102,7 @@ func (c *Client) followOnce(ctx context.Context, threadID string, o spool.Follow
 			data = value
 		case "":
 			if name != "" {
-				if err := told(name, data, f); err != nil {
+				if err := deliver(name, data, f); err != nil {
 					return err
 				}
 			}
@@ -111,8 +111,8 @@ func (c *Client) followOnce(ctx context.Context, threadID string, o spool.Follow
 	}
 }
 
-// told passes an event on.
-func told(name string, data []byte, f func(spool.Update) error) error {
+// deliver hands an event to the follower.
+func deliver(name string, data []byte, f func(spool.Update) error) error {
 	switch name {
 	case "end":
 		return errDone

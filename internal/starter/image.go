@@ -3,12 +3,8 @@ package starter
 import (
 	"context"
 	"os"
-	"path/filepath"
 
 	"github.com/spool-agents/spool/agent"
-	"github.com/spool-agents/spool/internal/config"
-	"github.com/spool-agents/spool/internal/images"
-	"github.com/spool-agents/spool/memory"
 )
 
 // withImages is a message of a text and images. They are kept where the message
@@ -46,24 +42,6 @@ func readImage(file string) ([]byte, error) {
 	}
 	data, err := os.ReadFile(file)
 	return data, agent.Wrap(err, agent.CodeInvalid, "--image")
-}
-
-// olderImages is the folder in which images were kept before the store did.
-func olderImages(cfg config.Config) string { return filepath.Join(cfg.Home, "images") }
-
-// withOlderImages is a store whose images are also those of that folder.
-type withOlderImages struct {
-	memory.ConversationMemoryStore
-	found images.Finder
-}
-
-func imagesOf(cfg config.Config, store memory.ConversationMemoryStore) withOlderImages {
-	return withOlderImages{store, images.Finder{Store: store, Dir: olderImages(cfg)}}
-}
-
-// Image returns the bytes of a kept image.
-func (s withOlderImages) Image(ctx context.Context, name string) ([]byte, error) {
-	return s.found.Image(ctx, name)
 }
 
 // missingImages tells which images messages show that are nowhere.

@@ -53,7 +53,7 @@ func (c *sessionsExportCmd) Run(ctx context.Context, a *app) error {
 	f.Tidy()
 	out, refused := archive.Exported{Threads: []string{}, Files: []string{}}, []archive.Refused{}
 	for _, id := range ids {
-		one, err := archive.Export(ctx, imagesOf(cfg, client.Store()), f, owning(cfg), id, sessionfile.EventOptions{Enabled: c.Events, Cap: c.EventsLast})
+		one, err := archive.Export(ctx, client.Store(), f, owning(cfg), id, sessionfile.EventOptions{Enabled: c.Events, Cap: c.EventsLast})
 		code := agent.CodeOf(err)
 		switch {
 		case c.All && code == agent.CodeNotFound: // deleted meanwhile
@@ -129,7 +129,7 @@ func (c *sessionsImportCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	in, err := archive.Import(ctx, imagesOf(cfg, client.Store()), f, owning(cfg), c.Only)
+	in, err := archive.Import(ctx, client.Store(), f, owning(cfg), c.Only)
 	if err != nil {
 		return err
 	}

@@ -145,7 +145,7 @@ func (a *app) startWeb(ctx context.Context, o webOptions) (*webServer, error) {
 	}
 	log := slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	s, err := httpapi.New(httpapi.Options{
-		Store: o.store, Users: users, Page: web.Files, Images: olderImages(o.cfg), Hosts: hostNames(o.names), UI: o.cfg.TemporalUI, Demo: o.demo, Log: log, Wrap: told.Handler,
+		Store: o.store, Users: users, Page: web.Files, Hosts: hostNames(o.names), UI: o.cfg.TemporalUI, Demo: o.demo, Log: log, Wrap: told.Handler,
 		Client: func(store memory.ConversationMemoryStore, userID string) *spool.Client {
 			c := clientOptions(o.cfg)
 			c.UserID, c.TracerProvider, c.MeterProvider = userID, told.Tracers, told.Meters

@@ -1,4 +1,4 @@
-// Package telemetry tells OpenTelemetry what turns do: spans of turns, model calls,
+// Package telemetry reports to OpenTelemetry what turns do: spans of turns, model calls,
 // tools and saves, and metrics. docs/telemetry.md lists them.
 //
 // What makes spans is what happens in activities and in the store, never workflow

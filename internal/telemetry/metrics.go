@@ -45,7 +45,7 @@ func newInstruments(m metric.Meter, store memory.ConversationMemoryStore) (instr
 	return i, errors.Join(errs...)
 }
 
-// loadWithin bounds the reading of the gauges: a store that is away delays no other
+// loadWithin bounds the reading of the gauges: a store that cannot be reached delays no other
 // metric by more.
 const loadWithin = 5 * time.Second
 
@@ -86,23 +86,12 @@ func (i instruments) unregister() {
 	}
 }
 
-func (i instruments) turnEnded(ctx context.Context, turn memory.Turn, thread agent.Thread) {
-	set := metric.WithAttributes(keyOutcome.String(string(turn.Outcome)), keyReason.String(string(turn.Reason)),
-		keyKind.String(string(thread.Kind)), keyAgentName.String(agentName(thread)))
-	i.turns.Add(ctx, 1, set)
-	i.turnTime.Record(ctx, turn.ClosedAt.Sub(turn.OpenedAt).Seconds(), set)
-}
-
 func (i instruments) retried(ctx context.Context, what, why string) {
 	i.retries.Add(ctx, 1, metric.WithAttributes(keySave.String(what), keyError.String(why)))
 }
 
 func (i instruments) toolTime(ctx context.Context, d time.Duration, tool, status string) {
 	i.toolRun.Record(ctx, d.Seconds(), metric.WithAttributes(keyTool.String(tool), keyStatus.String(status)))
-}
-
-func (i instruments) modelTime(ctx context.Context, d time.Duration, labels []attribute.KeyValue) {
-	i.model.Record(ctx, d.Seconds(), metric.WithAttributes(labels...))
 }
 
 func (i instruments) tokens(ctx context.Context, use agent.Usage, labels []attribute.KeyValue) {

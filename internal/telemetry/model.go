@@ -7,9 +7,11 @@ import (
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/memory"
 )
 
 // ModelCall is an attempt of a model call.
@@ -19,19 +21,33 @@ type ModelCall struct {
 	Step    int
 	Attempt int
 	Request agent.ModelRequest
-	// Purpose tells summaries, which name their cause, from steps of a turn ("").
+	// Purpose is "" for steps of a turn; summaries name their cause.
 	Purpose string
+}
+
+// attempt is a model call or a tool run under way.
+type attempt struct {
+	t            *Telemetry
+	ctx          context.Context
+	turn         string
+	span         trace.Span
+	began, ended time.Time
+}
+
+// displaced reports whether an attempt ended because another one of an open turn is
+// current: that one reports it as lost.
+func (a *attempt) displaced(err error) bool {
+	if agent.CodeOf(err) != agent.CodeStale {
+		return false
+	}
+	turn, terr := a.t.o.Store.Turn(context.WithoutCancel(a.ctx), a.turn)
+	return terr == nil && turn.State == memory.TurnOpen
 }
 
 // Model is a model call under way.
 type Model struct {
-	t     *Telemetry
+	attempt
 	call  ModelCall
-	ctx   context.Context
-	span  trace.Span
-	began time.Time
-
-	ended time.Time
 	reply agent.ModelReply
 	err   error
 }
@@ -42,12 +58,12 @@ func (t *Telemetry) Model(ctx context.Context, c ModelCall) (context.Context, *M
 	if t == nil {
 		return ctx, nil
 	}
-	m := &Model{t: t, call: c, ctx: ctx, began: time.Now()}
+	m := &Model{attempt: attempt{t: t, ctx: ctx, turn: c.TurnID, began: time.Now()}, call: c}
 	ctx, m.span = t.startModel(ctx, c, m.began)
 	return ctx, m
 }
 
-// LostModel tells of an attempt that its worker did not survive. since is about when
+// LostModel reports an attempt that its worker did not survive. since is about when
 // it began.
 func (t *Telemetry) LostModel(ctx context.Context, c ModelCall, since time.Time) {
 	if t == nil {
@@ -66,18 +82,18 @@ func (t *Telemetry) startModel(ctx context.Context, c ModelCall, at time.Time) (
 	if c.Purpose != "" {
 		kv = append(kv, keyPurpose.String(c.Purpose))
 	}
-	if r.Temperature != nil {
-		kv = append(kv, keyTemperature.Float64(*r.Temperature))
-	}
-	if r.TopP != nil {
-		kv = append(kv, keyTopP.Float64(*r.TopP))
-	}
-	if r.MaxTokens != nil {
-		kv = append(kv, keyMaxTokens.Int(*r.MaxTokens))
-	}
+	kv = optional(optional(optional(kv, keyTemperature.Float64, r.Temperature), keyTopP.Float64, r.TopP), keyMaxTokens.Int, r.MaxTokens)
 	id := spanID(spanModel, c.TurnID, strconv.Itoa(c.Step), c.Purpose, strconv.Itoa(c.Attempt))
 	return t.tracer.start(ctx, opChat+" "+model, p.trace(), id, p.self(),
 		trace.WithSpanKind(trace.SpanKindClient), trace.WithTimestamp(at), trace.WithAttributes(kv...))
+}
+
+// optional adds an attribute that is set.
+func optional[T any](kv []attribute.KeyValue, attribute func(T) attribute.KeyValue, value *T) []attribute.KeyValue {
+	if value == nil {
+		return kv
+	}
+	return append(kv, attribute(*value))
 }
 
 // names are the model and the provider that it names, as "model@provider" does.
@@ -101,11 +117,11 @@ func (m *Model) Answered(reply agent.ModelReply, err error) {
 	}
 }
 
-// End tells of the call once its reply is stored, or is not: err says. An attempt
-// that was displaced is told of by its successor, so displaced ones are dropped, as
+// End reports the call once its reply is stored, or is not: err says. An attempt
+// that was displaced is reported by its successor, so displaced ones are dropped, as
 // are those that were held back and made no call.
 func (m *Model) End(err error) {
-	if m == nil || displaced(m.ctx, m.t.o.Store, m.call.TurnID, err) {
+	if m == nil || m.displaced(err) {
 		return
 	}
 	if m.ended.IsZero() {
@@ -128,7 +144,7 @@ func (m *Model) End(err error) {
 	if why != "" {
 		labels = append(labels, keyError.String(why))
 	}
-	m.t.meters.modelTime(m.ctx, m.ended.Sub(m.began), labels)
+	m.t.meters.model.Record(m.ctx, m.ended.Sub(m.began).Seconds(), metric.WithAttributes(labels...))
 	if m.reply.FinishReason != "" {
 		kv = append(kv, keyFinish.StringSlice([]string{m.reply.FinishReason}))
 	}

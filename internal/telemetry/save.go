@@ -20,7 +20,7 @@ var saves = []string{
 	contract.OpenApproval, contract.OpenQuestion, contract.OpenDelegation,
 }
 
-// Interceptor tells of saves, and counts what has to be tried again. It touches
+// Interceptor reports saves, and counts what has to be tried again. It touches
 // activities only: nothing of it is seen by workflow code or stands in a history.
 // Nil for a nil Telemetry.
 func (t *Telemetry) Interceptor() []interceptor.WorkerInterceptor {
@@ -44,7 +44,7 @@ type inbound struct {
 	t *Telemetry
 }
 
-// ExecuteActivity runs the activity and tells of it.
+// ExecuteActivity runs the activity and reports it.
 func (i *inbound) ExecuteActivity(ctx context.Context, in *interceptor.ExecuteActivityInput) (any, error) {
 	began := time.Now()
 	out, err := i.Next.ExecuteActivity(ctx, in)
@@ -55,7 +55,7 @@ func (i *inbound) ExecuteActivity(ctx context.Context, in *interceptor.ExecuteAc
 		i.t.meters.retried(ctx, name, app.Type())
 	}
 	if slices.Contains(saves, name) && len(in.Args) == 1 {
-		i.t.tellSave(save{name, info.WorkflowExecution.ID, int(info.Attempt), began, time.Now(), err}, in.Args[0], out)
+		i.t.reportSave(save{name, info.WorkflowExecution.ID, int(info.Attempt), began, time.Now(), err}, in.Args[0], out)
 	}
 	return out, err
 }
@@ -68,7 +68,7 @@ type save struct {
 	err          error
 }
 
-func (t *Telemetry) tellSave(s save, in, out any) {
+func (t *Telemetry) reportSave(s save, in, out any) {
 	if ref, ok := saved(in, out); ok {
 		t.later(func(ctx context.Context) { t.saveSpan(ctx, s, ref) })
 	}

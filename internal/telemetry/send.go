@@ -15,7 +15,7 @@ import (
 	"github.com/spool-agents/spool/memory"
 )
 
-// Sender tells what a client sends.
+// Sender reports what a client sends.
 type Sender struct {
 	tracers  trace.TracerProvider
 	meters   metric.MeterProvider
@@ -48,7 +48,7 @@ func (s *Sender) begin() {
 	}
 }
 
-// Sent tells of a message or a retry. Its span stands in the trace of its turn and is
+// Sent reports a message or a retry. Its span stands in the trace of its turn and is
 // linked with the caller's span in ctx, both ways. A repeated message is the same
 // one, so it has no span of its own.
 func (s *Sender) Sent(ctx context.Context, kind memory.EntryKind, began time.Time, r memory.SendResult, err error) {

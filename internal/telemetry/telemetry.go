@@ -40,7 +40,7 @@ type Telemetry struct {
 
 	mu    sync.Mutex
 	roots map[string]string   // turn → turn of the main thread
-	told  map[string]struct{} // turns whose end was told
+	ended map[string]struct{} // turns whose end was reported
 
 	work   chan func(context.Context)
 	closed chan struct{}
@@ -69,7 +69,7 @@ func New(o Options) (*Telemetry, error) {
 		o.Provider = "openai"
 	}
 	t := &Telemetry{
-		o: o, tracer: newTracer(o.Tracers), roots: map[string]string{}, told: map[string]struct{}{},
+		o: o, tracer: newTracer(o.Tracers), roots: map[string]string{}, ended: map[string]struct{}{},
 		work: make(chan func(context.Context), mostWork), closed: make(chan struct{}), done: make(chan struct{}),
 	}
 	var err error
@@ -80,15 +80,14 @@ func New(o Options) (*Telemetry, error) {
 	return t, nil
 }
 
-// Bounds of time: how long Close waits for what is left to be told, and how long the
+// Bounds of time: how long Close waits for what is left to do, and how long the
 // store may take to say what one thing was.
 const (
 	closeWithin = 2 * time.Second
 	readWithin  = 10 * time.Second
 )
 
-// Close tells what is left to be told and returns, after closeWithin at the
-// latest. Flushing the providers is up to whoever made them.
+// Close reports what is left and returns, after closeWithin at the latest. Flushing the providers is up to whoever made them.
 func (t *Telemetry) Close() {
 	if t == nil {
 		return
@@ -101,9 +100,8 @@ func (t *Telemetry) Close() {
 	}
 }
 
-// later has something told that the store has to be asked about first, without
-// making anybody wait for that. What is too much is dropped: what counts stands in
-// the store.
+// later runs what has to ask the store first, without making a turn wait for it. What
+// is too much is dropped: what counts stands in the store.
 func (t *Telemetry) later(f func(context.Context)) {
 	select {
 	case t.work <- f:
@@ -145,7 +143,7 @@ func (t *Telemetry) root(ctx context.Context, turnID string) string {
 		}
 		turn, err := t.o.Store.Turn(ctx, id)
 		if err != nil {
-			return id // of a tree that is damaged, or a store that is away
+			return id // of a tree that is damaged, or a store that cannot be reached
 		}
 		if turn.DelegatorTurn == "" {
 			return t.remember(path, id)

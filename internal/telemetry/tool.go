@@ -1,6 +1,7 @@
 package telemetry
 
 import (
+	"cmp"
 	"context"
 	"strconv"
 	"time"
@@ -9,7 +10,6 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/spool-agents/spool/agent"
-	"github.com/spool-agents/spool/memory"
 )
 
 // ToolCall is an attempt of a tool run.
@@ -23,13 +23,8 @@ type ToolCall struct {
 
 // Tool is a tool run under way.
 type Tool struct {
-	t     *Telemetry
-	call  ToolCall
-	ctx   context.Context
-	span  trace.Span
-	began time.Time
-
-	ended  time.Time
+	attempt
+	call   ToolCall
 	result agent.ToolResult
 }
 
@@ -39,12 +34,12 @@ func (t *Telemetry) Tool(ctx context.Context, c ToolCall) (context.Context, *Too
 	if t == nil {
 		return ctx, nil
 	}
-	r := &Tool{t: t, call: c, ctx: ctx, began: time.Now()}
+	r := &Tool{attempt: attempt{t: t, ctx: ctx, turn: c.Call.TurnID, began: time.Now()}, call: c}
 	ctx, r.span = t.startTool(ctx, c, r.began)
 	return ctx, r
 }
 
-// LostTool tells of an attempt that its worker did not survive.
+// LostTool reports an attempt that its worker did not survive.
 func (t *Telemetry) LostTool(ctx context.Context, c ToolCall, since time.Time) {
 	if t == nil {
 		return
@@ -82,9 +77,9 @@ func (r *Tool) Ended(result agent.ToolResult) {
 	}
 }
 
-// End tells of the run once its result is stored, or is not: err says.
+// End reports the run once its result is stored, or is not: err says.
 func (r *Tool) End(err error) {
-	if r == nil || displaced(r.ctx, r.t.o.Store, r.call.Call.TurnID, err) {
+	if r == nil || r.displaced(err) {
 		return
 	}
 	if r.ended.IsZero() {
@@ -95,10 +90,7 @@ func (r *Tool) End(err error) {
 	case err != nil:
 		status, why = string(agent.CallAborted), errorType(err)
 	case r.result.Status != agent.CallSuccess:
-		why = string(r.result.ErrorReason)
-		if why == "" {
-			why = string(r.result.Status)
-		}
+		why = cmp.Or(string(r.result.ErrorReason), string(r.result.Status))
 	}
 	kv := []attribute.KeyValue{keyStatus.String(status)}
 	if r.t.o.Content && r.span.IsRecording() {
@@ -106,14 +98,4 @@ func (r *Tool) End(err error) {
 	}
 	r.t.meters.toolTime(r.ctx, r.ended.Sub(r.began), r.call.name(), status)
 	finish(r.span, r.ended, why, kv...)
-}
-
-// displaced reports whether an attempt ended because another one of an open turn is
-// current: that one tells of it as lost.
-func displaced(ctx context.Context, store memory.ConversationMemoryStore, turnID string, err error) bool {
-	if agent.CodeOf(err) != agent.CodeStale {
-		return false
-	}
-	turn, terr := store.Turn(context.WithoutCancel(ctx), turnID)
-	return terr == nil && turn.State == memory.TurnOpen
 }

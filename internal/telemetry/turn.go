@@ -1,24 +1,26 @@
 package telemetry
 
 import (
+	"cmp"
 	"context"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/memory"
 )
 
-// TurnClosed tells of a turn that a worker has closed, and of those below it that were
-// closed along. It returns at once: what is told is read from the store later, since
-// a turn may have begun in another process, days ago.
+// TurnClosed reports a turn that a worker has closed, and those below it that were
+// closed along. It returns at once: what a span holds is read from the store later,
+// since a turn may have begun in another process, days ago.
 //
-// A close that finds the turn closed tells nothing: whoever closed it did. The close
-// of a completed turn is repeated by Temporal where the process that closed it died in
-// that very moment, or was slow: the spans, whose ids are the same, are told again, and
-// nothing is counted again.
+// A close that finds the turn closed reports nothing. The close of a completed turn is
+// repeated by Temporal where the process that closed it died in that very moment, or
+// was slow: the spans, whose ids are the same, are sent again, and nothing is counted
+// again.
 func (t *Telemetry) TurnClosed(threadID, turnID string, asked agent.ThreadStatus, c memory.Closed) {
 	if t == nil {
 		return
@@ -34,18 +36,18 @@ func (t *Telemetry) TurnClosed(threadID, turnID string, asked agent.ThreadStatus
 	}
 }
 
-// end has a turn's end told, once by this process. again: another one has probably
-// counted it.
+// end reports the end of a turn, once by this process. again: another process has
+// probably counted it.
 func (t *Telemetry) end(threadID, turnID string, again bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if _, told := t.told[turnID]; told {
+	if _, known := t.ended[turnID]; known {
 		return
 	}
-	if len(t.told) >= mostRoots {
-		clear(t.told)
+	if len(t.ended) >= mostRoots {
+		clear(t.ended)
 	}
-	t.told[turnID] = struct{}{}
+	t.ended[turnID] = struct{}{}
 	t.later(func(ctx context.Context) { t.turnEnded(ctx, threadID, turnID, again) })
 }
 
@@ -60,7 +62,10 @@ func (t *Telemetry) turnEnded(ctx context.Context, threadID, turnID string, agai
 	}
 	p := t.place(ctx, turnID, thread)
 	if !again {
-		t.meters.turnEnded(ctx, turn, thread)
+		set := metric.WithAttributes(keyOutcome.String(string(turn.Outcome)), keyReason.String(string(turn.Reason)),
+			keyKind.String(string(thread.Kind)), keyAgentName.String(agentName(thread)))
+		t.meters.turns.Add(ctx, 1, set)
+		t.meters.turnTime.Record(ctx, turn.ClosedAt.Sub(turn.OpenedAt).Seconds(), set)
 	}
 	parent, links := t.ordered(ctx, p, turn)
 	t.turnSpan(ctx, p, turn, parent, links)
@@ -81,15 +86,10 @@ func (t *Telemetry) turnSpan(ctx context.Context, p place, turn memory.Turn, par
 
 // turnError is why a turn failed, "" if it did not.
 func turnError(turn memory.Turn) string {
-	switch {
-	case turn.Outcome == agent.ThreadCompleted:
+	if turn.Outcome == agent.ThreadCompleted {
 		return ""
-	case turn.ErrorCode != "":
-		return turn.ErrorCode
-	case turn.Reason != "":
-		return string(turn.Reason)
 	}
-	return string(turn.Outcome)
+	return cmp.Or(turn.ErrorCode, string(turn.Reason), string(turn.Outcome))
 }
 
 // ordered makes the span of what ordered a turn: the message, with the time it waited
@@ -128,15 +128,11 @@ func (t *Telemetry) link(ctx context.Context, turnID string) trace.Link {
 	}
 }
 
-// delegation is the call of assign_task that ordered a sub-agent's turn. It is told
+// delegation is the call of assign_task that ordered a sub-agent's turn. It is sent
 // with that turn, so that one never stands without the other.
 func (t *Telemetry) delegation(ctx context.Context, root string, turn memory.Turn) {
-	call, err := t.o.Store.ToolCall(ctx, turn.DelegatorCall)
-	if err != nil {
-		return
-	}
-	above, err := t.o.Store.Thread(ctx, "", call.ThreadID)
-	if err != nil {
+	call, above, ok := t.callOf(ctx, turn.DelegatorCall)
+	if !ok {
 		return
 	}
 	end, status, why := *turn.ClosedAt, agent.CallSuccess, turnError(turn)
@@ -151,21 +147,21 @@ func (t *Telemetry) delegation(ctx context.Context, root string, turn memory.Tur
 	t.callSpan(ctx, place{root: root, turn: call.TurnID, thread: above}, call, call.CreatedAt, end, status, why)
 }
 
-// refused tells of a delegation that was refused.
+// refused reports a delegation that was refused.
 func (t *Telemetry) refused(ctx context.Context, callID string) {
+	if call, thread, ok := t.callOf(ctx, callID); ok {
+		t.callSpan(ctx, t.place(ctx, call.TurnID, thread), call, call.CreatedAt, call.UpdatedAt, call.Status, cmp.Or(string(call.ErrorReason), string(call.Status)))
+	}
+}
+
+// callOf reads a call and its thread.
+func (t *Telemetry) callOf(ctx context.Context, callID string) (agent.ToolCall, agent.Thread, bool) {
 	call, err := t.o.Store.ToolCall(ctx, callID)
 	if err != nil {
-		return
+		return call, agent.Thread{}, false
 	}
 	thread, err := t.o.Store.Thread(ctx, "", call.ThreadID)
-	if err != nil {
-		return
-	}
-	why := string(call.ErrorReason)
-	if why == "" {
-		why = string(call.Status)
-	}
-	t.callSpan(ctx, t.place(ctx, call.TurnID, thread), call, call.CreatedAt, call.UpdatedAt, call.Status, why)
+	return call, thread, err == nil
 }
 
 // callSpan is a call that no activity runs: of assign_task or ask_user.

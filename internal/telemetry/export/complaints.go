@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// complainEvery is how often the log is told of exporters that fail.
+// complainEvery is how often failing exporters are logged.
 const complainEvery = time.Minute
 
 // complaints logs errors of exporters: the first, and one a minute. A collector that
-// is away for a night must not fill the disk.
+// is down for a night must not fill the disk.
 type complaints struct {
 	log  *slog.Logger
 	mu   sync.Mutex

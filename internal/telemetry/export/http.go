@@ -10,8 +10,8 @@ import (
 	tracenoop "go.opentelemetry.io/otel/trace/noop"
 )
 
-// Handler tells of the requests of an HTTP API that change something, in the trace
-// that their traceparent names. Reading is not told of: pages poll, and streams last
+// Handler reports the requests of an HTTP API that change something, in the trace
+// that their traceparent names. Reading is not reported: pages poll, and streams last
 // for hours.
 func (e *Export) Handler(next http.Handler) http.Handler {
 	if e == nil || e.Tracers == nil && e.Meters == nil {

@@ -13,8 +13,8 @@ const cutText = "the conversation was forked before this turn had ended: go on w
 // Fork copies a main thread with its sub-agents up to a message.
 func (s *Store) Fork(ctx context.Context, r memory.ForkRequest) (res memory.ForkResult, err error) {
 	switch {
-	case r.RequestID == "" || len(r.RequestID) > maxMessageID || clean(r.RequestID) != r.RequestID:
-		return res, agent.Errorf(agent.CodeInvalid, "fork request id %.40q is not possible: use 1 to %d characters", r.RequestID, maxMessageID)
+	case r.RequestID == "" || len(r.RequestID) > memory.MaxRequestID || clean(r.RequestID) != r.RequestID:
+		return res, agent.Errorf(agent.CodeInvalid, "fork request id %.40q is not possible: use 1 to %d characters", r.RequestID, memory.MaxRequestID)
 	case r.ConversationID == "":
 		r.ConversationID = agent.ForkName(r.ThreadID, r.RequestID)
 	}
@@ -23,7 +23,7 @@ func (s *Store) Fork(ctx context.Context, r memory.ForkRequest) (res memory.Fork
 	}
 	err = s.write(ctx, "fork", func(u *unit) error {
 		src, err := u.owned(r.UserID, r.ThreadID)
-		if err == nil && !inProfile(src.Profile, r.Profile) {
+		if err == nil && !memory.InProfile(src.Profile, r.Profile) {
 			err = noThread(r.ThreadID)
 		}
 		if err != nil {

@@ -136,7 +136,7 @@ func (s *Store) Threads(ctx context.Context, f memory.ThreadFilter) (threads []a
 		}
 	}
 	add(f.UserID != "", "user_id = ?", f.UserID)
-	add(f.Profile != "", "profile = ?", f.Profile)
+	add(f.Profile != "", "COALESCE(NULLIF(profile, ''), '"+memory.DefaultProfile+"') = ?", f.Profile) // as memory.InProfile
 	add(f.SessionID != "", "session_id = ?", f.SessionID)
 	add(!f.All && !f.SubAgents, "kind = ?", string(agent.KindMain))
 	add(!f.Since.IsZero(), "kind IN ('main', 'subagent') AND updated_at >= ?", f.Since.UnixMilli()) // both, as the index is by kind

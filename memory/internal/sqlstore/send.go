@@ -1,28 +1,19 @@
 package sqlstore
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
-	"regexp"
 	"strings"
 
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/memory"
 )
 
-const (
-	maxMessageID = 200
-	topicLength  = 80
-)
-
-// reservedID matches the ids this program makes itself: a client's id of that
-// shape could collide with one in its own thread.
-var reservedID = regexp.MustCompile(`^(t[0-9a-f]{16}(\.[0-9]+)?|call_.*)$`)
+// topicLength is how much of its first message a conversation is named by.
+const topicLength = 80
 
 // Send puts a message into a thread's inbox.
 func (s *Store) Send(ctx context.Context, r memory.SendRequest) (res memory.SendResult, err error) {
-	if err := checkSend(&r); err != nil {
+	if err := r.Check(); err != nil {
 		return res, err
 	}
 	err = s.write(ctx, "send", func(u *unit) error {
@@ -36,57 +27,11 @@ func (s *Store) Send(ctx context.Context, r memory.SendRequest) (res memory.Send
 	return res, err
 }
 
-func checkSend(r *memory.SendRequest) error {
-	switch {
-	case r.MessageID == "":
-		return agent.Errorf(agent.CodeInvalid, "the message has no id: give each message an id of its own, so that sending it again is safe")
-	case len(r.MessageID) > maxMessageID:
-		return agent.Errorf(agent.CodeInvalid, "message id is %d characters long, at most %d are possible", len(r.MessageID), maxMessageID)
-	case clean(r.MessageID) != r.MessageID || reservedID.MatchString(r.MessageID):
-		return agent.Errorf(agent.CodeInvalid, "message id %q is not possible: ids like t0123456789abcdef and call_… are made by the store, and an id must be UTF-8 text", r.MessageID)
-	case r.Content.IsEmpty():
-		return agent.Errorf(agent.CodeInvalid, "the message is empty")
-	}
-	if len(r.AnswerSchema) > 0 {
-		var compact bytes.Buffer
-		if err := json.Compact(&compact, r.AnswerSchema); err != nil {
-			return agent.Errorf(agent.CodeInvalid, "the schema of the answer is not JSON: %v", err)
-		}
-		if r.WhenBusy == memory.Steer {
-			return agent.Errorf(agent.CodeInvalid, "a message with a schema cannot be steered into a running turn: queue it")
-		}
-		r.AnswerSchema = compact.Bytes()
-	}
-	switch r.WhenBusy {
-	case "", memory.Queue, memory.Steer, memory.Reject:
-	default:
-		return agent.Errorf(agent.CodeInvalid, "when-busy %q is not valid: use queue, steer or reject", r.WhenBusy)
-	}
-	if r.Agent != "" {
-		if err := agent.CheckAgentType(r.Agent); err != nil {
-			return err
-		}
-	}
-	if r.ThreadID != "" {
-		return nil
-	}
-	if r.UserID == "" {
-		return agent.Errorf(agent.CodeInvalid, "the message names no user: a session belongs to the user who makes it")
-	}
-	if r.ConversationID == "" {
-		r.ConversationID = agent.DefaultConversation
-	}
-	if err := agent.CheckName("session", r.SessionID); err != nil {
-		return err
-	}
-	return agent.CheckName("conversation", r.ConversationID)
-}
-
 // target finds or makes the thread of a message.
 func (u *unit) target(r memory.SendRequest) (*threadRow, error) {
 	if r.ThreadID != "" {
 		t, err := u.owned(r.UserID, r.ThreadID)
-		if err == nil && !inProfile(t.Profile, r.Profile) {
+		if err == nil && !memory.InProfile(t.Profile, r.Profile) {
 			return nil, noThread(r.ThreadID)
 		}
 		if err == nil && t.Kind != agent.KindMain {
@@ -97,7 +42,7 @@ func (u *unit) target(r memory.SendRequest) (*threadRow, error) {
 	id := agent.MainThreadID(r.SessionID, r.ConversationID)
 	t, err := u.thread(id)
 	if err == nil {
-		if t.UserID != r.UserID || !inProfile(t.Profile, r.Profile) {
+		if t.UserID != r.UserID || !memory.InProfile(t.Profile, r.Profile) {
 			return nil, noThread(id)
 		}
 		return t, nil
@@ -129,15 +74,11 @@ func (u *unit) session(r memory.SendRequest, threadID string) error {
 	if err := u.row(`SELECT user_id, profile FROM sessions WHERE id = ?`, r.SessionID).Scan(&owner, &profile); err != nil {
 		return err
 	}
-	if owner != r.UserID || !inProfile(profile, r.Profile) {
+	if owner != r.UserID || !memory.InProfile(profile, r.Profile) {
 		return noThread(threadID)
 	}
 	return nil
 }
-
-// inProfile reports whether what has one profile may be seen from another; who
-// names none sees all.
-func inProfile(has, from string) bool { return from == "" || has == from || has == "" }
 
 // owned loads a thread for a person; another's is not found.
 func (u *unit) owned(userID, threadID string) (*threadRow, error) {
@@ -224,8 +165,8 @@ func orNone(r *memory.SendResult) memory.SendResult {
 
 // Retry puts a retry of a thread's last turn into its inbox.
 func (s *Store) Retry(ctx context.Context, r memory.RetryRequest) (res memory.SendResult, err error) {
-	if r.RequestID == "" || len(r.RequestID) > maxMessageID || clean(r.RequestID) != r.RequestID {
-		return res, agent.Errorf(agent.CodeInvalid, "retry request id %.40q is not possible: use 1 to %d characters", r.RequestID, maxMessageID)
+	if r.RequestID == "" || len(r.RequestID) > memory.MaxRequestID || clean(r.RequestID) != r.RequestID {
+		return res, agent.Errorf(agent.CodeInvalid, "retry request id %.40q is not possible: use 1 to %d characters", r.RequestID, memory.MaxRequestID)
 	}
 	err = s.write(ctx, "retry", func(u *unit) error {
 		t, err := u.owned(r.UserID, r.ThreadID)

@@ -1,4 +1,4 @@
-package spool
+package view
 
 import (
 	"context"
@@ -33,13 +33,8 @@ type Node struct {
 
 // Link names the call and the task that made a sub-agent's thread.
 type Link struct {
-	ParentThreadID string           `json:"parentThreadId"`
-	ToolCallID     string           `json:"toolCallId"`
-	CallStatus     agent.CallStatus `json:"callStatus,omitempty"`
-	TaskID         string           `json:"taskId"`
-	TaskStatus     agent.TaskStatus `json:"taskStatus,omitempty"`
-	Instruction    string           `json:"instruction,omitempty"`
-	Background     bool             `json:"background,omitempty"`
+	ParentThreadID string `json:"parentThreadId"`
+	LinkCall
 	// Calls are all that the parent gave it to do, in order, if it was resumed.
 	Calls []LinkCall `json:"calls,omitempty"`
 }
@@ -67,49 +62,49 @@ type Ancestor struct {
 }
 
 // Trace returns a thread with all its descendants and the way up to the root.
-func (c *Client) Trace(ctx context.Context, threadID string) (*Node, error) {
-	t, err := c.thread(ctx, threadID)
+func (v *Views) Trace(ctx context.Context, threadID string) (*Node, error) {
+	t, err := v.Thread(ctx, threadID)
 	if err != nil {
 		return nil, err
 	}
-	n, err := c.node(ctx, t)
+	n, err := v.node(ctx, t)
 	if err != nil {
 		return nil, err
 	}
 	for at := t; at.ParentThreadID != ""; {
-		parent, err := c.thread(ctx, at.ParentThreadID)
+		parent, err := v.Thread(ctx, at.ParentThreadID)
 		if err != nil {
 			return nil, err
 		}
-		turns, err := c.store.TurnsOf(ctx, parent.ID)
+		turns, err := v.store.TurnsOf(ctx, parent.ID)
 		if err != nil {
 			return nil, err
 		}
 		n.Up = append([]Ancestor{{ThreadID: parent.ID, Status: parent.Status, ToolCallID: at.ParentToolCallID, TaskID: at.TaskID,
-			DurationMs: openFor(turns), Tokens: parent.TotalTokens, Price: parent.TotalPrice, UI: c.WorkflowURL(parent.ID)}}, n.Up...)
+			DurationMs: openFor(turns), Tokens: parent.TotalTokens, Price: parent.TotalPrice, UI: v.link(parent.ID)}}, n.Up...)
 		at = parent
 	}
 	return n, nil
 }
 
-func (c *Client) node(ctx context.Context, t agent.Thread) (*Node, error) {
-	n := &Node{Thread: t, Tokens: t.TotalTokens, Price: t.TotalPrice, UI: c.WorkflowURL(t.ID), Children: []*Node{}}
-	turns, err := c.store.TurnsOf(ctx, t.ID)
+func (v *Views) node(ctx context.Context, t agent.Thread) (*Node, error) {
+	n := &Node{Thread: t, Tokens: t.TotalTokens, Price: t.TotalPrice, UI: v.link(t.ID), Children: []*Node{}}
+	turns, err := v.store.TurnsOf(ctx, t.ID)
 	if err != nil {
 		return nil, err
 	}
 	n.Turns, n.DurationMs, n.Error = len(turns), openFor(turns), turnError(t, lastOf(turns))
 	if t.Status == agent.ThreadWaitingForUser || t.Status == agent.ThreadWaitingForApproval {
-		asked, err := c.store.Questions(ctx, memory.QuestionFilter{ThreadID: t.ID, OpenOnly: true})
+		asked, err := v.store.Questions(ctx, memory.QuestionFilter{ThreadID: t.ID, OpenOnly: true})
 		if err != nil {
 			return nil, err
 		}
 		for _, q := range asked {
-			n.Questions = append(n.Questions, questionRequest(q))
+			n.Questions = append(n.Questions, RequestOf(q))
 		}
 	}
 	if t.Status == agent.ThreadRunning {
-		waits, err := c.store.ModelWaits(ctx, memory.WaitFilter{ThreadID: t.ID})
+		waits, err := v.store.ModelWaits(ctx, memory.WaitFilter{ThreadID: t.ID})
 		if err != nil {
 			return nil, err
 		}
@@ -118,16 +113,16 @@ func (c *Client) node(ctx context.Context, t agent.Thread) (*Node, error) {
 		}
 	}
 	if t.ParentThreadID != "" {
-		if n.Link, err = c.link(ctx, t, turns); err != nil {
+		if n.Link, err = v.linkOf(ctx, t, turns); err != nil {
 			return nil, err
 		}
 	}
-	children, err := c.store.Children(ctx, t.ID)
+	children, err := v.store.Children(ctx, t.ID)
 	if err != nil {
 		return nil, err
 	}
 	for _, child := range children {
-		sub, err := c.node(ctx, child)
+		sub, err := v.node(ctx, child)
 		if err != nil {
 			return nil, err
 		}
@@ -136,12 +131,12 @@ func (c *Client) node(ctx context.Context, t agent.Thread) (*Node, error) {
 	return n, nil
 }
 
-func (c *Client) link(ctx context.Context, t agent.Thread, turns []memory.Turn) (l *Link, err error) {
-	l = &Link{ParentThreadID: t.ParentThreadID, ToolCallID: t.ParentToolCallID, TaskID: t.TaskID}
-	if l.CallStatus, err = c.callStatus(ctx, t.ParentToolCallID); err != nil {
+func (v *Views) linkOf(ctx context.Context, t agent.Thread, turns []memory.Turn) (l *Link, err error) {
+	l = &Link{ParentThreadID: t.ParentThreadID, LinkCall: LinkCall{ToolCallID: t.ParentToolCallID, TaskID: t.TaskID}}
+	if l.CallStatus, err = v.callStatus(ctx, t.ParentToolCallID); err != nil {
 		return nil, err
 	}
-	tasks, err := c.store.Tasks(ctx, t.ParentThreadID)
+	tasks, err := v.store.Tasks(ctx, t.ParentThreadID)
 	if err != nil {
 		return nil, err
 	}
@@ -153,7 +148,7 @@ func (c *Client) link(ctx context.Context, t agent.Thread, turns []memory.Turn) 
 			continue
 		}
 		one := LinkCall{ToolCallID: agent.CallOfTask(task.ID), TaskID: task.ID, TaskStatus: task.Status, Instruction: task.Instruction}
-		if one.CallStatus, err = c.callStatus(ctx, one.ToolCallID); err != nil {
+		if one.CallStatus, err = v.callStatus(ctx, one.ToolCallID); err != nil {
 			return nil, err
 		}
 		one.Background = slices.ContainsFunc(turns, func(turn memory.Turn) bool { return turn.TaskID == task.ID && turn.Background })
@@ -169,8 +164,8 @@ func (c *Client) link(ctx context.Context, t agent.Thread, turns []memory.Turn) 
 }
 
 // callStatus is how a call stands; "" if it is not there.
-func (c *Client) callStatus(ctx context.Context, id string) (agent.CallStatus, error) {
-	call, err := c.store.ToolCall(ctx, id)
+func (v *Views) callStatus(ctx context.Context, id string) (agent.CallStatus, error) {
+	call, err := v.store.ToolCall(ctx, id)
 	if agent.CodeOf(err) == agent.CodeNotFound {
 		return "", nil
 	}

@@ -1,21 +1,24 @@
-package spool
+package follow
 
 import (
 	"cmp"
 	"context"
 	"encoding/json"
 	"slices"
-	"strings"
 
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/memory"
 )
 
-// logKept is how many of a thread's latest events its followers share. Who is
-// further behind reads the store alone.
-const logKept = 128
+const (
+	// logKept is how many of a thread's latest events its followers share. Who is
+	// further behind reads the store alone.
+	logKept = 128
+	// page is how many events are read at once.
+	page = 1000
+)
 
-// logged is an event with what followers are told along with it.
+// logged is an event with what is delivered along with it.
 type logged struct {
 	agent.Event
 	messages []agent.Message
@@ -210,7 +213,7 @@ func finished(e *agent.Event) string {
 	var d struct {
 		MessageID string `json:"messageId"`
 	}
-	_ = json.Unmarshal(e.Data, &d) // events of older versions do not name it
+	_ = json.Unmarshal(e.Data, &d) // without a message there is nothing to deliver
 	return d.MessageID
 }
 
@@ -239,85 +242,6 @@ func savedText(ctx context.Context, store memory.Reader, e agent.Event, messageI
 			return nil, err
 		}
 		return &memory.Streamed{MessageID: messageID, TurnID: s.TurnID, Step: s.Step, Attempt: s.Attempt, Text: m[0].Content.String(), Reasoning: m[0].Reasoning, Stored: true}, nil
-	}
-	return nil, nil
-}
-
-// messagesOf reads the messages that followers are told along with an event.
-func messagesOf(ctx context.Context, store memory.Reader, sub bool, e agent.Event) ([]agent.Message, error) {
-	switch e.Type {
-	case agent.EventMemoryAppended:
-		return appended(ctx, store, sub, e)
-	case agent.EventMessageStarted:
-		return superseded(ctx, store, sub, e)
-	}
-	return nil, nil
-}
-
-// appended reads the messages a memory_appended event speaks of.
-func appended(ctx context.Context, store memory.Reader, sub bool, e agent.Event) ([]agent.Message, error) {
-	var d struct {
-		FromSeq int64 `json:"fromSeq"`
-		ToSeq   int64 `json:"toSeq"`
-	}
-	if err := json.Unmarshal(e.Data, &d); err != nil || d.FromSeq < 1 || d.ToSeq < d.FromSeq {
-		return nil, nil //nolint:nilerr // an event without a range has no messages
-	}
-	out, err := store.Messages(ctx, e.ThreadID, d.FromSeq-1, int(d.ToSeq-d.FromSeq+1))
-	if err != nil {
-		return nil, err
-	}
-	for i := range out {
-		if sub {
-			out[i].SubAgentID = e.ThreadID
-		} else if out[i].MessageID, err = sentAs(ctx, store, e.ThreadID, out[i]); err != nil {
-			return nil, err
-		}
-	}
-	return out, nil
-}
-
-// sentAs is the id that its sender gave to a person's message; "" for others.
-func sentAs(ctx context.Context, store memory.Reader, threadID string, m agent.Message) (string, error) {
-	if m.Role != agent.RoleUser || strings.HasPrefix(m.Source, "agent:") {
-		return "", nil
-	}
-	turn, err := store.Turn(ctx, m.TurnID)
-	if err == nil && m.ID == agent.MessageID(turn.ID, 0) {
-		return turn.MessageID, nil
-	}
-	if err != nil && agent.CodeOf(err) != agent.CodeNotFound {
-		return "", err
-	}
-	one := []agent.Message{m} // it was taken into a running turn
-	err = addLateSenders(ctx, store, threadID, one)
-	return one[0].MessageID, err
-}
-
-// superseded is the answer that a turn, if it is a retry, makes void: the message
-// saved last before it began.
-func superseded(ctx context.Context, store memory.Reader, sub bool, e agent.Event) ([]agent.Message, error) {
-	turn, err := store.Turn(ctx, e.TurnID)
-	if err != nil || turn.RetryOf == "" {
-		if agent.CodeOf(err) == agent.CodeNotFound {
-			err = nil // an imported turn
-		}
-		return nil, err
-	}
-	for end := e.Seq; end > 1; {
-		after := max(0, end-1-page)
-		before, err := store.Events(ctx, e.ThreadID, after, int(end-1-after))
-		if err != nil {
-			return nil, err
-		}
-		for _, old := range slices.Backward(before) {
-			if old.Type != agent.EventMemoryAppended {
-				continue
-			}
-			messages, err := appended(ctx, store, sub, old)
-			return slices.DeleteFunc(messages, func(m agent.Message) bool { return m.SupersededBy != e.TurnID }), err
-		}
-		end = after + 1
 	}
 	return nil, nil
 }

@@ -1,4 +1,4 @@
-package spool
+package view
 
 import (
 	"context"
@@ -9,6 +9,9 @@ import (
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/memory"
 )
+
+// page is how many events are read at once.
+const page = 1000
 
 // Kinds of spans.
 const (
@@ -45,37 +48,25 @@ type Span struct {
 	SubAgentThreadID string `json:"subAgentThreadId,omitempty"`
 }
 
-// Turns lists the turns of a thread, oldest first.
-func (c *Client) Turns(ctx context.Context, threadID string) ([]memory.Turn, error) {
-	if _, err := c.thread(ctx, threadID); err != nil {
-		return nil, err
-	}
-	out, err := c.store.TurnsOf(ctx, threadID)
-	if out == nil {
-		out = []memory.Turn{}
-	}
-	return out, err
-}
-
 // Timeline reads the spans of a turn from the thread's log.
-func (c *Client) Timeline(ctx context.Context, threadID, turnID string) (Timeline, error) {
-	if _, err := c.thread(ctx, threadID); err != nil {
+func (v *Views) Timeline(ctx context.Context, threadID, turnID string) (Timeline, error) {
+	if _, err := v.Thread(ctx, threadID); err != nil {
 		return Timeline{}, err
 	}
-	turn, err := c.store.Turn(ctx, turnID)
+	turn, err := v.store.Turn(ctx, turnID)
 	if agent.CodeOf(err) == agent.CodeNotFound || err == nil && turn.ThreadID != threadID {
 		return Timeline{}, agent.Errorf(agent.CodeNotFound, "thread %s has no turn %s", threadID, turnID)
 	}
 	if err != nil {
 		return Timeline{}, err
 	}
-	after, err := c.before(ctx, threadID, turn.OpenedAt)
+	after, err := v.before(ctx, threadID, turn.OpenedAt)
 	if err != nil {
 		return Timeline{}, err
 	}
 	line := spans{turn: turnID, open: map[string]int{}}
 	for {
-		events, err := c.store.Events(ctx, threadID, after, page)
+		events, err := v.store.Events(ctx, threadID, after, page)
 		if err != nil {
 			return Timeline{}, err
 		}
@@ -94,19 +85,15 @@ func (c *Client) Timeline(ctx context.Context, threadID, turnID string) (Timelin
 
 // before finds a seq behind which the log of a turn begins that opened at a time.
 // Clocks are not exact, so that it looks a little further back.
-func (c *Client) before(ctx context.Context, threadID string, opened time.Time) (int64, error) {
-	tail, err := c.Tail(ctx, threadID)
-	if err != nil {
+func (v *Views) before(ctx context.Context, threadID string, opened time.Time) (int64, error) {
+	marks, err := v.store.Mark(ctx, []string{threadID})
+	if err != nil || len(marks) == 0 {
 		return 0, err
 	}
-	end, err := ParseCursor(tail)
-	if err != nil {
-		return 0, err
-	}
-	low, high := int64(0), end.Seq
+	low, high := int64(0), marks[0].LastEvent
 	for low < high {
 		mid := (low + high) / 2
-		e, err := c.store.Events(ctx, threadID, mid, 1)
+		e, err := v.store.Events(ctx, threadID, mid, 1)
 		if err != nil {
 			return 0, err
 		}

@@ -1,0 +1,129 @@
+package follow
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/memory"
+)
+
+// messagesOf reads the messages that are delivered along with an event.
+func messagesOf(ctx context.Context, store memory.Reader, sub bool, e agent.Event) ([]agent.Message, error) {
+	switch e.Type {
+	case agent.EventMemoryAppended:
+		return appended(ctx, store, sub, e)
+	case agent.EventMessageStarted:
+		return superseded(ctx, store, sub, e)
+	}
+	return nil, nil
+}
+
+// appended reads the messages a memory_appended event speaks of.
+func appended(ctx context.Context, store memory.Reader, sub bool, e agent.Event) ([]agent.Message, error) {
+	var d struct {
+		FromSeq int64 `json:"fromSeq"`
+		ToSeq   int64 `json:"toSeq"`
+	}
+	if err := json.Unmarshal(e.Data, &d); err != nil || d.FromSeq < 1 || d.ToSeq < d.FromSeq {
+		return nil, nil //nolint:nilerr // an event without a range has no messages
+	}
+	out, err := store.Messages(ctx, e.ThreadID, d.FromSeq-1, int(d.ToSeq-d.FromSeq+1))
+	if err != nil {
+		return nil, err
+	}
+	for i := range out {
+		if sub {
+			out[i].SubAgentID = e.ThreadID
+		} else if out[i].MessageID, err = sentAs(ctx, store, e.ThreadID, out[i]); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// sentAs is the id that its sender gave to a person's message; "" for others.
+func sentAs(ctx context.Context, store memory.Reader, threadID string, m agent.Message) (string, error) {
+	if !fromPerson(&m) {
+		return "", nil
+	}
+	turn, err := store.Turn(ctx, m.TurnID)
+	if err == nil && m.ID == agent.MessageID(turn.ID, 0) {
+		return turn.MessageID, nil
+	}
+	if err != nil && agent.CodeOf(err) != agent.CodeNotFound {
+		return "", err
+	}
+	one := []agent.Message{m} // it was taken into a running turn
+	err = NameSenders(ctx, store, threadID, one)
+	return one[0].MessageID, err
+}
+
+// superseded is the answer that a turn, if it is a retry, makes void: the message
+// saved last before it began.
+func superseded(ctx context.Context, store memory.Reader, sub bool, e agent.Event) ([]agent.Message, error) {
+	turn, err := store.Turn(ctx, e.TurnID)
+	if err != nil || turn.RetryOf == "" {
+		if agent.CodeOf(err) == agent.CodeNotFound {
+			err = nil // an imported turn
+		}
+		return nil, err
+	}
+	for end := e.Seq; end > 1; {
+		after := max(0, end-1-page)
+		before, err := store.Events(ctx, e.ThreadID, after, int(end-1-after))
+		if err != nil {
+			return nil, err
+		}
+		for _, old := range slices.Backward(before) {
+			if old.Type != agent.EventMemoryAppended {
+				continue
+			}
+			messages, err := appended(ctx, store, sub, old)
+			return slices.DeleteFunc(messages, func(m agent.Message) bool { return m.SupersededBy != e.TurnID }), err
+		}
+		end = after + 1
+	}
+	return nil, nil
+}
+
+// AddSenders gives messages the ids that their senders gave them, as far as the
+// entries tell, and returns how many of a person's messages have none.
+func AddSenders(messages []agent.Message, entries []memory.InboxEntry) (unknown int) {
+	sent := make(map[string]string, len(entries)) // our id of a message -> its sender's
+	for _, e := range entries {
+		if e.Kind == memory.EntryMessage {
+			sent[agent.MessageID(e.TurnID, 0)] = e.ID
+		}
+	}
+	for i := range messages {
+		m := &messages[i]
+		if m.MessageID == "" {
+			m.MessageID = sent[m.ID]
+		}
+		if m.MessageID == "" && fromPerson(m) {
+			unknown++
+		}
+	}
+	return unknown
+}
+
+func fromPerson(m *agent.Message) bool {
+	return m.Role == agent.RoleUser && !strings.HasPrefix(m.Source, "agent:")
+}
+
+// NameSenders is AddSenders for messages near the end of a thread: it reads the
+// inbox from its end, until all are known.
+func NameSenders(ctx context.Context, store memory.Reader, threadID string, messages []agent.Message) error {
+	unknown := AddSenders(messages, nil)
+	for before, limit := int64(0), max(unknown, 20); unknown > 0; limit *= 2 {
+		entries, err := store.InboxBefore(ctx, threadID, before, limit)
+		if err != nil || len(entries) == 0 {
+			return err
+		}
+		unknown, before = AddSenders(messages, entries), entries[len(entries)-1].Seq
+	}
+	return nil
+}

@@ -1,0 +1,333 @@
+package httpapi
+
+import (
+	"context"
+	_ "embed" // the document
+	"sync"
+	"time"
+
+	"github.com/goccy/go-yaml"
+
+	"github.com/spool-agents/spool"
+	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/memory"
+)
+
+// Sizes of pages.
+const (
+	defaultPage = 100
+	maxPage     = 1000
+)
+
+// maxSeq is the largest number that JavaScript has.
+const maxSeq = 1 << 53
+
+// healthTimeout bounds the question whether the store is there.
+const healthTimeout = 3 * time.Second
+
+// reads makes a handler of what the client reads of a thread: a document, or a member
+// of one.
+func reads[T any](member string, f func(*spool.Client, context.Context, string) (T, error)) handler {
+	return func(_ *Server, c *call) (any, error) {
+		v, err := f(c.client, c.r.Context(), c.thread)
+		if err != nil || member == "" {
+			return v, err
+		}
+		return map[string]any{member: v}, nil
+	}
+}
+
+// command makes a handler of what the client does with a request. Its body is the
+// request; aim adds what the path names.
+func command[R, A any](f func(*spool.Client, context.Context, R) (A, error), aim func(*R, *call)) handler {
+	return func(_ *Server, c *call) (any, error) {
+		var r R
+		if err := c.body(&r); err != nil {
+			return nil, err
+		}
+		if aim != nil {
+			aim(&r, c)
+		}
+		return f(c.client, c.r.Context(), r)
+	}
+}
+
+func (s *Server) health(c *call) (any, error) {
+	ctx, cancel := context.WithTimeout(c.r.Context(), healthTimeout)
+	defer cancel()
+	if _, err := s.store.Changed(ctx); err != nil {
+		s.o.Log.Warn("the store cannot be reached", "error", err)
+		return nil, agent.Errorf(agent.CodeUnavailable, "the store cannot be reached")
+	}
+	return map[string]string{"status": "ok"}, nil
+}
+
+// who is the user of a request, for the page.
+type who struct {
+	UserID  string `json:"userId"`
+	StoreID string `json:"storeId"`
+	// UI is the address of Temporal's web UI, if there is one.
+	UI string `json:"ui,omitempty"`
+	// Demo means that no model is configured for this server: a worker with the same
+	// settings answers by the scripted demo model.
+	Demo bool `json:"demo,omitempty"`
+}
+
+func (s *Server) me(c *call) (any, error) {
+	return who{UserID: c.user, StoreID: s.store.ID(), UI: s.o.UI, Demo: s.o.Demo}, nil
+}
+
+// agentInfo is an agent that a message may name.
+type agentInfo struct {
+	Name        string `json:"name"`
+	Description string `json:"description"`
+}
+
+func (s *Server) knownAgents() []agentInfo {
+	out := []agentInfo{}
+	if s.o.Agents != nil {
+		for _, a := range s.o.Agents() {
+			out = append(out, agentInfo{a.Name, a.Description})
+		}
+	}
+	return out
+}
+
+func (s *Server) agents(*call) (any, error) {
+	return map[string]any{"agents": s.knownAgents()}, nil
+}
+
+// threadList is a page of threads.
+type threadList struct {
+	Threads []agent.Thread `json:"threads"`
+	Next    string         `json:"next,omitempty"`
+}
+
+func (s *Server) threads(c *call) (any, error) {
+	q := c.query()
+	f := memory.ThreadFilter{All: q.flag("all"), SessionID: q.text("session"), Workdir: q.text("workdir"), Root: q.text("root"), Parent: q.text("parent")}
+	f.SubAgents = f.Parent != ""
+	limit := q.number("limit", defaultPage, 1, maxPage)
+	if q.err != nil {
+		return nil, q.err
+	}
+	list, next, err := c.client.ThreadPage(c.r.Context(), f, q.text("after"), int(limit))
+	return threadList{list, next}, err
+}
+
+// chatList is a page of chats.
+type chatList struct {
+	Chats []agent.Thread `json:"chats"`
+	Next  string         `json:"next,omitempty"`
+}
+
+func (s *Server) chats(c *call) (any, error) {
+	q := c.query()
+	limit := q.number("limit", defaultPage, 1, maxPage)
+	if q.err != nil {
+		return nil, q.err
+	}
+	list, next, err := c.client.ThreadPage(c.r.Context(), memory.ThreadFilter{}, q.text("after"), int(limit))
+	return chatList{list, next}, err
+}
+
+func (s *Server) thread(c *call) (any, error) {
+	q := c.query()
+	o := spool.ShowOptions{Events: q.flag("events"), Last: int(q.number("last", 0, 1, 100_000)), Cursor: true}
+	if q.err != nil {
+		return nil, q.err
+	}
+	return c.client.ShowWith(c.r.Context(), c.thread, o)
+}
+
+// messageList is a page of messages, in order of seq.
+type messageList struct {
+	Messages []agent.Message `json:"messages"`
+	// Next is the after of the next page, if there may be one.
+	Next int64 `json:"next,omitempty"`
+	// ToolCalls and Tasks belong to the messages, if they were asked for.
+	ToolCalls []agent.ToolCall `json:"toolCalls,omitempty"`
+	Tasks     []agent.Task     `json:"tasks,omitempty"`
+}
+
+// messagePages are the parameters of messages.
+const messagePages = "after before limit calls"
+
+// messages reads forward from after, or what stands right before before.
+func (s *Server) messages(c *call) (any, error) {
+	q := c.query()
+	after, before, limit := q.number("after", 0, 0, maxSeq), q.number("before", 0, 1, maxSeq), q.number("limit", defaultPage, 1, maxPage)
+	calls := q.flag("calls")
+	if q.Has("after") && q.Has("before") {
+		return nil, agent.Errorf(agent.CodeInvalid, "after reads forward and before backward: give one of the two")
+	}
+	if q.err != nil {
+		return nil, q.err
+	}
+	if before > 0 {
+		after = max(0, before-1-limit)
+		limit = before - 1 - after
+	}
+	out := messageList{Messages: []agent.Message{}}
+	var err error
+	switch {
+	case limit > 0 && calls:
+		var p spool.MessagePage
+		p, err = c.client.MessagePage(c.r.Context(), c.thread, after, int(limit))
+		out.Messages, out.ToolCalls, out.Tasks = p.Messages, p.ToolCalls, p.Tasks
+	case limit > 0:
+		out.Messages, err = c.client.Messages(c.r.Context(), c.thread, after, int(limit))
+	}
+	if n := len(out.Messages); before == 0 && n > 0 && n == int(limit) {
+		out.Next = out.Messages[n-1].Seq
+	}
+	return out, err
+}
+
+// eventList is a page of a thread's log.
+type eventList struct {
+	Events []agent.Event `json:"events"`
+	Next   int64         `json:"next,omitempty"`
+}
+
+func (s *Server) events(c *call) (any, error) {
+	q := c.query()
+	after, limit := q.number("after", 0, 0, maxSeq), q.number("limit", defaultPage, 1, maxPage)
+	if q.err != nil {
+		return nil, q.err
+	}
+	events, err := c.client.Events(c.r.Context(), c.thread, after, int(limit))
+	out := eventList{Events: events}
+	if n := len(events); n > 0 && n == int(limit) {
+		out.Next = events[n-1].Seq
+	}
+	return out, err
+}
+
+func (s *Server) toolOutput(c *call) (any, error) {
+	text, err := c.client.ToolOutput(c.r.Context(), c.path("call"))
+	if err != nil {
+		return nil, err
+	}
+	c.write("text/plain; charset=utf-8", "no-store", []byte(text))
+	return nil, nil
+}
+
+func (s *Server) decisions(c *call) (any, error) {
+	all, err := c.client.Decisions(c.r.Context())
+	return map[string]any{"decisions": all}, err
+}
+
+// maxWait bounds how long a request waits for a turn, in seconds.
+const maxWait = 60
+
+// turn says where a message's turn stands, or waits for its end or for a person.
+func (s *Server) turn(c *call) (any, error) {
+	q := c.query()
+	wait, patient, served := q.number("wait", 0, 0, maxWait), q.flag("patient"), q.flag("served")
+	if q.err != nil {
+		return nil, q.err
+	}
+	if wait > 0 {
+		ctx, cancel := context.WithTimeout(s.stopped(c.r.Context()), time.Duration(wait)*time.Second)
+		defer cancel()
+		r, err := c.client.Wait(ctx, c.thread, c.path("turn"), spool.WaitOptions{Patient: patient})
+		if err == nil || ctx.Err() == nil || c.r.Context().Err() != nil {
+			return r, err
+		}
+	}
+	r, err := c.client.Status(c.r.Context(), c.thread, c.path("turn"))
+	if err == nil && served {
+		r = c.client.Served(c.r.Context(), r)
+	}
+	return r, err
+}
+
+// stopped is a context that ends with ctx or when the server stops.
+func (s *Server) stopped(ctx context.Context) context.Context {
+	ctx, cancel := context.WithCancel(ctx)
+	go func() {
+		defer cancel()
+		select {
+		case <-s.closing:
+		case <-ctx.Done():
+		}
+	}()
+	return ctx
+}
+
+func (s *Server) retry(c *call) (any, error) {
+	var r struct {
+		RequestID string `json:"requestId,omitempty"`
+	}
+	if err := c.body(&r); err != nil {
+		return nil, err
+	}
+	return c.client.Retry(c.r.Context(), c.thread, r.RequestID)
+}
+
+// chatSend is the one write below a user's chats: a message of the user.
+func (s *Server) chatSend(c *call) (any, error) {
+	var m struct {
+		Role      agent.Role      `json:"role,omitempty"`
+		MessageID string          `json:"messageId,omitempty"`
+		Content   agent.Content   `json:"content"`
+		WhenBusy  memory.WhenBusy `json:"whenBusy,omitempty"`
+	}
+	if err := c.body(&m); err != nil {
+		return nil, err
+	}
+	if m.Role != "" && m.Role != agent.RoleUser {
+		return nil, agent.Errorf(agent.CodeInvalid, "role %q cannot be written: people write messages of the role user only", m.Role)
+	}
+	p, err := agent.ParseThreadID(c.thread)
+	if err != nil {
+		return nil, err
+	}
+	return c.client.Send(c.r.Context(), memory.SendRequest{SessionID: p.SessionID, ConversationID: p.ConversationID, MessageID: m.MessageID, Content: m.Content, WhenBusy: m.WhenBusy})
+}
+
+// maxImage is the body of an image: base64 takes four bytes for three.
+const maxImage = agent.MaxImage/3*4 + 1024
+
+// keepImage keeps an image, for messages to refer to.
+func (s *Server) keepImage(c *call) (any, error) {
+	var b struct {
+		Data []byte `json:"data"`
+	}
+	if err := c.body(&b); err != nil {
+		return nil, err
+	}
+	name, err := s.store.KeepImage(c.r.Context(), b.Data)
+	return map[string]string{"url": agent.ImageScheme + name}, err
+}
+
+// image shows a kept image. Its name is the digest of its content: who knows it has
+// the image, or a message with it. The kinds that are kept hold nothing that runs.
+func (s *Server) image(c *call) (any, error) {
+	name := c.path("name")
+	data, err := s.store.Image(c.r.Context(), name)
+	if err != nil {
+		return nil, err
+	}
+	c.write(agent.ImageType(name), "private, max-age=31536000, immutable", data)
+	return nil, nil
+}
+
+//go:embed openapi.yaml
+var openAPI []byte
+
+// OpenAPI is the description of the API as JSON.
+var OpenAPI = sync.OnceValues(func() ([]byte, error) {
+	raw, err := yaml.YAMLToJSON(openAPI)
+	return raw, agent.Wrap(err, agent.CodeInternal, "openapi.yaml")
+})
+
+func (s *Server) document(c *call) (any, error) {
+	raw, err := OpenAPI()
+	if err != nil {
+		return nil, err
+	}
+	c.write("application/json", "no-cache", raw)
+	return nil, nil
+}

@@ -1,0 +1,87 @@
+package spool
+
+import (
+	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/internal/follow"
+	"github.com/spool-agents/spool/internal/view"
+)
+
+// What a client shows.
+type (
+	// Reply is what became of a message.
+	Reply = view.Reply
+	// View is a thread with everything that belongs to it, ShowOptions say what of it.
+	View        = view.View
+	ShowOptions = view.ShowOptions
+	// Node is a thread in the tree of a conversation, Link how it hangs on its parent,
+	// LinkCall one call that gave it work, Ancestor a thread on the way up.
+	Node     = view.Node
+	Link     = view.Link
+	LinkCall = view.LinkCall
+	Ancestor = view.Ancestor
+	// MessagePage is a page of messages with the tool calls and tasks that belong to it.
+	MessagePage = view.MessagePage
+	// Timeline is how a turn spent its time, Span a stretch of it.
+	Timeline = view.Timeline
+	Span     = view.Span
+	// ApprovalRequest and QuestionRequest are open questions to people.
+	ApprovalRequest = view.ApprovalRequest
+	ApprovalCall    = view.ApprovalCall
+	QuestionRequest = view.QuestionRequest
+	// TurnError is what ended a turn that failed or was cancelled.
+	TurnError = view.TurnError
+)
+
+// What a follower gets.
+type (
+	// Update is one event, or one piece of text, of a thread.
+	Update     = follow.Update
+	TextUpdate = follow.TextUpdate
+	// Cursor is a place in what a thread emits.
+	Cursor = follow.Cursor
+	// FollowOptions say what to follow and how long.
+	FollowOptions = follow.Options
+)
+
+// Statuses of a Reply beside those of a thread.
+const (
+	StatusStored   = view.StatusStored   // the message is safe, but nobody runs it yet
+	StatusQueued   = view.StatusQueued   // it waits for the turn before it
+	StatusDropped  = view.StatusDropped  // a cancel dropped it before its turn
+	StatusAnswered = view.StatusAnswered // it answered a sub-agent in the background: there is no turn to wait for
+)
+
+// Kinds of spans.
+const (
+	SpanModel    = view.SpanModel
+	SpanWait     = view.SpanWait
+	SpanTool     = view.SpanTool
+	SpanAgent    = view.SpanAgent
+	SpanApproval = view.SpanApproval
+	SpanQuestion = view.SpanQuestion
+)
+
+// ParseCursor reads `seq` or `seq:attempt:offset`; empty is the beginning.
+func ParseCursor(s string) (Cursor, error) { return follow.ParseCursor(s) }
+
+// CheckPage checks the cursor of a page of threads.
+func CheckPage(after string) error { return view.CheckPage(after) }
+
+// PendingError refuses a message because decisions or answers of a person are
+// awaited.
+type PendingError struct {
+	Pending   []ApprovalRequest
+	Questions []QuestionRequest
+	err       *agent.Error
+}
+
+// NewPendingError makes a refusal that lists what is awaited.
+func NewPendingError(pending []ApprovalRequest, questions []QuestionRequest, err *agent.Error) *PendingError {
+	return &PendingError{Pending: pending, Questions: questions, err: err}
+}
+
+// Error lists what is pending.
+func (e *PendingError) Error() string { return e.err.Error() }
+
+// Unwrap returns the coded error.
+func (e *PendingError) Unwrap() error { return e.err }
