@@ -14,6 +14,7 @@ import (
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/internal/boot"
 	"github.com/spool-agents/spool/internal/config"
+	"github.com/spool-agents/spool/internal/exit"
 	"github.com/spool-agents/spool/internal/httpapi"
 )
 
@@ -101,7 +102,7 @@ func (d *devCmd) Run(ctx context.Context, a *app) error {
 		return err
 	}
 	<-ctx.Done()
-	a.progress("stopping")
+	a.Progress("stopping")
 	return nil
 }
 
@@ -113,7 +114,7 @@ func (d *devCmd) setServer(flags map[string]string) error {
 	}
 	for _, f := range []struct{ flag, setting string }{{"temporal-namespace", config.TemporalNamespace}, {"temporal-ui", config.TemporalUI}} {
 		if flags[f.setting] != "" {
-			return usage(fmt.Sprintf("--%s changes nothing here, leave it out: dev runs a server of its own, with a web UI and the namespace default; it counts with --temporal HOST:PORT", f.flag))
+			return exit.Misuse("--%s changes nothing here, leave it out: dev runs a server of its own, with a web UI and the namespace default; it counts with --temporal HOST:PORT", f.flag)
 		}
 	}
 	flags[config.TemporalAddress] = "127.0.0.1:7233"
@@ -137,12 +138,12 @@ func (d *devCmd) start(ctx context.Context, a *app, cfg config.Config, keys []st
 	}
 	s, err := startStack(ctx, stackOptions{
 		home: cfg.Home, store: cfg.Store, server: d.Temporal, port: d.TemporalPort, uiPort: d.UIPort, workers: workers,
-		env: d.partEnv(a, cfg), keys: keys, demo: cfg.Demo(), dir: wd, log: a.stderr, ui: cfg.TemporalUI, codec: codec.url(),
+		env: d.partEnv(a, cfg), keys: keys, demo: cfg.Demo(), dir: wd, log: a.Err, ui: cfg.TemporalUI, codec: codec.url(),
 		web: !cfg.OneProcess(), webPort: d.WebPort, webToken: cmp.Or(cfg.WebToken.Reveal(), httpapi.NewToken()),
 		changed: func(info config.DevInfo) {
 			codec.allow(info.UI)
 			if err := config.WriteDev(cfg.Home, info); err != nil {
-				a.progress("%v", err)
+				a.Progress("%v", err)
 			}
 		},
 	})
@@ -205,7 +206,7 @@ func (d *devCmd) processes(cfg config.Config) (int, error) {
 	case !cfg.OneProcess():
 		return d.Workers, nil
 	case d.Workers > 1:
-		return 0, usage(fmt.Sprintf("--workers %d is not possible: the store %s serves one process only, so there is one worker at most; use sqlite:PATH for more", d.Workers, cfg.Store))
+		return 0, exit.Misuse("--workers %d is not possible: the store %s serves one process only, so there is one worker at most; use sqlite:PATH for more", d.Workers, cfg.Store)
 	}
 	return 0, nil // the one runs in this process
 }
@@ -215,42 +216,42 @@ func (d *devCmd) own() bool { return d.Temporal == serverEmbedded || d.Temporal 
 
 func (d *devCmd) announce(a *app, info config.DevInfo, here bool) error {
 	if v := a.lookup("TEMPORAL_ADDRESS"); v != "" && v != info.Temporal {
-		a.progress("TEMPORAL_ADDRESS is %s in this environment and outranks this stack: unset it for programs that are to use %s", v, info.Temporal)
+		a.Progress("TEMPORAL_ADDRESS is %s in this environment and outranks this stack: unset it for programs that are to use %s", v, info.Temporal)
 	}
 	if a.lookup("SPOOL_SERVER") != "" {
-		a.progress("SPOOL_SERVER is set in this environment and outranks this stack: unset it for programs that are to use it")
+		a.Progress("SPOOL_SERVER is set in this environment and outranks this stack: unset it for programs that are to use it")
 	}
 	info.Store = agent.MaskURL(info.Store)
-	if a.json {
-		return a.printJSON(info)
+	if a.JSON {
+		return a.Document(info)
 	}
-	a.print("Temporal     %s", info.Temporal)
+	a.Print("Temporal     %s", info.Temporal)
 	if info.UI != "" {
-		a.print("Temporal UI  %s", info.UI)
+		a.Print("Temporal UI  %s", info.UI)
 	}
 	if info.Codec != "" {
-		a.print("Codec server %s", info.Codec)
+		a.Print("Codec server %s", info.Codec)
 	}
 	if info.Web != "" {
-		a.print("Web page     %s", info.Web)
+		a.Print("Web page     %s", info.Web)
 	}
-	a.print("Store        %s", info.Store)
-	a.print("Home         %s", info.Home)
-	a.print("")
+	a.Print("Store        %s", info.Store)
+	a.Print("Home         %s", info.Home)
+	a.Print("")
 	if here {
-		a.print("Ready. What waits in the store is answered now. The store serves one process only, this one:")
-		a.print("to talk, use the web page; or stop this, start %s dev --workers 0, and use %s chat in another terminal.", a.name, a.name)
+		a.Print("Ready. What waits in the store is answered now. The store serves one process only, this one:")
+		a.Print("to talk, use the web page; or stop this, start %s dev --workers 0, and use %s chat in another terminal.", a.Name, a.Name)
 		return nil
 	}
-	a.print("Ready. In another terminal:")
+	a.Print("Ready. In another terminal:")
 	at := ""
 	if a.flags[config.Home] != "" {
 		at = " --home " + info.Home
 	}
-	a.print("  %s chat%s", a.name, at)
-	a.print("  %s send%s \"Show me what Spool can do.\"", a.name, at)
-	a.print("  %s threads%s", a.name, at)
-	a.print("Ctrl-C stops everything; nothing is lost.")
+	a.Print("  %s chat%s", a.Name, at)
+	a.Print("  %s send%s \"Show me what Spool can do.\"", a.Name, at)
+	a.Print("  %s threads%s", a.Name, at)
+	a.Print("Ctrl-C stops everything; nothing is lost.")
 	return nil
 }
 

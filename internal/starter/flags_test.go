@@ -11,6 +11,8 @@ import (
 	"github.com/alecthomas/kong"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/spool-agents/spool/internal/exit"
 )
 
 // complete are command lines of all commands, with the arguments they need.
@@ -69,7 +71,7 @@ func TestNoGlobalFlagIsDropped(t *testing.T) {
 						where = nil
 					}
 					r := b.run(append(append(strings.Fields(complete[command]), "--"+g.flag, flagValues[g.flag]), where...)...)
-					assert.Equal(t, exitUsage, r.code, r.errout)
+					assert.Equal(t, exit.Usage, r.code, r.errout)
 					assert.Contains(t, r.errout, "--"+g.flag+" changes nothing here, leave it out: ")
 				}
 			})
@@ -90,7 +92,7 @@ func TestGlobalFlagsThatAreUsed(t *testing.T) {
 			if slices.Contains(used, "store") {
 				b := newBench(t)
 				r := b.run(append(line, "--store", "postgres://nobody@127.0.0.1:1/none?connect_timeout=1")...)
-				assert.Equal(t, exitAway, r.code, r.errout)
+				assert.Equal(t, exit.Unavailable, r.code, r.errout)
 				assert.Contains(t, r.out+r.errout, "127.0.0.1")
 			}
 			if slices.Contains(used, "temporal-address") {
@@ -109,7 +111,7 @@ func TestGlobalFlagsThatAreUsed(t *testing.T) {
 	root := b.answered("s1", "m1", "hello", "hi")
 	assert.Contains(t, b.run("trace", "--temporal-namespace", "spaces", "--temporal-ui", "http://ui2", root).out, "http://ui2/namespaces/spaces/workflows/")
 	for _, flags := range [][]string{{"--user", "eve"}, {"--profile", "work"}} {
-		assert.Equal(t, exitNotFound, b.run(append(flags, "tasks", root)...).code)
+		assert.Equal(t, exit.NotFound, b.run(append(flags, "tasks", root)...).code)
 	}
 	other := filepath.Join(t.TempDir(), "elsewhere")
 	assert.Contains(t, b.run("threads", "--home", other).errout, other)
@@ -143,18 +145,18 @@ func TestFlagsBesideAWebServer(t *testing.T) {
 	for _, flag := range []string{"store", "user", "profile"} {
 		for _, command := range []string{"threads", "doctor", "send hello"} {
 			r := b.run(append(strings.Fields(command), "--"+flag, flagValues[flag], "--server", server)...)
-			assert.Equal(t, exitUsage, r.code, r.errout)
+			assert.Equal(t, exit.Usage, r.code, r.errout)
 			assert.Contains(t, r.errout, "--"+flag+" changes nothing beside a web server (--server)")
 		}
 	}
 	b.more = []string{"SPOOL_SERVER=" + server}
 	for _, command := range []string{"threads", "doctor"} {
 		r := b.run(command, "--store", "sqlite:other.db")
-		assert.Equal(t, exitUsage, r.code, r.errout)
+		assert.Equal(t, exit.Usage, r.code, r.errout)
 		assert.Contains(t, r.errout, "(SPOOL_SERVER, from environment SPOOL_SERVER)")
 	}
 	r := b.run("doctor")
-	assert.Equal(t, exitAway, r.code)
+	assert.Equal(t, exit.Unavailable, r.code)
 	assert.Contains(t, r.out, "server               NOT OK")
 	assert.NotContains(t, r.out, "a-token-of-nobody")
 }
@@ -163,10 +165,10 @@ func TestDevRefusesWhatItsOwnServerDecides(t *testing.T) {
 	b := newBench(t)
 	for flag, want := range map[string]string{"temporal-address": "give --temporal HOST:PORT", "temporal-namespace": "it counts with --temporal HOST:PORT", "temporal-ui": "it counts with --temporal HOST:PORT"} {
 		r := b.run("dev", "--"+flag, flagValues[flag])
-		assert.Equal(t, exitUsage, r.code)
+		assert.Equal(t, exit.Usage, r.code)
 		assert.Contains(t, r.errout, want)
 	}
 	r := b.run("demo", "--home", "x")
-	assert.Equal(t, exitUsage, r.code)
+	assert.Equal(t, exit.Usage, r.code)
 	assert.Contains(t, r.errout, "only --live reads the settings of a home")
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"github.com/spool-agents/spool/internal/terminal"
 	"io"
 	"os"
 	"os/exec"
@@ -130,7 +131,7 @@ func (l *lineWriter) line(s string) {
 		l.first <- s
 		return
 	}
-	if s = strings.TrimRight(clean(s), "\r"); strings.TrimSpace(s) != "" {
+	if s = strings.TrimRight(terminal.Clean(s), "\r"); strings.TrimSpace(s) != "" {
 		l.last = s
 	}
 	_, _ = io.WriteString(l.w, l.prefix+s+"\n")

@@ -16,6 +16,7 @@ import (
 
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/internal/config"
+	"github.com/spool-agents/spool/internal/terminal"
 )
 
 // Values of dev --temporal beside an address.
@@ -149,7 +150,7 @@ func firstLine(ctx context.Context, p *process, what string, into any) error {
 	select {
 	case line := <-p.out.first:
 		if err := json.Unmarshal([]byte(line), into); err != nil {
-			return fmt.Errorf("%s printed %q where its ready line was expected", what, oneLine(line, 200))
+			return fmt.Errorf("%s printed %q where its ready line was expected", what, terminal.OneLine(line, 200))
 		}
 		return nil
 	case <-p.done:

@@ -16,6 +16,7 @@ import (
 
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/internal/contract"
+	"github.com/spool-agents/spool/internal/exit"
 )
 
 const (
@@ -77,7 +78,7 @@ func (t *temporalServerCmd) Run(ctx context.Context, a *app) error {
 		err = db.served(ctx, ready.Temporal)
 	}
 	if err == nil {
-		err = a.printJSON(ready)
+		err = a.Document(ready)
 	}
 	if err == nil {
 		<-ctx.Done()
@@ -137,7 +138,7 @@ func freePort(a *app, port int) (int, error) {
 		if l, err := net.Listen("tcp", net.JoinHostPort(loopback, strconv.Itoa(p))); err == nil {
 			_ = l.Close()
 			if p != port && port != 0 {
-				a.progress("port %d is taken: using %d", port, p)
+				a.Progress("port %d is taken: using %d", port, p)
 			}
 			return p, nil
 		}
@@ -150,7 +151,7 @@ func freePort(a *app, port int) (int, error) {
 func (t *temporalServerCmd) start(a *app, db *serverDB, args []string, end func(error)) (stop func(), err error) {
 	cmd := exec.Command(t.Program, args...)
 	cmd.Dir = filepath.Dir(db.path) // the name of a folder may hold what a SQLite URI cannot
-	cmd.Stderr, cmd.ExtraFiles, cmd.SysProcAttr = a.stderr, []*os.File{db.lock}, apart(syscall.SIGKILL)
+	cmd.Stderr, cmd.ExtraFiles, cmd.SysProcAttr = a.Err, []*os.File{db.lock}, apart(syscall.SIGKILL)
 	for _, v := range a.env {
 		if !strings.HasPrefix(v, "TEMPORAL_") { // meant for clients of another server
 			cmd.Env = append(cmd.Env, v)
@@ -162,7 +163,7 @@ func (t *temporalServerCmd) start(a *app, db *serverDB, args []string, end func(
 	gone := make(chan struct{})
 	go func() {
 		_ = cmd.Wait() // the program itself says what was wrong
-		end(ended(max(cmd.ProcessState.ExitCode(), exitFailed)))
+		end(exit.With(max(cmd.ProcessState.ExitCode(), exit.Failed)))
 		close(gone)
 	}()
 	return func() {

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+
+	"github.com/spool-agents/spool/internal/exit"
 )
 
 // Whatever command takes a thread takes a session for its conversation, and names one
@@ -22,9 +24,9 @@ func TestASessionStandsForItsThread(t *testing.T) {
 			}
 			by, of := run("s1"), run("s1/default")
 			assert.Equal(t, of.code, by.code, by.errout)
-			assert.NotEqual(t, exitUsage, by.code, by.errout)
+			assert.NotEqual(t, exit.Usage, by.code, by.errout)
 			none := run("s9")
-			assert.Equal(t, exitNotFound, none.code, none.errout)
+			assert.Equal(t, exit.NotFound, none.code, none.errout)
 			assert.Contains(t, none.errout, "there is no session s9 here")
 		})
 	}

@@ -1,18 +1,18 @@
-package starter
+// Package chat sends messages and waits for turns: it shows what happens, asks the
+// person at the terminal what has to be asked, and reports how a turn ended.
+package chat
 
 import (
 	"context"
 
 	"github.com/spool-agents/spool"
 	"github.com/spool-agents/spool/agent"
-	"github.com/spool-agents/spool/internal/config"
-	"github.com/spool-agents/spool/internal/remote"
 	"github.com/spool-agents/spool/memory"
 )
 
-// conversations is what commands do with threads: spool.Client does it on a store,
+// Conversations is what commands do with threads: spool.Client does it on a store,
 // remote.Client behind a web server.
-type conversations interface {
+type Conversations interface {
 	KeepImage(ctx context.Context, data []byte) (string, error)
 	Send(ctx context.Context, r memory.SendRequest) (spool.Reply, error)
 	Retry(ctx context.Context, threadID, requestID string) (spool.Reply, error)
@@ -39,48 +39,14 @@ type conversations interface {
 	Connected() bool
 }
 
-// threads opens what holds the threads: the web server that is configured, or the
-// store, connected to Temporal if wanted.
-func (a *app) threads(ctx context.Context, temporal bool) (conversations, config.Config, error) {
-	return a.threadsBy(ctx, func(ctx context.Context, cfg config.Config) (*spool.Client, error) {
-		if err := existing(cfg); err != nil {
-			return nil, err
-		}
-		return a.openWith(ctx, cfg, temporal)
-	})
-}
-
-// newThreads is threads for a command that may make the store.
-func (a *app) newThreads(ctx context.Context, temporal bool) (conversations, config.Config, error) {
-	return a.threadsBy(ctx, func(ctx context.Context, cfg config.Config) (*spool.Client, error) {
-		return a.openWith(ctx, cfg, temporal)
-	})
-}
-
-// servingThreads is threads for a command that waits for turns: on a store that
-// serves one process it runs the worker too.
-func (a *app) servingThreads(ctx context.Context) (conversations, config.Config, error) {
-	return a.threadsBy(ctx, a.serving)
-}
-
-func (a *app) threadsBy(ctx context.Context, open func(context.Context, config.Config) (*spool.Client, error)) (conversations, config.Config, error) {
-	cfg, err := a.config()
-	if err != nil {
-		return nil, cfg, err
+// ThreadOf is the thread that a message is for.
+func ThreadOf(r memory.SendRequest) string {
+	if r.ThreadID != "" {
+		return r.ThreadID
 	}
-	if cfg.Server != "" {
-		if err := a.onlyServer("SPOOL_SERVER, from " + cfg.Source(config.Server)); err != nil {
-			return nil, cfg, err
-		}
-		c, err := remote.New(cfg.Server, cfg.ServerToken.Reveal())
-		if err != nil {
-			return nil, cfg, err
-		}
-		return c, cfg, nil
+	conversation := r.ConversationID
+	if conversation == "" {
+		conversation = agent.DefaultConversation
 	}
-	c, err := open(ctx, cfg)
-	if err != nil {
-		return nil, cfg, err
-	}
-	return c, cfg, nil
+	return agent.MainThreadID(r.SessionID, conversation)
 }

@@ -1,4 +1,4 @@
-package starter
+package printer
 
 import (
 	"encoding/json"
@@ -11,29 +11,28 @@ import (
 
 	"github.com/spool-agents/spool"
 	"github.com/spool-agents/spool/agent"
-	"github.com/spool-agents/spool/memory"
 )
 
 // screen shows updates and keeps text and notes in the order they came.
 type screen struct {
-	l   *live
+	l   *Live
 	out strings.Builder
 }
 
 func newScreen() *screen {
 	s := &screen{}
-	s.l = newLive("s/default", "t1", &s.out, func(format string, args ...any) { fmt.Fprintf(&s.out, "| "+format+"\n", args...) })
+	s.l = NewLive("s/default", "t1", &s.out, func(format string, args ...any) { fmt.Fprintf(&s.out, "| "+format+"\n", args...) })
 	return s
 }
 
-func (s *screen) text(t *testing.T, turn, id string, attempt, offset int, text string) {
-	require.NoError(t, s.l.update(spool.Update{ThreadID: "s/default", Text: &spool.TextUpdate{MessageID: id, TurnID: turn, Attempt: attempt, Offset: offset, Text: text}}))
+func (s *screen) text(_ *testing.T, turn, id string, attempt, offset int, text string) {
+	s.l.Update(spool.Update{ThreadID: "s/default", Text: &spool.TextUpdate{MessageID: id, TurnID: turn, Attempt: attempt, Offset: offset, Text: text}})
 }
 
 func (s *screen) event(t *testing.T, thread, typ string, data map[string]any, saved ...agent.Message) {
 	raw, err := json.Marshal(data)
 	require.NoError(t, err)
-	require.NoError(t, s.l.update(spool.Update{ThreadID: thread, Event: &agent.Event{Type: typ, Data: raw}, Messages: saved}))
+	s.l.Update(spool.Update{ThreadID: thread, Event: &agent.Event{Type: typ, Data: raw}, Messages: saved})
 }
 
 func said(id, text string) agent.Message {
@@ -53,7 +52,7 @@ func TestLiveShowsATurn(t *testing.T) {
 	s.text(t, "t2", "other", 1, 0, "a turn nobody here waits for")
 	s.text(t, "t1", "m2", 1, 0, "it is")
 	s.event(t, "s/default", agent.EventMemoryAppended, nil, said("m2", "it is done"))
-	s.l.finish(spool.Reply{Response: "it is done"})
+	s.l.Finish(spool.Reply{Response: "it is done"})
 	assert.Equal(t, `let me see
 | → ls(path=.)
 | → general agent:general:g-1-a
@@ -97,39 +96,6 @@ func TestLiveReplacesWhatWasNotSaved(t *testing.T) {
 	s := newScreen()
 	s.text(t, "t1", "m1", 1, 0, "one thing")
 	s.event(t, "s/default", agent.EventMemoryAppended, nil, said("m1", "another thing"))
-	s.l.finish(spool.Reply{Response: "an answer from elsewhere"})
+	s.l.Finish(spool.Reply{Response: "an answer from elsewhere"})
 	assert.Equal(t, "one thing\nanother thing\nan answer from elsewhere\n", s.out.String())
-}
-
-func TestDecisionsOf(t *testing.T) {
-	known := []memory.Approval{
-		{ID: "a1", ToolCalls: []agent.ToolCall{{ID: "c1"}, {ID: "c2"}, {ID: "c3"}}},
-		{ID: "a2", ToolCalls: []agent.ToolCall{{ID: "c4"}}},
-	}
-	for name, c := range map[string]struct {
-		verdict string
-		targets []string
-		want    []memory.Decision
-	}{
-		"all of an approval":         {memory.Approve, []string{"a1"}, []memory.Decision{{Target: "a1"}}},
-		"some calls of one":          {memory.Approve, []string{"c1", "c3"}, []memory.Decision{{Target: "a1", Calls: []string{"c1", "c3"}}}},
-		"the approval covers a call": {memory.ApproveAll, []string{"c1", "a1"}, []memory.Decision{{Target: "a1"}}},
-		"calls of several":           {memory.Approve, []string{"c4", "c2"}, []memory.Decision{{Target: "a2", Calls: []string{"c4"}}, {Target: "a1", Calls: []string{"c2"}}}},
-		"denying a call denies all":  {memory.Deny, []string{"c2", "c1"}, []memory.Decision{{Target: "a1"}}},
-		"editing names the call":     {memory.Edit, []string{"c2"}, []memory.Decision{{Target: "c2"}}},
-		"or its only approval":       {memory.Edit, []string{"a2"}, []memory.Decision{{Target: "a2"}}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			got, err := decisionsOf(known, c.verdict, c.targets, "text")
-			require.NoError(t, err)
-			for i := range c.want {
-				c.want[i].Verdict, c.want[i].Instruction = c.verdict, "text"
-			}
-			assert.Equal(t, c.want, got)
-		})
-	}
-	_, err := decisionsOf(known, memory.Edit, []string{"a1"}, "text")
-	assert.Equal(t, agent.CodeInvalid, agent.CodeOf(err))
-	_, err = decisionsOf(known, memory.Approve, []string{"c1", "zz"}, "")
-	assert.Equal(t, agent.CodeNotFound, agent.CodeOf(err))
 }

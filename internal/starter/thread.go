@@ -6,11 +6,41 @@ import (
 	"strings"
 
 	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/internal/chat"
 	"github.com/spool-agents/spool/memory"
 )
 
-// checkThread refuses what could be neither a thread id nor that of a session. Every
-// command that takes a thread takes both, and finds the thread with thread.
+// threadArg is the thread that a command is about.
+type threadArg struct {
+	Thread string `arg:"" help:"Id of a thread, or of a session for its default or only conversation."`
+}
+
+// Validate checks the argument.
+func (c *threadArg) Validate() error { return checkThread(c.Thread) }
+
+// threads opens what holds the thread, and finds it.
+func (c *threadArg) threads(ctx context.Context, a *app, temporal bool) (chat.Conversations, error) {
+	client, _, err := a.threads(ctx, temporal)
+	if err == nil {
+		c.Thread, err = findThread(ctx, client, c.Thread)
+	}
+	return client, err
+}
+
+// below restricts a list to a thread and its sub-agents.
+type below struct {
+	Thread string `arg:"" optional:"" help:"Only those of this thread and its sub-agents."`
+}
+
+// Validate checks the argument.
+func (c *below) Validate() error {
+	if c.Thread == "" {
+		return nil
+	}
+	return checkThread(c.Thread)
+}
+
+// checkThread refuses what could be neither a thread id nor that of a session.
 func checkThread(id string) error {
 	switch {
 	case id == "":
@@ -29,14 +59,13 @@ type threadLister interface {
 	ThreadPage(ctx context.Context, f memory.ThreadFilter, after string, limit int) ([]agent.Thread, string, error)
 }
 
-// thread is the thread that an id names. That of a session stands for its default
+// findThread is the thread that an id names. That of a session stands for its default
 // conversation, or for the only one that it has.
-func thread(ctx context.Context, c threadLister, id string) (string, error) {
+func findThread(ctx context.Context, c threadLister, id string) (string, error) {
 	if !isSession(id) {
 		return id, nil
 	}
-	const most = 100
-	list, _, err := c.ThreadPage(ctx, memory.ThreadFilter{SessionID: id}, "", most)
+	list, _, err := c.ThreadPage(ctx, memory.ThreadFilter{SessionID: id}, "", 100)
 	if err != nil {
 		return "", err
 	}

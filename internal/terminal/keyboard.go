@@ -1,34 +1,36 @@
-package starter
+package terminal
 
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"os"
 	"strings"
 	"sync"
-	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"golang.org/x/text/width"
 )
 
-// typed is a line that a person has ended with Enter.
-type typed struct {
-	text string
-	// pasted means that at least a part of it was pasted.
-	pasted bool
+// Line is a line that a person has ended with Enter.
+type Line struct {
+	Text string
+	// Pasted means that at least a part of it was pasted.
+	Pasted bool
 }
 
-// keyboard reads what a person types. On a terminal it reads key by key and
+// Keyboard reads what a person types. On a terminal it reads key by key and
 // echoes only while it is asked for a line: a paste of several lines is one line
 // of input, and what was typed before a question can be thrown away, all of it.
 // Otherwise it reads lines.
-type keyboard struct {
-	tty  bool
+type Keyboard struct {
+	tty  *os.File  // nil if it is not read key by key
 	show io.Writer // where a person sees what they type
 
 	mu      sync.Mutex
-	lines   []typed
+	lines   []Line
 	line    []byte // being typed
 	pasted  bool   // line holds pasted text
 	pasting bool
@@ -44,36 +46,38 @@ type keyboard struct {
 // Terminals bracket what is pasted if they are asked to.
 const (
 	bracketPastes   = "\x1b[?2004h"
-	unbracketPastes = "\x1b[?2004l"
-	pasteBegins     = "\x1b[200~"
-	pasteEnds       = "\x1b[201~"
+	UnbracketPastes = "\x1b[?2004l"
+	PasteBegins     = "\x1b[200~"
+	PasteEnds       = "\x1b[201~"
 )
 
-// keys returns the keyboard; the first call begins to read stdin.
-func (a *app) keys() *keyboard {
-	a.keysOnce.Do(func() {
-		a.keyboard = &keyboard{show: a.stderr, wake: make(chan struct{}, 1)}
-		if f, ok := a.stdin.(*os.File); ok && a.asks {
-			if restore, err := keyByKey(f); err == nil {
-				a.keyboard.tty = true
-				_, _ = io.WriteString(a.stderr, bracketPastes)
-				a.closers = append(a.closers, func() {
-					_, _ = io.WriteString(a.stderr, unbracketPastes)
-					restore()
-				})
+// ErrLeft means that the input has ended, or that a person wants to leave.
+var ErrLeft = errors.New("left; the turn goes on")
+
+// NewKeyboard begins to read. A terminal is read key by key if a person can be asked
+// there. restore leaves it as it was.
+func NewKeyboard(in io.Reader, show io.Writer, person bool) (k *Keyboard, restore func()) {
+	k, restore = &Keyboard{show: show, wake: make(chan struct{}, 1)}, func() {}
+	if f, ok := in.(*os.File); ok && person {
+		if undo, err := keyByKey(f); err == nil {
+			k.tty = f
+			_, _ = io.WriteString(show, bracketPastes)
+			restore = func() {
+				_, _ = io.WriteString(show, UnbracketPastes)
+				undo()
 			}
 		}
-		go a.keyboard.read(a.stdin)
-	})
-	return a.keyboard
+	}
+	go k.read(in)
+	return k, restore
 }
 
-func (k *keyboard) read(in io.Reader) {
+func (k *Keyboard) read(in io.Reader) {
 	buf := make([]byte, 4096)
 	for {
 		n, err := in.Read(buf)
 		k.mu.Lock()
-		if k.tty {
+		if k.tty != nil {
 			for _, c := range buf[:n] {
 				k.key(c)
 			}
@@ -81,7 +85,7 @@ func (k *keyboard) read(in io.Reader) {
 			k.text(buf[:n])
 		}
 		if err != nil {
-			if !k.tty && len(k.line) > 0 {
+			if k.tty == nil && len(k.line) > 0 {
 				k.enter()
 			}
 			k.ended = true
@@ -94,7 +98,7 @@ func (k *keyboard) read(in io.Reader) {
 	}
 }
 
-func (k *keyboard) signal() {
+func (k *Keyboard) signal() {
 	select {
 	case k.wake <- struct{}{}:
 	default:
@@ -102,7 +106,7 @@ func (k *keyboard) signal() {
 }
 
 // text takes a piece of input that is no terminal's.
-func (k *keyboard) text(p []byte) {
+func (k *Keyboard) text(p []byte) {
 	for {
 		i := bytes.IndexByte(p, '\n')
 		if i < 0 {
@@ -116,13 +120,13 @@ func (k *keyboard) text(p []byte) {
 }
 
 // enter ends a line.
-func (k *keyboard) enter() {
-	k.lines = append(k.lines, typed{strings.TrimRight(string(k.line), "\r"), k.pasted})
+func (k *Keyboard) enter() {
+	k.lines = append(k.lines, Line{strings.TrimRight(string(k.line), "\r"), k.pasted})
 	k.line, k.pasted = nil, false
 }
 
 // key takes a byte from a terminal.
-func (k *keyboard) key(c byte) {
+func (k *Keyboard) key(c byte) {
 	afterCR := k.cr
 	k.cr = c == '\r'
 	switch {
@@ -157,7 +161,7 @@ func (k *keyboard) key(c byte) {
 }
 
 // sequence takes a byte of an escape sequence. Only those around a paste count.
-func (k *keyboard) sequence(c byte) {
+func (k *Keyboard) sequence(c byte) {
 	if c == 0x1b {
 		k.escape = []byte{c}
 		return
@@ -170,9 +174,9 @@ func (k *keyboard) sequence(c byte) {
 		return
 	}
 	switch string(k.escape) {
-	case pasteBegins:
+	case PasteBegins:
 		k.pasting, k.pasted, k.drop = true, true, false
-	case pasteEnds:
+	case PasteEnds:
 		if k.drop {
 			k.pasted = false
 		}
@@ -181,7 +185,7 @@ func (k *keyboard) sequence(c byte) {
 	k.escape = nil
 }
 
-func (k *keyboard) insert(r rune) {
+func (k *Keyboard) insert(r rune) {
 	if k.drop {
 		return
 	}
@@ -189,7 +193,7 @@ func (k *keyboard) insert(r rune) {
 	k.say(string(r))
 }
 
-func (k *keyboard) erase() {
+func (k *Keyboard) erase() {
 	if len(k.line) == 0 {
 		return
 	}
@@ -199,45 +203,38 @@ func (k *keyboard) erase() {
 	case r == '\n' || r == '\t':
 		k.say("\n" + string(k.line))
 	case unicode.In(r, unicode.Mn, unicode.Me, unicode.Cf):
-	case wide(r):
+	case width.LookupRune(r).Kind() == width.EastAsianWide, width.LookupRune(r).Kind() == width.EastAsianFullwidth:
 		k.say("\b\b  \b\b")
 	default:
 		k.say("\b \b")
 	}
 }
 
-// wide reports whether a character takes two columns, near enough for erasing it.
-func wide(r rune) bool {
-	return r >= 0x1100 && r <= 0x115f || r >= 0x2e80 && r <= 0xa4cf || r >= 0xac00 && r <= 0xd7a3 || r >= 0xf900 && r <= 0xfaff ||
-		r >= 0xfe30 && r <= 0xfe6f || r >= 0xff00 && r <= 0xff60 || r >= 0x1f300 && r <= 0x1faff || r >= 0x20000 && r <= 0x3fffd
-}
-
-func (k *keyboard) say(s string) {
+func (k *Keyboard) say(s string) {
 	if k.echo {
-		_, _ = io.WriteString(k.show, clean(s))
+		_, _ = io.WriteString(k.show, Clean(s))
 	}
 }
 
-// forget throws away what was typed or pasted so far, also the rest of a paste
+// Forget throws away what was typed or pasted so far, also the rest of a paste
 // that is still coming in.
-func (k *keyboard) forget(in io.Reader) {
+func (k *Keyboard) Forget() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if f, ok := in.(*os.File); ok && k.tty {
-		flushInput(f)
+	if k.tty != nil {
+		flushInput(k.tty)
 	}
 	k.lines, k.line, k.rune, k.escape = nil, nil, nil, nil
 	k.pasted, k.drop = k.pasting, k.pasting
 }
 
-// next returns the next line, showing prompt and echoing what is typed. errLeft
-// means that the input has ended or a person wants to leave.
-func (k *keyboard) next(ctx context.Context, prompt string, interrupts <-chan os.Signal) (typed, error) {
+// Next returns the next line, showing prompt and echoing what is typed.
+func (k *Keyboard) Next(ctx context.Context, prompt string, interrupts <-chan os.Signal) (Line, error) {
 	k.mu.Lock()
 	_, _ = io.WriteString(k.show, prompt)
-	if k.tty && len(k.lines) > 0 { // typed ahead
-		_, _ = io.WriteString(k.show, clean(k.lines[0].text)+"\n")
-	} else if k.tty {
+	if k.tty != nil && len(k.lines) > 0 { // typed ahead
+		_, _ = io.WriteString(k.show, Clean(k.lines[0].Text)+"\n")
+	} else if k.tty != nil {
 		k.echo = true
 		k.say(string(k.line))
 	}
@@ -258,33 +255,14 @@ func (k *keyboard) next(ctx context.Context, prompt string, interrupts <-chan os
 		ended := k.ended
 		k.mu.Unlock()
 		if ended {
-			return typed{}, errLeft
+			return Line{}, ErrLeft
 		}
 		select {
 		case <-k.wake:
 		case <-interrupts:
-			return typed{}, errLeft
+			return Line{}, ErrLeft
 		case <-ctx.Done():
-			return typed{}, ctx.Err()
+			return Line{}, ctx.Err()
 		}
 	}
-}
-
-// settle is how long a question stands before an answer counts: what was on its
-// way to something else is no answer.
-const settle = 400 * time.Millisecond
-
-// readLine reads what a person types.
-func (t *talk) readLine(ctx context.Context, prompt string) (typed, error) {
-	return t.a.keys().next(ctx, prompt, t.a.interrupts)
-}
-
-// readFresh is readLine for an answer to a question that has just appeared.
-func (t *talk) readFresh(ctx context.Context, prompt string) (typed, error) {
-	keys := t.a.keys()
-	if err := sleepFor(ctx, settle); err != nil {
-		return typed{}, err
-	}
-	keys.forget(t.a.stdin)
-	return keys.next(ctx, prompt, t.a.interrupts)
 }

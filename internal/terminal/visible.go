@@ -1,10 +1,11 @@
-package starter
+package terminal
 
 import (
 	"bytes"
 	"encoding/json"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -15,6 +16,21 @@ import (
 // what a terminal would not show, or would show as something else, is written as
 // an escape.
 
+// CallText is the short form of a call for lines of progress: ls(path=.). What a
+// person decides about is shown by WholeCall.
+func CallText(name string, args json.RawMessage) string {
+	list, ok := arguments(args)
+	if !ok {
+		return Cut(Visible(name), 60) + "(" + Cut(Visible(plainText(args)), 60) + ")"
+	}
+	slices.SortStableFunc(list, func(a, b argument) int { return strings.Compare(a.name, b.name) })
+	var parts []string
+	for _, a := range list {
+		parts = append(parts, Cut(Visible(a.name), 30)+"="+Cut(Visible(strings.Join(strings.Fields(a.value), " ")), 40))
+	}
+	return Cut(Cut(Visible(name), 60)+"("+strings.Join(parts, ", ")+")", 120)
+}
+
 // unseen reports whether a terminal shows a character as nothing, as a blank, or
 // as an order to itself.
 func unseen(r rune) bool {
@@ -24,9 +40,9 @@ func unseen(r rune) bool {
 // padding is a run of blanks that is long enough to push what follows out of sight.
 var padding = regexp.MustCompile(` {33,}`)
 
-// visible writes what cannot be seen in a line as escapes such as \x1b or \u202e.
+// Visible writes what cannot be seen in a line as escapes such as \x1b or \u202e.
 // Then backslashes are doubled, so that an escape can be told from its spelling.
-func visible(s string) string {
+func Visible(s string) string {
 	if !veiled(s) {
 		return s
 	}
@@ -48,25 +64,14 @@ func visible(s string) string {
 	return padding.ReplaceAllStringFunc(b.String(), func(run string) string { return fmt.Sprintf(`\x20{%d}`, len(run)) })
 }
 
-// veiled reports whether visible would change a text.
+// veiled reports whether Visible would change a text.
 func veiled(s string) bool {
 	return !utf8.ValidString(s) || strings.ContainsFunc(s, unseen) || padding.MatchString(s)
 }
 
 func escape(r rune) string {
-	switch {
-	case r == '\n':
-		return `\n`
-	case r == '\r':
-		return `\r`
-	case r == '\t':
-		return `\t`
-	case r < 0x80:
-		return fmt.Sprintf(`\x%02x`, r)
-	case r < 0x10000:
-		return fmt.Sprintf(`\u%04x`, r)
-	}
-	return fmt.Sprintf(`\U%08x`, r)
+	quoted := strconv.QuoteRuneToASCII(r)
+	return quoted[1 : len(quoted)-1]
 }
 
 // argument is one argument of a call, in the order and as often as it was given.
@@ -103,11 +108,11 @@ func arguments(raw json.RawMessage) (list []argument, ok bool) {
 	return list, err == nil && !dec.More()
 }
 
-// wholeCall is a call as it will run, in lines: its tool, then every argument with
+// WholeCall is a call as it will run, in lines: its tool, then every argument with
 // all its lines. No line of a value can be taken for another argument, as those of
 // a value with several lines begin with a bar.
-func wholeCall(name string, args json.RawMessage) []string {
-	lines := []string{visible(name)}
+func WholeCall(name string, args json.RawMessage) []string {
+	lines := []string{Visible(name)}
 	list, ok := arguments(args)
 	if !ok {
 		list = []argument{{"arguments that are no JSON object", plainText(args)}}
@@ -128,19 +133,19 @@ func plainText(raw json.RawMessage) string {
 }
 
 func wholeArgument(a argument) []string {
-	head := "  " + visible(a.name) + ":"
+	head := "  " + Visible(a.name) + ":"
 	parts := strings.Split(a.value, "\n")
 	if len(parts) == 1 {
 		if a.value == "" {
 			return []string{head + ` ""`}
 		}
-		return []string{head + " " + visible(a.value)}
+		return []string{head + " " + Visible(a.value)}
 	}
 	lines := []string{fmt.Sprintf("%s (%d lines)", head, len(parts))}
 	hides := veiled(strings.ReplaceAll(a.value, "\n", ""))
 	for _, p := range parts {
 		// One rule for all lines of a value: a backslash means the same in each.
-		if shown := visible(p); shown != p || !hides {
+		if shown := Visible(p); shown != p || !hides {
 			p = shown
 		} else {
 			p = strings.ReplaceAll(p, `\`, `\\`)

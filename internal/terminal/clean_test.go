@@ -1,4 +1,4 @@
-package starter
+package terminal
 
 import (
 	"testing"
@@ -22,18 +22,18 @@ func TestCleanRemovesTerminalControl(t *testing.T) {
 		"a lone escape takes one letter":   {"\x1bcx", "x"},
 		"charset designation":              {"\x1b(0x", "x"},
 	} {
-		t.Run(name, func(t *testing.T) { assert.Equal(t, c.want, clean(c.in)) })
+		t.Run(name, func(t *testing.T) { assert.Equal(t, c.want, Clean(c.in)) })
 	}
 }
 
 func TestCleanerKeepsItsPlaceBetweenPieces(t *testing.T) {
 	whole := "a\x1b[1;31mb\x1b]0;title\x1b\\c\x1b(Bd\u009b0me"
 	for cut := range len(whole) {
-		var c cleaner
+		var c Cleaner
 		if !validCut(whole, cut) {
 			continue
 		}
-		got := c.clean(whole[:cut]) + c.clean(whole[cut:])
+		got := c.Clean(whole[:cut]) + c.Clean(whole[cut:])
 		assert.Equal(t, "abcde", got, "cut at %d", cut)
 	}
 }
@@ -41,14 +41,14 @@ func TestCleanerKeepsItsPlaceBetweenPieces(t *testing.T) {
 func validCut(s string, i int) bool { return i == 0 || s[i]&0xc0 != 0x80 }
 
 func TestOneLine(t *testing.T) {
-	assert.Equal(t, "a b c", oneLine(" a\n b\t\x1b[1mc ", 10))
-	assert.Equal(t, "äöü…", oneLine("äöüäöü", 4))
+	assert.Equal(t, "a b c", OneLine(" a\n b\t\x1b[1mc ", 10))
+	assert.Equal(t, "äöü…", OneLine("äöüäöü", 4))
 }
 
 func TestCallText(t *testing.T) {
-	assert.Equal(t, "ls(path=.)", callText("ls", []byte(`{"path":"."}`)))
-	assert.Equal(t, "t(a=1, b=x)", callText("t", []byte(`{"b":"x","a":1}`)))
-	assert.Equal(t, "t(path=.)", callText("t", []byte(`"{\"path\":\".\"}"`)), "arguments as JSON text")
-	assert.Equal(t, "t(not json)", callText("t", []byte(`"not json"`)))
-	assert.Equal(t, `e\x1b[2Jvil(a=\x1b[2Jx)`, callText("e\x1b[2Jvil", []byte(`{"a":"\u001b[2Jx"}`)))
+	assert.Equal(t, "ls(path=.)", CallText("ls", []byte(`{"path":"."}`)))
+	assert.Equal(t, "t(a=1, b=x)", CallText("t", []byte(`{"b":"x","a":1}`)))
+	assert.Equal(t, "t(path=.)", CallText("t", []byte(`"{\"path\":\".\"}"`)), "arguments as JSON text")
+	assert.Equal(t, "t(not json)", CallText("t", []byte(`"not json"`)))
+	assert.Equal(t, `e\x1b[2Jvil(a=\x1b[2Jx)`, CallText("e\x1b[2Jvil", []byte(`{"a":"\u001b[2Jx"}`)))
 }

@@ -1,6 +1,7 @@
-package starter
+package doctor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -10,13 +11,13 @@ import (
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/internal/boot"
 	"github.com/spool-agents/spool/internal/config"
+	"github.com/spool-agents/spool/internal/printer"
 	"github.com/spool-agents/spool/internal/template"
+	"github.com/spool-agents/spool/internal/terminal"
 )
 
-type modelsCmd struct{}
-
-// modelInfo is a model as printed.
-type modelInfo struct {
+// Model is a model as printed.
+type Model struct {
 	// Model is what the provider is asked for.
 	Model string `json:"model"`
 	// Provider is its name in models.yaml, "" for the one of the settings; URL is its
@@ -36,8 +37,8 @@ type modelInfo struct {
 	TookMs  int64  `json:"tookMs"`
 }
 
-// providerInfo is a provider as printed: its key never is.
-type providerInfo struct {
+// Provider is a provider as printed: its key never is.
+type Provider struct {
 	Name   string `json:"name"`
 	URL    string `json:"url"`
 	Source string `json:"source"`
@@ -49,63 +50,47 @@ type providerInfo struct {
 	Unused bool `json:"unused,omitempty"`
 }
 
-// probe is what models and doctor found.
-type probe struct {
-	Models    []*modelInfo   `json:"models"`
-	Providers []providerInfo `json:"providers"`
+// Models is what was found out about models and their providers.
+type Models struct {
+	Models    []*Model   `json:"models"`
+	Providers []Provider `json:"providers"`
 	// Problems are those that no single model stands for.
 	Problems []boot.Problem `json:"problems"`
 }
 
-func (p probe) failed() bool {
-	return len(p.Problems) > 0 || slices.ContainsFunc(p.Models, func(m *modelInfo) bool { return !m.Answers })
+// Failed reports whether a model does not answer, or something else is wrong.
+func (p Models) Failed() bool {
+	return len(p.Problems) > 0 || slices.ContainsFunc(p.Models, func(m *Model) bool { return !m.Answers })
 }
 
-// Run asks each model that a worker with these settings would use for a word.
-func (modelsCmd) Run(ctx context.Context, a *app) error {
-	cfg, err := a.config()
-	if err != nil {
-		return err
-	}
-	p := a.probeModels(ctx, cfg)
-	if a.json {
-		err = a.printJSON(p)
-	} else {
-		a.printModels(p)
-	}
-	if p.failed() && err == nil {
-		return ended(exitFailed)
-	}
-	return err
-}
-
-func (a *app) printModels(p probe) {
+// Print prints models, problems and providers for people.
+func (p Models) Print(to *printer.Printer) {
 	for _, m := range p.Models {
 		state := "answers"
 		if !m.Answers {
 			state = "DOES NOT ANSWER: " + m.Problem + "; to do: " + m.ToDo
 		}
-		a.print("%s  (%s)  %s", clean(m.title()), clean(strings.Join(m.Sources, "; ")), clean(state))
+		to.Print("%s", terminal.Clean(m.title()+"  ("+strings.Join(m.Sources, "; ")+")  "+state))
 	}
 	for _, q := range p.Problems {
-		a.print("NOT OK  %s: %s; to do: %s", clean(q.Where), clean(q.What), clean(q.ToDo))
+		to.Print("%s", terminal.Clean("NOT OK  "+q.Where+": "+q.What+"; to do: "+q.ToDo))
 	}
 	for _, one := range p.Providers {
-		broken := slices.ContainsFunc(p.Problems, func(q boot.Problem) bool { return q.Where == one.Source })
-		if one.Unused && !broken {
-			a.print("\n%s answers; no model names it yet [%s]", clean(titleOf(one.Name, one.URL)), clean(one.Source))
+		title := terminal.Clean(titleOf(one.Name, one.URL))
+		if one.Unused && !slices.ContainsFunc(p.Problems, func(q boot.Problem) bool { return q.Where == one.Source }) {
+			to.Print("\n%s answers; no model names it yet [%s]", title, terminal.Clean(one.Source))
 		}
 		if len(one.Available) > 0 {
-			a.print("\n%s has: %s", clean(titleOf(one.Name, one.URL)), oneLine(strings.Join(one.Available, ", "), 2000))
+			to.Print("\n%s has: %s", title, terminal.OneLine(strings.Join(one.Available, ", "), 2000))
 		}
 	}
-	if slices.ContainsFunc(p.Models, func(m *modelInfo) bool { return m.Demo }) {
-		a.progress("the scripted demo model answers where no provider is named; set OPENAI_API_KEY or OPENAI_BASE_URL (and SPOOL_MODEL) in the worker's environment for a real one")
+	if slices.ContainsFunc(p.Models, func(m *Model) bool { return m.Demo }) {
+		to.Progress("the scripted demo model answers where no provider is named; set OPENAI_API_KEY or OPENAI_BASE_URL (and SPOOL_MODEL) in the worker's environment for a real one")
 	}
 }
 
 // title is the model and where it is asked.
-func (m *modelInfo) title() string {
+func (m *Model) title() string {
 	if m.Demo {
 		return m.Model + "  built in (scripted)"
 	}
@@ -122,17 +107,17 @@ func titleOf(provider, url string) string {
 	return url + " (provider " + provider + ")"
 }
 
-// probeModels finds the models that a worker with these settings would ask, and asks
+// Models finds the models that a worker with these settings would ask, and asks
 // them, each at the provider that it would ask.
-func (a *app) probeModels(ctx context.Context, cfg config.Config) probe {
-	p := probe{Models: []*modelInfo{}, Providers: []providerInfo{}, Problems: []boot.Problem{}}
-	known, err := boot.LoadModels(cfg, a.lookup)
+func (d *Doctor) Models(ctx context.Context) Models {
+	p := Models{Models: []*Model{}, Providers: []Provider{}, Problems: []boot.Problem{}}
+	known, err := boot.LoadModels(d.Config, d.Env)
 	if err != nil {
 		p.Problems = append(p.Problems, boot.Problem{Where: "models", What: err.Error(), ToDo: "until then no worker starts, and one that runs goes on with what it read when it started"})
 		return p
 	}
 	p.Problems = append(p.Problems, known.Problems()...)
-	for _, u := range a.uses(cfg) {
+	for _, u := range uses(d.Config) {
 		p.add(known, u)
 	}
 	p.ask(ctx, known)
@@ -145,7 +130,7 @@ type use struct{ model, provider, source string }
 // uses lists the models that settings and agents name. An agent that is called by
 // another one takes what its file leaves out from its caller, which is the agent of
 // main threads here.
-func (a *app) uses(cfg config.Config) []use {
+func uses(cfg config.Config) []use {
 	list := []use{{cfg.Model, "", cfg.Source(config.Model)}}
 	catalog, _ := template.Load(cfg.Workspace, cfg.Home)
 	caller, _ := catalog.Get(mainAgent)
@@ -154,8 +139,8 @@ func (a *app) uses(cfg config.Config) []use {
 			continue
 		}
 		source := "agent " + c.Name + ", " + catalog.ModelPlace(c.Name)
-		list = append(list, use{or(c.Model, cfg.Model), c.Provider, source})
-		called := use{or(c.Model, or(caller.Model, cfg.Model)), or(c.Provider, caller.Provider), source + ", called by " + caller.Name}
+		list = append(list, use{cmp.Or(c.Model, cfg.Model), c.Provider, source})
+		called := use{cmp.Or(c.Model, cmp.Or(caller.Model, cfg.Model)), cmp.Or(c.Provider, caller.Provider), source + ", called by " + caller.Name}
 		if called.model != list[len(list)-1].model || called.provider != c.Provider {
 			list = append(list, called)
 		}
@@ -169,22 +154,14 @@ func (a *app) uses(cfg config.Config) []use {
 // mainAgent answers on main threads (activities.DefaultAgent).
 const mainAgent = "orchestrator"
 
-func or(a, b string) string {
-	if a != "" {
-		return a
-	}
-	return b
-}
-
 // add notes a use; what is asked alike is one model.
-func (p *probe) add(known *boot.Models, u use) {
+func (p *Models) add(known *boot.Models, u use) {
 	at, err := known.Table.Route(u.model, u.provider)
 	if err != nil {
-		name := u.model
+		m := &Model{Model: u.model, Provider: u.provider, Sources: []string{u.source}, Problem: err.Error(), ToDo: "see " + u.source}
 		if u.provider != "" {
-			name += " of provider " + u.provider
+			m.Model += " of provider " + u.provider
 		}
-		m := &modelInfo{Model: name, Provider: u.provider, Sources: []string{u.source}, Problem: err.Error(), ToDo: "see " + u.source}
 		var unknown *agent.UnknownProvider
 		if errors.As(err, &unknown) {
 			m.Problem, m.ToDo = unknown.What(), unknown.ToDo()
@@ -201,11 +178,11 @@ func (p *probe) add(known *boot.Models, u use) {
 		}
 	}
 	one := known.Provider(at.Provider)
-	m := &modelInfo{Model: at.Model, Provider: at.Provider, URL: agent.MaskURL(one.URL), URLSource: one.Source, Sources: []string{u.source}, Default: len(p.Models) == 0}
+	m := &Model{Model: at.Model, Provider: at.Provider, URL: agent.MaskURL(one.URL), URLSource: one.Source, Sources: []string{u.source}, Default: len(p.Models) == 0}
 	if one.URL == "" {
 		m.Model, m.URLSource, m.Demo, m.Answers = "demo", "", true, true
 		m.Sources = []string{"neither OPENAI_API_KEY nor OPENAI_BASE_URL is set"}
-		if slices.ContainsFunc(p.Models, func(m *modelInfo) bool { return m.Demo }) {
+		if slices.ContainsFunc(p.Models, func(m *Model) bool { return m.Demo }) {
 			return
 		}
 	}
@@ -213,7 +190,7 @@ func (p *probe) add(known *boot.Models, u use) {
 }
 
 // ask asks providers for their lists, then the models for a word.
-func (p *probe) ask(ctx context.Context, known *boot.Models) {
+func (p *Models) ask(ctx context.Context, known *boot.Models) {
 	model, err := known.Client(nil, nil)
 	if err != nil {
 		p.Problems = append(p.Problems, boot.Problem{Where: "models", What: err.Error(), ToDo: "mend the settings of that provider"})
@@ -234,8 +211,8 @@ func (p *probe) ask(ctx context.Context, known *boot.Models) {
 	for i, name := range names {
 		available[name] = lists[i]
 		if one := known.Provider(name); one.URL != "" {
-			unused := name != "" && !slices.ContainsFunc(p.Models, func(m *modelInfo) bool { return m.Provider == name })
-			p.Providers = append(p.Providers, providerInfo{name, agent.MaskURL(one.URL), one.Source, one.KeyEnv, one.Key.IsSet(), append([]string{}, lists[i]...), unused})
+			unused := name != "" && !slices.ContainsFunc(p.Models, func(m *Model) bool { return m.Provider == name })
+			p.Providers = append(p.Providers, Provider{name, agent.MaskURL(one.URL), one.Source, one.KeyEnv, one.Key.IsSet(), append([]string{}, lists[i]...), unused})
 			if unused && failed[i] != nil {
 				p.Problems = append(p.Problems, boot.Problem{Where: one.Source, What: "provider " + name + ", which no model names, does not answer at " + agent.MaskURL(one.URL) + ": " + failed[i].Message, ToDo: failed[i].Remedy()})
 			}

@@ -1,4 +1,4 @@
-package starter
+package doctor
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/internal/boot"
+	"github.com/spool-agents/spool/internal/terminal"
 )
 
 const (
@@ -23,7 +24,7 @@ const (
 )
 
 // ask makes a call of a few tokens. A reply that was cut off at these is an answer.
-func (m *modelInfo) ask(ctx context.Context, model agent.Model, at boot.Provider, available []string) {
+func (m *Model) ask(ctx context.Context, model agent.Model, at boot.Provider, available []string) {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
 	began, limit := time.Now(), 16
@@ -46,7 +47,7 @@ func (m *modelInfo) ask(ctx context.Context, model agent.Model, at boot.Provider
 }
 
 // advice says what to do, and in which setting.
-func (m *modelInfo) advice(e *agent.ModelError, at boot.Provider, available []string) string {
+func (m *Model) advice(e *agent.ModelError, at boot.Provider, available []string) string {
 	if e.Code != agent.ModelUnknown && e.Code != agent.ModelBadRequest {
 		return e.Remedy()
 	}
@@ -55,7 +56,7 @@ func (m *modelInfo) advice(e *agent.ModelError, at boot.Provider, available []st
 	case len(available) == 0 && e.Code == agent.ModelUnknown:
 		text += ", and " + at.Address() + ": it must end before /chat/completions, mostly in /v1"
 	case len(available) > 0 && !slices.Contains(available, m.Model):
-		text += "; the provider lists " + oneLine(strings.Join(available, ", "), 300)
+		text += "; the provider lists " + terminal.OneLine(strings.Join(available, ", "), 300)
 	}
 	return text
 }
