@@ -122,6 +122,9 @@ func (t *Talk) once(ctx context.Context, sent spool.Reply, l *printer.Live) (spo
 				return spool.Reply{}, err
 			}
 		case o := <-waited:
+			if followed == nil { // all was shown
+				return o.r, o.err
+			}
 			// What led to the end was committed with it: let it be shown.
 			got, drained = &o, time.After(250*time.Millisecond)
 			if o.r.Status == string(agent.ThreadCompleted) || o.r.Status == string(agent.ThreadFailed) {

@@ -166,6 +166,7 @@ func TestSendReadsStdinAndStartsASession(t *testing.T) {
 }
 
 func TestRepeatedSendReturnsTheAnswer(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.answered("s1", "m1", "hello", "hi \x1b[31mthere")
 	r := b.run("send", "--json", "-s", "s1", "--message-id", "m1", "hello")
@@ -178,6 +179,7 @@ func TestRepeatedSendReturnsTheAnswer(t *testing.T) {
 }
 
 func TestSendOfAFailedTurn(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.send("s1", "m1", "hello")
 	turn := b.take("s1/default")
@@ -193,6 +195,7 @@ func TestSendOfAFailedTurn(t *testing.T) {
 }
 
 func TestApprovals(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	ap, turn := b.asking("s1")
 
@@ -237,6 +240,7 @@ func TestApprovals(t *testing.T) {
 }
 
 func TestShowAndFollow(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	root, child := b.delegated("s1")
 	doc := b.run("show", "--json", "--events", root).json(t)
@@ -360,6 +364,7 @@ func TestThreadsShowSubAgentsOnlyIfAsked(t *testing.T) {
 }
 
 func TestVerify(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	root, child := b.delegated("s1")
 	assert.Equal(t, "ok, 2 threads checked\n", b.run("verify", "--all").out)
@@ -377,6 +382,7 @@ func TestVerify(t *testing.T) {
 }
 
 func TestCancelAndRetryWithoutTemporal(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.answered("s1", "m1", "hello", "hi")
 	assert.Equal(t, exit.Conflict, b.run("cancel", "s1/default").code, "nothing to cancel")

@@ -49,6 +49,7 @@ func storeFinding(t *testing.T, out string) doctor.Check {
 
 // A store that another program has locked is told of, soon, with what to do.
 func TestDoctorOnALockedStore(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	path := filepath.Join(b.home, "spool.db")
 	db, err := sql.Open("sqlite", "file:"+path)
@@ -72,6 +73,7 @@ func TestDoctorOnALockedStore(t *testing.T) {
 // A store whose folder, or file, may not be written is told of by doctor and by
 // whatever uses it.
 func TestStoreThatMayNotBeWritten(t *testing.T) {
+	t.Parallel()
 	home := t.TempDir()
 	memorytest.OpenToAll(t, home)
 	folder := filepath.Join(home, "closed")

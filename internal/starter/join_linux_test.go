@@ -16,6 +16,7 @@ import (
 )
 
 func TestChatOffersAnOpenApproval(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	ap, turn := b.asking("s1")
 	d := sit(t)
@@ -42,6 +43,7 @@ func TestChatOffersAnOpenApproval(t *testing.T) {
 }
 
 func TestChatFollowsTheTurnThatRuns(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	qs, turn := b.questioning("s1", "which colour?")
 	d := sit(t)
@@ -123,18 +125,6 @@ func TestFollowingFromBeyondTheEndIsRefused(t *testing.T) {
 	r := b.run("show", "--follow", "--from", "99999", "s1/default")
 	assert.Equal(t, exit.Usage, r.code)
 	assert.Regexp(t, `--from 99999: the thread s1/default has \d+ events`, r.errout)
-}
-
-func TestASessionStandsForItsConversation(t *testing.T) {
-	b := newBench(t)
-	b.answered("s1", "m1", "hello", "hi")
-	assert.Contains(t, b.run("show", "s1").out, "thread   s1/default")
-	assert.Equal(t, exit.Done, b.run("verify", "s1").code)
-	assert.Equal(t, exit.Done, b.run("questions", "s1").code)
-	assert.Equal(t, exit.Done, b.run("approvals", "s1").code)
-	r := b.run("show", "s9")
-	assert.Equal(t, exit.NotFound, r.code)
-	assert.Contains(t, r.errout, "there is no session s9")
 }
 
 // onWrite is called when something is written.

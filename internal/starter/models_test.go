@@ -48,6 +48,7 @@ func keyed(s *llmtest.Server, key string) {
 // Each model is asked and shown at the provider that a worker would ask, with where
 // that is set and who names the model; keys are never printed.
 func TestModelsAreAskedAtTheirProviders(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	own, mistral := llmtest.Run(t), llmtest.Run(t)
 	keyed(own, "own-secret-key")
@@ -105,6 +106,7 @@ func TestModelsOfAgentsThatTakeTheProviderOfTheirCaller(t *testing.T) {
 // What a mistyped provider is: nobody is asked, and file and line, what there is and
 // what to do are told, by models, doctor, agents.
 func TestAProviderThatIsNotSetUp(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	own := llmtest.Run(t)
 	b.write("models.yaml", "providers:", "  mistral: {baseUrl: '"+own.URL()+"'}")
@@ -139,6 +141,7 @@ func TestAProviderThatIsNotSetUp(t *testing.T) {
 // A key that the environment does not have is a problem, also before the provider
 // says so.
 func TestAProviderWithoutItsKey(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	other := llmtest.Run(t)
 	keyed(other, "secret")
@@ -149,7 +152,7 @@ func TestAProviderWithoutItsKey(t *testing.T) {
 	b.write("agents/a.md", "---", "model: m@other", "---", "x")
 	r = b.run("doctor")
 	assert.Contains(t, r.out, "provider other has no key, as the environment has no OTHER_KEY")
-	assert.Contains(t, r.out, "no key is sent: OTHER_KEY, which provider other of "+table+":2 names, is not set in the worker's environment")
+	assert.Contains(t, r.out, "no key is sent: OTHER_KEY, which provider other ("+table+":2) names is not set in the worker's environment")
 	assert.Contains(t, r.out, "to do: set OTHER_KEY where the worker is started")
 	b.more = []string{"OTHER_KEY=wrong"}
 	r = b.run("models")
@@ -165,6 +168,7 @@ func TestAProviderWithoutItsKey(t *testing.T) {
 // A table that cannot be used is reported by all that read it, with its line and
 // without what stands in it; the demo model hides nothing.
 func TestABrokenTableOfModelsIsReported(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	for text, want := range map[string]string{
 		"providers:\n  x:\n    baseUrl: http://h/v1\n    apiKey: sk-secret-1": ":4: no table of models: unknown field",
@@ -186,6 +190,7 @@ func TestABrokenTableOfModelsIsReported(t *testing.T) {
 
 // What to do depends on what is wrong, and names the setting that says it.
 func TestWhatToDoWithAModelThatDoesNotAnswer(t *testing.T) {
+	t.Parallel()
 	plain, tls := llmtest.Run(t), httptest.NewTLSServer(http.NotFoundHandler())
 	defer tls.Close()
 	raw := func(status int, body string) string {
@@ -231,6 +236,7 @@ func TestWhatToDoWithAModelThatDoesNotAnswer(t *testing.T) {
 // A provider that no model names yet is checked too: whether it is there, with its key
 // and in the way that its URL says.
 func TestProvidersThatNoModelNames(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	own, idle := llmtest.Run(t), llmtest.Run(t)
 	secure := strings.Replace(idle.URL(), "http://", "https://", 1)

@@ -58,6 +58,7 @@ func answerOf(b *bench, id string) string {
 }
 
 func TestQuestions(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	assert.Contains(t, b.run("questions").errout, "no question waits")
 	qs, turn := b.questioning("s1", "which \x1b[2Jcolour?\nred or blue", "how many?")
@@ -146,6 +147,7 @@ const yourAnswer = "your answer: "
 
 // A question is answered by what is typed, or pasted, after it stood there.
 func TestAQuestionIsPutToThePersonAtTheTerminal(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	qs, turn := b.questioning("s1", "which \x1b[2Jcolour?", "how many?")
 	d := sit(t)
@@ -171,6 +173,7 @@ func TestAQuestionIsPutToThePersonAtTheTerminal(t *testing.T) {
 }
 
 func TestLeavingAQuestionLeavesItOpen(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	qs, _ := b.questioning("s1", "which colour?")
 	d := sit(t)
@@ -185,6 +188,7 @@ func TestLeavingAQuestionLeavesItOpen(t *testing.T) {
 // In chat, a message typed at the prompt is no answer to a question that was not
 // seen: open questions are put first, and what is left open is not answered by it.
 func TestChatPutsOpenQuestionsFirst(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.send("s1", "m1", "do it")
 	turn := b.take("s1/default")

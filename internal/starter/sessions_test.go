@@ -85,6 +85,7 @@ func TestRow87_ContinueIsNeverASubAgent(t *testing.T) {
 
 // Rows 79, 90: the files of an export, and an equal store from them.
 func TestRow79_ExportAndImport(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	child := b.withChild("s1")
 	b.answered("s2", "m1", "other", "yes")
@@ -182,6 +183,7 @@ func TestRow89_BrokenFilesAreReported(t *testing.T) {
 
 // A store of files serves these commands too, one process at a time.
 func TestSessionsOfAFileStore(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	dir := filepath.Join(b.home, "store")
 	store, err := spool.OpenStore(t.Context(), "file:"+dir)

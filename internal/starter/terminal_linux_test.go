@@ -116,6 +116,7 @@ const anyAnswer = "in this session): "
 
 // What was typed or pasted before a question stood there is no answer to it.
 func TestOnlyWhatIsTypedAfterAQuestionAnswersIt(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	ap, turn := b.asking("s1")
 	d := sit(t)
@@ -146,6 +147,7 @@ func TestOnlyWhatIsTypedAfterAQuestionAnswersIt(t *testing.T) {
 }
 
 func TestAnEditNamesItsCallAndIsShownAsOne(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	ap, turn := b.asking("s1")
 	d := sit(t)
@@ -173,6 +175,7 @@ func TestAnEditNamesItsCallAndIsShownAsOne(t *testing.T) {
 }
 
 func TestYesToOneCall(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	ap, turn := b.asking("s1")
 	d := sit(t)
@@ -188,6 +191,7 @@ func TestYesToOneCall(t *testing.T) {
 }
 
 func TestChatAtATerminal(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	d := sit(t)
 	d.start(b, "chat", "-s", "s1")

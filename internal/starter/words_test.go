@@ -22,6 +22,7 @@ type full struct{}
 func (full) Write([]byte) (int, error) { return 0, errors.New("no space left on device") }
 
 func TestOutputThatCannotBeWrittenIsAFailure(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.answered("s1", "m1", "hello", "hi")
 	for _, line := range []string{"threads", "threads --json", "show s1/default", "show --follow s1/default", "send -s s1 --message-id m1 hello", "--help", "agents"} {
@@ -85,6 +86,7 @@ func TestNothingToCancelSaysSo(t *testing.T) {
 // A cancel says what goes on and how to stop that; with --all, what it stopped.
 // Repeated, it says who was first.
 func TestCancelSaysWhatItLeavesAndWhatItStops(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.send("s1", "m1", "do it")
 	turn := b.take("s1/default")
