@@ -20,6 +20,7 @@ import (
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/internal/chat"
 	"github.com/spool-agents/spool/internal/config"
+	"github.com/spool-agents/spool/internal/devstack"
 	"github.com/spool-agents/spool/internal/exit"
 	"github.com/spool-agents/spool/internal/printer"
 	"github.com/spool-agents/spool/internal/remote"
@@ -87,7 +88,7 @@ func (a *app) interruptible(ctx context.Context) (context.Context, func()) {
 }
 
 // lookup finds an environment variable.
-func (a *app) lookup(name string) string { return lookupIn(a.env, name) }
+func (a *app) lookup(name string) string { return devstack.Lookup(a.env, name) }
 
 // config reads the settings.
 func (a *app) config() (config.Config, error) {

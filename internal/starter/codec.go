@@ -14,6 +14,7 @@ import (
 
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/internal/config"
+	"github.com/spool-agents/spool/internal/devstack"
 	"github.com/spool-agents/spool/internal/encryption"
 	"github.com/spool-agents/spool/internal/exit"
 )
@@ -102,7 +103,7 @@ func (a *app) startCodec(ctx context.Context, cfg config.Config, port int) (*dev
 	if !cfg.Encryption.Any() {
 		return nil, nil
 	}
-	l, err := a.listen(loopback, port)
+	l, err := a.listen(devstack.Loopback, port)
 	if err != nil {
 		return nil, err
 	}
@@ -142,8 +143,8 @@ func sameUI(ui string) []string {
 		return nil
 	}
 	links := []string{ui}
-	if host := u.Hostname(); host == "localhost" || host == loopback {
-		for _, name := range []string{"localhost", loopback} {
+	if host := u.Hostname(); host == "localhost" || host == devstack.Loopback {
+		for _, name := range []string{"localhost", devstack.Loopback} {
 			if name != host {
 				links = append(links, strings.Replace(u.Scheme+"://"+u.Host, host, name, 1))
 			}

@@ -19,6 +19,7 @@ import (
 	"github.com/spool-agents/spool/internal/boot"
 	"github.com/spool-agents/spool/internal/chat"
 	"github.com/spool-agents/spool/internal/config"
+	"github.com/spool-agents/spool/internal/devstack"
 	"github.com/spool-agents/spool/internal/exit"
 	"github.com/spool-agents/spool/internal/httpapi"
 	"github.com/spool-agents/spool/internal/llm/script"
@@ -38,7 +39,8 @@ type demoCmd struct {
 // demo is one run of the demonstration.
 type demo struct {
 	a     *app
-	stack *stack
+	stack *devstack.Stack
+	work  string // the project
 	c     *spool.Client
 	sent  spool.Reply
 	// Taken when the worker was killed.
@@ -75,7 +77,7 @@ func (d *demoCmd) Run(ctx context.Context, a *app) error {
 	if err := run.start(limited, home, demoEnv(a.env, cfg, d.Live)); err != nil {
 		return err
 	}
-	defer run.stack.close()
+	defer run.stack.Close()
 	if err := run.show(limited, d.Live); err != nil {
 		return err
 	}
@@ -134,19 +136,22 @@ func (d *demo) start(ctx context.Context, home string, env []string) error {
 	if err != nil {
 		return err
 	}
-	d.stack, err = startStack(ctx, stackOptions{home: home, store: cfg.Store, server: serverEmbedded, workers: 1, env: append(env, "SPOOL_USER=demo"), dir: work, log: log,
-		web: d.a.live && !d.a.JSON, webToken: httpapi.NewToken(), demo: lookupIn(env, "OPENAI_BASE_URL")+lookupIn(env, "OPENAI_API_KEY") == "", keys: known.KeyVariables()})
+	d.work = work
+	d.stack, err = devstack.Start(ctx, devstack.Options{
+		Home: home, Store: cfg.Store, Server: devstack.Embedded, Workers: 1, Env: append(env, "SPOOL_USER=demo"), Dir: work, Log: log, Keys: known.KeyVariables(),
+		Web: d.a.live && !d.a.JSON, WebToken: httpapi.NewToken(), Demo: devstack.Lookup(env, "OPENAI_BASE_URL")+devstack.Lookup(env, "OPENAI_API_KEY") == "",
+	})
 	if err != nil {
 		return err
 	}
-	cfg.UseServer(d.stack.address, client.DefaultNamespace)
-	cfg.TemporalUI = d.stack.ui
+	cfg.UseServer(d.stack.Info().Temporal, client.DefaultNamespace)
+	cfg.TemporalUI = d.stack.Info().UI
 	if err := d.a.awaitWorkers(ctx, cfg, d.stack); err != nil {
-		d.stack.close()
+		d.stack.Close()
 		return err
 	}
 	if d.c, err = d.a.openWith(ctx, cfg, true); err != nil {
-		d.stack.close()
+		d.stack.Close()
 	}
 	return err
 }
@@ -192,7 +197,7 @@ func (d *demo) show(ctx context.Context, live bool) error {
 		prompt = demoLivePrompt
 	}
 	var err error
-	d.sent, err = d.c.Send(ctx, memory.SendRequest{SessionID: "demo", Content: agent.Text(prompt), Workdir: d.stack.o.dir})
+	d.sent, err = d.c.Send(ctx, memory.SendRequest{SessionID: "demo", Content: agent.Text(prompt), Workdir: d.work})
 	if err != nil {
 		return err
 	}
@@ -226,8 +231,7 @@ func (d *demo) strike(ctx context.Context) error {
 			return err
 		}
 		if halfDone(calls) {
-			d.killed = d.stack.info().PIDs.Workers[0]
-			d.stack.currentWorker(0).kill()
+			d.killed = d.stack.KillWorker()
 			d.before, err = d.calls(ctx)
 			d.a.Progress("*** kill -9 of the worker (pid %d): %s", d.killed, inFlight(calls))
 			return err
@@ -311,7 +315,7 @@ func (d *demo) report(ctx context.Context, reply spool.Reply, shown bool) error 
 		return err
 	}
 	d.check(len(n.Children) >= 2 && allCompleted(n), "two sub-agents, each a thread and a workflow of its own, linked and completed", nil)
-	workers := d.stack.info().PIDs.Workers
+	workers := d.stack.Info().PIDs.Workers
 	d.check(d.killed != 0 && workers[0] != d.killed, fmt.Sprintf("another worker (pid %d) went on", workers[0]), nil)
 	repeats, err := d.repeats(ctx)
 	if err != nil {
@@ -407,6 +411,6 @@ func (d *demo) repeatedModelCalls(ctx context.Context) (lines []string, err erro
 func (d *demo) linger(ctx context.Context) {
 	d.a.Print("")
 	d.a.Print("Temporal shows it at %s", d.c.WorkflowURL(d.sent.ThreadID))
-	d.a.Print("Open %s · Enter to stop", d.stack.link)
+	d.a.Print("Open %s · Enter to stop", d.stack.Info().Web)
 	_, _ = d.a.Keyboard().Next(ctx, "", nil) // any end of the wait will do
 }

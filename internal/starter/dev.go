@@ -14,6 +14,7 @@ import (
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/internal/boot"
 	"github.com/spool-agents/spool/internal/config"
+	"github.com/spool-agents/spool/internal/devstack"
 	"github.com/spool-agents/spool/internal/exit"
 	"github.com/spool-agents/spool/internal/httpapi"
 )
@@ -43,7 +44,7 @@ func (d *devCmd) Validate() error {
 			return fmt.Errorf("%s %d is not valid: use 0 to 65535, 0 for a free one", p.name, p.port)
 		}
 	}
-	if d.Temporal != serverEmbedded && d.Temporal != serverPath && portOf(d.Temporal) == 0 {
+	if d.Temporal != devstack.Embedded && d.Temporal != devstack.OnPath && devstack.PortOf(d.Temporal) == 0 {
 		return fmt.Errorf("--temporal %q is not valid: use embedded, path or HOST:PORT", d.Temporal)
 	}
 	return nil
@@ -77,9 +78,9 @@ func (d *devCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	defer s.close()
+	defer s.Close()
 	if d.own() {
-		cfg.UseServer(s.address, "")
+		cfg.UseServer(s.Info().Temporal, "")
 	}
 	defer a.close() // before the server stops
 	here, page := cfg.OneProcess() && d.Workers > 0, ""
@@ -90,7 +91,7 @@ func (d *devCmd) Run(ctx context.Context, a *app) error {
 	} else if err := a.awaitWorkers(ctx, cfg, s); err != nil {
 		return err
 	}
-	info := s.info()
+	info := s.Info()
 	if here {
 		info.PIDs.Workers, info.Web = []int{os.Getpid()}, page
 	}
@@ -123,7 +124,7 @@ func (d *devCmd) setServer(flags map[string]string) error {
 
 // start starts the processes of the stack, and the codec server where there are
 // keys of encryption. Those in the variables keys are for workers only.
-func (d *devCmd) start(ctx context.Context, a *app, cfg config.Config, keys []string) (*stack, error) {
+func (d *devCmd) start(ctx context.Context, a *app, cfg config.Config, keys []string) (*devstack.Stack, error) {
 	wd, err := os.Getwd()
 	if err != nil {
 		return nil, fmt.Errorf("find the working directory: %w", err)
@@ -136,11 +137,11 @@ func (d *devCmd) start(ctx context.Context, a *app, cfg config.Config, keys []st
 	if err != nil {
 		return nil, err
 	}
-	s, err := startStack(ctx, stackOptions{
-		home: cfg.Home, store: cfg.Store, server: d.Temporal, port: d.TemporalPort, uiPort: d.UIPort, workers: workers,
-		env: d.partEnv(a, cfg), keys: keys, demo: cfg.Demo(), dir: wd, log: a.Err, ui: cfg.TemporalUI, codec: codec.url(),
-		web: !cfg.OneProcess(), webPort: d.WebPort, webToken: cmp.Or(cfg.WebToken.Reveal(), httpapi.NewToken()),
-		changed: func(info config.DevInfo) {
+	s, err := devstack.Start(ctx, devstack.Options{
+		Home: cfg.Home, Store: cfg.Store, Server: d.Temporal, Port: d.TemporalPort, UIPort: d.UIPort, UI: cfg.TemporalUI, Workers: workers,
+		Env: d.partEnv(a, cfg), Keys: keys, Demo: cfg.Demo(), Dir: wd, Log: a.Err, Codec: codec.url(),
+		Web: !cfg.OneProcess(), WebPort: d.WebPort, WebToken: cmp.Or(cfg.WebToken.Reveal(), httpapi.NewToken()),
+		Changed: func(info config.DevInfo) {
 			codec.allow(info.UI)
 			if err := config.WriteDev(cfg.Home, info); err != nil {
 				a.Progress("%v", err)
@@ -148,7 +149,7 @@ func (d *devCmd) start(ctx context.Context, a *app, cfg config.Config, keys []st
 		},
 	})
 	if err == nil {
-		codec.allow(s.info().UI)
+		codec.allow(s.Info().UI)
 	}
 	return s, err
 }
@@ -193,7 +194,7 @@ func (d *devCmd) serveHere(ctx context.Context, a *app, cfg config.Config) (link
 	if err != nil {
 		return "", err
 	}
-	w, err := a.startWeb(ctx, webOptions{cfg: cfg, store: c.Store(), temporal: c.Temporal(), host: loopback, port: d.WebPort, token: cmp.Or(cfg.WebToken.Reveal(), httpapi.NewToken()), lasting: true, demo: cfg.Demo()})
+	w, err := a.startWeb(ctx, webOptions{cfg: cfg, store: c.Store(), temporal: c.Temporal(), host: devstack.Loopback, port: d.WebPort, token: cmp.Or(cfg.WebToken.Reveal(), httpapi.NewToken()), lasting: true, demo: cfg.Demo()})
 	if err != nil {
 		return "", err
 	}
@@ -212,7 +213,7 @@ func (d *devCmd) processes(cfg config.Config) (int, error) {
 }
 
 // own reports whether the stack runs its own server.
-func (d *devCmd) own() bool { return d.Temporal == serverEmbedded || d.Temporal == serverPath }
+func (d *devCmd) own() bool { return d.Temporal == devstack.Embedded || d.Temporal == devstack.OnPath }
 
 func (d *devCmd) announce(a *app, info config.DevInfo, here bool) error {
 	if v := a.lookup("TEMPORAL_ADDRESS"); v != "" && v != info.Temporal {
@@ -258,7 +259,7 @@ func (d *devCmd) announce(a *app, info config.DevInfo, here bool) error {
 // lockHome makes sure that a home has one dev stack. The lock ends with the process.
 func lockHome(home string) (io.Closer, error) {
 	path := filepath.Join(home, "dev.lock")
-	f, holder, err := lockFile(context.Background(), path, 0)
+	f, holder, err := devstack.LockFile(context.Background(), path, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -269,10 +270,7 @@ func lockHome(home string) (io.Closer, error) {
 }
 
 // awaitWorkers returns when every worker of a stack polls the task queue.
-func (a *app) awaitWorkers(ctx context.Context, cfg config.Config, s *stack) error {
-	if s.o.workers == 0 {
-		return nil
-	}
+func (a *app) awaitWorkers(ctx context.Context, cfg config.Config, s *devstack.Stack) error {
 	var c *spool.Client
 	for deadline := time.Now().Add(workersReady); ; {
 		if c == nil {
@@ -284,7 +282,7 @@ func (a *app) awaitWorkers(ctx context.Context, cfg config.Config, s *stack) err
 				c = opened
 			}
 		}
-		if c != nil && allServe(ctx, c, s.info()) {
+		if c != nil && allServe(ctx, c, s.Info()) {
 			return nil
 		}
 		if time.Now().After(deadline) {

@@ -21,6 +21,7 @@ import (
 	"github.com/spool-agents/spool"
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/internal/config"
+	"github.com/spool-agents/spool/internal/devstack"
 	"github.com/spool-agents/spool/internal/exit"
 	"github.com/spool-agents/spool/internal/httpapi"
 	"github.com/spool-agents/spool/internal/template"
@@ -222,7 +223,7 @@ func openURL(at net.Addr) string {
 	tcp := at.(*net.TCPAddr)
 	host := tcp.IP.String()
 	if tcp.IP.IsUnspecified() {
-		host = loopback
+		host = devstack.Loopback
 	}
 	return "http://" + net.JoinHostPort(host, strconv.Itoa(tcp.Port))
 }

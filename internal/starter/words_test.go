@@ -3,8 +3,6 @@ package starter
 import (
 	"bytes"
 	"errors"
-	"io"
-	"os/exec"
 	"strings"
 	"testing"
 
@@ -143,21 +141,5 @@ func TestProgramName(t *testing.T) {
 		"/tmp/go-build123/b001/exe/starter": "go run ./starter", "/tmp/x/starter.test": "starter", "": "starter",
 	} {
 		assert.Equal(t, want, programName(arg0))
-	}
-}
-
-// The last words of a process that was killed are not why it ended.
-func TestHowAProcessEnded(t *testing.T) {
-	sh, err := exec.LookPath("sh")
-	require.NoError(t, err)
-	for script, want := range map[string]string{
-		"echo no such thing >&2; exit 3": "exit status 3: no such thing",
-		"echo warned >&2; kill -9 $$":    "signal: killed",
-		"echo level=INFO ready >&2":      "ended",
-	} {
-		p, err := start(command{name: "part", path: sh, args: []string{"-c", script}, log: io.Discard})
-		require.NoError(t, err)
-		<-p.done
-		assert.Equal(t, want, p.ending())
 	}
 }

@@ -1,10 +1,11 @@
-package starter
+package devstack
 
 import (
 	"bytes"
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"go.temporal.io/api/namespace/v1"
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/log"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/spool-agents/spool/agent"
@@ -47,7 +49,7 @@ func openServerDB(ctx context.Context, path string) (*serverDB, error) {
 		path = target // one file has one lock, whatever links lead to it
 	}
 	asked := time.Now()
-	lock, holder, err := lockFile(ctx, path+".lock", serverRelease)
+	lock, holder, err := LockFile(ctx, path+".lock", serverRelease)
 	if err != nil {
 		return nil, err
 	}
@@ -77,7 +79,7 @@ func openServerDB(ctx context.Context, path string) (*serverDB, error) {
 // served makes a new database keep closed workflows, and notes that it is whole.
 func (db *serverDB) served(ctx context.Context, address string) error {
 	err := until(ctx, func() error {
-		c, err := dial(ctx, client.Options{HostPort: address})
+		c, err := client.DialContext(ctx, client.Options{HostPort: address, Logger: log.NewStructuredLogger(slog.New(slog.DiscardHandler))})
 		if err != nil || !db.isNew {
 			return err
 		}
@@ -93,10 +95,10 @@ func (db *serverDB) served(ctx context.Context, address string) error {
 	return err
 }
 
-// lockFile takes the lock of a file, which ends with the last process that has it.
+// LockFile takes the lock of a file, which ends with the last process that has it.
 // It tries for as long as wait; without the lock, the file is nil. What the file said
 // is returned too: who has, or last had, the lock.
-func lockFile(ctx context.Context, path string, wait time.Duration) (*os.File, string, error) {
+func LockFile(ctx context.Context, path string, wait time.Duration) (*os.File, string, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, "", agent.Wrap(err, agent.CodeUnavailable, "cannot open %s", path)

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package starter
+package devstack
 
 import "syscall"
 
