@@ -10,6 +10,7 @@ import (
 	"go.temporal.io/sdk/worker"
 
 	"github.com/spool-agents/spool/internal/config"
+	"github.com/spool-agents/spool/internal/exit"
 	"github.com/spool-agents/spool/workflows"
 )
 
@@ -31,31 +32,31 @@ func readable(path string) error {
 func replay(files []string, env func(string) string, stdout, stderr io.Writer) int {
 	if len(files) == 0 {
 		fmt.Fprintln(stderr, "worker: replay needs at least one history file; `starter history THREAD > FILE` writes one")
-		return exitUsage
+		return exit.Usage
 	}
 	cfg, err := config.Load(config.Options{Env: env})
 	if err != nil {
 		fmt.Fprintln(stderr, "worker:", err)
-		return exitUsage
+		return exit.Usage
 	}
 	var o client.Options
 	cfg.Encryption.ApplyToWorker(&o)
-	failed := exitDone
+	failed := exit.Done
 	for _, f := range files {
 		if err := readable(f); err != nil {
 			fmt.Fprintf(stderr, "worker: cannot read the history: %v\n", err)
-			failed = exitFailed
+			failed = exit.Failed
 			continue
 		}
 		r, err := worker.NewWorkflowReplayerWithOptions(worker.WorkflowReplayerOptions{DataConverter: o.DataConverter, FailureConverter: o.FailureConverter})
 		if err != nil {
 			fmt.Fprintln(stderr, "worker:", err)
-			return exitFailed
+			return exit.Failed
 		}
 		workflows.Register(r)
 		if err := r.ReplayWorkflowHistoryFromJSONFile(nil, f); err != nil {
 			fmt.Fprintf(stderr, "%s: this build cannot continue this run: %v\n", f, err)
-			failed = exitFailed
+			failed = exit.Failed
 			continue
 		}
 		fmt.Fprintf(stdout, "%s: ok\n", f)

@@ -8,6 +8,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/spool-agents/spool/internal/exit"
 )
 
 func TestReplaySaysWhatCannotBeRead(t *testing.T) {
@@ -16,7 +18,7 @@ func TestReplaySaysWhatCannotBeRead(t *testing.T) {
 	require.NoError(t, os.WriteFile(empty, nil, 0o600))
 	for _, path := range []string{filepath.Join(dir, "missing.json"), dir, empty} {
 		var out, errout bytes.Buffer
-		assert.Equal(t, exitFailed, replay([]string{path}, func(string) string { return "" }, &out, &errout))
+		assert.Equal(t, exit.Failed, replay([]string{path}, func(string) string { return "" }, &out, &errout))
 		assert.Contains(t, errout.String(), "cannot read the history")
 		assert.Contains(t, errout.String(), path)
 		assert.NotContains(t, errout.String(), "cannot continue")

@@ -14,16 +14,8 @@ import (
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/internal/boot"
 	"github.com/spool-agents/spool/internal/config"
+	"github.com/spool-agents/spool/internal/exit"
 	"github.com/spool-agents/spool/internal/telemetry/export"
-	"github.com/spool-agents/spool/memory"
-)
-
-// Exit codes, as in the starter's.
-const (
-	exitDone        = 0
-	exitFailed      = 1
-	exitUsage       = 2
-	exitUnavailable = 5
 )
 
 func run(ctx context.Context, args []string, env func(string) string, stdin io.Reader, stdout, stderr io.Writer) int {
@@ -45,13 +37,13 @@ func run(ctx context.Context, args []string, env func(string) string, stdin io.R
 	}
 	if err := fs.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
-			return exitDone
+			return exit.Done
 		}
-		return exitUsage
+		return exit.Usage
 	}
 	if fs.NArg() > 0 {
 		fmt.Fprintf(stderr, "worker: unexpected argument %q; see worker --help\n", fs.Arg(0))
-		return exitUsage
+		return exit.Usage
 	}
 	if *parent {
 		var cancel context.CancelFunc
@@ -74,37 +66,23 @@ func run(ctx context.Context, args []string, env func(string) string, stdin io.R
 	cfg, err := config.Load(config.Options{Flags: flags, Env: env})
 	if err != nil {
 		fmt.Fprintln(stderr, "worker:", err)
-		return exitUsage
+		return exit.Usage
 	}
-	return exit(stderr, serve(ctx, cfg, env, log))
-}
-
-func exit(stderr io.Writer, err error) int {
-	if err == nil {
-		return exitDone
+	if err = serve(ctx, cfg, env, log); err != nil {
+		fmt.Fprintln(stderr, "worker:", err)
 	}
-	fmt.Fprintln(stderr, "worker:", err)
-	if errors.Is(err, memory.ErrBroken) {
-		return exitUnavailable
-	}
-	switch agent.CodeOf(err) {
-	case agent.CodeInvalid:
-		return exitUsage
-	case agent.CodeUnavailable:
-		return exitUnavailable
-	}
-	return exitFailed
+	return exit.Code(err)
 }
 
 func serve(ctx context.Context, cfg config.Config, env func(string) string, log *slog.Logger) error {
 	if cfg.OneProcess() {
 		return agent.Errorf(agent.CodeInvalid, "the store %s serves one process only, the one that sends: starter chat, send and dev run a worker themselves on it; for workers of their own use sqlite:PATH or postgres://USER@HOST/DATABASE", cfg.Store)
 	}
-	told, err := export.Start(ctx, "spool-worker", true, log)
+	telemetry, err := export.Start(ctx, "spool-worker", true, log)
 	if err != nil {
 		return err
 	}
-	defer told.Close()
+	defer telemetry.Close()
 	store, err := boot.OpenStore(ctx, cfg, log)
 	if err != nil {
 		return err
@@ -117,8 +95,8 @@ func serve(ctx context.Context, cfg config.Config, env func(string) string, log 
 	if cfg.Demo() {
 		log.Warn("no model is configured: the scripted demo model answers. Set OPENAI_API_KEY or OPENAI_BASE_URL (and SPOOL_MODEL) for this worker")
 	}
-	boot.Tell(&o, told)
-	cfg.Temporal.MetricsHandler = told.Temporal()
+	boot.Tell(&o, telemetry)
+	cfg.Temporal.MetricsHandler = telemetry.Temporal()
 	if o.Temporal, err = boot.Dial(ctx, cfg, log); err != nil {
 		return err
 	}

@@ -30,19 +30,23 @@ type Provider struct {
 	Key    config.Secret
 }
 
+// named says which provider of the table names something, "" for the one of the settings.
+func (p Provider) named() string {
+	if p.Name == "" {
+		return ""
+	}
+	return ", which provider " + p.Name + " (" + p.Source + ") names"
+}
+
 // KeyOrigin says where its key comes from, or should.
 func (p Provider) KeyOrigin() string {
 	switch {
 	case p.KeyEnv == "":
 		return "no key is sent: provider " + p.Name + " of " + p.Source + " names no apiKeyEnv"
-	case !p.Key.IsSet() && p.Name == "":
-		return "no key is sent: " + p.KeyEnv + " is not set in the worker's environment"
 	case !p.Key.IsSet():
-		return "no key is sent: " + p.KeyEnv + ", which provider " + p.Name + " of " + p.Source + " names, is not set in the worker's environment"
-	case p.Name == "":
-		return "the key is the one of " + p.KeyEnv
+		return "no key is sent: " + p.KeyEnv + p.named() + " is not set in the worker's environment"
 	}
-	return "the key is the one of " + p.KeyEnv + ", which provider " + p.Name + " of " + p.Source + " names"
+	return "the key is the one of " + p.KeyEnv + p.named()
 }
 
 // Address names what sets its URL.
@@ -55,16 +59,12 @@ func (p Provider) Address() string {
 
 // Place is where its models are asked, for people.
 func (p Provider) Place() agent.ModelPlace {
-	at := agent.ModelPlace{Provider: p.Name, Address: p.Address()}
+	at := agent.ModelPlace{Provider: p.Name, Address: p.Address(), KeyToDo: "check " + p.KeyEnv + p.named()}
 	switch {
 	case p.KeyEnv == "":
 		at.KeyToDo = "name the variable of its key as apiKeyEnv of provider " + p.Name + " (" + p.Source + ")"
 	case !p.Key.IsSet():
 		at.KeyToDo = "set " + p.KeyEnv + " where the worker is started"
-	case p.Name == "":
-		at.KeyToDo = "check " + p.KeyEnv
-	default:
-		at.KeyToDo = "check " + p.KeyEnv + ", which provider " + p.Name + " (" + p.Source + ") names"
 	}
 	return at
 }

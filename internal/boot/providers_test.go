@@ -46,7 +46,7 @@ func TestAWorkerSaysAtItsStartWhichModelsCannotWork(t *testing.T) {
 	_, err = o.Model.Generate(t.Context(), hello("m", "othr"), nil)
 	require.ErrorContains(t, err, "no provider othr is set up (set up: other)")
 	_, err = o.Model.Generate(t.Context(), hello("a@other", ""), nil)
-	require.ErrorContains(t, err, "OTHER_KEY, which provider other of "+table+":2 names, is not set in the worker's environment")
+	require.ErrorContains(t, err, "OTHER_KEY, which provider other ("+table+":2) names is not set in the worker's environment")
 	// A file that comes later is warned of, too.
 	put(t, filepath.Join(home, "agents", "later.md"), "---\nmodel: m@another\n---\nx\n")
 	_, ok := o.Agents.Get("later")

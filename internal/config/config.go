@@ -3,7 +3,6 @@ package config
 import (
 	"net/http"
 	"net/url"
-	"os"
 	"os/user"
 	"path/filepath"
 	"strconv"
@@ -32,7 +31,7 @@ type Options struct {
 
 // Config is the checked configuration of one process.
 type Config struct {
-	// Temporal is ready for client.Dial: host, namespace, TLS, credentials.
+	// Temporal is ready to be dialled: host, namespace, TLS, credentials, keys.
 	Temporal client.Options
 	// TemporalUI is the base URL of Temporal's web UI, "" if unknown.
 	TemporalUI string
@@ -135,60 +134,37 @@ func (c Config) OneProcess() bool {
 // Load reads all settings. Its error has code invalid and one line per problem,
 // each naming the setting, the value, what is allowed and where it came from.
 func Load(o Options) (Config, error) {
-	r := newResolver(o)
-	var c Config
+	c := Config{Delegation: agent.DelegationPolicy{EnabledAgents: map[string]bool{}}}
+	r := newResolver(o, &c)
 	if r.dir == "" {
-		return c, agent.Errorf(agent.CodeInvalid, "the working directory cannot be found; start from an existing directory")
+		return Config{}, agent.Errorf(agent.CodeInvalid, "the working directory cannot be found; start from an existing directory")
 	}
-
-	yamlDir, problems := readYAML(r.dir)
-	r.problems = append(r.problems, problems...)
-	r.layers = []layer{yamlDir}
-	if c.Home = r.get(Home); c.Home == "" {
+	r.addYAML(r.dir)
+	if r.get(Home); c.Home == "" {
 		return Config{}, r.failure()
 	}
 	if c.Home != r.dir {
-		yamlHome, problems := readYAML(c.Home)
-		r.problems = append(r.problems, problems...)
-		if f, ok := yamlHome[Home]; ok {
+		if f, ok := r.addYAML(c.Home)[Home]; ok {
 			r.problem("%s: home cannot be set inside the home directory; use SPOOL_HOME or --home", f.source)
-			delete(yamlHome, Home)
 		}
-		r.layers = append(r.layers, yamlHome)
 	}
 	if info, live := ReadLive(c.Home); live {
 		c.Dev = &info
 	}
 	c.Temporal = r.temporal(c.Dev)
-	c.Encryption, _ = encryption.Load(r.get(EncryptionKeys)) // checked by get
+	defaults := map[string]func() string{
+		TemporalUI: func() string { return uiOf(c.Temporal.HostPort) },
+		User:       osUser,
+		Workspace:  func() string { return r.dir },
+		Store:      func() string { return "sqlite:" + filepath.Join(c.Home, "spool.db") },
+	}
+	for _, s := range r.table {
+		if _, done := r.used[s.name]; !done {
+			r.read(s, defaults[s.name])
+		}
+	}
 	c.Encryption.Apply(&c.Temporal)
-	c.CodecToken = NewSecret(r.get(CodecToken))
-	c.TemporalUI = r.getOr(TemporalUI, uiOf(c.Temporal.HostPort))
-
-	c.Profile = r.get(Profile)
-	c.User = r.getOr(User, osUser())
-	c.Workspace = r.getOr(Workspace, r.dir)
-	c.Store = r.getOr(Store, "sqlite:"+filepath.Join(c.Home, "spool.db"))
-	c.TaskQueue = r.get(TaskQueue)
-	c.OpenAIBaseURL = r.get(OpenAIBaseURL)
-	c.OpenAIKey = NewSecret(r.get(OpenAIKey))
-	c.Model = r.get(Model)
-	c.TavilyKey = NewSecret(r.get(TavilyKey))
-	c.HTTPLog = r.get(HTTPLog) == "true"
-	c.WebFetchPrivate = r.get(WebFetchPrivate) == "true"
-	c.Delegation, c.Price = r.delegation()
-	c.WebToken, c.WebTokens = NewSecret(r.get(WebToken)), r.get(WebTokens)
-	c.FallbackModels = strings.FieldsFunc(r.get(FallbackModels), func(c rune) bool { return c == ',' })
-	// The five numbers were checked by get, so that parsing cannot fail.
-	c.Server, c.ServerToken = serverOf(r.get(Server), r.get(ServerToken))
-	c.MaxTurnsPerWorker, _ = strconv.Atoi(r.get(MaxTurnsPerWorker))
-	c.ContextWindow, _ = strconv.ParseInt(r.get(ContextWindow), 10, 64)
-	c.MaxSteps, _ = strconv.Atoi(r.get(MaxSteps))
-	megabytes, _ := strconv.ParseInt(r.get(ShellMemory), 10, 64)
-	c.ShellMemory = megabytes << 20
-	c.IdleTimeout, _ = time.ParseDuration(r.get(IdleTimeout))
-	c.RetryFor, _ = time.ParseDuration(r.get(RetryFor))
-
+	c.Server, c.ServerToken = serverOf(c.Server, c.ServerToken)
 	if len(r.problems) > 0 {
 		return Config{}, r.failure()
 	}
@@ -197,31 +173,26 @@ func Load(o Options) (Config, error) {
 }
 
 // serverOf takes the token out of a link.
-func serverOf(link, token string) (string, Secret) {
+func serverOf(link string, token Secret) (string, Secret) {
 	u, err := url.Parse(link)
 	if err != nil || link == "" {
-		return "", NewSecret(token)
+		return "", token
 	}
 	if t := u.Query().Get("token"); t != "" {
-		token = t
+		token = NewSecret(t)
 	}
 	u.RawQuery, u.Fragment = "", ""
-	return strings.TrimRight(u.String(), "/"), NewSecret(token)
+	return strings.TrimRight(u.String(), "/"), token
 }
 
 // osUser names who runs the process; containers often have no such entry.
 func osUser() string {
 	if u, err := user.Current(); err == nil {
-		if name, allowed := asUser(u.Username, place{}); allowed == "" && name != "" {
-			return name
+		if CheckUser(u.Username) == "" {
+			return u.Username
 		}
 	}
 	return "local"
-}
-
-// failure is the error of Load: all problems, one a line.
-func (r *resolver) failure() error {
-	return agent.Errorf(agent.CodeInvalid, "%s", strings.Join(r.problems, "\n"))
 }
 
 // uiOf finds the web UI of a local server, which listens 1000 ports higher if there
@@ -247,14 +218,3 @@ func uiOf(hostPort string) string {
 
 // uiTimeout bounds the question whether there is a web UI on this machine.
 const uiTimeout = 500 * time.Millisecond
-
-func workingDir(dir string) string {
-	if dir == "" {
-		dir, _ = os.Getwd()
-		return dir
-	}
-	if abs, err := filepath.Abs(dir); err == nil {
-		return abs
-	}
-	return dir
-}

@@ -95,23 +95,14 @@ func WriteDev(home string, info DevInfo) error {
 	if err == nil {
 		err = os.MkdirAll(home, 0o700)
 	}
-	if err != nil {
-		return agent.Wrap(err, agent.CodeInternal, "cannot write %s", DevPath(home))
-	}
-	tmp, err := os.CreateTemp(home, ".dev-*.json")
-	if err != nil {
-		return agent.Wrap(err, agent.CodeInternal, "cannot write %s", DevPath(home))
-	}
-	_, err = tmp.Write(append(raw, '\n'))
-	err = errors.Join(err, tmp.Close())
+	next := DevPath(home) + ".new" // a home has one dev stack, so nobody else writes it
 	if err == nil {
-		err = os.Rename(tmp.Name(), DevPath(home))
+		err = os.WriteFile(next, append(raw, '\n'), 0o600)
 	}
-	if err != nil {
-		_ = os.Remove(tmp.Name())
-		return agent.Wrap(err, agent.CodeInternal, "cannot write %s", DevPath(home))
+	if err == nil {
+		err = os.Rename(next, DevPath(home))
 	}
-	return nil
+	return agent.Wrap(err, agent.CodeInternal, "cannot write %s", DevPath(home))
 }
 
 // RemoveDev removes the ready object; a missing one is fine.

@@ -1,12 +1,19 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"os"
-	"sort"
+	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/spool-agents/spool/agent"
 )
+
+// found is a value with where it was found and the directory that relative
+// paths in it belong to.
+type found struct{ value, source, base string }
 
 // layer holds the values one source offers, by setting name.
 type layer map[string]found
@@ -14,6 +21,7 @@ type layer map[string]found
 // resolver finds values along the layers and keeps what it found and what was
 // wrong.
 type resolver struct {
+	table   []setting
 	dir     string
 	env     func(string) string
 	environ func() []string
@@ -25,26 +33,23 @@ type resolver struct {
 	userHome string
 }
 
-func newResolver(o Options) *resolver {
-	r := &resolver{dir: workingDir(o.Dir), env: o.Env, environ: o.Environ, flags: layer{}, used: map[string]found{}}
-	if r.env == nil {
-		r.env = os.Getenv
-		if r.environ == nil {
-			r.environ = os.Environ
-		}
+func newResolver(o Options, c *Config) *resolver {
+	r := &resolver{table: settings(c), env: o.Env, environ: o.Environ, flags: layer{}, used: map[string]found{}}
+	if r.dir, _ = filepath.Abs(o.Dir); o.Dir == "" {
+		r.dir, _ = os.Getwd()
 	}
-	if r.environ == nil {
-		r.environ = func() []string { return nil }
+	if r.env == nil {
+		r.env, r.environ = os.Getenv, os.Environ
 	}
 	r.userHome = userHome(r.env)
 	for name, v := range o.Flags {
-		if _, ok := lookup(name); !ok {
+		if _, ok := known[name]; !ok {
 			r.problem("flag %s does not exist; allowed: %s", flagName(name), settingNames())
 			continue
 		}
 		r.flags[name] = found{v, "flag " + flagName(name), r.dir}
 	}
-	sort.Strings(r.problems)
+	slices.Sort(r.problems)
 	return r
 }
 
@@ -52,62 +57,77 @@ func (r *resolver) problem(format string, args ...any) {
 	r.problems = append(r.problems, fmt.Sprintf(format, args...))
 }
 
+// failure is the error of Load: all problems, one a line.
+func (r *resolver) failure() error {
+	return agent.Errorf(agent.CodeInvalid, "%s", strings.Join(r.problems, "\n"))
+}
+
+// addYAML adds the layer of a directory's spool.yaml.
+func (r *resolver) addYAML(dir string) layer {
+	values, problems := readYAML(dir)
+	r.problems, r.layers = append(r.problems, problems...), append(r.layers, values)
+	return values
+}
+
 // find returns the first value that is set, unchecked.
-func (r *resolver) find(s setting) (found, bool) {
-	if f := r.flags[s.name]; f.value != "" {
+func (r *resolver) find(name string) (found, bool) {
+	if f := r.flags[name]; f.value != "" {
 		return f, true
 	}
-	if v := r.env(s.env); v != "" {
-		return found{v, "environment " + s.env, r.dir}, true
+	if env := known[name].env; r.env(env) != "" {
+		return found{r.env(env), "environment " + env, r.dir}, true
 	}
 	for _, l := range r.layers {
-		if f := l[s.name]; f.value != "" {
+		if f := l[name]; f.value != "" {
 			return f, true
 		}
 	}
 	return found{}, false
 }
 
-// get returns the checked value of a setting or its default.
-func (r *resolver) get(name string) string { return r.getOr(name, "") }
+// get reads a setting and returns its value, or its default.
+func (r *resolver) get(name string) string {
+	i := slices.IndexFunc(r.table, func(s setting) bool { return s.name == name })
+	r.read(r.table[i], nil)
+	return r.used[name].value
+}
 
-// getOr is get with a default that is known only at run time.
-func (r *resolver) getOr(name, fallback string) string {
-	s, _ := lookup(name)
-	f, ok := r.find(s)
+// read reads a setting; otherwise is a default that is known only at run time.
+func (r *resolver) read(s setting, otherwise func() string) {
+	f, ok := r.find(s.name)
 	if !ok {
-		if fallback == "" {
-			fallback = s.fallback
+		f = found{s.fallback, "default", r.dir}
+		if otherwise != nil {
+			f.value = otherwise()
 		}
-		f = found{fallback, "default", r.dir}
 	}
-	if f.value != "" && s.check != nil {
-		out, allowed := s.check(f.value, place{f.base, r.userHome})
-		if allowed != "" {
-			r.problem("%s %q (from %s) is not valid: use %s", name, s.mask(f.value), f.source, allowed)
-			return ""
+	if f.value != "" {
+		out, err := s.kind.read(f.value, place{f.base, r.userHome})
+		if err != nil {
+			use := s.allowed
+			if !errors.Is(err, errWrong) {
+				use = err.Error()
+			}
+			r.problem("%s %q (from %s) is not valid: use %s", s.name, s.show(f.value), f.source, use)
 		}
 		f.value = out
 	}
-	r.used[name] = f
-	return f.value
+	r.used[s.name] = f
 }
 
-func (s setting) mask(v string) string {
-	if s.name == EncryptionKeys {
-		return maskKeys(v)
-	}
-	if s.secret {
-		return NewSecret(v).String()
+// show is a value without what is secret in it.
+func (s setting) show(v string) string {
+	if s.mask != nil {
+		return s.mask(v)
 	}
 	return agent.MaskURL(v)
 }
 
 func (r *resolver) explain() []Setting {
 	var out []Setting
-	for _, s := range settings {
+	for _, s := range r.table {
 		f := r.used[s.name]
-		out = append(out, Setting{s.name, s.mask(f.value), f.source})
+		out = append(out, Setting{s.name, s.show(f.value), f.source})
 	}
 	for _, name := range []string{"temporalApiKey", "temporalTls"} {
 		if f, ok := r.used[name]; ok {

@@ -38,26 +38,17 @@ func (s Secret) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, s.String(
 // maskKeys shows where keys come from and their ids, and nothing of what cannot be
 // read as keys.
 func maskKeys(value string) string {
-	from := ""
-	if strings.HasPrefix(value, encryption.FilePrefix) {
-		from = value
-	}
 	keys, err := encryption.Load(value)
+	inFile, readable := strings.HasPrefix(value, encryption.FilePrefix), err == nil && keys.Any()
 	switch {
-	case value == "":
-		return ""
-	case err != nil && from != "":
-		return from
-	case err != nil:
-		return "****"
-	case !keys.Any() && strings.TrimSpace(value) == "":
-		return value // that it is blank is what is wrong with it
-	case !keys.Any():
-		return "****"
-	case from != "":
-		return from + " (" + keys.String() + ")"
+	case readable && inFile:
+		return value + " (" + keys.String() + ")"
+	case readable:
+		return keys.String()
+	case inFile, strings.TrimSpace(value) == "": // that it is blank is what is wrong with it
+		return value
 	}
-	return keys.String()
+	return "****"
 }
 
 // MarshalText masks the value in JSON and YAML.

@@ -19,101 +19,79 @@ const (
 	TemporalConfig    = "temporalConfigFile"
 	TemporalUI        = "temporalUi"
 	OpenAIBaseURL     = "openaiBaseUrl"
-	OpenAIKey         = "openaiApiKey"
 	Model             = "model"
-	TavilyKey         = "tavilyApiKey"
-	WebFetchPrivate   = "webFetchPrivate"
-	ShellMemory       = "shellMemory"
-	HTTPLog           = "httpLog"
-	MaxTurnsPerWorker = "maxTurnsPerWorker"
-	IdleTimeout       = "idleTimeout"
-	RetryFor          = "retryFor"
-	MaxSteps          = "maxSteps"
-	MaxDepth          = "maxDepth"
-	MaxFanOut         = "maxFanOut"
-	MaxDescendants    = "maxDescendants"
-	BudgetTokens      = "budgetTokens"
-	BudgetPrice       = "budgetPrice"
-	BudgetTime        = "budgetTime"
-	DisabledAgents    = "disabledAgents"
-	PriceInput        = "priceInput"
-	PriceOutput       = "priceOutput"
-	WebToken          = "webToken"
-	WebTokens         = "webTokens"
-	ContextWindow     = "contextWindow"
 	FallbackModels    = "fallbackModels"
 	Server            = "server"
-	ServerToken       = "serverToken"
 	EncryptionKeys    = "encryptionKeys"
-	CodecToken        = "codecToken"
 )
 
-// setting says where a value may come from and what it may be. Its order in
-// the table is the order of Explain.
+// setting says where a value comes from, how it is read and what it is for.
 type setting struct {
-	name     string
-	env      string
-	fallback string
-	secret   bool
-	// check returns the value in its final form, or what is allowed.
-	check func(value string, at place) (out, allowed string)
+	name, env, fallback string
+	kind
+	doc string
 }
 
-var settings = []setting{
-	{Home, "SPOOL_HOME", "~/.spool", false, asPath},
-	{Profile, "SPOOL_PROFILE", "default", false, asName},
-	{User, "SPOOL_USER", "", false, asUser},
-	{Workspace, "SPOOL_WORKSPACE", "", false, asDirectory},
-	{Store, "SPOOL_STORE", "", false, asStore},
-	{TaskQueue, "SPOOL_TASK_QUEUE", "", false, asTaskQueue},
-	{TemporalConfig, "TEMPORAL_CONFIG_FILE", "", false, asPath},
-	{TemporalProfile, "TEMPORAL_PROFILE", "", false, nil},
-	{TemporalAddress, "TEMPORAL_ADDRESS", "localhost:7233", false, asAddress},
-	{TemporalNamespace, "TEMPORAL_NAMESPACE", "default", false, nil},
-	{TemporalUI, "SPOOL_TEMPORAL_UI", "", false, asURL},
-	{OpenAIBaseURL, "OPENAI_BASE_URL", "", false, asURL},
-	{OpenAIKey, "OPENAI_API_KEY", "", true, nil},
-	{Model, "SPOOL_MODEL", "gpt-4o-mini", false, nil},
-	{TavilyKey, "TAVILY_API_KEY", "", true, nil},
-	{WebFetchPrivate, "SPOOL_WEB_FETCH_PRIVATE", "false", false, asBool},
-	{ShellMemory, "SPOOL_SHELL_MEMORY", "4096", false, asCount(0, 10_000_000)},
-	{HTTPLog, "SPOOL_HTTP_LOG", "false", false, asBool},
-	{MaxTurnsPerWorker, "SPOOL_MAX_TURNS_PER_WORKER", "100", false, asCount(1, 100_000)},
-	{IdleTimeout, "SPOOL_IDLE_TIMEOUT", "2m0s", false, asDuration},
-	{RetryFor, "SPOOL_RETRY_FOR", "15m0s", false, asDuration},
-	{MaxSteps, "SPOOL_MAX_STEPS", "0", false, asCount(0, 1_000_000)},
-	{MaxDepth, "SPOOL_MAX_DEPTH", "3", false, asCount(0, 20)},
-	{MaxFanOut, "SPOOL_MAX_FAN_OUT", "8", false, asCount(0, 1000)},
-	{MaxDescendants, "SPOOL_MAX_DESCENDANTS", "100", false, asCount(0, 1_000_000)},
-	{BudgetTokens, "SPOOL_BUDGET_TOKENS", "0", false, asCount(0, 1_000_000_000_000)},
-	{BudgetPrice, "SPOOL_BUDGET_PRICE", "0", false, asDollars},
-	{BudgetTime, "SPOOL_BUDGET_TIME", "0s", false, asDurationOrNone},
-	{DisabledAgents, "SPOOL_DISABLED_AGENTS", "", false, asAgents},
-	{PriceInput, "SPOOL_PRICE_INPUT", "0", false, asDollars},
-	{PriceOutput, "SPOOL_PRICE_OUTPUT", "0", false, asDollars},
-	{WebToken, "SPOOL_WEB_TOKEN", "", true, asToken},
-	{WebTokens, "SPOOL_WEB_TOKENS", "", false, asPath},
-	{ContextWindow, "SPOOL_CONTEXT_WINDOW", "0", false, asWindow},
-	{FallbackModels, "SPOOL_FALLBACK_MODELS", "", false, asModels},
-	{Server, "SPOOL_SERVER", "", true, asURL},
-	{ServerToken, "SPOOL_SERVER_TOKEN", "", true, asToken},
-	{EncryptionKeys, "SPOOL_ENCRYPTION_KEYS", "", true, asKeys},
-	{CodecToken, "SPOOL_CODEC_TOKEN", "", true, asToken},
-}
-
-func lookup(name string) (setting, bool) {
-	for _, s := range settings {
-		if s.name == name {
-			return s, true
-		}
+// settings are all settings, in the order of Explain and of docs/settings.md. What
+// is read goes into c.
+func settings(c *Config) []setting {
+	p := &c.Delegation
+	return []setting{
+		{Home, "SPOOL_HOME", "~/.spool", path(&c.Home), "Spool's folder: the default store, the files of `dev`, `agents/`, `spool.yaml`. Flag `--home`"},
+		{Profile, "SPOOL_PROFILE", "default", name(&c.Profile), "profile of new threads. Threads of other profiles are not found. Flag `--profile`"},
+		{User, "SPOOL_USER", "", userID(&c.User), "whose threads. Threads of other users are not found. Default: your name on this system. Flag `--user`"},
+		{Workspace, "SPOOL_WORKSPACE", "", directory(&c.Workspace), "the folder in which tools work, and which they cannot leave. Default: where the worker was started"},
+		{Store, "SPOOL_STORE", "", store(&c.Store), "where threads are kept. Default: `spool.db` in home. Flag `--store`"},
+		{TaskQueue, "SPOOL_TASK_QUEUE", "", queue(&c.TaskQueue), "Temporal task queue; senders and workers of a store need the same. Default: `spool-` and the store's id. Flag `--task-queue`"},
+		{TemporalConfig, "TEMPORAL_CONFIG_FILE", "", path(new(string)), "TOML file with Temporal's profiles. Default: where `temporal` looks for it"},
+		{TemporalProfile, "TEMPORAL_PROFILE", "", text(new(string)), "profile in that file"},
+		{TemporalAddress, "TEMPORAL_ADDRESS", "localhost:7233", address(&c.Temporal.HostPort), "Temporal server. Flag `--temporal-address`"},
+		{TemporalNamespace, "TEMPORAL_NAMESPACE", "default", text(&c.Temporal.Namespace), "Temporal namespace. Flag `--temporal-namespace`"},
+		{TemporalUI, "SPOOL_TEMPORAL_UI", "", webURL(&c.TemporalUI), "Temporal's web UI, for links. Default: that of `dev`, or one that answers 1000 ports above a local server. Flag `--temporal-ui`"},
+		{OpenAIBaseURL, "OPENAI_BASE_URL", "", webURL(&c.OpenAIBaseURL), "an OpenAI-compatible API; it ends before `/chat/completions`. Default: OpenAI's"},
+		{"openaiApiKey", "OPENAI_API_KEY", "", secret(&c.OpenAIKey), "its key. With neither key nor URL the scripted demo model answers"},
+		{Model, "SPOOL_MODEL", "gpt-4o-mini", text(&c.Model), "model of agents and threads that name none"},
+		{"tavilyApiKey", "TAVILY_API_KEY", "", secret(&c.TavilyKey), "key of the tool `web_search`"},
+		{"webFetchPrivate", "SPOOL_WEB_FETCH_PRIVATE", "false", boolean(&c.WebFetchPrivate), "let `web_fetch` reach private and loopback addresses"},
+		{"shellMemory", "SPOOL_SHELL_MEMORY", "4096", whole(&c.ShellMemory, 0, 10_000_000, 1<<20), "megabytes that each process of the tool `shell` may use; 0 = no limit"},
+		{"httpLog", "SPOOL_HTTP_LOG", "false", boolean(&c.HTTPLog), "log requests to the model and its answers, without secrets"},
+		{"maxTurnsPerWorker", "SPOOL_MAX_TURNS_PER_WORKER", "100", whole(&c.MaxTurnsPerWorker, 1, 100_000, 1), "model calls, tools and saves that a worker runs at once"},
+		{"idleTimeout", "SPOOL_IDLE_TIMEOUT", "2m0s", duration(&c.IdleTimeout), "how long the stream of a model may stay silent"},
+		{"retryFor", "SPOOL_RETRY_FOR", "15m0s", duration(&c.RetryFor), "how long a failing model call is repeated"},
+		{"maxSteps", "SPOOL_MAX_STEPS", "0", whole(&c.MaxSteps, 0, 1_000_000, 1), "model calls in a turn of a main thread; 0 = no limit"},
+		{"maxDepth", "SPOOL_MAX_DEPTH", "3", whole(&p.MaxDepth, 0, 20, 1), "levels of sub-agents; 0 = none"},
+		{"maxFanOut", "SPOOL_MAX_FAN_OUT", "8", whole(&p.MaxFanOut, 0, 1000, 1), "open sub-agents of one thread"},
+		{"maxDescendants", "SPOOL_MAX_DESCENDANTS", "100", whole(&p.MaxDescendants, 0, 1_000_000, 1), "sub-agents of a tree since a person's last message; 0 = no limit"},
+		{"budgetTokens", "SPOOL_BUDGET_TOKENS", "0", whole(&p.MaxTokens, 0, 1_000_000_000_000, 1), "tokens of the whole tree since then; 0 = no limit"},
+		{"budgetPrice", "SPOOL_BUDGET_PRICE", "0", dollars(&p.MaxPrice), "US dollars of the whole tree since then; 0 = no limit"},
+		{"budgetTime", "SPOOL_BUDGET_TIME", "0s", durationOrNone(&p.MaxTime), "time of models and tools of the whole tree since then, without waiting for people; 0s = no limit"},
+		{"disabledAgents", "SPOOL_DISABLED_AGENTS", "", disabled(&p.EnabledAgents), "agents that get no tasks"},
+		{"priceInput", "SPOOL_PRICE_INPUT", "0", dollars(&c.Price.Input), "US dollars per million tokens of input, where the provider does not say; 0 = as the table of models says"},
+		{"priceOutput", "SPOOL_PRICE_OUTPUT", "0", dollars(&c.Price.Output), "the same for output"},
+		{"webToken", "SPOOL_WEB_TOKEN", "", token(&c.WebToken), "token with which `user` enters the web server. Default: a new one at each start, if nobody has a token"},
+		{"webTokens", "SPOOL_WEB_TOKENS", "", path(&c.WebTokens), "file of the users of the web server, as `web-token` writes it. Default: `web-tokens` in home, if it is there"},
+		{"contextWindow", "SPOOL_CONTEXT_WINDOW", "0", window(&c.ContextWindow), "tokens that a request and its answer may have together; 0 = as the table of models says"},
+		{FallbackModels, "SPOOL_FALLBACK_MODELS", "", models(&c.FallbackModels), "models that take over, in this order, when one [fails](#when-a-model-call-fails) in a way that another may not share"},
+		{Server, "SPOOL_SERVER", "", serverURL(&c.Server), "web server to use in place of store and Temporal: the link that it printed, with its token. Flag `--server`"},
+		{"serverToken", "SPOOL_SERVER_TOKEN", "", token(&c.ServerToken), "the token, if it is not in the link"},
+		{EncryptionKeys, "SPOOL_ENCRYPTION_KEYS", "", keys(&c.Encryption), "keys for what Temporal stores, the same for all programs of a store. Default: it is not encrypted. See [encryption.md](encryption.md)"},
+		{"codecToken", "SPOOL_CODEC_TOKEN", "", token(&c.CodecToken), "token that `codec-server` wants; needed if other machines can reach it"},
 	}
-	return setting{}, false
 }
+
+// known are the settings by name, without a place for their values.
+var known = func() map[string]setting {
+	m := map[string]setting{}
+	for _, s := range settings(new(Config)) {
+		m[s.name] = s
+	}
+	return m
+}()
 
 // SecretVariables are the environment variables of settings that are secret.
 func SecretVariables() (names []string) {
-	for _, s := range settings {
-		if s.secret {
+	for _, s := range settings(new(Config)) {
+		if s.mask != nil {
 			names = append(names, s.env)
 		}
 	}
@@ -122,9 +100,9 @@ func SecretVariables() (names []string) {
 
 // settingNames lists what spool.yaml may contain.
 func settingNames() string {
-	names := make([]string, len(settings))
-	for i, s := range settings {
-		names[i] = s.name
+	var names []string
+	for _, s := range settings(new(Config)) {
+		names = append(names, s.name)
 	}
 	return strings.Join(names, ", ")
 }

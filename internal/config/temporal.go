@@ -29,14 +29,13 @@ func (r *resolver) temporal(dev *DevInfo) client.Options {
 	if explicit {
 		r.layers = append(r.layers, toml)
 	}
-	address, _ := lookup(TemporalAddress)
-	_, addressed := r.find(address)
+	_, addressed := r.find(TemporalAddress)
 	if dev != nil {
 		r.layers = append(r.layers, r.devLayer(dev, !addressed))
 	}
 	r.layers = append(r.layers, yamls...)
 	if !explicit {
-		if _, local := r.find(address); local && !addressed {
+		if _, local := r.find(TemporalAddress); local && !addressed {
 			profile = nil
 		} else {
 			r.layers = append(r.layers, toml)
@@ -66,7 +65,6 @@ func (r *resolver) devLayer(dev *DevInfo, address bool) layer {
 func (r *resolver) toml() (_ *envconfig.ClientConfigProfile, source string, explicit bool) {
 	file := r.get(TemporalConfig)
 	name := r.get(TemporalProfile)
-	named := name != ""
 	explicit = r.outranksDev(TemporalConfig) || r.outranksDev(TemporalProfile)
 	if file != "" {
 		if _, err := os.Stat(file); err != nil {
@@ -82,6 +80,7 @@ func (r *resolver) toml() (_ *envconfig.ClientConfigProfile, source string, expl
 		r.problem("TOML file %s is not usable: %v", file, err)
 		return nil, "", explicit
 	}
+	named := name != ""
 	if !named {
 		name = envconfig.DefaultConfigFileProfile
 	}
@@ -98,8 +97,7 @@ func (r *resolver) toml() (_ *envconfig.ClientConfigProfile, source string, expl
 
 // outranksDev reports whether a flag or the environment sets this.
 func (r *resolver) outranksDev(name string) bool {
-	s, _ := lookup(name)
-	return r.flags[name].value != "" || r.env(s.env) != ""
+	return r.flags[name].value != "" || r.env(known[name].env) != ""
 }
 
 func (r *resolver) clientOptions(p envconfig.ClientConfigProfile, source string) client.Options {
@@ -115,10 +113,12 @@ func (r *resolver) clientOptions(p envconfig.ClientConfigProfile, source string)
 	}
 	p.Address = r.get(TemporalAddress)
 	p.Namespace = r.get(TemporalNamespace)
-	if v := r.env("TEMPORAL_API_KEY"); v != "" {
-		r.used["temporalApiKey"] = found{value: NewSecret(v).String(), source: "environment TEMPORAL_API_KEY"}
-	} else if p.APIKey != "" {
-		r.used["temporalApiKey"] = found{value: NewSecret(p.APIKey).String(), source: source}
+	if p.APIKey != "" { // the environment's by now, if it has one
+		from := source
+		if r.env("TEMPORAL_API_KEY") != "" {
+			from = "environment TEMPORAL_API_KEY"
+		}
+		r.used["temporalApiKey"] = found{value: NewSecret(p.APIKey).String(), source: from}
 	}
 	opts, err := p.ToClientOptions(envconfig.ToClientOptionsRequest{})
 	if err != nil {
@@ -126,16 +126,22 @@ func (r *resolver) clientOptions(p envconfig.ClientConfigProfile, source string)
 		return client.Options{}
 	}
 	if opts.ConnectionOptions.TLS != nil {
-		from := source
-		for _, kv := range []string{"TEMPORAL_TLS", "TEMPORAL_API_KEY", "TEMPORAL_TLS_CLIENT_CERT_PATH", "TEMPORAL_TLS_CLIENT_CERT_DATA", "TEMPORAL_TLS_SERVER_CA_CERT_PATH", "TEMPORAL_TLS_SERVER_NAME"} {
-			if r.env(kv) != "" {
-				from = "environment " + kv
-				break
-			}
-		}
-		r.used["temporalTls"] = found{value: "on", source: from}
+		r.used["temporalTls"] = found{value: "on", source: r.sourceOfTLS(source)}
 	}
 	return opts
+}
+
+// sourceOfTLS is the variable that turns TLS on, or the source of the profile.
+func (r *resolver) sourceOfTLS(profile string) string {
+	for _, name := range []string{"", "_CLIENT_CERT_PATH", "_CLIENT_CERT_DATA", "_SERVER_CA_CERT_PATH", "_SERVER_NAME"} {
+		if r.env("TEMPORAL_TLS"+name) != "" {
+			return "environment TEMPORAL_TLS" + name
+		}
+	}
+	if r.env("TEMPORAL_API_KEY") != "" {
+		return "environment TEMPORAL_API_KEY"
+	}
+	return profile
 }
 
 // lookupEnv adapts the injected environment to envconfig; empty is unset.
@@ -143,7 +149,12 @@ func (r *resolver) lookupEnv() envconfig.EnvLookup { return envLookup{r} }
 
 type envLookup struct{ r *resolver }
 
-func (e envLookup) Environ() []string { return e.r.environ() }
+func (e envLookup) Environ() []string {
+	if e.r.environ == nil {
+		return nil
+	}
+	return e.r.environ()
+}
 
 func (e envLookup) LookupEnv(name string) (string, bool) {
 	v := e.r.env(name)

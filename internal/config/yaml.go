@@ -13,13 +13,9 @@ import (
 	"github.com/goccy/go-yaml/parser"
 )
 
-// found is a value with where it was found and the directory that relative
-// paths in it belong to.
-type found struct{ value, source, base string }
-
 // readYAML reads dir/spool.yaml: a flat mapping of setting names to scalars.
 // Problems are returned as sentences that name file, line and what is allowed.
-func readYAML(dir string) (map[string]found, []string) {
+func readYAML(dir string) (layer, []string) {
 	path := filepath.Join(dir, "spool.yaml")
 	raw, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -32,7 +28,7 @@ func readYAML(dir string) (map[string]found, []string) {
 	if err != nil {
 		return nil, []string{fmt.Sprintf("%s is not valid YAML: %s", path, strings.TrimSpace(yaml.FormatError(err, false, false)))}
 	}
-	values := map[string]found{}
+	values := layer{}
 	var problems []string
 	for _, doc := range file.Docs {
 		if doc.Body == nil || doc.Body.Type() == ast.NullType {
@@ -46,7 +42,7 @@ func readYAML(dir string) (map[string]found, []string) {
 		for it := mapping.MapRange(); it.Next(); {
 			key, node := it.Key().GetToken().Value, it.Value()
 			at := fmt.Sprintf("%s:%d", path, it.Key().GetToken().Position.Line)
-			if _, known := lookup(key); !known {
+			if _, ok := known[key]; !ok {
 				problems = append(problems, fmt.Sprintf("%s: setting %q does not exist; allowed: %s", at, key, settingNames()))
 				continue
 			}

@@ -4,10 +4,12 @@
 package models
 
 import (
+	"cmp"
 	_ "embed"
 	"errors"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -49,7 +51,8 @@ type Provider struct {
 	Source string `yaml:"-"`
 }
 
-type file struct {
+// content is what a file holds.
+type content struct {
 	Models    []Row               `yaml:"models"`
 	Providers map[string]Provider `yaml:"providers"`
 }
@@ -68,15 +71,15 @@ type Table struct {
 // settings state of all models, then the built-in table. Its error names the file and
 // the line, and shows nothing of the file, which may hold a key.
 func Load(home string, settings Row) (*Table, error) {
-	var user file
-	path := filepath.Join(home, File)
-	switch body, err := os.ReadFile(path); {
+	var user content
+	file := filepath.Join(home, File)
+	switch body, err := os.ReadFile(file); {
 	case err == nil:
-		if user, err = parse(path, body); err != nil {
+		if user, err = parse(file, body); err != nil {
 			return nil, err
 		}
 	case !errors.Is(err, fs.ErrNotExist):
-		return nil, agent.Wrap(err, agent.CodeInvalid, "%s cannot be read", path)
+		return nil, agent.Wrap(err, agent.CodeInvalid, "%s cannot be read", file)
 	}
 	own, err := parse("the built-in table of models", builtin)
 	if err != nil {
@@ -96,28 +99,24 @@ func (t *Table) Lookup(model string) agent.ModelInfo {
 	if known, ok := t.known.Load(model); ok {
 		return known.(agent.ModelInfo)
 	}
-	var info agent.ModelInfo
-	priced, sees, name := false, (*bool)(nil), model
+	name := model
 	if at, err := t.Route(model, ""); err == nil {
 		name = at.Model
 	}
+	var info agent.ModelInfo
+	var price *Price
+	var images *bool
 	for _, r := range t.rows {
-		if !matches(r.Match, name) {
-			continue
+		if matches(r.Match, name) {
+			info.Window, info.MaxOutput = cmp.Or(info.Window, r.Window), cmp.Or(info.MaxOutput, r.MaxOutput)
+			price, images = cmp.Or(price, r.Price), cmp.Or(images, r.Images)
 		}
-		if info.Window == 0 {
-			info.Window = r.Window
-		}
-		if info.MaxOutput == 0 {
-			info.MaxOutput = r.MaxOutput
-		}
-		if sees == nil && r.Images != nil {
-			sees, info.Images, info.NoImages = r.Images, *r.Images, !*r.Images
-		}
-		if !priced && r.Price != nil {
-			priced = true
-			info.Price = agent.Price{Input: r.Price.Input, Cached: r.Price.Cached, Output: r.Price.Output}
-		}
+	}
+	if price != nil {
+		info.Price = agent.Price{Input: price.Input, Cached: price.Cached, Output: price.Output}
+	}
+	if images != nil {
+		info.Images, info.NoImages = *images, !*images
 	}
 	t.known.Store(model, info)
 	return info
@@ -134,20 +133,6 @@ func matches(pattern, model string) bool {
 
 // glob compares with a pattern in which * stands for anything, slashes included.
 func glob(pattern, name string) bool {
-	parts := strings.Split(pattern, "*")
-	if len(parts) == 1 {
-		return pattern == name
-	}
-	name, ok := strings.CutPrefix(name, parts[0])
-	if !ok {
-		return false
-	}
-	for _, part := range parts[1 : len(parts)-1] {
-		i := strings.Index(name, part)
-		if i < 0 {
-			return false
-		}
-		name = name[i+len(part):]
-	}
-	return strings.HasSuffix(name, parts[len(parts)-1])
+	ok, err := path.Match(strings.ReplaceAll(pattern, "/", "\x00"), strings.ReplaceAll(name, "/", "\x00"))
+	return ok && err == nil
 }

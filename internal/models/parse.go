@@ -17,11 +17,14 @@ import (
 )
 
 // parse reads a table. Errors start with FILE:LINE where the line is known.
-func parse(path string, body []byte) (file, error) {
-	var f file
+func parse(path string, body []byte) (content, error) {
+	var f content
 	tree, err := parser.ParseBytes(body, 0)
 	if err != nil {
 		return f, notYAML(path, err)
+	}
+	if len(tree.Docs) == 0 {
+		return f, nil
 	}
 	if len(tree.Docs) > 1 {
 		return f, wrong(path, 0, "holds %d YAML documents: put all into one, without ---", len(tree.Docs))
@@ -32,7 +35,7 @@ func parse(path string, body []byte) (file, error) {
 	at := linesOf(tree)
 	for i, r := range f.Models {
 		if problem := r.problem(); problem != "" {
-			return f, wrong(path, at.row(i), "row %d %s", i+1, problem)
+			return f, wrong(path, at.rows[i], "row %d %s", i+1, problem)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(f.Providers)) {
@@ -81,30 +84,21 @@ type lines struct {
 	providers map[string]int
 }
 
-func (l lines) row(i int) int {
-	if i < len(l.rows) {
-		return l.rows[i]
-	}
-	return 0
-}
-
 func linesOf(tree *ast.File) lines {
 	l := lines{providers: map[string]int{}}
-	for _, doc := range tree.Docs {
-		top, ok := doc.Body.(ast.MapNode)
-		if !ok {
-			continue
-		}
-		for it := top.MapRange(); it.Next(); {
-			switch part := it.Value().(type) {
-			case *ast.SequenceNode:
-				for _, row := range part.Values {
-					l.rows = append(l.rows, row.GetToken().Position.Line)
-				}
-			case ast.MapNode:
-				for p := part.MapRange(); p.Next(); {
-					l.providers[p.Key().GetToken().Value] = p.Key().GetToken().Position.Line
-				}
+	top, ok := tree.Docs[0].Body.(ast.MapNode)
+	if !ok {
+		return l
+	}
+	for it := top.MapRange(); it.Next(); {
+		switch part := it.Value().(type) {
+		case *ast.SequenceNode:
+			for _, row := range part.Values {
+				l.rows = append(l.rows, row.GetToken().Position.Line)
+			}
+		case ast.MapNode:
+			for p := part.MapRange(); p.Next(); {
+				l.providers[p.Key().GetToken().Value] = p.Key().GetToken().Position.Line
 			}
 		}
 	}

@@ -2,69 +2,59 @@ package starter
 
 import (
 	"context"
+	"io"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/spool-agents/spool"
 	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/internal/exit"
+	"github.com/spool-agents/spool/internal/printer"
+	"github.com/spool-agents/spool/internal/terminal"
 	"github.com/spool-agents/spool/memory"
 )
 
-type approvalsCmd struct {
-	Thread string `arg:"" optional:"" help:"Only those of this thread and its sub-agents."`
-}
-
-// Validate checks the arguments.
-func (c *approvalsCmd) Validate() error {
-	if c.Thread == "" {
-		return nil
-	}
-	return checkThread(c.Thread)
-}
+type approvalsCmd struct{ below }
 
 // Run lists open approvals.
 func (c *approvalsCmd) Run(ctx context.Context, a *app) error {
-	client, _, err := a.threads(ctx, false)
+	client, err := (*threadArg)(&c.below).threads(ctx, a, false)
 	if err != nil {
-		return err
-	}
-	if c.Thread, err = thread(ctx, client, c.Thread); err != nil {
 		return err
 	}
 	open, err := client.Approvals(ctx, c.Thread)
 	if err != nil {
 		return err
 	}
-	if a.json {
-		return a.printJSON(map[string]any{"approvals": open})
-	}
-	if len(open) == 0 {
-		a.progress("nothing waits for approval")
-	}
-	for _, p := range open {
-		a.print("%s", approvalText(p))
-	}
-	return nil
+	return printList(a, "approvals", open, printer.Approval, "nothing waits for approval")
 }
 
-func (a *app) listApprovals(open []spool.ApprovalRequest) {
-	for _, p := range open {
-		a.progress("%s", approvalText(p))
+type questionsCmd struct{ below }
+
+// Run lists open questions.
+func (c *questionsCmd) Run(ctx context.Context, a *app) error {
+	client, err := (*threadArg)(&c.below).threads(ctx, a, false)
+	if err != nil {
+		return err
 	}
+	open, err := client.Questions(ctx, c.Thread)
+	if err != nil {
+		return err
+	}
+	return printList(a, "questions", open, printer.Question, "no question waits for an answer")
 }
 
-// approvalText is an open approval with all that its calls would do.
-func approvalText(p spool.ApprovalRequest) string {
-	lines := []string{p.ApprovalID + "  " + visible(p.Agent) + "  " + p.ThreadID}
-	for _, call := range p.ToolCalls {
-		lines = append(lines, indent(call.ID+"  "+requestText(call)))
-	}
-	return strings.Join(lines, "\n")
-}
-
-// requestText is one call of an approval in full.
-func requestText(call spool.ApprovalCall) string {
-	return strings.Join(wholeCall(call.ToolName, rawArgs(call.Args)), "\n")
+// printList prints a list, or that it is empty.
+func printList[T any](a *app, name string, list []T, text func(T) string, none string) error {
+	return a.Show(map[string]any{name: list}, func() {
+		if len(list) == 0 {
+			a.Progress("%s", none)
+		}
+		for _, one := range list {
+			a.Print("%s", text(one))
+		}
+	})
 }
 
 type approveCmd struct {
@@ -95,17 +85,9 @@ type editCmd struct {
 	Text string `arg:"" help:"What the agent is told instead of a result, or - for stdin."`
 }
 
-// Validate checks the arguments.
-func (c *editCmd) Validate() error {
-	if strings.TrimSpace(c.Text) == "" {
-		return usage("the text is empty: say what the agent is to be told instead of a result, or give - to read it from stdin")
-	}
-	return nil
-}
-
 // Run answers a call.
 func (c *editCmd) Run(ctx context.Context, a *app) error {
-	text, err := a.given(c.Text, "text that the agent is told instead of a result")
+	text, err := a.given(c.Text, "text")
 	if err != nil {
 		return err
 	}
@@ -126,31 +108,29 @@ func (a *app) decide(ctx context.Context, verdict string, targets []string, text
 	if err != nil {
 		return err
 	}
-	done := []spool.Decided{}
-	stored := false
+	done, code := []spool.Decided{}, exit.Done
 	for _, d := range decisions {
 		res, err := c.Decide(ctx, d)
 		if err != nil {
 			return err
 		}
 		done = append(done, res)
-		stored = stored || res.Stored
-		if !a.json {
-			a.print("%s %s", res.Approval.ID, res.Approval.Decision)
+		if res.Stored {
+			code = exit.Unavailable
 		}
 		if res.Note != "" {
-			a.progress("%s", clean(res.Note))
+			a.Progress("%s", terminal.Clean(res.Note))
 		}
 	}
-	if a.json {
-		if err := a.printJSON(map[string]any{"decisions": done}); err != nil {
-			return err
+	err = a.Show(map[string]any{"decisions": done}, func() {
+		for _, d := range done {
+			a.Print("%s %s", d.Approval.ID, d.Approval.Decision)
 		}
+	})
+	if err != nil {
+		return err
 	}
-	if stored {
-		return ended(exitAway)
-	}
-	return nil
+	return exit.With(code)
 }
 
 // decisionsOf groups targets by approval. Named calls are what is approved of
@@ -188,4 +168,53 @@ func decisionsOf(known []memory.Approval, verdict string, targets []string, text
 		}
 	}
 	return out, nil
+}
+
+type answerCmd struct {
+	Question string `arg:"" help:"Id of the question, as questions lists it."`
+	Text     string `arg:"" help:"The answer, or - to read it from stdin."`
+}
+
+// Run answers a question.
+func (c *answerCmd) Run(ctx context.Context, a *app) error {
+	text, err := a.given(c.Text, "answer")
+	if err != nil {
+		return err
+	}
+	client, _, err := a.threads(ctx, true)
+	if err != nil {
+		return err
+	}
+	done, err := client.Answer(ctx, memory.AnswerRequest{Target: c.Question, Text: text})
+	if err != nil {
+		return err
+	}
+	err = a.Show(done, func() { a.Print("%s answered", done.Question.ID) })
+	if done.Note != "" {
+		a.Progress("%s", terminal.Clean(done.Note))
+	}
+	if err == nil && done.Stored {
+		return exit.With(exit.Unavailable)
+	}
+	return err
+}
+
+// given is a text of the command line, or what stdin holds for "-".
+func (a *app) given(text, what string) (string, error) {
+	if text == "-" {
+		raw, err := io.ReadAll(a.stdin)
+		if err != nil {
+			return "", agent.Wrap(err, agent.CodeInvalid, "cannot read the %s from stdin", what)
+		}
+		if text = strings.TrimRight(string(raw), "\r\n"); strings.TrimSpace(text) == "" {
+			return "", exit.Misuse("the %s on stdin is empty", what)
+		}
+	}
+	switch {
+	case strings.TrimSpace(text) == "":
+		return "", exit.Misuse("the %s is empty: give a text, or - to read it from stdin", what)
+	case !utf8.ValidString(text):
+		return "", exit.Misuse("the %s is not valid UTF-8", what)
+	}
+	return text, nil
 }

@@ -14,7 +14,9 @@ import (
 
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/internal/config"
+	"github.com/spool-agents/spool/internal/devstack"
 	"github.com/spool-agents/spool/internal/encryption"
+	"github.com/spool-agents/spool/internal/exit"
 )
 
 type codecServerCmd struct {
@@ -47,10 +49,10 @@ func (c *codecServerCmd) Run(ctx context.Context, a *app) error {
 		return err
 	}
 	if !cfg.Encryption.Any() {
-		return usage("there is nothing to decode with: set encryptionKeys (SPOOL_ENCRYPTION_KEYS) to " + encryption.Allowed)
+		return exit.Misuse("%s", "there is nothing to decode with: set encryptionKeys (SPOOL_ENCRYPTION_KEYS) to "+encryption.Allowed)
 	}
 	if !onLoopback(c.Listen) && !cfg.CodecToken.IsSet() {
-		return usage("--listen " + c.Listen + " is reached from other machines, and whoever asks gets plain text: set codecToken (SPOOL_CODEC_TOKEN), `openssl rand -hex 24` makes one, or listen at 127.0.0.1")
+		return exit.Misuse("%s", "--listen "+c.Listen+" is reached from other machines, and whoever asks gets plain text: set codecToken (SPOOL_CODEC_TOKEN), `openssl rand -hex 24` makes one, or listen at 127.0.0.1")
 	}
 	e := encryption.NewEndpoint(cfg.Encryption, cfg.CodecToken.Reveal(), hostNames(c.HostName))
 	e.Allow(c.Origin...)
@@ -62,18 +64,16 @@ func (c *codecServerCmd) Run(ctx context.Context, a *app) error {
 		return agent.Wrap(err, agent.CodeUnavailable, "cannot listen at %s", c.Listen)
 	}
 	link := openURL(l.Addr())
-	if a.json {
-		err = a.printJSON(map[string]any{"codec": link, "keys": cfg.Encryption.IDs(), "origins": e.Origins()})
-	} else {
-		a.print("Codec server %s", link)
+	err = a.Show(map[string]any{"codec": link, "keys": cfg.Encryption.IDs(), "origins": e.Origins()}, func() {
+		a.Print("Codec server %s", link)
 		if len(e.Origins()) == 0 {
-			a.progress("no page may use it: name your Temporal UI with --origin")
+			a.Progress("no page may use it: name your Temporal UI with --origin")
 		}
 		for _, origin := range e.Origins() {
-			a.progress("pages of %s may use it: enter %s in the UI under Data Encoder", origin, link)
+			a.Progress("pages of %s may use it: enter %s in the UI under Data Encoder", origin, link)
 		}
-		a.progress("temporal workflow show --codec-endpoint %s … shows histories in plain text", link)
-	}
+		a.Progress("temporal workflow show --codec-endpoint %s … shows histories in plain text", link)
+	})
 	if err != nil {
 		return errors.Join(err, l.Close())
 	}
@@ -103,7 +103,7 @@ func (a *app) startCodec(ctx context.Context, cfg config.Config, port int) (*dev
 	if !cfg.Encryption.Any() {
 		return nil, nil
 	}
-	l, err := a.listen(loopback, port)
+	l, err := a.listen(devstack.Loopback, port)
 	if err != nil {
 		return nil, err
 	}
@@ -113,7 +113,7 @@ func (a *app) startCodec(ctx context.Context, cfg config.Config, port int) (*dev
 	go func() {
 		defer close(done)
 		if err := serveCodec(ctx, d.endpoint, l); err != nil {
-			a.progress("%v", err)
+			a.Progress("%v", err)
 		}
 	}()
 	a.closers = append(a.closers, func() { cancel(); <-done })
@@ -143,8 +143,8 @@ func sameUI(ui string) []string {
 		return nil
 	}
 	links := []string{ui}
-	if host := u.Hostname(); host == "localhost" || host == loopback {
-		for _, name := range []string{"localhost", loopback} {
+	if host := u.Hostname(); host == "localhost" || host == devstack.Loopback {
+		for _, name := range []string{"localhost", devstack.Loopback} {
 			if name != host {
 				links = append(links, strings.Replace(u.Scheme+"://"+u.Host, host, name, 1))
 			}

@@ -12,6 +12,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/internal/doctor"
+	"github.com/spool-agents/spool/internal/exit"
+	"github.com/spool-agents/spool/internal/terminal"
 	"github.com/spool-agents/spool/memory"
 )
 
@@ -23,7 +26,7 @@ func TestHelpIsAsDocumented(t *testing.T) {
 		t.Run("help "+command, func(t *testing.T) {
 			var out, errout strings.Builder
 			args := append(strings.Fields(command), "--help")
-			require.Equal(t, exitDone, Run(t.Context(), args, nil, strings.NewReader(""), &out, &errout))
+			require.Equal(t, exit.Done, Run(t.Context(), args, nil, strings.NewReader(""), &out, &errout))
 			require.Empty(t, errout.String())
 			golden := filepath.Join("testdata", "help", "help-"+command+".txt")
 			if *update {
@@ -62,7 +65,7 @@ func TestUsageErrorsNameTheFlagAndTheFix(t *testing.T) {
 		"cancel a:b":                           {`thread id "a:b"`},
 		"approvals a:b":                        {`thread id "a:b"`},
 		"approve":                              {"<approval>"},
-		"edit c":                               {"text is empty"},
+		"edit c":                               {"<text>"},
 		"show":                                 {"give a thread id", "agent:TYPE:ID"},
 		"show a:b":                             {"SESSION/CONVERSATION"},
 		"show --from 3 a/b":                    {"--from", "add --follow"},
@@ -97,21 +100,21 @@ func TestUsageErrorsNameTheFlagAndTheFix(t *testing.T) {
 			var out, errout strings.Builder
 			env := []string{"SPOOL_HOME=" + home, "SPOOL_USER=u", "TEMPORAL_ADDRESS=127.0.0.1:1"}
 			code := Run(t.Context(), strings.Fields(line), env, strings.NewReader(""), &out, &errout)
-			assert.Equal(t, exitUsage, code, errout.String())
+			assert.Equal(t, exit.Usage, code, errout.String())
 			for _, w := range want {
 				assert.Contains(t, errout.String(), w)
 			}
 			if !strings.Contains(line, "--json") {
 				assert.Empty(t, out.String())
 				code = Run(t.Context(), append([]string{"--json"}, strings.Fields(line)...), env, strings.NewReader(""), &out, &errout)
-				assert.Equal(t, exitUsage, code)
+				assert.Equal(t, exit.Usage, code)
 			}
 			var doc struct {
 				Error struct{ Code, Message string }
 			}
 			require.NoError(t, json.Unmarshal([]byte(out.String()), &doc), out.String())
 			assert.Equal(t, "invalid", doc.Error.Code)
-			assert.Contains(t, errout.String(), visible(strings.Split(doc.Error.Message, "\n")[0]))
+			assert.Contains(t, errout.String(), terminal.Visible(strings.Split(doc.Error.Message, "\n")[0]))
 			assert.NotContains(t, errout.String()+out.String(), "\x1b")
 			assert.NoFileExists(t, filepath.Join(home, "spool.db"), "nothing happens before the arguments are right")
 		})
@@ -121,7 +124,7 @@ func TestUsageErrorsNameTheFlagAndTheFix(t *testing.T) {
 func TestSendWithoutTemporalStoresTheMessage(t *testing.T) {
 	b := newBench(t)
 	r := b.run("send", "--json", "-s", "s1", "--message-id", "m1", "hello")
-	assert.Equal(t, exitAway, r.code)
+	assert.Equal(t, exit.Unavailable, r.code)
 	doc := r.json(t)
 	assert.Equal(t, "stored", doc["status"])
 	assert.Equal(t, "s1/default", doc["threadId"])
@@ -134,21 +137,21 @@ func TestSendWithoutTemporalStoresTheMessage(t *testing.T) {
 	assert.Contains(t, r.errout, "repeating it with the same message id is safe")
 
 	again := b.run("send", "--json", "-s", "s1", "--message-id", "m1", "hello")
-	assert.Equal(t, exitAway, again.code)
+	assert.Equal(t, exit.Unavailable, again.code)
 	assert.Equal(t, doc["turnId"], again.json(t)["turnId"])
 	inbox, err := b.store.Inbox(t.Context(), "s1/default")
 	require.NoError(t, err)
 	assert.Len(t, inbox, 1)
 
 	other := b.run("send", "--json", "-s", "s1", "--message-id", "m1", "something else")
-	assert.Equal(t, exitConflict, other.code)
+	assert.Equal(t, exit.Conflict, other.code)
 	assert.Equal(t, "conflict", other.json(t)["error"].(map[string]any)["code"])
 }
 
 func TestSendReadsStdinAndStartsASession(t *testing.T) {
 	b := newBench(t)
 	r := b.feed("line one\nline two\n", "send", "--detach", "-")
-	assert.Equal(t, exitAway, r.code)
+	assert.Equal(t, exit.Unavailable, r.code)
 	assert.Contains(t, r.errout, "go on with: starter send -s ")
 	list := b.run("threads", "--json").json(t)["threads"].([]any)
 	require.Len(t, list, 1)
@@ -158,30 +161,32 @@ func TestSendReadsStdinAndStartsASession(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, "line one\nline two", inbox[0].Content.String())
 
-	assert.Equal(t, exitUsage, b.feed("\n", "send", "-").code)
-	assert.Equal(t, exitUsage, b.run("send", "\xff").code)
+	assert.Equal(t, exit.Usage, b.feed("\n", "send", "-").code)
+	assert.Equal(t, exit.Usage, b.run("send", "\xff").code)
 }
 
 func TestRepeatedSendReturnsTheAnswer(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.answered("s1", "m1", "hello", "hi \x1b[31mthere")
 	r := b.run("send", "--json", "-s", "s1", "--message-id", "m1", "hello")
-	assert.Equal(t, exitDone, r.code, r.errout)
+	assert.Equal(t, exit.Done, r.code, r.errout)
 	assert.Equal(t, "completed", r.json(t)["status"])
 	assert.Equal(t, "hi \x1b[31mthere", r.json(t)["response"], "JSON holds what was said")
 	r = b.run("send", "-s", "s1", "--message-id", "m1", "hello")
-	assert.Equal(t, exitDone, r.code)
+	assert.Equal(t, exit.Done, r.code)
 	assert.Equal(t, "hi there\n", r.out, "a terminal gets no escape sequence")
 }
 
 func TestSendOfAFailedTurn(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.send("s1", "m1", "hello")
 	turn := b.take("s1/default")
 	b.stream(turn, 1, "half an ans")
 	b.finish(turn, 1, "failed")
 	r := b.run("send", "--json", "-s", "s1", "--message-id", "m1", "hello")
-	assert.Equal(t, exitFailed, r.code)
+	assert.Equal(t, exit.Failed, r.code)
 	doc := r.json(t)
 	assert.Equal(t, "failed", doc["status"])
 	assert.Equal(t, "error", doc["reason"])
@@ -190,18 +195,19 @@ func TestSendOfAFailedTurn(t *testing.T) {
 }
 
 func TestApprovals(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	ap, turn := b.asking("s1")
 
 	r := b.run("send", "--json", "-s", "s1", "--message-id", "m1", "write")
-	assert.Equal(t, exitWaiting, r.code, r.errout)
+	assert.Equal(t, exit.Waiting, r.code, r.errout)
 	doc := r.json(t)
 	assert.Equal(t, "waiting_for_approval", doc["status"])
 	pending := doc["pending"].([]any)[0].(map[string]any)
 	assert.Equal(t, ap.ID, pending["approvalId"])
 
 	r = b.run("send", "--json", "-s", "s1", "what now?")
-	assert.Equal(t, exitConflict, r.code, "a plain message is no decision")
+	assert.Equal(t, exit.Conflict, r.code, "a plain message is no decision")
 	assert.Equal(t, ap.ID, r.json(t)["error"].(map[string]any)["pending"].([]any)[0].(map[string]any)["approvalId"])
 
 	list := b.run("approvals", "--json").json(t)["approvals"].([]any)
@@ -217,23 +223,24 @@ func TestApprovals(t *testing.T) {
 	assert.Contains(t, text.out, `  command: \x1b[2Jrm`)
 	assert.NotContains(t, text.out, "\x1b")
 
-	assert.Equal(t, exitNotFound, b.run("approve", "nothing").code)
-	assert.Equal(t, exitUsage, b.run("edit", ap.ID, "no").code, "an approval of two calls has no single call to edit")
+	assert.Equal(t, exit.NotFound, b.run("approve", "nothing").code)
+	assert.Equal(t, exit.Usage, b.run("edit", ap.ID, "no").code, "an approval of two calls has no single call to edit")
 
 	r = b.run("approve", "--json", ap.ToolCalls[0].ID)
-	assert.Equal(t, exitAway, r.code, "saved, but nobody could be told")
+	assert.Equal(t, exit.Unavailable, r.code, "saved, but nobody could be told")
 	assert.Contains(t, r.errout, "the decision is saved")
 	calls2, err := b.store.ToolCalls(t.Context(), turn.ThreadID)
 	require.NoError(t, err)
 	assert.Equal(t, []string{"pending", "denied"}, []string{string(calls2[0].Status), string(calls2[1].Status)}, "the other call of the approval is denied")
 
-	assert.Equal(t, exitAway, b.run("approve", ap.ToolCalls[0].ID).code, "the same decision again returns the first outcome")
+	assert.Equal(t, exit.Unavailable, b.run("approve", ap.ToolCalls[0].ID).code, "the same decision again returns the first outcome")
 	r = b.run("deny", ap.ID)
-	assert.Equal(t, exitConflict, r.code)
+	assert.Equal(t, exit.Conflict, r.code)
 	assert.Contains(t, r.errout, owner, "says who decided")
 }
 
 func TestShowAndFollow(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	root, child := b.delegated("s1")
 	doc := b.run("show", "--json", "--events", root).json(t)
@@ -248,7 +255,7 @@ func TestShowAndFollow(t *testing.T) {
 	assert.Equal(t, child, sub["messages"].([]any)[0].(map[string]any)["subAgentId"])
 
 	r := b.run("show", "--json", "--follow", root)
-	assert.Equal(t, exitDone, r.code)
+	assert.Equal(t, exit.Done, r.code)
 	var cursors []string
 	for _, line := range strings.Split(strings.TrimSpace(r.out), "\n") {
 		var u struct {
@@ -268,8 +275,8 @@ func TestShowAndFollow(t *testing.T) {
 	assert.Contains(t, text.out, "ls(path=.)")
 	assert.Contains(t, text.out, "http://ui/namespaces/default/workflows/s1%2Fdefault")
 
-	assert.Equal(t, exitNotFound, b.run("show", "nobody/default").code)
-	assert.Equal(t, exitNotFound, b.run("show", "--user", "somebody", root).code, "another user's thread")
+	assert.Equal(t, exit.NotFound, b.run("show", "nobody/default").code)
+	assert.Equal(t, exit.NotFound, b.run("show", "--user", "somebody", root).code, "another user's thread")
 }
 
 func TestShowNamesAReplyThatIsBeingWorkedOn(t *testing.T) {
@@ -357,37 +364,39 @@ func TestThreadsShowSubAgentsOnlyIfAsked(t *testing.T) {
 }
 
 func TestVerify(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	root, child := b.delegated("s1")
 	assert.Equal(t, "ok, 2 threads checked\n", b.run("verify", "--all").out)
 	for thread, checked := range map[string]float64{"--all": 2, root: 2, child: 1} {
 		r := b.run("verify", "--json", thread)
-		assert.Equal(t, exitDone, r.code, r.out)
+		assert.Equal(t, exit.Done, r.code, r.out)
 		assert.Equal(t, map[string]any{"ok": true, "checked": checked, "violations": []any{}}, r.json(t))
 	}
 	r := b.run("verify", "--print", root)
-	assert.Equal(t, exitDone, r.code)
+	assert.Equal(t, exit.Done, r.code)
 	assert.Contains(t, r.out, child, "linked children in full")
 	assert.True(t, strings.HasSuffix(r.out, "\nok, 2 threads checked\n"))
 	assert.Len(t, b.run("verify", "--json", "--print", root).json(t)["threads"], 2)
-	assert.Equal(t, exitNotFound, b.run("verify", "x/y").code)
+	assert.Equal(t, exit.NotFound, b.run("verify", "x/y").code)
 }
 
 func TestCancelAndRetryWithoutTemporal(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.answered("s1", "m1", "hello", "hi")
-	assert.Equal(t, exitConflict, b.run("cancel", "s1/default").code, "nothing to cancel")
-	assert.Equal(t, exitNotFound, b.run("cancel", "s9/default").code)
+	assert.Equal(t, exit.Conflict, b.run("cancel", "s1/default").code, "nothing to cancel")
+	assert.Equal(t, exit.NotFound, b.run("cancel", "s9/default").code)
 
 	r := b.run("retry", "--json", "--request-id", "r1", "s1/default")
-	assert.Equal(t, exitAway, r.code)
+	assert.Equal(t, exit.Unavailable, r.code)
 	turn := r.json(t)["turnId"]
 	assert.Equal(t, turn, b.run("retry", "--json", "--request-id", "r1", "s1/default").json(t)["turnId"])
-	assert.Equal(t, exitConflict, b.run("retry", "--request-id", "r2", "s1/default").code, "one retry waits already")
+	assert.Equal(t, exit.Conflict, b.run("retry", "--request-id", "r2", "s1/default").code, "one retry waits already")
 
 	b.take("s1/default")
 	r = b.run("cancel", "--json", "s1/default")
-	assert.Equal(t, exitAway, r.code, "the cancel is stored")
+	assert.Equal(t, exit.Unavailable, r.code, "the cancel is stored")
 	assert.Equal(t, "stored", r.json(t)["status"])
 	assert.Equal(t, turn, r.json(t)["turnId"])
 }
@@ -395,10 +404,10 @@ func TestCancelAndRetryWithoutTemporal(t *testing.T) {
 func TestHistoryNeedsTemporal(t *testing.T) {
 	b := newBench(t)
 	b.answered("s1", "m1", "hello", "hi")
-	assert.Equal(t, exitAway, b.run("history", "s1/default").code)
-	assert.Equal(t, exitNotFound, b.run("history", "s2/default").code)
+	assert.Equal(t, exit.Unavailable, b.run("history", "s1/default").code)
+	assert.Equal(t, exit.NotFound, b.run("history", "s2/default").code)
 	r := b.run("history", "--run", "zzz", "s1/default")
-	assert.Equal(t, exitUsage, r.code)
+	assert.Equal(t, exit.Usage, r.code)
 	assert.Contains(t, r.errout, `run id "zzz" is not valid`)
 }
 
@@ -419,7 +428,7 @@ func TestStaticInformation(t *testing.T) {
 func TestDoctorNamesSourcesAndWhatIsAway(t *testing.T) {
 	b := newBench(t)
 	r := b.run("doctor", "--json")
-	assert.Equal(t, exitAway, r.code)
+	assert.Equal(t, exit.Unavailable, r.code)
 	doc := r.json(t)
 	sources := map[string]string{}
 	for _, s := range doc["settings"].([]any) {
@@ -444,9 +453,9 @@ func TestDoctorChecksWhatItIsAskedFor(t *testing.T) {
 		}
 		return names
 	}
-	assert.Equal(t, []string{"store"}, names("store", exitDone))
-	assert.Equal(t, []string{"store", "temporal"}, names("worker", exitAway), "and what it needs")
-	assert.Equal(t, []string{"agents", "model"}, names("models,agents", exitDone))
+	assert.Equal(t, []string{"store"}, names("store", exit.Done))
+	assert.Equal(t, []string{"store", "temporal"}, names("worker", exit.Unavailable), "and what it needs")
+	assert.Equal(t, []string{"agents", "model"}, names("models,agents", exit.Done))
 	assert.NotContains(t, b.run("doctor", "--only", "store").out, "retryFor", "the settings are left out")
 }
 
@@ -483,7 +492,7 @@ func TestDoctorNamesEachPartThatIsWrong(t *testing.T) {
 		t.Errorf("no finding %s %q in %+v", name, detail, all)
 	}
 	code, all := find()
-	assert.Equal(t, exitAway, code)
+	assert.Equal(t, exit.Unavailable, code)
 	named(all, "store", "spool.db", true, "")
 	named(all, "temporal", "127.0.0.1:1", false, "TEMPORAL_ADDRESS (environment TEMPORAL_ADDRESS)")
 	named(all, "agents", bad+":2", false, "mend the file")
@@ -498,7 +507,7 @@ func TestDoctorNamesEachPartThatIsWrong(t *testing.T) {
 	named(all, "store", "damaged.db is not a SQLite database", false, "name another one")
 	self, err := os.Executable()
 	require.NoError(t, err)
-	require.ErrorContains(t, writable(self), "can be read only", "as a program that runs")
+	require.ErrorContains(t, doctor.Writable(self), "can be read only", "as a program that runs")
 }
 
 func TestStoreThatCannotBeOpened(t *testing.T) {
@@ -507,7 +516,7 @@ func TestStoreThatCannotBeOpened(t *testing.T) {
 	require.NoError(t, os.WriteFile(path, []byte(strings.Repeat("this is no database ", 200)), 0o600))
 	for _, command := range []string{"threads", "doctor", "send x", "chat", "verify --all", "dev"} {
 		r := b.run(append(strings.Fields(command), "--store", "sqlite:"+path)...)
-		assert.Equal(t, exitAway, r.code, "%s: %s", command, r.errout)
+		assert.Equal(t, exit.Unavailable, r.code, "%s: %s", command, r.errout)
 		assert.Contains(t, r.out+r.errout, path)
 	}
 	r := b.run("threads", "--json", "--store", "sqlite:"+path)
@@ -515,14 +524,14 @@ func TestStoreThatCannotBeOpened(t *testing.T) {
 	dir := filepath.Join(b.home, "folder.db")
 	require.NoError(t, os.Mkdir(dir, 0o700))
 	r = b.run("threads", "--json", "--store", "sqlite:"+dir)
-	assert.Equal(t, exitAway, r.code, r.errout)
+	assert.Equal(t, exit.Unavailable, r.code, r.errout)
 	assert.Equal(t, "unavailable", r.json(t)["error"].(map[string]any)["code"])
 }
 
 func TestChatIsALoopOverLines(t *testing.T) {
 	b := newBench(t)
 	r := b.feed("hello\n\n/quit\nnot sent\n", "chat", "-s", "s1")
-	assert.Equal(t, exitDone, r.code, r.errout)
+	assert.Equal(t, exit.Done, r.code, r.errout)
 	assert.Contains(t, r.errout, "saved, but not running")
 	assert.Contains(t, r.errout, "go on with: starter chat -s s1")
 	inbox, err := b.store.Inbox(t.Context(), "s1/default")
@@ -537,7 +546,7 @@ func TestOneDevPerHome(t *testing.T) {
 	require.NoError(t, err)
 	defer lock.Close()
 	r := b.run("dev")
-	assert.Equal(t, exitConflict, r.code)
+	assert.Equal(t, exit.Conflict, r.code)
 	assert.Contains(t, r.errout, "runs already")
 	assert.Contains(t, r.errout, "another --home")
 }
@@ -545,6 +554,6 @@ func TestOneDevPerHome(t *testing.T) {
 func TestDevNeedsTheServerItIsGiven(t *testing.T) {
 	b := newBench(t)
 	r := b.run("dev", "--temporal", "127.0.0.1:1")
-	assert.Equal(t, exitAway, r.code)
+	assert.Equal(t, exit.Unavailable, r.code)
 	assert.Contains(t, r.errout, "no Temporal server answers at 127.0.0.1:1")
 }

@@ -11,6 +11,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	_ "modernc.org/sqlite" // raw access to the store's file
+
+	"github.com/spool-agents/spool/internal/exit"
 )
 
 // damage changes rows behind the store's back.
@@ -37,7 +39,7 @@ func TestRow32_OneDamagedRowHidesNothingElse(t *testing.T) {
 	b.damage(`UPDATE threads SET message_count = 9 WHERE id = 'good/default'`)
 
 	check := b.run("verify", "--all")
-	assert.Equal(t, exitFailed, check.code)
+	assert.Equal(t, exit.Failed, check.code)
 	assert.Contains(t, check.out, "bad/default: message 2 cannot be read")
 	assert.Contains(t, check.out, "good/default: --repair would mend: messageCount is 2")
 	repair := b.run("verify", "--all", "--repair")
@@ -45,13 +47,13 @@ func TestRow32_OneDamagedRowHidesNothingElse(t *testing.T) {
 	assert.Contains(t, repair.out, "bad/default: message 2 cannot be read")
 	assert.NotContains(t, repair.out, "good/default")
 	show := b.run("show", "bad/default")
-	assert.Equal(t, exitFailed, show.code)
+	assert.Equal(t, exit.Failed, show.code)
 	assert.Contains(t, show.out, "hello", "the rest is shown")
 	assert.Contains(t, show.errout, "message 2 of thread bad/default")
 
 	dir := filepath.Join(b.home, "files")
 	export := b.run("sessions", "export", "--all", "--dir", dir, "--json")
-	assert.Equal(t, exitFailed, export.code)
+	assert.Equal(t, exit.Failed, export.code)
 	assert.Equal(t, []any{"good/default"}, export.json(t)["threads"])
 	assert.Contains(t, export.errout, "not exported: bad/default")
 }
@@ -62,9 +64,9 @@ func TestRow83_IDsWithDotsAndTextsWithMarkup(t *testing.T) {
 	b := newBench(t)
 	b.answered("a..", "m1", "a & b < c", "x > y")
 	dir := filepath.Join(b.home, "files")
-	require.Equal(t, exitDone, b.run("sessions", "export", "--all", "--dir", dir).code)
+	require.Equal(t, exit.Done, b.run("sessions", "export", "--all", "--dir", dir).code)
 	again := b.run("sessions", "import", dir)
-	assert.Equal(t, exitDone, again.code, again.errout)
+	assert.Equal(t, exit.Done, again.code, again.errout)
 	assert.Contains(t, again.errout, "1 thread there already")
 	assert.DirExists(t, filepath.Join(dir, "sessions", "a.."))
 }
@@ -75,10 +77,10 @@ func TestRow88_OnlyOwnFilesAreRemoved(t *testing.T) {
 	b := newBench(t)
 	b.answered("s1", "m1", "hello", "hi")
 	dir := filepath.Join(b.home, "files")
-	require.Equal(t, exitDone, b.run("sessions", "export", "s1", "--dir", dir).code)
+	require.Equal(t, exit.Done, b.run("sessions", "export", "s1", "--dir", dir).code)
 	mine := filepath.Join(dir, "sessions", "s1", "notes.md")
 	require.NoError(t, os.WriteFile(mine, []byte("mine"), 0o600))
-	require.Equal(t, exitDone, b.run("sessions", "delete", "s1", "--dir", dir).code)
+	require.Equal(t, exit.Done, b.run("sessions", "delete", "s1", "--dir", dir).code)
 	assert.FileExists(t, mine)
 	assert.NoFileExists(t, filepath.Join(dir, "sessions", "s1", "history.json"))
 
@@ -89,7 +91,7 @@ func TestRow88_OnlyOwnFilesAreRemoved(t *testing.T) {
 	hourAgo := time.Now().Add(-time.Hour)
 	require.NoError(t, os.Chtimes(old, hourAgo, hourAgo))
 	require.NoError(t, os.Chtimes(other, hourAgo, hourAgo))
-	require.Equal(t, exitDone, b.run("sessions", "export", "s1", "--dir", dir).code)
+	require.Equal(t, exit.Done, b.run("sessions", "export", "s1", "--dir", dir).code)
 	assert.NoFileExists(t, old)
 	assert.FileExists(t, young)
 	assert.FileExists(t, other)
@@ -100,9 +102,9 @@ func TestRow79_ImportNamesAnotherProfile(t *testing.T) {
 	b := newBench(t)
 	b.answered("s1", "m1", "hello", "hi")
 	dir := filepath.Join(b.home, "files")
-	require.Equal(t, exitDone, b.run("sessions", "export", "s1", "--dir", dir).code)
+	require.Equal(t, exit.Done, b.run("sessions", "export", "s1", "--dir", dir).code)
 	r := newBench(t).run("sessions", "import", dir, "--profile", "work")
-	assert.Equal(t, exitDone, r.code)
+	assert.Equal(t, exit.Done, r.code)
 	assert.Contains(t, r.errout, "1 thread of profile default")
 }
 
@@ -113,7 +115,7 @@ func TestRow26_NoStoreIsMadeByReading(t *testing.T) {
 		for _, scheme := range []string{"sqlite:", "file:"} {
 			path := filepath.Join(b.home, "typo", "x")
 			r := b.run(append(args, "--store", scheme+path)...)
-			assert.NotEqual(t, exitDone, r.code)
+			assert.NotEqual(t, exit.Done, r.code)
 			assert.True(t, strings.Contains(r.out+r.errout, "there is no store at "+path), "%v: %s%s", args, r.out, r.errout)
 			assert.NoDirExists(t, filepath.Dir(path))
 		}
@@ -125,7 +127,7 @@ func TestNoErrorShowsTheStoresPassword(t *testing.T) {
 	b := newBench(t)
 	for _, store := range []string{"postgres://u:s3%zzcret@h/db", "postgres://u:s3cret@h:port/db", "postgres://u:s3cret/x@h", "postgress://u:s3cret@h/db"} {
 		r := b.run("threads", "--store", store)
-		assert.Equal(t, exitUsage, r.code)
+		assert.Equal(t, exit.Usage, r.code)
 		assert.NotContains(t, r.out+r.errout, "cret")
 	}
 }

@@ -17,10 +17,14 @@ import (
 	"github.com/spool-agents/spool"
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/internal/boot"
+	"github.com/spool-agents/spool/internal/chat"
 	"github.com/spool-agents/spool/internal/config"
+	"github.com/spool-agents/spool/internal/devstack"
+	"github.com/spool-agents/spool/internal/exit"
 	"github.com/spool-agents/spool/internal/httpapi"
 	"github.com/spool-agents/spool/internal/llm/script"
 	"github.com/spool-agents/spool/internal/models"
+	"github.com/spool-agents/spool/internal/terminal"
 	"github.com/spool-agents/spool/memory"
 	"github.com/spool-agents/spool/memory/verify"
 )
@@ -35,7 +39,8 @@ type demoCmd struct {
 // demo is one run of the demonstration.
 type demo struct {
 	a     *app
-	stack *stack
+	stack *devstack.Stack
+	work  string // the project
 	c     *spool.Client
 	sent  spool.Reply
 	// Taken when the worker was killed.
@@ -54,7 +59,7 @@ func (d *demoCmd) Run(ctx context.Context, a *app) error {
 		return err
 	}
 	if d.Live && cfg.Demo() {
-		return usage("demo --live needs a model: set OPENAI_API_KEY or OPENAI_BASE_URL (and SPOOL_MODEL)")
+		return exit.Misuse("demo --live needs a model: set OPENAI_API_KEY or OPENAI_BASE_URL (and SPOOL_MODEL)")
 	}
 	home, err := os.MkdirTemp("", "spool-demo-")
 	if err != nil {
@@ -72,15 +77,15 @@ func (d *demoCmd) Run(ctx context.Context, a *app) error {
 	if err := run.start(limited, home, demoEnv(a.env, cfg, d.Live)); err != nil {
 		return err
 	}
-	defer run.stack.close()
+	defer run.stack.Close()
 	if err := run.show(limited, d.Live); err != nil {
 		return err
 	}
-	if a.terminal && !a.json {
+	if a.live && !a.JSON {
 		run.linger(ctx)
 	}
 	if len(run.problem) > 0 {
-		return ended(exitFailed)
+		return exit.With(exit.Failed)
 	}
 	return nil
 }
@@ -124,26 +129,29 @@ func (d *demo) start(ctx context.Context, home string, env []string) error {
 	if err := writeLogs(filepath.Join(work, "logs")); err != nil {
 		return err
 	}
-	d.a.progress("starting a Temporal server and a worker")
+	d.a.Progress("starting a Temporal server and a worker")
 	cfg := config.Config{Home: home, Store: "sqlite:" + filepath.Join(home, "spool.db"), User: "demo", Profile: "default"}
-	var log io.Writer = &demoLog{w: d.a.stderr}
+	var log io.Writer = &demoLog{w: d.a.Err}
 	known, err := boot.LoadModels(cfg, d.a.lookup)
 	if err != nil {
 		return err
 	}
-	d.stack, err = startStack(ctx, stackOptions{home: home, store: cfg.Store, server: serverEmbedded, workers: 1, env: append(env, "SPOOL_USER=demo"), dir: work, log: log,
-		web: d.a.terminal && !d.a.json, webToken: httpapi.NewToken(), demo: lookupIn(env, "OPENAI_BASE_URL")+lookupIn(env, "OPENAI_API_KEY") == "", keys: known.KeyVariables()})
+	d.work = work
+	d.stack, err = devstack.Start(ctx, devstack.Options{
+		Home: home, Store: cfg.Store, Server: devstack.Embedded, Workers: 1, Env: append(env, "SPOOL_USER=demo"), Dir: work, Log: log, Keys: known.KeyVariables(),
+		Web: d.a.live && !d.a.JSON, WebToken: httpapi.NewToken(), Demo: devstack.Lookup(env, "OPENAI_BASE_URL")+devstack.Lookup(env, "OPENAI_API_KEY") == "",
+	})
 	if err != nil {
 		return err
 	}
-	cfg.UseServer(d.stack.address, client.DefaultNamespace)
-	cfg.TemporalUI = d.stack.ui
+	cfg.UseServer(d.stack.Info().Temporal, client.DefaultNamespace)
+	cfg.TemporalUI = d.stack.Info().UI
 	if err := d.a.awaitWorkers(ctx, cfg, d.stack); err != nil {
-		d.stack.close()
+		d.stack.Close()
 		return err
 	}
 	if d.c, err = d.a.openWith(ctx, cfg, true); err != nil {
-		d.stack.close()
+		d.stack.Close()
 	}
 	return err
 }
@@ -189,15 +197,15 @@ func (d *demo) show(ctx context.Context, live bool) error {
 		prompt = demoLivePrompt
 	}
 	var err error
-	d.sent, err = d.c.Send(ctx, memory.SendRequest{SessionID: "demo", Content: agent.Text(prompt), Workdir: d.stack.o.dir})
+	d.sent, err = d.c.Send(ctx, memory.SendRequest{SessionID: "demo", Content: agent.Text(prompt), Workdir: d.work})
 	if err != nil {
 		return err
 	}
-	d.a.progress("you: %s", prompt)
+	d.a.Progress("you: %s", prompt)
 	struck := make(chan error, 1)
 	go func() { struck <- d.strike(ctx) }()
-	t := &talk{a: d.a, c: d.c, wait: true, stream: d.a.terminal && !d.a.json}
-	reply, err := t.until(ctx, d.sent, nil)
+	t := &chat.Talk{Person: d.a.Person, C: d.c, Wait: true, Stream: d.a.live && !d.a.JSON}
+	reply, err := t.Until(ctx, d.sent, nil)
 	if err != nil {
 		return err
 	}
@@ -207,7 +215,7 @@ func (d *demo) show(ctx context.Context, live bool) error {
 		err = agent.Errorf(agent.CodeInternal, "the turn ended before a batch was half done, so the worker was not killed")
 	}
 	d.check(err == nil, "the worker was killed with kill -9 in the middle of a batch", err)
-	return d.report(ctx, reply, t.stream)
+	return d.report(ctx, reply, t.Stream)
 }
 
 // demoLivePrompt asks a real model for what the script does.
@@ -223,24 +231,16 @@ func (d *demo) strike(ctx context.Context) error {
 			return err
 		}
 		if halfDone(calls) {
-			d.killed = d.stack.info().PIDs.Workers[0]
-			d.stack.currentWorker(0).kill()
+			d.killed = d.stack.KillWorker()
 			d.before, err = d.calls(ctx)
-			d.a.progress("*** kill -9 of the worker (pid %d): %s", d.killed, inFlight(calls))
+			d.a.Progress("*** kill -9 of the worker (pid %d): %s", d.killed, inFlight(calls))
 			return err
 		}
-		if err := sleepFor(ctx, 10*time.Millisecond); err != nil {
-			return err
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(10 * time.Millisecond):
 		}
-	}
-}
-
-func sleepFor(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(d):
-		return nil
 	}
 }
 
@@ -267,17 +267,15 @@ func (d *demo) threads(ctx context.Context) ([]agent.Thread, error) {
 
 // halfDone reports whether some batch has a finished and a running call.
 func halfDone(calls []agent.ToolCall) bool {
-	for _, done := range calls {
-		if done.Status != agent.CallSuccess {
-			continue
-		}
-		for _, running := range calls {
-			if running.Status == agent.CallRunning && running.TurnID == done.TurnID && running.Step == done.Step {
-				return true
-			}
+	done := map[string]bool{}
+	for _, c := range calls {
+		if c.Status == agent.CallSuccess {
+			done[fmt.Sprint(c.TurnID, c.Step)] = true
 		}
 	}
-	return false
+	return slices.ContainsFunc(calls, func(c agent.ToolCall) bool {
+		return c.Status == agent.CallRunning && done[fmt.Sprint(c.TurnID, c.Step)]
+	})
 }
 
 func inFlight(calls []agent.ToolCall) string {
@@ -287,7 +285,7 @@ func inFlight(calls []agent.ToolCall) string {
 		case c.Status.Final():
 			done = append(done, c.ToolName)
 		case c.Status == agent.CallRunning:
-			running = append(running, callText(c.ToolName, c.Args))
+			running = append(running, terminal.CallText(c.ToolName, c.Args))
 		}
 	}
 	return fmt.Sprintf("finished: %s; running: %s", strings.Join(done, ", "), strings.Join(running, ", "))
@@ -303,13 +301,13 @@ func (d *demo) check(ok bool, what string, err error) {
 	if err != nil {
 		what += ": " + err.Error()
 	}
-	d.a.progress("%s %s", mark, clean(what))
+	d.a.Progress("%s %s", mark, terminal.Clean(what))
 }
 
 // report prints the answer, the tree, what was repeated, and the check.
 func (d *demo) report(ctx context.Context, reply spool.Reply, shown bool) error {
-	if !shown && !d.a.json {
-		d.a.print("%s\n", clean(reply.Response))
+	if !shown && !d.a.JSON {
+		d.a.Print("%s\n", terminal.Clean(reply.Response))
 	}
 	d.check(reply.Status == string(agent.ThreadCompleted) && reply.Response != "", "the turn was answered", nil)
 	n, err := d.c.Trace(ctx, d.sent.ThreadID)
@@ -317,7 +315,7 @@ func (d *demo) report(ctx context.Context, reply spool.Reply, shown bool) error 
 		return err
 	}
 	d.check(len(n.Children) >= 2 && allCompleted(n), "two sub-agents, each a thread and a workflow of its own, linked and completed", nil)
-	workers := d.stack.info().PIDs.Workers
+	workers := d.stack.Info().PIDs.Workers
 	d.check(d.killed != 0 && workers[0] != d.killed, fmt.Sprintf("another worker (pid %d) went on", workers[0]), nil)
 	repeats, err := d.repeats(ctx)
 	if err != nil {
@@ -330,21 +328,20 @@ func (d *demo) report(ctx context.Context, reply spool.Reply, shown bool) error 
 	}
 	d.check(report.OK, "verify: every invariant holds", nil)
 	for _, v := range report.Violations {
-		d.a.progress("     %s", clean(v.String()))
+		d.a.Progress("     %s", terminal.Clean(v.String()))
 	}
-	if d.a.json {
-		return d.a.printJSON(map[string]any{"ok": len(d.problem) == 0, "reply": reply, "trace": n, "repeated": repeats.again, "notRepeated": repeats.once, "killed": d.killed, "verify": report})
-	}
-	d.a.print("")
-	d.a.printTree(n, 0)
-	d.a.print("")
-	for _, line := range repeats.again {
-		d.a.print("repeated:     %s", line)
-	}
-	for _, line := range repeats.once {
-		d.a.print("not repeated: %s", line)
-	}
-	return nil
+	doc := map[string]any{"ok": len(d.problem) == 0, "reply": reply, "trace": n, "repeated": repeats.again, "notRepeated": repeats.once, "killed": d.killed, "verify": report}
+	return d.a.Show(doc, func() {
+		d.a.Print("")
+		d.a.Trace(n)
+		d.a.Print("")
+		for _, line := range repeats.again {
+			d.a.Print("repeated:     %s", line)
+		}
+		for _, line := range repeats.once {
+			d.a.Print("not repeated: %s", line)
+		}
+	})
 }
 
 func allCompleted(n *spool.Node) bool {
@@ -368,7 +365,7 @@ func (d *demo) repeats(ctx context.Context) (repeated, error) {
 	}
 	kept := true
 	for _, c := range calls {
-		line := fmt.Sprintf("%s %s (%s, %d run)", c.ID, callText(c.ToolName, c.Args), c.Status, c.Attempts)
+		line := fmt.Sprintf("%s %s (%s, %d run)", c.ID, terminal.CallText(c.ToolName, c.Args), c.Status, c.Attempts)
 		for _, b := range d.before {
 			if b.ID == c.ID && b.Status.Final() {
 				line += ", finished before the kill"
@@ -382,34 +379,38 @@ func (d *demo) repeats(ctx context.Context) (repeated, error) {
 		}
 	}
 	d.check(kept && len(d.before) > 0, "no tool whose result was stored ran again", nil)
+	models, err := d.repeatedModelCalls(ctx)
+	r.again = append(r.again, models...)
+	return r, err
+}
+
+// repeatedModelCalls lists the model calls whose first reply was not stored.
+func (d *demo) repeatedModelCalls(ctx context.Context) (lines []string, err error) {
 	threads, err := d.threads(ctx)
-	if err != nil {
-		return r, err
-	}
 	for _, t := range threads {
 		turns, err := d.c.Store().TurnsOf(ctx, t.ID)
 		if err != nil {
-			return r, err
+			return nil, err
 		}
 		for _, turn := range turns {
 			steps, err := d.c.Store().Steps(ctx, turn.ID)
 			if err != nil {
-				return r, err
+				return nil, err
 			}
 			for _, s := range steps {
 				if s.Attempt > 1 {
-					r.again = append(r.again, fmt.Sprintf("model call %d of %s (%d attempts: the reply of the first was not stored yet)", s.Step, t.ID, s.Attempt))
+					lines = append(lines, fmt.Sprintf("model call %d of %s (%d attempts: the reply of the first was not stored yet)", s.Step, t.ID, s.Attempt))
 				}
 			}
 		}
 	}
-	return r, nil
+	return lines, err
 }
 
 // linger keeps the stack up for a look at the page and at the web UI.
 func (d *demo) linger(ctx context.Context) {
-	d.a.print("")
-	d.a.print("Temporal shows it at %s", d.c.WorkflowURL(d.sent.ThreadID))
-	d.a.print("Open %s · Enter to stop", d.stack.link)
-	_, _ = d.a.keys().next(ctx, "", nil) // any end of the wait will do
+	d.a.Print("")
+	d.a.Print("Temporal shows it at %s", d.c.WorkflowURL(d.sent.ThreadID))
+	d.a.Print("Open %s · Enter to stop", d.stack.Info().Web)
+	_, _ = d.a.Keyboard().Next(ctx, "", nil) // any end of the wait will do
 }

@@ -14,6 +14,8 @@ import (
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/internal/boot"
 	"github.com/spool-agents/spool/internal/config"
+	"github.com/spool-agents/spool/internal/devstack"
+	"github.com/spool-agents/spool/internal/exit"
 	"github.com/spool-agents/spool/internal/httpapi"
 )
 
@@ -42,7 +44,7 @@ func (d *devCmd) Validate() error {
 			return fmt.Errorf("%s %d is not valid: use 0 to 65535, 0 for a free one", p.name, p.port)
 		}
 	}
-	if d.Temporal != serverEmbedded && d.Temporal != serverPath && portOf(d.Temporal) == 0 {
+	if d.Temporal != devstack.Embedded && d.Temporal != devstack.OnPath && devstack.PortOf(d.Temporal) == 0 {
 		return fmt.Errorf("--temporal %q is not valid: use embedded, path or HOST:PORT", d.Temporal)
 	}
 	return nil
@@ -76,9 +78,9 @@ func (d *devCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	defer s.close()
+	defer s.Close()
 	if d.own() {
-		cfg.UseServer(s.address, "")
+		cfg.UseServer(s.Info().Temporal, "")
 	}
 	defer a.close() // before the server stops
 	here, page := cfg.OneProcess() && d.Workers > 0, ""
@@ -89,7 +91,7 @@ func (d *devCmd) Run(ctx context.Context, a *app) error {
 	} else if err := a.awaitWorkers(ctx, cfg, s); err != nil {
 		return err
 	}
-	info := s.info()
+	info := s.Info()
 	if here {
 		info.PIDs.Workers, info.Web = []int{os.Getpid()}, page
 	}
@@ -101,7 +103,7 @@ func (d *devCmd) Run(ctx context.Context, a *app) error {
 		return err
 	}
 	<-ctx.Done()
-	a.progress("stopping")
+	a.Progress("stopping")
 	return nil
 }
 
@@ -113,7 +115,7 @@ func (d *devCmd) setServer(flags map[string]string) error {
 	}
 	for _, f := range []struct{ flag, setting string }{{"temporal-namespace", config.TemporalNamespace}, {"temporal-ui", config.TemporalUI}} {
 		if flags[f.setting] != "" {
-			return usage(fmt.Sprintf("--%s changes nothing here, leave it out: dev runs a server of its own, with a web UI and the namespace default; it counts with --temporal HOST:PORT", f.flag))
+			return exit.Misuse("--%s changes nothing here, leave it out: dev runs a server of its own, with a web UI and the namespace default; it counts with --temporal HOST:PORT", f.flag)
 		}
 	}
 	flags[config.TemporalAddress] = "127.0.0.1:7233"
@@ -122,7 +124,7 @@ func (d *devCmd) setServer(flags map[string]string) error {
 
 // start starts the processes of the stack, and the codec server where there are
 // keys of encryption. Those in the variables keys are for workers only.
-func (d *devCmd) start(ctx context.Context, a *app, cfg config.Config, keys []string) (*stack, error) {
+func (d *devCmd) start(ctx context.Context, a *app, cfg config.Config, keys []string) (*devstack.Stack, error) {
 	wd, err := os.Getwd()
 	if err != nil {
 		return nil, fmt.Errorf("find the working directory: %w", err)
@@ -135,19 +137,19 @@ func (d *devCmd) start(ctx context.Context, a *app, cfg config.Config, keys []st
 	if err != nil {
 		return nil, err
 	}
-	s, err := startStack(ctx, stackOptions{
-		home: cfg.Home, store: cfg.Store, server: d.Temporal, port: d.TemporalPort, uiPort: d.UIPort, workers: workers,
-		env: d.partEnv(a, cfg), keys: keys, demo: cfg.Demo(), dir: wd, log: a.stderr, ui: cfg.TemporalUI, codec: codec.url(),
-		web: !cfg.OneProcess(), webPort: d.WebPort, webToken: cmp.Or(cfg.WebToken.Reveal(), httpapi.NewToken()),
-		changed: func(info config.DevInfo) {
+	s, err := devstack.Start(ctx, devstack.Options{
+		Home: cfg.Home, Store: cfg.Store, Server: d.Temporal, Port: d.TemporalPort, UIPort: d.UIPort, UI: cfg.TemporalUI, Workers: workers,
+		Env: d.partEnv(a, cfg), Keys: keys, Demo: cfg.Demo(), Dir: wd, Log: a.Err, Codec: codec.url(),
+		Web: !cfg.OneProcess(), WebPort: d.WebPort, WebToken: cmp.Or(cfg.WebToken.Reveal(), httpapi.NewToken()),
+		Changed: func(info config.DevInfo) {
 			codec.allow(info.UI)
 			if err := config.WriteDev(cfg.Home, info); err != nil {
-				a.progress("%v", err)
+				a.Progress("%v", err)
 			}
 		},
 	})
 	if err == nil {
-		codec.allow(s.info().UI)
+		codec.allow(s.Info().UI)
 	}
 	return s, err
 }
@@ -192,7 +194,7 @@ func (d *devCmd) serveHere(ctx context.Context, a *app, cfg config.Config) (link
 	if err != nil {
 		return "", err
 	}
-	w, err := a.startWeb(ctx, webOptions{cfg: cfg, store: c.Store(), temporal: c.Temporal(), host: loopback, port: d.WebPort, token: cmp.Or(cfg.WebToken.Reveal(), httpapi.NewToken()), lasting: true, demo: cfg.Demo()})
+	w, err := a.startWeb(ctx, webOptions{cfg: cfg, store: c.Store(), temporal: c.Temporal(), host: devstack.Loopback, port: d.WebPort, token: cmp.Or(cfg.WebToken.Reveal(), httpapi.NewToken()), lasting: true, demo: cfg.Demo()})
 	if err != nil {
 		return "", err
 	}
@@ -205,59 +207,59 @@ func (d *devCmd) processes(cfg config.Config) (int, error) {
 	case !cfg.OneProcess():
 		return d.Workers, nil
 	case d.Workers > 1:
-		return 0, usage(fmt.Sprintf("--workers %d is not possible: the store %s serves one process only, so there is one worker at most; use sqlite:PATH for more", d.Workers, cfg.Store))
+		return 0, exit.Misuse("--workers %d is not possible: the store %s serves one process only, so there is one worker at most; use sqlite:PATH for more", d.Workers, cfg.Store)
 	}
 	return 0, nil // the one runs in this process
 }
 
 // own reports whether the stack runs its own server.
-func (d *devCmd) own() bool { return d.Temporal == serverEmbedded || d.Temporal == serverPath }
+func (d *devCmd) own() bool { return d.Temporal == devstack.Embedded || d.Temporal == devstack.OnPath }
 
 func (d *devCmd) announce(a *app, info config.DevInfo, here bool) error {
 	if v := a.lookup("TEMPORAL_ADDRESS"); v != "" && v != info.Temporal {
-		a.progress("TEMPORAL_ADDRESS is %s in this environment and outranks this stack: unset it for programs that are to use %s", v, info.Temporal)
+		a.Progress("TEMPORAL_ADDRESS is %s in this environment and outranks this stack: unset it for programs that are to use %s", v, info.Temporal)
 	}
 	if a.lookup("SPOOL_SERVER") != "" {
-		a.progress("SPOOL_SERVER is set in this environment and outranks this stack: unset it for programs that are to use it")
+		a.Progress("SPOOL_SERVER is set in this environment and outranks this stack: unset it for programs that are to use it")
 	}
 	info.Store = agent.MaskURL(info.Store)
-	if a.json {
-		return a.printJSON(info)
+	if a.JSON {
+		return a.Document(info)
 	}
-	a.print("Temporal     %s", info.Temporal)
+	a.Print("Temporal     %s", info.Temporal)
 	if info.UI != "" {
-		a.print("Temporal UI  %s", info.UI)
+		a.Print("Temporal UI  %s", info.UI)
 	}
 	if info.Codec != "" {
-		a.print("Codec server %s", info.Codec)
+		a.Print("Codec server %s", info.Codec)
 	}
 	if info.Web != "" {
-		a.print("Web page     %s", info.Web)
+		a.Print("Web page     %s", info.Web)
 	}
-	a.print("Store        %s", info.Store)
-	a.print("Home         %s", info.Home)
-	a.print("")
+	a.Print("Store        %s", info.Store)
+	a.Print("Home         %s", info.Home)
+	a.Print("")
 	if here {
-		a.print("Ready. What waits in the store is answered now. The store serves one process only, this one:")
-		a.print("to talk, use the web page; or stop this, start %s dev --workers 0, and use %s chat in another terminal.", a.name, a.name)
+		a.Print("Ready. What waits in the store is answered now. The store serves one process only, this one:")
+		a.Print("to talk, use the web page; or stop this, start %s dev --workers 0, and use %s chat in another terminal.", a.Name, a.Name)
 		return nil
 	}
-	a.print("Ready. In another terminal:")
+	a.Print("Ready. In another terminal:")
 	at := ""
 	if a.flags[config.Home] != "" {
 		at = " --home " + info.Home
 	}
-	a.print("  %s chat%s", a.name, at)
-	a.print("  %s send%s \"Show me what Spool can do.\"", a.name, at)
-	a.print("  %s threads%s", a.name, at)
-	a.print("Ctrl-C stops everything; nothing is lost.")
+	a.Print("  %s chat%s", a.Name, at)
+	a.Print("  %s send%s \"Show me what Spool can do.\"", a.Name, at)
+	a.Print("  %s threads%s", a.Name, at)
+	a.Print("Ctrl-C stops everything; nothing is lost.")
 	return nil
 }
 
 // lockHome makes sure that a home has one dev stack. The lock ends with the process.
 func lockHome(home string) (io.Closer, error) {
 	path := filepath.Join(home, "dev.lock")
-	f, holder, err := lockFile(context.Background(), path, 0)
+	f, holder, err := devstack.LockFile(context.Background(), path, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -268,10 +270,7 @@ func lockHome(home string) (io.Closer, error) {
 }
 
 // awaitWorkers returns when every worker of a stack polls the task queue.
-func (a *app) awaitWorkers(ctx context.Context, cfg config.Config, s *stack) error {
-	if s.o.workers == 0 {
-		return nil
-	}
+func (a *app) awaitWorkers(ctx context.Context, cfg config.Config, s *devstack.Stack) error {
 	var c *spool.Client
 	for deadline := time.Now().Add(workersReady); ; {
 		if c == nil {
@@ -283,7 +282,7 @@ func (a *app) awaitWorkers(ctx context.Context, cfg config.Config, s *stack) err
 				c = opened
 			}
 		}
-		if c != nil && allServe(ctx, c, s.info()) {
+		if c != nil && allServe(ctx, c, s.Info()) {
 			return nil
 		}
 		if time.Now().After(deadline) {

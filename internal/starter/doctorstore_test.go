@@ -13,6 +13,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/spool-agents/spool/internal/doctor"
+	"github.com/spool-agents/spool/internal/exit"
 	"github.com/spool-agents/spool/memory/memorytest"
 	"github.com/spool-agents/spool/memory/sqlite"
 )
@@ -32,9 +34,9 @@ func TestMain(m *testing.M) {
 }
 
 // storeFinding is what doctor says of the store, in its JSON.
-func storeFinding(t *testing.T, out string) check {
+func storeFinding(t *testing.T, out string) doctor.Check {
 	t.Helper()
-	var doc struct{ Checks []check }
+	var doc struct{ Checks []doctor.Check }
 	require.NoError(t, json.Unmarshal([]byte(out), &doc), out)
 	for _, c := range doc.Checks {
 		if c.Name == "store" {
@@ -42,11 +44,12 @@ func storeFinding(t *testing.T, out string) check {
 		}
 	}
 	t.Fatalf("nothing of the store in %s", out)
-	return check{}
+	return doctor.Check{}
 }
 
 // A store that another program has locked is told of, soon, with what to do.
 func TestDoctorOnALockedStore(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	path := filepath.Join(b.home, "spool.db")
 	db, err := sql.Open("sqlite", "file:"+path)
@@ -56,7 +59,7 @@ func TestDoctorOnALockedStore(t *testing.T) {
 	_, err = db.ExecContext(t.Context(), "BEGIN IMMEDIATE")
 	require.NoError(t, err)
 	r := b.run("doctor", "--json")
-	assert.Equal(t, exitAway, r.code, r.out)
+	assert.Equal(t, exit.Unavailable, r.code, r.out)
 	found := storeFinding(t, r.out)
 	assert.False(t, found.OK)
 	assert.Contains(t, found.Detail, path+" could not be used within 5s: another program holds its lock")
@@ -70,6 +73,7 @@ func TestDoctorOnALockedStore(t *testing.T) {
 // A store whose folder, or file, may not be written is told of by doctor and by
 // whatever uses it.
 func TestStoreThatMayNotBeWritten(t *testing.T) {
+	t.Parallel()
 	home := t.TempDir()
 	memorytest.OpenToAll(t, home)
 	folder := filepath.Join(home, "closed")
@@ -87,7 +91,7 @@ func TestStoreThatMayNotBeWritten(t *testing.T) {
 		require.NoError(t, os.Chmod(folder, modes[0]))
 		require.NoError(t, os.Chmod(path, modes[1]))
 		code, out := run("doctor", "--json")
-		assert.Equal(t, exitAway, code, out)
+		assert.Equal(t, exit.Unavailable, code, out)
 		found := storeFinding(t, out)
 		assert.False(t, found.OK, "%s: %s", what, found.Detail)
 		assert.Contains(t, found.Detail, path)
@@ -95,7 +99,7 @@ func TestStoreThatMayNotBeWritten(t *testing.T) {
 		assert.Contains(t, found.ToDo, "see to the store, or name another one (SPOOL_STORE, environment SPOOL_STORE)")
 		for _, command := range [][]string{{"send", "--json", "hi"}, {"threads", "--json"}} {
 			code, out = run(command...)
-			assert.Equal(t, exitAway, code, "%s: %s %s", what, command[0], out)
+			assert.Equal(t, exit.Unavailable, code, "%s: %s %s", what, command[0], out)
 			assert.Contains(t, out, path)
 			assert.Contains(t, out, "writable for this user")
 		}

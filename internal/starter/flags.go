@@ -1,11 +1,11 @@
 package starter
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/spool-agents/spool/internal/config"
+	"github.com/spool-agents/spool/internal/exit"
 )
 
 // Groups of global flags, as they are typed.
@@ -43,17 +43,11 @@ var uses = map[string]string{
 	"doctor": turnFlags + " temporal-ui",
 }
 
-// unused says what to do in place of a flag: by command and flag, else by flag.
+// unused says why a flag changes nothing: by command and flag, else by flag.
 var unused = map[string]string{
 	"dev temporal-address": "dev runs a server of its own; for one that runs already, give --temporal HOST:PORT",
-	"dev server":           "dev runs store and Temporal here; it prints the link that --server of other commands takes",
 	"demo home":            "the demo makes a home of its own; only --live reads the settings of a home",
-	"demo store":           "the demo makes a store of its own",
-	"web server":           "web is that server: start it where the store is",
 	"web-token user":       "give the user as the argument: web-token USER",
-	"agents server":        "it tells of a worker that is started here: use it where the workers are",
-	"tools server":         "it tells of a worker that is started here: use it where the workers are",
-	"models server":        "it tells of a worker that is started here: use it where the workers are",
 
 	"store":              "the command opens no store",
 	"user":               "the command shows nothing of any user",
@@ -62,7 +56,7 @@ var unused = map[string]string{
 	"temporal-address":   "the command asks no Temporal server",
 	"temporal-namespace": "the command asks no Temporal server",
 	"temporal-ui":        "the command prints no links to Temporal's web UI",
-	"server":             "the command works on the store itself: use it where the store is",
+	"server":             "use the command where store and workers are",
 }
 
 // globals are the flags that set a setting.
@@ -91,19 +85,15 @@ func notUsed(command, flag string) error {
 	if why == "" {
 		why = unused[flag]
 	}
-	return usage(fmt.Sprintf("--%s changes nothing here, leave it out: %s", flag, why))
+	return exit.Misuse("--%s changes nothing here, leave it out: %s", flag, why)
 }
 
 // onlyServer refuses flags of store and Temporal beside the web server that takes
 // their place; by says what names that.
 func (a *app) onlyServer(by string) error {
 	for _, g := range globals {
-		switch g.flag {
-		case "home", "server":
-		default:
-			if a.flags[g.setting] != "" {
-				return usage(fmt.Sprintf("--%s changes nothing beside a web server (%s), which has a store, a Temporal server and users of its own: leave out one of the two", g.flag, by))
-			}
+		if g.flag != "home" && g.flag != "server" && a.flags[g.setting] != "" {
+			return exit.Misuse("--%s changes nothing beside a web server (%s), which has a store, a Temporal server and users of its own: leave out one of the two", g.flag, by)
 		}
 	}
 	return nil

@@ -11,6 +11,8 @@ import (
 	"github.com/alecthomas/kong"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/spool-agents/spool/internal/exit"
 )
 
 // complete are command lines of all commands, with the arguments they need.
@@ -43,6 +45,7 @@ func leaves(n *kong.Node) (paths []string) {
 
 // Every command uses a global flag or refuses it, with what to do: none is dropped.
 func TestNoGlobalFlagIsDropped(t *testing.T) {
+	t.Parallel()
 	var cli grammar
 	parser, err := kong.New(&cli, kong.Bind(&app{}))
 	require.NoError(t, err)
@@ -54,6 +57,7 @@ func TestNoGlobalFlagIsDropped(t *testing.T) {
 			known = append(known, f.Name)
 		}
 	}
+	b := newBench(t)
 	for _, command := range commands {
 		require.Contains(t, uses, command, "say which global flags it uses")
 		used := strings.Fields(uses[command])
@@ -62,17 +66,9 @@ func TestNoGlobalFlagIsDropped(t *testing.T) {
 			if slices.Contains(used, g.flag) {
 				continue
 			}
-			t.Run(command+" --"+g.flag, func(t *testing.T) {
-				b := newBench(t)
-				for _, where := range [][]string{nil, {"--json"}} {
-					if command == "chat" {
-						where = nil
-					}
-					r := b.run(append(append(strings.Fields(complete[command]), "--"+g.flag, flagValues[g.flag]), where...)...)
-					assert.Equal(t, exitUsage, r.code, r.errout)
-					assert.Contains(t, r.errout, "--"+g.flag+" changes nothing here, leave it out: ")
-				}
-			})
+			r := b.run(append(strings.Fields(complete[command]), "--"+g.flag, flagValues[g.flag])...)
+			assert.Equal(t, exit.Usage, r.code, "%s --%s: %s", command, g.flag, r.errout)
+			assert.Contains(t, r.errout, "--"+g.flag+" changes nothing here, leave it out: ", command)
 		}
 	}
 	assert.Len(t, globals, len(known)-1, "all but --json set a setting")
@@ -80,36 +76,27 @@ func TestNoGlobalFlagIsDropped(t *testing.T) {
 
 // What is used is seen to be: another store, home, user, profile, or server is asked.
 func TestGlobalFlagsThatAreUsed(t *testing.T) {
-	for command, list := range uses {
-		if command == "dev" || command == "demo" || command == "web" || command == "codec-server" { // run on; their own tests start them
-			continue
-		}
-		used := strings.Fields(list)
-		line := strings.Fields(complete[command])
-		t.Run(command, func(t *testing.T) {
-			if slices.Contains(used, "store") {
-				b := newBench(t)
-				r := b.run(append(line, "--store", "postgres://nobody@127.0.0.1:1/none?connect_timeout=1")...)
-				assert.Equal(t, exitAway, r.code, r.errout)
-				assert.Contains(t, r.out+r.errout, "127.0.0.1")
-			}
-			if slices.Contains(used, "temporal-address") {
-				b := newBench(t)
-				b.answered("s1", "m0", "hello", "hi")
-				if command != "history" && command != "verify" && command != "doctor" && command != "show" {
-					return // they ask it once the store holds what they name: see the tests of each
-				}
-				address, met := listener(t)
-				r := b.run(append(line, "--temporal-address", address)...)
-				assert.Positive(t, met(), r.errout)
-			}
-		})
-	}
 	b := newBench(t)
 	root := b.answered("s1", "m1", "hello", "hi")
+	for command, list := range uses {
+		if strings.Contains("dev demo web codec-server", command) { // run on; their own tests start them
+			continue
+		}
+		used, line := strings.Fields(list), strings.Fields(complete[command])
+		if slices.Contains(used, "store") {
+			r := b.run(append(line, "--store", "postgres://nobody@127.0.0.1:1/none?connect_timeout=1")...)
+			assert.Equal(t, exit.Unavailable, r.code, "%s: %s", command, r.errout)
+			assert.Contains(t, r.out+r.errout, "127.0.0.1", command)
+		}
+	}
+	for _, command := range []string{"history", "verify", "doctor", "show"} { // others ask it once the store holds what they name
+		address, met := listener(t)
+		r := b.run(append(strings.Fields(complete[command]), "--temporal-address", address)...)
+		assert.Positive(t, met(), r.errout)
+	}
 	assert.Contains(t, b.run("trace", "--temporal-namespace", "spaces", "--temporal-ui", "http://ui2", root).out, "http://ui2/namespaces/spaces/workflows/")
 	for _, flags := range [][]string{{"--user", "eve"}, {"--profile", "work"}} {
-		assert.Equal(t, exitNotFound, b.run(append(flags, "tasks", root)...).code)
+		assert.Equal(t, exit.NotFound, b.run(append(flags, "tasks", root)...).code)
 	}
 	other := filepath.Join(t.TempDir(), "elsewhere")
 	assert.Contains(t, b.run("threads", "--home", other).errout, other)
@@ -138,23 +125,24 @@ func listener(t *testing.T) (string, func() int64) {
 
 // A web server has a store, a Temporal server and users of its own.
 func TestFlagsBesideAWebServer(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	server := flagValues["server"]
 	for _, flag := range []string{"store", "user", "profile"} {
 		for _, command := range []string{"threads", "doctor", "send hello"} {
 			r := b.run(append(strings.Fields(command), "--"+flag, flagValues[flag], "--server", server)...)
-			assert.Equal(t, exitUsage, r.code, r.errout)
+			assert.Equal(t, exit.Usage, r.code, r.errout)
 			assert.Contains(t, r.errout, "--"+flag+" changes nothing beside a web server (--server)")
 		}
 	}
 	b.more = []string{"SPOOL_SERVER=" + server}
 	for _, command := range []string{"threads", "doctor"} {
 		r := b.run(command, "--store", "sqlite:other.db")
-		assert.Equal(t, exitUsage, r.code, r.errout)
+		assert.Equal(t, exit.Usage, r.code, r.errout)
 		assert.Contains(t, r.errout, "(SPOOL_SERVER, from environment SPOOL_SERVER)")
 	}
 	r := b.run("doctor")
-	assert.Equal(t, exitAway, r.code)
+	assert.Equal(t, exit.Unavailable, r.code)
 	assert.Contains(t, r.out, "server               NOT OK")
 	assert.NotContains(t, r.out, "a-token-of-nobody")
 }
@@ -163,10 +151,10 @@ func TestDevRefusesWhatItsOwnServerDecides(t *testing.T) {
 	b := newBench(t)
 	for flag, want := range map[string]string{"temporal-address": "give --temporal HOST:PORT", "temporal-namespace": "it counts with --temporal HOST:PORT", "temporal-ui": "it counts with --temporal HOST:PORT"} {
 		r := b.run("dev", "--"+flag, flagValues[flag])
-		assert.Equal(t, exitUsage, r.code)
+		assert.Equal(t, exit.Usage, r.code)
 		assert.Contains(t, r.errout, want)
 	}
 	r := b.run("demo", "--home", "x")
-	assert.Equal(t, exitUsage, r.code)
+	assert.Equal(t, exit.Usage, r.code)
 	assert.Contains(t, r.errout, "only --live reads the settings of a home")
 }

@@ -10,10 +10,13 @@ import (
 
 	"github.com/spool-agents/spool"
 	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/internal/chat"
+	"github.com/spool-agents/spool/internal/exit"
 	"github.com/spool-agents/spool/memory"
 )
 
 func TestChatOffersAnOpenApproval(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	ap, turn := b.asking("s1")
 	d := sit(t)
@@ -25,7 +28,7 @@ func TestChatOffersAnOpenApproval(t *testing.T) {
 	d.sees("> ")
 	assert.Empty(t, decision(b, ap.ID), "it was left open on purpose")
 	d.types("\x04")
-	d.ends(exitDone)
+	d.ends(exit.Done)
 
 	d = sit(t)
 	d.start(b, "chat", "-s", "s1")
@@ -36,10 +39,11 @@ func TestChatOffersAnOpenApproval(t *testing.T) {
 	b.finish(turn, 1, agent.ThreadCancelled)
 	d.sees("> ")
 	d.types("\x04")
-	d.ends(exitDone)
+	d.ends(exit.Done)
 }
 
 func TestChatFollowsTheTurnThatRuns(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	qs, turn := b.questioning("s1", "which colour?")
 	d := sit(t)
@@ -55,12 +59,12 @@ func TestChatFollowsTheTurnThatRuns(t *testing.T) {
 	d.sees("it is painted")
 	d.sees("> ")
 	d.types("\x04")
-	d.ends(exitDone)
+	d.ends(exit.Done)
 }
 
 // late is a store in which a second question is asked while the first is shown.
 type late struct {
-	conversations
+	chat.Conversations
 	open []spool.QuestionRequest
 }
 
@@ -79,8 +83,8 @@ func (l *late) Follow(context.Context, string, string, spool.FollowOptions, func
 }
 
 func TestAReportNamesWhatWasAskedUntilItsReturn(t *testing.T) {
-	talk := &talk{a: &app{}, c: &late{open: []spool.QuestionRequest{{QuestionID: "q1"}, {QuestionID: "q2"}}}}
-	r, err := talk.until(t.Context(), spool.Reply{ThreadID: "s1/default", TurnID: "t1"}, nil)
+	talk := &chat.Talk{Person: &chat.Person{}, C: &late{open: []spool.QuestionRequest{{QuestionID: "q1"}, {QuestionID: "q2"}}}}
+	r, err := talk.Until(t.Context(), spool.Reply{ThreadID: "s1/default", TurnID: "t1"}, nil)
 	require.NoError(t, err)
 	assert.Len(t, r.Questions, 2)
 }
@@ -88,10 +92,10 @@ func TestAReportNamesWhatWasAskedUntilItsReturn(t *testing.T) {
 func TestEditReadsStdin(t *testing.T) {
 	b := newBench(t)
 	ap, _ := b.askingFor("s1", "shell", `{"command":"rm"}`)
-	assert.Equal(t, exitUsage, b.feed("\n", "edit", ap.ID, "-").code)
-	assert.Equal(t, exitUsage, b.run("edit", ap.ID, " ").code)
+	assert.Equal(t, exit.Usage, b.feed("\n", "edit", ap.ID, "-").code)
+	assert.Equal(t, exit.Usage, b.run("edit", ap.ID, " ").code)
 	r := b.feed("list them first\n", "edit", ap.ID, "-")
-	assert.Equal(t, exitAway, r.code, r.errout)
+	assert.Equal(t, exit.Unavailable, r.code, r.errout)
 	calls, err := b.store.ToolCalls(t.Context(), "s1/default")
 	require.NoError(t, err)
 	assert.Contains(t, calls[0].Result, "list them first")
@@ -103,7 +107,7 @@ func TestACancelThatCameTooLateIsAConflict(t *testing.T) {
 		session string
 		outcome agent.ThreadStatus
 		code    int
-	}{{"late", agent.ThreadCompleted, exitConflict}, {"took", agent.ThreadCancelled, exitDone}} {
+	}{{"late", agent.ThreadCompleted, exit.Conflict}, {"took", agent.ThreadCancelled, exit.Done}} {
 		b.send(c.session, "m1", "do it")
 		turn := b.take(c.session + "/default")
 		b.reply(turn, 1, "done", agent.GateAuto)
@@ -119,20 +123,8 @@ func TestFollowingFromBeyondTheEndIsRefused(t *testing.T) {
 	b := newBench(t)
 	b.answered("s1", "m1", "hello", "hi")
 	r := b.run("show", "--follow", "--from", "99999", "s1/default")
-	assert.Equal(t, exitUsage, r.code)
+	assert.Equal(t, exit.Usage, r.code)
 	assert.Regexp(t, `--from 99999: the thread s1/default has \d+ events`, r.errout)
-}
-
-func TestASessionStandsForItsConversation(t *testing.T) {
-	b := newBench(t)
-	b.answered("s1", "m1", "hello", "hi")
-	assert.Contains(t, b.run("show", "s1").out, "thread   s1/default")
-	assert.Equal(t, exitDone, b.run("verify", "s1").code)
-	assert.Equal(t, exitDone, b.run("questions", "s1").code)
-	assert.Equal(t, exitDone, b.run("approvals", "s1").code)
-	r := b.run("show", "s9")
-	assert.Equal(t, exitNotFound, r.code)
-	assert.Contains(t, r.errout, "there is no session s9")
 }
 
 // onWrite is called when something is written.
@@ -148,7 +140,7 @@ func TestAFollowerThatIsStoppedSaysNothing(t *testing.T) {
 	defer stop()
 	var errout strings.Builder
 	code := Run(ctx, []string{"show", "--follow", "--json", "s1/default"}, b.env(), strings.NewReader(""), onWrite(stop), &errout)
-	assert.Equal(t, exitInterrupt, code)
+	assert.Equal(t, exit.Interrupted, code)
 	assert.NotContains(t, errout.String(), "canceled")
 }
 
@@ -157,6 +149,6 @@ func TestAForkAtAnAnswerSaysWhatBecameOfTheMessage(t *testing.T) {
 	qs, _ := b.questioning("s1", "which colour?")
 	b.run("send", "--detach", "-s", "s1", "--message-id", "m2", "blue")
 	r := b.run("fork", "--at", "m2", "s1/default")
-	assert.Equal(t, exitUsage, r.code)
+	assert.Equal(t, exit.Usage, r.code)
 	assert.Contains(t, r.errout, "it became the answer to question "+qs[0].ID)
 }

@@ -4,13 +4,14 @@ import (
 	"context"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/spool-agents/spool"
 	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/internal/chat"
+	"github.com/spool-agents/spool/internal/exit"
 	"github.com/spool-agents/spool/memory"
 )
 
@@ -25,13 +26,7 @@ func TestLeavingAMessageThatNobodyHasTaken(t *testing.T) {
 	leave()
 	var said strings.Builder
 	a := newApp(b.env(), strings.NewReader(""), &said, &said)
-	require.Equal(t, ended(exitInterrupt), a.gone(left, c, sent, context.Canceled))
+	require.Equal(t, exit.With(exit.Interrupted), a.Await(left, c, sent, nil, chat.Waiting{Wait: true}, false))
 	assert.Contains(t, said.String(), "the message is stored; no worker has taken it yet; see: ")
 	assert.NotContains(t, said.String(), "goes on")
-}
-
-func TestHowOldTheNewsOfWorkersIs(t *testing.T) {
-	assert.Empty(t, heard(1, 10*time.Second))
-	assert.Equal(t, ", last heard of 40 s ago: idle, or ended", heard(1, 40*time.Second))
-	assert.Equal(t, ", last heard of any of them 74 s ago: idle, or ended", heard(2, 74*time.Second))
 }

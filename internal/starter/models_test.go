@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/spool-agents/spool/internal/exit"
 	"github.com/spool-agents/spool/internal/llm/llmtest"
 )
 
@@ -47,6 +48,7 @@ func keyed(s *llmtest.Server, key string) {
 // Each model is asked and shown at the provider that a worker would ask, with where
 // that is set and who names the model; keys are never printed.
 func TestModelsAreAskedAtTheirProviders(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	own, mistral := llmtest.Run(t), llmtest.Run(t)
 	keyed(own, "own-secret-key")
@@ -70,7 +72,7 @@ func TestModelsAreAskedAtTheirProviders(t *testing.T) {
 		assert.NotContains(t, r.out+r.errout, "secret", command)
 		assert.NotContains(t, r.out, "NOT ANSWER")
 		if command == "models" {
-			assert.Equal(t, exitDone, r.code, r.out+r.errout)
+			assert.Equal(t, exit.Done, r.code, r.out+r.errout)
 			assert.Contains(t, r.out, "(agent translator, "+translator+":4; fallback, environment SPOOL_FALLBACK_MODELS)")
 			assert.Contains(t, r.out, behind+":2")
 			assert.Contains(t, r.out, plain+":2")
@@ -95,7 +97,7 @@ func TestModelsOfAgentsThatTakeTheProviderOfTheirCaller(t *testing.T) {
 	b.write("agents/helper.md", "---", "model: two", "---", "x")
 	b.more = []string{"OPENAI_BASE_URL=" + own.URL(), "SPOOL_MODEL=main"}
 	r := b.run("models")
-	assert.Equal(t, exitDone, r.code, r.out)
+	assert.Equal(t, exit.Done, r.code, r.out)
 	assert.ElementsMatch(t, []string{"main", "two"}, asked(own))
 	assert.ElementsMatch(t, []string{"one", "two"}, asked(other))
 	assert.Contains(t, r.out, "called by orchestrator")
@@ -104,13 +106,14 @@ func TestModelsOfAgentsThatTakeTheProviderOfTheirCaller(t *testing.T) {
 // What a mistyped provider is: nobody is asked, and file and line, what there is and
 // what to do are told, by models, doctor, agents.
 func TestAProviderThatIsNotSetUp(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	own := llmtest.Run(t)
 	b.write("models.yaml", "providers:", "  mistral: {baseUrl: '"+own.URL()+"'}")
 	apart := b.write("agents/apart.md", "---", "description: x", "provider: mistal", "---", "x")
 	behind := b.write("agents/behind.md", "---", "model: big@mistal", "---", "x")
 	b.more = []string{"OPENAI_BASE_URL=" + own.URL(), "SPOOL_MODEL=main", "SPOOL_FALLBACK_MODELS=small@mstral"}
-	for command, code := range map[string]int{"models": exitFailed, "doctor": exitAway, "agents": exitDone} {
+	for command, code := range map[string]int{"models": exit.Failed, "doctor": exit.Unavailable, "agents": exit.Done} {
 		r := b.run(command)
 		said := r.out + r.errout
 		assert.Equal(t, code, r.code, said)
@@ -128,42 +131,44 @@ func TestAProviderThatIsNotSetUp(t *testing.T) {
 
 	b.more = []string{"SPOOL_MODEL=main@mistal"}
 	r := b.run("models")
-	assert.Equal(t, exitFailed, r.code)
+	assert.Equal(t, exit.Failed, r.code)
 	assert.Contains(t, r.out, "model (from environment SPOOL_MODEL): the model main@mistal names a provider mistal")
 	r = b.run("dev")
-	assert.Equal(t, exitUsage, r.code, "no worker would start")
+	assert.Equal(t, exit.Usage, r.code, "no worker would start")
 	assert.Contains(t, r.errout, "model (from environment SPOOL_MODEL): the model main@mistal names a provider mistal")
 }
 
 // A key that the environment does not have is a problem, also before the provider
 // says so.
 func TestAProviderWithoutItsKey(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	other := llmtest.Run(t)
 	keyed(other, "secret")
 	table := b.write("models.yaml", "providers:", "  other: {baseUrl: '"+other.URL()+"', apiKeyEnv: OTHER_KEY}")
 	r := b.run("models")
-	assert.Equal(t, exitFailed, r.code, "the scripted model answers, but a provider has no key")
+	assert.Equal(t, exit.Failed, r.code, "the scripted model answers, but a provider has no key")
 	assert.Contains(t, r.out, table+":2: provider other has no key, as the environment has no OTHER_KEY; to do: set it where the worker is started")
 	b.write("agents/a.md", "---", "model: m@other", "---", "x")
 	r = b.run("doctor")
 	assert.Contains(t, r.out, "provider other has no key, as the environment has no OTHER_KEY")
-	assert.Contains(t, r.out, "no key is sent: OTHER_KEY, which provider other of "+table+":2 names, is not set in the worker's environment")
+	assert.Contains(t, r.out, "no key is sent: OTHER_KEY, which provider other ("+table+":2) names is not set in the worker's environment")
 	assert.Contains(t, r.out, "to do: set OTHER_KEY where the worker is started")
 	b.more = []string{"OTHER_KEY=wrong"}
 	r = b.run("models")
-	assert.Equal(t, exitFailed, r.code)
+	assert.Equal(t, exit.Failed, r.code)
 	assert.Contains(t, r.out, "bad key")
 	assert.Contains(t, r.out, "to do: check OTHER_KEY, which provider other ("+table+":2) names")
 	b.more = []string{"OTHER_KEY=secret"}
 	r = b.run("models")
-	assert.Equal(t, exitDone, r.code, r.out)
+	assert.Equal(t, exit.Done, r.code, r.out)
 	assert.Contains(t, r.out, "demo  built in")
 }
 
 // A table that cannot be used is reported by all that read it, with its line and
 // without what stands in it; the demo model hides nothing.
 func TestABrokenTableOfModelsIsReported(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	for text, want := range map[string]string{
 		"providers:\n  x:\n    baseUrl: http://h/v1\n    apiKey: sk-secret-1": ":4: no table of models: unknown field",
@@ -172,7 +177,7 @@ func TestABrokenTableOfModelsIsReported(t *testing.T) {
 		"models:\n  - {match: x, window: 'sk-secret-4":                        "no table of models",
 	} {
 		path := b.write("models.yaml", text)
-		for command, code := range map[string]int{"models": exitFailed, "models --json": exitFailed, "doctor": exitAway, "dev": exitUsage} {
+		for command, code := range map[string]int{"models": exit.Failed, "models --json": exit.Failed, "doctor": exit.Unavailable, "dev": exit.Usage} {
 			r := b.run(strings.Fields(command)...)
 			said := r.out + r.errout
 			assert.Equal(t, code, r.code, "%s: %s", command, said)
@@ -185,6 +190,7 @@ func TestABrokenTableOfModelsIsReported(t *testing.T) {
 
 // What to do depends on what is wrong, and names the setting that says it.
 func TestWhatToDoWithAModelThatDoesNotAnswer(t *testing.T) {
+	t.Parallel()
 	plain, tls := llmtest.Run(t), httptest.NewTLSServer(http.NotFoundHandler())
 	defer tls.Close()
 	raw := func(status int, body string) string {
@@ -217,7 +223,7 @@ func TestWhatToDoWithAModelThatDoesNotAnswer(t *testing.T) {
 			b := newBench(t)
 			b.more = []string{"OPENAI_BASE_URL=" + c.url, "OPENAI_API_KEY=sk-very-secret-key", "SPOOL_MODEL=m"}
 			r := b.run("models")
-			assert.Equal(t, exitFailed, r.code)
+			assert.Equal(t, exit.Failed, r.code)
 			_, todo, found := strings.Cut(r.out, "; to do: ")
 			require.True(t, found, r.out)
 			assert.Contains(t, r.out+todo, c.want[0])
@@ -230,13 +236,14 @@ func TestWhatToDoWithAModelThatDoesNotAnswer(t *testing.T) {
 // A provider that no model names yet is checked too: whether it is there, with its key
 // and in the way that its URL says.
 func TestProvidersThatNoModelNames(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	own, idle := llmtest.Run(t), llmtest.Run(t)
 	secure := strings.Replace(idle.URL(), "http://", "https://", 1)
 	table := b.write("models.yaml", "providers:", "  idle: {baseUrl: '"+idle.URL()+"'}", "  plain: {baseUrl: '"+secure+"'}", "  away: {baseUrl: 'http://user:hidden@127.0.0.1:1/v1'}")
 	b.more = []string{"OPENAI_BASE_URL=" + own.URL(), "SPOOL_MODEL=main"}
 	r := b.run("models")
-	assert.Equal(t, exitFailed, r.code)
+	assert.Equal(t, exit.Failed, r.code)
 	assert.Contains(t, r.out, idle.URL()+" (provider idle) answers; no model names it yet ["+table+":2]")
 	assert.Contains(t, r.out, "NOT OK  "+table+":3: provider plain, which no model names, does not answer at "+secure+": http: server gave HTTP response to HTTPS client; to do: write http:// instead of https:// in baseUrl of provider plain")
 	assert.Contains(t, r.out, "NOT OK  "+table+":4: provider away, which no model names, does not answer at ")
@@ -246,5 +253,5 @@ func TestProvidersThatNoModelNames(t *testing.T) {
 	assert.Contains(t, b.run("doctor").out, "provider plain, which no model names")
 
 	b.write("models.yaml", "providers:", "  idle: {baseUrl: '"+idle.URL()+"'}")
-	assert.Equal(t, exitDone, b.run("models").code)
+	assert.Equal(t, exit.Done, b.run("models").code)
 }

@@ -9,7 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/internal/exit"
 	"github.com/spool-agents/spool/internal/llm/llmtest"
+	"github.com/spool-agents/spool/internal/terminal"
 	"github.com/spool-agents/spool/memory"
 )
 
@@ -56,22 +58,23 @@ func answerOf(b *bench, id string) string {
 }
 
 func TestQuestions(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	assert.Contains(t, b.run("questions").errout, "no question waits")
 	qs, turn := b.questioning("s1", "which \x1b[2Jcolour?\nred or blue", "how many?")
 
 	r := b.run("send", "--json", "-s", "s1", "--message-id", "m1", "do it")
-	assert.Equal(t, exitWaiting, r.code, r.errout)
+	assert.Equal(t, exit.Waiting, r.code, r.errout)
 	doc := r.json(t)
 	assert.Equal(t, "waiting_for_user", doc["status"])
 	assert.Equal(t, qs[0].ID, doc["questions"].([]any)[0].(map[string]any)["questionId"])
 	r = b.run("send", "-s", "s1", "--message-id", "m1", "do it")
-	assert.Equal(t, exitWaiting, r.code)
+	assert.Equal(t, exit.Waiting, r.code)
 	assert.Contains(t, r.errout, "waiting for an answer; answer them with starter answer QUESTION TEXT")
 	assert.NotContains(t, r.errout, "\x1b")
 
 	r = b.run("send", "--json", "-s", "s1", "blue")
-	assert.Equal(t, exitConflict, r.code, "it could be the answer to either")
+	assert.Equal(t, exit.Conflict, r.code, "it could be the answer to either")
 	assert.Len(t, r.json(t)["error"].(map[string]any)["questions"], 2)
 	assert.Contains(t, r.errout, qs[1].ID)
 	assert.Contains(t, r.errout, "--when-busy queue")
@@ -84,25 +87,25 @@ func TestQuestions(t *testing.T) {
 	assert.Contains(t, text.out, "red or blue")
 	assert.NotContains(t, text.out, "\x1b")
 
-	assert.Equal(t, exitNotFound, b.run("answer", "nothing", "x").code)
-	assert.Equal(t, exitUsage, b.run("answer", qs[0].ID, " ").code)
+	assert.Equal(t, exit.NotFound, b.run("answer", "nothing", "x").code)
+	assert.Equal(t, exit.Usage, b.run("answer", qs[0].ID, " ").code)
 	r = b.feed("blue\n", "answer", "--json", qs[0].ID, "-")
-	assert.Equal(t, exitAway, r.code, "saved, but nobody could be told")
+	assert.Equal(t, exit.Unavailable, r.code, "saved, but nobody could be told")
 	assert.Contains(t, r.errout, "the answer is saved")
 	assert.Equal(t, "answered", r.json(t)["question"].(map[string]any)["state"])
 	assert.Equal(t, "blue", answerOf(b, qs[0].ID))
 	r = b.run("answer", qs[0].ID, "red")
-	assert.Equal(t, exitConflict, r.code)
+	assert.Equal(t, exit.Conflict, r.code)
 	assert.Contains(t, r.errout, owner, "says who answered")
 
 	r = b.run("send", "-s", "s1", "--message-id", "m2", "seven")
-	assert.Equal(t, exitAway, r.code, r.errout)
+	assert.Equal(t, exit.Unavailable, r.code, r.errout)
 	assert.Contains(t, r.errout, "this answered question "+qs[1].ID+" of orchestrator: how many?")
 	assert.Equal(t, "seven", answerOf(b, qs[1].ID))
 	again := b.run("send", "--json", "-s", "s1", "--message-id", "m2", "seven").json(t)
 	assert.Equal(t, qs[1].ID, again["answered"].(map[string]any)["questionId"])
 	assert.Equal(t, true, again["repeated"])
-	assert.Equal(t, exitConflict, b.run("send", "-s", "s1", "--message-id", "m2", "eight").code)
+	assert.Equal(t, exit.Conflict, b.run("send", "-s", "s1", "--message-id", "m2", "eight").code)
 }
 
 func TestAParentShowsWhatItsSubAgentAsks(t *testing.T) {
@@ -134,7 +137,7 @@ func TestAnAnswerToABackgroundAgentWaitsForNothing(t *testing.T) {
 	b.finish(turn, 2, agent.ThreadCompleted)
 	q := b.question(sub, "which folder?")[0]
 	r := b.run("send", "--json", "-s", "s1", "docs")
-	assert.Equal(t, exitAway, r.code, r.errout)
+	assert.Equal(t, exit.Unavailable, r.code, r.errout)
 	assert.Contains(t, r.errout, "this answered question "+q.ID)
 	assert.Empty(t, r.json(t)["turnId"])
 	assert.Equal(t, "docs", answerOf(b, q.ID))
@@ -144,6 +147,7 @@ const yourAnswer = "your answer: "
 
 // A question is answered by what is typed, or pasted, after it stood there.
 func TestAQuestionIsPutToThePersonAtTheTerminal(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	qs, turn := b.questioning("s1", "which \x1b[2Jcolour?", "how many?")
 	d := sit(t)
@@ -159,16 +163,17 @@ func TestAQuestionIsPutToThePersonAtTheTerminal(t *testing.T) {
 	d.sees("the answer is saved")
 	d.sees("how many?")
 	d.sees(yourAnswer)
-	d.types(pasteBegins + "seven\nor so" + pasteEnds + "\r")
+	d.types(terminal.PasteBegins + "seven\nor so" + terminal.PasteEnds + "\r")
 	d.sees("the answer is saved")
 	assert.Equal(t, "blue", answerOf(b, qs[0].ID))
 	assert.Equal(t, "seven\nor so", answerOf(b, qs[1].ID))
 	b.round(turn, 1)
 	b.finish(turn, 2, agent.ThreadCancelled)
-	d.ends(exitFailed)
+	d.ends(exit.Failed)
 }
 
 func TestLeavingAQuestionLeavesItOpen(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	qs, _ := b.questioning("s1", "which colour?")
 	d := sit(t)
@@ -176,13 +181,14 @@ func TestLeavingAQuestionLeavesItOpen(t *testing.T) {
 	d.sees(yourAnswer)
 	d.types("\x04")
 	d.sees("question " + qs[0].ID + " stays open; answer it with starter answer " + qs[0].ID)
-	d.ends(exitInterrupt)
+	d.ends(exit.Interrupted)
 	assert.Empty(t, answerOf(b, qs[0].ID))
 }
 
 // In chat, a message typed at the prompt is no answer to a question that was not
 // seen: open questions are put first, and what is left open is not answered by it.
 func TestChatPutsOpenQuestionsFirst(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.send("s1", "m1", "do it")
 	turn := b.take("s1/default")
@@ -222,7 +228,7 @@ func TestChatPutsOpenQuestionsFirst(t *testing.T) {
 	assert.Eventually(t, func() bool { return answerOf(b, next.ID) == "yes" }, patience, 10*time.Millisecond)
 	d.sees("saved, but not running")
 	d.types("\x04")
-	d.ends(exitDone)
+	d.ends(exit.Done)
 }
 
 // Without a terminal a message to chat is as plain as one of send.

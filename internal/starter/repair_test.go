@@ -7,6 +7,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/spool-agents/spool/internal/exit"
 )
 
 // Row 32: verify --repair mends what can be mended, says so, and says what is left.
@@ -24,9 +26,9 @@ func TestRow32_VerifyRepairs(t *testing.T) {
 	}
 	plant(`UPDATE threads SET message_count = 77 WHERE id = 's1/default'`)
 	plant(`DELETE FROM events WHERE thread_id = 's1/default' AND type = 'done'`)
-	assert.Equal(t, exitFailed, b.run("verify", "s1/default").code)
+	assert.Equal(t, exit.Failed, b.run("verify", "s1/default").code)
 	r := b.run("verify", "s1/default", "--repair")
-	assert.Equal(t, exitDone, r.code, r.errout)
+	assert.Equal(t, exit.Done, r.code, r.errout)
 	assert.Contains(t, r.errout, "repaired s1/default: messageCount is 2, as its rows say, not 77")
 	assert.Contains(t, r.errout, "done event")
 	doc := b.run("verify", "--all", "--repair", "--json").json(t)
@@ -35,9 +37,9 @@ func TestRow32_VerifyRepairs(t *testing.T) {
 
 	plant(`DELETE FROM events WHERE thread_id = 's2/default' AND seq = 1`)
 	r = b.run("verify", "--all", "--repair")
-	assert.Equal(t, exitFailed, r.code)
+	assert.Equal(t, exit.Failed, r.code)
 	assert.Contains(t, r.out, "s2/default")
 	assert.Contains(t, r.errout, "violations in 2 threads")
 	assert.Contains(t, r.errout, "cannot be repaired")
-	assert.Equal(t, exitNotFound, b.run("verify", "--repair", "s1/default", "--user", "eve").code)
+	assert.Equal(t, exit.NotFound, b.run("verify", "--repair", "s1/default", "--user", "eve").code)
 }

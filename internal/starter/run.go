@@ -6,59 +6,17 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/alecthomas/kong"
 
 	"github.com/spool-agents/spool"
-	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/internal/boot"
-	"github.com/spool-agents/spool/memory"
+	"github.com/spool-agents/spool/internal/exit"
+	"github.com/spool-agents/spool/internal/terminal"
 )
-
-// Exit codes.
-const (
-	exitDone      = 0
-	exitFailed    = 1
-	exitUsage     = 2
-	exitNotFound  = 3
-	exitConflict  = 4
-	exitAway      = 5
-	exitWaiting   = 6
-	exitInterrupt = 130
-)
-
-// failure ends a command with a code. A failure without text was reported by the
-// command itself.
-type failure struct {
-	code int
-	err  error
-}
-
-// Error returns the text of the cause.
-func (f *failure) Error() string {
-	if f.err == nil {
-		return fmt.Sprintf("exit code %d", f.code)
-	}
-	return f.err.Error()
-}
-
-// Unwrap returns the cause.
-func (f *failure) Unwrap() error { return f.err }
-
-// ended is a failure that was reported already.
-func ended(code int) error {
-	if code == exitDone {
-		return nil
-	}
-	return &failure{code: code}
-}
-
-// usage is a wrong command line: what is wrong, and what to do.
-func usage(text string) error {
-	return &failure{code: exitUsage, err: errors.New(text)}
-}
 
 // Run is the program: args without the program's name, env as KEY=VALUE. It
 // returns the exit code.
@@ -67,9 +25,9 @@ func Run(ctx context.Context, args, env []string, stdin io.Reader, stdout, stder
 	a := newApp(env, stdin, stdout, stderr)
 	defer a.close()
 	code := a.run(ctx, args)
-	if err := a.out.failed(); err != nil && code == exitDone {
-		fmt.Fprintf(a.stderr, "%s: cannot write to stdout: %v\n", a.name, err)
-		return exitFailed
+	if err := a.Out.Failed(); err != nil && code == exit.Done {
+		a.Progress("%s: cannot write to stdout: %v", a.Name, err)
+		return exit.Failed
 	}
 	return code
 }
@@ -79,56 +37,45 @@ func (a *app) run(ctx context.Context, args []string) int {
 	var cli grammar
 	helped := -1
 	parser, err := kong.New(&cli,
-		kong.Name(a.name),
+		kong.Name(a.Name),
 		kong.Description("Spool runs AI-agent conversations that cannot be lost, on Temporal."),
-		kong.Writers(a.stdout, a.stderr),
+		kong.Writers(a.Out, a.Err),
 		kong.Exit(func(code int) { helped = code; panic(stopParsing{}) }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true, WrapUpperBound: 100}),
 		kong.Help(helpWithCodes),
 		kong.Bind(a),
 	)
 	if err != nil {
-		fmt.Fprintf(a.stderr, "%s: %v\n", a.name, err)
-		return exitFailed
+		a.Progress("%s: %v", a.Name, err)
+		return exit.Failed
 	}
-	a.json = wantsJSON(args)
+	a.JSON = slices.Contains(args, "--json") // also if it cannot be parsed
 	for _, arg := range args {
 		if !utf8.ValidString(arg) { // kong would replace what it cannot read
 			return a.usageError(nil, fmt.Errorf("argument %q is not valid UTF-8", arg))
 		}
 	}
 	kctx, err := parse(parser, args)
-	if helped >= 0 {
-		return helped
-	}
 	switch {
-	case err != nil && a.out.failed() != nil: // the help could not be written
-		return exitDone
+	case helped >= 0:
+		return helped
+	case err != nil && a.Out.Failed() != nil: // the help could not be written
+		return exit.Done
 	case err != nil:
 		return a.usageError(kctx, err)
 	}
-	a.flags = cli.settings()
-	a.json = cli.JSON
+	a.flags, a.JSON = cli.settings(), cli.JSON
 	if err := a.checkFlags(commandPath(kctx.Selected())); err != nil {
 		return a.usageError(kctx, err)
 	}
 	ctx, stop := a.interruptible(ctx)
 	defer stop()
 	kctx.BindTo(ctx, (*context.Context)(nil))
-	return a.exit(kctx.Run(ctx))
-}
-
-// wantsJSON finds --json also on a command line that cannot be parsed.
-func wantsJSON(args []string) bool {
-	for _, arg := range args {
-		switch arg {
-		case "--":
-			return false
-		case "--json":
-			return true
-		}
+	if err = kctx.Run(ctx); err != nil && !exit.Reported(err) {
+		a.errorDocument(err)
+		a.Progress("%s: %s", a.Name, terminal.Clean(err.Error()))
 	}
-	return false
+	return exit.Code(err)
 }
 
 // stopParsing unwinds kong after --help.
@@ -151,26 +98,20 @@ func parse(parser *kong.Kong, args []string) (k *kong.Context, err error) {
 }
 
 func helpWithCodes(o kong.HelpOptions, k *kong.Context) error {
-	if err := kong.DefaultHelpPrinter(o, k); err != nil {
+	if err := kong.DefaultHelpPrinter(o, k); err != nil || k.Selected() != nil {
 		return err
 	}
-	if k.Selected() == nil {
-		_, err := fmt.Fprint(k.Stdout, "\nExit codes: 0 done, 1 the turn or check failed, 2 usage, 3 not found, 4 busy, conflict or\n"+
-			"already decided, 5 Temporal, every worker or the store is away, 6 waiting for a person,\n130 interrupted.\n")
-		return err
-	}
-	return nil
+	_, err := fmt.Fprint(k.Stdout, "\nExit codes: 0 done, 1 the turn or check failed, 2 usage, 3 not found, 4 busy, conflict or\n"+
+		"already decided, 5 Temporal or the store cannot be reached or no worker is running,\n6 waiting for a person, 130 interrupted.\n")
+	return err
 }
 
 // usageError reports a wrong command line.
 func (a *app) usageError(k *kong.Context, err error) int {
-	where := a.name
+	where, text := a.Name, err.Error()
 	if k != nil && k.Selected() != nil {
-		where += " " + commandPath(k.Selected())
-	}
-	text := err.Error()
-	if k != nil && k.Selected() != nil {
-		text = strings.TrimPrefix(text, commandPath(k.Selected())+": ")
+		command := commandPath(k.Selected())
+		where, text = where+" "+command, strings.TrimPrefix(text, command+": ")
 	}
 	if strings.HasPrefix(text, "expected one of") && k != nil {
 		text = "give a command: " + strings.Join(commandNames(k.Model.Node), ", ")
@@ -178,9 +119,9 @@ func (a *app) usageError(k *kong.Context, err error) int {
 	if strings.HasPrefix(text, "unexpected argument") && strings.HasSuffix(where, " send") {
 		text += ": put the message into quotes, or give - and write it to stdin"
 	}
-	a.errorDocument(usage(text))
-	fmt.Fprintf(a.stderr, "%s: %s\nSee %s --help.\n", where, visible(text), where)
-	return exitUsage
+	a.errorDocument(exit.Misuse("%s", text))
+	a.Progress("%s: %s\nSee %s --help.", where, terminal.Visible(text), where)
+	return exit.Usage
 }
 
 // commandPath is a command as it is typed: "sessions export".
@@ -201,27 +142,12 @@ func commandNames(root *kong.Node) []string {
 	return names
 }
 
-// exit reports a command's error and returns its code.
-func (a *app) exit(err error) int {
-	if err == nil {
-		return exitDone
-	}
-	var f *failure
-	if errors.As(err, &f) && f.err == nil {
-		return f.code
-	}
-	code := exitCode(err)
-	a.errorDocument(err)
-	fmt.Fprintf(a.stderr, "%s: %s\n", a.name, clean(err.Error()))
-	return code
-}
-
 // errorDocument prints an error as the one document of --json.
 func (a *app) errorDocument(err error) {
-	if !a.json {
+	if !a.JSON {
 		return
 	}
-	doc := map[string]any{"code": codeName(err), "message": err.Error()}
+	doc := map[string]any{"code": exit.Name(err), "message": err.Error()}
 	var p *spool.PendingError
 	if errors.As(err, &p) {
 		if len(p.Pending) > 0 {
@@ -231,44 +157,7 @@ func (a *app) errorDocument(err error) {
 			doc["questions"] = p.Questions
 		}
 	}
-	_ = a.printJSON(map[string]any{"error": doc}) // failed writes are reported at the end
-}
-
-func codeName(err error) string {
-	switch {
-	case errors.Is(err, context.Canceled):
-		return "interrupted"
-	case errors.Is(err, memory.ErrBroken):
-		return string(agent.CodeUnavailable)
-	case exitCode(err) == exitUsage:
-		return string(agent.CodeInvalid)
-	}
-	return string(agent.CodeOf(err))
-}
-
-// exitCode maps an error to the code of the program.
-func exitCode(err error) int {
-	var f *failure
-	if errors.As(err, &f) {
-		return f.code
-	}
-	switch {
-	case errors.Is(err, context.Canceled):
-		return exitInterrupt
-	case errors.Is(err, memory.ErrBroken):
-		return exitAway
-	}
-	switch agent.CodeOf(err) {
-	case agent.CodeInvalid:
-		return exitUsage
-	case agent.CodeNotFound:
-		return exitNotFound
-	case agent.CodeConflict, agent.CodeLimit, agent.CodeForeign:
-		return exitConflict
-	case agent.CodeUnavailable:
-		return exitAway
-	}
-	return exitFailed
+	_ = a.Document(map[string]any{"error": doc}) // failed writes are reported at the end
 }
 
 // programName is how the user calls the program, for hints that can be pasted.

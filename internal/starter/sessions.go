@@ -2,14 +2,15 @@ package starter
 
 import (
 	"context"
-	"fmt"
 	"path/filepath"
 	"strings"
 	"time"
 
-	"github.com/spool-agents/spool"
 	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/internal/chat"
 	"github.com/spool-agents/spool/internal/config"
+	"github.com/spool-agents/spool/internal/printer"
+	"github.com/spool-agents/spool/internal/terminal"
 	"github.com/spool-agents/spool/memory"
 	"github.com/spool-agents/spool/memory/archive"
 	"github.com/spool-agents/spool/memory/sessionfile"
@@ -41,21 +42,56 @@ func (f *files) Validate() error {
 	return sessionfile.CheckPrefix(f.Prefix)
 }
 
+// given means that the command is about files, not about the store.
+func (f *files) given() bool { return f.Dir != "" || f.Prefix != "" }
+
 // folder is the folder of the files, that of the profile if none is named.
-func (f *files) folder(a *app, cfg config.Config) (sessionfile.Folder, error) {
+func (f *files) folder(a *app) (sessionfile.Folder, error) {
+	cfg, err := a.config()
+	if err != nil {
+		return sessionfile.Folder{}, err
+	}
 	dir, err := filepath.Abs(f.Dir)
 	if f.Dir == "" {
 		dir, err = sessionfile.ProfileDir(cfg.Home, cfg.Profile)
 	}
 	return sessionfile.Folder{
 		Dir: dir, Prefix: strings.TrimPrefix(f.Prefix, sessionfile.SubAgentMark),
-		OnDamage: func(d *memory.DamagedError) { a.progress("%s", clean(d.Error())) },
+		OnDamage: func(d *memory.DamagedError) { a.Progress("%s", terminal.Clean(d.Error())) },
 	}, err
 }
 
-// owner is whose sessions a command sees.
+func noSession(f sessionfile.Folder, id string) error {
+	return agent.Errorf(agent.CodeNotFound, "folder %s has no session %q", f.Dir, id)
+}
+
+// owning is whose sessions a command sees.
 func owning(cfg config.Config) archive.Owner {
 	return archive.Owner{UserID: cfg.User, Profile: cfg.Profile}
+}
+
+// workdir makes a folder absolute, as threads have it.
+func workdir(dir string) string {
+	if abs, err := filepath.Abs(dir); err == nil && dir != "" {
+		return abs
+	}
+	return dir
+}
+
+// newest is the main thread with the newest activity, never a sub-agent.
+func newest(ctx context.Context, c chat.Conversations, dir string) (agent.Thread, error) {
+	found, _, err := c.ThreadPage(ctx, memory.ThreadFilter{Workdir: dir}, "", 1)
+	if err != nil {
+		return agent.Thread{}, err
+	}
+	if len(found) == 0 {
+		where := ""
+		if dir != "" {
+			where = " in " + dir
+		}
+		return agent.Thread{}, agent.Errorf(agent.CodeNotFound, "there is no conversation%s", where)
+	}
+	return found[0], nil
 }
 
 // sessionInfo is an entry of a list.
@@ -79,10 +115,11 @@ type sessionInfo struct {
 	Lost int    `json:"lostMessages,omitempty"`
 }
 
+// infoOf describes a thread of the store.
 func infoOf(t agent.Thread) sessionInfo {
 	i := sessionInfo{
 		ID: t.SessionID, Kind: t.Kind, ThreadID: t.ID, ConversationID: t.ConversationID, Topic: t.Topic, AgentType: t.AgentType, ParentThreadID: t.ParentThreadID,
-		Workdir: t.Workdir, StartedAt: t.CreatedAt, LastActiveAt: t.UpdatedAt, MessageCount: t.MessageCount, Tokens: t.TotalTokens, Status: statusText(t),
+		Workdir: t.Workdir, StartedAt: t.CreatedAt, LastActiveAt: t.UpdatedAt, MessageCount: t.MessageCount, Tokens: t.TotalTokens, Status: printer.Status(t),
 	}
 	if t.Kind == agent.KindSubAgent {
 		i.ID, i.ConversationID = t.AgentID, ""
@@ -92,79 +129,82 @@ func infoOf(t agent.Thread) sessionInfo {
 
 type sessionsListCmd struct {
 	files
-	All     bool   `help:"Include those of sub-agents."`
-	Workdir string `placeholder:"DIR" help:"Only those started in this directory."`
-	Limit   int    `placeholder:"N" default:"100" help:"Of the store: at most this many (default ${default})."`
-	After   string `placeholder:"CURSOR" help:"Of the store: go on behind an earlier list, which names its cursor."`
+	All bool `help:"Include those of sub-agents."`
+	page
 }
 
 // Validate checks the arguments.
 func (c *sessionsListCmd) Validate() error {
-	if c.Limit < 1 {
-		return fmt.Errorf("--limit %d is not valid: use a number from 1", c.Limit)
-	}
-	if err := spool.CheckPage(c.After); err != nil {
-		return fmt.Errorf("--after: %w", err)
+	if err := c.page.Validate(); err != nil {
+		return err
 	}
 	return c.files.Validate()
 }
 
+// sessionList is what list prints.
+type sessionList struct {
+	Sessions []sessionInfo     `json:"sessions"`
+	Broken   []archive.Refused `json:"broken"`
+	Next     string            `json:"next,omitempty"`
+}
+
 // Run lists sessions.
 func (c *sessionsListCmd) Run(ctx context.Context, a *app) error {
-	if c.Dir != "" || c.Prefix != "" {
-		return c.listFiles(a)
+	find := c.inStore
+	if c.given() {
+		find = c.inFiles
 	}
+	list := sessionList{Sessions: []sessionInfo{}, Broken: []archive.Refused{}}
+	if err := find(ctx, a, &list); err != nil {
+		return err
+	}
+	return a.Show(list, func() {
+		for _, i := range list.Sessions {
+			what := i.Status
+			if what == "" {
+				what = string(i.Kind)
+			}
+			a.Print("%-50s %-12s %s %4d messages  %s", i.ThreadID, what, i.LastActiveAt.Local().Format(time.DateTime), i.MessageCount, terminal.OneLine(i.Topic, 60))
+			if i.Lost > 0 {
+				a.Progress("%s: its last line is torn, %s lost", i.Path, printer.Plural(i.Lost, "message"))
+			}
+		}
+		for _, b := range list.Broken {
+			a.Progress("left out: %s", terminal.Clean(b.Error()))
+		}
+		a.more(list.Next)
+	})
+}
+
+func (c *sessionsListCmd) inStore(ctx context.Context, a *app, out *sessionList) error {
 	client, _, err := a.open(ctx, false)
 	if err != nil {
 		return err
 	}
 	list, next, err := client.ThreadPage(ctx, memory.ThreadFilter{All: c.All, Workdir: workdir(c.Workdir)}, c.After, c.Limit)
+	for _, t := range list {
+		out.Sessions = append(out.Sessions, infoOf(t))
+	}
+	out.Next = next
+	return err
+}
+
+func (c *sessionsListCmd) inFiles(_ context.Context, a *app, out *sessionList) error {
+	f, err := c.folder(a)
 	if err != nil {
 		return err
 	}
-	infos := []sessionInfo{}
-	for _, t := range list {
-		infos = append(infos, infoOf(t))
-	}
-	return a.printSessions(infos, []archive.Refused{}, next)
-}
-
-// workdir makes a folder absolute, as threads have it.
-func workdir(dir string) string {
-	if dir == "" {
-		return ""
-	}
-	if abs, err := filepath.Abs(dir); err == nil {
-		return abs
-	}
-	return dir
-}
-
-func (a *app) printSessions(infos []sessionInfo, broken []archive.Refused, next string) error {
-	if a.json {
-		doc := map[string]any{"sessions": infos, "broken": broken}
-		if next != "" {
-			doc["next"] = next
-		}
-		return a.printJSON(doc)
-	}
-	for _, i := range infos {
-		what := i.Status
-		if what == "" {
-			what = string(i.Kind)
-		}
-		a.print("%-50s %-12s %s %4d messages  %s", i.ThreadID, what, i.LastActiveAt.Local().Format(time.DateTime), i.MessageCount, oneLine(i.Topic, 60))
-		if i.Lost > 0 {
-			a.progress("%s: its last line is torn, %s lost", i.Path, plural(i.Lost, "message"))
-		}
+	list, broken, err := f.ListSessions(sessionfile.ListOptions{All: c.All, Workdir: workdir(c.Workdir)})
+	for _, i := range list {
+		out.Sessions = append(out.Sessions, sessionInfo{
+			ID: i.ID, Kind: i.Kind, ThreadID: i.ThreadID, ConversationID: i.ConversationID, Topic: i.Topic, AgentType: i.AgentType, ParentThreadID: i.ParentThreadID,
+			Workdir: i.Workdir, StartedAt: i.StartedAt, LastActiveAt: i.LastActiveAt, MessageCount: int64(i.MessageCount), Tokens: i.Tokens.Total, Path: i.Path, Lost: i.Lost,
+		})
 	}
 	for _, b := range broken {
-		a.progress("left out: %s", clean(b.Error()))
+		out.Broken = append(out.Broken, archive.Refused{Name: b.Path, Reason: b.Err.Error()})
 	}
-	if next != "" {
-		a.progress("there are more: --after %s", next)
-	}
-	return nil
+	return err
 }
 
 type sessionsLoadCmd struct {
@@ -173,34 +213,46 @@ type sessionsLoadCmd struct {
 	ID      string `arg:"" help:"A session, a thread, a sub-agent, the short id of a file, or latest."`
 }
 
-// branchOf is a session with its sub-agents, as printed.
-type branchOf struct {
+// branch is a session with its sub-agents, as printed.
+type branch struct {
 	sessionfile.Session
-	Children []branchOf `json:"children"`
+	Children []branch `json:"children"`
 }
 
 // Run prints a session: of the store, or with --dir of files.
 func (c *sessionsLoadCmd) Run(ctx context.Context, a *app) error {
-	if c.Dir != "" || c.Prefix != "" {
-		return c.loadFile(a)
+	find := c.inStore
+	if c.given() {
+		find = c.inFiles
 	}
-	client, cfg, err := a.open(ctx, false)
+	trees, err := find(ctx, a)
 	if err != nil {
 		return err
+	}
+	return a.Show(map[string]any{"sessions": trees}, func() {
+		for _, t := range trees {
+			printBranch(a, t)
+		}
+	})
+}
+
+func (c *sessionsLoadCmd) inStore(ctx context.Context, a *app) (trees []branch, _ error) {
+	client, cfg, err := a.open(ctx, false)
+	if err != nil {
+		return nil, err
 	}
 	id := c.ID
 	if id == latest {
 		newest, err := newest(ctx, client, workdir(c.Workdir))
 		if err != nil {
-			return err
+			return nil, err
 		}
 		id = newest.ID
 	}
 	roots, err := archive.Find(ctx, client.Store(), owning(cfg), id)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	var trees []branchOf
 	for _, root := range roots {
 		if p, err := agent.ParseThreadID(id); err == nil && p.Kind == agent.KindSubAgent {
 			root.ID = id
@@ -209,35 +261,19 @@ func (c *sessionsLoadCmd) Run(ctx context.Context, a *app) error {
 		}
 		records, err := client.Store().ExportThreads(ctx, memory.ExportRequest{UserID: cfg.User, ThreadID: root.ID, Below: true})
 		if err != nil {
-			return err
+			return nil, err
 		}
 		tree, err := branchOfRecords(records, records[0].Thread.ID)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		trees = append(trees, tree)
 	}
-	return a.printTrees(trees)
+	return trees, nil
 }
 
-// newest is the main thread with the newest activity, never a sub-agent.
-func newest(ctx context.Context, c conversations, dir string) (agent.Thread, error) {
-	found, _, err := c.ThreadPage(ctx, memory.ThreadFilter{Workdir: dir}, "", 1)
-	if err != nil {
-		return agent.Thread{}, err
-	}
-	if len(found) == 0 {
-		where := ""
-		if dir != "" {
-			where = " in " + dir
-		}
-		return agent.Thread{}, agent.Errorf(agent.CodeNotFound, "there is no conversation%s", where)
-	}
-	return found[0], nil
-}
-
-func branchOfRecords(records []memory.ThreadRecord, id string) (branchOf, error) {
-	b := branchOf{Children: []branchOf{}}
+func branchOfRecords(records []memory.ThreadRecord, id string) (branch, error) {
+	b := branch{Children: []branch{}}
 	for _, r := range records {
 		switch {
 		case r.Thread.ID == id:
@@ -258,28 +294,58 @@ func branchOfRecords(records []memory.ThreadRecord, id string) (branchOf, error)
 	return b, nil
 }
 
-func (a *app) printTrees(trees []branchOf) error {
-	if a.json {
-		return a.printJSON(map[string]any{"sessions": trees})
+// inFiles reads files. The prefix of sub-agents restricts where it looks.
+func (c *sessionsLoadCmd) inFiles(_ context.Context, a *app) ([]branch, error) {
+	f, err := c.folder(a)
+	if err != nil {
+		return nil, err
 	}
-	for _, t := range trees {
-		a.printBranch(t)
+	var tree sessionfile.Tree
+	var found bool
+	var broken []sessionfile.BrokenFile
+	switch {
+	case strings.HasPrefix(c.Prefix, sessionfile.SubAgentMark):
+		tree.Session, found, err = f.LoadSessionAs(c.Prefix, c.ID)
+	case c.ID == latest:
+		if tree.Session, found, err = f.LatestSession(workdir(c.Workdir)); found && err == nil {
+			tree, found, broken, err = f.LoadTree(tree.Session.ThreadID)
+		}
+	default:
+		tree, found, broken, err = f.LoadTree(c.ID)
 	}
-	return nil
+	if err == nil && !found {
+		err = noSession(f, c.ID)
+	}
+	if err != nil {
+		return nil, err
+	}
+	for _, b := range broken {
+		a.Progress("left out: %s: %s", b.Path, terminal.Clean(b.Err.Error()))
+	}
+	return []branch{branchOfTree(tree)}, nil
 }
 
-func (a *app) printBranch(b branchOf) {
-	a.print("thread   %s", b.ThreadID)
-	if b.ParentThreadID != "" {
-		a.print("parent   %s", b.ParentThreadID)
+func branchOfTree(t sessionfile.Tree) branch {
+	b := branch{Session: t.Session, Children: []branch{}}
+	b.Store = nil
+	for _, child := range t.Children {
+		b.Children = append(b.Children, branchOfTree(child))
 	}
-	a.print("workdir  %s", clean(b.Workdir))
-	a.print("active   %s to %s, %d messages, %d tokens", b.StartedAt.Local().Format(time.DateTime), b.LastActiveAt.Local().Format(time.DateTime), len(b.Messages), b.Tokens.Total)
+	return b
+}
+
+func printBranch(a *app, b branch) {
+	a.Print("thread   %s", b.ThreadID)
+	if b.ParentThreadID != "" {
+		a.Print("parent   %s", b.ParentThreadID)
+	}
+	a.Print("workdir  %s", terminal.Clean(b.Workdir))
+	a.Print("active   %s to %s, %d messages, %d tokens", b.StartedAt.Local().Format(time.DateTime), b.LastActiveAt.Local().Format(time.DateTime), len(b.Messages), b.Tokens.Total)
 	for _, m := range b.Messages {
-		a.print("\n%s", messageText(m))
+		a.Print("\n%s", printer.Message(m))
 	}
 	for _, child := range b.Children {
-		a.print("")
-		a.printBranch(child)
+		a.Print("")
+		printBranch(a, child)
 	}
 }

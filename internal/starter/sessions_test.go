@@ -12,6 +12,7 @@ import (
 
 	"github.com/spool-agents/spool"
 	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/internal/exit"
 	"github.com/spool-agents/spool/memory"
 )
 
@@ -64,7 +65,7 @@ func TestRow83_SessionsList(t *testing.T) {
 	assert.Equal(t, []string{"s1/default"}, list(t, second, "threads", "id"))
 	assert.Nil(t, second["next"])
 	assert.Contains(t, b.run("threads", "--limit", "1").errout, "there are more: --after")
-	assert.Equal(t, exitUsage, b.run("threads", "--after", "yesterday").code)
+	assert.Equal(t, exit.Usage, b.run("threads", "--after", "yesterday").code)
 }
 
 // TestRow87_ContinueIsNeverASubAgent although one was active last.
@@ -79,11 +80,12 @@ func TestRow87_ContinueIsNeverASubAgent(t *testing.T) {
 	r := b.run("send", "--continue", "--detach", "--json", "and now?")
 	assert.Equal(t, "s2/default", r.json(t)["threadId"], r.errout)
 	r = b.run("send", "--continue", "--detach", "--json", "--profile", "work", "and now?")
-	assert.Equal(t, exitNotFound, r.code, "another profile has none")
+	assert.Equal(t, exit.NotFound, r.code, "another profile has none")
 }
 
 // Rows 79, 90: the files of an export, and an equal store from them.
 func TestRow79_ExportAndImport(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	child := b.withChild("s1")
 	b.answered("s2", "m1", "other", "yes")
@@ -100,12 +102,12 @@ func TestRow79_ExportAndImport(t *testing.T) {
 	// From the files alone.
 	other := newBench(t)
 	r := other.run("sessions", "import", dir)
-	assert.Equal(t, exitDone, r.code, r.errout)
+	assert.Equal(t, exit.Done, r.code, r.errout)
 	assert.Equal(t, want, other.run("show", child, "--events", "--json").out)
-	assert.Equal(t, exitDone, other.run("verify", "--all").code)
+	assert.Equal(t, exit.Done, other.run("verify", "--all").code)
 	assert.Contains(t, other.run("sessions", "import", dir).errout, "there already")
 	stranger := b.run("sessions", "import", dir, "--user", "eve", "--store", "sqlite:"+filepath.Join(b.home, "eve.db"))
-	assert.Equal(t, exitFailed, stranger.code)
+	assert.Equal(t, exit.Failed, stranger.code)
 	assert.Contains(t, stranger.errout, owner)
 
 	// Files are listed and loaded without a store.
@@ -114,19 +116,19 @@ func TestRow79_ExportAndImport(t *testing.T) {
 	assert.Len(t, list(t, b.run(append([]string{"sessions", "list", "--all"}, files...)...).json(t), "sessions", "id"), 2)
 	for _, id := range []string{"s1", latest, child} {
 		loaded := b.run(append([]string{"sessions", "load", id}, files...)...)
-		require.Equal(t, exitDone, loaded.code, loaded.errout)
+		require.Equal(t, exit.Done, loaded.code, loaded.errout)
 		assert.Len(t, loaded.json(t)["sessions"], 1)
 	}
 	only := b.run(append([]string{"sessions", "load", "s1", "--prefix", "subagent_session"}, files...)...)
-	assert.Equal(t, exitNotFound, only.code, "the prefix restricts")
-	assert.Equal(t, exitNotFound, b.run("sessions", "load", "none").code)
-	assert.Equal(t, exitNotFound, b.run("sessions", "export", "s1", "--user", "eve").code)
-	assert.Equal(t, exitNotFound, b.run("sessions", "export", "s1", "--profile", "work").code)
+	assert.Equal(t, exit.NotFound, only.code, "the prefix restricts")
+	assert.Equal(t, exit.NotFound, b.run("sessions", "load", "none").code)
+	assert.Equal(t, exit.NotFound, b.run("sessions", "export", "s1", "--user", "eve").code)
+	assert.Equal(t, exit.NotFound, b.run("sessions", "export", "s1", "--profile", "work").code)
 	for _, bad := range []string{"../s1", "/etc/passwd", "s1/../s2", "s\u0131", fmt.Sprintf("%0300d", 1)} {
-		assert.Equal(t, exitUsage, b.run("sessions", "export", bad).code, bad)
-		assert.Equal(t, exitUsage, b.run("sessions", "load", bad, "--dir", dir).code, bad)
+		assert.Equal(t, exit.Usage, b.run("sessions", "export", bad).code, bad)
+		assert.Equal(t, exit.Usage, b.run("sessions", "load", bad, "--dir", dir).code, bad)
 	}
-	assert.Equal(t, exitDone, b.run("sessions", "export", "--all", "--dir", filepath.Join(b.home, "all"), "--prefix", "chat").code)
+	assert.Equal(t, exit.Done, b.run("sessions", "export", "--all", "--dir", filepath.Join(b.home, "all"), "--prefix", "chat").code)
 	found, err := filepath.Glob(filepath.Join(b.home, "all", "chat_*.json"))
 	require.NoError(t, err)
 	assert.Len(t, found, 2)
@@ -138,28 +140,28 @@ func TestRow88_SessionsDeleteAndExpire(t *testing.T) {
 	child := b.withChild("s1")
 	b.send("s2", "m1", "waits")
 	dir := filepath.Join(b.home, "files")
-	require.Equal(t, exitDone, b.run("sessions", "export", "--all", "--dir", dir).code)
+	require.Equal(t, exit.Done, b.run("sessions", "export", "--all", "--dir", dir).code)
 	assert.Contains(t, b.run("sessions", "expire").errout, "nothing expires")
 	assert.Contains(t, b.run("sessions", "expire", "--older-than", "0").errout, "nothing expires")
 	assert.Contains(t, b.run("sessions", "expire", "--older-than", "30d").errout, "nothing was deleted")
 	time.Sleep(20 * time.Millisecond)
 	assert.Contains(t, b.run("sessions", "expire", "--older-than", "5ms", "--keep", "s1").errout, "nothing was deleted")
 
-	assert.Equal(t, exitConflict, b.run("sessions", "delete", "s2").code, "a message waits there")
-	assert.Equal(t, exitUsage, b.run("sessions", "delete", child).code)
-	assert.Equal(t, exitNotFound, b.run("sessions", "delete", "s1", "--user", "eve").code)
+	assert.Equal(t, exit.Conflict, b.run("sessions", "delete", "s2").code, "a message waits there")
+	assert.Equal(t, exit.Usage, b.run("sessions", "delete", child).code)
+	assert.Equal(t, exit.NotFound, b.run("sessions", "delete", "s1", "--user", "eve").code)
 	log := filepath.Join(b.home, "profiles", "default", "sessions", "s1", "http-log.json")
 	require.NoError(t, os.MkdirAll(filepath.Dir(log), 0o700))
 	require.NoError(t, os.WriteFile(log, []byte("{}\n"), 0o600))
 	deleted := b.run("sessions", "expire", "--older-than", "5ms", "--json").json(t)["deleted"]
 	assert.ElementsMatch(t, []any{"s1/default", child}, deleted, "what waits stays")
-	require.Equal(t, exitDone, b.run("sessions", "import", dir, "-s", "s1").code)
-	assert.Equal(t, exitDone, b.run("sessions", "delete", "s1").code)
+	require.Equal(t, exit.Done, b.run("sessions", "import", dir, "-s", "s1").code)
+	assert.Equal(t, exit.Done, b.run("sessions", "delete", "s1").code)
 	assert.NoFileExists(t, log)
 
-	assert.Equal(t, exitDone, b.run("sessions", "delete", "s1", "--dir", dir).code)
-	assert.Equal(t, exitNotFound, b.run("sessions", "delete", "s1", "--dir", dir).code)
-	assert.Equal(t, exitDone, b.run("sessions", "expire", "--older-than", "5ms", "--dir", dir).code)
+	assert.Equal(t, exit.Done, b.run("sessions", "delete", "s1", "--dir", dir).code)
+	assert.Equal(t, exit.NotFound, b.run("sessions", "delete", "s1", "--dir", dir).code)
+	assert.Equal(t, exit.Done, b.run("sessions", "expire", "--older-than", "5ms", "--dir", dir).code)
 	assert.Empty(t, list(t, b.run("sessions", "list", "--all", "--dir", dir, "--json").json(t), "sessions", "id"))
 }
 
@@ -168,32 +170,33 @@ func TestRow89_BrokenFilesAreReported(t *testing.T) {
 	b := newBench(t)
 	b.answered("s1", "m1", "hello", "hi")
 	dir := filepath.Join(b.home, "files")
-	require.Equal(t, exitDone, b.run("sessions", "export", "s1", "--dir", dir).code)
+	require.Equal(t, exit.Done, b.run("sessions", "export", "s1", "--dir", dir).code)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "session_broken00.json"), []byte(`{"id": "bro`), 0o600))
 	doc := b.run("sessions", "list", "--dir", dir, "--json").json(t)
 	assert.Len(t, doc["sessions"], 1)
 	assert.Len(t, doc["broken"], 1)
 	r := newBench(t).run("sessions", "import", dir, "--json")
-	assert.Equal(t, exitFailed, r.code)
+	assert.Equal(t, exit.Failed, r.code)
 	assert.Equal(t, []any{"s1/default"}, r.json(t)["added"])
 	assert.Contains(t, r.errout, "session_broken00.json")
 }
 
 // A store of files serves these commands too, one process at a time.
 func TestSessionsOfAFileStore(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	dir := filepath.Join(b.home, "store")
 	store, err := spool.OpenStore(t.Context(), "file:"+dir)
 	require.NoError(t, err)
 	r := b.run("threads", "--store", "file:"+dir)
-	assert.Equal(t, exitConflict, r.code)
+	assert.Equal(t, exit.Conflict, r.code)
 	assert.Contains(t, r.errout, "one process")
 	require.NoError(t, store.Close())
-	assert.Equal(t, exitAway, b.run("send", "--detach", "-s", "s1", "--store", "file:"+dir, "hello").code)
+	assert.Equal(t, exit.Unavailable, b.run("send", "--detach", "-s", "s1", "--store", "file:"+dir, "hello").code)
 	assert.Equal(t, []string{"s1"}, list(t, b.run("sessions", "list", "--json", "--store", "file:"+dir).json(t), "sessions", "id"))
 	r = b.run("send", "-s", "s1", "--store", "memory:", "hello")
-	assert.Equal(t, exitAway, r.code, "no Temporal: stored, and gone with the process")
+	assert.Equal(t, exit.Unavailable, r.code, "no Temporal: stored, and gone with the process")
 	r = b.run("sessions", "list", "--store", "memory:")
-	assert.Equal(t, exitUsage, r.code)
+	assert.Equal(t, exit.Usage, r.code)
 	assert.Contains(t, r.errout, "gone with it")
 }

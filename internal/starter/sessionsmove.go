@@ -10,6 +10,9 @@ import (
 	"github.com/spool-agents/spool"
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/internal/config"
+	"github.com/spool-agents/spool/internal/exit"
+	"github.com/spool-agents/spool/internal/printer"
+	"github.com/spool-agents/spool/internal/terminal"
 	"github.com/spool-agents/spool/memory"
 	"github.com/spool-agents/spool/memory/archive"
 	"github.com/spool-agents/spool/memory/sessionfile"
@@ -42,7 +45,7 @@ func (c *sessionsExportCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	f, err := c.folder(a, cfg)
+	f, err := c.folder(a)
 	if err != nil {
 		return err
 	}
@@ -51,7 +54,13 @@ func (c *sessionsExportCmd) Run(ctx context.Context, a *app) error {
 		return err
 	}
 	f.Tidy()
-	out, refused := archive.Exported{Threads: []string{}, Files: []string{}}, []archive.Refused{}
+	out := struct {
+		Dir           string            `json:"dir"`
+		Threads       []string          `json:"threads"`
+		Files         []string          `json:"files"`
+		Refused       []archive.Refused `json:"refused"`
+		MissingImages []string          `json:"missingImages,omitempty"`
+	}{f.Dir, []string{}, []string{}, []archive.Refused{}, nil}
 	for _, id := range ids {
 		one, err := archive.Export(ctx, client.Store(), f, owning(cfg), id, sessionfile.EventOptions{Enabled: c.Events, Cap: c.EventsLast})
 		code := agent.CodeOf(err)
@@ -60,20 +69,31 @@ func (c *sessionsExportCmd) Run(ctx context.Context, a *app) error {
 		case err != nil && (!c.All || code == agent.CodeUnavailable || ctx.Err() != nil):
 			return err
 		case err != nil:
-			refused = append(refused, archive.Refused{Name: id, Reason: err.Error()})
+			out.Refused = append(out.Refused, archive.Refused{Name: id, Reason: err.Error()})
 		}
 		out.Threads, out.Files = append(out.Threads, one.Threads...), append(out.Files, one.Files...)
 		out.MissingImages = append(out.MissingImages, one.MissingImages...)
 	}
-	err = a.printExported(f.Dir, out, refused)
-	a.missingImages(out.MissingImages, "the export holds everything else")
-	for _, r := range refused {
-		a.progress("not exported: %s", clean(r.Error()))
-	}
-	if err == nil && len(refused) > 0 {
-		return ended(exitFailed)
+	err = a.Show(out, func() {
+		for _, path := range out.Files {
+			a.Print("%s", path)
+		}
+	})
+	a.left(out.MissingImages, "the export holds everything else", "not exported", out.Refused)
+	if err == nil && len(out.Refused) > 0 {
+		return exit.With(exit.Failed)
 	}
 	return err
+}
+
+// left says which images are missing, and what was refused.
+func (a *app) left(images []string, also, refusal string, refused []archive.Refused) {
+	for _, name := range images {
+		a.Progress("image %s is missing, which a message shows: %s", name, also)
+	}
+	for _, r := range refused {
+		a.Progress("%s: %s", refusal, terminal.Clean(r.Error()))
+	}
 }
 
 // ids are the sessions and threads to export.
@@ -92,20 +112,6 @@ func (c *sessionsExportCmd) ids(ctx context.Context, client *spool.Client) (ids 
 	return []string{c.ID}, nil
 }
 
-func (a *app) printExported(dir string, out archive.Exported, refused []archive.Refused) error {
-	if !a.json {
-		for _, path := range out.Files {
-			a.print("%s", path)
-		}
-		return nil
-	}
-	doc := map[string]any{"dir": dir, "threads": out.Threads, "files": out.Files, "refused": refused}
-	if len(out.MissingImages) > 0 {
-		doc["missingImages"] = out.MissingImages
-	}
-	return a.printJSON(doc)
-}
-
 type sessionsImportCmd struct {
 	Prefix string `placeholder:"NAME" help:"What the names of the files begin with (default: session)."`
 	Only   string `name:"session" short:"s" placeholder:"SESSION" help:"Only this session."`
@@ -114,18 +120,15 @@ type sessionsImportCmd struct {
 
 // Run adds the sessions of files.
 func (c *sessionsImportCmd) Run(ctx context.Context, a *app) error {
-	cfg, err := a.config()
+	cfg, err := a.storeConfig()
 	if err != nil {
 		return err
-	}
-	if cfg.Server != "" {
-		return onStoreItself()
 	}
 	client, err := a.openWith(ctx, cfg, false) // a backup may go into a new store
 	if err != nil {
 		return err
 	}
-	f, err := (&files{Dir: c.Dir, Prefix: c.Prefix}).folder(a, cfg)
+	f, err := (&files{Dir: c.Dir, Prefix: c.Prefix}).folder(a)
 	if err != nil {
 		return err
 	}
@@ -133,23 +136,18 @@ func (c *sessionsImportCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	if a.json {
-		err = a.printJSON(in)
-	} else {
+	err = a.Show(in, func() {
 		for _, id := range in.Added {
-			a.print("imported %s", id)
+			a.Print("imported %s", id)
 		}
 		a.otherProfiles(ctx, client.Store(), cfg, append(in.Added, in.Present...))
 		if len(in.Present) > 0 {
-			a.progress("%s there already, as in the files", plural(len(in.Present), "thread"))
+			a.Progress("%s there already, as in the files", printer.Plural(len(in.Present), "thread"))
 		}
-	}
-	a.missingImages(in.MissingImages, "copy the folder images of the export too, and import again")
-	for _, r := range in.Refused {
-		a.progress("not imported: %s", clean(r.Error()))
-	}
+	})
+	a.left(in.MissingImages, "copy the folder images of the export too, and import again", "not imported", in.Refused)
 	if err == nil && len(in.Refused)+len(in.MissingImages) > 0 {
-		return ended(exitFailed)
+		return exit.With(exit.Failed)
 	}
 	return err
 }
@@ -164,6 +162,6 @@ func (a *app) otherProfiles(ctx context.Context, store memory.Reader, cfg config
 		}
 	}
 	for _, profile := range slices.Sorted(maps.Keys(others)) {
-		a.progress("%s of profile %s, where they were exported, not of %s: see them with SPOOL_PROFILE=%s", plural(others[profile], "thread"), clean(profile), cfg.Profile, clean(profile))
+		a.Progress("%s of profile %s, where they were exported, not of %s: see them with SPOOL_PROFILE=%s", printer.Plural(others[profile], "thread"), terminal.Clean(profile), cfg.Profile, terminal.Clean(profile))
 	}
 }

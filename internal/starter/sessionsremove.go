@@ -6,11 +6,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/internal/terminal"
 	"github.com/spool-agents/spool/memory/archive"
 	"github.com/spool-agents/spool/memory/sessionfile"
 )
@@ -22,8 +23,16 @@ type sessionsDeleteCmd struct {
 
 // Run removes a session.
 func (c *sessionsDeleteCmd) Run(ctx context.Context, a *app) error {
-	if c.Dir != "" || c.Prefix != "" {
-		return c.deleteFiles(a)
+	if c.given() {
+		f, err := c.folder(a)
+		if err != nil {
+			return err
+		}
+		removed, err := f.DeleteSession(c.ID)
+		if err == nil && len(removed) == 0 {
+			err = noSession(f, c.ID)
+		}
+		return a.deleted(removed, err)
 	}
 	client, cfg, err := a.open(ctx, false)
 	if err != nil {
@@ -34,53 +43,29 @@ func (c *sessionsDeleteCmd) Run(ctx context.Context, a *app) error {
 		return err
 	}
 	res, err := archive.Delete(ctx, client.Store(), owning(cfg), c.ID)
-	if err != nil {
-		return err
-	}
-	if res.Session { // what was logged for it goes too
+	if err == nil && res.Session { // what was logged for it goes too
 		if dir, err := sessionfile.ProfileDir(cfg.Home, cfg.Profile); err == nil && sessionfile.CheckID(roots[0].SessionID) == nil {
 			if err := os.Remove(filepath.Join(dir, "sessions", roots[0].SessionID, "http-log.json")); err != nil && !errors.Is(err, os.ErrNotExist) {
-				a.progress("%s", clean(err.Error()))
+				a.Progress("%s", terminal.Clean(err.Error()))
 			}
 		}
 	}
-	return a.printDeleted(res.Threads)
+	return a.deleted(res.Threads, err)
 }
 
-func (a *app) printDeleted(what []string) error {
-	if what == nil {
-		what = []string{}
-	}
-	if a.json {
-		return a.printJSON(map[string]any{"deleted": what})
-	}
-	for _, id := range what {
-		a.print("deleted %s", id)
-	}
-	if len(what) == 0 {
-		a.progress("nothing was deleted")
-	}
-	return nil
-}
-
-// deleteFiles removes the files of a session.
-func (c *sessionsDeleteCmd) deleteFiles(a *app) error {
-	cfg, err := a.config()
+// deleted prints what was removed.
+func (a *app) deleted(what []string, err error) error {
 	if err != nil {
 		return err
 	}
-	f, err := c.folder(a, cfg)
-	if err != nil {
-		return err
-	}
-	removed, err := f.DeleteSession(c.ID)
-	if err != nil {
-		return err
-	}
-	if len(removed) == 0 {
-		return agent.Errorf(agent.CodeNotFound, "folder %s has no session %q", f.Dir, c.ID)
-	}
-	return a.printDeleted(removed)
+	return a.Show(map[string]any{"deleted": append([]string{}, what...)}, func() {
+		for _, id := range what {
+			a.Print("deleted %s", id)
+		}
+		if len(what) == 0 {
+			a.Progress("nothing was deleted")
+		}
+	})
 }
 
 type sessionsExpireCmd struct {
@@ -95,21 +80,14 @@ type age time.Duration
 
 // UnmarshalText reads 30d, 12h, 0.
 func (d *age) UnmarshalText(text []byte) error {
-	s := string(text)
-	if days, ok := strings.CutSuffix(s, "d"); ok {
-		n, err := strconv.Atoi(days)
-		if err != nil || n < 0 || n > 100_000 {
-			return fmt.Errorf("%q is not a number of days: use 30d, 12h, or 0 for never", s)
-		}
-		*d = age(time.Duration(n) * 24 * time.Hour)
-		return nil
-	}
-	v, err := time.ParseDuration(s)
-	if s == "0" {
-		v, err = 0, nil
+	v, err := time.ParseDuration(string(text))
+	if days, ok := strings.CutSuffix(string(text), "d"); ok {
+		var n int
+		n, err = strconv.Atoi(days)
+		v = time.Duration(min(n, 100_000)) * 24 * time.Hour
 	}
 	if err != nil || v < 0 {
-		return fmt.Errorf("%q is not an age: use 30d, 12h, or 0 for never", s)
+		return fmt.Errorf("%q is not an age: use 30d, 12h, or 0 for never", text)
 	}
 	*d = age(v)
 	return nil
@@ -118,29 +96,19 @@ func (d *age) UnmarshalText(text []byte) error {
 // Run removes what is old.
 func (c *sessionsExpireCmd) Run(ctx context.Context, a *app) error {
 	if c.MaxAge == 0 {
-		a.progress("nothing expires: give --older-than 30d, for example")
-		return a.printDeleted(nil)
+		a.Progress("nothing expires: give --older-than 30d, for example")
+		return a.deleted(nil, nil)
 	}
-	keep := map[string]bool{}
-	for _, id := range c.Keep {
-		keep[id] = true
-	}
-	if c.Dir != "" || c.Prefix != "" {
-		cfg, err := a.config()
+	if c.given() {
+		f, err := c.folder(a)
 		if err != nil {
 			return err
 		}
-		f, err := c.folder(a, cfg)
-		if err != nil {
-			return err
-		}
-		removed, err := f.ExpireSessions(sessionfile.ExpireOptions{
-			MaxAge: time.Duration(c.MaxAge), Now: time.Now(), Keep: func(i sessionfile.Info) bool { return keep[i.ID] || keep[i.ThreadID] },
-		})
-		if err != nil {
-			return err
-		}
-		return a.printDeleted(removed)
+		return a.deleted(f.ExpireSessions(sessionfile.ExpireOptions{
+			MaxAge: time.Duration(c.MaxAge), Now: time.Now(), Keep: func(i sessionfile.Info) bool {
+				return slices.Contains(c.Keep, i.ID) || slices.Contains(c.Keep, i.ThreadID)
+			},
+		}))
 	}
 	client, cfg, err := a.open(ctx, false)
 	if err != nil {
@@ -149,8 +117,5 @@ func (c *sessionsExpireCmd) Run(ctx context.Context, a *app) error {
 	res, err := archive.Expire(ctx, client.Store(), owning(cfg), archive.ExpireOptions{
 		MaxAge: time.Duration(c.MaxAge), Now: time.Now(), Workdir: workdir(c.Workdir), Keep: c.Keep,
 	})
-	if err != nil {
-		return err
-	}
-	return a.printDeleted(res.Threads)
+	return a.deleted(res.Threads, err)
 }

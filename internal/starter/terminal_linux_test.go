@@ -14,6 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/internal/exit"
+	"github.com/spool-agents/spool/internal/terminal"
 	"github.com/spool-agents/spool/memory"
 )
 
@@ -114,16 +116,17 @@ const anyAnswer = "in this session): "
 
 // What was typed or pasted before a question stood there is no answer to it.
 func TestOnlyWhatIsTypedAfterAQuestionAnswersIt(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	ap, turn := b.asking("s1")
 	d := sit(t)
-	d.types("y\n" + pasteBegins + "always\ny") // the paste has not ended yet
+	d.types("y\n" + terminal.PasteBegins + "always\ny") // the paste has not ended yet
 	d.start(b, "send", "--wait", "-s", "s1", "--message-id", "m1", "write")
 	d.sees("orchestrator wants to run:")
 	d.sees(`1. shell`)
 	d.sees(`command: \x1b[2Jrm`)
 	d.sees(anyAnswer)
-	d.types(pasteEnds + "\r" + pasteBegins + "y" + pasteEnds + "\r")
+	d.types(terminal.PasteEnds + "\r" + terminal.PasteBegins + "y" + terminal.PasteEnds + "\r")
 	d.sees("a paste is no answer")
 	d.sees(anyAnswer)
 	d.types("a\r")
@@ -135,8 +138,8 @@ func TestOnlyWhatIsTypedAfterAQuestionAnswersIt(t *testing.T) {
 	assert.Equal(t, memory.Deny, decision(b, ap.ID))
 	b.round(turn, 1)
 	b.finish(turn, 2, agent.ThreadCancelled)
-	d.ends(exitFailed)
-	d.sees(unbracketPastes) // the terminal is left as it was
+	d.ends(exit.Failed)
+	d.sees(terminal.UnbracketPastes) // the terminal is left as it was
 	was, err := unix.IoctlGetTermios(int(d.slave.Fd()), unix.TCGETS)
 	require.NoError(t, err)
 	assert.NotZero(t, was.Lflag&unix.ECHO)
@@ -144,6 +147,7 @@ func TestOnlyWhatIsTypedAfterAQuestionAnswersIt(t *testing.T) {
 }
 
 func TestAnEditNamesItsCallAndIsShownAsOne(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	ap, turn := b.asking("s1")
 	d := sit(t)
@@ -163,7 +167,7 @@ func TestAnEditNamesItsCallAndIsShownAsOne(t *testing.T) {
 	assert.Equal(t, memory.Edit, decision(b, ap.ID))
 	b.round(turn, 1)
 	b.finish(turn, 2, agent.ThreadCancelled)
-	d.ends(exitFailed)
+	d.ends(exit.Failed)
 	text := b.run("show", "s1/default").out
 	assert.Contains(t, text, "edited            file_write")
 	assert.Contains(t, text, "denied            shell")
@@ -171,6 +175,7 @@ func TestAnEditNamesItsCallAndIsShownAsOne(t *testing.T) {
 }
 
 func TestYesToOneCall(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	ap, turn := b.asking("s1")
 	d := sit(t)
@@ -182,20 +187,21 @@ func TestYesToOneCall(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, []agent.CallStatus{agent.CallDenied, agent.CallPending}, []agent.CallStatus{calls[0].Status, calls[1].Status})
 	b.finish(turn, 1, agent.ThreadCancelled)
-	d.ends(exitFailed)
+	d.ends(exit.Failed)
 }
 
 func TestChatAtATerminal(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	d := sit(t)
 	d.start(b, "chat", "-s", "s1")
-	d.sees("at a question or a prompt it leaves at once")
+	d.sees("Ctrl-C twice: quit; the turn goes on")
 	d.sees("> ")
 	d.types("/help\r")
 	d.sees("/quit, /exit  leave")
 	d.types("/model\r")
 	d.sees("/model is no command of chat, and nothing was sent")
-	d.types(pasteBegins + "first line\r/quit\r\nlast \x1b[31mline" + pasteEnds)
+	d.types(terminal.PasteBegins + "first line\r/quit\r\nlast \x1b[31mline" + terminal.PasteEnds)
 	d.sees("last line")
 	d.types(" ende\u4e16\x7f\r")
 	d.sees("saved, but not running")
@@ -203,7 +209,7 @@ func TestChatAtATerminal(t *testing.T) {
 	d.sees("saved, but not running")
 	d.types("\x04")
 	d.sees("chat -s s1")
-	d.ends(exitDone)
+	d.ends(exit.Done)
 	inbox, err := b.store.Inbox(t.Context(), "s1/default")
 	require.NoError(t, err)
 	require.Len(t, inbox, 2)

@@ -10,6 +10,9 @@ import (
 
 	"github.com/spool-agents/spool"
 	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/internal/exit"
+	"github.com/spool-agents/spool/internal/printer"
+	"github.com/spool-agents/spool/internal/terminal"
 	"github.com/spool-agents/spool/memory"
 	"github.com/spool-agents/spool/memory/verify"
 )
@@ -44,7 +47,7 @@ func (c *verifyCmd) Run(ctx context.Context, a *app) error {
 	}
 	var o verify.Options
 	if c.Thread != "" {
-		if c.Thread, err = thread(ctx, client, c.Thread); err != nil {
+		if c.Thread, err = findThread(ctx, client, c.Thread); err != nil {
 			return err
 		}
 		if _, err := client.Store().Thread(ctx, cfg.User, c.Thread); err != nil && !memory.IsDamaged(err) {
@@ -55,9 +58,9 @@ func (c *verifyCmd) Run(ctx context.Context, a *app) error {
 	if client.Connected() {
 		o.Temporal = openRuns{client}
 	} else {
-		a.progress("Temporal cannot be reached: rule 11 (no open turn without an open run) is not checked")
+		a.Progress("Temporal cannot be reached: rule 11 (no open turn without an open run) is not checked")
 	}
-	if c.Print && !a.json {
+	if c.Print && !a.JSON {
 		if err := a.printThreads(ctx, client, c.Thread); err != nil {
 			return err
 		}
@@ -72,34 +75,34 @@ func (c *verifyCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	if a.json {
+	if a.JSON {
 		err = a.printVerified(ctx, client, c, report, repaired)
 	} else {
 		for _, v := range report.Violations {
-			a.print("%s", clean(v.String()))
+			a.Print("%s", terminal.Clean(v.String()))
 		}
 		if report.OK {
-			a.print("ok, %s checked", plural(report.Checked, "thread"))
+			a.Print("ok, %s checked", printer.Plural(report.Checked, "thread"))
 		}
 	}
 	if err != nil || report.OK {
 		return err
 	}
-	a.progress("%s in %s", plural(len(report.Violations), "violation"), plural(report.Checked, "thread"))
+	a.Progress("%s in %s", printer.Plural(len(report.Violations), "violation"), printer.Plural(report.Checked, "thread"))
 	if c.Repair {
-		a.progress("these cannot be repaired from what the store holds: restore a backup or an export (%s sessions import), or go on in a new conversation", a.name)
+		a.Progress("these cannot be repaired from what the store holds: restore a backup or an export (%s sessions import), or go on in a new conversation", a.Name)
 	}
-	return ended(exitFailed)
+	return exit.With(exit.Failed)
 }
 
 // repair mends rows, then open turns without a run, and says what it did.
 func (a *app) repair(ctx context.Context, client *spool.Client, threadID string) ([]spool.Repaired, error) {
 	repaired, err := client.Repair(ctx, threadID)
 	for _, r := range repaired {
-		a.progress("repaired %s: %s", r.ThreadID, clean(r.Did))
+		a.Progress("repaired %s: %s", r.ThreadID, terminal.Clean(r.Did))
 	}
 	if memory.IsDamaged(err) { // the check names what is left
-		a.progress("%s", clean(err.Error()))
+		a.Progress("%s", terminal.Clean(err.Error()))
 		err = nil
 	}
 	if err != nil || !client.Connected() {
@@ -107,7 +110,7 @@ func (a *app) repair(ctx context.Context, client *spool.Client, threadID string)
 	}
 	done, err := client.Reconcile(ctx, 0)
 	for _, what := range done {
-		a.progress("reconciled %s", clean(what))
+		a.Progress("reconciled %s", terminal.Clean(what))
 		id, did, _ := strings.Cut(what, ": ")
 		repaired = append(repaired, spool.Repaired{ThreadID: id, Did: did})
 	}
@@ -129,14 +132,14 @@ func (a *app) printVerified(ctx context.Context, client *spool.Client, c *verify
 		Repaired []spool.Repaired `json:"repaired,omitempty"`
 	}
 	if !c.Print {
-		return a.printJSON(mended{report, repaired})
+		return a.Document(mended{report, repaired})
 	}
 	var views []spool.View
 	err := eachThread(ctx, client, c.Thread, func(v spool.View) { views = append(views, v) })
 	if err != nil {
 		return err
 	}
-	return a.printJSON(struct {
+	return a.Document(struct {
 		mended
 		Threads []spool.View `json:"threads"`
 	}{mended{report, repaired}, views})
@@ -145,8 +148,8 @@ func (a *app) printVerified(ctx context.Context, client *spool.Client, c *verify
 // printThreads prints a thread and its sub-agents in full.
 func (a *app) printThreads(ctx context.Context, client *spool.Client, threadID string) error {
 	return eachThread(ctx, client, threadID, func(v spool.View) {
-		a.showText(v)
-		a.print("")
+		a.Thread(v)
+		a.Print("")
 	})
 }
 
@@ -192,7 +195,7 @@ func (c *historyCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	if c.Thread, err = thread(ctx, client, c.Thread); err != nil {
+	if c.Thread, err = findThread(ctx, client, c.Thread); err != nil {
 		return err
 	}
 	if !c.All {
@@ -200,7 +203,7 @@ func (c *historyCmd) Run(ctx context.Context, a *app) error {
 		if err != nil {
 			return err
 		}
-		_, err = a.stdout.Write(append(raw, '\n'))
+		_, err = a.Out.Write(append(raw, '\n'))
 		return err
 	}
 	runs, err := client.Runs(ctx, c.Thread)
@@ -224,14 +227,14 @@ func (c *historyCmd) Run(ctx context.Context, a *app) error {
 		if err := writeFile(filepath.Join(c.Dir, r.RunID+".json"), raw); err != nil {
 			return err
 		}
-		if !a.json {
-			a.print("%s", filepath.Join(c.Dir, r.RunID+".json"))
+		if !a.JSON {
+			a.Print("%s", filepath.Join(c.Dir, r.RunID+".json"))
 		}
 	}
-	if c.Dir != "" && !a.json {
+	if c.Dir != "" && !a.JSON {
 		return nil
 	}
-	return a.printJSON(map[string]any{"threadId": c.Thread, "runs": docs})
+	return a.Document(map[string]any{"threadId": c.Thread, "runs": docs})
 }
 
 func writeFile(path string, raw []byte) error {

@@ -1,6 +1,7 @@
 package starter
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,6 +21,8 @@ import (
 	"github.com/spool-agents/spool"
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/internal/config"
+	"github.com/spool-agents/spool/internal/devstack"
+	"github.com/spool-agents/spool/internal/exit"
 	"github.com/spool-agents/spool/internal/httpapi"
 	"github.com/spool-agents/spool/internal/template"
 	"github.com/spool-agents/spool/memory"
@@ -60,40 +63,34 @@ func (w *webCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	var store memory.ConversationMemoryStore
-	var tc client.Client
+	var c *spool.Client
 	if cfg.OneProcess() { // then this is the process
-		c, err := a.serveHere(ctx, cfg)
-		if err != nil {
-			return err
-		}
-		store, tc = c.Store(), c.Temporal()
+		c, err = a.serveHere(ctx, cfg)
 	} else {
-		c, err := a.openWith(ctx, cfg, false)
-		if err != nil {
-			return err
-		}
-		store = c.Store()
+		c, err = a.openWith(ctx, cfg, false)
+	}
+	if err != nil {
+		return err
 	}
 	s, err := a.startWeb(ctx, webOptions{
-		cfg: cfg, store: store, temporal: tc, host: w.Host, port: w.WebPort, names: w.WebHostName,
+		cfg: cfg, store: c.Store(), temporal: c.Temporal(), host: w.Host, port: w.WebPort, names: w.WebHostName,
 		token: cfg.WebToken.Reveal(), lasting: w.ParentPipe, demo: cfg.Demo() && !w.ModelKey,
 	})
 	if err != nil {
 		return err
 	}
-	if a.json {
-		if err := a.printJSON(map[string]string{"web": s.link}); err != nil {
-			return err
-		}
-	} else {
-		a.print("Open %s", s.link)
+	err = a.Show(map[string]string{"web": s.link}, func() {
+		a.Print("Open %s", s.link)
 		if s.token == "" {
-			a.progress("users log in with their tokens; %s web-token USER makes one", a.name)
+			a.Progress("users log in with their tokens; %s web-token USER makes one", a.Name)
 		}
-		a.progress("Ctrl-C stops the server; turns go on without it")
+		a.Progress("Ctrl-C stops the server; turns go on without it")
+	})
+	if err != nil {
+		return err
 	}
-	return s.wait()
+	<-s.done
+	return s.err
 }
 
 // webOptions say what a web server works with.
@@ -121,34 +118,27 @@ type webServer struct {
 	err   error // of the server, once done is closed
 }
 
-// wait returns when the server has ended.
-func (w *webServer) wait() error {
-	<-w.done
-	return w.err
-}
-
 // startWeb listens and serves until ctx ends or the program does.
 func (a *app) startWeb(ctx context.Context, o webOptions) (*webServer, error) {
 	users, token, err := webUsers(o)
 	if err != nil {
 		return nil, err
 	}
-	tc, told := o.temporal, a.tell(ctx, true)
+	tc, telemetry := o.temporal, a.telemetry(ctx, true)
 	if tc == nil {
 		t := o.cfg.Temporal
-		t.MetricsHandler = told.Temporal()
+		t.MetricsHandler = telemetry.Temporal()
 		t.Logger = sdklog.NewStructuredLogger(slog.New(slog.DiscardHandler))
 		if tc, err = client.NewLazyClient(t); err != nil {
 			return nil, agent.Wrap(err, agent.CodeInvalid, "the settings of Temporal")
 		}
 		a.closers = append(a.closers, tc.Close)
 	}
-	log := slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	s, err := httpapi.New(httpapi.Options{
-		Store: o.store, Users: users, Page: web.Files, Hosts: hostNames(o.names), UI: o.cfg.TemporalUI, Demo: o.demo, Log: log, Wrap: told.Handler,
+		Store: o.store, Users: users, Page: web.Files, Hosts: hostNames(o.names), UI: o.cfg.TemporalUI, Demo: o.demo, Log: a.log(), Wrap: telemetry.Handler,
 		Client: func(store memory.ConversationMemoryStore, userID string) *spool.Client {
 			c := clientOptions(o.cfg)
-			c.UserID, c.TracerProvider, c.MeterProvider = userID, told.Tracers, told.Meters
+			c.UserID, c.TracerProvider, c.MeterProvider = userID, telemetry.Tracers, telemetry.Meters
 			return spool.NewClient(store, tc, c)
 		},
 		Agents: func() []agent.SpecialistAgentConfig {
@@ -182,11 +172,9 @@ func (a *app) startWeb(ctx context.Context, o webOptions) (*webServer, error) {
 // webUsers are those of the file of tokens, and the configured one if a token is
 // given for it or nobody else could get in.
 func webUsers(o webOptions) (*httpapi.Users, string, error) {
-	file, later := o.cfg.WebTokens, ""
-	if file == "" {
-		if file = webTokensPath(o.cfg); !exists(file) {
-			file, later = "", file
-		}
+	file, later := cmp.Or(o.cfg.WebTokens, webTokensPath(o.cfg)), ""
+	if _, err := os.Stat(file); o.cfg.WebTokens == "" && errors.Is(err, os.ErrNotExist) {
+		file, later = "", file
 	}
 	users, err := httpapi.NewUsers(file, filepath.Join(o.cfg.Home, "web.key"))
 	if err != nil {
@@ -212,11 +200,6 @@ func webUsers(o webOptions) (*httpapi.Users, string, error) {
 
 func webTokensPath(cfg config.Config) string { return filepath.Join(cfg.Home, "web-tokens") }
 
-func exists(path string) bool {
-	_, err := os.Stat(path)
-	return !errors.Is(err, os.ErrNotExist)
-}
-
 func hostNames(names []string) []string {
 	var out []string
 	for _, n := range names {
@@ -240,7 +223,7 @@ func openURL(at net.Addr) string {
 	tcp := at.(*net.TCPAddr)
 	host := tcp.IP.String()
 	if tcp.IP.IsUnspecified() {
-		host = loopback
+		host = devstack.Loopback
 	}
 	return "http://" + net.JoinHostPort(host, strconv.Itoa(tcp.Port))
 }
@@ -252,7 +235,7 @@ func (a *app) listen(host string, port int) (net.Listener, error) {
 		l, err := net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(p)))
 		if err == nil {
 			if p != port {
-				a.progress("port %d is taken: using %d", port, p)
+				a.Progress("port %d is taken: using %d", port, p)
 			}
 			return l, nil
 		}
@@ -274,20 +257,15 @@ func (w *webTokenCmd) Run(a *app) error {
 		return err
 	}
 	if allowed := config.CheckUser(w.UserID); allowed != "" {
-		return usage(fmt.Sprintf("user %q is not valid: use %s", w.UserID, allowed))
+		return exit.Misuse("user %q is not valid: use %s", w.UserID, allowed)
 	}
-	path := cfg.WebTokens
-	if path == "" {
-		path = webTokensPath(cfg)
-	}
+	path := cmp.Or(cfg.WebTokens, webTokensPath(cfg))
 	token, err := httpapi.AppendToken(path, w.UserID)
 	if err != nil {
 		return err
 	}
-	if a.json {
-		return a.printJSON(map[string]string{"user": w.UserID, "token": token, "file": path})
-	}
-	a.print("%s", token)
-	a.progress("this token is shown only now; %s keeps its SHA-256. Remove its line to take it back", path)
-	return nil
+	return a.Show(map[string]string{"user": w.UserID, "token": token, "file": path}, func() {
+		a.Print("%s", token)
+		a.Progress("this token is shown only now; %s keeps its SHA-256. Remove its line to take it back", path)
+	})
 }

@@ -3,8 +3,6 @@ package starter
 import (
 	"bytes"
 	"errors"
-	"io"
-	"os/exec"
 	"strings"
 	"testing"
 
@@ -12,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/internal/exit"
 	"github.com/spool-agents/spool/memory"
 )
 
@@ -21,12 +20,13 @@ type full struct{}
 func (full) Write([]byte) (int, error) { return 0, errors.New("no space left on device") }
 
 func TestOutputThatCannotBeWrittenIsAFailure(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.answered("s1", "m1", "hello", "hi")
 	for _, line := range []string{"threads", "threads --json", "show s1/default", "show --follow s1/default", "send -s s1 --message-id m1 hello", "--help", "agents"} {
 		var errout bytes.Buffer
 		code := Run(t.Context(), strings.Fields(line), b.env(), strings.NewReader(""), full{}, &errout)
-		assert.Equal(t, exitFailed, code, line)
+		assert.Equal(t, exit.Failed, code, line)
 		assert.Contains(t, errout.String(), "no space left on device", line)
 	}
 }
@@ -34,7 +34,7 @@ func TestOutputThatCannotBeWrittenIsAFailure(t *testing.T) {
 func TestAnUnknownAgentIsWarnedOf(t *testing.T) {
 	b := newBench(t)
 	r := b.run("send", "--json", "-s", "s1", "--agent", "nobody", "hi")
-	assert.Equal(t, exitAway, r.code)
+	assert.Equal(t, exit.Unavailable, r.code)
 	assert.Contains(t, r.errout, "warning: there is no agent nobody here")
 	assert.Contains(t, r.errout, "if it knows none either, the turn fails")
 	assert.NotContains(t, b.run("send", "-s", "s1", "--agent", "researcher", "hi").errout, "warning")
@@ -45,7 +45,7 @@ func TestThreadsSayWhyThereAreNone(t *testing.T) {
 	b := newBench(t)
 	assert.Contains(t, b.run("threads").errout, "there are no threads here yet")
 	r := b.run("threads", "-s", "none")
-	assert.Equal(t, exitDone, r.code)
+	assert.Equal(t, exit.Done, r.code)
 	assert.Equal(t, "session none has no threads here\n", r.errout)
 }
 
@@ -84,6 +84,7 @@ func TestNothingToCancelSaysSo(t *testing.T) {
 // A cancel says what goes on and how to stop that; with --all, what it stopped.
 // Repeated, it says who was first.
 func TestCancelSaysWhatItLeavesAndWhatItStops(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.send("s1", "m1", "do it")
 	turn := b.take("s1/default")
@@ -100,7 +101,7 @@ func TestCancelSaysWhatItLeavesAndWhatItStops(t *testing.T) {
 	b.finish(turn, 2, agent.ThreadCancelled)
 	for _, args := range [][]string{{"cancel", "s1/default"}, {"cancel", "--all", "s1/default"}} {
 		r = b.run(args...)
-		assert.Equal(t, exitDone, r.code, r.errout)
+		assert.Equal(t, exit.Done, r.code, r.errout)
 		assert.Regexp(t, `^s1/default cancelled already \(by `+owner+` at 20\d\d-.*Z\)`, r.out)
 	}
 }
@@ -109,9 +110,9 @@ func TestARefusedMessageNamesTheFlag(t *testing.T) {
 	b := newBench(t)
 	b.asking("s1")
 	r := b.run("send", "-s", "s1", "hi")
-	assert.Equal(t, exitConflict, r.code)
+	assert.Equal(t, exit.Conflict, r.code)
 	assert.Contains(t, r.errout, "--when-busy queue")
-	assert.Equal(t, exitAway, b.run("send", "-s", "s1", "--detach", "--when-busy", "queue", "hi").code)
+	assert.Equal(t, exit.Unavailable, b.run("send", "-s", "s1", "--detach", "--when-busy", "queue", "hi").code)
 }
 
 // Whoever sent a message finds it by the id that send gave.
@@ -140,21 +141,5 @@ func TestProgramName(t *testing.T) {
 		"/tmp/go-build123/b001/exe/starter": "go run ./starter", "/tmp/x/starter.test": "starter", "": "starter",
 	} {
 		assert.Equal(t, want, programName(arg0))
-	}
-}
-
-// The last words of a process that was killed are not why it ended.
-func TestHowAProcessEnded(t *testing.T) {
-	sh, err := exec.LookPath("sh")
-	require.NoError(t, err)
-	for script, want := range map[string]string{
-		"echo no such thing >&2; exit 3": "exit status 3: no such thing",
-		"echo warned >&2; kill -9 $$":    "signal: killed",
-		"echo level=INFO ready >&2":      "ended",
-	} {
-		p, err := start(command{name: "part", path: sh, args: []string{"-c", script}, log: io.Discard})
-		require.NoError(t, err)
-		<-p.done
-		assert.Equal(t, want, p.ending())
 	}
 }

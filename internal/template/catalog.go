@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -145,12 +146,7 @@ func (c *Catalog) Folders() []string { return slices.Clone(c.dirs) }
 
 // Names lists the templates in order.
 func (c *Catalog) Names() []string {
-	names := make([]string, 0, len(c.byName))
-	for name := range c.byName {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
+	return slices.Sorted(maps.Keys(c.byName))
 }
 
 // List returns all templates in the order of their names; Source says where
@@ -191,12 +187,6 @@ func (c *Catalog) Hides(name string) []string { return slices.Clone(c.byName[nam
 // clone keeps callers from changing the catalog through slices and maps.
 func clone(c agent.SpecialistAgentConfig) agent.SpecialistAgentConfig {
 	c.Tools = slices.Clone(c.Tools)
-	if c.Approval != nil {
-		m := make(map[string]string, len(c.Approval))
-		for k, v := range c.Approval {
-			m[k] = v
-		}
-		c.Approval = m
-	}
+	c.Approval = maps.Clone(c.Approval)
 	return c
 }

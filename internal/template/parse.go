@@ -2,11 +2,14 @@ package template
 
 import (
 	"fmt"
+	"maps"
 	"path/filepath"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/internal/tool"
 )
 
 // parser turns one file into a template.
@@ -15,18 +18,15 @@ type parser struct {
 	known    map[string]bool
 	warnings []Warning
 	out      loaded
-	foreign  []string // tools of Claude Code that have no counterpart here
-	toolLine int      // where the first of them stands
 }
-
-// keys lists the front matter keys; it is printed for unknown ones.
-const keys = "name, description, tools, model, provider, temperature, maxTokens, topP, timeoutMs, maxSteps, stream, shareContext, approval, onDeny"
 
 func parse(file, text string, known map[string]bool) (*loaded, []Warning) {
 	p := &parser{file: file, known: known}
-	p.out.config = agent.SpecialistAgentConfig{Name: strings.TrimSuffix(filepath.Base(file), ".md"), Stream: true}
-	if !utf8.ValidString(text) {
-		return p.skip(lineOfBadByte(text), "the file is not valid UTF-8")
+	c := &p.out.config
+	c.Name, c.Stream, p.out.nameLine = strings.TrimSuffix(filepath.Base(file), ".md"), true, 1
+	if valid := strings.ToValidUTF8(text, "\x00"); !utf8.ValidString(text) {
+		before, _, _ := strings.Cut(valid, "\x00")
+		return p.skip(strings.Count(before, "\n")+1, "the file is not valid UTF-8")
 	}
 	front, body, ok := split(text)
 	if !ok {
@@ -34,19 +34,19 @@ func parse(file, text string, known map[string]bool) (*loaded, []Warning) {
 	}
 	fields, problem, line := readFront(front)
 	if problem != "" {
-		p.warn(line, "%s", problem)
+		return p.skip(line, problem)
 	}
-	p.out.nameLine = 1
+	setters := p.setters()
 	for _, f := range fields {
-		if f.key == "name" {
-			p.out.nameLine = f.line
+		switch set, ok := setters[f.key]; {
+		case !ok:
+			p.warn(f.line, "unknown key %q; known are %s", f.key, keys)
+		case f.value != nil: // a key without a value keeps its default
+			if want := set(f); want != "" {
+				p.warn(f.line, "%s is %v, want %s; the default is used", f.key, shown(f.value), want)
+			}
 		}
-		p.apply(f)
 	}
-	if len(p.foreign) > 0 {
-		p.warn(p.toolLine, "no counterpart here to Claude Code's %s: the agent works without", strings.Join(p.foreign, ", "))
-	}
-	c := &p.out.config
 	if err := agent.CheckAgentType(c.Name); err != nil {
 		return p.skip(p.out.nameLine, err.Error())
 	}
@@ -54,17 +54,6 @@ func parse(file, text string, known map[string]bool) (*loaded, []Warning) {
 		return p.skip(max(1, strings.Count(strings.TrimRight(text, " \t\r\n"), "\n")+1), "the body, which is the system prompt, is empty")
 	}
 	return &p.out, p.warnings
-}
-
-// lineOfBadByte is the line of the first byte that is no UTF-8.
-func lineOfBadByte(text string) int {
-	valid := strings.ToValidUTF8(text, "\x00")
-	for i := range min(len(text), len(valid)) {
-		if text[i] != valid[i] {
-			return strings.Count(text[:i], "\n") + 1
-		}
-	}
-	return 1
 }
 
 func (p *parser) warn(line int, format string, args ...any) {
@@ -76,74 +65,40 @@ func (p *parser) skip(line int, text string) (*loaded, []Warning) {
 	return nil, p.warnings
 }
 
-func (p *parser) apply(f field) {
-	if err, bad := f.value.(error); bad {
-		p.warn(f.line, "%s %v; it was left out", f.key, err)
-		return
-	}
-	if f.value == nil {
-		return // a key without a value keeps its default
-	}
+// keys lists the front matter keys; it is printed for unknown ones.
+const keys = "name, description, tools, model, provider, temperature, maxTokens, topP, timeoutMs, maxSteps, stream, shareContext, approval, onDeny"
+
+// setter takes the value of a key, or returns what it has to be.
+type setter func(field) (want string)
+
+// setters are the keys of the front matter, with those of Claude Code.
+func (p *parser) setters() map[string]setter {
 	c := &p.out.config
-	switch f.key {
-	case "name":
-		p.text(f, &c.Name)
-	case "description":
-		p.text(f, &c.Description)
-	case "model":
-		p.text(f, &c.Model)
-		switch c.Model {
-		case "inherit", "sonnet", "opus", "haiku": // Claude Code's words for "not ours to choose"
-			c.Model = ""
-		}
-		if p.out.modelLine == 0 && c.Model != "" {
-			p.out.modelLine = f.line
-		}
-	case "provider":
-		p.text(f, &c.Provider)
-		p.out.modelLine = f.line
-	case "temperature":
-		c.Temperature = p.float(f, 0, 2)
-	case "topP":
-		c.TopP = p.float(f, 0, 1)
-	case "maxTokens":
-		if n, ok := p.whole(f, 1); ok {
-			limit := int(n)
-			c.MaxTokens = &limit
-		}
-	case "timeoutMs":
-		c.TimeoutMs, _ = p.whole(f, 0)
-	case "maxSteps", "maxTurns":
-		n, ok := p.whole(f, 0)
-		if c.MaxSteps = int(n); ok && n == 0 {
+	steps := number(0, 1<<40, func(n float64) {
+		if c.MaxSteps = int(n); n == 0 {
 			c.MaxSteps = agent.NoStepLimit
 		}
-	case "stream":
-		p.flag(f, &c.Stream)
-	case "shareContext":
-		p.flag(f, &c.ShareContext)
-	case "tools":
-		p.tools(f)
-	case "disallowedTools":
-		p.denied(f)
-	case "approval":
-		p.approval(f)
-	case "onDeny":
-		p.text(f, &c.OnDeny)
-		switch c.OnDeny {
-		case "", agent.OnDenyEnd, agent.OnDenyContinue:
-		default:
-			p.wrong(f, agent.OnDenyEnd+" or "+agent.OnDenyContinue)
-			c.OnDeny = ""
-		}
-	case "color": // only the looks in another program
-	default:
-		p.warn(f.line, "unknown key %q; known are %s", f.key, keys)
+	}, true)
+	return map[string]setter{
+		"name":         func(f field) string { p.out.nameLine = f.line; return text(&c.Name)(f) },
+		"description":  text(&c.Description),
+		"model":        p.model,
+		"provider":     func(f field) string { p.out.modelLine = f.line; return text(&c.Provider)(f) },
+		"temperature":  number(0, 2, func(n float64) { c.Temperature = &n }, false),
+		"topP":         number(0, 1, func(n float64) { c.TopP = &n }, false),
+		"maxTokens":    number(1, 1<<40, func(n float64) { limit := int(n); c.MaxTokens = &limit }, true),
+		"timeoutMs":    number(0, 1<<40, func(n float64) { c.TimeoutMs = int64(n) }, true),
+		"maxSteps":     steps,
+		"maxTurns":     steps,
+		"stream":       boolean(&c.Stream),
+		"shareContext": boolean(&c.ShareContext),
+		"tools":        p.tools,
+		"approval":     p.approval,
+		"onDeny":       p.onDeny,
+		// Claude Code's.
+		"disallowedTools": p.denied,
+		"color":           func(field) string { return "" }, // only the looks in another program
 	}
-}
-
-func (p *parser) wrong(f field, want string) {
-	p.warn(f.line, "%s is %v, want %s; the default is used", f.key, shown(f.value), want)
 }
 
 func shown(v any) string {
@@ -159,50 +114,202 @@ func shown(v any) string {
 	}
 }
 
-func (p *parser) text(f field, to *string) {
-	s, ok := f.value.(string)
+func text(to *string) setter {
+	return func(f field) string {
+		s, ok := f.value.(string)
+		if !ok {
+			return "a text"
+		}
+		*to = strings.TrimSpace(s)
+		return ""
+	}
+}
+
+func boolean(to *bool) setter {
+	return func(f field) string {
+		b, ok := f.value.(bool)
+		if !ok {
+			return "true or false"
+		}
+		*to = b
+		return ""
+	}
+}
+
+func number(least, most float64, set func(float64), whole bool) setter {
+	want := fmt.Sprintf("a number from %g to %g", least, most)
+	if whole {
+		want = fmt.Sprintf("a whole number of at least %g", least)
+	}
+	return func(f field) string {
+		var n float64
+		switch v := f.value.(type) {
+		case int64:
+			n = float64(v)
+		case uint64:
+			n = float64(v)
+		case float64:
+			n = v
+		default:
+			return want
+		}
+		if n < least || n > most || whole && n != float64(int64(n)) {
+			return want
+		}
+		set(n)
+		return ""
+	}
+}
+
+func (p *parser) model(f field) string {
+	c := &p.out.config
+	want := text(&c.Model)(f)
+	switch c.Model {
+	case "inherit", "sonnet", "opus", "haiku": // Claude Code's words for "not ours to choose"
+		c.Model = ""
+	}
+	if p.out.modelLine == 0 && c.Model != "" {
+		p.out.modelLine = f.line
+	}
+	return want
+}
+
+func (p *parser) onDeny(f field) string {
+	var v string
+	if text(&v)(f); v != agent.OnDenyEnd && v != agent.OnDenyContinue {
+		return agent.OnDenyEnd + " or " + agent.OnDenyContinue
+	}
+	p.out.config.OnDeny = v
+	return ""
+}
+
+// names reads a comma list or a YAML list.
+func names(f field) (names []string, want string) {
+	list, ok := f.value.([]any)
+	if s, isText := f.value.(string); isText {
+		list, ok = []any{s}, true
+	}
+	for _, item := range list {
+		s, isText := item.(string)
+		ok = ok && isText
+		names = append(names, splitList(s)...)
+	}
 	if !ok {
-		p.wrong(f, "a text")
+		return nil, "a list of tools"
+	}
+	return names, ""
+}
+
+func (p *parser) tools(f field) string {
+	all, want := names(f)
+	if want != "" {
+		return want
+	}
+	list := []string{} // not nil: an empty list means no tool
+	for _, name := range all {
+		base, pattern, has := tool.SplitRule(name)
+		if has {
+			p.warn(f.line, "the pattern (%s) does not restrict tool %s here; use approval: {\"%s(%s)\": auto}", pattern, base, ours(base), pattern)
+		}
+		if name := p.toolName(base, f.line); name == "*" {
+			p.out.config.Tools = nil
+			return ""
+		} else if !slices.Contains(list, name) {
+			list = append(list, name)
+		}
+	}
+	p.out.config.Tools = list
+	return ""
+}
+
+// denied reads Claude Code's disallowedTools as rules of the approval policy.
+func (p *parser) denied(f field) string {
+	all, want := names(f)
+	for _, name := range all {
+		p.rule(name, "deny", f.line)
+	}
+	return want
+}
+
+func (p *parser) approval(f field) string {
+	switch v := f.value.(type) {
+	case string:
+		p.rule("*", v, f.line)
+	case map[string]any:
+		for _, rule := range slices.Sorted(maps.Keys(v)) {
+			p.rule(rule, fmt.Sprint(v[rule]), f.lines[rule])
+		}
+	default:
+		return "a mapping of tools to auto, ask or deny"
+	}
+	return ""
+}
+
+func (p *parser) rule(rule, gate string, line int) {
+	if problem := tool.CheckRule(rule, gate); problem != "" {
+		p.warn(line, "%s; it was left out", problem)
 		return
 	}
-	*to = strings.TrimSpace(s)
+	base, pattern, has := tool.SplitRule(rule)
+	base = p.toolName(base, line)
+	if has {
+		base += "(" + pattern + ")"
+	}
+	if p.out.config.Approval == nil {
+		p.out.config.Approval = map[string]string{}
+	}
+	p.out.config.Approval[base] = gate
 }
 
-func (p *parser) flag(f field, to *bool) {
-	b, ok := f.value.(bool)
-	if !ok {
-		p.wrong(f, "true or false")
-		return
-	}
-	*to = b
+// claudeNames maps Claude Code's tools to ours.
+var claudeNames = map[string]string{
+	"Read": "file_read", "Write": "file_write", "Edit": "file_edit", "MultiEdit": "file_edit", "LS": "ls",
+	"Glob": "glob", "Grep": "grep", "Bash": "shell", "WebFetch": "web_fetch", "WebSearch": "web_search",
+	"Task": "assign_task", "Agent": "assign_task", "TaskOutput": "task_output", "AskUserQuestion": "ask_user",
 }
 
-func (p *parser) float(f field, least, most float64) *float64 {
-	v, ok := number(f.value)
-	if !ok || v < least || v > most {
-		p.wrong(f, fmt.Sprintf("a number from %g to %g", least, most))
-		return nil
+func ours(name string) string {
+	if ours, ok := claudeNames[name]; ok {
+		return ours
 	}
-	return &v
+	return name
 }
 
-func (p *parser) whole(f field, least int64) (int64, bool) {
-	v, ok := number(f.value)
-	if n := int64(v); ok && float64(n) == v && n >= least && n < 1<<40 {
-		return n, true
+// toolName translates a name and warns about one nobody knows. Unknown names
+// are kept: a worker may have tools of its own, and one it lacks is not offered.
+func (p *parser) toolName(name string, line int) string {
+	name = ours(name)
+	if !p.known[name] && !strings.HasPrefix(name, "mcp__") && !strings.Contains(name, "*") {
+		p.warn(line, "unknown tool %q; it is offered only if the worker has it", name)
 	}
-	p.wrong(f, fmt.Sprintf("a whole number of at least %d", least))
-	return 0, false
+	return name
 }
 
-func number(v any) (float64, bool) {
-	switch n := v.(type) {
-	case int64:
-		return float64(n), true
-	case uint64:
-		return float64(n), true
-	case float64:
-		return n, true
+func knownTools(extra []string) map[string]bool {
+	known := map[string]bool{"assign_task": true, "task_output": true, "tool_output": true, "ask_user": true, "*": true}
+	for _, name := range append(tool.BuiltinNames(), extra...) {
+		known[name] = true
 	}
-	return 0, false
+	return known
+}
+
+// splitList splits at commas outside parentheses.
+func splitList(s string) []string {
+	depth := 0
+	parts := strings.FieldsFunc(s, func(r rune) bool {
+		switch r {
+		case '(':
+			depth++
+		case ')':
+			depth = max(0, depth-1)
+		}
+		return r == ',' && depth == 0
+	})
+	var out []string
+	for _, part := range parts {
+		if part = strings.TrimSpace(part); part != "" {
+			out = append(out, part)
+		}
+	}
+	return out
 }

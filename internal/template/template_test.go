@@ -177,7 +177,8 @@ You write API documentation.
 	w.write(".claude/agents/safe.md", "---\ndescription: x\ndisallowedTools: Write, Edit\n---\nBe careful.\n")
 	c, warnings := w.load()
 	assert.Equal(t, []string{
-		`.claude/agents/api-writer.md:4: no counterpart here to Claude Code's TodoWrite, NotebookEdit: the agent works without`,
+		`.claude/agents/api-writer.md:4: unknown tool "TodoWrite"; it is offered only if the worker has it`,
+		`.claude/agents/api-writer.md:4: unknown tool "NotebookEdit"; it is offered only if the worker has it`,
 		`.claude/agents/debugger.md:4: the pattern (go test:*) does not restrict tool Bash here; use approval: {"shell(go test:*)": auto}`,
 	}, warnings)
 
@@ -190,7 +191,7 @@ You write API documentation.
 	assert.Empty(t, debugger.Model)
 	writer := get(t, c, "api-writer")
 	assert.Contains(t, writer.Description, `user: "Document it" assistant:`)
-	assert.Equal(t, []string{"file_read", "file_write", "web_fetch"}, writer.Tools)
+	assert.Equal(t, []string{"file_read", "file_write", "web_fetch", "TodoWrite", "NotebookEdit"}, writer.Tools)
 	assert.Equal(t, 12, writer.MaxSteps)
 	assert.Equal(t, map[string]string{"file_write": "deny", "file_edit": "deny"}, get(t, c, "safe").Approval)
 }
@@ -209,8 +210,6 @@ func TestWarnings(t *testing.T) {
 		{"gate", "---\napproval:\n  ls: auto\n  shell: maybe\n---\nB", `:4: approval of shell is "maybe", allowed are auto, ask and deny`},
 		{"rule", "---\napproval:\n  shell(x: auto\n---\nB", `:3: approval rule "shell(x" is not valid`},
 		{"on deny", "---\nonDeny: maybe\n---\nB", `:2: onDeny is "maybe", want end or continue`},
-		{"yaml", "---\nname: x\nmodel: a: b\n---\nB", `:3: the front matter is not valid YAML, so it was read line by line: `},
-		{"list", "---\n- a\n---\nB", `:2: the front matter is not a mapping`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld(t)
@@ -228,6 +227,9 @@ func TestBadFilesAreSkipped(t *testing.T) {
 		{"no body", "---\nname: x\n---\n  \n", ":3: skipped: the body, which is the system prompt, is empty"},
 		{"no end", "---\nname: x\nbody", ":1: skipped: the front matter has no closing ---"},
 		{"bad name", "---\ndescription: d\nname: My Agent\n---\nB", `:3: skipped: agent type "My Agent" is not valid`},
+		// What it says of tools is not to be lost.
+		{"yaml", "---\nname: x\nmodel: a: b\n---\nB", ":3: skipped: the front matter is not valid YAML: "},
+		{"list", "---\n- a\n---\nB", ":2: skipped: the front matter is not a mapping"},
 		{"encoding", "---\nname: x\ndescription: \xff\xfe", ":3: skipped: the file is not valid UTF-8"},
 		{"empty", "", ":1: skipped: the body"},
 	} {

@@ -1,0 +1,215 @@
+package devstack
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/internal/contract"
+	"github.com/spool-agents/spool/internal/exit"
+)
+
+const (
+	serverReady = 60 * time.Second
+	// serverStop is how long a server may take to stop by itself.
+	serverStop = 5 * time.Second
+)
+
+// tuning is what makes the server fast enough for agents. Without it a workflow gets
+// 10 to 20 activities a second, and each retry or next turn waits up to a second.
+var tuning = []string{
+	"--sqlite-pragma", "journal_mode=wal", "--sqlite-pragma", "synchronous=normal",
+	"--dynamic-config-value", "history.transferProcessorMaxPollRPS=2000",
+	"--dynamic-config-value", "history.timerProcessorMaxPollRPS=2000",
+	"--dynamic-config-value", "history.visibilityProcessorMaxPollRPS=2000",
+	"--dynamic-config-value", `history.timerProcessorMaxTimeShift="10ms"`,
+	"--dynamic-config-value", `history.workflowIdReuseMinimalInterval="0s"`,
+	// A newer server pushes a cancel to the worker.
+	"--dynamic-config-value", "system.enableCancelActivityWorkerCommand=true",
+	"--dynamic-config-value", "frontend.WorkerCommandsEnabled=true",
+}
+
+// Server runs the temporal program as a server on one file.
+type Server struct {
+	Program string // the temporal program
+	DB      string // its SQLite file; made if it is not there
+	Port    int    // 0 = a free one; if taken the next free one
+	UIPort  int
+	NoUI    bool
+	UICodec string // where the web UI has payloads decrypted
+	Untuned bool   // keep the server's own settings
+}
+
+// Run serves until ctx ends, stdin does or the program does. ready is called when it
+// serves, with the JSON line that a stack waits for.
+func (t Server) Run(ctx context.Context, stdin io.Reader, env []string, log io.Writer, ready func(line any) error) error {
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	go func() {
+		_, _ = io.Copy(io.Discard, stdin)
+		end(nil)
+	}()
+	db, err := openServerDB(ctx, t.DB)
+	if err != nil {
+		return err
+	}
+	defer db.lock.Close()
+	at, args, err := t.arguments(log, filepath.Base(db.path))
+	if err != nil {
+		return err
+	}
+	stop, err := t.start(env, log, db, args, end)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	if err = awaitServer(ctx, at); err == nil {
+		err = db.served(ctx, at.Temporal)
+	}
+	if err == nil {
+		err = ready(at)
+	}
+	if err == nil {
+		<-ctx.Done()
+	}
+	if ctx.Err() != nil {
+		if err = context.Cause(ctx); errors.Is(err, context.Canceled) {
+			return nil // it was stopped
+		}
+	}
+	return err
+}
+
+// readyServer is the line that a server prints when it serves.
+type readyServer struct {
+	Temporal string `json:"temporal"`
+	UI       string `json:"ui,omitempty"`
+}
+
+// arguments are those of the temporal program, and where it will be found.
+func (t Server) arguments(log io.Writer, db string) (readyServer, []string, error) {
+	port, err := freePort(log, t.Port)
+	if err != nil {
+		return readyServer{}, nil, err
+	}
+	ready := readyServer{Temporal: net.JoinHostPort(Loopback, strconv.Itoa(port))}
+	args := []string{"server", "start-dev", "--ip", Loopback, "--port", strconv.Itoa(port), "--db-filename", db, "--log-level", "error"}
+	if t.NoUI {
+		args = append(args, "--headless")
+	} else {
+		ui, err := freePort(log, t.UIPort)
+		if err != nil {
+			return readyServer{}, nil, err
+		}
+		ready.UI = "http://" + net.JoinHostPort(Loopback, strconv.Itoa(ui))
+		args = append(args, "--ui-port", strconv.Itoa(ui))
+	}
+	if t.UICodec != "" {
+		args = append(args, "--ui-codec-endpoint", t.UICodec)
+	}
+	for _, name := range contract.SearchAttributes {
+		args = append(args, "--search-attribute", name+"=Keyword")
+	}
+	if !t.Untuned {
+		args = append(args, tuning...)
+	}
+	return ready, args, nil
+}
+
+// freePort returns port or the next free one, and says so if it differs; 0 means any.
+// The program opens its ports itself, so each was only free a moment ago.
+func freePort(log io.Writer, port int) (int, error) {
+	for i := range 100 {
+		p := port + i
+		if port == 0 {
+			p = 20000 + rand.IntN(12000) // below those of outgoing connections
+		}
+		if l, err := net.Listen("tcp", net.JoinHostPort(Loopback, strconv.Itoa(p))); err == nil {
+			_ = l.Close()
+			if p != port && port != 0 {
+				fmt.Fprintf(log, "port %d is taken: using %d\n", port, p)
+			}
+			return p, nil
+		}
+	}
+	return 0, agent.Errorf(agent.CodeUnavailable, "no free port from %d on", port)
+}
+
+// start starts the program and returns how to stop it. The program holds the lock of
+// its file as long as it lives, dies with this process, and calls end if it ends.
+func (t Server) start(env []string, log io.Writer, db *serverDB, args []string, end func(error)) (stop func(), err error) {
+	cmd := exec.Command(t.Program, args...)
+	cmd.Dir = filepath.Dir(db.path) // the name of a folder may hold what a SQLite URI cannot
+	cmd.Stderr, cmd.ExtraFiles, cmd.SysProcAttr = log, []*os.File{db.lock}, apart(syscall.SIGKILL)
+	for _, v := range env {
+		if !strings.HasPrefix(v, "TEMPORAL_") { // meant for clients of another server
+			cmd.Env = append(cmd.Env, v)
+		}
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, agent.Wrap(err, agent.CodeUnavailable, "cannot start %s", t.Program)
+	}
+	gone := make(chan struct{})
+	go func() {
+		_ = cmd.Wait() // the program itself says what was wrong
+		end(exit.With(max(cmd.ProcessState.ExitCode(), exit.Failed)))
+		close(gone)
+	}()
+	return func() {
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		select {
+		case <-gone:
+		case <-time.After(serverStop):
+			_ = cmd.Process.Kill() // a killed server loses nothing
+			<-gone
+		}
+	}, nil
+}
+
+// awaitServer waits until the server and its web UI listen.
+func awaitServer(ctx context.Context, ready readyServer) error {
+	for _, address := range []string{ready.Temporal, strings.TrimPrefix(ready.UI, "http://")} {
+		err := until(ctx, func() error {
+			if address == "" {
+				return nil
+			}
+			c, err := net.Dial("tcp", address)
+			if err == nil {
+				_ = c.Close()
+			}
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// until repeats a question until it is answered; the last error says why it was not.
+func until(ctx context.Context, ask func() error) error {
+	for deadline := time.Now().Add(serverReady); ; {
+		err := ask()
+		if err == nil || ctx.Err() != nil {
+			return err
+		}
+		if time.Now().After(deadline) {
+			return agent.Wrap(err, agent.CodeUnavailable, "the Temporal server was not ready after %s", serverReady)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}

@@ -1,0 +1,116 @@
+package doctor
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/internal/boot"
+	"github.com/spool-agents/spool/internal/terminal"
+)
+
+const (
+	// probeTimeout bounds the question whether a model answers.
+	probeTimeout = 30 * time.Second
+	// listTimeout bounds the question which models a provider has.
+	listTimeout = 10 * time.Second
+)
+
+// ask makes a call of a few tokens. A reply that was cut off at these is an answer.
+func (m *Model) ask(ctx context.Context, model agent.Model, at boot.Provider, available []string) {
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	began, limit := time.Now(), 16
+	_, err := model.Generate(ctx, agent.ModelRequest{
+		Model: m.Model + "@" + at.Name, MaxTokens: &limit, Messages: []agent.Message{{Role: agent.RoleUser, Content: agent.Text("Say ok.")}},
+	}, nil)
+	m.TookMs = time.Since(began).Milliseconds()
+	var e *agent.ModelError
+	isModel := errors.As(err, &e)
+	switch {
+	case err == nil, isModel && e.Code == agent.ModelCutOff:
+		m.Answers = true
+	case ctx.Err() != nil:
+		m.Problem, m.ToDo = "no answer within "+probeTimeout.String(), "see whether "+m.URL+" is up and is the right address ("+m.URLSource+")"
+	case !isModel:
+		m.Problem, m.ToDo = err.Error(), "see whether the provider is up"
+	default:
+		m.Problem, m.ToDo = e.Error(), m.advice(e, at, available)
+	}
+}
+
+// advice says what to do, and in which setting.
+func (m *Model) advice(e *agent.ModelError, at boot.Provider, available []string) string {
+	if e.Code != agent.ModelUnknown && e.Code != agent.ModelBadRequest {
+		return e.Remedy()
+	}
+	text := "check the model's name (" + strings.Join(m.Sources, "; ") + ")"
+	switch {
+	case len(available) == 0 && e.Code == agent.ModelUnknown:
+		text += ", and " + at.Address() + ": it must end before /chat/completions, mostly in /v1"
+	case len(available) > 0 && !slices.Contains(available, m.Model):
+		text += "; the provider lists " + terminal.OneLine(strings.Join(available, ", "), 300)
+	}
+	return text
+}
+
+// availableModels asks a provider for its list; few servers have none, and then the
+// list is empty. The error is that of a provider that cannot be reached, or refuses the
+// key.
+func availableModels(ctx context.Context, at boot.Provider) ([]string, *agent.ModelError) {
+	if at.URL == "" {
+		return nil, nil
+	}
+	unreachable := func(err error) *agent.ModelError {
+		var said *url.Error // names the URL, which may hold secrets
+		if errors.As(err, &said) {
+			err = said.Err
+		}
+		return &agent.ModelError{Code: agent.ModelUnreachable, Message: err.Error(), At: at.Place()}
+	}
+	ctx, cancel := context.WithTimeout(ctx, listTimeout)
+	defer cancel()
+	base, query, hasQuery := strings.Cut(at.URL, "?")
+	address := strings.TrimSuffix(strings.TrimRight(base, "/"), "/chat/completions") + "/models"
+	if hasQuery {
+		address += "?" + query
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return nil, unreachable(err)
+	}
+	if at.Key.IsSet() {
+		r.Header.Set("Authorization", "Bearer "+strings.TrimSpace(at.Key.Reveal()))
+	}
+	// A redirect would carry the key elsewhere.
+	asker := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	resp, err := asker.Do(r)
+	if err != nil {
+		return nil, unreachable(err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode == http.StatusUnauthorized || resp.StatusCode == http.StatusForbidden {
+		return nil, &agent.ModelError{Code: agent.ModelAuth, Message: resp.Status + " (" + at.KeyOrigin() + ")", Status: resp.StatusCode, At: at.Place()}
+	}
+	var doc struct {
+		Data []struct {
+			ID string `json:"id"`
+		} `json:"data"`
+	}
+	if json.NewDecoder(io.LimitReader(resp.Body, 4<<20)).Decode(&doc) != nil {
+		return nil, nil
+	}
+	var ids []string
+	for _, m := range doc.Data {
+		ids = append(ids, m.ID)
+	}
+	slices.Sort(ids)
+	return ids, nil
+}

@@ -1,0 +1,162 @@
+package doctor
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/internal/mcp"
+	"github.com/spool-agents/spool/internal/printer"
+	"github.com/spool-agents/spool/internal/template"
+	"github.com/spool-agents/spool/internal/terminal"
+	"github.com/spool-agents/spool/internal/tool"
+)
+
+// Tool is a tool as printed.
+type Tool struct {
+	Name       string `json:"name"`
+	Server     string `json:"server,omitempty"`
+	ReadOnly   bool   `json:"readOnly"`
+	Repeatable bool   `json:"repeatable"`
+	TimeoutMs  int64  `json:"timeoutMs"`
+	// Approval is what applies where an agent's template says nothing.
+	Approval    agent.Gate `json:"approval"`
+	Description string     `json:"description"`
+}
+
+// File is a file of MCP servers as printed.
+type File struct {
+	Path    string `json:"path"`
+	Agreed  bool   `json:"agreed"`
+	Problem string `json:"problem,omitempty"`
+}
+
+// Tools are the tools that a worker with these settings offers.
+type Tools struct {
+	Tools   []Tool       `json:"tools"`
+	Servers []mcp.Status `json:"servers"`
+	Files   []File       `json:"files"`
+	search  bool         // web_search has its key
+}
+
+// Tools starts MCP servers to ask them for their tools.
+func (d *Doctor) Tools(ctx context.Context) Tools {
+	files, servers := mcp.Probe(ctx, d.MCP())
+	out := Tools{Tools: d.builtin(), Servers: append([]mcp.Status{}, servers...), Files: []File{}, search: d.Config.TavilyKey.IsSet()}
+	for _, s := range servers {
+		for _, spec := range s.Tools {
+			out.Tools = append(out.Tools, toolOf(spec, s.ID))
+		}
+	}
+	for _, f := range files {
+		if f.Hash != "" || f.Problem != "" {
+			out.Files = append(out.Files, File{f.Path, mcp.Agreed(d.Config.Home, f), f.Problem})
+		}
+	}
+	return out
+}
+
+// Failed reports whether a file is wrong, or a server does not answer.
+func (t Tools) Failed() bool {
+	return slices.ContainsFunc(t.Files, func(f File) bool { return f.Problem != "" }) ||
+		slices.ContainsFunc(t.Servers, func(s mcp.Status) bool { return s.State == mcp.StateFailed })
+}
+
+// MCP says where files of MCP servers are.
+func (d *Doctor) MCP() mcp.Options {
+	return mcp.Options{Workspace: d.Config.Workspace, Home: d.Config.Home, Env: d.Env, Log: slog.New(slog.DiscardHandler)}
+}
+
+// Trust agrees to the project's file as it is now, and returns its path.
+func (d *Doctor) Trust() (path string, err error) {
+	for _, f := range d.MCP().Files() {
+		switch {
+		case !f.Project:
+			continue
+		case f.Hash == "":
+			return "", agent.Errorf(agent.CodeNotFound, "there is no %s: nothing to agree to", f.Path)
+		case f.Problem != "":
+			return "", agent.Errorf(agent.CodeInvalid, "%s %s", f.Path, f.Problem)
+		}
+		path = f.Path
+		if err := mcp.Agree(d.Config.Home, f, time.Now()); err != nil {
+			return "", err
+		}
+	}
+	return path, nil
+}
+
+func (d *Doctor) builtin() []Tool {
+	cfg := d.Config
+	catalog, _ := template.Load(cfg.Workspace, cfg.Home)
+	specs := []agent.ToolSpec{agent.AssignTaskSpec(catalog.List()), agent.TaskOutputSpec(), agent.AskUserSpec(), agent.ToolOutputSpec()}
+	for _, t := range tool.Builtin(tool.Options{TavilyKey: cfg.TavilyKey.Reveal(), AllowPrivate: cfg.WebFetchPrivate, ShellMemory: cfg.ShellMemory}) {
+		specs = append(specs, t.Spec())
+	}
+	slices.SortFunc(specs, func(a, b agent.ToolSpec) int { return strings.Compare(a.Name, b.Name) })
+	list := []Tool{}
+	for _, s := range specs {
+		list = append(list, toolOf(s, ""))
+	}
+	return list
+}
+
+func toolOf(s agent.ToolSpec, server string) Tool {
+	timeout := s.Timeout
+	if timeout <= 0 {
+		timeout = agent.DefaultToolTimeout
+	}
+	gate := tool.Gate(s, nil, nil)
+	if s.Name == agent.ToolAssignTask {
+		gate = agent.GateAuto
+	}
+	return Tool{s.Name, server, s.ReadOnly, s.Repeatable, timeout.Milliseconds(), gate, s.Description}
+}
+
+// Print prints tools, files and servers for people.
+func (t Tools) Print(p *printer.Printer) {
+	width := 12
+	for _, one := range t.Tools {
+		width = max(width, len(one.Name))
+	}
+	for _, one := range t.Tools {
+		marks := string(one.Approval)
+		if one.ReadOnly {
+			marks += ", read-only"
+		}
+		if one.Repeatable {
+			marks += ", repeatable"
+		}
+		p.Print("%-*s  %-27s %s", width, one.Name, marks, terminal.OneLine(one.Description, 100))
+	}
+	for _, f := range t.Files {
+		if f.Problem != "" {
+			p.Print("\n%s %s", terminal.Clean(f.Path), terminal.Clean(f.Problem))
+		}
+	}
+	if len(t.Servers) > 0 {
+		p.Print("")
+	}
+	waits := ""
+	for _, s := range t.Servers {
+		id := terminal.Clean(s.ID)
+		switch s.State {
+		case mcp.StateOK:
+			p.Print("MCP server %s: ok, %s (%s)", id, printer.Plural(len(s.Tools), "tool"), terminal.OneLine(s.Runs, 100))
+		case mcp.StateFailed:
+			p.Print("MCP server %s of %s FAILED: %s", id, terminal.Clean(s.File), terminal.Clean(s.Problem))
+		case mcp.StateWaiting:
+			waits = s.File
+			p.Print("MCP server %s waits for your agreement: %s", id, terminal.Clean(s.Runs))
+		}
+	}
+	if waits != "" {
+		p.Progress("nothing of %s is started before you agree to it: %s tools --trust", terminal.Clean(waits), p.Name)
+	}
+	if !t.search {
+		p.Progress("web_search needs TAVILY_API_KEY in the worker's environment")
+	}
+}

@@ -1,0 +1,66 @@
+package printer
+
+import (
+	"encoding/json"
+	"strconv"
+	"strings"
+
+	"github.com/spool-agents/spool"
+	"github.com/spool-agents/spool/internal/terminal"
+)
+
+// Approval is an open approval with all that its calls would do.
+func Approval(a spool.ApprovalRequest) string {
+	lines := []string{a.ApprovalID + "  " + terminal.Visible(a.Agent) + "  " + a.ThreadID}
+	for _, call := range a.ToolCalls {
+		lines = append(lines, terminal.Indent(call.ID+"  "+wholeCall(call)))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Wanted is an approval as it is put to a person: each call in full, with numbers if there
+// are several.
+func Wanted(a spool.ApprovalRequest) string {
+	lines := []string{terminal.Visible(a.Agent) + " wants to run:"}
+	for i, call := range a.ToolCalls {
+		number := ""
+		if len(a.ToolCalls) > 1 {
+			number = strconv.Itoa(i+1) + ". "
+		}
+		lines = append(lines, terminal.Indent(number+wholeCall(call)))
+	}
+	return strings.Join(lines, "\n")
+}
+
+func wholeCall(call spool.ApprovalCall) string {
+	args, _ := json.Marshal(call.Args) // they came as JSON
+	return strings.Join(terminal.WholeCall(call.ToolName, args), "\n")
+}
+
+// Question is an open question in full, with who asks and for what task.
+func Question(q spool.QuestionRequest) string {
+	lines := []string{q.QuestionID + "  " + terminal.Visible(q.Agent) + "  " + q.ThreadID}
+	if q.Task != "" {
+		lines = append(lines, terminal.Indent("task: "+terminal.OneLine(q.Task, 100)))
+	}
+	return strings.Join(append(lines, terminal.Indent(terminal.Clean(q.Text))), "\n")
+}
+
+// Asked is a question as it is put to a person.
+func Asked(q spool.QuestionRequest) string {
+	head := terminal.Visible(q.Agent) + " asks"
+	if q.Task != "" {
+		head += " (task: " + terminal.OneLine(q.Task, 100) + ")"
+	}
+	return head + ":\n" + terminal.Indent(terminal.Clean(q.Text))
+}
+
+// Open writes what waits for a person to stderr.
+func (p *Printer) Open(approvals []spool.ApprovalRequest, questions []spool.QuestionRequest) {
+	for _, a := range approvals {
+		p.Progress("%s", Approval(a))
+	}
+	for _, q := range questions {
+		p.Progress("%s", Question(q))
+	}
+}

@@ -1,0 +1,78 @@
+// Package printer says what commands return: as one JSON document, or as text for
+// people.
+package printer
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+	"sync"
+)
+
+// Printer writes results to Out, and to Err what happens meanwhile.
+type Printer struct {
+	JSON bool
+	// Name is the program, as a person types it.
+	Name string
+	Out  *Writer
+	Err  io.Writer
+}
+
+// Show prints a result: the document with --json, else what text prints.
+func (p *Printer) Show(doc any, text func()) error {
+	if p.JSON {
+		return p.Document(doc)
+	}
+	text()
+	return nil
+}
+
+// Document prints a JSON document as one line.
+func (p *Printer) Document(doc any) error {
+	enc := json.NewEncoder(p.Out)
+	enc.SetEscapeHTML(false)
+	return enc.Encode(doc)
+}
+
+// Print writes a line of result; text of models in args has to be cleaned before.
+func (p *Printer) Print(format string, args ...any) { fmt.Fprintf(p.Out, format+"\n", args...) }
+
+// Progress writes a line to stderr.
+func (p *Printer) Progress(format string, args ...any) { fmt.Fprintf(p.Err, format+"\n", args...) }
+
+// Writer lets several goroutines write whole lines, and keeps the first error.
+type Writer struct {
+	mu  sync.Mutex
+	to  io.Writer
+	err error
+}
+
+// NewWriter writes to w.
+func NewWriter(w io.Writer) *Writer { return &Writer{to: w} }
+
+// Write passes p on in one piece.
+func (w *Writer) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	n, err := w.to.Write(p)
+	if w.err == nil {
+		w.err = err
+	}
+	return n, err
+}
+
+// Failed is the first error of a write.
+func (w *Writer) Failed() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.err
+}
+
+// Plural is a number of things.
+func Plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return strconv.Itoa(n) + " " + what + "s"
+}

@@ -1,0 +1,175 @@
+package printer
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spool-agents/spool"
+	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/internal/terminal"
+	"github.com/spool-agents/spool/memory"
+)
+
+// Thread prints a thread with all that belongs to it.
+func (p *Printer) Thread(v spool.View) {
+	t := v.Thread
+	p.Print("thread   %s", t.ID)
+	p.Print("status   %s", State(t, v.Approvals, v.Questions, v.Waits))
+	for _, w := range v.Waits {
+		p.Print("waits    %s", waitText(w, t.ID))
+	}
+	if t.ParentThreadID != "" {
+		p.Print("parent   %s", t.ParentThreadID)
+	}
+	if t.AgentType != "" {
+		p.Print("agent    %s", t.AgentType)
+	}
+	p.Print("workdir  %s", terminal.Clean(t.Workdir))
+	p.Print("usage    %d messages and %d tool calls of its own; %d model requests and %d tokens with its sub-agents", t.MessageCount, t.ToolCallCount, t.RequestCount, t.TotalTokens)
+	if v.UI != "" {
+		p.Print("temporal %s", v.UI)
+	}
+	if v.Trouble != "" {
+		p.Print("trouble  %s", terminal.Clean(v.Trouble))
+	}
+	if v.Error != nil {
+		p.Print("error    %s", strings.ReplaceAll(failureText(v.Error.Code, v.Error.Message), "\n", "\n         "))
+	}
+	for _, m := range v.Messages {
+		p.Print("\n%s", Message(m))
+	}
+	if v.Pending != nil {
+		head, rest, _ := strings.Cut(Message(*v.Pending), "\n")
+		p.Print("\n%s (being worked on)\n%s", head, rest)
+	}
+	section(p, "waiting", v.Inbox, func(e memory.InboxEntry) string {
+		return fmt.Sprintf("%s %s %s %s", e.Kind, e.ID, e.State, terminal.OneLine(e.Content.String(), 80))
+	})
+	section(p, "approvals", v.Approvals, Approval)
+	section(p, "questions", v.Questions, Question)
+	section(p, "tool calls", v.ToolCalls, func(c agent.ToolCall) string {
+		return fmt.Sprintf("%-17s %s", callStatus(c.Status, c.ErrorReason), terminal.CallText(c.ToolName, c.Args))
+	})
+	section(p, "tasks", v.Tasks, func(t agent.Task) string { return Task(t, v.Questions, v.Waits) })
+	section(p, "events", v.Events, Event)
+}
+
+// section prints a title and a list, unless the list is empty.
+func section[T any](p *Printer, title string, list []T, text func(T) string) {
+	if len(list) > 0 {
+		p.Print("\n%s", title)
+	}
+	for _, one := range list {
+		p.Print("%s", terminal.Indent(text(one)))
+	}
+}
+
+// Message is a message as a person reads it.
+func Message(m agent.Message) string {
+	head := string(m.Role)
+	if m.Seq > 0 {
+		head = fmt.Sprintf("#%d %s", m.Seq, m.Role)
+	}
+	if m.Name != "" {
+		head += " " + terminal.OneLine(m.Name, 60)
+	}
+	if m.Source != "" && m.Source != "user" {
+		head += " from " + terminal.OneLine(m.Source, 120)
+	}
+	if m.Status != "" && m.Status != agent.CallSuccess {
+		head += " " + callStatus(m.Status, m.ErrorReason)
+	}
+	lines := []string{head}
+	text := m.Content.String()
+	for _, part := range m.Content.Parts {
+		if part.ImageURL != nil {
+			text += "\n[image " + part.ImageURL.URL + "]"
+		}
+	}
+	if m.Partial {
+		lines[0] += " (broken off)"
+		text = brokenOff(text)
+	}
+	if m.SupersededBy != "" {
+		lines[0] += " (superseded)"
+	}
+	if text != "" {
+		lines = append(lines, terminal.Indent(terminal.Clean(text)))
+	}
+	for _, call := range m.ToolCalls {
+		lines = append(lines, "  → "+terminal.CallText(call.Function.Name, []byte(call.Function.Arguments))+"  "+call.ID)
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Event is an entry of a log in one line.
+func Event(e agent.Event) string {
+	return fmt.Sprintf("%5d %s %-22s %s", e.Seq, e.At.Local().Format("15:04:05.000"), e.Type, terminal.OneLine(string(e.Data), 140))
+}
+
+// Trace prints the way up from a thread, and the tree below it.
+func (p *Printer) Trace(n *spool.Node) {
+	for i, up := range n.Up {
+		pad := strings.Repeat("  ", i)
+		p.Print("%s%s  %s  %s", pad, up.ThreadID, up.Status, costText(up.DurationMs, up.Tokens, up.Price))
+		if up.UI != "" {
+			p.Print("%s  %s", pad, up.UI)
+		}
+	}
+	p.tree(n, len(n.Up))
+}
+
+// tree prints a node and what is below it.
+func (p *Printer) tree(n *spool.Node, depth int) {
+	pad := strings.Repeat("  ", depth)
+	p.Print("%s%s  %s  %s", pad, n.Thread.ID, Status(n.Thread), costText(n.DurationMs, n.Tokens, n.Price))
+	if l := n.Link; l != nil {
+		calls := l.Calls
+		if len(calls) == 0 {
+			calls = []spool.LinkCall{{ToolCallID: l.ToolCallID, CallStatus: l.CallStatus, TaskID: l.TaskID, TaskStatus: l.TaskStatus, Instruction: l.Instruction, Background: l.Background}}
+		}
+		for _, c := range calls {
+			how := ""
+			if c.Background {
+				how = " in the background"
+			}
+			p.Print("%s  ↑ call %s (%s), task %s (%s)%s: %s", pad, c.ToolCallID, c.CallStatus, c.TaskID, c.TaskStatus, how, terminal.OneLine(c.Instruction, 60))
+		}
+	}
+	if n.Error != nil {
+		p.Print("%s  ✗ %s", pad, FailureLine(n.Error.Code, n.Error.Message))
+	}
+	if n.UI != "" {
+		p.Print("%s  %s", pad, n.UI)
+	}
+	if n.Wait != nil {
+		p.Print("%s  … %s", pad, waitText(*n.Wait, n.Thread.ID))
+	}
+	for _, q := range n.Questions {
+		p.Print("%s  ? %s: %s", pad, q.QuestionID, terminal.OneLine(q.Text, 120))
+	}
+	for _, child := range n.Children {
+		p.tree(child, depth+1)
+	}
+}
+
+// costText is what a thread has used, with all below it.
+func costText(ms, tokens int64, price float64) string {
+	text := fmt.Sprintf("%s, %d tokens", short(time.Duration(ms)*time.Millisecond), tokens)
+	if price > 0 {
+		text += fmt.Sprintf(", $%.4f", price)
+	}
+	return text
+}
+
+// short is a duration for people.
+func short(d time.Duration) string {
+	switch {
+	case d < time.Second:
+		return d.Round(time.Millisecond).String()
+	case d < time.Minute:
+		return d.Round(100 * time.Millisecond).String()
+	}
+	return d.Round(time.Second).String()
+}

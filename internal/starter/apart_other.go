@@ -1,8 +1,0 @@
-//go:build !linux
-
-package starter
-
-import "syscall"
-
-// apart has nothing to add here: parts end with their stdin.
-func apart(syscall.Signal) *syscall.SysProcAttr { return nil }

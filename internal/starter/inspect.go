@@ -1,0 +1,198 @@
+package starter
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"go.temporal.io/sdk/client"
+
+	"github.com/spool-agents/spool"
+	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/internal/config"
+	"github.com/spool-agents/spool/internal/doctor"
+	"github.com/spool-agents/spool/internal/exit"
+	"github.com/spool-agents/spool/internal/remote"
+	"github.com/spool-agents/spool/internal/template"
+	"github.com/spool-agents/spool/internal/terminal"
+	"github.com/spool-agents/spool/memory"
+)
+
+// doctor examines what these settings name.
+func (a *app) doctor(cfg config.Config) *doctor.Doctor {
+	return &doctor.Doctor{
+		Config: cfg, Env: a.lookup, Program: a.Name,
+		Open: func(ctx context.Context) (memory.ConversationMemoryStore, error) {
+			c, err := a.openExisting(ctx, cfg, false)
+			if err != nil {
+				return nil, err
+			}
+			return c.Store(), nil
+		},
+		Dial: func(ctx context.Context) (client.Client, error) {
+			c, err := dial(ctx, cfg.Temporal)
+			if err == nil {
+				a.closers = append(a.closers, c.Close)
+			}
+			return c, err
+		},
+		Client: func(s memory.ConversationMemoryStore, c client.Client) *spool.Client {
+			return spool.NewClient(s, c, clientOptions(cfg))
+		},
+	}
+}
+
+type agentsCmd struct{}
+
+// agentInfo is an agent as printed.
+type agentInfo struct {
+	agent.SpecialistAgentConfig
+	// Hides are the templates of the same name that it takes the place of.
+	Hides []string `json:"hides,omitempty"`
+	// Disabled agents get no tasks.
+	Disabled bool `json:"disabled,omitempty"`
+}
+
+// Run lists agents as a worker started here would load them.
+func (agentsCmd) Run(a *app) error {
+	cfg, err := a.config()
+	if err != nil {
+		return err
+	}
+	catalog, warnings := a.doctor(cfg).Templates()
+	for _, w := range warnings {
+		a.Progress("%s", terminal.Clean(w.String()))
+	}
+	list := []agentInfo{}
+	for _, c := range catalog.List() {
+		enabled, mentioned := cfg.Delegation.EnabledAgents[c.Name]
+		list = append(list, agentInfo{SpecialistAgentConfig: c, Hides: catalog.Hides(c.Name), Disabled: mentioned && !enabled})
+	}
+	return a.Show(map[string]any{"agents": list, "warnings": append([]template.Warning{}, warnings...)}, func() {
+		for _, c := range list {
+			name := c.Name
+			if c.Disabled {
+				name += " (disabled)"
+			}
+			a.Print("%-20s %-12s %s", name, terminal.OneLine(c.Source, 80), terminal.OneLine(c.Description, 90))
+			for _, hidden := range c.Hides {
+				a.Print("%-20s instead of %s", "", terminal.OneLine(hidden, 100))
+			}
+		}
+	})
+}
+
+type toolsCmd struct {
+	Trust bool `help:"Agree that the MCP servers of this project's .mcp.json are started; a change of the file needs a new agreement."`
+}
+
+// Run lists the tools a worker with these settings would offer. MCP servers are
+// started to ask them; one that does not answer makes the command fail.
+func (c toolsCmd) Run(ctx context.Context, a *app) error {
+	cfg, err := a.config()
+	if err != nil {
+		return err
+	}
+	d := a.doctor(cfg)
+	if c.Trust {
+		path, err := d.Trust()
+		if err != nil {
+			return err
+		}
+		a.Progress("agreed: workers with home %s start the MCP servers of %s", cfg.Home, path)
+	}
+	found := d.Tools(ctx)
+	return failed(a.Show(found, func() { found.Print(a.Printer) }), found.Failed())
+}
+
+// failed is the end of a command that has printed what it found.
+func failed(err error, failed bool) error {
+	if err == nil && failed {
+		return exit.With(exit.Failed)
+	}
+	return err
+}
+
+type modelsCmd struct{}
+
+// Run asks each model that a worker with these settings would use for a word.
+func (modelsCmd) Run(ctx context.Context, a *app) error {
+	cfg, err := a.config()
+	if err != nil {
+		return err
+	}
+	found := a.doctor(cfg).Models(ctx)
+	return failed(a.Show(found, func() { found.Print(a.Printer) }), found.Failed())
+}
+
+type doctorCmd struct {
+	Only []string `sep:"," placeholder:"PART,…" help:"Check only these: store, temporal, workers, worker (that one of this machine serves; both need store and temporal), agents, models, tools, telemetry. A health check asks for worker: it starts no MCP server and asks no model."`
+}
+
+// Validate checks the arguments.
+func (d *doctorCmd) Validate() error {
+	for _, part := range d.Only {
+		if !slices.Contains(doctor.Parts, part) {
+			return fmt.Errorf("--only %q is not valid: use some of %s, separated by commas", part, strings.Join(doctor.Parts, ", "))
+		}
+	}
+	return nil
+}
+
+// Run prints settings and checks. It fails if something needed does not work.
+func (d *doctorCmd) Run(ctx context.Context, a *app) error {
+	cfg, err := a.config()
+	if err != nil {
+		return err
+	}
+	var checks []doctor.Check
+	var reached bool
+	if cfg.Server != "" {
+		if len(d.Only) > 0 {
+			return exit.Misuse("--only is for where the parts are: leave it out with --server (SPOOL_SERVER), of which doctor checks whether it answers")
+		}
+		if err := a.onlyServer("SPOOL_SERVER, from " + cfg.Source(config.Server)); err != nil {
+			return err
+		}
+		checks, reached = examineServer(ctx, cfg)
+	} else {
+		checks, reached = a.doctor(cfg).Examine(ctx, d.Only)
+	}
+	err = a.Show(map[string]any{"settings": cfg.Explain(), "checks": checks}, func() {
+		if len(d.Only) == 0 {
+			for _, s := range cfg.Explain() {
+				a.Print("%-20s %-50s %s", s.Name, terminal.Clean(s.Value), s.Source)
+			}
+			a.Print("")
+		}
+		for _, c := range checks {
+			mark := "ok"
+			if !c.OK {
+				mark = "NOT OK"
+			}
+			a.Print("%-20s %-6s %s", terminal.Clean(c.Name), mark, terminal.Clean(c.Detail))
+			if c.ToDo != "" {
+				a.Print("%-20s %-6s to do: %s", "", "", terminal.Clean(c.ToDo))
+			}
+		}
+	})
+	if err == nil && !reached {
+		return exit.With(exit.Unavailable)
+	}
+	return failed(err, slices.ContainsFunc(checks, func(c doctor.Check) bool { return !c.OK }))
+}
+
+// examineServer checks the web server that takes the place of store and Temporal:
+// models, tools and agents are those of its workers.
+func examineServer(ctx context.Context, cfg config.Config) (checks []doctor.Check, reached bool) {
+	c, err := remote.New(cfg.Server, cfg.ServerToken.Reveal())
+	if err == nil {
+		_, _, err = c.ThreadPage(ctx, memory.ThreadFilter{}, "", 1)
+	}
+	found := doctor.Check{Name: "server", OK: err == nil, Detail: agent.MaskURL(cfg.Server) + " answers; run doctor there to check its workers"}
+	if err != nil {
+		found.Detail, found.ToDo = err.Error(), "check the link (SPOOL_SERVER, "+cfg.Source(config.Server)+") and whether the server runs; or unset it to use store and Temporal"
+	}
+	return []doctor.Check{found}, agent.CodeOf(err) != agent.CodeUnavailable
+}

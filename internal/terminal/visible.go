@@ -1,0 +1,156 @@
+package terminal
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// What a person decides about is shown as it is: nothing is cut or dropped, and
+// what a terminal would not show, or would show as something else, is written as
+// an escape.
+
+// CallText is the short form of a call for lines of progress: ls(path=.). What a
+// person decides about is shown by WholeCall.
+func CallText(name string, args json.RawMessage) string {
+	list, ok := arguments(args)
+	if !ok {
+		return Cut(Visible(name), 60) + "(" + Cut(Visible(plainText(args)), 60) + ")"
+	}
+	slices.SortStableFunc(list, func(a, b argument) int { return strings.Compare(a.name, b.name) })
+	var parts []string
+	for _, a := range list {
+		parts = append(parts, Cut(Visible(a.name), 30)+"="+Cut(Visible(strings.Join(strings.Fields(a.value), " ")), 40))
+	}
+	return Cut(Cut(Visible(name), 60)+"("+strings.Join(parts, ", ")+")", 120)
+}
+
+// unseen reports whether a terminal shows a character as nothing, as a blank, or
+// as an order to itself.
+func unseen(r rune) bool {
+	return !strconv.IsPrint(r) || r == '\u2800' || unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
+}
+
+// padding is a run of blanks that is long enough to push what follows out of sight.
+var padding = regexp.MustCompile(` {33,}`)
+
+// Visible writes what cannot be seen in a line as escapes such as \x1b or \u202e.
+// Then backslashes are doubled, so that an escape can be told from its spelling.
+func Visible(s string) string {
+	if !veiled(s) {
+		return s
+	}
+	var b strings.Builder
+	for len(s) > 0 {
+		r, n := utf8.DecodeRuneInString(s)
+		switch {
+		case r == utf8.RuneError && n == 1:
+			fmt.Fprintf(&b, `\x%02x`, s[0])
+		case r == '\\':
+			b.WriteString(`\\`)
+		case unseen(r):
+			b.WriteString(escape(r))
+		default:
+			b.WriteRune(r)
+		}
+		s = s[n:]
+	}
+	return padding.ReplaceAllStringFunc(b.String(), func(run string) string { return fmt.Sprintf(`\x20{%d}`, len(run)) })
+}
+
+// veiled reports whether Visible would change a text.
+func veiled(s string) bool {
+	return !utf8.ValidString(s) || strings.ContainsFunc(s, unseen) || padding.MatchString(s)
+}
+
+func escape(r rune) string {
+	quoted := strconv.QuoteRuneToASCII(r)
+	return quoted[1 : len(quoted)-1]
+}
+
+// argument is one argument of a call, in the order and as often as it was given.
+type argument struct{ name, value string }
+
+// arguments takes a call's arguments apart; ok is false if they are no JSON object.
+func arguments(raw json.RawMessage) (list []argument, ok bool) {
+	var text string
+	if json.Unmarshal(raw, &text) == nil { // arguments as JSON text
+		raw = json.RawMessage(text)
+	}
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	if open, err := dec.Token(); err != nil || open != json.Delim('{') {
+		return nil, false
+	}
+	for dec.More() {
+		name, err := dec.Token()
+		if err != nil {
+			return nil, false
+		}
+		var v json.RawMessage
+		if err := dec.Decode(&v); err != nil {
+			return nil, false
+		}
+		a := argument{name: name.(string)}
+		if json.Unmarshal(v, &a.value) != nil {
+			var short bytes.Buffer
+			_ = json.Compact(&short, v) // it was decoded just now
+			a.value = short.String()
+		}
+		list = append(list, a)
+	}
+	_, err := dec.Token()
+	return list, err == nil && !dec.More()
+}
+
+// WholeCall is a call as it will run, in lines: its tool, then every argument with
+// all its lines. No line of a value can be taken for another argument, as those of
+// a value with several lines begin with a bar.
+func WholeCall(name string, args json.RawMessage) []string {
+	lines := []string{Visible(name)}
+	list, ok := arguments(args)
+	if !ok {
+		list = []argument{{"arguments that are no JSON object", plainText(args)}}
+	}
+	for _, a := range list {
+		lines = append(lines, wholeArgument(a)...)
+	}
+	return lines
+}
+
+// plainText is what JSON text says, or the text itself.
+func plainText(raw json.RawMessage) string {
+	var text string
+	if json.Unmarshal(raw, &text) == nil {
+		return text
+	}
+	return string(raw)
+}
+
+func wholeArgument(a argument) []string {
+	head := "  " + Visible(a.name) + ":"
+	parts := strings.Split(a.value, "\n")
+	if len(parts) == 1 {
+		if a.value == "" {
+			return []string{head + ` ""`}
+		}
+		return []string{head + " " + Visible(a.value)}
+	}
+	lines := []string{fmt.Sprintf("%s (%d lines)", head, len(parts))}
+	hides := veiled(strings.ReplaceAll(a.value, "\n", ""))
+	for _, p := range parts {
+		// One rule for all lines of a value: a backslash means the same in each.
+		if shown := Visible(p); shown != p || !hides {
+			p = shown
+		} else {
+			p = strings.ReplaceAll(p, `\`, `\\`)
+		}
+		lines = append(lines, "    | "+p)
+	}
+	return lines
+}
