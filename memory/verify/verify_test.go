@@ -361,7 +361,7 @@ func TestPlantedViolationsAreCaught(t *testing.T) {
 		{12, "superseded by nothing", func(c *scene) {
 			c.plant(`UPDATE messages SET superseded_by = 'zzz' WHERE thread_id = ? AND seq = 5`, c.main)
 		}},
-		{12, "a message has no content", func(c *scene) {
+		{13, "a message has no content", func(c *scene) {
 			c.plant(`UPDATE messages SET body = json_remove(body, '$.content') WHERE thread_id = ? AND seq = 5`, c.main)
 		}},
 		{12, "a task never ends", func(c *scene) { c.plant(`UPDATE tasks SET status = 'running' WHERE sub_agent = ?`, c.child) }},
