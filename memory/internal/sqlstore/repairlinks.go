@@ -43,14 +43,14 @@ var links = func() []link {
 // (MAX) call that ordered its work.
 func ordered(column, of, which string) string {
 	return `SELECT t.id, t.` + column + `, c.` + of + ` FROM threads t JOIN inbox i ON i.thread_id = t.id JOIN tool_calls c ON c.id = i.id` +
-		` WHERE t.id = ? AND t.` + column + ` <> c.` + of + ` AND i.seq = (SELECT ` + which + `(seq) FROM inbox WHERE inbox.thread_id = t.id AND inbox.kind = 'assign')`
+		` WHERE t.id = ? AND t.` + column + ` <> c.` + of + ` AND i.seq = (SELECT ` + which + `(seq) FROM inbox WHERE thread_id = ? AND kind = 'assign')`
 }
 
 // links makes what the thread's rows repeat of others the same as these say.
 func (r *repairs) links() error {
 	type wrong struct{ id, have, want string }
 	for _, l := range links {
-		rows, err := r.rows(l.find, r.t.ID)
+		rows, err := r.rows(l.find, r.ids(l.find)...)
 		list, err := collect(rows, err, func(w *wrong) []any { return []any{&w.id, &w.have, &w.want} }, func(*wrong) error { return nil })
 		if err != nil {
 			return err

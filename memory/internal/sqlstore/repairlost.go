@@ -121,7 +121,7 @@ func (r *repairs) logged(e *eventRow) error {
 // other rows contradict. None of it is made again.
 func (r *repairs) lost() error {
 	for _, l := range missing {
-		names, err := r.strings(l.query, slices.Repeat([]any{r.t.ID}, strings.Count(l.query, "?"))...)
+		names, err := r.strings(l.query, r.ids(l.query)...)
 		if err != nil {
 			return err
 		}
@@ -177,6 +177,11 @@ func (r *repairs) messagesAgree() {
 			}
 		}
 	}
+}
+
+// ids is the thread's id for each placeholder of a query.
+func (r *repairs) ids(query string) []any {
+	return slices.Repeat([]any{r.t.ID}, strings.Count(query, "?"))
 }
 
 func numbersOf[T any](list []T, number func(T) int64) []int64 {
