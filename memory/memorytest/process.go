@@ -147,29 +147,26 @@ func opened(f func(ctx context.Context, s memory.ConversationMemoryStore, name s
 }
 
 // runForGood sends a message and runs its turn over and over, in a session of its
-// own. What the store is not there for is repeated.
+// own, and says what Acknowledged reads. What the store is not there for is repeated.
 func runForGood(ctx context.Context, s memory.ConversationMemoryStore, name string) error {
-	s = telling{s}
+	say := func(words ...any) { fmt.Println(words...) }
 	for i := 0; ; i++ {
-		err := patiently(func() error {
-			_, err := s.Send(ctx, Request(name, fmt.Sprint(os.Getpid(), "-", i)))
-			return err
-		})
-		if err != nil {
-			return err
+		for _, f := range []func() error{
+			func() error {
+				sent, err := s.Send(ctx, Request(name, fmt.Sprint(os.Getpid(), "-", i)))
+				if err == nil {
+					say("sent", sent.ThreadID, sent.MessageID)
+				}
+				return err
+			},
+			func() error { return runTurns(ctx, s, name+"/default", say) },
+		} {
+			for err := f(); err != nil; err = f() {
+				if agent.CodeOf(err) != agent.CodeUnavailable {
+					return err
+				}
+				time.Sleep(20 * time.Millisecond)
+			}
 		}
-		if err := patiently(func() error { return RunTurns(ctx, s, name+"/default") }); err != nil {
-			return err
-		}
-	}
-}
-
-func patiently(f func() error) error {
-	for {
-		err := f()
-		if agent.CodeOf(err) != agent.CodeUnavailable {
-			return err
-		}
-		time.Sleep(20 * time.Millisecond)
 	}
 }

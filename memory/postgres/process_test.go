@@ -122,7 +122,7 @@ func TestEightWriters(t *testing.T) {
 // TestFault_C5_KilledAtRandomWrites kills processes in the middle of their turns;
 // the next ones go on with what they find.
 func TestFault_C5_KilledAtRandomWrites(t *testing.T) {
-	memorytest.RunKills(t, memorytest.Kills{Open: openStore, Location: pgtest.Database(t), Processes: 2})
+	memorytest.RunKills(t, openStore, pgtest.Database(t), 2)
 }
 
 // TestKilledServerLosesNothingAcknowledged kills the server in the middle of

@@ -44,7 +44,7 @@ func code(t *testing.T, err error, want agent.Code, words ...string) {
 // TestFault_C5_KilledAtRandomWrites kills processes in the middle of their turns;
 // the next ones go on with what they find.
 func TestFault_C5_KilledAtRandomWrites(t *testing.T) {
-	memorytest.RunKills(t, memorytest.Kills{Open: openStore, Location: filepath.Join(t.TempDir(), "spool.db"), Processes: 2})
+	memorytest.RunKills(t, openStore, filepath.Join(t.TempDir(), "spool.db"), 2)
 }
 
 // TestFault_C8_TwentyWriters lets twenty processes write into one thread.

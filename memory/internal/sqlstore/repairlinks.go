@@ -83,7 +83,7 @@ func (r *repairs) eventLinks() error {
 	}
 	for _, e := range r.eventList {
 		var d toolCall
-		if e.Type != agent.EventToolCall || json.Unmarshal([]byte(e.data), &d) != nil || children[d.ToolCallID] == d.SubAgentThread {
+		if e.Type != agent.EventToolCall || json.Unmarshal([]byte(e.data), &d) != nil || children[d.ToolCallID] == "" || children[d.ToolCallID] == d.SubAgentThread {
 			continue
 		}
 		child := children[d.ToolCallID]
