@@ -81,9 +81,9 @@ var storeJobs = map[string]StoreJob{
 		_, err := s.Send(ctx, Request("s", name))
 		return err
 	}),
-	// sends sends Sends messages there and says so after each.
+	// sends sends some messages there and says so after each.
 	"sends": opened(func(ctx context.Context, s memory.ConversationMemoryStore, name string) error {
-		for i := range Sends {
+		for i := range sends {
 			r, err := s.Send(ctx, Request("s", name+"-"+strconv.Itoa(i)))
 			if err != nil {
 				return err
@@ -107,8 +107,8 @@ var storeJobs = map[string]StoreJob{
 	}),
 }
 
-// Sends is how many messages the job "sends" sends.
-const Sends = 20
+// sends is how many messages the job of that name sends.
+const sends = 20
 
 // StoreChild runs a job that StoreProcess started and ends the process. In any
 // other process it does nothing. Call it first in TestMain.

@@ -287,20 +287,6 @@ func TestFault_C12_DiskFull(t *testing.T) {
 	memorytest.Sound(t, s)
 }
 
-func TestClosedStoreSaysSo(t *testing.T) {
-	s := mustOpen(t, pgtest.Database(t))
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Close(); err != nil {
-		t.Errorf("a second Close: %v", err)
-	}
-	_, err := s.Send(t.Context(), memorytest.Request("s", "m"))
-	code(t, err, agent.CodeUnavailable, "closed")
-	_, err = s.Thread(t.Context(), "", "s/default")
-	code(t, err, agent.CodeUnavailable, "closed")
-}
-
 // TestClockIsTheDatabases: times are the server's, whatever this machine thinks.
 func TestClockIsTheDatabases(t *testing.T) {
 	db := pgtest.Database(t)

@@ -13,8 +13,8 @@ import (
 
 // structured are the columns that hold JSON, with what names the row.
 var structured = []struct{ what, query string }{
-	{"inbox entry %s", `SELECT CAST(seq AS TEXT), content FROM inbox WHERE thread_id = ? ORDER BY seq`},
-	{"event %s", `SELECT CAST(seq AS TEXT) || ' (' || type || ')', data FROM events WHERE thread_id = ? ORDER BY seq`},
+	{"inbox entry %s", `SELECT CAST(seq AS TEXT), content FROM inbox WHERE thread_id = ? ORDER BY inbox.seq`},
+	{"event %s", `SELECT CAST(seq AS TEXT) || ' (' || type || ')', data FROM events WHERE thread_id = ? ORDER BY events.seq`},
 	{"turn %s", `SELECT id, closed FROM turns WHERE thread_id = ? ORDER BY n`},
 	{"reply %s", `SELECT turn_id || '.' || CAST(step AS TEXT), reply FROM steps WHERE turn_id IN (SELECT id FROM turns WHERE thread_id = ?) ORDER BY turn_id, step`},
 	{"round %s", `SELECT turn_id || '.' || CAST(step AS TEXT), round FROM steps WHERE turn_id IN (SELECT id FROM turns WHERE thread_id = ?) ORDER BY turn_id, step`},
@@ -129,7 +129,7 @@ func (r *repairs) lost() error {
 			r.left(memory.FoundLost, "lost: "+l.what, name)
 		}
 	}
-	entries, err := r.strings(`SELECT CAST(seq AS TEXT) FROM inbox WHERE thread_id = ? ORDER BY seq`, r.t.ID)
+	entries, err := r.strings(`SELECT CAST(seq AS TEXT) FROM inbox WHERE thread_id = ? ORDER BY inbox.seq`, r.t.ID)
 	if err != nil {
 		return err
 	}
