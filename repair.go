@@ -71,7 +71,7 @@ func (c *Client) own(threads []agent.Thread) []agent.Thread {
 	}
 	mine := map[string]bool{}
 	for _, t := range threads {
-		mine[t.ID] = t.UserID == c.o.UserID && c.sees(t)
+		mine[t.ID] = t.UserID == c.o.UserID && memory.InProfile(t.Profile, c.o.Profile)
 	}
 	return slices.DeleteFunc(threads, func(t agent.Thread) bool {
 		of, known := mine[t.RootThreadID]
@@ -98,7 +98,7 @@ func (c *Client) Reconcile(ctx context.Context, wait time.Duration) ([]string, e
 		return nil, c.unreachable(nil)
 	}
 	if wait == 0 {
-		wait = keeper.ReconcileAge
+		wait = keeper.DefaultAge
 	}
 	k := &keeper.Keeper{
 		Store: c.store, Client: c.temporal, Namespace: c.o.Namespace, Log: slog.New(slog.DiscardHandler),
