@@ -284,23 +284,4 @@ var keeperRules = []rule{
 		}
 		equal(e, "next", next, m2.TurnID)
 	}},
-	{"reconcile of a child is told to its delegator", func(e *env) {
-		t := e.started("s1")
-		child := e.take(e.delegate(t, 1, "researcher").ChildThread)
-		equal(e, "notified", e.terminated(child, 1).Notify.ThreadID, t.ThreadID)
-		equal(e, "done", e.takeResult(e.firstCall(t, 1)).Done, true)
-		equal(e, "call", e.firstCall(t, 1).Status, agent.CallFailed)
-		e.saveRound(t, 1)
-		e.sound(t.ThreadID)
-	}},
-	{"reconcile closes foreground descendants likewise", func(e *env) {
-		t := e.started("s1")
-		child := e.take(e.delegate(t, 1, "researcher").ChildThread)
-		e.beginTool(e.calls(child, 1, 1)[0], false)
-		equal(e, "stopped", e.terminated(t, 1).Stopped, []memory.ThreadTurn{{ThreadID: child.ThreadID, TurnID: child.ID}})
-		th := e.thread(child.ThreadID)
-		equal(e, "child", [2]string{string(th.Status), string(th.Reason)}, [2]string{"failed", "terminated"})
-		equal(e, "its call", e.firstCall(child, 1).Status, agent.CallUnknown)
-		e.sound(t.ThreadID)
-	}},
 }

@@ -68,16 +68,6 @@ var toolRules = []rule{
 			}
 		})
 	}},
-	{"a repeated save of a result changes nothing", func(e *env) {
-		t := e.started("s1")
-		c := e.calls(t, 1, 1)[0]
-		a := e.beginTool(c, true)
-		e.ok(e.s.SaveResult(e.ctx, result(c, a, "found")))
-		e.unchanged(t.ThreadID, func() {
-			e.ok(e.s.SaveResult(e.ctx, result(c, a, "found")))
-			e.ok(e.s.SaveResult(e.ctx, result(c, a, "something else")))
-		})
-	}},
 	{"a repeatable call is begun again, and the attempt before is stale", func(e *env) {
 		t := e.started("s1")
 		c := e.calls(t, 1, 1)[0]
@@ -244,19 +234,6 @@ var roundRules = []rule{
 		}
 		equal(e, "assistant messages", assistants, rounds+1)
 		equal(e, "steps", len(must[[]memory.Step](e)(e.s.Steps(e.ctx, t.ID))), rounds+1)
-		e.sound(t.ThreadID)
-	}},
-	{"a failed result stands beside its siblings", func(e *env) {
-		t := e.started("s1")
-		calls := e.calls(t, 1, 2)
-		r := result(calls[0], e.beginTool(calls[0], true), "")
-		r.Result = agent.ToolFailed(agent.ErrTimeout, "took too long")
-		e.ok(e.s.SaveResult(e.ctx, r))
-		e.runTool(calls[1], "fine")
-		e.saveRound(t, 1)
-		ms := e.messages(t.ThreadID)
-		equal(e, "failed", [3]string{ms[2].Content.String(), string(ms[2].Status), string(ms[2].ErrorReason)}, [3]string{"took too long", "failed", "timeout"})
-		equal(e, "fine", ms[3].Content.String(), "fine")
 		e.sound(t.ThreadID)
 	}},
 }

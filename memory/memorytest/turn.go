@@ -219,15 +219,6 @@ var closeRules = []rule{
 		e.close(r)
 		equal(e, "prompt", e.thread(t.ThreadID).Config.SystemPrompt, "New words.")
 	}},
-	{"the first close wins: another outcome later changes nothing", func(e *env) {
-		t := e.started("s1")
-		e.answer(t, 1, "one")
-		e.unchanged(t.ThreadID, func() {
-			c := e.close(failed(t, 1, agent.ReasonTerminated))
-			equal(e, "already", c.Already, true)
-			equal(e, "outcome", c.Outcome, agent.ThreadCompleted)
-		})
-	}},
 	{"closes at once end the turn once", func(e *env) {
 		t := e.started("s1")
 		e.send("s1", "m2")
