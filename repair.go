@@ -20,9 +20,9 @@ type Repaired struct {
 	Did      string `json:"did"`
 }
 
-// Repair mends the rows of a thread and everything below it, or of all threads
-// if threadID is empty: see memory.Archiver. It returns what it did; what stays
-// broken a check tells.
+// Repair mends the rows of a thread and everything below it, or of all trees of
+// the client's user if threadID is empty: see memory.Archiver. It returns what it
+// did; what stays broken a check tells.
 func (c *Client) Repair(ctx context.Context, threadID string) ([]Repaired, error) {
 	f := memory.ThreadFilter{All: true}
 	if threadID != "" {
@@ -38,8 +38,10 @@ func (c *Client) Repair(ctx context.Context, threadID string) ([]Repaired, error
 	}
 	if threadID != "" {
 		threads = below(threads, threadID)
+	} else {
+		threads = c.own(threads)
 	}
-	// What is appended to parents belongs behind what their own repair appends.
+	// The repair of a sub-agent reads its parent's rows.
 	slices.SortStableFunc(threads, func(a, b agent.Thread) int { return a.Depth - b.Depth })
 	out := []Repaired{}
 	var failed []error // one thread that cannot be read keeps no other from being mended
@@ -61,6 +63,22 @@ func (c *Client) Repair(ctx context.Context, threadID string) ([]Repaired, error
 	return out, errors.Join(failed...)
 }
 
+// own leaves the trees of the client's user. The main thread decides whose a tree
+// is: a damaged row of a sub-agent may name somebody else.
+func (c *Client) own(threads []agent.Thread) []agent.Thread {
+	if c.o.UserID == "" {
+		return threads
+	}
+	mine := map[string]bool{}
+	for _, t := range threads {
+		mine[t.ID] = t.UserID == c.o.UserID && memory.InProfile(t.Profile, c.o.Profile)
+	}
+	return slices.DeleteFunc(threads, func(t agent.Thread) bool {
+		of, known := mine[t.RootThreadID]
+		return known && !of || !known && !mine[t.ID]
+	})
+}
+
 // below leaves of a tree's threads one and what is below it.
 func below(threads []agent.Thread, id string) []agent.Thread {
 	keep := map[string]bool{id: true}
@@ -80,7 +98,7 @@ func (c *Client) Reconcile(ctx context.Context, wait time.Duration) ([]string, e
 		return nil, c.unreachable(nil)
 	}
 	if wait == 0 {
-		wait = keeper.ReconcileAge
+		wait = keeper.DefaultAge
 	}
 	k := &keeper.Keeper{
 		Store: c.store, Client: c.temporal, Namespace: c.o.Namespace, Log: slog.New(slog.DiscardHandler),

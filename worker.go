@@ -66,6 +66,9 @@ type WorkerOptions struct {
 	MaxEvents int
 	// WaitInRun makes runs that wait park earlier; 0 = the default. For tests.
 	WaitInRun time.Duration
+	// KeeperAge is how long something may look wrong before the worker mends it, such
+	// as an open turn without a run; 0 = 10 s. For tests.
+	KeeperAge time.Duration
 	// Beside, if set, starts what the tools need, such as the sessions of MCP
 	// servers: before the first task is taken. The stop it returns is called
 	// when the last one has ended.
@@ -142,7 +145,7 @@ func NewWorker(ctx context.Context, o WorkerOptions) (*Worker, error) {
 	Register(w.worker, w.acts)
 	w.keeper = &keeper.Keeper{
 		Store: o.Store, Client: o.Temporal, Log: o.Log, Namespace: cmp.Or(o.Namespace, client.DefaultNamespace),
-		Nudger: nudge.Nudger{Client: o.Temporal, StoreID: o.Store.ID(), TaskQueue: o.TaskQueue},
+		Nudger: nudge.Nudger{Client: o.Temporal, StoreID: o.Store.ID(), TaskQueue: o.TaskQueue}, Age: o.KeeperAge,
 		Closed: func(r memory.CloseRequest, c memory.Closed) {
 			w.telemetry.TurnClosed(r.ThreadID, r.TurnID, r.Outcome, c)
 		},

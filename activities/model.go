@@ -187,7 +187,7 @@ func askGate(c agent.SpecialistAgentConfig, call agent.Call) agent.Gate {
 }
 
 func (a *Activities) output(ref contract.Ref, t agent.Thread, stored memory.StoredReply) contract.ModelOutput {
-	return contract.ModelOutput{Seq: t.MessageCount, Calls: a.calls(stored.Calls, ref.Questions)}
+	return contract.ModelOutput{Seq: t.MessageCount, Calls: a.calls(stored.Calls)}
 }
 
 // generate streams one attempt into the store. A stale chunk means that this

@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"cmp"
 	"time"
 
 	"go.temporal.io/sdk/workflow"
@@ -33,27 +34,12 @@ func (r *run) parked(c *contract.Carry) {
 // park is the state of a run that parks.
 func (r *run) park(what contract.Parked) *contract.Carry {
 	c := r.carry()
-	if r.parks() {
-		c.Parked = what
-	}
+	c.Parked = what
 	return c
 }
 
-// parks reports whether a build that parks its runs claimed the turn. What
-// earlier ones began waits as they did.
-func (r *run) parks() bool { return r.claim.Timing.WaitMs > 0 }
-
-// stays reports whether a wait stays in this run: one that an earlier build
-// began, with a history as small as that build could make it.
-func (r *run) stays() bool {
-	return !r.parks() && r.in.Carry != nil && workflow.GetInfo(r.save).GetCurrentHistoryLength() < 60
-}
-
 func (r *run) waitInRun() time.Duration {
-	if ms := r.claim.Timing.WaitMs; ms > 0 {
-		return time.Duration(ms) * time.Millisecond
-	}
-	return contract.WaitInRun
+	return cmp.Or(time.Duration(r.claim.Timing.WaitMs)*time.Millisecond, contract.WaitInRun)
 }
 
 // undisturbed reports whether no nudge came since seen and nothing else was
@@ -111,7 +97,7 @@ func (r *run) parkFor(delegations []*DelegationService, questions []*question) e
 	switch {
 	case r.ctx.Err() != nil:
 		return errCancelled
-	case !r.parks() || !asleep():
+	case !asleep():
 		return r.again(r.carry())
 	case !below:
 		return r.again(r.park(what))

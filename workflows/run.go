@@ -174,10 +174,6 @@ func (r *run) take() error {
 	return nil
 }
 
-// versionDeadlineWakes marks runs whose deadline looks at the store when it is
-// told of a decision.
-const versionDeadlineWakes = "deadline-wakes"
-
 // setDeadline bounds the turn's time. When it is over, the store says how much of
 // it somebody, here or below, waited for people: that does not count.
 func (r *run) setDeadline() {
@@ -205,18 +201,16 @@ func (r *run) setDeadline() {
 				r.halt(agent.ThreadFailed)
 				return
 			}
-			if waited.Now { // for days, maybe: ask ever less often
-				pause = min(max(2*pause, time.Second), contract.PeoplePause)
-				left = max(left, pause)
-				if workflow.GetVersion(ctx, versionDeadlineWakes, workflow.DefaultVersion, 1) >= 1 {
-					// Whoever answers tells those above too, so that it is not late.
-					seen := r.nudges
-					if _, err := workflow.AwaitWithTimeout(ctx, left, func() bool { return r.nudges != seen }); err != nil {
-						return
-					}
-					left = 0
-				}
+			if !waited.Now {
+				continue
 			}
+			// A person may take days: ask ever less often, and when somebody answered.
+			pause = min(max(2*pause, time.Second), contract.PeoplePause)
+			seen := r.nudges
+			if _, err := workflow.AwaitWithTimeout(ctx, max(left, pause), func() bool { return r.nudges != seen }); err != nil {
+				return
+			}
+			left = 0
 		}
 	})
 }

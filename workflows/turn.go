@@ -69,11 +69,9 @@ func (r *run) step(step int) (*contract.CloseOutput, error) {
 const mostCalls = 20
 
 // callModel makes a step's model call. An attempt that finds the context full, or
-// its model out of order, says what has to be done before the next: these errors
-// are new types, so histories made before them replay as they are.
+// its model out of order, says what has to be done before the next.
 func (r *run) callModel(step int) (contract.ModelOutput, error) {
 	ref := r.ref(step)
-	ref.Questions = true
 	for calls := 1; ; calls++ {
 		out, err := await[contract.ModelOutput](r, r.regular(contract.CallModel, fmt.Sprintf("step %d", step), modelTimeout, ref))
 		var app *temporal.ApplicationError

@@ -86,7 +86,10 @@ func tune(o *spool.WorkerOptions, env func(string) string) error {
 		}
 		o.MaxEvents = n
 	}
-	o.WaitInRun, err = interval(env, "SPOOL_WAIT_IN_RUN", o.WaitInRun, 100*time.Millisecond, "60s")
+	if o.WaitInRun, err = interval(env, "SPOOL_WAIT_IN_RUN", o.WaitInRun, 100*time.Millisecond, "60s"); err != nil {
+		return err
+	}
+	o.KeeperAge, err = interval(env, "SPOOL_KEEPER_AGE", o.KeeperAge, time.Second, "10s")
 	return err
 }
 

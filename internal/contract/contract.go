@@ -108,9 +108,6 @@ type Ref struct {
 	Turn   string `json:"turn"`
 	Step   int    `json:"step,omitempty"`
 	Call   string `json:"call,omitempty"`
-	// Questions tells CallModel that the run knows what to do with a call of
-	// ask_user. To a run of an earlier build it is a tool that does not exist.
-	Questions bool `json:"q,omitempty"`
 }
 
 // ClaimInput is the input of SaveUserMessage.
@@ -141,8 +138,7 @@ type Timing struct {
 	HeartbeatMs int64 `json:"hb"`
 	// MaxEvents makes a run continue as new; 0 = the constant of that name.
 	MaxEvents int `json:"events,omitempty"`
-	// WaitMs is how long a run waits before it parks. 0 was recorded by builds
-	// whose runs do not: they wait for WaitInRun and continue as new.
+	// WaitMs is how long a run waits before it parks; 0 = WaitInRun.
 	WaitMs int64 `json:"wait,omitempty"`
 }
 
@@ -150,8 +146,7 @@ type Timing struct {
 type Call struct {
 	ID       string `json:"id"`
 	Delegate bool   `json:"delegate,omitempty"`
-	// Question means that a person answers the call. Runs of builds that did not
-	// know questions are never told so: their histories take none of its commands.
+	// Question means that a person answers the call.
 	Question  bool       `json:"question,omitempty"`
 	Gate      agent.Gate `json:"gate,omitempty"`
 	Final     bool       `json:"final,omitempty"`

@@ -6,6 +6,7 @@
 package keeper
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -23,28 +24,21 @@ import (
 	"github.com/spool-agents/spool/memory"
 )
 
+// DefaultAge is how far apart two sightings of an open turn without an open run
+// must be, how long a cancel may stay unsettled before a run whose workflow task
+// keeps failing is terminated, and how long an idle thread may be overdue before
+// its open run is suspected of waiting on a task queue that nobody polls.
+const DefaultAge = 10 * time.Second
+
 // Intervals of the keeper.
 const (
-	SweepAge = 2 * time.Second
-	// ReconcileAge is how far apart two sightings of an open turn without an
-	// open run must be.
-	ReconcileAge = 10 * time.Second
-	// CancelAge is how long a cancel may stay unsettled before a run whose
-	// workflow task keeps failing is terminated.
-	CancelAge = 10 * time.Second
-
-	// StrandedAge is how long an idle thread may be overdue before its open run
-	// is suspected of waiting on a task queue that nobody polls.
-	StrandedAge = 10 * time.Second
-
 	sweepEvery = time.Second
 	batch      = 200
 	maxBackOff = time.Minute
-	// A person waits for a cancel, and CancelAge must not be missed by much.
+	// A person waits for a cancel, and its age must not be missed by much.
 	cancelBackOff = 2 * time.Second
-	// An open turn is looked at every lookEvery, as far as lookAtMost turns per
+	// An open turn is looked at twice in Age, as far as lookAtMost turns per
 	// sweep allow: thousands may wait for people.
-	lookEvery  = ReconcileAge / 2
 	lookAtMost = 20
 	maxOpen    = 20_000
 )
@@ -57,6 +51,9 @@ type Keeper struct {
 	// Namespace is the client's.
 	Namespace string
 	Log       *slog.Logger
+	// Age is how long something may look wrong; 0 = DefaultAge. Nudges come after a
+	// fifth of it.
+	Age time.Duration
 	// Closed, if set, is told of each turn that the keeper closes.
 	Closed func(memory.CloseRequest, memory.Closed)
 
@@ -69,6 +66,10 @@ type backOff struct {
 	next  time.Time
 	delay time.Duration
 }
+
+func (k *Keeper) age() time.Duration { return cmp.Or(k.Age, DefaultAge) }
+
+func (k *Keeper) sweepAge() time.Duration { return k.age() / 5 }
 
 // intact is what a store has that can be taken away under a running process.
 type intact interface{ Intact() error }
@@ -100,7 +101,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 
 // Sweep nudges overdue threads, each with its own back-off.
 func (k *Keeper) Sweep(ctx context.Context) error {
-	overdue, err := k.Store.Overdue(ctx, SweepAge, batch)
+	overdue, err := k.Store.Overdue(ctx, k.sweepAge(), batch)
 	if err != nil {
 		return err
 	}
@@ -130,7 +131,7 @@ func (k *Keeper) Sweep(ctx context.Context) error {
 func (k *Keeper) nudge(ctx context.Context, o memory.Overdue) error {
 	switch {
 	case o.CancelTurn != "":
-		if time.Since(o.Since) > CancelAge {
+		if time.Since(o.Since) > k.age() {
 			if cause, sure, err := nudge.Trouble(ctx, k.Client, k.Namespace, o.ThreadID); err == nil && sure {
 				return k.terminate(ctx, o, cause)
 			}
@@ -140,7 +141,7 @@ func (k *Keeper) nudge(ctx context.Context, o memory.Overdue) error {
 		return k.Nudger.StartSubAgent(ctx, o.ThreadID)
 	case o.Kind == agent.KindSubAgent && o.Idle:
 		return k.Nudger.Nudge(ctx, contract.NudgeTarget{Thread: o.Delegator})
-	case o.Idle && time.Since(o.Since) > StrandedAge:
+	case o.Idle && time.Since(o.Since) > k.age():
 		if err := k.free(ctx, o.ThreadID); err != nil {
 			return err
 		}
@@ -185,7 +186,7 @@ func (k *Keeper) terminate(ctx context.Context, o memory.Overdue, cause string) 
 }
 
 // Reconcile looks after open turns whose workflow id has had no open run for
-// ReconcileAge. If the last run ended by itself, a claim of it took effect late:
+// its age. If the last run ended by itself, a claim of it took effect late:
 // a new run goes on with the turn. Otherwise the run is gone for good and the
 // turn is closed as failed(terminated). Only a Temporal that answers counts: an
 // outage closes nothing.
@@ -210,7 +211,7 @@ func (k *Keeper) Reconcile(ctx context.Context) error {
 			delete(k.missed, key)
 		case !seen:
 			k.missed[key] = now
-		case now.Sub(first) >= ReconcileAge:
+		case now.Sub(first) >= k.age():
 			errs = append(errs, k.settle(ctx, t, status))
 			delete(k.missed, key)
 		}
@@ -235,7 +236,7 @@ func (k *Keeper) due(ctx context.Context) ([]memory.OpenTurn, error) {
 		if first, ok := k.missed[key]; ok {
 			missed[key] = first
 		}
-		if now.Sub(t.OpenedAt) >= SweepAge && now.Sub(looked[key]) >= lookEvery {
+		if now.Sub(t.OpenedAt) >= k.sweepAge() && now.Sub(looked[key]) >= k.age()/2 {
 			due = append(due, t)
 		}
 	}

@@ -20,7 +20,7 @@ import (
 type verifyCmd struct {
 	All    bool   `help:"Check every thread of the store."`
 	Print  bool   `help:"Print the thread and its sub-agents in full."`
-	Repair bool   `help:"Mend what can be mended, and say what was done and what is left."`
+	Repair bool   `help:"Mend counters, states and links that follow from other rows, in your own threads, and name what is left."`
 	Thread string `arg:"" optional:"" help:"Thread id; it is checked with everything below it."`
 }
 
@@ -90,7 +90,7 @@ func (c *verifyCmd) Run(ctx context.Context, a *app) error {
 	}
 	a.Progress("%s in %s", printer.Plural(len(report.Violations), "violation"), printer.Plural(report.Checked, "thread"))
 	if c.Repair {
-		a.Progress("these cannot be repaired from what the store holds: restore a backup or an export (%s sessions import), or go on in a new conversation", a.Name)
+		a.Progress("these cannot be repaired: restore a backup, or export what is left (%s sessions export) and go on in a new conversation", a.Name)
 	}
 	return exit.With(exit.Failed)
 }

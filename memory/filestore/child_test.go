@@ -91,12 +91,9 @@ func delegate(t *testing.T, s memory.ConversationMemoryStore, session string) st
 // torn.
 func TestFault_C5_KilledAtRandomWrites(t *testing.T) {
 	dir := t.TempDir()
-	memorytest.RunKills(t, memorytest.Kills{
-		Open: func(ctx context.Context, dir string) (memory.ConversationMemoryStore, error) {
-			return filestore.Open(ctx, dir, filestore.Options{Report: func(err error) { t.Errorf("after a kill: %v", err) }})
-		},
-		Location: dir, Processes: 1,
-	})
+	memorytest.RunKills(t, func(ctx context.Context, dir string) (memory.ConversationMemoryStore, error) {
+		return filestore.Open(ctx, dir, filestore.Options{Report: func(err error) { t.Errorf("after a kill: %v", err) }})
+	}, dir, 1)
 	filesAreTheStore(t, dir)
 }
 

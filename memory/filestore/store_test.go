@@ -84,7 +84,7 @@ func TestConformance(t *testing.T) {
 			ok(t, s.Close())
 			return open(t, s.(*filestore.Store).Dir(), filestore.Options{Clock: clock.Now})
 		},
-		Clock: clock, Durable: true, RandomFor: 3 * time.Second,
+		Clock: clock, Durable: true,
 	})
 }
 

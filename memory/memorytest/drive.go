@@ -19,20 +19,26 @@ func Request(session, id string) memory.SendRequest {
 // empty, going on with what it finds. Each turn has a step with two tool calls
 // and one that answers.
 func RunTurns(ctx context.Context, s memory.ConversationMemoryStore, thread string) error {
+	return runTurns(ctx, s, thread, func(...any) {})
+}
+
+// runTurns says what it is told to do (ask a model, run a tool) and what it is
+// told to be safe (see Acknowledged).
+func runTurns(ctx context.Context, s memory.ConversationMemoryStore, thread string, say func(words ...any)) error {
 	for {
 		claim, err := s.TakeNext(ctx, memory.TakeRequest{ThreadID: thread, RunID: strconv.Itoa(os.Getpid())})
 		if err != nil || claim.Turn == nil {
 			return err
 		}
 		for step, done := claim.Step, false; !done; step++ {
-			if done, err = runStep(ctx, s, *claim.Turn, step); err != nil {
+			if done, err = runStep(ctx, s, *claim.Turn, step, say); err != nil {
 				return err
 			}
 		}
 	}
 }
 
-func runStep(ctx context.Context, s memory.ConversationMemoryStore, turn memory.Turn, step int) (bool, error) {
+func runStep(ctx context.Context, s memory.ConversationMemoryStore, turn memory.Turn, step int, say func(words ...any)) (bool, error) {
 	fence := memory.Fence{Scope: fmt.Sprint(os.Getpid(), "/", turn.ID, "/", step), Number: 1}
 	start, err := s.BeginModel(ctx, memory.ModelBegin{ThreadID: turn.ThreadID, TurnID: turn.ID, Step: step, Fence: fence})
 	if err != nil {
@@ -40,6 +46,7 @@ func runStep(ctx context.Context, s memory.ConversationMemoryStore, turn memory.
 	}
 	stored := start.Stored
 	if stored == nil {
+		say("ask", turn.ID, step)
 		reply := agent.ModelReply{Content: "answer", Usage: agent.Usage{PromptTokens: 3, CompletionTokens: 2}}
 		if step == 1 {
 			reply.Calls = []agent.Call{agent.NewCall("x", "lookup", `{}`), agent.NewCall("x", "lookup", `{}`)}
@@ -52,10 +59,14 @@ func runStep(ctx context.Context, s memory.ConversationMemoryStore, turn memory.
 		if err != nil {
 			return false, err
 		}
+		say("replied", turn.ID, step)
 		stored = &saved
 	}
 	if len(stored.Calls) == 0 {
 		_, err := s.CloseTurn(ctx, memory.CloseRequest{ThreadID: turn.ThreadID, TurnID: turn.ID, Outcome: agent.ThreadCompleted, Step: step})
+		if err == nil {
+			say("closed", turn.ID)
+		}
 		return true, err
 	}
 	for _, c := range stored.Calls {
@@ -66,10 +77,12 @@ func runStep(ctx context.Context, s memory.ConversationMemoryStore, turn memory.
 		if start.Final {
 			continue
 		}
+		say("run", turn.ID, c.ID)
 		err = s.SaveResult(ctx, memory.ToolOutcome{ThreadID: turn.ThreadID, TurnID: turn.ID, CallID: c.ID, Attempt: start.Attempt, Result: agent.ToolOK("found")})
 		if err != nil {
 			return false, err
 		}
+		say("ran", turn.ID, c.ID)
 	}
 	_, err = s.SaveToolRound(ctx, memory.RoundRequest{ThreadID: turn.ThreadID, TurnID: turn.ID, Step: step})
 	return false, err

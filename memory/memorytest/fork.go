@@ -6,8 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"pgregory.net/rapid"
-
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/memory"
 )
@@ -431,7 +429,7 @@ func (w *world) forksOf(copies memory.ConversationMemoryStore) {
 	if len(messages) == 0 {
 		return
 	}
-	at := messages[rapid.IntRange(0, len(messages)-1).Draw(w.rt, "forked at")].ID
+	at := messages[w.rng.IntN(len(messages))].ID
 	for request, at := range map[string]string{"end": "", "at": at} {
 		f := w.fork(w.root, at, request)
 		to := *w.env

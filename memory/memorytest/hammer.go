@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spool-agents/spool/agent"
@@ -13,190 +12,250 @@ import (
 )
 
 // Hammer does what many people and workers do at once: it picks a conversation and
-// sends, cancels or decides in it, or takes one of its threads a step further,
-// whoever else is at work there, until a time, and on from there to so many
-// operations if the machine is slow. Steps delegate in the foreground and
-// background, ask for approvals and close turns in every way. What a store may
-// refuse is no error; anything else ends it. Name tells processes apart.
+// sends, cancels, retries or decides in it, or takes one of its threads a step
+// further, whoever else is at work there, until a time, and on from there to so
+// many operations if the machine is slow. What a store may refuse is no error;
+// anything else ends it. Name tells processes apart.
 func Hammer(ctx context.Context, s memory.ConversationMemoryStore, name string, conversations int, until time.Time, least int) (operations int, err error) {
 	seed := uint64(time.Now().UnixNano())
-	h := &hammer{ctx: ctx, s: s, name: name, rng: rand.New(rand.NewPCG(seed, seed))}
-	for time.Now().Before(until) || h.n < least {
-		if err := h.one(h.rng.IntN(conversations)); err != nil {
-			return h.n, fmt.Errorf("%s after %d operations (seed %d): %w", h.what, h.n, seed, err)
+	d := &driver{ctx: ctx, s: s, name: name, session: "hammer", rng: rand.New(rand.NewPCG(seed, seed))}
+	last := ""
+	d.do = func(what string, _ bool, f func() error) (bool, error) {
+		operations, last = operations+1, what
+		err := f()
+		if refused(err) {
+			return false, nil
+		}
+		return err == nil, err
+	}
+	for time.Now().Before(until) || operations < least {
+		if err := d.one(fmt.Sprint("c", d.rng.IntN(conversations))); err != nil {
+			return operations, fmt.Errorf("%s after %d operations (seed %d): %w", last, operations, seed, err)
 		}
 	}
-	return h.n, nil
+	return operations, nil
 }
 
-type hammer struct {
-	ctx  context.Context
-	s    memory.ConversationMemoryStore
-	name string
-	rng  *rand.Rand
-	n    int
-	what string
+// refused reports whether an error is what a store's rules may say.
+func refused(err error) bool {
+	return slices.Contains([]agent.Code{agent.CodeConflict, agent.CodeStale, agent.CodeLimit, agent.CodeNotFound, agent.CodeInvalid}, agent.CodeOf(err))
 }
 
-// did counts an operation; what the rules refuse is fine.
-func (h *hammer) did(what string, err error) error {
-	h.n++
-	h.what = what
-	switch agent.CodeOf(err) {
-	case agent.CodeConflict, agent.CodeStale, agent.CodeLimit, agent.CodeNotFound:
-		return nil
+// driver draws operations on the conversations of a session. Steps delegate in the
+// foreground and background, ask people, stop in the middle, and close turns in
+// every way.
+type driver struct {
+	ctx     context.Context
+	s       memory.ConversationMemoryStore
+	name    string
+	session string
+	rng     *rand.Rand
+	n       int // counts ids and fences
+	// do runs an operation and says whether to go on from it. once marks those
+	// whose repetition is another request.
+	do func(what string, once bool, f func() error) (bool, error)
+	// past holds replies that were sent before, for late writers.
+	past []memory.ReplyRecord
+}
+
+func (d *driver) chance(n int) bool { return d.rng.IntN(n) == 0 }
+
+func pick[T any](d *driver, from ...T) T { return from[d.rng.IntN(len(from))] }
+
+// id is a new one of this driver.
+func (d *driver) id() string {
+	d.n++
+	return fmt.Sprint(d.name, "-", d.n)
+}
+
+func (d *driver) fence() memory.Fence { return memory.Fence{Scope: d.id(), Number: 1} }
+
+// one does something in a conversation.
+func (d *driver) one(conversation string) error {
+	root := d.session + "/" + conversation
+	switch d.rng.IntN(16) {
+	case 0, 1:
+		r := memory.SendRequest{UserID: user, SessionID: d.session, ConversationID: conversation, MessageID: d.id(), Content: agent.Text("go"),
+			WhenBusy: pick(d, memory.Queue, memory.Steer, memory.Reject, "")}
+		return d.only("send "+r.MessageID, false, func() error { _, err := d.s.Send(d.ctx, r); return err })
+	case 2:
+		r := memory.CancelRequest{UserID: user, ThreadID: root, By: d.name, All: d.chance(2)}
+		return d.only("cancel", r.All, func() error { _, err := d.s.RequestCancel(d.ctx, r); return err })
+	case 3:
+		r := memory.RetryRequest{UserID: user, ThreadID: root, RequestID: d.id()}
+		return d.only("retry", false, func() error { _, err := d.s.Retry(d.ctx, r); return err })
+	case 4, 5:
+		return d.decide(root)
+	case 6:
+		if len(d.past) == 0 {
+			return nil
+		}
+		r := pick(d, d.past...)
+		return d.only("late reply", false, func() error { _, err := d.s.SaveReply(d.ctx, r); return err })
 	}
+	threads, err := d.s.Threads(d.ctx, memory.ThreadFilter{Root: root, All: true, Limit: 100})
+	if err != nil || len(threads) == 0 {
+		return err
+	}
+	return d.advance(pick(d, threads...))
+}
+
+// only is an operation that nothing follows from.
+func (d *driver) only(what string, once bool, f func() error) error {
+	_, err := d.do(what, once, f)
 	return err
 }
 
-func (h *hammer) one(conversation int) error {
-	root := fmt.Sprintf("hammer/c%d", conversation)
-	switch h.rng.IntN(16) {
-	case 0, 1:
-		_, err := h.s.Send(h.ctx, memory.SendRequest{
-			UserID: "u", SessionID: "hammer", ConversationID: strings.TrimPrefix(root, "hammer/"), MessageID: fmt.Sprint(h.name, "-", h.n),
-			Content: agent.Text("go"), WhenBusy: []memory.WhenBusy{memory.Queue, memory.Steer}[h.rng.IntN(2)],
-		})
-		return h.did("send", err)
-	case 2:
-		_, err := h.s.RequestCancel(h.ctx, memory.CancelRequest{UserID: "u", ThreadID: root, By: h.name, All: h.rng.IntN(2) == 0})
-		return h.did("cancel", err)
-	case 3, 4:
-		return h.decide(root)
-	}
-	threads, err := h.s.Threads(h.ctx, memory.ThreadFilter{Root: root, All: true, Limit: 100})
-	if err != nil || len(threads) == 0 {
-		return h.did("list", err)
-	}
-	return h.advance(threads[h.rng.IntN(len(threads))])
-}
-
-func (h *hammer) decide(root string) error {
-	open, err := h.s.Approvals(h.ctx, memory.ApprovalFilter{RootThread: root, OpenOnly: true})
+// decide says something about an approval or a question, open or not.
+func (d *driver) decide(root string) error {
+	approvals, err := d.s.Approvals(d.ctx, memory.ApprovalFilter{RootThread: root, OpenOnly: !d.chance(4)})
 	if err != nil {
-		return h.did("approvals", err)
+		return err
 	}
-	if len(open) == 0 {
-		return h.answer(root)
+	questions, err := d.s.Questions(d.ctx, memory.QuestionFilter{RootThread: root, OpenOnly: !d.chance(4)})
+	if err != nil {
+		return err
 	}
-	if h.rng.IntN(3) == 0 {
-		return h.answer(root)
+	if len(questions) > 0 && (len(approvals) == 0 || d.chance(2)) {
+		r := memory.AnswerRequest{UserID: user, By: d.name, Target: pick(d, questions...).ID, Text: "by " + d.name}
+		return d.only("answer", false, func() error { _, err := d.s.Answer(d.ctx, r); return err })
 	}
-	d := memory.Decision{UserID: "u", By: h.name, Target: open[0].ID, Verdict: []string{memory.Approve, memory.ApproveAll, memory.Deny}[h.rng.IntN(3)]}
-	_, err = h.s.Decide(h.ctx, d)
-	return h.did("decide", err)
-}
-
-func (h *hammer) answer(root string) error {
-	open, err := h.s.Questions(h.ctx, memory.QuestionFilter{RootThread: root, OpenOnly: true})
-	if err != nil || len(open) == 0 {
-		return h.did("questions", err)
+	if len(approvals) == 0 {
+		return nil
 	}
-	_, err = h.s.Answer(h.ctx, memory.AnswerRequest{UserID: "u", By: h.name, Target: open[h.rng.IntN(len(open))].ID, Text: "by " + h.name})
-	return h.did("answer", err)
+	r := memory.Decision{UserID: user, By: d.name, Target: pick(d, approvals...).ID, Verdict: pick(d, memory.Approve, memory.ApproveAll, memory.Deny, memory.Edit)}
+	if r.Verdict == memory.Edit {
+		r.Instruction = "do it better"
+	}
+	return d.only(r.Verdict, false, func() error { _, err := d.s.Decide(d.ctx, r); return err })
 }
 
 // advance takes a thread's open turn, or its next one, a step further.
-func (h *hammer) advance(th agent.Thread) error {
-	claim, err := h.s.TakeNext(h.ctx, memory.TakeRequest{ThreadID: th.ID, RunID: h.name, Config: &agent.SpecialistAgentConfig{Name: "a" + h.name, Model: fmt.Sprint(h.rng.IntN(8))}})
-	if err := h.did("take", err); err != nil || claim.Turn == nil {
+func (d *driver) advance(th agent.Thread) error {
+	var claim memory.Claim
+	r := memory.TakeRequest{ThreadID: th.ID, RunID: d.name}
+	if d.chance(3) {
+		r.Config = &agent.SpecialistAgentConfig{Name: "a" + d.name, Model: fmt.Sprint(d.rng.IntN(8))}
+	}
+	ok, err := d.do("take "+th.ID, false, func() (err error) { claim, err = d.s.TakeNext(d.ctx, r); return err })
+	if !ok || claim.Turn == nil {
 		return err
 	}
-	if h.rng.IntN(8) == 0 {
-		return h.close(*claim.Turn, claim.Step, []agent.ThreadStatus{agent.ThreadFailed, agent.ThreadCancelled}[h.rng.IntN(2)])
+	t, step := *claim.Turn, claim.Step
+	if d.chance(8) {
+		return d.end(t, pick(d, failed(t, step, agent.ReasonError), failed(t, step, agent.ReasonTerminated), cancelled(t, step)))
 	}
-	calls, ok, err := h.ask(*claim.Turn, claim.Step)
-	if err != nil || !ok {
+	calls, ok, err := d.reply(t, step)
+	if !ok {
 		return err
 	}
 	if len(calls) == 0 {
-		return h.close(*claim.Turn, claim.Step, agent.ThreadCompleted)
+		return d.end(t, completed(t, step))
 	}
-	round := memory.RoundRequest{ThreadID: th.ID, TurnID: claim.Turn.ID, Step: claim.Step}
 	if slices.ContainsFunc(calls, func(c agent.ToolCall) bool { return c.Gate == agent.GateAsk }) {
-		_, err := h.s.OpenApproval(h.ctx, round)
-		if err := h.did("ask", err); err != nil {
+		if ok, err := d.do("ask", false, func() error { _, err := d.s.OpenApproval(d.ctx, round(t, step)); return err }); !ok {
 			return err
 		}
 	}
 	for _, c := range calls {
-		if err := h.call(*claim.Turn, c); err != nil {
+		if err := d.call(c); err != nil {
 			return err
 		}
 	}
-	_, err = h.s.SaveToolRound(h.ctx, round)
-	return h.did("round", err)
+	return d.only("round", false, func() error { _, err := d.s.SaveToolRound(d.ctx, round(t, step)); return err })
 }
 
-func (h *hammer) close(t memory.Turn, step int, outcome agent.ThreadStatus) error {
-	r := memory.CloseRequest{ThreadID: t.ThreadID, TurnID: t.ID, Outcome: outcome, Code: "hammer", Message: "by " + h.name}
-	if outcome == agent.ThreadCompleted {
-		r.Step = step
-	}
-	_, err := h.s.CloseTurn(h.ctx, r)
-	return h.did("close", err)
+func (d *driver) end(t memory.Turn, r memory.CloseRequest) error {
+	return d.only("close "+t.ID+" "+string(r.Outcome), false, func() error { _, err := d.s.CloseTurn(d.ctx, r); return err })
 }
 
-// ask calls the model of a step, streaming, or finds its stored reply.
-func (h *hammer) ask(t memory.Turn, step int) ([]agent.ToolCall, bool, error) {
-	fence := memory.Fence{Scope: fmt.Sprint(h.name, "/", h.n), Number: 1}
-	start, err := h.s.BeginModel(h.ctx, memory.ModelBegin{ThreadID: t.ThreadID, TurnID: t.ID, Step: step, Fence: fence, MaxLost: 1 << 20})
-	if err := h.did("begin", err); err != nil {
-		return nil, false, err
-	}
+// reply calls the model of a step, streaming, or finds its stored reply.
+func (d *driver) reply(t memory.Turn, step int) ([]agent.ToolCall, bool, error) {
+	b := memory.ModelBegin{ThreadID: t.ThreadID, TurnID: t.ID, Step: step, Fence: d.fence(), MaxLost: 1 << 20}
+	var start memory.ModelStart
+	ok, err := d.do("begin model", false, func() (err error) { start, err = d.s.BeginModel(d.ctx, b); return err })
 	switch {
+	case !ok || start.Stored == nil && start.Attempt == 0:
+		return nil, false, err
 	case start.Stored != nil:
 		return start.Stored.Calls, true, nil
-	case start.Attempt == 0: // refused
-		return nil, false, nil
 	}
-	for i := range h.rng.IntN(4) {
-		c := memory.Chunk{ThreadID: t.ThreadID, TurnID: t.ID, Step: step, Attempt: start.Attempt, Offset: 4 * i, Text: "word"}
-		if err := h.did("chunk", h.s.AppendChunk(h.ctx, c)); err != nil {
+	for i := range d.rng.IntN(3) {
+		c := chunk(t, step, start.Attempt, 4*i, "word")
+		if ok, err := d.do("chunk", false, func() error { return d.s.AppendChunk(d.ctx, c) }); !ok {
 			return nil, false, err
 		}
 	}
-	r := memory.ReplyRecord{ThreadID: t.ThreadID, TurnID: t.ID, Step: step, Attempt: start.Attempt, Reply: agent.ModelReply{Content: "wordwordword", Usage: agent.Usage{PromptTokens: 1}}}
-	for i := range h.rng.IntN(4) {
-		name, gate := fmt.Sprint("tool", h.rng.IntN(6)), []agent.Gate{agent.GateAuto, agent.GateAuto, agent.GateAsk}[h.rng.IntN(3)]
-		delegates := h.rng.IntN(2) == 0
-		if delegates {
-			name, gate = agent.ToolAssignTask, agent.GateAuto
-		} else if h.rng.IntN(4) == 0 {
-			name, gate = agent.ToolAskUser, agent.GateAuto
+	if d.chance(8) {
+		f := failure(t, step, start.Attempt)
+		if d.chance(2) {
+			f.Wait = &agent.ModelWait{Attempt: start.Attempt + 1, Until: time.Unix(4e9, 0).UTC(), Code: f.Code}
 		}
-		r.Reply.Calls = append(r.Reply.Calls, agent.NewCall(fmt.Sprint(i), name, `{}`))
-		r.Gates, r.Delegations = append(r.Gates, gate), append(r.Delegations, delegates)
+		return nil, false, d.only("fail", false, func() error { return d.s.FailModel(d.ctx, f) })
 	}
-	stored, err := h.s.SaveReply(h.ctx, r)
-	if did := h.did("reply", err); did != nil || err != nil {
-		return nil, false, did
+	r := record(t, step, start.Attempt, "wordwordword", d.calls()...)
+	for i := range r.Gates {
+		if !r.Delegations[i] && d.chance(3) {
+			r.Gates[i] = agent.GateAsk
+		}
 	}
-	return stored.Calls, true, nil
+	d.past = append(d.past, r)
+	var stored memory.StoredReply
+	ok, err = d.do("reply", false, func() (err error) { stored, err = d.s.SaveReply(d.ctx, r); return err })
+	return stored.Calls, ok, err
 }
 
-// call opens a delegation and takes its end, or runs a tool.
-func (h *hammer) call(t memory.Turn, c agent.ToolCall) error {
-	if c.ToolName == agent.ToolAskUser {
-		_, err := h.s.OpenQuestion(h.ctx, memory.QuestionRequest{ThreadID: t.ThreadID, TurnID: t.ID, CallID: c.ID, Text: "why?"})
-		return h.did("question", err)
-	}
-	if c.ToolName != agent.ToolAssignTask {
-		start, err := h.s.BeginTool(h.ctx, memory.ToolBegin{
-			ThreadID: t.ThreadID, TurnID: t.ID, CallID: c.ID, Repeatable: true, MaxLost: 1 << 20, Fence: memory.Fence{Scope: fmt.Sprint(h.name, "/", h.n), Number: 1},
-		})
-		if did := h.did("begin tool", err); did != nil || err != nil || start.Final {
-			return did
+// calls are those of a reply; few have none.
+func (d *driver) calls() (calls []agent.Call) {
+	for i := range d.rng.IntN(4) {
+		switch d.rng.IntN(6) {
+		case 0, 1, 2:
+			calls = append(calls, assign(i))
+		case 3:
+			calls = append(calls, askUser("why?"))
+		default:
+			calls = append(calls, lookup(i))
 		}
-		return h.did("result", h.s.SaveResult(h.ctx, memory.ToolOutcome{ThreadID: t.ThreadID, TurnID: t.ID, CallID: c.ID, Attempt: start.Attempt, Result: agent.ToolOK("found")}))
 	}
-	d, err := h.s.OpenDelegation(h.ctx, memory.DelegationRequest{
-		ThreadID: t.ThreadID, TurnID: t.ID, CallID: c.ID, Config: agent.SpecialistAgentConfig{Name: "general"}, Task: "work", Background: h.rng.IntN(3) == 0,
-		Limits: memory.DelegationLimits{MaxDepth: 3, MaxFanOut: 4, MaxDescendants: 6},
-	})
-	if did := h.did("delegate", err); did != nil || err != nil || d.Background {
-		return did
+	return calls
+}
+
+// call goes on with a call: it asks, delegates and takes the end, or runs a tool.
+func (d *driver) call(c agent.ToolCall) error {
+	switch {
+	case c.ToolName == agent.ToolAskUser:
+		return d.only("question", false, func() error { _, err := d.s.OpenQuestion(d.ctx, questionFor(c, "why?")); return err })
+	case c.ToolName == agent.ToolAssignTask:
+		return d.delegate(c)
 	}
-	_, err = h.s.TakeChildResult(h.ctx, memory.ChildResultRequest{ThreadID: t.ThreadID, TurnID: t.ID, CallID: c.ID})
-	return h.did("child result", err)
+	b := memory.ToolBegin{ThreadID: c.ThreadID, TurnID: c.TurnID, CallID: c.ID, Repeatable: !d.chance(6), MaxLost: 1 << 20, Fence: d.fence()}
+	var start memory.ToolStart
+	ok, err := d.do("begin "+c.ID, !b.Repeatable, func() (err error) { start, err = d.s.BeginTool(d.ctx, b); return err })
+	if !ok || start.Final {
+		return err
+	}
+	r := result(c, start.Attempt, "result of "+c.ID)
+	return d.only("result "+c.ID, false, func() error { return d.s.SaveResult(d.ctx, r) })
+}
+
+func (d *driver) delegate(c agent.ToolCall) error {
+	r := delegation(c, "researcher")
+	r.Background, r.Limits = d.chance(3), memory.DelegationLimits{MaxDepth: 3, MaxFanOut: 4, MaxDescendants: 6}
+	switch d.rng.IntN(8) {
+	case 0:
+		r.Refusal = "not now"
+	case 1:
+		children, err := d.s.Children(d.ctx, c.ThreadID)
+		if err != nil {
+			return err
+		}
+		if len(children) > 0 {
+			r.Resume = children[len(children)-1].ID
+		}
+	}
+	ok, err := d.do("delegate "+c.ID, false, func() error { _, err := d.s.OpenDelegation(d.ctx, r); return err })
+	if !ok || r.Background {
+		return err
+	}
+	return d.only("child result "+c.ID, false, func() error { _, err := d.s.TakeChildResult(d.ctx, childResult(c)); return err })
 }

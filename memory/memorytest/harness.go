@@ -20,10 +20,6 @@ type Harness struct {
 	// Clock moves the time of all stores.
 	Clock *Clock
 
-	// RandomFor bounds the time of the property test; 0 means 10 seconds. What
-	// is left of its runs then is skipped.
-	RandomFor time.Duration
-
 	// Durable stores keep their data when they are closed.
 	Durable bool
 	// MultiProcess stores may be open in several processes.

@@ -108,15 +108,49 @@ func (e *env) terminated(t memory.Turn, step int) memory.Closed {
 }
 
 var keeperRules = []rule{
-	{"an idle thread with a waiting entry is overdue when it is older than the age, not before", func(e *env) {
-		r := e.send("s1", "m1")
-		e.h.Clock.Advance(time.Second)
-		equal(e, "after a second", len(e.overdue(2*time.Second)), 0)
-		e.h.Clock.Advance(2 * time.Second)
-		o, ok := e.overdue(2 * time.Second)[r.ThreadID]
-		equal(e, "after three", [2]any{ok, o.Kind}, [2]any{true, agent.KindMain})
-		e.take(r.ThreadID)
-		equal(e, "taken", len(e.overdue(2*time.Second)), 0)
+	{"what is left undone is overdue when it is older than the age, not before, until somebody does it", func(e *env) {
+		for name, left := range map[string]func(t memory.Turn) (want memory.Overdue, done func()){
+			"an entry of an idle thread": func(t memory.Turn) (memory.Overdue, func()) {
+				e.answer(t, 1, "done")
+				e.send(strings.TrimSuffix(t.ThreadID, "/default"), "m2")
+				return memory.Overdue{ThreadID: t.ThreadID, Kind: agent.KindMain, Idle: true}, func() { e.take(t.ThreadID) }
+			},
+			"a cancel": func(t memory.Turn) (memory.Overdue, func()) {
+				e.requestCancel(cancelOf(t))
+				return memory.Overdue{ThreadID: t.ThreadID, Kind: agent.KindMain, CancelTurn: t.ID}, func() { e.close(cancelled(t, 1)) }
+			},
+			"the end of a background child": func(t memory.Turn) (memory.Overdue, func()) {
+				d := e.background(t, 1, "researcher")
+				e.saveRound(t, 1)
+				e.answer(t, 2, "done")
+				e.answer(e.take(d.ChildThread), 1, "the finding")
+				return memory.Overdue{ThreadID: t.ThreadID, Kind: agent.KindMain, Idle: true}, func() { e.take(t.ThreadID) }
+			},
+			"the end of a foreground child": func(t memory.Turn) (memory.Overdue, func()) {
+				e.answer(e.take(e.delegate(t, 1, "researcher").ChildThread), 1, "the finding")
+				return memory.Overdue{ThreadID: t.ThreadID, Kind: agent.KindMain}, func() { e.takeResult(e.firstCall(t, 1)) }
+			},
+			"work for a sub-agent, which its delegator starts": func(t memory.Turn) (memory.Overdue, func()) {
+				d := e.delegate(t, 1, "researcher")
+				return memory.Overdue{ThreadID: d.ChildThread, Kind: agent.KindSubAgent, Idle: true, Delegator: t.ThreadID}, func() { e.take(d.ChildThread) }
+			},
+			"background work, which the keeper starts": func(t memory.Turn) (memory.Overdue, func()) {
+				d := e.background(t, 1, "researcher")
+				return memory.Overdue{ThreadID: d.ChildThread, Kind: agent.KindSubAgent, Idle: true}, func() { e.take(d.ChildThread) }
+			},
+		} {
+			want, done := left(e.started("s-" + strings.ReplaceAll(strings.ReplaceAll(name, " ", "-"), ",", "")))
+			e.h.Clock.Advance(time.Second)
+			_, early := e.overdue(2 * time.Second)[want.ThreadID]
+			equal(e, name+" after a second", early, false)
+			e.h.Clock.Advance(2 * time.Second)
+			got, late := e.overdue(2 * time.Second)[want.ThreadID]
+			equal(e, name+" after three", late, true)
+			equal(e, name, [4]any{got.Kind, got.Idle, got.Delegator, got.CancelTurn}, [4]any{want.Kind, want.Idle, want.Delegator, want.CancelTurn})
+			done()
+			_, still := e.overdue(2 * time.Second)[want.ThreadID]
+			equal(e, name+" done", still, false)
+		}
 	}},
 	{"a thread whose turn is open is not overdue however much waits", func(e *env) {
 		t := e.started("s1")
@@ -125,35 +159,6 @@ var keeperRules = []rule{
 		equal(e, "overdue", len(e.overdue(2*time.Second)), 0)
 		e.answer(t, 1, "done")
 		equal(e, "overdue", len(e.overdue(2*time.Second)), 0)
-	}},
-	{"a cancel that nobody settles is overdue", func(e *env) {
-		t := e.started("s1")
-		e.requestCancel(cancelOf(t))
-		equal(e, "at once", len(e.overdue(2*time.Second)), 0)
-		e.h.Clock.Advance(3 * time.Second)
-		equal(e, "turn", e.overdue(2 * time.Second)[t.ThreadID].CancelTurn, t.ID)
-		e.close(cancelled(t, 1))
-		equal(e, "settled", len(e.overdue(2*time.Second)), 0)
-	}},
-	{"a child's end that nobody takes is overdue", func(e *env) {
-		t := e.started("s1")
-		d := e.background(t, 1, "researcher")
-		e.saveRound(t, 1)
-		e.answer(t, 2, "done")
-		e.answer(e.take(d.ChildThread), 1, "the finding")
-		e.h.Clock.Advance(3 * time.Second)
-		_, ok := e.overdue(2 * time.Second)[t.ThreadID]
-		equal(e, "overdue", ok, true)
-	}},
-	{"an untaken end of a foreground child makes its delegator overdue", func(e *env) {
-		t := e.started("s1")
-		d := e.delegate(t, 1, "researcher")
-		e.answer(e.take(d.ChildThread), 1, "the finding")
-		e.h.Clock.Advance(3 * time.Second)
-		_, ok := e.overdue(2 * time.Second)[t.ThreadID]
-		equal(e, "overdue", ok, true)
-		e.takeResult(e.firstCall(t, 1))
-		equal(e, "taken", len(e.overdue(2*time.Second)), 0)
 	}},
 	{"a terminated turn keeps the ends of children that nobody has taken yet", func(e *env) {
 		t := e.started("s1")
@@ -166,20 +171,6 @@ var keeperRules = []rule{
 			e.Fatalf("the result is %q", text)
 		}
 		e.sound(t.ThreadID)
-	}},
-	{"an idle sub-agent with a waiting entry names its delegator", func(e *env) {
-		t := e.started("s1")
-		d := e.delegate(t, 1, "researcher")
-		e.h.Clock.Advance(3 * time.Second)
-		o, ok := e.overdue(2 * time.Second)[d.ChildThread]
-		equal(e, "overdue", [4]any{ok, o.Idle, o.Kind, o.Delegator}, [4]any{true, true, agent.KindSubAgent, t.ThreadID})
-	}},
-	{"an idle sub-agent with waiting background work names no delegator: the keeper starts it", func(e *env) {
-		t := e.started("s1")
-		d := e.background(t, 1, "researcher")
-		e.h.Clock.Advance(3 * time.Second)
-		o, ok := e.overdue(2 * time.Second)[d.ChildThread]
-		equal(e, "overdue", [3]any{ok, o.Idle, o.Delegator}, [3]any{true, true, ""})
 	}},
 	{"a decided approval is overdue until its calls run or its round is saved", func(e *env) {
 		t := e.started("s1")
@@ -292,24 +283,5 @@ var keeperRules = []rule{
 			next = e.take(t.ThreadID).ID
 		}
 		equal(e, "next", next, m2.TurnID)
-	}},
-	{"reconcile of a child is told to its delegator", func(e *env) {
-		t := e.started("s1")
-		child := e.take(e.delegate(t, 1, "researcher").ChildThread)
-		equal(e, "notified", e.terminated(child, 1).Notify.ThreadID, t.ThreadID)
-		equal(e, "done", e.takeResult(e.firstCall(t, 1)).Done, true)
-		equal(e, "call", e.firstCall(t, 1).Status, agent.CallFailed)
-		e.saveRound(t, 1)
-		e.sound(t.ThreadID)
-	}},
-	{"reconcile closes foreground descendants likewise", func(e *env) {
-		t := e.started("s1")
-		child := e.take(e.delegate(t, 1, "researcher").ChildThread)
-		e.beginTool(e.calls(child, 1, 1)[0], false)
-		equal(e, "stopped", e.terminated(t, 1).Stopped, []memory.ThreadTurn{{ThreadID: child.ThreadID, TurnID: child.ID}})
-		th := e.thread(child.ThreadID)
-		equal(e, "child", [2]string{string(th.Status), string(th.Reason)}, [2]string{"failed", "terminated"})
-		equal(e, "its call", e.firstCall(child, 1).Status, agent.CallUnknown)
-		e.sound(t.ThreadID)
 	}},
 }

@@ -67,15 +67,6 @@ var modelRules = []rule{
 		e.stale(err)
 		e.answer2(t, 1, other, "good")
 	}},
-	{"a repeated begin of the same attempt changes nothing", func(e *env) {
-		t := e.started("s1")
-		b := e.modelBegin(t, 1)
-		a := must[memory.ModelStart](e)(e.s.BeginModel(e.ctx, b)).Attempt
-		e.ok(e.s.AppendChunk(e.ctx, chunk(t, 1, a, 0, "abc")))
-		e.unchanged(t.ThreadID, func() {
-			equal(e, "attempt", must[memory.ModelStart](e)(e.s.BeginModel(e.ctx, b)).Attempt, a)
-		})
-	}},
 	{"a stored reply is returned and the model is not called again", func(e *env) {
 		t := e.started("s1")
 		stored := e.reply(t, 1, "thinking", lookup(1), lookup(2))
@@ -86,14 +77,6 @@ var modelRules = []rule{
 			}
 			equal(e, "reply", st.Stored.Reply.Content, "thinking")
 			equal(e, "calls", st.Stored.Calls, stored.Calls)
-		})
-	}},
-	{"a repeated save of a reply changes nothing and returns the same", func(e *env) {
-		t := e.started("s1")
-		r := record(t, 1, e.begin(t, 1), "", lookup(1), lookup(2))
-		first := must[memory.StoredReply](e)(e.s.SaveReply(e.ctx, r))
-		e.unchanged(t.ThreadID, func() {
-			equal(e, "reply", must[memory.StoredReply](e)(e.s.SaveReply(e.ctx, r)), first)
 		})
 	}},
 	{"calls get our ids even where the provider repeats its own", func(e *env) {
@@ -178,13 +161,6 @@ var modelRules = []rule{
 		equal(e, "next", e.answer2(t, 2, st.Attempt, "done").Next, "")
 		equal(e, "turns", len(must[[]memory.Turn](e)(e.s.TurnsOf(e.ctx, t.ThreadID))), 1)
 		e.sound(t.ThreadID)
-	}},
-	{"a queued message does not go into the running turn", func(e *env) {
-		t := e.started("s1")
-		e.send("s1", "m2")
-		st := must[memory.ModelStart](e)(e.s.BeginModel(e.ctx, e.modelBegin(t, 1)))
-		equal(e, "steered", st.Steered, 0)
-		equal(e, "entry", e.entry(t.ThreadID, memory.EntryMessage, "m2").State, memory.EntryWaiting)
 	}},
 	{"a steered message after the last model call gets a turn of its own", func(e *env) {
 		t := e.started("s1")

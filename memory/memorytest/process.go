@@ -81,9 +81,9 @@ var storeJobs = map[string]StoreJob{
 		_, err := s.Send(ctx, Request("s", name))
 		return err
 	}),
-	// sends sends Sends messages there and says so after each.
+	// sends sends some messages there and says so after each.
 	"sends": opened(func(ctx context.Context, s memory.ConversationMemoryStore, name string) error {
-		for i := range Sends {
+		for i := range sends {
 			r, err := s.Send(ctx, Request("s", name+"-"+strconv.Itoa(i)))
 			if err != nil {
 				return err
@@ -107,8 +107,8 @@ var storeJobs = map[string]StoreJob{
 	}),
 }
 
-// Sends is how many messages the job "sends" sends.
-const Sends = 20
+// sends is how many messages the job of that name sends.
+const sends = 20
 
 // StoreChild runs a job that StoreProcess started and ends the process. In any
 // other process it does nothing. Call it first in TestMain.
@@ -147,29 +147,26 @@ func opened(f func(ctx context.Context, s memory.ConversationMemoryStore, name s
 }
 
 // runForGood sends a message and runs its turn over and over, in a session of its
-// own. What the store is not there for is repeated.
+// own, and says what Acknowledged reads. What the store is not there for is repeated.
 func runForGood(ctx context.Context, s memory.ConversationMemoryStore, name string) error {
-	s = telling{s}
+	say := func(words ...any) { fmt.Println(words...) }
 	for i := 0; ; i++ {
-		err := patiently(func() error {
-			_, err := s.Send(ctx, Request(name, fmt.Sprint(os.Getpid(), "-", i)))
-			return err
-		})
-		if err != nil {
-			return err
+		for _, f := range []func() error{
+			func() error {
+				sent, err := s.Send(ctx, Request(name, fmt.Sprint(os.Getpid(), "-", i)))
+				if err == nil {
+					say("sent", sent.ThreadID, sent.MessageID)
+				}
+				return err
+			},
+			func() error { return runTurns(ctx, s, name+"/default", say) },
+		} {
+			for err := f(); err != nil; err = f() {
+				if agent.CodeOf(err) != agent.CodeUnavailable {
+					return err
+				}
+				time.Sleep(20 * time.Millisecond)
+			}
 		}
-		if err := patiently(func() error { return RunTurns(ctx, s, name+"/default") }); err != nil {
-			return err
-		}
-	}
-}
-
-func patiently(f func() error) error {
-	for {
-		err := f()
-		if agent.CodeOf(err) != agent.CodeUnavailable {
-			return err
-		}
-		time.Sleep(20 * time.Millisecond)
 	}
 }

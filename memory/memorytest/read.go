@@ -175,16 +175,6 @@ var readRules = []rule{
 			evs[0].Data[0] = 'X'
 		})
 	}},
-	{"turns and inbox entries are read in order", func(e *env) {
-		t := e.started("s1")
-		m2 := e.send("s1", "m2")
-		e.answer(t, 1, "one")
-		turns := must[[]memory.Turn](e)(e.s.TurnsOf(e.ctx, t.ThreadID))
-		equal(e, "turns", [2]string{turns[0].ID, turns[1].ID}, [2]string{t.ID, m2.TurnID})
-		in := e.inbox(t.ThreadID)
-		equal(e, "entries", [2]string{in[0].ID, in[1].ID}, [2]string{"m1", "m2"})
-		equal(e, "order", in[0].Seq < in[1].Seq, true)
-	}},
 }
 
 var eventRules = []rule{

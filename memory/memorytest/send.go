@@ -95,14 +95,6 @@ var sendRules = []rule{
 		}
 		equal(e, "turns", len(turns), n)
 	}},
-	{"while a turn is open a message is queued and the thread is not idle", func(e *env) {
-		t := e.started("s1")
-		r := e.send("s1", "m2")
-		equal(e, "idle", r.Idle, false)
-		equal(e, "state", r.State, memory.EntryWaiting)
-		equal(e, "open turn", e.thread(t.ThreadID).OpenTurnID, t.ID)
-		e.answer(t, 1, "done")
-	}},
 	{"reject is refused while a turn is open and taken while none is", func(e *env) {
 		r := message("s1", "m1", "one")
 		r.WhenBusy = memory.Reject
@@ -243,28 +235,5 @@ var processRules = []rule{
 		must[memory.StoredReply](e)(other.SaveReply(e.ctx, record(t, 1, second.Attempt, "good")))
 		e.close(completed(t, 1))
 		equal(e, "answer", e.turn(t.ID).Answer, "good")
-	}},
-	{"sends through two handles at once are all kept in one order", func(e *env) {
-		other := e.h.Another(e.test, e.s)
-		const n = 50
-		var wg sync.WaitGroup
-		stores := []memory.ConversationMemoryStore{e.s, other}
-		errs := make([]error, len(stores))
-		for w, s := range stores {
-			wg.Go(func() {
-				for i := 0; i < n && errs[w] == nil; i++ {
-					_, errs[w] = s.Send(e.ctx, message("s1", fmt.Sprintf("w%d-%d", w, i), "hi"))
-				}
-			})
-		}
-		wg.Wait()
-		for _, err := range errs {
-			e.ok(err)
-		}
-		in := e.inbox("s1/default")
-		equal(e, "entries", len(in), n*len(stores))
-		for i, x := range in {
-			equal(e, "dense order", x.Seq, in[0].Seq+int64(i))
-		}
 	}},
 }

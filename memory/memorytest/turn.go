@@ -39,11 +39,6 @@ var turnRules = []rule{
 		equal(e, "events", e.types(r.ThreadID), []string{agent.EventMessageStarted})
 		e.sound(r.ThreadID)
 	}},
-	{"a repeated claim returns the open turn and writes nothing", func(e *env) {
-		t := e.started("s1")
-		e.send("s1", "m2")
-		e.unchanged(t.ThreadID, func() { equal(e, "turn", e.take(t.ThreadID).ID, t.ID) })
-	}},
 	{"an open turn without a saved step takes the template of the agent that its claim named", func(e *env) {
 		t := e.started("s1")
 		e.answer(t, 1, "one")
@@ -202,18 +197,6 @@ var closeRules = []rule{
 		equal(e, "stream", must[*memory.Streamed](e)(e.s.Stream(e.ctx, t.ThreadID)), nil)
 		e.sound(t.ThreadID)
 	}},
-	{"a repeated close changes nothing and returns the same", func(e *env) {
-		t := e.started("s1")
-		e.send("s1", "m2")
-		e.reply(t, 1, "the answer")
-		first := e.close(completed(t, 1))
-		e.unchanged(t.ThreadID, func() {
-			again := e.close(completed(t, 1))
-			equal(e, "already", again.Already, true)
-			again.Already = first.Already
-			equal(e, "closed", again, first)
-		})
-	}},
 	{"a close takes the next entry, and says so again however late it is repeated", func(e *env) {
 		t := e.started("s1")
 		m2 := e.send("s1", "m2")
@@ -235,15 +218,6 @@ var closeRules = []rule{
 		r.NextConfig = &agent.SpecialistAgentConfig{Name: "orchestrator", SystemPrompt: "New words."}
 		e.close(r)
 		equal(e, "prompt", e.thread(t.ThreadID).Config.SystemPrompt, "New words.")
-	}},
-	{"the first close wins: another outcome later changes nothing", func(e *env) {
-		t := e.started("s1")
-		e.answer(t, 1, "one")
-		e.unchanged(t.ThreadID, func() {
-			c := e.close(failed(t, 1, agent.ReasonTerminated))
-			equal(e, "already", c.Already, true)
-			equal(e, "outcome", c.Outcome, agent.ThreadCompleted)
-		})
 	}},
 	{"closes at once end the turn once", func(e *env) {
 		t := e.started("s1")
@@ -316,17 +290,6 @@ var closeRules = []rule{
 		equal(e, "kept", ms[2].Content.String(), "kept")
 		equal(e, "aborted", ms[4].Content.String(), "Tool execution aborted: the turn failed")
 		equal(e, "responses", len(e.eventsOf(t.ThreadID, agent.EventToolResponse)), 3)
-		e.sound(t.ThreadID)
-	}},
-	{"a thread that failed goes on with its next message", func(e *env) {
-		t := e.started("s1")
-		e.close(failed(t, 1, agent.ReasonError))
-		equal(e, "idle", e.send("s1", "m2").Idle, true)
-		next := e.take(t.ThreadID)
-		th := e.thread(t.ThreadID)
-		equal(e, "status", [2]string{string(th.Status), string(th.Reason)}, [2]string{"running", ""})
-		e.answer(next, 1, "fine")
-		equal(e, "status", e.thread(t.ThreadID).Status, agent.ThreadCompleted)
 		e.sound(t.ThreadID)
 	}},
 	{"an empty answer is an answer", func(e *env) {

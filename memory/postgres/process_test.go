@@ -7,11 +7,9 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"strconv"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -52,7 +50,7 @@ func query(t *testing.T, url, text string) (n int64) {
 // then to eight trees of up to seven threads that close across each other. What
 // the rules refuse is no error; a deadlock would be.
 func TestEightProcessesHammer(t *testing.T) {
-	seconds := 5
+	seconds := 2
 	if os.Getenv("SPOOL_LONG") == "1" {
 		seconds = 60
 	}
@@ -84,7 +82,7 @@ func TestEightProcessesHammer(t *testing.T) {
 			}
 			deadlocks := query(t, url, "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()")
 			t.Logf("%d operations on %d threads in %d s, %d deadlocks inside", total, len(threads), seconds, deadlocks)
-			if conversations > 1 && len(threads) < 40 {
+			if conversations > 1 && len(threads) < 20 {
 				t.Errorf("%d threads only", len(threads))
 			}
 			memorytest.Sound(t, s)
@@ -92,37 +90,18 @@ func TestEightProcessesHammer(t *testing.T) {
 	}
 }
 
-// TestEightWriters: what eight processes send into one thread is all there, in
-// one dense order.
 func TestEightWriters(t *testing.T) {
-	url := pgtest.Database(t)
-	var wg sync.WaitGroup
-	for n := range 8 {
-		c := memorytest.StoreProcess(t, "sends", url, fmt.Sprint("w", n))
-		wg.Go(func() {
-			if lines, err := c.Lines(); err != nil || len(lines) != memorytest.Sends {
-				t.Errorf("writer %d: %v after %d messages", n, err, len(lines))
-			}
-		})
-	}
-	wg.Wait()
-	s := mustOpen(t, url)
-	entries, err := s.Inbox(t.Context(), "s/default")
-	if err != nil || len(entries) != 8*memorytest.Sends {
-		t.Fatalf("%d entries, %v; want %d", len(entries), err, 8*memorytest.Sends)
-	}
-	for i, e := range entries {
-		if e.Seq != int64(i+1) {
-			t.Fatalf("entry %d has seq %d", i, e.Seq)
-		}
-	}
-	memorytest.Sound(t, s)
+	memorytest.RunWriters(t, openStore, pgtest.Database(t), 8)
+}
+
+func TestProcesses(t *testing.T) {
+	memorytest.RunProcesses(t, openStore, func(t *testing.T) string { return pgtest.Database(t) })
 }
 
 // TestFault_C5_KilledAtRandomWrites kills processes in the middle of their turns;
 // the next ones go on with what they find.
 func TestFault_C5_KilledAtRandomWrites(t *testing.T) {
-	memorytest.RunKills(t, memorytest.Kills{Open: openStore, Location: pgtest.Database(t), Processes: 2})
+	memorytest.RunKills(t, openStore, pgtest.Database(t), 2)
 }
 
 // TestKilledServerLosesNothingAcknowledged kills the server in the middle of
@@ -179,32 +158,6 @@ func TestKilledServerLosesNothingAcknowledged(t *testing.T) {
 	acknowledged.Check(t, s)
 }
 
-// TestManyOpenANewStoreAtOnce: one of them makes it, all agree on its id.
-func TestManyOpenANewStoreAtOnce(t *testing.T) {
-	url := pgtest.Database(t)
-	ids := make([]string, 12)
-	var wg sync.WaitGroup
-	for i := range ids {
-		wg.Go(func() {
-			s, err := postgres.Open(context.Background(), url, postgres.Options{MaxConnections: 2})
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			ids[i] = s.ID()
-			if err := s.Close(); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	wg.Wait()
-	for _, id := range ids {
-		if id != ids[0] || len(id) != 8 {
-			t.Fatalf("ids %v: want one of 8 hex digits", ids)
-		}
-	}
-}
-
 // TestChangedSeesCommitsOnly: a follower polls Changed. It moves with every
 // commit of anyone, and with nothing else.
 func TestChangedSeesCommitsOnly(t *testing.T) {
@@ -225,11 +178,6 @@ func TestChangedSeesCommitsOnly(t *testing.T) {
 	changed(true)
 	pgtest.Exec(t, pgtest.Database(t), "CREATE TABLE elsewhere (n int)")
 	changed(false)
-	if _, err := memorytest.StoreProcess(t, "one", url, "other").Lines(); err != nil {
-		t.Fatal(err)
-	}
-	changed(true)
-	changed(false)
 	for i, want := range []bool{true, false} { // a repetition writes nothing
 		if _, err := s.Send(t.Context(), memorytest.Request("s", "own")); err != nil {
 			t.Fatal(i, err)
@@ -239,32 +187,4 @@ func TestChangedSeesCommitsOnly(t *testing.T) {
 	_, err := s.CloseTurn(t.Context(), memory.CloseRequest{ThreadID: "s/default", TurnID: "none", Outcome: agent.ThreadFailed})
 	code(t, err, agent.CodeNotFound)
 	changed(false)
-}
-
-// TestCrashPoints: before-X loses the operation, after-X keeps it, and a
-// successor with the same environment lives on.
-func TestCrashPoints(t *testing.T) {
-	url := pgtest.Database(t)
-	s := mustOpen(t, url)
-	for i, point := range []string{"before-send", "after-send"} {
-		id := fmt.Sprint("m", i)
-		env := []string{memory.CrashAtEnv + "=" + point + ":1", memory.CrashOnceEnv + "=" + filepath.Join(t.TempDir(), "once")}
-		c := memorytest.StoreProcess(t, "one", url, id, env...)
-		_, err := c.Lines()
-		if status, ok := c.ProcessState.Sys().(syscall.WaitStatus); err == nil || !ok || status.Signal() != syscall.SIGKILL {
-			t.Fatalf("%s: the process ended with %v", point, c.ProcessState)
-		}
-		entries, err := s.Inbox(t.Context(), "s/default")
-		if i == 0 {
-			code(t, err, agent.CodeNotFound)
-		} else if err != nil || len(entries) != 2 {
-			t.Fatalf("%s: %d entries, %v", point, len(entries), err)
-		}
-		if _, err := memorytest.StoreProcess(t, "one", url, id, env...).Lines(); err != nil {
-			t.Fatalf("%s: the successor: %v", point, err)
-		}
-		if entries, err := s.Inbox(t.Context(), "s/default"); err != nil || len(entries) != i+1 {
-			t.Fatalf("%s: %d entries, %v", point, len(entries), err)
-		}
-	}
 }

@@ -63,17 +63,3 @@ func TestForeignFileIsLeftAlone(t *testing.T) {
 		t.Errorf("the file was changed: %v", err)
 	}
 }
-
-func TestClosedStoreSaysSo(t *testing.T) {
-	s := mustOpen(t, filepath.Join(t.TempDir(), "spool.db"), sqlite.Options{})
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Close(); err != nil {
-		t.Errorf("a second Close: %v", err)
-	}
-	_, err := s.Send(t.Context(), memorytest.Request("s", "m"))
-	code(t, err, agent.CodeUnavailable, "closed")
-	_, err = s.Thread(t.Context(), "", "s/default")
-	code(t, err, agent.CodeUnavailable, "closed")
-}

@@ -4,12 +4,10 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -44,28 +42,16 @@ func code(t *testing.T, err error, want agent.Code, words ...string) {
 // TestFault_C5_KilledAtRandomWrites kills processes in the middle of their turns;
 // the next ones go on with what they find.
 func TestFault_C5_KilledAtRandomWrites(t *testing.T) {
-	memorytest.RunKills(t, memorytest.Kills{Open: openStore, Location: filepath.Join(t.TempDir(), "spool.db"), Processes: 2})
+	memorytest.RunKills(t, openStore, filepath.Join(t.TempDir(), "spool.db"), 2)
 }
 
 // TestFault_C8_TwentyWriters lets twenty processes write into one thread.
 func TestFault_C8_TwentyWriters(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "spool.db")
-	var wg sync.WaitGroup
-	for n := range 20 {
-		c := memorytest.StoreProcess(t, "sends", path, fmt.Sprint("w", n))
-		wg.Go(func() {
-			if lines, err := c.Lines(); err != nil || len(lines) != memorytest.Sends {
-				t.Errorf("writer %d: %v after %d messages", n, err, len(lines))
-			}
-		})
-	}
-	wg.Wait()
-	s := mustOpen(t, path, sqlite.Options{})
-	entries, err := s.Inbox(t.Context(), "s/default")
-	if err != nil || len(entries) != 20*memorytest.Sends {
-		t.Fatalf("%d entries, %v; want %d", len(entries), err, 20*memorytest.Sends)
-	}
-	memorytest.Sound(t, s)
+	memorytest.RunWriters(t, openStore, filepath.Join(t.TempDir(), "spool.db"), 20)
+}
+
+func TestProcesses(t *testing.T) {
+	memorytest.RunProcesses(t, openStore, func(t *testing.T) string { return filepath.Join(t.TempDir(), "new", "spool.db") })
 }
 
 // hold takes the file's write lock as a foreign program would.
@@ -139,89 +125,6 @@ func TestGivingUpWaiting(t *testing.T) {
 	release()
 	if _, err := s.Send(t.Context(), memorytest.Request("s", "m")); err != nil {
 		t.Fatal(err)
-	}
-}
-
-// TestManyOpenANewStoreAtOnce: one of them makes it, all agree on its id.
-func TestManyOpenANewStoreAtOnce(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "new", "spool.db")
-	ids := make([]string, 12)
-	var wg sync.WaitGroup
-	for i := range ids {
-		wg.Go(func() {
-			s, err := sqlite.Open(context.Background(), path, sqlite.Options{})
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			ids[i] = s.ID()
-			if err := s.Close(); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	wg.Wait()
-	for _, id := range ids {
-		if id != ids[0] || len(id) != 8 {
-			t.Fatalf("ids %v: want one of 8 hex digits", ids)
-		}
-	}
-}
-
-// TestChangedSeesOtherProcesses: a follower polls Changed.
-func TestChangedSeesOtherProcesses(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "spool.db")
-	s := mustOpen(t, path, sqlite.Options{})
-	last := int64(0)
-	changed := func(want bool) {
-		t.Helper()
-		now, err := s.Changed(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if (now != last) != want {
-			t.Fatalf("changed from %d to %d, want a change: %t", last, now, want)
-		}
-		last = now
-	}
-	changed(true)
-	changed(false)
-	if _, err := memorytest.StoreProcess(t, "one", path, "other").Lines(); err != nil {
-		t.Fatal(err)
-	}
-	changed(true)
-	changed(false)
-	if _, err := s.Send(t.Context(), memorytest.Request("s", "own")); err != nil {
-		t.Fatal(err)
-	}
-	changed(true)
-}
-
-// TestCrashPoints: before-X loses the operation, after-X keeps it, and a
-// successor with the same environment lives on.
-func TestCrashPoints(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "spool.db")
-	s := mustOpen(t, path, sqlite.Options{})
-	for i, point := range []string{"before-send", "after-send"} {
-		id := fmt.Sprint("m", i)
-		env := []string{memory.CrashAtEnv + "=" + point + ":1", memory.CrashOnceEnv + "=" + filepath.Join(t.TempDir(), "once")}
-		c := memorytest.StoreProcess(t, "one", path, id, env...)
-		_, err := c.Lines()
-		if status, ok := c.ProcessState.Sys().(syscall.WaitStatus); err == nil || !ok || status.Signal() != syscall.SIGKILL {
-			t.Fatalf("%s: the process ended with %v", point, c.ProcessState)
-		}
-		entries, err := s.Inbox(t.Context(), "s/default")
-		if i == 0 {
-			code(t, err, agent.CodeNotFound)
-		} else if err != nil || len(entries) != 2 {
-			t.Fatalf("%s: %d entries, %v", point, len(entries), err)
-		}
-		if _, err := memorytest.StoreProcess(t, "one", path, id, env...).Lines(); err != nil {
-			t.Fatalf("%s: the successor: %v", point, err)
-		}
-		if entries, err := s.Inbox(t.Context(), "s/default"); err != nil || len(entries) != i+1 {
-			t.Fatalf("%s: %d entries, %v", point, len(entries), err)
-		}
 	}
 }
 

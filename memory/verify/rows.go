@@ -19,6 +19,16 @@ type rows struct {
 	inbox    []memory.InboxEntry
 	turns    []memory.Turn
 	asked    []memory.Question
+
+	// Indexes, so that a check is linear in the number of rows.
+	ends      map[string]int // done and error events, by turn
+	responses map[string]int // tool_response events, by call
+	announced map[string]int // tool_call events, by call
+	created   map[made]int   // tool_call events with a link
+	ordered   map[made]int   // tasks, by their ids and sub-agents
+	childEnds map[string]int // inbox entries of ends, by the child's turn
+	finished  map[string]agent.ToolCall
+
 	// broken means that a row cannot be read.
 	broken bool
 }
@@ -29,6 +39,9 @@ type event struct {
 	call string
 	link string
 }
+
+// made is a link: which call made, or which task names, which sub-agent.
+type made struct{ call, child string }
 
 const page = 500
 
@@ -75,19 +88,41 @@ func read(ctx context.Context, r memory.Reader, th agent.Thread) (*rows, error) 
 	if one.asked, err = r.Questions(ctx, memory.QuestionFilter{ThreadID: th.ID}); err != nil {
 		return one, err
 	}
-	one.turns, err = r.TurnsOf(ctx, th.ID)
-	return one, err
+	if one.turns, err = r.TurnsOf(ctx, th.ID); err != nil {
+		return one, err
+	}
+	one.index()
+	return one, nil
 }
 
-// count returns how many elements match.
-func count[T any](list []T, match func(T) bool) int {
-	n := 0
-	for _, v := range list {
-		if match(v) {
-			n++
+func (one *rows) index() {
+	one.ends, one.responses, one.announced = map[string]int{}, map[string]int{}, map[string]int{}
+	one.created, one.ordered = map[made]int{}, map[made]int{}
+	one.childEnds, one.finished = map[string]int{}, map[string]agent.ToolCall{}
+	for _, k := range one.tasks {
+		one.ordered[made{k.ID, k.SubAgentID}]++
+	}
+	for _, e := range one.events {
+		switch e.Type {
+		case agent.EventDone, agent.EventError:
+			one.ends[e.TurnID]++
+		case agent.EventToolResponse:
+			one.responses[e.call]++
+		case agent.EventToolCall:
+			one.announced[e.call]++
+			one.created[made{e.call, e.link}]++
 		}
 	}
-	return n
+	for _, e := range one.inbox {
+		if e.Kind == memory.EntryChild {
+			one.childEnds[e.ChildTurn]++
+		}
+	}
+	for _, c := range one.calls {
+		if c.Status.Final() {
+			one.finished[c.ID] = c
+		}
+	}
 }
 
 // check is a check under way.

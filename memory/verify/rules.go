@@ -27,23 +27,25 @@ func (c *check) thread(ctx context.Context, one *rows) error {
 	return c.childEnds(ctx, one)
 }
 
-// sequence is rule 4.
+// sequence is rule 4. Each gap is told once.
 func (c *check) sequence(one *rows) {
-	id := one.thread.ID
+	id, want := one.thread.ID, int64(1)
 	seen := map[string]bool{}
-	for i, m := range one.messages {
-		if m.Seq != int64(i+1) {
-			c.add(RuleSequence, id, "message %s has seq %d, want %d", m.ID, m.Seq, i+1)
+	for _, m := range one.messages {
+		if m.Seq != want {
+			c.add(RuleSequence, id, "message %s has seq %d, want %d", m.ID, m.Seq, want)
 		}
 		if seen[m.ID] {
 			c.add(RuleSequence, id, "message id %s is there twice", m.ID)
 		}
-		seen[m.ID] = true
+		seen[m.ID], want = true, m.Seq+1
 	}
-	for i, e := range one.events {
-		if e.Seq != int64(i+1) {
-			c.add(RuleSequence, id, "event %s has seq %d, want %d", e.Type, e.Seq, i+1)
+	want = 1
+	for _, e := range one.events {
+		if e.Seq != want {
+			c.add(RuleSequence, id, "event %s has seq %d, want %d", e.Type, e.Seq, want)
 		}
+		want = e.Seq + 1
 	}
 }
 
@@ -78,9 +80,7 @@ func (c *check) pairs(one *rows) {
 func (c *check) turns(one *rows) {
 	id, open := one.thread.ID, 0
 	for _, t := range one.turns {
-		ends := count(one.events, func(e event) bool {
-			return e.TurnID == t.ID && (e.Type == agent.EventDone || e.Type == agent.EventError)
-		})
+		ends := one.ends[t.ID]
 		switch {
 		case t.State == memory.TurnClosed && ends != 1:
 			c.add(RuleOpenTurn, id, "closed turn %s has %d done or error events", t.ID, ends)
@@ -111,12 +111,7 @@ func (c *check) turns(one *rows) {
 func (c *check) questions(one *rows) {
 	id := one.thread.ID
 	for _, q := range one.asked {
-		call := agent.ToolCall{}
-		for _, x := range one.calls {
-			if x.ID == q.CallID {
-				call = x
-			}
-		}
+		call := one.finished[q.CallID]
 		switch {
 		case q.State == memory.QuestionOpen && q.TurnID != one.thread.OpenTurnID:
 			c.add(RuleOpenTurn, id, "question %s waits for an answer, but its turn is closed", q.ID)
@@ -134,7 +129,12 @@ func (c *check) questions(one *rows) {
 // once, under its own id or the first of the turn that it was given.
 func (c *check) userMessages(one *rows) {
 	id := one.thread.ID
-	ids := map[string]bool{}
+	ids, said := map[string]bool{}, map[string]int{}
+	for _, m := range one.messages {
+		if m.Role == agent.RoleUser {
+			said[m.ID]++
+		}
+	}
 	for _, e := range one.inbox {
 		if e.Kind != memory.EntryMessage {
 			continue
@@ -147,9 +147,10 @@ func (c *check) userMessages(one *rows) {
 		if e.State == memory.EntryTaken {
 			want = 1
 		}
-		n := count(one.messages, func(m agent.Message) bool {
-			return m.Role == agent.RoleUser && (m.ID == e.ID || m.ID == agent.MessageID(e.TurnID, 0))
-		})
+		n := said[e.ID]
+		if first := agent.MessageID(e.TurnID, 0); first != e.ID {
+			n += said[first]
+		}
 		if n != want {
 			c.add(RuleMessage, id, "client message %s (%s) stands in the thread %d times, want %d", e.ID, e.State, n, want)
 		}
@@ -194,7 +195,7 @@ func (c *check) tools(one *rows) {
 	calls := map[string]bool{}
 	for _, call := range one.calls {
 		calls[call.ID] = true
-		responses := count(one.events, func(e event) bool { return e.Type == agent.EventToolResponse && e.call == call.ID })
+		responses := one.responses[call.ID]
 		want := 0
 		if call.Status.Final() {
 			want = 1
@@ -203,7 +204,7 @@ func (c *check) tools(one *rows) {
 			c.add(RuleToolOnce, id, "call %s (%s) has %d results in the log, want %d", call.ID, call.Status, responses, want)
 		}
 		// A delegation gets its event when it is opened or refused.
-		n := count(one.events, func(e event) bool { return e.Type == agent.EventToolCall && e.call == call.ID })
+		n := one.announced[call.ID]
 		if n > 1 || n == 0 && call.Status.Final() {
 			c.add(RuleToolOnce, id, "call %s (%s) has %d tool_call events, want 1", call.ID, call.Status, n)
 		}
@@ -252,9 +253,7 @@ func (c *check) creation(ctx context.Context, one *rows) error {
 	}
 	creating := 0
 	if parent != nil {
-		creating = count(parent.events, func(e event) bool {
-			return e.Type == agent.EventToolCall && e.call == th.ParentToolCallID && e.link == th.ID
-		})
+		creating = parent.created[made{th.ParentToolCallID, th.ID}]
 	}
 	if creating != 1 {
 		c.add(RuleCreation, th.ID, "%d tool_call events of %q created it, want 1", creating, th.ParentThreadID)
@@ -273,7 +272,7 @@ func (c *check) creation(ctx context.Context, one *rows) error {
 			continue
 		}
 		if delegator != nil {
-			tasks = count(delegator.tasks, func(k agent.Task) bool { return k.ID == t.TaskID && k.SubAgentID == th.ID })
+			tasks = delegator.ordered[made{t.TaskID, th.ID}]
 		}
 		if tasks != 1 {
 			c.add(RuleCreation, th.ID, "turn %s has %d tasks in %q, want 1", t.ID, tasks, t.DelegatorThread)
@@ -310,9 +309,7 @@ func (c *check) childEnds(ctx context.Context, one *rows) error {
 			if id == t.DelegatorThread {
 				delegator = above
 			}
-			entries += count(above.inbox, func(e memory.InboxEntry) bool {
-				return e.Kind == memory.EntryChild && e.ChildTurn == t.ID
-			})
+			entries += above.childEnds[t.ID]
 			id = above.thread.ParentThreadID
 		}
 		switch {
@@ -333,7 +330,5 @@ func (c *check) childEnds(ctx context.Context, one *rows) error {
 // settled reports whether a call has its result. The ends of descendants that
 // were closed with their delegator count as taken.
 func settled(delegator *rows, callID string) bool {
-	return delegator != nil && count(delegator.calls, func(k agent.ToolCall) bool {
-		return k.ID == callID && k.Status.Final()
-	}) == 1
+	return delegator != nil && delegator.finished[callID].ID != ""
 }

@@ -2,33 +2,31 @@ package sqlstore
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/memory"
 )
 
-// repairs is a repair of one thread under way.
+// repairs is a repair of one thread under way, with its rows. Everything is
+// loaded once: looking things up in the database row by row is slow on long threads.
 type repairs struct {
 	*unit
 	t     *threadRow
 	found []memory.Finding
-	// responses are the results that the log tells, by call.
-	responses map[string]toolResponse
 
-	log      []*eventRow
-	turnList []*turnRow
-	texts    map[int64]*storedMessage
-	// cutAt is the last event that is there and cutTo the last that was; equal if
-	// none is missing behind.
-	cutAt, cutTo int64
-	// What is lost is not counted anew.
-	lostTurns, lostEntries, lostCalls bool
-	// broken means that a row cannot be read: what it says is not guessed. Of a
-	// thread that lost turns nothing but messages is mended either.
-	broken bool
+	messageList []*storedMessage
+	eventList   []*eventRow
+	turnList    []*turnRow
+	callList    []*callRow
+	responses   map[string]toolResponse // results that the log tells, by call
+	ends        map[string]*eventRow    // done or error event, by turn
+
+	// incomplete means that rows are lost or cannot be read: then no number is
+	// counted anew and no state is guessed.
+	incomplete bool
 }
 
 // did notes what was mended.
@@ -39,10 +37,11 @@ func (r *repairs) did(format string, args ...any) {
 // left notes what cannot be mended.
 func (r *repairs) left(kind memory.FindingKind, format string, args ...any) {
 	r.found = append(r.found, memory.Finding{Kind: kind, Detail: fmt.Sprintf(format, args...)})
+	r.incomplete = r.incomplete || kind != memory.FoundWrong
 }
 
 // Repair mends what follows from a thread's other rows. Parents are to be
-// repaired before their children, whose repair writes into them.
+// repaired before their children, whose repair reads them.
 func (s *Store) Repair(ctx context.Context, threadID string) (done []string, err error) {
 	err = s.write(ctx, "repair", func(u *unit) error {
 		r, err := u.repair(threadID)
@@ -77,25 +76,109 @@ func (u *unit) repair(threadID string) (*repairs, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &repairs{unit: u, t: t, responses: map[string]toolResponse{}}
-	for _, step := range []func() error{r.readable, r.lost, r.transcript} {
+	r := &repairs{unit: u, t: t, responses: map[string]toolResponse{}, ends: map[string]*eventRow{}}
+	for _, step := range []func() error{r.links, r.load, r.results, r.endEvents, r.lost} {
 		if err := step(); err != nil {
 			return nil, err
 		}
 	}
-	if r.broken || r.lostTurns {
+	if r.incomplete {
 		return r, nil
 	}
-	// Numbers before rows: what is appended below continues them.
-	for _, step := range []func() error{
-		r.family, r.counters, r.eventNumbers, r.turnsOpen, r.status, r.calls, r.answers, r.ends, r.results, r.settled,
-		r.toolTasks, r.creation, r.childEnds, r.cut, r.counters,
-	} {
+	for _, step := range []func() error{r.eventLinks, r.counters, r.openTurn, r.status, r.callStates, r.settled, r.tasksEnd, r.counters} {
 		if err := step(); err != nil {
 			return nil, err
 		}
 	}
 	return r, nil
+}
+
+// results puts missing results (FAULTS B3) back where they stood: behind the
+// message with the calls, in their order.
+func (r *repairs) results() error {
+	if r.incomplete {
+		return nil
+	}
+	taken := map[int64]bool{}
+	for _, m := range r.messageList {
+		taken[m.seq] = true
+	}
+	calls := map[string]*callRow{}
+	for _, c := range r.callList {
+		calls[c.ID] = c
+	}
+	for _, m := range r.messageList {
+		for i, call := range m.m.ToolCalls {
+			seq := m.seq + 1 + int64(i)
+			if taken[seq] {
+				continue // another message in its place is told by rule 3
+			}
+			result := agent.Message{
+				ID: agent.ToolMessageID(call.ID), Role: agent.RoleTool, ToolCallID: call.ID, Name: call.Function.Name, TurnID: m.m.TurnID, Seq: seq,
+				Content: agent.Text(agent.TextUnknown), Status: agent.CallUnknown, ErrorReason: agent.ErrUnknown, Timestamp: m.m.Timestamp,
+			}
+			if c := calls[call.ID]; c != nil && c.Status.Final() {
+				result.Content, result.Status, result.ErrorReason = agent.Text(c.Result), c.Status, c.ErrorReason
+			}
+			body, err := encode(result)
+			if err != nil {
+				return err
+			}
+			if err := r.exec(insertMessage, r.t.ID, seq, result.ID, body); err != nil {
+				return err
+			}
+			r.messageList = append(r.messageList, &storedMessage{messageRow: messageRow{seq: seq, id: result.ID, body: body}, m: result})
+			r.did("call %s has its result in the conversation again", call.ID)
+		}
+	}
+	slices.SortFunc(r.messageList, func(a, b *storedMessage) int { return int(a.seq - b.seq) })
+	return nil
+}
+
+// endEvents gives each closed turn the event that says so. If exactly as many
+// events are missing in the log, these are the ones, and take their numbers.
+func (r *repairs) endEvents() error {
+	if r.incomplete {
+		return nil
+	}
+	if n := len(r.eventList); n > 0 && r.eventList[n-1].Seq > r.t.lastEvent {
+		r.did("last event is %d, as its rows say, not %d", r.eventList[n-1].Seq, r.t.lastEvent)
+		r.t.lastEvent, r.t.dirty = r.eventList[n-1].Seq, true
+	}
+	var without []*turnRow
+	for _, t := range r.turnList {
+		if t.State == memory.TurnClosed && r.ends[t.ID] == nil {
+			without = append(without, t)
+		}
+	}
+	free := r.freeEvents()
+	if len(free) > len(without) {
+		return nil // more is lost than ends
+	}
+	for i, turn := range without {
+		e := &eventRow{Event: agent.Event{ThreadID: r.t.ID, Type: agent.EventDone, TurnID: turn.ID}, at: turn.closedMs}
+		data := any(turnDone{ResponseTimeMs: turn.closedMs - turn.opened, Usage: turn.Usage})
+		if turn.Outcome != agent.ThreadCompleted {
+			e.Type, data = agent.EventError, turnError{Code: turn.ErrorCode, Message: turn.Error, Retryable: turn.Outcome == agent.ThreadFailed}
+		}
+		if i < len(free) {
+			e.Seq = free[i]
+		} else {
+			r.t.lastEvent++
+			e.Seq, r.t.dirty = r.t.lastEvent, true
+		}
+		var err error
+		if e.data, err = encode(data); err != nil {
+			return err
+		}
+		if err := r.exec(insertEvent, r.t.ID, e.Seq, e.Type, turn.ID, e.data, e.at); err != nil {
+			return err
+		}
+		r.eventList, r.ends[turn.ID] = append(r.eventList, e), e
+		r.did("the log has the %s event of turn %s again", e.Type, turn.ID)
+	}
+	slices.SortFunc(r.eventList, func(a, b *eventRow) int { return int(a.Seq - b.Seq) })
+	return nil
 }
 
 // counters makes the numbers in the thread row those of its rows.
@@ -108,18 +191,20 @@ func (r *repairs) counters() error {
 		name  string
 		have  *int64
 		query string
-		least bool // rows may have moved to other threads, or are lost
+		least bool // rows may have moved to other threads
 	}{
+		{"last message", &t.lastMessage, `SELECT COALESCE(MAX(seq), 0) FROM messages WHERE thread_id = ?`, false},
+		{"messageCount", &t.MessageCount, `SELECT COUNT(*) FROM messages WHERE thread_id = ?`, false},
 		{"last inbox entry", &t.lastEntry, `SELECT COALESCE(MAX(seq), 0) FROM inbox WHERE thread_id = ?`, true},
-		{"last turn", &t.lastTurn, `SELECT COALESCE(MAX(n), 0) FROM turns WHERE thread_id = ?`, r.lostTurns},
+		{"last turn", &t.lastTurn, `SELECT COALESCE(MAX(n), 0) FROM turns WHERE thread_id = ?`, false},
 		{"last child", &t.lastChild, `SELECT COALESCE(MAX(ordinal), 0) FROM threads WHERE parent_id = ? AND parent_id <> ''`, true},
-		{"waiting", &t.waiting, `SELECT COUNT(*) FROM inbox WHERE state = 'waiting' AND quiet = 0 AND thread_id = ?`, r.lostEntries},
-		{"toolCallCount", &t.ToolCallCount, `SELECT COUNT(*) FROM tool_calls WHERE thread_id = ?`, r.lostCalls},
-		{"promptTokens", &t.PromptTokens, `SELECT COALESCE(SUM(prompt_tokens), 0) FROM turns WHERE thread_id = ?`, r.lostTurns},
-		{"completionTokens", &t.CompletionTokens, `SELECT COALESCE(SUM(completion_tokens), 0) FROM turns WHERE thread_id = ?`, r.lostTurns},
-		{"totalTokens", &t.TotalTokens, `SELECT COALESCE(SUM(total_tokens), 0) FROM turns WHERE thread_id = ?`, r.lostTurns},
-		{"requestCount", &t.RequestCount, `SELECT COALESCE(SUM(requests), 0) FROM turns WHERE thread_id = ?`, r.lostTurns},
-		{"totalTimeMs", &t.TotalTimeMs, `SELECT COALESCE(SUM(closed_at - opened_at), 0) FROM turns WHERE state = 'closed' AND thread_id = ?`, r.lostTurns},
+		{"waiting", &t.waiting, `SELECT COUNT(*) FROM inbox WHERE state = 'waiting' AND quiet = 0 AND thread_id = ?`, false},
+		{"toolCallCount", &t.ToolCallCount, `SELECT COUNT(*) FROM tool_calls WHERE thread_id = ?`, false},
+		{"promptTokens", &t.PromptTokens, `SELECT COALESCE(SUM(prompt_tokens), 0) FROM turns WHERE thread_id = ?`, false},
+		{"completionTokens", &t.CompletionTokens, `SELECT COALESCE(SUM(completion_tokens), 0) FROM turns WHERE thread_id = ?`, false},
+		{"totalTokens", &t.TotalTokens, `SELECT COALESCE(SUM(total_tokens), 0) FROM turns WHERE thread_id = ?`, false},
+		{"requestCount", &t.RequestCount, `SELECT COALESCE(SUM(requests), 0) FROM turns WHERE thread_id = ?`, false},
+		{"totalTimeMs", &t.TotalTimeMs, `SELECT COALESCE(SUM(closed_at - opened_at), 0) FROM turns WHERE state = 'closed' AND thread_id = ?`, false},
 	} {
 		var want int64
 		if err := r.row(c.query, t.ID).Scan(&want); err != nil {
@@ -135,184 +220,80 @@ func (r *repairs) counters() error {
 		return err
 	}
 	// Sums of the same prices in another order differ by their last digits.
-	if !r.lostTurns && math.Abs(price-t.TotalPrice) > 1e-9*max(1, math.Abs(price)) {
+	if math.Abs(price-t.TotalPrice) > 1e-9*max(1, math.Abs(price)) {
 		r.did("totalPrice is %g, as its rows say, not %g", price, t.TotalPrice)
 		t.TotalPrice, t.dirty = price, true
 	}
 	return nil
 }
 
-// turnsOpen leaves one turn open at most, the one that the thread row names.
-func (r *repairs) turnsOpen() error {
-	t := r.t
-	if err := r.ended(); err != nil {
-		return err
-	}
-	open, err := r.strings(`SELECT id FROM turns WHERE thread_id = ? AND state = 'open' ORDER BY n`, t.ID)
-	if err != nil {
-		return err
-	}
-	keep := ""
-	for _, id := range open {
-		if keep != t.OpenTurnID || keep == "" {
-			keep = id // the one named, else the last
+// openTurn closes turns of which the log tells the end, and makes the thread name
+// the one that is left open. Two open turns are told by rule 5.
+func (r *repairs) openTurn() error {
+	t, open := r.t, ""
+	for _, turn := range r.turnList {
+		e := r.ends[turn.ID]
+		if turn.State == memory.TurnOpen && e != nil {
+			if err := r.closeAs(turn, e); err != nil {
+				return err
+			}
+		}
+		if turn.State == memory.TurnOpen && (open == "" || open != t.OpenTurnID) {
+			open = turn.ID // the one named, else the last
 		}
 	}
-	if t.OpenTurnID != keep {
-		r.did("its open turn is %s, not %s", or(keep, "none"), or(t.OpenTurnID, "none"))
-		t.OpenTurnID, t.dirty = keep, true
-	}
-	for _, id := range open {
-		if id == keep {
-			continue
-		}
-		turn, err := r.turn(id)
-		if err != nil {
-			return err
-		}
-		status, reason := t.Status, t.Reason
-		closed := memory.Closed{Outcome: agent.ThreadFailed}
-		err = r.end(t, turn, memory.CloseRequest{
-			ThreadID: t.ID, TurnID: id, Outcome: agent.ThreadFailed, Reason: agent.ReasonTerminated, Code: string(agent.ReasonTerminated),
-			Message: "closed by a repair: another turn of the thread is open",
-		}, &closed)
-		if err != nil {
-			return err
-		}
-		t.OpenTurnID, t.Status, t.Reason = keep, status, reason
-		if err := r.deliver(turn, &closed); err != nil {
-			return err
-		}
-		if err := r.remember(turn, closed); err != nil {
-			return err
-		}
-		r.did("turn %s is closed: another one is open", id)
+	if t.OpenTurnID != open {
+		r.did("its open turn is %s, not %s", or(open, "none"), or(t.OpenTurnID, "none"))
+		t.OpenTurnID, t.dirty = open, true
 	}
 	return nil
 }
 
-// ended closes turns of which the log tells the end.
-func (r *repairs) ended() error {
-	ids, err := r.strings(`SELECT DISTINCT turns.id FROM turns JOIN events e ON e.thread_id = turns.thread_id AND e.turn_id = turns.id AND e.type IN ('done', 'error')`+
-		` WHERE turns.thread_id = ? AND turns.state = 'open'`, r.t.ID)
-	if err != nil {
-		return err
+// closeAs closes a turn as its end in the log says.
+func (r *repairs) closeAs(turn *turnRow, end *eventRow) error {
+	turn.State, turn.closedMs, turn.ClosedAt, turn.dirty = memory.TurnClosed, end.at, stampOrNil(end.at), true
+	if turn.Outcome == "" {
+		turn.Outcome = agent.ThreadCompleted
+		if end.Type == agent.EventError {
+			turn.Outcome, turn.Reason, turn.ErrorCode = agent.ThreadFailed, agent.ReasonError, string(agent.ReasonError)
+		}
 	}
-	for _, id := range ids {
-		turn, err := r.turn(id)
-		if err != nil {
-			return err
-		}
-		var typ string
-		var at int64
-		err = r.row(`SELECT type, at FROM events WHERE thread_id = ? AND turn_id = ? AND type IN ('done', 'error') ORDER BY seq LIMIT 1`, r.t.ID, id).Scan(&typ, &at)
-		if err != nil {
-			return err
-		}
-		turn.State, turn.closedMs, turn.ClosedAt, turn.dirty = memory.TurnClosed, at, stampOrNil(at), true
-		if turn.Outcome == "" {
-			turn.Outcome = agent.ThreadCompleted
-			if typ == agent.EventError {
-				turn.Outcome, turn.Reason, turn.ErrorCode = agent.ThreadFailed, agent.ReasonError, string(agent.ReasonError)
-			}
-		}
-		if turn.closed == "" {
-			if err := r.remember(turn, memory.Closed{Outcome: turn.Outcome}); err != nil {
-				return err
-			}
-		}
-		r.did("turn %s is closed, as the log says", id)
+	r.did("turn %s is closed, as the log says", turn.ID)
+	if turn.closed != "" {
+		return nil
 	}
-	return r.flush()
+	return r.remember(turn, memory.Closed{Outcome: turn.Outcome})
 }
 
 // status makes the state of the thread that of its last turn.
-func (r *repairs) status() error {
-	t := r.t
-	last, err := r.lastTurn(t)
-	if err != nil {
-		return err
-	}
-	want, reason := t.Status, t.Reason
+func (r *repairs) status() (err error) {
+	t, n := r.t, len(r.turnList)
+	want, reason := t.Status, agent.Reason("")
 	switch {
 	case t.OpenTurnID != "" && (t.Status.Final() || t.Status == agent.ThreadPending):
-		if want, err = waitsFor(r, t.OpenTurnID); err != nil {
-			return err
+		want, err = waitsFor(r, t.OpenTurnID)
+	case t.OpenTurnID != "" || t.Status.Final():
+	case n == 0:
+		want = agent.ThreadPending
+	default:
+		if want = r.turnList[n-1].Outcome; want == agent.ThreadFailed {
+			reason = r.turnList[n-1].Reason
 		}
-		reason = ""
-	case t.OpenTurnID == "" && last != nil && !t.Status.Final():
-		want, reason = last.Outcome, last.Reason
-		if want != agent.ThreadFailed {
-			reason = ""
-		}
-	case t.OpenTurnID == "" && last == nil && !t.Status.Final() && t.Status != agent.ThreadPending:
-		want, reason = agent.ThreadPending, ""
 	}
-	if want != t.Status {
+	if err == nil && want != t.Status {
 		r.did("its state is %s, not %s", want, t.Status)
 		t.Status, t.Reason, t.dirty = want, reason, true
 	}
-	return nil
+	return err
 }
 
-// ends gives each closed turn the event that says so.
-func (r *repairs) ends() error {
-	ids, err := r.strings(`SELECT id FROM turns WHERE thread_id = ? AND state = 'closed' AND NOT EXISTS`+
-		` (SELECT 1 FROM events e WHERE e.thread_id = turns.thread_id AND e.turn_id = turns.id AND e.type IN ('done', 'error')) ORDER BY n`, r.t.ID)
-	if err != nil {
-		return err
-	}
-	for _, id := range ids {
-		turn, err := r.turn(id)
-		if err != nil {
-			return err
-		}
-		typ, data := agent.EventDone, any(turnDone{ResponseTimeMs: turn.closedMs - turn.opened, Usage: turn.Usage})
-		if turn.Outcome != agent.ThreadCompleted {
-			typ, data = agent.EventError, turnError{Code: turn.ErrorCode, Message: turn.Error, Retryable: turn.Outcome == agent.ThreadFailed}
-		}
-		if err := r.event(r.t, id, typ, data); err != nil {
-			return err
-		}
-		r.did("the log has the %s event of turn %s again", typ, id)
-	}
-	return nil
-}
-
-// calls ends calls of closed turns and gives each call its events.
-func (r *repairs) calls() error {
-	logged, err := r.logged(r.t.ID)
-	if err != nil {
-		return err
-	}
-	rows, err := r.rows(selectCall+` WHERE thread_id = ? ORDER BY created_at, step, idx`, r.t.ID)
-	calls, err := collect(rows, err, (*callRow).targets, (*callRow).loaded)
-	if err != nil {
-		return err
-	}
-	for _, c := range calls {
-		turn, err := r.turn(c.TurnID)
-		if agent.CodeOf(err) == agent.CodeNotFound {
+// callStates ends calls of which the log tells the result, and those of closed turns.
+func (r *repairs) callStates() error {
+	for _, c := range r.callList {
+		if c.Status.Final() {
 			continue
 		}
-		if err != nil {
-			return err
-		}
-		final, announced := c.Status.Final(), logged[agent.EventToolCall+c.ID] || c.delegation && c.SubAgentThreadID == ""
-		if !announced && (final || !c.delegation) {
-			if err := r.announce(r.t, turn, c); err != nil {
-				return err
-			}
-			r.did("the log has the tool_call event of call %s again", c.ID)
-		}
-		switch responded := logged[agent.EventToolResponse+c.ID]; {
-		case final && !responded:
-			if err := r.finish(r.t, turn, c, ending{status: c.Status, reason: c.ErrorReason, text: c.Result, ms: c.DurationMs}); err != nil {
-				return err
-			}
-			r.did("the log has the result of call %s again", c.ID)
-		case !final && responded && r.responses[c.ID].Status.Final():
-			told := r.responses[c.ID]
+		if told := r.responses[c.ID]; told.Status.Final() {
 			c.Status, c.ErrorReason, c.DurationMs = told.Status, told.ErrorReason, told.DurationMs
 			if told.Result != nil {
 				c.Result = *told.Result
@@ -321,7 +302,13 @@ func (r *repairs) calls() error {
 				return err
 			}
 			r.did("call %s ended as %s, as the log says", c.ID, c.Status)
-		case !final && !responded && turn.State == memory.TurnClosed:
+			continue
+		}
+		turn, err := r.turn(c.TurnID)
+		if err != nil {
+			return err
+		}
+		if turn.State == memory.TurnClosed {
 			if err := r.finish(r.t, turn, c, ending{status: agent.CallUnknown, reason: agent.ErrUnknown, text: agent.TextUnknown}); err != nil {
 				return err
 			}
@@ -331,28 +318,58 @@ func (r *repairs) calls() error {
 	return nil
 }
 
-// logged says which calls have which events, as type + call id.
-func (r *repairs) logged(threadID string) (map[string]bool, error) {
-	rows, err := r.rows(`SELECT thread_id, seq, type, turn_id, data, at FROM events WHERE thread_id = ? AND type IN ('tool_call', 'tool_response')`, threadID)
-	events, err := collect(rows, err,
-		func(e *eventRow) []any { return []any{&e.ThreadID, &e.Seq, &e.Type, &e.TurnID, &e.data, &e.at} }, func(*eventRow) error { return nil })
-	if err != nil {
-		return nil, err
-	}
-	out := map[string]bool{}
-	for _, e := range events {
-		var d toolCall
-		// Payloads that are no object name no call.
-		_ = json.Unmarshal([]byte(e.data), &d)
-		out[e.Type+d.ToolCallID] = true
-		if e.Type == agent.EventToolResponse {
-			var told toolResponse
-			_ = json.Unmarshal([]byte(e.data), &told)
-			r.responses[d.ToolCallID] = told
+// settled ends what only open turns may have: open approvals and questions,
+// reservations.
+func (r *repairs) settled() error {
+	const closed = ` AND turn_id NOT IN (SELECT id FROM turns WHERE state = 'open')`
+	for _, w := range []struct{ what, find, settle, state string }{
+		{"approval", `SELECT id FROM approvals WHERE thread_id = ? AND decision = ''` + closed,
+			`UPDATE approvals SET decision = ?, decided_at = ? WHERE id = ?`, decisionAborted},
+		{"question", `SELECT id FROM questions WHERE thread_id = ? AND state = 'open'` + closed,
+			`UPDATE questions SET state = ?, answered_at = ? WHERE id = ?`, string(memory.QuestionAborted)},
+	} {
+		open, err := r.strings(w.find, r.t.ID)
+		if err != nil {
+			return err
 		}
-		if e.Type == agent.EventToolCall && d.SubAgentThread != "" {
-			out[e.Type+d.ToolCallID+d.SubAgentThread] = true
+		for _, id := range open {
+			if err := r.exec(w.settle, w.state, r.t.at, id); err != nil {
+				return err
+			}
+			r.did("%s %s is settled as aborted: its turn is closed", w.what, id)
 		}
 	}
-	return out, nil
+	const lost = ` FROM reservations WHERE turn_id IN (SELECT id FROM turns WHERE thread_id = ? AND state = 'closed')`
+	var n int
+	if err := r.row(`SELECT COUNT(*)`+lost, r.t.ID).Scan(&n); err != nil || n == 0 {
+		return err
+	}
+	r.did("%d reservations of closed turns are given back", n)
+	return r.exec(`DELETE`+lost, r.t.ID)
+}
+
+// tasksEnd makes the tasks of tools end with their calls, and those of a
+// sub-agent's turns with the turns.
+func (r *repairs) tasksEnd() error {
+	open, err := r.strings(`SELECT id FROM tasks WHERE status IN ('pending', 'running') AND (thread_id = ? OR id IN (SELECT task_id FROM turns WHERE thread_id = ?))`, r.t.ID, r.t.ID)
+	if err != nil || len(open) == 0 {
+		return err
+	}
+	for _, c := range r.callList {
+		if !c.delegation && c.Status.Final() && slices.Contains(open, c.taskID) {
+			r.did("task %s is %s, as its call", c.taskID, taskOfCall(c.Status))
+			if err := r.taskEnd(r.t, c.taskID, taskOfCall(c.Status), c.Result); err != nil {
+				return err
+			}
+		}
+	}
+	for _, t := range r.turnList {
+		if t.State == memory.TurnClosed && slices.Contains(open, t.TaskID) {
+			r.did("task %s is %s, as its turn", t.TaskID, agent.TaskStatusOf(t.Outcome))
+			if err := r.endDelegatorTask(t, or(t.Answer, t.Error)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }

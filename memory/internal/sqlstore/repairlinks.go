@@ -1,221 +1,101 @@
 package sqlstore
 
 import (
+	"encoding/json"
+	"strings"
+
 	"github.com/spool-agents/spool/agent"
-	"github.com/spool-agents/spool/memory"
 )
 
-// results appends the results that are missing behind the last message. Further
-// up nothing can be put in: seq has no gaps.
-func (r *repairs) results() error {
-	messages, err := r.messages(r.t.ID)
+// link is what rows repeat of the rows that they belong to. find gives, of a
+// thread, ids of rows, what they say and what is so.
+type link struct{ what, find, fix string }
+
+// links in the order in which they build on each other: who ordered the work of a
+// sub-agent, what it has from its parent, and what its parent's rows name.
+var links = func() []link {
+	list := []link{
+		{"its parent is", ordered("parent_id", "thread_id", "MIN"), `UPDATE threads SET parent_id = ? WHERE id = ?`},
+		{"its creating call is", ordered("parent_call_id", "id", "MIN"), `UPDATE threads SET parent_call_id = ? WHERE id = ?`},
+		{"its task is", ordered("task_id", "task_id", "MAX"), `UPDATE threads SET task_id = ? WHERE id = ?`},
+		{"its kind is", `SELECT id, kind, 'main' FROM threads WHERE id = ? AND parent_id = '' AND kind <> 'main'`, `UPDATE threads SET kind = ? WHERE id = ?`},
+		{"its kind is", `SELECT id, kind, 'subagent' FROM threads WHERE id = ? AND parent_id <> '' AND kind <> 'subagent'`, `UPDATE threads SET kind = ? WHERE id = ?`},
+		{"its root is", `SELECT id, root_id, id FROM threads WHERE id = ? AND parent_id = '' AND root_id <> id`, `UPDATE threads SET root_id = ? WHERE id = ?`},
+		{"its depth is", `SELECT t.id, CAST(t.depth AS TEXT), CAST(COALESCE(p.depth + 1, 0) AS TEXT) FROM threads t LEFT JOIN threads p ON p.id = t.parent_id` +
+			` WHERE t.id = ? AND t.depth <> COALESCE(p.depth + 1, 0)`, `UPDATE threads SET depth = CAST(CAST(? AS TEXT) AS INTEGER) WHERE id = ?`},
+	}
+	for _, column := range []string{"user_id", "profile", "session_id", "conversation_id", "root_id"} {
+		list = append(list, link{"its " + column + " is", `SELECT t.id, t.` + column + `, p.` + column + ` FROM threads t JOIN threads p ON p.id = t.parent_id` +
+			` WHERE t.id = ? AND t.` + column + ` <> p.` + column, `UPDATE threads SET ` + column + ` = ? WHERE id = ?`})
+	}
+	for _, same := range [][2]string{{"delegator_thread", "thread_id"}, {"delegator_turn", "turn_id"}, {"delegator_call", "id"}, {"task_id", "task_id"}} {
+		column, of := same[0], same[1]
+		list = append(list, link{"the " + column + " of turn %s is", `SELECT n.id, n.` + column + `, c.` + of + ` FROM turns n JOIN tool_calls c ON c.id = n.message_id` +
+			` WHERE n.thread_id = ? AND n.entry_kind = 'assign' AND n.` + column + ` <> c.` + of, `UPDATE turns SET ` + column + ` = ? WHERE id = ?`})
+	}
+	const begun = ` FROM tool_calls c JOIN turns n ON n.id = c.child_turn JOIN tasks k ON k.id = c.task_id WHERE c.thread_id = ? AND c.child_turn <> ''`
+	return append(list,
+		link{"the sub-agent of call %s is", `SELECT c.id, c.child_thread, n.thread_id` + begun + ` AND c.child_thread <> n.thread_id`, `UPDATE tool_calls SET child_thread = ? WHERE id = ?`},
+		link{"the sub-agent of task %s is", `SELECT k.id, k.sub_agent, n.thread_id` + begun + ` AND k.sub_agent <> n.thread_id`, `UPDATE tasks SET sub_agent = ? WHERE id = ?`})
+}()
+
+// ordered compares a column of a sub-agent with one of the first (MIN) or latest
+// (MAX) call that ordered its work.
+func ordered(column, of, which string) string {
+	return `SELECT t.id, t.` + column + `, c.` + of + ` FROM threads t JOIN inbox i ON i.thread_id = t.id JOIN tool_calls c ON c.id = i.id` +
+		` WHERE t.id = ? AND t.` + column + ` <> c.` + of + ` AND i.seq = (SELECT ` + which + `(seq) FROM inbox WHERE thread_id = ? AND kind = 'assign')`
+}
+
+// links makes what the thread's rows repeat of others the same as these say.
+func (r *repairs) links() error {
+	type wrong struct{ id, have, want string }
+	for _, l := range links {
+		rows, err := r.rows(l.find, r.ids(l.find)...)
+		list, err := collect(rows, err, func(w *wrong) []any { return []any{&w.id, &w.have, &w.want} }, func(*wrong) error { return nil })
+		if err != nil {
+			return err
+		}
+		for _, w := range list {
+			if err := r.exec(l.fix, w.want, w.id); err != nil {
+				return err
+			}
+			r.did(strings.ReplaceAll(l.what, "%s", w.id)+" %s, not %s", w.want, or(w.have, "none"))
+		}
+	}
+	if len(r.found) == 0 {
+		return nil
+	}
+	fresh, err := r.loadThread(r.t.ID)
 	if err != nil {
 		return err
 	}
-	at := len(messages) - 1
-	given := map[string]bool{}
-	for ; at >= 0 && messages[at].Role == agent.RoleTool; at-- {
-		given[messages[at].ToolCallID] = true
+	fresh.at = r.t.at
+	*r.t = *fresh
+	r.t.loaded()
+	return nil
+}
+
+// eventLinks makes tool_call events name the sub-agents of their calls.
+func (r *repairs) eventLinks() error {
+	children := map[string]string{}
+	for _, c := range r.callList {
+		children[c.ID] = c.SubAgentThreadID
 	}
-	if at < 0 {
-		return nil
-	}
-	from := r.t.lastMessage + 1
-	for _, c := range messages[at].ToolCalls {
-		if given[c.ID] {
+	for _, e := range r.eventList {
+		var d toolCall
+		if e.Type != agent.EventToolCall || json.Unmarshal([]byte(e.data), &d) != nil || children[d.ToolCallID] == "" || children[d.ToolCallID] == d.SubAgentThread {
 			continue
 		}
-		m := agent.Message{
-			ID: agent.ToolMessageID(c.ID), Role: agent.RoleTool, ToolCallID: c.ID, Name: c.Function.Name, TurnID: messages[at].TurnID,
-			Content: agent.Text(agent.TextUnknown), Status: agent.CallUnknown, ErrorReason: agent.ErrUnknown,
-		}
-		call := &callRow{}
-		err := r.row(selectCall+` WHERE id = ?`, c.ID).Scan(call.targets()...)
-		switch {
-		case noRows(err):
-		case err != nil:
-			return err
-		case call.Status.Final():
-			m.Content, m.Status, m.ErrorReason = agent.Text(call.Result), call.Status, call.ErrorReason
-		}
-		if _, err := r.append(r.t, m); err != nil {
-			return err
-		}
-		r.did("call %s has its result in the conversation again", c.ID)
-	}
-	if r.t.lastMessage < from {
-		return nil
-	}
-	return r.appended(r.t, messages[at].TurnID, from, r.t.lastMessage)
-}
-
-// settled ends what only open turns may have: open approvals and questions,
-// reservations.
-func (r *repairs) settled() error {
-	open, err := r.strings(`SELECT id FROM approvals WHERE thread_id = ? AND decision = '' AND turn_id NOT IN (SELECT id FROM turns WHERE state = 'open')`, r.t.ID)
-	if err != nil {
-		return err
-	}
-	for _, id := range open {
-		if err := r.exec(`UPDATE approvals SET decision = ?, decided_at = ? WHERE id = ?`, decisionAborted, r.t.at, id); err != nil {
-			return err
-		}
-		r.did("approval %s is settled as aborted: its turn is closed", id)
-	}
-	if open, err = r.strings(`SELECT id FROM questions WHERE thread_id = ? AND state = 'open' AND turn_id NOT IN (SELECT id FROM turns WHERE state = 'open')`, r.t.ID); err != nil {
-		return err
-	}
-	for _, id := range open {
-		if err := r.exec(`UPDATE questions SET state = ?, answered_at = ? WHERE id = ?`, string(memory.QuestionAborted), r.t.at, id); err != nil {
-			return err
-		}
-		r.did("question %s is settled as aborted: its turn is closed", id)
-	}
-	const lost = ` FROM reservations WHERE turn_id IN (SELECT id FROM turns WHERE thread_id = ? AND state = 'closed')`
-	var n int
-	if err := r.row(`SELECT COUNT(*)`+lost, r.t.ID).Scan(&n); err != nil || n == 0 {
-		return err
-	}
-	r.did("%d reservations of closed turns are given back", n)
-	return r.exec(`DELETE`+lost, r.t.ID)
-}
-
-// creation links a sub-agent to the call that made it, and its turns to tasks.
-func (r *repairs) creation() error {
-	t := r.t
-	if t.Kind != agent.KindSubAgent {
-		return nil
-	}
-	parent, err := r.thread(t.ParentThreadID)
-	if agent.CodeOf(err) == agent.CodeNotFound {
-		return nil // nothing can be done about it here
-	}
-	if err != nil {
-		return err
-	}
-	logged, err := r.logged(parent.ID)
-	if err != nil {
-		return err
-	}
-	if !logged[agent.EventToolCall+t.ParentToolCallID+t.ID] && !logged[agent.EventToolCall+t.ParentToolCallID] {
-		c := &callRow{}
-		err := r.row(selectCall+` WHERE id = ? AND thread_id = ? AND child_thread = ?`, t.ParentToolCallID, parent.ID, t.ID).Scan(c.targets()...)
-		switch {
-		case noRows(err):
-		case err != nil:
-			return err
-		default:
-			if err := c.loaded(); err != nil {
-				return err
-			}
-			err = r.event(parent, c.TurnID, agent.EventToolCall, toolCall{Intent: c.ToolName, Arguments: c.Args, ToolCallID: c.ID, SubAgentThread: t.ID})
-			if err != nil {
-				return err
-			}
-			r.did("the log of %s has the event that made it again", parent.ID)
-		}
-	}
-	return r.tasks()
-}
-
-// tasks makes the tasks of a sub-agent's turns that are missing.
-func (r *repairs) tasks() error {
-	ids, err := r.strings(`SELECT id FROM turns WHERE thread_id = ? AND entry_kind = 'assign' AND task_id <> ''`+
-		` AND NOT EXISTS (SELECT 1 FROM tasks WHERE tasks.id = turns.task_id) ORDER BY n`, r.t.ID)
-	if err != nil {
-		return err
-	}
-	for _, id := range ids {
-		turn, err := r.turn(id)
+		child := children[d.ToolCallID]
+		r.did("the sub-agent of event %d is %s, not %s", e.Seq, or(child, "none"), or(d.SubAgentThread, "none"))
+		d.SubAgentThread = child
+		data, err := encode(d)
 		if err != nil {
 			return err
 		}
-		delegator, err := r.thread(turn.DelegatorThread)
-		if err != nil {
-			return err
-		}
-		above, err := r.turn(turn.DelegatorTurn)
-		if err != nil {
-			return err
-		}
-		e, err := r.entry(`thread_id = ? AND kind = 'assign' AND id = ?`, r.t.ID, turn.MessageID)
-		if err != nil {
-			return err
-		}
-		instruction := ""
-		if e != nil {
-			instruction = e.Content.String()
-		}
-		if err := r.newTask(delegator, above, turn.DelegatorCall, "agent", r.t.AgentType, instruction, r.t.ID); err != nil {
-			return err
-		}
-		r.did("task %s of turn %s is there again", turn.TaskID, turn.ID)
-		if turn.State != memory.TurnClosed {
-			if err := r.taskStatus(delegator, turn.TaskID, agent.TaskRunning); err != nil {
-				return err
-			}
-			continue
-		}
-		if err := r.endDelegatorTask(turn, or(turn.Answer, turn.Error)); err != nil {
+		if err := r.exec(`UPDATE events SET data = ? WHERE thread_id = ? AND seq = ?`, data, r.t.ID, e.Seq); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// endsNowhere is the condition of turns of sub-agents whose end was delivered
-// and does not stand in any inbox.
-const endsNowhere = `entry_kind = 'assign' AND state = 'closed'` +
-	` AND NOT EXISTS (SELECT 1 FROM inbox WHERE inbox.thread_id IN (SELECT o.id FROM threads o JOIN threads me ON o.root_id = me.root_id WHERE me.id = turns.thread_id)` +
-	` AND inbox.kind = 'child' AND inbox.id = turns.id)` +
-	` AND (background = 1 OR NOT EXISTS (SELECT 1 FROM tool_calls c WHERE c.id = turns.delegator_call` +
-	` AND c.status IN ('success', 'failed', 'unknown', 'aborted', 'denied')))`
-
-// childEnds delivers the ends of a sub-agent's turns that stand nowhere.
-func (r *repairs) childEnds() error {
-	if r.t.Kind != agent.KindSubAgent {
-		return nil
-	}
-	ids, err := r.strings(`SELECT id FROM turns WHERE thread_id = ? AND `+endsNowhere+` ORDER BY n`, r.t.ID)
-	if err != nil {
-		return err
-	}
-	for _, id := range ids {
-		turn, err := r.turn(id)
-		if err != nil {
-			return err
-		}
-		var closed memory.Closed
-		if err := r.deliver(turn, &closed); err != nil {
-			if agent.CodeOf(err) == agent.CodeNotFound {
-				continue
-			}
-			return err
-		}
-		r.did("the end of turn %s is delivered to %s", id, turn.DelegatorThread)
-		if err := r.fillInbox(id); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// fillInbox gives an entry that was just delivered the number of one that is gone.
-func (r *repairs) fillInbox(childTurn string) error {
-	e, err := r.entry(`kind = 'child' AND id = ?`, childTurn)
-	if err != nil || e == nil {
-		return err
-	}
-	target, err := r.thread(e.ThreadID)
-	if err != nil || target.Kind != agent.KindMain {
-		return err
-	}
-	var free int64
-	err = r.row(`SELECT COALESCE(MIN(n), 0) FROM (SELECT 1 AS n UNION ALL SELECT seq + 1 FROM inbox WHERE thread_id = ?) AS next`+
-		` WHERE NOT EXISTS (SELECT 1 FROM inbox WHERE thread_id = ? AND seq = n)`, target.ID, target.ID).Scan(&free)
-	if err != nil || free == 0 || free >= e.Seq {
-		return err
-	}
-	target.lastEntry, target.dirty = target.lastEntry-1, true
-	return r.exec(`UPDATE inbox SET seq = ? WHERE thread_id = ? AND seq = ?`, free, target.ID, e.Seq)
 }

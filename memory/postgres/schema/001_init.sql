@@ -73,7 +73,10 @@ CREATE TABLE threads (
   last_entry        BIGINT NOT NULL,
   last_turn         BIGINT NOT NULL,
   last_child        BIGINT NOT NULL,
-  waiting           BIGINT NOT NULL  -- inbox entries in state waiting
+  waiting           BIGINT NOT NULL, -- inbox entries in state waiting
+  compactions       BIGINT NOT NULL, -- summaries stored
+  summarized_from   BIGINT NOT NULL,
+  summarized_to     BIGINT NOT NULL
 );
 CREATE INDEX threads_by_activity ON threads (user_id, kind, updated_at);
 CREATE INDEX threads_by_session ON threads (session_id);
@@ -104,6 +107,8 @@ CREATE TABLE inbox (
   delegator_thread TEXT COLLATE "C" NOT NULL,
   delegator_turn   TEXT COLLATE "C" NOT NULL,
   created_at       BIGINT NOT NULL,
+  quiet            INTEGER NOT NULL,
+  answer_schema    TEXT COLLATE "C" NOT NULL,
   PRIMARY KEY (thread_id, seq)
 );
 CREATE UNIQUE INDEX inbox_by_id ON inbox (thread_id, kind, id);
@@ -149,7 +154,17 @@ CREATE TABLE turns (
   waited_ms         BIGINT NOT NULL,
   opened_at         BIGINT NOT NULL,
   closed_at         BIGINT NOT NULL,
-  closed            TEXT COLLATE "C" NOT NULL     -- what the first close returned
+  closed            TEXT COLLATE "C" NOT NULL, -- what the first close returned
+  -- How often a turn's worker died, and its share of the blame.
+  losses            INTEGER NOT NULL DEFAULT 0,
+  blame             DOUBLE PRECISION NOT NULL DEFAULT 0,
+  lost_at           BIGINT NOT NULL DEFAULT 0,
+  -- An end that is told with the next message only: it opens no turn.
+  quiet             INTEGER NOT NULL,
+  -- The model that a turn went over to when its own failed.
+  fallback          TEXT COLLATE "C" NOT NULL,
+  -- The JSON schema that a person wants the final answer to have.
+  answer_schema     TEXT COLLATE "C" NOT NULL
 );
 CREATE UNIQUE INDEX turns_by_thread ON turns (thread_id, n);
 CREATE INDEX turns_open ON turns (opened_at) WHERE state = 'open';
@@ -173,8 +188,18 @@ CREATE TABLE steps (
   round         TEXT COLLATE "C" NOT NULL,    -- what SaveToolRound returned
   last_code     TEXT COLLATE "C" NOT NULL,
   last_err      TEXT COLLATE "C" NOT NULL,
+  -- The worker process that has an attempt in flight; '' = none, or it is known
+  -- to be gone and its turns were blamed for it.
+  worker        TEXT COLLATE "C" NOT NULL,
+  -- JSON: what a step's attempts have used that gave no reply, what the one under way
+  -- is charged if nobody reports on it, and how the latest ones failed.
+  account       TEXT COLLATE "C" NOT NULL,
+  -- When the call of a failed attempt is made again, and why it failed: JSON.
+  wait          TEXT COLLATE "C" NOT NULL,
   PRIMARY KEY (turn_id, step)
 );
+CREATE INDEX steps_in_flight ON steps (worker) WHERE worker <> '';
+CREATE INDEX steps_waiting ON steps (turn_id) WHERE state = 'failed' AND wait <> '';
 
 -- Streamed text, until the message is saved. Blobs: a piece may end inside a character.
 CREATE TABLE chunks (
@@ -232,10 +257,12 @@ CREATE TABLE tool_calls (
   background     INTEGER NOT NULL,
   task_id        TEXT COLLATE "C" NOT NULL,
   created_at     BIGINT NOT NULL,
-  updated_at     BIGINT NOT NULL
+  updated_at     BIGINT NOT NULL,
+  worker         TEXT COLLATE "C" NOT NULL
 );
 CREATE INDEX tool_calls_by_step ON tool_calls (turn_id, step, idx);
 CREATE INDEX tool_calls_by_thread ON tool_calls (thread_id, created_at);
+CREATE INDEX tool_calls_in_flight ON tool_calls (worker) WHERE worker <> '';
 
 -- Whole outputs of which the model was shown a part.
 CREATE TABLE outputs (
@@ -279,3 +306,106 @@ CREATE TABLE tasks (
   updated_at  BIGINT NOT NULL
 );
 CREATE INDEX tasks_by_thread ON tasks (thread_id, created_at);
+
+-- What the agents of a tree have used since the last message of a person.
+CREATE TABLE budgets (
+  root_id     TEXT COLLATE "C" PRIMARY KEY REFERENCES threads(id) ON DELETE CASCADE,
+  tokens      BIGINT NOT NULL,
+  price       DOUBLE PRECISION NOT NULL,
+  work_ms     BIGINT NOT NULL, -- time of model calls and tools
+  descendants BIGINT NOT NULL  -- sub-agents made
+);
+
+-- What model calls under way may cost, until they are settled.
+CREATE TABLE reservations (
+  turn_id TEXT COLLATE "C" NOT NULL REFERENCES turns(id) ON DELETE CASCADE,
+  step    INTEGER NOT NULL,
+  root_id TEXT COLLATE "C" NOT NULL,
+  tokens  BIGINT NOT NULL,
+  price   DOUBLE PRECISION NOT NULL,
+  PRIMARY KEY (turn_id, step)
+);
+CREATE INDEX reservations_by_root ON reservations (root_id);
+
+-- Sub-agents that AgentStateManager's clean-up took from its lists.
+CREATE TABLE forgotten (
+  thread_id TEXT COLLATE "C" PRIMARY KEY REFERENCES threads(id) ON DELETE CASCADE,
+  at        BIGINT NOT NULL
+);
+
+-- What agents ask people by ask_user.
+CREATE TABLE questions (
+  id          TEXT COLLATE "C" PRIMARY KEY,
+  thread_id   TEXT COLLATE "C" NOT NULL REFERENCES threads(id) ON DELETE CASCADE,
+  root_id     TEXT COLLATE "C" NOT NULL,
+  user_id     TEXT COLLATE "C" NOT NULL,
+  turn_id     TEXT COLLATE "C" NOT NULL,
+  step        INTEGER NOT NULL,
+  call_id     TEXT COLLATE "C" NOT NULL,
+  agent       TEXT COLLATE "C" NOT NULL,
+  task_id     TEXT COLLATE "C" NOT NULL,
+  task        TEXT COLLATE "C" NOT NULL,
+  body        TEXT COLLATE "C" NOT NULL,
+  state       TEXT COLLATE "C" NOT NULL, -- open, answered, aborted
+  answer      TEXT COLLATE "C" NOT NULL,
+  message_id  TEXT COLLATE "C" NOT NULL, -- of the message that answered it, if one did
+  answered_by TEXT COLLATE "C" NOT NULL,
+  answered_at BIGINT NOT NULL,
+  created_at  BIGINT NOT NULL
+);
+CREATE INDEX questions_open ON questions (root_id) WHERE state = 'open';
+CREATE INDEX questions_by_root ON questions (root_id, created_at);
+CREATE INDEX questions_by_thread ON questions (thread_id, created_at);
+CREATE INDEX questions_by_step ON questions (turn_id, step);
+CREATE UNIQUE INDEX questions_by_message ON questions (root_id, message_id) WHERE message_id <> '';
+
+-- Where the threads of a fork come from. The original may be gone.
+CREATE TABLE forks (
+  thread_id   TEXT COLLATE "C" PRIMARY KEY REFERENCES threads(id) ON DELETE CASCADE,
+  from_thread TEXT COLLATE "C" NOT NULL,
+  from_seq    BIGINT NOT NULL, -- messages copied
+  at_message  TEXT COLLATE "C" NOT NULL, -- as it was asked for; empty = the end
+  cut         INTEGER NOT NULL -- 1: its last turn was cut
+);
+
+-- What a model is told instead of the older messages of a thread. Messages, log
+-- and links stay. At most one per cause and step of a turn.
+CREATE TABLE summaries (
+  turn_id    TEXT COLLATE "C" NOT NULL REFERENCES turns(id) ON DELETE CASCADE,
+  step       INTEGER NOT NULL,
+  cause      TEXT COLLATE "C" NOT NULL,    -- full, refused
+  thread_id  TEXT COLLATE "C" NOT NULL,
+  state      TEXT COLLATE "C" NOT NULL,    -- flight, failed, stored
+  attempt    INTEGER NOT NULL,
+  failed     INTEGER NOT NULL,
+  fence      TEXT COLLATE "C" NOT NULL,    -- as in steps
+  scope      TEXT COLLATE "C" NOT NULL,
+  number     INTEGER NOT NULL,
+  from_seq   BIGINT NOT NULL,
+  to_seq     BIGINT NOT NULL,
+  last_seq   BIGINT NOT NULL, -- the thread's last message when it was made
+  body       TEXT COLLATE "C" NOT NULL,
+  tokens     BIGINT NOT NULL, -- the context window it was made for
+  model      TEXT COLLATE "C" NOT NULL,
+  used       TEXT COLLATE "C" NOT NULL,    -- JSON: what making it cost
+  created_at BIGINT NOT NULL,
+  PRIMARY KEY (turn_id, step, cause)
+);
+CREATE INDEX summaries_by_thread ON summaries (thread_id, last_seq);
+
+-- Images that messages refer to as image:NAME, by a digest of their content.
+CREATE TABLE images (
+  name    TEXT COLLATE "C" PRIMARY KEY,
+  kept_at BIGINT NOT NULL, -- when somebody gave it for a message to come; 0 = it came
+  body    BYTEA NOT NULL
+);
+ALTER TABLE images ALTER COLUMN body SET STORAGE EXTERNAL; -- images are compressed already
+CREATE INDEX images_unused ON images (kept_at) WHERE kept_at > 0;
+
+-- Which threads refer to which images, also to such as are not there.
+CREATE TABLE image_refs (
+  thread_id TEXT COLLATE "C" NOT NULL REFERENCES threads(id) ON DELETE CASCADE,
+  name      TEXT COLLATE "C" NOT NULL,
+  PRIMARY KEY (thread_id, name)
+);
+CREATE INDEX image_refs_by_name ON image_refs (name);

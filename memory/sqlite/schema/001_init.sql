@@ -63,7 +63,10 @@ CREATE TABLE threads (
   last_entry        INTEGER NOT NULL,
   last_turn         INTEGER NOT NULL,
   last_child        INTEGER NOT NULL,
-  waiting           INTEGER NOT NULL  -- inbox entries in state waiting
+  waiting           INTEGER NOT NULL, -- inbox entries in state waiting
+  compactions       INTEGER NOT NULL, -- summaries stored
+  summarized_from   INTEGER NOT NULL,
+  summarized_to     INTEGER NOT NULL
 );
 CREATE INDEX threads_by_activity ON threads (user_id, kind, updated_at);
 CREATE INDEX threads_by_session ON threads (session_id);
@@ -94,6 +97,8 @@ CREATE TABLE inbox (
   delegator_thread TEXT NOT NULL,
   delegator_turn   TEXT NOT NULL,
   created_at       INTEGER NOT NULL,
+  quiet            INTEGER NOT NULL,
+  answer_schema    TEXT NOT NULL,
   PRIMARY KEY (thread_id, seq)
 );
 CREATE UNIQUE INDEX inbox_by_id ON inbox (thread_id, kind, id);
@@ -139,7 +144,17 @@ CREATE TABLE turns (
   waited_ms         INTEGER NOT NULL,
   opened_at         INTEGER NOT NULL,
   closed_at         INTEGER NOT NULL,
-  closed            TEXT NOT NULL     -- what the first close returned
+  closed            TEXT NOT NULL, -- what the first close returned
+  -- How often a turn's worker died, and its share of the blame.
+  losses            INTEGER NOT NULL DEFAULT 0,
+  blame             REAL NOT NULL DEFAULT 0,
+  lost_at           INTEGER NOT NULL DEFAULT 0,
+  -- An end that is told with the next message only: it opens no turn.
+  quiet             INTEGER NOT NULL,
+  -- The model that a turn went over to when its own failed.
+  fallback          TEXT NOT NULL,
+  -- The JSON schema that a person wants the final answer to have.
+  answer_schema     TEXT NOT NULL
 );
 CREATE UNIQUE INDEX turns_by_thread ON turns (thread_id, n);
 CREATE INDEX turns_open ON turns (opened_at) WHERE state = 'open';
@@ -163,8 +178,18 @@ CREATE TABLE steps (
   round         TEXT NOT NULL,    -- what SaveToolRound returned
   last_code     TEXT NOT NULL,
   last_err      TEXT NOT NULL,
+  -- The worker process that has an attempt in flight; '' = none, or it is known
+  -- to be gone and its turns were blamed for it.
+  worker        TEXT NOT NULL,
+  -- JSON: what a step's attempts have used that gave no reply, what the one under way
+  -- is charged if nobody reports on it, and how the latest ones failed.
+  account       TEXT NOT NULL,
+  -- When the call of a failed attempt is made again, and why it failed: JSON.
+  wait          TEXT NOT NULL,
   PRIMARY KEY (turn_id, step)
 );
+CREATE INDEX steps_in_flight ON steps (worker) WHERE worker <> '';
+CREATE INDEX steps_waiting ON steps (turn_id) WHERE state = 'failed' AND wait <> '';
 
 -- Streamed text, until the message is saved. Blobs: a piece may end inside a character.
 CREATE TABLE chunks (
@@ -222,10 +247,12 @@ CREATE TABLE tool_calls (
   background     INTEGER NOT NULL,
   task_id        TEXT NOT NULL,
   created_at     INTEGER NOT NULL,
-  updated_at     INTEGER NOT NULL
+  updated_at     INTEGER NOT NULL,
+  worker         TEXT NOT NULL
 );
 CREATE INDEX tool_calls_by_step ON tool_calls (turn_id, step, idx);
 CREATE INDEX tool_calls_by_thread ON tool_calls (thread_id, created_at);
+CREATE INDEX tool_calls_in_flight ON tool_calls (worker) WHERE worker <> '';
 
 -- Whole outputs of which the model was shown a part.
 CREATE TABLE outputs (
@@ -269,3 +296,105 @@ CREATE TABLE tasks (
   updated_at  INTEGER NOT NULL
 );
 CREATE INDEX tasks_by_thread ON tasks (thread_id, created_at);
+
+-- What the agents of a tree have used since the last message of a person.
+CREATE TABLE budgets (
+  root_id     TEXT PRIMARY KEY REFERENCES threads(id) ON DELETE CASCADE,
+  tokens      INTEGER NOT NULL,
+  price       REAL NOT NULL,
+  work_ms     INTEGER NOT NULL, -- time of model calls and tools
+  descendants INTEGER NOT NULL  -- sub-agents made
+) WITHOUT ROWID;
+
+-- What model calls under way may cost, until they are settled.
+CREATE TABLE reservations (
+  turn_id TEXT NOT NULL REFERENCES turns(id) ON DELETE CASCADE,
+  step    INTEGER NOT NULL,
+  root_id TEXT NOT NULL,
+  tokens  INTEGER NOT NULL,
+  price   REAL NOT NULL,
+  PRIMARY KEY (turn_id, step)
+) WITHOUT ROWID;
+CREATE INDEX reservations_by_root ON reservations (root_id);
+
+-- Sub-agents that AgentStateManager's clean-up took from its lists.
+CREATE TABLE forgotten (
+  thread_id TEXT PRIMARY KEY REFERENCES threads(id) ON DELETE CASCADE,
+  at        INTEGER NOT NULL
+) WITHOUT ROWID;
+
+-- What agents ask people by ask_user.
+CREATE TABLE questions (
+  id          TEXT PRIMARY KEY,
+  thread_id   TEXT NOT NULL REFERENCES threads(id) ON DELETE CASCADE,
+  root_id     TEXT NOT NULL,
+  user_id     TEXT NOT NULL,
+  turn_id     TEXT NOT NULL,
+  step        INTEGER NOT NULL,
+  call_id     TEXT NOT NULL,
+  agent       TEXT NOT NULL,
+  task_id     TEXT NOT NULL,
+  task        TEXT NOT NULL,
+  body        TEXT NOT NULL,
+  state       TEXT NOT NULL, -- open, answered, aborted
+  answer      TEXT NOT NULL,
+  message_id  TEXT NOT NULL, -- of the message that answered it, if one did
+  answered_by TEXT NOT NULL,
+  answered_at INTEGER NOT NULL,
+  created_at  INTEGER NOT NULL
+);
+CREATE INDEX questions_open ON questions (root_id) WHERE state = 'open';
+CREATE INDEX questions_by_root ON questions (root_id, created_at);
+CREATE INDEX questions_by_thread ON questions (thread_id, created_at);
+CREATE INDEX questions_by_step ON questions (turn_id, step);
+CREATE UNIQUE INDEX questions_by_message ON questions (root_id, message_id) WHERE message_id <> '';
+
+-- Where the threads of a fork come from. The original may be gone.
+CREATE TABLE forks (
+  thread_id   TEXT PRIMARY KEY REFERENCES threads(id) ON DELETE CASCADE,
+  from_thread TEXT NOT NULL,
+  from_seq    INTEGER NOT NULL, -- messages copied
+  at_message  TEXT NOT NULL,    -- as it was asked for; empty = the end
+  cut         INTEGER NOT NULL  -- 1: its last turn was cut
+) WITHOUT ROWID;
+
+-- What a model is told instead of the older messages of a thread. Messages, log
+-- and links stay. At most one per cause and step of a turn.
+CREATE TABLE summaries (
+  turn_id    TEXT NOT NULL REFERENCES turns(id) ON DELETE CASCADE,
+  step       INTEGER NOT NULL,
+  cause      TEXT NOT NULL,    -- full, refused
+  thread_id  TEXT NOT NULL,
+  state      TEXT NOT NULL,    -- flight, failed, stored
+  attempt    INTEGER NOT NULL,
+  failed     INTEGER NOT NULL,
+  fence      TEXT NOT NULL,    -- as in steps
+  scope      TEXT NOT NULL,
+  number     INTEGER NOT NULL,
+  from_seq   INTEGER NOT NULL,
+  to_seq     INTEGER NOT NULL,
+  last_seq   INTEGER NOT NULL, -- the thread's last message when it was made
+  body       TEXT NOT NULL,
+  tokens     INTEGER NOT NULL, -- the context window it was made for
+  model      TEXT NOT NULL,
+  used       TEXT NOT NULL,    -- JSON: what making it cost
+  created_at INTEGER NOT NULL,
+  PRIMARY KEY (turn_id, step, cause)
+) WITHOUT ROWID;
+CREATE INDEX summaries_by_thread ON summaries (thread_id, last_seq);
+
+-- Images that messages refer to as image:NAME, by a digest of their content.
+CREATE TABLE images (
+  name    TEXT PRIMARY KEY,
+  kept_at INTEGER NOT NULL, -- when somebody gave it for a message to come; 0 = it came
+  body    BLOB NOT NULL     -- last: a column behind it is read through all of it
+);
+CREATE INDEX images_unused ON images (kept_at) WHERE kept_at > 0;
+
+-- Which threads refer to which images, also to such as are not there.
+CREATE TABLE image_refs (
+  thread_id TEXT NOT NULL REFERENCES threads(id) ON DELETE CASCADE,
+  name      TEXT NOT NULL,
+  PRIMARY KEY (thread_id, name)
+) WITHOUT ROWID;
+CREATE INDEX image_refs_by_name ON image_refs (name);
