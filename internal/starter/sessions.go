@@ -12,6 +12,7 @@ import (
 	"github.com/spool-agents/spool/internal/config"
 	"github.com/spool-agents/spool/memory"
 	"github.com/spool-agents/spool/memory/archive"
+	"github.com/spool-agents/spool/memory/port"
 	"github.com/spool-agents/spool/memory/sessionfile"
 )
 
@@ -49,7 +50,7 @@ func (f *files) folder(a *app, cfg config.Config) (sessionfile.Folder, error) {
 	}
 	return sessionfile.Folder{
 		Dir: dir, Prefix: strings.TrimPrefix(f.Prefix, sessionfile.SubAgentMark),
-		OnDamage: func(d *memory.DamagedError) { a.progress("%s", clean(d.Error())) },
+		OnDamage: func(d *port.DamagedError) { a.progress("%s", clean(d.Error())) },
 	}, err
 }
 

@@ -1,4 +1,4 @@
-package memory
+package port
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/memory"
 	"github.com/spool-agents/spool/memory/internal/atomicfile"
 )
 
@@ -55,8 +56,8 @@ func (e *DamagedError) Error() string {
 // Unwrap returns what is wrong with the file.
 func (e *DamagedError) Unwrap() error { return e.Cause }
 
-// JSONFile is a Persistence in one JSON file, {key: [item, …]}, that people can
-// read with their own tools (the checklist's JsonFileMemoryPersistence).
+// JSONFile is a MemoryPersistence in one JSON file, {key: [item, …]}, that people can
+// read with their own tools.
 //
 // What it costs: all items are held in memory, and every write, an append too,
 // writes and syncs the whole file: the time of a write grows with the file. On a
@@ -79,7 +80,7 @@ type JSONFile struct {
 	closed bool
 }
 
-// NewJSONFile makes a Persistence in the file at path. The file, and folders
+// NewJSONFile makes a MemoryPersistence in the file at path. The file, and folders
 // above it, are made by the first write, for their owner only.
 func NewJSONFile(path string, o JSONFileOptions) *JSONFile {
 	if o.Wait <= 0 {
@@ -112,21 +113,21 @@ func (j *JSONFile) use(ctx context.Context) (done func(), err error) {
 }
 
 // View runs f on the file as it is now.
-func (j *JSONFile) View(ctx context.Context, id IDOf, f func(Records) error) error {
-	t, err := j.current(ctx, id)
+func (j *JSONFile) View(ctx context.Context, f func(Records) error) error {
+	t, err := j.current(ctx)
 	if err != nil {
 		return atomicfile.Explain(err, j.what())
 	}
-	return f(&overlay{base: t})
+	return f(&unit{base: t, readOnly: true})
 }
 
-func (j *JSONFile) current(ctx context.Context, id IDOf) (table, error) {
+func (j *JSONFile) current(ctx context.Context) (table, error) {
 	done, err := j.use(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer done()
-	err = j.refresh(id)
+	err = j.refresh()
 	var damaged *DamagedError
 	if !errors.As(err, &damaged) {
 		return j.t, err
@@ -137,11 +138,11 @@ func (j *JSONFile) current(ctx context.Context, id IDOf) (table, error) {
 		return nil, damaged
 	}
 	defer release()
-	return j.t, j.refreshLocked(id)
+	return j.t, j.refreshLocked()
 }
 
 // Update runs f on the file, alone, and writes the file if f changed anything.
-func (j *JSONFile) Update(ctx context.Context, id IDOf, f func(Records) error) error {
+func (j *JSONFile) Update(ctx context.Context, f func(Records) error) error {
 	done, err := j.use(ctx)
 	if err != nil {
 		return atomicfile.Explain(err, j.what())
@@ -149,7 +150,7 @@ func (j *JSONFile) Update(ctx context.Context, id IDOf, f func(Records) error) e
 	defer done()
 	if _, err := os.Stat(filepath.Dir(j.path)); errors.Is(err, fs.ErrNotExist) {
 		// A unit that changes nothing makes no folder.
-		try := &overlay{base: table{}}
+		try := &unit{base: table{}}
 		if err := f(try); err != nil || !try.changed() {
 			return err
 		}
@@ -162,17 +163,17 @@ func (j *JSONFile) Update(ctx context.Context, id IDOf, f func(Records) error) e
 		return atomicfile.Explain(err, j.what())
 	}
 	defer release()
-	if err := j.refreshLocked(id); err != nil {
+	if err := j.refreshLocked(); err != nil {
 		return atomicfile.Explain(err, j.what())
 	}
-	o := &overlay{base: j.t}
-	if err := f(o); err != nil || !o.changed() {
+	u := &unit{base: j.t}
+	if err := f(u); err != nil || !u.changed() {
 		return err
 	}
 	if err := ctx.Err(); err != nil {
 		return atomicfile.Explain(err, j.what())
 	}
-	return atomicfile.Explain(j.save(o.result()), j.what())
+	return atomicfile.Explain(j.save(j.t.with(u)), j.what())
 }
 
 // save replaces the file and, if that went well, what is held of it.
@@ -181,7 +182,7 @@ func (j *JSONFile) save(t table) error {
 	if err != nil {
 		return err
 	}
-	err = atomicfile.Write(j.path, data, func(moment string) { CrashPoint(moment + "-items-save") })
+	err = atomicfile.Write(j.path, data, func(moment string) { memory.CrashPoint(moment + "-items-save") })
 	if err != nil {
 		return err
 	}
@@ -196,8 +197,8 @@ func (j *JSONFile) save(t table) error {
 func (j *JSONFile) lockPath() string { return j.path + ".lock" }
 
 // refreshLocked is refresh under the lock: a damaged file is set aside.
-func (j *JSONFile) refreshLocked(id IDOf) error {
-	err := j.refresh(id)
+func (j *JSONFile) refreshLocked() error {
+	err := j.refresh()
 	var damaged *DamagedError
 	if !errors.As(err, &damaged) {
 		return err
@@ -216,7 +217,7 @@ func (j *JSONFile) refreshLocked(id IDOf) error {
 }
 
 // refresh reads the file unless it is the one that was read last.
-func (j *JSONFile) refresh(id IDOf) error {
+func (j *JSONFile) refresh() error {
 	info, err := os.Stat(j.path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -236,7 +237,7 @@ func (j *JSONFile) refresh(id IDOf) error {
 		_ = f.Close()
 		return err
 	}
-	t, err := decodeTable(data, id)
+	t, err := decodeTable(data)
 	if err != nil {
 		_ = f.Close()
 		return &DamagedError{Path: j.path, Cause: err}

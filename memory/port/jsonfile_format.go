@@ -1,4 +1,4 @@
-package memory
+package port
 
 import (
 	"bytes"
@@ -41,7 +41,7 @@ func encodeTable(t table) ([]byte, error) {
 
 // decodeTable reads what encodeTable writes, however it is spaced, and nothing
 // that it would have to guess about: no text behind the end, no key twice.
-func decodeTable(data []byte, id IDOf) (table, error) {
+func decodeTable(data []byte) (table, error) {
 	if !utf8.Valid(data) {
 		return nil, errors.New("it is not valid UTF-8")
 	}
@@ -73,7 +73,7 @@ func decodeTable(data []byte, id IDOf) (table, error) {
 			if err := json.Compact(&body, item); err != nil {
 				return nil, fmt.Errorf("key %q: %w", key, err)
 			}
-			t[key] = append(t[key], Record{ID: id(body.Bytes()), Body: body.Bytes()})
+			t[key] = append(t[key], Record{ID: itemID(body.Bytes()), Body: body.Bytes()})
 		}
 	}
 	if err := expect(dec, json.Delim('}')); err != nil {
