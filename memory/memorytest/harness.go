@@ -95,6 +95,7 @@ var groups = []struct {
 	{"event", eventRules},
 	{"edge", edgeRules},
 	{"archive", archiveRules},
+	{"edit", editRules},
 	{"image", imageRules},
 	{"fork", forkRules},
 }

@@ -177,7 +177,9 @@ func (r *reading) thread(key string) (*agent.Thread, error) {
 	t, err := r.s.Thread(r.ctx, r.o.UserID, id)
 	switch {
 	case agent.CodeOf(err) == agent.CodeNotFound:
-		r.seen[id], r.found[id] = -1, nil
+		if r.found[id] = nil; r.seen[id] >= 0 { // somebody else's
+			delete(r.seen, id)
+		}
 	case err != nil:
 		return nil, err
 	case r.sees(t):

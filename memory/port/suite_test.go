@@ -16,7 +16,7 @@ import (
 
 func TestMain(m *testing.M) {
 	memorytest.PortChild(open)
-	//faultChild()
+	faultChild()
 	os.Exit(m.Run())
 }
 

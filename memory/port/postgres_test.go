@@ -1,0 +1,21 @@
+//go:build postgres
+
+package port_test
+
+import (
+	"testing"
+
+	"github.com/spool-agents/spool/internal/pgtest"
+	"github.com/spool-agents/spool/memory/memorytest"
+)
+
+// TestRow25_PortConformanceOnPostgres runs the suite, each case on a schema of
+// its own.
+func TestRow25_PortConformanceOnPostgres(t *testing.T) {
+	database := pgtest.Database(t)
+	memorytest.RunPort(t, memorytest.PortHarness{
+		Location: func(t *testing.T, _ string) string { return pgtest.Schema(t, database) },
+		Open:     open, Sound: sound,
+		Durable: true, Shared: true, CrashPoint: "edit", Conversations: true,
+	})
+}
