@@ -41,8 +41,8 @@ type PortHarness struct {
 	Shared bool
 	// CrashPoint is that of a write, of Shared ports.
 	CrashPoint string
-	// Conversations means that keys are names of conversations, each of which has
-	// metadata too, and that items are given ids.
+	// Conversations means that keys are names of conversations and items messages:
+	// other keys are refused, and items without an id are given one.
 	Conversations bool
 	// RandomFor bounds the time of the property test; 0 means 5 seconds.
 	RandomFor time.Duration
@@ -50,13 +50,11 @@ type PortHarness struct {
 
 // portEnv is a port under test.
 type portEnv struct {
-	fataler
-	test     *testing.T
+	env
 	h        PortHarness
 	location string
-	p        *port.PersistedMemory[PortItem]
-	units    port.MemoryPersistence // of p
-	ctx      context.Context
+	units    port.MemoryPersistence
+	p        *port.PersistedMemory[PortItem] // over units
 }
 
 // portRule is one case of the suite, named by the sentence it checks.
@@ -66,16 +64,16 @@ type portRule struct {
 }
 
 // RunPort runs every case of the suite of port.MemoryPort, each on data of its own,
-// and the property test.
+// and the property test. Metadata, which some ports add, is left out.
 func RunPort(t *testing.T, h PortHarness) {
 	t.Helper()
-	rules := slices.Concat(portItemRules, portUnitRules, portSnapshotRules)
+	rules := portRules
 	for _, more := range []struct {
 		has   bool
 		rules []portRule
 	}{{!h.Conversations, portKeyRules}, {h.Durable, portDurableRules}, {!h.Durable, portVolatileRules}, {h.Shared, portSharedRules}} {
 		if more.has {
-			rules = append(rules, more.rules...)
+			rules = slices.Concat(rules, more.rules)
 		}
 	}
 	for _, r := range rules {
@@ -89,7 +87,7 @@ func RunPort(t *testing.T, h PortHarness) {
 
 func newPortEnv(t *testing.T, h PortHarness) *portEnv {
 	t.Helper()
-	e := &portEnv{fataler: t, test: t, h: h, ctx: t.Context(), location: h.Location(t, t.TempDir())}
+	e := &portEnv{env: env{fataler: t, test: t, ctx: t.Context()}, h: h, location: h.Location(t, t.TempDir())}
 	if h.Sound != nil {
 		t.Cleanup(func() { h.Sound(t, e.location) })
 	}
@@ -115,20 +113,6 @@ func (e *portEnv) another() *portEnv {
 	return &other
 }
 
-func (e *portEnv) ok(err error) {
-	e.Helper()
-	if err != nil {
-		e.Fatalf("unexpected error (%s): %v", agent.CodeOf(err), err)
-	}
-}
-
-func (e *portEnv) code(err error, codes ...agent.Code) {
-	e.Helper()
-	if !slices.Contains(codes, agent.CodeOf(err)) {
-		e.Fatalf("error %q (%v), want code %v", agent.CodeOf(err), err, codes)
-	}
-}
-
 func (e *portEnv) same(what string, got, want any) {
 	e.Helper()
 	if !reflect.DeepEqual(got, want) {
@@ -136,33 +120,31 @@ func (e *portEnv) same(what string, got, want any) {
 	}
 }
 
-// item makes an item whose text can be checked against its id.
-func item(id string) PortItem { return PortItem{id, agent.RoleUser, "text of " + id} }
+// numbered are items whose text can be checked against their ids, letters those
+// whose ids are single letters.
+func numbered(prefix string, n int) []PortItem {
+	var ids []string
+	for i := range n {
+		ids = append(ids, fmt.Sprintf("%s-%04d", prefix, i))
+	}
+	return items(ids...)
+}
+
+func letters(ids string) []PortItem { return items(strings.Split(ids, "")...) }
 
 func items(ids ...string) []PortItem {
 	out := []PortItem{}
 	for _, id := range ids {
-		out = append(out, item(id))
-	}
-	return out
-}
-
-func numbered(prefix string, n int) []PortItem {
-	out := []PortItem{}
-	for i := range n {
-		out = append(out, item(fmt.Sprintf("%s-%04d", prefix, i)))
+		out = append(out, PortItem{id, agent.RoleUser, "text of " + id})
 	}
 	return out
 }
 
 // number is an item that counts.
-func number(n int) []PortItem {
-	return []PortItem{{ID: "n", Role: agent.RoleUser, Text: strconv.Itoa(n)}}
-}
+func number(n int) []PortItem { return []PortItem{{"n", agent.RoleUser, strconv.Itoa(n)}} }
 
 // records are items as units of work know them.
-func records(list ...PortItem) []port.Record {
-	var out []port.Record
+func records(list []PortItem) (out []port.Record) {
 	for _, it := range list {
 		body, err := json.Marshal(it)
 		if err != nil {
@@ -173,30 +155,14 @@ func records(list ...PortItem) []port.Record {
 	return out
 }
 
-// plain takes away what conversations add: ids that were given, metadata.
-func (e *portEnv) plain(s port.MemorySnapshot[PortItem], want map[string][]PortItem) port.MemorySnapshot[PortItem] {
-	if !e.h.Conversations {
-		return s
-	}
-	for key := range s {
-		if strings.HasPrefix(key, "__metadata__:") {
-			delete(s, key)
-		}
-		for i, w := range want[key] {
-			if w.ID == "" && i < len(s[key]) {
-				s[key][i].ID = ""
-			}
-		}
-	}
-	return s
-}
+type portSnapshot = port.MemorySnapshot[PortItem]
 
 // holds checks the items of a key.
 func (e *portEnv) holds(key string, want []PortItem) {
 	e.Helper()
 	got, err := e.p.Get(e.ctx, key)
 	e.ok(err)
-	e.same("items of "+key, e.plain(port.MemorySnapshot[PortItem]{key: got}, map[string][]PortItem{key: want})[key], want)
+	e.same("items of "+key, got, want)
 }
 
 // keys checks which keys there are.
@@ -204,31 +170,30 @@ func (e *portEnv) keys(want ...string) {
 	e.Helper()
 	got, err := e.p.Keys(e.ctx)
 	e.ok(err)
-	if e.h.Conversations {
-		got = slices.DeleteFunc(got, func(key string) bool { return strings.HasPrefix(key, "__metadata__:") })
-	}
-	e.same("keys", got, append([]string{}, want...))
+	e.same("keys", slices.DeleteFunc(got, isMetadata), append([]string{}, want...))
 }
 
-// all checks everything.
-func (e *portEnv) all(want port.MemorySnapshot[PortItem]) {
-	e.Helper()
-	e.same("everything", e.snapshot(want), want)
-}
+func isMetadata(key string) bool { return strings.HasPrefix(key, "__metadata__:") }
 
-func (e *portEnv) snapshot(want map[string][]PortItem) port.MemorySnapshot[PortItem] {
+// snapshot returns everything.
+func (e *portEnv) snapshot() portSnapshot {
 	e.Helper()
 	s, err := e.p.ExportSnapshot(e.ctx)
 	e.ok(err)
-	return e.plain(s, want)
+	for key := range s {
+		if isMetadata(key) {
+			delete(s, key)
+		}
+	}
+	return s
 }
 
 // unchanged checks that f leaves everything as it was.
 func (e *portEnv) unchanged(f func()) {
 	e.Helper()
-	before := e.snapshot(nil)
+	before := e.snapshot()
 	f()
-	e.same("everything", e.snapshot(nil), before)
+	e.same("everything", e.snapshot(), before)
 }
 
 // portChildEnv makes a test binary act as another process of a port.
@@ -242,7 +207,7 @@ func PortChild(open func(location string) (port.MemoryPersistence, error)) {
 	}
 	p, err := open(os.Args[1])
 	if err == nil {
-		err = childAppends(p, os.Args[2], os.Args[3:])
+		err = childAppends(p, os.Args[2], os.Args[3], os.Args[4])
 	}
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "%s: %v\n", agent.CodeOf(err), err)
@@ -253,25 +218,15 @@ func PortChild(open func(location string) (port.MemoryPersistence, error)) {
 
 // childAppends appends the items from..to of a name to the key "shared", each in one
 // unit with a counter, and prints the id of each when it is acknowledged.
-func childAppends(p port.MemoryPersistence, name string, bounds []string) error {
-	first, err := strconv.Atoi(bounds[0])
-	if err != nil {
-		return err
-	}
-	last, err := strconv.Atoi(bounds[1])
-	if err != nil {
-		return err
-	}
-	for _, it := range numbered(name, last)[first:] {
+func childAppends(p port.MemoryPersistence, name, from, to string) error {
+	first, _ := strconv.Atoi(from)
+	last, _ := strconv.Atoi(to)
+	for i, it := range records(numbered(name, last)[first:]) {
 		err := p.Update(context.Background(), func(r port.Records) error {
-			if _, err := r.Append("shared", records(it)); err != nil {
+			if _, err := r.Append("shared", []port.Record{it}); err != nil {
 				return err
 			}
-			have, err := r.Get("shared")
-			if err != nil {
-				return err
-			}
-			return r.Put("count", records(number(len(have))...))
+			return r.Put("count", records(number(first+i+1)))
 		})
 		if err != nil {
 			return err

@@ -1,14 +1,17 @@
 package port
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"time"
+	"unicode/utf8"
 
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/memory"
@@ -56,28 +59,20 @@ func (e *DamagedError) Error() string {
 // Unwrap returns what is wrong with the file.
 func (e *DamagedError) Unwrap() error { return e.Cause }
 
-// JSONFile is a MemoryPersistence in one JSON file, {key: [item, …]}, that people can
-// read with their own tools.
+// JSONFile is a MemoryPersistence in one JSON file, {key: [item, …]}, that people
+// can read and edit with their own tools.
 //
-// What it costs: all items are held in memory, and every write, an append too,
-// writes and syncs the whole file: the time of a write grows with the file. On a
-// busy machine of two processors an append took 1.4 ms behind 100 items of 200
-// bytes, 7.6 ms behind 1,000 and 12 ms behind 10,000 (docs/figures.md). It is meant
-// for some thousand messages; take SQLite for more.
+// Each access reads the whole file, and each write, an append too, writes and
+// syncs it: it is meant for some thousand messages.
 //
 // Writers of several processes take turns by a lock on PATH.lock. A file is
 // replaced as a whole, so that it is the old or the new one after any crash. A
 // file that cannot be understood is renamed to PATH.damaged-TIME and reported.
 // Not for network file systems, whose locks do not hold.
 type JSONFile struct {
-	path string
-	o    JSONFileOptions
-	busy chan struct{} // held by whoever uses what follows
-
-	t      table
-	loaded *os.File // open, so that its identity is not given to another file
-	info   os.FileInfo
-	closed bool
+	path   string
+	o      JSONFileOptions
+	closed atomic.Bool
 }
 
 // NewJSONFile makes a MemoryPersistence in the file at path. The file, and folders
@@ -89,65 +84,32 @@ func NewJSONFile(path string, o JSONFileOptions) *JSONFile {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &JSONFile{path: path, o: o, busy: make(chan struct{}, 1)}
-}
-
-// what names the file in errors.
-func (j *JSONFile) what() string { return "memory file " + j.path }
-
-// use waits for the right to use j's fields.
-func (j *JSONFile) use(ctx context.Context) (done func(), err error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	select {
-	case j.busy <- struct{}{}:
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-	if j.closed {
-		<-j.busy
-		return nil, agent.Errorf(agent.CodeUnavailable, "%s: it was closed; open it again", j.what())
-	}
-	return func() { <-j.busy }, nil
+	return &JSONFile{path: path, o: o}
 }
 
 // View runs f on the file as it is now.
 func (j *JSONFile) View(ctx context.Context, f func(Records) error) error {
-	t, err := j.current(ctx)
+	if err := j.usable(ctx); err != nil {
+		return err
+	}
+	t, err := j.read()
+	if damaged := new(DamagedError); errors.As(err, &damaged) {
+		err = j.locked(ctx, func() error {
+			t, err = j.readWhole()
+			return err
+		})
+	}
 	if err != nil {
-		return atomicfile.Explain(err, j.what())
+		return j.explain(err)
 	}
 	return f(&unit{base: t, readOnly: true})
 }
 
-func (j *JSONFile) current(ctx context.Context) (table, error) {
-	done, err := j.use(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer done()
-	err = j.refresh()
-	var damaged *DamagedError
-	if !errors.As(err, &damaged) {
-		return j.t, err
-	}
-	release, err := atomicfile.Lock(ctx, j.lockPath(), j.o.Wait)
-	if err != nil {
-		damaged.Cause = errors.Join(damaged.Cause, err)
-		return nil, damaged
-	}
-	defer release()
-	return j.t, j.refreshLocked()
-}
-
 // Update runs f on the file, alone, and writes the file if f changed anything.
 func (j *JSONFile) Update(ctx context.Context, f func(Records) error) error {
-	done, err := j.use(ctx)
-	if err != nil {
-		return atomicfile.Explain(err, j.what())
+	if err := j.usable(ctx); err != nil {
+		return err
 	}
-	defer done()
 	if _, err := os.Stat(filepath.Dir(j.path)); errors.Is(err, fs.ErrNotExist) {
 		// A unit that changes nothing makes no folder.
 		try := &unit{base: table{}}
@@ -155,135 +117,141 @@ func (j *JSONFile) Update(ctx context.Context, f func(Records) error) error {
 			return err
 		}
 		if err := atomicfile.MakeDir(filepath.Dir(j.path)); err != nil {
-			return atomicfile.Explain(err, j.what())
+			return j.explain(err)
 		}
 	}
-	release, err := atomicfile.Lock(ctx, j.lockPath(), j.o.Wait)
-	if err != nil {
-		return atomicfile.Explain(err, j.what())
+	var failed error // f's, which is not about the file
+	err := j.locked(ctx, func() error {
+		t, err := j.readWhole()
+		if err != nil {
+			return err
+		}
+		u := &unit{base: t}
+		if failed = f(u); failed != nil || !u.changed() {
+			return nil
+		}
+		if err := j.usable(ctx); err != nil {
+			return err
+		}
+		data, err := encodeTable(t.with(u))
+		if err != nil {
+			return err
+		}
+		return atomicfile.Write(j.path, data, func(moment string) { memory.CrashPoint(moment + "-items-save") })
+	})
+	if failed != nil {
+		return failed
 	}
-	defer release()
-	if err := j.refreshLocked(); err != nil {
-		return atomicfile.Explain(err, j.what())
-	}
-	u := &unit{base: j.t}
-	if err := f(u); err != nil || !u.changed() {
-		return err
-	}
-	if err := ctx.Err(); err != nil {
-		return atomicfile.Explain(err, j.what())
-	}
-	return atomicfile.Explain(j.save(j.t.with(u)), j.what())
+	return j.explain(err)
 }
 
-// save replaces the file and, if that went well, what is held of it.
-func (j *JSONFile) save(t table) error {
-	data, err := encodeTable(t)
-	if err != nil {
-		return err
-	}
-	err = atomicfile.Write(j.path, data, func(moment string) { memory.CrashPoint(moment + "-items-save") })
-	if err != nil {
-		return err
-	}
-	if f, info, err := openRegular(j.path); err == nil {
-		j.keep(t, f, info)
-	} else {
-		j.forget() // it is written; the next access reads it
-	}
+// Close ends the use of the file. A second Close does nothing.
+func (j *JSONFile) Close() error {
+	j.closed.Store(true)
 	return nil
 }
 
-func (j *JSONFile) lockPath() string { return j.path + ".lock" }
+func (j *JSONFile) explain(err error) error { return atomicfile.Explain(err, "memory file "+j.path) }
 
-// refreshLocked is refresh under the lock: a damaged file is set aside.
-func (j *JSONFile) refreshLocked() error {
-	err := j.refresh()
+func (j *JSONFile) usable(ctx context.Context) error {
+	if j.closed.Load() {
+		return agent.Errorf(agent.CodeUnavailable, "memory file %s: it was closed; open it again", j.path)
+	}
+	return j.explain(ctx.Err())
+}
+
+func (j *JSONFile) locked(ctx context.Context, f func() error) error {
+	release, err := atomicfile.Lock(ctx, j.path+".lock", j.o.Wait)
+	if err != nil {
+		return err
+	}
+	defer release()
+	return f()
+}
+
+// read reads the file; one that is not there is empty.
+func (j *JSONFile) read() (table, error) {
+	data, err := atomicfile.ReadRegular(j.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return table{}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	t, err := decodeTable(data)
+	if err != nil {
+		return nil, &DamagedError{Path: j.path, Cause: err}
+	}
+	return t, nil
+}
+
+// readWhole is read under the lock: a damaged file is set aside.
+func (j *JSONFile) readWhole() (table, error) {
+	t, err := j.read()
 	var damaged *DamagedError
 	if !errors.As(err, &damaged) {
-		return err
+		return t, err
 	}
 	damaged.SetAside, err = atomicfile.SetAside(j.path, j.o.Now())
 	if err != nil && damaged.SetAside == "" {
 		damaged.Stuck = err
-		return damaged
+		return nil, damaged
 	}
-	j.forget()
 	if j.o.OnDamage == nil {
-		return damaged
+		return nil, damaged
 	}
 	j.o.OnDamage(damaged)
-	return nil
+	return table{}, nil
 }
 
-// refresh reads the file unless it is the one that was read last.
-func (j *JSONFile) refresh() error {
-	info, err := os.Stat(j.path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		j.forget()
-		return nil
-	case err != nil:
-		return err
-	case j.loaded != nil && os.SameFile(info, j.info) && info.ModTime().Equal(j.info.ModTime()) && info.Size() == j.info.Size():
-		return nil
+// encodeTable writes {key: [item, …]}, sorted, for people to read.
+func encodeTable(t table) ([]byte, error) {
+	out := MemorySnapshot[json.RawMessage]{}
+	for key, records := range t {
+		for _, r := range records {
+			out[key] = append(out[key], r.Body)
+		}
 	}
-	f, info, err := openRegular(j.path)
-	if err != nil {
-		return err
-	}
-	data, err := io.ReadAll(f)
-	if err != nil {
-		_ = f.Close()
-		return err
-	}
-	t, err := decodeTable(data)
-	if err != nil {
-		_ = f.Close()
-		return &DamagedError{Path: j.path, Cause: err}
-	}
-	j.keep(t, f, info)
-	return nil
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	err := enc.Encode(out)
+	return b.Bytes(), err
 }
 
-// openRegular opens a file; a pipe or a folder of that name is refused.
-func openRegular(path string) (*os.File, os.FileInfo, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, nil, err
+// decodeTable reads what encodeTable writes, however it is spaced, and nothing
+// that it would have to guess about, such as a key that is there twice.
+func decodeTable(data []byte) (table, error) {
+	if !utf8.Valid(data) {
+		return nil, errors.New("it is not valid UTF-8")
 	}
-	if !info.Mode().IsRegular() {
-		return nil, nil, agent.Errorf(agent.CodeInvalid, "memory file %s is not a regular file: choose another path; it was left as it is", path)
+	var whole MemorySnapshot[json.RawMessage]
+	if err := json.Unmarshal(data, &whole); err != nil {
+		return nil, err
 	}
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, nil, err
+	if whole == nil {
+		return nil, errors.New("it is not an object of lists")
 	}
-	if info, err = f.Stat(); err != nil {
-		_ = f.Close()
-		return nil, nil, err
+	dec := json.NewDecoder(bytes.NewReader(data))
+	_, _ = dec.Token() // its "{"
+	var keys int
+	for ; dec.More(); keys++ {
+		_, _ = dec.Token()
+		_ = dec.Decode(new(json.RawMessage))
 	}
-	return f, info, nil
-}
-
-func (j *JSONFile) keep(t table, f *os.File, info os.FileInfo) {
-	j.forget()
-	j.t, j.loaded, j.info = t, f, info
-}
-
-func (j *JSONFile) forget() {
-	if j.loaded != nil {
-		_ = j.loaded.Close()
+	if keys != len(whole) {
+		return nil, errors.New("it holds a key twice")
 	}
-	j.t, j.loaded, j.info = nil, nil, nil
-}
-
-// Close waits for the unit that runs and releases the file. A second Close does
-// nothing.
-func (j *JSONFile) Close() error {
-	j.busy <- struct{}{}
-	defer func() { <-j.busy }()
-	j.forget()
-	j.closed = true
-	return nil
+	t := table{}
+	for key, items := range whole {
+		records, err := encode(key, items)
+		if err != nil {
+			return nil, err
+		}
+		if len(records) > 0 {
+			t[key] = records
+		}
+	}
+	return t, nil
 }
