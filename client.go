@@ -85,6 +85,12 @@ func (c *Client) Agents() port.AgentStateManager {
 	return port.AgentStateManager{Store: c.store, UserID: c.o.UserID}
 }
 
+// Memory shows what the user's conversations remember, by keys: of one session, or of
+// all if it is empty. The client's store stays open when it is closed.
+func (c *Client) Memory(session string) port.MemoryPersistence {
+	return port.NewStore(c.store, port.StoreOptions{UserID: c.o.UserID, Profile: c.o.Profile, Session: session})
+}
+
 // TaskQueue returns the task queue that workers of this store poll.
 func (c *Client) TaskQueue() string { return c.o.TaskQueue }
 

@@ -227,7 +227,7 @@ func TestRow20_AgentSessionStore(t *testing.T) {
 	}
 }
 
-// TestRow30_LocationsAreInterchangeable and row 29: an export of what turns wrote goes into
+// TestRow30_LocationsAreInterchangeable: an export of what turns wrote goes into
 // any other place, by configuration, and out again.
 func TestRow30_LocationsAreInterchangeable(t *testing.T) {
 	p := newProduct(t, "sqlite:"+filepath.Join(t.TempDir(), "from.db"))
@@ -261,6 +261,27 @@ func TestRow30_LocationsAreInterchangeable(t *testing.T) {
 			t.Errorf("%q: %v", wrong, err)
 		}
 	}
+}
+
+// TestRow29_SnapshotIsTheFile: a snapshot's JSON is that of a JSON file, {key: [item, …]}.
+func TestRow29_SnapshotIsTheFile(t *testing.T) {
+	p := newProduct(t, "memory:")
+	snapshot, err := p.raw.ExportSnapshot(t.Context())
+	p.ok(err)
+	path := filepath.Join(t.TempDir(), "m.json")
+	file := storesOn(t, mustOpen(t, "json:"+path))
+	p.ok(file.raw.ImportSnapshot(t.Context(), snapshot))
+	data, err := os.ReadFile(path)
+	p.ok(err)
+	var got, want any
+	p.ok(json.Unmarshal(data, &got))
+	data, err = json.Marshal(snapshot)
+	p.ok(err)
+	p.ok(json.Unmarshal(data, &want))
+	p.same("file", got, want)
+	again, err := file.raw.ExportSnapshot(t.Context())
+	p.ok(err)
+	p.same("snapshot", again, snapshot)
 }
 
 // TestRow27_LazyLoadEagerSave: nothing is read, made or opened before the first

@@ -159,7 +159,7 @@ func (r *reading) name(t *agent.Thread) string {
 }
 
 func (r *reading) sees(t agent.Thread) bool {
-	return (r.o.Session == "" || t.SessionID == r.o.Session) && (r.o.Profile == "" || t.Profile == "" || t.Profile == r.o.Profile)
+	return (r.o.Session == "" || t.SessionID == r.o.Session) && memory.InProfile(t.Profile, r.o.Profile)
 }
 
 // thread returns the thread of a key, nil if there is none.

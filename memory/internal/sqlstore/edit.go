@@ -83,7 +83,7 @@ func (u *unit) edit(r memory.EditRequest, p agent.ParsedThreadID, e memory.Threa
 	switch {
 	case err != nil:
 		return err
-	case !inProfile(t.Profile, r.Profile):
+	case !memory.InProfile(t.Profile, r.Profile):
 		return agent.Errorf(agent.CodeConflict, "thread %s belongs to profile %q; nothing was changed", t.ID, t.Profile)
 	case e.Delete && t.Kind == agent.KindMain:
 		return u.deleteWhole(t)

@@ -1,4 +1,4 @@
-package port_test
+package memory_test
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 
 // What Spool has run is read by keys, and what a program adds is there for the next
 // turn. json:PATH instead keeps conversations of a program's own.
-func ExampleNewConversationStore() {
+func Example_memoryByKeys() {
 	ctx := context.Background()
 	store, err := spool.OpenStore(ctx, "memory:") // as sqlite:PATH, postgres://… and file:DIR
 	if err != nil {
