@@ -185,29 +185,31 @@ func TestRow28_DamageIsReportedOnce(t *testing.T) {
 }
 
 // TestRow28_HalfWrittenFileIsNotUsed: what a dead writer left beside the file
-// changes nothing, and goes away in time.
+// changes nothing, and goes away in time. Files are their owner's only.
 func TestRow28_HalfWrittenFileIsNotUsed(t *testing.T) {
-	dir := t.TempDir()
+	dir := filepath.Join(t.TempDir(), "a", "b")
 	path := filepath.Join(dir, "m [1].json")
+	p := jsonPort(path, port.JSONFileOptions{})
 	fresh, old := filepath.Join(dir, ".m [1].json.tmp-1"), filepath.Join(dir, ".m [1].json.tmp-2")
+	err := p.Append(t.Context(), "k", json.RawMessage(`1`))
 	for _, name := range []string{fresh, old} {
-		if err := os.WriteFile(name, []byte(`{"k":[`), 0o600); err != nil {
-			t.Fatal(err)
+		err = errors.Join(err, os.WriteFile(name, []byte(`{"k":[`), 0o600))
+	}
+	err = errors.Join(err, os.Chtimes(old, time.Time{}, time.Now().Add(-time.Hour)), p.Append(t.Context(), "k", json.RawMessage(`2`)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := os.ReadDir(dir)
+	if err != nil || len(files) != 3 || files[0].Name() != filepath.Base(fresh) {
+		t.Fatalf("%v, %v: want the file, its lock and that of a writer that may live", files, err)
+	}
+	for _, f := range files {
+		if info, err := f.Info(); err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("%s: %v, %v", f.Name(), info.Mode(), err)
 		}
 	}
-	if err := os.Chtimes(old, time.Time{}, time.Now().Add(-time.Hour)); err != nil {
-		t.Fatal(err)
-	}
-	p := jsonPort(path, port.JSONFileOptions{})
-	defer p.Close()
-	if err := p.Append(t.Context(), "k", json.RawMessage(`1`)); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := os.Stat(fresh); err != nil {
-		t.Errorf("the file of a writer that may live: %v", err)
-	}
-	if _, err := os.Stat(old); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("the file of a dead writer is still there: %v", err)
+	if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("%v, %v", info.Mode(), err)
 	}
 }
 
@@ -286,27 +288,6 @@ func TestGivingUpWaitingForTheLock(t *testing.T) {
 	}
 	if err := waiter.Append(t.Context(), "k", item); err != nil {
 		t.Fatal(err)
-	}
-}
-
-func TestFilesOfItemsAreTheOwnersOnly(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "a", "b")
-	p := jsonPort(filepath.Join(dir, "m.json"), port.JSONFileOptions{})
-	defer p.Close()
-	if err := p.Append(t.Context(), "k", json.RawMessage(`1`)); err != nil {
-		t.Fatal(err)
-	}
-	files, err := os.ReadDir(dir)
-	if err != nil || len(files) != 2 {
-		t.Fatalf("%v, %v: want the file and its lock", files, err)
-	}
-	for _, f := range files {
-		if info, err := f.Info(); err != nil || info.Mode().Perm() != 0o600 {
-			t.Errorf("%s: %v, %v", f.Name(), info.Mode(), err)
-		}
-	}
-	if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o700 {
-		t.Errorf("%v, %v", info.Mode(), err)
 	}
 }
 
