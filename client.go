@@ -19,6 +19,7 @@ import (
 	"github.com/spool-agents/spool/internal/telemetry"
 	"github.com/spool-agents/spool/internal/view"
 	"github.com/spool-agents/spool/memory"
+	"github.com/spool-agents/spool/memory/port"
 )
 
 // temporalTimeout bounds one request to Temporal: it only hints at what the store
@@ -80,8 +81,14 @@ func NewClient(store memory.ConversationMemoryStore, temporal client.Client, o C
 func (c *Client) Store() memory.ConversationMemoryStore { return c.store }
 
 // Agents shows which sub-agents the user has, what they do and how they ended.
-func (c *Client) Agents() memory.AgentStateManager {
-	return memory.AgentStateManager{Store: c.store, UserID: c.o.UserID}
+func (c *Client) Agents() port.AgentStateManager {
+	return port.AgentStateManager{Store: c.store, UserID: c.o.UserID}
+}
+
+// Memory shows what the user's conversations remember, by keys: of one session, or of
+// all if it is empty. The client's store stays open when it is closed.
+func (c *Client) Memory(session string) port.MemoryPersistence {
+	return port.NewStore(c.store, port.StoreOptions{UserID: c.o.UserID, Profile: c.o.Profile, Session: session})
 }
 
 // TaskQueue returns the task queue that workers of this store poll.

@@ -9,6 +9,7 @@ import (
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/memory"
 	"github.com/spool-agents/spool/memory/filestore"
+	"github.com/spool-agents/spool/memory/port"
 	"github.com/spool-agents/spool/memory/postgres"
 	"github.com/spool-agents/spool/memory/sqlite"
 )
@@ -71,4 +72,22 @@ func opened[T memory.ConversationMemoryStore](store T, err error) (memory.Conver
 		return nil, err
 	}
 	return store, nil
+}
+
+// MemoryOptions say what OpenMemory shows: the conversations of a user in a
+// profile, of one session if it is set.
+type MemoryOptions = port.StoreOptions
+
+// OpenMemory opens memory by keys: json:PATH, one JSON file for programs that keep
+// their own, or the conversations in any store of OpenStore.
+func OpenMemory(ctx context.Context, spec string, o MemoryOptions) (port.MemoryPersistence, error) {
+	if path, ok := strings.CutPrefix(spec, "json:"); ok && path != "" {
+		return port.NewJSONFile(path, port.JSONFileOptions{}), nil
+	}
+	store, err := OpenStoreWith(ctx, spec, StoreOptions{UserID: o.UserID, Profile: o.Profile})
+	if err != nil {
+		return nil, err
+	}
+	o.Owned = true
+	return port.NewStore(store, o), nil
 }

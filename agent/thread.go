@@ -222,6 +222,7 @@ const (
 	EventToolResponse       = "tool_response"
 	EventAssistantMessage   = "assistant_message"
 	EventMemoryAppended     = "memory_appended"
+	EventMemoryEdited       = "memory_edited"
 	EventStreamFinish       = "stream_finish"
 	EventQuestionAsked      = "question_asked"
 	EventQuestionAnswered   = "question_answered"

@@ -4,59 +4,50 @@ import (
 	"context"
 	"fmt"
 	"log"
-	"os"
-	"path/filepath"
-	"time"
 
+	"github.com/spool-agents/spool"
 	"github.com/spool-agents/spool/agent"
-	"github.com/spool-agents/spool/memory"
-	"github.com/spool-agents/spool/memory/rawstore"
+	"github.com/spool-agents/spool/memory/memorytest"
+	"github.com/spool-agents/spool/memory/port"
 )
 
-// The conversations of a program that keeps its own, beside those that Spool
-// runs: under keys of its choice, with metadata that is right in the same write.
-func ExampleConversationStore() {
-	dir, err := os.MkdirTemp("", "")
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer os.RemoveAll(dir)
+// What Spool has run is read by keys, and what a program adds is there for the next
+// turn. json:PATH instead keeps conversations of a program's own.
+func Example_memoryByKeys() {
 	ctx := context.Background()
-	// sqlite:PATH, postgres://… and memory: work the same.
-	where, err := rawstore.Open("file:"+filepath.Join(dir, "memory.json"), rawstore.Options{})
+	store, err := spool.OpenStore(ctx, "memory:") // as sqlite:PATH, postgres://… and file:DIR
 	if err != nil {
 		log.Fatal(err)
 	}
-	port := memory.NewPersistedMemory(where, memory.RawID)
-	defer port.Close()
-	noon := func() time.Time { return time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC) }
-	conversations := memory.NewConversationStore(port, memory.ConversationOptions{Now: noon})
-	agents := memory.NewAgentSessionStore(port, memory.ConversationOptions{Now: noon})
+	defer store.Close()
+	r, err := store.Send(ctx, memorytest.Request("s1", "m1"))
+	if err == nil {
+		err = memorytest.RunTurns(ctx, store, r.ThreadID) // a worker does this
+	}
+	if err != nil {
+		log.Fatal(err)
+	}
 
-	err = conversations.AppendMessages(ctx, "cli", agent.Message{ID: "1", Role: agent.RoleUser, Content: agent.Text("hi"), Timestamp: noon()})
+	conversations := port.NewConversationStore(port.NewStore(store, port.StoreOptions{UserID: "u", Session: "s1"}), port.ConversationOptions{})
+	err = conversations.AppendMessages(ctx, "default",
+		agent.Message{ID: "n1", Role: agent.RoleUser, Content: agent.Text("and by the way?")},
+		agent.Message{ID: "n2", Role: agent.RoleAssistant, Content: agent.Text("that, too")})
 	if err != nil {
 		log.Fatal(err)
 	}
-	if err := conversations.RecordRequestMetrics(ctx, "cli", memory.RequestMetrics{PromptTokens: 12, CompletionTokens: 3}); err != nil {
-		log.Fatal(err)
-	}
-	err = agents.Save(ctx, memory.AgentSession{AgentType: "researcher", AgentID: "r-1"})
+	c, err := conversations.GetConversation(ctx, "default")
 	if err != nil {
 		log.Fatal(err)
 	}
-	list, err := conversations.ListConversations(ctx)
-	if err != nil {
-		log.Fatal(err)
+	for _, m := range c.Messages {
+		fmt.Println(m.Role, m.Content)
 	}
-	for _, c := range list {
-		fmt.Println(c.Key, c.Metadata.MessageCount, c.Metadata.TotalTokens)
-	}
-	sessions, err := agents.List(ctx, "researcher")
-	if err != nil {
-		log.Fatal(err)
-	}
-	fmt.Println(sessions[0].AgentType, sessions[0].AgentID)
 	// Output:
-	// cli 1 15
-	// researcher r-1
+	// user text of m1
+	// assistant answer
+	// tool found
+	// tool found
+	// assistant answer
+	// user and by the way?
+	// assistant that, too
 }

@@ -25,6 +25,7 @@ type ConversationMemoryStore interface {
 	Reader
 	Imager
 	Archiver
+	Editor
 
 	// ID is the store's own id; it is made with the store and never changes.
 	ID() string

@@ -41,8 +41,8 @@ var payloads = map[string]struct{ always, maybe, added string }{
 }
 
 // elsewhere are the types that other scenarios show: what needs a server of
-// tools, or a conversation that is too long.
-var elsewhere = []string{agent.EventMCPStderr, agent.EventContextSummary, agent.EventToolProgress, agent.EventWarning}
+// tools, a conversation that is too long, or an edit at rest.
+var elsewhere = []string{agent.EventMCPStderr, agent.EventContextSummary, agent.EventMemoryEdited, agent.EventToolProgress, agent.EventWarning}
 
 // everyEvent is a conversation in which everything happens that events tell: a
 // sub-agent with a tool, a question, an approval, streamed text with reasoning, a

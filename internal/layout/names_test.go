@@ -144,6 +144,7 @@ var pinned = map[string]string{
 	"agent.EventToolResponse":        "tool_response",
 	"agent.EventAssistantMessage":    "assistant_message",
 	"agent.EventMemoryAppended":      "memory_appended",
+	"agent.EventMemoryEdited":        "memory_edited",
 	"agent.EventStreamFinish":        "stream_finish",
 	"agent.EventQuestionAsked":       "question_asked",
 	"agent.EventQuestionAnswered":    "question_answered",

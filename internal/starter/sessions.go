@@ -13,6 +13,7 @@ import (
 	"github.com/spool-agents/spool/internal/terminal"
 	"github.com/spool-agents/spool/memory"
 	"github.com/spool-agents/spool/memory/archive"
+	"github.com/spool-agents/spool/memory/port"
 	"github.com/spool-agents/spool/memory/sessionfile"
 )
 
@@ -57,7 +58,7 @@ func (f *files) folder(a *app) (sessionfile.Folder, error) {
 	}
 	return sessionfile.Folder{
 		Dir: dir, Prefix: strings.TrimPrefix(f.Prefix, sessionfile.SubAgentMark),
-		OnDamage: func(d *memory.DamagedError) { a.Progress("%s", terminal.Clean(d.Error())) },
+		OnDamage: func(d *port.DamagedError) { a.Progress("%s", terminal.Clean(d.Error())) },
 	}, err
 }
 

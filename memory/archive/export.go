@@ -6,6 +6,7 @@ import (
 
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/memory"
+	"github.com/spool-agents/spool/memory/port"
 	"github.com/spool-agents/spool/memory/sessionfile"
 )
 
@@ -89,9 +90,9 @@ func Export(ctx context.Context, s Store, f sessionfile.Folder, o Owner, id stri
 				return out, err
 			}
 			out.Threads, out.Files = append(out.Threads, r.Thread.ID), append(out.Files, path)
-			history[r.Thread.ID] = memory.Conversation{
+			history[r.Thread.ID] = port.Conversation{
 				Messages: r.Messages,
-				Metadata: memory.ConversationMetadata{Metadata: r.Thread.Metadata, CreatedAt: r.Thread.CreatedAt, UpdatedAt: r.Thread.UpdatedAt},
+				Metadata: port.ConversationMetadata{Metadata: r.Thread.Metadata, CreatedAt: r.Thread.CreatedAt, UpdatedAt: r.Thread.UpdatedAt},
 			}
 			if events.Enabled {
 				if log[r.Thread.ID], err = s.Events(ctx, r.Thread.ID, 0, 0); err != nil {

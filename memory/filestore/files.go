@@ -14,6 +14,7 @@ import (
 	"github.com/spool-agents/spool/memory"
 	"github.com/spool-agents/spool/memory/archive"
 	"github.com/spool-agents/spool/memory/internal/atomicfile"
+	"github.com/spool-agents/spool/memory/port"
 	"github.com/spool-agents/spool/memory/sessionfile"
 	"github.com/spool-agents/spool/memory/sqlite"
 )
@@ -45,7 +46,7 @@ type files struct {
 
 func newFiles(folder sessionfile.Folder, o Options) *files {
 	f := &files{folder: folder, o: o, dirty: map[string]bool{}, wake: make(chan struct{}, 1), ended: make(chan struct{}), done: make(chan struct{}), said: map[string]string{}}
-	f.folder.OnDamage = func(d *memory.DamagedError) { f.report(d) }
+	f.folder.OnDamage = func(d *port.DamagedError) { f.report(d) }
 	if f.o.Delay <= 0 {
 		f.o.Delay = defaultDelay
 	}
@@ -238,7 +239,7 @@ func (f *files) catchUp(ctx context.Context) error {
 
 // setAside moves a file away that cannot be understood, and says where to.
 func (f *files) setAside(r archive.Refused) error {
-	var damaged *memory.DamagedError
+	var damaged *port.DamagedError
 	if !errors.As(r, &damaged) || damaged.SetAside != "" {
 		return r
 	}

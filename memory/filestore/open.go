@@ -111,6 +111,13 @@ func (s *Store) DeleteTree(ctx context.Context, r memory.DeleteRequest) (memory.
 	return res, err
 }
 
+// EditThreads edits threads in the journal, which may remove trees and images.
+func (s *Store) EditThreads(ctx context.Context, r memory.EditRequest) error {
+	err := s.Store.EditThreads(ctx, r)
+	s.files.imagesChanged()
+	return err
+}
+
 // Close writes the files that lag behind and releases the folder.
 func (s *Store) Close() error {
 	s.files.stop()

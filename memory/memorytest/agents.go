@@ -4,11 +4,11 @@ import (
 	"time"
 
 	"github.com/spool-agents/spool/agent"
-	"github.com/spool-agents/spool/memory"
+	"github.com/spool-agents/spool/memory/port"
 )
 
 // listed are the thread ids of states, in order.
-func (e *env) listed(states []memory.AgentState, err error) []string {
+func (e *env) listed(states []port.AgentState, err error) []string {
 	e.Helper()
 	e.ok(err)
 	ids := []string{}
@@ -20,8 +20,8 @@ func (e *env) listed(states []memory.AgentState, err error) []string {
 
 var agentRules = []rule{
 	{"a sub-agent's state goes from pending over running to its end, with times, result and use", func(e *env) {
-		m := memory.AgentStateManager{Store: e.s, UserID: user}
-		get := must[memory.AgentState](e)
+		m := port.AgentStateManager{Store: e.s, UserID: user}
+		get := must[port.AgentState](e)
 		t := e.started("s1")
 		d := e.delegate(t, 1, "researcher")
 		s := get(m.Get(e.ctx, d.ChildThread))
@@ -37,11 +37,11 @@ var agentRules = []rule{
 		equal(e, "time", s.EndedAt.Sub(*s.StartedAt), time.Second)
 		_, err := m.Get(e.ctx, "nobody-1-a")
 		e.code(err, agent.CodeNotFound)
-		_, err = memory.AgentStateManager{Store: e.s, UserID: otherUser}.Get(e.ctx, d.ChildThread)
+		_, err = port.AgentStateManager{Store: e.s, UserID: otherUser}.Get(e.ctx, d.ChildThread)
 		e.code(err, agent.CodeNotFound)
 	}},
 	{"running, a parent's and all sub-agents are listed, main threads are not", func(e *env) {
-		m := memory.AgentStateManager{Store: e.s, UserID: user}
+		m := port.AgentStateManager{Store: e.s, UserID: user}
 		one := e.started("s1")
 		a := e.take(e.delegate(one, 1, "researcher").ChildThread)
 		below := e.delegate(a, 1, "general").ChildThread
@@ -53,18 +53,18 @@ var agentRules = []rule{
 		equal(e, "of the first", e.listed(m.GetByParent(e.ctx, one.ThreadID)), []string{a.ThreadID})
 		equal(e, "of the child", e.listed(m.GetByParent(e.ctx, a.ThreadID)), []string{below})
 		equal(e, "all", len(e.listed(m.GetAll(e.ctx))), 3)
-		equal(e, "of another user", len(e.listed(memory.AgentStateManager{Store: e.s, UserID: otherUser}.GetAll(e.ctx))), 0)
+		equal(e, "of another user", len(e.listed(port.AgentStateManager{Store: e.s, UserID: otherUser}.GetAll(e.ctx))), 0)
 		equal(e, "latest first", e.listed(m.GetAll(e.ctx))[0], b.ThreadID)
 	}},
 	{"a clean-up removes what ended long ago from the lists and says how many; a resume brings it back", func(e *env) {
-		m := memory.AgentStateManager{Store: e.s, UserID: user}
+		m := port.AgentStateManager{Store: e.s, UserID: user}
 		cleaned := func(age time.Duration) int { return must[int](e)(m.Cleanup(e.ctx, age)) }
 		t := e.started("s1")
 		old := e.childDone(t, 1)
 		e.h.Clock.Advance(time.Hour)
 		running := e.take(e.delegate(t, 2, "researcher").ChildThread)
 		equal(e, "young ones stay", cleaned(2*time.Hour), 0)
-		equal(e, "another user's stay", must[int](e)(memory.AgentStateManager{Store: e.s, UserID: otherUser}.Cleanup(e.ctx, 0)), 0)
+		equal(e, "another user's stay", must[int](e)(port.AgentStateManager{Store: e.s, UserID: otherUser}.Cleanup(e.ctx, 0)), 0)
 		e.h.Clock.Advance(time.Hour)
 		equal(e, "removed", cleaned(90*time.Minute), 1)
 		equal(e, "again", cleaned(0), 0)

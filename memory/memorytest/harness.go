@@ -91,6 +91,7 @@ var groups = []struct {
 	{"event", eventRules},
 	{"edge", edgeRules},
 	{"archive", archiveRules},
+	{"edit", editRules},
 	{"image", imageRules},
 	{"fork", forkRules},
 }

@@ -2,50 +2,59 @@ package memorytest
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"os"
 	"reflect"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/spool-agents/spool/agent"
-	"github.com/spool-agents/spool/memory"
+	"github.com/spool-agents/spool/memory/port"
 )
 
-// PortItem is what the suite keeps in ports.
+// PortItem is what the suite keeps in ports: the least that a message is.
 type PortItem struct {
-	ID   string   `json:"id"`
-	Text string   `json:"text"`
-	Tags []string `json:"tags,omitempty"`
-	N    int64    `json:"n,omitempty"`
+	ID   string     `json:"id"`
+	Role agent.Role `json:"role"`
+	Text string     `json:"content"`
 }
 
-// PortItemID is the id of a PortItem, for the making of ports.
-func PortItemID(i PortItem) string { return i.ID }
-
-// PortHarness tells the suite of memory.MemoryPort how to make ports and what they can do.
+// PortHarness tells the suite of port.MemoryPort how to make ports and what they
+// can do.
 type PortHarness struct {
 	// Location names a new empty place for data; those that are files are below
 	// dir, which exists.
 	Location func(t *testing.T, dir string) string
 	// Open opens the data at a location, as another process would.
-	Open func(location string) (memory.AtomicPort[PortItem], error)
-	// Durable ports keep their items when they are closed, and share them with
-	// other ports of the same location, in this process and in others. The
-	// TestMain of the test calls PortChild with Open then.
+	Open func(location string) (port.MemoryPersistence, error)
+	// Sound, if set, checks what is at a location when a case has ended.
+	Sound func(t *testing.T, location string)
+
+	// Durable ports keep their items when they are closed.
 	Durable bool
+	// Shared ports see what others of their location write, in this process and
+	// in others. The TestMain of the test calls PortChild with Open then.
+	Shared bool
+	// CrashPoint is that of a write, of Shared ports.
+	CrashPoint string
+	// Conversations means that keys are names of conversations and items messages:
+	// other keys are refused, and items without an id are given one.
+	Conversations bool
 	// RandomFor bounds the time of the property test; 0 means 5 seconds.
 	RandomFor time.Duration
 }
 
 // portEnv is a port under test.
 type portEnv struct {
-	fataler
-	test     *testing.T
+	env
 	h        PortHarness
 	location string
-	p        memory.AtomicPort[PortItem]
-	ctx      context.Context
+	units    port.MemoryPersistence
+	p        *port.PersistedMemory[PortItem] // over units
 }
 
 // portRule is one case of the suite, named by the sentence it checks.
@@ -54,59 +63,54 @@ type portRule struct {
 	run  func(e *portEnv)
 }
 
-// RunPort runs every case of the suite of memory.MemoryPort, each on data of its own,
-// and the property test.
+// RunPort runs every case of the suite of port.MemoryPort, each on data of its own,
+// and the property test. Metadata, which some ports add, is left out.
 func RunPort(t *testing.T, h PortHarness) {
 	t.Helper()
-	run := func(group string, rules []portRule) {
-		t.Run(group, func(t *testing.T) {
-			for _, r := range rules {
-				t.Run(r.name, func(t *testing.T) {
-					t.Parallel()
-					r.run(newPortEnv(t, h))
-				})
-			}
-		})
+	rules := portRules
+	for _, more := range []struct {
+		has   bool
+		rules []portRule
+	}{{!h.Conversations, portKeyRules}, {h.Durable, portDurableRules}, {!h.Durable, portVolatileRules}, {h.Shared, portSharedRules}} {
+		if more.has {
+			rules = slices.Concat(rules, more.rules)
+		}
 	}
-	run("items", portItemRules)
-	run("units", portUnitRules)
-	run("snapshots", portSnapshotRules)
-	if h.Durable {
-		run("durable", portDurableRules)
-	} else {
-		run("volatile", portVolatileRules)
+	for _, r := range rules {
+		t.Run(r.name, func(t *testing.T) {
+			t.Parallel()
+			r.run(newPortEnv(t, h))
+		})
 	}
 	t.Run("random operations do what they do on a map", func(t *testing.T) { runRandomPort(t, h) })
 }
 
 func newPortEnv(t *testing.T, h PortHarness) *portEnv {
 	t.Helper()
-	e := &portEnv{fataler: t, test: t, h: h, ctx: t.Context(), location: h.Location(t, t.TempDir())}
-	e.p = e.another()
+	e := &portEnv{env: env{fataler: t, test: t, ctx: t.Context()}, h: h, location: h.Location(t, t.TempDir())}
+	if h.Sound != nil {
+		t.Cleanup(func() { h.Sound(t, e.location) })
+	}
+	e.reopen()
 	return e
 }
 
-// another opens the same data again.
-func (e *portEnv) another() memory.AtomicPort[PortItem] {
+func (e *portEnv) reopen() {
 	e.Helper()
-	p, err := e.h.Open(e.location)
+	var err error
+	e.units, err = e.h.Open(e.location)
 	e.ok(err)
+	p := port.NewPersistedMemory[PortItem](e.units)
 	e.test.Cleanup(func() { _ = p.Close() })
-	return p
+	e.p = p
 }
 
-func (e *portEnv) ok(err error) {
+// another opens the same data again.
+func (e *portEnv) another() *portEnv {
 	e.Helper()
-	if err != nil {
-		e.Fatalf("unexpected error (%s): %v", agent.CodeOf(err), err)
-	}
-}
-
-func (e *portEnv) code(err error, codes ...agent.Code) {
-	e.Helper()
-	if !slices.Contains(codes, agent.CodeOf(err)) {
-		e.Fatalf("error %q (%v), want code %v", agent.CodeOf(err), err, codes)
-	}
+	other := *e
+	other.reopen()
+	return &other
 }
 
 func (e *portEnv) same(what string, got, want any) {
@@ -116,49 +120,71 @@ func (e *portEnv) same(what string, got, want any) {
 	}
 }
 
-// item makes an item whose text can be checked against its id.
-func item(id string) PortItem { return PortItem{ID: id, Text: "text of " + id} }
+// numbered are items whose text can be checked against their ids, letters those
+// whose ids are single letters.
+func numbered(prefix string, n int) []PortItem {
+	var ids []string
+	for i := range n {
+		ids = append(ids, fmt.Sprintf("%s-%04d", prefix, i))
+	}
+	return items(ids...)
+}
+
+func letters(ids string) []PortItem { return items(strings.Split(ids, "")...) }
 
 func items(ids ...string) []PortItem {
 	out := []PortItem{}
 	for _, id := range ids {
-		out = append(out, item(id))
+		out = append(out, PortItem{id, agent.RoleUser, "text of " + id})
 	}
 	return out
 }
 
-func numbered(prefix string, n int) []PortItem {
-	out := []PortItem{}
-	for i := range n {
-		out = append(out, item(fmt.Sprintf("%s-%04d", prefix, i)))
+// number is an item that counts.
+func number(n int) []PortItem { return []PortItem{{"n", agent.RoleUser, strconv.Itoa(n)}} }
+
+// records are items as units of work know them.
+func records(list []PortItem) (out []port.Record) {
+	for _, it := range list {
+		body, err := json.Marshal(it)
+		if err != nil {
+			panic(err)
+		}
+		out = append(out, port.Record{ID: it.ID, Body: body})
 	}
 	return out
 }
+
+type portSnapshot = port.MemorySnapshot[PortItem]
 
 // holds checks the items of a key.
-func (e *portEnv) holds(p memory.MemoryPort[PortItem], key string, want []PortItem) {
+func (e *portEnv) holds(key string, want []PortItem) {
 	e.Helper()
-	got, err := p.Get(e.ctx, key)
+	got, err := e.p.Get(e.ctx, key)
 	e.ok(err)
 	e.same("items of "+key, got, want)
 }
 
 // keys checks which keys there are.
-func (e *portEnv) keys(p memory.MemoryPort[PortItem], want ...string) {
+func (e *portEnv) keys(want ...string) {
 	e.Helper()
-	got, err := p.Keys(e.ctx)
+	got, err := e.p.Keys(e.ctx)
 	e.ok(err)
-	if want == nil {
-		want = []string{}
-	}
-	e.same("keys", got, want)
+	e.same("keys", slices.DeleteFunc(got, isMetadata), append([]string{}, want...))
 }
 
+func isMetadata(key string) bool { return strings.HasPrefix(key, "__metadata__:") }
+
 // snapshot returns everything.
-func (e *portEnv) snapshot() memory.MemorySnapshot[PortItem] {
+func (e *portEnv) snapshot() portSnapshot {
 	e.Helper()
 	s, err := e.p.ExportSnapshot(e.ctx)
 	e.ok(err)
+	for key := range s {
+		if isMetadata(key) {
+			delete(s, key)
+		}
+	}
 	return s
 }
 
@@ -168,4 +194,50 @@ func (e *portEnv) unchanged(f func()) {
 	before := e.snapshot()
 	f()
 	e.same("everything", e.snapshot(), before)
+}
+
+// portChildEnv makes a test binary act as another process of a port.
+const portChildEnv = "SPOOL_PORT_TEST_CHILD"
+
+// PortChild runs what the suite wants other processes to do and ends the
+// process. In any other process it does nothing. Call it first in TestMain.
+func PortChild(open func(location string) (port.MemoryPersistence, error)) {
+	if os.Getenv(portChildEnv) == "" {
+		return
+	}
+	p, err := open(os.Args[1])
+	if err == nil {
+		err = childAppends(p, os.Args[2], os.Args[3], os.Args[4])
+	}
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "%s: %v\n", agent.CodeOf(err), err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// childAppends appends the items from..to of a name to the key "shared", each in one
+// unit with a counter, and prints the id of each when it is acknowledged.
+func childAppends(p port.MemoryPersistence, name, from, to string) error {
+	first, _ := strconv.Atoi(from)
+	last, _ := strconv.Atoi(to)
+	for i, it := range records(numbered(name, last)[first:]) {
+		err := p.Update(context.Background(), func(r port.Records) error {
+			if _, err := r.Append("shared", []port.Record{it}); err != nil {
+				return err
+			}
+			return r.Put("count", records(number(first+i+1)))
+		})
+		if err != nil {
+			return err
+		}
+		fmt.Println(it.ID)
+	}
+	return nil
+}
+
+// child starts another process on the same data; it is killed when the case ends.
+func (e *portEnv) child(name string, from, to int, env ...string) *Process {
+	e.Helper()
+	return StartProcess(e.test, append([]string{portChildEnv + "=append"}, env...), e.location, name, strconv.Itoa(from), strconv.Itoa(to))
 }

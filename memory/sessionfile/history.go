@@ -11,14 +11,14 @@ import (
 	"strings"
 
 	"github.com/spool-agents/spool/agent"
-	"github.com/spool-agents/spool/memory"
 	"github.com/spool-agents/spool/memory/internal/atomicfile"
 	"github.com/spool-agents/spool/memory/internal/jsontime"
+	"github.com/spool-agents/spool/memory/port"
 )
 
 // History is all conversations of a session, with those of their sub-agents, by
 // their key in the session: "default", "agent:TYPE:ID".
-type History map[string]memory.Conversation
+type History map[string]port.Conversation
 
 // Events is the log of each thread of a session, by its key in the session.
 type Events map[string][]agent.Event
@@ -28,7 +28,7 @@ type Events map[string][]agent.Event
 func RelativeKey(sessionID, threadID string) (string, error) {
 	session, conversation, found := strings.Cut(threadID, "/")
 	if !found {
-		return threadID, memory.CheckKey(threadID)
+		return threadID, port.CheckKey(threadID)
 	}
 	if session != sessionID || agent.CheckName("conversation", conversation) != nil {
 		return "", agent.Errorf(agent.CodeInvalid, "thread %q does not belong to session %q: leave it out", threadID, sessionID)
@@ -112,7 +112,7 @@ func read(path string, parse func([]byte) error) (found bool, err error) {
 		return false, explain(err, path)
 	}
 	if err := parse(data); err != nil {
-		return false, &memory.DamagedError{Path: path, Cause: err}
+		return false, &port.DamagedError{Path: path, Cause: err}
 	}
 	return true, nil
 }
@@ -163,15 +163,15 @@ func ParseHistory(data []byte) (History, error) {
 	if raw == nil {
 		return nil, errors.New("it is not an object of conversations")
 	}
-	h, metadata := History{}, map[string]memory.ConversationMetadata{}
+	h, metadata := History{}, map[string]port.ConversationMetadata{}
 	for _, key := range slices.Sorted(maps.Keys(raw)) {
 		value := raw[key]
-		var c memory.Conversation
+		var c port.Conversation
 		name, isMetadata := strings.CutPrefix(key, "__metadata__")
 		switch {
 		case isMetadata:
 			name, newer := strings.CutPrefix(name, ":")
-			var list []memory.ConversationMetadata
+			var list []port.ConversationMetadata
 			if err := jsontime.Unmarshal(value, &list); err != nil {
 				return nil, err
 			}
@@ -188,7 +188,7 @@ func ParseHistory(data []byte) (History, error) {
 				return nil, err
 			}
 		}
-		if err := memory.CheckKey(key); err != nil {
+		if err := port.CheckKey(key); err != nil {
 			return nil, err
 		}
 		h[key] = c

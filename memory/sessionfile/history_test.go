@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/spool-agents/spool/agent"
-	"github.com/spool-agents/spool/memory"
+	"github.com/spool-agents/spool/memory/port"
 	"github.com/spool-agents/spool/memory/sessionfile"
 )
 
@@ -117,7 +117,7 @@ func TestRow38_HistoryExport(t *testing.T) {
 	same(t, "null content", main.Messages[1].Content.Null, true)
 
 	// Through a store and out again, by whole thread ids.
-	store := memory.NewConversationStore(memory.NewInMemoryMemory(memory.RawID), memory.ConversationOptions{})
+	store := port.NewConversationStore(port.NewInMemory(), port.ConversationOptions{})
 	out := sessionfile.History{}
 	for key, c := range want {
 		thread := sessionfile.AbsoluteKey(sessionID, key)
@@ -177,7 +177,7 @@ func TestRow38_ForeignAndBrokenHistory(t *testing.T) {
 	same(t, "nothing was made", names(t, f.Dir), []string{})
 	path := filepath.Join(f.Dir, "sessions", sessionID, "history.json")
 	write(t, path, `{"default":`)
-	var d *memory.DamagedError
+	var d *port.DamagedError
 	if _, _, err := f.ReadHistory(sessionID); !errors.As(err, &d) {
 		t.Errorf("a broken file: %v", err)
 	}

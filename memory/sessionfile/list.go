@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/spool-agents/spool/agent"
-	"github.com/spool-agents/spool/memory"
+	"github.com/spool-agents/spool/memory/port"
 )
 
 // Info is an entry of a list of sessions: a Session without its messages.
@@ -184,6 +184,6 @@ func readInfo(path string) (Info, error) {
 
 // damaged reports whether err says that a file cannot be understood.
 func damaged(err error) bool {
-	var d *memory.DamagedError
+	var d *port.DamagedError
 	return errors.As(err, &d)
 }

@@ -9,14 +9,14 @@ import (
 	"unicode/utf8"
 
 	"github.com/spool-agents/spool/agent"
-	"github.com/spool-agents/spool/memory"
 	"github.com/spool-agents/spool/memory/internal/atomicfile"
 	"github.com/spool-agents/spool/memory/internal/jsontime"
+	"github.com/spool-agents/spool/memory/port"
 )
 
 // readSession reads a session's file. lost counts the messages that a torn last
 // line cost. A file that is not there is fs.ErrNotExist, one that cannot be
-// understood a *memory.DamagedError.
+// understood a *port.DamagedError.
 func readSession(path string) (s Session, lost int, err error) {
 	data, err := atomicfile.ReadRegular(path)
 	if err != nil {
@@ -27,7 +27,7 @@ func readSession(path string) (s Session, lost int, err error) {
 	}
 	s, lost, err = ParseSession(data)
 	if err != nil {
-		return Session{}, 0, &memory.DamagedError{Path: path, Cause: err}
+		return Session{}, 0, &port.DamagedError{Path: path, Cause: err}
 	}
 	return s, lost, nil
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/memory"
 	"github.com/spool-agents/spool/memory/internal/atomicfile"
+	"github.com/spool-agents/spool/memory/port"
 )
 
 // Session is the content of a session's file: one thread, of a conversation or
@@ -152,8 +153,8 @@ type Folder struct {
 	Prefix string
 	// OnDamage is told of a damaged file that was set aside because a new one
 	// was to be written there; the write goes on. Without it that write fails
-	// with the *memory.DamagedError, and works when it is repeated.
-	OnDamage func(*memory.DamagedError)
+	// with the *port.DamagedError, and works when it is repeated.
+	OnDamage func(*port.DamagedError)
 	// Now is the clock for names of damaged files; nil = the system's.
 	Now func() time.Time
 }
@@ -239,7 +240,7 @@ func (f Folder) write(path string, v any) error {
 
 // setAside makes room for a new file where a damaged one is.
 func (f Folder) setAside(path string, cause error) error {
-	var damaged *memory.DamagedError
+	var damaged *port.DamagedError
 	if !errors.As(cause, &damaged) {
 		return cause
 	}

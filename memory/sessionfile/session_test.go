@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/spool-agents/spool/agent"
-	"github.com/spool-agents/spool/memory"
+	"github.com/spool-agents/spool/memory/port"
 	"github.com/spool-agents/spool/memory/sessionfile"
 )
 
@@ -296,7 +296,7 @@ func TestRow81_OtherFilesAreNotOverwritten(t *testing.T) {
 
 	write(t, path, `{"id":"`)
 	f.Now = func() time.Time { return noon }
-	var d *memory.DamagedError
+	var d *port.DamagedError
 	if _, err := f.SaveSession(session(sessionID, 1)); !errors.As(err, &d) || d.SetAside != path+".damaged-20260301T120000.000000000Z" {
 		t.Fatalf("a broken file: %v", err)
 	}
@@ -306,7 +306,7 @@ func TestRow81_OtherFilesAreNotOverwritten(t *testing.T) {
 	save(t, f, session(sessionID, 1))
 	write(t, path, `{"id":"`)
 	reports := 0
-	f.OnDamage = func(*memory.DamagedError) { reports++ }
+	f.OnDamage = func(*port.DamagedError) { reports++ }
 	save(t, f, session(sessionID, 1))
 	same(t, "reports", reports, 1)
 

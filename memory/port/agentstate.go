@@ -1,10 +1,11 @@
-package memory
+package port
 
 import (
 	"context"
 	"time"
 
 	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/memory"
 )
 
 // AgentState is what a sub-agent did last, or does now.
@@ -31,7 +32,7 @@ type AgentState struct {
 // do and how they ended. It holds no state of its own, so it shows the same in
 // every process and after a restart.
 type AgentStateManager struct {
-	Store ConversationMemoryStore
+	Store memory.ConversationMemoryStore
 	// UserID bounds the view to one user's sub-agents; empty shows all.
 	UserID string
 }
@@ -47,18 +48,18 @@ func (m AgentStateManager) Get(ctx context.Context, id string) (AgentState, erro
 
 // GetAll lists all sub-agents but those that Cleanup removed, latest activity first.
 func (m AgentStateManager) GetAll(ctx context.Context) ([]AgentState, error) {
-	return m.list(ctx, ThreadFilter{})
+	return m.list(ctx, memory.ThreadFilter{})
 }
 
 // GetRunning lists the sub-agents that are at work, wait for a person, or are
 // about to begin.
 func (m AgentStateManager) GetRunning(ctx context.Context) ([]AgentState, error) {
-	return m.list(ctx, ThreadFilter{Working: true})
+	return m.list(ctx, memory.ThreadFilter{Working: true})
 }
 
 // GetByParent lists the sub-agents that a thread has made.
 func (m AgentStateManager) GetByParent(ctx context.Context, parentThreadID string) ([]AgentState, error) {
-	return m.list(ctx, ThreadFilter{Parent: parentThreadID})
+	return m.list(ctx, memory.ThreadFilter{Parent: parentThreadID})
 }
 
 // Cleanup takes sub-agents that ended longer than maxAge ago from the lists and
@@ -68,7 +69,7 @@ func (m AgentStateManager) Cleanup(ctx context.Context, maxAge time.Duration) (i
 	return m.Store.CleanUp(ctx, m.UserID, maxAge)
 }
 
-func (m AgentStateManager) list(ctx context.Context, f ThreadFilter) ([]AgentState, error) {
+func (m AgentStateManager) list(ctx context.Context, f memory.ThreadFilter) ([]AgentState, error) {
 	f.UserID, f.SubAgents = m.UserID, true
 	threads, err := m.Store.Threads(ctx, f)
 	if err != nil {

@@ -1,4 +1,4 @@
-package memory_test
+package port_test
 
 import (
 	"context"
@@ -14,18 +14,18 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/spool-agents/spool/agent"
-	"github.com/spool-agents/spool/memory"
+	"github.com/spool-agents/spool/memory/port"
 )
 
-func jsonPort(path string, o memory.JSONFileOptions) *memory.PersistedMemory[json.RawMessage] {
-	return memory.NewPersistedMemory(memory.NewJSONFile(path, o), memory.RawID)
+func jsonPort(path string, o port.JSONFileOptions) *port.PersistedMemory[json.RawMessage] {
+	return port.NewPersistedMemory[json.RawMessage](port.NewJSONFile(path, o))
 }
 
 // sample is a file as JSONFile writes it, with the key that it holds.
 func sample(t *testing.T) (text []byte, want []json.RawMessage) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "m.json")
-	p := jsonPort(path, memory.JSONFileOptions{})
+	p := jsonPort(path, port.JSONFileOptions{})
 	want = []json.RawMessage{json.RawMessage(`{"id":"a","content":"ü \"x\" {[,"}`), json.RawMessage(`{"id":"b","n":[1,2,{}]}`), json.RawMessage(`"bare"`)}
 	if err := errors.Join(p.Set(t.Context(), "cli", want), p.Set(t.Context(), "s/two", want[:1]), p.Close()); err != nil {
 		t.Fatal(err)
@@ -54,11 +54,11 @@ func damaged(t *testing.T, path string, text []byte) {
 	if err := os.WriteFile(path, text, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	p := jsonPort(path, memory.JSONFileOptions{})
+	p := jsonPort(path, port.JSONFileOptions{})
 	defer p.Close()
 	item := json.RawMessage(`{"id":"new"}`)
 	err := p.Append(t.Context(), "new", item)
-	var d *memory.DamagedError
+	var d *port.DamagedError
 	if !errors.As(err, &d) {
 		t.Fatalf("%q: %v, want a DamagedError", text, err)
 	}
@@ -98,7 +98,7 @@ func TestFault_C11_FileCutAnywhere(t *testing.T) {
 		if err := os.WriteFile(path, text[:n], 0o600); err != nil {
 			t.Fatal(err)
 		}
-		p := jsonPort(path, memory.JSONFileOptions{})
+		p := jsonPort(path, port.JSONFileOptions{})
 		got, err := p.Get(t.Context(), "cli")
 		if err != nil || !slices.EqualFunc(got, want, func(a, b json.RawMessage) bool { return string(a) == string(b) }) {
 			t.Errorf("cut at %d of %d: %s, %v", n, len(text), got, err)
@@ -137,7 +137,7 @@ func TestFault_C11_FlippedBytes(t *testing.T) {
 		if err := os.WriteFile(path, broken, 0o600); err != nil {
 			rt.Fatal(err)
 		}
-		p := jsonPort(path, memory.JSONFileOptions{})
+		p := jsonPort(path, port.JSONFileOptions{})
 		defer p.Close()
 		_, err := p.Keys(t.Context())
 		if err == nil && !json.Valid(broken) {
@@ -160,9 +160,9 @@ func TestFault_C11_FlippedBytes(t *testing.T) {
 func TestRow28_DamageIsReportedOnce(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "m.json")
 	now := time.Date(2026, 3, 1, 12, 0, 0, 5, time.UTC)
-	var reports []*memory.DamagedError
-	p := jsonPort(path, memory.JSONFileOptions{
-		Now: func() time.Time { return now }, OnDamage: func(d *memory.DamagedError) { reports = append(reports, d) },
+	var reports []*port.DamagedError
+	p := jsonPort(path, port.JSONFileOptions{
+		Now: func() time.Time { return now }, OnDamage: func(d *port.DamagedError) { reports = append(reports, d) },
 	})
 	defer p.Close()
 	for n := 1; n <= 3; n++ {
@@ -185,36 +185,38 @@ func TestRow28_DamageIsReportedOnce(t *testing.T) {
 }
 
 // TestRow28_HalfWrittenFileIsNotUsed: what a dead writer left beside the file
-// changes nothing, and goes away in time.
+// changes nothing, and goes away in time. Files are their owner's only.
 func TestRow28_HalfWrittenFileIsNotUsed(t *testing.T) {
-	dir := t.TempDir()
+	dir := filepath.Join(t.TempDir(), "a", "b")
 	path := filepath.Join(dir, "m [1].json")
+	p := jsonPort(path, port.JSONFileOptions{})
 	fresh, old := filepath.Join(dir, ".m [1].json.tmp-1"), filepath.Join(dir, ".m [1].json.tmp-2")
+	err := p.Append(t.Context(), "k", json.RawMessage(`1`))
 	for _, name := range []string{fresh, old} {
-		if err := os.WriteFile(name, []byte(`{"k":[`), 0o600); err != nil {
-			t.Fatal(err)
+		err = errors.Join(err, os.WriteFile(name, []byte(`{"k":[`), 0o600))
+	}
+	err = errors.Join(err, os.Chtimes(old, time.Time{}, time.Now().Add(-time.Hour)), p.Append(t.Context(), "k", json.RawMessage(`2`)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := os.ReadDir(dir)
+	if err != nil || len(files) != 3 || files[0].Name() != filepath.Base(fresh) {
+		t.Fatalf("%v, %v: want the file, its lock and that of a writer that may live", files, err)
+	}
+	for _, f := range files {
+		if info, err := f.Info(); err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("%s: %v, %v", f.Name(), info.Mode(), err)
 		}
 	}
-	if err := os.Chtimes(old, time.Time{}, time.Now().Add(-time.Hour)); err != nil {
-		t.Fatal(err)
-	}
-	p := jsonPort(path, memory.JSONFileOptions{})
-	defer p.Close()
-	if err := p.Append(t.Context(), "k", json.RawMessage(`1`)); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := os.Stat(fresh); err != nil {
-		t.Errorf("the file of a writer that may live: %v", err)
-	}
-	if _, err := os.Stat(old); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("the file of a dead writer is still there: %v", err)
+	if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("%v, %v", info.Mode(), err)
 	}
 }
 
 // TestEditedFileIsReadAgain: people may edit the file between two accesses.
 func TestEditedFileIsReadAgain(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "m.json")
-	p := jsonPort(path, memory.JSONFileOptions{})
+	p := jsonPort(path, port.JSONFileOptions{})
 	defer p.Close()
 	if err := p.Set(t.Context(), "k", []json.RawMessage{json.RawMessage(`{"id":"a"}`)}); err != nil {
 		t.Fatal(err)
@@ -248,7 +250,7 @@ func TestWhatIsNoFileIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, path := range []string{dir, filepath.Join(file, "m.json"), filepath.Join(dir, strings.Repeat("n", 300))} {
-		p := jsonPort(path, memory.JSONFileOptions{})
+		p := jsonPort(path, port.JSONFileOptions{})
 		if err := p.Append(t.Context(), "k", json.RawMessage(`1`)); agent.CodeOf(err) != agent.CodeInvalid || !strings.Contains(err.Error(), "another path") {
 			t.Errorf("%s: %v", path, err)
 		}
@@ -262,11 +264,11 @@ func TestWhatIsNoFileIsRefused(t *testing.T) {
 // TestGivingUpWaitingForTheLock: the caller's context and the longest wait end it.
 func TestGivingUpWaitingForTheLock(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "m.json")
-	holder, waiter := jsonPort(path, memory.JSONFileOptions{}), jsonPort(path, memory.JSONFileOptions{Wait: 50 * time.Millisecond})
+	holder, waiter := port.NewJSONFile(path, port.JSONFileOptions{}), jsonPort(path, port.JSONFileOptions{Wait: 50 * time.Millisecond})
 	defer holder.Close()
 	defer waiter.Close()
 	item := json.RawMessage(`{"id":"a"}`)
-	err := holder.Update(t.Context(), func(b memory.Batch[json.RawMessage]) error {
+	err := holder.Update(t.Context(), func(r port.Records) error {
 		if err := waiter.Append(t.Context(), "k", item); agent.CodeOf(err) != agent.CodeUnavailable || !strings.Contains(err.Error(), "another process") {
 			t.Errorf("after the longest wait: %v", err)
 		}
@@ -278,7 +280,7 @@ func TestGivingUpWaitingForTheLock(t *testing.T) {
 		if _, err := waiter.Get(t.Context(), "k"); err != nil {
 			t.Errorf("reading needs no lock: %v", err)
 		}
-		_, err := b.Append("k", item)
+		_, err := r.Append("k", []port.Record{{ID: "a", Body: item}})
 		return err
 	})
 	if err != nil {
@@ -289,31 +291,10 @@ func TestGivingUpWaitingForTheLock(t *testing.T) {
 	}
 }
 
-func TestFilesOfItemsAreTheOwnersOnly(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "a", "b")
-	p := jsonPort(filepath.Join(dir, "m.json"), memory.JSONFileOptions{})
-	defer p.Close()
-	if err := p.Append(t.Context(), "k", json.RawMessage(`1`)); err != nil {
-		t.Fatal(err)
-	}
-	files, err := os.ReadDir(dir)
-	if err != nil || len(files) != 2 {
-		t.Fatalf("%v, %v: want the file and its lock", files, err)
-	}
-	for _, f := range files {
-		if info, err := f.Info(); err != nil || info.Mode().Perm() != 0o600 {
-			t.Errorf("%s: %v, %v", f.Name(), info.Mode(), err)
-		}
-	}
-	if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o700 {
-		t.Errorf("%v, %v", info.Mode(), err)
-	}
-}
-
 // TestBadItemsAreRefused: what JSON cannot hold, or could not be read again.
 func TestBadItemsAreRefused(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "m.json")
-	p := jsonPort(path, memory.JSONFileOptions{})
+	p := jsonPort(path, port.JSONFileOptions{})
 	defer p.Close()
 	for _, item := range []string{`{`, "\"\xff\"", `1 2`, ` `} {
 		if err := p.Append(t.Context(), "k", json.RawMessage(`1`), json.RawMessage(item)); agent.CodeOf(err) != agent.CodeInvalid {
@@ -323,7 +304,7 @@ func TestBadItemsAreRefused(t *testing.T) {
 	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("something was written: %v", err)
 	}
-	numbers := memory.NewPersistedMemory(memory.NewJSONFile(path, memory.JSONFileOptions{}), func(int) string { return "" })
+	numbers := port.NewPersistedMemory[int](port.NewJSONFile(path, port.JSONFileOptions{}))
 	if err := p.Append(t.Context(), "k", json.RawMessage(`"text"`)); err != nil {
 		t.Fatal(err)
 	}

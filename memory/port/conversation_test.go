@@ -1,4 +1,4 @@
-package memory_test
+package port_test
 
 import (
 	"encoding/json"
@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/spool-agents/spool/agent"
-	"github.com/spool-agents/spool/memory"
+	"github.com/spool-agents/spool/memory/port"
 )
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -17,17 +17,23 @@ var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 // stores are a conversation store and an agent session store on one port.
 type stores struct {
 	*testing.T
-	port   memory.AtomicPort[json.RawMessage]
-	c      *memory.ConversationStore
-	agents *memory.AgentSessionStore
+	p      port.MemoryPersistence
+	raw    *port.PersistedMemory[json.RawMessage]
+	c      *port.ConversationStore
+	agents *port.AgentSessionStore
 	now    time.Time
 }
 
 func newStores(t *testing.T) *stores {
 	t.Helper()
-	s := &stores{T: t, port: memory.NewInMemoryMemory(memory.RawID), now: noon}
-	o := memory.ConversationOptions{Now: func() time.Time { return s.now }}
-	s.c, s.agents = memory.NewConversationStore(s.port, o), memory.NewAgentSessionStore(s.port, o)
+	return storesOn(t, port.NewInMemory())
+}
+
+func storesOn(t *testing.T, p port.MemoryPersistence) *stores {
+	t.Helper()
+	s := &stores{T: t, p: p, raw: port.NewPersistedMemory[json.RawMessage](p), now: noon}
+	o := port.ConversationOptions{Now: func() time.Time { return s.now }}
+	s.c, s.agents = port.NewConversationStore(p, o), port.NewAgentSessionStore(p, o)
 	return s
 }
 
@@ -38,7 +44,7 @@ func (s *stores) ok(err error) {
 	}
 }
 
-func (s *stores) get(key string) memory.Conversation {
+func (s *stores) get(key string) port.Conversation {
 	s.Helper()
 	c, err := s.c.GetConversation(s.Context(), key)
 	s.ok(err)
@@ -67,50 +73,25 @@ func (s *stores) listed() []string {
 	return keys
 }
 
-// TestRow31_KeyNamespaces: conversations, sub-agents and metadata live in one
-// port, and lists show what they are lists of.
-func TestRow31_KeyNamespaces(t *testing.T) {
-	s := newStores(t)
-	s.ok(s.c.AppendMessages(t.Context(), "cli", msg("a", agent.RoleUser, 1)))
-	s.ok(s.agents.Save(t.Context(), memory.AgentSession{AgentType: "general", AgentID: "g-1", Conversation: memory.Conversation{Messages: []agent.Message{msg("b", agent.RoleUser, 2)}}}))
-	for key, id := range map[string]string{"cli": "a", "agent:general:g-1": "b"} {
-		items, err := s.port.Get(t.Context(), key)
-		s.ok(err)
-		if len(items) != 1 || memory.RawID(items[0]) != id {
-			t.Errorf("%s holds %s", key, items)
-		}
-		s.same("as a conversation", s.get(key).Metadata.MessageCount, int64(1))
-	}
-	keys, err := s.port.Keys(t.Context())
-	s.ok(err)
-	s.same("keys", keys, []string{"__metadata__:agent:general:g-1", "__metadata__:cli", "agent:general:g-1", "cli"})
-	s.same("conversations", s.listed(), []string{"cli"})
-	for _, key := range []string{"__metadata__:cli", "__metadata__cli", "", strings.Repeat("k", memory.MaxKeyLength)} {
-		if err := s.c.AppendMessages(t.Context(), key, msg("a", agent.RoleUser, 1)); agent.CodeOf(err) != agent.CodeInvalid {
-			t.Errorf("key %.20q: %v", key, err)
-		}
-	}
-}
-
-// TestRow32_MetadataApartFromMessages: every field, and counts that equal the rows.
-func TestRow32_MetadataApartFromMessages(t *testing.T) {
+// TestMetadataApartFromMessages: every field, and counts that equal the rows.
+func TestMetadataApartFromMessages(t *testing.T) {
 	s := newStores(t)
 	assistant := msg("b", agent.RoleAssistant, 2)
 	assistant.ToolCalls = []agent.Call{agent.NewCall("c1", "lookup", "{}"), agent.NewCall("c2", "lookup", "{}")}
 	s.ok(s.c.AppendMessages(t.Context(), "cli", msg("a", agent.RoleUser, 1), assistant))
-	s.ok(s.c.RecordRequestMetrics(t.Context(), "cli", memory.RequestMetrics{PromptTokens: 100, CompletionTokens: 20, ToolCalls: 2, Time: 1500 * time.Millisecond, Price: 0.25}))
-	s.ok(s.c.RecordRequestMetrics(t.Context(), "cli", memory.RequestMetrics{PromptTokens: 150, CompletionTokens: 10, TotalTokens: 165, Time: 500 * time.Millisecond, Price: 0.5}))
+	s.ok(s.c.RecordRequestMetrics(t.Context(), "cli", port.RequestMetrics{PromptTokens: 100, CompletionTokens: 20, ToolCalls: 2, Time: 1500 * time.Millisecond, Price: 0.25}))
+	s.ok(s.c.RecordRequestMetrics(t.Context(), "cli", port.RequestMetrics{PromptTokens: 150, CompletionTokens: 10, TotalTokens: 165, Time: 500 * time.Millisecond, Price: 0.5}))
 	s.ok(s.c.UpdateTopic(t.Context(), "cli", "Weather"))
-	s.ok(s.c.UpdateMetadata(t.Context(), "cli", func(m *memory.ConversationMetadata) { m.SummarizedFrom, m.MessageCount = "older", 77 }))
-	want := memory.ConversationMetadata{
+	s.ok(s.c.UpdateMetadata(t.Context(), "cli", func(m *port.ConversationMetadata) { m.SummarizedFrom, m.MessageCount = "older", 77 }))
+	want := port.ConversationMetadata{
 		Metadata: agent.Metadata{
 			Topic: "Weather", MessageCount: 2, TotalTokens: 285, PromptTokens: 250, CompletionTokens: 30, RequestCount: 2, ToolCallCount: 2, TotalTimeMs: 2000, TotalPrice: 0.75,
-			ContextWindow: agent.ContextWindow{Prompt: 150, Completion: 10, Total: 165},
+			ContextWindow: agent.ContextWindow{Prompt: 150, Completion: 10, Total: 165}, SummarizedFrom: "older",
 		},
-		CreatedAt: msg("a", "", 1).Timestamp, UpdatedAt: noon, SummarizedFrom: "older",
+		CreatedAt: msg("a", "", 1).Timestamp, UpdatedAt: noon,
 	}
 	s.same("metadata", s.get("cli").Metadata, want)
-	rows, err := s.port.Get(t.Context(), "__metadata__:cli")
+	rows, err := s.raw.Get(t.Context(), "__metadata__:cli")
 	s.ok(err)
 	var fields map[string]any
 	s.ok(json.Unmarshal(rows[0], &fields))
@@ -121,12 +102,12 @@ func TestRow32_MetadataApartFromMessages(t *testing.T) {
 	}
 	s.same("count as stored", fields["messageCount"], float64(2))
 	s.ok(s.c.AppendMessages(t.Context(), "cli", msg("c", agent.RoleUser, 3)))
-	rows, err = s.port.Get(t.Context(), "__metadata__:cli")
+	rows, err = s.raw.Get(t.Context(), "__metadata__:cli")
 	s.ok(err)
 	s.ok(json.Unmarshal(rows[0], &fields))
 	s.same("count as stored, after an append", fields["messageCount"], float64(3))
 	want.MessageCount = 3
-	messages, err := s.port.Get(t.Context(), "cli")
+	messages, err := s.raw.Get(t.Context(), "cli")
 	s.ok(err)
 	calls := 0
 	for _, m := range s.get("cli").Messages {
@@ -140,31 +121,31 @@ func TestRow32_MetadataApartFromMessages(t *testing.T) {
 func TestRow32_MetadataInTheSameWrite(t *testing.T) {
 	s := newStores(t)
 	s.ok(s.c.AppendMessages(t.Context(), "cli", msg("a", agent.RoleUser, 1)))
-	s.ok(s.port.Set(t.Context(), "__metadata__:cli", []json.RawMessage{json.RawMessage(`"broken"`)}))
-	before, err := s.port.ExportSnapshot(t.Context())
+	s.ok(s.raw.Set(t.Context(), "__metadata__:cli", []json.RawMessage{json.RawMessage(`"broken"`)}))
+	before, err := s.raw.ExportSnapshot(t.Context())
 	s.ok(err)
 	if err := s.c.AppendMessages(t.Context(), "cli", msg("b", agent.RoleUser, 2)); err == nil || !strings.Contains(err.Error(), "metadata") {
 		t.Errorf("broken metadata: %v", err)
 	}
-	after, err := s.port.ExportSnapshot(t.Context())
+	after, err := s.raw.ExportSnapshot(t.Context())
 	s.ok(err)
 	s.same("everything", after, before)
 }
 
-// TestRow33_ConversationStore: the operations of appendix A.
-func TestRow33_ConversationStore(t *testing.T) {
+// TestConversationStore: the operations of appendix A.
+func TestConversationStore(t *testing.T) {
 	s := newStores(t)
 	none := s.get("cli")
-	s.same("a missing conversation", none, memory.Conversation{Messages: []agent.Message{}})
+	s.same("a missing conversation", none, port.Conversation{Messages: []agent.Message{}})
 	s.same("no keys", s.listed(), []string{})
 
 	s.ok(s.c.AppendMessages(t.Context(), "cli", msg("a", agent.RoleUser, 1)))
-	before, err := s.port.ExportSnapshot(t.Context())
+	before, err := s.raw.ExportSnapshot(t.Context())
 	s.ok(err)
 	s.now = noon.Add(time.Hour)
 	s.ok(s.c.AppendMessages(t.Context(), "cli", msg("a", agent.RoleUser, 1)))
 	s.ok(s.c.AppendMessages(t.Context(), "cli"))
-	after, err := s.port.ExportSnapshot(t.Context())
+	after, err := s.raw.ExportSnapshot(t.Context())
 	s.ok(err)
 	s.same("a repeated append changes", after, before)
 	if err := s.c.AppendMessages(t.Context(), "cli", msg("a", agent.RoleAssistant, 1)); agent.CodeOf(err) != agent.CodeConflict {
@@ -192,7 +173,7 @@ func TestRow33_ConversationStore(t *testing.T) {
 	s.ok(s.c.DeleteConversation(t.Context(), "cli"))
 	s.same("after a delete", s.listed(), []string{"empty", "older"})
 	s.same("what was deleted", s.get("cli"), none)
-	keys, err := s.port.Keys(t.Context())
+	keys, err := s.raw.Keys(t.Context())
 	s.ok(err)
 	s.same("keys", keys, []string{"__metadata__:empty", "__metadata__:older", "older"})
 }
@@ -201,7 +182,7 @@ func TestRow33_ConversationStore(t *testing.T) {
 // stored, older metadata keys and numbers of milliseconds are understood.
 func TestRow33_ImportOfOtherPrograms(t *testing.T) {
 	s := newStores(t)
-	var snapshot memory.MemorySnapshot[json.RawMessage]
+	var snapshot port.MemorySnapshot[json.RawMessage]
 	s.ok(json.Unmarshal([]byte(`{
 		"cli": [
 			{"id":"a","role":"user","content":"hi","timestamp":1700000000000},
@@ -214,11 +195,11 @@ func TestRow33_ImportOfOtherPrograms(t *testing.T) {
 		"agent:general:1": [{"id":"x","role":"user","content":"task","timestamp":1700000000000}]
 	}`), &snapshot))
 	s.ok(s.c.ImportSnapshot(t.Context(), snapshot))
-	keys, err := s.port.Keys(t.Context())
+	keys, err := s.raw.Keys(t.Context())
 	s.ok(err)
 	s.same("keys", keys, []string{"__metadata__:agent:general:1", "__metadata__:cli", "__metadata__:two", "agent:general:1", "cli", "two"})
 	c := s.get("cli")
-	s.same("cli", c.Metadata, memory.ConversationMetadata{
+	s.same("cli", c.Metadata, port.ConversationMetadata{
 		Metadata:  agent.Metadata{Topic: "Old", MessageCount: 2, TotalTokens: 7},
 		CreatedAt: time.UnixMilli(1700000000000).UTC(), UpdatedAt: time.UnixMilli(1700000005000).UTC(),
 	})
@@ -234,7 +215,7 @@ func TestRow33_ImportOfOtherPrograms(t *testing.T) {
 	s.ok(err)
 	s.same("an export imported into an empty store", again, exported)
 
-	if err := s.c.ImportSnapshot(t.Context(), memory.MemorySnapshot[json.RawMessage]{"cli": {}, "bad": {json.RawMessage(`7`)}}); err == nil {
+	if err := s.c.ImportSnapshot(t.Context(), port.MemorySnapshot[json.RawMessage]{"cli": {}, "bad": {json.RawMessage(`7`)}}); err == nil {
 		t.Error("an item that is no message was taken")
 	}
 	unchanged, err := s.c.ExportSnapshot(t.Context())
@@ -247,92 +228,53 @@ func TestRow33_TimesWithoutMetadata(t *testing.T) {
 	s := newStores(t)
 	for i, m := range []agent.Message{msg("a", agent.RoleUser, 1), msg("b", agent.RoleAssistant, 9)} {
 		data, err := json.Marshal(m)
-		s.ok(errors.Join(err, s.port.Append(t.Context(), "cli", data)))
+		s.ok(errors.Join(err, s.raw.Append(t.Context(), "cli", data)))
 		s.same("count", s.get("cli").Metadata.MessageCount, int64(i+1))
 	}
-	want := memory.ConversationMetadata{Metadata: agent.Metadata{MessageCount: 2}, CreatedAt: msg("", "", 1).Timestamp, UpdatedAt: msg("", "", 9).Timestamp}
+	want := port.ConversationMetadata{Metadata: agent.Metadata{MessageCount: 2}, CreatedAt: msg("", "", 1).Timestamp, UpdatedAt: msg("", "", 9).Timestamp}
 	s.same("metadata", s.get("cli").Metadata, want)
 	list, err := s.c.ListConversations(t.Context())
 	s.ok(err)
-	s.same("list", list, []memory.ConversationInfo{{Key: "cli", Metadata: want}})
-
-	repaired, err := s.c.Repair(t.Context())
-	s.ok(err)
-	s.same("repaired", repaired, []string{"cli"})
-	s.ok(s.port.Append(t.Context(), "cli", json.RawMessage(`{"id":"c","role":"user","content":"past the store"}`)))
-	repaired, err = s.c.Repair(t.Context())
-	s.ok(err)
-	s.same("repaired again", repaired, []string{"cli"})
-	repaired, err = s.c.Repair(t.Context())
-	s.ok(err)
-	s.same("nothing left to repair", len(repaired), 0)
-	s.same("count", s.get("cli").Metadata.MessageCount, int64(3))
+	s.same("list", list, []port.ConversationInfo{{Key: "cli", Metadata: want}})
 }
 
-// TestRow36_ConversationsOfASessionAreApart in the raw-key view.
-func TestRow36_ConversationsOfASessionAreApart(t *testing.T) {
+// TestAgentSessionStore: what needs no thread: a session may be saved before it has
+// a message, and lists tell types apart.
+func TestAgentSessionStore(t *testing.T) {
 	s := newStores(t)
-	first, second := agent.MainThreadID("s1", agent.DefaultConversation), agent.MainThreadID("s1", "other")
-	s.ok(s.c.AppendMessages(t.Context(), first, msg("a", agent.RoleUser, 1)))
-	s.ok(s.c.AppendMessages(t.Context(), second, msg("a", agent.RoleUser, 2)))
-	s.ok(s.c.UpdateTopic(t.Context(), second, "mine"))
-	s.same("first", s.get(first).Messages, []agent.Message{msg("a", agent.RoleUser, 1)})
-	s.same("second", s.get(second).Messages, []agent.Message{msg("a", agent.RoleUser, 2)})
-	s.same("topic of the first", s.get(first).Metadata.Topic, "")
-	s.ok(s.c.DeleteConversation(t.Context(), second))
-	s.same("after a delete", s.listed(), []string{first})
-}
-
-// TestRow20_AgentSessionStore: get, save, list and delete by type and id.
-func TestRow20_AgentSessionStore(t *testing.T) {
-	s := newStores(t)
-	session := func(typ, id string, minute int) memory.AgentSession {
-		return memory.AgentSession{AgentType: typ, AgentID: id, Conversation: memory.Conversation{
-			Messages: []agent.Message{msg("a", agent.RoleUser, minute), msg("b", agent.RoleAssistant, minute+1)},
-			Metadata: memory.ConversationMetadata{Metadata: agent.Metadata{Topic: "T", TotalTokens: 5}},
-		}}
-	}
-	if got, found, err := s.agents.Get(t.Context(), "general", "1"); err != nil || found || len(got.Messages) > 0 {
-		t.Errorf("a missing session: %+v, %t, %v", got, found, err)
-	}
-	for i, k := range [][2]string{{"general", "1"}, {"general", "2"}, {"general-x", "1"}, {"researcher", "1"}} {
-		s.ok(s.agents.Save(t.Context(), session(k[0], k[1], 10*i)))
+	for i, k := range [][2]string{{"general", "1"}, {"general", "2"}, {"general-x", "1"}} {
+		s.now = noon.Add(time.Duration(i) * time.Minute)
+		s.ok(s.agents.Save(t.Context(), port.AgentSession{AgentType: k[0], AgentID: k[1], Conversation: port.Conversation{Metadata: port.ConversationMetadata{Metadata: agent.Metadata{Topic: k[1]}}}}))
 	}
 	s.ok(s.c.AppendMessages(t.Context(), "cli", msg("m", agent.RoleUser, 1)))
-	got, found, err := s.agents.Get(t.Context(), "general", "2")
-	s.ok(err)
-	want := session("general", "2", 10)
-	want.Metadata.MessageCount, want.Metadata.CreatedAt, want.Metadata.UpdatedAt = 2, want.Messages[0].Timestamp, want.Messages[1].Timestamp
-	s.same("found", found, true)
-	s.same("session", got, want)
-
-	names := func(typ string) []string {
+	s.same("conversations", s.listed(), []string{"cli"})
+	names := func(typ string) (out []string) {
 		list, err := s.agents.List(t.Context(), typ)
 		s.ok(err)
-		out := []string{}
 		for _, i := range list {
 			out = append(out, i.AgentType+"/"+i.AgentID)
 		}
 		return out
 	}
-	s.same("all", names(""), []string{"researcher/1", "general-x/1", "general/2", "general/1"})
+	s.same("all", names(""), []string{"general-x/1", "general/2", "general/1"})
 	s.same("of a type", names("general"), []string{"general/2", "general/1"})
-	s.same("of none", names("other"), []string{})
-	s.ok(s.agents.Save(t.Context(), memory.AgentSession{AgentType: "general", AgentID: "new"}))
-	if _, found, err := s.agents.Get(t.Context(), "general", "new"); err != nil || !found {
-		t.Errorf("a session without a message: %t, %v", found, err)
-	}
-	s.ok(s.agents.Delete(t.Context(), "general", "new"))
 	s.ok(s.agents.Delete(t.Context(), "general", "1"))
 	s.ok(s.agents.Delete(t.Context(), "general", "1"))
 	s.same("after a delete", names("general"), []string{"general/2"})
-	s.same("no metadata is left", len(s.get("agent:general:1").Messages)+int(s.get("agent:general:1").Metadata.TotalTokens), 0)
+	if got, found, err := s.agents.Get(t.Context(), "general", "2"); err != nil || !found || got.Metadata.Topic != "2" {
+		t.Errorf("%+v, %t, %v", got, found, err)
+	}
 	for _, k := range [][2]string{{"", "1"}, {"general", ""}, {"General", "1"}, {"general", "a:b"}, {"general", "../x"}, {"general:1", "x"}, {"general", "a\x00"}} {
-		if err := s.agents.Save(t.Context(), session(k[0], k[1], 1)); agent.CodeOf(err) != agent.CodeInvalid {
-			t.Errorf("%q: %v", k, err)
+		_, _, err := s.agents.Get(t.Context(), k[0], k[1])
+		for _, err := range []error{err, s.agents.Save(t.Context(), port.AgentSession{AgentType: k[0], AgentID: k[1]})} {
+			if agent.CodeOf(err) != agent.CodeInvalid {
+				t.Errorf("%q: %v", k, err)
+			}
 		}
-		if _, _, err := s.agents.Get(t.Context(), k[0], k[1]); agent.CodeOf(err) != agent.CodeInvalid {
-			t.Errorf("%q: %v", k, err)
+	}
+	for _, key := range []string{"__metadata__:cli", "__metadata__cli", "", strings.Repeat("k", port.MaxKeyLength)} {
+		if err := s.c.AppendMessages(t.Context(), key, msg("a", agent.RoleUser, 1)); agent.CodeOf(err) != agent.CodeInvalid {
+			t.Errorf("key %.20q: %v", key, err)
 		}
 	}
 }

@@ -1,8 +1,7 @@
-package memory
+package port
 
 import (
 	"context"
-	"encoding/json"
 	"strings"
 	"time"
 
@@ -25,16 +24,17 @@ type AgentSessionInfo struct {
 
 // AgentSessionStore keeps the sessions of sub-agents by type and id, under the
 // key agent:TYPE:ID, which is their thread id. Each call is one unit. Safe for
-// concurrent use.
+// concurrent use. A sub-agent of a running product goes on by assign_task with
+// resume, which sees what was saved here.
 type AgentSessionStore struct {
-	port AtomicPort[json.RawMessage]
-	now  func() time.Time
+	p   MemoryPersistence
+	now func() time.Time
 }
 
-// NewAgentSessionStore makes a store on a port whose id function is RawID, which
-// may be that of a ConversationStore. The port is its caller's to close.
-func NewAgentSessionStore(port AtomicPort[json.RawMessage], o ConversationOptions) *AgentSessionStore {
-	return &AgentSessionStore{port: port, now: o.clock()}
+// NewAgentSessionStore makes a store of sub-agents' sessions, on what a
+// ConversationStore may use too. p is its caller's to close.
+func NewAgentSessionStore(p MemoryPersistence, o ConversationOptions) *AgentSessionStore {
+	return &AgentSessionStore{p: p, now: o.clock()}
 }
 
 // agentKey is the key of a session; what is no type or id is refused.
@@ -52,13 +52,8 @@ func (s *AgentSessionStore) Get(ctx context.Context, agentType, agentID string) 
 	if err != nil {
 		return AgentSession{}, false, err
 	}
-	err = s.port.View(ctx, func(b Batch[json.RawMessage]) error {
-		c := conversations{b, s.now}
-		_, stored, err := c.metadata(key)
-		if err != nil {
-			return err
-		}
-		v, err := c.get(key)
+	err = s.p.View(ctx, func(r Records) error {
+		v, stored, err := conversations{r, s.now}.get(key)
 		if found = stored || len(v.Messages) > 0; found {
 			out = AgentSession{AgentType: agentType, AgentID: agentID, Conversation: v}
 		}
@@ -74,9 +69,7 @@ func (s *AgentSessionStore) Save(ctx context.Context, session AgentSession) erro
 	if err != nil {
 		return err
 	}
-	return s.port.Update(ctx, func(b Batch[json.RawMessage]) error {
-		return conversations{b, s.now}.set(key, session.Conversation)
-	})
+	return s.p.Update(ctx, func(r Records) error { return conversations{r, s.now}.set(key, session.Conversation) })
 }
 
 // List returns the sessions of an agent type, or of all if it is empty, newest
@@ -90,9 +83,9 @@ func (s *AgentSessionStore) List(ctx context.Context, agentType string) ([]Agent
 		prefix += agentType + ":"
 	}
 	var out []AgentSessionInfo
-	err := s.port.View(ctx, func(b Batch[json.RawMessage]) error {
+	err := s.p.View(ctx, func(r Records) error {
 		out = []AgentSessionInfo{}
-		list, err := conversations{b, s.now}.list(func(key string) bool { return strings.HasPrefix(key, prefix) })
+		list, err := conversations{r, s.now}.list(func(key string) bool { return strings.HasPrefix(key, prefix) })
 		for _, info := range list {
 			if p, err := agent.ParseThreadID(info.Key); err == nil {
 				out = append(out, AgentSessionInfo{AgentType: p.AgentType, AgentID: p.AgentID, Metadata: info.Metadata})
@@ -109,5 +102,5 @@ func (s *AgentSessionStore) Delete(ctx context.Context, agentType, agentID strin
 	if err != nil {
 		return err
 	}
-	return s.port.Update(ctx, func(b Batch[json.RawMessage]) error { return conversations{b, s.now}.remove(key) })
+	return s.p.Update(ctx, func(r Records) error { return conversations{r, s.now}.remove(key) })
 }

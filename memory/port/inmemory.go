@@ -1,4 +1,4 @@
-package memory
+package port
 
 import (
 	"context"
@@ -13,32 +13,30 @@ type inMemory struct {
 	t  table
 }
 
-// NewInMemory makes a Persistence that keeps records in this process only.
-func NewInMemory() Persistence { return &inMemory{t: table{}} }
+// NewInMemory makes a MemoryPersistence that keeps records in this process only.
+func NewInMemory() MemoryPersistence { return &inMemory{t: table{}} }
 
-func (m *inMemory) View(ctx context.Context, _ IDOf, f func(Records) error) error {
+func (m *inMemory) View(ctx context.Context, f func(Records) error) error {
 	if err := ctx.Err(); err != nil {
 		return atomicfile.Explain(err, "memory")
 	}
 	m.mu.RLock()
 	t := m.t
 	m.mu.RUnlock()
-	return f(&overlay{base: t})
+	return f(&unit{base: t, readOnly: true})
 }
 
-func (m *inMemory) Update(ctx context.Context, _ IDOf, f func(Records) error) error {
+func (m *inMemory) Update(ctx context.Context, f func(Records) error) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if err := ctx.Err(); err != nil {
 		return atomicfile.Explain(err, "memory")
 	}
-	o := &overlay{base: m.t}
-	if err := f(o); err != nil {
+	u := &unit{base: m.t}
+	if err := f(u); err != nil {
 		return err
 	}
-	if o.changed() {
-		m.t = o.result()
-	}
+	m.t = m.t.with(u)
 	return nil
 }
 

@@ -1,4 +1,4 @@
-package memory
+package port
 
 import (
 	"context"
@@ -25,25 +25,24 @@ func (o ConversationOptions) clock() func() time.Time {
 	return time.Now
 }
 
-// ConversationStore keeps conversations under raw keys (a thread id, or a name
-// such as "cli"): messages under the key, metadata under MetadataKey of it,
-// both changed in the same write. Each call is one unit. Safe for concurrent use.
+// ConversationStore keeps conversations by keys (a thread id, or a name such as
+// "cli"): messages under the key, metadata under MetadataKey of it, both changed in
+// the same write. Each call is one unit. Safe for concurrent use.
 type ConversationStore struct {
-	port AtomicPort[json.RawMessage]
-	now  func() time.Time
+	p   MemoryPersistence
+	now func() time.Time
 }
 
-// NewConversationStore makes a store on a port whose id function is RawID. The
-// port is its caller's to close.
-func NewConversationStore(port AtomicPort[json.RawMessage], o ConversationOptions) *ConversationStore {
-	return &ConversationStore{port: port, now: o.clock()}
+// NewConversationStore makes a store of conversations. p is its caller's to close.
+func NewConversationStore(p MemoryPersistence, o ConversationOptions) *ConversationStore {
+	return &ConversationStore{p: p, now: o.clock()}
 }
 
 func (s *ConversationStore) update(ctx context.Context, key string, f func(c conversations) error) error {
 	if err := checkConversationKey(key); err != nil {
 		return err
 	}
-	return s.port.Update(ctx, func(b Batch[json.RawMessage]) error { return f(conversations{b, s.now}) })
+	return s.p.Update(ctx, func(r Records) error { return f(conversations{r, s.now}) })
 }
 
 // GetConversation returns messages and metadata. A conversation that does not
@@ -53,8 +52,8 @@ func (s *ConversationStore) GetConversation(ctx context.Context, key string) (ou
 	if err := checkConversationKey(key); err != nil {
 		return Conversation{}, err
 	}
-	err = s.port.View(ctx, func(b Batch[json.RawMessage]) error {
-		out, err = conversations{b, s.now}.get(key)
+	err = s.p.View(ctx, func(r Records) error {
+		out, _, err = conversations{r, s.now}.get(key)
 		return err
 	})
 	return out, err
@@ -67,7 +66,7 @@ func (s *ConversationStore) SetConversation(ctx context.Context, key string, v C
 }
 
 // AppendMessages adds messages behind those that are there and counts anew. It
-// is idempotent by message id, see Port.Append; a repetition changes nothing.
+// is idempotent by message id, see MemoryPort.Append; a repetition changes nothing.
 func (s *ConversationStore) AppendMessages(ctx context.Context, key string, messages ...agent.Message) error {
 	return s.update(ctx, key, func(c conversations) error { return c.append(key, messages) })
 }
@@ -114,8 +113,8 @@ func (s *ConversationStore) DeleteConversation(ctx context.Context, key string) 
 // ListConversations returns people's conversations, newest activity first; none
 // of sub-agents, no metadata.
 func (s *ConversationStore) ListConversations(ctx context.Context) (out []ConversationInfo, err error) {
-	err = s.port.View(ctx, func(b Batch[json.RawMessage]) error {
-		out, err = conversations{b, s.now}.list(isConversation)
+	err = s.p.View(ctx, func(r Records) error {
+		out, err = conversations{r, s.now}.list(isConversation)
 		return err
 	})
 	return out, err
@@ -123,7 +122,7 @@ func (s *ConversationStore) ListConversations(ctx context.Context) (out []Conver
 
 // ExportSnapshot returns everything: conversations, sub-agents, metadata.
 func (s *ConversationStore) ExportSnapshot(ctx context.Context) (MemorySnapshot[json.RawMessage], error) {
-	return s.port.ExportSnapshot(ctx)
+	return NewPersistedMemory[json.RawMessage](s.p).ExportSnapshot(ctx)
 }
 
 // ImportSnapshot sets every key of a snapshot and counts anew. Metadata under
@@ -142,66 +141,17 @@ func (s *ConversationStore) ImportSnapshot(ctx context.Context, snapshot MemoryS
 		}
 		named[name] = snapshot[key]
 	}
-	return s.port.Update(ctx, func(b Batch[json.RawMessage]) error {
+	return s.p.Update(ctx, func(r Records) error {
 		for key, items := range named {
-			if err := b.Set(key, items); err != nil {
+			if err := set(r, key, items); err != nil {
 				return err
 			}
 		}
 		for key := range named {
-			_, err := conversations{b, s.now}.recount(strings.TrimPrefix(key, metadataPrefix))
-			if err != nil {
+			if err := (conversations{r, s.now}).recount(strings.TrimPrefix(key, metadataPrefix)); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
-}
-
-// Repair counts all conversations anew and returns the keys whose metadata was
-// missing or wrong.
-func (s *ConversationStore) Repair(ctx context.Context) (repaired []string, err error) {
-	err = s.port.Update(ctx, func(b Batch[json.RawMessage]) error {
-		repaired = nil
-		keys, err := b.Keys()
-		if err != nil {
-			return err
-		}
-		for _, key := range keys {
-			if strings.HasPrefix(key, oldMetadataPrefix) {
-				continue
-			}
-			changed, err := conversations{b, s.now}.recount(key)
-			if err != nil {
-				return err
-			}
-			if changed {
-				repaired = append(repaired, key)
-			}
-		}
-		return nil
-	})
-	return repaired, err
-}
-
-// recount makes the metadata of a conversation right.
-func (c conversations) recount(key string) (changed bool, err error) {
-	messages, err := c.messages(key)
-	if err != nil {
-		return false, err
-	}
-	before, stored, err := c.metadata(key)
-	if err != nil {
-		return false, err
-	}
-	if !stored && len(messages) == 0 {
-		return false, nil
-	}
-	m := before
-	complete(&m, messages)
-	c.stamp(&m)
-	if stored && m == before {
-		return false, nil
-	}
-	return true, c.putMetadata(key, m)
 }

@@ -1,4 +1,4 @@
-package memory
+package port
 
 import (
 	"context"
@@ -8,11 +8,11 @@ import (
 	"github.com/spool-agents/spool/agent"
 )
 
-// MemoryPort is the raw-key view of memory: lists of items under keys. All
-// implementations pass memorytest.RunPort. Items go in and come out as copies.
-// A key without items does not exist, and a key that does not exist is empty,
-// not an error. Safe for concurrent use; each call is one unit, which happens
-// as a whole or not at all, and may be repeated.
+// MemoryPort is memory by keys: lists of items. All implementations pass
+// memorytest.RunPort. Items go in and come out as copies. A key without items does
+// not exist, and a key that does not exist is empty, not an error. Safe for
+// concurrent use; each call is one unit, which happens as a whole or not at all,
+// and may be repeated.
 type MemoryPort[T any] interface {
 	// Get returns a key's items in order.
 	Get(ctx context.Context, key string) ([]T, error)
@@ -39,33 +39,6 @@ type MemoryPort[T any] interface {
 
 // MemorySnapshot is everything in a MemoryPort. Its JSON is {key: [item, …]}.
 type MemorySnapshot[T any] map[string][]T
-
-// AtomicPort is a MemoryPort whose reads and writes of several keys can be one unit.
-type AtomicPort[T any] interface {
-	MemoryPort[T]
-	// View runs f on the state of one moment. f may run more than once, of which
-	// the last time counts.
-	View(ctx context.Context, f func(Batch[T]) error) error
-	// Update runs f as one unit: what f changed becomes durable together, and
-	// only if f returns nil. No other writer comes between. f uses nothing but
-	// its Batch and may run more than once, of which the last time counts.
-	Update(ctx context.Context, f func(Batch[T]) error) error
-	// Close releases files and connections.
-	Close() error
-}
-
-// Batch is a MemoryPort inside one unit, without copies of rules: see Port.
-type Batch[T any] interface {
-	Keys() ([]string, error)
-	Get(key string) ([]T, error)
-	// Len counts a key's items without reading them.
-	Len(key string) (int, error)
-	Set(key string, items []T) error
-	// Append returns how many items were added.
-	Append(key string, items ...T) (int, error)
-	Delete(key string) error
-	Clear() error
-}
 
 // MaxKeyLength bounds keys, in bytes: a thread id with a prefix fits.
 const MaxKeyLength = 512
@@ -94,9 +67,9 @@ func checkText(what, s string) error {
 	return nil
 }
 
-// RawID is the id of an item that is a JSON object with a text field "id", as
+// itemID is the id of an item that is a JSON object with a text field "id", as
 // messages are; other items have none.
-func RawID(item json.RawMessage) string {
+func itemID(item json.RawMessage) string {
 	var object struct {
 		ID json.RawMessage `json:"id"`
 	}

@@ -1,7 +1,6 @@
-package memory
+package port
 
 import (
-	"encoding/json"
 	"slices"
 	"strings"
 	"time"
@@ -13,7 +12,7 @@ import (
 const (
 	// metadataPrefix and a key are the key of its metadata.
 	metadataPrefix = "__metadata__:"
-	// oldMetadataPrefix was written by older programs.
+	// oldMetadataPrefix was written by other programs.
 	oldMetadataPrefix = "__metadata__"
 	agentPrefix       = "agent:"
 )
@@ -29,8 +28,6 @@ type ConversationMetadata struct {
 	agent.Metadata
 	CreatedAt time.Time `json:"createdAt,omitzero"`
 	UpdatedAt time.Time `json:"updatedAt,omitzero"`
-	// SummarizedFrom is the key of the conversation this one continues in short.
-	SummarizedFrom string `json:"summarizedFrom,omitempty"`
 }
 
 // RequestMetrics is what one model call, with the tool runs it led to, adds.
@@ -79,18 +76,18 @@ func isConversation(key string) bool {
 
 // conversations is a unit of work on conversations.
 type conversations struct {
-	b   Batch[json.RawMessage]
+	r   Records
 	now func() time.Time
 }
 
 func (c conversations) messages(key string) ([]agent.Message, error) {
-	items, err := c.b.Get(key)
+	items, err := c.r.Get(key)
 	if err != nil {
 		return nil, err
 	}
 	out := make([]agent.Message, len(items))
 	for i, item := range items {
-		if err := jsontime.Unmarshal(item, &out[i]); err != nil {
+		if err := jsontime.Unmarshal(item.Body, &out[i]); err != nil {
 			return nil, agent.Wrap(err, agent.CodeInternal, "conversation %q: item %d is not a message: export the key and repair it", key, i+1)
 		}
 	}
@@ -98,22 +95,24 @@ func (c conversations) messages(key string) ([]agent.Message, error) {
 }
 
 // metadata returns what is stored about a conversation, and whether anything is.
-func (c conversations) metadata(key string) (ConversationMetadata, bool, error) {
-	items, err := c.b.Get(MetadataKey(key))
-	if err != nil || len(items) == 0 {
-		return ConversationMetadata{}, false, err
+// The number of messages is counted.
+func (c conversations) metadata(key string) (m ConversationMetadata, stored bool, err error) {
+	items, err := c.r.Get(MetadataKey(key))
+	if err != nil {
+		return m, false, err
 	}
-	var m ConversationMetadata
-	if err := jsontime.Unmarshal(items[len(items)-1], &m); err != nil {
-		return ConversationMetadata{}, false, agent.Wrap(err, agent.CodeInternal, "conversation %q: its metadata cannot be read: export the key and repair it", key)
+	if stored = len(items) > 0; stored {
+		if err := jsontime.Unmarshal(items[len(items)-1].Body, &m); err != nil {
+			return m, false, agent.Wrap(err, agent.CodeInternal, "conversation %q: its metadata cannot be read: export the key and repair it", key)
+		}
 	}
-	return m, true, nil
+	n, err := c.r.Len(key)
+	m.MessageCount = int64(n)
+	return m, stored, err
 }
 
-// complete makes what is not stored from the messages: their number always,
-// times where there are none.
+// complete takes times that are not stored from the messages.
 func complete(m *ConversationMetadata, messages []agent.Message) {
-	m.MessageCount = int64(len(messages))
 	if len(messages) == 0 {
 		return
 	}
@@ -125,55 +124,17 @@ func complete(m *ConversationMetadata, messages []agent.Message) {
 	}
 }
 
-func (c conversations) get(key string) (Conversation, error) {
-	messages, err := c.messages(key)
-	if err != nil {
-		return Conversation{}, err
+func (c conversations) get(key string) (v Conversation, stored bool, err error) {
+	if v.Messages, err = c.messages(key); err != nil {
+		return v, false, err
 	}
-	m, _, err := c.metadata(key)
-	if err != nil {
-		return Conversation{}, err
-	}
-	complete(&m, messages)
-	return Conversation{Messages: messages, Metadata: m}, nil
-}
-
-func (c conversations) putMetadata(key string, m ConversationMetadata) error {
-	item, err := compact(m)
-	if err != nil {
-		return err
-	}
-	return c.b.Set(MetadataKey(key), []json.RawMessage{item})
-}
-
-func rawMessages(messages []agent.Message) ([]json.RawMessage, error) {
-	out := make([]json.RawMessage, len(messages))
-	for i, m := range messages {
-		item, err := compact(m)
-		if err != nil {
-			return nil, agent.Wrap(err, agent.CodeInvalid, "message %d (%q) cannot be written as JSON; nothing was changed", i+1, m.ID)
-		}
-		out[i] = item
-	}
-	return out, nil
-}
-
-// set replaces a conversation. Metadata without times gets them from the
-// messages, and from the clock if those have none.
-func (c conversations) set(key string, v Conversation) error {
-	items, err := rawMessages(v.Messages)
-	if err != nil {
-		return err
-	}
-	if err := c.b.Set(key, items); err != nil {
-		return err
-	}
+	v.Metadata, stored, err = c.metadata(key)
 	complete(&v.Metadata, v.Messages)
-	c.stamp(&v.Metadata)
-	return c.putMetadata(key, v.Metadata)
+	return v, stored, err
 }
 
-func (c conversations) stamp(m *ConversationMetadata) {
+// putMetadata stores metadata; times that nothing tells are the clock's.
+func (c conversations) putMetadata(key string, m ConversationMetadata) error {
 	now := c.now().UTC()
 	if m.CreatedAt.IsZero() {
 		m.CreatedAt = now
@@ -181,6 +142,17 @@ func (c conversations) stamp(m *ConversationMetadata) {
 	if m.UpdatedAt.IsZero() {
 		m.UpdatedAt = now
 	}
+	return set(c.r, MetadataKey(key), []ConversationMetadata{m})
+}
+
+// set replaces a conversation.
+func (c conversations) set(key string, v Conversation) error {
+	if err := set(c.r, key, v.Messages); err != nil {
+		return err
+	}
+	complete(&v.Metadata, v.Messages)
+	v.Metadata.MessageCount = int64(len(v.Messages))
+	return c.putMetadata(key, v.Metadata)
 }
 
 // change lets f change the metadata of a conversation; the number of messages
@@ -197,24 +169,16 @@ func (c conversations) change(key string, f func(*ConversationMetadata)) error {
 		}
 		complete(&m, messages)
 	}
-	n, err := c.b.Len(key)
-	if err != nil {
-		return err
-	}
+	n := m.MessageCount
 	m.UpdatedAt = c.now().UTC()
 	f(&m)
-	m.MessageCount = int64(n)
-	c.stamp(&m)
+	m.MessageCount = n
 	return c.putMetadata(key, m)
 }
 
 // append adds messages that are not there yet, and counts.
 func (c conversations) append(key string, messages []agent.Message) error {
-	items, err := rawMessages(messages)
-	if err != nil {
-		return err
-	}
-	added, err := c.b.Append(key, items...)
+	added, err := add(c.r, key, messages)
 	if err != nil || added == 0 {
 		return err
 	}
@@ -222,15 +186,16 @@ func (c conversations) append(key string, messages []agent.Message) error {
 }
 
 func (c conversations) remove(key string) error {
-	if err := c.b.Delete(key); err != nil {
+	if err := c.r.Put(key, nil); err != nil {
 		return err
 	}
-	return c.b.Delete(MetadataKey(key))
+	return c.r.Put(MetadataKey(key), nil)
 }
 
-// list returns the conversations whose key is wanted, newest activity first.
+// list returns the conversations whose key is wanted, newest activity first. It
+// reads the messages only of those without metadata.
 func (c conversations) list(wanted func(key string) bool) ([]ConversationInfo, error) {
-	keys, err := c.b.Keys()
+	keys, err := c.r.Keys()
 	if err != nil {
 		return nil, err
 	}
@@ -242,11 +207,16 @@ func (c conversations) list(wanted func(key string) bool) ([]ConversationInfo, e
 			continue
 		}
 		seen[key] = true
-		info, err := c.info(key)
+		m, stored, err := c.metadata(key)
+		if err == nil && !stored {
+			var v Conversation
+			v, _, err = c.get(key)
+			m = v.Metadata
+		}
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, info)
+		out = append(out, ConversationInfo{Key: key, Metadata: m})
 	}
 	slices.SortStableFunc(out, func(a, b ConversationInfo) int {
 		if n := b.Metadata.UpdatedAt.Compare(a.Metadata.UpdatedAt); n != 0 {
@@ -257,17 +227,11 @@ func (c conversations) list(wanted func(key string) bool) ([]ConversationInfo, e
 	return out, nil
 }
 
-// info reads the messages only of a conversation without metadata.
-func (c conversations) info(key string) (ConversationInfo, error) {
-	m, stored, err := c.metadata(key)
-	if err != nil {
-		return ConversationInfo{}, err
+// recount makes the metadata of a conversation that was imported right.
+func (c conversations) recount(key string) error {
+	v, stored, err := c.get(key)
+	if err != nil || !stored && len(v.Messages) == 0 {
+		return err
 	}
-	if !stored {
-		v, err := c.get(key)
-		return ConversationInfo{Key: key, Metadata: v.Metadata}, err
-	}
-	n, err := c.b.Len(key)
-	m.MessageCount = int64(n)
-	return ConversationInfo{Key: key, Metadata: m}, err
+	return c.putMetadata(key, v.Metadata)
 }

@@ -1,4 +1,4 @@
-package memory
+package port
 
 import (
 	"bytes"
@@ -15,21 +15,16 @@ type Record struct {
 	Body json.RawMessage
 }
 
-// IDOf finds the id of a stored item. Persistences that do not store ids apart
-// from items use it.
-type IDOf func(body json.RawMessage) string
-
-// Persistence keeps records under keys (the checklist's MemoryPersistence).
-// Nothing is opened, read or made before the first View or Update. Safe for
-// concurrent use.
-type Persistence interface {
+// MemoryPersistence keeps records under keys. Nothing is read or made before the
+// first View or Update. Safe for concurrent use.
+type MemoryPersistence interface {
 	// View runs f on the state of one moment. f must not write and may run more
 	// than once, of which the last time counts.
-	View(ctx context.Context, id IDOf, f func(Records) error) error
-	// Update runs f alone among all writers of all processes. If f returns nil,
-	// what it changed is durable when Update returns; else nothing is changed.
-	// f may run more than once, of which the last time counts.
-	Update(ctx context.Context, id IDOf, f func(Records) error) error
+	View(ctx context.Context, f func(Records) error) error
+	// Update runs f as if it were the only writer. If f returns nil, what it
+	// changed is durable when Update returns; else nothing is changed. f may run
+	// more than once, of which the last time counts.
+	Update(ctx context.Context, f func(Records) error) error
 	// Close releases what is held. It is not used after that.
 	Close() error
 }
@@ -43,35 +38,31 @@ type Records interface {
 	Get(key string) ([]Record, error)
 	// Put replaces the records of a key; none removes it. Ids are distinct.
 	Put(key string, records []Record) error
-	// Append adds what NewRecords leaves of records and returns their number.
+	// Append adds the records whose ids are not there yet and returns their number.
 	Append(key string, records []Record) (int, error)
 	Clear() error
 }
 
-// NewRecords returns which records an Append has to add: those whose id is not
-// stored yet, each once. stored looks an id up. The same id with other content
-// is a conflict.
-func NewRecords(key string, records []Record, stored func(id string) (json.RawMessage, bool, error)) ([]Record, error) {
-	var out []Record
-	batch := map[string]json.RawMessage{}
+// newRecords returns which records an Append has to add to those that are there:
+// those whose id is not among them, each once. The same id with other content is
+// a conflict.
+func newRecords(key string, have, records []Record) ([]Record, error) {
+	there := map[string]json.RawMessage{}
 	for _, r := range records {
-		if r.ID == "" {
+		there[r.ID] = nil
+	}
+	for _, r := range have {
+		if _, wanted := there[r.ID]; wanted {
+			there[r.ID] = r.Body
+		}
+	}
+	var out []Record
+	for _, r := range records {
+		switch body := there[r.ID]; {
+		case r.ID == "" || body == nil:
 			out = append(out, r)
-			continue
-		}
-		body, found := batch[r.ID]
-		if !found {
-			var err error
-			if body, found, err = stored(r.ID); err != nil {
-				return nil, err
-			}
-		}
-		if !found {
-			out = append(out, r)
-			batch[r.ID] = r.Body
-			continue
-		}
-		if !sameJSON(body, r.Body) {
+			there[r.ID] = r.Body
+		case !sameJSON(body, r.Body):
 			return nil, agent.Errorf(agent.CodeConflict, "memory key %q already holds another item with id %q: give the new one an id of its own; nothing was changed", key, r.ID)
 		}
 	}
@@ -87,7 +78,7 @@ func sameJSON(a, b json.RawMessage) bool {
 	return decodeNumbers(a, &x) == nil && decodeNumbers(b, &y) == nil && reflect.DeepEqual(x, y)
 }
 
-func decodeNumbers(data []byte, v *any) error {
+func decodeNumbers(data []byte, v any) error {
 	dec := json.NewDecoder(bytes.NewReader(data))
 	dec.UseNumber()
 	return dec.Decode(v)

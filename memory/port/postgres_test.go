@@ -1,6 +1,6 @@
 //go:build postgres
 
-package rawstore_test
+package port_test
 
 import (
 	"testing"
@@ -15,7 +15,7 @@ func TestRow25_PortConformanceOnPostgres(t *testing.T) {
 	database := pgtest.Database(t)
 	memorytest.RunPort(t, memorytest.PortHarness{
 		Location: func(t *testing.T, _ string) string { return pgtest.Schema(t, database) },
-		Open:     openPort,
-		Durable:  true,
+		Open:     open, Sound: sound,
+		Durable: true, Shared: true, CrashPoint: "edit", Conversations: true,
 	})
 }

@@ -1,0 +1,149 @@
+package port_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/memory/memorytest"
+	"github.com/spool-agents/spool/memory/port"
+)
+
+// faultEnv makes the test binary act as another process: its value is "full" or
+// "readonly", the first argument the path of a JSON file.
+const faultEnv = "SPOOL_JSON_TEST_CHILD"
+
+func faultChild() {
+	children := map[string]func(*port.PersistedMemory[memorytest.PortItem]) error{"full": childFull, "readonly": childReadOnly}
+	child := children[os.Getenv(faultEnv)]
+	if child == nil {
+		return
+	}
+	if err := child(items(os.Args[1])); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+func items(path string) *port.PersistedMemory[memorytest.PortItem] {
+	return port.NewPersistedMemory[memorytest.PortItem](port.NewJSONFile(path, port.JSONFileOptions{}))
+}
+
+func bigItem(i int) memorytest.PortItem {
+	return memorytest.PortItem{ID: fmt.Sprintf("big-%04d", i), Text: fmt.Sprintf("%050000d", i)}
+}
+
+// childFull appends until that fails, says how, waits for its parent to make
+// room and repeats the item.
+func childFull(p *port.PersistedMemory[memorytest.PortItem]) error {
+	release, err := memorytest.LimitFiles(1_000_000)
+	if err != nil {
+		return err
+	}
+	ctx, n := context.Background(), 0
+	for ; n < 1000; n++ {
+		if err = p.Append(ctx, "k", bigItem(n)); err != nil {
+			break
+		}
+	}
+	fmt.Println(n, agent.CodeOf(err), err)
+	if _, err := io.ReadAll(os.Stdin); err != nil {
+		return err
+	}
+	return errors.Join(release(), p.Append(ctx, "k", bigItem(n)), p.Append(ctx, "k", bigItem(n)), p.Close())
+}
+
+// childReadOnly writes as a user who may not write there.
+func childReadOnly(p *port.PersistedMemory[memorytest.PortItem]) error {
+	if err := memorytest.BecomeNobody(); err != nil {
+		return err
+	}
+	err := p.Append(context.Background(), "k", memorytest.PortItem{ID: "new"})
+	fmt.Println(agent.CodeOf(err), err)
+	return nil
+}
+
+func startFault(t *testing.T, mode, path string) *memorytest.Process {
+	t.Helper()
+	return memorytest.StartProcess(t, []string{faultEnv + "=" + mode}, path)
+}
+
+// TestFault_C12_DiskFullOfItems limits the size that a file may have. What stores do
+// when the disk is full is tested with them.
+func TestFault_C12_DiskFullOfItems(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "m.json")
+	p := startFault(t, "full", path)
+	line, _ := p.Next()
+	count, rest, _ := strings.Cut(line, " ")
+	n, err := strconv.Atoi(count)
+	if err != nil || n < 2 || n >= 1000 || !strings.HasPrefix(rest, "unavailable ") || !strings.Contains(rest, dir) {
+		t.Fatalf("got %q, want unavailable after some items", line)
+	}
+	if !strings.Contains(rest, "full") && !strings.Contains(rest, "space") {
+		t.Errorf("%q does not say what to do", rest)
+	}
+	whole := func(n int) {
+		t.Helper()
+		got, err := items(path).Get(t.Context(), "k")
+		if err != nil || len(got) != n {
+			t.Fatalf("%d items, %v; want %d", len(got), err, n)
+		}
+		for i, it := range got {
+			if it.Text != bigItem(i).Text {
+				t.Fatalf("item %d is torn", i)
+			}
+		}
+	}
+	whole(n)
+	if _, err := p.Lines(); err != nil {
+		t.Fatalf("after there was room: %v", err)
+	}
+	whole(n + 1)
+	if left, err := filepath.Glob(filepath.Join(dir, ".*tmp*")); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
+// TestFault_C12_ReadOnlyItems: a folder, and a file, that may not be written.
+func TestFault_C12_ReadOnlyItems(t *testing.T) {
+	dir := t.TempDir()
+	memorytest.OpenToAll(t, dir)
+	path := filepath.Join(dir, "m.json")
+	if err := items(path).Append(t.Context(), "k", memorytest.PortItem{ID: "old"}); err != nil {
+		t.Fatal(err)
+	}
+	before, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.Chmod(dir, 0o755) })
+	for _, mode := range []os.FileMode{0o444, 0o666} {
+		if err := errors.Join(os.Chmod(path, mode), os.Chmod(dir, 0o555)); err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{"m.json", "new", "deeper/new"} {
+			lines, err := startFault(t, "readonly", filepath.Join(dir, name)).Lines()
+			if err != nil {
+				t.Fatal(err)
+			}
+			line := strings.Join(lines, "\n")
+			for _, w := range []string{"unavailable ", dir, "writable", "nothing was changed"} {
+				if !strings.Contains(line, w) {
+					t.Errorf("mode %v, %s: %q does not say %q", mode, name, line, w)
+				}
+			}
+		}
+	}
+	if after, err := os.ReadFile(path); err != nil || string(after) != string(before) {
+		t.Errorf("the file was changed: %v", err)
+	}
+}

@@ -1,0 +1,95 @@
+package port_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/spool-agents/spool"
+	"github.com/spool-agents/spool/memory"
+	"github.com/spool-agents/spool/memory/memorytest"
+	"github.com/spool-agents/spool/memory/port"
+	"github.com/spool-agents/spool/memory/verify"
+)
+
+func TestMain(m *testing.M) {
+	memorytest.PortChild(open)
+	faultChild()
+	os.Exit(m.Run())
+}
+
+// options are those of the views under test.
+var options = spool.MemoryOptions{UserID: "u", Profile: "default", Session: "s"}
+
+// open opens a location as a program would.
+func open(location string) (port.MemoryPersistence, error) {
+	return spool.OpenMemory(context.Background(), location, options)
+}
+
+func mustOpen(t *testing.T, location string) port.MemoryPersistence {
+	t.Helper()
+	p, err := open(location)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = p.Close() })
+	return p
+}
+
+// place is a kind of location that can be exchanged for others by configuration.
+type place struct {
+	name, file string
+	h          memorytest.PortHarness
+}
+
+var places = []place{
+	{"json:", "memory.json", memorytest.PortHarness{Durable: true, Shared: true, CrashPoint: "items-save"}},
+	{"sqlite:", "spool.db", memorytest.PortHarness{Durable: true, Shared: true, CrashPoint: "edit", Conversations: true, Sound: sound}},
+	{"file:", "files", memorytest.PortHarness{Durable: true, Conversations: true, Sound: sound}},
+	{"memory:", "", memorytest.PortHarness{Conversations: true}},
+}
+
+func (p place) at(dir string) string {
+	if p.file == "" {
+		return p.name
+	}
+	return p.name + filepath.Join(dir, p.file)
+}
+
+// sound checks the threads of a store that the suite wrote to.
+func sound(t *testing.T, location string) {
+	t.Helper()
+	s, err := spool.OpenStore(context.Background(), location)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	defer s.Close()
+	isSound(t, s)
+}
+
+func isSound(t *testing.T, s memory.ConversationMemoryStore) {
+	t.Helper()
+	report, err := verify.Check(context.Background(), s, verify.Options{})
+	if err != nil || !report.OK {
+		t.Errorf("%v, %v", report.Violations, err)
+	}
+}
+
+// TestRow25_PortConformance also shows rows 27 to 30 on every implementation.
+func TestRow25_PortConformance(t *testing.T) {
+	t.Run("in memory", func(t *testing.T) {
+		memorytest.RunPort(t, memorytest.PortHarness{
+			Location: func(*testing.T, string) string { return "" },
+			Open:     func(string) (port.MemoryPersistence, error) { return port.NewInMemory(), nil },
+		})
+	})
+	for _, p := range places {
+		t.Run(strings.TrimSuffix(p.name, ":"), func(t *testing.T) {
+			p.h.Location, p.h.Open = func(_ *testing.T, dir string) string { return p.at(dir) }, open
+			memorytest.RunPort(t, p.h)
+		})
+	}
+}
