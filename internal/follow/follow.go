@@ -24,7 +24,7 @@ func Follow(ctx context.Context, store memory.Reader, t agent.Thread, cursor str
 	defer w.leave()
 	fl := &follower{w: w, o: o, f: f, threads: map[string]*followed{}}
 	defer fl.leave()
-	fl.join(t.ID, t.Kind == agent.KindSubAgent, at)
+	fl.join(t.ID, at)
 	if o.Descendants { // those that exist already, for a start in mid-log
 		below, err := Below(ctx, store, t)
 		if err != nil {
@@ -87,12 +87,12 @@ func (fl *follower) add(threadID string) error {
 	if err != nil {
 		return err
 	}
-	fl.join(threadID, true, at)
+	fl.join(threadID, at)
 	return nil
 }
 
-func (fl *follower) join(threadID string, sub bool, at Cursor) {
-	fl.threads[threadID] = &followed{id: threadID, log: fl.w.log(threadID, sub), at: at, resumed: at.Attempt > 0}
+func (fl *follower) join(threadID string, at Cursor) {
+	fl.threads[threadID] = &followed{id: threadID, log: fl.w.log(threadID), at: at, resumed: at.Attempt > 0}
 	fl.order = append(fl.order, threadID)
 }
 
