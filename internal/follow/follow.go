@@ -2,7 +2,6 @@ package follow
 
 import (
 	"context"
-	"encoding/json"
 	"slices"
 
 	"github.com/spool-agents/spool/agent"
@@ -237,20 +236,6 @@ func (fl *follower) deliverRest(ctx context.Context, t *followed, e *logged, v *
 		}
 	}
 	return fl.deliverText(t, rest)
-}
-
-// linkOf returns the sub-agent thread an event names.
-func linkOf(e *agent.Event) string {
-	switch e.Type {
-	case agent.EventToolCall, agent.EventToolResponse, agent.EventSubAgentCompleted:
-	default:
-		return ""
-	}
-	var d struct {
-		SubAgentThreadID string `json:"sub_agent_thread_id"`
-	}
-	_ = json.Unmarshal(e.Data, &d) // events without a link have none
-	return d.SubAgentThreadID
 }
 
 // deliverText delivers what the current model call has streamed since. A new

@@ -195,16 +195,34 @@ func markOf(ctx context.Context, store memory.Reader, threadID string) (memory.M
 	return marks[0], nil
 }
 
+// payload is what followers need of an event's data.
+type payload struct {
+	MessageID string `json:"messageId"`           // of a stream_finish
+	FromSeq   int64  `json:"fromSeq"`             // of a memory_appended
+	ToSeq     int64  `json:"toSeq"`               // of a memory_appended
+	SubAgent  string `json:"sub_agent_thread_id"` // of a call and its end
+}
+
+func read(e *agent.Event) (p payload) {
+	_ = json.Unmarshal(e.Data, &p) // what is missing stays empty
+	return p
+}
+
 // finished is the id of the message whose stream an event ends, or "".
 func finished(e *agent.Event) string {
 	if e.Type != agent.EventStreamFinish {
 		return ""
 	}
-	var d struct {
-		MessageID string `json:"messageId"`
+	return read(e).MessageID
+}
+
+// linkOf returns the sub-agent thread an event names.
+func linkOf(e *agent.Event) string {
+	switch e.Type {
+	case agent.EventToolCall, agent.EventToolResponse, agent.EventSubAgentCompleted:
+		return read(e).SubAgent
 	}
-	_ = json.Unmarshal(e.Data, &d) // without a message there is nothing to deliver
-	return d.MessageID
+	return ""
 }
 
 // savedText is what a model call streamed whose step may be over, or nil.
