@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -131,32 +130,6 @@ func TestFollowMarksWhatWasSeenBeforeACut(t *testing.T) {
 	require.Equal(t, "anew", again.Text)
 	require.Equal(t, 1, again.Supersedes)
 	require.Zero(t, again.Offset)
-}
-
-// counting counts what is read.
-type counting struct {
-	memory.ConversationMemoryStore
-	looks, reads atomic.Int64
-}
-
-func (c *counting) Changed(ctx context.Context) (int64, error) {
-	c.looks.Add(1)
-	return c.ConversationMemoryStore.Changed(ctx)
-}
-
-func (c *counting) Stream(ctx context.Context, id string) (*memory.Streamed, error) {
-	c.reads.Add(1)
-	return c.ConversationMemoryStore.Stream(ctx, id)
-}
-
-func (c *counting) Events(ctx context.Context, id string, after int64, limit int) ([]agent.Event, error) {
-	c.reads.Add(1)
-	return c.ConversationMemoryStore.Events(ctx, id, after, limit)
-}
-
-func (c *counting) Messages(ctx context.Context, id string, after int64, limit int) ([]agent.Message, error) {
-	c.reads.Add(1)
-	return c.ConversationMemoryStore.Messages(ctx, id, after, limit)
 }
 
 // A hundred followers of a thread in one process read it once for all, and each is

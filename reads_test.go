@@ -35,30 +35,57 @@ func TestStoresThatCannotBeCompared(t *testing.T) {
 	assert.NoError(t, c.Follow(t.Context(), "s/default", "", spool.FollowOptions{UntilIdle: true}, func(spool.Update) error { return nil }))
 }
 
-// reading counts what is read of turns, trees and marks.
-type reading struct {
+// counting counts what is read: of threads and streams, of those among them that are
+// not busy, of turns, trees and marks, and looks for changes.
+type counting struct {
 	memory.ConversationMemoryStore
-	turns, trees, marks, children atomic.Int64
+	busy                                                string
+	looks, reads, others, turns, trees, marks, children atomic.Int64
 }
 
-func (r *reading) Turn(ctx context.Context, id string) (memory.Turn, error) {
-	r.turns.Add(1)
-	return r.ConversationMemoryStore.Turn(ctx, id)
+func (c *counting) read(id string) memory.ConversationMemoryStore {
+	c.reads.Add(1)
+	if id != c.busy {
+		c.others.Add(1)
+	}
+	return c.ConversationMemoryStore
 }
 
-func (r *reading) Threads(ctx context.Context, f memory.ThreadFilter) ([]agent.Thread, error) {
-	r.trees.Add(1)
-	return r.ConversationMemoryStore.Threads(ctx, f)
+func (c *counting) Stream(ctx context.Context, id string) (*memory.Streamed, error) {
+	return c.read(id).Stream(ctx, id)
 }
 
-func (r *reading) Mark(ctx context.Context, ids []string) ([]memory.Mark, error) {
-	r.marks.Add(1)
-	return r.ConversationMemoryStore.Mark(ctx, ids)
+func (c *counting) Events(ctx context.Context, id string, after int64, limit int) ([]agent.Event, error) {
+	return c.read(id).Events(ctx, id, after, limit)
 }
 
-func (r *reading) Children(ctx context.Context, id string) ([]agent.Thread, error) {
-	r.children.Add(1)
-	return r.ConversationMemoryStore.Children(ctx, id)
+func (c *counting) Messages(ctx context.Context, id string, after int64, limit int) ([]agent.Message, error) {
+	return c.read(id).Messages(ctx, id, after, limit)
+}
+
+func (c *counting) Changed(ctx context.Context) (int64, error) {
+	c.looks.Add(1)
+	return c.ConversationMemoryStore.Changed(ctx)
+}
+
+func (c *counting) Turn(ctx context.Context, id string) (memory.Turn, error) {
+	c.turns.Add(1)
+	return c.ConversationMemoryStore.Turn(ctx, id)
+}
+
+func (c *counting) Threads(ctx context.Context, f memory.ThreadFilter) ([]agent.Thread, error) {
+	c.trees.Add(1)
+	return c.ConversationMemoryStore.Threads(ctx, f)
+}
+
+func (c *counting) Mark(ctx context.Context, ids []string) ([]memory.Mark, error) {
+	c.marks.Add(1)
+	return c.ConversationMemoryStore.Mark(ctx, ids)
+}
+
+func (c *counting) Children(ctx context.Context, id string) ([]agent.Thread, error) {
+	c.children.Add(1)
+	return c.ConversationMemoryStore.Children(ctx, id)
 }
 
 // Who waits for a turn reads when its thread has changed, or once a second, and not
@@ -66,7 +93,7 @@ func (r *reading) Children(ctx context.Context, id string) ([]agent.Thread, erro
 func TestWaitersReadTheirOwnThreadOnly(t *testing.T) {
 	t.Parallel()
 	d, _ := newDriver(t)
-	store := &reading{ConversationMemoryStore: d.store}
+	store := &counting{ConversationMemoryStore: d.store}
 	c := spool.NewClient(store, nil, spool.ClientOptions{UserID: "ada"})
 	d.send("mine", "m1", memory.Queue)
 	mine := d.take("mine/default")
@@ -90,7 +117,7 @@ func TestWaitersReadTheirOwnThreadOnly(t *testing.T) {
 func TestTailsOfATreeAreReadAtOnce(t *testing.T) {
 	t.Parallel()
 	d, _ := newDriver(t)
-	store := &reading{ConversationMemoryStore: d.store}
+	store := &counting{ConversationMemoryStore: d.store}
 	c := spool.NewClient(store, nil, spool.ClientOptions{UserID: "ada"})
 	d.send("s", "m1", memory.Queue)
 	turn := d.take("s/default")

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -175,41 +174,13 @@ func (d *driver) conversationTurn(session, id string) {
 	d.end(turn, 1, agent.ThreadCompleted)
 }
 
-// perThread counts what is read of each thread.
-type perThread struct {
-	memory.ConversationMemoryStore
-	marks, others atomic.Int64
-	busy          string
-}
-
-func (p *perThread) Mark(ctx context.Context, ids []string) ([]memory.Mark, error) {
-	p.marks.Add(1)
-	return p.ConversationMemoryStore.Mark(ctx, ids)
-}
-
-func (p *perThread) Stream(ctx context.Context, id string) (*memory.Streamed, error) {
-	p.count(id)
-	return p.ConversationMemoryStore.Stream(ctx, id)
-}
-
-func (p *perThread) Events(ctx context.Context, id string, after int64, limit int) ([]agent.Event, error) {
-	p.count(id)
-	return p.ConversationMemoryStore.Events(ctx, id, after, limit)
-}
-
-func (p *perThread) count(id string) {
-	if id != p.busy {
-		p.others.Add(1)
-	}
-}
-
 // Threads in which nothing happens are not read while others work, however many are
 // followed: one reading says of all of them that they are as they were. What then
 // happens in one is told.
 func TestIdleThreadsAreNotReadForOthers(t *testing.T) {
 	t.Parallel()
 	d, _ := newDriver(t)
-	store := &perThread{ConversationMemoryStore: d.store, busy: "busy/default"}
+	store := &counting{ConversationMemoryStore: d.store, busy: "busy/default"}
 	c := spool.NewClient(store, nil, spool.ClientOptions{UserID: "ada"})
 	const n = 100
 	told := make(chan string, 1000)

@@ -2,7 +2,6 @@ package follow
 
 import (
 	"context"
-	"encoding/json"
 	"slices"
 
 	"github.com/spool-agents/spool/agent"
@@ -24,7 +23,7 @@ func Follow(ctx context.Context, store memory.Reader, t agent.Thread, cursor str
 	defer w.leave()
 	fl := &follower{w: w, o: o, f: f, threads: map[string]*followed{}}
 	defer fl.leave()
-	fl.join(t.ID, t.Kind == agent.KindSubAgent, at)
+	fl.join(t.ID, at)
 	if o.Descendants { // those that exist already, for a start in mid-log
 		below, err := Below(ctx, store, t)
 		if err != nil {
@@ -87,12 +86,12 @@ func (fl *follower) add(threadID string) error {
 	if err != nil {
 		return err
 	}
-	fl.join(threadID, true, at)
+	fl.join(threadID, at)
 	return nil
 }
 
-func (fl *follower) join(threadID string, sub bool, at Cursor) {
-	fl.threads[threadID] = &followed{id: threadID, log: fl.w.log(threadID, sub), at: at, resumed: at.Attempt > 0}
+func (fl *follower) join(threadID string, at Cursor) {
+	fl.threads[threadID] = &followed{id: threadID, log: fl.w.log(threadID), at: at, resumed: at.Attempt > 0}
 	fl.order = append(fl.order, threadID)
 }
 
@@ -237,20 +236,6 @@ func (fl *follower) deliverRest(ctx context.Context, t *followed, e *logged, v *
 		}
 	}
 	return fl.deliverText(t, rest)
-}
-
-// linkOf returns the sub-agent thread an event names.
-func linkOf(e *agent.Event) string {
-	switch e.Type {
-	case agent.EventToolCall, agent.EventToolResponse, agent.EventSubAgentCompleted:
-	default:
-		return ""
-	}
-	var d struct {
-		SubAgentThreadID string `json:"sub_agent_thread_id"`
-	}
-	_ = json.Unmarshal(e.Data, &d) // events without a link have none
-	return d.SubAgentThreadID
 }
 
 // deliverText delivers what the current model call has streamed since. A new

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
+	"sync"
 
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/memory"
@@ -52,9 +53,10 @@ type sharedLog struct {
 	w     *watcher
 	id    string
 	sub   bool
-	users int           // under w.mu
-	lock  chan struct{} // full while somebody reads
-	view  *logView      // nil before the first reading
+	users int // under w.mu
+
+	reading sync.Mutex
+	view    *logView // nil before the first reading
 	// seen was the thread's mark before the view was read.
 	seen markedAt
 
@@ -76,12 +78,13 @@ func (l *sharedLog) marked() markedAt {
 }
 
 // log returns the shared log of a thread. leaveLog has to be called.
-func (w *watcher) log(threadID string, sub bool) *sharedLog {
+func (w *watcher) log(threadID string) *sharedLog {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	l := w.logs[threadID]
 	if l == nil {
-		l = &sharedLog{w: w, id: threadID, sub: sub, lock: make(chan struct{}, 1)}
+		p, err := agent.ParseThreadID(threadID)
+		l = &sharedLog{w: w, id: threadID, sub: err == nil && p.Kind == agent.KindSubAgent}
 		w.logs[threadID] = l
 	}
 	l.users++
@@ -96,45 +99,32 @@ func (w *watcher) leaveLog(l *sharedLog) {
 	}
 }
 
-// alone runs f while nobody else reads this log.
-func (l *sharedLog) alone(ctx context.Context, f func() error) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case l.lock <- struct{}{}:
-	}
-	defer func() { <-l.lock }()
-	return f()
-}
-
 // at returns a view that was read after a moment and that has the event seq, if
 // there is one. Seq is where a follower stands.
-func (l *sharedLog) at(ctx context.Context, moment, seq int64) (v *logView, err error) {
-	err = l.alone(ctx, func() error {
-		if l.view == nil {
-			mark, err := markOf(ctx, l.w.store, l.id)
-			if err != nil {
-				return err
-			}
-			l.view = &logView{last: mark.LastEvent}
+func (l *sharedLog) at(ctx context.Context, moment, seq int64) (*logView, error) {
+	l.reading.Lock()
+	defer l.reading.Unlock()
+	if l.view == nil {
+		mark, err := markOf(ctx, l.w.store, l.id)
+		if err != nil {
+			return nil, err
 		}
-		if mark := l.marked(); l.view.began <= moment && mark.began > moment && mark.there && l.seen.there && mark.mark == l.seen.mark {
-			same := *l.view // read again, it would be the same
-			same.began = mark.began
-			l.view = &same
+		l.view = &logView{last: mark.LastEvent}
+	}
+	mark := l.marked()
+	if l.view.began <= moment && mark.began > moment && mark.there && l.seen.there && mark.mark == l.seen.mark {
+		same := *l.view // read again, it would be the same
+		same.began = mark.began
+		l.view = &same
+	}
+	if l.view.began <= moment || l.view.last < seq {
+		next, err := l.read(ctx, l.view)
+		if err != nil {
+			return nil, err
 		}
-		if l.view.began <= moment || l.view.last < seq {
-			mark := l.marked()
-			next, err := l.read(ctx, l.view)
-			if err != nil {
-				return err
-			}
-			l.view, l.seen = next, mark
-		}
-		v = l.view
-		return nil
-	})
-	return v, err
+		l.view, l.seen = next, mark
+	}
+	return l.view, nil
 }
 
 // read reads what came after a view. What is streamed belongs after the last
@@ -205,16 +195,34 @@ func markOf(ctx context.Context, store memory.Reader, threadID string) (memory.M
 	return marks[0], nil
 }
 
+// payload is what followers need of an event's data.
+type payload struct {
+	MessageID string `json:"messageId"`           // of a stream_finish
+	FromSeq   int64  `json:"fromSeq"`             // of a memory_appended
+	ToSeq     int64  `json:"toSeq"`               // of a memory_appended
+	SubAgent  string `json:"sub_agent_thread_id"` // of a call and its end
+}
+
+func read(e *agent.Event) (p payload) {
+	_ = json.Unmarshal(e.Data, &p) // what is missing stays empty
+	return p
+}
+
 // finished is the id of the message whose stream an event ends, or "".
 func finished(e *agent.Event) string {
 	if e.Type != agent.EventStreamFinish {
 		return ""
 	}
-	var d struct {
-		MessageID string `json:"messageId"`
+	return read(e).MessageID
+}
+
+// linkOf returns the sub-agent thread an event names.
+func linkOf(e *agent.Event) string {
+	switch e.Type {
+	case agent.EventToolCall, agent.EventToolResponse, agent.EventSubAgentCompleted:
+		return read(e).SubAgent
 	}
-	_ = json.Unmarshal(e.Data, &d) // without a message there is nothing to deliver
-	return d.MessageID
+	return ""
 }
 
 // savedText is what a model call streamed whose step may be over, or nil.

@@ -2,7 +2,6 @@ package follow
 
 import (
 	"context"
-	"encoding/json"
 	"slices"
 	"strings"
 
@@ -23,12 +22,9 @@ func messagesOf(ctx context.Context, store memory.Reader, sub bool, e agent.Even
 
 // appended reads the messages a memory_appended event speaks of.
 func appended(ctx context.Context, store memory.Reader, sub bool, e agent.Event) ([]agent.Message, error) {
-	var d struct {
-		FromSeq int64 `json:"fromSeq"`
-		ToSeq   int64 `json:"toSeq"`
-	}
-	if err := json.Unmarshal(e.Data, &d); err != nil || d.FromSeq < 1 || d.ToSeq < d.FromSeq {
-		return nil, nil //nolint:nilerr // an event without a range has no messages
+	d := read(&e)
+	if d.FromSeq < 1 || d.ToSeq < d.FromSeq {
+		return nil, nil // an event without a range has no messages
 	}
 	out, err := store.Messages(ctx, e.ThreadID, d.FromSeq-1, int(d.ToSeq-d.FromSeq+1))
 	if err != nil {

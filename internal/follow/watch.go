@@ -226,7 +226,7 @@ func Store(ctx context.Context, store memory.Reader, f func() (done bool, err er
 func Thread(ctx context.Context, store memory.Reader, threadID string, f func() (done bool, err error)) error {
 	w := watch(store)
 	defer w.leave()
-	log := w.log(threadID, false)
+	log := w.log(threadID)
 	defer w.leaveLog(log)
 	var seen markedAt
 	var last time.Time

@@ -201,31 +201,34 @@ func sessionKey(path string) ([]byte, error) {
 		return []byte(randomText(32)), nil
 	}
 	key, err := os.ReadFile(path)
-	if err == nil && len(key) >= 32 {
-		return key, nil
+	if errors.Is(err, fs.ErrNotExist) {
+		if err = makeKey(path); err == nil {
+			key, err = os.ReadFile(path)
+		}
 	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, agent.Wrap(err, agent.CodeUnavailable, "cannot read the key of web sessions")
-	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return nil, agent.Wrap(err, agent.CodeUnavailable, "cannot make the folder of %s", path)
-	}
-	// Whoever links first has made the key; the others read it.
-	tmp, err := os.CreateTemp(filepath.Dir(path), ".web-key-*")
-	if err != nil {
-		return nil, agent.Wrap(err, agent.CodeUnavailable, "cannot write the key of web sessions")
-	}
-	defer func() { _ = os.Remove(tmp.Name()) }()
-	_, err = tmp.WriteString(randomText(32))
-	if err = errors.Join(err, tmp.Close()); err != nil {
-		return nil, agent.Wrap(err, agent.CodeUnavailable, "cannot write the key of web sessions")
-	}
-	if err := os.Link(tmp.Name(), path); err != nil && !errors.Is(err, fs.ErrExist) {
-		return nil, agent.Wrap(err, agent.CodeUnavailable, "cannot write the key of web sessions")
-	}
-	key, err = os.ReadFile(path)
 	if err == nil && len(key) < 32 {
 		err = errors.New("it is too short: remove it, and a new one is made")
 	}
 	return key, agent.Wrap(err, agent.CodeUnavailable, "cannot read the key of web sessions %s", path)
+}
+
+// makeKey makes the file of a key as a whole. Several processes may: the first to link
+// it has made the key, and the others read it.
+func makeKey(path string) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	tmp, err := os.CreateTemp(filepath.Dir(path), ".web-key-*")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.Remove(tmp.Name()) }()
+	_, err = tmp.WriteString(randomText(32))
+	if err = errors.Join(err, tmp.Close()); err != nil {
+		return err
+	}
+	if err = os.Link(tmp.Name(), path); errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	return err
 }

@@ -158,25 +158,21 @@ func (v *Views) pendingOf(ctx context.Context, root, turnID string, r *Reply) er
 	if err != nil {
 		return err
 	}
-	for _, a := range open {
-		held, err := v.holdsUp(ctx, a.TurnID, turnID)
-		if err != nil {
-			return err
-		}
-		if held {
-			r.Pending = append(r.Pending, approvalRequest(a))
-		}
-	}
 	asked, err := v.store.Questions(ctx, memory.QuestionFilter{UserID: v.o.UserID, RootThread: root, OpenOnly: true})
 	if err != nil {
 		return err
 	}
-	for _, q := range asked {
-		held, err := v.holdsUp(ctx, q.TurnID, turnID)
-		if err != nil {
+	for _, a := range open {
+		if held, err := v.holdsUp(ctx, a.TurnID, turnID); err != nil {
 			return err
+		} else if held {
+			r.Pending = append(r.Pending, approvalRequest(a))
 		}
-		if held {
+	}
+	for _, q := range asked {
+		if held, err := v.holdsUp(ctx, q.TurnID, turnID); err != nil {
+			return err
+		} else if held {
 			r.Questions = append(r.Questions, RequestOf(q))
 		}
 	}
