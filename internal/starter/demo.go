@@ -379,32 +379,7 @@ func (d *demo) repeats(ctx context.Context) (repeated, error) {
 		}
 	}
 	d.check(kept && len(d.before) > 0, "no tool whose result was stored ran again", nil)
-	models, err := d.repeatedModelCalls(ctx)
-	r.again = append(r.again, models...)
-	return r, err
-}
-
-// repeatedModelCalls lists the model calls whose first reply was not stored.
-func (d *demo) repeatedModelCalls(ctx context.Context) (lines []string, err error) {
-	threads, err := d.threads(ctx)
-	for _, t := range threads {
-		turns, err := d.c.Store().TurnsOf(ctx, t.ID)
-		if err != nil {
-			return nil, err
-		}
-		for _, turn := range turns {
-			steps, err := d.c.Store().Steps(ctx, turn.ID)
-			if err != nil {
-				return nil, err
-			}
-			for _, s := range steps {
-				if s.Attempt > 1 {
-					lines = append(lines, fmt.Sprintf("model call %d of %s (%d attempts: the reply of the first was not stored yet)", s.Step, t.ID, s.Attempt))
-				}
-			}
-		}
-	}
-	return lines, err
+	return r, nil
 }
 
 // linger keeps the stack up for a look at the page and at the web UI.
