@@ -52,20 +52,15 @@ func TestThreadsSayWhyThereAreNone(t *testing.T) {
 func TestAParentShowsWhoWaitsForAPerson(t *testing.T) {
 	b := newBench(t)
 	b.send("s1", "m1", "do it")
-	turn := b.take("s1/default")
-	stored := b.reply(turn, 1, "", agent.GateAuto, agent.NewCall("y", "assign_task", `{"agent":"general","task":"t"}`))
-	d, err := b.store.OpenDelegation(t.Context(), memory.DelegationRequest{ThreadID: turn.ThreadID, TurnID: turn.ID, CallID: stored.Calls[0].ID,
-		Config: agent.SpecialistAgentConfig{Name: "general"}, Task: "t", Limits: memory.DelegationLimits{MaxDepth: 3}})
-	require.NoError(t, err)
+	sub := b.below(b.take("s1/default"), false)
 	assert.Contains(t, b.run("threads").out, "running               ")
-	sub := b.take(d.ChildThread)
 	b.reply(sub, 1, "", agent.GateAsk, newCalls("shell")...)
-	_, err = b.store.OpenApproval(t.Context(), memory.RoundRequest{ThreadID: sub.ThreadID, TurnID: sub.ID, Step: 1})
+	_, err := b.store.OpenApproval(t.Context(), memory.RoundRequest{ThreadID: sub.ThreadID, TurnID: sub.ID, Step: 1})
 	require.NoError(t, err)
 	const want = "running (general waits for approval)"
 	assert.Contains(t, b.run("threads").out, want)
 	assert.Contains(t, b.run("show", "s1/default").out, "status   "+want)
-	assert.Contains(t, b.run("show", d.ChildThread).out, "status   waiting_for_approval")
+	assert.Contains(t, b.run("show", sub.ThreadID).out, "status   waiting_for_approval")
 }
 
 func TestAReplyInWorkHasNoNumber(t *testing.T) {
@@ -88,10 +83,7 @@ func TestCancelSaysWhatItLeavesAndWhatItStops(t *testing.T) {
 	b := newBench(t)
 	b.send("s1", "m1", "do it")
 	turn := b.take("s1/default")
-	stored := b.reply(turn, 1, "", agent.GateAuto, agent.NewCall("y", "assign_task", `{"agent":"general","task":"t","background":true}`))
-	_, err := b.store.OpenDelegation(t.Context(), memory.DelegationRequest{ThreadID: turn.ThreadID, TurnID: turn.ID, CallID: stored.Calls[0].ID,
-		Config: agent.SpecialistAgentConfig{Name: "general"}, Task: "t", Background: true, Limits: memory.DelegationLimits{MaxDepth: 3}})
-	require.NoError(t, err)
+	b.below(turn, true)
 	b.send("s1", "m2", "and this")
 	r := b.run("cancel", "s1/default")
 	assert.Contains(t, r.errout, "1 sub-agent goes on in the background; stop with: starter cancel s1/default --all\n")
