@@ -63,19 +63,6 @@ func TestAParentShowsWhoWaitsForAPerson(t *testing.T) {
 	assert.Contains(t, b.run("show", sub.ThreadID).out, "status   waiting_for_approval")
 }
 
-func TestAReplyInWorkHasNoNumber(t *testing.T) {
-	b := newBench(t)
-	b.send("s1", "m1", "go")
-	b.reply(b.take("s1/default"), 1, "let me see", "auto", newCalls("ls")...)
-	assert.Contains(t, b.run("show", "s1/default").out, "\n\nassistant (being worked on)\n  let me see\n")
-}
-
-func TestNothingToCancelSaysSo(t *testing.T) {
-	b := newBench(t)
-	b.answered("s1", "m1", "hello", "hi")
-	assert.Equal(t, "starter: nothing to cancel: thread s1/default has no open turn\n", b.run("cancel", "s1/default").errout)
-}
-
 // A cancel says what goes on and how to stop that; with --all, what it stopped.
 // Repeated, it says who was first.
 func TestCancelSaysWhatItLeavesAndWhatItStops(t *testing.T) {
@@ -96,15 +83,6 @@ func TestCancelSaysWhatItLeavesAndWhatItStops(t *testing.T) {
 		assert.Equal(t, exit.Done, r.code, r.errout)
 		assert.Regexp(t, `^s1/default cancelled already \(by `+owner+` at 20\d\d-.*Z\)`, r.out)
 	}
-}
-
-func TestARefusedMessageNamesTheFlag(t *testing.T) {
-	b := newBench(t)
-	b.asking("s1")
-	r := b.run("send", "-s", "s1", "hi")
-	assert.Equal(t, exit.Conflict, r.code)
-	assert.Contains(t, r.errout, "--when-busy queue")
-	assert.Equal(t, exit.Unavailable, b.run("send", "-s", "s1", "--detach", "--when-busy", "queue", "hi").code)
 }
 
 // Whoever sent a message finds it by the id that send gave.
