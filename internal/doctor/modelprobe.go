@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -24,7 +23,7 @@ const (
 )
 
 // ask makes a call of a few tokens. A reply that was cut off at these is an answer.
-func (m *Model) ask(ctx context.Context, model agent.Model, at boot.Provider, available []string) {
+func (m *Model) ask(ctx context.Context, model agent.Model, at boot.Provider, has []string) {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
 	began, limit := time.Now(), 16
@@ -42,75 +41,61 @@ func (m *Model) ask(ctx context.Context, model agent.Model, at boot.Provider, av
 	case !isModel:
 		m.Problem, m.ToDo = err.Error(), "see whether the provider is up"
 	default:
-		m.Problem, m.ToDo = e.Error(), m.advice(e, at, available)
+		m.Problem, m.ToDo = e.Error(), m.advice(e, at, has)
 	}
 }
 
 // advice says what to do, and in which setting.
-func (m *Model) advice(e *agent.ModelError, at boot.Provider, available []string) string {
+func (m *Model) advice(e *agent.ModelError, at boot.Provider, has []string) string {
 	if e.Code != agent.ModelUnknown && e.Code != agent.ModelBadRequest {
 		return e.Remedy()
 	}
 	text := "check the model's name (" + strings.Join(m.Sources, "; ") + ")"
 	switch {
-	case len(available) == 0 && e.Code == agent.ModelUnknown:
+	case len(has) == 0 && e.Code == agent.ModelUnknown:
 		text += ", and " + at.Address() + ": it must end before /chat/completions, mostly in /v1"
-	case len(available) > 0 && !slices.Contains(available, m.Model):
-		text += "; the provider lists " + terminal.OneLine(strings.Join(available, ", "), 300)
+	case len(has) > 0 && !slices.Contains(has, m.Model):
+		text += "; the provider lists " + terminal.OneLine(strings.Join(has, ", "), 300)
 	}
 	return text
 }
 
-// availableModels asks a provider for its list; few servers have none, and then the
-// list is empty. The error is that of a provider that cannot be reached, or refuses the
-// key.
-func availableModels(ctx context.Context, at boot.Provider) ([]string, *agent.ModelError) {
+// available asks a provider for its models. Few servers have no list; one that does not
+// answer, or refuses the key, is reported by the models that are asked there.
+func available(ctx context.Context, at boot.Provider) []string {
 	if at.URL == "" {
-		return nil, nil
-	}
-	unreachable := func(err error) *agent.ModelError {
-		var said *url.Error // names the URL, which may hold secrets
-		if errors.As(err, &said) {
-			err = said.Err
-		}
-		return &agent.ModelError{Code: agent.ModelUnreachable, Message: err.Error(), At: at.Place()}
+		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
-	base, query, hasQuery := strings.Cut(at.URL, "?")
-	address := strings.TrimSuffix(strings.TrimRight(base, "/"), "/chat/completions") + "/models"
-	if hasQuery {
-		address += "?" + query
-	}
+	base, query, _ := strings.Cut(at.URL, "?")
+	address := strings.TrimSuffix(strings.TrimRight(base, "/"), "/chat/completions") + "/models?" + query
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
-		return nil, unreachable(err)
+		return nil
 	}
 	if at.Key.IsSet() {
 		r.Header.Set("Authorization", "Bearer "+strings.TrimSpace(at.Key.Reveal()))
 	}
 	// A redirect would carry the key elsewhere.
-	asker := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	resp, err := asker.Do(r)
+	c := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	resp, err := c.Do(r)
 	if err != nil {
-		return nil, unreachable(err)
+		return nil
 	}
 	defer resp.Body.Close()
-	if resp.StatusCode == http.StatusUnauthorized || resp.StatusCode == http.StatusForbidden {
-		return nil, &agent.ModelError{Code: agent.ModelAuth, Message: resp.Status + " (" + at.KeyOrigin() + ")", Status: resp.StatusCode, At: at.Place()}
-	}
 	var doc struct {
 		Data []struct {
 			ID string `json:"id"`
 		} `json:"data"`
 	}
 	if json.NewDecoder(io.LimitReader(resp.Body, 4<<20)).Decode(&doc) != nil {
-		return nil, nil
+		return nil
 	}
 	var ids []string
 	for _, m := range doc.Data {
 		ids = append(ids, m.ID)
 	}
 	slices.Sort(ids)
-	return ids, nil
+	return ids
 }

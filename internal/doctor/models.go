@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -46,8 +47,6 @@ type Provider struct {
 	KeySet bool   `json:"keySet"`
 	// Available are the models that it lists; few servers list none.
 	Available []string `json:"available"`
-	// Unused says that no setting and no agent names a model of it.
-	Unused bool `json:"unused,omitempty"`
 }
 
 // Models is what was found out about models and their providers.
@@ -76,12 +75,8 @@ func (p Models) Print(to *printer.Printer) {
 		to.Print("%s", terminal.Clean("NOT OK  "+q.Where+": "+q.What+"; to do: "+q.ToDo))
 	}
 	for _, one := range p.Providers {
-		title := terminal.Clean(titleOf(one.Name, one.URL))
-		if one.Unused && !slices.ContainsFunc(p.Problems, func(q boot.Problem) bool { return q.Where == one.Source }) {
-			to.Print("\n%s answers; no model names it yet [%s]", title, terminal.Clean(one.Source))
-		}
 		if len(one.Available) > 0 {
-			to.Print("\n%s has: %s", title, terminal.OneLine(strings.Join(one.Available, ", "), 2000))
+			to.Print("\n%s has: %s", terminal.Clean(titleOf(one.Name, one.URL)), terminal.OneLine(strings.Join(one.Available, ", "), 2000))
 		}
 	}
 	if slices.ContainsFunc(p.Models, func(m *Model) bool { return m.Demo }) {
@@ -197,32 +192,24 @@ func (p *Models) ask(ctx context.Context, known *boot.Models) {
 		return
 	}
 	var wg sync.WaitGroup
-	names := []string{""}
-	for name := range known.Table.Providers {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	lists, failed := make([][]string, len(names)), make([]*agent.ModelError, len(names))
+	names := append([]string{""}, slices.Sorted(maps.Keys(known.Table.Providers))...)
+	lists := make([][]string, len(names))
 	for i, name := range names {
-		wg.Go(func() { lists[i], failed[i] = availableModels(ctx, known.Provider(name)) })
+		wg.Go(func() { lists[i] = available(ctx, known.Provider(name)) })
 	}
 	wg.Wait()
-	available := map[string][]string{}
+	has := map[string][]string{}
 	for i, name := range names {
-		available[name] = lists[i]
+		has[name] = lists[i]
 		if one := known.Provider(name); one.URL != "" {
-			unused := name != "" && !slices.ContainsFunc(p.Models, func(m *Model) bool { return m.Provider == name })
-			p.Providers = append(p.Providers, Provider{name, agent.MaskURL(one.URL), one.Source, one.KeyEnv, one.Key.IsSet(), append([]string{}, lists[i]...), unused})
-			if unused && failed[i] != nil {
-				p.Problems = append(p.Problems, boot.Problem{Where: one.Source, What: "provider " + name + ", which no model names, does not answer at " + agent.MaskURL(one.URL) + ": " + failed[i].Message, ToDo: failed[i].Remedy()})
-			}
+			p.Providers = append(p.Providers, Provider{name, agent.MaskURL(one.URL), one.Source, one.KeyEnv, one.Key.IsSet(), append([]string{}, lists[i]...)})
 		}
 	}
 	for _, m := range p.Models {
 		if m.Answers || m.Problem != "" {
 			continue
 		}
-		wg.Go(func() { m.ask(ctx, model, known.Provider(m.Provider), available[m.Provider]) })
+		wg.Go(func() { m.ask(ctx, model, known.Provider(m.Provider), has[m.Provider]) })
 	}
 	wg.Wait()
 }

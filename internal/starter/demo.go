@@ -38,11 +38,11 @@ type demoCmd struct {
 
 // demo is one run of the demonstration.
 type demo struct {
-	a     *app
-	stack *devstack.Stack
-	work  string // the project
-	c     *spool.Client
-	sent  spool.Reply
+	a       *app
+	stack   *devstack.Stack
+	project string
+	c       *spool.Client
+	sent    spool.Reply
 	// Taken when the worker was killed.
 	killed  int
 	before  []agent.ToolCall
@@ -115,30 +115,20 @@ func copyModels(from, to string) error {
 	return agent.Wrap(err, agent.CodeInvalid, "the table of models cannot be used in the demo")
 }
 
-// start makes a workspace and starts the stack.
+// start makes a project and starts the stack.
 func (d *demo) start(ctx context.Context, home string, env []string) error {
-	work := filepath.Join(home, "project")
-	if err := os.MkdirAll(work, 0o700); err != nil {
+	d.project = filepath.Join(home, "project")
+	if err := makeProject(d.project); err != nil {
 		return fmt.Errorf("make the demo's project: %w", err)
-	}
-	for _, name := range demoFiles {
-		if err := os.WriteFile(filepath.Join(work, name), []byte("Part of Spool's demonstration.\n"), 0o600); err != nil {
-			return fmt.Errorf("make the demo's project: %w", err)
-		}
-	}
-	if err := writeLogs(filepath.Join(work, "logs")); err != nil {
-		return err
 	}
 	d.a.Progress("starting a Temporal server and a worker")
 	cfg := config.Config{Home: home, Store: "sqlite:" + filepath.Join(home, "spool.db"), User: "demo", Profile: "default"}
-	var log io.Writer = &demoLog{w: d.a.Err}
 	known, err := boot.LoadModels(cfg, d.a.lookup)
 	if err != nil {
 		return err
 	}
-	d.work = work
 	d.stack, err = devstack.Start(ctx, devstack.Options{
-		Home: home, Store: cfg.Store, Server: devstack.Embedded, Workers: 1, Env: append(env, "SPOOL_USER=demo"), Dir: work, Log: log, Keys: known.KeyVariables(),
+		Home: home, Store: cfg.Store, Server: devstack.Embedded, Workers: 1, Env: append(env, "SPOOL_USER=demo"), Dir: d.project, Log: &demoLog{w: d.a.Err}, Keys: known.KeyVariables(),
 		Web: d.a.live && !d.a.JSON, WebToken: httpapi.NewToken(), Demo: devstack.Lookup(env, "OPENAI_BASE_URL")+devstack.Lookup(env, "OPENAI_API_KEY") == "",
 	})
 	if err != nil {
@@ -156,13 +146,12 @@ func (d *demo) start(ctx context.Context, home string, env []string) error {
 	return err
 }
 
-// demoFiles are what the demo's agents find.
-var demoFiles = []string{"README.md", "go.mod", "main.go", "store.go", "notes.txt"}
-
-// writeLogs makes so much to search that a search can be killed in the middle.
-func writeLogs(dir string) error {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return fmt.Errorf("make the demo's logs: %w", err)
+// makeProject writes what the demo's agents find, with so much to search that a search
+// can be killed in the middle.
+func makeProject(dir string) error {
+	files := map[string]string{}
+	for _, name := range []string{"README.md", "go.mod", "main.go", "store.go", "notes.txt"} {
+		files[name] = "Part of Spool's demonstration.\n"
 	}
 	for day := 1; day <= 8; day++ {
 		var b strings.Builder
@@ -172,8 +161,14 @@ func writeLogs(dir string) error {
 		if day == 5 {
 			b.WriteString("2026-11-05 level=error order 424242 was lost between two desks\n")
 		}
-		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("orders-%d.log", day)), []byte(b.String()), 0o600); err != nil {
-			return fmt.Errorf("make the demo's logs: %w", err)
+		files[fmt.Sprintf("logs/orders-%d.log", day)] = b.String()
+	}
+	if err := os.MkdirAll(filepath.Join(dir, "logs"), 0o700); err != nil {
+		return err
+	}
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -197,7 +192,7 @@ func (d *demo) show(ctx context.Context, live bool) error {
 		prompt = demoLivePrompt
 	}
 	var err error
-	d.sent, err = d.c.Send(ctx, memory.SendRequest{SessionID: "demo", Content: agent.Text(prompt), Workdir: d.work})
+	d.sent, err = d.c.Send(ctx, memory.SendRequest{SessionID: "demo", Content: agent.Text(prompt), Workdir: d.project})
 	if err != nil {
 		return err
 	}
@@ -379,32 +374,7 @@ func (d *demo) repeats(ctx context.Context) (repeated, error) {
 		}
 	}
 	d.check(kept && len(d.before) > 0, "no tool whose result was stored ran again", nil)
-	models, err := d.repeatedModelCalls(ctx)
-	r.again = append(r.again, models...)
-	return r, err
-}
-
-// repeatedModelCalls lists the model calls whose first reply was not stored.
-func (d *demo) repeatedModelCalls(ctx context.Context) (lines []string, err error) {
-	threads, err := d.threads(ctx)
-	for _, t := range threads {
-		turns, err := d.c.Store().TurnsOf(ctx, t.ID)
-		if err != nil {
-			return nil, err
-		}
-		for _, turn := range turns {
-			steps, err := d.c.Store().Steps(ctx, turn.ID)
-			if err != nil {
-				return nil, err
-			}
-			for _, s := range steps {
-				if s.Attempt > 1 {
-					lines = append(lines, fmt.Sprintf("model call %d of %s (%d attempts: the reply of the first was not stored yet)", s.Step, t.ID, s.Attempt))
-				}
-			}
-		}
-	}
-	return lines, err
+	return r, nil
 }
 
 // linger keeps the stack up for a look at the page and at the web UI.

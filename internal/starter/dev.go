@@ -226,18 +226,11 @@ func (d *devCmd) announce(a *app, info config.DevInfo, here bool) error {
 	if a.JSON {
 		return a.Document(info)
 	}
-	a.Print("Temporal     %s", info.Temporal)
-	if info.UI != "" {
-		a.Print("Temporal UI  %s", info.UI)
+	for _, part := range [][2]string{{"Temporal", info.Temporal}, {"Temporal UI", info.UI}, {"Codec server", info.Codec}, {"Web page", info.Web}, {"Store", info.Store}, {"Home", info.Home}} {
+		if part[1] != "" {
+			a.Print("%-12s %s", part[0], part[1])
+		}
 	}
-	if info.Codec != "" {
-		a.Print("Codec server %s", info.Codec)
-	}
-	if info.Web != "" {
-		a.Print("Web page     %s", info.Web)
-	}
-	a.Print("Store        %s", info.Store)
-	a.Print("Home         %s", info.Home)
 	a.Print("")
 	if here {
 		a.Print("Ready. What waits in the store is answered now. The store serves one process only, this one:")

@@ -232,26 +232,3 @@ func TestWhatToDoWithAModelThatDoesNotAnswer(t *testing.T) {
 		})
 	}
 }
-
-// A provider that no model names yet is checked too: whether it is there, with its key
-// and in the way that its URL says.
-func TestProvidersThatNoModelNames(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	own, idle := llmtest.Run(t), llmtest.Run(t)
-	secure := strings.Replace(idle.URL(), "http://", "https://", 1)
-	table := b.write("models.yaml", "providers:", "  idle: {baseUrl: '"+idle.URL()+"'}", "  plain: {baseUrl: '"+secure+"'}", "  away: {baseUrl: 'http://user:hidden@127.0.0.1:1/v1'}")
-	b.more = []string{"OPENAI_BASE_URL=" + own.URL(), "SPOOL_MODEL=main"}
-	r := b.run("models")
-	assert.Equal(t, exit.Failed, r.code)
-	assert.Contains(t, r.out, idle.URL()+" (provider idle) answers; no model names it yet ["+table+":2]")
-	assert.Contains(t, r.out, "NOT OK  "+table+":3: provider plain, which no model names, does not answer at "+secure+": http: server gave HTTP response to HTTPS client; to do: write http:// instead of https:// in baseUrl of provider plain")
-	assert.Contains(t, r.out, "NOT OK  "+table+":4: provider away, which no model names, does not answer at ")
-	assert.Contains(t, r.out, "connection refused; to do: start the server, or check host and port in baseUrl of provider away")
-	assert.NotContains(t, r.out, "hidden")
-	assert.Equal(t, 1, strings.Count(r.out, "no model names it yet"))
-	assert.Contains(t, b.run("doctor").out, "provider plain, which no model names")
-
-	b.write("models.yaml", "providers:", "  idle: {baseUrl: '"+idle.URL()+"'}")
-	assert.Equal(t, exit.Done, b.run("models").code)
-}

@@ -39,16 +39,6 @@ func (b *bench) question(turn *memory.Turn, texts ...string) []memory.Question {
 	return out
 }
 
-// below delegates in a turn's first step and opens the child's turn.
-func (b *bench) below(turn *memory.Turn, background bool) *memory.Turn {
-	b.t.Helper()
-	stored := b.reply(turn, 1, "", agent.GateAuto, agent.NewCall("y", "assign_task", `{"agent":"general","task":"count the files"}`))
-	d, err := b.store.OpenDelegation(b.t.Context(), memory.DelegationRequest{ThreadID: turn.ThreadID, TurnID: turn.ID, CallID: stored.Calls[0].ID,
-		Config: agent.SpecialistAgentConfig{Name: "general"}, Task: "count the files", Background: background, Limits: memory.DelegationLimits{MaxDepth: 3}})
-	require.NoError(b.t, err)
-	return b.take(d.ChildThread)
-}
-
 func answerOf(b *bench, id string) string {
 	b.t.Helper()
 	list, err := b.store.Questions(b.t.Context(), memory.QuestionFilter{ID: id})

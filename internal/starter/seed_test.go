@@ -202,6 +202,16 @@ func (b *bench) asks(session string, calls ...agent.Call) (memory.Approval, *mem
 	return ap, turn
 }
 
+// below delegates in a turn's first step and opens the child's turn.
+func (b *bench) below(turn *memory.Turn, background bool) *memory.Turn {
+	b.t.Helper()
+	stored := b.reply(turn, 1, "", agent.GateAuto, agent.NewCall("y", "assign_task", `{"agent":"general","task":"count the files"}`))
+	d, err := b.store.OpenDelegation(b.t.Context(), memory.DelegationRequest{ThreadID: turn.ThreadID, TurnID: turn.ID, CallID: stored.Calls[0].ID,
+		Config: agent.SpecialistAgentConfig{Name: "general"}, Task: "count the files", Background: background, Limits: memory.DelegationLimits{MaxDepth: 3}})
+	require.NoError(b.t, err)
+	return b.take(d.ChildThread)
+}
+
 func newCalls(tools ...string) (calls []agent.Call) {
 	for i, name := range tools {
 		calls = append(calls, agent.NewCall(fmt.Sprint(i), name, "{}"))

@@ -11,32 +11,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/spool-agents/spool"
-	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/internal/exit"
-	"github.com/spool-agents/spool/memory"
 )
 
 // withChild is an answered session with a sub-agent, whose thread it returns.
 func (b *bench) withChild(session string) string {
 	b.t.Helper()
-	b.send(session, "m1", "delegate")
-	turn := b.take(session + "/default")
-	stored := b.reply(turn, 1, "", agent.GateAuto, agent.NewCall("x", agent.ToolAssignTask, `{"agent":"general"}`))
-	d, err := b.store.OpenDelegation(b.t.Context(), memory.DelegationRequest{
-		ThreadID: turn.ThreadID, TurnID: turn.ID, CallID: stored.Calls[0].ID, Config: agent.SpecialistAgentConfig{Name: "general"}, Task: "look",
-		Limits: memory.DelegationLimits{MaxDepth: 1},
-	})
-	require.NoError(b.t, err)
-	child := b.take(d.ChildThread)
-	b.reply(child, 1, "found", "")
-	b.finish(child, 1, "completed")
-	_, err = b.store.TakeChildResult(b.t.Context(), memory.ChildResultRequest{ThreadID: turn.ThreadID, TurnID: turn.ID, CallID: stored.Calls[0].ID})
-	require.NoError(b.t, err)
-	_, err = b.store.SaveToolRound(b.t.Context(), memory.RoundRequest{ThreadID: turn.ThreadID, TurnID: turn.ID, Step: 1})
-	require.NoError(b.t, err)
-	b.reply(turn, 2, "done", "")
-	b.finish(turn, 2, "completed")
-	return d.ChildThread
+	_, child := b.delegated(session)
+	return child
 }
 
 func list(t *testing.T, doc map[string]any, name, field string) []string {

@@ -52,33 +52,15 @@ func TestThreadsSayWhyThereAreNone(t *testing.T) {
 func TestAParentShowsWhoWaitsForAPerson(t *testing.T) {
 	b := newBench(t)
 	b.send("s1", "m1", "do it")
-	turn := b.take("s1/default")
-	stored := b.reply(turn, 1, "", agent.GateAuto, agent.NewCall("y", "assign_task", `{"agent":"general","task":"t"}`))
-	d, err := b.store.OpenDelegation(t.Context(), memory.DelegationRequest{ThreadID: turn.ThreadID, TurnID: turn.ID, CallID: stored.Calls[0].ID,
-		Config: agent.SpecialistAgentConfig{Name: "general"}, Task: "t", Limits: memory.DelegationLimits{MaxDepth: 3}})
-	require.NoError(t, err)
+	sub := b.below(b.take("s1/default"), false)
 	assert.Contains(t, b.run("threads").out, "running               ")
-	sub := b.take(d.ChildThread)
 	b.reply(sub, 1, "", agent.GateAsk, newCalls("shell")...)
-	_, err = b.store.OpenApproval(t.Context(), memory.RoundRequest{ThreadID: sub.ThreadID, TurnID: sub.ID, Step: 1})
+	_, err := b.store.OpenApproval(t.Context(), memory.RoundRequest{ThreadID: sub.ThreadID, TurnID: sub.ID, Step: 1})
 	require.NoError(t, err)
 	const want = "running (general waits for approval)"
 	assert.Contains(t, b.run("threads").out, want)
 	assert.Contains(t, b.run("show", "s1/default").out, "status   "+want)
-	assert.Contains(t, b.run("show", d.ChildThread).out, "status   waiting_for_approval")
-}
-
-func TestAReplyInWorkHasNoNumber(t *testing.T) {
-	b := newBench(t)
-	b.send("s1", "m1", "go")
-	b.reply(b.take("s1/default"), 1, "let me see", "auto", newCalls("ls")...)
-	assert.Contains(t, b.run("show", "s1/default").out, "\n\nassistant (being worked on)\n  let me see\n")
-}
-
-func TestNothingToCancelSaysSo(t *testing.T) {
-	b := newBench(t)
-	b.answered("s1", "m1", "hello", "hi")
-	assert.Equal(t, "starter: nothing to cancel: thread s1/default has no open turn\n", b.run("cancel", "s1/default").errout)
+	assert.Contains(t, b.run("show", sub.ThreadID).out, "status   waiting_for_approval")
 }
 
 // A cancel says what goes on and how to stop that; with --all, what it stopped.
@@ -88,10 +70,7 @@ func TestCancelSaysWhatItLeavesAndWhatItStops(t *testing.T) {
 	b := newBench(t)
 	b.send("s1", "m1", "do it")
 	turn := b.take("s1/default")
-	stored := b.reply(turn, 1, "", agent.GateAuto, agent.NewCall("y", "assign_task", `{"agent":"general","task":"t","background":true}`))
-	_, err := b.store.OpenDelegation(t.Context(), memory.DelegationRequest{ThreadID: turn.ThreadID, TurnID: turn.ID, CallID: stored.Calls[0].ID,
-		Config: agent.SpecialistAgentConfig{Name: "general"}, Task: "t", Background: true, Limits: memory.DelegationLimits{MaxDepth: 3}})
-	require.NoError(t, err)
+	b.below(turn, true)
 	b.send("s1", "m2", "and this")
 	r := b.run("cancel", "s1/default")
 	assert.Contains(t, r.errout, "1 sub-agent goes on in the background; stop with: starter cancel s1/default --all\n")
@@ -104,15 +83,6 @@ func TestCancelSaysWhatItLeavesAndWhatItStops(t *testing.T) {
 		assert.Equal(t, exit.Done, r.code, r.errout)
 		assert.Regexp(t, `^s1/default cancelled already \(by `+owner+` at 20\d\d-.*Z\)`, r.out)
 	}
-}
-
-func TestARefusedMessageNamesTheFlag(t *testing.T) {
-	b := newBench(t)
-	b.asking("s1")
-	r := b.run("send", "-s", "s1", "hi")
-	assert.Equal(t, exit.Conflict, r.code)
-	assert.Contains(t, r.errout, "--when-busy queue")
-	assert.Equal(t, exit.Unavailable, b.run("send", "-s", "s1", "--detach", "--when-busy", "queue", "hi").code)
 }
 
 // Whoever sent a message finds it by the id that send gave.
