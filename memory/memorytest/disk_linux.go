@@ -24,15 +24,17 @@ var DiskJobs = map[string]StoreJob{"full": jobFull, "readonly": jobReadOnly}
 const nobody = 65534
 
 // LimitFiles limits the size of the files that this process writes; release lifts
-// the limit.
+// the limit. 0 limits nothing.
 func LimitFiles(bytes uint64) (release func() error, err error) {
 	signal.Ignore(syscall.SIGXFSZ) // else it would end the process
 	var before syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &before); err != nil {
 		return nil, err
 	}
-	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: bytes, Max: before.Max}); err != nil {
-		return nil, err
+	if bytes > 0 {
+		if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: bytes, Max: before.Max}); err != nil {
+			return nil, err
+		}
 	}
 	return func() error { return syscall.Setrlimit(syscall.RLIMIT_FSIZE, &before) }, nil
 }

@@ -37,9 +37,15 @@ CREATE FUNCTION json_extract(body text, path text) RETURNS text LANGUAGE sql AS 
 CREATE FUNCTION json_array_length(body text, path text) RETURNS int LANGUAGE sql AS $$ SELECT COALESCE(jsonb_array_length(body::jsonb -> substr(path, 3)), 0) $$;
 `
 
+// database holds all scenes, each in a schema of its own.
+var database string
+
 func openPostgres(t *testing.T) (memory.ConversationMemoryStore, *sql.DB) {
 	t.Helper()
-	url := pgtest.Database(t)
+	if database == "" {
+		database = pgtest.Database(t)
+	}
+	url := pgtest.Schema(t, database)
 	pgtest.Exec(t, url, functions)
 	s, err := postgres.Open(t.Context(), url, postgres.Options{MaxConnections: 4})
 	if err != nil {
