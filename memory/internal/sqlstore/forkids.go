@@ -11,11 +11,13 @@ import (
 	"github.com/spool-agents/spool/memory"
 )
 
-// hashedAgent is the form of ids that a store gives sub-agents. Like those of
-// turns they contain a hash, so that they are themselves wherever they stand in a
-// text; ids of calls, tasks and messages contain those of turns. Other ids are
-// replaced only where they are a whole JSON value.
-var hashedAgent = regexp.MustCompile(`^[a-z0-9-]+-\d{13,}-[0-9a-f]{12}$`)
+// Ids that a store gives to sub-agents and turns contain a hash, so that they are
+// themselves wherever they stand in a text, as in the ids of calls, tasks and
+// messages. Other ids are replaced only where they are a whole JSON value.
+var (
+	hashedAgent = regexp.MustCompile(`^[a-z0-9-]+-\d{13,}-[0-9a-f]{12}$`)
+	hashedCall  = regexp.MustCompile(`^call_[0-9a-f]{16}_\d+_\d+$`)
+)
 
 // named are columns that hold no id of what a store makes.
 var named = []string{"user_id", "profile", "session_id", "conversation_id", "agent_type"}
@@ -29,6 +31,12 @@ func (f *fork) rename() error {
 	}
 	for _, one := range f.list {
 		f.newThread(one.src.ID)
+		for _, c := range one.calls {
+			if !hashedCall.MatchString(c.ID) {
+				id := f.newCall(c.ID)
+				f.made[c.ID], f.made[agent.TaskID(c.ID)], f.made[agent.ToolMessageID(c.ID)] = id, agent.TaskID(id), agent.ToolMessageID(id)
+			}
+		}
 		for _, e := range one.entries {
 			// The turn that it would have opened, had it not been taken into a
 			// running one: the id of its message follows from it.
@@ -91,6 +99,9 @@ func (f *fork) newThread(id string) string {
 
 // newCall is the id of a call, which contains that of its turn.
 func (f *fork) newCall(id string) string {
+	if c := f.calls[id]; c != nil {
+		return agent.CallID(f.newTurn(c.TurnID), c.Step, c.Index)
+	}
 	hash, rest, _ := strings.Cut(strings.TrimPrefix(id, "call_"), "_")
 	return "call_" + f.newTurn("t" + hash)[1:] + "_" + rest
 }

@@ -245,11 +245,8 @@ func (u *unit) sameThread(there *threadRow, record memory.ThreadRecord, plain bo
 	return nil
 }
 
-// Forms of the ids that a store makes: a fork finds what to rename by them.
-var (
-	turnForm = regexp.MustCompile(`^t[0-9a-f]{16}$`)
-	callForm = regexp.MustCompile(`^call_[0-9a-f]{16}_\d+_\d+$`)
-)
+// turnForm is the form of the ids of turns: a fork finds what to rename by it.
+var turnForm = regexp.MustCompile(`^t[0-9a-f]{16}$`)
 
 // checkArchive refuses rows that belong to another thread.
 func checkArchive(a archive, t agent.Thread) error {
@@ -261,7 +258,7 @@ func checkArchive(a archive, t agent.Thread) error {
 		turns[r.text("id")] = turnForm.MatchString(r.text("id"))
 	}
 	for _, r := range a.Tables["tool_calls"].all() {
-		calls[r.text("id")] = callForm.MatchString(r.text("id"))
+		calls[r.text("id")] = r.text("id") != ""
 	}
 	one := func(id string) map[string]bool { return map[string]bool{id: true} }
 	thread, root, user := one(t.ID), one(t.RootThreadID), one(t.UserID)

@@ -139,9 +139,6 @@ func pairUp(messages []agent.Message) []agent.Message {
 				result = results[i]
 				results = slices.Delete(results, i, i+1)
 			}
-			if !result.Status.Final() {
-				result.Status = agent.CallSuccess
-			}
 			out = append(out, result)
 		}
 		for _, stray := range results {
@@ -151,8 +148,8 @@ func pairUp(messages []agent.Message) []agent.Message {
 	return out
 }
 
-// plainTurns divides messages into turns: each of a person begins one. Turns and
-// calls get ids of their own, since those of other programs repeat.
+// plainTurns divides messages into turns: each of a person begins one. Turns get
+// ids of their own.
 func plainTurns(threadID string, messages []agent.Message) []*plainTurn {
 	var turns []*plainTurn
 	for _, m := range messages {
@@ -202,6 +199,7 @@ func (u *unit) restoreTurn(t *threadRow, p *plainTurn, children map[string]*agen
 	}
 	for i := 0; i < len(p.messages); i++ {
 		m := p.messages[i]
+		m.TurnID = p.ID
 		u.plainTime(t, m)
 		if m.Role == agent.RoleAssistant {
 			p.Steps++
@@ -272,7 +270,8 @@ func (u *unit) restoreMessage(t *threadRow, m agent.Message) error {
 	return u.refer(t.ID, body)
 }
 
-// restoreCalls writes the calls of a message.
+// restoreCalls writes the calls of a message, and makes their ids unique in the
+// store: other programs take over those of providers, which repeat.
 func (u *unit) restoreCalls(t *threadRow, p *plainTurn, m *agent.Message, results []agent.Message, children map[string]*agent.Thread) error {
 	if len(m.ToolCalls) == 0 {
 		return nil
@@ -281,8 +280,14 @@ func (u *unit) restoreCalls(t *threadRow, p *plainTurn, m *agent.Message, result
 	var rows []*callRow
 	for i := range m.ToolCalls {
 		c := &m.ToolCalls[i]
+		var taken int
+		if err := u.row(`SELECT COUNT(*) FROM tool_calls WHERE id = ?`, c.ID).Scan(&taken); err != nil {
+			return err
+		}
 		old := c.ID
-		c.ID = agent.CallID(p.ID, p.Steps, i)
+		if taken > 0 || old == "" {
+			c.ID = agent.CallID(p.ID, p.Steps, i)
+		}
 		row := &callRow{ToolCall: agent.ToolCall{
 			ID: c.ID, ThreadID: t.ID, TurnID: p.ID, Step: p.Steps, Index: i, ToolName: c.Function.Name, Status: agent.CallPending, Gate: agent.GateAuto, Attempts: 1,
 		}, args: string(jsonArgs(c.Function.Arguments)), created: t.at, updated: t.at}
@@ -300,7 +305,10 @@ func (u *unit) restoreCalls(t *threadRow, p *plainTurn, m *agent.Message, result
 		if err := row.loaded(); err != nil {
 			return err
 		}
-		results[i].ToolCallID, results[i].Name = c.ID, c.Function.Name
+		results[i].ToolCallID, results[i].Name, results[i].TurnID = c.ID, c.Function.Name, p.ID
+		if !results[i].Status.Final() {
+			results[i].Status = agent.CallSuccess
+		}
 		rows = append(rows, row)
 	}
 	p.Usage.ToolCalls += int64(len(rows))
