@@ -56,6 +56,12 @@ func (f Folder) sessionFile(sessionID, name string) (string, error) {
 	return filepath.Join(dir, name), err
 }
 
+// HTTPLog is where the calls of models of a session are logged: a line of JSON
+// each, if it is wanted.
+func (f Folder) HTTPLog(sessionID string) (string, error) {
+	return f.sessionFile(sessionID, "http-log.json")
+}
+
 // relative makes the keys of a map relative.
 func relative[V any](sessionID string, in map[string]V) (map[string]V, error) {
 	out := map[string]V{}
