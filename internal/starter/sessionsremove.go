@@ -135,7 +135,7 @@ func (c *sessionsExpireCmd) Run(ctx context.Context, a *app) error {
 			return err
 		}
 		removed, err := f.ExpireSessions(sessionfile.ExpireOptions{
-			MaxAge: time.Duration(c.MaxAge), Now: time.Now(), Keep: func(i sessionfile.Info) bool { return keep[i.ID] || keep[i.ThreadID] },
+			MaxAge: time.Duration(c.MaxAge), Now: time.Now(), Keep: func(s sessionfile.Session) bool { return keep[s.ID] || keep[s.ThreadID] },
 		})
 		if err != nil {
 			return err

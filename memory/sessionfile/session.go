@@ -137,12 +137,6 @@ func (s *Session) key() string {
 	return "agent::" + s.ID
 }
 
-// sameThread reports whether two files are about one thread.
-func sameThread(a, b *Session) bool {
-	return a.ID == b.ID && a.Kind == b.Kind && a.ConversationID == b.ConversationID &&
-		(a.AgentType == b.AgentType || a.AgentType == "" || b.AgentType == "")
-}
-
 // Folder is where the files of a profile's sessions are. Its methods may be used
 // by several processes at once.
 type Folder struct {
@@ -215,7 +209,7 @@ func (f Folder) SaveThread(s Session) (path string, err error) {
 		if err := f.setAside(path, err); err != nil {
 			return "", err
 		}
-	case !sameThread(&old, &s):
+	case old.ID != s.ID || old.Kind != s.Kind || old.ThreadID != "" && old.ThreadID != s.ThreadID:
 		return "", agent.Errorf(agent.CodeConflict, "session file %s belongs to %s, not to %s: move it away; it was left as it is", path, old.ThreadID, s.ThreadID)
 	}
 	return path, f.write(path, s)
