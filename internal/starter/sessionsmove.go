@@ -1,6 +1,7 @@
 package starter
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -133,6 +134,9 @@ func (c *sessionsImportCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
+	if len(in.Added)+len(in.Present)+len(in.Refused) == 0 {
+		return agent.Errorf(agent.CodeNotFound, "folder %s has no sessions: name the folder of an export, which holds files %s_*.json or a folder sessions", f.Dir, cmp.Or(f.Prefix, sessionfile.DefaultPrefix))
+	}
 	if a.json {
 		err = a.printJSON(in)
 	} else {
@@ -143,6 +147,9 @@ func (c *sessionsImportCmd) Run(ctx context.Context, a *app) error {
 		if len(in.Present) > 0 {
 			a.progress("%s there already, as in the files", plural(len(in.Present), "thread"))
 		}
+	}
+	for _, d := range in.Dropped {
+		a.progress("not taken over from %s: %s", d.ThreadID, clean(d.What))
 	}
 	a.missingImages(in.MissingImages, "copy the folder images of the export too, and import again")
 	for _, r := range in.Refused {

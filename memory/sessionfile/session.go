@@ -215,7 +215,8 @@ func (f Folder) SaveThread(s Session) (path string, err error) {
 	return path, f.write(path, s)
 }
 
-// write replaces a file by a value's JSON, for people to read.
+// write replaces a file by a value's JSON, for people to read. One that says just
+// that is left as it is.
 func (f Folder) write(path string, v any) error {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -223,6 +224,9 @@ func (f Folder) write(path string, v any) error {
 	enc.SetIndent("", "  ")
 	if err := enc.Encode(v); err != nil {
 		return agent.Wrap(err, agent.CodeInvalid, "session file %s: its content cannot be written as JSON; nothing was changed", path)
+	}
+	if old, err := atomicfile.ReadRegular(path); err == nil && bytes.Equal(old, b.Bytes()) {
+		return nil
 	}
 	err := atomicfile.MakeDir(filepath.Dir(path))
 	if err == nil {
