@@ -121,14 +121,15 @@ type forkThread struct {
 	open    *turnRow   // the turn that is cut, if one is
 	saved   int        // its steps that are copied
 
-	events  []*eventRow
-	ids     map[string]bool // of the messages
-	turns   []*turnRow      // begun by then
-	calls   []*callRow
-	entries []*entryRow
-	taken   int64      // entries that are copied
-	unbegun bool       // the copied part ordered work that had not begun
-	ended   []*turnRow // ends in the background that the copied part does not tell
+	events   []*eventRow
+	messages []agent.Message
+	ids      map[string]bool // of the messages
+	turns    []*turnRow      // begun by then
+	calls    []*callRow
+	entries  []*entryRow
+	taken    int64      // entries that are copied
+	unbegun  bool       // the copied part ordered work that had not begun
+	ended    []*turnRow // ends in the background that the copied part does not tell
 }
 
 // copy makes the fork of a main thread at a message.

@@ -103,48 +103,27 @@ func (f *fork) read(one *forkThread) error {
 }
 
 // add takes a thread into the fork, of which it is known how much is copied, and
-// drops what is later.
-func (f *fork) add(one *forkThread) error {
+// drops what is later. Each saved step has written one message.
+func (f *fork) add(one *forkThread) (err error) {
 	f.list = append(f.list, one)
 	f.threads[one.src.ID] = one
 	one.events = slices.DeleteFunc(one.events, func(e *eventRow) bool { return e.Seq > one.event })
-	ids, err := f.strings(`SELECT id FROM messages WHERE thread_id = ? AND seq <= ?`, one.src.ID, one.message)
-	if err != nil {
+	if one.messages, err = f.messages(one.src.ID); err != nil {
 		return err
 	}
+	one.messages = slices.DeleteFunc(one.messages, func(m agent.Message) bool { return m.Seq > one.message })
 	one.ids = map[string]bool{}
-	for _, id := range ids {
-		one.ids[id] = true
-	}
-	if err := f.savedSteps(one); err != nil {
-		return err
+	for _, m := range one.messages {
+		one.ids[m.ID] = true
+		if one.open != nil && m.TurnID == one.open.ID && m.Role == agent.RoleAssistant {
+			one.saved++
+		}
 	}
 	one.calls = slices.DeleteFunc(one.calls, func(c *callRow) bool { return !one.holds(c.TurnID, c.Step) })
 	for _, c := range one.calls {
 		f.calls[c.ID] = c
 	}
 	return nil
-}
-
-// savedSteps finds how many steps of a turn that is cut were saved. Imported turns
-// have no steps but their messages.
-func (f *fork) savedSteps(one *forkThread) error {
-	if one.open == nil {
-		return nil
-	}
-	var steps int
-	err := f.row(`SELECT COUNT(*), COALESCE(MAX(CASE WHEN state = 'saved' AND to_seq <= ? THEN step ELSE 0 END), 0) FROM steps WHERE turn_id = ?`, one.message, one.open.ID).
-		Scan(&steps, &one.saved)
-	if err != nil || steps > 0 {
-		return err
-	}
-	messages, err := f.messages(one.src.ID)
-	for _, m := range messages {
-		if m.Seq <= one.message && m.TurnID == one.open.ID && m.Role == agent.RoleAssistant {
-			one.saved++
-		}
-	}
-	return err
 }
 
 // has reports whether a turn is copied.

@@ -184,9 +184,11 @@ func (f *fork) count(one *forkThread) error {
 		use.ToolCalls = 0
 		t.count(use)
 		t.lastTurn, t.TaskID = turn.n, or(turn.TaskID, t.TaskID)
-		if err := f.window(t, turn); err != nil {
-			return err
-		}
+	}
+	if one.message == one.src.lastMessage {
+		t.ContextWindow = one.src.ContextWindow
+	} else if use := one.lastUse(); use != nil {
+		t.ContextWindow = agent.ContextWindow{Prompt: use.PromptTokens, Completion: use.CompletionTokens, Total: oneRequest(*use).TotalTokens}
 	}
 	for _, e := range one.entries {
 		if e.Kind == memory.EntryAssign && f.calls[e.CallID] != nil {
@@ -208,23 +210,14 @@ func (f *fork) count(one *forkThread) error {
 	return err
 }
 
-// window makes the size of the thread's last model call that of a turn's last one.
-func (f *fork) window(t *threadRow, turn *turnRow) error {
-	rows, err := f.rows(selectStep+` WHERE turn_id = ? AND state IN ('stored', 'saved') ORDER BY step DESC LIMIT 1`, turn.ID)
-	last, err := collect(rows, err, (*stepRow).targets, func(*stepRow) error { return nil })
-	if err != nil || len(last) == 0 {
-		return err
+// lastUse is what the last model call of the copied part used.
+func (one *forkThread) lastUse() *agent.Usage {
+	for _, m := range slices.Backward(one.messages) {
+		if m.Usage != nil {
+			return m.Usage
+		}
 	}
-	reply, err := last[0].modelReply()
-	if err != nil {
-		return err
-	}
-	a, err := last[0].readAccount()
-	use, before := oneRequest(reply.Usage), a.Earlier
-	t.ContextWindow = agent.ContextWindow{
-		Prompt: use.PromptTokens - before.PromptTokens, Completion: use.CompletionTokens - before.CompletionTokens, Total: use.TotalTokens - before.TotalTokens,
-	}
-	return err
+	return nil
 }
 
 // reopen makes a turn what it was when its last copied message was saved.
@@ -237,21 +230,14 @@ func (f *fork) reopen(one *forkThread, turn *turnRow) error {
 	if turn.answerSeq > one.message {
 		turn.answerSeq = 0
 	}
-	rows, err := f.rows(selectStep+` WHERE turn_id = ?`, turn.ID)
-	steps, err := collect(rows, err, (*stepRow).targets, func(*stepRow) error { return nil })
-	if err != nil {
-		return err
-	}
-	for _, s := range steps {
-		reply, err := s.modelReply()
-		if err != nil {
-			return err
+	for _, m := range one.messages {
+		if m.TurnID == id && m.Usage != nil {
+			use := oneRequest(*m.Usage)
+			use.ToolCalls = int64(len(m.ToolCalls))
+			turn.Usage = turn.Usage.Add(use)
 		}
-		use := oneRequest(reply.Usage)
-		use.ToolCalls = int64(len(reply.Calls))
-		turn.Usage = turn.Usage.Add(use)
 	}
-	rows, err = f.rows(selectSummary+` WHERE turn_id = ?`, turn.ID)
+	rows, err := f.rows(selectSummary+` WHERE turn_id = ?`, turn.ID)
 	summaries, err := collect(rows, err, (*summaryRow).targets, func(s *summaryRow) error { _, err := viewSummary(s); return err })
 	for _, s := range summaries {
 		turn.Usage = turn.Usage.Add(s.Usage)
