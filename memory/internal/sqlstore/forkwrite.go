@@ -126,32 +126,27 @@ func (one *forkThread) reset(r row, now int64) {
 // keepsEntry copies what the copied turns took. What the end of a sub-agent in
 // the background told to a later turn, or has not told yet, is noted anew.
 func (f *fork) keepsEntry(one *forkThread, e *entryRow, r row) bool {
-	dropped := false
-	switch {
-	case e.Kind == memory.EntryAssign:
-		if f.calls[e.CallID] == nil {
-			return false
-		}
-		// Work that had not begun waits, and ends with what is cut.
-		if dropped = !one.has(e.TurnID); dropped && one.waits(e) {
-			r.set("state", string(memory.EntryWaiting))
+	switch e.Kind {
+	case memory.EntryAssign:
+		if !one.has(e.TurnID) { // work that had not begun waits, until what is cut ends
+			state := memory.EntryDropped
+			if one.waits(e) {
+				state = memory.EntryWaiting
+			}
+			r.set("state", string(state))
 			r.set("taken_by", "")
-			return true
 		}
-	case e.Kind == memory.EntryChild:
+		return f.calls[e.CallID] != nil
+	case memory.EntryChild:
 		child := f.threads[e.ChildThread]
-		if child == nil || !child.has(e.ChildTurn) || child.open == f.turns[e.ChildTurn] || e.Background && !one.tells(e) {
+		if child == nil || !child.has(e.ChildTurn) || child.open == f.turns[e.ChildTurn] {
 			return false
 		}
-		dropped = !e.Background && (f.calls[e.CallID] == nil || e.State != memory.EntryTaken)
-	case e.State != memory.EntryTaken, e.Kind == memory.EntryRetry && !one.has(e.TurnID), e.Kind == memory.EntryMessage && !one.tells(e):
-		return false
+		return e.Background && one.tells(e) || !e.Background && f.calls[e.CallID] != nil && e.State == memory.EntryTaken
+	case memory.EntryRetry:
+		return e.State == memory.EntryTaken && one.has(e.TurnID)
 	}
-	if dropped {
-		r.set("state", string(memory.EntryDropped))
-		r.set("taken_by", "")
-	}
-	return true
+	return one.tells(e)
 }
 
 // count makes the numbers and the state of a copied thread those of its rows.
