@@ -231,47 +231,29 @@ var archiveRules = []rule{
 	{"an import is refused as a whole or not at all", func(e *env) {
 		root := e.settledTree("s1")
 		child := e.children(root)[0].ID
-		for name, spoil := range map[string]func(r []memory.ThreadRecord) []memory.ThreadRecord{
-			"no parent": func(r []memory.ThreadRecord) []memory.ThreadRecord { return r[1:] },
-			"a gap in seq": func(r []memory.ThreadRecord) []memory.ThreadRecord {
-				r[2].Messages = r[2].Messages[1:]
-				return r
-			},
-			"other thread's rows": func(r []memory.ThreadRecord) []memory.ThreadRecord {
-				r[2].Rows = bytes.ReplaceAll(r[2].Rows, []byte(r[2].Thread.ID), []byte(child))
-				return r
-			},
-			"other user's rows": func(r []memory.ThreadRecord) []memory.ThreadRecord {
-				r[2].Rows = bytes.ReplaceAll(r[2].Rows, []byte(`"`+user+`"`), []byte(`"`+otherUser+`"`))
-				return r
-			},
-			"newer": func(r []memory.ThreadRecord) []memory.ThreadRecord {
-				r[2].Rows = bytes.Replace(r[2].Rows, []byte(`{"version":1`), []byte(`{"version":2`), 1)
-				return r
-			},
-			"unknown table": func(r []memory.ThreadRecord) []memory.ThreadRecord {
-				r[2].Rows = bytes.Replace(r[2].Rows, []byte(`"tables":{`), []byte(`"tables":{"meta":{"columns":["key","value"],"rows":[["a","b"]]},`), 1)
-				return r
-			},
-			"unknown column": func(r []memory.ThreadRecord) []memory.ThreadRecord {
-				r[2].Rows = bytes.ReplaceAll(r[2].Rows, []byte(`"agent_id"`), []byte(`"agent_id_of_tomorrow"`))
-				return r
-			},
-			"no JSON": func(r []memory.ThreadRecord) []memory.ThreadRecord {
-				r[2].Rows = r[2].Rows[:len(r[2].Rows)/2]
-				return r
-			},
-			"ids that contradict": func(r []memory.ThreadRecord) []memory.ThreadRecord {
-				r[0].Thread.ID = "s2/default"
-				return r
-			},
-			"a path for an id": func(r []memory.ThreadRecord) []memory.ThreadRecord {
-				r[0].Thread.ID = "../default"
-				return r
-			},
+		for name, c := range map[string]struct {
+			old, planted string // in the rows of the last thread
+			spoil        func(r []memory.ThreadRecord) []memory.ThreadRecord
+		}{
+			"other thread's rows": {old: e.children(child)[0].ID, planted: child},
+			"other user's rows":   {old: `"` + user + `"`, planted: `"` + otherUser + `"`},
+			"newer":               {old: `{"version":1`, planted: `{"version":2`},
+			"unknown table":       {old: `"tables":{`, planted: `"tables":{"meta":{"columns":["key","value"],"rows":[["a","b"]]},`},
+			"unknown column":      {old: `"agent_id"`, planted: `"agent_id_of_tomorrow"`},
+			"no JSON":             {old: `"tables":{`, planted: `"tables":{{`},
+			"no parent":           {spoil: func(r []memory.ThreadRecord) []memory.ThreadRecord { return r[1:] }},
+			"a gap in seq":        {spoil: func(r []memory.ThreadRecord) []memory.ThreadRecord { r[2].Messages = r[2].Messages[1:]; return r }},
+			"ids that contradict": {spoil: func(r []memory.ThreadRecord) []memory.ThreadRecord { r[0].Thread.ID = "s2/default"; return r }},
+			"a path for an id":    {spoil: func(r []memory.ThreadRecord) []memory.ThreadRecord { r[0].Thread.ID = "../default"; return r }},
 		} {
+			records := e.export(root)
+			if c.spoil != nil {
+				records = c.spoil(records)
+			} else {
+				records[2].Rows = bytes.ReplaceAll(records[2].Rows, []byte(c.old), []byte(c.planted))
+			}
 			o := e.elsewhere()
-			_, err := o.s.ImportThreads(e.ctx, memory.ImportRequest{UserID: user, Threads: spoil(e.export(root))})
+			_, err := o.s.ImportThreads(e.ctx, memory.ImportRequest{UserID: user, Threads: records})
 			if agent.CodeOf(err) != agent.CodeInvalid {
 				e.Errorf("%s: %v", name, err)
 			}
