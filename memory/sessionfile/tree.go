@@ -113,13 +113,13 @@ func (f Folder) Tidy() {
 		return
 	}
 	for _, prefix := range []string{main, sub} {
-		atomicfile.RemoveTemporary(f.Dir, prefix+"_*.json", atomicfile.StaleAfter)
+		atomicfile.RemoveTemporary(f.Dir, prefix+"_", atomicfile.StaleAfter)
 	}
 	dirs, _ := os.ReadDir(filepath.Join(f.Dir, "sessions")) // there need be none
 	for _, d := range dirs {
-		atomicfile.RemoveTemporary(filepath.Join(f.Dir, "sessions", d.Name()), "*.json", atomicfile.StaleAfter)
+		atomicfile.RemoveTemporary(filepath.Join(f.Dir, "sessions", d.Name()), "", atomicfile.StaleAfter)
 	}
-	atomicfile.RemoveTemporary(filepath.Join(f.Dir, imagesDir), "*", atomicfile.StaleAfter)
+	atomicfile.RemoveTemporary(filepath.Join(f.Dir, imagesDir), "", atomicfile.StaleAfter)
 }
 
 // DeleteSession removes the files of a session and of its sub-agents, and with
