@@ -15,9 +15,11 @@ type Archiver interface {
 	// everything below it, parents first, as it was at one moment.
 	ExportThreads(ctx context.Context, r ExportRequest) ([]ThreadRecord, error)
 	// ImportThreads adds the threads of one tree as they were: ids, seq, times,
-	// events, tasks and calls are kept. Threads that are there already exactly
-	// so are left alone; one that is there otherwise is CodeConflict. The
-	// parent of each sub-agent must be among the threads or in the store.
+	// events, tasks and calls are kept. They are closed history: what was open ends
+	// as cancelled or aborted, what waited is dropped, and neither permissions nor
+	// policies come along. Threads that are there already with these messages are
+	// left alone; one with other messages is CodeConflict. The parent of each
+	// sub-agent must be among the threads or in the store.
 	ImportThreads(ctx context.Context, r ImportRequest) (ImportResult, error)
 	// DeleteTree removes a main thread with everything below it, and with its
 	// last thread the session. CodeConflict if anything there is at work or
@@ -62,6 +64,14 @@ type ImportRequest struct {
 type ImportResult struct {
 	Added   []string `json:"added"`
 	Present []string `json:"present"`
+	// Dropped is what an import does not take over.
+	Dropped []Dropped `json:"dropped,omitempty"`
+}
+
+// Dropped is a part of a thread that an import left out or ended.
+type Dropped struct {
+	ThreadID string `json:"threadId"`
+	What     string `json:"what"`
 }
 
 // DeleteRequest names a main thread.

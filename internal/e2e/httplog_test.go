@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/spool-agents/spool/internal/httplog"
 	"github.com/spool-agents/spool/internal/llm/script"
 	tt "github.com/spool-agents/spool/internal/temporaltest"
 	"github.com/spool-agents/spool/memory/sessionfile"
@@ -32,11 +33,12 @@ func TestRow40_HTTPLog(t *testing.T) {
 	require.Equal(t, "failed", bad.Status)
 	dir, err := sessionfile.ProfileDir(s.Dir, "default")
 	require.NoError(t, err)
-	f := sessionfile.Folder{Dir: dir}
-	var entries []sessionfile.HTTPEntry
+	path, err := sessionfile.Folder{Dir: dir}.HTTPLog(s.Session("on"))
+	require.NoError(t, err)
+	var entries []httplog.Entry
 	tt.Eventually(t, "every call has its line", func() bool {
 		var lost int
-		entries, lost, err = f.ReadHTTPLog(s.Session("on"))
+		entries, lost, err = httplog.Read(path)
 		require.NoError(t, err)
 		require.Zero(t, lost)
 		return len(entries) == 6 // two rounds, a sub-agent, 503, its repetition, 401
@@ -57,7 +59,7 @@ func TestRow40_HTTPLog(t *testing.T) {
 	}
 	require.Equal(t, map[int]int{200: 4, 503: 1, 401: 1}, statuses)
 	require.Len(t, threads, 2, "the sub-agent's calls are in its session's log")
-	raw, err := os.ReadFile(filepath.Join(dir, "sessions", s.Session("on"), "http-log.json"))
+	raw, err := os.ReadFile(path)
 	require.NoError(t, err)
 	require.NotContains(t, string(raw), secret)
 	require.Equal(t, len(entries), strings.Count(string(raw), "\n"))

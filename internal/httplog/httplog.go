@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/spool-agents/spool/agent"
-	"github.com/spool-agents/spool/memory/sessionfile"
 )
 
 // maxBody bounds what is kept of a body while a call runs.
@@ -33,12 +32,14 @@ type Log struct {
 	Secrets []string
 	// Report gets the errors of lines that could not be written: no call fails for that.
 	Report func(error)
+
+	writing sync.Mutex
 }
 
 type metaKey struct{}
 
-// call says for whom a request is made.
-type call struct {
+// asker says for whom a request is made.
+type asker struct {
 	agent.CallMeta
 	stream bool
 }
@@ -50,7 +51,7 @@ type named struct{ agent.Model }
 
 // Generate passes the call on.
 func (n named) Generate(ctx context.Context, r agent.ModelRequest, onDelta func(agent.Delta)) (agent.ModelReply, error) {
-	return n.Model.Generate(context.WithValue(ctx, metaKey{}, call{r.Meta, r.Stream}), r, onDelta)
+	return n.Model.Generate(context.WithValue(ctx, metaKey{}, asker{r.Meta, r.Stream}), r, onDelta)
 }
 
 // Transport logs what goes through another one.
@@ -64,24 +65,24 @@ type transport struct {
 // RoundTrip sends a request and writes its line when the reply has been read to
 // its end, was closed, or failed.
 func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
-	who, _ := req.Context().Value(metaKey{}).(call)
-	c := sessionfile.HTTPCall{
+	who, _ := req.Context().Value(metaKey{}).(asker)
+	c := Call{Entry: Entry{
 		At: time.Now().UTC(), ThreadID: who.ThreadID, TurnID: who.TurnID, Step: who.Step, Attempt: who.Attempt, Streamed: who.stream,
 		Method: req.Method, URL: req.URL.String(), RequestHeaders: req.Header.Clone(),
-	}
+	}}
 	if req.Body != nil {
 		body, err := io.ReadAll(req.Body)
 		_ = req.Body.Close()
 		if err != nil {
 			return nil, err
 		}
-		c.Request = string(body)
+		c.Sent = string(body)
 		req.Body = io.NopCloser(bytes.NewReader(body))
 	}
 	resp, err := t.next.RoundTrip(req)
 	if err != nil {
 		c.Err = err
-		t.log.write(c)
+		t.log.ended(c)
 		return resp, err
 	}
 	c.Status, c.ResponseHeaders = resp.StatusCode, resp.Header.Clone()
@@ -93,7 +94,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 type recorder struct {
 	io.ReadCloser
 	log  *Log
-	call sessionfile.HTTPCall
+	call Call
 
 	mu   sync.Mutex
 	body bytes.Buffer
@@ -118,33 +119,17 @@ func (r *recorder) Close() error {
 	err := r.ReadCloser.Close()
 	r.once.Do(func() {
 		r.mu.Lock()
-		r.call.Response, r.call.Err = r.body.String(), r.err
+		r.call.Received, r.call.Err = r.body.String(), r.err
 		r.mu.Unlock()
-		r.log.write(r.call)
+		r.log.ended(r.call)
 	})
 	return err
 }
 
-// write appends the line of a call to the log of its session.
-func (l *Log) write(c sessionfile.HTTPCall) {
-	c.Duration = time.Since(c.At)
-	if err := l.append(c); err != nil && l.Report != nil {
+// ended writes a call that has ended.
+func (l *Log) ended(c Call) {
+	c.DurationMs = time.Since(c.At).Milliseconds()
+	if err := l.Append(c); err != nil && l.Report != nil {
 		l.Report(err)
 	}
-}
-
-func (l *Log) append(c sessionfile.HTTPCall) error {
-	th, err := l.Threads.Thread(context.Background(), "", c.ThreadID)
-	if err != nil {
-		return err
-	}
-	dir, err := sessionfile.ProfileDir(l.Home, th.Profile)
-	if err != nil {
-		return err
-	}
-	file, err := sessionfile.Folder{Dir: dir}.NewHTTPLog(th.SessionID, l.Secrets...)
-	if err != nil {
-		return err
-	}
-	return file.Append(c)
 }

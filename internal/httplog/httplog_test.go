@@ -15,14 +15,15 @@ import (
 	"github.com/spool-agents/spool/memory/sessionfile"
 )
 
-// threads knows one thread.
+// threads knows all threads but one.
 type threads struct{}
 
 func (threads) Thread(_ context.Context, _, id string) (agent.Thread, error) {
-	if id != "s1/default" {
+	session, found := strings.CutSuffix(id, "/default")
+	if !found || session == "gone" {
 		return agent.Thread{}, agent.Errorf(agent.CodeNotFound, "thread %q does not exist", id)
 	}
-	return agent.Thread{ID: id, SessionID: "s1", Profile: "work"}, nil
+	return agent.Thread{ID: id, SessionID: session, Profile: "work"}, nil
 }
 
 // TestRow40_BrokenCallsHaveLines: a stream that breaks off, a server that is not
@@ -58,7 +59,11 @@ func TestRow40_BrokenCallsHaveLines(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	entries, lost, err := sessionfile.Folder{Dir: dir}.ReadHTTPLog("s1")
+	path, err := sessionfile.Folder{Dir: dir}.HTTPLog("s1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	entries, lost, err := httplog.Read(path)
 	if err != nil || lost != 0 || len(entries) != 2 {
 		t.Fatalf("%d entries, %d lost, %v", len(entries), lost, err)
 	}

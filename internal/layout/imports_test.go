@@ -23,7 +23,7 @@ type rule struct {
 var rules = []rule{
 	{dir: "agent", not: "os net net/http math/rand math/rand/v2 crypto/rand database/sql log log/slog",
 		why: "the vocabulary has no I/O, no clock, no random: no layer can own it"},
-	{dir: "memory", own: "agent memory", ext: "modernc.org/sqlite pgregory.net/rapid github.com/jackc/pgx/v5",
+	{dir: "memory", own: "agent memory", ext: "modernc.org/sqlite pgregory.net/rapid github.com/jackc/pgx/v5 github.com/gofrs/flock",
 		why: "the store works without Temporal and without a model"},
 	{dir: "internal/llm", own: "agent internal/llm", ext: "github.com/sashabaranov/go-openai golang.org/x/time",
 		why: "a model adaptor knows the port agent.Model only"},

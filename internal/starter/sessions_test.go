@@ -163,6 +163,31 @@ func TestRow89_BrokenFilesAreReported(t *testing.T) {
 	assert.Contains(t, r.errout, "session_broken00.json")
 }
 
+// TestCase_S02_AFolderWithoutSessions is told of, and is a failure.
+func TestCase_S02_AFolderWithoutSessions(t *testing.T) {
+	b := newBench(t)
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "notes.json"), []byte("{}"), 0o600))
+	r := b.run("sessions", "import", dir)
+	assert.Equal(t, exit.NotFound, r.code)
+	assert.Contains(t, r.errout, "has no sessions")
+}
+
+// What an import does not take over is said.
+func TestAnImportIsClosedHistory(t *testing.T) {
+	b := newBench(t)
+	b.send("s1", "m1", "waits")
+	dir := filepath.Join(b.home, "files")
+	require.Equal(t, exit.Done, b.run("sessions", "export", "s1", "--dir", dir).code)
+	other := newBench(t)
+	r := other.run("sessions", "import", dir)
+	assert.Equal(t, exit.Done, r.code, r.errout)
+	assert.Contains(t, r.errout, "not taken over from s1/default: an entry that waited (message m1)")
+	overdue, err := other.store.Overdue(t.Context(), 0, 0)
+	require.NoError(t, err)
+	assert.Empty(t, overdue)
+}
+
 // A store of files serves these commands too, one process at a time.
 func TestSessionsOfAFileStore(t *testing.T) {
 	t.Parallel()

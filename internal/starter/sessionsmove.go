@@ -1,6 +1,7 @@
 package starter
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -136,6 +137,9 @@ func (c *sessionsImportCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
+	if len(in.Added)+len(in.Present)+len(in.Refused) == 0 {
+		return agent.Errorf(agent.CodeNotFound, "folder %s has no sessions: name the folder of an export, which holds files %s_*.json or a folder sessions", f.Dir, cmp.Or(f.Prefix, sessionfile.DefaultPrefix))
+	}
 	err = a.Show(in, func() {
 		for _, id := range in.Added {
 			a.Print("imported %s", id)
@@ -145,6 +149,9 @@ func (c *sessionsImportCmd) Run(ctx context.Context, a *app) error {
 			a.Progress("%s there already, as in the files", printer.Plural(len(in.Present), "thread"))
 		}
 	})
+	for _, d := range in.Dropped {
+		a.Progress("not taken over from %s: %s", d.ThreadID, terminal.Clean(d.What))
+	}
 	a.left(in.MissingImages, "copy the folder images of the export too, and import again", "not imported", in.Refused)
 	if err == nil && len(in.Refused)+len(in.MissingImages) > 0 {
 		return exit.With(exit.Failed)

@@ -105,7 +105,7 @@ func (c *sessionsExpireCmd) Run(ctx context.Context, a *app) error {
 			return err
 		}
 		return a.deleted(f.ExpireSessions(sessionfile.ExpireOptions{
-			MaxAge: time.Duration(c.MaxAge), Now: time.Now(), Keep: func(i sessionfile.Info) bool {
+			MaxAge: time.Duration(c.MaxAge), Now: time.Now(), Keep: func(i sessionfile.Session) bool {
 				return slices.Contains(c.Keep, i.ID) || slices.Contains(c.Keep, i.ThreadID)
 			},
 		}))

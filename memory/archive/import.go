@@ -5,10 +5,12 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/memory"
 	"github.com/spool-agents/spool/memory/sessionfile"
+	"github.com/spool-agents/spool/memory/verify"
 )
 
 // Imported says what became of the files of a folder.
@@ -111,13 +113,36 @@ func importTree(ctx context.Context, s Store, f sessionfile.Folder, o Owner, t s
 		return err
 	}
 	res, err := s.ImportThreads(ctx, memory.ImportRequest{UserID: o.UserID, Profile: o.Profile, Threads: list})
+	if err == nil && len(res.Present) == 0 {
+		err = checkTree(ctx, s, list[0].Thread)
+	}
 	switch agent.CodeOf(err) {
 	case "":
 		out.Added, out.Present = append(out.Added, res.Added...), append(out.Present, res.Present...)
+		out.Dropped = append(out.Dropped, res.Dropped...)
 	case agent.CodeUnavailable:
 		return err
 	default:
 		out.refuse(name, err)
+	}
+	return nil
+}
+
+// checkTree takes a conversation back out that breaks a rule which every
+// conversation keeps, such as one whose file was edited.
+func checkTree(ctx context.Context, s Store, root agent.Thread) error {
+	report, err := verify.Check(ctx, s, verify.Options{Threads: []string{root.ID}})
+	if err != nil || root.Kind != agent.KindMain {
+		return err
+	}
+	for _, v := range report.Violations {
+		if strings.Contains(v.Detail, agent.ImageScheme) {
+			continue // images are told of by themselves
+		}
+		if _, err := s.DeleteTree(ctx, memory.DeleteRequest{ThreadID: root.ID}); err != nil {
+			return err
+		}
+		return agent.Errorf(agent.CodeInvalid, "its parts contradict each other (%s): restore the file, or leave its \"store\" out to import the messages alone", v)
 	}
 	return nil
 }
@@ -174,7 +199,7 @@ func treesOf(sessionID string, h sessionfile.History, done map[string]bool) []se
 			subs = append(subs, s)
 		}
 	}
-	byThread := func(a, b sessionfile.Session) int { return compare(a.ThreadID, b.ThreadID) }
+	byThread := func(a, b sessionfile.Session) int { return strings.Compare(a.ThreadID, b.ThreadID) }
 	slices.SortFunc(mains, byThread)
 	slices.SortFunc(subs, byThread)
 	var out []sessionfile.Tree
@@ -188,14 +213,4 @@ func treesOf(sessionID string, h sessionfile.History, done map[string]bool) []se
 		out = append(out, t)
 	}
 	return out
-}
-
-func compare(a, b string) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
 }

@@ -12,8 +12,9 @@
 // after a kill at any time, and nothing that was acknowledged is missing.
 //
 // The journal counts: what is changed in a file is not read back. Files that the
-// journal does not know are imported when the store is opened; without a journal
-// those are all. A file that cannot be understood is set aside and reported.
+// journal does not know are imported, as closed history, when the store is opened;
+// without a journal those are all. A file that cannot be understood is set aside and
+// reported.
 //
 // One process may have the store open. Each change of a thread rewrites its whole
 // file, some time later and several changes at once, so long threads cost more

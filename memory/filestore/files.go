@@ -2,11 +2,8 @@ package filestore
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"os"
-	"reflect"
-	"slices"
 	"sync"
 	"time"
 
@@ -204,6 +201,9 @@ func (f *files) catchUp(ctx context.Context) error {
 	for _, r := range in.Refused {
 		f.report(f.setAside(r))
 	}
+	for _, d := range in.Dropped {
+		f.report(agent.Errorf(agent.CodeInvalid, "thread %s was made anew from its file, without %s", d.ThreadID, d.What))
+	}
 	threads, err := f.journal.Threads(ctx, memory.ThreadFilter{All: true})
 	if err != nil {
 		return err
@@ -212,20 +212,9 @@ func (f *files) catchUp(ctx context.Context) error {
 	if err := f.writeImages(); err != nil {
 		f.changed(nil) // it was reported, and is tried again
 	}
-	have, err := f.sessions()
-	if err != nil {
-		return err
-	}
 	for _, t := range threads {
-		want, err := f.session(t.ID)
-		if err != nil {
-			return err
-		}
-		if same(have[t.ID], want) {
-			continue
-		}
 		// One that cannot be written now is written later, or reported then.
-		if _, err := f.folder.SaveThread(want); err != nil {
+		if err := f.write(t.ID); err != nil {
 			f.changed([]string{t.ID})
 		}
 	}
@@ -250,36 +239,6 @@ func (f *files) setAside(r archive.Refused) error {
 	aside, err := atomicfile.SetAside(damaged.Path, now())
 	damaged.SetAside, damaged.Stuck = aside, err
 	return damaged
-}
-
-// sessions are the files as they are, by thread.
-func (f *files) sessions() (map[string]sessionfile.Session, error) {
-	trees, _, err := f.folder.Trees()
-	if err != nil {
-		return nil, err
-	}
-	out := map[string]sessionfile.Session{}
-	for len(trees) > 0 {
-		t := trees[0]
-		trees = append(trees[1:], t.Children...)
-		out[t.ThreadID] = t.Session
-	}
-	return out, nil
-}
-
-// same compares what a file holds with what it should.
-func same(have, want sessionfile.Session) bool {
-	if have.ThreadID == "" || len(have.Messages) != len(want.Messages) {
-		return false
-	}
-	var a, b any
-	if json.Unmarshal(have.Store, &a) != nil || json.Unmarshal(want.Store, &b) != nil || !reflect.DeepEqual(a, b) {
-		return false
-	}
-	have.Store, want.Store = nil, nil
-	x, errX := json.Marshal(have)
-	y, errY := json.Marshal(want)
-	return errX == nil && errY == nil && slices.Equal(x, y)
 }
 
 // unknownOnly is a journal into which only trees are imported that it does not
@@ -310,6 +269,6 @@ func (u unknownOnly) ImportThreads(ctx context.Context, r memory.ImportRequest) 
 	}
 	r.Threads = missing
 	added, err := u.Store.ImportThreads(ctx, r)
-	res.Added = append(added.Added, added.Present...)
+	res.Added, res.Dropped = append(added.Added, added.Present...), added.Dropped
 	return res, err
 }

@@ -3,6 +3,7 @@ package filestore_test
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -179,24 +180,32 @@ func TestOneProcess(t *testing.T) {
 	open(t, dir, filestore.Options{})
 }
 
-// TestFilesAreRebuilt: without the journal from the files, and the files from
-// the journal; equal both times.
+// TestFilesAreRebuilt: without the journal from the files, in which nothing waits
+// any more, and the files from the journal.
 func TestFilesAreRebuilt(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, filestore.Options{})
 	delegate(t, s, "s1")
-	send(t, s, "s1", "waits")
+	wanted := talk(t, s)
 	send(t, s, "s2", "m")
-	before := state(t, s)
 	ok(t, s.Close())
 	files := names(t, dir)
 
 	ok(t, os.RemoveAll(filepath.Join(dir, ".spool")))
-	s = open(t, dir, filestore.Options{})
-	if got := state(t, s); got != before {
-		t.Fatalf("from files: %s\nwant %s", got, before)
+	var r said
+	s = open(t, dir, filestore.Options{Report: r.report})
+	if !strings.Contains(r.String(), "s2/default was made anew from its file, without an entry that waited") {
+		t.Errorf("reported %q", r.String())
+	}
+	load, err := s.Load(t.Context())
+	if err != nil || load != (memory.Load{}) {
+		t.Errorf("%+v, %v", load, err)
 	}
 	memorytest.Sound(t, s)
+	if got := talk(t, s); !maps.Equal(got, wanted) {
+		t.Fatalf("from files: %s\nwant %s", got, wanted)
+	}
+	before := state(t, s)
 	ok(t, s.Close())
 	for _, name := range files {
 		ok(t, os.Remove(filepath.Join(dir, name)))

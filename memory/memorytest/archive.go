@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"reflect"
 	"time"
 
 	"github.com/spool-agents/spool/agent"
@@ -96,23 +95,18 @@ func plainTree(at time.Time) []memory.ThreadRecord {
 }
 
 var archiveRules = []rule{
-	{"an export imported into an empty store gives an equal store", func(e *env) {
-		settled := e.settledTree("s1")
-		running := e.started("s2")
-		e.s2(running)
-		for _, root := range []string{settled, running.ThreadID} {
-			o := e.elsewhere()
-			added := o.restore(e.export(root))
-			equal(e, "present", len(added.Present), 0)
-			if got, want := o.state(root), e.state(root); got != want {
-				e.Fatalf("the import differs\ngot:  %s\nwant: %s", got, want)
-			}
-			equal(e, "spent", must[memory.Spent](o)(o.s.Spent(e.ctx, root)), must[memory.Spent](e)(e.s.Spent(e.ctx, root)))
-			o.sound(root)
-			if !reflect.DeepEqual(o.export(root), e.export(root)) {
-				e.Fatalf("an export of the import differs")
-			}
-		}
+	{"an export of what is at rest, imported into an empty store, gives an equal history", func(e *env) {
+		root := e.settledTree("s1")
+		o := e.elsewhere()
+		res := o.restore(e.export(root))
+		equal(e, "there", len(res.Present), 0)
+		equal(e, "dropped", res.Dropped, []memory.Dropped{{ThreadID: root, What: "1 tools that were allowed for the session: the next call of each asks again"}})
+		equal(e, "history", o.history(root), e.history(root))
+		equal(e, "spent", must[memory.Spent](o)(o.s.Spent(e.ctx, root)), must[memory.Spent](e)(e.s.Spent(e.ctx, root)))
+		o.sound(root)
+		third := e.elsewhere()
+		equal(e, "dropped", third.restore(o.export(root)).Dropped, nil)
+		equal(e, "exports", third.export(root), o.export(root))
 	}},
 	{"an imported thread goes on where it was", func(e *env) {
 		root := e.settledTree("s1")
@@ -122,13 +116,102 @@ var archiveRules = []rule{
 		equal(e, "the message is known", again.Repeated, true)
 		o.send("s1", "m2")
 		t := o.take(root)
-		// What was approved for the session stays so.
+		// What a person allowed for the session elsewhere is asked here.
 		o.gated(t, 1, agent.GateAsk)
-		equal(e, "gate", o.firstCall(t, 1).Gate, agent.GateAuto)
+		equal(e, "gate", o.firstCall(t, 1).Gate, agent.GateAsk)
+		o.decide(decision(o.ask(t, 1).ID, memory.Approve))
 		o.runTool(o.firstCall(t, 1), "again")
 		o.saveRound(t, 1)
 		o.answer(t, 2, "more")
 		o.sound(root)
+	}},
+	{"an import is closed history: what is open in it ends, and nothing makes a worker act", func(e *env) {
+		root := e.underWay("s1")
+		records := e.export(root)
+		o := e.elsewhere()
+		res := o.restore(records)
+		said := ""
+		for _, d := range res.Dropped {
+			said += d.What + "\n"
+		}
+		for _, want := range []string{"1 tools that were allowed", "the choice of model strong", "the turn that was open", "an approval", "a question", "work that it had not begun", "waited (message m2)"} {
+			contains(e, "dropped", said, want)
+		}
+		o.atRest(root)
+		o.sound(root)
+		equal(e, "again", len(o.restore(records).Present), len(records))
+		for _, th := range append(o.children(root), o.thread(root)) {
+			equal(e, "policies", [3]int{len(th.Config.Approval), len(th.Config.Bounds), len(th.Config.Tools)}, [3]int{})
+		}
+		equal(e, "what the worker would take for a template", [2]string{o.thread(root).Config.SystemPrompt, o.thread(root).Config.Source}, [2]string{})
+		third := e.elsewhere()
+		third.restore(o.export(root))
+		equal(e, "an export of the import", third.history(root), o.history(root))
+		o.send("s1", "m3")
+		t := o.take(root)
+		equal(e, "configuration", o.thread(root).Config, *mainConfig())
+		o.gated(t, 1, agent.GateAsk)
+		equal(e, "gate", o.firstCall(t, 1).Gate, agent.GateAsk)
+		e.sound(root)
+	}},
+	{"rows that somebody wrote into an export open nothing: they end as closed, or the import is refused", func(e *env) {
+		settled, open := e.export(e.settledTree("s1")), e.export(e.underWay("s2"))
+		for _, c := range []struct {
+			records      []memory.ThreadRecord
+			table        string
+			columns      map[string]any
+			name, insert string
+		}{
+			{settled, "inbox", map[string]any{"state": "waiting"}, "entries that wait", ""},
+			{settled, "inbox", map[string]any{"state": "waiting", "quiet": 1}, "entries that wait quietly", ""},
+			{settled, "inbox", map[string]any{"state": "soon"}, "entries in no state", ""},
+			{settled, "threads", map[string]any{"waiting": 7}, "a count of what waits", ""},
+			{settled, "threads", map[string]any{"status": "running"}, "a thread that runs", ""},
+			{settled, "threads", map[string]any{"open_turn": "t0123456789abcdef"}, "a turn that is not there", ""},
+			{settled, "turns", map[string]any{"state": "open", "cancel_at": 1}, "open turns", ""},
+			{settled, "tool_calls", map[string]any{"status": "pending", "gate": "auto"}, "pending calls", ""},
+			{settled, "approvals", map[string]any{"decision": ""}, "an open approval", ""},
+			{settled, "questions", map[string]any{"state": "open"}, "an open question", ""},
+			{settled, "steps", map[string]any{"state": "failed", "wait": `{"until":"2020-01-01T00:00:00Z"}`, "worker": "w"}, "a call to try again", ""},
+			{settled, "configs", map[string]any{"body": `{"name":"orchestrator","systemPrompt":"x","tools":["shell"],"approval":{"shell":"auto"}}`}, "another configuration", ""},
+			{settled, "", nil, "a permission", `"approved_tools":{"columns":["session_id","tool_name"],"rows":[["s1","shell"],["s1","gated"]]},`},
+			{open, "threads", map[string]any{"open_turn": ""}, "open turns of idle threads", ""},
+			{open, "threads", map[string]any{"status": "running"}, "approvals of running threads", ""},
+			{open, "turns", map[string]any{"delegations": 0}, "a child that nobody ends", ""},
+			{open, "turns", map[string]any{"background": 0}, "a child in the foreground", ""},
+			{open, "inbox", map[string]any{"background": 0}, "work in the foreground", ""},
+			{open, "inbox", map[string]any{"child_turn": "t0123456789abcdef"}, "an end of nothing", ""},
+		} {
+			o := e.elsewhere()
+			root := c.records[0].Thread.ID
+			var planted []memory.ThreadRecord
+			for _, r := range c.records {
+				r.Rows = bytes.Replace(e.plant(r.Rows, c.table, c.columns), []byte(`"tables":{`), []byte(`"tables":{`+c.insert), 1)
+				planted = append(planted, r)
+			}
+			_, err := o.s.ImportThreads(e.ctx, memory.ImportRequest{UserID: user, Threads: planted})
+			if err != nil {
+				equal(e, c.name+": "+err.Error(), agent.CodeOf(err), agent.CodeInvalid)
+				equal(e, c.name, len(o.threads(memory.ThreadFilter{All: true})), 0)
+				continue
+			}
+			o.atRest(root)
+			o.send(c.records[0].Thread.SessionID, "later")
+			t := o.take(root)
+			equal(e, c.name, o.thread(root).Config, *mainConfig())
+			o.gated(t, 1, agent.GateAsk)
+			equal(e, c.name, o.firstCall(t, 1).Gate, agent.GateAsk)
+		}
+	}},
+	{"a configuration of an import never stands where another store has its own", func(e *env) {
+		root := e.settledTree("s1")
+		o := e.elsewhere()
+		records := e.export(root)
+		records[0].Rows = e.plant(records[0].Rows, "configs", map[string]any{"body": `{"name":"orchestrator","systemPrompt":"x","approval":{"gated":"auto"}}`})
+		o.restore(records)
+		o.send("s2", "m1")
+		o.take("s2/default")
+		equal(e, "configuration", o.thread("s2/default").Config, *mainConfig())
 	}},
 	{"an import that is there already changes nothing, one with other content is refused", func(e *env) {
 		root := e.settledTree("s1")
@@ -139,51 +222,37 @@ var archiveRules = []rule{
 			_, err := e.s.ImportThreads(e.ctx, memory.ImportRequest{Threads: records})
 			e.code(err, agent.CodeConflict)
 		})
+		records = e.export(root)
+		e.send("s1", "m2")
+		e.answer(e.take(root), 1, "it went on")
+		e.unchanged(root, func() { equal(e, "has gone on", len(e.restore(records).Present), 3) })
 	}},
 	{"an import is refused as a whole or not at all", func(e *env) {
 		root := e.settledTree("s1")
 		child := e.children(root)[0].ID
-		for name, spoil := range map[string]func(r []memory.ThreadRecord) []memory.ThreadRecord{
-			"no parent": func(r []memory.ThreadRecord) []memory.ThreadRecord { return r[1:] },
-			"a gap in seq": func(r []memory.ThreadRecord) []memory.ThreadRecord {
-				r[2].Messages = r[2].Messages[1:]
-				return r
-			},
-			"other thread's rows": func(r []memory.ThreadRecord) []memory.ThreadRecord {
-				r[2].Rows = bytes.ReplaceAll(r[2].Rows, []byte(r[2].Thread.ID), []byte(child))
-				return r
-			},
-			"other user's rows": func(r []memory.ThreadRecord) []memory.ThreadRecord {
-				r[2].Rows = bytes.ReplaceAll(r[2].Rows, []byte(`"`+user+`"`), []byte(`"`+otherUser+`"`))
-				return r
-			},
-			"newer": func(r []memory.ThreadRecord) []memory.ThreadRecord {
-				r[2].Rows = bytes.Replace(r[2].Rows, []byte(`{"version":1`), []byte(`{"version":2`), 1)
-				return r
-			},
-			"unknown table": func(r []memory.ThreadRecord) []memory.ThreadRecord {
-				r[2].Rows = bytes.Replace(r[2].Rows, []byte(`"tables":{`), []byte(`"tables":{"meta":{"columns":["key","value"],"rows":[["a","b"]]},`), 1)
-				return r
-			},
-			"unknown column": func(r []memory.ThreadRecord) []memory.ThreadRecord {
-				r[2].Rows = bytes.ReplaceAll(r[2].Rows, []byte(`"agent_id"`), []byte(`"agent_id_of_tomorrow"`))
-				return r
-			},
-			"no JSON": func(r []memory.ThreadRecord) []memory.ThreadRecord {
-				r[2].Rows = r[2].Rows[:len(r[2].Rows)/2]
-				return r
-			},
-			"ids that contradict": func(r []memory.ThreadRecord) []memory.ThreadRecord {
-				r[0].Thread.ID = "s2/default"
-				return r
-			},
-			"a path for an id": func(r []memory.ThreadRecord) []memory.ThreadRecord {
-				r[0].Thread.ID = "../default"
-				return r
-			},
+		for name, c := range map[string]struct {
+			old, planted string // in the rows of the last thread
+			spoil        func(r []memory.ThreadRecord) []memory.ThreadRecord
+		}{
+			"other thread's rows": {old: e.children(child)[0].ID, planted: child},
+			"other user's rows":   {old: `"` + user + `"`, planted: `"` + otherUser + `"`},
+			"newer":               {old: `{"version":1`, planted: `{"version":2`},
+			"unknown table":       {old: `"tables":{`, planted: `"tables":{"meta":{"columns":["key","value"],"rows":[["a","b"]]},`},
+			"unknown column":      {old: `"agent_id"`, planted: `"agent_id_of_tomorrow"`},
+			"no JSON":             {old: `"tables":{`, planted: `"tables":{{`},
+			"no parent":           {spoil: func(r []memory.ThreadRecord) []memory.ThreadRecord { return r[1:] }},
+			"a gap in seq":        {spoil: func(r []memory.ThreadRecord) []memory.ThreadRecord { r[2].Messages = r[2].Messages[1:]; return r }},
+			"ids that contradict": {spoil: func(r []memory.ThreadRecord) []memory.ThreadRecord { r[0].Thread.ID = "s2/default"; return r }},
+			"a path for an id":    {spoil: func(r []memory.ThreadRecord) []memory.ThreadRecord { r[0].Thread.ID = "../default"; return r }},
 		} {
+			records := e.export(root)
+			if c.spoil != nil {
+				records = c.spoil(records)
+			} else {
+				records[2].Rows = bytes.ReplaceAll(records[2].Rows, []byte(c.old), []byte(c.planted))
+			}
 			o := e.elsewhere()
-			_, err := o.s.ImportThreads(e.ctx, memory.ImportRequest{UserID: user, Threads: spoil(e.export(root))})
+			_, err := o.s.ImportThreads(e.ctx, memory.ImportRequest{UserID: user, Threads: records})
 			if agent.CodeOf(err) != agent.CodeInvalid {
 				e.Errorf("%s: %v", name, err)
 			}
@@ -287,17 +356,6 @@ var archiveRules = []rule{
 	}},
 }
 
-// s2 leaves a turn open in every way: a stored round with a running call, and
-// behind it a queued message and a child that streams.
-func (e *env) s2(t memory.Turn) {
-	e.Helper()
-	d := e.delegate(t, 1, "researcher")
-	child := e.take(d.ChildThread)
-	attempt := e.begin(child, 1)
-	e.ok(e.s.AppendChunk(e.ctx, memory.Chunk{ThreadID: child.ThreadID, TurnID: child.ID, Step: 1, Attempt: attempt, Text: "half an answ\xc3"}))
-	e.send("s2", "m2")
-}
-
 // inBackground is a settled thread with a child that still works.
 func (e *env) inBackground(session string) string {
 	e.Helper()
@@ -309,15 +367,6 @@ func (e *env) inBackground(session string) string {
 	e.answer(t, 2, "begun")
 	e.take(d.ChildThread)
 	return t.ThreadID
-}
-
-// archived checks that the tree of a root can be moved to another store.
-func (e *env) archived(root string, to *env) {
-	e.Helper()
-	to.restore(e.export(root))
-	if got, want := to.state(root), e.state(root); got != want {
-		e.Fatalf("the import differs\ngot:  %s\nwant: %s", got, want)
-	}
 }
 
 // rightAlready checks that there is nothing to repair.

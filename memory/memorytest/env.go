@@ -318,13 +318,21 @@ func (e *env) types(threadID string) []string {
 // state is all that is readable of a tree, for comparisons.
 func (e *env) state(root string) string {
 	e.Helper()
+	return e.stateBut(root, func(*agent.Thread) {})
+}
+
+// stateBut is state without what of each thread does not count.
+func (e *env) stateBut(root string, leaveOut func(*agent.Thread)) string {
+	e.Helper()
 	var out []any
 	ids := []string{root}
 	for len(ids) > 0 {
 		id := ids[0]
 		ids = ids[1:]
 		turns := must[[]memory.Turn](e)(e.s.TurnsOf(e.ctx, id))
-		out = append(out, e.thread(id), e.messages(id), e.events(id), e.inbox(id), turns,
+		th := e.thread(id)
+		leaveOut(&th)
+		out = append(out, th, e.messages(id), e.events(id), e.inbox(id), turns,
 			must[[]agent.Task](e)(e.s.Tasks(e.ctx, id)), must[[]agent.ToolCall](e)(e.s.ToolCalls(e.ctx, id)),
 			must[*memory.Streamed](e)(e.s.Stream(e.ctx, id)),
 			must[[]memory.Approval](e)(e.s.Approvals(e.ctx, memory.ApprovalFilter{ThreadID: id})),

@@ -40,11 +40,9 @@ func (e *env) forked(threadID string, res memory.ForkResult) {
 		if th.OpenTurnID != "" || !th.Status.Final() {
 			e.Fatalf("the copy %s is %s, open turn %q", th.ID, th.Status, th.OpenTurnID)
 		}
-		if entries := e.inbox(th.ID); len(entries) > 0 {
-			for _, x := range entries {
-				if x.State == memory.EntryWaiting && !x.Quiet {
-					e.Fatalf("entry %s (%s) waits in the copy %s", x.ID, x.Kind, th.ID)
-				}
+		for _, x := range e.inbox(th.ID) {
+			if x.State == memory.EntryWaiting && !x.Quiet {
+				e.Fatalf("entry %s (%s) waits in the copy %s", x.ID, x.Kind, th.ID)
 			}
 		}
 	}
@@ -125,6 +123,8 @@ var forkRules = []rule{
 		equal(e, "child's id follows from its call", child.AgentID, agent.NewAgentID("researcher", made.CreatedAt, f.ThreadID, made.TurnID, made.ID))
 		// What the model was told names the copy.
 		contains(e, "result", made.Result, child.AgentID)
+		second := e.fork(f.ThreadID, e.messages(f.ThreadID)[2].ID, "f1")
+		e.goesOn(second.ThreadID, "m2")
 		e.goesOn(f.ThreadID, "m2")
 		e.sound(root)
 	}},
@@ -186,41 +186,31 @@ var forkRules = []rule{
 			e.Fatalf("two requests made one fork")
 		}
 	}},
-	{"a fork of a fork is a fork", func(e *env) {
-		root := e.settledTree("s1")
-		first := e.fork(root, "", "f1")
-		second := e.fork(first.ThreadID, e.messages(first.ThreadID)[2].ID, "f1")
-		e.goesOn(second.ThreadID, "m2")
-		e.goesOn(first.ThreadID, "m2")
-		e.sound(root)
-	}},
-	{"the sender's id of a message names it too, and what is not there is not found", func(e *env) {
+	{"the sender's id of a message names it too; what is not there, not the user's or no conversation is refused", func(e *env) {
 		root := e.settledTree("s1")
 		equal(e, "messages", e.fork(root, "m1", "f1").Messages, int64(1))
-		e.send("s1", "m2")
-		for _, at := range []string{"m2", "nothing", e.messages(e.children(root)[0].ID)[0].ID} {
-			_, err := e.s.Fork(e.ctx, forkRequest(root, at, "f2"))
-			e.code(err, agent.CodeNotFound)
+		e.send("s1", "m2") // waits
+		child := e.children(root)[0].ID
+		empty := must[memory.SendResult](e)(e.s.Send(e.ctx, message("s2", "m1", "waits"))).ThreadID
+		other, slash := forkRequest(root, "", "f2"), forkRequest(root, "", "f2")
+		other.UserID, slash.ConversationID = otherUser, "no/name"
+		for _, c := range []struct {
+			r    memory.ForkRequest
+			code agent.Code
+		}{
+			{forkRequest(root, "m2", "f2"), agent.CodeNotFound},
+			{forkRequest(root, "nothing", "f2"), agent.CodeNotFound},
+			{forkRequest(root, e.messages(child)[0].ID, "f2"), agent.CodeNotFound},
+			{forkRequest(empty, "", "f2"), agent.CodeConflict},
+			{forkRequest(child, "", "f2"), agent.CodeInvalid},
+			{forkRequest(root, "", ""), agent.CodeInvalid},
+			{other, agent.CodeNotFound},
+			{slash, agent.CodeInvalid},
+		} {
+			_, err := e.s.Fork(e.ctx, c.r)
+			e.code(err, c.code)
 		}
-		empty := message("s2", "m1", "waits")
-		_, err := e.s.Fork(e.ctx, forkRequest(must[memory.SendResult](e)(e.s.Send(e.ctx, empty)).ThreadID, "", "f1"))
-		e.code(err, agent.CodeConflict)
-	}},
-	{"a sub-agent's thread is not forked, nor are other users' conversations", func(e *env) {
-		root := e.settledTree("s1")
-		_, err := e.s.Fork(e.ctx, forkRequest(e.children(root)[0].ID, "", "f1"))
-		e.code(err, agent.CodeInvalid)
-		r := forkRequest(root, "", "f1")
-		r.UserID = otherUser
-		_, err = e.s.Fork(e.ctx, r)
-		e.code(err, agent.CodeNotFound)
-		_, err = e.s.Fork(e.ctx, forkRequest(root, "", ""))
-		e.code(err, agent.CodeInvalid)
-		r = forkRequest(root, "", "f1")
-		r.ConversationID = "no/name"
-		_, err = e.s.Fork(e.ctx, r)
-		e.code(err, agent.CodeInvalid)
-		equal(e, "threads", len(e.threads(memory.ThreadFilter{})), 1)
+		equal(e, "threads", len(e.threads(memory.ThreadFilter{})), 3)
 	}},
 	{"a thread that works is forked up to what is saved", func(e *env) {
 		t := e.started("s1")

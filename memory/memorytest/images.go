@@ -97,24 +97,19 @@ var imageRules = []rule{
 			equal(e, "repeated", must[memory.SendResult](e)(e.s.Send(e.ctx, r)).Repeated, true)
 		})
 	}},
-	{"an image stays as long as a thread refers to it, and no longer", func(e *env) {
+	{"an image stays as long as a thread refers to it, or for a day for a message to come", func(e *env) {
 		name := e.keep(1)
-		first, second := e.show("s1", name), e.show("s2", name, e.keep(2))
+		first, second := e.show("s1", name), e.show("s2", name)
 		e.h.Clock.Advance(48 * time.Hour)
-		e.keep(3) // removes what nobody refers to
 		e.sound(first)
 		e.remove(first)
 		e.kept(1, true)
 		e.remove(second)
 		e.kept(1, false)
-		e.kept(2, false)
-		e.kept(3, true)
-	}},
-	{"an image whose message is not sent yet is kept for a day", func(e *env) {
 		e.keep(1)
 		old := e.show("s1", e.keep(2))
 		e.h.Clock.Advance(20 * time.Hour)
-		name := e.keep(2) // for a message to come
+		name = e.keep(2) // for a message to come
 		e.keep(3)
 		e.remove(old)
 		for n := range 3 {
@@ -130,22 +125,16 @@ var imageRules = []rule{
 		e.kept(3, false)
 		e.kept(4, false)
 	}},
-	{"an image that a result names stays with its thread", func(e *env) {
+	{"an image that a result names, or a fork shows, stays with that thread", func(e *env) {
 		t := e.started("s1")
-		call := e.calls(t, 1, 1)[0]
-		e.runTool(call, "a chart: "+agent.ImageScheme+e.keep(1))
+		e.runTool(e.calls(t, 1, 1)[0], "a chart: "+agent.ImageScheme+e.keep(1))
 		e.h.Clock.Advance(48 * time.Hour)
 		e.keep(2)
 		e.kept(1, true)
 		e.saveRound(t, 1)
 		e.answer(t, 2, "done")
+		fork := must[memory.ForkResult](e)(e.s.Fork(e.ctx, forkRequest(t.ThreadID, "", "f")))
 		e.remove(t.ThreadID)
-		e.kept(1, false)
-	}},
-	{"a fork shows the images of the original, also when that is gone", func(e *env) {
-		t := e.show("s1", e.keep(1))
-		fork := must[memory.ForkResult](e)(e.s.Fork(e.ctx, memory.ForkRequest{UserID: user, ThreadID: t, RequestID: "f"}))
-		e.remove(t)
 		e.kept(1, true)
 		e.sound(fork.ThreadID)
 		e.remove(fork.ThreadID)

@@ -3,7 +3,7 @@
 //
 //	session_SHORT.json           a conversation's own thread, one file each, flat
 //	subagent_session_SHORT.json  a sub-agent's thread, whatever its depth
-//	sessions/ID/history.json     {conversation: {messages, metadata}} of a session
+//	sessions/ID/history.json     {conversation: [message, …]} with metadata
 //	sessions/ID/events.json      {thread: [event, …]}, if it is wanted
 //	sessions/ID/http-log.json    a line of JSON per model call, if it is wanted
 //

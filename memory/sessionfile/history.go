@@ -17,11 +17,15 @@ import (
 )
 
 // History is all conversations of a session, with those of their sub-agents, by
-// their key in the session: "default", "agent:TYPE:ID".
+// their key in the session: the conversation's name, "agent:TYPE:ID".
 type History map[string]port.Conversation
 
 // Events is the log of each thread of a session, by its key in the session.
 type Events map[string][]agent.Event
+
+// metadataMark and a key are the key of a conversation's metadata; older programs
+// wrote no colon behind it.
+const metadataMark = "__metadata__"
 
 // RelativeKey is a thread's key inside a session's files: the conversation's
 // name, or the whole id of a sub-agent. A thread of another session is refused.
@@ -44,16 +48,17 @@ func AbsoluteKey(sessionID, key string) string {
 	return agent.MainThreadID(sessionID, key)
 }
 
-func (f Folder) sessionDir(sessionID string) (string, error) {
+func (f Folder) sessionFile(sessionID, name string) (string, error) {
 	if err := CheckID(sessionID); err != nil {
 		return "", err
 	}
-	return filepath.Join(f.Dir, "sessions", sessionID), nil
+	return filepath.Join(f.Dir, "sessions", sessionID, name), nil
 }
 
-func (f Folder) sessionFile(sessionID, name string) (string, error) {
-	dir, err := f.sessionDir(sessionID)
-	return filepath.Join(dir, name), err
+// HTTPLog is where the calls of models of a session are logged: a line of JSON
+// each, if it is wanted.
+func (f Folder) HTTPLog(sessionID string) (string, error) {
+	return f.sessionFile(sessionID, "http-log.json")
 }
 
 // relative makes the keys of a map relative.
@@ -72,23 +77,22 @@ func relative[V any](sessionID string, in map[string]V) (map[string]V, error) {
 	return out, nil
 }
 
-// WriteHistory writes sessions/ID/history.json, {conversation: {messages,
-// metadata}}, and returns its path. Keys may be whole thread ids.
+// WriteHistory writes sessions/ID/history.json, the snapshot of a memory that
+// other programs read: {key: [message, …], "__metadata__:key": [metadata]}. It
+// returns the file's path. Keys may be whole thread ids.
 func (f Folder) WriteHistory(sessionID string, h History) (string, error) {
 	path, err := f.sessionFile(sessionID, "history.json")
 	if err != nil {
 		return "", err
 	}
-	out, err := relative(sessionID, h)
+	conversations, err := relative(sessionID, h)
 	if err != nil {
 		return "", err
 	}
-	for key, c := range out {
-		if c.Messages == nil {
-			c.Messages = []agent.Message{}
-		}
+	out := map[string]any{}
+	for key, c := range conversations {
 		c.Metadata.MessageCount = int64(len(c.Messages))
-		out[key] = c
+		out[key], out[metadataMark+":"+key] = append([]agent.Message{}, c.Messages...), []port.ConversationMetadata{c.Metadata}
 	}
 	return path, f.replace(path, out, func(data []byte) error { _, err := ParseHistory(data); return err })
 }
@@ -120,41 +124,29 @@ func read(path string, parse func([]byte) error) (found bool, err error) {
 // ReadHistory reads sessions/ID/history.json and says whether there is one.
 func (f Folder) ReadHistory(sessionID string) (h History, found bool, err error) {
 	path, err := f.sessionFile(sessionID, "history.json")
-	if err != nil {
-		return nil, false, err
+	if err == nil {
+		found, err = read(path, func(data []byte) error { h, err = ParseHistory(data); return err })
 	}
-	found, err = read(path, func(data []byte) error {
-		h, err = ParseHistory(data)
-		return err
-	})
 	return h, found, err
 }
 
 // Histories are the ids of the sessions that have a history.json.
-func (f Folder) Histories() ([]string, error) {
+func (f Folder) Histories() (ids []string, err error) {
 	found, err := os.ReadDir(filepath.Join(f.Dir, "sessions"))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
-	if err != nil {
-		return nil, explain(err, f.Dir)
-	}
-	var out []string
 	for _, e := range found {
-		path, err := f.sessionFile(e.Name(), "history.json")
-		if err != nil {
-			continue // the name is no id
-		}
-		if info, err := os.Lstat(path); err == nil && info.Mode().IsRegular() {
-			out = append(out, e.Name())
+		path, bad := f.sessionFile(e.Name(), "history.json")
+		if info, missing := os.Lstat(path); bad == nil && missing == nil && info.Mode().IsRegular() {
+			ids = append(ids, e.Name())
 		}
 	}
-	return out, nil
+	return ids, explain(err, f.Dir)
 }
 
-// ParseHistory reads what WriteHistory writes, or the snapshot of a raw-key
-// memory, {key: [message, …], "__metadata__:key": [metadata]}, as other programs
-// export it.
+// ParseHistory reads what WriteHistory writes, and times and keys as older
+// programs wrote them.
 func ParseHistory(data []byte) (History, error) {
 	var raw map[string]json.RawMessage
 	if err := json.Unmarshal(data, &raw); err != nil {
@@ -163,40 +155,28 @@ func ParseHistory(data []byte) (History, error) {
 	if raw == nil {
 		return nil, errors.New("it is not an object of conversations")
 	}
-	h, metadata := History{}, map[string]port.ConversationMetadata{}
-	for _, key := range slices.Sorted(maps.Keys(raw)) {
-		value := raw[key]
-		var c port.Conversation
-		name, isMetadata := strings.CutPrefix(key, "__metadata__")
-		switch {
-		case isMetadata:
-			name, newer := strings.CutPrefix(name, ":")
-			var list []port.ConversationMetadata
-			if err := jsontime.Unmarshal(value, &list); err != nil {
-				return nil, err
-			}
-			if _, found := metadata[name]; len(list) > 0 && (newer || !found) {
-				metadata[name] = list[len(list)-1]
-			}
-			continue
-		case len(value) > 0 && value[0] == '[':
-			if err := jsontime.Unmarshal(value, &c.Messages); err != nil {
-				return nil, err
-			}
-		default:
-			if err := jsontime.Unmarshal(value, &c); err != nil {
-				return nil, err
-			}
-		}
+	h, newest := History{}, map[string]bool{}
+	for key := range raw {
 		if err := port.CheckKey(key); err != nil {
 			return nil, err
 		}
-		h[key] = c
-	}
-	for key, m := range metadata {
-		c := h[key]
-		c.Metadata = m
-		h[key] = c
+		name, isMetadata := strings.CutPrefix(key, metadataMark)
+		if !isMetadata {
+			c := h[key]
+			if err := jsontime.Unmarshal(raw[key], &c.Messages); err != nil {
+				return nil, err
+			}
+			h[key] = c
+			continue
+		}
+		var list []port.ConversationMetadata
+		if err := jsontime.Unmarshal(raw[key], &list); err != nil {
+			return nil, err
+		}
+		name, newer := strings.CutPrefix(name, ":")
+		if len(list) > 0 && (newer || !newest[name]) {
+			h[name], newest[name] = port.Conversation{Messages: h[name].Messages, Metadata: list[len(list)-1]}, newer
+		}
 	}
 	for key, c := range h {
 		c.Metadata.MessageCount = int64(len(c.Messages))
@@ -230,14 +210,11 @@ func (f Folder) WriteEvents(sessionID string, events Events, o EventOptions) (st
 		return "", err
 	}
 	for key, list := range out {
-		list = append([]agent.Event{}, list...)
-		slices.SortStableFunc(list, func(a, b agent.Event) int { return int(a.Seq - b.Seq) })
+		list = slices.SortedStableFunc(slices.Values(list), func(a, b agent.Event) int { return int(a.Seq - b.Seq) })
 		if o.Cap > 0 && len(list) > o.Cap {
 			list = list[len(list)-o.Cap:]
 		}
-		for i := range list {
-			list[i].Type = rename(list[i].Type, agent.EventToolResponse, toolResult)
-		}
+		rename(list, agent.EventToolResponse, toolResult)
 		out[key] = list
 	}
 	return path, f.replace(path, out, func(data []byte) error { _, err := parseEvents(data); return err })
@@ -246,18 +223,13 @@ func (f Folder) WriteEvents(sessionID string, events Events, o EventOptions) (st
 // ReadEvents reads sessions/ID/events.json and says whether there is one.
 func (f Folder) ReadEvents(sessionID string) (events Events, found bool, err error) {
 	path, err := f.sessionFile(sessionID, "events.json")
-	if err != nil {
-		return nil, false, err
+	if err == nil {
+		found, err = read(path, func(data []byte) error { events, err = parseEvents(data); return err })
 	}
-	found, err = read(path, func(data []byte) error {
-		events, err = parseEvents(data)
-		return err
-	})
 	return events, found, err
 }
 
-func parseEvents(data []byte) (Events, error) {
-	var events Events
+func parseEvents(data []byte) (events Events, err error) {
 	if err := jsontime.Unmarshal(data, &events); err != nil {
 		return nil, err
 	}
@@ -265,16 +237,16 @@ func parseEvents(data []byte) (Events, error) {
 		return nil, errors.New("it is not an object of logs")
 	}
 	for _, list := range events {
-		for i := range list {
-			list[i].Type = rename(list[i].Type, toolResult, agent.EventToolResponse)
-		}
+		rename(list, toolResult, agent.EventToolResponse)
 	}
 	return events, nil
 }
 
-func rename(s, from, to string) string {
-	if s == from {
-		return to
+// rename gives the events of one type another.
+func rename(list []agent.Event, from, to string) {
+	for i := range list {
+		if list[i].Type == from {
+			list[i].Type = to
+		}
 	}
-	return s
 }

@@ -14,20 +14,11 @@ import (
 	"github.com/spool-agents/spool/memory/sessionfile"
 )
 
-// exampleHistory is what history.json looks like, a tool message and metadata included.
+// exampleHistory is what history.json looks like, a tool message and metadata
+// included: the snapshot that the seed's memory exports.
 const exampleHistory = `{
-  "agent:general:general-1772366400000-0a1b2c3d4e5f": {
-    "messages": [
-      {
-        "id": "t2.0",
-        "role": "user",
-        "content": "Look it up.",
-        "timestamp": "2026-03-01T12:00:01Z",
-        "turnId": "t2",
-        "seq": 1
-      }
-    ],
-    "metadata": {
+  "__metadata__:agent:general:general-1772366400000-0a1b2c3d4e5f": [
+    {
       "messageCount": 1,
       "totalTokens": 0,
       "promptTokens": 0,
@@ -42,48 +33,9 @@ const exampleHistory = `{
       "totalTimeMs": 0,
       "totalPrice": 0
     }
-  },
-  "default": {
-    "messages": [
-      {
-        "id": "t1.0",
-        "role": "user",
-        "content": "How is the weather in Köln?",
-        "timestamp": "2026-03-01T12:00:00Z",
-        "turnId": "t1",
-        "seq": 1
-      },
-      {
-        "id": "t1.1",
-        "role": "assistant",
-        "content": null,
-        "timestamp": "2026-03-01T12:00:02Z",
-        "tool_calls": [
-          {
-            "id": "call_1_1_0",
-            "type": "function",
-            "function": {
-              "name": "lookup",
-              "arguments": "{\"city\":\"Köln\"}"
-            }
-          }
-        ],
-        "turnId": "t1",
-        "seq": 2
-      },
-      {
-        "id": "call_1_1_0r",
-        "role": "tool",
-        "content": "sunny",
-        "timestamp": "2026-03-01T12:00:03Z",
-        "tool_call_id": "call_1_1_0",
-        "name": "lookup",
-        "turnId": "t1",
-        "seq": 3,
-        "status": "success"
-      }
-    ],
-    "metadata": {
+  ],
+  "__metadata__:cli": [
+    {
       "topic": "Weather",
       "messageCount": 3,
       "totalTokens": 120,
@@ -101,7 +53,56 @@ const exampleHistory = `{
       "createdAt": "2026-03-01T12:00:00Z",
       "updatedAt": "2026-03-01T12:00:03Z"
     }
-  }
+  ],
+  "agent:general:general-1772366400000-0a1b2c3d4e5f": [
+    {
+      "id": "t2.0",
+      "role": "user",
+      "content": "Look it up.",
+      "timestamp": "2026-03-01T12:00:01Z",
+      "turnId": "t2",
+      "seq": 1
+    }
+  ],
+  "cli": [
+    {
+      "id": "t1.0",
+      "role": "user",
+      "content": "How is the weather in Köln?",
+      "timestamp": "2026-03-01T12:00:00Z",
+      "turnId": "t1",
+      "seq": 1
+    },
+    {
+      "id": "t1.1",
+      "role": "assistant",
+      "content": null,
+      "timestamp": "2026-03-01T12:00:02Z",
+      "tool_calls": [
+        {
+          "id": "call_1_1_0",
+          "type": "function",
+          "function": {
+            "name": "lookup",
+            "arguments": "{\"city\":\"Köln\"}"
+          }
+        }
+      ],
+      "turnId": "t1",
+      "seq": 2
+    },
+    {
+      "id": "call_1_1_0r",
+      "role": "tool",
+      "content": "sunny",
+      "timestamp": "2026-03-01T12:00:03Z",
+      "tool_call_id": "call_1_1_0",
+      "name": "lookup",
+      "turnId": "t1",
+      "seq": 3,
+      "status": "success"
+    }
+  ]
 }
 `
 
@@ -111,7 +112,7 @@ func TestRow38_HistoryExport(t *testing.T) {
 	f := folder(t)
 	want, err := sessionfile.ParseHistory([]byte(exampleHistory))
 	ok(t, err)
-	main := want["default"]
+	main := want["cli"]
 	same(t, "messages", len(main.Messages), 3)
 	same(t, "tool message", []any{main.Messages[2].Role, main.Messages[2].ToolCallID, main.Messages[1].ToolCalls[0].Function.Arguments}, []any{agent.RoleTool, "call_1_1_0", `{"city":"Köln"}`})
 	same(t, "null content", main.Messages[1].Content.Null, true)
@@ -121,7 +122,7 @@ func TestRow38_HistoryExport(t *testing.T) {
 	out := sessionfile.History{}
 	for key, c := range want {
 		thread := sessionfile.AbsoluteKey(sessionID, key)
-		if key == "default" {
+		if key == "cli" {
 			ok(t, store.SetConversation(t.Context(), thread, c))
 			c, err = store.GetConversation(t.Context(), thread)
 			ok(t, err)
@@ -155,7 +156,7 @@ func TestRow38_HistoryImport(t *testing.T) {
 	same(t, "keys", len(got), 2)
 	same(t, "cli", []any{cli.Metadata.Topic, cli.Metadata.MessageCount, cli.Metadata.CreatedAt.Equal(noon), cli.Messages[0].Timestamp.Equal(noon), cli.Messages[1].ToolCallID}, []any{"T", int64(2), true, true, "c"})
 	same(t, "newer metadata wins", got["0"].Metadata.Topic, "newer")
-	for _, bad := range []string{"", "[]", "null", `"x"`, `{"a":1}`, `{"a":{"messages":{}}}`, `{"a\u0000":[]}`, `{"a":[1]}`, exampleHistory[:200]} {
+	for _, bad := range []string{"", "[]", "null", `"x"`, `{"a":1}`, `{"a":{"messages":[]}}`, `{"a\u0000":[]}`, `{"a":[1]}`, exampleHistory[:200]} {
 		if h, err := sessionfile.ParseHistory([]byte(bad)); err == nil {
 			t.Errorf("%.40q was taken as %v", bad, h)
 		}

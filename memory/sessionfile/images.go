@@ -100,25 +100,3 @@ func (f Folder) RemoveImage(name string) (removed string, err error) {
 	}
 	return path, nil
 }
-
-// removeShown removes the images that only removed files have referred to. While a
-// file cannot be read nobody knows what that one refers to, and all stay.
-func (f Folder) removeShown(shown, left []string) (removed []string, err error) {
-	shown = slices.DeleteFunc(shown, func(name string) bool { return slices.Contains(left, name) })
-	if len(shown) == 0 {
-		return nil, nil
-	}
-	if _, broken, err := f.scan(""); err != nil || len(broken) > 0 {
-		return nil, err
-	}
-	for _, name := range shown {
-		path, err := f.RemoveImage(name)
-		if err != nil {
-			return removed, err
-		}
-		if path != "" {
-			removed = append(removed, path)
-		}
-	}
-	return removed, nil
-}

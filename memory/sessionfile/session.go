@@ -138,12 +138,6 @@ func (s *Session) key() string {
 	return "agent::" + s.ID
 }
 
-// sameThread reports whether two files are about one thread.
-func sameThread(a, b *Session) bool {
-	return a.ID == b.ID && a.Kind == b.Kind && a.ConversationID == b.ConversationID &&
-		(a.AgentType == b.AgentType || a.AgentType == "" || b.AgentType == "")
-}
-
 // Folder is where the files of a profile's sessions are. Its methods may be used
 // by several processes at once.
 type Folder struct {
@@ -216,13 +210,14 @@ func (f Folder) SaveThread(s Session) (path string, err error) {
 		if err := f.setAside(path, err); err != nil {
 			return "", err
 		}
-	case !sameThread(&old, &s):
+	case old.ID != s.ID || old.Kind != s.Kind || old.ThreadID != "" && old.ThreadID != s.ThreadID:
 		return "", agent.Errorf(agent.CodeConflict, "session file %s belongs to %s, not to %s: move it away; it was left as it is", path, old.ThreadID, s.ThreadID)
 	}
 	return path, f.write(path, s)
 }
 
-// write replaces a file by a value's JSON, for people to read.
+// write replaces a file by a value's JSON, for people to read. One that says just
+// that is left as it is.
 func (f Folder) write(path string, v any) error {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -230,6 +225,9 @@ func (f Folder) write(path string, v any) error {
 	enc.SetIndent("", "  ")
 	if err := enc.Encode(v); err != nil {
 		return agent.Wrap(err, agent.CodeInvalid, "session file %s: its content cannot be written as JSON; nothing was changed", path)
+	}
+	if old, err := atomicfile.ReadRegular(path); err == nil && bytes.Equal(old, b.Bytes()) {
+		return nil
 	}
 	err := atomicfile.MakeDir(filepath.Dir(path))
 	if err == nil {

@@ -162,7 +162,7 @@ func TestRow80_GetSessionFilePath(t *testing.T) {
 			func() error { _, err := folder(t).SaveSession(session(id, 1)); return err },
 			func() error { _, err := folder(t).WriteHistory(id, nil); return err },
 			func() error { _, _, err := folder(t).ReadEvents(id); return err },
-			func() error { _, err := folder(t).NewHTTPLog(id); return err },
+			func() error { _, err := folder(t).HTTPLog(id); return err },
 			func() error {
 				if id == "a/b" { // the id of a thread
 					_, _, err := folder(t).LoadSession("../b")

@@ -122,7 +122,7 @@ func TestRow88_Expire(t *testing.T) {
 		return ids(got)
 	}
 	expire := func(age time.Duration, keep ...string) []string {
-		removed, err := f.ExpireSessions(sessionfile.ExpireOptions{MaxAge: age, Now: noon.Add(11 * time.Hour), Keep: func(i sessionfile.Info) bool {
+		removed, err := f.ExpireSessions(sessionfile.ExpireOptions{MaxAge: age, Now: noon.Add(11 * time.Hour), Keep: func(i sessionfile.Session) bool {
 			return strings.Contains(" "+strings.Join(keep, " ")+" ", " "+i.ID+" ")
 		}})
 		ok(t, err)

@@ -66,40 +66,18 @@ func fill(f *os.File, data []byte, hook Hook) error {
 }
 
 // RemoveTemporary removes what writers that were killed left behind of files whose
-// name is base, in which * stands for anything, if it is older than age.
-func RemoveTemporary(dir, base string, age time.Duration) {
-	parts := strings.Split(base, "*")
-	for i := range parts {
-		parts[i] = quoteGlob(parts[i])
-	}
-	old, err := filepath.Glob(filepath.Join(quoteGlob(dir), "."+strings.Join(parts, "*")+".tmp-*"))
-	if err != nil {
-		return
-	}
-	for _, name := range old {
-		suffix := name[strings.LastIndex(name, "-")+1:]
-		if _, err := strconv.ParseUint(suffix, 10, 64); err != nil {
+// names begin with a prefix, if it is older than age.
+func RemoveTemporary(dir, prefix string, age time.Duration) {
+	entries, _ := os.ReadDir(dir) // there need be none
+	for _, e := range entries {
+		base, suffix, found := strings.Cut(e.Name(), ".tmp-")
+		if _, err := strconv.ParseUint(suffix, 10, 64); err != nil || !found || !strings.HasPrefix(base, "."+prefix) {
 			continue // no writer's
 		}
-		if info, err := os.Lstat(name); err == nil && info.Mode().IsRegular() && time.Since(info.ModTime()) >= age {
-			_ = os.Remove(name)
+		if info, err := e.Info(); err == nil && info.Mode().IsRegular() && time.Since(info.ModTime()) >= age {
+			_ = os.Remove(filepath.Join(dir, e.Name()))
 		}
 	}
-}
-
-// quoteGlob makes a glob match s only.
-func quoteGlob(s string) string {
-	var out []rune
-	for _, c := range s {
-		switch c {
-		case '*', '?', '[', '\\':
-			if runtime.GOOS != "windows" {
-				out = append(out, '\\')
-			}
-		}
-		out = append(out, c)
-	}
-	return string(out)
 }
 
 // SyncDir makes the names in a folder durable. Systems that cannot do that for

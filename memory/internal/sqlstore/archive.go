@@ -12,32 +12,42 @@ import (
 	"github.com/spool-agents/spool/memory"
 )
 
+// What becomes of the rows of a table.
+const (
+	exported = 1 << iota // they are in exports
+	loaded               // an import adds them
+	forked               // a fork copies them
+	shared               // several threads have them: one that is there stays
+	whole    = exported | loaded | forked
+)
+
 // archived are the tables that hold what belongs to a thread, in the order in
 // which rows can be put back. Each condition has placeholders for the thread's
-// id only. Messages are kept apart, in a form that other programs read.
+// id only.
 var archived = []struct {
 	table, where, order string
-	shared              bool // several threads have the row
+	use                 int
 }{
-	{"sessions", `id = (SELECT session_id FROM threads WHERE id = ?)`, `id`, true},
-	{"approved_tools", `session_id = (SELECT session_id FROM threads WHERE id = ?)`, `tool_name`, true},
-	{"configs", `hash IN (SELECT config_hash FROM threads WHERE id = ? UNION SELECT config_hash FROM inbox WHERE thread_id = ?)`, `hash`, true},
-	{"threads", `id = ?`, `id`, false},
-	{"inbox", `thread_id = ?`, `seq`, false},
-	{"turns", `thread_id = ?`, `n`, false},
-	{"summaries", `thread_id = ?`, `turn_id, step, cause`, false},
-	{"steps", `turn_id IN (SELECT id FROM turns WHERE thread_id = ?)`, `turn_id, step`, false},
-	{"chunks", `turn_id IN (SELECT id FROM turns WHERE thread_id = ?)`, `turn_id, step, n`, false},
-	{"events", `thread_id = ?`, `seq`, false},
-	{"tool_calls", `thread_id = ?`, `id`, false},
-	{"outputs", `call_id IN (SELECT id FROM tool_calls WHERE thread_id = ?)`, `call_id`, false},
-	{"approvals", `thread_id = ?`, `id`, false},
-	{"questions", `thread_id = ?`, `id`, false},
-	{"tasks", `thread_id = ?`, `id`, false},
-	{"budgets", `root_id = ?`, `root_id`, false},
-	{"reservations", `turn_id IN (SELECT id FROM turns WHERE thread_id = ?)`, `turn_id, step`, false},
-	{"forgotten", `thread_id = ?`, `thread_id`, false},
-	{"forks", `thread_id = ?`, `thread_id`, false},
+	{"sessions", `id = (SELECT session_id FROM threads WHERE id = ?)`, `id`, exported | loaded | shared},
+	{"approved_tools", `session_id = (SELECT session_id FROM threads WHERE id = ?)`, `tool_name`, exported},
+	{"configs", `hash IN (SELECT config_hash FROM threads WHERE id = ? UNION SELECT config_hash FROM inbox WHERE thread_id = ?)`, `hash`, exported},
+	{"threads", `id = ?`, `id`, whole},
+	{"inbox", `thread_id = ?`, `seq`, whole},
+	{"turns", `thread_id = ?`, `n`, whole},
+	{"summaries", `thread_id = ?`, `turn_id, step, cause`, whole},
+	{"steps", `turn_id IN (SELECT id FROM turns WHERE thread_id = ?)`, `turn_id, step`, whole},
+	{"chunks", `turn_id IN (SELECT id FROM turns WHERE thread_id = ?)`, `turn_id, step, n`, exported | loaded},
+	{"events", `thread_id = ?`, `seq`, whole},
+	{"messages", `thread_id = ?`, `seq`, forked}, // records have them in a form that other programs read
+	{"image_refs", `thread_id = ?`, `name`, forked},
+	{"tool_calls", `thread_id = ?`, `id`, whole},
+	{"outputs", `call_id IN (SELECT id FROM tool_calls WHERE thread_id = ?)`, `call_id`, whole},
+	{"approvals", `thread_id = ?`, `id`, whole},
+	{"questions", `thread_id = ?`, `id`, whole},
+	{"tasks", `thread_id = ?`, `id`, whole},
+	{"budgets", `root_id = ?`, `root_id`, exported | loaded},
+	{"forgotten", `thread_id = ?`, `thread_id`, whole},
+	{"forks", `thread_id = ?`, `thread_id`, exported | loaded},
 }
 
 // archiveVersion is that of the form of ThreadRecord.Rows.
@@ -45,14 +55,101 @@ const archiveVersion = 1
 
 // archive is the form of ThreadRecord.Rows.
 type archive struct {
-	Version int                     `json:"version"`
-	Tables  map[string]archiveTable `json:"tables"`
+	Version int               `json:"version"`
+	Tables  map[string]*table `json:"tables"`
 }
 
-// archiveTable is rows with the columns they have.
-type archiveTable struct {
-	Columns []string            `json:"columns"`
-	Rows    [][]json.RawMessage `json:"rows"`
+// table is rows with the columns they have.
+type table struct {
+	Columns []string `json:"columns"`
+	Rows    [][]cell `json:"rows"`
+}
+
+// row is one row of a table.
+type row struct {
+	columns []string
+	cells   []cell
+}
+
+// all are the rows of a table; nil has none.
+func (t *table) all() []row {
+	if t == nil {
+		return nil
+	}
+	rows := make([]row, len(t.Rows))
+	for i, cells := range t.Rows {
+		rows[i] = row{t.Columns, cells}
+	}
+	return rows
+}
+
+// keep removes the rows that f does not want. f may change those that stay.
+func (t *table) keep(f func(row) bool) {
+	t.Rows = slices.DeleteFunc(t.Rows, func(cells []cell) bool { return !f(row{t.Columns, cells}) })
+}
+
+func (r row) set(column string, v any) {
+	if i := slices.Index(r.columns, column); i >= 0 && i < len(r.cells) {
+		r.cells[i].v = v
+	}
+}
+
+func (r row) get(column string) any {
+	if i := slices.Index(r.columns, column); i >= 0 && i < len(r.cells) {
+		return r.cells[i].v
+	}
+	return nil
+}
+
+func (r row) text(column string) string { s, _ := r.get(column).(string); return s }
+
+func (r row) number(column string) int64 { n, _ := r.get(column).(int64); return n }
+
+// cell is a column's value. Its JSON tells what it was: a float has a point or
+// an exponent, bytes are an object.
+type cell struct{ v any }
+
+type blob struct {
+	Base64 []byte `json:"base64"`
+}
+
+// MarshalJSON implements json.Marshaler.
+func (c cell) MarshalJSON() ([]byte, error) {
+	switch v := c.v.(type) {
+	case int64:
+		return strconv.AppendInt(nil, v, 10), nil
+	case float64:
+		text := strconv.FormatFloat(v, 'g', -1, 64)
+		if !strings.ContainsAny(text, ".e") {
+			text += ".0"
+		}
+		return []byte(text), nil
+	case string:
+		text, err := encode(v)
+		return []byte(text), err
+	case []byte:
+		return json.Marshal(blob{v})
+	}
+	return nil, agent.Errorf(agent.CodeInternal, "a value of type %T cannot be exported", c.v)
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (c *cell) UnmarshalJSON(raw []byte) (err error) {
+	switch {
+	case len(raw) > 0 && raw[0] == '"':
+		var text string
+		err = json.Unmarshal(raw, &text)
+		c.v = text
+	case len(raw) > 0 && raw[0] == '{':
+		var b blob
+		err = json.Unmarshal(raw, &b)
+		c.v = append([]byte{}, b.Base64...)
+	case strings.ContainsAny(string(raw), ".eE"):
+		c.v, err = strconv.ParseFloat(string(raw), 64)
+	default:
+		c.v, err = strconv.ParseInt(string(raw), 10, 64)
+	}
+	return err
 }
 
 // look runs f on the state of one moment and changes nothing.
@@ -82,7 +179,7 @@ func (s *Store) ExportThreads(ctx context.Context, r memory.ExportRequest) (reco
 			if !r.Below {
 				continue
 			}
-			below, err := u.strings(`SELECT id FROM threads WHERE parent_id = ? AND parent_id <> '' ORDER BY ordinal`, ids[i])
+			below, err := u.childIDs(ids[i])
 			if err != nil {
 				return err
 			}
@@ -91,6 +188,11 @@ func (s *Store) ExportThreads(ctx context.Context, r memory.ExportRequest) (reco
 		return nil
 	})
 	return records, err
+}
+
+// childIDs are the sub-agents that a thread made, in that order.
+func (u *unit) childIDs(threadID string) ([]string, error) {
+	return u.strings(`SELECT id FROM threads WHERE parent_id = ? AND parent_id <> '' ORDER BY ordinal`, threadID)
 }
 
 // record reads all of one thread.
@@ -106,17 +208,11 @@ func (u *unit) record(threadID string) (memory.ThreadRecord, error) {
 	if record.Messages, err = u.messages(threadID); err != nil {
 		return record, err
 	}
-	a := archive{Version: archiveVersion, Tables: map[string]archiveTable{}}
-	for _, part := range archived {
-		table, err := u.dump(part.table, part.where, part.order, threadID)
-		if err != nil {
-			return record, err
-		}
-		if len(table.Rows) > 0 {
-			a.Tables[part.table] = table
-		}
+	tables, err := u.dump(threadID, exported)
+	if err != nil {
+		return record, err
 	}
-	rows, err := encode(a)
+	rows, err := encode(archive{Version: archiveVersion, Tables: tables})
 	record.Rows = json.RawMessage(rows)
 	return record, err
 }
@@ -136,91 +232,110 @@ func (u *unit) messages(threadID string) ([]agent.Message, error) {
 	return out, nil
 }
 
-// dump reads rows of a table, columns in the order of their names: the same in
+// dump reads a thread's rows of the tables of one use. Tables without rows are
+// left out.
+func (u *unit) dump(threadID string, use int) (map[string]*table, error) {
+	tables := map[string]*table{}
+	for _, part := range archived {
+		if part.use&use == 0 {
+			continue
+		}
+		t, err := u.dumpTable(part.table, part.where, part.order, threadID)
+		if err != nil {
+			return nil, err
+		}
+		if len(t.Rows) > 0 {
+			tables[part.table] = t
+		}
+	}
+	return tables, nil
+}
+
+// dumpTable reads rows, their columns in the order of the names: the same in
 // every database.
-func (u *unit) dump(table, where, order, threadID string) (archiveTable, error) {
-	args := slices.Repeat([]any{threadID}, strings.Count(where, "?"))
-	rows, err := u.rows(`SELECT * FROM `+table+` WHERE `+where+` ORDER BY `+order, args...)
+func (u *unit) dumpTable(name, where, order, threadID string) (*table, error) {
+	columns, err := u.columns(name)
 	if err != nil {
-		return archiveTable{}, err
+		return nil, err
+	}
+	slices.Sort(columns)
+	args := slices.Repeat([]any{threadID}, strings.Count(where, "?"))
+	rows, err := u.rows(`SELECT `+strings.Join(columns, ",")+` FROM `+name+` WHERE `+where+` ORDER BY `+order, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = rows.Close() }()
+	t := &table{Columns: columns}
+	targets := make([]any, len(columns))
+	for rows.Next() {
+		cells := make([]cell, len(columns))
+		for i := range cells {
+			targets[i] = &cells[i].v
+		}
+		if err := rows.Scan(targets...); err != nil {
+			return nil, err
+		}
+		t.Rows = append(t.Rows, cells)
+	}
+	return t, rows.Err()
+}
+
+// columns are those that a table has.
+func (u *unit) columns(name string) ([]string, error) {
+	rows, err := u.rows(`SELECT * FROM ` + name + ` WHERE 1 = 0`)
+	if err != nil {
+		return nil, err
 	}
 	defer func() { _ = rows.Close() }()
 	names, err := rows.Columns()
 	if err != nil {
-		return archiveTable{}, err
+		return nil, err
 	}
-	out := archiveTable{Columns: slices.Sorted(slices.Values(names))}
-	values := make([]any, len(names))
-	targets := make([]any, len(names))
-	for i := range values {
-		targets[i] = &values[i]
-	}
-	for rows.Next() {
-		if err := rows.Scan(targets...); err != nil {
-			return archiveTable{}, err
-		}
-		row := make([]json.RawMessage, len(names))
-		for i, name := range names {
-			at, _ := slices.BinarySearch(out.Columns, name)
-			if row[at], err = dumpValue(values[i]); err != nil {
-				return archiveTable{}, agent.Wrap(err, agent.CodeInternal, "column %s.%s cannot be exported", table, name)
-			}
-		}
-		out.Rows = append(out.Rows, row)
-	}
-	return out, rows.Err()
+	return names, rows.Err()
 }
 
-// blob is how bytes stand in JSON.
-type blob struct {
-	Base64 []byte `json:"base64"`
-}
-
-// dumpValue is a column's value as JSON that tells what it was.
-func dumpValue(v any) (json.RawMessage, error) {
-	switch v := v.(type) {
-	case int64:
-		return json.RawMessage(strconv.FormatInt(v, 10)), nil
-	case float64:
-		text := strconv.FormatFloat(v, 'g', -1, 64)
-		if !strings.ContainsAny(text, ".e") {
-			text += ".0"
-		}
-		return json.RawMessage(text), nil
-	case string:
-		text, err := encode(v)
-		return json.RawMessage(text), err
-	case []byte:
-		return json.Marshal(blob{v})
+// load inserts rows. Columns that this program does not know are refused: what
+// they mean would be lost.
+func (u *unit) load(name string, t *table, shared bool) error {
+	if t == nil || len(t.Rows) == 0 {
+		return nil
 	}
-	return nil, agent.Errorf(agent.CodeInternal, "a value of type %T", v)
-}
-
-// loadValue is the reverse of dumpValue.
-func loadValue(raw json.RawMessage) (any, error) {
-	switch {
-	case len(raw) > 0 && raw[0] == '"':
-		var text string
-		err := json.Unmarshal(raw, &text)
-		return text, err
-	case len(raw) > 0 && raw[0] == '{':
-		var b blob
-		err := json.Unmarshal(raw, &b)
-		if b.Base64 == nil {
-			b.Base64 = []byte{}
-		}
-		return b.Base64, err
-	case strings.ContainsAny(string(raw), ".eE"):
-		return strconv.ParseFloat(string(raw), 64)
+	known, err := u.columns(name)
+	if err != nil {
+		return err
 	}
-	return strconv.ParseInt(string(raw), 10, 64)
+	for _, column := range t.Columns {
+		if !slices.Contains(known, column) {
+			return agent.Errorf(agent.CodeInvalid, "table %s has no column %q: it was exported by a newer program", name, column)
+		}
+	}
+	if sorted := slices.Sorted(slices.Values(t.Columns)); len(slices.Compact(sorted)) != len(t.Columns) {
+		return agent.Errorf(agent.CodeInvalid, "table %s has a column twice", name)
+	}
+	insert := insertSQL(name, strings.Join(t.Columns, ","))
+	if shared {
+		insert += ` ON CONFLICT DO NOTHING`
+	}
+	for _, cells := range t.Rows {
+		if len(cells) != len(t.Columns) {
+			return agent.Errorf(agent.CodeInvalid, "a row of %s has %d values, not %d", name, len(cells), len(t.Columns))
+		}
+		args := make([]any, len(cells))
+		for i, c := range cells {
+			args[i] = c.v
+		}
+		if err := u.exec(insert, args...); err != nil {
+			return u.s.notOurs(err, "a row of %s does not fit into this store: its id is taken, or it contradicts other rows", name)
+		}
+	}
+	return nil
 }
 
 // unknownTables names tables that this program does not know.
 func (a archive) unknownTables() []string {
 	known := map[string]bool{}
 	for _, part := range archived {
-		known[part.table] = true
+		known[part.table] = part.use&exported != 0
 	}
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(a.Tables)), func(name string) bool { return known[name] })
 }

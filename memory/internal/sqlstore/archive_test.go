@@ -7,25 +7,12 @@ import (
 	"testing"
 )
 
-// TestEveryTableIsForked: whoever adds a table decides what a fork makes of it.
-func TestEveryTableIsForked(t *testing.T) {
-	known := []string{
-		"threads", "inbox", "turns", "summaries", "steps", "events", "tool_calls", "outputs", "approvals", "questions", "tasks", "forgotten", "forks", // copied
-		"sessions", "approved_tools", "configs", // shared with the original
-		"chunks", "budgets", "reservations", // of what is under way, which a fork is not
-	}
-	for _, part := range archived {
-		if !slices.Contains(known, part.table) {
-			t.Errorf("Fork knows nothing of table %s: copy its rows in forkwrite.go, or say here why not", part.table)
-		}
-	}
-}
-
-// TestEveryTableIsArchived: whoever adds a table decides whether exports carry it.
+// TestEveryTableIsArchived: whoever adds a table decides whether exports, imports
+// and forks carry it.
 func TestEveryTableIsArchived(t *testing.T) {
-	// messages stand in records as such; images are moved apart, and what refers to
-	// them follows from the rest; changes are not about one thread.
-	known := []string{"messages", "images", "image_refs", "changes"}
+	// Images are moved apart; reservations are of what is under way, and changes are
+	// not about one thread.
+	known := []string{"images", "reservations", "changes"}
 	for _, part := range archived {
 		known = append(known, part.table)
 	}

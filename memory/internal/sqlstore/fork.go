@@ -38,7 +38,8 @@ func (s *Store) Fork(ctx context.Context, r memory.ForkRequest) (res memory.Fork
 			return err
 		}
 		if !repeated {
-			if err := u.fork(src, id, r); err != nil {
+			f := &fork{unit: u, id: id, conversation: r.ConversationID, threads: map[string]*forkThread{}, turns: map[string]*turnRow{}, calls: map[string]*callRow{}, made: map[string]string{}}
+			if err := f.copy(src, r.At); err != nil {
 				return err
 			}
 		}
@@ -96,8 +97,9 @@ func (u *unit) forkResult(id string) (memory.ForkResult, error) {
 	return res, nil
 }
 
-// fork is a copy under way. What happened in the original up to a moment is
-// copied with ids of its own; nothing of the original is changed.
+// fork is a copy under way: the rows of a tree as an export has them, cut at a
+// moment, with ids of their own, loaded and closed as an import is. Nothing of
+// the original is changed.
 type fork struct {
 	*unit
 	id, conversation string
@@ -112,8 +114,7 @@ type fork struct {
 
 // forkThread is one thread of a fork. Its rows are those of the original.
 type forkThread struct {
-	src     *threadRow
-	t       *threadRow // the copy
+	src, t  *threadRow // t is the copy
 	event   int64      // what is copied of the log
 	message int64      // and of the messages
 	at      int64      // when that was written
@@ -121,23 +122,19 @@ type forkThread struct {
 	saved   int        // its steps that are copied
 
 	events   []*eventRow
-	messages []*messageRow
+	messages []agent.Message
 	ids      map[string]bool // of the messages
 	turns    []*turnRow      // begun by then
 	calls    []*callRow
 	entries  []*entryRow
-	// summaries are those that were made for copied steps.
-	summaries []*summaryRow
-	unbegun   []*entryRow // work that the copied part ordered and did not begin
-	ended     []*turnRow  // ends in the background that the copied part does not tell
+	taken    int64      // entries that are copied
+	unbegun  bool       // the copied part ordered work that had not begun
+	ended    []*turnRow // ends in the background that the copied part does not tell
 }
 
-func (u *unit) fork(src *threadRow, id string, r memory.ForkRequest) error {
-	f := &fork{
-		unit: u, id: id, conversation: r.ConversationID, threads: map[string]*forkThread{}, turns: map[string]*turnRow{},
-		calls: map[string]*callRow{}, made: map[string]string{},
-	}
-	root, err := f.cutMain(src, r.At)
+// copy makes the fork of a main thread at a message.
+func (f *fork) copy(src *threadRow, at string) error {
+	root, err := f.cutMain(src, at)
 	if err != nil {
 		return err
 	}
@@ -153,17 +150,60 @@ func (u *unit) fork(src *threadRow, id string, r memory.ForkRequest) error {
 		return err
 	}
 	for _, one := range f.list {
-		if err := f.write(one, r.At); err != nil {
+		if err := f.write(one, at); err != nil {
 			return err
 		}
 	}
-	for i := len(f.list) - 1; i >= 0; i-- { // children end before their parents
-		if err := f.settle(f.list[i]); err != nil {
-			return err
-		}
+	if err := f.settle(); err != nil {
+		return err
 	}
 	t := root.t
-	t.at = max(u.now, t.updated)
+	t.at = max(f.now, t.updated)
 	t.touch()
 	return nil
+}
+
+// settle ends what the copy cannot go on with: turns that are cut, and work that
+// had not begun. Ends of sub-agents that nobody was told are noted.
+func (f *fork) settle() error {
+	end := &closing{unit: f.unit, message: cutText, passed: map[string]bool{}, told: map[string]bool{}}
+	for _, one := range f.list {
+		end.list = append(end.list, one.t)
+		for _, turn := range append(one.ended, one.open) {
+			// Had it ended when the turn above was copied, that one counts it.
+			if turn != nil && turn.State == memory.TurnClosed && !f.isCut(turn.DelegatorTurn) {
+				end.passed[f.newTurn(turn.ID)] = true
+			}
+		}
+		for _, e := range one.events {
+			var d childCompleted
+			if e.Type == agent.EventSubAgentCompleted && decode(e.data, &d) == nil {
+				end.told[f.text(d.ParentToolCall)] = true
+			}
+		}
+	}
+	if err := end.close(); err != nil {
+		return err
+	}
+	for _, one := range f.list {
+		for _, src := range one.ended {
+			turn, err := f.turn(f.newTurn(src.ID))
+			if err != nil {
+				return err
+			}
+			if err := end.tell(turn); err != nil {
+				return err
+			}
+		}
+		if one.t.Kind == agent.KindSubAgent && len(one.turns) == 0 {
+			one.t.Status = agent.ThreadCancelled
+		}
+	}
+	return nil
+}
+
+// isCut reports whether a turn of the original is cut in the copy.
+func (f *fork) isCut(turnID string) bool {
+	turn := f.turns[turnID]
+	return turn != nil && f.threads[turn.ThreadID] != nil && f.threads[turn.ThreadID].open == turn
 }

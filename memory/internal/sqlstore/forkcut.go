@@ -17,7 +17,7 @@ func (f *fork) cutMain(src *threadRow, at string) (*forkThread, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := f.load(one); err != nil {
+	if err := f.read(one); err != nil {
 		return nil, err
 	}
 	last := ""
@@ -77,8 +77,8 @@ func (f *fork) messageSeq(src *threadRow, at string) (int64, error) {
 	return seq, err
 }
 
-// load reads the log, the turns, calls and entries of a thread.
-func (f *fork) load(one *forkThread) error {
+// read reads the log, the turns, calls and entries of a thread.
+func (f *fork) read(one *forkThread) error {
 	id := one.src.ID
 	rows, err := f.rows(`SELECT thread_id, seq, type, turn_id, data, at FROM events WHERE thread_id = ? ORDER BY seq`, id)
 	one.events, err = collect(rows, err,
@@ -103,64 +103,37 @@ func (f *fork) load(one *forkThread) error {
 }
 
 // add takes a thread into the fork, of which it is known how much is copied, and
-// drops what is later.
-func (f *fork) add(one *forkThread) error {
+// drops what is later. Each saved step has written one message.
+func (f *fork) add(one *forkThread) (err error) {
 	f.list = append(f.list, one)
 	f.threads[one.src.ID] = one
 	one.events = slices.DeleteFunc(one.events, func(e *eventRow) bool { return e.Seq > one.event })
-	rows, err := f.rows(`SELECT body, superseded_by, id, seq FROM messages WHERE thread_id = ? AND seq <= ? ORDER BY seq`, one.src.ID, one.message)
-	one.messages, err = collect(rows, err,
-		func(m *messageRow) []any { return []any{&m.body, &m.supersededBy, &m.id, &m.seq} }, func(*messageRow) error { return nil })
+	if one.messages, err = f.messages(one.src.ID); err != nil {
+		return err
+	}
+	one.messages = slices.DeleteFunc(one.messages, func(m agent.Message) bool { return m.Seq > one.message })
 	one.ids = map[string]bool{}
 	for _, m := range one.messages {
-		one.ids[m.id] = true
-	}
-	if err != nil {
-		return err
-	}
-	if err := f.savedSteps(one); err != nil {
-		return err
+		one.ids[m.ID] = true
+		if one.open != nil && m.TurnID == one.open.ID && m.Role == agent.RoleAssistant {
+			one.saved++
+		}
 	}
 	one.calls = slices.DeleteFunc(one.calls, func(c *callRow) bool { return !one.holds(c.TurnID, c.Step) })
 	for _, c := range one.calls {
 		f.calls[c.ID] = c
 	}
-	rows, err = f.rows(selectSummary+` WHERE thread_id = ? AND state = ? ORDER BY last_seq, created_at, step`, one.src.ID, stepStored)
-	one.summaries, err = collect(rows, err, (*summaryRow).targets, func(s *summaryRow) error { _, err := viewSummary(s); return err })
-	one.summaries = slices.DeleteFunc(one.summaries, func(s *summaryRow) bool { return !one.holds(s.TurnID, s.Step) })
-	return err
+	return nil
 }
 
-// savedSteps finds how many steps of a turn that is cut were saved. Imported turns
-// have no steps but their messages.
-func (f *fork) savedSteps(one *forkThread) error {
-	if one.open == nil {
-		return nil
-	}
-	var steps int
-	err := f.row(`SELECT COUNT(*), COALESCE(MAX(CASE WHEN state = 'saved' AND to_seq <= ? THEN step ELSE 0 END), 0) FROM steps WHERE turn_id = ?`, one.message, one.open.ID).
-		Scan(&steps, &one.saved)
-	if err != nil || steps > 0 {
-		return err
-	}
-	for _, row := range one.messages {
-		var m agent.Message
-		if err := decode(row.body, &m); err != nil {
-			return err
-		}
-		if m.TurnID == one.open.ID && m.Role == agent.RoleAssistant {
-			one.saved++
-		}
-	}
-	return nil
+// has reports whether a turn is copied.
+func (one *forkThread) has(turnID string) bool {
+	return slices.ContainsFunc(one.turns, func(t *turnRow) bool { return t.ID == turnID })
 }
 
 // holds reports whether a step is copied.
 func (one *forkThread) holds(turnID string, step int) bool {
-	if one.open != nil && one.open.ID == turnID {
-		return step <= one.saved
-	}
-	return slices.ContainsFunc(one.turns, func(t *turnRow) bool { return t.ID == turnID })
+	return one.has(turnID) && (one.open == nil || one.open.ID != turnID || step <= one.saved)
 }
 
 // endOf is the event that closed a turn; nil if there is none.
@@ -197,7 +170,7 @@ func appendedBy(e *eventRow) (from, to int64) {
 
 // below adds the sub-agents that the copied part of a thread made.
 func (f *fork) below(parent *forkThread) error {
-	ids, err := f.strings(`SELECT id FROM threads WHERE parent_id = ? AND parent_id <> '' ORDER BY ordinal`, parent.src.ID)
+	ids, err := f.childIDs(parent.src.ID)
 	if err != nil {
 		return err
 	}
@@ -217,7 +190,7 @@ func (f *fork) below(parent *forkThread) error {
 			return err
 		}
 		child := &forkThread{src: src}
-		if err := f.load(child); err != nil {
+		if err := f.read(child); err != nil {
 			return err
 		}
 		f.cutChild(child)
@@ -261,7 +234,7 @@ func (f *fork) cutChild(one *forkThread) {
 		if one.open != nil || e.Seq <= one.event {
 			continue
 		}
-		if e.at > f.at || e.TurnID != "" && !slices.ContainsFunc(one.turns, func(t *turnRow) bool { return t.ID == e.TurnID }) {
+		if e.at > f.at || e.TurnID != "" && !one.has(e.TurnID) {
 			break
 		}
 		one.event, one.at = e.Seq, e.at
@@ -291,15 +264,18 @@ func (one *forkThread) tells(e *entryRow) bool {
 	return e.State == memory.EntryTaken && one.ids[agent.MessageID(e.TurnID, 0)]
 }
 
+// waits reports whether an entry is work in the background that somebody ordered
+// and nobody dropped.
+func (one *forkThread) waits(e *entryRow) bool {
+	return e.Kind == memory.EntryAssign && e.Background && e.State != memory.EntryDropped
+}
+
 // unsettled finds what was ordered from a sub-agent and had not begun, or ended
 // in the background without being told.
 func (f *fork) unsettled(one *forkThread) {
-	for _, e := range one.entries {
-		begun := slices.ContainsFunc(one.turns, func(t *turnRow) bool { return t.ID == e.TurnID })
-		if e.Kind == memory.EntryAssign && e.Background && !begun && f.calls[e.CallID] != nil && e.State != memory.EntryDropped {
-			one.unbegun = append(one.unbegun, e)
-		}
-	}
+	one.unbegun = slices.ContainsFunc(one.entries, func(e *entryRow) bool {
+		return one.waits(e) && !one.has(e.TurnID) && f.calls[e.CallID] != nil
+	})
 	for _, t := range one.turns {
 		if t != one.open && t.Background && !f.told(t.ID) {
 			one.ended = append(one.ended, t)

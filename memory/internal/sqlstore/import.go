@@ -1,10 +1,10 @@
 package sqlstore
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
-	"reflect"
+	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -16,12 +16,17 @@ import (
 // last: until then it was not active, but it was not abandoned either.
 const restoredKey = "restored:"
 
-// ImportThreads adds threads as they were.
+// importedText is why a turn ended that an imported file holds as open.
+const importedText = "the conversation was imported, and this turn had not ended: go on with a message, or retry it"
+
+// ImportThreads adds threads as they were, as closed history: nothing in a file
+// makes a worker act, and no later turn gets a policy or a permission from it.
 func (s *Store) ImportThreads(ctx context.Context, r memory.ImportRequest) (res memory.ImportResult, err error) {
 	err = s.write(ctx, "import", func(u *unit) error {
 		res = memory.ImportResult{}
+		end := &closing{unit: u, message: importedText}
 		for _, record := range r.Threads {
-			added, err := u.restore(r, record)
+			added, err := end.restore(r, record)
 			if err != nil {
 				return agent.Wrap(err, agent.CodeOf(s.fail("import", err)), "thread %s cannot be imported", record.Thread.ID)
 			}
@@ -36,13 +41,26 @@ func (s *Store) ImportThreads(ctx context.Context, r memory.ImportRequest) (res 
 				return err
 			}
 		}
-		return nil
+		if err := end.close(); err != nil {
+			return s.notOurs(err, "what is open in the threads cannot be closed")
+		}
+		res.Dropped = end.dropped
+		return end.checkClosed()
 	})
 	return res, err
 }
 
+// notOurs makes an error that rows of a file have led to a refusal of the file.
+func (s *Store) notOurs(err error, format string, args ...any) error {
+	switch agent.CodeOf(s.fail("import", err)) {
+	case "", agent.CodeUnavailable:
+		return err
+	}
+	return agent.Wrap(err, agent.CodeInvalid, format, args...)
+}
+
 // restore adds one thread, or reports that it is there as it should be.
-func (u *unit) restore(r memory.ImportRequest, record memory.ThreadRecord) (added bool, err error) {
+func (c *closing) restore(r memory.ImportRequest, record memory.ThreadRecord) (added bool, err error) {
 	plain := len(record.Rows) == 0
 	if plain {
 		record.Messages = pairUp(record.Messages)
@@ -51,46 +69,101 @@ func (u *unit) restore(r memory.ImportRequest, record memory.ThreadRecord) (adde
 	if err := checkRecord(r, record.Thread); err != nil {
 		return false, err
 	}
-	there, err := u.thread(record.Thread.ID)
+	there, err := c.thread(record.Thread.ID)
 	switch {
 	case err == nil:
-		return false, u.sameThread(there, record, plain)
+		return false, c.sameThread(there, record, plain)
 	case agent.CodeOf(err) != agent.CodeNotFound:
 		return false, err
 	}
-	if err := u.parentOf(record.Thread); err != nil {
+	if err := c.parentOf(record.Thread); err != nil {
 		return false, err
 	}
 	if plain {
-		return true, u.restorePlain(r, record)
+		return true, c.restorePlain(r, record)
 	}
 	var a archive
 	if err := json.Unmarshal(record.Rows, &a); err != nil {
 		return false, agent.Wrap(err, agent.CodeInvalid, "its rows cannot be read")
 	}
-	if a.Version != archiveVersion || len(a.unknownTables()) > 0 {
+	if unknown := a.unknownTables(); a.Version != archiveVersion || len(unknown) > 0 {
 		return false, agent.Errorf(agent.CodeInvalid, "it was exported by a newer program (version %d, tables %s): import it with that program, or leave its \"store\" out to import the messages alone",
-			a.Version, strings.Join(a.unknownTables(), ", "))
+			a.Version, strings.Join(unknown, ", "))
 	}
 	if err := checkArchive(a, record.Thread); err != nil {
 		return false, err
 	}
+	if err := c.harmless(a, record.Thread); err != nil {
+		return false, err
+	}
 	for _, part := range archived {
-		if err := u.load(part.table, a.Tables[part.table], part.shared); err != nil {
+		if part.use&loaded == 0 {
+			continue
+		}
+		if err := c.load(part.table, a.Tables[part.table], part.use&shared != 0); err != nil {
 			return false, err
 		}
 	}
-	if err := u.sessionOf(record.Thread); err != nil {
+	if err := c.sessionOf(record.Thread); err != nil {
 		return false, err
 	}
-	if err := u.loadMessages(record); err != nil {
+	if err := c.loadMessages(record); err != nil {
 		return false, err
 	}
-	if err := u.refer(record.Thread.ID, string(record.Rows)); err != nil {
+	if err := c.refer(record.Thread.ID, string(record.Rows)); err != nil {
 		return false, err
 	}
-	_, err = u.thread(record.Thread.ID)
-	return true, err
+	t, err := c.thread(record.Thread.ID)
+	if err != nil {
+		return false, err
+	}
+	c.list = append(c.list, t)
+	return true, nil
+}
+
+// harmless takes out of the rows what a later turn would be run with: what a
+// person allowed, which model was chosen, and the agents' configurations but for
+// what describes them.
+func (c *closing) harmless(a archive, t agent.Thread) error {
+	if n := len(a.Tables["approved_tools"].all()); n > 0 && t.Kind == agent.KindMain {
+		c.leaveOut(t.ID, fmt.Sprintf("%d tools that were allowed for the session: the next call of each asks again", n))
+	}
+	hashes := map[string]string{}
+	for _, r := range a.Tables["configs"].all() {
+		var old agent.SpecialistAgentConfig
+		if err := json.Unmarshal([]byte(r.text("body")), &old); err != nil {
+			return agent.Wrap(err, agent.CodeInvalid, "its configuration cannot be read")
+		}
+		described := agent.SpecialistAgentConfig{
+			Name: old.Name, Description: old.Description, Model: old.Model, Provider: old.Provider,
+			ShareContext: old.ShareContext, SharedSeq: old.SharedSeq,
+		}
+		if t.Kind == agent.KindSubAgent { // each of its turns gets its configuration from a call
+			described.SystemPrompt = old.SystemPrompt
+		}
+		hash, err := c.keepConfig(described)
+		if err != nil {
+			return err
+		}
+		hashes[r.text("hash")] = hash
+	}
+	for _, name := range []string{"threads", "inbox"} {
+		for _, r := range a.Tables[name].all() {
+			r.set("config_hash", hashes[r.text("config_hash")])
+		}
+	}
+	for _, r := range a.Tables["threads"].all() {
+		if model := r.text("pick_model"); model != "" {
+			c.leaveOut(t.ID, "the choice of model "+model+": send with --model to choose it again")
+		}
+		r.set("pick_model", "")
+	}
+	for _, name := range []string{"steps", "tool_calls"} {
+		for _, r := range a.Tables[name].all() {
+			r.set("worker", "")
+		}
+	}
+	return nil
 }
 
 // checkRecord refuses ids that do not fit together, and other users' threads.
@@ -140,187 +213,83 @@ func (u *unit) sessionOf(t agent.Thread) error {
 	return err
 }
 
-// sameThread compares a thread that is there with one to be imported.
+// sameThread makes sure that a thread which is there holds the messages of one to
+// be imported, and perhaps later ones.
 func (u *unit) sameThread(there *threadRow, record memory.ThreadRecord, plain bool) error {
 	if there.UserID != record.Thread.UserID {
 		return agent.Errorf(agent.CodeConflict, "its id is taken")
 	}
-	have, err := u.record(there.ID)
+	have, err := u.messages(there.ID)
 	if err != nil {
 		return err
 	}
-	same, err := sameMessages(have.Messages, record.Messages, plain)
-	if err != nil {
-		return err
-	}
-	if !plain && same {
-		if same, err = sameValues(record.Rows, have.Rows); err != nil {
-			return agent.Wrap(err, agent.CodeInvalid, "its rows cannot be read")
+	same := len(have) >= len(record.Messages)
+	for i, m := range record.Messages {
+		if !same || plain && m.Role == have[i].Role && m.Content.String() == have[i].Content.String() {
+			continue
 		}
+		m.SupersededBy, have[i].SupersededBy = "", ""
+		x, err := encode(m)
+		if err != nil {
+			return err
+		}
+		y, err := encode(have[i])
+		if err != nil {
+			return err
+		}
+		same = x == y
 	}
 	if !same {
-		return agent.Errorf(agent.CodeConflict, "it is there already, with other content: delete it first, or keep what is there")
+		return agent.Errorf(agent.CodeConflict, "it is there already, with other messages: delete it first, or keep what is there")
 	}
 	return nil
 }
 
-// sameValues compares what JSON means: a file may spell it in another way, such as
-// \u0026 for &.
-func sameValues(a, b json.RawMessage) (bool, error) {
-	var values [2]any
-	for i, raw := range []json.RawMessage{a, b} {
-		dec := json.NewDecoder(bytes.NewReader(raw))
-		dec.UseNumber()
-		if err := dec.Decode(&values[i]); err != nil {
-			return false, err
-		}
-	}
-	return reflect.DeepEqual(values[0], values[1]), nil
-}
-
-// sameMessages compares transcripts; of plain ones only what people see.
-func sameMessages(a, b []agent.Message, plain bool) (bool, error) {
-	if len(a) != len(b) {
-		return false, nil
-	}
-	for i := range a {
-		if plain && a[i].Role == b[i].Role && a[i].Content.String() == b[i].Content.String() {
-			continue
-		}
-		x, err := encode(a[i])
-		if err != nil {
-			return false, err
-		}
-		y, err := encode(b[i])
-		if err != nil || x != y {
-			return false, err
-		}
-	}
-	return true, nil
-}
+// turnForm is the form of the ids of turns: a fork finds what to rename by it.
+var turnForm = regexp.MustCompile(`^t[0-9a-f]{16}$`)
 
 // checkArchive refuses rows that belong to another thread.
 func checkArchive(a archive, t agent.Thread) error {
-	turns, err := a.column("turns", "id")
-	if err != nil {
-		return err
-	}
-	calls, err := a.column("tool_calls", "id")
-	if err != nil {
-		return err
-	}
-	only := []string{t.ID}
-	for _, c := range []struct {
-		table, column string
-		allowed       []string
-	}{
-		{"threads", "id", only}, {"threads", "user_id", []string{t.UserID}}, {"threads", "session_id", []string{t.SessionID}},
-		{"threads", "parent_id", []string{t.ParentThreadID}}, {"threads", "root_id", []string{t.RootThreadID}}, {"threads", "kind", []string{string(t.Kind)}},
-		{"sessions", "id", []string{t.SessionID}}, {"sessions", "user_id", []string{t.UserID}}, {"approved_tools", "session_id", []string{t.SessionID}},
-		{"inbox", "thread_id", only}, {"turns", "thread_id", only}, {"events", "thread_id", only}, {"tool_calls", "thread_id", only},
-		{"approvals", "thread_id", only}, {"approvals", "user_id", []string{t.UserID}}, {"approvals", "root_id", []string{t.RootThreadID}},
-		{"questions", "thread_id", only}, {"questions", "user_id", []string{t.UserID}}, {"questions", "root_id", []string{t.RootThreadID}},
-		{"questions", "turn_id", turns}, {"questions", "call_id", calls},
-		{"tasks", "thread_id", only}, {"budgets", "root_id", only}, {"forgotten", "thread_id", only}, {"forks", "thread_id", only}, {"summaries", "thread_id", only},
-		{"steps", "turn_id", turns}, {"chunks", "turn_id", turns}, {"summaries", "turn_id", turns}, {"reservations", "turn_id", turns}, {"reservations", "root_id", []string{t.RootThreadID}},
-		{"tool_calls", "turn_id", turns}, {"approvals", "turn_id", turns}, {"outputs", "call_id", calls},
-	} {
-		values, err := a.column(c.table, c.column)
-		if err != nil {
-			return err
-		}
-		for _, v := range values {
-			if !slices.Contains(c.allowed, v) {
-				return agent.Errorf(agent.CodeInvalid, "a row of %s has %s %q, which is not its own", c.table, c.column, v)
-			}
-		}
-	}
-	hashes, err := a.column("configs", "hash")
-	if err != nil {
-		return err
-	}
-	bodies, err := a.column("configs", "body")
-	if err != nil {
-		return err
-	}
-	for i, body := range bodies {
-		if configHash(body) != hashes[i] {
-			return agent.Errorf(agent.CodeInvalid, "a snapshot of its configuration was changed")
-		}
-	}
-	if len(a.Tables["threads"].Rows) != 1 || len(a.Tables["sessions"].Rows) != 1 {
+	if len(a.Tables["threads"].all()) != 1 || len(a.Tables["sessions"].all()) != 1 {
 		return agent.Errorf(agent.CodeInvalid, "its rows are not those of one thread of one session")
 	}
-	return nil
-}
-
-// column reads a column of text.
-func (a archive) column(table, name string) ([]string, error) {
-	rows := a.Tables[table]
-	at := slices.Index(rows.Columns, name)
-	var out []string
-	for _, row := range rows.Rows {
-		if at < 0 || at >= len(row) {
-			return nil, agent.Errorf(agent.CodeInvalid, "the rows of %s have no column %s", table, name)
+	turns, calls := map[string]bool{}, map[string]bool{}
+	for _, r := range a.Tables["turns"].all() {
+		turns[r.text("id")] = turnForm.MatchString(r.text("id"))
+	}
+	for _, r := range a.Tables["tool_calls"].all() {
+		calls[r.text("id")] = r.text("id") != ""
+	}
+	one := func(id string) map[string]bool { return map[string]bool{id: true} }
+	thread, root, user := one(t.ID), one(t.RootThreadID), one(t.UserID)
+	for _, part := range archived {
+		belongs := map[string]map[string]bool{"thread_id": thread, "root_id": root, "user_id": user, "session_id": one(t.SessionID), "turn_id": turns, "call_id": calls}
+		switch part.table {
+		case "threads":
+			belongs["id"], belongs["parent_id"], belongs["kind"] = thread, one(t.ParentThreadID), one(string(t.Kind))
+		case "sessions":
+			belongs["id"] = one(t.SessionID)
+		case "turns":
+			belongs["id"] = turns
+		case "tool_calls":
+			belongs["id"] = calls
+		case "budgets":
+			belongs["root_id"] = thread
+		case "inbox": // the turn that it opens, the call that ordered it
+			delete(belongs, "turn_id")
+			delete(belongs, "call_id")
+		case "events": // some belong to no turn
+			delete(belongs, "turn_id")
 		}
-		v, err := loadValue(row[at])
-		text, ok := v.(string)
-		if err != nil || !ok {
-			return nil, agent.Errorf(agent.CodeInvalid, "column %s.%s holds %.40s where a text belongs", table, name, row[at])
-		}
-		out = append(out, text)
-	}
-	return out, nil
-}
-
-// load inserts rows. Columns that this program does not know are refused: what
-// they mean would be lost.
-func (u *unit) load(table string, rows archiveTable, shared bool) error {
-	if len(rows.Rows) == 0 {
-		return nil
-	}
-	known, err := u.columns(table)
-	if err != nil {
-		return err
-	}
-	for _, name := range rows.Columns {
-		if !slices.Contains(known, name) {
-			return agent.Errorf(agent.CodeInvalid, "table %s has no column %q: it was exported by a newer program", table, name)
-		}
-	}
-	insert := insertSQL(table, strings.Join(rows.Columns, ","))
-	if shared {
-		insert += ` ON CONFLICT DO NOTHING`
-	}
-	for _, row := range rows.Rows {
-		if len(row) != len(rows.Columns) {
-			return agent.Errorf(agent.CodeInvalid, "a row of %s has %d values, not %d", table, len(row), len(rows.Columns))
-		}
-		args := make([]any, len(row))
-		for i, raw := range row {
-			if args[i], err = loadValue(raw); err != nil {
-				return agent.Wrap(err, agent.CodeInvalid, "column %s.%s cannot be read", table, rows.Columns[i])
+		for _, r := range a.Tables[part.table].all() {
+			for column, allowed := range belongs {
+				if v, is := r.get(column).(string); slices.Contains(r.columns, column) && !(is && allowed[v]) {
+					return agent.Errorf(agent.CodeInvalid, "a row of %s is not its own: %s is %.80q", part.table, column, fmt.Sprint(r.get(column)))
+				}
 			}
 		}
-		if err := u.exec(insert, args...); err != nil {
-			return err
-		}
 	}
 	return nil
-}
-
-// columns are those that a table has.
-func (u *unit) columns(table string) ([]string, error) {
-	rows, err := u.rows(`SELECT * FROM ` + table + ` WHERE 1 = 0`)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = rows.Close() }()
-	names, err := rows.Columns()
-	if err != nil {
-		return nil, err
-	}
-	return names, rows.Err()
 }
 
 // loadMessages inserts messages under the seq that they have.

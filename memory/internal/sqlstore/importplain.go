@@ -1,7 +1,6 @@
 package sqlstore
 
 import (
-	"cmp"
 	"slices"
 
 	"github.com/spool-agents/spool/agent"
@@ -114,49 +113,45 @@ func plainUsage(record memory.ThreadRecord) agent.Usage {
 // pairUp makes a list in which each call is followed by its one result. What has
 // none gets a text that says so; a result without its call stays as a text.
 func pairUp(messages []agent.Message) []agent.Message {
-	var out []agent.Message
-	for i := 0; i < len(messages); i++ {
-		m := messages[i]
+	asText := func(m agent.Message) agent.Message {
 		if m.Role == agent.RoleTool {
 			m.Role, m.ToolCallID, m.Name = agent.RoleAssistant, "", ""
 		}
+		return m
+	}
+	var out []agent.Message
+	for len(messages) > 0 {
+		m := asText(messages[0])
+		messages = messages[1:]
+		if m.Role != agent.RoleAssistant {
+			m.ToolCalls = nil
+		}
 		out = append(out, m)
-		if m.Role != agent.RoleAssistant || len(m.ToolCalls) == 0 {
-			continue
+		n := 0
+		for len(m.ToolCalls) > 0 && n < len(messages) && messages[n].Role == agent.RoleTool {
+			n++
 		}
-		results := map[string]agent.Message{}
-		for i+1 < len(messages) && messages[i+1].Role == agent.RoleTool {
-			if _, twice := results[messages[i+1].ToolCallID]; twice {
-				break
-			}
-			i++
-			results[messages[i].ToolCallID] = messages[i]
-		}
+		results := slices.Clone(messages[:n])
+		messages = messages[n:]
 		for _, c := range m.ToolCalls {
-			result, ok := results[c.ID]
-			if !ok {
-				result = agent.Message{Role: agent.RoleTool, ToolCallID: c.ID, Content: agent.Text(noResult), Timestamp: m.Timestamp,
-					Status: agent.CallUnknown, ErrorReason: agent.ErrUnknown}
+			result := agent.Message{Role: agent.RoleTool, ToolCallID: c.ID, Content: agent.Text(noResult), Timestamp: m.Timestamp, Status: agent.CallUnknown, ErrorReason: agent.ErrUnknown}
+			if i := slices.IndexFunc(results, func(r agent.Message) bool { return r.ToolCallID == c.ID }); i >= 0 {
+				result = results[i]
+				results = slices.Delete(results, i, i+1)
 			}
-			delete(results, c.ID)
-			result.Name, result.Status = c.Function.Name, agent.CallStatus(or(string(result.Status), string(agent.CallSuccess)))
 			out = append(out, result)
 		}
-		strays := make([]agent.Message, 0, len(results))
 		for _, stray := range results {
-			stray.Role, stray.ToolCallID, stray.Name = agent.RoleAssistant, "", ""
-			strays = append(strays, stray)
+			out = append(out, asText(stray))
 		}
-		slices.SortFunc(strays, func(a, b agent.Message) int { return cmp.Or(a.Timestamp.Compare(b.Timestamp), cmp.Compare(a.ID, b.ID)) })
-		out = append(out, strays...)
 	}
 	return out
 }
 
-// plainTurns divides messages into turns: each of a person begins one.
+// plainTurns divides messages into turns: each of a person begins one. Turns get
+// ids of their own.
 func plainTurns(threadID string, messages []agent.Message) []*plainTurn {
 	var turns []*plainTurn
-	messageIDs, turnIDs := map[string]bool{}, map[string]bool{}
 	for _, m := range messages {
 		begins := m.Role == agent.RoleUser && m.Source != "steer"
 		if len(turns) == 0 || begins && slices.ContainsFunc(turns[len(turns)-1].messages, func(o agent.Message) bool { return o.Role != agent.RoleSystem }) {
@@ -165,36 +160,27 @@ func plainTurns(threadID string, messages []agent.Message) []*plainTurn {
 			turns = append(turns, p)
 		}
 		p := turns[len(turns)-1]
-		if p.ID == "" && m.Role != agent.RoleSystem {
-			p.MessageID = or(m.ID, string(rune('a'+len(turns)%26))+"-imported")
-			p.ID = agent.TurnID(threadID, p.MessageID, int(p.n))
-			if m.TurnID != "" && !turnIDs[m.TurnID] {
-				p.ID = m.TurnID
-			}
-			turnIDs[p.ID] = true
+		if p.MessageID == "" && m.Role != agent.RoleSystem {
+			p.MessageID = m.ID
 		}
 		p.messages = append(p.messages, m)
 	}
+	ids := map[string]bool{}
 	for _, p := range turns {
-		if p.ID == "" {
-			p.MessageID = codeImported
-			p.ID = agent.TurnID(threadID, codeImported, int(p.n))
-		}
+		p.MessageID = or(p.MessageID, codeImported)
+		p.ID = agent.TurnID(threadID, p.MessageID, int(p.n))
 		for i := range p.messages {
 			m := &p.messages[i]
 			m.TurnID = p.ID
-			if m.ID == "" || messageIDs[m.ID] {
+			if m.ID == "" || ids[m.ID] {
 				m.ID = agent.MessageID(p.ID, i)
 			}
-			messageIDs[m.ID] = true
+			ids[m.ID] = true
 		}
 		last := p.messages[len(p.messages)-1]
-		p.Outcome = agent.ThreadCompleted
+		p.Outcome, p.Answer = agent.ThreadCompleted, last.Content.String()
 		if last.Role != agent.RoleAssistant || len(last.ToolCalls) > 0 || last.Partial {
-			p.Outcome, p.Reason, p.ErrorCode, p.Error = agent.ThreadFailed, agent.ReasonError, codeImported, noAnswer
-		}
-		if p.Outcome == agent.ThreadCompleted {
-			p.Answer = last.Content.String()
+			p.Outcome, p.Reason, p.ErrorCode, p.Error, p.Answer = agent.ThreadFailed, agent.ReasonError, codeImported, noAnswer, ""
 		}
 	}
 	return turns
@@ -202,13 +188,6 @@ func plainTurns(threadID string, messages []agent.Message) []*plainTurn {
 
 // restoreTurn writes a closed turn with its messages, calls and log.
 func (u *unit) restoreTurn(t *threadRow, p *plainTurn, children map[string]*agent.Thread) error {
-	var taken int
-	if err := u.row(`SELECT COUNT(*) FROM turns WHERE id = ?`, p.ID).Scan(&taken); err != nil {
-		return err
-	}
-	if taken > 0 {
-		p.ID = agent.TurnID(t.ID, p.MessageID, int(p.n))
-	}
 	first := p.messages[0]
 	p.opened = u.plainTime(t, first)
 	if err := u.insertTurn(&p.turnRow); err != nil {
@@ -313,7 +292,10 @@ func (u *unit) restoreCalls(t *threadRow, p *plainTurn, m *agent.Message, result
 			ID: c.ID, ThreadID: t.ID, TurnID: p.ID, Step: p.Steps, Index: i, ToolName: c.Function.Name, Status: agent.CallPending, Gate: agent.GateAuto, Attempts: 1,
 		}, args: string(jsonArgs(c.Function.Arguments)), created: t.at, updated: t.at}
 		if child := children[old]; child != nil {
-			u.rename(t.ID, old, c.ID)
+			if u.renamed == nil {
+				u.renamed = map[string]string{}
+			}
+			u.renamed[t.ID+" "+old] = c.ID
 			row.SubAgentThreadID, row.SubAgentID, row.delegation = child.ID, child.AgentID, true
 			t.at = max(t.at, child.CreatedAt.UnixMilli())
 		}
@@ -324,6 +306,9 @@ func (u *unit) restoreCalls(t *threadRow, p *plainTurn, m *agent.Message, result
 			return err
 		}
 		results[i].ToolCallID, results[i].Name, results[i].TurnID = c.ID, c.Function.Name, p.ID
+		if !results[i].Status.Final() {
+			results[i].Status = agent.CallSuccess
+		}
 		rows = append(rows, row)
 	}
 	p.Usage.ToolCalls += int64(len(rows))
@@ -338,23 +323,10 @@ func (u *unit) restoreCalls(t *threadRow, p *plainTurn, m *agent.Message, result
 	}
 	for i, row := range rows {
 		u.plainTime(t, results[i])
-		status := results[i].Status
-		if !status.Final() {
-			status = agent.CallSuccess
-		}
-		results[i].Status = status
-		err := u.finish(t, &p.turnRow, row, ending{status: status, reason: results[i].ErrorReason, text: results[i].Content.String()})
+		err := u.finish(t, &p.turnRow, row, ending{status: results[i].Status, reason: results[i].ErrorReason, text: results[i].Content.String()})
 		if err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// rename notes that a call of an imported thread has another id here.
-func (u *unit) rename(threadID, old, id string) {
-	if u.renamed == nil {
-		u.renamed = map[string]string{}
-	}
-	u.renamed[threadID+" "+old] = id
 }

@@ -1,10 +1,9 @@
-package sessionfile
+package httplog
 
 import (
 	"bytes"
 	"encoding/json"
 	"net/url"
-	"regexp"
 	"strings"
 
 	"github.com/spool-agents/spool/agent"
@@ -12,14 +11,6 @@ import (
 
 // mask stands where a secret was.
 const mask = "***"
-
-var (
-	// Text that names a secret before it, with whatever quoting between.
-	named = regexp.MustCompile(`(?i)((?:authorization|api[-_]?key|access[-_]?key|access[-_]?token|refresh[-_]?token|auth[-_]?token|client[-_]?secret|secret|password|passwd)(?:\\*["'])?\s*[:=]\s*(?:\\*["'])?(?:(?:bearer|basic)\s+)?)([^"'\\\s,;&}]+)`)
-	// Secrets that can be told by their form.
-	bearer = regexp.MustCompile(`(?i)\b((?:bearer|basic)\s+)[A-Za-z0-9._~+/=-]{8,}`)
-	key    = regexp.MustCompile(`\b(?:sk|pk|rk|xox[abp]|gh[opsu]|tvly|AKIA|AIza)[-_]?[A-Za-z0-9_-]{12,}`)
-)
 
 // secretName reports whether a field, header or parameter holds a secret.
 func secretName(name string) bool {
@@ -32,7 +23,8 @@ func secretName(name string) bool {
 	return strings.HasSuffix(n, "token") || n == "key" || n == "auth" || n == "xamzsecuritytoken"
 }
 
-// masker masks secrets by name, by form and by value.
+// masker masks secrets by the names of fields, headers and parameters, and by
+// value. What a text shows is for agent.MaskKeys to tell.
 type masker struct{ secrets []string }
 
 // text masks what can be told to be a secret inside any text.
@@ -42,9 +34,7 @@ func (m masker) text(s string) string {
 			s = strings.ReplaceAll(s, secret, mask)
 		}
 	}
-	s = named.ReplaceAllString(s, "${1}"+mask)
-	s = bearer.ReplaceAllString(s, "${1}"+mask)
-	return agent.MaskKeys(key.ReplaceAllString(s, mask), mask)
+	return agent.MaskKeys(s, mask)
 }
 
 // url masks user, secret parameters and the rest of an address.
