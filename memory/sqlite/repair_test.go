@@ -136,8 +136,8 @@ func TestRow32_PlantedDamageIsRepaired(t *testing.T) {
 		"results at the end":             {`DELETE FROM messages WHERE thread_id = 's/default' AND seq > 3`, "in the conversation again"},
 		"a reservation":                  {`INSERT INTO reservations SELECT id, 1, 's/default', 10, 1.0 FROM turns WHERE entry_kind = 'message'`, "given back"},
 		"a call without an end":          {`UPDATE tool_calls SET status = 'running' WHERE delegation = 0`, "ended as success"},
-		"an approval nobody can decide":  {`INSERT INTO approvals SELECT 'appr_x', thread_id, thread_id, 'u', id, 9, 'orchestrator', '', '[]', '[]', '', '', 0, opened_at FROM turns WHERE entry_kind = 'message'`, "settled as aborted"},
-		"a question nobody can answer":   {`INSERT INTO questions SELECT 'ques_x', thread_id, thread_id, 'u', id, 9, 'call_x', 'orchestrator', '', '', 'a?', 'open', '', '', '', 0, opened_at FROM turns WHERE entry_kind = 'message'`, "question ques_x is settled as aborted"},
+		"an approval nobody can decide":  {`INSERT INTO asks SELECT 'appr_x', 'approval', thread_id, thread_id, 'u', id, 9, '', 'orchestrator', '', '', '', '', '[]', '[]', '', '', '', 0, opened_at FROM turns WHERE entry_kind = 'message'`, "settled as aborted"},
+		"a question nobody can answer":   {`INSERT INTO asks SELECT 'ques_x', 'question', thread_id, thread_id, 'u', id, 9, 'call_x', 'orchestrator', '', '', 'a?', '', '', '', '', '', '', 0, opened_at FROM turns WHERE entry_kind = 'message'`, "question ques_x is settled as aborted"},
 		"second turn that never was run": {`INSERT INTO turns SELECT * FROM (SELECT 'tffffffffffffffff', thread_id, 2, entry_kind, 'other', '', 0, 'open', '', '', '', '', '', 0, 0, 0, 0, 0, 0, 0, 0, 0, 0.0, 0, 0, '', '', '', '', '', 0, '', 0, '', 0, opened_at, 0, '', 0, 0.0, 0, 0, '', '' FROM turns WHERE entry_kind = 'message')`, "its open turn is tffffffffffffffff"},
 	} {
 		t.Run(name, func(t *testing.T) {

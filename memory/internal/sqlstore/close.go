@@ -68,7 +68,7 @@ func (u *unit) end(t *threadRow, turn *turnRow, r memory.CloseRequest, closed *m
 	if err := u.exec(`DELETE FROM reservations WHERE turn_id = ?`, turn.ID); err != nil {
 		return err
 	}
-	if err := u.settlePeople(t, turn); err != nil {
+	if err := u.abortAsks(t, turn); err != nil {
 		return err
 	}
 	if err := u.endChildren(t, turn, r, closed); err != nil {
@@ -134,28 +134,6 @@ func (u *unit) endDelegatorTask(turn *turnRow, text string) error {
 		return err
 	}
 	return u.taskEnd(parent, turn.TaskID, agent.TaskStatusOf(turn.Outcome), text)
-}
-
-// settlePeople ends what a turn waits for from people: nobody can decide or
-// answer it any more.
-func (u *unit) settlePeople(t *threadRow, turn *turnRow) error {
-	if t.Status != agent.ThreadWaitingForApproval && t.Status != agent.ThreadWaitingForUser {
-		return nil
-	}
-	if err := u.countWaiting(t, turn); err != nil {
-		return err
-	}
-	if err := u.settleQuestions(t, turn); err != nil {
-		return err
-	}
-	a, err := u.approval(`turn_id = ? AND decision = ''`, turn.ID)
-	if err != nil || a == nil {
-		return err
-	}
-	if err := u.exec(`UPDATE approvals SET decision = ?, decided_at = ? WHERE id = ?`, decisionAborted, t.at, a.ID); err != nil {
-		return err
-	}
-	return u.surface(t, turn, agent.EventApprovalResponse, approvalResponse{ApprovalID: a.ID, Decision: decisionAborted, ThreadID: t.ID})
 }
 
 // endChildren closes the open turns of foreground descendants and drops what

@@ -34,8 +34,7 @@ func (f *fork) write(one *forkThread, at string) error {
 		func() error { return f.writeSummaries(one) },
 		func() error { return f.writeSteps(steps) },
 		func() error { return f.writeCalls(one) },
-		func() error { return f.writeApprovals(one) },
-		func() error { return f.writeQuestions(one) },
+		func() error { return f.writeAsks(one) },
 		func() error { return f.writeTasks(one) },
 		func() error { return f.writeEntries(one) },
 		func() error { return f.writeMessages(one) },
@@ -227,38 +226,19 @@ func (f *fork) writeCalls(one *forkThread) error {
 	return nil
 }
 
-func (f *fork) writeApprovals(one *forkThread) error {
-	rows, err := f.rows(selectApproval+` WHERE thread_id = ? AND decision <> '' ORDER BY created_at, id`, one.src.ID)
-	found, err := collect(rows, err, (*approvalRow).targets, (*approvalRow).loaded)
+func (f *fork) writeAsks(one *forkThread) error {
+	found, err := asks(f, `thread_id = ? AND outcome <> ''`, one.src.ID)
 	if err != nil {
 		return err
 	}
 	for _, a := range found {
-		if !one.holds(a.TurnID, a.Step) {
+		if !one.holds(a.turn, a.step) {
 			continue
 		}
-		err := f.exec(insertApproval, f.newID(a.ID), one.t.ID, f.id, a.userID, f.newTurn(a.TurnID), a.Step, a.Agent, a.Decision,
-			f.text(a.named), f.text(a.approved), f.text(a.Instruction), a.DecidedBy, a.decidedAt, a.created)
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (f *fork) writeQuestions(one *forkThread) error {
-	found, err := f.questions(`thread_id = ? AND state <> ?`, one.src.ID, string(memory.QuestionOpen))
-	if err != nil {
-		return err
-	}
-	for _, q := range found {
-		if !one.holds(q.TurnID, q.Step) {
-			continue
-		}
-		q.ID, q.ThreadID, q.RootThread, q.TurnID = f.newID(q.ID), one.t.ID, f.id, f.newTurn(q.TurnID)
-		q.CallID, q.TaskID = f.newID(q.CallID), f.newID(q.TaskID)
-		q.Text, q.Task, q.Answer = f.text(q.Text), f.text(q.Task), f.text(q.Answer)
-		if err := f.exec(insertQuestion, q.values()...); err != nil {
+		a.id, a.thread, a.root, a.turn = f.newID(a.id), one.t.ID, f.id, f.newTurn(a.turn)
+		a.call, a.taskID = f.newID(a.call), f.newID(a.taskID)
+		a.text, a.task, a.answer, a.named, a.approved = f.text(a.text), f.text(a.task), f.text(a.answer), f.text(a.named), f.text(a.approved)
+		if err := f.exec(insertAsk, a.targets()...); err != nil {
 			return err
 		}
 	}
@@ -413,5 +393,5 @@ func (f *fork) settleAsked(t *threadRow, e *eventRow) error {
 	if err := decode(data, &a); err != nil {
 		return err
 	}
-	return f.event(t, t.OpenTurnID, agent.EventApprovalResponse, approvalResponse{ApprovalID: a.ApprovalID, Decision: decisionAborted, ThreadID: a.ThreadID})
+	return f.event(t, t.OpenTurnID, agent.EventApprovalResponse, approvalResponse{ApprovalID: a.ApprovalID, Decision: outcomeAborted, ThreadID: a.ThreadID})
 }

@@ -218,12 +218,11 @@ func checkArchive(a archive, t agent.Thread) error {
 		{"threads", "parent_id", []string{t.ParentThreadID}}, {"threads", "root_id", []string{t.RootThreadID}}, {"threads", "kind", []string{string(t.Kind)}},
 		{"sessions", "id", []string{t.SessionID}}, {"sessions", "user_id", []string{t.UserID}}, {"approved_tools", "session_id", []string{t.SessionID}},
 		{"inbox", "thread_id", only}, {"turns", "thread_id", only}, {"events", "thread_id", only}, {"tool_calls", "thread_id", only},
-		{"approvals", "thread_id", only}, {"approvals", "user_id", []string{t.UserID}}, {"approvals", "root_id", []string{t.RootThreadID}},
-		{"questions", "thread_id", only}, {"questions", "user_id", []string{t.UserID}}, {"questions", "root_id", []string{t.RootThreadID}},
-		{"questions", "turn_id", turns}, {"questions", "call_id", calls},
+		{"asks", "thread_id", only}, {"asks", "user_id", []string{t.UserID}}, {"asks", "root_id", []string{t.RootThreadID}},
+		{"asks", "turn_id", turns}, {"asks", "call_id", append([]string{""}, calls...)},
 		{"tasks", "thread_id", only}, {"budgets", "root_id", only}, {"forgotten", "thread_id", only}, {"forks", "thread_id", only}, {"summaries", "thread_id", only},
 		{"steps", "turn_id", turns}, {"chunks", "turn_id", turns}, {"summaries", "turn_id", turns}, {"reservations", "turn_id", turns}, {"reservations", "root_id", []string{t.RootThreadID}},
-		{"tool_calls", "turn_id", turns}, {"approvals", "turn_id", turns}, {"outputs", "call_id", calls},
+		{"tool_calls", "turn_id", turns}, {"outputs", "call_id", calls},
 	} {
 		values, err := a.column(c.table, c.column)
 		if err != nil {

@@ -52,24 +52,15 @@ func (r *repairs) results() error {
 // settled ends what only open turns may have: open approvals and questions,
 // reservations.
 func (r *repairs) settled() error {
-	open, err := r.strings(`SELECT id FROM approvals WHERE thread_id = ? AND decision = '' AND turn_id NOT IN (SELECT id FROM turns WHERE state = 'open')`, r.t.ID)
+	open, err := asks(r, `thread_id = ? AND outcome = '' AND turn_id NOT IN (SELECT id FROM turns WHERE state = 'open')`, r.t.ID)
 	if err != nil {
 		return err
 	}
-	for _, id := range open {
-		if err := r.exec(`UPDATE approvals SET decision = ?, decided_at = ? WHERE id = ?`, decisionAborted, r.t.at, id); err != nil {
+	for _, a := range open {
+		if err := r.exec(`UPDATE asks SET outcome = ?, settled_at = ? WHERE id = ?`, outcomeAborted, r.t.at, a.id); err != nil {
 			return err
 		}
-		r.did("approval %s is settled as aborted: its turn is closed", id)
-	}
-	if open, err = r.strings(`SELECT id FROM questions WHERE thread_id = ? AND state = 'open' AND turn_id NOT IN (SELECT id FROM turns WHERE state = 'open')`, r.t.ID); err != nil {
-		return err
-	}
-	for _, id := range open {
-		if err := r.exec(`UPDATE questions SET state = ?, answered_at = ? WHERE id = ?`, string(memory.QuestionAborted), r.t.at, id); err != nil {
-			return err
-		}
-		r.did("question %s is settled as aborted: its turn is closed", id)
+		r.did("%s %s is settled as aborted: its turn is closed", a.kind, a.id)
 	}
 	const lost = ` FROM reservations WHERE turn_id IN (SELECT id FROM turns WHERE thread_id = ? AND state = 'closed')`
 	var n int

@@ -34,7 +34,7 @@ func (u *unit) holdModel(t *threadRow, turn *turnRow, step *stepRow, r memory.Mo
 
 // ModelWaits lists the model calls that are to be made again.
 func (s *Store) ModelWaits(ctx context.Context, f memory.WaitFilter) (waits []agent.ModelWait, err error) {
-	where, args := peopleFilter(f.UserID, "", f.RootThread, "")
+	where, args := peopleFilter(f.UserID, "", f.RootThread)
 	if f.ThreadID != "" {
 		where, args = where+" AND t.id = ?", append(args, f.ThreadID)
 	}
