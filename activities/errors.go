@@ -113,8 +113,6 @@ func wireModel(e *agent.ModelError) error {
 	last := *e
 	switch {
 	case !e.Retryable || repeats(e):
-	case e.NotCalled && e.RetryAfter <= mostDelay:
-		last.Message = fmt.Sprintf("%s; it has answered nobody for %s", agent.Shorten(e.Message, mostSaid, ""), e.Unanswered.Round(time.Second))
 	case e.NotCalled: // the text says until when it is held
 	case e.RetryAfter >= time.Second:
 		until := time.Now().Add(e.RetryAfter).UTC().Truncate(time.Second)

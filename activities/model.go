@@ -68,7 +68,7 @@ func (a *Activities) callModel(ctx context.Context, ref contract.Ref) (_ contrac
 	if begun.LastCode == agent.ModelAnswerInvalid {
 		request.Messages = append(request.Messages, agent.Message{Role: agent.RoleUser, Content: agent.Text(agent.RepairAnswer(begun.LastErr))})
 	}
-	entered, began := time.Now(), time.Now()
+	began := time.Now()
 	ctx, told := a.Telemetry.Model(ctx, modelCall(ref, begun, request, begun.Attempt))
 	defer func() { told.End(err) }()
 	request.Calling = func() { began = time.Now() } // what was waited before is no time of the model
@@ -88,7 +88,7 @@ func (a *Activities) callModel(ctx context.Context, ref contract.Ref) (_ contrac
 		case e.Code == agent.ModelContextTooLong:
 			err = a.refused(ctx, ref, request, conversation, e)
 		}
-		return contract.ModelOutput{}, a.modelFailed(ctx, ref, begun, request, failedCall{err, at, reply.Usage, time.Since(began), began.Sub(entered), fitted.tight})
+		return contract.ModelOutput{}, a.modelFailed(ctx, ref, begun, request, failedCall{err, at, reply.Usage, time.Since(began), fitted.tight})
 	}
 	record := memory.ReplyRecord{
 		ThreadID: ref.Thread, TurnID: ref.Turn, Step: ref.Step, Attempt: begun.Attempt, Duration: time.Since(began),
@@ -247,7 +247,6 @@ type failedCall struct {
 	at   agent.ModelPlace // where it was made, if that is known
 	used agent.Usage
 	took time.Duration
-	held time.Duration // how long a limiter kept it from being made
 	// tight may be why it failed.
 	tight []agent.Warning
 }
@@ -259,7 +258,7 @@ func (a *Activities) modelFailed(ctx context.Context, ref contract.Ref, begun me
 	var me *agent.ModelError
 	var full *contextFull
 	failure := memory.ModelFailure{
-		ThreadID: ref.Thread, TurnID: ref.Turn, Step: ref.Step, Attempt: begun.Attempt, Duration: c.took, HeldFor: c.held, Usage: c.used,
+		ThreadID: ref.Thread, TurnID: ref.Turn, Step: ref.Step, Attempt: begun.Attempt, Duration: c.took, Usage: c.used,
 		Code: "stopped", Message: err.Error(),
 	}
 	if errors.As(err, &full) {
@@ -274,9 +273,9 @@ func (a *Activities) modelFailed(ctx context.Context, ref contract.Ref, begun me
 		failure.Code, failure.Message, failure.Class = me.Code, me.Error(), me.Class
 		if me.NotCalled {
 			// What it waited for in vain was no time of the model.
-			failure.NotCalled, failure.Duration, failure.HeldFor, c.took = true, 0, c.took, 0
+			failure.NotCalled, failure.Duration, c.took = true, 0, 0
 		}
-		t := a.tried(ctx, begun, c, me.NotCalled)
+		t := a.tried(begun, c, me.NotCalled)
 		exhausted := a.exhausted(t, me)
 		if me.Code == agent.ModelAnswerInvalid {
 			failure.Message = me.Message // what the model is told
@@ -290,9 +289,6 @@ func (a *Activities) modelFailed(ctx context.Context, ref contract.Ref, begun me
 		} else if !exhausted {
 			later := later(me, t, a.fallback(begun.Turn, r, me, true))
 			failure.Wait, err = later.wait, later
-			if me.NotCalled {
-				failure.HeldFor += time.Until(later.wait.Until)
-			}
 		}
 	case full != nil:
 		failure.Code, failure.NotCalled = "context_full", true

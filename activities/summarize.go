@@ -124,7 +124,7 @@ func (a *Activities) summaryFailed(ctx context.Context, in contract.SummaryInput
 		me.InARow = begun.Attempt // all of its tries: this call is not worth counting more finely
 		me.Model = cmp.Or(me.Model, r.Model)
 		waited := time.Since(activity.GetInfo(ctx).ScheduledTime)
-		t := tried{failures: begun.Attempt, left: a.retryFor() - waited, waited: waited}
+		t := tried{failures: begun.Attempt, left: a.retryFor() - waited}
 		likewise := me.Code == agent.ModelAuth || me.Retryable && !repeats(me)
 		switch exhausted := a.exhausted(t, me); {
 		case !exhausted:

@@ -45,7 +45,7 @@ type ModelStart struct {
 	LastClass agent.FailureClass
 	InARow    int
 	// Failures is how many calls of the step's current model failed and were to be made
-	// again, Failing how long ago the first did, without what they were held back since.
+	// again, Failing how long ago the first did.
 	Failures int
 	Failing  time.Duration
 	// Steered counts entries that were taken into the turn by this write.
@@ -96,9 +96,6 @@ type ModelFailure struct {
 	Duration time.Duration
 	// NotCalled means that the attempt ended before the model was called.
 	NotCalled bool
-	// HeldFor is how long the attempt was held back, and is to be (Wait.Held): that time
-	// does not count as failing.
-	HeldFor time.Duration
 	// Fallback, if set, is the model that the turn goes on with.
 	Fallback string
 	// Warnings are for people; each becomes an event.

@@ -36,7 +36,7 @@ var meaning = map[string]string{
 	HTTPLog:           "log requests to the model and its answers, without secrets",
 	MaxTurnsPerWorker: "model calls, tools and saves that a worker runs at once",
 	IdleTimeout:       "how long a model's stream may stay silent",
-	RetryFor:          "how long a failing model call is repeated, from its first failure on, without what it is held back. See below",
+	RetryFor:          "how long a failing model call is repeated, from its first failure on. See below",
 	MaxSteps:          "model calls in a turn of a main thread; 0 = no limit",
 	MaxDepth:          "levels of sub-agents; 0 = none",
 	MaxFanOut:         "open sub-agents of one thread",
