@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/hashicorp/golang-lru/v2/simplelru"
+
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/internal/contract"
 	"github.com/spool-agents/spool/memory"
@@ -114,7 +116,15 @@ func count(messages []agent.Message) int {
 // what was added since. Within a turn messages are only ever appended.
 type transcripts struct {
 	mu sync.Mutex
-	m  map[string]cached
+	m  *simplelru.LRU[string, cached] // by thread; made at the first use
+}
+
+// get finds what is kept of a thread; the caller holds the lock.
+func (t *transcripts) get(thread string) (cached, bool) {
+	if t.m == nil {
+		t.m, _ = simplelru.NewLRU[string, cached](maxTranscripts, nil) // it refuses sizes below 1 only
+	}
+	return t.m.Get(thread)
 }
 
 type cached struct {
@@ -124,13 +134,14 @@ type cached struct {
 	warned      []string // codes of the warnings that a turn has once
 }
 
-// maxTranscripts bounds the cache; a turn that is not in it reads its thread anew.
+// maxTranscripts bounds the cache: the one that was not used for longest goes. A turn
+// that is not in it reads its thread anew.
 const maxTranscripts = 256
 
 // load returns what the model of a turn sees.
 func (t *transcripts) load(ctx context.Context, store memory.Reader, ref contract.Ref, th agent.Thread) (conversation, error) {
 	t.mu.Lock()
-	have := t.m[ref.Thread]
+	have, _ := t.get(ref.Thread)
 	t.mu.Unlock()
 	if n := len(have.own); have.turn == ref.Turn && have.compactions == th.Compactions && n > 0 {
 		added, err := store.Messages(ctx, ref.Thread, have.own[n-1].Seq, 0)
@@ -151,10 +162,7 @@ func (t *transcripts) load(ctx context.Context, store memory.Reader, ref contrac
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.m == nil || len(t.m) >= maxTranscripts {
-		t.m = map[string]cached{}
-	}
-	t.m[ref.Thread] = have
+	t.m.Add(ref.Thread, have)
 	return have.conversation, nil
 }
 
@@ -162,19 +170,21 @@ func (t *transcripts) load(ctx context.Context, store memory.Reader, ref contrac
 func (t *transcripts) warnOnce(ref contract.Ref, code string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	c, ok := t.m[ref.Thread]
+	c, ok := t.get(ref.Thread)
 	if !ok || c.turn != ref.Turn || slices.Contains(c.warned, code) {
 		return false
 	}
 	c.warned = append(slices.Clone(c.warned), code)
-	t.m[ref.Thread] = c
+	t.m.Add(ref.Thread, c)
 	return true
 }
 
 func (t *transcripts) drop(thread string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	delete(t.m, thread)
+	if _, ok := t.get(thread); ok {
+		t.m.Remove(thread)
+	}
 }
 
 // calibration corrects our count of tokens by what providers report, per model. It

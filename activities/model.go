@@ -40,7 +40,7 @@ func (a *Activities) callModel(ctx context.Context, ref contract.Ref) (_ contrac
 		return contract.ModelOutput{}, waiting("the turn's workers died too often of late", begun.Wait)
 	}
 	if begun.Stored != nil {
-		return a.output(ref, begun.Thread, *begun.Stored), nil
+		return a.output(begun.Thread, *begun.Stored), nil
 	}
 	if missing := begun.Thread.Config.Missing; missing != "" {
 		return contract.ModelOutput{Seq: begun.Thread.MessageCount, End: agent.ReasonError, Code: agent.CodeUnknownAgent, Message: missing}, nil
@@ -103,7 +103,7 @@ func (a *Activities) callModel(ctx context.Context, ref contract.Ref) (_ contrac
 	if err != nil {
 		return contract.ModelOutput{}, err
 	}
-	return a.output(ref, begun.Thread, stored), nil
+	return a.output(begun.Thread, stored), nil
 }
 
 // stuck is the end of a turn that does the same again and again, and true.
@@ -186,8 +186,8 @@ func askGate(c agent.SpecialistAgentConfig, call agent.Call) agent.Gate {
 	return agent.GateAuto
 }
 
-func (a *Activities) output(ref contract.Ref, t agent.Thread, stored memory.StoredReply) contract.ModelOutput {
-	return contract.ModelOutput{Seq: t.MessageCount, Calls: a.calls(stored.Calls, ref.Questions)}
+func (a *Activities) output(t agent.Thread, stored memory.StoredReply) contract.ModelOutput {
+	return contract.ModelOutput{Seq: t.MessageCount, Calls: a.calls(stored.Calls)}
 }
 
 // generate streams one attempt into the store. A stale chunk means that this

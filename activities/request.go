@@ -39,7 +39,7 @@ func (a *Activities) request(ctx context.Context, ref contract.Ref, begun memory
 		AnswerSchema: begun.Turn.AnswerSchema,
 		Model:        model, Provider: provider, Temperature: c.Temperature, TopP: c.TopP, MaxTokens: c.MaxTokens, Stream: c.Stream,
 		Messages: append([]agent.Message{system}, transcript...),
-		Tools:    a.specs(t, ref.Questions, shortened),
+		Tools:    a.specs(t, shortened),
 	}, err
 }
 
@@ -64,16 +64,15 @@ func environment(t agent.Thread, turn memory.Turn) string {
 }
 
 // specs lists what the thread's model is offered. An agent with a list of tools
-// gets the one that reads shortened outputs when there is one to read, and ask_user
-// is offered only if the run knows questions.
-func (a *Activities) specs(t agent.Thread, questions, shortened bool) []agent.ToolSpec {
+// gets the one that reads shortened outputs when there is one to read.
+func (a *Activities) specs(t agent.Thread, shortened bool) []agent.ToolSpec {
 	specs := a.Tools.Specs(t.Config.Tools)
 	if agent.MayUse(t.Config.Tools, agent.ToolAssignTask) {
 		if agents := a.delegates(t); len(agents) > 0 {
 			specs = append(specs, agent.AssignTaskSpec(agents), agent.TaskOutputSpec())
 		}
 	}
-	if questions && agent.MayUse(t.Config.Tools, agent.ToolAskUser) {
+	if agent.MayUse(t.Config.Tools, agent.ToolAskUser) {
 		specs = append(specs, agent.AskUserSpec())
 	}
 	if shortened || agent.MayUse(t.Config.Tools, agent.ToolOutput) {

@@ -94,7 +94,7 @@ func (a *Activities) mainConfig(thread agent.Thread) agent.SpecialistAgentConfig
 	case ok:
 	case old.Name == name && old.Missing == "" && (old.Source != "" || old.SystemPrompt != ""):
 		return old
-	default: // a build that does not know Missing gives it no tools
+	default:
 		return agent.SpecialistAgentConfig{Name: name, Tools: []string{}, Missing: a.missing(name, thread.ID)}
 	}
 	if config.MaxSteps == 0 {
@@ -171,7 +171,7 @@ func (a *Activities) StepState(ctx context.Context, ref contract.Ref) (contract.
 	}
 	out := contract.StepOutput{Waiting: state.Waiting, Cancelled: state.Cancelled}
 	if !state.Waiting {
-		out.Calls = a.calls(state.Calls, true) // of the same build as its run
+		out.Calls = a.calls(state.Calls)
 	}
 	return out, nil
 }
@@ -192,10 +192,10 @@ func round(ref contract.Ref) memory.RoundRequest {
 
 // calls reduces stored calls to what the workflow must know; questions says
 // whether it knows questions.
-func (a *Activities) calls(stored []agent.ToolCall, questions bool) []contract.Call {
+func (a *Activities) calls(stored []agent.ToolCall) []contract.Call {
 	out := make([]contract.Call, len(stored))
 	for i, c := range stored {
-		delegate, question := c.ToolName == agent.ToolAssignTask, questions && c.ToolName == agent.ToolAskUser
+		delegate, question := c.ToolName == agent.ToolAssignTask, c.ToolName == agent.ToolAskUser
 		out[i] = contract.Call{
 			ID: c.ID, Delegate: delegate, Question: question, Final: c.Status.Final(),
 			Running: delegate && c.Status == agent.CallRunning, Denied: c.Status == agent.CallDenied,

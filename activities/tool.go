@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"time"
 
+	"go.temporal.io/sdk/activity"
+
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/internal/contract"
 	"github.com/spool-agents/spool/memory"
@@ -95,16 +97,29 @@ func (a *Activities) produce(ctx context.Context, ref contract.Ref, begun memory
 	}), nil
 }
 
+const (
+	// saveResultFor bounds how long a result waits for a store that is away, and
+	// lastSaves how long it does once the worker is to end.
+	saveResultFor = 15 * time.Minute
+	lastSaves     = 5 * time.Second
+)
+
 // saveResult tries hard: a tool that has run must not run again only because
 // the store was away for a moment.
 func (a *Activities) saveResult(ctx context.Context, o memory.ToolOutcome) error {
+	stopping := activity.GetWorkerStopChannel(ctx)
 	ctx = context.WithoutCancel(ctx)
+	end := time.Now().Add(saveResultFor)
 	for delay := 50 * time.Millisecond; ; delay = min(2*delay, 2*time.Second) {
 		err := a.Store.SaveResult(ctx, o)
-		if agent.CodeOf(err) != agent.CodeUnavailable {
+		if agent.CodeOf(err) != agent.CodeUnavailable || time.Now().After(end) {
 			return err
 		}
-		time.Sleep(delay)
+		select {
+		case <-time.After(delay):
+		case <-stopping:
+			stopping, end, delay = nil, time.Now().Add(lastSaves), 50*time.Millisecond
+		}
 	}
 }
 

@@ -70,7 +70,8 @@ func (r *run) settle(ready func() bool) {
 	}
 }
 
-// await returns the result of a regular activity.
+// await returns the result of a regular activity. The error of one that was told to
+// stop says nothing: Temporal does not repeat it, whatever became of its worker.
 func await[T any](r *run, f workflow.Future) (T, error) {
 	var out T
 	r.settle(f.IsReady)
@@ -78,5 +79,8 @@ func await[T any](r *run, f workflow.Future) (T, error) {
 		return out, errCancelled
 	}
 	err := typed(f.Get(r.save, &out))
+	if err != nil && r.stop != "" && !errors.Is(err, errStale) {
+		err = errCancelled
+	}
 	return out, err
 }

@@ -16,9 +16,9 @@ import (
 // parked waits for the first signal. All a signal means is that the store may
 // say something new, so the run then begins as any other does.
 func (r *run) parked(c *contract.Carry) {
-	heard := func() bool { return r.woken }
+	woken := func() bool { return r.woken }
 	if c.DeadlineMs == 0 || c.Parked == contract.ForPeople {
-		_ = workflow.Await(r.save, heard)
+		_ = workflow.Await(r.save, woken)
 		return
 	}
 	// Sub-agents may take too long. If the deadline is over, somebody below
@@ -27,45 +27,31 @@ func (r *run) parked(c *contract.Carry) {
 	if left <= 0 {
 		left = contract.PeoplePause
 	}
-	_, _ = workflow.AwaitWithTimeout(r.save, left, heard)
+	_, _ = workflow.AwaitWithTimeout(r.save, left, woken)
 }
 
 // park is the state of a run that parks.
 func (r *run) park(what contract.Parked) *contract.Carry {
 	c := r.carry()
-	if r.parks() {
-		c.Parked = what
-	}
+	c.Parked = what
 	return c
 }
 
-// parks reports whether a build that parks its runs claimed the turn. What
-// earlier ones began waits as they did.
-func (r *run) parks() bool { return r.claim.Timing.WaitMs > 0 }
-
-// stays reports whether a wait stays in this run: one that an earlier build
-// began, with a history as small as that build could make it.
-func (r *run) stays() bool {
-	return !r.parks() && r.in.Carry != nil && workflow.GetInfo(r.save).GetCurrentHistoryLength() < 60
-}
-
+// waitInRun is how long a run waits before it parks.
 func (r *run) waitInRun() time.Duration {
-	if ms := r.claim.Timing.WaitMs; ms > 0 {
-		return time.Duration(ms) * time.Millisecond
-	}
-	return contract.WaitInRun
+	return time.Duration(r.claim.Timing.WaitMs) * time.Millisecond
 }
 
-// undisturbed reports whether no nudge came since seen and nothing else was
-// heard of either. What the server has delivered by now is looked at; what it
-// has not makes it refuse the continue-as-new, and the task is done over.
+// undisturbed reports whether neither a nudge nor a cancel came since seen. What
+// the server has delivered by now is looked at; what it has not makes it refuse the
+// continue-as-new, and the task is done over.
 func (r *run) undisturbed(seen int) bool {
 	for {
 		var s contract.CancelSignal
 		if !r.cancelCh.ReceiveAsync(&s) {
 			break
 		}
-		r.cancelTold(s)
+		r.cancelSignalled(s)
 	}
 	return r.drained(seen) && r.stop == "" && r.ctx.Err() == nil
 }
@@ -111,7 +97,7 @@ func (r *run) parkFor(delegations []*DelegationService, questions []*question) e
 	switch {
 	case r.ctx.Err() != nil:
 		return errCancelled
-	case !r.parks() || !asleep():
+	case !asleep():
 		return r.again(r.carry())
 	case !below:
 		return r.again(r.park(what))

@@ -93,7 +93,7 @@ func (r *run) perform(step int, calls []contract.Call) error {
 	finished := func() bool { return left == 0 }
 	// Only delegations and questions may be left behind by a run: their ends come
 	// through the store.
-	if tools < len(calls) && !r.stays() {
+	if tools < len(calls) {
 		_ = workflow.Await(r.save, func() bool { return finished() || tools == 0 || r.stop != "" })
 		ok, _ := workflow.AwaitWithTimeout(r.save, r.waitInRun(), func() bool { return finished() || r.stop != "" })
 		if !ok && tools == 0 {
@@ -131,10 +131,6 @@ func (r *run) ask(step int, gated int) ([]contract.Call, error) {
 			return state.Calls, nil
 		}
 		woken := func() bool { return r.nudges != seen || r.stop != "" }
-		if r.stays() {
-			_ = workflow.Await(r.save, woken)
-			continue
-		}
 		if ok, _ := workflow.AwaitWithTimeout(r.save, r.waitInRun(), woken); !ok && r.undisturbed(seen) {
 			return nil, r.again(r.park(contract.ForPeople))
 		}

@@ -69,11 +69,9 @@ func (r *run) step(step int) (*contract.CloseOutput, error) {
 const mostCalls = 20
 
 // callModel makes a step's model call. An attempt that finds the context full, or
-// its model out of order, says what has to be done before the next: these errors
-// are new types, so histories made before them replay as they are.
+// its model out of order, says what has to be done before the next.
 func (r *run) callModel(step int) (contract.ModelOutput, error) {
 	ref := r.ref(step)
-	ref.Questions = true
 	for calls := 1; ; calls++ {
 		out, err := await[contract.ModelOutput](r, r.regular(contract.CallModel, fmt.Sprintf("step %d", step), modelTimeout, ref))
 		var app *temporal.ApplicationError
@@ -152,10 +150,10 @@ func (r *run) close(name, summary string, in contract.CloseInput) (*contract.Clo
 	return &out, nil
 }
 
-// tell hints to whoever has to know of the close: the delegator that got this
-// turn's end (unless it waits for this very run), the delegator of the next
-// entry, and the runs of descendants that were closed along.
-func (r *run) tell(closed *contract.CloseOutput) error {
+// hint nudges the runs that the close concerns: that of the delegator that got this
+// turn's end (unless it waits for this very run), that of the delegator of the next
+// entry, and those of descendants that were closed along.
+func (r *run) hint(closed *contract.CloseOutput) error {
 	var targets []contract.NudgeTarget
 	if n := closed.Notify; n != nil {
 		parent := workflow.GetInfo(r.save).ParentWorkflowExecution

@@ -64,7 +64,8 @@ const (
 	ErrTypeWaiting   = "Waiting"        // for a sub-agent or a budget; asked again soon, no slot is held
 )
 
-// StateVersion is the version of Carry that this build writes. A newer one is refused.
+// StateVersion is the version of Carry that this build writes. A newer one fails the
+// workflow task, so that a worker of its build takes it.
 const StateVersion = 1
 
 // TurnInput is the input of both workflow types. It names the thread; the claim
@@ -108,9 +109,6 @@ type Ref struct {
 	Turn   string `json:"turn"`
 	Step   int    `json:"step,omitempty"`
 	Call   string `json:"call,omitempty"`
-	// Questions tells CallModel that the run knows what to do with a call of
-	// ask_user. To a run of an earlier build it is a tool that does not exist.
-	Questions bool `json:"q,omitempty"`
 }
 
 // ClaimInput is the input of SaveUserMessage.
@@ -141,17 +139,15 @@ type Timing struct {
 	HeartbeatMs int64 `json:"hb"`
 	// MaxEvents makes a run continue as new; 0 = the constant of that name.
 	MaxEvents int `json:"events,omitempty"`
-	// WaitMs is how long a run waits before it parks. 0 was recorded by builds
-	// whose runs do not: they wait for WaitInRun and continue as new.
-	WaitMs int64 `json:"wait,omitempty"`
+	// WaitMs is how long a run waits before it parks.
+	WaitMs int64 `json:"wait"`
 }
 
 // Call is what the workflow must know of a tool call.
 type Call struct {
 	ID       string `json:"id"`
 	Delegate bool   `json:"delegate,omitempty"`
-	// Question means that a person answers the call. Runs of builds that did not
-	// know questions are never told so: their histories take none of its commands.
+	// Question means that a person answers the call.
 	Question  bool       `json:"question,omitempty"`
 	Gate      agent.Gate `json:"gate,omitempty"`
 	Final     bool       `json:"final,omitempty"`

@@ -306,29 +306,6 @@ func TestRow98_WaitingAWeekForAnAnswer(t *testing.T) {
 	require.Empty(t, report.Violations)
 }
 
-// A run of an earlier build, which does not say that it knows questions, is told of
-// none: to it ask_user is a tool like any other, whichever worker asked the model.
-func TestQuestionsAreForRunsThatKnowThem(t *testing.T) {
-	t.Parallel()
-	w := newWeek(t, agent.SpecialistAgentConfig{Name: "orchestrator", SystemPrompt: "x"})
-	var suite testsuite.WorkflowTestSuite
-	for i, knows := range []bool{false, true} {
-		m := memory.SendRequest{UserID: "u", SessionID: "s", ConversationID: string(rune('a' + i)), MessageID: "m", Content: agent.Text(script.Script(llmtest.Ask("well?")))}
-		sent, err := w.store.Send(t.Context(), m)
-		require.NoError(t, err)
-		_, err = w.store.TakeNext(t.Context(), memory.TakeRequest{ThreadID: sent.ThreadID, RunID: "r", Config: &agent.SpecialistAgentConfig{Name: "orchestrator"}})
-		require.NoError(t, err)
-		env := suite.NewTestActivityEnvironment()
-		w.acts.Register(env)
-		result, err := env.ExecuteActivity(contract.CallModel, contract.Ref{Thread: sent.ThreadID, Turn: sent.TurnID, Step: 1, Questions: knows})
-		require.NoError(t, err)
-		var out contract.ModelOutput
-		require.NoError(t, result.Get(&out))
-		require.Len(t, out.Calls, 1)
-		require.Equal(t, knows, out.Calls[0].Question)
-	}
-}
-
 // Time that somebody waits for an answer counts against no timeout, neither that
 // of the one who asks nor that of those above.
 func TestQuestionsStopTheClock(t *testing.T) {

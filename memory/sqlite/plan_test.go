@@ -56,7 +56,7 @@ func TestNoStatementReadsAWholeLog(t *testing.T) {
 	if _, err := s.Overdue(ctx, time.Second, 10); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.OpenTurns(ctx, 10); err != nil {
+	if _, err := s.OpenTurns(ctx, memory.OpenTurnFilter{Age: time.Second, After: memory.OpenTurn{TurnID: "t1"}, Limit: 10}); err != nil {
 		t.Fatal(err)
 	}
 	if n, err := memorytest.Hammer(ctx, s, "h", 3, time.Now().Add(time.Second), 200); err != nil || n < 200 {

@@ -81,7 +81,15 @@ type openTurnRow struct {
 }
 
 // OpenTurns lists open turns, oldest first.
-func (s *Store) OpenTurns(ctx context.Context, limit int) (turns []memory.OpenTurn, err error) {
+func (s *Store) OpenTurns(ctx context.Context, f memory.OpenTurnFilter) (turns []memory.OpenTurn, err error) {
+	now, err := s.now(ctx)
+	if err != nil {
+		return nil, err
+	}
+	after := int64(-1)
+	if f.After.TurnID != "" {
+		after = f.After.OpenedAt.UnixMilli()
+	}
 	err = s.read(ctx, func(q *reader) error {
 		turns, err = list(q, "",
 			func(t *openTurnRow) []any { return []any{&t.ThreadID, &t.TurnID, &t.Kind, &t.RunID, &t.opened} },
@@ -90,7 +98,8 @@ func (s *Store) OpenTurns(ctx context.Context, limit int) (turns []memory.OpenTu
 				return t.OpenTurn, nil
 			},
 			`SELECT n.thread_id, n.id, t.kind, n.run_id, n.opened_at FROM turns n JOIN threads t ON t.id = n.thread_id`+
-				` WHERE n.state = 'open' ORDER BY n.opened_at, n.id LIMIT ?`, limitOf(limit))
+				` WHERE n.state = 'open' AND n.opened_at <= ? AND n.opened_at >= ? AND (n.opened_at > ? OR n.id > ?) ORDER BY n.opened_at, n.id LIMIT ?`,
+			now.Add(-f.Age).UnixMilli(), after, after, f.After.TurnID, limitOf(f.Limit))
 		return err
 	})
 	return turns, err

@@ -17,9 +17,6 @@ func (s *Store) TakeNext(ctx context.Context, r memory.TakeRequest) (claim memor
 		if err != nil {
 			return err
 		}
-		if err := u.moveTo(t, r.Workdir); err != nil {
-			return err
-		}
 		turn, err := u.current(t, r)
 		if err != nil {
 			return err
@@ -39,15 +36,6 @@ func (s *Store) TakeNext(ctx context.Context, r memory.TakeRequest) (claim memor
 		return nil
 	})
 	return claim, err
-}
-
-// moveTo changes a main thread's working directory.
-func (u *unit) moveTo(t *threadRow, dir string) error {
-	if dir == "" || dir == t.Workdir || t.Kind != agent.KindMain {
-		return nil
-	}
-	t.Workdir = dir
-	return u.exec(`UPDATE threads SET workdir = ? WHERE id = ?`, dir, t.ID)
 }
 
 // current is the open turn, or the one opened now, or nil.
