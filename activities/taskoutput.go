@@ -82,7 +82,7 @@ func (a *Activities) taskOutput(ctx context.Context, call agent.ToolCall) (agent
 	if o.StartedBy != "" {
 		o.Through, err = a.through(ctx, call.ThreadID, o.ThreadID)
 	}
-	return agent.ToolOK(agent.FormatDelegationResult(o)), err
+	return agent.ToolOK(agent.DelegationResultFormatter{}.Result(o)), err
 }
 
 // outcome is the end of a sub-agent's latest turn. One whose only task was

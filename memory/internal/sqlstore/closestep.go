@@ -191,11 +191,11 @@ func (u *unit) abortCalls(t *threadRow, turn *turnRow, step *stepRow, r memory.C
 func (u *unit) stoppedChild(c *callRow, why string) (string, error) {
 	child, err := u.turn(c.childTurn)
 	if agent.CodeOf(err) == agent.CodeNotFound {
-		return why + "\n\n" + agent.FormatDelegationUnstarted(c.SubAgentID, c.SubAgentThreadID), nil
+		return why + "\n\n" + agent.DelegationResultFormatter{}.Unstarted(c.SubAgentID, c.SubAgentThreadID), nil
 	}
 	if err != nil {
 		return "", err
 	}
 	o, err := u.outcome(child)
-	return why + "\n\n" + agent.FormatDelegationResult(o), err
+	return why + "\n\n" + agent.DelegationResultFormatter{}.Result(o), err
 }

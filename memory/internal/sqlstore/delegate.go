@@ -198,7 +198,7 @@ func (u *unit) assign(t *threadRow, turn *turnRow, c *callRow, child *threadRow,
 		return none, err
 	}
 	if r.Background {
-		err = u.finish(t, turn, c, ending{status: agent.CallSuccess, text: agent.FormatDelegationStarted(child.AgentType, child.AgentID, child.ID)})
+		err = u.finish(t, turn, c, ending{status: agent.CallSuccess, text: agent.DelegationResultFormatter{}.Started(child.AgentType, child.AgentID, child.ID)})
 	} else {
 		turn.delegations++
 		turn.dirty = true
@@ -275,7 +275,7 @@ func (u *unit) takeChild(t *threadRow, turn *turnRow, c *callRow) (bool, error) 
 	if err := u.childEnded(child); err != nil {
 		return false, err
 	}
-	end := ending{status: agent.CallFailed, reason: o.ErrorReason(), text: agent.FormatDelegationResult(o), ms: o.Duration.Milliseconds()}
+	end := ending{status: agent.CallFailed, reason: o.ErrorReason(), text: agent.DelegationResultFormatter{}.Result(o), ms: o.Duration.Milliseconds()}
 	if o.Status == agent.ThreadCompleted {
 		end.status = agent.CallSuccess
 	}

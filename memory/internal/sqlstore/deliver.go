@@ -91,7 +91,7 @@ func (u *unit) childEntry(target *threadRow, child *turnRow) (*entryRow, error) 
 	}
 	return &entryRow{InboxEntry: memory.InboxEntry{
 		Kind: memory.EntryChild, ID: child.ID, State: memory.EntryWaiting, TurnID: agent.TurnID(target.ID, child.ID, 0),
-		Content: agent.Text(agent.FormatDelegationResult(o)), ChildThread: child.ThreadID, ChildTurn: child.ID,
+		Content: agent.Text(agent.DelegationResultFormatter{}.Result(o)), ChildThread: child.ThreadID, ChildTurn: child.ID,
 		CallID: child.DelegatorCall, TaskID: child.TaskID, Background: child.Background,
 		DelegatorThread: child.DelegatorThread, DelegatorTurn: child.DelegatorTurn,
 	}}, nil
@@ -127,11 +127,11 @@ func (u *unit) report(t *threadRow, child *turnRow) (agent.Content, error) {
 	}
 	read := o
 	read.Background = false
-	seen, err := u.readAlready(t, child, agent.FormatDelegationResult(read))
+	seen, err := u.readAlready(t, child, agent.DelegationResultFormatter{}.Result(read))
 	if err != nil || !seen {
-		return agent.Text(agent.FormatDelegationResult(o)), err
+		return agent.Text(agent.DelegationResultFormatter{}.Result(o)), err
 	}
-	return agent.Text(agent.FormatDelegationSeen(o)), nil
+	return agent.Text(agent.DelegationResultFormatter{}.Seen(o)), nil
 }
 
 // readAlready reports whether a thread's model got this text from task_output.
