@@ -213,15 +213,7 @@ func (a *app) await(ctx context.Context, c conversations, sent spool.Reply, tail
 		return a.report(sent, seen{})
 	}
 	if w.detach || sent.Status == spool.StatusStored && !w.wait {
-		if sent.State != memory.EntryWaiting { // a repeated message may have its answer
-			now, err := c.Status(ctx, sent.ThreadID, sent.TurnID)
-			if err == nil && (sent.Answered == nil || now.Status != string(agent.ThreadRunning)) {
-				now.MessageID, now.Repeated, now.Answered = sent.MessageID, sent.Repeated, sent.Answered
-				sent = now
-			}
-		}
-		sent = c.Served(ctx, sent)
-		return a.report(sent, seen{})
+		return a.report(c.Served(ctx, sent), seen{})
 	}
 	if sent.Note != "" {
 		a.progress("%s", clean(sent.Note))
