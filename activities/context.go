@@ -29,10 +29,8 @@ type conversation struct {
 	summary *memory.Summary // in force; nil if nothing was summarised
 	// windows are what providers said of a model when they refused a request.
 	windows map[string]int64
-	// blind are the models that take no images, as far as the thread found out.
-	blind  map[string]bool
-	shared []agent.Message // of the parent, before the thread's own
-	own    []agent.Message // after what the summary replaces
+	shared  []agent.Message // of the parent, before the thread's own
+	own     []agent.Message // after what the summary replaces
 	// tokens is our count of all of it.
 	tokens int
 }
@@ -71,12 +69,6 @@ func loadConversation(ctx context.Context, store memory.Reader, th agent.Thread,
 					c.windows = map[string]int64{}
 				}
 				c.windows[s.Model] = s.Window
-			}
-			if model, ok := s.Cause.Blind(); ok {
-				if c.blind == nil {
-					c.blind = map[string]bool{}
-				}
-				c.blind[model] = true
 			}
 		}
 	}
@@ -312,20 +304,18 @@ func contextError(cause memory.Cause, window int64, format string, args ...any) 
 type contextFull struct {
 	need contract.SummaryNeed
 	text string
-	// warnings are for people.
-	warnings []agent.Warning
 }
 
 func (e *contextFull) Error() string { return e.text }
 
 // fit makes a request fit its model's window. If it does not, and a summary may
 // help, it returns the error that asks for one; else the longest messages are
-// shortened.
-func (a *Activities) fit(ctx context.Context, ref contract.Ref, r *agent.ModelRequest, c conversation) (fitting, error) {
+// shortened. noImages are the models to which images are words.
+func (a *Activities) fit(ctx context.Context, ref contract.Ref, r *agent.ModelRequest, c conversation, noImages []string) (fitting, error) {
 	room := a.roomOf(*r, c.windows[r.Model])
 	fixed := agent.RequestTokens(agent.ModelRequest{Messages: r.Messages[:1], Tools: r.Tools})
 	need := fixed + c.tokens + agent.ToolImageTokens(r.Messages)
-	if c.blind[r.Model] {
+	if slices.Contains(noImages, r.Model) {
 		need = agent.RequestTokens(*r)
 	}
 	if float64(need) <= full*float64(room.ours(room.request)) {

@@ -28,6 +28,7 @@ func (a *Activities) wire(ctx context.Context, turnID string, err error) error {
 	var full *contextFull
 	var other *otherModel
 	var later *retryLater
+	var blind *noImages
 	switch {
 	case errors.As(err, &wired):
 		return err
@@ -37,6 +38,8 @@ func (a *Activities) wire(ctx context.Context, turnID string, err error) error {
 		return temporal.NewApplicationErrorWithOptions(full.text, contract.ErrTypeContext, temporal.ApplicationErrorOptions{
 			NonRetryable: true, Category: temporal.ApplicationErrorCategoryBenign, Details: []any{full.need},
 		})
+	case errors.As(err, &blind):
+		return waiting(blind.Error(), time.Millisecond) // 0 would mean the policy's
 	case errors.As(err, &other):
 		return temporal.NewApplicationErrorWithOptions(other.Error(), contract.ErrTypeFallback, temporal.ApplicationErrorOptions{
 			NonRetryable: true, Category: temporal.ApplicationErrorCategoryBenign, Details: []any{other.model},

@@ -59,8 +59,8 @@ func (a *Activities) callModel(ctx context.Context, ref contract.Ref) (_ contrac
 	}
 	a.lostModel(ctx, ref, begun, request)
 	var fitted fitting
-	if err = a.sees(ctx, ref, request); err == nil {
-		fitted, err = a.fit(ctx, ref, &request, conversation)
+	if err = a.takesImages(request); err == nil {
+		fitted, err = a.fit(ctx, ref, &request, conversation, begun.Thread.NoImages)
 	}
 	if err != nil {
 		return contract.ModelOutput{}, a.modelFailed(ctx, ref, begun, request, failedCall{err: err})
@@ -84,7 +84,7 @@ func (a *Activities) callModel(ctx context.Context, ref contract.Ref) (_ contrac
 		switch e := (*agent.ModelError)(nil); {
 		case !errors.As(err, &e):
 		case e.NoImages && agent.HasImages(request.Messages):
-			err = a.withoutImages(ctx, ref, request.Model, e)
+			err = &noImages{request.Model, e}
 		case e.Code == agent.ModelContextTooLong:
 			err = a.refused(ctx, ref, request, conversation, e)
 		}
@@ -257,12 +257,14 @@ func (a *Activities) modelFailed(ctx context.Context, ref contract.Ref, begun me
 	err := c.err
 	var me *agent.ModelError
 	var full *contextFull
+	var blind *noImages
 	failure := memory.ModelFailure{
 		ThreadID: ref.Thread, TurnID: ref.Turn, Step: ref.Step, Attempt: begun.Attempt, Duration: c.took, Usage: c.used,
 		Code: "stopped", Message: err.Error(),
 	}
-	if errors.As(err, &full) {
-		failure.Warnings = full.warnings
+	errors.As(err, &full)
+	if errors.As(err, &blind) {
+		failure.NoImages, failure.Warnings = blind.model, blind.warnings()
 	}
 	switch {
 	case ctx.Err() != nil && !stopping(ctx):
@@ -280,7 +282,7 @@ func (a *Activities) modelFailed(ctx context.Context, ref contract.Ref, begun me
 		if me.Code == agent.ModelAnswerInvalid {
 			failure.Message = me.Message // what the model is told
 		}
-		if full != nil {
+		if full != nil || blind != nil {
 			break // the same model is called again, otherwise
 		}
 		if next := a.fallback(begun.Turn, r, me, exhausted); next != "" {
@@ -292,6 +294,8 @@ func (a *Activities) modelFailed(ctx context.Context, ref contract.Ref, begun me
 		}
 	case full != nil:
 		failure.Code, failure.NotCalled = "context_full", true
+	case blind != nil:
+		failure.Code, failure.NotCalled = "no_images", true
 	case agent.CodeOf(err) == agent.CodeStale:
 		return err
 	}

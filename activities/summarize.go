@@ -17,8 +17,7 @@ import (
 )
 
 // SummarizeContext has the model summarise the older part of a conversation and
-// stores the summary, unless it is stored already. The messages stay. It also stores
-// what a refusal told of the model, where that is all there is to do.
+// stores the summary, unless it is stored already. The messages stay.
 func (a *Activities) SummarizeContext(ctx context.Context, in contract.SummaryInput) (contract.SummaryOutput, error) {
 	ctx, stop := a.alive(ctx, in.Turn)
 	defer stop()
@@ -43,9 +42,6 @@ func (a *Activities) summarize(ctx context.Context, in contract.SummaryInput) (m
 	c, err := loadConversation(ctx, a.Store, begun.Thread, 0)
 	if err != nil {
 		return memory.Summary{}, err
-	}
-	if model, ok := begin.Cause.Blind(); ok {
-		return a.Store.SaveSummary(ctx, blindRecord(in.Ref, begin.Cause, model, begun.Attempt, c))
 	}
 	request, err := a.request(ctx, in.Ref, memory.ModelStart{Thread: begun.Thread, Turn: begun.Turn}, c)
 	if err != nil {

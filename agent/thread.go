@@ -39,6 +39,8 @@ type Thread struct {
 	OpenTurnID       string                `json:"openTurnId,omitempty"`
 	CreatedAt        time.Time             `json:"createdAt"`
 	UpdatedAt        time.Time             `json:"updatedAt"`
+	// NoImages are the models that were found to take no images.
+	NoImages []string `json:"-"`
 	Metadata
 }
 

@@ -98,6 +98,8 @@ type ModelFailure struct {
 	NotCalled bool
 	// Fallback, if set, is the model that the turn goes on with.
 	Fallback string
+	// NoImages, if set, is a model that was found to take no images: the thread keeps it.
+	NoImages string
 	// Warnings are for people; each becomes an event.
 	Warnings []agent.Warning
 	// Wait, if set, says when the call is made again. It becomes an event too, on

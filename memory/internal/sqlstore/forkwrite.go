@@ -56,6 +56,7 @@ func (f *fork) writeThread(one *forkThread) error {
 	t.Status, t.Reason, t.Summary, t.OpenTurnID, t.TaskID = agent.ThreadPending, "", "", "", ""
 	t.Metadata = agent.Metadata{Topic: src.Topic}
 	t.ordinal, t.configHash, t.pickModel = src.ordinal, src.configHash, src.pickModel
+	t.noImages = src.noImages
 	t.created = src.created
 	if t.Kind == agent.KindMain {
 		t.created = max(f.now, src.created)

@@ -2,6 +2,8 @@ package sqlstore
 
 import (
 	"context"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spool-agents/spool/agent"
@@ -250,6 +252,11 @@ func (s *Store) FailModel(ctx context.Context, r memory.ModelFailure) error {
 		}
 		if r.Fallback != "" {
 			turn.Fallback, turn.dirty = r.Fallback, true
+		}
+		if model := strings.Join(strings.Fields(r.NoImages), ""); model != "" && !slices.Contains(t.NoImages, model) {
+			t.noImages += model + "\n"
+			t.loaded()
+			t.touch()
 		}
 		if err := u.warn(t, turn, r.Warnings); err != nil {
 			return err

@@ -29,3 +29,6 @@ CREATE INDEX asks_by_root ON asks (root_id, created_at);
 CREATE INDEX asks_by_thread ON asks (thread_id, created_at);
 CREATE INDEX asks_by_step ON asks (turn_id, step);
 CREATE UNIQUE INDEX asks_by_message ON asks (root_id, message_id) WHERE message_id <> '';
+
+-- The models that were found to take no images, one a line.
+ALTER TABLE threads ADD COLUMN no_images TEXT COLLATE "C" NOT NULL DEFAULT '';
