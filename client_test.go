@@ -108,27 +108,6 @@ func TestWaitTellsOfADroppedMessage(t *testing.T) {
 	assert.Equal(t, agent.CodeNotFound, agent.CodeOf(err))
 }
 
-// A message that is sent again is told where its turn stands.
-func TestARepeatedSendTellsTheTruth(t *testing.T) {
-	d, c := newDriver(t)
-	send := func(id string) spool.Reply {
-		r, err := c.Send(t.Context(), memory.SendRequest{SessionID: "s", MessageID: id, Content: agent.Text("text of " + id), WhenBusy: memory.Queue})
-		require.NoError(t, err)
-		return r
-	}
-	first, second := send("m1"), send("m2")
-	turn := d.take("s/default")
-	require.Equal(t, "running", send("m1").Status)
-	a := d.stream(turn, 1, "", "the answer")
-	d.save(turn, 1, a, "", "the answer")
-	_, err := d.store.RequestCancel(t.Context(), memory.CancelRequest{ThreadID: "s/default", All: true, By: "ada"})
-	require.NoError(t, err)
-	require.Equal(t, []any{spool.StatusDropped, second.TurnID, true}, []any{send("m2").Status, send("m2").TurnID, send("m2").Repeated})
-	d.end(turn, 1, agent.ThreadCompleted)
-	again := send("m1")
-	require.Equal(t, []any{"completed", "the answer", "m1", first.TurnID, true}, []any{again.Status, again.Response, again.MessageID, again.TurnID, again.Repeated})
-}
-
 // asks makes a turn ask for approval of one call.
 func (d *driver) asks(turn *memory.Turn) memory.Approval {
 	a := d.stream(turn, 1, "", "")

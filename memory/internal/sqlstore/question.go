@@ -45,7 +45,7 @@ func (u *unit) openQuestion(t *threadRow, turn *turnRow, c *callRow, text string
 	if err != nil {
 		return nil, err
 	}
-	if c.ToolName != agent.ToolAskUser || c.Status != agent.CallPending && c.Status != agent.CallRunning {
+	if c.ToolName != agent.ToolAskUser || c.Status != agent.CallPending {
 		return nil, agent.Errorf(agent.CodeConflict, "call %s (%s) is %s: only a pending call of ask_user is asked", c.ID, c.ToolName, c.Status)
 	}
 	a.call, a.text = c.ID, text
