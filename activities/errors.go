@@ -21,7 +21,7 @@ func (a *Activities) wire(ctx context.Context, turnID string, err error) error {
 		return nil
 	}
 	if cause := context.Cause(ctx); errors.Is(cause, memory.ErrCancelRequested) || agent.CodeOf(cause) == agent.CodeStale {
-		err = cause // the activity was told to stop: what came of it says nothing
+		err = cause // the activity had to stop: its outcome says nothing
 	}
 	var model *agent.ModelError
 	var wired *temporal.ApplicationError
@@ -94,8 +94,8 @@ func (e *retryLater) Error() string {
 	return e.wait.Text(time.Now().UTC()) + " (UTC): " + e.cause.Error()
 }
 
-// later fixes when a call is made again that failed or was held back, before it is
-// told to anybody; fallback is the model that takes over in the end. No wait is longer
+// later fixes when a call is made again that failed or was held back, before anybody
+// reads of it; fallback is the model that takes over in the end. No wait is longer
 // than what is left of the time for repeating it: the last try is made when that is
 // over.
 func later(e *agent.ModelError, t tried, fallback string) *retryLater {

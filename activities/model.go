@@ -69,8 +69,8 @@ func (a *Activities) callModel(ctx context.Context, ref contract.Ref) (_ contrac
 		request.Messages = append(request.Messages, agent.Message{Role: agent.RoleUser, Content: agent.Text(agent.RepairAnswer(begun.LastErr))})
 	}
 	began := time.Now()
-	ctx, told := a.Telemetry.Model(ctx, modelCall(ref, begun, request, begun.Attempt))
-	defer func() { told.End(err) }()
+	ctx, span := a.Telemetry.Model(ctx, modelCall(ref, begun, request, begun.Attempt))
+	defer func() { span.End(err) }()
 	request.Calling = func() { began = time.Now() } // what was waited before is no time of the model
 	reply, err := a.generate(ctx, ref, begun, request)
 	at := reply.At
@@ -79,7 +79,7 @@ func (a *Activities) callModel(ctx context.Context, ref contract.Ref) (_ contrac
 		err = checkAnswer(begun, &reply)
 	}
 	reply.Usage = a.price(request.Model, a.counted(request, reply, err)) // what is refused or broke off was paid for, too
-	told.Answered(reply, err)
+	span.Answered(reply, err)
 	if err != nil {
 		switch e := (*agent.ModelError)(nil); {
 		case !errors.As(err, &e):
@@ -280,7 +280,7 @@ func (a *Activities) modelFailed(ctx context.Context, ref contract.Ref, begun me
 		t := a.tried(begun, c, me.NotCalled)
 		exhausted := a.exhausted(t, me)
 		if me.Code == agent.ModelAnswerInvalid {
-			failure.Message = me.Message // what the model is told
+			failure.Message = me.Message // what the model reads
 		}
 		if full != nil || blind != nil {
 			break // the same model is called again, otherwise

@@ -7,7 +7,7 @@ import (
 )
 
 // A conversation keeps its images when its model changes, so a model that takes none
-// would refuse every later turn. It is told of them in words instead. That it takes
+// would refuse every later turn. It reads their names instead. That it takes
 // none is kept with the thread: the next steps do not ask again, on whatever worker
 // they run.
 
@@ -28,7 +28,7 @@ func (e *noImages) warnings() []agent.Warning {
 		why = agent.Shorten(e.refusal.Error(), 500, "")
 	}
 	return []agent.Warning{{Code: agent.WarnNoImages, Message: fmt.Sprintf(
-		"%s cannot see images: it is told their names only. To have them seen, go on with a model that takes images. (%s)", e.model, why)}}
+		"%s cannot see images: it reads their names only. To have them seen, go on with a model that takes images. (%s)", e.model, why)}}
 }
 
 // takesImages lets a request pass whose images its model may take.

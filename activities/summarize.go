@@ -79,10 +79,10 @@ func (a *Activities) writeSummary(ctx context.Context, in contract.SummaryInput,
 	request.Messages = agent.SummaryRequest(p.replaced, r.ours(r.window)*7/10)
 	request.Meta = agent.CallMeta{StoreID: a.Store.ID(), ThreadID: in.Thread, TurnID: in.Turn, Step: in.Step, Attempt: begun.Attempt}
 	call := telemetry.ModelCall{Thread: begun.Thread, TurnID: in.Turn, Step: in.Step, Attempt: begun.Attempt, Request: request, Purpose: "summary_" + in.Need.Cause}
-	asking, told := a.Telemetry.Model(ctx, call)
+	asking, span := a.Telemetry.Model(ctx, call)
 	reply, err := a.Model.Generate(asking, request, nil)
-	told.Answered(reply, err)
-	told.End(err)
+	span.Answered(reply, err)
+	span.End(err)
 	record.Duration = time.Since(began)
 	text := strings.TrimSpace(agent.CleanText(reply.Content))
 	record.Usage = a.price(request.Model, a.counted(request, reply, err))

@@ -56,10 +56,10 @@ func (a *Activities) runTool(ctx context.Context, ref contract.Ref, call agent.T
 		return "", waiting("the turn's workers died too often of late", begun.Wait)
 	}
 	began := time.Now()
-	ctx, told := a.Telemetry.Tool(ctx, a.toolCall(begun, begun.Attempt))
-	defer func() { told.End(err) }()
+	ctx, span := a.Telemetry.Tool(ctx, a.toolCall(begun, begun.Attempt))
+	defer func() { span.End(err) }()
 	result, err := a.produce(ctx, ref, begun)
-	told.Ended(result)
+	span.Ended(result)
 	if err != nil {
 		return "", err
 	}
@@ -89,11 +89,11 @@ func (a *Activities) produce(ctx context.Context, ref contract.Ref, begun memory
 	case !agent.MayUse(may, name):
 		return agent.ToolFailed(agent.ErrToolNotFound, "there is no tool %q among this agent's tools", name), nil
 	}
-	told := newNotes(ctx, a.Store, memory.ToolNote{ThreadID: ref.Thread, TurnID: ref.Turn, CallID: ref.Call, Attempt: begun.Attempt})
-	defer told.close()
+	notes := newNotes(ctx, a.Store, memory.ToolNote{ThreadID: ref.Thread, TurnID: ref.Turn, CallID: ref.Call, Attempt: begun.Attempt})
+	defer notes.close()
 	return a.Tools.Run(ctx, name, agent.ToolRun{
 		CallMeta: agent.CallMeta{StoreID: a.Store.ID(), ThreadID: ref.Thread, TurnID: ref.Turn, Step: ref.Step, Attempt: begun.Attempt},
-		CallID:   ref.Call, Workdir: begun.Thread.Workdir, Args: begun.Call.Args, Note: told.tell, Keep: a.keeper(ctx),
+		CallID:   ref.Call, Workdir: begun.Thread.Workdir, Args: begun.Call.Args, Note: notes.tell, Keep: a.keeper(ctx),
 	}), nil
 }
 

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// SpecialistAgentResult is the end of a sub-agent's turn as its delegator is told.
+// SpecialistAgentResult is the end of a sub-agent's turn as its delegator reads it.
 type SpecialistAgentResult struct {
 	AgentType string
 	AgentID   string
@@ -20,8 +20,8 @@ type SpecialistAgentResult struct {
 	Answer   string
 	// Background means that nobody waited: the text is a message, not a result.
 	Background bool
-	// StartedBy is the agent that started this one, where somebody else is told,
-	// and Through the sub-agent of whoever is told that leads to it. Both are
+	// StartedBy is the agent that started this one, where somebody else reads
+	// this, and Through the sub-agent of that reader that leads to it. Both are
 	// agent ids; they are the same if that sub-agent started it.
 	StartedBy string
 	Through   string

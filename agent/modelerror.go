@@ -66,7 +66,7 @@ type ModelError struct {
 	ToDo string
 }
 
-// Refusal is what a provider told a call when it asked to wait.
+// Refusal is what a provider said to a call when it asked to wait.
 type Refusal struct {
 	// Model is the one that was asked; "" = it is not known.
 	Model string

@@ -165,7 +165,7 @@ type ToolStart struct {
 	LostSince time.Time
 }
 
-// ToolOutcome is the result of a tool run. Result is what the model is told,
+// ToolOutcome is the result of a tool run. Result is what the model reads,
 // Full the whole output if it is longer.
 type ToolOutcome struct {
 	ThreadID string
@@ -177,7 +177,7 @@ type ToolOutcome struct {
 	Duration time.Duration
 }
 
-// ToolNote is what a tool under way tells: an event of its thread's log.
+// ToolNote is what a tool under way says: an event of its thread's log.
 type ToolNote struct {
 	ThreadID string
 	TurnID   string

@@ -21,7 +21,7 @@ const (
 // Valid reports whether there is such a cause.
 func (c Cause) Valid() bool { return c == CauseFull || c == CauseRefused }
 
-// Summary is what a model is told instead of a thread's older messages. The
+// Summary is what a model reads instead of a thread's older messages. The
 // messages, the log and the links stay as they are.
 type Summary struct {
 	ThreadID string `json:"threadId"`

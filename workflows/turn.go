@@ -128,7 +128,7 @@ func (r *run) fail(step int, reason agent.Reason, code, message string) (*contra
 	})
 }
 
-// cancelled closes a turn that was told to stop, by a person or by its deadline.
+// cancelled closes a turn that was stopped, by a person or by its deadline.
 func (r *run) cancelled(step int) (*contract.CloseOutput, error) {
 	if r.stop == agent.ThreadFailed {
 		limit := time.Duration(r.claim.TimeoutMs) * time.Millisecond

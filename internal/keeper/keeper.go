@@ -55,7 +55,7 @@ type Keeper struct {
 	// Namespace is the client's.
 	Namespace string
 	Log       *slog.Logger
-	// Closed, if set, is told of each turn that the keeper closes.
+	// Closed, if set, is called for each turn that the keeper closes.
 	Closed func(memory.CloseRequest, memory.Closed)
 
 	sweeps map[string]backOff // by thread

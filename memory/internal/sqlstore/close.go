@@ -47,7 +47,7 @@ func (u *unit) closeTurn(t *threadRow, turn *turnRow, r memory.CloseRequest) (me
 	if err := u.deliver(turn, &closed); err != nil {
 		return closed, err
 	}
-	if err := u.goOn(t, turn, r, &closed); err != nil {
+	if err := u.claimNext(t, turn, r, &closed); err != nil {
 		return closed, err
 	}
 	return closed, u.remember(turn, closed)
@@ -171,16 +171,16 @@ func (u *unit) endChildren(t *threadRow, turn *turnRow, r memory.CloseRequest, c
 		return err
 	}
 	for _, e := range untaken {
-		if err := u.keepEnd(t, turn, e); err != nil {
+		if err := u.keepChildEnd(t, turn, e); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// keepEnd makes the end of a child that nobody has taken yet the result of its
+// keepChildEnd makes the end of a child that nobody has taken yet the result of its
 // call: finished results stay, however the turn ends.
-func (u *unit) keepEnd(t *threadRow, turn *turnRow, e *entryRow) error {
+func (u *unit) keepChildEnd(t *threadRow, turn *turnRow, e *entryRow) error {
 	if e.DelegatorTurn == turn.ID {
 		c, err := u.call(turn.ID, e.CallID)
 		if err != nil {
@@ -219,7 +219,7 @@ func (u *unit) endChild(t *threadRow, turn *turnRow, childTurn string, r memory.
 	}
 	closed.Stopped = append(closed.Stopped, memory.ThreadTurn{ThreadID: childThread.ID, TurnID: child.ID})
 	closed.Stopped = append(closed.Stopped, own.Stopped...)
-	if err := u.handOn(childThread); err != nil {
+	if err := u.moveReports(childThread); err != nil {
 		return err
 	}
 	if own.Waiting, err = u.nextDelegator(childThread); err != nil {
@@ -236,7 +236,7 @@ func (u *unit) endChild(t *threadRow, turn *turnRow, childTurn string, r memory.
 	if err := u.enter(t, e); err != nil {
 		return err
 	}
-	if err := u.passOn(child); err != nil {
+	if err := u.addUsageAbove(child); err != nil {
 		return err
 	}
 	return u.childEnded(child)

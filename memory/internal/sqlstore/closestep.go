@@ -174,7 +174,7 @@ func (u *unit) abortCalls(t *threadRow, turn *turnRow, step *stepRow, r memory.C
 			}
 		}
 		// A tool that was killed with its worker may have taken effect. One that
-		// was stopped by a cancel was told to stop.
+		// was stopped by a cancel had to stop.
 		if r.Reason == agent.ReasonTerminated && c.Status == agent.CallRunning && !c.repeatable && !c.delegation {
 			e = ending{status: agent.CallUnknown, reason: agent.ErrUnknown, text: agent.TextUnknown}
 		}

@@ -71,7 +71,7 @@ func (u *unit) child(t *threadRow, c *callRow, r memory.DelegationRequest) (*thr
 		return nil, &refusal{text: r.Refusal, reason: agent.ErrorReason(or(string(r.RefusalReason), string(agent.ErrPermissionDenied)))}, nil
 	}
 	if wrong := agent.CheckAgentType(r.Config.Name); wrong != nil {
-		return nil, &refusal{text: "Delegation refused: " + wrong.Error(), reason: agent.ErrInvalidInput}, nil //nolint:nilerr // the model is told
+		return nil, &refusal{text: "Delegation refused: " + wrong.Error(), reason: agent.ErrInvalidInput}, nil //nolint:nilerr // the model reads it
 	}
 	if r.Limits.MaxDepth <= 0 {
 		return nil, &refusal{text: agent.RefuseDisabled(), reason: agent.ErrPermissionDenied}, nil

@@ -89,7 +89,7 @@ func (f *fork) note(turn *turnRow, atWork bool) error {
 		return nil
 	}
 	if atWork || f.wasCut(turn.DelegatorTurn) {
-		if err := f.passOn(turn); err != nil {
+		if err := f.addUsageAbove(turn); err != nil {
 			return err
 		}
 	}

@@ -62,7 +62,7 @@ func (u *unit) beginModel(t *threadRow, turn *turnRow, r memory.ModelBegin, star
 		return err
 	case step.state == stepFlight && step.fence.repeats(r.Fence):
 		start.Attempt = step.Attempt
-		return tellEarlier(step, u.now, start)
+		return earlierAttempts(step, u.now, start)
 	default:
 		lost := lostAttempt(step.state == stepFlight, step.worker, r.Worker, step.Attempt)
 		start.Wait, err = u.nextAttempt(t, turn, step, r)
@@ -70,7 +70,7 @@ func (u *unit) beginModel(t *threadRow, turn *turnRow, r memory.ModelBegin, star
 			return err
 		}
 		start.Lost = lost
-		if err := tellEarlier(step, u.now, start); err != nil {
+		if err := earlierAttempts(step, u.now, start); err != nil {
 			return err
 		}
 		if err := u.reserveFor(t, r); err != nil {
@@ -84,8 +84,8 @@ func (u *unit) beginModel(t *threadRow, turn *turnRow, r memory.ModelBegin, star
 	return err
 }
 
-// tellEarlier says how the attempts before this one ended.
-func tellEarlier(step *stepRow, now int64, start *memory.ModelStart) error {
+// earlierAttempts says how the attempts before this one ended.
+func earlierAttempts(step *stepRow, now int64, start *memory.ModelStart) error {
 	a, err := step.readAccount()
 	start.LastCode, start.LastErr, start.LastClass, start.InARow = step.LastCode, step.LastErr, a.Class, a.InARow
 	start.Failures, start.Failing = a.Failures, a.failing(now)

@@ -78,7 +78,7 @@ func (s *Store) ToolCall(ctx context.Context, callID string) (call agent.ToolCal
 	return call, err
 }
 
-// ToolOutput is the whole output of a call, also where the model was told a part of it.
+// ToolOutput is the whole output of a call, also where the model read a part of it.
 func (s *Store) ToolOutput(ctx context.Context, callID string) (output string, err error) {
 	err = s.read(ctx, func(q *reader) error {
 		err := q.row(`SELECT COALESCE(o.body, c.result) FROM tool_calls c LEFT JOIN outputs o ON o.call_id = c.id WHERE c.id = ?`, callID).Scan(&output)

@@ -120,12 +120,12 @@ func (u *unit) begin(t *threadRow, turn *turnRow, e *entryRow, content agent.Con
 		return err
 	}
 	from := t.lastMessage + 1
-	told, err := u.tellQuiet(t, turn)
+	taken, err := u.takeQuiet(t, turn)
 	if err != nil {
 		return err
 	}
 	if e.Kind == memory.EntryRetry {
-		if told == 0 {
+		if taken == 0 {
 			return nil
 		}
 		return u.appended(t, turn.ID, from, t.lastMessage)
@@ -137,8 +137,8 @@ func (u *unit) begin(t *threadRow, turn *turnRow, e *entryRow, content agent.Con
 	return u.appended(t, turn.ID, from, seq)
 }
 
-// tellQuiet appends the ends that waited for a turn without opening one.
-func (u *unit) tellQuiet(t *threadRow, turn *turnRow) (int, error) {
+// takeQuiet appends the ends that waited for a turn without opening one.
+func (u *unit) takeQuiet(t *threadRow, turn *turnRow) (int, error) {
 	if t.lastChild == 0 {
 		return 0, nil
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/spool-agents/spool/memory"
 )
 
-// holdModel keeps when the call of a failed attempt is made again, and tells it.
-// What a limiter holds back for a moment, again and again, is not told.
+// holdModel keeps when the call of a failed attempt is made again, and logs it.
+// What a limiter holds back for a moment, again and again, is not logged.
 func (u *unit) holdModel(t *threadRow, turn *turnRow, step *stepRow, r memory.ModelFailure) error {
 	step.wait = ""
 	if r.Wait == nil {
