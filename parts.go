@@ -73,7 +73,7 @@ func NewModel(o ModelOptions) (agent.Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	return llm.Limited(model, llm.Limits{}), nil
+	return llm.Limited(model), nil
 }
 
 // DemoModel needs no key: it follows a script in the message, for trying things

@@ -70,7 +70,7 @@ type Activities struct {
 	WaitInRun time.Duration
 	// SearchAttributes says whether the namespace has ours.
 	SearchAttributes bool
-	// Telemetry is told what happens; nil = nobody is.
+	// Telemetry records what happens; nil = nothing does.
 	Telemetry *telemetry.Telemetry
 
 	transcripts transcripts

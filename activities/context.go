@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/hashicorp/golang-lru/v2/simplelru"
+
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/internal/contract"
 	"github.com/spool-agents/spool/memory"
@@ -27,10 +29,8 @@ type conversation struct {
 	summary *memory.Summary // in force; nil if nothing was summarised
 	// windows are what providers said of a model when they refused a request.
 	windows map[string]int64
-	// blind are the models that take no images, as far as the thread found out.
-	blind  map[string]bool
-	shared []agent.Message // of the parent, before the thread's own
-	own    []agent.Message // after what the summary replaces
+	shared  []agent.Message // of the parent, before the thread's own
+	own     []agent.Message // after what the summary replaces
 	// tokens is our count of all of it.
 	tokens int
 }
@@ -70,12 +70,6 @@ func loadConversation(ctx context.Context, store memory.Reader, th agent.Thread,
 				}
 				c.windows[s.Model] = s.Window
 			}
-			if model, ok := s.Cause.Blind(); ok {
-				if c.blind == nil {
-					c.blind = map[string]bool{}
-				}
-				c.blind[model] = true
-			}
 		}
 	}
 	if c.summary == nil && th.Config.SharedSeq > 0 {
@@ -114,7 +108,15 @@ func count(messages []agent.Message) int {
 // what was added since. Within a turn messages are only ever appended.
 type transcripts struct {
 	mu sync.Mutex
-	m  map[string]cached
+	m  *simplelru.LRU[string, cached] // by thread; made at the first use
+}
+
+// get finds what is kept of a thread; the caller holds the lock.
+func (t *transcripts) get(thread string) (cached, bool) {
+	if t.m == nil {
+		t.m, _ = simplelru.NewLRU[string, cached](maxTranscripts, nil) // it refuses sizes below 1 only
+	}
+	return t.m.Get(thread)
 }
 
 type cached struct {
@@ -124,13 +126,14 @@ type cached struct {
 	warned      []string // codes of the warnings that a turn has once
 }
 
-// maxTranscripts bounds the cache; a turn that is not in it reads its thread anew.
+// maxTranscripts bounds the cache: the one that was not used for longest goes. A turn
+// that is not in it reads its thread anew.
 const maxTranscripts = 256
 
 // load returns what the model of a turn sees.
 func (t *transcripts) load(ctx context.Context, store memory.Reader, ref contract.Ref, th agent.Thread) (conversation, error) {
 	t.mu.Lock()
-	have := t.m[ref.Thread]
+	have, _ := t.get(ref.Thread)
 	t.mu.Unlock()
 	if n := len(have.own); have.turn == ref.Turn && have.compactions == th.Compactions && n > 0 {
 		added, err := store.Messages(ctx, ref.Thread, have.own[n-1].Seq, 0)
@@ -151,10 +154,7 @@ func (t *transcripts) load(ctx context.Context, store memory.Reader, ref contrac
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.m == nil || len(t.m) >= maxTranscripts {
-		t.m = map[string]cached{}
-	}
-	t.m[ref.Thread] = have
+	t.m.Add(ref.Thread, have)
 	return have.conversation, nil
 }
 
@@ -162,19 +162,21 @@ func (t *transcripts) load(ctx context.Context, store memory.Reader, ref contrac
 func (t *transcripts) warnOnce(ref contract.Ref, code string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	c, ok := t.m[ref.Thread]
+	c, ok := t.get(ref.Thread)
 	if !ok || c.turn != ref.Turn || slices.Contains(c.warned, code) {
 		return false
 	}
 	c.warned = append(slices.Clone(c.warned), code)
-	t.m[ref.Thread] = c
+	t.m.Add(ref.Thread, c)
 	return true
 }
 
 func (t *transcripts) drop(thread string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	delete(t.m, thread)
+	if _, ok := t.get(thread); ok {
+		t.m.Remove(thread)
+	}
 }
 
 // calibration corrects our count of tokens by what providers report, per model. It
@@ -302,20 +304,18 @@ func contextError(cause memory.Cause, window int64, format string, args ...any) 
 type contextFull struct {
 	need contract.SummaryNeed
 	text string
-	// warnings are for people.
-	warnings []agent.Warning
 }
 
 func (e *contextFull) Error() string { return e.text }
 
 // fit makes a request fit its model's window. If it does not, and a summary may
 // help, it returns the error that asks for one; else the longest messages are
-// shortened.
-func (a *Activities) fit(ctx context.Context, ref contract.Ref, r *agent.ModelRequest, c conversation) (fitting, error) {
+// shortened. noImages are the models to which images are words.
+func (a *Activities) fit(ctx context.Context, ref contract.Ref, r *agent.ModelRequest, c conversation, noImages []string) (fitting, error) {
 	room := a.roomOf(*r, c.windows[r.Model])
 	fixed := agent.RequestTokens(agent.ModelRequest{Messages: r.Messages[:1], Tools: r.Tools})
 	need := fixed + c.tokens + agent.ToolImageTokens(r.Messages)
-	if c.blind[r.Model] {
+	if slices.Contains(noImages, r.Model) {
 		need = agent.RequestTokens(*r)
 	}
 	if float64(need) <= full*float64(room.ours(room.request)) {

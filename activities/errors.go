@@ -21,13 +21,14 @@ func (a *Activities) wire(ctx context.Context, turnID string, err error) error {
 		return nil
 	}
 	if cause := context.Cause(ctx); errors.Is(cause, memory.ErrCancelRequested) || agent.CodeOf(cause) == agent.CodeStale {
-		err = cause // the activity was told to stop: what came of it says nothing
+		err = cause // the activity had to stop: its outcome says nothing
 	}
 	var model *agent.ModelError
 	var wired *temporal.ApplicationError
 	var full *contextFull
 	var other *otherModel
 	var later *retryLater
+	var blind *noImages
 	switch {
 	case errors.As(err, &wired):
 		return err
@@ -37,6 +38,8 @@ func (a *Activities) wire(ctx context.Context, turnID string, err error) error {
 		return temporal.NewApplicationErrorWithOptions(full.text, contract.ErrTypeContext, temporal.ApplicationErrorOptions{
 			NonRetryable: true, Category: temporal.ApplicationErrorCategoryBenign, Details: []any{full.need},
 		})
+	case errors.As(err, &blind):
+		return waiting(blind.Error(), time.Millisecond) // 0 would mean the policy's
 	case errors.As(err, &other):
 		return temporal.NewApplicationErrorWithOptions(other.Error(), contract.ErrTypeFallback, temporal.ApplicationErrorOptions{
 			NonRetryable: true, Category: temporal.ApplicationErrorCategoryBenign, Details: []any{other.model},
@@ -91,8 +94,8 @@ func (e *retryLater) Error() string {
 	return e.wait.Text(time.Now().UTC()) + " (UTC): " + e.cause.Error()
 }
 
-// later fixes when a call is made again that failed or was held back, before it is
-// told to anybody; fallback is the model that takes over in the end. No wait is longer
+// later fixes when a call is made again that failed or was held back, before anybody
+// reads of it; fallback is the model that takes over in the end. No wait is longer
 // than what is left of the time for repeating it: the last try is made when that is
 // over.
 func later(e *agent.ModelError, t tried, fallback string) *retryLater {
@@ -113,8 +116,6 @@ func wireModel(e *agent.ModelError) error {
 	last := *e
 	switch {
 	case !e.Retryable || repeats(e):
-	case e.NotCalled && e.RetryAfter <= mostDelay:
-		last.Message = fmt.Sprintf("%s; it has answered nobody for %s", agent.Shorten(e.Message, mostSaid, ""), e.Unanswered.Round(time.Second))
 	case e.NotCalled: // the text says until when it is held
 	case e.RetryAfter >= time.Second:
 		until := time.Now().Add(e.RetryAfter).UTC().Truncate(time.Second)

@@ -2,12 +2,9 @@ package activities
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"slices"
 	"time"
-
-	"go.temporal.io/sdk/activity"
 
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/memory"
@@ -70,18 +67,12 @@ func repeats(e *agent.ModelError) bool {
 type tried struct {
 	// failures is how many calls of the current model failed, this one included.
 	failures int
-	// left is what is left of retryFor. It counts from the first of the failures, and
-	// leaves out for how long the call was held back since.
+	// left is what is left of retryFor. It counts from the first of the failures.
 	left time.Duration
-	// waited is how long ago Temporal was told to make the call.
-	waited time.Duration
 }
 
-func (a *Activities) tried(ctx context.Context, begun memory.ModelStart, c failedCall, notCalled bool) tried {
-	t := tried{
-		failures: begun.Failures, left: a.retryFor() - begun.Failing,
-		waited: time.Since(activity.GetInfo(ctx).ScheduledTime),
-	}
+func (a *Activities) tried(begun memory.ModelStart, c failedCall, notCalled bool) tried {
+	t := tried{failures: begun.Failures, left: a.retryFor() - begun.Failing}
 	if t.failures > 0 {
 		t.left -= c.took
 	}
@@ -93,7 +84,7 @@ func (a *Activities) tried(ctx context.Context, begun memory.ModelStart, c faile
 
 // exhausted reports whether a call is not made again: it was tried often or for long
 // enough, or the provider asks to wait for longer than that. Being held back is no
-// try; it ends when the provider has answered nobody for that long.
+// failed try.
 func (a *Activities) exhausted(t tried, e *agent.ModelError) bool {
 	switch {
 	case !e.Retryable, repeats(e):
@@ -101,7 +92,7 @@ func (a *Activities) exhausted(t tried, e *agent.ModelError) bool {
 	case e.RetryAfter > mostDelay && e.RetryAfter > t.left:
 		return true // waits as short as those of our own back-off are obeyed at first
 	case e.NotCalled:
-		return min(e.Unanswered, t.waited) > a.retryFor()
+		return false
 	}
 	return t.failures >= minModelTries && (t.left <= 0 || e.RetryAfter > t.left)
 }

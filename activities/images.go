@@ -21,7 +21,7 @@ import (
 const mostImages = 20 << 20
 
 // withImages puts the images in place that messages refer to, for the time of a
-// call. One that cannot be had is told to the model in words: a turn must not fail
+// call. One that cannot be had is named to the model in words: a turn must not fail
 // because an image is gone. So is one that no longer fits, the oldest first. A
 // store that is away is an error: it will be back, and the model is not to answer
 // without what it was asked about.

@@ -40,7 +40,7 @@ func (a *Activities) callModel(ctx context.Context, ref contract.Ref) (_ contrac
 		return contract.ModelOutput{}, waiting("the turn's workers died too often of late", begun.Wait)
 	}
 	if begun.Stored != nil {
-		return a.output(ref, begun.Thread, *begun.Stored), nil
+		return a.output(begun.Thread, *begun.Stored), nil
 	}
 	if missing := begun.Thread.Config.Missing; missing != "" {
 		return contract.ModelOutput{Seq: begun.Thread.MessageCount, End: agent.ReasonError, Code: agent.CodeUnknownAgent, Message: missing}, nil
@@ -59,8 +59,8 @@ func (a *Activities) callModel(ctx context.Context, ref contract.Ref) (_ contrac
 	}
 	a.lostModel(ctx, ref, begun, request)
 	var fitted fitting
-	if err = a.sees(ctx, ref, request); err == nil {
-		fitted, err = a.fit(ctx, ref, &request, conversation)
+	if err = a.takesImages(request); err == nil {
+		fitted, err = a.fit(ctx, ref, &request, conversation, begun.Thread.NoImages)
 	}
 	if err != nil {
 		return contract.ModelOutput{}, a.modelFailed(ctx, ref, begun, request, failedCall{err: err})
@@ -68,9 +68,9 @@ func (a *Activities) callModel(ctx context.Context, ref contract.Ref) (_ contrac
 	if begun.LastCode == agent.ModelAnswerInvalid {
 		request.Messages = append(request.Messages, agent.Message{Role: agent.RoleUser, Content: agent.Text(agent.RepairAnswer(begun.LastErr))})
 	}
-	entered, began := time.Now(), time.Now()
-	ctx, told := a.Telemetry.Model(ctx, modelCall(ref, begun, request, begun.Attempt))
-	defer func() { told.End(err) }()
+	began := time.Now()
+	ctx, span := a.Telemetry.Model(ctx, modelCall(ref, begun, request, begun.Attempt))
+	defer func() { span.End(err) }()
 	request.Calling = func() { began = time.Now() } // what was waited before is no time of the model
 	reply, err := a.generate(ctx, ref, begun, request)
 	at := reply.At
@@ -79,16 +79,16 @@ func (a *Activities) callModel(ctx context.Context, ref contract.Ref) (_ contrac
 		err = checkAnswer(begun, &reply)
 	}
 	reply.Usage = a.price(request.Model, a.counted(request, reply, err)) // what is refused or broke off was paid for, too
-	told.Answered(reply, err)
+	span.Answered(reply, err)
 	if err != nil {
 		switch e := (*agent.ModelError)(nil); {
 		case !errors.As(err, &e):
 		case e.NoImages && agent.HasImages(request.Messages):
-			err = a.withoutImages(ctx, ref, request.Model, e)
+			err = &noImages{request.Model, e}
 		case e.Code == agent.ModelContextTooLong:
 			err = a.refused(ctx, ref, request, conversation, e)
 		}
-		return contract.ModelOutput{}, a.modelFailed(ctx, ref, begun, request, failedCall{err, at, reply.Usage, time.Since(began), began.Sub(entered), fitted.tight})
+		return contract.ModelOutput{}, a.modelFailed(ctx, ref, begun, request, failedCall{err, at, reply.Usage, time.Since(began), fitted.tight})
 	}
 	record := memory.ReplyRecord{
 		ThreadID: ref.Thread, TurnID: ref.Turn, Step: ref.Step, Attempt: begun.Attempt, Duration: time.Since(began),
@@ -103,7 +103,7 @@ func (a *Activities) callModel(ctx context.Context, ref contract.Ref) (_ contrac
 	if err != nil {
 		return contract.ModelOutput{}, err
 	}
-	return a.output(ref, begun.Thread, stored), nil
+	return a.output(begun.Thread, stored), nil
 }
 
 // stuck is the end of a turn that does the same again and again, and true.
@@ -186,7 +186,7 @@ func askGate(c agent.SpecialistAgentConfig, call agent.Call) agent.Gate {
 	return agent.GateAuto
 }
 
-func (a *Activities) output(ref contract.Ref, t agent.Thread, stored memory.StoredReply) contract.ModelOutput {
+func (a *Activities) output(t agent.Thread, stored memory.StoredReply) contract.ModelOutput {
 	return contract.ModelOutput{Seq: t.MessageCount, Calls: a.calls(stored.Calls)}
 }
 
@@ -247,7 +247,6 @@ type failedCall struct {
 	at   agent.ModelPlace // where it was made, if that is known
 	used agent.Usage
 	took time.Duration
-	held time.Duration // how long a limiter kept it from being made
 	// tight may be why it failed.
 	tight []agent.Warning
 }
@@ -258,12 +257,14 @@ func (a *Activities) modelFailed(ctx context.Context, ref contract.Ref, begun me
 	err := c.err
 	var me *agent.ModelError
 	var full *contextFull
+	var blind *noImages
 	failure := memory.ModelFailure{
-		ThreadID: ref.Thread, TurnID: ref.Turn, Step: ref.Step, Attempt: begun.Attempt, Duration: c.took, HeldFor: c.held, Usage: c.used,
+		ThreadID: ref.Thread, TurnID: ref.Turn, Step: ref.Step, Attempt: begun.Attempt, Duration: c.took, Usage: c.used,
 		Code: "stopped", Message: err.Error(),
 	}
-	if errors.As(err, &full) {
-		failure.Warnings = full.warnings
+	errors.As(err, &full)
+	if errors.As(err, &blind) {
+		failure.NoImages, failure.Warnings = blind.model, blind.warnings()
 	}
 	switch {
 	case ctx.Err() != nil && !stopping(ctx):
@@ -274,14 +275,14 @@ func (a *Activities) modelFailed(ctx context.Context, ref contract.Ref, begun me
 		failure.Code, failure.Message, failure.Class = me.Code, me.Error(), me.Class
 		if me.NotCalled {
 			// What it waited for in vain was no time of the model.
-			failure.NotCalled, failure.Duration, failure.HeldFor, c.took = true, 0, c.took, 0
+			failure.NotCalled, failure.Duration, c.took = true, 0, 0
 		}
-		t := a.tried(ctx, begun, c, me.NotCalled)
+		t := a.tried(begun, c, me.NotCalled)
 		exhausted := a.exhausted(t, me)
 		if me.Code == agent.ModelAnswerInvalid {
-			failure.Message = me.Message // what the model is told
+			failure.Message = me.Message // what the model reads
 		}
-		if full != nil {
+		if full != nil || blind != nil {
 			break // the same model is called again, otherwise
 		}
 		if next := a.fallback(begun.Turn, r, me, exhausted); next != "" {
@@ -290,12 +291,11 @@ func (a *Activities) modelFailed(ctx context.Context, ref contract.Ref, begun me
 		} else if !exhausted {
 			later := later(me, t, a.fallback(begun.Turn, r, me, true))
 			failure.Wait, err = later.wait, later
-			if me.NotCalled {
-				failure.HeldFor += time.Until(later.wait.Until)
-			}
 		}
 	case full != nil:
 		failure.Code, failure.NotCalled = "context_full", true
+	case blind != nil:
+		failure.Code, failure.NotCalled = "no_images", true
 	case agent.CodeOf(err) == agent.CodeStale:
 		return err
 	}

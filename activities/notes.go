@@ -104,7 +104,7 @@ func (w *notes) write(done chan struct{}) {
 	}
 }
 
-// flush writes what was told since the last time. A note that cannot be written
+// flush writes the notes since the last time. A note that cannot be written
 // is lost: the result of the run matters, and it does not wait for this.
 func (w *notes) flush() int {
 	w.mu.Lock()

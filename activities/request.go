@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"sort"
 	"strings"
 
@@ -29,7 +30,7 @@ func (a *Activities) request(ctx context.Context, ref contract.Ref, begun memory
 	shortened := agent.HasShortenedOutput(messages)
 	messages = agent.Transcript(messages)
 	switch {
-	case conversation.blind[model]:
+	case slices.Contains(t.NoImages, model):
 		messages = agent.WithoutImages(messages)
 	case a.modelInfo(model).Images:
 		messages = agent.WithToolImages(messages, mostToolImages)

@@ -10,7 +10,7 @@ import (
 )
 
 // What ends the repeating of a call: trying for long enough, a pause that ends after
-// that, and a provider that answers nobody. Being held back alone does not.
+// that. Being held back alone does not.
 func TestExhausted(t *testing.T) {
 	t.Parallel()
 	a := &Activities{RetryFor: 15 * time.Minute}
@@ -18,9 +18,9 @@ func TestExhausted(t *testing.T) {
 	asks := func(d time.Duration) agent.ModelError {
 		return agent.ModelError{Code: agent.ModelRateLimited, Retryable: true, RetryAfter: d}
 	}
-	held := func(pause, unanswered time.Duration) agent.ModelError {
+	held := func(pause time.Duration) agent.ModelError {
 		e := asks(pause)
-		e.NotCalled, e.Unanswered = true, unanswered
+		e.NotCalled = true
 		return e
 	}
 	for name, c := range map[string]struct {
@@ -28,20 +28,18 @@ func TestExhausted(t *testing.T) {
 		err   agent.ModelError
 		want  bool
 	}{
-		"the first failure":                     {tried{failures: 1, left: 15 * time.Minute}, down, false},
-		"time is left":                          {tried{failures: 30, left: time.Millisecond}, down, false},
-		"time is over":                          {tried{failures: 6}, down, true},
-		"over, but its worker was away":         {tried{failures: 5, left: -time.Hour}, down, false},
-		"a short pause, at first":               {tried{failures: 5, left: time.Second}, asks(time.Minute), false},
-		"a short pause, beyond the end":         {tried{failures: 6, left: time.Second}, asks(2 * time.Second), true},
-		"a short pause, before it":              {tried{failures: 6, left: time.Minute}, asks(time.Minute), false},
-		"a long pause, beyond the end":          {tried{failures: 1, left: 15 * time.Minute}, asks(16 * time.Minute), true},
-		"a long pause, before it":               {tried{failures: 1, left: 15 * time.Minute}, asks(14 * time.Minute), false},
-		"held back":                             {tried{left: 15 * time.Minute}, held(time.Minute, 0), false},
-		"held back for long, others go through": {tried{failures: 9, left: time.Second, waited: 9 * time.Hour}, held(time.Minute, time.Minute), false},
-		"held back, and nobody goes through":    {tried{left: 15 * time.Minute, waited: 16 * time.Minute}, held(time.Minute, time.Hour), true},
-		"came late to that":                     {tried{left: 15 * time.Minute, waited: time.Minute}, held(time.Minute, time.Hour), false},
-		"held back by a long pause":             {tried{left: 15 * time.Minute}, held(24*time.Hour, 0), true},
+		"the first failure":              {tried{failures: 1, left: 15 * time.Minute}, down, false},
+		"time is left":                   {tried{failures: 30, left: time.Millisecond}, down, false},
+		"time is over":                   {tried{failures: 6}, down, true},
+		"over, but its worker was away":  {tried{failures: 5, left: -time.Hour}, down, false},
+		"a short pause, at first":        {tried{failures: 5, left: time.Second}, asks(time.Minute), false},
+		"a short pause, beyond the end":  {tried{failures: 6, left: time.Second}, asks(2 * time.Second), true},
+		"a short pause, before it":       {tried{failures: 6, left: time.Minute}, asks(time.Minute), false},
+		"a long pause, beyond the end":   {tried{failures: 1, left: 15 * time.Minute}, asks(16 * time.Minute), true},
+		"a long pause, before it":        {tried{failures: 1, left: 15 * time.Minute}, asks(14 * time.Minute), false},
+		"held back":                      {tried{left: 15 * time.Minute}, held(time.Minute), false},
+		"held back, after many failures": {tried{failures: 9}, held(time.Minute), false},
+		"held back by a long pause":      {tried{left: 15 * time.Minute}, held(24 * time.Hour), true},
 	} {
 		require.Equal(t, c.want, a.exhausted(c.tried, &c.err), name)
 	}
@@ -77,19 +75,14 @@ func TestLaterEndsInTime(t *testing.T) {
 	}
 }
 
-// A turn that ends for its provider says what the provider wants, or that it answers
-// nobody.
+// A turn that ends for its provider says what the provider wants.
 func TestGivingUpSaysWhatTheProviderWants(t *testing.T) {
 	t.Parallel()
-	held := &agent.ModelError{Code: agent.ModelRateLimited, Status: 429, Message: "slow down", Retryable: true, RetryAfter: 5 * time.Second, NotCalled: true, Unanswered: 16 * time.Minute}
-	told := time.Date(2026, 5, 1, 10, 30, 12, 0, time.UTC)
-	held.At.Provider, held.HeldBy = "host", agent.Refusal{Model: "m1", At: told, Until: told.Add(held.RetryAfter)}
-	require.ErrorContains(t, wireModel(held), "not asked: m1 at host said at 2026-05-01T10:30:12Z to wait until 2026-05-01T10:30:17Z: slow down; it has answered nobody for 16m0s. To do: retry later")
 	asks := &agent.ModelError{Code: agent.ModelRateLimited, Status: 429, Message: "slow down", Retryable: true, RetryAfter: 5 * time.Second}
 	require.ErrorContains(t, wireModel(asks), "slow down; the provider asks to wait until ")
-	held.RetryAfter, held.HeldBy.Until, held.HeldBy.Probed = 24*time.Hour, told.Add(24*time.Hour), true
-	held.Model = "m1"
-	require.ErrorContains(t, wireModel(held),
-		"not asked: m1 at host said at 2026-05-01T10:30:12Z to wait until 2026-05-02T10:30:12Z: slow down; one call a minute is let through to see whether that still holds. To do: retry later")
+	said := time.Date(2026, 5, 1, 10, 30, 12, 0, time.UTC)
+	held := &agent.ModelError{Code: agent.ModelRateLimited, Status: 429, Message: "slow down", Retryable: true, RetryAfter: 24 * time.Hour, NotCalled: true, Model: "m1"}
+	held.At.Provider, held.HeldBy = "host", agent.Refusal{Model: "m1", At: said, Until: said.Add(held.RetryAfter)}
+	require.ErrorContains(t, wireModel(held), "not asked: m1 at host said at 2026-05-01T10:30:12Z to wait until 2026-05-02T10:30:12Z: slow down. To do: retry later")
 	require.NotContains(t, wireModel(held).Error()+held.Error(), "HTTP 429", "it was not asked")
 }

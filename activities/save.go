@@ -94,7 +94,7 @@ func (a *Activities) mainConfig(thread agent.Thread) agent.SpecialistAgentConfig
 	case ok:
 	case old.Name == name && old.Missing == "" && (old.Source != "" || old.SystemPrompt != ""):
 		return old
-	default: // a build that does not know Missing gives it no tools
+	default:
 		return agent.SpecialistAgentConfig{Name: name, Tools: []string{}, Missing: a.missing(name, thread.ID)}
 	}
 	if config.MaxSteps == 0 {

@@ -17,8 +17,7 @@ import (
 )
 
 // SummarizeContext has the model summarise the older part of a conversation and
-// stores the summary, unless it is stored already. The messages stay. It also stores
-// what a refusal told of the model, where that is all there is to do.
+// stores the summary, unless it is stored already. The messages stay.
 func (a *Activities) SummarizeContext(ctx context.Context, in contract.SummaryInput) (contract.SummaryOutput, error) {
 	ctx, stop := a.alive(ctx, in.Turn)
 	defer stop()
@@ -43,9 +42,6 @@ func (a *Activities) summarize(ctx context.Context, in contract.SummaryInput) (m
 	c, err := loadConversation(ctx, a.Store, begun.Thread, 0)
 	if err != nil {
 		return memory.Summary{}, err
-	}
-	if model, ok := begin.Cause.Blind(); ok {
-		return a.Store.SaveSummary(ctx, blindRecord(in.Ref, begin.Cause, model, begun.Attempt, c))
 	}
 	request, err := a.request(ctx, in.Ref, memory.ModelStart{Thread: begun.Thread, Turn: begun.Turn}, c)
 	if err != nil {
@@ -83,10 +79,10 @@ func (a *Activities) writeSummary(ctx context.Context, in contract.SummaryInput,
 	request.Messages = agent.SummaryRequest(p.replaced, r.ours(r.window)*7/10)
 	request.Meta = agent.CallMeta{StoreID: a.Store.ID(), ThreadID: in.Thread, TurnID: in.Turn, Step: in.Step, Attempt: begun.Attempt}
 	call := telemetry.ModelCall{Thread: begun.Thread, TurnID: in.Turn, Step: in.Step, Attempt: begun.Attempt, Request: request, Purpose: "summary_" + in.Need.Cause}
-	asking, told := a.Telemetry.Model(ctx, call)
+	asking, span := a.Telemetry.Model(ctx, call)
 	reply, err := a.Model.Generate(asking, request, nil)
-	told.Answered(reply, err)
-	told.End(err)
+	span.Answered(reply, err)
+	span.End(err)
 	record.Duration = time.Since(began)
 	text := strings.TrimSpace(agent.CleanText(reply.Content))
 	record.Usage = a.price(request.Model, a.counted(request, reply, err))
@@ -124,7 +120,7 @@ func (a *Activities) summaryFailed(ctx context.Context, in contract.SummaryInput
 		me.InARow = begun.Attempt // all of its tries: this call is not worth counting more finely
 		me.Model = cmp.Or(me.Model, r.Model)
 		waited := time.Since(activity.GetInfo(ctx).ScheduledTime)
-		t := tried{failures: begun.Attempt, left: a.retryFor() - waited, waited: waited}
+		t := tried{failures: begun.Attempt, left: a.retryFor() - waited}
 		likewise := me.Code == agent.ModelAuth || me.Retryable && !repeats(me)
 		switch exhausted := a.exhausted(t, me); {
 		case !exhausted:

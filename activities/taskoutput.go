@@ -82,7 +82,7 @@ func (a *Activities) taskOutput(ctx context.Context, call agent.ToolCall) (agent
 	if o.StartedBy != "" {
 		o.Through, err = a.through(ctx, call.ThreadID, o.ThreadID)
 	}
-	return agent.ToolOK(agent.FormatDelegationResult(o)), err
+	return agent.ToolOK(agent.DelegationResultFormatter{}.Result(o)), err
 }
 
 // outcome is the end of a sub-agent's latest turn. One whose only task was
@@ -132,16 +132,16 @@ func (a *Activities) taskStates(ctx context.Context, threadID, agentID string) (
 }
 
 // adopted are background sub-agents that others below a thread started and whose
-// ends this thread is told: those that were, and those that will be because
+// ends are reported to this thread: those that were, and those that will be because
 // nobody in between is at work.
 func (a *Activities) adopted(ctx context.Context, threadID string, own []agent.Thread) ([]agent.Thread, error) {
 	entries, err := a.Store.Inbox(ctx, threadID)
 	if err != nil {
 		return nil, err
 	}
-	told := map[string]bool{}
+	reported := map[string]bool{}
 	for _, e := range entries {
-		told[e.ChildThread] = told[e.ChildThread] || e.Kind == memory.EntryChild && e.Background
+		reported[e.ChildThread] = reported[e.ChildThread] || e.Kind == memory.EntryChild && e.Background
 	}
 	var found []agent.Thread
 	for idle := own; len(idle) > 0; idle = idle[1:] {
@@ -151,7 +151,7 @@ func (a *Activities) adopted(ctx context.Context, threadID string, own []agent.T
 		}
 		for _, c := range children {
 			reports := idle[0].OpenTurnID == "" && c.OpenTurnID != ""
-			if told[c.ID] || reports {
+			if reported[c.ID] || reports {
 				found = append(found, c)
 			}
 			idle = append(idle, c)

@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"time"
 
+	"go.temporal.io/sdk/activity"
+
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/internal/contract"
 	"github.com/spool-agents/spool/memory"
@@ -54,10 +56,10 @@ func (a *Activities) runTool(ctx context.Context, ref contract.Ref, call agent.T
 		return "", waiting("the turn's workers died too often of late", begun.Wait)
 	}
 	began := time.Now()
-	ctx, told := a.Telemetry.Tool(ctx, a.toolCall(begun, begun.Attempt))
-	defer func() { told.End(err) }()
+	ctx, span := a.Telemetry.Tool(ctx, a.toolCall(begun, begun.Attempt))
+	defer func() { span.End(err) }()
 	result, err := a.produce(ctx, ref, begun)
-	told.Ended(result)
+	span.Ended(result)
 	if err != nil {
 		return "", err
 	}
@@ -87,24 +89,37 @@ func (a *Activities) produce(ctx context.Context, ref contract.Ref, begun memory
 	case !agent.MayUse(may, name):
 		return agent.ToolFailed(agent.ErrToolNotFound, "there is no tool %q among this agent's tools", name), nil
 	}
-	told := newNotes(ctx, a.Store, memory.ToolNote{ThreadID: ref.Thread, TurnID: ref.Turn, CallID: ref.Call, Attempt: begun.Attempt})
-	defer told.close()
+	notes := newNotes(ctx, a.Store, memory.ToolNote{ThreadID: ref.Thread, TurnID: ref.Turn, CallID: ref.Call, Attempt: begun.Attempt})
+	defer notes.close()
 	return a.Tools.Run(ctx, name, agent.ToolRun{
 		CallMeta: agent.CallMeta{StoreID: a.Store.ID(), ThreadID: ref.Thread, TurnID: ref.Turn, Step: ref.Step, Attempt: begun.Attempt},
-		CallID:   ref.Call, Workdir: begun.Thread.Workdir, Args: begun.Call.Args, Note: told.tell, Keep: a.keeper(ctx),
+		CallID:   ref.Call, Workdir: begun.Thread.Workdir, Args: begun.Call.Args, Note: notes.tell, Keep: a.keeper(ctx),
 	}), nil
 }
+
+const (
+	// saveResultFor bounds how long a result waits for a store that is away, and
+	// lastSaves how long it does once the worker is to end.
+	saveResultFor = 15 * time.Minute
+	lastSaves     = 5 * time.Second
+)
 
 // saveResult tries hard: a tool that has run must not run again only because
 // the store was away for a moment.
 func (a *Activities) saveResult(ctx context.Context, o memory.ToolOutcome) error {
+	stopping := activity.GetWorkerStopChannel(ctx)
 	ctx = context.WithoutCancel(ctx)
+	end := time.Now().Add(saveResultFor)
 	for delay := 50 * time.Millisecond; ; delay = min(2*delay, 2*time.Second) {
 		err := a.Store.SaveResult(ctx, o)
-		if agent.CodeOf(err) != agent.CodeUnavailable {
+		if agent.CodeOf(err) != agent.CodeUnavailable || time.Now().After(end) {
 			return err
 		}
-		time.Sleep(delay)
+		select {
+		case <-time.After(delay):
+		case <-stopping:
+			stopping, end, delay = nil, time.Now().Add(lastSaves), 50*time.Millisecond
+		}
 	}
 }
 

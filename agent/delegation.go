@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// SpecialistAgentResult is the end of a sub-agent's turn as its delegator is told.
+// SpecialistAgentResult is the end of a sub-agent's turn as its delegator reads it.
 type SpecialistAgentResult struct {
 	AgentType string
 	AgentID   string
@@ -20,8 +20,8 @@ type SpecialistAgentResult struct {
 	Answer   string
 	// Background means that nobody waited: the text is a message, not a result.
 	Background bool
-	// StartedBy is the agent that started this one, where somebody else is told,
-	// and Through the sub-agent of whoever is told that leads to it. Both are
+	// StartedBy is the agent that started this one, where somebody else reads
+	// this, and Through the sub-agent of that reader that leads to it. Both are
 	// agent ids; they are the same if that sub-agent started it.
 	StartedBy string
 	Through   string
@@ -55,11 +55,14 @@ func (o SpecialistAgentResult) ErrorReason() ErrorReason {
 	return ErrUnknown
 }
 
-// FormatDelegationResult is the text a delegator's model reads about the end of
-// a sub-agent's turn: which agent, how it ended, what it cost, what it said. The
-// thread id lets the model resume the same sub-agent. A success with an empty
-// answer is still a success.
-func FormatDelegationResult(o SpecialistAgentResult) string {
+// DelegationResultFormatter words what a delegator's model reads about a sub-agent's
+// turn.
+type DelegationResultFormatter struct{}
+
+// Result tells of the end of a sub-agent's turn: which agent, how it ended, what it
+// cost, what it said. The thread id lets the model resume the same sub-agent. A
+// success with an empty answer is still a success.
+func (DelegationResultFormatter) Result(o SpecialistAgentResult) string {
 	var b strings.Builder
 	if o.Background {
 		fmt.Fprintf(&b, "[Background agent %s ended: %s]\n", o.AgentType, o.Ending())
@@ -112,9 +115,8 @@ func delegationFailure(o SpecialistAgentResult) string {
 		" and tell it to have " + o.StartedBy + " do that."
 }
 
-// FormatDelegationSeen is the report of an end that its reader has read with
-// task_output already.
-func FormatDelegationSeen(o SpecialistAgentResult) string {
+// Seen is the report of an end that its reader has read with task_output already.
+func (DelegationResultFormatter) Seen(o SpecialistAgentResult) string {
 	return fmt.Sprintf("[Background agent %s ended: %s]\nagent id: %s\nthread: %s\nstatus: %s\n\nYou have read its result with task_output already.",
 		o.AgentType, o.Ending(), o.AgentID, o.ThreadID, o.Ending())
 }
@@ -128,14 +130,14 @@ func sentence(s string) string {
 	return s + "."
 }
 
-// FormatDelegationStarted is the result of a call that delegated in the background.
-func FormatDelegationStarted(agentType, agentID, threadID string) string {
+// Started is the result of a call that delegated in the background.
+func (DelegationResultFormatter) Started(agentType, agentID, threadID string) string {
 	return fmt.Sprintf("[Agent %s started in the background]\nagent id: %s\nthread: %s\nstatus: running\n\n"+
 		"You will be told when it ends. task_output reads what it has so far.", agentType, agentID, threadID)
 }
 
-// FormatDelegationUnstarted tells of a sub-agent that was dropped before it began.
-func FormatDelegationUnstarted(agentID, threadID string) string {
+// Unstarted tells of a sub-agent that was dropped before it began.
+func (DelegationResultFormatter) Unstarted(agentID, threadID string) string {
 	return fmt.Sprintf("agent id: %s\nthread: %s\n\nThe agent had not begun. Resume it to give it the task again.", agentID, threadID)
 }
 

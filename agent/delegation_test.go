@@ -31,7 +31,7 @@ func TestRow15_DelegationResultSaysEverything(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			o := base
 			c.end(&o)
-			text := FormatDelegationResult(o)
+			text := DelegationResultFormatter{}.Result(o)
 			for _, part := range append(c.says, always...) {
 				if !strings.Contains(text, part) {
 					t.Errorf("%q does not say %q", text, part)
@@ -46,16 +46,16 @@ func TestRow15_DelegationResultSaysEverything(t *testing.T) {
 
 func TestDelegationRefusalsNameTheirLimit(t *testing.T) {
 	for text, part := range map[string]string{
-		RefuseDepth(4, 3):                         "depth limit is 3",
-		RefuseFanOut(8, 8):                        "limit is 8",
-		RefuseDescendants(50, 50):                 "limit is 50",
-		RefuseDisabled():                          "disabled",
-		RefuseResumeUnknown("x"):                  `"x"`,
-		RefuseResumeForeign("x"):                  "not a sub-agent of this thread",
-		RefuseResumeType("x", "coder", "general"): "coder",
-		RefuseTool("shell"):                       "shell",
-		FormatDelegationStarted("a", "a-1", "t"):  "a-1",
-		TextLost(5):                               "5 times",
+		RefuseDepth(4, 3):                                    "depth limit is 3",
+		RefuseFanOut(8, 8):                                   "limit is 8",
+		RefuseDescendants(50, 50):                            "limit is 50",
+		RefuseDisabled():                                     "disabled",
+		RefuseResumeUnknown("x"):                             `"x"`,
+		RefuseResumeForeign("x"):                             "not a sub-agent of this thread",
+		RefuseResumeType("x", "coder", "general"):            "coder",
+		RefuseTool("shell"):                                  "shell",
+		DelegationResultFormatter{}.Started("a", "a-1", "t"): "a-1",
+		TextLost(5):                                          "5 times",
 	} {
 		if !strings.Contains(text, part) {
 			t.Errorf("%q does not say %q", text, part)

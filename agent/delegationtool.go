@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -157,6 +158,16 @@ func FormatTaskList(all []TaskState) string {
 		fmt.Fprintf(&b, "\n- %s, %s, %s%s: %s%s", s.AgentID, s.AgentType, s.ending(), since, strings.Join(strings.Fields(s.Description), " "), by)
 	}
 	return b.String()
+}
+
+// atWork matches the state of a sub-agent that has not ended, where FormatTaskState and
+// FormatTaskList say it.
+var atWork = regexp.MustCompile(`(?m)^(status: |- [^,\n]+, [^,\n]+, )(pending|running|waiting_for_user|waiting_for_approval)\b`)
+
+// tellsOfWork reports whether a result of task_output tells of a sub-agent at work.
+func tellsOfWork(result string) bool {
+	head, _, _ := strings.Cut(result, "\n\n") // after that comes what the sub-agent said
+	return atWork.MatchString(head)
 }
 
 func countSubAgents(n int) string {

@@ -47,9 +47,6 @@ type ModelError struct {
 	// HeldBy is the refusal.
 	NotCalled bool
 	HeldBy    Refusal
-	// Unanswered, of a call that was held back, is for how long the provider has
-	// answered nobody.
-	Unanswered time.Duration
 	// Limit is the context window that the provider named when it refused a request
 	// as too long, in tokens; 0 if it did not say.
 	Limit int64
@@ -69,14 +66,12 @@ type ModelError struct {
 	ToDo string
 }
 
-// Refusal is what a provider told a call when it asked to wait.
+// Refusal is what a provider said to a call when it asked to wait.
 type Refusal struct {
 	// Model is the one that was asked; "" = it is not known.
 	Model string
 	// At is when, Until for how long it wants no call, by the clock of the worker.
 	At, Until time.Time
-	// Probed says that a call a minute is made all the same.
-	Probed bool
 }
 
 // text says it of a model at a place, with times that readers may convert: see
@@ -138,9 +133,6 @@ func (e *ModelError) Final() string {
 	text := e.subject()
 	if said := e.said(); said != "" {
 		text += ": " + said
-	}
-	if e.NotCalled && e.HeldBy.Probed {
-		text += "; one call a minute is let through to see whether that still holds"
 	}
 	if e.InARow > 1 && e.Class != "" {
 		text += fmt.Sprintf("; so it was %d times in a row", e.InARow)

@@ -140,7 +140,7 @@ type MCPStderr struct {
 	Data     string `json:"data"`
 }
 
-// ToolResult is what the model is told. Status is CallSuccess or CallFailed.
+// ToolResult is what the model reads. Status is CallSuccess or CallFailed.
 type ToolResult struct {
 	Content     string
 	Status      CallStatus

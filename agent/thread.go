@@ -39,6 +39,8 @@ type Thread struct {
 	OpenTurnID       string                `json:"openTurnId,omitempty"`
 	CreatedAt        time.Time             `json:"createdAt"`
 	UpdatedAt        time.Time             `json:"updatedAt"`
+	// NoImages are the models that were found to take no images.
+	NoImages []string `json:"-"`
 	Metadata
 }
 
@@ -261,7 +263,7 @@ const (
 	// WarnModelWait: a model call failed or was held back, and is made again at a
 	// time that Wait names. The root of a sub-agent's thread has it too.
 	WarnModelWait = "model_wait"
-	// WarnNoImages: the model takes no images, so it is told of them in words.
+	// WarnNoImages: the model takes no images, so it reads their names.
 	WarnNoImages = "images_left_out"
 	// WarnAnswerCut: an answer ends at the model's output limit.
 	WarnAnswerCut = "answer_cut"

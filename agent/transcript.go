@@ -122,14 +122,15 @@ func shorten(s string, limit int, hint string) (short string, left int) {
 const LoopLength = 5
 
 // Looping reports whether the last LoopLength rounds of the turn made the same
-// calls and got the same results.
+// calls and got the same results. To look after sub-agents at work, or to wait for
+// them, is no loop.
 func Looping(messages []Message, turnID string) bool {
 	rounds := lastRounds(messages, turnID, LoopLength)
 	if len(rounds) < LoopLength {
 		return false
 	}
 	first := roundText(rounds[0])
-	return !slices.ContainsFunc(rounds[1:], func(r []Message) bool { return roundText(r) != first })
+	return first != "" && !slices.ContainsFunc(rounds[1:], func(r []Message) bool { return roundText(r) != first })
 }
 
 // OnlyRefused reports whether the last LoopLength rounds of the turn held nothing
@@ -171,14 +172,23 @@ func lastRounds(messages []Message, turnID string, n int) (rounds [][]Message) {
 	return rounds
 }
 
-// roundText holds all that makes a round another one.
+// roundText holds all that makes a round another one; "" if it did nothing but look
+// after sub-agents at work.
 func roundText(round []Message) string {
+	looks := map[string]bool{}
+	for _, r := range round[1:] {
+		looks[r.ToolCallID] = r.Name == ToolTaskOutput && tellsOfWork(r.Content.String())
+	}
 	var b strings.Builder
 	for _, c := range round[0].ToolCalls {
-		b.WriteString(c.Function.Name + "\x00" + c.Function.Arguments + "\x00")
+		if !looks[c.ID] {
+			b.WriteString(c.Function.Name + "\x00" + c.Function.Arguments + "\x00")
+		}
 	}
 	for _, r := range round[1:] {
-		b.WriteString(r.Content.String() + "\x00")
+		if !looks[r.ToolCallID] {
+			b.WriteString(r.Content.String() + "\x00")
+		}
 	}
 	return b.String()
 }

@@ -109,6 +109,38 @@ func TestRow96_Looping(t *testing.T) {
 	require.False(t, Looping(m, "t"), "another result is progress")
 }
 
+// A parent that looks after its sub-agents at work, or waits for them, is no loop,
+// however fast it looks. To read the same end again and again is one.
+func TestRow96_LookingIsNoLoop(t *testing.T) {
+	working := TaskState{AgentType: "general", AgentID: "general-1-a", ThreadID: "agent:general:general-1-a", Status: ThreadRunning, Text: "a line\n\nand more"}
+	asks, waits, ended := working, working, working
+	asks.Status, waits.Status, ended.Status = ThreadWaitingForApproval, ThreadPending, ThreadCompleted
+	end := DelegationResultFormatter{}.Result(SpecialistAgentResult{AgentType: "general", AgentID: "general-1-a", Status: ThreadCompleted, Answer: "\nstatus: running"})
+	for text, loops := range map[string]bool{
+		FormatTaskState(working):                    false,
+		FormatTaskState(asks):                       false,
+		FormatTaskList([]TaskState{ended, working}): false,
+		FormatTaskList([]TaskState{waits}):          false,
+		FormatTaskList([]TaskState{ended}):          true,
+		FormatTaskList(nil):                         true,
+		end:                                         true,
+	} {
+		look, same := calls("x"), result("x", text)
+		look.ToolCalls[0].Function.Name, same.Name = ToolTaskOutput, ToolTaskOutput
+		var m []Message
+		for range 2 * LoopLength {
+			m = append(m, look, same)
+		}
+		require.Equal(t, loops, Looping(m, "t"), text)
+		for i := range m { // another call beside it that repeats itself
+			if i%2 == 0 {
+				m[i].ToolCalls = append(calls("y").ToolCalls, m[i].ToolCalls...)
+			}
+		}
+		require.True(t, Looping(m, "t"), text)
+	}
+}
+
 func TestOnlyRefused(t *testing.T) {
 	refused := func(id string, n int, why ErrorReason) Message {
 		m := result(id, fmt.Sprint("refused ", n))

@@ -38,7 +38,7 @@ type ModelWait struct {
 	Status int `json:"status,omitempty"`
 }
 
-// ShortWait is what need not be told to a person: a first quick retry.
+// ShortWait is too short to be shown to a person: a first quick retry.
 const ShortWait = 2 * time.Second
 
 // longestReason bounds what a wait repeats of an error, in bytes.
@@ -90,7 +90,7 @@ func (w ModelWait) Text(now time.Time) string {
 	return fmt.Sprintf("the model did not answer (%s), trying again at %s (%s)", why, until, tries)
 }
 
-// heldWhy is what the provider told the call that it refused, in brackets.
+// heldWhy is what the provider said to the call that it refused, in brackets.
 func (w ModelWait) heldWhy() string {
 	var parts []string
 	if w.Status != 0 {

@@ -23,13 +23,21 @@ type Approval struct {
 	Instruction string           `json:"editInstruction,omitempty"`
 }
 
-// ApprovalFilter selects approvals; RootThread includes all descendants.
-type ApprovalFilter struct {
+// AskFilter selects what agents ask people; RootThread includes all descendants.
+type AskFilter struct {
+	// ID is that of one, or of the call that asks a question.
+	ID         string
 	UserID     string
 	ThreadID   string
 	RootThread string
 	OpenOnly   bool
 }
+
+// Both kinds of asks are selected alike.
+type (
+	ApprovalFilter = AskFilter
+	QuestionFilter = AskFilter
+)
 
 // Decision settles an approval, named by its id or by one of its calls.
 type Decision struct {

@@ -74,11 +74,11 @@ type CancelRequest struct {
 	TurnID   string `json:"turnId,omitempty"` // empty = whichever is open
 	By       string `json:"-"`
 	// All also drops waiting messages and cancels background descendants. The ends
-	// of those open no turn: they are told with the next message.
+	// of those open no turn: they come with the next message.
 	All bool `json:"all,omitempty"`
 }
 
-// CancelResult names the turns that are to be told.
+// CancelResult names the turns whose runs are to be nudged.
 type CancelResult struct {
 	TurnID string
 	// By and At are who asked first, and when.

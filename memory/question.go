@@ -44,16 +44,6 @@ type QuestionRequest struct {
 	Text     string
 }
 
-// QuestionFilter selects questions; RootThread includes all descendants.
-type QuestionFilter struct {
-	// ID is that of one question, or of the call that asks it.
-	ID         string
-	UserID     string
-	ThreadID   string
-	RootThread string
-	OpenOnly   bool
-}
-
 // AnswerRequest answers a question, named by its id or by its call.
 type AnswerRequest struct {
 	UserID string `json:"-"`

@@ -45,7 +45,7 @@ type ModelStart struct {
 	LastClass agent.FailureClass
 	InARow    int
 	// Failures is how many calls of the step's current model failed and were to be made
-	// again, Failing how long ago the first did, without what they were held back since.
+	// again, Failing how long ago the first did.
 	Failures int
 	Failing  time.Duration
 	// Steered counts entries that were taken into the turn by this write.
@@ -96,11 +96,10 @@ type ModelFailure struct {
 	Duration time.Duration
 	// NotCalled means that the attempt ended before the model was called.
 	NotCalled bool
-	// HeldFor is how long the attempt was held back, and is to be (Wait.Held): that time
-	// does not count as failing.
-	HeldFor time.Duration
 	// Fallback, if set, is the model that the turn goes on with.
 	Fallback string
+	// NoImages, if set, is a model that was found to take no images: the thread keeps it.
+	NoImages string
 	// Warnings are for people; each becomes an event.
 	Warnings []agent.Warning
 	// Wait, if set, says when the call is made again. It becomes an event too, on
@@ -166,7 +165,7 @@ type ToolStart struct {
 	LostSince time.Time
 }
 
-// ToolOutcome is the result of a tool run. Result is what the model is told,
+// ToolOutcome is the result of a tool run. Result is what the model reads,
 // Full the whole output if it is longer.
 type ToolOutcome struct {
 	ThreadID string
@@ -178,7 +177,7 @@ type ToolOutcome struct {
 	Duration time.Duration
 }
 
-// ToolNote is what a tool under way tells: an event of its thread's log.
+// ToolNote is what a tool under way says: an event of its thread's log.
 type ToolNote struct {
 	ThreadID string
 	TurnID   string

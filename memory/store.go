@@ -135,8 +135,8 @@ type Keeper interface {
 	// an untaken child result, an unsettled cancel, or a decided approval or an
 	// answered question that nobody reacted to, for longer than age by the store's clock.
 	Overdue(ctx context.Context, age time.Duration, limit int) ([]Overdue, error)
-	// OpenTurns lists open turns; the keeper compares them with open runs.
-	OpenTurns(ctx context.Context, limit int) ([]OpenTurn, error)
+	// OpenTurns lists open turns, oldest first; the keeper compares them with open runs.
+	OpenTurns(ctx context.Context, f OpenTurnFilter) ([]OpenTurn, error)
 	// Load counts what is under way in the whole store.
 	Load(ctx context.Context) (Load, error)
 	// CleanUp takes a user's (empty: everybody's) sub-agents that ended longer

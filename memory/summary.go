@@ -1,14 +1,12 @@
 package memory
 
 import (
-	"strings"
 	"time"
 
 	"github.com/spool-agents/spool/agent"
 )
 
-// Cause says why a thread's context was summarised, or what else is remembered of a
-// refusal.
+// Cause says why a thread's context was summarised.
 type Cause string
 
 // Causes. There is at most one summary per cause and step of a turn, so that no
@@ -20,22 +18,10 @@ const (
 	CauseRefused Cause = "refused"
 )
 
-const causeImages = "images:"
-
-// CauseImages is the cause of remembering that a model takes no images: of a record
-// without text. It names the model, since a step may try several.
-func CauseImages(model string) Cause { return Cause(causeImages + model) }
-
-// Blind is the model of CauseImages; ok is false for other causes.
-func (c Cause) Blind() (model string, ok bool) { return strings.CutPrefix(string(c), causeImages) }
-
 // Valid reports whether there is such a cause.
-func (c Cause) Valid() bool {
-	_, images := c.Blind()
-	return images || c == CauseFull || c == CauseRefused
-}
+func (c Cause) Valid() bool { return c == CauseFull || c == CauseRefused }
 
-// Summary is what a model is told instead of a thread's older messages. The
+// Summary is what a model reads instead of a thread's older messages. The
 // messages, the log and the links stay as they are.
 type Summary struct {
 	ThreadID string `json:"threadId"`

@@ -146,7 +146,16 @@ type Overdue struct {
 	Since      time.Time
 }
 
-// OpenTurn is an open turn and when it last moved.
+// OpenTurnFilter selects a page of open turns.
+type OpenTurnFilter struct {
+	// Age is how long ago at least they were opened, by the store's clock.
+	Age time.Duration
+	// After is the last one of the page before; zero = the first page.
+	After OpenTurn
+	Limit int // 0 = none
+}
+
+// OpenTurn is an open turn and when it was opened.
 type OpenTurn struct {
 	ThreadID string
 	TurnID   string

@@ -61,7 +61,7 @@ func (r *run) regular(name, summary string, timeout time.Duration, in any) workf
 	return workflow.ExecuteActivity(ctx, name, in)
 }
 
-// settle waits for ready. When the turn is told to stop it waits only a little
+// settle waits for ready. When the turn is to stop it waits only a little
 // longer: what an activity does after that meets the store's fences.
 func (r *run) settle(ready func() bool) {
 	_ = workflow.Await(r.save, func() bool { return ready() || r.stop != "" })
@@ -70,7 +70,8 @@ func (r *run) settle(ready func() bool) {
 	}
 }
 
-// await returns the result of a regular activity.
+// await returns the result of a regular activity. The error of one that had to
+// stop says nothing: Temporal does not repeat it, whatever became of its worker.
 func await[T any](r *run, f workflow.Future) (T, error) {
 	var out T
 	r.settle(f.IsReady)
@@ -78,5 +79,8 @@ func await[T any](r *run, f workflow.Future) (T, error) {
 		return out, errCancelled
 	}
 	err := typed(f.Get(r.save, &out))
+	if err != nil && r.stop != "" && !errors.Is(err, errStale) {
+		err = errCancelled
+	}
 	return out, err
 }

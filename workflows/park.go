@@ -17,9 +17,9 @@ import (
 // parked waits for the first signal. All a signal means is that the store may
 // say something new, so the run then begins as any other does.
 func (r *run) parked(c *contract.Carry) {
-	heard := func() bool { return r.woken }
+	woken := func() bool { return r.woken }
 	if c.DeadlineMs == 0 || c.Parked == contract.ForPeople {
-		_ = workflow.Await(r.save, heard)
+		_ = workflow.Await(r.save, woken)
 		return
 	}
 	// Sub-agents may take too long. If the deadline is over, somebody below
@@ -28,7 +28,7 @@ func (r *run) parked(c *contract.Carry) {
 	if left <= 0 {
 		left = contract.PeoplePause
 	}
-	_, _ = workflow.AwaitWithTimeout(r.save, left, heard)
+	_, _ = workflow.AwaitWithTimeout(r.save, left, woken)
 }
 
 // park is the state of a run that parks.
@@ -42,16 +42,16 @@ func (r *run) waitInRun() time.Duration {
 	return cmp.Or(time.Duration(r.claim.Timing.WaitMs)*time.Millisecond, contract.WaitInRun)
 }
 
-// undisturbed reports whether no nudge came since seen and nothing else was
-// heard of either. What the server has delivered by now is looked at; what it
-// has not makes it refuse the continue-as-new, and the task is done over.
+// undisturbed reports whether neither a nudge nor a cancel came since seen. What
+// the server has delivered by now is looked at; what it has not makes it refuse the
+// continue-as-new, and the task is done over.
 func (r *run) undisturbed(seen int) bool {
 	for {
 		var s contract.CancelSignal
 		if !r.cancelCh.ReceiveAsync(&s) {
 			break
 		}
-		r.cancelTold(s)
+		r.cancelSignalled(s)
 	}
 	return r.drained(seen) && r.stop == "" && r.ctx.Err() == nil
 }

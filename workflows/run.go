@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"fmt"
 	"time"
 
 	"go.temporal.io/sdk/temporal"
@@ -26,7 +27,7 @@ type run struct {
 	deadline time.Time          // zero = none; without what is waited for people
 
 	nudges   int  // nudges seen so far
-	woken    bool // anything was heard of
+	woken    bool // a signal or a cancellation has come
 	nudgeCh  workflow.ReceiveChannel
 	cancelCh workflow.ReceiveChannel
 	seq      int64 // the thread's last message
@@ -35,8 +36,9 @@ type run struct {
 
 func start(ctx workflow.Context, in contract.TurnInput, typ string) (contract.TurnResult, error) {
 	if in.Carry != nil && in.Carry.Version > contract.StateVersion {
-		return contract.TurnResult{}, temporal.NewNonRetryableApplicationError(
-			"this run carries state of a newer build; start a worker of that build", contract.ErrTypeInvalid, nil)
+		// A panic fails the workflow task only: Temporal repeats it until a worker of
+		// that build takes it.
+		panic(fmt.Sprintf("this run carries state of a newer build (version %d, this build knows %d): start a worker of that build", in.Carry.Version, contract.StateVersion))
 	}
 	save, _ := workflow.NewDisconnectedContext(ctx)
 	r := &run{in: in, typ: typ, ctx: ctx, save: save}
@@ -66,7 +68,7 @@ func (r *run) listen() {
 				AddReceive(r.cancelCh, func(c workflow.ReceiveChannel, _ bool) {
 					var s contract.CancelSignal
 					c.Receive(ctx, &s)
-					r.cancelTold(s)
+					r.cancelSignalled(s)
 				}).
 				Select(ctx)
 		}
@@ -78,8 +80,8 @@ func (r *run) listen() {
 	})
 }
 
-// cancelTold reacts to a cancel signal, which may be one for another turn.
-func (r *run) cancelTold(s contract.CancelSignal) {
+// cancelSignalled reacts to a cancel signal, which may be one for another turn.
+func (r *run) cancelSignalled(s contract.CancelSignal) {
 	r.woken = true
 	if s.Turn == r.claim.Turn && s.Turn != "" {
 		r.halt(agent.ThreadCancelled)
@@ -101,7 +103,7 @@ func (r *run) halt(why agent.ThreadStatus) {
 func (r *run) main() (contract.TurnResult, error) {
 	var last contract.TurnResult
 	for {
-		r.drained(0) // what was signalled until now, the claim will see
+		r.drained(0) // the claim sees what was signalled until now
 		seen := r.nudges
 		if err := r.take(); err != nil {
 			return last, err
@@ -124,7 +126,7 @@ func (r *run) main() (contract.TurnResult, error) {
 			return last, r.again(nil)
 		}
 		last = contract.TurnResult{Turn: r.claim.Turn, Outcome: closed.Outcome}
-		if err := r.tell(closed); err != nil {
+		if err := r.hint(closed); err != nil {
 			return last, err
 		}
 		if r.typ == contract.SubAgentTurn {

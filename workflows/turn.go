@@ -128,7 +128,7 @@ func (r *run) fail(step int, reason agent.Reason, code, message string) (*contra
 	})
 }
 
-// cancelled closes a turn that was told to stop, by a person or by its deadline.
+// cancelled closes a turn that was stopped, by a person or by its deadline.
 func (r *run) cancelled(step int) (*contract.CloseOutput, error) {
 	if r.stop == agent.ThreadFailed {
 		limit := time.Duration(r.claim.TimeoutMs) * time.Millisecond
@@ -150,10 +150,10 @@ func (r *run) close(name, summary string, in contract.CloseInput) (*contract.Clo
 	return &out, nil
 }
 
-// tell hints to whoever has to know of the close: the delegator that got this
-// turn's end (unless it waits for this very run), the delegator of the next
-// entry, and the runs of descendants that were closed along.
-func (r *run) tell(closed *contract.CloseOutput) error {
+// hint nudges the runs that the close concerns: that of the delegator that got this
+// turn's end (unless it waits for this very run), that of the delegator of the next
+// entry, and those of descendants that were closed along.
+func (r *run) hint(closed *contract.CloseOutput) error {
 	var targets []contract.NudgeTarget
 	if n := closed.Notify; n != nil {
 		parent := workflow.GetInfo(r.save).ParentWorkflowExecution

@@ -5,7 +5,6 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
-	"time"
 
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/internal/config"
@@ -167,10 +166,6 @@ func (m *Models) Problems() (found []Problem) {
 // own, as limits are per provider and key. store and log are for the log of what goes
 // over the wire; without store there is none.
 func (m *Models) Client(store memory.ConversationMemoryStore, log *slog.Logger) (agent.Model, error) {
-	probe, err := interval(m.env, "SPOOL_PROBE_INTERVAL", 0, 100*time.Millisecond, "60s")
-	if err != nil {
-		return nil, err
-	}
 	secrets := []string{m.cfg.OpenAIKey.Reveal(), m.cfg.TavilyKey.Reveal()}
 	for name := range m.Table.Providers {
 		secrets = append(secrets, m.Provider(name).Key.Reveal())
@@ -189,13 +184,14 @@ func (m *Models) Client(store memory.ConversationMemoryStore, log *slog.Logger) 
 		if err != nil {
 			return nil, agent.Wrap(err, agent.CodeInvalid, "provider %s (%s)", p.Name, p.Source)
 		}
-		limited := llm.Placed(llm.Limited(made, llm.Limits{Probe: probe}), p.Place(), p.KeyOrigin())
+		limited := llm.Placed(llm.Limited(made), p.Place(), p.KeyOrigin())
 		if wire != nil {
 			return wire.Model(limited), nil
 		}
 		return limited, nil
 	}
 	router := llm.Router{Default: script.Model{}, Providers: map[string]agent.Model{}}
+	var err error
 	if own := m.Provider(""); own.URL != "" {
 		if router.Default, err = client(own, m.cfg.Model); err != nil {
 			return nil, err

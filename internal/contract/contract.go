@@ -64,7 +64,8 @@ const (
 	ErrTypeWaiting   = "Waiting"        // for a sub-agent or a budget; asked again soon, no slot is held
 )
 
-// StateVersion is the version of Carry that this build writes. A newer one is refused.
+// StateVersion is the version of Carry that this build writes. A newer one fails the
+// workflow task, so that a worker of its build takes it.
 const StateVersion = 1
 
 // TurnInput is the input of both workflow types. It names the thread; the claim

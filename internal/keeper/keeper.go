@@ -11,7 +11,6 @@ import (
 	"errors"
 	"log/slog"
 	"math/rand/v2"
-	"slices"
 	"time"
 
 	enumspb "go.temporal.io/api/enums/v1"
@@ -37,10 +36,9 @@ const (
 	maxBackOff = time.Minute
 	// A person waits for a cancel, and its age must not be missed by much.
 	cancelBackOff = 2 * time.Second
-	// An open turn is looked at twice in Age, as far as lookAtMost turns per
+	// The open turns are looked at twice in Age, as far as lookAtMost turns per
 	// sweep allow: thousands may wait for people.
 	lookAtMost = 20
-	maxOpen    = 20_000
 )
 
 // Keeper sweeps and reconciles. Its fields are set before Run.
@@ -54,12 +52,15 @@ type Keeper struct {
 	// Age is how long something may look wrong; 0 = DefaultAge. Nudges come after a
 	// fifth of it.
 	Age time.Duration
-	// Closed, if set, is told of each turn that the keeper closes.
+	// Closed, if set, is called for each turn that the keeper closes.
 	Closed func(memory.CloseRequest, memory.Closed)
 
-	sweeps map[string]backOff              // by thread
-	missed map[memory.ThreadTurn]time.Time // open turns without a run, first seen
-	looked map[memory.ThreadTurn]time.Time // open turns, last looked at
+	sweeps map[string]backOff // by thread
+	// One round looks at all open turns, a page per sweep.
+	begun   time.Time                       // the round's begin
+	last    memory.OpenTurn                 // the last one looked at; zero = the round is over
+	missed  map[memory.ThreadTurn]time.Time // without a run in the round before, first seen
+	missing map[memory.ThreadTurn]time.Time // the same, of this round
 }
 
 type backOff struct {
@@ -76,7 +77,7 @@ type intact interface{ Intact() error }
 
 // Run works until ctx ends, or until the store is found to be lost.
 func (k *Keeper) Run(ctx context.Context) error {
-	k.sweeps, k.missed, k.looked = map[string]backOff{}, map[memory.ThreadTurn]time.Time{}, map[memory.ThreadTurn]time.Time{}
+	k.sweeps, k.missing = map[string]backOff{}, map[memory.ThreadTurn]time.Time{}
 	for {
 		// Jitter keeps the keepers of several workers apart.
 		wait := sweepEvery/2 + time.Duration(rand.Int64N(int64(sweepEvery)))
@@ -186,66 +187,56 @@ func (k *Keeper) terminate(ctx context.Context, o memory.Overdue, cause string) 
 }
 
 // Reconcile looks after open turns whose workflow id has had no open run for
-// its age. If the last run ended by itself, a claim of it took effect late:
+// Age. If the last run ended by itself, a claim of it took effect late:
 // a new run goes on with the turn. Otherwise the run is gone for good and the
 // turn is closed as failed(terminated). Only a Temporal that answers counts: an
 // outage closes nothing.
 func (k *Keeper) Reconcile(ctx context.Context) error {
-	due, err := k.due(ctx)
+	page, err := k.page(ctx)
 	if err != nil {
 		return err
 	}
 	var errs []error
-	for _, t := range due {
-		key := memory.ThreadTurn{ThreadID: t.ThreadID, TurnID: t.TurnID}
-		now := time.Now()
-		k.looked[key] = now
+	for _, t := range page {
+		key, now := memory.ThreadTurn{ThreadID: t.ThreadID, TurnID: t.TurnID}, time.Now()
+		first, before := k.missed[key]
 		status, err := lastRun(ctx, k.Client, t.ThreadID)
-		if err != nil {
-			errs = append(errs, err)
-			continue
-		}
-		first, seen := k.missed[key]
 		switch {
+		case err != nil:
+			errs = append(errs, err)
 		case status == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING:
-			delete(k.missed, key)
-		case !seen:
-			k.missed[key] = now
+			continue
+		case !before:
+			first, before = now, true
 		case now.Sub(first) >= k.age():
 			errs = append(errs, k.settle(ctx, t, status))
-			delete(k.missed, key)
+			continue
+		}
+		if before {
+			k.missing[key] = first
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// due lists the open turns to look at now, those first that were not looked at
-// for longest, and forgets what is no longer open.
-func (k *Keeper) due(ctx context.Context) ([]memory.OpenTurn, error) {
-	open, err := k.Store.OpenTurns(ctx, maxOpen)
+// page lists the open turns to look at now: the next ones of the round, or the first
+// of a new one.
+func (k *Keeper) page(ctx context.Context) ([]memory.OpenTurn, error) {
+	if k.last.TurnID == "" {
+		if time.Since(k.begun) < k.age()/2 {
+			return nil, nil
+		}
+		k.begun, k.missed, k.missing = time.Now(), k.missing, map[memory.ThreadTurn]time.Time{}
+	}
+	open, err := k.Store.OpenTurns(ctx, memory.OpenTurnFilter{Age: k.sweepAge(), After: k.last, Limit: lookAtMost})
 	if err != nil {
 		return nil, err
 	}
-	now := time.Now()
-	looked := make(map[memory.ThreadTurn]time.Time, len(open))
-	missed := map[memory.ThreadTurn]time.Time{}
-	var due []memory.OpenTurn
-	for _, t := range open {
-		key := memory.ThreadTurn{ThreadID: t.ThreadID, TurnID: t.TurnID}
-		looked[key] = k.looked[key]
-		if first, ok := k.missed[key]; ok {
-			missed[key] = first
-		}
-		if now.Sub(t.OpenedAt) >= k.sweepAge() && now.Sub(looked[key]) >= k.age()/2 {
-			due = append(due, t)
-		}
+	k.last = memory.OpenTurn{}
+	if len(open) == lookAtMost {
+		k.last = open[len(open)-1]
 	}
-	k.looked, k.missed = looked, missed
-	at := func(t memory.OpenTurn) time.Time {
-		return looked[memory.ThreadTurn{ThreadID: t.ThreadID, TurnID: t.TurnID}]
-	}
-	slices.SortStableFunc(due, func(a, b memory.OpenTurn) int { return at(a).Compare(at(b)) })
-	return due[:min(len(due), lookAtMost)], nil
+	return open, nil
 }
 
 // settle goes on with an open turn without a run, or closes it.

@@ -105,7 +105,7 @@ func (k *Keeper) settleNow(ctx context.Context, wait time.Duration) (done []stri
 
 // withoutRun finds open turns whose workflow id has no open run.
 func (k *Keeper) withoutRun(ctx context.Context) (map[memory.OpenTurn]enumspb.WorkflowExecutionStatus, error) {
-	open, err := k.Store.OpenTurns(ctx, maxOpen)
+	open, err := k.Store.OpenTurns(ctx, memory.OpenTurnFilter{})
 	if err != nil {
 		return nil, err
 	}

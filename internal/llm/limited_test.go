@@ -52,7 +52,7 @@ func TestFault_A11_FiveChildrenDoNotRetryInABurst(t *testing.T) {
 			}
 			return nil
 		}}
-		m := Limited(p, Limits{})
+		m := Limited(p)
 		start := time.Now()
 		var wg sync.WaitGroup
 		for i := range 5 {
@@ -80,7 +80,7 @@ func TestShortPausesAreWaitedFor(t *testing.T) {
 			}
 			return nil
 		}}
-		m := Limited(p, Limits{})
+		m := Limited(p)
 		_, err := m.Generate(t.Context(), agent.ModelRequest{}, nil)
 		require.Error(t, err)
 		var out time.Time
@@ -103,7 +103,7 @@ func TestLongerPausesAreTold(t *testing.T) {
 		p := &provider{answer: func(int) error {
 			return &agent.ModelError{Code: agent.ModelOverloaded, Status: 503, Message: "too busy", Retryable: true, RetryAfter: 3 * time.Second}
 		}}
-		m := Limited(p, Limits{})
+		m := Limited(p)
 		_, err := m.Generate(t.Context(), agent.ModelRequest{}, nil)
 		require.ErrorContains(t, err, agent.ModelOverloaded)
 		told := time.Now()
@@ -116,47 +116,58 @@ func TestLongerPausesAreTold(t *testing.T) {
 	})
 }
 
-// A call that is held back is told for how long nobody was answered: nothing else
-// bounds how long others' calls may keep it from being made.
-func TestHeldCallsKnowSinceWhenNobodyWasAnswered(t *testing.T) {
+// A quota holds back its own model, for ten minutes at a time, and says the whole time
+// that the provider named. A shorter pause holds back everybody.
+func TestALongPauseIsOfItsModel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var refuses bool
-		p := &provider{answer: func(int) error {
-			if refuses {
-				return limitedError(10 * time.Second)
+		const day = 24 * time.Hour
+		refuse := map[string]time.Duration{"m1": day}
+		var calls int
+		m := Limited(answers(func(r agent.ModelRequest) error {
+			calls++
+			if after := refuse[r.Model]; after > 0 {
+				return limitedError(after)
 			}
 			return nil
-		}}
-		m := Limited(p, Limits{})
-		call := func() *agent.ModelError {
+		}))
+		call := func(model string) *agent.ModelError {
 			var e *agent.ModelError
-			_, err := m.Generate(t.Context(), agent.ModelRequest{}, nil)
+			_, err := m.Generate(t.Context(), agent.ModelRequest{Model: model}, nil)
 			errors.As(err, &e)
 			return e
 		}
-		require.Nil(t, call())
-		time.Sleep(time.Hour)
-		refuses = true
-		for i := range 3 {
-			require.False(t, call().NotCalled)
-			time.Sleep(2 * time.Second)
-			held := call()
-			require.True(t, held.NotCalled)
-			require.Equal(t, time.Duration(10*i+2)*time.Second, held.Unanswered)
-			time.Sleep(held.RetryAfter)
-		}
-		refuses = false
-		require.Nil(t, call())
-		refuses = true
-		require.False(t, call().NotCalled)
-		require.Zero(t, call().Unanswered, "it begins anew")
+		require.False(t, call("m1").NotCalled)
+		said := agent.Refusal{Model: "m1", At: time.Now(), Until: time.Now().Add(day)}
+		require.Nil(t, call("m2"), "no model is held back that was not asked")
+		time.Sleep(10*time.Minute - 3*time.Second)
+		held := call("m1")
+		require.True(t, held.NotCalled)
+		require.Equal(t, said, held.HeldBy)
+		require.Equal(t, time.Until(said.Until), held.RetryAfter)
+		require.Equal(t, 2, calls)
+		time.Sleep(3 * time.Second)
+		require.False(t, call("m1").NotCalled, "it still holds")
+		require.True(t, call("m1").NotCalled)
+		refuse = map[string]time.Duration{"m2": time.Minute}
+		time.Sleep(10 * time.Minute)
+		require.Nil(t, call("m1"), "it is over")
+		require.False(t, call("m2").NotCalled)
+		held = call("m1")
+		require.Equal(t, []any{true, "m2", time.Minute}, []any{held.NotCalled, held.HeldBy.Model, held.RetryAfter})
 	})
+}
+
+// answers is a model that answers by a function.
+type answers func(agent.ModelRequest) error
+
+func (f answers) Generate(_ context.Context, r agent.ModelRequest, _ func(agent.Delta)) (agent.ModelReply, error) {
+	return agent.ModelReply{}, f(r)
 }
 
 func TestOtherErrorsPauseNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &provider{answer: func(int) error { return &agent.ModelError{Code: agent.ModelOverloaded, Retryable: true} }}
-		m := Limited(p, Limits{})
+		m := Limited(p)
 		start := time.Now()
 		for range 10 {
 			_, err := m.Generate(t.Context(), agent.ModelRequest{}, nil)
@@ -174,7 +185,7 @@ func TestAFinalErrorHoldsNoOtherCallBack(t *testing.T) {
 			}
 			return nil
 		}}
-		m := Limited(p, Limits{})
+		m := Limited(p)
 		require.Error(t, retry(m))
 		began := time.Now()
 		require.NoError(t, retry(m))

@@ -68,7 +68,7 @@ func (a *app) serveHere(ctx context.Context, cfg config.Config) (*spool.Client, 
 func abandon(store memory.ConversationMemoryStore, tc client.Client) {
 	ctx, cancel := context.WithTimeout(context.Background(), leaveWithin)
 	defer cancel()
-	open, err := store.OpenTurns(ctx, 0)
+	open, err := store.OpenTurns(ctx, memory.OpenTurnFilter{})
 	if err != nil {
 		return
 	}

@@ -1,10 +1,6 @@
 package memorytest
 
 import (
-	"strings"
-	"sync"
-	"time"
-
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/memory"
 )
@@ -77,14 +73,6 @@ var approvalRules = []rule{
 		equal(e, "open", len(e.approvals(memory.ApprovalFilter{UserID: user, OpenOnly: true})), 1)
 		e.sound(t.ThreadID)
 	}},
-	{"asking again changes nothing and returns the same approval", func(e *env) {
-		t := e.started("s1")
-		e.gated(t, 1, agent.GateAsk)
-		a := e.ask(t, 1)
-		e.unchanged(t.ThreadID, func() { equal(e, "approval", e.ask(t, 1).ID, a.ID) })
-		e.decide(decision(a.ID, memory.Approve))
-		e.unchanged(t.ThreadID, func() { equal(e, "approval", e.ask(t, 1).ID, a.ID) })
-	}},
 	{"a call that waits for a person does not run", func(e *env) {
 		t := e.started("s1")
 		c := e.gated(t, 1, agent.GateAsk)[0]
@@ -107,187 +95,103 @@ var approvalRules = []rule{
 		equal(e, "ran", e.call(calls[0].ID).Result, "ran")
 		e.sound(t.ThreadID)
 	}},
-	{"time spent waiting for a person is recorded", func(e *env) {
-		t := e.started("s1")
-		e.gated(t, 1, agent.GateAsk)
-		a := e.ask(t, 1)
-		e.h.Clock.Advance(time.Hour)
-		e.decide(decision(a.ID, memory.Approve))
-		equal(e, "waited", e.turn(t.ID).WaitedMs, time.Hour.Milliseconds())
-	}},
-	{"the first of many different decisions at once wins", func(e *env) {
-		t := e.started("s1")
-		e.gated(t, 1, agent.GateAsk)
-		a := e.ask(t, 1)
-		verdicts := []string{memory.Approve, memory.Deny, memory.Approve, memory.Deny}
-		errs := make([]error, len(verdicts))
-		var wg sync.WaitGroup
-		for i, v := range verdicts {
-			wg.Go(func() { _, errs[i] = e.s.Decide(e.ctx, decision(a.ID, v)) })
-		}
-		wg.Wait()
-		won := e.approvals(memory.ApprovalFilter{ThreadID: t.ThreadID})[0].Decision
-		for i, v := range verdicts {
-			if v == won {
-				e.ok(errs[i])
-			} else {
-				e.code(errs[i], agent.CodeConflict)
-			}
-		}
-		equal(e, "responses", len(e.eventsOf(t.ThreadID, agent.EventApprovalResponse)), 1)
-		e.sound(t.ThreadID)
-	}},
-	{"approvals of descendants are listed under their root", func(e *env) {
-		t := e.started("s1")
-		child := e.take(e.delegate(t, 1, "researcher").ChildThread)
-		e.gated(child, 1, agent.GateAsk)
-		a := e.ask(child, 1)
-		equal(e, "agent", a.Agent, "researcher")
-		list := e.approvals(memory.ApprovalFilter{UserID: user, RootThread: t.ThreadID, OpenOnly: true})
-		equal(e, "listed", len(list), 1)
-		equal(e, "thread", [2]string{list[0].ThreadID, list[0].RootThread}, [2]string{child.ThreadID, t.ThreadID})
-		equal(e, "task", e.task(t.ThreadID, child.TaskID).Status, agent.TaskWaiting)
-		e.decide(decision(a.ID, memory.Approve))
-		equal(e, "task", e.task(t.ThreadID, child.TaskID).Status, agent.TaskRunning)
-		e.sound(t.ThreadID)
-	}},
-	{"approvals of others are neither listed nor decided", func(e *env) {
-		t := e.started("s1")
-		e.gated(t, 1, agent.GateAsk)
-		a := e.ask(t, 1)
-		equal(e, "listed", len(e.approvals(memory.ApprovalFilter{UserID: otherUser})), 0)
-		e.unchanged(t.ThreadID, func() {
-			d := decision(a.ID, memory.Approve)
-			d.UserID = otherUser
-			_, err := e.s.Decide(e.ctx, d)
-			e.code(err, agent.CodeNotFound)
-			_, err = e.s.Decide(e.ctx, decision("none", memory.Approve))
-			e.code(err, agent.CodeNotFound)
-			_, err = e.s.Decide(e.ctx, decision(a.ID, "maybe"))
-			e.code(err, agent.CodeInvalid)
-		})
-	}},
-	{"closing a turn settles its approval as aborted, and a decision comes too late", func(e *env) {
-		t := e.started("s1")
-		c := e.gated(t, 1, agent.GateAsk)[0]
-		a := e.ask(t, 1)
-		e.close(cancelled(t, 1))
-		equal(e, "open", len(e.approvals(memory.ApprovalFilter{ThreadID: t.ThreadID, OpenOnly: true})), 0)
-		equal(e, "decision", e.approvals(memory.ApprovalFilter{ThreadID: t.ThreadID})[0].Decision, "aborted")
-		equal(e, "call", e.call(c.ID).Status, agent.CallAborted)
-		e.unchanged(t.ThreadID, func() {
-			_, err := e.s.Decide(e.ctx, decision(a.ID, memory.Approve))
-			e.code(err, agent.CodeConflict)
-		})
-		e.sound(t.ThreadID)
-	}},
 }
 
-var verdictRules = []rule{
-	{"approve lets the calls run", func(e *env) {
-		t := e.started("s1")
-		c := e.gated(t, 1, agent.GateAsk)[0]
-		a := e.ask(t, 1)
-		r := e.decide(decision(a.ID, memory.Approve))
-		equal(e, "repeated", r.Repeated, false)
-		equal(e, "decision", [2]string{r.Approval.Decision, r.Approval.DecidedBy}, [2]string{memory.Approve, "alice"})
-		equal(e, "call", e.call(c.ID).Status, agent.CallPending)
-		equal(e, "thread", e.thread(t.ThreadID).Status, agent.ThreadRunning)
-		ev := e.eventsOf(t.ThreadID, agent.EventApprovalResponse)
-		equal(e, "event", [2]any{ev[0]["approvalId"], ev[0]["decision"]}, [2]any{a.ID, memory.Approve})
-		equal(e, "waiting", must[memory.StepState](e)(e.s.StepState(e.ctx, round(t, 1))).Waiting, false)
-		e.runTool(c, "ran")
-		equal(e, "saved", e.saveRound(t, 1).EndTurn, false)
+// verdicts are decisions on the calls of a step, by the index of the calls they name.
+var verdicts = []struct {
+	name        string
+	verdict     string
+	named       []int
+	instruction string
+	onDeny      string
+	want        []agent.CallStatus
+	reason      agent.ErrorReason // of those that do not run
+	ends        bool
+}{
+	{name: "approve", verdict: memory.Approve, want: []agent.CallStatus{agent.CallPending, agent.CallPending}},
+	{name: "approve in part, which denies the rest", verdict: memory.Approve, named: []int{1}, want: []agent.CallStatus{agent.CallDenied, agent.CallPending, agent.CallDenied}, reason: agent.ErrDenied},
+	{name: "deny, which ends the turn", verdict: memory.Deny, want: []agent.CallStatus{agent.CallDenied, agent.CallDenied}, reason: agent.ErrDenied, ends: true},
+	{name: "deny, to an agent that is to go on", verdict: memory.Deny, onDeny: agent.OnDenyContinue, want: []agent.CallStatus{agent.CallDenied}, reason: agent.ErrDenied},
+	{name: "edit, which makes the instruction the result", verdict: memory.Edit, instruction: "look up something nicer", want: []agent.CallStatus{agent.CallDenied}, reason: agent.ErrEdited},
+}
+
+// decided takes a verdict through its step.
+func decided(e *env, n int) {
+	v := verdicts[n]
+	c := mainConfig()
+	c.OnDeny = v.onDeny
+	t := *must[memory.Claim](e)(e.s.TakeNext(e.ctx, memory.TakeRequest{ThreadID: e.send("s1", "m1").ThreadID, Config: c})).Turn
+	gates := make([]agent.Gate, len(v.want))
+	for i := range gates {
+		gates[i] = agent.GateAsk
+	}
+	calls := e.gated(t, 1, gates...)
+	d := decision(e.ask(t, 1).ID, v.verdict)
+	d.Instruction = v.instruction
+	for _, i := range v.named {
+		d.Calls = append(d.Calls, calls[i].ID)
+	}
+	a := e.decide(d).Approval
+	equal(e, "decision", [3]string{a.Decision, a.DecidedBy, a.Instruction}, [3]string{v.verdict, "alice", v.instruction})
+	equal(e, "equal decision", e.decide(d).Repeated, true)
+	ev := e.eventsOf(t.ThreadID, agent.EventApprovalResponse)[0]
+	equal(e, "event", [2]any{ev["approvalId"], ev["decision"]}, [2]any{a.ID, v.verdict})
+	equal(e, "thread", e.thread(t.ThreadID).Status, agent.ThreadRunning)
+	equal(e, "waiting", must[memory.StepState](e)(e.s.StepState(e.ctx, round(t, 1))).Waiting, false)
+	text, denied, approved := agent.TextDenied, 0, []string(nil)
+	if v.instruction != "" {
+		text = v.instruction
+	}
+	for i, want := range v.want {
+		got := e.call(calls[i].ID)
+		equal(e, "call", got.Status, want)
+		if want == agent.CallPending {
+			approved = append(approved, got.ID)
+			e.runTool(got, "ran")
+			continue
+		}
+		equal(e, "result", [2]string{got.Result, string(got.ErrorReason)}, [2]string{text, string(v.reason)})
+		if v.reason == agent.ErrDenied {
+			denied++
+		}
+	}
+	equal(e, "approved", a.Approved, approved)
+	saved := e.saveRound(t, 1)
+	equal(e, "saved", [3]any{saved.Results, saved.Denied, saved.EndTurn}, [3]any{len(calls), denied, v.ends})
+	equal(e, "messages", len(e.messages(t.ThreadID)), 2+len(calls))
+	equal(e, "responses", len(e.eventsOf(t.ThreadID, agent.EventToolResponse)), len(calls))
+	if !v.ends {
+		e.answer(t, 2, "so be it")
 		e.sound(t.ThreadID)
-	}},
-	{"a decision may name a call instead of its approval", func(e *env) {
+		return
+	}
+	r := completed(t, 2)
+	r.Answer = "You denied lookup, so I stopped."
+	e.close(r)
+	ms := e.messages(t.ThreadID)
+	equal(e, "answer", [2]string{ms[len(ms)-1].Content.String(), e.turn(t.ID).Answer}, [2]string{r.Answer, r.Answer})
+	e.sound(t.ThreadID)
+}
+
+// eachVerdict makes a rule of each.
+func eachVerdict() (rules []rule) {
+	for n, v := range verdicts {
+		rules = append(rules, rule{v.name, func(e *env) { decided(e, n) }})
+	}
+	return rules
+}
+
+var verdictRules = append(eachVerdict(), []rule{
+	{"a decision is one that there is", func(e *env) {
 		t := e.started("s1")
 		c := e.gated(t, 1, agent.GateAsk)[0]
 		a := e.ask(t, 1)
-		equal(e, "approval", e.decide(decision(c.ID, memory.Approve)).Approval.ID, a.ID)
-	}},
-	{"a repeated equal decision returns the first outcome, another is a conflict that says who decided", func(e *env) {
-		t := e.started("s1")
-		e.gated(t, 1, agent.GateAsk)
-		a := e.ask(t, 1)
-		first := e.decide(decision(a.ID, memory.Approve))
 		e.unchanged(t.ThreadID, func() {
-			again := e.decide(decision(a.ID, memory.Approve))
-			equal(e, "repeated", again.Repeated, true)
-			equal(e, "decision", again.Approval.Decision, first.Approval.Decision)
-			d := decision(a.ID, memory.Deny)
-			d.By = "bob"
-			_, err := e.s.Decide(e.ctx, d)
-			e.code(err, agent.CodeConflict)
-			if !strings.Contains(err.Error(), "alice") {
-				e.Errorf("%q does not say who decided", err)
+			for _, d := range []memory.Decision{decision(a.ID, "maybe"), decision(c.ID, memory.Edit), {Target: a.ID, Verdict: memory.Approve, Calls: []string{"other"}}} {
+				_, err := e.s.Decide(e.ctx, d)
+				e.code(err, agent.CodeInvalid)
 			}
 		})
-	}},
-	{"deny gives denied results and ends the turn with the round", func(e *env) {
-		t := e.started("s1")
-		calls := e.gated(t, 1, agent.GateAsk, agent.GateAsk)
-		e.decide(decision(e.ask(t, 1).ID, memory.Deny))
-		for _, c := range calls {
-			got := e.call(c.ID)
-			equal(e, "call", [3]string{string(got.Status), got.Result, string(got.ErrorReason)}, [3]string{"denied", agent.TextDenied, "denied"})
-		}
-		saved := e.saveRound(t, 1)
-		equal(e, "saved", [3]any{saved.Results, saved.Denied, saved.EndTurn}, [3]any{2, 2, true})
-		ms := e.messages(t.ThreadID)
-		equal(e, "messages", len(ms), 4)
-		equal(e, "text", ms[3].Content.String(), agent.TextDenied)
-		equal(e, "responses", len(e.eventsOf(t.ThreadID, agent.EventToolResponse)), 2)
-		r := completed(t, 2)
-		r.Answer = "You denied lookup, so I stopped."
-		e.close(r)
-		ms = e.messages(t.ThreadID)
-		equal(e, "answer", ms[len(ms)-1].Content.String(), r.Answer)
-		equal(e, "answer of the turn", e.turn(t.ID).Answer, r.Answer)
-		e.sound(t.ThreadID)
-	}},
-	{"deny does not end the turn of an agent that is to go on", func(e *env) {
-		c := mainConfig()
-		c.OnDeny = agent.OnDenyContinue
-		claim := must[memory.Claim](e)(e.s.TakeNext(e.ctx, memory.TakeRequest{ThreadID: e.send("s1", "m1").ThreadID, Config: c}))
-		t := *claim.Turn
-		e.gated(t, 1, agent.GateAsk)
-		e.decide(decision(e.ask(t, 1).ID, memory.Deny))
-		saved := e.saveRound(t, 1)
-		equal(e, "saved", [2]any{saved.Denied, saved.EndTurn}, [2]any{1, false})
-		e.answer(t, 2, "then not")
-		e.sound(t.ThreadID)
-	}},
-	{"edit makes the instruction the result and the turn goes on", func(e *env) {
-		t := e.started("s1")
-		c := e.gated(t, 1, agent.GateAsk)[0]
-		d := decision(e.ask(t, 1).ID, memory.Edit)
-		d.Instruction = "look up something nicer"
-		e.decide(d)
-		got := e.call(c.ID)
-		equal(e, "call", [3]string{string(got.Status), got.Result, string(got.ErrorReason)}, [3]string{"denied", d.Instruction, "edited"})
-		equal(e, "ends", e.saveRound(t, 1).EndTurn, false)
-		equal(e, "message", e.messages(t.ThreadID)[2].Content.String(), d.Instruction)
-		equal(e, "event", e.eventsOf(t.ThreadID, agent.EventApprovalResponse)[0]["editInstruction"], any(d.Instruction))
-		e.answer(t, 2, "as you wish")
-		e.sound(t.ThreadID)
-	}},
-	{"a partial approval denies the rest explicitly", func(e *env) {
-		t := e.started("s1")
-		calls := e.gated(t, 1, agent.GateAsk, agent.GateAsk, agent.GateAsk)
-		d := decision(e.ask(t, 1).ID, memory.Approve)
-		d.Calls = []string{calls[1].ID}
-		r := e.decide(d)
-		equal(e, "approved", r.Approval.Approved, d.Calls)
-		equal(e, "first", e.call(calls[0].ID).Status, agent.CallDenied)
-		equal(e, "second", e.call(calls[1].ID).Status, agent.CallPending)
-		equal(e, "third", e.call(calls[2].ID).Status, agent.CallDenied)
-		equal(e, "equal decision", e.decide(d).Repeated, true)
-		_, err := e.s.Decide(e.ctx, decision(calls[0].ID, memory.Approve))
-		e.code(err, agent.CodeConflict)
-		e.runTool(calls[1], "ran")
-		equal(e, "denied", e.saveRound(t, 1).Denied, 2)
-		e.sound(t.ThreadID)
 	}},
 	{"approve_all lets the same tool pass for the rest of the session, not in another", func(e *env) {
 		t := e.started("s1")
@@ -300,7 +204,7 @@ var verdictRules = []rule{
 		equal(e, "same session", e.asks(same, 1), false)
 		equal(e, "another session", e.asks(e.started("s2"), 1), true)
 	}},
-}
+}...)
 
 // approveAll opens a step with a gated call and approves its tool for the session.
 func (e *env) approveAll(t memory.Turn) agent.ToolCall {

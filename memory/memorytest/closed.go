@@ -54,7 +54,7 @@ func (e *env) atRest(root string) {
 	e.Helper()
 	e.h.Clock.Advance(time.Hour)
 	equal(e, "overdue", len(must[[]memory.Overdue](e)(e.s.Overdue(e.ctx, 0, 0))), 0)
-	equal(e, "open turns", len(must[[]memory.OpenTurn](e)(e.s.OpenTurns(e.ctx, 0))), 0)
+	equal(e, "open turns", len(must[[]memory.OpenTurn](e)(e.s.OpenTurns(e.ctx, memory.OpenTurnFilter{}))), 0)
 	equal(e, "load", must[memory.Load](e)(e.s.Load(e.ctx)), memory.Load{})
 	equal(e, "calls to try again", len(must[[]agent.ModelWait](e)(e.s.ModelWaits(e.ctx, memory.WaitFilter{}))), 0)
 	claim := must[memory.Claim](e)(e.s.TakeNext(e.ctx, memory.TakeRequest{ThreadID: root, RunID: "run", Config: mainConfig()}))

@@ -65,10 +65,26 @@ var edgeRules = []rule{
 		e.take(t.ThreadID)
 		equal(e, "changed", e.thread(t.ThreadID).Config.Model, "small")
 	}},
-	{"the working directory of a claim replaces the main thread's", func(e *env) {
-		r := e.send("s1", "m1")
-		must[memory.Claim](e)(e.s.TakeNext(e.ctx, memory.TakeRequest{ThreadID: r.ThreadID, RunID: "run", Workdir: "/allowed"}))
-		equal(e, "workdir", e.thread(r.ThreadID).Workdir, "/allowed")
+	{"the working directory of a claim replaces the main thread's, but not in the middle of a turn", func(e *env) {
+		thread := e.send("s1", "m1").ThreadID
+		take := func(workdir string) memory.Turn {
+			claim := must[memory.Claim](e)(e.s.TakeNext(e.ctx, memory.TakeRequest{ThreadID: thread, RunID: "run", Workdir: workdir}))
+			if claim.Turn == nil {
+				return memory.Turn{}
+			}
+			return *claim.Turn
+		}
+		t := take("/allowed")
+		equal(e, "workdir", e.thread(thread).Workdir, "/allowed")
+		e.calls(t, 1, 1)
+		take("/elsewhere")
+		equal(e, "in the middle", e.thread(thread).Workdir, "/allowed")
+		e.close(cancelled(t, 1))
+		take("/elsewhere")
+		equal(e, "without a turn", e.thread(thread).Workdir, "/allowed")
+		e.send("s1", "m2")
+		take("/elsewhere")
+		equal(e, "the next turn", e.thread(thread).Workdir, "/elsewhere")
 	}},
 	{"a turn completes only with a stored reply, and ends in a final state only", func(e *env) {
 		t := e.started("s1")

@@ -68,6 +68,7 @@ var groups = []struct {
 	{"wait", waitRules},
 	{"tool", toolRules},
 	{"round", roundRules},
+	{"ask", askRules},
 	{"approval", approvalRules},
 	{"verdict", verdictRules},
 	{"question", questionRules},

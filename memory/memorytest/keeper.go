@@ -211,7 +211,28 @@ var keeperRules = []rule{
 		}
 		e.h.Clock.Advance(time.Minute)
 		equal(e, "overdue", len(must[[]memory.Overdue](e)(e.s.Overdue(e.ctx, time.Second, 3))), 3)
-		equal(e, "open", len(must[[]memory.OpenTurn](e)(e.s.OpenTurns(e.ctx, 3))), 3)
+		equal(e, "open", len(must[[]memory.OpenTurn](e)(e.s.OpenTurns(e.ctx, memory.OpenTurnFilter{Limit: 3}))), 3)
+	}},
+	{"open turns are listed in pages, those alone that are old enough", func(e *env) {
+		for i := range 5 {
+			e.started(fmt.Sprintf("old%d", i))
+		}
+		e.h.Clock.Advance(time.Minute)
+		young := e.started("young")
+		page := memory.OpenTurnFilter{Age: time.Minute, Limit: 2}
+		seen := map[string]bool{}
+		for {
+			turns := must[[]memory.OpenTurn](e)(e.s.OpenTurns(e.ctx, page))
+			for _, t := range turns {
+				equal(e, "seen before", seen[t.TurnID], false)
+				seen[t.TurnID] = true
+			}
+			if len(turns) < page.Limit {
+				break
+			}
+			page.After = turns[len(turns)-1]
+		}
+		equal(e, "seen", [2]any{len(seen), seen[young.ID]}, [2]any{5, false})
 	}},
 	{"the load counts open turns, waiting entries, and what waits for people", func(e *env) {
 		equal(e, "empty", must[memory.Load](e)(e.s.Load(e.ctx)), memory.Load{})
@@ -237,7 +258,7 @@ var keeperRules = []rule{
 	{"open turns are listed with their run until they close", func(e *env) {
 		t := e.started("s1")
 		child := e.take(e.delegate(t, 1, "researcher").ChildThread)
-		list := must[[]memory.OpenTurn](e)(e.s.OpenTurns(e.ctx, 10))
+		list := must[[]memory.OpenTurn](e)(e.s.OpenTurns(e.ctx, memory.OpenTurnFilter{}))
 		equal(e, "open", len(list), 2)
 		for _, o := range list {
 			want := t
@@ -247,7 +268,7 @@ var keeperRules = []rule{
 			equal(e, "turn", [3]string{o.ThreadID, o.TurnID, o.RunID}, [3]string{want.ThreadID, want.ID, "run-of-" + want.ThreadID})
 		}
 		e.close(cancelled(t, 1))
-		equal(e, "open", len(must[[]memory.OpenTurn](e)(e.s.OpenTurns(e.ctx, 10))), 0)
+		equal(e, "open", len(must[[]memory.OpenTurn](e)(e.s.OpenTurns(e.ctx, memory.OpenTurnFilter{}))), 0)
 	}},
 	{"reconcile closes as terminated: in flight and at most once is unknown, the rest aborted", func(e *env) {
 		t := e.started("s1")

@@ -99,35 +99,6 @@ var summaryRules = []rule{
 			equal(e, "code", agent.CodeOf(err), agent.CodeInvalid)
 		}
 	}},
-	{"each model of a step that takes no images is remembered, whatever is summarised", func(e *env) {
-		t := e.started("s1")
-		e.fullRound(t, 1, 2)
-		e.summarise(t, 2, 1, 4, "what was said")
-		for _, model := range []string{"one", "two/b:c@d"} {
-			b := e.summaryBegin(t, 2, 1)
-			b.Cause = memory.CauseImages(model)
-			r := summaryRecord(t, 2, must[memory.SummaryStart](e)(e.s.BeginSummary(e.ctx, b)).Attempt, 1, 4, "")
-			r.Cause, r.Model, r.Window, r.Usage = b.Cause, model, 0, agent.Usage{}
-			must[memory.Summary](e)(e.s.SaveSummary(e.ctx, r))
-			equal(e, "again", must[memory.SummaryStart](e)(e.s.BeginSummary(e.ctx, b)).Stored != nil, true)
-		}
-		var blind []string
-		for _, s := range must[[]memory.Summary](e)(e.s.Summaries(e.ctx, t.ThreadID)) {
-			if model, ok := s.Cause.Blind(); ok {
-				blind = append(blind, model)
-			}
-		}
-		equal(e, "models", blind, []string{"one", "two/b:c@d"})
-		equal(e, "counted", e.thread(t.ThreadID).Compactions, int64(3))
-		equal(e, "events", len(e.eventsOf(t.ThreadID, agent.EventContextSummary)), 1)
-		b := e.summaryBegin(t, 2, 1)
-		b.Cause = "other"
-		_, err := e.s.BeginSummary(e.ctx, b)
-		e.code(err, agent.CodeInvalid)
-		e.answer(t, 2, "done")
-		f := e.fork(t.ThreadID, "", "f1")
-		equal(e, "copied", len(must[[]memory.Summary](e)(e.s.Summaries(e.ctx, f.ThreadID))), 3)
-	}},
 	{"no summary is made for a turn that is closed or is to be cancelled", func(e *env) {
 		t := e.started("s1")
 		start := must[memory.SummaryStart](e)(e.s.BeginSummary(e.ctx, e.summaryBegin(t, 1, 1)))
@@ -153,5 +124,24 @@ var summaryRules = []rule{
 		b.Fence.Number = 2
 		start := must[memory.ModelStart](e)(e.s.BeginModel(e.ctx, b))
 		equal(e, "start", [3]string{start.Turn.Fallback, start.LastCode, start.LastErr}, [3]string{"other", f.Code, f.Message})
+	}},
+	{"a model that takes no images is kept with its thread, and with a fork of that", func(e *env) {
+		t := e.started("s1")
+		for _, model := range []string{"one", "two/b:c@d", "one"} {
+			f := failure(t, 1, e.begin(t, 1))
+			f.NoImages = model
+			e.ok(e.s.FailModel(e.ctx, f))
+		}
+		models := []string{"one", "two/b:c@d"}
+		start := must[memory.ModelStart](e)(e.s.BeginModel(e.ctx, e.modelBegin(t, 1)))
+		equal(e, "models", start.Thread.NoImages, models)
+		r := record(t, 1, start.Attempt, "done")
+		must[memory.StoredReply](e)(e.s.SaveReply(e.ctx, r))
+		e.close(completed(t, 1))
+		equal(e, "of a fork", e.thread(e.fork(t.ThreadID, "", "f1").ThreadID).NoImages, models)
+		b := e.summaryBegin(e.take(e.send("s1", "m2").ThreadID), 1, 1)
+		b.Cause = "other"
+		_, err := e.s.BeginSummary(e.ctx, b)
+		e.code(err, agent.CodeInvalid)
 	}},
 }

@@ -62,13 +62,12 @@ var waitRules = []rule{
 		e.held(t, e.begin(t, 1), time.Minute, true)
 		equal(e, "told", len(e.toldWaits(t.ThreadID)), 1)
 	}},
-	{"a call that was held back did not fail, and the time is none of failing", func(e *env) {
+	{"a call that was held back did not fail", func(e *env) {
 		t := e.started("s1")
 		f := failure(t, 1, e.begin(t, 1))
-		f.Code, f.Class, f.HeldFor = agent.ModelAnswerInvalid, agent.ClassEmpty, time.Hour
+		f.Code, f.Class = agent.ModelAnswerInvalid, agent.ClassEmpty
 		f.Wait = agent.NewModelWait(&agent.ModelError{Code: f.Code}, 2, e.h.Clock.Now().Add(time.Second))
 		e.ok(e.s.FailModel(e.ctx, f))
-		f.HeldFor = 0 // what came before the first failure does not matter
 		e.h.Clock.Advance(10 * time.Second)
 		began := func(failures int, failing time.Duration) int {
 			start := must[memory.ModelStart](e)(e.s.BeginModel(e.ctx, e.modelBegin(t, 1)))
@@ -77,16 +76,16 @@ var waitRules = []rule{
 			return start.Attempt
 		}
 		h := failureAs(f, began(1, 10*time.Second))
-		h.Code, h.Message, h.Class, h.NotCalled, h.HeldFor = agent.ModelRateLimited, "slow down", "", true, time.Minute
+		h.Code, h.Message, h.Class, h.NotCalled = agent.ModelRateLimited, "slow down", "", true
 		h.Wait = agent.NewModelWait(&agent.ModelError{Code: h.Code, NotCalled: true}, 2, e.h.Clock.Now().Add(time.Minute))
 		e.ok(e.s.FailModel(e.ctx, h))
 		step := must[[]memory.Step](e)(e.s.Steps(e.ctx, t.ID))[0]
 		equal(e, "step", []any{step.Attempt, step.Failed, step.LastCode}, []any{2, 1, f.Code})
 		equal(e, "waits", len(e.waits(memory.WaitFilter{ThreadID: t.ThreadID})), 1)
 		e.h.Clock.Advance(time.Minute + 5*time.Second)
-		e.ok(e.s.FailModel(e.ctx, failureAs(f, began(1, 15*time.Second))))
+		e.ok(e.s.FailModel(e.ctx, failureAs(f, began(1, 75*time.Second))))
 		e.h.Clock.Advance(time.Second)
-		f = failureAs(f, began(2, 16*time.Second))
+		f = failureAs(f, began(2, 76*time.Second))
 		f.Wait, f.Fallback = nil, "other"
 		e.ok(e.s.FailModel(e.ctx, f))
 		start := must[memory.ModelStart](e)(e.s.BeginModel(e.ctx, e.modelBegin(t, 1)))

@@ -188,3 +188,50 @@ func TestDeletedSessionKeepsNewConversations(t *testing.T) {
 		}
 	}
 }
+
+// TestAForeignResumeWaitsForNobody: who names another user's sub-agent is refused at
+// once, also while that user's tree is locked.
+func TestAForeignResumeWaitsForNobody(t *testing.T) {
+	db := pgtest.Database(t)
+	s := mustOpen(t, db)
+	other := memorytest.Request("theirs", "m")
+	other.UserID = "mallory"
+	if _, err := s.Send(t.Context(), other); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Send(t.Context(), memorytest.Request("s", "m")); err != nil {
+		t.Fatal(err)
+	}
+	claim, err := s.TakeNext(t.Context(), memory.TakeRequest{ThreadID: "s/default", RunID: "r"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	start, err := s.BeginModel(t.Context(), memory.ModelBegin{ThreadID: "s/default", TurnID: claim.Turn.ID, Step: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stored, err := s.SaveReply(t.Context(), memory.ReplyRecord{
+		ThreadID: "s/default", TurnID: claim.Turn.ID, Step: 1, Attempt: start.Attempt, Gates: []agent.Gate{agent.GateAuto}, Delegations: []bool{true},
+		Reply: agent.ModelReply{Calls: []agent.Call{agent.NewCall("", "assign_task", `{}`)}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := pgx.Connect(t.Context(), db)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(context.Background())
+	if _, err := conn.Exec(t.Context(), `BEGIN; SELECT 1 FROM threads WHERE id = 'theirs/default' FOR UPDATE`); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	d, err := s.OpenDelegation(ctx, memory.DelegationRequest{
+		ThreadID: "s/default", TurnID: claim.Turn.ID, CallID: stored.Calls[0].ID, Config: agent.SpecialistAgentConfig{Name: "general"}, Task: "t",
+		Resume: "theirs/default", Limits: memory.DelegationLimits{MaxDepth: 3},
+	})
+	if err != nil || !d.Refused || d.Refusal != agent.RefuseResumeUnknown("theirs/default") {
+		t.Fatalf("%+v, %v", d, err)
+	}
+}

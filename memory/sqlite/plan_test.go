@@ -56,14 +56,14 @@ func TestNoStatementReadsAWholeLog(t *testing.T) {
 	if _, err := s.Overdue(ctx, time.Second, 10); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.OpenTurns(ctx, 10); err != nil {
+	if _, err := s.OpenTurns(ctx, memory.OpenTurnFilter{Age: time.Second, After: memory.OpenTurn{TurnID: "t1"}, Limit: 10}); err != nil {
 		t.Fatal(err)
 	}
 	if n, err := memorytest.Hammer(ctx, s, "h", 3, time.Now().Add(time.Second), 200); err != nil || n < 200 {
 		t.Fatalf("%d operations, %v", n, err)
 	}
 	// What the program itself makes of small numbers of rows may be scanned.
-	scan := regexp.MustCompile(`^SCAN (messages|events|chunks|steps|tool_calls|inbox|turns|threads|tasks|outputs|approvals|sessions|configs|[a-z])\b`)
+	scan := regexp.MustCompile(`^SCAN (messages|events|chunks|steps|tool_calls|inbox|turns|threads|tasks|outputs|asks|sessions|configs|[a-z])\b`)
 	statements := 0
 	explain := func(query string) {
 		if verb, _, _ := strings.Cut(strings.TrimSpace(query), " "); verb == "CREATE" || verb == "BEGIN" || verb == "COMMIT" || verb == "ROLLBACK" || verb == "PRAGMA" {

@@ -203,7 +203,7 @@ func TestReportJSON(t *testing.T) {
 }
 
 // plantQuestion takes the call that asks; the rest of the row follows.
-const plantQuestion = `INSERT INTO questions SELECT 'ques_x', t.thread_id, t.thread_id, 'alice', t.id, 1, ?, 'orchestrator', '', '', 'a text', `
+const plantQuestion = `INSERT INTO asks SELECT 'ques_x', 'question', t.thread_id, t.thread_id, 'alice', t.id, 1, ?, 'orchestrator', '', '', 'a text', `
 
 const copyEvent = `INSERT INTO events (thread_id, seq, type, turn_id, data, at)
 	SELECT thread_id, (SELECT MAX(seq) + 1 FROM events o WHERE o.thread_id = e.thread_id), type, turn_id, data, at FROM events e `
@@ -259,10 +259,10 @@ func TestPlantedViolationsAreCaught(t *testing.T) {
 			c.plant(`UPDATE messages SET body = json_set(body, '$.id', (SELECT id FROM messages WHERE thread_id = ? AND seq = 5)) WHERE thread_id = ? AND seq = 7`, c.main, c.main)
 		}},
 		{5, "a question of a closed turn waits", func(c *scene) {
-			c.plant(plantQuestion+`'open', '', '', '', 0, t.opened_at FROM turns t WHERE t.id = ?`, c.lookup, c.turn)
+			c.plant(plantQuestion+`'', '', '', '', '', '', 0, t.opened_at FROM turns t WHERE t.id = ?`, c.lookup, c.turn)
 		}},
 		{5, "an answer is not the result of its call", func(c *scene) {
-			c.plant(plantQuestion+`'answered', 'another', '', 'alice', 1, t.opened_at FROM turns t WHERE t.id = ?`, c.lookup, c.turn)
+			c.plant(plantQuestion+`'answered', '', '', 'another', '', 'alice', 1, t.opened_at FROM turns t WHERE t.id = ?`, c.lookup, c.turn)
 		}},
 		{5, "two turns are open", func(c *scene) {
 			c.plant(`UPDATE turns SET state = 'open' WHERE thread_id = ?`, c.main)

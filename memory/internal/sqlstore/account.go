@@ -18,11 +18,9 @@ type account struct {
 	// Class is that of the latest failure, InARow how many in a row had it.
 	Class  agent.FailureClass `json:"class,omitempty"`
 	InARow int                `json:"inARow,omitempty"`
-	// Failures, Since (unix ms) and HeldMs are those of the current model, see
-	// memory.ModelStart.
+	// Failures and Since (unix ms) are those of the current model, see memory.ModelStart.
 	Failures int   `json:"failures,omitempty"`
 	Since    int64 `json:"since,omitempty"`
-	HeldMs   int64 `json:"heldMs,omitempty"`
 }
 
 // held reports whether an attempt did not fail, but was held back.
@@ -31,9 +29,6 @@ func held(r memory.ModelFailure) bool { return r.Wait != nil && r.Wait.Held }
 // failed counts a failed attempt. Another model starts anew.
 func (a *account) failed(r memory.ModelFailure, use agent.Usage, now int64) {
 	a.Earlier, a.Stake = a.Earlier.Add(use), nil
-	if a.Since != 0 {
-		a.HeldMs += r.HeldFor.Milliseconds()
-	}
 	if held(r) {
 		return
 	}
@@ -47,7 +42,7 @@ func (a *account) failed(r memory.ModelFailure, use agent.Usage, now int64) {
 	a.Class = r.Class
 	a.InARow++
 	if r.Fallback != "" {
-		a.InARow, a.Failures, a.Since, a.HeldMs = 0, 0, 0, 0
+		a.InARow, a.Failures, a.Since = 0, 0, 0
 	}
 }
 
@@ -56,7 +51,7 @@ func (a *account) failing(now int64) time.Duration {
 	if a.Since == 0 {
 		return 0
 	}
-	return time.Duration(max(now-a.Since-a.HeldMs, 0)) * time.Millisecond
+	return time.Duration(max(now-a.Since, 0)) * time.Millisecond
 }
 
 func (s *stepRow) readAccount() (account, error) {

@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -9,43 +10,13 @@ import (
 	"github.com/spool-agents/spool/memory"
 )
 
-const (
-	approvalColumns = `id,thread_id,root_id,user_id,turn_id,step,agent,decision,named,approved,instruction,decided_by,decided_at,created_at`
-	selectApproval  = `SELECT ` + approvalColumns + ` FROM approvals`
-	// decisionAborted settles the approvals of a turn that ended without them.
-	decisionAborted = "aborted"
-)
-
-var insertApproval = insertSQL("approvals", approvalColumns)
-
-// approvalRow is an approval with what only the store needs to know of it.
-type approvalRow struct {
-	memory.Approval
-	userID    string
-	named     string
-	approved  string
-	decidedAt int64
-	created   int64
-}
-
-func (a *approvalRow) targets() []any {
-	return []any{&a.ID, &a.ThreadID, &a.RootThread, &a.userID, &a.TurnID, &a.Step, &a.Agent, &a.Decision, &a.named, &a.approved,
-		&a.Instruction, &a.DecidedBy, &a.decidedAt, &a.created}
-}
-
-// loaded derives the fields that are not columns.
-func (a *approvalRow) loaded() error {
-	a.CreatedAt, a.DecidedAt = stamp(a.created), stampOrNil(a.decidedAt)
-	return decode(a.approved, &a.Approved)
-}
-
 // approvalID is the id of the one approval a step can ask for.
 func approvalID(turnID string, step int) string {
 	return "appr_" + strings.TrimPrefix(turnID, "t") + "_" + strconv.Itoa(step)
 }
 
 // OpenApproval asks a person about the gated calls of a step.
-func (s *Store) OpenApproval(ctx context.Context, r memory.RoundRequest) (a memory.Approval, err error) {
+func (s *Store) OpenApproval(ctx context.Context, r memory.RoundRequest) (v memory.Approval, err error) {
 	err = s.write(ctx, "approval", func(u *unit) error {
 		t, turn, err := u.open(r.ThreadID, r.TurnID)
 		if err != nil {
@@ -55,112 +26,57 @@ func (s *Store) OpenApproval(ctx context.Context, r memory.RoundRequest) (a memo
 		if err != nil {
 			return err
 		}
-		row, err := u.approval(`turn_id = ? AND step = ?`, turn.ID, r.Step)
+		a, err := u.ask(`id = ?`, approvalID(turn.ID, r.Step))
+		if err == nil && a == nil {
+			a, err = u.openApproval(t, turn, r.Step, calls)
+		}
 		if err != nil {
 			return err
 		}
-		if row == nil {
-			if row, err = u.ask(t, turn, r.Step, calls); err != nil {
-				return err
-			}
-		}
-		a = row.Approval
-		a.ToolCalls = asked(calls, row.ID)
-		return nil
+		v, err = a.about(calls)
+		return err
 	})
-	return a, err
+	return v, err
 }
 
-// approval finds an approval; nil if there is none.
-func (u *unit) approval(where string, args ...any) (*approvalRow, error) {
-	a := &approvalRow{}
-	err := u.row(selectApproval+` WHERE `+where, args...).Scan(a.targets()...)
-	if noRows(err) {
-		return nil, nil
+// about is an approval with the calls that it is about.
+func (a *askRow) about(calls []*callRow) (memory.Approval, error) {
+	v, err := a.approval()
+	for _, c := range calls {
+		if c.approvalID == a.id {
+			v.ToolCalls = append(v.ToolCalls, c.view())
+		}
 	}
+	return v, err
+}
+
+func (u *unit) openApproval(t *threadRow, turn *turnRow, step int, calls []*callRow) (*askRow, error) {
+	a, err := u.newAsk(t, turn, askApproval, approvalID(turn.ID, step), step)
 	if err != nil {
 		return nil, err
 	}
-	return a, a.loaded()
-}
-
-// asked are the calls an approval is about.
-func asked(calls []*callRow, approvalID string) []agent.ToolCall {
-	var about []agent.ToolCall
-	for _, c := range calls {
-		if c.approvalID == approvalID {
-			about = append(about, c.view())
-		}
-	}
-	return about
-}
-
-func (u *unit) ask(t *threadRow, turn *turnRow, step int, calls []*callRow) (*approvalRow, error) {
-	if err := turn.cancelled(); err != nil {
-		return nil, err
-	}
-	id := approvalID(turn.ID, step)
-	var about []approvalCall
+	asked := approvalRequired{ApprovalID: a.id, Agent: a.agent, ThreadID: t.ID}
 	for _, c := range calls {
 		if c.Status != agent.CallPending || c.Gate != agent.GateAsk {
 			continue
 		}
-		c.Status, c.approvalID = agent.CallAwaitingApproval, id
-		if err := u.saveCall(t, c); err != nil {
+		c.Status, c.approvalID = agent.CallAwaitingApproval, a.id
+		if err := u.callWaits(t, c); err != nil {
 			return nil, err
 		}
-		if err := u.taskStatus(t, c.taskID, agent.TaskWaiting); err != nil {
-			return nil, err
-		}
-		about = append(about, approvalCall{ID: c.ID, ToolName: c.ToolName, Args: c.Args})
+		asked.ToolCalls = append(asked.ToolCalls, approvalCall{ID: c.ID, ToolName: c.ToolName, Args: c.Args})
 	}
-	if about == nil {
+	if asked.ToolCalls == nil {
 		return nil, agent.Errorf(agent.CodeConflict, "step %d of turn %s has no call that needs an approval", step, turn.ID)
 	}
-	name, err := u.agentName(t)
-	if err != nil {
-		return nil, err
-	}
-	a := &approvalRow{Approval: memory.Approval{ID: id, ThreadID: t.ID, RootThread: t.RootThreadID, TurnID: turn.ID, Step: step, Agent: name}, created: t.at}
-	if err := a.loaded(); err != nil {
-		return nil, err
-	}
-	err = u.exec(insertApproval, id, t.ID, t.RootThreadID, t.UserID, turn.ID, step, name, "", "", "", "", "", 0, t.at)
-	if err != nil {
-		return nil, err
-	}
-	if err := u.waits(t, turn); err != nil {
-		return nil, err
-	}
-	return a, u.surface(t, turn, agent.EventApprovalRequired, approvalRequired{ApprovalID: id, ToolCalls: about, Agent: name, ThreadID: t.ID})
-}
-
-// agentName is who asks, as a person reads it.
-func (u *unit) agentName(t *threadRow) (string, error) {
-	if t.AgentType != "" {
-		return t.AgentType, nil
-	}
-	c, err := u.s.config(u, t.configHash)
-	return or(c.Name, "orchestrator"), err
-}
-
-// surface writes an event on a thread, and on its root too: that is where people look.
-func (u *unit) surface(t *threadRow, turn *turnRow, typ string, data any) error {
-	if err := u.event(t, turn.ID, typ, data); err != nil || t.RootThreadID == t.ID {
-		return err
-	}
-	root, err := u.thread(t.RootThreadID)
-	if err != nil {
-		return err
-	}
-	return u.event(root, root.OpenTurnID, typ, data)
+	return a, u.openAsk(t, turn, a, agent.EventApprovalRequired, asked)
 }
 
 // StepState tells what is left to do in a step.
 func (s *Store) StepState(ctx context.Context, r memory.RoundRequest) (state memory.StepState, err error) {
 	err = s.read(ctx, func(q *reader) error {
 		var open, cancelAt int64
-		err := q.row(`SELECT (SELECT COUNT(*) FROM approvals WHERE turn_id = n.id AND step = ? AND decision = ''), n.cancel_at`+
+		err := q.row(`SELECT (SELECT COUNT(*) FROM asks WHERE turn_id = n.id AND step = ? AND kind = 'approval' AND outcome = ''), n.cancel_at`+
 			` FROM turns n JOIN threads t ON t.id = n.thread_id AND t.open_turn = n.id WHERE n.id = ? AND t.id = ?`, r.Step, r.TurnID, r.ThreadID).Scan(&open, &cancelAt)
 		if noRows(err) {
 			if err := q.exists(r.ThreadID); err != nil {
@@ -177,4 +93,133 @@ func (s *Store) StepState(ctx context.Context, r memory.RoundRequest) (state mem
 		return err
 	})
 	return state, err
+}
+
+// Decide settles an approval; the first decision wins.
+func (s *Store) Decide(ctx context.Context, d memory.Decision) (res memory.DecideResult, err error) {
+	if err := checkDecision(d); err != nil {
+		return res, err
+	}
+	err = s.write(ctx, "decide", func(u *unit) error {
+		a, t, err := u.askOf(askApproval, d.Target, d.UserID)
+		if err == nil {
+			res, err = u.decide(t, a, d)
+		}
+		return err
+	})
+	return res, err
+}
+
+func checkDecision(d memory.Decision) error {
+	switch d.Verdict {
+	case memory.Approve, memory.ApproveAll, memory.Deny:
+		return nil
+	case memory.Edit:
+		if d.Instruction == "" {
+			return agent.Errorf(agent.CodeInvalid, "an edit of %q needs an instruction: it becomes the result of the call", d.Target)
+		}
+		return nil
+	}
+	return agent.Errorf(agent.CodeInvalid, "verdict %q is not valid: use approve, approve_all, deny or edit", d.Verdict)
+}
+
+func (u *unit) decide(t *threadRow, a *askRow, d memory.Decision) (res memory.DecideResult, err error) {
+	calls, err := u.calls(a.turn, a.step)
+	if err != nil {
+		return res, err
+	}
+	named, err := namedCalls(calls, a.id, d)
+	if err != nil {
+		return res, err
+	}
+	key, err := encode(named)
+	if err != nil {
+		return res, err
+	}
+	if a.outcome != "" {
+		if a.outcome != d.Verdict || a.named != key || a.answer != d.Instruction {
+			return res, a.settledAlready()
+		}
+		res.Repeated = true
+		res.Approval, err = a.about(calls)
+		return res, err
+	}
+	turn, err := u.turn(a.turn)
+	if err != nil {
+		return res, err
+	}
+	a.outcome, a.by, a.answer, a.named = d.Verdict, d.By, d.Instruction, key
+	if d.Verdict == memory.Approve || d.Verdict == memory.ApproveAll {
+		a.approved = key
+	}
+	if err := u.settleAsk(t, turn, a); err != nil {
+		return res, err
+	}
+	if err := u.applyDecision(t, turn, a, calls, named); err != nil {
+		return res, err
+	}
+	res.Approval, err = a.about(calls)
+	return res, err
+}
+
+// namedCalls are the calls the verdict is about: all of the approval, or those
+// named. An edit aimed at one call is about that call only.
+func namedCalls(calls []*callRow, approvalID string, d memory.Decision) ([]string, error) {
+	var ids []string
+	for _, c := range calls {
+		if c.approvalID == approvalID {
+			ids = append(ids, c.ID)
+		}
+	}
+	for _, id := range d.Calls {
+		if !slices.Contains(ids, id) {
+			return nil, agent.Errorf(agent.CodeInvalid, "call %q is not part of approval %s", id, approvalID)
+		}
+	}
+	switch {
+	case d.Verdict == memory.Deny:
+		return ids, nil
+	case len(d.Calls) > 0:
+		return slices.DeleteFunc(ids, func(id string) bool { return !slices.Contains(d.Calls, id) }), nil
+	case d.Verdict == memory.Edit && d.Target != approvalID:
+		return []string{d.Target}, nil
+	}
+	return ids, nil
+}
+
+// applyDecision moves the calls: approved ones may run, the others get their result.
+func (u *unit) applyDecision(t *threadRow, turn *turnRow, a *askRow, calls []*callRow, named []string) error {
+	for _, c := range calls {
+		if c.approvalID != a.id || c.Status != agent.CallAwaitingApproval {
+			continue
+		}
+		var err error
+		switch {
+		case a.outcome == memory.Deny || !slices.Contains(named, c.ID):
+			err = u.finish(t, turn, c, ending{status: agent.CallDenied, reason: agent.ErrDenied, text: agent.TextDenied})
+		case a.outcome == memory.Edit:
+			err = u.finish(t, turn, c, ending{status: agent.CallDenied, reason: agent.ErrEdited, text: a.answer})
+		default:
+			err = u.approveCall(t, c, a.outcome == memory.ApproveAll)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// approveCall lets a call run; remember approves its tool for the session.
+func (u *unit) approveCall(t *threadRow, c *callRow, remember bool) error {
+	c.Status, c.Gate = agent.CallPending, agent.GateAuto
+	if remember {
+		err := u.exec(`INSERT INTO approved_tools (session_id, tool_name) VALUES (?, ?) ON CONFLICT (session_id, tool_name) DO NOTHING`, t.SessionID, c.ToolName)
+		if err != nil {
+			return err
+		}
+	}
+	if err := u.taskStatus(t, c.taskID, agent.TaskPending); err != nil {
+		return err
+	}
+	return u.saveCall(t, c)
 }

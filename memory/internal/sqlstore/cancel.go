@@ -123,10 +123,10 @@ func (u *unit) runningBelow(t *threadRow) (n int, err error) {
 }
 
 // cancelRest drops what waits and stops what runs in the background below a
-// thread. Nobody wants a turn for the ends of that: they are told with the next
-// message, and so are those that wait to be told.
+// thread. Nobody wants a turn for the ends of that: they come with the next
+// message, and so do those that wait.
 func (u *unit) cancelRest(t *threadRow, by string, res *memory.CancelResult) error {
-	if err := u.hush(t); err != nil {
+	if err := u.quietReports(t); err != nil {
 		return err
 	}
 	waiting, err := u.entries(`thread_id = ? AND state = 'waiting' AND kind IN ('message', 'retry')`, t.ID)
@@ -170,9 +170,9 @@ func (u *unit) cancelRest(t *threadRow, by string, res *memory.CancelResult) err
 	return nil
 }
 
-// hush makes the ends of background children that wait in the inbox of a thread,
+// quietReports makes the ends of background children that wait in the inbox of a thread,
 // or of one below it, quiet: those below are moved up when their reader is closed.
-func (u *unit) hush(t *threadRow) error {
+func (u *unit) quietReports(t *threadRow) error {
 	if t.lastChild == 0 {
 		return nil
 	}

@@ -47,7 +47,7 @@ func (u *unit) closeTurn(t *threadRow, turn *turnRow, r memory.CloseRequest) (me
 	if err := u.deliver(turn, &closed); err != nil {
 		return closed, err
 	}
-	if err := u.goOn(t, turn, r, &closed); err != nil {
+	if err := u.claimNext(t, turn, r, &closed); err != nil {
 		return closed, err
 	}
 	return closed, u.remember(turn, closed)
@@ -68,7 +68,7 @@ func (u *unit) end(t *threadRow, turn *turnRow, r memory.CloseRequest, closed *m
 	if err := u.exec(`DELETE FROM reservations WHERE turn_id = ?`, turn.ID); err != nil {
 		return err
 	}
-	if err := u.settlePeople(t, turn); err != nil {
+	if err := u.abortAsks(t, turn); err != nil {
 		return err
 	}
 	if err := u.endChildren(t, turn, r, closed); err != nil {
@@ -136,28 +136,6 @@ func (u *unit) endDelegatorTask(turn *turnRow, text string) error {
 	return u.taskEnd(parent, turn.TaskID, agent.TaskStatusOf(turn.Outcome), text)
 }
 
-// settlePeople ends what a turn waits for from people: nobody can decide or
-// answer it any more.
-func (u *unit) settlePeople(t *threadRow, turn *turnRow) error {
-	if t.Status != agent.ThreadWaitingForApproval && t.Status != agent.ThreadWaitingForUser {
-		return nil
-	}
-	if err := u.countWaiting(t, turn); err != nil {
-		return err
-	}
-	if err := u.settleQuestions(t, turn); err != nil {
-		return err
-	}
-	a, err := u.approval(`turn_id = ? AND decision = ''`, turn.ID)
-	if err != nil || a == nil {
-		return err
-	}
-	if err := u.exec(`UPDATE approvals SET decision = ?, decided_at = ? WHERE id = ?`, decisionAborted, t.at, a.ID); err != nil {
-		return err
-	}
-	return u.surface(t, turn, agent.EventApprovalResponse, approvalResponse{ApprovalID: a.ID, Decision: decisionAborted, ThreadID: t.ID})
-}
-
 // endChildren closes the open turns of foreground descendants and drops what
 // else of them waits. A completed turn has none: all its calls have results.
 func (u *unit) endChildren(t *threadRow, turn *turnRow, r memory.CloseRequest, closed *memory.Closed) error {
@@ -193,16 +171,16 @@ func (u *unit) endChildren(t *threadRow, turn *turnRow, r memory.CloseRequest, c
 		return err
 	}
 	for _, e := range untaken {
-		if err := u.keepEnd(t, turn, e); err != nil {
+		if err := u.keepChildEnd(t, turn, e); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// keepEnd makes the end of a child that nobody has taken yet the result of its
+// keepChildEnd makes the end of a child that nobody has taken yet the result of its
 // call: finished results stay, however the turn ends.
-func (u *unit) keepEnd(t *threadRow, turn *turnRow, e *entryRow) error {
+func (u *unit) keepChildEnd(t *threadRow, turn *turnRow, e *entryRow) error {
 	if e.DelegatorTurn == turn.ID {
 		c, err := u.call(turn.ID, e.CallID)
 		if err != nil {
@@ -241,7 +219,7 @@ func (u *unit) endChild(t *threadRow, turn *turnRow, childTurn string, r memory.
 	}
 	closed.Stopped = append(closed.Stopped, memory.ThreadTurn{ThreadID: childThread.ID, TurnID: child.ID})
 	closed.Stopped = append(closed.Stopped, own.Stopped...)
-	if err := u.handOn(childThread); err != nil {
+	if err := u.moveReports(childThread); err != nil {
 		return err
 	}
 	if own.Waiting, err = u.nextDelegator(childThread); err != nil {
@@ -258,7 +236,7 @@ func (u *unit) endChild(t *threadRow, turn *turnRow, childTurn string, r memory.
 	if err := u.enter(t, e); err != nil {
 		return err
 	}
-	if err := u.passOn(child); err != nil {
+	if err := u.addUsageAbove(child); err != nil {
 		return err
 	}
 	return u.childEnded(child)

@@ -174,7 +174,7 @@ func (u *unit) abortCalls(t *threadRow, turn *turnRow, step *stepRow, r memory.C
 			}
 		}
 		// A tool that was killed with its worker may have taken effect. One that
-		// was stopped by a cancel was told to stop.
+		// was stopped by a cancel had to stop.
 		if r.Reason == agent.ReasonTerminated && c.Status == agent.CallRunning && !c.repeatable && !c.delegation {
 			e = ending{status: agent.CallUnknown, reason: agent.ErrUnknown, text: agent.TextUnknown}
 		}
@@ -191,11 +191,11 @@ func (u *unit) abortCalls(t *threadRow, turn *turnRow, step *stepRow, r memory.C
 func (u *unit) stoppedChild(c *callRow, why string) (string, error) {
 	child, err := u.turn(c.childTurn)
 	if agent.CodeOf(err) == agent.CodeNotFound {
-		return why + "\n\n" + agent.FormatDelegationUnstarted(c.SubAgentID, c.SubAgentThreadID), nil
+		return why + "\n\n" + agent.DelegationResultFormatter{}.Unstarted(c.SubAgentID, c.SubAgentThreadID), nil
 	}
 	if err != nil {
 		return "", err
 	}
 	o, err := u.outcome(child)
-	return why + "\n\n" + agent.FormatDelegationResult(o), err
+	return why + "\n\n" + agent.DelegationResultFormatter{}.Result(o), err
 }

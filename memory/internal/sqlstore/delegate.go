@@ -71,7 +71,7 @@ func (u *unit) child(t *threadRow, c *callRow, r memory.DelegationRequest) (*thr
 		return nil, &refusal{text: r.Refusal, reason: agent.ErrorReason(or(string(r.RefusalReason), string(agent.ErrPermissionDenied)))}, nil
 	}
 	if wrong := agent.CheckAgentType(r.Config.Name); wrong != nil {
-		return nil, &refusal{text: "Delegation refused: " + wrong.Error(), reason: agent.ErrInvalidInput}, nil //nolint:nilerr // the model is told
+		return nil, &refusal{text: "Delegation refused: " + wrong.Error(), reason: agent.ErrInvalidInput}, nil //nolint:nilerr // the model reads it
 	}
 	if r.Limits.MaxDepth <= 0 {
 		return nil, &refusal{text: agent.RefuseDisabled(), reason: agent.ErrPermissionDenied}, nil
@@ -102,27 +102,23 @@ func (u *unit) child(t *threadRow, c *callRow, r memory.DelegationRequest) (*thr
 	}}, nil, nil
 }
 
-// resumed finds the sub-agent to resume: one of this thread and of this type.
+// resumed finds the sub-agent to resume: one of this thread and of this type. Whose it
+// is, is known before its row is locked with its tree.
 func (u *unit) resumed(t *threadRow, r memory.DelegationRequest) (*threadRow, *refusal, error) {
-	ids, err := u.strings(`SELECT id FROM threads WHERE id = ? OR agent_id = ? AND agent_id <> ''`, r.Resume, r.Resume)
-	if err != nil {
-		return nil, nil, err
-	}
-	if len(ids) == 0 {
-		return nil, &refusal{text: agent.RefuseResumeUnknown(r.Resume), reason: agent.ErrNotFound}, nil
-	}
-	child, err := u.thread(ids[0])
+	var id, user, parent, kind string
+	err := u.row(`SELECT id, user_id, parent_id, agent_type FROM threads WHERE id = ? OR agent_id = ? AND agent_id <> ''`, r.Resume, r.Resume).Scan(&id, &user, &parent, &kind)
 	switch {
+	case noRows(err) || err == nil && user != t.UserID:
+		return nil, &refusal{text: agent.RefuseResumeUnknown(r.Resume), reason: agent.ErrNotFound}, nil
 	case err != nil:
 		return nil, nil, err
-	case child.UserID != t.UserID:
-		return nil, &refusal{text: agent.RefuseResumeUnknown(r.Resume), reason: agent.ErrNotFound}, nil
-	case child.ParentThreadID != t.ID:
+	case parent != t.ID:
 		return nil, &refusal{text: agent.RefuseResumeForeign(r.Resume), reason: agent.ErrPermissionDenied}, nil
-	case child.AgentType != r.Config.Name:
-		return nil, &refusal{text: agent.RefuseResumeType(r.Resume, child.AgentType, r.Config.Name), reason: agent.ErrPermissionDenied}, nil
+	case kind != r.Config.Name:
+		return nil, &refusal{text: agent.RefuseResumeType(r.Resume, kind, r.Config.Name), reason: agent.ErrPermissionDenied}, nil
 	}
-	return child, nil, nil
+	child, err := u.thread(id)
+	return child, nil, err
 }
 
 // overLimit checks how many sub-agents are at work and how many were made.
@@ -202,7 +198,7 @@ func (u *unit) assign(t *threadRow, turn *turnRow, c *callRow, child *threadRow,
 		return none, err
 	}
 	if r.Background {
-		err = u.finish(t, turn, c, ending{status: agent.CallSuccess, text: agent.FormatDelegationStarted(child.AgentType, child.AgentID, child.ID)})
+		err = u.finish(t, turn, c, ending{status: agent.CallSuccess, text: agent.DelegationResultFormatter{}.Started(child.AgentType, child.AgentID, child.ID)})
 	} else {
 		turn.delegations++
 		turn.dirty = true
@@ -279,7 +275,7 @@ func (u *unit) takeChild(t *threadRow, turn *turnRow, c *callRow) (bool, error) 
 	if err := u.childEnded(child); err != nil {
 		return false, err
 	}
-	end := ending{status: agent.CallFailed, reason: o.ErrorReason(), text: agent.FormatDelegationResult(o), ms: o.Duration.Milliseconds()}
+	end := ending{status: agent.CallFailed, reason: o.ErrorReason(), text: agent.DelegationResultFormatter{}.Result(o), ms: o.Duration.Milliseconds()}
 	if o.Status == agent.ThreadCompleted {
 		end.status = agent.CallSuccess
 	}

@@ -13,7 +13,7 @@ func (u *unit) deliver(turn *turnRow, closed *memory.Closed) error {
 	if turn.DelegatorThread == "" {
 		return nil
 	}
-	if err := u.passOn(turn); err != nil {
+	if err := u.addUsageAbove(turn); err != nil {
 		return err
 	}
 	target, err := u.thread(turn.DelegatorThread)
@@ -46,11 +46,11 @@ func (u *unit) deliver(turn *turnRow, closed *memory.Closed) error {
 	return err
 }
 
-// passOn adds what a child's turn used, once and for all, to the turn that
+// addUsageAbove adds what a child's turn used, once and for all, to the turn that
 // ordered it. If that one was closed before, what it used was passed on without
 // this: it goes on to the turn that ordered that, and so on. So a thread's totals
-// hold its whole tree, whoever reads the child's end and whether or not anybody does.
-func (u *unit) passOn(child *turnRow) error {
+// hold its whole tree, whether or not anybody reads the child's end.
+func (u *unit) addUsageAbove(child *turnRow) error {
 	for at := child; at.DelegatorThread != ""; {
 		t, err := u.thread(at.DelegatorThread)
 		if err != nil {
@@ -91,13 +91,13 @@ func (u *unit) childEntry(target *threadRow, child *turnRow) (*entryRow, error) 
 	}
 	return &entryRow{InboxEntry: memory.InboxEntry{
 		Kind: memory.EntryChild, ID: child.ID, State: memory.EntryWaiting, TurnID: agent.TurnID(target.ID, child.ID, 0),
-		Content: agent.Text(agent.FormatDelegationResult(o)), ChildThread: child.ThreadID, ChildTurn: child.ID,
+		Content: agent.Text(agent.DelegationResultFormatter{}.Result(o)), ChildThread: child.ThreadID, ChildTurn: child.ID,
 		CallID: child.DelegatorCall, TaskID: child.TaskID, Background: child.Background,
 		DelegatorThread: child.DelegatorThread, DelegatorTurn: child.DelegatorTurn,
 	}}, nil
 }
 
-// outcomeFor is the end of a child as a thread is told of it, which need not be
+// outcomeFor is the end of a child as a thread reads it, which need not be
 // the one that ordered it.
 func (u *unit) outcomeFor(target *threadRow, child *turnRow) (agent.SpecialistAgentResult, error) {
 	o, err := u.outcome(child)
@@ -118,7 +118,7 @@ func (u *unit) outcomeFor(target *threadRow, child *turnRow) (agent.SpecialistAg
 	return o, nil
 }
 
-// report is what a thread's model is told of the end of a background child: in
+// report is what a thread's model reads of the end of a background child: in
 // short if it has read that end with task_output.
 func (u *unit) report(t *threadRow, child *turnRow) (agent.Content, error) {
 	o, err := u.outcomeFor(t, child)
@@ -127,11 +127,11 @@ func (u *unit) report(t *threadRow, child *turnRow) (agent.Content, error) {
 	}
 	read := o
 	read.Background = false
-	seen, err := u.readAlready(t, child, agent.FormatDelegationResult(read))
+	seen, err := u.readAlready(t, child, agent.DelegationResultFormatter{}.Result(read))
 	if err != nil || !seen {
-		return agent.Text(agent.FormatDelegationResult(o)), err
+		return agent.Text(agent.DelegationResultFormatter{}.Result(o)), err
 	}
-	return agent.Text(agent.FormatDelegationSeen(o)), nil
+	return agent.Text(agent.DelegationResultFormatter{}.Seen(o)), nil
 }
 
 // readAlready reports whether a thread's model got this text from task_output.
@@ -164,11 +164,11 @@ func (u *unit) notify(t *threadRow) (*memory.Notify, error) {
 	return n, nil
 }
 
-// goOn is what follows a closed turn: a main thread takes its next entry or
-// becomes idle, a sub-agent's next turn is started by whoever ordered it.
-func (u *unit) goOn(t *threadRow, turn *turnRow, r memory.CloseRequest, closed *memory.Closed) error {
+// claimNext is what follows a closed turn: a main thread takes its next entry or
+// becomes idle, a sub-agent's next turn is started by its delegator.
+func (u *unit) claimNext(t *threadRow, turn *turnRow, r memory.CloseRequest, closed *memory.Closed) error {
 	if t.Kind == agent.KindSubAgent {
-		if err := u.handOn(t); err != nil {
+		if err := u.moveReports(t); err != nil {
 			return err
 		}
 		var err error
@@ -188,9 +188,9 @@ func (u *unit) goOn(t *threadRow, turn *turnRow, r memory.CloseRequest, closed *
 	return nil
 }
 
-// handOn moves the ends of background children that a sub-agent did not read
-// before its turn closed to whoever reads them now.
-func (u *unit) handOn(t *threadRow) error {
+// moveReports moves the ends of background children that a sub-agent did not read
+// before its turn closed to the thread that reads them now.
+func (u *unit) moveReports(t *threadRow) error {
 	entries, err := u.entries(`thread_id = ? AND kind = 'child' AND background = 1 AND state = 'waiting'`, t.ID)
 	if err != nil {
 		return err
@@ -241,7 +241,7 @@ func (u *unit) nextDelegator(t *threadRow) (string, error) {
 }
 
 // endUnstarted ends work in the background that its child has not begun, as a
-// turn that was cancelled before its first step: its delegator is told.
+// turn that was cancelled before its first step, and reports it to its delegator.
 func (u *unit) endUnstarted(e *entryRow) error {
 	t, err := u.thread(e.ThreadID)
 	if err != nil {

@@ -65,12 +65,12 @@ func (f *fork) messageSeq(src *threadRow, at string) (int64, error) {
 	var seq int64
 	err = f.row(`SELECT seq FROM messages WHERE thread_id = ? AND (id = ? OR id = ?) ORDER BY seq LIMIT 1`, src.ID, at, id).Scan(&seq)
 	if noRows(err) {
-		q, err := f.question(`root_id = ? AND message_id = ? AND message_id <> ''`, src.RootThreadID, at)
+		q, err := f.ask(`root_id = ? AND message_id = ? AND message_id <> ''`, src.RootThreadID, at)
 		if err != nil {
 			return 0, err
 		}
 		if q != nil {
-			return 0, agent.Errorf(agent.CodeInvalid, "message %q is not in the conversation: it became the answer to question %s of %s, which is the result of call %s", at, q.ID, q.ThreadID, q.CallID)
+			return 0, agent.Errorf(agent.CodeInvalid, "message %q is not in the conversation: it became the answer to question %s of %s, which is the result of call %s", at, q.id, q.thread, q.call)
 		}
 		return 0, agent.Errorf(agent.CodeNotFound, "thread %s has no message %q: show lists them with their ids; one that waits in the inbox is not in the conversation yet", src.ID, at)
 	}

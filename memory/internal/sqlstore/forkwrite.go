@@ -80,10 +80,8 @@ func (f *fork) keeps(one *forkThread, table string, r row) bool {
 		return f.calls[r.text("id")] != nil
 	case "outputs":
 		return f.calls[r.text("call_id")] != nil
-	case "approvals":
-		return r.text("decision") != "" && one.holds(r.text("turn_id"), int(r.number("step")))
-	case "questions":
-		return r.text("state") != string(memory.QuestionOpen) && one.holds(r.text("turn_id"), int(r.number("step")))
+	case "asks":
+		return r.text("outcome") != "" && one.holds(r.text("turn_id"), int(r.number("step")))
 	case "tasks":
 		c := f.calls[agent.CallOfTask(r.text("id"))]
 		return c != nil && c.taskID == r.text("id")

@@ -79,7 +79,7 @@ func (c *closing) tell(turn *turnRow) error {
 		return nil
 	}
 	if !c.passed[turn.ID] {
-		if err := c.passOn(turn); err != nil {
+		if err := c.addUsageAbove(turn); err != nil {
 			return err
 		}
 	}
@@ -133,7 +133,7 @@ func (c *closing) closeInbox(t *threadRow) error {
 		}
 	}
 	if t.Kind == agent.KindSubAgent {
-		return c.handOn(t)
+		return c.moveReports(t)
 	}
 	return nil
 }
@@ -168,7 +168,7 @@ func (c *closing) settleAsked(t *threadRow) error {
 		case log[i].Type == agent.EventQuestionAsked:
 			err = c.event(t, "", agent.EventQuestionAnswered, questionAnswered{QuestionID: q.QuestionID, State: string(memory.QuestionAborted), Agent: q.Agent, ThreadID: q.ThreadID})
 		case log[i].Type == agent.EventApprovalRequired:
-			err = c.event(t, "", agent.EventApprovalResponse, approvalResponse{ApprovalID: a.ApprovalID, Decision: decisionAborted, ThreadID: a.ThreadID})
+			err = c.event(t, "", agent.EventApprovalResponse, approvalResponse{ApprovalID: a.ApprovalID, Decision: outcomeAborted, ThreadID: a.ThreadID})
 		default:
 			settled[id] = true
 		}
@@ -189,8 +189,8 @@ func (c *closing) checkClosed() error {
 		for what, query := range map[string]string{
 			"an open turn":        `SELECT COUNT(*) FROM turns WHERE thread_id = ? AND state <> 'closed'`,
 			"a waiting entry":     `SELECT COUNT(*) FROM inbox WHERE thread_id = ? AND state NOT IN ('taken', 'dropped') AND (kind <> 'child' OR quiet <> 1)`,
-			"an open approval":    `SELECT COUNT(*) FROM approvals WHERE thread_id = ? AND decision = ''`,
-			"an open question":    `SELECT COUNT(*) FROM questions WHERE thread_id = ? AND state NOT IN ('answered', 'aborted')`,
+			"an open approval":    `SELECT COUNT(*) FROM asks WHERE thread_id = ? AND kind = 'approval' AND outcome = ''`,
+			"an open question":    `SELECT COUNT(*) FROM asks WHERE thread_id = ? AND kind <> 'approval' AND outcome NOT IN ('answered', 'aborted')`,
 			"an unfinished call":  `SELECT COUNT(*) FROM tool_calls WHERE thread_id = ? AND status NOT IN ('success', 'failed', 'unknown', 'aborted', 'denied')`,
 			"a call to try again": `SELECT COUNT(*) FROM steps WHERE wait <> '' AND turn_id IN (SELECT id FROM turns WHERE thread_id = ?)`,
 		} {

@@ -20,7 +20,7 @@ func (s *Store) Overdue(ctx context.Context, age time.Duration, limit int) (over
 	err = s.read(ctx, func(q *reader) error {
 		overdue = nil
 		seen := map[string]bool{}
-		for _, query := range []string{overdueIdle, overdueCancel, overdueChild, overdueDecided, overdueAnswered} {
+		for _, query := range []string{overdueIdle, overdueCancel, overdueChild, overdueSettled} {
 			found, err := list(q, "", (*overdueRow).targets, (*overdueRow).view, query, before, limitOf(limit))
 			if err != nil {
 				return err
@@ -50,21 +50,15 @@ const (
 		` GROUP BY t.id, t.kind ORDER BY 6 LIMIT ?`
 	overdueCancel = `SELECT t.id, t.kind, 0, '', n.id, n.cancel_at FROM turns n JOIN threads t ON t.id = n.thread_id` +
 		` WHERE n.state = 'open' AND n.cancel_at > 0 AND n.cancel_at <= ? ORDER BY n.cancel_at LIMIT ?`
-	// overdueDecided holds while no call of the decided step runs and its round is
-	// not saved: a run that has reacted starts the calls or saves the round.
-	overdueDecided = `SELECT t.id, t.kind, 0, '', '', a.decided_at FROM turns n JOIN threads t ON t.id = n.thread_id AND t.open_turn = n.id` +
-		` JOIN approvals a ON a.turn_id = n.id AND a.step = n.saved + 1` +
-		` WHERE n.state = 'open' AND a.decision <> '' AND a.decided_at <= ?` +
-		` AND NOT EXISTS (SELECT 1 FROM tool_calls c WHERE c.turn_id = n.id AND c.step = a.step AND c.status = 'running')` +
-		` ORDER BY a.decided_at LIMIT ?`
-	// overdueAnswered holds while the question's step is the last one begun and
-	// nothing of it runs or waits: a run that has reacted begins the next one. The
-	// open turns come first: CROSS JOIN keeps SQLite from reading all questions.
-	overdueAnswered = `SELECT t.id, t.kind, 0, '', '', MAX(q.answered_at) FROM turns n CROSS JOIN questions q` +
+	// overdueSettled holds while the step of what a person settled is the last one
+	// begun and nothing of it runs or waits: a run that has reacted starts its calls,
+	// saves the round (that of an answer is saved with it) or begins the next step. The open turns come first: CROSS JOIN keeps SQLite from reading
+	// all asks.
+	overdueSettled = `SELECT t.id, t.kind, 0, '', '', MAX(a.settled_at) FROM turns n CROSS JOIN asks a` +
 		` JOIN threads t ON t.id = n.thread_id AND t.open_turn = n.id` +
-		` WHERE n.state = 'open' AND q.turn_id = n.id AND q.step = n.steps AND q.state = 'answered'` +
-		` AND NOT EXISTS (SELECT 1 FROM tool_calls c WHERE c.turn_id = n.id AND c.step = q.step AND c.status IN ('running', 'awaiting_approval'))` +
-		` GROUP BY t.id, t.kind HAVING MAX(q.answered_at) <= ? ORDER BY 6 LIMIT ?`
+		` WHERE n.state = 'open' AND a.turn_id = n.id AND a.step = n.steps AND a.outcome <> '' AND (a.kind = 'question' OR a.step > n.saved)` +
+		` AND NOT EXISTS (SELECT 1 FROM tool_calls c WHERE c.turn_id = n.id AND c.step = a.step AND c.status IN ('running', 'awaiting_approval'))` +
+		` GROUP BY t.id, t.kind HAVING MAX(a.settled_at) <= ? ORDER BY 6 LIMIT ?`
 )
 
 type overdueRow struct {
@@ -87,7 +81,15 @@ type openTurnRow struct {
 }
 
 // OpenTurns lists open turns, oldest first.
-func (s *Store) OpenTurns(ctx context.Context, limit int) (turns []memory.OpenTurn, err error) {
+func (s *Store) OpenTurns(ctx context.Context, f memory.OpenTurnFilter) (turns []memory.OpenTurn, err error) {
+	now, err := s.now(ctx)
+	if err != nil {
+		return nil, err
+	}
+	after := int64(-1)
+	if f.After.TurnID != "" {
+		after = f.After.OpenedAt.UnixMilli()
+	}
 	err = s.read(ctx, func(q *reader) error {
 		turns, err = list(q, "",
 			func(t *openTurnRow) []any { return []any{&t.ThreadID, &t.TurnID, &t.Kind, &t.RunID, &t.opened} },
@@ -96,7 +98,8 @@ func (s *Store) OpenTurns(ctx context.Context, limit int) (turns []memory.OpenTu
 				return t.OpenTurn, nil
 			},
 			`SELECT n.thread_id, n.id, t.kind, n.run_id, n.opened_at FROM turns n JOIN threads t ON t.id = n.thread_id`+
-				` WHERE n.state = 'open' ORDER BY n.opened_at, n.id LIMIT ?`, limitOf(limit))
+				` WHERE n.state = 'open' AND n.opened_at <= ? AND n.opened_at >= ? AND (n.opened_at > ? OR n.id > ?) ORDER BY n.opened_at, n.id LIMIT ?`,
+			now.Add(-f.Age).UnixMilli(), after, after, f.After.TurnID, limitOf(f.Limit))
 		return err
 	})
 	return turns, err
@@ -130,7 +133,7 @@ func (s *Store) Load(ctx context.Context) (load memory.Load, err error) {
 	err = s.read(ctx, func(q *reader) error {
 		load = memory.Load{}
 		return q.row(`SELECT (SELECT COUNT(*) FROM turns WHERE state = 'open'), (SELECT COUNT(*) FROM inbox WHERE state = 'waiting' AND quiet = 0),`+
-			` (SELECT COUNT(*) FROM approvals WHERE decision = ''), (SELECT COUNT(*) FROM questions WHERE state = 'open')`).
+			` (SELECT COUNT(*) FROM asks WHERE outcome = '' AND kind = 'approval'), (SELECT COUNT(*) FROM asks WHERE outcome = '' AND kind = 'question')`).
 			Scan(&load.OpenTurns, &load.Waiting, &load.Approvals, &load.Questions)
 	})
 	return load, err

@@ -2,6 +2,8 @@ package sqlstore
 
 import (
 	"context"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spool-agents/spool/agent"
@@ -60,7 +62,7 @@ func (u *unit) beginModel(t *threadRow, turn *turnRow, r memory.ModelBegin, star
 		return err
 	case step.state == stepFlight && step.fence.repeats(r.Fence):
 		start.Attempt = step.Attempt
-		return tellEarlier(step, u.now, start)
+		return earlierAttempts(step, u.now, start)
 	default:
 		lost := lostAttempt(step.state == stepFlight, step.worker, r.Worker, step.Attempt)
 		start.Wait, err = u.nextAttempt(t, turn, step, r)
@@ -68,7 +70,7 @@ func (u *unit) beginModel(t *threadRow, turn *turnRow, r memory.ModelBegin, star
 			return err
 		}
 		start.Lost = lost
-		if err := tellEarlier(step, u.now, start); err != nil {
+		if err := earlierAttempts(step, u.now, start); err != nil {
 			return err
 		}
 		if err := u.reserveFor(t, r); err != nil {
@@ -82,8 +84,8 @@ func (u *unit) beginModel(t *threadRow, turn *turnRow, r memory.ModelBegin, star
 	return err
 }
 
-// tellEarlier says how the attempts before this one ended.
-func tellEarlier(step *stepRow, now int64, start *memory.ModelStart) error {
+// earlierAttempts says how the attempts before this one ended.
+func earlierAttempts(step *stepRow, now int64, start *memory.ModelStart) error {
 	a, err := step.readAccount()
 	start.LastCode, start.LastErr, start.LastClass, start.InARow = step.LastCode, step.LastErr, a.Class, a.InARow
 	start.Failures, start.Failing = a.Failures, a.failing(now)
@@ -250,6 +252,11 @@ func (s *Store) FailModel(ctx context.Context, r memory.ModelFailure) error {
 		}
 		if r.Fallback != "" {
 			turn.Fallback, turn.dirty = r.Fallback, true
+		}
+		if model := strings.Join(strings.Fields(r.NoImages), ""); model != "" && !slices.Contains(t.NoImages, model) {
+			t.noImages += model + "\n"
+			t.loaded()
+			t.touch()
 		}
 		if err := u.warn(t, turn, r.Warnings); err != nil {
 			return err

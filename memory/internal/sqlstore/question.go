@@ -2,73 +2,22 @@ package sqlstore
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"strings"
-	"time"
 
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/memory"
 )
 
-const (
-	questionColumns = `id,thread_id,root_id,user_id,turn_id,step,call_id,agent,task_id,task,body,state,answer,message_id,answered_by,answered_at,created_at`
-	selectQuestion  = `SELECT ` + questionColumns + ` FROM questions`
-	// taskLength is how much of its task is shown with a sub-agent's question.
-	taskLength = 200
-)
-
-var insertQuestion = insertSQL("questions", questionColumns)
-
-// questionRow is a question with what only the store needs to know of it.
-type questionRow struct {
-	memory.Question
-	userID   string
-	answered int64
-	created  int64
-}
-
-func (q *questionRow) targets() []any {
-	return []any{&q.ID, &q.ThreadID, &q.RootThread, &q.userID, &q.TurnID, &q.Step, &q.CallID, &q.Agent, &q.TaskID, &q.Task, &q.Text,
-		&q.State, &q.Answer, &q.MessageID, &q.AnsweredBy, &q.answered, &q.created}
-}
-
-func (q *questionRow) values() []any {
-	return []any{q.ID, q.ThreadID, q.RootThread, q.userID, q.TurnID, q.Step, q.CallID, q.Agent, q.TaskID, q.Task, q.Text,
-		string(q.State), q.Answer, q.MessageID, q.AnsweredBy, q.answered, q.created}
-}
-
-// loaded derives the fields that are not columns.
-func (q *questionRow) loaded() error {
-	q.CreatedAt, q.AnsweredAt = stamp(q.created), stampOrNil(q.answered)
-	return nil
-}
-
 // questionID is the id of the one question that a call can ask.
 func questionID(callID string) string { return "ques_" + strings.TrimPrefix(callID, "call_") }
 
-// question finds a question; nil if there is none.
-func (u *unit) question(where string, args ...any) (*questionRow, error) {
-	q := &questionRow{}
-	err := u.row(selectQuestion+` WHERE `+where, args...).Scan(q.targets()...)
-	if noRows(err) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	return q, q.loaded()
-}
-
-// questions finds questions in order of creation.
-func (u *unit) questions(where string, args ...any) ([]*questionRow, error) {
-	rows, err := u.rows(selectQuestion+` WHERE `+where+` ORDER BY created_at, id`, args...)
-	return collect(rows, err, (*questionRow).targets, (*questionRow).loaded)
-}
-
 // OpenQuestion asks a person what a call asks.
-func (s *Store) OpenQuestion(ctx context.Context, r memory.QuestionRequest) (asked memory.Question, err error) {
+func (s *Store) OpenQuestion(ctx context.Context, r memory.QuestionRequest) (v memory.Question, err error) {
 	text := clean(r.Text)
 	if strings.TrimSpace(text) == "" {
-		return asked, agent.Errorf(agent.CodeInvalid, "the question of call %s is empty", r.CallID)
+		return v, agent.Errorf(agent.CodeInvalid, "the question of call %s is empty", r.CallID)
 	}
 	err = s.write(ctx, "question", func(u *unit) error {
 		t, turn, err := u.open(r.ThreadID, r.TurnID)
@@ -79,74 +28,36 @@ func (s *Store) OpenQuestion(ctx context.Context, r memory.QuestionRequest) (ask
 		if err != nil {
 			return err
 		}
-		q, err := u.question(`id = ?`, questionID(c.ID))
-		if err == nil && q == nil {
-			q, err = u.openQuestion(t, turn, c, text)
+		a, err := u.ask(`id = ?`, questionID(c.ID))
+		if err == nil && a == nil {
+			a, err = u.openQuestion(t, turn, c, text)
 		}
 		if err == nil {
-			asked = q.Question
+			v = a.question()
 		}
 		return err
 	})
-	return asked, err
+	return v, err
 }
 
-func (u *unit) openQuestion(t *threadRow, turn *turnRow, c *callRow, text string) (*questionRow, error) {
-	if err := turn.cancelled(); err != nil {
-		return nil, err
-	}
-	// An earlier build may have begun the call as a tool that it does not have.
-	begun := c.Status == agent.CallRunning && !c.asks()
-	if c.ToolName != agent.ToolAskUser || c.Status != agent.CallPending && !begun || c.Gate == agent.GateAsk {
-		return nil, agent.Errorf(agent.CodeConflict, "call %s (%s, %s) is no question that could be asked", c.ID, c.ToolName, c.Status)
-	}
-	name, err := u.agentName(t)
+func (u *unit) openQuestion(t *threadRow, turn *turnRow, c *callRow, text string) (*askRow, error) {
+	a, err := u.newAsk(t, turn, askQuestion, questionID(c.ID), c.Step)
 	if err != nil {
 		return nil, err
 	}
-	task, err := u.instruction(turn.TaskID)
-	if err != nil {
-		return nil, err
+	if c.ToolName != agent.ToolAskUser || c.Status != agent.CallPending {
+		return nil, agent.Errorf(agent.CodeConflict, "call %s (%s) is %s: only a pending call of ask_user is asked", c.ID, c.ToolName, c.Status)
 	}
-	q := &questionRow{Question: memory.Question{
-		ID: questionID(c.ID), ThreadID: t.ID, RootThread: t.RootThreadID, TurnID: turn.ID, Step: c.Step, CallID: c.ID,
-		Agent: name, TaskID: turn.TaskID, Task: task, Text: text, State: memory.QuestionOpen,
-	}, userID: t.UserID, created: t.at}
-	if err := u.exec(insertQuestion, q.values()...); err != nil {
-		return nil, err
-	}
+	a.call, a.text = c.ID, text
 	// Nothing is lost with a process while a person thinks.
 	c.Status, c.repeatable, c.fence.Fence, c.worker = agent.CallRunning, true, memory.Fence{}, ""
 	c.Attempts++
-	if err := u.saveCall(t, c); err != nil {
+	if err := u.callWaits(t, c); err != nil {
 		return nil, err
 	}
-	if err := u.taskStatus(t, c.taskID, agent.TaskWaiting); err != nil {
-		return nil, err
-	}
-	if err := u.waits(t, turn); err != nil {
-		return nil, err
-	}
-	err = u.surface(t, turn, agent.EventQuestionAsked, questionAsked{
-		QuestionID: q.ID, Agent: q.Agent, Text: q.Text, TaskID: q.TaskID, Task: q.Task, ToolCallID: c.ID, ThreadID: t.ID,
+	return a, u.openAsk(t, turn, a, agent.EventQuestionAsked, questionAsked{
+		QuestionID: a.id, Agent: a.agent, Text: a.text, TaskID: a.taskID, Task: a.task, ToolCallID: c.ID, ThreadID: t.ID,
 	})
-	if err != nil {
-		return nil, err
-	}
-	return q, q.loaded()
-}
-
-// instruction is what a task is about, in a line; empty for no task.
-func (u *unit) instruction(taskID string) (string, error) {
-	var text string
-	if taskID == "" {
-		return "", nil
-	}
-	err := u.row(`SELECT instruction FROM tasks WHERE id = ?`, taskID).Scan(&text)
-	if noRows(err) {
-		return "", nil
-	}
-	return short(strings.Join(strings.Fields(text), " "), taskLength), err
 }
 
 // Answer answers a question; the first answer wins.
@@ -155,99 +66,127 @@ func (s *Store) Answer(ctx context.Context, r memory.AnswerRequest) (res memory.
 		return res, agent.Errorf(agent.CodeInvalid, "the answer to %q is empty", r.Target)
 	}
 	err = s.write(ctx, "answer", func(u *unit) error {
-		q, err := u.question(`id = ? OR id = ?`, r.Target, questionID(r.Target))
-		if err != nil {
-			return err
+		a, t, err := u.askOf(askQuestion, r.Target, r.UserID)
+		if err == nil {
+			res, err = u.answerQuestion(t, a, r.Text, r.By, "")
 		}
-		if q == nil || r.UserID != "" && q.userID != r.UserID {
-			return agent.Errorf(agent.CodeNotFound, "%q is neither a question nor a call that asks one", r.Target)
-		}
-		res, err = u.answerQuestion(q.ID, q.ThreadID, r.Text, r.By, "")
 		return err
 	})
 	return res, err
 }
 
 // answerQuestion makes a text the result of the call that asked.
-func (u *unit) answerQuestion(id, threadID, text, by, messageID string) (memory.AnswerResult, error) {
-	none := memory.AnswerResult{}
-	t, err := u.thread(threadID)
-	if err != nil {
-		return none, err
-	}
-	// On a server with row locks it may have been answered while this
-	// transaction waited for the tree.
-	q, err := u.question(`id = ?`, id)
-	if err != nil {
-		return none, err
-	}
+func (u *unit) answerQuestion(t *threadRow, a *askRow, text, by, messageID string) (res memory.AnswerResult, err error) {
 	text = clean(text)
-	if q.State != memory.QuestionOpen {
-		if q.State != memory.QuestionAnswered || q.Answer != text {
-			return none, answeredAlready(q)
+	if a.outcome != "" {
+		if a.outcome != outcomeAnswered || a.answer != text {
+			return res, a.settledAlready()
 		}
-		return memory.AnswerResult{Question: q.Question, Repeated: true}, nil
+		return memory.AnswerResult{Question: a.question(), Repeated: true}, nil
 	}
-	turn, err := u.turn(q.TurnID)
+	turn, err := u.turn(a.turn)
 	if err != nil {
-		return none, err
+		return res, err
 	}
-	c, err := u.call(turn.ID, q.CallID)
+	c, err := u.call(turn.ID, a.call)
 	if err != nil {
-		return none, err
+		return res, err
 	}
-	if err := u.countWaiting(t, turn); err != nil {
-		return none, err
+	a.outcome, a.answer, a.by, a.message = outcomeAnswered, text, by, messageID
+	if err := u.settleAsk(t, turn, a); err != nil {
+		return res, err
 	}
-	q.State, q.Answer, q.AnsweredBy, q.MessageID = memory.QuestionAnswered, text, by, messageID
-	if err := u.settleQuestion(t, turn, q); err != nil {
-		return none, err
-	}
-	if err := u.waits(t, turn); err != nil {
-		return none, err
-	}
-	err = u.finish(t, turn, c, ending{status: agent.CallSuccess, text: text, ms: t.at - q.created})
+	err = u.finish(t, turn, c, ending{status: agent.CallSuccess, text: text, ms: t.at - a.created})
 	if err != nil {
-		return none, err
+		return res, err
 	}
-	return memory.AnswerResult{Question: q.Question}, u.saveIfLast(t, turn, c.Step)
+	return memory.AnswerResult{Question: a.question()}, u.saveIfLast(t, turn, c.Step)
 }
 
-// settleQuestion writes how a question ended, and says so in the log.
-func (u *unit) settleQuestion(t *threadRow, turn *turnRow, q *questionRow) error {
-	q.answered = t.at
-	if err := q.loaded(); err != nil {
-		return err
-	}
-	err := u.exec(`UPDATE questions SET state = ?, answer = ?, message_id = ?, answered_by = ?, answered_at = ? WHERE id = ?`,
-		string(q.State), q.Answer, q.MessageID, q.AnsweredBy, q.answered, q.ID)
-	if err != nil {
-		return err
-	}
-	return u.surface(t, turn, agent.EventQuestionAnswered, questionAnswered{
-		QuestionID: q.ID, AnsweredBy: q.AnsweredBy, State: string(q.State), Agent: q.Agent, Answer: short(q.Answer, eventResult), ThreadID: t.ID,
-	})
-}
-
-func answeredAlready(q *questionRow) error {
-	if q.State == memory.QuestionAborted {
-		return agent.Errorf(agent.CodeConflict, "question %s was settled when its turn ended at %s: nobody waits for an answer", q.ID, q.AnsweredAt.Format(time.RFC3339))
-	}
-	return agent.Errorf(agent.CodeConflict, "question %s was answered already: %q by %s at %s", q.ID, short(q.Answer, topicLength), or(q.AnsweredBy, "unknown"), q.AnsweredAt.Format(time.RFC3339))
-}
-
-// settleQuestions ends the open questions of a turn that ends: nobody waits for
-// an answer any more.
-func (u *unit) settleQuestions(t *threadRow, turn *turnRow) error {
-	open, err := u.questions(`turn_id = ? AND state = ?`, turn.ID, string(memory.QuestionOpen))
-	if err != nil {
-		return err
-	}
-	for _, q := range open {
-		q.State = memory.QuestionAborted
-		if err := u.settleQuestion(t, turn, q); err != nil {
-			return err
+// refusePlain is why a plain message is refused; nil if nobody asks anything.
+func refusePlain(threadID string, open []*askRow) error {
+	var list []string
+	approvals := 0
+	for _, a := range open {
+		if a.kind == askApproval {
+			approvals++
+			list = append(list, fmt.Sprintf("a decision on approval %s (asked by %s)", a.id, a.agent))
+			continue
 		}
+		list = append(list, fmt.Sprintf("an answer to question %s (asked by %s: %s)", a.id, a.agent, line(a.text, topicLength)))
 	}
-	return nil
+	if list == nil {
+		return nil
+	}
+	how := "decide it"
+	switch {
+	case approvals == 0:
+		how = "answer the questions by their ids"
+	case len(list) > 1:
+		how = "decide and answer them by their ids"
+	}
+	return agent.Errorf(agent.CodeConflict, "thread %s waits for %s: %s, or send with --when-busy queue", threadID, strings.Join(list, "; "), how)
+}
+
+// sendPlain treats a message whose sender made no choice while somebody in the tree
+// waits for a person: it answers the only question, or is refused.
+func (u *unit) sendPlain(t *threadRow, r memory.SendRequest) (*memory.SendResult, error) {
+	open, err := asks(u, `root_id = ? AND outcome = ''`, t.RootThreadID)
+	if err != nil {
+		return nil, err
+	}
+	text := r.Content.String()
+	if len(open) != 1 || open[0].kind != askQuestion || r.Agent != "" || r.Model != "" || strings.TrimSpace(text) == "" {
+		return nil, refusePlain(t.ID, open)
+	}
+	if slices.ContainsFunc(r.Content.Parts, func(p agent.Part) bool { return p.ImageURL != nil }) {
+		return nil, agent.Errorf(agent.CodeConflict, "thread %s waits for an answer to question %s, and an answer is text: its image would be lost; answer in words, or send the image as a message of its own with --when-busy queue", t.ID, open[0].id)
+	}
+	a, asking, err := u.lockAsk(open[0])
+	if err != nil {
+		return nil, err
+	}
+	answered, err := u.answerQuestion(asking, a, text, or(r.UserID, t.UserID), r.MessageID)
+	if err != nil {
+		return nil, err
+	}
+	return u.answeredBy(t, answered)
+}
+
+// repeatedAnswer is the outcome of a message id that has answered a question; nil
+// if it has not.
+func (u *unit) repeatedAnswer(t *threadRow, r memory.SendRequest) (*memory.SendResult, error) {
+	a, err := u.ask(`root_id = ? AND message_id = ? AND message_id <> ''`, t.RootThreadID, r.MessageID)
+	if err != nil || a == nil {
+		return nil, err
+	}
+	if a.answer != clean(r.Content.String()) || r.Agent != "" || r.Model != "" {
+		return nil, usedID(t, r.MessageID)
+	}
+	return u.answeredBy(t, memory.AnswerResult{Question: a.question(), Repeated: true})
+}
+
+// answeredBy is the outcome of a message that answered a question.
+func (u *unit) answeredBy(t *threadRow, a memory.AnswerResult) (*memory.SendResult, error) {
+	res := &memory.SendResult{
+		ThreadID: t.ID, MessageID: a.Question.MessageID, Repeated: a.Repeated, State: memory.EntryTaken, Answered: &a.Question,
+	}
+	for id := a.Question.TurnID; id != ""; {
+		turn, err := u.turn(id)
+		if err != nil {
+			return nil, err
+		}
+		if turn.ThreadID == t.ID {
+			res.TurnID = turn.ID
+		}
+		if turn.Background {
+			break
+		}
+		id = turn.DelegatorTurn
+	}
+	return res, nil
+}
+
+func usedID(t *threadRow, id string) error {
+	return agent.Errorf(agent.CodeConflict, "message id %q was used in thread %s for another message: use a new id", id, t.ID)
 }

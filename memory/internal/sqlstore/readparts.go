@@ -3,7 +3,6 @@ package sqlstore
 import (
 	"context"
 	"encoding/json"
-	"strings"
 
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/memory"
@@ -79,7 +78,7 @@ func (s *Store) ToolCall(ctx context.Context, callID string) (call agent.ToolCal
 	return call, err
 }
 
-// ToolOutput is the whole output of a call, also where the model was told a part of it.
+// ToolOutput is the whole output of a call, also where the model read a part of it.
 func (s *Store) ToolOutput(ctx context.Context, callID string) (output string, err error) {
 	err = s.read(ctx, func(q *reader) error {
 		err := q.row(`SELECT COALESCE(o.body, c.result) FROM tool_calls c LEFT JOIN outputs o ON o.call_id = c.id WHERE c.id = ?`, callID).Scan(&output)
@@ -135,68 +134,6 @@ func (s *Store) Entry(ctx context.Context, threadID string, kind memory.EntryKin
 		return err
 	})
 	return entry, err
-}
-
-// peopleFilter is the condition of a list of approvals or questions.
-func peopleFilter(userID, threadID, root, open string) (where string, args []any) {
-	conditions := []string{"1 = 1"}
-	add := func(value, condition string) {
-		if value != "" {
-			conditions, args = append(conditions, condition), append(args, value)
-		}
-	}
-	add(userID, "user_id = ?")
-	add(threadID, "thread_id = ?")
-	add(root, "root_id = ?")
-	if open != "" {
-		conditions = append(conditions, open)
-	}
-	return strings.Join(conditions, " AND "), args
-}
-
-// Approvals lists approvals in order of creation.
-func (s *Store) Approvals(ctx context.Context, f memory.ApprovalFilter) (approvals []memory.Approval, err error) {
-	open := ""
-	if f.OpenOnly {
-		open = "decision = ''"
-	}
-	where, args := peopleFilter(f.UserID, f.ThreadID, f.RootThread, open)
-	err = s.read(ctx, func(q *reader) error {
-		approvals, err = list(q, "", (*approvalRow).targets,
-			func(a *approvalRow) (memory.Approval, error) {
-				if err := a.loaded(); err != nil {
-					return a.Approval, err
-				}
-				calls, err := list(q, "", (*callRow).targets, viewCall, selectCall+` WHERE turn_id = ? AND step = ? AND approval_id = ? ORDER BY idx`, a.TurnID, a.Step, a.ID)
-				a.ToolCalls = calls
-				return a.Approval, err
-			},
-			selectApproval+` WHERE `+where+` ORDER BY created_at, id`, args...)
-		return err
-	})
-	return approvals, err
-}
-
-// Questions lists questions in order of creation.
-func (s *Store) Questions(ctx context.Context, f memory.QuestionFilter) (questions []memory.Question, err error) {
-	open := ""
-	if f.OpenOnly {
-		open = "state = 'open'"
-	}
-	where, args := peopleFilter(f.UserID, f.ThreadID, f.RootThread, open)
-	if f.ID != "" {
-		where, args = where+" AND (id = ? OR id = ?)", append(args, f.ID, questionID(f.ID))
-	}
-	err = s.read(ctx, func(q *reader) error {
-		questions, err = list(q, "", (*questionRow).targets,
-			func(v *questionRow) (memory.Question, error) {
-				err := v.loaded()
-				return v.Question, err
-			},
-			selectQuestion+` WHERE `+where+` ORDER BY created_at, id`, args...)
-		return err
-	})
-	return questions, err
 }
 
 // Steps lists the step records of a turn.

@@ -323,10 +323,10 @@ func (r *repairs) callStates() error {
 func (r *repairs) settled() error {
 	const closed = ` AND turn_id NOT IN (SELECT id FROM turns WHERE state = 'open')`
 	for _, w := range []struct{ what, find, settle, state string }{
-		{"approval", `SELECT id FROM approvals WHERE thread_id = ? AND decision = ''` + closed,
-			`UPDATE approvals SET decision = ?, decided_at = ? WHERE id = ?`, decisionAborted},
-		{"question", `SELECT id FROM questions WHERE thread_id = ? AND state = 'open'` + closed,
-			`UPDATE questions SET state = ?, answered_at = ? WHERE id = ?`, string(memory.QuestionAborted)},
+		{askApproval, `SELECT id FROM asks WHERE kind = 'approval' AND thread_id = ? AND outcome = ''` + closed,
+			`UPDATE asks SET outcome = ?, settled_at = ? WHERE id = ?`, outcomeAborted},
+		{askQuestion, `SELECT id FROM asks WHERE kind = 'question' AND thread_id = ? AND outcome = ''` + closed,
+			`UPDATE asks SET outcome = ?, settled_at = ? WHERE id = ?`, outcomeAborted},
 	} {
 		open, err := r.strings(w.find, r.t.ID)
 		if err != nil {

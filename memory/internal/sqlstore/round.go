@@ -102,7 +102,7 @@ func (u *unit) saveRound(t *threadRow, turn *turnRow, step *stepRow, calls []*ca
 // of an edit does not.
 func (u *unit) deniedByPerson(t *threadRow, turnID string, step int) (bool, error) {
 	var decision string
-	err := u.row(`SELECT decision FROM approvals WHERE turn_id = ? AND step = ?`, turnID, step).Scan(&decision)
+	err := u.row(`SELECT outcome FROM asks WHERE turn_id = ? AND step = ? AND kind = 'approval'`, turnID, step).Scan(&decision)
 	if noRows(err) {
 		return false, nil
 	}

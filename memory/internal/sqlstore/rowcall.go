@@ -75,9 +75,9 @@ func (c *callRow) view() agent.ToolCall {
 	return v
 }
 
-// asks reports whether the call is a question that waits for its answer. No
+// waitsForAnswer reports whether the call is a question that waits for its answer. No
 // activity runs it, so it has no fence.
-func (c *callRow) asks() bool {
+func (c *callRow) waitsForAnswer() bool {
 	return c.ToolName == agent.ToolAskUser && c.Status == agent.CallRunning && c.fence.Scope == ""
 }
 

@@ -1,6 +1,8 @@
 package sqlstore
 
 import (
+	"strings"
+
 	"github.com/spool-agents/spool/agent"
 )
 
@@ -10,7 +12,7 @@ const (
 	threadMutable = `workdir,agent_type,task_id,status,reason,summary,config_hash,pick_model,open_turn,updated_at,topic,message_count,` +
 		`total_tokens,prompt_tokens,completion_tokens,window_prompt,window_completion,window_total,request_count,tool_call_count,` +
 		`total_time_ms,total_price,last_event,last_message,last_entry,last_turn,last_child,waiting,` +
-		`compactions,summarized_from,summarized_to`
+		`compactions,summarized_from,summarized_to,no_images`
 	threadColumns = threadFixed + `,` + threadMutable + `,id`
 	selectThread  = `SELECT ` + threadColumns + ` FROM threads`
 )
@@ -36,6 +38,7 @@ type threadRow struct {
 	waiting     int64
 
 	summarizedFrom, summarizedTo int64
+	noImages                     string // models, one a line
 
 	at    int64 // this transaction's time on this thread: never before what is stored
 	dirty bool
@@ -48,7 +51,7 @@ func (t *threadRow) targets() []any {
 		&t.Workdir, &t.AgentType, &t.TaskID, &t.Status, &t.Reason, &t.Summary, &t.configHash, &t.pickModel, &t.OpenTurnID, &t.updated, &t.Topic,
 		&t.MessageCount, &t.TotalTokens, &t.PromptTokens, &t.CompletionTokens, &t.ContextWindow.Prompt, &t.ContextWindow.Completion,
 		&t.ContextWindow.Total, &t.RequestCount, &t.ToolCallCount, &t.TotalTimeMs, &t.TotalPrice,
-		&t.lastEvent, &t.lastMessage, &t.lastEntry, &t.lastTurn, &t.lastChild, &t.waiting, &t.Compactions, &t.summarizedFrom, &t.summarizedTo, &t.ID,
+		&t.lastEvent, &t.lastMessage, &t.lastEntry, &t.lastTurn, &t.lastChild, &t.waiting, &t.Compactions, &t.summarizedFrom, &t.summarizedTo, &t.noImages, &t.ID,
 	}
 }
 
@@ -62,13 +65,13 @@ func (t *threadRow) mutable() []any {
 		t.Workdir, t.AgentType, t.TaskID, string(t.Status), string(t.Reason), t.Summary, t.configHash, t.pickModel, t.OpenTurnID, t.updated, t.Topic,
 		t.MessageCount, t.TotalTokens, t.PromptTokens, t.CompletionTokens, t.ContextWindow.Prompt, t.ContextWindow.Completion,
 		t.ContextWindow.Total, t.RequestCount, t.ToolCallCount, t.TotalTimeMs, t.TotalPrice,
-		t.lastEvent, t.lastMessage, t.lastEntry, t.lastTurn, t.lastChild, t.waiting, t.Compactions, t.summarizedFrom, t.summarizedTo,
+		t.lastEvent, t.lastMessage, t.lastEntry, t.lastTurn, t.lastChild, t.waiting, t.Compactions, t.summarizedFrom, t.summarizedTo, t.noImages,
 	}
 }
 
 // loaded derives the fields that are not columns.
 func (t *threadRow) loaded() {
-	t.ChatID = t.RootThreadID
+	t.ChatID, t.NoImages = t.RootThreadID, strings.Fields(t.noImages)
 	t.CreatedAt, t.UpdatedAt = stamp(t.created), stamp(t.updated)
 	if t.summarizedTo > 0 {
 		t.SummarizedFrom = agent.MessageRange(t.ID, t.summarizedFrom, t.summarizedTo)

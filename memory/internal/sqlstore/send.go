@@ -2,7 +2,6 @@ package sqlstore
 
 import (
 	"context"
-	"strings"
 
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/memory"
@@ -102,7 +101,7 @@ func (u *unit) send(t *threadRow, r memory.SendRequest) (memory.SendResult, erro
 		return orNone(again), err
 	}
 	if r.WhenBusy == "" {
-		if answered, err := u.asPlain(t, r); err != nil || answered != nil {
+		if answered, err := u.sendPlain(t, r); err != nil || answered != nil {
 			return orNone(answered), err
 		}
 	}
@@ -120,7 +119,7 @@ func (u *unit) send(t *threadRow, r memory.SendRequest) (memory.SendResult, erro
 		return res, err
 	}
 	if t.Topic == "" {
-		t.Topic = short(strings.Join(strings.Fields(clean(r.Content.String())), " "), topicLength)
+		t.Topic = line(clean(r.Content.String()), topicLength)
 	}
 	res.TurnID, res.Idle = e.TurnID, t.OpenTurnID == ""
 	return res, nil

@@ -166,7 +166,7 @@ func (s *Store) FailSummary(ctx context.Context, r memory.SummaryFailure) error 
 	})
 }
 
-// holdSummary keeps and tells when a summary is tried again. Its step's call, which
+// holdSummary keeps and logs when a summary is tried again. Its step's call, which
 // wants it, waits.
 func (u *unit) holdSummary(t *threadRow, turn *turnRow, r memory.SummaryFailure) error {
 	if r.Wait == nil {
@@ -210,7 +210,7 @@ func (s *Store) SaveSummary(ctx context.Context, r memory.SummaryRecord) (stored
 			return err
 		}
 		t.Compactions++
-		t.dirty = true // also where nothing was left out, called or told
+		t.dirty = true // also where nothing was left out, called or logged
 		if row.Text != "" {
 			t.summarizedFrom, t.summarizedTo = row.ReplacesFrom, row.ReplacesTo
 			err := u.event(t, turn.ID, agent.EventContextSummary, contextSummary{ReplacesFrom: row.ReplacesFrom, ReplacesTo: row.ReplacesTo, Summary: row.Text})

@@ -17,9 +17,6 @@ func (s *Store) TakeNext(ctx context.Context, r memory.TakeRequest) (claim memor
 		if err != nil {
 			return err
 		}
-		if err := u.moveTo(t, r.Workdir); err != nil {
-			return err
-		}
 		turn, err := u.current(t, r)
 		if err != nil {
 			return err
@@ -39,15 +36,6 @@ func (s *Store) TakeNext(ctx context.Context, r memory.TakeRequest) (claim memor
 		return nil
 	})
 	return claim, err
-}
-
-// moveTo changes a main thread's working directory.
-func (u *unit) moveTo(t *threadRow, dir string) error {
-	if dir == "" || dir == t.Workdir || t.Kind != agent.KindMain {
-		return nil
-	}
-	t.Workdir = dir
-	return u.exec(`UPDATE threads SET workdir = ? WHERE id = ?`, dir, t.ID)
 }
 
 // current is the open turn, or the one opened now, or nil.
@@ -132,12 +120,12 @@ func (u *unit) begin(t *threadRow, turn *turnRow, e *entryRow, content agent.Con
 		return err
 	}
 	from := t.lastMessage + 1
-	told, err := u.tellQuiet(t, turn)
+	taken, err := u.takeQuiet(t, turn)
 	if err != nil {
 		return err
 	}
 	if e.Kind == memory.EntryRetry {
-		if told == 0 {
+		if taken == 0 {
 			return nil
 		}
 		return u.appended(t, turn.ID, from, t.lastMessage)
@@ -149,8 +137,8 @@ func (u *unit) begin(t *threadRow, turn *turnRow, e *entryRow, content agent.Con
 	return u.appended(t, turn.ID, from, seq)
 }
 
-// tellQuiet appends the ends that waited for a turn without opening one.
-func (u *unit) tellQuiet(t *threadRow, turn *turnRow) (int, error) {
+// takeQuiet appends the ends that waited for a turn without opening one.
+func (u *unit) takeQuiet(t *threadRow, turn *turnRow) (int, error) {
 	if t.lastChild == 0 {
 		return 0, nil
 	}

@@ -25,7 +25,7 @@ func (s *Store) BeginTool(ctx context.Context, r memory.ToolBegin) (start memory
 		if err != nil {
 			return err
 		}
-		lost, since := lostAttempt(c.Status == agent.CallRunning && !c.asks() && !c.delegation, c.worker, r.Worker, c.Attempts), stamp(c.updated)
+		lost, since := lostAttempt(c.Status == agent.CallRunning && !c.waitsForAnswer() && !c.delegation, c.worker, r.Worker, c.Attempts), stamp(c.updated)
 		if start.Wait, err = u.beginTool(t, turn, c, r); err != nil {
 			return err
 		}
@@ -46,7 +46,7 @@ func (u *unit) beginTool(t *threadRow, turn *turnRow, c *callRow, r memory.ToolB
 		return 0, nil
 	case c.delegation:
 		return 0, agent.Errorf(agent.CodeConflict, "call %s is a delegation: it is opened, not run", c.ID)
-	case c.asks():
+	case c.waitsForAnswer():
 		return 0, agent.Errorf(agent.CodeConflict, "call %s is a question: a person answers it", c.ID)
 	case c.Status == agent.CallAwaitingApproval || c.Gate == agent.GateAsk:
 		return 0, agent.Errorf(agent.CodeConflict, "call %s (%s) needs a person's approval before it may run", c.ID, c.ToolName)
@@ -129,7 +129,7 @@ func (u *unit) saveResult(t *threadRow, turn *turnRow, c *callRow, r memory.Tool
 	}
 	// A call that cannot run at all (unknown tool, bad arguments) never began.
 	neverBegan := c.Status == agent.CallPending && r.Attempt == 0 && r.Result.Status == agent.CallFailed
-	running := c.Status == agent.CallRunning && c.Attempts == r.Attempt && !c.delegation && !c.asks()
+	running := c.Status == agent.CallRunning && c.Attempts == r.Attempt && !c.delegation && !c.waitsForAnswer()
 	if !neverBegan && !running {
 		return memory.Stale("attempt %d of call %s is not the current one (%s, attempt %d)", r.Attempt, c.ID, c.Status, c.Attempts)
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/spool-agents/spool/memory"
 )
 
-// holdModel keeps when the call of a failed attempt is made again, and tells it.
-// What a limiter holds back for a moment, again and again, is not told.
+// holdModel keeps when the call of a failed attempt is made again, and logs it.
+// What a limiter holds back for a moment, again and again, is not logged.
 func (u *unit) holdModel(t *threadRow, turn *turnRow, step *stepRow, r memory.ModelFailure) error {
 	step.wait = ""
 	if r.Wait == nil {
@@ -34,7 +34,7 @@ func (u *unit) holdModel(t *threadRow, turn *turnRow, step *stepRow, r memory.Mo
 
 // ModelWaits lists the model calls that are to be made again.
 func (s *Store) ModelWaits(ctx context.Context, f memory.WaitFilter) (waits []agent.ModelWait, err error) {
-	where, args := peopleFilter(f.UserID, "", f.RootThread, "")
+	where, args := peopleFilter(f.UserID, "", f.RootThread)
 	if f.ThreadID != "" {
 		where, args = where+" AND t.id = ?", append(args, f.ThreadID)
 	}

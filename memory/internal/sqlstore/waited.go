@@ -25,8 +25,7 @@ func (s *Store) Waited(ctx context.Context, turnID string) (w memory.Waited, err
 		if err != nil {
 			return err
 		}
-		rows, err := q.rows(`SELECT turn_id, created_at, decided_at FROM approvals WHERE root_id = ?`+
-			` UNION ALL SELECT turn_id, created_at, answered_at FROM questions WHERE root_id = ? ORDER BY created_at`, root, root)
+		rows, err := q.rows(`SELECT turn_id, created_at, settled_at FROM asks WHERE root_id = ? ORDER BY created_at`, root)
 		waits, err := collect(rows, err, func(p *pause) []any { return []any{&p.turn, &p.from, &p.until} }, func(*pause) error { return nil })
 		if err != nil {
 			return err

@@ -76,7 +76,8 @@ CREATE TABLE threads (
   waiting           BIGINT NOT NULL, -- inbox entries in state waiting
   compactions       BIGINT NOT NULL, -- summaries stored
   summarized_from   BIGINT NOT NULL,
-  summarized_to     BIGINT NOT NULL
+  summarized_to     BIGINT NOT NULL,
+  no_images TEXT COLLATE "C" NOT NULL DEFAULT '' -- models that were found to take no images, one a line
 );
 CREATE INDEX threads_by_activity ON threads (user_id, kind, updated_at);
 CREATE INDEX threads_by_session ON threads (session_id);
@@ -270,26 +271,6 @@ CREATE TABLE outputs (
   body    TEXT COLLATE "C" NOT NULL
 );
 
-CREATE TABLE approvals (
-  id          TEXT COLLATE "C" PRIMARY KEY,
-  thread_id   TEXT COLLATE "C" NOT NULL REFERENCES threads(id) ON DELETE CASCADE,
-  root_id     TEXT COLLATE "C" NOT NULL,
-  user_id     TEXT COLLATE "C" NOT NULL,
-  turn_id     TEXT COLLATE "C" NOT NULL,
-  step        INTEGER NOT NULL,
-  agent       TEXT COLLATE "C" NOT NULL,
-  decision    TEXT COLLATE "C" NOT NULL, -- empty = open
-  named       TEXT COLLATE "C" NOT NULL, -- the calls the decision named
-  approved    TEXT COLLATE "C" NOT NULL,
-  instruction TEXT COLLATE "C" NOT NULL,
-  decided_by  TEXT COLLATE "C" NOT NULL,
-  decided_at  BIGINT NOT NULL,
-  created_at  BIGINT NOT NULL
-);
-CREATE INDEX approvals_open ON approvals (root_id) WHERE decision = '';
-CREATE INDEX approvals_by_root ON approvals (root_id, created_at);
-CREATE INDEX approvals_by_thread ON approvals (thread_id, created_at);
-CREATE UNIQUE INDEX approvals_by_step ON approvals (turn_id, step);
 
 CREATE TABLE tasks (
   id          TEXT COLLATE "C" PRIMARY KEY,
@@ -333,31 +314,6 @@ CREATE TABLE forgotten (
   at        BIGINT NOT NULL
 );
 
--- What agents ask people by ask_user.
-CREATE TABLE questions (
-  id          TEXT COLLATE "C" PRIMARY KEY,
-  thread_id   TEXT COLLATE "C" NOT NULL REFERENCES threads(id) ON DELETE CASCADE,
-  root_id     TEXT COLLATE "C" NOT NULL,
-  user_id     TEXT COLLATE "C" NOT NULL,
-  turn_id     TEXT COLLATE "C" NOT NULL,
-  step        INTEGER NOT NULL,
-  call_id     TEXT COLLATE "C" NOT NULL,
-  agent       TEXT COLLATE "C" NOT NULL,
-  task_id     TEXT COLLATE "C" NOT NULL,
-  task        TEXT COLLATE "C" NOT NULL,
-  body        TEXT COLLATE "C" NOT NULL,
-  state       TEXT COLLATE "C" NOT NULL, -- open, answered, aborted
-  answer      TEXT COLLATE "C" NOT NULL,
-  message_id  TEXT COLLATE "C" NOT NULL, -- of the message that answered it, if one did
-  answered_by TEXT COLLATE "C" NOT NULL,
-  answered_at BIGINT NOT NULL,
-  created_at  BIGINT NOT NULL
-);
-CREATE INDEX questions_open ON questions (root_id) WHERE state = 'open';
-CREATE INDEX questions_by_root ON questions (root_id, created_at);
-CREATE INDEX questions_by_thread ON questions (thread_id, created_at);
-CREATE INDEX questions_by_step ON questions (turn_id, step);
-CREATE UNIQUE INDEX questions_by_message ON questions (root_id, message_id) WHERE message_id <> '';
 
 -- Where the threads of a fork come from. The original may be gone.
 CREATE TABLE forks (
@@ -409,3 +365,33 @@ CREATE TABLE image_refs (
   PRIMARY KEY (thread_id, name)
 );
 CREATE INDEX image_refs_by_name ON image_refs (name);
+
+-- What agents want from people: a decision on calls (approval), or an answer to
+-- ask_user (question).
+CREATE TABLE asks (
+  id         TEXT COLLATE "C" PRIMARY KEY,
+  kind       TEXT COLLATE "C" NOT NULL, -- approval, question
+  thread_id  TEXT COLLATE "C" NOT NULL REFERENCES threads(id) ON DELETE CASCADE,
+  root_id    TEXT COLLATE "C" NOT NULL,
+  user_id    TEXT COLLATE "C" NOT NULL,
+  turn_id    TEXT COLLATE "C" NOT NULL,
+  step       INTEGER NOT NULL,
+  call_id    TEXT COLLATE "C" NOT NULL, -- of a question; the calls of an approval name it
+  agent      TEXT COLLATE "C" NOT NULL,
+  task_id    TEXT COLLATE "C" NOT NULL,
+  task       TEXT COLLATE "C" NOT NULL,
+  body       TEXT COLLATE "C" NOT NULL,
+  outcome    TEXT COLLATE "C" NOT NULL, -- '' = open; a verdict; answered; aborted
+  named      TEXT COLLATE "C" NOT NULL, -- the calls that the decision named
+  approved   TEXT COLLATE "C" NOT NULL,
+  answer     TEXT COLLATE "C" NOT NULL, -- of a question, or the instruction of an edit
+  message_id TEXT COLLATE "C" NOT NULL, -- of the message that answered, if one did
+  settled_by TEXT COLLATE "C" NOT NULL,
+  settled_at BIGINT NOT NULL,
+  created_at BIGINT NOT NULL
+);
+CREATE INDEX asks_open ON asks (root_id, kind) WHERE outcome = '';
+CREATE INDEX asks_by_root ON asks (root_id, created_at);
+CREATE INDEX asks_by_thread ON asks (thread_id, created_at);
+CREATE INDEX asks_by_step ON asks (turn_id, step);
+CREATE UNIQUE INDEX asks_by_message ON asks (root_id, message_id) WHERE message_id <> '';

@@ -66,7 +66,8 @@ CREATE TABLE threads (
   waiting           INTEGER NOT NULL, -- inbox entries in state waiting
   compactions       INTEGER NOT NULL, -- summaries stored
   summarized_from   INTEGER NOT NULL,
-  summarized_to     INTEGER NOT NULL
+  summarized_to     INTEGER NOT NULL,
+  no_images TEXT NOT NULL DEFAULT '' -- models that were found to take no images, one a line
 );
 CREATE INDEX threads_by_activity ON threads (user_id, kind, updated_at);
 CREATE INDEX threads_by_session ON threads (session_id);
@@ -260,26 +261,6 @@ CREATE TABLE outputs (
   body    TEXT NOT NULL
 );
 
-CREATE TABLE approvals (
-  id          TEXT PRIMARY KEY,
-  thread_id   TEXT NOT NULL REFERENCES threads(id) ON DELETE CASCADE,
-  root_id     TEXT NOT NULL,
-  user_id     TEXT NOT NULL,
-  turn_id     TEXT NOT NULL,
-  step        INTEGER NOT NULL,
-  agent       TEXT NOT NULL,
-  decision    TEXT NOT NULL, -- empty = open
-  named       TEXT NOT NULL, -- the calls the decision named
-  approved    TEXT NOT NULL,
-  instruction TEXT NOT NULL,
-  decided_by  TEXT NOT NULL,
-  decided_at  INTEGER NOT NULL,
-  created_at  INTEGER NOT NULL
-);
-CREATE INDEX approvals_open ON approvals (root_id) WHERE decision = '';
-CREATE INDEX approvals_by_root ON approvals (root_id, created_at);
-CREATE INDEX approvals_by_thread ON approvals (thread_id, created_at);
-CREATE UNIQUE INDEX approvals_by_step ON approvals (turn_id, step);
 
 CREATE TABLE tasks (
   id          TEXT PRIMARY KEY,
@@ -323,31 +304,6 @@ CREATE TABLE forgotten (
   at        INTEGER NOT NULL
 ) WITHOUT ROWID;
 
--- What agents ask people by ask_user.
-CREATE TABLE questions (
-  id          TEXT PRIMARY KEY,
-  thread_id   TEXT NOT NULL REFERENCES threads(id) ON DELETE CASCADE,
-  root_id     TEXT NOT NULL,
-  user_id     TEXT NOT NULL,
-  turn_id     TEXT NOT NULL,
-  step        INTEGER NOT NULL,
-  call_id     TEXT NOT NULL,
-  agent       TEXT NOT NULL,
-  task_id     TEXT NOT NULL,
-  task        TEXT NOT NULL,
-  body        TEXT NOT NULL,
-  state       TEXT NOT NULL, -- open, answered, aborted
-  answer      TEXT NOT NULL,
-  message_id  TEXT NOT NULL, -- of the message that answered it, if one did
-  answered_by TEXT NOT NULL,
-  answered_at INTEGER NOT NULL,
-  created_at  INTEGER NOT NULL
-);
-CREATE INDEX questions_open ON questions (root_id) WHERE state = 'open';
-CREATE INDEX questions_by_root ON questions (root_id, created_at);
-CREATE INDEX questions_by_thread ON questions (thread_id, created_at);
-CREATE INDEX questions_by_step ON questions (turn_id, step);
-CREATE UNIQUE INDEX questions_by_message ON questions (root_id, message_id) WHERE message_id <> '';
 
 -- Where the threads of a fork come from. The original may be gone.
 CREATE TABLE forks (
@@ -398,3 +354,33 @@ CREATE TABLE image_refs (
   PRIMARY KEY (thread_id, name)
 ) WITHOUT ROWID;
 CREATE INDEX image_refs_by_name ON image_refs (name);
+
+-- What agents want from people: a decision on calls (approval), or an answer to
+-- ask_user (question).
+CREATE TABLE asks (
+  id         TEXT PRIMARY KEY,
+  kind       TEXT NOT NULL, -- approval, question
+  thread_id  TEXT NOT NULL REFERENCES threads(id) ON DELETE CASCADE,
+  root_id    TEXT NOT NULL,
+  user_id    TEXT NOT NULL,
+  turn_id    TEXT NOT NULL,
+  step       INTEGER NOT NULL,
+  call_id    TEXT NOT NULL, -- of a question; the calls of an approval name it
+  agent      TEXT NOT NULL,
+  task_id    TEXT NOT NULL,
+  task       TEXT NOT NULL,
+  body       TEXT NOT NULL,
+  outcome    TEXT NOT NULL, -- '' = open; a verdict; answered; aborted
+  named      TEXT NOT NULL, -- the calls that the decision named
+  approved   TEXT NOT NULL,
+  answer     TEXT NOT NULL, -- of a question, or the instruction of an edit
+  message_id TEXT NOT NULL, -- of the message that answered, if one did
+  settled_by TEXT NOT NULL,
+  settled_at INTEGER NOT NULL,
+  created_at INTEGER NOT NULL
+);
+CREATE INDEX asks_open ON asks (root_id, kind) WHERE outcome = '';
+CREATE INDEX asks_by_root ON asks (root_id, created_at);
+CREATE INDEX asks_by_thread ON asks (thread_id, created_at);
+CREATE INDEX asks_by_step ON asks (turn_id, step);
+CREATE UNIQUE INDEX asks_by_message ON asks (root_id, message_id) WHERE message_id <> '';

@@ -1,0 +1,71 @@
+package keeper
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	commonpb "go.temporal.io/api/common/v1"
+	enumspb "go.temporal.io/api/enums/v1"
+	workflowpb "go.temporal.io/api/workflow/v1"
+	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/client"
+
+	"github.com/spool-agents/spool/memory"
+)
+
+// manyOpen is a store with open turns, which counts what is read of them.
+type manyOpen struct {
+	memory.ConversationMemoryStore
+	turns []memory.OpenTurn
+	read  int
+}
+
+func (s *manyOpen) OpenTurns(_ context.Context, f memory.OpenTurnFilter) (page []memory.OpenTurn, _ error) {
+	for _, t := range s.turns {
+		if t.TurnID > f.After.TurnID && len(page) < f.Limit {
+			page = append(page, t)
+		}
+	}
+	s.read += len(page)
+	return page, nil
+}
+
+// running is a Temporal in which every workflow runs.
+type running struct {
+	client.Client
+	asked map[string]int
+}
+
+func (c running) DescribeWorkflow(_ context.Context, id, _ string) (*client.WorkflowExecutionDescription, error) {
+	c.asked[id]++
+	return &client.WorkflowExecutionDescription{RawResponse: &workflowservice.DescribeWorkflowExecutionResponse{
+		WorkflowExecutionInfo: &workflowpb.WorkflowExecutionInfo{Execution: &commonpb.WorkflowExecution{WorkflowId: id}, Status: enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING},
+	}}, nil
+}
+
+// A sweep reads a page of the open turns, however many there are; a round looks at
+// each once, and the next begins five seconds after it at the earliest.
+func TestReconcileReadsAPage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, temporal := &manyOpen{}, running{asked: map[string]int{}}
+		for i := range 2*lookAtMost + 1 {
+			store.turns = append(store.turns, memory.OpenTurn{ThreadID: fmt.Sprintf("s%03d/default", i), TurnID: fmt.Sprintf("t%03d", i)})
+		}
+		k := &Keeper{Store: store, Client: temporal}
+		for range 3 {
+			before := store.read
+			require.NoError(t, k.Reconcile(t.Context()))
+			require.LessOrEqual(t, store.read-before, lookAtMost)
+		}
+		require.Len(t, temporal.asked, len(store.turns))
+		require.NoError(t, k.Reconcile(t.Context()))
+		require.Equal(t, len(store.turns), store.read, "the round is over")
+		time.Sleep(DefaultAge / 2)
+		require.NoError(t, k.Reconcile(t.Context()))
+		require.Equal(t, 2, temporal.asked["s000/default"])
+	})
+}
