@@ -171,7 +171,6 @@ var archiveRules = []rule{
 			{settled, "turns", map[string]any{"state": "open", "cancel_at": 1}, "open turns", ""},
 			{settled, "tool_calls", map[string]any{"status": "pending", "gate": "auto"}, "pending calls", ""},
 			{settled, "asks", map[string]any{"outcome": ""}, "an open approval", ""},
-			{settled, "steps", map[string]any{"state": "failed", "wait": `{"until":"2020-01-01T00:00:00Z"}`, "worker": "w"}, "a call to try again", ""},
 			{settled, "configs", map[string]any{"body": `{"name":"orchestrator","systemPrompt":"x","tools":["shell"],"approval":{"shell":"auto"}}`}, "another configuration", ""},
 			{settled, "", nil, "a permission", `"approved_tools":{"columns":["session_id","tool_name"],"rows":[["s1","shell"],["s1","gated"]]},`},
 			{open, "threads", map[string]any{"open_turn": ""}, "open turns of idle threads", ""},

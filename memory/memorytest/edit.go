@@ -128,7 +128,7 @@ var editRules = []rule{
 		equal(e, "in a fork", len(e.remembered(f.ThreadID)), len(old))
 		o := e.elsewhere()
 		o.restore(e.export(t.ThreadID))
-		equal(e, "in an import", o.state(t.ThreadID), e.state(t.ThreadID))
+		equal(e, "in an import", o.history(t.ThreadID), e.history(t.ThreadID))
 	}},
 	{"of metadata people may say what the rows do not count, and use only grows", func(e *env) {
 		t := e.started("s1")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -278,6 +279,9 @@ func checkArchive(a archive, t agent.Thread) error {
 		case "inbox": // the turn that it opens, the call that ordered it
 			delete(belongs, "turn_id")
 			delete(belongs, "call_id")
+		case "asks": // an approval is of several calls
+			belongs["call_id"] = maps.Clone(calls)
+			belongs["call_id"][""] = true
 		case "events": // some belong to no turn
 			delete(belongs, "turn_id")
 		}

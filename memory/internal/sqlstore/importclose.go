@@ -36,6 +36,10 @@ func (c *closing) close() error {
 		if err := c.settleAsked(t); err != nil {
 			return err
 		}
+		// Nobody makes a failed model call again.
+		if err := c.exec(`UPDATE steps SET wait = '' WHERE wait <> '' AND turn_id IN (SELECT id FROM turns WHERE thread_id = ?)`, t.ID); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -187,12 +191,11 @@ func (c *closing) checkClosed() error {
 	}
 	for _, t := range c.list {
 		for what, query := range map[string]string{
-			"an open turn":        `SELECT COUNT(*) FROM turns WHERE thread_id = ? AND state <> 'closed'`,
-			"a waiting entry":     `SELECT COUNT(*) FROM inbox WHERE thread_id = ? AND state NOT IN ('taken', 'dropped') AND (kind <> 'child' OR quiet <> 1)`,
-			"an open approval":    `SELECT COUNT(*) FROM asks WHERE thread_id = ? AND kind = 'approval' AND outcome = ''`,
-			"an open question":    `SELECT COUNT(*) FROM asks WHERE thread_id = ? AND kind <> 'approval' AND outcome NOT IN ('answered', 'aborted')`,
-			"an unfinished call":  `SELECT COUNT(*) FROM tool_calls WHERE thread_id = ? AND status NOT IN ('success', 'failed', 'unknown', 'aborted', 'denied')`,
-			"a call to try again": `SELECT COUNT(*) FROM steps WHERE wait <> '' AND turn_id IN (SELECT id FROM turns WHERE thread_id = ?)`,
+			"an open turn":       `SELECT COUNT(*) FROM turns WHERE thread_id = ? AND state <> 'closed'`,
+			"a waiting entry":    `SELECT COUNT(*) FROM inbox WHERE thread_id = ? AND state NOT IN ('taken', 'dropped') AND (kind <> 'child' OR quiet <> 1)`,
+			"an open approval":   `SELECT COUNT(*) FROM asks WHERE thread_id = ? AND kind = 'approval' AND outcome = ''`,
+			"an open question":   `SELECT COUNT(*) FROM asks WHERE thread_id = ? AND kind <> 'approval' AND outcome NOT IN ('answered', 'aborted')`,
+			"an unfinished call": `SELECT COUNT(*) FROM tool_calls WHERE thread_id = ? AND status NOT IN ('success', 'failed', 'unknown', 'aborted', 'denied')`,
 		} {
 			var left int
 			if err := c.row(query, t.ID).Scan(&left); err != nil {
