@@ -1,9 +1,13 @@
-// Package sqlstore is the ConversationMemoryStore over database/sql. It holds
-// every rule of docs/state-machine.md once; a package per technology supplies a
-// Backend (transactions and reads) and a Dialect (what differs in SQL).
+// Package sqlstore is the ConversationMemoryStore over database/sql. A package per
+// technology supplies a Backend (transactions and reads) and a Dialect (what
+// differs in SQL); everything else is here, once, in floors:
 //
-// Each operation is a unit of work: it loads the thread row and the turn row it
-// is fenced by, writes the new rows as it goes, and puts the changed thread and
-// turn rows back with one statement each before the commit. Counters live in
-// those rows, so that no operation gets slower as a thread gets longer.
+//	rows    the tables: rows, the write transaction, the reader, the schema
+//	rules   what docs/state-machine.md says: one file per table of it
+//	read    the reading side
+//	copy    export, import, fork, removal, images
+//	audit   looking for damage, and repair
+//
+// A floor uses what is below it only: rules and read stand on rows; copy and audit
+// stand on rules. This package puts them together.
 package sqlstore

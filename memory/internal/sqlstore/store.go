@@ -2,37 +2,41 @@ package sqlstore
 
 import (
 	"context"
-	"crypto/rand"
-	"database/sql"
-	"encoding/hex"
-	"errors"
-	mathrand "math/rand/v2"
-	"time"
 
-	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/memory"
+	"github.com/spool-agents/spool/memory/internal/sqlstore/audit"
+	"github.com/spool-agents/spool/memory/internal/sqlstore/copy"
+	"github.com/spool-agents/spool/memory/internal/sqlstore/read"
+	"github.com/spool-agents/spool/memory/internal/sqlstore/rows"
+	"github.com/spool-agents/spool/memory/internal/sqlstore/rules"
 )
 
-// Options of a store.
-type Options struct {
-	// Clock is the store's clock; nil = that of a TimedBackend, else the system's.
-	// It is read once per transaction, after the transaction has the right to write.
-	Clock func() time.Time
-	// Removing, if not nil, is told which threads a transaction removes, before
-	// it commits; Committed which threads it may have changed, after that. Both
-	// return soon and use no store.
-	Removing, Committed func(threadIDs []string)
-}
+// What a database must supply, and what it is told.
+type (
+	Backend      = rows.Backend
+	TimedBackend = rows.TimedBackend
+	Tx           = rows.Tx
+	TimedTx      = rows.TimedTx
+	Queryer      = rows.Queryer
+	Dialect      = rows.Dialect
+	Options      = rows.Options
+)
+
+// The floors by names of their own, so that they can stand in one struct.
+type (
+	rulesStore = rules.Store
+	readStore  = read.Store
+	copyStore  = copy.Store
+	auditStore = audit.Store
+)
 
 // Store is a memory.ConversationMemoryStore over a Backend.
 type Store struct {
-	b       Backend
-	d       Dialect
-	clock   func() time.Time
-	id      string
-	sql     rebinder
-	configs configCache
-	o       Options
+	*rulesStore
+	*readStore
+	*copyStore
+	*auditStore
+	rows *rows.Store
 }
 
 var _ memory.ConversationMemoryStore = (*Store)(nil)
@@ -40,139 +44,18 @@ var _ memory.ConversationMemoryStore = (*Store)(nil)
 // New brings the schema up to date and reads the store's id. The Store closes
 // the Backend; if New fails its caller does.
 func New(ctx context.Context, b Backend, d Dialect, o Options) (*Store, error) {
-	if _, timed := b.(TimedBackend); o.Clock == nil && !timed {
-		o.Clock = time.Now
-	}
-	s := &Store{b: b, d: d, clock: o.Clock, sql: rebinder{numbered: d.Numbered}, o: o}
-	if err := s.migrate(ctx); err != nil {
+	s, err := rows.New(ctx, b, d, o)
+	if err != nil {
 		return nil, err
 	}
-	if err := s.readID(ctx); err != nil {
-		return nil, err
-	}
-	return s, nil
+	return &Store{rulesStore: rules.New(s), readStore: read.New(s), copyStore: copy.New(s), auditStore: audit.New(s), rows: s}, nil
 }
 
 // ID is the store's own id.
-func (s *Store) ID() string { return s.id }
+func (s *Store) ID() string { return s.rows.ID() }
 
 // Close ends all connections.
-func (s *Store) Close() error { return s.b.Close() }
+func (s *Store) Close() error { return s.rows.Close() }
 
 // Changed returns a number that differs after each commit of anyone.
-func (s *Store) Changed(ctx context.Context) (int64, error) {
-	n, err := s.b.Changed(ctx)
-	return n, s.fail("look for changes", err)
-}
-
-// readID reads the id, or makes it when the store is new.
-func (s *Store) readID(ctx context.Context) error {
-	return s.write(ctx, "open", func(u *unit) error {
-		err := u.row(`SELECT value FROM meta WHERE key = 'store_id'`).Scan(&s.id)
-		if !errors.Is(err, sql.ErrNoRows) {
-			return err
-		}
-		used, err := u.strings(`SELECT id FROM sessions WHERE id > '' LIMIT 1`)
-		if err != nil {
-			return err
-		}
-		if len(used) > 0 {
-			return agent.Errorf(agent.CodeInvalid, "%s store: its own id is missing from the table meta (key store_id): it was changed by hand or is damaged; put the id back, which the task queue spool-ID of its workers shows, or restore a backup", s.d.Name)
-		}
-		var b [4]byte
-		if _, err := rand.Read(b[:]); err != nil {
-			return err
-		}
-		s.id = hex.EncodeToString(b[:])
-		return u.exec(`INSERT INTO meta (key, value) VALUES ('store_id', ?)`, s.id)
-	})
-}
-
-// maxTries bounds how often a transaction that others undo is run.
-const maxTries = 12
-
-// write runs f as one transaction, again if the database undid it because of
-// another one. name is the operation's crash point.
-func (s *Store) write(ctx context.Context, name string, f func(*unit) error) error {
-	for try := 1; ; try++ {
-		err := s.tryWrite(ctx, name, f)
-		if err == nil || s.d.Retry == nil || try == maxTries || ctx.Err() != nil || !s.d.Retry(err) {
-			return s.fail(name, err)
-		}
-		// The more often others got in the way, the longer the wait, at random.
-		select {
-		case <-ctx.Done():
-		case <-time.After(mathrand.N(time.Duration(try) * 4 * time.Millisecond)):
-		}
-	}
-}
-
-func (s *Store) tryWrite(ctx context.Context, name string, f func(*unit) error) error {
-	tx, err := s.b.Begin(ctx)
-	if err != nil {
-		return err
-	}
-	// Also after a panic: a transaction that is not committed gives back its lock.
-	defer tx.Rollback()
-	u := &unit{ctx: context.WithoutCancel(ctx), wait: ctx, s: s, q: tx, now: s.began(tx).UnixMilli()}
-	if err := f(u); err != nil {
-		return err
-	}
-	if err := u.flush(); err != nil {
-		return err
-	}
-	if s.o.Removing != nil && len(u.removed) > 0 {
-		s.o.Removing(u.removed)
-	}
-	memory.CrashPoint("before-" + name)
-	err = tx.Commit()
-	if err == nil {
-		memory.CrashPoint("after-" + name)
-	}
-	if s.o.Committed != nil && (err == nil || len(u.removed) > 0) {
-		s.o.Committed(u.touched())
-	}
-	return err
-}
-
-// began is when a transaction began by the store's clock.
-func (s *Store) began(tx Tx) time.Time {
-	if timed, ok := tx.(TimedTx); ok && s.clock == nil {
-		return timed.Now()
-	}
-	return s.clock()
-}
-
-// now reads the store's clock.
-func (s *Store) now(ctx context.Context) (time.Time, error) {
-	if s.clock != nil {
-		return s.clock(), nil
-	}
-	t, err := s.b.(TimedBackend).Now(ctx) // New made sure of it
-	return t, s.fail("read the clock", err)
-}
-
-// read runs f for reading; f must not depend on several statements seeing the
-// same state unless they tell rows that never change.
-func (s *Store) read(ctx context.Context, f func(*reader) error) error {
-	err := s.b.Read(ctx, func(q Queryer) error { return f(&reader{ctx: ctx, s: s, q: q}) })
-	return s.fail("read", err)
-}
-
-// fail gives an error without a code one.
-func (s *Store) fail(op string, err error) error {
-	if err == nil {
-		return nil
-	}
-	var coded *agent.Error
-	if errors.As(err, &coded) {
-		return err
-	}
-	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
-		return agent.Wrap(err, agent.CodeUnavailable, "%s store: the caller gave up waiting (%s); nothing was changed", s.d.Name, op)
-	}
-	if mapped := s.d.MapError(err); errors.As(mapped, &coded) {
-		return mapped
-	}
-	return agent.Wrap(err, agent.CodeInternal, "%s store: %s failed", s.d.Name, op)
-}
+func (s *Store) Changed(ctx context.Context) (int64, error) { return s.rows.Changed(ctx) }

@@ -1,0 +1,222 @@
+package audit
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/memory"
+	"github.com/spool-agents/spool/memory/internal/sqlstore/rows"
+)
+
+// structured are the columns that hold JSON, with what names the row.
+var structured = []struct{ what, query string }{
+	{"inbox entry %s", `SELECT CAST(seq AS TEXT), content FROM inbox WHERE thread_id = ? ORDER BY inbox.seq`},
+	{"event %s", `SELECT CAST(seq AS TEXT) || ' (' || type || ')', data FROM events WHERE thread_id = ? ORDER BY events.seq`},
+	{"turn %s", `SELECT id, closed FROM turns WHERE thread_id = ? ORDER BY n`},
+	{"reply %s", `SELECT turn_id || '.' || CAST(step AS TEXT), reply FROM steps WHERE turn_id IN (SELECT id FROM turns WHERE thread_id = ?) ORDER BY turn_id, step`},
+	{"round %s", `SELECT turn_id || '.' || CAST(step AS TEXT), round FROM steps WHERE turn_id IN (SELECT id FROM turns WHERE thread_id = ?) ORDER BY turn_id, step`},
+	{"the arguments of call %s", `SELECT id, args FROM tool_calls WHERE thread_id = ? ORDER BY id`},
+	{"the usage of summary %s", `SELECT turn_id || '.' || CAST(step AS TEXT), used FROM summaries WHERE thread_id = ? ORDER BY turn_id, step`},
+}
+
+// missing are queries for rows that others of a thread tell of and that are not there.
+// Turns that were imported from messages had no inbox entry and no steps.
+var missing = []struct{ what, query string }{
+	{"its session %s", `SELECT session_id || ' of ' || user_id FROM threads WHERE id = ?` +
+		` AND NOT EXISTS (SELECT 1 FROM sessions s WHERE s.id = threads.session_id AND s.user_id = threads.user_id)`},
+	{"the configuration %s", `SELECT config_hash FROM threads WHERE id = ? AND config_hash <> '' AND NOT EXISTS (SELECT 1 FROM configs c WHERE c.hash = threads.config_hash)`},
+	{"the configuration %s of an inbox entry", `SELECT config_hash FROM inbox WHERE thread_id = ? AND config_hash <> ''` +
+		` AND NOT EXISTS (SELECT 1 FROM configs c WHERE c.hash = inbox.config_hash)`},
+	{"turn %s, which the log tells of", `SELECT DISTINCT turn_id FROM events WHERE thread_id = ? AND type IN ('message_started', 'memory_appended', 'done', 'error')` +
+		` AND turn_id <> '' AND NOT EXISTS (SELECT 1 FROM turns t WHERE t.id = events.turn_id)`},
+	{"the turn of call %s", `SELECT id FROM tool_calls WHERE thread_id = ? AND NOT EXISTS (SELECT 1 FROM turns t WHERE t.id = tool_calls.turn_id)`},
+	{"the task of call %s", `SELECT id FROM tool_calls WHERE thread_id = ? AND task_id <> '' AND NOT EXISTS (SELECT 1 FROM tasks k WHERE k.id = tool_calls.task_id)`},
+	{"the inbox entry that opened turn %s", `SELECT turn_id FROM steps WHERE step = 1 AND turn_id IN (SELECT id FROM turns WHERE thread_id = ?)` +
+		` AND turn_id NOT IN (SELECT turn_id FROM inbox WHERE thread_id = ?)`},
+	{"step records of turn %s", `SELECT id FROM turns WHERE thread_id = ? AND saved > (SELECT COUNT(*) FROM steps WHERE steps.turn_id = turns.id AND step <= saved)` +
+		` AND id IN (SELECT turn_id FROM inbox WHERE thread_id = ?)`},
+}
+
+// storedMessage is a message as it stands, and what is wrong with it.
+type storedMessage struct {
+	rows.Message
+	m   agent.Message
+	bad string
+}
+
+// read parses the message and says what is wrong with it.
+func (m *storedMessage) read() {
+	var fields map[string]json.RawMessage
+	err := json.Unmarshal([]byte(m.Body), &fields)
+	if err == nil {
+		err = json.Unmarshal([]byte(m.Body), &m.m)
+	}
+	switch {
+	case err != nil:
+		m.bad = "cannot be read: " + err.Error()
+	case fields["content"] == nil:
+		m.bad = "has no content"
+	case !slices.Contains([]agent.Role{agent.RoleSystem, agent.RoleUser, agent.RoleAssistant, agent.RoleTool}, m.m.Role):
+		m.bad = "has no known role"
+	}
+}
+
+// load reads the thread's rows and names those that cannot be read.
+func (r *repairs) load() error {
+	id := r.t.ID
+	for _, s := range structured {
+		result, err := r.Rows(s.query, id)
+		type pair struct{ key, body string }
+		found, err := rows.Collect(result, err, func(p *pair) []any { return []any{&p.key, &p.body} }, func(*pair) error { return nil })
+		if err != nil {
+			return err
+		}
+		for _, p := range found {
+			if p.body != "" && !json.Valid([]byte(p.body)) {
+				r.left(memory.FoundDamaged, s.what+" cannot be read", p.key)
+			}
+		}
+	}
+	result, err := r.Rows(`SELECT seq, id, superseded_by, body FROM messages WHERE thread_id = ? ORDER BY seq`, id)
+	r.messageList, err = rows.Collect(result, err, func(m *storedMessage) []any { return []any{&m.Seq, &m.ID, &m.SupersededBy, &m.Body} },
+		func(m *storedMessage) error { m.read(); return nil })
+	if err != nil {
+		return err
+	}
+	result, err = r.Rows(`SELECT thread_id, seq, type, turn_id, data, at FROM events WHERE thread_id = ? ORDER BY seq`, id)
+	r.eventList, err = rows.Collect(result, err,
+		func(e *rows.Event) []any { return []any{&e.ThreadID, &e.Seq, &e.Type, &e.TurnID, &e.DataText, &e.AtMs} }, r.logged)
+	if err != nil {
+		return err
+	}
+	result, err = r.Rows(rows.SelectTurn+` WHERE thread_id = ? ORDER BY n`, id)
+	r.turnList, err = rows.Collect(result, err, (*rows.Turn).Targets, func(t *rows.Turn) error { t.Loaded(); return nil })
+	if err != nil {
+		return err
+	}
+	r.Turns = append(r.Turns, r.turnList...)
+	result, err = r.Rows(rows.SelectCall+` WHERE thread_id = ? ORDER BY created_at, step, idx`, id)
+	r.callList, err = rows.Collect(result, err, (*rows.Call).Targets, (*rows.Call).Loaded)
+	return err
+}
+
+// logged keeps what the log tells of ends and results.
+func (r *repairs) logged(e *rows.Event) error {
+	switch e.Type {
+	case agent.EventToolResponse:
+		var d rows.ToolResponseEvent
+		if json.Unmarshal([]byte(e.DataText), &d) == nil {
+			r.responses[d.ToolCallID] = d
+		}
+	case agent.EventDone, agent.EventError:
+		r.ends[e.TurnID] = e
+	}
+	return nil
+}
+
+// lost names rows that others tell of and that are not there, and messages that
+// other rows contradict. None of it is made again.
+func (r *repairs) lost() error {
+	for _, l := range missing {
+		names, err := r.Strings(l.query, r.ids(l.query)...)
+		if err != nil {
+			return err
+		}
+		for _, name := range names {
+			r.left(memory.FoundLost, "lost: "+l.what, name)
+		}
+	}
+	entries, err := r.Strings(`SELECT CAST(seq AS TEXT) FROM inbox WHERE thread_id = ? ORDER BY inbox.seq`, r.t.ID)
+	if err != nil {
+		return err
+	}
+	if r.t.Kind == agent.KindMain { // entries of sub-agents move
+		r.gaps("inbox entry", numbersOf(entries, func(s string) int64 { n, _ := strconv.ParseInt(s, 10, 64); return n }), r.t.LastEntry)
+	}
+	last := r.t.LastMessage
+	if last != r.t.MessageCount { // one of the two was changed: the rows decide
+		last = 0
+	}
+	r.gaps("message", numbersOf(r.messageList, func(m *storedMessage) int64 { return m.Seq }), last)
+	r.gaps("event", numbersOf(r.eventList, func(e *rows.Event) int64 { return e.Seq }), r.t.LastEvent)
+	r.gaps("turn", numbersOf(r.turnList, func(t *rows.Turn) int64 { return t.N }), 0)
+	r.messagesAgree()
+	return r.lostImages()
+}
+
+// messagesAgree names messages that cannot be read, or that other rows contradict.
+func (r *repairs) messagesAgree() {
+	calls, answers, turns := map[string]bool{}, map[int64]*rows.Turn{}, map[string]bool{"": true}
+	for _, c := range r.callList {
+		calls[c.ID] = true
+	}
+	for _, t := range r.turnList {
+		turns[t.ID] = true
+		if t.State == memory.TurnClosed {
+			answers[t.AnswerSeq] = t
+		}
+	}
+	for _, m := range r.messageList {
+		t := answers[m.Seq]
+		switch {
+		case m.bad != "":
+			r.left(memory.FoundDamaged, "message %d %s", m.Seq, m.bad)
+		case m.m.Seq != m.Seq || m.m.ID != m.ID:
+			r.left(memory.FoundWrong, "message %d (%s) says that it is message %d (%s)", m.Seq, m.ID, m.m.Seq, m.m.ID)
+		case t != nil && m.m.Content.String() != rows.Clean(t.Answer):
+			r.left(memory.FoundWrong, "message %d is not the answer that turn %s tells of", m.Seq, t.ID)
+		case !turns[m.SupersededBy]:
+			r.left(memory.FoundWrong, "message %d is superseded by turn %s, which does not exist", m.Seq, m.SupersededBy)
+		}
+		for _, c := range m.m.ToolCalls {
+			if !calls[c.ID] {
+				r.left(memory.FoundLost, "lost: call %s (%s), which message %d makes", c.ID, c.Function.Name, m.Seq)
+			}
+		}
+	}
+}
+
+// ids is the thread's id for each placeholder of a query.
+func (r *repairs) ids(query string) []any {
+	return slices.Repeat([]any{r.t.ID}, strings.Count(query, "?"))
+}
+
+func numbersOf[T any](list []T, number func(T) int64) []int64 {
+	out := make([]int64, len(list))
+	for i, v := range list {
+		out[i] = number(v)
+	}
+	return out
+}
+
+// gaps names what is missing of something numbered from 1 to last.
+func (r *repairs) gaps(what string, have []int64, last int64) {
+	want := int64(1)
+	for _, n := range append(have, last+1) {
+		if n > want {
+			text := fmt.Sprintf("%s %d", what, want)
+			if n-1 > want {
+				text += fmt.Sprintf(" to %d", n-1)
+			}
+			r.left(memory.FoundLost, "lost: %s", text)
+		}
+		want = max(want, n+1)
+	}
+}
+
+// freeEvents are the numbers of events that are not in the log.
+func (r *repairs) freeEvents() []int64 {
+	var free []int64
+	want := int64(1)
+	for _, n := range append(numbersOf(r.eventList, func(e *rows.Event) int64 { return e.Seq }), r.t.LastEvent+1) {
+		for ; want < n && len(free) <= len(r.turnList); want++ {
+			free = append(free, want)
+		}
+		want = n + 1
+	}
+	return free
+}

@@ -1,0 +1,316 @@
+package copy
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/memory"
+	"github.com/spool-agents/spool/memory/internal/sqlstore/rows"
+)
+
+// What becomes of the rows of a table.
+const (
+	exported = 1 << iota // they are in exports
+	loaded               // an import adds them
+	forked               // a fork copies them
+	shared               // several threads have them: one that is there stays
+	whole    = exported | loaded | forked
+)
+
+// archived are the tables that hold what belongs to a thread, in the order in
+// which rows can be put back. Each condition has placeholders for the thread's
+// id only.
+var archived = []struct {
+	table, where, order string
+	use                 int
+}{
+	{"sessions", `id = (SELECT session_id FROM threads WHERE id = ?)`, `id`, exported | loaded | shared},
+	{"approved_tools", `session_id = (SELECT session_id FROM threads WHERE id = ?)`, `tool_name`, exported},
+	{"configs", `hash IN (SELECT config_hash FROM threads WHERE id = ? UNION SELECT config_hash FROM inbox WHERE thread_id = ?)`, `hash`, exported},
+	{"threads", `id = ?`, `id`, whole},
+	{"inbox", `thread_id = ?`, `seq`, whole},
+	{"turns", `thread_id = ?`, `n`, whole},
+	{"summaries", `thread_id = ?`, `turn_id, step, cause`, whole},
+	{"steps", `turn_id IN (SELECT id FROM turns WHERE thread_id = ?)`, `turn_id, step`, whole},
+	{"chunks", `turn_id IN (SELECT id FROM turns WHERE thread_id = ?)`, `turn_id, step, n`, exported | loaded},
+	{"events", `thread_id = ?`, `seq`, whole},
+	{"messages", `thread_id = ?`, `seq`, forked}, // records have them in a form that other programs read
+	{"image_refs", `thread_id = ?`, `name`, forked},
+	{"tool_calls", `thread_id = ?`, `id`, whole},
+	{"outputs", `call_id IN (SELECT id FROM tool_calls WHERE thread_id = ?)`, `call_id`, whole},
+	{"asks", `thread_id = ?`, `id`, whole},
+	{"tasks", `thread_id = ?`, `id`, whole},
+	{"budgets", `root_id = ?`, `root_id`, exported | loaded},
+	{"forgotten", `thread_id = ?`, `thread_id`, whole},
+	{"forks", `thread_id = ?`, `thread_id`, exported | loaded},
+}
+
+// archiveVersion is that of the form of ThreadRecord.Rows.
+const archiveVersion = 1
+
+// archive is the form of ThreadRecord.Rows.
+type archive struct {
+	Version int               `json:"version"`
+	Tables  map[string]*table `json:"tables"`
+}
+
+// table is rows with the columns they have.
+type table struct {
+	Columns []string `json:"columns"`
+	Rows    [][]cell `json:"rows"`
+}
+
+// row is one row of a table.
+type row struct {
+	columns []string
+	cells   []cell
+}
+
+// all are the rows of a table; nil has none.
+func (t *table) all() []row {
+	if t == nil {
+		return nil
+	}
+	found := make([]row, len(t.Rows))
+	for i, cells := range t.Rows {
+		found[i] = row{t.Columns, cells}
+	}
+	return found
+}
+
+// keep removes the rows that f does not want. f may change those that stay.
+func (t *table) keep(f func(row) bool) {
+	t.Rows = slices.DeleteFunc(t.Rows, func(cells []cell) bool { return !f(row{t.Columns, cells}) })
+}
+
+func (r row) set(column string, v any) {
+	if i := slices.Index(r.columns, column); i >= 0 && i < len(r.cells) {
+		r.cells[i].v = v
+	}
+}
+
+func (r row) get(column string) any {
+	if i := slices.Index(r.columns, column); i >= 0 && i < len(r.cells) {
+		return r.cells[i].v
+	}
+	return nil
+}
+
+func (r row) text(column string) string { s, _ := r.get(column).(string); return s }
+
+func (r row) number(column string) int64 { n, _ := r.get(column).(int64); return n }
+
+// cell is a column's value. Its JSON tells what it was: a float has a point or
+// an exponent, bytes are an object.
+type cell struct{ v any }
+
+type blob struct {
+	Base64 []byte `json:"base64"`
+}
+
+// MarshalJSON implements json.Marshaler.
+func (c cell) MarshalJSON() ([]byte, error) {
+	switch v := c.v.(type) {
+	case int64:
+		return strconv.AppendInt(nil, v, 10), nil
+	case float64:
+		text := strconv.FormatFloat(v, 'g', -1, 64)
+		if !strings.ContainsAny(text, ".e") {
+			text += ".0"
+		}
+		return []byte(text), nil
+	case string:
+		text, err := rows.Encode(v)
+		return []byte(text), err
+	case []byte:
+		return json.Marshal(blob{v})
+	}
+	return nil, agent.Errorf(agent.CodeInternal, "a value of type %T cannot be exported", c.v)
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (c *cell) UnmarshalJSON(raw []byte) (err error) {
+	switch {
+	case len(raw) > 0 && raw[0] == '"':
+		var text string
+		err = json.Unmarshal(raw, &text)
+		c.v = text
+	case len(raw) > 0 && raw[0] == '{':
+		var b blob
+		err = json.Unmarshal(raw, &b)
+		c.v = append([]byte{}, b.Base64...)
+	case strings.ContainsAny(string(raw), ".eE"):
+		c.v, err = strconv.ParseFloat(string(raw), 64)
+	default:
+		c.v, err = strconv.ParseInt(string(raw), 10, 64)
+	}
+	return err
+}
+
+// ExportThreads returns all that is stored of a thread, or of a tree.
+func (s *Store) ExportThreads(ctx context.Context, r memory.ExportRequest) (records []memory.ThreadRecord, err error) {
+	err = s.look(ctx, func(u *unit) error {
+		records = nil
+		if _, err := u.Owned(r.UserID, r.ThreadID); err != nil {
+			return err
+		}
+		ids := []string{r.ThreadID}
+		for i := 0; i < len(ids); i++ {
+			record, err := u.record(ids[i])
+			if err != nil {
+				return err
+			}
+			records = append(records, record)
+			if !r.Below {
+				continue
+			}
+			below, err := u.childIDs(ids[i])
+			if err != nil {
+				return err
+			}
+			ids = append(ids, below...)
+		}
+		return nil
+	})
+	return records, err
+}
+
+// childIDs are the sub-agents that a thread made, in that order.
+func (u *unit) childIDs(threadID string) ([]string, error) {
+	return u.Strings(`SELECT id FROM threads WHERE parent_id = ? AND parent_id <> '' ORDER BY ordinal`, threadID)
+}
+
+// record reads all of one thread.
+func (u *unit) record(threadID string) (memory.ThreadRecord, error) {
+	var record memory.ThreadRecord
+	t, err := u.Thread(threadID)
+	if err != nil {
+		return record, err
+	}
+	if record.Thread, err = u.View(t); err != nil {
+		return record, err
+	}
+	if record.Messages, err = u.Messages(threadID); err != nil {
+		return record, err
+	}
+	tables, err := u.dump(threadID, exported)
+	if err != nil {
+		return record, err
+	}
+	text, err := rows.Encode(archive{Version: archiveVersion, Tables: tables})
+	record.Rows = json.RawMessage(text)
+	return record, err
+}
+
+// dump reads a thread's rows of the tables of one use. Tables without rows are
+// left out.
+func (u *unit) dump(threadID string, use int) (map[string]*table, error) {
+	tables := map[string]*table{}
+	for _, part := range archived {
+		if part.use&use == 0 {
+			continue
+		}
+		t, err := u.dumpTable(part.table, part.where, part.order, threadID)
+		if err != nil {
+			return nil, err
+		}
+		if len(t.Rows) > 0 {
+			tables[part.table] = t
+		}
+	}
+	return tables, nil
+}
+
+// dumpTable reads rows, their columns in the order of the names: the same in
+// every database.
+func (u *unit) dumpTable(name, where, order, threadID string) (*table, error) {
+	columns, err := u.columns(name)
+	if err != nil {
+		return nil, err
+	}
+	slices.Sort(columns)
+	args := slices.Repeat([]any{threadID}, strings.Count(where, "?"))
+	found, err := u.Rows(`SELECT `+strings.Join(columns, ",")+` FROM `+name+` WHERE `+where+` ORDER BY `+order, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = found.Close() }()
+	t := &table{Columns: columns}
+	targets := make([]any, len(columns))
+	for found.Next() {
+		cells := make([]cell, len(columns))
+		for i := range cells {
+			targets[i] = &cells[i].v
+		}
+		if err := found.Scan(targets...); err != nil {
+			return nil, err
+		}
+		t.Rows = append(t.Rows, cells)
+	}
+	return t, found.Err()
+}
+
+// columns are those that a table has.
+func (u *unit) columns(name string) ([]string, error) {
+	found, err := u.Rows(`SELECT * FROM ` + name + ` WHERE 1 = 0`)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = found.Close() }()
+	names, err := found.Columns()
+	if err != nil {
+		return nil, err
+	}
+	return names, found.Err()
+}
+
+// load inserts rows. Columns that this program does not know are refused: what
+// they mean would be lost.
+func (u *unit) load(name string, t *table, shared bool) error {
+	if t == nil || len(t.Rows) == 0 {
+		return nil
+	}
+	known, err := u.columns(name)
+	if err != nil {
+		return err
+	}
+	for _, column := range t.Columns {
+		if !slices.Contains(known, column) {
+			return agent.Errorf(agent.CodeInvalid, "table %s has no column %q: it was exported by a newer program", name, column)
+		}
+	}
+	if sorted := slices.Sorted(slices.Values(t.Columns)); len(slices.Compact(sorted)) != len(t.Columns) {
+		return agent.Errorf(agent.CodeInvalid, "table %s has a column twice", name)
+	}
+	insert := rows.InsertSQL(name, strings.Join(t.Columns, ","))
+	if shared {
+		insert += ` ON CONFLICT DO NOTHING`
+	}
+	for _, cells := range t.Rows {
+		if len(cells) != len(t.Columns) {
+			return agent.Errorf(agent.CodeInvalid, "a row of %s has %d values, not %d", name, len(cells), len(t.Columns))
+		}
+		args := make([]any, len(cells))
+		for i, c := range cells {
+			args[i] = c.v
+		}
+		if err := u.Exec(insert, args...); err != nil {
+			return u.Store.NotOurs(err, "a row of %s does not fit into this store: its id is taken, or it contradicts other rows", name)
+		}
+	}
+	return nil
+}
+
+// unknownTables names tables that this program does not know.
+func (a archive) unknownTables() []string {
+	known := map[string]bool{}
+	for _, part := range archived {
+		known[part.table] = part.use&exported != 0
+	}
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(a.Tables)), func(name string) bool { return known[name] })
+}

@@ -1,0 +1,314 @@
+package copy
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/memory"
+	"github.com/spool-agents/spool/memory/internal/sqlstore/rows"
+)
+
+// restoredKey and a session's id are the key in meta of when it was imported
+// last: until then it was not active, but it was not abandoned either.
+const restoredKey = "restored:"
+
+// importedText is why a turn ended that an imported file holds as open.
+const importedText = "the conversation was imported, and this turn had not ended: go on with a message, or retry it"
+
+// ImportThreads adds threads as they were, as closed history: nothing in a file
+// makes a worker act, and no later turn gets a policy or a permission from it.
+func (s *Store) ImportThreads(ctx context.Context, r memory.ImportRequest) (res memory.ImportResult, err error) {
+	err = s.write(ctx, "import", func(u *unit) error {
+		res = memory.ImportResult{}
+		end := &closing{unit: u, message: importedText}
+		for _, record := range r.Threads {
+			added, err := end.restore(r, record)
+			if err != nil {
+				return agent.Wrap(err, agent.CodeOf(s.rows.Fail("import", err)), "thread %s cannot be imported", record.Thread.ID)
+			}
+			if !added {
+				res.Present = append(res.Present, record.Thread.ID)
+				continue
+			}
+			res.Added = append(res.Added, record.Thread.ID)
+			err = u.Exec(`INSERT INTO meta (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value`,
+				restoredKey+record.Thread.SessionID, rows.Stamp(u.Now).Format(restoredForm))
+			if err != nil {
+				return err
+			}
+		}
+		if err := end.close(); err != nil {
+			return s.rows.NotOurs(err, "what is open in the threads cannot be closed")
+		}
+		res.Dropped = end.dropped
+		return end.checkClosed()
+	})
+	return res, err
+}
+
+// restore adds one thread, or reports that it is there as it should be.
+func (c *closing) restore(r memory.ImportRequest, record memory.ThreadRecord) (added bool, err error) {
+	plain := len(record.Rows) == 0
+	if plain {
+		record.Messages = pairUp(record.Messages)
+		record.Thread.UserID, record.Thread.Profile = cmp.Or(r.UserID, record.Thread.UserID), cmp.Or(r.Profile, record.Thread.Profile)
+	}
+	if err := checkRecord(r, record.Thread); err != nil {
+		return false, err
+	}
+	there, err := c.Thread(record.Thread.ID)
+	switch {
+	case err == nil:
+		return false, c.sameThread(there, record, plain)
+	case agent.CodeOf(err) != agent.CodeNotFound:
+		return false, err
+	}
+	if err := c.parentOf(record.Thread); err != nil {
+		return false, err
+	}
+	if plain {
+		return true, c.restorePlain(r, record)
+	}
+	var a archive
+	if err := json.Unmarshal(record.Rows, &a); err != nil {
+		return false, agent.Wrap(err, agent.CodeInvalid, "its rows cannot be read")
+	}
+	if unknown := a.unknownTables(); a.Version != archiveVersion || len(unknown) > 0 {
+		return false, agent.Errorf(agent.CodeInvalid, "it was exported by a newer program (version %d, tables %s): import it with that program, or leave its \"store\" out to import the messages alone",
+			a.Version, strings.Join(unknown, ", "))
+	}
+	if err := checkArchive(a, record.Thread); err != nil {
+		return false, err
+	}
+	if err := c.harmless(a, record.Thread); err != nil {
+		return false, err
+	}
+	for _, part := range archived {
+		if part.use&loaded == 0 {
+			continue
+		}
+		if err := c.load(part.table, a.Tables[part.table], part.use&shared != 0); err != nil {
+			return false, err
+		}
+	}
+	if err := c.sessionOf(record.Thread); err != nil {
+		return false, err
+	}
+	if err := c.loadMessages(record); err != nil {
+		return false, err
+	}
+	if err := c.Refer(record.Thread.ID, string(record.Rows)); err != nil {
+		return false, err
+	}
+	t, err := c.Thread(record.Thread.ID)
+	if err != nil {
+		return false, err
+	}
+	c.list = append(c.list, t)
+	return true, nil
+}
+
+// harmless takes out of the rows what a later turn would be run with: what a
+// person allowed, which model was chosen, and the agents' configurations but for
+// what describes them.
+func (c *closing) harmless(a archive, t agent.Thread) error {
+	if n := len(a.Tables["approved_tools"].all()); n > 0 && t.Kind == agent.KindMain {
+		c.leaveOut(t.ID, fmt.Sprintf("%d tools that were allowed for the session: the next call of each asks again", n))
+	}
+	hashes := map[string]string{}
+	for _, r := range a.Tables["configs"].all() {
+		var old agent.SpecialistAgentConfig
+		if err := json.Unmarshal([]byte(r.text("body")), &old); err != nil {
+			return agent.Wrap(err, agent.CodeInvalid, "its configuration cannot be read")
+		}
+		described := agent.SpecialistAgentConfig{
+			Name: old.Name, Description: old.Description, Model: old.Model, Provider: old.Provider,
+			ShareContext: old.ShareContext, SharedSeq: old.SharedSeq,
+		}
+		if t.Kind == agent.KindSubAgent { // each of its turns gets its configuration from a call
+			described.SystemPrompt = old.SystemPrompt
+		}
+		hash, err := c.KeepConfig(described)
+		if err != nil {
+			return err
+		}
+		hashes[r.text("hash")] = hash
+	}
+	for _, name := range []string{"threads", "inbox"} {
+		for _, r := range a.Tables[name].all() {
+			r.set("config_hash", hashes[r.text("config_hash")])
+		}
+	}
+	for _, r := range a.Tables["threads"].all() {
+		if model := r.text("pick_model"); model != "" {
+			c.leaveOut(t.ID, "the choice of model "+model+": send with --model to choose it again")
+		}
+		r.set("pick_model", "")
+	}
+	for _, name := range []string{"steps", "tool_calls"} {
+		for _, r := range a.Tables[name].all() {
+			r.set("worker", "")
+		}
+	}
+	return nil
+}
+
+// checkRecord refuses ids that do not fit together, and other users' threads.
+func checkRecord(r memory.ImportRequest, t agent.Thread) error {
+	p, err := agent.ParseThreadID(t.ID)
+	switch {
+	case err != nil:
+		return err
+	case t.UserID == "":
+		return agent.Errorf(agent.CodeInvalid, "it has no user: name one")
+	case r.UserID != "" && t.UserID != r.UserID:
+		return agent.Errorf(agent.CodeInvalid, "it belongs to user %q: import it as that user", t.UserID)
+	case p.Kind != t.Kind, p.Kind == agent.KindMain && (p.SessionID != t.SessionID || p.ConversationID != t.ConversationID),
+		p.Kind == agent.KindSubAgent && (p.AgentType != t.AgentType || p.AgentID != t.AgentID),
+		(p.Kind == agent.KindSubAgent) != (t.ParentThreadID != ""),
+		p.Kind == agent.KindMain && t.RootThreadID != t.ID:
+		return agent.Errorf(agent.CodeInvalid, "its ids contradict each other")
+	}
+	return agent.CheckName("session", t.SessionID)
+}
+
+// parentOf makes sure that a sub-agent gets a parent, its own user's.
+func (u *unit) parentOf(t agent.Thread) error {
+	if t.Kind == agent.KindMain {
+		return nil
+	}
+	parent, err := u.Thread(t.ParentThreadID)
+	if agent.CodeOf(err) == agent.CodeNotFound || err == nil && parent.UserID != t.UserID {
+		return agent.Errorf(agent.CodeInvalid, "its parent %s is not there: import it with its parent", t.ParentThreadID)
+	}
+	if err == nil && (parent.RootThreadID != t.RootThreadID || parent.SessionID != t.SessionID || parent.Depth+1 != t.Depth) {
+		return agent.Errorf(agent.CodeInvalid, "it does not fit below its parent %s (root %s, session %s, depth %d)", parent.ID, parent.RootThreadID, parent.SessionID, parent.Depth)
+	}
+	return err
+}
+
+// sessionOf makes sure that the session is the thread's user's.
+func (u *unit) sessionOf(t agent.Thread) error {
+	var owner string
+	err := u.Row(`SELECT user_id FROM sessions WHERE id = ?`, t.SessionID).Scan(&owner)
+	if rows.NoRows(err) {
+		return agent.Errorf(agent.CodeInvalid, "its session %s is missing", t.SessionID)
+	}
+	if err == nil && owner != t.UserID {
+		return agent.Errorf(agent.CodeConflict, "the id of its session, %s, is taken", t.SessionID)
+	}
+	return err
+}
+
+// sameThread makes sure that a thread which is there holds the messages of one to
+// be imported, and perhaps later ones.
+func (u *unit) sameThread(there *rows.Thread, record memory.ThreadRecord, plain bool) error {
+	if there.UserID != record.Thread.UserID {
+		return agent.Errorf(agent.CodeConflict, "its id is taken")
+	}
+	have, err := u.Messages(there.ID)
+	if err != nil {
+		return err
+	}
+	same := len(have) >= len(record.Messages)
+	for i, m := range record.Messages {
+		if !same || plain && m.Role == have[i].Role && m.Content.String() == have[i].Content.String() {
+			continue
+		}
+		m.SupersededBy, have[i].SupersededBy = "", ""
+		x, err := rows.Encode(m)
+		if err != nil {
+			return err
+		}
+		y, err := rows.Encode(have[i])
+		if err != nil {
+			return err
+		}
+		same = x == y
+	}
+	if !same {
+		return agent.Errorf(agent.CodeConflict, "it is there already, with other messages: delete it first, or keep what is there")
+	}
+	return nil
+}
+
+// turnForm is the form of the ids of turns: a fork finds what to rename by it.
+var turnForm = regexp.MustCompile(`^t[0-9a-f]{16}$`)
+
+// checkArchive refuses rows that belong to another thread.
+func checkArchive(a archive, t agent.Thread) error {
+	if len(a.Tables["threads"].all()) != 1 || len(a.Tables["sessions"].all()) != 1 {
+		return agent.Errorf(agent.CodeInvalid, "its rows are not those of one thread of one session")
+	}
+	turns, calls := map[string]bool{}, map[string]bool{}
+	for _, r := range a.Tables["turns"].all() {
+		turns[r.text("id")] = turnForm.MatchString(r.text("id"))
+	}
+	for _, r := range a.Tables["tool_calls"].all() {
+		calls[r.text("id")] = r.text("id") != ""
+	}
+	one := func(id string) map[string]bool { return map[string]bool{id: true} }
+	thread, root, user := one(t.ID), one(t.RootThreadID), one(t.UserID)
+	for _, part := range archived {
+		belongs := map[string]map[string]bool{"thread_id": thread, "root_id": root, "user_id": user, "session_id": one(t.SessionID), "turn_id": turns, "call_id": calls}
+		switch part.table {
+		case "threads":
+			belongs["id"], belongs["parent_id"], belongs["kind"] = thread, one(t.ParentThreadID), one(string(t.Kind))
+		case "sessions":
+			belongs["id"] = one(t.SessionID)
+		case "turns":
+			belongs["id"] = turns
+		case "tool_calls":
+			belongs["id"] = calls
+		case "budgets":
+			belongs["root_id"] = thread
+		case "inbox": // the turn that it opens, the call that ordered it
+			delete(belongs, "turn_id")
+			delete(belongs, "call_id")
+		case "asks": // an approval is of several calls
+			belongs["call_id"] = maps.Clone(calls)
+			belongs["call_id"][""] = true
+		case "events": // some belong to no turn
+			delete(belongs, "turn_id")
+		}
+		for _, r := range a.Tables[part.table].all() {
+			for column, allowed := range belongs {
+				if v, is := r.get(column).(string); slices.Contains(r.columns, column) && !(is && allowed[v]) {
+					return agent.Errorf(agent.CodeInvalid, "a row of %s is not its own: %s is %.80q", part.table, column, fmt.Sprint(r.get(column)))
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// loadMessages inserts messages under the seq that they have.
+func (u *unit) loadMessages(record memory.ThreadRecord) error {
+	for i, m := range record.Messages {
+		if m.Seq != int64(i+1) {
+			return agent.Errorf(agent.CodeInvalid, "message %d has seq %d: restore the file, or leave its \"store\" out to number its messages anew", i+1, m.Seq)
+		}
+		superseded := m.SupersededBy
+		m.SupersededBy = ""
+		body, err := rows.Encode(m)
+		if err != nil {
+			return err
+		}
+		err = u.Exec(`INSERT INTO messages (thread_id, seq, id, superseded_by, body) VALUES (?, ?, ?, ?, ?)`,
+			record.Thread.ID, m.Seq, m.ID, superseded, body)
+		if err != nil {
+			return err
+		}
+		if err := u.Refer(record.Thread.ID, body); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,2 @@
+// Package read is the reading side of the store.
+package read

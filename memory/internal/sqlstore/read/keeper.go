@@ -1,0 +1,118 @@
+package read
+
+import (
+	"context"
+	"time"
+
+	"github.com/spool-agents/spool/memory"
+	"github.com/spool-agents/spool/memory/internal/sqlstore/rows"
+)
+
+// Overdue lists threads that need a nudge, each once, oldest first of its kind:
+// idle ones with a takeable entry, ones whose cancel is not settled, ones at work
+// with an untaken end of a foreground child, and ones whose run has not reacted
+// to a decided approval or an answered question.
+func (s *Store) Overdue(ctx context.Context, age time.Duration, limit int) (overdue []memory.Overdue, err error) {
+	now, err := s.rows.Now(ctx)
+	if err != nil {
+		return nil, err
+	}
+	before := now.Add(-age).UnixMilli()
+	err = s.rows.Read(ctx, func(q *rows.Reader) error {
+		overdue = nil
+		seen := map[string]bool{}
+		for _, query := range []string{overdueIdle, overdueCancel, overdueChild, overdueSettled} {
+			found, err := rows.List(q, "", (*overdueRow).targets, (*overdueRow).view, query, before, limitOf(limit))
+			if err != nil {
+				return err
+			}
+			for _, o := range found {
+				if !seen[o.ThreadID] && (limit <= 0 || len(overdue) < limit) {
+					seen[o.ThreadID] = true
+					overdue = append(overdue, o)
+				}
+			}
+		}
+		return nil
+	})
+	return overdue, err
+}
+
+const (
+	// overdueIdle names the delegator of the entry that comes next, which is the
+	// thread's oldest, whatever is overdue.
+	overdueIdle = `SELECT t.id, t.kind, 1, CASE WHEN i.background = 1 THEN '' ELSE i.delegator_thread END, '', i.created_at` +
+		` FROM inbox i JOIN threads t ON t.id = i.thread_id` +
+		` WHERE i.state = 'waiting' AND i.created_at <= ? AND t.open_turn = '' AND i.quiet = 0 AND (i.kind <> 'child' OR i.background = 1)` +
+		` AND NOT EXISTS (SELECT 1 FROM inbox o WHERE o.thread_id = i.thread_id AND o.state = 'waiting' AND o.seq < i.seq` +
+		` AND o.quiet = 0 AND (o.kind <> 'child' OR o.background = 1)) ORDER BY i.created_at LIMIT ?`
+	overdueChild = `SELECT t.id, t.kind, 0, '', '', MIN(i.created_at) FROM inbox i JOIN threads t ON t.id = i.thread_id` +
+		` WHERE i.state = 'waiting' AND i.created_at <= ? AND t.open_turn <> '' AND i.kind = 'child' AND i.background = 0` +
+		` GROUP BY t.id, t.kind ORDER BY 6 LIMIT ?`
+	overdueCancel = `SELECT t.id, t.kind, 0, '', n.id, n.cancel_at FROM turns n JOIN threads t ON t.id = n.thread_id` +
+		` WHERE n.state = 'open' AND n.cancel_at > 0 AND n.cancel_at <= ? ORDER BY n.cancel_at LIMIT ?`
+	// overdueSettled holds while the step of what a person settled is the last one
+	// begun and nothing of it runs or waits: a run that has reacted starts its calls,
+	// saves the round (that of an answer is saved with it) or begins the next step. The open turns come first: CROSS JOIN keeps SQLite from reading
+	// all asks.
+	overdueSettled = `SELECT t.id, t.kind, 0, '', '', MAX(a.settled_at) FROM turns n CROSS JOIN asks a` +
+		` JOIN threads t ON t.id = n.thread_id AND t.open_turn = n.id` +
+		` WHERE n.state = 'open' AND a.turn_id = n.id AND a.step = n.steps AND a.outcome <> '' AND (a.kind = 'question' OR a.step > n.saved)` +
+		` AND NOT EXISTS (SELECT 1 FROM tool_calls c WHERE c.turn_id = n.id AND c.step = a.step AND c.status IN ('running', 'awaiting_approval'))` +
+		` GROUP BY t.id, t.kind HAVING MAX(a.settled_at) <= ? ORDER BY 6 LIMIT ?`
+)
+
+type overdueRow struct {
+	memory.Overdue
+	since int64
+}
+
+func (o *overdueRow) targets() []any {
+	return []any{&o.ThreadID, &o.Kind, &o.Idle, &o.Delegator, &o.CancelTurn, &o.since}
+}
+
+func (o *overdueRow) view() (memory.Overdue, error) {
+	o.Since = rows.Stamp(o.since)
+	return o.Overdue, nil
+}
+
+type openTurnRow struct {
+	memory.OpenTurn
+	opened int64
+}
+
+// OpenTurns lists open turns, oldest first.
+func (s *Store) OpenTurns(ctx context.Context, f memory.OpenTurnFilter) (turns []memory.OpenTurn, err error) {
+	now, err := s.rows.Now(ctx)
+	if err != nil {
+		return nil, err
+	}
+	after := int64(-1)
+	if f.After.TurnID != "" {
+		after = f.After.OpenedAt.UnixMilli()
+	}
+	err = s.rows.Read(ctx, func(q *rows.Reader) error {
+		turns, err = rows.List(q, "",
+			func(t *openTurnRow) []any { return []any{&t.ThreadID, &t.TurnID, &t.Kind, &t.RunID, &t.opened} },
+			func(t *openTurnRow) (memory.OpenTurn, error) {
+				t.OpenedAt = rows.Stamp(t.opened)
+				return t.OpenTurn, nil
+			},
+			`SELECT n.thread_id, n.id, t.kind, n.run_id, n.opened_at FROM turns n JOIN threads t ON t.id = n.thread_id`+
+				` WHERE n.state = 'open' AND n.opened_at <= ? AND n.opened_at >= ? AND (n.opened_at > ? OR n.id > ?) ORDER BY n.opened_at, n.id LIMIT ?`,
+			now.Add(-f.Age).UnixMilli(), after, after, f.After.TurnID, limitOf(f.Limit))
+		return err
+	})
+	return turns, err
+}
+
+// Load counts what is under way. Each count reads an index of just that.
+func (s *Store) Load(ctx context.Context) (load memory.Load, err error) {
+	err = s.rows.Read(ctx, func(q *rows.Reader) error {
+		load = memory.Load{}
+		return q.Row(`SELECT (SELECT COUNT(*) FROM turns WHERE state = 'open'), (SELECT COUNT(*) FROM inbox WHERE state = 'waiting' AND quiet = 0),`+
+			` (SELECT COUNT(*) FROM asks WHERE outcome = '' AND kind = 'approval'), (SELECT COUNT(*) FROM asks WHERE outcome = '' AND kind = 'question')`).
+			Scan(&load.OpenTurns, &load.Waiting, &load.Approvals, &load.Questions)
+	})
+	return load, err
+}

@@ -1,0 +1,100 @@
+package rows
+
+import (
+	"context"
+	"io/fs"
+	"sort"
+	"strconv"
+	"strings"
+
+	"github.com/spool-agents/spool/agent"
+)
+
+// migration is one step of the schema.
+type migration struct {
+	version int
+	name    string
+	script  string
+}
+
+// migrations reads NNN_name.sql files in order; versions count from 1 without a gap.
+func migrations(files fs.FS) ([]migration, error) {
+	names, err := fs.Glob(files, "*.sql")
+	if err != nil {
+		return nil, err
+	}
+	sort.Strings(names)
+	var all []migration
+	for i, name := range names {
+		number, _, _ := strings.Cut(name, "_")
+		version, err := strconv.Atoi(number)
+		if err != nil || version != i+1 {
+			return nil, agent.Errorf(agent.CodeInternal, "migration %s: want number %03d", name, i+1)
+		}
+		script, err := fs.ReadFile(files, name)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, migration{version: version, name: name, script: string(script)})
+	}
+	return all, nil
+}
+
+// migrate runs what is missing, all in one transaction: an interrupted upgrade
+// leaves the old schema. A schema newer than this program is refused, because
+// the program would not keep the rules of what it does not know.
+func (s *Store) migrate(ctx context.Context) error {
+	all, err := migrations(s.Dialect.Schema)
+	if err != nil {
+		return err
+	}
+	return s.Write(ctx, "migrate", func(u *Unit) error {
+		if s.Dialect.LockSchema != "" {
+			if err := u.Exec(s.Dialect.LockSchema); err != nil {
+				return err
+			}
+		}
+		var tables, have int
+		if err := u.Row(s.Dialect.TableExists, "schema_version").Scan(&tables); err != nil {
+			return err
+		}
+		if tables == 0 {
+			if err := u.Exec(`CREATE TABLE schema_version (version INTEGER NOT NULL, applied_at BIGINT NOT NULL)`); err != nil {
+				return err
+			}
+			if err := u.Exec(`CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL)`); err != nil {
+				return err
+			}
+		}
+		if err := u.Row(`SELECT COALESCE(MAX(version), 0) FROM schema_version`).Scan(&have); err != nil {
+			return err
+		}
+		if have > len(all) {
+			return agent.Errorf(agent.CodeInvalid,
+				"%s store: its schema is version %d, this program knows %d: it was used by a newer program; install that version (or newer), or name another store",
+				s.Dialect.Name, have, len(all))
+		}
+		var rows, threads int
+		if err := u.Row(`SELECT COUNT(*) FROM schema_version`).Scan(&rows); err != nil {
+			return err
+		}
+		if err := u.Row(s.Dialect.TableExists, "threads").Scan(&threads); err != nil {
+			return err
+		}
+		if rows != have || (have > 0) != (threads > 0) {
+			return agent.Errorf(agent.CodeInvalid,
+				"%s store: its table schema_version does not fit its other tables (it has %d rows, the highest version is %d): it was changed by hand or is damaged; nothing was changed; restore a backup",
+				s.Dialect.Name, rows, have)
+		}
+		for _, m := range all[have:] {
+			if err := u.Exec(m.script); err != nil {
+				return agent.Wrap(s.Dialect.MapError(err), agent.CodeOf(s.Dialect.MapError(err)),
+					"%s store: migration %s failed; nothing was changed (the table schema_version says that the store has version %d: if that is not so, restore a backup)", s.Dialect.Name, m.name, have)
+			}
+			if err := u.Exec(`INSERT INTO schema_version (version, applied_at) VALUES (?, ?)`, m.version, u.Now); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}

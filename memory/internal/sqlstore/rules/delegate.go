@@ -1,0 +1,285 @@
+package rules
+
+import (
+	"cmp"
+	"context"
+
+	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/memory"
+	"github.com/spool-agents/spool/memory/internal/sqlstore/rows"
+)
+
+// OpenDelegation creates (or resumes) a sub-thread with its task, its link and
+// its inbox entry, or stores a refusal as the call's result.
+func (s *Store) OpenDelegation(ctx context.Context, r memory.DelegationRequest) (d memory.Delegation, err error) {
+	err = s.write(ctx, "open-delegation", func(u *Unit) error {
+		d = memory.Delegation{}
+		t, turn, err := u.Open(r.ThreadID, r.TurnID)
+		if err != nil {
+			return err
+		}
+		c, err := u.Call(turn.ID, r.CallID)
+		if err != nil {
+			return err
+		}
+		if c.SubAgentThreadID != "" || c.Status.Final() {
+			d = openedDelegation(c)
+			return nil
+		}
+		if err := u.cancelledAbove(turn); err != nil {
+			return err
+		}
+		if c.Status != agent.CallPending || c.Gate == agent.GateAsk {
+			return agent.Errorf(agent.CodeConflict, "call %s (%s) needs a person's approval before it may run", c.ID, c.ToolName)
+		}
+		if !c.Delegation {
+			return agent.Errorf(agent.CodeConflict, "call %s (%s) was not saved as a delegation: it is run, not opened", c.ID, c.ToolName)
+		}
+		d, err = u.delegate(t, turn, c, r)
+		return err
+	})
+	return d, err
+}
+
+// openedDelegation is what the first OpenDelegation of a call returned.
+func openedDelegation(c *rows.Call) memory.Delegation {
+	if c.SubAgentThreadID == "" {
+		return memory.Delegation{Refused: true, Refusal: c.Result}
+	}
+	return memory.Delegation{ChildThread: c.SubAgentThreadID, ChildTurn: c.ChildTurn, TaskID: c.TaskID, Background: c.Background}
+}
+
+// refusal is why a delegation is not made.
+type refusal struct {
+	text   string
+	reason agent.ErrorReason
+}
+
+func (u *Unit) delegate(t *rows.Thread, turn *rows.Turn, c *rows.Call, r memory.DelegationRequest) (memory.Delegation, error) {
+	child, no, err := u.child(t, c, r)
+	if err != nil {
+		return memory.Delegation{}, err
+	}
+	if no != nil {
+		err := u.Finish(t, turn, c, Ending{Status: agent.CallFailed, Reason: no.reason, Text: no.text})
+		return openedDelegation(c), err
+	}
+	return u.assign(t, turn, c, child, r)
+}
+
+// child finds or prepares the sub-thread; a new one is not written yet.
+func (u *Unit) child(t *rows.Thread, c *rows.Call, r memory.DelegationRequest) (*rows.Thread, *refusal, error) {
+	if r.Refusal != "" {
+		return nil, &refusal{text: r.Refusal, reason: agent.ErrorReason(cmp.Or(string(r.RefusalReason), string(agent.ErrPermissionDenied)))}, nil
+	}
+	if wrong := agent.CheckAgentType(r.Config.Name); wrong != nil {
+		return nil, &refusal{text: "Delegation refused: " + wrong.Error(), reason: agent.ErrInvalidInput}, nil //nolint:nilerr // the model reads it
+	}
+	if r.Limits.MaxDepth <= 0 {
+		return nil, &refusal{text: agent.RefuseDisabled(), reason: agent.ErrPermissionDenied}, nil
+	}
+	if depth := t.Depth + 1; depth > r.Limits.MaxDepth {
+		return nil, &refusal{text: agent.RefuseDepth(depth, r.Limits.MaxDepth), reason: agent.ErrPermissionDenied}, nil
+	}
+	var child *rows.Thread
+	if r.Resume != "" {
+		found, no, err := u.resumed(t, r)
+		if err != nil || no != nil {
+			return nil, no, err
+		}
+		child = found
+	}
+	if no, err := u.overLimit(t, r.Limits, child == nil); err != nil || no != nil {
+		return nil, no, err
+	}
+	if child != nil {
+		return child, nil, nil
+	}
+	agentID := agent.NewAgentID(r.Config.Name, c.CreatedAt, t.ID, c.TurnID, c.ID)
+	return &rows.Thread{Thread: agent.Thread{
+		ID: agent.SubThreadID(r.Config.Name, agentID), UserID: t.UserID, Profile: t.Profile, SessionID: t.SessionID,
+		ConversationID: t.ConversationID, Kind: agent.KindSubAgent, AgentType: r.Config.Name, AgentID: agentID,
+		ParentThreadID: t.ID, RootThreadID: t.RootThreadID, ParentToolCallID: c.ID, Depth: t.Depth + 1,
+		Status: agent.ThreadPending, Workdir: t.Workdir,
+	}}, nil, nil
+}
+
+// resumed finds the sub-agent to resume: one of this thread and of this type. Whose it
+// is, is known before its row is locked with its tree.
+func (u *Unit) resumed(t *rows.Thread, r memory.DelegationRequest) (*rows.Thread, *refusal, error) {
+	var id, user, parent, kind string
+	err := u.Row(`SELECT id, user_id, parent_id, agent_type FROM threads WHERE id = ? OR agent_id = ? AND agent_id <> ''`, r.Resume, r.Resume).Scan(&id, &user, &parent, &kind)
+	switch {
+	case rows.NoRows(err) || err == nil && user != t.UserID:
+		return nil, &refusal{text: agent.RefuseResumeUnknown(r.Resume), reason: agent.ErrNotFound}, nil
+	case err != nil:
+		return nil, nil, err
+	case parent != t.ID:
+		return nil, &refusal{text: agent.RefuseResumeForeign(r.Resume), reason: agent.ErrPermissionDenied}, nil
+	case kind != r.Config.Name:
+		return nil, &refusal{text: agent.RefuseResumeType(r.Resume, kind, r.Config.Name), reason: agent.ErrPermissionDenied}, nil
+	}
+	child, err := u.Thread(id)
+	return child, nil, err
+}
+
+// overLimit checks how many sub-agents are at work and how many were made.
+func (u *Unit) overLimit(t *rows.Thread, l memory.DelegationLimits, isNew bool) (*refusal, error) {
+	if l.MaxFanOut > 0 {
+		var open int
+		err := u.Row(`SELECT (SELECT COUNT(*) FROM inbox WHERE delegator_thread = ? AND kind = 'assign' AND state = 'waiting')`+
+			` + (SELECT COUNT(*) FROM turns WHERE delegator_thread = ? AND delegator_thread <> '' AND state = 'open')`, t.ID, t.ID).Scan(&open)
+		if err != nil {
+			return nil, err
+		}
+		if open >= l.MaxFanOut {
+			return &refusal{text: agent.RefuseFanOut(open, l.MaxFanOut), reason: agent.ErrPermissionDenied}, nil
+		}
+	}
+	if l.MaxDescendants > 0 && isNew {
+		used, err := rows.Spent(u, t.RootThreadID)
+		if err != nil {
+			return nil, err
+		}
+		if used.Descendants >= l.MaxDescendants {
+			return &refusal{text: agent.RefuseDescendants(used.Descendants, l.MaxDescendants), reason: agent.ErrPermissionDenied}, nil
+		}
+	}
+	return nil, nil
+}
+
+// assign writes the child, its task, the link and the entry in its inbox.
+func (u *Unit) assign(t *rows.Thread, turn *rows.Turn, c *rows.Call, child *rows.Thread, r memory.DelegationRequest) (memory.Delegation, error) {
+	none := memory.Delegation{}
+	if err := u.share(t, child, &r.Config); err != nil {
+		return none, err
+	}
+	hash, err := u.KeepConfig(r.Config)
+	if err != nil {
+		return none, err
+	}
+	c.TaskID = agent.TaskID(c.ID)
+	if child.CreatedMs == 0 {
+		t.LastChild++
+		child.Ordinal, child.ConfigHash = t.LastChild, hash
+		child.Topic = rows.Short(cmp.Or(rows.Clean(r.Description), rows.Clean(r.Task)), rows.TopicLength)
+		if err := u.Create(child); err != nil {
+			return none, err
+		}
+		if err := u.Exec(spend, t.RootThreadID, 0, 0.0, 0, 1); err != nil {
+			return none, err
+		}
+	}
+	if err := u.Exec(`DELETE FROM forgotten WHERE thread_id = ?`, child.ID); err != nil {
+		return none, err
+	}
+	child.Touch()
+	child.TaskID = c.TaskID
+	task := rows.Clean(r.Task)
+	if err := u.NewTask(t, turn, c.ID, "agent", r.Config.Name, task, child.ID); err != nil {
+		return none, err
+	}
+	c.Status, c.Attempts = agent.CallRunning, 1
+	c.SubAgentThreadID, c.SubAgentID, c.Background = child.ID, child.AgentID, r.Background
+	c.ChildTurn = agent.TurnID(child.ID, c.ID, 0)
+	if err := u.SaveCall(t, c); err != nil {
+		return none, err
+	}
+	err = u.Enter(child, &rows.Entry{InboxEntry: memory.InboxEntry{
+		Kind: memory.EntryAssign, ID: c.ID, State: memory.EntryWaiting, TurnID: c.ChildTurn, Content: agent.Text(task),
+		CallID: c.ID, TaskID: c.TaskID, Background: r.Background, DelegatorThread: t.ID, DelegatorTurn: turn.ID,
+	}, ConfigHash: hash})
+	if err != nil {
+		return none, err
+	}
+	if err := u.Announce(t, turn, c); err != nil {
+		return none, err
+	}
+	err = u.Event(t, turn.ID, agent.EventSubAgentStarted, rows.ChildStarted{AgentID: child.AgentID, AgentName: child.AgentType, ToolCallID: c.ID, SubAgentThread: child.ID})
+	if err != nil {
+		return none, err
+	}
+	if r.Background {
+		err = u.Finish(t, turn, c, Ending{Status: agent.CallSuccess, Text: agent.DelegationResultFormatter{}.Started(child.AgentType, child.AgentID, child.ID)})
+	} else {
+		turn.Delegations++
+		turn.Dirty = true
+	}
+	return openedDelegation(c), err
+}
+
+// share records how much of its parent's conversation a sub-agent sees: what
+// was there when it was made. A resume changes nothing about it.
+func (u *Unit) share(t, child *rows.Thread, c *agent.SpecialistAgentConfig) error {
+	if child.CreatedMs == 0 {
+		c.SharedSeq = 0
+		if c.ShareContext {
+			c.SharedSeq = t.LastMessage
+		}
+		return nil
+	}
+	before, err := u.Store.Config(u, child.ConfigHash)
+	c.ShareContext, c.SharedSeq = before.ShareContext, before.SharedSeq
+	return err
+}
+
+// TakeChildResult moves the end of a foreground child to the call's result.
+func (s *Store) TakeChildResult(ctx context.Context, r memory.ChildResultRequest) (res memory.ChildResult, err error) {
+	err = s.write(ctx, "child-result", func(u *Unit) error {
+		res = memory.ChildResult{}
+		t, turn, err := u.Open(r.ThreadID, r.TurnID)
+		if err != nil {
+			return err
+		}
+		c, err := u.Call(turn.ID, r.CallID)
+		if err != nil {
+			return err
+		}
+		if c.SubAgentThreadID == "" && !c.Status.Final() {
+			return agent.Errorf(agent.CodeConflict, "call %s has no sub-agent: its delegation was not opened", c.ID)
+		}
+		res.ChildThread, res.Done = c.SubAgentThreadID, true
+		if c.Status.Final() {
+			return nil
+		}
+		res.Done, err = u.takeChild(t, turn, c)
+		if err != nil || res.Done {
+			return err
+		}
+		child, err := u.Thread(c.SubAgentThreadID)
+		if err != nil || child.OpenTurnID != "" {
+			return err
+		}
+		e, err := u.Entry(`thread_id = ? AND kind = 'assign' AND id = ?`, child.ID, c.ID)
+		res.NeedsStart = e != nil && e.State == memory.EntryWaiting
+		return err
+	})
+	return res, err
+}
+
+// takeChild takes the child's end from the inbox, if it is there.
+func (u *Unit) takeChild(t *rows.Thread, turn *rows.Turn, c *rows.Call) (bool, error) {
+	e, err := u.Entry(`thread_id = ? AND kind = 'child' AND id = ?`, t.ID, c.ChildTurn)
+	if err != nil || e == nil || e.State != memory.EntryWaiting {
+		return false, err
+	}
+	if err := u.Take(t, e, turn.ID); err != nil {
+		return false, err
+	}
+	child, err := u.Turn(e.ChildTurn)
+	if err != nil {
+		return false, err
+	}
+	o, err := u.Outcome(child)
+	if err != nil {
+		return false, err
+	}
+	if err := u.ChildEnded(child); err != nil {
+		return false, err
+	}
+	end := Ending{Status: agent.CallFailed, Reason: o.ErrorReason(), Text: agent.DelegationResultFormatter{}.Result(o), ms: o.Duration.Milliseconds()}
+	if o.Status == agent.ThreadCompleted {
+		end.Status = agent.CallSuccess
+	}
+	return true, u.Finish(t, turn, c, end)
+}

@@ -1,0 +1,179 @@
+package rules
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/memory"
+	"github.com/spool-agents/spool/memory/internal/sqlstore/rows"
+)
+
+// SaveReply stores the reply of an attempt, with its calls under our own ids.
+func (s *Store) SaveReply(ctx context.Context, r memory.ReplyRecord) (stored memory.StoredReply, err error) {
+	err = s.write(ctx, "reply", func(u *Unit) error {
+		stored = memory.StoredReply{}
+		t, turn, err := u.Open(r.ThreadID, r.TurnID)
+		if err != nil {
+			return err
+		}
+		step, err := u.Step(turn.ID, r.Step)
+		if err != nil {
+			return err
+		}
+		if step == nil || step.Attempt != r.Attempt || step.State == rows.StepFailed {
+			return staleAttempt(r.TurnID, r.Step, r.Attempt)
+		}
+		if step.Stored {
+			again, err := u.stored(step)
+			if err == nil {
+				stored = *again
+			}
+			return err
+		}
+		stored, err = u.saveReply(t, turn, step, r)
+		return err
+	})
+	return stored, err
+}
+
+func (u *Unit) saveReply(t *rows.Thread, turn *rows.Turn, step *rows.Step, r memory.ReplyRecord) (memory.StoredReply, error) {
+	reply := ownReply(turn.ID, r)
+	use := OneRequest(reply.Usage)
+	if err := step.Amend(func(a *rows.Account) {
+		reply.Usage = reply.Usage.Add(a.Earlier) // what the message cost in all
+		a.Stake = nil
+	}); err != nil {
+		return memory.StoredReply{}, err
+	}
+	body, err := rows.Encode(reply)
+	if err != nil {
+		return memory.StoredReply{}, err
+	}
+	step.State, step.Reply, step.Worker = rows.StepStored, body, ""
+	step.DurationMs += r.Duration.Milliseconds()
+	if err := u.SaveStep(step); err != nil {
+		return memory.StoredReply{}, err
+	}
+	use.ToolCalls = int64(len(reply.Calls))
+	turn.Usage, turn.Dirty = turn.Usage.Add(use), true
+	t.Count(use)
+	if err := u.use(t, use, r.Duration); err != nil {
+		return memory.StoredReply{}, err
+	}
+	if err := u.settleReservation(turn.ID, r.Step); err != nil {
+		return memory.StoredReply{}, err
+	}
+	if err := u.Warn(t, turn, r.Warnings); err != nil {
+		return memory.StoredReply{}, err
+	}
+	t.ContextWindow = agent.ContextWindow{Prompt: use.PromptTokens, Completion: use.CompletionTokens, Total: use.TotalTokens}
+	if err := u.Event(t, turn.ID, agent.EventStreamFinish, rows.StreamFinish{MessageID: agent.MessageID(turn.ID, r.Step), FinishReason: reply.FinishReason, Usage: reply.Usage, Model: reply.Model}); err != nil {
+		return memory.StoredReply{}, err
+	}
+	if len(reply.Calls) == 0 {
+		return memory.StoredReply{Reply: reply}, nil
+	}
+	calls, err := u.saveCalls(t, turn, reply, r)
+	return memory.StoredReply{Reply: reply, Calls: rows.CallViews(calls)}, err
+}
+
+// ownReply is the reply with our call ids and storable texts.
+func ownReply(turnID string, r memory.ReplyRecord) agent.ModelReply {
+	reply := r.Reply
+	reply.Content, reply.Reasoning = rows.Clean(reply.Content), rows.Clean(reply.Reasoning)
+	reply.Calls = slices.Clone(reply.Calls)
+	for i := range reply.Calls {
+		c := &reply.Calls[i]
+		c.ID = agent.CallID(turnID, r.Step, i)
+		c.Type = cmp.Or(c.Type, "function")
+		c.Function.Name, c.Function.Arguments = rows.Clean(c.Function.Name), rows.Clean(c.Function.Arguments)
+	}
+	return reply
+}
+
+// saveCalls writes the rows and events of a reply's calls. A delegation's
+// tool_call event is written when it is opened, because it carries the link.
+func (u *Unit) saveCalls(t *rows.Thread, turn *rows.Turn, reply agent.ModelReply, r memory.ReplyRecord) ([]*rows.Call, error) {
+	gates, err := u.gates(t, reply.Calls, r.Gates)
+	if err != nil {
+		return nil, err
+	}
+	if err := u.Event(t, turn.ID, agent.EventToolCalls, rows.ToolCallsEvent{ToolCalls: reply.Calls, Usage: &reply.Usage}); err != nil {
+		return nil, err
+	}
+	var calls []*rows.Call
+	for i, c := range reply.Calls {
+		row := &rows.Call{ToolCall: agent.ToolCall{
+			ID: c.ID, ThreadID: t.ID, TurnID: turn.ID, Step: r.Step, Index: i, ToolName: c.Function.Name,
+			Status: agent.CallPending, Gate: gates[i],
+		}, ArgsText: string(rows.JSONArgs(c.Function.Arguments)), Delegation: i < len(r.Delegations) && r.Delegations[i], CreatedMs: t.At, UpdatedMs: t.At}
+		if !row.Delegation && t.Kind == agent.KindMain {
+			row.TaskID = agent.TaskID(c.ID)
+			if err := u.NewTask(t, turn, c.ID, "tool", c.Function.Name, row.ArgsText, ""); err != nil {
+				return nil, err
+			}
+		}
+		if err := u.Exec(rows.InsertCall, append(append(row.Fixed(), row.Mutable()...), row.ID)...); err != nil {
+			return nil, err
+		}
+		if err := row.Loaded(); err != nil {
+			return nil, err
+		}
+		if !row.Delegation {
+			if err := u.Announce(t, turn, row); err != nil {
+				return nil, err
+			}
+		}
+		calls = append(calls, row)
+	}
+	for i, row := range calls {
+		e, ends := atOnce(row, i, r.Refusals)
+		if !ends {
+			continue
+		}
+		if err := u.Finish(t, turn, row, e); err != nil {
+			return nil, err
+		}
+	}
+	return calls, nil
+}
+
+// atOnce is the end of a call that never begins.
+func atOnce(row *rows.Call, i int, refusals []agent.ToolResult) (Ending, bool) {
+	switch {
+	case row.Gate == agent.GateDeny:
+		return Ending{Status: agent.CallDenied, Reason: agent.ErrPermissionDenied, Text: agent.RefuseTool(row.ToolName)}, true
+	case i < len(refusals) && refusals[i].Status != "":
+		return Ending{Status: refusals[i].Status, Reason: refusals[i].ErrorReason, Text: refusals[i].Content}, true
+	}
+	return Ending{}, false
+}
+
+// gates are the gates in force: what a person approved for the session need
+// not be asked again.
+func (u *Unit) gates(t *rows.Thread, calls []agent.Call, asked []agent.Gate) ([]agent.Gate, error) {
+	gates := make([]agent.Gate, len(calls))
+	var remembered []string
+	for i := range calls {
+		gates[i] = agent.GateAuto
+		if i < len(asked) && asked[i] != "" {
+			gates[i] = asked[i]
+		}
+		if gates[i] != agent.GateAsk {
+			continue
+		}
+		if remembered == nil {
+			names, err := u.Strings(`SELECT tool_name FROM approved_tools WHERE session_id = ?`, t.SessionID)
+			if err != nil {
+				return nil, err
+			}
+			remembered = append(names, "")
+		}
+		if slices.Contains(remembered, calls[i].Function.Name) {
+			gates[i] = agent.GateAuto
+		}
+	}
+	return gates, nil
+}

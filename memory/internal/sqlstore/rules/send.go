@@ -1,0 +1,241 @@
+package rules
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/memory"
+	"github.com/spool-agents/spool/memory/internal/sqlstore/rows"
+)
+
+// Send puts a message into a thread's inbox.
+func (s *Store) Send(ctx context.Context, r memory.SendRequest) (res memory.SendResult, err error) {
+	if err := r.Check(); err != nil {
+		return res, err
+	}
+	err = s.write(ctx, "send", func(u *Unit) error {
+		t, err := u.Target(r)
+		if err != nil {
+			return err
+		}
+		res, err = u.send(t, r)
+		return err
+	})
+	return res, err
+}
+
+// Target finds or makes the thread of a message.
+func (u *Unit) Target(r memory.SendRequest) (*rows.Thread, error) {
+	if r.ThreadID != "" {
+		t, err := u.Owned(r.UserID, r.ThreadID)
+		if err == nil && !memory.InProfile(t.Profile, r.Profile) {
+			return nil, rows.NoThread(r.ThreadID)
+		}
+		if err == nil && t.Kind != agent.KindMain {
+			return nil, agent.Errorf(agent.CodeInvalid, "thread %s belongs to a sub-agent, which takes work from its parent only: send to %s", t.ID, t.RootThreadID)
+		}
+		return t, err
+	}
+	id := agent.MainThreadID(r.SessionID, r.ConversationID)
+	t, err := u.Thread(id)
+	if err == nil {
+		if t.UserID != r.UserID || !memory.InProfile(t.Profile, r.Profile) {
+			return nil, rows.NoThread(id)
+		}
+		return t, nil
+	}
+	if agent.CodeOf(err) != agent.CodeNotFound {
+		return nil, err
+	}
+	if err := u.Session(r, id); err != nil {
+		return nil, err
+	}
+	t = &rows.Thread{Thread: agent.Thread{
+		ID: id, UserID: r.UserID, Profile: r.Profile, SessionID: r.SessionID, ConversationID: r.ConversationID,
+		Kind: agent.KindMain, RootThreadID: id, Status: agent.ThreadPending, Workdir: r.Workdir, AgentType: r.Agent,
+	}, PickModel: r.Model}
+	if t.ConfigHash, err = u.KeepConfig(agent.SpecialistAgentConfig{Name: r.Agent, Model: r.Model}); err != nil {
+		return nil, err
+	}
+	return t, u.Create(t)
+}
+
+// Session makes the session of a new thread, or finds it to be another user's.
+func (u *Unit) Session(r memory.SendRequest, threadID string) error {
+	err := u.Exec(`INSERT INTO sessions (id, user_id, profile, created_at) VALUES (?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`,
+		r.SessionID, r.UserID, r.Profile, u.Now)
+	if err != nil {
+		return err
+	}
+	var owner, profile string
+	if err := u.Row(`SELECT user_id, profile FROM sessions WHERE id = ?`, r.SessionID).Scan(&owner, &profile); err != nil {
+		return err
+	}
+	if owner != r.UserID || !memory.InProfile(profile, r.Profile) {
+		return rows.NoThread(threadID)
+	}
+	return nil
+}
+
+// Owned loads a thread for a person; another's is not found.
+func (u *Unit) Owned(userID, threadID string) (*rows.Thread, error) {
+	t, err := u.Thread(threadID)
+	if err == nil && userID != "" && t.UserID != userID {
+		return nil, rows.NoThread(threadID)
+	}
+	return t, err
+}
+
+func (u *Unit) send(t *rows.Thread, r memory.SendRequest) (memory.SendResult, error) {
+	res := memory.SendResult{ThreadID: t.ID, MessageID: r.MessageID, State: memory.EntryWaiting}
+	old, err := u.Entry(`thread_id = ? AND kind = 'message' AND id = ?`, t.ID, r.MessageID)
+	if err != nil {
+		return res, err
+	}
+	if old != nil {
+		return repeatedSend(t, old, r)
+	}
+	if again, err := u.repeatedAnswer(t, r); err != nil || again != nil {
+		return orNone(again), err
+	}
+	if r.WhenBusy == "" {
+		if answered, err := u.sendPlain(t, r); err != nil || answered != nil {
+			return orNone(answered), err
+		}
+	}
+	if err := u.roomFor(t, r); err != nil {
+		return res, err
+	}
+	if err := u.showable(r.Content); err != nil {
+		return res, err
+	}
+	e := &rows.Entry{InboxEntry: memory.InboxEntry{
+		Kind: memory.EntryMessage, ID: r.MessageID, State: memory.EntryWaiting, WhenBusy: r.WhenBusy,
+		TurnID: agent.TurnID(t.ID, r.MessageID, 0), Content: r.Content, Agent: r.Agent, Model: r.Model,
+	}, Schema: string(r.AnswerSchema)}
+	if err := u.Enter(t, e); err != nil {
+		return res, err
+	}
+	if t.Topic == "" {
+		t.Topic = line(rows.Clean(r.Content.String()), rows.TopicLength)
+	}
+	res.TurnID, res.Idle = e.TurnID, t.OpenTurnID == ""
+	return res, nil
+}
+
+// repeatedSend is the outcome of a message id that is there already.
+func repeatedSend(t *rows.Thread, old *rows.Entry, r memory.SendRequest) (memory.SendResult, error) {
+	content, err := rows.Encode(r.Content)
+	if err != nil {
+		return memory.SendResult{}, err
+	}
+	if content != old.ContentText || r.Agent != old.Agent || r.Model != old.Model || string(r.AnswerSchema) != old.Schema {
+		return memory.SendResult{}, usedID(t, r.MessageID)
+	}
+	return memory.SendResult{
+		ThreadID: t.ID, TurnID: old.TurnID, MessageID: old.ID, Repeated: true, State: old.State,
+		Idle: t.OpenTurnID == "" && old.State == memory.EntryWaiting,
+	}, nil
+}
+
+// roomFor refuses what the sender or a limit does not want in the inbox now.
+func (u *Unit) roomFor(t *rows.Thread, r memory.SendRequest) error {
+	if r.WhenBusy == memory.Reject && (t.OpenTurnID != "" || t.Waiting > 0) {
+		return agent.Errorf(agent.CodeConflict, "thread %s is busy (turn %s open, %d waiting): try later, or queue the message", t.ID, cmp.Or(t.OpenTurnID, "none"), t.Waiting)
+	}
+	limit := int64(r.MaxWaiting)
+	if limit <= 0 {
+		limit = memory.DefaultMaxWaiting
+	}
+	if t.Waiting >= limit {
+		return agent.Errorf(agent.CodeLimit, "the inbox of thread %s holds %d waiting entries, the limit is %d: wait until some are taken", t.ID, t.Waiting, limit)
+	}
+	return nil
+}
+
+func orNone(r *memory.SendResult) memory.SendResult {
+	if r == nil {
+		return memory.SendResult{}
+	}
+	return *r
+}
+
+// Retry puts a retry of a thread's last turn into its inbox.
+func (s *Store) Retry(ctx context.Context, r memory.RetryRequest) (res memory.SendResult, err error) {
+	if r.RequestID == "" || len(r.RequestID) > memory.MaxRequestID || rows.Clean(r.RequestID) != r.RequestID {
+		return res, agent.Errorf(agent.CodeInvalid, "retry request id %.40q is not possible: use 1 to %d characters", r.RequestID, memory.MaxRequestID)
+	}
+	err = s.write(ctx, "retry", func(u *Unit) error {
+		t, err := u.Owned(r.UserID, r.ThreadID)
+		if err != nil {
+			return err
+		}
+		res, err = u.retry(t, r)
+		return err
+	})
+	return res, err
+}
+
+func (u *Unit) retry(t *rows.Thread, r memory.RetryRequest) (memory.SendResult, error) {
+	res := memory.SendResult{ThreadID: t.ID, State: memory.EntryWaiting}
+	if t.Kind != agent.KindMain {
+		return res, agent.Errorf(agent.CodeInvalid, "thread %s belongs to a sub-agent: its parent resumes it", t.ID)
+	}
+	old, err := u.Entry(`thread_id = ? AND kind = 'retry' AND id = ?`, t.ID, r.RequestID)
+	if err != nil {
+		return res, err
+	}
+	if old != nil {
+		res.TurnID, res.MessageID, res.Repeated, res.State = old.TurnID, old.MessageID, true, old.State
+		res.Idle = t.OpenTurnID == "" && old.State == memory.EntryWaiting
+		return res, nil
+	}
+	if t.OpenTurnID != "" || t.Waiting > 0 {
+		return res, agent.Errorf(agent.CodeConflict, "thread %s is busy (turn %s open, %d waiting): only the last turn can be retried, once nothing comes after it", t.ID, cmp.Or(t.OpenTurnID, "none"), t.Waiting)
+	}
+	last, err := u.LastTurn(t)
+	if err != nil {
+		return res, err
+	}
+	if last == nil {
+		return res, agent.Errorf(agent.CodeConflict, "thread %s has had no turn yet: there is nothing to retry", t.ID)
+	}
+	e := &rows.Entry{InboxEntry: memory.InboxEntry{
+		Kind: memory.EntryRetry, ID: r.RequestID, State: memory.EntryWaiting,
+		TurnID: agent.TurnID(t.ID, last.MessageID, last.RetryNo+1),
+	}, MessageID: last.MessageID, RetryNo: last.RetryNo + 1}
+	if err := u.Enter(t, e); err != nil {
+		return res, err
+	}
+	res.TurnID, res.MessageID, res.Idle = e.TurnID, e.MessageID, true
+	return res, nil
+}
+
+// LastTurn is the newest turn of a thread; nil if it had none.
+func (u *Unit) LastTurn(t *rows.Thread) (*rows.Turn, error) {
+	if t.LastTurn == 0 {
+		return nil, nil
+	}
+	var id string
+	if err := u.Row(`SELECT id FROM turns WHERE thread_id = ? AND n = ?`, t.ID, t.LastTurn).Scan(&id); err != nil {
+		return nil, err
+	}
+	return u.Turn(id)
+}
+
+// showable refuses a message that shows an image which is not there: nobody would
+// see it. The row of each is locked, so that no deletion removes it meanwhile.
+func (u *Unit) showable(c agent.Content) error {
+	for _, name := range slices.Sorted(slices.Values(c.Images())) { // one order, as for all locks
+		there, err := u.UseImage(name)
+		if err != nil {
+			return err
+		}
+		if !there {
+			return agent.Errorf(agent.CodeInvalid, "the message shows %s%s, which is not kept here (any more): attach the image again", agent.ImageScheme, name)
+		}
+	}
+	return nil
+}
