@@ -11,8 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"pgregory.net/rapid"
-
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/memory/port"
 )
@@ -123,37 +121,6 @@ func TestFault_C11_Garbage(t *testing.T) {
 	} {
 		damaged(t, filepath.Join(t.TempDir(), "m.json"), []byte(garbage))
 	}
-}
-
-// TestFault_C11_FlippedBytes: a file with damaged bytes is read as valid JSON or
-// set aside, never written over and never a panic.
-func TestFault_C11_FlippedBytes(t *testing.T) {
-	text, _ := sample(t)
-	rapid.Check(t, func(rt *rapid.T) {
-		path, broken := filepath.Join(t.TempDir(), "m.json"), slices.Clone(text)
-		for range rapid.IntRange(1, 4).Draw(rt, "flips") {
-			broken[rapid.IntRange(0, len(broken)-1).Draw(rt, "at")] = rapid.Byte().Draw(rt, "byte")
-		}
-		if err := os.WriteFile(path, broken, 0o600); err != nil {
-			rt.Fatal(err)
-		}
-		p := jsonPort(path, port.JSONFileOptions{})
-		defer p.Close()
-		_, err := p.Keys(t.Context())
-		if err == nil && !json.Valid(broken) {
-			rt.Fatalf("%q was taken", broken)
-		}
-		files := aside(t, path)
-		if err == nil {
-			files = []string{path}
-		}
-		if len(files) != 1 {
-			rt.Fatalf("%v, set aside: %v", err, files)
-		}
-		if kept, err := os.ReadFile(files[0]); err != nil || string(kept) != string(broken) {
-			rt.Fatalf("%q, %v", kept, err)
-		}
-	})
 }
 
 // TestRow28_DamageIsReportedOnce: with a callback the access goes on.
