@@ -10,7 +10,6 @@ import (
 	"github.com/spool-agents/spool/internal/exit"
 	"github.com/spool-agents/spool/internal/printer"
 	"github.com/spool-agents/spool/internal/terminal"
-	"github.com/spool-agents/spool/memory"
 )
 
 // Seen is what was shown of a turn while it ran.
@@ -29,12 +28,6 @@ func (p *Person) Await(ctx context.Context, c Conversations, sent spool.Reply, t
 		return p.Report(sent, Seen{})
 	}
 	if w.Detach || sent.Status == spool.StatusStored && !w.Wait {
-		if sent.State != memory.EntryWaiting { // a repeated message may have its answer
-			now, err := c.Status(ctx, sent.ThreadID, sent.TurnID)
-			if err == nil && (sent.Answered == nil || now.Status != string(agent.ThreadRunning)) {
-				sent = of(sent, now)
-			}
-		}
 		return p.Report(c.Served(ctx, sent), Seen{})
 	}
 	if sent.Note != "" {
