@@ -21,8 +21,7 @@ func shown(t *testing.T, s *tt.Stack, session, text string) spool.Reply {
 	require.NoError(t, os.WriteFile(filepath.Join(s.Work, "shot.png"), picture, 0o600))
 	m := s.Message(session, "")
 	m.Content = agent.Content{Parts: []agent.Part{{Type: "text", Text: text}, {Type: "image_url", ImageURL: &agent.ImageURL{URL: "file:shot.png"}}}}
-	sent, err := s.Client.Send(s.Ctx(), m)
-	require.NoError(t, err)
+	sent := send(t, s, m)
 	return s.Wait(sent)
 }
 
@@ -43,8 +42,7 @@ const told = "[image file:shot.png: this model cannot see images]"
 // A model that refuses images is told of them in words, once for all steps and turns
 // of the conversation, whatever worker runs them.
 func TestModelThatRefusesImages(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
+	s := stack(t)
 	s.Model.KeepBodies, s.Model.NoImages = true, []string{"fake"}
 	w := s.StartWorker()
 	r := shown(t, s, "s1", script.Script(add(1, 2), "say done"))
@@ -64,14 +62,12 @@ func TestModelThatRefusesImages(t *testing.T) {
 	// In another conversation of the same model it is found out anew.
 	require.Equal(t, "other", shown(t, s, "s2", "script: say other").Response)
 	require.Equal(t, "fake refuses, image", modelCalls(s)[5])
-	s.Verify()
 }
 
 // Of a model that the table knows to take no images nothing is asked in vain. A model
 // of the same conversation that takes them goes on seeing them.
 func TestModelWithoutImagesByTheTable(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
+	s := stack(t)
 	s.Model.KeepBodies, s.Model.NoImages = true, []string{"fake"}
 	require.NoError(t, os.WriteFile(filepath.Join(s.Dir, "models.yaml"), []byte("models:\n  - {match: fake, images: false}\n"), 0o600))
 	s.StartWorker()
@@ -82,14 +78,12 @@ func TestModelWithoutImagesByTheTable(t *testing.T) {
 	require.Equal(t, []string{agent.WarnNoImages}, warnings(t, s, r.ThreadID))
 	require.Equal(t, "again", s.Ask("s1", "script: say again").Response)
 	require.Len(t, warnings(t, s, r.ThreadID), 1, "a person is told once")
-	s.Verify()
 }
 
 // A model that sees is out of order and text models take over: the turn goes on, one
 // of them found blind by its refusal, and so does the next turn.
 func TestFallbackToModelsWithoutImages(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
+	s := stack(t)
 	s.Model.KeepBodies, s.Model.NoImages = true, []string{"second", "third"}
 	require.NoError(t, os.WriteFile(filepath.Join(s.Dir, "models.yaml"), []byte("models:\n  - {match: second, images: false}\n"), 0o600))
 	s.StartWorker("SPOOL_FALLBACK_MODELS=second,third")
@@ -100,5 +94,4 @@ func TestFallbackToModelsWithoutImages(t *testing.T) {
 	require.Equal(t, "seen", s.Ask("s1", "script: say seen").Response)
 	calls := modelCalls(s)
 	require.Equal(t, "fake answers, image", calls[len(calls)-1], "the thread's own model sees the image")
-	s.Verify()
 }

@@ -15,8 +15,7 @@ import (
 // A models.yaml that cannot be used stops each program that would use it: it says
 // where, what is wrong and what to do.
 func TestABrokenTableOfModelsStopsItsUsers(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
+	s := stack(t)
 	table := filepath.Join(s.Dir, "models.yaml")
 	require.NoError(t, os.WriteFile(table, []byte("models:\n  - {match: x, windw: 5}\n"), 0o600))
 	for _, c := range []struct {
@@ -41,13 +40,11 @@ func TestABrokenTableOfModelsStopsItsUsers(t *testing.T) {
 		}
 	}
 	// A message is safe meanwhile, and answered once the file is mended.
-	out, code := starter(t, s, "send", "-s", s.Session("s1"), "--detach", "script: say mended")
-	require.Equal(t, 5, code, out)
+	out := says(t, s, 5, "send", "-s", s.Session("s1"), "--detach", "script: say mended")
 	require.Contains(t, out, "saved, but not running: no worker polls the task queue")
 	require.NoError(t, os.Remove(table))
 	s.StartWorker()
 	require.Equal(t, "mended", s.Ask("s1", "script: say mended").Response)
-	s.Verify()
 }
 
 // A namespace that the server does not have is named by whatever needs it, with what
@@ -57,18 +54,15 @@ func TestAMissingNamespaceIsNamed(t *testing.T) {
 	s := tt.New(t)
 	s.StartWorker()
 	s.Ask("s1", "script: say hi")
-	out, code := starter(t, s, "doctor", "--temporal-namespace", "nowhere")
-	require.Equal(t, 1, code, out)
+	out := says(t, s, 1, "doctor", "--temporal-namespace", "nowhere")
 	for _, part := range []string{"the server has no namespace nowhere", "TEMPORAL_NAMESPACE, flag --temporal-namespace", "temporal operator namespace create nowhere"} {
 		require.Contains(t, out, part)
 	}
-	out, code = starter(t, s, "send", "-s", s.Session("s2"), "--temporal-namespace", "nowhere", "script: say later")
-	require.Equal(t, 5, code, out)
+	out = says(t, s, 5, "send", "-s", s.Session("s2"), "--temporal-namespace", "nowhere", "script: say later")
 	const why = "the Temporal server has no namespace nowhere: name another one (TEMPORAL_NAMESPACE), or make it with `temporal operator namespace create nowhere`"
 	require.Contains(t, out, "saved, but not running: "+why+"; it runs when")
 	w := s.SpawnWorker("TEMPORAL_NAMESPACE=nowhere")
 	w.Ends(t, "a missing namespace")
 	require.Contains(t, w.Log(), "worker: "+why)
-	out, code = starter(t, s, "doctor")
-	require.Equal(t, 0, code, out)
+	out = says(t, s, 0, "doctor")
 }

@@ -15,16 +15,13 @@ import (
 
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/internal/llm/script"
-	tt "github.com/spool-agents/spool/internal/temporaltest"
 	"github.com/spool-agents/spool/memory"
 )
 
 // Row 3: an agent that is disabled by configuration is refused with the reason,
 // is not named in the tool's description, and nothing is started.
 func TestRow03_DisabledAgent(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
-	s.StartWorker("SPOOL_DISABLED_AGENTS=researcher")
+	s := begin(t, "SPOOL_DISABLED_AGENTS=researcher")
 	r := s.Ask("s1", script.Script(script.Task("researcher", "script: say never"), "echo refused:"))
 	require.Contains(t, r.Response, "policyDenied:true", r.Error)
 	require.Contains(t, r.Response, `agent "researcher" is disabled`)
@@ -34,29 +31,23 @@ func TestRow03_DisabledAgent(t *testing.T) {
 	require.Contains(t, tools, "- general:")
 	require.NotContains(t, tools, "- researcher:")
 	require.Equal(t, agent.ErrPermissionDenied, messages(t, s, r.ThreadID)[2].ErrorReason)
-	s.Verify()
 }
 
 // Row 4: limit 0 is no delegation at all: the tools are not offered and a call
 // is refused.
 func TestRow04_DepthZero(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
-	s.StartWorker("SPOOL_MAX_DEPTH=0")
+	s := begin(t, "SPOOL_MAX_DEPTH=0")
 	r := s.Ask("s1", script.Script(script.Task("general", "script: say never"), "echo refused:"))
 	require.Contains(t, r.Response, "depth limit 0", r.Error)
 	require.Len(t, tree(t, s, r.ThreadID), 1)
 	require.NotContains(t, string(s.Model.Records()[0].Tools), "assign_task")
 	require.NotContains(t, string(s.Model.Records()[0].Tools), "task_output")
-	s.Verify()
 }
 
 // Row 23: more calls in one reply than the fan-out limit: the first ones run
 // together, the others are refused; results stand in the order of their calls.
 func TestRow23_FanOut(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
-	s.StartWorker("SPOOL_MAX_FAN_OUT=3")
+	s := begin(t, "SPOOL_MAX_FAN_OUT=3")
 	var calls []string
 	for i := range 5 { // those that run wait for each other
 		calls = append(calls, script.Task("general", script.Script(together(fmt.Sprint(i), 3), fmt.Sprintf("say answer %d", i))))
@@ -75,7 +66,6 @@ func TestRow23_FanOut(t *testing.T) {
 		}
 	}
 	require.Equal(t, 2, refused)
-	s.Verify()
 }
 
 // Row 19: a child over its template's time is stopped with its work, keeps its
@@ -84,8 +74,7 @@ func TestRow19_Timeout(t *testing.T) {
 	t.Parallel()
 	for name, bg := range map[string]bool{"foreground": false, "background": true} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := tt.New(t)
+			s := stack(t)
 			file := filepath.Join(s.Work, ".spool", "agents", "hasty.md")
 			require.NoError(t, os.WriteFile(file, []byte("---\nname: hasty\ndescription: has no time\ntimeoutMs: 6000\n---\nHurry.\n"), 0o644))
 			s.StartWorker()
@@ -106,7 +95,6 @@ func TestRow19_Timeout(t *testing.T) {
 			require.Contains(t, told, child.ID)
 			time.Sleep(time.Second)
 			require.Equal(t, "start\n", s.File("work"), "its work was stopped")
-			s.Verify()
 		})
 	}
 }
@@ -114,9 +102,7 @@ func TestRow19_Timeout(t *testing.T) {
 // E8: a model that goes on delegating with other words each time ends too, without
 // any budget: what is refused five times in a row is no progress.
 func TestFault_E8_AlwaysDelegatingInOtherWords(t *testing.T) {
-	t.Parallel()
-	slot(t)
-	s := tt.New(t)
+	s := stack(t)
 	var n atomic.Int64
 	s.Model.Raw(func(w http.ResponseWriter, _ *http.Request, _ []byte) {
 		_, _ = fmt.Fprintf(w, `{"choices":[{"finish_reason":"tool_calls","message":{"role":"assistant","content":null,"tool_calls":[{"id":"x","type":"function",`+
@@ -133,7 +119,6 @@ func TestFault_E8_AlwaysDelegatingInOtherWords(t *testing.T) {
 	require.Equal(t, int64(2+3*agent.LoopLength), n.Load())
 	s.Model.Raw(nil)
 	require.Equal(t, "hi", s.Ask("s1", "script: say hi").Response)
-	s.Verify()
 }
 
 // E8: a model that always delegates is stopped by depth and budgets, with the
@@ -146,9 +131,7 @@ func TestFault_E8_AlwaysDelegating(t *testing.T) {
 		"price":       {"SPOOL_BUDGET_PRICE=0.002", "limit", "are spent and the limit is $0.0020"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			slot(t)
-			s := tt.New(t)
+			s := stack(t)
 			s.Model.Raw(func(w http.ResponseWriter, _ *http.Request, _ []byte) {
 				_, _ = io.WriteString(w, `{"choices":[{"finish_reason":"tool_calls","message":{"role":"assistant","content":null,"tool_calls":[{"id":"x","type":"function",`+
 					`"function":{"name":"assign_task","arguments":"{\"agent\":\"general\",\"task\":\"delegate\"}"}}]}}],`+
@@ -178,7 +161,6 @@ func TestFault_E8_AlwaysDelegating(t *testing.T) {
 			// A person's word renews the budget.
 			s.Model.Raw(nil)
 			require.Equal(t, "hi", s.Ask("s1", "script: say hi").Response)
-			s.Verify()
 		})
 	}
 }
@@ -186,8 +168,7 @@ func TestFault_E8_AlwaysDelegating(t *testing.T) {
 // A token budget is one for the whole tree, whichever worker makes the call:
 // parallel children pass it by one call at most, and all are told why.
 func TestBudgetAcrossWorkers(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
+	s := stack(t)
 	for range 2 {
 		s.StartWorker("SPOOL_BUDGET_TOKENS=6000")
 	}
@@ -215,15 +196,12 @@ func TestBudgetAcrossWorkers(t *testing.T) {
 	require.GreaterOrEqual(t, used.Tokens, int64(6000))
 	require.Less(t, used.Tokens, 6000+largest)
 	require.Equal(t, charged.TotalTokens, all[0].TotalTokens)
-	s.Verify()
 }
 
 // E10: the tokens and requests of children, of failed and of repeated attempts
 // are in the root's totals: they equal what the model server counted.
 func TestFault_E10_UsageOfTheTree(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
-	s.StartWorker("SPOOL_PRICE_INPUT=2", "SPOOL_PRICE_OUTPUT=8")
+	s := begin(t, "SPOOL_PRICE_INPUT=2", "SPOOL_PRICE_OUTPUT=8")
 	grandchild := script.Script("fail 429 "+add(1, 1), "say deep")
 	child := script.Script("break "+add(2, 2), script.Task("researcher", grandchild), "say child")
 	r := s.Ask("s1", script.Script("fail 503 "+script.Calls(script.Task("general", child), script.Task("researcher", "script: fail 400 say never"),
@@ -237,14 +215,12 @@ func TestFault_E10_UsageOfTheTree(t *testing.T) {
 	require.Equal(t, charged.CompletionTokens, root.CompletionTokens)
 	require.Equal(t, charged.Requests, root.RequestCount)
 	require.InDelta(t, (2*float64(charged.PromptTokens)+8*float64(charged.CompletionTokens))/1e6, root.TotalPrice, 1e-9)
-	s.Verify()
 }
 
 // SPEC 5: time spent waiting for people counts against no timeout, neither that
 // of who asked nor that of who waits for it.
 func TestRow19_WaitingForPeopleDoesNotCount(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
+	s := stack(t)
 	ask(t, s)
 	template(t, s, "hasty", "description: has no time\ntimeoutMs: 8000\n", "Hurry.")
 	s.StartWorker()
@@ -254,10 +230,8 @@ func TestRow19_WaitingForPeopleDoesNotCount(t *testing.T) {
 	for _, th := range tree(t, s, r.ThreadID) {
 		require.False(t, th.Status.Final(), "%s is %s(%s)", th.ID, th.Status, th.Reason)
 	}
-	_, err := s.Client.Decide(s.Ctx(), memory.Decision{By: "tester", Target: r.Pending[0].ApprovalID, Verdict: memory.Approve})
-	require.NoError(t, err)
+	decide(t, s, r.Pending[0].ApprovalID, memory.Approve)
 	end := s.Wait(r)
 	require.Contains(t, end.Response, "granted", end.Error)
 	require.Equal(t, 1, lines(s.File("gated")))
-	s.Verify()
 }

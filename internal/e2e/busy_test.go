@@ -23,9 +23,7 @@ import (
 // Row 94: what becomes of a message that is sent while a turn runs, as
 // --when-busy says.
 func TestRow94_WhenBusy(t *testing.T) {
-	t.Parallel()
-	slot(t)
-	s := tt.New(t)
+	s := stack(t)
 	s.Model.KeepBodies = true
 	s.StartWorker()
 	send := func(code int, session, mode, text string, more ...string) sentDoc {
@@ -86,7 +84,6 @@ func TestRow94_WhenBusy(t *testing.T) {
 		require.Equal(t, "a", send(0, "idle", "steer", "script: say a").Response)
 		require.Equal(t, "b", send(0, "idle", "reject", "script: say b").Response)
 	})
-	s.Verify()
 }
 
 // D9: messages are sent in the very moment in which a turn ends, and while runs
@@ -98,7 +95,6 @@ func TestFault_D9_MessagesAtTheTurnsEnd(t *testing.T) {
 	} else {
 		t.Parallel()
 	}
-	slot(t)
 	const threads, senders = 3, 2
 	rounds := 8
 	if tt.Long() {

@@ -128,9 +128,7 @@ var cancelStates = []struct {
 // queued messages are answered, and the thread is as good as before. CancelWorkflow, as Temporal's
 // Web UI sends it, means the same.
 func TestRow103_CancelInEveryState(t *testing.T) {
-	t.Parallel()
-	slot(t)
-	s := tt.New(t)
+	s := stack(t)
 	agents := filepath.Join(s.Work, ".spool", "agents", "orchestrator.md")
 	require.NoError(t, os.WriteFile(agents, []byte("---\nname: orchestrator\napproval:\n  shell: auto\n  file_write: ask\n---\nTest.\n"), 0o644))
 	s.StartWorker("SPOOL_WAIT_IN_RUN=300ms")
@@ -157,7 +155,6 @@ func TestRow103_CancelInEveryState(t *testing.T) {
 			})
 		}
 	}
-	s.Verify()
 }
 
 // cancelled queues a message, cancels the turn, checks what is left, and returns
@@ -218,9 +215,7 @@ func silent(t *testing.T, s *tt.Stack, session string) {
 // Row 103: cancel --all starts the model again nowhere, though a foreground child
 // is at work when a background one below it ends.
 func TestRow103_AllStartsNothingAgain(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
-	s.StartWorker()
+	s := begin(t)
 	forAWhile := script.Script(slow("w", 60), "say never")
 	middle := script.Script(script.Calls(background("general", forAWhile), background("general", forAWhile), script.Task("general", forAWhile)), "say never")
 	r := s.Send("s1", script.Script(script.Calls(background("general", forAWhile), script.Task("general", middle)), "say never"))
@@ -237,5 +232,4 @@ func TestRow103_AllStartsNothingAgain(t *testing.T) {
 	require.Equal(t, s.Model.Charged().TotalTokens, thread(t, s, r.ThreadID).TotalTokens, "nothing is left for the next message to pay")
 	use := s.Ask("s1", "script: say hi").Usage
 	require.EqualValues(t, 1, use.Requests, "the next message pays for itself")
-	s.Verify()
 }

@@ -8,7 +8,6 @@ import (
 
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/internal/llm/script"
-	tt "github.com/spool-agents/spool/internal/temporaltest"
 )
 
 // shape is the roles of a request and what its messages say, shortened.
@@ -27,8 +26,7 @@ func TestRow08_ShareContext(t *testing.T) {
 	t.Parallel()
 	for name, share := range map[string]bool{"shared": true, "not shared": false} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := tt.New(t)
+			s := stack(t)
 			s.Model.KeepBodies = true
 			s.StartWorker("SPOOL_MAX_EVENTS=10")
 			s.Ask("s1", script.Script(add(20, 22), "say earlier turn"))
@@ -55,7 +53,6 @@ func TestRow08_ShareContext(t *testing.T) {
 			s.Ask("s1", script.Script(resume("general", th.ID, "script: say resumed child"), "say z"))
 			seen = asked(t, s, "say resumed child")
 			require.Equal(t, "system "+parent+" "+own+" assistant user", shape(seen))
-			s.Verify()
 		})
 	}
 }
@@ -63,8 +60,7 @@ func TestRow08_ShareContext(t *testing.T) {
 // Row 8: a grandchild that shares its parent's context is given what that one
 // was given, too.
 func TestRow08_SharedThroughTwoLevels(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
+	s := stack(t)
 	s.Model.KeepBodies = true
 	s.StartWorker()
 	sharing := func(task string) string {
@@ -76,5 +72,4 @@ func TestRow08_SharedThroughTwoLevels(t *testing.T) {
 	require.Equal(t, "system user assistant tool user assistant tool user", shape(seen))
 	require.Contains(t, seen[3].Content.String(), "42")
 	require.Contains(t, seen[6].Content.String(), "63")
-	s.Verify()
 }

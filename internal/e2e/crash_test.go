@@ -32,10 +32,8 @@ func converse(t *testing.T, s *tt.Stack) string {
 	t.Helper()
 	first, second := s.Message("session", treeScript()), s.Message("session", script.Script(add(8, 8), "say bye"))
 	first.MessageID, second.MessageID = "first", "second"
-	a, err := s.Client.Send(s.Ctx(), first)
-	require.NoError(t, err)
-	b, err := s.Client.Send(s.Ctx(), second)
-	require.NoError(t, err)
+	a := send(t, s, first)
+	b := send(t, s, second)
 	require.Equal(t, "completed", s.Wait(a).Status, s.Wait(a).Error)
 	require.Equal(t, "bye", s.Wait(b).Response)
 	return a.ThreadID
@@ -70,9 +68,7 @@ func TestRow55_CrashPoints(t *testing.T) {
 			for _, n := range hits(op) {
 				point := fmt.Sprintf("%s-%s:%d", when, op, n)
 				t.Run(point, func(t *testing.T) {
-					t.Parallel()
-					slot(t)
-					s := tt.New(t)
+					s := stack(t)
 					w := s.StartWorker("SPOOL_CRASH_AT="+point, "SPOOL_CRASH_ONCE="+filepath.Join(s.Dir, "crashed"))
 					go func() {
 						<-w.Done()
@@ -83,7 +79,6 @@ func TestRow55_CrashPoints(t *testing.T) {
 					root := converse(t, s)
 					w.Ends(t, point)
 					require.Equal(t, want, snapshot(t, s, root))
-					s.Verify()
 				})
 			}
 		}
@@ -115,8 +110,7 @@ func slot(t *testing.T) {
 // Row 59: a sender that dies right after its message was stored, before anybody
 // was told, loses nothing: the sweep finds it.
 func TestRow59_SenderDiesBeforeTheNudge(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
+	s := stack(t)
 	cmd := exec.Command(tt.Starter(), "send", "-s", s.Session("s1"), "--message-id", "m1", "script: say found")
 	cmd.Env = append(append(cmd.Environ(), s.Env...), "SPOOL_CRASH_AT=after-send")
 	out, err := cmd.CombinedOutput()
@@ -131,15 +125,13 @@ func TestRow59_SenderDiesBeforeTheNudge(t *testing.T) {
 		return len(ts) == 1 && ts[0].Answer == "found"
 	})
 	require.Equal(t, "user assistant", roles(messages(t, s, s.Thread("s1"))))
-	s.Verify()
 }
 
 // Rows 59, C6: no worker at all while the message is sent; a batch of three
 // tools is cut in the middle: the two finished ones do not run again, the one in
 // flight is not repeatable and is reported as unknown.
 func TestFault_C6_FinishedToolsDoNotRunAgain(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
+	s := stack(t)
 	r := s.Send("s1", script.Script(script.Calls(count("a"), slow("b", 30), count("c")), "say went on"))
 	w := s.StartWorker()
 	started(t, s, "b")
@@ -162,5 +154,4 @@ func TestFault_C6_FinishedToolsDoNotRunAgain(t *testing.T) {
 	m := messages(t, s, r.ThreadID)
 	require.Contains(t, m[3].Content.String(), "not run again")
 	require.Equal(t, 1, strings.Count(snapshot(t, s, r.ThreadID), " unknown "))
-	s.Verify()
 }

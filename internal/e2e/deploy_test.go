@@ -53,9 +53,7 @@ func gates(t *testing.T, s *tt.Stack, thread string) map[string]bool {
 // change prompts, tools and workflow code. It wakes on the newest build, waits
 // again, and wakes on the oldest, as after a rollback.
 func TestWaitingThroughDeploys(t *testing.T) {
-	t.Parallel()
-	slot(t)
-	s := tt.New(t)
+	s := stack(t)
 	ask(t, s)
 	gated := tt.BuildVariant(t, "gated", gatedBuild...)
 	changed := tt.BuildVariant(t, "changed", changedBuild...)
@@ -73,8 +71,7 @@ func TestWaitingThroughDeploys(t *testing.T) {
 	}
 	decide := func(r spool.Reply) {
 		t.Helper()
-		_, err := s.Client.Decide(s.Ctx(), memory.Decision{By: "tester", Target: r.Pending[0].ApprovalID, Verdict: memory.Approve})
-		require.NoError(t, err)
+		decide(t, s, r.Pending[0].ApprovalID, memory.Approve)
 	}
 	deploys := 0
 	deploy := func(start func() *tt.Process) {
@@ -115,7 +112,6 @@ func TestWaitingThroughDeploys(t *testing.T) {
 		require.Equal(t, 1, lines(s.File(file)), file)
 	}
 	require.Equal(t, 5, deploys)
-	s.Verify()
 }
 
 // pendingOther waits until the turn waits for another approval than before.

@@ -9,15 +9,12 @@ import (
 
 	"github.com/spool-agents/spool"
 	"github.com/spool-agents/spool/agent"
-	tt "github.com/spool-agents/spool/internal/temporaltest"
 )
 
 // A server that repeats itself without end is cut off. The text is kept, and people
 // are shown how it begins and ends; programs get all of it.
 func TestAnEndlessReplyIsCutOff(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
-	s.StartWorker()
+	s := begin(t)
 	s.Model.Raw(answers(strings.Repeat(event(`{"content":"`+strings.Repeat("again ", 10_000)+`"}`, "null"), 200)))
 	out, progress, code := starterApart(t, s, "send", "-s", s.Session("s1"), "anything")
 	require.Equal(t, 1, code, progress)
@@ -33,15 +30,12 @@ func TestAnEndlessReplyIsCutOff(t *testing.T) {
 	require.True(t, m.Partial)
 	require.Greater(t, len(m.Content.String()), 8_000_000)
 	require.LessOrEqual(t, len(m.Content.String()), 8<<20)
-	s.Verify()
 }
 
 // Usage that cannot be is replaced by our count, whatever form it has, and proves
 // nothing of the server.
 func TestAbsurdUsageIsEstimated(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
-	s.StartWorker()
+	s := begin(t)
 	for _, usage := range []string{
 		`{"prompt_tokens":1e30,"completion_tokens":1e300,"total_tokens":1}`,
 		`{"prompt_tokens":-5,"completion_tokens":2,"total_tokens":1}`,
@@ -60,18 +54,14 @@ func TestAbsurdUsageIsEstimated(t *testing.T) {
 		require.InDelta(t, 4, use.CompletionTokens, 4, usage)
 		require.Empty(t, warnings(t, s, r.ThreadID), usage)
 	}
-	s.Verify()
 }
 
 // A server that read one token of what it was sent is told of in the singular, too.
 func TestOneTokenRead(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
-	s.StartWorker()
+	s := begin(t)
 	s.Model.Raw(answers(`{"choices":[{"message":{"content":"an answer"},"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":2}}`))
 	_, progress, code := starterApart(t, s, "send", "-s", s.Session("s1"), strings.Repeat("a long message ", 1000))
 	require.Zero(t, code, progress)
 	require.Contains(t, progress, "the model server read only 1 of about ")
 	require.Equal(t, []string{agent.WarnTruncated}, warnings(t, s, s.Thread("s1")))
-	s.Verify()
 }

@@ -64,8 +64,7 @@ func everyEvent(t *testing.T, s *tt.Stack) (threadID string, streamed []spool.Te
 	}()
 	answer(t, s, openQuestions(t, s, r.ThreadID, 1)[0].ID, "the second")
 	p := pendingApproval(t, s, r)
-	_, err := s.Client.Decide(s.Ctx(), memory.Decision{By: "tester", Target: p.Pending[0].ApprovalID, Verdict: memory.Approve})
-	require.NoError(t, err)
+	decide(t, s, p.Pending[0].ApprovalID, memory.Approve)
 	require.Equal(t, "completed", s.Wait(r).Status)
 	require.NoError(t, <-followed)
 	require.Equal(t, "failed", s.Ask("s1", script.Script("fail 400 say never")).Status)
@@ -74,8 +73,7 @@ func everyEvent(t *testing.T, s *tt.Stack) (threadID string, streamed []spool.Te
 
 // Row 41: every type of event, with the fields that its payload has and no other.
 func TestRow41_EventPayloads(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
+	s := stack(t)
 	ask(t, s)
 	s.StartWorker()
 	id, streamed := everyEvent(t, s)
@@ -110,7 +108,6 @@ func TestRow41_EventPayloads(t *testing.T) {
 	}
 	assert.Contains(t, text, "one two three")
 	assert.Contains(t, reasoning, "I have all of it")
-	s.Verify()
 }
 
 // Row 42: one stream_finish per model call, before what the call asks for.
@@ -141,7 +138,6 @@ func TestRow42_StreamFinish(t *testing.T) {
 // to Temporal, each get everything once, and the workflow is asked for nothing.
 func TestHundredFollowers(t *testing.T) {
 	t.Parallel()
-	slot(t)
 	s := tt.New(t)
 	s.StartWorker()
 	r := s.Send("s1", script.Script(add(1, 2), "slow 50ms say "+strings.Repeat("word ", 20)))

@@ -96,8 +96,7 @@ func failAll(t *testing.T, s *tt.Stack) map[string]spool.Reply {
 		if m.Model = f.model; f.form {
 			m.AnswerSchema = json.RawMessage(form)
 		}
-		r, err := s.Client.Send(s.Ctx(), m)
-		require.NoError(t, err)
+		r := send(t, s, m)
 		sent[code] = r
 	}
 	for code, r := range sent {
@@ -136,9 +135,7 @@ func TestFinalFailuresSayWhatToDo(t *testing.T) {
 
 // Which failures another model takes over from, and which it does not.
 func TestFallbackByCode(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
-	s.StartWorker("SPOOL_RETRY_FOR=50ms", "SPOOL_IDLE_TIMEOUT=1500ms", "SPOOL_FALLBACK_MODELS=second")
+	s := begin(t, "SPOOL_RETRY_FOR=50ms", "SPOOL_IDLE_TIMEOUT=1500ms", "SPOOL_FALLBACK_MODELS=second")
 	for code, r := range failAll(t, s) {
 		moved := slices.Contains(warnings(t, s, r.ThreadID), agent.WarnFallback)
 		require.Equal(t, failures[code].moves, moved, code)
@@ -149,14 +146,11 @@ func TestFallbackByCode(t *testing.T) {
 		require.Equal(t, "completed", r.Status, "%s: %s", code, r.Error)
 		require.Contains(t, []string{"from the second", `{"city":"Oslo"}`}, r.Response, code)
 	}
-	s.Verify()
 }
 
 // A failure is told once by each command that tells it, with its code once.
 func TestAFailureIsToldOnce(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
-	s.StartWorker("SPOOL_RETRY_FOR=50ms")
+	s := begin(t, "SPOOL_RETRY_FOR=50ms")
 	once := func(text, code string) {
 		t.Helper()
 		require.Equal(t, 1, strings.Count(text, "To do: "), text)
@@ -164,8 +158,7 @@ func TestAFailureIsToldOnce(t *testing.T) {
 		require.Equal(t, 1, strings.Count(text, code), text)
 	}
 	const bad = "script: fail 400 x9 say never"
-	out, code := starter(t, s, "send", "-s", s.Session("s1"), bad)
-	require.Equal(t, 1, code, out)
+	out := says(t, s, 1, "send", "-s", s.Session("s1"), bad)
 	once(out, "bad_request")
 	require.Contains(t, out, "failed; see: ")
 	out, progress, code := starterApart(t, s, "send", "--json", "-s", s.Session("s2"), bad)
@@ -191,18 +184,15 @@ func TestAFailureIsToldOnce(t *testing.T) {
 	require.Equal(t, 1, code, again)
 	once(again, "bad_request")
 	// A provider that is overloaded is no matter of Temporal.
-	out, code = starter(t, s, "send", "-s", s.Session("s5"), "script: fail 503 x9 after 1ms say never")
-	require.Equal(t, 1, code, out)
+	out = says(t, s, 1, "send", "-s", s.Session("s5"), "script: fail 503 x9 after 1ms say never")
 	require.Equal(t, 1, strings.Count(out, "overloaded: fake at "), out)
 	require.Equal(t, 1, strings.Count(out, "To do: retry later"), out)
 	require.NotContains(t, out, "Temporal")
-	s.Verify()
 }
 
 // A summary whose model call fails for a moment is made again: its turn does not end.
 func TestASummaryIsTriedAgain(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
+	s := stack(t)
 	target, err := url.Parse(strings.TrimSuffix(s.Model.URL(), "/v1"))
 	require.NoError(t, err)
 	var asked atomic.Int64
@@ -227,5 +217,4 @@ func TestASummaryIsTriedAgain(t *testing.T) {
 	require.Equal(t, 3, sums[0].Attempts)
 	require.NotContains(t, sums[0].Text, "could not summarise")
 	require.Less(t, time.Since(began), time.Minute)
-	s.Verify()
 }

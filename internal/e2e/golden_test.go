@@ -52,16 +52,14 @@ var scenarios = map[string]func(t *testing.T, s *tt.Stack) spool.Reply{
 		ask(t, s)
 		s.StartWorker()
 		r := pendingApproval(t, s, s.Send("g", script.Script(script.Calls(add(6, 7), count("x")), "say never")))
-		_, err := s.Client.Decide(s.Ctx(), memory.Decision{By: "tester", Target: r.Pending[0].ApprovalID, Verdict: memory.Deny})
-		require.NoError(t, err)
+		decide(t, s, r.Pending[0].ApprovalID, memory.Deny)
 		return s.Wait(r)
 	},
 	"approved-tool": func(t *testing.T, s *tt.Stack) spool.Reply {
 		ask(t, s)
 		s.StartWorker()
 		r := pendingApproval(t, s, s.Send("g", script.Script(count("x"), "say done")))
-		_, err := s.Client.Decide(s.Ctx(), memory.Decision{By: "tester", Target: r.Pending[0].ApprovalID, Verdict: memory.Approve})
-		require.NoError(t, err)
+		decide(t, s, r.Pending[0].ApprovalID, memory.Approve)
 		return s.Wait(r)
 	},
 	"edited-tool": func(t *testing.T, s *tt.Stack) spool.Reply {
@@ -117,8 +115,7 @@ var scenarios = map[string]func(t *testing.T, s *tt.Stack) spool.Reply{
 		started(t, s, "x")
 		m := s.Message("g", "and mind this")
 		m.WhenBusy = memory.Steer
-		_, err := s.Client.Send(s.Ctx(), m)
-		require.NoError(t, err)
+		_ = send(t, s, m)
 		return s.Wait(r)
 	},
 	"cancel": func(t *testing.T, s *tt.Stack) spool.Reply {
@@ -138,8 +135,7 @@ var scenarios = map[string]func(t *testing.T, s *tt.Stack) spool.Reply{
 	"retry": func(t *testing.T, s *tt.Stack) spool.Reply {
 		s.StartWorker()
 		r := s.Ask("g", script.Script(add(1, 2), "fail 400 say fine"))
-		again, err := s.Client.Retry(s.Ctx(), r.ThreadID, "retry")
-		require.NoError(t, err)
+		again := retry(t, s, r, "retry")
 		return s.Wait(again)
 	},
 	"queued-message": func(t *testing.T, s *tt.Stack) spool.Reply {
@@ -239,7 +235,6 @@ func TestHistoriesReplay(t *testing.T) {
 	for name, play := range scenarios {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			slot(t)
 			s := tt.New(t)
 			r := play(t, s)
 			for i, th := range tree(t, s, r.ThreadID) {

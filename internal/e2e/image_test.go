@@ -26,8 +26,7 @@ import (
 // the store: the model gets it with the call, Temporal never holds more than the
 // reference, and an export takes it along.
 func TestImagesAreSentByReference(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
+	s := stack(t)
 	s.Model.KeepBodies = true
 	s.StartWorker()
 	picture, data := drawn(t, 300)
@@ -63,7 +62,6 @@ func TestImagesAreSentByReference(t *testing.T) {
 	got, err := imported.Image(t.Context(), m.Content.Images()[0])
 	require.NoError(t, err)
 	require.Equal(t, picture, got)
-	s.Verify()
 }
 
 // What cannot be shown is told in words and fails no turn; what can never be shown
@@ -86,8 +84,7 @@ func TestImagesThatCannotBeShown(t *testing.T) {
 	for _, url := range []string{"file:in.png", "file:" + filepath.Join(s.Work, "in.png"), "file:out.png", "file:../x.png", "file:/etc/passwd", "file:text.png", "https://example.com/a.png"} {
 		r.Content.Parts = append(r.Content.Parts, agent.Part{Type: "image_url", ImageURL: &agent.ImageURL{URL: url}})
 	}
-	sent, err := s.Client.Send(s.Ctx(), r)
-	require.NoError(t, err)
+	sent := send(t, s, r)
 	require.Equal(t, "completed", s.Wait(sent).Status)
 	got := partsSent(t, s)
 	for i, want := range []string{"script: say ok", data, data, "cannot be shown", "cannot be shown", "cannot be shown", "is no PNG", "https://example.com/a.png"} {
@@ -95,7 +92,7 @@ func TestImagesThatCannotBeShown(t *testing.T) {
 	}
 	for says, url := range map[string]string{"refer to it instead": data, "attach the image again": "image:" + nameOf(t, gone)} {
 		r.Content.Parts[1].ImageURL.URL, r.MessageID = url, ""
-		_, err = s.Client.Send(s.Ctx(), r)
+		_, err := s.Client.Send(s.Ctx(), r)
 		require.ErrorContains(t, err, says)
 	}
 	for _, wrong := range []string{filepath.Join(s.Work, "text.png"), filepath.Join(s.Work, "none.png"), s.Work} {
@@ -129,8 +126,7 @@ func TestImagesThatCannotBeShown(t *testing.T) {
 	body := string(s.Model.Records()[len(s.Model.Records())-1].Body)
 	require.Contains(t, body, olderData)
 	require.Contains(t, body, "[an image cannot be shown: it is not kept any more]")
-	out, code := starter(t, s, "verify", id)
-	require.Equal(t, 1, code, out)
+	out := says(t, s, 1, "verify", id)
 	require.Contains(t, out, "image:"+nameOf(t, gone)+", which the store does not have")
 }
 
@@ -182,8 +178,7 @@ func partsSent(t *testing.T, s *tt.Stack) []string {
 // takes images is shown the first, by reference, and all are kept where a person
 // finds them. A model that takes none reads their names.
 func TestImagesOfToolsAreShown(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
+	s := stack(t)
 	s.Model.KeepBodies = true
 	servers(t, home(s), free)
 	table := "models:\n  - {match: \"seer*\", images: true}\n"
@@ -193,8 +188,7 @@ func TestImagesOfToolsAreShown(t *testing.T) {
 	text := script.Script(call("contents", nil), "say seen")
 	r := s.Message("s1", text)
 	r.Agent = "seer"
-	sent, err := s.Client.Send(s.Ctx(), r)
-	require.NoError(t, err)
+	sent := send(t, s, r)
 	require.Equal(t, "completed", s.Wait(sent).Status)
 	parts := partsSent(t, s)
 	require.Len(t, parts, 2, "text and image, after the results")
@@ -214,5 +208,4 @@ func TestImagesOfToolsAreShown(t *testing.T) {
 
 	require.Equal(t, "completed", s.Ask("s2", text).Status)
 	require.Empty(t, partsSent(t, s), "nothing but text")
-	s.Verify()
 }

@@ -14,9 +14,7 @@ import (
 // Six kills of a worker within twelve seconds end none of the eight turns that
 // it runs: no one of them is to blame.
 func TestKillsOfASharedWorkerEndNobody(t *testing.T) {
-	t.Parallel()
-	slot(t)
-	s := tt.New(t)
+	s := stack(t)
 	w := s.StartWorker()
 	var all []spool.Reply
 	for i := range 8 {
@@ -34,14 +32,11 @@ func TestKillsOfASharedWorkerEndNobody(t *testing.T) {
 		require.Equal(t, "completed", r.Status, r.Error)
 		require.Equal(t, fmt.Sprint("fine ", i), r.Response)
 	}
-	s.Verify()
 }
 
 // A turn that kills its worker whenever it runs ends at the fifth, and says so.
 func TestATurnThatKillsItsWorkerEnds(t *testing.T) {
-	t.Parallel()
-	slot(t)
-	s := tt.New(t)
+	s := stack(t)
 	w := s.StartWorker()
 	const task = "script: first 60s say never"
 	r := s.Send("s1", task)
@@ -56,5 +51,4 @@ func TestATurnThatKillsItsWorkerEnds(t *testing.T) {
 	require.Equal(t, "limit", string(turns(t, s, r.ThreadID)[0].Reason))
 	require.Equal(t, 5, s.Model.Asked(task, 0))
 	require.Equal(t, "hi", s.Ask("s1", "script: say hi").Response)
-	s.Verify()
 }

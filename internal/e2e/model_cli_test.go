@@ -19,9 +19,7 @@ import (
 // What a person types and sees: `send --schema FILE` prints the JSON, and a wrong
 // schema is refused before anything is stored.
 func TestSendWithASchema(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
-	s.StartWorker()
+	s := begin(t)
 	dir := t.TempDir()
 	good, bad := filepath.Join(dir, "good.json"), filepath.Join(dir, "bad.json")
 	require.NoError(t, os.WriteFile(good, []byte(form), 0o600))
@@ -36,10 +34,8 @@ func TestSendWithASchema(t *testing.T) {
 	require.Contains(t, progress, "schema")
 	_, progress, code = starterApart(t, s, "send", "-s", s.Session("s2"), "--schema", filepath.Join(dir, "none.json"), "x")
 	require.Equal(t, 2, code, progress)
-	out, code = starter(t, s, "send", "-s", s.Session("s1"), "--schema", good, `script: say never ;; say fits`)
-	require.Equal(t, 1, code, out)
+	out = says(t, s, 1, "send", "-s", s.Session("s1"), "--schema", good, `script: say never ;; say fits`)
 	require.Contains(t, out, agent.ModelAnswerInvalid)
-	s.Verify()
 }
 
 // A person is told on stderr when the conversation is summarised, when another model
@@ -82,8 +78,7 @@ func TestUsageIsEstimatedWhereTheProviderIsSilent(t *testing.T) {
 	// Answers that are refused were paid for, too.
 	m := s.Message("s2", "hello")
 	m.AnswerSchema = json.RawMessage(`{"type":"object"}`)
-	sent, err := s.Client.Send(s.Ctx(), m)
-	require.NoError(t, err)
+	sent := send(t, s, m)
 	refused := s.Wait(sent)
 	require.Equal(t, agent.ModelAnswerInvalid, refused.ErrorCode)
 	require.Greater(t, thread(t, s, refused.ThreadID).TotalTokens, 2*use.TotalTokens-100)
@@ -93,9 +88,7 @@ func TestUsageIsEstimatedWhereTheProviderIsSilent(t *testing.T) {
 // FAULTS A11: a 429 slows all turns of a worker that use the key: five children that
 // were refused together do not return before the time they were told, nor at once.
 func TestFault_A11_ChildrenWaitForTheKey(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
-	s.StartWorker()
+	s := begin(t)
 	var tasks []string
 	for i := range 5 {
 		tasks = append(tasks, script.Task("general", fmt.Sprintf("script: fail 429 after 1s say child %d", i)))
@@ -116,5 +109,4 @@ func TestFault_A11_ChildrenWaitForTheKey(t *testing.T) {
 	for i := 1; i < len(again)-1; i++ {
 		require.GreaterOrEqual(t, again[i]-again[i-1], int64(200), "spaced, not in a burst")
 	}
-	s.Verify()
 }

@@ -25,9 +25,7 @@ func TestFallbackModels(t *testing.T) {
 	t.Parallel()
 	for name, failing := range map[string]string{"not found": "fail 404 x1", "fails for long": "fail 503 x6 after 1ms"} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := tt.New(t)
-			s.StartWorker("SPOOL_FALLBACK_MODELS=second,third", "SPOOL_RETRY_FOR=50ms")
+			s := begin(t, "SPOOL_FALLBACK_MODELS=second,third", "SPOOL_RETRY_FOR=50ms")
 			r := s.Ask("s1", script.Script(add(1, 2), failing+" "+add(3, 4), "say done"))
 			require.Equal(t, "done", r.Response, r.Error)
 			require.Equal(t, []string{agent.WarnFallback}, warnings(t, s, r.ThreadID))
@@ -43,7 +41,6 @@ func TestFallbackModels(t *testing.T) {
 			require.Equal(t, "again", s.Ask("s1", "script: say again").Response)
 			all := s.Model.Records()
 			require.Equal(t, "fake", all[len(all)-1].Model, "the next turn tries the thread's own model first")
-			s.Verify()
 		})
 	}
 }
@@ -51,9 +48,7 @@ func TestFallbackModels(t *testing.T) {
 // Where no model is left the turn fails with the last one's error; what another
 // model would not mend is not tried on it.
 func TestFallbackModelsEnd(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
-	s.StartWorker("SPOOL_FALLBACK_MODELS=second")
+	s := begin(t, "SPOOL_FALLBACK_MODELS=second")
 	r := s.Ask("s1", script.Script("fail 404 x5 say never"))
 	require.Equal(t, string(agent.ThreadFailed), r.Status)
 	require.Equal(t, agent.ModelUnknown, r.ErrorCode)
@@ -61,14 +56,12 @@ func TestFallbackModelsEnd(t *testing.T) {
 	r = s.Ask("s1", script.Script("fail 400 x5 say never"))
 	require.Equal(t, agent.ModelBadRequest, r.ErrorCode)
 	require.Len(t, s.Model.Records(), 3, "a bad request is bad for every model")
-	s.Verify()
 }
 
 // A conversation goes on at another provider in the middle of a turn: what it is
 // sent is what it accepts, and it is asked with its own key.
 func TestProviderChangesMidTurn(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
+	s := stack(t)
 	other := llmtest.Run(t)
 	other.KeepBodies = true
 	table := "providers:\n  other: {baseUrl: '" + other.URL() + "', apiKeyEnv: OTHER_KEY}\n"
@@ -87,15 +80,13 @@ func TestProviderChangesMidTurn(t *testing.T) {
 	require.Equal(t, "mistral-small", q.Model)
 	require.Regexp(t, `^[A-Za-z0-9]{9}$`, q.Messages[2].ToolCalls[0].ID)
 	require.Equal(t, q.Messages[2].ToolCalls[0].ID, q.Messages[3].ToolCallID)
-	s.Verify()
 }
 
 // A fallback that names no provider is asked at the one of the settings, also where
 // the agent's own model is asked elsewhere; a mistyped provider is skipped, and an
 // agent whose provider is not set up fails with what to do.
 func TestFallbackOfAnAgentWithAProvider(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
+	s := stack(t)
 	other := llmtest.Run(t)
 	other.Raw(func(w http.ResponseWriter, _ *http.Request, _ []byte) {
 		w.WriteHeader(http.StatusNotFound)
@@ -114,7 +105,6 @@ func TestFallbackOfAnAgentWithAProvider(t *testing.T) {
 	r = s.Ask("s2", "script: say done again")
 	require.Equal(t, "done again", r.Response, "the fallback answers: %s", r.Error)
 	require.Contains(t, strings.Join(warnings(t, s, r.ThreadID), " "), agent.WarnFallback)
-	s.Verify()
 }
 
 // form is a schema that answers of the scripted model can fit or not.
@@ -124,30 +114,26 @@ func sendForm(t *testing.T, s *tt.Stack, text string) spool.Reply {
 	t.Helper()
 	m := s.Message("s1", text)
 	m.AnswerSchema = json.RawMessage(form)
-	r, err := s.Client.Send(s.Ctx(), m)
-	require.NoError(t, err)
+	r := send(t, s, m)
 	return s.Wait(r)
 }
 
 // An answer that fits the schema is the response, without a code fence around it;
 // the model was told of the schema.
 func TestAnswerSchema(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
+	s := stack(t)
 	s.Model.KeepBodies = true
 	s.StartWorker()
 	r := sendForm(t, s, script.Script(add(1, 2), "say ```json\\n{\"city\":\"Oslo\"}\\n```"))
 	require.Equal(t, `{"city":"Oslo"}`, r.Response, r.Error)
 	require.Contains(t, string(s.Model.Records()[0].Body), `one JSON value that fits this JSON schema`)
 	require.Equal(t, "free text", s.Ask("s1", "script: say free text").Response, "the schema was that message's")
-	s.Verify()
 }
 
 // One that does not fit is repaired once, the model being told what is wrong; then
 // the turn fails with a typed error, and a retry asks for the same.
 func TestAnswerSchemaRepairedOnce(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
+	s := stack(t)
 	s.Model.KeepBodies = true
 	s.StartWorker()
 	good := sendForm(t, s, script.Script(`say {"town":"Oslo"}`, `say {"city":"Oslo"}`))
@@ -167,27 +153,24 @@ func TestAnswerSchemaRepairedOnce(t *testing.T) {
 	require.Contains(t, told, `{"town":"Oslo"}`)
 	require.EqualValues(t, 4, thread(t, s, r.ThreadID).RequestCount)
 
-	again, err := s.Client.Retry(s.Ctx(), r.ThreadID, "again")
-	require.NoError(t, err)
+	again := retry(t, s, r, "again")
 	require.Equal(t, agent.ModelAnswerInvalid, s.Wait(again).ErrorCode)
 	require.Len(t, s.Model.Records(), 4)
 	require.Len(t, messages(t, s, r.ThreadID), 2+1+2, "the user's message once, and what was said in each turn")
 
 	m := s.Message("s1", "x")
 	m.AnswerSchema = json.RawMessage(`{"type":"thing"}`)
-	_, err = s.Client.Send(s.Ctx(), m)
+	_, err := s.Client.Send(s.Ctx(), m)
 	require.Equal(t, agent.CodeInvalid, agent.CodeOf(err))
 	m.AnswerSchema, m.WhenBusy = json.RawMessage(form), memory.Steer
 	_, err = s.Client.Send(s.Ctx(), m)
 	require.Equal(t, agent.CodeInvalid, agent.CodeOf(err))
-	s.Verify()
 }
 
 // E10 and row 32: usage and price per message, thread and tree, failed attempts and
 // children included, from a table that the user edits.
 func TestPriceOfMessageThreadAndTree(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
+	s := stack(t)
 	table := "models:\n  - {match: fake, price: {input: 1000, output: 2000}}\n"
 	require.NoError(t, os.WriteFile(filepath.Join(s.Dir, "models.yaml"), []byte(table), 0o600))
 	s.StartWorker()
@@ -211,5 +194,4 @@ func TestPriceOfMessageThreadAndTree(t *testing.T) {
 	}
 	require.InDelta(t, root.TotalPrice, sum, 1e-6)
 	require.InDelta(t, root.TotalPrice, r.Usage.Price, 1e-6)
-	s.Verify()
 }

@@ -18,9 +18,7 @@ import (
 // A decision, an end of a sub-agent and a cancel that a parked run is not told
 // of, as when whoever made them died: the sweep tells it.
 func TestParkedRunsAreSwept(t *testing.T) {
-	t.Parallel()
-	slot(t)
-	s := tt.New(t)
+	s := stack(t)
 	ask(t, s)
 	w := s.StartWorker("SPOOL_WAIT_IN_RUN=100ms")
 	child := func(file string) string {
@@ -45,16 +43,12 @@ func TestParkedRunsAreSwept(t *testing.T) {
 	for _, r := range []spool.Reply{decided, cancelled} {
 		quiet(t, s, r.ThreadID)
 	}
-	s.Verify()
 }
 
 // Sub-agents end in the very moment in which their delegator parks, or continues
 // as new: none of their ends is lost.
 func TestSubAgentsEndAsTheDelegatorParks(t *testing.T) {
-	t.Parallel()
-	slot(t)
-	s := tt.New(t)
-	s.StartWorker("SPOOL_WAIT_IN_RUN=100ms", "SPOOL_MAX_EVENTS=40")
+	s := begin(t, "SPOOL_WAIT_IN_RUN=100ms", "SPOOL_MAX_EVENTS=40")
 	n := 8
 	if tt.Long() {
 		n = 60
@@ -83,16 +77,13 @@ func TestSubAgentsEndAsTheDelegatorParks(t *testing.T) {
 	for i := range min(6, n) {
 		quiet(t, s, s.Thread(fmt.Sprintf("p%d", i)))
 	}
-	s.Verify()
 }
 
 // A deploy that breaks the runs under way, as a change without a version gate
 // does: show names the failing workflow task and its cause, and a cancel ends the
 // turn all the same, by terminating the run. The thread goes on.
 func TestCancelOfAFailingWorkflowTask(t *testing.T) {
-	t.Parallel()
-	slot(t)
-	s := tt.New(t)
+	s := stack(t)
 	w := s.StartWorker()
 	r := s.Send("s1", script.Script(count("n"), slow("b", 60), "say never"))
 	started(t, s, "b")
@@ -102,11 +93,9 @@ func TestCancelOfAFailingWorkflowTask(t *testing.T) {
 		v, err := s.Client.Show(s.Ctx(), r.ThreadID, false)
 		return err == nil && v.Trouble != ""
 	})
-	out, code := starter(t, s, "show", r.ThreadID)
-	require.Equal(t, 0, code, out)
+	out := says(t, s, 0, "show", r.ThreadID)
 	require.Regexp(t, `trouble .*(?i)(nondetermin|non-determin)`, out)
-	out, code = starter(t, s, "cancel", r.ThreadID)
-	require.Equal(t, 0, code, out)
+	out = says(t, s, 0, "cancel", r.ThreadID)
 	end := s.Wait(r)
 	require.Equal(t, "cancelled", end.Status)
 	run, err := s.Temporal.DescribeWorkflow(s.Ctx(), r.ThreadID, "")
@@ -118,5 +107,4 @@ func TestCancelOfAFailingWorkflowTask(t *testing.T) {
 	w.Stop()
 	s.StartWorker()
 	require.Equal(t, "back", s.Ask("s1", "script: say back").Response)
-	s.Verify()
 }

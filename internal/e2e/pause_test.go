@@ -50,9 +50,7 @@ func waitingCalls(t *testing.T, s *tt.Stack, thread string, n int) (waits []agen
 // A provider that asks for a pause: who follows the turn, now or later, in text or as
 // JSON, sees what is waited for and until when, once, and nothing of it afterwards.
 func TestFault_A11_APauseIsTold(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
-	s.StartWorker()
+	s := begin(t)
 	cmd := starterCommand(t, s, "send", "-s", s.Session("s1"), "script: fail 429 x1 after 20s say recovered")
 	var out, progress strings.Builder
 	cmd.Stdout, cmd.Stderr = &out, &progress
@@ -99,7 +97,6 @@ func TestFault_A11_APauseIsTold(t *testing.T) {
 	require.Empty(t, typed[spool.View](t, s, 0, "show", id).Waits)
 	late, after, _ := starterApart(t, s, "show", "--follow", id)
 	require.NotContains(t, late+after, "waiting for the provider", "it is over")
-	s.Verify()
 }
 
 // A program that sends learns of a pause while it lasts: lines of JSON, the reply
@@ -131,9 +128,7 @@ func TestFault_A11_APauseInLines(t *testing.T) {
 
 // A cancel ends a turn at once, however long its provider wants it to wait.
 func TestFault_A11_CancelDuringAPause(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
-	s.StartWorker()
+	s := begin(t)
 	r := s.Send("s1", "script: fail 429 x9 after 60s say never")
 	waitingCalls(t, s, r.ThreadID, 1)
 	// Another turn is held back by the limiter of the worker, without a call.
@@ -154,14 +149,12 @@ func TestFault_A11_CancelDuringAPause(t *testing.T) {
 	}
 	require.Len(t, s.Model.Records(), 1)
 	require.EqualValues(t, 0, thread(t, s, held.ThreadID).RequestCount, "no request was made")
-	s.Verify()
 }
 
 // The worker is killed while its provider has it wait: that is still told, and the
 // next one makes the call when it is due, once.
 func TestFault_A11_KillDuringAPause(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
+	s := stack(t)
 	w := s.StartWorker()
 	r := s.Send("s1", "script: fail 429 x1 after 15s say recovered")
 	before := waitingCalls(t, s, r.ThreadID, 1)
@@ -172,14 +165,12 @@ func TestFault_A11_KillDuringAPause(t *testing.T) {
 	require.Equal(t, "user assistant", roles(messages(t, s, r.ThreadID)))
 	require.Len(t, s.Model.Records(), 2)
 	require.Equal(t, before, toldWaits(t, s, r.ThreadID))
-	s.Verify()
 }
 
 // Five sub-agents under one rate limit: each tells it once at most, by name, on the
 // root too, and their calls do not go out in a burst.
 func TestFault_A11_FiveChildrenTellAPauseOnce(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
+	s := stack(t)
 	var mu sync.Mutex
 	var until time.Time
 	limited := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -219,15 +210,12 @@ func TestFault_A11_FiveChildrenTellAPauseOnce(t *testing.T) {
 	}
 	lines := regexp.MustCompile(`(?m)^  researcher: … (waiting for the provider|held back) until`).FindAllString(progress, -1)
 	require.Len(t, lines, len(of), progress)
-	s.Verify()
 }
 
 // Being held back by another call's pause is no failed attempt: it does not count, and
 // takes nothing from the time for repeating a call.
 func TestFault_A11_HeldBackIsNoFailure(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
-	s.StartWorker("SPOOL_RETRY_FOR=2s")
+	s := begin(t, "SPOOL_RETRY_FOR=2s")
 	r := s.Send("s1", "script: fail 429 x1 after 6s say recovered")
 	waitingCalls(t, s, r.ThreadID, 1)
 	held := s.Send("s2", script.Script("fail 503 x5 after 50ms say went on"))
@@ -247,15 +235,12 @@ func TestFault_A11_HeldBackIsNoFailure(t *testing.T) {
 	line, err := s.Client.Timeline(s.Ctx(), held.ThreadID, held.TurnID)
 	require.NoError(t, err)
 	require.Equal(t, spool.SpanWait, line.Spans[0].Kind, "no call was made before")
-	s.Verify()
 }
 
 // A provider that goes on asking for pauses: no wait ends after the time at which the
 // call is given up. The turn ends at once then, with what the provider wants.
 func TestFault_A11_NoPauseBeyondTheEnd(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
-	s.StartWorker("SPOOL_RETRY_FOR=1s")
+	s := begin(t, "SPOOL_RETRY_FOR=1s")
 	r := s.Ask("s1", "script: fail 429 x99 after 1s say never")
 	require.Equal(t, []string{"failed", agent.ModelRateLimited}, []string{r.Status, r.ErrorCode})
 	require.Regexp(t, `the provider asks to wait until \S+\. To do: retry`, r.Error)
@@ -263,14 +248,12 @@ func TestFault_A11_NoPauseBeyondTheEnd(t *testing.T) {
 	for _, w := range toldWaits(t, s, r.ThreadID) {
 		require.True(t, w.GivesUpAt == nil || !w.Until.After(*w.GivesUpAt))
 	}
-	s.Verify()
 }
 
 // A summary that its provider does not make now is made later: the turn waits, and
 // people are told.
 func TestFault_A11_ASummaryWaits(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
+	s := stack(t)
 	s.Model.Window = 12000
 	var refused atomic.Int32
 	busy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -292,15 +275,12 @@ func TestFault_A11_ASummaryWaits(t *testing.T) {
 	require.Equal(t, "the end", r.Response, r.Error)
 	require.Len(t, toldWaits(t, s, r.ThreadID), 2)
 	require.Equal(t, 3, summaries(t, s, r.ThreadID)[0].Attempts)
-	s.Verify()
 }
 
 // A provider that cannot be reached: one event per failed attempt, with the time of
 // the next one and the time at which it is given up.
 func TestFault_A11_AnOutageIsTold(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
-	s.StartWorker("OPENAI_BASE_URL=http://127.0.0.1:1/v1")
+	s := begin(t, "OPENAI_BASE_URL=http://127.0.0.1:1/v1")
 	r := s.Send("s1", "script: say never")
 	tt.Eventually(t, "the third attempt is to come", func() bool {
 		waits, err := s.Client.ModelWaits(s.Ctx(), r.ThreadID)
@@ -317,7 +297,6 @@ func TestFault_A11_AnOutageIsTold(t *testing.T) {
 		require.NotNil(t, w.GivesUpAt)
 		require.Contains(t, w.Text(time.Now()), "the model did not answer (no connection: ")
 	}
-	s.Verify()
 }
 
 // Temporal's web UI shows of the activity what is waited for.

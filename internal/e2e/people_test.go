@@ -22,8 +22,7 @@ import (
 
 func cancel(t *testing.T, s *tt.Stack, r spool.Reply) {
 	t.Helper()
-	_, err := s.Client.Cancel(s.Ctx(), memory.CancelRequest{ThreadID: r.ThreadID, TurnID: r.TurnID, By: "tester"})
-	require.NoError(t, err)
+	cancel(t, s, r)
 }
 
 // streaming waits until text of the thread's current model call can be read.
@@ -44,9 +43,7 @@ func started(t *testing.T, s *tt.Stack, file string) {
 // Row 70, D8: cancel in mid-stream keeps what arrived, as partial text, and the
 // thread takes the next message.
 func TestRow70_CancelWhileStreaming(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
-	s.StartWorker()
+	s := begin(t)
 	r := s.Send("s1", "script: slow 100ms say "+strings.Repeat("word ", 200))
 	streaming(t, s, r.ThreadID)
 	cancel(t, s, r)
@@ -59,15 +56,12 @@ func TestRow70_CancelWhileStreaming(t *testing.T) {
 	require.Equal(t, agent.ThreadCancelled, thread(t, s, r.ThreadID).Status)
 	r = s.Ask("s1", "script: say back again")
 	require.Equal(t, "back again", r.Response, r.Error)
-	s.Verify()
 }
 
 // Rows 69, B1: cancel during tool 2 of 3: finished results stay, the rest are
 // aborted, and the next request is valid.
 func TestRow69_CancelDuringTools(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
-	s.StartWorker()
+	s := begin(t)
 	r := s.Send("s1", script.Script(script.Calls(count("a"), slow("b", 60), slow("c", 60)), "say never"))
 	started(t, s, "b")
 	started(t, s, "a")
@@ -85,21 +79,17 @@ func TestRow69_CancelDuringTools(t *testing.T) {
 	}
 	require.Equal(t, "hi", s.Ask("s1", "script: say hi").Response)
 	require.Equal(t, "start\n", s.File("b"), "the tool's process was stopped")
-	s.Verify()
 }
 
 // D7: a tool that ignores its cancel does not hold the turn up.
 func TestFault_D7_StubbornTool(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
-	s.StartWorker()
+	s := begin(t)
 	r := s.Send("s1", script.Script(script.Call("shell", map[string]any{"command": "trap '' TERM INT; echo on > stubborn; sleep 60"}), "say never"))
 	started(t, s, "stubborn")
 	begun := time.Now()
 	cancel(t, s, r)
 	require.Equal(t, "cancelled", s.Wait(r).Status)
 	require.Less(t, time.Since(begun), 30*time.Second, "it does not wait for the tool's minute")
-	s.Verify()
 }
 
 // Row 103: a cancel reaches foreground descendants at depth 3 within 2 s of its
@@ -107,9 +97,7 @@ func TestFault_D7_StubbornTool(t *testing.T) {
 // those in the background.
 // With all it stops them too.
 func TestRow103_CancelReachesDescendants(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
-	s.StartWorker()
+	s := begin(t)
 	deepest := script.Script(slow("deep", 60), "say never")
 	deeper := script.Script(background("general", script.Script(slow("apart", 60), "say never")), script.Task("general", deepest), "say never")
 	r := s.Send("s1", script.Script(script.Task("general", script.Script(script.Task("general", deeper), "say never")), "say never"))
@@ -148,7 +136,6 @@ func TestRow103_CancelReachesDescendants(t *testing.T) {
 	require.LessOrEqual(t, turn.ClosedAt.Sub(*turn.CancelRequested), limit)
 	require.Len(t, turns(t, s, r.ThreadID), 2, "its end started no turn")
 	require.Equal(t, "start\n", s.File("apart"))
-	s.Verify()
 }
 
 // noRun waits until a thread has no open run.
@@ -162,22 +149,18 @@ func noRun(t *testing.T, s *tt.Stack, thread string) {
 
 // CancelWorkflow, as Temporal's Web UI sends it, means the same as our cancel.
 func TestCancelWorkflowFromTemporal(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
-	s.StartWorker()
+	s := begin(t)
 	r := s.Send("s1", script.Script(slow("a", 60), "say never"))
 	started(t, s, "a")
 	require.NoError(t, s.Temporal.CancelWorkflow(s.Ctx(), r.ThreadID, ""))
 	require.Equal(t, "cancelled", s.Wait(r).Status)
 	require.Equal(t, "hi", s.Ask("s1", "script: say hi").Response)
-	s.Verify()
 }
 
 // A cancel whose hint is lost, and one that is made while no worker is up, take
 // effect all the same.
 func TestCancelWithoutHint(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
+	s := stack(t)
 	w := s.StartWorker()
 	r := s.Send("s1", script.Script(slow("a", 60), "say never"))
 	started(t, s, "a")
@@ -186,15 +169,12 @@ func TestCancelWithoutHint(t *testing.T) {
 	require.NoError(t, err)
 	s.StartWorker()
 	require.Equal(t, "cancelled", s.Wait(r).Status)
-	s.Verify()
 }
 
 // Row 60, C2: the model fails for good after the user message was saved; retry
 // makes no second user message and its answer supersedes.
 func TestRow60_RetryDoesNotDuplicate(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
-	s.StartWorker()
+	s := begin(t)
 	rounds := 0
 	s.Model.Raw(func(w http.ResponseWriter, _ *http.Request, body []byte) {
 		if rounds++; rounds == 1 {
@@ -208,44 +188,34 @@ func TestRow60_RetryDoesNotDuplicate(t *testing.T) {
 	require.NotEmpty(t, r.Error)
 	require.Equal(t, "user assistant tool", roles(messages(t, s, r.ThreadID)))
 
-	again, err := s.Client.Retry(s.Ctx(), r.ThreadID, "retry-1")
-	require.NoError(t, err)
+	again := retry(t, s, r, "retry-1")
 	require.Equal(t, "failed", s.Wait(again).Status)
 	s.Model.Raw(nil)
-	again, err = s.Client.Retry(s.Ctx(), r.ThreadID, "retry-2")
-	require.NoError(t, err)
-	repeated, err := s.Client.Retry(s.Ctx(), r.ThreadID, "retry-2")
-	require.NoError(t, err)
+	again = retry(t, s, r, "retry-2")
+	repeated := retry(t, s, r, "retry-2")
 	require.Equal(t, again.TurnID, repeated.TurnID, "a retry is idempotent by its request id")
 	require.Equal(t, "fine", s.Wait(again).Response)
 
 	m := messages(t, s, r.ThreadID)
 	require.Equal(t, "user assistant tool assistant", roles(m), "one user message, finished results stay")
 	require.Equal(t, 1, lines(s.File("n")), "the tool did not run again")
-	s.Verify()
 }
 
 // A retry of a completed turn supersedes its answer.
 func TestRow60_RetrySupersedes(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
-	s.StartWorker()
+	s := begin(t)
 	r := s.Ask("s1", "script: say first")
-	again, err := s.Client.Retry(s.Ctx(), r.ThreadID, "retry-1")
-	require.NoError(t, err)
+	again := retry(t, s, r, "retry-1")
 	require.Equal(t, "completed", s.Wait(again).Status)
 	m := messages(t, s, r.ThreadID)
 	require.Equal(t, "user assistant assistant", roles(m))
 	require.Equal(t, again.TurnID, m[1].SupersededBy)
 	require.Empty(t, m[2].SupersededBy)
-	s.Verify()
 }
 
 // Messages sent while a turn runs are answered in order, each once.
 func TestRow94_QueuedMessagesInOrder(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
-	s.StartWorker()
+	s := begin(t)
 	var replies []spool.Reply
 	for _, text := range []string{"script: first 500ms say one", "script: say two", "script: say three"} {
 		replies = append(replies, s.Send("s1", text))
@@ -255,7 +225,6 @@ func TestRow94_QueuedMessagesInOrder(t *testing.T) {
 	}
 	require.Equal(t, "user assistant user assistant user assistant", roles(messages(t, s, replies[0].ThreadID)))
 	require.GreaterOrEqual(t, historyOf(t, s, replies[0].ThreadID).runs, 2, "each turn that follows another has its own run")
-	s.Verify()
 }
 
 func pendingApproval(t *testing.T, s *tt.Stack, r spool.Reply) spool.Reply {
@@ -281,14 +250,12 @@ func ask(t *testing.T, s *tt.Stack) {
 
 // Rows 64, 74: a denied call is saved with its denial and ends the turn.
 func TestRow64_Denial(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
+	s := stack(t)
 	ask(t, s)
 	s.StartWorker()
 	r := s.Send("s1", script.Script(script.Calls(add(6, 7), count("gated")), "say never"))
 	r = pendingApproval(t, s, r)
-	_, err := s.Client.Decide(s.Ctx(), memory.Decision{By: "tester", Target: r.Pending[0].ApprovalID, Verdict: memory.Deny})
-	require.NoError(t, err)
+	decide(t, s, r.Pending[0].ApprovalID, memory.Deny)
 	end := s.Wait(r)
 	require.Equal(t, "completed", end.Status, end.Error)
 	require.Contains(t, end.Response, "denied")
@@ -299,25 +266,21 @@ func TestRow64_Denial(t *testing.T) {
 	require.Equal(t, agent.ErrDenied, m[3].ErrorReason)
 	require.Empty(t, s.File("gated"))
 	require.Equal(t, 0, s.Model.Asked("never", 1))
-	s.Verify()
 }
 
 // Row 76: an approval survives the death of every worker, and the finished
 // sibling is not run again.
 func TestRow76_ApprovalSurvivesRestart(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
+	s := stack(t)
 	ask(t, s)
 	w := s.StartWorker()
 	r := s.Send("s1", script.Script(script.Calls(add(6, 7), count("gated")), "say granted"))
 	r = pendingApproval(t, s, r)
 	w.Kill()
-	_, err := s.Client.Decide(s.Ctx(), memory.Decision{By: "tester", Target: r.Pending[0].ToolCalls[0].ID, Verdict: memory.Approve})
-	require.NoError(t, err)
-	_, err = s.Client.Decide(s.Ctx(), memory.Decision{By: "other", Target: r.Pending[0].ApprovalID, Verdict: memory.Deny})
+	decide(t, s, r.Pending[0].ToolCalls[0].ID, memory.Approve)
+	_, err := s.Client.Decide(s.Ctx(), memory.Decision{By: "other", Target: r.Pending[0].ApprovalID, Verdict: memory.Deny})
 	require.Equal(t, agent.CodeConflict, agent.CodeOf(err), "the first decision wins: %v", err)
 	s.StartWorker()
 	require.Equal(t, "granted", s.Wait(r).Response)
 	require.Equal(t, 1, lines(s.File("gated")))
-	s.Verify()
 }

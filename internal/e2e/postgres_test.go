@@ -58,7 +58,6 @@ func TestOnPostgres(t *testing.T) {
 // middle of its work.
 func TestComposeTopology(t *testing.T) {
 	t.Parallel()
-	slot(t)
 	c := pgtest.Start(t)
 	tt.OnStore(t, func(t testing.TB) string { return pgtest.With(t, c.Database(t), "pool_max_conns", "6") })
 	s := tt.New(t)
@@ -79,8 +78,7 @@ func TestComposeTopology(t *testing.T) {
 	workers[1].Kill()
 	s.StartWorker()
 	require.Equal(t, "completed", s.Wait(third).Status)
-	out, code := starter(t, s, "doctor")
-	require.Equal(t, 0, code, out)
+	out := says(t, s, 0, "doctor")
 	require.NotContains(t, out, "secret-word", "the password of the store's URL")
 	require.Contains(t, out, c.Address())
 	s.Verify()
@@ -90,17 +88,13 @@ func TestComposeTopology(t *testing.T) {
 // again: the turn waits for it and goes on; a sender is told meanwhile.
 func TestStoreLoss(t *testing.T) {
 	t.Parallel()
-	slot(t)
 	c := pgtest.Start(t)
 	tt.OnStore(t, func(t testing.TB) string { return c.Database(t) })
 	s := tt.New(t)
 	s.StartWorker()
 	s.StartWorker()
 	r := s.Send("s1", script.Script(add(1, 2), "first 500ms "+add(3, 4), count("n"), "slow 20ms say "+strings.Repeat("word ", 40)+"end"))
-	tt.Eventually(t, "the first round is saved", func() bool {
-		m, err := s.Store.Messages(s.Ctx(), r.ThreadID, 0, 0)
-		return err == nil && len(m) >= 3
-	})
+	saved(t, s, r.ThreadID, 3)
 	for range 3 {
 		c.Kill(t)
 		_, err := s.Client.Send(s.Ctx(), s.Message("s2", "script: say lost"))

@@ -49,9 +49,7 @@ func TestFault_A11_ALongRetryAfterIsOfItsModel(t *testing.T) {
 // A call that fails says what becomes of it in the end: with another model to take
 // over, it is not given up.
 func TestFault_A11_AWaitTellsWhoTakesOver(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
-	s.StartWorker("SPOOL_FALLBACK_MODELS=second")
+	s := begin(t, "SPOOL_FALLBACK_MODELS=second")
 	r := s.Ask("s1", "script: fail 503 x2 say answered")
 	require.Equal(t, "answered", r.Response)
 	waits := toldWaits(t, s, r.ThreadID)
@@ -62,5 +60,4 @@ func TestFault_A11_AWaitTellsWhoTakesOver(t *testing.T) {
 		require.False(t, strings.Contains(text, "gives up"))
 		require.Equal(t, i+2, w.Attempt)
 	}
-	s.Verify()
 }

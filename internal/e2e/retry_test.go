@@ -10,7 +10,6 @@ import (
 	"github.com/spool-agents/spool"
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/internal/llm/script"
-	tt "github.com/spool-agents/spool/internal/temporaltest"
 	"github.com/spool-agents/spool/memory"
 )
 
@@ -18,9 +17,7 @@ import (
 // one user message and one answer that counts, go on from the last save point,
 // and run no finished tool again.
 func TestRow60_RetryOfEveryEnd(t *testing.T) {
-	t.Parallel()
-	slot(t)
-	s := tt.New(t)
+	s := stack(t)
 	template(t, s, "orchestrator", "approval:\n  shell: auto\n  file_write: ask\n", "Test.")
 	s.StartWorker()
 	for name, c := range map[string]struct {
@@ -83,5 +80,4 @@ func TestRow60_RetryOfEveryEnd(t *testing.T) {
 			}
 		})
 	}
-	s.Verify()
 }

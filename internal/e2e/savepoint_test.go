@@ -25,8 +25,7 @@ import (
 // and after recovery it has all of them, once. No tool ran again; what the last
 // one did is not known, and said so.
 func TestRow61_KilledBeforeTheRound(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
+	s := stack(t)
 	w := s.StartWorker("SPOOL_CRASH_AT=before-result:3", "SPOOL_CRASH_ONCE="+filepath.Join(s.Dir, "crashed"))
 	r := s.Send("s1", script.Script(script.Calls(count("a"), count("b"), slow("c", 1)), "say whole"))
 	w.Ends(t, "its crash point")
@@ -36,7 +35,6 @@ func TestRow61_KilledBeforeTheRound(t *testing.T) {
 	require.Equal(t, "user assistant tool tool tool assistant", roles(messages(t, s, r.ThreadID)))
 	require.Equal(t, "run\nrun\nstart\nend\n", s.File("a")+s.File("b")+s.File("c"))
 	require.Equal(t, agent.CallUnknown, messages(t, s, r.ThreadID)[4].Status)
-	s.Verify()
 }
 
 // Rows 62, 63: the same answer streamed and not streamed is saved once, under
@@ -65,9 +63,7 @@ func TestRow63_NotStreamed(t *testing.T) { t.Parallel(); answeredOnce(t, false) 
 // Row 65: a reader sees each round as it ends; what it has seen stands unchanged
 // at the end, and nothing is written a second time.
 func TestRow65_NoBatchAtTheEnd(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
-	s.StartWorker()
+	s := begin(t)
 	r := s.Send("s1", script.Script("first 200ms "+add(1, 2), "first 200ms "+add(3, 4), "first 200ms say done"))
 	var last []agent.Message
 	var sizes []int
@@ -87,15 +83,12 @@ func TestRow65_NoBatchAtTheEnd(t *testing.T) {
 	require.Equal(t, last, messages(t, s, r.ThreadID)[:len(last)])
 	require.GreaterOrEqual(t, len(sizes), 3, "the rounds were seen one by one: %v", sizes)
 	require.Equal(t, "user assistant tool assistant tool assistant", roles(messages(t, s, r.ThreadID)))
-	s.Verify()
 }
 
 // Row 66: the model fails for good in mid-answer: the text that came is saved,
 // once, as partial; the rounds before are not written again.
 func TestRow66_OnlyUnsavedText(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
-	s.StartWorker("SPOOL_RETRY_FOR=1s")
+	s := begin(t, "SPOOL_RETRY_FOR=1s")
 	r := s.Ask("s1", script.Script(count("n"), "break x1000 say half of this will arrive and no more"))
 	require.Equal(t, "failed", r.Status)
 	m := messages(t, s, r.ThreadID)
@@ -105,7 +98,6 @@ func TestRow66_OnlyUnsavedText(t *testing.T) {
 	require.True(t, strings.HasPrefix("half of this will arrive and no more", m[3].Content.String()), "%q", m[3].Content.String())
 	require.Greater(t, s.Model.Asked("half of this", 1), 1, "several attempts failed")
 	require.Equal(t, 1, lines(s.File("n")))
-	s.Verify()
 }
 
 // Row 73: memory_appended comes after the commit of what it names, and all of
@@ -208,17 +200,14 @@ func TestFault_B3_DamagedTranscript(t *testing.T) {
 	require.Equal(t, "hi", s.Ask("s1", "script: say hi").Response)
 	require.NoError(t, paired(asked(t, s, "say hi")))
 	require.Empty(t, s.Model.Violations())
-	out, code := starter(t, s, "verify", r.ThreadID)
-	require.Equal(t, 1, code, out)
+	out := says(t, s, 1, "verify", r.ThreadID)
 	require.Contains(t, out, m[2].ToolCallID)
 	require.Contains(t, out, m[5].ToolCallID)
 }
 
 // D8: what a reader had seen of an answer when it was cancelled is saved.
 func TestFault_D8_CancelSavesWhatArrived(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
-	s.StartWorker()
+	s := begin(t)
 	r := s.Send("s1", script.Script(count("n"), "slow 30ms say "+strings.Repeat("word ", 500)))
 	seen := ""
 	tt.Eventually(t, "some of the answer is read", func() bool {
@@ -235,14 +224,12 @@ func TestFault_D8_CancelSavesWhatArrived(t *testing.T) {
 	require.True(t, m[3].Partial)
 	require.True(t, strings.HasPrefix(m[3].Content.String(), seen), "%q was read, %q saved", seen, m[3].Content.String())
 	require.Equal(t, "hi", s.Ask("s1", "script: say hi").Response)
-	s.Verify()
 }
 
 // D12: a follower that is attached across runs that continue as new, the death
 // of a worker, and cut connections of its own, sees every event once and in order.
 func TestFault_D12_FollowerAcrossRuns(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
+	s := stack(t)
 	w := s.StartWorker("SPOOL_MAX_EVENTS=10")
 	var steps []string
 	for i := range 6 {
@@ -286,5 +273,4 @@ func TestFault_D12_FollowerAcrossRuns(t *testing.T) {
 	runs, err := s.Client.Runs(s.Ctx(), r.ThreadID)
 	require.NoError(t, err)
 	require.Greater(t, len(runs), 4, "the turn continued as new")
-	s.Verify()
 }

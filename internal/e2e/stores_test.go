@@ -62,53 +62,43 @@ func TestInMemory(t *testing.T) {
 
 // testApprovalOutlivesItsWorker decides while no worker is up; the next one goes on.
 func testApprovalOutlivesItsWorker(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
+	s := stack(t)
 	ask(t, s)
 	w := s.StartWorker()
 	r := pendingApproval(t, s, s.Send("s1", script.Script(count("gated"), "say approved")))
 	w.Stop()
-	_, err := s.Client.Decide(s.Ctx(), memory.Decision{By: "tester", Target: r.Pending[0].ApprovalID, Verdict: memory.Approve})
-	require.NoError(t, err)
+	decide(t, s, r.Pending[0].ApprovalID, memory.Approve)
 	s.StartWorker()
 	r = s.Wait(r)
 	require.Equal(t, "approved", r.Response, r.Error)
 	require.Equal(t, 1, lines(s.File("gated")))
-	s.Verify()
 }
 
 // testMessageBeforeTheWorker is Row 44: a message is safe before anybody works.
 func testMessageBeforeTheWorker(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
+	s := stack(t)
 	r := s.Send("s1", "script: say at last")
 	inbox, err := s.Store.Inbox(s.Ctx(), r.ThreadID)
 	require.NoError(t, err)
 	require.Equal(t, memory.EntryWaiting, inbox[0].State)
 	s.StartWorker()
 	require.Equal(t, "at last", s.Wait(r).Response)
-	s.Verify()
 }
 
 // TestRow44_MemoryFlow: the user's message is durable before the model is asked,
 // the answer once it is complete.
 func TestRow44_MemoryFlow(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
-	s.StartWorker()
+	s := begin(t)
 	r := s.Send("s1", "script: first 2s say hello")
 	tt.Eventually(t, "the model is asked", func() bool { return s.Model.Asked("hello", 0) == 1 })
 	require.Equal(t, "user", roles(messages(t, s, r.ThreadID)))
 	require.Equal(t, "hello", s.Wait(r).Response)
 	require.Equal(t, "user assistant", roles(messages(t, s, r.ThreadID)))
-	s.Verify()
 }
 
 // testExportOfARun moves a finished tree to another store and back.
 func testExportOfARun(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
-	s.StartWorker()
+	s := begin(t)
 	r := s.Ask("s1", treeScript())
 	require.Equal(t, "completed", r.Status, r.Error)
 	want := snapshot(t, s, r.ThreadID)
@@ -121,7 +111,6 @@ func testExportOfARun(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, want, snapshot(t, s, r.ThreadID))
 	require.Equal(t, "goes on", s.Ask("s1", "script: say goes on").Response)
-	s.Verify()
 }
 
 // TestRow79_FilesOfARun: a run with one child leaves one file for each, in one

@@ -40,9 +40,7 @@ func readResult(t *testing.T, s *tt.Stack, thread, text string) string {
 // without harm, its end can be read any number of times, and without an id all
 // sub-agents are listed.
 func TestRow13_TaskOutput(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
-	s.StartWorker()
+	s := begin(t)
 	r := s.Ask("s1", script.Script(background("general", script.Script(until("child"), "say finding")), "say started"))
 	started(t, s, "child")
 	child := tree(t, s, r.ThreadID)[1]
@@ -80,13 +78,11 @@ func TestRow13_TaskOutput(t *testing.T) {
 
 	other := s.Ask("other", script.Script(taskOutput(child.ID, 0), "echo foreign:"))
 	require.Contains(t, other.Response, "not_found", "another conversation's sub-agent")
-	s.Verify()
 }
 
 // Row 13: a wait survives its worker, and its cancel is quick.
 func TestRow13_WaitingIsDurable(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
+	s := stack(t)
 	w := s.StartWorker()
 	r := s.Ask("s1", script.Script(background("general", script.Script("first 4s say finding")), "say started"))
 	child := tree(t, s, r.ThreadID)[1]
@@ -116,16 +112,13 @@ func TestRow13_WaitingIsDurable(t *testing.T) {
 	require.Less(t, time.Since(begun), 30*time.Second, "it does not wait for its minute")
 	require.Equal(t, "completed", stuck.Status)
 	require.Equal(t, agent.ThreadRunning, thread(t, s, child.ID).Status, "a background child goes on")
-	s.Verify()
 }
 
 // E9: six parents on a worker that does two things at once: each delegates, and
 // then waits for a background child with task_output. Nobody holds a slot that
 // its own descendant needs, or the wait would end after its ten minutes only.
 func TestFault_E9_ParentsAtTheLimitDelegate(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
-	s.StartWorker("SPOOL_MAX_TURNS_PER_WORKER=2")
+	s := begin(t, "SPOOL_MAX_TURNS_PER_WORKER=2")
 	const parents = 6
 	var sent []spool.Reply
 	for i := range parents {
@@ -140,7 +133,6 @@ func TestFault_E9_ParentsAtTheLimitDelegate(t *testing.T) {
 		quiet(t, s, r.ThreadID)
 		require.Len(t, tree(t, s, r.ThreadID), 4)
 	}
-	s.Verify()
 }
 
 // Row 96: the same call with the same result, five times, ends a real turn, and it

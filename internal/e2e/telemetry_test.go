@@ -218,8 +218,7 @@ func TestTelemetry_ParkedTurn(t *testing.T) {
 	parked(t, s, r.ThreadID)
 	w.Stop()
 	s.StartWorker(c.Env()...)
-	_, err := s.Client.Decide(s.Ctx(), memory.Decision{By: "tester", Target: r.Pending[0].ApprovalID, Verdict: memory.Approve})
-	require.NoError(t, err)
+	decide(t, s, r.Pending[0].ApprovalID, memory.Approve)
 	require.Equal(t, "completed", s.Wait(r).Status)
 	tree := c.Tree(traceOf(t, s, c, r.TurnID), "spool.status")
 	for _, name := range []string{"approval status=approve", "execute_tool shell status=success", "save OpenApproval"} {

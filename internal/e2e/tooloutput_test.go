@@ -8,21 +8,18 @@ import (
 
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/internal/llm/script"
-	tt "github.com/spool-agents/spool/internal/temporaltest"
 )
 
 // A result too long to be shown is kept whole, and the model reads the rest with
 // tool_output: its own and its sub-agents', nobody else's. An agent with a list
 // of tools is offered it once there is something to read.
 func TestToolOutputReadsWhatWasShortened(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
+	s := stack(t)
 	template(t, s, "digger", "description: digs\ntools: shell\n", "You dig.")
 	s.StartWorker()
 	long := script.Call("shell", map[string]any{"command": `head -c 150000 /dev/zero | tr '\0' x; echo; echo THE-NEEDLE; head -c 150000 /dev/zero | tr '\0' y`})
 	first := s.Ask("s1", script.Script(long, "say read"))
-	calls, err := s.Store.ToolCalls(s.Ctx(), first.ThreadID)
-	require.NoError(t, err)
+	calls := callsOf(t, s, first.ThreadID)
 	shown := messages(t, s, first.ThreadID)[2].Content.String()
 	require.NotContains(t, shown, "THE-NEEDLE")
 	require.Contains(t, shown, "kept with call "+calls[0].ID+", tool_output reads it")
@@ -50,7 +47,6 @@ func TestToolOutputReadsWhatWasShortened(t *testing.T) {
 	}
 	require.Contains(t, lists, "[shell]")
 	require.Contains(t, lists, "[shell tool_output]")
-	s.Verify()
 }
 
 func must[T any](v T, err error) T {

@@ -47,8 +47,7 @@ func grow(t *testing.T, s *tt.Stack, during func()) string {
 	require.NoError(t, os.WriteFile(filepath.Join(s.Work, "notes.txt"), []byte("remember the milk\n"), 0o644))
 	m := s.Message("forest", forest())
 	m.MessageID = "forest"
-	r, err := s.Client.Send(s.Ctx(), m)
-	require.NoError(t, err)
+	r := send(t, s, m)
 	during()
 	end := s.Wait(r)
 	require.Equal(t, "completed", end.Status, end.Error)
@@ -91,13 +90,11 @@ func forestRows(t *testing.T, s *tt.Stack, root string) string {
 				fmt.Fprintf(&b, "  message %s %s %q calls=%s for=%s partial=%v %s %s\n", m.Role, m.ID, text, calls, m.ToolCallID, m.Partial, m.Status, m.Source)
 			}
 		}
-		calls, err := s.Store.ToolCalls(s.Ctx(), th.ID)
-		require.NoError(t, err)
+		calls := callsOf(t, s, th.ID)
 		for _, c := range calls {
 			fmt.Fprintf(&b, "  call %s %s %s sub=%s\n", c.ID, c.ToolName, c.Status, c.SubAgentThreadID)
 		}
-		tasks, err := s.Store.Tasks(s.Ctx(), th.ID)
-		require.NoError(t, err)
+		tasks := tasksOf(t, s, th.ID)
 		slices.SortFunc(tasks, func(a, b agent.Task) int { return strings.Compare(a.ID, b.ID) })
 		for _, k := range tasks {
 			fmt.Fprintf(&b, "  task %s %s %s sub=%s\n", k.ID, k.Name, k.Status, k.SubAgentID)
@@ -150,7 +147,6 @@ func TestRow103_TreeChaos(t *testing.T) {
 	for i := range runs {
 		t.Run(fmt.Sprintf("run%d", i), func(t *testing.T) {
 			t.Parallel()
-			slot(t)
 			disturbedRun(t, seed+int64(i), took, want)
 		})
 	}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/internal/llm/script"
-	tt "github.com/spool-agents/spool/internal/temporaltest"
 )
 
 // No other agent answers in place of one that the worker does not know: the turn
@@ -17,13 +16,10 @@ import (
 // the agent's file is there. A thread whose agent is taken away later goes on
 // with the snapshot of it.
 func TestAnUnknownAgentEndsItsTurn(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
-	s.StartWorker()
+	s := begin(t)
 	req := s.Message("late", script.Script(script.Call("shell", map[string]any{"command": "touch ran"}), "say HERE"))
 	req.Agent = "late"
-	sent, err := s.Client.Send(s.Ctx(), req)
-	require.NoError(t, err)
+	sent := send(t, s, req)
 	r := s.Wait(sent)
 	require.Equal(t, string(agent.ThreadFailed), r.Status)
 	require.Equal(t, agent.ReasonError, r.Reason)
@@ -38,8 +34,7 @@ func TestAnUnknownAgentEndsItsTurn(t *testing.T) {
 	require.Equal(t, string(agent.ThreadCompleted), known.Status, known.Error)
 	follow := s.Message("known", "HERE")
 	follow.Agent = "nosuch"
-	next, err := s.Client.Send(s.Ctx(), follow)
-	require.NoError(t, err)
+	next := send(t, s, follow)
 	other := s.Wait(next)
 	th, err := s.Store.Thread(s.Ctx(), "", known.ThreadID)
 	require.NoError(t, err)
@@ -47,8 +42,7 @@ func TestAnUnknownAgentEndsItsTurn(t *testing.T) {
 
 	file := filepath.Join(s.Work, ".spool", "agents", "late.md")
 	require.NoError(t, os.WriteFile(file, []byte("---\nname: late\ndescription: comes late\ntools: [ls]\n---\nYou came late.\n"), 0o644))
-	again, err := s.Client.Retry(s.Ctx(), r.ThreadID, "")
-	require.NoError(t, err)
+	again := retry(t, s, r, "")
 	require.NotEqual(t, agent.CodeUnknownAgent, s.Wait(again).ErrorCode)
 	th, err = s.Store.Thread(s.Ctx(), "", r.ThreadID)
 	require.NoError(t, err)
@@ -58,11 +52,9 @@ func TestAnUnknownAgentEndsItsTurn(t *testing.T) {
 
 	require.NoError(t, os.Remove(file))
 	more := s.Message("late", "HERE")
-	last, err := s.Client.Send(s.Ctx(), more)
-	require.NoError(t, err)
+	last := send(t, s, more)
 	require.NotEqual(t, agent.CodeUnknownAgent, s.Wait(last).ErrorCode)
 	th, err = s.Store.Thread(s.Ctx(), "", r.ThreadID)
 	require.NoError(t, err)
 	require.Contains(t, th.Config.SystemPrompt, "You came late.")
-	s.Verify()
 }

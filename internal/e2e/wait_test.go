@@ -164,7 +164,6 @@ func bytesOf(events []*historypb.HistoryEvent) (n int) {
 // and go on at once when the person has decided.
 func TestRow76_WaitsOverRestarts(t *testing.T) {
 	t.Parallel()
-	slot(t)
 	server := tt.StartServer(t)
 	s := tt.NewOn(t, server)
 	ask(t, s)
@@ -184,11 +183,9 @@ func TestRow76_WaitsOverRestarts(t *testing.T) {
 	server.Kill()
 	server.Restart(t)
 	s.StartWorker()
-	out, code := starter(t, s, "approvals", r.ThreadID)
-	require.Equal(t, 0, code, out)
+	out := says(t, s, 0, "approvals", r.ThreadID)
 	require.Contains(t, out, "general  "+all[2].ID)
-	out, code = starter(t, s, "approve", r.Pending[0].ApprovalID)
-	require.Equal(t, 0, code, out)
+	out = says(t, s, 0, "approve", r.Pending[0].ApprovalID)
 	end := s.Wait(r)
 	require.Equal(t, "completed", end.Status, end.Error)
 	require.Contains(t, end.Response, "grandchild:")

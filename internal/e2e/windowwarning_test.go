@@ -13,15 +13,13 @@ import (
 
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/internal/llm/script"
-	tt "github.com/spool-agents/spool/internal/temporaltest"
 )
 
 // Who sends a message that the model sees a part of is told how much it did not see
 // and what to do: once, in the turn of the message, not at its other steps and not in
 // later turns. The same holds for results of tools.
 func TestAShortenedMessageIsTold(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
+	s := stack(t)
 	s.Model.Window, s.Model.KeepBodies = 12000, true
 	s.StartWorker("SPOOL_CONTEXT_WINDOW=12000")
 	long := script.Script(add(1, 2), add(3, 4), "say I have read it") + "\n" + strings.Repeat("# more than it reads\n", 4000)
@@ -45,15 +43,12 @@ func TestAShortenedMessageIsTold(t *testing.T) {
 	require.Equal(t, []string{agent.WarnShortened}, warnings(t, s, r.ThreadID))
 	_, progress, _ = starterApart(t, s, "show", "--follow", r.ThreadID)
 	require.Regexp(t, `! \d+ of the \d+ bytes of the result of file_read were not seen by fake`, progress)
-	s.Verify()
 }
 
 // A window that cannot hold what every request has is told once a turn; the request
 // goes out all the same, also where the provider then refuses it.
 func TestAWindowTooSmallForAnyRequestIsTold(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
-	s.StartWorker("SPOOL_CONTEXT_WINDOW=500")
+	s := begin(t, "SPOOL_CONTEXT_WINDOW=500")
 	_, progress, code := starterApart(t, s, "send", "-s", s.Session("s1"), script.Script(add(1, 2), "say hi"))
 	require.Zero(t, code, progress)
 	said := regexp.MustCompile(`! the system prompt and \d+ tools alone take about \d{4} tokens, more than the window of 500 of fake has room for beside an answer: correct the window if it is wrong \(SPOOL_CONTEXT_WINDOW, models.yaml\), take a model with a larger one, or give the agent fewer tools`)
@@ -66,5 +61,4 @@ func TestAWindowTooSmallForAnyRequestIsTold(t *testing.T) {
 	r := s.Ask("s2", "script: say never")
 	require.Equal(t, agent.ModelContextTooLong, r.ErrorCode, r.Error)
 	require.Equal(t, []string{agent.WarnWindow}, warnings(t, s, r.ThreadID))
-	s.Verify()
 }

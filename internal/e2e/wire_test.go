@@ -13,7 +13,6 @@ import (
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/internal/llm/script"
 	tt "github.com/spool-agents/spool/internal/temporaltest"
-	"github.com/spool-agents/spool/memory"
 )
 
 // answers is a server that gives these bodies in turn, the last one for good.
@@ -36,9 +35,7 @@ const empty = `{"choices":[{"message":{"content":""},"finish_reason":"stop"}],"u
 // A provider that reports no usage: what broke off, was cut or refused on the way is
 // counted by us all the same, in the totals of message and thread.
 func TestUsageOfWhatFailed(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
-	s.StartWorker()
+	s := begin(t)
 	half := event(`{"content":"`+strings.Repeat("half ", 50)+`"}`, "null")
 	whole := event(`{"content":"whole"}`, `"stop"`) + "data: [DONE]\n\n"
 	s.Model.Raw(answers(half, half+`data: {"error":{"message":"it broke","type":"server_error"}}`+"\n\n", `<html>`))
@@ -65,20 +62,17 @@ func TestUsageOfWhatFailed(t *testing.T) {
 	require.Equal(t, r.Usage.TotalTokens, m[1].Usage.TotalTokens, "the message has what its failed attempt cost")
 	require.EqualValues(t, 2, m[1].Usage.Requests)
 	require.Less(t, thread(t, s, r.ThreadID).ContextWindow.Total, m[1].Usage.TotalTokens, "the window is that of the last call")
-	s.Verify()
 }
 
 // A turn that is cancelled in mid-stream, and an attempt that dies with its worker in
 // mid-stream, are counted.
 func TestUsageOfWhatWasCutOff(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
+	s := stack(t)
 	w := s.StartWorker()
 	long := "slow 50ms say " + strings.Repeat("word ", 60) + "end"
 	r := s.Send("s1", script.Script(long))
 	streaming(t, s, r.ThreadID)
-	_, err := s.Client.Cancel(s.Ctx(), memory.CancelRequest{ThreadID: r.ThreadID, TurnID: r.TurnID, By: "tester"})
-	require.NoError(t, err)
+	cancel(t, s, r)
 	r = s.Wait(r)
 	require.Equal(t, "cancelled", r.Status)
 	use := *messages(t, s, r.ThreadID)[1].Usage
@@ -99,15 +93,12 @@ func TestUsageOfWhatWasCutOff(t *testing.T) {
 	require.True(t, use.Estimated)
 	complete := s.Model.Records()[len(s.Model.Records())-1].Usage
 	require.Greater(t, use.TotalTokens, complete.TotalTokens+100)
-	s.Verify()
 }
 
 // Failures that repeat themselves are not retried for RetryFor: a few tries, then the
 // turn fails with what happened and what to do, or the next model takes over.
 func TestFailuresThatRepeatThemselvesEndSoon(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
-	s.StartWorker()
+	s := begin(t)
 	for i, c := range []struct {
 		body, text string
 		tries      int
@@ -127,15 +118,12 @@ func TestFailuresThatRepeatThemselvesEndSoon(t *testing.T) {
 	r := s.Ask("s9", "anything")
 	require.Equal(t, "at last", r.Response, r.Error)
 	require.EqualValues(t, 8+8, r.Usage.TotalTokens-lastUse(t, s, r.ThreadID), "empty answers were paid for")
-	s.Verify()
 }
 
 // An answer that ends at the model's output limit: who sent, who asks again and who
 // follows is told that it is not whole, and what to do.
 func TestAnAnswerCutByItsLimitIsTold(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
-	s.StartWorker()
+	s := begin(t)
 	s.Model.Raw(answers(event(`{"content":"half an"}`, `"length"`) + "data: [DONE]\n\n"))
 	for range 2 {
 		out, progress, code := starterApart(t, s, "send", "-s", s.Session("s1"), "--message-id", "m1", "anything")
@@ -148,7 +136,6 @@ func TestAnAnswerCutByItsLimitIsTold(t *testing.T) {
 	require.Contains(t, progress, "! "+agent.AnswerCut().Message)
 	r := typed[spool.Reply](t, s, 0, "send", "--json", "-s", s.Session("s1"), "--message-id", "m1", "anything")
 	require.Equal(t, agent.AnswerCut().Message, r.Note)
-	s.Verify()
 }
 
 // lastUse is what the last call of a thread used.
@@ -159,9 +146,7 @@ func lastUse(t *testing.T, s *tt.Stack, id string) int64 {
 
 // Another model takes over from one that gives empty answers.
 func TestEmptyAnswersChangeTheModel(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
-	s.StartWorker("SPOOL_FALLBACK_MODELS=second")
+	s := begin(t, "SPOOL_FALLBACK_MODELS=second")
 	s.Model.Raw(func(w http.ResponseWriter, _ *http.Request, body []byte) {
 		var q struct{ Model string }
 		if json.Unmarshal(body, &q) == nil && q.Model == "second" {
@@ -173,15 +158,12 @@ func TestEmptyAnswersChangeTheModel(t *testing.T) {
 	r := s.Ask("s1", "anything")
 	require.Equal(t, "from the second", r.Response, r.Error)
 	require.Equal(t, []string{agent.WarnFallback}, warnings(t, s, r.ThreadID))
-	s.Verify()
 }
 
 // A key that a provider quotes in its refusal is nowhere: neither in the answer nor
 // in the store.
 func TestRefusedKeysShowNowhere(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
-	s.StartWorker()
+	s := begin(t)
 	s.Model.Raw(func(w http.ResponseWriter, _ *http.Request, _ []byte) {
 		w.WriteHeader(http.StatusUnauthorized)
 		_, _ = fmt.Fprint(w, "<html>Incorrect API key provided: sk-leaked1234567890. (Bearer 8f14e45fceea167a5a36dedd4bea2543)</html>\nx-api-key: topsecret99")
@@ -197,5 +179,4 @@ func TestRefusedKeysShowNowhere(t *testing.T) {
 	for _, secret := range []string{"leaked", "8f14e45f", "topsecret"} {
 		require.NotContains(t, string(all), secret)
 	}
-	s.Verify()
 }

@@ -150,10 +150,19 @@ func (s *Stack) Wait(r spool.Reply) spool.Reply {
 // Ctx ends with the test.
 func (s *Stack) Ctx() context.Context { return s.t.Context() }
 
+// VerifyAtEnd has Verify check the stack when its test has ended well.
+func (s *Stack) VerifyAtEnd() {
+	s.t.Cleanup(func() {
+		if !s.t.Failed() {
+			s.Verify()
+		}
+	})
+}
+
 // Verify checks every invariant, Temporal's side included.
 func (s *Stack) Verify() {
 	s.t.Helper()
-	report, err := verify.Check(s.Ctx(), s.Store, verify.Options{Temporal: runs{s.Client}})
+	report, err := verify.Check(context.WithoutCancel(s.Ctx()), s.Store, verify.Options{Temporal: runs{s.Client}})
 	require.NoError(s.t, err)
 	require.Empty(s.t, report.Violations)
 	require.Empty(s.t, s.Model.Violations(), "requests that a strict provider would refuse")
