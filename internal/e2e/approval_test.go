@@ -189,22 +189,3 @@ func TestRow74_ApproveAllLastsForTheSession(t *testing.T) {
 	decide(t, s, other.Pending[0].ApprovalID, memory.Deny)
 	quiet(t, s, r.ThreadID)
 }
-
-// C7: the worker is killed while a call waits for a person and its siblings have
-// ended: nothing is run again, and nothing is asked again.
-func TestFault_C7_KillWhileAPersonIsAsked(t *testing.T) {
-	s := stack(t)
-	template(t, s, "orchestrator", "approval:\n  shell: auto\n  file_write: ask\n", "You ask first.")
-	w := s.StartWorker()
-	r := pendingApproval(t, s, s.Send("s1", script.Script(script.Calls(count("sibling"), gatedWrite("asked"), add(1, 2)), "say granted")))
-	for range 2 {
-		w.Kill()
-		w = s.StartWorker()
-	}
-	require.Equal(t, r.Pending, pendingApproval(t, s, r).Pending, "the same question")
-	decide(t, s, r.Pending[0].ApprovalID, memory.Approve)
-	require.Equal(t, "granted", s.Wait(r).Response)
-	require.Equal(t, 1, lines(s.File("sibling")))
-	require.Equal(t, "written", s.File("asked"))
-	require.Equal(t, 1, s.Model.Asked("granted", 0), "the model was not asked again either")
-}

@@ -90,11 +90,7 @@ func TestRow94_WhenBusy(t *testing.T) {
 // continue as new at every step, as workers are killed: none is lost, none
 // doubled, and what was refused leaves no trace.
 func TestFault_D9_MessagesAtTheTurnsEnd(t *testing.T) {
-	if tt.Long() {
-		t.Log("long form")
-	} else {
-		t.Parallel()
-	}
+	t.Parallel()
 	const threads, senders = 3, 2
 	rounds := 8
 	if tt.Long() {

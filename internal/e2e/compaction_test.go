@@ -206,26 +206,6 @@ func TestFault_A13_NoCompactionLoop(t *testing.T) {
 	require.Equal(t, "fine", s.Ask("s1", "script: say fine").Response)
 }
 
-// A single message that is larger than the window is shortened for the model, at a
-// character boundary and visibly; the message itself is kept.
-func TestRow57_OneMessageLargerThanTheWindow(t *testing.T) {
-	s := stack(t)
-	s.Model.Window, s.Model.KeepBodies = 12000, true
-	s.StartWorker("SPOOL_CONTEXT_WINDOW=12000")
-	long := "script: say I have read it\n" + strings.Repeat("# größer 🎉 als alles\n", 4000)
-	r := s.Ask("s1", long)
-	require.Equal(t, "I have read it", r.Response, r.Error)
-	require.Equal(t, long, messages(t, s, r.ThreadID)[0].Content.String())
-	var q struct{ Messages []agent.Message }
-	require.NoError(t, json.Unmarshal(s.Model.Records()[0].Body, &q))
-	shown := q.Messages[1].Content.String()
-	require.Less(t, len(shown), len(long)/2)
-	require.Contains(t, shown, "bytes left out; the message is longer than the model's context window allows")
-	require.NotContains(t, shown, "\uFFFD")
-	require.Empty(t, summaries(t, s, r.ThreadID), "there was nothing to summarise")
-	require.Equal(t, []string{agent.WarnShortened}, warnings(t, s, r.ThreadID), "and the person is told")
-}
-
 // A server that reads only a part of what it is sent, without saying so, is a
 // warning that a person sees, once a turn.
 func TestRow57_SilentTruncationIsAWarning(t *testing.T) {
@@ -235,6 +215,8 @@ func TestRow57_SilentTruncationIsAWarning(t *testing.T) {
 	r := s.Ask("s1", script.Script(pages(t, s, 3, 8000), "say the end"))
 	require.Equal(t, "the end", r.Response, r.Error)
 	require.Equal(t, []string{agent.WarnTruncated}, warnings(t, s, r.ThreadID))
+	_, progress, _ := starterApart(t, s, "show", "--follow", r.ThreadID)
+	require.Contains(t, progress, "the model server read only 1500 of about ")
 }
 
 // Killing the worker while a summary is made: it is made once, and the turn ends as

@@ -65,7 +65,7 @@ func TestRow55_CrashPoints(t *testing.T) {
 	want := undisturbedSnapshot(t)
 	for _, op := range []string{"claim", "begin-model", "chunk", "reply", "begin-tool", "result", "round", "open-delegation", "child-result", "close"} {
 		for _, when := range []string{"before", "after"} {
-			for _, n := range hits(op) {
+			for _, n := range hits(t, op) {
 				point := fmt.Sprintf("%s-%s:%d", when, op, n)
 				t.Run(point, func(t *testing.T) {
 					s := stack(t)
@@ -85,26 +85,21 @@ func TestRow55_CrashPoints(t *testing.T) {
 	}
 }
 
-// hits says at which hits of a crash point the worker is killed.
-func hits(op string) []int {
+// hits says at which hits of a crash point the worker is killed: PostgreSQL takes a
+// sample if not all is asked for.
+func hits(t *testing.T, op string) []int {
+	sample := !tt.All() && strings.HasPrefix(t.Name(), "TestOnPostgres")
 	switch {
-	case op == "open-delegation" || op == "child-result":
-		return []int{1, 3}
-	case tt.Long():
+	case sample && op != "claim" && op != "round" && op != "open-delegation":
+		return nil
+	case sample:
+		return []int{1}
+	case tt.Long() && op != "open-delegation" && op != "child-result":
 		return []int{1, 2, 3, 4, 5}
-	case op == "claim" || op == "close":
+	case op == "claim" || op == "close" || op == "open-delegation" || op == "child-result":
 		return []int{1, 3}
 	}
 	return []int{2}
-}
-
-// slots bounds how many stacks run at once on a small machine.
-var slots = make(chan struct{}, 4)
-
-func slot(t *testing.T) {
-	t.Helper()
-	slots <- struct{}{}
-	t.Cleanup(func() { <-slots })
 }
 
 // Row 59: a sender that dies right after its message was stored, before anybody
@@ -125,33 +120,4 @@ func TestRow59_SenderDiesBeforeTheNudge(t *testing.T) {
 		return len(ts) == 1 && ts[0].Answer == "found"
 	})
 	require.Equal(t, "user assistant", roles(messages(t, s, s.Thread("s1"))))
-}
-
-// Rows 59, C6: no worker at all while the message is sent; a batch of three
-// tools is cut in the middle: the two finished ones do not run again, the one in
-// flight is not repeatable and is reported as unknown.
-func TestFault_C6_FinishedToolsDoNotRunAgain(t *testing.T) {
-	s := stack(t)
-	r := s.Send("s1", script.Script(script.Calls(count("a"), slow("b", 30), count("c")), "say went on"))
-	w := s.StartWorker()
-	started(t, s, "b")
-	tt.Eventually(t, "two results are stored", func() bool {
-		calls, err := s.Store.ToolCalls(s.Ctx(), r.ThreadID)
-		n := 0
-		for _, c := range calls {
-			if c.Status.Final() {
-				n++
-			}
-		}
-		return err == nil && n == 2
-	})
-	w.Kill()
-	s.StartWorker()
-	require.Equal(t, "went on", s.Wait(r).Response)
-	require.Equal(t, "run\n", s.File("a"))
-	require.Equal(t, "run\n", s.File("c"))
-	require.Equal(t, "start\n", s.File("b"), "the tool died with its worker and did not run again")
-	m := messages(t, s, r.ThreadID)
-	require.Contains(t, m[3].Content.String(), "not run again")
-	require.Equal(t, 1, strings.Count(snapshot(t, s, r.ThreadID), " unknown "))
 }

@@ -7,22 +7,16 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
-	"net/http/httputil"
-	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/spool-agents/spool"
 	"github.com/spool-agents/spool/agent"
-	"github.com/spool-agents/spool/internal/llm/script"
 	tt "github.com/spool-agents/spool/internal/temporaltest"
 )
 
@@ -188,33 +182,4 @@ func TestAFailureIsToldOnce(t *testing.T) {
 	require.Equal(t, 1, strings.Count(out, "overloaded: fake at "), out)
 	require.Equal(t, 1, strings.Count(out, "To do: retry later"), out)
 	require.NotContains(t, out, "Temporal")
-}
-
-// A summary whose model call fails for a moment is made again: its turn does not end.
-func TestASummaryIsTriedAgain(t *testing.T) {
-	s := stack(t)
-	target, err := url.Parse(strings.TrimSuffix(s.Model.URL(), "/v1"))
-	require.NoError(t, err)
-	var asked atomic.Int64
-	pass := httputil.NewSingleHostReverseProxy(target)
-	pass.FlushInterval = -1
-	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, _ := io.ReadAll(r.Body)
-		if bytes.Contains(body, []byte(agent.SummaryPrefix)) && asked.Add(1) <= 2 {
-			w.WriteHeader(http.StatusServiceUnavailable)
-			return
-		}
-		r.Body = io.NopCloser(bytes.NewReader(body))
-		pass.ServeHTTP(w, r)
-	}))
-	defer front.Close()
-	s.StartWorker("SPOOL_CONTEXT_WINDOW=12000", "OPENAI_BASE_URL="+front.URL+"/v1")
-	began := time.Now()
-	r := s.Ask("s1", script.Script(pages(t, s, 8, 6000), "say the end"))
-	require.Equal(t, "the end", r.Response, r.Error)
-	sums := summaries(t, s, r.ThreadID)
-	require.NotEmpty(t, sums)
-	require.Equal(t, 3, sums[0].Attempts)
-	require.NotContains(t, sums[0].Text, "could not summarise")
-	require.Less(t, time.Since(began), time.Minute)
 }

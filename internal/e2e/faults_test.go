@@ -4,8 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"io"
-	"net/http"
 	"os"
 	"strings"
 	"syscall"
@@ -26,51 +24,47 @@ import (
 // Row 67: a worker killed in mid-stream; one final answer, and the text of the
 // dead attempt is gone.
 func TestRow67_KillWhileStreaming(t *testing.T) {
-	s := stack(t)
-	w := s.StartWorker()
-	r := s.Send("s1", script.Script(add(1, 2), "slow 50ms say "+strings.Repeat("word ", 40)+"end"))
-	streaming(t, s, r.ThreadID)
-	w.Kill()
-	s.StartWorker()
-	r = s.Wait(r)
-	require.Equal(t, "completed", r.Status, r.Error)
-	require.True(t, strings.HasSuffix(r.Response, "word end"))
-	m := messages(t, s, r.ThreadID)
-	require.Equal(t, "user assistant tool assistant", roles(m))
-	require.False(t, m[3].Partial)
+	t.Parallel()
+	lostInMidStream(t, func(s *tt.Stack, w *tt.Process) { w.Kill(); s.StartWorker() })
 }
 
 // D6: SIGTERM in mid-stream hands the work to another worker; it does not end
 // the turn as if a person had stopped it.
 func TestFault_D6_SigtermHandsOver(t *testing.T) {
-	s := stack(t)
-	w := s.StartWorker()
-	r := s.Send("s1", script.Script(add(1, 2), "slow 50ms say "+strings.Repeat("word ", 40)+"end"))
-	streaming(t, s, r.ThreadID)
-	s.StartWorker()
-	w.Signal(syscall.SIGTERM)
-	r = s.Wait(r)
-	require.Equal(t, "completed", r.Status, r.Error)
-	require.Equal(t, "user assistant tool assistant", roles(messages(t, s, r.ThreadID)))
+	t.Parallel()
+	_, _, w := lostInMidStream(t, func(s *tt.Stack, w *tt.Process) { s.StartWorker(); w.Signal(syscall.SIGTERM) })
 	w.Ends(t, "SIGTERM")
 }
 
 // A worker that is paused while another takes its work over, and wakes up late,
 // changes nothing.
 func TestPausedWorkerIsFenced(t *testing.T) {
-	s := stack(t)
-	w := s.StartWorker()
-	r := s.Send("s1", script.Script(add(1, 2), "slow 50ms say "+strings.Repeat("word ", 30)+"end"))
-	streaming(t, s, r.ThreadID)
-	w.Signal(syscall.SIGSTOP)
-	s.StartWorker()
-	r = s.Wait(r)
-	require.Equal(t, "completed", r.Status, r.Error)
+	t.Parallel()
+	s, r, w := lostInMidStream(t, func(s *tt.Stack, w *tt.Process) { w.Signal(syscall.SIGSTOP); s.StartWorker() })
 	before := snapshot(t, s, r.ThreadID)
 	w.Signal(syscall.SIGCONT)
 	time.Sleep(3 * time.Second) // what it does now is what must not show
 	require.Equal(t, before, snapshot(t, s, r.ThreadID))
 	require.Equal(t, "again", s.Ask("s1", "script: say again").Response)
+	s.Verify()
+}
+
+// lostInMidStream loses a worker while an answer streams and waits for the answer.
+func lostInMidStream(t *testing.T, lose func(s *tt.Stack, w *tt.Process)) (*tt.Stack, spool.Reply, *tt.Process) {
+	t.Helper()
+	s := tt.New(t)
+	w := s.StartWorker()
+	r := s.Send("s1", script.Script(add(1, 2), "slow 50ms say "+strings.Repeat("word ", 40)+"end"))
+	streaming(t, s, r.ThreadID)
+	lose(s, w)
+	r = s.Wait(r)
+	require.Equal(t, "completed", r.Status, r.Error)
+	require.True(t, strings.HasSuffix(r.Response, "word end"))
+	m := messages(t, s, r.ThreadID)
+	require.Equal(t, "user assistant tool assistant", roles(m))
+	require.False(t, m[3].Partial)
+	s.Verify()
+	return s, r, w
 }
 
 // The Temporal server is killed in mid-turn and comes back: the turn goes on.
@@ -167,18 +161,6 @@ func TestLateClaimIsAnswered(t *testing.T) {
 	require.NoError(t, err)
 	end := s.Wait(spool.Reply{ThreadID: sent.ThreadID, TurnID: sent.TurnID})
 	require.Equal(t, "second", end.Response, end.Error)
-}
-
-// E4: a child terminated in the Web UI: the parent is told and goes on.
-func TestFault_E4_TerminatedChildIsReported(t *testing.T) {
-	s := begin(t)
-	r := s.Send("s1", script.Script(script.Task("general", script.Script(slow("child", 60), "say never")), "echo told:"))
-	started(t, s, "child")
-	child := tree(t, s, r.ThreadID)[1]
-	require.NoError(t, s.Temporal.TerminateWorkflow(s.Ctx(), child.ID, "", "by a person"))
-	end := s.Wait(r)
-	require.Equal(t, "completed", end.Status, end.Error)
-	require.Contains(t, end.Response, "terminated")
 }
 
 // Reset in the Web UI: the new run goes on from what the store holds and calls
@@ -281,17 +263,4 @@ func TestDeletedStoreEndsTheWorker(t *testing.T) {
 	require.NoError(t, os.Remove(s.StorePath()))
 	w.Ends(t, "its store is gone")
 	require.Contains(t, w.Log(), "was deleted or replaced while it was open")
-}
-
-// A model that stops at its output limit gives a cut answer, and the person is told.
-func TestCutAnswerIsSaid(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
-	s.StartWorker()
-	s.Model.Raw(func(w http.ResponseWriter, _ *http.Request, _ []byte) {
-		_, _ = io.WriteString(w, `{"choices":[{"finish_reason":"length","message":{"role":"assistant","content":"half an ans"}}]}`)
-	})
-	r := s.Ask("s1", "anything")
-	require.Equal(t, "half an ans", r.Response)
-	require.Contains(t, r.Note, "cut")
 }

@@ -102,6 +102,16 @@ func tasksOf(t *testing.T, s *tt.Stack, thread string) []agent.Task {
 	return all
 }
 
+// said is all text of a thread.
+func said(t *testing.T, s *tt.Stack, thread string) string {
+	t.Helper()
+	var b strings.Builder
+	for _, m := range messages(t, s, thread) {
+		b.WriteString(m.Content.String() + "\n")
+	}
+	return b.String()
+}
+
 // saved waits until a thread has n messages.
 func saved(t *testing.T, s *tt.Stack, thread string, n int) {
 	t.Helper()

@@ -50,13 +50,6 @@ func TestSendTellsWhatHappensToTheContext(t *testing.T) {
 	require.Zero(t, code, progress)
 	require.Contains(t, progress, "were summarised to fit the model; nothing was deleted")
 	require.Contains(t, progress, "second goes on in place of fake")
-
-	silent := tt.New(t)
-	silent.Model.Window, silent.Model.Silent = 1500, true
-	silent.StartWorker()
-	_, progress, code = starterApart(t, silent, "send", "-s", silent.Session("s1"), script.Script(pages(t, silent, 2, 8000), "say the end"))
-	require.Zero(t, code, progress)
-	require.Contains(t, progress, "the model server read only 1500 of about ")
 }
 
 // Where a provider does not say what a call used, our count stands for it, and is
@@ -83,30 +76,4 @@ func TestUsageIsEstimatedWhereTheProviderIsSilent(t *testing.T) {
 	require.Equal(t, agent.ModelAnswerInvalid, refused.ErrorCode)
 	require.Greater(t, thread(t, s, refused.ThreadID).TotalTokens, 2*use.TotalTokens-100)
 	require.Greater(t, thread(t, s, refused.ThreadID).TotalPrice, 1.5*use.Price)
-}
-
-// FAULTS A11: a 429 slows all turns of a worker that use the key: five children that
-// were refused together do not return before the time they were told, nor at once.
-func TestFault_A11_ChildrenWaitForTheKey(t *testing.T) {
-	s := begin(t)
-	var tasks []string
-	for i := range 5 {
-		tasks = append(tasks, script.Task("general", fmt.Sprintf("script: fail 429 after 1s say child %d", i)))
-	}
-	r := s.Ask("s1", script.Script(script.Calls(tasks...), "say done"))
-	require.Equal(t, "done", r.Response, r.Error)
-	var first, again []int64
-	for _, q := range s.Model.Records() {
-		switch {
-		case q.Status == http.StatusTooManyRequests:
-			first = append(first, q.At.UnixMilli())
-		case len(first) > 0:
-			again = append(again, q.At.UnixMilli())
-		}
-	}
-	require.NotEmpty(t, first)
-	require.GreaterOrEqual(t, again[0]-first[0], int64(1000))
-	for i := 1; i < len(again)-1; i++ {
-		require.GreaterOrEqual(t, again[i]-again[i-1], int64(200), "spaced, not in a burst")
-	}
 }

@@ -45,19 +45,6 @@ func TestFallbackModels(t *testing.T) {
 	}
 }
 
-// Where no model is left the turn fails with the last one's error; what another
-// model would not mend is not tried on it.
-func TestFallbackModelsEnd(t *testing.T) {
-	s := begin(t, "SPOOL_FALLBACK_MODELS=second")
-	r := s.Ask("s1", script.Script("fail 404 x5 say never"))
-	require.Equal(t, string(agent.ThreadFailed), r.Status)
-	require.Equal(t, agent.ModelUnknown, r.ErrorCode)
-	require.Len(t, s.Model.Records(), 2)
-	r = s.Ask("s1", script.Script("fail 400 x5 say never"))
-	require.Equal(t, agent.ModelBadRequest, r.ErrorCode)
-	require.Len(t, s.Model.Records(), 3, "a bad request is bad for every model")
-}
-
 // A conversation goes on at another provider in the middle of a turn: what it is
 // sent is what it accepts, and it is asked with its own key.
 func TestProviderChangesMidTurn(t *testing.T) {

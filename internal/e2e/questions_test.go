@@ -10,16 +10,13 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.temporal.io/sdk/testsuite"
 
 	"github.com/spool-agents/spool"
 	"github.com/spool-agents/spool/agent"
-	"github.com/spool-agents/spool/internal/contract"
 	"github.com/spool-agents/spool/internal/llm/llmtest"
 	"github.com/spool-agents/spool/internal/llm/script"
 	tt "github.com/spool-agents/spool/internal/temporaltest"
 	"github.com/spool-agents/spool/memory"
-	"github.com/spool-agents/spool/memory/verify"
 )
 
 // openQuestions waits until n questions of a thread's tree are open.
@@ -261,48 +258,6 @@ func TestRow98_CancelWhileAQuestionIsOpen(t *testing.T) {
 		require.Equal(t, agent.ThreadCancelled, th.Status, th.ID)
 	}
 	require.Equal(t, "hi", s.Wait(say(t, s, "s1", "m2", "script: say hi")).Response)
-}
-
-// A turn with a limit of a minute waits a week for an answer. No timeout strikes,
-// and nothing runs meanwhile.
-func TestRow98_WaitingAWeekForAnAnswer(t *testing.T) {
-	t.Parallel()
-	w := newWeek(t, agent.SpecialistAgentConfig{Name: "orchestrator", SystemPrompt: "x", TimeoutMs: 60_000, MaxSteps: 5})
-	m := memory.SendRequest{UserID: "u", SessionID: "s", ConversationID: "default", MessageID: "m", Content: agent.Text(script.Script(llmtest.Ask("well?"), "say thanks"))}
-	sent, err := w.store.Send(t.Context(), m)
-	require.NoError(t, err)
-	w.run(sent.ThreadID, 7*24*time.Hour, func(env *testsuite.TestWorkflowEnvironment) {
-		open, err := w.store.Questions(t.Context(), memory.QuestionFilter{OpenOnly: true})
-		require.NoError(t, err)
-		require.Len(t, open, 1)
-		_, err = w.store.Answer(t.Context(), memory.AnswerRequest{By: "u", Target: open[0].ID, Text: "yes"})
-		require.NoError(t, err)
-		env.SignalWorkflow(contract.SignalNudge, nil)
-	})
-	turn, err := w.store.Turn(t.Context(), sent.TurnID)
-	require.NoError(t, err)
-	require.Equal(t, "thanks", turn.Answer, turn.Error)
-	require.Equal(t, []int{2, 1}, []int{w.runs, w.waits}, "one run until the wait, one that was parked and went on")
-	require.InDelta(t, (7*24*time.Hour + contract.WaitInRun).Seconds(), (time.Duration(turn.WaitedMs) * time.Millisecond).Seconds(), 60)
-	report, err := verify.Check(t.Context(), w.store, verify.Options{})
-	require.NoError(t, err)
-	require.Empty(t, report.Violations)
-}
-
-// Time that somebody waits for an answer counts against no timeout, neither that
-// of the one who asks nor that of those above.
-func TestQuestionsStopTheClock(t *testing.T) {
-	s := stack(t)
-	template(t, s, "hasty", "description: in a hurry\ntimeoutMs: 6000\n", "You hurry.")
-	template(t, s, "orchestrator", "description: test\ntimeoutMs: 8000\napproval:\n  shell: auto\n", "You lead.")
-	s.StartWorker()
-	r := s.Send("s1", script.Script(script.Task("hasty", script.Script(llmtest.Ask("well?"), "echo child:")), "echo root:"))
-	q := openQuestions(t, s, r.ThreadID, 1)[0]
-	time.Sleep(9 * time.Second) // longer than either has
-	answer(t, s, q.ID, "yes")
-	end := s.Wait(r)
-	require.Equal(t, "completed", end.Status, end.Error)
-	require.Contains(t, end.Response, "yes")
 }
 
 // A turn that waited for a person below it is not late: when the answer is there

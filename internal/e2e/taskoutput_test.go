@@ -151,10 +151,12 @@ func TestRow96_LoopsEndLookingDoesNot(t *testing.T) {
 	require.Equal(t, "loop", turns(t, s, r.ThreadID)[0].ErrorCode)
 	require.Equal(t, "still here", s.Ask("s1", "script: say still here").Response)
 
-	steps = []string{script.Call("assign_task", map[string]any{"agent": "general", "task": script.Script(script.Call("shell", map[string]any{"command": "true"}), "say x"), "background": true})}
+	steps = []string{script.Call("assign_task", map[string]any{"agent": "general", "task": script.Script(until("child"), "say x"), "background": true})}
 	for range agent.LoopLength + 2 {
 		steps = append(steps, script.Call("task_output", map[string]any{}))
 	}
 	r = s.Ask("s2", script.Script(append(steps, "say looked")...))
 	require.Equal(t, "looked", r.Response, r.Error)
+	letGo(t, s, "child")
+	quiet(t, s, r.ThreadID)
 }

@@ -128,9 +128,12 @@ func forestRows(t *testing.T, s *tt.Stack, root string) string {
 // undisturbed run. SPOOL_SEED=N repeats the run of that seed as the first one.
 func TestRow103_TreeChaos(t *testing.T) {
 	t.Parallel()
-	runs := 10
-	if tt.Long() {
+	runs := 2
+	switch {
+	case tt.Long():
 		runs = 100
+	case tt.All():
+		runs = 10
 	}
 	s := tt.New(t)
 	s.StartWorker()

@@ -68,7 +68,7 @@ func NewOn(t testing.TB, server *Server) *Stack {
 	s.Client = spool.NewClient(store, s.Temporal, spool.ClientOptions{UserID: "tester"})
 	s.Env = []string{
 		"TEMPORAL_ADDRESS=" + server.Address, "SPOOL_STORE=" + s.StoreSpec(), "SPOOL_HOME=" + s.Dir, "SPOOL_WORKSPACE=" + s.Work,
-		"OPENAI_BASE_URL=" + s.Model.URL(), "OPENAI_API_KEY=test", "SPOOL_MODEL=fake", "SPOOL_HEARTBEAT_TIMEOUT=2s", "SPOOL_USER=tester",
+		"OPENAI_BASE_URL=" + s.Model.URL(), "OPENAI_API_KEY=test", "SPOOL_MODEL=fake", "SPOOL_HEARTBEAT_TIMEOUT=4s", "SPOOL_USER=tester",
 	}
 	t.Cleanup(func() {
 		for i, w := range s.Workers {
