@@ -88,18 +88,6 @@ func TestRow74_ApprovalsOnTheCommandLine(t *testing.T) {
 		require.Equal(t, 1, lines(s.File("sibling-free")))
 		require.Empty(t, typed[approvalsDoc](t, s, 0, "approvals").Approvals)
 	})
-	t.Run("row 64, deny ends the turn", func(t *testing.T) {
-		text := script.Script(script.Calls(count("d1"), count("d2")), "say never")
-		_, p := sendAsking(t, s, "deny", text)
-		says(t, s, 0, "deny", p.ToolCalls[0].ID)
-		r := ended(t, s, "deny", text)
-		require.Contains(t, r.Response, "denied")
-		for _, m := range messages(t, s, r.ThreadID)[2:4] {
-			require.Equal(t, agent.TextDenied, m.Content.String())
-			require.Equal(t, agent.ErrDenied, m.ErrorReason)
-		}
-		require.Empty(t, s.File("d1")+s.File("d2"))
-	})
 	t.Run("deny, and the agent goes on", func(t *testing.T) {
 		text := script.Script(count("g"), "echo so be it:")
 		out, _, code := starterApart(t, s, "send", "-s", s.Session("goeson"), "--message-id", "m", "--agent", "goeson", text)

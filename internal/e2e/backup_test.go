@@ -1,11 +1,9 @@
 package e2e
 
 import (
-	"bytes"
 	"errors"
 	"io/fs"
 	"os"
-	"os/exec"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -20,12 +18,7 @@ import (
 // repair runs verify --all --repair as a person does and returns what it said.
 func repair(t *testing.T, s *tt.Stack) string {
 	t.Helper()
-	cmd := exec.Command(tt.Starter(), "verify", "--all", "--repair")
-	cmd.Env = append(os.Environ(), s.Env...)
-	var out bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &out
-	require.NoError(t, cmd.Run(), out.String())
-	return out.String()
+	return says(t, s, 0, "verify", "--all", "--repair")
 }
 
 // stopAll stops the workers in order.

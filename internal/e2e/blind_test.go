@@ -69,7 +69,7 @@ func TestModelThatRefusesImages(t *testing.T) {
 func TestModelWithoutImagesByTheTable(t *testing.T) {
 	s := stack(t)
 	s.Model.KeepBodies, s.Model.NoImages = true, []string{"fake"}
-	require.NoError(t, os.WriteFile(filepath.Join(s.Dir, "models.yaml"), []byte("models:\n  - {match: fake, images: false}\n"), 0o600))
+	models(t, s, "models:\n  - {match: fake, images: false}\n")
 	s.StartWorker()
 	r := shown(t, s, "s1", script.Script(add(1, 2), "say done"))
 	require.Equal(t, "done", r.Response, "%s %v", r.Error, modelCalls(s))
@@ -85,7 +85,7 @@ func TestModelWithoutImagesByTheTable(t *testing.T) {
 func TestFallbackToModelsWithoutImages(t *testing.T) {
 	s := stack(t)
 	s.Model.KeepBodies, s.Model.NoImages = true, []string{"second", "third"}
-	require.NoError(t, os.WriteFile(filepath.Join(s.Dir, "models.yaml"), []byte("models:\n  - {match: second, images: false}\n"), 0o600))
+	models(t, s, "models:\n  - {match: second, images: false}\n")
 	s.StartWorker("SPOOL_FALLBACK_MODELS=second,third")
 	r := shown(t, s, "s1", script.Script("fail 404 x1 "+add(1, 2), "say done"))
 	require.Equal(t, "done", r.Response, "%s %v", r.Error, modelCalls(s))

@@ -2,8 +2,6 @@ package e2e
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -129,8 +127,7 @@ var cancelStates = []struct {
 // Web UI sends it, means the same.
 func TestRow103_CancelInEveryState(t *testing.T) {
 	s := stack(t)
-	agents := filepath.Join(s.Work, ".spool", "agents", "orchestrator.md")
-	require.NoError(t, os.WriteFile(agents, []byte("---\nname: orchestrator\napproval:\n  shell: auto\n  file_write: ask\n---\nTest.\n"), 0o644))
+	template(t, s, "orchestrator", "approval:\n  shell: auto\n  file_write: ask\n", "Test.")
 	s.StartWorker("SPOOL_WAIT_IN_RUN=300ms")
 	for i, state := range cancelStates {
 		for how, ask := range map[string]func(r spool.Reply) error{

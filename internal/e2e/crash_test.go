@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"fmt"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -106,8 +105,8 @@ func hits(t *testing.T, op string) []int {
 // was told, loses nothing: the sweep finds it.
 func TestRow59_SenderDiesBeforeTheNudge(t *testing.T) {
 	s := stack(t)
-	cmd := exec.Command(tt.Starter(), "send", "-s", s.Session("s1"), "--message-id", "m1", "script: say found")
-	cmd.Env = append(append(cmd.Environ(), s.Env...), "SPOOL_CRASH_AT=after-send")
+	cmd := starterCommand(t, s, "send", "-s", s.Session("s1"), "--message-id", "m1", "script: say found")
+	cmd.Env = append(cmd.Env, "SPOOL_CRASH_AT=after-send")
 	out, err := cmd.CombinedOutput()
 	require.Error(t, err, "the sender was to die: %s", out)
 	entries, err := s.Store.Inbox(s.Ctx(), s.Thread("s1"))

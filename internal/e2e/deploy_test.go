@@ -1,8 +1,6 @@
 package e2e
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -85,9 +83,8 @@ func TestWaitingThroughDeploys(t *testing.T) {
 
 	waiting()
 	deploy(func() *tt.Process { // other prompts, other tools
-		file := filepath.Join(s.Work, ".spool", "agents", "orchestrator.md")
-		require.NoError(t, os.WriteFile(file, []byte("---\nname: orchestrator\ntools: [ls]\n---\nQuite another prompt.\n"), 0o644))
-		require.NoError(t, os.WriteFile(filepath.Join(filepath.Dir(file), "general.md"), []byte("---\nname: general\ntools: [ls]\n---\nAnother one.\n"), 0o644))
+		template(t, s, "orchestrator", "tools: [ls]\n", "Quite another prompt.")
+		template(t, s, "general", "tools: [ls]\n", "Another one.")
 		return s.StartWorker("SPOOL_WAIT_IN_RUN=200ms")
 	})
 	deploy(func() *tt.Process { return s.SpawnFrom(gated, "SPOOL_WAIT_IN_RUN=200ms") })

@@ -64,10 +64,7 @@ func whole(t *testing.T, s *tt.Stack, root string) *historypb.History {
 	t.Helper()
 	all := &historypb.History{}
 	for _, th := range tree(t, s, root) {
-		tt.Eventually(t, "the run of "+th.ID+" ends", func() bool {
-			open, err := s.Client.OpenRun(s.Ctx(), th.ID)
-			return err == nil && !open
-		})
+		noRun(t, s, th.ID)
 		all.Events = append(all.Events, historyOf(t, s, th.ID).events...)
 	}
 	return all

@@ -112,9 +112,7 @@ func TestRow41_EventPayloads(t *testing.T) {
 
 // Row 42: one stream_finish per model call, before what the call asks for.
 func TestRow42_StreamFinish(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
-	s.StartWorker()
+	s := begin(t)
 	r := s.Ask("s1", script.Script(add(1, 2), "say done"))
 	var told []string
 	for _, e := range events(t, s, r.ThreadID) {

@@ -1,15 +1,10 @@
 package e2e
 
 import (
-	"bytes"
 	"encoding/json"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
-	"os"
-	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -28,40 +23,28 @@ type failure struct {
 	model  string // "" = the one of the settings
 	form   bool   // an answer by a schema is asked for
 	todo   string
-	moves  bool // another model takes over
 }
 
 var failures = map[string]failure{
-	agent.ModelRateLimited:    {status: 429, body: `{"error":{"message":"no credit","code":"insufficient_quota"}}`, todo: "raise the quota", moves: true},
-	agent.ModelOverloaded:     {status: 503, body: `{"error":{"message":"busy"}}`, todo: "retry later", moves: true},
-	agent.ModelBrokenStream:   {body: event(`{"content":"half"}`, "null"), todo: "check the network", moves: true},
-	agent.ModelIdleTimeout:    {silent: true, todo: "raise SPOOL_IDLE_TIMEOUT", moves: true},
-	agent.ModelUnreachable:    {model: "fake@dead", todo: "start the server, or check host and port in baseUrl of provider dead", moves: true},
-	agent.ModelAuth:           {status: 401, body: `{"error":{"message":"bad key"}}`, todo: "check OPENAI_API_KEY", moves: true},
-	agent.ModelUnknown:        {status: 404, body: `{"error":{"message":"no such model"}}`, todo: "`starter models` lists", moves: true},
-	agent.ModelBadResponse:    {body: "<html>Please log in</html>", todo: "check OPENAI_BASE_URL", moves: true},
-	agent.ModelAnswerInvalid:  {body: event(`{"content":"free text"}`, `"stop"`), form: true, todo: "make the schema simpler", moves: true},
+	agent.ModelRateLimited:    {status: 429, body: `{"error":{"message":"no credit","code":"insufficient_quota"}}`, todo: "raise the quota"},
+	agent.ModelOverloaded:     {status: 503, body: `{"error":{"message":"busy"}}`, todo: "retry later"},
+	agent.ModelBrokenStream:   {body: event(`{"content":"half"}`, "null"), todo: "check the network"},
+	agent.ModelIdleTimeout:    {silent: true, todo: "raise SPOOL_IDLE_TIMEOUT"},
+	agent.ModelUnreachable:    {model: "fake@dead", todo: "start the server, or check host and port in baseUrl of provider dead"},
+	agent.ModelAuth:           {status: 401, body: `{"error":{"message":"bad key"}}`, todo: "check OPENAI_API_KEY"},
+	agent.ModelUnknown:        {status: 404, body: `{"error":{"message":"no such model"}}`, todo: "`starter models` lists"},
+	agent.ModelBadResponse:    {body: "<html>Please log in</html>", todo: "check OPENAI_BASE_URL"},
+	agent.ModelAnswerInvalid:  {body: event(`{"content":"free text"}`, `"stop"`), form: true, todo: "make the schema simpler"},
 	agent.ModelBadRequest:     {status: 400, body: `{"error":{"message":"temperature must be 1"}}`, todo: "change what it names"},
 	agent.ModelContextTooLong: {status: 400, body: `{"error":{"message":"too many","code":"context_length_exceeded"}}`, todo: "start a new conversation"},
 	agent.ModelCutOff:         {body: event(`{}`, `"length"`), todo: "raise maxTokens"},
 	agent.ModelContentFilter:  {body: event(`{}`, `"content_filter"`), todo: "change the message"},
 }
 
-// failing answers of the model fake as the message says, and of others well.
+// failing fails as the last message says.
 func failing(w http.ResponseWriter, r *http.Request, body []byte) {
-	var q struct {
-		Model    string
-		Messages []agent.Message
-	}
+	var q struct{ Messages []agent.Message }
 	_ = json.Unmarshal(body, &q) // what it cannot read is no case
-	if q.Model != "fake" {
-		text := `from the second`
-		if bytes.Contains(body, []byte("fits this JSON schema")) {
-			text = `{\"city\":\"Oslo\"}`
-		}
-		_, _ = fmt.Fprint(w, event(`{"content":"`+text+`"}`, `"stop"`)+"data: [DONE]\n\n")
-		return
-	}
 	for _, m := range q.Messages {
 		f, ok := failures[m.Content.String()]
 		switch {
@@ -81,8 +64,7 @@ func failAll(t *testing.T, s *tt.Stack) map[string]spool.Reply {
 	closed, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	require.NoError(t, closed.Close())
-	table := "providers:\n  dead: {baseUrl: 'http://" + closed.Addr().String() + "/v1'}\n"
-	require.NoError(t, os.WriteFile(filepath.Join(s.Dir, "models.yaml"), []byte(table), 0o600))
+	models(t, s, "providers:\n  dead: {baseUrl: 'http://"+closed.Addr().String()+"/v1'}\n")
 	s.Model.Raw(failing)
 	sent := map[string]spool.Reply{}
 	for code, f := range failures {
@@ -125,21 +107,6 @@ func TestFinalFailuresSayWhatToDo(t *testing.T) {
 		require.Contains(t, todo, failures[code].todo, code)
 	}
 	s.Verify()
-}
-
-// Which failures another model takes over from, and which it does not.
-func TestFallbackByCode(t *testing.T) {
-	s := begin(t, "SPOOL_RETRY_FOR=50ms", "SPOOL_IDLE_TIMEOUT=1500ms", "SPOOL_FALLBACK_MODELS=second")
-	for code, r := range failAll(t, s) {
-		moved := slices.Contains(warnings(t, s, r.ThreadID), agent.WarnFallback)
-		require.Equal(t, failures[code].moves, moved, code)
-		if !moved {
-			require.Equal(t, code, r.ErrorCode, r.Error)
-			continue
-		}
-		require.Equal(t, "completed", r.Status, "%s: %s", code, r.Error)
-		require.Contains(t, []string{"from the second", `{"city":"Oslo"}`}, r.Response, code)
-	}
 }
 
 // A failure is told once by each command that tells it, with its code once.

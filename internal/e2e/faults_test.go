@@ -149,10 +149,7 @@ func TestTerminatedRunIsReconciled(t *testing.T) {
 func TestLateClaimIsAnswered(t *testing.T) {
 	s := begin(t)
 	r := s.Ask("s1", "script: say first")
-	tt.Eventually(t, "the run ends", func() bool {
-		open, err := s.Client.OpenRun(s.Ctx(), r.ThreadID)
-		return err == nil && !open
-	})
+	noRun(t, s, r.ThreadID)
 	m := s.Message("s1", "script: say second")
 	m.MessageID = "late"
 	sent, err := s.Store.Send(s.Ctx(), m) // a sender that dies before its nudge

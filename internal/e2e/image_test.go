@@ -7,18 +7,15 @@ import (
 	"image"
 	"image/png"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/internal/llm/script"
 	tt "github.com/spool-agents/spool/internal/temporaltest"
-	"github.com/spool-agents/spool/memory"
 	"github.com/spool-agents/spool/memory/sqlite"
 )
 
@@ -35,8 +32,8 @@ func TestImagesAreSentByReference(t *testing.T) {
 	elsewhere := t.TempDir()
 	sender := func(args ...string) string {
 		t.Helper()
-		cmd := exec.Command(tt.Starter(), args...)
-		cmd.Env = append(append(os.Environ(), s.Env...), "SPOOL_HOME="+elsewhere)
+		cmd := starterCommand(t, s, args...)
+		cmd.Env = append(cmd.Env, "SPOOL_HOME="+elsewhere)
 		out, err := cmd.CombinedOutput()
 		require.NoError(t, err, string(out))
 		return string(out)
@@ -52,8 +49,8 @@ func TestImagesAreSentByReference(t *testing.T) {
 	dir := t.TempDir()
 	require.Contains(t, sender("sessions", "export", s.Session("s1"), "--dir", dir), filepath.Join("images", m.Content.Images()[0]))
 	other := filepath.Join(t.TempDir(), "other.db")
-	cmd := exec.Command(tt.Starter(), "sessions", "import", dir)
-	cmd.Env = append(append(os.Environ(), s.Env...), "SPOOL_STORE=sqlite:"+other)
+	cmd := starterCommand(t, s, "sessions", "import", dir)
+	cmd.Env = append(cmd.Env, "SPOOL_STORE=sqlite:"+other)
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, string(out))
 	imported, err := sqlite.Open(t.Context(), other, sqlite.Options{})
@@ -67,12 +64,9 @@ func TestImagesAreSentByReference(t *testing.T) {
 // What cannot be shown is told in words and fails no turn; what can never be shown
 // is refused when it is sent.
 func TestImagesThatCannotBeShown(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
+	s := begin(t)
 	s.Model.KeepBodies = true
-	s.StartWorker()
 	picture, data := drawn(t, 300)
-	older, olderData := drawn(t, 200)
 	gone, _ := drawn(t, 100)
 	file := filepath.Join(t.TempDir(), "shot.png")
 	for path, bytes := range map[string][]byte{file: picture, filepath.Join(s.Work, "in.png"): picture, filepath.Join(s.Work, "text.png"): []byte("just text")} {
@@ -96,38 +90,8 @@ func TestImagesThatCannotBeShown(t *testing.T) {
 		require.ErrorContains(t, err, says)
 	}
 	for _, wrong := range []string{filepath.Join(s.Work, "text.png"), filepath.Join(s.Work, "none.png"), s.Work} {
-		cmd := exec.Command(tt.Starter(), "send", "--image", wrong, "x")
-		cmd.Env = append(cmd.Environ(), s.Env...)
-		out, err := cmd.CombinedOutput()
-		require.Error(t, err)
-		require.Equal(t, 2, cmd.ProcessState.ExitCode(), string(out))
+		says(t, s, 2, "send", "--image", wrong, "x")
 	}
-
-	// A conversation from before the store kept images: one is in the home directory
-	// still, the other is lost.
-	require.NoError(t, os.MkdirAll(filepath.Join(s.Dir, "images"), 0o700))
-	require.NoError(t, os.WriteFile(filepath.Join(s.Dir, "images", nameOf(t, older)), older, 0o600))
-	plain := agent.Message{ID: "old", Role: agent.RoleUser, Content: agent.Content{Parts: []agent.Part{{Type: "text", Text: "look"}}}}
-	for _, image := range [][]byte{older, gone} {
-		plain.Content.Parts = append(plain.Content.Parts, agent.Part{Type: "image_url", ImageURL: &agent.ImageURL{URL: "image:" + nameOf(t, image)}})
-	}
-	id := s.Thread("old")
-	parsed, err := agent.ParseThreadID(id)
-	require.NoError(t, err)
-	now := time.Now().UTC()
-	_, err = s.Store.ImportThreads(s.Ctx(), memory.ImportRequest{UserID: "tester", Profile: "default", Threads: []memory.ThreadRecord{{
-		Thread:   agent.Thread{ID: id, Kind: agent.KindMain, SessionID: parsed.SessionID, ConversationID: parsed.ConversationID, RootThreadID: id, Workdir: s.Work, CreatedAt: now, UpdatedAt: now},
-		Messages: []agent.Message{plain, {ID: "answer", Role: agent.RoleAssistant, Content: agent.Text("seen")}},
-	}}})
-	require.NoError(t, err)
-	next, err := s.Client.Send(s.Ctx(), s.Message("old", "script: say again"))
-	require.NoError(t, err)
-	require.Equal(t, "completed", s.Wait(next).Status)
-	body := string(s.Model.Records()[len(s.Model.Records())-1].Body)
-	require.Contains(t, body, olderData)
-	require.Contains(t, body, "[an image cannot be shown: it is not kept any more]")
-	out := says(t, s, 1, "verify", id)
-	require.Contains(t, out, "image:"+nameOf(t, gone)+", which the store does not have")
 }
 
 // drawn is a picture, and as a model gets it.
@@ -181,8 +145,7 @@ func TestImagesOfToolsAreShown(t *testing.T) {
 	s := stack(t)
 	s.Model.KeepBodies = true
 	servers(t, home(s), free)
-	table := "models:\n  - {match: \"seer*\", images: true}\n"
-	require.NoError(t, os.WriteFile(filepath.Join(s.Dir, "models.yaml"), []byte(table), 0o600))
+	models(t, s, "models:\n  - {match: \"seer*\", images: true}\n")
 	template(t, s, "seer", "description: sees\nmodel: seer-1\n", "You see.")
 	s.StartWorker()
 	text := script.Script(call("contents", nil), "say seen")

@@ -3,7 +3,6 @@
 package e2e
 
 import (
-	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -176,37 +175,6 @@ func tree(t *testing.T, s *tt.Stack, id string) []agent.Thread {
 
 // generated are the parts of ids that depend on the store or on time.
 var generated = regexp.MustCompile(`-\d{13}-[0-9a-f]{12}|[0-9a-f]{16}`)
-
-// snapshot is what must be the same after a run with faults as after one
-// without: messages, links and states; not times, usage or attempts.
-func snapshot(t *testing.T, s *tt.Stack, root string) string {
-	t.Helper()
-	var b strings.Builder
-	for _, th := range tree(t, s, root) {
-		fmt.Fprintf(&b, "thread %s kind=%s depth=%d parent=%s root=%s call=%s status=%s reason=%s\n",
-			th.ID, th.Kind, th.Depth, th.ParentThreadID, th.RootThreadID, th.ParentToolCallID, th.Status, th.Reason)
-		for _, m := range messages(t, s, th.ID) {
-			calls, err := json.Marshal(m.ToolCalls)
-			require.NoError(t, err)
-			fmt.Fprintf(&b, "  message %d %s %s %q calls=%s for=%s partial=%v\n", m.Seq, m.Role, m.ID, durations.ReplaceAllString(m.Content.String(), ""), calls, m.ToolCallID, m.Partial)
-		}
-		calls := callsOf(t, s, th.ID)
-		position := map[string]int{} // of tasks: that of their calls
-		for i, c := range calls {
-			position[agent.TaskID(c.ID)] = i
-			fmt.Fprintf(&b, "  call %s %s %s sub=%s\n", c.ID, c.ToolName, c.Status, c.SubAgentThreadID)
-		}
-		tasks := tasksOf(t, s, th.ID)
-		slices.SortFunc(tasks, func(a, b agent.Task) int { return position[a.ID] - position[b.ID] })
-		for _, k := range tasks {
-			fmt.Fprintf(&b, "  task %s %s %s sub=%s\n", k.ID, k.Name, k.Status, k.SubAgentID)
-		}
-		for _, e := range turns(t, s, th.ID) {
-			fmt.Fprintf(&b, "  turn %s %s %s\n", e.ID, e.State, e.Outcome)
-		}
-	}
-	return shortIDs(strings.ReplaceAll(b.String(), s.Store.ID(), "STORE"))
-}
 
 // durations are the parts of a delegation's result that depend on time or on
 // how often the model had to be asked.

@@ -221,9 +221,8 @@ func TestRow07_MCPToolsOfSubAgents(t *testing.T) {
 // The health of a worker is whether it can work: a provider whose key is not set is none
 // of that, and makes doctor fail all the same.
 func TestAWorkersHealth(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
-	require.NoError(t, os.WriteFile(filepath.Join(s.Dir, "models.yaml"), []byte("providers:\n  other: {baseUrl: 'http://127.0.0.1:1/v1', apiKeyEnv: NOT_SET_KEY}\n"), 0o600))
+	s := stack(t)
+	models(t, s, "providers:\n  other: {baseUrl: 'http://127.0.0.1:1/v1', apiKeyEnv: NOT_SET_KEY}\n")
 	out := says(t, s, 1, "doctor", "--only", "worker")
 	require.Contains(t, out, "no worker on ")
 	s.StartWorker()
@@ -241,8 +240,7 @@ func TestAWorkersHealth(t *testing.T) {
 // doctor and tools exit 1 when a configured server does not answer, and say what
 // to do.
 func TestDoctorNamesWhatDoesNotAnswer(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
+	s := stack(t)
 	servers(t, home(s), map[string]any{"args": []string{"-broken"}})
 	s.StartWorker()
 	s.Ask("s1", "script: say hi")

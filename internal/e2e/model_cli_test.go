@@ -13,7 +13,6 @@ import (
 	"github.com/spool-agents/spool"
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/internal/llm/script"
-	tt "github.com/spool-agents/spool/internal/temporaltest"
 )
 
 // What a person types and sees: `send --schema FILE` prints the JSON, and a wrong
@@ -41,8 +40,7 @@ func TestSendWithASchema(t *testing.T) {
 // A person is told on stderr when the conversation is summarised, when another model
 // takes over, and when a server reads only a part.
 func TestSendTellsWhatHappensToTheContext(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
+	s := stack(t)
 	s.Model.Window = 12000
 	s.StartWorker("SPOOL_CONTEXT_WINDOW=12000", "SPOOL_FALLBACK_MODELS=second")
 	steps := pages(t, s, 8, 6000)
@@ -55,8 +53,7 @@ func TestSendTellsWhatHappensToTheContext(t *testing.T) {
 // Where a provider does not say what a call used, our count stands for it, and is
 // marked as one.
 func TestUsageIsEstimatedWhereTheProviderIsSilent(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
+	s := stack(t)
 	s.Model.Raw(func(w http.ResponseWriter, _ *http.Request, _ []byte) {
 		_, _ = fmt.Fprint(w, `{"choices":[{"message":{"content":"some words of an answer"},"finish_reason":"stop"}]}`)
 	})

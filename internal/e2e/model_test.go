@@ -3,8 +3,6 @@ package e2e
 import (
 	"encoding/json"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -51,8 +49,7 @@ func TestProviderChangesMidTurn(t *testing.T) {
 	s := stack(t)
 	other := llmtest.Run(t)
 	other.KeepBodies = true
-	table := "providers:\n  other: {baseUrl: '" + other.URL() + "', apiKeyEnv: OTHER_KEY}\n"
-	require.NoError(t, os.WriteFile(filepath.Join(s.Dir, "models.yaml"), []byte(table), 0o600))
+	models(t, s, "providers:\n  other: {baseUrl: '"+other.URL()+"', apiKeyEnv: OTHER_KEY}\n")
 	s.StartWorker("SPOOL_FALLBACK_MODELS=gone@other,mistral-small@other", "OTHER_KEY=other-secret")
 	r := s.Ask("s1", script.Script("think hard about it => "+add(1, 2), "fail 404 "+add(3, 4), "say done"))
 	require.Equal(t, "done", r.Response, r.Error)
@@ -79,16 +76,14 @@ func TestFallbackOfAnAgentWithAProvider(t *testing.T) {
 		w.WriteHeader(http.StatusNotFound)
 		_, _ = w.Write([]byte(`{"error":{"message":"no such model"}}`))
 	})
-	require.NoError(t, os.WriteFile(filepath.Join(s.Dir, "models.yaml"), []byte("providers:\n  other: {baseUrl: '"+other.URL()+"'}\n"), 0o600))
-	agents := filepath.Join(s.Work, ".spool", "agents")
-	require.NoError(t, os.MkdirAll(agents, 0o755))
-	require.NoError(t, os.WriteFile(filepath.Join(agents, "orchestrator.md"), []byte("---\nprovider: other\nmodel: second\n---\nx\n"), 0o600))
+	models(t, s, "providers:\n  other: {baseUrl: '"+other.URL()+"'}\n")
+	template(t, s, "orchestrator", "provider: other\nmodel: second\n", "x")
 	s.StartWorker("SPOOL_FALLBACK_MODELS=x@othr,second")
 	r := s.Ask("s1", "script: say done")
 	require.Equal(t, "done", r.Response, r.Error)
 	require.Equal(t, "second", s.Model.Records()[0].Model)
 	require.Len(t, other.Records(), 1)
-	require.NoError(t, os.WriteFile(filepath.Join(agents, "orchestrator.md"), []byte("---\nmodel: m@othr\n---\nx\n"), 0o600))
+	template(t, s, "orchestrator", "model: m@othr\n", "x")
 	r = s.Ask("s2", "script: say done again")
 	require.Equal(t, "done again", r.Response, "the fallback answers: %s", r.Error)
 	require.Contains(t, strings.Join(warnings(t, s, r.ThreadID), " "), agent.WarnFallback)
@@ -158,8 +153,7 @@ func TestAnswerSchemaRepairedOnce(t *testing.T) {
 // children included, from a table that the user edits.
 func TestPriceOfMessageThreadAndTree(t *testing.T) {
 	s := stack(t)
-	table := "models:\n  - {match: fake, price: {input: 1000, output: 2000}}\n"
-	require.NoError(t, os.WriteFile(filepath.Join(s.Dir, "models.yaml"), []byte(table), 0o600))
+	models(t, s, "models:\n  - {match: fake, price: {input: 1000, output: 2000}}\n")
 	s.StartWorker()
 	r := s.Ask("s1", script.Script(add(1, 2), "break x2 "+script.Task("general", script.Script(add(3, 4), "fail 503 after 1ms say child")), "say "+strings.Repeat("word ", 50)))
 	require.Equal(t, string(agent.ThreadCompleted), r.Status, r.Error)

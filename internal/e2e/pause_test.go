@@ -6,10 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"regexp"
-	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -138,51 +135,6 @@ func TestFault_A11_KillDuringAPause(t *testing.T) {
 	require.Equal(t, "user assistant", roles(messages(t, s, r.ThreadID)))
 	require.Len(t, s.Model.Records(), 2)
 	require.Equal(t, before, toldWaits(t, s, r.ThreadID))
-}
-
-// Five sub-agents under one rate limit: each tells it once at most, by name, on the
-// root too, and their calls do not go out in a burst.
-func TestFault_A11_FiveChildrenTellAPauseOnce(t *testing.T) {
-	s := stack(t)
-	var mu sync.Mutex
-	var until time.Time
-	limited := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, _ := io.ReadAll(r.Body)
-		r.Body = io.NopCloser(bytes.NewReader(body))
-		mu.Lock()
-		if !strings.Contains(string(body), "say all") && until.IsZero() {
-			until = time.Now().Add(6 * time.Second)
-		}
-		left := time.Until(until)
-		mu.Unlock()
-		if left <= 0 {
-			s.Model.ServeHTTP(w, r)
-			return
-		}
-		w.Header().Set("Retry-After-Ms", strconv.FormatInt(left.Milliseconds()+1, 10))
-		http.Error(w, `{"error":{"message":"slow down"}}`, http.StatusTooManyRequests)
-	}))
-	defer limited.Close()
-	s.StartWorker("OPENAI_BASE_URL=" + limited.URL + "/v1")
-	var children []string
-	for range 5 {
-		children = append(children, script.Call("assign_task", map[string]any{"agent": "researcher", "task": "script: say seen"}))
-	}
-	_, progress, code := starterApart(t, s, "send", "-s", s.Session("s1"), script.Script(script.Calls(children...), "say all"))
-	require.Equal(t, 0, code, progress)
-	root := s.Thread("s1")
-	told, of := toldWaits(t, s, root), map[string]int{}
-	require.NotEmpty(t, told)
-	for _, w := range told {
-		of[w.ThreadID]++
-		require.Equal(t, []any{root, "researcher", "slow down"}, []any{w.RootThread, w.Agent, w.Reason})
-	}
-	for child, n := range of {
-		require.Equal(t, 1, n, child)
-		require.Len(t, toldWaits(t, s, child), 1)
-	}
-	lines := regexp.MustCompile(`(?m)^  researcher: … (waiting for the provider|held back) until`).FindAllString(progress, -1)
-	require.Len(t, lines, len(of), progress)
 }
 
 // A summary that its provider does not make now is made later: the turn waits, and

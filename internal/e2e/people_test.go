@@ -4,13 +4,10 @@ import (
 	"context"
 	"io"
 	"net/http"
-	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
-	enumspb "go.temporal.io/api/enums/v1"
 
 	"github.com/spool-agents/spool"
 	"github.com/spool-agents/spool/agent"
@@ -21,7 +18,8 @@ import (
 
 func cancel(t *testing.T, s *tt.Stack, r spool.Reply) {
 	t.Helper()
-	cancel(t, s, r)
+	_, err := s.Client.Cancel(s.Ctx(), memory.CancelRequest{ThreadID: r.ThreadID, TurnID: r.TurnID, By: "tester"})
+	require.NoError(t, err)
 }
 
 // streaming waits until text of the thread's current model call can be read.
@@ -89,8 +87,8 @@ func TestRow103_CancelReachesDescendants(t *testing.T) {
 func noRun(t *testing.T, s *tt.Stack, thread string) {
 	t.Helper()
 	tt.Eventually(t, "the run of "+thread+" ends", func() bool {
-		d, err := s.Temporal.DescribeWorkflow(s.Ctx(), thread, "")
-		return err == nil && d.RawResponse.GetWorkflowExecutionInfo().GetStatus() != enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING
+		open, err := s.Client.OpenRun(s.Ctx(), thread)
+		return err == nil && !open
 	})
 }
 
@@ -169,8 +167,7 @@ func pendingApproval(t *testing.T, s *tt.Stack, r spool.Reply) spool.Reply {
 // ask makes the stack's orchestrator ask before it uses the shell.
 func ask(t *testing.T, s *tt.Stack) {
 	t.Helper()
-	file := filepath.Join(s.Work, ".spool", "agents", "orchestrator.md")
-	require.NoError(t, os.WriteFile(file, []byte("---\nname: orchestrator\n---\nYou ask first.\n"), 0o644))
+	template(t, s, "orchestrator", "", "You ask first.")
 }
 
 // Rows 64, 74: a denied call is saved with its denial and ends the turn.

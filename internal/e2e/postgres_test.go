@@ -34,7 +34,6 @@ func TestOnPostgres(t *testing.T) {
 		maps.Copy(scenarios, map[string]func(*testing.T){
 			"tool rounds":               TestRow71_ToolRounds,
 			"order of events":           TestRow42_EventOrder,
-			"large results":             TestFault_D2_LargeResults,
 			"five children end at once": TestFault_E3_FiveEndTogether,
 			"grandchild outlives":       TestFault_E5_GrandchildOutlivesItsParent,
 			"a cancel saves":            TestFault_D8_CancelSavesWhatArrived,

@@ -93,10 +93,7 @@ func TestRow21_Resume(t *testing.T) {
 // forget makes Temporal forget a thread's workflow, as after its retention.
 func forget(t *testing.T, s *tt.Stack, th agent.Thread) {
 	t.Helper()
-	tt.Eventually(t, "the run ends", func() bool {
-		open, err := s.Client.OpenRun(s.Ctx(), th.ID)
-		return err == nil && !open
-	})
+	noRun(t, s, th.ID)
 	_, err := s.Temporal.WorkflowService().DeleteWorkflowExecution(s.Ctx(), &workflowservice.DeleteWorkflowExecutionRequest{
 		Namespace: "default", WorkflowExecution: &commonpb.WorkflowExecution{WorkflowId: th.ID},
 	})

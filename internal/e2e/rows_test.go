@@ -2,9 +2,7 @@ package e2e
 
 import (
 	"fmt"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -187,8 +185,7 @@ func TestFault_D3_OtherToolsAfterRestart(t *testing.T) {
 	r := s.Send("s1", script.Script(add(1, 2), "first 2s "+add(3, 4), count("n"), "say done"))
 	saved(t, s, r.ThreadID, 3)
 	w.Kill()
-	file := filepath.Join(s.Work, ".spool", "agents", "orchestrator.md")
-	require.NoError(t, os.WriteFile(file, []byte("---\nname: orchestrator\ntools: [ls]\n---\nQuite another prompt.\n"), 0o644))
+	template(t, s, "orchestrator", "tools: [ls]\n", "Quite another prompt.")
 	s.StartWorker()
 	require.Equal(t, "done", s.Wait(r).Response)
 	require.Equal(t, 1, lines(s.File("n")), "a turn keeps the snapshot it began with")

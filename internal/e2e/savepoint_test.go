@@ -3,7 +3,6 @@ package e2e
 import (
 	"encoding/json"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -40,8 +39,7 @@ func TestRow61_KilledBeforeTheRound(t *testing.T) {
 func answeredOnce(t *testing.T, stream bool) {
 	t.Helper()
 	s := tt.New(t)
-	file := filepath.Join(s.Work, ".spool", "agents", "orchestrator.md")
-	require.NoError(t, os.WriteFile(file, []byte(fmt.Sprintf("---\nname: orchestrator\nstream: %v\n---\nTest.\n", stream)), 0o644))
+	template(t, s, "orchestrator", fmt.Sprintf("stream: %v\n", stream), "Test.")
 	s.StartWorker()
 	r := s.Ask("s1", "script: say the whole answer")
 	m := messages(t, s, r.ThreadID)
@@ -101,9 +99,7 @@ func TestRow66_OnlyUnsavedText(t *testing.T) {
 // Row 73: memory_appended comes after the commit of what it names, and all of
 // them together name each message exactly once.
 func TestRow73_MemoryAppended(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
-	s.StartWorker()
+	s := begin(t)
 	r := s.Send("s1", script.Script(add(1, 2)+" && "+add(3, 4), add(5, 6), "say done"))
 	next := int64(1)
 	err := s.Client.Follow(s.Ctx(), r.ThreadID, "", spool.FollowOptions{UntilTurn: r.TurnID}, func(u spool.Update) error {

@@ -23,6 +23,12 @@ func template(t *testing.T, s *tt.Stack, name, front, body string) {
 	require.NoError(t, os.WriteFile(file, []byte("---\nname: "+name+"\n"+front+"---\n"+body+"\n"), 0o644))
 }
 
+// models writes a table of models.
+func models(t *testing.T, s *tt.Stack, table string) {
+	t.Helper()
+	require.NoError(t, os.WriteFile(filepath.Join(s.Dir, "models.yaml"), []byte(table), 0o600))
+}
+
 // sent is the body of the last request that followed a script.
 func sent(t *testing.T, s *tt.Stack, text string) map[string]any {
 	t.Helper()

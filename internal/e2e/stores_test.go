@@ -111,8 +111,7 @@ func TestRow79_FilesOfARun(t *testing.T) {
 
 // TestOneProcessStoresRefuseWorkers: a worker program says why at its start.
 func TestOneProcessStoresRefuseWorkers(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
+	s := stack(t)
 	for _, store := range []string{"file:" + t.TempDir(), "memory:"} {
 		w := s.SpawnWorker("SPOOL_STORE=" + store)
 		w.Ends(t, "the store "+store)
@@ -126,8 +125,7 @@ func TestOneProcessStoresRefuseWorkers(t *testing.T) {
 // TestSendRunsItsOwnWorker: with no worker program anywhere, send on a store of
 // one process gets its answer, from one process to the next on files.
 func TestSendRunsItsOwnWorker(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
+	s := stack(t)
 	run := func(store string, args ...string) (string, string) {
 		t.Helper()
 		cmd := exec.Command(tt.Starter(), append([]string{"--store", store}, args...)...)

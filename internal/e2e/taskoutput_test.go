@@ -138,9 +138,7 @@ func TestFault_E9_ParentsAtTheLimitDelegate(t *testing.T) {
 // Row 96: the same call with the same result, five times, ends a real turn, and it
 // says which call. Looking after a sub-agent at work is no loop, however often.
 func TestRow96_LoopsEndLookingDoesNot(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
-	s.StartWorker()
+	s := begin(t)
 	var steps []string
 	for range agent.LoopLength + 1 {
 		steps = append(steps, script.Call("calculator", map[string]any{"expression": "6*7"}))

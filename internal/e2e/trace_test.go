@@ -11,14 +11,12 @@ import (
 	"github.com/spool-agents/spool"
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/internal/llm/script"
-	tt "github.com/spool-agents/spool/internal/temporaltest"
 )
 
 // Rows 24, 52, 53: trace shows the tree down and the way up, each with state,
 // duration, tokens, price and a link into Temporal's Web UI.
 func TestRow52_TraceCommand(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
+	s := stack(t)
 	s.Env = append(s.Env, "SPOOL_TEMPORAL_UI=http://ui.example", "SPOOL_PRICE_INPUT=1000", "SPOOL_PRICE_OUTPUT=1000")
 	s.StartWorker()
 	child := script.Script(script.Task("researcher", "script: fail 400 say never"), "first 300ms say child end")
@@ -66,8 +64,7 @@ func TestRow52_TraceCommand(t *testing.T) {
 // Row 2: starter agents shows which templates are in force and from where, what
 // they hide, which are disabled, and warnings with file and line.
 func TestRow02_AgentsCommand(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
+	s := stack(t)
 	write := func(path, text string) string {
 		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
 		require.NoError(t, os.WriteFile(path, []byte(text), 0o644))

@@ -60,11 +60,11 @@ func grow(t *testing.T, s *tt.Stack, during func()) string {
 // that started it ended first: then the nearest ancestor at work is told.
 var reportsElsewhere = regexp.MustCompile(`started by: \S+\n|\n\d+ sub-agents? of those, reporting to this thread(?s:.*)`)
 
-// forestRows is all that must be the same in every run: the rows without times,
+// snapshot is all that must be the same in every run: the rows without times,
 // usage and attempts. When the end of a background child is told depends on
 // what is quicker, so such messages, and turns that only tell of them, stand
 // apart: each end once, wherever in the tree.
-func forestRows(t *testing.T, s *tt.Stack, root string) string {
+func snapshot(t *testing.T, s *tt.Stack, root string) string {
 	t.Helper()
 	var b strings.Builder
 	var told, unsorted []string
@@ -90,12 +90,13 @@ func forestRows(t *testing.T, s *tt.Stack, root string) string {
 				fmt.Fprintf(&b, "  message %s %s %q calls=%s for=%s partial=%v %s %s\n", m.Role, m.ID, text, calls, m.ToolCallID, m.Partial, m.Status, m.Source)
 			}
 		}
-		calls := callsOf(t, s, th.ID)
-		for _, c := range calls {
+		position := map[string]int{} // of tasks: that of their calls
+		for i, c := range callsOf(t, s, th.ID) {
+			position[agent.TaskID(c.ID)] = i
 			fmt.Fprintf(&b, "  call %s %s %s sub=%s\n", c.ID, c.ToolName, c.Status, c.SubAgentThreadID)
 		}
 		tasks := tasksOf(t, s, th.ID)
-		slices.SortFunc(tasks, func(a, b agent.Task) int { return strings.Compare(a.ID, b.ID) })
+		slices.SortFunc(tasks, func(a, b agent.Task) int { return position[a.ID] - position[b.ID] })
 		for _, k := range tasks {
 			fmt.Fprintf(&b, "  task %s %s %s sub=%s\n", k.ID, k.Name, k.Status, k.SubAgentID)
 		}
@@ -141,7 +142,7 @@ func TestRow103_TreeChaos(t *testing.T) {
 	begun := time.Now()
 	root := grow(t, s, func() {})
 	took := time.Since(begun)
-	want := forestRows(t, s, root)
+	want := snapshot(t, s, root)
 	require.Len(t, tree(t, s, root), 10)
 	require.Equal(t, 4, strings.Count(want, "ended: success]"))
 	s.Verify()
@@ -196,6 +197,6 @@ func disturbedRun(t *testing.T, seed int64, took time.Duration, want string) {
 			}
 		}
 	})
-	require.Equal(t, want, forestRows(t, s, root), "SPOOL_SEED=%d", seed)
+	require.Equal(t, want, snapshot(t, s, root), "SPOOL_SEED=%d", seed)
 	s.Verify()
 }

@@ -37,7 +37,6 @@ func TestRow57_OneMessageLargerThanTheWindow(t *testing.T) {
 	require.NotContains(t, shown, "\uFFFD")
 	id := s.Thread("s1")
 	require.Equal(t, long, messages(t, s, id)[0].Content.String())
-	require.Empty(t, summaries(t, s, id), "there was nothing to summarise")
 	require.Equal(t, "fine", s.Ask("s1", "script: say fine").Response)
 	require.Equal(t, []string{agent.WarnShortened}, warnings(t, s, id), "it is told once")
 
