@@ -58,8 +58,8 @@ func sendAsking(t *testing.T, s *tt.Stack, session, text string) (sentDoc, pendi
 	return r, r.Pending[0]
 }
 
-// ended types the message again, with its id, and waits for the turn's end.
-func ended(t *testing.T, s *tt.Stack, session, text string) sentDoc {
+// answered types the message again, with its id, and waits for the turn's end.
+func answered(t *testing.T, s *tt.Stack, session, text string) sentDoc {
 	t.Helper()
 	return typed[sentDoc](t, s, 0, "send", "--wait", "-s", s.Session(session), "--message-id", "m", text)
 }
@@ -81,7 +81,7 @@ func TestRow74_ApprovalsOnTheCommandLine(t *testing.T) {
 		out = says(t, s, 3, "approve", "no-such-approval")
 		require.Contains(t, out, "no-such-approval")
 		out = says(t, s, 0, "approve", p.ApprovalID)
-		require.Equal(t, "granted", ended(t, s, "approve", text).Response)
+		require.Equal(t, "granted", answered(t, s, "approve", text).Response)
 		out = says(t, s, 0, "approve", p.ApprovalID)
 		out = says(t, s, 4, "deny", p.ApprovalID)
 		require.Contains(t, out, "approve by tester")
@@ -104,7 +104,7 @@ func TestRow74_ApprovalsOnTheCommandLine(t *testing.T) {
 		text := script.Script(count("e"), "echo told:")
 		r, p := sendAsking(t, s, "edit", text)
 		says(t, s, 0, "edit", p.ToolCalls[0].ID, "use the staging server")
-		require.Contains(t, ended(t, s, "edit", text).Response, "use the staging server")
+		require.Contains(t, answered(t, s, "edit", text).Response, "use the staging server")
 		m := messages(t, s, r.ThreadID)
 		require.Equal(t, "user assistant tool assistant", roles(m))
 		require.Equal(t, agent.ErrEdited, m[2].ErrorReason)
@@ -114,7 +114,7 @@ func TestRow74_ApprovalsOnTheCommandLine(t *testing.T) {
 		text := script.Script(script.Calls(count("p1"), count("p2"), count("p3")), "say some of it")
 		r, p := sendAsking(t, s, "partly", text)
 		says(t, s, 0, "approve", p.ToolCalls[0].ID, p.ToolCalls[2].ID)
-		require.Equal(t, "some of it", ended(t, s, "partly", text).Response)
+		require.Equal(t, "some of it", answered(t, s, "partly", text).Response)
 		m := messages(t, s, r.ThreadID)
 		require.Equal(t, []agent.ErrorReason{"", agent.ErrDenied, ""}, []agent.ErrorReason{m[2].ErrorReason, m[3].ErrorReason, m[4].ErrorReason})
 		require.Equal(t, agent.TextDenied, m[3].Content.String())
@@ -148,7 +148,7 @@ func TestRow74_ApprovalsOnTheCommandLine(t *testing.T) {
 		require.Equal(t, 0, code)
 		require.Contains(t, out, "lax waits for approval", "the root shows who waits")
 		out = says(t, s, 0, "approve", p.ApprovalID)
-		require.Contains(t, ended(t, s, "child", text).Response, "child end")
+		require.Contains(t, answered(t, s, "child", text).Response, "child end")
 		require.Equal(t, 1, lines(s.File("lax")))
 	})
 }
@@ -162,7 +162,7 @@ func TestRow74_ApproveAllLastsForTheSession(t *testing.T) {
 	w := s.StartWorker()
 	r, p := sendAsking(t, s, "s1", script.Script(count("first"), count("second"), "say unasked"))
 	says(t, s, 0, "approve", "--all-session", p.ApprovalID)
-	require.Equal(t, "unasked", ended(t, s, "s1", script.Script(count("first"), count("second"), "say unasked")).Response)
+	require.Equal(t, "unasked", answered(t, s, "s1", script.Script(count("first"), count("second"), "say unasked")).Response)
 	require.Equal(t, 1, lines(s.File("second")))
 	w.Kill()
 	s.StartWorker()

@@ -289,6 +289,6 @@ func TestNobodyIsAskedWhatIsRefused(t *testing.T) {
 	require.Len(t, p.ToolCalls, 1)
 	require.Equal(t, "shell", p.ToolCalls[0].ToolName)
 	says(t, s, 0, "approve", p.ApprovalID)
-	require.Equal(t, "done", ended(t, s, "mixed", text).Response)
+	require.Equal(t, "done", answered(t, s, "mixed", text).Response)
 	require.Equal(t, 1, lines(s.File("ran")))
 }

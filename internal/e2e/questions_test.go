@@ -179,6 +179,7 @@ func TestFault_E2_EachAnswerReachesItsQuestion(t *testing.T) {
 	answer(t, s, open["one a?"], "for a")
 	end := s.Wait(r)
 	require.Equal(t, "completed", end.Status, end.Error)
+	require.Contains(t, end.Response, "status: failed")
 	for _, th := range tree(t, s, r.ThreadID) {
 		var results []string
 		for _, m := range messages(t, s, th.ID) {

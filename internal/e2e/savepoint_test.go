@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -24,7 +25,9 @@ import (
 func TestRow61_KilledBeforeTheRound(t *testing.T) {
 	s := stack(t)
 	w := s.StartWorker("SPOOL_CRASH_AT=before-result:3", "SPOOL_CRASH_ONCE="+filepath.Join(s.Dir, "crashed"))
-	r := s.Send("s1", script.Script(script.Calls(count("a"), count("b"), slow("c", 1)), "say whole"))
+	r := s.Send("s1", script.Script(script.Calls(count("a"), count("b"), until("c")), "say whole"))
+	ended(t, s, r.ThreadID, 0, 1)
+	letGo(t, s, "c")
 	w.Ends(t, "its crash point")
 	require.Equal(t, "user", roles(messages(t, s, r.ThreadID)), "no orphan")
 	s.StartWorker()
@@ -132,16 +135,12 @@ func interruptedBatch(t *testing.T, kill bool) {
 	r := s.Send("s1", script.Script(script.Calls(count("a"), slow("b", 60), count("c")), "say went on"))
 	w := s.StartWorker()
 	started(t, s, "b")
-	tt.Eventually(t, "two results are stored", func() bool {
-		ended := func(c agent.ToolCall) bool { return c.Status.Final() }
-		calls := callsOf(t, s, r.ThreadID)
-		return len(calls) == 3 && ended(calls[0]) && ended(calls[2])
-	})
+	ended(t, s, r.ThreadID, 0, 2)
 	reason, end := agent.ErrAborted, "cancelled"
 	if kill {
 		w.Kill()
 		s.StartWorker()
-		reason, end = "", "completed"
+		reason, end = agent.ErrUnknown, "completed"
 	} else {
 		cancel(t, s, r)
 	}
@@ -155,6 +154,15 @@ func interruptedBatch(t *testing.T, kill bool) {
 	require.Contains(t, shape(sent), "assistant tool tool tool")
 	require.Equal(t, "run\nrun\nstart\n", s.File("a")+s.File("c")+s.File("b"), "nothing ran again, and what ran was stopped")
 	s.Verify()
+}
+
+// ended waits until the results of these calls of a thread are stored.
+func ended(t *testing.T, s *tt.Stack, thread string, which ...int) {
+	t.Helper()
+	tt.Eventually(t, "results are stored", func() bool {
+		calls := callsOf(t, s, thread)
+		return !slices.ContainsFunc(which, func(i int) bool { return i >= len(calls) || !calls[i].Status.Final() })
+	})
 }
 
 // paired checks that every call has exactly one result right after it.

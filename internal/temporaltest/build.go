@@ -19,9 +19,12 @@ var bins struct{ dir, worker, starter, temporal string }
 const BinEnv = "SPOOL_TEST_BIN"
 
 // Main has the programs built, runs the package's tests, and removes what it
-// made. Call it from TestMain.
-func Main(m *testing.M) {
+// made. Call it from TestMain, with what else is to be done at the end.
+func Main(m *testing.M, after ...func()) {
 	code, err := runMain(m)
+	for _, end := range after {
+		end()
+	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		code = 1

@@ -61,7 +61,7 @@ func NewOn(t testing.TB, server *Server) *Stack {
 	store, err := spool.OpenStore(ctx, s.StoreSpec())
 	require.NoError(t, err)
 	s.Store = store
-	t.Cleanup(func() { _ = store.Close() })
+	t.Cleanup(func() { _ = s.Store.Close() })
 	s.Temporal, err = client.Dial(client.Options{HostPort: server.Address, Logger: sdklog.NewStructuredLogger(slog.New(slog.DiscardHandler))})
 	require.NoError(t, err)
 	t.Cleanup(s.Temporal.Close)
@@ -91,7 +91,6 @@ func (s *Stack) Reopen(change func()) {
 	change()
 	store, err := spool.OpenStore(context.Background(), s.StoreSpec())
 	require.NoError(s.t, err)
-	s.t.Cleanup(func() { _ = store.Close() })
 	s.Store = store
 	s.Client = spool.NewClient(store, s.Temporal, spool.ClientOptions{UserID: "tester"})
 }
