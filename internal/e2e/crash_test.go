@@ -2,10 +2,10 @@ package e2e
 
 import (
 	"fmt"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -62,43 +62,89 @@ func undisturbedSnapshot(t *testing.T) string {
 func TestRow55_CrashPoints(t *testing.T) {
 	t.Parallel()
 	want := undisturbedSnapshot(t)
-	for _, op := range []string{"claim", "begin-model", "chunk", "reply", "begin-tool", "result", "round", "open-delegation", "child-result", "close"} {
-		for _, when := range []string{"before", "after"} {
-			for _, n := range hits(t, op) {
-				point := fmt.Sprintf("%s-%s:%d", when, op, n)
-				t.Run(point, func(t *testing.T) {
-					s := stack(t)
-					w := s.StartWorker("SPOOL_CRASH_AT="+point, "SPOOL_CRASH_ONCE="+filepath.Join(s.Dir, "crashed"))
-					go func() {
-						<-w.Done()
-						if t.Context().Err() == nil {
-							s.StartWorker()
-						}
-					}()
-					root := converse(t, s)
-					w.Ends(t, point)
-					require.Equal(t, want, snapshot(t, s, root))
-				})
-			}
-		}
+	for _, points := range crashes(strings.HasPrefix(t.Name(), "TestOnPostgres")) {
+		t.Run(strings.Join(points, ","), func(t *testing.T) {
+			s := stack(t)
+			all := dieAt(t, s, points...)
+			root := converse(t, s)
+			all()
+			require.Equal(t, want, snapshot(t, s, root))
+		})
 	}
 }
 
-// hits says at which hits of a crash point the worker is killed: PostgreSQL takes a
-// sample if not all is asked for.
-func hits(t *testing.T, op string) []int {
-	sample := !tt.All() && strings.HasPrefix(t.Name(), "TestOnPostgres")
-	switch {
-	case sample && op != "claim" && op != "round" && op != "open-delegation":
-		return nil
-	case sample:
-		return []int{1}
-	case tt.Long() && op != "open-delegation" && op != "child-result":
-		return []int{1, 2, 3, 4, 5}
-	case op == "claim" || op == "close" || op == "open-delegation" || op == "child-result":
+// crashes are the points at which workers are killed, those of one conversation
+// together; a sample of them if not all is asked for. After five kills a turn ends.
+func crashes(sample bool) (groups [][]string) {
+	if !tt.All() {
+		for _, when := range []string{"before", "after"} {
+			for i, ops := range [][]string{{"begin-tool", "result", "round", "open-delegation"}, {"claim", "begin-model", "chunk", "reply"}, {"child-result", "close"}} {
+				if sample && i > 0 {
+					continue
+				}
+				var points []string
+				for _, op := range ops {
+					points = append(points, when+"-"+op)
+				}
+				groups = append(groups, points)
+			}
+		}
+		return groups
+	}
+	for _, op := range []string{"claim", "begin-model", "chunk", "reply", "begin-tool", "result", "round", "open-delegation", "child-result", "close"} {
+		for _, n := range hits(op) {
+			groups = append(groups, []string{fmt.Sprintf("before-%s:%d", op, n)}, []string{fmt.Sprintf("after-%s:%d", op, n)})
+		}
+	}
+	return groups
+}
+
+// hits says at which hits of a crash point a worker is killed.
+func hits(op string) []int {
+	switch op {
+	case "claim", "close", "open-delegation", "child-result":
 		return []int{1, 3}
 	}
+	if tt.Long() {
+		return []int{1, 2, 3, 4, 5}
+	}
 	return []int{2}
+}
+
+// dieAt starts a worker that dies at the first point, then one that dies at the
+// second, and so on, and then one that does not. What it returns waits until all
+// are dead that are to die.
+func dieAt(t *testing.T, s *tt.Stack, points ...string) (wait func()) {
+	t.Helper()
+	next := make(chan *tt.Process, len(points))
+	start := func(i int) {
+		next <- s.StartWorker("SPOOL_CRASH_AT="+points[i], fmt.Sprintf("SPOOL_CRASH_ONCE=%s/crashed%d", s.Dir, i))
+	}
+	start(0)
+	over := make(chan bool)
+	go func() {
+		defer close(over)
+		for i := range points {
+			select {
+			case <-(<-next).Done():
+			case <-t.Context().Done():
+				return
+			}
+			if i+1 < len(points) {
+				start(i + 1)
+			} else {
+				s.StartWorker()
+			}
+		}
+	}()
+	return func() {
+		t.Helper()
+		select {
+		case <-over:
+		case <-time.After(tt.Patience):
+			t.Fatalf("not all workers that were to die are dead: %v", points)
+		}
+	}
 }
 
 // Row 59: a sender that dies right after its message was stored, before anybody

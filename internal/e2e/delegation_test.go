@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -200,20 +199,14 @@ func TestFault_E4_TerminatedChildIsReported(t *testing.T) {
 // D10: a background delegation as the last step of a turn, the worker killed
 // right before and right after it is stored: the child starts all the same.
 func TestFault_D10_BackgroundAsTheLastStep(t *testing.T) {
-	t.Parallel()
-	for _, point := range []string{"before-open-delegation", "after-open-delegation", "after-round", "after-close"} {
-		t.Run(point, func(t *testing.T) {
-			s := stack(t)
-			w := s.StartWorker("SPOOL_CRASH_AT="+point, "SPOOL_CRASH_ONCE="+filepath.Join(s.Dir, "crashed"))
-			r := s.Send("s1", script.Script(background("general", "script: first 300ms say late"), "say started"))
-			w.Ends(t, point)
-			s.StartWorker()
-			require.Equal(t, "started", s.Wait(r).Response)
-			quiet(t, s, r.ThreadID)
-			require.Len(t, tree(t, s, r.ThreadID), 2)
-			onceEach(t, s, r.ThreadID, 1)
-		})
-	}
+	s := stack(t)
+	all := dieAt(t, s, "before-open-delegation", "after-open-delegation", "after-round", "after-close")
+	r := s.Send("s1", script.Script(background("general", "script: first 300ms say late"), "say started"))
+	all()
+	require.Equal(t, "started", s.Wait(r).Response)
+	quiet(t, s, r.ThreadID)
+	require.Len(t, tree(t, s, r.ThreadID), 2)
+	onceEach(t, s, r.ThreadID, 1)
 }
 
 // Row 103: a cancel leaves background children running, and says how many.
