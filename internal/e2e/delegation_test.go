@@ -90,21 +90,6 @@ func TestRow10_BackgroundReturnsAtOnce(t *testing.T) {
 	require.Contains(t, messages(t, s, r.ThreadID)[4].Content.String(), "late")
 }
 
-// Row 11: exactly one report although every worker dies while the child runs.
-func TestRow11_ReportAfterRestart(t *testing.T) {
-	s := stack(t)
-	w := s.StartWorker()
-	r := s.Ask("s1", script.Script(background("general", script.Script(add(1, 1), "first 1s "+add(2, 2), "say late")), "say started"))
-	tt.Eventually(t, "the child has done a step", func() bool {
-		all := tree(t, s, r.ThreadID)
-		return len(all) == 2 && len(messages(t, s, all[1].ID)) >= 3
-	})
-	w.Kill()
-	s.StartWorker()
-	quiet(t, s, r.ThreadID)
-	onceEach(t, s, r.ThreadID, 1)
-}
-
 // Row 11: exactly one report to a parent that continues as new all the time.
 func TestRow11_ReportAcrossContinueAsNew(t *testing.T) {
 	s := begin(t, "SPOOL_MAX_EVENTS=10")

@@ -52,7 +52,8 @@ func TestRow42_EventOrder(t *testing.T) {
 		types = append(types, e.Type)
 	}
 	got := strings.Join(types, " ")
-	require.Regexp(t, `^message_started .*tool_calls tool_call tool_call .*tool_response .*tool_response .*assistant_message .*done$`, got)
+	require.Regexp(t, `^message_started .*stream_finish .*tool_calls tool_call tool_call .*tool_response .*tool_response .*stream_finish .*assistant_message .*done$`, got)
+	require.Equal(t, 2, strings.Count(got, "stream_finish"), "one for each call of the model")
 	require.Equal(t, 1, strings.Count(got, "done"))
 	require.Contains(t, got, "memory_appended")
 }

@@ -213,3 +213,31 @@ func TestRow76_WaitsOverRestarts(t *testing.T) {
 	require.Equal(t, 1, lines(s.File("gated")))
 	s.Verify()
 }
+
+type history struct {
+	events []*historypb.HistoryEvent
+	bytes  int
+	runs   int
+}
+
+// historyOf reads the whole chain of runs of a thread's latest turn, newest run last.
+func historyOf(t *testing.T, s *tt.Stack, thread string) history {
+	t.Helper()
+	var h history
+	run := ""
+	for {
+		var events []*historypb.HistoryEvent
+		for it := s.Temporal.GetWorkflowHistory(s.Ctx(), thread, run, false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT); it.HasNext(); {
+			e, err := it.Next()
+			require.NoError(t, err)
+			events = append(events, e)
+			h.bytes += e.Size()
+		}
+		h.events = append(events, h.events...)
+		h.runs++
+		run = events[0].GetWorkflowExecutionStartedEventAttributes().GetContinuedExecutionRunId()
+		if run == "" {
+			return h
+		}
+	}
+}
