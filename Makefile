@@ -11,10 +11,10 @@ APP    := $(call source,$(wildcard *.go) go.mod go.sum agent activities internal
 TEMPORAL := $(shell temporal server start-dev --help 2>/dev/null | grep -q -e --search-attribute || echo bin/temporal)
 TOOLS  := bin/tools/golangci-lint bin/tools/workflowcheck bin/tools/deadcode
 
-.PHONY: help build demo test race lint bench chaos up down deps tools install clean
+.PHONY: help build demo test test-all race lint bench chaos up down deps tools install clean
 
 help: ## list the targets
-	@sed -n 's/^\([a-z]*\):.*## /\1  /p' Makefile | awk '{ n = $$1; $$1 = ""; printf "  make %-8s%s\n", n, $$0 }'
+	@sed -n 's/^\([a-z-]*\):.*## /\1  /p' Makefile | awk '{ n = $$1; $$1 = ""; printf "  make %-8s%s\n", n, $$0 }'
 
 build: bin/starter bin/worker $(TEMPORAL) ## build bin/starter, bin/worker and, unless temporal is on the PATH, bin/temporal
 
@@ -32,11 +32,14 @@ bin/temporal: .ci/temporal/go.mod .ci/temporal/go.sum
 	@$(GO) -C .ci/temporal build -trimpath -ldflags '-s -w -X github.com/temporalio/cli/temporalcli.Version=1.5.1' -o ../../$@ github.com/temporalio/cli/cmd/temporal
 	@touch $@
 
-demo: build ## build, then show a turn that survives the death of its worker
-	@bin/starter demo
+demo: ## build, then show a turn that survives the death of its worker
+	@. .ci/clock; $(MAKE) --no-print-directory build && bin/starter demo && echo "demo: done in $$(took)"
 
-test: build ## install what tests need (as root), build, run all tests
+test: build ## install what tests need (as root), build, run the tests
 	@GO='$(GO)' TIMEOUT='$(TIMEOUT)' sh .ci/test
+
+test-all: test ## run the tests, then the rest of what they take a sample of, and what needs npm
+	@GO='$(GO)' TIMEOUT='$(TIMEOUT)' sh .ci/test rest
 
 race: ## run the fast packages' tests with the race detector (needs a C compiler)
 	@GO='$(GO)' sh .ci/race
@@ -48,7 +51,7 @@ bench: build ## measure and print the figures; takes minutes; flags in ARGS
 	@$(GO) run ./internal/bench $(ARGS)
 
 chaos: build ## the long forms of the tests that kill things; takes long, needs PostgreSQL
-	@SPOOL_LONG=1 $(GO) test -tags postgres,npm -count=1 -timeout 180m ./internal/e2e/... ./internal/mcp/... ./memory/...
+	@SPOOL_TEST_BIN='$(CURDIR)/bin' SPOOL_LONG=1 $(GO) test -tags postgres,npm -count=1 -timeout 180m ./internal/e2e/... ./internal/mcp/... ./memory/...
 
 up: ## start docker-compose.yml, with a .env of random passwords, and wait until it answers
 	@sh .ci/up

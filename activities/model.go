@@ -50,8 +50,10 @@ func (a *Activities) callModel(ctx context.Context, ref contract.Ref) (_ contrac
 		return contract.ModelOutput{}, err
 	}
 	if end, stuck := stuck(ref, conversation.own); stuck {
-		end.Seq = begun.Thread.MessageCount
-		return end, nil
+		if looks, err := a.looksAfter(ctx, ref.Thread, conversation.own); err != nil || !looks {
+			end.Seq = begun.Thread.MessageCount
+			return end, err
+		}
 	}
 	request, err := a.request(ctx, ref, begun, conversation)
 	if err != nil {
@@ -117,6 +119,21 @@ func stuck(ref contract.Ref, own []agent.Message) (contract.ModelOutput, bool) {
 			Message: "the model did nothing but delegate five times in a row, and each time it was refused"}, true
 	}
 	return contract.ModelOutput{}, false
+}
+
+// looksAfter reports whether the last round of a thread did nothing but look after
+// sub-agents of which one is at work: that is no loop, however often.
+func (a *Activities) looksAfter(ctx context.Context, thread string, own []agent.Message) (bool, error) {
+	for _, m := range slices.Backward(own) {
+		if m.Role == agent.RoleTool && m.Name != agent.ToolTaskOutput {
+			return false, nil
+		}
+		if m.Role != agent.RoleTool {
+			break
+		}
+	}
+	states, err := a.taskStates(ctx, thread, "")
+	return slices.ContainsFunc(states, agent.TaskState.Working), err
 }
 
 // lastCalls are the calls of the last round, for people.

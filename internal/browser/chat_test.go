@@ -22,7 +22,13 @@ import (
 	"github.com/spool-agents/spool/memory"
 )
 
-func TestMain(m *testing.M) { tt.Main(m) }
+func TestMain(m *testing.M) {
+	tt.Main(m, func() {
+		if shared.stop != nil {
+			shared.stop()
+		}
+	})
+}
 
 // A person opens the link, writes, and sees the task block under the message, its
 // state as it changes, the answer, and the sidebar.

@@ -31,7 +31,7 @@ type Tab struct {
 	// asked are the addresses that the page has asked for; said is what it has written
 	// to the console.
 	asked, said []string
-	// Close closes the tab, and the browser with its first one.
+	// Close closes the tab.
 	Close context.CancelFunc
 }
 
@@ -47,17 +47,35 @@ func find(t testing.TB) string {
 	return ""
 }
 
-// Open starts a browser with a window of a size in pixels, at a page.
-func Open(t testing.TB, url string, width, height int) *Tab {
-	t.Helper()
-	ctx, cancel := chromedp.NewExecAllocator(context.Background(), append(chromedp.DefaultExecAllocatorOptions[:],
-		chromedp.ExecPath(find(t)), chromedp.WSURLReadTimeout(2*time.Minute), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.WindowSize(width, height),
-		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-sync", true), chromedp.Flag("disable-background-networking", true))...)
-	t.Cleanup(cancel)
-	return newTab(t, ctx, url, width, height)
+// shared is the one browser of all tests.
+var shared struct {
+	sync.Once
+	ctx  context.Context
+	stop context.CancelFunc
 }
 
-// Beside opens an address in another window of the same browser.
+// browser starts the browser, once.
+func browser(t testing.TB) context.Context {
+	t.Helper()
+	shared.Do(func() {
+		ctx, stop := chromedp.NewExecAllocator(context.Background(), append(chromedp.DefaultExecAllocatorOptions[:],
+			chromedp.ExecPath(find(t)), chromedp.WSURLReadTimeout(2*time.Minute), chromedp.NoSandbox, chromedp.DisableGPU,
+			chromedp.Flag("disable-quic", true), chromedp.Flag("disable-sync", true), chromedp.Flag("disable-background-networking", true))...)
+		shared.ctx, _ = chromedp.NewContext(ctx)
+		shared.stop = stop
+		require.NoError(t, chromedp.Do(shared.ctx))
+	})
+	require.NotNil(t, shared.stop, "the browser did not start")
+	return shared.ctx
+}
+
+// Open opens a page for a visitor of its own, with a view of a size in pixels.
+func Open(t testing.TB, url string, width, height int) *Tab {
+	t.Helper()
+	return newTab(t, browser(t), url, width, height, chromedp.WithNewBrowserContext())
+}
+
+// Beside opens an address in another tab of the same visitor.
 func (p *Tab) Beside(url string) *Tab {
 	p.t.Helper()
 	return newTab(p.t, p.ctx, url, 1000, 700)
@@ -81,9 +99,9 @@ func (p *Tab) Streams() int {
 	return Eval[int](p, "sources.filter((s) => s.streams && s.readyState === EventSource.OPEN).length")
 }
 
-func newTab(t testing.TB, browser context.Context, url string, width, height int) *Tab {
+func newTab(t testing.TB, browser context.Context, url string, width, height int, options ...chromedp.ContextOption) *Tab {
 	t.Helper()
-	ctx, cancel := chromedp.NewContext(browser)
+	ctx, cancel := chromedp.NewContext(browser, options...)
 	t.Cleanup(cancel)
 	p := &Tab{t: t, ctx: ctx, Close: cancel}
 	requests := chromedp.Events(ctx, network.RequestWillBeSent)

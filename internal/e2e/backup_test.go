@@ -1,11 +1,9 @@
 package e2e
 
 import (
-	"bytes"
 	"errors"
 	"io/fs"
 	"os"
-	"os/exec"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -20,12 +18,7 @@ import (
 // repair runs verify --all --repair as a person does and returns what it said.
 func repair(t *testing.T, s *tt.Stack) string {
 	t.Helper()
-	cmd := exec.Command(tt.Starter(), "verify", "--all", "--repair")
-	cmd.Env = append(os.Environ(), s.Env...)
-	var out bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &out
-	require.NoError(t, cmd.Run(), out.String())
-	return out.String()
+	return says(t, s, 0, "verify", "--all", "--repair")
 }
 
 // stopAll stops the workers in order.
@@ -53,9 +46,7 @@ func copyFile(t *testing.T, from, to string) {
 // Temporal knows turns, and threads, that the store has forgotten, and has
 // finished a turn that is open there.
 func TestBackup_StoreOlderThanTemporal(t *testing.T) {
-	t.Parallel()
-	slot(t)
-	s := tt.New(t)
+	s := stack(t)
 	ask(t, s)
 	s.StartWorker()
 	first := s.Ask("s1", "script: say first")
@@ -89,14 +80,12 @@ func TestBackup_StoreOlderThanTemporal(t *testing.T) {
 	_, err = s.Store.Turn(s.Ctx(), lost.TurnID)
 	require.Equal(t, agent.CodeNotFound, agent.CodeOf(err), "what came after the backup is not there")
 	require.Contains(t, repair(t, s), "ok")
-	s.Verify()
 }
 
 // TestBackup_TemporalIsLost: Temporal begins anew with nothing. What was under way
 // is closed as failed(terminated), with everything saved kept, and can be retried.
 func TestBackup_TemporalIsLost(t *testing.T) {
 	t.Parallel()
-	slot(t)
 	server := tt.StartServer(t)
 	s := tt.NewOn(t, server)
 	s.StartWorker()
@@ -134,7 +123,6 @@ func TestBackup_TemporalIsLost(t *testing.T) {
 // It believes in runs whose turns are long closed, and knows nothing of others.
 func TestBackup_TemporalOlderThanTheStore(t *testing.T) {
 	t.Parallel()
-	slot(t)
 	server := tt.StartServer(t)
 	s := tt.NewOn(t, server)
 	ask(t, s)
@@ -146,8 +134,7 @@ func TestBackup_TemporalOlderThanTheStore(t *testing.T) {
 	copyFile(t, server.DB(), backup)
 	server.Restart(t)
 	s.StartWorker()
-	_, err := s.Client.Decide(s.Ctx(), memory.Decision{By: "tester", Target: closed.Pending[0].ApprovalID, Verdict: memory.Approve})
-	require.NoError(t, err)
+	decide(t, s, closed.Pending[0].ApprovalID, memory.Approve)
 	require.Equal(t, "decided", s.Wait(closed).Response)
 	later := pendingApproval(t, s, s.Send("s2", script.Script(count("y"), "say later")))
 	stopAll(s)

@@ -23,9 +23,7 @@ import (
 // Row 94: what becomes of a message that is sent while a turn runs, as
 // --when-busy says.
 func TestRow94_WhenBusy(t *testing.T) {
-	t.Parallel()
-	slot(t)
-	s := tt.New(t)
+	s := stack(t)
 	s.Model.KeepBodies = true
 	s.StartWorker()
 	send := func(code int, session, mode, text string, more ...string) sentDoc {
@@ -86,26 +84,22 @@ func TestRow94_WhenBusy(t *testing.T) {
 		require.Equal(t, "a", send(0, "idle", "steer", "script: say a").Response)
 		require.Equal(t, "b", send(0, "idle", "reject", "script: say b").Response)
 	})
-	s.Verify()
 }
 
-// D9: messages are sent in the very moment in which a turn ends, and while runs
-// continue as new at every step, as workers are killed: none is lost, none
-// doubled, and what was refused leaves no trace.
+// Rows 103, 104, D9: messages are sent in the very moment in which a turn ends, each
+// twice, and while runs continue as new at every step, as workers are killed: none is
+// lost, none doubled, and what was refused leaves no trace.
 func TestFault_D9_MessagesAtTheTurnsEnd(t *testing.T) {
-	if tt.Long() {
-		t.Log("long form")
-	} else {
-		t.Parallel()
-	}
-	slot(t)
-	const threads, senders = 3, 2
-	rounds := 8
-	if tt.Long() {
+	const threads, senders = 3, 3
+	rounds := 6
+	switch {
+	case tt.Long():
 		rounds = 250
+	case tt.All():
+		rounds = 30
 	}
 	seed := tt.Seed(t)
-	s := tt.New(t)
+	s := stack(t)
 	stop := make(chan struct{})
 	var killer, people sync.WaitGroup
 	killer.Go(func() {
@@ -197,7 +191,6 @@ func TestFault_D9_MessagesAtTheTurnsEnd(t *testing.T) {
 			require.Equal(t, agent.ThreadCompleted, turn.Outcome, turn.Error)
 		}
 	}
-	s.Verify()
 }
 
 // sendTwice sends a message and, as a client that got no answer does, again.

@@ -2,8 +2,6 @@ package e2e
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -128,11 +126,8 @@ var cancelStates = []struct {
 // queued messages are answered, and the thread is as good as before. CancelWorkflow, as Temporal's
 // Web UI sends it, means the same.
 func TestRow103_CancelInEveryState(t *testing.T) {
-	t.Parallel()
-	slot(t)
-	s := tt.New(t)
-	agents := filepath.Join(s.Work, ".spool", "agents", "orchestrator.md")
-	require.NoError(t, os.WriteFile(agents, []byte("---\nname: orchestrator\napproval:\n  shell: auto\n  file_write: ask\n---\nTest.\n"), 0o644))
+	s := stack(t)
+	template(t, s, "orchestrator", "approval:\n  shell: auto\n  file_write: ask\n", "Test.")
 	s.StartWorker("SPOOL_WAIT_IN_RUN=300ms")
 	for i, state := range cancelStates {
 		for how, ask := range map[string]func(r spool.Reply) error{
@@ -157,7 +152,6 @@ func TestRow103_CancelInEveryState(t *testing.T) {
 			})
 		}
 	}
-	s.Verify()
 }
 
 // cancelled queues a message, cancels the turn, checks what is left, and returns
@@ -218,9 +212,7 @@ func silent(t *testing.T, s *tt.Stack, session string) {
 // Row 103: cancel --all starts the model again nowhere, though a foreground child
 // is at work when a background one below it ends.
 func TestRow103_AllStartsNothingAgain(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
-	s.StartWorker()
+	s := begin(t)
 	forAWhile := script.Script(slow("w", 60), "say never")
 	middle := script.Script(script.Calls(background("general", forAWhile), background("general", forAWhile), script.Task("general", forAWhile)), "say never")
 	r := s.Send("s1", script.Script(script.Calls(background("general", forAWhile), script.Task("general", middle)), "say never"))
@@ -237,5 +229,4 @@ func TestRow103_AllStartsNothingAgain(t *testing.T) {
 	require.Equal(t, s.Model.Charged().TotalTokens, thread(t, s, r.ThreadID).TotalTokens, "nothing is left for the next message to pay")
 	use := s.Ask("s1", "script: say hi").Usage
 	require.EqualValues(t, 1, use.Requests, "the next message pays for itself")
-	s.Verify()
 }

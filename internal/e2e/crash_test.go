@@ -2,11 +2,10 @@ package e2e
 
 import (
 	"fmt"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -32,10 +31,8 @@ func converse(t *testing.T, s *tt.Stack) string {
 	t.Helper()
 	first, second := s.Message("session", treeScript()), s.Message("session", script.Script(add(8, 8), "say bye"))
 	first.MessageID, second.MessageID = "first", "second"
-	a, err := s.Client.Send(s.Ctx(), first)
-	require.NoError(t, err)
-	b, err := s.Client.Send(s.Ctx(), second)
-	require.NoError(t, err)
+	a := send(t, s, first)
+	b := send(t, s, second)
 	require.Equal(t, "completed", s.Wait(a).Status, s.Wait(a).Error)
 	require.Equal(t, "bye", s.Wait(b).Response)
 	return a.ThreadID
@@ -65,60 +62,97 @@ func undisturbedSnapshot(t *testing.T) string {
 func TestRow55_CrashPoints(t *testing.T) {
 	t.Parallel()
 	want := undisturbedSnapshot(t)
-	for _, op := range []string{"claim", "begin-model", "chunk", "reply", "begin-tool", "result", "round", "open-delegation", "child-result", "close"} {
-		for _, when := range []string{"before", "after"} {
-			for _, n := range hits(op) {
-				point := fmt.Sprintf("%s-%s:%d", when, op, n)
-				t.Run(point, func(t *testing.T) {
-					t.Parallel()
-					slot(t)
-					s := tt.New(t)
-					w := s.StartWorker("SPOOL_CRASH_AT="+point, "SPOOL_CRASH_ONCE="+filepath.Join(s.Dir, "crashed"))
-					go func() {
-						<-w.Done()
-						if t.Context().Err() == nil {
-							s.StartWorker()
-						}
-					}()
-					root := converse(t, s)
-					w.Ends(t, point)
-					require.Equal(t, want, snapshot(t, s, root))
-					s.Verify()
-				})
-			}
-		}
+	for _, points := range crashes(strings.HasPrefix(t.Name(), "TestOnPostgres")) {
+		t.Run(strings.Join(points, ","), func(t *testing.T) {
+			s := stack(t)
+			all := dieAt(t, s, points...)
+			root := converse(t, s)
+			all()
+			require.Equal(t, want, snapshot(t, s, root))
+		})
 	}
 }
 
-// hits says at which hits of a crash point the worker is killed.
+// crashes are the points at which workers are killed, those of one conversation
+// together; a sample of them if not all is asked for. After five kills a turn ends.
+func crashes(sample bool) (groups [][]string) {
+	if !tt.All() {
+		for _, when := range []string{"before", "after"} {
+			for i, ops := range [][]string{{"begin-tool", "result", "round", "open-delegation"}, {"claim", "begin-model", "chunk", "reply"}, {"child-result", "close"}} {
+				if sample && i > 0 {
+					continue
+				}
+				var points []string
+				for _, op := range ops {
+					points = append(points, when+"-"+op)
+				}
+				groups = append(groups, points)
+			}
+		}
+		return groups
+	}
+	for _, op := range []string{"claim", "begin-model", "chunk", "reply", "begin-tool", "result", "round", "open-delegation", "child-result", "close"} {
+		for _, n := range hits(op) {
+			groups = append(groups, []string{fmt.Sprintf("before-%s:%d", op, n)}, []string{fmt.Sprintf("after-%s:%d", op, n)})
+		}
+	}
+	return groups
+}
+
+// hits says at which hits of a crash point a worker is killed.
 func hits(op string) []int {
-	switch {
-	case op == "open-delegation" || op == "child-result":
+	switch op {
+	case "claim", "close", "open-delegation", "child-result":
 		return []int{1, 3}
-	case tt.Long():
+	}
+	if tt.Long() {
 		return []int{1, 2, 3, 4, 5}
-	case op == "claim" || op == "close":
-		return []int{1, 3}
 	}
 	return []int{2}
 }
 
-// slots bounds how many stacks run at once on a small machine.
-var slots = make(chan struct{}, 4)
-
-func slot(t *testing.T) {
+// dieAt starts a worker that dies at the first point, then one that dies at the
+// second, and so on, and then one that does not. What it returns waits until all
+// are dead that are to die.
+func dieAt(t *testing.T, s *tt.Stack, points ...string) (wait func()) {
 	t.Helper()
-	slots <- struct{}{}
-	t.Cleanup(func() { <-slots })
+	next := make(chan *tt.Process, len(points))
+	start := func(i int) {
+		next <- s.StartWorker("SPOOL_CRASH_AT="+points[i], fmt.Sprintf("SPOOL_CRASH_ONCE=%s/crashed%d", s.Dir, i))
+	}
+	start(0)
+	over := make(chan bool)
+	go func() {
+		defer close(over)
+		for i := range points {
+			select {
+			case <-(<-next).Done():
+			case <-t.Context().Done():
+				return
+			}
+			if i+1 < len(points) {
+				start(i + 1)
+			} else {
+				s.StartWorker()
+			}
+		}
+	}()
+	return func() {
+		t.Helper()
+		select {
+		case <-over:
+		case <-time.After(tt.Patience):
+			t.Fatalf("not all workers that were to die are dead: %v", points)
+		}
+	}
 }
 
 // Row 59: a sender that dies right after its message was stored, before anybody
 // was told, loses nothing: the sweep finds it.
 func TestRow59_SenderDiesBeforeTheNudge(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
-	cmd := exec.Command(tt.Starter(), "send", "-s", s.Session("s1"), "--message-id", "m1", "script: say found")
-	cmd.Env = append(append(cmd.Environ(), s.Env...), "SPOOL_CRASH_AT=after-send")
+	s := stack(t)
+	cmd := starterCommand(t, s, "send", "-s", s.Session("s1"), "--message-id", "m1", "script: say found")
+	cmd.Env = append(cmd.Env, "SPOOL_CRASH_AT=after-send")
 	out, err := cmd.CombinedOutput()
 	require.Error(t, err, "the sender was to die: %s", out)
 	entries, err := s.Store.Inbox(s.Ctx(), s.Thread("s1"))
@@ -131,36 +165,4 @@ func TestRow59_SenderDiesBeforeTheNudge(t *testing.T) {
 		return len(ts) == 1 && ts[0].Answer == "found"
 	})
 	require.Equal(t, "user assistant", roles(messages(t, s, s.Thread("s1"))))
-	s.Verify()
-}
-
-// Rows 59, C6: no worker at all while the message is sent; a batch of three
-// tools is cut in the middle: the two finished ones do not run again, the one in
-// flight is not repeatable and is reported as unknown.
-func TestFault_C6_FinishedToolsDoNotRunAgain(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
-	r := s.Send("s1", script.Script(script.Calls(count("a"), slow("b", 30), count("c")), "say went on"))
-	w := s.StartWorker()
-	started(t, s, "b")
-	tt.Eventually(t, "two results are stored", func() bool {
-		calls, err := s.Store.ToolCalls(s.Ctx(), r.ThreadID)
-		n := 0
-		for _, c := range calls {
-			if c.Status.Final() {
-				n++
-			}
-		}
-		return err == nil && n == 2
-	})
-	w.Kill()
-	s.StartWorker()
-	require.Equal(t, "went on", s.Wait(r).Response)
-	require.Equal(t, "run\n", s.File("a"))
-	require.Equal(t, "run\n", s.File("c"))
-	require.Equal(t, "start\n", s.File("b"), "the tool died with its worker and did not run again")
-	m := messages(t, s, r.ThreadID)
-	require.Contains(t, m[3].Content.String(), "not run again")
-	require.Equal(t, 1, strings.Count(snapshot(t, s, r.ThreadID), " unknown "))
-	s.Verify()
 }

@@ -1,8 +1,6 @@
 package e2e
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -53,9 +51,7 @@ func gates(t *testing.T, s *tt.Stack, thread string) map[string]bool {
 // change prompts, tools and workflow code. It wakes on the newest build, waits
 // again, and wakes on the oldest, as after a rollback.
 func TestWaitingThroughDeploys(t *testing.T) {
-	t.Parallel()
-	slot(t)
-	s := tt.New(t)
+	s := stack(t)
 	ask(t, s)
 	gated := tt.BuildVariant(t, "gated", gatedBuild...)
 	changed := tt.BuildVariant(t, "changed", changedBuild...)
@@ -73,8 +69,7 @@ func TestWaitingThroughDeploys(t *testing.T) {
 	}
 	decide := func(r spool.Reply) {
 		t.Helper()
-		_, err := s.Client.Decide(s.Ctx(), memory.Decision{By: "tester", Target: r.Pending[0].ApprovalID, Verdict: memory.Approve})
-		require.NoError(t, err)
+		decide(t, s, r.Pending[0].ApprovalID, memory.Approve)
 	}
 	deploys := 0
 	deploy := func(start func() *tt.Process) {
@@ -88,9 +83,8 @@ func TestWaitingThroughDeploys(t *testing.T) {
 
 	waiting()
 	deploy(func() *tt.Process { // other prompts, other tools
-		file := filepath.Join(s.Work, ".spool", "agents", "orchestrator.md")
-		require.NoError(t, os.WriteFile(file, []byte("---\nname: orchestrator\ntools: [ls]\n---\nQuite another prompt.\n"), 0o644))
-		require.NoError(t, os.WriteFile(filepath.Join(filepath.Dir(file), "general.md"), []byte("---\nname: general\ntools: [ls]\n---\nAnother one.\n"), 0o644))
+		template(t, s, "orchestrator", "tools: [ls]\n", "Quite another prompt.")
+		template(t, s, "general", "tools: [ls]\n", "Another one.")
 		return s.StartWorker("SPOOL_WAIT_IN_RUN=200ms")
 	})
 	deploy(func() *tt.Process { return s.SpawnFrom(gated, "SPOOL_WAIT_IN_RUN=200ms") })
@@ -115,7 +109,6 @@ func TestWaitingThroughDeploys(t *testing.T) {
 		require.Equal(t, 1, lines(s.File(file)), file)
 	}
 	require.Equal(t, 5, deploys)
-	s.Verify()
 }
 
 // pendingOther waits until the turn waits for another approval than before.

@@ -64,10 +64,7 @@ func whole(t *testing.T, s *tt.Stack, root string) *historypb.History {
 	t.Helper()
 	all := &historypb.History{}
 	for _, th := range tree(t, s, root) {
-		tt.Eventually(t, "the run of "+th.ID+" ends", func() bool {
-			open, err := s.Client.OpenRun(s.Ctx(), th.ID)
-			return err == nil && !open
-		})
+		noRun(t, s, th.ID)
 		all.Events = append(all.Events, historyOf(t, s, th.ID).events...)
 	}
 	return all
@@ -91,9 +88,7 @@ var words = []string{"4711+815", "quixotic", "31337+1", "zanzibar", "calculator"
 // Temporal stores: not in values, summaries, current details, nor in failures. The
 // turn itself is what it is without, and its histories replay with the keys only.
 func TestNothingIsReadableUnderEncryption(t *testing.T) {
-	t.Parallel()
-	slot(t)
-	s := tt.New(t)
+	s := stack(t)
 	s.Encrypt(tt.KeyA)
 	s.StartWorker()
 	r := secrets(t, s)
@@ -132,7 +127,6 @@ func TestNothingIsReadableUnderEncryption(t *testing.T) {
 
 	codecServed(t, s, h)
 	replayed(t, s, r.ThreadID)
-	s.Verify()
 }
 
 // codecServed decrypts a history by a codec server, as the web UI does.
@@ -191,9 +185,7 @@ func failedTasks(t *testing.T, s *tt.Stack, thread string) int {
 // A new first key with the old one behind it: turns that began under the old key go
 // on, through kill -9 in a tool, in a sub-agent and in a stream.
 func TestRotationOfKeysUnderOpenTurns(t *testing.T) {
-	t.Parallel()
-	slot(t)
-	s := tt.New(t)
+	s := stack(t)
 	s.Encrypt(tt.KeyA)
 	w := s.StartWorker()
 	sent := []spool.Reply{
@@ -223,7 +215,6 @@ func TestRotationOfKeysUnderOpenTurns(t *testing.T) {
 	// The next turn does not need the old key any more.
 	h := whole(t, s, s.Ask("tool", "script: say three").ThreadID)
 	assert.Equal(t, 1, len(keysIn(t, h)), "%v", keysIn(t, h))
-	s.Verify()
 }
 
 // A worker without the key fails workflow tasks, not turns: it says which key it
@@ -231,11 +222,9 @@ func TestRotationOfKeysUnderOpenTurns(t *testing.T) {
 // with it, even if a client encrypted a cancel before any worker had the key.
 func TestWorkerWithoutTheKeyWaits(t *testing.T) {
 	t.Parallel()
-	slot(t)
 	for name, keys := range map[string]string{"no keys": "", "another key": tt.KeyB} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := tt.New(t)
+			s := stack(t)
 			s.Encrypt(tt.KeyA)
 			w := s.StartWorker()
 			r := s.Send("s1", script.Script(until("x"), add(1, 2), "say done"))
@@ -259,12 +248,10 @@ func TestWorkerWithoutTheKeyWaits(t *testing.T) {
 			s.StartWorker()
 			require.Equal(t, "done", s.Wait(r).Response)
 			require.Equal(t, "fresh", s.Wait(fresh).Response)
-			s.Verify()
 		})
 	}
 	t.Run("cancelled by a client with keys", func(t *testing.T) {
-		t.Parallel()
-		s := tt.New(t)
+		s := stack(t)
 		w := s.StartWorker()
 		r := s.Send("s1", script.Script(script.Task("general", script.Script(slow("x", 60), "say never")), "say never"))
 		started(t, s, "x")
@@ -277,16 +264,13 @@ func TestWorkerWithoutTheKeyWaits(t *testing.T) {
 		h := whole(t, s, r.ThreadID)
 		assert.Positive(t, keysIn(t, h)[""])
 		assert.Positive(t, keysIn(t, h)["2025-01"])
-		s.Verify()
 	})
 }
 
 // With workers of both kinds on a queue, as while keys are rolled out, turns take
 // longer and none fails.
 func TestWorkersWithAndWithoutKeys(t *testing.T) {
-	t.Parallel()
-	slot(t)
-	s := tt.New(t)
+	s := stack(t)
 	s.Encrypt(tt.KeyA)
 	s.StartWorker()
 	s.StartWorker(tt.EncryptionKeys(""))
@@ -304,5 +288,4 @@ func TestWorkersWithAndWithoutKeys(t *testing.T) {
 	for _, session := range []string{"a", "b", "c"} {
 		assert.Equal(t, 2, lines(s.File(session)), "each tool ran once")
 	}
-	s.Verify()
 }

@@ -3,6 +3,8 @@ package e2e
 import (
 	"encoding/json"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -12,9 +14,11 @@ import (
 
 	"github.com/spool-agents/spool"
 	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/internal/httplog"
 	"github.com/spool-agents/spool/internal/llm/script"
 	tt "github.com/spool-agents/spool/internal/temporaltest"
 	"github.com/spool-agents/spool/memory"
+	"github.com/spool-agents/spool/memory/sessionfile"
 )
 
 // payloads are the fields of each event's data: those of CHECKLIST appendix B
@@ -64,8 +68,7 @@ func everyEvent(t *testing.T, s *tt.Stack) (threadID string, streamed []spool.Te
 	}()
 	answer(t, s, openQuestions(t, s, r.ThreadID, 1)[0].ID, "the second")
 	p := pendingApproval(t, s, r)
-	_, err := s.Client.Decide(s.Ctx(), memory.Decision{By: "tester", Target: p.Pending[0].ApprovalID, Verdict: memory.Approve})
-	require.NoError(t, err)
+	decide(t, s, p.Pending[0].ApprovalID, memory.Approve)
 	require.Equal(t, "completed", s.Wait(r).Status)
 	require.NoError(t, <-followed)
 	require.Equal(t, "failed", s.Ask("s1", script.Script("fail 400 say never")).Status)
@@ -74,8 +77,7 @@ func everyEvent(t *testing.T, s *tt.Stack) (threadID string, streamed []spool.Te
 
 // Row 41: every type of event, with the fields that its payload has and no other.
 func TestRow41_EventPayloads(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
+	s := stack(t)
 	ask(t, s)
 	s.StartWorker()
 	id, streamed := everyEvent(t, s)
@@ -110,80 +112,55 @@ func TestRow41_EventPayloads(t *testing.T) {
 	}
 	assert.Contains(t, text, "one two three")
 	assert.Contains(t, reasoning, "I have all of it")
-	s.Verify()
 }
 
-// Row 42: one stream_finish per model call, before what the call asks for.
-func TestRow42_StreamFinish(t *testing.T) {
+// Row 40: one line per call to a model, streamed and failed ones included, in the
+// folder of the session and profile; keys are masked. Off, there is no file.
+func TestRow40_HTTPLog(t *testing.T) {
 	t.Parallel()
+	const secret = "sk-0123456789abcdef-quite-secret"
 	s := tt.New(t)
-	s.StartWorker()
-	r := s.Ask("s1", script.Script(add(1, 2), "say done"))
-	var told []string
-	for _, e := range events(t, s, r.ThreadID) {
-		switch e.Type {
-		case agent.EventStreamFinish:
-			var d struct {
-				FinishReason string      `json:"finishReason"`
-				Usage        agent.Usage `json:"usage"`
-			}
-			require.NoError(t, json.Unmarshal(e.Data, &d))
-			require.NotZero(t, d.Usage.TotalTokens)
-			told = append(told, d.FinishReason)
-		case agent.EventToolCalls, agent.EventAssistantMessage:
-			told = append(told, e.Type)
+	off := s.StartWorker()
+	quiet := s.Ask("off", "script: say nothing is logged")
+	require.Equal(t, "completed", quiet.Status, quiet.Error)
+	require.NoDirExists(t, filepath.Join(s.Dir, "profiles"))
+	off.Kill()
+	s.StartWorker("SPOOL_HTTP_LOG=true", "OPENAI_API_KEY="+secret)
+
+	ok := s.Ask("on", script.Script(add(1, 2), script.Task("general", "script: say from below"), "fail 503 x1 say my key is "+secret))
+	require.Equal(t, "completed", ok.Status, ok.Error)
+	bad := s.Ask("on", "script: fail 401 x1 say never")
+	require.Equal(t, "failed", bad.Status)
+	dir, err := sessionfile.ProfileDir(s.Dir, "default")
+	require.NoError(t, err)
+	path, err := sessionfile.Folder{Dir: dir}.HTTPLog(s.Session("on"))
+	require.NoError(t, err)
+	var entries []httplog.Entry
+	tt.Eventually(t, "every call has its line", func() bool {
+		var lost int
+		entries, lost, err = httplog.Read(path)
+		require.NoError(t, err)
+		require.Zero(t, lost)
+		return len(entries) == 6 // two rounds, a sub-agent, 503, its repetition, 401
+	})
+	statuses := map[int]int{}
+	threads := map[string]bool{}
+	for _, e := range entries {
+		statuses[e.Status]++
+		threads[e.ThreadID] = true
+		require.True(t, e.Streamed)
+		require.NotEmpty(t, e.TurnID)
+		require.Contains(t, e.URL, "/chat/completions")
+		require.Contains(t, string(e.Request), `"messages"`)
+		require.Equal(t, []string{"***"}, e.RequestHeaders["Authorization"])
+		if e.Status == 200 {
+			require.Contains(t, string(e.Response), "chat.completion.chunk")
 		}
 	}
-	require.Equal(t, []string{"tool_calls", "tool_calls", "stop", "assistant_message"}, told)
-}
-
-// Followers read the store: a hundred of them on one thread, without a connection
-// to Temporal, each get everything once, and the workflow is asked for nothing.
-func TestHundredFollowers(t *testing.T) {
-	t.Parallel()
-	slot(t)
-	s := tt.New(t)
-	s.StartWorker()
-	r := s.Send("s1", script.Script(add(1, 2), "slow 50ms say "+strings.Repeat("word ", 20)))
-	type got struct {
-		seqs []int64
-		text string
-		err  error
-	}
-	all := make(chan got, 100)
-	for range cap(all) {
-		go func() {
-			var g got
-			pieces := map[string]string{}
-			c := spool.NewClient(s.Store, nil, spool.ClientOptions{})
-			g.err = c.Follow(s.Ctx(), r.ThreadID, "", spool.FollowOptions{UntilTurn: r.TurnID}, func(u spool.Update) error {
-				if u.Event != nil {
-					g.seqs = append(g.seqs, u.Event.Seq)
-				}
-				for _, m := range u.Messages {
-					g.text, pieces = m.Content.String(), map[string]string{}
-				}
-				if u.Text != nil {
-					assert.Len(t, pieces[u.Text.MessageID], u.Text.Offset)
-					pieces[u.Text.MessageID] += u.Text.Text
-				}
-				return nil
-			})
-			all <- g
-		}()
-	}
-	require.Equal(t, "completed", s.Wait(r).Status)
-	var want []int64
-	for _, e := range events(t, s, r.ThreadID) {
-		want = append(want, e.Seq)
-	}
-	for range cap(all) {
-		g := <-all
-		require.NoError(t, g.err)
-		require.Equal(t, want, g.seqs)
-		require.Equal(t, strings.TrimSpace(strings.Repeat("word ", 20)), strings.TrimSpace(g.text))
-	}
-	history, err := s.Client.History(s.Ctx(), r.ThreadID, "")
+	require.Equal(t, map[int]int{200: 4, 503: 1, 401: 1}, statuses)
+	require.Len(t, threads, 2, "the sub-agent's calls are in its session's log")
+	raw, err := os.ReadFile(path)
 	require.NoError(t, err)
-	require.NotContains(t, string(history), "WORKFLOW_EXECUTION_UPDATE")
+	require.NotContains(t, string(raw), secret)
+	require.Equal(t, len(entries), strings.Count(string(raw), "\n"))
 }

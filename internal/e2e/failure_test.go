@@ -1,28 +1,20 @@
 package e2e
 
 import (
-	"bytes"
 	"encoding/json"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
-	"net/http/httputil"
-	"net/url"
 	"os"
+	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/spool-agents/spool"
 	"github.com/spool-agents/spool/agent"
-	"github.com/spool-agents/spool/internal/llm/script"
 	tt "github.com/spool-agents/spool/internal/temporaltest"
 )
 
@@ -34,40 +26,28 @@ type failure struct {
 	model  string // "" = the one of the settings
 	form   bool   // an answer by a schema is asked for
 	todo   string
-	moves  bool // another model takes over
 }
 
 var failures = map[string]failure{
-	agent.ModelRateLimited:    {status: 429, body: `{"error":{"message":"no credit","code":"insufficient_quota"}}`, todo: "raise the quota", moves: true},
-	agent.ModelOverloaded:     {status: 503, body: `{"error":{"message":"busy"}}`, todo: "retry later", moves: true},
-	agent.ModelBrokenStream:   {body: event(`{"content":"half"}`, "null"), todo: "check the network", moves: true},
-	agent.ModelIdleTimeout:    {silent: true, todo: "raise SPOOL_IDLE_TIMEOUT", moves: true},
-	agent.ModelUnreachable:    {model: "fake@dead", todo: "start the server, or check host and port in baseUrl of provider dead", moves: true},
-	agent.ModelAuth:           {status: 401, body: `{"error":{"message":"bad key"}}`, todo: "check OPENAI_API_KEY", moves: true},
-	agent.ModelUnknown:        {status: 404, body: `{"error":{"message":"no such model"}}`, todo: "`starter models` lists", moves: true},
-	agent.ModelBadResponse:    {body: "<html>Please log in</html>", todo: "check OPENAI_BASE_URL", moves: true},
-	agent.ModelAnswerInvalid:  {body: event(`{"content":"free text"}`, `"stop"`), form: true, todo: "make the schema simpler", moves: true},
+	agent.ModelRateLimited:    {status: 429, body: `{"error":{"message":"no credit","code":"insufficient_quota"}}`, todo: "raise the quota"},
+	agent.ModelOverloaded:     {status: 503, body: `{"error":{"message":"busy"}}`, todo: "retry later"},
+	agent.ModelBrokenStream:   {body: event(`{"content":"half"}`, "null"), todo: "check the network"},
+	agent.ModelIdleTimeout:    {silent: true, todo: "raise SPOOL_IDLE_TIMEOUT"},
+	agent.ModelUnreachable:    {model: "fake@dead", todo: "start the server, or check host and port in baseUrl of provider dead"},
+	agent.ModelAuth:           {status: 401, body: `{"error":{"message":"bad key"}}`, todo: "check OPENAI_API_KEY"},
+	agent.ModelUnknown:        {status: 404, body: `{"error":{"message":"no such model"}}`, todo: "`starter models` lists"},
+	agent.ModelBadResponse:    {body: "<html>Please log in</html>", todo: "check OPENAI_BASE_URL"},
+	agent.ModelAnswerInvalid:  {body: event(`{"content":"free text"}`, `"stop"`), form: true, todo: "make the schema simpler"},
 	agent.ModelBadRequest:     {status: 400, body: `{"error":{"message":"temperature must be 1"}}`, todo: "change what it names"},
 	agent.ModelContextTooLong: {status: 400, body: `{"error":{"message":"too many","code":"context_length_exceeded"}}`, todo: "start a new conversation"},
 	agent.ModelCutOff:         {body: event(`{}`, `"length"`), todo: "raise maxTokens"},
 	agent.ModelContentFilter:  {body: event(`{}`, `"content_filter"`), todo: "change the message"},
 }
 
-// failing answers of the model fake as the message says, and of others well.
+// failing fails as the last message says.
 func failing(w http.ResponseWriter, r *http.Request, body []byte) {
-	var q struct {
-		Model    string
-		Messages []agent.Message
-	}
+	var q struct{ Messages []agent.Message }
 	_ = json.Unmarshal(body, &q) // what it cannot read is no case
-	if q.Model != "fake" {
-		text := `from the second`
-		if bytes.Contains(body, []byte("fits this JSON schema")) {
-			text = `{\"city\":\"Oslo\"}`
-		}
-		_, _ = fmt.Fprint(w, event(`{"content":"`+text+`"}`, `"stop"`)+"data: [DONE]\n\n")
-		return
-	}
 	for _, m := range q.Messages {
 		f, ok := failures[m.Content.String()]
 		switch {
@@ -87,8 +67,7 @@ func failAll(t *testing.T, s *tt.Stack) map[string]spool.Reply {
 	closed, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	require.NoError(t, closed.Close())
-	table := "providers:\n  dead: {baseUrl: 'http://" + closed.Addr().String() + "/v1'}\n"
-	require.NoError(t, os.WriteFile(filepath.Join(s.Dir, "models.yaml"), []byte(table), 0o600))
+	models(t, s, "providers:\n  dead: {baseUrl: 'http://"+closed.Addr().String()+"/v1'}\n")
 	s.Model.Raw(failing)
 	sent := map[string]spool.Reply{}
 	for code, f := range failures {
@@ -96,8 +75,7 @@ func failAll(t *testing.T, s *tt.Stack) map[string]spool.Reply {
 		if m.Model = f.model; f.form {
 			m.AnswerSchema = json.RawMessage(form)
 		}
-		r, err := s.Client.Send(s.Ctx(), m)
-		require.NoError(t, err)
+		r := send(t, s, m)
 		sent[code] = r
 	}
 	for code, r := range sent {
@@ -134,29 +112,9 @@ func TestFinalFailuresSayWhatToDo(t *testing.T) {
 	s.Verify()
 }
 
-// Which failures another model takes over from, and which it does not.
-func TestFallbackByCode(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
-	s.StartWorker("SPOOL_RETRY_FOR=50ms", "SPOOL_IDLE_TIMEOUT=1500ms", "SPOOL_FALLBACK_MODELS=second")
-	for code, r := range failAll(t, s) {
-		moved := slices.Contains(warnings(t, s, r.ThreadID), agent.WarnFallback)
-		require.Equal(t, failures[code].moves, moved, code)
-		if !moved {
-			require.Equal(t, code, r.ErrorCode, r.Error)
-			continue
-		}
-		require.Equal(t, "completed", r.Status, "%s: %s", code, r.Error)
-		require.Contains(t, []string{"from the second", `{"city":"Oslo"}`}, r.Response, code)
-	}
-	s.Verify()
-}
-
 // A failure is told once by each command that tells it, with its code once.
 func TestAFailureIsToldOnce(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
-	s.StartWorker("SPOOL_RETRY_FOR=50ms")
+	s := begin(t, "SPOOL_RETRY_FOR=50ms")
 	once := func(text, code string) {
 		t.Helper()
 		require.Equal(t, 1, strings.Count(text, "To do: "), text)
@@ -164,8 +122,7 @@ func TestAFailureIsToldOnce(t *testing.T) {
 		require.Equal(t, 1, strings.Count(text, code), text)
 	}
 	const bad = "script: fail 400 x9 say never"
-	out, code := starter(t, s, "send", "-s", s.Session("s1"), bad)
-	require.Equal(t, 1, code, out)
+	out := says(t, s, 1, "send", "-s", s.Session("s1"), bad)
 	once(out, "bad_request")
 	require.Contains(t, out, "failed; see: ")
 	out, progress, code := starterApart(t, s, "send", "--json", "-s", s.Session("s2"), bad)
@@ -191,41 +148,61 @@ func TestAFailureIsToldOnce(t *testing.T) {
 	require.Equal(t, 1, code, again)
 	once(again, "bad_request")
 	// A provider that is overloaded is no matter of Temporal.
-	out, code = starter(t, s, "send", "-s", s.Session("s5"), "script: fail 503 x9 after 1ms say never")
-	require.Equal(t, 1, code, out)
+	out = says(t, s, 1, "send", "-s", s.Session("s5"), "script: fail 503 x9 after 1ms say never")
 	require.Equal(t, 1, strings.Count(out, "overloaded: fake at "), out)
 	require.Equal(t, 1, strings.Count(out, "To do: retry later"), out)
 	require.NotContains(t, out, "Temporal")
-	s.Verify()
 }
 
-// A summary whose model call fails for a moment is made again: its turn does not end.
-func TestASummaryIsTriedAgain(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
-	target, err := url.Parse(strings.TrimSuffix(s.Model.URL(), "/v1"))
-	require.NoError(t, err)
-	var asked atomic.Int64
-	pass := httputil.NewSingleHostReverseProxy(target)
-	pass.FlushInterval = -1
-	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, _ := io.ReadAll(r.Body)
-		if bytes.Contains(body, []byte(agent.SummaryPrefix)) && asked.Add(1) <= 2 {
-			w.WriteHeader(http.StatusServiceUnavailable)
-			return
+// A models.yaml that cannot be used stops each program that would use it: it says
+// where, what is wrong and what to do.
+func TestABrokenTableOfModelsStopsItsUsers(t *testing.T) {
+	s := stack(t)
+	table := filepath.Join(s.Dir, "models.yaml")
+	require.NoError(t, os.WriteFile(table, []byte("models:\n  - {match: x, windw: 5}\n"), 0o600))
+	for _, c := range []struct {
+		program string
+		args    []string
+		code    int
+	}{
+		{tt.Worker(), nil, 2},
+		{tt.Starter(), []string{"dev", "--temporal", s.Server.Address, "--web-port", "0"}, 2},
+		{tt.Starter(), []string{"send", "--store", "file:" + t.TempDir(), "hi"}, 2},
+		{tt.Starter(), []string{"chat", "--store", "memory:"}, 2},
+		{tt.Starter(), []string{"models"}, 1},
+		{tt.Starter(), []string{"doctor"}, 1},
+	} {
+		cmd := exec.Command(c.program, c.args...)
+		cmd.Env = append(cmd.Environ(), s.Env...)
+		said, err := cmd.CombinedOutput()
+		what := filepath.Base(c.program) + " " + strings.Join(c.args, " ")
+		require.Equal(t, c.code, cmd.ProcessState.ExitCode(), "%s: %v: %s", what, err, said)
+		for _, part := range []string{table + ":2: no table of models: ", "windw", "mend"} {
+			require.Contains(t, string(said), part, what)
 		}
-		r.Body = io.NopCloser(bytes.NewReader(body))
-		pass.ServeHTTP(w, r)
-	}))
-	defer front.Close()
-	s.StartWorker("SPOOL_CONTEXT_WINDOW=12000", "OPENAI_BASE_URL="+front.URL+"/v1")
-	began := time.Now()
-	r := s.Ask("s1", script.Script(pages(t, s, 8, 6000), "say the end"))
-	require.Equal(t, "the end", r.Response, r.Error)
-	sums := summaries(t, s, r.ThreadID)
-	require.NotEmpty(t, sums)
-	require.Equal(t, 3, sums[0].Attempts)
-	require.NotContains(t, sums[0].Text, "could not summarise")
-	require.Less(t, time.Since(began), time.Minute)
-	s.Verify()
+	}
+	// A message is safe meanwhile, and answered once the file is mended.
+	out := says(t, s, 5, "send", "-s", s.Session("s1"), "--detach", "script: say mended")
+	require.Contains(t, out, "saved, but not running: no worker polls the task queue")
+	require.NoError(t, os.Remove(table))
+	s.StartWorker()
+	require.Equal(t, "mended", s.Ask("s1", "script: say mended").Response)
+}
+
+// A namespace that the server does not have is named by whatever needs it, with what
+// makes it.
+func TestAMissingNamespaceIsNamed(t *testing.T) {
+	s := begin(t)
+	s.Ask("s1", "script: say hi")
+	out := says(t, s, 1, "doctor", "--temporal-namespace", "nowhere")
+	for _, part := range []string{"the server has no namespace nowhere", "TEMPORAL_NAMESPACE, flag --temporal-namespace", "temporal operator namespace create nowhere"} {
+		require.Contains(t, out, part)
+	}
+	out = says(t, s, 5, "send", "-s", s.Session("s2"), "--temporal-namespace", "nowhere", "script: say later")
+	const why = "the Temporal server has no namespace nowhere: name another one (TEMPORAL_NAMESPACE), or make it with `temporal operator namespace create nowhere`"
+	require.Contains(t, out, "saved, but not running: "+why+"; it runs when")
+	w := s.SpawnWorker("TEMPORAL_NAMESPACE=nowhere")
+	w.Ends(t, "a missing namespace")
+	require.Contains(t, w.Log(), "worker: "+why)
+	says(t, s, 0, "doctor")
 }

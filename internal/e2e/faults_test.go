@@ -4,8 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"io"
-	"net/http"
 	"os"
 	"strings"
 	"syscall"
@@ -27,50 +25,22 @@ import (
 // dead attempt is gone.
 func TestRow67_KillWhileStreaming(t *testing.T) {
 	t.Parallel()
-	s := tt.New(t)
-	w := s.StartWorker()
-	r := s.Send("s1", script.Script(add(1, 2), "slow 50ms say "+strings.Repeat("word ", 40)+"end"))
-	streaming(t, s, r.ThreadID)
-	w.Kill()
-	s.StartWorker()
-	r = s.Wait(r)
-	require.Equal(t, "completed", r.Status, r.Error)
-	require.True(t, strings.HasSuffix(r.Response, "word end"))
-	m := messages(t, s, r.ThreadID)
-	require.Equal(t, "user assistant tool assistant", roles(m))
-	require.False(t, m[3].Partial)
-	s.Verify()
+	lostInMidStream(t, func(s *tt.Stack, w *tt.Process) { w.Kill(); s.StartWorker() })
 }
 
 // D6: SIGTERM in mid-stream hands the work to another worker; it does not end
 // the turn as if a person had stopped it.
 func TestFault_D6_SigtermHandsOver(t *testing.T) {
 	t.Parallel()
-	s := tt.New(t)
-	w := s.StartWorker()
-	r := s.Send("s1", script.Script(add(1, 2), "slow 50ms say "+strings.Repeat("word ", 40)+"end"))
-	streaming(t, s, r.ThreadID)
-	s.StartWorker()
-	w.Signal(syscall.SIGTERM)
-	r = s.Wait(r)
-	require.Equal(t, "completed", r.Status, r.Error)
-	require.Equal(t, "user assistant tool assistant", roles(messages(t, s, r.ThreadID)))
+	_, _, w := lostInMidStream(t, func(s *tt.Stack, w *tt.Process) { s.StartWorker(); w.Signal(syscall.SIGTERM) })
 	w.Ends(t, "SIGTERM")
-	s.Verify()
 }
 
 // A worker that is paused while another takes its work over, and wakes up late,
 // changes nothing.
 func TestPausedWorkerIsFenced(t *testing.T) {
 	t.Parallel()
-	s := tt.New(t)
-	w := s.StartWorker()
-	r := s.Send("s1", script.Script(add(1, 2), "slow 50ms say "+strings.Repeat("word ", 30)+"end"))
-	streaming(t, s, r.ThreadID)
-	w.Signal(syscall.SIGSTOP)
-	s.StartWorker()
-	r = s.Wait(r)
-	require.Equal(t, "completed", r.Status, r.Error)
+	s, r, w := lostInMidStream(t, func(s *tt.Stack, w *tt.Process) { w.Signal(syscall.SIGSTOP); s.StartWorker() })
 	before := snapshot(t, s, r.ThreadID)
 	w.Signal(syscall.SIGCONT)
 	time.Sleep(3 * time.Second) // what it does now is what must not show
@@ -79,18 +49,32 @@ func TestPausedWorkerIsFenced(t *testing.T) {
 	s.Verify()
 }
 
+// lostInMidStream loses a worker while an answer streams and waits for the answer.
+func lostInMidStream(t *testing.T, lose func(s *tt.Stack, w *tt.Process)) (*tt.Stack, spool.Reply, *tt.Process) {
+	t.Helper()
+	s := tt.New(t)
+	w := s.StartWorker()
+	r := s.Send("s1", script.Script(add(1, 2), "slow 50ms say "+strings.Repeat("word ", 40)+"end"))
+	streaming(t, s, r.ThreadID)
+	lose(s, w)
+	r = s.Wait(r)
+	require.Equal(t, "completed", r.Status, r.Error)
+	require.True(t, strings.HasSuffix(r.Response, "word end"))
+	m := messages(t, s, r.ThreadID)
+	require.Equal(t, "user assistant tool assistant", roles(m))
+	require.False(t, m[3].Partial)
+	s.Verify()
+	return s, r, w
+}
+
 // The Temporal server is killed in mid-turn and comes back: the turn goes on.
 func TestServerLoss(t *testing.T) {
 	t.Parallel()
-	slot(t)
 	server := tt.StartServer(t)
 	s := tt.NewOn(t, server)
 	s.StartWorker()
 	r := s.Send("s1", script.Script(add(1, 2), "first 1s "+add(3, 4), "say survived"))
-	tt.Eventually(t, "the first round is saved", func() bool {
-		m, err := s.Store.Messages(s.Ctx(), r.ThreadID, 0, 0)
-		return err == nil && len(m) >= 3
-	})
+	saved(t, s, r.ThreadID, 3)
 	server.Kill()
 	stored, err := s.Client.Send(s.Ctx(), s.Message("s1", "script: say stored meanwhile"))
 	require.NoError(t, err, "a message is safe although no Temporal is up")
@@ -102,17 +86,11 @@ func TestServerLoss(t *testing.T) {
 
 // C8, C9: somebody holds the store's lock; turns wait for it and do not fail.
 func TestFault_C8_LockedStoreDelaysATurn(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
-	s.StartWorker()
+	s := begin(t)
 	r := s.Send("s1", script.Script(add(1, 2), "first 500ms "+add(3, 4), "say waited"))
-	tt.Eventually(t, "the first round is saved", func() bool {
-		m, err := s.Store.Messages(s.Ctx(), r.ThreadID, 0, 0)
-		return err == nil && len(m) >= 3
-	})
+	saved(t, s, r.ThreadID, 3)
 	hold(t, s, lockFor())
 	require.Equal(t, "waited", s.Wait(r).Response)
-	s.Verify()
 }
 
 func lockFor() time.Duration {
@@ -151,9 +129,7 @@ func hold(t *testing.T, s *tt.Stack, d time.Duration) {
 // A run terminated in the Web UI: the turn is closed as failed(terminated), the
 // thread takes the next message, and a retry goes on from what was saved.
 func TestTerminatedRunIsReconciled(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
-	s.StartWorker()
+	s := begin(t)
 	r := s.Send("s1", script.Script(count("n"), script.Task("general", script.Script(slow("child", 60), "say never")), "say never"))
 	started(t, s, "child")
 	require.NoError(t, s.Temporal.TerminateWorkflow(s.Ctx(), r.ThreadID, "", "by a person"))
@@ -166,20 +142,14 @@ func TestTerminatedRunIsReconciled(t *testing.T) {
 	require.Equal(t, "user assistant tool assistant tool", roles(messages(t, s, r.ThreadID)))
 	require.Equal(t, "hi", s.Ask("s1", "script: say hi").Response)
 	require.Equal(t, 1, lines(s.File("n")))
-	s.Verify()
 }
 
 // A claim that takes effect after its run has ended, as that of a paused worker
 // may: nothing was terminated, so the message is answered by a new run.
 func TestLateClaimIsAnswered(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
-	s.StartWorker()
+	s := begin(t)
 	r := s.Ask("s1", "script: say first")
-	tt.Eventually(t, "the run ends", func() bool {
-		open, err := s.Client.OpenRun(s.Ctx(), r.ThreadID)
-		return err == nil && !open
-	})
+	noRun(t, s, r.ThreadID)
 	m := s.Message("s1", "script: say second")
 	m.MessageID = "late"
 	sent, err := s.Store.Send(s.Ctx(), m) // a sender that dies before its nudge
@@ -188,35 +158,14 @@ func TestLateClaimIsAnswered(t *testing.T) {
 	require.NoError(t, err)
 	end := s.Wait(spool.Reply{ThreadID: sent.ThreadID, TurnID: sent.TurnID})
 	require.Equal(t, "second", end.Response, end.Error)
-	s.Verify()
-}
-
-// E4: a child terminated in the Web UI: the parent is told and goes on.
-func TestFault_E4_TerminatedChildIsReported(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
-	s.StartWorker()
-	r := s.Send("s1", script.Script(script.Task("general", script.Script(slow("child", 60), "say never")), "echo told:"))
-	started(t, s, "child")
-	child := tree(t, s, r.ThreadID)[1]
-	require.NoError(t, s.Temporal.TerminateWorkflow(s.Ctx(), child.ID, "", "by a person"))
-	end := s.Wait(r)
-	require.Equal(t, "completed", end.Status, end.Error)
-	require.Contains(t, end.Response, "terminated")
-	s.Verify()
 }
 
 // Reset in the Web UI: the new run goes on from what the store holds and calls
 // nothing again.
 func TestResetGoesOnFromTheStore(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
-	s.StartWorker()
+	s := begin(t)
 	r := s.Send("s1", script.Script(count("n"), "first 3s "+add(1, 2), "say reset"))
-	tt.Eventually(t, "the first round is saved", func() bool {
-		m, err := s.Store.Messages(s.Ctx(), r.ThreadID, 0, 0)
-		return err == nil && len(m) >= 3
-	})
+	saved(t, s, r.ThreadID, 3)
 	_, err := s.Temporal.ResetWorkflowExecution(s.Ctx(), &workflowservice.ResetWorkflowExecutionRequest{
 		Namespace:                 "default",
 		WorkflowExecution:         &commonpb.WorkflowExecution{WorkflowId: r.ThreadID},
@@ -230,7 +179,6 @@ func TestResetGoesOnFromTheStore(t *testing.T) {
 	require.Equal(t, "reset", end.Response)
 	require.Equal(t, 1, lines(s.File("n")))
 	require.Equal(t, "user assistant tool assistant tool assistant", roles(messages(t, s, r.ThreadID)))
-	s.Verify()
 }
 
 // A run may continue as new at any step, children open or not.
@@ -248,9 +196,7 @@ func TestContinueAsNewAtEveryStep(t *testing.T) {
 // Row 68: rate limits and server errors are retried, Retry-After is obeyed;
 // 400 and 401 are not retried and the person is told why.
 func TestRow68_ModelErrors(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
-	s.StartWorker()
+	s := begin(t)
 	begun := time.Now()
 	r := s.Ask("s1", "script: fail 429 x2 after 1s say recovered")
 	require.Equal(t, "recovered", r.Response, r.Error)
@@ -263,15 +209,12 @@ func TestRow68_ModelErrors(t *testing.T) {
 		require.Contains(t, r.Error, status)
 	}
 	require.Equal(t, 1, s.Model.Asked("fail 400", 0))
-	s.Verify()
 }
 
 // A provider that asks to wait for longer than calls are repeated ends the turn at
 // once, and those that find it so; nobody waits in silence.
 func TestFault_A11_ALongRetryAfterEndsTurns(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
-	s.StartWorker()
+	s := begin(t)
 	for i, c := range []struct{ text, want string }{
 		{"script: fail 429 x9 after 24h say never", `\(HTTP 429\).*asks to wait until \S+Z`},
 		{"script: say never", `^not asked: fake at \S+ said at \S+Z to wait until \S+Z: .*\. To do: retry`},
@@ -281,7 +224,6 @@ func TestFault_A11_ALongRetryAfterEndsTurns(t *testing.T) {
 		require.Equal(t, agent.ModelRateLimited, r.ErrorCode)
 		require.Regexp(t, c.want, r.Error)
 	}
-	s.Verify()
 }
 
 // A worker of another store on the same task queue refuses a run clearly.
@@ -300,15 +242,12 @@ func TestForeignStoreIsRefused(t *testing.T) {
 // A sender with another task queue starts a run that nobody serves: the thread
 // is freed, and its messages are answered.
 func TestStrandedRunIsFreed(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
-	s.StartWorker()
+	s := begin(t)
 	wrong := spool.NewClient(s.Store, s.Temporal, spool.ClientOptions{UserID: "tester", TaskQueue: "nobody-" + s.Store.ID()})
 	sent, err := wrong.Send(s.Ctx(), s.Message("s1", "script: say freed"))
 	require.NoError(t, err)
 	require.Equal(t, "freed", s.Wait(sent).Response)
 	require.Equal(t, "again", s.Ask("s1", "script: say again").Response)
-	s.Verify()
 }
 
 // The store's file is deleted under a worker: it says so and ends, instead of
@@ -321,17 +260,4 @@ func TestDeletedStoreEndsTheWorker(t *testing.T) {
 	require.NoError(t, os.Remove(s.StorePath()))
 	w.Ends(t, "its store is gone")
 	require.Contains(t, w.Log(), "was deleted or replaced while it was open")
-}
-
-// A model that stops at its output limit gives a cut answer, and the person is told.
-func TestCutAnswerIsSaid(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
-	s.StartWorker()
-	s.Model.Raw(func(w http.ResponseWriter, _ *http.Request, _ []byte) {
-		_, _ = io.WriteString(w, `{"choices":[{"finish_reason":"length","message":{"role":"assistant","content":"half an ans"}}]}`)
-	})
-	r := s.Ask("s1", "anything")
-	require.Equal(t, "half an ans", r.Response)
-	require.Contains(t, r.Note, "cut")
 }

@@ -151,7 +151,6 @@ func (w *witness) show(t *testing.T, s *tt.Stack, rng *rand.Rand, threadID strin
 // whole log exactly once.
 func TestFault_F1_FollowersThroughDeaths(t *testing.T) {
 	t.Parallel()
-	slot(t)
 	rng := rand.New(rand.NewSource(tt.Seed(t)))
 	server := tt.StartServer(t)
 	s := tt.NewOn(t, server)

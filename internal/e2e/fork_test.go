@@ -33,9 +33,7 @@ func tell(t *testing.T, s *tt.Stack, thread, text string) spool.Reply {
 // resumed in a run of its own with its old messages first; the original's is not
 // its business, and the original is as it was.
 func TestFork_ResumesTheCopiedSubAgent(t *testing.T) {
-	t.Parallel()
-	slot(t)
-	s := tt.New(t)
+	s := stack(t)
 	s.Model.KeepBodies = true
 	s.StartWorker()
 	child := script.Script(script.Task("researcher", script.Script(add(2, 2), "say four")), "say remembered")
@@ -62,15 +60,12 @@ func TestFork_ResumesTheCopiedSubAgent(t *testing.T) {
 	require.Equal(t, 1, len(turns(t, s, tree(t, s, first.ThreadID)[1].ID)))
 
 	require.Equal(t, before, snapshot(t, s, first.ThreadID))
-	s.Verify()
 }
 
 // FAULT F3: fork before an answer, regenerate it, restart: both conversations are
 // intact, and each goes on.
 func TestFault_F3_ForkAndRegenerate(t *testing.T) {
-	t.Parallel()
-	slot(t)
-	s := tt.New(t)
+	s := stack(t)
 	w := s.StartWorker()
 	first := s.Ask("s1", script.Script(add(1, 1), "echo one:"))
 	second := s.Ask("s1", script.Script(add(2, 2), "echo two:"))
@@ -83,23 +78,18 @@ func TestFault_F3_ForkAndRegenerate(t *testing.T) {
 
 	w.Kill()
 	s.StartWorker()
-	again, err := s.Client.Retry(s.Ctx(), f.ThreadID, "")
-	require.NoError(t, err)
+	again := retry(t, s, spool.Reply{ThreadID: f.ThreadID}, "")
 	require.Equal(t, second.Response, s.Wait(again).Response)
 	require.Equal(t, roles(messages(t, s, first.ThreadID)), roles(messages(t, s, f.ThreadID)))
 	require.Equal(t, before, snapshot(t, s, first.ThreadID))
 	require.Equal(t, "more", tell(t, s, f.ThreadID, "script: say more").Response)
 	require.Equal(t, "more", tell(t, s, first.ThreadID, "script: say more").Response)
-	s.Verify()
 }
 
 // A thread that works, with a sub-agent in the background, is forked up to what is
 // saved; neither runs again in the copy, and the original ends as ever.
 func TestFork_WhileItWorks(t *testing.T) {
-	t.Parallel()
-	slot(t)
-	s := tt.New(t)
-	s.StartWorker()
+	s := begin(t)
 	background := script.Call("assign_task", map[string]any{"agent": "general", "background": true, "task": script.Script(until("child"), "say reported")})
 	r := s.Send("s1", script.Script(background, until("root"), "say done"))
 	started(t, s, "root")
@@ -115,16 +105,12 @@ func TestFork_WhileItWorks(t *testing.T) {
 		return len(turns(t, s, r.ThreadID)) == 2 && thread(t, s, r.ThreadID).OpenTurnID == ""
 	})
 	require.Len(t, turns(t, s, f.ThreadID), 2, "the copy is not")
-	s.Verify()
 }
 
 // The program that forks dies before or after the commit; the same request again
 // makes one fork.
 func TestFork_CrashPoints(t *testing.T) {
-	t.Parallel()
-	slot(t)
-	s := tt.New(t)
-	s.StartWorker()
+	s := begin(t)
 	first := s.Ask("s1", script.Script(script.Task("general", script.Script(add(1, 1), "say one")), "echo root:"))
 	before := snapshot(t, s, first.ThreadID)
 	for _, point := range []string{"before-fork", "after-fork"} {
@@ -142,5 +128,4 @@ func TestFork_CrashPoints(t *testing.T) {
 	all, err := s.Store.Threads(s.Ctx(), memory.ThreadFilter{})
 	require.NoError(t, err)
 	require.Len(t, all, 3)
-	s.Verify()
 }

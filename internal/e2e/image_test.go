@@ -7,18 +7,17 @@ import (
 	"image"
 	"image/png"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/spool-agents/spool"
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/internal/llm/script"
 	tt "github.com/spool-agents/spool/internal/temporaltest"
-	"github.com/spool-agents/spool/memory"
 	"github.com/spool-agents/spool/memory/sqlite"
 )
 
@@ -26,8 +25,7 @@ import (
 // the store: the model gets it with the call, Temporal never holds more than the
 // reference, and an export takes it along.
 func TestImagesAreSentByReference(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
+	s := stack(t)
 	s.Model.KeepBodies = true
 	s.StartWorker()
 	picture, data := drawn(t, 300)
@@ -36,8 +34,8 @@ func TestImagesAreSentByReference(t *testing.T) {
 	elsewhere := t.TempDir()
 	sender := func(args ...string) string {
 		t.Helper()
-		cmd := exec.Command(tt.Starter(), args...)
-		cmd.Env = append(append(os.Environ(), s.Env...), "SPOOL_HOME="+elsewhere)
+		cmd := starterCommand(t, s, args...)
+		cmd.Env = append(cmd.Env, "SPOOL_HOME="+elsewhere)
 		out, err := cmd.CombinedOutput()
 		require.NoError(t, err, string(out))
 		return string(out)
@@ -53,8 +51,8 @@ func TestImagesAreSentByReference(t *testing.T) {
 	dir := t.TempDir()
 	require.Contains(t, sender("sessions", "export", s.Session("s1"), "--dir", dir), filepath.Join("images", m.Content.Images()[0]))
 	other := filepath.Join(t.TempDir(), "other.db")
-	cmd := exec.Command(tt.Starter(), "sessions", "import", dir)
-	cmd.Env = append(append(os.Environ(), s.Env...), "SPOOL_STORE=sqlite:"+other)
+	cmd := starterCommand(t, s, "sessions", "import", dir)
+	cmd.Env = append(cmd.Env, "SPOOL_STORE=sqlite:"+other)
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, string(out))
 	imported, err := sqlite.Open(t.Context(), other, sqlite.Options{})
@@ -63,18 +61,14 @@ func TestImagesAreSentByReference(t *testing.T) {
 	got, err := imported.Image(t.Context(), m.Content.Images()[0])
 	require.NoError(t, err)
 	require.Equal(t, picture, got)
-	s.Verify()
 }
 
 // What cannot be shown is told in words and fails no turn; what can never be shown
 // is refused when it is sent.
 func TestImagesThatCannotBeShown(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
+	s := begin(t)
 	s.Model.KeepBodies = true
-	s.StartWorker()
 	picture, data := drawn(t, 300)
-	older, olderData := drawn(t, 200)
 	gone, _ := drawn(t, 100)
 	file := filepath.Join(t.TempDir(), "shot.png")
 	for path, bytes := range map[string][]byte{file: picture, filepath.Join(s.Work, "in.png"): picture, filepath.Join(s.Work, "text.png"): []byte("just text")} {
@@ -86,8 +80,7 @@ func TestImagesThatCannotBeShown(t *testing.T) {
 	for _, url := range []string{"file:in.png", "file:" + filepath.Join(s.Work, "in.png"), "file:out.png", "file:../x.png", "file:/etc/passwd", "file:text.png", "https://example.com/a.png"} {
 		r.Content.Parts = append(r.Content.Parts, agent.Part{Type: "image_url", ImageURL: &agent.ImageURL{URL: url}})
 	}
-	sent, err := s.Client.Send(s.Ctx(), r)
-	require.NoError(t, err)
+	sent := send(t, s, r)
 	require.Equal(t, "completed", s.Wait(sent).Status)
 	got := partsSent(t, s)
 	for i, want := range []string{"script: say ok", data, data, "cannot be shown", "cannot be shown", "cannot be shown", "is no PNG", "https://example.com/a.png"} {
@@ -95,43 +88,12 @@ func TestImagesThatCannotBeShown(t *testing.T) {
 	}
 	for says, url := range map[string]string{"refer to it instead": data, "attach the image again": "image:" + nameOf(t, gone)} {
 		r.Content.Parts[1].ImageURL.URL, r.MessageID = url, ""
-		_, err = s.Client.Send(s.Ctx(), r)
+		_, err := s.Client.Send(s.Ctx(), r)
 		require.ErrorContains(t, err, says)
 	}
 	for _, wrong := range []string{filepath.Join(s.Work, "text.png"), filepath.Join(s.Work, "none.png"), s.Work} {
-		cmd := exec.Command(tt.Starter(), "send", "--image", wrong, "x")
-		cmd.Env = append(cmd.Environ(), s.Env...)
-		out, err := cmd.CombinedOutput()
-		require.Error(t, err)
-		require.Equal(t, 2, cmd.ProcessState.ExitCode(), string(out))
+		says(t, s, 2, "send", "--image", wrong, "x")
 	}
-
-	// A conversation from before the store kept images: one is in the home directory
-	// still, the other is lost.
-	require.NoError(t, os.MkdirAll(filepath.Join(s.Dir, "images"), 0o700))
-	require.NoError(t, os.WriteFile(filepath.Join(s.Dir, "images", nameOf(t, older)), older, 0o600))
-	plain := agent.Message{ID: "old", Role: agent.RoleUser, Content: agent.Content{Parts: []agent.Part{{Type: "text", Text: "look"}}}}
-	for _, image := range [][]byte{older, gone} {
-		plain.Content.Parts = append(plain.Content.Parts, agent.Part{Type: "image_url", ImageURL: &agent.ImageURL{URL: "image:" + nameOf(t, image)}})
-	}
-	id := s.Thread("old")
-	parsed, err := agent.ParseThreadID(id)
-	require.NoError(t, err)
-	now := time.Now().UTC()
-	_, err = s.Store.ImportThreads(s.Ctx(), memory.ImportRequest{UserID: "tester", Profile: "default", Threads: []memory.ThreadRecord{{
-		Thread:   agent.Thread{ID: id, Kind: agent.KindMain, SessionID: parsed.SessionID, ConversationID: parsed.ConversationID, RootThreadID: id, Workdir: s.Work, CreatedAt: now, UpdatedAt: now},
-		Messages: []agent.Message{plain, {ID: "answer", Role: agent.RoleAssistant, Content: agent.Text("seen")}},
-	}}})
-	require.NoError(t, err)
-	next, err := s.Client.Send(s.Ctx(), s.Message("old", "script: say again"))
-	require.NoError(t, err)
-	require.Equal(t, "completed", s.Wait(next).Status)
-	body := string(s.Model.Records()[len(s.Model.Records())-1].Body)
-	require.Contains(t, body, olderData)
-	require.Contains(t, body, "[an image cannot be shown: it is not kept any more]")
-	out, code := starter(t, s, "verify", id)
-	require.Equal(t, 1, code, out)
-	require.Contains(t, out, "image:"+nameOf(t, gone)+", which the store does not have")
 }
 
 // drawn is a picture, and as a model gets it.
@@ -182,19 +144,16 @@ func partsSent(t *testing.T, s *tt.Stack) []string {
 // takes images is shown the first, by reference, and all are kept where a person
 // finds them. A model that takes none reads their names.
 func TestImagesOfToolsAreShown(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
+	s := stack(t)
 	s.Model.KeepBodies = true
 	servers(t, home(s), free)
-	table := "models:\n  - {match: \"seer*\", images: true}\n"
-	require.NoError(t, os.WriteFile(filepath.Join(s.Dir, "models.yaml"), []byte(table), 0o600))
+	models(t, s, "models:\n  - {match: \"seer*\", images: true}\n")
 	template(t, s, "seer", "description: sees\nmodel: seer-1\n", "You see.")
 	s.StartWorker()
 	text := script.Script(call("contents", nil), "say seen")
 	r := s.Message("s1", text)
 	r.Agent = "seer"
-	sent, err := s.Client.Send(s.Ctx(), r)
-	require.NoError(t, err)
+	sent := send(t, s, r)
 	require.Equal(t, "completed", s.Wait(sent).Status)
 	parts := partsSent(t, s)
 	require.Len(t, parts, 2, "text and image, after the results")
@@ -214,5 +173,70 @@ func TestImagesOfToolsAreShown(t *testing.T) {
 
 	require.Equal(t, "completed", s.Ask("s2", text).Status)
 	require.Empty(t, partsSent(t, s), "nothing but text")
-	s.Verify()
+}
+
+// shown sends a message with an image and waits for the answer.
+func shown(t *testing.T, s *tt.Stack, session, text string) spool.Reply {
+	t.Helper()
+	picture, _ := drawn(t, 40)
+	require.NoError(t, os.WriteFile(filepath.Join(s.Work, "shot.png"), picture, 0o600))
+	m := s.Message(session, "")
+	m.Content = agent.Content{Parts: []agent.Part{{Type: "text", Text: text}, {Type: "image_url", ImageURL: &agent.ImageURL{URL: "file:shot.png"}}}}
+	sent := send(t, s, m)
+	return s.Wait(sent)
+}
+
+// modelCalls lists the model calls so far as "model status", with an image or without.
+func modelCalls(s *tt.Stack) (calls []string) {
+	for _, r := range s.Model.Records() {
+		call := r.Model + map[int]string{200: " answers", 400: " refuses", 404: " is unknown"}[r.Status]
+		if strings.Contains(string(r.Body), `"image_url"`) {
+			call += ", image"
+		}
+		calls = append(calls, call)
+	}
+	return calls
+}
+
+const told = "[image file:shot.png: this model cannot see images]"
+
+// A model that refuses images is told of them in words, once for all steps and turns
+// of the conversation, whatever worker runs them.
+func TestModelThatRefusesImages(t *testing.T) {
+	s := stack(t)
+	s.Model.KeepBodies, s.Model.NoImages = true, []string{"fake"}
+	w := s.StartWorker()
+	r := shown(t, s, "s1", script.Script(add(1, 2), "say done"))
+	require.Equal(t, "done", r.Response, "%s %v", r.Error, modelCalls(s))
+	require.Equal(t, []string{"fake refuses, image", "fake answers", "fake answers"}, modelCalls(s))
+	require.Contains(t, string(s.Model.Records()[2].Body), told)
+	require.Equal(t, []string{agent.WarnNoImages}, warnings(t, s, r.ThreadID))
+	require.EqualValues(t, 3, thread(t, s, r.ThreadID).RequestCount, "the refused call is counted")
+	w.Kill()
+	s.StartWorker()
+	require.Equal(t, "again", s.Ask("s1", "script: say again").Response)
+	require.Equal(t, "more", shown(t, s, "s1", "script: say more").Response)
+	require.Equal(t, []string{"fake answers", "fake answers"}, modelCalls(s)[3:], "nothing is refused twice")
+	require.Len(t, warnings(t, s, r.ThreadID), 1)
+	require.NotNil(t, messages(t, s, r.ThreadID)[0].Content.Parts[1].ImageURL, "the message keeps its image")
+
+	// In another conversation of the same model it is found out anew.
+	require.Equal(t, "other", shown(t, s, "s2", "script: say other").Response)
+	require.Equal(t, "fake refuses, image", modelCalls(s)[5])
+}
+
+// A model that sees is out of order and text models take over: the turn goes on, one
+// of them found blind by its refusal, and so does the next turn.
+func TestFallbackToModelsWithoutImages(t *testing.T) {
+	s := stack(t)
+	s.Model.KeepBodies, s.Model.NoImages = true, []string{"second", "third"}
+	models(t, s, "models:\n  - {match: second, images: false}\n")
+	s.StartWorker("SPOOL_FALLBACK_MODELS=second,third")
+	r := shown(t, s, "s1", script.Script("fail 404 x1 "+add(1, 2), "say done"))
+	require.Equal(t, "done", r.Response, "%s %v", r.Error, modelCalls(s))
+	require.Equal(t, []string{"fake is unknown, image", "second is unknown", "third refuses, image", "third answers", "third answers"}, modelCalls(s))
+	require.Equal(t, []string{agent.WarnFallback, agent.WarnNoImages, agent.WarnFallback, agent.WarnNoImages}, warnings(t, s, r.ThreadID))
+	require.Equal(t, "seen", s.Ask("s1", "script: say seen").Response)
+	calls := modelCalls(s)
+	require.Equal(t, "fake answers, image", calls[len(calls)-1], "the thread's own model sees the image")
 }

@@ -3,7 +3,6 @@
 package e2e
 
 import (
-	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/spool-agents/spool"
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/internal/llm/script"
 	tt "github.com/spool-agents/spool/internal/temporaltest"
@@ -21,6 +21,24 @@ import (
 )
 
 func TestMain(m *testing.M) { tt.Main(m) }
+
+// stack makes an installation without workers for a test that may run beside
+// others. When the test has ended well, all that is stored is verified.
+func stack(t *testing.T) *tt.Stack {
+	t.Helper()
+	t.Parallel()
+	s := tt.New(t)
+	s.VerifyAtEnd()
+	return s
+}
+
+// begin is stack with a worker; env is added to its settings.
+func begin(t *testing.T, env ...string) *tt.Stack {
+	t.Helper()
+	s := stack(t)
+	s.StartWorker(env...)
+	return s
+}
 
 // count appends a line to a file of the workspace, so that the number of lines
 // is the number of times the tool really ran.
@@ -69,6 +87,56 @@ func events(t *testing.T, s *tt.Stack, thread string) []agent.Event {
 	return e
 }
 
+func callsOf(t *testing.T, s *tt.Stack, thread string) []agent.ToolCall {
+	t.Helper()
+	all, err := s.Store.ToolCalls(s.Ctx(), thread)
+	require.NoError(t, err)
+	return all
+}
+
+func tasksOf(t *testing.T, s *tt.Stack, thread string) []agent.Task {
+	t.Helper()
+	all, err := s.Store.Tasks(s.Ctx(), thread)
+	require.NoError(t, err)
+	return all
+}
+
+// said is all text of a thread.
+func said(t *testing.T, s *tt.Stack, thread string) string {
+	t.Helper()
+	var b strings.Builder
+	for _, m := range messages(t, s, thread) {
+		b.WriteString(m.Content.String() + "\n")
+	}
+	return b.String()
+}
+
+// saved waits until a thread has n messages.
+func saved(t *testing.T, s *tt.Stack, thread string, n int) {
+	t.Helper()
+	tt.Eventually(t, fmt.Sprintf("%d messages are saved", n), func() bool { return len(messages(t, s, thread)) >= n })
+}
+
+func send(t *testing.T, s *tt.Stack, m memory.SendRequest) spool.Reply {
+	t.Helper()
+	r, err := s.Client.Send(s.Ctx(), m)
+	require.NoError(t, err)
+	return r
+}
+
+func retry(t *testing.T, s *tt.Stack, r spool.Reply, id string) spool.Reply {
+	t.Helper()
+	again, err := s.Client.Retry(s.Ctx(), r.ThreadID, id)
+	require.NoError(t, err)
+	return again
+}
+
+func decide(t *testing.T, s *tt.Stack, target, verdict string) {
+	t.Helper()
+	_, err := s.Client.Decide(s.Ctx(), memory.Decision{By: "tester", Target: target, Verdict: verdict})
+	require.NoError(t, err)
+}
+
 func roles(m []agent.Message) string {
 	var out []string
 	for _, x := range m {
@@ -107,39 +175,6 @@ func tree(t *testing.T, s *tt.Stack, id string) []agent.Thread {
 
 // generated are the parts of ids that depend on the store or on time.
 var generated = regexp.MustCompile(`-\d{13}-[0-9a-f]{12}|[0-9a-f]{16}`)
-
-// snapshot is what must be the same after a run with faults as after one
-// without: messages, links and states; not times, usage or attempts.
-func snapshot(t *testing.T, s *tt.Stack, root string) string {
-	t.Helper()
-	var b strings.Builder
-	for _, th := range tree(t, s, root) {
-		fmt.Fprintf(&b, "thread %s kind=%s depth=%d parent=%s root=%s call=%s status=%s reason=%s\n",
-			th.ID, th.Kind, th.Depth, th.ParentThreadID, th.RootThreadID, th.ParentToolCallID, th.Status, th.Reason)
-		for _, m := range messages(t, s, th.ID) {
-			calls, err := json.Marshal(m.ToolCalls)
-			require.NoError(t, err)
-			fmt.Fprintf(&b, "  message %d %s %s %q calls=%s for=%s partial=%v\n", m.Seq, m.Role, m.ID, durations.ReplaceAllString(m.Content.String(), ""), calls, m.ToolCallID, m.Partial)
-		}
-		calls, err := s.Store.ToolCalls(s.Ctx(), th.ID)
-		require.NoError(t, err)
-		position := map[string]int{} // of tasks: that of their calls
-		for i, c := range calls {
-			position[agent.TaskID(c.ID)] = i
-			fmt.Fprintf(&b, "  call %s %s %s sub=%s\n", c.ID, c.ToolName, c.Status, c.SubAgentThreadID)
-		}
-		tasks, err := s.Store.Tasks(s.Ctx(), th.ID)
-		require.NoError(t, err)
-		slices.SortFunc(tasks, func(a, b agent.Task) int { return position[a.ID] - position[b.ID] })
-		for _, k := range tasks {
-			fmt.Fprintf(&b, "  task %s %s %s sub=%s\n", k.ID, k.Name, k.Status, k.SubAgentID)
-		}
-		for _, e := range turns(t, s, th.ID) {
-			fmt.Fprintf(&b, "  turn %s %s %s\n", e.ID, e.State, e.Outcome)
-		}
-	}
-	return shortIDs(strings.ReplaceAll(b.String(), s.Store.ID(), "STORE"))
-}
 
 // durations are the parts of a delegation's result that depend on time or on
 // how often the model had to be asked.

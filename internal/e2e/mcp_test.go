@@ -62,8 +62,7 @@ func toolNames(t *testing.T, tools json.RawMessage) []string {
 // they tell stands in the log before their results. F7: every model call has the
 // same list of tools, byte for byte.
 func TestMCPServerOfAUser(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
+	s := stack(t)
 	servers(t, home(s), free)
 	w := s.StartWorker()
 	r := s.Ask("s1", script.Script(
@@ -73,8 +72,7 @@ func TestMCPServerOfAUser(t *testing.T) {
 		call("fail", nil), call("key", nil),
 		"echo got"))
 	require.Equal(t, "completed", r.Status, r.Error)
-	calls, err := s.Store.ToolCalls(s.Ctx(), r.ThreadID)
-	require.NoError(t, err)
+	calls := callsOf(t, s, r.ThreadID)
 	require.Contains(t, r.Response, calls[4].ID, "the key of a call is its id")
 	require.Equal(t, []agent.CallStatus{"success", "success", "success", "failed", "success"},
 		[]agent.CallStatus{calls[0].Status, calls[1].Status, calls[2].Status, calls[3].Status, calls[4].Status})
@@ -102,14 +100,12 @@ func TestMCPServerOfAUser(t *testing.T) {
 	for _, rec := range records {
 		require.Equal(t, string(records[0].Tools), string(rec.Tools))
 	}
-	s.Verify()
 }
 
 // A worker is killed in mid-call: the server dies with it. A call that does no
 // harm twice is made again under the same key, any other ends as unknown.
 func TestMCPWorkerKilledInMidCall(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
+	s := stack(t)
 	servers(t, home(s), free)
 	w := s.StartWorker()
 	once, again := filepath.Join(s.Work, "once"), filepath.Join(s.Work, "again")
@@ -117,86 +113,72 @@ func TestMCPWorkerKilledInMidCall(t *testing.T) {
 		call("write", map[string]any{"file": once, "ms": 1500}), call("write_again", map[string]any{"file": again, "ms": 1500})), "echo got"))
 	tt.Eventually(t, "both calls are under way", func() bool { return s.File("once") != "" && s.File("again") != "" })
 	w.Kill()
-	calls, err := s.Store.ToolCalls(s.Ctx(), r.ThreadID)
-	require.NoError(t, err)
+	calls := callsOf(t, s, r.ThreadID)
 	pid, err := strconv.Atoi(calls[0].Result)
 	require.NoError(t, err)
 	tt.Eventually(t, "the server is gone", func() bool { return syscall.Kill(pid, 0) != nil })
 	s.StartWorker()
 	r = s.Wait(r)
 	require.Equal(t, "completed", r.Status, r.Error)
-	calls, err = s.Store.ToolCalls(s.Ctx(), r.ThreadID)
-	require.NoError(t, err)
+	calls = callsOf(t, s, r.ThreadID)
 	require.Equal(t, []agent.CallStatus{"success", "unknown", "success"}, []agent.CallStatus{calls[0].Status, calls[1].Status, calls[2].Status})
 	require.Equal(t, 1, strings.Count(s.File("once"), "start"), "it was not run again")
 	require.NotContains(t, s.File("once"), "end")
 	require.Equal(t, 2, strings.Count(s.File("again"), "start"))
 	require.Equal(t, 1, strings.Count(s.File("again"), "end"))
-	s.Verify()
 }
 
 // A server is killed in mid-call: the model is told, the turn goes on, and the
 // next call finds another session.
 func TestMCPServerKilledInMidCall(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
+	s := stack(t)
 	servers(t, home(s), free)
 	s.StartWorker()
 	r := s.Send("s1", script.Script(call("pid", nil), call("write", map[string]any{"file": filepath.Join(s.Work, "w"), "ms": 60_000}),
 		call("die", nil), call("echo", map[string]any{"text": "alive"}), "echo got"))
 	tt.Eventually(t, "the call is under way", func() bool { return s.File("w") != "" })
-	calls, err := s.Store.ToolCalls(s.Ctx(), r.ThreadID)
-	require.NoError(t, err)
+	calls := callsOf(t, s, r.ThreadID)
 	pid, err := strconv.Atoi(calls[0].Result)
 	require.NoError(t, err)
 	require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
 	r = s.Wait(r)
 	require.Equal(t, "completed", r.Status, r.Error)
 	require.Contains(t, r.Response, "alive")
-	calls, err = s.Store.ToolCalls(s.Ctx(), r.ThreadID)
-	require.NoError(t, err)
+	calls = callsOf(t, s, r.ThreadID)
 	for _, c := range calls[1:3] {
 		require.Equal(t, agent.ErrNetwork, c.ErrorReason)
 		require.Contains(t, c.Result, "not known")
 	}
 	require.Equal(t, "start\n", s.File("w"))
-	s.Verify()
 }
 
 // A cancel of the turn reaches the server.
 func TestMCPCancel(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
+	s := stack(t)
 	servers(t, home(s), free)
 	s.StartWorker()
 	r := s.Send("s1", script.Script(call("write", map[string]any{"file": filepath.Join(s.Work, "w"), "ms": 60_000}), "say no"))
 	tt.Eventually(t, "the call is under way", func() bool { return s.File("w") != "" })
-	_, err := s.Client.Cancel(s.Ctx(), memory.CancelRequest{ThreadID: r.ThreadID, TurnID: r.TurnID, By: "tester"})
-	require.NoError(t, err)
+	cancel(t, s, r)
 	require.Equal(t, "cancelled", s.Wait(r).Status)
 	tt.Eventually(t, "the server was told", func() bool { return s.File("w") == "start\ncancelled\n" })
-	s.Verify()
 }
 
 // A project's file starts nothing until a person has agreed to it; then it works
 // without a restart, and MCP tools ask like others that may do harm.
 func TestMCPProjectFileAsksOnce(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
+	s := stack(t)
 	servers(t, filepath.Join(s.Work, ".mcp.json"), nil)
 	s.StartWorker()
 	s.Ask("s1", "script: say ok")
 	require.NotContains(t, toolNames(t, s.Model.Records()[0].Tools), "mcp__t__echo")
 
-	out, code := starter(t, s, "tools")
-	require.Equal(t, 0, code, out)
+	out := says(t, s, 0, "tools")
 	require.Contains(t, out, "MCP server t waits for your agreement: "+mcptest.TestServer(t))
 	require.NotContains(t, out, "mcp__t__echo")
-	out, code = starter(t, s, "doctor")
-	require.Equal(t, 0, code, out)
+	out = says(t, s, 0, "doctor")
 	require.Contains(t, out, "nobody has agreed to the file")
-	out, code = starter(t, s, "tools", "--trust")
-	require.Equal(t, 0, code, out)
+	out = says(t, s, 0, "tools", "--trust")
 	require.Contains(t, out, "agreed: ")
 	require.Contains(t, out, "mcp__t__echo")
 	require.Contains(t, out, "MCP server t: ok")
@@ -213,17 +195,14 @@ func TestMCPProjectFileAsksOnce(t *testing.T) {
 		pending, err = s.Store.Approvals(s.Ctx(), memory.ApprovalFilter{RootThread: r.ThreadID, OpenOnly: true})
 		return err == nil && len(pending) == 1
 	})
-	_, err := s.Client.Decide(s.Ctx(), memory.Decision{By: "tester", Target: pending[0].ID, Verdict: memory.Approve})
-	require.NoError(t, err)
+	decide(t, s, pending[0].ID, memory.Approve)
 	require.Contains(t, s.Wait(r).Response, "echo: yes")
-	s.Verify()
 }
 
 // Row 7 with MCP: a template's mcp__server and mcp__server__tool are met with
 // what the parent may use.
 func TestRow07_MCPToolsOfSubAgents(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
+	s := stack(t)
 	servers(t, home(s), free)
 	template(t, s, "lead", "description: leads\ntools: mcp__t__echo, mcp__t__read, Task\n", "You lead.")
 	template(t, s, "digger", "description: digs\ntools: mcp__t, Read\n", "You dig.")
@@ -237,63 +216,53 @@ func TestRow07_MCPToolsOfSubAgents(t *testing.T) {
 	}
 	require.Contains(t, lists, "assign_task mcp__t__echo mcp__t__read task_output")
 	require.Contains(t, lists, "mcp__t__echo mcp__t__read")
-	s.Verify()
 }
 
 // The health of a worker is whether it can work: a provider whose key is not set is none
 // of that, and makes doctor fail all the same.
 func TestAWorkersHealth(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
-	require.NoError(t, os.WriteFile(filepath.Join(s.Dir, "models.yaml"), []byte("providers:\n  other: {baseUrl: 'http://127.0.0.1:1/v1', apiKeyEnv: NOT_SET_KEY}\n"), 0o600))
-	out, code := starter(t, s, "doctor", "--only", "worker")
-	require.Equal(t, 1, code, out)
+	s := stack(t)
+	models(t, s, "providers:\n  other: {baseUrl: 'http://127.0.0.1:1/v1', apiKeyEnv: NOT_SET_KEY}\n")
+	out := says(t, s, 1, "doctor", "--only", "worker")
 	require.Contains(t, out, "no worker on ")
 	s.StartWorker()
 	tt.Eventually(t, "the worker is healthy", func() bool {
+		var code int
 		out, code = starter(t, s, "doctor", "--only", "worker")
 		return code == 0
 	})
 	require.NotContains(t, out, "NOT_SET_KEY")
 	require.Empty(t, s.Model.Records(), "no model is asked")
-	out, code = starter(t, s, "doctor")
-	require.Equal(t, 1, code, out)
+	out = says(t, s, 1, "doctor")
 	require.Contains(t, out, "NOT_SET_KEY")
 }
 
 // doctor and tools exit 1 when a configured server does not answer, and say what
 // to do.
 func TestDoctorNamesWhatDoesNotAnswer(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
+	s := stack(t)
 	servers(t, home(s), map[string]any{"args": []string{"-broken"}})
 	s.StartWorker()
 	s.Ask("s1", "script: say hi")
-	out, code := starter(t, s, "doctor")
-	require.Equal(t, 1, code, out)
+	out := says(t, s, 1, "doctor")
 	require.Contains(t, out, "no database at localhost:1")
 	require.Contains(t, out, "to do: mend its entry")
 	require.Contains(t, out, "fake at "+s.Model.URL()+" [environment OPENAI_BASE_URL] answers")
-	out, code = starter(t, s, "tools", "--json")
-	require.Equal(t, 1, code, out)
+	out = says(t, s, 1, "tools", "--json")
 	require.Contains(t, out, `"state":"failed"`)
 	require.NoError(t, os.Remove(home(s)))
-	out, code = starter(t, s, "doctor")
-	require.Equal(t, 0, code, out)
-	out, code = starter(t, s, "models", "--json")
-	require.Equal(t, 0, code, out)
+	out = says(t, s, 0, "doctor")
+	out = says(t, s, 0, "models", "--json")
 	require.Contains(t, out, `"answers":true`)
 	s.Env = append(s.Env, "OPENAI_BASE_URL=http://127.0.0.1:1/v1")
-	out, code = starter(t, s, "models")
-	require.Equal(t, 1, code, out)
+	out = says(t, s, 1, "models")
 	require.Contains(t, out, "check host and port in OPENAI_BASE_URL (environment OPENAI_BASE_URL)")
 }
 
 // What is going to be refused asks nobody: the model hears it at once, and only what
 // can run is put before a person.
 func TestNobodyIsAskedWhatIsRefused(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
+	s := stack(t)
 	servers(t, filepath.Join(s.Work, ".mcp.json"), nil) // nobody agreed to it
 	b, err := json.Marshal(map[string]any{"mcpServers": map[string]any{"dead": map[string]any{"command": mcptest.TestServer(t), "args": []string{"-broken"}}}})
 	require.NoError(t, err)
@@ -309,8 +278,7 @@ func TestNobodyIsAskedWhatIsRefused(t *testing.T) {
 	}
 	r := s.Ask("s1", script.Script(script.Calls(refused...), "say told"))
 	require.Equal(t, "completed", r.Status, r.Error)
-	calls, err := s.Store.ToolCalls(s.Ctx(), r.ThreadID)
-	require.NoError(t, err)
+	calls := callsOf(t, s, r.ThreadID)
 	for i, want := range []string{"private", "agreed to that file", "no database", "missing property 'command'", "outside the workspace"} {
 		require.Equal(t, agent.CallFailed, calls[i].Status)
 		require.Contains(t, calls[i].Result, want)
@@ -320,9 +288,7 @@ func TestNobodyIsAskedWhatIsRefused(t *testing.T) {
 	_, p := sendAsking(t, s, "mixed", text)
 	require.Len(t, p.ToolCalls, 1)
 	require.Equal(t, "shell", p.ToolCalls[0].ToolName)
-	out, code := starter(t, s, "approve", p.ApprovalID)
-	require.Equal(t, 0, code, out)
-	require.Equal(t, "done", ended(t, s, "mixed", text).Response)
+	says(t, s, 0, "approve", p.ApprovalID)
+	require.Equal(t, "done", answered(t, s, "mixed", text).Response)
 	require.Equal(t, 1, lines(s.File("ran")))
-	s.Verify()
 }

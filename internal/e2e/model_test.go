@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -25,9 +26,7 @@ func TestFallbackModels(t *testing.T) {
 	t.Parallel()
 	for name, failing := range map[string]string{"not found": "fail 404 x1", "fails for long": "fail 503 x6 after 1ms"} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := tt.New(t)
-			s.StartWorker("SPOOL_FALLBACK_MODELS=second,third", "SPOOL_RETRY_FOR=50ms")
+			s := begin(t, "SPOOL_FALLBACK_MODELS=second,third", "SPOOL_RETRY_FOR=50ms")
 			r := s.Ask("s1", script.Script(add(1, 2), failing+" "+add(3, 4), "say done"))
 			require.Equal(t, "done", r.Response, r.Error)
 			require.Equal(t, []string{agent.WarnFallback}, warnings(t, s, r.ThreadID))
@@ -43,36 +42,17 @@ func TestFallbackModels(t *testing.T) {
 			require.Equal(t, "again", s.Ask("s1", "script: say again").Response)
 			all := s.Model.Records()
 			require.Equal(t, "fake", all[len(all)-1].Model, "the next turn tries the thread's own model first")
-			s.Verify()
 		})
 	}
-}
-
-// Where no model is left the turn fails with the last one's error; what another
-// model would not mend is not tried on it.
-func TestFallbackModelsEnd(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
-	s.StartWorker("SPOOL_FALLBACK_MODELS=second")
-	r := s.Ask("s1", script.Script("fail 404 x5 say never"))
-	require.Equal(t, string(agent.ThreadFailed), r.Status)
-	require.Equal(t, agent.ModelUnknown, r.ErrorCode)
-	require.Len(t, s.Model.Records(), 2)
-	r = s.Ask("s1", script.Script("fail 400 x5 say never"))
-	require.Equal(t, agent.ModelBadRequest, r.ErrorCode)
-	require.Len(t, s.Model.Records(), 3, "a bad request is bad for every model")
-	s.Verify()
 }
 
 // A conversation goes on at another provider in the middle of a turn: what it is
 // sent is what it accepts, and it is asked with its own key.
 func TestProviderChangesMidTurn(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
+	s := stack(t)
 	other := llmtest.Run(t)
 	other.KeepBodies = true
-	table := "providers:\n  other: {baseUrl: '" + other.URL() + "', apiKeyEnv: OTHER_KEY}\n"
-	require.NoError(t, os.WriteFile(filepath.Join(s.Dir, "models.yaml"), []byte(table), 0o600))
+	models(t, s, "providers:\n  other: {baseUrl: '"+other.URL()+"', apiKeyEnv: OTHER_KEY}\n")
 	s.StartWorker("SPOOL_FALLBACK_MODELS=gone@other,mistral-small@other", "OTHER_KEY=other-secret")
 	r := s.Ask("s1", script.Script("think hard about it => "+add(1, 2), "fail 404 "+add(3, 4), "say done"))
 	require.Equal(t, "done", r.Response, r.Error)
@@ -87,34 +67,29 @@ func TestProviderChangesMidTurn(t *testing.T) {
 	require.Equal(t, "mistral-small", q.Model)
 	require.Regexp(t, `^[A-Za-z0-9]{9}$`, q.Messages[2].ToolCalls[0].ID)
 	require.Equal(t, q.Messages[2].ToolCalls[0].ID, q.Messages[3].ToolCallID)
-	s.Verify()
 }
 
 // A fallback that names no provider is asked at the one of the settings, also where
 // the agent's own model is asked elsewhere; a mistyped provider is skipped, and an
 // agent whose provider is not set up fails with what to do.
 func TestFallbackOfAnAgentWithAProvider(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
+	s := stack(t)
 	other := llmtest.Run(t)
 	other.Raw(func(w http.ResponseWriter, _ *http.Request, _ []byte) {
 		w.WriteHeader(http.StatusNotFound)
 		_, _ = w.Write([]byte(`{"error":{"message":"no such model"}}`))
 	})
-	require.NoError(t, os.WriteFile(filepath.Join(s.Dir, "models.yaml"), []byte("providers:\n  other: {baseUrl: '"+other.URL()+"'}\n"), 0o600))
-	agents := filepath.Join(s.Work, ".spool", "agents")
-	require.NoError(t, os.MkdirAll(agents, 0o755))
-	require.NoError(t, os.WriteFile(filepath.Join(agents, "orchestrator.md"), []byte("---\nprovider: other\nmodel: second\n---\nx\n"), 0o600))
+	models(t, s, "providers:\n  other: {baseUrl: '"+other.URL()+"'}\n")
+	template(t, s, "orchestrator", "provider: other\nmodel: second\n", "x")
 	s.StartWorker("SPOOL_FALLBACK_MODELS=x@othr,second")
 	r := s.Ask("s1", "script: say done")
 	require.Equal(t, "done", r.Response, r.Error)
 	require.Equal(t, "second", s.Model.Records()[0].Model)
 	require.Len(t, other.Records(), 1)
-	require.NoError(t, os.WriteFile(filepath.Join(agents, "orchestrator.md"), []byte("---\nmodel: m@othr\n---\nx\n"), 0o600))
+	template(t, s, "orchestrator", "model: m@othr\n", "x")
 	r = s.Ask("s2", "script: say done again")
 	require.Equal(t, "done again", r.Response, "the fallback answers: %s", r.Error)
 	require.Contains(t, strings.Join(warnings(t, s, r.ThreadID), " "), agent.WarnFallback)
-	s.Verify()
 }
 
 // form is a schema that answers of the scripted model can fit or not.
@@ -124,30 +99,26 @@ func sendForm(t *testing.T, s *tt.Stack, text string) spool.Reply {
 	t.Helper()
 	m := s.Message("s1", text)
 	m.AnswerSchema = json.RawMessage(form)
-	r, err := s.Client.Send(s.Ctx(), m)
-	require.NoError(t, err)
+	r := send(t, s, m)
 	return s.Wait(r)
 }
 
 // An answer that fits the schema is the response, without a code fence around it;
 // the model was told of the schema.
 func TestAnswerSchema(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
+	s := stack(t)
 	s.Model.KeepBodies = true
 	s.StartWorker()
 	r := sendForm(t, s, script.Script(add(1, 2), "say ```json\\n{\"city\":\"Oslo\"}\\n```"))
 	require.Equal(t, `{"city":"Oslo"}`, r.Response, r.Error)
 	require.Contains(t, string(s.Model.Records()[0].Body), `one JSON value that fits this JSON schema`)
 	require.Equal(t, "free text", s.Ask("s1", "script: say free text").Response, "the schema was that message's")
-	s.Verify()
 }
 
 // One that does not fit is repaired once, the model being told what is wrong; then
 // the turn fails with a typed error, and a retry asks for the same.
 func TestAnswerSchemaRepairedOnce(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
+	s := stack(t)
 	s.Model.KeepBodies = true
 	s.StartWorker()
 	good := sendForm(t, s, script.Script(`say {"town":"Oslo"}`, `say {"city":"Oslo"}`))
@@ -167,29 +138,25 @@ func TestAnswerSchemaRepairedOnce(t *testing.T) {
 	require.Contains(t, told, `{"town":"Oslo"}`)
 	require.EqualValues(t, 4, thread(t, s, r.ThreadID).RequestCount)
 
-	again, err := s.Client.Retry(s.Ctx(), r.ThreadID, "again")
-	require.NoError(t, err)
+	again := retry(t, s, r, "again")
 	require.Equal(t, agent.ModelAnswerInvalid, s.Wait(again).ErrorCode)
 	require.Len(t, s.Model.Records(), 4)
 	require.Len(t, messages(t, s, r.ThreadID), 2+1+2, "the user's message once, and what was said in each turn")
 
 	m := s.Message("s1", "x")
 	m.AnswerSchema = json.RawMessage(`{"type":"thing"}`)
-	_, err = s.Client.Send(s.Ctx(), m)
+	_, err := s.Client.Send(s.Ctx(), m)
 	require.Equal(t, agent.CodeInvalid, agent.CodeOf(err))
 	m.AnswerSchema, m.WhenBusy = json.RawMessage(form), memory.Steer
 	_, err = s.Client.Send(s.Ctx(), m)
 	require.Equal(t, agent.CodeInvalid, agent.CodeOf(err))
-	s.Verify()
 }
 
 // E10 and row 32: usage and price per message, thread and tree, failed attempts and
 // children included, from a table that the user edits.
 func TestPriceOfMessageThreadAndTree(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
-	table := "models:\n  - {match: fake, price: {input: 1000, output: 2000}}\n"
-	require.NoError(t, os.WriteFile(filepath.Join(s.Dir, "models.yaml"), []byte(table), 0o600))
+	s := stack(t)
+	models(t, s, "models:\n  - {match: fake, price: {input: 1000, output: 2000}}\n")
 	s.StartWorker()
 	r := s.Ask("s1", script.Script(add(1, 2), "break x2 "+script.Task("general", script.Script(add(3, 4), "fail 503 after 1ms say child")), "say "+strings.Repeat("word ", 50)))
 	require.Equal(t, string(agent.ThreadCompleted), r.Status, r.Error)
@@ -211,5 +178,64 @@ func TestPriceOfMessageThreadAndTree(t *testing.T) {
 	}
 	require.InDelta(t, root.TotalPrice, sum, 1e-6)
 	require.InDelta(t, root.TotalPrice, r.Usage.Price, 1e-6)
-	s.Verify()
+}
+
+// What a person types and sees: `send --schema FILE` prints the JSON, and a wrong
+// schema is refused before anything is stored.
+func TestSendWithASchema(t *testing.T) {
+	s := begin(t)
+	dir := t.TempDir()
+	good, bad := filepath.Join(dir, "good.json"), filepath.Join(dir, "bad.json")
+	require.NoError(t, os.WriteFile(good, []byte(form), 0o600))
+	require.NoError(t, os.WriteFile(bad, []byte(`{"type":"thing"}`), 0o600))
+	out, progress, code := starterApart(t, s, "send", "-s", s.Session("s1"), "--schema", good, "--json", script.Script(`say {"town":"Oslo"}`, `say {"city":"Oslo"}`))
+	require.Zero(t, code, progress)
+	var r spool.Reply
+	require.NoError(t, json.Unmarshal([]byte(out), &r))
+	require.Equal(t, `{"city":"Oslo"}`, r.Response)
+	_, progress, code = starterApart(t, s, "send", "-s", s.Session("s2"), "--schema", bad, "x")
+	require.Equal(t, 2, code, progress)
+	require.Contains(t, progress, "schema")
+	_, progress, code = starterApart(t, s, "send", "-s", s.Session("s2"), "--schema", filepath.Join(dir, "none.json"), "x")
+	require.Equal(t, 2, code, progress)
+	out = says(t, s, 1, "send", "-s", s.Session("s1"), "--schema", good, `script: say never ;; say fits`)
+	require.Contains(t, out, agent.ModelAnswerInvalid)
+}
+
+// A person is told on stderr when the conversation is summarised, when another model
+// takes over, and when a server reads only a part.
+func TestSendTellsWhatHappensToTheContext(t *testing.T) {
+	s := stack(t)
+	s.Model.Window = 12000
+	s.StartWorker("SPOOL_CONTEXT_WINDOW=12000", "SPOOL_FALLBACK_MODELS=second")
+	steps := pages(t, s, 8, 6000)
+	_, progress, code := starterApart(t, s, "send", "-s", s.Session("s1"), script.Script(steps, "fail 404 say the end"))
+	require.Zero(t, code, progress)
+	require.Contains(t, progress, "were summarised to fit the model; nothing was deleted")
+	require.Contains(t, progress, "second goes on in place of fake")
+}
+
+// Where a provider does not say what a call used, our count stands for it, and is
+// marked as one.
+func TestUsageIsEstimatedWhereTheProviderIsSilent(t *testing.T) {
+	s := stack(t)
+	s.Model.Raw(func(w http.ResponseWriter, _ *http.Request, _ []byte) {
+		_, _ = fmt.Fprint(w, `{"choices":[{"message":{"content":"some words of an answer"},"finish_reason":"stop"}]}`)
+	})
+	s.StartWorker("SPOOL_PRICE_INPUT=10", "SPOOL_PRICE_OUTPUT=10")
+	r := s.Ask("s1", "hello")
+	require.Equal(t, "some words of an answer", r.Response, r.Error)
+	use := messages(t, s, r.ThreadID)[1].Usage
+	require.True(t, use.Estimated)
+	require.Greater(t, use.PromptTokens, int64(500))
+	require.InDelta(t, 9, use.CompletionTokens, 4)
+	require.Positive(t, use.Price)
+	// Answers that are refused were paid for, too.
+	m := s.Message("s2", "hello")
+	m.AnswerSchema = json.RawMessage(`{"type":"object"}`)
+	sent := send(t, s, m)
+	refused := s.Wait(sent)
+	require.Equal(t, agent.ModelAnswerInvalid, refused.ErrorCode)
+	require.Greater(t, thread(t, s, refused.ThreadID).TotalTokens, 2*use.TotalTokens-100)
+	require.Greater(t, thread(t, s, refused.ThreadID).TotalPrice, 1.5*use.Price)
 }

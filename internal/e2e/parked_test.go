@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	enumspb "go.temporal.io/api/enums/v1"
@@ -18,9 +19,7 @@ import (
 // A decision, an end of a sub-agent and a cancel that a parked run is not told
 // of, as when whoever made them died: the sweep tells it.
 func TestParkedRunsAreSwept(t *testing.T) {
-	t.Parallel()
-	slot(t)
-	s := tt.New(t)
+	s := stack(t)
 	ask(t, s)
 	w := s.StartWorker("SPOOL_WAIT_IN_RUN=100ms")
 	child := func(file string) string {
@@ -45,16 +44,12 @@ func TestParkedRunsAreSwept(t *testing.T) {
 	for _, r := range []spool.Reply{decided, cancelled} {
 		quiet(t, s, r.ThreadID)
 	}
-	s.Verify()
 }
 
 // Sub-agents end in the very moment in which their delegator parks, or continues
 // as new: none of their ends is lost.
 func TestSubAgentsEndAsTheDelegatorParks(t *testing.T) {
-	t.Parallel()
-	slot(t)
-	s := tt.New(t)
-	s.StartWorker("SPOOL_WAIT_IN_RUN=100ms", "SPOOL_MAX_EVENTS=40")
+	s := begin(t, "SPOOL_WAIT_IN_RUN=100ms", "SPOOL_MAX_EVENTS=40")
 	n := 8
 	if tt.Long() {
 		n = 60
@@ -83,16 +78,13 @@ func TestSubAgentsEndAsTheDelegatorParks(t *testing.T) {
 	for i := range min(6, n) {
 		quiet(t, s, s.Thread(fmt.Sprintf("p%d", i)))
 	}
-	s.Verify()
 }
 
 // A deploy that breaks the runs under way, as a change without a version gate
 // does: show names the failing workflow task and its cause, and a cancel ends the
 // turn all the same, by terminating the run. The thread goes on.
 func TestCancelOfAFailingWorkflowTask(t *testing.T) {
-	t.Parallel()
-	slot(t)
-	s := tt.New(t)
+	s := stack(t)
 	w := s.StartWorker()
 	r := s.Send("s1", script.Script(count("n"), slow("b", 60), "say never"))
 	started(t, s, "b")
@@ -102,11 +94,9 @@ func TestCancelOfAFailingWorkflowTask(t *testing.T) {
 		v, err := s.Client.Show(s.Ctx(), r.ThreadID, false)
 		return err == nil && v.Trouble != ""
 	})
-	out, code := starter(t, s, "show", r.ThreadID)
-	require.Equal(t, 0, code, out)
+	out := says(t, s, 0, "show", r.ThreadID)
 	require.Regexp(t, `trouble .*(?i)(nondetermin|non-determin)`, out)
-	out, code = starter(t, s, "cancel", r.ThreadID)
-	require.Equal(t, 0, code, out)
+	out = says(t, s, 0, "cancel", r.ThreadID)
 	end := s.Wait(r)
 	require.Equal(t, "cancelled", end.Status)
 	run, err := s.Temporal.DescribeWorkflow(s.Ctx(), r.ThreadID, "")
@@ -118,5 +108,46 @@ func TestCancelOfAFailingWorkflowTask(t *testing.T) {
 	w.Stop()
 	s.StartWorker()
 	require.Equal(t, "back", s.Ask("s1", "script: say back").Response)
-	s.Verify()
+}
+
+// Six kills of a worker within twelve seconds end none of the eight turns that
+// it runs: no one of them is to blame.
+func TestKillsOfASharedWorkerEndNobody(t *testing.T) {
+	s := stack(t)
+	w := s.StartWorker()
+	var all []spool.Reply
+	for i := range 8 {
+		all = append(all, s.Send(fmt.Sprint("s", i), fmt.Sprintf("script: first 4s say fine %d", i)))
+	}
+	begun := time.Now()
+	for range 6 {
+		time.Sleep(1500 * time.Millisecond)
+		w.Kill()
+		w = s.StartWorker()
+	}
+	t.Logf("six kills in %s", time.Since(begun).Round(100*time.Millisecond))
+	for i, r := range all {
+		r = s.Wait(r)
+		require.Equal(t, "completed", r.Status, r.Error)
+		require.Equal(t, fmt.Sprint("fine ", i), r.Response)
+	}
+}
+
+// A turn that kills its worker whenever it runs ends at the fifth, and says so.
+func TestATurnThatKillsItsWorkerEnds(t *testing.T) {
+	s := stack(t)
+	w := s.StartWorker()
+	const task = "script: first 60s say never"
+	r := s.Send("s1", task)
+	for n := 1; n <= 5; n++ {
+		tt.Eventually(t, fmt.Sprintf("the model is asked for time %d", n), func() bool { return s.Model.Asked(task, 0) == n })
+		w.Kill()
+		w = s.StartWorker()
+	}
+	r = s.Wait(r)
+	require.Equal(t, "failed", r.Status)
+	require.Contains(t, r.Error, "killed its worker 5 times")
+	require.Equal(t, "limit", string(turns(t, s, r.ThreadID)[0].Reason))
+	require.Equal(t, 5, s.Model.Asked(task, 0))
+	require.Equal(t, "hi", s.Ask("s1", "script: say hi").Response)
 }

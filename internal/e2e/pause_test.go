@@ -6,10 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"regexp"
-	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -50,9 +47,7 @@ func waitingCalls(t *testing.T, s *tt.Stack, thread string, n int) (waits []agen
 // A provider that asks for a pause: who follows the turn, now or later, in text or as
 // JSON, sees what is waited for and until when, once, and nothing of it afterwards.
 func TestFault_A11_APauseIsTold(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
-	s.StartWorker()
+	s := begin(t)
 	cmd := starterCommand(t, s, "send", "-s", s.Session("s1"), "script: fail 429 x1 after 20s say recovered")
 	var out, progress strings.Builder
 	cmd.Stdout, cmd.Stderr = &out, &progress
@@ -99,41 +94,11 @@ func TestFault_A11_APauseIsTold(t *testing.T) {
 	require.Empty(t, typed[spool.View](t, s, 0, "show", id).Waits)
 	late, after, _ := starterApart(t, s, "show", "--follow", id)
 	require.NotContains(t, late+after, "waiting for the provider", "it is over")
-	s.Verify()
-}
-
-// A program that sends learns of a pause while it lasts: lines of JSON, the reply
-// last, and nothing of it as text.
-func TestFault_A11_APauseInLines(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
-	s.StartWorker()
-	out, progress, code := starterApart(t, s, "send", "--json", "--follow", "-s", s.Session("s1"), "script: fail 429 x1 after 4s say recovered")
-	require.Equal(t, 0, code, progress)
-	lines := strings.Split(strings.TrimSpace(out), "\n")
-	var told []agent.ModelWait
-	for _, line := range lines[:len(lines)-1] {
-		var u spool.Update
-		require.NoError(t, json.Unmarshal([]byte(line), &u), line)
-		var w agent.Warning
-		if u.Event != nil && u.Event.Type == agent.EventWarning && json.Unmarshal(u.Event.Data, &w) == nil && w.Wait != nil {
-			told = append(told, *w.Wait)
-		}
-	}
-	require.Equal(t, toldWaits(t, s, s.Thread("s1")), told)
-	var r spool.Reply
-	require.NoError(t, json.Unmarshal([]byte(lines[len(lines)-1]), &r))
-	require.Equal(t, "recovered", r.Response)
-	require.Empty(t, progress)
-	out, _, code = starterApart(t, s, "retry", "--follow", s.Thread("s1"))
-	require.Equal(t, 2, code, out)
 }
 
 // A cancel ends a turn at once, however long its provider wants it to wait.
 func TestFault_A11_CancelDuringAPause(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
-	s.StartWorker()
+	s := begin(t)
 	r := s.Send("s1", "script: fail 429 x9 after 60s say never")
 	waitingCalls(t, s, r.ThreadID, 1)
 	// Another turn is held back by the limiter of the worker, without a call.
@@ -154,14 +119,12 @@ func TestFault_A11_CancelDuringAPause(t *testing.T) {
 	}
 	require.Len(t, s.Model.Records(), 1)
 	require.EqualValues(t, 0, thread(t, s, held.ThreadID).RequestCount, "no request was made")
-	s.Verify()
 }
 
 // The worker is killed while its provider has it wait: that is still told, and the
 // next one makes the call when it is due, once.
 func TestFault_A11_KillDuringAPause(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
+	s := stack(t)
 	w := s.StartWorker()
 	r := s.Send("s1", "script: fail 429 x1 after 15s say recovered")
 	before := waitingCalls(t, s, r.ThreadID, 1)
@@ -172,105 +135,12 @@ func TestFault_A11_KillDuringAPause(t *testing.T) {
 	require.Equal(t, "user assistant", roles(messages(t, s, r.ThreadID)))
 	require.Len(t, s.Model.Records(), 2)
 	require.Equal(t, before, toldWaits(t, s, r.ThreadID))
-	s.Verify()
-}
-
-// Five sub-agents under one rate limit: each tells it once at most, by name, on the
-// root too, and their calls do not go out in a burst.
-func TestFault_A11_FiveChildrenTellAPauseOnce(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
-	var mu sync.Mutex
-	var until time.Time
-	limited := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, _ := io.ReadAll(r.Body)
-		r.Body = io.NopCloser(bytes.NewReader(body))
-		mu.Lock()
-		if !strings.Contains(string(body), "say all") && until.IsZero() {
-			until = time.Now().Add(6 * time.Second)
-		}
-		left := time.Until(until)
-		mu.Unlock()
-		if left <= 0 {
-			s.Model.ServeHTTP(w, r)
-			return
-		}
-		w.Header().Set("Retry-After-Ms", strconv.FormatInt(left.Milliseconds()+1, 10))
-		http.Error(w, `{"error":{"message":"slow down"}}`, http.StatusTooManyRequests)
-	}))
-	defer limited.Close()
-	s.StartWorker("OPENAI_BASE_URL=" + limited.URL + "/v1")
-	var children []string
-	for range 5 {
-		children = append(children, script.Call("assign_task", map[string]any{"agent": "researcher", "task": "script: say seen"}))
-	}
-	_, progress, code := starterApart(t, s, "send", "-s", s.Session("s1"), script.Script(script.Calls(children...), "say all"))
-	require.Equal(t, 0, code, progress)
-	root := s.Thread("s1")
-	told, of := toldWaits(t, s, root), map[string]int{}
-	require.NotEmpty(t, told)
-	for _, w := range told {
-		of[w.ThreadID]++
-		require.Equal(t, []any{root, "researcher", "slow down"}, []any{w.RootThread, w.Agent, w.Reason})
-	}
-	for child, n := range of {
-		require.Equal(t, 1, n, child)
-		require.Len(t, toldWaits(t, s, child), 1)
-	}
-	lines := regexp.MustCompile(`(?m)^  researcher: … (waiting for the provider|held back) until`).FindAllString(progress, -1)
-	require.Len(t, lines, len(of), progress)
-	s.Verify()
-}
-
-// Being held back by another call's pause is no failed attempt: it does not count, and
-// takes nothing from the time for repeating a call.
-func TestFault_A11_HeldBackIsNoFailure(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
-	s.StartWorker("SPOOL_RETRY_FOR=2s")
-	r := s.Send("s1", "script: fail 429 x1 after 6s say recovered")
-	waitingCalls(t, s, r.ThreadID, 1)
-	held := s.Send("s2", script.Script("fail 503 x5 after 50ms say went on"))
-	w := waitingCalls(t, s, held.ThreadID, 1)[0]
-	require.True(t, w.Held)
-	require.Nil(t, w.GivesUpAt)
-	require.Equal(t, "recovered", s.Wait(r).Response)
-	require.Equal(t, "went on", s.Wait(held).Response, "after a longer wait than calls are repeated for, it has its tries")
-	steps, err := s.Store.Steps(s.Ctx(), held.TurnID)
-	require.NoError(t, err)
-	require.Equal(t, 5, steps[0].Failed)
-	for i, told := range toldWaits(t, s, held.ThreadID) {
-		require.Equal(t, i == 0, told.Held)
-		require.Equal(t, i+1, told.Attempt)
-	}
-	require.EqualValues(t, 6, thread(t, s, held.ThreadID).RequestCount)
-	line, err := s.Client.Timeline(s.Ctx(), held.ThreadID, held.TurnID)
-	require.NoError(t, err)
-	require.Equal(t, spool.SpanWait, line.Spans[0].Kind, "no call was made before")
-	s.Verify()
-}
-
-// A provider that goes on asking for pauses: no wait ends after the time at which the
-// call is given up. The turn ends at once then, with what the provider wants.
-func TestFault_A11_NoPauseBeyondTheEnd(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
-	s.StartWorker("SPOOL_RETRY_FOR=1s")
-	r := s.Ask("s1", "script: fail 429 x99 after 1s say never")
-	require.Equal(t, []string{"failed", agent.ModelRateLimited}, []string{r.Status, r.ErrorCode})
-	require.Regexp(t, `the provider asks to wait until \S+\. To do: retry`, r.Error)
-	require.Len(t, s.Model.Records(), 6)
-	for _, w := range toldWaits(t, s, r.ThreadID) {
-		require.True(t, w.GivesUpAt == nil || !w.Until.After(*w.GivesUpAt))
-	}
-	s.Verify()
 }
 
 // A summary that its provider does not make now is made later: the turn waits, and
 // people are told.
 func TestFault_A11_ASummaryWaits(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
+	s := stack(t)
 	s.Model.Window = 12000
 	var refused atomic.Int32
 	busy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -292,49 +162,4 @@ func TestFault_A11_ASummaryWaits(t *testing.T) {
 	require.Equal(t, "the end", r.Response, r.Error)
 	require.Len(t, toldWaits(t, s, r.ThreadID), 2)
 	require.Equal(t, 3, summaries(t, s, r.ThreadID)[0].Attempts)
-	s.Verify()
-}
-
-// A provider that cannot be reached: one event per failed attempt, with the time of
-// the next one and the time at which it is given up.
-func TestFault_A11_AnOutageIsTold(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
-	s.StartWorker("OPENAI_BASE_URL=http://127.0.0.1:1/v1")
-	r := s.Send("s1", "script: say never")
-	tt.Eventually(t, "the third attempt is to come", func() bool {
-		waits, err := s.Client.ModelWaits(s.Ctx(), r.ThreadID)
-		return err == nil && len(waits) == 1 && waits[0].Attempt >= 4
-	})
-	cancel(t, s, r)
-	require.Equal(t, "cancelled", s.Wait(r).Status)
-	steps, err := s.Store.Steps(s.Ctx(), r.TurnID)
-	require.NoError(t, err)
-	told := toldWaits(t, s, r.ThreadID)
-	require.Len(t, told, steps[0].Failed)
-	for i, w := range told {
-		require.Equal(t, []any{i + 2, agent.ModelUnreachable, false}, []any{w.Attempt, w.Code, w.Asked})
-		require.NotNil(t, w.GivesUpAt)
-		require.Contains(t, w.Text(time.Now()), "the model did not answer (no connection: ")
-	}
-	s.Verify()
-}
-
-// Temporal's web UI shows of the activity what is waited for.
-func TestFault_A11_TemporalShowsAPause(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
-	s.StartWorker()
-	r := s.Send("s1", "script: fail 429 x1 after 15s say recovered")
-	w := waitingCalls(t, s, r.ThreadID, 1)[0]
-	tt.Eventually(t, "the pending activity tells it", func() bool {
-		d, err := s.Temporal.DescribeWorkflow(s.Ctx(), r.ThreadID, "")
-		if err != nil || len(d.RawResponse.GetPendingActivities()) != 1 {
-			return false
-		}
-		p := d.RawResponse.GetPendingActivities()[0]
-		return strings.HasPrefix(p.GetLastFailure().GetMessage(), "waiting for the provider until "+w.Until.Format(time.TimeOnly)) &&
-			p.GetScheduledTime().AsTime().Sub(w.Until).Abs() < 5*time.Second
-	})
-	require.Equal(t, "recovered", s.Wait(r).Response)
 }

@@ -4,14 +4,11 @@ import (
 	"context"
 	"io"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
-	enumspb "go.temporal.io/api/enums/v1"
 
 	"github.com/spool-agents/spool"
 	"github.com/spool-agents/spool/agent"
@@ -41,75 +38,12 @@ func started(t *testing.T, s *tt.Stack, file string) {
 	tt.Eventually(t, "the tool that writes "+file+" runs", func() bool { return s.File(file) != "" })
 }
 
-// Row 70, D8: cancel in mid-stream keeps what arrived, as partial text, and the
-// thread takes the next message.
-func TestRow70_CancelWhileStreaming(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
-	s.StartWorker()
-	r := s.Send("s1", "script: slow 100ms say "+strings.Repeat("word ", 200))
-	streaming(t, s, r.ThreadID)
-	cancel(t, s, r)
-	r = s.Wait(r)
-	require.Equal(t, "cancelled", r.Status)
-	m := messages(t, s, r.ThreadID)
-	require.Equal(t, "user assistant", roles(m))
-	require.True(t, m[1].Partial, "%+v", m[1])
-	require.True(t, strings.HasPrefix(m[1].Content.String(), "word"))
-	require.Equal(t, agent.ThreadCancelled, thread(t, s, r.ThreadID).Status)
-	r = s.Ask("s1", "script: say back again")
-	require.Equal(t, "back again", r.Response, r.Error)
-	s.Verify()
-}
-
-// Rows 69, B1: cancel during tool 2 of 3: finished results stay, the rest are
-// aborted, and the next request is valid.
-func TestRow69_CancelDuringTools(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
-	s.StartWorker()
-	r := s.Send("s1", script.Script(script.Calls(count("a"), slow("b", 60), slow("c", 60)), "say never"))
-	started(t, s, "b")
-	started(t, s, "a")
-	tt.Eventually(t, "the first tool is stored", func() bool {
-		calls, err := s.Store.ToolCalls(s.Ctx(), r.ThreadID)
-		return err == nil && len(calls) == 3 && calls[0].Status == agent.CallSuccess
-	})
-	cancel(t, s, r)
-	require.Equal(t, "cancelled", s.Wait(r).Status)
-	m := messages(t, s, r.ThreadID)
-	require.Equal(t, "user assistant tool tool tool", roles(m))
-	require.Empty(t, m[2].ErrorReason)
-	for _, x := range m[3:] {
-		require.Equal(t, agent.ErrAborted, x.ErrorReason)
-	}
-	require.Equal(t, "hi", s.Ask("s1", "script: say hi").Response)
-	require.Equal(t, "start\n", s.File("b"), "the tool's process was stopped")
-	s.Verify()
-}
-
-// D7: a tool that ignores its cancel does not hold the turn up.
-func TestFault_D7_StubbornTool(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
-	s.StartWorker()
-	r := s.Send("s1", script.Script(script.Call("shell", map[string]any{"command": "trap '' TERM INT; echo on > stubborn; sleep 60"}), "say never"))
-	started(t, s, "stubborn")
-	begun := time.Now()
-	cancel(t, s, r)
-	require.Equal(t, "cancelled", s.Wait(r).Status)
-	require.Less(t, time.Since(begun), 30*time.Second, "it does not wait for the tool's minute")
-	s.Verify()
-}
-
 // Row 103: a cancel reaches foreground descendants at depth 3 within 2 s of its
 // row in the store, by the store's clock, or later on a slow machine, and leaves
 // those in the background.
 // With all it stops them too.
 func TestRow103_CancelReachesDescendants(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
-	s.StartWorker()
+	s := begin(t)
 	deepest := script.Script(slow("deep", 60), "say never")
 	deeper := script.Script(background("general", script.Script(slow("apart", 60), "say never")), script.Task("general", deepest), "say never")
 	r := s.Send("s1", script.Script(script.Task("general", script.Script(script.Task("general", deeper), "say never")), "say never"))
@@ -148,36 +82,21 @@ func TestRow103_CancelReachesDescendants(t *testing.T) {
 	require.LessOrEqual(t, turn.ClosedAt.Sub(*turn.CancelRequested), limit)
 	require.Len(t, turns(t, s, r.ThreadID), 2, "its end started no turn")
 	require.Equal(t, "start\n", s.File("apart"))
-	s.Verify()
 }
 
 // noRun waits until a thread has no open run.
 func noRun(t *testing.T, s *tt.Stack, thread string) {
 	t.Helper()
 	tt.Eventually(t, "the run of "+thread+" ends", func() bool {
-		d, err := s.Temporal.DescribeWorkflow(s.Ctx(), thread, "")
-		return err == nil && d.RawResponse.GetWorkflowExecutionInfo().GetStatus() != enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING
+		open, err := s.Client.OpenRun(s.Ctx(), thread)
+		return err == nil && !open
 	})
-}
-
-// CancelWorkflow, as Temporal's Web UI sends it, means the same as our cancel.
-func TestCancelWorkflowFromTemporal(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
-	s.StartWorker()
-	r := s.Send("s1", script.Script(slow("a", 60), "say never"))
-	started(t, s, "a")
-	require.NoError(t, s.Temporal.CancelWorkflow(s.Ctx(), r.ThreadID, ""))
-	require.Equal(t, "cancelled", s.Wait(r).Status)
-	require.Equal(t, "hi", s.Ask("s1", "script: say hi").Response)
-	s.Verify()
 }
 
 // A cancel whose hint is lost, and one that is made while no worker is up, take
 // effect all the same.
 func TestCancelWithoutHint(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
+	s := stack(t)
 	w := s.StartWorker()
 	r := s.Send("s1", script.Script(slow("a", 60), "say never"))
 	started(t, s, "a")
@@ -186,15 +105,12 @@ func TestCancelWithoutHint(t *testing.T) {
 	require.NoError(t, err)
 	s.StartWorker()
 	require.Equal(t, "cancelled", s.Wait(r).Status)
-	s.Verify()
 }
 
 // Row 60, C2: the model fails for good after the user message was saved; retry
 // makes no second user message and its answer supersedes.
 func TestRow60_RetryDoesNotDuplicate(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
-	s.StartWorker()
+	s := begin(t)
 	rounds := 0
 	s.Model.Raw(func(w http.ResponseWriter, _ *http.Request, body []byte) {
 		if rounds++; rounds == 1 {
@@ -208,44 +124,22 @@ func TestRow60_RetryDoesNotDuplicate(t *testing.T) {
 	require.NotEmpty(t, r.Error)
 	require.Equal(t, "user assistant tool", roles(messages(t, s, r.ThreadID)))
 
-	again, err := s.Client.Retry(s.Ctx(), r.ThreadID, "retry-1")
-	require.NoError(t, err)
+	again := retry(t, s, r, "retry-1")
 	require.Equal(t, "failed", s.Wait(again).Status)
 	s.Model.Raw(nil)
-	again, err = s.Client.Retry(s.Ctx(), r.ThreadID, "retry-2")
-	require.NoError(t, err)
-	repeated, err := s.Client.Retry(s.Ctx(), r.ThreadID, "retry-2")
-	require.NoError(t, err)
+	again = retry(t, s, r, "retry-2")
+	repeated := retry(t, s, r, "retry-2")
 	require.Equal(t, again.TurnID, repeated.TurnID, "a retry is idempotent by its request id")
 	require.Equal(t, "fine", s.Wait(again).Response)
 
 	m := messages(t, s, r.ThreadID)
 	require.Equal(t, "user assistant tool assistant", roles(m), "one user message, finished results stay")
 	require.Equal(t, 1, lines(s.File("n")), "the tool did not run again")
-	s.Verify()
-}
-
-// A retry of a completed turn supersedes its answer.
-func TestRow60_RetrySupersedes(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
-	s.StartWorker()
-	r := s.Ask("s1", "script: say first")
-	again, err := s.Client.Retry(s.Ctx(), r.ThreadID, "retry-1")
-	require.NoError(t, err)
-	require.Equal(t, "completed", s.Wait(again).Status)
-	m := messages(t, s, r.ThreadID)
-	require.Equal(t, "user assistant assistant", roles(m))
-	require.Equal(t, again.TurnID, m[1].SupersededBy)
-	require.Empty(t, m[2].SupersededBy)
-	s.Verify()
 }
 
 // Messages sent while a turn runs are answered in order, each once.
 func TestRow94_QueuedMessagesInOrder(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
-	s.StartWorker()
+	s := begin(t)
 	var replies []spool.Reply
 	for _, text := range []string{"script: first 500ms say one", "script: say two", "script: say three"} {
 		replies = append(replies, s.Send("s1", text))
@@ -255,7 +149,6 @@ func TestRow94_QueuedMessagesInOrder(t *testing.T) {
 	}
 	require.Equal(t, "user assistant user assistant user assistant", roles(messages(t, s, replies[0].ThreadID)))
 	require.GreaterOrEqual(t, historyOf(t, s, replies[0].ThreadID).runs, 2, "each turn that follows another has its own run")
-	s.Verify()
 }
 
 func pendingApproval(t *testing.T, s *tt.Stack, r spool.Reply) spool.Reply {
@@ -275,20 +168,17 @@ func pendingApproval(t *testing.T, s *tt.Stack, r spool.Reply) spool.Reply {
 // ask makes the stack's orchestrator ask before it uses the shell.
 func ask(t *testing.T, s *tt.Stack) {
 	t.Helper()
-	file := filepath.Join(s.Work, ".spool", "agents", "orchestrator.md")
-	require.NoError(t, os.WriteFile(file, []byte("---\nname: orchestrator\n---\nYou ask first.\n"), 0o644))
+	template(t, s, "orchestrator", "", "You ask first.")
 }
 
 // Rows 64, 74: a denied call is saved with its denial and ends the turn.
 func TestRow64_Denial(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
+	s := stack(t)
 	ask(t, s)
 	s.StartWorker()
 	r := s.Send("s1", script.Script(script.Calls(add(6, 7), count("gated")), "say never"))
 	r = pendingApproval(t, s, r)
-	_, err := s.Client.Decide(s.Ctx(), memory.Decision{By: "tester", Target: r.Pending[0].ApprovalID, Verdict: memory.Deny})
-	require.NoError(t, err)
+	decide(t, s, r.Pending[0].ApprovalID, memory.Deny)
 	end := s.Wait(r)
 	require.Equal(t, "completed", end.Status, end.Error)
 	require.Contains(t, end.Response, "denied")
@@ -299,25 +189,93 @@ func TestRow64_Denial(t *testing.T) {
 	require.Equal(t, agent.ErrDenied, m[3].ErrorReason)
 	require.Empty(t, s.File("gated"))
 	require.Equal(t, 0, s.Model.Asked("never", 1))
-	s.Verify()
 }
 
-// Row 76: an approval survives the death of every worker, and the finished
-// sibling is not run again.
+// Row 76, C7: an approval survives the death of every worker; nothing is asked again,
+// and neither the finished siblings nor the model run again.
 func TestRow76_ApprovalSurvivesRestart(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
+	s := stack(t)
 	ask(t, s)
 	w := s.StartWorker()
-	r := s.Send("s1", script.Script(script.Calls(add(6, 7), count("gated")), "say granted"))
-	r = pendingApproval(t, s, r)
+	r := pendingApproval(t, s, s.Send("s1", script.Script(script.Calls(add(6, 7), count("gated"), add(1, 2)), "say granted")))
 	w.Kill()
-	_, err := s.Client.Decide(s.Ctx(), memory.Decision{By: "tester", Target: r.Pending[0].ToolCalls[0].ID, Verdict: memory.Approve})
-	require.NoError(t, err)
-	_, err = s.Client.Decide(s.Ctx(), memory.Decision{By: "other", Target: r.Pending[0].ApprovalID, Verdict: memory.Deny})
+	w = s.StartWorker()
+	require.Equal(t, r.Pending, pendingApproval(t, s, r).Pending, "the same question")
+	w.Kill()
+	decide(t, s, r.Pending[0].ToolCalls[0].ID, memory.Approve)
+	_, err := s.Client.Decide(s.Ctx(), memory.Decision{By: "other", Target: r.Pending[0].ApprovalID, Verdict: memory.Deny})
 	require.Equal(t, agent.CodeConflict, agent.CodeOf(err), "the first decision wins: %v", err)
 	s.StartWorker()
 	require.Equal(t, "granted", s.Wait(r).Response)
 	require.Equal(t, 1, lines(s.File("gated")))
-	s.Verify()
+	require.Equal(t, 1, s.Model.Asked("granted", 0), "the model was asked once")
+}
+
+// Row 60: whatever way a turn ended, three retries as a person types them leave
+// one user message and one answer that counts, go on from the last save point,
+// and run no finished tool again.
+func TestRow60_RetryOfEveryEnd(t *testing.T) {
+	s := stack(t)
+	template(t, s, "orchestrator", "approval:\n  shell: auto\n  file_write: ask\n", "Test.")
+	s.StartWorker()
+	for name, c := range map[string]struct {
+		status string
+		end    func(t *testing.T, session string) spool.Reply
+	}{
+		"completed": {"completed", func(_ *testing.T, session string) spool.Reply {
+			return s.Ask(session, script.Script(count(session), "say fine"))
+		}},
+		"failed": {"failed", func(_ *testing.T, session string) spool.Reply {
+			s.Model.Raw(func(w http.ResponseWriter, _ *http.Request, _ []byte) {
+				http.Error(w, `{"error":{"message":"no such model"}}`, http.StatusBadRequest)
+			})
+			defer s.Model.Raw(nil)
+			return s.Ask(session, script.Script(count(session), "say fine"))
+		}},
+		"broken off": {"cancelled", func(t *testing.T, session string) spool.Reply {
+			r := s.Send(session, script.Script(count(session), "slow 5ms say "+strings.Repeat("fine ", 100)))
+			streaming(t, s, r.ThreadID)
+			cancel(t, s, r)
+			return s.Wait(r)
+		}},
+		"cancelled in a tool": {"cancelled", func(t *testing.T, session string) spool.Reply {
+			r := s.Send(session, script.Script(script.Calls(count(session), slow(session+"-slow", 30)), "say fine"))
+			started(t, s, session+"-slow")
+			started(t, s, session)
+			cancel(t, s, r)
+			return s.Wait(r)
+		}},
+		"denied": {"completed", func(t *testing.T, session string) spool.Reply {
+			r := pendingApproval(t, s, s.Send(session, script.Script(count(session), gatedWrite(session+"-w"), "say fine")))
+			return decided(t, s, r, memory.Decision{Target: r.Pending[0].ApprovalID, Verdict: memory.Deny})
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			session := "retry-" + strings.ReplaceAll(name, " ", "-")
+			r := c.end(t, session)
+			require.Equal(t, c.status, r.Status, r.Error)
+			var last sentDoc
+			for range 3 {
+				last = typed[sentDoc](t, s, 0, "retry", r.ThreadID)
+				require.Equal(t, "completed", last.Status)
+				require.Contains(t, last.Response, "fine")
+			}
+			users, counting := 0, 0
+			for _, m := range messages(t, s, r.ThreadID) {
+				switch {
+				case m.Role == agent.RoleUser:
+					users++
+				case m.Role == agent.RoleAssistant && len(m.ToolCalls) == 0 && m.SupersededBy == "":
+					counting++
+					require.Equal(t, last.TurnID, m.TurnID)
+					require.False(t, m.Partial)
+				}
+			}
+			require.Equal(t, []int{1, 1}, []int{users, counting}, "user messages, answers that count")
+			require.Equal(t, 1, lines(s.File(session)), "a finished tool did not run again")
+			for i, turn := range turns(t, s, r.ThreadID) {
+				require.Equal(t, i > 0, turn.RetryOf != "", "each retry is a turn that names the one before")
+			}
+		})
+	}
 }

@@ -3,23 +3,17 @@ package e2e
 import (
 	"context"
 	"encoding/json"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.temporal.io/sdk/testsuite"
 
 	"github.com/spool-agents/spool"
 	"github.com/spool-agents/spool/agent"
-	"github.com/spool-agents/spool/internal/contract"
 	"github.com/spool-agents/spool/internal/llm/llmtest"
 	"github.com/spool-agents/spool/internal/llm/script"
 	tt "github.com/spool-agents/spool/internal/temporaltest"
 	"github.com/spool-agents/spool/memory"
-	"github.com/spool-agents/spool/memory/verify"
 )
 
 // openQuestions waits until n questions of a thread's tree are open.
@@ -56,8 +50,7 @@ func say(t *testing.T, s *tt.Stack, session, id, text string) spool.Reply {
 	t.Helper()
 	m := s.Message(session, text)
 	m.WhenBusy, m.MessageID = "", id
-	r, err := s.Client.Send(s.Ctx(), m)
-	require.NoError(t, err)
+	r := send(t, s, m)
 	return r
 }
 
@@ -78,21 +71,18 @@ func TestRow98_TheOrchestratorAsks(t *testing.T) {
 	s := tt.NewOn(t, server)
 	w := s.StartWorker("SPOOL_WAIT_IN_RUN=200ms")
 	session := s.Session("s1")
-	out, code := starter(t, s, "send", "-s", session, script.Script(script.Calls(count("ran"), llmtest.Ask("which colour?")), "echo you said:"))
-	require.Equal(t, 6, code, out)
+	out := says(t, s, 6, "send", "-s", session, script.Script(script.Calls(count("ran"), llmtest.Ask("which colour?")), "echo you said:"))
 	require.Contains(t, out, "waiting for an answer")
 	require.Contains(t, out, "which colour?")
 	q := openQuestions(t, s, s.Thread("s1"), 1)[0]
 	require.Contains(t, out, q.ID)
 	require.Equal(t, agent.ThreadWaitingForUser, thread(t, s, s.Thread("s1")).Status)
 
-	out, code = starter(t, s, "questions", "--json")
-	require.Equal(t, 0, code, out)
+	out = says(t, s, 0, "questions", "--json")
 	listed := document(t, out)["questions"].([]any)[0].(map[string]any)
 	require.Equal(t, []any{q.ID, s.Thread("s1"), "orchestrator", "which colour?"}, []any{listed["questionId"], listed["threadId"], listed["agent"], listed["text"]})
 	for _, command := range []string{"show", "tasks", "trace", "questions"} {
-		out, code = starter(t, s, command, s.Thread("s1"))
-		require.Equal(t, 0, code, out)
+		out = says(t, s, 0, command, s.Thread("s1"))
 		require.Contains(t, out, "which colour?", command)
 		require.Contains(t, out, q.ID, command)
 	}
@@ -103,13 +93,11 @@ func TestRow98_TheOrchestratorAsks(t *testing.T) {
 	server.Kill()
 	server.Restart(t)
 	s.StartWorker()
-	out, code = starter(t, s, "answer", q.ID, "blue")
-	require.Equal(t, 0, code, out)
-	out, code = starter(t, s, "answer", q.ID, "red")
-	require.Equal(t, 4, code, out)
+	out = says(t, s, 0, "answer", q.ID, "blue")
+	out = says(t, s, 4, "answer", q.ID, "red")
 	require.Contains(t, out, "answered already")
 	require.Contains(t, out, "tester")
-	_, code = starter(t, s, "answer", q.CallID, "blue")
+	_, code := starter(t, s, "answer", q.CallID, "blue")
 	require.Equal(t, 0, code, "the same answer again, by the call's id")
 	_, code = starter(t, s, "answer", "ques_none", "blue")
 	require.Equal(t, 3, code)
@@ -127,8 +115,7 @@ func TestRow98_TheOrchestratorAsks(t *testing.T) {
 // is shown on the root with agent and task, and a plain message to the root answers
 // it, once, however often it is repeated.
 func TestRow98_AGrandchildAsks(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
+	s := stack(t)
 	template(t, s, "digger", "description: digs\n", "You dig.")
 	w := s.StartWorker("SPOOL_WAIT_IN_RUN=200ms")
 	grandchild := script.Script(llmtest.Ask("how deep?"), "echo dug:")
@@ -139,8 +126,7 @@ func TestRow98_AGrandchildAsks(t *testing.T) {
 	all := tree(t, s, r.ThreadID)
 	require.Len(t, all, 3)
 	require.Equal(t, agent.ThreadWaitingForUser, all[2].Status)
-	tasks, err := s.Store.Tasks(s.Ctx(), all[1].ID)
-	require.NoError(t, err)
+	tasks := tasksOf(t, s, all[1].ID)
 	require.Equal(t, agent.TaskWaiting, tasks[0].Status, "row 58: waiting, not success")
 	require.Contains(t, strings.Join(eventTypes(t, s, r.ThreadID), " "), agent.EventQuestionAsked, "shown on the root")
 	out, _ := starter(t, s, "show", r.ThreadID)
@@ -164,16 +150,13 @@ func TestRow98_AGrandchildAsks(t *testing.T) {
 	again = say(t, s, "s1", "answer-1", "3 m")
 	require.Equal(t, []string{q.ID, r.TurnID}, []string{again.Answered.QuestionID, again.TurnID}, "also after the turn's end")
 	require.Equal(t, "user assistant tool assistant", roles(messages(t, s, r.ThreadID)), "the answer is no message of the root")
-	s.Verify()
 }
 
 // E2, E11, row 98: two children ask at once and are answered in reverse order, one
 // asks twice in one reply, and a sibling fails meanwhile: each answer reaches its
 // own question, and a plain message is refused while it could be for several.
 func TestFault_E2_EachAnswerReachesItsQuestion(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
-	s.StartWorker()
+	s := begin(t)
 	one := script.Script(script.Calls(llmtest.Ask("one a?"), llmtest.Ask("one b?")), "echo one:")
 	two := script.Script(llmtest.Ask("two?"), "echo two:")
 	r := s.Send("s1", script.Script(script.Calls(script.Task("general", one), script.Task("researcher", two), script.Task("general", "script: fail 400 say never")), "echo root:"))
@@ -181,8 +164,7 @@ func TestFault_E2_EachAnswerReachesItsQuestion(t *testing.T) {
 	for _, q := range openQuestions(t, s, r.ThreadID, 3) {
 		open[q.Text] = q.ID
 	}
-	out, code := starter(t, s, "send", "-s", s.Session("s1"), "42")
-	require.Equal(t, 4, code, out)
+	out := says(t, s, 4, "send", "-s", s.Session("s1"), "42")
 	for text, id := range open {
 		require.Contains(t, out, id)
 		require.Contains(t, out, text)
@@ -196,6 +178,7 @@ func TestFault_E2_EachAnswerReachesItsQuestion(t *testing.T) {
 	answer(t, s, open["one a?"], "for a")
 	end := s.Wait(r)
 	require.Equal(t, "completed", end.Status, end.Error)
+	require.Contains(t, end.Response, "status: failed")
 	for _, th := range tree(t, s, r.ThreadID) {
 		var results []string
 		for _, m := range messages(t, s, th.ID) {
@@ -212,58 +195,33 @@ func TestFault_E2_EachAnswerReachesItsQuestion(t *testing.T) {
 			}
 		}
 	}
-	s.Verify()
 }
 
-// A worker that dies around the write that asks, and a person's process that dies
+// Workers that die around the write that asks, and a person's process that dies
 // around the write that answers, lose and double nothing.
 func TestRow98_CrashPointsOfQuestions(t *testing.T) {
-	t.Parallel()
-	text := script.Script(script.Task("general", script.Script(llmtest.Ask("which?"), "echo child:")), "echo root:")
-	play := func(t *testing.T, point, worker, person string) string {
-		s := tt.New(t)
-		w := s.StartWorker(worker, "SPOOL_CRASH_ONCE="+filepath.Join(s.Dir, "crashed"))
-		r := s.Send("s1", text)
-		if worker != "X=" {
-			<-w.Done()
-			s.StartWorker()
-		}
-		q := openQuestions(t, s, r.ThreadID, 1)[0]
-		if person != "X=" {
-			cmd := exec.Command(tt.Starter(), "answer", q.ID, "this")
-			cmd.Env = append(append(cmd.Environ(), s.Env...), person)
-			out, err := cmd.CombinedOutput()
-			require.Error(t, err, "the process was to die at %s: %s", point, out)
-		}
-		if point != "after-answer" { // that answer stands, and the sweep finds it
-			require.Len(t, openQuestions(t, s, r.ThreadID, 1), 1)
-			answer(t, s, q.ID, "this")
-		}
-		require.Equal(t, "completed", s.Wait(r).Status)
-		s.Verify()
-		return snapshot(t, s, r.ThreadID)
+	s := stack(t)
+	all := dieAt(t, s, "before-question", "after-question")
+	r := s.Send("s1", script.Script(script.Task("general", script.Script(llmtest.Ask("which?"), "echo child:")), "echo root:"))
+	all()
+	q := openQuestions(t, s, r.ThreadID, 1)[0]
+	for _, point := range []string{"before-answer", "after-answer"} {
+		require.Len(t, openQuestions(t, s, r.ThreadID, 1), 1)
+		cmd := starterCommand(t, s, "answer", q.ID, "this")
+		cmd.Env = append(cmd.Env, "SPOOL_CRASH_AT="+point)
+		out, err := cmd.CombinedOutput()
+		require.Error(t, err, "the process was to die at %s: %s", point, out)
 	}
-	want := ""
-	t.Run("none", func(t *testing.T) { want = play(t, "", "X=", "X=") })
-	for _, point := range []string{"before-question", "after-question", "before-answer", "after-answer"} {
-		t.Run(point, func(t *testing.T) {
-			t.Parallel()
-			slot(t)
-			worker, person := "SPOOL_CRASH_AT="+point, "X="
-			if strings.HasSuffix(point, "answer") {
-				worker, person = person, worker
-			}
-			require.Equal(t, want, play(t, point, worker, person))
-		})
+	require.Contains(t, s.Wait(r).Response, "this", "that answer stands, and the sweep finds it")
+	for _, th := range tree(t, s, r.ThreadID) {
+		require.Equal(t, "user assistant tool assistant", roles(messages(t, s, th.ID)))
 	}
 }
 
 // Row 98, D8: a cancel while questions are open, here and below, settles them and
 // leaves valid threads that take the next message; an answer comes too late.
 func TestRow98_CancelWhileAQuestionIsOpen(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
-	s.StartWorker()
+	s := begin(t)
 	r := s.Send("s1", script.Script(script.Calls(llmtest.Ask("here?"), script.Task("general", script.Script(llmtest.Ask("below?"), "say never"))), "say never"))
 	open := openQuestions(t, s, r.ThreadID, 2)
 	cancel(t, s, r)
@@ -277,78 +235,12 @@ func TestRow98_CancelWhileAQuestionIsOpen(t *testing.T) {
 		require.Equal(t, agent.ThreadCancelled, th.Status, th.ID)
 	}
 	require.Equal(t, "hi", s.Wait(say(t, s, "s1", "m2", "script: say hi")).Response)
-	s.Verify()
-}
-
-// A turn with a limit of a minute waits a week for an answer. No timeout strikes,
-// and nothing runs meanwhile.
-func TestRow98_WaitingAWeekForAnAnswer(t *testing.T) {
-	t.Parallel()
-	w := newWeek(t, agent.SpecialistAgentConfig{Name: "orchestrator", SystemPrompt: "x", TimeoutMs: 60_000, MaxSteps: 5})
-	m := memory.SendRequest{UserID: "u", SessionID: "s", ConversationID: "default", MessageID: "m", Content: agent.Text(script.Script(llmtest.Ask("well?"), "say thanks"))}
-	sent, err := w.store.Send(t.Context(), m)
-	require.NoError(t, err)
-	w.run(sent.ThreadID, 7*24*time.Hour, func(env *testsuite.TestWorkflowEnvironment) {
-		open, err := w.store.Questions(t.Context(), memory.QuestionFilter{OpenOnly: true})
-		require.NoError(t, err)
-		require.Len(t, open, 1)
-		_, err = w.store.Answer(t.Context(), memory.AnswerRequest{By: "u", Target: open[0].ID, Text: "yes"})
-		require.NoError(t, err)
-		env.SignalWorkflow(contract.SignalNudge, nil)
-	})
-	turn, err := w.store.Turn(t.Context(), sent.TurnID)
-	require.NoError(t, err)
-	require.Equal(t, "thanks", turn.Answer, turn.Error)
-	require.Equal(t, []int{2, 1}, []int{w.runs, w.waits}, "one run until the wait, one that was parked and went on")
-	require.InDelta(t, (7*24*time.Hour + contract.WaitInRun).Seconds(), (time.Duration(turn.WaitedMs) * time.Millisecond).Seconds(), 60)
-	report, err := verify.Check(t.Context(), w.store, verify.Options{})
-	require.NoError(t, err)
-	require.Empty(t, report.Violations)
-}
-
-// Time that somebody waits for an answer counts against no timeout, neither that
-// of the one who asks nor that of those above.
-func TestQuestionsStopTheClock(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
-	template(t, s, "hasty", "description: in a hurry\ntimeoutMs: 6000\n", "You hurry.")
-	template(t, s, "orchestrator", "description: test\ntimeoutMs: 8000\napproval:\n  shell: auto\n", "You lead.")
-	s.StartWorker()
-	r := s.Send("s1", script.Script(script.Task("hasty", script.Script(llmtest.Ask("well?"), "echo child:")), "echo root:"))
-	q := openQuestions(t, s, r.ThreadID, 1)[0]
-	time.Sleep(9 * time.Second) // longer than either has
-	answer(t, s, q.ID, "yes")
-	end := s.Wait(r)
-	require.Equal(t, "completed", end.Status, end.Error)
-	require.Contains(t, end.Response, "yes")
-	s.Verify()
-}
-
-// A turn that waited for a person below it is not late: when the answer is there
-// it ends once the rest of its time is over, whenever it would have looked next.
-func TestATimeoutAfterAnAnswerIsNotLate(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
-	template(t, s, "orchestrator", "description: test\ntimeoutMs: 6000\napproval:\n  shell: auto\n", "You lead.")
-	s.StartWorker()
-	r := s.Send("s1", script.Script(script.Task("general", script.Script(llmtest.Ask("well?"), slow("a", 60), "say never")), "say never"))
-	q := openQuestions(t, s, r.ThreadID, 1)[0]
-	time.Sleep(17 * time.Second) // it looks 1, 2, 4, 8 and 16 s apart: after 31 s again
-	answer(t, s, q.ID, "yes")
-	answered := time.Now()
-	end := s.Wait(r)
-	require.Equal(t, "failed", end.Status)
-	require.Equal(t, agent.ReasonTimeout, turns(t, s, r.ThreadID)[0].Reason)
-	require.Less(t, turns(t, s, r.ThreadID)[0].ClosedAt.Sub(answered), 12*time.Second)
-	s.Verify()
 }
 
 // Row 58: task_output of a sub-agent that waits says so and what it asks, and a
 // message to the idle root answers it although no turn waits there.
 func TestRow58_TaskOutputSaysWaiting(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
-	s.StartWorker()
+	s := begin(t)
 	r := s.Ask("s1", script.Script(background("general", script.Script(llmtest.Ask("which way?"), "echo went:")), "say started"))
 	q := openQuestions(t, s, r.ThreadID, 1)[0]
 	m := s.Message("s1", script.Script(taskOutput("", 0), taskOutput(tree(t, s, r.ThreadID)[1].AgentID, 0), "echo now:"))
@@ -359,8 +251,7 @@ func TestRow58_TaskOutputSaysWaiting(t *testing.T) {
 	require.Contains(t, state, "which way?")
 	require.NotContains(t, state, "success")
 
-	out, code := starter(t, s, "send", "-s", s.Session("s1"), "--json", "left")
-	require.Equal(t, 0, code, out)
+	out := says(t, s, 0, "send", "-s", s.Session("s1"), "--json", "left")
 	require.Contains(t, out, "this answered question "+q.ID+" of general")
 	require.Contains(t, out, `"status":"answered"`)
 	tt.Eventually(t, "its end is reported", func() bool {
@@ -369,14 +260,12 @@ func TestRow58_TaskOutputSaysWaiting(t *testing.T) {
 	})
 	require.Contains(t, messages(t, s, r.ThreadID)[len(messages(t, s, r.ThreadID))-2].Content.String(), "left")
 	quiet(t, s, r.ThreadID)
-	s.Verify()
 }
 
 // ask_user is offered where an agent's tools allow it, a denied or wrong call is a
 // result for the model, and nobody is asked.
 func TestAskUserIsATool(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
+	s := stack(t)
 	s.Model.KeepBodies = true
 	template(t, s, "mute", "description: asks nobody\ntools: [ls]\n", "You are mute.")
 	template(t, s, "shy", "description: may not ask\napproval:\n  ask_user: deny\n", "You are shy.")
@@ -393,5 +282,4 @@ func TestAskUserIsATool(t *testing.T) {
 	all, err := s.Store.Questions(s.Ctx(), memory.QuestionFilter{})
 	require.NoError(t, err)
 	require.Empty(t, all)
-	s.Verify()
 }

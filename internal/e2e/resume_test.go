@@ -56,9 +56,7 @@ func TestRow21_Resume(t *testing.T) {
 		"forgotten by Temporal": {first: script.Script(add(1, 1), "say remembered"), status: agent.ThreadCompleted, then: forget},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			slot(t)
-			s := tt.New(t)
+			s := stack(t)
 			s.Model.KeepBodies = true
 			s.StartWorker()
 			r := s.Send("s1", script.Script(script.Task("general", c.first), "say first turn"))
@@ -88,7 +86,6 @@ func TestRow21_Resume(t *testing.T) {
 			require.Equal(t, agent.RoleTool, seen[3].Role)
 			require.Equal(t, "script: say second answer", seen[len(seen)-1].Content.String())
 			require.Len(t, turns(t, s, child.ID), 2)
-			s.Verify()
 		})
 	}
 }
@@ -96,10 +93,7 @@ func TestRow21_Resume(t *testing.T) {
 // forget makes Temporal forget a thread's workflow, as after its retention.
 func forget(t *testing.T, s *tt.Stack, th agent.Thread) {
 	t.Helper()
-	tt.Eventually(t, "the run ends", func() bool {
-		open, err := s.Client.OpenRun(s.Ctx(), th.ID)
-		return err == nil && !open
-	})
+	noRun(t, s, th.ID)
 	_, err := s.Temporal.WorkflowService().DeleteWorkflowExecution(s.Ctx(), &workflowservice.DeleteWorkflowExecutionRequest{
 		Namespace: "default", WorkflowExecution: &commonpb.WorkflowExecution{WorkflowId: th.ID},
 	})
@@ -113,9 +107,7 @@ func forget(t *testing.T, s *tt.Stack, th agent.Thread) {
 // Row 22: an unknown id, another parent's child and another type are refused,
 // as results, and nothing is made.
 func TestRow22_ResumeGuards(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
-	s.StartWorker()
+	s := begin(t)
 	other := s.Ask("other", script.Script(script.Task("general", "script: say x"), "say y"))
 	foreign := tree(t, s, other.ThreadID)[1]
 	r := s.Ask("s1", script.Script(script.Task("general", "script: say x"), "say y"))
@@ -131,7 +123,6 @@ func TestRow22_ResumeGuards(t *testing.T) {
 	require.Len(t, tree(t, s, r.ThreadID), 2)
 	require.Len(t, turns(t, s, own.ID), 1)
 	require.Len(t, turns(t, s, foreign.ID), 1)
-	s.Verify()
 }
 
 // Row 22, E7: two resumes of one child in one reply are serialised: both are
@@ -140,9 +131,7 @@ func TestFault_E7_TwoResumesAtOnce(t *testing.T) {
 	t.Parallel()
 	for _, restart := range []bool{false, true} {
 		t.Run(fmt.Sprintf("restart=%v", restart), func(t *testing.T) {
-			t.Parallel()
-			slot(t)
-			s := tt.New(t)
+			s := stack(t)
 			w := s.StartWorker()
 			r := s.Ask("s1", script.Script(script.Task("general", "script: say zero"), "say y"))
 			child := tree(t, s, r.ThreadID)[1]
@@ -159,7 +148,6 @@ func TestFault_E7_TwoResumesAtOnce(t *testing.T) {
 			require.Contains(t, end.Response, "answer two")
 			require.Equal(t, "user assistant user assistant tool assistant user assistant tool assistant", roles(messages(t, s, child.ID)))
 			require.Len(t, turns(t, s, child.ID), 3)
-			s.Verify()
 		})
 	}
 }
@@ -167,9 +155,7 @@ func TestFault_E7_TwoResumesAtOnce(t *testing.T) {
 // Rows 50 and 92: tasks show ids and descriptions in the order of their calls, and the
 // trace of a sub-agent that was resumed shows each call that gave it work.
 func TestRow92_TasksAndCallsOfAResumedAgent(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
-	s.StartWorker()
+	s := begin(t)
 	assign := func(task, description, resume string, background bool) string {
 		args := map[string]any{"agent": "general", "task": "script: say " + task, "description": description, "background": background}
 		if resume != "" {
@@ -182,22 +168,82 @@ func TestRow92_TasksAndCallsOfAResumedAgent(t *testing.T) {
 	child := tree(t, s, r.ThreadID)[1]
 	s.Ask("s1", script.Script(assign("three", "Once more", child.AgentID, true), "say ok"))
 	quiet(t, s, r.ThreadID)
-	out, code := starter(t, s, "tasks", r.ThreadID)
-	require.Equal(t, 0, code, out)
-	calls, err := s.Store.ToolCalls(s.Ctx(), r.ThreadID)
-	require.NoError(t, err)
+	out := says(t, s, 0, "tasks", r.ThreadID)
+	calls := callsOf(t, s, r.ThreadID)
 	require.Len(t, calls, 3)
 	lines := strings.Split(strings.TrimSpace(out), "\n")
 	require.Len(t, lines, 3, out)
 	for i, want := range []string{"First look", "Second pair of eyes", "Once more"} {
 		require.Contains(t, lines[i], agent.TaskID(calls[i].ID)+"  "+want)
 	}
-	out, code = starter(t, s, "trace", child.ID)
-	require.Equal(t, 0, code, out)
+	out = says(t, s, 0, "trace", child.ID)
 	for _, c := range []agent.ToolCall{calls[0], calls[2]} {
 		require.Contains(t, out, "call "+c.ID+" (success), task "+agent.TaskID(c.ID)+" (success)")
 	}
 	require.Equal(t, 1, strings.Count(out, "in the background: script: say three"), out)
 	require.NotContains(t, out, calls[1].ID)
-	s.Verify()
+}
+
+// shape is the roles of a request and what its messages say, shortened.
+func shape(m []agent.Message) string {
+	var out []string
+	for _, x := range m {
+		out = append(out, string(x.Role))
+	}
+	return strings.Join(out, " ")
+}
+
+// Row 8: with shareContext a child's model sees the parent's messages up to the
+// delegating step, pairs intact, at every step and after a resume; without it
+// only the task.
+func TestRow08_ShareContext(t *testing.T) {
+	t.Parallel()
+	for name, share := range map[string]bool{"shared": true, "not shared": false} {
+		t.Run(name, func(t *testing.T) {
+			s := stack(t)
+			s.Model.KeepBodies = true
+			s.StartWorker("SPOOL_MAX_EVENTS=10")
+			s.Ask("s1", script.Script(add(20, 22), "say earlier turn"))
+			child := script.Script(add(1, 1), add(2, 2), "say child end")
+			r := s.Ask("s1", script.Script(add(3, 4),
+				script.Call("assign_task", map[string]any{"agent": "general", "task": child, "shareContext": share}), add(5, 5), "say root end"))
+			require.Equal(t, "root end", r.Response, r.Error)
+			own := "user assistant tool assistant tool"
+			seen := asked(t, s, strings.TrimPrefix(child, "script: "))
+			th := tree(t, s, r.ThreadID)[1]
+			if !share {
+				require.Equal(t, "system "+own, shape(seen))
+				require.Zero(t, th.Config.SharedSeq)
+				return
+			}
+			parent := "user assistant tool assistant user assistant tool"
+			require.Equal(t, "system "+parent+" "+own, shape(seen))
+			require.Contains(t, seen[3].Content.String(), "42")
+			require.Contains(t, seen[7].Content.String(), "7")
+			require.Equal(t, child, seen[8].Content.String())
+			require.Equal(t, int64(7), th.Config.SharedSeq)
+			require.Equal(t, "user assistant tool assistant tool assistant", roles(messages(t, s, th.ID)), "its thread holds its own messages only")
+
+			s.Ask("s1", script.Script(resume("general", th.ID, "script: say resumed child"), "say z"))
+			seen = asked(t, s, "say resumed child")
+			require.Equal(t, "system "+parent+" "+own+" assistant user", shape(seen))
+		})
+	}
+}
+
+// Row 8: a grandchild that shares its parent's context is given what that one
+// was given, too.
+func TestRow08_SharedThroughTwoLevels(t *testing.T) {
+	s := stack(t)
+	s.Model.KeepBodies = true
+	s.StartWorker()
+	sharing := func(task string) string {
+		return script.Call("assign_task", map[string]any{"agent": "general", "task": task, "shareContext": true})
+	}
+	r := s.Ask("s1", script.Script(add(20, 22), sharing(script.Script(add(30, 33), sharing("script: say deepest"), "say b")), "say c"))
+	require.Equal(t, "c", r.Response, r.Error)
+	seen := asked(t, s, "say deepest")
+	require.Equal(t, "system user assistant tool user assistant tool user", shape(seen))
+	require.Contains(t, seen[3].Content.String(), "42")
+	require.Contains(t, seen[6].Content.String(), "63")
 }

@@ -2,9 +2,7 @@ package e2e
 
 import (
 	"fmt"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -22,8 +20,7 @@ import (
 // event and the child's thread grow; the child's states are seen in order and
 // are still there after a restart.
 func TestRow49_ChildGrowsWhileItRuns(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
+	s := stack(t)
 	w := s.StartWorker()
 	child := script.Script("first 300ms "+add(1, 1), "first 300ms "+add(2, 2), "first 300ms say grown")
 	r := s.Send("s1", script.Script(script.Task("general", child), "say done"))
@@ -60,7 +57,6 @@ func TestRow49_ChildGrowsWhileItRuns(t *testing.T) {
 	require.Len(t, tasks, 1)
 	require.Equal(t, agent.TaskSuccess, tasks[0].Status)
 	require.Contains(t, tasks[0].Result, "grown")
-	s.Verify()
 }
 
 func eventTypes(t *testing.T, s *tt.Stack, thread string) []string {
@@ -75,8 +71,7 @@ func eventTypes(t *testing.T, s *tt.Stack, thread string) []string {
 // Row 17: after kill -9 of everything that runs, and a restart, no row says
 // running without an open workflow.
 func TestRow17_NothingRunsWithoutAWorkflow(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
+	s := stack(t)
 	w := s.StartWorker()
 	r := s.Send("s1", script.Script(script.Calls(script.Task("general", script.Script(slow("child", 60), "say never")), slow("tool", 60)), "say ended"))
 	started(t, s, "child")
@@ -87,13 +82,11 @@ func TestRow17_NothingRunsWithoutAWorkflow(t *testing.T) {
 	require.Equal(t, "ended", end.Response, end.Error)
 	for _, th := range tree(t, s, r.ThreadID) {
 		require.True(t, th.Status.Final(), "%s is %s", th.ID, th.Status)
-		tasks, err := s.Store.Tasks(s.Ctx(), th.ID)
-		require.NoError(t, err)
+		tasks := tasksOf(t, s, th.ID)
 		for _, k := range tasks {
 			require.NotContains(t, []agent.TaskStatus{agent.TaskPending, agent.TaskRunning, agent.TaskWaiting}, k.Status, k.ID)
 		}
 	}
-	s.Verify()
 }
 
 // Row 35: 1,000 sessions made at once are distinct; a millisecond timestamp is
@@ -111,8 +104,7 @@ func TestRow35_SessionIDs(t *testing.T) {
 	s.StartWorker()
 	m := s.Message("x", "script: say old")
 	m.SessionID = "1764277154123"
-	r, err := s.Client.Send(s.Ctx(), m)
-	require.NoError(t, err)
+	r := send(t, s, m)
 	require.Equal(t, "old", s.Wait(r).Response)
 	require.Equal(t, "1764277154123/default", r.ThreadID)
 }
@@ -125,16 +117,14 @@ func TestRow56_VerifyCommand(t *testing.T) {
 	s.StartWorker()
 	r := s.Ask("s1", script.Script(script.Task("general", script.Script(add(1, 1), "say linked")), "say done"))
 	child := tree(t, s, r.ThreadID)[1]
-	out, code := starter(t, s, "verify", r.ThreadID, "--print")
-	require.Equal(t, 0, code, out)
+	out := says(t, s, 0, "verify", r.ThreadID, "--print")
 	require.Contains(t, out, child.ID)
 	require.Contains(t, out, "linked")
 
 	db := openRaw(t, s)
 	_, err := db.Exec(fmt.Sprintf(`UPDATE events SET data = replace(data, '%s', 'agent:general:gone-1-000000000000') WHERE thread_id = '%s' AND type = 'tool_call'`, child.ID, r.ThreadID))
 	require.NoError(t, err)
-	out, code = starter(t, s, "verify", r.ThreadID)
-	require.Equal(t, 1, code, out)
+	out = says(t, s, 1, "verify", r.ThreadID)
 	require.Contains(t, out, "gone-1-000000000000")
 }
 
@@ -143,6 +133,14 @@ func starter(t *testing.T, s *tt.Stack, args ...string) (string, int) {
 	t.Helper()
 	out, progress, code := starterApart(t, s, args...)
 	return out + progress, code
+}
+
+// says is all that the command line says; its exit code must be code.
+func says(t *testing.T, s *tt.Stack, code int, args ...string) string {
+	t.Helper()
+	out, got := starter(t, s, args...)
+	require.Equal(t, code, got, out)
+	return out
 }
 
 // starterApart is starter with what is printed and what is progress apart.
@@ -169,9 +167,7 @@ func starterCommand(t *testing.T, s *tt.Stack, args ...string) *exec.Cmd {
 
 // D5: a model that is silent for long before its first token is waited for.
 func TestFault_D5_SlowFirstToken(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
-	s.StartWorker()
+	s := begin(t)
 	wait := "8s" // four heartbeat timeouts
 	if tt.Long() {
 		wait = "65s"
@@ -179,36 +175,28 @@ func TestFault_D5_SlowFirstToken(t *testing.T) {
 	r := s.Ask("s1", "script: first "+wait+" say slow but sure")
 	require.Equal(t, "slow but sure", r.Response, r.Error)
 	require.Equal(t, 1, s.Model.Asked("slow but sure", 0), "it was asked once")
-	s.Verify()
 }
 
 // D3: the worker is replaced by one with another prompt and other tools while a
 // turn runs: replay holds and the turn ends well.
 func TestFault_D3_OtherToolsAfterRestart(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
+	s := stack(t)
 	w := s.StartWorker()
 	r := s.Send("s1", script.Script(add(1, 2), "first 2s "+add(3, 4), count("n"), "say done"))
-	tt.Eventually(t, "the first round is saved", func() bool {
-		m, err := s.Store.Messages(s.Ctx(), r.ThreadID, 0, 0)
-		return err == nil && len(m) >= 3
-	})
+	saved(t, s, r.ThreadID, 3)
 	w.Kill()
-	file := filepath.Join(s.Work, ".spool", "agents", "orchestrator.md")
-	require.NoError(t, os.WriteFile(file, []byte("---\nname: orchestrator\ntools: [ls]\n---\nQuite another prompt.\n"), 0o644))
+	template(t, s, "orchestrator", "tools: [ls]\n", "Quite another prompt.")
 	s.StartWorker()
 	require.Equal(t, "done", s.Wait(r).Response)
 	require.Equal(t, 1, lines(s.File("n")), "a turn keeps the snapshot it began with")
 	r = s.Ask("s1", script.Script(count("m"), "say refused"))
 	require.Equal(t, "refused", r.Response)
 	require.Empty(t, s.File("m"), "the next turn has the new one")
-	s.Verify()
 }
 
 // A plain Temporal server without our settings will do.
 func TestUntunedServer(t *testing.T) {
 	t.Parallel()
-	slot(t)
 	s := tt.NewOn(t, tt.StartServer(t, "--untuned"))
 	s.StartWorker("SPOOL_HEARTBEAT_TIMEOUT=")
 	r := s.Ask("s1", script.Script(add(1, 2), script.Task("general", script.Script(add(3, 4), "say child")), "say root"))

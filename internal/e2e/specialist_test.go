@@ -23,6 +23,12 @@ func template(t *testing.T, s *tt.Stack, name, front, body string) {
 	require.NoError(t, os.WriteFile(file, []byte("---\nname: "+name+"\n"+front+"---\n"+body+"\n"), 0o644))
 }
 
+// models writes a table of models.
+func models(t *testing.T, s *tt.Stack, table string) {
+	t.Helper()
+	require.NoError(t, os.WriteFile(filepath.Join(s.Dir, "models.yaml"), []byte(table), 0o600))
+}
+
 // sent is the body of the last request that followed a script.
 func sent(t *testing.T, s *tt.Stack, text string) map[string]any {
 	t.Helper()
@@ -53,8 +59,7 @@ func offered(body map[string]any) []string {
 // the prompt ends in the environment block, and the stored snapshot shows it all.
 // A child is offered its tools as far as its parent may use them.
 func TestRow06_TemplateFieldsReachTheModel(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
+	s := stack(t)
 	s.Model.KeepBodies = true
 	template(t, s, "orchestrator", "description: test\ntools: [assign_task, calculator, ls, glob]\ntemperature: 0.9\ntopP: 0.7\nmaxTokens: 900\n", "You lead.")
 	template(t, s, "exact", "description: exact\ntools: [calculator, ls, shell, file_write]\nmodel: exact-model\ntemperature: 0.25\ntopP: 0.5\nmaxTokens: 321\ntimeoutMs: 60000\nmaxSteps: 7\nstream: false\n", "You are exact.")
@@ -85,19 +90,16 @@ func TestRow06_TemplateFieldsReachTheModel(t *testing.T) {
 			[]any{c.Name, c.SystemPrompt, c.Model, c.TimeoutMs, c.MaxSteps, c.Stream, c.Tools})
 		require.Equal(t, filepath.Join(s.Work, ".spool", "agents", "exact.md"), c.Source)
 		require.Equal(t, []string{r.ThreadID, r.ThreadID, "tester"}, []string{th.ParentThreadID, th.RootThreadID, th.UserID})
-		calls, err := s.Store.ToolCalls(s.Ctx(), th.ID)
-		require.NoError(t, err)
+		calls := callsOf(t, s, th.ID)
 		require.Equal(t, agent.ErrToolNotFound, calls[0].ErrorReason, "calling another tool")
 	}
-	s.Verify()
 }
 
 // E1, row 77: a gated tool in a grandchild is asked about on the root thread with
 // the agent's name; the same grandchild goes on and the tool runs once, although
 // every worker is replaced meanwhile. Two questions at once reach their own calls.
 func TestFault_E1_GatedToolsBelow(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
+	s := stack(t)
 	ask(t, s)
 	template(t, s, "digger", "description: digs\n", "You dig.")
 	w := s.StartWorker()
@@ -119,9 +121,8 @@ func TestFault_E1_GatedToolsBelow(t *testing.T) {
 	require.Equal(t, 2, strings.Count(strings.Join(eventTypes(t, s, r.ThreadID), " "), agent.EventApprovalRequired), "both are shown on the root")
 	w.Kill()
 	s.StartWorker()
-	_, err := s.Client.Decide(s.Ctx(), memory.Decision{By: "tester", Target: agents["digger"], Verdict: memory.Approve})
-	require.NoError(t, err)
-	_, err = s.Client.Decide(s.Ctx(), memory.Decision{By: "tester", Target: agents["general"], Verdict: memory.Edit, Instruction: "leave it"})
+	decide(t, s, agents["digger"], memory.Approve)
+	_, err := s.Client.Decide(s.Ctx(), memory.Decision{By: "tester", Target: agents["general"], Verdict: memory.Edit, Instruction: "leave it"})
 	require.NoError(t, err)
 	end := s.Wait(r)
 	require.Contains(t, end.Response, "deep end", end.Error)
@@ -129,14 +130,12 @@ func TestFault_E1_GatedToolsBelow(t *testing.T) {
 	require.Equal(t, 1, lines(s.File("deep")))
 	require.Empty(t, s.File("shallow"))
 	require.Len(t, tree(t, s, r.ThreadID), 4)
-	s.Verify()
 }
 
 // E6: a child's worker is killed with nine of its ten calls done: it goes on from
 // the tenth.
 func TestFault_E6_GoesOnFromTheTenth(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
+	s := stack(t)
 	w := s.StartWorker()
 	steps := []string{}
 	for i := range 9 {
@@ -152,14 +151,12 @@ func TestFault_E6_GoesOnFromTheTenth(t *testing.T) {
 	require.Contains(t, s.Wait(r).Response, "all ten")
 	require.Equal(t, 9, lines(s.File("calls")))
 	require.Equal(t, 1, lines(s.File("tenth")))
-	s.Verify()
 }
 
 // Row 2: an agent file that is written or changed while workers run counts from
 // the next task on.
 func TestRow02_AgentFilesAreFollowed(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
+	s := stack(t)
 	s.Model.KeepBodies = true
 	s.StartWorker()
 	require.Contains(t, s.Ask("s1", script.Script(script.Task("fresh", "script: say never"), "echo told:")).Response, `there is no agent "fresh"`)
@@ -170,5 +167,52 @@ func TestRow02_AgentFilesAreFollowed(t *testing.T) {
 	s.Ask("s1", script.Script(script.Task("fresh", "script: say here again"), "echo told:"))
 	require.Contains(t, fmt.Sprint(sent(t, s, "say here again")["messages"]), "You are the second one.")
 	require.Contains(t, string(s.Model.Records()[len(s.Model.Records())-1].Tools), "changed", "the model is told of it as it is now")
-	s.Verify()
+}
+
+// No other agent answers in place of one that the worker does not know: the turn
+// fails with what is known and where it was looked for, and can be retried once
+// the agent's file is there. A thread whose agent is taken away later goes on
+// with the snapshot of it.
+func TestAnUnknownAgentEndsItsTurn(t *testing.T) {
+	s := begin(t)
+	req := s.Message("late", script.Script(script.Call("shell", map[string]any{"command": "touch ran"}), "say HERE"))
+	req.Agent = "late"
+	sent := send(t, s, req)
+	r := s.Wait(sent)
+	require.Equal(t, string(agent.ThreadFailed), r.Status)
+	require.Equal(t, agent.ReasonError, r.Reason)
+	require.Equal(t, agent.CodeUnknownAgent, r.ErrorCode)
+	for _, want := range []string{`there is no agent "late"`, "orchestrator", "researcher", filepath.Join(s.Work, ".spool", "agents"), "retry thread " + r.ThreadID} {
+		require.Contains(t, r.Error, want)
+	}
+	require.Empty(t, s.Model.Records(), "no model was called")
+
+	// An unknown agent that follows in a thread of a known one gets nothing of it.
+	known := s.Ask("known", "HERE")
+	require.Equal(t, string(agent.ThreadCompleted), known.Status, known.Error)
+	follow := s.Message("known", "HERE")
+	follow.Agent = "nosuch"
+	next := send(t, s, follow)
+	other := s.Wait(next)
+	th, err := s.Store.Thread(s.Ctx(), "", known.ThreadID)
+	require.NoError(t, err)
+	require.Equal(t, agent.CodeUnknownAgent, other.ErrorCode, "%+v %+v", other, th)
+
+	file := filepath.Join(s.Work, ".spool", "agents", "late.md")
+	require.NoError(t, os.WriteFile(file, []byte("---\nname: late\ndescription: comes late\ntools: [ls]\n---\nYou came late.\n"), 0o644))
+	again := retry(t, s, r, "")
+	require.NotEqual(t, agent.CodeUnknownAgent, s.Wait(again).ErrorCode)
+	th, err = s.Store.Thread(s.Ctx(), "", r.ThreadID)
+	require.NoError(t, err)
+	require.Equal(t, []string{"ls"}, th.Config.Tools)
+	require.Empty(t, th.Config.Missing)
+	require.NoFileExists(t, filepath.Join(s.Work, "ran"))
+
+	require.NoError(t, os.Remove(file))
+	more := s.Message("late", "HERE")
+	last := send(t, s, more)
+	require.NotEqual(t, agent.CodeUnknownAgent, s.Wait(last).ErrorCode)
+	th, err = s.Store.Thread(s.Ctx(), "", r.ThreadID)
+	require.NoError(t, err)
+	require.Contains(t, th.Config.SystemPrompt, "You came late.")
 }

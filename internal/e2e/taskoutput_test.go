@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -40,9 +41,7 @@ func readResult(t *testing.T, s *tt.Stack, thread, text string) string {
 // without harm, its end can be read any number of times, and without an id all
 // sub-agents are listed.
 func TestRow13_TaskOutput(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
-	s.StartWorker()
+	s := begin(t)
 	r := s.Ask("s1", script.Script(background("general", script.Script(until("child"), "say finding")), "say started"))
 	started(t, s, "child")
 	child := tree(t, s, r.ThreadID)[1]
@@ -80,13 +79,11 @@ func TestRow13_TaskOutput(t *testing.T) {
 
 	other := s.Ask("other", script.Script(taskOutput(child.ID, 0), "echo foreign:"))
 	require.Contains(t, other.Response, "not_found", "another conversation's sub-agent")
-	s.Verify()
 }
 
 // Row 13: a wait survives its worker, and its cancel is quick.
 func TestRow13_WaitingIsDurable(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
+	s := stack(t)
 	w := s.StartWorker()
 	r := s.Ask("s1", script.Script(background("general", script.Script("first 4s say finding")), "say started"))
 	child := tree(t, s, r.ThreadID)[1]
@@ -116,16 +113,13 @@ func TestRow13_WaitingIsDurable(t *testing.T) {
 	require.Less(t, time.Since(begun), 30*time.Second, "it does not wait for its minute")
 	require.Equal(t, "completed", stuck.Status)
 	require.Equal(t, agent.ThreadRunning, thread(t, s, child.ID).Status, "a background child goes on")
-	s.Verify()
 }
 
 // E9: six parents on a worker that does two things at once: each delegates, and
 // then waits for a background child with task_output. Nobody holds a slot that
 // its own descendant needs, or the wait would end after its ten minutes only.
 func TestFault_E9_ParentsAtTheLimitDelegate(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
-	s.StartWorker("SPOOL_MAX_TURNS_PER_WORKER=2")
+	s := begin(t, "SPOOL_MAX_TURNS_PER_WORKER=2")
 	const parents = 6
 	var sent []spool.Reply
 	for i := range parents {
@@ -140,15 +134,12 @@ func TestFault_E9_ParentsAtTheLimitDelegate(t *testing.T) {
 		quiet(t, s, r.ThreadID)
 		require.Len(t, tree(t, s, r.ThreadID), 4)
 	}
-	s.Verify()
 }
 
 // Row 96: the same call with the same result, five times, ends a real turn, and it
 // says which call. Looking after a sub-agent at work is no loop, however often.
 func TestRow96_LoopsEndLookingDoesNot(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
-	s.StartWorker()
+	s := begin(t)
 	var steps []string
 	for range agent.LoopLength + 1 {
 		steps = append(steps, script.Call("calculator", map[string]any{"expression": "6*7"}))
@@ -159,10 +150,58 @@ func TestRow96_LoopsEndLookingDoesNot(t *testing.T) {
 	require.Equal(t, "loop", turns(t, s, r.ThreadID)[0].ErrorCode)
 	require.Equal(t, "still here", s.Ask("s1", "script: say still here").Response)
 
-	steps = []string{script.Call("assign_task", map[string]any{"agent": "general", "task": script.Script(script.Call("shell", map[string]any{"command": "true"}), "say x"), "background": true})}
+	steps = []string{script.Call("assign_task", map[string]any{"agent": "general", "task": script.Script(until("child"), "say x"), "background": true})}
 	for range agent.LoopLength + 2 {
 		steps = append(steps, script.Call("task_output", map[string]any{}))
 	}
 	r = s.Ask("s2", script.Script(append(steps, "say looked")...))
 	require.Equal(t, "looked", r.Response, r.Error)
+	letGo(t, s, "child")
+	quiet(t, s, r.ThreadID)
+}
+
+// A result too long to be shown is kept whole, and the model reads the rest with
+// tool_output: its own and its sub-agents', nobody else's. An agent with a list
+// of tools is offered it once there is something to read.
+func TestToolOutputReadsWhatWasShortened(t *testing.T) {
+	s := stack(t)
+	template(t, s, "digger", "description: digs\ntools: shell\n", "You dig.")
+	s.StartWorker()
+	long := script.Call("shell", map[string]any{"command": `head -c 150000 /dev/zero | tr '\0' x; echo; echo THE-NEEDLE; head -c 150000 /dev/zero | tr '\0' y`})
+	first := s.Ask("s1", script.Script(long, "say read"))
+	calls := callsOf(t, s, first.ThreadID)
+	shown := messages(t, s, first.ThreadID)[2].Content.String()
+	require.NotContains(t, shown, "THE-NEEDLE")
+	require.Contains(t, shown, "kept with call "+calls[0].ID+", tool_output reads it")
+	read := func(id string, offset int) string {
+		return script.Call("tool_output", map[string]any{"toolCallId": id, "offset": offset, "limit": 1000})
+	}
+	r := s.Ask("s1", script.Script(read(calls[0].ID, 149_500), "echo got"))
+	require.Contains(t, r.Response, "THE-NEEDLE")
+	require.Contains(t, r.Response, "[bytes 149500 to 150500 of 300")
+
+	other := s.Ask("s2", script.Script(read(calls[0].ID, 0), read("no-such-call", 0), script.Call("tool_output", map[string]any{}), "echo got"))
+	require.NotContains(t, other.Response, "xxx")
+	for i, c := range must(s.Store.ToolCalls(s.Ctx(), other.ThreadID)) {
+		require.Equal(t, []agent.ErrorReason{agent.ErrNotFound, agent.ErrNotFound, agent.ErrInvalidInput}[i], c.ErrorReason)
+	}
+
+	s.Ask("s3", script.Script(script.Task("digger", script.Script(long, "say dug")), "say ok"))
+	child := tree(t, s, s.Thread("s3"))[1]
+	below := must(s.Store.ToolCalls(s.Ctx(), child.ID))[0]
+	r = s.Ask("s3", script.Script(read(below.ID, 149_500), "echo got"))
+	require.Contains(t, r.Response, "THE-NEEDLE")
+	var lists []string
+	for _, rec := range s.Model.Records() {
+		lists = append(lists, fmt.Sprint(toolNames(t, rec.Tools)))
+	}
+	require.Contains(t, lists, "[shell]")
+	require.Contains(t, lists, "[shell tool_output]")
+}
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
 }

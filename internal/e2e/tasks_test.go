@@ -11,7 +11,6 @@ import (
 
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/internal/llm/script"
-	tt "github.com/spool-agents/spool/internal/temporaltest"
 	"github.com/spool-agents/spool/memory"
 )
 
@@ -34,8 +33,7 @@ func seen(done <-chan struct{}, f func() string) []string {
 // pending over running and, where a person is asked, waiting to its end, without
 // a sub-agent; a delegation is a task agent:NAME with its sub-agent.
 func TestRow92_Tasks(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
+	s := stack(t)
 	ask(t, s)
 	s.StartWorker()
 	r := pendingApproval(t, s, s.Send("s1", script.Script(
@@ -60,8 +58,7 @@ func TestRow92_Tasks(t *testing.T) {
 		})
 	}()
 	time.Sleep(50 * time.Millisecond)
-	_, err := s.Client.Decide(s.Ctx(), memory.Decision{By: "tester", Target: r.Pending[0].ApprovalID, Verdict: memory.Approve})
-	require.NoError(t, err)
+	decide(t, s, r.Pending[0].ApprovalID, memory.Approve)
 	require.Equal(t, "done", s.Wait(r).Response)
 	close(done)
 	<-watched
@@ -70,8 +67,7 @@ func TestRow92_Tasks(t *testing.T) {
 	require.Contains(t, states, "success")
 	require.Less(t, slices.Index(states, "running"), slices.Index(states, "success"))
 
-	tasks, err := s.Store.Tasks(s.Ctx(), r.ThreadID)
-	require.NoError(t, err)
+	tasks := tasksOf(t, s, r.ThreadID)
 	require.Len(t, tasks, 4)
 	slices.SortFunc(tasks, func(a, b agent.Task) int { return strings.Compare(a.ID, b.ID) }) // by their calls
 	trigger := messages(t, s, r.ThreadID)[0].ID
@@ -96,24 +92,20 @@ func TestRow92_Tasks(t *testing.T) {
 	}
 	require.Len(t, tree(t, s, r.ThreadID), 3)
 
-	out, code := starter(t, s, "tasks", r.ThreadID, "--json")
-	require.Equal(t, 0, code, out)
+	out := says(t, s, 0, "tasks", r.ThreadID, "--json")
 	var printed struct{ Tasks []agent.Task }
 	require.NoError(t, json.Unmarshal([]byte(out), &printed))
 	require.ElementsMatch(t, tasks, printed.Tasks)
-	out, code = starter(t, s, "tasks", r.ThreadID)
-	require.Equal(t, 0, code, out)
+	out = says(t, s, 0, "tasks", r.ThreadID)
 	for _, want := range []string{"tool:shell", "agent:researcher", "success", "failed", tasks[1].SubAgentID} {
 		require.Contains(t, out, want)
 	}
-	s.Verify()
 }
 
 // Rows 16 to 18: the view of all sub-agents agrees with what runs, also after
 // every worker was killed, and a clean-up removes what ended only.
 func TestRow17_AgentStateManager(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
+	s := stack(t)
 	w := s.StartWorker()
 	r := s.Ask("s1", script.Script(script.Task("researcher", "script: say found"), background("general", script.Script(until("child"), "say late")), "say started"))
 	started(t, s, "child")
@@ -139,5 +131,4 @@ func TestRow17_AgentStateManager(t *testing.T) {
 	require.Len(t, all, 1)
 	require.Equal(t, agent.ThreadCompleted, all[0].Status)
 	require.NotNil(t, all[0].EndedAt)
-	s.Verify()
 }

@@ -11,14 +11,12 @@ import (
 	"github.com/spool-agents/spool"
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/internal/llm/script"
-	tt "github.com/spool-agents/spool/internal/temporaltest"
 )
 
 // Rows 24, 52, 53: trace shows the tree down and the way up, each with state,
 // duration, tokens, price and a link into Temporal's Web UI.
 func TestRow52_TraceCommand(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
+	s := stack(t)
 	s.Env = append(s.Env, "SPOOL_TEMPORAL_UI=http://ui.example", "SPOOL_PRICE_INPUT=1000", "SPOOL_PRICE_OUTPUT=1000")
 	s.StartWorker()
 	child := script.Script(script.Task("researcher", "script: fail 400 say never"), "first 300ms say child end")
@@ -26,8 +24,7 @@ func TestRow52_TraceCommand(t *testing.T) {
 	require.Equal(t, "root end", r.Response, r.Error)
 	quiet(t, s, r.ThreadID)
 
-	out, code := starter(t, s, "trace", r.ThreadID, "--json")
-	require.Equal(t, 0, code, out)
+	out := says(t, s, 0, "trace", r.ThreadID, "--json")
 	var root spool.Node
 	require.NoError(t, json.Unmarshal([]byte(out), &root))
 	require.Equal(t, r.ThreadID, root.Thread.ID)
@@ -53,24 +50,21 @@ func TestRow52_TraceCommand(t *testing.T) {
 	}
 	require.GreaterOrEqual(t, root.Tokens, general.Tokens+late.Tokens, "the root's totals hold the tree's")
 
-	out, code = starter(t, s, "trace", deep.Thread.ID)
-	require.Equal(t, 0, code, out)
+	out = says(t, s, 0, "trace", deep.Thread.ID)
 	for _, want := range []string{r.ThreadID + "  completed", "  " + general.Thread.ID + "  completed", deep.Thread.ID, "failed(error)", deep.Link.ToolCallID, deep.UI, root.UI, general.UI} {
 		require.Contains(t, out, want)
 	}
-	out, code = starter(t, s, "trace", r.ThreadID)
-	require.Equal(t, 0, code, out)
+	out = says(t, s, 0, "trace", r.ThreadID)
 	require.Regexp(t, `completed  [0-9.]+m?s, \d+ tokens, \$[0-9.]+`, out)
 	require.Contains(t, out, "in the background")
-	_, code = starter(t, s, "trace", "agent:general:general-1-000000000000")
+	_, code := starter(t, s, "trace", "agent:general:general-1-000000000000")
 	require.Equal(t, 3, code)
 }
 
 // Row 2: starter agents shows which templates are in force and from where, what
 // they hide, which are disabled, and warnings with file and line.
 func TestRow02_AgentsCommand(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
+	s := stack(t)
 	write := func(path, text string) string {
 		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
 		require.NoError(t, os.WriteFile(path, []byte(text), 0o644))
@@ -80,8 +74,7 @@ func TestRow02_AgentsCommand(t *testing.T) {
 	theirs := write(filepath.Join(s.Work, ".claude", "agents", "researcher.md"), "---\nname: researcher\ndescription: theirs\n---\nYou are theirs.\n")
 	home := write(filepath.Join(s.Dir, "agents", "homely.md"), "You live at home.\n")
 	s.Env = append(s.Env, "SPOOL_DISABLED_AGENTS=general")
-	out, code := starter(t, s, "agents")
-	require.Equal(t, 0, code, out)
+	out := says(t, s, 0, "agents")
 	for _, want := range []string{ours + ":4: unknown key \"temperatur\"", "instead of " + theirs, "instead of built in", home, "general (disabled)"} {
 		require.Contains(t, out, want)
 	}

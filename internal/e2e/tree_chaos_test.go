@@ -47,8 +47,7 @@ func grow(t *testing.T, s *tt.Stack, during func()) string {
 	require.NoError(t, os.WriteFile(filepath.Join(s.Work, "notes.txt"), []byte("remember the milk\n"), 0o644))
 	m := s.Message("forest", forest())
 	m.MessageID = "forest"
-	r, err := s.Client.Send(s.Ctx(), m)
-	require.NoError(t, err)
+	r := send(t, s, m)
 	during()
 	end := s.Wait(r)
 	require.Equal(t, "completed", end.Status, end.Error)
@@ -61,11 +60,11 @@ func grow(t *testing.T, s *tt.Stack, during func()) string {
 // that started it ended first: then the nearest ancestor at work is told.
 var reportsElsewhere = regexp.MustCompile(`started by: \S+\n|\n\d+ sub-agents? of those, reporting to this thread(?s:.*)`)
 
-// forestRows is all that must be the same in every run: the rows without times,
+// snapshot is all that must be the same in every run: the rows without times,
 // usage and attempts. When the end of a background child is told depends on
 // what is quicker, so such messages, and turns that only tell of them, stand
 // apart: each end once, wherever in the tree.
-func forestRows(t *testing.T, s *tt.Stack, root string) string {
+func snapshot(t *testing.T, s *tt.Stack, root string) string {
 	t.Helper()
 	var b strings.Builder
 	var told, unsorted []string
@@ -91,14 +90,13 @@ func forestRows(t *testing.T, s *tt.Stack, root string) string {
 				fmt.Fprintf(&b, "  message %s %s %q calls=%s for=%s partial=%v %s %s\n", m.Role, m.ID, text, calls, m.ToolCallID, m.Partial, m.Status, m.Source)
 			}
 		}
-		calls, err := s.Store.ToolCalls(s.Ctx(), th.ID)
-		require.NoError(t, err)
-		for _, c := range calls {
+		position := map[string]int{} // of tasks: that of their calls
+		for i, c := range callsOf(t, s, th.ID) {
+			position[agent.TaskID(c.ID)] = i
 			fmt.Fprintf(&b, "  call %s %s %s sub=%s\n", c.ID, c.ToolName, c.Status, c.SubAgentThreadID)
 		}
-		tasks, err := s.Store.Tasks(s.Ctx(), th.ID)
-		require.NoError(t, err)
-		slices.SortFunc(tasks, func(a, b agent.Task) int { return strings.Compare(a.ID, b.ID) })
+		tasks := tasksOf(t, s, th.ID)
+		slices.SortFunc(tasks, func(a, b agent.Task) int { return position[a.ID] - position[b.ID] })
 		for _, k := range tasks {
 			fmt.Fprintf(&b, "  task %s %s %s sub=%s\n", k.ID, k.Name, k.Status, k.SubAgentID)
 		}
@@ -131,9 +129,12 @@ func forestRows(t *testing.T, s *tt.Stack, root string) string {
 // undisturbed run. SPOOL_SEED=N repeats the run of that seed as the first one.
 func TestRow103_TreeChaos(t *testing.T) {
 	t.Parallel()
-	runs := 10
-	if tt.Long() {
+	runs := 2
+	switch {
+	case tt.Long():
 		runs = 100
+	case tt.All():
+		runs = 10
 	}
 	s := tt.New(t)
 	s.StartWorker()
@@ -141,7 +142,7 @@ func TestRow103_TreeChaos(t *testing.T) {
 	begun := time.Now()
 	root := grow(t, s, func() {})
 	took := time.Since(begun)
-	want := forestRows(t, s, root)
+	want := snapshot(t, s, root)
 	require.Len(t, tree(t, s, root), 10)
 	require.Equal(t, 4, strings.Count(want, "ended: success]"))
 	s.Verify()
@@ -150,7 +151,6 @@ func TestRow103_TreeChaos(t *testing.T) {
 	for i := range runs {
 		t.Run(fmt.Sprintf("run%d", i), func(t *testing.T) {
 			t.Parallel()
-			slot(t)
 			disturbedRun(t, seed+int64(i), took, want)
 		})
 	}
@@ -197,6 +197,6 @@ func disturbedRun(t *testing.T, seed int64, took time.Duration, want string) {
 			}
 		}
 	})
-	require.Equal(t, want, forestRows(t, s, root), "SPOOL_SEED=%d", seed)
+	require.Equal(t, want, snapshot(t, s, root), "SPOOL_SEED=%d", seed)
 	s.Verify()
 }

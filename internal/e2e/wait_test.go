@@ -12,11 +12,13 @@ import (
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/spool-agents/spool/activities"
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/internal/contract"
+	"github.com/spool-agents/spool/internal/llm/llmtest"
 	"github.com/spool-agents/spool/internal/llm/script"
 	tt "github.com/spool-agents/spool/internal/temporaltest"
 	"github.com/spool-agents/spool/internal/tool"
@@ -74,7 +76,8 @@ func (w *week) run(thread string, after time.Duration, at func(env *testsuite.Te
 		require.Less(w.t, w.runs, 20, "the thread goes on for ever")
 		var suite testsuite.WorkflowTestSuite
 		env := suite.NewTestWorkflowEnvironment()
-		env.SetTestTimeout(30 * time.Second)
+		env.SetTestTimeout(tt.Patience)
+		env.SetWorkerOptions(worker.Options{DeadlockDetectionTimeout: tt.Patience}) // a slow machine is no deadlock
 		env.SetStartTime(time.UnixMilli(w.now.Load()))
 		env.SetStartWorkflowOptions(client.StartWorkflowOptions{ID: thread})
 		workflows.Register(env)
@@ -98,28 +101,45 @@ func (w *week) run(thread string, after time.Duration, at func(env *testsuite.Te
 	}
 }
 
-// Rows 19, 76: a turn with a limit of a minute waits a week for a person. No
+// Rows 19, 76, 98: a turn with a limit of a minute waits a week for a person. No
 // timeout strikes, no budget is used, and nothing runs meanwhile.
 func TestRow76_WaitingAWeek(t *testing.T) {
 	t.Parallel()
+	waitAWeek(t, count("gated"), func(t *testing.T, store memory.ConversationMemoryStore) {
+		open, err := store.Approvals(t.Context(), memory.ApprovalFilter{OpenOnly: true})
+		require.NoError(t, err)
+		require.Len(t, open, 1)
+		_, err = store.Decide(t.Context(), memory.Decision{By: "u", Target: open[0].ID, Verdict: memory.Approve})
+		require.NoError(t, err)
+	})
+}
+
+func TestRow98_WaitingAWeekForAnAnswer(t *testing.T) {
+	t.Parallel()
+	waitAWeek(t, llmtest.Ask("well?"), func(t *testing.T, store memory.ConversationMemoryStore) {
+		open, err := store.Questions(t.Context(), memory.QuestionFilter{OpenOnly: true})
+		require.NoError(t, err)
+		require.Len(t, open, 1)
+		_, err = store.Answer(t.Context(), memory.AnswerRequest{By: "u", Target: open[0].ID, Text: "yes"})
+		require.NoError(t, err)
+	})
+}
+
+func waitAWeek(t *testing.T, step string, act func(*testing.T, memory.ConversationMemoryStore)) {
+	t.Helper()
 	w := newWeek(t, agent.SpecialistAgentConfig{Name: "orchestrator", SystemPrompt: "x", TimeoutMs: 60_000, MaxSteps: 5})
-	m := memory.SendRequest{UserID: "u", SessionID: "s", ConversationID: "default", MessageID: "m", Content: agent.Text(script.Script(count("gated"), "say granted"))}
+	m := memory.SendRequest{UserID: "u", SessionID: "s", ConversationID: "default", MessageID: "m", Content: agent.Text(script.Script(step, "say thanks"))}
 	sent, err := w.store.Send(t.Context(), m)
 	require.NoError(t, err)
 	w.run(sent.ThreadID, 7*24*time.Hour, func(env *testsuite.TestWorkflowEnvironment) {
-		open, err := w.store.Approvals(t.Context(), memory.ApprovalFilter{OpenOnly: true})
-		require.NoError(t, err)
-		require.Len(t, open, 1)
-		_, err = w.store.Decide(t.Context(), memory.Decision{By: "u", Target: open[0].ID, Verdict: memory.Approve})
-		require.NoError(t, err)
+		act(t, w.store)
 		env.SignalWorkflow(contract.SignalNudge, nil)
 	})
 	turn, err := w.store.Turn(t.Context(), sent.TurnID)
 	require.NoError(t, err)
 	require.Equal(t, agent.ThreadCompleted, turn.Outcome, turn.Error)
-	require.Equal(t, "granted", turn.Answer)
-	require.Equal(t, 2, w.runs, "one run until the wait, one that was parked and went on")
-	require.Equal(t, 1, w.waits)
+	require.Equal(t, "thanks", turn.Answer)
+	require.Equal(t, []int{2, 1}, []int{w.runs, w.waits}, "one run until the wait, one that was parked and went on")
 	require.InDelta(t, (7*24*time.Hour + contract.WaitInRun).Seconds(), (time.Duration(turn.WaitedMs) * time.Millisecond).Seconds(), 60)
 	report, err := verify.Check(t.Context(), w.store, verify.Options{})
 	require.NoError(t, err)
@@ -164,7 +184,6 @@ func bytesOf(events []*historypb.HistoryEvent) (n int) {
 // and go on at once when the person has decided.
 func TestRow76_WaitsOverRestarts(t *testing.T) {
 	t.Parallel()
-	slot(t)
 	server := tt.StartServer(t)
 	s := tt.NewOn(t, server)
 	ask(t, s)
@@ -184,15 +203,41 @@ func TestRow76_WaitsOverRestarts(t *testing.T) {
 	server.Kill()
 	server.Restart(t)
 	s.StartWorker()
-	out, code := starter(t, s, "approvals", r.ThreadID)
-	require.Equal(t, 0, code, out)
+	out := says(t, s, 0, "approvals", r.ThreadID)
 	require.Contains(t, out, "general  "+all[2].ID)
-	out, code = starter(t, s, "approve", r.Pending[0].ApprovalID)
-	require.Equal(t, 0, code, out)
+	out = says(t, s, 0, "approve", r.Pending[0].ApprovalID)
 	end := s.Wait(r)
 	require.Equal(t, "completed", end.Status, end.Error)
 	require.Contains(t, end.Response, "grandchild:")
 	require.Contains(t, end.Response, "quick")
 	require.Equal(t, 1, lines(s.File("gated")))
 	s.Verify()
+}
+
+type history struct {
+	events []*historypb.HistoryEvent
+	bytes  int
+	runs   int
+}
+
+// historyOf reads the whole chain of runs of a thread's latest turn, newest run last.
+func historyOf(t *testing.T, s *tt.Stack, thread string) history {
+	t.Helper()
+	var h history
+	run := ""
+	for {
+		var events []*historypb.HistoryEvent
+		for it := s.Temporal.GetWorkflowHistory(s.Ctx(), thread, run, false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT); it.HasNext(); {
+			e, err := it.Next()
+			require.NoError(t, err)
+			events = append(events, e)
+			h.bytes += e.Size()
+		}
+		h.events = append(events, h.events...)
+		h.runs++
+		run = events[0].GetWorkflowExecutionStartedEventAttributes().GetContinuedExecutionRunId()
+		if run == "" {
+			return h
+		}
+	}
 }

@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
@@ -12,8 +11,6 @@ import (
 	"github.com/spool-agents/spool"
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/internal/llm/script"
-	tt "github.com/spool-agents/spool/internal/temporaltest"
-	"github.com/spool-agents/spool/memory"
 )
 
 // answers is a server that gives these bodies in turn, the last one for good.
@@ -33,52 +30,15 @@ func event(delta, finish string) string {
 
 const empty = `{"choices":[{"message":{"content":""},"finish_reason":"stop"}],"usage":{"prompt_tokens":7,"completion_tokens":1}}`
 
-// A provider that reports no usage: what broke off, was cut or refused on the way is
-// counted by us all the same, in the totals of message and thread.
-func TestUsageOfWhatFailed(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
-	s.StartWorker()
-	half := event(`{"content":"`+strings.Repeat("half ", 50)+`"}`, "null")
-	whole := event(`{"content":"whole"}`, `"stop"`) + "data: [DONE]\n\n"
-	s.Model.Raw(answers(half, half+`data: {"error":{"message":"it broke","type":"server_error"}}`+"\n\n", `<html>`))
-	r := s.Ask("s1", "anything")
-	require.Equal(t, "failed", r.Status)
-	use := turns(t, s, r.ThreadID)[0].Usage
-	require.EqualValues(t, 3, use.Requests)
-	require.Greater(t, use.PromptTokens, int64(200), "of the two requests that were worked on")
-	require.InDelta(t, 2*agent.EstimateTokens(strings.Repeat("half ", 50)), use.CompletionTokens, 40)
-	require.Equal(t, use.TotalTokens, thread(t, s, r.ThreadID).TotalTokens)
-
-	s.Model.Raw(answers(half+event(`{}`, `"content_filter"`)+"data: [DONE]\n\n", half, whole))
-	r = s.Ask("s2", "anything")
-	require.Equal(t, agent.ModelContentFilter, r.ErrorCode)
-	require.Positive(t, r.Usage.CompletionTokens)
-	m := messages(t, s, r.ThreadID)
-	require.True(t, m[1].Partial)
-	require.True(t, m[1].Usage.Estimated)
-	require.Equal(t, r.Usage.TotalTokens, m[1].Usage.TotalTokens)
-	r = s.Ask("s3", "anything")
-	require.Equal(t, "whole", r.Response, r.Error)
-	m = messages(t, s, r.ThreadID)
-	require.True(t, m[1].Usage.Estimated)
-	require.Equal(t, r.Usage.TotalTokens, m[1].Usage.TotalTokens, "the message has what its failed attempt cost")
-	require.EqualValues(t, 2, m[1].Usage.Requests)
-	require.Less(t, thread(t, s, r.ThreadID).ContextWindow.Total, m[1].Usage.TotalTokens, "the window is that of the last call")
-	s.Verify()
-}
-
 // A turn that is cancelled in mid-stream, and an attempt that dies with its worker in
 // mid-stream, are counted.
 func TestUsageOfWhatWasCutOff(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
+	s := stack(t)
 	w := s.StartWorker()
 	long := "slow 50ms say " + strings.Repeat("word ", 60) + "end"
 	r := s.Send("s1", script.Script(long))
 	streaming(t, s, r.ThreadID)
-	_, err := s.Client.Cancel(s.Ctx(), memory.CancelRequest{ThreadID: r.ThreadID, TurnID: r.TurnID, By: "tester"})
-	require.NoError(t, err)
+	cancel(t, s, r)
 	r = s.Wait(r)
 	require.Equal(t, "cancelled", r.Status)
 	use := *messages(t, s, r.ThreadID)[1].Usage
@@ -99,15 +59,12 @@ func TestUsageOfWhatWasCutOff(t *testing.T) {
 	require.True(t, use.Estimated)
 	complete := s.Model.Records()[len(s.Model.Records())-1].Usage
 	require.Greater(t, use.TotalTokens, complete.TotalTokens+100)
-	s.Verify()
 }
 
 // Failures that repeat themselves are not retried for RetryFor: a few tries, then the
 // turn fails with what happened and what to do, or the next model takes over.
 func TestFailuresThatRepeatThemselvesEndSoon(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
-	s.StartWorker()
+	s := begin(t)
 	for i, c := range []struct {
 		body, text string
 		tries      int
@@ -126,16 +83,13 @@ func TestFailuresThatRepeatThemselvesEndSoon(t *testing.T) {
 	s.Model.Raw(answers(empty, empty, event(`{"content":"at last"}`, `"stop"`)+"data: [DONE]\n\n"))
 	r := s.Ask("s9", "anything")
 	require.Equal(t, "at last", r.Response, r.Error)
-	require.EqualValues(t, 8+8, r.Usage.TotalTokens-lastUse(t, s, r.ThreadID), "empty answers were paid for")
-	s.Verify()
+	require.EqualValues(t, 8+8, r.Usage.TotalTokens-thread(t, s, r.ThreadID).ContextWindow.Total, "empty answers were paid for")
 }
 
 // An answer that ends at the model's output limit: who sent, who asks again and who
 // follows is told that it is not whole, and what to do.
 func TestAnAnswerCutByItsLimitIsTold(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
-	s.StartWorker()
+	s := begin(t)
 	s.Model.Raw(answers(event(`{"content":"half an"}`, `"length"`) + "data: [DONE]\n\n"))
 	for range 2 {
 		out, progress, code := starterApart(t, s, "send", "-s", s.Session("s1"), "--message-id", "m1", "anything")
@@ -148,54 +102,25 @@ func TestAnAnswerCutByItsLimitIsTold(t *testing.T) {
 	require.Contains(t, progress, "! "+agent.AnswerCut().Message)
 	r := typed[spool.Reply](t, s, 0, "send", "--json", "-s", s.Session("s1"), "--message-id", "m1", "anything")
 	require.Equal(t, agent.AnswerCut().Message, r.Note)
-	s.Verify()
 }
 
-// lastUse is what the last call of a thread used.
-func lastUse(t *testing.T, s *tt.Stack, id string) int64 {
-	t.Helper()
-	return thread(t, s, id).ContextWindow.Total
-}
-
-// Another model takes over from one that gives empty answers.
-func TestEmptyAnswersChangeTheModel(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
-	s.StartWorker("SPOOL_FALLBACK_MODELS=second")
-	s.Model.Raw(func(w http.ResponseWriter, _ *http.Request, body []byte) {
-		var q struct{ Model string }
-		if json.Unmarshal(body, &q) == nil && q.Model == "second" {
-			_, _ = fmt.Fprint(w, event(`{"content":"from the second"}`, `"stop"`)+"data: [DONE]\n\n")
-			return
-		}
-		_, _ = fmt.Fprint(w, empty)
-	})
-	r := s.Ask("s1", "anything")
-	require.Equal(t, "from the second", r.Response, r.Error)
-	require.Equal(t, []string{agent.WarnFallback}, warnings(t, s, r.ThreadID))
-	s.Verify()
-}
-
-// A key that a provider quotes in its refusal is nowhere: neither in the answer nor
-// in the store.
-func TestRefusedKeysShowNowhere(t *testing.T) {
-	t.Parallel()
-	s := tt.New(t)
-	s.StartWorker()
-	s.Model.Raw(func(w http.ResponseWriter, _ *http.Request, _ []byte) {
-		w.WriteHeader(http.StatusUnauthorized)
-		_, _ = fmt.Fprint(w, "<html>Incorrect API key provided: sk-leaked1234567890. (Bearer 8f14e45fceea167a5a36dedd4bea2543)</html>\nx-api-key: topsecret99")
-	})
-	r := s.Ask("s1", "anything")
-	require.Equal(t, agent.ModelAuth, r.ErrorCode)
-	events, err := s.Store.Events(s.Ctx(), r.ThreadID, 0, 0)
-	require.NoError(t, err)
-	steps, err := s.Store.Steps(s.Ctx(), r.TurnID)
-	require.NoError(t, err)
-	all, err := json.Marshal([]any{r, events, steps, turns(t, s, r.ThreadID)})
-	require.NoError(t, err)
-	for _, secret := range []string{"leaked", "8f14e45f", "topsecret"} {
-		require.NotContains(t, string(all), secret)
+// A server that repeats itself without end is cut off. The text is kept, and people
+// are shown how it begins and ends; programs get all of it.
+func TestAnEndlessReplyIsCutOff(t *testing.T) {
+	s := begin(t)
+	s.Model.Raw(answers(strings.Repeat(event(`{"content":"`+strings.Repeat("again ", 10_000)+`"}`, "null"), 200)))
+	out, progress, code := starterApart(t, s, "send", "-s", s.Session("s1"), "anything")
+	require.Equal(t, 1, code, progress)
+	require.Contains(t, progress, "one reply is larger than 8388608 bytes")
+	shown, _ := starter(t, s, "show", s.Thread("s1"))
+	followed, _, _ := starterApart(t, s, "show", "--follow", s.Thread("s1"))
+	for name, text := range map[string]string{"send": out, "show": shown, "show --follow": followed} {
+		require.Less(t, len(text), 20_000, name)
+		require.Contains(t, text, "again again", name)
+		require.Contains(t, text, "bytes left out; --json shows all of it", name)
 	}
-	s.Verify()
+	m := typed[spool.View](t, s, 0, "show", "--json", s.Thread("s1")).Messages[1]
+	require.True(t, m.Partial)
+	require.Greater(t, len(m.Content.String()), 8_000_000)
+	require.LessOrEqual(t, len(m.Content.String()), 8<<20)
 }

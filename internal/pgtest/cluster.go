@@ -25,16 +25,17 @@ type Cluster struct {
 	dir  string
 	port int
 	as   *syscall.SysProcAttr
+	// fsync is off in tests: only a loss of power would lose what is committed.
+	fsync bool
 	// keep is the supervisor's standard input: the server ends with it.
 	keep io.Closer
 	done chan struct{}
 }
 
-// settings make a server quick for tests without making it less durable: fsync,
-// full_page_writes and synchronous_commit stay on.
+// settings make a server quick; what is committed outlives a kill of the server.
 var settings = []string{
 	"listen_addresses=127.0.0.1", "max_connections=200", "shared_buffers=64MB", "wal_level=minimal", "max_wal_senders=0",
-	"checkpoint_timeout=30min", "max_wal_size=2GB", "jit=off", "log_min_messages=log", "fsync=on", "synchronous_commit=on",
+	"checkpoint_timeout=30min", "max_wal_size=2GB", "jit=off", "log_min_messages=log", "synchronous_commit=on",
 }
 
 // supervise runs the server until it ends or its own standard input does; then
@@ -50,7 +51,7 @@ kill $watch 2>/dev/null
 // Start makes and starts a cluster; it is stopped and removed when the test ends.
 func Start(t testing.TB) *Cluster {
 	t.Helper()
-	c, err := New()
+	c, err := start(false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,12 +59,15 @@ func Start(t testing.TB) *Cluster {
 	return c
 }
 
-// New makes and starts a cluster for what is no test. Close it after use.
-func New() (*Cluster, error) {
+// New makes and starts a cluster for what measures. Close it after use.
+func New() (*Cluster, error) { return start(true) }
+
+func start(fsync bool) (*Cluster, error) {
 	c, err := newCluster()
 	if err != nil {
 		return nil, err
 	}
+	c.fsync = fsync
 	return c, c.start()
 }
 
@@ -248,7 +252,7 @@ func (c *Cluster) run() error {
 	}
 	defer func() { _ = log.Close() }()
 	args := []string{"-c", supervise, "supervise", c.dir, filepath.Join(c.bin, "postgres"), "-D", filepath.Join(c.dir, "data"), "-p", strconv.Itoa(c.port), "-k", c.dir}
-	for _, s := range settings {
+	for _, s := range append(settings, fmt.Sprintf("fsync=%t", c.fsync)) {
 		args = append(args, "-c", s)
 	}
 	cmd := c.command("sh", args...)

@@ -30,7 +30,7 @@ func server(t testing.TB) string {
 			return
 		}
 		var c *Cluster
-		if c, shared.err = New(); shared.err == nil {
+		if c, shared.err = start(false); shared.err == nil {
 			shared.url = c.URL("postgres")
 		}
 	})

@@ -14,10 +14,17 @@ import (
 
 var bins struct{ dir, worker, starter, temporal string }
 
-// Main builds the programs once, runs the package's tests, and removes what it
-// built. Call it from TestMain.
-func Main(m *testing.M) {
+// BinEnv names the absolute folder with worker and starter as `make build` has built
+// them. Without it each package builds its own.
+const BinEnv = "SPOOL_TEST_BIN"
+
+// Main has the programs built, runs the package's tests, and removes what it
+// made. Call it from TestMain, with what else is to be done at the end.
+func Main(m *testing.M, after ...func()) {
 	code, err := runMain(m)
+	for _, end := range after {
+		end()
+	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		code = 1
@@ -33,23 +40,22 @@ func runMain(m *testing.M) (int, error) {
 	}
 	defer os.RemoveAll(dir)
 	bins.dir = dir
-	bins.worker, bins.starter = filepath.Join(dir, "worker"), filepath.Join(dir, "starter")
 	if bins.temporal, err = findTemporal(); err != nil {
 		return 1, err
 	}
 	if err := os.Symlink(bins.temporal, filepath.Join(dir, "temporal")); err != nil {
 		return 1, err
 	}
-	for _, p := range []string{"worker", "starter"} {
-		if _, err := os.Stat(filepath.Join(root, p)); err != nil {
-			continue
-		}
-		cmd := exec.Command("go", "build", "-o", filepath.Join(dir, p), "./"+p)
+	built := os.Getenv(BinEnv)
+	if built == "" {
+		built = dir
+		cmd := exec.Command("go", "build", "-o", dir+"/", "./worker", "./starter")
 		cmd.Dir = root
 		if out, err := cmd.CombinedOutput(); err != nil {
-			return 1, fmt.Errorf("build %s: %w\n%s", p, err, out)
+			return 1, fmt.Errorf("build worker and starter: %w\n%s", err, out)
 		}
 	}
+	bins.worker, bins.starter = filepath.Join(built, "worker"), filepath.Join(built, "starter")
 	defer stopShared()
 	return m.Run(), nil
 }

@@ -107,7 +107,12 @@ func stopShared() {
 	}
 }
 
-// Long reports whether the long forms of tests were asked for (SPOOL_LONG=1).
+// All reports whether everything was asked for, as make test-all does (SPOOL_ALL=1),
+// beside what make test has time for.
+func All() bool { return os.Getenv("SPOOL_ALL") == "1" || Long() }
+
+// Long reports whether the long forms of tests were asked for, as make chaos does
+// (SPOOL_LONG=1).
 func Long() bool { return os.Getenv("SPOOL_LONG") == "1" }
 
 // Seed is the seed of random tests: SPOOL_SEED, or a fresh one that is logged.

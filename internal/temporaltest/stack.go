@@ -61,14 +61,14 @@ func NewOn(t testing.TB, server *Server) *Stack {
 	store, err := spool.OpenStore(ctx, s.StoreSpec())
 	require.NoError(t, err)
 	s.Store = store
-	t.Cleanup(func() { _ = store.Close() })
+	t.Cleanup(func() { _ = s.Store.Close() })
 	s.Temporal, err = client.Dial(client.Options{HostPort: server.Address, Logger: sdklog.NewStructuredLogger(slog.New(slog.DiscardHandler))})
 	require.NoError(t, err)
 	t.Cleanup(s.Temporal.Close)
 	s.Client = spool.NewClient(store, s.Temporal, spool.ClientOptions{UserID: "tester"})
 	s.Env = []string{
 		"TEMPORAL_ADDRESS=" + server.Address, "SPOOL_STORE=" + s.StoreSpec(), "SPOOL_HOME=" + s.Dir, "SPOOL_WORKSPACE=" + s.Work,
-		"OPENAI_BASE_URL=" + s.Model.URL(), "OPENAI_API_KEY=test", "SPOOL_MODEL=fake", "SPOOL_HEARTBEAT_TIMEOUT=2s", "SPOOL_USER=tester",
+		"OPENAI_BASE_URL=" + s.Model.URL(), "OPENAI_API_KEY=test", "SPOOL_MODEL=fake", "SPOOL_HEARTBEAT_TIMEOUT=4s", "SPOOL_USER=tester",
 	}
 	t.Cleanup(func() {
 		for i, w := range s.Workers {
@@ -91,7 +91,6 @@ func (s *Stack) Reopen(change func()) {
 	change()
 	store, err := spool.OpenStore(context.Background(), s.StoreSpec())
 	require.NoError(s.t, err)
-	s.t.Cleanup(func() { _ = store.Close() })
 	s.Store = store
 	s.Client = spool.NewClient(store, s.Temporal, spool.ClientOptions{UserID: "tester"})
 }
@@ -150,10 +149,19 @@ func (s *Stack) Wait(r spool.Reply) spool.Reply {
 // Ctx ends with the test.
 func (s *Stack) Ctx() context.Context { return s.t.Context() }
 
+// VerifyAtEnd has Verify check the stack when its test has ended well.
+func (s *Stack) VerifyAtEnd() {
+	s.t.Cleanup(func() {
+		if !s.t.Failed() {
+			s.Verify()
+		}
+	})
+}
+
 // Verify checks every invariant, Temporal's side included.
 func (s *Stack) Verify() {
 	s.t.Helper()
-	report, err := verify.Check(s.Ctx(), s.Store, verify.Options{Temporal: runs{s.Client}})
+	report, err := verify.Check(context.WithoutCancel(s.Ctx()), s.Store, verify.Options{Temporal: runs{s.Client}})
 	require.NoError(s.t, err)
 	require.Empty(s.t, report.Violations)
 	require.Empty(s.t, s.Model.Violations(), "requests that a strict provider would refuse")
