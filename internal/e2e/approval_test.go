@@ -132,7 +132,7 @@ func TestRow74_ApprovalsOnTheCommandLine(t *testing.T) {
 		r, p := sendAsking(t, s, "cancel", text)
 		out := says(t, s, 0, "cancel", r.ThreadID)
 		out = says(t, s, 4, "approve", p.ApprovalID)
-		require.Contains(t, out, "nothing to decide")
+		require.Contains(t, out, "nothing waits for it")
 		m := messages(t, s, r.ThreadID)
 		require.Contains(t, m[2].Content.String(), "3", "a finished result stays")
 		require.Equal(t, agent.ErrAborted, m[3].ErrorReason)
