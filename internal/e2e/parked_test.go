@@ -96,7 +96,7 @@ func TestCancelOfAFailingWorkflowTask(t *testing.T) {
 	})
 	out := says(t, s, 0, "show", r.ThreadID)
 	require.Regexp(t, `trouble .*(?i)(nondetermin|non-determin)`, out)
-	out = says(t, s, 0, "cancel", r.ThreadID)
+	says(t, s, 0, "cancel", r.ThreadID)
 	end := s.Wait(r)
 	require.Equal(t, "cancelled", end.Status)
 	run, err := s.Temporal.DescribeWorkflow(s.Ctx(), r.ThreadID, "")

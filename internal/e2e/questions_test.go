@@ -93,7 +93,7 @@ func TestRow98_TheOrchestratorAsks(t *testing.T) {
 	server.Kill()
 	server.Restart(t)
 	s.StartWorker()
-	out = says(t, s, 0, "answer", q.ID, "blue")
+	says(t, s, 0, "answer", q.ID, "blue")
 	out = says(t, s, 4, "answer", q.ID, "red")
 	require.Contains(t, out, "answered already")
 	require.Contains(t, out, "tester")

@@ -205,7 +205,7 @@ func TestRow76_WaitsOverRestarts(t *testing.T) {
 	s.StartWorker()
 	out := says(t, s, 0, "approvals", r.ThreadID)
 	require.Contains(t, out, "general  "+all[2].ID)
-	out = says(t, s, 0, "approve", r.Pending[0].ApprovalID)
+	says(t, s, 0, "approve", r.Pending[0].ApprovalID)
 	end := s.Wait(r)
 	require.Equal(t, "completed", end.Status, end.Error)
 	require.Contains(t, end.Response, "grandchild:")
