@@ -288,11 +288,11 @@ func TestDesignMapHolds(t *testing.T) {
 	}
 }
 
-// suiteRules are the sentences of the store's conformance suite.
+// suiteRules are the sentences of the conformance suites of the store and of the port.
 func suiteRules(t *testing.T) map[string]bool {
 	t.Helper()
 	out := map[string]bool{}
-	for _, s := range sources(t, "memory/memorytest") {
+	for _, s := range append(sources(t, "memory/memorytest"), sources(t, "memory/port/porttest")...) {
 		ast.Inspect(s.file, func(n ast.Node) bool {
 			if lit, ok := n.(*ast.BasicLit); ok && lit.Kind == token.STRING {
 				if text, err := strconv.Unquote(lit.Value); err == nil {

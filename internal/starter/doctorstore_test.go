@@ -15,7 +15,7 @@ import (
 
 	"github.com/spool-agents/spool/internal/doctor"
 	"github.com/spool-agents/spool/internal/exit"
-	"github.com/spool-agents/spool/memory/memorytest"
+	"github.com/spool-agents/spool/memory/memorytest/processtest"
 	"github.com/spool-agents/spool/memory/sqlite"
 )
 
@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv(nobodyEnv) == "" {
 		os.Exit(m.Run())
 	}
-	if err := memorytest.BecomeNobody(); err != nil {
+	if err := processtest.BecomeNobody(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(99)
 	}
@@ -75,7 +75,7 @@ func TestDoctorOnALockedStore(t *testing.T) {
 func TestStoreThatMayNotBeWritten(t *testing.T) {
 	t.Parallel()
 	home := t.TempDir()
-	memorytest.OpenToAll(t, home)
+	processtest.OpenToAll(t, home)
 	folder := filepath.Join(home, "closed")
 	require.NoError(t, os.Mkdir(folder, 0o755))
 	path := filepath.Join(folder, "spool.db")
@@ -83,7 +83,7 @@ func TestStoreThatMayNotBeWritten(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, s.Close())
 	run := func(args ...string) (int, string) {
-		p := memorytest.StartProcess(t, []string{nobodyEnv + "=1", "SPOOL_HOME=" + home, "HOME=" + home, "SPOOL_USER=" + owner, "SPOOL_STORE=sqlite:" + path, "TEMPORAL_ADDRESS=127.0.0.1:1"}, args...)
+		p := processtest.StartProcess(t, []string{nobodyEnv + "=1", "SPOOL_HOME=" + home, "HOME=" + home, "SPOOL_USER=" + owner, "SPOOL_STORE=sqlite:" + path, "TEMPORAL_ADDRESS=127.0.0.1:1"}, args...)
 		lines, _ := p.Lines()
 		return p.ProcessState.ExitCode(), strings.Join(lines, "\n")
 	}

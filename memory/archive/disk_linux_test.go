@@ -10,6 +10,7 @@ import (
 	"github.com/spool-agents/spool/memory"
 	"github.com/spool-agents/spool/memory/archive"
 	"github.com/spool-agents/spool/memory/memorytest"
+	"github.com/spool-agents/spool/memory/memorytest/processtest"
 	"github.com/spool-agents/spool/memory/sessionfile"
 )
 
@@ -48,7 +49,7 @@ func TestFault_C12_ExportOnFullDisk(t *testing.T) {
 		ok(t, err)
 		answer(t, a, thread, "")
 	}
-	release, err := memorytest.LimitFiles(300_000)
+	release, err := processtest.LimitFiles(300_000)
 	ok(t, err)
 	err = export()
 	ok(t, release())
@@ -68,10 +69,10 @@ func TestFault_C12_ExportOnFullDisk(t *testing.T) {
 // TestFault_C12_ExportIntoReadOnlyFolder as a user who may not write there.
 func TestFault_C12_ExportIntoReadOnlyFolder(t *testing.T) {
 	dir := t.TempDir()
-	memorytest.OpenToAll(t, dir)
+	processtest.OpenToAll(t, dir)
 	closed := filepath.Join(dir, "closed")
 	ok(t, os.Mkdir(closed, 0o555))
-	lines, err := memorytest.StartProcess(t, []string{readOnlyEnv + "=" + closed}).Lines()
+	lines, err := processtest.StartProcess(t, []string{readOnlyEnv + "=" + closed}).Lines()
 	said := strings.Join(lines, "\n")
 	if err != nil || !strings.HasPrefix(said, "unavailable") || !strings.Contains(said, closed) || !strings.Contains(said, "writable") {
 		t.Fatalf("%s, %v; want unavailable, where, and what to do", said, err)

@@ -10,6 +10,7 @@ import (
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/memory/archive"
 	"github.com/spool-agents/spool/memory/memorytest"
+	"github.com/spool-agents/spool/memory/memorytest/processtest"
 	"github.com/spool-agents/spool/memory/sessionfile"
 	"github.com/spool-agents/spool/memory/sqlite"
 )
@@ -35,7 +36,7 @@ func exportAsNobody(ctx context.Context, dir string) error {
 		return err
 	}
 	sent, err := s.Send(ctx, memorytest.Request("s1", "m"))
-	if err = errors.Join(err, memorytest.RunTurns(ctx, s, sent.ThreadID), memorytest.BecomeNobody()); err != nil {
+	if err = errors.Join(err, memorytest.RunTurns(ctx, s, sent.ThreadID), processtest.BecomeNobody()); err != nil {
 		return err
 	}
 	_, err = archive.Export(ctx, s, sessionfile.Folder{Dir: dir}, archive.Owner{}, "s1", sessionfile.EventOptions{})

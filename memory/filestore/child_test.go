@@ -14,10 +14,11 @@ import (
 	"github.com/spool-agents/spool/memory"
 	"github.com/spool-agents/spool/memory/filestore"
 	"github.com/spool-agents/spool/memory/memorytest"
+	"github.com/spool-agents/spool/memory/memorytest/processtest"
 )
 
 func TestMain(m *testing.M) {
-	memorytest.StoreChild(openStore, memorytest.DiskJobs)
+	processtest.StoreChild(openStore, processtest.DiskJobs)
 	os.Exit(m.Run())
 }
 
@@ -92,7 +93,7 @@ func delegate(t *testing.T, s memory.ConversationMemoryStore, session string) st
 // torn.
 func TestFault_C5_KilledAtRandomWrites(t *testing.T) {
 	dir := t.TempDir()
-	memorytest.RunKills(t, func(ctx context.Context, dir string) (memory.ConversationMemoryStore, error) {
+	processtest.RunKills(t, func(ctx context.Context, dir string) (memory.ConversationMemoryStore, error) {
 		return filestore.Open(ctx, dir, filestore.Options{Report: func(err error) { t.Errorf("after a kill: %v", err) }})
 	}, dir, 1)
 	filesAreTheStore(t, dir)
@@ -105,7 +106,7 @@ func TestFault_C12_DiskFull(t *testing.T) {
 		dir = filepath.Join(parent, "store")
 		return dir
 	}
-	memorytest.RunDiskFull(t, func(ctx context.Context, dir string) (memory.ConversationMemoryStore, error) {
+	processtest.RunDiskFull(t, func(ctx context.Context, dir string) (memory.ConversationMemoryStore, error) {
 		filesAreTheStore(t, dir)
 		return openStore(ctx, dir)
 	}, location)
@@ -155,7 +156,7 @@ func talk(t *testing.T, s memory.Reader) map[string]string {
 // TestFault_C12_ReadOnly: a folder that may not be written, new or in use.
 func TestFault_C12_ReadOnly(t *testing.T) {
 	dir := t.TempDir()
-	memorytest.OpenToAll(t, dir)
+	processtest.OpenToAll(t, dir)
 	closed := filepath.Join(dir, "closed")
 	s := open(t, closed, filestore.Options{})
 	send(t, s, "s", "m")
@@ -165,8 +166,8 @@ func TestFault_C12_ReadOnly(t *testing.T) {
 		ok(t, os.Chmod(d, 0o555))
 		t.Cleanup(func() { _ = os.Chmod(d, 0o700) })
 	}
-	memorytest.CheckReadOnly(t, closed, closed, "writable")
-	memorytest.CheckReadOnly(t, filepath.Join(closed, "new"), closed, "writable")
+	processtest.CheckReadOnly(t, closed, closed, "writable")
+	processtest.CheckReadOnly(t, filepath.Join(closed, "new"), closed, "writable")
 	if after := names(t, closed); !slices.Equal(after, before) {
 		t.Errorf("%v, before %v", after, before)
 	}

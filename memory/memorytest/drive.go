@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"testing"
 
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/memory"
+	"github.com/spool-agents/spool/memory/verify"
 )
 
 // Request is a message of its own text to a session's default conversation.
@@ -19,12 +21,12 @@ func Request(session, id string) memory.SendRequest {
 // empty, going on with what it finds. Each turn has a step with two tool calls
 // and one that answers.
 func RunTurns(ctx context.Context, s memory.ConversationMemoryStore, thread string) error {
-	return runTurns(ctx, s, thread, func(...any) {})
+	return RunTurnsSaying(ctx, s, thread, func(...any) {})
 }
 
-// runTurns says what it is told to do (ask a model, run a tool) and what it is
-// told to be safe (see Acknowledged).
-func runTurns(ctx context.Context, s memory.ConversationMemoryStore, thread string, say func(words ...any)) error {
+// RunTurnsSaying is RunTurns that says what it does (ask a model, run a tool) and
+// what the store acknowledged.
+func RunTurnsSaying(ctx context.Context, s memory.ConversationMemoryStore, thread string, say func(words ...any)) error {
 	for {
 		claim, err := s.TakeNext(ctx, memory.TakeRequest{ThreadID: thread, RunID: strconv.Itoa(os.Getpid())})
 		if err != nil || claim.Turn == nil {
@@ -86,4 +88,16 @@ func runStep(ctx context.Context, s memory.ConversationMemoryStore, turn memory.
 	}
 	_, err = s.SaveToolRound(ctx, memory.RoundRequest{ThreadID: turn.ThreadID, TurnID: turn.ID, Step: step})
 	return false, err
+}
+
+// Sound checks every rule on every thread of a store.
+func Sound(t testing.TB, s verify.Store) {
+	t.Helper()
+	report, err := verify.Check(t.Context(), s, verify.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range report.Violations {
+		t.Error(v)
+	}
 }

@@ -12,8 +12,9 @@ import (
 	"testing"
 
 	"github.com/spool-agents/spool/agent"
-	"github.com/spool-agents/spool/memory/memorytest"
+	"github.com/spool-agents/spool/memory/memorytest/processtest"
 	"github.com/spool-agents/spool/memory/port"
+	"github.com/spool-agents/spool/memory/port/porttest"
 )
 
 // faultEnv makes the test binary act as another process: its value is "full" or
@@ -21,7 +22,7 @@ import (
 const faultEnv = "SPOOL_JSON_TEST_CHILD"
 
 func faultChild() {
-	children := map[string]func(*port.PersistedMemory[memorytest.PortItem]) error{"full": childFull, "readonly": childReadOnly}
+	children := map[string]func(*port.PersistedMemory[porttest.Item]) error{"full": childFull, "readonly": childReadOnly}
 	child := children[os.Getenv(faultEnv)]
 	if child == nil {
 		return
@@ -33,18 +34,18 @@ func faultChild() {
 	os.Exit(0)
 }
 
-func items(path string) *port.PersistedMemory[memorytest.PortItem] {
-	return port.NewPersistedMemory[memorytest.PortItem](port.NewJSONFile(path, port.JSONFileOptions{}))
+func items(path string) *port.PersistedMemory[porttest.Item] {
+	return port.NewPersistedMemory[porttest.Item](port.NewJSONFile(path, port.JSONFileOptions{}))
 }
 
-func bigItem(i int) memorytest.PortItem {
-	return memorytest.PortItem{ID: fmt.Sprintf("big-%04d", i), Text: fmt.Sprintf("%050000d", i)}
+func bigItem(i int) porttest.Item {
+	return porttest.Item{ID: fmt.Sprintf("big-%04d", i), Text: fmt.Sprintf("%050000d", i)}
 }
 
 // childFull appends until that fails, says how, waits for its parent to make
 // room and repeats the item.
-func childFull(p *port.PersistedMemory[memorytest.PortItem]) error {
-	release, err := memorytest.LimitFiles(1_000_000)
+func childFull(p *port.PersistedMemory[porttest.Item]) error {
+	release, err := processtest.LimitFiles(1_000_000)
 	if err != nil {
 		return err
 	}
@@ -62,18 +63,18 @@ func childFull(p *port.PersistedMemory[memorytest.PortItem]) error {
 }
 
 // childReadOnly writes as a user who may not write there.
-func childReadOnly(p *port.PersistedMemory[memorytest.PortItem]) error {
-	if err := memorytest.BecomeNobody(); err != nil {
+func childReadOnly(p *port.PersistedMemory[porttest.Item]) error {
+	if err := processtest.BecomeNobody(); err != nil {
 		return err
 	}
-	err := p.Append(context.Background(), "k", memorytest.PortItem{ID: "new"})
+	err := p.Append(context.Background(), "k", porttest.Item{ID: "new"})
 	fmt.Println(agent.CodeOf(err), err)
 	return nil
 }
 
-func startFault(t *testing.T, mode, path string) *memorytest.Process {
+func startFault(t *testing.T, mode, path string) *processtest.Process {
 	t.Helper()
-	return memorytest.StartProcess(t, []string{faultEnv + "=" + mode}, path)
+	return processtest.StartProcess(t, []string{faultEnv + "=" + mode}, path)
 }
 
 // TestFault_C12_DiskFullOfItems limits the size that a file may have. What stores do
@@ -116,9 +117,9 @@ func TestFault_C12_DiskFullOfItems(t *testing.T) {
 // TestFault_C12_ReadOnlyItems: a folder, and a file, that may not be written.
 func TestFault_C12_ReadOnlyItems(t *testing.T) {
 	dir := t.TempDir()
-	memorytest.OpenToAll(t, dir)
+	processtest.OpenToAll(t, dir)
 	path := filepath.Join(dir, "m.json")
-	if err := items(path).Append(t.Context(), "k", memorytest.PortItem{ID: "old"}); err != nil {
+	if err := items(path).Append(t.Context(), "k", porttest.Item{ID: "old"}); err != nil {
 		t.Fatal(err)
 	}
 	before, err := os.ReadFile(path)

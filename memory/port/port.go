@@ -9,7 +9,7 @@ import (
 )
 
 // MemoryPort is memory by keys: lists of items. All implementations pass
-// memorytest.RunPort. Items go in and come out as copies. A key without items does
+// porttest.Run. Items go in and come out as copies. A key without items does
 // not exist, and a key that does not exist is empty, not an error. Safe for
 // concurrent use; each call is one unit, which happens as a whole or not at all,
 // and may be repeated.

@@ -6,14 +6,14 @@ import (
 	"testing"
 
 	"github.com/spool-agents/spool/internal/pgtest"
-	"github.com/spool-agents/spool/memory/memorytest"
+	"github.com/spool-agents/spool/memory/port/porttest"
 )
 
 // TestRow25_PortConformanceOnPostgres runs the suite, each case on a schema of
 // its own.
 func TestRow25_PortConformanceOnPostgres(t *testing.T) {
 	database := pgtest.Database(t)
-	memorytest.RunPort(t, memorytest.PortHarness{
+	porttest.Run(t, porttest.Harness{
 		Location: func(t *testing.T, _ string) string { return pgtest.Schema(t, database) },
 		Open:     open, Sound: sound,
 		Durable: true, Shared: true, CrashPoint: "edit", Conversations: true,

@@ -9,13 +9,13 @@ import (
 
 	"github.com/spool-agents/spool"
 	"github.com/spool-agents/spool/memory"
-	"github.com/spool-agents/spool/memory/memorytest"
 	"github.com/spool-agents/spool/memory/port"
+	"github.com/spool-agents/spool/memory/port/porttest"
 	"github.com/spool-agents/spool/memory/verify"
 )
 
 func TestMain(m *testing.M) {
-	memorytest.PortChild(open)
+	porttest.Child(open)
 	faultChild()
 	os.Exit(m.Run())
 }
@@ -41,14 +41,14 @@ func mustOpen(t *testing.T, location string) port.MemoryPersistence {
 // place is a kind of location that can be exchanged for others by configuration.
 type place struct {
 	name, file string
-	h          memorytest.PortHarness
+	h          porttest.Harness
 }
 
 var places = []place{
-	{"json:", "memory.json", memorytest.PortHarness{Durable: true, Shared: true, CrashPoint: "items-save"}},
-	{"sqlite:", "spool.db", memorytest.PortHarness{Durable: true, Shared: true, CrashPoint: "edit", Conversations: true, Sound: sound}},
-	{"file:", "files", memorytest.PortHarness{Durable: true, Conversations: true, Sound: sound}},
-	{"memory:", "", memorytest.PortHarness{Conversations: true}},
+	{"json:", "memory.json", porttest.Harness{Durable: true, Shared: true, CrashPoint: "items-save"}},
+	{"sqlite:", "spool.db", porttest.Harness{Durable: true, Shared: true, CrashPoint: "edit", Conversations: true, Sound: sound}},
+	{"file:", "files", porttest.Harness{Durable: true, Conversations: true, Sound: sound}},
+	{"memory:", "", porttest.Harness{Conversations: true}},
 }
 
 func (p place) at(dir string) string {
@@ -81,7 +81,7 @@ func isSound(t *testing.T, s memory.ConversationMemoryStore) {
 // TestRow25_PortConformance also shows rows 27 to 30 on every implementation.
 func TestRow25_PortConformance(t *testing.T) {
 	t.Run("in memory", func(t *testing.T) {
-		memorytest.RunPort(t, memorytest.PortHarness{
+		porttest.Run(t, porttest.Harness{
 			Location: func(*testing.T, string) string { return "" },
 			Open:     func(string) (port.MemoryPersistence, error) { return port.NewInMemory(), nil },
 		})
@@ -89,7 +89,7 @@ func TestRow25_PortConformance(t *testing.T) {
 	for _, p := range places {
 		t.Run(strings.TrimSuffix(p.name, ":"), func(t *testing.T) {
 			p.h.Location, p.h.Open = func(_ *testing.T, dir string) string { return p.at(dir) }, open
-			memorytest.RunPort(t, p.h)
+			porttest.Run(t, p.h)
 		})
 	}
 }

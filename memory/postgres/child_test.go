@@ -8,12 +8,12 @@ import (
 	"testing"
 
 	"github.com/spool-agents/spool/memory"
-	"github.com/spool-agents/spool/memory/memorytest"
+	"github.com/spool-agents/spool/memory/memorytest/processtest"
 	"github.com/spool-agents/spool/memory/postgres"
 )
 
 func TestMain(m *testing.M) {
-	memorytest.StoreChild(openStore, nil)
+	processtest.StoreChild(openStore, nil)
 	os.Exit(m.Run())
 }
 

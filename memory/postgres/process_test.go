@@ -19,6 +19,7 @@ import (
 	"github.com/spool-agents/spool/internal/pgtest"
 	"github.com/spool-agents/spool/memory"
 	"github.com/spool-agents/spool/memory/memorytest"
+	"github.com/spool-agents/spool/memory/memorytest/processtest"
 	"github.com/spool-agents/spool/memory/postgres"
 )
 
@@ -62,7 +63,7 @@ func TestEightProcessesHammer(t *testing.T) {
 			var mu sync.Mutex
 			total := 0
 			for n := range 8 {
-				c := memorytest.StoreProcess(t, "hammer", url, fmt.Sprintf("%d-conversations-%ds", conversations, seconds))
+				c := processtest.StoreProcess(t, "hammer", url, fmt.Sprintf("%d-conversations-%ds", conversations, seconds))
 				wg.Go(func() {
 					lines, err := c.Lines()
 					if err != nil || len(lines) != 1 {
@@ -91,17 +92,17 @@ func TestEightProcessesHammer(t *testing.T) {
 }
 
 func TestEightWriters(t *testing.T) {
-	memorytest.RunWriters(t, openStore, pgtest.Database(t), 8)
+	processtest.RunWriters(t, openStore, pgtest.Database(t), 8)
 }
 
 func TestProcesses(t *testing.T) {
-	memorytest.RunProcesses(t, openStore, func(t *testing.T) string { return pgtest.Database(t) })
+	processtest.RunProcesses(t, openStore, func(t *testing.T) string { return pgtest.Database(t) })
 }
 
 // TestFault_C5_KilledAtRandomWrites kills processes in the middle of their turns;
 // the next ones go on with what they find.
 func TestFault_C5_KilledAtRandomWrites(t *testing.T) {
-	memorytest.RunKills(t, openStore, pgtest.Database(t), 2)
+	processtest.RunKills(t, openStore, pgtest.Database(t), 2)
 }
 
 // TestKilledServerLosesNothingAcknowledged kills the server in the middle of
@@ -114,9 +115,9 @@ func TestKilledServerLosesNothingAcknowledged(t *testing.T) {
 	var wg sync.WaitGroup
 	said := make([][]string, 4)
 	var written atomic.Int64
-	var processes []*memorytest.Process
+	var processes []*processtest.Process
 	for n := range said {
-		p := memorytest.StoreProcess(t, "turns", url, fmt.Sprint("p", n))
+		p := processtest.StoreProcess(t, "turns", url, fmt.Sprint("p", n))
 		processes = append(processes, p)
 		wg.Go(func() {
 			for line, ok := p.Next(); ok; line, ok = p.Next() {
@@ -150,7 +151,7 @@ func TestKilledServerLosesNothingAcknowledged(t *testing.T) {
 		_ = p.Process.Kill()
 	}
 	wg.Wait()
-	var acknowledged memorytest.Acknowledged
+	var acknowledged processtest.Acknowledged
 	for _, lines := range said {
 		acknowledged.Add(t, lines)
 	}

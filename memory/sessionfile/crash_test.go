@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/spool-agents/spool/memory"
-	"github.com/spool-agents/spool/memory/memorytest"
+	"github.com/spool-agents/spool/memory/memorytest/processtest"
 	"github.com/spool-agents/spool/memory/sessionfile"
 )
 
@@ -69,9 +69,9 @@ func versionOf(t *testing.T, f sessionfile.Folder) int {
 	return s.Depth
 }
 
-func startChild(t *testing.T, f sessionfile.Folder, from, to int, env ...string) *memorytest.Process {
+func startChild(t *testing.T, f sessionfile.Folder, from, to int, env ...string) *processtest.Process {
 	t.Helper()
-	return memorytest.StartProcess(t, append([]string{childEnv + "=" + f.Dir}, env...), strconv.Itoa(from), strconv.Itoa(to))
+	return processtest.StartProcess(t, append([]string{childEnv + "=" + f.Dir}, env...), strconv.Itoa(from), strconv.Itoa(to))
 }
 
 // TestRow81_CrashPoints: a process that dies before the rename leaves the old

@@ -6,12 +6,12 @@ import (
 	"testing"
 
 	"github.com/spool-agents/spool/memory"
-	"github.com/spool-agents/spool/memory/memorytest"
+	"github.com/spool-agents/spool/memory/memorytest/processtest"
 	"github.com/spool-agents/spool/memory/sqlite"
 )
 
 func TestMain(m *testing.M) {
-	memorytest.StoreChild(openStore, memorytest.DiskJobs)
+	processtest.StoreChild(openStore, processtest.DiskJobs)
 	os.Exit(m.Run())
 }
 

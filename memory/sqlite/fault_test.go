@@ -7,20 +7,20 @@ import (
 	"testing"
 
 	"github.com/spool-agents/spool/agent"
-	"github.com/spool-agents/spool/memory/memorytest"
+	"github.com/spool-agents/spool/memory/memorytest/processtest"
 	"github.com/spool-agents/spool/memory/sqlite"
 )
 
 // TestFault_C12_DiskFull: nothing is half written, and the same store goes on when
 // there is room again.
 func TestFault_C12_DiskFull(t *testing.T) {
-	memorytest.RunDiskFull(t, openStore, func(dir string) string { return filepath.Join(dir, "spool.db") })
+	processtest.RunDiskFull(t, openStore, func(dir string) string { return filepath.Join(dir, "spool.db") })
 }
 
 // TestFault_C12_ReadOnly: a folder, and a file, that may not be written.
 func TestFault_C12_ReadOnly(t *testing.T) {
 	dir := t.TempDir()
-	memorytest.OpenToAll(t, dir)
+	processtest.OpenToAll(t, dir)
 	closed := filepath.Join(dir, "closed")
 	if err := os.Mkdir(closed, 0o700); err != nil {
 		t.Fatal(err)
@@ -33,7 +33,7 @@ func TestFault_C12_ReadOnly(t *testing.T) {
 	t.Cleanup(func() { _ = os.Chmod(closed, 0o700) })
 	readOnly := func(path string, words ...string) {
 		t.Helper()
-		memorytest.CheckReadOnly(t, path, append(words, path)...)
+		processtest.CheckReadOnly(t, path, append(words, path)...)
 	}
 	readOnly(filepath.Join(closed, "new.db"), "writable", "folder")
 	readOnly(filepath.Join(closed, "deeper", "new.db"), "folder", "permissions")

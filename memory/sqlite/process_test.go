@@ -14,6 +14,7 @@ import (
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/memory"
 	"github.com/spool-agents/spool/memory/memorytest"
+	"github.com/spool-agents/spool/memory/memorytest/processtest"
 	"github.com/spool-agents/spool/memory/sqlite"
 )
 
@@ -42,16 +43,16 @@ func code(t *testing.T, err error, want agent.Code, words ...string) {
 // TestFault_C5_KilledAtRandomWrites kills processes in the middle of their turns;
 // the next ones go on with what they find.
 func TestFault_C5_KilledAtRandomWrites(t *testing.T) {
-	memorytest.RunKills(t, openStore, filepath.Join(t.TempDir(), "spool.db"), 2)
+	processtest.RunKills(t, openStore, filepath.Join(t.TempDir(), "spool.db"), 2)
 }
 
 // TestFault_C8_TwentyWriters lets twenty processes write into one thread.
 func TestFault_C8_TwentyWriters(t *testing.T) {
-	memorytest.RunWriters(t, openStore, filepath.Join(t.TempDir(), "spool.db"), 20)
+	processtest.RunWriters(t, openStore, filepath.Join(t.TempDir(), "spool.db"), 20)
 }
 
 func TestProcesses(t *testing.T) {
-	memorytest.RunProcesses(t, openStore, func(t *testing.T) string { return filepath.Join(t.TempDir(), "new", "spool.db") })
+	processtest.RunProcesses(t, openStore, func(t *testing.T) string { return filepath.Join(t.TempDir(), "new", "spool.db") })
 }
 
 // hold takes the file's write lock as a foreign program would.

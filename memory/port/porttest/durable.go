@@ -1,4 +1,4 @@
-package memorytest
+package porttest
 
 import (
 	"errors"
@@ -10,20 +10,21 @@ import (
 
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/memory"
+	"github.com/spool-agents/spool/memory/memorytest/processtest"
 )
 
-// portVolatileRules are for ports that keep nothing.
-var portVolatileRules = []portRule{
-	{"what is in memory only is gone when it is opened again", func(e *portEnv) {
+// volatileRules are for ports that keep nothing.
+var volatileRules = []rule{
+	{"what is in memory only is gone when it is opened again", func(e *env) {
 		e.ok(errors.Join(e.p.Set(e.ctx, "k", letters("a")), e.p.Close()))
 		e.reopen()
 		e.keys()
 	}},
 }
 
-// portDurableRules are for ports whose items outlive their process.
-var portDurableRules = []portRule{
-	{"everything is there when it is opened again, in its order", func(e *portEnv) {
+// durableRules are for ports whose items outlive their process.
+var durableRules = []rule{
+	{"everything is there when it is opened again, in its order", func(e *env) {
 		e.ok(errors.Join(e.p.Set(e.ctx, "k", letters("ca")), e.p.Append(e.ctx, "k", letters("b")...), e.p.Append(e.ctx, "other", letters("x")...)))
 		before := e.snapshot()
 		e.ok(errors.Join(e.p.Close(), e.p.Close()))
@@ -36,13 +37,13 @@ var portDurableRules = []portRule{
 	}},
 }
 
-// portSharedRules are for ports that several processes may have open.
-var portSharedRules = []portRule{
-	{"several processes append to one key and lose nothing, and others see it at once", func(e *portEnv) {
+// sharedRules are for ports that several processes may have open.
+var sharedRules = []rule{
+	{"several processes append to one key and lose nothing, and others see it at once", func(e *env) {
 		const processes, each = 3, 15
 		other := e.another()
 		other.keys()
-		var children []*Process
+		var children []*processtest.Process
 		for n := range processes {
 			children = append(children, e.child(fmt.Sprint("p", n), 0, each))
 		}
@@ -55,7 +56,7 @@ var portSharedRules = []portRule{
 		e.ok(other.p.Clear(e.ctx))
 		e.keys()
 	}},
-	{"a process that dies before a save leaves the old state, one that dies after it the new one, and a repeated append adds once", func(e *portEnv) {
+	{"a process that dies before a save leaves the old state, one that dies after it the new one, and a repeated append adds once", func(e *env) {
 		for moment, left := range map[string]int{"before-": 2, "after-": 3} {
 			e.ok(errors.Join(e.p.Set(e.ctx, "shared", numbered("p", 2)), e.p.Set(e.ctx, "count", number(2))))
 			env := []string{memory.CrashAtEnv + "=" + moment + e.h.CrashPoint, memory.CrashOnceEnv + "=" + filepath.Join(e.test.TempDir(), "once")}
@@ -63,14 +64,14 @@ var portSharedRules = []portRule{
 			if err == nil || len(acked) != 0 {
 				e.Fatalf("%s: the process did not die: %v, %v", moment, acked, err)
 			}
-			e.same(moment, e.snapshot(), portSnapshot{"shared": numbered("p", left), "count": number(left)})
+			e.same(moment, e.snapshot(), snapshot{"shared": numbered("p", left), "count": number(left)})
 			if _, err := e.child("p", 2, 3, env...).Lines(); err != nil {
 				e.Fatalf("%s: the successor: %v", moment, err)
 			}
-			e.same(moment, e.snapshot(), portSnapshot{"shared": numbered("p", 3), "count": number(3)})
+			e.same(moment, e.snapshot(), snapshot{"shared": numbered("p", 3), "count": number(3)})
 		}
 	}},
-	{"a process killed at any moment loses nothing acknowledged and tears nothing", func(e *portEnv) {
+	{"a process killed at any moment loses nothing acknowledged and tears nothing", func(e *env) {
 		writes := 60
 		if os.Getenv("SPOOL_LONG") == "1" {
 			writes = 1000
@@ -99,7 +100,7 @@ var portSharedRules = []portRule{
 			if n < acked || n > acked+1 {
 				e.Fatalf("%d items after %d acknowledged appends", n, acked)
 			}
-			e.same("everything", s, portSnapshot{"shared": numbered("p", n), "count": number(n)})
+			e.same("everything", s, snapshot{"shared": numbered("p", n), "count": number(n)})
 		}
 		if kills < writes/25 {
 			e.Errorf("only %d processes were killed in %d writes", kills, writes)

@@ -1,4 +1,4 @@
-package memorytest
+package porttest
 
 import (
 	"maps"
@@ -11,10 +11,10 @@ import (
 	"github.com/spool-agents/spool/agent"
 )
 
-// portModel is what a port must be like.
-type portModel portSnapshot
+// model is what a port must be like.
+type model snapshot
 
-func (m portModel) set(key string, list []PortItem) agent.Code {
+func (m model) set(key string, list []Item) agent.Code {
 	seen := map[string]bool{}
 	for _, it := range list {
 		if seen[it.ID] {
@@ -28,10 +28,10 @@ func (m portModel) set(key string, list []PortItem) agent.Code {
 	return ""
 }
 
-func (m portModel) add(key string, list []PortItem) agent.Code {
+func (m model) add(key string, list []Item) agent.Code {
 	have := slices.Clone(m[key])
 	for _, it := range list {
-		i := slices.IndexFunc(have, func(o PortItem) bool { return o.ID == it.ID })
+		i := slices.IndexFunc(have, func(o Item) bool { return o.ID == it.ID })
 		if i < 0 {
 			have = append(have, it)
 		} else if have[i] != it {
@@ -41,7 +41,7 @@ func (m portModel) add(key string, list []PortItem) agent.Code {
 	return m.set(key, have)
 }
 
-func runRandomPort(t *testing.T, h PortHarness) {
+func runRandom(t *testing.T, h Harness) {
 	t.Helper()
 	limit := h.RandomFor
 	if limit == 0 {
@@ -53,21 +53,21 @@ func runRandomPort(t *testing.T, h PortHarness) {
 			return
 		}
 		n++
-		e := newPortEnv(t, h)
+		e := newEnv(t, h)
 		e.fataler = rt
-		model := portModel{}
+		model := model{}
 		for range rapid.IntRange(1, 30).Draw(rt, "steps") {
 			e.randomStep(rt, model)
 		}
-		e.same("everything", e.snapshot(), portSnapshot(model))
+		e.same("everything", e.snapshot(), snapshot(model))
 		e.ok(e.p.Close())
 	})
 	t.Logf("%d random histories", n)
 }
 
-func (e *portEnv) randomStep(rt *rapid.T, model portModel) {
-	one := rapid.Custom(func(t *rapid.T) PortItem {
-		return PortItem{rapid.SampledFrom([]string{"a", "b", "c", "d", "e"}).Draw(t, "id"), agent.RoleUser, rapid.SampledFrom([]string{"x", "x", "x", "y\n\u2028"}).Draw(t, "text")}
+func (e *env) randomStep(rt *rapid.T, model model) {
+	one := rapid.Custom(func(t *rapid.T) Item {
+		return Item{rapid.SampledFrom([]string{"a", "b", "c", "d", "e"}).Draw(t, "id"), agent.RoleUser, rapid.SampledFrom([]string{"x", "x", "x", "y\n\u2028"}).Draw(t, "text")}
 	})
 	key := rapid.SampledFrom([]string{"cli", "k", "z"}).Draw(rt, "key")
 	list := rapid.SliceOfN(one, 0, 4).Draw(rt, "items")
@@ -91,13 +91,13 @@ func (e *portEnv) randomStep(rt *rapid.T, model portModel) {
 		clear(model)
 		want(e.p.Clear(e.ctx), "")
 	case 7:
-		want(e.p.ImportSnapshot(e.ctx, portSnapshot{key: list}), model.set(key, list))
+		want(e.p.ImportSnapshot(e.ctx, snapshot{key: list}), model.set(key, list))
 	case 8:
 		if e.h.Durable {
 			want(e.p.Close(), "")
 			e.reopen()
 		}
-		e.same("everything", e.snapshot(), portSnapshot(model))
+		e.same("everything", e.snapshot(), snapshot(model))
 		e.keys(slices.Sorted(maps.Keys(model))...)
 	}
 }

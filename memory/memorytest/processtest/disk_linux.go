@@ -1,4 +1,4 @@
-package memorytest
+package processtest
 
 import (
 	"context"
@@ -15,6 +15,7 @@ import (
 
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/memory"
+	"github.com/spool-agents/spool/memory/memorytest"
 )
 
 // DiskJobs are the jobs of RunDiskFull and RunReadOnly, for StoreChild.
@@ -56,7 +57,7 @@ func jobFull(ctx context.Context, open func() (memory.ConversationMemoryStore, e
 	}
 	n := 0
 	for err == nil && n < 10_000 {
-		r := Request("s", fmt.Sprint("big-", n))
+		r := memorytest.Request("s", fmt.Sprint("big-", n))
 		r.Content = agent.Text(fmt.Sprintf("%d %0100000d", n, n))
 		if _, err = s.Send(ctx, r); err == nil {
 			n++
@@ -75,7 +76,7 @@ func jobFull(ctx context.Context, open func() (memory.ConversationMemoryStore, e
 		return err
 	}
 	for range 3 {
-		if _, err := s.Send(ctx, Request("s", "after")); err != nil {
+		if _, err := s.Send(ctx, memorytest.Request("s", "after")); err != nil {
 			return err
 		}
 	}
@@ -111,7 +112,7 @@ func RunDiskFull(t *testing.T, open OpenStore, location func(dir string) string)
 			t.Fatalf("entry %d has seq %d", i, e.Seq)
 		}
 	}
-	Sound(t, s)
+	memorytest.Sound(t, s)
 }
 
 // BecomeNobody makes this process that of a user who may write nothing.
@@ -130,7 +131,7 @@ func jobReadOnly(ctx context.Context, open func() (memory.ConversationMemoryStor
 	}
 	s, err := open()
 	if err == nil {
-		_, err = s.Send(ctx, Request("s", "m"))
+		_, err = s.Send(ctx, memorytest.Request("s", "m"))
 	}
 	fmt.Println(agent.CodeOf(err), err)
 	return nil

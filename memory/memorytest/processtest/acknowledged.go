@@ -1,4 +1,4 @@
-package memorytest
+package processtest
 
 import (
 	"context"
@@ -14,6 +14,7 @@ import (
 
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/memory"
+	"github.com/spool-agents/spool/memory/memorytest"
 	"github.com/spool-agents/spool/memory/verify"
 )
 
@@ -54,7 +55,7 @@ func (a *Acknowledged) Check(t testing.TB, s verify.Store) {
 			t.Errorf("%q was acknowledged, but: %v", line, err)
 		}
 	}
-	Sound(t, s)
+	memorytest.Sound(t, s)
 }
 
 func look(ctx context.Context, s memory.Reader, line string) error {
@@ -98,7 +99,7 @@ func (a *Acknowledged) Finish(t testing.TB, s memory.ConversationMemoryStore) {
 		t.Fatal(err)
 	}
 	for _, th := range threads {
-		ran := RunTurns(t.Context(), s, th.ID)
+		ran := memorytest.RunTurns(t.Context(), s, th.ID)
 		entries, err := s.Inbox(t.Context(), th.ID)
 		messages, err2 := s.Messages(t.Context(), th.ID, 0, 10*len(entries))
 		if err := errors.Join(ran, err, err2); err != nil {
@@ -113,18 +114,6 @@ func (a *Acknowledged) Finish(t testing.TB, s memory.ConversationMemoryStore) {
 		}
 	}
 	a.Check(t, s)
-}
-
-// Sound checks every rule on every thread of a store.
-func Sound(t testing.TB, s verify.Store) {
-	t.Helper()
-	report, err := verify.Check(t.Context(), s, verify.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, v := range report.Violations {
-		t.Error(v)
-	}
 }
 
 // RunKills lets processes run turns on the store at a location, each on a thread

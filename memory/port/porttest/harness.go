@@ -1,4 +1,5 @@
-package memorytest
+// Package porttest is the conformance suite of port.MemoryPort.
+package porttest
 
 import (
 	"context"
@@ -13,19 +14,20 @@ import (
 	"time"
 
 	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/memory/memorytest/processtest"
 	"github.com/spool-agents/spool/memory/port"
 )
 
-// PortItem is what the suite keeps in ports: the least that a message is.
-type PortItem struct {
+// Item is what the suite keeps in ports: the least that a message is.
+type Item struct {
 	ID   string     `json:"id"`
 	Role agent.Role `json:"role"`
 	Text string     `json:"content"`
 }
 
-// PortHarness tells the suite of port.MemoryPort how to make ports and what they
+// Harness tells the suite of port.MemoryPort how to make ports and what they
 // can do.
-type PortHarness struct {
+type Harness struct {
 	// Location names a new empty place for data; those that are files are below
 	// dir, which exists.
 	Location func(t *testing.T, dir string) string
@@ -37,7 +39,7 @@ type PortHarness struct {
 	// Durable ports keep their items when they are closed.
 	Durable bool
 	// Shared ports see what others of their location write, in this process and
-	// in others. The TestMain of the test calls PortChild with Open then.
+	// in others. The TestMain of the test calls Child with Open then.
 	Shared bool
 	// CrashPoint is that of a write, of Shared ports.
 	CrashPoint string
@@ -48,46 +50,55 @@ type PortHarness struct {
 	RandomFor time.Duration
 }
 
-// portEnv is a port under test.
-type portEnv struct {
-	env
-	h        PortHarness
+// fataler is the part of testing.T and rapid.T that cases use.
+type fataler interface {
+	Helper()
+	Fatalf(format string, args ...any)
+	Errorf(format string, args ...any)
+}
+
+// env is a port under test.
+type env struct {
+	fataler
+	test     *testing.T
+	ctx      context.Context
+	h        Harness
 	location string
 	units    port.MemoryPersistence
-	p        *port.PersistedMemory[PortItem] // over units
+	p        *port.PersistedMemory[Item] // over units
 }
 
-// portRule is one case of the suite, named by the sentence it checks.
-type portRule struct {
+// rule is one case of the suite, named by the sentence it checks.
+type rule struct {
 	name string
-	run  func(e *portEnv)
+	run  func(e *env)
 }
 
-// RunPort runs every case of the suite of port.MemoryPort, each on data of its own,
+// Run runs every case of the suite of port.MemoryPort, each on data of its own,
 // and the property test. Metadata, which some ports add, is left out.
-func RunPort(t *testing.T, h PortHarness) {
+func Run(t *testing.T, h Harness) {
 	t.Helper()
-	rules := portRules
+	all := rules
 	for _, more := range []struct {
 		has   bool
-		rules []portRule
-	}{{!h.Conversations, portKeyRules}, {h.Durable, portDurableRules}, {!h.Durable, portVolatileRules}, {h.Shared, portSharedRules}} {
+		rules []rule
+	}{{!h.Conversations, keyRules}, {h.Durable, durableRules}, {!h.Durable, volatileRules}, {h.Shared, sharedRules}} {
 		if more.has {
-			rules = slices.Concat(rules, more.rules)
+			all = slices.Concat(all, more.rules)
 		}
 	}
-	for _, r := range rules {
+	for _, r := range all {
 		t.Run(r.name, func(t *testing.T) {
 			t.Parallel()
-			r.run(newPortEnv(t, h))
+			r.run(newEnv(t, h))
 		})
 	}
-	t.Run("random operations do what they do on a map", func(t *testing.T) { runRandomPort(t, h) })
+	t.Run("random operations do what they do on a map", func(t *testing.T) { runRandom(t, h) })
 }
 
-func newPortEnv(t *testing.T, h PortHarness) *portEnv {
+func newEnv(t *testing.T, h Harness) *env {
 	t.Helper()
-	e := &portEnv{env: env{fataler: t, test: t, ctx: t.Context()}, h: h, location: h.Location(t, t.TempDir())}
+	e := &env{fataler: t, test: t, ctx: t.Context(), h: h, location: h.Location(t, t.TempDir())}
 	if h.Sound != nil {
 		t.Cleanup(func() { h.Sound(t, e.location) })
 	}
@@ -95,25 +106,40 @@ func newPortEnv(t *testing.T, h PortHarness) *portEnv {
 	return e
 }
 
-func (e *portEnv) reopen() {
+func (e *env) reopen() {
 	e.Helper()
 	var err error
 	e.units, err = e.h.Open(e.location)
 	e.ok(err)
-	p := port.NewPersistedMemory[PortItem](e.units)
+	p := port.NewPersistedMemory[Item](e.units)
 	e.test.Cleanup(func() { _ = p.Close() })
 	e.p = p
 }
 
 // another opens the same data again.
-func (e *portEnv) another() *portEnv {
+func (e *env) another() *env {
 	e.Helper()
 	other := *e
 	other.reopen()
 	return &other
 }
 
-func (e *portEnv) same(what string, got, want any) {
+func (e *env) ok(err error) {
+	e.Helper()
+	if err != nil {
+		e.Fatalf("unexpected error (%s): %v", agent.CodeOf(err), err)
+	}
+}
+
+// code checks that an error has a code.
+func (e *env) code(err error, want agent.Code) {
+	e.Helper()
+	if agent.CodeOf(err) != want {
+		e.Fatalf("error %q (%v), want code %v", agent.CodeOf(err), err, want)
+	}
+}
+
+func (e *env) same(what string, got, want any) {
 	e.Helper()
 	if !reflect.DeepEqual(got, want) {
 		e.Fatalf("%s: got %+v, want %+v", what, got, want)
@@ -122,7 +148,7 @@ func (e *portEnv) same(what string, got, want any) {
 
 // numbered are items whose text can be checked against their ids, letters those
 // whose ids are single letters.
-func numbered(prefix string, n int) []PortItem {
+func numbered(prefix string, n int) []Item {
 	var ids []string
 	for i := range n {
 		ids = append(ids, fmt.Sprintf("%s-%04d", prefix, i))
@@ -130,21 +156,21 @@ func numbered(prefix string, n int) []PortItem {
 	return items(ids...)
 }
 
-func letters(ids string) []PortItem { return items(strings.Split(ids, "")...) }
+func letters(ids string) []Item { return items(strings.Split(ids, "")...) }
 
-func items(ids ...string) []PortItem {
-	out := []PortItem{}
+func items(ids ...string) []Item {
+	out := []Item{}
 	for _, id := range ids {
-		out = append(out, PortItem{id, agent.RoleUser, "text of " + id})
+		out = append(out, Item{id, agent.RoleUser, "text of " + id})
 	}
 	return out
 }
 
 // number is an item that counts.
-func number(n int) []PortItem { return []PortItem{{"n", agent.RoleUser, strconv.Itoa(n)}} }
+func number(n int) []Item { return []Item{{"n", agent.RoleUser, strconv.Itoa(n)}} }
 
 // records are items as units of work know them.
-func records(list []PortItem) (out []port.Record) {
+func records(list []Item) (out []port.Record) {
 	for _, it := range list {
 		body, err := json.Marshal(it)
 		if err != nil {
@@ -155,10 +181,10 @@ func records(list []PortItem) (out []port.Record) {
 	return out
 }
 
-type portSnapshot = port.MemorySnapshot[PortItem]
+type snapshot = port.MemorySnapshot[Item]
 
 // holds checks the items of a key.
-func (e *portEnv) holds(key string, want []PortItem) {
+func (e *env) holds(key string, want []Item) {
 	e.Helper()
 	got, err := e.p.Get(e.ctx, key)
 	e.ok(err)
@@ -166,7 +192,7 @@ func (e *portEnv) holds(key string, want []PortItem) {
 }
 
 // keys checks which keys there are.
-func (e *portEnv) keys(want ...string) {
+func (e *env) keys(want ...string) {
 	e.Helper()
 	got, err := e.p.Keys(e.ctx)
 	e.ok(err)
@@ -176,7 +202,7 @@ func (e *portEnv) keys(want ...string) {
 func isMetadata(key string) bool { return strings.HasPrefix(key, "__metadata__:") }
 
 // snapshot returns everything.
-func (e *portEnv) snapshot() portSnapshot {
+func (e *env) snapshot() snapshot {
 	e.Helper()
 	s, err := e.p.ExportSnapshot(e.ctx)
 	e.ok(err)
@@ -189,7 +215,7 @@ func (e *portEnv) snapshot() portSnapshot {
 }
 
 // unchanged checks that f leaves everything as it was.
-func (e *portEnv) unchanged(f func()) {
+func (e *env) unchanged(f func()) {
 	e.Helper()
 	before := e.snapshot()
 	f()
@@ -199,9 +225,9 @@ func (e *portEnv) unchanged(f func()) {
 // portChildEnv makes a test binary act as another process of a port.
 const portChildEnv = "SPOOL_PORT_TEST_CHILD"
 
-// PortChild runs what the suite wants other processes to do and ends the
+// Child runs what the suite wants other processes to do and ends the
 // process. In any other process it does nothing. Call it first in TestMain.
-func PortChild(open func(location string) (port.MemoryPersistence, error)) {
+func Child(open func(location string) (port.MemoryPersistence, error)) {
 	if os.Getenv(portChildEnv) == "" {
 		return
 	}
@@ -237,7 +263,7 @@ func childAppends(p port.MemoryPersistence, name, from, to string) error {
 }
 
 // child starts another process on the same data; it is killed when the case ends.
-func (e *portEnv) child(name string, from, to int, env ...string) *Process {
+func (e *env) child(name string, from, to int, env ...string) *processtest.Process {
 	e.Helper()
-	return StartProcess(e.test, append([]string{portChildEnv + "=append"}, env...), e.location, name, strconv.Itoa(from), strconv.Itoa(to))
+	return processtest.StartProcess(e.test, append([]string{portChildEnv + "=append"}, env...), e.location, name, strconv.Itoa(from), strconv.Itoa(to))
 }

@@ -1,4 +1,6 @@
-package memorytest
+// Package processtest has the tests of a store that several processes share, that are
+// killed, and whose disk is full.
+package processtest
 
 import (
 	"bufio"
@@ -15,6 +17,7 @@ import (
 
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/memory"
+	"github.com/spool-agents/spool/memory/memorytest"
 )
 
 // Process is a test binary that acts as another process of a store.
@@ -78,13 +81,13 @@ const storeChildEnv = "SPOOL_STORE_TEST_CHILD"
 var storeJobs = map[string]StoreJob{
 	// one sends one message into s/default.
 	"one": opened(func(ctx context.Context, s memory.ConversationMemoryStore, name string) error {
-		_, err := s.Send(ctx, Request("s", name))
+		_, err := s.Send(ctx, memorytest.Request("s", name))
 		return err
 	}),
 	// sends sends some messages there and says so after each.
 	"sends": opened(func(ctx context.Context, s memory.ConversationMemoryStore, name string) error {
 		for i := range sends {
-			r, err := s.Send(ctx, Request("s", name+"-"+strconv.Itoa(i)))
+			r, err := s.Send(ctx, memorytest.Request("s", name+"-"+strconv.Itoa(i)))
 			if err != nil {
 				return err
 			}
@@ -101,7 +104,7 @@ var storeJobs = map[string]StoreJob{
 		if _, err := fmt.Sscanf(name, "%d-conversations-%ds", &conversations, &seconds); err != nil {
 			return err
 		}
-		n, err := Hammer(ctx, s, fmt.Sprint("h", os.Getpid()), conversations, time.Now().Add(time.Duration(seconds)*time.Second), 500)
+		n, err := memorytest.Hammer(ctx, s, fmt.Sprint("h", os.Getpid()), conversations, time.Now().Add(time.Duration(seconds)*time.Second), 500)
 		fmt.Println(n)
 		return err
 	}),
@@ -153,13 +156,13 @@ func runForGood(ctx context.Context, s memory.ConversationMemoryStore, name stri
 	for i := 0; ; i++ {
 		for _, f := range []func() error{
 			func() error {
-				sent, err := s.Send(ctx, Request(name, fmt.Sprint(os.Getpid(), "-", i)))
+				sent, err := s.Send(ctx, memorytest.Request(name, fmt.Sprint(os.Getpid(), "-", i)))
 				if err == nil {
 					say("sent", sent.ThreadID, sent.MessageID)
 				}
 				return err
 			},
-			func() error { return runTurns(ctx, s, name+"/default", say) },
+			func() error { return memorytest.RunTurnsSaying(ctx, s, name+"/default", say) },
 		} {
 			for err := f(); err != nil; err = f() {
 				if agent.CodeOf(err) != agent.CodeUnavailable {

@@ -1,4 +1,4 @@
-package memorytest
+package processtest
 
 import (
 	"fmt"
@@ -9,6 +9,7 @@ import (
 
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/memory"
+	"github.com/spool-agents/spool/memory/memorytest"
 )
 
 // RunProcesses checks what processes see of each other that share a store, each on
@@ -57,7 +58,7 @@ func RunWriters(t *testing.T, open OpenStore, location string, writers int) {
 	if err != nil || len(entries) != writers*sends {
 		t.Fatalf("%d entries, %v; want %d", len(entries), err, writers*sends)
 	}
-	Sound(t, s) // no gap either
+	memorytest.Sound(t, s) // no gap either
 }
 
 func openAtOnce(t *testing.T, open OpenStore, location string) {
@@ -102,7 +103,7 @@ func seeOthers(t *testing.T, open OpenStore, location string) {
 	}
 	changed(true)
 	changed(false)
-	if _, err := s.Send(t.Context(), Request("s", "own")); err != nil {
+	if _, err := s.Send(t.Context(), memorytest.Request("s", "own")); err != nil {
 		t.Fatal(err)
 	}
 	changed(true)
@@ -144,7 +145,7 @@ func sayClosed(t *testing.T, open OpenStore, location string) {
 			t.Fatal(err)
 		}
 	}
-	_, sent := s.Send(t.Context(), Request("s", "m"))
+	_, sent := s.Send(t.Context(), memorytest.Request("s", "m"))
 	_, read := s.Thread(t.Context(), "", "s/default")
 	for _, err := range []error{sent, read} {
 		if agent.CodeOf(err) != agent.CodeUnavailable {
