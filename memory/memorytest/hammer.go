@@ -9,6 +9,7 @@ import (
 
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/memory"
+	"github.com/spool-agents/spool/memory/memorytest/internal/suite"
 )
 
 // Hammer does what many people and workers do at once: it picks a conversation and
@@ -75,14 +76,14 @@ func (d *driver) one(conversation string) error {
 	root := d.session + "/" + conversation
 	switch d.rng.IntN(16) {
 	case 0, 1:
-		r := memory.SendRequest{UserID: user, SessionID: d.session, ConversationID: conversation, MessageID: d.id(), Content: agent.Text("go"),
+		r := memory.SendRequest{UserID: suite.User, SessionID: d.session, ConversationID: conversation, MessageID: d.id(), Content: agent.Text("go"),
 			WhenBusy: pick(d, memory.Queue, memory.Steer, memory.Reject, "")}
 		return d.only("send "+r.MessageID, false, func() error { _, err := d.s.Send(d.ctx, r); return err })
 	case 2:
-		r := memory.CancelRequest{UserID: user, ThreadID: root, By: d.name, All: d.chance(2)}
+		r := memory.CancelRequest{UserID: suite.User, ThreadID: root, By: d.name, All: d.chance(2)}
 		return d.only("cancel", r.All, func() error { _, err := d.s.RequestCancel(d.ctx, r); return err })
 	case 3:
-		r := memory.RetryRequest{UserID: user, ThreadID: root, RequestID: d.id()}
+		r := memory.RetryRequest{UserID: suite.User, ThreadID: root, RequestID: d.id()}
 		return d.only("retry", false, func() error { _, err := d.s.Retry(d.ctx, r); return err })
 	case 4, 5:
 		return d.decide(root)
@@ -117,13 +118,13 @@ func (d *driver) decide(root string) error {
 		return err
 	}
 	if len(questions) > 0 && (len(approvals) == 0 || d.chance(2)) {
-		r := memory.AnswerRequest{UserID: user, By: d.name, Target: pick(d, questions...).ID, Text: "by " + d.name}
+		r := memory.AnswerRequest{UserID: suite.User, By: d.name, Target: pick(d, questions...).ID, Text: "by " + d.name}
 		return d.only("answer", false, func() error { _, err := d.s.Answer(d.ctx, r); return err })
 	}
 	if len(approvals) == 0 {
 		return nil
 	}
-	r := memory.Decision{UserID: user, By: d.name, Target: pick(d, approvals...).ID, Verdict: pick(d, memory.Approve, memory.ApproveAll, memory.Deny, memory.Edit)}
+	r := memory.Decision{UserID: suite.User, By: d.name, Target: pick(d, approvals...).ID, Verdict: pick(d, memory.Approve, memory.ApproveAll, memory.Deny, memory.Edit)}
 	if r.Verdict == memory.Edit {
 		r.Instruction = "do it better"
 	}
@@ -143,17 +144,17 @@ func (d *driver) advance(th agent.Thread) error {
 	}
 	t, step := *claim.Turn, claim.Step
 	if d.chance(8) {
-		return d.end(t, pick(d, failed(t, step, agent.ReasonError), failed(t, step, agent.ReasonTerminated), cancelled(t, step)))
+		return d.end(t, pick(d, suite.Failed(t, step, agent.ReasonError), suite.Failed(t, step, agent.ReasonTerminated), suite.Cancelled(t, step)))
 	}
 	calls, ok, err := d.reply(t, step)
 	if !ok {
 		return err
 	}
 	if len(calls) == 0 {
-		return d.end(t, completed(t, step))
+		return d.end(t, suite.Completed(t, step))
 	}
 	if slices.ContainsFunc(calls, func(c agent.ToolCall) bool { return c.Gate == agent.GateAsk }) {
-		if ok, err := d.do("ask", false, func() error { _, err := d.s.OpenApproval(d.ctx, round(t, step)); return err }); !ok {
+		if ok, err := d.do("ask", false, func() error { _, err := d.s.OpenApproval(d.ctx, suite.Round(t, step)); return err }); !ok {
 			return err
 		}
 	}
@@ -162,7 +163,7 @@ func (d *driver) advance(th agent.Thread) error {
 			return err
 		}
 	}
-	return d.only("round", false, func() error { _, err := d.s.SaveToolRound(d.ctx, round(t, step)); return err })
+	return d.only("round", false, func() error { _, err := d.s.SaveToolRound(d.ctx, suite.Round(t, step)); return err })
 }
 
 func (d *driver) end(t memory.Turn, r memory.CloseRequest) error {
@@ -181,19 +182,19 @@ func (d *driver) reply(t memory.Turn, step int) ([]agent.ToolCall, bool, error) 
 		return start.Stored.Calls, true, nil
 	}
 	for i := range d.rng.IntN(3) {
-		c := chunk(t, step, start.Attempt, 4*i, "word")
+		c := suite.Chunk(t, step, start.Attempt, 4*i, "word")
 		if ok, err := d.do("chunk", false, func() error { return d.s.AppendChunk(d.ctx, c) }); !ok {
 			return nil, false, err
 		}
 	}
 	if d.chance(8) {
-		f := failure(t, step, start.Attempt)
+		f := suite.Failure(t, step, start.Attempt)
 		if d.chance(2) {
 			f.Wait = &agent.ModelWait{Attempt: start.Attempt + 1, Until: time.Unix(4e9, 0).UTC(), Code: f.Code}
 		}
 		return nil, false, d.only("fail", false, func() error { return d.s.FailModel(d.ctx, f) })
 	}
-	r := record(t, step, start.Attempt, "wordwordword", d.calls()...)
+	r := suite.Record(t, step, start.Attempt, "wordwordword", d.calls()...)
 	for i := range r.Gates {
 		if !r.Delegations[i] && d.chance(3) {
 			r.Gates[i] = agent.GateAsk
@@ -210,11 +211,11 @@ func (d *driver) calls() (calls []agent.Call) {
 	for i := range d.rng.IntN(4) {
 		switch d.rng.IntN(6) {
 		case 0, 1, 2:
-			calls = append(calls, assign(i))
+			calls = append(calls, suite.Assign(i))
 		case 3:
-			calls = append(calls, askUser("why?"))
+			calls = append(calls, suite.AskUser("why?"))
 		default:
-			calls = append(calls, lookup(i))
+			calls = append(calls, suite.Lookup(i))
 		}
 	}
 	return calls
@@ -224,7 +225,7 @@ func (d *driver) calls() (calls []agent.Call) {
 func (d *driver) call(c agent.ToolCall) error {
 	switch {
 	case c.ToolName == agent.ToolAskUser:
-		return d.only("question", false, func() error { _, err := d.s.OpenQuestion(d.ctx, questionFor(c, "why?")); return err })
+		return d.only("question", false, func() error { _, err := d.s.OpenQuestion(d.ctx, suite.QuestionFor(c, "why?")); return err })
 	case c.ToolName == agent.ToolAssignTask:
 		return d.delegate(c)
 	}
@@ -234,12 +235,12 @@ func (d *driver) call(c agent.ToolCall) error {
 	if !ok || start.Final {
 		return err
 	}
-	r := result(c, start.Attempt, "result of "+c.ID)
+	r := suite.Result(c, start.Attempt, "result of "+c.ID)
 	return d.only("result "+c.ID, false, func() error { return d.s.SaveResult(d.ctx, r) })
 }
 
 func (d *driver) delegate(c agent.ToolCall) error {
-	r := delegation(c, "researcher")
+	r := suite.Delegation(c, "researcher")
 	r.Background, r.Limits = d.chance(3), memory.DelegationLimits{MaxDepth: 3, MaxFanOut: 4, MaxDescendants: 6}
 	switch d.rng.IntN(8) {
 	case 0:
@@ -257,5 +258,5 @@ func (d *driver) delegate(c agent.ToolCall) error {
 	if !ok || r.Background {
 		return err
 	}
-	return d.only("child result "+c.ID, false, func() error { _, err := d.s.TakeChildResult(d.ctx, childResult(c)); return err })
+	return d.only("child result "+c.ID, false, func() error { _, err := d.s.TakeChildResult(d.ctx, suite.ChildResult(c)); return err })
 }

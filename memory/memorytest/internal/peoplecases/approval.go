@@ -1,0 +1,177 @@
+package peoplecases
+
+import (
+	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/memory"
+	"github.com/spool-agents/spool/memory/memorytest/internal/suite"
+)
+
+func ids(calls []agent.ToolCall) []string {
+	var out []string
+	for _, c := range calls {
+		out = append(out, c.ID)
+	}
+	return out
+}
+
+var approvalRules = []suite.Rule{
+	{Name: "nobody is asked about a call that is refused beforehand: it ends with the reply", Run: func(e *suite.Env) {
+		t := e.Started("s1")
+		r := suite.Record(t, 1, e.Begin(t, 1), "", suite.Lookup(0), suite.Lookup(1))
+		r.Gates = []agent.Gate{agent.GateAsk, agent.GateAsk}
+		r.Refusals = []agent.ToolResult{agent.ToolFailed(agent.ErrPermissionDenied, "a private address")}
+		calls := suite.Must[memory.StoredReply](e)(e.S.SaveReply(e.Ctx, r)).Calls
+		suite.Equal(e, "ends", [3]any{calls[0].Status, calls[0].ErrorReason, calls[0].Result}, [3]any{agent.CallFailed, agent.ErrPermissionDenied, "a private address"})
+		suite.Equal(e, "asks", ids(e.Ask(t, 1).ToolCalls), []string{calls[1].ID})
+		e.Decide(suite.Decision(calls[1].ID, memory.Deny))
+		saved := suite.Must[memory.RoundSaved](e)(e.S.SaveToolRound(e.Ctx, suite.Round(t, 1)))
+		suite.Equal(e, "results", [2]int{saved.Results, saved.Denied}, [2]int{2, 1})
+	}},
+	{Name: "one approval asks about all gated calls of a step, and only about those", Run: func(e *suite.Env) {
+		t := e.Started("s1")
+		calls := e.Gated(t, 1, agent.GateAsk, agent.GateAuto, agent.GateAsk)
+		a := e.Ask(t, 1)
+		suite.Equal(e, "calls", ids(a.ToolCalls), []string{calls[0].ID, calls[2].ID})
+		suite.Equal(e, "place", [4]any{a.ThreadID, a.RootThread, a.TurnID, a.Step}, [4]any{t.ThreadID, t.ThreadID, t.ID, 1})
+		suite.Equal(e, "thread", e.Thread(t.ThreadID).Status, agent.ThreadWaitingForApproval)
+		suite.Equal(e, "asked", e.Call(calls[0].ID).Status, agent.CallAwaitingApproval)
+		suite.Equal(e, "not asked", e.Call(calls[1].ID).Status, agent.CallPending)
+		ev := e.EventsOf(t.ThreadID, agent.EventApprovalRequired)
+		suite.Equal(e, "events", len(ev), 1)
+		suite.Equal(e, "event", ev[0]["approvalId"], any(a.ID))
+		suite.Equal(e, "waiting", suite.Must[memory.StepState](e)(e.S.StepState(e.Ctx, suite.Round(t, 1))).Waiting, true)
+		suite.Equal(e, "open", len(e.Approvals(memory.ApprovalFilter{UserID: suite.User, OpenOnly: true})), 1)
+		e.Sound(t.ThreadID)
+	}},
+	{Name: "a call that waits for a person does not run", Run: func(e *suite.Env) {
+		t := e.Started("s1")
+		c := e.Gated(t, 1, agent.GateAsk)[0]
+		e.Ask(t, 1)
+		e.Unchanged(t.ThreadID, func() {
+			if _, err := e.S.BeginTool(e.Ctx, e.ToolBegin(c, true)); err == nil {
+				e.Fatalf("a call that awaits approval was begun")
+			}
+			_, err := e.S.SaveToolRound(e.Ctx, suite.Round(t, 1))
+			e.Code(err, agent.CodeConflict)
+		})
+	}},
+	{Name: "calls that need nobody run before the question and keep their results", Run: func(e *suite.Env) {
+		t := e.Started("s1")
+		calls := e.Gated(t, 1, agent.GateAuto, agent.GateAsk)
+		e.RunTool(calls[0], "ran")
+		a := e.Ask(t, 1)
+		e.Decide(suite.Decision(a.ID, memory.Deny))
+		e.SaveRound(t, 1)
+		suite.Equal(e, "ran", e.Call(calls[0].ID).Result, "ran")
+		e.Sound(t.ThreadID)
+	}},
+}
+
+// verdicts are decisions on the calls of a step, by the index of the calls they name.
+var verdicts = []struct {
+	name        string
+	verdict     string
+	named       []int
+	instruction string
+	onDeny      string
+	want        []agent.CallStatus
+	reason      agent.ErrorReason // of those that do not run
+	ends        bool
+}{
+	{name: "approve", verdict: memory.Approve, want: []agent.CallStatus{agent.CallPending, agent.CallPending}},
+	{name: "approve in part, which denies the rest", verdict: memory.Approve, named: []int{1}, want: []agent.CallStatus{agent.CallDenied, agent.CallPending, agent.CallDenied}, reason: agent.ErrDenied},
+	{name: "deny, which ends the turn", verdict: memory.Deny, want: []agent.CallStatus{agent.CallDenied, agent.CallDenied}, reason: agent.ErrDenied, ends: true},
+	{name: "deny, to an agent that is to go on", verdict: memory.Deny, onDeny: agent.OnDenyContinue, want: []agent.CallStatus{agent.CallDenied}, reason: agent.ErrDenied},
+	{name: "edit, which makes the instruction the result", verdict: memory.Edit, instruction: "look up something nicer", want: []agent.CallStatus{agent.CallDenied}, reason: agent.ErrEdited},
+}
+
+// decided takes a verdict through its step.
+func decided(e *suite.Env, n int) {
+	v := verdicts[n]
+	c := suite.MainConfig()
+	c.OnDeny = v.onDeny
+	t := *suite.Must[memory.Claim](e)(e.S.TakeNext(e.Ctx, memory.TakeRequest{ThreadID: e.Send("s1", "m1").ThreadID, Config: c})).Turn
+	gates := make([]agent.Gate, len(v.want))
+	for i := range gates {
+		gates[i] = agent.GateAsk
+	}
+	calls := e.Gated(t, 1, gates...)
+	d := suite.Decision(e.Ask(t, 1).ID, v.verdict)
+	d.Instruction = v.instruction
+	for _, i := range v.named {
+		d.Calls = append(d.Calls, calls[i].ID)
+	}
+	a := e.Decide(d).Approval
+	suite.Equal(e, "decision", [3]string{a.Decision, a.DecidedBy, a.Instruction}, [3]string{v.verdict, "alice", v.instruction})
+	suite.Equal(e, "equal decision", e.Decide(d).Repeated, true)
+	ev := e.EventsOf(t.ThreadID, agent.EventApprovalResponse)[0]
+	suite.Equal(e, "event", [2]any{ev["approvalId"], ev["decision"]}, [2]any{a.ID, v.verdict})
+	suite.Equal(e, "thread", e.Thread(t.ThreadID).Status, agent.ThreadRunning)
+	suite.Equal(e, "waiting", suite.Must[memory.StepState](e)(e.S.StepState(e.Ctx, suite.Round(t, 1))).Waiting, false)
+	text, denied, approved := agent.TextDenied, 0, []string(nil)
+	if v.instruction != "" {
+		text = v.instruction
+	}
+	for i, want := range v.want {
+		got := e.Call(calls[i].ID)
+		suite.Equal(e, "call", got.Status, want)
+		if want == agent.CallPending {
+			approved = append(approved, got.ID)
+			e.RunTool(got, "ran")
+			continue
+		}
+		suite.Equal(e, "result", [2]string{got.Result, string(got.ErrorReason)}, [2]string{text, string(v.reason)})
+		if v.reason == agent.ErrDenied {
+			denied++
+		}
+	}
+	suite.Equal(e, "approved", a.Approved, approved)
+	saved := e.SaveRound(t, 1)
+	suite.Equal(e, "saved", [3]any{saved.Results, saved.Denied, saved.EndTurn}, [3]any{len(calls), denied, v.ends})
+	suite.Equal(e, "messages", len(e.Messages(t.ThreadID)), 2+len(calls))
+	suite.Equal(e, "responses", len(e.EventsOf(t.ThreadID, agent.EventToolResponse)), len(calls))
+	if !v.ends {
+		e.Answer(t, 2, "so be it")
+		e.Sound(t.ThreadID)
+		return
+	}
+	r := suite.Completed(t, 2)
+	r.Answer = "You denied lookup, so I stopped."
+	e.Close(r)
+	ms := e.Messages(t.ThreadID)
+	suite.Equal(e, "answer", [2]string{ms[len(ms)-1].Content.String(), e.Turn(t.ID).Answer}, [2]string{r.Answer, r.Answer})
+	e.Sound(t.ThreadID)
+}
+
+// eachVerdict makes a rule of each.
+func eachVerdict() (rules []suite.Rule) {
+	for n, v := range verdicts {
+		rules = append(rules, suite.Rule{Name: v.name, Run: func(e *suite.Env) { decided(e, n) }})
+	}
+	return rules
+}
+
+var verdictRules = append(eachVerdict(), []suite.Rule{
+	{Name: "a decision is one that there is", Run: func(e *suite.Env) {
+		t := e.Started("s1")
+		c := e.Gated(t, 1, agent.GateAsk)[0]
+		a := e.Ask(t, 1)
+		e.Unchanged(t.ThreadID, func() {
+			for _, d := range []memory.Decision{suite.Decision(a.ID, "maybe"), suite.Decision(c.ID, memory.Edit), {Target: a.ID, Verdict: memory.Approve, Calls: []string{"other"}}} {
+				_, err := e.S.Decide(e.Ctx, d)
+				e.Code(err, agent.CodeInvalid)
+			}
+		})
+	}},
+	{Name: "approve_all lets the same tool pass for the rest of the session, not in another", Run: func(e *suite.Env) {
+		t := e.Started("s1")
+		e.RunTool(e.ApproveAll(t), "ran")
+		e.SaveRound(t, 1)
+		suite.Equal(e, "same thread", e.Asks(t, 2), false)
+		r := suite.Message("s1", "m1", "hi")
+		r.ConversationID = "second"
+		same := e.Take(suite.Must[memory.SendResult](e)(e.S.Send(e.Ctx, r)).ThreadID)
+		suite.Equal(e, "same session", e.Asks(same, 1), false)
+		suite.Equal(e, "another session", e.Asks(e.Started("s2"), 1), true)
+	}},
+}...)

@@ -1,0 +1,288 @@
+package suite
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/memory"
+)
+
+// Elsewhere is the same case on another, empty store.
+func (e *Env) Elsewhere() *Env {
+	e.Helper()
+	other := *e
+	other.S = e.H.Open(e.Test)
+	return &other
+}
+
+// Export reads a whole tree.
+func (e *Env) Export(root string) []memory.ThreadRecord {
+	e.Helper()
+	return Must[[]memory.ThreadRecord](e)(e.S.ExportThreads(e.Ctx, memory.ExportRequest{UserID: User, ThreadID: root, Below: true}))
+}
+
+// Restore imports a tree.
+func (e *Env) Restore(records []memory.ThreadRecord) memory.ImportResult {
+	e.Helper()
+	return Must[memory.ImportResult](e)(e.S.ImportThreads(e.Ctx, memory.ImportRequest{UserID: User, Profile: "default", Threads: records}))
+}
+
+// SettledTree is a main thread with a turn that ran tools, asked and delegated.
+func (e *Env) SettledTree(session string) string {
+	e.Helper()
+	t := e.Started(session)
+	for _, c := range e.Calls(t, 1, 2) {
+		e.RunTool(c, "found")
+		e.H.Clock.Advance(time.Second)
+	}
+	e.SaveRound(t, 1)
+	e.Gated(t, 2, agent.GateAsk)
+	e.Decide(Decision(e.Ask(t, 2).ID, memory.ApproveAll))
+	e.RunTool(e.FirstCall(t, 2), "written")
+	e.SaveRound(t, 2)
+	d := e.Delegate(t, 3, "researcher")
+	child := e.Take(d.ChildThread)
+	grandchild := e.Take(e.Delegate(child, 1, "writer").ChildThread)
+	e.Answer(grandchild, 1, "a page")
+	e.TakeResult(e.FirstCall(child, 1))
+	e.SaveRound(child, 1)
+	e.Answer(child, 2, "the finding")
+	e.TakeResult(e.FirstCall(t, 3))
+	e.SaveRound(t, 3)
+	e.AnswerTo(e.Questioned(t, 4, "a?")[0].ID, "x")
+	e.SaveRound(t, 4)
+	e.Answer(t, 5, "all done")
+	return t.ThreadID
+}
+
+// InBackground is a settled thread with a child that still works.
+func (e *Env) InBackground(session string) string {
+	e.Helper()
+	t := e.Started(session)
+	r := Delegation(e.Assigns(t, 1, 1)[0], "researcher")
+	r.Background = true
+	d := e.Open(r)
+	e.SaveRound(t, 1)
+	e.Answer(t, 2, "begun")
+	e.Take(d.ChildThread)
+	return t.ThreadID
+}
+
+// rightAlready checks that there is nothing to repair.
+func (e *Env) rightAlready(threadID string) {
+	e.Helper()
+	done := Must[[]string](e)(e.S.Repair(e.Ctx, threadID))
+	if len(done) > 0 {
+		text, err := json.Marshal(done)
+		e.Ok(err)
+		e.Fatalf("a repair of %s, which keeps every rule, did something: %s", threadID, fmt.Sprint(string(text)))
+	}
+	for _, c := range e.Children(threadID) {
+		e.rightAlready(c.ID)
+	}
+}
+
+// History is the state of a tree but for the agents' configurations, which an
+// import does not take over.
+func (e *Env) History(root string) string {
+	e.Helper()
+	return e.stateBut(root, func(t *agent.Thread) { t.Config = agent.SpecialistAgentConfig{} })
+}
+
+// UnderWay leaves a conversation open in every way: a tool that was allowed for the
+// session, a chosen model, a child that streams, two in the background that wait
+// for a decision and an answer, one that has not begun, and a queued message.
+func (e *Env) UnderWay(session string) string {
+	e.Helper()
+	first := Message(session, "m1", "text of m1")
+	first.Model = "strong"
+	t := e.Take(Must[memory.SendResult](e)(e.S.Send(e.Ctx, first)).ThreadID)
+	for i, call := range e.Assigns(t, 1, 3) {
+		r := Delegation(call, "researcher")
+		r.Background = true
+		d := e.Open(r)
+		switch i {
+		case 0:
+			child := e.Take(d.ChildThread)
+			e.Gated(child, 1, agent.GateAsk)
+			e.Ask(child, 1)
+		case 1:
+			e.Questioned(e.Take(d.ChildThread), 1, "which?")
+		}
+	}
+	e.SaveRound(t, 1)
+	e.Gated(t, 2, agent.GateAsk)
+	e.Decide(Decision(e.Ask(t, 2).ID, memory.ApproveAll))
+	e.RunTool(e.FirstCall(t, 2), "written")
+	e.SaveRound(t, 2)
+	child := e.Take(e.Delegate(t, 3, "writer").ChildThread)
+	attempt := e.Begin(child, 1)
+	e.Ok(e.S.AppendChunk(e.Ctx, memory.Chunk{ThreadID: child.ThreadID, TurnID: child.ID, Step: 1, Attempt: attempt, Text: "half an answ\xc3"}))
+	e.Send(session, "m2")
+	return t.ThreadID
+}
+
+// AtRest checks that nothing in the store makes a worker act.
+func (e *Env) AtRest(root string) {
+	e.Helper()
+	e.H.Clock.Advance(time.Hour)
+	Equal(e, "overdue", len(Must[[]memory.Overdue](e)(e.S.Overdue(e.Ctx, 0, 0))), 0)
+	Equal(e, "open turns", len(Must[[]memory.OpenTurn](e)(e.S.OpenTurns(e.Ctx, memory.OpenTurnFilter{}))), 0)
+	Equal(e, "load", Must[memory.Load](e)(e.S.Load(e.Ctx)), memory.Load{})
+	Equal(e, "calls to try again", len(Must[[]agent.ModelWait](e)(e.S.ModelWaits(e.Ctx, memory.WaitFilter{}))), 0)
+	claim := Must[memory.Claim](e)(e.S.TakeNext(e.Ctx, memory.TakeRequest{ThreadID: root, RunID: "run", Config: MainConfig()}))
+	if claim.Turn != nil {
+		e.Fatalf("there is a turn to run: %+v", claim.Turn)
+	}
+}
+
+// Plant sets columns of all rows of a table in an export.
+func (e *Env) Plant(rows json.RawMessage, table string, columns map[string]any) json.RawMessage {
+	e.Helper()
+	var doc struct {
+		Version int `json:"version"`
+		Tables  map[string]struct {
+			Columns []string            `json:"columns"`
+			Rows    [][]json.RawMessage `json:"rows"`
+		} `json:"tables"`
+	}
+	e.Ok(json.Unmarshal(rows, &doc))
+	for column, v := range columns {
+		i := slices.Index(doc.Tables[table].Columns, column)
+		for _, row := range doc.Tables[table].Rows {
+			row[i] = Must[[]byte](e)(json.Marshal(v))
+		}
+	}
+	return Must[[]byte](e)(json.Marshal(doc))
+}
+
+// Archived checks that the tree of a root can be moved to another store.
+func (e *Env) Archived(root string, to *Env) {
+	e.Helper()
+	atRest := Must[memory.Load](e)(e.S.Load(e.Ctx)) == memory.Load{}
+	to.Restore(e.Export(root))
+	to.Sound(root)
+	if atRest {
+		Equal(e, "history", to.History(root), e.History(root))
+	}
+	Equal(e, "what is open in the copies", Must[memory.Load](to)(to.S.Load(e.Ctx)), memory.Load{})
+}
+
+// Edit changes what a thread remembers.
+func (e *Env) Edit(edits ...memory.ThreadEdit) error {
+	return e.S.EditThreads(e.Ctx, memory.EditRequest{UserID: User, Profile: "default", Edits: edits})
+}
+
+// Edited makes an edit, twice, and looks at what came of it.
+func (e *Env) Edited(edit memory.ThreadEdit) {
+	e.Helper()
+	e.Ok(e.Edit(edit))
+	e.Unchanged(edit.ThreadID, func() { e.Ok(e.Edit(edit)) })
+	e.Sound(edit.ThreadID)
+}
+
+// Remembered are the ids of what a model is told of a thread.
+func (e *Env) Remembered(threadID string) []string {
+	e.Helper()
+	ids := []string{}
+	for _, m := range e.Messages(threadID) {
+		if m.SupersededBy == "" {
+			ids = append(ids, memory.OriginalID(m.ID))
+		}
+	}
+	return ids
+}
+
+// ForkRequest copies a thread up to a message.
+func ForkRequest(threadID, at, request string) memory.ForkRequest {
+	return memory.ForkRequest{UserID: User, ThreadID: threadID, RequestID: request, At: at}
+}
+
+// Fork forks a conversation and checks what holds of every fork: the original is
+// as it was, the copy keeps every rule, names nothing of the original and says
+// what the original said up to there.
+func (e *Env) Fork(threadID, at, request string) memory.ForkResult {
+	e.Helper()
+	var res memory.ForkResult
+	e.Unchanged(threadID, func() {
+		res = Must[memory.ForkResult](e)(e.S.Fork(e.Ctx, ForkRequest(threadID, at, request)))
+	})
+	if res.Repeated {
+		e.Fatalf("the first fork of %s is called a repetition", threadID)
+	}
+	e.forked(threadID, res)
+	return res
+}
+
+func (e *Env) forked(threadID string, res memory.ForkResult) {
+	e.Helper()
+	e.Sound(res.ThreadID)
+	ids := e.idsOf(threadID)
+	for _, pair := range append([]memory.ForkedThread{{ThreadID: res.ThreadID, FromThread: threadID}}, res.SubAgents...) {
+		e.sameTalk(pair, ids)
+		th := e.Thread(pair.ThreadID)
+		if th.OpenTurnID != "" || !th.Status.Final() {
+			e.Fatalf("the copy %s is %s, open turn %q", th.ID, th.Status, th.OpenTurnID)
+		}
+		for _, x := range e.Inbox(th.ID) {
+			if x.State == memory.EntryWaiting && !x.Quiet {
+				e.Fatalf("entry %s (%s) waits in the copy %s", x.ID, x.Kind, th.ID)
+			}
+		}
+	}
+	copied := e.State(res.ThreadID)
+	for _, old := range ids {
+		if strings.Contains(copied, old) {
+			e.Fatalf("the copy names %s of the original: %s", old, copied)
+		}
+	}
+}
+
+// sameTalk checks that a copy's messages are the first ones of its original, but
+// for the ids in them.
+func (e *Env) sameTalk(pair memory.ForkedThread, ids []string) {
+	e.Helper()
+	old, copied := e.Messages(pair.FromThread), e.Messages(pair.ThreadID)
+	if len(copied) > len(old) {
+		e.Fatalf("%s has %d messages, its original %d", pair.ThreadID, len(copied), len(old))
+	}
+	for i, m := range copied {
+		o := old[i]
+		Equal(e, "message", [5]any{m.Seq, m.Role, m.Timestamp, m.Partial, len(m.ToolCalls)}, [5]any{o.Seq, o.Role, o.Timestamp, o.Partial, len(o.ToolCalls)})
+		if m.ID == o.ID {
+			e.Fatalf("message %s has the id of the original", m.ID)
+		}
+		if !slices.ContainsFunc(ids, func(id string) bool { return strings.Contains(o.Content.String(), id) }) {
+			Equal(e, "content", m.Content, o.Content)
+		}
+	}
+}
+
+// idsOf are the ids that a tree has made, as they would stand in a text.
+func (e *Env) idsOf(root string) []string {
+	e.Helper()
+	ids := []string{`"` + root + `"`}
+	for todo := []string{root}; len(todo) > 0; todo = todo[1:] {
+		for _, t := range Must[[]memory.Turn](e)(e.S.TurnsOf(e.Ctx, todo[0])) {
+			ids = append(ids, strings.TrimPrefix(t.ID, "t"))
+		}
+		for _, c := range e.Children(todo[0]) {
+			ids = append(ids, c.AgentID)
+			todo = append(todo, c.ID)
+		}
+	}
+	return ids
+}
+
+// GoesOn checks that a conversation takes a message and answers it.
+func (e *Env) GoesOn(threadID, id string) {
+	e.Helper()
+	r := memory.SendRequest{UserID: User, ThreadID: threadID, MessageID: id, Content: agent.Text("go on"), WhenBusy: memory.Queue}
+	Equal(e, "idle", Must[memory.SendResult](e)(e.S.Send(e.Ctx, r)).Idle, true)
+	e.Answer(e.Take(threadID), 1, "it goes on")
+	e.Sound(threadID)
+}

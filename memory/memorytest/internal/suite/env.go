@@ -1,0 +1,432 @@
+// Package suite has what the cases of the conformance suite are made of.
+package suite
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/memory"
+	"github.com/spool-agents/spool/memory/verify"
+)
+
+// fataler is the part of testing.T and rapid.T that cases use.
+type fataler interface {
+	Helper()
+	Fatalf(format string, args ...any)
+	Errorf(format string, args ...any)
+}
+
+// Env is a store under test with the steps that cases are made of.
+type Env struct {
+	fataler
+	Test   *testing.T
+	H      Harness
+	S      memory.ConversationMemoryStore
+	Ctx    context.Context
+	Scopes int
+}
+
+// User owns the threads of the cases, OtherUser none of them.
+const (
+	User      = "alice"
+	OtherUser = "mallory"
+)
+
+// NewEnv makes an empty store to test.
+func NewEnv(t *testing.T, h Harness) *Env {
+	t.Helper()
+	return On(t, h, h.Open(t))
+}
+
+// On tests a store that is open.
+func On(t *testing.T, h Harness, s memory.ConversationMemoryStore) *Env {
+	return &Env{fataler: t, Test: t, H: h, S: s, Ctx: t.Context()}
+}
+
+// Ok ends the case if there is an error.
+func (e *Env) Ok(err error) {
+	e.Helper()
+	if err != nil {
+		e.Fatalf("unexpected error (%s): %v", agent.CodeOf(err), err)
+	}
+}
+
+// Code checks that an error has one of the codes.
+func (e *Env) Code(err error, codes ...agent.Code) {
+	e.Helper()
+	if !slices.Contains(codes, agent.CodeOf(err)) {
+		e.Fatalf("error %q (%v), want code %v", agent.CodeOf(err), err, codes)
+	}
+}
+
+// Stale checks that a writer was told that it is late.
+func (e *Env) Stale(err error) {
+	e.Helper()
+	e.Code(err, agent.CodeStale)
+	if !errors.Is(err, memory.ErrStale) {
+		e.Errorf("errors.Is(%v, memory.ErrStale) does not hold", err)
+	}
+}
+
+// Equal ends the case if two values differ.
+func Equal[T any](e *Env, what string, got, want T) {
+	e.Helper()
+	if !reflect.DeepEqual(got, want) {
+		e.Fatalf("%s: got %+v, want %+v", what, got, want)
+	}
+}
+
+// Must returns v, or ends the case.
+func Must[T any](e *Env) func(v T, err error) T {
+	e.Helper()
+	return func(v T, err error) T {
+		e.Helper()
+		e.Ok(err)
+		return v
+	}
+}
+
+// Fence is an attempt of an activity of its own.
+func (e *Env) Fence() memory.Fence {
+	e.Scopes++
+	return memory.Fence{Scope: fmt.Sprintf("run-%d/1", e.Scopes), Number: 1}
+}
+
+// Message is a message to a session's default conversation.
+func Message(session, id, text string) memory.SendRequest {
+	return memory.SendRequest{
+		UserID: User, Profile: "default", SessionID: session, ConversationID: agent.DefaultConversation,
+		MessageID: id, Content: agent.Text(text), Workdir: "/w", WhenBusy: memory.Queue,
+	}
+}
+
+// Send queues a message.
+func (e *Env) Send(session, id string) memory.SendResult {
+	e.Helper()
+	return Must[memory.SendResult](e)(e.S.Send(e.Ctx, Message(session, id, "text of "+id)))
+}
+
+// Steer sends a message into the turn that runs.
+func (e *Env) Steer(session, id string) memory.SendResult {
+	e.Helper()
+	r := Message(session, id, "text of "+id)
+	r.WhenBusy = memory.Steer
+	return Must[memory.SendResult](e)(e.S.Send(e.Ctx, r))
+}
+
+// MainConfig is the main agent.
+func MainConfig() *agent.SpecialistAgentConfig {
+	return &agent.SpecialistAgentConfig{Name: "orchestrator", SystemPrompt: "You answer.", Tools: []string{"lookup", "assign_task"}}
+}
+
+// Take claims and expects a turn.
+func (e *Env) Take(threadID string) memory.Turn {
+	e.Helper()
+	claim, err := e.S.TakeNext(e.Ctx, memory.TakeRequest{ThreadID: threadID, RunID: "run-of-" + threadID, Config: MainConfig()})
+	e.Ok(err)
+	if claim.Turn == nil {
+		e.Fatalf("nothing to take in %s", threadID)
+	}
+	return *claim.Turn
+}
+
+// Started sends a message in a session of its own and opens its turn.
+func (e *Env) Started(session string) memory.Turn {
+	e.Helper()
+	return e.Take(e.Send(session, "m1").ThreadID)
+}
+
+// Begin begins a model call and returns its attempt.
+func (e *Env) Begin(t memory.Turn, step int) int {
+	e.Helper()
+	st := Must[memory.ModelStart](e)(e.S.BeginModel(e.Ctx, e.ModelBegin(t, step)))
+	if st.Stored != nil {
+		e.Fatalf("step %d of %s has a stored reply", step, t.ID)
+	}
+	return st.Attempt
+}
+
+// ModelBegin is a model call's beginning, by a new activity.
+func (e *Env) ModelBegin(t memory.Turn, step int) memory.ModelBegin {
+	return memory.ModelBegin{ThreadID: t.ThreadID, TurnID: t.ID, Step: step, Fence: e.Fence()}
+}
+
+// Usage is what a reply costs in this suite.
+func Usage() agent.Usage {
+	return agent.Usage{PromptTokens: 10, CompletionTokens: 5, TotalTokens: 15, Price: 0.25}
+}
+
+// Record is a model's reply.
+func Record(t memory.Turn, step, attempt int, text string, calls ...agent.Call) memory.ReplyRecord {
+	r := memory.ReplyRecord{
+		ThreadID: t.ThreadID, TurnID: t.ID, Step: step, Attempt: attempt, Duration: 20 * time.Millisecond,
+		Reply: agent.ModelReply{Content: text, Calls: calls, FinishReason: "stop", Usage: Usage(), Model: "demo"},
+	}
+	for _, c := range calls {
+		r.Gates = append(r.Gates, agent.GateAuto)
+		r.Delegations = append(r.Delegations, c.Function.Name == "assign_task")
+	}
+	return r
+}
+
+// Reply begins a step and stores a reply.
+func (e *Env) Reply(t memory.Turn, step int, text string, calls ...agent.Call) memory.StoredReply {
+	e.Helper()
+	return Must[memory.StoredReply](e)(e.S.SaveReply(e.Ctx, Record(t, step, e.Begin(t, step), text, calls...)))
+}
+
+// Lookup is a model's call of a tool.
+func Lookup(n int) agent.Call {
+	return agent.NewCall("provider-1", "lookup", fmt.Sprintf(`{"query":"q%d"}`, n))
+}
+
+// Calls opens a step with n calls of lookup.
+func (e *Env) Calls(t memory.Turn, step, n int) []agent.ToolCall {
+	e.Helper()
+	var list []agent.Call
+	for i := range n {
+		list = append(list, Lookup(i))
+	}
+	return e.Reply(t, step, "", list...).Calls
+}
+
+// ToolBegin is a tool's beginning, by a new activity.
+func (e *Env) ToolBegin(c agent.ToolCall, repeatable bool) memory.ToolBegin {
+	return memory.ToolBegin{ThreadID: c.ThreadID, TurnID: c.TurnID, CallID: c.ID, Fence: e.Fence(), Repeatable: repeatable}
+}
+
+// BeginTool begins a tool and returns its attempt.
+func (e *Env) BeginTool(c agent.ToolCall, repeatable bool) int {
+	e.Helper()
+	st := Must[memory.ToolStart](e)(e.S.BeginTool(e.Ctx, e.ToolBegin(c, repeatable)))
+	if st.Final {
+		e.Fatalf("call %s is final (%s)", c.ID, st.Call.Status)
+	}
+	return st.Attempt
+}
+
+// Result is a tool's result.
+func Result(c agent.ToolCall, attempt int, text string) memory.ToolOutcome {
+	return memory.ToolOutcome{
+		ThreadID: c.ThreadID, TurnID: c.TurnID, CallID: c.ID, Attempt: attempt,
+		Result: agent.ToolOK(text), Duration: 7 * time.Millisecond,
+	}
+}
+
+// RunTool runs a call to its result.
+func (e *Env) RunTool(c agent.ToolCall, text string) {
+	e.Helper()
+	e.Ok(e.S.SaveResult(e.Ctx, Result(c, e.BeginTool(c, true), text)))
+}
+
+// Round ends a step's tools.
+func Round(t memory.Turn, step int) memory.RoundRequest {
+	return memory.RoundRequest{ThreadID: t.ThreadID, TurnID: t.ID, Step: step}
+}
+
+// SaveRound ends a step's tools.
+func (e *Env) SaveRound(t memory.Turn, step int) memory.RoundSaved {
+	e.Helper()
+	return Must[memory.RoundSaved](e)(e.S.SaveToolRound(e.Ctx, Round(t, step)))
+}
+
+// Completed closes a turn with its answer.
+func Completed(t memory.Turn, step int) memory.CloseRequest {
+	return memory.CloseRequest{ThreadID: t.ThreadID, TurnID: t.ID, Outcome: agent.ThreadCompleted, Step: step}
+}
+
+// Failed closes a turn with an error.
+func Failed(t memory.Turn, step int, reason agent.Reason) memory.CloseRequest {
+	return memory.CloseRequest{
+		ThreadID: t.ThreadID, TurnID: t.ID, Outcome: agent.ThreadFailed, Step: step,
+		Reason: reason, Code: string(reason), Message: "it went wrong",
+	}
+}
+
+// Cancelled closes a turn that was cancelled.
+func Cancelled(t memory.Turn, step int) memory.CloseRequest {
+	return memory.CloseRequest{
+		ThreadID: t.ThreadID, TurnID: t.ID, Outcome: agent.ThreadCancelled, Step: step,
+		Reason: agent.ReasonCancelled, Code: "cancelled", Message: "cancelled by alice",
+	}
+}
+
+// Close closes a turn.
+func (e *Env) Close(r memory.CloseRequest) memory.Closed {
+	e.Helper()
+	return Must[memory.Closed](e)(e.S.CloseTurn(e.Ctx, r))
+}
+
+// Answer stores a final reply for a step and closes the turn with it.
+func (e *Env) Answer(t memory.Turn, step int, text string) memory.Closed {
+	e.Helper()
+	e.Reply(t, step, text)
+	return e.Close(Completed(t, step))
+}
+
+// Thread reads a thread.
+func (e *Env) Thread(id string) agent.Thread {
+	e.Helper()
+	return Must[agent.Thread](e)(e.S.Thread(e.Ctx, User, id))
+}
+
+// Turn reads a turn.
+func (e *Env) Turn(id string) memory.Turn {
+	e.Helper()
+	return Must[memory.Turn](e)(e.S.Turn(e.Ctx, id))
+}
+
+// Call reads a tool call.
+func (e *Env) Call(id string) agent.ToolCall {
+	e.Helper()
+	return Must[agent.ToolCall](e)(e.S.ToolCall(e.Ctx, id))
+}
+
+// Messages reads what a thread remembers.
+func (e *Env) Messages(threadID string) []agent.Message {
+	e.Helper()
+	return Must[[]agent.Message](e)(e.S.Messages(e.Ctx, threadID, 0, 10_000))
+}
+
+// Events reads a thread's log.
+func (e *Env) Events(threadID string) []agent.Event {
+	e.Helper()
+	return Must[[]agent.Event](e)(e.S.Events(e.Ctx, threadID, 0, 10_000))
+}
+
+// Inbox reads a thread's inbox.
+func (e *Env) Inbox(threadID string) []memory.InboxEntry {
+	e.Helper()
+	return Must[[]memory.InboxEntry](e)(e.S.Inbox(e.Ctx, threadID))
+}
+
+// Entry finds an inbox entry by kind and id.
+func (e *Env) Entry(threadID string, kind memory.EntryKind, id string) memory.InboxEntry {
+	e.Helper()
+	for _, x := range e.Inbox(threadID) {
+		if x.Kind == kind && (x.ID == id || kind == memory.EntryChild && x.ChildTurn == id) {
+			return x
+		}
+	}
+	e.Fatalf("no %s entry %s in %s", kind, id, threadID)
+	return memory.InboxEntry{}
+}
+
+// EventsOf returns the payloads of a type, in order.
+func (e *Env) EventsOf(threadID, typ string) []map[string]any {
+	e.Helper()
+	var out []map[string]any
+	for _, ev := range e.Events(threadID) {
+		if ev.Type != typ {
+			continue
+		}
+		var d map[string]any
+		e.Ok(json.Unmarshal(ev.Data, &d))
+		out = append(out, d)
+	}
+	return out
+}
+
+// Types lists event types in order, without those that the contract leaves open.
+func (e *Env) Types(threadID string) []string {
+	e.Helper()
+	var out []string
+	for _, ev := range e.Events(threadID) {
+		switch ev.Type {
+		case agent.EventMemoryAppended, agent.EventStreamFinish:
+		default:
+			out = append(out, ev.Type)
+		}
+	}
+	return out
+}
+
+// State is all that is readable of a tree, for comparisons.
+func (e *Env) State(root string) string {
+	e.Helper()
+	return e.stateBut(root, func(*agent.Thread) {})
+}
+
+// stateBut is state without what of each thread does not count.
+func (e *Env) stateBut(root string, leaveOut func(*agent.Thread)) string {
+	e.Helper()
+	var out []any
+	ids := []string{root}
+	for len(ids) > 0 {
+		id := ids[0]
+		ids = ids[1:]
+		turns := Must[[]memory.Turn](e)(e.S.TurnsOf(e.Ctx, id))
+		th := e.Thread(id)
+		leaveOut(&th)
+		out = append(out, th, e.Messages(id), e.Events(id), e.Inbox(id), turns,
+			Must[[]agent.Task](e)(e.S.Tasks(e.Ctx, id)), Must[[]agent.ToolCall](e)(e.S.ToolCalls(e.Ctx, id)),
+			Must[*memory.Streamed](e)(e.S.Stream(e.Ctx, id)),
+			Must[[]memory.Approval](e)(e.S.Approvals(e.Ctx, memory.ApprovalFilter{ThreadID: id})),
+			Must[[]memory.Question](e)(e.S.Questions(e.Ctx, memory.QuestionFilter{ThreadID: id})), Must[[]memory.Summary](e)(e.S.Summaries(e.Ctx, id)))
+		for _, t := range turns {
+			out = append(out, Must[[]memory.Step](e)(e.S.Steps(e.Ctx, t.ID)))
+		}
+		for _, c := range Must[[]agent.Thread](e)(e.S.Children(e.Ctx, id)) {
+			ids = append(ids, c.ID)
+		}
+	}
+	return string(Must[[]byte](e)(json.Marshal(out)))
+}
+
+// Unchanged checks that an operation changes nothing that can be read.
+func (e *Env) Unchanged(root string, op func()) {
+	e.Helper()
+	before := e.State(root)
+	op()
+	if after := e.State(root); after != before {
+		e.Fatalf("the operation changed something\nbefore: %s\nafter:  %s", before, after)
+	}
+}
+
+// Sound checks the invariants and counters of a tree.
+func (e *Env) Sound(root string) {
+	e.Helper()
+	rep, err := verify.Check(e.Ctx, e.S, verify.Options{Threads: []string{root}})
+	e.Ok(err)
+	for _, v := range rep.Violations {
+		e.Errorf("%s", v)
+	}
+	if !rep.OK {
+		e.Fatalf("the tree of %s breaks %d rules", root, len(rep.Violations))
+	}
+	e.counted(root)
+	e.rightAlready(root)
+}
+
+// counted checks that the counters of a thread equal its rows.
+func (e *Env) counted(threadID string) {
+	e.Helper()
+	e.Windows(threadID)
+	th := e.Thread(threadID)
+	Equal(e, "messageCount", th.MessageCount, int64(len(e.Messages(threadID))))
+	Equal(e, "toolCallCount", th.ToolCallCount, int64(len(Must[[]agent.ToolCall](e)(e.S.ToolCalls(e.Ctx, threadID)))))
+	var sum agent.Usage
+	for _, t := range Must[[]memory.Turn](e)(e.S.TurnsOf(e.Ctx, threadID)) {
+		sum = sum.Add(t.Usage)
+	}
+	Equal(e, "totalTokens", th.TotalTokens, sum.TotalTokens)
+	Equal(e, "promptTokens", th.PromptTokens, sum.PromptTokens)
+	Equal(e, "completionTokens", th.CompletionTokens, sum.CompletionTokens)
+	Equal(e, "requestCount", th.RequestCount, sum.Requests)
+}
+
+// Contains ends the case if a text lacks a part.
+func Contains(e *Env, what, text, part string) {
+	e.Helper()
+	if !strings.Contains(text, part) {
+		e.Fatalf("%s: %q does not contain %q", what, text, part)
+	}
+}

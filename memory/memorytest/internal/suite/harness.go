@@ -1,0 +1,62 @@
+package suite
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/spool-agents/spool/memory"
+)
+
+// Harness tells the suite how to make stores and what they can do.
+type Harness struct {
+	// Open makes an empty store whose clock is Clock.Now. The harness closes it
+	// when t ends.
+	Open func(t *testing.T) memory.ConversationMemoryStore
+	// Reopen closes a store and opens the same data again. Needed if Durable.
+	Reopen func(t *testing.T, s memory.ConversationMemoryStore) memory.ConversationMemoryStore
+	// Another opens the same data as a second process would. Needed if MultiProcess.
+	Another func(t *testing.T, s memory.ConversationMemoryStore) memory.ConversationMemoryStore
+	// Clock moves the time of all stores.
+	Clock *Clock
+
+	// Durable stores keep their data when they are closed.
+	Durable bool
+	// MultiProcess stores may be open in several processes.
+	MultiProcess bool
+}
+
+// Clock is a clock that stands still until it is moved. Safe for concurrent use.
+type Clock struct {
+	mu  sync.Mutex
+	now time.Time
+}
+
+// NewClock makes a clock that shows a fixed time of whole milliseconds.
+func NewClock() *Clock { return &Clock{now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)} }
+
+// Now returns the time that the clock shows.
+func (c *Clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+// Advance moves the clock.
+func (c *Clock) Advance(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = c.now.Add(d)
+}
+
+// Rule is one case of the suite, named by the sentence it checks.
+type Rule struct {
+	Name string
+	Run  func(e *Env)
+}
+
+// Group is the rules of a subject.
+type Group struct {
+	Name  string
+	Rules []Rule
+}

@@ -1,0 +1,190 @@
+package suite
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/memory"
+	"github.com/spool-agents/spool/memory/port"
+)
+
+// Listed are the thread ids of states, in order.
+func (e *Env) Listed(states []port.AgentState, err error) []string {
+	e.Helper()
+	e.Ok(err)
+	ids := []string{}
+	for _, s := range states {
+		ids = append(ids, s.ThreadID)
+	}
+	return ids
+}
+
+// Background opens a step whose one call is delegated in the background.
+func (e *Env) Background(t memory.Turn, step int, agentType string) memory.Delegation {
+	e.Helper()
+	r := Delegation(e.Assigns(t, step, 1)[0], agentType)
+	r.Background = true
+	d := e.Open(r)
+	Equal(e, "background", [2]bool{d.Refused, d.Background}, [2]bool{false, true})
+	if c := e.Call(r.CallID); !c.Status.Final() {
+		e.Ok(e.S.SaveResult(e.Ctx, Result(c, c.Attempts, "started "+d.ChildThread)))
+	}
+	return d
+}
+
+// ChildDone runs one foreground delegation of step 1 to its end.
+func (e *Env) ChildDone(t memory.Turn, step int) memory.Delegation {
+	e.Helper()
+	d := e.Delegate(t, step, "researcher")
+	e.Answer(e.Take(d.ChildThread), 1, "the finding")
+	Equal(e, "done", e.TakeResult(e.FirstCall(t, step)).Done, true)
+	e.SaveRound(t, step)
+	return d
+}
+
+// Resume is a call that gives an ended sub-agent more work.
+func Resume(c agent.ToolCall, id string) memory.DelegationRequest {
+	r := Delegation(c, "researcher")
+	r.Resume, r.Task = id, "go on"
+	return r
+}
+
+// CancelOf asks for a turn to be cancelled.
+func CancelOf(t memory.Turn) memory.CancelRequest {
+	return memory.CancelRequest{UserID: User, ThreadID: t.ThreadID, TurnID: t.ID, By: "alice"}
+}
+
+// RequestCancel expects a cancellation to be taken.
+func (e *Env) RequestCancel(r memory.CancelRequest) memory.CancelResult {
+	e.Helper()
+	return Must[memory.CancelResult](e)(e.S.RequestCancel(e.Ctx, r))
+}
+
+// IsCancel checks that an operation was refused because its turn is to be cancelled.
+func (e *Env) IsCancel(err error) {
+	e.Helper()
+	e.Code(err, agent.CodeConflict)
+	if !errors.Is(err, memory.ErrCancelRequested) {
+		e.Errorf("errors.Is(%v, memory.ErrCancelRequested) does not hold", err)
+	}
+}
+
+// AllOf cancels a thread's turn with everything below it.
+func (e *Env) AllOf(t memory.Turn) memory.CancelResult {
+	e.Helper()
+	r := CancelOf(t)
+	r.All = true
+	return e.RequestCancel(r)
+}
+
+// QuietAfter checks that nothing opens a turn of a thread until somebody writes,
+// and that the next turn tells the ends of so many children.
+func (e *Env) QuietAfter(t memory.Turn, ends int) {
+	e.Helper()
+	e.H.Clock.Advance(time.Minute)
+	_, due := e.Overdue(time.Second)[t.ThreadID]
+	Equal(e, "overdue", due, false)
+	claim := Must[memory.Claim](e)(e.S.TakeNext(e.Ctx, memory.TakeRequest{ThreadID: t.ThreadID}))
+	Equal(e, "nothing to take", claim.Turn == nil, true)
+	before := len(e.Messages(t.ThreadID))
+	next := e.Take(e.Send(e.Thread(t.ThreadID).SessionID, "after").ThreadID)
+	Equal(e, "ends and the message", len(e.Messages(t.ThreadID))-before, ends+1)
+	Equal(e, "the message is charged with nothing else", next.Usage, agent.Usage{})
+	e.Answer(next, 1, "fine")
+	e.Sound(t.ThreadID)
+}
+
+// Assign is a model's call for a sub-agent.
+func Assign(n int) agent.Call {
+	return agent.NewCall("provider-1", "assign_task", fmt.Sprintf(`{"agent":"researcher","task":"t%d"}`, n))
+}
+
+// limits are wide enough not to matter.
+var limits = memory.DelegationLimits{MaxDepth: 3, MaxFanOut: 8, MaxDescendants: 100}
+
+// Delegation is what opens the sub-agent of a call.
+func Delegation(c agent.ToolCall, agentType string) memory.DelegationRequest {
+	return memory.DelegationRequest{
+		ThreadID: c.ThreadID, TurnID: c.TurnID, CallID: c.ID, Task: "find out", Description: "research", Limits: limits,
+		Config: agent.SpecialistAgentConfig{Name: agentType, SystemPrompt: "You research.", Tools: []string{"lookup"}},
+	}
+}
+
+// Open opens a sub-agent.
+func (e *Env) Open(r memory.DelegationRequest) memory.Delegation {
+	e.Helper()
+	return Must[memory.Delegation](e)(e.S.OpenDelegation(e.Ctx, r))
+}
+
+// Assigns opens a step with n calls of assign_task.
+func (e *Env) Assigns(t memory.Turn, step, n int) []agent.ToolCall {
+	e.Helper()
+	var list []agent.Call
+	for i := range n {
+		list = append(list, Assign(i))
+	}
+	return e.Reply(t, step, "", list...).Calls
+}
+
+// Delegate opens a step whose one call is delegated in the foreground.
+func (e *Env) Delegate(t memory.Turn, step int, agentType string) memory.Delegation {
+	e.Helper()
+	d := e.Open(Delegation(e.Assigns(t, step, 1)[0], agentType))
+	if d.Refused {
+		e.Fatalf("refused: %s", d.Refusal)
+	}
+	return d
+}
+
+// ChildResult takes a sub-agent's result into its call.
+func ChildResult(c agent.ToolCall) memory.ChildResultRequest {
+	return memory.ChildResultRequest{ThreadID: c.ThreadID, TurnID: c.TurnID, CallID: c.ID}
+}
+
+// TakeResult takes a sub-agent's result into its call.
+func (e *Env) TakeResult(c agent.ToolCall) memory.ChildResult {
+	e.Helper()
+	return Must[memory.ChildResult](e)(e.S.TakeChildResult(e.Ctx, ChildResult(c)))
+}
+
+// Task finds a task of a thread.
+func (e *Env) Task(threadID, taskID string) agent.Task {
+	e.Helper()
+	for _, k := range Must[[]agent.Task](e)(e.S.Tasks(e.Ctx, threadID)) {
+		if k.ID == taskID {
+			return k
+		}
+	}
+	e.Fatalf("no task %s in %s", taskID, threadID)
+	return agent.Task{}
+}
+
+// Children are the sub-agents of a thread.
+func (e *Env) Children(threadID string) []agent.Thread {
+	e.Helper()
+	return Must[[]agent.Thread](e)(e.S.Children(e.Ctx, threadID))
+}
+
+// FirstCall is the first call of a step.
+func (e *Env) FirstCall(t memory.Turn, step int) agent.ToolCall {
+	e.Helper()
+	return e.Call(agent.CallID(t.ID, step, 0))
+}
+
+// Refused checks that a delegation is refused as a result and makes nothing.
+func (e *Env) Refused(r memory.DelegationRequest) {
+	e.Helper()
+	children := len(e.Children(r.ThreadID))
+	d := e.Open(r)
+	Equal(e, "refused", d.Refused, true)
+	c := e.Call(r.CallID)
+	Equal(e, "status", c.Status, agent.CallFailed)
+	if c.Result == "" || d.Refusal != c.Result {
+		e.Errorf("the refusal %q is not the result %q", d.Refusal, c.Result)
+	}
+	Equal(e, "children", len(e.Children(r.ThreadID)), children)
+	root := e.Thread(r.ThreadID).RootThreadID
+	e.Unchanged(root, func() { Equal(e, "repeated", e.Open(r).Refused, true) })
+}

@@ -1,0 +1,300 @@
+package suite
+
+import (
+	"encoding/json"
+	"slices"
+	"time"
+
+	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/memory"
+)
+
+// Stake prices an attempt at $1 per token of input and $2 of output.
+func Stake() *memory.Stake {
+	return &memory.Stake{PromptTokens: 100, Price: agent.Price{Input: 1e6, Output: 2e6}}
+}
+
+// Staked begins an attempt and streams half a text.
+func (e *Env) Staked(t memory.Turn) int {
+	e.Helper()
+	a := e.Begin(t, 1)
+	c := Chunk(t, 1, a, 0, "half an ")
+	c.Stake = Stake()
+	e.Ok(e.S.AppendChunk(e.Ctx, c))
+	e.Ok(e.S.AppendChunk(e.Ctx, Chunk(t, 1, a, len("half an "), "answer")))
+	return a
+}
+
+// Spent is what a tree has used.
+func (e *Env) Spent(threadID string) memory.Spent {
+	e.Helper()
+	return Must[memory.Spent](e)(e.S.Spent(e.Ctx, threadID))
+}
+
+// Within begins a step under a budget.
+func (e *Env) Within(b memory.Budget, t memory.Turn, step int) error {
+	e.Helper()
+	r := e.ModelBegin(t, step)
+	r.Budget = b
+	_, err := e.S.BeginModel(e.Ctx, r)
+	return err
+}
+
+// Spend makes a whole model call of 15 tokens for $0.25 that takes 20 ms, under a budget.
+func (e *Env) Spend(b memory.Budget, t memory.Turn, step int, calls ...agent.Call) memory.StoredReply {
+	e.Helper()
+	e.Ok(e.Within(b, t, step))
+	return Must[memory.StoredReply](e)(e.S.SaveReply(e.Ctx, Record(t, step, 1, "", calls...)))
+}
+
+// Retry runs a thread's last message again.
+func (e *Env) Retry(threadID, requestID string) memory.SendResult {
+	e.Helper()
+	return Must[memory.SendResult](e)(e.S.Retry(e.Ctx, memory.RetryRequest{UserID: User, ThreadID: threadID, RequestID: requestID}))
+}
+
+// Overdue are the threads that waited too long, by their ids.
+func (e *Env) Overdue(age time.Duration) map[string]memory.Overdue {
+	e.Helper()
+	out := map[string]memory.Overdue{}
+	for _, o := range Must[[]memory.Overdue](e)(e.S.Overdue(e.Ctx, age, 100)) {
+		out[o.ThreadID] = o
+	}
+	return out
+}
+
+// Terminated closes a turn that its workflow left.
+func (e *Env) Terminated(t memory.Turn, step int) memory.Closed {
+	e.Helper()
+	return e.Close(Failed(t, step, agent.ReasonTerminated))
+}
+
+// Attempt begins a model call on a worker process, after what it is told to wait.
+func (e *Env) Attempt(t memory.Turn, step int, worker string) error {
+	e.Helper()
+	for {
+		b := e.ModelBegin(t, step)
+		b.Worker = worker
+		st, err := e.S.BeginModel(e.Ctx, b)
+		if err != nil || st.Wait == 0 {
+			return err
+		}
+		Equal(e, "nothing begun", [2]any{st.Attempt, st.Stored == nil}, [2]any{0, true})
+		e.H.Clock.Advance(st.Wait)
+	}
+}
+
+// Chunk is streamed text.
+func Chunk(t memory.Turn, step, attempt, offset int, text string) memory.Chunk {
+	return memory.Chunk{ThreadID: t.ThreadID, TurnID: t.ID, Step: step, Attempt: attempt, Offset: offset, Text: text}
+}
+
+// Failure is a failed model call.
+func Failure(t memory.Turn, step, attempt int) memory.ModelFailure {
+	return memory.ModelFailure{
+		ThreadID: t.ThreadID, TurnID: t.ID, Step: step, Attempt: attempt, Code: agent.ModelBrokenStream,
+		Message: "the stream broke", Usage: agent.Usage{PromptTokens: 10, TotalTokens: 10}, Duration: time.Second,
+	}
+}
+
+// Stream is the text that a thread streams.
+func (e *Env) Stream(threadID string) string {
+	e.Helper()
+	s := Must[*memory.Streamed](e)(e.S.Stream(e.Ctx, threadID))
+	if s == nil {
+		return "<nil>"
+	}
+	return s.Text
+}
+
+// Threads lists the ids of threads.
+func (e *Env) Threads(f memory.ThreadFilter) []string {
+	e.Helper()
+	if f.Limit == 0 {
+		f.Limit = 100
+	}
+	var out []string
+	for _, th := range Must[[]agent.Thread](e)(e.S.Threads(e.Ctx, f)) {
+		out = append(out, th.ID)
+	}
+	return out
+}
+
+// Payload checks the keys of an event's payload.
+func (e *Env) Payload(threadID, typ string, keys []string) {
+	e.Helper()
+	evs := e.EventsOf(threadID, typ)
+	if len(evs) == 0 {
+		e.Fatalf("no %s event", typ)
+	}
+	for _, k := range keys {
+		if _, ok := evs[0][k]; !ok {
+			e.Errorf("%s has no %s: %v", typ, k, evs[0])
+		}
+	}
+}
+
+// SummaryBegin is a summary's beginning, by a new activity.
+func (e *Env) SummaryBegin(t memory.Turn, step, number int) memory.SummaryBegin {
+	return memory.SummaryBegin{
+		ThreadID: t.ThreadID, TurnID: t.ID, Step: step, Cause: memory.CauseFull, Fence: memory.Fence{Scope: "summary", Number: number},
+	}
+}
+
+// SummaryRecord is a summary of some messages.
+func SummaryRecord(t memory.Turn, step, attempt int, from, to int64, text string) memory.SummaryRecord {
+	return memory.SummaryRecord{Attempt: attempt, Duration: time.Second, Summary: memory.Summary{
+		ThreadID: t.ThreadID, TurnID: t.ID, Step: step, Cause: memory.CauseFull, ReplacesFrom: from, ReplacesTo: to, Text: text,
+		Window: 4096, Model: "m", Usage: agent.Usage{PromptTokens: 30, CompletionTokens: 5, TotalTokens: 35, Price: 0.5, Requests: 1},
+	}}
+}
+
+// FullRound runs a step with n calls and saves its round.
+func (e *Env) FullRound(t memory.Turn, step, n int) {
+	e.Helper()
+	for _, c := range e.Calls(t, step, n) {
+		e.RunTool(c, "ok")
+	}
+	e.SaveRound(t, step)
+}
+
+// Summarise stores a summary of some messages.
+func (e *Env) Summarise(t memory.Turn, step int, from, to int64, text string) memory.Summary {
+	e.Helper()
+	start := Must[memory.SummaryStart](e)(e.S.BeginSummary(e.Ctx, e.SummaryBegin(t, step, 1)))
+	return Must[memory.Summary](e)(e.S.SaveSummary(e.Ctx, SummaryRecord(t, step, start.Attempt, from, to, text)))
+}
+
+// Answer2 stores a final reply for an attempt that is under way, and closes.
+func (e *Env) Answer2(t memory.Turn, step, attempt int, text string) memory.Closed {
+	e.Helper()
+	Must[memory.StoredReply](e)(e.S.SaveReply(e.Ctx, Record(t, step, attempt, text)))
+	return e.Close(Completed(t, step))
+}
+
+// StaleTurn tries every kind of write for a turn that is not open.
+func (e *Env) StaleTurn(t memory.Turn, attempt int) {
+	e.Helper()
+	call := agent.CallID(t.ID, 1, 0)
+	e.Unchanged(t.ThreadID, func() {
+		_, err := e.S.BeginModel(e.Ctx, e.ModelBegin(t, 2))
+		e.Stale(err)
+		e.Stale(e.S.AppendChunk(e.Ctx, Chunk(t, 1, attempt, 0, "late")))
+		e.Stale(e.S.FailModel(e.Ctx, Failure(t, 1, attempt)))
+		_, err = e.S.SaveReply(e.Ctx, Record(t, 1, attempt, "late"))
+		e.Stale(err)
+		_, err = e.S.SaveToolRound(e.Ctx, Round(t, 2))
+		e.Code(err, agent.CodeStale, agent.CodeNotFound)
+		_, err = e.S.OpenApproval(e.Ctx, Round(t, 2))
+		e.Code(err, agent.CodeStale, agent.CodeNotFound)
+		_, err = e.S.BeginTool(e.Ctx, memory.ToolBegin{ThreadID: t.ThreadID, TurnID: t.ID, CallID: call, Fence: e.Fence(), Repeatable: true})
+		e.Code(err, agent.CodeStale, agent.CodeNotFound)
+	})
+}
+
+// Waits lists the model calls that wait.
+func (e *Env) Waits(f memory.WaitFilter) []agent.ModelWait {
+	e.Helper()
+	return Must[[]agent.ModelWait](e)(e.S.ModelWaits(e.Ctx, f))
+}
+
+// ToldWaits are the waits in a thread's log.
+func (e *Env) ToldWaits(threadID string) (told []agent.ModelWait) {
+	e.Helper()
+	for _, ev := range e.Events(threadID) {
+		var w agent.Warning
+		if ev.Type == agent.EventWarning && json.Unmarshal(ev.Data, &w) == nil && w.Wait != nil {
+			Equal(e, "code", w.Code, agent.WarnModelWait)
+			told = append(told, *w.Wait)
+		}
+	}
+	return told
+}
+
+// Held fails the current attempt of a step, whose call is to be made again.
+func (e *Env) Held(t memory.Turn, attempt int, after time.Duration, notCalled bool) agent.ModelWait {
+	e.Helper()
+	f := Failure(t, 1, attempt)
+	f.NotCalled = notCalled
+	f.Wait = agent.NewModelWait(&agent.ModelError{Code: agent.ModelOverloaded, Message: "busy", NotCalled: notCalled}, attempt+1, e.H.Clock.Now().Add(after))
+	e.Ok(e.S.FailModel(e.Ctx, f))
+	e.Unchanged(t.ThreadID, func() { e.Ok(e.S.FailModel(e.Ctx, f)) })
+	return *f.Wait
+}
+
+// Waited is how long a turn has waited for people.
+func (e *Env) Waited(t memory.Turn) memory.Waited {
+	e.Helper()
+	return Must[memory.Waited](e)(e.S.Waited(e.Ctx, t.ID))
+}
+
+// Windows checks that readings of a part of a thread are parts of the whole.
+func (e *Env) Windows(threadID string) {
+	e.Helper()
+	calls := Must[[]agent.ToolCall](e)(e.S.ToolCalls(e.Ctx, threadID))
+	tasks := Must[[]agent.Task](e)(e.S.Tasks(e.Ctx, threadID))
+	var ids []string
+	for _, c := range slices.Backward(calls) {
+		ids = append(ids, c.ID)
+	}
+	Equal(e, "all calls by id", append([]agent.ToolCall{}, Must[[]agent.ToolCall](e)(e.S.ToolCallsOf(e.Ctx, threadID, ids))...), append([]agent.ToolCall{}, calls...))
+	Equal(e, "all tasks by call", append([]agent.Task{}, Must[[]agent.Task](e)(e.S.TasksOf(e.Ctx, threadID, ids))...), append([]agent.Task{}, tasks...))
+	open := Must[[]string](e)(e.S.OpenCalls(e.Ctx, threadID))
+	for _, c := range calls {
+		if !c.Status.Final() && !slices.Contains(open, c.ID) {
+			e.Errorf("call %s (%s) is not among the open ones, %q", c.ID, c.Status, open)
+		}
+	}
+	for _, k := range tasks {
+		ended := k.Status == agent.TaskSuccess || k.Status == agent.TaskFailed || k.Status == agent.TaskCancelled
+		if !ended && !slices.Contains(open, agent.CallOfTask(k.ID)) {
+			e.Errorf("the call of task %s (%s) is not among the open ones, %q", k.ID, k.Status, open)
+		}
+	}
+	inbox := e.Inbox(threadID)
+	var waiting []memory.InboxEntry
+	for _, x := range inbox {
+		if x.State == memory.EntryWaiting {
+			waiting = append(waiting, x)
+		}
+	}
+	Equal(e, "waiting", append([]memory.InboxEntry(nil), Must[[]memory.InboxEntry](e)(e.S.Waiting(e.Ctx, threadID))...), waiting)
+	var back []memory.InboxEntry
+	for before := int64(0); ; before = back[len(back)-1].Seq {
+		part := Must[[]memory.InboxEntry](e)(e.S.InboxBefore(e.Ctx, threadID, before, 2))
+		if len(part) == 0 {
+			break
+		}
+		back = append(back, part...)
+	}
+	slices.Reverse(back)
+	Equal(e, "the inbox read backward", back, append([]memory.InboxEntry(nil), inbox...))
+	last := Must[*memory.Turn](e)(e.S.LastTurn(e.Ctx, threadID))
+	if turns := Must[[]memory.Turn](e)(e.S.TurnsOf(e.Ctx, threadID)); len(turns) > 0 {
+		Equal(e, "last turn", *last, turns[len(turns)-1])
+	} else if last != nil {
+		e.Errorf("there is a last turn, %s, of none", last.ID)
+	}
+	th, m := e.Thread(threadID), e.Mark(threadID)
+	Equal(e, "last event and open turn", [2]any{m.LastEvent, m.TurnID}, [2]any{int64(len(e.Events(threadID))), th.OpenTurnID})
+	if m.Idle && (th.OpenTurnID != "" || slices.ContainsFunc(waiting, func(x memory.InboxEntry) bool { return !x.Quiet })) {
+		e.Errorf("%s counts as idle", threadID)
+	}
+}
+
+// Mark is how far a thread's lists go.
+func (e *Env) Mark(threadID string) memory.Mark {
+	e.Helper()
+	marks := Must[[]memory.Mark](e)(e.S.Mark(e.Ctx, []string{threadID}))
+	if len(marks) != 1 {
+		e.Fatalf("%d marks of %s", len(marks), threadID)
+	}
+	return marks[0]
+}
+
+// AnswerStep runs a step with a tool.
+func (e *Env) AnswerStep(t memory.Turn, step int) {
+	e.Helper()
+	e.RunTool(e.Calls(t, step, 1)[0], "r")
+	e.SaveRound(t, step)
+}

@@ -1,0 +1,304 @@
+package treecases
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/memory"
+	"github.com/spool-agents/spool/memory/memorytest/internal/suite"
+)
+
+var cascadeRules = []suite.Rule{
+	{Name: "a cancelled turn closes its foreground descendants with it", Run: func(e *suite.Env) {
+		t := e.Started("s1")
+		child := e.Take(e.Delegate(t, 1, "researcher").ChildThread)
+		grand := e.Take(e.Delegate(child, 1, "general").ChildThread)
+		a := e.Begin(grand, 1)
+		e.Ok(e.S.AppendChunk(e.Ctx, suite.Chunk(grand, 1, a, 0, "half a fin")))
+		c := e.Close(suite.Cancelled(t, 1))
+		suite.Equal(e, "stopped", len(c.Stopped), 2)
+		for _, turn := range []memory.Turn{child, grand} {
+			got := e.Turn(turn.ID)
+			suite.Equal(e, "turn", [2]string{string(got.State), string(got.Outcome)}, [2]string{"closed", "cancelled"})
+			suite.Equal(e, "thread", e.Thread(turn.ThreadID).Status, agent.ThreadCancelled)
+		}
+		suite.Equal(e, "call", e.FirstCall(t, 1).Status.Final(), true)
+		suite.Equal(e, "child's call", e.FirstCall(child, 1).Status.Final(), true)
+		for _, turn := range []memory.Turn{t, child} { // how to go on from there
+			res := e.FirstCall(turn, 1)
+			suite.Equal(e, "call", [2]string{string(res.Status), string(res.ErrorReason)}, [2]string{"aborted", "aborted"})
+			suite.Contains(e, "result", res.Result, agent.TextAborted+"\n")
+			suite.Contains(e, "result", res.Result, "thread: "+res.SubAgentThreadID+"\nstatus: cancelled\nduration: ")
+		}
+		ms := e.Messages(grand.ThreadID)
+		suite.Equal(e, "partial text", [2]any{ms[1].Content.String(), ms[1].Partial}, [2]any{"half a fin", true})
+		suite.Equal(e, "task", e.Task(t.ThreadID, child.TaskID).Status, agent.TaskCancelled)
+		for _, en := range e.Inbox(t.ThreadID) {
+			if en.Kind == memory.EntryChild && en.State == memory.EntryWaiting {
+				e.Errorf("the end of %s waits for a turn that is closed", en.ChildTurn)
+			}
+		}
+		e.Unchanged(t.ThreadID, func() {
+			suite.Equal(e, "stopped again", len(e.Close(suite.Cancelled(t, 1)).Stopped), 2)
+			_, err := e.S.SaveReply(e.Ctx, suite.Record(grand, 1, a, "late"))
+			e.Stale(err)
+		})
+		claim := suite.Must[memory.Claim](e)(e.S.TakeNext(e.Ctx, memory.TakeRequest{ThreadID: t.ThreadID}))
+		suite.Equal(e, "nothing to take", claim.Turn == nil, true)
+		e.Sound(t.ThreadID)
+	}},
+	{Name: "a child that was not started yet is dropped with its delegator", Run: func(e *suite.Env) {
+		t := e.Started("s1")
+		d := e.Delegate(t, 1, "researcher")
+		e.Close(suite.Failed(t, 1, agent.ReasonTimeout))
+		suite.Equal(e, "entry", e.Inbox(d.ChildThread)[0].State, memory.EntryDropped)
+		claim := suite.Must[memory.Claim](e)(e.S.TakeNext(e.Ctx, memory.TakeRequest{ThreadID: d.ChildThread}))
+		suite.Equal(e, "nothing to take", claim.Turn == nil, true)
+		suite.Equal(e, "call", e.FirstCall(t, 1).Status, agent.CallAborted)
+		suite.Contains(e, "result", e.FirstCall(t, 1).Result, "Tool execution aborted: the turn ran out of time\n\nagent id: ")
+		suite.Contains(e, "result", e.FirstCall(t, 1).Result, "had not begun")
+		task := e.Task(t.ThreadID, d.TaskID).Status
+		if task != agent.TaskCancelled && task != agent.TaskFailed {
+			e.Errorf("the task of a dropped child is %s", task)
+		}
+		e.Sound(t.ThreadID)
+	}},
+	{Name: "the end of a foreground child that nobody took is dropped when the delegator fails", Run: func(e *suite.Env) {
+		t := e.Started("s1")
+		child := e.Take(e.Delegate(t, 1, "researcher").ChildThread)
+		e.Answer(child, 1, "the finding")
+		e.Close(suite.Failed(t, 1, agent.ReasonError))
+		for _, en := range e.Inbox(t.ThreadID) {
+			if en.Kind == memory.EntryChild && en.State == memory.EntryWaiting {
+				e.Errorf("entry %s still waits", en.ID)
+			}
+		}
+		claim := suite.Must[memory.Claim](e)(e.S.TakeNext(e.Ctx, memory.TakeRequest{ThreadID: t.ThreadID}))
+		suite.Equal(e, "nothing to take", claim.Turn == nil, true)
+		e.Sound(t.ThreadID)
+	}},
+	{Name: "background children go on when their delegator is cancelled", Run: func(e *suite.Env) {
+		t := e.Started("s1")
+		child := e.Take(e.Background(t, 1, "researcher").ChildThread)
+		c := e.Close(suite.Cancelled(t, 1))
+		suite.Equal(e, "stopped", len(c.Stopped), 0)
+		suite.Equal(e, "child", e.Turn(child.ID).State, memory.TurnOpen)
+		e.Answer(child, 1, "the finding")
+		suite.Equal(e, "kind", e.Take(t.ThreadID).EntryKind, memory.EntryChild)
+		e.Sound(t.ThreadID)
+	}},
+	{Name: "a completed turn leaves background children alone", Run: func(e *suite.Env) {
+		t := e.Started("s1")
+		child := e.Take(e.Background(t, 1, "researcher").ChildThread)
+		e.SaveRound(t, 1)
+		suite.Equal(e, "stopped", len(e.Answer(t, 2, "done").Stopped), 0)
+		suite.Equal(e, "child", e.Turn(child.ID).State, memory.TurnOpen)
+	}},
+}
+
+var cancelRules = []suite.Rule{
+	{Name: "a cancel marks the open turn, the first request wins", Run: func(e *suite.Env) {
+		t := e.Started("s1")
+		r := e.RequestCancel(suite.CancelOf(t))
+		suite.Equal(e, "turn", r.TurnID, t.ID)
+		suite.Equal(e, "to tell", r.Turns, []memory.ThreadTurn{{ThreadID: t.ThreadID, TurnID: t.ID}})
+		got := e.Turn(t.ID)
+		suite.Equal(e, "marked", [2]any{got.CancelRequested != nil, got.CancelBy}, [2]any{true, "alice"})
+		suite.Equal(e, "open", got.State, memory.TurnOpen)
+		e.H.Clock.Advance(time.Second)
+		e.Unchanged(t.ThreadID, func() {
+			again := suite.CancelOf(t)
+			again.By = "bob"
+			suite.Equal(e, "turn", e.RequestCancel(again).TurnID, t.ID)
+		})
+		suite.Equal(e, "step", suite.Must[memory.StepState](e)(e.S.StepState(e.Ctx, suite.Round(t, 1))).Cancelled, true)
+	}},
+	{Name: "without a turn, or for another than the open one, there is nothing to cancel", Run: func(e *suite.Env) {
+		t := e.Started("s1")
+		e.Unchanged(t.ThreadID, func() {
+			r := suite.CancelOf(t)
+			r.TurnID = agent.TurnID(t.ThreadID, "other", 0)
+			_, err := e.S.RequestCancel(e.Ctx, r)
+			e.Code(err, agent.CodeConflict)
+			r = suite.CancelOf(t)
+			r.UserID = suite.OtherUser
+			_, err = e.S.RequestCancel(e.Ctx, r)
+			e.Code(err, agent.CodeNotFound)
+		})
+		e.Answer(t, 1, "done")
+		e.Unchanged(t.ThreadID, func() {
+			for _, id := range []string{"", t.ID} {
+				r := suite.CancelOf(t)
+				r.TurnID = id
+				_, err := e.S.RequestCancel(e.Ctx, r)
+				e.Code(err, agent.CodeConflict)
+			}
+		})
+	}},
+	{Name: "no model call and no tool run begins after a cancel, what runs may still end", Run: func(e *suite.Env) {
+		t := e.Started("s1")
+		calls := e.Calls(t, 1, 2)
+		a := e.BeginTool(calls[0], true)
+		e.RequestCancel(suite.CancelOf(t))
+		_, err := e.S.BeginModel(e.Ctx, e.ModelBegin(t, 2))
+		e.IsCancel(err)
+		_, err = e.S.BeginTool(e.Ctx, e.ToolBegin(calls[1], true))
+		e.IsCancel(err)
+		e.Ok(e.S.SaveResult(e.Ctx, suite.Result(calls[0], a, "kept")))
+		e.Close(suite.Cancelled(t, 1))
+		suite.Equal(e, "finished", e.Call(calls[0].ID).Result, "kept")
+		suite.Equal(e, "never started", e.Call(calls[1].ID).Status, agent.CallAborted)
+		e.Sound(t.ThreadID)
+	}},
+	{Name: "queued messages stay when a turn is cancelled, and the next is taken", Run: func(e *suite.Env) {
+		t := e.Started("s1")
+		m2 := e.Send("s1", "m2")
+		e.RequestCancel(suite.CancelOf(t))
+		suite.Equal(e, "next", e.Close(suite.Cancelled(t, 1)).Next, m2.TurnID)
+		suite.Equal(e, "no cancel pending", e.Turn(m2.TurnID).CancelRequested == nil, true)
+		e.Answer(e.Turn(m2.TurnID), 1, "fine")
+		e.Sound(t.ThreadID)
+	}},
+	{Name: "with all, waiting messages are dropped and background descendants are told", Run: func(e *suite.Env) {
+		t := e.Started("s1")
+		child := e.Take(e.Background(t, 1, "researcher").ChildThread)
+		e.SaveRound(t, 1)
+		e.Send("s1", "m2")
+		e.Send("s1", "m3")
+		r := suite.CancelOf(t)
+		r.All = true
+		got := e.RequestCancel(r)
+		suite.Equal(e, "dropped, stopped, running", [3]int{got.Dropped, got.Stopped, got.Running}, [3]int{2, 1, 0})
+		suite.Equal(e, "turns", len(got.Turns), 2)
+		suite.Equal(e, "child", e.Turn(child.ID).CancelRequested != nil, true)
+		suite.Equal(e, "entry", e.Entry(t.ThreadID, memory.EntryMessage, "m2").State, memory.EntryDropped)
+		suite.Equal(e, "next", e.Close(suite.Cancelled(t, 2)).Next, "")
+		e.Close(suite.Cancelled(child, 1))
+		e.Sound(t.ThreadID)
+	}},
+	{Name: "with all, an idle thread's waiting messages are dropped", Run: func(e *suite.Env) {
+		r := e.Send("s1", "m1")
+		got := e.RequestCancel(memory.CancelRequest{UserID: suite.User, ThreadID: r.ThreadID, By: "alice", All: true})
+		suite.Equal(e, "dropped", [2]any{got.Dropped, got.TurnID}, [2]any{1, ""})
+		claim := suite.Must[memory.Claim](e)(e.S.TakeNext(e.Ctx, memory.TakeRequest{ThreadID: r.ThreadID}))
+		suite.Equal(e, "nothing to take", claim.Turn == nil, true)
+		suite.Equal(e, "state", e.Send("s1", "m1").State, memory.EntryDropped)
+	}},
+	{Name: "repeated, a cancel returns the first outcome, also after the turn was closed", Run: func(e *suite.Env) {
+		t := e.Started("s1")
+		first := e.RequestCancel(suite.CancelOf(t))
+		e.Close(suite.Cancelled(t, 1))
+		e.H.Clock.Advance(time.Minute)
+		e.Unchanged(t.ThreadID, func() {
+			for _, id := range []string{"", t.ID} {
+				r := suite.CancelOf(t)
+				r.TurnID, r.By = id, "bob"
+				again := e.RequestCancel(r)
+				suite.Equal(e, "first", [3]any{again.TurnID, again.By, again.At}, [3]any{t.ID, "alice", first.At})
+				suite.Equal(e, "repeated", [2]any{again.Repeated, len(again.Turns)}, [2]any{true, 0})
+			}
+		})
+		e.Send("s1", "m2")
+		e.Answer(e.Take(t.ThreadID), 1, "done")
+		r := suite.CancelOf(t)
+		suite.Equal(e, "by name", e.RequestCancel(r).TurnID, t.ID)
+		r.TurnID = ""
+		_, err := e.S.RequestCancel(e.Ctx, r)
+		e.Code(err, agent.CodeConflict)
+	}},
+	{Name: "a cancel says how many background sub-agents go on", Run: func(e *suite.Env) {
+		t := e.Started("s1")
+		e.Take(e.Background(t, 1, "researcher").ChildThread)
+		e.SaveRound(t, 1)
+		e.Background(t, 2, "general") // not begun
+		e.SaveRound(t, 2)
+		suite.Equal(e, "running", e.RequestCancel(suite.CancelOf(t)).Running, 2)
+		r := suite.CancelOf(t)
+		r.All = true
+		got := e.RequestCancel(r)
+		suite.Equal(e, "stopped, running", [2]int{got.Stopped, got.Running}, [2]int{2, 0})
+		suite.Equal(e, "again", e.RequestCancel(r).Stopped, 0)
+	}},
+	{Name: "with all, the ends of what it stops open no turn and are told with the next message", Run: func(e *suite.Env) {
+		for i, idle := range []bool{false, true} {
+			t := e.Started(fmt.Sprint("s", i))
+			child := e.Take(e.Background(t, 1, "researcher").ChildThread)
+			e.SaveRound(t, 1)
+			e.Background(t, 2, "general") // not begun
+			e.SaveRound(t, 2)
+			ended := e.Take(e.Background(t, 3, "general").ChildThread)
+			e.SaveRound(t, 3)
+			r := memory.CancelRequest{UserID: suite.User, ThreadID: t.ThreadID, By: "alice", All: true}
+			if idle {
+				e.Answer(t, 4, "on their way")
+				e.RequestCancel(r)
+				e.Close(suite.Cancelled(ended, 1))
+			} else {
+				e.Answer(ended, 1, "the finding") // nobody has read it yet
+				e.RequestCancel(r)
+			}
+			e.Close(suite.Cancelled(child, 1))
+			if !idle {
+				suite.Equal(e, "next", e.Close(suite.Cancelled(t, 4)).Next, "")
+			}
+			e.H.Clock.Advance(time.Minute)
+			_, due := e.Overdue(time.Second)[t.ThreadID]
+			suite.Equal(e, "overdue", due, false)
+			claim := suite.Must[memory.Claim](e)(e.S.TakeNext(e.Ctx, memory.TakeRequest{ThreadID: t.ThreadID}))
+			suite.Equal(e, "nothing to take", claim.Turn == nil, true)
+			e.Sound(t.ThreadID)
+			before := len(e.Messages(t.ThreadID))
+			next := e.Take(e.Send(fmt.Sprint("s", i), "m2").ThreadID)
+			ms := e.Messages(t.ThreadID)[before:]
+			suite.Equal(e, "three ends and the message", len(ms), 4)
+			for _, m := range ms[:3] {
+				suite.Contains(e, "source", m.Source, "agent:agent:")
+			}
+			suite.Equal(e, "the message is last", ms[3].Content.String(), "text of m2")
+			e.Answer(next, 1, "fine")
+			for _, en := range e.Inbox(t.ThreadID) {
+				suite.Equal(e, en.ID, en.State != memory.EntryWaiting, true)
+			}
+			e.Sound(t.ThreadID)
+		}
+	}},
+	{Name: "a cancelled turn ends as cancelled in whatever it was doing", Run: func(e *suite.Env) {
+		for i, prepare := range []func(t memory.Turn){
+			func(memory.Turn) {},
+			func(t memory.Turn) { e.Begin(t, 1) },
+			func(t memory.Turn) {
+				e.Ok(e.S.AppendChunk(e.Ctx, suite.Chunk(t, 1, e.Begin(t, 1), 0, "half")))
+			},
+			func(t memory.Turn) { e.Ok(e.S.FailModel(e.Ctx, suite.Failure(t, 1, e.Begin(t, 1)))) },
+			func(t memory.Turn) { e.Reply(t, 1, "whole, but not saved") },
+			func(t memory.Turn) { e.Calls(t, 1, 2) },
+			func(t memory.Turn) { e.BeginTool(e.Calls(t, 1, 2)[1], false) },
+			func(t memory.Turn) { e.RunTool(e.Calls(t, 1, 1)[0], "ran") },
+			func(t memory.Turn) { e.RunTool(e.Calls(t, 1, 1)[0], "ran"); e.SaveRound(t, 1) },
+			func(t memory.Turn) { e.Gated(t, 1, agent.GateAsk, agent.GateAuto); e.Ask(t, 1) },
+			func(t memory.Turn) { e.Delegate(t, 1, "researcher") },
+			func(t memory.Turn) { e.Take(e.Delegate(t, 1, "researcher").ChildThread) },
+			func(t memory.Turn) { e.Answer(e.Take(e.Delegate(t, 1, "researcher").ChildThread), 1, "x") },
+		} {
+			t := e.Started(fmt.Sprintf("s%d", i))
+			prepare(t)
+			e.RequestCancel(suite.CancelOf(t))
+			e.Close(suite.Cancelled(t, 1))
+			e.Unchanged(t.ThreadID, func() { e.Close(suite.Cancelled(t, 1)) })
+			th, turn := e.Thread(t.ThreadID), e.Turn(t.ID)
+			suite.Equal(e, "thread", [2]string{string(th.Status), th.OpenTurnID}, [2]string{"cancelled", ""})
+			suite.Equal(e, "turn", [2]string{string(turn.State), string(turn.Outcome)}, [2]string{"closed", "cancelled"})
+			ev := e.EventsOf(t.ThreadID, agent.EventError)
+			suite.Equal(e, "error events", len(ev), 1)
+			suite.Equal(e, "code", ev[0]["code"], any("cancelled"))
+			for _, c := range suite.Must[[]agent.ToolCall](e)(e.S.ToolCalls(e.Ctx, t.ThreadID)) {
+				suite.Equal(e, "final", c.Status.Final(), true)
+			}
+			e.Sound(t.ThreadID)
+			e.Send(fmt.Sprintf("s%d", i), "m2")
+			e.Answer(e.Take(t.ThreadID), 1, "usable again")
+			e.Sound(t.ThreadID)
+		}
+	}},
+}

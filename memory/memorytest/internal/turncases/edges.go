@@ -1,0 +1,179 @@
+package turncases
+
+import (
+	"context"
+
+	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/memory"
+	"github.com/spool-agents/spool/memory/memorytest/internal/suite"
+)
+
+// edgeRules are the corners of several operations.
+var edgeRules = []suite.Rule{
+	{Name: "a conversation without a name is the default one", Run: func(e *suite.Env) {
+		r := suite.Message("s1", "m1", "hi")
+		r.ConversationID = ""
+		suite.Equal(e, "thread", suite.Must[memory.SendResult](e)(e.S.Send(e.Ctx, r)).ThreadID, "s1/default")
+	}},
+	{Name: "a message without an id, or with a choice that does not exist, is refused", Run: func(e *suite.Env) {
+		for _, change := range []func(*memory.SendRequest){
+			func(r *memory.SendRequest) { r.MessageID = "" },
+			func(r *memory.SendRequest) { r.MessageID = "a\x00b" },
+			func(r *memory.SendRequest) { r.WhenBusy = "later" },
+		} {
+			r := suite.Message("s1", "m1", "hi")
+			change(&r)
+			_, err := e.S.Send(e.Ctx, r)
+			e.Code(err, agent.CodeInvalid)
+		}
+		suite.Equal(e, "threads", len(e.Threads(memory.ThreadFilter{All: true})), 0)
+	}},
+	{Name: "a message that makes no choice is refused while an approval is open, a queued one is taken", Run: func(e *suite.Env) {
+		t := e.Started("s1")
+		e.Gated(t, 1, agent.GateAsk)
+		e.Ask(t, 1)
+		r := suite.Message("s1", "m2", "hi")
+		r.WhenBusy = ""
+		e.Unchanged(t.ThreadID, func() {
+			_, err := e.S.Send(e.Ctx, r)
+			e.Code(err, agent.CodeConflict)
+		})
+		suite.Equal(e, "state", e.Send("s1", "m3").State, memory.EntryWaiting)
+	}},
+	{Name: "a sub-agent takes neither messages nor retries from people", Run: func(e *suite.Env) {
+		t := e.Started("s1")
+		child := e.Take(e.Delegate(t, 1, "researcher").ChildThread)
+		e.Answer(child, 1, "the finding")
+		e.Unchanged(t.ThreadID, func() {
+			_, err := e.S.Send(e.Ctx, memory.SendRequest{UserID: suite.User, ThreadID: child.ThreadID, MessageID: "m1", Content: agent.Text("hi"), WhenBusy: memory.Queue})
+			e.Code(err, agent.CodeInvalid, agent.CodeConflict, agent.CodeNotFound)
+			_, err = e.S.Retry(e.Ctx, memory.RetryRequest{UserID: suite.User, ThreadID: child.ThreadID, RequestID: "r1"})
+			e.Code(err, agent.CodeInvalid, agent.CodeConflict, agent.CodeNotFound)
+		})
+	}},
+	{Name: "the model that a sender chose stays until another is chosen", Run: func(e *suite.Env) {
+		r := suite.Message("s1", "m1", "hi")
+		r.Model = "big"
+		t := e.Take(suite.Must[memory.SendResult](e)(e.S.Send(e.Ctx, r)).ThreadID)
+		suite.Equal(e, "model", e.Thread(t.ThreadID).Config.Model, "big")
+		e.Answer(t, 1, "done")
+		e.Send("s1", "m2")
+		t = e.Take(t.ThreadID)
+		suite.Equal(e, "kept", e.Thread(t.ThreadID).Config.Model, "big")
+		e.Answer(t, 1, "done")
+		r.MessageID, r.Model = "m3", "small"
+		suite.Must[memory.SendResult](e)(e.S.Send(e.Ctx, r))
+		e.Take(t.ThreadID)
+		suite.Equal(e, "changed", e.Thread(t.ThreadID).Config.Model, "small")
+	}},
+	{Name: "the working directory of a claim replaces the main thread's, but not in the middle of a turn", Run: func(e *suite.Env) {
+		thread := e.Send("s1", "m1").ThreadID
+		take := func(workdir string) memory.Turn {
+			claim := suite.Must[memory.Claim](e)(e.S.TakeNext(e.Ctx, memory.TakeRequest{ThreadID: thread, RunID: "run", Workdir: workdir}))
+			if claim.Turn == nil {
+				return memory.Turn{}
+			}
+			return *claim.Turn
+		}
+		t := take("/allowed")
+		suite.Equal(e, "workdir", e.Thread(thread).Workdir, "/allowed")
+		e.Calls(t, 1, 1)
+		take("/elsewhere")
+		suite.Equal(e, "in the middle", e.Thread(thread).Workdir, "/allowed")
+		e.Close(suite.Cancelled(t, 1))
+		take("/elsewhere")
+		suite.Equal(e, "without a turn", e.Thread(thread).Workdir, "/allowed")
+		e.Send("s1", "m2")
+		take("/elsewhere")
+		suite.Equal(e, "the next turn", e.Thread(thread).Workdir, "/elsewhere")
+	}},
+	{Name: "a turn completes only with a stored reply, and ends in a final state only", Run: func(e *suite.Env) {
+		t := e.Started("s1")
+		e.Unchanged(t.ThreadID, func() {
+			if _, err := e.S.CloseTurn(e.Ctx, suite.Completed(t, 1)); err == nil {
+				e.Fatalf("a turn completed without an answer")
+			}
+			r := suite.Completed(t, 1)
+			r.Outcome = agent.ThreadRunning
+			_, err := e.S.CloseTurn(e.Ctx, r)
+			e.Code(err, agent.CodeInvalid)
+			r = suite.Failed(t, 1, agent.ReasonError)
+			r.TurnID = agent.TurnID(t.ThreadID, "other", 0)
+			_, err = e.S.CloseTurn(e.Ctx, r)
+			e.Code(err, agent.CodeNotFound, agent.CodeStale)
+		})
+		other := e.Started("s2")
+		e.Unchanged(t.ThreadID, func() {
+			r := suite.Failed(t, 1, agent.ReasonError)
+			r.ThreadID = other.ThreadID
+			_, err := e.S.CloseTurn(e.Ctx, r)
+			e.Code(err, agent.CodeNotFound, agent.CodeStale, agent.CodeInvalid)
+		})
+	}},
+	{Name: "a decision names calls of its approval only", Run: func(e *suite.Env) {
+		t := e.Started("s1")
+		calls := e.Gated(t, 1, agent.GateAsk, agent.GateAuto)
+		a := e.Ask(t, 1)
+		e.Unchanged(t.ThreadID, func() {
+			for _, id := range []string{"call_other", calls[1].ID} {
+				d := suite.Decision(a.ID, memory.Approve)
+				d.Calls = []string{id}
+				_, err := e.S.Decide(e.Ctx, d)
+				e.Code(err, agent.CodeInvalid, agent.CodeNotFound, agent.CodeConflict)
+			}
+		})
+	}},
+	{Name: "a background end that a sub-agent did not read before its turn closed is not lost", Run: func(e *suite.Env) {
+		t := e.Started("s1")
+		child := e.Take(e.Delegate(t, 1, "researcher").ChildThread)
+		grand := e.Background(child, 1, "general")
+		e.SaveRound(child, 1)
+		e.Reply(child, 2, "I have a helper")
+		g := e.Take(grand.ChildThread)
+		e.Answer(g, 1, "deep finding")
+		e.Close(suite.Completed(child, 2))
+		e.TakeResult(e.FirstCall(t, 1))
+		e.SaveRound(t, 1)
+		e.Sound(t.ThreadID)
+		// It waits where somebody takes it: above, or as the sub-agent's next turn.
+		steered := suite.Must[memory.ModelStart](e)(e.S.BeginModel(e.Ctx, e.ModelBegin(t, 2))).Steered
+		claim := suite.Must[memory.Claim](e)(e.S.TakeNext(e.Ctx, memory.TakeRequest{ThreadID: child.ThreadID}))
+		if (steered == 1) == (claim.Turn != nil) {
+			e.Errorf("steered above: %d, taken by the sub-agent: %v", steered, claim.Turn != nil)
+		}
+		e.Sound(t.ThreadID)
+	}},
+	{Name: "work in the background that did not begin ends with a cancel of all, and its delegator is told", Run: func(e *suite.Env) {
+		t := e.Started("s1")
+		d := e.Background(t, 1, "researcher")
+		e.SaveRound(t, 1)
+		e.Answer(t, 2, "it is on its way")
+		e.RequestCancel(memory.CancelRequest{UserID: suite.User, ThreadID: t.ThreadID, By: "alice", All: true})
+		claim := suite.Must[memory.Claim](e)(e.S.TakeNext(e.Ctx, memory.TakeRequest{ThreadID: d.ChildThread}))
+		suite.Equal(e, "nothing to take", claim.Turn == nil, true)
+		suite.Equal(e, "task", e.Task(t.ThreadID, d.TaskID).Status, agent.TaskCancelled)
+		e.Sound(t.ThreadID)
+	}},
+	{Name: "a delegation is opened, not run, and no other call is opened", Run: func(e *suite.Env) {
+		t := e.Started("s1")
+		calls := e.Reply(t, 1, "", suite.Assign(0), suite.Lookup(1)).Calls
+		e.Unchanged(t.ThreadID, func() {
+			_, err := e.S.OpenDelegation(e.Ctx, suite.Delegation(calls[1], "researcher"))
+			e.Code(err, agent.CodeConflict, agent.CodeInvalid)
+			_, err = e.S.TakeChildResult(e.Ctx, suite.ChildResult(calls[0]))
+			e.Code(err, agent.CodeConflict, agent.CodeInvalid, agent.CodeNotFound)
+		})
+	}},
+	{Name: "a call with a cancelled context happens as a whole or not at all", Run: func(e *suite.Env) {
+		t := e.Started("s1")
+		ctx, cancel := context.WithCancel(e.Ctx)
+		cancel()
+		before := e.State(t.ThreadID)
+		if _, err := e.S.Send(ctx, suite.Message("s1", "m2", "hi")); err != nil {
+			suite.Equal(e, "state", e.State(t.ThreadID), before)
+		} else {
+			suite.Equal(e, "entry", e.Entry(t.ThreadID, memory.EntryMessage, "m2").State, memory.EntryWaiting)
+		}
+		e.Sound(t.ThreadID)
+	}},
+}

@@ -1,0 +1,179 @@
+package turncases
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/memory"
+	"github.com/spool-agents/spool/memory/memorytest/internal/suite"
+)
+
+var modelRules = []suite.Rule{
+	{Name: "a new attempt makes the one before stale", Run: func(e *suite.Env) {
+		t := e.Started("s1")
+		b := e.ModelBegin(t, 1)
+		first := suite.Must[memory.ModelStart](e)(e.S.BeginModel(e.Ctx, b)).Attempt
+		e.Ok(e.S.AppendChunk(e.Ctx, suite.Chunk(t, 1, first, 0, "abc")))
+		b.Fence.Number = 2
+		second := suite.Must[memory.ModelStart](e)(e.S.BeginModel(e.Ctx, b)).Attempt
+		suite.Equal(e, "attempt", second, first+1)
+		e.Unchanged(t.ThreadID, func() {
+			e.Stale(e.S.AppendChunk(e.Ctx, suite.Chunk(t, 1, first, 3, "def")))
+			e.Stale(e.S.FailModel(e.Ctx, suite.Failure(t, 1, first)))
+			_, err := e.S.SaveReply(e.Ctx, suite.Record(t, 1, first, "late"))
+			e.Stale(err)
+		})
+		e.Answer2(t, 1, second, "good")
+		suite.Equal(e, "answer", e.Turn(t.ID).Answer, "good")
+		e.Sound(t.ThreadID)
+	}},
+	{Name: "a lower number never becomes current after a higher one of its scope", Run: func(e *suite.Env) {
+		t := e.Started("s1")
+		b := e.ModelBegin(t, 1)
+		b.Fence.Number = 3
+		a := suite.Must[memory.ModelStart](e)(e.S.BeginModel(e.Ctx, b)).Attempt
+		e.Unchanged(t.ThreadID, func() {
+			for _, n := range []int{1, 2} {
+				b.Fence.Number = n
+				_, err := e.S.BeginModel(e.Ctx, b)
+				e.Stale(err)
+			}
+		})
+		other := e.Begin(t, 1)
+		suite.Equal(e, "attempt of another scope", other, a+1)
+		b.Fence.Number = 2
+		_, err := e.S.BeginModel(e.Ctx, b)
+		e.Stale(err)
+		e.Answer2(t, 1, other, "good")
+	}},
+	{Name: "a stored reply is returned and the model is not called again", Run: func(e *suite.Env) {
+		t := e.Started("s1")
+		stored := e.Reply(t, 1, "thinking", suite.Lookup(1), suite.Lookup(2))
+		e.Unchanged(t.ThreadID, func() {
+			st := suite.Must[memory.ModelStart](e)(e.S.BeginModel(e.Ctx, e.ModelBegin(t, 1)))
+			if st.Stored == nil {
+				e.Fatalf("the stored reply was not returned")
+			}
+			suite.Equal(e, "reply", st.Stored.Reply.Content, "thinking")
+			suite.Equal(e, "calls", st.Stored.Calls, stored.Calls)
+		})
+	}},
+	{Name: "calls get our ids even where the provider repeats its own", Run: func(e *suite.Env) {
+		t := e.Started("s1")
+		calls := e.Calls(t, 1, 3)
+		for i, c := range calls {
+			suite.Equal(e, "id", c.ID, agent.CallID(t.ID, 1, i))
+			suite.Equal(e, "place", [3]any{c.TurnID, c.Step, c.Index}, [3]any{t.ID, 1, i})
+			suite.Equal(e, "tool", [2]string{c.ToolName, string(c.Args)}, [2]string{"lookup", fmt.Sprintf(`{"query":"q%d"}`, i)})
+			suite.Equal(e, "status", c.Status, agent.CallPending)
+			e.RunTool(c, "ok")
+		}
+		e.SaveRound(t, 1)
+		second := e.Calls(t, 2, 1)
+		suite.Equal(e, "id of step 2", second[0].ID, agent.CallID(t.ID, 2, 0))
+	}},
+	{Name: "streamed text is kept by byte offset, a piece that is there is ignored", Run: func(e *suite.Env) {
+		t := e.Started("s1")
+		a := e.Begin(t, 1)
+		e.Ok(e.S.AppendChunk(e.Ctx, suite.Chunk(t, 1, a, 0, "héllo")))
+		e.Ok(e.S.AppendChunk(e.Ctx, suite.Chunk(t, 1, a, 0, "héllo")))
+		e.Ok(e.S.AppendChunk(e.Ctx, suite.Chunk(t, 1, a, 6, " world")))
+		e.Ok(e.S.AppendChunk(e.Ctx, suite.Chunk(t, 1, a, 0, "héllo")))
+		suite.Equal(e, "text", e.Stream(t.ThreadID), "héllo world")
+		c := suite.Chunk(t, 1, a, 12, "")
+		c.Reasoning = "because"
+		e.Ok(e.S.AppendChunk(e.Ctx, c))
+		e.Ok(e.S.AppendChunk(e.Ctx, c))
+		s := suite.Must[*memory.Streamed](e)(e.S.Stream(e.Ctx, t.ThreadID))
+		suite.Equal(e, "stream", *s, memory.Streamed{
+			MessageID: agent.MessageID(t.ID, 1), TurnID: t.ID, Step: 1, Attempt: a, Text: "héllo world", Reasoning: "because",
+		})
+		suite.Equal(e, "chunks are not in the log", e.Types(t.ThreadID), []string{agent.EventMessageStarted})
+	}},
+	{Name: "a failed attempt keeps its text until the next begins, and its cost", Run: func(e *suite.Env) {
+		t := e.Started("s1")
+		a := e.Begin(t, 1)
+		e.Ok(e.S.AppendChunk(e.Ctx, suite.Chunk(t, 1, a, 0, "half")))
+		e.Ok(e.S.FailModel(e.Ctx, suite.Failure(t, 1, a)))
+		e.Unchanged(t.ThreadID, func() { e.Ok(e.S.FailModel(e.Ctx, suite.Failure(t, 1, a))) })
+		suite.Equal(e, "text", e.Stream(t.ThreadID), "half")
+		suite.Equal(e, "usage", e.Turn(t.ID).Usage.TotalTokens, int64(10))
+		b := e.Begin(t, 1)
+		suite.Equal(e, "attempt", b, a+1)
+		if s := e.Stream(t.ThreadID); s != "" && s != "<nil>" {
+			e.Fatalf("a new attempt shows %q of the one before", s)
+		}
+		e.Answer2(t, 1, b, "good")
+		suite.Equal(e, "usage", e.Turn(t.ID).Usage.TotalTokens, int64(25))
+		steps := suite.Must[[]memory.Step](e)(e.S.Steps(e.Ctx, t.ID))
+		suite.Equal(e, "steps", len(steps), 1)
+		suite.Equal(e, "attempts, failed", [2]int{steps[0].Attempt, steps[0].Failed}, [2]int{b, 1})
+		e.Sound(t.ThreadID)
+	}},
+	{Name: "attempts that failed in a recorded way do not count as lost", Run: func(e *suite.Env) {
+		t := e.Started("s1")
+		for range 8 {
+			a := e.Begin(t, 1)
+			e.Ok(e.S.FailModel(e.Ctx, suite.Failure(t, 1, a)))
+		}
+		e.Answer(t, 1, "at last")
+		e.Sound(t.ThreadID)
+	}},
+	{Name: "a steered message goes into the running turn before its next model call, once", Run: func(e *suite.Env) {
+		t := e.Started("s1")
+		calls := e.Calls(t, 1, 1)
+		r := e.Steer("s1", "m2")
+		suite.Equal(e, "state", r.State, memory.EntryWaiting)
+		e.RunTool(calls[0], "one")
+		e.SaveRound(t, 1)
+		b := e.ModelBegin(t, 2)
+		st := suite.Must[memory.ModelStart](e)(e.S.BeginModel(e.Ctx, b))
+		suite.Equal(e, "steered", st.Steered, 1)
+		e.Unchanged(t.ThreadID, func() { suite.Must[memory.ModelStart](e)(e.S.BeginModel(e.Ctx, b)) })
+		b.Fence.Number = 2
+		st = suite.Must[memory.ModelStart](e)(e.S.BeginModel(e.Ctx, b))
+		ms := e.Messages(t.ThreadID)
+		suite.Equal(e, "messages", len(ms), 4)
+		suite.Equal(e, "steered message", [3]string{string(ms[3].Role), ms[3].Source, ms[3].Content.String()}, [3]string{"user", "steer", "text of m2"})
+		en := e.Entry(t.ThreadID, memory.EntryMessage, "m2")
+		suite.Equal(e, "entry", [2]string{string(en.State), en.TakenBy}, [2]string{"taken", t.ID})
+		suite.Equal(e, "next", e.Answer2(t, 2, st.Attempt, "done").Next, "")
+		suite.Equal(e, "turns", len(suite.Must[[]memory.Turn](e)(e.S.TurnsOf(e.Ctx, t.ThreadID))), 1)
+		e.Sound(t.ThreadID)
+	}},
+	{Name: "a steered message after the last model call gets a turn of its own", Run: func(e *suite.Env) {
+		t := e.Started("s1")
+		e.Reply(t, 1, "final")
+		r := e.Steer("s1", "m2")
+		suite.Equal(e, "next", e.Close(suite.Completed(t, 1)).Next, r.TurnID)
+		e.Sound(t.ThreadID)
+	}},
+	{Name: "counters equal the rows, the context window is the last call's", Run: func(e *suite.Env) {
+		t := e.Started("s1")
+		calls := e.Calls(t, 1, 2)
+		for _, c := range calls {
+			e.RunTool(c, "ok")
+		}
+		e.SaveRound(t, 1)
+		r := suite.Record(t, 2, e.Begin(t, 2), "final")
+		r.Reply.Usage = agent.Usage{PromptTokens: 40, CompletionTokens: 2, TotalTokens: 42, Price: 0.5}
+		suite.Must[memory.StoredReply](e)(e.S.SaveReply(e.Ctx, r))
+		e.Close(suite.Completed(t, 2))
+		th := e.Thread(t.ThreadID)
+		suite.Equal(e, "messages", th.MessageCount, int64(5))
+		suite.Equal(e, "tool calls", th.ToolCallCount, int64(2))
+		suite.Equal(e, "requests", th.RequestCount, int64(2))
+		suite.Equal(e, "tokens", [3]int64{th.TotalTokens, th.PromptTokens, th.CompletionTokens}, [3]int64{57, 50, 7})
+		suite.Equal(e, "price", th.TotalPrice, 0.75)
+		suite.Equal(e, "window", th.ContextWindow, agent.ContextWindow{Prompt: 40, Completion: 2, Total: 42})
+		suite.Equal(e, "steps", e.Turn(t.ID).Steps, 2)
+		e.Sound(t.ThreadID)
+	}},
+	{Name: "a reply of any size and any text is kept", Run: func(e *suite.Env) {
+		t := e.Started("s1")
+		text := strings.Repeat("0123456789", 300_000) + "é\u0001🙂"
+		e.Answer(t, 1, text)
+		suite.Equal(e, "answer", e.Messages(t.ThreadID)[1].Content.String() == text, true)
+	}},
+}

@@ -1,0 +1,269 @@
+package turncases
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/memory"
+	"github.com/spool-agents/spool/memory/memorytest/internal/suite"
+)
+
+var readRules = []suite.Rule{
+	{Name: "a list is read page by page without a gap or a repetition, also where threads were active at once", Run: func(e *suite.Env) {
+		var want []string
+		for i := range 9 {
+			if i%3 == 0 {
+				e.H.Clock.Advance(time.Second)
+			}
+			want = append(want, e.Send(fmt.Sprintf("s%d", i), "m").ThreadID)
+		}
+		var got []string
+		for f := (memory.ThreadFilter{UserID: suite.User, Limit: 2}); ; {
+			page := suite.Must[[]agent.Thread](e)(e.S.Threads(e.Ctx, f))
+			for _, th := range page {
+				got = append(got, th.ID)
+				f.Before, f.AfterID = th.UpdatedAt, th.ID
+			}
+			if len(page) < f.Limit {
+				break
+			}
+		}
+		suite.Equal(e, "all of them", got, e.Threads(memory.ThreadFilter{UserID: suite.User}))
+		slices.Sort(got)
+		suite.Equal(e, "each once", got, want)
+	}},
+	{Name: "another profile's session is not found", Run: func(e *suite.Env) {
+		id := e.Send("s1", "m1").ThreadID
+		for _, r := range []memory.SendRequest{suite.Message("s1", "x", "x"), {UserID: suite.User, Profile: "other", ThreadID: id, MessageID: "x", Content: agent.Text("x")}} {
+			r.Profile = "other"
+			_, err := e.S.Send(e.Ctx, r)
+			e.Code(err, agent.CodeNotFound)
+			if r.ThreadID == "" {
+				r.ConversationID = "new"
+				_, err := e.S.Send(e.Ctx, r)
+				e.Code(err, agent.CodeNotFound)
+			}
+		}
+		suite.Equal(e, "listed", len(e.Threads(memory.ThreadFilter{UserID: suite.User, Profile: "other"})), 0)
+	}},
+	{Name: "other users find nothing", Run: func(e *suite.Env) {
+		t := e.Started("s1")
+		e.Take(e.Delegate(t, 1, "researcher").ChildThread)
+		_, err := e.S.Thread(e.Ctx, suite.OtherUser, t.ThreadID)
+		e.Code(err, agent.CodeNotFound)
+		suite.Equal(e, "threads", len(e.Threads(memory.ThreadFilter{UserID: suite.OtherUser, All: true})), 0)
+		suite.Equal(e, "without a user", suite.Must[agent.Thread](e)(e.S.Thread(e.Ctx, "", t.ThreadID)).ID, t.ThreadID)
+	}},
+	{Name: "what is missing is not found", Run: func(e *suite.Env) {
+		const none = "none/default"
+		var errs []error
+		add := func(err error) { errs = append(errs, err) }
+		_, err := e.S.Thread(e.Ctx, suite.User, none)
+		add(err)
+		_, err = e.S.Messages(e.Ctx, none, 0, 10)
+		add(err)
+		_, err = e.S.Events(e.Ctx, none, 0, 10)
+		add(err)
+		_, err = e.S.Tasks(e.Ctx, none)
+		add(err)
+		_, err = e.S.Inbox(e.Ctx, none)
+		add(err)
+		_, err = e.S.TurnsOf(e.Ctx, none)
+		add(err)
+		_, err = e.S.Turn(e.Ctx, "tnone")
+		add(err)
+		_, err = e.S.CloseTurn(e.Ctx, memory.CloseRequest{ThreadID: none, TurnID: "tnone", Outcome: agent.ThreadCompleted, Step: 1})
+		add(err)
+		for _, err := range errs {
+			e.Code(err, agent.CodeNotFound)
+		}
+	}},
+	{Name: "no list shows a sub-agent unless asked", Run: func(e *suite.Env) {
+		t := e.Started("s1")
+		d := e.Delegate(t, 1, "researcher")
+		suite.Equal(e, "list", e.Threads(memory.ThreadFilter{UserID: suite.User}), []string{t.ThreadID})
+		suite.Equal(e, "session", e.Threads(memory.ThreadFilter{UserID: suite.User, SessionID: "s1"}), []string{t.ThreadID})
+		all := e.Threads(memory.ThreadFilter{UserID: suite.User, All: true})
+		slices.Sort(all)
+		suite.Equal(e, "all", all, []string{d.ChildThread, t.ThreadID})
+	}},
+	{Name: "threads are listed newest activity first, filtered and paged", Run: func(e *suite.Env) {
+		for i := range 4 {
+			e.H.Clock.Advance(time.Second)
+			r := suite.Message(fmt.Sprintf("s%d", i), "m1", "hi")
+			r.Workdir = fmt.Sprintf("/w%d", i%2)
+			r.Profile = []string{"default", "work"}[i/2]
+			suite.Must[memory.SendResult](e)(e.S.Send(e.Ctx, r))
+		}
+		e.H.Clock.Advance(time.Second)
+		e.Send("s0", "m2")
+		suite.Equal(e, "order", e.Threads(memory.ThreadFilter{UserID: suite.User}), []string{"s0/default", "s3/default", "s2/default", "s1/default"})
+		suite.Equal(e, "limit", e.Threads(memory.ThreadFilter{UserID: suite.User, Limit: 2}), []string{"s0/default", "s3/default"})
+		suite.Equal(e, "workdir", e.Threads(memory.ThreadFilter{UserID: suite.User, Workdir: "/w1"}), []string{"s3/default", "s1/default"})
+		suite.Equal(e, "profile", e.Threads(memory.ThreadFilter{UserID: suite.User, Profile: "work"}), []string{"s3/default", "s2/default"})
+		third := e.Thread("s3/default")
+		suite.Equal(e, "page", e.Threads(memory.ThreadFilter{UserID: suite.User, Before: third.UpdatedAt}), []string{"s2/default", "s1/default"})
+	}},
+	{Name: "messages and events are read in pages by sequence number", Run: func(e *suite.Env) {
+		t := e.Started("s1")
+		for n := 1; n <= 5; n++ {
+			e.RunTool(e.Calls(t, n, 1)[0], "r")
+			e.SaveRound(t, n)
+		}
+		all := e.Messages(t.ThreadID)
+		var paged []agent.Message
+		for after := int64(0); ; after = paged[len(paged)-1].Seq {
+			batch := suite.Must[[]agent.Message](e)(e.S.Messages(e.Ctx, t.ThreadID, after, 3))
+			paged = append(paged, batch...)
+			if len(batch) < 3 {
+				break
+			}
+		}
+		suite.Equal(e, "messages", paged, all)
+		events := e.Events(t.ThreadID)
+		var pagedEvents []agent.Event
+		for after := int64(0); ; after = pagedEvents[len(pagedEvents)-1].Seq {
+			batch := suite.Must[[]agent.Event](e)(e.S.Events(e.Ctx, t.ThreadID, after, 4))
+			pagedEvents = append(pagedEvents, batch...)
+			if len(batch) < 4 {
+				break
+			}
+		}
+		suite.Equal(e, "events", pagedEvents, events)
+		suite.Equal(e, "beyond the end", len(suite.Must[[]agent.Message](e)(e.S.Messages(e.Ctx, t.ThreadID, 1000, 3))), 0)
+	}},
+	{Name: "a cheap number differs after each write", Run: func(e *suite.Env) {
+		seen := suite.Must[int64](e)(e.S.Changed(e.Ctx))
+		t := e.Started("s1")
+		for _, write := range []func(){
+			func() { e.Begin(t, 1) },
+			func() { e.Ok(e.S.AppendChunk(e.Ctx, suite.Chunk(t, 1, e.Begin(t, 1), 0, "x"))) },
+			func() { e.Send("s1", "m2") },
+			func() { e.Answer(t, 1, "done") },
+		} {
+			write()
+			now := suite.Must[int64](e)(e.S.Changed(e.Ctx))
+			if now == seen {
+				e.Errorf("Changed did not move with a write")
+			}
+			seen = now
+		}
+	}},
+	{Name: "values read are copies", Run: func(e *suite.Env) {
+		t := e.Started("s1")
+		e.RunTool(e.Calls(t, 1, 1)[0], "r")
+		e.SaveRound(t, 1)
+		e.Unchanged(t.ThreadID, func() {
+			ms := e.Messages(t.ThreadID)
+			ms[1].ToolCalls[0].ID = "changed"
+			th := e.Thread(t.ThreadID)
+			th.Config.Tools[0] = "changed"
+			evs := e.Events(t.ThreadID)
+			evs[0].Data[0] = 'X'
+		})
+	}},
+}
+
+var eventRules = []suite.Rule{
+	{Name: "events of a turn come in their order", Run: func(e *suite.Env) {
+		t := e.Started("s1")
+		calls := e.Calls(t, 1, 2)
+		e.RunTool(calls[0], "a")
+		e.RunTool(calls[1], "b")
+		e.SaveRound(t, 1)
+		e.Answer(t, 2, "done")
+		suite.Equal(e, "types", e.Types(t.ThreadID), []string{
+			agent.EventMessageStarted, agent.EventToolCalls, agent.EventToolCall, agent.EventToolCall,
+			agent.EventToolResponse, agent.EventToolResponse, agent.EventAssistantMessage, agent.EventDone,
+		})
+		for i, ev := range e.Events(t.ThreadID) {
+			suite.Equal(e, "thread, seq and turn", [3]any{ev.ThreadID, ev.Seq, ev.TurnID}, [3]any{t.ThreadID, int64(i + 1), t.ID})
+			suite.Equal(e, "time", ev.At.Equal(e.H.Clock.Now()), true)
+		}
+	}},
+	{Name: "payloads have the fields that are promised", Run: func(e *suite.Env) {
+		t := e.Started("s1")
+		calls := e.Gated(t, 1, agent.GateAuto, agent.GateAsk, agent.GateAsk)
+		e.RunTool(calls[0], "a")
+		d := suite.Decision(e.Ask(t, 1).ID, memory.Approve)
+		d.Calls = []string{calls[1].ID}
+		e.Decide(d)
+		e.RunTool(calls[1], "b")
+		e.SaveRound(t, 1)
+		e.AnswerTo(e.Questioned(t, 2, "a?")[0].ID, "x")
+		e.Answer(t, 3, "done")
+		fails := e.Started("s2")
+		e.Close(suite.Failed(fails, 1, agent.ReasonError))
+		for typ, keys := range map[string][]string{
+			agent.EventMessageStarted:   {"content", "toolNames"},
+			agent.EventToolCalls:        {"toolCalls"},
+			agent.EventToolCall:         {"intent", "arguments", "toolCallId"},
+			agent.EventApprovalRequired: {"approvalId", "toolCalls", "agent"},
+			agent.EventApprovalResponse: {"approvalId", "decision", "approvedCalls"},
+			agent.EventQuestionAsked:    {"questionId", "agent", "text"},
+			agent.EventQuestionAnswered: {"questionId", "answeredBy"},
+			agent.EventToolResponse:     {"toolCallId", "name", "status", "durationMs"},
+			agent.EventMemoryAppended:   {"fromSeq", "toSeq"},
+			agent.EventAssistantMessage: {"messageId", "content"},
+			agent.EventDone:             {"responseTimeMs", "usage"},
+		} {
+			e.Payload(t.ThreadID, typ, keys)
+		}
+		e.Payload(fails.ThreadID, agent.EventError, []string{"code", "message", "retryable"})
+		call := e.EventsOf(t.ThreadID, agent.EventToolCall)[0]
+		suite.Equal(e, "intent", call["intent"], any("lookup"))
+		response := e.EventsOf(t.ThreadID, agent.EventToolResponse)[0]
+		suite.Equal(e, "response", [4]any{response["toolCallId"], response["name"], response["status"], response["result"]}, [4]any{calls[0].ID, "lookup", "success", "a"})
+	}},
+	{Name: "memory_appended names what was appended", Run: func(e *suite.Env) {
+		t := e.Started("s1")
+		e.RunTool(e.Calls(t, 1, 1)[0], "a")
+		saved := e.SaveRound(t, 1)
+		evs := e.EventsOf(t.ThreadID, agent.EventMemoryAppended)
+		last := evs[len(evs)-1]
+		suite.Equal(e, "range", [2]any{last["fromSeq"], last["toSeq"]}, [2]any{float64(saved.FromSeq), float64(saved.ToSeq)})
+	}},
+	{Name: "each turn is closed by exactly one done or error", Run: func(e *suite.Env) {
+		for i, end := range []func(t memory.Turn){
+			func(t memory.Turn) { e.Answer(t, 1, "x") },
+			func(t memory.Turn) { e.Close(suite.Failed(t, 1, agent.ReasonTimeout)) },
+			func(t memory.Turn) { e.Close(suite.Cancelled(t, 1)) },
+			func(t memory.Turn) { e.Terminated(t, 1) },
+		} {
+			t := e.Started(fmt.Sprintf("s%d", i))
+			end(t)
+			types := e.Types(t.ThreadID)
+			suite.Equal(e, "ends", len(e.EventsOf(t.ThreadID, agent.EventDone))+len(e.EventsOf(t.ThreadID, agent.EventError)), 1)
+			last := types[len(types)-1]
+			suite.Equal(e, "the last is an end", last == agent.EventDone || last == agent.EventError, true)
+			e.Sound(t.ThreadID)
+		}
+	}},
+	{Name: "a child's steps are told on its delegator with the ids that tell children apart", Run: func(e *suite.Env) {
+		t := e.Started("s1")
+		d := e.Delegate(t, 1, "researcher")
+		child := e.Take(d.ChildThread)
+		parsed, err := agent.ParseThreadID(d.ChildThread)
+		e.Ok(err)
+		e.RunTool(e.Calls(child, 1, 1)[0], "a")
+		e.SaveRound(child, 1)
+		e.Answer(child, 2, "the finding")
+		e.TakeResult(e.FirstCall(t, 1))
+		for typ, keys := range map[string][]string{
+			agent.EventSubAgentStarted:    {"agentId", "agentName", "toolCallId"},
+			agent.EventSubAgentToolCall:   {"agentId", "toolCallId", "toolName", "arguments"},
+			agent.EventSubAgentToolResult: {"agentId", "toolCallId", "toolName", "durationMs", "status"},
+			agent.EventSubAgentCompleted:  {"agentId", "agentName", "status", "result", "durationMs"},
+			agent.EventSubAgentMetrics:    {"agentId", "metrics"},
+		} {
+			e.Payload(t.ThreadID, typ, keys)
+			evs := e.EventsOf(t.ThreadID, typ)
+			suite.Equal(e, typ, len(evs), 1)
+			suite.Equal(e, "agent", evs[0]["agentId"], any(parsed.AgentID))
+		}
+		e.SaveRound(t, 1)
+		e.Sound(t.ThreadID)
+	}},
+}

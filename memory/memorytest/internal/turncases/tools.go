@@ -1,0 +1,240 @@
+package turncases
+
+import (
+	"encoding/json"
+	"fmt"
+	"sync"
+
+	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/memory"
+	"github.com/spool-agents/spool/memory/memorytest/internal/suite"
+)
+
+var toolRules = []suite.Rule{
+	{Name: "a stored reply makes its calls, their events and their tasks", Run: func(e *suite.Env) {
+		t := e.Started("s1")
+		calls := e.Calls(t, 1, 2)
+		suite.Equal(e, "events", e.Types(t.ThreadID)[1:], []string{agent.EventToolCalls, agent.EventToolCall, agent.EventToolCall})
+		rows := suite.Must[[]agent.ToolCall](e)(e.S.ToolCalls(e.Ctx, t.ThreadID))
+		suite.Equal(e, "rows", len(rows), 2)
+		tasks := suite.Must[[]agent.Task](e)(e.S.Tasks(e.Ctx, t.ThreadID))
+		suite.Equal(e, "tasks", len(tasks), 2)
+		for i, k := range tasks {
+			suite.Equal(e, "task", [4]string{k.ID, k.Type, k.Name, k.ThreadID}, [4]string{agent.TaskID(calls[i].ID), "tool", "tool:lookup", t.ThreadID})
+			suite.Equal(e, "trigger", k.TriggerMessageID, e.Messages(t.ThreadID)[0].ID)
+			suite.Equal(e, "status", k.Status, agent.TaskPending)
+		}
+		e.Sound(t.ThreadID)
+	}},
+	{Name: "a result is durable the moment its tool ends", Run: func(e *suite.Env) {
+		t := e.Started("s1")
+		calls := e.Calls(t, 1, 2)
+		a := e.BeginTool(calls[0], false)
+		suite.Equal(e, "attempt", a, 1)
+		suite.Equal(e, "running", e.Call(calls[0].ID).Status, agent.CallRunning)
+		e.Ok(e.S.SaveResult(e.Ctx, suite.Result(calls[0], a, "found")))
+		c := e.Call(calls[0].ID)
+		suite.Equal(e, "call", [2]string{string(c.Status), c.Result}, [2]string{"success", "found"})
+		suite.Equal(e, "duration", c.DurationMs, int64(7))
+		suite.Equal(e, "responses", len(e.EventsOf(t.ThreadID, agent.EventToolResponse)), 1)
+		suite.Equal(e, "task", suite.Must[[]agent.Task](e)(e.S.Tasks(e.Ctx, t.ThreadID))[0].Status, agent.TaskSuccess)
+		suite.Equal(e, "no message before the round", len(e.Messages(t.ThreadID)), 1)
+		e.Sound(t.ThreadID)
+	}},
+	{Name: "what a tool tells while it runs is an event of the log, later it is stale", Run: func(e *suite.Env) {
+		t := e.Started("s1")
+		c := e.Calls(t, 1, 1)[0]
+		note := memory.ToolNote{ThreadID: t.ThreadID, TurnID: t.ID, CallID: c.ID, Attempt: 1, Event: agent.EventToolProgress, Data: json.RawMessage(`{"progress":1}`)}
+		e.Unchanged(t.ThreadID, func() { e.Stale(e.S.NoteTool(e.Ctx, note)) })
+		note.Attempt = e.BeginTool(c, true)
+		e.Ok(e.S.NoteTool(e.Ctx, note))
+		suite.Equal(e, "notes", e.EventsOf(t.ThreadID, agent.EventToolProgress)[0]["progress"], any(1.0))
+		e.Sound(t.ThreadID)
+		again := e.BeginTool(c, true)
+		e.Unchanged(t.ThreadID, func() { e.Stale(e.S.NoteTool(e.Ctx, note)) })
+		e.Ok(e.S.SaveResult(e.Ctx, suite.Result(c, again, "found")))
+		note.Attempt = again
+		e.Unchanged(t.ThreadID, func() { e.Stale(e.S.NoteTool(e.Ctx, note)) })
+		e.Sound(t.ThreadID)
+	}},
+	{Name: "a tool whose result is stored never runs again", Run: func(e *suite.Env) {
+		t := e.Started("s1")
+		c := e.Calls(t, 1, 1)[0]
+		e.RunTool(c, "found")
+		e.Unchanged(t.ThreadID, func() {
+			for _, repeatable := range []bool{true, false} {
+				st := suite.Must[memory.ToolStart](e)(e.S.BeginTool(e.Ctx, e.ToolBegin(c, repeatable)))
+				suite.Equal(e, "final", st.Final, true)
+				suite.Equal(e, "result", st.Call.Result, "found")
+			}
+		})
+	}},
+	{Name: "a repeatable call is begun again, and the attempt before is stale", Run: func(e *suite.Env) {
+		t := e.Started("s1")
+		c := e.Calls(t, 1, 1)[0]
+		b := e.ToolBegin(c, true)
+		first := suite.Must[memory.ToolStart](e)(e.S.BeginTool(e.Ctx, b)).Attempt
+		e.Unchanged(t.ThreadID, func() {
+			suite.Equal(e, "repeated begin", suite.Must[memory.ToolStart](e)(e.S.BeginTool(e.Ctx, b)).Attempt, first)
+		})
+		b.Fence.Number = 2
+		second := suite.Must[memory.ToolStart](e)(e.S.BeginTool(e.Ctx, b)).Attempt
+		suite.Equal(e, "attempt", second, first+1)
+		e.Unchanged(t.ThreadID, func() {
+			e.Stale(e.S.SaveResult(e.Ctx, suite.Result(c, first, "late")))
+			b.Fence.Number = 1
+			_, err := e.S.BeginTool(e.Ctx, b)
+			e.Stale(err)
+		})
+		e.Ok(e.S.SaveResult(e.Ctx, suite.Result(c, second, "good")))
+		suite.Equal(e, "result", e.Call(c.ID).Result, "good")
+		suite.Equal(e, "attempts", e.Call(c.ID).Attempts, 2)
+		e.Sound(t.ThreadID)
+	}},
+	{Name: "a call that is not repeatable and was found running ends as unknown and says so", Run: func(e *suite.Env) {
+		t := e.Started("s1")
+		c := e.Calls(t, 1, 1)[0]
+		b := e.ToolBegin(c, false)
+		first := suite.Must[memory.ToolStart](e)(e.S.BeginTool(e.Ctx, b)).Attempt
+		b.Fence.Number = 2
+		st := suite.Must[memory.ToolStart](e)(e.S.BeginTool(e.Ctx, b))
+		suite.Equal(e, "final", st.Final, true)
+		suite.Equal(e, "status", st.Call.Status, agent.CallUnknown)
+		suite.Equal(e, "text", st.Call.Result, agent.TextUnknown)
+		suite.Equal(e, "task", suite.Must[[]agent.Task](e)(e.S.Tasks(e.Ctx, t.ThreadID))[0].Status, agent.TaskFailed)
+		e.Unchanged(t.ThreadID, func() {
+			if err := e.S.SaveResult(e.Ctx, suite.Result(c, first, "late")); err != nil {
+				e.Stale(err)
+			}
+			b.Fence.Number = 3
+			suite.Equal(e, "final", suite.Must[memory.ToolStart](e)(e.S.BeginTool(e.Ctx, b)).Final, true)
+		})
+		e.Sound(t.ThreadID)
+	}},
+	{Name: "a lower number of a tool's scope is stale although another scope came between", Run: func(e *suite.Env) {
+		t := e.Started("s1")
+		c := e.Calls(t, 1, 1)[0]
+		b := e.ToolBegin(c, true)
+		b.Fence.Number = 2
+		suite.Must[memory.ToolStart](e)(e.S.BeginTool(e.Ctx, b))
+		a := e.BeginTool(c, true)
+		e.Unchanged(t.ThreadID, func() {
+			b.Fence.Number = 1
+			_, err := e.S.BeginTool(e.Ctx, b)
+			e.Stale(err)
+		})
+		e.Ok(e.S.SaveResult(e.Ctx, suite.Result(c, a, "good")))
+	}},
+	{Name: "an unknown tool or bad arguments get a failed result without a run", Run: func(e *suite.Env) {
+		t := e.Started("s1")
+		c := e.Calls(t, 1, 1)[0]
+		r := suite.Result(c, 0, "")
+		r.Result = agent.ToolFailed(agent.ErrToolNotFound, "there is no tool lookup")
+		e.Ok(e.S.SaveResult(e.Ctx, r))
+		got := e.Call(c.ID)
+		suite.Equal(e, "status", [2]string{string(got.Status), string(got.ErrorReason)}, [2]string{"failed", "tool_not_found"})
+		suite.Equal(e, "task", suite.Must[[]agent.Task](e)(e.S.Tasks(e.Ctx, t.ThreadID))[0].Status, agent.TaskFailed)
+		e.Unchanged(t.ThreadID, func() { e.Ok(e.S.SaveResult(e.Ctx, r)) })
+		e.SaveRound(t, 1)
+		e.Sound(t.ThreadID)
+	}},
+	{Name: "results of parallel calls are all kept", Run: func(e *suite.Env) {
+		t := e.Started("s1")
+		calls := e.Calls(t, 1, 16)
+		var wg sync.WaitGroup
+		errs := make([]error, len(calls))
+		for i, c := range calls {
+			b := e.ToolBegin(c, false)
+			wg.Go(func() {
+				st, err := e.S.BeginTool(e.Ctx, b)
+				if err == nil {
+					err = e.S.SaveResult(e.Ctx, suite.Result(c, st.Attempt, fmt.Sprintf("r%d", i)))
+				}
+				errs[i] = err
+			})
+		}
+		wg.Wait()
+		for _, err := range errs {
+			e.Ok(err)
+		}
+		suite.Equal(e, "results", e.SaveRound(t, 1).Results, len(calls))
+		for i, m := range e.Messages(t.ThreadID)[2:] {
+			suite.Equal(e, "result", [2]string{m.ToolCallID, m.Content.String()}, [2]string{calls[i].ID, fmt.Sprintf("r%d", i)})
+		}
+		e.Sound(t.ThreadID)
+	}},
+	{Name: "a call of another turn or thread is not there", Run: func(e *suite.Env) {
+		t := e.Started("s1")
+		other := e.Started("s2")
+		c := e.Calls(t, 1, 1)[0]
+		b := e.ToolBegin(c, true)
+		b.ThreadID, b.TurnID = other.ThreadID, other.ID
+		_, err := e.S.BeginTool(e.Ctx, b)
+		e.Code(err, agent.CodeNotFound, agent.CodeStale, agent.CodeInvalid)
+		suite.Equal(e, "status", e.Call(c.ID).Status, agent.CallPending)
+		_, err = e.S.ToolCall(e.Ctx, "call_none_1_0")
+		e.Code(err, agent.CodeNotFound)
+	}},
+}
+
+var roundRules = []suite.Rule{
+	{Name: "a round is the assistant message with all its results, together", Run: func(e *suite.Env) {
+		t := e.Started("s1")
+		stored := e.Reply(t, 1, "let me look", suite.Lookup(0), suite.Lookup(1))
+		e.RunTool(stored.Calls[1], "second")
+		e.RunTool(stored.Calls[0], "first")
+		saved := e.SaveRound(t, 1)
+		suite.Equal(e, "saved", saved, memory.RoundSaved{FromSeq: 2, ToSeq: 4, Results: 2})
+		ms := e.Messages(t.ThreadID)[1:]
+		suite.Equal(e, "assistant", [3]string{ms[0].ID, string(ms[0].Role), ms[0].Content.String()}, [3]string{agent.MessageID(t.ID, 1), "assistant", "let me look"})
+		for i, text := range []string{"first", "second"} {
+			suite.Equal(e, "call", ms[0].ToolCalls[i].ID, stored.Calls[i].ID)
+			suite.Equal(e, "result", [4]string{ms[i+1].ID, string(ms[i+1].Role), ms[i+1].ToolCallID, ms[i+1].Content.String()},
+				[4]string{agent.ToolMessageID(stored.Calls[i].ID), "tool", stored.Calls[i].ID, text})
+		}
+		e.Sound(t.ThreadID)
+	}},
+	{Name: "a round is refused while a call has no result", Run: func(e *suite.Env) {
+		t := e.Started("s1")
+		calls := e.Calls(t, 1, 2)
+		e.RunTool(calls[0], "first")
+		a := e.BeginTool(calls[1], true)
+		e.Unchanged(t.ThreadID, func() {
+			_, err := e.S.SaveToolRound(e.Ctx, suite.Round(t, 1))
+			e.Code(err, agent.CodeConflict)
+		})
+		e.Ok(e.S.SaveResult(e.Ctx, suite.Result(calls[1], a, "second")))
+		e.SaveRound(t, 1)
+	}},
+	{Name: "a saved round replaces what was streamed for it", Run: func(e *suite.Env) {
+		t := e.Started("s1")
+		a := e.Begin(t, 1)
+		e.Ok(e.S.AppendChunk(e.Ctx, suite.Chunk(t, 1, a, 0, "let me")))
+		stored := suite.Must[memory.StoredReply](e)(e.S.SaveReply(e.Ctx, suite.Record(t, 1, a, "let me look", suite.Lookup(0))))
+		s := suite.Must[*memory.Streamed](e)(e.S.Stream(e.Ctx, t.ThreadID))
+		if s == nil || !s.Stored || s.Text != "let me look" {
+			e.Fatalf("a stored reply that is not saved reads %+v", s)
+		}
+		e.RunTool(stored.Calls[0], "first")
+		e.SaveRound(t, 1)
+		suite.Equal(e, "stream", e.Stream(t.ThreadID), "<nil>")
+	}},
+	{Name: "many rounds give one more assistant message than rounds, and no id twice", Run: func(e *suite.Env) {
+		t := e.Started("s1")
+		const rounds = 12
+		for n := 1; n <= rounds; n++ {
+			e.RunTool(e.Calls(t, n, 1)[0], fmt.Sprintf("r%d", n))
+			e.SaveRound(t, n)
+		}
+		e.Answer(t, rounds+1, "done")
+		assistants := 0
+		for _, m := range e.Messages(t.ThreadID) {
+			if m.Role == agent.RoleAssistant {
+				assistants++
+			}
+		}
+		suite.Equal(e, "assistant messages", assistants, rounds+1)
+		suite.Equal(e, "steps", len(suite.Must[[]memory.Step](e)(e.S.Steps(e.Ctx, t.ID))), rounds+1)
+		e.Sound(t.ThreadID)
+	}},
+}
