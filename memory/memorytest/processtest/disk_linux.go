@@ -18,7 +18,7 @@ import (
 	"github.com/spool-agents/spool/memory/memorytest"
 )
 
-// DiskJobs are the jobs of RunDiskFull and RunReadOnly, for StoreChild.
+// DiskJobs are the jobs of RunDiskFull and CheckReadOnly, for StoreChild.
 var DiskJobs = map[string]StoreJob{"full": jobFull, "readonly": jobReadOnly}
 
 // nobody is a user who may write nothing.

@@ -149,9 +149,7 @@ var forkRules = []suite.Rule{
 	}},
 	{Name: "a sub-agent that works in the background ends in the copy with what it has saved, and can be resumed there", Run: func(e *suite.Env) {
 		t := e.Started("s1")
-		d := e.Background(t, 1, "researcher")
-		e.SaveRound(t, 1)
-		e.Answer(t, 2, "it is on its way")
+		d := e.Away(t)
 		child := e.Take(d.ChildThread)
 		e.RunTool(e.Calls(child, 1, 1)[0], "found")
 		e.SaveRound(child, 1)

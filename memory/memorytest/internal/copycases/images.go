@@ -1,9 +1,9 @@
 package copycases
 
 import (
+	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/spool-agents/spool/agent"
@@ -124,20 +124,12 @@ var imageRules = []suite.Rule{
 	}},
 	{Name: "images kept, sent and removed by several at once are there for every message that was taken", Run: func(e *suite.Env) {
 		const rounds = 12
-		var wg sync.WaitGroup
-		errs := make(chan error, 3*rounds)
-		for w := range 3 {
-			wg.Go(func() {
-				for i := range rounds {
-					errs <- e.ShowAndRemove(fmt.Sprintf("s%d-%d", w, i), i%3 == 2)
-				}
-			})
-		}
-		wg.Wait()
-		close(errs)
-		for err := range errs {
-			e.Ok(err)
-		}
+		e.AtOnce(3, func(w int) (err error) {
+			for i := range rounds {
+				err = errors.Join(err, e.ShowAndRemove(fmt.Sprintf("s%d-%d", w, i), i%3 == 2))
+			}
+			return err
+		})
 		list := suite.Must[[]agent.Thread](e)(e.S.Threads(e.Ctx, memory.ThreadFilter{UserID: suite.User}))
 		if !slices.ContainsFunc(list, func(t agent.Thread) bool { return t.SessionID == "s2-2" }) {
 			e.Fatalf("%d threads are left", len(list))

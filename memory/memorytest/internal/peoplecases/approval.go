@@ -152,12 +152,15 @@ func eachVerdict() (rules []suite.Rule) {
 }
 
 var verdictRules = append(eachVerdict(), []suite.Rule{
-	{Name: "a decision is one that there is", Run: func(e *suite.Env) {
+	{Name: "a decision is one that there is, on calls of its approval only", Run: func(e *suite.Env) {
 		t := e.Started("s1")
-		c := e.Gated(t, 1, agent.GateAsk)[0]
+		calls := e.Gated(t, 1, agent.GateAsk, agent.GateAuto)
 		a := e.Ask(t, 1)
 		e.Unchanged(t.ThreadID, func() {
-			for _, d := range []memory.Decision{suite.Decision(a.ID, "maybe"), suite.Decision(c.ID, memory.Edit), {Target: a.ID, Verdict: memory.Approve, Calls: []string{"other"}}} {
+			for _, d := range []memory.Decision{
+				suite.Decision(a.ID, "maybe"), suite.Decision(calls[0].ID, memory.Edit),
+				{Target: a.ID, Verdict: memory.Approve, Calls: []string{"other"}}, {Target: a.ID, Verdict: memory.Approve, Calls: []string{calls[1].ID}},
+			} {
 				_, err := e.S.Decide(e.Ctx, d)
 				e.Code(err, agent.CodeInvalid)
 			}

@@ -63,12 +63,7 @@ func (e *Env) SettledTree(session string) string {
 func (e *Env) InBackground(session string) string {
 	e.Helper()
 	t := e.Started(session)
-	r := Delegation(e.Assigns(t, 1, 1)[0], "researcher")
-	r.Background = true
-	d := e.Open(r)
-	e.SaveRound(t, 1)
-	e.Answer(t, 2, "begun")
-	e.Take(d.ChildThread)
+	e.Take(e.Away(t).ChildThread)
 	return t.ThreadID
 }
 

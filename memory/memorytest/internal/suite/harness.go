@@ -1,6 +1,7 @@
 package suite
 
 import (
+	"errors"
 	"sync"
 	"testing"
 	"time"
@@ -59,4 +60,22 @@ type Rule struct {
 type Group struct {
 	Name  string
 	Rules []Rule
+}
+
+// AtOnce does something n times at once, which all must succeed.
+func (e *Env) AtOnce(n int, do func(i int) error) {
+	e.Helper()
+	var wg sync.WaitGroup
+	errs := make([]error, n)
+	for i := range n {
+		wg.Go(func() { errs[i] = do(i) })
+	}
+	wg.Wait()
+	e.Ok(errors.Join(errs...))
+}
+
+// Idle checks that a thread has nothing to take.
+func (e *Env) Idle(threadID string) {
+	e.Helper()
+	Equal(e, "nothing to take", Must[memory.Claim](e)(e.S.TakeNext(e.Ctx, memory.TakeRequest{ThreadID: threadID})).Turn == nil, true)
 }

@@ -44,6 +44,15 @@ func (e *Env) ChildDone(t memory.Turn, step int) memory.Delegation {
 	return d
 }
 
+// Away has a turn start a sub-agent in the background and end before it begins.
+func (e *Env) Away(t memory.Turn) memory.Delegation {
+	e.Helper()
+	d := e.Background(t, 1, "researcher")
+	e.SaveRound(t, 1)
+	e.Answer(t, 2, "it is on its way")
+	return d
+}
+
 // Resume is a call that gives an ended sub-agent more work.
 func Resume(c agent.ToolCall, id string) memory.DelegationRequest {
 	r := Delegation(c, "researcher")

@@ -62,9 +62,7 @@ var backgroundRules = []suite.Rule{
 	}},
 	{Name: "its end opens a turn of an idle main delegator", Run: func(e *suite.Env) {
 		t := e.Started("s1")
-		d := e.Background(t, 1, "researcher")
-		e.SaveRound(t, 1)
-		e.Answer(t, 2, "it is on its way")
+		d := e.Away(t)
 		child := e.Take(d.ChildThread)
 		c := e.Answer(child, 1, "the finding")
 		if c.Notify == nil || c.Notify.ThreadID != t.ThreadID {
@@ -183,9 +181,7 @@ var backgroundRules = []suite.Rule{
 	}},
 	{Name: "a background child that failed is reported too", Run: func(e *suite.Env) {
 		t := e.Started("s1")
-		d := e.Background(t, 1, "researcher")
-		e.SaveRound(t, 1)
-		e.Answer(t, 2, "it is on its way")
+		d := e.Away(t)
 		child := e.Take(d.ChildThread)
 		e.Close(suite.Failed(child, 1, agent.ReasonTimeout))
 		suite.Equal(e, "task", e.Task(t.ThreadID, d.TaskID).Status, agent.TaskFailed)

@@ -44,8 +44,7 @@ var cascadeRules = []suite.Rule{
 			_, err := e.S.SaveReply(e.Ctx, suite.Record(grand, 1, a, "late"))
 			e.Stale(err)
 		})
-		claim := suite.Must[memory.Claim](e)(e.S.TakeNext(e.Ctx, memory.TakeRequest{ThreadID: t.ThreadID}))
-		suite.Equal(e, "nothing to take", claim.Turn == nil, true)
+		e.Idle(t.ThreadID)
 		e.Sound(t.ThreadID)
 	}},
 	{Name: "a child that was not started yet is dropped with its delegator", Run: func(e *suite.Env) {
@@ -53,8 +52,7 @@ var cascadeRules = []suite.Rule{
 		d := e.Delegate(t, 1, "researcher")
 		e.Close(suite.Failed(t, 1, agent.ReasonTimeout))
 		suite.Equal(e, "entry", e.Inbox(d.ChildThread)[0].State, memory.EntryDropped)
-		claim := suite.Must[memory.Claim](e)(e.S.TakeNext(e.Ctx, memory.TakeRequest{ThreadID: d.ChildThread}))
-		suite.Equal(e, "nothing to take", claim.Turn == nil, true)
+		e.Idle(d.ChildThread)
 		suite.Equal(e, "call", e.FirstCall(t, 1).Status, agent.CallAborted)
 		suite.Contains(e, "result", e.FirstCall(t, 1).Result, "Tool execution aborted: the turn ran out of time\n\nagent id: ")
 		suite.Contains(e, "result", e.FirstCall(t, 1).Result, "had not begun")
@@ -64,36 +62,20 @@ var cascadeRules = []suite.Rule{
 		}
 		e.Sound(t.ThreadID)
 	}},
-	{Name: "the end of a foreground child that nobody took is dropped when the delegator fails", Run: func(e *suite.Env) {
-		t := e.Started("s1")
-		child := e.Take(e.Delegate(t, 1, "researcher").ChildThread)
-		e.Answer(child, 1, "the finding")
-		e.Close(suite.Failed(t, 1, agent.ReasonError))
-		for _, en := range e.Inbox(t.ThreadID) {
-			if en.Kind == memory.EntryChild && en.State == memory.EntryWaiting {
-				e.Errorf("entry %s still waits", en.ID)
-			}
+	{Name: "background children go on when their delegator is cancelled, and when it is done", Run: func(e *suite.Env) {
+		for name, end := range map[string]func(t memory.Turn) memory.Closed{
+			"cancelled": func(t memory.Turn) memory.Closed { return e.Close(suite.Cancelled(t, 2)) },
+			"done":      func(t memory.Turn) memory.Closed { return e.Answer(t, 2, "done") },
+		} {
+			t := e.Started(name)
+			child := e.Take(e.Background(t, 1, "researcher").ChildThread)
+			e.SaveRound(t, 1)
+			suite.Equal(e, "stopped", len(end(t).Stopped), 0)
+			suite.Equal(e, "child", e.Turn(child.ID).State, memory.TurnOpen)
+			e.Answer(child, 1, "the finding")
+			suite.Equal(e, "kind", e.Take(t.ThreadID).EntryKind, memory.EntryChild)
+			e.Sound(t.ThreadID)
 		}
-		claim := suite.Must[memory.Claim](e)(e.S.TakeNext(e.Ctx, memory.TakeRequest{ThreadID: t.ThreadID}))
-		suite.Equal(e, "nothing to take", claim.Turn == nil, true)
-		e.Sound(t.ThreadID)
-	}},
-	{Name: "background children go on when their delegator is cancelled", Run: func(e *suite.Env) {
-		t := e.Started("s1")
-		child := e.Take(e.Background(t, 1, "researcher").ChildThread)
-		c := e.Close(suite.Cancelled(t, 1))
-		suite.Equal(e, "stopped", len(c.Stopped), 0)
-		suite.Equal(e, "child", e.Turn(child.ID).State, memory.TurnOpen)
-		e.Answer(child, 1, "the finding")
-		suite.Equal(e, "kind", e.Take(t.ThreadID).EntryKind, memory.EntryChild)
-		e.Sound(t.ThreadID)
-	}},
-	{Name: "a completed turn leaves background children alone", Run: func(e *suite.Env) {
-		t := e.Started("s1")
-		child := e.Take(e.Background(t, 1, "researcher").ChildThread)
-		e.SaveRound(t, 1)
-		suite.Equal(e, "stopped", len(e.Answer(t, 2, "done").Stopped), 0)
-		suite.Equal(e, "child", e.Turn(child.ID).State, memory.TurnOpen)
 	}},
 }
 
@@ -181,8 +163,7 @@ var cancelRules = []suite.Rule{
 		r := e.Send("s1", "m1")
 		got := e.RequestCancel(memory.CancelRequest{UserID: suite.User, ThreadID: r.ThreadID, By: "alice", All: true})
 		suite.Equal(e, "dropped", [2]any{got.Dropped, got.TurnID}, [2]any{1, ""})
-		claim := suite.Must[memory.Claim](e)(e.S.TakeNext(e.Ctx, memory.TakeRequest{ThreadID: r.ThreadID}))
-		suite.Equal(e, "nothing to take", claim.Turn == nil, true)
+		e.Idle(r.ThreadID)
 		suite.Equal(e, "state", e.Send("s1", "m1").State, memory.EntryDropped)
 	}},
 	{Name: "repeated, a cancel returns the first outcome, also after the turn was closed", Run: func(e *suite.Env) {
@@ -225,7 +206,7 @@ var cancelRules = []suite.Rule{
 			t := e.Started(fmt.Sprint("s", i))
 			child := e.Take(e.Background(t, 1, "researcher").ChildThread)
 			e.SaveRound(t, 1)
-			e.Background(t, 2, "general") // not begun
+			waits := e.Background(t, 2, "general") // not begun
 			e.SaveRound(t, 2)
 			ended := e.Take(e.Background(t, 3, "general").ChildThread)
 			e.SaveRound(t, 3)
@@ -242,11 +223,12 @@ var cancelRules = []suite.Rule{
 			if !idle {
 				suite.Equal(e, "next", e.Close(suite.Cancelled(t, 4)).Next, "")
 			}
+			e.Idle(waits.ChildThread)
+			suite.Equal(e, "task of what had not begun", e.Task(t.ThreadID, waits.TaskID).Status, agent.TaskCancelled)
 			e.H.Clock.Advance(time.Minute)
 			_, due := e.Overdue(time.Second)[t.ThreadID]
 			suite.Equal(e, "overdue", due, false)
-			claim := suite.Must[memory.Claim](e)(e.S.TakeNext(e.Ctx, memory.TakeRequest{ThreadID: t.ThreadID}))
-			suite.Equal(e, "nothing to take", claim.Turn == nil, true)
+			e.Idle(t.ThreadID)
 			e.Sound(t.ThreadID)
 			before := len(e.Messages(t.ThreadID))
 			next := e.Take(e.Send(fmt.Sprint("s", i), "m2").ThreadID)
@@ -300,5 +282,113 @@ var cancelRules = []suite.Rule{
 			e.Answer(e.Take(t.ThreadID), 1, "usable again")
 			e.Sound(t.ThreadID)
 		}
+	}},
+}
+
+var cancelAllRules = []suite.Rule{
+	{Name: "with all, the end of a background grandchild is quiet though it lands on a foreground child at work", Run: func(e *suite.Env) {
+		for i, done := range []bool{false, true} {
+			t := e.Started(fmt.Sprint("s", i))
+			child := e.Take(e.Delegate(t, 1, "researcher").ChildThread)
+			grand := e.Take(e.Background(child, 1, "general").ChildThread)
+			e.SaveRound(child, 1)
+			e.Reply(grand, 1, "the finding")
+			e.AllOf(t)
+			if done { // before it heard of the request
+				e.Close(suite.Completed(grand, 1))
+			} else {
+				e.Close(suite.Cancelled(grand, 1))
+			}
+			c := e.Close(suite.Cancelled(t, 1))
+			suite.Equal(e, "next", c.Next, "")
+			suite.Equal(e, "child", e.Turn(child.ID).Outcome, agent.ThreadCancelled)
+			e.QuietAfter(t, 1)
+		}
+	}},
+	{Name: "with all, an end that a foreground child has not read yet opens no turn of the root", Run: func(e *suite.Env) {
+		t := e.Started("s1")
+		child := e.Take(e.Delegate(t, 1, "researcher").ChildThread)
+		grand := e.Take(e.Background(child, 1, "general").ChildThread)
+		e.SaveRound(child, 1)
+		e.Answer(grand, 1, "the finding")
+		e.AllOf(t)
+		suite.Equal(e, "next", e.Close(suite.Cancelled(t, 1)).Next, "")
+		e.QuietAfter(t, 1)
+	}},
+	{Name: "a stopped child that ends while the next message is answered is told before the next model call, or stays quiet", Run: func(e *suite.Env) {
+		t := e.Started("s1")
+		var children []memory.Turn
+		for step := 1; step <= 2; step++ {
+			children = append(children, e.Take(e.Background(t, step, "general").ChildThread))
+			e.SaveRound(t, step)
+		}
+		e.AllOf(t)
+		e.Close(suite.Cancelled(t, 3))
+		next := e.Take(e.Send("s1", "m2").ThreadID)
+		e.Calls(next, 1, 1)
+		e.RunTool(e.FirstCall(next, 1), "ran")
+		e.SaveRound(next, 1)
+		e.Close(suite.Cancelled(children[0], 1))
+		start := suite.Must[memory.ModelStart](e)(e.S.BeginModel(e.Ctx, e.ModelBegin(next, 2)))
+		suite.Equal(e, "told", start.Steered, 1)
+		e.Close(suite.Cancelled(children[1], 1))
+		suite.Equal(e, "next", e.Answer2(next, 2, start.Attempt, "fine").Next, "")
+		e.QuietAfter(t, 1)
+	}},
+	{Name: "nothing is delegated below a turn that is to be cancelled", Run: func(e *suite.Env) {
+		t := e.Started("s1")
+		child := e.Take(e.Delegate(t, 1, "researcher").ChildThread)
+		r := suite.Delegation(e.Assigns(child, 1, 1)[0], "general")
+		r.Background = true
+		e.AllOf(t)
+		_, err := e.S.OpenDelegation(e.Ctx, r)
+		e.IsCancel(err)
+		e.Close(suite.Cancelled(t, 1))
+		suite.Equal(e, "sub-agents", len(suite.Must[[]agent.Thread](e)(e.S.Children(e.Ctx, child.ThreadID))), 0)
+		e.Sound(t.ThreadID)
+	}},
+}
+
+var usageRules = []suite.Rule{
+	{Name: "what children used is in the totals of all above them as soon as they end, once", Run: func(e *suite.Env) {
+		t := e.Started("s1")
+		child := e.Take(e.Delegate(t, 1, "researcher").ChildThread)
+		grand := e.Take(e.Background(child, 1, "general").ChildThread)
+		e.SaveRound(child, 1)
+		late := e.Take(e.Background(child, 2, "general").ChildThread)
+		e.SaveRound(child, 2)
+		total := func(th string) int64 { return e.Thread(th).TotalTokens }
+		one := suite.Usage().TotalTokens
+		before := total(child.ThreadID)
+		e.Answer(grand, 1, "the finding")
+		suite.Equal(e, "the child's, before it reads the end", total(child.ThreadID)-before, one)
+		e.Answer(child, 3, "I have a helper")
+		root := total(t.ThreadID)
+		suite.Equal(e, "the root's, before it takes the result", root, total(child.ThreadID)+one)
+		e.TakeResult(e.FirstCall(t, 1))
+		e.SaveRound(t, 1)
+		e.Answer(t, 2, "done")
+		suite.Equal(e, "taken", total(t.ThreadID), root+one)
+		before = total(child.ThreadID)
+		e.Answer(late, 1, "a late finding")
+		suite.Equal(e, "the child's, which is idle", total(child.ThreadID)-before, one)
+		suite.Equal(e, "the root's, which is idle", total(t.ThreadID), root+2*one)
+		next := e.Take(t.ThreadID)
+		suite.Equal(e, "the turn that tells it", next.Usage.TotalTokens, int64(0))
+		e.Answer(next, 1, "the child says so")
+		suite.Equal(e, "told", total(t.ThreadID), root+3*one)
+		e.Sound(t.ThreadID)
+	}},
+	{Name: "with all, what the stopped children used is in the totals before anybody writes again", Run: func(e *suite.Env) {
+		t := e.Started("s1")
+		child := e.Take(e.Background(t, 1, "researcher").ChildThread)
+		e.SaveRound(t, 1)
+		e.Answer(t, 2, "on its way")
+		e.Calls(child, 1, 1)
+		before := e.Thread(t.ThreadID).TotalTokens
+		e.RequestCancel(memory.CancelRequest{UserID: suite.User, ThreadID: t.ThreadID, By: "alice", All: true})
+		e.Close(suite.Cancelled(child, 1))
+		suite.Equal(e, "total", e.Thread(t.ThreadID).TotalTokens-before, suite.Usage().TotalTokens)
+		e.QuietAfter(t, 1)
 	}},
 }

@@ -110,19 +110,6 @@ var edgeRules = []suite.Rule{
 			e.Code(err, agent.CodeNotFound, agent.CodeStale, agent.CodeInvalid)
 		})
 	}},
-	{Name: "a decision names calls of its approval only", Run: func(e *suite.Env) {
-		t := e.Started("s1")
-		calls := e.Gated(t, 1, agent.GateAsk, agent.GateAuto)
-		a := e.Ask(t, 1)
-		e.Unchanged(t.ThreadID, func() {
-			for _, id := range []string{"call_other", calls[1].ID} {
-				d := suite.Decision(a.ID, memory.Approve)
-				d.Calls = []string{id}
-				_, err := e.S.Decide(e.Ctx, d)
-				e.Code(err, agent.CodeInvalid, agent.CodeNotFound, agent.CodeConflict)
-			}
-		})
-	}},
 	{Name: "a background end that a sub-agent did not read before its turn closed is not lost", Run: func(e *suite.Env) {
 		t := e.Started("s1")
 		child := e.Take(e.Delegate(t, 1, "researcher").ChildThread)
@@ -141,17 +128,6 @@ var edgeRules = []suite.Rule{
 		if (steered == 1) == (claim.Turn != nil) {
 			e.Errorf("steered above: %d, taken by the sub-agent: %v", steered, claim.Turn != nil)
 		}
-		e.Sound(t.ThreadID)
-	}},
-	{Name: "work in the background that did not begin ends with a cancel of all, and its delegator is told", Run: func(e *suite.Env) {
-		t := e.Started("s1")
-		d := e.Background(t, 1, "researcher")
-		e.SaveRound(t, 1)
-		e.Answer(t, 2, "it is on its way")
-		e.RequestCancel(memory.CancelRequest{UserID: suite.User, ThreadID: t.ThreadID, By: "alice", All: true})
-		claim := suite.Must[memory.Claim](e)(e.S.TakeNext(e.Ctx, memory.TakeRequest{ThreadID: d.ChildThread}))
-		suite.Equal(e, "nothing to take", claim.Turn == nil, true)
-		suite.Equal(e, "task", e.Task(t.ThreadID, d.TaskID).Status, agent.TaskCancelled)
 		e.Sound(t.ThreadID)
 	}},
 	{Name: "a delegation is opened, not run, and no other call is opened", Run: func(e *suite.Env) {

@@ -142,17 +142,20 @@ var keeperRules = []suite.Rule{
 		e.Answer(t, 1, "done")
 		suite.Equal(e, "overdue", len(e.Overdue(2*time.Second)), 0)
 	}},
-	{Name: "a terminated turn keeps the ends of children that nobody has taken yet", Run: func(e *suite.Env) {
-		t := e.Started("s1")
-		d := e.Delegate(t, 1, "researcher")
-		e.Answer(e.Take(d.ChildThread), 1, "the finding")
-		e.Terminated(t, 1)
-		call := e.FirstCall(t, 1)
-		suite.Equal(e, "call", e.Call(call.ID).Status, agent.CallSuccess)
-		if text := e.Messages(t.ThreadID)[2].Content.String(); !strings.Contains(text, "the finding") {
-			e.Fatalf("the result is %q", text)
+	{Name: "a turn that fails or is terminated keeps the ends of children that nobody has taken yet, and none waits", Run: func(e *suite.Env) {
+		for _, reason := range []agent.Reason{agent.ReasonTerminated, agent.ReasonError} {
+			t := e.Started(string(reason))
+			d := e.Delegate(t, 1, "researcher")
+			e.Answer(e.Take(d.ChildThread), 1, "the finding")
+			e.Close(suite.Failed(t, 1, reason))
+			suite.Equal(e, "call", e.Call(e.FirstCall(t, 1).ID).Status, agent.CallSuccess)
+			suite.Contains(e, "result", e.Messages(t.ThreadID)[2].Content.String(), "the finding")
+			for _, en := range e.Inbox(t.ThreadID) {
+				suite.Equal(e, en.ID+" waits", en.State == memory.EntryWaiting, false)
+			}
+			e.Idle(t.ThreadID)
+			e.Sound(t.ThreadID)
 		}
-		e.Sound(t.ThreadID)
 	}},
 	{Name: "a decided approval is overdue until its calls run or its round is saved", Run: func(e *suite.Env) {
 		t := e.Started("s1")

@@ -3,7 +3,6 @@ package turncases
 import (
 	"fmt"
 	"strings"
-	"sync"
 
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/memory"
@@ -52,16 +51,13 @@ var sendRules = []suite.Rule{
 		})
 	}},
 	{Name: "one message id sent by many at once makes one entry", Run: func(e *suite.Env) {
-		var wg sync.WaitGroup
 		results := make([]memory.SendResult, 16)
-		errs := make([]error, len(results))
-		for i := range results {
-			wg.Go(func() { results[i], errs[i] = e.S.Send(e.Ctx, suite.Message("s1", "m1", "hello")) })
-		}
-		wg.Wait()
+		e.AtOnce(len(results), func(i int) (err error) {
+			results[i], err = e.S.Send(e.Ctx, suite.Message("s1", "m1", "hello"))
+			return err
+		})
 		fresh := 0
-		for i, r := range results {
-			e.Ok(errs[i])
+		for _, r := range results {
 			suite.Equal(e, "turn", r.TurnID, results[0].TurnID)
 			if !r.Repeated {
 				fresh++
@@ -72,19 +68,12 @@ var sendRules = []suite.Rule{
 	}},
 	{Name: "a thousand messages sent at once get a thousand distinct turns in a dense order", Run: func(e *suite.Env) {
 		const n, senders = 1000, 8
-		var wg sync.WaitGroup
-		errs := make([]error, senders)
-		for w := range senders {
-			wg.Go(func() {
-				for i := w; i < n && errs[w] == nil; i += senders {
-					_, errs[w] = e.S.Send(e.Ctx, suite.Message("s1", fmt.Sprintf("m%d", i), "hi"))
-				}
-			})
-		}
-		wg.Wait()
-		for _, err := range errs {
-			e.Ok(err)
-		}
+		e.AtOnce(senders, func(w int) (err error) {
+			for i := w; i < n && err == nil; i += senders {
+				_, err = e.S.Send(e.Ctx, suite.Message("s1", fmt.Sprintf("m%d", i), "hi"))
+			}
+			return err
+		})
 		in := e.Inbox("s1/default")
 		suite.Equal(e, "entries", len(in), n)
 		turns := map[string]bool{}

@@ -3,7 +3,6 @@ package turncases
 import (
 	"encoding/json"
 	"fmt"
-	"sync"
 
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/memory"
@@ -141,22 +140,17 @@ var toolRules = []suite.Rule{
 	{Name: "results of parallel calls are all kept", Run: func(e *suite.Env) {
 		t := e.Started("s1")
 		calls := e.Calls(t, 1, 16)
-		var wg sync.WaitGroup
-		errs := make([]error, len(calls))
-		for i, c := range calls {
-			b := e.ToolBegin(c, false)
-			wg.Go(func() {
-				st, err := e.S.BeginTool(e.Ctx, b)
-				if err == nil {
-					err = e.S.SaveResult(e.Ctx, suite.Result(c, st.Attempt, fmt.Sprintf("r%d", i)))
-				}
-				errs[i] = err
-			})
+		var begins []memory.ToolBegin
+		for _, c := range calls {
+			begins = append(begins, e.ToolBegin(c, false))
 		}
-		wg.Wait()
-		for _, err := range errs {
-			e.Ok(err)
-		}
+		e.AtOnce(len(calls), func(i int) error {
+			st, err := e.S.BeginTool(e.Ctx, begins[i])
+			if err != nil {
+				return err
+			}
+			return e.S.SaveResult(e.Ctx, suite.Result(calls[i], st.Attempt, fmt.Sprintf("r%d", i)))
+		})
 		suite.Equal(e, "results", e.SaveRound(t, 1).Results, len(calls))
 		for i, m := range e.Messages(t.ThreadID)[2:] {
 			suite.Equal(e, "result", [2]string{m.ToolCallID, m.Content.String()}, [2]string{calls[i].ID, fmt.Sprintf("r%d", i)})

@@ -1,8 +1,6 @@
 package turncases
 
 import (
-	"sync"
-
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/memory"
 	"github.com/spool-agents/spool/memory/memorytest/internal/suite"
@@ -64,17 +62,12 @@ var turnRules = []suite.Rule{
 	{Name: "claims at once open one turn", Run: func(e *suite.Env) {
 		e.Send("s1", "m1")
 		e.Send("s1", "m2")
-		var wg sync.WaitGroup
 		claims := make([]memory.Claim, 8)
-		errs := make([]error, len(claims))
-		for i := range claims {
-			wg.Go(func() {
-				claims[i], errs[i] = e.S.TakeNext(e.Ctx, memory.TakeRequest{ThreadID: "s1/default", RunID: "r"})
-			})
-		}
-		wg.Wait()
-		for i, c := range claims {
-			e.Ok(errs[i])
+		e.AtOnce(len(claims), func(i int) (err error) {
+			claims[i], err = e.S.TakeNext(e.Ctx, memory.TakeRequest{ThreadID: "s1/default", RunID: "r"})
+			return err
+		})
+		for _, c := range claims {
 			suite.Equal(e, "turn", c.Turn.ID, agent.TurnID("s1/default", "m1", 0))
 		}
 		suite.Equal(e, "messages", len(e.Messages("s1/default")), 1)
@@ -82,13 +75,7 @@ var turnRules = []suite.Rule{
 	{Name: "with nothing to take a claim returns no turn", Run: func(e *suite.Env) {
 		t := e.Started("s1")
 		e.Answer(t, 1, "done")
-		e.Unchanged(t.ThreadID, func() {
-			claim, err := e.S.TakeNext(e.Ctx, memory.TakeRequest{ThreadID: t.ThreadID, RunID: "r"})
-			e.Ok(err)
-			if claim.Turn != nil {
-				e.Fatalf("took %s", claim.Turn.ID)
-			}
-		})
+		e.Unchanged(t.ThreadID, func() { e.Idle(t.ThreadID) })
 		_, err := e.S.TakeNext(e.Ctx, memory.TakeRequest{ThreadID: "none/default", RunID: "r"})
 		e.Code(err, agent.CodeNotFound)
 	}},
@@ -197,19 +184,16 @@ var closeRules = []suite.Rule{
 		t := e.Started("s1")
 		e.Send("s1", "m2")
 		e.Reply(t, 1, "one")
-		var wg sync.WaitGroup
 		got := make([]memory.Closed, 8)
-		errs := make([]error, len(got))
-		for i := range got {
+		e.AtOnce(len(got), func(i int) (err error) {
 			r := suite.Completed(t, 1)
 			if i%2 == 1 {
 				r = suite.Failed(t, 1, agent.ReasonTerminated)
 			}
-			wg.Go(func() { got[i], errs[i] = e.S.CloseTurn(e.Ctx, r) })
-		}
-		wg.Wait()
-		for i, c := range got {
-			e.Ok(errs[i])
+			got[i], err = e.S.CloseTurn(e.Ctx, r)
+			return err
+		})
+		for _, c := range got {
 			suite.Equal(e, "outcome and next", [2]string{string(c.Outcome), c.Next}, [2]string{string(got[0].Outcome), got[0].Next})
 		}
 		e.Sound(t.ThreadID)
