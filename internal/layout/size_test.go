@@ -1,6 +1,7 @@
 package layout
 
 import (
+	"path"
 	"slices"
 	"strings"
 	"testing"
@@ -19,6 +20,23 @@ func TestFilesAreShort(t *testing.T) {
 		}
 		if n := strings.Count(read(t, name), "\n"); n > limit {
 			t.Errorf("%s has %d lines, more than %d: split it by subject", name, n, limit)
+		}
+	}
+}
+
+// A folder that cannot be read in an afternoon holds more than one job; the root is
+// the façade and little else.
+func TestFoldersAreSmall(t *testing.T) {
+	const most, mostOfRoot = 4000, 1600
+	lines := map[string]int{}
+	for _, name := range files(t) {
+		if strings.HasSuffix(name, ".go") && !strings.HasSuffix(name, "_test.go") {
+			lines[path.Dir(name)] += strings.Count(read(t, name), "\n")
+		}
+	}
+	for dir, n := range lines {
+		if limit := map[bool]int{true: mostOfRoot, false: most}[dir == "."]; n > limit {
+			t.Errorf("folder %s has %d lines of Go without tests, more than %d: split it by job", dir, n, limit)
 		}
 	}
 }
