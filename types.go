@@ -10,8 +10,9 @@ import (
 type (
 	// Reply is what became of a message.
 	Reply = view.Reply
-	// View is a thread with everything that belongs to it, ShowOptions say what of it.
-	View        = view.View
+	// View is a thread with everything that belongs to it.
+	View = view.View
+	// ShowOptions say what of a thread a View holds.
 	ShowOptions = view.ShowOptions
 	// Node is a thread in the tree of a conversation, Link how it hangs on its parent,
 	// LinkCall one call that gave it work, Ancestor a thread on the way up.
@@ -35,7 +36,8 @@ type (
 // What a follower gets.
 type (
 	// Update is one event, or one piece of text, of a thread.
-	Update     = follow.Update
+	Update = follow.Update
+	// TextUpdate is a piece of streamed text.
 	TextUpdate = follow.TextUpdate
 	// Cursor is a place in what a thread emits.
 	Cursor = follow.Cursor

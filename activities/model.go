@@ -55,7 +55,7 @@ func (a *Activities) callModel(ctx context.Context, ref contract.Ref) (_ contrac
 			return end, err
 		}
 	}
-	request, err := a.request(ctx, ref, begun, conversation)
+	request, err := a.request(ctx, begun, conversation)
 	if err != nil {
 		return contract.ModelOutput{}, err
 	}

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/spool-agents/spool/agent"
-	"github.com/spool-agents/spool/internal/contract"
 	"github.com/spool-agents/spool/memory"
 )
 
@@ -18,7 +17,7 @@ const mostToolImages = 20
 
 // request builds the model request of a step: system prompt with its
 // environment block, a valid transcript, and the tools in a stable order.
-func (a *Activities) request(ctx context.Context, ref contract.Ref, begun memory.ModelStart, conversation conversation) (agent.ModelRequest, error) {
+func (a *Activities) request(ctx context.Context, begun memory.ModelStart, conversation conversation) (agent.ModelRequest, error) {
 	t := begun.Thread
 	c := t.Config
 	model, provider := cmp.Or(begun.Turn.Fallback, c.Model, a.DefaultModel), c.Provider

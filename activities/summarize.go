@@ -43,7 +43,7 @@ func (a *Activities) summarize(ctx context.Context, in contract.SummaryInput) (m
 	if err != nil {
 		return memory.Summary{}, err
 	}
-	request, err := a.request(ctx, in.Ref, memory.ModelStart{Thread: begun.Thread, Turn: begun.Turn}, c)
+	request, err := a.request(ctx, memory.ModelStart{Thread: begun.Thread, Turn: begun.Turn}, c)
 	if err != nil {
 		return memory.Summary{}, err
 	}

@@ -35,7 +35,9 @@ type AskFilter struct {
 
 // Both kinds of asks are selected alike.
 type (
+	// ApprovalFilter selects approvals.
 	ApprovalFilter = AskFilter
+	// QuestionFilter selects questions.
 	QuestionFilter = AskFilter
 )
 

@@ -103,7 +103,8 @@ func LockFile(ctx context.Context, path string, wait time.Duration) (*os.File, s
 	if err != nil {
 		return nil, "", agent.Wrap(err, agent.CodeUnavailable, "cannot open %s", path)
 	}
-	said, locked := "", false
+	var said string
+	var locked bool
 	for deadline := time.Now().Add(wait); ; time.Sleep(20 * time.Millisecond) {
 		if locked, err = tryLock(f); err != nil || locked || ctx.Err() != nil || time.Now().After(deadline) {
 			break

@@ -15,6 +15,7 @@ import (
 	"github.com/spool-agents/spool"
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/internal/httplog"
+	"github.com/spool-agents/spool/internal/httplog/httplogtest"
 	"github.com/spool-agents/spool/internal/llm/script"
 	tt "github.com/spool-agents/spool/internal/temporaltest"
 	"github.com/spool-agents/spool/memory"
@@ -138,7 +139,7 @@ func TestRow40_HTTPLog(t *testing.T) {
 	var entries []httplog.Entry
 	tt.Eventually(t, "every call has its line", func() bool {
 		var lost int
-		entries, lost, err = httplog.Read(path)
+		entries, lost, err = httplogtest.Read(path)
 		require.NoError(t, err)
 		require.Zero(t, lost)
 		return len(entries) == 6 // two rounds, a sub-agent, 503, its repetition, 401

@@ -1,12 +1,9 @@
 package httplog
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
@@ -109,30 +106,4 @@ func (m masker) line(s string) json.RawMessage {
 		n--
 	}
 	return quote(string(out[:n]) + "…")
-}
-
-// Read reads a log; one that is not there is empty. lost counts lines that are
-// torn or no entries.
-func Read(path string) (entries []Entry, lost int, err error) {
-	data, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, 0, nil
-	}
-	for line := range bytes.SplitSeq(data, []byte("\n")) {
-		if len(bytes.TrimSpace(line)) == 0 {
-			continue
-		}
-		var e Entry
-		dec := json.NewDecoder(bytes.NewReader(line))
-		if dec.Decode(&e) != nil {
-			lost++
-			continue
-		}
-		if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-			lost++
-			continue
-		}
-		entries = append(entries, e)
-	}
-	return entries, lost, err
 }

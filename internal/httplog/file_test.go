@@ -16,6 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/spool-agents/spool/internal/httplog"
+	"github.com/spool-agents/spool/internal/httplog/httplogtest"
 )
 
 const secret = "s3cr3t-Value_0123456789"
@@ -70,7 +71,7 @@ func TestRow40_HTTPLog(t *testing.T) {
 			t.Errorf("no JSON: %s", line)
 		}
 	}
-	got, lost, err := httplog.Read(path)
+	got, lost, err := httplogtest.Read(path)
 	ok(t, err)
 	same(t, "read", []int{len(got), lost}, []int{3, 0})
 	same(t, "body", string(got[0].Request), `{"max_tokens":100,"model":"m","seed":9007199254740993}`)
@@ -78,7 +79,7 @@ func TestRow40_HTTPLog(t *testing.T) {
 	same(t, "address", got[0].URL, call().URL)
 	same(t, "stream", []any{got[1].Streamed, string(got[1].Response), got[1].DurationMs}, []any{true, `"data: {\"x\":1}\n\ndata: [DONE]\n\n"`, int64(1500)})
 	same(t, "failure", []any{got[2].Status, got[2].Error, got[2].Attempt}, []any{0, "connection refused for ***", 2})
-	if empty, lost, err := httplog.Read(path + ".none"); len(empty)+lost > 0 || err != nil {
+	if empty, lost, err := httplogtest.Read(path + ".none"); len(empty)+lost > 0 || err != nil {
 		t.Errorf("%v, %d, %v", empty, lost, err)
 	}
 	info, err := os.Stat(path)
@@ -129,7 +130,7 @@ func TestRow40_SecretsAreMasked(t *testing.T) {
 			if strings.Contains(string(text), other) || strings.Contains(string(text), secret) || !strings.Contains(string(text), "***") {
 				t.Errorf("%s", text)
 			}
-			if got, lost, err := httplog.Read(path); len(got) != 1 || lost > 0 || err != nil {
+			if got, lost, err := httplogtest.Read(path); len(got) != 1 || lost > 0 || err != nil {
 				t.Errorf("%v, %d, %v", got, lost, err)
 			}
 		})
@@ -144,11 +145,11 @@ func TestRow89_TornLineOfTheLog(t *testing.T) {
 	text, err := os.ReadFile(path)
 	ok(t, err)
 	ok(t, os.WriteFile(path, text[:len(text)-20], 0o600))
-	got, lost, err := httplog.Read(path)
+	got, lost, err := httplogtest.Read(path)
 	ok(t, err)
 	same(t, "torn", []int{len(got), lost}, []int{1, 1})
 	ok(t, log.Append(call()))
-	got, lost, err = httplog.Read(path)
+	got, lost, err = httplogtest.Read(path)
 	ok(t, err)
 	same(t, "after the next call", []int{len(got), lost}, []int{2, 1})
 }
@@ -170,7 +171,7 @@ func TestConcurrentCallsHaveLinesOfTheirOwn(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	got, lost, err := httplog.Read(path)
+	got, lost, err := httplogtest.Read(path)
 	ok(t, err)
 	same(t, "read", []int{len(got), lost}, []int{160, 0})
 }
@@ -189,7 +190,7 @@ func TestAnyBodyIsALine(t *testing.T) {
 		if err := log.Append(c); err != nil {
 			rt.Fatal(err)
 		}
-		if got, lost, err := httplog.Read(path); err != nil || len(got) != n || lost != 0 {
+		if got, lost, err := httplogtest.Read(path); err != nil || len(got) != n || lost != 0 {
 			rt.Fatalf("%d, %d, %v", len(got), lost, err)
 		}
 	})
@@ -197,7 +198,7 @@ func TestAnyBodyIsALine(t *testing.T) {
 	c := call()
 	c.Received = `{"text":"` + strings.Repeat("ü", 2_000_000) + `"}`
 	ok(t, big.Append(c))
-	got, lost, err := httplog.Read(path)
+	got, lost, err := httplogtest.Read(path)
 	ok(t, err)
 	same(t, "read", []int{len(got), lost}, []int{1, 0})
 	if len(got[0].Response) > 2<<20 {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/internal/httplog"
+	"github.com/spool-agents/spool/internal/httplog/httplogtest"
 	"github.com/spool-agents/spool/internal/llm/openai"
 	"github.com/spool-agents/spool/memory/sessionfile"
 )
@@ -63,7 +64,7 @@ func TestRow40_BrokenCallsHaveLines(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	entries, lost, err := httplog.Read(path)
+	entries, lost, err := httplogtest.Read(path)
 	if err != nil || lost != 0 || len(entries) != 2 {
 		t.Fatalf("%d entries, %d lost, %v", len(entries), lost, err)
 	}

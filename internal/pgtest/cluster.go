@@ -160,28 +160,6 @@ func (c *Cluster) keepData(t testing.TB) {
 	}
 }
 
-// Folder makes a folder that the server may use.
-func (c *Cluster) Folder(t testing.TB, name string) string {
-	t.Helper()
-	dir := filepath.Join(c.dir, name)
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	c.Own(t, dir)
-	return dir
-}
-
-// Own gives a folder to the server's user.
-func (c *Cluster) Own(t testing.TB, dir string) {
-	t.Helper()
-	if c.as == nil {
-		return
-	}
-	if err := os.Chown(dir, int(c.as.Credential.Uid), int(c.as.Credential.Gid)); err != nil {
-		t.Fatal(err)
-	}
-}
-
 func (c *Cluster) keepFile() string { return filepath.Join(c.dir, "keep") }
 
 func (c *Cluster) stop() {

@@ -16,8 +16,8 @@ import (
 // lists, tables and absolute links; without scripts, styles and pictures' data.
 func htmlText(page string, from *url.URL) (string, error) {
 	doc, err := html.Parse(strings.NewReader(page))
-	if err != nil { // nested deeper than the parser follows
-		return bareText(page), nil
+	if err != nil {
+		return bareText(page), nil //nolint:nilerr // nested deeper than the parser follows
 	}
 	convert := converter.NewConverter(converter.WithPlugins(base.NewBasePlugin(), commonmark.NewCommonmarkPlugin(), table.NewTablePlugin()))
 	for _, tag := range []string{"svg", "template"} {

@@ -223,10 +223,10 @@ func (d *driver) calls() (calls []agent.Call) {
 
 // call goes on with a call: it asks, delegates and takes the end, or runs a tool.
 func (d *driver) call(c agent.ToolCall) error {
-	switch {
-	case c.ToolName == agent.ToolAskUser:
+	switch c.ToolName {
+	case agent.ToolAskUser:
 		return d.only("question", false, func() error { _, err := d.s.OpenQuestion(d.ctx, suite.QuestionFor(c, "why?")); return err })
-	case c.ToolName == agent.ToolAssignTask:
+	case agent.ToolAssignTask:
 		return d.delegate(c)
 	}
 	b := memory.ToolBegin{ThreadID: c.ThreadID, TurnID: c.TurnID, CallID: c.ID, Repeatable: !d.chance(6), MaxLost: 1 << 20, Fence: d.fence()}

@@ -8,8 +8,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/memory/port"
+	"github.com/spool-agents/spool/memory/port/porttest"
 )
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -261,4 +264,18 @@ func TestAgentSessionStore(t *testing.T) {
 			t.Errorf("key %.20q: %v", key, err)
 		}
 	}
+}
+
+// A port in memory keeps items as any other does, for as long as it is held.
+func TestRow26_InMemoryMemory(t *testing.T) {
+	m := port.NewInMemoryMemory[porttest.Item]()
+	item := porttest.Item{ID: "a"}
+	require.NoError(t, m.Append(t.Context(), "k", item, item))
+	have, err := m.Get(t.Context(), "k")
+	require.NoError(t, err)
+	require.Equal(t, []porttest.Item{item}, have)
+	require.NoError(t, m.Close())
+	have, err = port.NewInMemoryMemory[porttest.Item]().Get(t.Context(), "k")
+	require.NoError(t, err)
+	require.Empty(t, have, "another one holds nothing of it")
 }

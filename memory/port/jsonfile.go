@@ -128,7 +128,7 @@ func (j *JSONFile) Update(ctx context.Context, f func(Records) error) error {
 		}
 		u := &unit{base: t}
 		if failed = f(u); failed != nil || !u.changed() {
-			return nil
+			return nil //nolint:nilerr // f's error is returned as it is
 		}
 		if err := j.usable(ctx); err != nil {
 			return err

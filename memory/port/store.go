@@ -169,7 +169,7 @@ func (r *reading) thread(key string) (*agent.Thread, error) {
 		return t, nil
 	}
 	if _, err := agent.ParseThreadID(id); err != nil {
-		return nil, nil
+		return nil, nil //nolint:nilerr // a key that is no thread's id has nothing
 	}
 	if err := r.mark([]string{id}); err != nil {
 		return nil, err

@@ -5,7 +5,7 @@ import (
 
 	"github.com/spool-agents/spool/memory"
 	"github.com/spool-agents/spool/memory/internal/sqlstore/audit"
-	"github.com/spool-agents/spool/memory/internal/sqlstore/copy"
+	copies "github.com/spool-agents/spool/memory/internal/sqlstore/copy"
 	"github.com/spool-agents/spool/memory/internal/sqlstore/read"
 	"github.com/spool-agents/spool/memory/internal/sqlstore/rows"
 	"github.com/spool-agents/spool/memory/internal/sqlstore/rules"
@@ -13,6 +13,7 @@ import (
 
 // What a database must supply, and what it is told.
 type (
+	// Backend and the other names are those of package rows.
 	Backend      = rows.Backend
 	TimedBackend = rows.TimedBackend
 	Tx           = rows.Tx
@@ -26,7 +27,7 @@ type (
 type (
 	rulesStore = rules.Store
 	readStore  = read.Store
-	copyStore  = copy.Store
+	copyStore  = copies.Store
 	auditStore = audit.Store
 )
 
@@ -48,7 +49,7 @@ func New(ctx context.Context, b Backend, d Dialect, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Store{rulesStore: rules.New(s), readStore: read.New(s), copyStore: copy.New(s), auditStore: audit.New(s), rows: s}, nil
+	return &Store{rulesStore: rules.New(s), readStore: read.New(s), copyStore: copies.New(s), auditStore: audit.New(s), rows: s}, nil
 }
 
 // ID is the store's own id.
