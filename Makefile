@@ -11,7 +11,7 @@ APP    := $(call source,$(wildcard *.go) go.mod go.sum agent activities internal
 TEMPORAL := $(shell temporal server start-dev --help 2>/dev/null | grep -q -e --search-attribute || echo bin/temporal)
 TOOLS  := bin/tools/golangci-lint bin/tools/workflowcheck bin/tools/deadcode
 
-.PHONY: help build demo test test-all race lint bench chaos up down deps tools install clean
+.PHONY: help build demo test test-all race lint bench chaos readme up down deps tools install clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1  /p' Makefile | awk '{ n = $$1; $$1 = ""; printf "  make %-8s%s\n", n, $$0 }'
@@ -52,6 +52,10 @@ bench: build ## measure and print the figures; takes minutes; flags in ARGS
 
 chaos: build ## the long forms of the tests that kill things; takes long, needs PostgreSQL
 	@SPOOL_TEST_BIN='$(CURDIR)/bin' SPOOL_LONG=1 $(GO) test -tags postgres,npm -count=1 -timeout 180m ./internal/e2e/... ./internal/mcp/... ./memory/...
+
+readme: ## run demo and tests, and write what they printed into README.md
+	@sh .ci/readme demo
+	@sh .ci/readme test
 
 up: ## start docker-compose.yml, with a .env of random passwords, and wait until it answers
 	@sh .ci/up
