@@ -44,6 +44,7 @@ var rules = []rule{
 	{dir: "internal/view", own: "agent memory internal/follow internal/telemetry", why: "views read the store only, and name traces"},
 	{dir: "internal/nudge", own: "agent internal/contract", ext: "go.temporal.io", why: "hints need Temporal and the contract"},
 	{dir: "internal/keeper", own: "agent memory internal/contract internal/nudge", ext: "go.temporal.io", why: "the keeper compares store and Temporal"},
+	{dir: "internal/httplog/httplogtest", open: true},
 	{dir: "internal/httplog", own: "agent memory", why: "the log sits between a model client and its transport"},
 	{dir: "internal/boot", own: ". agent memory internal", ext: "*", why: "it makes a worker of settings, for programs"},
 	{dir: "workflows", own: "agent internal/contract", ext: "go.temporal.io/sdk go.temporal.io/api/enums",
