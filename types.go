@@ -14,20 +14,25 @@ type (
 	View = view.View
 	// ShowOptions say what of a thread a View holds.
 	ShowOptions = view.ShowOptions
-	// Node is a thread in the tree of a conversation, Link how it hangs on its parent,
-	// LinkCall one call that gave it work, Ancestor a thread on the way up.
-	Node     = view.Node
-	Link     = view.Link
+	// Node is a thread in the tree of a conversation.
+	Node = view.Node
+	// Link is how a Node hangs on its parent.
+	Link = view.Link
+	// LinkCall is one call that gave a sub-agent work.
 	LinkCall = view.LinkCall
+	// Ancestor is a thread on the way up.
 	Ancestor = view.Ancestor
 	// MessagePage is a page of messages with the tool calls and tasks that belong to it.
 	MessagePage = view.MessagePage
-	// Timeline is how a turn spent its time, Span a stretch of it.
+	// Timeline is how a turn spent its time.
 	Timeline = view.Timeline
-	Span     = view.Span
-	// ApprovalRequest and QuestionRequest are open questions to people.
+	// Span is a stretch of a Timeline.
+	Span = view.Span
+	// ApprovalRequest is an approval that waits for a person.
 	ApprovalRequest = view.ApprovalRequest
-	ApprovalCall    = view.ApprovalCall
+	// ApprovalCall is one call that an ApprovalRequest asks about.
+	ApprovalCall = view.ApprovalCall
+	// QuestionRequest is a question that waits for a person.
 	QuestionRequest = view.QuestionRequest
 	// TurnError is what ended a turn that failed or was cancelled.
 	TurnError = view.TurnError

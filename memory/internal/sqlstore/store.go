@@ -11,16 +11,22 @@ import (
 	"github.com/spool-agents/spool/memory/internal/sqlstore/rules"
 )
 
-// What a database must supply, and what it is told.
+// What a database must supply, and what it is told: see package rows.
 type (
-	// Backend and the other names are those of package rows.
-	Backend      = rows.Backend
+	// Backend is a database.
+	Backend = rows.Backend
+	// TimedBackend is a Backend whose database has a clock.
 	TimedBackend = rows.TimedBackend
-	Tx           = rows.Tx
-	TimedTx      = rows.TimedTx
-	Queryer      = rows.Queryer
-	Dialect      = rows.Dialect
-	Options      = rows.Options
+	// Tx is a write transaction.
+	Tx = rows.Tx
+	// TimedTx is a Tx that knows when it began.
+	TimedTx = rows.TimedTx
+	// Queryer runs statements.
+	Queryer = rows.Queryer
+	// Dialect is what differs between databases.
+	Dialect = rows.Dialect
+	// Options of a store.
+	Options = rows.Options
 )
 
 // The floors by names of their own, so that they can stand in one struct.
