@@ -64,14 +64,21 @@ func (u *Unit) Target(r memory.SendRequest) (*rows.Thread, error) {
 
 // Session makes the session of a new thread, or finds it to be another user's.
 func (u *Unit) Session(r memory.SendRequest, threadID string) error {
-	err := u.Exec(`INSERT INTO sessions (id, user_id, profile, created_at) VALUES (?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`,
-		r.SessionID, r.UserID, r.Profile, u.Now)
-	if err != nil {
-		return err
-	}
 	var owner, profile string
-	if err := u.Row(`SELECT user_id, profile FROM sessions WHERE id = ?`, r.SessionID).Scan(&owner, &profile); err != nil {
-		return err
+	for try := 1; ; try++ {
+		err := u.Exec(`INSERT INTO sessions (id, user_id, profile, created_at) VALUES (?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`,
+			r.SessionID, r.UserID, r.Profile, u.Now)
+		if err != nil {
+			return err
+		}
+		err = u.Row(`SELECT user_id, profile FROM sessions WHERE id = ?`, r.SessionID).Scan(&owner, &profile)
+		if err == nil {
+			break
+		}
+		// A session that was there may be deleted between the two: then it is made anew.
+		if !rows.NoRows(err) || try == 3 {
+			return err
+		}
 	}
 	if owner != r.UserID || !memory.InProfile(profile, r.Profile) {
 		return rows.NoThread(threadID)
