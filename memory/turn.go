@@ -143,7 +143,8 @@ type Overdue struct {
 	Delegator string
 	// CancelTurn is set when a cancel of this turn is not settled.
 	CancelTurn string
-	Since      time.Time
+	// Age is how long it has needed one, by the store's clock.
+	Age time.Duration
 }
 
 // OpenTurnFilter selects a page of open turns.

@@ -132,7 +132,7 @@ func (k *Keeper) Sweep(ctx context.Context) error {
 func (k *Keeper) nudge(ctx context.Context, o memory.Overdue) error {
 	switch {
 	case o.CancelTurn != "":
-		if time.Since(o.Since) > k.age() {
+		if o.Age > k.age() {
 			if cause, sure, err := nudge.Trouble(ctx, k.Client, k.Namespace, o.ThreadID); err == nil && sure {
 				return k.terminate(ctx, o, cause)
 			}
@@ -142,7 +142,7 @@ func (k *Keeper) nudge(ctx context.Context, o memory.Overdue) error {
 		return k.Nudger.StartSubAgent(ctx, o.ThreadID)
 	case o.Kind == agent.KindSubAgent && o.Idle:
 		return k.Nudger.Nudge(ctx, contract.NudgeTarget{Thread: o.Delegator})
-	case o.Idle && time.Since(o.Since) > k.age():
+	case o.Idle && o.Age > k.age():
 		if err := k.free(ctx, o.ThreadID); err != nil {
 			return err
 		}

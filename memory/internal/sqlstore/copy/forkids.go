@@ -110,12 +110,7 @@ func (f *fork) newTurn(id string) string {
 	if made, ok := f.made[id]; ok || id == "" {
 		return made
 	}
-	t := f.turns[id]
-	if t == nil || id != agent.TurnID(t.ThreadID, t.MessageID, t.RetryNo) { // of an imported conversation
-		f.made[id] = agent.TurnID(f.id, id, 0)
-	} else {
-		f.made[id] = agent.TurnID(f.newThread(t.ThreadID), f.newEntryID(t.EntryKind, t.MessageID), t.RetryNo)
-	}
+	f.made[id] = agent.TurnID(f.id, id, 0)
 	return f.made[id]
 }
 

@@ -22,7 +22,10 @@ func (s *Store) Overdue(ctx context.Context, age time.Duration, limit int) (over
 		overdue = nil
 		seen := map[string]bool{}
 		for _, query := range []string{overdueIdle, overdueCancel, overdueChild, overdueSettled} {
-			found, err := rows.List(q, "", (*overdueRow).targets, (*overdueRow).view, query, before, limitOf(limit))
+			found, err := rows.List(q, "", (*overdueRow).targets, func(o *overdueRow) (memory.Overdue, error) {
+				o.Age = now.Sub(rows.Stamp(o.since))
+				return o.Overdue, nil
+			}, query, before, limitOf(limit))
 			if err != nil {
 				return err
 			}
@@ -69,11 +72,6 @@ type overdueRow struct {
 
 func (o *overdueRow) targets() []any {
 	return []any{&o.ThreadID, &o.Kind, &o.Idle, &o.Delegator, &o.CancelTurn, &o.since}
-}
-
-func (o *overdueRow) view() (memory.Overdue, error) {
-	o.Since = rows.Stamp(o.since)
-	return o.Overdue, nil
 }
 
 type openTurnRow struct {

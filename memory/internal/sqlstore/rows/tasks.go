@@ -7,14 +7,25 @@ const insertTask = `INSERT INTO tasks (id, thread_id, type, name, instruction, s
 
 // NewTask writes the record of a piece of work on the thread that ordered it.
 func (u *Unit) NewTask(t *Thread, turn *Turn, callID, typ, name, instruction, subAgent string) error {
+	trigger, err := u.UserMessageID(turn)
+	if err != nil {
+		return err
+	}
 	return u.Exec(insertTask, agent.TaskID(callID), t.ID, typ, typ+":"+name, instruction, subAgent, string(agent.TaskPending),
-		UserMessageID(turn), t.At, t.At)
+		trigger, t.At, t.At)
 }
 
-// UserMessageID is the message a turn answers. A retry answers that of the
-// turn it repeats, whose id follows from the same entry.
-func UserMessageID(turn *Turn) string {
-	return agent.MessageID(agent.TurnID(turn.ThreadID, turn.MessageID, 0), 0)
+// UserMessageID is the message a turn answers. A retry answers that of the first
+// turn of its message.
+func (u *Unit) UserMessageID(turn *Turn) (string, error) {
+	first := turn.ID
+	if turn.RetryNo > 0 {
+		err := u.Row(`SELECT turn_id FROM inbox WHERE thread_id = ? AND kind IN ('message', 'child') AND id = ?`, turn.ThreadID, turn.MessageID).Scan(&first)
+		if err != nil && !NoRows(err) {
+			return "", err
+		}
+	}
+	return agent.MessageID(first, 0), nil
 }
 
 // TaskStatus moves a task along; it does nothing where there is no such task.

@@ -1,6 +1,7 @@
 package rows
 
 import (
+	"strconv"
 	"strings"
 
 	"github.com/spool-agents/spool/agent"
@@ -81,6 +82,13 @@ func (t *Thread) Loaded() {
 	if t.SummaryTo > 0 {
 		t.SummarizedFrom = agent.MessageRange(t.ID, t.SummaryFrom, t.SummaryTo)
 	}
+}
+
+// TurnID is the id of the turn of an inbox entry. The thread's creation is part of it:
+// a session that is deleted and made again gets other ids, so that a worker which
+// still holds a turn of the deleted one changes nothing.
+func (t *Thread) TurnID(entry string, retry int) string {
+	return agent.TurnID(t.ID+"@"+strconv.FormatInt(t.CreatedMs, 36), entry, retry)
 }
 
 // Touch marks the row as changed now.

@@ -42,6 +42,10 @@ func (s *Store) CloseTurn(ctx context.Context, r memory.CloseRequest) (closed me
 }
 
 func (u *Unit) closeTurn(t *rows.Thread, turn *rows.Turn, r memory.CloseRequest) (memory.Closed, error) {
+	r, err := u.answeredBefore(turn, r)
+	if err != nil {
+		return memory.Closed{}, err
+	}
 	closed := memory.Closed{Outcome: r.Outcome}
 	if err := u.End(t, turn, r, &closed); err != nil {
 		return closed, err
@@ -53,6 +57,24 @@ func (u *Unit) closeTurn(t *rows.Thread, turn *rows.Turn, r memory.CloseRequest)
 		return closed, err
 	}
 	return closed, u.Remember(turn, closed)
+}
+
+// answeredBefore completes a turn whose run is gone but whose final reply is stored: a
+// reply that is stored is never asked for again.
+func (u *Unit) answeredBefore(turn *rows.Turn, r memory.CloseRequest) (memory.CloseRequest, error) {
+	if r.Outcome != agent.ThreadFailed || r.Reason != agent.ReasonTerminated {
+		return r, nil
+	}
+	step, err := u.Step(turn.ID, turn.Saved+1)
+	if err != nil || step == nil || !step.Stored {
+		return r, err
+	}
+	reply, err := step.ModelReply()
+	if err == nil && len(reply.Calls) == 0 {
+		// The reason stays: it says that nothing runs a next turn.
+		r.Outcome, r.Code, r.Message, r.Answer, r.Step = agent.ThreadCompleted, "", "", "", 0
+	}
+	return r, err
 }
 
 // Remember records what the close returned, for its repetitions.

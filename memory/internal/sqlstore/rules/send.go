@@ -120,7 +120,7 @@ func (u *Unit) send(t *rows.Thread, r memory.SendRequest) (memory.SendResult, er
 	}
 	e := &rows.Entry{InboxEntry: memory.InboxEntry{
 		Kind: memory.EntryMessage, ID: r.MessageID, State: memory.EntryWaiting, WhenBusy: r.WhenBusy,
-		TurnID: agent.TurnID(t.ID, r.MessageID, 0), Content: r.Content, Agent: r.Agent, Model: r.Model,
+		TurnID: t.TurnID(r.MessageID, 0), Content: r.Content, Agent: r.Agent, Model: r.Model,
 	}, Schema: string(r.AnswerSchema)}
 	if err := u.Enter(t, e); err != nil {
 		return res, err
@@ -211,7 +211,7 @@ func (u *Unit) retry(t *rows.Thread, r memory.RetryRequest) (memory.SendResult, 
 	}
 	e := &rows.Entry{InboxEntry: memory.InboxEntry{
 		Kind: memory.EntryRetry, ID: r.RequestID, State: memory.EntryWaiting,
-		TurnID: agent.TurnID(t.ID, last.MessageID, last.RetryNo+1),
+		TurnID: t.TurnID(last.MessageID, last.RetryNo+1),
 	}, MessageID: last.MessageID, RetryNo: last.RetryNo + 1}
 	if err := u.Enter(t, e); err != nil {
 		return res, err

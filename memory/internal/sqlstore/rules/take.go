@@ -191,8 +191,12 @@ func (u *Unit) prepareRetry(t *rows.Thread, turn *rows.Turn, e *rows.Entry) (age
 	if err := u.Supersede(t, last, turn.ID); err != nil {
 		return agent.Content{}, err
 	}
+	first, err := u.UserMessageID(turn)
+	if err != nil {
+		return agent.Content{}, err
+	}
 	var body string
-	err = u.Row(`SELECT body FROM messages WHERE thread_id = ? AND id = ?`, t.ID, rows.UserMessageID(turn)).Scan(&body)
+	err = u.Row(`SELECT body FROM messages WHERE thread_id = ? AND id = ?`, t.ID, first).Scan(&body)
 	if errors.Is(err, sql.ErrNoRows) {
 		return agent.Content{}, nil
 	}

@@ -23,4 +23,5 @@ var Groups = []suite.Group{
 	{Name: "window", Rules: windowRules},
 	{Name: "event", Rules: eventRules},
 	{Name: "edge", Rules: edgeRules},
+	{Name: "lives", Rules: livesRules},
 }

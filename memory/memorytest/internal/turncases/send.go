@@ -14,7 +14,7 @@ var sendRules = []suite.Rule{
 		r := e.Send("s1", "m1")
 		suite.Equal(e, "thread", r.ThreadID, "s1/default")
 		suite.Equal(e, "message", r.MessageID, "m1")
-		suite.Equal(e, "turn", r.TurnID, agent.TurnID("s1/default", "m1", 0))
+		suite.Equal(e, "turn", r.TurnID[0], byte('t'))
 		suite.Equal(e, "idle, repeated", [2]bool{r.Idle, r.Repeated}, [2]bool{true, false})
 		suite.Equal(e, "state", r.State, memory.EntryWaiting)
 		th := e.Thread(r.ThreadID)

@@ -60,7 +60,7 @@ var turnRules = []suite.Rule{
 		suite.Equal(e, "template", [2]string{th.Config.Name, th.Config.SystemPrompt}, [2]string{"other", ""})
 	}},
 	{Name: "claims at once open one turn", Run: func(e *suite.Env) {
-		e.Send("s1", "m1")
+		first := e.Send("s1", "m1")
 		e.Send("s1", "m2")
 		claims := make([]memory.Claim, 8)
 		e.AtOnce(len(claims), func(i int) (err error) {
@@ -68,7 +68,7 @@ var turnRules = []suite.Rule{
 			return err
 		})
 		for _, c := range claims {
-			suite.Equal(e, "turn", c.Turn.ID, agent.TurnID("s1/default", "m1", 0))
+			suite.Equal(e, "turn", c.Turn.ID, first.TurnID)
 		}
 		suite.Equal(e, "messages", len(e.Messages("s1/default")), 1)
 	}},
