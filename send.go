@@ -39,7 +39,7 @@ func (c *Client) Send(ctx context.Context, r memory.SendRequest) (Reply, error) 
 	sent, err := c.store.Send(ctx, r)
 	c.tracing.Sent(ctx, memory.EntryMessage, began, c.steered(ctx, r, sent), err)
 	if err != nil {
-		return Reply{}, c.withPending(ctx, r, err)
+		return Reply{}, r.Unsent(c.withPending(ctx, r, err))
 	}
 	return c.sent(ctx, sent), nil
 }

@@ -17,6 +17,19 @@ const MaxRequestID = 200
 // shape could collide with one in its own thread.
 var reservedID = regexp.MustCompile(`^(t[0-9a-f]{16}(\.[0-9]+)?|call_.*)$`)
 
+// Unsent says, where it is not known whether a message was stored, how to send it
+// again: under its own ids, so that it is stored once.
+func (r SendRequest) Unsent(err error) error {
+	if agent.CodeOf(err) != agent.CodeUnavailable {
+		return err
+	}
+	where := r.ThreadID
+	if where == "" {
+		where = agent.MainThreadID(r.SessionID, r.ConversationID)
+	}
+	return agent.Wrap(err, agent.CodeUnavailable, "message %s to %s: if you send it again, name thread and message id, and it is stored once", r.MessageID, where)
+}
+
 // Check says what is wrong with a message and fills what its sender left out, except
 // for ids of its own. It is the one place for these rules: every store calls it.
 func (r *SendRequest) Check() error {

@@ -22,7 +22,8 @@ func (c *Client) Send(ctx context.Context, r memory.SendRequest) (spool.Reply, e
 	if r.ThreadID == "" && r.SessionID == "" {
 		r.SessionID = spool.NewID()
 	}
-	return post[spool.Reply](ctx, c, "/api/v1/messages", r)
+	sent, err := post[spool.Reply](ctx, c, "/api/v1/messages", r)
+	return sent, r.Unsent(err)
 }
 
 // KeepImage is that of spool.Client.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"net"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -33,13 +34,18 @@ type backend struct {
 func newBackend(p place) *backend {
 	p.config.DialFunc = (&net.Dialer{
 		Timeout:         p.config.ConnectTimeout,
-		KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 10 * time.Second, Interval: 5 * time.Second, Count: 4},
+		KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: silence / 2, Interval: silence / 8, Count: 4},
+		Control:         func(_, _ string, c syscall.RawConn) error { return boundSilence(c) },
 	}).DialContext
 	b := &backend{name: p.name, most: max(1, p.maxConnections/2)}
 	b.writes = pool(p.config, b.most)
 	b.reads = pool(p.config, max(1, p.maxConnections-b.most))
 	return b
 }
+
+// silence is how long a server may leave what was sent to it unacknowledged until its
+// connection counts as lost: a host that vanished, or a link that drops everything.
+const silence = 10 * time.Second
 
 func pool(config *pgx.ConnConfig, n int) *sql.DB {
 	db := sql.OpenDB(connector{stdlib.GetConnector(*config)})
@@ -86,7 +92,14 @@ func (b *backend) Begin(ctx context.Context) (sqlstore.Tx, error) {
 			leave()
 			return nil, err
 		}
+		forgetIdle(b.writes, b.most)
 	}
+}
+
+// forgetIdle closes the connections that nobody uses: they were probably lost together.
+func forgetIdle(db *sql.DB, keep int) {
+	db.SetMaxIdleConns(0)
+	db.SetMaxIdleConns(keep)
 }
 
 func (b *backend) begin(ctx context.Context) (*tx, error) {
@@ -143,6 +156,7 @@ func (b *backend) Read(ctx context.Context, f func(sqlstore.Queryer) error) erro
 		if try == b.most || !broken(err) || ctx.Err() != nil {
 			return err
 		}
+		forgetIdle(b.reads, b.reads.Stats().MaxOpenConnections)
 	}
 }
 

@@ -106,7 +106,7 @@ func mapError(name string) func(error) error {
 		text := meaning(code(err))
 		switch {
 		case errors.As(err, &unknown):
-			text = "did not answer a commit, so it is not known whether the operation took place: try again, a repetition changes nothing"
+			text = "did not answer a commit, and was not reached again within 20 s, so it is not known whether the operation took place: try again, a repetition changes nothing"
 		case text != "":
 		case errors.As(err, &connect):
 			text = meanings["unreachable"]

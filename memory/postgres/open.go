@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"embed"
+	"errors"
 	"io/fs"
 	"time"
 
@@ -78,11 +79,16 @@ func open(ctx context.Context, b *backend, p place, o Options) (*Store, error) {
 		Numbered: true,
 		// The root's row stands for the tree. NO KEY: rows that refer to it may be
 		// written meanwhile; they are written by whoever holds this lock.
-		LockTree:    `SELECT id FROM threads WHERE id = (SELECT root_id FROM threads WHERE id = ?) FOR NO KEY UPDATE`,
-		LockRow:     ` FOR NO KEY UPDATE`,
-		LockParent:  ` FOR UPDATE`,
-		LockSchema:  lockSchema,
-		Retry:       undone,
+		LockTree:   `SELECT id FROM threads WHERE id = (SELECT root_id FROM threads WHERE id = ?) FOR NO KEY UPDATE`,
+		LockRow:    ` FOR NO KEY UPDATE`,
+		LockParent: ` FOR UPDATE`,
+		LockSchema: lockSchema,
+		Retry:      undone,
+		Lost: func(err error) (bool, bool) {
+			var unknown *unknownError
+			open := errors.As(err, &unknown)
+			return open || lost(err), open
+		},
 		Schema:      schema,
 		MapError:    mapError(p.name),
 		TableExists: `SELECT COUNT(*) FROM pg_tables WHERE schemaname = current_schema() AND tablename = ?`,

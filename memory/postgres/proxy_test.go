@@ -1,8 +1,9 @@
-//go:build postgres
+//go:build postgres && linux
 
 package postgres_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -10,6 +11,9 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/internal/pgtest"
@@ -29,7 +33,8 @@ type proxy struct {
 	conns map[net.Conn]bool
 	// cut is how many more bytes pass in that direction; less than 0 = all.
 	cut   atomic.Int64
-	front atomic.Bool // the direction: to the server
+	front atomic.Bool  // the direction: to the server
+	done  atomic.Int64 // cuts so far
 }
 
 func startProxy(t *testing.T, db string) (*proxy, string) {
@@ -87,6 +92,7 @@ func (p *proxy) pump(to, from net.Conn, front bool) {
 		if p.front.Load() == front && p.cut.Load() >= 0 {
 			if left := p.cut.Add(-int64(n)); left < 0 {
 				_, _ = to.Write(buf[:max(0, int64(n)+left)])
+				p.done.Add(1)
 				p.cutAll()
 				return
 			}
@@ -110,14 +116,15 @@ func (p *proxy) cutAll() {
 }
 
 // TestCutInMidTransaction cuts the connection at every stage of operations that
-// write many rows. The caller is told that the store is not available, nothing
-// is half written, and the operation repeated has its effect once.
+// write many rows. Before the commit the caller is told that the store is not
+// available; a commit without an answer is repeated. Nothing is half written, and
+// the operation repeated has its effect once.
 func TestCutInMidTransaction(t *testing.T) {
 	db := pgtest.Database(t)
 	direct := mustOpen(t, db)
 	p, through := startProxy(t, db)
 	s := mustOpen(t, through)
-	cuts, applied := 0, 0
+	refused, repeated := 0, 0
 	for _, front := range []bool{true, false} {
 		// The first run measures how much is said, the others cut in between.
 		step, used := int64(0), int64(1)
@@ -126,7 +133,7 @@ func TestCutInMidTransaction(t *testing.T) {
 			if _, err := s.Send(t.Context(), memorytest.Request(session, "m")); err != nil {
 				t.Fatal(err)
 			}
-			before := p.sent.Load()
+			before, done := p.sent.Load(), p.done.Load()
 			if !front {
 				before = p.got.Load()
 			}
@@ -144,27 +151,33 @@ func TestCutInMidTransaction(t *testing.T) {
 				step = max(1, used/60)
 				continue
 			}
-			if err == nil {
-				continue // nothing was lost yet but the beginning, or it was over before the cut
+			turns, readErr := direct.TurnsOf(t.Context(), session+"/default")
+			if readErr != nil {
+				t.Fatal(readErr)
 			}
-			cuts++
-			code(t, err, agent.CodeUnavailable, "try again")
-			turns, err := direct.TurnsOf(t.Context(), session+"/default")
-			if err != nil {
-				t.Fatal(err)
+			switch {
+			case p.done.Load() == done: // it was over before the cut
+				continue
+			case err == nil:
+				repeated++
+			default:
+				refused++
+				code(t, err, agent.CodeUnavailable, "nothing was changed; try again")
+				if len(turns) > 0 {
+					t.Fatalf("cut at %d: refused, but it took place", at)
+				}
 			}
-			applied += len(turns)
 			if err := errors.Join(memorytest.RunTurns(t.Context(), s, session+"/default"), memorytest.RunTurns(t.Context(), s, session+"/default")); err != nil {
 				t.Fatalf("cut at %d: the repetition: %v", at, err)
 			}
-			if turns, err = direct.TurnsOf(t.Context(), session+"/default"); err != nil || len(turns) != 1 || turns[0].State != memory.TurnClosed {
+			if turns, err := direct.TurnsOf(t.Context(), session+"/default"); err != nil || len(turns) != 1 || turns[0].State != memory.TurnClosed {
 				t.Fatalf("cut at %d: %+v, %v", at, turns, err)
 			}
 		}
 	}
-	t.Logf("%d cuts, %d of them after the commit", cuts, applied)
-	if cuts < 80 || applied == 0 || applied == cuts {
-		t.Errorf("%d cuts, %d applied: the stages were not all met", cuts, applied)
+	t.Logf("%d cuts before the commit, %d after it", refused, repeated)
+	if refused+repeated < 80 || refused == 0 || repeated == 0 {
+		t.Errorf("%d refused, %d repeated: the stages were not all met", refused, repeated)
 	}
 	memorytest.Sound(t, direct)
 }
@@ -191,4 +204,49 @@ func TestCutReadIsRepeated(t *testing.T) {
 	p.cutAll()
 	_, err := s.Thread(t.Context(), "u", "s/default")
 	code(t, err, agent.CodeUnavailable, "try again")
+}
+
+// TestFault_HalfOpenConnection: a server whose link drops everything is noticed, and
+// the operation goes on over a new connection.
+func TestFault_HalfOpenConnection(t *testing.T) {
+	p, through := startProxy(t, pgtest.Database(t))
+	s := mustOpen(t, through)
+	for i := range 5 { // several connections stand idle
+		if _, err := s.Send(t.Context(), memorytest.Request("s", fmt.Sprint("m", i))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.deafen(t)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // three minutes without a bound
+	defer cancel()
+	if _, err := s.Send(ctx, memorytest.Request("s", "after")); err != nil {
+		t.Fatalf("a write: %v", err)
+	}
+	p.deafen(t)
+	if _, err := s.Thread(ctx, "u", "s/default"); err != nil {
+		t.Fatalf("a read: %v", err)
+	}
+}
+
+// deafen makes the system drop all packets to the proxy's connections, without a word
+// to who sends them.
+func (p *proxy) deafen(t *testing.T) {
+	t.Helper()
+	drop := []unix.SockFilter{{Code: unix.BPF_RET | unix.BPF_K, K: 0}}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for c := range p.conns {
+		raw, err := c.(*net.TCPConn).SyscallConn()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var set error
+		err = raw.Control(func(fd uintptr) {
+			set = unix.SetsockoptSockFprog(int(fd), unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &unix.SockFprog{Len: 1, Filter: &drop[0]})
+		})
+		if err := errors.Join(err, set); err != nil && !errors.Is(err, net.ErrClosed) {
+			t.Fatal(err)
+		}
+	}
+	clear(p.conns)
 }

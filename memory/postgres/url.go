@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	connectTimeout = 10 * time.Second
+	connectTimeout = 5 * time.Second
 	// stalled ends a transaction whose client does nothing, such as a process
 	// that was paused: its locks must not stop everybody else.
 	stalled            = 10 * time.Second

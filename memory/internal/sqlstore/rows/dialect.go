@@ -75,6 +75,9 @@ type Dialect struct {
 	// Retry, if not nil, tells errors after which the transaction is to be run
 	// again: it was undone because of another one.
 	Retry func(err error) bool
+	// Lost, if not nil, tells errors of a connection that was lost; unknown ones came
+	// after the commit was asked for, so that it may have taken place.
+	Lost func(err error) (lost, unknown bool)
 	// Schema holds the migrations: NNN_name.sql at the top.
 	Schema fs.FS
 	// MapError gives a driver's error a code and says what to do; it returns

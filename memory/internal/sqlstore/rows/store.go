@@ -86,23 +86,48 @@ func (s *Store) readID(ctx context.Context) error {
 	})
 }
 
-// maxTries bounds how often a transaction that others undo is run.
-const maxTries = 12
+const (
+	// maxTries bounds how often a transaction that others undo is run.
+	maxTries = 12
+	// repeatFor bounds how long a transaction is run again whose commit had no answer.
+	repeatFor = 20 * time.Second
+)
 
 // Write runs f as one transaction, again if the database undid it because of
-// another one. name is the operation's crash point.
+// another one, or if its commit had no answer: an operation that took place and is
+// repeated changes nothing. name is the operation's crash point.
 func (s *Store) Write(ctx context.Context, name string, f func(*Unit) error) error {
+	var open time.Time // since when it is not known whether it took place
 	for try := 1; ; try++ {
 		err := s.tryWrite(ctx, name, f)
-		if err == nil || s.Dialect.Retry == nil || try == maxTries || ctx.Err() != nil || !s.Dialect.Retry(err) {
+		if err == nil || ctx.Err() != nil {
 			return s.Fail(name, err)
 		}
 		// The more often others got in the way, the longer the wait, at random.
+		wait := mathrand.N(time.Duration(try) * 4 * time.Millisecond)
+		if s.unanswered(err, &open) {
+			wait = min(time.Duration(try)*100*time.Millisecond, time.Second)
+		} else if s.Dialect.Retry == nil || try >= maxTries || !s.Dialect.Retry(err) {
+			return s.Fail(name, err)
+		}
 		select {
 		case <-ctx.Done():
-		case <-time.After(mathrand.N(time.Duration(try) * 4 * time.Millisecond)):
+		case <-time.After(wait):
 		}
 	}
+}
+
+// unanswered reports whether a write is to be repeated because a commit of it had no
+// answer; open is since when.
+func (s *Store) unanswered(err error, open *time.Time) bool {
+	if s.Dialect.Lost == nil {
+		return false
+	}
+	lost, unknown := s.Dialect.Lost(err)
+	if unknown && open.IsZero() {
+		*open = time.Now()
+	}
+	return lost && !open.IsZero() && time.Since(*open) < repeatFor
 }
 
 func (s *Store) tryWrite(ctx context.Context, name string, f func(*Unit) error) error {

@@ -20,6 +20,9 @@ func (s *Store) RequestCancel(ctx context.Context, r memory.CancelRequest) (res 
 		if err != nil {
 			return err
 		}
+		if turn != nil {
+			r.TurnID = turn.ID // should this be run again, it is about the same turn
+		}
 		if turn != nil && turn.State == memory.TurnOpen {
 			if err := u.requestCancel(turn, r.By, &res); err != nil {
 				return err
