@@ -93,9 +93,8 @@ func (a *Activities) delegation(thread agent.Thread, call agent.ToolCall) memory
 		sort.Strings(names)
 		return refuse(agent.ErrNotFound, "there is no agent %q; available: %s", params.Agent, strings.Join(names, ", "))
 	}
-	factory := agent.SpecialistAgentFactory{Current: agent.SpecialistAgentConfig{Model: a.DefaultModel}}
 	return memory.DelegationRequest{
-		Config: factory.Build(template, thread.Config, params), Task: params.Task, Description: params.Description,
+		Config: agent.SpecialistAgentFactory{}.Build(template, thread.Config, params), Task: params.Task, Description: params.Description,
 		Resume: params.Resume, Background: params.Background,
 		Limits: memory.DelegationLimits{MaxDepth: a.Policy.MaxDepth, MaxFanOut: a.Policy.MaxFanOut, MaxDescendants: a.Policy.MaxDescendants},
 	}

@@ -93,11 +93,15 @@ type SpecialistAgentFactory struct {
 }
 
 // Build merges, field by field, the template, then the current configuration,
-// then the parent's. A child's tools are at most its parent's.
+// then the parent's. Model and provider are one field: a model is asked where it was
+// named. A child's tools are at most its parent's.
 func (f SpecialistAgentFactory) Build(template, parent SpecialistAgentConfig, params AssignParams) SpecialistAgentConfig {
 	c := template
-	c.Model = first(c.Model, f.Current.Model, parent.Model)
-	c.Provider = first(c.Provider, f.Current.Provider, parent.Provider)
+	for _, from := range []SpecialistAgentConfig{f.Current, parent} {
+		if c.Model == "" && c.Provider == "" {
+			c.Model, c.Provider = from.Model, from.Provider
+		}
+	}
 	c.Temperature = firstPtr(c.Temperature, f.Current.Temperature, parent.Temperature)
 	c.TopP = firstPtr(c.TopP, f.Current.TopP, parent.TopP)
 	c.MaxTokens = firstPtr(c.MaxTokens, f.Current.MaxTokens, parent.MaxTokens)

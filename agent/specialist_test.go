@@ -36,7 +36,7 @@ func TestRow05_FactoryPrecedence(t *testing.T) {
 	f := SpecialistAgentFactory{Current: current}
 	c := f.Build(SpecialistAgentConfig{Name: "x", Model: "template", Approval: map[string]string{"shell": "auto", "ls": "ask"}}, parent, AssignParams{ShareContext: true})
 	require.Equal(t, "template", c.Model)
-	require.Equal(t, "current", c.Provider)
+	require.Empty(t, c.Provider, "a model is asked where it was named")
 	require.InDelta(t, 0.2, *c.Temperature, 0)
 	require.InDelta(t, 0.1, *c.TopP, 0)
 	require.Equal(t, 1, *c.MaxTokens)

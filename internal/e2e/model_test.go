@@ -92,6 +92,41 @@ func TestFallbackOfAnAgentWithAProvider(t *testing.T) {
 	require.Contains(t, strings.Join(warnings(t, s, r.ThreadID), " "), agent.WarnFallback)
 }
 
+// Row 5: model and provider are one pair. A sub-agent whose template names neither is
+// asked where its parent is, also after send --model; one that names a model without
+// a provider is asked at the provider of the settings.
+func TestRow05_ModelAndProviderAreOnePair(t *testing.T) {
+	s := stack(t)
+	other := llmtest.Run(t)
+	models(t, s, "providers:\n  other: {baseUrl: '"+other.URL()+"'}\n")
+	template(t, s, "plain", "", "You do what you are told.")
+	template(t, s, "own", "model: own-model\n", "You do what you are told.")
+	s.StartWorker()
+	said := func(of *llmtest.Server) (models []string) {
+		for _, q := range of.Records() {
+			models = append(models, q.Model)
+		}
+		of.Reset()
+		return models
+	}
+	ask := func(session, agent, model string) spool.Reply {
+		m := s.Message(session, script.Script(script.Call("assign_task", map[string]any{"agent": agent, "task": "script: say here"}), "say done"))
+		m.Model = model
+		return s.Wait(send(t, s, m))
+	}
+	r := ask("s1", "plain", "big@other")
+	require.Equal(t, "done", r.Response, r.Error)
+	require.Equal(t, []string{"big", "big", "big"}, said(other), "the parent's two calls, and the sub-agent's between them")
+	require.Empty(t, said(s.Model))
+	r = ask("s2", "own", "big@other")
+	require.Equal(t, "done", r.Response, r.Error)
+	require.Equal(t, []string{"own-model"}, said(s.Model))
+	require.Equal(t, []string{"big", "big"}, said(other))
+	r = ask("s3", "plain", "")
+	require.Equal(t, "done", r.Response, r.Error)
+	require.Equal(t, []string{"fake", "fake", "fake"}, said(s.Model))
+}
+
 // form is a schema that answers of the scripted model can fit or not.
 const form = `{"type":"object","required":["city"],"properties":{"city":{"type":"string"}}}`
 

@@ -229,7 +229,9 @@ func (u *Unit) configure(t *rows.Thread, e *rows.Entry, config *agent.Specialist
 	} else if e.Agent != "" && e.Agent != c.Name { // its template is not known yet
 		c = agent.SpecialistAgentConfig{Name: e.Agent}
 	}
-	c.Model = cmp.Or(t.PickModel, c.Model)
+	if t.PickModel != "" {
+		c.Model, c.Provider = t.PickModel, "" // a model is asked where it was named
+	}
 	hash, err := u.KeepConfig(c)
 	if err == nil && hash != t.ConfigHash {
 		t.ConfigHash = hash
