@@ -50,7 +50,7 @@ type WorkerOptions struct {
 	// Files is the folder for what tools return that models are not shown, audio for
 	// one; "" = it is only named.
 	Files string
-	// Namespace is the Temporal namespace, for its search attributes.
+	// Namespace is the Temporal namespace, for its search attributes; "" = default.
 	Namespace string
 	// TaskQueue overrides the queue that belongs to the store.
 	TaskQueue string
@@ -108,6 +108,7 @@ func NewWorker(ctx context.Context, o WorkerOptions) (*Worker, error) {
 	o.TaskQueue = cmp.Or(o.TaskQueue, agent.TaskQueue(o.Store.ID()))
 	o.Heartbeat = cmp.Or(o.Heartbeat, activities.DefaultHeartbeat)
 	o.MaxTurns = cmp.Or(o.MaxTurns, 200)
+	o.Namespace = cmp.Or(o.Namespace, client.DefaultNamespace)
 	workspace, err := filepath.Abs(o.Workspace)
 	if err != nil {
 		return nil, agent.Wrap(err, agent.CodeInvalid, "workspace %q", o.Workspace)
@@ -144,7 +145,7 @@ func NewWorker(ctx context.Context, o WorkerOptions) (*Worker, error) {
 	})
 	Register(w.worker, w.acts)
 	w.keeper = &keeper.Keeper{
-		Store: o.Store, Client: o.Temporal, Log: o.Log, Namespace: cmp.Or(o.Namespace, client.DefaultNamespace),
+		Store: o.Store, Client: o.Temporal, Log: o.Log, Namespace: o.Namespace,
 		Nudger: nudge.Nudger{Client: o.Temporal, StoreID: o.Store.ID(), TaskQueue: o.TaskQueue}, Age: o.KeeperAge,
 		Closed: func(r memory.CloseRequest, c memory.Closed) {
 			w.telemetry.TurnClosed(r.ThreadID, r.TurnID, r.Outcome, c)

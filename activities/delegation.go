@@ -67,6 +67,7 @@ func (a *Activities) openDelegation(ctx context.Context, thread agent.Thread, tu
 	opened, err := a.Store.OpenDelegation(ctx, req)
 	return contract.DelegationOutput{
 		Refused: opened.Refused, Child: opened.ChildThread, Turn: opened.ChildTurn, Agent: req.Config.Name, Background: opened.Background,
+		Task: oneLine(req.Task),
 	}, err
 }
 

@@ -45,6 +45,7 @@ func (a *Activities) wire(ctx context.Context, turnID string, err error) error {
 			NonRetryable: true, Category: temporal.ApplicationErrorCategoryBenign, Details: []any{other.model},
 		})
 	case errors.As(err, &later):
+		a.showWait(ctx, turnID, later)
 		return temporal.NewApplicationErrorWithOptions(later.Error(), contract.ErrTypeModel, temporal.ApplicationErrorOptions{
 			NextRetryDelay: max(time.Until(later.wait.Until), time.Millisecond), // 0 would mean the policy's
 			Details:        []any{later.wait.Code},

@@ -204,7 +204,7 @@ func askGate(c agent.SpecialistAgentConfig, call agent.Call) agent.Gate {
 }
 
 func (a *Activities) output(t agent.Thread, stored memory.StoredReply) contract.ModelOutput {
-	return contract.ModelOutput{Seq: t.MessageCount, Calls: a.calls(stored.Calls)}
+	return contract.ModelOutput{Seq: t.MessageCount, Tokens: stored.Reply.Usage.TotalTokens, Calls: a.calls(stored.Calls)}
 }
 
 // generate streams one attempt into the store. A stale chunk means that this

@@ -12,21 +12,21 @@ import (
 // as the call's result. Repeated, it tells whether there is an answer.
 func (a *Activities) OpenQuestion(ctx context.Context, ref contract.Ref) (contract.QuestionOutput, error) {
 	ref = here(ctx, ref)
-	done, err := a.openQuestion(ctx, ref)
-	return contract.QuestionOutput{Done: done}, a.wire(ctx, ref.Turn, err)
+	out, err := a.openQuestion(ctx, ref)
+	return out, a.wire(ctx, ref.Turn, err)
 }
 
-func (a *Activities) openQuestion(ctx context.Context, ref contract.Ref) (done bool, err error) {
+func (a *Activities) openQuestion(ctx context.Context, ref contract.Ref) (out contract.QuestionOutput, err error) {
 	call, err := a.Store.ToolCall(ctx, ref.Call)
 	if err != nil || call.Status.Final() {
-		return err == nil, err
+		return contract.QuestionOutput{Done: err == nil}, err
 	}
 	thread, err := a.Store.Thread(ctx, "", ref.Thread)
 	if err != nil {
-		return false, err
+		return out, err
 	}
-	refuse := func(reason agent.ErrorReason, format string, args ...any) (bool, error) {
-		return true, a.Store.SaveResult(ctx, memory.ToolOutcome{
+	refuse := func(reason agent.ErrorReason, format string, args ...any) (contract.QuestionOutput, error) {
+		return contract.QuestionOutput{Done: true}, a.Store.SaveResult(ctx, memory.ToolOutcome{
 			ThreadID: ref.Thread, TurnID: ref.Turn, CallID: ref.Call, Result: agent.ToolFailed(reason, format, args...),
 		})
 	}
@@ -38,7 +38,7 @@ func (a *Activities) openQuestion(ctx context.Context, ref contract.Ref) (done b
 		return refuse(agent.ErrInvalidInput, "%v", err)
 	}
 	q, err := a.Store.OpenQuestion(ctx, memory.QuestionRequest{ThreadID: ref.Thread, TurnID: ref.Turn, CallID: ref.Call, Text: params.Question})
-	return err == nil && q.State != memory.QuestionOpen, err
+	return contract.QuestionOutput{Done: err == nil && q.State != memory.QuestionOpen, SinceMs: q.CreatedAt.UnixMilli()}, err
 }
 
 // QuestionState tells whether a question has its answer.

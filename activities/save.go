@@ -37,6 +37,9 @@ func (a *Activities) SaveUserMessage(ctx context.Context, in contract.ClaimInput
 	t := claim.Thread
 	out.Turn, out.Step, out.Seq = claim.Turn.ID, claim.Step, t.MessageCount
 	out.MaxSteps, out.TimeoutMs = t.Config.MaxSteps, t.Config.TimeoutMs
+	if out.About, err = a.about(ctx, t, *claim.Turn); err != nil {
+		return contract.ClaimOutput{}, a.wire(ctx, "", err)
+	}
 	if a.SearchAttributes {
 		out.Attributes = map[string]string{
 			"SessionId": t.SessionID, "ConversationId": t.ConversationID, "ThreadKind": string(t.Kind), "AgentType": t.AgentType,
@@ -157,10 +160,11 @@ func (a *Activities) CloseTurn(ctx context.Context, in contract.CloseInput) (con
 
 // OpenApproval asks a person about the gated calls of a step.
 func (a *Activities) OpenApproval(ctx context.Context, ref contract.Ref) (contract.StepOutput, error) {
-	if _, err := a.Store.OpenApproval(ctx, round(here(ctx, ref))); err != nil {
+	asked, err := a.Store.OpenApproval(ctx, round(here(ctx, ref)))
+	if err != nil {
 		return contract.StepOutput{}, a.wire(ctx, ref.Turn, err)
 	}
-	return contract.StepOutput{Waiting: true}, nil
+	return contract.StepOutput{Waiting: true, SinceMs: asked.CreatedAt.UnixMilli()}, nil
 }
 
 // StepState tells what is left to do in a step after waiting.

@@ -66,7 +66,7 @@ func (r *run) regular(name, summary string, timeout time.Duration, in any) workf
 func (r *run) settle(ready func() bool) {
 	_ = workflow.Await(r.save, func() bool { return ready() || r.stop != "" })
 	if !ready() {
-		_, _ = workflow.AwaitWithTimeout(r.save, contract.CancelGrace, ready)
+		_, _ = awaitFor(r.save, contract.CancelGrace, "the cancelled activities end", ready)
 	}
 }
 
@@ -83,4 +83,9 @@ func await[T any](r *run, f workflow.Future) (T, error) {
 		err = errCancelled
 	}
 	return out, err
+}
+
+// awaitFor waits for a condition, at most so long; summary is what its timer is for.
+func awaitFor(ctx workflow.Context, most time.Duration, summary string, ready func() bool) (bool, error) {
+	return workflow.AwaitWithOptions(ctx, workflow.AwaitOptions{Timeout: most, TimerOptions: workflow.TimerOptions{Summary: summary}}, ready)
 }

@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 
@@ -26,10 +27,15 @@ type DelegationService struct {
 
 // Run returns when the call has its result in the store.
 func (d *DelegationService) Run(ctx workflow.Context) error {
-	defer func() { d.over = true }()
 	r := d.run
+	runner := &AgentCommandRunner{run: r, call: d.call}
+	defer func() {
+		d.over = true
+		r.details.ended(runner.child)
+		r.showDetails()
+	}()
 	ref := r.callRef(d.step, d.call)
-	child, needsStart := "", false
+	needsStart := false
 	if !d.call.Running {
 		opened, err := local[contract.DelegationOutput](ctx, contract.OpenDelegation, d.call.Summary, ref)
 		if err != nil {
@@ -38,18 +44,18 @@ func (d *DelegationService) Run(ctx workflow.Context) error {
 		if opened.Refused {
 			return nil
 		}
-		r.details.delegated(opened)
-		r.describe()
-		child, needsStart = opened.Child, true
+		r.details.children = append(r.details.children, contract.Child{Agent: opened.Agent, Thread: opened.Child, Task: opened.Task, Background: opened.Background})
+		r.showDetails()
+		child := &AgentCommandRunner{run: r, child: opened.Child, call: d.call, about: opened.Agent + ": " + opened.Task}
 		if opened.Background {
-			return (&AgentCommandRunner{run: r, child: child}).Start(ctx)
+			return child.Start(ctx)
 		}
+		runner, needsStart = child, true
 	}
-	runner := &AgentCommandRunner{run: r, child: child}
 	for first := true; ; first = false {
 		seen := r.nudges
 		if !first || !needsStart {
-			taken, err := local[contract.ChildOutput](ctx, contract.TakeChildResult, "", ref)
+			taken, err := local[contract.ChildOutput](ctx, contract.TakeChildResult, "looks for the sub-agent's end", ref)
 			if err != nil || taken.Done {
 				return err
 			}
@@ -79,6 +85,8 @@ func (d *DelegationService) Run(ctx workflow.Context) error {
 type AgentCommandRunner struct {
 	run    *run
 	child  string
+	call   contract.Call
+	about  string // the child's agent and task; "" = what the call says
 	future workflow.ChildWorkflowFuture
 }
 
@@ -91,7 +99,8 @@ func (a *AgentCommandRunner) Start(ctx workflow.Context) error {
 		WorkflowTaskTimeout:   contract.WorkflowTaskTimeout,
 		WorkflowIDReusePolicy: enumspb.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE,
 		ParentClosePolicy:     enumspb.PARENT_CLOSE_POLICY_ABANDON,
-		StaticSummary:         "sub-agent of " + a.run.in.ThreadID,
+		StaticSummary:         cmp.Or(a.about, a.call.Summary) + ", sub-agent of " + a.run.in.ThreadID,
+		Memo:                  map[string]any{"parentThread": a.run.in.ThreadID, "parentToolCallId": a.call.ID, "task": cmp.Or(a.about, a.call.Summary)},
 	})
 	f := workflow.ExecuteChildWorkflow(ctx, contract.SubAgentTurn, contract.TurnInput{StoreID: a.run.in.StoreID, ThreadID: a.child})
 	err := f.GetChildWorkflowExecution().Get(ctx, nil)

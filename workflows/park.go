@@ -28,13 +28,13 @@ func (r *run) parked(c *contract.Carry) {
 	if left <= 0 {
 		left = contract.PeoplePause
 	}
-	_, _ = workflow.AwaitWithTimeout(r.save, left, woken)
+	_, _ = awaitFor(r.save, left, "the turn's time limit, while sub-agents work", woken)
 }
 
 // park is the state of a run that parks.
 func (r *run) park(what contract.Parked) *contract.Carry {
 	c := r.carry()
-	c.Parked = what
+	c.Parked, c.Details = what, r.text()
 	return c
 }
 
@@ -114,6 +114,9 @@ func (r *run) parkFor(delegations []*DelegationService, questions []*question) e
 		return r.again(nil)
 	case !asleep():
 		return r.again(r.carry())
+	}
+	if !people {
+		r.waitsFor(contract.WaitsForChildren, 0, "sub-agents")
 	}
 	return r.again(r.park(what))
 }

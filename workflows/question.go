@@ -21,11 +21,16 @@ type question struct {
 func (q *question) Run(ctx workflow.Context) error {
 	defer func() { q.over = true }()
 	r := q.run
-	for name, summary := contract.OpenQuestion, q.call.Summary; ; name, summary = contract.QuestionState, "" {
+	answered := func() {}
+	for name, summary := contract.OpenQuestion, q.call.Summary; ; name, summary = contract.QuestionState, "looks for the answer" {
 		seen := r.nudges
 		out, err := local[contract.QuestionOutput](ctx, name, summary, r.callRef(q.step, q.call))
 		if err != nil || out.Done {
+			answered()
 			return err
+		}
+		if name == contract.OpenQuestion {
+			answered = r.waitsFor(contract.WaitsForPerson, out.SinceMs, "answer to %s by a person", q.call.Summary)
 		}
 		if out.Cancelled {
 			r.halt(agent.ThreadCancelled)

@@ -3,6 +3,7 @@ package workflows
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"go.temporal.io/sdk/workflow"
@@ -32,7 +33,7 @@ func (r *run) round(step int, calls []contract.Call) (*contract.CloseOutput, err
 		if len(gated) == 0 {
 			return r.saveRound(step, calls)
 		}
-		decided, err := r.ask(step, len(gated))
+		decided, err := r.ask(step, gated)
 		if err != nil {
 			return nil, err
 		}
@@ -95,7 +96,7 @@ func (r *run) perform(step int, calls []contract.Call) error {
 	// through the store.
 	if tools < len(calls) {
 		_ = workflow.Await(r.save, func() bool { return finished() || tools == 0 || r.stop != "" })
-		ok, _ := workflow.AwaitWithTimeout(r.save, r.waitInRun(), func() bool { return finished() || r.stop != "" })
+		ok, _ := awaitFor(r.save, r.waitInRun(), "then the run parks", func() bool { return finished() || r.stop != "" })
 		if !ok && tools == 0 {
 			return r.parkFor(delegations, questions)
 		}
@@ -115,13 +116,29 @@ func (r *run) callRef(step int, c contract.Call) contract.Ref {
 
 // ask asks a person about the gated calls of the step and waits, for days if
 // need be. It returns the step's calls as decided.
-func (r *run) ask(step int, gated int) ([]contract.Call, error) {
-	if _, err := local[contract.StepOutput](r.save, contract.OpenApproval, fmt.Sprintf("%d calls", gated), r.ref(step)); err != nil {
+func (r *run) ask(step int, gated []contract.Call) ([]contract.Call, error) {
+	what := make([]string, len(gated))
+	for i, c := range gated {
+		what[i] = c.Summary
+	}
+	calls := strings.Join(what, ", ")
+	asked, err := local[contract.StepOutput](r.save, contract.OpenApproval, calls, r.ref(step))
+	if err != nil {
 		return nil, err
 	}
+	done := r.waitsFor(contract.WaitsForPerson, asked.SinceMs, "approval of %s by a person", calls)
+	decided, err := r.decision(step)
+	if !workflow.IsContinueAsNewError(err) {
+		done()
+	}
+	return decided, err
+}
+
+// decision waits until a person has decided.
+func (r *run) decision(step int) ([]contract.Call, error) {
 	for {
 		seen := r.nudges
-		state, err := local[contract.StepOutput](r.save, contract.StepState, "", r.ref(step))
+		state, err := local[contract.StepOutput](r.save, contract.StepState, "looks for the decision", r.ref(step))
 		switch {
 		case err != nil:
 			return nil, err
@@ -131,7 +148,7 @@ func (r *run) ask(step int, gated int) ([]contract.Call, error) {
 			return state.Calls, nil
 		}
 		woken := func() bool { return r.nudges != seen || r.stop != "" }
-		if ok, _ := workflow.AwaitWithTimeout(r.save, r.waitInRun(), woken); !ok && r.undisturbed(seen) {
+		if ok, _ := awaitFor(r.save, r.waitInRun(), "then the run parks", woken); !ok && r.undisturbed(seen) {
 			return nil, r.again(r.park(contract.ForPeople))
 		}
 	}

@@ -28,10 +28,13 @@ type run struct {
 
 	nudges   int  // nudges seen so far
 	woken    bool // a signal or a cancellation has come
+	calling  bool // a model call is under way
 	nudgeCh  workflow.ReceiveChannel
 	cancelCh workflow.ReceiveChannel
 	seq      int64 // the thread's last message
+	waitCh   workflow.ReceiveChannel
 	details  details
+	shown    string // the search attribute WaitsFor as it is set
 }
 
 func start(ctx workflow.Context, in contract.TurnInput, typ string) (contract.TurnResult, error) {
@@ -43,8 +46,12 @@ func start(ctx workflow.Context, in contract.TurnInput, typ string) (contract.Tu
 	save, _ := workflow.NewDisconnectedContext(ctx)
 	r := &run{in: in, typ: typ, ctx: ctx, save: save}
 	r.listen()
-	if c := in.Carry; c != nil && c.Parked != "" {
-		r.parked(c)
+	if c := in.Carry; c != nil {
+		r.shown = c.Waits
+		if c.Parked != "" {
+			workflow.SetCurrentDetails(save, c.Details)
+			r.parked(c)
+		}
 	}
 	result, err := r.main()
 	if err == nil && ctx.Err() != nil {
@@ -57,6 +64,7 @@ func start(ctx workflow.Context, in contract.TurnInput, typ string) (contract.Tu
 func (r *run) listen() {
 	r.nudgeCh = workflow.GetSignalChannel(r.ctx, contract.SignalNudge)
 	r.cancelCh = workflow.GetSignalChannel(r.ctx, contract.SignalCancel)
+	r.waitCh = workflow.GetSignalChannel(r.ctx, contract.SignalWait)
 	workflow.GoNamed(r.save, "signals", func(ctx workflow.Context) {
 		for {
 			workflow.NewSelector(ctx).
@@ -69,6 +77,13 @@ func (r *run) listen() {
 					var s contract.CancelSignal
 					c.Receive(ctx, &s)
 					r.cancelSignalled(s)
+				}).
+				AddReceive(r.waitCh, func(c workflow.ReceiveChannel, _ bool) {
+					var s contract.WaitSignal
+					c.Receive(ctx, &s)
+					if r.calling && s.Turn == r.claim.Turn {
+						r.providerWaits(s.For)
+					}
 				}).
 				Select(ctx)
 		}
@@ -151,6 +166,9 @@ func (r *run) drained(seen int) bool {
 
 // again continues as new.
 func (r *run) again(carry *contract.Carry) error {
+	if carry == nil {
+		r.showWaits("")
+	}
 	ctx := workflow.WithWorkflowTaskTimeout(r.save, contract.WorkflowTaskTimeout)
 	return workflow.NewContinueAsNewError(ctx, r.typ, contract.TurnInput{StoreID: r.in.StoreID, ThreadID: r.in.ThreadID, Carry: carry})
 }
@@ -159,7 +177,7 @@ func (r *run) again(carry *contract.Carry) error {
 // user message.
 func (r *run) take() error {
 	r.claim, r.stop, r.stopTurn, r.details = contract.ClaimOutput{}, "", nil, details{}
-	claim, err := local[contract.ClaimOutput](r.save, contract.SaveUserMessage, "", contract.ClaimInput{StoreID: r.in.StoreID, Thread: r.in.ThreadID})
+	claim, err := local[contract.ClaimOutput](r.save, contract.SaveUserMessage, "takes the next message", contract.ClaimInput{StoreID: r.in.StoreID, Thread: r.in.ThreadID})
 	if err != nil {
 		return err
 	}
@@ -172,6 +190,7 @@ func (r *run) take() error {
 		r.halt(agent.ThreadCancelled)
 	}
 	r.setDeadline()
+	r.details.begin(claim)
 	r.describe()
 	return nil
 }
@@ -191,10 +210,10 @@ func (r *run) setDeadline() {
 	workflow.GoNamed(r.turnCtx, "deadline", func(ctx workflow.Context) {
 		left, pause := r.deadline.Sub(workflow.Now(ctx)), time.Duration(0)
 		for {
-			if workflow.Sleep(ctx, left) != nil {
+			if workflow.NewTimerWithOptions(ctx, left, workflow.TimerOptions{Summary: "the turn's time limit"}).Get(ctx, nil) != nil {
 				return
 			}
-			waited, err := local[contract.WaitedOutput](ctx, contract.TurnWaited, "", r.ref(0))
+			waited, err := local[contract.WaitedOutput](ctx, contract.TurnWaited, "how long it waited for people", r.ref(0))
 			if err != nil {
 				return
 			}
@@ -209,7 +228,7 @@ func (r *run) setDeadline() {
 			// A person may take days: ask ever less often, and when somebody answered.
 			pause = min(max(2*pause, time.Second), contract.PeoplePause)
 			seen := r.nudges
-			if _, err := workflow.AwaitWithTimeout(ctx, max(left, pause), func() bool { return r.nudges != seen }); err != nil {
+			if _, err := awaitFor(ctx, max(left, pause), "time is over, a person is waited for", func() bool { return r.nudges != seen }); err != nil {
 				return
 			}
 			left = 0
@@ -219,7 +238,7 @@ func (r *run) setDeadline() {
 
 // carry is the state for the next run of the same turn.
 func (r *run) carry() *contract.Carry {
-	c := &contract.Carry{Version: contract.StateVersion, TurnID: r.claim.Turn}
+	c := &contract.Carry{Version: contract.StateVersion, TurnID: r.claim.Turn, Waits: r.shown}
 	if !r.deadline.IsZero() {
 		c.DeadlineMs = r.deadline.UnixMilli()
 	}

@@ -46,6 +46,8 @@ func (r *run) step(step int) (*contract.CloseOutput, error) {
 	if r.stop != "" {
 		return nil, errCancelled
 	}
+	r.details.step = step
+	r.show()
 	if limit := r.claim.MaxSteps; limit > 0 && step > limit {
 		return r.fail(step, agent.ReasonLimit, "max_steps", fmt.Sprintf("the turn reached its limit of %d steps", limit))
 	}
@@ -54,6 +56,7 @@ func (r *run) step(step int) (*contract.CloseOutput, error) {
 		return r.failed(step, err)
 	}
 	r.seq = out.Seq
+	r.details.tokens += out.Tokens
 	if out.End != "" {
 		return r.fail(step, out.End, out.Code, out.Message)
 	}
@@ -72,14 +75,20 @@ const mostCalls = 20
 // its model out of order, says what has to be done before the next.
 func (r *run) callModel(step int) (contract.ModelOutput, error) {
 	ref := r.ref(step)
+	r.calling = true
+	defer func() {
+		r.calling = false
+		r.providerWaits("")
+	}()
 	for calls := 1; ; calls++ {
-		out, err := await[contract.ModelOutput](r, r.regular(contract.CallModel, fmt.Sprintf("step %d", step), modelTimeout, ref))
+		out, err := await[contract.ModelOutput](r, r.regular(contract.CallModel, r.callSummary(step), modelTimeout, ref))
 		var app *temporal.ApplicationError
 		if !errors.As(err, &app) || calls == mostCalls {
 			return out, err
 		}
 		switch app.Type() {
 		case contract.ErrTypeFallback:
+			_ = app.Details(&r.details.model) // which one is only shown
 		case contract.ErrTypeContext:
 			in := contract.SummaryInput{Ref: ref}
 			if derr := app.Details(&in.Need); derr != nil {
@@ -92,6 +101,14 @@ func (r *run) callModel(step int) (contract.ModelOutput, error) {
 			return out, err
 		}
 	}
+}
+
+// callSummary says what a model call is.
+func (r *run) callSummary(step int) string {
+	if r.details.model == "" {
+		return fmt.Sprintf("step %d", step)
+	}
+	return fmt.Sprintf("step %d: %s, %d messages", step, r.details.model, r.seq)
 }
 
 func (r *run) ref(step int) contract.Ref {
@@ -143,6 +160,8 @@ func (r *run) cancelled(step int) (*contract.CloseOutput, error) {
 }
 
 func (r *run) close(name, summary string, in contract.CloseInput) (*contract.CloseOutput, error) {
+	r.details.waits = nil
+	r.show()
 	out, err := local[contract.CloseOutput](r.save, name, summary, in)
 	if err != nil {
 		return nil, err

@@ -21,6 +21,8 @@ const (
 	SignalNudge = "nudge"
 	// SignalCancel names a turn whose cancel was requested.
 	SignalCancel = "cancel"
+	// SignalWait says that the turn's model call is made again later: it is shown.
+	SignalWait = "wait"
 )
 
 // Activities that touch the outside world.
@@ -87,6 +89,10 @@ type Carry struct {
 	// Parked means that the turn waits for people or for sub-agents: the run
 	// records nothing until something happens.
 	Parked Parked `json:"parked,omitempty"`
+	// Waits is the search attribute WaitsFor as it is set, Details what a parked run
+	// shows.
+	Waits   string `json:"waits,omitempty"`
+	Details string `json:"details,omitempty"`
 }
 
 // Parked says what a parked run waits for.
@@ -131,6 +137,30 @@ type ClaimOutput struct {
 	// Seq is the thread's last message, the turn's own included.
 	Seq    int64  `json:"seq,omitempty"`
 	Timing Timing `json:"timing"`
+	About  *About `json:"about,omitempty"`
+}
+
+// About is what Temporal's web UI shows of a turn beside what its run sees itself.
+type About struct {
+	Agent string `json:"agent,omitempty"`
+	// Model is MODEL or MODEL@PROVIDER.
+	Model string `json:"model,omitempty"`
+	// Task is what a sub-agent works on, Parent the thread that ordered it.
+	Task   string `json:"task,omitempty"`
+	Parent string `json:"parent,omitempty"`
+	// Tokens are those that the turn has used, Children its sub-agents at work, when
+	// the run began.
+	Tokens   int64   `json:"tokens,omitempty"`
+	Children []Child `json:"children,omitempty"`
+}
+
+// Child is a sub-agent of a turn.
+type Child struct {
+	Agent      string `json:"agent"`
+	Thread     string `json:"thread"`
+	Task       string `json:"task,omitempty"`
+	Background bool   `json:"background,omitempty"`
+	Ended      bool   `json:"ended,omitempty"`
 }
 
 // Timing are the activity timeouts a worker decided on; recorded so that
@@ -163,6 +193,8 @@ type ModelOutput struct {
 	Calls []Call `json:"calls,omitempty"`
 	// Seq is the thread's last message before this step's.
 	Seq int64 `json:"seq,omitempty"`
+	// Tokens are those that the call used.
+	Tokens int64 `json:"tokens,omitempty"`
 	// End, if set, ends the turn: limit or error.
 	End     agent.Reason `json:"end,omitempty"`
 	Code    string       `json:"code,omitempty"`
@@ -201,10 +233,13 @@ type DelegationOutput struct {
 	Agent      string `json:"agent,omitempty"`
 	Background bool   `json:"background,omitempty"`
 	Final      bool   `json:"final,omitempty"`
+	Task       string `json:"task,omitempty"`
 }
 
 // StepOutput is what is left to do in a step.
 type StepOutput struct {
+	// SinceMs is when a person was asked, in unix milliseconds.
+	SinceMs   int64  `json:"since,omitempty"`
 	Waiting   bool   `json:"waiting,omitempty"`
 	Cancelled bool   `json:"cancelled,omitempty"`
 	Calls     []Call `json:"calls,omitempty"`
@@ -212,8 +247,9 @@ type StepOutput struct {
 
 // QuestionOutput says whether a call that asks a person has its result.
 type QuestionOutput struct {
-	Done      bool `json:"done,omitempty"`
-	Cancelled bool `json:"cancelled,omitempty"`
+	SinceMs   int64 `json:"since,omitempty"` // when the person was asked
+	Done      bool  `json:"done,omitempty"`
+	Cancelled bool  `json:"cancelled,omitempty"`
 }
 
 // WaitedOutput is how long a turn has waited for people, and whether it does now.
@@ -258,6 +294,13 @@ type CancelSignal struct {
 	Turn string `json:"turn"`
 }
 
+// WaitSignal is the payload of SignalWait.
+type WaitSignal struct {
+	Turn string `json:"turn"`
+	// For is what is waited for, in words.
+	For string `json:"for"`
+}
+
 // TurnResult is the result of a run that ended idle: its last turn, if any.
 type TurnResult struct {
 	Turn    string             `json:"turn,omitempty"`
@@ -292,7 +335,16 @@ const (
 
 // SearchAttributes are the keyword attributes that a run sets where the
 // namespace has them.
-var SearchAttributes = []string{"SessionId", "ConversationId", "ThreadKind", "AgentType", "ParentThreadId", "RootThreadId", "TurnId", "UserId"}
+var SearchAttributes = []string{"SessionId", "ConversationId", "ThreadKind", "AgentType", "ParentThreadId", "RootThreadId", "TurnId", "UserId", WaitsFor}
+
+// WaitsFor is the search attribute that says what a turn waits for; it is not set
+// while the turn works.
+const (
+	WaitsFor         = "WaitsFor"
+	WaitsForPerson   = "person"
+	WaitsForProvider = "provider"
+	WaitsForChildren = "children"
+)
 
 // RoundOutput tells what a saved round led to.
 type RoundOutput struct {

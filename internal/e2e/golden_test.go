@@ -229,16 +229,37 @@ func TestHistoriesReplay(t *testing.T) {
 						require.ErrorIs(t, err, os.ErrNotExist, "recorded already: add a scenario instead")
 					}
 					require.NoError(t, os.WriteFile(file, h, 0o644))
-					keys, err := encryption.Load(goldenKeys(t))
-					require.NoError(t, err)
-					var o client.Options
-					keys.ApplyToWorker(&o)
-					replayer, err := worker.NewWorkflowReplayerWithOptions(worker.WorkflowReplayerOptions{DataConverter: o.DataConverter, FailureConverter: o.FailureConverter})
-					require.NoError(t, err)
-					workflows.Register(replayer)
-					require.NoError(t, replayer.ReplayWorkflowHistoryFromJSONFile(nil, file), file)
+					replay(t, file)
 				}
 			}
 		})
+	}
+}
+
+// replay replays a history on this build.
+func replay(t *testing.T, file string) {
+	t.Helper()
+	keys, err := encryption.Load(goldenKeys(t))
+	require.NoError(t, err)
+	var o client.Options
+	keys.ApplyToWorker(&o)
+	replayer, err := worker.NewWorkflowReplayerWithOptions(worker.WorkflowReplayerOptions{DataConverter: o.DataConverter, FailureConverter: o.FailureConverter})
+	require.NoError(t, err)
+	workflows.Register(replayer)
+	require.NoError(t, replayer.ReplayWorkflowHistoryFromJSONFile(nil, file), file)
+}
+
+// replays replays all runs of a thread.
+func replays(t *testing.T, s *tt.Stack, thread string) {
+	t.Helper()
+	runs, err := s.Client.Runs(s.Ctx(), thread)
+	require.NoError(t, err)
+	require.NotEmpty(t, runs)
+	for _, run := range runs {
+		h, err := s.Client.History(s.Ctx(), thread, run.RunID)
+		require.NoError(t, err)
+		file := filepath.Join(t.TempDir(), "history.json")
+		require.NoError(t, os.WriteFile(file, h, 0o644))
+		replay(t, file)
 	}
 }

@@ -139,7 +139,7 @@ func (k *Keeper) nudge(ctx context.Context, o memory.Overdue) error {
 		}
 		return k.Nudger.Nudge(ctx, contract.NudgeTarget{Thread: o.ThreadID, CancelTurn: o.CancelTurn})
 	case o.Kind == agent.KindSubAgent && o.Idle && o.Delegator == "":
-		return k.Nudger.StartSubAgent(ctx, o.ThreadID)
+		return k.startSubAgent(ctx, o.ThreadID)
 	case o.Kind == agent.KindSubAgent && o.Idle:
 		return k.Nudger.Nudge(ctx, contract.NudgeTarget{Thread: o.Delegator})
 	case o.Idle && o.Age > k.age():
@@ -148,6 +148,15 @@ func (k *Keeper) nudge(ctx context.Context, o memory.Overdue) error {
 		}
 	}
 	return k.Nudger.Nudge(ctx, contract.NudgeTarget{Thread: o.ThreadID})
+}
+
+// startSubAgent starts the run of a sub-agent whose delegator cannot.
+func (k *Keeper) startSubAgent(ctx context.Context, thread string) error {
+	t, err := k.Store.Thread(ctx, "", thread)
+	if err != nil {
+		return err
+	}
+	return k.Nudger.StartSubAgent(ctx, t)
 }
 
 // free terminates the run of an idle thread that waits on another task queue,
@@ -245,7 +254,7 @@ func (k *Keeper) settle(ctx context.Context, t memory.OpenTurn, last enumspb.Wor
 	case enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED, enumspb.WORKFLOW_EXECUTION_STATUS_CANCELED:
 		k.Log.Warn("starting a run for a turn that was claimed late", "thread", t.ThreadID, "turn", t.TurnID)
 		if t.Kind == agent.KindSubAgent {
-			return k.Nudger.StartSubAgent(ctx, t.ThreadID)
+			return k.startSubAgent(ctx, t.ThreadID)
 		}
 		return k.Nudger.Nudge(ctx, contract.NudgeTarget{Thread: t.ThreadID})
 	}

@@ -257,7 +257,7 @@ func stringConstants(f *ast.File) map[string]string {
 
 // The search attributes are set by workflow code: their order is part of the history.
 func TestSearchAttributesArePinned(t *testing.T) {
-	want := []string{"SessionId", "ConversationId", "ThreadKind", "AgentType", "ParentThreadId", "RootThreadId", "TurnId", "UserId"}
+	want := []string{"SessionId", "ConversationId", "ThreadKind", "AgentType", "ParentThreadId", "RootThreadId", "TurnId", "UserId", "WaitsFor"}
 	if !slices.Equal(contract.SearchAttributes, want) {
 		t.Errorf("search attributes %v, want %v", contract.SearchAttributes, want)
 	}

@@ -34,13 +34,14 @@ func (n Nudger) Nudge(ctx context.Context, t contract.NudgeTarget) error {
 	if strings.HasPrefix(t.Thread, "agent:") {
 		return ignoreGone(n.Client.SignalWorkflow(ctx, t.Thread, "", contract.SignalNudge, nil))
 	}
-	return n.start(ctx, t.Thread, contract.ConversationTurn)
+	return n.start(ctx, t.Thread, contract.ConversationTurn, "conversation "+t.Thread, nil)
 }
 
 // StartSubAgent starts a sub-agent's run without a delegator: for background
-// children whose delegator ended before it could.
-func (n Nudger) StartSubAgent(ctx context.Context, thread string) error {
-	return n.start(ctx, thread, contract.SubAgentTurn)
+// children whose delegator ended before it could. It names who ordered the work.
+func (n Nudger) StartSubAgent(ctx context.Context, t agent.Thread) error {
+	memo := map[string]any{"parentThread": t.ParentThreadID, "parentToolCallId": t.ParentToolCallID, "task": t.Topic}
+	return n.start(ctx, t.ID, contract.SubAgentTurn, t.AgentType+": "+t.Topic+", sub-agent of "+t.ParentThreadID, memo)
 }
 
 // Queue is the task queue where runs are started.
@@ -51,12 +52,13 @@ func (n Nudger) Queue() string {
 	return agent.TaskQueue(n.StoreID)
 }
 
-func (n Nudger) start(ctx context.Context, thread, typ string) error {
+func (n Nudger) start(ctx context.Context, thread, typ, summary string, memo map[string]any) error {
 	_, err := n.Client.SignalWithStartWorkflow(ctx, thread, contract.SignalNudge, nil, client.StartWorkflowOptions{
 		ID: thread, TaskQueue: n.Queue(), WorkflowTaskTimeout: contract.WorkflowTaskTimeout,
 		WorkflowIDReusePolicy:    enumspb.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE,
 		WorkflowIDConflictPolicy: enumspb.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
-		StaticSummary:            "conversation thread " + thread,
+		StaticSummary:            summary,
+		Memo:                     memo,
 	}, typ, contract.TurnInput{StoreID: n.StoreID, ThreadID: thread})
 	return err
 }
