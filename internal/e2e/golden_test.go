@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/client"
@@ -168,8 +169,28 @@ var scenarios = map[string]scenario{
 		s.Model.Window = 9000
 		return s.Ask("g", script.Script(pages(t, s, 6, 6000), "say done"))
 	}},
-	encrypted:   {env: []string{"SPOOL_MAX_EVENTS=20"}, script: script.Script(add(1, 2), script.Task("general", script.Script(add(3, 4), "say a")), "fail 400 say never")},
-	"max-steps": {script: script.Script("repeat 9 "+add(1, 2), "say never")},
+	// A summary is made within a sub-agent.
+	"compaction-below": {env: []string{"SPOOL_CONTEXT_WINDOW=12000"}, play: func(t *testing.T, s *tt.Stack) spool.Reply {
+		s.Model.Window = 12000
+		return s.Ask("g", script.Script(script.Task("general", script.Script(pages(t, s, 8, 6000), "say read")), "say done"))
+	}},
+	// The turn takes longer than its agent allows.
+	"deadline": {play: func(t *testing.T, s *tt.Stack) spool.Reply {
+		template(t, s, "orchestrator", "timeoutMs: 1500\napproval: {shell: auto}\n", "You do what you are told.")
+		return s.Ask("g", script.Script(slow("c", 60), "say never"))
+	}},
+	// It does not if what is longer is the wait for a person.
+	"deadline-waits": {play: func(t *testing.T, s *tt.Stack) spool.Reply {
+		template(t, s, "orchestrator", "timeoutMs: 1500\napproval: {shell: ask}\n", "You ask first.")
+		r := pendingApproval(t, s, s.Send("g", script.Script(count("x"), "say done")))
+		since := time.Now()
+		tt.Eventually(t, "the person takes longer than the limit", func() bool { return time.Since(since) > 2*time.Second })
+		return decided(t, s, r, memory.Decision{Target: r.Pending[0].ApprovalID, Verdict: memory.Approve})
+	}},
+	"fallback":       {env: []string{"SPOOL_FALLBACK_MODELS=second"}, script: script.Script(add(1, 2), "fail 404 say done")},
+	"provider-pause": {script: script.Script(add(1, 2), "fail 429 after 3s say done")},
+	encrypted:        {env: []string{"SPOOL_MAX_EVENTS=20"}, script: script.Script(add(1, 2), script.Task("general", script.Script(add(3, 4), "say a")), "fail 400 say never")},
+	"max-steps":      {script: script.Script("repeat 9 "+add(1, 2), "say never")},
 }
 
 // goldenKeys are those of the histories that are encrypted.
