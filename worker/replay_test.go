@@ -18,8 +18,8 @@ func TestReplaySaysWhatCannotBeRead(t *testing.T) {
 	require.NoError(t, os.WriteFile(empty, nil, 0o600))
 	for _, path := range []string{filepath.Join(dir, "missing.json"), dir, empty} {
 		var out, errout bytes.Buffer
-		assert.Equal(t, exit.Failed, replay([]string{path}, func(string) string { return "" }, &out, &errout))
-		assert.Contains(t, errout.String(), "cannot read the history")
+		assert.Equal(t, exit.Failed, replayFiles([]string{path}, func(string) string { return "" }, &out, &errout))
+		assert.Contains(t, errout.String(), "no history")
 		assert.Contains(t, errout.String(), path)
 		assert.NotContains(t, errout.String(), "cannot continue")
 	}

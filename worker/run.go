@@ -20,7 +20,7 @@ import (
 
 func run(ctx context.Context, args []string, env func(string) string, stdin io.Reader, stdout, stderr io.Writer) int {
 	if len(args) > 0 && args[0] == "replay" {
-		return replay(args[1:], env, stdout, stderr)
+		return replayFiles(args[1:], env, stdout, stderr)
 	}
 	// Before anything else: an early SIGTERM must end the program cleanly.
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
@@ -32,7 +32,7 @@ func run(ctx context.Context, args []string, env func(string) string, stdin io.R
 	parent := fs.Bool("parent-pipe", false, "end when standard input ends: used by a supervisor")
 	verbose := fs.Bool("verbose", false, "log every detail")
 	fs.Usage = func() {
-		fmt.Fprintf(stderr, "usage: worker [flags]\n       worker replay FILE...   replay histories (of `starter history`) on this build\n\n")
+		fmt.Fprintf(stderr, "usage: worker [flags]\n       worker replay PATH...   replay histories (files of `starter history`, or folders) on this build\n\n")
 		fs.PrintDefaults()
 	}
 	if err := fs.Parse(args); err != nil {

@@ -10,16 +10,13 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.temporal.io/sdk/client"
-	"go.temporal.io/sdk/worker"
 
 	"github.com/spool-agents/spool"
-	"github.com/spool-agents/spool/internal/encryption"
 	"github.com/spool-agents/spool/internal/llm/llmtest"
 	"github.com/spool-agents/spool/internal/llm/script"
 	tt "github.com/spool-agents/spool/internal/temporaltest"
 	"github.com/spool-agents/spool/memory"
-	"github.com/spool-agents/spool/workflows"
+	"github.com/spool-agents/spool/replay"
 )
 
 // scenario is a turn: a script that is followed to its end, or what a play does.
@@ -237,50 +234,29 @@ func TestHistoriesReplay(t *testing.T) {
 			r := c.play(t, s)
 			for i, th := range tree(t, s, r.ThreadID) {
 				noRun(t, s, th.ID)
+				replays(t, s, th.ID)
+				if dir == "" {
+					continue
+				}
 				runs, err := s.Client.Runs(s.Ctx(), th.ID)
 				require.NoError(t, err)
-				require.NotEmpty(t, runs)
 				for j, run := range runs {
 					h, err := s.Client.History(s.Ctx(), th.ID, run.RunID)
 					require.NoError(t, err)
-					file := filepath.Join(t.TempDir(), "history.json")
-					if dir != "" {
-						file = filepath.Join(dir, fmt.Sprintf("%s.thread%d.run%d.json", name, i+1, j+1))
-						_, err := os.Stat(file)
-						require.ErrorIs(t, err, os.ErrNotExist, "recorded already: add a scenario instead")
-					}
+					file := filepath.Join(dir, fmt.Sprintf("%s.thread%d.run%d.json", name, i+1, j+1))
+					_, err = os.Stat(file)
+					require.ErrorIs(t, err, os.ErrNotExist, "recorded already: add a scenario instead")
 					require.NoError(t, os.WriteFile(file, h, 0o644))
-					replay(t, file)
 				}
 			}
 		})
 	}
 }
 
-// replay replays a history on this build.
-func replay(t *testing.T, file string) {
-	t.Helper()
-	keys, err := encryption.Load(goldenKeys(t))
-	require.NoError(t, err)
-	var o client.Options
-	keys.ApplyToWorker(&o)
-	replayer, err := worker.NewWorkflowReplayerWithOptions(worker.WorkflowReplayerOptions{DataConverter: o.DataConverter, FailureConverter: o.FailureConverter})
-	require.NoError(t, err)
-	workflows.Register(replayer)
-	require.NoError(t, replayer.ReplayWorkflowHistoryFromJSONFile(nil, file), file)
-}
-
-// replays replays all runs of a thread.
+// replays records a thread's runs and replays them on this build.
 func replays(t *testing.T, s *tt.Stack, thread string) {
 	t.Helper()
-	runs, err := s.Client.Runs(s.Ctx(), thread)
-	require.NoError(t, err)
-	require.NotEmpty(t, runs)
-	for _, run := range runs {
-		h, err := s.Client.History(s.Ctx(), thread, run.RunID)
-		require.NoError(t, err)
-		file := filepath.Join(t.TempDir(), "history.json")
-		require.NoError(t, os.WriteFile(file, h, 0o644))
-		replay(t, file)
-	}
+	dir := t.TempDir()
+	require.NoError(t, replay.Record(s.Ctx(), s.Client, dir, thread))
+	require.NoError(t, replay.Files(replay.Options{EncryptionKeys: goldenKeys(t)}, dir))
 }

@@ -23,7 +23,7 @@ type rule struct {
 var rules = []rule{
 	{dir: "agent", not: "os net net/http math/rand math/rand/v2 crypto/rand database/sql log log/slog",
 		why: "the vocabulary has no I/O, no clock, no random: no layer can own it"},
-	{dir: "memory", own: "agent memory", ext: "modernc.org/sqlite pgregory.net/rapid github.com/jackc/pgx/v5 github.com/gofrs/flock",
+	{dir: "memory", own: "agent memory", ext: "modernc.org/sqlite pgregory.net/rapid github.com/jackc/pgx/v5 github.com/gofrs/flock golang.org/x/sys",
 		why: "the store works without Temporal and without a model"},
 	{dir: "internal/llm", own: "agent internal/llm", ext: "github.com/sashabaranov/go-openai golang.org/x/time",
 		why: "a model adaptor knows the port agent.Model only"},
@@ -64,7 +64,8 @@ var rules = []rule{
 	{dir: "internal/devstack", own: "agent internal/config internal/contract internal/exit internal/terminal", ext: "go.temporal.io google.golang.org/protobuf", why: "a stack runs programs: it knows neither store nor threads"},
 	{dir: "internal/starter", own: ". agent memory internal web", ext: "*", why: "the starter reaches turns through store and signals, not through workflows or activities"},
 	{dir: "starter", own: "internal/starter", why: "a program of ten lines"},
-	{dir: "worker", own: ". agent memory internal activities workflows", ext: "*", why: "the worker serves everything"},
+	{dir: "replay", own: ". agent internal/encryption workflows", ext: "go.temporal.io/sdk", why: "it replays workflows for tests of people's own"},
+	{dir: "worker", own: ". agent memory internal activities workflows replay", ext: "*", why: "the worker serves everything"},
 	{dir: "internal/temporaltest", open: true},
 	{dir: "internal/pgtest", open: true},
 	{dir: "internal/npmtest"},           // the standard library alone
