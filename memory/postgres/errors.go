@@ -71,6 +71,8 @@ var meanings = map[string]string{
 	"25P03":       "ended a transaction that did nothing for too long, because this process was paused: try again",
 	"28":          "refused this user: check user, password and the server's pg_hba.conf, then try again",
 	"3D":          "has no such database: create it (createdb), or name another one",
+	"26":          poolerText,
+	"42P05":       poolerText,
 	"40":          "undid the operation again and again because of other ones: try again later; nothing was changed",
 	"42501":       "does not let this user do that: give it the right to create and use tables in its schema, then try again",
 	"53":          "is short of memory or space: free some on the server, then try again; nothing was changed",
@@ -83,6 +85,9 @@ var meanings = map[string]string{
 	"unreachable": "cannot be reached: check that the server runs and that the address is right, then try again",
 	"broke":       "broke the connection: nothing was changed; try again",
 }
+
+// poolerText is for statements that a pooler has prepared on another connection.
+const poolerText = "is behind a pooler that gives a transaction any connection, such as pgbouncer in transaction mode: add default_query_exec_mode=exec to the URL, or let the pooler keep prepared statements (max_prepared_statements); nothing was changed"
 
 // meaning finds the most specific text for a SQLSTATE.
 func meaning(code string) string {

@@ -176,7 +176,7 @@ func TestMeanings(t *testing.T) {
 		"08006": "cannot be reached", "57P01": "shutting down", "57P02": "shutting down", "57P03": "starting", "53300": "max_connections",
 		"25006": "read-only", "53100": "disk is full", "53200": "memory", "55P03": "another transaction", "57014": "cancelled",
 		"40P01": "again and again", "40001": "again and again", "28P01": "user, password", "28000": "pg_hba.conf", "3D000": "createdb",
-		"42501": "right to create", "58030": "disk", "25P03": "paused",
+		"42501": "right to create", "58030": "disk", "25P03": "paused", "42P05": "default_query_exec_mode=exec", "26000": "pgbouncer",
 	} {
 		err := mapError("postgres://h/d")(fmt.Errorf("x: %w", &pgconn.PgError{Code: state, Message: "m"}))
 		if agent.CodeOf(err) != agent.CodeUnavailable || !strings.Contains(err.Error(), word) || !strings.Contains(err.Error(), "postgres://h/d") {
