@@ -156,6 +156,7 @@ type (
 		AgentID        string             `json:"agentId"`
 		AgentName      string             `json:"agentName"`
 		Status         agent.ThreadStatus `json:"status"`
+		Reason         agent.Reason       `json:"reason,omitempty"`
 		Result         string             `json:"result"`
 		DurationMs     int64              `json:"durationMs"`
 		ParentToolCall string             `json:"parentToolCallId"`
@@ -246,7 +247,7 @@ func (u *Unit) ChildEnded(child *Turn) error {
 	}
 	took := child.ClosedMs - child.OpenedMs
 	err = u.ToParent(child, agent.EventSubAgentCompleted, ChildCompleted{
-		AgentID: th.AgentID, AgentName: th.AgentType, Status: child.Outcome, Result: Short(result, childText), DurationMs: took,
+		AgentID: th.AgentID, AgentName: th.AgentType, Status: child.Outcome, Reason: child.Reason, Result: Short(result, childText), DurationMs: took,
 		ParentToolCall: child.DelegatorCall, SubAgentThread: th.ID,
 	})
 	if err != nil {
