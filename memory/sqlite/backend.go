@@ -34,6 +34,8 @@ type backend struct {
 	watch  *sql.Conn
 	busy   time.Duration
 
+	begin   string        // begins a transaction
+	done    func()        // called when it is closed; nil = nothing is
 	turn    chan struct{} // held by whoever uses the writing connection
 	writer  *writer
 	watchMu sync.Mutex
@@ -59,7 +61,12 @@ func openFile(ctx context.Context, path string, o Options) (*backend, error) {
 		_ = b.Close()
 		return nil, err
 	}
-	if b.reads, err = sql.Open("sqlite", fileURI(path, readPragmas)); err != nil {
+	return b.withReads(ctx, fileURI(path, readPragmas), o)
+}
+
+// withReads adds the connections for reading.
+func (b *backend) withReads(ctx context.Context, uri string, o Options) (_ *backend, err error) {
+	if b.reads, err = sql.Open("sqlite", uri); err != nil {
 		_ = b.Close()
 		return nil, err
 	}
@@ -99,7 +106,7 @@ func newBackend(writes *sql.DB, o Options) *backend {
 	fasterSync()
 	writes.SetMaxOpenConns(1)
 	writes.SetMaxIdleConns(1)
-	b := &backend{writes: writes, busy: o.BusyTimeout, turn: make(chan struct{}, 1), closed: make(chan struct{})}
+	b := &backend{writes: writes, busy: o.BusyTimeout, begin: `BEGIN IMMEDIATE`, turn: make(chan struct{}, 1), closed: make(chan struct{})}
 	if b.busy <= 0 {
 		b.busy = DefaultBusyTimeout
 	}
@@ -164,7 +171,7 @@ func (b *backend) Begin(ctx context.Context) (sqlstore.Tx, error) {
 		if err := b.connect(); err != nil {
 			return err
 		}
-		_, err := b.writer.ExecContext(context.Background(), `BEGIN IMMEDIATE`)
+		_, err := b.writer.ExecContext(context.Background(), b.begin)
 		return err
 	})
 	if err != nil {
@@ -254,6 +261,9 @@ func (b *backend) close() error {
 	}
 	if b.reads != nil {
 		err = errors.Join(err, b.reads.Close())
+	}
+	if b.done != nil {
+		b.done()
 	}
 	return err
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/memory/memorytest"
 	"github.com/spool-agents/spool/memory/memorytest/processtest"
 	"github.com/spool-agents/spool/memory/sqlite"
 )
@@ -17,7 +18,8 @@ func TestFault_C12_DiskFull(t *testing.T) {
 	processtest.RunDiskFull(t, openStore, func(dir string) string { return filepath.Join(dir, "spool.db") })
 }
 
-// TestFault_C12_ReadOnly: a folder, and a file, that may not be written.
+// TestFault_C12_ReadOnly: a folder, and a file, that may not be written. What is there
+// can be read, also what stands in the write-ahead log only.
 func TestFault_C12_ReadOnly(t *testing.T) {
 	dir := t.TempDir()
 	processtest.OpenToAll(t, dir)
@@ -26,9 +28,25 @@ func TestFault_C12_ReadOnly(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := mustOpen(t, filepath.Join(closed, "spool.db"), sqlite.Options{})
+	if _, err := s.Send(t.Context(), memorytest.Request("kept", "m")); err != nil {
+		t.Fatal(err)
+	}
+	logged := filepath.Join(dir, "logged")
+	if err := os.CopyFS(logged, os.DirFS(closed)); err != nil { // as a host that lost its power leaves it
+		t.Fatal(err)
+	}
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
+	for _, f := range []string{"spool.db", "spool.db-wal"} {
+		chmod(t, filepath.Join(logged, f), 0o444)
+	}
+	if err := os.Remove(filepath.Join(logged, "spool.db-shm")); err != nil {
+		t.Fatal(err)
+	}
+	chmod(t, logged, 0o555)
+	t.Cleanup(func() { _ = os.Chmod(logged, 0o700) })
+	processtest.CheckReadOnly(t, filepath.Join(logged, "spool.db"), "is read-only", "read: 1 threads, <nil>")
 	chmod(t, closed, 0o555)
 	t.Cleanup(func() { _ = os.Chmod(closed, 0o700) })
 	readOnly := func(path string, words ...string) {
@@ -38,9 +56,9 @@ func TestFault_C12_ReadOnly(t *testing.T) {
 	readOnly(filepath.Join(closed, "new.db"), "writable", "folder")
 	readOnly(filepath.Join(closed, "deeper", "new.db"), "folder", "permissions")
 	chmod(t, s.Path(), 0o444)
-	readOnly(s.Path(), "writable")
+	readOnly(s.Path(), "is read-only", "writable", "read: 1 threads, <nil>")
 	chmod(t, s.Path(), 0o666)
-	readOnly(s.Path(), "folder", "writable")
+	readOnly(s.Path(), "folder", "writable", "read: 1 threads, <nil>")
 }
 
 func chmod(t *testing.T, path string, mode os.FileMode) {

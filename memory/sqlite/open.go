@@ -48,20 +48,27 @@ type Store struct {
 func (s *Store) Path() string { return s.path }
 
 // Open opens the store in a file, making file (mode 0600) and folders (0700) if
-// need be and bringing an older schema up to date. Close the store after use.
+// need be and bringing an older schema up to date. A file that is there and may not be
+// written, such as one on a read-only disk, is opened for reading: each write is
+// refused with code unavailable. Close the store after use.
 func Open(ctx context.Context, path string, o Options) (*Store, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
 		return nil, agent.Wrap(err, agent.CodeInvalid, "sqlite store: path %q is not possible", path)
 	}
-	if err := makeFile(path); err != nil {
-		return nil, err
+	err = makeFile(path)
+	if err == nil {
+		b, openErr := openFile(ctx, path, o)
+		if err = openErr; err == nil {
+			return open(ctx, b, path, o)
+		}
 	}
-	b, err := openFile(ctx, path, o)
-	if err != nil {
-		return nil, mapError(path)(err)
+	if mayNotWrite(err) {
+		if b, readErr := openToRead(ctx, path, o); readErr == nil {
+			return open(ctx, b, path, o)
+		}
 	}
-	return open(ctx, b, path, o)
+	return nil, mapError(path)(err)
 }
 
 // OpenMemory opens an empty store that lives in this process only and is gone

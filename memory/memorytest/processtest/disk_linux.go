@@ -130,10 +130,14 @@ func jobReadOnly(ctx context.Context, open func() (memory.ConversationMemoryStor
 		return err
 	}
 	s, err := open()
-	if err == nil {
-		_, err = s.Send(ctx, memorytest.Request("s", "m"))
+	if err != nil {
+		fmt.Println(agent.CodeOf(err), err)
+		return nil
 	}
+	kept, readErr := s.Threads(ctx, memory.ThreadFilter{Limit: 10})
+	_, err = s.Send(ctx, memorytest.Request("s", "m"))
 	fmt.Println(agent.CodeOf(err), err)
+	fmt.Println("read:", len(kept), "threads,", readErr)
 	return nil
 }
 
