@@ -44,7 +44,7 @@ func BuiltinTools(tavilyKey string) []agent.Tool {
 // could not be used, each with file and line; after a change, `starter agents` does.
 func NewAgents(project, home string) (agents activities.Catalog, warnings []string) {
 	reading := true
-	catalog := template.NewLive(project, home, nil, func(w template.Warning) {
+	catalog := template.NewLive(template.Folders{Project: project, Home: home}, nil, func(w template.Warning) {
 		if reading {
 			warnings = append(warnings, w.String())
 		}

@@ -212,7 +212,7 @@ func (d *Doctor) agents(context.Context) (checks []Check) {
 // Templates are the agents that a worker started here has, and what is wrong in their
 // files, providers that are not set up included.
 func (d *Doctor) Templates() (*template.Catalog, []template.Warning) {
-	catalog, warnings := template.Load(d.Config.Workspace, d.Config.Home)
+	catalog, warnings := template.Load(boot.Folders(d.Config))
 	if known, err := boot.LoadModels(d.Config, d.Env); err == nil { // else it is reported with the models
 		warnings = append(warnings, catalog.Unrouted(known.Routable)...)
 	}

@@ -91,7 +91,7 @@ func (d *Doctor) Trust() (path string, err error) {
 
 func (d *Doctor) builtin() []Tool {
 	cfg := d.Config
-	catalog, _ := template.Load(cfg.Workspace, cfg.Home)
+	catalog, _ := template.Load(boot.Folders(cfg))
 	specs := []agent.ToolSpec{agent.AssignTaskSpec(catalog.List()), agent.TaskOutputSpec(), agent.AskUserSpec(), agent.ToolOutputSpec()}
 	for _, t := range tool.Builtin(tool.Options{TavilyKey: cfg.TavilyKey.Reveal(), AllowPrivate: cfg.WebFetchPrivate, ShellMemory: cfg.ShellMemory}) {
 		specs = append(specs, t.Spec())

@@ -195,7 +195,7 @@ func (a *app) warnOfAgent(cfg config.Config, name string) {
 	if name == "" || cfg.Server != "" { // the server knows others
 		return
 	}
-	catalog, _ := template.Load(cfg.Workspace, cfg.Home) // agents prints the warnings
+	catalog, _ := template.Load(boot.Folders(cfg)) // agents prints the warnings
 	if _, ok := catalog.Get(name); !ok {
 		a.Progress("warning: there is no agent %s here (%s agents lists them); the worker decides, and if it knows none either, the turn fails", name, a.Name)
 	}

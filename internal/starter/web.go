@@ -142,7 +142,7 @@ func (a *app) startWeb(ctx context.Context, o webOptions) (*webServer, error) {
 			return spool.NewClient(store, tc, c)
 		},
 		Agents: func() []agent.SpecialistAgentConfig {
-			catalog, _ := template.Load(o.cfg.Workspace, o.cfg.Home) // agents prints the warnings
+			catalog, _ := template.Load(boot.Folders(o.cfg)) // agents prints the warnings
 			return catalog.List()
 		},
 	})

@@ -47,25 +47,41 @@ func (f File) Hash() string {
 }
 
 // Read reads a file that may be anybody's work: a regular one of at most a megabyte.
-func Read(folder, name string) (File, error) {
-	f := File{Folder: folder, Name: name}
+func Read(folder, name string) (f File, err error) {
+	f = File{Folder: folder, Name: name}
+	err = f.read(func(flag int) (*os.File, error) { return os.OpenFile(f.Path(), flag, 0) })
+	return f, err
+}
+
+// ReadWithin is Read for a file whose text goes to a model: no link leads out of the folder.
+func ReadWithin(folder, name string) (f File, err error) {
+	f = File{Folder: folder, Name: name}
+	root, err := os.OpenRoot(folder)
+	if err != nil {
+		return f, err
+	}
+	defer root.Close()
+	err = f.read(func(flag int) (*os.File, error) { return root.OpenFile(name, flag, 0) })
+	return f, err
+}
+
+func (f *File) read(open func(flag int) (*os.File, error)) error {
 	info, err := os.Stat(f.Path())
 	if err != nil {
-		return f, err
+		return err
 	}
 	if !info.Mode().IsRegular() {
-		return f, fmt.Errorf("%s is no regular file", f.Path())
+		return fmt.Errorf("%s is no regular file", f.Path())
 	}
-	// It may be another one by now: a pipe must not block.
-	file, err := os.OpenFile(f.Path(), os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	file, err := open(os.O_RDONLY | syscall.O_NONBLOCK) // a pipe that has taken its place must not block
 	if err != nil {
-		return f, err
+		return err
 	}
 	defer file.Close()
 	if f.Raw, err = io.ReadAll(io.LimitReader(file, most+1)); err == nil && len(f.Raw) > most {
 		err = fmt.Errorf("%s has more than %d bytes", f.Path(), most)
 	}
-	return f, err
+	return err
 }
 
 // Offer is a file, and what it may do once a person agrees to it.
@@ -123,6 +139,9 @@ func Path(home string) string { return filepath.Join(home, "trust.json") }
 // Open reads the agreements. In a file that cannot be read there are none.
 func Open(home string) Book {
 	b := Book{path: Path(home), agreed: map[string]map[string]agreement{}}
+	if home == "" {
+		return b
+	}
 	f, err := Read(home, "trust.json")
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
