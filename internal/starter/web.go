@@ -20,6 +20,7 @@ import (
 
 	"github.com/spool-agents/spool"
 	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/internal/boot"
 	"github.com/spool-agents/spool/internal/config"
 	"github.com/spool-agents/spool/internal/devstack"
 	"github.com/spool-agents/spool/internal/exit"
@@ -59,7 +60,11 @@ func (w *webCmd) Run(ctx context.Context, a *app) error {
 			cancel()
 		}()
 	}
-	cfg, err := a.config()
+	settings := a.config
+	if w.ParentPipe { // dev has said what does not count
+		settings = func() (config.Config, error) { return a.configIn("") }
+	}
+	cfg, err := settings()
 	if err != nil {
 		return err
 	}
