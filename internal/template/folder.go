@@ -85,7 +85,11 @@ func (t loaded) tightened(without agent.SpecialistAgentConfig, most int) (c agen
 		}
 	}
 	c.Tools = agent.IntersectTools(t.config.Tools, without.Tools)
-	note("tools", !slices.Equal(c.Tools, t.config.Tools), trust.Line("of", t.config.Tools...))
+	all := "all"
+	if t.config.Tools != nil {
+		all = trust.Line("of", t.config.Tools...)
+	}
+	note("tools", !slices.Equal(c.Tools, t.config.Tools), all)
 	c.MaxSteps = fewer(t.config.MaxSteps, without.MaxSteps, most)
 	note("maxSteps", c.MaxSteps != t.config.MaxSteps, strconv.Itoa(max(t.config.MaxSteps, 0)))
 	c.TimeoutMs = min(cmp.Or(c.TimeoutMs, without.TimeoutMs), cmp.Or(without.TimeoutMs, c.TimeoutMs))
