@@ -97,7 +97,7 @@ func (a *app) config() (config.Config, error) {
 	cfg, err := a.configIn("")
 	for _, text := range cfg.Ignored {
 		if !slices.Contains(a.ignored, text) {
-			a.Progress("%s", terminal.Clean(text))
+			a.Progress("%s", terminal.Visible(text))
 		}
 	}
 	a.ignored = append(a.ignored, cfg.Ignored...)
