@@ -28,6 +28,9 @@ func (c *trustCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
+	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+		return agent.Errorf(agent.CodeNotFound, "there is no folder %s", dir)
+	}
 	cfg, err := a.configIn("")
 	if err == nil && c.Dir != "" {
 		a.flags[config.Home] = cfg.Home // which depends on no other folder
@@ -36,9 +39,6 @@ func (c *trustCmd) Run(ctx context.Context, a *app) error {
 	}
 	if err != nil {
 		return err
-	}
-	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
-		return agent.Errorf(agent.CodeNotFound, "there is no folder %s", dir)
 	}
 	if c.Forget {
 		return c.forget(a, cfg.Home, dir, cfg.Workspace)

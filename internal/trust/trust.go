@@ -182,6 +182,9 @@ func Forget(home, folder string) (n int, err error) {
 
 // change writes the book anew: by rename, as a worker may read it at any moment.
 func change(home string, edit func(Book)) error {
+	if home == "" {
+		return agent.Errorf(agent.CodeInvalid, "without a home there is no place for agreements")
+	}
 	b := Open(home)
 	if b.err != nil {
 		return agent.Wrap(b.err, agent.CodeInvalid, "%s cannot be read: mend it, or remove it and agree again", b.path)
