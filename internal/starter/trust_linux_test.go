@@ -64,9 +64,7 @@ func TestTrustWithoutATerminal(t *testing.T) {
 
 	r = b.run("trust", project, "--json", "--yes")
 	assert.Equal(t, exit.Done, r.code, r.errout)
-	for _, f := range r.json(t)["files"].([]any) {
-		assert.Equal(t, true, f.(map[string]any)["agreed"])
-	}
+	assert.Equal(t, true, r.json(t)["agrees"])
 	r = b.run("trust", project)
 	assert.Equal(t, exit.Done, r.code)
 	assert.Contains(t, r.errout, "nothing here waits")
