@@ -42,7 +42,10 @@ type ServerConfig struct {
 	Command string
 	Args    []string
 	Env     map[string]string
-	Dir     string
+	// Dir is where it is started; Apart means that this is a folder of ours, which is
+	// made.
+	Dir   string
+	Apart bool
 
 	URL     string
 	Headers map[string]string
@@ -111,8 +114,8 @@ type File struct {
 }
 
 // readFile reads mcpServers JSON. A file that does not exist is empty. env looks up the
-// variables of ${NAME}; dir is where servers are started.
-func readFile(book trust.Book, folder, name, dir string, env func(string) string) (f File) {
+// variables of ${NAME}; servers are started in the workspace dir, or apart from it.
+func readFile(book trust.Book, folder, name, dir, apart string, env func(string) string) (f File) {
 	var err error
 	f.File, err = trust.Read(folder, name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -132,6 +135,9 @@ func readFile(book trust.Book, folder, name, dir string, env func(string) string
 	}
 	for _, id := range slices.Sorted(maps.Keys(doc.Servers)) {
 		if c, on := readServer(id, doc.Servers[id], dir, env); on {
+			if c.Dir == "" {
+				c.Dir, c.Apart = firstOf(apart, dir), apart != ""
+			}
 			c.File = f.Path()
 			f.Servers = append(f.Servers, c)
 			f.Allows = append(f.Allows, c.allows...)
@@ -142,7 +148,7 @@ func readFile(book trust.Book, folder, name, dir string, env func(string) string
 
 // readServer checks an entry; on is false if it is switched off.
 func readServer(id string, raw json.RawMessage, dir string, env func(string) string) (c ServerConfig, on bool) {
-	c = ServerConfig{ID: id, Dir: dir, Start: defaultStart, Call: defaultCall, Gates: map[string]agent.Gate{}}
+	c = ServerConfig{ID: id, Start: defaultStart, Call: defaultCall, Gates: map[string]agent.Gate{}}
 	var e entry
 	if err := json.Unmarshal(raw, &e); err != nil {
 		c.Problem = "its entry is not valid: " + err.Error()

@@ -135,7 +135,7 @@ func TestFilesAsUsersHaveThem(t *testing.T) {
 	env := func(name string) string { return map[string]string{"TOKEN": "t0", "HOST": "example.com"}[name] }
 	read := func(text string) File {
 		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
-		return readFile(trust.Book{}, dir, "mcp.json", dir, env)
+		return readFile(trust.Book{}, dir, "mcp.json", dir, "", env)
 	}
 	f := read(`{"inputs": [], "mcpServers": {
 		"stdio": {"type": "stdio", "command": "npx", "args": ["-y", "pkg@${VERSION:-1.2}"], "env": {"KEY": "${TOKEN}"}, "cwd": "sub"},
@@ -169,7 +169,7 @@ func TestFilesAsUsersHaveThem(t *testing.T) {
 		assert.Contains(t, got[id].Problem, problem, id)
 	}
 	assert.Contains(t, read(`{"mcpServers": [`).Problem, "JSON")
-	assert.Empty(t, readFile(trust.Book{}, dir, "none", dir, env).Servers)
+	assert.Empty(t, readFile(trust.Book{}, dir, "none", dir, "", env).Servers)
 
 	f = read("{\"mcpServers\": {\"a\\n\u202eb\": {\"command\": \"sh\", \"Command\": \"evil\", \"args\": [\"-c\", \"echo\\n\\u001b[8m; rm\u3164\", \"" + strings.Repeat("x", 5000) + "\"]," +
 		`"env": {"K": "${TOKEN}"}, "cwd": "/", "headers": {"H": "${HOST:-x}"}, "url": "http://e", "trust": true, "approval": {"*": "auto"},` +
@@ -182,6 +182,23 @@ func TestFilesAsUsersHaveThem(t *testing.T) {
 		name + `offers only "i"`, name + `does not offer "e"`,
 	}, f.Allows, "all of it, whole and quoted")
 	assert.False(t, f.Agreed)
+}
+
+// A server of the user is not started among the files of a project, which it might run.
+func TestTheUsersServersStartApart(t *testing.T) {
+	f := prepare(t, object{
+		"script": object{"command": "sh", "args": []string{"-c", ". ./setup; touch made-by-script; exec cat"}, "startTimeout": 1000},
+		"named":  object{"command": "./bin/named"}, "here": with(stdio(t), object{"cwd": "."}),
+	})
+	require.NoError(t, os.Mkdir(f.path("bin"), 0o700))
+	for _, name := range []string{"setup", "bin/named"} {
+		require.NoError(t, os.WriteFile(f.path(name), []byte("#!/bin/sh\ntouch "+f.path("canary")+"\n"), 0o700))
+	}
+	f.start()
+	assert.Contains(t, f.log.String(), "the command ./bin/named is not there")
+	assert.NoFileExists(t, f.path("canary"))
+	assert.NoFileExists(t, f.path("made-by-script"))
+	assert.Equal(t, f.work, f.options().Files()[1].Servers[0].Dir, "cwd says otherwise")
 }
 
 // What an agent was allowed to run could have written the user's file: it waits as well.

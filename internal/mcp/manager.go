@@ -27,7 +27,7 @@ const (
 
 // Options say where servers are configured.
 type Options struct {
-	// Workspace holds the project's .mcp.json and is where servers start.
+	// Workspace holds the project's .mcp.json and is where its servers start.
 	Workspace string
 	// Home holds mcp.json, and what people agreed to.
 	Home string
@@ -37,12 +37,13 @@ type Options struct {
 }
 
 // Files reads both files, the project's first. That of home, too, waits for a person: what
-// an agent was allowed to run could have written it.
+// an agent was allowed to run could have written it. Its servers start in a folder of their
+// own, as npx, python and the like run what they find where they are started.
 func (o Options) Files() []File {
 	book := trust.Open(o.Home)
 	return []File{
-		readFile(book, o.Workspace, ".mcp.json", o.Workspace, o.Env),
-		readFile(book, o.Home, "mcp.json", o.Workspace, o.Env),
+		readFile(book, o.Workspace, ".mcp.json", o.Workspace, "", o.Env),
+		readFile(book, o.Home, "mcp.json", o.Workspace, filepath.Join(o.Home, "mcp"), o.Env),
 	}
 }
 

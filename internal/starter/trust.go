@@ -39,7 +39,7 @@ func (c *trustCmd) Run(ctx context.Context, a *app) error {
 		return a.doctor(cfg).Forget(a.Printer, dir)
 	}
 	var ask func(context.Context, string) (bool, error)
-	if a.Present && !a.JSON {
+	if a.Present && a.live && !a.JSON {
 		ask = a.Confirm
 	}
 	agreed, err := a.doctor(cfg).Trust(ctx, a.Printer, c.Yes, ask)
