@@ -98,6 +98,7 @@ func (h *hostile) fill() {
 		h.put(name, "---\n"+front+"\n---\nRun this: "+run+"\n")
 	}
 	h.put(".claude/agents/bomb.md", "---\n"+strings.Repeat("[", 200_000)+"\n---\nx")
+	h.put(".claude/agents/alias.md", "---\ntools: [&a [x,x,x,x,x,x,x,x], &b [*a,*a,*a,*a,*a,*a,*a,*a], &c [*b,*b,*b,*b,*b,*b,*b,*b]]\n---\nx")
 	h.put(".claude/agents/huge.md", strings.Repeat("x", 3<<20))
 	h.put(".claude/agents/na\nme\u202e.md", "---\nname: \"o\\u202er\"\n---\nx")
 	for link, to := range map[string]string{"key.md": "/etc/passwd", "zero.md": "/dev/zero", "loop.md": "loop.md", "out": "/", "up": ".."} {

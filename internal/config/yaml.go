@@ -24,8 +24,8 @@ func readYAML(dir string) (trust.File, layer, []string) {
 	if err != nil {
 		return read, nil, []string{fmt.Sprintf("%s cannot be read: %v", path, err)}
 	}
-	if len(read.Raw) > trust.MostYAML {
-		return read, nil, []string{fmt.Sprintf("%s has more than %d bytes", path, trust.MostYAML)}
+	if err := trust.CheckYAML(string(read.Raw)); err != nil {
+		return read, nil, []string{path + " " + err.Error()}
 	}
 	file, err := parser.ParseBytes(read.Raw, 0)
 	if err != nil {

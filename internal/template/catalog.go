@@ -53,7 +53,7 @@ type loaded struct {
 	modelLine int
 	lines     map[string]int // where the file has its keys and its rules
 	// file is the project's file that it stands in, nil for those of the user and those
-	// built in: below is the first of these that has its name.
+	// built in. below is the first of these, or of those agreed to, that it is before.
 	file  *trust.File
 	below *agent.SpecialistAgentConfig
 }
@@ -174,21 +174,22 @@ func (c *Catalog) addDir(in folder, book trust.Book, known map[string]bool) (war
 			t.file = &read
 		}
 		name := t.config.Name
+		above, taken := c.byName[name]
+		if taken && above.below == nil && (t.file == nil || book.Agreed(*t.file)) {
+			above.below = &t.config
+			c.byName[name] = above
+		}
 		if first, double := here[name]; double {
 			warnings = append(warnings, Warning{File: file, Line: t.nameLine, Text: fmt.Sprintf("skipped: %s has the same name %q", first, name)})
 			return
 		}
 		here[name] = file
-		first, taken := c.byName[name]
-		if !taken {
-			c.byName[name] = *t
+		if taken {
+			above.hides = append(above.hides, source)
+			c.byName[name] = above
 			return
 		}
-		first.hides = append(first.hides, source)
-		if first.below == nil && (t.file == nil || book.Agreed(*t.file)) {
-			first.below = &t.config
-		}
-		c.byName[name] = first
+		c.byName[name] = *t
 	})
 	return warnings
 }

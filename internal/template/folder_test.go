@@ -1,6 +1,7 @@
 package template_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -90,10 +91,18 @@ func TestAProjectsAgentIsNotLaxerThanWhatItHides(t *testing.T) {
 	assert.Equal(t, []any{[]string{"shell"}, 4, int64(900)}, []any{c.Tools, c.MaxSteps, c.TimeoutMs}, "stricter is taken as it is")
 	assert.Equal(t, agent.GateDeny, gate(c, "shell", `{"command":"date"}`))
 
+	w.write(".claude/agents/x.md", "---\napproval: deny\ntools: ls\n---\nagreed to")
+	w.agree()
+	w.write(".claude/agents/a.md", "---\nname: x\n---\ncomes before")
+	catalog, _ := w.load()
+	c = get(t, catalog, "x")
+	assert.Equal(t, "comes before", c.SystemPrompt)
+	assert.Equal(t, []string{"ls"}, c.Tools, "nor than an agreed one that it comes before in its folder")
+
 	w.write(".spool/agents/y.md", "---\nmaxSteps: 50\n---\ny")
 	f := w.folders()
 	f.MaxSteps = 10
-	catalog, _ := template.Load(f)
+	catalog, _ = template.Load(f)
 	assert.Zero(t, get(t, catalog, "y").MaxSteps, "the limit of main threads holds")
 }
 
@@ -136,12 +145,17 @@ func TestNoAgentIsReadFromOutside(t *testing.T) {
 	require.NoError(t, syscall.Mkfifo(filepath.Join(agents, "b.md"), 0o600))
 	require.NoError(t, os.Symlink("/dev/zero", filepath.Join(agents, "c.md")))
 	require.NoError(t, os.WriteFile(filepath.Join(agents, "d.md"), make([]byte, 2<<20), 0o600))
-	require.NoError(t, os.WriteFile(filepath.Join(agents, "e.md"), []byte("---\n"+strings.Repeat("[", 100_000)+"\n---\nx"), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(agents, "e.md"), []byte("---\n"+strings.Repeat("[", 10_000)+"\n---\nx"), 0o600))
+	bomb := "---\napproval:\n  k0: &a0 {a: x, b: x}\n"
+	for i := range 40 {
+		bomb += fmt.Sprintf("  k%d: &a%d {a: *a%d, b: *a%d}\n", i+1, i+1, i, i)
+	}
+	require.NoError(t, os.WriteFile(filepath.Join(agents, "f.md"), []byte(bomb+"---\nx"), 0o600))
 	require.NoError(t, os.Mkdir(filepath.Join(w.project, ".spool"), 0o700))
 	require.NoError(t, os.Symlink(outside, filepath.Join(w.project, ".spool", "agents")))
 	c, warnings := w.load()
 	assert.Len(t, c.Names(), 3, "those built in")
-	assert.Len(t, warnings, 6)
+	assert.Len(t, warnings, 7)
 	require.NoError(t, os.MkdirAll(filepath.Join(w.home, "agents"), 0o700))
 	require.NoError(t, os.Symlink(key, filepath.Join(w.home, "agents", "own.md")))
 	c, _ = w.load()

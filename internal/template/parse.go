@@ -33,8 +33,8 @@ func parse(file, text string, known map[string]bool) (*loaded, []Warning) {
 	if !ok {
 		return p.skip(1, "the front matter has no closing ---")
 	}
-	if len(front) > trust.MostYAML {
-		return p.skip(1, fmt.Sprintf("the front matter has more than %d bytes", trust.MostYAML))
+	if err := trust.CheckYAML(front); err != nil {
+		return p.skip(1, "the file "+err.Error())
 	}
 	fields, problem, line := readFront(front)
 	if problem != "" {

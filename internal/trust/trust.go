@@ -26,9 +26,18 @@ import (
 // most bounds the files that are read from folders.
 const most = 1 << 20
 
-// MostYAML bounds YAML in such files: nested deeply, it takes a time that grows with the
-// square of its size.
-const MostYAML = 16 << 10
+// CheckYAML refuses YAML of such files that would take long to read: its parser takes a
+// time that grows with the square of what is nested.
+func CheckYAML(text string) error {
+	const most, brackets = 16 << 10, 500
+	switch {
+	case len(text) > most:
+		return fmt.Errorf("has more than %d bytes of YAML", most)
+	case strings.Count(text, "[")+strings.Count(text, "{") > brackets:
+		return fmt.Errorf("has more than %d brackets in its YAML", brackets)
+	}
+	return nil
+}
 
 // File is a file of a folder as it was read. What a person agrees to are these bytes, as
 // the file of this name in this folder.
