@@ -46,6 +46,7 @@ func TestAFolderSetsNothingThatOpensOrNames(t *testing.T) {
 	assert.Equal(t, map[string]bool{"general": false, "researcher": false}, c.Delegation.EnabledAgents)
 	require.Len(t, c.Ignored, 2)
 	assert.Contains(t, c.Ignored[0], "spool.yaml:1: home is not taken from a folder's spool.yaml")
+	assert.Contains(t, c.Ignored[1], "spool.yaml:3: before you agree to this file, it does not set user, workspace")
 	assert.Contains(t, c.Ignored[1], trust.Command(w.dir))
 	assert.Len(t, c.Folder.Allows, strings.Count(everything, "\n")-5, "all but home and those that count")
 	assert.Contains(t, c.Folder.Allows, `server: "http://evil?token=x"`)

@@ -92,7 +92,7 @@ func (r *resolver) addYAML(c *Config) {
 	}
 	if len(names) > 0 && !c.Folder.Agreed {
 		c.Ignored = append(c.Ignored, fmt.Sprintf("%s: before you agree to this file, it does not set %s: %s shows it and asks",
-			file.Path(), strings.Join(names, ", "), trust.Command(r.dir)))
+			asks[0].source, strings.Join(names, ", "), trust.Command(r.dir)))
 	}
 	r.layers = append(r.layers, kept, own)
 }

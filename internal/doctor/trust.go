@@ -1,8 +1,8 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"strconv"
 	"time"
 
@@ -36,7 +36,7 @@ func (d *Doctor) Offers() (offers []trust.Offer) {
 func (d *Doctor) Trust(ctx context.Context, p *printer.Printer, yes bool, ask func(context.Context, string) (bool, error)) (agreed bool, err error) {
 	offers := d.Offers()
 	err = p.Show(map[string]any{"home": d.Config.Home, "files": append([]trust.Offer{}, offers...), "agrees": yes}, func() { printOffers(p, offers) })
-	if err = errors.Join(err, p.Out.Failed()); err != nil {
+	if err = cmp.Or(err, p.Out.Failed()); err != nil {
 		return false, err // what was not shown is not agreed to
 	}
 	var open []trust.File

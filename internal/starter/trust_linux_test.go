@@ -1,6 +1,8 @@
 package starter
 
 import (
+	"io"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -77,4 +79,17 @@ func TestTrustWithoutATerminal(t *testing.T) {
 	r = b.run("trust", project, "--yes")
 	assert.Equal(t, exit.Usage, r.code)
 	assert.Contains(t, r.errout, "mend it, or remove it and agree again")
+}
+
+// What could not be shown is not agreed to.
+func TestNothingIsAgreedToUnseen(t *testing.T) {
+	b := newBench(t)
+	b.write("mcp.json", oneServer)
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	require.NoError(t, err)
+	defer full.Close()
+	for _, args := range [][]string{{"trust", "--yes"}, {"trust", "--yes", "--json"}} {
+		assert.NotEqual(t, exit.Done, Run(t.Context(), args, b.env(), strings.NewReader(""), full, io.Discard))
+		assert.NoFileExists(t, trust.Path(b.home))
+	}
 }
