@@ -39,12 +39,13 @@ func BuiltinTools(tavilyKey string) []agent.Tool {
 }
 
 // NewAgents reads the agents' templates: of the project's folders, of
-// HOME/agents, and those built in. Both folders may be empty. A file that changes
-// counts from its next use on. The warnings say what
+// HOME/agents, and those built in. Both folders may be empty. A file of the project only
+// makes things stricter until a person has agreed to it (docs/security.md), which is
+// kept in home. A file that changes counts from its next use on. The warnings say what
 // could not be used, each with file and line; after a change, `starter agents` does.
 func NewAgents(project, home string) (agents activities.Catalog, warnings []string) {
 	reading := true
-	catalog := template.NewLive(project, home, nil, func(w template.Warning) {
+	catalog := template.NewLive(template.Folders{Project: project, Home: home}, nil, func(w template.Warning) {
 		if reading {
 			warnings = append(warnings, w.String())
 		}

@@ -110,7 +110,7 @@ func (f SpecialistAgentFactory) Build(template, parent SpecialistAgentConfig, pa
 	}
 	c.ShareContext = c.ShareContext || params.ShareContext
 	c.Tools = IntersectTools(c.Tools, parent.Tools)
-	c.Bounds = append(slices.Clone(parent.Bounds), parent.Approval)
+	c.Bounds = append(slices.Concat(c.Bounds, parent.Bounds), parent.Approval)
 	if c.Approval == nil {
 		c.Approval = parent.Approval
 	}

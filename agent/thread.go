@@ -93,8 +93,9 @@ type SpecialistAgentConfig struct {
 	SharedSeq int64 `json:"sharedSeq,omitempty"`
 	// Approval is the policy per tool name or pattern: auto, ask or deny.
 	Approval map[string]string `json:"approval,omitempty"`
-	// Bounds are the policies of the agents above: the strictest answer of all
-	// holds, so a child is never allowed more than its parent.
+	// Bounds are the policies of the agents above, and of what a template may not be
+	// laxer than: the strictest answer of all holds, so a child is never allowed more
+	// than its parent.
 	Bounds []map[string]string `json:"bounds,omitempty"`
 	// OnDeny says what follows when a person denies a call: OnDenyEnd (also "")
 	// ends the turn, OnDenyContinue lets the model react to the denial.

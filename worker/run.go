@@ -68,6 +68,11 @@ func run(ctx context.Context, args []string, env func(string) string, stdin io.R
 		fmt.Fprintln(stderr, "worker:", err)
 		return exit.Usage
 	}
+	if !*parent { // else the parent has said it
+		for _, text := range cfg.Ignored {
+			log.Warn(text)
+		}
+	}
 	if err = serve(ctx, cfg, env, log); err != nil {
 		fmt.Fprintln(stderr, "worker:", err)
 	}

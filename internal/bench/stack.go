@@ -57,7 +57,10 @@ func newStack(ctx context.Context, spec, bin, dir string, model *stub) (*stack, 
 		s.spec = "sqlite:" + filepath.Join(s.dir, "spool.db")
 	}
 	s.work = filepath.Join(s.dir, "work")
-	agents := filepath.Join(s.work, ".spool", "agents")
+	agents := filepath.Join(s.dir, "agents")
+	if err := os.MkdirAll(s.work, 0o755); err != nil {
+		return nil, err
+	}
 	if err := os.MkdirAll(agents, 0o755); err != nil {
 		return nil, err
 	}

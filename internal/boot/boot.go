@@ -33,6 +33,11 @@ func OpenStore(ctx context.Context, cfg config.Config, log *slog.Logger) (memory
 	})
 }
 
+// Folders are where the agents of a worker are looked for.
+func Folders(cfg config.Config) template.Folders {
+	return template.Folders{Project: cfg.Workspace, Home: cfg.Home, MaxSteps: cfg.MaxSteps}
+}
+
 // Options are those of a worker on a store, all but its Temporal client.
 func Options(cfg config.Config, store memory.ConversationMemoryStore, env func(string) string, log *slog.Logger) (spool.WorkerOptions, error) {
 	known, err := LoadModels(cfg, env)
@@ -42,7 +47,7 @@ func Options(cfg config.Config, store memory.ConversationMemoryStore, env func(s
 	for _, p := range known.Problems() {
 		log.Warn("models", "where", p.Where, "problem", p.What, "todo", p.ToDo)
 	}
-	catalog := template.NewLive(cfg.Workspace, cfg.Home, known.Routable, func(w template.Warning) { log.Warn("agent template", "warning", w.String()) })
+	catalog := template.NewLive(Folders(cfg), known.Routable, func(w template.Warning) { log.Warn("agent template", "warning", w.String()) })
 	o := spool.WorkerOptions{
 		Store: store, Agents: catalog, DefaultModel: cfg.Model, Namespace: cmp.Or(cfg.Temporal.Namespace, client.DefaultNamespace),
 		Workspace: cfg.Workspace, Files: filepath.Join(cfg.Home, "files"), Policy: &cfg.Delegation, MaxSteps: cfg.MaxSteps,

@@ -88,7 +88,7 @@ func TestConversationsAreFoundAgain(t *testing.T) {
 func TestApprovalsOnThePage(t *testing.T) {
 	s := tt.New(t)
 	careful := "---\nname: general\ndescription: asks\napproval:\n  file_write: ask\n---\nAsk before you write."
-	require.NoError(t, os.WriteFile(filepath.Join(s.Work, ".spool", "agents", "general.md"), []byte(careful), 0o644))
+	require.NoError(t, os.WriteFile(filepath.Join(s.Agents(), "general.md"), []byte(careful), 0o644))
 	s.StartWorker()
 	p := Open(t, s.StartWeb().Link, 1300, 850)
 	write := func(name string) string {

@@ -40,7 +40,7 @@ func TestWidthsAndAccessibility(t *testing.T) {
 	axe := string(raw)
 	s := tt.New(t)
 	careful := "---\nname: general\ndescription: asks\napproval:\n  file_write: ask\n---\nAsk before you write."
-	require.NoError(t, os.WriteFile(filepath.Join(s.Work, ".spool", "agents", "general.md"), []byte(careful), 0o644))
+	require.NoError(t, os.WriteFile(filepath.Join(s.Agents(), "general.md"), []byte(careful), 0o644))
 	s.StartWorker()
 	web := s.StartWeb("SPOOL_TEMPORAL_UI=http://127.0.0.1:1")
 	login := Open(t, web.URL, 1300, 850)

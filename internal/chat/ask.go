@@ -95,6 +95,19 @@ func (t *Talk) answer(ctx context.Context, prompt string, take func(terminal.Lin
 	}
 }
 
+// Confirm asks for yes or no. All but a typed y or yes is no, leaving too.
+func (p *Person) Confirm(ctx context.Context, prompt string) (yes bool, err error) {
+	err = (&Talk{Person: p}).answer(ctx, prompt, func(l terminal.Line) (bool, error) {
+		said := strings.ToLower(strings.TrimSpace(l.Text))
+		yes = !l.Pasted && (said == "y" || said == "yes")
+		return true, nil
+	})
+	if left(err) {
+		err = nil
+	}
+	return yes, err
+}
+
 // saved says what became of a decision or an answer, if there is something to say.
 func (t *Talk) saved(note string, err error) error {
 	if agent.CodeOf(err) == agent.CodeConflict { // somebody else was first

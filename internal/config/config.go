@@ -13,6 +13,7 @@ import (
 
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/internal/encryption"
+	"github.com/spool-agents/spool/internal/trust"
 )
 
 // Options are the inputs of Load.
@@ -91,6 +92,11 @@ type Config struct {
 	// Dev is the running dev stack of this home, nil if there is none.
 	Dev *DevInfo
 
+	// Folder is spool.yaml of the working directory and what it asks for, if that is
+	// not home. Ignored says what of it does not count, and what to do.
+	Folder  trust.Offer
+	Ignored []string
+
 	explained []Setting
 }
 
@@ -139,15 +145,10 @@ func Load(o Options) (Config, error) {
 	if r.dir == "" {
 		return Config{}, agent.Errorf(agent.CodeInvalid, "the working directory cannot be found; start from an existing directory")
 	}
-	r.addYAML(r.dir)
 	if r.get(Home); c.Home == "" {
 		return Config{}, r.failure()
 	}
-	if c.Home != r.dir {
-		if f, ok := r.addYAML(c.Home)[Home]; ok {
-			r.problem("%s: home cannot be set inside the home directory; use SPOOL_HOME or --home", f.source)
-		}
-	}
+	r.addYAML(&c)
 	if info, live := ReadLive(c.Home); live {
 		c.Dev = &info
 	}

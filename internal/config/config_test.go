@@ -12,6 +12,7 @@ import (
 
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/internal/config"
+	"github.com/spool-agents/spool/internal/trust"
 )
 
 // world is an isolated set of sources.
@@ -36,7 +37,21 @@ func (w *world) write(path, text string) {
 	require.NoError(w.t, os.WriteFile(path, []byte(text), 0o644))
 }
 
-func (w *world) yamlDir(text string)  { w.write(filepath.Join(w.dir, "spool.yaml"), text) }
+func (w *world) yamlDir(text string) { w.write(filepath.Join(w.dir, "spool.yaml"), text) }
+
+// agreedDir is yamlDir with a person's agreement.
+func (w *world) agreedDir(text string) {
+	w.yamlDir(text)
+	w.agree()
+}
+
+func (w *world) agree() {
+	w.t.Helper()
+	f, err := trust.Read(w.dir, "spool.yaml")
+	require.NoError(w.t, err)
+	require.NoError(w.t, trust.Agree(w.home, time.Now(), f))
+}
+
 func (w *world) yamlHome(text string) { w.write(filepath.Join(w.home, "spool.yaml"), text) }
 
 // toml writes the default TOML file; where that lies depends on the system.
@@ -114,7 +129,7 @@ func TestPrecedence(t *testing.T) {
 	step("toml:1", "default TOML profile default of "+path)
 	w.yamlHome("temporalAddress: yamlhome:1\n")
 	step("yamlhome:1", w.home+"/spool.yaml:1")
-	w.yamlDir("# project\ntemporalAddress: yamldir:1\n")
+	w.agreedDir("# project\ntemporalAddress: yamldir:1\n")
 	step("yamldir:1", w.dir+"/spool.yaml:2")
 	step(w.dev(), "dev.json (running)")
 	w.env["TEMPORAL_PROFILE"] = "prod"
@@ -129,9 +144,9 @@ func TestPrecedenceOfStore(t *testing.T) {
 	w := newWorld(t)
 	w.yamlHome("store: file:data")
 	assert.Equal(t, "file:"+w.home+"/data", w.must().Store, "relative paths belong to their file")
-	w.yamlDir("store: sqlite:x.db")
+	w.agreedDir("store: sqlite:x.db")
 	assert.Equal(t, "sqlite:"+w.dir+"/x.db", w.must().Store)
-	w.yamlDir("store: memory\n")
+	w.agreedDir("store: memory\n")
 	assert.Equal(t, "memory:", w.must().Store)
 	w.dev()
 	assert.Equal(t, "sqlite:/dev-store.db", w.must().Store)
@@ -139,17 +154,6 @@ func TestPrecedenceOfStore(t *testing.T) {
 	assert.Equal(t, "memory:", w.must().Store)
 	w.flags[config.Store] = "postgres://u@h/db"
 	assert.Equal(t, "postgres://u@h/db", w.must().Store)
-}
-
-func TestHomeFromProjectFile(t *testing.T) {
-	w := newWorld(t)
-	delete(w.env, "SPOOL_HOME")
-	assert.Equal(t, filepath.Join(w.xdg, ".spool"), w.must().Home)
-	w.yamlDir("home: state\n")
-	w.write(filepath.Join(w.dir, "state", "spool.yaml"), "model: from-home\n")
-	c := w.must()
-	assert.Equal(t, filepath.Join(w.dir, "state"), c.Home)
-	assert.Equal(t, "from-home", c.Model)
 }
 
 func TestConnectionSourcesAreNotMixed(t *testing.T) {

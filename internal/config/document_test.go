@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
 	"os"
@@ -16,7 +17,7 @@ var update = flag.Bool("update", false, "write the table of docs/settings.md")
 
 // The table of docs/settings.md is that of the program.
 func TestDocumentOfSettings(t *testing.T) {
-	const head = "| in spool.yaml | environment | default | allowed | meaning |\n|---|---|---|---|---|\n"
+	const head = "| in spool.yaml | environment | default | allowed | in any folder | meaning |\n|---|---|---|---|---|---|\n"
 	var table strings.Builder
 	for _, s := range settings(new(Config)) {
 		require.NotEmpty(t, s.doc, s.name)
@@ -25,7 +26,11 @@ func TestDocumentOfSettings(t *testing.T) {
 		if fallback != "" {
 			fallback = "`" + fallback + "`"
 		}
-		fmt.Fprintf(&table, "| `%s` | `%s` | %s | %s | %s |\n", s.name, s.env, fallback, strings.ReplaceAll(s.allowed, "|", `\|`), s.doc)
+		folder := cmp.Or(s.folder, "no")
+		if s.name == Home {
+			folder = "never"
+		}
+		fmt.Fprintf(&table, "| `%s` | `%s` | %s | %s | %s | %s |\n", s.name, s.env, fallback, strings.ReplaceAll(s.allowed, "|", `\|`), folder, s.doc)
 	}
 	path := filepath.Join("..", "..", "docs", "settings.md")
 	have, err := os.ReadFile(path)

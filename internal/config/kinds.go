@@ -26,6 +26,9 @@ type kind struct {
 	read func(v string, at place) (string, error)
 	// mask hides a value that is secret; nil = it is not.
 	mask func(v string) string
+	// folder says when the spool.yaml of a folder sets it although no person has agreed
+	// to the file: "" = not.
+	folder string
 }
 
 var errWrong = errors.New("wrong value")
@@ -236,7 +239,7 @@ func durationFrom(to *time.Duration, least time.Duration, allowed string) kind {
 func dollars(to *float64) kind {
 	return parsed(to, "US dollars from 0 such as 0.25 or 5", func(v string, _ place) (float64, error) {
 		f, err := strconv.ParseFloat(strings.TrimPrefix(v, "$"), 64)
-		if err != nil || f < 0 || f > 1e9 {
+		if err != nil || !(f >= 0 && f <= 1e9) { // NaN is neither
 			return 0, errWrong
 		}
 		return f, nil

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/internal/trust"
 )
 
 // found is a value with where it was found and the directory that relative
@@ -62,11 +63,38 @@ func (r *resolver) failure() error {
 	return agent.Errorf(agent.CodeInvalid, "%s", strings.Join(r.problems, "\n"))
 }
 
-// addYAML adds the layer of a directory's spool.yaml.
-func (r *resolver) addYAML(dir string) layer {
-	values, problems := readYAML(dir)
-	r.problems, r.layers = append(r.problems, problems...), append(r.layers, values)
-	return values
+// addYAML adds the layers of spool.yaml: the folder's, as far as it counts, above that
+// of home.
+func (r *resolver) addYAML(c *Config) {
+	_, own, problems := readYAML(c.Home)
+	r.problems = append(r.problems, problems...)
+	if f, ok := own[Home]; ok {
+		r.problem("%s: home cannot be set inside the home directory; use SPOOL_HOME or --home", f.source)
+	}
+	if trust.Same(c.Home, r.dir) {
+		r.layers = append(r.layers, own)
+		return
+	}
+	file, folder, problems := readYAML(r.dir)
+	r.problems = append(r.problems, problems...)
+	if f, ok := folder[Home]; ok { // agreements are kept there
+		c.Ignored = append(c.Ignored, f.source+": home is not taken from a folder's spool.yaml: use SPOOL_HOME or --home")
+	}
+	kept, asks := narrowed(folder, own, place{r.dir, r.userHome})
+	c.Folder = trust.Offer{File: file, Agreed: trust.Open(c.Home).Agreed(file)}
+	var names []string
+	for _, f := range asks {
+		names = append(names, f.name)
+		c.Folder.Allows = append(c.Folder.Allows, trust.Line(f.name+":", f.value))
+		if c.Folder.Agreed {
+			kept[f.name] = f.found
+		}
+	}
+	if len(names) > 0 && !c.Folder.Agreed {
+		c.Ignored = append(c.Ignored, fmt.Sprintf("%s: before you agree to this file, it does not set %s: %s shows it and asks",
+			asks[0].source, strings.Join(names, ", "), trust.Command(r.dir)))
+	}
+	r.layers = append(r.layers, kept, own)
 }
 
 // find returns the first value that is set, unchecked.

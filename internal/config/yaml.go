@@ -4,29 +4,32 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
+
+	"github.com/spool-agents/spool/internal/trust"
 )
 
 // readYAML reads dir/spool.yaml: a flat mapping of setting names to scalars.
 // Problems are returned as sentences that name file, line and what is allowed.
-func readYAML(dir string) (layer, []string) {
-	path := filepath.Join(dir, "spool.yaml")
-	raw, err := os.ReadFile(path)
+func readYAML(dir string) (trust.File, layer, []string) {
+	read, err := trust.Read(dir, "spool.yaml")
+	path := read.Path()
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+		return read, nil, nil
 	}
 	if err != nil {
-		return nil, []string{fmt.Sprintf("%s cannot be read: %v", path, err)}
+		return read, nil, []string{fmt.Sprintf("%s cannot be read: %v", path, err)}
 	}
-	file, err := parser.ParseBytes(raw, 0)
+	if err := trust.CheckYAML(string(read.Raw)); err != nil {
+		return read, nil, []string{path + " " + err.Error()}
+	}
+	file, err := parser.ParseBytes(read.Raw, 0)
 	if err != nil {
-		return nil, []string{fmt.Sprintf("%s is not valid YAML: %s", path, strings.TrimSpace(yaml.FormatError(err, false, false)))}
+		return read, nil, []string{fmt.Sprintf("%s is not valid YAML: %s", path, strings.TrimSpace(yaml.FormatError(err, false, false)))}
 	}
 	values := layer{}
 	var problems []string
@@ -61,5 +64,5 @@ func readYAML(dir string) (layer, []string) {
 			values[key] = found{strings.TrimSpace(fmt.Sprint(v)), at, dir}
 		}
 	}
-	return values, problems
+	return read, values, problems
 }

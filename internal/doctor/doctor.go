@@ -201,6 +201,10 @@ func heard(workers int, ago time.Duration) string {
 func (d *Doctor) agents(context.Context) (checks []Check) {
 	catalog, warnings := d.Templates()
 	for _, w := range warnings {
+		if w.Asks {
+			checks = append(checks, Check{"agents", true, w.String(), d.asks()})
+			continue
+		}
 		checks = append(checks, Check{"agents", false, w.String(), "mend the file; " + d.Program + " agents shows what is loaded"})
 	}
 	if checks == nil {
@@ -212,7 +216,7 @@ func (d *Doctor) agents(context.Context) (checks []Check) {
 // Templates are the agents that a worker started here has, and what is wrong in their
 // files, providers that are not set up included.
 func (d *Doctor) Templates() (*template.Catalog, []template.Warning) {
-	catalog, warnings := template.Load(d.Config.Workspace, d.Config.Home)
+	catalog, warnings := template.Load(boot.Folders(d.Config))
 	if known, err := boot.LoadModels(d.Config, d.Env); err == nil { // else it is reported with the models
 		warnings = append(warnings, catalog.Unrouted(known.Routable)...)
 	}
@@ -243,7 +247,7 @@ func (d *Doctor) tools(ctx context.Context) []Check {
 	files, servers := mcp.Probe(ctx, d.MCP())
 	for _, f := range files {
 		if f.Problem != "" {
-			checks = append(checks, Check{"mcp", false, f.Path + " " + f.Problem, "mend the file"})
+			checks = append(checks, Check{"mcp", false, f.Path() + " " + f.Problem, "mend the file"})
 		}
 	}
 	for _, s := range servers {
@@ -252,7 +256,7 @@ func (d *Doctor) tools(ctx context.Context) []Check {
 		case mcp.StateFailed:
 			c.OK, c.Detail, c.ToDo = false, "server "+s.ID+" of "+s.File+": "+s.Problem, "mend its entry, or add \"disabled\": true to it"
 		case mcp.StateWaiting:
-			c.Detail, c.ToDo = "server "+s.ID+" of "+s.File+" is not started: nobody has agreed to the file", d.Program+" tools shows what it runs, "+d.Program+" tools --trust agrees"
+			c.Detail, c.ToDo = "server "+s.ID+" of "+s.File+" is not started: nobody has agreed to the file", d.asks()
 		}
 		checks = append(checks, c)
 	}

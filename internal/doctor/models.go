@@ -127,7 +127,7 @@ type use struct{ model, provider, source string }
 // main threads here.
 func uses(cfg config.Config) []use {
 	list := []use{{cfg.Model, "", cfg.Source(config.Model)}}
-	catalog, _ := template.Load(cfg.Workspace, cfg.Home)
+	catalog, _ := template.Load(boot.Folders(cfg))
 	caller, _ := catalog.Get(mainAgent)
 	for _, c := range catalog.List() {
 		if c.Model == "" && c.Provider == "" {

@@ -5,9 +5,9 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/internal/boot"
 	"github.com/spool-agents/spool/internal/mcp"
 	"github.com/spool-agents/spool/internal/printer"
 	"github.com/spool-agents/spool/internal/template"
@@ -52,8 +52,8 @@ func (d *Doctor) Tools(ctx context.Context) Tools {
 		}
 	}
 	for _, f := range files {
-		if f.Hash != "" || f.Problem != "" {
-			out.Files = append(out.Files, File{f.Path, mcp.Agreed(d.Config.Home, f), f.Problem})
+		if f.Raw != nil || f.Problem != "" {
+			out.Files = append(out.Files, File{f.Path(), f.Agreed, f.Problem})
 		}
 	}
 	return out
@@ -70,28 +70,9 @@ func (d *Doctor) MCP() mcp.Options {
 	return mcp.Options{Workspace: d.Config.Workspace, Home: d.Config.Home, Env: d.Env, Log: slog.New(slog.DiscardHandler)}
 }
 
-// Trust agrees to the project's file as it is now, and returns its path.
-func (d *Doctor) Trust() (path string, err error) {
-	for _, f := range d.MCP().Files() {
-		switch {
-		case !f.Project:
-			continue
-		case f.Hash == "":
-			return "", agent.Errorf(agent.CodeNotFound, "there is no %s: nothing to agree to", f.Path)
-		case f.Problem != "":
-			return "", agent.Errorf(agent.CodeInvalid, "%s %s", f.Path, f.Problem)
-		}
-		path = f.Path
-		if err := mcp.Agree(d.Config.Home, f, time.Now()); err != nil {
-			return "", err
-		}
-	}
-	return path, nil
-}
-
 func (d *Doctor) builtin() []Tool {
 	cfg := d.Config
-	catalog, _ := template.Load(cfg.Workspace, cfg.Home)
+	catalog, _ := template.Load(boot.Folders(cfg))
 	specs := []agent.ToolSpec{agent.AssignTaskSpec(catalog.List()), agent.TaskOutputSpec(), agent.AskUserSpec(), agent.ToolOutputSpec()}
 	for _, t := range tool.Builtin(tool.Options{TavilyKey: cfg.TavilyKey.Reveal(), AllowPrivate: cfg.WebFetchPrivate, ShellMemory: cfg.ShellMemory}) {
 		specs = append(specs, t.Spec())
@@ -140,7 +121,6 @@ func (t Tools) Print(p *printer.Printer) {
 	if len(t.Servers) > 0 {
 		p.Print("")
 	}
-	waits := ""
 	for _, s := range t.Servers {
 		id := terminal.Clean(s.ID)
 		switch s.State {
@@ -149,12 +129,8 @@ func (t Tools) Print(p *printer.Printer) {
 		case mcp.StateFailed:
 			p.Print("MCP server %s of %s FAILED: %s", id, terminal.Clean(s.File), terminal.Clean(s.Problem))
 		case mcp.StateWaiting:
-			waits = s.File
-			p.Print("MCP server %s waits for your agreement: %s", id, terminal.Clean(s.Runs))
+			p.Print("MCP server %s waits for your agreement to %s: %s trust", id, terminal.Clean(s.File), p.Name)
 		}
-	}
-	if waits != "" {
-		p.Progress("nothing of %s is started before you agree to it: %s tools --trust", terminal.Clean(waits), p.Name)
 	}
 	if !t.search {
 		p.Progress("web_search needs TAVILY_API_KEY in the worker's environment")

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -17,6 +18,7 @@ import (
 	"github.com/spool-agents/spool/internal/llm/script"
 	"github.com/spool-agents/spool/internal/mcp/mcptest"
 	tt "github.com/spool-agents/spool/internal/temporaltest"
+	"github.com/spool-agents/spool/internal/trust"
 	"github.com/spool-agents/spool/memory"
 )
 
@@ -29,6 +31,15 @@ func servers(t *testing.T, path string, fields map[string]any) {
 	}
 	b, err := json.Marshal(map[string]any{"mcpServers": map[string]any{"t": entry}})
 	require.NoError(t, err)
+	put(t, path, b)
+}
+
+// put writes a file of servers; to that of a home its user has agreed.
+func put(t *testing.T, path string, b []byte) {
+	t.Helper()
+	if folder, name := filepath.Split(path); name == "mcp.json" {
+		require.NoError(t, trust.Agree(folder, time.Now(), trust.File{Folder: folder, Name: name, Raw: b}))
+	}
 	require.NoError(t, os.WriteFile(path, b, 0o600))
 }
 
@@ -174,12 +185,16 @@ func TestMCPProjectFileAsksOnce(t *testing.T) {
 	require.NotContains(t, toolNames(t, s.Model.Records()[0].Tools), "mcp__t__echo")
 
 	out := says(t, s, 0, "tools")
-	require.Contains(t, out, "MCP server t waits for your agreement: "+mcptest.TestServer(t))
+	require.Contains(t, out, "MCP server t waits for your agreement to "+filepath.Join(s.Work, ".mcp.json"))
 	require.NotContains(t, out, "mcp__t__echo")
 	out = says(t, s, 0, "doctor")
 	require.Contains(t, out, "nobody has agreed to the file")
-	out = says(t, s, 0, "tools", "--trust")
-	require.Contains(t, out, "agreed: ")
+	out = says(t, s, 6, "trust")
+	require.Contains(t, out, "nothing was agreed to")
+	require.NotContains(t, says(t, s, 0, "tools"), "mcp__t__echo")
+	out = says(t, s, 0, "trust", "--yes")
+	require.Contains(t, out, `MCP server "t" runs "`+mcptest.TestServer(t)+`"`)
+	out = says(t, s, 0, "tools")
 	require.Contains(t, out, "mcp__t__echo")
 	require.Contains(t, out, "MCP server t: ok")
 
@@ -266,7 +281,7 @@ func TestNobodyIsAskedWhatIsRefused(t *testing.T) {
 	servers(t, filepath.Join(s.Work, ".mcp.json"), nil) // nobody agreed to it
 	b, err := json.Marshal(map[string]any{"mcpServers": map[string]any{"dead": map[string]any{"command": mcptest.TestServer(t), "args": []string{"-broken"}}}})
 	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(home(s), b, 0o600))
+	put(t, home(s), b)
 	template(t, s, "orchestrator", "approval:\n  shell: ask\n  file_write: ask\n", "You ask first.")
 	s.StartWorker()
 	refused := []string{

@@ -19,7 +19,7 @@ import (
 // template writes an agent file of the project.
 func template(t *testing.T, s *tt.Stack, name, front, body string) {
 	t.Helper()
-	file := filepath.Join(s.Work, ".spool", "agents", name+".md")
+	file := filepath.Join(s.Agents(), name+".md")
 	require.NoError(t, os.WriteFile(file, []byte("---\nname: "+name+"\n"+front+"---\n"+body+"\n"), 0o644))
 }
 
@@ -88,7 +88,7 @@ func TestRow06_TemplateFieldsReachTheModel(t *testing.T) {
 		c := th.Config
 		require.Equal(t, []any{"exact", "You are exact.", "exact-model", int64(60000), 7, false, []string{"calculator", "ls"}},
 			[]any{c.Name, c.SystemPrompt, c.Model, c.TimeoutMs, c.MaxSteps, c.Stream, c.Tools})
-		require.Equal(t, filepath.Join(s.Work, ".spool", "agents", "exact.md"), c.Source)
+		require.Equal(t, filepath.Join(s.Agents(), "exact.md"), c.Source)
 		require.Equal(t, []string{r.ThreadID, r.ThreadID, "tester"}, []string{th.ParentThreadID, th.RootThreadID, th.UserID})
 		calls := callsOf(t, s, th.ID)
 		require.Equal(t, agent.ErrToolNotFound, calls[0].ErrorReason, "calling another tool")
@@ -198,7 +198,7 @@ func TestAnUnknownAgentEndsItsTurn(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, agent.CodeUnknownAgent, other.ErrorCode, "%+v %+v", other, th)
 
-	file := filepath.Join(s.Work, ".spool", "agents", "late.md")
+	file := filepath.Join(s.Agents(), "late.md")
 	require.NoError(t, os.WriteFile(file, []byte("---\nname: late\ndescription: comes late\ntools: [ls]\n---\nYou came late.\n"), 0o644))
 	again := retry(t, s, r, "")
 	require.NotEqual(t, agent.CodeUnknownAgent, s.Wait(again).ErrorCode)

@@ -72,7 +72,7 @@ func newBench(t *testing.T, change ...func(*httpapi.Options)) *bench {
 // asks replaces the template that asks nobody by one that asks before it runs things.
 func (b *bench) asks() {
 	b.t.Helper()
-	file := filepath.Join(b.Work, ".spool", "agents", "orchestrator.md")
+	file := filepath.Join(b.Agents(), "orchestrator.md")
 	require.NoError(b.t, os.WriteFile(file, []byte("---\nname: orchestrator\n---\nYou ask first.\n"), 0o644))
 }
 

@@ -288,6 +288,27 @@ func TestDesignMapHolds(t *testing.T) {
 	}
 }
 
+// Each threat of the security page has a control and tests, which exist.
+func TestEachThreatHasATest(t *testing.T) {
+	_, table, found := strings.Cut(read(t, "docs/security.md"), "| threat | control | test |\n|---|---|---|\n")
+	if !found {
+		t.Fatal("docs/security.md has no table of threats")
+	}
+	tests, quoted := testNames(t), regexp.MustCompile("`(Test[A-Za-z0-9_]+)`")
+	for _, line := range strings.Split(strings.TrimSpace(table), "\n") {
+		cells := strings.Split(strings.Trim(line, "|"), "|")
+		named := quoted.FindAllStringSubmatch(cells[len(cells)-1], -1)
+		if strings.HasPrefix(line, "|") && (len(cells) != 3 || len(named) == 0) {
+			t.Errorf("docs/security.md: want threat, control and a test: %s", line)
+		}
+		for _, m := range named {
+			if !slices.Contains(tests, m[1]) {
+				t.Errorf("docs/security.md: there is no %s", m[1])
+			}
+		}
+	}
+}
+
 // suiteRules are the sentences of the conformance suites of the store and of the port.
 func suiteRules(t *testing.T) map[string]bool {
 	t.Helper()

@@ -1,14 +1,11 @@
 package mcp
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -16,6 +13,7 @@ import (
 	"time"
 
 	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/internal/trust"
 )
 
 // Kinds of transports.
@@ -44,7 +42,10 @@ type ServerConfig struct {
 	Command string
 	Args    []string
 	Env     map[string]string
-	Dir     string
+	// Dir is where it is started; Apart means that this is a folder of ours, which is
+	// made.
+	Dir   string
+	Apart bool
 
 	URL     string
 	Headers map[string]string
@@ -65,6 +66,8 @@ type ServerConfig struct {
 	// raw is what it runs as the file has it: without the values of variables,
 	// which may be secrets.
 	raw string
+	// allows says all that it may do, for a person.
+	allows []string
 }
 
 // key tells whether two entries are the same server.
@@ -103,23 +106,18 @@ type entry struct {
 	StartMs       float64         `json:"startTimeout"`
 }
 
-// File is a file of servers as read.
+// File is a file of servers as read: nothing of it starts before a person has agreed to
+// its content.
 type File struct {
-	Path string
-	// Project files start nothing before a person agreed.
-	Project bool
-	// Hash identifies the content; empty if there is no such file.
-	Hash    string
+	trust.Offer
 	Servers []ServerConfig
-	// Problem says why the file as a whole cannot be used.
-	Problem string
 }
 
-// ReadFile reads mcpServers JSON. A file that does not exist is empty. env looks
-// up the variables of ${NAME}; dir is where servers are started.
-func ReadFile(path string, project bool, dir string, env func(string) string) File {
-	f := File{Path: path, Project: project}
-	raw, err := os.ReadFile(path)
+// readFile reads mcpServers JSON. A file that does not exist is empty. env looks up the
+// variables of ${NAME}; servers are started in the workspace dir, or apart from it.
+func readFile(book trust.Book, folder, name, dir, apart string, env func(string) string) (f File) {
+	var err error
+	f.File, err = trust.Read(folder, name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return f
 	}
@@ -127,19 +125,22 @@ func ReadFile(path string, project bool, dir string, env func(string) string) Fi
 		f.Problem = "cannot be read: " + err.Error()
 		return f
 	}
-	sum := sha256.Sum256(raw)
-	f.Hash = hex.EncodeToString(sum[:])
+	f.Agreed = book.Agreed(f.File)
 	var doc struct {
 		Servers map[string]json.RawMessage `json:"mcpServers"`
 	}
-	if err := json.Unmarshal(raw, &doc); err != nil {
+	if err := json.Unmarshal(f.Raw, &doc); err != nil {
 		f.Problem = "is not the JSON expected, {\"mcpServers\": {NAME: {\"command\": …} or {\"url\": …}}}: " + err.Error()
 		return f
 	}
 	for _, id := range slices.Sorted(maps.Keys(doc.Servers)) {
 		if c, on := readServer(id, doc.Servers[id], dir, env); on {
-			c.File = path
+			if c.Dir == "" {
+				c.Dir, c.Apart = firstOf(apart, dir), apart != ""
+			}
+			c.File = f.Path()
 			f.Servers = append(f.Servers, c)
+			f.Allows = append(f.Allows, c.allows...)
 		}
 	}
 	return f
@@ -147,7 +148,7 @@ func ReadFile(path string, project bool, dir string, env func(string) string) Fi
 
 // readServer checks an entry; on is false if it is switched off.
 func readServer(id string, raw json.RawMessage, dir string, env func(string) string) (c ServerConfig, on bool) {
-	c = ServerConfig{ID: id, Dir: dir, Start: defaultStart, Call: defaultCall, Gates: map[string]agent.Gate{}}
+	c = ServerConfig{ID: id, Start: defaultStart, Call: defaultCall, Gates: map[string]agent.Gate{}}
 	var e entry
 	if err := json.Unmarshal(raw, &e); err != nil {
 		c.Problem = "its entry is not valid: " + err.Error()
@@ -171,6 +172,7 @@ func readServer(id string, raw json.RawMessage, dir string, env func(string) str
 		}
 	}
 	c.Trusted, c.Include = e.Trusted, e.IncludeTools
+	defer func() { c.allows = e.allows(c) }()
 	c.Exclude = append(append([]string{}, e.ExcludeTools...), e.DisabledTools...)
 	c.Start, c.Call = duration(e.StartMs, defaultStart), duration(e.TimeoutMs, defaultCall)
 	if len(x.missing) > 0 {

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/internal/trust"
 )
 
 // A project's file starts nothing before a person agreed to what it says, and
@@ -26,15 +27,15 @@ func TestProjectFileWaitsForAPerson(t *testing.T) {
 	assert.Contains(t, f.log.String(), "agreed")
 	r := f.call("mcp__s__echo", nil)
 	assert.Equal(t, agent.ErrPermissionDenied, r.ErrorReason)
-	assert.Contains(t, r.Content, "starter tools --trust")
+	assert.Contains(t, r.Content, "starter trust")
 
-	require.NoError(t, Agree(f.home, f.options().Files()[0], time.Now()))
+	f.agree()
 	eventually(t, "the servers start without a restart of the worker", func() bool { return slices.Contains(f.names(), "mcp__s__echo") })
 	pid := f.ok("mcp__s__pid", nil)
 
 	f.write(project, object{"s": with(stdio(t), object{"env": object{"A": "2"}})})
 	eventually(t, "what nobody agreed to is stopped", func() bool { return len(f.names()) == 0 && !alive(pid) })
-	require.NoError(t, Agree(f.home, f.options().Files()[0], time.Now()))
+	f.agree()
 	eventually(t, "and starts again", func() bool { return slices.Contains(f.names(), "mcp__s__echo") })
 	assert.Contains(t, f.ok("mcp__s__environment", nil), "A=2")
 }
@@ -42,7 +43,7 @@ func TestProjectFileWaitsForAPerson(t *testing.T) {
 func TestProjectServersComeFirst(t *testing.T) {
 	f := prepare(t, object{"s": with(stdio(t), object{"env": object{"WHO": "home"}})})
 	f.write(filepath.Join(f.work, ".mcp.json"), object{"s": with(stdio(t), object{"env": object{"WHO": "project"}})})
-	require.NoError(t, Agree(f.home, f.options().Files()[0], time.Now()))
+	f.agree()
 	f.start()
 	assert.Contains(t, f.ok("mcp__s__environment", nil), "WHO=project")
 }
@@ -134,7 +135,7 @@ func TestFilesAsUsersHaveThem(t *testing.T) {
 	env := func(name string) string { return map[string]string{"TOKEN": "t0", "HOST": "example.com"}[name] }
 	read := func(text string) File {
 		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
-		return ReadFile(path, false, dir, env)
+		return readFile(trust.Book{}, dir, "mcp.json", dir, "", env)
 	}
 	f := read(`{"inputs": [], "mcpServers": {
 		"stdio": {"type": "stdio", "command": "npx", "args": ["-y", "pkg@${VERSION:-1.2}"], "env": {"KEY": "${TOKEN}"}, "cwd": "sub"},
@@ -168,5 +169,49 @@ func TestFilesAsUsersHaveThem(t *testing.T) {
 		assert.Contains(t, got[id].Problem, problem, id)
 	}
 	assert.Contains(t, read(`{"mcpServers": [`).Problem, "JSON")
-	assert.Equal(t, File{Path: filepath.Join(dir, "none"), Project: true}, ReadFile(filepath.Join(dir, "none"), true, dir, env))
+	assert.Empty(t, readFile(trust.Book{}, dir, "none", dir, "", env).Servers)
+
+	f = read("{\"mcpServers\": {\"a\\n\u202eb\": {\"command\": \"sh\", \"Command\": \"evil\", \"args\": [\"-c\", \"echo\\n\\u001b[8m; rm\u3164\", \"" + strings.Repeat("x", 5000) + "\"]," +
+		`"env": {"K": "${TOKEN}"}, "cwd": "/", "headers": {"H": "${HOST:-x}"}, "url": "http://e", "trust": true, "approval": {"*": "auto"},` +
+		`"alwaysAllow": ["w"], "includeTools": ["i"], "excludeTools": ["e"]}}}`)
+	const name = `MCP server "a\n\u202eb" `
+	assert.Equal(t, []string{
+		name + `runs "evil" "-c" "echo\n\x1b[8m; rm\u3164" "` + strings.Repeat("x", 5000) + `"`, name + `is reached at "http://e"`, name + `is started in "/"`,
+		name + `gets the variable "K" "${TOKEN}"`, name + `gets the header "H" "${HOST:-x}"`, name + `gets from the worker's environment the value of "HOST" "TOKEN"`,
+		name + `is believed when it calls a tool read-only: trust is "true"`, name + `has the approval "*" "auto"`, name + `has the approval "w" "auto"`,
+		name + `offers only "i"`, name + `does not offer "e"`,
+	}, f.Allows, "all of it, whole and quoted")
+	assert.False(t, f.Agreed)
+}
+
+// A server of the user is not started among the files of a project, which it might run.
+func TestTheUsersServersStartApart(t *testing.T) {
+	f := prepare(t, object{
+		"script": object{"command": "sh", "args": []string{"-c", ". ./setup; touch made-by-script; exec cat"}, "startTimeout": 1000},
+		"named":  object{"command": "./bin/named"}, "here": with(stdio(t), object{"cwd": "."}),
+	})
+	require.NoError(t, os.Mkdir(f.path("bin"), 0o700))
+	for _, name := range []string{"setup", "bin/named"} {
+		require.NoError(t, os.WriteFile(f.path(name), []byte("#!/bin/sh\ntouch "+f.path("canary")+"\n"), 0o700))
+	}
+	f.start()
+	assert.Contains(t, f.log.String(), "the command ./bin/named is not there")
+	assert.NoFileExists(t, f.path("canary"))
+	assert.NoFileExists(t, f.path("made-by-script"))
+	assert.Equal(t, f.work, f.options().Files()[1].Servers[0].Dir, "cwd says otherwise")
+}
+
+// What an agent was allowed to run could have written the user's file: it waits as well.
+func TestTheUsersFileWaitsForAPerson(t *testing.T) {
+	f := prepare(t, nil)
+	raw, err := json.Marshal(object{"mcpServers": object{"s": with(stdio(t), object{"env": object{"KEY": "${HOME}"}})}})
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(f.home, "mcp.json"), raw, 0o600))
+	f.start()
+	assert.Empty(t, f.names())
+	assert.Contains(t, f.log.String(), trust.Command(f.home))
+	assert.Equal(t, agent.ErrPermissionDenied, f.call("mcp__s__echo", nil).ErrorReason)
+	require.NoError(t, trust.Agree(f.home, time.Now(), f.options().Files()[1].File))
+	eventually(t, "the servers start", func() bool { return slices.Contains(f.names(), "mcp__s__echo") })
+	assert.Contains(t, f.ok("mcp__s__environment", nil), "KEY="+os.Getenv("HOME"))
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/internal/mcp/mcptest"
 	"github.com/spool-agents/spool/internal/tool"
+	"github.com/spool-agents/spool/internal/trust"
 )
 
 func TestMain(m *testing.M) {
@@ -97,11 +98,21 @@ func begin(t *testing.T, servers object) *fixture {
 	return f
 }
 
+// write writes a file of servers; to that of the user, the person has agreed.
 func (f *fixture) write(path string, servers object) {
 	f.t.Helper()
 	b, err := json.MarshalIndent(object{"mcpServers": servers}, "", "  ")
 	require.NoError(f.t, err)
+	if filepath.Dir(path) == f.home {
+		require.NoError(f.t, trust.Agree(f.home, time.Now(), trust.File{Folder: f.home, Name: "mcp.json", Raw: b}))
+	}
 	require.NoError(f.t, os.WriteFile(path, b, 0o600))
+}
+
+// agree agrees to the project's file as it is.
+func (f *fixture) agree() {
+	f.t.Helper()
+	require.NoError(f.t, trust.Agree(f.home, time.Now(), f.options().Files()[0].File))
 }
 
 func (f *fixture) options() Options {

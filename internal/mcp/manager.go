@@ -14,6 +14,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/internal/trust"
 )
 
 const (
@@ -26,20 +27,23 @@ const (
 
 // Options say where servers are configured.
 type Options struct {
-	// Workspace holds the project's .mcp.json and is where servers start.
+	// Workspace holds the project's .mcp.json and is where its servers start.
 	Workspace string
-	// Home holds mcp.json and what people agreed to.
+	// Home holds mcp.json, and what people agreed to.
 	Home string
 	// Env looks up the environment.
 	Env func(string) string
 	Log *slog.Logger
 }
 
-// Files reads both files, the project's first.
+// Files reads both files, the project's first. That of home, too, waits for a person: what
+// an agent was allowed to run could have written it. Its servers start in a folder of their
+// own, as npx, python and the like run what they find where they are started.
 func (o Options) Files() []File {
+	book := trust.Open(o.Home)
 	return []File{
-		ReadFile(filepath.Join(o.Workspace, ".mcp.json"), true, o.Workspace, o.Env),
-		ReadFile(filepath.Join(o.Home, "mcp.json"), false, o.Workspace, o.Env),
+		readFile(book, o.Workspace, ".mcp.json", o.Workspace, "", o.Env),
+		readFile(book, o.Home, "mcp.json", o.Workspace, filepath.Join(o.Home, "mcp"), o.Env),
 	}
 }
 
@@ -115,7 +119,7 @@ func closeAll(servers map[string]*server) {
 // stamp changes when one of the files may have.
 func (m *Manager) stamp() string {
 	stamp := ""
-	for _, path := range []string{filepath.Join(m.o.Workspace, ".mcp.json"), filepath.Join(m.o.Home, "mcp.json"), trustPath(m.o.Home)} {
+	for _, path := range []string{filepath.Join(m.o.Workspace, ".mcp.json"), filepath.Join(m.o.Home, "mcp.json"), trust.Path(m.o.Home)} {
 		if info, err := os.Stat(path); err == nil {
 			stamp += fmt.Sprintf("%d %d;", info.ModTime().UnixNano(), info.Size())
 		}
@@ -126,16 +130,15 @@ func (m *Manager) stamp() string {
 
 // wanted are the servers of the files by id; of two with one id the first wins.
 // Those that wait for an agreement are apart.
-func wanted(files []File, home string) (servers map[string]ServerConfig, waiting map[string]string) {
+func wanted(files []File) (servers map[string]ServerConfig, waiting map[string]string) {
 	servers, waiting = map[string]ServerConfig{}, map[string]string{}
 	for _, f := range files {
-		agreed := Agreed(home, f)
 		for _, c := range f.Servers {
 			if _, taken := servers[c.ID]; taken || waiting[serverName(c.ID)] != "" {
 				continue
 			}
-			if !agreed {
-				waiting[serverName(c.ID)] = f.Path
+			if !f.Agreed {
+				waiting[serverName(c.ID)] = c.File
 				continue
 			}
 			servers[c.ID] = c
@@ -147,7 +150,7 @@ func wanted(files []File, home string) (servers map[string]ServerConfig, waiting
 // reload makes the servers those of the files.
 func (m *Manager) reload(ctx context.Context) {
 	files := m.o.Files()
-	want, waiting := wanted(files, m.o.Home)
+	want, waiting := wanted(files)
 	m.mu.Lock()
 	m.files, m.waiting = files, waiting
 	m.tell(files)
@@ -187,14 +190,14 @@ func (m *Manager) tell(files []File) {
 		text := ""
 		switch {
 		case f.Problem != "":
-			text = f.Path + " " + f.Problem
-		case !Agreed(m.o.Home, f) && len(f.Servers) > 0:
-			text = fmt.Sprintf("%s names %d MCP servers, which start only when a person has agreed to the file: `starter tools` shows what they run, `starter tools --trust` agrees", f.Path, len(f.Servers))
+			text = f.Path() + " " + f.Problem
+		case !f.Agreed && len(f.Servers) > 0:
+			text = fmt.Sprintf("%s names %d MCP servers, which start only when a person has agreed to the file: %s shows what they may do and asks", f.Path(), len(f.Servers), trust.Command(f.Folder))
 		}
-		if text != m.told[f.Path] && text != "" {
+		if text != m.told[f.Path()] && text != "" {
 			m.o.Log.Warn(text)
 		}
-		m.told[f.Path] = text
+		m.told[f.Path()] = text
 	}
 }
 
@@ -289,7 +292,7 @@ func (m *Manager) await(ctx context.Context, name string) (agent.Tool, agent.Too
 	s, file := m.expected(name)
 	m.mu.Unlock()
 	if s == nil && file != "" {
-		return nil, agent.ToolFailed(agent.ErrPermissionDenied, "The MCP server %s of %s is not started before a person has agreed to that file (`starter tools --trust`). Tell the user.", serverOf(name), file)
+		return nil, agent.ToolFailed(agent.ErrPermissionDenied, "The MCP server %s of %s is not started before a person has agreed to that file (`starter trust`). Tell the user.", serverOf(name), file)
 	}
 	if s != nil {
 		if _, err := s.open(ctx); err != nil {

@@ -36,7 +36,7 @@ type Status struct {
 // again. What waits for a person's agreement is listed and not started.
 func Probe(ctx context.Context, o Options) ([]File, []Status) {
 	files := o.Files()
-	want, waiting := wanted(files, o.Home)
+	want, waiting := wanted(files)
 	m := New(o, func([]agent.Tool) error { return nil })
 	var wg sync.WaitGroup
 	var mu sync.Mutex
@@ -50,7 +50,7 @@ func Probe(ctx context.Context, o Options) ([]File, []Status) {
 		for _, c := range f.Servers {
 			s := Status{ID: c.ID, File: c.File, Transport: c.Kind, Runs: c.raw}
 			if w, ok := want[c.ID]; !ok || w.File != c.File {
-				if waiting[serverName(c.ID)] == f.Path {
+				if waiting[serverName(c.ID)] == c.File {
 					s.State = StateWaiting
 					out = append(out, s)
 				}

@@ -49,6 +49,11 @@ type process struct {
 
 // startProcess starts a server. said gets what it writes that is no message.
 func startProcess(c ServerConfig, env func(string) string, said func(string)) (*process, error) {
+	if c.Apart {
+		if err := os.MkdirAll(c.Dir, 0o700); err != nil {
+			return nil, err
+		}
+	}
 	environ := serverEnv(c, env)
 	path, err := lookPath(c, environ)
 	if err != nil {

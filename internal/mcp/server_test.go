@@ -19,6 +19,7 @@ import (
 
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/internal/mcp/mcptest"
+	"github.com/spool-agents/spool/internal/trust"
 )
 
 // A user has a server in HOME/mcp.json: its tools are offered as
@@ -262,7 +263,7 @@ func TestFault_F6_ShortContextDoesNotEndASession(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f.write(f.path(name), object{name: entry})
-			file := ReadFile(f.path(name), false, f.work, os.Getenv)
+			file := readFile(trust.Book{}, f.work, name, f.work, "", os.Getenv)
 			s := newServer(file.Servers[0], os.Getenv, f.options().Log, func() {})
 			defer s.close()
 			ctx, cancel := context.WithCancel(t.Context())

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -42,6 +43,7 @@ type app struct {
 	live    bool
 	closers []func()
 	export  *export.Export // telemetry, once started
+	ignored []string       // settings of the folder that do not count, and were told of
 }
 
 func newApp(env []string, stdin io.Reader, stdout, stderr io.Writer) *app {
@@ -90,9 +92,21 @@ func (a *app) interruptible(ctx context.Context) (context.Context, func()) {
 // lookup finds an environment variable.
 func (a *app) lookup(name string) string { return devstack.Lookup(a.env, name) }
 
-// config reads the settings.
+// config reads the settings, and says once what of the folder's does not count.
 func (a *app) config() (config.Config, error) {
-	return config.Load(config.Options{Flags: a.flags, Env: a.lookup, Environ: func() []string { return a.env }})
+	cfg, err := a.configIn("")
+	for _, text := range cfg.Ignored {
+		if !slices.Contains(a.ignored, text) {
+			a.Progress("%s", terminal.Visible(text))
+		}
+	}
+	a.ignored = append(a.ignored, cfg.Ignored...)
+	return cfg, err
+}
+
+// configIn reads the settings as in a working directory, "" = this one.
+func (a *app) configIn(dir string) (config.Config, error) {
+	return config.Load(config.Options{Flags: a.flags, Env: a.lookup, Environ: func() []string { return a.env }, Dir: dir})
 }
 
 // log is for what runs on in the background.

@@ -22,7 +22,7 @@ var update = flag.Bool("update", false, "write golden files")
 
 func TestHelpIsAsDocumented(t *testing.T) {
 	for _, command := range []string{"", "dev", "demo", "web", "web-token", "codec-server", "send", "chat", "retry", "cancel", "fork", "approvals", "approve", "deny", "edit", "questions", "answer",
-		"threads", "show", "trace", "tasks", "verify", "history", "sessions", "sessions export", "sessions import", "sessions expire", "agents", "tools", "models", "doctor"} {
+		"threads", "show", "trace", "tasks", "verify", "history", "sessions", "sessions export", "sessions import", "sessions expire", "agents", "tools", "models", "trust", "doctor"} {
 		t.Run("help "+command, func(t *testing.T) {
 			var out, errout strings.Builder
 			args := append(strings.Fields(command), "--help")
@@ -487,7 +487,7 @@ func TestDoctorNamesEachPartThatIsWrong(t *testing.T) {
 	named(all, "temporal", "127.0.0.1:1", false, "TEMPORAL_ADDRESS (environment TEMPORAL_ADDRESS)")
 	named(all, "agents", bad+":2", false, "mend the file")
 	named(all, "mcp", "mcp.json is not the JSON expected", false, "mend the file")
-	named(all, "mcp", "nobody has agreed to the file", true, "tools --trust agrees")
+	named(all, "mcp", "nobody has agreed to the file", true, "trust shows what it asks for")
 	named(all, "model", "scripted demo model", true, "")
 
 	_, all = find("--store", "sqlite:"+filepath.Join(b.home, "none.db"))

@@ -39,7 +39,7 @@ var uses = map[string]string{
 	"sessions list": storeFlags, "sessions load": storeFlags, "sessions export": storeFlags, "sessions import": storeFlags,
 	"sessions delete": storeFlags, "sessions expire": storeFlags,
 
-	"agents": "home json", "tools": "home json", "models": "home json",
+	"agents": "home json", "tools": "home json", "models": "home json", "trust": "home json",
 	"doctor": turnFlags + " temporal-ui",
 }
 

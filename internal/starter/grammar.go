@@ -49,6 +49,7 @@ type grammar struct {
 	Agents agentsCmd `cmd:"" help:"List agents and where their templates come from."`
 	Tools  toolsCmd  `cmd:"" help:"List the tools of a worker started here, and ask its MCP servers."`
 	Models modelsCmd `cmd:"" help:"List the models a worker started here would use, and ask them."`
+	Trust  trustCmd  `cmd:"" help:"Show what a folder asks for beyond what any folder may do, and agree to it."`
 	Doctor doctorCmd `cmd:"" help:"Print every setting with its source, check every part, and say what to do."`
 }
 

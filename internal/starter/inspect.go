@@ -83,26 +83,16 @@ func (agentsCmd) Run(a *app) error {
 	})
 }
 
-type toolsCmd struct {
-	Trust bool `help:"Agree that the MCP servers of this project's .mcp.json are started; a change of the file needs a new agreement."`
-}
+type toolsCmd struct{}
 
 // Run lists the tools a worker with these settings would offer. MCP servers are
 // started to ask them; one that does not answer makes the command fail.
-func (c toolsCmd) Run(ctx context.Context, a *app) error {
+func (toolsCmd) Run(ctx context.Context, a *app) error {
 	cfg, err := a.config()
 	if err != nil {
 		return err
 	}
-	d := a.doctor(cfg)
-	if c.Trust {
-		path, err := d.Trust()
-		if err != nil {
-			return err
-		}
-		a.Progress("agreed: workers with home %s start the MCP servers of %s", cfg.Home, path)
-	}
-	found := d.Tools(ctx)
+	found := a.doctor(cfg).Tools(ctx)
 	return failed(a.Show(found, func() { found.Print(a.Printer) }), found.Failed())
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spool-agents/spool"
 	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/internal/boot"
 	"github.com/spool-agents/spool/internal/chat"
 	"github.com/spool-agents/spool/internal/config"
 	"github.com/spool-agents/spool/internal/exit"
@@ -195,7 +196,7 @@ func (a *app) warnOfAgent(cfg config.Config, name string) {
 	if name == "" || cfg.Server != "" { // the server knows others
 		return
 	}
-	catalog, _ := template.Load(cfg.Workspace, cfg.Home) // agents prints the warnings
+	catalog, _ := template.Load(boot.Folders(cfg)) // agents prints the warnings
 	if _, ok := catalog.Get(name); !ok {
 		a.Progress("warning: there is no agent %s here (%s agents lists them); the worker decides, and if it knows none either, the turn fails", name, a.Name)
 	}

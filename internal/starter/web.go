@@ -20,6 +20,7 @@ import (
 
 	"github.com/spool-agents/spool"
 	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/internal/boot"
 	"github.com/spool-agents/spool/internal/config"
 	"github.com/spool-agents/spool/internal/devstack"
 	"github.com/spool-agents/spool/internal/exit"
@@ -59,7 +60,11 @@ func (w *webCmd) Run(ctx context.Context, a *app) error {
 			cancel()
 		}()
 	}
-	cfg, err := a.config()
+	settings := a.config
+	if w.ParentPipe { // dev has said what does not count
+		settings = func() (config.Config, error) { return a.configIn("") }
+	}
+	cfg, err := settings()
 	if err != nil {
 		return err
 	}
@@ -142,7 +147,7 @@ func (a *app) startWeb(ctx context.Context, o webOptions) (*webServer, error) {
 			return spool.NewClient(store, tc, c)
 		},
 		Agents: func() []agent.SpecialistAgentConfig {
-			catalog, _ := template.Load(o.cfg.Workspace, o.cfg.Home) // agents prints the warnings
+			catalog, _ := template.Load(boot.Folders(o.cfg)) // agents prints the warnings
 			return catalog.List()
 		},
 	})

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/internal/trust"
 )
 
 // BuiltIn is the Source of templates that come with the program.
@@ -25,6 +26,8 @@ type Warning struct {
 	File string `json:"file"`
 	Line int    `json:"line,omitempty"` // 0 if it concerns the whole file
 	Text string `json:"text"`
+	// Asks means that the file waits for a person's agreement, and nothing is wrong.
+	Asks bool `json:"-"`
 }
 
 // String is FILE:LINE: TEXT.
@@ -39,6 +42,7 @@ func (w Warning) String() string {
 type Catalog struct {
 	byName map[string]loaded
 	dirs   []string
+	offers []trust.Offer
 }
 
 type loaded struct {
@@ -47,33 +51,79 @@ type loaded struct {
 	nameLine int      // where the file names it, or 1
 	// modelLine is where the file names its provider, else its model.
 	modelLine int
+	lines     map[string]int // where the file has its keys and its rules
+	// file is the project's file that it stands in, nil for those of the user and those
+	// built in. below is the first of these, or of those agreed to, that it is before.
+	file  *trust.File
+	below *agent.SpecialistAgentConfig
 }
 
-// Load reads the templates of .spool/agents and .claude/agents in the project
-// directory, of home/agents, folders in them included, and the built-in ones; of
-// one name the first wins. A file that cannot be used is skipped with a warning. extraTools are the names of
-// tools beyond the built-in ones that a template may list without a warning. An
-// empty directory name is left out.
-func Load(projectDir, home string, extraTools ...string) (*Catalog, []Warning) {
-	c := &Catalog{byName: map[string]loaded{}, dirs: folders(projectDir, home)}
+// Load reads the templates of .spool/agents and .claude/agents in the project's folder,
+// of home/agents, folders in them included, and the built-in ones; of one name the first
+// wins. A file that cannot be used is skipped with a warning; one of the project only
+// makes things stricter before a person has agreed to it. extraTools are the names of
+// tools beyond the built-in ones that a template may list without a warning.
+func Load(in Folders, extraTools ...string) (*Catalog, []Warning) {
+	c := &Catalog{byName: map[string]loaded{}}
 	var warnings []Warning
 	known := knownTools(extraTools)
-	for _, dir := range c.dirs {
-		warnings = append(warnings, c.addDir(os.DirFS(dir), dir, known)...)
+	book := trust.Open(in.Home)
+	for _, f := range append(in.list(), folder{}) {
+		if f.dir != "" {
+			c.dirs = append(c.dirs, f.dir)
+		}
+		warnings = append(warnings, c.addDir(f, book, known)...)
 	}
-	files, _ := fs.Sub(builtin, "builtin")
-	return c, append(warnings, c.addDir(files, "", known)...)
+	return c, append(warnings, c.settle(book, in.MaxSteps)...)
 }
 
-// folders are where templates are looked for, the first one first.
-func folders(projectDir, home string) (dirs []string) {
-	if projectDir != "" {
-		dirs = append(dirs, filepath.Join(projectDir, ".spool", "agents"), filepath.Join(projectDir, ".claude", "agents"))
+// folder is one that holds templates: of a project, where name is its path, or of the
+// user; without dir it is what is built in.
+type folder struct{ dir, project, name string }
+
+// files are those in the folder; in a project's, no link leads out of the project.
+func (in folder) files() (files fs.FS, done func()) {
+	var root *os.Root
+	var err error
+	switch {
+	case in.dir == "":
+		files, err = fs.Sub(builtin, "builtin")
+	case in.project == "":
+		return os.DirFS(in.dir), func() {}
+	default:
+		if root, err = os.OpenRoot(in.project); err == nil {
+			files, err = fs.Sub(root.FS(), in.name)
+		}
 	}
-	if home != "" {
-		dirs = append(dirs, filepath.Join(home, "agents"))
+	if err != nil {
+		return none{err}, func() {}
 	}
-	return dirs
+	return files, func() {
+		if root != nil {
+			_ = root.Close()
+		}
+	}
+}
+
+// none is a folder that cannot be opened.
+type none struct{ err error }
+
+// Open fails.
+func (n none) Open(string) (fs.File, error) { return nil, n.err }
+
+// list is where templates are looked for, the first folder first. The user's own folder
+// is no project's, whatever the project is.
+func (in Folders) list() (list []folder) {
+	own := filepath.Join(in.Home, "agents")
+	for _, name := range []string{".spool/agents", ".claude/agents"} {
+		if dir := filepath.Join(in.Project, name); in.Project != "" && (in.Home == "" || !trust.Same(dir, own)) {
+			list = append(list, folder{dir, in.Project, name})
+		}
+	}
+	if in.Home != "" {
+		list = append(list, folder{dir: own})
+	}
+	return list
 }
 
 // walk visits the .md files of a folder and of those in it, in the order of their
@@ -96,43 +146,65 @@ func walk(dir fs.FS, visit func(name string, e fs.DirEntry, err error)) {
 }
 
 // addDir adds the files of one folder.
-func (c *Catalog) addDir(dir fs.FS, path string, known map[string]bool) (warnings []Warning) {
+func (c *Catalog) addDir(in folder, book trust.Book, known map[string]bool) (warnings []Warning) {
+	dir, done := in.files()
+	defer done()
 	here := map[string]string{} // names of this folder, to report doubles
 	walk(dir, func(rel string, _ fs.DirEntry, err error) {
-		file, source := filepath.Join(path, rel), BuiltIn
-		if path != "" {
+		file, source := filepath.Join(in.dir, rel), BuiltIn
+		if in.dir != "" {
 			source = file
 		}
 		if err != nil {
 			warnings = append(warnings, Warning{File: file, Text: fmt.Sprintf("the folder cannot be read: %v", err)})
 			return
 		}
-		raw, err := fs.ReadFile(dir, rel)
+		read, err := in.read(dir, rel)
 		if err != nil {
 			warnings = append(warnings, Warning{File: file, Text: fmt.Sprintf("skipped: %v", err)})
 			return
 		}
-		t, found := parse(file, string(raw), known)
+		t, found := parse(file, string(read.Raw), known)
 		warnings = append(warnings, found...)
 		if t == nil {
 			return
 		}
 		t.config.Source = source
+		if in.project != "" {
+			t.file = &read
+		}
 		name := t.config.Name
+		above, taken := c.byName[name]
+		if taken && above.below == nil && (t.file == nil || book.Agreed(*t.file)) {
+			above.below = &t.config
+			c.byName[name] = above
+		}
 		if first, double := here[name]; double {
-			warnings = append(warnings, Warning{file, t.nameLine, fmt.Sprintf("skipped: %s has the same name %q", first, name)})
+			warnings = append(warnings, Warning{File: file, Line: t.nameLine, Text: fmt.Sprintf("skipped: %s has the same name %q", first, name)})
 			return
 		}
 		here[name] = file
-		first, taken := c.byName[name]
-		if !taken {
-			c.byName[name] = *t
+		if taken {
+			above.hides = append(above.hides, source)
+			c.byName[name] = above
 			return
 		}
-		first.hides = append(first.hides, source)
-		c.byName[name] = first
+		c.byName[name] = *t
 	})
 	return warnings
+}
+
+// read reads a file of a folder.
+func (in folder) read(dir fs.FS, rel string) (f trust.File, err error) {
+	switch {
+	case in.dir == "":
+		f.Raw, err = fs.ReadFile(dir, rel)
+	case in.project != "":
+		return trust.ReadWithin(in.project, in.name+"/"+rel)
+	default:
+		return trust.Read(in.dir, rel)
+	}
+	return f, err
 }
 
 // Get returns a template.
@@ -165,7 +237,7 @@ func (c *Catalog) Unrouted(route func(model, provider string) error) (warnings [
 	for _, name := range c.Names() {
 		t := c.byName[name]
 		if err := route(t.config.Model, t.config.Provider); err != nil {
-			warnings = append(warnings, Warning{t.config.Source, t.modelLine, fmt.Sprintf("agent %s cannot be used: %v", name, err)})
+			warnings = append(warnings, Warning{File: t.config.Source, Line: t.modelLine, Text: fmt.Sprintf("agent %s cannot be used: %v", name, err)})
 		}
 	}
 	return warnings
@@ -188,5 +260,6 @@ func (c *Catalog) Hides(name string) []string { return slices.Clone(c.byName[nam
 func clone(c agent.SpecialistAgentConfig) agent.SpecialistAgentConfig {
 	c.Tools = slices.Clone(c.Tools)
 	c.Approval = maps.Clone(c.Approval)
+	c.Bounds = slices.Clone(c.Bounds)
 	return c
 }

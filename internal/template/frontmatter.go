@@ -50,6 +50,10 @@ func readFront(front string) (fields []field, problem string, line int) {
 		if !ok {
 			return nil, "the front matter is not a mapping of keys to values", 2
 		}
+		var alias aliasLine
+		if ast.Walk(&alias, doc.Body); alias > 0 {
+			return nil, "the front matter has a YAML alias, a few of which make a value that is endless", int(alias)
+		}
 		for it := mapping.MapRange(); it.Next(); {
 			f := field{key: it.Key().GetToken().Value, line: lineOf(it.Key()), lines: map[string]int{}}
 			if err := yaml.NodeToValue(it.Value(), &f.value); err != nil {
@@ -64,6 +68,17 @@ func readFront(front string) (fields []field, problem string, line int) {
 		}
 	}
 	return fields, "", 0
+}
+
+// aliasLine is where the last alias stands in the file.
+type aliasLine int
+
+// Visit looks at a node.
+func (l *aliasLine) Visit(n ast.Node) ast.Visitor {
+	if n.Type() == ast.AliasType {
+		*l = aliasLine(n.GetToken().Position.Line + 1)
+	}
+	return l
 }
 
 // lineOf is where a key stands in the file; the front matter begins in line 2.

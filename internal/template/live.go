@@ -8,15 +8,16 @@ import (
 	"sync"
 
 	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/internal/trust"
 )
 
 // Live is a catalog that follows its files: it is read again when a file in its
-// folders has come, gone or changed. It is safe for concurrent use.
+// folders has come, gone or changed, or was agreed to. It is safe for concurrent use.
 type Live struct {
-	project, home string
-	extra         []string
-	warn          func(Warning)
-	route         func(model, provider string) error
+	in    Folders
+	extra []string
+	warn  func(Warning)
+	route func(model, provider string) error
 
 	mu    sync.Mutex
 	now   *Catalog
@@ -27,8 +28,8 @@ type Live struct {
 // NewLive reads the templates as Load does. warn hears of each problem once, also
 // of those that come with a later change; of those that Unrouted finds too, unless
 // route is nil.
-func NewLive(projectDir, home string, route func(model, provider string) error, warn func(Warning), extraTools ...string) *Live {
-	l := &Live{project: projectDir, home: home, extra: extraTools, warn: warn, route: route, told: map[string]bool{}}
+func NewLive(in Folders, route func(model, provider string) error, warn func(Warning), extraTools ...string) *Live {
+	l := &Live{in: in, extra: extraTools, warn: warn, route: route, told: map[string]bool{}}
 	l.catalog()
 	return l
 }
@@ -45,11 +46,11 @@ func (l *Live) Folders() []string { return l.catalog().Folders() }
 func (l *Live) catalog() *Catalog {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	state := fingerprint(l.project, l.home) // before the files are read: a change in between is seen next time
+	state := l.in.fingerprint() // before the files are read: a change in between is seen next time
 	if l.now != nil && state == l.state {
 		return l.now
 	}
-	found, warnings := Load(l.project, l.home, l.extra...)
+	found, warnings := Load(l.in, l.extra...)
 	l.now, l.state = found, state
 	if l.route != nil {
 		warnings = append(warnings, found.Unrouted(l.route)...)
@@ -63,11 +64,17 @@ func (l *Live) catalog() *Catalog {
 	return found
 }
 
-// fingerprint changes with the names, sizes and times of the files.
-func fingerprint(projectDir, home string) string {
+// fingerprint changes with the names, sizes and times of the files, and with what a
+// person has agreed to.
+func (in Folders) fingerprint() string {
 	var b strings.Builder
-	for _, dir := range folders(projectDir, home) {
-		walk(os.DirFS(dir), func(name string, _ fs.DirEntry, err error) {
+	if info, err := os.Stat(trust.Path(in.Home)); err == nil {
+		fmt.Fprintln(&b, info.Size(), info.ModTime().UnixNano())
+	}
+	for _, f := range in.list() {
+		dir := f.dir
+		files, done := f.files()
+		walk(files, func(name string, _ fs.DirEntry, err error) {
 			info, serr := os.Stat(dir + string(os.PathSeparator) + name) // of what a link leads to
 			if err != nil || serr != nil {
 				fmt.Fprintf(&b, "%s/%s: %v %v\n", dir, name, err, serr)
@@ -75,6 +82,7 @@ func fingerprint(projectDir, home string) string {
 			}
 			fmt.Fprintf(&b, "%s/%s %d %d\n", dir, name, info.Size(), info.ModTime().UnixNano())
 		})
+		done()
 	}
 	return b.String()
 }

@@ -18,7 +18,7 @@ import (
 func TestRow02_FilesAreReadAgainWhenTheyChange(t *testing.T) {
 	w := newWorld(t)
 	var warnings []string
-	l := template.NewLive(w.project, w.home, nil, func(w template.Warning) { warnings = append(warnings, w.String()) })
+	l := template.NewLive(w.folders(), nil, func(w template.Warning) { warnings = append(warnings, w.String()) })
 	_, ok := l.Get("fresh")
 	require.False(t, ok)
 	path := w.write(".spool/agents/fresh.md", "---\ntools: Fly\n---\none")
@@ -41,7 +41,7 @@ func TestRow02_FilesAreReadAgainWhenTheyChange(t *testing.T) {
 
 func TestLiveCatalogIsUsedAtOnce(t *testing.T) {
 	w := newWorld(t)
-	l := template.NewLive(w.project, w.home, nil, func(template.Warning) {})
+	l := template.NewLive(w.folders(), nil, func(template.Warning) {})
 	var all sync.WaitGroup
 	for range 8 {
 		all.Go(func() {
@@ -66,7 +66,7 @@ func TestUnroutedTemplates(t *testing.T) {
 		return err
 	}
 	path := w.write(".spool/agents/one.md", "---\nmodel: m\nprovider: q\n---\nx")
-	l := template.NewLive(w.project, w.home, route, func(w template.Warning) { warnings = append(warnings, w.String()) })
+	l := template.NewLive(w.folders(), route, func(w template.Warning) { warnings = append(warnings, w.String()) })
 	require.Len(t, warnings, 1)
 	assert.Contains(t, warnings[0], path+":3: agent one cannot be used: no provider q is set up (set up: p)")
 	other := w.write(".spool/agents/two.md", "---\nmodel: m@q\n---\nx")

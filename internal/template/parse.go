@@ -10,6 +10,7 @@ import (
 
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/internal/tool"
+	"github.com/spool-agents/spool/internal/trust"
 )
 
 // parser turns one file into a template.
@@ -23,7 +24,7 @@ type parser struct {
 func parse(file, text string, known map[string]bool) (*loaded, []Warning) {
 	p := &parser{file: file, known: known}
 	c := &p.out.config
-	c.Name, c.Stream, p.out.nameLine = strings.TrimSuffix(filepath.Base(file), ".md"), true, 1
+	c.Name, c.Stream, p.out.nameLine, p.out.lines = strings.TrimSuffix(filepath.Base(file), ".md"), true, 1, map[string]int{}
 	if valid := strings.ToValidUTF8(text, "\x00"); !utf8.ValidString(text) {
 		before, _, _ := strings.Cut(valid, "\x00")
 		return p.skip(strings.Count(before, "\n")+1, "the file is not valid UTF-8")
@@ -31,6 +32,9 @@ func parse(file, text string, known map[string]bool) (*loaded, []Warning) {
 	front, body, ok := split(text)
 	if !ok {
 		return p.skip(1, "the front matter has no closing ---")
+	}
+	if err := trust.CheckYAML(front); err != nil {
+		return p.skip(1, "the file "+err.Error())
 	}
 	fields, problem, line := readFront(front)
 	if problem != "" {
@@ -42,6 +46,7 @@ func parse(file, text string, known map[string]bool) (*loaded, []Warning) {
 		case !ok:
 			p.warn(f.line, "unknown key %q; known are %s", f.key, keys)
 		case f.value != nil: // a key without a value keeps its default
+			p.out.lines[f.key] = f.line
 			if want := set(f); want != "" {
 				p.warn(f.line, "%s is %v, want %s; the default is used", f.key, shown(f.value), want)
 			}
@@ -57,7 +62,7 @@ func parse(file, text string, known map[string]bool) (*loaded, []Warning) {
 }
 
 func (p *parser) warn(line int, format string, args ...any) {
-	p.warnings = append(p.warnings, Warning{p.file, line, fmt.Sprintf(format, args...)})
+	p.warnings = append(p.warnings, Warning{File: p.file, Line: line, Text: fmt.Sprintf(format, args...)})
 }
 
 func (p *parser) skip(line int, text string) (*loaded, []Warning) {
@@ -74,11 +79,12 @@ type setter func(field) (want string)
 // setters are the keys of the front matter, with those of Claude Code.
 func (p *parser) setters() map[string]setter {
 	c := &p.out.config
-	steps := number(0, 1<<40, func(n float64) {
+	whole := number(0, 1<<40, func(n float64) {
 		if c.MaxSteps = int(n); n == 0 {
 			c.MaxSteps = agent.NoStepLimit
 		}
 	}, true)
+	steps := func(f field) string { p.out.lines["maxSteps"] = f.line; return whole(f) }
 	return map[string]setter{
 		"name":         func(f field) string { p.out.nameLine = f.line; return text(&c.Name)(f) },
 		"description":  text(&c.Description),
@@ -258,7 +264,7 @@ func (p *parser) rule(rule, gate string, line int) {
 	if p.out.config.Approval == nil {
 		p.out.config.Approval = map[string]string{}
 	}
-	p.out.config.Approval[base] = gate
+	p.out.config.Approval[base], p.out.lines["approval "+base] = gate, line
 }
 
 // claudeNames maps Claude Code's tools to ours.

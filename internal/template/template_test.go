@@ -5,12 +5,14 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/internal/template"
+	"github.com/spool-agents/spool/internal/trust"
 )
 
 type world struct {
@@ -31,8 +33,19 @@ func (w world) write(path, text string) string {
 	return full
 }
 
+func (w world) folders() template.Folders { return template.Folders{Project: w.project, Home: w.home} }
+
+// agree agrees to all that the project's files ask for.
+func (w world) agree() {
+	w.t.Helper()
+	c, _ := template.Load(w.folders())
+	for _, o := range c.Offers() {
+		require.NoError(w.t, trust.Agree(w.home, time.Now(), o.File))
+	}
+}
+
 func (w world) load(extra ...string) (*template.Catalog, []string) {
-	c, warnings := template.Load(w.project, w.home, extra...)
+	c, warnings := template.Load(w.folders(), extra...)
 	texts := []string{}
 	for _, x := range warnings {
 		texts = append(texts, strings.TrimPrefix(x.String(), w.project+"/"))
@@ -69,7 +82,7 @@ func TestOnlyABodyLoadsWithDefaults(t *testing.T) {
 	path := w.write(".spool/agents/plain.md", "You are plain.\n")
 	c, warnings := w.load()
 	assert.Empty(t, warnings)
-	want := agent.SpecialistAgentConfig{Name: "plain", SystemPrompt: "You are plain.", Stream: true, Source: path}
+	want := agent.SpecialistAgentConfig{Name: "plain", SystemPrompt: "You are plain.", Stream: true, Source: path, Bounds: []map[string]string{{}}}
 	assert.Equal(t, want, get(t, c, "plain"))
 }
 
@@ -98,6 +111,7 @@ onDeny: continue
 
 Body with --- inside.
 `)
+	w.agree()
 	c, warnings := w.load("deploy")
 	assert.Empty(t, warnings)
 	cfg := get(t, c, "full")

@@ -53,9 +53,8 @@ func New(t testing.TB) *Stack { return NewOn(t, SharedServer(t)) }
 func NewOn(t testing.TB, server *Server) *Stack {
 	t.Helper()
 	s := &Stack{t: t, Dir: t.TempDir(), Work: t.TempDir(), Server: server, Model: llmtest.Run(t)}
-	agents := filepath.Join(s.Work, ".spool", "agents")
-	require.NoError(t, os.MkdirAll(agents, 0o755))
-	require.NoError(t, os.WriteFile(filepath.Join(agents, "orchestrator.md"), []byte(orchestrator), 0o644))
+	require.NoError(t, os.MkdirAll(s.Agents(), 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(s.Agents(), "orchestrator.md"), []byte(orchestrator), 0o644))
 	ctx := context.Background()
 	s.spec = storeOf(t, s)
 	store, err := spool.OpenStore(ctx, s.StoreSpec())
@@ -80,6 +79,9 @@ func NewOn(t testing.TB, server *Server) *Stack {
 	})
 	return s
 }
+
+// Agents is the user's own folder of agents: what a project's say needs an agreement.
+func (s *Stack) Agents() string { return filepath.Join(s.Dir, "agents") }
 
 // StoreSpec is the store as SPOOL_STORE names it.
 func (s *Stack) StoreSpec() string { return s.spec }

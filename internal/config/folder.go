@@ -1,0 +1,77 @@
+package config
+
+import (
+	"math"
+	"strconv"
+	"time"
+)
+
+// When the spool.yaml of a folder sets something before a person has agreed to it.
+const (
+	folderAlways = "yes"
+	folderLower  = "if lower"
+	folderLimit  = "if lower, 0 = no limit"
+	folderMore   = "adds names"
+)
+
+func ruled(k kind, folder string) kind {
+	k.folder = folder
+	return k
+}
+
+// harmless settings are taken from any folder.
+func harmless(k kind) kind { return ruled(k, folderAlways) }
+
+// lower is taken if it is less than what applies otherwise; of a limit, 0 means none.
+func lower(k kind) kind { return ruled(k, folderLower) }
+func limit(k kind) kind { return ruled(k, folderLimit) }
+
+// more is a list to which a folder may add.
+func more(k kind) kind { return ruled(k, folderMore) }
+
+// asked is a setting that a folder may not make alone.
+type asked struct {
+	name string
+	found
+}
+
+// narrowed leaves of a folder's settings what counts in any folder, beside below, the
+// settings of home. The others need an agreement.
+func narrowed(folder, below layer, at place) (kept layer, asks []asked) {
+	kept = layer{}
+	for _, s := range settings(new(Config)) {
+		f := folder[s.name]
+		if f.value == "" || s.name == Home {
+			continue
+		}
+		otherwise := below[s.name].value
+		if s.folder == folderMore && otherwise != "" {
+			f.value += "," + otherwise
+		}
+		if otherwise == "" {
+			otherwise = s.fallback
+		}
+		if s.folder == folderAlways || s.folder == folderMore || s.folder != "" && s.amount(f.value, at) <= s.amount(otherwise, at) {
+			kept[s.name] = f
+		} else {
+			asks = append(asks, asked{s.name, f})
+		}
+	}
+	return kept, asks
+}
+
+// amount is how much a value allows. One that is not valid is reported where it counts.
+func (s setting) amount(v string, at place) float64 {
+	v, err := s.kind.read(v, at)
+	n, noNumber := strconv.ParseFloat(v, 64)
+	if d, noDuration := time.ParseDuration(v); noNumber != nil && noDuration == nil {
+		n, noNumber = float64(d), nil
+	}
+	switch {
+	case err != nil || noNumber != nil:
+		return 0
+	case n == 0 && s.folder == folderLimit:
+		return math.Inf(1)
+	}
+	return n
+}
