@@ -64,7 +64,7 @@ func (a *app) close() {
 }
 
 // interruptible makes a context that ends with SIGTERM, and with SIGINT unless a
-// command handles interrupts itself.
+// command handles interrupts itself. A second signal ends the program at once.
 func (a *app) interruptible(ctx context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	signals := make(chan os.Signal, 4)
@@ -79,6 +79,8 @@ func (a *app) interruptible(ctx context.Context) (context.Context, func()) {
 					continue
 				}
 				cancel()
+				signal.Stop(signals) // the next one is the system's
+				return
 			case <-done:
 				return
 			}
@@ -224,7 +226,7 @@ func (a *app) telemetry(ctx context.Context, lasting bool) *export.Export {
 		service = "spool-web"
 	}
 	var err error
-	if a.export, err = export.Start(ctx, service, lasting, a.log()); err != nil {
+	if a.export, err = export.Start(ctx, export.Options{Service: service, Lasting: lasting, Scraped: lasting}, a.log()); err != nil {
 		a.Progress("%s", terminal.Clean(err.Error()))
 		a.export = &export.Export{}
 	}
