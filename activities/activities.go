@@ -158,11 +158,9 @@ func (a *Activities) alive(ctx context.Context, turnID string, stays bool) (aliv
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		t := time.NewTicker(every)
-		defer t.Stop()
 		look := time.NewTicker(lookEvery)
 		defer look.Stop()
-		answered := time.Now()
+		beaten, answered := time.Now(), time.Now()
 		for {
 			select {
 			case <-alive.Done():
@@ -170,9 +168,11 @@ func (a *Activities) alive(ctx context.Context, turnID string, stays bool) (aliv
 			case <-a.Cut:
 				cancel(errCut)
 				return
-			case <-t.C:
-				activity.RecordHeartbeat(ctx)
 			case <-look.C:
+				if time.Since(beaten) >= every {
+					beaten = time.Now()
+					activity.RecordHeartbeat(ctx)
+				}
 				reached, err := a.ended(alive, turnID, every)
 				if reached {
 					answered = time.Now()

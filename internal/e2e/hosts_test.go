@@ -5,6 +5,7 @@ package e2e
 import (
 	"fmt"
 	"net"
+	"net/http"
 	"net/url"
 	"strings"
 	"sync"
@@ -110,7 +111,7 @@ func TestAWorkerWithoutItsStoreLeavesTheWorkToOthers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := stack(t)
 			way := newLink(t, s.StoreSpec())
-			cut := s.StartWorker("SPOOL_STORE=" + way.url)
+			cut := s.StartWorker("SPOOL_STORE="+way.url, anyPort)
 			streamed := s.Send("streamed", "script: slow 50ms say "+strings.Repeat("word ", 300)+"end")
 			streaming(t, s, streamed.ThreadID)
 			other := s.StartWorker()
@@ -124,11 +125,16 @@ func TestAWorkerWithoutItsStoreLeavesTheWorkToOthers(t *testing.T) {
 			}
 			require.True(t, strings.HasSuffix(s.Wait(streamed).Response, "word end"))
 			require.Contains(t, cut.Log(), "takes no tasks until what is missing is back")
+			status, r := readiness(t, cut)
+			require.Equal(t, http.StatusServiceUnavailable, status)
+			require.False(t, r.Parts["store"].OK || r.Parts["worker"].OK, r)
 
 			other.Kill()
 			way.set(linkWhole)
 			require.Equal(t, "again", s.Ask("s1", "script: say again").Response)
 			require.Contains(t, cut.Log(), "what was missing is back")
+			status, _ = readiness(t, cut)
+			require.Equal(t, http.StatusOK, status)
 		})
 	}
 }
