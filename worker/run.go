@@ -74,15 +74,14 @@ func run(ctx context.Context, args []string, env func(string) string, stdin io.R
 	return exit.Code(err)
 }
 
-// stopping makes two contexts: the first signal ends soft, the second one hard as well,
-// and the third is the system's. end ends both.
+// stopping makes two contexts: the first signal ends soft, the second one hard as well.
+// end ends both.
 func stopping(ctx context.Context) (soft, hard context.Context, end func()) {
 	hard, endHard := context.WithCancel(ctx)
 	soft, endSoft := context.WithCancel(hard)
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
 	go func() {
-		defer signal.Stop(signals)
 		for _, end := range []func(){endSoft, endHard} {
 			select {
 			case <-signals:

@@ -64,7 +64,8 @@ func (a *app) close() {
 }
 
 // interruptible makes a context that ends with SIGTERM, and with SIGINT unless a
-// command handles interrupts itself. A second signal ends the program at once.
+// command handles interrupts itself. After it, an interrupt ends the program at once;
+// SIGTERM does not, as the system sends it more than once when a parent dies.
 func (a *app) interruptible(ctx context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	signals := make(chan os.Signal, 4)
@@ -79,8 +80,7 @@ func (a *app) interruptible(ctx context.Context) (context.Context, func()) {
 					continue
 				}
 				cancel()
-				signal.Stop(signals) // the next one is the system's
-				return
+				signal.Reset(os.Interrupt)
 			case <-done:
 				return
 			}
