@@ -11,9 +11,6 @@ func (s *Server) livez(*call) (any, error) { return map[string]string{"status": 
 // readyz says which part is missing. What is wrong with it stands in the log: the route
 // is public, and problems name hosts.
 func (s *Server) readyz(c *call) (any, error) {
-	if s.o.Health == nil {
-		return s.health(c)
-	}
 	r := s.o.Health.Look()
 	document := struct {
 		Ready bool            `json:"ready"`

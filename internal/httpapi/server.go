@@ -38,7 +38,7 @@ type Options struct {
 	// conversation yet.
 	Demo bool
 	Log  *slog.Logger
-	// Health says at /readyz what is there; nil = the store is asked. Metrics answers at
+	// Health says at /readyz what is there; nil = only the store is looked at. Metrics answers at
 	// /metrics; nil = there are none.
 	Health  *health.Monitor
 	Metrics http.Handler
@@ -70,6 +70,9 @@ func New(o Options) (*Server, error) {
 	}
 	if o.Log == nil {
 		o.Log = slog.Default()
+	}
+	if o.Health == nil {
+		o.Health = health.New(health.Store(o.Store))
 	}
 	s := &Server{o: o, store: o.Store, limits: newLimiter(o.Limits), closing: make(chan struct{})}
 	s.mux = s.routes()
