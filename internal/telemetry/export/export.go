@@ -144,7 +144,7 @@ func (e *Export) metrics(ctx context.Context, about *resource.Resource, sent, sc
 	}
 	if scraped {
 		registry := prometheus.NewRegistry()
-		reader, err := otelprometheus.New(otelprometheus.WithRegisterer(registry))
+		reader, err := otelprometheus.New(otelprometheus.WithRegisterer(registry), otelprometheus.WithoutScopeInfo())
 		if err != nil {
 			return err
 		}
