@@ -3,8 +3,10 @@ package spool
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"path/filepath"
 	"time"
 
@@ -18,8 +20,10 @@ import (
 	"github.com/spool-agents/spool/activities"
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/internal/contract"
+	"github.com/spool-agents/spool/internal/health"
 	"github.com/spool-agents/spool/internal/keeper"
 	"github.com/spool-agents/spool/internal/nudge"
+	"github.com/spool-agents/spool/internal/serve"
 	"github.com/spool-agents/spool/internal/telemetry"
 	"github.com/spool-agents/spool/memory"
 	"github.com/spool-agents/spool/workflows"
@@ -69,6 +73,12 @@ type WorkerOptions struct {
 	// KeeperAge is how long something may look wrong before the worker mends it, such
 	// as an open turn without a run; 0 = 10 s. For tests.
 	KeeperAge time.Duration
+	// DrainTime is how long tools and model calls that run may go on when Run's context
+	// has ended; 0 = not at all. What has not ended then is handed over.
+	DrainTime time.Duration
+	// Disks are folders that this worker writes to: it takes no tasks while the disk of
+	// one is full.
+	Disks []string
 	// Beside, if set, starts what the tools need, such as the sessions of MCP
 	// servers: before the first task is taken. The stop it returns is called
 	// when the last one has ended.
@@ -91,8 +101,9 @@ type WorkerOptions struct {
 type Worker struct {
 	o         WorkerOptions
 	acts      *activities.Activities
-	worker    worker.Worker
-	keeper    *keeper.Keeper
+	server    *serve.Server
+	health    *health.Monitor
+	handOver  context.CancelFunc
 	telemetry *telemetry.Telemetry
 }
 
@@ -126,30 +137,38 @@ func NewWorker(ctx context.Context, o WorkerOptions) (*Worker, error) {
 	if w.telemetry.Foreign() {
 		o.Log.Warn("turns are no parents of what happens in them: the tracer provider was not made with spool.TraceIDs")
 	}
+	model := &health.Model{Model: o.Model}
+	cut, handOver := context.WithCancel(context.WithoutCancel(ctx))
+	w.handOver = handOver
 	w.acts = &activities.Activities{
-		Store: o.Store, Model: o.Model, Tools: o.Tools, Catalog: o.Agents, Policy: policy, Temporal: o.Temporal,
+		Store: o.Store, Model: model, Tools: o.Tools, Catalog: o.Agents, Policy: policy, Temporal: o.Temporal,
 		Models: o.Models, Fallbacks: o.Fallbacks, MaxSteps: o.MaxSteps, DefaultModel: o.DefaultModel, RetryFor: o.RetryFor,
 		Workspace: workspace, Files: o.Files, TaskQueue: o.TaskQueue,
 		Heartbeat: o.Heartbeat, MaxEvents: o.MaxEvents, WaitInRun: o.WaitInRun,
-		SearchAttributes: registerSearchAttributes(ctx, o), Telemetry: w.telemetry,
+		SearchAttributes: registerSearchAttributes(ctx, o), Telemetry: w.telemetry, Cut: cut.Done(),
 	}
-	w.worker = worker.New(o.Temporal, o.TaskQueue, worker.Options{
+	w.health = health.New(health.Store(o.Store), health.Temporal(o.Temporal), health.Disk(o.Disks...), model.Part(),
+		health.Taking(func() bool { return w.server.Taking() }))
+	options := worker.Options{
 		MaxConcurrentActivityExecutionSize: o.MaxTurns,
 		// After a worker's death its workflows' next tasks wait this long in its
 		// own queue before any other worker gets them.
 		StickyScheduleToStartTimeout:     time.Second,
 		MaxHeartbeatThrottleInterval:     min(o.Heartbeat/8, 2*time.Second),
 		DefaultHeartbeatThrottleInterval: min(o.Heartbeat/8, 2*time.Second),
-		WorkerStopTimeout:                3 * time.Second,
 		Interceptors:                     w.telemetry.Interceptor(),
-	})
-	Register(w.worker, w.acts)
-	w.keeper = &keeper.Keeper{
+	}
+	kept := &keeper.Keeper{
 		Store: o.Store, Client: o.Temporal, Log: o.Log, Namespace: o.Namespace,
 		Nudger: nudge.Nudger{Client: o.Temporal, StoreID: o.Store.ID(), TaskQueue: o.TaskQueue}, Age: o.KeeperAge,
 		Closed: func(r memory.CloseRequest, c memory.Closed) {
 			w.telemetry.TurnClosed(r.ThreadID, r.TurnID, r.Outcome, c)
 		},
+	}
+	w.server = &serve.Server{
+		Client: o.Temporal, TaskQueue: o.TaskQueue, Options: options, Log: o.Log, Cut: cut, Beside: kept.Run,
+		Register: func(r worker.Registry) { Register(r, w.acts) },
+		Missing:  func() (part, problem string) { return w.health.Look().Missing(health.StorePart, health.DiskPart) },
 	}
 	return w, nil
 }
@@ -181,27 +200,28 @@ func Register(r worker.Registry, acts *activities.Activities) {
 	acts.Register(r)
 }
 
-// Run works until ctx ends, then hands over what is under way and returns. It
-// ends with an error when the store was replaced under it.
+// Health answers /livez, /readyz and, unless metrics is nil, /metrics.
+func (w *Worker) Health(metrics http.Handler) http.Handler { return health.Handler(w.health, metrics) }
+
+// Run works until ctx ends, lets what is under way end within DrainTime, hands over
+// the rest and returns. While the store cannot be reached, or a disk is full, it takes
+// no work. It ends with an error when the store was replaced under it.
 func (w *Worker) Run(ctx context.Context) error {
 	defer w.telemetry.Close()
+	defer w.handOver()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(w.o.DrainTime, w.handOver) })()
 	if w.o.Beside != nil {
 		defer w.o.Beside(ctx)()
 	}
-	if err := w.worker.Start(); err != nil {
-		return refused(err, "start worker on task queue %s", w.o.TaskQueue)
+	err := w.server.Run(ctx)
+	if coded := (*agent.Error)(nil); err == nil || errors.As(err, &coded) {
+		return err
 	}
-	lost := make(chan error, 1)
-	go func() { lost <- w.keeper.Run(ctx) }()
-	w.o.Log.Info("worker ready", "taskQueue", w.o.TaskQueue, "store", w.o.Store.ID())
-	var err error
-	select {
-	case <-ctx.Done():
-	case err = <-lost:
-	}
-	w.worker.Stop()
-	return err
+	return refused(err, "start worker on task queue %s", w.o.TaskQueue)
 }
+
+// HandOver ends what is left of DrainTime.
+func (w *Worker) HandOver() { w.handOver() }
 
 // registerSearchAttributes reports whether the namespace has our search
 // attributes, adding them if it may. Without them everything works but finding

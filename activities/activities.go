@@ -4,6 +4,8 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"errors"
+	"sync"
 	"time"
 
 	"go.temporal.io/sdk/activity"
@@ -72,8 +74,11 @@ type Activities struct {
 	SearchAttributes bool
 	// Telemetry records what happens; nil = nothing does.
 	Telemetry *telemetry.Telemetry
+	// Cut is closed when activities have to end: their worker does. nil = never.
+	Cut <-chan struct{}
 
 	transcripts transcripts
+	named       sync.Once
 	worker      string // names this process to the store
 	calibration calibration
 }
@@ -88,7 +93,7 @@ const (
 
 // Register adds the activities under their pinned names.
 func (a *Activities) Register(r worker.ActivityRegistry) {
-	a.worker = rand.Text()
+	a.named.Do(func() { a.worker = rand.Text() })
 	for name, f := range map[string]any{
 		contract.CallModel:        a.CallModel,
 		contract.RunTool:          a.RunTool,
@@ -137,36 +142,44 @@ func fence(ctx context.Context) memory.Fence {
 
 // alive heartbeats until stop is called, so that a worker's death is noticed
 // within the heartbeat timeout and a cancel arrives. The context it returns also
-// ends when the worker shuts down, early enough to hand the work over. The
+// ends when the worker has to, early enough to hand the work over. The
 // timeout counts from the activity's start, so the first heartbeat is sent when
 // it is due: one sent at once is a request to the server that every step waits
 // for. A first attempt's death leaves the workflow bound to the dead worker's
 // sticky queue: a later attempt releases it.
 //
 // It also looks for a cancel in the store: a server tells an activity of one with
-// the answer to a heartbeat only, seconds later.
-func (a *Activities) alive(ctx context.Context, turnID string) (alive context.Context, stop func()) {
+// the answer to a heartbeat only, seconds later. A store that is away for storeAwayFor
+// ends the context with errStoreAway, unless the activity stays for its result.
+func (a *Activities) alive(ctx context.Context, turnID string, stays bool) (alive context.Context, stop func()) {
 	info := activity.GetInfo(ctx)
 	alive, cancel := context.WithCancelCause(ctx)
 	every := max(info.HeartbeatTimeout/4, 100*time.Millisecond)
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		t := time.NewTicker(every)
-		defer t.Stop()
 		look := time.NewTicker(lookEvery)
 		defer look.Stop()
+		beaten, answered := time.Now(), time.Now()
 		for {
 			select {
 			case <-alive.Done():
 				return
-			case <-activity.GetWorkerStopChannel(ctx):
-				cancel(nil)
+			case <-a.Cut:
+				cancel(errCut)
 				return
-			case <-t.C:
-				activity.RecordHeartbeat(ctx)
 			case <-look.C:
-				if err := a.ended(alive, turnID); err != nil {
+				if time.Since(beaten) >= every {
+					beaten = time.Now()
+					activity.RecordHeartbeat(ctx)
+				}
+				reached, err := a.ended(alive, turnID, every)
+				if reached {
+					answered = time.Now()
+				} else if !stays && time.Since(answered) >= storeAwayFor {
+					err = errStoreAway
+				}
+				if err != nil {
 					cancel(err)
 					return
 				}
@@ -182,31 +195,41 @@ func (a *Activities) alive(ctx context.Context, turnID string) (alive context.Co
 	}
 }
 
-// lookEvery is how often an activity looks whether its turn is to end.
-const lookEvery = 150 * time.Millisecond
+const (
+	// lookEvery is how often an activity looks whether its turn is to end.
+	lookEvery = 150 * time.Millisecond
+	// storeAwayFor is how long a model call goes on while its worker does not reach the
+	// store. Then another worker makes it again: what it has could not be kept here.
+	storeAwayFor = 10 * time.Second
+)
 
-// ended is why a turn's activities have to stop, or nil. A store that is away
-// stops nothing.
-func (a *Activities) ended(ctx context.Context, turnID string) error {
-	turn, err := a.Store.Turn(ctx, turnID)
-	switch {
-	case err != nil:
-		return nil //nolint:nilerr // see above
-	case turn.State != memory.TurnOpen:
-		return memory.Stale("turn %s is closed", turnID)
-	case turn.CancelRequested != nil:
-		return memory.CancelRequested(turnID)
+// Why an activity has to end, besides what its turn says: another attempt goes on.
+var (
+	errCut       = errors.New("this worker is shutting down; another one goes on")
+	errStoreAway = errors.New("this worker does not reach the store; another one goes on")
+)
+
+// handsOver is why the activity of ctx is to be made again elsewhere, or nil.
+func handsOver(ctx context.Context) error {
+	if cause := context.Cause(ctx); errors.Is(cause, errCut) || errors.Is(cause, errStoreAway) {
+		return cause
 	}
 	return nil
 }
 
-// stopping reports whether this worker is shutting down, as opposed to the turn
-// being cancelled.
-func stopping(ctx context.Context) bool {
-	select {
-	case <-activity.GetWorkerStopChannel(ctx):
-		return true
-	default:
-		return false
+// ended is why a turn's activities have to stop, or nil, and whether the store has
+// answered within a time. A store that is away stops nothing.
+func (a *Activities) ended(ctx context.Context, turnID string, within time.Duration) (reached bool, why error) {
+	ctx, cancel := context.WithTimeout(ctx, within) // heartbeats wait for it
+	defer cancel()
+	turn, err := a.Store.Turn(ctx, turnID)
+	switch {
+	case err != nil:
+		return agent.CodeOf(err) != agent.CodeUnavailable && ctx.Err() == nil, nil
+	case turn.State != memory.TurnOpen:
+		return true, memory.Stale("turn %s is closed", turnID)
+	case turn.CancelRequested != nil:
+		return true, memory.CancelRequested(turnID)
 	}
+	return true, nil
 }

@@ -52,8 +52,8 @@ func (a *Activities) wire(ctx context.Context, turnID string, err error) error {
 		})
 	case errors.As(err, &model):
 		return wireModel(model)
-	case ctx.Err() != nil && stopping(ctx):
-		return temporal.NewApplicationError("this worker is shutting down; another one goes on", contract.ErrTypeStopping)
+	case handsOver(ctx) != nil:
+		return temporal.NewApplicationError(handsOver(ctx).Error(), contract.ErrTypeStopping)
 	case ctx.Err() != nil:
 		return ctx.Err()
 	}

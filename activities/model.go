@@ -19,7 +19,7 @@ import (
 // CallModel makes one model call, unless its reply is stored already, and stores
 // the reply before it returns (save point 1b).
 func (a *Activities) CallModel(ctx context.Context, ref contract.Ref) (contract.ModelOutput, error) {
-	ctx, stop := a.alive(ctx, ref.Turn)
+	ctx, stop := a.alive(ctx, ref.Turn, false)
 	defer stop()
 	out, err := a.callModel(ctx, here(ctx, ref))
 	return out, a.wire(ctx, ref.Turn, err)
@@ -284,7 +284,7 @@ func (a *Activities) modelFailed(ctx context.Context, ref contract.Ref, begun me
 		failure.NoImages, failure.Warnings = blind.model, blind.warnings()
 	}
 	switch {
-	case ctx.Err() != nil && !stopping(ctx):
+	case ctx.Err() != nil && handsOver(ctx) == nil:
 		err, failure.NotCalled = ctx.Err(), c.used.Requests == 0
 	case errors.As(err, &me):
 		me.InARow = inARow(begun, me)

@@ -19,7 +19,7 @@ import (
 // SummarizeContext has the model summarise the older part of a conversation and
 // stores the summary, unless it is stored already. The messages stay.
 func (a *Activities) SummarizeContext(ctx context.Context, in contract.SummaryInput) (contract.SummaryOutput, error) {
-	ctx, stop := a.alive(ctx, in.Turn)
+	ctx, stop := a.alive(ctx, in.Turn, false)
 	defer stop()
 	in.Ref = here(ctx, in.Ref)
 	s, err := a.summarize(ctx, in)
@@ -113,7 +113,7 @@ func (a *Activities) summaryFailed(ctx context.Context, in contract.SummaryInput
 	failure := memory.SummaryFailure{ThreadID: in.Thread, TurnID: in.Turn, Step: in.Step, Cause: memory.Cause(in.Need.Cause), Attempt: begun.Attempt, Usage: used}
 	var me *agent.ModelError
 	switch {
-	case ctx.Err() != nil && !stopping(ctx):
+	case ctx.Err() != nil && handsOver(ctx) == nil:
 		err = ctx.Err()
 	case ctx.Err() != nil || !errors.As(err, &me):
 	default:

@@ -6,8 +6,6 @@ import (
 	"encoding/json"
 	"time"
 
-	"go.temporal.io/sdk/activity"
-
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/internal/contract"
 	"github.com/spool-agents/spool/memory"
@@ -31,7 +29,7 @@ func (a *Activities) RunTool(ctx context.Context, ref contract.Ref) (contract.To
 			return contract.ToolOutput{}, a.wire(ctx, ref.Turn, err)
 		}
 	}
-	ctx, stop := a.alive(ctx, ref.Turn)
+	ctx, stop := a.alive(ctx, ref.Turn, true)
 	defer stop()
 	status, err := a.runTool(ctx, ref, call)
 	return contract.ToolOutput{Status: status}, a.wire(ctx, ref.Turn, err)
@@ -75,7 +73,7 @@ func (a *Activities) runTool(ctx context.Context, ref contract.Ref, call agent.T
 		outcome.Full = result.Content
 		outcome.Result.Content = agent.ShortenOutput(result.Content, shownLimit, ref.Call)
 	}
-	return result.Status, a.saveResult(ctx, outcome)
+	return result.Status, a.saveResult(ctx, outcome, repeatable)
 }
 
 // produce runs the tool of a call whose attempt is current.
@@ -99,17 +97,21 @@ func (a *Activities) produce(ctx context.Context, ref contract.Ref, begun memory
 
 const (
 	// saveResultFor bounds how long a result waits for a store that is away, and
-	// lastSaves how long it does once the worker is to end.
+	// lastSaves how long it does once the worker has to end.
 	saveResultFor = 15 * time.Minute
 	lastSaves     = 5 * time.Second
 )
 
 // saveResult tries hard: a tool that has run must not run again only because
-// the store was away for a moment.
-func (a *Activities) saveResult(ctx context.Context, o memory.ToolOutcome) error {
-	stopping := activity.GetWorkerStopChannel(ctx)
+// the store was away for a moment. One that may run again does, on a worker that
+// reaches the store.
+func (a *Activities) saveResult(ctx context.Context, o memory.ToolOutcome, repeatable bool) error {
+	cut := a.Cut
 	ctx = context.WithoutCancel(ctx)
 	end := time.Now().Add(saveResultFor)
+	if repeatable {
+		end = time.Now().Add(storeAwayFor)
+	}
 	for delay := 50 * time.Millisecond; ; delay = min(2*delay, 2*time.Second) {
 		err := a.Store.SaveResult(ctx, o)
 		if agent.CodeOf(err) != agent.CodeUnavailable || time.Now().After(end) {
@@ -117,8 +119,8 @@ func (a *Activities) saveResult(ctx context.Context, o memory.ToolOutcome) error
 		}
 		select {
 		case <-time.After(delay):
-		case <-stopping:
-			stopping, end, delay = nil, time.Now().Add(lastSaves), 50*time.Millisecond
+		case <-cut:
+			cut, end, delay = nil, time.Now().Add(lastSaves), 50*time.Millisecond
 		}
 	}
 }

@@ -6,8 +6,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.temporal.io/sdk/activity"
-	"go.temporal.io/sdk/testsuite"
 
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/memory"
@@ -30,16 +28,8 @@ func (s *away) SaveResult(context.Context, memory.ToolOutcome) error {
 // A result waits for a store that is away, but for seconds only once the worker stops.
 func TestAResultDoesNotHoldUpTheEndOfAWorker(t *testing.T) {
 	t.Parallel()
-	save := func(s *away, stop chan struct{}) error {
-		var suite testsuite.WorkflowTestSuite
-		env := suite.NewTestActivityEnvironment()
-		env.SetWorkerStopChannel(stop)
-		env.SetTestTimeout(time.Minute)
-		env.RegisterActivityWithOptions(func(ctx context.Context) error {
-			return (&Activities{Store: s}).saveResult(ctx, memory.ToolOutcome{})
-		}, activity.RegisterOptions{Name: "save"})
-		_, err := env.ExecuteActivity("save")
-		return err
+	save := func(s *away, cut chan struct{}) error {
+		return (&Activities{Store: s, Cut: cut}).saveResult(t.Context(), memory.ToolOutcome{}, false)
 	}
 	require.NoError(t, save(&away{tries: 3}, make(chan struct{})))
 	stopped := make(chan struct{})

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
 	"os/signal"
 	"syscall"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/spool-agents/spool/internal/boot"
 	"github.com/spool-agents/spool/internal/config"
 	"github.com/spool-agents/spool/internal/exit"
+	"github.com/spool-agents/spool/internal/health"
 	"github.com/spool-agents/spool/internal/telemetry/export"
 )
 
@@ -23,7 +25,7 @@ func run(ctx context.Context, args []string, env func(string) string, stdin io.R
 		return replayFiles(args[1:], env, stdout, stderr)
 	}
 	// Before anything else: an early SIGTERM must end the program cleanly.
-	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
+	ctx, now, stop := stopping(ctx)
 	defer stop()
 
 	fs := flag.NewFlagSet("worker", flag.ContinueOnError)
@@ -46,11 +48,9 @@ func run(ctx context.Context, args []string, env func(string) string, stdin io.R
 		return exit.Usage
 	}
 	if *parent {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithCancel(ctx)
 		go func() {
 			_, _ = io.Copy(io.Discard, stdin)
-			cancel()
+			stop()
 		}()
 	}
 	level := slog.LevelInfo
@@ -73,17 +73,38 @@ func run(ctx context.Context, args []string, env func(string) string, stdin io.R
 			log.Warn(text)
 		}
 	}
-	if err = serve(ctx, cfg, env, log); err != nil {
+	if err = serve(ctx, now, cfg, env, log); err != nil {
 		fmt.Fprintln(stderr, "worker:", err)
 	}
 	return exit.Code(err)
 }
 
-func serve(ctx context.Context, cfg config.Config, env func(string) string, log *slog.Logger) error {
+// stopping makes two contexts: the first signal ends soft, the second one hard as well.
+// end ends both.
+func stopping(ctx context.Context) (soft, hard context.Context, end func()) {
+	hard, endHard := context.WithCancel(ctx)
+	soft, endSoft := context.WithCancel(hard)
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
+	go func() {
+		for _, end := range []func(){endSoft, endHard} {
+			select {
+			case <-signals:
+				end()
+			case <-hard.Done():
+				return
+			}
+		}
+	}()
+	return soft, hard, endHard
+}
+
+// serve works until ctx ends, and does not drain once now has ended.
+func serve(ctx, now context.Context, cfg config.Config, env func(string) string, log *slog.Logger) error {
 	if cfg.OneProcess() {
 		return agent.Errorf(agent.CodeInvalid, "the store %s serves one process only, the one that sends: starter chat, send and dev run a worker themselves on it; for workers of their own use sqlite:PATH or postgres://USER@HOST/DATABASE", cfg.Store)
 	}
-	telemetry, err := export.Start(ctx, "spool-worker", true, log)
+	telemetry, err := export.Start(ctx, export.Options{Service: "spool-worker", Lasting: true, Scraped: cfg.HealthAddress != ""}, log)
 	if err != nil {
 		return err
 	}
@@ -102,6 +123,10 @@ func serve(ctx context.Context, cfg config.Config, env func(string) string, log 
 	}
 	boot.Tell(&o, telemetry)
 	cfg.Temporal.MetricsHandler = telemetry.Temporal()
+	told := health.NotConnected()
+	if cfg.HealthAddress != "" {
+		go health.Serve(now, cfg.HealthAddress, told, log)
+	}
 	if o.Temporal, err = boot.Dial(ctx, cfg, log); err != nil {
 		return err
 	}
@@ -110,5 +135,7 @@ func serve(ctx context.Context, cfg config.Config, env func(string) string, log 
 	if err != nil {
 		return err
 	}
+	defer context.AfterFunc(now, w.HandOver)()
+	told.Use(w.Health(telemetry.Scrape))
 	return w.Run(ctx)
 }

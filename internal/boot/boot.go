@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"runtime/debug"
 	"strconv"
+	"strings"
 	"time"
 
 	"go.temporal.io/sdk/client"
@@ -52,6 +53,7 @@ func Options(cfg config.Config, store memory.ConversationMemoryStore, env func(s
 		Store: store, Agents: catalog, DefaultModel: cfg.Model, Namespace: cmp.Or(cfg.Temporal.Namespace, client.DefaultNamespace),
 		Workspace: cfg.Workspace, Files: filepath.Join(cfg.Home, "files"), Policy: &cfg.Delegation, MaxSteps: cfg.MaxSteps,
 		TaskQueue: cfg.TaskQueue, RetryFor: cfg.RetryFor, MaxTurns: cfg.MaxTurnsPerWorker, Log: log,
+		DrainTime: cfg.DrainTime, Disks: disks(cfg),
 	}
 	var servers *mcp.Manager
 	tools, err := tool.NewLive(func(name string) (agent.Tool, bool) { return servers.Pending(name) },
@@ -71,6 +73,15 @@ func Options(cfg config.Config, store memory.ConversationMemoryStore, env func(s
 	}
 	worker.SetBinaryChecksum(buildID())
 	return o, tune(&o, env)
+}
+
+// disks are the folders of this machine that a worker writes to.
+func disks(cfg config.Config) []string {
+	out := []string{cfg.Home}
+	if scheme, path, _ := strings.Cut(cfg.Store, ":"); scheme == "sqlite" {
+		out = append(out, filepath.Dir(path))
+	}
+	return out
 }
 
 // Tell makes a worker tell telemetry what it does.

@@ -58,6 +58,10 @@ type Config struct {
 	// ShellMemory bounds each process of the shell tool, in bytes; 0 = no limit.
 	ShellMemory       int64
 	MaxTurnsPerWorker int
+	// DrainTime is how long what runs may go on when a worker is stopped.
+	DrainTime time.Duration
+	// HealthAddress is where a worker tells how it is, "" = nowhere.
+	HealthAddress string
 	// IdleTimeout is how long a model stream may stay silent.
 	IdleTimeout time.Duration
 	// RetryFor is how long a failing model call is repeated.

@@ -122,6 +122,20 @@ func address(to *string) kind {
 	})
 }
 
+// listenAddress is where to listen. A port alone is one of loopback.
+func listenAddress(to *string) kind {
+	return parsed(to, "a port, or HOST:PORT such as 0.0.0.0:9464", func(v string, _ place) (string, error) {
+		if !strings.Contains(v, ":") {
+			v = net.JoinHostPort("127.0.0.1", v)
+		}
+		_, port, err := net.SplitHostPort(v)
+		if n, perr := strconv.Atoi(port); err != nil || perr != nil || n < 0 || n > 65535 {
+			return "", errWrong
+		}
+		return v, nil
+	}, same)
+}
+
 // hidden reads a secret.
 func hidden(to *Secret, allowed string, valid func(string) bool) kind {
 	k := where(&to.value, allowed, valid)

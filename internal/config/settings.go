@@ -56,6 +56,8 @@ func settings(c *Config) []setting {
 		{"shellMemory", "SPOOL_SHELL_MEMORY", "4096", limit(whole(&c.ShellMemory, 0, 10_000_000, 1<<20)), "megabytes that each process of the tool `shell` may use; 0 = no limit"},
 		{"httpLog", "SPOOL_HTTP_LOG", "false", boolean(&c.HTTPLog), "log requests to the model and its answers, without secrets"},
 		{"maxTurnsPerWorker", "SPOOL_MAX_TURNS_PER_WORKER", "100", lower(whole(&c.MaxTurnsPerWorker, 1, 100_000, 1)), "model calls, tools and saves that a worker runs at once"},
+		{"drainTime", "SPOOL_DRAIN_TIME", "10s", durationOrNone(&c.DrainTime), "how long a worker that is stopped lets tools and model calls go on. What has not ended then is handed over; a second signal does it at once"},
+		{"healthAddress", "SPOOL_HEALTH_ADDRESS", "", listenAddress(&c.HealthAddress), "where a worker answers `/livez`, `/readyz` and `/metrics`: a port on loopback, or HOST:PORT. Default: nowhere. See [operations.md](operations.md)"},
 		{"idleTimeout", "SPOOL_IDLE_TIMEOUT", "2m0s", lower(duration(&c.IdleTimeout)), "how long the stream of a model may stay silent"},
 		{"retryFor", "SPOOL_RETRY_FOR", "15m0s", lower(duration(&c.RetryFor)), "how long a failing model call is repeated"},
 		{"maxSteps", "SPOOL_MAX_STEPS", "0", limit(whole(&c.MaxSteps, 0, 1_000_000, 1)), "model calls in a turn of a main thread; 0 = no limit"},

@@ -66,9 +66,9 @@ func start(c command) (*process, error) {
 
 func (p *process) pid() int { return p.cmd.Process.Pid }
 
-// stop asks the process to end and kills it if it does not within grace.
+// stop asks the process to end and kills it if it does not within grace. Its stdin
+// stays open: when that ends, a worker does not wait for what it runs.
 func (p *process) stop(grace time.Duration) {
-	_ = p.stdin.Close()
 	_ = p.cmd.Process.Signal(syscall.SIGTERM)
 	select {
 	case <-p.done:

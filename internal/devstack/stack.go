@@ -27,11 +27,8 @@ const (
 	OnPath   = "path"
 )
 
-const (
-	stopGrace = 8 * time.Second
-	// retireGrace is how long a worker that was replaced may finish its work.
-	retireGrace = 30 * time.Second
-)
+// stopGrace is how long a part may take to end; workers have DrainTime besides.
+const stopGrace = 8 * time.Second
 
 // Options say what to run.
 type Options struct {
@@ -47,7 +44,8 @@ type Options struct {
 	Env          []string // of the workers, without what the stack sets
 	Keys         []string // variables of Env that only workers get: keys of models and tools
 	Demo         bool     // workers have no model but the scripted one
-	Dir          string   // working directory of the workers
+	DrainTime    time.Duration
+	Dir          string // working directory of the workers
 	Log          io.Writer
 	// Changed is called after a part was replaced.
 	Changed func(config.DevInfo)
@@ -227,7 +225,7 @@ func (s *Stack) restartServer(*process) error {
 	for i := range s.workers {
 		old := s.current(&s.workers[i])
 		if s.replaceWorker(i, old) == nil && s.current(&s.workers[i]) != old {
-			s.wait.Go(func() { old.stop(retireGrace) }) // its successor works by now
+			s.wait.Go(func() { old.stop(s.o.DrainTime + stopGrace) }) // its successor works by now
 		}
 	}
 	return nil
@@ -299,14 +297,14 @@ func (s *Stack) Info() config.DevInfo {
 func (s *Stack) Close() {
 	s.mu.Lock()
 	s.closing = true
-	parts, server := append([]*process{}, s.workers...), s.server
-	if s.web != nil {
-		parts = append(parts, s.web)
-	}
+	workers, web, server := slices.Clone(s.workers), s.web, s.server
 	s.mu.Unlock()
 	var stopping sync.WaitGroup
-	for _, p := range parts {
-		stopping.Go(func() { p.stop(stopGrace) })
+	for _, p := range workers {
+		stopping.Go(func() { p.stop(s.o.DrainTime + stopGrace) })
+	}
+	if web != nil {
+		stopping.Go(func() { web.stop(stopGrace) })
 	}
 	stopping.Wait()
 	if server != nil {

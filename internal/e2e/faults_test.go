@@ -32,7 +32,7 @@ func TestRow67_KillWhileStreaming(t *testing.T) {
 // the turn as if a person had stopped it.
 func TestFault_D6_SigtermHandsOver(t *testing.T) {
 	t.Parallel()
-	_, _, w := lostInMidStream(t, func(s *tt.Stack, w *tt.Process) { s.StartWorker(); w.Signal(syscall.SIGTERM) })
+	_, _, w := lostInMidStream(t, func(s *tt.Stack, w *tt.Process) { s.StartWorker(); w.Signal(syscall.SIGTERM) }, "SPOOL_DRAIN_TIME=0s")
 	w.Ends(t, "SIGTERM")
 }
 
@@ -50,10 +50,10 @@ func TestPausedWorkerIsFenced(t *testing.T) {
 }
 
 // lostInMidStream loses a worker while an answer streams and waits for the answer.
-func lostInMidStream(t *testing.T, lose func(s *tt.Stack, w *tt.Process)) (*tt.Stack, spool.Reply, *tt.Process) {
+func lostInMidStream(t *testing.T, lose func(s *tt.Stack, w *tt.Process), env ...string) (*tt.Stack, spool.Reply, *tt.Process) {
 	t.Helper()
 	s := tt.New(t)
-	w := s.StartWorker()
+	w := s.StartWorker(env...)
 	r := s.Send("s1", script.Script(add(1, 2), "slow 50ms say "+strings.Repeat("word ", 40)+"end"))
 	streaming(t, s, r.ThreadID)
 	lose(s, w)

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/stretchr/testify/require"
 
 	"github.com/spool-agents/spool"
@@ -50,7 +51,7 @@ func newBench(t *testing.T, change ...func(*httpapi.Options)) *bench {
 	require.NoError(t, b.users.Add("eve", other, ""))
 	o := httpapi.Options{
 		Store: b.Store, Users: b.users, Page: web.Files,
-		Limits: httpapi.Limits{Reads: 1000, Writes: 1000},
+		Limits: httpapi.Limits{Reads: 1000, Writes: 1000}, Metrics: promhttp.Handler(),
 		Client: func(store memory.ConversationMemoryStore, user string) *spool.Client {
 			return spool.NewClient(store, b.Temporal, spool.ClientOptions{UserID: user, UI: "http://ui.example"})
 		},

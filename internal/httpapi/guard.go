@@ -3,6 +3,7 @@ package httpapi
 import (
 	"cmp"
 	"net/http"
+	"slices"
 
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/internal/hosts"
@@ -23,7 +24,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
 	h.Set("Permissions-Policy", "camera=(), geolocation=(), microphone=()")
-	if r.URL.Path != "/healthz" && !hosts.Known(r.Host, s.o.Hosts) {
+	if !slices.Contains([]string{"/healthz", "/livez", "/readyz"}, r.URL.Path) && !hosts.Known(r.Host, s.o.Hosts) {
 		s.fail(w, r, &httpError{http.StatusMisdirectedRequest, "wrong_host", "this server is not known as " + r.Host + ": use its address, or start it with --web-host-name"})
 		return
 	}

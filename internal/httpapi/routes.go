@@ -40,6 +40,9 @@ const (
 // operations are all routes but the page.
 var operations = []route{
 	{method: "GET", path: "/healthz", handle: (*Server).health, public: true},
+	{method: "GET", path: "/livez", handle: (*Server).livez, public: true},
+	{method: "GET", path: "/readyz", handle: (*Server).readyz, public: true},
+	{method: "GET", path: "/metrics", handle: (*Server).metrics, query: "*"},
 	{method: "GET", path: "/api/v1/openapi.json", handle: (*Server).document, public: true},
 	{method: "POST", path: "/api/v1/login", handle: (*Server).login, public: true},
 	{method: "POST", path: "/api/v1/logout", handle: (*Server).logout},

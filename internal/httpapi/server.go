@@ -12,6 +12,7 @@ import (
 
 	"github.com/spool-agents/spool"
 	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/internal/health"
 	"github.com/spool-agents/spool/memory"
 )
 
@@ -37,6 +38,10 @@ type Options struct {
 	// conversation yet.
 	Demo bool
 	Log  *slog.Logger
+	// Health says at /readyz what is there; nil = only the store is looked at. Metrics answers at
+	// /metrics; nil = there are none.
+	Health  *health.Monitor
+	Metrics http.Handler
 	// Wrap, if set, is put around the handler by Serve, for telemetry.
 	Wrap func(http.Handler) http.Handler
 	// Limits bound what one user may do; the zero value is usable.
@@ -65,6 +70,9 @@ func New(o Options) (*Server, error) {
 	}
 	if o.Log == nil {
 		o.Log = slog.Default()
+	}
+	if o.Health == nil {
+		o.Health = health.New(health.Store(o.Store))
 	}
 	s := &Server{o: o, store: o.Store, limits: newLimiter(o.Limits), closing: make(chan struct{})}
 	s.mux = s.routes()

@@ -66,7 +66,8 @@ func (a *app) close() {
 }
 
 // interruptible makes a context that ends with SIGTERM, and with SIGINT unless a
-// command handles interrupts itself.
+// command handles interrupts itself. After it, an interrupt ends the program at once;
+// SIGTERM does not, as the system sends it more than once when a parent dies.
 func (a *app) interruptible(ctx context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	signals := make(chan os.Signal, 4)
@@ -81,6 +82,7 @@ func (a *app) interruptible(ctx context.Context) (context.Context, func()) {
 					continue
 				}
 				cancel()
+				signal.Reset(os.Interrupt)
 			case <-done:
 				return
 			}
@@ -238,7 +240,7 @@ func (a *app) telemetry(ctx context.Context, lasting bool) *export.Export {
 		service = "spool-web"
 	}
 	var err error
-	if a.export, err = export.Start(ctx, service, lasting, a.log()); err != nil {
+	if a.export, err = export.Start(ctx, export.Options{Service: service, Lasting: lasting, Scraped: lasting}, a.log()); err != nil {
 		a.Progress("%s", terminal.Clean(err.Error()))
 		a.export = &export.Export{}
 	}

@@ -103,7 +103,7 @@ func (d *devCmd) Run(ctx context.Context, a *app) error {
 		return err
 	}
 	<-ctx.Done()
-	a.Progress("stopping")
+	a.Progress("stopping; what runs may end within %s. Ctrl-C again ends it at once", cfg.DrainTime)
 	return nil
 }
 
@@ -139,7 +139,7 @@ func (d *devCmd) start(ctx context.Context, a *app, cfg config.Config, keys []st
 	}
 	s, err := devstack.Start(ctx, devstack.Options{
 		Home: cfg.Home, Store: cfg.Store, Server: d.Temporal, Port: d.TemporalPort, UIPort: d.UIPort, UI: cfg.TemporalUI, Workers: workers,
-		Env: d.partEnv(a, cfg), Keys: keys, Demo: cfg.Demo(), Dir: wd, Log: a.Err, Codec: codec.url(),
+		Env: d.partEnv(a, cfg), Keys: keys, Demo: cfg.Demo(), DrainTime: cfg.DrainTime, Dir: wd, Log: a.Err, Codec: codec.url(),
 		Web: !cfg.OneProcess(), WebPort: d.WebPort, WebToken: cmp.Or(cfg.WebToken.Reveal(), httpapi.NewToken()),
 		Changed: func(info config.DevInfo) {
 			codec.allow(info.UI)

@@ -50,6 +50,10 @@ func (a *app) serveHere(ctx context.Context, cfg config.Config) (*spool.Client, 
 	go func() { ended <- w.Run(work) }()
 	a.closers = append(a.closers, func() {
 		stop()
+		told := time.AfterFunc(time.Second, func() {
+			a.Progress("what runs may end within %s; Ctrl-C ends it at once", cfg.DrainTime)
+		})
+		defer told.Stop()
 		if err := <-ended; err != nil {
 			a.Progress("worker: %s", terminal.Clean(err.Error()))
 		}

@@ -24,6 +24,7 @@ import (
 	"github.com/spool-agents/spool/internal/config"
 	"github.com/spool-agents/spool/internal/devstack"
 	"github.com/spool-agents/spool/internal/exit"
+	"github.com/spool-agents/spool/internal/health"
 	"github.com/spool-agents/spool/internal/httpapi"
 	"github.com/spool-agents/spool/internal/template"
 	"github.com/spool-agents/spool/memory"
@@ -141,6 +142,7 @@ func (a *app) startWeb(ctx context.Context, o webOptions) (*webServer, error) {
 	}
 	s, err := httpapi.New(httpapi.Options{
 		Store: o.store, Users: users, Page: web.Files, Hosts: hostNames(o.names), UI: o.cfg.TemporalUI, Demo: o.demo, Log: a.log(), Wrap: telemetry.Handler,
+		Health: health.New(health.Store(o.store), health.Temporal(tc)), Metrics: telemetry.Scrape,
 		Client: func(store memory.ConversationMemoryStore, userID string) *spool.Client {
 			c := clientOptions(o.cfg)
 			c.UserID, c.TracerProvider, c.MeterProvider = userID, telemetry.Tracers, telemetry.Meters

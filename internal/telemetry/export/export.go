@@ -4,14 +4,18 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net/http"
 	"os"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"go.opentelemetry.io/contrib/exporters/autoexport"
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
+	otelprometheus "go.opentelemetry.io/otel/exporters/prometheus"
 	"go.opentelemetry.io/otel/metric"
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/resource"
@@ -36,6 +40,8 @@ type Export struct {
 	Meters  metric.MeterProvider
 	// Content says that spans may hold what was said.
 	Content bool
+	// Scrape answers with all metrics in Prometheus's text; nil if they are not scraped.
+	Scrape http.Handler
 
 	shutdown []func(context.Context) error
 }
@@ -56,18 +62,26 @@ func Signals(env func(string) string) (traces, metrics bool) {
 	return wanted("TRACES"), wanted("METRICS")
 }
 
-// Start makes the providers that the environment of this process asks for. service
-// is what it is called unless OTEL_SERVICE_NAME says otherwise. A program that ends
-// soon has no metrics to tell. What exporters complain of is logged once in a while.
-// Close flushes.
-func Start(ctx context.Context, service string, lasting bool, log *slog.Logger) (*Export, error) {
+// Options say which program it is.
+type Options struct {
+	// Service is what it is called unless OTEL_SERVICE_NAME says otherwise.
+	Service string
+	// Lasting is false of a program that ends soon: it has no metrics to tell.
+	Lasting bool
+	// Scraped makes Scrape, whatever the environment asks for.
+	Scraped bool
+}
+
+// Start makes the providers that the environment of this process asks for. What
+// exporters complain of is logged once in a while. Close flushes.
+func Start(ctx context.Context, o Options, log *slog.Logger) (*Export, error) {
 	traces, metrics := Signals(os.Getenv)
 	e := &Export{Content: content(os.Getenv(contentEnv))}
-	if metrics = metrics && lasting; !traces && !metrics {
+	if metrics = metrics && o.Lasting; !traces && !metrics && !o.Scraped {
 		return e, nil
 	}
 	otel.SetErrorHandler(&complaints{log: log})
-	about, err := resource.New(ctx, resource.WithAttributes(attribute.String("service.name", service)), resource.WithTelemetrySDK(),
+	about, err := resource.New(ctx, resource.WithAttributes(attribute.String("service.name", o.Service)), resource.WithTelemetrySDK(),
 		resource.WithHost(), resource.WithProcessPID(), resource.WithFromEnv())
 	if err != nil && !errors.Is(err, resource.ErrPartialResource) {
 		return e, wrong(err)
@@ -75,8 +89,8 @@ func Start(ctx context.Context, service string, lasting bool, log *slog.Logger) 
 	if traces {
 		err = e.traces(ctx, about)
 	}
-	if err == nil && metrics {
-		err = e.metrics(ctx, about)
+	if err == nil && (metrics || o.Scraped) {
+		err = e.metrics(ctx, about, metrics, o.Scraped)
 	}
 	if err != nil {
 		e.Close()
@@ -119,12 +133,25 @@ func (e *Export) traces(ctx context.Context, about *resource.Resource) error {
 	return nil
 }
 
-func (e *Export) metrics(ctx context.Context, about *resource.Resource) error {
-	reader, err := autoexport.NewMetricReader(ctx)
-	if err != nil {
-		return err
+func (e *Export) metrics(ctx context.Context, about *resource.Resource, sent, scraped bool) error {
+	o := []sdkmetric.Option{sdkmetric.WithResource(about)}
+	if sent {
+		reader, err := autoexport.NewMetricReader(ctx)
+		if err != nil {
+			return err
+		}
+		o = append(o, sdkmetric.WithReader(reader))
 	}
-	p := sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader), sdkmetric.WithResource(about))
+	if scraped {
+		registry := prometheus.NewRegistry()
+		reader, err := otelprometheus.New(otelprometheus.WithRegisterer(registry), otelprometheus.WithoutScopeInfo())
+		if err != nil {
+			return err
+		}
+		o = append(o, sdkmetric.WithReader(reader))
+		e.Scrape = promhttp.HandlerFor(registry, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError})
+	}
+	p := sdkmetric.NewMeterProvider(o...)
 	e.Meters, e.shutdown = p, append(e.shutdown, p.Shutdown)
 	return nil
 }

@@ -1,0 +1,67 @@
+package e2e
+
+import (
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/internal/llm/script"
+	tt "github.com/spool-agents/spool/internal/temporaltest"
+)
+
+// Long enough for what is to end, however slow the machine is.
+const drainForLong = "SPOOL_DRAIN_TIME=5m"
+
+// A worker that is stopped lets a tool end: its result is stored once, and another
+// worker goes on with the turn.
+func TestSigtermLetsAToolEnd(t *testing.T) {
+	s := stack(t)
+	first := s.StartWorker(drainForLong)
+	r := s.Send("s1", script.Script(slow("ran", 2), "say stored"))
+	tt.Eventually(t, "the tool runs", func() bool { return lines(s.File("ran")) == 1 })
+	first.Signal(syscall.SIGTERM)
+	s.StartWorker()
+	r = s.Wait(r)
+	require.Equal(t, "stored", r.Response, r.Error)
+	require.Equal(t, "start\nend\n", s.File("ran"), "it ran once, to its end")
+	require.Equal(t, agent.CallSuccess, callsOf(t, s, r.ThreadID)[0].Status)
+	first.Ends(t, "SIGTERM, and nothing runs")
+}
+
+// So it does a model call: the answer is not asked for again.
+func TestSigtermLetsAnAnswerEnd(t *testing.T) {
+	s := stack(t)
+	first := s.StartWorker(drainForLong)
+	r := s.Send("s1", "script: slow 50ms say "+strings.Repeat("word ", 40)+"end")
+	streaming(t, s, r.ThreadID)
+	first.Signal(syscall.SIGTERM)
+	first.Ends(t, "SIGTERM, and the answer has ended")
+	s.StartWorker()
+	r = s.Wait(r)
+	require.True(t, strings.HasSuffix(r.Response, "word end"))
+	require.Len(t, s.Model.Records(), 1)
+}
+
+// A second signal waits for nothing.
+func TestASecondSigtermEndsAtOnce(t *testing.T) {
+	s := stack(t)
+	w := s.StartWorker(drainForLong)
+	r := s.Send("s1", script.Script(slow("ran", 600), "say over"))
+	tt.Eventually(t, "the tool runs", func() bool { return lines(s.File("ran")) == 1 })
+	w.Signal(syscall.SIGTERM)
+	tt.Eventually(t, "it drains", func() bool { return strings.Contains(w.Log(), "takes no more tasks") })
+	select {
+	case <-w.Done():
+		t.Fatal("the first signal ended the worker while a tool ran")
+	default:
+	}
+	w.Signal(syscall.SIGTERM)
+	w.Ends(t, "a second SIGTERM")
+	s.StartWorker()
+	r = s.Wait(r)
+	require.Equal(t, "over", r.Response, r.Error)
+	require.Equal(t, "start\n", s.File("ran"))
+}

@@ -1,0 +1,45 @@
+package health
+
+import (
+	"context"
+	"errors"
+
+	"go.temporal.io/sdk/client"
+
+	"github.com/spool-agents/spool/memory"
+)
+
+// Names of parts.
+const (
+	StorePart    = "store"
+	TemporalPart = "temporal"
+	DiskPart     = "disk"
+	WorkerPart   = "worker"
+	ModelPart    = "model"
+)
+
+// Store is the part of a store.
+func Store(s memory.Reader) Part {
+	return Part{Name: StorePart, Check: func(ctx context.Context) error {
+		_, err := s.Changed(ctx)
+		return err
+	}}
+}
+
+// Temporal is the part of a Temporal server.
+func Temporal(c client.Client) Part {
+	return Part{Name: TemporalPart, Check: func(ctx context.Context) error {
+		_, err := c.CheckHealth(ctx, &client.CheckHealthRequest{})
+		return err
+	}}
+}
+
+// Taking is the part of a worker that takes tasks, or does not.
+func Taking(takes func() bool) Part {
+	return Part{Name: WorkerPart, Check: func(context.Context) error {
+		if !takes() {
+			return errors.New("it takes no tasks")
+		}
+		return nil
+	}}
+}
