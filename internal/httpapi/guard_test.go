@@ -1,12 +1,10 @@
 package httpapi_test
 
 import (
-	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -17,82 +15,6 @@ import (
 	"github.com/spool-agents/spool/internal/llm/script"
 	"github.com/spool-agents/spool/memory"
 )
-
-// F2: what belongs to one user does not exist for another, on any route: each
-// answers as it does for what nobody has.
-func TestFault_F2_OtherUsers(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	b.asks()
-	b.StartWorker()
-	child := script.Script(script.Calls(script.Call("shell", map[string]any{"command": "echo hello"})), "say never")
-	r := b.say("secret", script.Script(script.Task("general", child), "say never"))
-	pending := b.ends(r)
-	require.Len(t, pending.Pending, 1)
-	q := b.say("asks", script.Script(script.Call("ask_user", map[string]any{"question": "Which one?"}), "say never"))
-	asked := b.ends(q)
-	require.Len(t, asked.Questions, 1)
-
-	mine := map[string]string{
-		"{thread}": id(r.ThreadID), "{turn}": r.TurnID, "{call}": pending.Pending[0].ToolCalls[0].ID, "{approval}": pending.Pending[0].ApprovalID,
-		"{question}": asked.Questions[0].QuestionID, "{user}": "tester", "{chatId}": id(r.ThreadID), "{id}": pending.Pending[0].ThreadID,
-	}
-	nobodys := map[string]string{
-		"{thread}": "nobody%2Fdefault", "{turn}": "t0123456789abcdef", "{call}": "call_0123456789abcdef_1_0", "{approval}": "appr_0123456789abcdef_1",
-		"{question}": "quest_0123456789abcdef", "{user}": "nobody", "{chatId}": "nobody%2Fdefault", "{id}": "agent:general:general-1-0123456789ab",
-	}
-	bodies := map[string]any{
-		"/decision": map[string]any{"verdict": memory.Approve}, "/answer": map[string]any{"text": "blue"},
-		"/messages": map[string]any{"content": "mine now"}, "/cancel": map[string]any{}, "/retry": map[string]any{}, "/fork": map[string]any{}, "/follow": map[string]any{},
-	}
-	ask := func(o httpapi.Operation, ids map[string]string) answer {
-		path := o.Path
-		for name, value := range ids {
-			path = strings.ReplaceAll(path, name, value)
-		}
-		var body any
-		if o.Method == http.MethodPost {
-			body = bodies[o.Path[strings.LastIndex(o.Path, "/"):]]
-			require.NotNil(t, body, "give %v a body here", o)
-		}
-		a := b.send(as(b.request(o.Method, path, body), other))
-		values := slices.SortedFunc(maps.Values(ids), func(a, b string) int { return len(b) - len(a) })
-		for _, value := range values { // errors may name what was asked for
-			a.body = strings.NewReplacer(value, "ID", strings.ReplaceAll(value, "%2F", "/"), "ID").Replace(a.body)
-		}
-		return a
-	}
-	tried := 0
-	for _, o := range httpapi.Operations() {
-		if !strings.Contains(o.Path, "{") || o.Path == "/v1/models/{model}" {
-			continue
-		}
-		tried++
-		got, want := ask(o, mine), ask(o, nobodys)
-		require.Equal(t, want.status, got.status, "%v: %s", o, got.body)
-		require.Equal(t, want.body, got.body, "%v", o)
-		if !strings.HasSuffix(o.Path, "/tails") { // those of a thread that does not exist yet are empty
-			require.Equal(t, http.StatusNotFound, got.status, "%v: %s", o, got.body)
-		}
-	}
-	require.Greater(t, tried, 20)
-
-	eve := func(method, path string, body any) answer { return b.send(as(b.request(method, path, body), other)) }
-	for _, path := range []string{"/api/v1/threads?all=true", "/api/v1/approvals", "/api/v1/questions", "/api/v1/waits", "/api/v1/decisions", "/api/v1/users/eve/orch-chats"} {
-		require.NotContains(t, eve(http.MethodGet, path, nil).is(200).body, "secret", path)
-	}
-	eve(http.MethodGet, "/api/v1/approvals?thread="+id(r.ThreadID), nil).fails(404, "not_found")
-	eve(http.MethodGet, "/api/v1/questions?thread="+id(q.ThreadID), nil).fails(404, "not_found")
-	eve(http.MethodGet, "/api/v1/follow?thread="+id(r.ThreadID), nil).fails(404, "not_found")
-	eve(http.MethodPost, "/api/v1/messages", map[string]any{"threadId": r.ThreadID, "content": "x"}).fails(404, "not_found")
-	eve(http.MethodPost, "/api/v1/messages", map[string]any{"sessionId": b.Session("secret"), "content": "x"}).fails(404, "not_found")
-	eve(http.MethodPost, "/api/v1/users/eve/orch-chats/"+id(r.ThreadID)+"/messages", map[string]any{"content": "x"}).fails(404, "not_found")
-	wire := as(b.request(http.MethodPost, "/v1/chat/completions", map[string]any{"model": "general", "messages": []any{map[string]any{"role": "user", "content": "x"}}}), other)
-	wire.Header.Set("X-Spool-Thread", r.ThreadID)
-	b.send(wire).is(404)
-	require.Equal(t, "waiting_for_approval", b.ends(r).Status, "nothing of it had an effect")
-	require.Equal(t, "waiting_for_user", b.ends(q).Status)
-}
 
 // Row 91: the collections are readable by their paths, another user's path is
 // refused, and the user's messages are the only thing that can be written.

@@ -24,10 +24,12 @@ type Users struct {
 	file    string
 	mayCome bool   // the file need not be there yet
 	key     []byte // signs sessions
+	ended   string // folder that says when sessions were ended; "" = nowhere
 
 	mu    sync.Mutex
 	fixed map[string]credential // by the token's digest
 	read  map[string]credential // of the file
+	ends  map[string]time.Time  // of sessions, by their token
 	stamp string                // of the file, as it was read
 }
 
@@ -46,7 +48,10 @@ const LocalSession = "local"
 // sessions, which is made if it is missing. Without a key, sessions end with the
 // process.
 func NewUsers(file, keyFile string) (*Users, error) {
-	u := &Users{file: file, fixed: map[string]credential{}}
+	u := &Users{file: file, fixed: map[string]credential{}, ends: map[string]time.Time{}}
+	if keyFile != "" {
+		u.ended = filepath.Join(filepath.Dir(keyFile), "web-logouts")
+	}
 	var err error
 	if u.key, err = sessionKey(keyFile); err != nil {
 		return nil, err

@@ -1,0 +1,5 @@
+package httpapi_test
+
+import "testing"
+
+func TestUsersGiveNoOrders(t *testing.T) {}
