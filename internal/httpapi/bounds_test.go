@@ -1,5 +1,166 @@
 package httpapi_test
 
-import "testing"
+import (
+	"net/http"
+	"os"
+	"path/filepath"
+	"testing"
 
-func TestUsersGiveNoOrders(t *testing.T) {}
+	"github.com/stretchr/testify/require"
+
+	"github.com/spool-agents/spool"
+	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/internal/llm/script"
+	"github.com/spool-agents/spool/memory"
+)
+
+// user asks as somebody else than the tester.
+type user struct {
+	*bench
+	token string
+}
+
+func (u user) ask(method, path string, body any) answer {
+	u.t.Helper()
+	return u.send(as(u.request(method, path, body), u.token))
+}
+
+// says sends a message and waits until its turn ends or waits for a person.
+func (u user) says(message map[string]any) (r spool.Reply) {
+	u.t.Helper()
+	u.ask(http.MethodPost, "/api/v1/messages", message).is(http.StatusAccepted).into(&r)
+	return u.waits(r)
+}
+
+func (u user) waits(r spool.Reply) (now spool.Reply) {
+	u.t.Helper()
+	for now.Status == "" || now.Status == "running" || now.Status == spool.StatusQueued {
+		u.ask(http.MethodGet, "/api/v1/threads/"+id(r.ThreadID)+"/turns/"+r.TurnID+"?wait=20", nil).is(http.StatusOK).into(&now)
+	}
+	return now
+}
+
+// wants has an agent ask for calls, and returns the open approval.
+func (u user) wants(message map[string]any, calls ...string) spool.ApprovalRequest {
+	u.t.Helper()
+	message["content"] = script.Script(script.Calls(calls...), "echo it said")
+	r := u.says(message)
+	require.Equal(u.t, string(agent.ThreadWaitingForApproval), r.Status, "%s %s", r.Response, r.Error)
+	var doc struct{ Approvals []spool.ApprovalRequest }
+	u.ask(http.MethodGet, "/api/v1/approvals?thread="+id(r.ThreadID), nil).is(http.StatusOK).into(&doc)
+	require.Len(u.t, doc.Approvals, 1)
+	return doc.Approvals[0]
+}
+
+func (u user) decides(a spool.ApprovalRequest, decision map[string]any) answer {
+	u.t.Helper()
+	return u.ask(http.MethodPost, "/api/v1/approvals/"+a.ApprovalID+"/decision", decision)
+}
+
+// ends waits until the turn of an approval has ended.
+func (u user) ended(a spool.ApprovalRequest) spool.Reply {
+	u.t.Helper()
+	var t agent.Thread
+	u.ask(http.MethodGet, "/api/v1/users/eve/orch-chats/"+id(a.ThreadID), nil).is(http.StatusOK).into(&t)
+	turns := struct{ Turns []memory.Turn }{}
+	u.ask(http.MethodGet, "/api/v1/threads/"+id(a.ThreadID)+"/turns", nil).is(http.StatusOK).into(&turns)
+	return u.waits(spool.Reply{ThreadID: t.ID, TurnID: turns.Turns[len(turns.Turns)-1].ID})
+}
+
+func call(tool string, args map[string]any) string { return script.Call(tool, args) }
+
+func limits(a spool.ApprovalRequest) (out []string) {
+	for _, c := range a.ToolCalls {
+		out = append(out, c.Limit)
+	}
+	return out
+}
+
+// A user approves what the administrator lets users approve, whichever way the approval
+// is named, and the administrator approves the rest.
+func TestUsersGiveNoOrders(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.asks()
+	loose := "---\nname: loose\napproval: {shell: auto, file_write: auto, \"file_read\": auto}\n---\nYou ask nobody.\n"
+	require.NoError(t, os.WriteFile(filepath.Join(b.Work, ".spool", "agents", "loose.md"), []byte(loose), 0o644))
+	b.StartWorker()
+	eve := user{b, other}
+	own := filepath.Join(b.Work, "web-users", "eve")
+	shell := call("shell", map[string]any{"command": "touch ../../ran"})
+	write := func(name string) string { return call("file_write", map[string]any{"path": name, "content": "hers"}) }
+	refused := func(a answer) { a.fails(http.StatusForbidden, "forbidden", "tester", "--user eve") }
+
+	var me struct {
+		Administrator string
+		MayApprove    []string
+	}
+	eve.ask(http.MethodGet, "/api/v1/me", nil).is(http.StatusOK).into(&me)
+	require.Equal(t, "tester", me.Administrator)
+	require.Contains(t, me.MayApprove, "file_write")
+	b.get("/api/v1/me").is(http.StatusOK).into(&me)
+	require.Equal(t, []string{"*"}, me.MayApprove)
+
+	// A command, named by its approval, by its call, with and without its calls.
+	a := eve.wants(map[string]any{}, shell, write("a.txt"))
+	require.Equal(t, []string{"administrator", ""}, limits(a))
+	for _, target := range []string{a.ApprovalID, a.ToolCalls[0].ID, a.ToolCalls[1].ID} {
+		for _, verdict := range []string{memory.Approve, memory.ApproveAll} {
+			by := spool.ApprovalRequest{ApprovalID: target}
+			refused(eve.decides(by, map[string]any{"verdict": verdict}))
+			refused(eve.decides(by, map[string]any{"verdict": verdict, "calls": []string{a.ToolCalls[0].ID}}))
+			refused(eve.decides(by, map[string]any{"verdict": verdict, "calls": []string{a.ToolCalls[1].ID, a.ToolCalls[0].ID}}))
+		}
+	}
+	eve.decides(a, map[string]any{"verdict": memory.Approve, "calls": []string{a.ToolCalls[1].ID}}).is(http.StatusOK)
+	require.Contains(t, eve.ended(a).Response, "it said")
+	require.NoFileExists(t, filepath.Join(b.Work, "ran"))
+	require.FileExists(t, filepath.Join(own, "a.txt"))
+	for _, dir := range []string{filepath.Dir(own), own} {
+		info, err := os.Stat(dir)
+		require.NoError(t, err)
+		require.Equal(t, os.FileMode(0o700), info.Mode().Perm())
+	}
+
+	// What runs nothing is free: to deny, to tell the agent something, to answer.
+	a = eve.wants(map[string]any{}, shell)
+	eve.decides(a, map[string]any{"verdict": memory.Edit, "instruction": "no commands"}).is(http.StatusOK)
+	require.Contains(t, eve.ended(a).Response, "no commands")
+	a = eve.wants(map[string]any{}, shell)
+	eve.decides(a, map[string]any{"verdict": memory.Deny}).is(http.StatusOK)
+	eve.ended(a)
+
+	// A rule with a pattern is no rule for all calls to come.
+	fetch := call("web_fetch", map[string]any{"url": "https://go.dev/%zz"})
+	require.NoError(t, os.WriteFile(filepath.Join(b.Work, ".spool", "agents", "orchestrator.md"), []byte("---\nname: orchestrator\napproval: {web_fetch: ask}\n---\nYou ask first.\n"), 0o644))
+	a = eve.wants(map[string]any{}, fetch)
+	require.Equal(t, []string{"once"}, limits(a))
+	eve.decides(a, map[string]any{"verdict": memory.ApproveAll}).fails(http.StatusForbidden, "forbidden", "once")
+	eve.decides(a, map[string]any{"verdict": memory.Approve}).is(http.StatusOK)
+	a = eve.wants(map[string]any{}, call("web_fetch", map[string]any{"url": "https://go.dev.evil.example/"}))
+	require.Equal(t, []string{"administrator"}, limits(a))
+	refused(eve.decides(a, map[string]any{"verdict": memory.Approve}))
+
+	// Another agent does not ask less, also behind a fork, a retry and chat completions.
+	a = eve.wants(map[string]any{"agent": "loose"}, shell)
+	refused(eve.decides(a, map[string]any{"verdict": memory.Approve}))
+	eve.ask(http.MethodPost, "/api/v1/threads/"+id(a.ThreadID)+"/cancel", map[string]any{}).is(http.StatusOK)
+	var r spool.Reply
+	eve.ask(http.MethodPost, "/api/v1/threads/"+id(a.ThreadID)+"/retry", map[string]any{}).is(http.StatusAccepted).into(&r)
+	require.Equal(t, "waiting_for_approval", eve.waits(r).Status)
+	var forked spool.Forked
+	eve.ask(http.MethodPost, "/api/v1/threads/"+id(a.ThreadID)+"/fork", map[string]any{}).is(http.StatusOK).into(&forked)
+	eve.wants(map[string]any{"threadId": forked.ThreadID}, shell)
+	eve.ask(http.MethodPost, "/v1/chat/completions", map[string]any{"model": "general", "messages": []any{map[string]any{"role": "user", "content": script.Script(script.Calls(shell), "say never")}}}).is(http.StatusConflict)
+	eve.ask(http.MethodPost, "/api/v1/messages", map[string]any{"content": "x", "policy": map[string]any{"shell": "auto"}}).fails(http.StatusBadRequest, "invalid")
+	require.NoFileExists(t, filepath.Join(b.Work, "ran"))
+
+	// The administrator is asked as before, and may approve.
+	admin := user{b, token}
+	a = admin.wants(map[string]any{}, call("shell", map[string]any{"command": "touch ran-by-admin"}))
+	require.Equal(t, []string{""}, limits(a))
+	admin.decides(a, map[string]any{"verdict": memory.Approve}).is(http.StatusOK)
+	b.ends(spool.Reply{ThreadID: a.ThreadID, TurnID: "t" + a.ApprovalID[len("appr_"):len(a.ApprovalID)-2]})
+	require.FileExists(t, filepath.Join(b.Work, "ran-by-admin"))
+	b.Verify()
+}
