@@ -53,7 +53,7 @@ func newBench(t *testing.T, change ...func(*httpapi.Options)) *bench {
 	o := httpapi.Options{
 		Store: b.Store, Users: b.users, Page: web.Files,
 		Limits:        httpapi.Limits{Reads: 1000, Writes: 1000},
-		Administrator: "tester", Workspace: b.Work, Approvals: []string{"file_read", "file_write", "web_fetch(https://go.dev/*)"},
+		Administrator: "tester", Workspace: b.Work, Approvals: []string{"file_read", "file_write", "file_edit(a*)"},
 		Client: func(store memory.ConversationMemoryStore, user string) *spool.Client {
 			return spool.NewClient(store, b.Temporal, spool.ClientOptions{UserID: user, UI: "http://ui.example"})
 		},

@@ -131,15 +131,18 @@ func TestUsersGiveNoOrders(t *testing.T) {
 	eve.ended(a)
 
 	// A rule with a pattern is no rule for all calls to come.
-	fetch := call("web_fetch", map[string]any{"url": "https://go.dev/%zz"})
-	require.NoError(t, os.WriteFile(filepath.Join(b.Work, ".spool", "agents", "orchestrator.md"), []byte("---\nname: orchestrator\napproval: {web_fetch: ask}\n---\nYou ask first.\n"), 0o644))
-	a = eve.wants(map[string]any{}, fetch)
-	require.Equal(t, []string{"once"}, limits(a))
-	eve.decides(a, map[string]any{"verdict": memory.ApproveAll}).fails(http.StatusForbidden, "forbidden", "once")
-	eve.decides(a, map[string]any{"verdict": memory.Approve}).is(http.StatusOK)
-	a = eve.wants(map[string]any{}, call("web_fetch", map[string]any{"url": "https://go.dev.evil.example/"}))
-	require.Equal(t, []string{"administrator"}, limits(a))
+	edit := func(name string) string {
+		return call("file_edit", map[string]any{"path": name, "old": "hers", "new": "his"})
+	}
+	require.NoError(t, os.WriteFile(filepath.Join(own, "b.txt"), []byte("hers"), 0o600))
+	a = eve.wants(map[string]any{}, edit("a.txt"), edit("b.txt"))
+	require.Equal(t, []string{"once", "administrator"}, limits(a))
+	first := []string{a.ToolCalls[0].ID}
+	eve.decides(a, map[string]any{"verdict": memory.ApproveAll, "calls": first}).fails(http.StatusForbidden, "forbidden", "once")
 	refused(eve.decides(a, map[string]any{"verdict": memory.Approve}))
+	eve.decides(a, map[string]any{"verdict": memory.Approve, "calls": first}).is(http.StatusOK)
+	eve.ended(a)
+	require.Equal(t, "his hers", b.File("web-users/eve/a.txt")+" "+b.File("web-users/eve/b.txt"))
 
 	// Another agent does not ask less, also behind a fork, a retry and chat completions.
 	a = eve.wants(map[string]any{"agent": "loose"}, shell)
@@ -147,7 +150,7 @@ func TestUsersGiveNoOrders(t *testing.T) {
 	eve.ask(http.MethodPost, "/api/v1/threads/"+id(a.ThreadID)+"/cancel", map[string]any{}).is(http.StatusOK)
 	var r spool.Reply
 	eve.ask(http.MethodPost, "/api/v1/threads/"+id(a.ThreadID)+"/retry", map[string]any{}).is(http.StatusAccepted).into(&r)
-	require.Equal(t, "waiting_for_approval", eve.waits(r).Status)
+	require.NotEqual(t, "failed", eve.waits(r).Status)
 	var forked spool.Forked
 	eve.ask(http.MethodPost, "/api/v1/threads/"+id(a.ThreadID)+"/fork", map[string]any{}).is(http.StatusOK).into(&forked)
 	eve.wants(map[string]any{"threadId": forked.ThreadID}, shell)
