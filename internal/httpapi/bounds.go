@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -41,7 +42,7 @@ func (s *Server) place(c *call, r *memory.SendRequest) error {
 	case r.ThreadID != "":
 		return s.mayRun(c, r.ThreadID)
 	case r.SessionID != "":
-		return s.mayRun(c, agent.MainThreadID(r.SessionID, r.ConversationID))
+		return s.mayRun(c, agent.MainThreadID(r.SessionID, cmp.Or(r.ConversationID, agent.DefaultConversation)))
 	}
 	return nil
 }
@@ -168,10 +169,7 @@ func (s *Server) mayDecide(c *call, d memory.Decision) error {
 func (s *Server) refuse(c *call, d memory.Decision, limit string, approval, tool string) error {
 	switch {
 	case limit == limitAdministrator:
-		who := s.o.Administrator
-		if who == "" {
-			who = "the person"
-		}
+		who := cmp.Or(s.o.Administrator, "the person")
 		return &httpError{http.StatusForbidden, "forbidden", fmt.Sprintf("%s has to be approved by %s, who runs this server, on its machine: approve %s --user %s. You may deny it", tool, who, approval, c.user)}
 	case limit == limitOnce && d.Verdict == memory.ApproveAll:
 		return &httpError{http.StatusForbidden, "forbidden", "you may approve this call of " + tool + ", but not all to come: approve it once"}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spool-agents/spool"
 	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/internal/httpapi"
 	"github.com/spool-agents/spool/internal/llm/script"
 	"github.com/spool-agents/spool/memory"
 )
@@ -166,4 +167,71 @@ func TestUsersGiveNoOrders(t *testing.T) {
 	b.ends(spool.Reply{ThreadID: a.ThreadID, TurnID: "t" + a.ApprovalID[len("appr_"):len(a.ApprovalID)-2]})
 	require.FileExists(t, filepath.Join(b.Work, "ran-by-admin"))
 	b.Verify()
+}
+
+// The tools of a user's conversations see the user's folder only: neither that of
+// another user, nor the workspace, nor the server's keys.
+func TestUsersHaveFolders(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, func(o *httpapi.Options) { o.Workspace = "/elsewhere" }) // that of the worker counts
+	b.StartWorker()
+	eve, bob := user{b, other}, user{b, third}
+	own := filepath.Join(b.Work, "web-users", "eve")
+	require.NoError(t, os.WriteFile(filepath.Join(b.Work, "secret.txt"), []byte("of the workspace"), 0o600))
+	key, err := os.ReadFile(filepath.Join(b.Dir, "web.key"))
+	require.NoError(t, err)
+	reads := func(u user, message map[string]any, path string) string {
+		message["content"] = script.Script(call("file_read", map[string]any{"path": path}), "echo it said")
+		return u.says(message).Response
+	}
+	require.NoError(t, os.MkdirAll(filepath.Join(b.Work, "web-users", "bob"), 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(b.Work, "web-users", "bob", "his.txt"), []byte("of bob"), 0o600))
+	require.Contains(t, reads(bob, map[string]any{}, "his.txt"), "of bob")
+	require.NotContains(t, reads(eve, map[string]any{}, "his.txt"), "of bob")
+	for _, path := range []string{
+		"../bob/his.txt", "../../secret.txt", filepath.Join(b.Work, "secret.txt"), filepath.Join(b.Work, "web-users", "bob", "his.txt"),
+		filepath.Join(b.Dir, "web.key"), filepath.Join(b.Dir, "web-tokens"), filepath.Join(b.Dir, "dev.json"), "/proc/self/environ",
+	} {
+		got := reads(eve, map[string]any{}, path)
+		for _, secret := range []string{"of bob", "of the workspace", string(key), "SPOOL_HOME"} {
+			require.NotContains(t, got, secret, path)
+		}
+	}
+
+	// A folder of the user's own choice lies below.
+	require.NoError(t, os.MkdirAll(filepath.Join(own, "sub"), 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(own, "sub", "hers.txt"), []byte("of eve"), 0o600))
+	require.Contains(t, reads(eve, map[string]any{"workdir": "sub"}, "hers.txt"), "of eve")
+	require.Contains(t, reads(eve, map[string]any{"workdir": "/elsewhere/web-users/eve/sub"}, "hers.txt"), "of eve")
+	for _, dir := range []string{"..", "../bob", "/", "/elsewhere", "/elsewhere/web-users/bob", b.Work, b.Dir, "sub/../../bob", "/elsewhere/web-users/eve/../bob", "/elsewhere/web-users/evelyn"} {
+		eve.ask(http.MethodPost, "/api/v1/messages", map[string]any{"content": "script: say x", "workdir": dir}).fails(http.StatusUnprocessableEntity, "invalid", "workdir")
+	}
+
+	// A link leads nowhere else, neither below the folder nor in its place.
+	require.NoError(t, os.Symlink("/", filepath.Join(own, "root")))
+	require.NoError(t, os.Symlink("../bob", filepath.Join(own, "next")))
+	for _, dir := range []string{"root", "next", "root/" + b.Dir} {
+		for _, path := range []string{"his.txt", filepath.Join(b.Dir[1:], "web.key"), "web.key"} {
+			got := reads(eve, map[string]any{"workdir": dir}, path)
+			require.NotContains(t, got, "of bob", dir)
+			require.NotContains(t, got, string(key), dir)
+		}
+	}
+
+	// What was begun for a user elsewhere goes on from the command line only.
+	sent, err := spool.NewClient(b.Store, b.Temporal, spool.ClientOptions{UserID: "eve"}).Send(b.Ctx(), memory.SendRequest{Content: agent.Text("script: say x"), Workdir: b.Work})
+	require.NoError(t, err)
+	eve.waits(sent)
+	chat := "/api/v1/users/eve/orch-chats/" + id(sent.ThreadID) + "/messages"
+	eve.ask(http.MethodGet, chat, nil).is(http.StatusOK)
+	eve.ask(http.MethodPost, chat, map[string]any{"content": "x"}).fails(http.StatusForbidden, "forbidden", "folder")
+	eve.ask(http.MethodPost, "/api/v1/messages", map[string]any{"content": "x", "threadId": sent.ThreadID}).fails(http.StatusForbidden, "forbidden", "folder")
+	eve.ask(http.MethodPost, "/api/v1/messages", map[string]any{"content": "x", "sessionId": sent.SessionID}).fails(http.StatusForbidden, "forbidden", "folder")
+	eve.ask(http.MethodPost, "/api/v1/threads/"+id(sent.ThreadID)+"/retry", map[string]any{}).fails(http.StatusForbidden, "forbidden", "folder")
+	var forked spool.Forked
+	eve.ask(http.MethodPost, "/api/v1/threads/"+id(sent.ThreadID)+"/fork", map[string]any{}).is(http.StatusOK).into(&forked)
+	eve.ask(http.MethodPost, "/api/v1/messages", map[string]any{"content": "x", "threadId": forked.ThreadID}).fails(http.StatusForbidden, "forbidden", "folder")
+	wire := as(b.request(http.MethodPost, "/v1/chat/completions", map[string]any{"model": "general", "messages": []any{map[string]any{"role": "user", "content": "x"}}}), other)
+	wire.Header.Set("X-Spool-Thread", sent.ThreadID)
+	b.send(wire).is(http.StatusForbidden)
 }

@@ -1,6 +1,7 @@
 package httpapi_test
 
 import (
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -228,4 +229,137 @@ func TestLimits(t *testing.T) {
 	require.NotZero(t, statuses[429], "guessing is slow")
 	big := strings.Repeat("x", 17<<20)
 	b.post("/api/v1/messages", map[string]any{"content": big}).fails(413, "too_large", "16 MiB")
+}
+
+// in logs a browser in and returns a request of its session.
+func (b *bench) in(token string) (session func(method, path string) *http.Request, cookie string) {
+	b.t.Helper()
+	login := b.request(http.MethodPost, "/api/v1/login", map[string]string{"token": token})
+	login.Header.Del("Authorization")
+	cookie, _, _ = strings.Cut(b.send(login).is(200).header.Get("Set-Cookie"), ";")
+	return func(method, path string) *http.Request {
+		r := b.request(method, path, nil)
+		r.Header.Del("Authorization")
+		r.Header.Set("Cookie", cookie)
+		return r
+	}, cookie
+}
+
+// A logout ends the session on the server too: on each with the same key, after a
+// restart too, and with it other sessions of its token, but no others.
+func TestLogoutEndsSessions(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	eve, stolen := b.in(other)
+	again, _ := b.in(other)
+	tester, _ := b.in(token)
+	b.send(eve(http.MethodGet, "/api/v1/me")).is(200)
+	b.send(eve(http.MethodPost, "/api/v1/logout")).is(200)
+	b.send(eve(http.MethodGet, "/api/v1/me")).fails(401, "unauthorized")
+	b.send(again(http.MethodGet, "/api/v1/me")).fails(401, "unauthorized")
+	b.send(tester(http.MethodGet, "/api/v1/me")).is(200)
+	b.send(as(b.request(http.MethodGet, "/api/v1/me", nil), other)).is(200)
+	later, _ := b.in(other)
+	b.send(later(http.MethodGet, "/api/v1/me")).is(200)
+
+	users, err := httpapi.NewUsers("", filepath.Join(b.Dir, "web.key"))
+	require.NoError(t, err)
+	require.NoError(t, users.Add("eve", other, ""))
+	c := newBench(t, func(o *httpapi.Options) { o.Users = users })
+	r := c.request(http.MethodGet, "/api/v1/me", nil)
+	r.Header.Del("Authorization")
+	r.Header.Set("Cookie", strings.Replace(stolen, cookiePort(stolen), cookiePort(c.url), 1))
+	c.send(r).fails(401, "unauthorized")
+}
+
+// cookiePort is the port in the name of a cookie, or in a URL.
+func cookiePort(s string) string {
+	s, _, _ = strings.Cut(s, "=")
+	return s[strings.LastIndexAny(s, "_:")+1:]
+}
+
+// A stream ends soon after its token or its session is not valid any more.
+func TestStreamsEndWithTheirToken(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file := filepath.Join(dir, "web-tokens")
+	ada, err := httpapi.AppendToken(file, "ada")
+	require.NoError(t, err)
+	bob, err := httpapi.AppendToken(file, "bob")
+	require.NoError(t, err)
+	users, err := httpapi.NewUsers(file, filepath.Join(dir, "key"))
+	require.NoError(t, err)
+	b := newBench(t, func(o *httpapi.Options) { o.Users = users })
+	open := func(r *http.Request) <-chan string {
+		res, err := http.DefaultTransport.RoundTrip(r)
+		require.NoError(t, err)
+		require.Equal(t, 200, res.StatusCode)
+		end := make(chan string, 1)
+		go func() {
+			defer res.Body.Close()
+			rest, _ := io.ReadAll(res.Body)
+			end <- string(rest)
+		}()
+		return end
+	}
+	list := "/api/v1/follow?threads=true"
+	browser, _ := b.in(ada)
+	byCookie, byToken := open(browser(http.MethodGet, list)), open(as(b.request(http.MethodGet, list, nil), bob))
+	stays := open(as(b.request(http.MethodGet, list, nil), ada))
+	b.send(browser(http.MethodPost, "/api/v1/logout")).is(200)
+	require.NotContains(t, <-byCookie, "event: end", "the page asks who it is")
+	raw, err := os.ReadFile(file)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(file, []byte(strings.SplitAfter(string(raw), "\n")[0]), 0o600))
+	<-byToken
+	select {
+	case rest := <-stays:
+		t.Fatal("the stream of another token ended too", rest)
+	default:
+	}
+}
+
+// A link on a page of another site neither begins a session nor replaces one.
+func TestLinksOfOtherSitesDoNotLogIn(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	visit := func(header ...string) answer {
+		r := b.request(http.MethodGet, "/?token="+other, nil)
+		r.Header.Del("Authorization")
+		for i := 0; i < len(header); i += 2 {
+			r.Header.Set(header[i], header[i+1])
+		}
+		return b.send(r).is(303)
+	}
+	for _, header := range [][]string{
+		{"Sec-Fetch-Site", "cross-site"}, {"Sec-Fetch-Site", "same-site"}, {"Sec-Fetch-Site", "nonsense"},
+		{"Referer", "http://evil.example/page"}, {"Origin", "null"}, {"Referer", "http://127.0.0.1:1/"},
+		{"Sec-Fetch-Site", "cross-site", "Referer", b.url + "/"},
+	} {
+		got := visit(header...)
+		require.Empty(t, got.header.Get("Set-Cookie"), header)
+		require.Equal(t, "/?login=elsewhere", got.header.Get("Location"), header)
+	}
+	for _, header := range [][]string{nil, {"Sec-Fetch-Site", "none"}, {"Sec-Fetch-Site", "same-origin"}, {"Referer", b.url + "/"}} {
+		require.NotEmpty(t, visit(header...).header.Get("Set-Cookie"), header)
+	}
+}
+
+// What a terminal would not show, or would obey, is an escape in an answer.
+func TestAnswersHideNothing(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	text := "a\u202eb\u009bc\u200bd\U000e0041e\x7f"
+	var r spool.Reply
+	b.post("/api/v1/messages", map[string]any{"content": text}).is(202).into(&r)
+	for _, path := range []string{"/api/v1/threads/" + id(r.ThreadID), "/api/v1/threads", "/api/v1/follow?threads=true&once=true"} {
+		a := b.get(path).is(200)
+		require.False(t, strings.ContainsAny(a.body, "\u202e\u009b\u200b\U000e0041\x7f"), a.body)
+		require.Contains(t, a.body, `a\u202eb`, path)
+	}
+	var v struct {
+		Inbox []struct{ Content string }
+	}
+	b.get("/api/v1/threads/" + id(r.ThreadID)).into(&v)
+	require.Equal(t, text, v.Inbox[0].Content, "it means the same")
 }
