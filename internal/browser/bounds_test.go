@@ -49,7 +49,7 @@ func TestWhatWaitsForTheAdministrator(t *testing.T) {
 	s := careful(t)
 	token, err := httpapi.AppendToken(filepath.Join(s.Dir, "web-tokens"), "eve")
 	require.NoError(t, err)
-	p := Open(t, s.StartWeb().URL+"/?token="+token, 1300, 850)
+	p := Open(t, s.StartWeb("SPOOL_WEB_APPROVALS=ls,file_write").URL+"/?token="+token, 1300, 850)
 	shell := script.Call("shell", map[string]any{"command": "touch ../../ran"})
 	buttons := func() string {
 		return Eval[string](p, "[...document.querySelectorAll('.card button:not([disabled])')].map(b => b.textContent).join()")

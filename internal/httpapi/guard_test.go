@@ -208,6 +208,10 @@ func TestTokensOfAFile(t *testing.T) {
 	b.send(as(b.request(http.MethodGet, "/api/v1/me", nil), ada)).is(200)
 	_, err = httpapi.NewUsers(file, "")
 	require.ErrorContains(t, err, "web-tokens:1")
+	require.NoError(t, os.Remove(file))
+	b.send(as(b.request(http.MethodGet, "/api/v1/me", nil), ada)).fails(401, "unauthorized")
+	_, err = httpapi.NewUsers(file, "")
+	require.ErrorContains(t, err, "cannot read the web server's tokens")
 }
 
 func TestLimits(t *testing.T) {

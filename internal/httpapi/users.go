@@ -127,31 +127,32 @@ func (u *Users) holds(c credential) bool {
 	return false
 }
 
-// refresh reads the file again if it has changed. A file that cannot be read is
-// an error and changes nothing.
+// refresh reads the file again if it has changed. A file that cannot be read is an error,
+// once, and changes nothing; with one that is removed all its tokens end.
 func (u *Users) refresh() error {
 	if u.file == "" {
 		return nil
 	}
 	info, err := os.Stat(u.file)
-	if errors.Is(err, fs.ErrNotExist) && u.mayCome {
-		return nil // nobody has a token of their own yet
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if errors.Is(err, fs.ErrNotExist) && (u.mayCome || u.stamp != "") {
+		u.read, u.stamp = nil, "none"
+		return nil
 	}
 	if err != nil {
 		return agent.Wrap(err, agent.CodeInvalid, "cannot read the web server's tokens")
 	}
 	stamp := fmt.Sprint(info.ModTime().UnixNano(), info.Size())
-	u.mu.Lock()
-	defer u.mu.Unlock()
 	if stamp == u.stamp {
 		return nil
 	}
+	u.stamp = stamp
 	read, err := readTokens(u.file)
-	if err != nil {
-		return err
+	if err == nil {
+		u.read = read
 	}
-	u.read, u.stamp = read, stamp
-	return nil
+	return err
 }
 
 // readTokens reads lines of USER and SHA-256 in hexadecimal; what follows on a
