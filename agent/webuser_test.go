@@ -21,20 +21,20 @@ func TestEachUserHasAFolder(t *testing.T) {
 
 func TestInUserFolder(t *testing.T) {
 	for _, c := range []struct{ folder, sub string }{
-		{"/work/web-users/eve", "."},
+		{"/w/web-users/eve", "."},
 		{"/elsewhere/web-users/eve/a/b/", "a/b"},
 		{"web-users/eve", "."},
-		{"/work/web-users/eve/../bob", ""},
-		{"/work/web-users/eve/..", ""},
-		{"/work/web-users/evelyn", ""},
-		{"/work/web-users", ""},
-		{"/work", ""},
+		{"/w/web-users/eve/../bob", ""},
+		{"/w/web-users/eve/..", ""},
+		{"/w/web-users/evelyn", ""},
+		{"/w/web-users", ""},
+		{"/w", ""},
 		{"", ""},
 	} {
 		sub, ok := InUserFolder("eve", c.folder)
 		require.Equal(t, c.sub, sub, c.folder)
 		require.Equal(t, c.sub != "", ok, c.folder)
 	}
-	_, ok := InUserFolder("", "/work/web-users")
+	_, ok := InUserFolder("", "/w/web-users")
 	require.False(t, ok, "who has no name has no folder")
 }
