@@ -110,11 +110,7 @@ func (s *Server) approvals(c *call) (any, error) {
 			return nil, err
 		}
 		for i, call := range a.ToolCalls {
-			args, err := json.Marshal(call.Args)
-			if err != nil {
-				return nil, err
-			}
-			a.ToolCalls[i].Limit = s.limit(c, t.Workdir, call.ToolName, args)
+			a.ToolCalls[i].Limit = s.limit(c, t.Workdir, call.ToolName, call.Args)
 		}
 	}
 	return map[string]any{"approvals": list}, nil
@@ -159,20 +155,13 @@ func (s *Server) mayDecide(c *call, d memory.Decision) error {
 		if len(d.Calls) > 0 && !slices.Contains(d.Calls, call.ID) {
 			continue
 		}
-		if err := s.refuse(c, d, s.limit(c, t.Workdir, call.ToolName, call.Args), all[i].ID, call.ToolName); err != nil {
-			return err
+		switch limit := s.limit(c, t.Workdir, call.ToolName, call.Args); {
+		case limit == limitAdministrator:
+			return &httpError{http.StatusForbidden, "forbidden", fmt.Sprintf("%s has to be approved by %s, who runs this server, on its machine: approve %s --user %s. You may deny it",
+				call.ToolName, cmp.Or(s.o.Administrator, "the person"), all[i].ID, c.user)}
+		case limit == limitOnce && d.Verdict == memory.ApproveAll:
+			return &httpError{http.StatusForbidden, "forbidden", "you may approve this call of " + call.ToolName + ", but not all to come: approve it once"}
 		}
-	}
-	return nil
-}
-
-func (s *Server) refuse(c *call, d memory.Decision, limit string, approval, tool string) error {
-	switch {
-	case limit == limitAdministrator:
-		who := cmp.Or(s.o.Administrator, "the person")
-		return &httpError{http.StatusForbidden, "forbidden", fmt.Sprintf("%s has to be approved by %s, who runs this server, on its machine: approve %s --user %s. You may deny it", tool, who, approval, c.user)}
-	case limit == limitOnce && d.Verdict == memory.ApproveAll:
-		return &httpError{http.StatusForbidden, "forbidden", "you may approve this call of " + tool + ", but not all to come: approve it once"}
 	}
 	return nil
 }
