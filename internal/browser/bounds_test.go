@@ -1,6 +1,9 @@
 package browser
 
 import (
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -70,4 +73,27 @@ func TestWhatWaitsForTheAdministrator(t *testing.T) {
 	require.Equal(t, "x", s.File("web-users/eve/a.txt"))
 	require.Equal(t, "", s.File("ran"))
 	s.Verify()
+}
+
+// A link on a page of another site leaves the session as it is.
+func TestALinkElsewhereReplacesNoSession(t *testing.T) {
+	s := tt.New(t)
+	token, err := httpapi.AppendToken(filepath.Join(s.Dir, "web-tokens"), "eve")
+	require.NoError(t, err)
+	web := s.StartWeb()
+	p := Open(t, web.Link, 1300, 850)
+	p.Text(".who", "tester")
+	elsewhere := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		_, _ = io.WriteString(w, `<title>elsewhere</title><link rel="icon" href="data:,"><a id="link" href="`+web.URL+"/?token="+token+`">win</a>`)
+	}))
+	t.Cleanup(elsewhere.Close)
+	p.Go(strings.Replace(elsewhere.URL, "127.0.0.1", "localhost", 1))
+	p.Click("#link")
+	p.Text(".who", "tester")
+	require.Contains(t, Eval[string](p, "location.search"), "elsewhere")
+	p.Press(".top-bar", "Log out")
+	p.Text(".login", "Token of this server")
+	p.Go(web.URL + "/?token=" + token)
+	p.Text(".who", "eve")
 }
