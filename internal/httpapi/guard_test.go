@@ -295,15 +295,19 @@ func TestStreamsEndWithTheirToken(t *testing.T) {
 	require.NoError(t, err)
 	b := newBench(t, func(o *httpapi.Options) { o.Users = users })
 	open := func(r *http.Request) <-chan string {
-		res, err := http.DefaultTransport.RoundTrip(r)
-		require.NoError(t, err)
-		require.Equal(t, 200, res.StatusCode)
-		end := make(chan string, 1)
+		begun, end := make(chan int), make(chan string, 1)
 		go func() {
+			res, err := http.DefaultTransport.RoundTrip(r)
+			if err != nil {
+				begun <- 0
+				return
+			}
 			defer res.Body.Close()
+			begun <- res.StatusCode
 			rest, _ := io.ReadAll(res.Body)
 			end <- string(rest)
 		}()
+		require.Equal(t, 200, <-begun)
 		return end
 	}
 	list := "/api/v1/follow?threads=true"
