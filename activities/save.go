@@ -58,7 +58,9 @@ func (a *Activities) claim(ctx context.Context, req memory.TakeRequest) (memory.
 		return memory.Claim{}, err
 	}
 	for {
-		req.Workdir = a.workdir(thread.Workdir)
+		if req.Workdir, err = a.place(thread); err != nil {
+			return memory.Claim{}, err
+		}
 		if thread.Kind == agent.KindMain {
 			config := a.mainConfig(thread)
 			req.Config = &config
@@ -89,8 +91,18 @@ func agentOf(t agent.Thread) string {
 
 // mainConfig resolves the template a main thread runs with. If there is none, a
 // thread that this agent answered before goes on with its snapshot, and no other
-// agent answers in its place: the turn is to fail, with the reason in Missing.
+// agent answers in its place: the turn is to fail, with the reason in Missing. For a
+// user of the web server no agent does more unasked than the default one.
 func (a *Activities) mainConfig(thread agent.Thread) agent.SpecialistAgentConfig {
+	config := a.ownConfig(thread)
+	if _, web := agent.InUserFolder(thread.UserID, thread.Workdir); web && config.Name != DefaultAgent {
+		usual, _ := a.Catalog.Get(DefaultAgent)
+		config.Bounds = []map[string]string{usual.Approval}
+	}
+	return config
+}
+
+func (a *Activities) ownConfig(thread agent.Thread) agent.SpecialistAgentConfig {
 	name := agentOf(thread)
 	config, ok := a.Catalog.Get(name)
 	switch old := thread.Config; {

@@ -140,6 +140,27 @@ func TestWebServesUsersByTheirTokens(t *testing.T) {
 	assert.NotContains(t, ask("threads"), "mine")
 	_, out, _ = u.run("threads")
 	assert.NotContains(t, out, "hers")
+
+	// She cannot approve a command: the refusal says who can, and how.
+	theirs := func(args ...string) (string, string) {
+		cmd := ada.command(args...)
+		cmd.Env = append(cmd.Env, "SPOOL_SERVER="+link, "SPOOL_SERVER_TOKEN="+token)
+		var out, errout strings.Builder
+		cmd.Stdout, cmd.Stderr = &out, &errout
+		require.Error(t, cmd.Run(), args)
+		return out.String(), errout.String()
+	}
+	out, _ = theirs("send", "--json", "-s", "orders", `script: call shell {"command":"touch done"} ;; say done`)
+	var waiting struct{ Pending []struct{ ApprovalID string } }
+	require.NoError(t, json.Unmarshal([]byte(out), &waiting))
+	how := "approve " + waiting.Pending[0].ApprovalID + " --user ada"
+	_, errout = theirs("approve", waiting.Pending[0].ApprovalID)
+	assert.Contains(t, errout, how)
+	code, _, errout = u.run(strings.Fields(how)...)
+	require.Equal(t, 0, code, errout)
+	assert.Contains(t, ask("show", "--follow", "orders/default"), "done")
+	assert.FileExists(t, filepath.Join(u.work, "web-users", "ada", "done"))
+
 	res, err := http.Get(link + "healthz")
 	require.NoError(t, err)
 	defer res.Body.Close()

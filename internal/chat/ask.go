@@ -169,6 +169,10 @@ func (t *Talk) approval(ctx context.Context, a spool.ApprovalRequest, optional b
 			return false, err
 		}
 		done, err := t.C.Decide(ctx, d)
+		if agent.CodeOf(err) == agent.CodeInvalid { // not for this person to decide
+			t.Progress("%s", terminal.Clean(err.Error()))
+			return false, nil
+		}
 		return true, t.saved(done.Note, err)
 	})
 	if errors.Is(err, terminal.ErrLeft) {

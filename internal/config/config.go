@@ -82,6 +82,9 @@ type Config struct {
 	// all users, "" = web-tokens in Home, if it is there.
 	WebToken  Secret
 	WebTokens string
+	// WebApprovals are rules for what users of the web server other than User may
+	// approve.
+	WebApprovals []string
 
 	// Server is a web server to use in place of store and Temporal, "" = none;
 	// ServerToken says who uses it.

@@ -111,6 +111,9 @@ func TestDefaults(t *testing.T) {
 	assert.Equal(t, 100, c.MaxTurnsPerWorker)
 	assert.Zero(t, c.MaxSteps)
 	assert.True(t, c.Demo())
+	assert.NotContains(t, c.WebApprovals, "shell")
+	w.env["SPOOL_WEB_APPROVALS"] = "ls, shell(git log *, git diff),mcp__x__*"
+	assert.Equal(t, []string{"ls", "shell(git log *, git diff)", "mcp__x__*"}, w.must().WebApprovals)
 	assert.Nil(t, c.Dev)
 	assert.Equal(t, "default", source(c, config.Store))
 }

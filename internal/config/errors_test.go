@@ -32,6 +32,8 @@ func TestWrongValues(t *testing.T) {
 		{"SPOOL_IDLE_TIMEOUT", "idleTimeout", "5", "a duration above zero such as 90s, 15m or 2h"},
 		{"SPOOL_RETRY_FOR", "retryFor", "-1m", "a duration above zero such as 90s, 15m or 2h"},
 		{"TEMPORAL_ADDRESS", "temporalAddress", "localhost", "HOST:PORT, for instance localhost:7233"},
+		{"SPOOL_WEB_APPROVALS", "webApprovals", "shell(git", "rules TOOL or TOOL(PATTERN), separated by commas"},
+		{"SPOOL_WEB_APPROVALS", "webApprovals", "ls,shell: auto", "rules TOOL or TOOL(PATTERN), separated by commas"},
 		{"SPOOL_ENCRYPTION_KEYS", "encryptionKeys", " ", encryption.Allowed + "; here: there is no key in it"},
 	} {
 		t.Run(c.env+"="+c.value, func(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/user"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -280,6 +281,26 @@ func models(to *[]string) kind {
 	return list(to, "names of models, separated by commas", func(name string) bool {
 		return !strings.ContainsFunc(name, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) })
 	})
+}
+
+var rule = regexp.MustCompile(`^[^\s(),]+(\(.+\))?$`)
+
+// rules are names of tools, each with a pattern if wanted. What stands between brackets
+// may have commas.
+func rules(to *[]string) kind {
+	return parsed(to, "rules TOOL or TOOL(PATTERN), separated by commas", func(v string, _ place) (out []string, _ error) {
+		depth := 0
+		for one := range strings.FieldsFuncSeq(v, func(r rune) bool {
+			depth += map[rune]int{'(': 1, ')': -1}[r]
+			return r == ',' && depth == 0
+		}) {
+			if one = strings.TrimSpace(one); !rule.MatchString(one) {
+				return nil, errWrong
+			}
+			out = append(out, one)
+		}
+		return out, nil
+	}, func(rules []string) string { return strings.Join(rules, ",") })
 }
 
 // disabled are agents that are not enabled.

@@ -25,6 +25,9 @@ const (
 	EncryptionKeys    = "encryptionKeys"
 )
 
+// webApprovals are the tools that read, and those that write into the user's own folder.
+const webApprovals = "assign_task,calculator,file_edit,file_read,file_write,glob,grep,ls,task_output,tool_output,web_fetch,web_search"
+
 // setting says where a value comes from, how it is read and what it is for.
 type setting struct {
 	name, env, fallback string
@@ -72,6 +75,7 @@ func settings(c *Config) []setting {
 		{"priceOutput", "SPOOL_PRICE_OUTPUT", "0", dollars(&c.Price.Output), "the same for output"},
 		{"webToken", "SPOOL_WEB_TOKEN", "", token(&c.WebToken), "token with which `user` enters the web server. Default: a new one at each start, if nobody has a token"},
 		{"webTokens", "SPOOL_WEB_TOKENS", "", path(&c.WebTokens), "file of the users of the web server, as `web-token` writes it. Default: `web-tokens` in home, if it is there"},
+		{"webApprovals", "SPOOL_WEB_APPROVALS", webApprovals, rules(&c.WebApprovals), "calls that users of the web server may approve in their own folders, as rules of [agent files](agents.md#what-asks-and-what-is-refused); `*` = all, everywhere, `none` = none. `user` may approve all"},
 		{"contextWindow", "SPOOL_CONTEXT_WINDOW", "0", window(&c.ContextWindow), "tokens that a request and its answer may have together; 0 = as the table of models says"},
 		{FallbackModels, "SPOOL_FALLBACK_MODELS", "", harmless(models(&c.FallbackModels)), "models that take over, in this order, when one [fails](#when-a-model-call-fails) in a way that another may not share"},
 		{Server, "SPOOL_SERVER", "", serverURL(&c.Server), "web server to use in place of store and Temporal: the link that it printed, with its token. Flag `--server`"},

@@ -29,6 +29,7 @@ func TestMain(m *testing.M) { tt.Main(m) }
 const (
 	token = "token-of-the-tester" // of the stack's user
 	other = "token-of-somebody-else"
+	third = "token-of-one-more-user"
 )
 
 // bench is a server on a stack.
@@ -49,9 +50,11 @@ func newBench(t *testing.T, change ...func(*httpapi.Options)) *bench {
 	require.NoError(t, err)
 	require.NoError(t, b.users.Add("tester", token, ""))
 	require.NoError(t, b.users.Add("eve", other, ""))
+	require.NoError(t, b.users.Add("bob", third, ""))
 	o := httpapi.Options{
 		Store: b.Store, Users: b.users, Page: web.Files,
 		Limits: httpapi.Limits{Reads: 1000, Writes: 1000}, Metrics: promhttp.Handler(),
+		Administrator: "tester", Workspace: b.Work, Approvals: []string{"file_read", "file_write", "file_edit(a*)"},
 		Client: func(store memory.ConversationMemoryStore, user string) *spool.Client {
 			return spool.NewClient(store, b.Temporal, spool.ClientOptions{UserID: user, UI: "http://ui.example"})
 		},

@@ -183,6 +183,9 @@ func (s *Server) complete(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := s.place(c, &r); err != nil {
+		return nil, err
+	}
 	a := &completion{s: s, c: c, model: q.Model, usage: q.StreamOptions.IncludeUsage, created: time.Now().Unix()}
 	ctx, thread := c.r.Context(), agent.MainThreadID(r.SessionID, r.ConversationID)
 	tail, err := c.client.Tail(ctx, thread)

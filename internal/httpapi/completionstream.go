@@ -20,7 +20,7 @@ func (a *completion) wait(ctx context.Context) (spool.Reply, error) {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	return a.c.client.Wait(a.s.stopped(ctx), a.sent.ThreadID, a.sent.TurnID, spool.WaitOptions{})
+	return a.c.client.Wait(a.s.stopped(ctx, a.c), a.sent.ThreadID, a.sent.TurnID, spool.WaitOptions{})
 }
 
 // stream answers with chunks: the texts of the turn as they are written, with a
@@ -33,6 +33,7 @@ func (a *completion) stream(tail string) error {
 	defer done()
 	ctx, cancel := context.WithCancel(a.c.r.Context())
 	defer cancel()
+	ctx = a.s.stopped(ctx, a.c)
 	st := a.s.open(ctx, a.c, func() string { return a.waiting(ctx) })
 	t := &chunks{a: a, st: st}
 	if err := t.send(map[string]any{"role": "assistant", "content": ""}, nil); err != nil {
@@ -115,11 +116,11 @@ type chunks struct {
 }
 
 func (t *chunks) raw(v any) error {
-	b, err := json.Marshal(v)
+	raw, err := toJSON(v)
 	if err != nil {
 		return err
 	}
-	return t.st.write([]byte("data: " + string(b) + "\n\n"))
+	return t.st.write([]byte("data: " + string(raw) + "\n"))
 }
 
 func (t *chunks) send(delta map[string]any, finish any) error {

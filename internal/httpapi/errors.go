@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/spool-agents/spool"
 	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/internal/terminal"
 	"github.com/spool-agents/spool/memory"
 )
 
@@ -92,13 +94,21 @@ func bound(w http.ResponseWriter) {
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(answerTime))
 }
 
+// toJSON writes a document as one line, which shows all characters in a terminal.
+func toJSON(v any) ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	err := enc.Encode(v)
+	return terminal.VisibleJSON(b.Bytes()), agent.Wrap(err, agent.CodeInternal, "cannot write the answer")
+}
+
 // writeJSON answers with a document.
 func writeJSON(w http.ResponseWriter, status int, v any) {
 	bound(w)
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
-	enc := json.NewEncoder(w)
-	enc.SetEscapeHTML(false)
-	_ = enc.Encode(v) // a client that is gone needs no answer
+	doc, _ := toJSON(v) // documents of a store are JSON
+	_, _ = w.Write(doc) // a client that is gone needs no answer
 }

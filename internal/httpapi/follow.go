@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"net/http"
 	"strings"
 	"sync"
@@ -65,9 +64,9 @@ func (s *Server) open(ctx context.Context, c *call, news func() string) *stream 
 
 // event sends one event. An empty id leaves the reader's last one as it is.
 func (st *stream) event(id, name string, data any) error {
-	raw, err := json.Marshal(data)
+	raw, err := toJSON(data)
 	if err != nil {
-		return agent.Wrap(err, agent.CodeInternal, "cannot write the event %s", name)
+		return err
 	}
 	var b bytes.Buffer
 	if id != "" {
@@ -75,7 +74,7 @@ func (st *stream) event(id, name string, data any) error {
 	}
 	b.WriteString("event: " + name + "\ndata: ")
 	b.Write(raw)
-	b.WriteString("\n\n")
+	b.WriteString("\n")
 	return st.write(b.Bytes())
 }
 
@@ -104,7 +103,7 @@ func (s *Server) streaming(c *call, f func(ctx context.Context, st *stream) erro
 	defer done()
 	ctx, cancel := context.WithCancel(c.r.Context())
 	defer cancel()
-	ctx = s.stopped(ctx)
+	ctx = s.stopped(ctx, c)
 	st := s.open(ctx, c, nil)
 	err = f(ctx, st)
 	if ctx.Err() != nil { // the client comes back to another server, or is gone

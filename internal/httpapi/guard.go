@@ -55,7 +55,7 @@ func (s *Server) pass(origin *http.CrossOriginProtection, op route, w http.Respo
 		if who.user == "" { // it would see everything
 			return agent.Errorf(agent.CodeInternal, "a request without a user got through")
 		}
-		c.user, c.client = who.user, s.client(who.user)
+		c.user, c.client, c.admin = who.user, s.client(who.user), who.user == s.o.Administrator
 		if err := s.limits.request(who.user, !isRead(r.Method)); err != nil {
 			return err
 		}

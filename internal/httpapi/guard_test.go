@@ -1,12 +1,11 @@
 package httpapi_test
 
 import (
-	"maps"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -17,82 +16,6 @@ import (
 	"github.com/spool-agents/spool/internal/llm/script"
 	"github.com/spool-agents/spool/memory"
 )
-
-// F2: what belongs to one user does not exist for another, on any route: each
-// answers as it does for what nobody has.
-func TestFault_F2_OtherUsers(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	b.asks()
-	b.StartWorker()
-	child := script.Script(script.Calls(script.Call("shell", map[string]any{"command": "echo hello"})), "say never")
-	r := b.say("secret", script.Script(script.Task("general", child), "say never"))
-	pending := b.ends(r)
-	require.Len(t, pending.Pending, 1)
-	q := b.say("asks", script.Script(script.Call("ask_user", map[string]any{"question": "Which one?"}), "say never"))
-	asked := b.ends(q)
-	require.Len(t, asked.Questions, 1)
-
-	mine := map[string]string{
-		"{thread}": id(r.ThreadID), "{turn}": r.TurnID, "{call}": pending.Pending[0].ToolCalls[0].ID, "{approval}": pending.Pending[0].ApprovalID,
-		"{question}": asked.Questions[0].QuestionID, "{user}": "tester", "{chatId}": id(r.ThreadID), "{id}": pending.Pending[0].ThreadID,
-	}
-	nobodys := map[string]string{
-		"{thread}": "nobody%2Fdefault", "{turn}": "t0123456789abcdef", "{call}": "call_0123456789abcdef_1_0", "{approval}": "appr_0123456789abcdef_1",
-		"{question}": "quest_0123456789abcdef", "{user}": "nobody", "{chatId}": "nobody%2Fdefault", "{id}": "agent:general:general-1-0123456789ab",
-	}
-	bodies := map[string]any{
-		"/decision": map[string]any{"verdict": memory.Approve}, "/answer": map[string]any{"text": "blue"},
-		"/messages": map[string]any{"content": "mine now"}, "/cancel": map[string]any{}, "/retry": map[string]any{}, "/fork": map[string]any{}, "/follow": map[string]any{},
-	}
-	ask := func(o httpapi.Operation, ids map[string]string) answer {
-		path := o.Path
-		for name, value := range ids {
-			path = strings.ReplaceAll(path, name, value)
-		}
-		var body any
-		if o.Method == http.MethodPost {
-			body = bodies[o.Path[strings.LastIndex(o.Path, "/"):]]
-			require.NotNil(t, body, "give %v a body here", o)
-		}
-		a := b.send(as(b.request(o.Method, path, body), other))
-		values := slices.SortedFunc(maps.Values(ids), func(a, b string) int { return len(b) - len(a) })
-		for _, value := range values { // errors may name what was asked for
-			a.body = strings.NewReplacer(value, "ID", strings.ReplaceAll(value, "%2F", "/"), "ID").Replace(a.body)
-		}
-		return a
-	}
-	tried := 0
-	for _, o := range httpapi.Operations() {
-		if !strings.Contains(o.Path, "{") || o.Path == "/v1/models/{model}" {
-			continue
-		}
-		tried++
-		got, want := ask(o, mine), ask(o, nobodys)
-		require.Equal(t, want.status, got.status, "%v: %s", o, got.body)
-		require.Equal(t, want.body, got.body, "%v", o)
-		if !strings.HasSuffix(o.Path, "/tails") { // those of a thread that does not exist yet are empty
-			require.Equal(t, http.StatusNotFound, got.status, "%v: %s", o, got.body)
-		}
-	}
-	require.Greater(t, tried, 20)
-
-	eve := func(method, path string, body any) answer { return b.send(as(b.request(method, path, body), other)) }
-	for _, path := range []string{"/api/v1/threads?all=true", "/api/v1/approvals", "/api/v1/questions", "/api/v1/waits", "/api/v1/decisions", "/api/v1/users/eve/orch-chats"} {
-		require.NotContains(t, eve(http.MethodGet, path, nil).is(200).body, "secret", path)
-	}
-	eve(http.MethodGet, "/api/v1/approvals?thread="+id(r.ThreadID), nil).fails(404, "not_found")
-	eve(http.MethodGet, "/api/v1/questions?thread="+id(q.ThreadID), nil).fails(404, "not_found")
-	eve(http.MethodGet, "/api/v1/follow?thread="+id(r.ThreadID), nil).fails(404, "not_found")
-	eve(http.MethodPost, "/api/v1/messages", map[string]any{"threadId": r.ThreadID, "content": "x"}).fails(404, "not_found")
-	eve(http.MethodPost, "/api/v1/messages", map[string]any{"sessionId": b.Session("secret"), "content": "x"}).fails(404, "not_found")
-	eve(http.MethodPost, "/api/v1/users/eve/orch-chats/"+id(r.ThreadID)+"/messages", map[string]any{"content": "x"}).fails(404, "not_found")
-	wire := as(b.request(http.MethodPost, "/v1/chat/completions", map[string]any{"model": "general", "messages": []any{map[string]any{"role": "user", "content": "x"}}}), other)
-	wire.Header.Set("X-Spool-Thread", r.ThreadID)
-	b.send(wire).is(404)
-	require.Equal(t, "waiting_for_approval", b.ends(r).Status, "nothing of it had an effect")
-	require.Equal(t, "waiting_for_user", b.ends(q).Status)
-}
 
 // Row 91: the collections are readable by their paths, another user's path is
 // refused, and the user's messages are the only thing that can be written.
@@ -285,6 +208,10 @@ func TestTokensOfAFile(t *testing.T) {
 	b.send(as(b.request(http.MethodGet, "/api/v1/me", nil), ada)).is(200)
 	_, err = httpapi.NewUsers(file, "")
 	require.ErrorContains(t, err, "web-tokens:1")
+	require.NoError(t, os.Remove(file))
+	b.send(as(b.request(http.MethodGet, "/api/v1/me", nil), ada)).fails(401, "unauthorized")
+	_, err = httpapi.NewUsers(file, "")
+	require.ErrorContains(t, err, "cannot read the web server's tokens")
 }
 
 func TestLimits(t *testing.T) {
@@ -306,4 +233,141 @@ func TestLimits(t *testing.T) {
 	require.NotZero(t, statuses[429], "guessing is slow")
 	big := strings.Repeat("x", 17<<20)
 	b.post("/api/v1/messages", map[string]any{"content": big}).fails(413, "too_large", "16 MiB")
+}
+
+// in logs a browser in and returns a request of its session.
+func (b *bench) in(token string) (session func(method, path string) *http.Request, cookie string) {
+	b.t.Helper()
+	login := b.request(http.MethodPost, "/api/v1/login", map[string]string{"token": token})
+	login.Header.Del("Authorization")
+	cookie, _, _ = strings.Cut(b.send(login).is(200).header.Get("Set-Cookie"), ";")
+	return func(method, path string) *http.Request {
+		r := b.request(method, path, nil)
+		r.Header.Del("Authorization")
+		r.Header.Set("Cookie", cookie)
+		return r
+	}, cookie
+}
+
+// A logout ends the session on the server too: on each with the same key, after a
+// restart too, and with it other sessions of its token, but no others.
+func TestLogoutEndsSessions(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	eve, stolen := b.in(other)
+	again, _ := b.in(other)
+	tester, _ := b.in(token)
+	b.send(eve(http.MethodGet, "/api/v1/me")).is(200)
+	b.send(eve(http.MethodPost, "/api/v1/logout")).is(200)
+	b.send(eve(http.MethodGet, "/api/v1/me")).fails(401, "unauthorized")
+	b.send(again(http.MethodGet, "/api/v1/me")).fails(401, "unauthorized")
+	b.send(tester(http.MethodGet, "/api/v1/me")).is(200)
+	b.send(as(b.request(http.MethodGet, "/api/v1/me", nil), other)).is(200)
+	later, _ := b.in(other)
+	b.send(later(http.MethodGet, "/api/v1/me")).is(200)
+
+	users, err := httpapi.NewUsers("", filepath.Join(b.Dir, "web.key"))
+	require.NoError(t, err)
+	require.NoError(t, users.Add("eve", other, ""))
+	c := newBench(t, func(o *httpapi.Options) { o.Users = users })
+	r := c.request(http.MethodGet, "/api/v1/me", nil)
+	r.Header.Del("Authorization")
+	r.Header.Set("Cookie", strings.Replace(stolen, cookiePort(stolen), cookiePort(c.url), 1))
+	c.send(r).fails(401, "unauthorized")
+}
+
+// cookiePort is the port in the name of a cookie, or in a URL.
+func cookiePort(s string) string {
+	s, _, _ = strings.Cut(s, "=")
+	return s[strings.LastIndexAny(s, "_:")+1:]
+}
+
+// A stream ends soon after its token or its session is not valid any more.
+func TestStreamsEndWithTheirToken(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file := filepath.Join(dir, "web-tokens")
+	ada, err := httpapi.AppendToken(file, "ada")
+	require.NoError(t, err)
+	bob, err := httpapi.AppendToken(file, "bob")
+	require.NoError(t, err)
+	users, err := httpapi.NewUsers(file, filepath.Join(dir, "key"))
+	require.NoError(t, err)
+	b := newBench(t, func(o *httpapi.Options) { o.Users = users })
+	open := func(r *http.Request) <-chan string {
+		begun, end := make(chan int), make(chan string, 1)
+		go func() {
+			res, err := http.DefaultTransport.RoundTrip(r)
+			if err != nil {
+				begun <- 0
+				return
+			}
+			defer res.Body.Close()
+			begun <- res.StatusCode
+			rest, _ := io.ReadAll(res.Body)
+			end <- string(rest)
+		}()
+		require.Equal(t, 200, <-begun)
+		return end
+	}
+	list := "/api/v1/follow?threads=true"
+	browser, _ := b.in(ada)
+	byCookie, byToken := open(browser(http.MethodGet, list)), open(as(b.request(http.MethodGet, list, nil), bob))
+	stays := open(as(b.request(http.MethodGet, list, nil), ada))
+	b.send(browser(http.MethodPost, "/api/v1/logout")).is(200)
+	require.NotContains(t, <-byCookie, "event: end", "the page asks who it is")
+	raw, err := os.ReadFile(file)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(file, []byte(strings.SplitAfter(string(raw), "\n")[0]), 0o600))
+	<-byToken
+	select {
+	case rest := <-stays:
+		t.Fatal("the stream of another token ended too", rest)
+	default:
+	}
+}
+
+// A link on a page of another site neither begins a session nor replaces one.
+func TestLinksOfOtherSitesDoNotLogIn(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	visit := func(header ...string) answer {
+		r := b.request(http.MethodGet, "/?token="+other, nil)
+		r.Header.Del("Authorization")
+		for i := 0; i < len(header); i += 2 {
+			r.Header.Set(header[i], header[i+1])
+		}
+		return b.send(r).is(303)
+	}
+	for _, header := range [][]string{
+		{"Sec-Fetch-Site", "cross-site"}, {"Sec-Fetch-Site", "same-site"}, {"Sec-Fetch-Site", "nonsense"},
+		{"Referer", "http://evil.example/page"}, {"Origin", "null"}, {"Referer", "http://127.0.0.1:1/"},
+		{"Sec-Fetch-Site", "cross-site", "Referer", b.url + "/"},
+	} {
+		got := visit(header...)
+		require.Empty(t, got.header.Get("Set-Cookie"), header)
+		require.Equal(t, "/?login=elsewhere", got.header.Get("Location"), header)
+	}
+	for _, header := range [][]string{nil, {"Sec-Fetch-Site", "none"}, {"Sec-Fetch-Site", "same-origin"}, {"Referer", b.url + "/"}} {
+		require.NotEmpty(t, visit(header...).header.Get("Set-Cookie"), header)
+	}
+}
+
+// What a terminal would not show, or would obey, is an escape in an answer.
+func TestAnswersHideNothing(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	text := "a\u202eb\u009bc\u200bd\U000e0041e\x7f"
+	var r spool.Reply
+	b.post("/api/v1/messages", map[string]any{"content": text}).is(202).into(&r)
+	for _, path := range []string{"/api/v1/threads/" + id(r.ThreadID), "/api/v1/threads", "/api/v1/follow?threads=true&once=true"} {
+		a := b.get(path).is(200)
+		require.False(t, strings.ContainsAny(a.body, "\u202e\u009b\u200b\U000e0041\x7f"), a.body)
+		require.Contains(t, a.body, `a\u202eb`, path)
+	}
+	var v struct {
+		Inbox []struct{ Content string }
+	}
+	b.get("/api/v1/threads/" + id(r.ThreadID)).into(&v)
+	require.Equal(t, text, v.Inbox[0].Content, "it means the same")
 }

@@ -45,9 +45,7 @@ func command[R, A any](f func(*spool.Client, context.Context, R) (A, error), aim
 		if err := c.body(&r); err != nil {
 			return nil, err
 		}
-		if aim != nil {
-			aim(&r, c)
-		}
+		aim(&r, c)
 		return f(c.client, c.r.Context(), r)
 	}
 }
@@ -71,10 +69,17 @@ type who struct {
 	// Demo means that no model is configured for this server: a worker with the same
 	// settings answers by the scripted demo model.
 	Demo bool `json:"demo,omitempty"`
+	// Administrator runs the server, and alone may approve what MayApprove leaves out.
+	Administrator string   `json:"administrator,omitempty"`
+	MayApprove    []string `json:"mayApprove"`
 }
 
 func (s *Server) me(c *call) (any, error) {
-	return who{UserID: c.user, StoreID: s.store.ID(), UI: s.o.UI, Demo: s.o.Demo}, nil
+	w := who{UserID: c.user, StoreID: s.store.ID(), UI: s.o.UI, Demo: s.o.Demo, Administrator: s.o.Administrator, MayApprove: s.o.Approvals}
+	if c.user == s.o.Administrator {
+		w.MayApprove = []string{"*"}
+	}
+	return w, nil
 }
 
 // agentInfo is an agent that a message may name.
@@ -229,7 +234,7 @@ func (s *Server) turn(c *call) (any, error) {
 		return nil, q.err
 	}
 	if wait > 0 {
-		ctx, cancel := context.WithTimeout(s.stopped(c.r.Context()), time.Duration(wait)*time.Second)
+		ctx, cancel := context.WithTimeout(s.stopped(c.r.Context(), c), time.Duration(wait)*time.Second)
 		defer cancel()
 		r, err := c.client.Wait(ctx, c.thread, c.path("turn"), spool.WaitOptions{Patient: patient})
 		if err == nil || ctx.Err() == nil || c.r.Context().Err() != nil {
@@ -243,14 +248,25 @@ func (s *Server) turn(c *call) (any, error) {
 	return r, err
 }
 
-// stopped is a context that ends with ctx or when the server stops.
-func (s *Server) stopped(ctx context.Context) context.Context {
+// stopped is a context that ends with ctx, when the server stops, or when the token or
+// the session of the request is not valid any more.
+func (s *Server) stopped(ctx context.Context, c *call) context.Context {
 	ctx, cancel := context.WithCancel(ctx)
 	go func() {
 		defer cancel()
-		select {
-		case <-s.closing:
-		case <-ctx.Done():
+		look := time.NewTicker(time.Second)
+		defer look.Stop()
+		for {
+			select {
+			case <-s.closing:
+				return
+			case <-ctx.Done():
+				return
+			case <-look.C:
+				if who, err := s.identify(c.r); err != nil || who.user != c.user {
+					return
+				}
+			}
 		}
 	}()
 	return ctx
@@ -261,6 +277,9 @@ func (s *Server) retry(c *call) (any, error) {
 		RequestID string `json:"requestId,omitempty"`
 	}
 	if err := c.body(&r); err != nil {
+		return nil, err
+	}
+	if err := s.mayRun(c, c.thread); err != nil {
 		return nil, err
 	}
 	return c.client.Retry(c.r.Context(), c.thread, r.RequestID)
@@ -284,7 +303,11 @@ func (s *Server) chatSend(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return c.client.Send(c.r.Context(), memory.SendRequest{SessionID: p.SessionID, ConversationID: p.ConversationID, MessageID: m.MessageID, Content: m.Content, WhenBusy: m.WhenBusy})
+	r := memory.SendRequest{SessionID: p.SessionID, ConversationID: p.ConversationID, MessageID: m.MessageID, Content: m.Content, WhenBusy: m.WhenBusy}
+	if err := s.place(c, &r); err != nil {
+		return nil, err
+	}
+	return c.client.Send(c.r.Context(), r)
 }
 
 // maxImage is the body of an image: base64 takes four bytes for three.

@@ -34,6 +34,7 @@ type call struct {
 	w      http.ResponseWriter
 	r      *http.Request
 	user   string        // "" on public routes
+	admin  bool          // the user runs the server
 	client *spool.Client // nil on public routes
 	thread string        // that the path, or the parameter thread, names
 }

@@ -44,6 +44,13 @@ type Options struct {
 	Metrics http.Handler
 	// Wrap, if set, is put around the handler by Serve, for telemetry.
 	Wrap func(http.Handler) http.Handler
+	// Administrator is the user who runs the server, to whom the next two do not apply;
+	// "" = none of the users.
+	Administrator string
+	// Workspace is the folder below which each other user has one.
+	Workspace string
+	// Approvals are rules for the calls that they may approve.
+	Approvals []string
 	// Limits bound what one user may do; the zero value is usable.
 	Limits Limits
 }
@@ -73,6 +80,9 @@ func New(o Options) (*Server, error) {
 	}
 	if o.Health == nil {
 		o.Health = health.New(health.Store(o.Store))
+	}
+	if o.Approvals == nil {
+		o.Approvals = []string{}
 	}
 	s := &Server{o: o, store: o.Store, limits: newLimiter(o.Limits), closing: make(chan struct{})}
 	s.mux = s.routes()

@@ -24,10 +24,12 @@ type Users struct {
 	file    string
 	mayCome bool   // the file need not be there yet
 	key     []byte // signs sessions
+	ended   string // folder that says when sessions were ended; "" = nowhere
 
 	mu    sync.Mutex
 	fixed map[string]credential // by the token's digest
 	read  map[string]credential // of the file
+	ends  map[string]time.Time  // of sessions, by their token
 	stamp string                // of the file, as it was read
 }
 
@@ -46,7 +48,10 @@ const LocalSession = "local"
 // sessions, which is made if it is missing. Without a key, sessions end with the
 // process.
 func NewUsers(file, keyFile string) (*Users, error) {
-	u := &Users{file: file, fixed: map[string]credential{}}
+	u := &Users{file: file, fixed: map[string]credential{}, ends: map[string]time.Time{}}
+	if keyFile != "" {
+		u.ended = filepath.Join(filepath.Dir(keyFile), "web-logouts")
+	}
 	var err error
 	if u.key, err = sessionKey(keyFile); err != nil {
 		return nil, err
@@ -122,31 +127,32 @@ func (u *Users) holds(c credential) bool {
 	return false
 }
 
-// refresh reads the file again if it has changed. A file that cannot be read is
-// an error and changes nothing.
+// refresh reads the file again if it has changed. A file that cannot be read is an error,
+// once, and changes nothing; with one that is removed all its tokens end.
 func (u *Users) refresh() error {
 	if u.file == "" {
 		return nil
 	}
 	info, err := os.Stat(u.file)
-	if errors.Is(err, fs.ErrNotExist) && u.mayCome {
-		return nil // nobody has a token of their own yet
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if errors.Is(err, fs.ErrNotExist) && (u.mayCome || u.stamp != "") {
+		u.read, u.stamp = nil, "none"
+		return nil
 	}
 	if err != nil {
 		return agent.Wrap(err, agent.CodeInvalid, "cannot read the web server's tokens")
 	}
 	stamp := fmt.Sprint(info.ModTime().UnixNano(), info.Size())
-	u.mu.Lock()
-	defer u.mu.Unlock()
 	if stamp == u.stamp {
 		return nil
 	}
+	u.stamp = stamp
 	read, err := readTokens(u.file)
-	if err != nil {
-		return err
+	if err == nil {
+		u.read = read
 	}
-	u.read, u.stamp = read, stamp
-	return nil
+	return err
 }
 
 // readTokens reads lines of USER and SHA-256 in hexadecimal; what follows on a

@@ -43,7 +43,13 @@ func Question(q spool.QuestionRequest) string {
 	if q.Task != "" {
 		lines = append(lines, terminal.Indent("task: "+terminal.OneLine(q.Task, 100)))
 	}
-	return strings.Join(append(lines, terminal.Indent(terminal.Clean(q.Text))), "\n")
+	return strings.Join(append(lines, questionText(q)), "\n")
+}
+
+// questionText is a question with all that it hides, but for tabs.
+func questionText(q spool.QuestionRequest) string {
+	text := strings.ReplaceAll(strings.ReplaceAll(q.Text, "\r\n", "\n"), "\t", "    ")
+	return terminal.Indent(strings.Join(terminal.VisibleLines(text), "\n"))
 }
 
 // Asked is a question as it is put to a person.
@@ -52,7 +58,7 @@ func Asked(q spool.QuestionRequest) string {
 	if q.Task != "" {
 		head += " (task: " + terminal.OneLine(q.Task, 100) + ")"
 	}
-	return head + ":\n" + terminal.Indent(terminal.Clean(q.Text))
+	return head + ":\n" + questionText(q)
 }
 
 // Open writes what waits for a person to stderr.

@@ -3,11 +3,14 @@
 package printer
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
 	"strconv"
 	"sync"
+
+	"github.com/spool-agents/spool/internal/terminal"
 )
 
 // Printer writes results to Out, and to Err what happens meanwhile.
@@ -30,9 +33,14 @@ func (p *Printer) Show(doc any, text func()) error {
 
 // Document prints a JSON document as one line.
 func (p *Printer) Document(doc any) error {
-	enc := json.NewEncoder(p.Out)
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
-	return enc.Encode(doc)
+	if err := enc.Encode(doc); err != nil {
+		return err
+	}
+	_, err := p.Out.Write(terminal.VisibleJSON(b.Bytes()))
+	return err
 }
 
 // Print writes a line of result; text of models in args has to be cleaned before.

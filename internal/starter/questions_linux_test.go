@@ -144,7 +144,7 @@ func TestAQuestionIsPutToThePersonAtTheTerminal(t *testing.T) {
 	d.types("typed before\n")
 	d.start(b, "send", "--wait", "-s", "s1", "--message-id", "m1", "do it")
 	d.sees("orchestrator asks:")
-	d.sees("  which colour?")
+	d.sees(`  which \x1b[2Jcolour?`)
 	d.sees(yourAnswer)
 	d.types("\r")
 	d.sees(yourAnswer)

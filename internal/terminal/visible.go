@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
+	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -63,6 +64,41 @@ func Visible(s string) string {
 	}
 	return padding.ReplaceAllStringFunc(b.String(), func(run string) string { return fmt.Sprintf(`\x20{%d}`, len(run)) })
 }
+
+// VisibleLines is Visible for a text of several lines, which it keeps. One rule holds for
+// all of them: a backslash means the same in each.
+func VisibleLines(s string) []string {
+	lines := strings.Split(s, "\n")
+	hides := veiled(strings.ReplaceAll(s, "\n", ""))
+	for i, line := range lines {
+		if lines[i] = Visible(line); hides && lines[i] == line {
+			lines[i] = strings.ReplaceAll(line, `\`, `\\`)
+		}
+	}
+	return lines
+}
+
+// VisibleJSON writes what cannot be seen in a JSON document as escapes: it means the same.
+func VisibleJSON(doc []byte) []byte {
+	if !bytes.ContainsFunc(doc, hiddenInJSON) {
+		return doc
+	}
+	out := make([]byte, 0, len(doc)+64)
+	for _, r := range string(doc) {
+		switch high, low := utf16.EncodeRune(r); {
+		case !hiddenInJSON(r):
+			out = utf8.AppendRune(out, r)
+		case r > 0xffff:
+			out = fmt.Appendf(out, `\u%04x\u%04x`, high, low)
+		default:
+			out = fmt.Appendf(out, `\u%04x`, r)
+		}
+	}
+	return out
+}
+
+// hiddenInJSON leaves out what stands between values.
+func hiddenInJSON(r rune) bool { return r > ' ' && unseen(r) }
 
 // veiled reports whether Visible would change a text.
 func veiled(s string) bool {
@@ -134,22 +170,15 @@ func plainText(raw json.RawMessage) string {
 
 func wholeArgument(a argument) []string {
 	head := "  " + Visible(a.name) + ":"
-	parts := strings.Split(a.value, "\n")
+	parts := VisibleLines(a.value)
 	if len(parts) == 1 {
 		if a.value == "" {
 			return []string{head + ` ""`}
 		}
-		return []string{head + " " + Visible(a.value)}
+		return []string{head + " " + parts[0]}
 	}
 	lines := []string{fmt.Sprintf("%s (%d lines)", head, len(parts))}
-	hides := veiled(strings.ReplaceAll(a.value, "\n", ""))
 	for _, p := range parts {
-		// One rule for all lines of a value: a backslash means the same in each.
-		if shown := Visible(p); shown != p || !hides {
-			p = shown
-		} else {
-			p = strings.ReplaceAll(p, `\`, `\\`)
-		}
 		lines = append(lines, "    | "+p)
 	}
 	return lines

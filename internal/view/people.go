@@ -24,6 +24,9 @@ type ApprovalCall struct {
 	ID       string          `json:"id"`
 	ToolName string          `json:"toolName"`
 	Args     json.RawMessage `json:"args"`
+	// Limit bounds what a user of a web server may do with it: "once" = approve it, but
+	// not all to come; "administrator" = deny it. Empty = nothing is bound.
+	Limit string `json:"limit,omitempty"`
 }
 
 func approvalRequest(a memory.Approval) ApprovalRequest {

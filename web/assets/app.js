@@ -6,9 +6,14 @@ import { Inspector } from "./inspector.js";
 import { Sidebar } from "./sidebar.js";
 import { Timeline } from "./timeline.js";
 
+const refusals = {
+  failed: "The link's token is not known here.",
+  elsewhere: "A link on another site does not log in. Open it from the terminal or the address bar, or enter its token.",
+};
+
 function Login({ model }) {
   const [token, setToken] = useState("");
-  const [why, setWhy] = useState(new URLSearchParams(location.search).get("login") === "failed" ? "The link's token is not known here." : "");
+  const [why, setWhy] = useState(refusals[new URLSearchParams(location.search).get("login")] ?? "");
   const login = async (e) => {
     e.preventDefault();
     try {

@@ -1,5 +1,5 @@
 // The chat: the person and the orchestrator, and under each message the tasks it led to.
-import { html, Folded, Markdown, Output, Status, useEffect, useLayoutEffect, useNow, useRef, useState } from "./ui.js";
+import { html, Folded, Markdown, Output, Seen, Status, useEffect, useLayoutEffect, useNow, useRef, useState } from "./ui.js";
 import { brief, contentImages, contentText, duration, figures, imageAddress, localTimes, price, state, title, tokens, unfinished, waitText } from "./format.js";
 import { chatItems, waiting } from "./thread.js";
 import { Cards } from "./cards.js";
@@ -45,9 +45,9 @@ function AgentTask({ model, task, chat, waits }) {
   const name = title(task.name.replace(/^agent:/, ""));
   const ms = running ? now - Date.parse(task.createdAt) : (task.durationMs ?? child?.totalTimeMs);
   return html`<${Go} model=${model} to=${{ thread: chat, inspect: task.subAgentId, turn: "" }} class="task-block ${status}" data-task=${task.id} aria-current=${model.place.inspect === task.subAgentId ? "true" : undefined}>
-    <${Status} of=${status} /><span class="task-name">Agent: ${name} - ${state(status).words}</span>
+    <${Status} of=${status} /><span class="task-name">Agent: <${Seen} text=${name} /> - ${state(status).words}</span>
     <span class="dim">${figures(duration(ms), tokens(child?.totalTokens), price(child?.totalPrice))}</span>
-    <span class="dim brief">${brief(task.instruction, 100)}</span>
+    <span class="dim brief"><${Seen} text=${brief(task.instruction, 100)} /></span>
     ${wait && Date.parse(wait.until) > now && html`<span class="dim wait" data-wait=${wait.threadId}><span aria-hidden="true">◔ </span>${waitText(wait, now)}</span>`}
   <//>`;
 }
@@ -55,7 +55,7 @@ function AgentTask({ model, task, chat, waits }) {
 function ToolTask({ model, task }) {
   const name = task.name.replace(/^tool:/, "");
   const call = task.id.replace(/^task_/, "call_");
-  return html`<${Folded} class="tool" title=${html`<${Status} of=${task.status} /> <b>${name}</b> <span class="dim">${brief(task.instruction)}</span>`}>
+  return html`<${Folded} class="tool" title=${html`<${Status} of=${task.status} /> <b><${Seen} text=${name} /></b> <span class="dim"><${Seen} text=${brief(task.instruction)} /></span>`}>
     <${Output} label="Input" value=${task.instruction} />
     ${!unfinished(task.status) && html`<${Output} label=${task.error ? "Error" : "Output"} value=${localTimes(task.error) || task.result} whole=${() => model.act((a) => a.output(call)).then((t) => t ?? "")} />`}
   <//>`;

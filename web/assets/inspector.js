@@ -1,5 +1,5 @@
 // The Sub-Agent Inspector: a child's whole thread beside the chat. It only reads.
-import { html, Folded, Markdown, Output, Status, useEffect, useLayoutEffect, useNow, useRef, useState } from "./ui.js";
+import { html, Folded, Markdown, Output, Seen, Status, useEffect, useLayoutEffect, useNow, useRef, useState } from "./ui.js";
 import { brief, contentText, duration, figures, price, title, tokens, unfinished } from "./format.js";
 import { transcript } from "./thread.js";
 import { Images, Stream, Working } from "./chat.js";
@@ -9,7 +9,7 @@ function Call({ call, model }) {
   const done = !unfinished(call.status);
   const child = call.subAgentThreadId;
   return html`<div class="call">
-    <${Folded} class="tool" title=${html`<${Status} of=${call.status} /> <b>${call.toolName}</b> <span class="dim">${brief(call.args)}</span> <span class="dim">${call.durationMs ? duration(call.durationMs) : ""}</span>`}>
+    <${Folded} class="tool" title=${html`<${Status} of=${call.status} /> <b><${Seen} text=${call.toolName} /></b> <span class="dim"><${Seen} text=${brief(call.args)} /></span> <span class="dim">${call.durationMs ? duration(call.durationMs) : ""}</span>`}>
       <${Output} label="Input" value=${call.args ?? ""} />
       ${done && html`<${Output} label=${call.status === "success" ? "Output" : `Outcome: ${call.errorReason || call.status}`} value=${call.result ?? call.error ?? ""} whole=${() => model.act((a) => a.output(call.id)).then((t) => t ?? "")} />`}
     <//>

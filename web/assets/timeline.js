@@ -1,6 +1,6 @@
 // The timeline of a turn: its model calls, tools, sub-agents and what people were
 // asked, as bars, like a trace.
-import { html, useEffect, useNow, useState } from "./ui.js";
+import { html, Seen, useEffect, useNow, useState } from "./ui.js";
 import { duration, figures, price, state, title, tokens } from "./format.js";
 import { api } from "./api.js";
 import { Go } from "./sidebar.js";
@@ -13,7 +13,7 @@ function Bar({ span, begun, total, now, model }) {
   const percent = (n) => `${Math.min(100, (100 * n) / total).toFixed(2)}%`;
   const name = span.subAgentThreadId ? span.subAgentThreadId.split(":")[1] : span.name || span.kind;
   return html`<li class=${span.kind}>
-    <div class="span-name">${span.subAgentThreadId ? html`<${Go} model=${model} to=${{ inspect: span.subAgentThreadId, turn: "" }}>Agent: ${title(name)}<//>` : name} <span class="dim">${figures(tokens(span.usage?.totalTokens), price(span.usage?.price))}</span></div>
+    <div class="span-name">${span.subAgentThreadId ? html`<${Go} model=${model} to=${{ inspect: span.subAgentThreadId, turn: "" }}>Agent: ${title(name)}<//>` : html`<${Seen} text=${name} />`} <span class="dim">${figures(tokens(span.usage?.totalTokens), price(span.usage?.price))}</span></div>
     <div class="track"><div class="span-bar ${span.status ?? ""}" style=${{ marginLeft: percent(from), width: percent(Math.max(ms, total / 300)) }}></div></div>
     <div class="dim span-time">${duration(ms)}${span.endAt ? "" : "…"}${fine.has(span.status ?? "") ? "" : `, ${state(span.status).words.toLowerCase()}`}</div>
   </li>`;

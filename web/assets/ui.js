@@ -4,6 +4,7 @@ import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "./vendor/
 import htm from "./vendor/htm.js";
 import { parse } from "./markdown.js";
 import { pretty, state } from "./format.js";
+import { seen, visible } from "./visible.js";
 
 export const html = htm.bind(h);
 export { render, Fragment, useEffect, useLayoutEffect, useMemo, useRef, useState };
@@ -12,6 +13,11 @@ export { render, Fragment, useEffect, useLayoutEffect, useMemo, useRef, useState
 export function Status({ of, words }) {
   const s = state(of);
   return html`<span class="status ${of}" title=${s.words}><span class="icon" aria-hidden="true">${s.icon}</span><span class=${words ? "" : "unseen"}>${s.words}</span></span>`;
+}
+
+// Seen is a text in which nothing hides.
+export function Seen({ text }) {
+  return seen(String(text ?? "")).map((p) => (p.code ? html`<mark class="hides" title="A character that cannot be seen">⟨${p.code}⟩</mark>` : p));
 }
 
 function CodeBlock({ language, text }) {
@@ -57,15 +63,15 @@ const longest = 20_000;
 // told whole.
 const surelyWhole = 1000;
 
-// Output is text of any length: its beginning, and all of it if asked.
-export function Output({ label, value, whole }) {
+// Output is text of any length: its beginning, and all of it if asked. uncut shows it all.
+export function Output({ label, value, whole, uncut }) {
   const text = pretty(value ?? "");
-  const [all, setAll] = useState(null);
+  const [all, setAll] = useState(uncut ? text : null);
   const shown = all ?? (text.length > longest ? text.slice(0, longest) + "…" : text);
   const load = async () => setAll(whole ? await whole() : text);
   return html`<div class="output">
-    <div class="label">${label}</div>
-    <pre tabindex="0" role="region" aria-label=${label}>${shown}</pre>
+    <div class="label"><${Seen} text=${label} /></div>
+    <pre tabindex="0" role="region" aria-label=${visible(label)}><${Seen} text=${shown} /></pre>
     ${all === null && (whole ? text.length > surelyWhole : text.length > longest) && html`<button type="button" class="quiet" onClick=${load}>Show all of it</button>`}
   </div>`;
 }

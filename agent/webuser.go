@@ -1,0 +1,38 @@
+package agent
+
+import (
+	"fmt"
+	"path"
+	"strings"
+)
+
+// webUsers is the folder of a workspace in which each user of the web server, but for
+// its administrator, has a folder.
+const webUsers = "web-users"
+
+// UserFolder is the folder of a user of the web server, below the workspace. Each user
+// has another one, on systems too that take A and a for the same.
+func UserFolder(user string) string {
+	var b strings.Builder
+	for i := range len(user) {
+		c := user[i]
+		if c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || strings.IndexByte("_-@+", c) >= 0 || c == '.' && i > 0 {
+			b.WriteByte(c)
+		} else {
+			fmt.Fprintf(&b, "%%%02X", c)
+		}
+	}
+	return path.Join(webUsers, b.String())
+}
+
+// InUserFolder finds where a folder lies in that of a user: "." is the user's folder
+// itself. It looks at names only, as the workspace of another machine has another path.
+func InUserFolder(user, folder string) (sub string, ok bool) {
+	own := "/" + UserFolder(user) + "/"
+	at := path.Clean("/"+folder) + "/"
+	i := strings.LastIndex(at, own)
+	if i < 0 || user == "" {
+		return "", false
+	}
+	return path.Clean(at[i+len(own):]), true
+}

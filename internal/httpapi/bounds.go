@@ -1,0 +1,167 @@
+package httpapi
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"slices"
+
+	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/internal/tool"
+	"github.com/spool-agents/spool/memory"
+)
+
+// Users of the server other than its administrator give no orders to the machine: their
+// conversations work in folders of their own, and they approve what the administrator
+// lets them.
+
+// How far a user may approve a call.
+const (
+	limitNone          = ""
+	limitOnce          = "once" // not all to come
+	limitAdministrator = "administrator"
+)
+
+// place puts a message's conversation into the folder of its user.
+func (s *Server) place(c *call, r *memory.SendRequest) error {
+	if c.admin {
+		return nil
+	}
+	own := filepath.Join(s.o.Workspace, agent.UserFolder(c.user))
+	dir := r.Workdir
+	if !filepath.IsAbs(dir) {
+		dir = filepath.Join(own, dir)
+	}
+	if rel, err := filepath.Rel(own, dir); err != nil || !filepath.IsLocal(rel) {
+		return &httpError{http.StatusUnprocessableEntity, "invalid", fmt.Sprintf("workdir %q lies outside your folder: leave it out, or name a folder below yours", r.Workdir)}
+	}
+	r.Workdir = dir
+	switch {
+	case r.ThreadID != "":
+		return s.mayRun(c, r.ThreadID)
+	case r.SessionID != "":
+		return s.mayRun(c, agent.MainThreadID(r.SessionID, cmp.Or(r.ConversationID, agent.DefaultConversation)))
+	}
+	return nil
+}
+
+// mayRun refuses to go on with a conversation that works elsewhere than in the folder
+// of its user. One that does not exist is for the store to judge.
+func (s *Server) mayRun(c *call, thread string) error {
+	if c.admin {
+		return nil
+	}
+	t, err := c.client.Thread(c.r.Context(), thread)
+	if agent.CodeOf(err) == agent.CodeNotFound {
+		return nil
+	}
+	if _, own := agent.InUserFolder(c.user, t.Workdir); err == nil && !own {
+		return &httpError{http.StatusForbidden, "forbidden", "conversation " + thread + " was begun outside of your folder, and goes on from the command line only: begin a new one"}
+	}
+	return err
+}
+
+func (s *Server) send(c *call) (any, error) {
+	var r memory.SendRequest
+	err := c.body(&r)
+	if err == nil {
+		err = s.place(c, &r)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return c.client.Send(c.r.Context(), r)
+}
+
+// limit says how far a user may approve a call in a thread that works in a folder.
+func (s *Server) limit(c *call, folder, name string, args json.RawMessage) string {
+	if c.admin || slices.Contains(s.o.Approvals, "*") {
+		return limitNone
+	}
+	always, once := map[string]string{"*": "ask"}, map[string]string{"*": "ask"}
+	for _, rule := range s.o.Approvals {
+		once[rule] = string(agent.GateAuto)
+		if _, _, pattern := tool.SplitRule(rule); !pattern {
+			always[rule] = string(agent.GateAuto)
+		}
+	}
+	spec := agent.ToolSpec{Name: name}
+	_, own := agent.InUserFolder(c.user, folder)
+	switch {
+	case !own || tool.Gate(spec, args, once) != agent.GateAuto:
+		return limitAdministrator
+	case tool.Gate(spec, args, always) != agent.GateAuto:
+		return limitOnce
+	}
+	return limitNone
+}
+
+// approvals lists open approvals, and says which of their calls are for others to decide.
+func (s *Server) approvals(c *call) (any, error) {
+	list, err := c.client.Approvals(c.r.Context(), c.thread)
+	if err != nil {
+		return nil, err
+	}
+	for _, a := range list {
+		t, err := c.client.Thread(c.r.Context(), a.ThreadID)
+		if err != nil {
+			return nil, err
+		}
+		for i, call := range a.ToolCalls {
+			a.ToolCalls[i].Limit = s.limit(c, t.Workdir, call.ToolName, call.Args)
+		}
+	}
+	return map[string]any{"approvals": list}, nil
+}
+
+func (s *Server) decide(c *call) (any, error) {
+	var d memory.Decision
+	if err := c.body(&d); err != nil {
+		return nil, err
+	}
+	d.Target = c.path("approval")
+	if err := s.mayDecide(c, d); err != nil {
+		return nil, err
+	}
+	return c.client.Decide(c.r.Context(), d)
+}
+
+// mayDecide refuses approval of what is not the user's to approve. All that runs nothing
+// is.
+func (s *Server) mayDecide(c *call, d memory.Decision) error {
+	if c.admin || d.Verdict != memory.Approve && d.Verdict != memory.ApproveAll {
+		return nil
+	}
+	all, err := c.client.Decisions(c.r.Context())
+	if err != nil {
+		return err
+	}
+	i := slices.IndexFunc(all, func(a memory.Approval) bool {
+		return a.ID == d.Target || slices.ContainsFunc(a.ToolCalls, func(t agent.ToolCall) bool { return t.ID == d.Target })
+	})
+	if i < 0 { // also for one that is asked for right now
+		return agent.Errorf(agent.CodeNotFound, "%q is neither an approval nor a call that waits for one", d.Target)
+	}
+	if all[i].Decision != "" {
+		return nil
+	}
+	t, err := c.client.Thread(c.r.Context(), all[i].ThreadID)
+	if err != nil {
+		return err
+	}
+	for _, call := range all[i].ToolCalls {
+		if len(d.Calls) > 0 && !slices.Contains(d.Calls, call.ID) {
+			continue
+		}
+		switch limit := s.limit(c, t.Workdir, call.ToolName, call.Args); {
+		case limit == limitAdministrator:
+			return &httpError{http.StatusForbidden, "forbidden", fmt.Sprintf("%s has to be approved by %s, who runs this server, on its machine: approve %s --user %s. You may deny it",
+				call.ToolName, cmp.Or(s.o.Administrator, "the person"), all[i].ID, c.user)}
+		case limit == limitOnce && d.Verdict == memory.ApproveAll:
+			return &httpError{http.StatusForbidden, "forbidden", "you may approve this call of " + call.ToolName + ", but not all to come: approve it once"}
+		}
+	}
+	return nil
+}
