@@ -3,7 +3,6 @@ package activities
 import (
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"time"
 
 	"go.temporal.io/sdk/activity"
@@ -26,7 +25,7 @@ type Tools interface {
 	// Check returns the result of a call that cannot succeed, and true.
 	Check(ctx context.Context, name string, r agent.ToolRun) (agent.ToolResult, bool)
 	// Gate applies the approval policy to a call.
-	Gate(name string, args json.RawMessage, policy map[string]string) agent.Gate
+	Gate(name string, run agent.ToolRun, policy map[string]string) agent.Gate
 }
 
 // Catalog resolves agent names to templates.
@@ -56,6 +55,8 @@ type Activities struct {
 	DefaultModel string
 	// Workspace is the root that threads work under, an absolute path.
 	Workspace string
+	// Home is Spool's own folder, which file tools do not reach; "" = there is none.
+	Home string
 	// Files is where files are kept that tools return and that are no images; "" = nowhere.
 	Files string
 	// TaskQueue is where nudged runs are started.

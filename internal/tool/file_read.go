@@ -40,11 +40,13 @@ func FileRead() agent.Tool {
 }
 
 func (w *workspace) fileRead(a fileReadArgs) (string, error) {
-	path, err := w.rel(a.Path)
+	p, err := w.find(a.Path, toRead)
 	if err != nil {
 		return "", err
 	}
-	data, err := w.read(path)
+	defer p.close()
+	path := p.shown
+	data, err := p.read(maxFile)
 	if err != nil {
 		return "", err
 	}

@@ -62,7 +62,7 @@ func checkShell(_ context.Context, _ agent.ToolRun, a shellArgs) error {
 }
 
 func runShell(ctx context.Context, r agent.ToolRun, a shellArgs, memory int64) agent.ToolResult {
-	w, err := openWorkspace(r.Workdir)
+	w, err := openWorkspace(r)
 	if err != nil {
 		return failure(err)
 	}
