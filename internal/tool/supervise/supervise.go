@@ -10,7 +10,13 @@
 // Linux; elsewhere those of the process group). The same happens when the
 // command ends, so a forgotten background process never holds a tool open.
 //
-// The copy is taken over in this package's init, which Go runs before that of
+// The supervisor runs below a second copy, the guard, which does nothing but wait for
+// it: a command may kill its supervisor, and then the guard becomes the parent of the
+// orphans and kills them. The other way round, the caller's pipe ends with the guard.
+// A command that kills both at the same moment gets away: nothing but a user of its own
+// keeps a program from killing others of its user.
+//
+// The copies are taken over in this package's init, which Go runs before that of
 // packages that import more, so it starts in a few milliseconds. The package
 // must import little for that.
 package supervise
@@ -22,8 +28,12 @@ import (
 	"time"
 )
 
-// Arg0 is the name (argument zero) under which a process becomes a supervisor.
-const Arg0 = "spool-supervise"
+// Arg0 is the name (argument zero) under which a process becomes a guard, and guarded
+// that of its supervisor.
+const (
+	Arg0    = "spool-supervise"
+	guarded = Arg0 + "-command"
+)
 
 // lifelineFD is the first of exec.Cmd.ExtraFiles.
 const lifelineFD = 3
@@ -32,28 +42,65 @@ const lifelineFD = 3
 const statusCannotStart = 127
 
 func init() {
-	if len(os.Args) > 1 && os.Args[0] == Arg0 {
-		// syscall.Exit runs no exit hooks, which may print (coverage builds).
+	if len(os.Args) < 2 {
+		return
+	}
+	// syscall.Exit runs no exit hooks, which may print (coverage builds).
+	switch os.Args[0] {
+	case Arg0:
+		syscall.Exit(guard(os.Args[1:]))
+	case guarded:
 		syscall.Exit(supervise(os.Args[1:]))
 	}
+}
+
+// guard runs a supervisor of argv and returns its exit status.
+func guard(argv []string) int {
+	self, err := Executable()
+	if err != nil {
+		return cannotStart(argv[0], err)
+	}
+	prepare()
+	pid, err := syscall.ForkExec(self, append([]string{guarded}, argv...), &syscall.ProcAttr{
+		Env: os.Environ(), Files: []uintptr{0, 1, 2, lifelineFD}, Sys: &syscall.SysProcAttr{Setpgid: true},
+	})
+	if err != nil {
+		return cannotStart(self, err)
+	}
+	_ = syscall.Close(lifelineFD) // it is the supervisor's now
+	status, killed := wait(pid)
+	killAll(pid)
+	if killed {
+		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL) // so that the caller knows
+	}
+	return status
+}
+
+// prepare makes this process the parent of orphans, and deaf to signals that are meant
+// for others.
+func prepare() {
+	becomeReaper()
+	// Notify, not Ignore: an ignored signal would stay ignored in the command.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
+}
+
+func cannotStart(name string, err error) int {
+	_, _ = os.Stderr.WriteString(name + " cannot be started: " + err.Error() + "\n")
+	return statusCannotStart
 }
 
 // supervise runs argv and returns its exit status.
 func supervise(argv []string) int {
 	syscall.CloseOnExec(lifelineFD)
-	becomeReaper()
-	// Notify, not Ignore: an ignored signal would stay ignored in the command.
-	signal.Notify(make(chan os.Signal, 1), syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
-
+	prepare()
 	pid, err := syscall.ForkExec(argv[0], argv, &syscall.ProcAttr{
 		Env: os.Environ(), Files: []uintptr{0, 1, 2}, Sys: childAttr(),
 	})
 	if err != nil {
-		_, _ = os.Stderr.WriteString(argv[0] + " cannot be started: " + err.Error() + "\n")
-		return statusCannotStart
+		return cannotStart(argv[0], err)
 	}
 	go watch(pid)
-	status := wait(pid)
+	status, _ := wait(pid)
 	killAll(pid)
 	return status
 }
@@ -77,20 +124,21 @@ func watch(pid int) {
 	}
 }
 
-// wait reaps whatever ends until the command itself does.
-func wait(pid int) int {
+// wait reaps whatever ends until the process itself does, and reports whether a signal
+// killed that.
+func wait(pid int) (status int, killed bool) {
 	for {
 		var ws syscall.WaitStatus
 		got, err := syscall.Wait4(-1, &ws, 0, nil)
 		switch {
 		case err == syscall.EINTR:
 		case err != nil:
-			return statusCannotStart
+			return statusCannotStart, false
 		case got != pid:
 		case ws.Signaled():
-			return 128 + int(ws.Signal())
+			return 128 + int(ws.Signal()), true
 		case ws.Exited():
-			return ws.ExitStatus()
+			return ws.ExitStatus(), false
 		}
 	}
 }
