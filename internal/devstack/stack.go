@@ -19,6 +19,7 @@ import (
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/internal/config"
 	"github.com/spool-agents/spool/internal/terminal"
+	"github.com/spool-agents/spool/internal/tool"
 )
 
 // Values of dev --temporal beside an address.
@@ -117,7 +118,7 @@ func (s *Stack) startServer(ctx context.Context, port, uiPort int) error {
 	if s.o.Codec != "" {
 		args = append(args, "--ui-codec-endpoint", s.o.Codec)
 	}
-	p, err := start(command{name: "temporal", path: self, args: args, log: s.o.Log, env: without(s.o.Env, append(config.SecretVariables(), s.o.Keys...)), dir: s.o.Home})
+	p, err := start(command{name: "temporal", path: self, args: args, log: s.o.Log, env: harmless(s.o.Env, s.o.Home), dir: s.o.Home})
 	if err != nil {
 		return err
 	}
@@ -323,6 +324,19 @@ func PortOf(address string) int {
 	}
 	n, _ := strconv.Atoi(port) // 0 if it is no number
 	return n
+}
+
+// harmless is what Temporal's programs get of an environment: other programs of the
+// same user can read it there. They do not work without a home directory, which a user
+// that the system does not know has not; home is where they then keep their settings.
+func harmless(env []string, home string) []string {
+	out := []string{"HOME=" + home}
+	for _, name := range tool.PassedOn {
+		if v := Lookup(env, name); v != "" {
+			out = append(out, name+"="+v)
+		}
+	}
+	return out
 }
 
 // without leaves variables out of a list: other programs of the same user can read
