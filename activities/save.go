@@ -74,6 +74,7 @@ func (a *Activities) claim(ctx context.Context, req memory.TakeRequest) (memory.
 // it beneath the root.
 func (a *Activities) workdir(asked string) string {
 	if rel, err := filepath.Rel(a.Workspace, asked); err == nil && filepath.IsLocal(rel) {
+		asked = filepath.Join(a.Workspace, rel)
 		if _, err = os.Lstat(asked); err != nil || beneath(a.Workspace, rel) {
 			return asked
 		}
