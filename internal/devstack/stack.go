@@ -118,7 +118,7 @@ func (s *Stack) startServer(ctx context.Context, port, uiPort int) error {
 	if s.o.Codec != "" {
 		args = append(args, "--ui-codec-endpoint", s.o.Codec)
 	}
-	p, err := start(command{name: "temporal", path: self, args: args, log: s.o.Log, env: harmless(s.o.Env, s.o.Home), dir: s.o.Home})
+	p, err := start(command{name: "temporal", path: self, args: args, log: s.o.Log, env: forTemporal(s.o.Env, s.o.Home), dir: s.o.Home})
 	if err != nil {
 		return err
 	}
@@ -326,17 +326,21 @@ func PortOf(address string) int {
 	return n
 }
 
-// harmless is what Temporal's programs get of an environment: other programs of the
-// same user can read it there. They do not work without a home directory, which a user
-// that the system does not know has not; home is where they then keep their settings.
-func harmless(env []string, home string) []string {
-	out := []string{"HOME=" + home}
-	for _, name := range tool.PassedOn {
-		if v := Lookup(env, name); v != "" {
-			out = append(out, name+"="+v)
-		}
-	}
-	return out
+// forTemporal is what Temporal's programs get of an environment: other programs of the
+// same user can read it there. They do not work without a home directory and a name, which
+// a user that the system does not know has not.
+func forTemporal(env []string, home string) []string {
+	return append([]string{"HOME=" + home, "USER=spool"}, harmless(env)...)
+}
+
+// harmless is what of an environment is known to hold no secret, and what begins with
+// one of these.
+func harmless(env []string, prefixes ...string) []string {
+	return slices.DeleteFunc(slices.Clone(env), func(v string) bool {
+		name, _, _ := strings.Cut(v, "=")
+		wanted := func(prefix string) bool { return strings.HasPrefix(name, prefix) }
+		return !slices.Contains(tool.PassedOn, name) && !slices.ContainsFunc(prefixes, wanted)
+	})
 }
 
 // without leaves variables out of a list: other programs of the same user can read
