@@ -91,14 +91,14 @@ func TestRulesFollowLinks(t *testing.T) {
 func TestHomeIsOutOfReach(t *testing.T) {
 	r, base := files(t)
 	dir := filepath.Join(base, "ws")
-	home := filepath.Join(dir, "deep/home")
+	home := filepath.Join(dir, "deep/own")
 	put(t, home, "web.key", "secret")
 	put(t, home, "sub/dev.json", "secret")
-	require.NoError(t, os.Symlink("deep/home", filepath.Join(dir, "link")))
+	require.NoError(t, os.Symlink("deep/own", filepath.Join(dir, "link")))
 	require.NoError(t, os.Symlink("link/web.key", filepath.Join(dir, "key")))
 	require.NoError(t, os.Symlink(home, filepath.Join(base, "homelink")))
 	for _, spelled := range []string{home, filepath.Join(base, "homelink")} {
-		for _, path := range []string{"deep/home/web.key", "link/web.key", "key", "deep/home/sub/dev.json", "deep/home/new", "deep/home", "link", filepath.Join(home, "web.key")} {
+		for _, path := range []string{"deep/own/web.key", "link/web.key", "key", "deep/own/sub/dev.json", "deep/own/new", "deep/own", "link", filepath.Join(home, "web.key")} {
 			for name, args := range map[string]m{
 				"file_read": {"path": path}, "file_write": {"path": path, "content": "x"}, "file_edit": {"path": path, "old": "secret", "new": "x"},
 				"ls": {"path": path}, "grep": {"pattern": "secret", "path": path},
