@@ -25,13 +25,14 @@ func TestProtectedFilesAreAskedEachTime(t *testing.T) {
 	require.NoError(t, os.Symlink("../.spool/agents/orchestrator.md", filepath.Join(s.Work, "docs/note.md")))
 	s.StartWorker()
 
-	text := script.Script(script.Calls(write("docs/a.md"), write("docs/note.md"), write("b.md")), "say done")
+	text := script.Script(script.Calls(write("docs/a.md"), write("docs/note.md"), write(".spool/agents/new.md"), write("b.md")), "say done")
 	_, p := sendAsking(t, s, "s", text)
-	require.Len(t, p.ToolCalls, 2, "docs/a.md is written at once")
+	require.Len(t, p.ToolCalls, 2, "docs/a.md is written at once, docs/note.md is refused: a person would not see where it leads")
 	says(t, s, 0, "approve", "--all-session", p.ApprovalID)
 	require.Equal(t, "done", answered(t, s, "s", text).Response)
 	require.Equal(t, "written", s.File("docs/a.md"))
-	require.Equal(t, "written", s.File(".spool/agents/orchestrator.md"), "what a person approved is done")
+	require.Equal(t, "written", s.File(".spool/agents/new.md"), "what a person approved is done")
+	require.Contains(t, s.File(".spool/agents/orchestrator.md"), "You write.")
 
 	again := script.Script(script.Calls(write("c.md"), write(".git/hooks/pre-commit"), write("sub/.MCP.json")), "say again")
 	r := typed[sentDoc](t, s, 6, "send", "-s", s.Session("s"), again)

@@ -34,7 +34,7 @@ func Grep() agent.Tool {
 		"pattern":{"type":"string","minLength":1,"description":"Regular expression (RE2)."},
 		"path":{"type":"string","description":"File or folder to search, relative to the workspace root."}},
 		"required":["pattern"],"additionalProperties":false}`, time.Minute)
-	check := func(_ context.Context, r agent.ToolRun, a grepArgs) error { return inside(r, a.Path) }
+	check := func(_ context.Context, r agent.ToolRun, a grepArgs) error { return inside(r, a.Path, false) }
 	return checked(spec, check, func(ctx context.Context, r agent.ToolRun, a grepArgs) agent.ToolResult {
 		return inWorkspace(r, func(w *workspace) (string, error) { return w.grep(ctx, a) })
 	})

@@ -29,7 +29,7 @@ func Ls() agent.Tool {
 	spec := readOnly("ls", lsDoc, `{"type":"object","properties":{
 		"path":{"type":"string","description":"Directory, relative to the workspace root."}},
 		"required":["path"],"additionalProperties":false}`, 30*time.Second)
-	check := func(_ context.Context, r agent.ToolRun, a lsArgs) error { return inside(r, a.Path) }
+	check := func(_ context.Context, r agent.ToolRun, a lsArgs) error { return inside(r, a.Path, false) }
 	return checked(spec, check, func(_ context.Context, r agent.ToolRun, a lsArgs) agent.ToolResult {
 		return inWorkspace(r, func(w *workspace) (string, error) { return w.ls(a.Path) })
 	})

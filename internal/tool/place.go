@@ -20,8 +20,10 @@ import (
 type place struct {
 	folder *os.Root
 	name   string // "." = the folder itself
-	path   string // from the worker's workspace, without links
+	path   string // from the thread's folder, without links
+	whole  string // the same from the worker's workspace
 	shown  string // the path as it was given
+	linked bool   // a link was followed
 	owned  bool   // the folder is to be closed
 }
 
@@ -47,6 +49,7 @@ const mostLinks = 40
 // trail is the way to a place: the folders that are open and their names.
 type trail struct {
 	folders []*os.Root
+	above   string
 	names   []string
 	todo    []string
 	links   int
@@ -60,7 +63,7 @@ func (w *workspace) find(path string, why purpose) (place, error) {
 	if err != nil {
 		return place{}, err
 	}
-	t := &trail{folders: []*os.Root{w.Root}, names: slices.Clone(w.above), todo: strings.Split(given, "/")}
+	t := &trail{folders: []*os.Root{w.Root}, above: w.above, todo: strings.Split(given, "/")}
 	p, err := w.follow(t, why)
 	keep := 1 // the workspace's own stays open
 	if err == nil && len(t.folders) > 1 {
@@ -106,9 +109,8 @@ func (w *workspace) step(t *trail, name string, why purpose) (p place, arrived b
 	if err == nil && info.Mode()&fs.ModeSymlink != 0 {
 		return place{}, false, t.link(here, name)
 	}
-	if why >= toChange && !w.approved && protected(name) {
-		return place{}, false, &wayError{agent.ErrPermissionDenied, fmt.Sprintf("leads to %s, where nothing is written without a person's approval; make the call again with that path",
-			t.at(name).path)}
+	if why >= toChange && protected(t.at(name).whole) && (!w.approved || t.links > 0) {
+		return place{}, false, t.at(filepath.Join(append([]string{name}, t.todo...)...)).unapproved()
 	}
 	if errors.Is(err, fs.ErrNotExist) && !last && why == toWrite {
 		if err = here.Mkdir(name, 0o755); err == nil || errors.Is(err, fs.ErrExist) {
@@ -150,7 +152,14 @@ func (t *trail) link(here *os.Root, name string) error {
 }
 
 func (t *trail) at(name string) place {
-	return place{folder: t.folders[len(t.folders)-1], name: name, path: filepath.Join(append(slices.Clone(t.names), name)...)}
+	path := filepath.Join(append(slices.Clone(t.names), name)...)
+	return place{folder: t.folders[len(t.folders)-1], name: name, path: path, whole: filepath.Join(t.above, path), linked: t.links > 0}
+}
+
+// unapproved refuses to write to a protected name. Behind a link that holds whatever a
+// person said, who saw another path.
+func (p place) unapproved() error {
+	return &wayError{agent.ErrPermissionDenied, fmt.Sprintf("leads to %s, where nothing is written without a person's approval; make the call again with that path", p.path)}
 }
 
 // enter opens a folder that was looked at.

@@ -50,7 +50,7 @@ func leadOf(w *workspace, run agent.ToolRun, path string) lead {
 		return l
 	}
 	if rel, err := w.rel(path); err == nil {
-		l.protected = protected(filepath.Join(append(slices.Clone(w.above), rel)...))
+		l.protected = protected(filepath.Join(w.above, rel))
 	}
 	p, err := w.find(path, toLook)
 	p.close()
@@ -58,10 +58,7 @@ func leadOf(w *workspace, run agent.ToolRun, path string) lead {
 		l.home = l.home || strings.HasSuffix(err.Error(), errHome.text)
 		return l
 	}
-	l.protected = l.protected || protected(p.path)
-	if l.path, err = filepath.Rel(filepath.Join(w.above...), p.path); err != nil {
-		l.path = "" // it lies above: a rule about paths of the folder says nothing
-	}
+	l.path, l.protected = p.path, l.protected || protected(p.whole)
 	return l
 }
 

@@ -204,6 +204,22 @@ func TestApprovedCallsWriteToProtectedNames(t *testing.T) {
 	run.Approved = true
 	succeeded(t, r.Run(t.Context(), "file_write", run))
 	assert.Equal(t, "x", content(t, filepath.Join(dir, ".spool/agents/x.md")))
+
+	put(t, dir, "docs/a.md", "")
+	for link, to := range map[string]string{"docs/note.md": "../.spool/agents/x.md", "docs/new": "../.git", ".claude": ".spool"} {
+		require.NoError(t, os.Symlink(to, filepath.Join(dir, link)))
+	}
+	for path, to := range map[string]string{"docs/note.md": ".spool/agents/x.md", "docs/new/hooks/x": ".git", ".claude/agents/x.md": ".spool"} {
+		run := runOf(t, dir, m{"path": path, "content": "y"})
+		run.Approved = true
+		res := r.Run(t.Context(), "file_write", run)
+		failed(t, res, agent.ErrPermissionDenied, path+" leads to "+to)
+		check, refused := r.Check(t.Context(), "file_write", run)
+		assert.True(t, refused, "a person would see another path than the one that is written to")
+		assert.Equal(t, res.ErrorReason, check.ErrorReason)
+	}
+	assert.Equal(t, "x", content(t, filepath.Join(dir, ".spool/agents/x.md")))
+	assert.NoDirExists(t, filepath.Join(dir, ".git"))
 }
 
 func TestHostsIn(t *testing.T) {

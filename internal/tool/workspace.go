@@ -25,7 +25,7 @@ const maxFile = 64 << 20
 type workspace struct {
 	*os.Root
 	dir      string
-	above    []string    // the folders between the worker's workspace and dir
+	above    string      // the path between the worker's workspace and dir
 	home     fs.FileInfo // Spool's own folder, nil = there is none
 	approved bool
 }
@@ -62,7 +62,7 @@ func openWorkspace(r agent.ToolRun) (*workspace, error) {
 	if w.Root, err = w.enter(p); err != nil {
 		return nil, fmt.Errorf("the workspace cannot be opened on this worker: %w", err)
 	}
-	w.above = strings.Split(p.path, "/")
+	w.above = p.path
 	return w, nil
 }
 
@@ -103,16 +103,20 @@ func inWorkspace(r agent.ToolRun, f func(*workspace) (string, error)) agent.Tool
 }
 
 // inside is nil unless a path leads out of the workspace, by its text or by a link
-// that is there now, or into Spool's own folder. A workspace that cannot be opened
-// here says nothing: another worker may have it.
-func inside(r agent.ToolRun, path string) error {
+// that is there now, or into Spool's own folder, or, for what writes, by a link to a
+// protected name. A workspace that cannot be opened here says nothing: another worker
+// may have it.
+func inside(r agent.ToolRun, path string, writes bool) error {
 	w, err := openWorkspace(r)
 	if err != nil {
 		return refusal(err)
 	}
 	defer func() { _ = w.Close() }()
 	p, err := w.find(path, toLook)
-	p.close()
+	defer p.close()
+	if err == nil && writes && p.linked && protected(p.whole) {
+		err = naming(p.shown, p.unapproved())
+	}
 	return refusal(err)
 }
 
