@@ -318,6 +318,13 @@ func TestContainersAreConfined(t *testing.T) {
 		if (len(s.CapAdd) > 0) != (name == "postgres") || slices.Contains(s.CapAdd, "ALL") || slices.Contains(s.CapAdd, "SYS_ADMIN") {
 			t.Errorf("%s: adds %v", name, s.CapAdd)
 		}
+		folders := map[string]string{}
+		for _, v := range s.Volumes {
+			folders[v.Target] = v.Source
+		}
+		if name == "worker" && (folders["/data"] != "spool-data" || folders["/workspace"] == "") || name == "web" && folders["/data"] != "web-data" {
+			t.Errorf("%s writes to %v", name, folders)
+		}
 		if spool := name == "worker" || name == "web"; spool && (!s.ReadOnly || s.MemLimit <= 0 || !strings.HasPrefix(strings.Join(s.Tmpfs, ""), "/tmp:")) {
 			t.Errorf("%s: read-only %v, memory %d, %v", name, s.ReadOnly, s.MemLimit, s.Tmpfs)
 		}
