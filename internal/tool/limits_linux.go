@@ -22,5 +22,5 @@ func fileLimit(dir string) int64 {
 	if syscall.Statfs(dir, &fs) != nil {
 		return 0
 	}
-	return max(int64(fs.Bavail)*fs.Bsize>>11, 1)
+	return max(int64(fs.Bavail)*int64(fs.Bsize)>>11, 1) //nolint:unconvert // not everywhere is it an int64
 }
