@@ -1,6 +1,7 @@
 package tool
 
 import (
+	"cmp"
 	"encoding/json"
 	"path/filepath"
 	"slices"
@@ -43,22 +44,25 @@ type lead struct {
 func leadOf(w *workspace, run agent.ToolRun, path string) lead {
 	path = strings.TrimPrefix(path, "file://")
 	l := lead{protected: protected(path)}
-	if filepath.IsAbs(path) && run.Home != "" {
-		l.home = within(run.Home, path)
-	}
 	if w == nil {
 		return l
 	}
 	if rel, err := w.rel(path); err == nil {
 		l.protected = protected(filepath.Join(w.above, rel))
 	}
-	p, err := w.find(path, toLook)
-	p.close()
-	if err != nil {
-		l.home = l.home || strings.HasSuffix(err.Error(), errHome.text)
-		return l
+	if p, err := w.find(path, toLook); err == nil {
+		l.path, l.protected = p.path, l.protected || protected(p.whole)
+		p.close()
 	}
-	l.path, l.protected = p.path, l.protected || protected(p.whole)
+	// Tools of others follow all links.
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(run.Workdir, path)
+	}
+	base := realPath(cmp.Or(run.Workspace, run.Workdir))
+	if rel, err := filepath.Rel(base, realPath(path)); err == nil && filepath.IsLocal(rel) {
+		l.protected = l.protected || protected(rel)
+	}
+	l.home = within(run.Home, path)
 	return l
 }
 

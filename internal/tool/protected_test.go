@@ -54,6 +54,12 @@ func TestProtectedNamesAlwaysAsk(t *testing.T) {
 		other := runOf(t, dir, m{"from": "a", "to": []any{m{"where": path}}})
 		assert.Equal(t, want, r.Gate("mcp__fs__move", other, policy{"*": "auto"}), "a tool of others: %s", path)
 	}
+	require.NoError(t, os.Symlink(filepath.Join(dir, ".spool"), filepath.Join(dir, "absolute")))
+	require.NoError(t, os.Symlink(filepath.Join(dir, "spool.yaml"), filepath.Join(dir, "dangling")))
+	require.NoError(t, os.Symlink("loop", filepath.Join(dir, "loop")))
+	assert.Equal(t, agent.GateAskEach, r.Gate("mcp__fs__move", runOf(t, dir, m{"to": "dangling"}), nil))
+	assert.Equal(t, agent.GateAuto, r.Gate("mcp__fs__move", runOf(t, dir, m{"to": "loop/x"}), nil))
+	assert.Equal(t, agent.GateAskEach, r.Gate("mcp__fs__move", runOf(t, dir, m{"to": "absolute/x"}), nil), "tools of others follow links of all kinds")
 	text := runOf(t, dir, m{"text": "look at the .git folder\n.git/config"})
 	assert.Equal(t, agent.GateAuto, r.Gate("mcp__fs__move", text, nil), "a text is no path")
 

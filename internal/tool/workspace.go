@@ -69,23 +69,30 @@ func openWorkspace(r agent.ToolRun) (*workspace, error) {
 // within reports whether a folder is another one, or lies in it, links followed.
 func within(folder, path string) bool {
 	folder, err := filepath.EvalSymlinks(folder)
-	if err != nil {
+	if err != nil || folder == "" {
 		return false
 	}
 	rel, err := filepath.Rel(folder, realPath(path))
 	return err == nil && filepath.IsLocal(rel)
 }
 
-// realPath follows the links of a path, as far as there is something.
-func realPath(path string) string {
+// realPath follows the links of a path, those included that lead to what is not there.
+func realPath(path string) string { return realFrom(path, mostLinks) }
+
+func realFrom(path string, links int) string {
 	real, err := filepath.EvalSymlinks(path)
-	if err == nil {
-		return real
+	dir := filepath.Dir(path)
+	if err == nil || dir == path {
+		return cmp.Or(real, path)
 	}
-	if dir := filepath.Dir(path); dir != path {
-		return filepath.Join(realPath(dir), filepath.Base(path))
+	target, err := os.Readlink(path)
+	switch {
+	case err != nil || links == 0:
+		return filepath.Join(realFrom(dir, links), filepath.Base(path))
+	case !filepath.IsAbs(target):
+		target = filepath.Join(dir, target)
 	}
-	return path
+	return realFrom(target, links-1)
 }
 
 // inWorkspace opens the workspace for f and turns its error into a result.
