@@ -70,7 +70,7 @@ func startProcess(c ServerConfig, env func(string) string, said func(string)) (*
 	}
 	p := &process{lifeline: lifeline, stdin: stdin, exited: make(chan struct{}), drained: make(chan struct{})}
 	p.cmd = &exec.Cmd{
-		Path: self, Args: append([]string{supervise.Arg0, path}, c.Args...), Dir: c.Dir, Env: environ,
+		Path: self, Args: []string{supervise.Arg0}, Dir: c.Dir, Env: environ,
 		Stdin: in, Stdout: out, Stderr: errs, ExtraFiles: []*os.File{life},
 		SysProcAttr: &syscall.SysProcAttr{Setsid: true},
 	}
@@ -81,6 +81,7 @@ func startProcess(c ServerConfig, env func(string) string, said func(string)) (*
 	for _, f := range []*os.File{life, in, out, errs} {
 		_ = f.Close()
 	}
+	supervise.Send(lifeline, append([]string{path}, c.Args...)...)
 	go func() {
 		_ = p.cmd.Wait()
 		close(p.exited)

@@ -141,7 +141,7 @@ func runSupervised(ctx context.Context, r agent.ToolRun, command []string, out *
 	// Closing the lifeline kills whatever still runs.
 	defer func() { _ = lifeline.Close() }()
 	cmd := &exec.Cmd{
-		Path: self, Args: append([]string{supervise.Arg0}, command...),
+		Path: self, Args: []string{supervise.Arg0},
 		Dir: r.Workdir, Env: shellEnv(r), Stdout: out, Stderr: out,
 		ExtraFiles:  []*os.File{read},
 		SysProcAttr: &syscall.SysProcAttr{Setsid: true}, // without the terminal of this process
@@ -154,6 +154,7 @@ func runSupervised(ctx context.Context, r agent.ToolRun, command []string, out *
 	if err != nil {
 		return 0, err
 	}
+	supervise.Send(lifeline, command...)
 	ended := make(chan struct{})
 	var status error // of the command, once it has ended
 	go func() {

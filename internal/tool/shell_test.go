@@ -256,6 +256,15 @@ func TestShellDiesWithItsWorkerAtAnyTime(t *testing.T) {
 	}, patience, 20*time.Millisecond, "a process outlived its worker")
 }
 
+// A command that kills whatever has a text in its arguments, which its own command line
+// has too, is killed as in any shell; its supervisor is not, nor do daemons get away.
+func TestShellKillsByText(t *testing.T) {
+	run, dir := shell(t)
+	res := run(m{"command": brood + "while [ $(wc -l < pids) -lt 5 ]; do sleep 0.01; done; pkill -9 -f 'text-" + strconv.Itoa(os.Getpid()) + "'; sleep 300"})
+	failed(t, res, agent.ErrUnknown, "[exit code 137]")
+	gone(t, pids(t, dir, 5))
+}
+
 // Should the supervisor itself be killed, or the guard above it, the command and its
 // daemons still end and the call says what happened.
 func TestShellSupervisorKilled(t *testing.T) {

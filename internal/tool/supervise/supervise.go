@@ -24,6 +24,7 @@ package supervise
 import (
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -42,26 +43,63 @@ const lifelineFD = 3
 const statusCannotStart = 127
 
 func init() {
-	if len(os.Args) < 2 {
+	if len(os.Args) != 1 {
 		return
 	}
 	// syscall.Exit runs no exit hooks, which may print (coverage builds).
 	switch os.Args[0] {
 	case Arg0:
-		syscall.Exit(guard(os.Args[1:]))
+		syscall.Exit(guard())
 	case guarded:
-		syscall.Exit(supervise(os.Args[1:]))
+		syscall.Exit(supervise(receive()))
 	}
 }
 
-// guard runs a supervisor of argv and returns its exit status.
-func guard(argv []string) int {
+// Send tells a supervisor that was started what to run. It comes by the lifeline, not
+// as arguments, so that a command that kills whatever has a text in its arguments does
+// not hit its own supervisor. That the supervisor died is for its exit to say.
+func Send(lifeline *os.File, command ...string) {
+	text := strings.Join(command, "\x00")
+	n := len(text)
+	_, _ = lifeline.Write(append([]byte{byte(n >> 24), byte(n >> 16), byte(n >> 8), byte(n)}, text...))
+}
+
+// receive returns what Send sent; nothing if the caller died before.
+func receive() []string {
+	var size [4]byte
+	if !readLifeline(size[:]) {
+		return nil
+	}
+	text := make([]byte, int(size[0])<<24|int(size[1])<<16|int(size[2])<<8|int(size[3]))
+	if !readLifeline(text) {
+		return nil
+	}
+	return strings.Split(string(text), "\x00")
+}
+
+// readLifeline fills b, or reports that the lifeline ended. It makes no os.File of it,
+// which would close it one day.
+func readLifeline(b []byte) bool {
+	for len(b) > 0 {
+		switch n, err := syscall.Read(lifelineFD, b); {
+		case err == syscall.EINTR:
+		case err != nil || n <= 0:
+			return false
+		default:
+			b = b[n:]
+		}
+	}
+	return true
+}
+
+// guard runs a supervisor and returns its exit status.
+func guard() int {
 	self, err := Executable()
 	if err != nil {
-		return cannotStart(argv[0], err)
+		return cannotStart(Arg0, err)
 	}
 	prepare()
-	pid, err := syscall.ForkExec(self, append([]string{guarded}, argv...), &syscall.ProcAttr{
+	pid, err := syscall.ForkExec(self, []string{guarded}, &syscall.ProcAttr{
 		Env: os.Environ(), Files: []uintptr{0, 1, 2, lifelineFD}, Sys: &syscall.SysProcAttr{Setpgid: true},
 	})
 	if err != nil {
@@ -91,6 +129,9 @@ func cannotStart(name string, err error) int {
 
 // supervise runs argv and returns its exit status.
 func supervise(argv []string) int {
+	if len(argv) == 0 {
+		return statusCannotStart
+	}
 	syscall.CloseOnExec(lifelineFD)
 	prepare()
 	pid, err := syscall.ForkExec(argv[0], argv, &syscall.ProcAttr{
