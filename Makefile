@@ -27,9 +27,10 @@ bin/worker: $(APP)
 	@echo "build: bin/worker, which runs the agents (seconds after bin/starter)"
 	@$(GO) build -o $@ ./worker
 
+# osusergo: it also works for a user that the system does not know.
 bin/temporal: .ci/temporal/go.mod .ci/temporal/go.sum
 	@echo "build: bin/temporal, Temporal's own program with server and web UI (4 to 6 minutes on 2 cores, the first time only)"
-	@$(GO) -C .ci/temporal build -trimpath -ldflags '-s -w -X github.com/temporalio/cli/temporalcli.Version=1.5.1' -o ../../$@ github.com/temporalio/cli/cmd/temporal
+	@$(GO) -C .ci/temporal build -tags osusergo -trimpath -ldflags '-s -w -X github.com/temporalio/cli/temporalcli.Version=1.5.1' -o ../../$@ github.com/temporalio/cli/cmd/temporal
 	@touch $@
 
 demo: ## build, then show a turn that survives the death of its worker

@@ -3,7 +3,6 @@ package activities
 import (
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"sync"
 	"time"
@@ -28,7 +27,7 @@ type Tools interface {
 	// Check returns the result of a call that cannot succeed, and true.
 	Check(ctx context.Context, name string, r agent.ToolRun) (agent.ToolResult, bool)
 	// Gate applies the approval policy to a call.
-	Gate(name string, args json.RawMessage, policy map[string]string) agent.Gate
+	Gate(name string, run agent.ToolRun, policy map[string]string) agent.Gate
 }
 
 // Catalog resolves agent names to templates.
@@ -58,6 +57,8 @@ type Activities struct {
 	DefaultModel string
 	// Workspace is the root that threads work under, an absolute path.
 	Workspace string
+	// Home is Spool's own folder, which file tools do not reach; "" = there is none.
+	Home string
 	// Files is where files are kept that tools return and that are no images; "" = nowhere.
 	Files string
 	// TaskQueue is where nudged runs are started.
@@ -78,7 +79,7 @@ type Activities struct {
 	Cut <-chan struct{}
 
 	transcripts transcripts
-	named       sync.Once
+	naming      sync.Once
 	worker      string // names this process to the store
 	calibration calibration
 }
@@ -93,7 +94,7 @@ const (
 
 // Register adds the activities under their pinned names.
 func (a *Activities) Register(r worker.ActivityRegistry) {
-	a.named.Do(func() { a.worker = rand.Text() })
+	a.naming.Do(func() { a.worker = rand.Text() })
 	for name, f := range map[string]any{
 		contract.CallModel:        a.CallModel,
 		contract.RunTool:          a.RunTool,

@@ -4,16 +4,14 @@ import (
 	"context"
 	"encoding/base64"
 	"fmt"
-	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/internal/images"
+	"github.com/spool-agents/spool/internal/tool"
 )
 
 // mostImages bounds the images of one model call, in bytes: providers take requests
@@ -25,7 +23,7 @@ const mostImages = 20 << 20
 // because an image is gone. So is one that no longer fits, the oldest first. A
 // store that is away is an error: it will be back, and the model is not to answer
 // without what it was asked about.
-func (a *Activities) withImages(ctx context.Context, messages []agent.Message, workdir string) ([]agent.Message, error) {
+func (a *Activities) withImages(ctx context.Context, messages []agent.Message, run agent.ToolRun) ([]agent.Message, error) {
 	left := mostImages
 	for i := len(messages) - 1; i >= 0; i-- {
 		if !slices.ContainsFunc(messages[i].Content.Parts, refers) {
@@ -36,7 +34,7 @@ func (a *Activities) withImages(ctx context.Context, messages []agent.Message, w
 			if !refers(parts[k]) {
 				continue
 			}
-			data, name, err := a.image(ctx, parts[k].ImageURL.URL, workdir)
+			data, name, err := a.image(ctx, parts[k].ImageURL.URL, run)
 			if err == nil && len(data) > left {
 				left, err = 0, fmt.Errorf("the images of the conversation have more than %d MB, and newer ones come first", mostImages>>20)
 			}
@@ -94,7 +92,7 @@ func refers(p agent.Part) bool {
 }
 
 // image reads an image, and tells its name if it were kept.
-func (a *Activities) image(ctx context.Context, url, workdir string) (data []byte, name string, err error) {
+func (a *Activities) image(ctx context.Context, url string, run agent.ToolRun) (data []byte, name string, err error) {
 	if name, kept := strings.CutPrefix(url, agent.ImageScheme); kept {
 		data, err = a.Store.Image(ctx, name)
 		if agent.CodeOf(err) == agent.CodeNotFound {
@@ -103,7 +101,7 @@ func (a *Activities) image(ctx context.Context, url, workdir string) (data []byt
 		return data, name, err
 	}
 	path := strings.TrimPrefix(strings.TrimPrefix(url, agent.FileScheme), "//")
-	if data, err = readImage(workdir, path); err != nil {
+	if data, err = readImage(run, path); err != nil {
 		return nil, "", err
 	}
 	if name, err = agent.ImageName(data); err != nil {
@@ -112,30 +110,11 @@ func (a *Activities) image(ctx context.Context, url, workdir string) (data []byt
 	return data, name, nil
 }
 
-// readImage reads a file of the workspace. os.Root keeps the path inside.
-func readImage(dir, path string) ([]byte, error) {
-	if rel, err := filepath.Rel(dir, path); filepath.IsAbs(path) && err == nil {
-		path = rel
-	}
-	shown := agent.CleanText(path)
-	root, err := os.OpenRoot(dir)
+// readImage reads a file of the workspace, with the rules of the file tools.
+func readImage(run agent.ToolRun, path string) ([]byte, error) {
+	data, err := tool.ReadFile(run, path, agent.MaxImage)
 	if err != nil {
-		return nil, agent.Errorf(agent.CodeNotFound, "its folder is not on this worker's machine")
-	}
-	defer func() { _ = root.Close() }()
-	// Not blocking, so that a named pipe does not hold the call.
-	f, err := root.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, agent.Errorf(agent.CodeNotFound, "%s is not there, or lies outside the workspace", shown)
-	}
-	defer func() { _ = f.Close() }()
-	info, err := f.Stat()
-	if err != nil || !info.Mode().IsRegular() || info.Size() > agent.MaxImage {
-		return nil, agent.Errorf(agent.CodeInvalid, "%s is no file of at most %d MB", shown, agent.MaxImage>>20)
-	}
-	data, err := io.ReadAll(io.LimitReader(f, agent.MaxImage))
-	if err != nil {
-		return nil, agent.Errorf(agent.CodeInvalid, "%s cannot be read", shown)
+		return nil, agent.Errorf(agent.CodeInvalid, "%s", agent.CleanText(err.Error()))
 	}
 	return data, nil
 }

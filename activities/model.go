@@ -160,14 +160,16 @@ func (a *Activities) judge(ctx context.Context, t agent.Thread, record *memory.R
 	ctx, cancel := context.WithTimeout(ctx, checkWithin)
 	defer cancel()
 	record.Refusals = make([]agent.ToolResult, len(record.Reply.Calls))
+	run := a.run(t)
+	run.Named = a.named(ctx, t)
 	for i, c := range record.Reply.Calls {
-		gate := a.gate(t.Config, c)
-		if gate == agent.GateAsk {
-			run := agent.ToolRun{CallMeta: agent.CallMeta{StoreID: a.Store.ID(), ThreadID: t.ID}, Workdir: t.Workdir, Args: json.RawMessage(c.Function.Arguments)}
+		run.Args = json.RawMessage(c.Function.Arguments)
+		gate := a.gate(t.Config, c, run)
+		if gate.Asks() {
 			if refusal, refused := a.Tools.Check(ctx, c.Function.Name, run); refused {
 				record.Refusals[i] = refusal
 			}
-			gate = a.gate(t.Config, c) // the check may have brought up the server that has the tool
+			gate = a.gate(t.Config, c, run) // the check may have brought up the server that has the tool
 		}
 		record.Gates = append(record.Gates, gate)
 		record.Delegations = append(record.Delegations, c.Function.Name == agent.ToolAssignTask)
@@ -176,7 +178,7 @@ func (a *Activities) judge(ctx context.Context, t agent.Thread, record *memory.R
 
 // gate applies the approval policies to a call: the agent's own and, as bounds,
 // those of the agents above. A tool that cannot run needs no approval.
-func (a *Activities) gate(c agent.SpecialistAgentConfig, call agent.Call) agent.Gate {
+func (a *Activities) gate(c agent.SpecialistAgentConfig, call agent.Call, run agent.ToolRun) agent.Gate {
 	name := call.Function.Name
 	if name == agent.ToolAskUser {
 		return askGate(c, call)
@@ -184,10 +186,9 @@ func (a *Activities) gate(c agent.SpecialistAgentConfig, call agent.Call) agent.
 	if _, known := a.Tools.Lookup(name); !known || !agent.MayUse(c.Tools, name) {
 		return agent.GateAuto
 	}
-	args := json.RawMessage(call.Function.Arguments)
-	gate := a.Tools.Gate(name, args, c.Approval)
+	gate := a.Tools.Gate(name, run, c.Approval)
 	for _, bound := range c.Bounds {
-		gate = gate.Stricter(a.Tools.Gate(name, args, bound))
+		gate = gate.Stricter(a.Tools.Gate(name, run, bound))
 	}
 	return gate
 }
@@ -196,7 +197,7 @@ func (a *Activities) gate(c agent.SpecialistAgentConfig, call agent.Call) agent.
 // policy may deny it.
 func askGate(c agent.SpecialistAgentConfig, call agent.Call) agent.Gate {
 	for _, policy := range append(slices.Clone(c.Bounds), c.Approval) {
-		if tool.Gate(agent.AskUserSpec(), json.RawMessage(call.Function.Arguments), policy) == agent.GateDeny {
+		if tool.Gate(agent.AskUserSpec(), agent.ToolRun{Args: json.RawMessage(call.Function.Arguments)}, policy) == agent.GateDeny {
 			return agent.GateDeny
 		}
 	}

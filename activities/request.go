@@ -34,7 +34,7 @@ func (a *Activities) request(ctx context.Context, begun memory.ModelStart, conve
 	case a.modelInfo(model).Images:
 		messages = agent.WithToolImages(messages, mostToolImages)
 	}
-	transcript, err := a.withImages(ctx, messages, t.Workdir)
+	transcript, err := a.withImages(ctx, messages, a.run(t))
 	return agent.ModelRequest{
 		AnswerSchema: begun.Turn.AnswerSchema,
 		Model:        model, Provider: provider, Temperature: c.Temperature, TopP: c.TopP, MaxTokens: c.MaxTokens, Stream: c.Stream,

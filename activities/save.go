@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 
@@ -73,13 +74,38 @@ func (a *Activities) claim(ctx context.Context, req memory.TakeRequest) (memory.
 	}
 }
 
-// workdir is the sender's directory if it lies under this worker's root, else
-// the root itself.
+// workdir is the sender's directory if it lies under this worker's root, links
+// followed, else the root itself. What it becomes later is for the tools, which open
+// it beneath the root.
 func (a *Activities) workdir(asked string) string {
 	if rel, err := filepath.Rel(a.Workspace, asked); err == nil && filepath.IsLocal(rel) {
-		return asked
+		asked = filepath.Join(a.Workspace, rel)
+		if _, err = os.Lstat(asked); err != nil || beneath(a.Workspace, rel) {
+			return asked
+		}
+	}
+	root, err := filepath.EvalSymlinks(a.Workspace)
+	if err != nil {
+		return a.Workspace
+	}
+	if asked, err = filepath.EvalSymlinks(asked); err != nil {
+		return a.Workspace
+	}
+	if rel, err := filepath.Rel(root, asked); err == nil && filepath.IsLocal(rel) {
+		return filepath.Join(a.Workspace, rel)
 	}
 	return a.Workspace
+}
+
+// beneath reports whether a path is there without a way out of a folder.
+func beneath(folder, rel string) bool {
+	root, err := os.OpenRoot(folder)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = root.Close() }()
+	_, err = root.Stat(rel)
+	return err == nil
 }
 
 func agentOf(t agent.Thread) string {

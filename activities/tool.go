@@ -89,10 +89,17 @@ func (a *Activities) produce(ctx context.Context, ref contract.Ref, begun memory
 	}
 	notes := newNotes(ctx, a.Store, memory.ToolNote{ThreadID: ref.Thread, TurnID: ref.Turn, CallID: ref.Call, Attempt: begun.Attempt})
 	defer notes.close()
-	return a.Tools.Run(ctx, name, agent.ToolRun{
-		CallMeta: agent.CallMeta{StoreID: a.Store.ID(), ThreadID: ref.Thread, TurnID: ref.Turn, Step: ref.Step, Attempt: begun.Attempt},
-		CallID:   ref.Call, Workdir: begun.Thread.Workdir, Args: begun.Call.Args, Note: notes.tell, Keep: a.keeper(ctx),
-	}), nil
+	run := a.run(begun.Thread)
+	run.TurnID, run.Step, run.Attempt = ref.Turn, ref.Step, begun.Attempt
+	run.CallID, run.Args, run.Approved, run.Note, run.Keep = ref.Call, begun.Call.Args, begun.Approved, notes.tell, a.keeper(ctx)
+	return a.Tools.Run(ctx, name, run), nil
+}
+
+// run is what all calls of a thread have in common.
+func (a *Activities) run(t agent.Thread) agent.ToolRun {
+	return agent.ToolRun{
+		CallMeta: agent.CallMeta{StoreID: a.Store.ID(), ThreadID: t.ID}, Workdir: t.Workdir, Workspace: a.Workspace, Home: a.Home,
+	}
 }
 
 const (

@@ -97,9 +97,19 @@ type ToolRun struct {
 	CallMeta
 	// CallID is the call's id and the idempotency key of each of its runs.
 	CallID string
-	// Workdir is the thread's workspace root; tools must not leave it.
+	// Workdir is the folder that the thread works in; tools must not leave it.
 	Workdir string
-	Args    json.RawMessage
+	// Workspace is the folder that Workdir has to lie in when it is opened; "" = any.
+	Workspace string
+	// Home is Spool's own folder, which no file tool reaches; "" = there is none.
+	Home string
+	// Approved says that a person approved this call. Without it nothing is written to
+	// what decides what agents may do.
+	Approved bool
+	// Named tells whether the conversation names a host, to decide about a call;
+	// nil = it names none.
+	Named func(host string) bool
+	Args  json.RawMessage
 	// Note tells those who follow the thread what goes on in the run, as an
 	// event of its log: EventToolProgress or EventMCPStderr with its payload.
 	// Notes may be thinned out. nil = nobody listens; use Tell.

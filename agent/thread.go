@@ -189,19 +189,24 @@ type Gate string
 const (
 	GateAuto Gate = "auto"
 	GateAsk  Gate = "ask"
-	GateDeny Gate = "deny"
+	// GateAskEach asks even if a person approved the tool for the session. It is what a
+	// policy decides; what is stored is GateAsk.
+	GateAskEach Gate = "ask each time"
+	GateDeny    Gate = "deny"
 )
 
 // Stricter returns the stricter of two gates.
 func (g Gate) Stricter(o Gate) Gate {
-	if g == GateDeny || o == GateDeny {
-		return GateDeny
-	}
-	if g == GateAsk || o == GateAsk {
-		return GateAsk
+	for _, strict := range []Gate{GateDeny, GateAskEach, GateAsk} {
+		if g == strict || o == strict {
+			return strict
+		}
 	}
 	return GateAuto
 }
+
+// Asks reports whether a person is asked.
+func (g Gate) Asks() bool { return g == GateAsk || g == GateAskEach }
 
 // Event is one entry of a thread's append-only log. Seq is dense and starts at 1.
 type Event struct {

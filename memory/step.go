@@ -157,8 +157,10 @@ type ToolStart struct {
 	Attempt int
 	Final   bool
 	Call    agent.ToolCall
-	Thread  agent.Thread
-	Wait    time.Duration // as in ModelStart
+	// Approved says that a person approved the call.
+	Approved bool
+	Thread   agent.Thread
+	Wait     time.Duration // as in ModelStart
 	// Lost is the attempt before that was lost with its worker, else 0; LostSince is
 	// when it had begun.
 	Lost      int

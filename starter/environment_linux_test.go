@@ -20,8 +20,8 @@ import (
 func TestKeysCannotBeReadByTheSameUser(t *testing.T) {
 	u := newUser(t)
 	as := ordinary(t, u)
-	secrets := []string{"secret-of-openai", "secret-of-tavily", "secret-of-mistral"}
-	u.env = []string{"OPENAI_API_KEY=" + secrets[0], "OPENAI_BASE_URL=http://127.0.0.1:1/v1", "TAVILY_API_KEY=" + secrets[1], "MISTRAL_KEY=" + secrets[2]}
+	secrets := []string{"secret-of-openai", "secret-of-tavily", "secret-of-mistral", "secret-of-a-cloud"}
+	u.env = []string{"OPENAI_API_KEY=" + secrets[0], "OPENAI_BASE_URL=http://127.0.0.1:1/v1", "TAVILY_API_KEY=" + secrets[1], "MISTRAL_KEY=" + secrets[2], "CLOUD_SECRET_KEY=" + secrets[3]}
 	require.NoError(t, os.WriteFile(filepath.Join(u.home, "models.yaml"), []byte("providers:\n  m: {baseUrl: 'http://127.0.0.1:1/v1', apiKeyEnv: MISTRAL_KEY}\n"), 0o644))
 	environment := func(pid int) (string, error) {
 		read := exec.Command("cat", fmt.Sprintf("/proc/%d/environ", pid))

@@ -303,3 +303,30 @@ func read(t *testing.T, name string) string {
 	}
 	return string(data)
 }
+
+// No container has rights that it does not need; those that run Spool write to nothing
+// but their volumes and /tmp, and neither memory nor processes are without a limit.
+func TestContainersAreConfined(t *testing.T) {
+	services := load(t, nil).AllServices()
+	if len(services) != 8 {
+		t.Errorf("%d services", len(services))
+	}
+	for name, s := range services {
+		if !slices.Equal(s.CapDrop, []string{"ALL"}) || !slices.Equal(s.SecurityOpt, []string{"no-new-privileges:true"}) || s.PidsLimit <= 0 || s.Privileged {
+			t.Errorf("%s: drops %v, %v, %d processes", name, s.CapDrop, s.SecurityOpt, s.PidsLimit)
+		}
+		if (len(s.CapAdd) > 0) != (name == "postgres") || slices.Contains(s.CapAdd, "ALL") || slices.Contains(s.CapAdd, "SYS_ADMIN") {
+			t.Errorf("%s: adds %v", name, s.CapAdd)
+		}
+		folders := map[string]string{}
+		for _, v := range s.Volumes {
+			folders[v.Target] = v.Source
+		}
+		if name == "worker" && (folders["/data"] != "spool-data" || folders["/workspace"] == "") || name == "web" && folders["/data"] != "web-data" {
+			t.Errorf("%s writes to %v", name, folders)
+		}
+		if spool := name == "worker" || name == "web"; spool && (!s.ReadOnly || s.MemLimit <= 0 || !strings.HasPrefix(strings.Join(s.Tmpfs, ""), "/tmp:")) {
+			t.Errorf("%s: read-only %v, memory %d, %v", name, s.ReadOnly, s.MemLimit, s.Tmpfs)
+		}
+	}
+}

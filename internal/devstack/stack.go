@@ -19,6 +19,7 @@ import (
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/internal/config"
 	"github.com/spool-agents/spool/internal/terminal"
+	"github.com/spool-agents/spool/internal/tool"
 )
 
 // Values of dev --temporal beside an address.
@@ -115,7 +116,7 @@ func (s *Stack) startServer(ctx context.Context, port, uiPort int) error {
 	if s.o.Codec != "" {
 		args = append(args, "--ui-codec-endpoint", s.o.Codec)
 	}
-	p, err := start(command{name: "temporal", path: self, args: args, log: s.o.Log, env: without(s.o.Env, append(config.SecretVariables(), s.o.Keys...)), dir: s.o.Home})
+	p, err := start(command{name: "temporal", path: self, args: args, log: s.o.Log, env: forTemporal(s.o.Env, s.o.Home), dir: s.o.Home})
 	if err != nil {
 		return err
 	}
@@ -321,6 +322,23 @@ func PortOf(address string) int {
 	}
 	n, _ := strconv.Atoi(port) // 0 if it is no number
 	return n
+}
+
+// forTemporal is what Temporal's programs get of an environment: other programs of the
+// same user can read it there. They do not work without a home directory and a name, which
+// a user that the system does not know has not.
+func forTemporal(env []string, home string) []string {
+	return append([]string{"HOME=" + home, "USER=spool"}, harmless(env)...)
+}
+
+// harmless is what of an environment is known to hold no secret, and what begins with
+// one of these.
+func harmless(env []string, prefixes ...string) []string {
+	return slices.DeleteFunc(slices.Clone(env), func(v string) bool {
+		name, _, _ := strings.Cut(v, "=")
+		wanted := func(prefix string) bool { return strings.HasPrefix(name, prefix) }
+		return !slices.Contains(tool.PassedOn, name) && !slices.ContainsFunc(prefixes, wanted)
+	})
 }
 
 // without leaves variables out of a list: other programs of the same user can read

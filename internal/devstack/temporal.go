@@ -152,11 +152,7 @@ func (t Server) start(env []string, log io.Writer, db *serverDB, args []string, 
 	cmd := exec.Command(t.Program, args...)
 	cmd.Dir = filepath.Dir(db.path) // the name of a folder may hold what a SQLite URI cannot
 	cmd.Stderr, cmd.ExtraFiles, cmd.SysProcAttr = log, []*os.File{db.lock}, apart(syscall.SIGKILL)
-	for _, v := range env {
-		if !strings.HasPrefix(v, "TEMPORAL_") { // meant for clients of another server
-			cmd.Env = append(cmd.Env, v)
-		}
-	}
+	cmd.Env = forTemporal(env, cmd.Dir)
 	if err := cmd.Start(); err != nil {
 		return nil, agent.Wrap(err, agent.CodeUnavailable, "cannot start %s", t.Program)
 	}

@@ -20,7 +20,7 @@ func (s *Stack) startWeb(ctx context.Context, port int) error {
 		args = append(args, "--model-key") // which it would not see
 	}
 	p, err := start(command{
-		name: "web", path: path, dir: s.o.Dir, log: s.o.Log, env: append(without(s.partEnv(), s.o.Keys), "SPOOL_WEB_TOKEN="+s.o.WebToken), args: args,
+		name: "web", path: path, dir: s.o.Dir, log: s.o.Log, env: append(without(harmless(s.partEnv(), "SPOOL_", "TEMPORAL_", "OTEL_", "OPENAI_", "GO"), s.o.Keys), "SPOOL_WEB_TOKEN="+s.o.WebToken), args: args,
 	})
 	if err != nil {
 		return err

@@ -90,7 +90,7 @@ func toolOf(s agent.ToolSpec, server string) Tool {
 	if timeout <= 0 {
 		timeout = agent.DefaultToolTimeout
 	}
-	gate := tool.Gate(s, nil, nil)
+	gate := tool.Gate(s, agent.ToolRun{}, nil)
 	if s.Name == agent.ToolAssignTask {
 		gate = agent.GateAuto
 	}

@@ -87,12 +87,12 @@ func (s *Server) limit(c *call, folder, name string, args json.RawMessage) strin
 			always[rule] = string(agent.GateAuto)
 		}
 	}
-	spec := agent.ToolSpec{Name: name}
+	spec, run := agent.ToolSpec{Name: name}, agent.ToolRun{Workdir: folder, Args: args}
 	_, own := agent.InUserFolder(c.user, folder)
 	switch {
-	case !own || tool.Gate(spec, args, once) != agent.GateAuto:
+	case !own || tool.Gate(spec, run, once) != agent.GateAuto:
 		return limitAdministrator
-	case tool.Gate(spec, args, always) != agent.GateAuto:
+	case tool.Gate(spec, run, always) != agent.GateAuto:
 		return limitOnce
 	}
 	return limitNone

@@ -134,6 +134,7 @@ var pinned = map[string]string{
 	"agent.KindSubAgent":             "subagent",
 	"agent.GateAuto":                 "auto",
 	"agent.GateAsk":                  "ask",
+	"agent.GateAskEach":              "ask each time",
 	"agent.GateDeny":                 "deny",
 	"agent.EventMessageStarted":      "message_started",
 	"agent.EventAssistantChunk":      "assistant_chunk",

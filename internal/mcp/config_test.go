@@ -64,9 +64,9 @@ func TestApprovals(t *testing.T) {
 		"mcp__policy__echo": agent.GateAuto, "mcp__policy__pid": agent.GateAsk,
 		"mcp__cline__write": agent.GateAuto, "mcp__cline__echo": agent.GateAsk,
 	} {
-		assert.Equal(t, want, f.tools.Gate(name, json.RawMessage(`{}`), nil), name)
+		assert.Equal(t, want, f.tools.Gate(name, agent.ToolRun{Args: json.RawMessage(`{}`)}, nil), name)
 	}
-	assert.Equal(t, agent.GateDeny, f.tools.Gate("mcp__trusted__echo", nil, map[string]string{"mcp__trusted__*": "deny"}), "an agent's policy comes first")
+	assert.Equal(t, agent.GateDeny, f.tools.Gate("mcp__trusted__echo", agent.ToolRun{}, map[string]string{"mcp__trusted__*": "deny"}), "an agent's policy comes first")
 	names := f.names()
 	assert.NotContains(t, names, "mcp__policy__write")
 	assert.Contains(t, names, "mcp__few__echo")

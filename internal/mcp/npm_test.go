@@ -32,8 +32,8 @@ func TestFilesystemServerFromNPM(t *testing.T) {
 	r := f.call("mcp__filesystem__read_text_file", object{"path": "/etc/passwd"})
 	assert.Equal(t, agent.CallFailed, r.Status)
 	assert.Contains(t, r.Content, "Access denied")
-	assert.Equal(t, agent.GateAuto, f.tools.Gate("mcp__filesystem__read_text_file", nil, nil))
-	assert.Equal(t, agent.GateAsk, f.tools.Gate("mcp__filesystem__write_file", nil, nil))
+	assert.Equal(t, agent.GateAuto, f.tools.Gate("mcp__filesystem__read_text_file", agent.ToolRun{}, nil))
+	assert.Equal(t, agent.GateAsk, f.tools.Gate("mcp__filesystem__write_file", agent.ToolRun{}, nil))
 }
 
 // The reference server of the protocol, over each transport: in the long form.

@@ -19,6 +19,7 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/spool-agents/spool/internal/tool"
 	"github.com/spool-agents/spool/internal/tool/supervise"
 )
 
@@ -74,9 +75,9 @@ func startProcess(c ServerConfig, env func(string) string, said func(string)) (*
 	}
 	p := &process{lifeline: lifeline, stdin: stdin, exited: make(chan struct{}), drained: make(chan struct{})}
 	p.cmd = &exec.Cmd{
-		Path: self, Args: append([]string{supervise.Arg0, path}, c.Args...), Dir: c.Dir, Env: environ,
+		Path: self, Args: []string{supervise.Arg0}, Dir: c.Dir, Env: environ,
 		Stdin: in, Stdout: out, Stderr: errs, ExtraFiles: []*os.File{life},
-		SysProcAttr: &syscall.SysProcAttr{Setpgid: true},
+		SysProcAttr: &syscall.SysProcAttr{Setsid: true},
 	}
 	if err := p.cmd.Start(); err != nil {
 		pipes.closeAll()
@@ -85,6 +86,7 @@ func startProcess(c ServerConfig, env func(string) string, said func(string)) (*
 	for _, f := range []*os.File{life, in, out, errs} {
 		_ = f.Close()
 	}
+	supervise.Send(lifeline, append([]string{path}, c.Args...)...)
 	go func() {
 		_ = p.cmd.Wait()
 		close(p.exited)
@@ -200,14 +202,9 @@ func (p *pipes) closeAll() {
 	}
 }
 
-// passedOn are the variables a server inherits: the worker's own environment
-// holds secrets, so everything else has to be named in env.
-var passedOn = []string{"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "TZ", "TMPDIR", "TERM",
-	"SSL_CERT_FILE", "SSL_CERT_DIR", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy"}
-
 func serverEnv(c ServerConfig, env func(string) string) []string {
 	var out []string
-	for _, name := range passedOn {
+	for _, name := range tool.PassedOn {
 		if v := env(name); v != "" && c.Env[name] == "" {
 			out = append(out, name+"="+v)
 		}

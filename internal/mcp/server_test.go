@@ -174,7 +174,7 @@ func TestLateServerJoins(t *testing.T) {
 	eventually(t, "the new entry is seen", func() bool { _, ok := f.tools.Lookup("mcp__s__echo"); return ok })
 	spec, _ := f.tools.Lookup("mcp__s__echo")
 	assert.False(t, spec.Spec().Repeatable, "nothing is known of the tool")
-	assert.Equal(t, agent.GateAsk, f.tools.Gate("mcp__s__echo", nil, nil))
+	assert.Equal(t, agent.GateAsk, f.tools.Gate("mcp__s__echo", agent.ToolRun{}, nil))
 	assert.Equal(t, "echo: x", f.ok("mcp__s__echo", object{"text": "x"}))
 	assert.Contains(t, f.names(), "mcp__s__echo")
 }

@@ -116,12 +116,15 @@ func fewer(want, without, most int) int {
 	return want
 }
 
+// anyCall is a call of any built-in tool; of web_fetch, to a host that nobody named.
+var anyCall = agent.ToolRun{Args: json.RawMessage(`{"url":"https://host.invalid/"}`)}
+
 // unasked reports whether a rule of auto says of a built-in tool what applies anyway.
 func unasked(rule string, bounds []map[string]string) bool {
 	specs := tool.Builtin(tool.Options{})
 	i := slices.IndexFunc(specs, func(t agent.Tool) bool { return t.Spec().Name == rule })
 	return i >= 0 && specs[i].Spec().ReadOnly && !slices.ContainsFunc(bounds, func(b map[string]string) bool {
-		return tool.Gate(specs[i].Spec(), json.RawMessage("{}"), b) != agent.GateAuto
+		return tool.Gate(specs[i].Spec(), anyCall, b) != agent.GateAuto
 	})
 }
 

@@ -22,9 +22,10 @@ func gate(c agent.SpecialistAgentConfig, name, args string) agent.Gate {
 	if err != nil {
 		return ""
 	}
-	g := r.Gate(name, []byte(args), c.Approval)
+	run := agent.ToolRun{Args: []byte(args)}
+	g := r.Gate(name, run, c.Approval)
 	for _, b := range c.Bounds {
-		g = g.Stricter(r.Gate(name, []byte(args), b))
+		g = g.Stricter(r.Gate(name, run, b))
 	}
 	return g
 }

@@ -83,6 +83,6 @@ func TestPrivateAddressesAskInAllForms(t *testing.T) {
 	} {
 		args, err := json.Marshal(m{"url": u})
 		require.NoError(t, err)
-		assert.Equal(t, want, r.Gate("web_fetch", args, nil), u)
+		assert.Equal(t, want, r.Gate("web_fetch", agent.ToolRun{Args: args, Named: func(string) bool { return true }}, nil), u)
 	}
 }

@@ -28,23 +28,24 @@ func FileEdit() agent.Tool {
 		"new":{"type":"string","description":"The text to put in its place."}},
 		"required":["path","old","new"],"additionalProperties":false}`, 30*time.Second)
 	spec.ReadOnly, spec.Repeatable = false, false
-	check := func(_ context.Context, r agent.ToolRun, a fileEditArgs) error { return inside(r, a.Path) }
+	check := func(_ context.Context, r agent.ToolRun, a fileEditArgs) error { return inside(r, a.Path, true) }
 	return checked(spec, check, func(ctx context.Context, r agent.ToolRun, a fileEditArgs) agent.ToolResult {
 		return inWorkspace(r, func(w *workspace) (string, error) { return w.fileEdit(ctx, r.CallID, a) })
 	})
 }
 
 func (w *workspace) fileEdit(ctx context.Context, callID string, a fileEditArgs) (string, error) {
-	path, err := w.rel(a.Path)
+	p, err := w.find(a.Path, toChange)
 	if err != nil {
 		return "", err
 	}
-	unlock, err := w.lockFolder(ctx, path)
+	defer p.close()
+	unlock, err := p.lock(ctx)
 	if err != nil {
 		return "", err
 	}
 	defer unlock()
-	data, err := w.read(path)
+	data, err := p.read(maxFile)
 	if err != nil {
 		return "", err
 	}
@@ -60,13 +61,13 @@ func (w *workspace) fileEdit(ctx context.Context, callID string, a fileEditArgs)
 	case old == replacement && n > 0:
 		return "", &toolError{agent.ErrInvalidInput, "old and new are the same, so there is nothing to change"}
 	case n == 0:
-		return "", &toolError{agent.ErrValidationFailed, "the text to replace does not occur in " + path + "; read the file and copy it exactly"}
+		return "", &toolError{agent.ErrValidationFailed, "the text to replace does not occur in " + p.shown + "; read the file and copy it exactly"}
 	case n > 1:
-		return "", &toolError{agent.ErrValidationFailed, fmt.Sprintf("the text to replace occurs %d times in %s; include more of the lines around it", n, path)}
+		return "", &toolError{agent.ErrValidationFailed, fmt.Sprintf("the text to replace occurs %d times in %s; include more of the lines around it", n, p.shown)}
 	}
 	at := strings.Index(text, old)
-	if err := w.replace(path, callID, []byte(text[:at]+replacement+text[at+len(old):])); err != nil {
+	if err := p.replace(callID, []byte(text[:at]+replacement+text[at+len(old):])); err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("Edited %s at line %d.", path, 1+strings.Count(text[:at], "\n")), nil
+	return fmt.Sprintf("Edited %s at line %d.", p.shown, 1+strings.Count(text[:at], "\n")), nil
 }

@@ -33,18 +33,20 @@ func FileRead() agent.Tool {
 		"offset":{"type":"integer","minimum":1,"description":"First line to return, starting at 1."},
 		"limit":{"type":"integer","minimum":1,"description":"How many lines to return."}},
 		"required":["path"],"additionalProperties":false}`, 30*time.Second)
-	check := func(_ context.Context, r agent.ToolRun, a fileReadArgs) error { return inside(r, a.Path) }
+	check := func(_ context.Context, r agent.ToolRun, a fileReadArgs) error { return inside(r, a.Path, false) }
 	return checked(spec, check, func(_ context.Context, r agent.ToolRun, a fileReadArgs) agent.ToolResult {
 		return inWorkspace(r, func(w *workspace) (string, error) { return w.fileRead(a) })
 	})
 }
 
 func (w *workspace) fileRead(a fileReadArgs) (string, error) {
-	path, err := w.rel(a.Path)
+	p, err := w.find(a.Path, toRead)
 	if err != nil {
 		return "", err
 	}
-	data, err := w.read(path)
+	defer p.close()
+	path := p.shown
+	data, err := p.read(maxFile)
 	if err != nil {
 		return "", err
 	}

@@ -45,7 +45,7 @@ func (w *workspace) glob(ctx context.Context, pattern string) (string, error) {
 		clean = rel
 	}
 	if strings.HasPrefix(path.Clean(clean), "..") {
-		return "", outside(pattern)
+		return "", naming(pattern, errOutside)
 	}
 	if !strings.Contains(clean, "/") && clean != "**" {
 		clean = "**/" + clean // a bare name is looked for in every folder
@@ -55,10 +55,10 @@ func (w *workspace) glob(ctx context.Context, pattern string) (string, error) {
 	}
 	var found []string
 	total := 0
-	err := w.walk(ctx, ".", clean, func(p string, _ fs.DirEntry) error {
-		if doublestar.MatchUnvalidated(clean, p) {
+	err := w.walk(ctx, w.root(), clean, func(p place, _ fs.DirEntry) error {
+		if doublestar.MatchUnvalidated(clean, p.shown) {
 			if total++; total <= maxEntries {
-				found = append(found, shown(p))
+				found = append(found, shown(p.shown))
 			}
 		}
 		return nil
@@ -78,25 +78,37 @@ func (w *workspace) glob(ctx context.Context, pattern string) (string, error) {
 	return strings.Join(found, "\n"), nil
 }
 
-// walk visits the files below dir in the order of their paths. Links are not
+// root is the workspace itself.
+func (w *workspace) root() place { return place{folder: w.Root, name: ".", shown: "."} }
+
+// walk visits the files below a folder in the order of their paths. Links are not
 // followed, unreadable folders and those that only cost time are left out.
-func (w *workspace) walk(ctx context.Context, dir, wanted string, visit func(path string, e fs.DirEntry) error) error {
-	return fs.WalkDir(w.FS(), dir, func(p string, e fs.DirEntry, err error) error {
-		if ctx.Err() != nil {
+func (w *workspace) walk(ctx context.Context, at place, wanted string, visit func(p place, e fs.DirEntry) error) error {
+	folder, entries, err := w.list(at)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = folder.Close() }()
+	for _, e := range entries {
+		p := place{folder: folder, name: e.Name(), shown: joinPath(at.shown, e.Name())}
+		switch costly := p.name == ".git" || p.name == "node_modules"; {
+		case ctx.Err() != nil:
 			return ctx.Err()
+		case !e.IsDir():
+			err = visit(p, e)
+		case !costly || strings.Contains(wanted, p.name):
+			if err = w.walk(ctx, p, wanted, visit); !stops(err) {
+				err = nil
+			}
 		}
 		if err != nil {
-			if p == dir {
-				return err
-			}
-			return nil
+			return err
 		}
-		if !e.IsDir() {
-			return visit(p, e)
-		}
-		if name := e.Name(); p != dir && (name == ".git" || name == "node_modules") && !strings.Contains(wanted, name) {
-			return fs.SkipDir
-		}
-		return nil
-	})
+	}
+	return nil
+}
+
+// stops reports whether an error of a folder ends the search of all.
+func stops(err error) bool {
+	return errors.Is(err, fs.SkipAll) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"regexp"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spool-agents/spool/agent"
@@ -33,7 +34,7 @@ func Grep() agent.Tool {
 		"pattern":{"type":"string","minLength":1,"description":"Regular expression (RE2)."},
 		"path":{"type":"string","description":"File or folder to search, relative to the workspace root."}},
 		"required":["pattern"],"additionalProperties":false}`, time.Minute)
-	check := func(_ context.Context, r agent.ToolRun, a grepArgs) error { return inside(r, a.Path) }
+	check := func(_ context.Context, r agent.ToolRun, a grepArgs) error { return inside(r, a.Path, false) }
 	return checked(spec, check, func(ctx context.Context, r agent.ToolRun, a grepArgs) agent.ToolResult {
 		return inWorkspace(r, func(w *workspace) (string, error) { return w.grep(ctx, a) })
 	})
@@ -44,28 +45,18 @@ func (w *workspace) grep(ctx context.Context, a grepArgs) (string, error) {
 	if err != nil {
 		return "", &toolError{agent.ErrInvalidInput, fmt.Sprintf("the pattern is not valid: %v", err)}
 	}
-	start, err := w.rel(a.Path)
+	start, err := w.find(a.Path, toRead)
 	if err != nil {
 		return "", err
 	}
-	info, err := w.Stat(start)
-	if err != nil {
-		return "", err
-	}
+	defer start.close()
 	g := grepper{ctx: ctx, re: re}
-	if !info.IsDir() {
-		data, err := w.read(start)
-		if err != nil {
-			return "", err
-		}
-		return g.found(g.file(start, data))
-	}
-	err = w.walk(ctx, start, start, func(p string, e fs.DirEntry) error {
+	err = w.walk(ctx, start, start.shown, func(p place, e fs.DirEntry) error {
 		if info, err := e.Info(); err != nil || !info.Mode().IsRegular() || info.Size() > grepFile {
 			return nil //nolint:nilerr // a file that just vanished does not match
 		}
-		if data, err := w.read(p); err == nil {
-			if err := g.file(p, data); err != nil {
+		if data, err := p.read(maxFile); err == nil {
+			if err := g.file(p.shown, data); err != nil {
 				return err
 			}
 		}
@@ -74,6 +65,13 @@ func (w *workspace) grep(ctx context.Context, a grepArgs) (string, error) {
 		}
 		return nil
 	})
+	if errors.Is(err, syscall.ENOTDIR) {
+		data, err := start.read(maxFile)
+		if err != nil {
+			return "", err
+		}
+		return g.found(g.file(start.shown, data))
+	}
 	return g.found(err)
 }
 
@@ -89,7 +87,7 @@ func (g *grepper) found(err error) (string, error) {
 	switch {
 	case errors.Is(err, context.DeadlineExceeded) && g.total > 0:
 		return g.String() + tooSlow, nil
-	case err != nil:
+	case err != nil && !errors.Is(err, fs.SkipAll):
 		return "", err
 	}
 	return g.String(), nil

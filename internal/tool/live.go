@@ -2,7 +2,6 @@ package tool
 
 import (
 	"context"
-	"encoding/json"
 	"sync/atomic"
 
 	"github.com/spool-agents/spool/agent"
@@ -81,6 +80,6 @@ func (l *Live) Check(ctx context.Context, name string, run agent.ToolRun) (agent
 }
 
 // Gate is Registry.Gate, stand-ins included.
-func (l *Live) Gate(name string, args json.RawMessage, policy map[string]string) agent.Gate {
-	return l.holding(name).Gate(name, args, policy)
+func (l *Live) Gate(name string, run agent.ToolRun, policy map[string]string) agent.Gate {
+	return l.holding(name).Gate(name, run, policy)
 }

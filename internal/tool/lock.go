@@ -4,19 +4,18 @@ import (
 	"context"
 	"errors"
 	"os"
-	"path/filepath"
 	"syscall"
 	"time"
 )
 
-// lockFolder keeps two writers of files in one folder apart until the returned
+// lock keeps two writers of files in one folder apart until the returned
 // function is called: calls of one reply run in parallel, perhaps on different
 // workers, and an edit that reads while another writes would be lost. The lock
 // is the kernel's, so it ends with its process.
-func (w *workspace) lockFolder(ctx context.Context, path string) (func(), error) {
-	dir, err := w.Open(filepath.Dir(path))
+func (p place) lock(ctx context.Context) (func(), error) {
+	dir, err := p.folder.Open(".")
 	if err != nil {
-		return nil, err
+		return nil, naming(p.shown, err)
 	}
 	for {
 		err = syscall.Flock(int(dir.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
@@ -25,7 +24,7 @@ func (w *workspace) lockFolder(ctx context.Context, path string) (func(), error)
 		}
 		if !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR) {
 			_ = dir.Close()
-			return nil, &os.PathError{Op: "lock", Path: filepath.Dir(path), Err: err}
+			return nil, &os.PathError{Op: "lock", Path: p.shown, Err: err}
 		}
 		select {
 		case <-ctx.Done():

@@ -3,9 +3,12 @@ package tool
 import (
 	"context"
 	_ "embed"
+	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spool-agents/spool/agent"
@@ -26,28 +29,26 @@ func Ls() agent.Tool {
 	spec := readOnly("ls", lsDoc, `{"type":"object","properties":{
 		"path":{"type":"string","description":"Directory, relative to the workspace root."}},
 		"required":["path"],"additionalProperties":false}`, 30*time.Second)
-	check := func(_ context.Context, r agent.ToolRun, a lsArgs) error { return inside(r, a.Path) }
+	check := func(_ context.Context, r agent.ToolRun, a lsArgs) error { return inside(r, a.Path, false) }
 	return checked(spec, check, func(_ context.Context, r agent.ToolRun, a lsArgs) agent.ToolResult {
 		return inWorkspace(r, func(w *workspace) (string, error) { return w.ls(a.Path) })
 	})
 }
 
 func (w *workspace) ls(dir string) (string, error) {
-	path, err := w.rel(dir)
+	p, err := w.find(dir, toRead)
 	if err != nil {
 		return "", err
 	}
-	info, err := w.Stat(path)
+	defer p.close()
+	folder, entries, err := w.list(p)
+	if errors.Is(err, syscall.ENOTDIR) {
+		return "", &toolError{agent.ErrInvalidInput, p.shown + " is a file; use file_read to read it"}
+	}
 	if err != nil {
 		return "", err
 	}
-	if !info.IsDir() {
-		return "", &toolError{agent.ErrInvalidInput, path + " is a file; use file_read to read it"}
-	}
-	entries, err := fs.ReadDir(w.FS(), path)
-	if err != nil {
-		return "", err
-	}
+	defer func() { _ = folder.Close() }()
 	if len(entries) == 0 {
 		return "(the directory is empty)", nil
 	}
@@ -61,7 +62,7 @@ func (w *workspace) ls(dir string) (string, error) {
 		case e.IsDir():
 			fmt.Fprintf(&b, "%s/\n", shown(e.Name()))
 		case e.Type()&fs.ModeSymlink != 0:
-			target, _ := w.Readlink(joinPath(path, e.Name()))
+			target, _ := folder.Readlink(e.Name())
 			fmt.Fprintf(&b, "%s -> %s\n", shown(e.Name()), shown(target))
 		default:
 			size := int64(0)
@@ -72,6 +73,19 @@ func (w *workspace) ls(dir string) (string, error) {
 		}
 	}
 	return b.String(), nil
+}
+
+// list opens a folder and reads its names.
+func (w *workspace) list(p place) (*os.Root, []fs.DirEntry, error) {
+	folder, err := w.enter(p)
+	if err != nil {
+		return nil, nil, naming(p.shown, err)
+	}
+	entries, err := fs.ReadDir(folder.FS(), ".")
+	if err != nil {
+		return nil, nil, naming(p.shown, errors.Join(err, folder.Close()))
+	}
+	return folder, entries, nil
 }
 
 // joinPath joins slash paths as fs.FS writes them.

@@ -155,8 +155,19 @@ func checkRedirect(req *http.Request, via []*http.Request) error {
 	if s := req.URL.Scheme; s != "http" && s != "https" {
 		return fmt.Errorf("redirect to a %s: URL refused", s)
 	}
+	if from := via[0].URL; siteOf(req.URL) != siteOf(from) {
+		return &elsewhere{req.URL}
+	}
 	req.Header.Del("Referer") // what led here may hold a secret
 	return nil
+}
+
+// elsewhere is a redirect to another host, which may not be one that the conversation
+// names.
+type elsewhere struct{ to *url.URL }
+
+func (e *elsewhere) Error() string {
+	return fmt.Sprintf("it redirects to another host, %s; to go there, call web_fetch with %s", e.to.Host, e.to.Redacted())
 }
 
 type roundTrip func(*http.Request) (*http.Response, error)

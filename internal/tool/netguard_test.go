@@ -195,16 +195,28 @@ func TestRedirectsAreGuarded(t *testing.T) {
 	assert.Zero(t, w.reached.Load(), "nothing got inside")
 }
 
-// What a URL says of a person is for its own host only.
+// A redirect to another host is told, not followed: nobody named that host. What a URL
+// says of a person is for its own host only.
 func TestNothingIsForwarded(t *testing.T) {
-	w := newWorld(t, map[string][][]string{"one.example": {{outerIP}}, "two.example": {{outerIP}}}, map[string]http.HandlerFunc{
+	var ended atomic.Int32
+	w := newWorld(t, map[string][][]string{"one.example": {{outerIP}}, "two.example": {{outerIP}}, "www.one.example": {{outerIP}}}, map[string]http.HandlerFunc{
 		"/go": func(rw http.ResponseWriter, r *http.Request) {
 			http.SetCookie(rw, &http.Cookie{Name: "session", Value: "hush"})
 			http.Redirect(rw, r, "http://two.example:"+strings.Split(r.Host, ":")[1]+"/end", http.StatusFound)
 		},
-		"/end": func(rw http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(rw, "end") },
+		"/same": func(rw http.ResponseWriter, r *http.Request) {
+			http.Redirect(rw, r, "http://www.one.example:"+strings.Split(r.Host, ":")[1]+"/end", http.StatusFound)
+		},
+		"/end": func(rw http.ResponseWriter, _ *http.Request) {
+			ended.Add(1)
+			_, _ = io.WriteString(rw, "end")
+		},
 	})
 	res := w.get("http://ada:secret@one.example:" + w.port + "/go?token=secret")
+	assert.Equal(t, agent.ErrPermissionDenied, res.ErrorReason, res.Content)
+	assert.Contains(t, res.Content, "call web_fetch with http://two.example:"+w.port+"/end")
+	assert.Zero(t, ended.Load(), "the other host was not asked")
+	res = w.get("http://ada:secret@one.example:" + w.port + "/same?token=secret")
 	assert.Contains(t, res.Content, "end")
 	for _, name := range []string{"Authorization", "Cookie", "Referer", "Proxy-Authorization"} {
 		assert.Empty(t, w.last.Get(name), name)

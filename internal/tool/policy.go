@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"net/url"
 	"path"
+	"path/filepath"
 	"sort"
 	"strings"
 
@@ -23,29 +25,64 @@ import (
 // without, among those the one with more fixed characters; the exact name before
 // a name with *. Of equally specific rules the strictest wins: deny, ask, auto.
 // Without a rule, what the tool itself states holds (ToolSpec.Gate); else
-// read-only tools and web_fetch of public addresses are auto, all others ask.
+// read-only tools are auto, all others ask.
 //
 // A pattern never lets more through than it shows: shell rules with auto apply
 // to a single plain command only, without ; | & > $( and the like, while ask and
 // deny apply if any part of the command line matches. Still, deny patterns are a
 // guard against mistakes and no sandbox: a command can be written in many ways.
 //
+// Paths are matched as they are given and as they are without links, both from the
+// thread's folder; the stricter of the two holds. Before something is written to a
+// protected name a person is asked each time, unless it is denied.
+//
+// A pattern of web_fetch without / is that of a host: web_fetch(*.python.org).
+// Without a rule, hosts that the conversation names are fetched at once.
+//
 // A tool that is not registered is auto: running it only says so.
-func (r *Registry) Gate(name string, args json.RawMessage, policy map[string]string) agent.Gate {
+func (r *Registry) Gate(name string, run agent.ToolRun, policy map[string]string) agent.Gate {
 	e := r.byName[name]
 	if e == nil {
 		return agent.GateAuto
 	}
-	return Gate(e.spec, args, policy)
+	return Gate(e.spec, run, policy)
 }
 
 // Gate is Registry.Gate for a tool that stands in no registry.
-func Gate(spec agent.ToolSpec, args json.RawMessage, policy map[string]string) agent.Gate {
+func Gate(spec agent.ToolSpec, run agent.ToolRun, policy map[string]string) agent.Gate {
+	run.Args = normalArgs(run.Args)
+	subject, known := mainArgument(spec.Name, run.Args)
+	if rel, err := filepath.Rel(run.Workdir, subject); isPathTool(spec.Name) && err == nil && filepath.IsLocal(rel) {
+		subject = rel
+	}
+	gate := gateOf(spec, run, subject, policy)
+	if gate == agent.GateDeny || (known && !isPathTool(spec.Name)) {
+		return gate
+	}
+	var l lead
+	w, err := openWorkspace(run)
+	if err == nil {
+		defer func() { _ = w.Close() }()
+	}
+	if known {
+		if l = leadOf(w, run, subject); l.path != "" {
+			gate = gate.Stricter(gateOf(spec, run, l.path, policy))
+		}
+	} else {
+		l = leads(w, run)
+	}
+	if l.home || (l.protected && !spec.ReadOnly) {
+		gate = gate.Stricter(agent.GateAskEach)
+	}
+	return gate
+}
+
+// gateOf is what the rules, or the tool itself, say about a subject.
+func gateOf(spec agent.ToolSpec, run agent.ToolRun, subject string, policy map[string]string) agent.Gate {
 	best, rank := agent.Gate(""), -1
-	subject := mainArgument(spec.Name, normalArgs(args))
 	for _, rule := range sortedKeys(policy) {
 		gate := toGate(policy[rule])
-		n := ruleRank(rule, spec.Name, subject, gate)
+		n := ruleRank(rule, spec.Name, subject, run.Workdir, gate)
 		if n > rank || (n == rank && n >= 0 && strictness(gate) > strictness(best)) {
 			best, rank = gate, n
 		}
@@ -56,10 +93,10 @@ func Gate(spec agent.ToolSpec, args json.RawMessage, policy map[string]string) a
 	case spec.Gate != "":
 		return spec.Gate
 	case spec.Name == "web_fetch":
-		if privateURL(subject) {
-			return agent.GateAsk
+		if host := hostOf(subject); host != "" && !privateURL(subject) && run.Named != nil && run.Named(host) {
+			return agent.GateAuto
 		}
-		return agent.GateAuto
+		return agent.GateAsk
 	case spec.ReadOnly:
 		return agent.GateAuto
 	}
@@ -110,7 +147,7 @@ func strictness(g agent.Gate) int {
 }
 
 // ruleRank is how specific a rule is for a call, -1 if it does not match.
-func ruleRank(rule, tool, subject string, gate agent.Gate) int {
+func ruleRank(rule, tool, subject, dir string, gate agent.Gate) int {
 	const exact, withPattern = 1 << 16, 1 << 20
 	name, pattern, hasPattern := SplitRule(rule)
 	rank := exact
@@ -122,6 +159,9 @@ func ruleRank(rule, tool, subject string, gate agent.Gate) int {
 	}
 	if !hasPattern {
 		return rank
+	}
+	if isPathTool(tool) && path.IsAbs(pattern) && !path.IsAbs(subject) {
+		subject = path.Join(dir, subject)
 	}
 	if !subjectMatches(tool, pattern, subject, gate) {
 		return -1
@@ -151,6 +191,11 @@ func subjectMatches(tool, pattern, subject string, gate agent.Gate) bool {
 			}
 		}
 		return false
+	case tool == "web_fetch" && !strings.Contains(pattern, "/"):
+		u, _ := url.Parse(subject) // hostOf reads the same
+		host := hostOf(subject)
+		return host != "" && (wildcard(strings.ToLower(pattern), host) || wildcard(pattern, u.Host)) ||
+			gate != agent.GateAuto && match(subject)
 	case gate != agent.GateAuto && isPathTool(tool) && !path.IsAbs(pattern):
 		// An absolute path must not walk past a rule about a relative one.
 		return match(subject) || wildcard("*/"+pattern, subject)
@@ -176,8 +221,9 @@ func isPathTool(tool string) bool {
 	return false
 }
 
-// mainArgument is what the patterns of a rule are held against.
-func mainArgument(tool string, args json.RawMessage) string {
+// mainArgument is what the patterns of a rule are held against. Of a tool that is not
+// known that is all arguments.
+func mainArgument(tool string, args json.RawMessage) (subject string, known bool) {
 	key := map[string]string{
 		"shell": "command", "file_read": "path", "file_write": "path", "file_edit": "path", "ls": "path",
 		"glob": "pattern", "grep": "pattern", "web_fetch": "url", "web_search": "query", "calculator": "expression",
@@ -185,17 +231,17 @@ func mainArgument(tool string, args json.RawMessage) string {
 	if key == "" {
 		var b bytes.Buffer
 		if json.Compact(&b, args) != nil {
-			return string(args)
+			return string(args), false
 		}
-		return b.String()
+		return b.String(), false
 	}
 	var fields map[string]any
 	_ = json.Unmarshal(args, &fields) // arguments that cannot be read match nothing and do not run
 	s, _ := fields[key].(string)
 	if isPathTool(tool) && s != "" {
-		return path.Clean(s)
+		return path.Clean(s), true
 	}
-	return s
+	return s, true
 }
 
 // wildcard matches * against any text and ? against one character.

@@ -2,6 +2,7 @@ package tool_test
 
 import (
 	"encoding/json"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -17,20 +18,28 @@ func TestDefaultGates(t *testing.T) {
 	look := fake{spec: agent.ToolSpec{Name: "mcp__mail__look", ReadOnly: true}}
 	r := registry(t, append(tool.Builtin(tool.Options{TavilyKey: "k"}), send, look)...)
 	want := map[string]agent.Gate{
-		"file_write": agent.GateAsk, "file_edit": agent.GateAsk, "shell": agent.GateAsk, "mcp__mail__send": agent.GateAsk,
+		"file_write": agent.GateAsk, "file_edit": agent.GateAsk, "shell": agent.GateAsk, "mcp__mail__send": agent.GateAsk, "web_fetch": agent.GateAsk,
 	}
 	for _, name := range r.Names() {
 		gate, ok := want[name]
 		if !ok {
 			gate = agent.GateAuto
 		}
-		assert.Equal(t, gate, r.Gate(name, json.RawMessage(`{}`), nil), name)
+		assert.Equal(t, gate, r.Gate(name, agent.ToolRun{Args: json.RawMessage(`{}`)}, nil), name)
 	}
-	assert.Equal(t, agent.GateAuto, r.Gate("no_such_tool", nil, policy{"*": "deny"}), "running it only says so")
+	assert.Equal(t, agent.GateAuto, r.Gate("no_such_tool", agent.ToolRun{}, policy{"*": "deny"}), "running it only says so")
 	fetch := func(url string) agent.Gate {
-		return r.Gate("web_fetch", json.RawMessage(`{"url":"`+url+`"}`), nil)
+		named := func(host string) bool {
+			return slices.Contains(tool.HostsIn("see https://go.dev/x, and http://localhost:1"), host)
+		}
+		return r.Gate("web_fetch", agent.ToolRun{Args: json.RawMessage(`{"url":"` + url + `"}`), Named: named}, nil)
 	}
-	assert.Equal(t, agent.GateAuto, fetch("https://go.dev/doc"))
+	for _, url := range []string{"https://go.dev/doc", "http://GO.dev.:8080", "https://www.go.dev/", "https://ada:pw@go.dev/"} {
+		assert.Equal(t, agent.GateAuto, fetch(url), url)
+	}
+	for _, url := range []string{"https://go.dev.evil.example/", "https://evil.example/go.dev", "https://go.dev@evil.example/", "https://x.go.dev/", "https://evil.example?go.dev", "go.dev"} {
+		assert.Equal(t, agent.GateAsk, fetch(url), url)
+	}
 	for _, url := range []string{"http://localhost:8080", "http://127.0.0.1/", "http://10.0.0.1/", "http://[::1]/", "http://169.254.169.254/latest", "http://a.localhost./"} {
 		assert.Equal(t, agent.GateAsk, fetch(url), url)
 	}
@@ -68,13 +77,19 @@ func TestGateRules(t *testing.T) {
 		{"paths are cleaned", policy{"file_write(docs/*)": "auto"}, "file_write", m{"path": "docs/../main.go"}, agent.GateAsk},
 		{"deny an absolute path", policy{"file_write": "auto", "file_write(.env)": "deny"}, "file_write", m{"path": "/ws/.env"}, agent.GateDeny},
 		{"urls", policy{"web_fetch": "ask", "web_fetch(https://go.dev/*)": "auto"}, "web_fetch", m{"url": "https://go.dev/doc"}, agent.GateAuto},
+		{"a host", policy{"web_fetch(go.dev)": "auto"}, "web_fetch", m{"url": "https://GO.dev/doc"}, agent.GateAuto},
+		{"a host is no part of another", policy{"web_fetch(go.dev)": "auto"}, "web_fetch", m{"url": "https://go.dev.evil.example/go.dev"}, agent.GateAsk},
+		{"a host is no text of the URL", policy{"web_fetch(*go.dev)": "auto"}, "web_fetch", m{"url": "https://evil.example/?go.dev"}, agent.GateAsk},
+		{"hosts below one", policy{"web_fetch(*.python.org)": "auto"}, "web_fetch", m{"url": "http://docs.python.org:80/3"}, agent.GateAuto},
+		{"deny a host in any spelling", policy{"web_fetch": "auto", "web_fetch(evil.example)": "deny"}, "web_fetch", m{"url": "http://x@EVIL.example.:8080/"}, agent.GateDeny},
+		{"a port", policy{"web_fetch(localhost:8080)": "auto"}, "web_fetch", m{"url": "http://localhost:8080/"}, agent.GateAuto},
 		{"arguments of others as JSON", policy{`mcp__gh__merge(*"dry":true*)`: "auto"}, "mcp__gh__merge", m{"dry": true, "id": 1}, agent.GateAuto},
 		{"an unknown word asks", policy{"ls": "perhaps"}, "ls", m{}, agent.GateAsk},
 	} {
 		raw, _ := json.Marshal(c.args)
-		assert.Equal(t, c.want, r.Gate(c.tool, raw, c.policy), c.rule)
+		assert.Equal(t, c.want, r.Gate(c.tool, agent.ToolRun{Args: raw}, c.policy), c.rule)
 	}
-	assert.Equal(t, agent.GateAsk, r.Gate("shell", json.RawMessage(`{"comm`), policy{"shell(git *)": "auto"}), "unreadable arguments match no pattern")
+	assert.Equal(t, agent.GateAsk, r.Gate("shell", agent.ToolRun{Args: json.RawMessage(`{"comm`)}, policy{"shell(git *)": "auto"}), "unreadable arguments match no pattern")
 }
 
 func TestCheckRule(t *testing.T) {

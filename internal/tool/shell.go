@@ -36,9 +36,17 @@ type shellArgs struct {
 // DefaultShellMemory is what each process of a command may use, in bytes.
 const DefaultShellMemory = 4 << 30
 
-// limited sets the limits and becomes the shell that runs the command line. A
-// process that needs more memory is refused it by the kernel.
-const limited = `ulimit -c 0; [ "$1" = 0 ] || ulimit -d "$1" 2>/dev/null; exec "$2" -c "$3"`
+// limited sets the limits of memory, processes and files and becomes the shell that
+// runs the command line. A process that needs more is refused it by the kernel, but root
+// may start as many processes as it likes.
+const limited = `ulimit -c 0
+[ "$1" = 0 ] || ulimit -d "$1" 2>/dev/null
+[ "$2" = 0 ] || ulimit -u "$2" 2>/dev/null || ulimit -p "$2" 2>/dev/null
+[ "$3" = 0 ] || ulimit -f "$3" 2>/dev/null
+exec "$4" -c "$5"`
+
+// longestArgument is what surely fits into one argument of a program.
+const longestArgument = 100_000
 
 // Shell runs command lines. Nothing it starts outlives the command, a cancel or
 // this process; see package supervise. memory bounds the data of each process, in
@@ -62,7 +70,7 @@ func checkShell(_ context.Context, _ agent.ToolRun, a shellArgs) error {
 }
 
 func runShell(ctx context.Context, r agent.ToolRun, a shellArgs, memory int64) agent.ToolResult {
-	w, err := openWorkspace(r.Workdir)
+	w, err := openWorkspace(r)
 	if err != nil {
 		return failure(err)
 	}
@@ -78,8 +86,13 @@ func runShell(ctx context.Context, r agent.ToolRun, a shellArgs, memory int64) a
 	defer cancel()
 
 	out := newBounded(shellOutput)
-	sh := shellPath()
-	status, err := runSupervised(inner, r, []string{sh, "-c", limited, sh, strconv.FormatInt(memory>>10, 10), sh, a.Command}, out)
+	line, done, err := commandLine(a.Command)
+	if err != nil {
+		return agent.ToolFailed(agent.ErrUnknown, "Error: the command is too long for an argument and cannot be put into a file: %v.", err)
+	}
+	defer done()
+	sh, number := shellPath(), func(n int64) string { return strconv.FormatInt(n, 10) }
+	status, err := runSupervised(inner, r, []string{sh, "-c", limited, sh, number(memory >> 10), number(processLimit()), number(fileLimit(r.Workdir)), sh, line}, out)
 	text := CleanTerminal(out.String())
 	if text != "" && !strings.HasSuffix(text, "\n") {
 		text += "\n"
@@ -97,6 +110,23 @@ func runShell(ctx context.Context, r agent.ToolRun, a shellArgs, memory int64) a
 	return agent.ToolOK(text + "[exit code 0]")
 }
 
+// commandLine is a command as an argument: one that is too long is read from a file,
+// which done removes.
+func commandLine(command string) (line string, done func(), err error) {
+	if len(command) <= longestArgument {
+		return command, func() {}, nil
+	}
+	f, err := os.CreateTemp("", "spool-command-*")
+	if err != nil {
+		return "", nil, err
+	}
+	_, err = f.WriteString(command)
+	if err = errors.Join(err, f.Close()); err != nil {
+		return "", nil, errors.Join(err, os.Remove(f.Name()))
+	}
+	return ". '" + strings.ReplaceAll(f.Name(), "'", `'\''`) + "'", func() { _ = os.Remove(f.Name()) }, nil
+}
+
 // runSupervised runs a command to its end and returns its exit status, or
 // ctx's error when that ended it.
 func runSupervised(ctx context.Context, r agent.ToolRun, command []string, out *bounded) (int, error) {
@@ -111,10 +141,10 @@ func runSupervised(ctx context.Context, r agent.ToolRun, command []string, out *
 	// Closing the lifeline kills whatever still runs.
 	defer func() { _ = lifeline.Close() }()
 	cmd := &exec.Cmd{
-		Path: self, Args: append([]string{supervise.Arg0}, command...),
+		Path: self, Args: []string{supervise.Arg0},
 		Dir: r.Workdir, Env: shellEnv(r), Stdout: out, Stderr: out,
 		ExtraFiles:  []*os.File{read},
-		SysProcAttr: &syscall.SysProcAttr{Setpgid: true},
+		SysProcAttr: &syscall.SysProcAttr{Setsid: true}, // without the terminal of this process
 		// If the supervisor itself is killed, a stray holder of the pipe must
 		// not keep us waiting.
 		WaitDelay: time.Second,
@@ -124,6 +154,7 @@ func runSupervised(ctx context.Context, r agent.ToolRun, command []string, out *
 	if err != nil {
 		return 0, err
 	}
+	supervise.Send(lifeline, command...)
 	ended := make(chan struct{})
 	var status error // of the command, once it has ended
 	go func() {
@@ -168,20 +199,13 @@ func shellPath() string {
 	return "/bin/sh"
 }
 
-// shellEnv is a small, clean environment: the worker's own holds its secrets.
+// shellEnv is a small, clean environment. Of two values of a name the later counts.
 func shellEnv(r agent.ToolRun) []string {
-	or := func(name, fallback string) string {
+	env := []string{"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=" + r.Workdir, "LANG=C.UTF-8"}
+	for _, name := range PassedOn {
 		if v := os.Getenv(name); v != "" {
-			return v
+			env = append(env, name+"="+v)
 		}
-		return fallback
 	}
-	return []string{
-		"PATH=" + or("PATH", "/usr/local/bin:/usr/bin:/bin"),
-		"HOME=" + or("HOME", r.Workdir),
-		"LANG=" + or("LANG", "C.UTF-8"),
-		"TERM=dumb",
-		"PWD=" + r.Workdir,
-		"SPOOL_IDEMPOTENCY_KEY=" + r.CallID,
-	}
+	return append(append(env, unattended...), "PWD="+r.Workdir, "SPOOL_IDEMPOTENCY_KEY="+r.CallID)
 }

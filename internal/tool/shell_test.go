@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -137,10 +138,9 @@ func TestShellEnvironment(t *testing.T) {
 	assert.NotContains(t, out, "secret")
 	assert.Contains(t, out, "SPOOL_IDEMPOTENCY_KEY=call_1\n")
 	assert.Contains(t, out, "TERM=dumb\n")
-	allowed := map[string]bool{"PATH": true, "HOME": true, "LANG": true, "TERM": true, "PWD": true, "SPOOL_IDEMPOTENCY_KEY": true, "SHLVL": true, "_": true}
 	for _, line := range strings.Split(strings.TrimSuffix(out, "\n[exit code 0]"), "\n") {
 		name, _, _ := strings.Cut(line, "=")
-		assert.True(t, allowed[name], line)
+		assert.True(t, os.Getenv(name) == "" || slices.Contains(append(tool.PassedOn, "PWD", "SHLVL", "_", "CI", "PAGER", "DEBIAN_FRONTEND"), name), line)
 	}
 }
 
@@ -256,11 +256,27 @@ func TestShellDiesWithItsWorkerAtAnyTime(t *testing.T) {
 	}, patience, 20*time.Millisecond, "a process outlived its worker")
 }
 
-// Should the supervisor itself be killed, its command still ends and the call
-// says what happened.
-func TestShellSupervisorKilled(t *testing.T) {
+// A command that kills whatever has a text in its arguments, which its own command line
+// has too, is killed as in any shell; its supervisor is not, nor do daemons get away.
+func TestShellKillsByText(t *testing.T) {
 	run, dir := shell(t)
-	res := run(m{"command": `echo $$ >> pids; kill -9 $PPID; while :; do sleep 1; done`})
-	failed(t, res, agent.ErrUnknown, "its supervisor ended early")
-	gone(t, pids(t, dir, 1))
+	res := run(m{"command": brood + "while [ $(wc -l < pids) -lt 5 ]; do sleep 0.01; done; pkill -9 -f 'text-" + strconv.Itoa(os.Getpid()) + "'; sleep 300"})
+	failed(t, res, agent.ErrUnknown, "[exit code 137]")
+	gone(t, pids(t, dir, 5))
+}
+
+// Should the supervisor itself be killed, or the guard above it, the command and its
+// daemons still end and the call says what happened.
+func TestShellSupervisorKilled(t *testing.T) {
+	for name, kill := range map[string]string{
+		"supervisor": `kill -9 $PPID`,
+		"guard":      `kill -9 $(cut -d " " -f 4 /proc/$PPID/stat)`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			run, dir := shell(t)
+			res := run(m{"command": brood + "env -i setsid sh -c 'echo $$ >> pids; exec sleep 300' >/dev/null 2>&1 &\nwhile [ $(wc -l < pids) -lt 6 ]; do sleep 0.01; done; " + kill + "; while :; do sleep 1; done"})
+			failed(t, res, agent.ErrUnknown, "its supervisor ended early")
+			gone(t, pids(t, dir, 6))
+		})
+	}
 }

@@ -139,6 +139,12 @@ func webFailure(ctx context.Context, raw string, err error) agent.ToolResult {
 	if errors.Is(err, errPrivate) {
 		return failure(notFetched(raw))
 	}
+	if there := (*elsewhere)(nil); errors.As(err, &there) {
+		if privateURL(there.to.String()) {
+			return failure(notFetched(raw))
+		}
+		return agent.ToolFailed(agent.ErrPermissionDenied, "Error: %s was not fetched: %v.", raw, there)
+	}
 	var ue *url.Error
 	if errors.As(err, &ue) {
 		err = ue.Err

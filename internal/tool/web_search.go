@@ -82,7 +82,9 @@ func searchResult(resp *http.Response, raw []byte, query string) agent.ToolResul
 		fmt.Fprintf(&b, "%s\n\n", reply.Answer)
 	}
 	for i, r := range reply.Results {
-		fmt.Fprintf(&b, "%d. %s\n   %s\n   %s\n", i+1, r.Title, r.URL, strings.Join(strings.Fields(r.Content), " "))
+		fmt.Fprintf(&b, "%d. %s\n   %s\n   %s\n", i+1, oneLine(r.Title), oneLine(r.URL), oneLine(r.Content))
 	}
 	return agent.ToolOK(b.String())
 }
+
+func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }

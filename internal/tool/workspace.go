@@ -1,10 +1,10 @@
 package tool
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -24,23 +24,80 @@ const maxFile = 64 << 20
 // inside it, so neither "..", a symbolic link nor an absolute path leads out.
 type workspace struct {
 	*os.Root
-	dir string
+	dir      string
+	above    string      // the path between the worker's workspace and dir
+	home     fs.FileInfo // Spool's own folder, nil = there is none
+	approved bool
 }
 
-func openWorkspace(dir string) (*workspace, error) {
-	if dir == "" {
+func openWorkspace(r agent.ToolRun) (*workspace, error) {
+	if r.Workdir == "" {
 		return nil, errors.New("this thread has no workspace directory")
 	}
-	root, err := os.OpenRoot(dir)
+	base := cmp.Or(r.Workspace, r.Workdir)
+	rel, err := filepath.Rel(base, r.Workdir)
+	if err != nil || !filepath.IsLocal(rel) {
+		return nil, &toolError{agent.ErrPermissionDenied, fmt.Sprintf("the folder %s of this thread lies outside this worker's workspace %s", r.Workdir, base)}
+	}
+	if within(r.Home, base) {
+		return nil, &toolError{agent.ErrPermissionDenied, fmt.Sprintf("the workspace %s lies in Spool's own folder %s, where tools do not work: use another workspace", base, r.Home)}
+	}
+	root, err := os.OpenRoot(base)
 	if err != nil {
 		return nil, fmt.Errorf("the workspace cannot be opened on this worker: %w", err)
 	}
-	return &workspace{root, dir}, nil
+	w := &workspace{Root: root, dir: r.Workdir, approved: r.Approved}
+	if r.Home != "" {
+		w.home, _ = os.Stat(r.Home) // where there is none nothing can be reached
+	}
+	if rel == "." {
+		return w, nil
+	}
+	defer func() { _ = root.Close() }()
+	p, err := w.find(rel, toRead)
+	if err != nil {
+		return nil, fmt.Errorf("the workspace cannot be opened on this worker: %w", err)
+	}
+	defer p.close()
+	if w.Root, err = w.enter(p); err != nil {
+		return nil, fmt.Errorf("the workspace cannot be opened on this worker: %w", err)
+	}
+	w.above = p.path
+	return w, nil
+}
+
+// within reports whether a folder is another one, or lies in it, links followed.
+func within(folder, path string) bool {
+	folder, err := filepath.EvalSymlinks(folder)
+	if err != nil || folder == "" {
+		return false
+	}
+	rel, err := filepath.Rel(folder, realPath(path))
+	return err == nil && filepath.IsLocal(rel)
+}
+
+// realPath follows the links of a path, those included that lead to what is not there.
+func realPath(path string) string { return realFrom(path, mostLinks) }
+
+func realFrom(path string, links int) string {
+	real, err := filepath.EvalSymlinks(path)
+	dir := filepath.Dir(path)
+	if err == nil || dir == path {
+		return cmp.Or(real, path)
+	}
+	target, err := os.Readlink(path)
+	switch {
+	case err != nil || links == 0:
+		return filepath.Join(realFrom(dir, links), filepath.Base(path))
+	case !filepath.IsAbs(target):
+		target = filepath.Join(dir, target)
+	}
+	return realFrom(target, links-1)
 }
 
 // inWorkspace opens the workspace for f and turns its error into a result.
 func inWorkspace(r agent.ToolRun, f func(*workspace) (string, error)) agent.ToolResult {
-	w, err := openWorkspace(r.Workdir)
+	w, err := openWorkspace(r)
 	if err != nil {
 		return failure(err)
 	}
@@ -53,27 +110,30 @@ func inWorkspace(r agent.ToolRun, f func(*workspace) (string, error)) agent.Tool
 }
 
 // inside is nil unless a path leads out of the workspace, by its text or by a link
-// that is there now. A workspace that cannot be opened here says nothing: another
-// worker may have it.
-func inside(r agent.ToolRun, path string) error {
-	w, err := openWorkspace(r.Workdir)
+// that is there now, or into Spool's own folder, or, for what writes, by a link to a
+// protected name. A workspace that cannot be opened here says nothing: another worker
+// may have it.
+func inside(r agent.ToolRun, path string, writes bool) error {
+	w, err := openWorkspace(r)
 	if err != nil {
-		return nil
+		return refusal(err)
 	}
 	defer func() { _ = w.Close() }()
-	rel, err := w.rel(path)
-	if err != nil {
-		return err
+	p, err := w.find(path, toLook)
+	defer p.close()
+	if err == nil && writes && p.linked && protected(p.whole) {
+		err = naming(p.shown, p.unapproved())
 	}
-	if _, err = w.Stat(rel); leadsOut(err) {
-		return err
-	}
-	return nil
+	return refusal(err)
 }
 
-// leadsOut recognises os.Root's refusal: os has no exported error for it.
-func leadsOut(err error) bool {
-	return err != nil && strings.Contains(err.Error(), "path escapes from parent")
+// refusal is an error that says that something must not be, whoever asks; else nil.
+func refusal(err error) error {
+	var te *toolError
+	if errors.As(err, &te) {
+		return te
+	}
+	return nil
 }
 
 // rel makes a model's path relative to the root. Models like absolute paths:
@@ -97,32 +157,22 @@ func (w *workspace) rel(path string) (string, error) {
 			return rel, nil
 		}
 	}
-	return "", outside(path)
+	return "", naming(path, errOutside)
 }
 
-// read returns a regular file. O_NONBLOCK keeps a named pipe from blocking.
-func (w *workspace) read(path string) ([]byte, error) {
-	f, err := w.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+// ReadFile reads a regular file of a run's workspace of at most so many bytes.
+func ReadFile(r agent.ToolRun, path string, most int64) ([]byte, error) {
+	w, err := openWorkspace(r)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = f.Close() }()
-	info, err := f.Stat()
-	switch {
-	case err != nil:
+	defer func() { _ = w.Close() }()
+	p, err := w.find(path, toRead)
+	if err != nil {
 		return nil, err
-	case info.IsDir():
-		return nil, &toolError{agent.ErrInvalidInput, path + " is a directory; use ls to list it"}
-	case !info.Mode().IsRegular():
-		return nil, &toolError{agent.ErrInvalidInput, path + " is not a regular file"}
-	case info.Size() > maxFile:
-		return nil, &toolError{agent.ErrInvalidInput, fmt.Sprintf("%s has %d bytes, at most %d can be read; use grep, or the shell to cut out a part", path, info.Size(), maxFile)}
 	}
-	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
-	if err == nil && len(data) > maxFile { // an edit must not write back a part
-		err = &toolError{agent.ErrInvalidInput, fmt.Sprintf("%s grew beyond %d bytes while it was read", path, maxFile)}
-	}
-	return data, err
+	defer p.close()
+	return p.read(most)
 }
 
 // shown is a name as it is listed: one that holds line ends, other control
@@ -134,6 +184,11 @@ func shown(name string) string {
 	return strconv.Quote(name)
 }
 
+// leadsOut recognises os.Root's refusal: os has no exported error for it.
+func leadsOut(err error) bool {
+	return err != nil && strings.Contains(err.Error(), "path escapes from parent")
+}
+
 // toolError is an error of which the model learns the reason.
 type toolError struct {
 	reason agent.ErrorReason
@@ -141,10 +196,6 @@ type toolError struct {
 }
 
 func (e *toolError) Error() string { return e.text }
-
-func outside(path string) error {
-	return &toolError{agent.ErrPermissionDenied, fmt.Sprintf("%s lies outside the workspace; use a path relative to the workspace root", path)}
-}
 
 // failure makes a result of an error.
 func failure(err error) agent.ToolResult {

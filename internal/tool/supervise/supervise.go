@@ -10,7 +10,13 @@
 // Linux; elsewhere those of the process group). The same happens when the
 // command ends, so a forgotten background process never holds a tool open.
 //
-// The copy is taken over in this package's init, which Go runs before that of
+// The supervisor runs below a second copy, the guard, which does nothing but wait for
+// it: a command may kill its supervisor, and then the guard becomes the parent of the
+// orphans and kills them. The other way round, the caller's pipe ends with the guard.
+// A command that kills both at the same moment gets away: nothing but a user of its own
+// keeps a program from killing others of its user.
+//
+// The copies are taken over in this package's init, which Go runs before that of
 // packages that import more, so it starts in a few milliseconds. The package
 // must import little for that.
 package supervise
@@ -18,12 +24,17 @@ package supervise
 import (
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 )
 
-// Arg0 is the name (argument zero) under which a process becomes a supervisor.
-const Arg0 = "spool-supervise"
+// Arg0 is the name (argument zero) under which a process becomes a guard, and guarded
+// that of its supervisor.
+const (
+	Arg0    = "spool-supervise"
+	guarded = Arg0 + "-command"
+)
 
 // lifelineFD is the first of exec.Cmd.ExtraFiles.
 const lifelineFD = 3
@@ -32,28 +43,105 @@ const lifelineFD = 3
 const statusCannotStart = 127
 
 func init() {
-	if len(os.Args) > 1 && os.Args[0] == Arg0 {
-		// syscall.Exit runs no exit hooks, which may print (coverage builds).
-		syscall.Exit(supervise(os.Args[1:]))
+	if len(os.Args) != 1 {
+		return
 	}
+	// syscall.Exit runs no exit hooks, which may print (coverage builds).
+	switch os.Args[0] {
+	case Arg0:
+		syscall.Exit(guard())
+	case guarded:
+		syscall.Exit(supervise(receive()))
+	}
+}
+
+// Send tells a supervisor that was started what to run. It comes by the lifeline, not
+// as arguments, so that a command that kills whatever has a text in its arguments does
+// not hit its own supervisor. That the supervisor died is for its exit to say.
+func Send(lifeline *os.File, command ...string) {
+	text := strings.Join(command, "\x00")
+	n := len(text)
+	_, _ = lifeline.Write(append([]byte{byte(n >> 24), byte(n >> 16), byte(n >> 8), byte(n)}, text...))
+}
+
+// receive returns what Send sent; nothing if the caller died before.
+func receive() []string {
+	var size [4]byte
+	if !readLifeline(size[:]) {
+		return nil
+	}
+	text := make([]byte, int(size[0])<<24|int(size[1])<<16|int(size[2])<<8|int(size[3]))
+	if !readLifeline(text) {
+		return nil
+	}
+	return strings.Split(string(text), "\x00")
+}
+
+// readLifeline fills b, or reports that the lifeline ended. It makes no os.File of it,
+// which would close it one day.
+func readLifeline(b []byte) bool {
+	for len(b) > 0 {
+		switch n, err := syscall.Read(lifelineFD, b); {
+		case err == syscall.EINTR:
+		case err != nil || n <= 0:
+			return false
+		default:
+			b = b[n:]
+		}
+	}
+	return true
+}
+
+// guard runs a supervisor and returns its exit status.
+func guard() int {
+	self, err := Executable()
+	if err != nil {
+		return cannotStart(Arg0, err)
+	}
+	prepare()
+	pid, err := syscall.ForkExec(self, []string{guarded}, &syscall.ProcAttr{
+		Env: os.Environ(), Files: []uintptr{0, 1, 2, lifelineFD}, Sys: &syscall.SysProcAttr{Setpgid: true},
+	})
+	if err != nil {
+		return cannotStart(self, err)
+	}
+	_ = syscall.Close(lifelineFD) // it is the supervisor's now
+	status, killed := wait(pid)
+	killAll(pid)
+	if killed {
+		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL) // so that the caller knows
+	}
+	return status
+}
+
+// prepare makes this process the parent of orphans, and deaf to signals that are meant
+// for others.
+func prepare() {
+	becomeReaper()
+	// Notify, not Ignore: an ignored signal would stay ignored in the command.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
+}
+
+func cannotStart(name string, err error) int {
+	_, _ = os.Stderr.WriteString(name + " cannot be started: " + err.Error() + "\n")
+	return statusCannotStart
 }
 
 // supervise runs argv and returns its exit status.
 func supervise(argv []string) int {
+	if len(argv) == 0 {
+		return statusCannotStart
+	}
 	syscall.CloseOnExec(lifelineFD)
-	becomeReaper()
-	// Notify, not Ignore: an ignored signal would stay ignored in the command.
-	signal.Notify(make(chan os.Signal, 1), syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
-
+	prepare()
 	pid, err := syscall.ForkExec(argv[0], argv, &syscall.ProcAttr{
 		Env: os.Environ(), Files: []uintptr{0, 1, 2}, Sys: childAttr(),
 	})
 	if err != nil {
-		_, _ = os.Stderr.WriteString(argv[0] + " cannot be started: " + err.Error() + "\n")
-		return statusCannotStart
+		return cannotStart(argv[0], err)
 	}
 	go watch(pid)
-	status := wait(pid)
+	status, _ := wait(pid)
 	killAll(pid)
 	return status
 }
@@ -77,20 +165,21 @@ func watch(pid int) {
 	}
 }
 
-// wait reaps whatever ends until the command itself does.
-func wait(pid int) int {
+// wait reaps whatever ends until the process itself does, and reports whether a signal
+// killed that.
+func wait(pid int) (status int, killed bool) {
 	for {
 		var ws syscall.WaitStatus
 		got, err := syscall.Wait4(-1, &ws, 0, nil)
 		switch {
 		case err == syscall.EINTR:
 		case err != nil:
-			return statusCannotStart
+			return statusCannotStart, false
 		case got != pid:
 		case ws.Signaled():
-			return 128 + int(ws.Signal())
+			return 128 + int(ws.Signal()), true
 		case ws.Exited():
-			return ws.ExitStatus()
+			return ws.ExitStatus(), false
 		}
 	}
 }

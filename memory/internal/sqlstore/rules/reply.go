@@ -161,6 +161,10 @@ func (u *Unit) gates(t *rows.Thread, calls []agent.Call, asked []agent.Gate) ([]
 		if i < len(asked) && asked[i] != "" {
 			gates[i] = asked[i]
 		}
+		if gates[i] == agent.GateAskEach {
+			gates[i] = agent.GateAsk
+			continue
+		}
 		if gates[i] != agent.GateAsk {
 			continue
 		}

@@ -31,7 +31,7 @@ func (s *Store) BeginTool(ctx context.Context, r memory.ToolBegin) (start memory
 		if lost > 0 && start.Wait == 0 {
 			start.Lost, start.LostSince = lost, since
 		}
-		start.Attempt, start.Final, start.Call = c.Attempts, c.Status.Final(), c.View()
+		start.Attempt, start.Final, start.Call, start.Approved = c.Attempts, c.Status.Final(), c.View(), c.ApprovalID != ""
 		start.Thread, err = u.View(t)
 		return err
 	})
