@@ -86,11 +86,13 @@ func (c *Client) followOnce(ctx context.Context, threadID string, o spool.Follow
 	var name string
 	var data []byte
 	for {
-		line, err := lines.ReadBytes('\n')
-		if err != nil {
-			if errors.Is(err, io.EOF) {
-				return nil
-			}
+		line, err := readLine(lines)
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case errors.Is(err, bufio.ErrBufferFull):
+			return c.tooLong(longestEvent)
+		case err != nil:
 			return c.unreachable(err)
 		}
 		quiet.Reset(silence)
@@ -107,6 +109,17 @@ func (c *Client) followOnce(ctx context.Context, threadID string, o spool.Follow
 				}
 			}
 			name, data = "", nil
+		}
+	}
+}
+
+// readLine reads a line, or fails with bufio.ErrBufferFull if it is longer than any event.
+func readLine(r *bufio.Reader) (line []byte, err error) {
+	for {
+		piece, err := r.ReadSlice('\n')
+		line = append(line, piece...)
+		if !errors.Is(err, bufio.ErrBufferFull) || len(line) > longestEvent {
+			return line, err
 		}
 	}
 }
