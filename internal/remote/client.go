@@ -26,7 +26,7 @@ const (
 	requestTime = 90 * time.Second
 	// longest bounds what a server sends in answer to one request, longestEvent one
 	// event of a stream, in bytes.
-	longest      = 256 << 20
+	longest      = 128 << 20
 	longestEvent = 64 << 20
 )
 

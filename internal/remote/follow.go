@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spool-agents/spool"
@@ -82,6 +83,9 @@ func (c *Client) followOnce(ctx context.Context, threadID string, o spool.Follow
 		return err
 	}
 	defer res.Body.Close()
+	if kind := res.Header.Get("Content-Type"); !strings.HasPrefix(kind, "text/event-stream") {
+		return agent.Errorf(agent.CodeInternal, "%s sent %q, not a stream of events: is it a web server of Spool?", c.base, kind)
+	}
 	lines := bufio.NewReader(res.Body)
 	var name string
 	var data []byte
