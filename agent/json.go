@@ -1,10 +1,13 @@
 package agent
 
+import "strings"
+
 // JSONLimit bounds JSON text that others wrote, before anything reads it.
 type JSONLimit struct {
 	// Depth is how deep arrays and objects may be nested.
 	Depth int
-	// Values is how many values and names there may be; 0 = any number.
+	// Values is how many values and names there may be; 0 = any number, and numbers
+	// of any length.
 	Values int
 }
 
@@ -33,8 +36,8 @@ func (l JSONLimit) Check(text []byte) error {
 		case c == '"':
 			i = stringEnd(text, i)
 		case c == '-' || '0' <= c && c <= '9':
-			end := numberEnd(text, i)
-			if end < 0 {
+			end, long := numberEnd(text, i)
+			if long && l.Values > 0 {
 				return Errorf(CodeInvalid, "its JSON has a number of more than %d digits, or with an exponent of more than %d", longestNumber, longestExponent)
 			}
 			i = end
@@ -65,23 +68,19 @@ func stringEnd(text []byte, i int) int {
 	return i
 }
 
-// numberEnd is the last place of the number that begins at i, -1 if it is too long.
-func numberEnd(text []byte, i int) int {
+// numberEnd is the last place of the number that begins at i, and whether it is too long.
+func numberEnd(text []byte, i int) (end int, long bool) {
 	start, exponent := i, -1
 	for ; i < len(text); i++ {
 		switch c := text[i]; {
 		case c == 'e' || c == 'E':
 			exponent = i
-		case c != '.' && c != '-' && c != '+' && (c < '0' || c > '9'):
-			return i - 1
-		case c == '+' || c == '-':
-			if exponent >= 0 {
-				exponent = i
-			}
+		case (c == '+' || c == '-') && exponent >= 0:
+			exponent = i
+		case !strings.ContainsRune("0123456789.+-", rune(c)):
+			return i - 1, long
 		}
-		if i-start > longestNumber || exponent >= 0 && i-exponent > longestExponent {
-			return -1
-		}
+		long = long || i-start > longestNumber || exponent >= 0 && i-exponent > longestExponent
 	}
-	return i - 1
+	return i - 1, long
 }
