@@ -60,3 +60,13 @@ func TestFault_A21_ArgumentsInVeryManyPieces(t *testing.T) {
 		require.ErrorContains(t, o.err, "larger than", name)
 	}
 }
+
+// What a provider wants back with a call is kept only if all that holds the call can be
+// read again.
+func TestFault_A22_DeepExtraContentIsLeftOut(t *testing.T) {
+	deep := strings.Repeat("[", 5000) + strings.Repeat("]", 5000)
+	o := against(t, sends(events(calls(`{"index":0,"id":"c1","function":{"name":"ls","arguments":"{}"},"extra_content":`+deep+`}`), ends("tool_calls"), done)))
+	require.NoError(t, o.err)
+	require.Len(t, o.reply.Calls, 1)
+	require.Empty(t, o.reply.Calls[0].Extra)
+}

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	goopenai "github.com/sashabaranov/go-openai"
+
+	"github.com/spool-agents/spool/agent"
 )
 
 // openCall is what is known of a tool call so far.
@@ -41,7 +43,7 @@ func (n *normaliser) piece(p callPiece, position int, whole bool) {
 	c.named(string(p.Function.Name))
 	n.argue(c, p.Function.Arguments)
 	n.size += len(p.Function.Name) + len(p.Function.Arguments.text)
-	if present(p.Extra) {
+	if present(p.Extra) && agent.Said.Check(p.Extra) == nil { // what is kept has to be read again
 		if n.x.extra == nil {
 			n.x.extra = map[int][]byte{}
 		}
