@@ -9,7 +9,7 @@ source = $(shell find $(1) -type f ! -name '*_test.go' ! -path '*/testdata/*' 2>
 APP    := $(call source,$(wildcard *.go) go.mod go.sum agent activities internal memory starter worker workflows)
 # Temporal's own program is built only if the PATH has none, or one older than 1.1.
 TEMPORAL := $(shell temporal server start-dev --help 2>/dev/null | grep -q -e --search-attribute || echo bin/temporal)
-TOOLS  := bin/tools/golangci-lint bin/tools/workflowcheck bin/tools/deadcode
+TOOLS  := bin/tools/golangci-lint bin/tools/workflowcheck bin/tools/deadcode bin/tools/govulncheck
 
 .PHONY: help build demo test test-all race lint bench chaos readme up down deps tools install clean
 
@@ -45,7 +45,7 @@ test-all: test ## run the tests, then the rest of what they take a sample of, an
 race: ## run the fast packages' tests with the race detector (needs a C compiler)
 	@GO='$(GO)' sh .ci/race
 
-lint: tools ## format, vet, lint, determinism, dead code, tidy modules
+lint: tools ## format, vet, lint, determinism, dead code, tidy modules, holes of dependencies
 	@GO='$(GO)' sh .ci/lint
 
 bench: build ## measure and print the figures; takes minutes; flags in ARGS

@@ -10,18 +10,27 @@ import (
 const masked = "xxxxx"
 
 var (
-	// Up to the last @: what is not escaped as it should be is hidden too.
-	userInfo = regexp.MustCompile(`^([a-zA-Z][a-zA-Z0-9+.-]*:(?://)?[^/:@\s]*):.*@`)
-	// The same inside a text, where an address ends at the first space or quote.
-	userInfoInside = regexp.MustCompile(`([a-zA-Z][a-zA-Z0-9+.-]*://[^/:@\s"]*):[^\s"]*@`)
+	// How an address begins, also one that is not written as it should be.
+	scheme = regexp.MustCompile(`^(?i)(?:sqlite|file|memory|postgres(?:ql)?|https?)\b[:;]?[/\\]*`)
+	// A port that is none: perhaps the password of an address without a host.
+	noPort = regexp.MustCompile(`(?i)^((?:postgres(?:ql)?|https?):/*[^/:@\[\s]*):[^/?#@\s]*[^/?#@\s\d][^/?#@\s]*`)
+	// A user and a password inside a text, where an address ends at the first space or quote.
+	userInfoInside = regexp.MustCompile(`([a-zA-Z][a-zA-Z0-9+.-]*(?::/{0,3}|/{2,3})[^/:@\s"]*):[^\s"]*@`)
 	// A parameter of a URL, or key=value of a connection string.
 	parameter = regexp.MustCompile(`(?i)((?:^|[?&;\s])[\w.-]*(?:pass|pwd|key|token|secret|sig|auth|cred)[\w.-]*=)('[^']*'|[^&;\s"#]*)`)
 )
 
 // MaskURL hides the passwords and keys in a URL or connection string, also in one
-// that cannot be parsed.
+// that cannot be parsed: up to the last @, as what is not escaped as it should be is
+// hidden too.
 func MaskURL(s string) string {
-	return MaskURLs(userInfo.ReplaceAllString(s, "${1}:"+masked+"@"))
+	at, user := strings.LastIndexByte(s, '@'), len(scheme.FindString(s))
+	if at < 0 {
+		s = noPort.ReplaceAllString(s, "${1}:"+masked)
+	} else if colon := strings.IndexByte(s[min(user, at):at], ':'); colon >= 0 && (user > 0 || !strings.ContainsAny(s[:at], " \t\n")) {
+		s = s[:user+colon] + ":" + masked + s[at:]
+	}
+	return MaskURLs(s)
 }
 
 // MaskURLs is MaskURL for the URLs in a text.

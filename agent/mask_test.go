@@ -25,7 +25,17 @@ func TestNoURLShowsItsSecrets(t *testing.T) {
 			t.Errorf("%s became %s", url, got)
 		}
 	}
-	for _, url := range []string{"sqlite:/data/a@b/x.db", "https://h:8080/v1?api-version=2024-10-21", "postgres://u@h/db?sslmode=require", "memory:", "a text: with x@y"} {
+	// Slips, of which nothing is known but that they hold a password.
+	for _, slip := range []string{
+		"postgres:/u:s3cret@h", "postgres//u:s3cret@h", "postgresql:u:s3cret@h/db", "postgres:///u:s3cret@h", "postgres:u:s3cret@h", "u:s3cret@h/db",
+		"//u:s3cret@h", ":s3cret@h", "postgres;//u:s3cret@h", `postgres:\\u:s3cret@h`, "postgres:// u:s3cret@h", "postgres://u:s3 cret@h", "POSTGRES:/u:s3cret@h",
+		"postgres://u:s3cret@@h", "postgres://u:s3@cret@h", "postgres://u:s3cret/h", "postgres:/u:s3cret", "redis:/u:s3cret@h", "postgres:u@v:s3cret@h",
+	} {
+		if got := agent.MaskURL(slip); strings.Contains(got, "s3") || strings.Contains(got, "cret") || !strings.Contains(got, "xxxxx") {
+			t.Errorf("%s became %s", slip, got)
+		}
+	}
+	for _, url := range []string{"http://[::1]:8080/x", "http://h:8080?a=b", "https://h:443", "postgres://h:5432/db", "file:/a/b:c", "sqlite:/data/a@b/x.db", "https://h:8080/v1?api-version=2024-10-21", "postgres://u@h/db?sslmode=require", "memory:", "a text: with x@y"} {
 		if got := agent.MaskURL(url); got != url {
 			t.Errorf("%s became %s", url, got)
 		}

@@ -152,20 +152,14 @@ func (l *lineWriter) lastLine() string {
 	return l.last
 }
 
-// findProgram looks for a program of this project next to this one, in ./bin, and
-// by its installed name on the PATH.
+// findProgram looks for a program of this project next to this one, and by its
+// installed name on the PATH.
 func findProgram(name, installed, searchPath string) (string, error) {
-	var dirs []string
-	if self, err := os.Executable(); err == nil {
-		if real, err := filepath.EvalSymlinks(self); err == nil {
-			self = real
-		}
-		dirs = append(dirs, filepath.Dir(self))
+	self, err := os.Executable()
+	if err != nil {
+		self = ""
 	}
-	if wd, err := os.Getwd(); err == nil {
-		dirs = append(dirs, filepath.Join(wd, "bin"))
-	}
-	for _, dir := range dirs {
+	for _, dir := range besides(self) {
 		for _, n := range []string{name, installed} {
 			if p := filepath.Join(dir, n); executable(p) {
 				return p, nil
@@ -175,13 +169,30 @@ func findProgram(name, installed, searchPath string) (string, error) {
 	if p := onPath(installed, searchPath); p != "" {
 		return p, nil
 	}
-	return "", fmt.Errorf("the program %s is neither next to this one nor in ./bin nor on the PATH (as %s): run `make build`", name, installed)
+	return "", fmt.Errorf("the program %s is neither next to this one nor on the PATH (as %s): run `make build`", name, installed)
+}
+
+// besides are the folders where programs of this project lie beside one of them. For
+// what `go run` has built that is ./bin; for others ./bin may be that of any folder that
+// somebody cloned.
+func besides(self string) (dirs []string) {
+	if self == "" {
+		return nil
+	}
+	if real, err := filepath.EvalSymlinks(self); err == nil {
+		self = real
+	}
+	dirs = append(dirs, filepath.Dir(self))
+	if wd, err := os.Getwd(); err == nil && strings.Contains(self, "/go-build") {
+		dirs = append(dirs, filepath.Join(wd, "bin"))
+	}
+	return dirs
 }
 
 // onPath finds a program on the PATH; "" means that it is not there.
 func onPath(name, searchPath string) string {
 	for _, dir := range filepath.SplitList(searchPath) {
-		if p := filepath.Join(dir, name); executable(p) {
+		if p := filepath.Join(dir, name); filepath.IsAbs(dir) && executable(p) {
 			return p
 		}
 	}

@@ -2,7 +2,9 @@ package devstack
 
 import (
 	"io"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -23,4 +25,15 @@ func TestHowAProcessEnded(t *testing.T) {
 		<-p.done
 		assert.Equal(t, want, p.ending())
 	}
+}
+
+// A program of a cloned folder is not run for one of this project's.
+func TestProgramsOfTheWorkingDirectoryAreNotRun(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "bin"), 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "bin", "temporal"), []byte("#!/bin/sh\n"), 0o700))
+	t.Chdir(dir)
+	require.Equal(t, []string{"/opt/spool/bin"}, besides("/opt/spool/bin/starter"))
+	require.Empty(t, onPath("temporal", "bin:./bin:"))
+	require.NotEmpty(t, onPath("temporal", filepath.Join(dir, "bin")))
 }

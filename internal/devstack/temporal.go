@@ -77,6 +77,9 @@ func (t Server) Run(ctx context.Context, stdin io.Reader, env []string, log io.W
 	if err = awaitServer(ctx, at); err == nil {
 		err = db.served(ctx, at.Temporal)
 	}
+	if err == nil && at.UI != "" {
+		err = serveUI(ctx, log, PortOf(strings.TrimPrefix(at.UI, "http://")), at.hidden)
+	}
 	if err == nil {
 		err = ready(at)
 	}
@@ -95,11 +98,12 @@ func (t Server) Run(ctx context.Context, stdin io.Reader, env []string, log io.W
 type readyServer struct {
 	Temporal string `json:"temporal"`
 	UI       string `json:"ui,omitempty"`
+	hidden   string // where the UI itself listens
 }
 
 // arguments are those of the temporal program, and where it will be found.
 func (t Server) arguments(log io.Writer, db string) (readyServer, []string, error) {
-	port, err := freePort(log, t.Port)
+	port, err := freePort(log, Loopback, t.Port)
 	if err != nil {
 		return readyServer{}, nil, err
 	}
@@ -108,12 +112,17 @@ func (t Server) arguments(log io.Writer, db string) (readyServer, []string, erro
 	if t.NoUI {
 		args = append(args, "--headless")
 	} else {
-		ui, err := freePort(log, t.UIPort)
+		ui, err := freePort(log, Loopback, t.UIPort)
 		if err != nil {
 			return readyServer{}, nil, err
 		}
 		ready.UI = "http://" + net.JoinHostPort(Loopback, strconv.Itoa(ui))
-		args = append(args, "--ui-port", strconv.Itoa(ui))
+		hidden, own := hiddenAddress(), 0
+		if own, err = freePort(log, hidden, 0); err != nil {
+			return readyServer{}, nil, err
+		}
+		ready.hidden = net.JoinHostPort(hidden, strconv.Itoa(own))
+		args = append(args, "--ui-ip", hidden, "--ui-port", strconv.Itoa(own))
 	}
 	if t.UICodec != "" {
 		args = append(args, "--ui-codec-endpoint", t.UICodec)
@@ -121,6 +130,7 @@ func (t Server) arguments(log io.Writer, db string) (readyServer, []string, erro
 	for _, name := range contract.SearchAttributes {
 		args = append(args, "--search-attribute", name+"=Keyword")
 	}
+	args = append(args, closedAPI...)
 	if !t.Untuned {
 		args = append(args, tuning...)
 	}
@@ -129,13 +139,13 @@ func (t Server) arguments(log io.Writer, db string) (readyServer, []string, erro
 
 // freePort returns port or the next free one, and says so if it differs; 0 means any.
 // The program opens its ports itself, so each was only free a moment ago.
-func freePort(log io.Writer, port int) (int, error) {
+func freePort(log io.Writer, ip string, port int) (int, error) {
 	for i := range 100 {
 		p := port + i
 		if port == 0 {
 			p = 20000 + rand.IntN(12000) // below those of outgoing connections
 		}
-		if l, err := net.Listen("tcp", net.JoinHostPort(Loopback, strconv.Itoa(p))); err == nil {
+		if l, err := net.Listen("tcp", net.JoinHostPort(ip, strconv.Itoa(p))); err == nil {
 			_ = l.Close()
 			if p != port && port != 0 {
 				fmt.Fprintf(log, "port %d is taken: using %d\n", port, p)
@@ -175,7 +185,7 @@ func (t Server) start(env []string, log io.Writer, db *serverDB, args []string, 
 
 // awaitServer waits until the server and its web UI listen.
 func awaitServer(ctx context.Context, ready readyServer) error {
-	for _, address := range []string{ready.Temporal, strings.TrimPrefix(ready.UI, "http://")} {
+	for _, address := range []string{ready.Temporal, ready.hidden} {
 		err := until(ctx, func() error {
 			if address == "" {
 				return nil

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -150,6 +151,14 @@ func codecServed(t *testing.T, s *tt.Stack, h *historypb.History) {
 	for _, word := range []string{"calculator(expression=4711+815)", "quixotic", "sub-agent of", "400"} {
 		assert.Contains(t, text.String(), word)
 	}
+	for keys, says := range map[string]string{tt.KeyB: `"2025-01", which is missing in encryptionKeys`, mistaken: `cannot be decrypted with key "2025-01"`} {
+		env := s.Env
+		s.Env = append(slices.Clone(env), tt.EncryptionKeys(keys))
+		at = s.StartCodecServer("--origin", ui)
+		s.Env = env
+		_, err := decode(ui)
+		assert.ErrorContains(t, err, says)
+	}
 	_, err = decode("http://evil.example")
 	assert.ErrorContains(t, err, "may not use this codec server")
 }
@@ -217,12 +226,16 @@ func TestRotationOfKeysUnderOpenTurns(t *testing.T) {
 	assert.Equal(t, 1, len(keysIn(t, h)), "%v", keysIn(t, h))
 }
 
+// mistaken is the id of the first key with the bytes of the other.
+var mistaken = "2025-01=" + strings.TrimPrefix(tt.KeyB, "2026-11=")
+
 // A worker without the key fails workflow tasks, not turns: it says which key it
 // lacks, and a worker that has it goes on. Runs that began without encryption go on
 // with it, even if a client encrypted a cancel before any worker had the key.
 func TestWorkerWithoutTheKeyWaits(t *testing.T) {
 	t.Parallel()
-	for name, keys := range map[string]string{"no keys": "", "another key": tt.KeyB} {
+	const lacks, wrong = `key \"2025-01\", which is missing in encryptionKeys`, `cannot be decrypted with key \"2025-01\"`
+	for name, c := range map[string]struct{ keys, says string }{"no keys": {"", lacks}, "another key": {tt.KeyB, lacks}, "another key under its id": {mistaken, wrong}} {
 		t.Run(name, func(t *testing.T) {
 			s := stack(t)
 			s.Encrypt(tt.KeyA)
@@ -230,7 +243,7 @@ func TestWorkerWithoutTheKeyWaits(t *testing.T) {
 			r := s.Send("s1", script.Script(until("x"), add(1, 2), "say done"))
 			started(t, s, "x")
 			w.Kill()
-			without := s.StartWorker(tt.EncryptionKeys(keys))
+			without := s.StartWorker(tt.EncryptionKeys(c.keys))
 			require.NoError(t, s.Temporal.SignalWorkflow(s.Ctx(), r.ThreadID, "", contract.SignalNudge, nil))
 			fresh := s.Send("s2", "script: say fresh")
 			tt.Eventually(t, "the first workflow task fails", func() bool {
@@ -239,8 +252,12 @@ func TestWorkerWithoutTheKeyWaits(t *testing.T) {
 			})
 			tt.Eventually(t, "a workflow task fails", func() bool { return failedTasks(t, s, r.ThreadID) > 0 })
 			tt.Eventually(t, "the worker says which key it lacks", func() bool {
-				return strings.Contains(without.Log(), `key \"2025-01\", which is missing in encryptionKeys`)
+				return strings.Contains(without.Log(), c.says)
 			})
+			v, err := s.Client.Show(s.Ctx(), r.ThreadID, true)
+			require.NoError(t, err, "the store is not encrypted: all can be read meanwhile")
+			require.EqualValues(t, agent.ThreadRunning, v.Thread.Status)
+			require.NotEmpty(t, v.Messages)
 			open, err := s.Client.OpenRun(s.Ctx(), r.ThreadID)
 			require.NoError(t, err)
 			require.True(t, open, "the run ended for a missing key")

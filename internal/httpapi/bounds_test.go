@@ -84,7 +84,7 @@ func TestUsersGiveNoOrders(t *testing.T) {
 	b := newBench(t)
 	b.asks()
 	loose := "---\nname: loose\napproval: {shell: auto, file_write: auto, \"file_read\": auto}\n---\nYou ask nobody.\n"
-	require.NoError(t, os.WriteFile(filepath.Join(b.Work, ".spool", "agents", "loose.md"), []byte(loose), 0o644))
+	require.NoError(t, os.WriteFile(filepath.Join(b.Agents(), "loose.md"), []byte(loose), 0o644))
 	b.StartWorker()
 	eve := user{b, other}
 	own := filepath.Join(b.Work, "web-users", "eve")

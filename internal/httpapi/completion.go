@@ -59,10 +59,13 @@ type completionMessage struct {
 
 // read decodes a request and refuses what an agent cannot do.
 func (s *Server) readCompletion(c *call) (completionRequest, error) {
-	defer c.reading()()
 	var q completionRequest
-	if err := json.NewDecoder(c.r.Body).Decode(&q); err != nil {
-		return q, agent.Wrap(err, agent.CodeInvalid, "the body is not a chat completion request")
+	raw, err := c.read()
+	if err == nil {
+		err = agent.Wrap(json.Unmarshal(raw, &q), agent.CodeInvalid, "the body is not a chat completion request")
+	}
+	if err != nil {
+		return q, err
 	}
 	switch {
 	case q.N > 1:
@@ -116,7 +119,8 @@ func (q completionRequest) message(c *call) (memory.SendRequest, error) {
 	if err != nil || p.Kind != agent.KindMain {
 		return r, agent.Errorf(agent.CodeInvalid, "conversation %q is not valid: use SESSION or SESSION/CONVERSATION", name)
 	}
-	r.SessionID, r.ConversationID, r.Content = p.SessionID, p.ConversationID, q.latest()
+	r.SessionID, r.ConversationID = p.SessionID, p.ConversationID
+	r.Content, _ = q.latest()
 	return r, nil
 }
 
@@ -125,33 +129,27 @@ func shortHash(parts ...string) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// latest is what the user has said since the last answer.
-func (q completionRequest) latest() agent.Content {
-	from := len(q.Messages)
-	for from > 0 && q.Messages[from-1].Role == "user" {
-		from--
+// latest is what the user has said since the last answer, and how many messages stand
+// before it.
+func (q completionRequest) latest() (out agent.Content, before int) {
+	before = len(q.Messages)
+	for before > 0 && q.Messages[before-1].Role == "user" {
+		before--
 	}
-	if from == len(q.Messages)-1 {
-		return q.Messages[from].Content
+	if before == len(q.Messages)-1 {
+		return q.Messages[before].Content, before
 	}
-	var out agent.Content
-	for _, m := range q.Messages[from:] {
+	for _, m := range q.Messages[before:] {
 		out.Parts = append(out.Parts, partsOf(m.Content)...)
 	}
-	return out
+	return out, before
 }
 
 // whole is the latest with all that stands before it.
 func (q completionRequest) whole() agent.Content {
-	if len(q.Messages) == 1 {
-		return q.Messages[0].Content
-	}
+	latest, n := q.latest()
 	var b strings.Builder
-	latest := q.latest()
-	for i, m := range q.Messages {
-		if m.Role == "user" && !slices.ContainsFunc(q.Messages[i:], func(m completionMessage) bool { return m.Role != "user" }) {
-			break
-		}
+	for _, m := range q.Messages[:n] {
 		if text := m.Content.String(); text != "" {
 			b.WriteString(m.Role + ":\n" + text + "\n\n")
 		}

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -23,8 +24,9 @@ const (
 	maxMessage = 16 << 20 // pictures come as data: URLs
 )
 
-// Bounds of the time in which a body has to come, and an answer to be taken.
+// Bounds of the time in which headers and body have to come, and an answer to be taken.
 const (
+	headerTime = 10 * time.Second
 	bodyTime   = time.Minute
 	answerTime = 2 * time.Minute
 )
@@ -84,18 +86,13 @@ func (c *call) body(into any) error {
 	if kind, _, err := mime.ParseMediaType(c.r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
 		return &httpError{http.StatusUnsupportedMediaType, "unsupported_media_type", "send JSON, with the header Content-Type: application/json"}
 	}
-	defer c.reading()()
-	dec := json.NewDecoder(c.r.Body)
-	dec.DisallowUnknownFields()
-	err := dec.Decode(into)
-	if errors.Is(err, io.EOF) {
-		return nil
-	}
-	var tooLarge *http.MaxBytesError
-	if errors.As(err, &tooLarge) {
+	raw, err := c.read()
+	if err != nil || len(bytes.TrimSpace(raw)) == 0 {
 		return err
 	}
-	if err == nil {
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.DisallowUnknownFields()
+	if err = dec.Decode(into); err == nil {
 		if _, more := dec.Token(); !errors.Is(more, io.EOF) {
 			err = errors.New("there is something behind the document")
 		}
@@ -103,13 +100,32 @@ func (c *call) body(into any) error {
 	return agent.Wrap(err, agent.CodeInvalid, "the body is not what this operation takes")
 }
 
-// reading bounds the time that a body may take to come, until it is called off.
-// Nothing else is read from the connection, so that streams are not bound.
-func (c *call) reading() (done func()) {
-	rc := http.NewResponseController(c.w)
-	_ = rc.SetReadDeadline(time.Now().Add(bodyTime))
-	return func() { _ = rc.SetReadDeadline(time.Time{}) }
+// read reads the JSON of a body, which is not inflated, and bounds what reading it may
+// cost.
+func (c *call) read() ([]byte, error) {
+	if coding := c.r.Header.Get("Content-Encoding"); coding != "" && coding != "identity" {
+		return nil, &httpError{http.StatusUnsupportedMediaType, "unsupported_media_type", "send the body as it is, without the header Content-Encoding"}
+	}
+	defer c.reading()()
+	raw, err := io.ReadAll(c.r.Body)
+	var tooLarge *http.MaxBytesError
+	switch {
+	case errors.As(err, &tooLarge):
+		return nil, err
+	case err != nil:
+		return nil, agent.Wrap(err, agent.CodeInvalid, "the body did not arrive")
+	}
+	return raw, agent.Wrap(agent.Said.Check(raw), agent.CodeInvalid, "the body is refused")
 }
+
+// reading bounds the time that a body may take to come, until it is called off.
+func (c *call) reading() (done func()) {
+	_ = http.NewResponseController(c.w).SetReadDeadline(time.Now().Add(bodyTime))
+	return func() { unbound(c.w) }
+}
+
+// unbound lets a request whose body is read take its time, as streams do.
+func unbound(w http.ResponseWriter) { _ = http.NewResponseController(w).SetReadDeadline(time.Time{}) }
 
 // query reads the parameters behind the path. err is the first that is wrong.
 type query struct {

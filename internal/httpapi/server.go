@@ -100,7 +100,13 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 		handler = s.o.Wrap(s)
 	}
 	h := &http.Server{
-		Handler: handler, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Body == http.NoBody {
+				unbound(w)
+			}
+			handler.ServeHTTP(w, r)
+		}),
+		ReadHeaderTimeout: headerTime, ReadTimeout: bodyTime, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
 		ErrorLog: slog.NewLogLogger(s.o.Log.Handler(), slog.LevelDebug),
 	}
 	ended := make(chan error, 1)

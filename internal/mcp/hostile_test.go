@@ -2,8 +2,10 @@ package mcp
 
 import (
 	"bufio"
+	"compress/gzip"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -307,4 +309,56 @@ func TestRudeHTTP(t *testing.T) {
 func answer(w http.ResponseWriter, id json.RawMessage, result any) {
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(object{"jsonrpc": "2.0", "id": id, "result": result})
+}
+
+// A server over HTTP whose answer is endless once it is inflated, as one line or as
+// many, in a document or a stream, and one whose schemas are nested very deep: the
+// call fails, the schema is left out, and the server goes on to be used.
+func TestBombsOverHTTP(t *testing.T) {
+	schema := object{"type": "string"}
+	for range 300 { // the SDK itself refuses 1,000 levels
+		schema = object{"type": "object", "properties": object{"a": schema}}
+	}
+	var kind, more atomic.Value
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var m rpc
+		if r.Method != http.MethodPost || json.NewDecoder(r.Body).Decode(&m) != nil {
+			w.WriteHeader(http.StatusMethodNotAllowed)
+			return
+		}
+		switch {
+		case m.Method == "initialize":
+			answer(w, m.ID, object{"protocolVersion": "2025-11-25", "capabilities": object{"tools": object{}}, "serverInfo": object{"name": "rude", "version": "1"}})
+		case len(m.ID) == 0:
+			w.WriteHeader(http.StatusAccepted)
+		case m.Method == "tools/list":
+			answer(w, m.ID, object{"tools": []object{{"name": "echo", "inputSchema": object{"type": "object"}}, {"name": "deep", "inputSchema": schema}}})
+		case kind.Load() != nil && kind.Load() != "":
+			w.Header().Set("Content-Type", kind.Load().(string))
+			w.Header().Set("Content-Encoding", "gzip")
+			z := gzip.NewWriter(w)
+			_, err := io.WriteString(z, "data: ")
+			for piece := []byte(strings.Repeat(more.Load().(string), 1<<20)); err == nil; {
+				_, err = z.Write(piece)
+			}
+		default:
+			answer(w, m.ID, object{"content": []object{{"type": "text", "text": "echo"}}})
+		}
+	}))
+	defer server.Close()
+	f := begin(t, object{"web": object{"url": server.URL, "approval": "auto"}})
+	assert.Equal(t, "echo", f.ok("mcp__web__deep", object{"any": 1}))
+	for _, spec := range f.tools.Specs(nil) {
+		if spec.Name == "mcp__web__deep" {
+			assert.JSONEq(t, anything, string(spec.Schema))
+			assert.Contains(t, spec.Description, "The arguments, as JSON schema")
+		}
+	}
+	for _, c := range [][2]string{{"application/json", " "}, {"application/json", "\n"}, {"text/event-stream", "x"}} {
+		kind.Store(c[0])
+		more.Store(c[1])
+		assert.Equal(t, agent.CallFailed, f.call("mcp__web__echo", nil).Status, "%q", c)
+		kind.Store("")
+		assert.Equal(t, "echo", f.ok("mcp__web__echo", nil), "it is used again after %q", c)
+	}
 }

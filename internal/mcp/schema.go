@@ -8,10 +8,7 @@ import (
 	"github.com/spool-agents/spool/internal/tool"
 )
 
-const (
-	longestSchema      = 64 << 10
-	longestDescription = 4 << 10
-)
+const longestDescription = 4 << 10
 
 // anything is the schema of arguments that only the server can judge.
 const anything = `{"type":"object","properties":{}}`
@@ -40,10 +37,8 @@ func schemaOf(name string, input any) (schema json.RawMessage, note string) {
 	if err != nil {
 		return json.RawMessage(anything), ""
 	}
-	if len(raw) <= longestSchema {
-		if tool.CheckSchema(agent.ToolSpec{Name: name, Schema: raw}) == nil {
-			return raw, ""
-		}
+	if tool.CheckSchema(agent.ToolSpec{Name: name, Schema: raw}) == nil {
+		return raw, ""
 	}
 	whole, err := json.Marshal(input)
 	if err != nil {

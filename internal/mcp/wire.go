@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"strings"
 	"sync/atomic"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -42,15 +43,17 @@ func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 	if resp.StatusCode == http.StatusUnauthorized || resp.StatusCode == http.StatusForbidden {
 		w.refused.Store(int64(resp.StatusCode))
 	}
-	resp.Body = &boundedBody{resp.Body, longestMessage}
+	stream := strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream")
+	resp.Body = &boundedBody{resp.Body, stream, longestMessage}
 	return resp, nil
 }
 
-// boundedBody ends with an error after so many bytes without an end of line: a
-// stream may be long, a message may not.
+// boundedBody ends with an error after so many bytes, in a stream without an end of
+// line: a stream may be long, a message may not. They count as they are inflated.
 type boundedBody struct {
 	io.ReadCloser
-	left int
+	stream bool
+	left   int
 }
 
 var errMessageTooLong = fmt.Errorf("the server sent a message of more than %d MB", longestMessage>>20)
@@ -58,7 +61,7 @@ var errMessageTooLong = fmt.Errorf("the server sent a message of more than %d MB
 func (b *boundedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	b.left -= n
-	for i := n - 1; i >= 0; i-- {
+	for i := n - 1; b.stream && i >= 0; i-- {
 		if p[i] == '\n' {
 			b.left = longestMessage - (n - 1 - i)
 			break

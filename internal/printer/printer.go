@@ -43,11 +43,16 @@ func (p *Printer) Document(doc any) error {
 	return err
 }
 
-// Print writes a line of result; text of models in args has to be cleaned before.
-func (p *Printer) Print(format string, args ...any) { fmt.Fprintf(p.Out, format+"\n", args...) }
+// Print writes a line of result. No text in it gives orders to the terminal, also ids
+// and names, which a web server may have made up.
+func (p *Printer) Print(format string, args ...any) { line(p.Out, format, args) }
 
-// Progress writes a line to stderr.
-func (p *Printer) Progress(format string, args ...any) { fmt.Fprintf(p.Err, format+"\n", args...) }
+// Progress writes a line to stderr, likewise.
+func (p *Printer) Progress(format string, args ...any) { line(p.Err, format, args) }
+
+func line(w io.Writer, format string, args []any) {
+	_, _ = io.WriteString(w, terminal.Clean(fmt.Sprintf(format, args...))+"\n") // Writer keeps the error
+}
 
 // Writer lets several goroutines write whole lines, and keeps the first error.
 type Writer struct {

@@ -24,7 +24,14 @@ const (
 	firstPause = 100 * time.Millisecond
 	// requestTime bounds one request but those that wait.
 	requestTime = 90 * time.Second
+	// longest bounds what a server sends in answer to one request, longestEvent one
+	// event of a stream, in bytes.
+	longest      = 128 << 20
+	longestEvent = 64 << 20
 )
+
+// nested bounds how deep an answer may be nested.
+var nested = agent.JSONLimit{Depth: 400}
 
 // Client talks to one server as the user of its token. Its methods are safe for
 // concurrent use and fail with the codes of package agent, as those of
@@ -43,7 +50,10 @@ func New(address, token string) (*Client, error) {
 	if token == "" {
 		return nil, agent.Errorf(agent.CodeInvalid, "the web server at %s needs a token: give the whole link that it printed, or set SPOOL_SERVER_TOKEN", u.Host)
 	}
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.DisableCompression = true // what it sends is as long as it says
 	return &Client{base: strings.TrimRight(u.Scheme+"://"+u.Host+u.Path, "/"), token: token, http: &http.Client{
+		Transport: transport,
 		// A redirect would lead to a page, not to an answer.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}, nil
@@ -100,11 +110,20 @@ func (c *Client) once(ctx context.Context, method, path string, body, into any) 
 		return err
 	}
 	defer res.Body.Close()
-	raw, err := io.ReadAll(res.Body)
+	raw, err := io.ReadAll(io.LimitReader(res.Body, longest+1))
 	if err != nil {
 		return c.unreachable(err)
 	}
-	if err := json.Unmarshal(raw, into); err != nil {
+	if len(raw) > longest {
+		return c.tooLong(longest)
+	}
+	if err = nested.Check(raw); err == nil {
+		err = json.Unmarshal(raw, into)
+	}
+	if err == nil && string(bytes.TrimSpace(raw)) == "null" {
+		err = errors.New("it is null")
+	}
+	if err != nil {
 		return agent.Wrap(err, agent.CodeInternal, "the answer of %s is not what this program knows: do its versions fit?", c.base)
 	}
 	return nil
@@ -140,6 +159,10 @@ func (c *Client) do(ctx context.Context, method, path string, body any) (*http.R
 		return nil, c.failure(res)
 	}
 	return res, nil
+}
+
+func (c *Client) tooLong(limit int) error {
+	return agent.Errorf(agent.CodeInternal, "%s sent more than %d MiB: is it a web server of Spool?", c.base, limit>>20)
 }
 
 // unreachable says that the server cannot be reached, without the address twice.

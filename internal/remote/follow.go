@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spool-agents/spool"
@@ -82,15 +83,20 @@ func (c *Client) followOnce(ctx context.Context, threadID string, o spool.Follow
 		return err
 	}
 	defer res.Body.Close()
+	if kind := res.Header.Get("Content-Type"); !strings.HasPrefix(kind, "text/event-stream") {
+		return agent.Errorf(agent.CodeInternal, "%s sent %q, not a stream of events: is it a web server of Spool?", c.base, kind)
+	}
 	lines := bufio.NewReader(res.Body)
 	var name string
 	var data []byte
 	for {
-		line, err := lines.ReadBytes('\n')
-		if err != nil {
-			if errors.Is(err, io.EOF) {
-				return nil
-			}
+		line, err := readLine(lines)
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case errors.Is(err, bufio.ErrBufferFull):
+			return c.tooLong(longestEvent)
+		case err != nil:
 			return c.unreachable(err)
 		}
 		quiet.Reset(silence)
@@ -107,6 +113,17 @@ func (c *Client) followOnce(ctx context.Context, threadID string, o spool.Follow
 				}
 			}
 			name, data = "", nil
+		}
+	}
+}
+
+// readLine reads a line, or fails with bufio.ErrBufferFull if it is longer than any event.
+func readLine(r *bufio.Reader) (line []byte, err error) {
+	for {
+		piece, err := r.ReadSlice('\n')
+		line = append(line, piece...)
+		if !errors.Is(err, bufio.ErrBufferFull) || len(line) > longestEvent {
+			return line, err
 		}
 	}
 }

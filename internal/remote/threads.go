@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -152,8 +153,15 @@ func (c *Client) Tasks(ctx context.Context, threadID string) ([]agent.Task, erro
 
 // Trace is that of spool.Client.
 func (c *Client) Trace(ctx context.Context, threadID string) (*spool.Node, error) {
-	return get[*spool.Node](ctx, c, threadPath(threadID, "/trace"), nil)
+	n, err := get[*spool.Node](ctx, c, threadPath(threadID, "/trace"), nil)
+	if err == nil && holed(n) {
+		err = agent.Errorf(agent.CodeInternal, "the answer of %s has threads that are none", c.base)
+	}
+	return n, err
 }
+
+// holed reports whether a child in a tree is missing.
+func holed(n *spool.Node) bool { return n == nil || slices.ContainsFunc(n.Children, holed) }
 
 // TailTree is that of spool.Client.
 func (c *Client) TailTree(ctx context.Context, threadID string) (map[string]string, error) {

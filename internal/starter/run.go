@@ -13,6 +13,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/spool-agents/spool"
+	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/internal/boot"
 	"github.com/spool-agents/spool/internal/exit"
 	"github.com/spool-agents/spool/internal/terminal"
@@ -108,7 +109,7 @@ func helpWithCodes(o kong.HelpOptions, k *kong.Context) error {
 
 // usageError reports a wrong command line.
 func (a *app) usageError(k *kong.Context, err error) int {
-	where, text := a.Name, err.Error()
+	where, text := a.Name, agent.MaskURLs(err.Error())
 	if k != nil && k.Selected() != nil {
 		command := commandPath(k.Selected())
 		where, text = where+" "+command, strings.TrimPrefix(text, command+": ")

@@ -1,16 +1,10 @@
 package tool
 
 import (
-	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"regexp"
 	"strings"
-
-	"github.com/santhosh-tekuri/jsonschema/v6"
-	"golang.org/x/text/language"
-	"golang.org/x/text/message"
 
 	"github.com/spool-agents/spool/agent"
 )
@@ -21,16 +15,12 @@ func CheckAnswerSchema(schema json.RawMessage) error {
 	return err
 }
 
-func answerSchema(schema json.RawMessage) (*jsonschema.Schema, error) {
-	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(schema))
-	if err != nil {
-		return nil, agent.Wrap(err, agent.CodeInvalid, "the schema of the answer is not JSON")
+func answerSchema(text json.RawMessage) (*schema, error) {
+	if !json.Valid(text) {
+		return nil, agent.Errorf(agent.CodeInvalid, "the schema of the answer is not JSON")
 	}
-	compiled, err := compile(doc)
-	if err != nil {
-		return nil, agent.Wrap(err, agent.CodeInvalid, "the schema of the answer is not a usable JSON schema")
-	}
-	return compiled, nil
+	s, err := compileSchema(text, false)
+	return s, agent.Wrap(err, agent.CodeInvalid, "the schema of the answer is not a usable JSON schema")
 }
 
 // fenced is an answer whose JSON stands in a code fence.
@@ -43,23 +33,13 @@ func CheckAnswer(schema json.RawMessage, answer string) (clean, problem string) 
 	if m := fenced.FindStringSubmatch(clean); m != nil {
 		clean = strings.TrimSpace(m[1])
 	}
-	compiled, err := answerSchema(schema)
+	s, err := answerSchema(schema)
 	if err != nil {
 		return clean, err.Error()
 	}
-	doc, err := jsonschema.UnmarshalJSON(strings.NewReader(clean))
-	if err != nil {
-		return clean, fmt.Sprintf("it is not one JSON value: %v", err)
+	_, notJSON, problem := s.check([]byte(clean))
+	if notJSON != nil {
+		problem = fmt.Sprintf("it is not one JSON value: %v", notJSON)
 	}
-	err = compiled.Validate(doc)
-	if err == nil {
-		return clean, ""
-	}
-	var invalid *jsonschema.ValidationError
-	if !errors.As(err, &invalid) {
-		return clean, err.Error()
-	}
-	var problems []string
-	leaves(invalid, message.NewPrinter(language.English), &problems)
-	return clean, strings.Join(problems, "; ")
+	return clean, problem
 }

@@ -3,13 +3,7 @@ package tool
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"strings"
-
-	"github.com/santhosh-tekuri/jsonschema/v6"
-	"golang.org/x/text/language"
-	"golang.org/x/text/message"
 
 	"github.com/spool-agents/spool/agent"
 )
@@ -17,14 +11,7 @@ import (
 // validator checks arguments against a tool's schema.
 type validator struct {
 	name   string
-	schema *jsonschema.Schema // nil accepts every object
-}
-
-// refuseLoader keeps schemas of strangers from reading files or the network.
-type refuseLoader struct{}
-
-func (refuseLoader) Load(url string) (any, error) {
-	return nil, fmt.Errorf("schema refers to %s, which is not loaded", url)
+	schema *schema // nil accepts every object
 }
 
 func newValidator(spec agent.ToolSpec) (*validator, error) {
@@ -32,16 +19,8 @@ func newValidator(spec agent.ToolSpec) (*validator, error) {
 	if len(bytes.TrimSpace(spec.Schema)) == 0 {
 		return v, nil
 	}
-	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(spec.Schema))
-	if err == nil {
-		v.schema, err = compile(doc)
-	}
-	if m, ok := doc.(map[string]any); err != nil && ok {
-		// A $schema that is not known must not make a tool unusable.
-		delete(m, "$schema")
-		v.schema, err = compile(m)
-	}
-	if err != nil {
+	var err error
+	if v.schema, err = compileSchema(spec.Schema, true); err != nil {
 		return nil, agent.Wrap(err, agent.CodeInvalid, "the schema of tool %q is not usable", spec.Name)
 	}
 	return v, nil
@@ -53,51 +32,17 @@ func CheckSchema(spec agent.ToolSpec) error {
 	return err
 }
 
-func compile(doc any) (*jsonschema.Schema, error) {
-	c := jsonschema.NewCompiler()
-	c.UseLoader(refuseLoader{})
-	if err := c.AddResource("mem:///schema.json", doc); err != nil {
-		return nil, err
-	}
-	return c.Compile("mem:///schema.json")
-}
-
 // check returns "" or a text that tells the model what is wrong.
 func (v *validator) check(args json.RawMessage) string {
-	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(args))
-	if err != nil {
-		return fmt.Sprintf("The arguments of %s are not valid JSON: %v. Received: %s", v.name, err, Clip(string(args), 400))
+	value, notJSON, problem := v.schema.check(args)
+	if notJSON != nil {
+		return fmt.Sprintf("The arguments of %s are not valid JSON: %v. Received: %s", v.name, notJSON, Clip(string(args), 400))
 	}
-	if _, ok := doc.(map[string]any); !ok {
+	if _, ok := value.(map[string]any); !ok {
 		return fmt.Sprintf("The arguments of %s must be a JSON object. Received: %s", v.name, Clip(string(args), 400))
 	}
-	if v.schema == nil {
+	if problem == "" {
 		return ""
 	}
-	err = v.schema.Validate(doc)
-	if err == nil {
-		return ""
-	}
-	var invalid *jsonschema.ValidationError
-	if !errors.As(err, &invalid) {
-		return fmt.Sprintf("The arguments of %s are not valid: %v", v.name, err)
-	}
-	var problems []string
-	leaves(invalid, message.NewPrinter(language.English), &problems)
-	return fmt.Sprintf("The arguments of %s are not valid: %s. Received: %s", v.name, strings.Join(problems, "; "), Clip(string(args), 400))
-}
-
-// leaves collects the causes that have no further cause.
-func leaves(e *jsonschema.ValidationError, p *message.Printer, out *[]string) {
-	if len(e.Causes) > 0 {
-		for _, c := range e.Causes {
-			leaves(c, p, out)
-		}
-		return
-	}
-	text := e.ErrorKind.LocalizedString(p)
-	if len(e.InstanceLocation) > 0 {
-		text = strings.Join(e.InstanceLocation, ".") + ": " + text
-	}
-	*out = append(*out, text)
+	return fmt.Sprintf("The arguments of %s are not valid: %s. Received: %s", v.name, problem, Clip(string(args), 400))
 }

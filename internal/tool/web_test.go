@@ -1,6 +1,7 @@
 package tool_test
 
 import (
+	"compress/gzip"
 	"context"
 	"io"
 	"net/http"
@@ -138,4 +139,30 @@ func TestWebSearch(t *testing.T) {
 	failed(t, search("/auth"), agent.ErrPermissionDenied, "check TAVILY_API_KEY")
 	failed(t, search("/rate"), agent.ErrRateLimit, "429")
 	failed(t, search("/trash"), agent.ErrNetwork, "not JSON")
+}
+
+// A page is bounded after it was inflated, and nesting costs no more than length.
+func TestWebFetchBoundsWhatAPageBecomes(t *testing.T) {
+	zipped := func(kind, head, more string) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", kind)
+			w.Header().Set("Content-Encoding", "gzip")
+			z := gzip.NewWriter(w)
+			_, err := io.WriteString(z, head)
+			for piece := strings.Repeat(more, 1<<20/len(more)); err == nil; {
+				_, err = io.WriteString(z, piece)
+			}
+		}
+	}
+	s := site(t, map[string]http.HandlerFunc{"/text": zipped("text/plain", "begin ", "x"), "/html": zipped("text/html", "<p>begin", "<p>x</p>"), "/deep": zipped("text/html", "begin", "<div>")})
+	r := registry(t, tool.WebFetch(true))
+	for _, path := range []string{"/text", "/html", "/deep"} {
+		res := call(t, r, "", "web_fetch", m{"url": s.URL + path})
+		if path == "/deep" {
+			assert.NotEmpty(t, res.Content)
+			continue
+		}
+		assert.Equal(t, agent.CallSuccess, res.Status, "%s: %.200s", path, res.Content)
+		assert.Contains(t, res.Content[len(res.Content)-100:], "only the first 5242880 bytes were read", path)
+	}
 }

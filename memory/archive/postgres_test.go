@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/spool-agents/spool/internal/pgtest"
+	"github.com/spool-agents/spool/memory"
 	"github.com/spool-agents/spool/memory/memorytest"
 	"github.com/spool-agents/spool/memory/postgres"
 )
@@ -23,4 +24,17 @@ func TestImagesTravelBetweenStores(t *testing.T) {
 			roundTrip(t, pg, store(t, clock))
 		}
 	}
+}
+
+// TestHostileImportsIntoPostgres: as into SQLite.
+func TestHostileImportsIntoPostgres(t *testing.T) {
+	database := pgtest.Database(t)
+	open := func() memory.ConversationMemoryStore {
+		s, err := postgres.Open(t.Context(), pgtest.Schema(t, database), postgres.Options{MaxConnections: 4})
+		ok(t, err)
+		t.Cleanup(func() { _ = s.Close() })
+		return s
+	}
+	hostileImports(t, open)
+	hostileRows(t, open)
 }

@@ -37,10 +37,19 @@ func Session(r memory.ThreadRecord) (sessionfile.Session, error) {
 	return s, err
 }
 
+// Bounds of one conversation of a file: each thread and image costs the store a few
+// questions, all in one write.
+const (
+	mostThreads = 10_000
+	mostImages  = 10_000
+	deepest     = 100
+)
+
 // records are the threads of a tree of files, parents first.
 func records(t sessionfile.Tree) ([]memory.ThreadRecord, error) {
 	root := t.Session
 	var out []memory.ThreadRecord
+	images := 0
 	for level := []branch{{tree: t, parent: root.ParentThreadID}}; len(level) > 0; {
 		var below []branch
 		for _, b := range level {
@@ -48,7 +57,12 @@ func records(t sessionfile.Tree) ([]memory.ThreadRecord, error) {
 			if err != nil {
 				return nil, err
 			}
-			out = append(out, r)
+			if out = append(out, r); len(out) > mostThreads || b.depth > deepest {
+				return nil, agent.Errorf(agent.CodeInvalid, "it has more than %d sub-agents, or they are nested more than %d deep", mostThreads, deepest)
+			}
+			if images += len(b.tree.Images()); images > mostImages {
+				return nil, agent.Errorf(agent.CodeInvalid, "it refers to more than %d images", mostImages)
+			}
 			for _, child := range b.tree.Children {
 				below = append(below, branch{tree: child, parent: r.Thread.ID, depth: r.Thread.Depth + 1})
 			}

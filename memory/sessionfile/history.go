@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"github.com/spool-agents/spool/agent"
-	"github.com/spool-agents/spool/memory/internal/atomicfile"
 	"github.com/spool-agents/spool/memory/internal/jsontime"
 	"github.com/spool-agents/spool/memory/port"
 )
@@ -108,7 +107,7 @@ func (f Folder) replace(path string, v any, parse func([]byte) error) error {
 
 // read reads a file; one that is not there is no error.
 func read(path string, parse func([]byte) error) (found bool, err error) {
-	data, err := atomicfile.ReadRegular(path)
+	data, err := readFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}

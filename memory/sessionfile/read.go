@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"unicode/utf8"
 
 	"github.com/spool-agents/spool/agent"
@@ -14,11 +15,31 @@ import (
 	"github.com/spool-agents/spool/memory/port"
 )
 
+// longestFile bounds a session's file, in bytes, and nested what is in it.
+const longestFile = 512 << 20
+
+var nested = agent.JSONLimit{Depth: 400}
+
+// readFile reads a file of a session. What is too long or too deep is refused before it
+// costs memory.
+func readFile(path string) ([]byte, error) {
+	if info, err := os.Lstat(path); err == nil && info.Size() > longestFile {
+		return nil, agent.Errorf(agent.CodeInvalid, "%s has %d MiB, more than %d: take it apart", path, info.Size()>>20, longestFile>>20)
+	}
+	data, err := atomicfile.ReadRegular(path)
+	if err == nil {
+		if err = nested.Check(data); err != nil {
+			err = &port.DamagedError{Path: path, Cause: err}
+		}
+	}
+	return data, err
+}
+
 // readSession reads a session's file. lost counts the messages that a torn last
 // line cost. A file that is not there is fs.ErrNotExist, one that cannot be
 // understood a *port.DamagedError.
 func readSession(path string) (s Session, lost int, err error) {
-	data, err := atomicfile.ReadRegular(path)
+	data, err := readFile(path)
 	if err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
 			return Session{}, 0, err

@@ -177,11 +177,15 @@ func (o ExpireOptions) keeps(t Tree) bool {
 // which images it shows, and all stay.
 func (f Folder) remove(found scanned, threads map[string]bool) (removed []string, err error) {
 	sessions, left := map[string]bool{}, map[string]bool{}
-	var shown, stillShown []string
+	var shown []string
+	stillShown := map[string]bool{}
 	slices.SortStableFunc(found.files, func(a, b Info) int { return b.Depth - a.Depth })
 	for _, i := range found.files {
 		if !threads[i.key()] {
-			left[i.ID], stillShown = true, append(stillShown, i.Images()...)
+			left[i.ID] = true
+			for _, name := range i.Images() {
+				stillShown[name] = true
+			}
 			continue
 		}
 		if err := os.Remove(i.Path); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -201,7 +205,7 @@ func (f Folder) remove(found scanned, threads map[string]bool) (removed []string
 		}
 	}
 	for _, name := range shown {
-		if slices.Contains(stillShown, name) || len(found.broken) > 0 {
+		if stillShown[name] || len(found.broken) > 0 {
 			continue
 		}
 		path, err := f.RemoveImage(name)

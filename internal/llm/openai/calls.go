@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	goopenai "github.com/sashabaranov/go-openai"
+
+	"github.com/spool-agents/spool/agent"
 )
 
 // openCall is what is known of a tool call so far.
@@ -39,9 +41,9 @@ func (n *normaliser) piece(p callPiece, position int, whole bool) {
 		c.id = string(p.ID)
 	}
 	c.named(string(p.Function.Name))
-	c.add(p.Function.Arguments)
+	n.argue(c, p.Function.Arguments)
 	n.size += len(p.Function.Name) + len(p.Function.Arguments.text)
-	if present(p.Extra) {
+	if present(p.Extra) && agent.Said.Check(p.Extra) == nil { // what is kept has to be read again
 		if n.x.extra == nil {
 			n.x.extra = map[int][]byte{}
 		}
@@ -61,12 +63,12 @@ func (c *openCall) named(name string) {
 	}
 }
 
-// add adds a piece of the arguments. Objects are joined by their fields, and
+// argue adds a piece of the arguments to a call. Objects are joined by their fields, and
 // what repeats the whole adds nothing.
-func (c *openCall) add(a arguments) {
+func (n *normaliser) argue(c *openCall, a arguments) {
 	switch {
-	case a.text == "" || len(c.args) > 0 && a.text == string(c.args) && isObject(c.args):
-	case a.object && c.object && isObject(c.args):
+	case a.text == "" || len(c.args) > 0 && a.text == string(c.args) && n.isObject(c.args):
+	case a.object && c.object && n.isObject(c.args):
 		var all, more map[string]json.RawMessage
 		if json.Unmarshal(c.args, &all) != nil || json.Unmarshal([]byte(a.text), &more) != nil {
 			return
@@ -81,9 +83,26 @@ func (c *openCall) add(a arguments) {
 	}
 }
 
-func isObject(b []byte) bool {
+// readAgain bounds how often the arguments of a reply are read while they arrive, in
+// replies of the longest kind: a reply of very many small pieces ends as too large.
+const readAgain = 16
+
+// valid is json.Valid for arguments that may still grow.
+func (n *normaliser) valid(b []byte) bool {
 	b = bytes.TrimSpace(b)
-	return len(b) > 1 && b[0] == '{' && json.Valid(b)
+	if len(b) == 0 || b[0] == '{' && b[len(b)-1] != '}' {
+		return false
+	}
+	if n.reread += len(b); n.reread > readAgain*n.limit {
+		n.size = n.limit + 1
+		return false
+	}
+	return json.Valid(b)
+}
+
+func (n *normaliser) isObject(b []byte) bool {
+	b = bytes.TrimSpace(b)
+	return len(b) > 1 && b[0] == '{' && n.valid(b)
 }
 
 // callOf returns the place of the call a piece belongs to, which may be a new
@@ -105,7 +124,7 @@ func (n *normaliser) callOf(p callPiece, position int) int {
 	if id != "" {
 		for i, c := range n.x.calls {
 			// An id may be used twice; a name after complete arguments tells.
-			if c.id == id && (name == "" || !json.Valid(c.args)) {
+			if c.id == id && (name == "" || !n.valid(c.args)) {
 				return i
 			}
 		}
@@ -119,7 +138,7 @@ func (n *normaliser) callOf(p callPiece, position int) int {
 		return last // only arguments, perhaps with a fresh id for each piece
 	case id != "" && open.id != "": // another call with a name
 		return n.add()
-	case position > 0, name != open.name, len(open.args) > 0 && json.Valid(open.args):
+	case position > 0, name != open.name, len(open.args) > 0 && n.valid(open.args):
 		return n.add()
 	}
 	return last // the name is repeated with each piece
@@ -138,7 +157,7 @@ func (n *normaliser) another(at int, p callPiece) bool {
 	case args.object && c.object:
 		return false
 	}
-	return isObject(c.args) && isObject([]byte(args.text)) && args.text != string(c.args)
+	return n.isObject(c.args) && n.isObject([]byte(args.text)) && args.text != string(c.args)
 }
 
 func (n *normaliser) add() int {

@@ -25,6 +25,7 @@ type normaliser struct {
 
 	byIndex  map[number]int
 	size     int
+	reread   int // bytes of arguments that were read while they arrived
 	said     joiner
 	thought  joiner
 	output   bool   // text or a call has arrived

@@ -36,6 +36,7 @@ type sse struct {
 	skipLF bool
 	name   string
 	data   []byte
+	reread int // bytes of the event that were read while it arrived
 }
 
 // next returns the next event, io.EOF at the end of the body, or the error that
@@ -53,7 +54,7 @@ func (s *sse) next() (event, error) {
 		case complete:
 			// A read error shows again at the next call.
 			e := event{s.name, bytes.Clone(s.data)}
-			s.name, s.data = "", s.data[:0]
+			s.name, s.data, s.reread = "", s.data[:0], 0
 			return e, nil
 		case readErr != nil:
 			return event{}, readErr
@@ -98,7 +99,7 @@ func (s *sse) take(line []byte, last bool) (bool, error) {
 		s.data = append(s.data, '\n')
 	}
 	s.data = append(s.data, line...)
-	if len(s.data) > s.limit {
+	if s.reread += len(s.data); len(s.data) > s.limit || s.reread > readAgain*s.limit {
 		return false, errEventTooLong
 	}
 	if string(s.data) == done {
@@ -109,7 +110,7 @@ func (s *sse) take(line []byte, last bool) (bool, error) {
 		return true, nil
 	}
 	if s.name != "error" && heartbeat.Match(s.data) {
-		s.data = s.data[:0]
+		s.data, s.reread = s.data[:0], 0
 		return false, nil
 	}
 	if s.name == "error" {

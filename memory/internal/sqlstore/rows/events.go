@@ -198,13 +198,13 @@ func (u *Unit) Event(t *Thread, turnID, typ string, data any) error {
 	return u.Exec(InsertEvent, t.ID, t.LastEvent, typ, turnID, body, t.At)
 }
 
-// JSONArgs makes a call's arguments a JSON value: nothing is an empty object,
-// what is not JSON a string.
+// JSONArgs makes a call's arguments a JSON value: nothing is an empty object, what is
+// not JSON a string, and also what is too deep or long to stand in other documents.
 func JSONArgs(arguments string) json.RawMessage {
 	if arguments == "" {
 		return json.RawMessage("{}")
 	}
-	if json.Valid([]byte(arguments)) {
+	if json.Valid([]byte(arguments)) && agent.Said.Check([]byte(arguments)) == nil {
 		return json.RawMessage(arguments)
 	}
 	text, err := Encode(arguments)

@@ -1,0 +1,260 @@
+package tool
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"reflect"
+	"regexp"
+	"regexp/syntax"
+	"strings"
+	"sync"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"golang.org/x/text/language"
+	"golang.org/x/text/message"
+
+	"github.com/spool-agents/spool/agent"
+)
+
+// Bounds of a schema that others wrote, and of the work to check a value by it. A
+// few references make schemas whose check takes longer than anybody waits.
+const (
+	longestSchema = 64 << 10
+	// patternSteps are the steps of all patterns of a schema, once compiled.
+	patternSteps = 20_000
+	// checkWork is about as many values, each compared with one part of a schema.
+	checkWork = 1_000_000
+	// shownProblems of a value are named.
+	shownProblems = 20
+)
+
+// writtenSchema bounds the text of a schema.
+var writtenSchema = agent.JSONLimit{Depth: 64, Values: 5000}
+
+// schema is a compiled JSON schema. It is safe for concurrent use: it checks one
+// value after another.
+type schema struct {
+	compiled *jsonschema.Schema
+	mu       sync.Mutex
+	left     int // of the work for the value that is checked
+	steps    int // of its patterns
+}
+
+// refuseLoader keeps schemas of strangers from reading files or the network.
+type refuseLoader struct{}
+
+func (refuseLoader) Load(url string) (any, error) {
+	return nil, fmt.Errorf("schema refers to %s, which is not loaded", url)
+}
+
+// compileSchema makes a schema of its text. One whose $schema is not known is used all
+// the same if anyDraft is set: it must not make a tool unusable.
+func compileSchema(text []byte, anyDraft bool) (*schema, error) {
+	if len(text) > longestSchema {
+		return nil, agent.Errorf(agent.CodeInvalid, "it has %d bytes, more than %d", len(text), longestSchema)
+	}
+	if err := writtenSchema.Check(text); err != nil {
+		return nil, err
+	}
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+	if err != nil {
+		return nil, err
+	}
+	s := &schema{}
+	err = s.compile(doc)
+	if m, ok := doc.(map[string]any); err != nil && ok && anyDraft {
+		delete(m, "$schema")
+		s = &schema{}
+		err = s.compile(m)
+	}
+	return s, err
+}
+
+func (s *schema) compile(doc any) (err error) {
+	c := jsonschema.NewCompiler()
+	c.UseLoader(refuseLoader{})
+	c.UseRegexpEngine(s.pattern)
+	if err := c.AddResource("mem:///schema.json", doc); err != nil {
+		return err
+	}
+	if s.compiled, err = c.Compile("mem:///schema.json"); err == nil {
+		s.count(reflect.ValueOf(s.compiled), map[*jsonschema.Schema]bool{})
+	}
+	return err
+}
+
+// count has every part of the schema count the values that are compared with it. The
+// format of a part is looked at before the parts below it are.
+func (s *schema) count(v reflect.Value, seen map[*jsonschema.Schema]bool) (parts int) {
+	switch v.Kind() {
+	case reflect.Pointer:
+		switch v.Type() {
+		case reflect.TypeFor[*jsonschema.Schema]():
+			part := (*jsonschema.Schema)(v.UnsafePointer())
+			if part != nil && !seen[part] {
+				seen[part] = true
+				s.countPart(part, s.count(v.Elem(), seen))
+			}
+			return 1
+		case reflect.TypeFor[*jsonschema.DynamicRef]():
+			return s.count(v.Elem(), seen)
+		}
+	case reflect.Interface:
+		return s.count(v.Elem(), seen)
+	case reflect.Struct:
+		for i := range v.NumField() {
+			parts += s.count(v.Field(i), seen)
+		}
+	case reflect.Slice:
+		for i := range v.Len() {
+			parts += s.count(v.Index(i), seen)
+		}
+	case reflect.Map:
+		for each := v.MapRange(); each.Next(); {
+			parts += s.count(each.Value(), seen)
+		}
+	}
+	return parts
+}
+
+func (s *schema) countPart(part *jsonschema.Schema, below int) {
+	cost, format := 1+below+len(part.Required), part.Format
+	if part.Enum != nil { // which would be looked at before the format
+		cost += len(part.Enum.Values)
+		part.AllOf = append(part.AllOf, &jsonschema.Schema{Location: part.Location, DraftVersion: part.DraftVersion, Enum: part.Enum})
+		part.Enum = nil
+	}
+	counted := jsonschema.Format{Validate: func(v any) error {
+		s.spend(cost + size(v, part.UniqueItems))
+		if format != nil {
+			return format.Validate(v)
+		}
+		return nil
+	}}
+	if format != nil {
+		counted.Name = format.Name
+	}
+	part.Format = &counted
+}
+
+// size is what it costs to look at a value, with all that is in it if it is whole.
+func size(v any, whole bool) int {
+	n := 0
+	switch v := v.(type) {
+	case string:
+		return len(v) / 100
+	case []any:
+		for i := 0; whole && i < len(v); i++ {
+			n += size(v[i], true)
+		}
+		return n + len(v)
+	case map[string]any:
+		if whole {
+			for _, x := range v {
+				n += size(x, true)
+			}
+		}
+		return n + len(v)
+	}
+	return 0
+}
+
+var errTooMuchWork = errors.New("it takes too much work to check it by its schema: make it shorter, or the schema simpler")
+
+// spend counts work; it panics with errTooMuchWork, as the check has no other end.
+func (s *schema) spend(n int) {
+	if s.left -= n; s.left < 0 {
+		panic(errTooMuchWork)
+	}
+}
+
+// pattern compiles a pattern.
+func (s *schema) pattern(text string) (jsonschema.Regexp, error) {
+	parsed, err := syntax.Parse(text, syntax.Perl)
+	if err != nil {
+		return nil, err
+	}
+	program, err := syntax.Compile(parsed.Simplify())
+	if err != nil {
+		return nil, err
+	}
+	if s.steps += len(program.Inst); s.steps > patternSteps {
+		return nil, fmt.Errorf("its patterns take more than %d steps", patternSteps)
+	}
+	compiled, err := regexp.Compile(text)
+	return &pattern{compiled, len(program.Inst), s}, err
+}
+
+type pattern struct {
+	*regexp.Regexp
+	steps int
+	of    *schema
+}
+
+// MatchString counts the work of a match.
+func (p *pattern) MatchString(text string) bool {
+	p.of.spend(len(text) * p.steps / 100)
+	return p.Regexp.MatchString(text)
+}
+
+// check checks JSON text. It says that it is no JSON, or what is wrong with the value.
+func (s *schema) check(text []byte) (value any, notJSON error, problem string) {
+	if err := agent.Said.Check(text); err != nil {
+		return nil, err, ""
+	}
+	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+	if err != nil || s == nil {
+		return value, err, ""
+	}
+	return value, nil, s.problem(value)
+}
+
+// problem is what is wrong with a value, "" if nothing is.
+func (s *schema) problem(value any) (text string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.left = checkWork
+	defer func() {
+		switch r := recover(); {
+		case r == errTooMuchWork:
+			text = errTooMuchWork.Error()
+		case r != nil:
+			panic(r)
+		}
+	}()
+	err := s.compiled.Validate(value)
+	if err == nil {
+		return ""
+	}
+	var invalid *jsonschema.ValidationError
+	if !errors.As(err, &invalid) {
+		return err.Error()
+	}
+	var problems []string
+	more := leaves(invalid, message.NewPrinter(language.English), &problems)
+	if text = strings.Join(problems, "; "); more > 0 {
+		text += fmt.Sprintf("; and %d more", more)
+	}
+	return text
+}
+
+// leaves collects the causes that have no further cause, and counts those for which
+// there is no room.
+func leaves(e *jsonschema.ValidationError, p *message.Printer, out *[]string) (more int) {
+	if len(e.Causes) > 0 {
+		for _, c := range e.Causes {
+			more += leaves(c, p, out)
+		}
+		return more
+	}
+	if len(*out) == shownProblems {
+		return 1
+	}
+	text := Clip(e.ErrorKind.LocalizedString(p), 400)
+	if len(e.InstanceLocation) > 0 {
+		text = strings.Join(e.InstanceLocation, ".") + ": " + text
+	}
+	*out = append(*out, text)
+	return 0
+}

@@ -1,0 +1,147 @@
+package archive_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/memory"
+	"github.com/spool-agents/spool/memory/archive"
+	"github.com/spool-agents/spool/memory/memorytest"
+	"github.com/spool-agents/spool/memory/sessionfile"
+)
+
+// subAgent is a file of a sub-agent below a parent.
+func subAgent(id, parent, root string) sessionfile.Session {
+	s := sessionfile.Session{ID: id, Kind: agent.KindSubAgent, ThreadID: agent.SubThreadID("general", id), AgentType: "general", ParentThreadID: parent, RootThreadID: root}
+	s.Messages = []agent.Message{{Role: agent.RoleUser, Content: agent.Text("work")}, {Role: agent.RoleAssistant, Content: agent.Text("done")}}
+	return s
+}
+
+func mainSession(id string) sessionfile.Session {
+	s := subAgent(id, "", "")
+	s.Kind, s.AgentType, s.ConversationID, s.ThreadID = agent.KindMain, "", agent.DefaultConversation, agent.MainThreadID(id, agent.DefaultConversation)
+	return s
+}
+
+// hostileImports are folders that would cost far more than they weigh, or that
+// contradict themselves. Each is refused in words, what is sound beside it is
+// imported, and the store stays sound.
+func hostileImports(t *testing.T, open func() memory.ConversationMemoryStore) {
+	t.Helper()
+	write := func(f sessionfile.Folder, list ...sessionfile.Session) {
+		for _, s := range list {
+			_, err := f.SaveSession(s)
+			ok(t, err)
+		}
+	}
+	thread := func(id string) string { return agent.SubThreadID("general", id) }
+	for name, c := range map[string]struct {
+		lay  func(f sessionfile.Folder)
+		says string
+	}{
+		"a circle of sub-agents": {func(f sessionfile.Folder) {
+			write(f, subAgent("x-1-0123456789ab", thread("y-1-0123456789ab"), "gone/default"), subAgent("y-1-0123456789ab", thread("x-1-0123456789ab"), "gone/default"))
+		}, "not there"},
+		"its own parent": {func(f sessionfile.Folder) {
+			write(f, subAgent("x-1-0123456789ab", thread("x-1-0123456789ab"), "gone/default"))
+		}, "not there"},
+		"a deep chain": {func(f sessionfile.Folder) {
+			write(f, mainSession("deep"))
+			parent := "deep/default"
+			for i := range 150 {
+				id := fmt.Sprintf("x-%d-0123456789ab", i)
+				write(f, subAgent(id, parent, "deep/default"))
+				parent = thread(id)
+			}
+		}, "nested more than 100"},
+		"very many sub-agents": {func(f sessionfile.Folder) {
+			h := sessionfile.History{"default": {Messages: mainSession("many").Messages}}
+			for i := range 10_100 {
+				id := fmt.Sprintf("x-%d-0123456789ab", i)
+				h[thread(id)] = h["default"]
+			}
+			_, err := f.WriteHistory("many", h)
+			ok(t, err)
+		}, "more than 10000 sub-agents"},
+		"very many images": {func(f sessionfile.Folder) {
+			s := mainSession("images")
+			var text strings.Builder
+			for i := range 10_100 {
+				fmt.Fprintf(&text, "%s%064x.png ", agent.ImageScheme, i)
+			}
+			s.Messages[0].Content = agent.Text(text.String())
+			write(f, s)
+		}, "more than 10000 images"},
+		"a huge file": {func(f sessionfile.Folder) {
+			ok(t, os.MkdirAll(f.Dir, 0o755))
+			path := filepath.Join(f.Dir, "session_aaaaaaaa.json")
+			ok(t, os.WriteFile(path, []byte("{"), 0o600))
+			ok(t, os.Truncate(path, 1<<30))
+		}, "1024 MiB"},
+		"a deep file": {func(f sessionfile.Folder) {
+			ok(t, os.MkdirAll(f.Dir, 0o755))
+			ok(t, os.WriteFile(filepath.Join(f.Dir, "session_aaaaaaaa.json"), []byte(`{"id":"a","messages":[],"x":`+strings.Repeat("[", 9000)+strings.Repeat("]", 9000)+`}`), 0o600))
+		}, "nested more than"},
+	} {
+		f, s := folder(t), open()
+		c.lay(f)
+		write(f, mainSession("sound"))
+		in, err := archive.Import(t.Context(), s, f, owner, "")
+		ok(t, err)
+		same(t, name, in.Added, []string{"sound/default"})
+		if len(in.Refused) == 0 || !strings.Contains(in.Refused[0].Error(), c.says) {
+			t.Errorf("%s: %.300v", name, in.Refused)
+		}
+		memorytest.Sound(t, s)
+	}
+}
+
+// hostileRows are exports whose rows were edited so that threads hang on themselves.
+func hostileRows(t *testing.T, open func() memory.ConversationMemoryStore) {
+	t.Helper()
+	clock := memorytest.NewClock()
+	a := store(t, clock)
+	child := answer(t, a, send(t, a, user, "s1", "default", "hello"), "general")
+	for name, edit := range map[string]func(text string) string{
+		"child is its own parent": func(text string) string { return strings.ReplaceAll(text, `"s1/default"`, `"`+child+`"`) },
+		"depth":                   func(text string) string { return strings.ReplaceAll(text, `"depth": 1`, `"depth": 1000000`) },
+		"rows of another": func(text string) string {
+			var doc map[string]any
+			ok(t, json.Unmarshal([]byte(text), &doc))
+			doc["store"].(map[string]any)["thread"].(map[string]any)["parentThreadId"] = child
+			raw, err := json.Marshal(doc)
+			ok(t, err)
+			return string(raw)
+		},
+	} {
+		f, s := folder(t), open()
+		_, err := archive.Export(t.Context(), a, f, owner, "s1", sessionfile.EventOptions{})
+		ok(t, err)
+		path, err := f.Path(subAgent(strings.TrimPrefix(child, "agent:general:"), "s1/default", "s1/default"))
+		ok(t, err)
+		raw, err := os.ReadFile(path)
+		ok(t, err)
+		edited := edit(string(raw))
+		if edited == string(raw) {
+			t.Fatalf("%s: nothing was edited", name)
+		}
+		ok(t, os.WriteFile(path, []byte(edited), 0o600))
+		in, err := archive.Import(t.Context(), s, f, owner, "")
+		ok(t, err)
+		if len(in.Refused) == 0 {
+			t.Errorf("%s: %+v", name, in)
+		}
+		memorytest.Sound(t, s)
+	}
+}
+
+func TestHostileImports(t *testing.T) {
+	open := func() memory.ConversationMemoryStore { return store(t, memorytest.NewClock()) }
+	hostileImports(t, open)
+	hostileRows(t, open)
+}

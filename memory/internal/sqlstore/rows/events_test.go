@@ -1,0 +1,20 @@
+package rows_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/spool-agents/spool/memory/internal/sqlstore/rows"
+)
+
+// Arguments of a model are a value that every document can hold.
+func TestArgumentsFitIntoDocuments(t *testing.T) {
+	deep := strings.Repeat("[", 5000) + strings.Repeat("]", 5000)
+	for arguments, want := range map[string]string{
+		"": `{}`, `{"a":[1]}`: `{"a":[1]}`, `{"a":`: `"{\"a\":"`, deep: `"` + deep + `"`, `{"n":1e999999}`: `"{\"n\":1e999999}"`,
+	} {
+		if got := string(rows.JSONArgs(arguments)); got != want {
+			t.Errorf("%.30s became %.60s", arguments, got)
+		}
+	}
+}
