@@ -20,7 +20,7 @@ import (
 func careful(t *testing.T) *tt.Stack {
 	t.Helper()
 	s := tt.New(t)
-	require.NoError(t, os.WriteFile(filepath.Join(s.Work, ".spool", "agents", "orchestrator.md"), []byte("---\nname: orchestrator\n---\nYou ask first."), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(s.Agents(), "orchestrator.md"), []byte("---\nname: orchestrator\n---\nYou ask first."), 0o600))
 	s.StartWorker()
 	return s
 }
