@@ -1,6 +1,9 @@
 package httpapi
 
 import (
+	"cmp"
+	"net/http"
+
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/internal/health"
 )
@@ -26,8 +29,12 @@ func (s *Server) readyz(c *call) (any, error) {
 	return nil, nil
 }
 
-// metrics answers with all metrics in Prometheus's text.
+// metrics answers the administrator with all metrics in Prometheus's text: they tell of
+// all users.
 func (s *Server) metrics(c *call) (any, error) {
+	if !c.admin {
+		return nil, &httpError{http.StatusForbidden, "forbidden", "metrics tell of all users: " + cmp.Or(s.o.Administrator, "the administrator") + " reads them"}
+	}
 	if s.o.Metrics == nil {
 		return nil, agent.Errorf(agent.CodeNotFound, "this server keeps no metrics")
 	}
