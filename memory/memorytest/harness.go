@@ -43,7 +43,7 @@ func RunStore(t *testing.T, h Harness) {
 	for _, g := range groups {
 		t.Run(g.Name, func(t *testing.T) {
 			for _, r := range g.Rules {
-				t.Run(r.Name, func(t *testing.T) { r.Run(suite.NewEnv(t, h)) })
+				t.Run(r.Name, func(t *testing.T) { r.Check(t, h) })
 			}
 		})
 	}

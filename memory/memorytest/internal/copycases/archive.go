@@ -105,7 +105,6 @@ var archiveRules = []suite.Rule{
 		suite.Equal(e, "configuration", o.Thread(root).Config, *suite.MainConfig())
 		o.Gated(t, 1, agent.GateAsk)
 		suite.Equal(e, "gate", o.FirstCall(t, 1).Gate, agent.GateAsk)
-		e.Sound(root)
 	}},
 	{Name: "rows that somebody wrote into an export open nothing: they end as closed, or the import is refused", Run: func(e *suite.Env) {
 		settled, open := e.Export(e.SettledTree("s1")), e.Export(e.UnderWay("s2"))
@@ -250,7 +249,6 @@ var archiveRules = []suite.Rule{
 		e.Unchanged(root, func() { suite.Equal(e, "present", len(e.Restore(records).Present), 4) })
 		e.Send("1740000000000", "next")
 		e.Answer(e.Take(root), 1, "goes on")
-		e.Sound(root)
 	}},
 	{Name: "a tree is deleted with everything below it, and the session with its last", Run: func(e *suite.Env) {
 		root := e.SettledTree("s1")

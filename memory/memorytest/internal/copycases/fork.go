@@ -36,7 +36,6 @@ var forkRules = []suite.Rule{
 		second := e.Fork(f.ThreadID, e.Messages(f.ThreadID)[2].ID, "f1")
 		e.GoesOn(second.ThreadID, "m2")
 		e.GoesOn(f.ThreadID, "m2")
-		e.Sound(root)
 	}},
 	{Name: "a fork at any message ends with the save point that wrote it, and goes on from there", Run: func(e *suite.Env) {
 		root := e.SettledTree("s1")
@@ -71,7 +70,6 @@ var forkRules = []suite.Rule{
 			suite.Equal(e, "users", count(e.Messages(f.ThreadID), agent.RoleUser), count(copied, agent.RoleUser))
 			e.Sound(f.ThreadID)
 		}
-		e.Sound(root)
 	}},
 	{Name: "a request is repeated without a second copy, and is refused with other content", Run: func(e *suite.Env) {
 		root := e.SettledTree("s1")
@@ -122,8 +120,7 @@ var forkRules = []suite.Rule{
 		}
 		suite.Equal(e, "threads", len(e.Threads(memory.ThreadFilter{})), 3)
 	}},
-	{Name: "a thread that works is forked up to what is saved", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "a thread that works is forked up to what is saved", Turn: func(e *suite.Env, t memory.Turn) {
 		for _, c := range e.Calls(t, 1, 2) {
 			e.RunTool(c, "found")
 		}
@@ -145,10 +142,8 @@ var forkRules = []suite.Rule{
 		e.RunTool(running[1], "found last")
 		e.SaveRound(t, 2)
 		e.Answer(t, 3, "done")
-		e.Sound(t.ThreadID)
 	}},
-	{Name: "a sub-agent that works in the background ends in the copy with what it has saved, and can be resumed there", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "a sub-agent that works in the background ends in the copy with what it has saved, and can be resumed there", Turn: func(e *suite.Env, t memory.Turn) {
 		d := e.Away(t)
 		child := e.Take(d.ChildThread)
 		e.RunTool(e.Calls(child, 1, 1)[0], "found")
@@ -182,10 +177,8 @@ var forkRules = []suite.Rule{
 		e.SaveRound(child, 2)
 		e.Answer(child, 3, "the original's finding")
 		e.Answer(e.Take(t.ThreadID), 1, "reported")
-		e.Sound(t.ThreadID)
 	}},
-	{Name: "questions are copied with their answers; one that is open is settled in the copy and stays open in the original", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "questions are copied with their answers; one that is open is settled in the copy and stays open in the original", Turn: func(e *suite.Env, t memory.Turn) {
 		e.AnswerTo(e.Questioned(t, 1, "which?")[0].ID, "the red one")
 		e.SaveRound(t, 1)
 		d := e.Background(t, 2, "researcher")
@@ -202,10 +195,8 @@ var forkRules = []suite.Rule{
 		e.Archived(f.ThreadID, e.Elsewhere())
 		e.GoesOn(f.ThreadID, "m2")
 		e.AnswerTo(open.ID, "three")
-		e.Sound(t.ThreadID)
 	}},
-	{Name: "summaries are copied with the steps that they were made for", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "summaries are copied with the steps that they were made for", Turn: func(e *suite.Env, t memory.Turn) {
 		e.FullRound(t, 1, 2)
 		e.Summarise(t, 2, 1, 4, "what was said")
 		e.FullRound(t, 2, 1)
@@ -221,8 +212,7 @@ var forkRules = []suite.Rule{
 		e.Archived(f.ThreadID, e.Elsewhere())
 		e.GoesOn(f.ThreadID, "m2")
 	}},
-	{Name: "work in the background that had not begun is cancelled in the copy", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "work in the background that had not begun is cancelled in the copy", Turn: func(e *suite.Env, t memory.Turn) {
 		d := e.Background(t, 1, "researcher")
 		e.SaveRound(t, 1)
 		at := e.Messages(t.ThreadID)[2].ID
@@ -260,8 +250,7 @@ var forkRules = []suite.Rule{
 			e.GoesOn(f.ThreadID, "m2")
 		}
 	}},
-	{Name: "what a sub-agent did after that message is not in the copy", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "what a sub-agent did after that message is not in the copy", Turn: func(e *suite.Env, t memory.Turn) {
 		first := e.ChildDone(t, 1)
 		e.H.Clock.Advance(time.Second)
 		c := e.Assigns(t, 2, 1)[0]
@@ -274,8 +263,7 @@ var forkRules = []suite.Rule{
 		suite.Equal(e, "messages", [2]int{len(e.Messages(f.SubAgents[0].ThreadID)), len(e.Messages(first.ChildThread))}, [2]int{2, 4})
 		suite.Equal(e, "resumed too", len(e.Messages(e.Fork(t.ThreadID, "", "f2").SubAgents[0].ThreadID)), 4)
 	}},
-	{Name: "an end that was told to an ancestor, and a message taken into a running turn, are copied with who took them", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "an end that was told to an ancestor, and a message taken into a running turn, are copied with who took them", Turn: func(e *suite.Env, t memory.Turn) {
 		child := e.Take(e.Delegate(t, 1, "researcher").ChildThread)
 		below := e.Background(child, 1, "writer")
 		e.SaveRound(child, 1)

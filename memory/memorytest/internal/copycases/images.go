@@ -68,8 +68,7 @@ var imageRules = []suite.Rule{
 		e.Kept(3, false)
 		e.Kept(4, false)
 	}},
-	{Name: "an image that a result names, or a fork shows, stays with that thread", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "an image that a result names, or a fork shows, stays with that thread", Turn: func(e *suite.Env, t memory.Turn) {
 		e.RunTool(e.Calls(t, 1, 1)[0], "a chart: "+agent.ImageScheme+e.Keep(1))
 		e.H.Clock.Advance(48 * time.Hour)
 		e.Keep(2)
@@ -112,8 +111,7 @@ var imageRules = []suite.Rule{
 		plain.Keep(2)
 		plain.Kept(1, true)
 	}},
-	{Name: "a message with an image answers no question: the image would be lost", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "a message with an image answers no question: the image would be lost", Turn: func(e *suite.Env, t memory.Turn) {
 		e.Questioned(t, 1, "which one?")
 		r := suite.Showing(suite.Message("s1", "m2", "this one"), e.Keep(1))
 		r.WhenBusy = ""

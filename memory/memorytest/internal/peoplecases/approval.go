@@ -15,8 +15,7 @@ func ids(calls []agent.ToolCall) []string {
 }
 
 var approvalRules = []suite.Rule{
-	{Name: "nobody is asked about a call that is refused beforehand: it ends with the reply", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "nobody is asked about a call that is refused beforehand: it ends with the reply", Turn: func(e *suite.Env, t memory.Turn) {
 		r := suite.Record(t, 1, e.Begin(t, 1), "", suite.Lookup(0), suite.Lookup(1))
 		r.Gates = []agent.Gate{agent.GateAsk, agent.GateAsk}
 		r.Refusals = []agent.ToolResult{agent.ToolFailed(agent.ErrPermissionDenied, "a private address")}
@@ -27,8 +26,7 @@ var approvalRules = []suite.Rule{
 		saved := suite.Must[memory.RoundSaved](e)(e.S.SaveToolRound(e.Ctx, suite.Round(t, 1)))
 		suite.Equal(e, "results", [2]int{saved.Results, saved.Denied}, [2]int{2, 1})
 	}},
-	{Name: "one approval asks about all gated calls of a step, and only about those", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "one approval asks about all gated calls of a step, and only about those", Turn: func(e *suite.Env, t memory.Turn) {
 		calls := e.Gated(t, 1, agent.GateAsk, agent.GateAuto, agent.GateAsk)
 		a := e.Ask(t, 1)
 		suite.Equal(e, "calls", ids(a.ToolCalls), []string{calls[0].ID, calls[2].ID})
@@ -41,10 +39,8 @@ var approvalRules = []suite.Rule{
 		suite.Equal(e, "event", ev[0]["approvalId"], any(a.ID))
 		suite.Equal(e, "waiting", suite.Must[memory.StepState](e)(e.S.StepState(e.Ctx, suite.Round(t, 1))).Waiting, true)
 		suite.Equal(e, "open", len(e.Approvals(memory.ApprovalFilter{UserID: suite.User, OpenOnly: true})), 1)
-		e.Sound(t.ThreadID)
 	}},
-	{Name: "a call that waits for a person does not run", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "a call that waits for a person does not run", Turn: func(e *suite.Env, t memory.Turn) {
 		c := e.Gated(t, 1, agent.GateAsk)[0]
 		e.Ask(t, 1)
 		e.Unchanged(t.ThreadID, func() {
@@ -55,15 +51,13 @@ var approvalRules = []suite.Rule{
 			e.Code(err, agent.CodeConflict)
 		})
 	}},
-	{Name: "calls that need nobody run before the question and keep their results", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "calls that need nobody run before the question and keep their results", Turn: func(e *suite.Env, t memory.Turn) {
 		calls := e.Gated(t, 1, agent.GateAuto, agent.GateAsk)
 		e.RunTool(calls[0], "ran")
 		a := e.Ask(t, 1)
 		e.Decide(suite.Decision(a.ID, memory.Deny))
 		e.SaveRound(t, 1)
 		suite.Equal(e, "ran", e.Call(calls[0].ID).Result, "ran")
-		e.Sound(t.ThreadID)
 	}},
 }
 
@@ -152,8 +146,7 @@ func eachVerdict() (rules []suite.Rule) {
 }
 
 var verdictRules = append(eachVerdict(), []suite.Rule{
-	{Name: "a decision is one that there is, on calls of its approval only", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "a decision is one that there is, on calls of its approval only", Turn: func(e *suite.Env, t memory.Turn) {
 		calls := e.Gated(t, 1, agent.GateAsk, agent.GateAuto)
 		a := e.Ask(t, 1)
 		e.Unchanged(t.ThreadID, func() {
@@ -166,8 +159,7 @@ var verdictRules = append(eachVerdict(), []suite.Rule{
 			}
 		})
 	}},
-	{Name: "approve_all lets the same tool pass for the rest of the session, not in another", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "approve_all lets the same tool pass for the rest of the session, not in another", Turn: func(e *suite.Env, t memory.Turn) {
 		e.RunTool(e.ApproveAll(t), "ran")
 		e.SaveRound(t, 1)
 		suite.Equal(e, "same thread", e.Asks(t, 2), false)

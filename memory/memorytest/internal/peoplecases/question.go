@@ -11,8 +11,7 @@ import (
 )
 
 var questionRules = []suite.Rule{
-	{Name: "a question makes its thread and its call's task wait, and the answer is the call's result", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "a question makes its thread and its call's task wait, and the answer is the call's result", Turn: func(e *suite.Env, t memory.Turn) {
 		q := e.Questioned(t, 1, "which colour?")[0]
 		suite.Equal(e, "place", [4]any{q.ThreadID, q.RootThread, q.TurnID, q.Step}, [4]any{t.ThreadID, t.ThreadID, t.ID, 1})
 		suite.Equal(e, "question", [4]any{q.Agent, q.Text, q.State, q.TaskID}, [4]any{"orchestrator", "which colour?", memory.QuestionOpen, ""})
@@ -38,10 +37,8 @@ var questionRules = []suite.Rule{
 		e.SaveRound(t, 1)
 		suite.Equal(e, "message", e.Messages(t.ThreadID)[2].Content.String(), "blue")
 		e.Answer(t, 2, "blue it is")
-		e.Sound(t.ThreadID)
 	}},
-	{Name: "several questions of one reply wait each for its own answer", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "several questions of one reply wait each for its own answer", Turn: func(e *suite.Env, t memory.Turn) {
 		qs := e.Questioned(t, 1, "a?", "b?")
 		e.H.Clock.Advance(time.Minute)
 		e.AnswerTo(qs[1].ID, "for b")
@@ -56,10 +53,8 @@ var questionRules = []suite.Rule{
 		e.SaveRound(t, 1)
 		ms := e.Messages(t.ThreadID)
 		suite.Equal(e, "results", [2]string{ms[2].Content.String(), ms[3].Content.String()}, [2]string{"for a", "for b"})
-		e.Sound(t.ThreadID)
 	}},
-	{Name: "only a person ends a question, and only a call of ask_user asks one", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "only a person ends a question, and only a call of ask_user asks one", Turn: func(e *suite.Env, t memory.Turn) {
 		calls := e.Reply(t, 1, "", suite.AskUser("a?"), suite.Lookup(1)).Calls
 		e.Question(calls[0], "a?")
 		e.Unchanged(t.ThreadID, func() {
@@ -77,8 +72,7 @@ var questionRules = []suite.Rule{
 }
 
 var plainAnswerRules = []suite.Rule{
-	{Name: "a plain message answers the only open question of the tree, once, and enters no inbox", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "a plain message answers the only open question of the tree, once, and enters no inbox", Turn: func(e *suite.Env, t memory.Turn) {
 		child := e.Take(e.Delegate(t, 1, "researcher").ChildThread)
 		q := e.Questioned(child, 1, "which year?")[0]
 		before := len(e.Messages(t.ThreadID))
@@ -105,10 +99,8 @@ var plainAnswerRules = []suite.Rule{
 			again := e.SendPlain("s1", "m2", "1999")
 			suite.Equal(e, "after the turn's end", [2]any{again.Answered.ID, again.TurnID}, [2]any{q.ID, t.ID})
 		})
-		e.Sound(t.ThreadID)
 	}},
-	{Name: "a plain message is refused while several things wait for people, with a list of them", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "a plain message is refused while several things wait for people, with a list of them", Turn: func(e *suite.Env, t memory.Turn) {
 		calls := e.Assigns(t, 1, 2)
 		one := e.Take(e.Open(suite.Delegation(calls[0], "researcher")).ChildThread)
 		two := e.Take(e.Open(suite.Delegation(calls[1], "writer")).ChildThread)
@@ -130,8 +122,7 @@ var plainAnswerRules = []suite.Rule{
 		e.Send("s1", "m3") // queued
 		suite.Equal(e, "inbox", e.Entry(t.ThreadID, memory.EntryMessage, "m3").State, memory.EntryWaiting)
 	}},
-	{Name: "a message that chooses an agent, a model or what to do when busy answers nothing", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "a message that chooses an agent, a model or what to do when busy answers nothing", Turn: func(e *suite.Env, t memory.Turn) {
 		q := e.Questioned(t, 1, "a?")[0]
 		r := suite.Plain("s1", "m2", "x")
 		r.Model = "big"
@@ -179,15 +170,13 @@ var plainAnswerRules = []suite.Rule{
 			e.Sound(t.ThreadID)
 		}
 	}},
-	{Name: "an answer to a sub-agent in the background holds up no turn", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "an answer to a sub-agent in the background holds up no turn", Turn: func(e *suite.Env, t memory.Turn) {
 		child := e.Take(e.Background(t, 1, "researcher").ChildThread)
 		e.SaveRound(t, 1)
 		e.Answer(t, 2, "started")
 		q := e.Questioned(child, 1, "a?")[0]
 		r := e.SendPlain("s1", "m2", "x")
 		suite.Equal(e, "answered", [2]any{r.Answered.ID, r.TurnID}, [2]any{q.ID, ""})
-		e.Sound(t.ThreadID)
 	}},
 }
 

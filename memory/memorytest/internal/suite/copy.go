@@ -13,27 +13,23 @@ import (
 
 // Elsewhere is the same case on another, empty store.
 func (e *Env) Elsewhere() *Env {
-	e.Helper()
 	other := *e
-	other.S = e.H.Open(e.Test)
+	other.S = e.H.Open(e.T)
 	return &other
 }
 
 // Export reads a whole tree.
 func (e *Env) Export(root string) []memory.ThreadRecord {
-	e.Helper()
 	return Must[[]memory.ThreadRecord](e)(e.S.ExportThreads(e.Ctx, memory.ExportRequest{UserID: User, ThreadID: root, Below: true}))
 }
 
 // Restore imports a tree.
 func (e *Env) Restore(records []memory.ThreadRecord) memory.ImportResult {
-	e.Helper()
 	return Must[memory.ImportResult](e)(e.S.ImportThreads(e.Ctx, memory.ImportRequest{UserID: User, Profile: "default", Threads: records}))
 }
 
 // SettledTree is a main thread with a turn that ran tools, asked and delegated.
 func (e *Env) SettledTree(session string) string {
-	e.Helper()
 	t := e.Started(session)
 	for _, c := range e.Calls(t, 1, 2) {
 		e.RunTool(c, "found")
@@ -61,7 +57,6 @@ func (e *Env) SettledTree(session string) string {
 
 // InBackground is a settled thread with a child that still works.
 func (e *Env) InBackground(session string) string {
-	e.Helper()
 	t := e.Started(session)
 	e.Take(e.Away(t).ChildThread)
 	return t.ThreadID
@@ -69,7 +64,6 @@ func (e *Env) InBackground(session string) string {
 
 // rightAlready checks that there is nothing to repair.
 func (e *Env) rightAlready(threadID string) {
-	e.Helper()
 	done := Must[[]string](e)(e.S.Repair(e.Ctx, threadID))
 	if len(done) > 0 {
 		text, err := json.Marshal(done)
@@ -84,7 +78,6 @@ func (e *Env) rightAlready(threadID string) {
 // History is the state of a tree but for the agents' configurations, which an
 // import does not take over.
 func (e *Env) History(root string) string {
-	e.Helper()
 	return e.stateBut(root, func(t *agent.Thread) { t.Config = agent.SpecialistAgentConfig{} })
 }
 
@@ -92,7 +85,6 @@ func (e *Env) History(root string) string {
 // session, a chosen model, a child that streams, two in the background that wait
 // for a decision and an answer, one that has not begun, and a queued message.
 func (e *Env) UnderWay(session string) string {
-	e.Helper()
 	first := Message(session, "m1", "text of m1")
 	first.Model = "strong"
 	t := e.Take(Must[memory.SendResult](e)(e.S.Send(e.Ctx, first)).ThreadID)
@@ -123,7 +115,6 @@ func (e *Env) UnderWay(session string) string {
 
 // AtRest checks that nothing in the store makes a worker act.
 func (e *Env) AtRest(root string) {
-	e.Helper()
 	e.H.Clock.Advance(time.Hour)
 	Equal(e, "overdue", len(Must[[]memory.Overdue](e)(e.S.Overdue(e.Ctx, 0, 0))), 0)
 	Equal(e, "open turns", len(Must[[]memory.OpenTurn](e)(e.S.OpenTurns(e.Ctx, memory.OpenTurnFilter{}))), 0)
@@ -137,7 +128,6 @@ func (e *Env) AtRest(root string) {
 
 // Plant sets columns of all rows of a table in an export.
 func (e *Env) Plant(rows json.RawMessage, table string, columns map[string]any) json.RawMessage {
-	e.Helper()
 	var doc struct {
 		Version int `json:"version"`
 		Tables  map[string]struct {
@@ -157,7 +147,6 @@ func (e *Env) Plant(rows json.RawMessage, table string, columns map[string]any) 
 
 // Archived checks that the tree of a root can be moved to another store.
 func (e *Env) Archived(root string, to *Env) {
-	e.Helper()
 	atRest := Must[memory.Load](e)(e.S.Load(e.Ctx)) == memory.Load{}
 	to.Restore(e.Export(root))
 	to.Sound(root)
@@ -174,7 +163,6 @@ func (e *Env) Edit(edits ...memory.ThreadEdit) error {
 
 // Edited makes an edit, twice, and looks at what came of it.
 func (e *Env) Edited(edit memory.ThreadEdit) {
-	e.Helper()
 	e.Ok(e.Edit(edit))
 	e.Unchanged(edit.ThreadID, func() { e.Ok(e.Edit(edit)) })
 	e.Sound(edit.ThreadID)
@@ -182,7 +170,6 @@ func (e *Env) Edited(edit memory.ThreadEdit) {
 
 // Remembered are the ids of what a model is told of a thread.
 func (e *Env) Remembered(threadID string) []string {
-	e.Helper()
 	ids := []string{}
 	for _, m := range e.Messages(threadID) {
 		if m.SupersededBy == "" {
@@ -201,7 +188,6 @@ func ForkRequest(threadID, at, request string) memory.ForkRequest {
 // as it was, the copy keeps every rule, names nothing of the original and says
 // what the original said up to there.
 func (e *Env) Fork(threadID, at, request string) memory.ForkResult {
-	e.Helper()
 	var res memory.ForkResult
 	e.Unchanged(threadID, func() {
 		res = Must[memory.ForkResult](e)(e.S.Fork(e.Ctx, ForkRequest(threadID, at, request)))
@@ -214,7 +200,6 @@ func (e *Env) Fork(threadID, at, request string) memory.ForkResult {
 }
 
 func (e *Env) forked(threadID string, res memory.ForkResult) {
-	e.Helper()
 	e.Sound(res.ThreadID)
 	ids := e.idsOf(threadID)
 	for _, pair := range append([]memory.ForkedThread{{ThreadID: res.ThreadID, FromThread: threadID}}, res.SubAgents...) {
@@ -240,7 +225,6 @@ func (e *Env) forked(threadID string, res memory.ForkResult) {
 // sameTalk checks that a copy's messages are the first ones of its original, but
 // for the ids in them.
 func (e *Env) sameTalk(pair memory.ForkedThread, ids []string) {
-	e.Helper()
 	old, copied := e.Messages(pair.FromThread), e.Messages(pair.ThreadID)
 	if len(copied) > len(old) {
 		e.Fatalf("%s has %d messages, its original %d", pair.ThreadID, len(copied), len(old))
@@ -259,7 +243,6 @@ func (e *Env) sameTalk(pair memory.ForkedThread, ids []string) {
 
 // idsOf are the ids that a tree has made, as they would stand in a text.
 func (e *Env) idsOf(root string) []string {
-	e.Helper()
 	ids := []string{`"` + root + `"`}
 	for todo := []string{root}; len(todo) > 0; todo = todo[1:] {
 		for _, t := range Must[[]memory.Turn](e)(e.S.TurnsOf(e.Ctx, todo[0])) {
@@ -275,7 +258,6 @@ func (e *Env) idsOf(root string) []string {
 
 // GoesOn checks that a conversation takes a message and answers it.
 func (e *Env) GoesOn(threadID, id string) {
-	e.Helper()
 	r := memory.SendRequest{UserID: User, ThreadID: threadID, MessageID: id, Content: agent.Text("go on"), WhenBusy: memory.Queue}
 	Equal(e, "idle", Must[memory.SendResult](e)(e.S.Send(e.Ctx, r)).Idle, true)
 	e.Answer(e.Take(threadID), 1, "it goes on")

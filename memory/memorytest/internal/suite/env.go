@@ -6,7 +6,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"reflect"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -17,17 +19,9 @@ import (
 	"github.com/spool-agents/spool/memory/verify"
 )
 
-// fataler is the part of testing.T and rapid.T that cases use.
-type fataler interface {
-	Helper()
-	Fatalf(format string, args ...any)
-	Errorf(format string, args ...any)
-}
-
 // Env is a store under test with the steps that cases are made of.
 type Env struct {
-	fataler
-	Test   *testing.T
+	*testing.T
 	H      Harness
 	S      memory.ConversationMemoryStore
 	Ctx    context.Context
@@ -48,12 +42,33 @@ func NewEnv(t *testing.T, h Harness) *Env {
 
 // On tests a store that is open.
 func On(t *testing.T, h Harness, s memory.ConversationMemoryStore) *Env {
-	return &Env{fataler: t, Test: t, H: h, S: s, Ctx: t.Context()}
+	return &Env{T: t, H: h, S: s, Ctx: t.Context()}
+}
+
+// Fatalf ends the case, and names its line: that of the first caller outside this package.
+func (e *Env) Fatalf(format string, args ...any) {
+	e.Helper()
+	e.T.Fatalf(line()+format, args...)
+}
+
+// Errorf marks the case as failed, and names its line.
+func (e *Env) Errorf(format string, args ...any) {
+	e.Helper()
+	e.T.Errorf(line()+format, args...)
+}
+
+func line() string {
+	pcs := make([]uintptr, 32)
+	frames := runtime.CallersFrames(pcs[:runtime.Callers(3, pcs)])
+	f, more := frames.Next()
+	for more && strings.Contains(f.Function, "/internal/suite.") {
+		f, more = frames.Next()
+	}
+	return fmt.Sprintf("%s:%d: ", filepath.Base(f.File), f.Line)
 }
 
 // Ok ends the case if there is an error.
 func (e *Env) Ok(err error) {
-	e.Helper()
 	if err != nil {
 		e.Fatalf("unexpected error (%s): %v", agent.CodeOf(err), err)
 	}
@@ -61,7 +76,6 @@ func (e *Env) Ok(err error) {
 
 // Code checks that an error has one of the codes.
 func (e *Env) Code(err error, codes ...agent.Code) {
-	e.Helper()
 	if !slices.Contains(codes, agent.CodeOf(err)) {
 		e.Fatalf("error %q (%v), want code %v", agent.CodeOf(err), err, codes)
 	}
@@ -69,7 +83,6 @@ func (e *Env) Code(err error, codes ...agent.Code) {
 
 // Stale checks that a writer was told that it is late.
 func (e *Env) Stale(err error) {
-	e.Helper()
 	e.Code(err, agent.CodeStale)
 	if !errors.Is(err, memory.ErrStale) {
 		e.Errorf("errors.Is(%v, memory.ErrStale) does not hold", err)
@@ -78,7 +91,6 @@ func (e *Env) Stale(err error) {
 
 // Equal ends the case if two values differ.
 func Equal[T any](e *Env, what string, got, want T) {
-	e.Helper()
 	if !reflect.DeepEqual(got, want) {
 		e.Fatalf("%s: got %+v, want %+v", what, got, want)
 	}
@@ -86,9 +98,7 @@ func Equal[T any](e *Env, what string, got, want T) {
 
 // Must returns v, or ends the case.
 func Must[T any](e *Env) func(v T, err error) T {
-	e.Helper()
 	return func(v T, err error) T {
-		e.Helper()
 		e.Ok(err)
 		return v
 	}
@@ -110,13 +120,11 @@ func Message(session, id, text string) memory.SendRequest {
 
 // Send queues a message.
 func (e *Env) Send(session, id string) memory.SendResult {
-	e.Helper()
 	return Must[memory.SendResult](e)(e.S.Send(e.Ctx, Message(session, id, "text of "+id)))
 }
 
 // Steer sends a message into the turn that runs.
 func (e *Env) Steer(session, id string) memory.SendResult {
-	e.Helper()
 	r := Message(session, id, "text of "+id)
 	r.WhenBusy = memory.Steer
 	return Must[memory.SendResult](e)(e.S.Send(e.Ctx, r))
@@ -129,7 +137,6 @@ func MainConfig() *agent.SpecialistAgentConfig {
 
 // Take claims and expects a turn.
 func (e *Env) Take(threadID string) memory.Turn {
-	e.Helper()
 	claim, err := e.S.TakeNext(e.Ctx, memory.TakeRequest{ThreadID: threadID, RunID: "run-of-" + threadID, Config: MainConfig()})
 	e.Ok(err)
 	if claim.Turn == nil {
@@ -139,14 +146,10 @@ func (e *Env) Take(threadID string) memory.Turn {
 }
 
 // Started sends a message in a session of its own and opens its turn.
-func (e *Env) Started(session string) memory.Turn {
-	e.Helper()
-	return e.Take(e.Send(session, "m1").ThreadID)
-}
+func (e *Env) Started(session string) memory.Turn { return e.Take(e.Send(session, "m1").ThreadID) }
 
 // Begin begins a model call and returns its attempt.
 func (e *Env) Begin(t memory.Turn, step int) int {
-	e.Helper()
 	st := Must[memory.ModelStart](e)(e.S.BeginModel(e.Ctx, e.ModelBegin(t, step)))
 	if st.Stored != nil {
 		e.Fatalf("step %d of %s has a stored reply", step, t.ID)
@@ -179,7 +182,6 @@ func Record(t memory.Turn, step, attempt int, text string, calls ...agent.Call) 
 
 // Reply begins a step and stores a reply.
 func (e *Env) Reply(t memory.Turn, step int, text string, calls ...agent.Call) memory.StoredReply {
-	e.Helper()
 	return Must[memory.StoredReply](e)(e.S.SaveReply(e.Ctx, Record(t, step, e.Begin(t, step), text, calls...)))
 }
 
@@ -190,7 +192,6 @@ func Lookup(n int) agent.Call {
 
 // Calls opens a step with n calls of lookup.
 func (e *Env) Calls(t memory.Turn, step, n int) []agent.ToolCall {
-	e.Helper()
 	var list []agent.Call
 	for i := range n {
 		list = append(list, Lookup(i))
@@ -205,7 +206,6 @@ func (e *Env) ToolBegin(c agent.ToolCall, repeatable bool) memory.ToolBegin {
 
 // BeginTool begins a tool and returns its attempt.
 func (e *Env) BeginTool(c agent.ToolCall, repeatable bool) int {
-	e.Helper()
 	st := Must[memory.ToolStart](e)(e.S.BeginTool(e.Ctx, e.ToolBegin(c, repeatable)))
 	if st.Final {
 		e.Fatalf("call %s is final (%s)", c.ID, st.Call.Status)
@@ -223,7 +223,6 @@ func Result(c agent.ToolCall, attempt int, text string) memory.ToolOutcome {
 
 // RunTool runs a call to its result.
 func (e *Env) RunTool(c agent.ToolCall, text string) {
-	e.Helper()
 	e.Ok(e.S.SaveResult(e.Ctx, Result(c, e.BeginTool(c, true), text)))
 }
 
@@ -234,7 +233,6 @@ func Round(t memory.Turn, step int) memory.RoundRequest {
 
 // SaveRound ends a step's tools.
 func (e *Env) SaveRound(t memory.Turn, step int) memory.RoundSaved {
-	e.Helper()
 	return Must[memory.RoundSaved](e)(e.S.SaveToolRound(e.Ctx, Round(t, step)))
 }
 
@@ -261,56 +259,43 @@ func Cancelled(t memory.Turn, step int) memory.CloseRequest {
 
 // Close closes a turn.
 func (e *Env) Close(r memory.CloseRequest) memory.Closed {
-	e.Helper()
 	return Must[memory.Closed](e)(e.S.CloseTurn(e.Ctx, r))
 }
 
 // Answer stores a final reply for a step and closes the turn with it.
 func (e *Env) Answer(t memory.Turn, step int, text string) memory.Closed {
-	e.Helper()
 	e.Reply(t, step, text)
 	return e.Close(Completed(t, step))
 }
 
 // Thread reads a thread.
 func (e *Env) Thread(id string) agent.Thread {
-	e.Helper()
 	return Must[agent.Thread](e)(e.S.Thread(e.Ctx, User, id))
 }
 
 // Turn reads a turn.
-func (e *Env) Turn(id string) memory.Turn {
-	e.Helper()
-	return Must[memory.Turn](e)(e.S.Turn(e.Ctx, id))
-}
+func (e *Env) Turn(id string) memory.Turn { return Must[memory.Turn](e)(e.S.Turn(e.Ctx, id)) }
 
 // Call reads a tool call.
-func (e *Env) Call(id string) agent.ToolCall {
-	e.Helper()
-	return Must[agent.ToolCall](e)(e.S.ToolCall(e.Ctx, id))
-}
+func (e *Env) Call(id string) agent.ToolCall { return Must[agent.ToolCall](e)(e.S.ToolCall(e.Ctx, id)) }
 
 // Messages reads what a thread remembers.
 func (e *Env) Messages(threadID string) []agent.Message {
-	e.Helper()
 	return Must[[]agent.Message](e)(e.S.Messages(e.Ctx, threadID, 0, 10_000))
 }
 
 // Events reads a thread's log.
 func (e *Env) Events(threadID string) []agent.Event {
-	e.Helper()
 	return Must[[]agent.Event](e)(e.S.Events(e.Ctx, threadID, 0, 10_000))
 }
 
 // Inbox reads a thread's inbox.
 func (e *Env) Inbox(threadID string) []memory.InboxEntry {
-	e.Helper()
 	return Must[[]memory.InboxEntry](e)(e.S.Inbox(e.Ctx, threadID))
 }
 
 // Entry finds an inbox entry by kind and id.
 func (e *Env) Entry(threadID string, kind memory.EntryKind, id string) memory.InboxEntry {
-	e.Helper()
 	for _, x := range e.Inbox(threadID) {
 		if x.Kind == kind && (x.ID == id || kind == memory.EntryChild && x.ChildTurn == id) {
 			return x
@@ -322,7 +307,6 @@ func (e *Env) Entry(threadID string, kind memory.EntryKind, id string) memory.In
 
 // EventsOf returns the payloads of a type, in order.
 func (e *Env) EventsOf(threadID, typ string) []map[string]any {
-	e.Helper()
 	var out []map[string]any
 	for _, ev := range e.Events(threadID) {
 		if ev.Type != typ {
@@ -337,7 +321,6 @@ func (e *Env) EventsOf(threadID, typ string) []map[string]any {
 
 // Types lists event types in order, without those that the contract leaves open.
 func (e *Env) Types(threadID string) []string {
-	e.Helper()
 	var out []string
 	for _, ev := range e.Events(threadID) {
 		switch ev.Type {
@@ -350,14 +333,10 @@ func (e *Env) Types(threadID string) []string {
 }
 
 // State is all that is readable of a tree, for comparisons.
-func (e *Env) State(root string) string {
-	e.Helper()
-	return e.stateBut(root, func(*agent.Thread) {})
-}
+func (e *Env) State(root string) string { return e.stateBut(root, func(*agent.Thread) {}) }
 
 // stateBut is state without what of each thread does not count.
 func (e *Env) stateBut(root string, leaveOut func(*agent.Thread)) string {
-	e.Helper()
 	var out []any
 	ids := []string{root}
 	for len(ids) > 0 {
@@ -383,7 +362,6 @@ func (e *Env) stateBut(root string, leaveOut func(*agent.Thread)) string {
 
 // Unchanged checks that an operation changes nothing that can be read.
 func (e *Env) Unchanged(root string, op func()) {
-	e.Helper()
 	before := e.State(root)
 	op()
 	if after := e.State(root); after != before {
@@ -393,7 +371,6 @@ func (e *Env) Unchanged(root string, op func()) {
 
 // Sound checks the invariants and counters of a tree.
 func (e *Env) Sound(root string) {
-	e.Helper()
 	rep, err := verify.Check(e.Ctx, e.S, verify.Options{Threads: []string{root}})
 	e.Ok(err)
 	for _, v := range rep.Violations {
@@ -408,7 +385,6 @@ func (e *Env) Sound(root string) {
 
 // counted checks that the counters of a thread equal its rows.
 func (e *Env) counted(threadID string) {
-	e.Helper()
 	e.Windows(threadID)
 	th := e.Thread(threadID)
 	Equal(e, "messageCount", th.MessageCount, int64(len(e.Messages(threadID))))
@@ -425,7 +401,6 @@ func (e *Env) counted(threadID string) {
 
 // Contains ends the case if a text lacks a part.
 func Contains(e *Env, what, text, part string) {
-	e.Helper()
 	if !strings.Contains(text, part) {
 		e.Fatalf("%s: %q does not contain %q", what, text, part)
 	}

@@ -32,14 +32,10 @@ func Showing(r memory.SendRequest, names ...string) memory.SendRequest {
 }
 
 // Keep stores a picture and returns its name.
-func (e *Env) Keep(n int) string {
-	e.Helper()
-	return Must[string](e)(e.S.KeepImage(e.Ctx, Picture(n)))
-}
+func (e *Env) Keep(n int) string { return Must[string](e)(e.S.KeepImage(e.Ctx, Picture(n))) }
 
 // Show sends a message with images in a session of its own and answers it.
 func (e *Env) Show(session string, names ...string) string {
-	e.Helper()
 	sent := Must[memory.SendResult](e)(e.S.Send(e.Ctx, Showing(Message(session, "m1", "look"), names...)))
 	e.Answer(e.Take(sent.ThreadID), 1, "seen")
 	return sent.ThreadID
@@ -47,13 +43,11 @@ func (e *Env) Show(session string, names ...string) string {
 
 // Remove deletes a thread.
 func (e *Env) Remove(threadID string) {
-	e.Helper()
 	Must[memory.DeleteResult](e)(e.S.DeleteTree(e.Ctx, memory.DeleteRequest{UserID: User, ThreadID: threadID}))
 }
 
 // Kept checks that the n-th picture is there, or is not.
 func (e *Env) Kept(n int, want bool) {
-	e.Helper()
 	name := Must[string](e)(agent.ImageName(Picture(n)))
 	data, err := e.S.Image(e.Ctx, name)
 	if !want {

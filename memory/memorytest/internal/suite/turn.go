@@ -16,7 +16,6 @@ func Stake() *memory.Stake {
 
 // Staked begins an attempt and streams half a text.
 func (e *Env) Staked(t memory.Turn) int {
-	e.Helper()
 	a := e.Begin(t, 1)
 	c := Chunk(t, 1, a, 0, "half an ")
 	c.Stake = Stake()
@@ -27,13 +26,11 @@ func (e *Env) Staked(t memory.Turn) int {
 
 // Spent is what a tree has used.
 func (e *Env) Spent(threadID string) memory.Spent {
-	e.Helper()
 	return Must[memory.Spent](e)(e.S.Spent(e.Ctx, threadID))
 }
 
 // Within begins a step under a budget.
 func (e *Env) Within(b memory.Budget, t memory.Turn, step int) error {
-	e.Helper()
 	r := e.ModelBegin(t, step)
 	r.Budget = b
 	_, err := e.S.BeginModel(e.Ctx, r)
@@ -42,20 +39,17 @@ func (e *Env) Within(b memory.Budget, t memory.Turn, step int) error {
 
 // Spend makes a whole model call of 15 tokens for $0.25 that takes 20 ms, under a budget.
 func (e *Env) Spend(b memory.Budget, t memory.Turn, step int, calls ...agent.Call) memory.StoredReply {
-	e.Helper()
 	e.Ok(e.Within(b, t, step))
 	return Must[memory.StoredReply](e)(e.S.SaveReply(e.Ctx, Record(t, step, 1, "", calls...)))
 }
 
 // Retry runs a thread's last message again.
 func (e *Env) Retry(threadID, requestID string) memory.SendResult {
-	e.Helper()
 	return Must[memory.SendResult](e)(e.S.Retry(e.Ctx, memory.RetryRequest{UserID: User, ThreadID: threadID, RequestID: requestID}))
 }
 
 // Overdue are the threads that waited too long, by their ids.
 func (e *Env) Overdue(age time.Duration) map[string]memory.Overdue {
-	e.Helper()
 	out := map[string]memory.Overdue{}
 	for _, o := range Must[[]memory.Overdue](e)(e.S.Overdue(e.Ctx, age, 100)) {
 		out[o.ThreadID] = o
@@ -65,13 +59,11 @@ func (e *Env) Overdue(age time.Duration) map[string]memory.Overdue {
 
 // Terminated closes a turn that its workflow left.
 func (e *Env) Terminated(t memory.Turn, step int) memory.Closed {
-	e.Helper()
 	return e.Close(Failed(t, step, agent.ReasonTerminated))
 }
 
 // Attempt begins a model call on a worker process, after what it is told to wait.
 func (e *Env) Attempt(t memory.Turn, step int, worker string) error {
-	e.Helper()
 	for {
 		b := e.ModelBegin(t, step)
 		b.Worker = worker
@@ -99,7 +91,6 @@ func Failure(t memory.Turn, step, attempt int) memory.ModelFailure {
 
 // Stream is the text that a thread streams.
 func (e *Env) Stream(threadID string) string {
-	e.Helper()
 	s := Must[*memory.Streamed](e)(e.S.Stream(e.Ctx, threadID))
 	if s == nil {
 		return "<nil>"
@@ -109,7 +100,6 @@ func (e *Env) Stream(threadID string) string {
 
 // Threads lists the ids of threads.
 func (e *Env) Threads(f memory.ThreadFilter) []string {
-	e.Helper()
 	if f.Limit == 0 {
 		f.Limit = 100
 	}
@@ -122,7 +112,6 @@ func (e *Env) Threads(f memory.ThreadFilter) []string {
 
 // Payload checks the keys of an event's payload.
 func (e *Env) Payload(threadID, typ string, keys []string) {
-	e.Helper()
 	evs := e.EventsOf(threadID, typ)
 	if len(evs) == 0 {
 		e.Fatalf("no %s event", typ)
@@ -151,7 +140,6 @@ func SummaryRecord(t memory.Turn, step, attempt int, from, to int64, text string
 
 // FullRound runs a step with n calls and saves its round.
 func (e *Env) FullRound(t memory.Turn, step, n int) {
-	e.Helper()
 	for _, c := range e.Calls(t, step, n) {
 		e.RunTool(c, "ok")
 	}
@@ -160,21 +148,18 @@ func (e *Env) FullRound(t memory.Turn, step, n int) {
 
 // Summarise stores a summary of some messages.
 func (e *Env) Summarise(t memory.Turn, step int, from, to int64, text string) memory.Summary {
-	e.Helper()
 	start := Must[memory.SummaryStart](e)(e.S.BeginSummary(e.Ctx, e.SummaryBegin(t, step, 1)))
 	return Must[memory.Summary](e)(e.S.SaveSummary(e.Ctx, SummaryRecord(t, step, start.Attempt, from, to, text)))
 }
 
 // Answer2 stores a final reply for an attempt that is under way, and closes.
 func (e *Env) Answer2(t memory.Turn, step, attempt int, text string) memory.Closed {
-	e.Helper()
 	Must[memory.StoredReply](e)(e.S.SaveReply(e.Ctx, Record(t, step, attempt, text)))
 	return e.Close(Completed(t, step))
 }
 
 // StaleTurn tries every kind of write for a turn that is not open.
 func (e *Env) StaleTurn(t memory.Turn, attempt int) {
-	e.Helper()
 	call := agent.CallID(t.ID, 1, 0)
 	e.Unchanged(t.ThreadID, func() {
 		_, err := e.S.BeginModel(e.Ctx, e.ModelBegin(t, 2))
@@ -194,13 +179,11 @@ func (e *Env) StaleTurn(t memory.Turn, attempt int) {
 
 // Waits lists the model calls that wait.
 func (e *Env) Waits(f memory.WaitFilter) []agent.ModelWait {
-	e.Helper()
 	return Must[[]agent.ModelWait](e)(e.S.ModelWaits(e.Ctx, f))
 }
 
 // ToldWaits are the waits in a thread's log.
 func (e *Env) ToldWaits(threadID string) (told []agent.ModelWait) {
-	e.Helper()
 	for _, ev := range e.Events(threadID) {
 		var w agent.Warning
 		if ev.Type == agent.EventWarning && json.Unmarshal(ev.Data, &w) == nil && w.Wait != nil {
@@ -213,7 +196,6 @@ func (e *Env) ToldWaits(threadID string) (told []agent.ModelWait) {
 
 // Held fails the current attempt of a step, whose call is to be made again.
 func (e *Env) Held(t memory.Turn, attempt int, after time.Duration, notCalled bool) agent.ModelWait {
-	e.Helper()
 	f := Failure(t, 1, attempt)
 	f.NotCalled = notCalled
 	f.Wait = agent.NewModelWait(&agent.ModelError{Code: agent.ModelOverloaded, Message: "busy", NotCalled: notCalled}, attempt+1, e.H.Clock.Now().Add(after))
@@ -224,13 +206,11 @@ func (e *Env) Held(t memory.Turn, attempt int, after time.Duration, notCalled bo
 
 // Waited is how long a turn has waited for people.
 func (e *Env) Waited(t memory.Turn) memory.Waited {
-	e.Helper()
 	return Must[memory.Waited](e)(e.S.Waited(e.Ctx, t.ID))
 }
 
 // Windows checks that readings of a part of a thread are parts of the whole.
 func (e *Env) Windows(threadID string) {
-	e.Helper()
 	calls := Must[[]agent.ToolCall](e)(e.S.ToolCalls(e.Ctx, threadID))
 	tasks := Must[[]agent.Task](e)(e.S.Tasks(e.Ctx, threadID))
 	var ids []string
@@ -284,7 +264,6 @@ func (e *Env) Windows(threadID string) {
 
 // Mark is how far a thread's lists go.
 func (e *Env) Mark(threadID string) memory.Mark {
-	e.Helper()
 	marks := Must[[]memory.Mark](e)(e.S.Mark(e.Ctx, []string{threadID}))
 	if len(marks) != 1 {
 		e.Fatalf("%d marks of %s", len(marks), threadID)
@@ -294,7 +273,6 @@ func (e *Env) Mark(threadID string) memory.Mark {
 
 // AnswerStep runs a step with a tool.
 func (e *Env) AnswerStep(t memory.Turn, step int) {
-	e.Helper()
 	e.RunTool(e.Calls(t, step, 1)[0], "r")
 	e.SaveRound(t, step)
 }

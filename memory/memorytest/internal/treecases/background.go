@@ -10,8 +10,7 @@ import (
 )
 
 var backgroundRules = []suite.Rule{
-	{Name: "a background delegation has its result at once, and the turn can end before the child", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "a background delegation has its result at once, and the turn can end before the child", Turn: func(e *suite.Env, t memory.Turn) {
 		d := e.Background(t, 1, "researcher")
 		suite.Equal(e, "call", e.FirstCall(t, 1).Status, agent.CallSuccess)
 		e.SaveRound(t, 1)
@@ -21,10 +20,8 @@ var backgroundRules = []suite.Rule{
 		child := e.Take(d.ChildThread)
 		suite.Equal(e, "background", child.Background, true)
 		suite.Equal(e, "task", e.Task(t.ThreadID, d.TaskID).Status, agent.TaskRunning)
-		e.Sound(t.ThreadID)
 	}},
-	{Name: "its end goes into a busy delegator's turn before the next model call, once", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "its end goes into a busy delegator's turn before the next model call, once", Turn: func(e *suite.Env, t memory.Turn) {
 		d := e.Background(t, 1, "researcher")
 		e.SaveRound(t, 1)
 		child := e.Take(d.ChildThread)
@@ -43,10 +40,8 @@ var backgroundRules = []suite.Rule{
 		suite.Equal(e, "messages", len(e.Messages(t.ThreadID)), before+1)
 		suite.Equal(e, "next", e.Answer2(t, 2, st.Attempt, "the child says so").Next, "")
 		suite.Equal(e, "responses", len(e.EventsOf(t.ThreadID, agent.EventToolResponse)), 1)
-		e.Sound(t.ThreadID)
 	}},
-	{Name: "its end after the last model call is the delegator's next turn", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "its end after the last model call is the delegator's next turn", Turn: func(e *suite.Env, t memory.Turn) {
 		d := e.Background(t, 1, "researcher")
 		e.SaveRound(t, 1)
 		child := e.Take(d.ChildThread)
@@ -58,10 +53,8 @@ var backgroundRules = []suite.Rule{
 		}
 		suite.Equal(e, "kind", e.Turn(next).EntryKind, memory.EntryChild)
 		e.Answer(e.Turn(next), 1, "the child says so")
-		e.Sound(t.ThreadID)
 	}},
-	{Name: "its end opens a turn of an idle main delegator", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "its end opens a turn of an idle main delegator", Turn: func(e *suite.Env, t memory.Turn) {
 		d := e.Away(t)
 		child := e.Take(d.ChildThread)
 		c := e.Answer(child, 1, "the finding")
@@ -75,10 +68,8 @@ var backgroundRules = []suite.Rule{
 		suite.Contains(e, "message", ms[len(ms)-1].Content.String(), "the finding")
 		suite.Equal(e, "once", suite.Must[memory.Claim](e)(e.S.TakeNext(e.Ctx, memory.TakeRequest{ThreadID: t.ThreadID})).Turn.ID, next.ID)
 		e.Answer(next, 1, "the child says so")
-		e.Sound(t.ThreadID)
 	}},
-	{Name: "its end under an idle sub-agent goes to the nearest ancestor with an open turn", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "its end under an idle sub-agent goes to the nearest ancestor with an open turn", Turn: func(e *suite.Env, t memory.Turn) {
 		child := e.Take(e.Delegate(t, 1, "researcher").ChildThread)
 		grand := e.Background(child, 1, "general")
 		e.SaveRound(child, 1)
@@ -92,10 +83,8 @@ var backgroundRules = []suite.Rule{
 		suite.Equal(e, "steered", suite.Must[memory.ModelStart](e)(e.S.BeginModel(e.Ctx, e.ModelBegin(t, 2))).Steered, 1)
 		ms := e.Messages(t.ThreadID)
 		suite.Contains(e, "report", ms[len(ms)-1].Content.String(), "\nstarted by: "+e.Thread(child.ThreadID).AgentID+"\n")
-		e.Sound(t.ThreadID)
 	}},
-	{Name: "whoever is told of another's sub-agent is told who alone can resume it", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "whoever is told of another's sub-agent is told who alone can resume it", Turn: func(e *suite.Env, t memory.Turn) {
 		child := e.Take(e.Delegate(t, 1, "researcher").ChildThread)
 		grand := e.Take(e.Background(child, 1, "general").ChildThread)
 		e.SaveRound(child, 1)
@@ -114,10 +103,8 @@ var backgroundRules = []suite.Rule{
 		}
 		suite.Contains(e, "of grand", text["agent:"+grand.ThreadID], "Only the agent that started it can resume it: to go on from there, resume "+id(child)+" and tell it to.")
 		suite.Contains(e, "of great", text["agent:"+great.ThreadID], "resume "+id(child)+" and tell it to have "+id(grand)+" do that.")
-		e.Sound(t.ThreadID)
 	}},
-	{Name: "an end that was read with task_output is reported in short", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "an end that was read with task_output is reported in short", Turn: func(e *suite.Env, t memory.Turn) {
 		d := e.Background(t, 1, "researcher")
 		e.SaveRound(t, 1)
 		child := e.Take(d.ChildThread)
@@ -132,10 +119,8 @@ var backgroundRules = []suite.Rule{
 		suite.Contains(e, "report", report, "[Background agent researcher ended: success]")
 		suite.Contains(e, "report", report, "You have read its result with task_output already.")
 		suite.Equal(e, "the finding, again", strings.Contains(report, "the finding"), false)
-		e.Sound(t.ThreadID)
 	}},
-	{Name: "sub-agents and tasks are listed in the order of their calls, in whatever order they were made", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "sub-agents and tasks are listed in the order of their calls, in whatever order they were made", Turn: func(e *suite.Env, t memory.Turn) {
 		calls := e.Assigns(t, 1, 3)
 		var want, got, tasks []string
 		for _, i := range []int{2, 0, 1} {
@@ -154,8 +139,7 @@ var backgroundRules = []suite.Rule{
 		suite.Equal(e, "sub-agents", got, want)
 		suite.Equal(e, "tasks", tasks, want)
 	}},
-	{Name: "its end goes to the root when no ancestor has an open turn", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "its end goes to the root when no ancestor has an open turn", Turn: func(e *suite.Env, t memory.Turn) {
 		child := e.Take(e.Delegate(t, 1, "researcher").ChildThread)
 		grand := e.Background(child, 1, "general")
 		e.SaveRound(child, 1)
@@ -167,29 +151,23 @@ var backgroundRules = []suite.Rule{
 		e.Answer(g, 1, "deep finding")
 		suite.Equal(e, "entry", e.Entry(t.ThreadID, memory.EntryChild, g.ID).State, memory.EntryWaiting)
 		suite.Equal(e, "kind", e.Take(t.ThreadID).EntryKind, memory.EntryChild)
-		e.Sound(t.ThreadID)
 	}},
-	{Name: "its end goes to a sub-agent that delegated it and has an open turn", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "its end goes to a sub-agent that delegated it and has an open turn", Turn: func(e *suite.Env, t memory.Turn) {
 		child := e.Take(e.Delegate(t, 1, "researcher").ChildThread)
 		grand := e.Background(child, 1, "general")
 		e.SaveRound(child, 1)
 		g := e.Take(grand.ChildThread)
 		suite.Equal(e, "notified", e.Answer(g, 1, "deep finding").Notify.ThreadID, child.ThreadID)
 		suite.Equal(e, "steered", suite.Must[memory.ModelStart](e)(e.S.BeginModel(e.Ctx, e.ModelBegin(child, 2))).Steered, 1)
-		e.Sound(t.ThreadID)
 	}},
-	{Name: "a background child that failed is reported too", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "a background child that failed is reported too", Turn: func(e *suite.Env, t memory.Turn) {
 		d := e.Away(t)
 		child := e.Take(d.ChildThread)
 		e.Close(suite.Failed(child, 1, agent.ReasonTimeout))
 		suite.Equal(e, "task", e.Task(t.ThreadID, d.TaskID).Status, agent.TaskFailed)
 		suite.Equal(e, "kind", e.Take(t.ThreadID).EntryKind, memory.EntryChild)
-		e.Sound(t.ThreadID)
 	}},
-	{Name: "several background children that end together are reported once each", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "several background children that end together are reported once each", Turn: func(e *suite.Env, t memory.Turn) {
 		calls := e.Assigns(t, 1, 3)
 		var turns []memory.Turn
 		for _, c := range calls {
@@ -218,13 +196,11 @@ var backgroundRules = []suite.Rule{
 			}
 			suite.Equal(e, "entry", e.Entry(t.ThreadID, memory.EntryChild, child.ID).State, memory.EntryTaken)
 		}
-		e.Sound(t.ThreadID)
 	}},
 }
 
 var resumeRules = []suite.Rule{
-	{Name: "a resume is a new turn and task of the same thread", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "a resume is a new turn and task of the same thread", Turn: func(e *suite.Env, t memory.Turn) {
 		first := e.ChildDone(t, 1)
 		c := e.Assigns(t, 2, 1)[0]
 		d := e.Open(suite.Resume(c, first.ChildThread))
@@ -247,18 +223,15 @@ var resumeRules = []suite.Rule{
 		suite.Contains(e, "result", e.Call(c.ID).Result, "more")
 		suite.Equal(e, "event links", e.EventsOf(t.ThreadID, agent.EventToolCall)[1]["sub_agent_thread_id"], any(d.ChildThread))
 		e.SaveRound(t, 2)
-		e.Sound(t.ThreadID)
 	}},
-	{Name: "an agent id names the thread as well as its full id", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "an agent id names the thread as well as its full id", Turn: func(e *suite.Env, t memory.Turn) {
 		first := e.ChildDone(t, 1)
 		parsed, err := agent.ParseThreadID(first.ChildThread)
 		e.Ok(err)
 		d := e.Open(suite.Resume(e.Assigns(t, 2, 1)[0], parsed.AgentID))
 		suite.Equal(e, "thread", d.ChildThread, first.ChildThread)
 	}},
-	{Name: "a sub-agent that failed or was cancelled can be resumed", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "a sub-agent that failed or was cancelled can be resumed", Turn: func(e *suite.Env, t memory.Turn) {
 		d := e.Delegate(t, 1, "researcher")
 		e.Close(suite.Failed(e.Take(d.ChildThread), 1, agent.ReasonTerminated))
 		e.TakeResult(e.FirstCall(t, 1))
@@ -272,10 +245,8 @@ var resumeRules = []suite.Rule{
 		suite.Equal(e, "done", e.TakeResult(e.FirstCall(t, 3)).Done, true)
 		suite.Equal(e, "status", e.Thread(d.ChildThread).Status, agent.ThreadCompleted)
 		e.SaveRound(t, 3)
-		e.Sound(t.ThreadID)
 	}},
-	{Name: "a later turn of the same parent can resume", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "a later turn of the same parent can resume", Turn: func(e *suite.Env, t memory.Turn) {
 		d := e.ChildDone(t, 1)
 		e.Answer(t, 2, "done")
 		e.Send("s1", "m2")
@@ -283,10 +254,8 @@ var resumeRules = []suite.Rule{
 		suite.Equal(e, "thread", e.Open(suite.Resume(e.Assigns(second, 1, 1)[0], d.ChildThread)).ChildThread, d.ChildThread)
 		child := e.Take(d.ChildThread)
 		suite.Equal(e, "delegator turn", child.DelegatorTurn, second.ID)
-		e.Sound(t.ThreadID)
 	}},
-	{Name: "two resumes at once are serialised and lose nothing", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "two resumes at once are serialised and lose nothing", Turn: func(e *suite.Env, t memory.Turn) {
 		d := e.ChildDone(t, 1)
 		calls := e.Assigns(t, 2, 2)
 		for _, c := range calls {
@@ -307,16 +276,13 @@ var resumeRules = []suite.Rule{
 		suite.Contains(e, "result", e.Call(calls[0].ID).Result, "one")
 		suite.Contains(e, "result", e.Call(calls[1].ID).Result, "two")
 		e.SaveRound(t, 2)
-		e.Sound(t.ThreadID)
 	}},
-	{Name: "an unknown sub-agent is refused", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "an unknown sub-agent is refused", Turn: func(e *suite.Env, t memory.Turn) {
 		calls := e.Assigns(t, 1, 2)
 		e.Refused(suite.Resume(calls[0], "agent:researcher:none"))
 		e.Refused(suite.Resume(calls[1], "researcher-1-000000000000"))
 	}},
-	{Name: "a sub-agent of another parent, user or type is refused", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "a sub-agent of another parent, user or type is refused", Turn: func(e *suite.Env, t memory.Turn) {
 		d := e.ChildDone(t, 1)
 		other := e.Started("s2")
 		e.Refused(suite.Resume(e.Assigns(other, 1, 1)[0], d.ChildThread))

@@ -10,8 +10,7 @@ import (
 )
 
 var cascadeRules = []suite.Rule{
-	{Name: "a cancelled turn closes its foreground descendants with it", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "a cancelled turn closes its foreground descendants with it", Turn: func(e *suite.Env, t memory.Turn) {
 		child := e.Take(e.Delegate(t, 1, "researcher").ChildThread)
 		grand := e.Take(e.Delegate(child, 1, "general").ChildThread)
 		a := e.Begin(grand, 1)
@@ -45,10 +44,8 @@ var cascadeRules = []suite.Rule{
 			e.Stale(err)
 		})
 		e.Idle(t.ThreadID)
-		e.Sound(t.ThreadID)
 	}},
-	{Name: "a child that was not started yet is dropped with its delegator", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "a child that was not started yet is dropped with its delegator", Turn: func(e *suite.Env, t memory.Turn) {
 		d := e.Delegate(t, 1, "researcher")
 		e.Close(suite.Failed(t, 1, agent.ReasonTimeout))
 		suite.Equal(e, "entry", e.Inbox(d.ChildThread)[0].State, memory.EntryDropped)
@@ -60,7 +57,6 @@ var cascadeRules = []suite.Rule{
 		if task != agent.TaskCancelled && task != agent.TaskFailed {
 			e.Errorf("the task of a dropped child is %s", task)
 		}
-		e.Sound(t.ThreadID)
 	}},
 	{Name: "background children go on when their delegator is cancelled, and when it is done", Run: func(e *suite.Env) {
 		for name, end := range map[string]func(t memory.Turn) memory.Closed{
@@ -80,8 +76,7 @@ var cascadeRules = []suite.Rule{
 }
 
 var cancelRules = []suite.Rule{
-	{Name: "a cancel marks the open turn, the first request wins", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "a cancel marks the open turn, the first request wins", Turn: func(e *suite.Env, t memory.Turn) {
 		r := e.RequestCancel(suite.CancelOf(t))
 		suite.Equal(e, "turn", r.TurnID, t.ID)
 		suite.Equal(e, "to tell", r.Turns, []memory.ThreadTurn{{ThreadID: t.ThreadID, TurnID: t.ID}})
@@ -96,8 +91,7 @@ var cancelRules = []suite.Rule{
 		})
 		suite.Equal(e, "step", suite.Must[memory.StepState](e)(e.S.StepState(e.Ctx, suite.Round(t, 1))).Cancelled, true)
 	}},
-	{Name: "without a turn, or for another than the open one, there is nothing to cancel", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "without a turn, or for another than the open one, there is nothing to cancel", Turn: func(e *suite.Env, t memory.Turn) {
 		e.Unchanged(t.ThreadID, func() {
 			r := suite.CancelOf(t)
 			r.TurnID = agent.TurnID(t.ThreadID, "other", 0)
@@ -118,8 +112,7 @@ var cancelRules = []suite.Rule{
 			}
 		})
 	}},
-	{Name: "no model call and no tool run begins after a cancel, what runs may still end", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "no model call and no tool run begins after a cancel, what runs may still end", Turn: func(e *suite.Env, t memory.Turn) {
 		calls := e.Calls(t, 1, 2)
 		a := e.BeginTool(calls[0], true)
 		e.RequestCancel(suite.CancelOf(t))
@@ -131,19 +124,15 @@ var cancelRules = []suite.Rule{
 		e.Close(suite.Cancelled(t, 1))
 		suite.Equal(e, "finished", e.Call(calls[0].ID).Result, "kept")
 		suite.Equal(e, "never started", e.Call(calls[1].ID).Status, agent.CallAborted)
-		e.Sound(t.ThreadID)
 	}},
-	{Name: "queued messages stay when a turn is cancelled, and the next is taken", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "queued messages stay when a turn is cancelled, and the next is taken", Turn: func(e *suite.Env, t memory.Turn) {
 		m2 := e.Send("s1", "m2")
 		e.RequestCancel(suite.CancelOf(t))
 		suite.Equal(e, "next", e.Close(suite.Cancelled(t, 1)).Next, m2.TurnID)
 		suite.Equal(e, "no cancel pending", e.Turn(m2.TurnID).CancelRequested == nil, true)
 		e.Answer(e.Turn(m2.TurnID), 1, "fine")
-		e.Sound(t.ThreadID)
 	}},
-	{Name: "with all, waiting messages are dropped and background descendants are told", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "with all, waiting messages are dropped and background descendants are told", Turn: func(e *suite.Env, t memory.Turn) {
 		child := e.Take(e.Background(t, 1, "researcher").ChildThread)
 		e.SaveRound(t, 1)
 		e.Send("s1", "m2")
@@ -157,7 +146,6 @@ var cancelRules = []suite.Rule{
 		suite.Equal(e, "entry", e.Entry(t.ThreadID, memory.EntryMessage, "m2").State, memory.EntryDropped)
 		suite.Equal(e, "next", e.Close(suite.Cancelled(t, 2)).Next, "")
 		e.Close(suite.Cancelled(child, 1))
-		e.Sound(t.ThreadID)
 	}},
 	{Name: "with all, an idle thread's waiting messages are dropped", Run: func(e *suite.Env) {
 		r := e.Send("s1", "m1")
@@ -166,8 +154,7 @@ var cancelRules = []suite.Rule{
 		e.Idle(r.ThreadID)
 		suite.Equal(e, "state", e.Send("s1", "m1").State, memory.EntryDropped)
 	}},
-	{Name: "repeated, a cancel returns the first outcome, also after the turn was closed", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "repeated, a cancel returns the first outcome, also after the turn was closed", Turn: func(e *suite.Env, t memory.Turn) {
 		first := e.RequestCancel(suite.CancelOf(t))
 		e.Close(suite.Cancelled(t, 1))
 		e.H.Clock.Advance(time.Minute)
@@ -188,8 +175,7 @@ var cancelRules = []suite.Rule{
 		_, err := e.S.RequestCancel(e.Ctx, r)
 		e.Code(err, agent.CodeConflict)
 	}},
-	{Name: "a cancel says how many background sub-agents go on", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "a cancel says how many background sub-agents go on", Turn: func(e *suite.Env, t memory.Turn) {
 		e.Take(e.Background(t, 1, "researcher").ChildThread)
 		e.SaveRound(t, 1)
 		e.Background(t, 2, "general") // not begun
@@ -305,8 +291,7 @@ var cancelAllRules = []suite.Rule{
 			e.QuietAfter(t, 1)
 		}
 	}},
-	{Name: "with all, an end that a foreground child has not read yet opens no turn of the root", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "with all, an end that a foreground child has not read yet opens no turn of the root", Turn: func(e *suite.Env, t memory.Turn) {
 		child := e.Take(e.Delegate(t, 1, "researcher").ChildThread)
 		grand := e.Take(e.Background(child, 1, "general").ChildThread)
 		e.SaveRound(child, 1)
@@ -315,8 +300,7 @@ var cancelAllRules = []suite.Rule{
 		suite.Equal(e, "next", e.Close(suite.Cancelled(t, 1)).Next, "")
 		e.QuietAfter(t, 1)
 	}},
-	{Name: "a stopped child that ends while the next message is answered is told before the next model call, or stays quiet", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "a stopped child that ends while the next message is answered is told before the next model call, or stays quiet", Turn: func(e *suite.Env, t memory.Turn) {
 		var children []memory.Turn
 		for step := 1; step <= 2; step++ {
 			children = append(children, e.Take(e.Background(t, step, "general").ChildThread))
@@ -335,8 +319,7 @@ var cancelAllRules = []suite.Rule{
 		suite.Equal(e, "next", e.Answer2(next, 2, start.Attempt, "fine").Next, "")
 		e.QuietAfter(t, 1)
 	}},
-	{Name: "nothing is delegated below a turn that is to be cancelled", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "nothing is delegated below a turn that is to be cancelled", Turn: func(e *suite.Env, t memory.Turn) {
 		child := e.Take(e.Delegate(t, 1, "researcher").ChildThread)
 		r := suite.Delegation(e.Assigns(child, 1, 1)[0], "general")
 		r.Background = true
@@ -345,13 +328,11 @@ var cancelAllRules = []suite.Rule{
 		e.IsCancel(err)
 		e.Close(suite.Cancelled(t, 1))
 		suite.Equal(e, "sub-agents", len(suite.Must[[]agent.Thread](e)(e.S.Children(e.Ctx, child.ThreadID))), 0)
-		e.Sound(t.ThreadID)
 	}},
 }
 
 var usageRules = []suite.Rule{
-	{Name: "what children used is in the totals of all above them as soon as they end, once", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "what children used is in the totals of all above them as soon as they end, once", Turn: func(e *suite.Env, t memory.Turn) {
 		child := e.Take(e.Delegate(t, 1, "researcher").ChildThread)
 		grand := e.Take(e.Background(child, 1, "general").ChildThread)
 		e.SaveRound(child, 1)
@@ -377,10 +358,8 @@ var usageRules = []suite.Rule{
 		suite.Equal(e, "the turn that tells it", next.Usage.TotalTokens, int64(0))
 		e.Answer(next, 1, "the child says so")
 		suite.Equal(e, "told", total(t.ThreadID), root+3*one)
-		e.Sound(t.ThreadID)
 	}},
-	{Name: "with all, what the stopped children used is in the totals before anybody writes again", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "with all, what the stopped children used is in the totals before anybody writes again", Turn: func(e *suite.Env, t memory.Turn) {
 		child := e.Take(e.Background(t, 1, "researcher").ChildThread)
 		e.SaveRound(t, 1)
 		e.Answer(t, 2, "on its way")

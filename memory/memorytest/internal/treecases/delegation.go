@@ -11,8 +11,7 @@ import (
 )
 
 var delegationRules = []suite.Rule{
-	{Name: "a delegation makes thread, task, linked event and entry in one write", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "a delegation makes thread, task, linked event and entry in one write", Turn: func(e *suite.Env, t memory.Turn) {
 		c := e.Assigns(t, 1, 1)[0]
 		d := e.Open(suite.Delegation(c, "researcher"))
 		parsed, err := agent.ParseThreadID(d.ChildThread)
@@ -36,18 +35,15 @@ var delegationRules = []suite.Rule{
 		in := e.Inbox(d.ChildThread)
 		suite.Equal(e, "entries", len(in), 1)
 		suite.Equal(e, "entry", [4]string{string(in[0].Kind), in[0].TurnID, in[0].DelegatorThread, string(in[0].State)}, [4]string{"assign", d.ChildTurn, t.ThreadID, "waiting"})
-		e.Sound(t.ThreadID)
 	}},
-	{Name: "a repeated delegation makes no second child", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "a repeated delegation makes no second child", Turn: func(e *suite.Env, t memory.Turn) {
 		r := suite.Delegation(e.Assigns(t, 1, 1)[0], "researcher")
 		first := e.Open(r)
 		e.Unchanged(t.ThreadID, func() { suite.Equal(e, "delegation", e.Open(r), first) })
 		e.Take(first.ChildThread)
 		e.Unchanged(t.ThreadID, func() { suite.Equal(e, "delegation", e.Open(r), first) })
 	}},
-	{Name: "the child's answer becomes the result of the call, exactly once", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "the child's answer becomes the result of the call, exactly once", Turn: func(e *suite.Env, t memory.Turn) {
 		d := e.Delegate(t, 1, "researcher")
 		c := e.FirstCall(t, 1)
 		suite.Equal(e, "before the start", e.TakeResult(c), memory.ChildResult{NeedsStart: true, ChildThread: d.ChildThread})
@@ -81,10 +77,8 @@ var delegationRules = []suite.Rule{
 		suite.Equal(e, "child", e.Thread(d.ChildThread).Status, agent.ThreadCompleted)
 		e.SaveRound(t, 1)
 		e.Answer(t, 2, "done")
-		e.Sound(t.ThreadID)
 	}},
-	{Name: "a foreground child's end does not open a turn of its delegator", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "a foreground child's end does not open a turn of its delegator", Turn: func(e *suite.Env, t memory.Turn) {
 		child := e.Take(e.Delegate(t, 1, "researcher").ChildThread)
 		e.Answer(child, 1, "the finding")
 		suite.Equal(e, "steered", suite.Must[memory.ModelStart](e)(e.S.BeginModel(e.Ctx, e.ModelBegin(t, 1))).Steered, 0)
@@ -118,8 +112,7 @@ var delegationRules = []suite.Rule{
 			e.Sound(t.ThreadID)
 		}
 	}},
-	{Name: "children of one reply, even of one type, are distinct and keep their results apart", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "children of one reply, even of one type, are distinct and keep their results apart", Turn: func(e *suite.Env, t memory.Turn) {
 		calls := e.Assigns(t, 1, 4)
 		seen := map[string]bool{}
 		turns := make([]memory.Turn, len(calls))
@@ -141,10 +134,8 @@ var delegationRules = []suite.Rule{
 			suite.Equal(e, "order of creation", th.ParentToolCallID, calls[i].ID)
 		}
 		e.SaveRound(t, 1)
-		e.Sound(t.ThreadID)
 	}},
-	{Name: "a grandchild knows its root and its depth", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "a grandchild knows its root and its depth", Turn: func(e *suite.Env, t memory.Turn) {
 		child := e.Take(e.Delegate(t, 1, "researcher").ChildThread)
 		grand := e.Take(e.Delegate(child, 1, "general").ChildThread)
 		th := e.Thread(grand.ThreadID)
@@ -157,10 +148,8 @@ var delegationRules = []suite.Rule{
 		e.Answer(child, 2, "less deep")
 		suite.Equal(e, "done", e.TakeResult(e.FirstCall(t, 1)).Done, true)
 		e.SaveRound(t, 1)
-		e.Sound(t.ThreadID)
 	}},
-	{Name: "a sub-agent that shares its parent's context is given what was there when it was made, for good", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "a sub-agent that shares its parent's context is given what was there when it was made, for good", Turn: func(e *suite.Env, t memory.Turn) {
 		e.RunTool(e.Calls(t, 1, 1)[0], "known")
 		e.SaveRound(t, 1)
 		r := suite.Delegation(e.Assigns(t, 2, 1)[0], "researcher")
@@ -176,10 +165,8 @@ var delegationRules = []suite.Rule{
 		e.Take(d.ChildThread)
 		suite.Equal(e, "shared", e.Thread(d.ChildThread).Config.SharedSeq, int64(3))
 		suite.Equal(e, "not shared", e.Thread(e.Background(e.Take(d.ChildThread), 1, "general").ChildThread).Config.SharedSeq, int64(0))
-		e.Sound(t.ThreadID)
 	}},
-	{Name: "a refusal is the failed result of the call, and nothing is made", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "a refusal is the failed result of the call, and nothing is made", Turn: func(e *suite.Env, t memory.Turn) {
 		r := suite.Delegation(e.Assigns(t, 1, 1)[0], "researcher")
 		r.Refusal, r.RefusalReason = "agent researcher is not enabled", agent.ErrPermissionDenied
 		e.Refused(r)
@@ -188,25 +175,20 @@ var delegationRules = []suite.Rule{
 		suite.Equal(e, "tool_call events", len(e.EventsOf(t.ThreadID, agent.EventToolCall)), 1)
 		e.SaveRound(t, 1)
 		e.Answer(t, 2, "then not")
-		e.Sound(t.ThreadID)
 	}},
-	{Name: "depth zero disables delegation", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "depth zero disables delegation", Turn: func(e *suite.Env, t memory.Turn) {
 		r := suite.Delegation(e.Assigns(t, 1, 1)[0], "researcher")
 		r.Limits.MaxDepth = 0
 		e.Refused(r)
 	}},
-	{Name: "deeper than the depth limit is refused", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "deeper than the depth limit is refused", Turn: func(e *suite.Env, t memory.Turn) {
 		for range 3 {
 			t = e.Take(e.Delegate(t, 1, "researcher").ChildThread)
 		}
 		suite.Equal(e, "depth", e.Thread(t.ThreadID).Depth, 3)
 		e.Refused(suite.Delegation(e.Assigns(t, 1, 1)[0], "researcher"))
-		e.Sound("s1/default")
 	}},
-	{Name: "more open children than the fan-out limit are refused until one ends", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "more open children than the fan-out limit are refused until one ends", Turn: func(e *suite.Env, t memory.Turn) {
 		calls := e.Assigns(t, 1, 4)
 		narrow := func(c agent.ToolCall) memory.DelegationRequest {
 			r := suite.Delegation(c, "researcher")
@@ -219,10 +201,8 @@ var delegationRules = []suite.Rule{
 		e.Answer(e.Take(first.ChildThread), 1, "done")
 		e.TakeResult(calls[0])
 		suite.Equal(e, "after one ended", e.Open(narrow(calls[3])).Refused, false)
-		e.Sound(t.ThreadID)
 	}},
-	{Name: "more descendants than the tree may have are refused", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "more descendants than the tree may have are refused", Turn: func(e *suite.Env, t memory.Turn) {
 		calls := e.Assigns(t, 1, 2)
 		child := e.Take(e.Open(suite.Delegation(calls[0], "researcher")).ChildThread)
 		e.Take(e.Delegate(child, 1, "researcher").ChildThread)
@@ -292,6 +272,5 @@ var agentRules = []suite.Rule{
 		suite.Equal(e, "waiting", e.Listed(m.GetRunning(e.Ctx)), []string{old.ChildThread})
 		suite.Equal(e, "what waits is not removed", cleaned(0), 1)
 		suite.Equal(e, "listed", e.Listed(m.GetAll(e.Ctx)), []string{old.ChildThread})
-		e.Sound(t.ThreadID)
 	}},
 }

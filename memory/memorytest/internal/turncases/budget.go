@@ -76,7 +76,6 @@ var budgetRules = []suite.Rule{
 		})
 		suite.Must[memory.StoredReply](e)(e.S.SaveReply(e.Ctx, suite.Record(one, 1, 1, "short")))
 		e.Ok(e.Within(b, two, 1))
-		e.Sound(t.ThreadID)
 	}},
 	{Name: "a failed attempt is counted, and a turn that ends gives back what it reserved", Run: func(e *suite.Env) {
 		b := memory.Budget{Tokens: 1_000_000}
@@ -110,7 +109,6 @@ var budgetRules = []suite.Rule{
 		next = e.Take(t.ThreadID)
 		suite.Equal(e, "renewed", e.Spent(t.ThreadID), memory.Spent{})
 		e.Ok(e.Within(b, next, 1))
-		e.Sound(t.ThreadID)
 	}},
 }
 
@@ -127,8 +125,7 @@ func unmarked(u agent.Usage) agent.Usage {
 }
 
 var accountRules = []suite.Rule{
-	{Name: "an attempt that its worker left in mid-stream is charged by its stake and its text, once", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "an attempt that its worker left in mid-stream is charged by its stake and its text, once", Turn: func(e *suite.Env, t memory.Turn) {
 		e.Staked(t)
 		suite.Equal(e, "while it runs", e.Turn(t.ID).Usage, agent.Usage{})
 		b := e.Begin(t, 1)
@@ -144,7 +141,6 @@ var accountRules = []suite.Rule{
 		ms := e.Messages(t.ThreadID)
 		suite.Equal(e, "message", ms[len(ms)-1].Usage.TotalTokens, all.TotalTokens)
 		suite.Equal(e, "estimated", ms[len(ms)-1].Usage.Estimated, true)
-		e.Sound(t.ThreadID)
 	}},
 	{Name: "a turn that ends in mid-stream charges what was under way, and its partial message shows it", Run: func(e *suite.Env) {
 		for name, end := range map[string]func(memory.Turn) memory.CloseRequest{
@@ -161,8 +157,7 @@ var accountRules = []suite.Rule{
 			e.Sound(t.ThreadID)
 		}
 	}},
-	{Name: "what a lost attempt made is taken to be no more than its model may make", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "what a lost attempt made is taken to be no more than its model may make", Turn: func(e *suite.Env, t memory.Turn) {
 		a := e.Begin(t, 1)
 		text := "word " + strings.Repeat("word ", 1000)
 		c := suite.Chunk(t, 1, a, 0, text)
@@ -172,8 +167,7 @@ var accountRules = []suite.Rule{
 		e.Begin(t, 1)
 		suite.Equal(e, "tokens", e.Spent(t.ThreadID).Tokens, int64(150))
 	}},
-	{Name: "an attempt that reported its failure is charged with that alone, also when its turn is to be cancelled", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "an attempt that reported its failure is charged with that alone, also when its turn is to be cancelled", Turn: func(e *suite.Env, t memory.Turn) {
 		a := e.Staked(t)
 		e.Ok(e.S.FailModel(e.Ctx, suite.Failure(t, 1, a)))
 		e.Close(suite.Cancelled(t, 1))
@@ -184,8 +178,7 @@ var accountRules = []suite.Rule{
 		suite.Equal(e, "message", *ms[len(ms)-1].Usage, use)
 		e.Stale(e.S.FailModel(e.Ctx, suite.Failure(t, 1, a)))
 	}},
-	{Name: "failures of one class in a row are counted, another end and another model begin anew", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "failures of one class in a row are counted, another end and another model begin anew", Turn: func(e *suite.Env, t memory.Turn) {
 		row := func(class agent.FailureClass, fallback string) [2]any {
 			f := suite.Failure(t, 1, e.Begin(t, 1))
 			f.Class, f.Fallback = class, fallback

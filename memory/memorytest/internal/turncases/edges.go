@@ -28,8 +28,7 @@ var edgeRules = []suite.Rule{
 		}
 		suite.Equal(e, "threads", len(e.Threads(memory.ThreadFilter{All: true})), 0)
 	}},
-	{Name: "a message that makes no choice is refused while an approval is open, a queued one is taken", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "a message that makes no choice is refused while an approval is open, a queued one is taken", Turn: func(e *suite.Env, t memory.Turn) {
 		e.Gated(t, 1, agent.GateAsk)
 		e.Ask(t, 1)
 		r := suite.Message("s1", "m2", "hi")
@@ -40,8 +39,7 @@ var edgeRules = []suite.Rule{
 		})
 		suite.Equal(e, "state", e.Send("s1", "m3").State, memory.EntryWaiting)
 	}},
-	{Name: "a sub-agent takes neither messages nor retries from people", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "a sub-agent takes neither messages nor retries from people", Turn: func(e *suite.Env, t memory.Turn) {
 		child := e.Take(e.Delegate(t, 1, "researcher").ChildThread)
 		e.Answer(child, 1, "the finding")
 		e.Unchanged(t.ThreadID, func() {
@@ -87,8 +85,7 @@ var edgeRules = []suite.Rule{
 		take("/elsewhere")
 		suite.Equal(e, "the next turn", e.Thread(thread).Workdir, "/elsewhere")
 	}},
-	{Name: "a turn completes only with a stored reply, and ends in a final state only", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "a turn completes only with a stored reply, and ends in a final state only", Turn: func(e *suite.Env, t memory.Turn) {
 		e.Unchanged(t.ThreadID, func() {
 			if _, err := e.S.CloseTurn(e.Ctx, suite.Completed(t, 1)); err == nil {
 				e.Fatalf("a turn completed without an answer")
@@ -110,8 +107,7 @@ var edgeRules = []suite.Rule{
 			e.Code(err, agent.CodeNotFound, agent.CodeStale, agent.CodeInvalid)
 		})
 	}},
-	{Name: "a background end that a sub-agent did not read before its turn closed is not lost", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "a background end that a sub-agent did not read before its turn closed is not lost", Turn: func(e *suite.Env, t memory.Turn) {
 		child := e.Take(e.Delegate(t, 1, "researcher").ChildThread)
 		grand := e.Background(child, 1, "general")
 		e.SaveRound(child, 1)
@@ -128,10 +124,8 @@ var edgeRules = []suite.Rule{
 		if (steered == 1) == (claim.Turn != nil) {
 			e.Errorf("steered above: %d, taken by the sub-agent: %v", steered, claim.Turn != nil)
 		}
-		e.Sound(t.ThreadID)
 	}},
-	{Name: "a delegation is opened, not run, and no other call is opened", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "a delegation is opened, not run, and no other call is opened", Turn: func(e *suite.Env, t memory.Turn) {
 		calls := e.Reply(t, 1, "", suite.Assign(0), suite.Lookup(1)).Calls
 		e.Unchanged(t.ThreadID, func() {
 			_, err := e.S.OpenDelegation(e.Ctx, suite.Delegation(calls[1], "researcher"))
@@ -140,8 +134,7 @@ var edgeRules = []suite.Rule{
 			e.Code(err, agent.CodeConflict, agent.CodeInvalid, agent.CodeNotFound)
 		})
 	}},
-	{Name: "a call with a cancelled context happens as a whole or not at all", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "a call with a cancelled context happens as a whole or not at all", Turn: func(e *suite.Env, t memory.Turn) {
 		ctx, cancel := context.WithCancel(e.Ctx)
 		cancel()
 		before := e.State(t.ThreadID)
@@ -150,6 +143,5 @@ var edgeRules = []suite.Rule{
 		} else {
 			suite.Equal(e, "entry", e.Entry(t.ThreadID, memory.EntryMessage, "m2").State, memory.EntryWaiting)
 		}
-		e.Sound(t.ThreadID)
 	}},
 }

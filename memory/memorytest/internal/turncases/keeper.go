@@ -11,8 +11,7 @@ import (
 )
 
 var retryRules = []suite.Rule{
-	{Name: "a retry is a new turn without a second user message, and its answer replaces the old one", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "a retry is a new turn without a second user message, and its answer replaces the old one", Turn: func(e *suite.Env, t memory.Turn) {
 		e.Answer(t, 1, "first answer")
 		r := e.Retry(t.ThreadID, "r1")
 		suite.Equal(e, "idle", r.Idle, true)
@@ -26,10 +25,8 @@ var retryRules = []suite.Rule{
 		suite.Equal(e, "messages", len(ms), 3)
 		suite.Equal(e, "superseded", [2]string{ms[1].Content.String(), ms[1].SupersededBy}, [2]string{"first answer", again.ID})
 		suite.Equal(e, "answer", [2]string{ms[2].Content.String(), ms[2].SupersededBy}, [2]string{"second answer", ""})
-		e.Sound(t.ThreadID)
 	}},
-	{Name: "the same request id is one retry", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "the same request id is one retry", Turn: func(e *suite.Env, t memory.Turn) {
 		e.Close(suite.Failed(t, 1, agent.ReasonError))
 		first := e.Retry(t.ThreadID, "r1")
 		e.Unchanged(t.ThreadID, func() {
@@ -39,8 +36,7 @@ var retryRules = []suite.Rule{
 		e.Answer(e.Take(t.ThreadID), 1, "fine")
 		e.Unchanged(t.ThreadID, func() { suite.Equal(e, "turn", e.Retry(t.ThreadID, "r1").TurnID, first.TurnID) })
 	}},
-	{Name: "three retries leave one user message and one answer that counts", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "three retries leave one user message and one answer that counts", Turn: func(e *suite.Env, t memory.Turn) {
 		e.Answer(t, 1, "answer 0")
 		turns := map[string]bool{t.ID: true}
 		for i := 1; i <= 3; i++ {
@@ -59,10 +55,8 @@ var retryRules = []suite.Rule{
 			}
 		}
 		suite.Equal(e, "user messages, current answers", [2]int{users, current}, [2]int{1, 1})
-		e.Sound(t.ThreadID)
 	}},
-	{Name: "a retry keeps finished rounds and replaces partial text", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "a retry keeps finished rounds and replaces partial text", Turn: func(e *suite.Env, t memory.Turn) {
 		e.RunTool(e.Calls(t, 1, 1)[0], "kept")
 		e.SaveRound(t, 1)
 		e.Ok(e.S.AppendChunk(e.Ctx, suite.Chunk(t, 2, e.Begin(t, 2), 0, "half")))
@@ -74,7 +68,6 @@ var retryRules = []suite.Rule{
 		suite.Equal(e, "messages", len(ms), 5)
 		suite.Equal(e, "round", [2]string{ms[2].Content.String(), ms[2].SupersededBy}, [2]string{"kept", ""})
 		suite.Equal(e, "partial", [3]any{ms[3].Content.String(), ms[3].Partial, ms[3].SupersededBy}, [3]any{"half", true, again.ID})
-		e.Sound(t.ThreadID)
 	}},
 	{Name: "there is nothing to retry before the first turn, in no thread, or for another user", Run: func(e *suite.Env) {
 		r := e.Send("s1", "m1")
@@ -134,8 +127,7 @@ var keeperRules = []suite.Rule{
 			suite.Equal(e, name+" done", still, false)
 		}
 	}},
-	{Name: "a thread whose turn is open is not overdue however much waits", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "a thread whose turn is open is not overdue however much waits", Turn: func(e *suite.Env, t memory.Turn) {
 		e.Send("s1", "m2")
 		e.H.Clock.Advance(time.Hour)
 		suite.Equal(e, "overdue", len(e.Overdue(2*time.Second)), 0)
@@ -157,8 +149,7 @@ var keeperRules = []suite.Rule{
 			e.Sound(t.ThreadID)
 		}
 	}},
-	{Name: "a decided approval is overdue until its calls run or its round is saved", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "a decided approval is overdue until its calls run or its round is saved", Turn: func(e *suite.Env, t memory.Turn) {
 		call := e.Gated(t, 1, agent.GateAsk)[0]
 		a := e.Ask(t, 1)
 		e.H.Clock.Advance(time.Hour)
@@ -172,8 +163,7 @@ var keeperRules = []suite.Rule{
 		e.SaveRound(t, 1)
 		suite.Equal(e, "saved", len(e.Overdue(2*time.Second)), 0)
 	}},
-	{Name: "an answered question is overdue until the next step begins", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "an answered question is overdue until the next step begins", Turn: func(e *suite.Env, t memory.Turn) {
 		qs := e.Questioned(t, 1, "a?", "b?")
 		e.H.Clock.Advance(time.Hour)
 		suite.Equal(e, "unanswered", len(e.Overdue(2*time.Second)), 0)
@@ -233,15 +223,13 @@ var keeperRules = []suite.Rule{
 		e.Close(suite.Cancelled(q, 1))
 		suite.Equal(e, "settled", suite.Must[memory.Load](e)(e.S.Load(e.Ctx)), memory.Load{OpenTurns: 1, Waiting: 1})
 	}},
-	{Name: "an entry is found by its kind and id", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "an entry is found by its kind and id", Turn: func(e *suite.Env, t memory.Turn) {
 		entry := suite.Must[memory.InboxEntry](e)(e.S.Entry(e.Ctx, t.ThreadID, t.EntryKind, t.MessageID))
 		suite.Equal(e, "entry", [2]string{entry.TurnID, string(entry.State)}, [2]string{t.ID, string(memory.EntryTaken)})
 		_, err := e.S.Entry(e.Ctx, t.ThreadID, memory.EntryRetry, t.MessageID)
 		e.Code(err, agent.CodeNotFound)
 	}},
-	{Name: "open turns are listed with their run until they close", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "open turns are listed with their run until they close", Turn: func(e *suite.Env, t memory.Turn) {
 		child := e.Take(e.Delegate(t, 1, "researcher").ChildThread)
 		list := suite.Must[[]memory.OpenTurn](e)(e.S.OpenTurns(e.Ctx, memory.OpenTurnFilter{}))
 		suite.Equal(e, "open", len(list), 2)
@@ -255,8 +243,7 @@ var keeperRules = []suite.Rule{
 		e.Close(suite.Cancelled(t, 1))
 		suite.Equal(e, "open", len(suite.Must[[]memory.OpenTurn](e)(e.S.OpenTurns(e.Ctx, memory.OpenTurnFilter{}))), 0)
 	}},
-	{Name: "reconcile closes as terminated: in flight and at most once is unknown, the rest aborted", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "reconcile closes as terminated: in flight and at most once is unknown, the rest aborted", Turn: func(e *suite.Env, t memory.Turn) {
 		calls := e.Calls(t, 1, 4)
 		e.RunTool(calls[0], "kept")
 		e.BeginTool(calls[1], false)
@@ -273,10 +260,8 @@ var keeperRules = []suite.Rule{
 			suite.Equal(e, "nobody aborted it", m.Content.String(), "Tool execution aborted: the turn's workflow run was terminated from outside, or lost")
 			suite.Equal(e, "reason", m.ErrorReason, agent.ErrAborted)
 		}
-		e.Sound(t.ThreadID)
 	}},
-	{Name: "reconcile keeps partial text, and the next message follows at once or by the sweep", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "reconcile keeps partial text, and the next message follows at once or by the sweep", Turn: func(e *suite.Env, t memory.Turn) {
 		m2 := e.Send("s1", "m2")
 		e.Ok(e.S.AppendChunk(e.Ctx, suite.Chunk(t, 1, e.Begin(t, 1), 0, "half")))
 		next := e.Terminated(t, 1).Next

@@ -11,15 +11,13 @@ import (
 )
 
 var lossRules = []suite.Rule{
-	{Name: "a turn that is alone on five workers that die ends with a limit", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "a turn that is alone on five workers that die ends with a limit", Turn: func(e *suite.Env, t memory.Turn) {
 		for i := range 5 {
 			e.Ok(e.Attempt(t, 1, fmt.Sprint("w", i)))
 		}
 		e.Code(e.Attempt(t, 1, "w5"), agent.CodeLimit)
 		e.Code(e.Attempt(t, 1, "w6"), agent.CodeLimit)
 		e.Close(suite.Failed(t, 1, agent.ReasonLimit))
-		e.Sound(t.ThreadID)
 	}},
 	{Name: "eight turns share the blame for the workers that die under them", Run: func(e *suite.Env) {
 		var all []memory.Turn
@@ -54,8 +52,7 @@ var lossRules = []suite.Rule{
 			e.Ok(e.Attempt(e.Started(s), 1, "last"))
 		}
 	}},
-	{Name: "whoever takes up a lost attempt is told which one it was", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "whoever takes up a lost attempt is told which one it was", Turn: func(e *suite.Env, t memory.Turn) {
 		var lost []int
 		for _, w := range []string{"w1", "w2", "w2", "w3"} { // w2 is alive when it begins again
 			b := e.ModelBegin(t, 1)
@@ -87,8 +84,7 @@ var lossRules = []suite.Rule{
 			e.SaveRound(u, c.Step)
 		}
 	}},
-	{Name: "attempts that the same process takes up again killed nobody", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "attempts that the same process takes up again killed nobody", Turn: func(e *suite.Env, t memory.Turn) {
 		for range 9 {
 			e.Ok(e.Attempt(t, 1, "w"))
 		}
@@ -107,8 +103,7 @@ var lossRules = []suite.Rule{
 		e.Code(e.Attempt(t, 1, "w5"), agent.CodeLimit)
 		e.Ok(e.Attempt(other, 6, "w5"))
 	}},
-	{Name: "a turn that lost its worker twice waits before it tries again, ever longer", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "a turn that lost its worker twice waits before it tries again, ever longer", Turn: func(e *suite.Env, t memory.Turn) {
 		var waits []time.Duration
 		for i := range 5 {
 			b := e.ModelBegin(t, 1)
@@ -127,8 +122,7 @@ var lossRules = []suite.Rule{
 			}
 		}
 	}},
-	{Name: "a repeatable call that keeps killing its worker ends as failed, and its turn with it", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "a repeatable call that keeps killing its worker ends as failed, and its turn with it", Turn: func(e *suite.Env, t memory.Turn) {
 		c := e.Calls(t, 1, 1)[0]
 		var st memory.ToolStart
 		for i := 0; !st.Final && i < 20; i++ {
@@ -144,10 +138,8 @@ var lossRules = []suite.Rule{
 		_, err := e.S.BeginModel(e.Ctx, b)
 		e.Code(err, agent.CodeLimit)
 		e.Close(suite.Failed(t, 2, agent.ReasonLimit))
-		e.Sound(t.ThreadID)
 	}},
-	{Name: "a call that may run once is not run again, and the worker it killed counts", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "a call that may run once is not run again, and the worker it killed counts", Turn: func(e *suite.Env, t memory.Turn) {
 		for step := 1; step <= 5; step++ {
 			c := e.Calls(t, step, 1)[0]
 			b := e.ToolBegin(c, false)
@@ -162,6 +154,5 @@ var lossRules = []suite.Rule{
 		if errors.Is(err, memory.ErrCancelRequested) {
 			e.Errorf("%v", err)
 		}
-		e.Sound(t.ThreadID)
 	}},
 }

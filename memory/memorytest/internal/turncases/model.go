@@ -10,8 +10,7 @@ import (
 )
 
 var modelRules = []suite.Rule{
-	{Name: "a new attempt makes the one before stale", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "a new attempt makes the one before stale", Turn: func(e *suite.Env, t memory.Turn) {
 		b := e.ModelBegin(t, 1)
 		first := suite.Must[memory.ModelStart](e)(e.S.BeginModel(e.Ctx, b)).Attempt
 		e.Ok(e.S.AppendChunk(e.Ctx, suite.Chunk(t, 1, first, 0, "abc")))
@@ -26,10 +25,8 @@ var modelRules = []suite.Rule{
 		})
 		e.Answer2(t, 1, second, "good")
 		suite.Equal(e, "answer", e.Turn(t.ID).Answer, "good")
-		e.Sound(t.ThreadID)
 	}},
-	{Name: "a lower number never becomes current after a higher one of its scope", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "a lower number never becomes current after a higher one of its scope", Turn: func(e *suite.Env, t memory.Turn) {
 		b := e.ModelBegin(t, 1)
 		b.Fence.Number = 3
 		a := suite.Must[memory.ModelStart](e)(e.S.BeginModel(e.Ctx, b)).Attempt
@@ -47,8 +44,7 @@ var modelRules = []suite.Rule{
 		e.Stale(err)
 		e.Answer2(t, 1, other, "good")
 	}},
-	{Name: "a stored reply is returned and the model is not called again", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "a stored reply is returned and the model is not called again", Turn: func(e *suite.Env, t memory.Turn) {
 		stored := e.Reply(t, 1, "thinking", suite.Lookup(1), suite.Lookup(2))
 		e.Unchanged(t.ThreadID, func() {
 			st := suite.Must[memory.ModelStart](e)(e.S.BeginModel(e.Ctx, e.ModelBegin(t, 1)))
@@ -59,8 +55,7 @@ var modelRules = []suite.Rule{
 			suite.Equal(e, "calls", st.Stored.Calls, stored.Calls)
 		})
 	}},
-	{Name: "calls get our ids even where the provider repeats its own", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "calls get our ids even where the provider repeats its own", Turn: func(e *suite.Env, t memory.Turn) {
 		calls := e.Calls(t, 1, 3)
 		for i, c := range calls {
 			suite.Equal(e, "id", c.ID, agent.CallID(t.ID, 1, i))
@@ -73,8 +68,7 @@ var modelRules = []suite.Rule{
 		second := e.Calls(t, 2, 1)
 		suite.Equal(e, "id of step 2", second[0].ID, agent.CallID(t.ID, 2, 0))
 	}},
-	{Name: "streamed text is kept by byte offset, a piece that is there is ignored", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "streamed text is kept by byte offset, a piece that is there is ignored", Turn: func(e *suite.Env, t memory.Turn) {
 		a := e.Begin(t, 1)
 		e.Ok(e.S.AppendChunk(e.Ctx, suite.Chunk(t, 1, a, 0, "héllo")))
 		e.Ok(e.S.AppendChunk(e.Ctx, suite.Chunk(t, 1, a, 0, "héllo")))
@@ -91,8 +85,7 @@ var modelRules = []suite.Rule{
 		})
 		suite.Equal(e, "chunks are not in the log", e.Types(t.ThreadID), []string{agent.EventMessageStarted})
 	}},
-	{Name: "a failed attempt keeps its text until the next begins, and its cost", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "a failed attempt keeps its text until the next begins, and its cost", Turn: func(e *suite.Env, t memory.Turn) {
 		a := e.Begin(t, 1)
 		e.Ok(e.S.AppendChunk(e.Ctx, suite.Chunk(t, 1, a, 0, "half")))
 		e.Ok(e.S.FailModel(e.Ctx, suite.Failure(t, 1, a)))
@@ -109,19 +102,15 @@ var modelRules = []suite.Rule{
 		steps := suite.Must[[]memory.Step](e)(e.S.Steps(e.Ctx, t.ID))
 		suite.Equal(e, "steps", len(steps), 1)
 		suite.Equal(e, "attempts, failed", [2]int{steps[0].Attempt, steps[0].Failed}, [2]int{b, 1})
-		e.Sound(t.ThreadID)
 	}},
-	{Name: "attempts that failed in a recorded way do not count as lost", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "attempts that failed in a recorded way do not count as lost", Turn: func(e *suite.Env, t memory.Turn) {
 		for range 8 {
 			a := e.Begin(t, 1)
 			e.Ok(e.S.FailModel(e.Ctx, suite.Failure(t, 1, a)))
 		}
 		e.Answer(t, 1, "at last")
-		e.Sound(t.ThreadID)
 	}},
-	{Name: "a steered message goes into the running turn before its next model call, once", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "a steered message goes into the running turn before its next model call, once", Turn: func(e *suite.Env, t memory.Turn) {
 		calls := e.Calls(t, 1, 1)
 		r := e.Steer("s1", "m2")
 		suite.Equal(e, "state", r.State, memory.EntryWaiting)
@@ -140,17 +129,13 @@ var modelRules = []suite.Rule{
 		suite.Equal(e, "entry", [2]string{string(en.State), en.TakenBy}, [2]string{"taken", t.ID})
 		suite.Equal(e, "next", e.Answer2(t, 2, st.Attempt, "done").Next, "")
 		suite.Equal(e, "turns", len(suite.Must[[]memory.Turn](e)(e.S.TurnsOf(e.Ctx, t.ThreadID))), 1)
-		e.Sound(t.ThreadID)
 	}},
-	{Name: "a steered message after the last model call gets a turn of its own", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "a steered message after the last model call gets a turn of its own", Turn: func(e *suite.Env, t memory.Turn) {
 		e.Reply(t, 1, "final")
 		r := e.Steer("s1", "m2")
 		suite.Equal(e, "next", e.Close(suite.Completed(t, 1)).Next, r.TurnID)
-		e.Sound(t.ThreadID)
 	}},
-	{Name: "counters equal the rows, the context window is the last call's", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "counters equal the rows, the context window is the last call's", Turn: func(e *suite.Env, t memory.Turn) {
 		calls := e.Calls(t, 1, 2)
 		for _, c := range calls {
 			e.RunTool(c, "ok")
@@ -168,10 +153,8 @@ var modelRules = []suite.Rule{
 		suite.Equal(e, "price", th.TotalPrice, 0.75)
 		suite.Equal(e, "window", th.ContextWindow, agent.ContextWindow{Prompt: 40, Completion: 2, Total: 42})
 		suite.Equal(e, "steps", e.Turn(t.ID).Steps, 2)
-		e.Sound(t.ThreadID)
 	}},
-	{Name: "a reply of any size and any text is kept", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "a reply of any size and any text is kept", Turn: func(e *suite.Env, t memory.Turn) {
 		text := strings.Repeat("0123456789", 300_000) + "é\u0001🙂"
 		e.Answer(t, 1, text)
 		suite.Equal(e, "answer", e.Messages(t.ThreadID)[1].Content.String() == text, true)
@@ -179,8 +162,7 @@ var modelRules = []suite.Rule{
 }
 
 var summaryRules = []suite.Rule{
-	{Name: "a summary is stored once, with its event and its cost; messages stay", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "a summary is stored once, with its event and its cost; messages stay", Turn: func(e *suite.Env, t memory.Turn) {
 		e.FullRound(t, 1, 2)
 		before := e.Thread(t.ThreadID)
 		all := e.Messages(t.ThreadID)
@@ -205,8 +187,7 @@ var summaryRules = []suite.Rule{
 		})
 		suite.Equal(e, "summaries", suite.Must[[]memory.Summary](e)(e.S.Summaries(e.Ctx, t.ThreadID)), []memory.Summary{first})
 	}},
-	{Name: "a new attempt at a summary makes the one before stale; five lost ones are the limit", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "a new attempt at a summary makes the one before stale; five lost ones are the limit", Turn: func(e *suite.Env, t memory.Turn) {
 		e.FullRound(t, 1, 1)
 		for i := 1; i <= 5; i++ {
 			suite.Equal(e, "attempt", suite.Must[memory.SummaryStart](e)(e.S.BeginSummary(e.Ctx, e.SummaryBegin(t, 2, i))).Attempt, i)
@@ -218,8 +199,7 @@ var summaryRules = []suite.Rule{
 		_, err = e.S.BeginSummary(e.Ctx, e.SummaryBegin(t, 2, 6))
 		suite.Equal(e, "code", agent.CodeOf(err), agent.CodeLimit)
 	}},
-	{Name: "a failed attempt at a summary is paid for, and another may follow", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "a failed attempt at a summary is paid for, and another may follow", Turn: func(e *suite.Env, t memory.Turn) {
 		e.FullRound(t, 1, 1)
 		before := e.Thread(t.ThreadID)
 		suite.Must[memory.SummaryStart](e)(e.S.BeginSummary(e.Ctx, e.SummaryBegin(t, 2, 1)))
@@ -232,8 +212,7 @@ var summaryRules = []suite.Rule{
 		suite.Equal(e, "attempt", suite.Must[memory.SummaryStart](e)(e.S.BeginSummary(e.Ctx, e.SummaryBegin(t, 2, 2))).Attempt, 2)
 		suite.Must[memory.Summary](e)(e.S.SaveSummary(e.Ctx, suite.SummaryRecord(t, 2, 2, 1, 2, "text")))
 	}},
-	{Name: "a summary replaces messages that are there, and never fewer than the one before", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "a summary replaces messages that are there, and never fewer than the one before", Turn: func(e *suite.Env, t memory.Turn) {
 		e.FullRound(t, 1, 2)
 		e.Summarise(t, 2, 1, 4, "one")
 		for _, to := range []int64{3, 9} {
@@ -242,8 +221,7 @@ var summaryRules = []suite.Rule{
 			suite.Equal(e, "code", agent.CodeOf(err), agent.CodeInvalid)
 		}
 	}},
-	{Name: "no summary is made for a turn that is closed or is to be cancelled", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "no summary is made for a turn that is closed or is to be cancelled", Turn: func(e *suite.Env, t memory.Turn) {
 		start := suite.Must[memory.SummaryStart](e)(e.S.BeginSummary(e.Ctx, e.SummaryBegin(t, 1, 1)))
 		suite.Must[memory.CancelResult](e)(e.S.RequestCancel(e.Ctx, memory.CancelRequest{ThreadID: t.ThreadID}))
 		_, err := e.S.BeginSummary(e.Ctx, e.SummaryBegin(t, 1, 2))
@@ -252,8 +230,7 @@ var summaryRules = []suite.Rule{
 		_, err = e.S.SaveSummary(e.Ctx, suite.SummaryRecord(t, 1, start.Attempt, 1, 1, "late"))
 		e.Stale(err)
 	}},
-	{Name: "warnings and the model that takes over are stored with the failed attempt", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "warnings and the model that takes over are stored with the failed attempt", Turn: func(e *suite.Env, t memory.Turn) {
 		a := e.Begin(t, 1)
 		f := suite.Failure(t, 1, a)
 		f.NotCalled, f.Usage, f.Fallback = true, agent.Usage{}, "other"
@@ -268,8 +245,7 @@ var summaryRules = []suite.Rule{
 		start := suite.Must[memory.ModelStart](e)(e.S.BeginModel(e.Ctx, b))
 		suite.Equal(e, "start", [3]string{start.Turn.Fallback, start.LastCode, start.LastErr}, [3]string{"other", f.Code, f.Message})
 	}},
-	{Name: "a model that takes no images is kept with its thread, and with a fork of that", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "a model that takes no images is kept with its thread, and with a fork of that", Turn: func(e *suite.Env, t memory.Turn) {
 		for _, model := range []string{"one", "two/b:c@d", "one"} {
 			f := suite.Failure(t, 1, e.Begin(t, 1))
 			f.NoImages = model

@@ -48,8 +48,7 @@ var readRules = []suite.Rule{
 		}
 		suite.Equal(e, "listed", len(e.Threads(memory.ThreadFilter{UserID: suite.User, Profile: "other"})), 0)
 	}},
-	{Name: "other users find nothing", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "other users find nothing", Turn: func(e *suite.Env, t memory.Turn) {
 		e.Take(e.Delegate(t, 1, "researcher").ChildThread)
 		_, err := e.S.Thread(e.Ctx, suite.OtherUser, t.ThreadID)
 		e.Code(err, agent.CodeNotFound)
@@ -80,8 +79,7 @@ var readRules = []suite.Rule{
 			e.Code(err, agent.CodeNotFound)
 		}
 	}},
-	{Name: "no list shows a sub-agent unless asked", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "no list shows a sub-agent unless asked", Turn: func(e *suite.Env, t memory.Turn) {
 		d := e.Delegate(t, 1, "researcher")
 		suite.Equal(e, "list", e.Threads(memory.ThreadFilter{UserID: suite.User}), []string{t.ThreadID})
 		suite.Equal(e, "session", e.Threads(memory.ThreadFilter{UserID: suite.User, SessionID: "s1"}), []string{t.ThreadID})
@@ -106,8 +104,7 @@ var readRules = []suite.Rule{
 		third := e.Thread("s3/default")
 		suite.Equal(e, "page", e.Threads(memory.ThreadFilter{UserID: suite.User, Before: third.UpdatedAt}), []string{"s2/default", "s1/default"})
 	}},
-	{Name: "messages and events are read in pages by sequence number", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "messages and events are read in pages by sequence number", Turn: func(e *suite.Env, t memory.Turn) {
 		for n := 1; n <= 5; n++ {
 			e.RunTool(e.Calls(t, n, 1)[0], "r")
 			e.SaveRound(t, n)
@@ -151,8 +148,7 @@ var readRules = []suite.Rule{
 			seen = now
 		}
 	}},
-	{Name: "values read are copies", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "values read are copies", Turn: func(e *suite.Env, t memory.Turn) {
 		e.RunTool(e.Calls(t, 1, 1)[0], "r")
 		e.SaveRound(t, 1)
 		e.Unchanged(t.ThreadID, func() {
@@ -167,8 +163,7 @@ var readRules = []suite.Rule{
 }
 
 var eventRules = []suite.Rule{
-	{Name: "events of a turn come in their order", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "events of a turn come in their order", Turn: func(e *suite.Env, t memory.Turn) {
 		calls := e.Calls(t, 1, 2)
 		e.RunTool(calls[0], "a")
 		e.RunTool(calls[1], "b")
@@ -183,8 +178,7 @@ var eventRules = []suite.Rule{
 			suite.Equal(e, "time", ev.At.Equal(e.H.Clock.Now()), true)
 		}
 	}},
-	{Name: "payloads have the fields that are promised", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "payloads have the fields that are promised", Turn: func(e *suite.Env, t memory.Turn) {
 		calls := e.Gated(t, 1, agent.GateAuto, agent.GateAsk, agent.GateAsk)
 		e.RunTool(calls[0], "a")
 		d := suite.Decision(e.Ask(t, 1).ID, memory.Approve)
@@ -217,8 +211,7 @@ var eventRules = []suite.Rule{
 		response := e.EventsOf(t.ThreadID, agent.EventToolResponse)[0]
 		suite.Equal(e, "response", [4]any{response["toolCallId"], response["name"], response["status"], response["result"]}, [4]any{calls[0].ID, "lookup", "success", "a"})
 	}},
-	{Name: "memory_appended names what was appended", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "memory_appended names what was appended", Turn: func(e *suite.Env, t memory.Turn) {
 		e.RunTool(e.Calls(t, 1, 1)[0], "a")
 		saved := e.SaveRound(t, 1)
 		evs := e.EventsOf(t.ThreadID, agent.EventMemoryAppended)
@@ -241,8 +234,7 @@ var eventRules = []suite.Rule{
 			e.Sound(t.ThreadID)
 		}
 	}},
-	{Name: "a child's steps are told on its delegator with the ids that tell children apart", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "a child's steps are told on its delegator with the ids that tell children apart", Turn: func(e *suite.Env, t memory.Turn) {
 		d := e.Delegate(t, 1, "researcher")
 		child := e.Take(d.ChildThread)
 		parsed, err := agent.ParseThreadID(d.ChildThread)
@@ -264,7 +256,6 @@ var eventRules = []suite.Rule{
 			suite.Equal(e, "agent", evs[0]["agentId"], any(parsed.AgentID))
 		}
 		e.SaveRound(t, 1)
-		e.Sound(t.ThreadID)
 	}},
 }
 
@@ -337,8 +328,7 @@ var windowRules = []suite.Rule{
 		suite.Equal(e, "calls", got, want)
 		suite.Equal(e, "tasks", tasks, want)
 	}},
-	{Name: "a task in the background is open until its sub-agent ends, whatever came after", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "a task in the background is open until its sub-agent ends, whatever came after", Turn: func(e *suite.Env, t memory.Turn) {
 		d := e.Away(t)
 		is := func(want ...string) {
 			e.Helper()

@@ -186,20 +186,18 @@ var DurableRules = []suite.Rule{
 		e.RunTool(calls[0], "one")
 		e.Send("s1", "m2")
 		before := e.State(t.ThreadID)
-		e.S = e.H.Reopen(e.Test, e.S)
+		e.S = e.H.Reopen(e.T, e.S)
 		suite.Equal(e, "id", e.S.ID(), id)
 		suite.Equal(e, "state", e.State(t.ThreadID), before)
 		suite.Equal(e, "turn", e.Take(t.ThreadID).ID, t.ID)
 		e.RunTool(calls[1], "two")
 		e.SaveRound(t, 1)
 		e.Answer(t, 2, "done")
-		e.Sound(t.ThreadID)
 	}},
-	{Name: "streamed text and the current attempt survive", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "streamed text and the current attempt survive", Turn: func(e *suite.Env, t memory.Turn) {
 		a := e.Begin(t, 1)
 		e.Ok(e.S.AppendChunk(e.Ctx, suite.Chunk(t, 1, a, 0, "half an ans")))
-		e.S = e.H.Reopen(e.Test, e.S)
+		e.S = e.H.Reopen(e.T, e.S)
 		suite.Equal(e, "text", suite.Must[*memory.Streamed](e)(e.S.Stream(e.Ctx, t.ThreadID)).Text, "half an ans")
 		suite.Must[memory.StoredReply](e)(e.S.SaveReply(e.Ctx, suite.Record(t, 1, a, "half an answer")))
 	}},
@@ -208,7 +206,7 @@ var DurableRules = []suite.Rule{
 // ProcessRules are for stores that several processes may have open.
 var ProcessRules = []suite.Rule{
 	{Name: "two handles share one store", Run: func(e *suite.Env) {
-		other := e.H.Another(e.Test, e.S)
+		other := e.H.Another(e.T, e.S)
 		suite.Equal(e, "id", other.ID(), e.S.ID())
 		before := suite.Must[int64](e)(other.Changed(e.Ctx))
 		t := e.Started("s1")

@@ -36,10 +36,8 @@ var turnRules = []suite.Rule{
 		suite.Equal(e, "entry state", en.State, memory.EntryTaken)
 		suite.Equal(e, "taken by", en.TakenBy, t.ID)
 		suite.Equal(e, "events", e.Types(r.ThreadID), []string{agent.EventMessageStarted})
-		e.Sound(r.ThreadID)
 	}},
-	{Name: "an open turn without a saved step takes the template of the agent that its claim named", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "an open turn without a saved step takes the template of the agent that its claim named", Turn: func(e *suite.Env, t memory.Turn) {
 		e.Answer(t, 1, "one")
 		r := suite.Message("s1", "m2", "text of m2")
 		r.Agent = "other"
@@ -50,8 +48,7 @@ var turnRules = []suite.Rule{
 		th := e.Thread(t.ThreadID)
 		suite.Equal(e, "agent", [2]string{th.AgentType, th.Config.SystemPrompt}, [2]string{"other", "You are another."})
 	}},
-	{Name: "a message to another agent takes nothing of the template of the one before", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "a message to another agent takes nothing of the template of the one before", Turn: func(e *suite.Env, t memory.Turn) {
 		r := suite.Message("s1", "m2", "text of m2")
 		r.Agent = "other"
 		suite.Must[memory.SendResult](e)(e.S.Send(e.Ctx, r))
@@ -72,15 +69,13 @@ var turnRules = []suite.Rule{
 		}
 		suite.Equal(e, "messages", len(e.Messages("s1/default")), 1)
 	}},
-	{Name: "with nothing to take a claim returns no turn", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "with nothing to take a claim returns no turn", Turn: func(e *suite.Env, t memory.Turn) {
 		e.Answer(t, 1, "done")
 		e.Unchanged(t.ThreadID, func() { e.Idle(t.ThreadID) })
 		_, err := e.S.TakeNext(e.Ctx, memory.TakeRequest{ThreadID: "none/default", RunID: "r"})
 		e.Code(err, agent.CodeNotFound)
 	}},
-	{Name: "a claim of a turn under way names the first step that is not saved", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "a claim of a turn under way names the first step that is not saved", Turn: func(e *suite.Env, t memory.Turn) {
 		calls := e.Calls(t, 1, 1)
 		suite.Equal(e, "before the round", suite.Must[memory.Claim](e)(e.S.TakeNext(e.Ctx, memory.TakeRequest{ThreadID: t.ThreadID})).Step, 1)
 		e.RunTool(calls[0], "one")
@@ -105,17 +100,13 @@ var turnRules = []suite.Rule{
 			texts = append(texts, m.Content.String())
 		}
 		suite.Equal(e, "transcript", texts, []string{"text of m1", "answer to m1", "text of m2", "answer to m2", "text of m3", "answer to m3"})
-		e.Sound("s1/default")
 	}},
-	{Name: "every write of a closed turn is stale and changes nothing", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "every write of a closed turn is stale and changes nothing", Turn: func(e *suite.Env, t memory.Turn) {
 		a := e.Begin(t, 1)
 		e.Close(suite.Failed(t, 1, agent.ReasonError))
 		e.StaleTurn(t, a)
-		e.Sound(t.ThreadID)
 	}},
-	{Name: "every write of a turn that is not the open one is stale", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "every write of a turn that is not the open one is stale", Turn: func(e *suite.Env, t memory.Turn) {
 		e.Send("s1", "m2")
 		a := e.Begin(t, 1)
 		next := e.Close(suite.Failed(t, 1, agent.ReasonError)).Next
@@ -123,10 +114,8 @@ var turnRules = []suite.Rule{
 		suite.Equal(e, "attempts look alike", a, b)
 		e.StaleTurn(t, a)
 		e.Answer2(e.Turn(next), 1, b, "second")
-		e.Sound(t.ThreadID)
 	}},
-	{Name: "an interrupted turn is found open with what it stored", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "an interrupted turn is found open with what it stored", Turn: func(e *suite.Env, t memory.Turn) {
 		calls := e.Calls(t, 1, 3)
 		e.RunTool(calls[0], "kept")
 		again := e.Take(t.ThreadID)
@@ -140,8 +129,7 @@ var turnRules = []suite.Rule{
 }
 
 var closeRules = []suite.Rule{
-	{Name: "completing appends the stored answer, ends the turn and the thread, in one write", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "completing appends the stored answer, ends the turn and the thread, in one write", Turn: func(e *suite.Env, t memory.Turn) {
 		e.Reply(t, 1, "the answer")
 		c := e.Close(suite.Completed(t, 1))
 		suite.Equal(e, "outcome and next", [2]string{string(c.Outcome), c.Next}, [2]string{"completed", ""})
@@ -156,10 +144,8 @@ var closeRules = []suite.Rule{
 		suite.Equal(e, "closed at", turn.ClosedAt != nil, true)
 		suite.Equal(e, "events", e.Types(t.ThreadID), []string{agent.EventMessageStarted, agent.EventAssistantMessage, agent.EventDone})
 		suite.Equal(e, "stream", suite.Must[*memory.Streamed](e)(e.S.Stream(e.Ctx, t.ThreadID)), nil)
-		e.Sound(t.ThreadID)
 	}},
-	{Name: "a close takes the next entry, and says so again however late it is repeated", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "a close takes the next entry, and says so again however late it is repeated", Turn: func(e *suite.Env, t memory.Turn) {
 		m2 := e.Send("s1", "m2")
 		c := e.Answer(t, 1, "one")
 		suite.Equal(e, "next", c.Next, m2.TurnID)
@@ -169,10 +155,8 @@ var closeRules = []suite.Rule{
 		suite.Equal(e, "messages", len(e.Messages(t.ThreadID)), 3)
 		e.Answer(e.Turn(c.Next), 1, "two")
 		e.Unchanged(t.ThreadID, func() { suite.Equal(e, "next", e.Close(suite.Completed(t, 1)).Next, m2.TurnID) })
-		e.Sound(t.ThreadID)
 	}},
-	{Name: "a close snapshots the configuration for the turn it takes", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "a close snapshots the configuration for the turn it takes", Turn: func(e *suite.Env, t memory.Turn) {
 		e.Send("s1", "m2")
 		e.Reply(t, 1, "one")
 		r := suite.Completed(t, 1)
@@ -180,8 +164,7 @@ var closeRules = []suite.Rule{
 		e.Close(r)
 		suite.Equal(e, "prompt", e.Thread(t.ThreadID).Config.SystemPrompt, "New words.")
 	}},
-	{Name: "closes at once end the turn once", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "closes at once end the turn once", Turn: func(e *suite.Env, t memory.Turn) {
 		e.Send("s1", "m2")
 		e.Reply(t, 1, "one")
 		got := make([]memory.Closed, 8)
@@ -196,10 +179,8 @@ var closeRules = []suite.Rule{
 		for _, c := range got {
 			suite.Equal(e, "outcome and next", [2]string{string(c.Outcome), c.Next}, [2]string{string(got[0].Outcome), got[0].Next})
 		}
-		e.Sound(t.ThreadID)
 	}},
-	{Name: "failing keeps the text streamed so far once, as partial", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "failing keeps the text streamed so far once, as partial", Turn: func(e *suite.Env, t memory.Turn) {
 		first := e.Begin(t, 1)
 		e.Ok(e.S.AppendChunk(e.Ctx, suite.Chunk(t, 1, first, 0, "first try")))
 		e.Ok(e.S.FailModel(e.Ctx, suite.Failure(t, 1, first)))
@@ -216,26 +197,20 @@ var closeRules = []suite.Rule{
 		suite.Equal(e, "turn", [2]string{string(turn.Outcome), string(turn.Reason)}, [2]string{"failed", "timeout"})
 		suite.Equal(e, "events", e.Types(t.ThreadID)[1:], []string{agent.EventError})
 		suite.Equal(e, "stream", suite.Must[*memory.Streamed](e)(e.S.Stream(e.Ctx, t.ThreadID)), nil)
-		e.Sound(t.ThreadID)
 	}},
-	{Name: "failing before anything was streamed appends nothing", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "failing before anything was streamed appends nothing", Turn: func(e *suite.Env, t memory.Turn) {
 		e.Begin(t, 1)
 		e.Close(suite.Failed(t, 1, agent.ReasonError))
 		suite.Equal(e, "messages", len(e.Messages(t.ThreadID)), 1)
-		e.Sound(t.ThreadID)
 	}},
-	{Name: "failing with a stored answer keeps its text", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "failing with a stored answer keeps its text", Turn: func(e *suite.Env, t memory.Turn) {
 		e.Reply(t, 1, "stored but not saved")
 		e.Close(suite.Failed(t, 1, agent.ReasonTimeout))
 		ms := e.Messages(t.ThreadID)
 		suite.Equal(e, "messages", len(ms), 2)
 		suite.Equal(e, "text", ms[1].Content.String(), "stored but not saved")
-		e.Sound(t.ThreadID)
 	}},
-	{Name: "failing with a stored round keeps finished results and settles the rest", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "failing with a stored round keeps finished results and settles the rest", Turn: func(e *suite.Env, t memory.Turn) {
 		calls := e.Calls(t, 1, 3)
 		e.RunTool(calls[0], "kept")
 		e.BeginTool(calls[1], false)
@@ -248,13 +223,10 @@ var closeRules = []suite.Rule{
 		suite.Equal(e, "kept", ms[2].Content.String(), "kept")
 		suite.Equal(e, "aborted", ms[4].Content.String(), "Tool execution aborted: the turn failed")
 		suite.Equal(e, "responses", len(e.EventsOf(t.ThreadID, agent.EventToolResponse)), 3)
-		e.Sound(t.ThreadID)
 	}},
-	{Name: "an empty answer is an answer", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "an empty answer is an answer", Turn: func(e *suite.Env, t memory.Turn) {
 		e.Answer(t, 1, "")
 		suite.Equal(e, "messages", len(e.Messages(t.ThreadID)), 2)
 		suite.Equal(e, "status", e.Thread(t.ThreadID).Status, agent.ThreadCompleted)
-		e.Sound(t.ThreadID)
 	}},
 }

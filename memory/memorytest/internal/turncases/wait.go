@@ -9,8 +9,7 @@ import (
 )
 
 var waitRules = []suite.Rule{
-	{Name: "what a failed attempt's call waits for is told once, and listed until the next attempt begins", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "what a failed attempt's call waits for is told once, and listed until the next attempt begins", Turn: func(e *suite.Env, t memory.Turn) {
 		w := e.Held(t, e.Begin(t, 1), time.Hour, false)
 		w.ThreadID, w.RootThread, w.TurnID, w.Agent = t.ThreadID, t.ThreadID, t.ID, "orchestrator"
 		of := memory.WaitFilter{ThreadID: t.ThreadID}
@@ -23,18 +22,15 @@ var waitRules = []suite.Rule{
 		suite.Equal(e, "failed for good", len(e.Waits(of)), 0)
 		suite.Equal(e, "told", len(e.ToldWaits(t.ThreadID)), 1)
 		e.Answer(t, 1, "at last")
-		e.Sound(t.ThreadID)
 	}},
-	{Name: "a call that was held back for a moment is listed, but not told", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "a call that was held back for a moment is listed, but not told", Turn: func(e *suite.Env, t memory.Turn) {
 		e.Held(t, e.Begin(t, 1), time.Second, true)
 		suite.Equal(e, "waits", len(e.Waits(memory.WaitFilter{ThreadID: t.ThreadID})), 1)
 		suite.Equal(e, "told", len(e.ToldWaits(t.ThreadID)), 0)
 		e.Held(t, e.Begin(t, 1), time.Minute, true)
 		suite.Equal(e, "told", len(e.ToldWaits(t.ThreadID)), 1)
 	}},
-	{Name: "a call that was held back did not fail", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "a call that was held back did not fail", Turn: func(e *suite.Env, t memory.Turn) {
 		f := suite.Failure(t, 1, e.Begin(t, 1))
 		f.Code, f.Class = agent.ModelAnswerInvalid, agent.ClassEmpty
 		f.Wait = agent.NewModelWait(&agent.ModelError{Code: f.Code}, 2, e.H.Clock.Now().Add(time.Second))
@@ -62,8 +58,7 @@ var waitRules = []suite.Rule{
 		start := suite.Must[memory.ModelStart](e)(e.S.BeginModel(e.Ctx, e.ModelBegin(t, 1)))
 		suite.Equal(e, "another model", []any{start.Failures, start.Failing}, []any{0, time.Duration(0)})
 	}},
-	{Name: "a summary that is tried again has its step wait", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "a summary that is tried again has its step wait", Turn: func(e *suite.Env, t memory.Turn) {
 		full := suite.Failure(t, 1, e.Begin(t, 1))
 		full.NotCalled = true
 		e.Ok(e.S.FailModel(e.Ctx, full))
@@ -78,8 +73,7 @@ var waitRules = []suite.Rule{
 		e.Begin(t, 1)
 		suite.Equal(e, "under way", len(e.Waits(memory.WaitFilter{ThreadID: t.ThreadID})), 0)
 	}},
-	{Name: "a sub-agent's wait is told on the root too, and the end of a turn ends it", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "a sub-agent's wait is told on the root too, and the end of a turn ends it", Turn: func(e *suite.Env, t memory.Turn) {
 		d := e.Delegate(t, 1, "researcher")
 		child := e.Take(d.ChildThread)
 		e.Held(child, e.Begin(child, 1), time.Hour, false)
@@ -91,7 +85,6 @@ var waitRules = []suite.Rule{
 		suite.Equal(e, "of the root alone", len(e.Waits(memory.WaitFilter{ThreadID: t.ThreadID})), 0)
 		e.Close(memory.CloseRequest{ThreadID: t.ThreadID, TurnID: t.ID, Outcome: agent.ThreadCancelled, Step: 1, Reason: agent.ReasonCancelled, Code: "cancelled"})
 		suite.Equal(e, "after the end", len(e.Waits(memory.WaitFilter{})), 0)
-		e.Sound(t.ThreadID)
 	}},
 }
 
