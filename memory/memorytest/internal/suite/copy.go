@@ -20,12 +20,12 @@ func (e *Env) Elsewhere() *Env {
 
 // Export reads a whole tree.
 func (e *Env) Export(root string) []memory.ThreadRecord {
-	return Must[[]memory.ThreadRecord](e)(e.S.ExportThreads(e.Ctx, memory.ExportRequest{UserID: User, ThreadID: root, Below: true}))
+	return Must(e.S.ExportThreads(e.Ctx, memory.ExportRequest{UserID: User, ThreadID: root, Below: true}))(e)
 }
 
 // Restore imports a tree.
 func (e *Env) Restore(records []memory.ThreadRecord) memory.ImportResult {
-	return Must[memory.ImportResult](e)(e.S.ImportThreads(e.Ctx, memory.ImportRequest{UserID: User, Profile: "default", Threads: records}))
+	return Must(e.S.ImportThreads(e.Ctx, memory.ImportRequest{UserID: User, Profile: "default", Threads: records}))(e)
 }
 
 // SettledTree is a main thread with a turn that ran tools, asked and delegated.
@@ -64,7 +64,7 @@ func (e *Env) InBackground(session string) string {
 
 // rightAlready checks that there is nothing to repair.
 func (e *Env) rightAlready(threadID string) {
-	done := Must[[]string](e)(e.S.Repair(e.Ctx, threadID))
+	done := Must(e.S.Repair(e.Ctx, threadID))(e)
 	if len(done) > 0 {
 		text, err := json.Marshal(done)
 		e.Ok(err)
@@ -87,7 +87,7 @@ func (e *Env) History(root string) string {
 func (e *Env) UnderWay(session string) string {
 	first := Message(session, "m1", "text of m1")
 	first.Model = "strong"
-	t := e.Take(Must[memory.SendResult](e)(e.S.Send(e.Ctx, first)).ThreadID)
+	t := e.Take(Must(e.S.Send(e.Ctx, first))(e).ThreadID)
 	for i, call := range e.Assigns(t, 1, 3) {
 		r := Delegation(call, "researcher")
 		r.Background = true
@@ -116,11 +116,11 @@ func (e *Env) UnderWay(session string) string {
 // AtRest checks that nothing in the store makes a worker act.
 func (e *Env) AtRest(root string) {
 	e.H.Clock.Advance(time.Hour)
-	Equal(e, "overdue", len(Must[[]memory.Overdue](e)(e.S.Overdue(e.Ctx, 0, 0))), 0)
-	Equal(e, "open turns", len(Must[[]memory.OpenTurn](e)(e.S.OpenTurns(e.Ctx, memory.OpenTurnFilter{}))), 0)
-	Equal(e, "load", Must[memory.Load](e)(e.S.Load(e.Ctx)), memory.Load{})
-	Equal(e, "calls to try again", len(Must[[]agent.ModelWait](e)(e.S.ModelWaits(e.Ctx, memory.WaitFilter{}))), 0)
-	claim := Must[memory.Claim](e)(e.S.TakeNext(e.Ctx, memory.TakeRequest{ThreadID: root, RunID: "run", Config: MainConfig()}))
+	Equal(e, "overdue", len(Must(e.S.Overdue(e.Ctx, 0, 0))(e)), 0)
+	Equal(e, "open turns", len(Must(e.S.OpenTurns(e.Ctx, memory.OpenTurnFilter{}))(e)), 0)
+	Equal(e, "load", Must(e.S.Load(e.Ctx))(e), memory.Load{})
+	Equal(e, "calls to try again", len(Must(e.S.ModelWaits(e.Ctx, memory.WaitFilter{}))(e)), 0)
+	claim := Must(e.S.TakeNext(e.Ctx, memory.TakeRequest{ThreadID: root, RunID: "run", Config: MainConfig()}))(e)
 	if claim.Turn != nil {
 		e.Fatalf("there is a turn to run: %+v", claim.Turn)
 	}
@@ -139,21 +139,21 @@ func (e *Env) Plant(rows json.RawMessage, table string, columns map[string]any) 
 	for column, v := range columns {
 		i := slices.Index(doc.Tables[table].Columns, column)
 		for _, row := range doc.Tables[table].Rows {
-			row[i] = Must[[]byte](e)(json.Marshal(v))
+			row[i] = Must(json.Marshal(v))(e)
 		}
 	}
-	return Must[[]byte](e)(json.Marshal(doc))
+	return Must(json.Marshal(doc))(e)
 }
 
 // Archived checks that the tree of a root can be moved to another store.
 func (e *Env) Archived(root string, to *Env) {
-	atRest := Must[memory.Load](e)(e.S.Load(e.Ctx)) == memory.Load{}
+	atRest := Must(e.S.Load(e.Ctx))(e) == memory.Load{}
 	to.Restore(e.Export(root))
 	to.Sound(root)
 	if atRest {
 		Equal(e, "history", to.History(root), e.History(root))
 	}
-	Equal(e, "what is open in the copies", Must[memory.Load](to)(to.S.Load(e.Ctx)), memory.Load{})
+	Equal(e, "what is open in the copies", Must(to.S.Load(e.Ctx))(to), memory.Load{})
 }
 
 // Edit changes what a thread remembers.
@@ -190,7 +190,7 @@ func ForkRequest(threadID, at, request string) memory.ForkRequest {
 func (e *Env) Fork(threadID, at, request string) memory.ForkResult {
 	var res memory.ForkResult
 	e.Unchanged(threadID, func() {
-		res = Must[memory.ForkResult](e)(e.S.Fork(e.Ctx, ForkRequest(threadID, at, request)))
+		res = Must(e.S.Fork(e.Ctx, ForkRequest(threadID, at, request)))(e)
 	})
 	if res.Repeated {
 		e.Fatalf("the first fork of %s is called a repetition", threadID)
@@ -245,7 +245,7 @@ func (e *Env) sameTalk(pair memory.ForkedThread, ids []string) {
 func (e *Env) idsOf(root string) []string {
 	ids := []string{`"` + root + `"`}
 	for todo := []string{root}; len(todo) > 0; todo = todo[1:] {
-		for _, t := range Must[[]memory.Turn](e)(e.S.TurnsOf(e.Ctx, todo[0])) {
+		for _, t := range Must(e.S.TurnsOf(e.Ctx, todo[0]))(e) {
 			ids = append(ids, strings.TrimPrefix(t.ID, "t"))
 		}
 		for _, c := range e.Children(todo[0]) {
@@ -259,7 +259,7 @@ func (e *Env) idsOf(root string) []string {
 // GoesOn checks that a conversation takes a message and answers it.
 func (e *Env) GoesOn(threadID, id string) {
 	r := memory.SendRequest{UserID: User, ThreadID: threadID, MessageID: id, Content: agent.Text("go on"), WhenBusy: memory.Queue}
-	Equal(e, "idle", Must[memory.SendResult](e)(e.S.Send(e.Ctx, r)).Idle, true)
+	Equal(e, "idle", Must(e.S.Send(e.Ctx, r))(e).Idle, true)
 	e.Answer(e.Take(threadID), 1, "it goes on")
 	e.Sound(threadID)
 }

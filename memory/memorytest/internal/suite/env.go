@@ -74,18 +74,24 @@ func (e *Env) Ok(err error) {
 	}
 }
 
-// Code checks that an error has one of the codes.
+// Code checks that an error has one of the codes, and is the one that stands for it.
 func (e *Env) Code(err error, codes ...agent.Code) {
 	if !slices.Contains(codes, agent.CodeOf(err)) {
 		e.Fatalf("error %q (%v), want code %v", agent.CodeOf(err), err, codes)
 	}
+	if agent.CodeOf(err) == agent.CodeStale && !errors.Is(err, memory.ErrStale) {
+		e.Errorf("errors.Is(%v, memory.ErrStale) does not hold", err)
+	}
 }
 
 // Stale checks that a writer was told that it is late.
-func (e *Env) Stale(err error) {
-	e.Code(err, agent.CodeStale)
-	if !errors.Is(err, memory.ErrStale) {
-		e.Errorf("errors.Is(%v, memory.ErrStale) does not hold", err)
+func (e *Env) Stale(err error) { e.Code(err, agent.CodeStale) }
+
+// Fails checks that an operation has an error of one of the codes: Fails(store.Write())(e, code).
+func Fails[T any](_ T, err error) func(e *Env, codes ...agent.Code) error {
+	return func(e *Env, codes ...agent.Code) error {
+		e.Code(err, codes...)
+		return err
 	}
 }
 
@@ -96,9 +102,9 @@ func Equal[T any](e *Env, what string, got, want T) {
 	}
 }
 
-// Must returns v, or ends the case.
-func Must[T any](e *Env) func(v T, err error) T {
-	return func(v T, err error) T {
+// Must returns v, or ends the case: Must(store.Read())(e).
+func Must[T any](v T, err error) func(e *Env) T {
+	return func(e *Env) T {
 		e.Ok(err)
 		return v
 	}
@@ -120,14 +126,14 @@ func Message(session, id, text string) memory.SendRequest {
 
 // Send queues a message.
 func (e *Env) Send(session, id string) memory.SendResult {
-	return Must[memory.SendResult](e)(e.S.Send(e.Ctx, Message(session, id, "text of "+id)))
+	return Must(e.S.Send(e.Ctx, Message(session, id, "text of "+id)))(e)
 }
 
 // Steer sends a message into the turn that runs.
 func (e *Env) Steer(session, id string) memory.SendResult {
 	r := Message(session, id, "text of "+id)
 	r.WhenBusy = memory.Steer
-	return Must[memory.SendResult](e)(e.S.Send(e.Ctx, r))
+	return Must(e.S.Send(e.Ctx, r))(e)
 }
 
 // MainConfig is the main agent.
@@ -150,7 +156,7 @@ func (e *Env) Started(session string) memory.Turn { return e.Take(e.Send(session
 
 // Begin begins a model call and returns its attempt.
 func (e *Env) Begin(t memory.Turn, step int) int {
-	st := Must[memory.ModelStart](e)(e.S.BeginModel(e.Ctx, e.ModelBegin(t, step)))
+	st := Must(e.S.BeginModel(e.Ctx, e.ModelBegin(t, step)))(e)
 	if st.Stored != nil {
 		e.Fatalf("step %d of %s has a stored reply", step, t.ID)
 	}
@@ -182,7 +188,7 @@ func Record(t memory.Turn, step, attempt int, text string, calls ...agent.Call) 
 
 // Reply begins a step and stores a reply.
 func (e *Env) Reply(t memory.Turn, step int, text string, calls ...agent.Call) memory.StoredReply {
-	return Must[memory.StoredReply](e)(e.S.SaveReply(e.Ctx, Record(t, step, e.Begin(t, step), text, calls...)))
+	return Must(e.S.SaveReply(e.Ctx, Record(t, step, e.Begin(t, step), text, calls...)))(e)
 }
 
 // Lookup is a model's call of a tool.
@@ -206,7 +212,7 @@ func (e *Env) ToolBegin(c agent.ToolCall, repeatable bool) memory.ToolBegin {
 
 // BeginTool begins a tool and returns its attempt.
 func (e *Env) BeginTool(c agent.ToolCall, repeatable bool) int {
-	st := Must[memory.ToolStart](e)(e.S.BeginTool(e.Ctx, e.ToolBegin(c, repeatable)))
+	st := Must(e.S.BeginTool(e.Ctx, e.ToolBegin(c, repeatable)))(e)
 	if st.Final {
 		e.Fatalf("call %s is final (%s)", c.ID, st.Call.Status)
 	}
@@ -233,7 +239,7 @@ func Round(t memory.Turn, step int) memory.RoundRequest {
 
 // SaveRound ends a step's tools.
 func (e *Env) SaveRound(t memory.Turn, step int) memory.RoundSaved {
-	return Must[memory.RoundSaved](e)(e.S.SaveToolRound(e.Ctx, Round(t, step)))
+	return Must(e.S.SaveToolRound(e.Ctx, Round(t, step)))(e)
 }
 
 // Completed closes a turn with its answer.
@@ -258,9 +264,7 @@ func Cancelled(t memory.Turn, step int) memory.CloseRequest {
 }
 
 // Close closes a turn.
-func (e *Env) Close(r memory.CloseRequest) memory.Closed {
-	return Must[memory.Closed](e)(e.S.CloseTurn(e.Ctx, r))
-}
+func (e *Env) Close(r memory.CloseRequest) memory.Closed { return Must(e.S.CloseTurn(e.Ctx, r))(e) }
 
 // Answer stores a final reply for a step and closes the turn with it.
 func (e *Env) Answer(t memory.Turn, step int, text string) memory.Closed {
@@ -269,30 +273,22 @@ func (e *Env) Answer(t memory.Turn, step int, text string) memory.Closed {
 }
 
 // Thread reads a thread.
-func (e *Env) Thread(id string) agent.Thread {
-	return Must[agent.Thread](e)(e.S.Thread(e.Ctx, User, id))
-}
+func (e *Env) Thread(id string) agent.Thread { return Must(e.S.Thread(e.Ctx, User, id))(e) }
 
 // Turn reads a turn.
-func (e *Env) Turn(id string) memory.Turn { return Must[memory.Turn](e)(e.S.Turn(e.Ctx, id)) }
+func (e *Env) Turn(id string) memory.Turn { return Must(e.S.Turn(e.Ctx, id))(e) }
 
 // Call reads a tool call.
-func (e *Env) Call(id string) agent.ToolCall { return Must[agent.ToolCall](e)(e.S.ToolCall(e.Ctx, id)) }
+func (e *Env) Call(id string) agent.ToolCall { return Must(e.S.ToolCall(e.Ctx, id))(e) }
 
 // Messages reads what a thread remembers.
-func (e *Env) Messages(threadID string) []agent.Message {
-	return Must[[]agent.Message](e)(e.S.Messages(e.Ctx, threadID, 0, 10_000))
-}
+func (e *Env) Messages(id string) []agent.Message { return Must(e.S.Messages(e.Ctx, id, 0, 10_000))(e) }
 
 // Events reads a thread's log.
-func (e *Env) Events(threadID string) []agent.Event {
-	return Must[[]agent.Event](e)(e.S.Events(e.Ctx, threadID, 0, 10_000))
-}
+func (e *Env) Events(id string) []agent.Event { return Must(e.S.Events(e.Ctx, id, 0, 10_000))(e) }
 
 // Inbox reads a thread's inbox.
-func (e *Env) Inbox(threadID string) []memory.InboxEntry {
-	return Must[[]memory.InboxEntry](e)(e.S.Inbox(e.Ctx, threadID))
-}
+func (e *Env) Inbox(id string) []memory.InboxEntry { return Must(e.S.Inbox(e.Ctx, id))(e) }
 
 // Entry finds an inbox entry by kind and id.
 func (e *Env) Entry(threadID string, kind memory.EntryKind, id string) memory.InboxEntry {
@@ -342,22 +338,22 @@ func (e *Env) stateBut(root string, leaveOut func(*agent.Thread)) string {
 	for len(ids) > 0 {
 		id := ids[0]
 		ids = ids[1:]
-		turns := Must[[]memory.Turn](e)(e.S.TurnsOf(e.Ctx, id))
+		turns := Must(e.S.TurnsOf(e.Ctx, id))(e)
 		th := e.Thread(id)
 		leaveOut(&th)
 		out = append(out, th, e.Messages(id), e.Events(id), e.Inbox(id), turns,
-			Must[[]agent.Task](e)(e.S.Tasks(e.Ctx, id)), Must[[]agent.ToolCall](e)(e.S.ToolCalls(e.Ctx, id)),
-			Must[*memory.Streamed](e)(e.S.Stream(e.Ctx, id)),
-			Must[[]memory.Approval](e)(e.S.Approvals(e.Ctx, memory.ApprovalFilter{ThreadID: id})),
-			Must[[]memory.Question](e)(e.S.Questions(e.Ctx, memory.QuestionFilter{ThreadID: id})), Must[[]memory.Summary](e)(e.S.Summaries(e.Ctx, id)))
+			Must(e.S.Tasks(e.Ctx, id))(e), Must(e.S.ToolCalls(e.Ctx, id))(e),
+			Must(e.S.Stream(e.Ctx, id))(e),
+			Must(e.S.Approvals(e.Ctx, memory.ApprovalFilter{ThreadID: id}))(e),
+			Must(e.S.Questions(e.Ctx, memory.QuestionFilter{ThreadID: id}))(e), Must(e.S.Summaries(e.Ctx, id))(e))
 		for _, t := range turns {
-			out = append(out, Must[[]memory.Step](e)(e.S.Steps(e.Ctx, t.ID)))
+			out = append(out, Must(e.S.Steps(e.Ctx, t.ID))(e))
 		}
-		for _, c := range Must[[]agent.Thread](e)(e.S.Children(e.Ctx, id)) {
+		for _, c := range Must(e.S.Children(e.Ctx, id))(e) {
 			ids = append(ids, c.ID)
 		}
 	}
-	return string(Must[[]byte](e)(json.Marshal(out)))
+	return string(Must(json.Marshal(out))(e))
 }
 
 // Unchanged checks that an operation changes nothing that can be read.
@@ -388,15 +384,20 @@ func (e *Env) counted(threadID string) {
 	e.Windows(threadID)
 	th := e.Thread(threadID)
 	Equal(e, "messageCount", th.MessageCount, int64(len(e.Messages(threadID))))
-	Equal(e, "toolCallCount", th.ToolCallCount, int64(len(Must[[]agent.ToolCall](e)(e.S.ToolCalls(e.Ctx, threadID)))))
+	Equal(e, "toolCallCount", th.ToolCallCount, int64(len(Must(e.S.ToolCalls(e.Ctx, threadID))(e))))
 	var sum agent.Usage
-	for _, t := range Must[[]memory.Turn](e)(e.S.TurnsOf(e.Ctx, threadID)) {
+	for _, t := range Must(e.S.TurnsOf(e.Ctx, threadID))(e) {
 		sum = sum.Add(t.Usage)
 	}
-	Equal(e, "totalTokens", th.TotalTokens, sum.TotalTokens)
-	Equal(e, "promptTokens", th.PromptTokens, sum.PromptTokens)
-	Equal(e, "completionTokens", th.CompletionTokens, sum.CompletionTokens)
-	Equal(e, "requestCount", th.RequestCount, sum.Requests)
+	Equals(e, "totalTokens", th.TotalTokens, sum.TotalTokens, "promptTokens", th.PromptTokens, sum.PromptTokens)
+	Equals(e, "completionTokens", th.CompletionTokens, sum.CompletionTokens, "requestCount", th.RequestCount, sum.Requests)
+}
+
+// Equals compares several values: each has a name, what it is and what it should be.
+func Equals(e *Env, all ...any) {
+	for i := 0; i < len(all); i += 3 {
+		Equal(e, all[i].(string), all[i+1], all[i+2])
+	}
 }
 
 // Contains ends the case if a text lacks a part.

@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/memory"
 )
 
@@ -68,7 +67,7 @@ func (r Rule) Check(t *testing.T, h Harness) {
 	} else {
 		r.Run(e)
 	}
-	for _, th := range Must[[]agent.Thread](e)(e.S.Threads(e.Ctx, memory.ThreadFilter{UserID: User, Limit: 10_000})) {
+	for _, th := range Must(e.S.Threads(e.Ctx, memory.ThreadFilter{UserID: User, Limit: 10_000}))(e) {
 		e.Sound(th.ID)
 	}
 }
@@ -91,6 +90,6 @@ func (e *Env) AtOnce(n int, do func(i int) error) {
 }
 
 // Idle checks that a thread has nothing to take.
-func (e *Env) Idle(threadID string) {
-	Equal(e, "nothing to take", Must[memory.Claim](e)(e.S.TakeNext(e.Ctx, memory.TakeRequest{ThreadID: threadID})).Turn == nil, true)
+func (e *Env) Idle(id string) {
+	Equal(e, "nothing to take", Must(e.S.TakeNext(e.Ctx, memory.TakeRequest{ThreadID: id}))(e).Turn == nil, true)
 }

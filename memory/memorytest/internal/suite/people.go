@@ -13,12 +13,12 @@ func (e *Env) Gated(t memory.Turn, step int, gates ...agent.Gate) []agent.ToolCa
 	}
 	r := Record(t, step, e.Begin(t, step), "", calls...)
 	r.Gates = gates
-	return Must[memory.StoredReply](e)(e.S.SaveReply(e.Ctx, r)).Calls
+	return Must(e.S.SaveReply(e.Ctx, r))(e).Calls
 }
 
 // Ask opens the approval of a step and returns it.
 func (e *Env) Ask(t memory.Turn, step int) memory.Approval {
-	return Must[memory.Approval](e)(e.S.OpenApproval(e.Ctx, Round(t, step)))
+	return Must(e.S.OpenApproval(e.Ctx, Round(t, step)))(e)
 }
 
 // Decision is a person's word on an approval.
@@ -27,13 +27,11 @@ func Decision(target, verdict string) memory.Decision {
 }
 
 // Decide expects a decision to be taken.
-func (e *Env) Decide(d memory.Decision) memory.DecideResult {
-	return Must[memory.DecideResult](e)(e.S.Decide(e.Ctx, d))
-}
+func (e *Env) Decide(d memory.Decision) memory.DecideResult { return Must(e.S.Decide(e.Ctx, d))(e) }
 
 // Approvals lists approvals.
 func (e *Env) Approvals(f memory.ApprovalFilter) []memory.Approval {
-	return Must[[]memory.Approval](e)(e.S.Approvals(e.Ctx, f))
+	return Must(e.S.Approvals(e.Ctx, f))(e)
 }
 
 // ApproveAll opens a step with a gated call and approves its tool for the session.
@@ -52,7 +50,7 @@ func (e *Env) Asks(t memory.Turn, step int) bool {
 	if _, err := e.S.OpenApproval(e.Ctx, Round(t, step)); err != nil {
 		e.Code(err, agent.CodeConflict, agent.CodeInvalid, agent.CodeNotFound) // nothing to ask
 	}
-	return Must[memory.StepState](e)(e.S.StepState(e.Ctx, Round(t, step))).Waiting
+	return Must(e.S.StepState(e.Ctx, Round(t, step)))(e).Waiting
 }
 
 // AskUser is a model's call that asks the person.
@@ -67,7 +65,7 @@ func QuestionFor(c agent.ToolCall, text string) memory.QuestionRequest {
 
 // Question opens the question of a call.
 func (e *Env) Question(c agent.ToolCall, text string) memory.Question {
-	return Must[memory.Question](e)(e.S.OpenQuestion(e.Ctx, QuestionFor(c, text)))
+	return Must(e.S.OpenQuestion(e.Ctx, QuestionFor(c, text)))(e)
 }
 
 // Questioned opens a step whose calls ask, each its text.
@@ -90,12 +88,12 @@ func AnswerTo(target, text string) memory.AnswerRequest {
 
 // AnswerTo answers a question.
 func (e *Env) AnswerTo(target, text string) memory.AnswerResult {
-	return Must[memory.AnswerResult](e)(e.S.Answer(e.Ctx, AnswerTo(target, text)))
+	return Must(e.S.Answer(e.Ctx, AnswerTo(target, text)))(e)
 }
 
 // Questions lists questions.
 func (e *Env) Questions(f memory.QuestionFilter) []memory.Question {
-	return Must[[]memory.Question](e)(e.S.Questions(e.Ctx, f))
+	return Must(e.S.Questions(e.Ctx, f))(e)
 }
 
 // Plain is a message whose sender makes no choice.
@@ -107,7 +105,7 @@ func Plain(session, id, text string) memory.SendRequest {
 
 // SendPlain sends a message that may answer a question.
 func (e *Env) SendPlain(session, id, text string) memory.SendResult {
-	return Must[memory.SendResult](e)(e.S.Send(e.Ctx, Plain(session, id, text)))
+	return Must(e.S.Send(e.Ctx, Plain(session, id, text)))(e)
 }
 
 // GatedTwo opens step 2 of a turn with an approval, and a call beside it that may run.

@@ -36,9 +36,26 @@ func (e *Env) Background(t memory.Turn, step int, agentType string) memory.Deleg
 func (e *Env) ChildDone(t memory.Turn, step int) memory.Delegation {
 	d := e.Delegate(t, step, "researcher")
 	e.Answer(e.Take(d.ChildThread), 1, "the finding")
+	e.Taken(t, step)
+	return d
+}
+
+// Child delegates in a step's one call, in the foreground, and begins.
+func (e *Env) Child(t memory.Turn, step int) memory.Turn {
+	return e.Take(e.Delegate(t, step, "researcher").ChildThread)
+}
+
+// Apart delegates in a step's one call, in the background, and begins.
+func (e *Env) Apart(t memory.Turn, step int) memory.Turn {
+	d := e.Background(t, step, "general")
+	e.SaveRound(t, step)
+	return e.Take(d.ChildThread)
+}
+
+// Taken takes the result of the sub-agent of a step's one call, and saves the round.
+func (e *Env) Taken(t memory.Turn, step int) {
 	Equal(e, "done", e.TakeResult(e.FirstCall(t, step)).Done, true)
 	e.SaveRound(t, step)
-	return d
 }
 
 // Away has a turn start a sub-agent in the background and end before it begins.
@@ -63,7 +80,7 @@ func CancelOf(t memory.Turn) memory.CancelRequest {
 
 // RequestCancel expects a cancellation to be taken.
 func (e *Env) RequestCancel(r memory.CancelRequest) memory.CancelResult {
-	return Must[memory.CancelResult](e)(e.S.RequestCancel(e.Ctx, r))
+	return Must(e.S.RequestCancel(e.Ctx, r))(e)
 }
 
 // IsCancel checks that an operation was refused because its turn is to be cancelled.
@@ -87,7 +104,7 @@ func (e *Env) QuietAfter(t memory.Turn, ends int) {
 	e.H.Clock.Advance(time.Minute)
 	_, due := e.Overdue(time.Second)[t.ThreadID]
 	Equal(e, "overdue", due, false)
-	claim := Must[memory.Claim](e)(e.S.TakeNext(e.Ctx, memory.TakeRequest{ThreadID: t.ThreadID}))
+	claim := Must(e.S.TakeNext(e.Ctx, memory.TakeRequest{ThreadID: t.ThreadID}))(e)
 	Equal(e, "nothing to take", claim.Turn == nil, true)
 	before := len(e.Messages(t.ThreadID))
 	next := e.Take(e.Send(e.Thread(t.ThreadID).SessionID, "after").ThreadID)
@@ -115,7 +132,7 @@ func Delegation(c agent.ToolCall, agentType string) memory.DelegationRequest {
 
 // Open opens a sub-agent.
 func (e *Env) Open(r memory.DelegationRequest) memory.Delegation {
-	return Must[memory.Delegation](e)(e.S.OpenDelegation(e.Ctx, r))
+	return Must(e.S.OpenDelegation(e.Ctx, r))(e)
 }
 
 // Assigns opens a step with n calls of assign_task.
@@ -143,12 +160,12 @@ func ChildResult(c agent.ToolCall) memory.ChildResultRequest {
 
 // TakeResult takes a sub-agent's result into its call.
 func (e *Env) TakeResult(c agent.ToolCall) memory.ChildResult {
-	return Must[memory.ChildResult](e)(e.S.TakeChildResult(e.Ctx, ChildResult(c)))
+	return Must(e.S.TakeChildResult(e.Ctx, ChildResult(c)))(e)
 }
 
 // Task finds a task of a thread.
 func (e *Env) Task(threadID, taskID string) agent.Task {
-	for _, k := range Must[[]agent.Task](e)(e.S.Tasks(e.Ctx, threadID)) {
+	for _, k := range Must(e.S.Tasks(e.Ctx, threadID))(e) {
 		if k.ID == taskID {
 			return k
 		}
@@ -158,9 +175,7 @@ func (e *Env) Task(threadID, taskID string) agent.Task {
 }
 
 // Children are the sub-agents of a thread.
-func (e *Env) Children(threadID string) []agent.Thread {
-	return Must[[]agent.Thread](e)(e.S.Children(e.Ctx, threadID))
-}
+func (e *Env) Children(id string) []agent.Thread { return Must(e.S.Children(e.Ctx, id))(e) }
 
 // FirstCall is the first call of a step.
 func (e *Env) FirstCall(t memory.Turn, step int) agent.ToolCall {

@@ -15,11 +15,9 @@ var backgroundRules = []suite.Rule{
 		suite.Equal(e, "call", e.FirstCall(t, 1).Status, agent.CallSuccess)
 		e.SaveRound(t, 1)
 		e.Answer(t, 2, "it is on its way")
-		suite.Equal(e, "thread", e.Thread(t.ThreadID).Status, agent.ThreadCompleted)
-		suite.Equal(e, "task", e.Task(t.ThreadID, d.TaskID).Status, agent.TaskPending)
+		suite.Equals(e, "thread", e.Thread(t.ThreadID).Status, agent.ThreadCompleted, "task", e.Task(t.ThreadID, d.TaskID).Status, agent.TaskPending)
 		child := e.Take(d.ChildThread)
-		suite.Equal(e, "background", child.Background, true)
-		suite.Equal(e, "task", e.Task(t.ThreadID, d.TaskID).Status, agent.TaskRunning)
+		suite.Equals(e, "background", child.Background, true, "task", e.Task(t.ThreadID, d.TaskID).Status, agent.TaskRunning)
 	}},
 	{Name: "its end goes into a busy delegator's turn before the next model call, once", Turn: func(e *suite.Env, t memory.Turn) {
 		d := e.Background(t, 1, "researcher")
@@ -29,16 +27,15 @@ var backgroundRules = []suite.Rule{
 		suite.Equal(e, "task", e.Task(t.ThreadID, d.TaskID).Status, agent.TaskSuccess)
 		before := len(e.Messages(t.ThreadID))
 		b := e.ModelBegin(t, 2)
-		st := suite.Must[memory.ModelStart](e)(e.S.BeginModel(e.Ctx, b))
+		st := suite.Must(e.S.BeginModel(e.Ctx, b))(e)
 		suite.Equal(e, "steered", st.Steered, 1)
 		ms := e.Messages(t.ThreadID)
 		suite.Equal(e, "messages", len(ms), before+1)
 		suite.Contains(e, "message", ms[before].Content.String(), "the finding")
 		suite.Equal(e, "entry", e.Entry(t.ThreadID, memory.EntryChild, child.ID).State, memory.EntryTaken)
 		b.Fence.Number = 2
-		st = suite.Must[memory.ModelStart](e)(e.S.BeginModel(e.Ctx, b))
-		suite.Equal(e, "messages", len(e.Messages(t.ThreadID)), before+1)
-		suite.Equal(e, "next", e.Answer2(t, 2, st.Attempt, "the child says so").Next, "")
+		st = suite.Must(e.S.BeginModel(e.Ctx, b))(e)
+		suite.Equals(e, "messages", len(e.Messages(t.ThreadID)), before+1, "next", e.Answer2(t, 2, st.Attempt, "the child says so").Next, "")
 		suite.Equal(e, "responses", len(e.EventsOf(t.ThreadID, agent.EventToolResponse)), 1)
 	}},
 	{Name: "its end after the last model call is the delegator's next turn", Turn: func(e *suite.Env, t memory.Turn) {
@@ -66,36 +63,31 @@ var backgroundRules = []suite.Rule{
 		suite.Equal(e, "kind", next.EntryKind, memory.EntryChild)
 		ms := e.Messages(t.ThreadID)
 		suite.Contains(e, "message", ms[len(ms)-1].Content.String(), "the finding")
-		suite.Equal(e, "once", suite.Must[memory.Claim](e)(e.S.TakeNext(e.Ctx, memory.TakeRequest{ThreadID: t.ThreadID})).Turn.ID, next.ID)
+		suite.Equal(e, "once", suite.Must(e.S.TakeNext(e.Ctx, memory.TakeRequest{ThreadID: t.ThreadID}))(e).Turn.ID, next.ID)
 		e.Answer(next, 1, "the child says so")
 	}},
 	{Name: "its end under an idle sub-agent goes to the nearest ancestor with an open turn", Turn: func(e *suite.Env, t memory.Turn) {
-		child := e.Take(e.Delegate(t, 1, "researcher").ChildThread)
+		child := e.Child(t, 1)
 		grand := e.Background(child, 1, "general")
 		e.SaveRound(child, 1)
 		e.Answer(child, 2, "I have a helper")
-		e.TakeResult(e.FirstCall(t, 1))
-		e.SaveRound(t, 1)
+		e.Taken(t, 1)
 		g := e.Take(grand.ChildThread)
 		c := e.Answer(g, 1, "deep finding")
-		suite.Equal(e, "notified", c.Notify.ThreadID, t.ThreadID)
-		suite.Equal(e, "entry", e.Entry(t.ThreadID, memory.EntryChild, g.ID).State, memory.EntryWaiting)
-		suite.Equal(e, "steered", suite.Must[memory.ModelStart](e)(e.S.BeginModel(e.Ctx, e.ModelBegin(t, 2))).Steered, 1)
+		suite.Equals(e, "notified", c.Notify.ThreadID, t.ThreadID, "entry", e.Entry(t.ThreadID, memory.EntryChild, g.ID).State, memory.EntryWaiting)
+		suite.Equal(e, "steered", suite.Must(e.S.BeginModel(e.Ctx, e.ModelBegin(t, 2)))(e).Steered, 1)
 		ms := e.Messages(t.ThreadID)
 		suite.Contains(e, "report", ms[len(ms)-1].Content.String(), "\nstarted by: "+e.Thread(child.ThreadID).AgentID+"\n")
 	}},
 	{Name: "whoever is told of another's sub-agent is told who alone can resume it", Turn: func(e *suite.Env, t memory.Turn) {
-		child := e.Take(e.Delegate(t, 1, "researcher").ChildThread)
-		grand := e.Take(e.Background(child, 1, "general").ChildThread)
-		e.SaveRound(child, 1)
-		great := e.Take(e.Background(grand, 1, "general").ChildThread)
-		e.SaveRound(grand, 1)
+		child := e.Child(t, 1)
+		grand := e.Apart(child, 1)
+		great := e.Apart(grand, 1)
 		e.Close(suite.Failed(great, 1, agent.ReasonError)) // grand is at work, but reads it no more
 		e.Close(suite.Failed(grand, 2, agent.ReasonError)) // the same of child
 		e.Close(suite.Failed(child, 2, agent.ReasonError))
-		e.TakeResult(e.FirstCall(t, 1))
-		e.SaveRound(t, 1)
-		suite.Equal(e, "told", suite.Must[memory.ModelStart](e)(e.S.BeginModel(e.Ctx, e.ModelBegin(t, 2))).Steered, 2)
+		e.Taken(t, 1)
+		suite.Equal(e, "told", suite.Must(e.S.BeginModel(e.Ctx, e.ModelBegin(t, 2)))(e).Steered, 2)
 		id := func(turn memory.Turn) string { return e.Thread(turn.ThreadID).AgentID }
 		text := map[string]string{}
 		for _, m := range e.Messages(t.ThreadID) {
@@ -113,7 +105,7 @@ var backgroundRules = []suite.Rule{
 		text := e.Entry(t.ThreadID, memory.EntryChild, child.ID).Content.String()
 		e.RunTool(read, strings.Replace(text, "[Background agent researcher ended: success]", "[Agent researcher: success]", 1))
 		e.SaveRound(t, 2)
-		suite.Equal(e, "told", suite.Must[memory.ModelStart](e)(e.S.BeginModel(e.Ctx, e.ModelBegin(t, 3))).Steered, 1)
+		suite.Equal(e, "told", suite.Must(e.S.BeginModel(e.Ctx, e.ModelBegin(t, 3)))(e).Steered, 1)
 		ms := e.Messages(t.ThreadID)
 		report := ms[len(ms)-1].Content.String()
 		suite.Contains(e, "report", report, "[Background agent researcher ended: success]")
@@ -130,22 +122,20 @@ var backgroundRules = []suite.Rule{
 		for _, c := range calls {
 			want = append(want, e.Call(c.ID).SubAgentThreadID)
 		}
-		for _, th := range suite.Must[[]agent.Thread](e)(e.S.Children(e.Ctx, t.ThreadID)) {
+		for _, th := range suite.Must(e.S.Children(e.Ctx, t.ThreadID))(e) {
 			got = append(got, th.ID)
 		}
-		for _, k := range suite.Must[[]agent.Task](e)(e.S.Tasks(e.Ctx, t.ThreadID)) {
+		for _, k := range suite.Must(e.S.Tasks(e.Ctx, t.ThreadID))(e) {
 			tasks = append(tasks, k.SubAgentID)
 		}
-		suite.Equal(e, "sub-agents", got, want)
-		suite.Equal(e, "tasks", tasks, want)
+		suite.Equals(e, "sub-agents", got, want, "tasks", tasks, want)
 	}},
 	{Name: "its end goes to the root when no ancestor has an open turn", Turn: func(e *suite.Env, t memory.Turn) {
-		child := e.Take(e.Delegate(t, 1, "researcher").ChildThread)
+		child := e.Child(t, 1)
 		grand := e.Background(child, 1, "general")
 		e.SaveRound(child, 1)
 		e.Answer(child, 2, "I have a helper")
-		e.TakeResult(e.FirstCall(t, 1))
-		e.SaveRound(t, 1)
+		e.Taken(t, 1)
 		e.Answer(t, 2, "done")
 		g := e.Take(grand.ChildThread)
 		e.Answer(g, 1, "deep finding")
@@ -153,19 +143,18 @@ var backgroundRules = []suite.Rule{
 		suite.Equal(e, "kind", e.Take(t.ThreadID).EntryKind, memory.EntryChild)
 	}},
 	{Name: "its end goes to a sub-agent that delegated it and has an open turn", Turn: func(e *suite.Env, t memory.Turn) {
-		child := e.Take(e.Delegate(t, 1, "researcher").ChildThread)
+		child := e.Child(t, 1)
 		grand := e.Background(child, 1, "general")
 		e.SaveRound(child, 1)
 		g := e.Take(grand.ChildThread)
 		suite.Equal(e, "notified", e.Answer(g, 1, "deep finding").Notify.ThreadID, child.ThreadID)
-		suite.Equal(e, "steered", suite.Must[memory.ModelStart](e)(e.S.BeginModel(e.Ctx, e.ModelBegin(child, 2))).Steered, 1)
+		suite.Equal(e, "steered", suite.Must(e.S.BeginModel(e.Ctx, e.ModelBegin(child, 2)))(e).Steered, 1)
 	}},
 	{Name: "a background child that failed is reported too", Turn: func(e *suite.Env, t memory.Turn) {
 		d := e.Away(t)
 		child := e.Take(d.ChildThread)
 		e.Close(suite.Failed(child, 1, agent.ReasonTimeout))
-		suite.Equal(e, "task", e.Task(t.ThreadID, d.TaskID).Status, agent.TaskFailed)
-		suite.Equal(e, "kind", e.Take(t.ThreadID).EntryKind, memory.EntryChild)
+		suite.Equals(e, "task", e.Task(t.ThreadID, d.TaskID).Status, agent.TaskFailed, "kind", e.Take(t.ThreadID).EntryKind, memory.EntryChild)
 	}},
 	{Name: "several background children that end together are reported once each", Turn: func(e *suite.Env, t memory.Turn) {
 		calls := e.Assigns(t, 1, 3)
@@ -183,7 +172,7 @@ var backgroundRules = []suite.Rule{
 		for _, child := range turns {
 			e.Answer(child, 1, "finding of "+child.ThreadID)
 		}
-		suite.Equal(e, "steered", suite.Must[memory.ModelStart](e)(e.S.BeginModel(e.Ctx, e.ModelBegin(t, 2))).Steered, 3)
+		suite.Equal(e, "steered", suite.Must(e.S.BeginModel(e.Ctx, e.ModelBegin(t, 2)))(e).Steered, 3)
 		for _, child := range turns {
 			n := 0
 			for _, m := range e.Messages(t.ThreadID) {
@@ -204,16 +193,14 @@ var resumeRules = []suite.Rule{
 		first := e.ChildDone(t, 1)
 		c := e.Assigns(t, 2, 1)[0]
 		d := e.Open(suite.Resume(c, first.ChildThread))
-		suite.Equal(e, "refused", d.Refused, false)
-		suite.Equal(e, "thread", d.ChildThread, first.ChildThread)
+		suite.Equals(e, "refused", d.Refused, false, "thread", d.ChildThread, first.ChildThread)
 		if d.ChildTurn == first.ChildTurn || d.TaskID == first.TaskID {
 			e.Fatalf("turn or task is the first one's: %+v", d)
 		}
 		e.Unchanged(t.ThreadID, func() { suite.Equal(e, "repeated", e.Open(suite.Resume(c, first.ChildThread)), d) })
 		suite.Equal(e, "children", len(e.Children(t.ThreadID)), 1)
 		th := e.Thread(d.ChildThread)
-		suite.Equal(e, "created by", th.ParentToolCallID, agent.CallID(t.ID, 1, 0))
-		suite.Equal(e, "latest task", th.TaskID, d.TaskID)
+		suite.Equals(e, "created by", th.ParentToolCallID, agent.CallID(t.ID, 1, 0), "latest task", th.TaskID, d.TaskID)
 		child := e.Take(d.ChildThread)
 		suite.Equal(e, "turn", child.ID, d.ChildTurn)
 		ms := e.Messages(d.ChildThread)
@@ -234,16 +221,13 @@ var resumeRules = []suite.Rule{
 	{Name: "a sub-agent that failed or was cancelled can be resumed", Turn: func(e *suite.Env, t memory.Turn) {
 		d := e.Delegate(t, 1, "researcher")
 		e.Close(suite.Failed(e.Take(d.ChildThread), 1, agent.ReasonTerminated))
-		e.TakeResult(e.FirstCall(t, 1))
-		e.SaveRound(t, 1)
+		e.Taken(t, 1)
 		e.Open(suite.Resume(e.Assigns(t, 2, 1)[0], d.ChildThread))
 		e.Close(suite.Cancelled(e.Take(d.ChildThread), 1))
-		e.TakeResult(e.FirstCall(t, 2))
-		e.SaveRound(t, 2)
+		e.Taken(t, 2)
 		e.Open(suite.Resume(e.Assigns(t, 3, 1)[0], d.ChildThread))
 		e.Answer(e.Take(d.ChildThread), 1, "at last")
-		suite.Equal(e, "done", e.TakeResult(e.FirstCall(t, 3)).Done, true)
-		suite.Equal(e, "status", e.Thread(d.ChildThread).Status, agent.ThreadCompleted)
+		suite.Equals(e, "done", e.TakeResult(e.FirstCall(t, 3)).Done, true, "status", e.Thread(d.ChildThread).Status, agent.ThreadCompleted)
 		e.SaveRound(t, 3)
 	}},
 	{Name: "a later turn of the same parent can resume", Turn: func(e *suite.Env, t memory.Turn) {
@@ -262,12 +246,9 @@ var resumeRules = []suite.Rule{
 			suite.Equal(e, "refused", e.Open(suite.Resume(c, d.ChildThread)).Refused, false)
 		}
 		child := e.Take(d.ChildThread)
-		suite.Equal(e, "first", child.DelegatorCall, calls[0].ID)
-		suite.Equal(e, "needs start", e.TakeResult(calls[1]).NeedsStart, false)
+		suite.Equals(e, "first", child.DelegatorCall, calls[0].ID, "needs start", e.TakeResult(calls[1]).NeedsStart, false)
 		closed := e.Answer(child, 1, "one")
-		suite.Equal(e, "starts the next run", closed.Waiting, t.ThreadID)
-		suite.Equal(e, "claimed", closed.Next, "")
-		suite.Equal(e, "done", e.TakeResult(calls[0]).Done, true)
+		suite.Equals(e, "starts the next run", closed.Waiting, t.ThreadID, "claimed", closed.Next, "", "done", e.TakeResult(calls[0]).Done, true)
 		suite.Equal(e, "needs start", e.TakeResult(calls[1]).NeedsStart, true)
 		second := e.Take(d.ChildThread)
 		suite.Equal(e, "second", second.DelegatorCall, calls[1].ID)
@@ -288,12 +269,12 @@ var resumeRules = []suite.Rule{
 		e.Refused(suite.Resume(e.Assigns(other, 1, 1)[0], d.ChildThread))
 		r := suite.Message("s3", "m1", "hi")
 		r.UserID = suite.OtherUser
-		foreign := e.Take(suite.Must[memory.SendResult](e)(e.S.Send(e.Ctx, r)).ThreadID)
+		foreign := e.Take(suite.Must(e.S.Send(e.Ctx, r))(e).ThreadID)
 		c := e.Assigns(foreign, 1, 1)[0]
 		suite.Equal(e, "refused", e.Open(suite.Resume(c, d.ChildThread)).Refused, true)
 		rt := suite.Resume(e.Assigns(t, 2, 1)[0], d.ChildThread)
 		rt.Config.Name = "general"
 		e.Refused(rt)
-		suite.Equal(e, "its turns", len(suite.Must[[]memory.Turn](e)(e.S.TurnsOf(e.Ctx, d.ChildThread))), 1)
+		suite.Equal(e, "its turns", len(suite.Must(e.S.TurnsOf(e.Ctx, d.ChildThread))(e)), 1)
 	}},
 }

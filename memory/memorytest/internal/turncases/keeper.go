@@ -57,27 +57,22 @@ var retryRules = []suite.Rule{
 		suite.Equal(e, "user messages, current answers", [2]int{users, current}, [2]int{1, 1})
 	}},
 	{Name: "a retry keeps finished rounds and replaces partial text", Turn: func(e *suite.Env, t memory.Turn) {
-		e.RunTool(e.Calls(t, 1, 1)[0], "kept")
-		e.SaveRound(t, 1)
+		e.Step(t, 1, "kept")
 		e.Ok(e.S.AppendChunk(e.Ctx, suite.Chunk(t, 2, e.Begin(t, 2), 0, "half")))
 		e.Close(suite.Failed(t, 2, agent.ReasonError))
 		e.Retry(t.ThreadID, "r1")
 		again := e.Take(t.ThreadID)
 		e.Answer(again, 1, "whole")
 		ms := e.Messages(t.ThreadID)
-		suite.Equal(e, "messages", len(ms), 5)
-		suite.Equal(e, "round", [2]string{ms[2].Content.String(), ms[2].SupersededBy}, [2]string{"kept", ""})
+		suite.Equals(e, "messages", len(ms), 5, "round", [2]string{ms[2].Content.String(), ms[2].SupersededBy}, [2]string{"kept", ""})
 		suite.Equal(e, "partial", [3]any{ms[3].Content.String(), ms[3].Partial, ms[3].SupersededBy}, [3]any{"half", true, again.ID})
 	}},
 	{Name: "there is nothing to retry before the first turn, in no thread, or for another user", Run: func(e *suite.Env) {
 		r := e.Send("s1", "m1")
 		e.Unchanged(r.ThreadID, func() {
-			_, err := e.S.Retry(e.Ctx, memory.RetryRequest{UserID: suite.User, ThreadID: r.ThreadID, RequestID: "r1"})
-			e.Code(err, agent.CodeConflict, agent.CodeInvalid, agent.CodeNotFound)
-			_, err = e.S.Retry(e.Ctx, memory.RetryRequest{UserID: suite.OtherUser, ThreadID: r.ThreadID, RequestID: "r1"})
-			e.Code(err, agent.CodeNotFound)
-			_, err = e.S.Retry(e.Ctx, memory.RetryRequest{UserID: suite.User, ThreadID: "none/default", RequestID: "r1"})
-			e.Code(err, agent.CodeNotFound)
+			suite.Fails(e.S.Retry(e.Ctx, memory.RetryRequest{UserID: suite.User, ThreadID: r.ThreadID, RequestID: "r1"}))(e, agent.CodeConflict, agent.CodeInvalid, agent.CodeNotFound)
+			suite.Fails(e.S.Retry(e.Ctx, memory.RetryRequest{UserID: suite.OtherUser, ThreadID: r.ThreadID, RequestID: "r1"}))(e, agent.CodeNotFound)
+			suite.Fails(e.S.Retry(e.Ctx, memory.RetryRequest{UserID: suite.User, ThreadID: "none/default", RequestID: "r1"}))(e, agent.CodeNotFound)
 		})
 	}},
 }
@@ -102,7 +97,7 @@ var keeperRules = []suite.Rule{
 				return memory.Overdue{ThreadID: t.ThreadID, Kind: agent.KindMain, Idle: true}, func() { e.Take(t.ThreadID) }
 			},
 			"the end of a foreground child": func(t memory.Turn) (memory.Overdue, func()) {
-				e.Answer(e.Take(e.Delegate(t, 1, "researcher").ChildThread), 1, "the finding")
+				e.Answer(e.Child(t, 1), 1, "the finding")
 				return memory.Overdue{ThreadID: t.ThreadID, Kind: agent.KindMain}, func() { e.TakeResult(e.FirstCall(t, 1)) }
 			},
 			"work for a sub-agent, which its delegator starts": func(t memory.Turn) (memory.Overdue, func()) {
@@ -185,8 +180,8 @@ var keeperRules = []suite.Rule{
 			e.Send(fmt.Sprintf("idle%d", i), "m1")
 		}
 		e.H.Clock.Advance(time.Minute)
-		suite.Equal(e, "overdue", len(suite.Must[[]memory.Overdue](e)(e.S.Overdue(e.Ctx, time.Second, 3))), 3)
-		suite.Equal(e, "open", len(suite.Must[[]memory.OpenTurn](e)(e.S.OpenTurns(e.Ctx, memory.OpenTurnFilter{Limit: 3}))), 3)
+		suite.Equal(e, "overdue", len(suite.Must(e.S.Overdue(e.Ctx, time.Second, 3))(e)), 3)
+		suite.Equal(e, "open", len(suite.Must(e.S.OpenTurns(e.Ctx, memory.OpenTurnFilter{Limit: 3}))(e)), 3)
 	}},
 	{Name: "open turns are listed in pages, those alone that are old enough", Run: func(e *suite.Env) {
 		for i := range 5 {
@@ -197,7 +192,7 @@ var keeperRules = []suite.Rule{
 		page := memory.OpenTurnFilter{Age: time.Minute, Limit: 2}
 		seen := map[string]bool{}
 		for {
-			turns := suite.Must[[]memory.OpenTurn](e)(e.S.OpenTurns(e.Ctx, page))
+			turns := suite.Must(e.S.OpenTurns(e.Ctx, page))(e)
 			for _, t := range turns {
 				suite.Equal(e, "seen before", seen[t.TurnID], false)
 				seen[t.TurnID] = true
@@ -210,7 +205,7 @@ var keeperRules = []suite.Rule{
 		suite.Equal(e, "seen", [2]any{len(seen), seen[young.ID]}, [2]any{5, false})
 	}},
 	{Name: "the load counts open turns, waiting entries, and what waits for people", Run: func(e *suite.Env) {
-		suite.Equal(e, "empty", suite.Must[memory.Load](e)(e.S.Load(e.Ctx)), memory.Load{})
+		suite.Equal(e, "empty", suite.Must(e.S.Load(e.Ctx))(e), memory.Load{})
 		t := e.Started("s1")
 		e.Gated(t, 1, agent.GateAsk)
 		a := e.Ask(t, 1)
@@ -218,20 +213,19 @@ var keeperRules = []suite.Rule{
 		q := e.Started("s3")
 		asked := e.Questioned(q, 1, "a?", "b?")
 		e.AnswerTo(asked[0].ID, "x")
-		suite.Equal(e, "under way", suite.Must[memory.Load](e)(e.S.Load(e.Ctx)), memory.Load{OpenTurns: 2, Waiting: 1, Approvals: 1, Questions: 1})
+		suite.Equal(e, "under way", suite.Must(e.S.Load(e.Ctx))(e), memory.Load{OpenTurns: 2, Waiting: 1, Approvals: 1, Questions: 1})
 		e.Decide(suite.Decision(a.ID, memory.Deny))
 		e.Close(suite.Cancelled(q, 1))
-		suite.Equal(e, "settled", suite.Must[memory.Load](e)(e.S.Load(e.Ctx)), memory.Load{OpenTurns: 1, Waiting: 1})
+		suite.Equal(e, "settled", suite.Must(e.S.Load(e.Ctx))(e), memory.Load{OpenTurns: 1, Waiting: 1})
 	}},
 	{Name: "an entry is found by its kind and id", Turn: func(e *suite.Env, t memory.Turn) {
-		entry := suite.Must[memory.InboxEntry](e)(e.S.Entry(e.Ctx, t.ThreadID, t.EntryKind, t.MessageID))
+		entry := suite.Must(e.S.Entry(e.Ctx, t.ThreadID, t.EntryKind, t.MessageID))(e)
 		suite.Equal(e, "entry", [2]string{entry.TurnID, string(entry.State)}, [2]string{t.ID, string(memory.EntryTaken)})
-		_, err := e.S.Entry(e.Ctx, t.ThreadID, memory.EntryRetry, t.MessageID)
-		e.Code(err, agent.CodeNotFound)
+		suite.Fails(e.S.Entry(e.Ctx, t.ThreadID, memory.EntryRetry, t.MessageID))(e, agent.CodeNotFound)
 	}},
 	{Name: "open turns are listed with their run until they close", Turn: func(e *suite.Env, t memory.Turn) {
-		child := e.Take(e.Delegate(t, 1, "researcher").ChildThread)
-		list := suite.Must[[]memory.OpenTurn](e)(e.S.OpenTurns(e.Ctx, memory.OpenTurnFilter{}))
+		child := e.Child(t, 1)
+		list := suite.Must(e.S.OpenTurns(e.Ctx, memory.OpenTurnFilter{}))(e)
 		suite.Equal(e, "open", len(list), 2)
 		for _, o := range list {
 			want := t
@@ -241,7 +235,7 @@ var keeperRules = []suite.Rule{
 			suite.Equal(e, "turn", [3]string{o.ThreadID, o.TurnID, o.RunID}, [3]string{want.ThreadID, want.ID, "run-of-" + want.ThreadID})
 		}
 		e.Close(suite.Cancelled(t, 1))
-		suite.Equal(e, "open", len(suite.Must[[]memory.OpenTurn](e)(e.S.OpenTurns(e.Ctx, memory.OpenTurnFilter{}))), 0)
+		suite.Equal(e, "open", len(suite.Must(e.S.OpenTurns(e.Ctx, memory.OpenTurnFilter{}))(e)), 0)
 	}},
 	{Name: "reconcile closes as terminated: in flight and at most once is unknown, the rest aborted", Turn: func(e *suite.Env, t memory.Turn) {
 		calls := e.Calls(t, 1, 4)

@@ -21,7 +21,7 @@ var readRules = []suite.Rule{
 		}
 		var got []string
 		for f := (memory.ThreadFilter{UserID: suite.User, Limit: 2}); ; {
-			page := suite.Must[[]agent.Thread](e)(e.S.Threads(e.Ctx, f))
+			page := suite.Must(e.S.Threads(e.Ctx, f))(e)
 			for _, th := range page {
 				got = append(got, th.ID)
 				f.Before, f.AfterID = th.UpdatedAt, th.ID
@@ -38,46 +38,30 @@ var readRules = []suite.Rule{
 		id := e.Send("s1", "m1").ThreadID
 		for _, r := range []memory.SendRequest{suite.Message("s1", "x", "x"), {UserID: suite.User, Profile: "other", ThreadID: id, MessageID: "x", Content: agent.Text("x")}} {
 			r.Profile = "other"
-			_, err := e.S.Send(e.Ctx, r)
-			e.Code(err, agent.CodeNotFound)
+			suite.Fails(e.S.Send(e.Ctx, r))(e, agent.CodeNotFound)
 			if r.ThreadID == "" {
 				r.ConversationID = "new"
-				_, err := e.S.Send(e.Ctx, r)
-				e.Code(err, agent.CodeNotFound)
+				suite.Fails(e.S.Send(e.Ctx, r))(e, agent.CodeNotFound)
 			}
 		}
 		suite.Equal(e, "listed", len(e.Threads(memory.ThreadFilter{UserID: suite.User, Profile: "other"})), 0)
 	}},
 	{Name: "other users find nothing", Turn: func(e *suite.Env, t memory.Turn) {
-		e.Take(e.Delegate(t, 1, "researcher").ChildThread)
-		_, err := e.S.Thread(e.Ctx, suite.OtherUser, t.ThreadID)
-		e.Code(err, agent.CodeNotFound)
+		e.Child(t, 1)
+		suite.Fails(e.S.Thread(e.Ctx, suite.OtherUser, t.ThreadID))(e, agent.CodeNotFound)
 		suite.Equal(e, "threads", len(e.Threads(memory.ThreadFilter{UserID: suite.OtherUser, All: true})), 0)
-		suite.Equal(e, "without a user", suite.Must[agent.Thread](e)(e.S.Thread(e.Ctx, "", t.ThreadID)).ID, t.ThreadID)
+		suite.Equal(e, "without a user", suite.Must(e.S.Thread(e.Ctx, "", t.ThreadID))(e).ID, t.ThreadID)
 	}},
 	{Name: "what is missing is not found", Run: func(e *suite.Env) {
 		const none = "none/default"
-		var errs []error
-		add := func(err error) { errs = append(errs, err) }
-		_, err := e.S.Thread(e.Ctx, suite.User, none)
-		add(err)
-		_, err = e.S.Messages(e.Ctx, none, 0, 10)
-		add(err)
-		_, err = e.S.Events(e.Ctx, none, 0, 10)
-		add(err)
-		_, err = e.S.Tasks(e.Ctx, none)
-		add(err)
-		_, err = e.S.Inbox(e.Ctx, none)
-		add(err)
-		_, err = e.S.TurnsOf(e.Ctx, none)
-		add(err)
-		_, err = e.S.Turn(e.Ctx, "tnone")
-		add(err)
-		_, err = e.S.CloseTurn(e.Ctx, memory.CloseRequest{ThreadID: none, TurnID: "tnone", Outcome: agent.ThreadCompleted, Step: 1})
-		add(err)
-		for _, err := range errs {
-			e.Code(err, agent.CodeNotFound)
-		}
+		suite.Fails(e.S.Thread(e.Ctx, suite.User, none))(e, agent.CodeNotFound)
+		suite.Fails(e.S.Messages(e.Ctx, none, 0, 10))(e, agent.CodeNotFound)
+		suite.Fails(e.S.Events(e.Ctx, none, 0, 10))(e, agent.CodeNotFound)
+		suite.Fails(e.S.Tasks(e.Ctx, none))(e, agent.CodeNotFound)
+		suite.Fails(e.S.Inbox(e.Ctx, none))(e, agent.CodeNotFound)
+		suite.Fails(e.S.TurnsOf(e.Ctx, none))(e, agent.CodeNotFound)
+		suite.Fails(e.S.Turn(e.Ctx, "tnone"))(e, agent.CodeNotFound)
+		suite.Fails(e.S.CloseTurn(e.Ctx, memory.CloseRequest{ThreadID: none, TurnID: "tnone", Outcome: agent.ThreadCompleted, Step: 1}))(e, agent.CodeNotFound)
 	}},
 	{Name: "no list shows a sub-agent unless asked", Turn: func(e *suite.Env, t memory.Turn) {
 		d := e.Delegate(t, 1, "researcher")
@@ -93,7 +77,7 @@ var readRules = []suite.Rule{
 			r := suite.Message(fmt.Sprintf("s%d", i), "m1", "hi")
 			r.Workdir = fmt.Sprintf("/w%d", i%2)
 			r.Profile = []string{"default", "work"}[i/2]
-			suite.Must[memory.SendResult](e)(e.S.Send(e.Ctx, r))
+			suite.Must(e.S.Send(e.Ctx, r))(e)
 		}
 		e.H.Clock.Advance(time.Second)
 		e.Send("s0", "m2")
@@ -106,13 +90,12 @@ var readRules = []suite.Rule{
 	}},
 	{Name: "messages and events are read in pages by sequence number", Turn: func(e *suite.Env, t memory.Turn) {
 		for n := 1; n <= 5; n++ {
-			e.RunTool(e.Calls(t, n, 1)[0], "r")
-			e.SaveRound(t, n)
+			e.Step(t, n, "r")
 		}
 		all := e.Messages(t.ThreadID)
 		var paged []agent.Message
 		for after := int64(0); ; after = paged[len(paged)-1].Seq {
-			batch := suite.Must[[]agent.Message](e)(e.S.Messages(e.Ctx, t.ThreadID, after, 3))
+			batch := suite.Must(e.S.Messages(e.Ctx, t.ThreadID, after, 3))(e)
 			paged = append(paged, batch...)
 			if len(batch) < 3 {
 				break
@@ -122,17 +105,16 @@ var readRules = []suite.Rule{
 		events := e.Events(t.ThreadID)
 		var pagedEvents []agent.Event
 		for after := int64(0); ; after = pagedEvents[len(pagedEvents)-1].Seq {
-			batch := suite.Must[[]agent.Event](e)(e.S.Events(e.Ctx, t.ThreadID, after, 4))
+			batch := suite.Must(e.S.Events(e.Ctx, t.ThreadID, after, 4))(e)
 			pagedEvents = append(pagedEvents, batch...)
 			if len(batch) < 4 {
 				break
 			}
 		}
-		suite.Equal(e, "events", pagedEvents, events)
-		suite.Equal(e, "beyond the end", len(suite.Must[[]agent.Message](e)(e.S.Messages(e.Ctx, t.ThreadID, 1000, 3))), 0)
+		suite.Equals(e, "events", pagedEvents, events, "beyond the end", len(suite.Must(e.S.Messages(e.Ctx, t.ThreadID, 1000, 3))(e)), 0)
 	}},
 	{Name: "a cheap number differs after each write", Run: func(e *suite.Env) {
-		seen := suite.Must[int64](e)(e.S.Changed(e.Ctx))
+		seen := suite.Must(e.S.Changed(e.Ctx))(e)
 		t := e.Started("s1")
 		for _, write := range []func(){
 			func() { e.Begin(t, 1) },
@@ -141,7 +123,7 @@ var readRules = []suite.Rule{
 			func() { e.Answer(t, 1, "done") },
 		} {
 			write()
-			now := suite.Must[int64](e)(e.S.Changed(e.Ctx))
+			now := suite.Must(e.S.Changed(e.Ctx))(e)
 			if now == seen {
 				e.Errorf("Changed did not move with a write")
 			}
@@ -149,8 +131,7 @@ var readRules = []suite.Rule{
 		}
 	}},
 	{Name: "values read are copies", Turn: func(e *suite.Env, t memory.Turn) {
-		e.RunTool(e.Calls(t, 1, 1)[0], "r")
-		e.SaveRound(t, 1)
+		e.Step(t, 1, "r")
 		e.Unchanged(t.ThreadID, func() {
 			ms := e.Messages(t.ThreadID)
 			ms[1].ToolCalls[0].ID = "changed"
@@ -239,8 +220,7 @@ var eventRules = []suite.Rule{
 		child := e.Take(d.ChildThread)
 		parsed, err := agent.ParseThreadID(d.ChildThread)
 		e.Ok(err)
-		e.RunTool(e.Calls(child, 1, 1)[0], "a")
-		e.SaveRound(child, 1)
+		e.Step(child, 1, "a")
 		e.Answer(child, 2, "the finding")
 		e.TakeResult(e.FirstCall(t, 1))
 		for typ, keys := range map[string][]string{
@@ -252,8 +232,7 @@ var eventRules = []suite.Rule{
 		} {
 			e.Payload(t.ThreadID, typ, keys)
 			evs := e.EventsOf(t.ThreadID, typ)
-			suite.Equal(e, typ, len(evs), 1)
-			suite.Equal(e, "agent", evs[0]["agentId"], any(parsed.AgentID))
+			suite.Equals(e, typ, len(evs), 1, "agent", evs[0]["agentId"], any(parsed.AgentID))
 		}
 		e.SaveRound(t, 1)
 	}},
@@ -272,12 +251,12 @@ var windowRules = []suite.Rule{
 			func() { e.Ok(e.S.AppendChunk(e.Ctx, suite.Chunk(t, 1, attempt, 1, "y"))) },
 			func() { attempt = e.Begin(t, 1) },
 			func() {
-				suite.Must[memory.StoredReply](e)(e.S.SaveReply(e.Ctx, suite.Record(t, 1, attempt, "xyz", suite.Lookup(1))))
+				suite.Must(e.S.SaveReply(e.Ctx, suite.Record(t, 1, attempt, "xyz", suite.Lookup(1))))(e)
 			},
 			func() { e.RunTool(e.FirstCall(t, 1), "r"); e.SaveRound(t, 1) },
 			func() { e.Answer(t, 2, "done") },
 		} {
-			e.AnswerStep(other, i+1)
+			e.Step(other, i+1, "r")
 			suite.Equal(e, "while another thread worked", e.Mark(t.ThreadID), seen)
 			write()
 			now := e.Mark(t.ThreadID)
@@ -295,7 +274,7 @@ var windowRules = []suite.Rule{
 		for i := range 70 {
 			ids = append(ids, e.Send(fmt.Sprintf("s%d", i), "m1").ThreadID)
 		}
-		marks := suite.Must[[]memory.Mark](e)(e.S.Mark(e.Ctx, append([]string{"none/default"}, ids...)))
+		marks := suite.Must(e.S.Mark(e.Ctx, append([]string{"none/default"}, ids...)))(e)
 		var got []string
 		for _, m := range marks {
 			got = append(got, m.ThreadID)
@@ -303,7 +282,7 @@ var windowRules = []suite.Rule{
 		slices.Sort(got)
 		slices.Sort(ids)
 		suite.Equal(e, "threads", got, ids)
-		suite.Equal(e, "none", len(suite.Must[[]memory.Mark](e)(e.S.Mark(e.Ctx, nil))), 0)
+		suite.Equal(e, "none", len(suite.Must(e.S.Mark(e.Ctx, nil))(e)), 0)
 	}},
 	{Name: "calls and tasks are read by name, in order, and of their thread only", Run: func(e *suite.Env) {
 		t, other := e.Started("s1"), e.Started("s2")
@@ -318,21 +297,20 @@ var windowRules = []suite.Rule{
 		}
 		var got, tasks []string
 		asked := []string{ids[4], foreign, "call_none", ids[1], ids[0]}
-		for _, c := range suite.Must[[]agent.ToolCall](e)(e.S.ToolCallsOf(e.Ctx, t.ThreadID, asked)) {
+		for _, c := range suite.Must(e.S.ToolCallsOf(e.Ctx, t.ThreadID, asked))(e) {
 			got = append(got, c.ID)
 		}
-		for _, k := range suite.Must[[]agent.Task](e)(e.S.TasksOf(e.Ctx, t.ThreadID, asked)) {
+		for _, k := range suite.Must(e.S.TasksOf(e.Ctx, t.ThreadID, asked))(e) {
 			tasks = append(tasks, agent.CallOfTask(k.ID))
 		}
 		want := []string{ids[0], ids[1], ids[4]}
-		suite.Equal(e, "calls", got, want)
-		suite.Equal(e, "tasks", tasks, want)
+		suite.Equals(e, "calls", got, want, "tasks", tasks, want)
 	}},
 	{Name: "a task in the background is open until its sub-agent ends, whatever came after", Turn: func(e *suite.Env, t memory.Turn) {
 		d := e.Away(t)
 		is := func(want ...string) {
 			e.Helper()
-			suite.Equal(e, "open", append([]string{}, suite.Must[[]string](e)(e.S.OpenCalls(e.Ctx, t.ThreadID))...), append([]string{}, want...))
+			suite.Equal(e, "open", append([]string{}, suite.Must(e.S.OpenCalls(e.Ctx, t.ThreadID))(e)...), append([]string{}, want...))
 		}
 		is(agent.CallOfTask(d.TaskID))
 		child := e.Take(d.ChildThread)

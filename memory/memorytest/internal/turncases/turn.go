@@ -15,15 +15,10 @@ var turnRules = []suite.Rule{
 		if t == nil {
 			e.Fatalf("nothing was taken")
 		}
-		suite.Equal(e, "turn", t.ID, r.TurnID)
-		suite.Equal(e, "entry", [2]string{string(t.EntryKind), t.MessageID}, [2]string{"message", "m1"})
-		suite.Equal(e, "state", t.State, memory.TurnOpen)
-		suite.Equal(e, "step", claim.Step, 1)
-		suite.Equal(e, "run", t.RunID, "run-1")
+		suite.Equals(e, "turn", t.ID, r.TurnID, "entry", [2]string{string(t.EntryKind), t.MessageID}, [2]string{"message", "m1"})
+		suite.Equals(e, "state", t.State, memory.TurnOpen, "step", claim.Step, 1, "run", t.RunID, "run-1")
 		th := e.Thread(r.ThreadID)
-		suite.Equal(e, "claim's thread", claim.Thread.OpenTurnID, t.ID)
-		suite.Equal(e, "open turn", th.OpenTurnID, t.ID)
-		suite.Equal(e, "status", th.Status, agent.ThreadRunning)
+		suite.Equals(e, "claim's thread", claim.Thread.OpenTurnID, t.ID, "open turn", th.OpenTurnID, t.ID, "status", th.Status, agent.ThreadRunning)
 		suite.Equal(e, "config", th.Config.SystemPrompt, "You answer.")
 		ms := e.Messages(r.ThreadID)
 		suite.Equal(e, "messages", len(ms), 1)
@@ -33,25 +28,24 @@ var turnRules = []suite.Rule{
 		suite.Equal(e, "role and text", [2]string{string(ms[0].Role), ms[0].Content.String()}, [2]string{"user", "text of m1"})
 		suite.Equal(e, "turn and seq", ms[0].TurnID == t.ID && ms[0].Seq == 1, true)
 		en := e.Inbox(r.ThreadID)[0]
-		suite.Equal(e, "entry state", en.State, memory.EntryTaken)
-		suite.Equal(e, "taken by", en.TakenBy, t.ID)
+		suite.Equals(e, "entry state", en.State, memory.EntryTaken, "taken by", en.TakenBy, t.ID)
 		suite.Equal(e, "events", e.Types(r.ThreadID), []string{agent.EventMessageStarted})
 	}},
 	{Name: "an open turn without a saved step takes the template of the agent that its claim named", Turn: func(e *suite.Env, t memory.Turn) {
 		e.Answer(t, 1, "one")
 		r := suite.Message("s1", "m2", "text of m2")
 		r.Agent = "other"
-		suite.Must[memory.SendResult](e)(e.S.Send(e.Ctx, r))
+		suite.Must(e.S.Send(e.Ctx, r))(e)
 		e.Take(t.ThreadID) // still with the template of the agent before
 		other := &agent.SpecialistAgentConfig{Name: "other", SystemPrompt: "You are another."}
-		suite.Must[memory.Claim](e)(e.S.TakeNext(e.Ctx, memory.TakeRequest{ThreadID: t.ThreadID, RunID: "run-of-" + t.ThreadID, Config: other}))
+		suite.Must(e.S.TakeNext(e.Ctx, memory.TakeRequest{ThreadID: t.ThreadID, RunID: "run-of-" + t.ThreadID, Config: other}))(e)
 		th := e.Thread(t.ThreadID)
 		suite.Equal(e, "agent", [2]string{th.AgentType, th.Config.SystemPrompt}, [2]string{"other", "You are another."})
 	}},
 	{Name: "a message to another agent takes nothing of the template of the one before", Turn: func(e *suite.Env, t memory.Turn) {
 		r := suite.Message("s1", "m2", "text of m2")
 		r.Agent = "other"
-		suite.Must[memory.SendResult](e)(e.S.Send(e.Ctx, r))
+		suite.Must(e.S.Send(e.Ctx, r))(e)
 		e.Answer(t, 1, "one")
 		th := e.Thread(t.ThreadID)
 		suite.Equal(e, "template", [2]string{th.Config.Name, th.Config.SystemPrompt}, [2]string{"other", ""})
@@ -72,17 +66,16 @@ var turnRules = []suite.Rule{
 	{Name: "with nothing to take a claim returns no turn", Turn: func(e *suite.Env, t memory.Turn) {
 		e.Answer(t, 1, "done")
 		e.Unchanged(t.ThreadID, func() { e.Idle(t.ThreadID) })
-		_, err := e.S.TakeNext(e.Ctx, memory.TakeRequest{ThreadID: "none/default", RunID: "r"})
-		e.Code(err, agent.CodeNotFound)
+		suite.Fails(e.S.TakeNext(e.Ctx, memory.TakeRequest{ThreadID: "none/default", RunID: "r"}))(e, agent.CodeNotFound)
 	}},
 	{Name: "a claim of a turn under way names the first step that is not saved", Turn: func(e *suite.Env, t memory.Turn) {
 		calls := e.Calls(t, 1, 1)
-		suite.Equal(e, "before the round", suite.Must[memory.Claim](e)(e.S.TakeNext(e.Ctx, memory.TakeRequest{ThreadID: t.ThreadID})).Step, 1)
+		suite.Equal(e, "before the round", suite.Must(e.S.TakeNext(e.Ctx, memory.TakeRequest{ThreadID: t.ThreadID}))(e).Step, 1)
 		e.RunTool(calls[0], "one")
 		e.SaveRound(t, 1)
-		suite.Equal(e, "after the round", suite.Must[memory.Claim](e)(e.S.TakeNext(e.Ctx, memory.TakeRequest{ThreadID: t.ThreadID})).Step, 2)
+		suite.Equal(e, "after the round", suite.Must(e.S.TakeNext(e.Ctx, memory.TakeRequest{ThreadID: t.ThreadID}))(e).Step, 2)
 		e.Reply(t, 2, "final")
-		suite.Equal(e, "answer not saved", suite.Must[memory.Claim](e)(e.S.TakeNext(e.Ctx, memory.TakeRequest{ThreadID: t.ThreadID})).Step, 2)
+		suite.Equal(e, "answer not saved", suite.Must(e.S.TakeNext(e.Ctx, memory.TakeRequest{ThreadID: t.ThreadID}))(e).Step, 2)
 	}},
 	{Name: "messages are taken in the order of arrival, one turn at a time", Run: func(e *suite.Env) {
 		for _, id := range []string{"m1", "m2", "m3"} {
@@ -120,9 +113,8 @@ var turnRules = []suite.Rule{
 		e.RunTool(calls[0], "kept")
 		again := e.Take(t.ThreadID)
 		suite.Equal(e, "turn", again.ID, t.ID)
-		st := suite.Must[memory.StepState](e)(e.S.StepState(e.Ctx, suite.Round(t, 1)))
-		suite.Equal(e, "calls", len(st.Calls), 3)
-		suite.Equal(e, "first", [2]string{string(st.Calls[0].Status), st.Calls[0].Result}, [2]string{"success", "kept"})
+		st := suite.Must(e.S.StepState(e.Ctx, suite.Round(t, 1)))(e)
+		suite.Equals(e, "calls", len(st.Calls), 3, "first", [2]string{string(st.Calls[0].Status), st.Calls[0].Result}, [2]string{"success", "kept"})
 		suite.Equal(e, "second", st.Calls[1].Status, agent.CallPending)
 		suite.Equal(e, "waiting, cancelled", [2]bool{st.Waiting, st.Cancelled}, [2]bool{})
 	}},
@@ -134,8 +126,7 @@ var closeRules = []suite.Rule{
 		c := e.Close(suite.Completed(t, 1))
 		suite.Equal(e, "outcome and next", [2]string{string(c.Outcome), c.Next}, [2]string{"completed", ""})
 		ms := e.Messages(t.ThreadID)
-		suite.Equal(e, "messages", len(ms), 2)
-		suite.Equal(e, "id", ms[1].ID, agent.MessageID(t.ID, 1))
+		suite.Equals(e, "messages", len(ms), 2, "id", ms[1].ID, agent.MessageID(t.ID, 1))
 		suite.Equal(e, "text", [2]string{string(ms[1].Role), ms[1].Content.String()}, [2]string{"assistant", "the answer"})
 		suite.Equal(e, "partial", ms[1].Partial, false)
 		th, turn := e.Thread(t.ThreadID), e.Turn(t.ID)
@@ -143,7 +134,7 @@ var closeRules = []suite.Rule{
 		suite.Equal(e, "turn", [3]string{string(turn.State), string(turn.Outcome), turn.Answer}, [3]string{"closed", "completed", "the answer"})
 		suite.Equal(e, "closed at", turn.ClosedAt != nil, true)
 		suite.Equal(e, "events", e.Types(t.ThreadID), []string{agent.EventMessageStarted, agent.EventAssistantMessage, agent.EventDone})
-		suite.Equal(e, "stream", suite.Must[*memory.Streamed](e)(e.S.Stream(e.Ctx, t.ThreadID)), nil)
+		suite.Equal(e, "stream", suite.Must(e.S.Stream(e.Ctx, t.ThreadID))(e), nil)
 	}},
 	{Name: "a close takes the next entry, and says so again however late it is repeated", Turn: func(e *suite.Env, t memory.Turn) {
 		m2 := e.Send("s1", "m2")
@@ -151,8 +142,7 @@ var closeRules = []suite.Rule{
 		suite.Equal(e, "next", c.Next, m2.TurnID)
 		th := e.Thread(t.ThreadID)
 		suite.Equal(e, "thread", [2]string{string(th.Status), th.OpenTurnID}, [2]string{"running", m2.TurnID})
-		suite.Equal(e, "recorded", e.Turn(t.ID).NextTurn, m2.TurnID)
-		suite.Equal(e, "messages", len(e.Messages(t.ThreadID)), 3)
+		suite.Equals(e, "recorded", e.Turn(t.ID).NextTurn, m2.TurnID, "messages", len(e.Messages(t.ThreadID)), 3)
 		e.Answer(e.Turn(c.Next), 1, "two")
 		e.Unchanged(t.ThreadID, func() { suite.Equal(e, "next", e.Close(suite.Completed(t, 1)).Next, m2.TurnID) })
 	}},
@@ -189,14 +179,12 @@ var closeRules = []suite.Rule{
 		e.Close(suite.Failed(t, 1, agent.ReasonTimeout))
 		e.Close(suite.Failed(t, 1, agent.ReasonTimeout))
 		ms := e.Messages(t.ThreadID)
-		suite.Equal(e, "messages", len(ms), 2)
-		suite.Equal(e, "text", ms[1].Content.String(), "half an ans")
-		suite.Equal(e, "partial", ms[1].Partial, true)
+		suite.Equals(e, "messages", len(ms), 2, "text", ms[1].Content.String(), "half an ans", "partial", ms[1].Partial, true)
 		th, turn := e.Thread(t.ThreadID), e.Turn(t.ID)
 		suite.Equal(e, "thread", [2]string{string(th.Status), string(th.Reason)}, [2]string{"failed", "timeout"})
 		suite.Equal(e, "turn", [2]string{string(turn.Outcome), string(turn.Reason)}, [2]string{"failed", "timeout"})
 		suite.Equal(e, "events", e.Types(t.ThreadID)[1:], []string{agent.EventError})
-		suite.Equal(e, "stream", suite.Must[*memory.Streamed](e)(e.S.Stream(e.Ctx, t.ThreadID)), nil)
+		suite.Equal(e, "stream", suite.Must(e.S.Stream(e.Ctx, t.ThreadID))(e), nil)
 	}},
 	{Name: "failing before anything was streamed appends nothing", Turn: func(e *suite.Env, t memory.Turn) {
 		e.Begin(t, 1)
@@ -207,26 +195,22 @@ var closeRules = []suite.Rule{
 		e.Reply(t, 1, "stored but not saved")
 		e.Close(suite.Failed(t, 1, agent.ReasonTimeout))
 		ms := e.Messages(t.ThreadID)
-		suite.Equal(e, "messages", len(ms), 2)
-		suite.Equal(e, "text", ms[1].Content.String(), "stored but not saved")
+		suite.Equals(e, "messages", len(ms), 2, "text", ms[1].Content.String(), "stored but not saved")
 	}},
 	{Name: "failing with a stored round keeps finished results and settles the rest", Turn: func(e *suite.Env, t memory.Turn) {
 		calls := e.Calls(t, 1, 3)
 		e.RunTool(calls[0], "kept")
 		e.BeginTool(calls[1], false)
 		e.Close(suite.Failed(t, 1, agent.ReasonError))
-		suite.Equal(e, "finished", e.Call(calls[0].ID).Status, agent.CallSuccess)
-		suite.Equal(e, "in flight", e.Call(calls[1].ID).Status, agent.CallAborted)
+		suite.Equals(e, "finished", e.Call(calls[0].ID).Status, agent.CallSuccess, "in flight", e.Call(calls[1].ID).Status, agent.CallAborted)
 		suite.Equal(e, "never started", e.Call(calls[2].ID).Status, agent.CallAborted)
 		ms := e.Messages(t.ThreadID)
-		suite.Equal(e, "messages", len(ms), 5)
-		suite.Equal(e, "kept", ms[2].Content.String(), "kept")
+		suite.Equals(e, "messages", len(ms), 5, "kept", ms[2].Content.String(), "kept")
 		suite.Equal(e, "aborted", ms[4].Content.String(), "Tool execution aborted: the turn failed")
 		suite.Equal(e, "responses", len(e.EventsOf(t.ThreadID, agent.EventToolResponse)), 3)
 	}},
 	{Name: "an empty answer is an answer", Turn: func(e *suite.Env, t memory.Turn) {
 		e.Answer(t, 1, "")
-		suite.Equal(e, "messages", len(e.Messages(t.ThreadID)), 2)
-		suite.Equal(e, "status", e.Thread(t.ThreadID).Status, agent.ThreadCompleted)
+		suite.Equals(e, "messages", len(e.Messages(t.ThreadID)), 2, "status", e.Thread(t.ThreadID).Status, agent.ThreadCompleted)
 	}},
 }
