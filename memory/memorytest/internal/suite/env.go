@@ -400,6 +400,30 @@ func Equals(e *Env, all ...any) {
 	}
 }
 
+// Says checks what a thread remembers: of each message its role and text, and
+// whether it is partial or superseded.
+func (e *Env) Says(id string, want ...string) {
+	got := []string{}
+	for _, m := range e.Messages(id) {
+		text := strings.TrimSpace(string(m.Role) + " " + m.Content.String())
+		if m.Partial {
+			text += " (partial)"
+		}
+		if m.SupersededBy != "" {
+			text += " (superseded)"
+		}
+		got = append(got, text)
+	}
+	Equal(e, "messages", got, want)
+}
+
+// Ended checks how a turn ended, and its thread with it.
+func (e *Env) Ended(t memory.Turn, status agent.ThreadStatus, reason agent.Reason) {
+	th, turn := e.Thread(t.ThreadID), e.Turn(t.ID)
+	Equals(e, "thread", [3]any{th.Status, th.Reason, th.OpenTurnID}, [3]any{status, reason, ""},
+		"turn", [4]any{turn.State, turn.Outcome, turn.Reason, turn.ClosedAt != nil}, [4]any{memory.TurnClosed, status, reason, true})
+}
+
 // Contains ends the case if a text lacks a part.
 func Contains(e *Env, what, text, part string) {
 	if !strings.Contains(text, part) {

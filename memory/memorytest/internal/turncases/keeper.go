@@ -237,24 +237,6 @@ var keeperRules = []suite.Rule{
 		e.Close(suite.Cancelled(t, 1))
 		suite.Equal(e, "open", len(suite.Must(e.S.OpenTurns(e.Ctx, memory.OpenTurnFilter{}))(e)), 0)
 	}},
-	{Name: "reconcile closes as terminated: in flight and at most once is unknown, the rest aborted", Turn: func(e *suite.Env, t memory.Turn) {
-		calls := e.Calls(t, 1, 4)
-		e.RunTool(calls[0], "kept")
-		e.BeginTool(calls[1], false)
-		e.BeginTool(calls[2], true)
-		e.Terminated(t, 1)
-		for i, want := range []agent.CallStatus{agent.CallSuccess, agent.CallUnknown, agent.CallAborted, agent.CallAborted} {
-			suite.Equal(e, fmt.Sprintf("call %d", i), e.Call(calls[i].ID).Status, want)
-		}
-		th := e.Thread(t.ThreadID)
-		suite.Equal(e, "thread", [2]string{string(th.Status), string(th.Reason)}, [2]string{"failed", "terminated"})
-		suite.Equal(e, "error events", len(e.EventsOf(t.ThreadID, agent.EventError)), 1)
-		suite.Equal(e, "unknown text", e.Messages(t.ThreadID)[3].Content.String(), agent.TextUnknown)
-		for _, m := range e.Messages(t.ThreadID)[4:] {
-			suite.Equal(e, "nobody aborted it", m.Content.String(), "Tool execution aborted: the turn's workflow run was terminated from outside, or lost")
-			suite.Equal(e, "reason", m.ErrorReason, agent.ErrAborted)
-		}
-	}},
 	{Name: "reconcile keeps partial text, and the next message follows at once or by the sweep", Turn: func(e *suite.Env, t memory.Turn) {
 		m2 := e.Send("s1", "m2")
 		e.Ok(e.S.AppendChunk(e.Ctx, suite.Chunk(t, 1, e.Begin(t, 1), 0, "half")))
