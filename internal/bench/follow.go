@@ -83,7 +83,7 @@ func measureFollowPostgres(ctx context.Context, t *table, o options, dir string,
 	defer c.Close()
 	s := newStack(ctx, c.URL("postgres"), o.bin, dir, model)
 	defer s.close()
-	measureFollow(ctx, s, t, o.follows)
+	measureFollow(ctx, s, t, o.times)
 }
 
 // kindOfStore names the stack's store in a figure.

@@ -17,25 +17,19 @@ import (
 // parts are what can be measured, in order.
 var parts = []string{"history", "long", "step", "kill", "cancel", "token", "follow", "append"}
 
-// limits bound the parts, so that something that hangs becomes a row that says so.
-var limits = map[string]time.Duration{
-	"history": 10 * time.Minute, "long": 2 * time.Hour, "step": 20 * time.Minute, "kill": 30 * time.Minute,
-	"cancel": 10 * time.Minute, "token": 10 * time.Minute, "follow": 10 * time.Minute, "append": 20 * time.Minute,
-}
+// limit bounds a part, so that something that hangs becomes a row that says so.
+const limit = time.Hour
+
+// steps are those of a run that is timed.
+const steps = 40
 
 type options struct {
-	only    []string
-	json    bool
-	long    bool
-	bin     string
-	dir     string
-	steps   int
-	pairs   int
-	kills   int
-	cancels int
-	tokens  int
-	follows int
-	turns   int
+	only  []string
+	json  bool
+	long  bool
+	bin   string
+	dir   string
+	times int
 }
 
 func main() {
@@ -118,13 +112,7 @@ func parse(args []string) options {
 	fs.BoolVar(&o.long, "long", false, "also run a turn of 5,000 tool calls (takes long)")
 	fs.StringVar(&o.bin, "bin", "bin", "folder of the programs starter, worker and temporal")
 	fs.StringVar(&o.dir, "dir", "", "folder on the disk to measure on; default: a temporary one")
-	fs.IntVar(&o.steps, "steps", 40, "steps of a run that is timed")
-	fs.IntVar(&o.pairs, "pairs", 20, "pairs of runs, floor and Spool")
-	fs.IntVar(&o.kills, "kills", 24, "workers to kill")
-	fs.IntVar(&o.cancels, "cancels", 20, "turns to cancel")
-	fs.IntVar(&o.tokens, "tokens", 40, "turns whose first token is timed")
-	fs.IntVar(&o.follows, "follows", 20, "pairs of turns, followed and not")
-	fs.IntVar(&o.turns, "turns", 300, "turns appended to each thread")
+	fs.IntVar(&o.times, "times", 20, "how often: pairs of runs, workers killed, turns cancelled; 15 times as many appends")
 	check(fs.Parse(args))
 	o.only = strings.Split(*only, ",")
 	for _, p := range o.only {
@@ -146,8 +134,8 @@ func measure(ctx context.Context, o options) *table {
 	t := &table{Settings: settings(dir)}
 	if slices.Contains(o.only, "append") {
 		where := [2]string{"sqlite:" + filepath.Join(dir, "append-short.db"), "sqlite:" + filepath.Join(dir, "append-long.db")}
-		try(ctx, t, "append", func(ctx context.Context) { measureAppend(ctx, "sqlite", where, t, o.turns) })
-		try(ctx, t, "append", func(ctx context.Context) { measureAppendPostgres(ctx, t, o.turns) })
+		try(ctx, t, "append", func(ctx context.Context) { measureAppend(ctx, "sqlite", where, t, 15*o.times) })
+		try(ctx, t, "append", func(ctx context.Context) { measureAppendPostgres(ctx, t, 15*o.times) })
 	}
 	if !slices.ContainsFunc(o.only, func(p string) bool { return p != "append" }) {
 		return t
@@ -165,18 +153,14 @@ func measure(ctx context.Context, o options) *table {
 
 // measureOn measures what needs a server.
 func measureOn(ctx context.Context, s *stack, t *table, o options) {
-	lengths := []int{1000}
-	if o.long {
-		lengths = append(lengths, 5000)
-	}
 	all := map[string]func(context.Context){
 		"history": func(ctx context.Context) { measureHistory(ctx, s, t) },
-		"long":    func(ctx context.Context) { measureLong(ctx, s, t, lengths) },
-		"step":    func(ctx context.Context) { measureStep(ctx, s, t, o.steps, o.pairs) },
-		"kill":    func(ctx context.Context) { measureKill(ctx, s, t, o.kills) },
-		"cancel":  func(ctx context.Context) { measureCancel(ctx, s, t, o.cancels) },
-		"token":   func(ctx context.Context) { measureToken(ctx, s, t, o.tokens) },
-		"follow":  func(ctx context.Context) { measureFollow(ctx, s, t, o.follows) },
+		"long":    func(ctx context.Context) { measureLong(ctx, s, t, o.long) },
+		"step":    func(ctx context.Context) { measureStep(ctx, s, t, o.times) },
+		"kill":    func(ctx context.Context) { measureKill(ctx, s, t, o.times) },
+		"cancel":  func(ctx context.Context) { measureCancel(ctx, s, t, o.times) },
+		"token":   func(ctx context.Context) { measureToken(ctx, s, t, 2*o.times) },
+		"follow":  func(ctx context.Context) { measureFollow(ctx, s, t, o.times) },
 	}
 	for _, p := range parts {
 		if f := all[p]; f != nil && slices.Contains(o.only, p) {
@@ -193,7 +177,7 @@ func try(ctx context.Context, t *table, name string, f func(context.Context)) {
 	}
 	begun := time.Now()
 	fmt.Fprintf(os.Stderr, "bench: %s …", name)
-	ctx, cancel := context.WithTimeout(ctx, limits[name])
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	err := attempt(func() { f(ctx) })
 	fmt.Fprintf(os.Stderr, " %s\n", time.Since(begun).Round(100*time.Millisecond))

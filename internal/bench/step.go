@@ -69,7 +69,7 @@ func (c compared) ratio(figure string, bar float64, of string) row {
 }
 
 // measureStep compares the time of a step with the floor's.
-func measureStep(ctx context.Context, s *stack, t *table, steps, pairs int) {
+func measureStep(ctx context.Context, s *stack, t *table, pairs int) {
 	worker := s.startWorker(ctx)
 	defer s.stopWorkers()
 	floor := s.startFloor(ctx)
