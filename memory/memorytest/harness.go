@@ -29,6 +29,9 @@ func Showing(r memory.SendRequest, names ...string) memory.SendRequest {
 	return suite.Showing(r, names...)
 }
 
+// Must returns v, or ends the test: Must(store.Read())(t).
+func Must[T any](v T, err error) func(t testing.TB) T { return suite.Must(v, err) }
+
 // RunStore runs every case of the suite on stores of h, each on a store of its
 // own, and the property test.
 func RunStore(t *testing.T, h Harness) {

@@ -11,7 +11,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/memory/memorytest"
 	"github.com/spool-agents/spool/memory/memorytest/processtest"
 	"github.com/spool-agents/spool/memory/port"
 	"github.com/spool-agents/spool/memory/port/porttest"
@@ -119,23 +122,13 @@ func TestFault_C12_ReadOnlyItems(t *testing.T) {
 	dir := t.TempDir()
 	processtest.OpenToAll(t, dir)
 	path := filepath.Join(dir, "m.json")
-	if err := items(path).Append(t.Context(), "k", porttest.Item{ID: "old"}); err != nil {
-		t.Fatal(err)
-	}
-	before, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, items(path).Append(t.Context(), "k", porttest.Item{ID: "old"}))
+	before := memorytest.Must(os.ReadFile(path))(t)
 	t.Cleanup(func() { _ = os.Chmod(dir, 0o755) })
 	for _, mode := range []os.FileMode{0o444, 0o666} {
-		if err := errors.Join(os.Chmod(path, mode), os.Chmod(dir, 0o555)); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, errors.Join(os.Chmod(path, mode), os.Chmod(dir, 0o555)))
 		for _, name := range []string{"m.json", "new", "deeper/new"} {
-			lines, err := startFault(t, "readonly", filepath.Join(dir, name)).Lines()
-			if err != nil {
-				t.Fatal(err)
-			}
+			lines := memorytest.Must(startFault(t, "readonly", filepath.Join(dir, name)).Lines())(t)
 			line := strings.Join(lines, "\n")
 			for _, w := range []string{"unavailable ", dir, "writable", "nothing was changed"} {
 				if !strings.Contains(line, w) {

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/spool-agents/spool"
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/memory"
@@ -27,10 +29,7 @@ type product struct {
 
 func newProduct(t *testing.T, spec string) *product {
 	t.Helper()
-	store, err := spool.OpenStore(t.Context(), spec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := memorytest.Must(spool.OpenStore(t.Context(), spec))(t)
 	t.Cleanup(func() {
 		isSound(t, store)
 		_ = store.Close()
@@ -290,9 +289,7 @@ func TestRow27_LazyLoadEagerSave(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "deeper")
 	untouched := port.NewStore(nil, options) // any use of it would panic
 	p := mustOpen(t, "json:"+filepath.Join(dir, "m.json"))
-	if err := errors.Join(untouched.Close(), p.Close()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, errors.Join(untouched.Close(), p.Close()))
 	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("opening made a folder: %v", err)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spool-agents/spool"
 	"github.com/spool-agents/spool/memory"
+	"github.com/spool-agents/spool/memory/memorytest"
 	"github.com/spool-agents/spool/memory/port"
 	"github.com/spool-agents/spool/memory/port/porttest"
 	"github.com/spool-agents/spool/memory/verify"
@@ -30,10 +31,7 @@ func open(location string) (port.MemoryPersistence, error) {
 
 func mustOpen(t *testing.T, location string) port.MemoryPersistence {
 	t.Helper()
-	p, err := open(location)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := memorytest.Must(open(location))(t)
 	t.Cleanup(func() { _ = p.Close() })
 	return p
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
 
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/internal/pgtest"
@@ -25,10 +26,7 @@ import (
 
 func mustOpen(t *testing.T, url string) *postgres.Store {
 	t.Helper()
-	s, err := postgres.Open(t.Context(), url, postgres.Options{MaxConnections: 4})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := memorytest.Must(postgres.Open(t.Context(), url, postgres.Options{MaxConnections: 4}))(t)
 	t.Cleanup(func() { _ = s.Close() })
 	return s
 }
@@ -36,14 +34,9 @@ func mustOpen(t *testing.T, url string) *postgres.Store {
 // query reads one number of the server.
 func query(t *testing.T, url, text string) (n int64) {
 	t.Helper()
-	conn, err := pgx.Connect(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := memorytest.Must(pgx.Connect(t.Context(), url))(t)
 	defer conn.Close(context.Background())
-	if err := conn.QueryRow(t.Context(), text).Scan(&n); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, conn.QueryRow(t.Context(), text).Scan(&n))
 	return n
 }
 
@@ -77,10 +70,7 @@ func TestEightProcessesHammer(t *testing.T) {
 				})
 			}
 			wg.Wait()
-			threads, err := s.Threads(t.Context(), memory.ThreadFilter{All: true})
-			if err != nil {
-				t.Fatal(err)
-			}
+			threads := memorytest.Must(s.Threads(t.Context(), memory.ThreadFilter{All: true}))(t)
 			deadlocks := query(t, url, "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()")
 			t.Logf("%d operations on %d threads in %d s, %d deadlocks inside", total, len(threads), seconds, deadlocks)
 			if conversations > 1 && len(threads) < 20 {
@@ -167,10 +157,7 @@ func TestChangedSeesCommitsOnly(t *testing.T) {
 	last := int64(-1)
 	changed := func(want bool) {
 		t.Helper()
-		now, err := s.Changed(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		now := memorytest.Must(s.Changed(t.Context()))(t)
 		if (now != last) != want {
 			t.Fatalf("changed from %d to %d, want a change: %t", last, now, want)
 		}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
 
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/internal/pgtest"
@@ -23,38 +24,19 @@ func TestDeadlockIsRepeated(t *testing.T) {
 	db := pgtest.Database(t)
 	s := mustOpen(t, db)
 	thread := "s/default"
-	if _, err := s.Send(t.Context(), memorytest.Request("s", "m")); err != nil {
-		t.Fatal(err)
-	}
-	claim, err := s.TakeNext(t.Context(), memory.TakeRequest{ThreadID: thread, RunID: "r"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	start, err := s.BeginModel(t.Context(), memory.ModelBegin{ThreadID: thread, TurnID: claim.Turn.ID, Step: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = s.SaveReply(t.Context(), memory.ReplyRecord{
+	memorytest.Must(s.Send(t.Context(), memorytest.Request("s", "m")))(t)
+	claim := memorytest.Must(s.TakeNext(t.Context(), memory.TakeRequest{ThreadID: thread, RunID: "r"}))(t)
+	start := memorytest.Must(s.BeginModel(t.Context(), memory.ModelBegin{ThreadID: thread, TurnID: claim.Turn.ID, Step: 1}))(t)
+	memorytest.Must(s.SaveReply(t.Context(), memory.ReplyRecord{
 		ThreadID: thread, TurnID: claim.Turn.ID, Step: 1, Attempt: start.Attempt, Gates: []agent.Gate{agent.GateAsk},
 		Reply: agent.ModelReply{Calls: []agent.Call{agent.NewCall("", "lookup", `{}`)}},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	approval, err := s.OpenApproval(t.Context(), memory.RoundRequest{ThreadID: thread, TurnID: claim.Turn.ID, Step: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	conn, err := pgx.Connect(t.Context(), db)
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
+	approval := memorytest.Must(s.OpenApproval(t.Context(), memory.RoundRequest{ThreadID: thread, TurnID: claim.Turn.ID, Step: 1}))(t)
+	conn := memorytest.Must(pgx.Connect(t.Context(), db))(t)
 	defer conn.Close(context.Background())
 	// The foreign program holds what the operation needs second, and then asks
 	// for what it holds. Its own patience is longer, so it is not the victim.
-	if _, err := conn.Exec(t.Context(), `SET deadlock_timeout = '20s'; BEGIN; INSERT INTO approved_tools VALUES ('s', 'lookup')`); err != nil {
-		t.Fatal(err)
-	}
+	memorytest.Must(conn.Exec(t.Context(), `SET deadlock_timeout = '20s'; BEGIN; INSERT INTO approved_tools VALUES ('s', 'lookup')`))(t)
 	decided := make(chan error, 1)
 	go func() {
 		_, err := s.Decide(context.Background(), memory.Decision{UserID: "u", By: "u", Target: approval.ID, Verdict: memory.ApproveAll})
@@ -63,12 +45,8 @@ func TestDeadlockIsRepeated(t *testing.T) {
 	for query(t, db, `SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'`) == 0 {
 		time.Sleep(10 * time.Millisecond)
 	}
-	if _, err := conn.Exec(t.Context(), `UPDATE threads SET topic = topic; ROLLBACK`); err != nil {
-		t.Fatal(err)
-	}
-	if err := <-decided; err != nil {
-		t.Fatal(err)
-	}
+	memorytest.Must(conn.Exec(t.Context(), `UPDATE threads SET topic = topic; ROLLBACK`))(t)
+	require.NoError(t, <-decided)
 	// The server counts it a while later.
 	deadlocks := func() int64 {
 		return query(t, db, `SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()`)
@@ -115,17 +93,9 @@ func TestSameThreadMadeAtOnce(t *testing.T) {
 func TestStreamsDoNotWaitForTheirTree(t *testing.T) {
 	db := pgtest.Database(t)
 	s := mustOpen(t, db)
-	if _, err := s.Send(t.Context(), memorytest.Request("s", "m")); err != nil {
-		t.Fatal(err)
-	}
-	claim, err := s.TakeNext(t.Context(), memory.TakeRequest{ThreadID: "s/default", RunID: "r"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	start, err := s.BeginModel(t.Context(), memory.ModelBegin{ThreadID: "s/default", TurnID: claim.Turn.ID, Step: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	memorytest.Must(s.Send(t.Context(), memorytest.Request("s", "m")))(t)
+	claim := memorytest.Must(s.TakeNext(t.Context(), memory.TakeRequest{ThreadID: "s/default", RunID: "r"}))(t)
+	start := memorytest.Must(s.BeginModel(t.Context(), memory.ModelBegin{ThreadID: "s/default", TurnID: claim.Turn.ID, Step: 1}))(t)
 	release := hold(t, db)
 	for i := range 20 {
 		c := memory.Chunk{ThreadID: "s/default", TurnID: claim.Turn.ID, Step: 1, Attempt: start.Attempt, Offset: 2 * i, Text: fmt.Sprintf("%02d", i)}
@@ -154,13 +124,8 @@ func TestDeletedSessionKeepsNewConversations(t *testing.T) {
 	for round := range 60 {
 		first := memorytest.Request("s", "m")
 		first.ConversationID = fmt.Sprint("old", round)
-		old, err := sender.Send(t.Context(), first)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := memorytest.RunTurns(t.Context(), sender, old.ThreadID); err != nil {
-			t.Fatal(err)
-		}
+		old := memorytest.Must(sender.Send(t.Context(), first))(t)
+		require.NoError(t, memorytest.RunTurns(t.Context(), sender, old.ThreadID))
 		second := memorytest.Request("s", "m")
 		second.ConversationID = fmt.Sprint("new", round)
 		var wg sync.WaitGroup
@@ -180,12 +145,8 @@ func TestDeletedSessionKeepsNewConversations(t *testing.T) {
 		if _, err := deleter.Inbox(t.Context(), sent.ThreadID); err != nil {
 			t.Fatalf("round %d: an acknowledged message is gone: %v", round, err)
 		}
-		if err := memorytest.RunTurns(t.Context(), sender, sent.ThreadID); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := deleter.DeleteTree(t.Context(), memory.DeleteRequest{UserID: "u", ThreadID: sent.ThreadID}); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, memorytest.RunTurns(t.Context(), sender, sent.ThreadID))
+		memorytest.Must(deleter.DeleteTree(t.Context(), memory.DeleteRequest{UserID: "u", ThreadID: sent.ThreadID}))(t)
 	}
 }
 
@@ -196,35 +157,17 @@ func TestAForeignResumeWaitsForNobody(t *testing.T) {
 	s := mustOpen(t, db)
 	other := memorytest.Request("theirs", "m")
 	other.UserID = "mallory"
-	if _, err := s.Send(t.Context(), other); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.Send(t.Context(), memorytest.Request("s", "m")); err != nil {
-		t.Fatal(err)
-	}
-	claim, err := s.TakeNext(t.Context(), memory.TakeRequest{ThreadID: "s/default", RunID: "r"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	start, err := s.BeginModel(t.Context(), memory.ModelBegin{ThreadID: "s/default", TurnID: claim.Turn.ID, Step: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	stored, err := s.SaveReply(t.Context(), memory.ReplyRecord{
+	memorytest.Must(s.Send(t.Context(), other))(t)
+	memorytest.Must(s.Send(t.Context(), memorytest.Request("s", "m")))(t)
+	claim := memorytest.Must(s.TakeNext(t.Context(), memory.TakeRequest{ThreadID: "s/default", RunID: "r"}))(t)
+	start := memorytest.Must(s.BeginModel(t.Context(), memory.ModelBegin{ThreadID: "s/default", TurnID: claim.Turn.ID, Step: 1}))(t)
+	stored := memorytest.Must(s.SaveReply(t.Context(), memory.ReplyRecord{
 		ThreadID: "s/default", TurnID: claim.Turn.ID, Step: 1, Attempt: start.Attempt, Gates: []agent.Gate{agent.GateAuto}, Delegations: []bool{true},
 		Reply: agent.ModelReply{Calls: []agent.Call{agent.NewCall("", "assign_task", `{}`)}},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	conn, err := pgx.Connect(t.Context(), db)
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
+	conn := memorytest.Must(pgx.Connect(t.Context(), db))(t)
 	defer conn.Close(context.Background())
-	if _, err := conn.Exec(t.Context(), `BEGIN; SELECT 1 FROM threads WHERE id = 'theirs/default' FOR UPDATE`); err != nil {
-		t.Fatal(err)
-	}
+	memorytest.Must(conn.Exec(t.Context(), `BEGIN; SELECT 1 FROM threads WHERE id = 'theirs/default' FOR UPDATE`))(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	d, err := s.OpenDelegation(ctx, memory.DelegationRequest{

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/memory/memorytest"
 	"github.com/spool-agents/spool/memory/sessionfile"
 )
 
@@ -81,9 +82,7 @@ func TestRow88_Delete(t *testing.T) {
 	other := session("main", 9)
 	other.ConversationID = "other"
 	save(t, f, other)
-	if _, err := f.WriteHistory("main", sessionfile.History{"default": {}}); err != nil {
-		t.Fatal(err)
-	}
+	memorytest.Must(f.WriteHistory("main", sessionfile.History{"default": {}}))(t)
 	dir := filepath.Join(f.Dir, "sessions", "main")
 	removed, err := f.DeleteSession("main")
 	ok(t, err)

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/memory/memorytest/processtest"
 	"github.com/spool-agents/spool/memory/sqlite"
@@ -22,13 +24,9 @@ func TestFault_C12_ReadOnly(t *testing.T) {
 	dir := t.TempDir()
 	processtest.OpenToAll(t, dir)
 	closed := filepath.Join(dir, "closed")
-	if err := os.Mkdir(closed, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Mkdir(closed, 0o700))
 	s := mustOpen(t, filepath.Join(closed, "spool.db"), sqlite.Options{})
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.Close())
 	chmod(t, closed, 0o555)
 	t.Cleanup(func() { _ = os.Chmod(closed, 0o700) })
 	readOnly := func(path string, words ...string) {
@@ -45,18 +43,14 @@ func TestFault_C12_ReadOnly(t *testing.T) {
 
 func chmod(t *testing.T, path string, mode os.FileMode) {
 	t.Helper()
-	if err := os.Chmod(path, mode); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Chmod(path, mode))
 }
 
 // TestForeignFileIsLeftAlone: a file that is no database is named and kept.
 func TestForeignFileIsLeftAlone(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "notes.txt")
 	text := strings.Repeat("these are my notes\n", 100)
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 	_, err := sqlite.Open(t.Context(), path, sqlite.Options{})
 	code(t, err, agent.CodeInvalid, path, "not a SQLite database")
 	if b, err := os.ReadFile(path); err != nil || string(b) != text {

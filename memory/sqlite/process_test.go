@@ -20,10 +20,7 @@ import (
 
 func mustOpen(t *testing.T, path string, o sqlite.Options) *sqlite.Store {
 	t.Helper()
-	s, err := sqlite.Open(t.Context(), path, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := memorytest.Must(sqlite.Open(t.Context(), path, o))(t)
 	t.Cleanup(func() { _ = s.Close() })
 	return s
 }
@@ -58,17 +55,9 @@ func TestProcesses(t *testing.T) {
 // hold takes the file's write lock as a foreign program would.
 func hold(t *testing.T, path string) (release func()) {
 	t.Helper()
-	db, err := sql.Open("sqlite", "file:"+path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	conn, err := db.Conn(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := conn.ExecContext(t.Context(), "BEGIN IMMEDIATE"); err != nil {
-		t.Fatal(err)
-	}
+	db := memorytest.Must(sql.Open("sqlite", "file:"+path))(t)
+	conn := memorytest.Must(db.Conn(t.Context()))(t)
+	memorytest.Must(conn.ExecContext(t.Context(), "BEGIN IMMEDIATE"))(t)
 	release = sync.OnceFunc(func() {
 		_, err := conn.ExecContext(context.Background(), "ROLLBACK")
 		if err := errors.Join(err, conn.Close(), db.Close()); err != nil {
@@ -86,9 +75,7 @@ func TestFault_C8_LockHeldSixSeconds(t *testing.T) {
 	release := hold(t, path)
 	start := time.Now()
 	time.AfterFunc(6*time.Second, release)
-	if _, err := s.Send(t.Context(), memorytest.Request("s", "m")); err != nil {
-		t.Fatal(err)
-	}
+	memorytest.Must(s.Send(t.Context(), memorytest.Request("s", "m")))(t)
 	if waited := time.Since(start); waited < 5*time.Second {
 		t.Errorf("waited %s only: the lock was not held", waited)
 	}
@@ -104,9 +91,7 @@ func TestFault_C8_LockHeldForGood(t *testing.T) {
 		t.Errorf("reading needs no write lock: %v", err)
 	}
 	release()
-	if _, err := s.Send(t.Context(), memorytest.Request("s", "m")); err != nil {
-		t.Fatal(err)
-	}
+	memorytest.Must(s.Send(t.Context(), memorytest.Request("s", "m")))(t)
 }
 
 // TestGivingUpWaiting: a caller whose context ends stops waiting at once, and
@@ -124,17 +109,13 @@ func TestGivingUpWaiting(t *testing.T) {
 		t.Errorf("after %s: %v", time.Since(start), err)
 	}
 	release()
-	if _, err := s.Send(t.Context(), memorytest.Request("s", "m")); err != nil {
-		t.Fatal(err)
-	}
+	memorytest.Must(s.Send(t.Context(), memorytest.Request("s", "m")))(t)
 }
 
 func TestFilesAreTheOwnersOnly(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a", "b")
 	s := mustOpen(t, filepath.Join(dir, "odd ?#%41 name.db"), sqlite.Options{})
-	if _, err := s.Send(t.Context(), memorytest.Request("s", "m")); err != nil {
-		t.Fatal(err)
-	}
+	memorytest.Must(s.Send(t.Context(), memorytest.Request("s", "m")))(t)
 	files, err := os.ReadDir(dir)
 	if err != nil || len(files) != 3 {
 		t.Fatalf("%v, %v: want the file, its log and its index", files, err)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/memory"
+	"github.com/spool-agents/spool/memory/memorytest"
 	"github.com/spool-agents/spool/memory/sqlite"
 	"github.com/spool-agents/spool/memory/verify"
 )
@@ -51,14 +52,8 @@ var backends = []backend{{"sqlite", openSQLite, func(query string) string { retu
 func openSQLite(t *testing.T) (memory.ConversationMemoryStore, *sql.DB) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "spool.db")
-	s, err := sqlite.Open(t.Context(), path, sqlite.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	raw, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(10000)&_pragma=foreign_keys(0)")
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := memorytest.Must(sqlite.Open(t.Context(), path, sqlite.Options{}))(t)
+	raw := memorytest.Must(sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(10000)&_pragma=foreign_keys(0)"))(t)
 	return s, raw
 }
 

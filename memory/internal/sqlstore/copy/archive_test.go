@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"slices"
 	"testing"
+
+	"github.com/spool-agents/spool/memory/memorytest"
 )
 
 // TestEveryTableIsArchived: whoever adds a table decides whether exports, imports
@@ -23,10 +25,7 @@ func TestEveryTableIsArchived(t *testing.T) {
 			t.Fatalf("%s: %d files, %v", dir, len(files), err)
 		}
 		for _, f := range files {
-			text, err := os.ReadFile(dir + "/" + f.Name())
-			if err != nil {
-				t.Fatal(err)
-			}
+			text := memorytest.Must(os.ReadFile(dir + "/" + f.Name()))(t)
 			for _, m := range create.FindAllStringSubmatch(string(text), -1) {
 				if !slices.Contains(known, m[1]) {
 					t.Errorf("%s/%s: table %s is neither archived nor left out by name", dir, f.Name(), m[1])

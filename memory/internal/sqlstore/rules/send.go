@@ -39,7 +39,7 @@ func (u *Unit) Target(r memory.SendRequest) (*rows.Thread, error) {
 		return t, err
 	}
 	id := agent.MainThreadID(r.SessionID, r.ConversationID)
-	t, err := u.Thread(id)
+	t, err := u.Owned(r.UserID, id)
 	if err == nil {
 		if t.UserID != r.UserID || !memory.InProfile(t.Profile, r.Profile) {
 			return nil, rows.NoThread(id)
@@ -86,8 +86,14 @@ func (u *Unit) Session(r memory.SendRequest, threadID string) error {
 	return nil
 }
 
-// Owned loads a thread for a person; another's is not found.
+// Owned loads a thread for a person. Another's is not found: its tree is neither
+// locked nor waited for.
 func (u *Unit) Owned(userID, threadID string) (*rows.Thread, error) {
+	if userID != "" && u.Store.Dialect.LockTree != "" {
+		if t, err := u.LoadThread(threadID); err != nil || t.UserID != userID {
+			return nil, cmp.Or(err, rows.NoThread(threadID))
+		}
+	}
 	t, err := u.Thread(threadID)
 	if err == nil && userID != "" && t.UserID != userID {
 		return nil, rows.NoThread(threadID)

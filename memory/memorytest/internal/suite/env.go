@@ -102,10 +102,13 @@ func Equal[T any](e *Env, what string, got, want T) {
 	}
 }
 
-// Must returns v, or ends the case: Must(store.Read())(e).
-func Must[T any](v T, err error) func(e *Env) T {
-	return func(e *Env) T {
-		e.Ok(err)
+// Must returns v, or ends the test: Must(store.Read())(t).
+func Must[T any](v T, err error) func(t testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		if err != nil {
+			t.Fatalf("unexpected error (%s): %v", agent.CodeOf(err), err)
+		}
 		return v
 	}
 }
