@@ -23,15 +23,8 @@ import (
 func TestDeadlockIsRepeated(t *testing.T) {
 	db := pgtest.Database(t)
 	s := mustOpen(t, db)
-	thread := "s/default"
-	memorytest.Must(s.Send(t.Context(), memorytest.Request("s", "m")))(t)
-	claim := memorytest.Must(s.TakeNext(t.Context(), memory.TakeRequest{ThreadID: thread, RunID: "r"}))(t)
-	start := memorytest.Must(s.BeginModel(t.Context(), memory.ModelBegin{ThreadID: thread, TurnID: claim.Turn.ID, Step: 1}))(t)
-	memorytest.Must(s.SaveReply(t.Context(), memory.ReplyRecord{
-		ThreadID: thread, TurnID: claim.Turn.ID, Step: 1, Attempt: start.Attempt, Gates: []agent.Gate{agent.GateAsk},
-		Reply: agent.ModelReply{Calls: []agent.Call{agent.NewCall("", "lookup", `{}`)}},
-	}))(t)
-	approval := memorytest.Must(s.OpenApproval(t.Context(), memory.RoundRequest{ThreadID: thread, TurnID: claim.Turn.ID, Step: 1}))(t)
+	turn, _ := replied(t, s, memory.ReplyRecord{Gates: []agent.Gate{agent.GateAsk}}, agent.NewCall("", "lookup", `{}`))
+	approval := memorytest.Must(s.OpenApproval(t.Context(), memory.RoundRequest{ThreadID: turn.ThreadID, TurnID: turn.ID, Step: 1}))(t)
 	conn := memorytest.Must(pgx.Connect(t.Context(), db))(t)
 	defer conn.Close(context.Background())
 	// The foreign program holds what the operation needs second, and then asks
@@ -93,12 +86,10 @@ func TestSameThreadMadeAtOnce(t *testing.T) {
 func TestStreamsDoNotWaitForTheirTree(t *testing.T) {
 	db := pgtest.Database(t)
 	s := mustOpen(t, db)
-	memorytest.Must(s.Send(t.Context(), memorytest.Request("s", "m")))(t)
-	claim := memorytest.Must(s.TakeNext(t.Context(), memory.TakeRequest{ThreadID: "s/default", RunID: "r"}))(t)
-	start := memorytest.Must(s.BeginModel(t.Context(), memory.ModelBegin{ThreadID: "s/default", TurnID: claim.Turn.ID, Step: 1}))(t)
+	turn, attempt := begun(t, s)
 	release := hold(t, db)
 	for i := range 20 {
-		c := memory.Chunk{ThreadID: "s/default", TurnID: claim.Turn.ID, Step: 1, Attempt: start.Attempt, Offset: 2 * i, Text: fmt.Sprintf("%02d", i)}
+		c := memory.Chunk{ThreadID: "s/default", TurnID: turn.ID, Step: 1, Attempt: attempt, Offset: 2 * i, Text: fmt.Sprintf("%02d", i)}
 		var wg sync.WaitGroup
 		for range 3 {
 			wg.Go(func() {
@@ -150,31 +141,80 @@ func TestDeletedSessionKeepsNewConversations(t *testing.T) {
 	}
 }
 
-// TestAForeignResumeWaitsForNobody: who names another user's sub-agent is refused at
-// once, also while that user's tree is locked.
-func TestAForeignResumeWaitsForNobody(t *testing.T) {
+// TestAForeignIDWaitsForNoLock: who names another user's thread is refused at once,
+// also while that user's tree is locked.
+func TestAForeignIDWaitsForNoLock(t *testing.T) {
 	db := pgtest.Database(t)
 	s := mustOpen(t, db)
+	const theirs = "theirs/default"
 	other := memorytest.Request("theirs", "m")
 	other.UserID = "mallory"
 	memorytest.Must(s.Send(t.Context(), other))(t)
-	memorytest.Must(s.Send(t.Context(), memorytest.Request("s", "m")))(t)
-	claim := memorytest.Must(s.TakeNext(t.Context(), memory.TakeRequest{ThreadID: "s/default", RunID: "r"}))(t)
-	start := memorytest.Must(s.BeginModel(t.Context(), memory.ModelBegin{ThreadID: "s/default", TurnID: claim.Turn.ID, Step: 1}))(t)
-	stored := memorytest.Must(s.SaveReply(t.Context(), memory.ReplyRecord{
-		ThreadID: "s/default", TurnID: claim.Turn.ID, Step: 1, Attempt: start.Attempt, Gates: []agent.Gate{agent.GateAuto}, Delegations: []bool{true},
-		Reply: agent.ModelReply{Calls: []agent.Call{agent.NewCall("", "assign_task", `{}`)}},
-	}))(t)
+	exported := memorytest.Must(s.ExportThreads(t.Context(), memory.ExportRequest{ThreadID: theirs}))(t)
+	exported[0].Thread.UserID, exported[0].Rows = "u", nil
+	turn, stored := replied(t, s, memory.ReplyRecord{Delegations: []bool{true}, Gates: []agent.Gate{agent.GateAuto}}, agent.NewCall("", "assign_task", `{}`))
 	conn := memorytest.Must(pgx.Connect(t.Context(), db))(t)
 	defer conn.Close(context.Background())
 	memorytest.Must(conn.Exec(t.Context(), `BEGIN; SELECT 1 FROM threads WHERE id = 'theirs/default' FOR UPDATE`))(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	d, err := s.OpenDelegation(ctx, memory.DelegationRequest{
-		ThreadID: "s/default", TurnID: claim.Turn.ID, CallID: stored.Calls[0].ID, Config: agent.SpecialistAgentConfig{Name: "general"}, Task: "t",
-		Resume: "theirs/default", Limits: memory.DelegationLimits{MaxDepth: 3},
-	})
-	if err != nil || !d.Refused || d.Refusal != agent.RefuseResumeUnknown("theirs/default") {
-		t.Fatalf("%+v, %v", d, err)
+	d := memorytest.Must(s.OpenDelegation(ctx, memory.DelegationRequest{
+		ThreadID: "s/default", TurnID: turn.ID, CallID: stored.Calls[0].ID, Config: agent.SpecialistAgentConfig{Name: "general"}, Task: "t",
+		Resume: theirs, Limits: memory.DelegationLimits{MaxDepth: 3},
+	}))(t)
+	require.Equal(t, agent.RefuseResumeUnknown(theirs), d.Refusal)
+	for name, try := range map[string]func() error{
+		"send": func() error {
+			_, err := s.Send(ctx, memory.SendRequest{UserID: "u", ThreadID: theirs, MessageID: "x", Content: agent.Text("x"), WhenBusy: memory.Queue})
+			return err
+		},
+		"send to its session": func() error { _, err := s.Send(ctx, memorytest.Request("theirs", "x")); return err },
+		"retry": func() error {
+			_, err := s.Retry(ctx, memory.RetryRequest{UserID: "u", ThreadID: theirs, RequestID: "x"})
+			return err
+		},
+		"cancel": func() error {
+			_, err := s.RequestCancel(ctx, memory.CancelRequest{UserID: "u", ThreadID: theirs})
+			return err
+		},
+		"fork": func() error {
+			_, err := s.Fork(ctx, memory.ForkRequest{UserID: "u", ThreadID: theirs, RequestID: "x"})
+			return err
+		},
+		"delete": func() error {
+			_, err := s.DeleteTree(ctx, memory.DeleteRequest{UserID: "u", ThreadID: theirs})
+			return err
+		},
+		"edit": func() error {
+			return s.EditThreads(ctx, memory.EditRequest{UserID: "u", Edits: []memory.ThreadEdit{{ThreadID: theirs, Metadata: &agent.Metadata{}}}})
+		},
+		"import": func() error {
+			_, err := s.ImportThreads(ctx, memory.ImportRequest{UserID: "u", Threads: exported})
+			return err
+		},
+	} {
+		want := agent.CodeNotFound
+		if name == "import" {
+			want = agent.CodeConflict
+		}
+		if err := try(); agent.CodeOf(err) != want {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
+}
+
+// replied begins a turn in s/default and stores a reply with one call.
+func replied(t *testing.T, s memory.ConversationMemoryStore, r memory.ReplyRecord, call agent.Call) (memory.Turn, memory.StoredReply) {
+	t.Helper()
+	turn, attempt := begun(t, s)
+	r.ThreadID, r.TurnID, r.Step, r.Attempt, r.Reply.Calls = turn.ThreadID, turn.ID, 1, attempt, []agent.Call{call}
+	return turn, memorytest.Must(s.SaveReply(t.Context(), r))(t)
+}
+
+// begun begins a turn in s/default, and its first model call.
+func begun(t *testing.T, s memory.ConversationMemoryStore) (turn memory.Turn, attempt int) {
+	t.Helper()
+	memorytest.Must(s.Send(t.Context(), memorytest.Request("s", "m")))(t)
+	turn = *memorytest.Must(s.TakeNext(t.Context(), memory.TakeRequest{ThreadID: "s/default", RunID: "r"}))(t).Turn
+	return turn, memorytest.Must(s.BeginModel(t.Context(), memory.ModelBegin{ThreadID: turn.ThreadID, TurnID: turn.ID, Step: 1}))(t).Attempt
 }

@@ -23,7 +23,7 @@ func (s *Store) Fork(ctx context.Context, r memory.ForkRequest) (res memory.Fork
 		return res, err
 	}
 	err = s.write(ctx, "fork", func(u *unit) error {
-		src, err := u.Owned(r.UserID, r.ThreadID)
+		src, err := u.ThreadOf(r.UserID, r.ThreadID)
 		if err == nil && !memory.InProfile(src.Profile, r.Profile) {
 			err = rows.NoThread(r.ThreadID)
 		}

@@ -92,6 +92,23 @@ func (u *Unit) Thread(id string) (*Thread, error) {
 	return t, nil
 }
 
+// ThreadOf loads a thread for a user, "" for any. Another's is not found, and its
+// tree is neither locked nor waited for.
+func (u *Unit) ThreadOf(userID, id string) (*Thread, error) {
+	own := func(t *Thread, err error) (*Thread, error) {
+		if err == nil && userID != "" && t.UserID != userID {
+			return nil, NoThread(id)
+		}
+		return t, err
+	}
+	if userID != "" && u.Store.Dialect.LockTree != "" {
+		if _, err := own(u.LoadThread(id)); err != nil {
+			return nil, err
+		}
+	}
+	return own(u.Thread(id))
+}
+
 // LoadThread reads a thread; missing ones are CodeNotFound.
 func (u *Unit) LoadThread(id string) (*Thread, error) {
 	t := &Thread{}

@@ -12,7 +12,7 @@ import (
 func (s *Store) RequestCancel(ctx context.Context, r memory.CancelRequest) (res memory.CancelResult, err error) {
 	err = s.write(ctx, "cancel", func(u *Unit) error {
 		res = memory.CancelResult{}
-		t, err := u.Owned(r.UserID, r.ThreadID)
+		t, err := u.ThreadOf(r.UserID, r.ThreadID)
 		if err != nil {
 			return err
 		}
