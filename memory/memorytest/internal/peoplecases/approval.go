@@ -129,8 +129,7 @@ func decided(e *suite.Env, n int) {
 	r := suite.Completed(t, 2)
 	r.Answer = "You denied lookup, so I stopped."
 	e.Close(r)
-	ms := e.Messages(t.ThreadID)
-	suite.Equal(e, "answer", [2]string{ms[len(ms)-1].Content.String(), e.Turn(t.ID).Answer}, [2]string{r.Answer, r.Answer})
+	suite.Equal(e, "answer", [2]string{e.Last(t.ThreadID), e.Turn(t.ID).Answer}, [2]string{r.Answer, r.Answer})
 	e.Sound(t.ThreadID)
 }
 

@@ -136,6 +136,17 @@ func SummaryRecord(t memory.Turn, step, attempt int, from, to int64, text string
 	}}
 }
 
+// Steered begins a step's model call and tells how many entries it took.
+func (e *Env) Steered(t memory.Turn, step int) int {
+	return Must(e.S.BeginModel(e.Ctx, e.ModelBegin(t, step)))(e).Steered
+}
+
+// Last is the text of a thread's last message.
+func (e *Env) Last(id string) string {
+	ms := e.Messages(id)
+	return ms[len(ms)-1].Content.String()
+}
+
 // Step runs a step with a tool that has a result.
 func (e *Env) Step(t memory.Turn, step int, result string) {
 	e.RunTool(e.Calls(t, step, 1)[0], result)

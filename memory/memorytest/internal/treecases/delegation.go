@@ -76,7 +76,7 @@ var delegationRules = []suite.Rule{
 	{Name: "a foreground child's end does not open a turn of its delegator", Turn: func(e *suite.Env, t memory.Turn) {
 		child := e.Child(t, 1)
 		e.Answer(child, 1, "the finding")
-		suite.Equal(e, "steered", suite.Must(e.S.BeginModel(e.Ctx, e.ModelBegin(t, 1)))(e).Steered, 0)
+		suite.Equal(e, "steered", e.Steered(t, 1), 0)
 		suite.Equal(e, "entry", e.Entry(t.ThreadID, memory.EntryChild, child.ID).State, memory.EntryWaiting)
 		suite.Equal(e, "done", e.TakeResult(e.FirstCall(t, 1)).Done, true)
 	}},

@@ -111,7 +111,7 @@ var edgeRules = []suite.Rule{
 		e.Taken(t, 1)
 		e.Sound(t.ThreadID)
 		// It waits where somebody takes it: above, or as the sub-agent's next turn.
-		steered := suite.Must(e.S.BeginModel(e.Ctx, e.ModelBegin(t, 2)))(e).Steered
+		steered := e.Steered(t, 2)
 		claim := suite.Must(e.S.TakeNext(e.Ctx, memory.TakeRequest{ThreadID: child.ThreadID}))(e)
 		if (steered == 1) == (claim.Turn != nil) {
 			e.Errorf("steered above: %d, taken by the sub-agent: %v", steered, claim.Turn != nil)
