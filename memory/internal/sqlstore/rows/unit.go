@@ -156,14 +156,14 @@ func (u *Unit) Open(threadID, turnID string) (*Thread, *Turn, error) {
 func (u *Unit) Flush() error {
 	for _, t := range u.Turns {
 		if t.Dirty {
-			if err := u.Exec(updateTurn, append(t.mutable(), t.ID)...); err != nil {
+			if err := u.Exec(updateTurn, Values(t.columns()[columns(turnFixed):])...); err != nil {
 				return err
 			}
 		}
 	}
 	for _, t := range u.Threads {
 		if t.Dirty {
-			if err := u.Exec(updateThread, append(t.Mutable(), t.ID)...); err != nil {
+			if err := u.Exec(updateThread, Values(t.Targets()[columns(threadFixed):])...); err != nil {
 				return err
 			}
 		}

@@ -54,7 +54,7 @@ func (u *Unit) beginModel(t *rows.Thread, turn *rows.Turn, r memory.ModelBegin, 
 		}
 		step = &rows.Step{Step: memory.Step{TurnID: turn.ID, Step: r.Step}, State: rows.StepFlight}
 		step.Fence.Fence, step.Attempt, step.Worker = r.Fence, 1, r.Worker
-		if err := u.Exec(rows.InsertStep, step.Values()...); err != nil {
+		if err := u.Exec(rows.InsertStep, rows.Values(step.Targets())...); err != nil {
 			return err
 		}
 	case step.Stored:

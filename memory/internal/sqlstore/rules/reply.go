@@ -115,7 +115,7 @@ func (u *Unit) saveCalls(t *rows.Thread, turn *rows.Turn, reply agent.ModelReply
 				return nil, err
 			}
 		}
-		if err := u.Exec(rows.InsertCall, append(append(row.Fixed(), row.Mutable()...), row.ID)...); err != nil {
+		if err := u.Exec(rows.InsertCall, rows.Values(row.Targets())...); err != nil {
 			return nil, err
 		}
 		if err := row.Loaded(); err != nil {

@@ -70,7 +70,7 @@ func (u *Unit) beginSummary(t *rows.Thread, r memory.SummaryBegin, start *memory
 		}}
 		row.Fence.Fence = r.Fence
 		start.Attempt = 1
-		return u.Exec(insertSummary, row.Values()...)
+		return u.Exec(insertSummary, rows.Values(row.Targets())...)
 	case row.State == rows.StepStored:
 		v, err := rows.ViewSummary(row)
 		start.Attempt, start.Stored = row.Attempts, &v
@@ -95,7 +95,7 @@ func (u *Unit) beginSummary(t *rows.Thread, r memory.SummaryBegin, start *memory
 	row.Attempts++
 	row.State = rows.StepFlight
 	start.Attempt = row.Attempts
-	return u.Exec(updateSummary, row.Values()...)
+	return u.Exec(updateSummary, rows.Values(row.Targets())...)
 }
 
 // currentSummary is the summary row of an attempt; another attempt's is stale.
@@ -129,7 +129,7 @@ func (s *Store) FailSummary(ctx context.Context, r memory.SummaryFailure) error 
 		if err := u.holdSummary(t, turn, r); err != nil {
 			return err
 		}
-		return u.Exec(updateSummary, row.Values()...)
+		return u.Exec(updateSummary, rows.Values(row.Targets())...)
 	})
 }
 
@@ -185,7 +185,7 @@ func (s *Store) SaveSummary(ctx context.Context, r memory.SummaryRecord) (stored
 				return err
 			}
 		}
-		if err := u.Exec(updateSummary, row.Values()...); err != nil {
+		if err := u.Exec(updateSummary, rows.Values(row.Targets())...); err != nil {
 			return err
 		}
 		stored, err = rows.ViewSummary(row)
