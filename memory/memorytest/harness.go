@@ -30,7 +30,7 @@ func Showing(r memory.SendRequest, names ...string) memory.SendRequest {
 }
 
 // Must returns v, or ends the test: Must(store.Read())(t).
-func Must[T any](v T, err error) func(t testing.TB) T { return suite.Must(v, err) }
+func Must[T any](v T, err error) func(t suite.Failer) T { return suite.Must(v, err) }
 
 // RunStore runs every case of the suite on stores of h, each on a store of its
 // own, and the property test.

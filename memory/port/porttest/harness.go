@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/memory/memorytest"
 	"github.com/spool-agents/spool/memory/memorytest/processtest"
 	"github.com/spool-agents/spool/memory/port"
 )
@@ -186,16 +187,14 @@ type snapshot = port.MemorySnapshot[Item]
 // holds checks the items of a key.
 func (e *env) holds(key string, want []Item) {
 	e.Helper()
-	got, err := e.p.Get(e.ctx, key)
-	e.ok(err)
+	got := memorytest.Must(e.p.Get(e.ctx, key))(e)
 	e.same("items of "+key, got, want)
 }
 
 // keys checks which keys there are.
 func (e *env) keys(want ...string) {
 	e.Helper()
-	got, err := e.p.Keys(e.ctx)
-	e.ok(err)
+	got := memorytest.Must(e.p.Keys(e.ctx))(e)
 	e.same("keys", slices.DeleteFunc(got, isMetadata), append([]string{}, want...))
 }
 
@@ -204,8 +203,7 @@ func isMetadata(key string) bool { return strings.HasPrefix(key, "__metadata__:"
 // snapshot returns everything.
 func (e *env) snapshot() snapshot {
 	e.Helper()
-	s, err := e.p.ExportSnapshot(e.ctx)
-	e.ok(err)
+	s := memorytest.Must(e.p.ExportSnapshot(e.ctx))(e)
 	for key := range s {
 		if isMetadata(key) {
 			delete(s, key)

@@ -102,9 +102,15 @@ func Equal[T any](e *Env, what string, got, want T) {
 	}
 }
 
+// Failer is what ends a test.
+type Failer interface {
+	Helper()
+	Fatalf(format string, args ...any)
+}
+
 // Must returns v, or ends the test: Must(store.Read())(t).
-func Must[T any](v T, err error) func(t testing.TB) T {
-	return func(t testing.TB) T {
+func Must[T any](v T, err error) func(t Failer) T {
+	return func(t Failer) T {
 		t.Helper()
 		if err != nil {
 			t.Fatalf("unexpected error (%s): %v", agent.CodeOf(err), err)
