@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/memory/memorytest"
 	"github.com/spool-agents/spool/memory/port"
 	"github.com/spool-agents/spool/memory/sessionfile"
 )
@@ -30,10 +31,8 @@ func TestRow36_ConversationsHaveFilesOfTheirOwn(t *testing.T) {
 			t.Errorf("%s: %+v, %t, %v", id, s.Topic, found, err)
 		}
 	}
-	short, err := sessionfile.GetConversationFilePath(sessionID, "default", f.Dir, "")
-	ok(t, err)
-	plain, err := sessionfile.GetSessionFilePath(sessionID, f.Dir, "")
-	ok(t, err)
+	short := memorytest.Must(sessionfile.GetConversationFilePath(sessionID, "default", f.Dir, ""))(t)
+	plain := memorytest.Must(sessionfile.GetSessionFilePath(sessionID, f.Dir, ""))(t)
 	same(t, "the default conversation is named by the session", short, plain)
 }
 
@@ -41,8 +40,7 @@ func TestRow36_ConversationsHaveFilesOfTheirOwn(t *testing.T) {
 func TestRow37_ProfilesAreApart(t *testing.T) {
 	home := filepath.Join(t.TempDir(), "home")
 	dir := func(profile string) sessionfile.Folder {
-		d, err := sessionfile.ProfileDir(home, profile)
-		ok(t, err)
+		d := memorytest.Must(sessionfile.ProfileDir(home, profile))(t)
 		return sessionfile.Folder{Dir: d}
 	}
 	work, private := dir("work"), dir("private")
@@ -138,8 +136,7 @@ func TestRow79_SubAgentPrefix(t *testing.T) {
 // TestRow80_GetSessionFilePath: distinct ids have distinct files, tricks are refused.
 func TestRow80_GetSessionFilePath(t *testing.T) {
 	path := func(id string) string {
-		p, err := sessionfile.GetSessionFilePath(id, "/dir", "session")
-		ok(t, err)
+		p := memorytest.Must(sessionfile.GetSessionFilePath(id, "/dir", "session"))(t)
 		return p
 	}
 	same(t, "path", path("12345678-aaaa-bbbb-cccc-0123456789ab"), "/dir/session_456789ab-f4c9de67.json")
@@ -211,10 +208,8 @@ func TestRow81_SaveSession(t *testing.T) {
 	parts := msg("e", agent.RoleUser, 8)
 	parts.Content = agent.Content{Parts: []agent.Part{{Type: "text", Text: "look"}, {Type: "image_url", ImageURL: &agent.ImageURL{URL: "https://x/y.png"}}}}
 	s.Messages = append(s.Messages, call, result, parts)
-	path, err := f.SaveSession(s)
-	ok(t, err)
-	data, err := os.ReadFile(path)
-	ok(t, err)
+	path := memorytest.Must(f.SaveSession(s))(t)
+	data := memorytest.Must(os.ReadFile(path))(t)
 	var fields map[string]json.RawMessage
 	ok(t, json.Unmarshal(data, &fields))
 	for _, name := range []string{"id", "messages", "workdir", "startedAt", "lastActiveAt", "tokens", "threadId", "kind"} {
@@ -283,8 +278,7 @@ func TestRow81_SavesAreAtomic(t *testing.T) {
 // link out of the folder.
 func TestRow81_OtherFilesAreNotOverwritten(t *testing.T) {
 	f := folder(t)
-	path, err := f.Path(session(sessionID, 1))
-	ok(t, err)
+	path := memorytest.Must(f.Path(session(sessionID, 1)))(t)
 	foreign := `{"id":"another","messages":[],"workdir":"","startedAt":"2026-03-01T12:00:00Z","lastActiveAt":"2026-03-01T12:00:00Z","tokens":0}`
 	write(t, path, foreign)
 	if _, err := f.SaveSession(session(sessionID, 1)); agent.CodeOf(err) != agent.CodeConflict {
@@ -331,10 +325,8 @@ func TestRow81_OtherFilesAreNotOverwritten(t *testing.T) {
 // and a new save keeps what was there.
 func TestRow81_CutAnywhere(t *testing.T) {
 	f := folder(t)
-	path, err := f.SaveSession(session(sessionID, 1))
-	ok(t, err)
-	text, err := os.ReadFile(path)
-	ok(t, err)
+	path := memorytest.Must(f.SaveSession(session(sessionID, 1)))(t)
+	text := memorytest.Must(os.ReadFile(path))(t)
 	for n := range len(text) {
 		cut := sessionfile.Folder{Dir: t.TempDir()}
 		name := filepath.Join(cut.Dir, filepath.Base(path))
@@ -362,8 +354,7 @@ func TestRow82_PrefixIsInTheNameOnly(t *testing.T) {
 	ok(t, err)
 	same(t, "ids", ids(list), []string{agentID, sessionID})
 	for _, i := range list {
-		data, err := os.ReadFile(i.Path)
-		ok(t, err)
+		data := memorytest.Must(os.ReadFile(i.Path))(t)
 		if strings.Contains(string(data), "session_") {
 			t.Errorf("%s", data)
 		}
