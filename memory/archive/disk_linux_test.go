@@ -72,7 +72,7 @@ func TestFault_C12_ExportIntoReadOnlyFolder(t *testing.T) {
 	processtest.OpenToAll(t, dir)
 	closed := filepath.Join(dir, "closed")
 	ok(t, os.Mkdir(closed, 0o555))
-	lines, err := processtest.StartProcess(t, []string{readOnlyEnv + "=" + closed}).Lines()
+	lines, err := processtest.Start(t, "export", nil, closed).Lines()
 	said := strings.Join(lines, "\n")
 	if err != nil || !strings.HasPrefix(said, "unavailable") || !strings.Contains(said, closed) || !strings.Contains(said, "writable") {
 		t.Fatalf("%s, %v; want unavailable, where, and what to do", said, err)

@@ -20,23 +20,6 @@ import (
 	"github.com/spool-agents/spool/memory/port/porttest"
 )
 
-// faultEnv makes the test binary act as another process: its value is "full" or
-// "readonly", the first argument the path of a JSON file.
-const faultEnv = "SPOOL_JSON_TEST_CHILD"
-
-func faultChild() {
-	children := map[string]func(*port.PersistedMemory[porttest.Item]) error{"full": childFull, "readonly": childReadOnly}
-	child := children[os.Getenv(faultEnv)]
-	if child == nil {
-		return
-	}
-	if err := child(items(os.Args[1])); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	os.Exit(0)
-}
-
 func items(path string) *port.PersistedMemory[porttest.Item] {
 	return port.NewPersistedMemory[porttest.Item](port.NewJSONFile(path, port.JSONFileOptions{}))
 }
@@ -75,17 +58,12 @@ func childReadOnly(p *port.PersistedMemory[porttest.Item]) error {
 	return nil
 }
 
-func startFault(t *testing.T, mode, path string) *processtest.Process {
-	t.Helper()
-	return processtest.StartProcess(t, []string{faultEnv + "=" + mode}, path)
-}
-
 // TestFault_C12_DiskFullOfItems limits the size that a file may have. What stores do
 // when the disk is full is tested with them.
 func TestFault_C12_DiskFullOfItems(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "m.json")
-	p := startFault(t, "full", path)
+	p := processtest.Start(t, "full", nil, path)
 	line, _ := p.Next()
 	count, rest, _ := strings.Cut(line, " ")
 	n, err := strconv.Atoi(count)
@@ -128,7 +106,7 @@ func TestFault_C12_ReadOnlyItems(t *testing.T) {
 	for _, mode := range []os.FileMode{0o444, 0o666} {
 		require.NoError(t, errors.Join(os.Chmod(path, mode), os.Chmod(dir, 0o555)))
 		for _, name := range []string{"m.json", "new", "deeper/new"} {
-			lines := memorytest.Must(startFault(t, "readonly", filepath.Join(dir, name)).Lines())(t)
+			lines := memorytest.Must(processtest.Start(t, "readonly", nil, filepath.Join(dir, name)).Lines())(t)
 			line := strings.Join(lines, "\n")
 			for _, w := range []string{"unavailable ", dir, "writable", "nothing was changed"} {
 				if !strings.Contains(line, w) {

@@ -44,36 +44,13 @@ func newProduct(t *testing.T, spec string) *product {
 	r := memorytest.Request("s", "m2")
 	r.Profile = "default"
 	p.send(r)
-	p.delegates("s/default")
+	p.child = memorytest.Delegated(t, store, "s/default")
 	return p
 }
 
 func (p *product) send(r memory.SendRequest) {
 	p.Helper()
 	memorytest.Must(p.store.Send(p.Context(), r))(p)
-}
-
-// delegates runs a turn that has a sub-agent do its work.
-func (p *product) delegates(thread string) {
-	p.Helper()
-	ctx, s := p.Context(), p.store
-	claim := memorytest.Must(s.TakeNext(ctx, memory.TakeRequest{ThreadID: thread, RunID: "r"}))(p)
-	turn := claim.Turn.ID
-	say := func(step int, reply agent.ModelReply, delegations ...bool) []agent.ToolCall {
-		start := memorytest.Must(s.BeginModel(ctx, memory.ModelBegin{ThreadID: thread, TurnID: turn, Step: step, Fence: memory.Fence{Scope: "r", Number: step}}))(p)
-		stored := memorytest.Must(s.SaveReply(ctx, memory.ReplyRecord{ThreadID: thread, TurnID: turn, Step: step, Attempt: start.Attempt, Reply: reply, Delegations: delegations}))(p)
-		return stored.Calls
-	}
-	call := say(1, agent.ModelReply{Calls: []agent.Call{agent.NewCall("x", agent.ToolAssignTask, `{}`)}}, true)[0].ID
-	d := memorytest.Must(s.OpenDelegation(ctx, memory.DelegationRequest{
-		ThreadID: thread, TurnID: turn, CallID: call, Task: "look it up", Config: agent.SpecialistAgentConfig{Name: "researcher"}, Limits: memory.DelegationLimits{MaxDepth: 1},
-	}))(p)
-	p.child = d.ChildThread
-	p.ok(memorytest.RunTurns(ctx, s, p.child))
-	memorytest.Must(s.TakeChildResult(ctx, memory.ChildResultRequest{ThreadID: thread, TurnID: turn, CallID: call}))(p)
-	memorytest.Must(s.SaveToolRound(ctx, memory.RoundRequest{ThreadID: thread, TurnID: turn, Step: 1}))(p)
-	say(2, agent.ModelReply{Content: "it is so"})
-	memorytest.Must(s.CloseTurn(ctx, memory.CloseRequest{ThreadID: thread, TurnID: turn, Outcome: agent.ThreadCompleted, Step: 2}))(p)
 }
 
 func texts(messages []agent.Message) (out []string) {

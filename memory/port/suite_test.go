@@ -2,7 +2,6 @@ package port_test
 
 import (
 	"context"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -10,15 +9,17 @@ import (
 	"github.com/spool-agents/spool"
 	"github.com/spool-agents/spool/memory"
 	"github.com/spool-agents/spool/memory/memorytest"
+	"github.com/spool-agents/spool/memory/memorytest/processtest"
 	"github.com/spool-agents/spool/memory/port"
 	"github.com/spool-agents/spool/memory/port/porttest"
 	"github.com/spool-agents/spool/memory/verify"
 )
 
 func TestMain(m *testing.M) {
-	porttest.Child(open)
-	faultChild()
-	os.Exit(m.Run())
+	processtest.Main(m, porttest.Jobs(open), map[string]processtest.Job{
+		"full":     func(args []string) error { return childFull(items(args[0])) },
+		"readonly": func(args []string) error { return childReadOnly(items(args[0])) },
+	})
 }
 
 // options are those of the views under test.
