@@ -87,12 +87,10 @@ func filesAreTheStore(t *testing.T, dir string) {
 // talk is what was said in each thread.
 func talk(t *testing.T, s memory.Reader) map[string]string {
 	t.Helper()
-	threads, err := s.Threads(t.Context(), memory.ThreadFilter{All: true})
-	ok(t, err)
+	threads := memorytest.Must(s.Threads(t.Context(), memory.ThreadFilter{All: true}))(t)
 	out := map[string]string{}
 	for _, th := range threads {
-		messages, err := s.Messages(t.Context(), th.ID, 0, 0)
-		ok(t, err)
+		messages := memorytest.Must(s.Messages(t.Context(), th.ID, 0, 0))(t)
 		for _, m := range messages {
 			out[th.ID] += fmt.Sprintf("%d %s %s %s\n", m.Seq, m.ID, m.Role, m.Content)
 		}

@@ -45,8 +45,7 @@ func (s *said) String() string {
 
 func open(t *testing.T, dir string, o filestore.Options) *filestore.Store {
 	t.Helper()
-	s, err := filestore.Open(t.Context(), dir, o)
-	ok(t, err)
+	s := memorytest.Must(filestore.Open(t.Context(), dir, o))(t)
 	t.Cleanup(func() { _ = s.Close() })
 	return s
 }
@@ -57,15 +56,13 @@ func request(session, id string) memory.SendRequest {
 
 func send(t *testing.T, s memory.Sender, session, id string) {
 	t.Helper()
-	_, err := s.Send(t.Context(), request(session, id))
-	ok(t, err)
+	memorytest.Must(s.Send(t.Context(), request(session, id)))(t)
 }
 
 // names are the session files of a folder.
 func names(t *testing.T, dir string) []string {
 	t.Helper()
-	entries, err := os.ReadDir(dir)
-	ok(t, err)
+	entries := memorytest.Must(os.ReadDir(dir))(t)
 	var out []string
 	for _, e := range entries {
 		if e.Name() != ".spool" {
@@ -109,8 +106,7 @@ func TestRow79_FilesOfMainAndSubAgents(t *testing.T) {
 		case strings.HasPrefix(name, "subagent_session_"):
 			subs++
 		}
-		data, err := os.ReadFile(filepath.Join(dir, name))
-		ok(t, err)
+		data := memorytest.Must(os.ReadFile(filepath.Join(dir, name)))(t)
 		var file struct {
 			ID, Kind, ThreadID, ParentThreadID string
 			Messages                           []agent.Message
@@ -226,8 +222,7 @@ func TestDeletedFilesStayDeleted(t *testing.T) {
 	delegate(t, s, "s1")
 	delegate(t, s, "s2")
 	ok(t, s.Flush())
-	_, err := s.DeleteTree(t.Context(), memory.DeleteRequest{ThreadID: "s1/default"})
-	ok(t, err)
+	memorytest.Must(s.DeleteTree(t.Context(), memory.DeleteRequest{ThreadID: "s1/default"}))(t)
 	ok(t, s.Close())
 	if got := names(t, dir); len(got) != 2 {
 		t.Errorf("%v", got)
@@ -249,8 +244,7 @@ func TestRow89_DamagedFiles(t *testing.T) {
 	before := state(t, s)
 	ok(t, s.Close())
 	path := filepath.Join(dir, names(t, dir)[0])
-	whole, err := os.ReadFile(path)
-	ok(t, err)
+	whole := memorytest.Must(os.ReadFile(path))(t)
 	for n := 0; n < len(whole)-1; n += step(len(whole)) {
 		ok(t, os.WriteFile(path, whole[:n], 0o600))
 		var r said
@@ -299,14 +293,11 @@ func step(n int) int {
 
 func state(t *testing.T, s memory.ConversationMemoryStore) string {
 	t.Helper()
-	threads, err := s.Threads(t.Context(), memory.ThreadFilter{All: true})
-	ok(t, err)
+	threads := memorytest.Must(s.Threads(t.Context(), memory.ThreadFilter{All: true}))(t)
 	var b strings.Builder
 	for _, th := range threads {
-		records, err := s.ExportThreads(t.Context(), memory.ExportRequest{ThreadID: th.ID})
-		ok(t, err)
-		text, err := json.Marshal(records)
-		ok(t, err)
+		records := memorytest.Must(s.ExportThreads(t.Context(), memory.ExportRequest{ThreadID: th.ID}))(t)
+		text := memorytest.Must(json.Marshal(records))(t)
 		b.Write(text)
 	}
 	return b.String()

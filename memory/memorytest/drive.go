@@ -119,10 +119,7 @@ func Delegated(t testing.TB, s memory.ConversationMemoryStore, thread string) st
 // Sound checks every rule on every thread of a store.
 func Sound(t testing.TB, s verify.Store) {
 	t.Helper()
-	report, err := verify.Check(t.Context(), s, verify.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	report := Must(verify.Check(t.Context(), s, verify.Options{}))(t)
 	for _, v := range report.Violations {
 		t.Error(v)
 	}

@@ -34,14 +34,8 @@ func StartProcess(t testing.TB, env []string, args ...string) *Process {
 	cmd := exec.Command(os.Args[0], args...)
 	cmd.Env = append(os.Environ(), env...)
 	cmd.Stderr = t.Output()
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := memorytest.Must(cmd.StdoutPipe())(t)
+	in := memorytest.Must(cmd.StdinPipe())(t)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

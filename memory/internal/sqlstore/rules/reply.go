@@ -14,11 +14,7 @@ import (
 func (s *Store) SaveReply(ctx context.Context, r memory.ReplyRecord) (stored memory.StoredReply, err error) {
 	err = s.write(ctx, "reply", func(u *Unit) error {
 		stored = memory.StoredReply{}
-		t, turn, err := u.Open(r.ThreadID, r.TurnID)
-		if err != nil {
-			return err
-		}
-		step, err := u.Step(turn.ID, r.Step)
+		t, turn, step, err := u.OpenStep(r.ThreadID, r.TurnID, r.Step)
 		if err != nil {
 			return err
 		}
