@@ -132,9 +132,7 @@ func TestRow78_PrefixOfAFileStore(t *testing.T) {
 		t.Error(found)
 	}
 	for _, bad := range []string{"../x", "subagent_x", "a/b", "ü"} {
-		if _, err := filestore.Open(t.Context(), t.TempDir(), filestore.Options{Prefix: bad}); agent.CodeOf(err) != agent.CodeInvalid {
-			t.Errorf("%q: %v", bad, err)
-		}
+		memorytest.Fails(filestore.Open(t.Context(), t.TempDir(), filestore.Options{Prefix: bad}))(t, agent.CodeInvalid)
 	}
 }
 
@@ -144,18 +142,14 @@ func TestRow83_AnIDWithDotsIsOnePathElement(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, filestore.Options{})
 	for _, id := range []string{"a..b", "a.."} {
-		if _, err := s.Send(t.Context(), request(id, "m")); err != nil {
-			t.Error(err)
-		}
+		memorytest.Must(s.Send(t.Context(), request(id, "m")))(t)
 	}
 	ok(t, s.Flush())
 	if found := names(t, dir); len(found) < 2 {
 		t.Error(found)
 	}
 	for _, id := range []string{"..", ".", "../a", "a/../b"} {
-		if _, err := s.Send(t.Context(), request(id, "m")); agent.CodeOf(err) != agent.CodeInvalid {
-			t.Errorf("%q: %v", id, err)
-		}
+		memorytest.Fails(s.Send(t.Context(), request(id, "m")))(t, agent.CodeInvalid)
 	}
 }
 
@@ -228,10 +222,8 @@ func TestDeletedFilesStayDeleted(t *testing.T) {
 		t.Errorf("%v", got)
 	}
 	s = open(t, dir, filestore.Options{})
-	left, err := s.Threads(t.Context(), memory.ThreadFilter{All: true})
-	if err != nil || len(left) != 2 {
-		t.Errorf("%v, %v", left, err)
-	}
+	left := memorytest.Must(s.Threads(t.Context(), memory.ThreadFilter{All: true}))(t)
+	require.Len(t, left, 2)
 }
 
 // TestRow89_DamagedFiles: a file cut at any byte is whole or set aside and

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/memory"
 	"github.com/spool-agents/spool/memory/memorytest/internal/copycases"
 	"github.com/spool-agents/spool/memory/memorytest/internal/peoplecases"
@@ -31,6 +32,12 @@ func Showing(r memory.SendRequest, names ...string) memory.SendRequest {
 
 // Must returns v, or ends the test: Must(store.Read())(t).
 func Must[T any](v T, err error) func(t suite.Failer) T { return suite.Must(v, err) }
+
+// Fails checks that an operation has an error of one of the codes, and returns it:
+// Fails(store.Write())(t, code).
+func Fails[T any](v T, err error) func(t suite.Failer, codes ...agent.Code) error {
+	return suite.Fails(v, err)
+}
 
 // RunStore runs every case of the suite on stores of h, each on a store of its
 // own, and the property test.

@@ -129,9 +129,7 @@ func TestConversationStore(t *testing.T) {
 	s.ok(s.c.AppendMessages(t.Context(), "cli"))
 	after := memorytest.Must(s.raw.ExportSnapshot(t.Context()))(s)
 	s.same("a repeated append changes", after, before)
-	if err := s.c.AppendMessages(t.Context(), "cli", msg("a", agent.RoleAssistant, 1)); agent.CodeOf(err) != agent.CodeConflict {
-		t.Errorf("another message with that id: %v", err)
-	}
+	require.Equal(t, agent.CodeConflict, agent.CodeOf(s.c.AppendMessages(t.Context(), "cli", msg("a", agent.RoleAssistant, 1))))
 
 	s.ok(s.c.AppendMessages(t.Context(), "cli", msg("b", agent.RoleAssistant, 2), msg("c", agent.RoleUser, 3)))
 	s.ok(s.c.IncrementTokens(t.Context(), "cli", 5, 2))
@@ -247,9 +245,7 @@ func TestAgentSessionStore(t *testing.T) {
 		}
 	}
 	for _, key := range []string{"__metadata__:cli", "__metadata__cli", "", strings.Repeat("k", port.MaxKeyLength)} {
-		if err := s.c.AppendMessages(t.Context(), key, msg("a", agent.RoleUser, 1)); agent.CodeOf(err) != agent.CodeInvalid {
-			t.Errorf("key %.20q: %v", key, err)
-		}
+		require.Equal(t, agent.CodeInvalid, agent.CodeOf(s.c.AppendMessages(t.Context(), key, msg("a", agent.RoleUser, 1))))
 	}
 }
 

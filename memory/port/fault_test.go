@@ -75,10 +75,8 @@ func TestFault_C12_DiskFullOfItems(t *testing.T) {
 	}
 	whole := func(n int) {
 		t.Helper()
-		got, err := items(path).Get(t.Context(), "k")
-		if err != nil || len(got) != n {
-			t.Fatalf("%d items, %v; want %d", len(got), err, n)
-		}
+		got := memorytest.Must(items(path).Get(t.Context(), "k"))(t)
+		require.Len(t, got, n)
 		for i, it := range got {
 			if it.Text != bigItem(i).Text {
 				t.Fatalf("item %d is torn", i)
@@ -86,9 +84,7 @@ func TestFault_C12_DiskFullOfItems(t *testing.T) {
 		}
 	}
 	whole(n)
-	if _, err := p.Lines(); err != nil {
-		t.Fatalf("after there was room: %v", err)
-	}
+	memorytest.Must(p.Lines())(t) // after there was room
 	whole(n + 1)
 	if left, err := filepath.Glob(filepath.Join(dir, ".*tmp*")); err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v, %v", left, err)

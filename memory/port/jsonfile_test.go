@@ -58,9 +58,7 @@ func damaged(t *testing.T, path string, text []byte) {
 			t.Errorf("%q does not say %q", err, w)
 		}
 	}
-	if err := p.Append(t.Context(), "new", item); err != nil {
-		t.Fatalf("the second access: %v", err)
-	}
+	require.NoError(t, p.Append(t.Context(), "new", item), "the second access")
 	keys, err := p.Keys(t.Context())
 	if err != nil || !slices.Equal(keys, []string{"new"}) {
 		t.Errorf("%q: keys %v, %v", text, keys, err)
@@ -177,9 +175,7 @@ func TestEditedFileIsReadAgain(t *testing.T) {
 	if err != nil || len(got) != 2 || string(got[0]) != `{"id":"a","x":1}` {
 		t.Errorf("%s, %v", got, err)
 	}
-	if err := p.Append(t.Context(), "k", json.RawMessage(`{"x":1,"id":"a"}`)); err != nil {
-		t.Errorf("the same item, spelled otherwise: %v", err)
-	}
+	require.NoError(t, p.Append(t.Context(), "k", json.RawMessage(`{"x":1,"id":"a"}`)), "the same item, spelled otherwise")
 	if keys, err := p.Keys(t.Context()); err != nil || !slices.Equal(keys, []string{"k"}) {
 		t.Errorf("%v, %v", keys, err)
 	}
@@ -222,9 +218,7 @@ func TestGivingUpWaitingForTheLock(t *testing.T) {
 		if err := waiter.Append(ctx, "k", item); !errors.Is(err, context.DeadlineExceeded) || agent.CodeOf(err) != agent.CodeUnavailable {
 			t.Errorf("after the caller gave up: %v", err)
 		}
-		if _, err := waiter.Get(t.Context(), "k"); err != nil {
-			t.Errorf("reading needs no lock: %v", err)
-		}
+		memorytest.Must(waiter.Get(t.Context(), "k"))(t) // reading needs no lock
 		_, err := r.Append("k", []port.Record{{ID: "a", Body: item}})
 		return err
 	})
@@ -238,9 +232,7 @@ func TestBadItemsAreRefused(t *testing.T) {
 	p := jsonPort(path, port.JSONFileOptions{})
 	defer p.Close()
 	for _, item := range []string{`{`, "\"\xff\"", `1 2`, ` `} {
-		if err := p.Append(t.Context(), "k", json.RawMessage(`1`), json.RawMessage(item)); agent.CodeOf(err) != agent.CodeInvalid {
-			t.Errorf("%q: %v", item, err)
-		}
+		require.Equal(t, agent.CodeInvalid, agent.CodeOf(p.Append(t.Context(), "k", json.RawMessage(`1`), json.RawMessage(item))))
 	}
 	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("something was written: %v", err)

@@ -153,9 +153,7 @@ func TestRow33_ConversationStore(t *testing.T) {
 	p.ok(p.c.DeleteConversation(t.Context(), "cli"))
 	p.ok(p.c.DeleteConversation(t.Context(), "cli"))
 	p.same("after a delete", p.listed(), []string{"default"})
-	if _, err := p.store.Thread(t.Context(), "u", "s/cli"); agent.CodeOf(err) != agent.CodeNotFound {
-		t.Errorf("the thread: %v", err)
-	}
+	memorytest.Fails(p.store.Thread(t.Context(), "u", "s/cli"))(t, agent.CodeNotFound)
 }
 
 // TestRow20_AgentSessionStore: sub-agents that turns made are found by type, read,
@@ -178,9 +176,7 @@ func TestRow20_AgentSessionStore(t *testing.T) {
 	p.ok(err)
 	list := memorytest.Must(p.agents.List(t.Context(), ""))(p)
 	p.same("after a delete", []any{found, len(list)}, []any{false, 0})
-	if err := p.agents.Save(t.Context(), port.AgentSession{AgentType: "general", AgentID: "x", Conversation: got.Conversation}); agent.CodeOf(err) != agent.CodeInvalid {
-		t.Errorf("a sub-agent that nobody made: %v", err)
-	}
+	require.Equal(t, agent.CodeInvalid, agent.CodeOf(p.agents.Save(t.Context(), port.AgentSession{AgentType: "general", AgentID: "x", Conversation: got.Conversation})))
 }
 
 // TestRow30_LocationsAreInterchangeable: an export of what turns wrote goes into
@@ -211,9 +207,7 @@ func TestRow30_LocationsAreInterchangeable(t *testing.T) {
 		p.ok(to.c.ImportSnapshot(t.Context(), read)) // again
 	}
 	for _, wrong := range []string{"", "memory", "json:", "sqlite:", "mysql://x"} {
-		if _, err := open(wrong); agent.CodeOf(err) != agent.CodeInvalid {
-			t.Errorf("%q: %v", wrong, err)
-		}
+		memorytest.Fails(open(wrong))(t, agent.CodeInvalid)
 	}
 }
 

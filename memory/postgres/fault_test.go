@@ -175,20 +175,12 @@ func TestLocks(t *testing.T) {
 	if !errors.Is(err, context.DeadlineExceeded) || time.Since(start) > 20*time.Second {
 		t.Errorf("after %s: %v", time.Since(start), err)
 	}
-	if _, err := s.Thread(t.Context(), "u", "s/default"); err != nil {
-		t.Errorf("reading needs no lock: %v", err)
-	}
-	if _, err := s.Send(t.Context(), memorytest.Request("other", "m1")); err != nil {
-		t.Errorf("another tree: %v", err)
-	}
+	memorytest.Must(s.Thread(t.Context(), "u", "s/default"))(t)                // reading needs no lock
+	memorytest.Must(s.Send(t.Context(), memorytest.Request("other", "m1")))(t) // another tree
 	time.AfterFunc(300*time.Millisecond, release)
-	if err := send(t.Context(), "m2"); err != nil {
-		t.Fatalf("a short wait: %v", err)
-	}
-	entries, err := s.Inbox(t.Context(), "s/default")
-	if err != nil || len(entries) != 2 {
-		t.Fatalf("%d entries, %v", len(entries), err)
-	}
+	require.NoError(t, send(t.Context(), "m2"), "a short wait")
+	entries := memorytest.Must(s.Inbox(t.Context(), "s/default"))(t)
+	require.Len(t, entries, 2)
 	memorytest.Sound(t, s)
 }
 
@@ -222,10 +214,8 @@ func TestPausedProcessLosesItsLocks(t *testing.T) {
 	memorytest.Must(s.Send(t.Context(), memorytest.Request("s", "m2")))(t)
 	close(resume)
 	code(t, <-failed, agent.CodeUnavailable, "try again")
-	turns, err := s.TurnsOf(t.Context(), "s/default")
-	if err != nil || len(turns) != 0 {
-		t.Fatalf("%d turns, %v", len(turns), err)
-	}
+	turns := memorytest.Must(s.TurnsOf(t.Context(), "s/default"))(t)
+	require.Empty(t, turns)
 	memorytest.Sound(t, s)
 }
 
@@ -244,16 +234,12 @@ func TestFault_C12_DiskFull(t *testing.T) {
 		pgtest.Exec(t, db, trigger)
 		_, err := s.Send(t.Context(), memorytest.Request("s", "full"))
 		code(t, err, agent.CodeUnavailable, "disk is full", "nothing was changed")
-		entries, err := s.Inbox(t.Context(), "s/default")
-		if err != nil || len(entries) != 1 {
-			t.Fatalf("%d entries, %v", len(entries), err)
-		}
+		entries := memorytest.Must(s.Inbox(t.Context(), "s/default"))(t)
+		require.Len(t, entries, 1)
 		memorytest.Sound(t, s)
 		pgtest.Exec(t, db, `DROP TRIGGER full_disk ON inbox`)
 	}
-	if _, err := s.Send(t.Context(), memorytest.Request("s", "after")); err != nil {
-		t.Fatalf("after there was room: %v", err)
-	}
+	memorytest.Must(s.Send(t.Context(), memorytest.Request("s", "after")))(t) // after there was room
 	memorytest.Sound(t, s)
 }
 
@@ -268,10 +254,8 @@ func TestClockIsTheDatabases(t *testing.T) {
 	if err != nil || th.CreatedAt.UnixMilli() < before || th.CreatedAt.UnixMilli() > query(t, db, now) {
 		t.Errorf("created at %s, %v", th.CreatedAt, err)
 	}
-	overdue, err := s.Overdue(t.Context(), 0, 10)
-	if err != nil || len(overdue) != 1 {
-		t.Errorf("%v, %v", overdue, err)
-	}
+	overdue := memorytest.Must(s.Overdue(t.Context(), 0, 10))(t)
+	require.Len(t, overdue, 1)
 }
 
 // TestOddText: what PostgreSQL's text cannot hold is no error of the store.

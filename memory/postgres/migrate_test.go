@@ -111,9 +111,7 @@ func TestFault_C9_FailedTransactionReleasesItsLock(t *testing.T) {
 			}
 		},
 		"a failing write before the commit": func(tx sqlstore.Tx) {
-			if _, err := tx.ExecContext(t.Context(), "INSERT INTO meta (key, value) VALUES ($1, NULL)", "a"); err != nil {
-				t.Error(err)
-			}
+			memorytest.Must(tx.ExecContext(t.Context(), "INSERT INTO meta (key, value) VALUES ($1, NULL)", "a"))(t)
 			if err := tx.Commit(); code(err) != "23502" {
 				t.Errorf("commit: %v", err)
 			}
@@ -127,9 +125,7 @@ func TestFault_C9_FailedTransactionReleasesItsLock(t *testing.T) {
 			}
 		},
 		"a transaction that is gone": func(tx sqlstore.Tx) {
-			if _, err := tx.ExecContext(t.Context(), "ROLLBACK"); err != nil {
-				t.Error(err)
-			}
+			memorytest.Must(tx.ExecContext(t.Context(), "ROLLBACK"))(t)
 		},
 		"a panic": func(sqlstore.Tx) { panic("boom") },
 	} {
@@ -143,9 +139,7 @@ func TestFault_C9_FailedTransactionReleasesItsLock(t *testing.T) {
 			require.NoError(t, tx.QueryRowContext(t.Context(), "SELECT id FROM threads FOR UPDATE").Scan(new(string)))
 			fail(tx)
 		}()
-		if err := send(t.Context(), s, name); err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
+		require.NoError(t, send(t.Context(), s, name))
 	}
 }
 

@@ -132,9 +132,7 @@ func TestKilledServerLosesNothingAcknowledged(t *testing.T) {
 		_, err := s.Send(t.Context(), memorytest.Request("mine", "m"))
 		code(t, err, agent.CodeUnavailable, "cannot be reached", "try again")
 		c.Restart(t)
-		if _, err := s.Send(t.Context(), memorytest.Request("mine", "m")); err != nil {
-			t.Fatalf("after the restart: %v", err)
-		}
+		memorytest.Must(s.Send(t.Context(), memorytest.Request("mine", "m")))(t) // after the restart
 	}
 	more(50)
 	for _, p := range processes {
@@ -166,10 +164,8 @@ func TestChangedSeesCommitsOnly(t *testing.T) {
 	changed(true)
 	pgtest.Exec(t, pgtest.Database(t), "CREATE TABLE elsewhere (n int)")
 	changed(false)
-	for i, want := range []bool{true, false} { // a repetition writes nothing
-		if _, err := s.Send(t.Context(), memorytest.Request("s", "own")); err != nil {
-			t.Fatal(i, err)
-		}
+	for _, want := range []bool{true, false} { // a repetition writes nothing
+		memorytest.Must(s.Send(t.Context(), memorytest.Request("s", "own")))(t)
 		changed(want)
 	}
 	_, err := s.CloseTurn(t.Context(), memory.CloseRequest{ThreadID: "s/default", TurnID: "none", Outcome: agent.ThreadFailed})

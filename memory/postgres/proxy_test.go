@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/internal/pgtest"
 	"github.com/spool-agents/spool/memory"
@@ -143,9 +145,7 @@ func TestCutInMidTransaction(t *testing.T) {
 			code(t, err, agent.CodeUnavailable, "try again")
 			turns := memorytest.Must(direct.TurnsOf(t.Context(), session+"/default"))(t)
 			applied += len(turns)
-			if err := errors.Join(memorytest.RunTurns(t.Context(), s, session+"/default"), memorytest.RunTurns(t.Context(), s, session+"/default")); err != nil {
-				t.Fatalf("cut at %d: the repetition: %v", at, err)
-			}
+			require.NoError(t, errors.Join(memorytest.RunTurns(t.Context(), s, session+"/default"), memorytest.RunTurns(t.Context(), s, session+"/default")))
 			if turns, err = direct.TurnsOf(t.Context(), session+"/default"); err != nil || len(turns) != 1 || turns[0].State != memory.TurnClosed {
 				t.Fatalf("cut at %d: %+v, %v", at, turns, err)
 			}
@@ -168,9 +168,7 @@ func TestCutReadIsRepeated(t *testing.T) {
 		p.cutAll()
 		memorytest.Must(s.Thread(t.Context(), "u", "s/default"))(t)
 		p.cutAll()
-		if _, err := s.Send(t.Context(), memorytest.Request("s", "m")); err != nil {
-			t.Fatalf("a write that had not begun: %v", err)
-		}
+		memorytest.Must(s.Send(t.Context(), memorytest.Request("s", "m")))(t) // a write that had not begun
 	}
 	_ = p.listener.Close()
 	p.cutAll()

@@ -73,10 +73,8 @@ func TestSameThreadMadeAtOnce(t *testing.T) {
 			}
 		}
 		wg.Wait()
-		entries, err := stores[0].Inbox(t.Context(), r.SessionID+"/"+r.ConversationID)
-		if err != nil || len(entries) != 6 {
-			t.Fatalf("%d entries, %v", len(entries), err)
-		}
+		entries := memorytest.Must(stores[0].Inbox(t.Context(), r.SessionID+"/"+r.ConversationID))(t)
+		require.Len(t, entries, 6)
 	}
 	memorytest.Sound(t, stores[0])
 }
@@ -133,9 +131,7 @@ func TestDeletedSessionKeepsNewConversations(t *testing.T) {
 			}
 		})
 		wg.Wait()
-		if _, err := deleter.Inbox(t.Context(), sent.ThreadID); err != nil {
-			t.Fatalf("round %d: an acknowledged message is gone: %v", round, err)
-		}
+		memorytest.Must(deleter.Inbox(t.Context(), sent.ThreadID))(t)
 		require.NoError(t, memorytest.RunTurns(t.Context(), sender, sent.ThreadID))
 		memorytest.Must(deleter.DeleteTree(t.Context(), memory.DeleteRequest{UserID: "u", ThreadID: sent.ThreadID}))(t)
 	}

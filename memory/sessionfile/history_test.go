@@ -164,13 +164,9 @@ func TestRow38_HistoryImport(t *testing.T) {
 func TestRow38_ForeignAndBrokenHistory(t *testing.T) {
 	f := folder(t)
 	for _, key := range []string{"other/default", sessionID + "/a/b", sessionID + "/", ""} {
-		if _, err := f.WriteHistory(sessionID, sessionfile.History{key: {}}); agent.CodeOf(err) != agent.CodeInvalid {
-			t.Errorf("%q: %v", key, err)
-		}
+		memorytest.Fails(f.WriteHistory(sessionID, sessionfile.History{key: {}}))(t, agent.CodeInvalid)
 	}
-	if _, err := f.WriteHistory(sessionID, sessionfile.History{sessionID + "/x": {}, "x": {}}); agent.CodeOf(err) != agent.CodeInvalid {
-		t.Errorf("one key twice: %v", err)
-	}
+	memorytest.Fails(f.WriteHistory(sessionID, sessionfile.History{sessionID + "/x": {}, "x": {}}))(t, agent.CodeInvalid)
 	same(t, "nothing was made", names(t, f.Dir), []string{})
 	path := filepath.Join(f.Dir, "sessions", sessionID, "history.json")
 	write(t, path, `{"default":`)
@@ -184,9 +180,7 @@ func TestRow38_ForeignAndBrokenHistory(t *testing.T) {
 	if text, err := os.ReadFile(d.SetAside); err != nil || string(text) != `{"default":` {
 		t.Errorf("%s, %v", text, err)
 	}
-	if _, err := f.WriteHistory(sessionID, sessionfile.History{"default": {}}); err != nil {
-		t.Errorf("the second write: %v", err)
-	}
+	memorytest.Must(f.WriteHistory(sessionID, sessionfile.History{"default": {}}))(t) // the second write
 }
 
 func event(seq int64, typ string) agent.Event {
@@ -235,9 +229,7 @@ func TestRow39_Events(t *testing.T) {
 	same(t, "capped", []int64{int64(len(got["default"])), got["default"][0].Seq, got["default"][1].Seq}, []int64{2, 3, 4})
 	after := memorytest.Must(json.Marshal(log))(t)
 	same(t, "the log itself", string(after), string(before))
-	if _, err := f.WriteEvents(sessionID, sessionfile.Events{"other/x": nil}, sessionfile.EventOptions{Enabled: true}); agent.CodeOf(err) != agent.CodeInvalid {
-		t.Errorf("another session's log: %v", err)
-	}
+	memorytest.Fails(f.WriteEvents(sessionID, sessionfile.Events{"other/x": nil}, sessionfile.EventOptions{Enabled: true}))(t, agent.CodeInvalid)
 	if strings.Contains(string(text), agent.EventToolResponse) {
 		t.Errorf("%s", text)
 	}

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/memory/memorytest"
 	"github.com/spool-agents/spool/memory/port"
@@ -109,9 +111,7 @@ func TestRow78_SessionPrefix(t *testing.T) {
 	same(t, "listed", ids(list), []string{"session-one"})
 	same(t, "broken", len(broken), 0)
 	for _, prefix := range []string{"..", "a/b", "/abs", "a\x00b", "ü", strings.Repeat("p", 65), "subagent_session"} {
-		if _, err := (sessionfile.Folder{Dir: f.Dir, Prefix: prefix}).SaveSession(session("x", 1)); agent.CodeOf(err) != agent.CodeInvalid {
-			t.Errorf("prefix %q: %v", prefix, err)
-		}
+		memorytest.Fails((sessionfile.Folder{Dir: f.Dir, Prefix: prefix}).SaveSession(session("x", 1)))(t, agent.CodeInvalid)
 	}
 }
 
@@ -176,20 +176,14 @@ func TestRow80_GetSessionFilePath(t *testing.T) {
 				return err
 			},
 		} {
-			if err := f(); agent.CodeOf(err) != agent.CodeInvalid {
-				t.Errorf("id %q: %v", id, err)
-			}
+			require.Equal(t, agent.CodeInvalid, agent.CodeOf(f()))
 		}
 	}
 	for _, prefix := range []string{"../x", "a/b", "a\x00", "ü"} {
-		if _, err := sessionfile.GetSessionFilePath("x", "/dir", prefix); agent.CodeOf(err) != agent.CodeInvalid {
-			t.Errorf("prefix %q: %v", prefix, err)
-		}
+		memorytest.Fails(sessionfile.GetSessionFilePath("x", "/dir", prefix))(t, agent.CodeInvalid)
 	}
 	for _, conversation := range []string{"../x", "a/b", "a\x00", "ü", strings.Repeat("x", 65)} {
-		if _, err := sessionfile.GetConversationFilePath("x", conversation, "/dir", ""); agent.CodeOf(err) != agent.CodeInvalid {
-			t.Errorf("conversation %q: %v", conversation, err)
-		}
+		memorytest.Fails(sessionfile.GetConversationFilePath("x", conversation, "/dir", ""))(t, agent.CodeInvalid)
 	}
 }
 
@@ -245,9 +239,7 @@ func TestRow81_SaveSession(t *testing.T) {
 		{ID: "x", ThreadID: "agent:general:y"}, {ID: "x", AgentType: "other", ThreadID: "agent:general:x"}, {ID: "x", ThreadID: "../x"},
 	} {
 		bad.Messages = s.Messages
-		if _, err := f.SaveSession(bad); agent.CodeOf(err) != agent.CodeInvalid {
-			t.Errorf("%+v: %v", bad.ThreadID, err)
-		}
+		memorytest.Fails(f.SaveSession(bad))(t, agent.CodeInvalid)
 	}
 }
 
@@ -281,9 +273,7 @@ func TestRow81_OtherFilesAreNotOverwritten(t *testing.T) {
 	path := memorytest.Must(f.Path(session(sessionID, 1)))(t)
 	foreign := `{"id":"another","messages":[],"workdir":"","startedAt":"2026-03-01T12:00:00Z","lastActiveAt":"2026-03-01T12:00:00Z","tokens":0}`
 	write(t, path, foreign)
-	if _, err := f.SaveSession(session(sessionID, 1)); agent.CodeOf(err) != agent.CodeConflict {
-		t.Errorf("another session's file: %v", err)
-	}
+	memorytest.Fails(f.SaveSession(session(sessionID, 1)))(t, agent.CodeConflict)
 	if text, err := os.ReadFile(path); err != nil || string(text) != foreign {
 		t.Errorf("it was changed: %s, %v", text, err)
 	}
@@ -308,9 +298,7 @@ func TestRow81_OtherFilesAreNotOverwritten(t *testing.T) {
 	write(t, secret, "secret")
 	ok(t, os.Remove(path))
 	ok(t, os.Symlink(secret, path))
-	if _, err := f.SaveSession(session(sessionID, 1)); agent.CodeOf(err) != agent.CodeInvalid {
-		t.Errorf("a link: %v", err)
-	}
+	memorytest.Fails(f.SaveSession(session(sessionID, 1)))(t, agent.CodeInvalid)
 	if text, err := os.ReadFile(secret); err != nil || string(text) != "secret" {
 		t.Errorf("the link's target: %s, %v", text, err)
 	}

@@ -85,9 +85,7 @@ func TestRow88_Delete(t *testing.T) {
 	dir := filepath.Join(f.Dir, "sessions", "main")
 	removed := memorytest.Must(f.DeleteSession("main"))(t)
 	same(t, "removed", len(removed), 4)
-	if _, err := os.Stat(dir); err != nil {
-		t.Errorf("another conversation needs the session's folder: %v", err)
-	}
+	memorytest.Must(os.Stat(dir))(t) // another conversation needs the session's folder
 	list := func() []string {
 		got, _, err := f.ListSessions(sessionfile.ListOptions{All: true})
 		ok(t, err)
@@ -131,7 +129,5 @@ func TestRow88_Expire(t *testing.T) {
 	same(t, "left", list(), []string{"late", "young", "grand", "second", "first", "main", "young2"})
 	same(t, "removed", len(expire(2*time.Hour)), 4)
 	same(t, "left", list(), []string{"late", "young", "young2"})
-	if _, err := os.Stat(filepath.Join(f.Dir, "session_zzzzzzzz.json")); err != nil {
-		t.Errorf("a file that cannot be read was removed: %v", err)
-	}
+	memorytest.Must(os.Stat(filepath.Join(f.Dir, "session_zzzzzzzz.json")))(t) // a file that cannot be read was removed
 }

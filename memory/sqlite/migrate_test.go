@@ -71,10 +71,8 @@ func TestMigrations(t *testing.T) {
 		if s.ID() != id {
 			t.Errorf("the id changed from %s to %s", id, s.ID())
 		}
-		entries, err := s.Inbox(t.Context(), "s/default")
-		if err != nil || len(entries) != 1 {
-			t.Errorf("%d entries, %v", len(entries), err)
-		}
+		entries := memorytest.Must(s.Inbox(t.Context(), "s/default"))(t)
+		require.Len(t, entries, 1)
 		require.NoError(t, s.Close())
 	}
 	if _, err := reopen(t, path, Options{schema: thisSchema(t)}); agent.CodeOf(err) != agent.CodeInvalid ||
@@ -103,9 +101,7 @@ func TestFault_C9_FailedTransactionReleasesItsLock(t *testing.T) {
 			}
 		},
 		"a transaction that is gone": func(tx sqlstore.Tx) {
-			if _, err := tx.ExecContext(t.Context(), "ROLLBACK"); err != nil {
-				t.Error(err)
-			}
+			memorytest.Must(tx.ExecContext(t.Context(), "ROLLBACK"))(t)
 		},
 		"a panic": func(sqlstore.Tx) { panic("boom") },
 	} {
@@ -119,9 +115,7 @@ func TestFault_C9_FailedTransactionReleasesItsLock(t *testing.T) {
 			fail(tx)
 		}()
 		for i, s := range []*Store{s, other} {
-			if err := send(t.Context(), s, name+string(rune('0'+i))); err != nil {
-				t.Fatalf("%s: %v", name, err)
-			}
+			require.NoError(t, send(t.Context(), s, name+string(rune('0'+i))))
 		}
 	}
 	tx := memorytest.Must(b.Begin(t.Context()))(t)

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/memory"
 	"github.com/spool-agents/spool/memory/memorytest"
@@ -60,9 +62,7 @@ func hold(t *testing.T, path string) (release func()) {
 	memorytest.Must(conn.ExecContext(t.Context(), "BEGIN IMMEDIATE"))(t)
 	release = sync.OnceFunc(func() {
 		_, err := conn.ExecContext(context.Background(), "ROLLBACK")
-		if err := errors.Join(err, conn.Close(), db.Close()); err != nil {
-			t.Error(err)
-		}
+		require.NoError(t, errors.Join(err, conn.Close(), db.Close()))
 	})
 	t.Cleanup(release)
 	return release
@@ -87,9 +87,7 @@ func TestFault_C8_LockHeldForGood(t *testing.T) {
 	release := hold(t, path)
 	_, err := s.Send(t.Context(), memorytest.Request("s", "m"))
 	code(t, err, agent.CodeUnavailable, path, "another process", "try again")
-	if _, err := s.Threads(t.Context(), memory.ThreadFilter{}); err != nil {
-		t.Errorf("reading needs no write lock: %v", err)
-	}
+	memorytest.Must(s.Threads(t.Context(), memory.ThreadFilter{}))(t) // reading needs no write lock
 	release()
 	memorytest.Must(s.Send(t.Context(), memorytest.Request("s", "m")))(t)
 }
@@ -116,10 +114,8 @@ func TestFilesAreTheOwnersOnly(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a", "b")
 	s := mustOpen(t, filepath.Join(dir, "odd ?#%41 name.db"), sqlite.Options{})
 	memorytest.Must(s.Send(t.Context(), memorytest.Request("s", "m")))(t)
-	files, err := os.ReadDir(dir)
-	if err != nil || len(files) != 3 {
-		t.Fatalf("%v, %v: want the file, its log and its index", files, err)
-	}
+	files := memorytest.Must(os.ReadDir(dir))(t)
+	require.Len(t, files, 3)
 	for _, f := range files {
 		if info, err := f.Info(); err != nil || info.Mode().Perm() != 0o600 || !strings.HasPrefix(f.Name(), "odd ?#%41 name.db") {
 			t.Errorf("%s: %v, %v", f.Name(), info.Mode(), err)

@@ -173,9 +173,7 @@ func TestCleanStorePasses(t *testing.T) {
 			t.Errorf("%+v: %v", o, r.Violations)
 		}
 	}
-	if _, err := verify.Check(t.Context(), c.s, verify.Options{Threads: []string{"none/default"}}); agent.CodeOf(err) != agent.CodeNotFound {
-		t.Errorf("a missing thread: %v", err)
-	}
+	memorytest.Fails(verify.Check(t.Context(), c.s, verify.Options{Threads: []string{"none/default"}}))(t, agent.CodeNotFound)
 }
 
 func TestReportJSON(t *testing.T) {

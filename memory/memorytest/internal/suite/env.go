@@ -74,24 +74,27 @@ func (e *Env) Ok(err error) {
 	}
 }
 
-// Code checks that an error has one of the codes, and is the one that stands for it.
-func (e *Env) Code(err error, codes ...agent.Code) {
-	if !slices.Contains(codes, agent.CodeOf(err)) {
-		e.Fatalf("error %q (%v), want code %v", agent.CodeOf(err), err, codes)
-	}
-	if agent.CodeOf(err) == agent.CodeStale && !errors.Is(err, memory.ErrStale) {
-		e.Errorf("errors.Is(%v, memory.ErrStale) does not hold", err)
+// Code checks that an error has one of the codes.
+func (e *Env) Code(err error, codes ...agent.Code) { code(e, err, codes) }
+
+// Stale checks that a writer was told that it is late.
+func (e *Env) Stale(err error) { code(e, err, []agent.Code{agent.CodeStale}) }
+
+// Fails checks that an operation has an error of one of the codes, and returns it:
+// Fails(store.Write())(t, code).
+func Fails[T any](_ T, err error) func(t Failer, codes ...agent.Code) error {
+	return func(t Failer, codes ...agent.Code) error {
+		t.Helper()
+		code(t, err, codes)
+		return err
 	}
 }
 
-// Stale checks that a writer was told that it is late.
-func (e *Env) Stale(err error) { e.Code(err, agent.CodeStale) }
-
-// Fails checks that an operation has an error of one of the codes: Fails(store.Write())(e, code).
-func Fails[T any](_ T, err error) func(e *Env, codes ...agent.Code) error {
-	return func(e *Env, codes ...agent.Code) error {
-		e.Code(err, codes...)
-		return err
+// code also checks that an error of CodeStale is memory.ErrStale.
+func code(t Failer, err error, codes []agent.Code) {
+	t.Helper()
+	if !slices.Contains(codes, agent.CodeOf(err)) || (agent.CodeOf(err) == agent.CodeStale) != errors.Is(err, memory.ErrStale) {
+		t.Fatalf("error %q (%v), want code %v", agent.CodeOf(err), err, codes)
 	}
 }
 
