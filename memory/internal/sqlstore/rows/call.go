@@ -96,8 +96,7 @@ func (u *Unit) Call(turnID, callID string) (*Call, error) {
 
 // Calls loads the calls of a step in order.
 func (u *Unit) Calls(turnID string, step int) ([]*Call, error) {
-	rows, err := u.Rows(SelectCall+` WHERE turn_id = ? AND step = ? ORDER BY idx`, turnID, step)
-	return Collect(rows, err, (*Call).Targets, (*Call).Loaded)
+	return Find(u, (*Call).Targets, (*Call).Loaded, SelectCall+` WHERE turn_id = ? AND step = ? ORDER BY idx`, turnID, step)
 }
 
 // SaveCall puts a changed call back.

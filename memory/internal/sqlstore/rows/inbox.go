@@ -87,8 +87,7 @@ func (u *Unit) Entry(where string, args ...any) (*Entry, error) {
 
 // Entries finds entries in order.
 func (u *Unit) Entries(where string, args ...any) ([]*Entry, error) {
-	rows, err := u.Rows(SelectEntry+` WHERE `+where+` ORDER BY thread_id, seq`, args...)
-	return Collect(rows, err, func(e *Entry) []any { return e.Targets() }, (*Entry).Loaded)
+	return Find(u, func(e *Entry) []any { return e.Targets() }, (*Entry).Loaded, SelectEntry+` WHERE `+where+` ORDER BY thread_id, seq`, args...)
 }
 
 // Take settles a waiting entry as taken by a turn.

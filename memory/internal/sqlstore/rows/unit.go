@@ -265,8 +265,10 @@ func (u *Unit) Strings(query string, args ...any) ([]string, error) {
 	return all, rows.Err()
 }
 
-// Collect reads rows into structs.
-func Collect[T any](rows *sql.Rows, err error, targets func(*T) []any, loaded func(*T) error) ([]*T, error) {
+// Find runs a query and reads its rows into structs; loaded, if not nil, derives
+// the fields that are not columns.
+func Find[T any](q Rower, targets func(*T) []any, loaded func(*T) error, query string, args ...any) ([]*T, error) {
+	rows, err := q.Rows(query, args...)
 	if err != nil {
 		return nil, err
 	}
@@ -277,8 +279,10 @@ func Collect[T any](rows *sql.Rows, err error, targets func(*T) []any, loaded fu
 		if err := rows.Scan(targets(v)...); err != nil {
 			return nil, err
 		}
-		if err := loaded(v); err != nil {
-			return nil, err
+		if loaded != nil {
+			if err := loaded(v); err != nil {
+				return nil, err
+			}
 		}
 		all = append(all, v)
 	}

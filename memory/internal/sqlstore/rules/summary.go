@@ -18,8 +18,7 @@ var (
 
 // summary loads a summary; nil if none was begun.
 func (u *Unit) summary(turnID string, step int, cause memory.Cause) (*rows.Summary, error) {
-	result, err := u.Rows(rows.SelectSummary+` WHERE turn_id = ? AND step = ? AND cause = ?`, turnID, step, string(cause))
-	found, err := rows.Collect(result, err, (*rows.Summary).Targets, func(*rows.Summary) error { return nil })
+	found, err := rows.Find(u, (*rows.Summary).Targets, nil, rows.SelectSummary+` WHERE turn_id = ? AND step = ? AND cause = ?`, turnID, step, string(cause))
 	if err != nil || len(found) == 0 {
 		return nil, err
 	}
