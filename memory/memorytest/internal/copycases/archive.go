@@ -269,7 +269,9 @@ var archiveRules = []suite.Rule{
 				suite.Fails(e.S.DeleteTree(e.Ctx, memory.DeleteRequest{UserID: suite.User, ThreadID: root}))(e, agent.CodeConflict)
 			})
 		}
-		background := e.InBackground("s3")
+		t := e.Started("s3")
+		e.Take(e.Away(t).ChildThread)
+		background := t.ThreadID
 		e.Unchanged(background, func() {
 			suite.Fails(e.S.DeleteTree(e.Ctx, memory.DeleteRequest{ThreadID: background}))(e, agent.CodeConflict)
 		})

@@ -103,7 +103,9 @@ var plainAnswerRules = []suite.Rule{
 			}
 		})
 		e.AnswerTo(first.ID, "x")
-		e.RunTool(e.GatedTwo(one), "found")
+		calls = e.Gated(one, 2, agent.GateAsk, agent.GateAuto)
+		e.Ask(one, 2)
+		e.RunTool(calls[1], "found")
 		e.Unchanged(t.ThreadID, func() {
 			err := suite.Fails(e.S.Send(e.Ctx, suite.Plain("s1", "m2", "x")))(e, agent.CodeConflict) // an approval and a question
 			suite.Contains(e, "refusal", err.Error(), second.ID)

@@ -2,7 +2,6 @@ package suite
 
 import (
 	"encoding/json"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -55,20 +54,10 @@ func (e *Env) SettledTree(session string) string {
 	return t.ThreadID
 }
 
-// InBackground is a settled thread with a child that still works.
-func (e *Env) InBackground(session string) string {
-	t := e.Started(session)
-	e.Take(e.Away(t).ChildThread)
-	return t.ThreadID
-}
-
 // rightAlready checks that there is nothing to repair.
 func (e *Env) rightAlready(threadID string) {
-	done := Must(e.S.Repair(e.Ctx, threadID))(e)
-	if len(done) > 0 {
-		text, err := json.Marshal(done)
-		e.Ok(err)
-		e.Fatalf("a repair of %s, which keeps every rule, did something: %s", threadID, fmt.Sprint(string(text)))
+	if done := Must(e.S.Repair(e.Ctx, threadID))(e); len(done) > 0 {
+		e.Fatalf("a repair of %s, which keeps every rule, did %q", threadID, done)
 	}
 	for _, c := range e.Children(threadID) {
 		e.rightAlready(c.ID)

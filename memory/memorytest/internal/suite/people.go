@@ -107,10 +107,3 @@ func Plain(session, id, text string) memory.SendRequest {
 func (e *Env) SendPlain(session, id, text string) memory.SendResult {
 	return Must(e.S.Send(e.Ctx, Plain(session, id, text)))(e)
 }
-
-// GatedTwo opens step 2 of a turn with an approval, and a call beside it that may run.
-func (e *Env) GatedTwo(t memory.Turn) agent.ToolCall {
-	calls := e.Gated(t, 2, agent.GateAsk, agent.GateAuto)
-	e.Ask(t, 2)
-	return calls[1]
-}
