@@ -89,6 +89,20 @@ func (e *Env) AtOnce(n int, do func(i int) error) {
 	e.Ok(errors.Join(errs...))
 }
 
+// Pages reads a list to its end, each part from the last of the one before on.
+func Pages[T any](limit int, read func(last T) []T) (all []T) {
+	for {
+		var last T
+		if len(all) > 0 {
+			last = all[len(all)-1]
+		}
+		part := read(last)
+		if all = append(all, part...); len(part) < limit {
+			return all
+		}
+	}
+}
+
 // Idle checks that a thread has nothing to take.
 func (e *Env) Idle(id string) {
 	Equal(e, "nothing to take", Must(e.S.TakeNext(e.Ctx, memory.TakeRequest{ThreadID: id}))(e).Turn == nil, true)

@@ -245,14 +245,9 @@ func (e *Env) Windows(threadID string) {
 		}
 	}
 	Equal(e, "waiting", append([]memory.InboxEntry(nil), Must(e.S.Waiting(e.Ctx, threadID))(e)...), waiting)
-	var back []memory.InboxEntry
-	for before := int64(0); ; before = back[len(back)-1].Seq {
-		part := Must(e.S.InboxBefore(e.Ctx, threadID, before, 2))(e)
-		if len(part) == 0 {
-			break
-		}
-		back = append(back, part...)
-	}
+	back := Pages(2, func(last memory.InboxEntry) []memory.InboxEntry {
+		return Must(e.S.InboxBefore(e.Ctx, threadID, last.Seq, 2))(e)
+	})
 	slices.Reverse(back)
 	Equal(e, "the inbox read backward", back, append([]memory.InboxEntry(nil), inbox...))
 	last := Must(e.S.LastTurn(e.Ctx, threadID))(e)

@@ -11,19 +11,21 @@ import (
 
 // Where the end of a child in the background goes: to the next model call of a turn
 // that is open, or it opens a turn.
-var ends = []struct {
+type ending struct {
 	name  string
-	end   func(t memory.Turn, step int) memory.CloseRequest
+	fails bool // the child's turn
 	place func(e *suite.Env, t memory.Turn) (child, told memory.Turn)
 	opens bool // a turn of the thread that is told
-}{
+}
+
+var endings = []ending{
 	{name: "its end goes into a busy delegator's turn before the next model call, once", place: func(e *suite.Env, t memory.Turn) (child, told memory.Turn) {
 		return e.Apart(t, 1), t
 	}},
 	{name: "its end opens a turn of an idle main delegator", opens: true, place: func(e *suite.Env, t memory.Turn) (child, told memory.Turn) {
 		return e.Take(e.Away(t).ChildThread), t
 	}},
-	{name: "a background child that failed is reported too", opens: true, end: timedOut, place: func(e *suite.Env, t memory.Turn) (child, told memory.Turn) {
+	{name: "a background child that failed is reported too", opens: true, fails: true, place: func(e *suite.Env, t memory.Turn) (child, told memory.Turn) {
 		return e.Take(e.Away(t).ChildThread), t
 	}},
 	{name: "its end under an idle sub-agent goes to the nearest ancestor with an open turn", place: func(e *suite.Env, t memory.Turn) (child, told memory.Turn) {
@@ -40,10 +42,6 @@ var ends = []struct {
 	}},
 }
 
-func timedOut(t memory.Turn, step int) memory.CloseRequest {
-	return suite.Failed(t, step, agent.ReasonTimeout)
-}
-
 // idleBetween is a child in the background of a sub-agent that has ended.
 func idleBetween(e *suite.Env, t memory.Turn) memory.Turn {
 	child := e.Child(t, 1)
@@ -54,41 +52,41 @@ func idleBetween(e *suite.Env, t memory.Turn) memory.Turn {
 }
 
 func endRules() (rules []suite.Rule) {
-	for _, c := range ends {
-		rules = append(rules, suite.Rule{Name: c.name, Turn: func(e *suite.Env, t memory.Turn) {
-			child, told := c.place(e, t)
-			responses := len(e.EventsOf(told.ThreadID, agent.EventToolResponse))
-			before := len(e.Messages(told.ThreadID))
-			task, end := agent.TaskSuccess, suite.Completed
-			if c.end != nil {
-				task, end = agent.TaskFailed, c.end
-			} else {
-				e.Reply(child, 1, "the finding")
-			}
-			suite.Equal(e, "notified", e.Close(end(child, 1)).Notify.ThreadID, told.ThreadID)
-			parent := e.Thread(child.ThreadID).ParentThreadID
-			suite.Equals(e, "task", e.Task(parent, child.TaskID).Status, task, "entry", e.Entry(told.ThreadID, memory.EntryChild, child.ID).State, memory.EntryWaiting)
-			next, step := told, 2
-			if c.opens {
-				next, step = e.Take(told.ThreadID), 1
-				suite.Equals(e, "kind", next.EntryKind, memory.EntryChild, "once", e.Take(told.ThreadID).ID, next.ID)
-			}
-			b := e.ModelBegin(next, step)
-			suite.Equal(e, "steered", suite.Must(e.S.BeginModel(e.Ctx, b))(e).Steered, map[bool]int{false: 1}[c.opens])
-			suite.Equal(e, "entry", e.Entry(told.ThreadID, memory.EntryChild, child.ID).State, memory.EntryTaken)
-			if c.end == nil {
-				suite.Contains(e, "message", e.Last(told.ThreadID), "the finding")
-			}
-			if parent != told.ThreadID {
-				suite.Contains(e, "report", e.Last(told.ThreadID), "\nstarted by: "+e.Thread(parent).AgentID+"\n")
-			}
-			b.Fence.Number = 2
-			st := suite.Must(e.S.BeginModel(e.Ctx, b))(e)
-			suite.Equals(e, "messages", len(e.Messages(told.ThreadID)), before+1, "next", e.Answer2(next, step, st.Attempt, "the child says so").Next, "")
-			suite.Equal(e, "responses", len(e.EventsOf(told.ThreadID, agent.EventToolResponse)), responses)
-		}})
+	for _, c := range endings {
+		rules = append(rules, suite.Rule{Name: c.name, Turn: c.check})
 	}
 	return rules
+}
+
+func (c ending) check(e *suite.Env, t memory.Turn) {
+	child, told := c.place(e, t)
+	responses, before := len(e.EventsOf(told.ThreadID, agent.EventToolResponse)), len(e.Messages(told.ThreadID))
+	task, end := agent.TaskFailed, suite.Failed(child, 1, agent.ReasonTimeout)
+	if !c.fails {
+		task, end = agent.TaskSuccess, suite.Completed(child, 1)
+		e.Reply(child, 1, "the finding")
+	}
+	suite.Equal(e, "notified", e.Close(end).Notify.ThreadID, told.ThreadID)
+	parent := e.Thread(child.ThreadID).ParentThreadID
+	suite.Equals(e, "task", e.Task(parent, child.TaskID).Status, task, "entry", e.Entry(told.ThreadID, memory.EntryChild, child.ID).State, memory.EntryWaiting)
+	next, step, steered := told, 2, 1
+	if c.opens {
+		next, step, steered = e.Take(told.ThreadID), 1, 0
+		suite.Equals(e, "kind", next.EntryKind, memory.EntryChild, "once", e.Take(told.ThreadID).ID, next.ID)
+	}
+	b := e.ModelBegin(next, step)
+	suite.Equal(e, "steered", suite.Must(e.S.BeginModel(e.Ctx, b))(e).Steered, steered)
+	suite.Equal(e, "entry", e.Entry(told.ThreadID, memory.EntryChild, child.ID).State, memory.EntryTaken)
+	if !c.fails {
+		suite.Contains(e, "message", e.Last(told.ThreadID), "the finding")
+	}
+	if parent != told.ThreadID {
+		suite.Contains(e, "report", e.Last(told.ThreadID), "\nstarted by: "+e.Thread(parent).AgentID+"\n")
+	}
+	b.Fence.Number = 2
+	st := suite.Must(e.S.BeginModel(e.Ctx, b))(e)
+	suite.Equals(e, "messages", len(e.Messages(told.ThreadID)), before+1, "next", e.Answer2(next, step, st.Attempt, "the child says so").Next, "")
+	suite.Equal(e, "responses", len(e.EventsOf(told.ThreadID, agent.EventToolResponse)), responses)
 }
 
 var backgroundRules = append(endRules(), []suite.Rule{

@@ -189,18 +189,12 @@ var keeperRules = []suite.Rule{
 		}
 		e.H.Clock.Advance(time.Minute)
 		young := e.Started("young")
-		page := memory.OpenTurnFilter{Age: time.Minute, Limit: 2}
 		seen := map[string]bool{}
-		for {
-			turns := suite.Must(e.S.OpenTurns(e.Ctx, page))(e)
-			for _, t := range turns {
-				suite.Equal(e, "seen before", seen[t.TurnID], false)
-				seen[t.TurnID] = true
-			}
-			if len(turns) < page.Limit {
-				break
-			}
-			page.After = turns[len(turns)-1]
+		for _, t := range suite.Pages(2, func(last memory.OpenTurn) []memory.OpenTurn {
+			return suite.Must(e.S.OpenTurns(e.Ctx, memory.OpenTurnFilter{Age: time.Minute, Limit: 2, After: last}))(e)
+		}) {
+			suite.Equal(e, "seen before", seen[t.TurnID], false)
+			seen[t.TurnID] = true
 		}
 		suite.Equal(e, "seen", [2]any{len(seen), seen[young.ID]}, [2]any{5, false})
 	}},

@@ -20,15 +20,10 @@ var readRules = []suite.Rule{
 			want = append(want, e.Send(fmt.Sprintf("s%d", i), "m").ThreadID)
 		}
 		var got []string
-		for f := (memory.ThreadFilter{UserID: suite.User, Limit: 2}); ; {
-			page := suite.Must(e.S.Threads(e.Ctx, f))(e)
-			for _, th := range page {
-				got = append(got, th.ID)
-				f.Before, f.AfterID = th.UpdatedAt, th.ID
-			}
-			if len(page) < f.Limit {
-				break
-			}
+		for _, th := range suite.Pages(2, func(last agent.Thread) []agent.Thread {
+			return suite.Must(e.S.Threads(e.Ctx, memory.ThreadFilter{UserID: suite.User, Limit: 2, Before: last.UpdatedAt, AfterID: last.ID}))(e)
+		}) {
+			got = append(got, th.ID)
 		}
 		suite.Equal(e, "all of them", got, e.Threads(memory.ThreadFilter{UserID: suite.User}))
 		slices.Sort(got)
@@ -92,26 +87,14 @@ var readRules = []suite.Rule{
 		for n := 1; n <= 5; n++ {
 			e.Step(t, n, "r")
 		}
-		all := e.Messages(t.ThreadID)
-		var paged []agent.Message
-		for after := int64(0); ; after = paged[len(paged)-1].Seq {
-			batch := suite.Must(e.S.Messages(e.Ctx, t.ThreadID, after, 3))(e)
-			paged = append(paged, batch...)
-			if len(batch) < 3 {
-				break
-			}
-		}
-		suite.Equal(e, "messages", paged, all)
-		events := e.Events(t.ThreadID)
-		var pagedEvents []agent.Event
-		for after := int64(0); ; after = pagedEvents[len(pagedEvents)-1].Seq {
-			batch := suite.Must(e.S.Events(e.Ctx, t.ThreadID, after, 4))(e)
-			pagedEvents = append(pagedEvents, batch...)
-			if len(batch) < 4 {
-				break
-			}
-		}
-		suite.Equals(e, "events", pagedEvents, events, "beyond the end", len(suite.Must(e.S.Messages(e.Ctx, t.ThreadID, 1000, 3))(e)), 0)
+		messages := suite.Pages(3, func(last agent.Message) []agent.Message {
+			return suite.Must(e.S.Messages(e.Ctx, t.ThreadID, last.Seq, 3))(e)
+		})
+		events := suite.Pages(4, func(last agent.Event) []agent.Event {
+			return suite.Must(e.S.Events(e.Ctx, t.ThreadID, last.Seq, 4))(e)
+		})
+		suite.Equals(e, "messages", messages, e.Messages(t.ThreadID), "events", events, e.Events(t.ThreadID))
+		suite.Equal(e, "beyond the end", len(suite.Must(e.S.Messages(e.Ctx, t.ThreadID, 1000, 3))(e)), 0)
 	}},
 	{Name: "a cheap number differs after each write", Run: func(e *suite.Env) {
 		seen := suite.Must(e.S.Changed(e.Ctx))(e)
