@@ -33,9 +33,9 @@ func Showing(r memory.SendRequest, names ...string) memory.SendRequest {
 // Must returns v, or ends the test: Must(store.Read())(t).
 func Must[T any](v T, err error) func(t suite.Failer) T { return suite.Must(v, err) }
 
-// Fails checks that an operation has an error of one of the codes, and returns it:
-// Fails(store.Write())(t, code).
-func Fails[T any](v T, err error) func(t suite.Failer, codes ...agent.Code) error {
+// Fails checks that an operation has an error of one of the codes, and returns its
+// text: Fails(store.Write())(t, code).
+func Fails[T any](v T, err error) func(t suite.Failer, codes ...agent.Code) string {
 	return suite.Fails(v, err)
 }
 

@@ -32,8 +32,8 @@ var imageRules = []suite.Rule{
 		sent := suite.Must(e.S.Send(e.Ctx, r))(e)
 		missing := suite.Must(agent.ImageName(suite.Picture(2)))(e)
 		e.Unchanged(sent.ThreadID, func() {
-			err := suite.Fails(e.S.Send(e.Ctx, suite.Showing(suite.Message("s1", "m2", "look"), name, missing)))(e, agent.CodeInvalid)
-			suite.Contains(e, "error", err.Error(), missing)
+			said := suite.Fails(e.S.Send(e.Ctx, suite.Showing(suite.Message("s1", "m2", "look"), name, missing)))(e, agent.CodeInvalid)
+			suite.Contains(e, "error", said, missing)
 			suite.Equal(e, "repeated", suite.Must(e.S.Send(e.Ctx, r))(e).Repeated, true)
 		})
 	}},

@@ -122,8 +122,8 @@ var askRules = join(
 		suite.Equal(e, "repeated", suite.Must(k.settle(e, suite.User, "alice", id, true))(e), false)
 		e.Unchanged(t.ThreadID, func() {
 			suite.Equal(e, "repeated", suite.Must(k.settle(e, suite.User, "alice", id, true))(e), true)
-			err := suite.Fails(k.settle(e, suite.User, "bob", id, false))(e, agent.CodeConflict)
-			suite.Contains(e, "refusal", err.Error(), "alice")
+			said := suite.Fails(k.settle(e, suite.User, "bob", id, false))(e, agent.CodeConflict)
+			suite.Contains(e, "refusal", said, "alice")
 		})
 	}),
 	ofBoth("the first of many at once wins", func(e *suite.Env, k asking) {

@@ -80,13 +80,13 @@ func (e *Env) Code(err error, codes ...agent.Code) { code(e, err, codes) }
 // Stale checks that a writer was told that it is late.
 func (e *Env) Stale(err error) { code(e, err, []agent.Code{agent.CodeStale}) }
 
-// Fails checks that an operation has an error of one of the codes, and returns it:
-// Fails(store.Write())(t, code).
-func Fails[T any](_ T, err error) func(t Failer, codes ...agent.Code) error {
-	return func(t Failer, codes ...agent.Code) error {
+// Fails checks that an operation has an error of one of the codes, and returns its
+// text: Fails(store.Write())(t, code).
+func Fails[T any](_ T, err error) func(t Failer, codes ...agent.Code) string {
+	return func(t Failer, codes ...agent.Code) string {
 		t.Helper()
 		code(t, err, codes)
-		return err
+		return err.Error()
 	}
 }
 
