@@ -173,9 +173,7 @@ var forkRules = []suite.Rule{
 	{Name: "questions are copied with their answers; one that is open is settled in the copy and stays open in the original", Turn: func(e *suite.Env, t memory.Turn) {
 		e.AnswerTo(e.Questioned(t, 1, "which?")[0].ID, "the red one")
 		e.SaveRound(t, 1)
-		d := e.Background(t, 2, "researcher")
-		e.SaveRound(t, 2)
-		child := e.Take(d.ChildThread)
+		child := e.Apart(t, 2)
 		e.Step(child, 1, "found")
 		open := e.Questioned(child, 2, "how many?")[0]
 		e.Answer(t, 3, "it is on its way")

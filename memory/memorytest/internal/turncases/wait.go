@@ -69,8 +69,7 @@ var waitRules = []suite.Rule{
 		suite.Equal(e, "under way", len(e.Waits(memory.WaitFilter{ThreadID: t.ThreadID})), 0)
 	}},
 	{Name: "a sub-agent's wait is told on the root too, and the end of a turn ends it", Turn: func(e *suite.Env, t memory.Turn) {
-		d := e.Delegate(t, 1, "researcher")
-		child := e.Take(d.ChildThread)
+		child := e.Child(t, 1)
 		e.Held(child, e.Begin(child, 1), time.Hour, false)
 		w := e.Waits(memory.WaitFilter{RootThread: t.ThreadID})
 		suite.Equal(e, "waits", len(w), 1)
