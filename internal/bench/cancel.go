@@ -89,10 +89,7 @@ func measureCancel(ctx context.Context, s *stack, t *table, n int) {
 		times[w.name] = append(times[w.name], turn)
 		all, trees = append(all, turn), append(trees, tree)
 	}
-	median, p95 := t.spread("cancel → the turn is closed", cancelStates(), all, times)
-	median.Bar, p95.Bar = cancelBar, cancelBar
-	t.add(median)
-	t.add(p95)
+	t.spread("cancel → the turn is closed", cancelBar, cancelBar, cancelStates(), all, times)
 	t.add(row{Figure: "cancel → all turns of its tree are closed, longest", Value: milliseconds(quantile(trees, 1)), Unit: "ms",
 		Bar: cancelTreeBar, Detail: fmt.Sprintf("of %d; every %dth has sub-agents to depth 3", len(trees), len(cancelStates()))})
 }

@@ -35,23 +35,19 @@ func measureKill(ctx context.Context, s *stack, t *table, kills int) {
 		times[w.name] = append(times[w.name], s.killOne(ctx, w))
 	}
 	all := slices.Concat(times[interruptions[0].name], times[interruptions[1].name])
-	median, p95 := t.spread("kill -9 of the worker → the turn goes on", interruptions, all, times)
-	median.Bar, p95.Bar = killMedianBar, killP95Bar
-	t.add(median)
-	t.add(p95)
+	t.spread("kill -9 of the worker → the turn goes on", killMedianBar, killP95Bar, interruptions, all, times)
 }
 
-// spread makes the rows of a list of times: median and 95th percentile.
-func (t *table) spread(figure string, states []interruption, all []time.Duration, parts map[string][]time.Duration) (mid, high row) {
+// spread adds the rows of a list of times: median and 95th percentile.
+func (t *table) spread(figure string, medianBar, p95Bar float64, states []interruption, all []time.Duration, parts map[string][]time.Duration) {
 	var detail []string
 	for _, w := range states {
 		detail = append(detail, fmt.Sprintf("in a %s %.0f ms", w.name, milliseconds(median(parts[w.name]))))
 	}
-	mid = row{Figure: figure + ", median", Value: milliseconds(median(all)), Unit: "ms",
-		Detail: fmt.Sprintf("of %d; %s", len(all), strings.Join(detail, ", "))}
-	high = row{Figure: figure + ", p95", Value: milliseconds(quantile(all, 0.95)), Unit: "ms",
-		Detail: fmt.Sprintf("longest %.0f ms", milliseconds(quantile(all, 1)))}
-	return mid, high
+	t.add(row{Figure: figure + ", median", Value: milliseconds(median(all)), Unit: "ms", Bar: medianBar,
+		Detail: fmt.Sprintf("of %d; %s", len(all), strings.Join(detail, ", "))})
+	t.add(row{Figure: figure + ", p95", Value: milliseconds(quantile(all, 0.95)), Unit: "ms", Bar: p95Bar,
+		Detail: fmt.Sprintf("longest %.0f ms", milliseconds(quantile(all, 1)))})
 }
 
 // interruption is something to interrupt: what the model plays, and how to see
