@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"io/fs"
+	"path"
 	"strings"
 	"sync"
 	"testing"
@@ -24,15 +25,9 @@ import (
 func thisSchema(t *testing.T, more ...string) fs.FS {
 	t.Helper()
 	files := fstest.MapFS{}
-	err := fs.WalkDir(schemaFiles, "schema", func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			return err
-		}
-		data, err := schemaFiles.ReadFile(path)
-		files[d.Name()] = &fstest.MapFile{Data: data}
-		return err
-	})
-	require.NoError(t, err)
+	for _, name := range memorytest.Must(fs.Glob(schemaFiles, "schema/*.sql"))(t) {
+		files[path.Base(name)] = &fstest.MapFile{Data: memorytest.Must(schemaFiles.ReadFile(name))(t)}
+	}
 	for _, script := range more {
 		files[fmt.Sprintf("%03d_more.sql", len(files)+1)] = &fstest.MapFile{Data: []byte(script)}
 	}
