@@ -9,6 +9,7 @@ import (
 
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/memory"
+	"github.com/spool-agents/spool/memory/memorytest"
 )
 
 // What is wrong with a message is said in one place, whichever way it came.
@@ -42,8 +43,7 @@ func TestSendRequestCheck(t *testing.T) {
 	require.Equal(t, agent.DefaultConversation, r.ConversationID)
 	require.Equal(t, memory.Queue, r.WhenBusy, "an answer to a question has no schema")
 	require.JSONEq(t, `{"type":"object"}`, string(r.AnswerSchema))
-	raw, err := json.Marshal(r)
-	require.NoError(t, err)
+	raw := memorytest.Must(json.Marshal(r))(t)
 	require.JSONEq(t, `{"sessionId":"s","conversationId":"default","messageId":"m","content":"hi","whenBusy":"queue","answerSchema":{"type":"object"}}`, string(raw))
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -26,42 +27,25 @@ type appendTimes struct{ send, take, result, close time.Duration }
 func (a appendTimes) total() time.Duration { return a.send + a.take + a.result + a.close }
 
 // longAndShort opens two stores of a kind, with a thread of 100 and one of 100,000
-// messages. The caller closes them.
-func longAndShort(ctx context.Context, where [2]string) (stores [2]memory.ConversationMemoryStore, closeAll func(), err error) {
-	closeAll = func() {
-		for _, s := range stores {
-			if s != nil {
-				_ = s.Close() // what is measured is read before
-			}
-		}
-	}
+// messages.
+func longAndShort(ctx context.Context, where [2]string) (stores [2]memory.ConversationMemoryStore) {
 	for i, length := range []int{shortLength, longLength} {
-		if stores[i], err = spool.OpenStore(ctx, where[i]); err != nil {
-			return stores, closeAll, err
-		}
-		if err = lengthen(ctx, stores[i], length); err != nil {
-			return stores, closeAll, err
-		}
+		stores[i] = must(spool.OpenStore(ctx, where[i]))
+		lengthen(ctx, stores[i], length)
 	}
-	return stores, closeAll, nil
+	return stores
 }
 
 // measureAppend compares what it costs to append to a thread of 100 messages and
 // to one of 100,000, each in a store of its own, without Temporal; and to read the
 // last 100 messages of each.
-func measureAppend(ctx context.Context, kind string, where [2]string, t *table, turns int) error {
-	stores, closeAll, err := longAndShort(ctx, where)
-	defer closeAll()
-	if err != nil {
-		return err
-	}
+func measureAppend(ctx context.Context, kind string, where [2]string, t *table, turns int) {
+	stores := longAndShort(ctx, where)
+	defer func() { _ = errors.Join(stores[0].Close(), stores[1].Close()) }() // what is measured is read before
 	var times [2][]appendTimes
 	for n := range turns {
 		for i, store := range stores {
-			a, err := appendTurn(ctx, store, appendSession, n)
-			if err != nil {
-				return err
-			}
+			a := appendTurn(ctx, store, appendSession, n)
 			times[i] = append(times[i], a)
 		}
 	}
@@ -82,24 +66,21 @@ func measureAppend(ctx context.Context, kind string, where [2]string, t *table, 
 		Figure: "append at 100,000 messages ÷ at 100, " + kind, Value: float64(long) / float64(short), Unit: "×", Bar: appendBar,
 		Detail: fmt.Sprintf("median of %d turns, %.2f → %.2f ms%s", turns, milliseconds(short), milliseconds(long), ops),
 	})
-	return measureWindow(ctx, kind, stores, t, turns)
+	measureWindow(ctx, kind, stores, t, turns)
 }
 
 // measureWindow reads the last messages of both threads, in turn.
-func measureWindow(ctx context.Context, kind string, stores [2]memory.ConversationMemoryStore, t *table, times int) error {
+func measureWindow(ctx context.Context, kind string, stores [2]memory.ConversationMemoryStore, t *table, times int) {
 	const window = 100
 	var took [2][]time.Duration
 	for range times {
 		for i, store := range stores {
-			th, err := store.Thread(ctx, "", appendSession+"/default")
-			if err != nil {
-				return err
-			}
+			th := must(store.Thread(ctx, "", appendSession+"/default"))
 			at := time.Now()
 			m, err := store.Messages(ctx, th.ID, th.MessageCount-window, 0)
 			took[i] = append(took[i], time.Since(at))
 			if err != nil || len(m) != window {
-				return fmt.Errorf("%d messages of the last %d: %w", len(m), window, err)
+				fail("%d messages of the last %d: %v", len(m), window, err)
 			}
 		}
 	}
@@ -108,7 +89,6 @@ func measureWindow(ctx context.Context, kind string, stores [2]memory.Conversati
 		Figure: "reading the last 100 of 100,000 messages ÷ of 100, " + kind, Value: float64(long) / float64(short), Unit: "×", Bar: appendBar,
 		Detail: fmt.Sprintf("median of %d, %.2f → %.2f ms", times, milliseconds(short), milliseconds(long)),
 	})
-	return nil
 }
 
 // middle is the median of one part of the times.
@@ -124,107 +104,64 @@ const appendSession = "append"
 
 // lengthen fills a thread with messages: whole turns of rounds whose calls are
 // denied at once, which is what a store does fastest.
-func lengthen(ctx context.Context, store memory.ConversationMemoryStore, length int) error {
+func lengthen(ctx context.Context, store memory.ConversationMemoryStore, length int) {
 	const roundsOfTurn = 10
 	for n := 0; length > 0; n++ {
-		t, err := begin(ctx, store, appendSession, "", fmt.Sprintf("seed-%d", n), filler(200))
-		if err != nil {
-			return err
-		}
+		t := begin(ctx, store, appendSession, "", fmt.Sprintf("seed-%d", n), filler(200))
 		length -= 2 // the user's message and the answer
 		for range roundsOfTurn {
 			calls := min(denied, length-1)
 			if calls < 1 {
 				break
 			}
-			if err := deniedRound(ctx, t, calls); err != nil {
-				return err
-			}
+			deniedRound(ctx, t, calls)
 			length -= calls + 1
 		}
-		if err := t.answer(ctx, filler(200)); err != nil {
-			return err
-		}
+		t.answer(ctx, filler(200))
 	}
-	return nil
 }
 
-func deniedRound(ctx context.Context, t *storeTurn, n int) error {
+func deniedRound(ctx context.Context, t *storeTurn, n int) {
 	var r agent.ModelReply
 	gates := make([]agent.Gate, n)
 	for i := range n {
 		r.Calls = append(r.Calls, agent.NewCall(fmt.Sprintf("call_%d", i), "calculator", `{"expression":"1+1"}`))
 		gates[i] = agent.GateDeny
 	}
-	if _, err := t.reply(ctx, r, gates...); err != nil {
-		return err
-	}
-	return t.round(ctx)
+	t.reply(ctx, r, gates...)
+	t.round(ctx)
 }
 
 // appendTurn runs a turn with one tool call and times what appends.
-func appendTurn(ctx context.Context, store memory.ConversationMemoryStore, session string, n int) (appendTimes, error) {
-	var a appendTimes
-	var t *storeTurn
-	var claim memory.Claim
-	var sent memory.SendResult
-	clock := func(d *time.Duration, f func() error) error {
-		at := time.Now()
-		err := f()
-		*d = time.Since(at)
-		return err
-	}
-	err := clock(&a.send, func() (err error) {
-		sent, err = store.Send(ctx, memory.SendRequest{UserID: user, SessionID: session, MessageID: fmt.Sprintf("m-%d", n), Content: agent.Text(filler(200))})
-		return err
-	})
-	if err != nil {
-		return a, err
-	}
-	err = clock(&a.take, func() (err error) {
-		claim, err = store.TakeNext(ctx, memory.TakeRequest{ThreadID: sent.ThreadID, RunID: "bench"})
-		return err
-	})
-	if err != nil {
-		return a, err
-	}
-	t = &storeTurn{store: store, thread: sent.ThreadID, turn: claim.Turn.ID, step: 1}
-	stored, err := t.reply(ctx, agent.ModelReply{Calls: []agent.Call{agent.NewCall("call_1", "calculator", `{"expression":"1+1"}`)}})
-	if err != nil {
-		return a, err
-	}
-	call := stored.Calls[0].ID
-	begun, err := store.BeginTool(ctx, memory.ToolBegin{
+func appendTurn(ctx context.Context, store memory.ConversationMemoryStore, session string, n int) (a appendTimes) {
+	at := time.Now()
+	sent := must(store.Send(ctx, memory.SendRequest{UserID: user, SessionID: session, MessageID: fmt.Sprintf("m-%d", n), Content: agent.Text(filler(200))}))
+	a.send, at = time.Since(at), time.Now()
+	claim := must(store.TakeNext(ctx, memory.TakeRequest{ThreadID: sent.ThreadID, RunID: "bench"}))
+	a.take = time.Since(at)
+	t := &storeTurn{store: store, thread: sent.ThreadID, turn: claim.Turn.ID, step: 1}
+	call := t.reply(ctx, agent.ModelReply{Calls: []agent.Call{agent.NewCall("call_1", "calculator", `{"expression":"1+1"}`)}}).Calls[0].ID
+	begun := must(store.BeginTool(ctx, memory.ToolBegin{
 		ThreadID: t.thread, TurnID: t.turn, CallID: call, Fence: memory.Fence{Scope: "bench", Number: 1}, Repeatable: true,
-	})
-	if err != nil {
-		return a, err
-	}
+	}))
+	at = time.Now()
 	// The step's only result, so its round is saved with it.
-	err = clock(&a.result, func() error {
-		return store.SaveResult(ctx, memory.ToolOutcome{
-			ThreadID: t.thread, TurnID: t.turn, CallID: call, Attempt: begun.Attempt, Result: agent.ToolOK(filler(200)), Duration: time.Millisecond,
-		})
-	})
-	if err != nil {
-		return a, err
-	}
-	if err := t.round(ctx); err != nil {
-		return a, err
-	}
-	if _, err := t.reply(ctx, agent.ModelReply{Content: filler(200), FinishReason: "stop"}); err != nil {
-		return a, err
-	}
-	return a, clock(&a.close, func() error { return t.close(ctx) })
+	check(store.SaveResult(ctx, memory.ToolOutcome{
+		ThreadID: t.thread, TurnID: t.turn, CallID: call, Attempt: begun.Attempt, Result: agent.ToolOK(filler(200)), Duration: time.Millisecond,
+	}))
+	a.result = time.Since(at)
+	t.round(ctx)
+	t.reply(ctx, agent.ModelReply{Content: filler(200), FinishReason: "stop"})
+	at = time.Now()
+	t.close(ctx)
+	a.close = time.Since(at)
+	return a
 }
 
 // measureAppendPostgres measures on a server of its own whose commits wait for the disk.
-func measureAppendPostgres(ctx context.Context, t *table, turns int) error {
-	c, err := pgtest.New()
-	if err != nil {
-		return err
-	}
+func measureAppendPostgres(ctx context.Context, t *table, turns int) {
+	c := must(pgtest.New())
 	defer c.Close()
 	// Two databases that every cluster has.
-	return measureAppend(ctx, "postgres", [2]string{c.URL("postgres"), c.URL("template1")}, t, turns)
+	measureAppend(ctx, "postgres", [2]string{c.URL("postgres"), c.URL("template1")}, t, turns)
 }

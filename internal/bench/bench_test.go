@@ -91,7 +91,7 @@ func TestSeeding(t *testing.T) {
 	store, err := spool.OpenStore(t.Context(), "sqlite:"+t.TempDir()+"/spool.db")
 	require.NoError(t, err)
 	defer store.Close()
-	require.NoError(t, converse(t.Context(), store, "talk", "", 20_000))
+	converse(t.Context(), store, "talk", "", 20_000)
 	messages, err := store.Messages(t.Context(), agent.MainThreadID("talk", agent.DefaultConversation), 0, 0)
 	require.NoError(t, err)
 	bytes := 0
@@ -100,10 +100,9 @@ func TestSeeding(t *testing.T) {
 	}
 	require.Equal(t, 20_000, bytes)
 
-	require.NoError(t, lengthen(t.Context(), store, 2500))
+	lengthen(t.Context(), store, 2500)
 	thread, err := store.Thread(t.Context(), user, agent.MainThreadID(appendSession, agent.DefaultConversation))
 	require.NoError(t, err)
 	require.InDelta(t, 2500, thread.MessageCount, 2)
-	_, err = appendTurn(t.Context(), store, appendSession, 0)
-	require.NoError(t, err)
+	require.NotZero(t, appendTurn(t.Context(), store, appendSession, 0).total())
 }

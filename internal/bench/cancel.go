@@ -29,8 +29,8 @@ func cancelStates() []interruption {
 				return err == nil && th.Status == agent.ThreadWaitingForApproval
 			}},
 		interruption{name: "tree of depth 3", play: descend(3), under: func(ctx context.Context, s *stack, r spool.Reply) bool {
-			all, err := s.treeOf(ctx, r.ThreadID)
-			if err != nil || len(all) != 4 {
+			all := s.treeOf(ctx, r.ThreadID)
+			if len(all) != 4 {
 				return false
 			}
 			list, err := s.store.ToolCalls(ctx, all[3].ID)
@@ -66,79 +66,51 @@ func descend(depth int) answer {
 }
 
 // treeOf is a thread and what is below it, each with one child at most.
-func (s *stack) treeOf(ctx context.Context, id string) ([]agent.Thread, error) {
-	th, err := s.store.Thread(ctx, "", id)
-	if err != nil {
-		return nil, err
+func (s *stack) treeOf(ctx context.Context, id string) []agent.Thread {
+	th := must(s.store.Thread(ctx, "", id))
+	children := must(s.store.Children(ctx, id))
+	if len(children) == 0 {
+		return []agent.Thread{th}
 	}
-	children, err := s.store.Children(ctx, id)
-	if err != nil || len(children) == 0 {
-		return []agent.Thread{th}, err
-	}
-	below, err := s.treeOf(ctx, children[0].ID)
-	return append([]agent.Thread{th}, below...), err
+	return append([]agent.Thread{th}, s.treeOf(ctx, children[0].ID)...)
 }
 
 // measureCancel cancels turns in whatever they may be doing and measures, by the
 // store's clock, until the turn is closed, and all of its tree.
-func measureCancel(ctx context.Context, s *stack, t *table, n int) error {
-	if _, err := s.startWorker(ctx); err != nil {
-		return err
-	}
+func measureCancel(ctx context.Context, s *stack, t *table, n int) {
+	s.startWorker(ctx)
 	defer s.stopWorkers()
 	times := map[string][]time.Duration{}
 	var all, trees []time.Duration
 	for i := range n {
 		states := cancelStates()
 		w := states[i%len(states)]
-		turn, tree, err := s.cancelOne(ctx, w)
-		if err != nil {
-			return fmt.Errorf("cancel %d, in a %s: %w", i+1, w.name, err)
-		}
+		turn, tree := s.cancelOne(ctx, w)
 		times[w.name] = append(times[w.name], turn)
 		all, trees = append(all, turn), append(trees, tree)
 	}
-	median, p95 := t.spread("cancel → the turn is closed", cancelStates(), all, times)
-	median.Bar, p95.Bar = cancelBar, cancelBar
-	t.add(median)
-	t.add(p95)
+	t.spread("cancel → the turn is closed", cancelBar, cancelBar, cancelStates(), all, times)
 	t.add(row{Figure: "cancel → all turns of its tree are closed, longest", Value: milliseconds(quantile(trees, 1)), Unit: "ms",
 		Bar: cancelTreeBar, Detail: fmt.Sprintf("of %d; every %dth has sub-agents to depth 3", len(trees), len(cancelStates()))})
-	return nil
 }
 
 // cancelOne cancels one turn and returns how long it, and its tree, took.
-func (s *stack) cancelOne(ctx context.Context, w interruption) (turn, tree time.Duration, err error) {
-	r, err := s.interrupted(ctx, w)
-	if err != nil {
-		return 0, 0, err
-	}
-	c, err := s.client.Cancel(ctx, memory.CancelRequest{ThreadID: r.ThreadID, TurnID: r.TurnID})
-	if err != nil {
-		return 0, 0, err
-	}
+func (s *stack) cancelOne(ctx context.Context, w interruption) (turn, tree time.Duration) {
+	r := s.interrupted(ctx, w)
+	c := must(s.client.Cancel(ctx, memory.CancelRequest{ThreadID: r.ThreadID, TurnID: r.TurnID}))
 	if c.Status != string(agent.ThreadCancelled) {
-		return 0, 0, fmt.Errorf("it ended as %s: %s", c.Status, c.Note)
+		fail("it ended as %s: %s", c.Status, c.Note)
 	}
-	own, err := s.store.Turn(ctx, r.TurnID)
-	if err != nil {
-		return 0, 0, err
-	}
-	threads, err := s.treeOf(ctx, r.ThreadID)
-	if err != nil {
-		return 0, 0, err
-	}
+	own := must(s.store.Turn(ctx, r.TurnID))
+	threads := s.treeOf(ctx, r.ThreadID)
 	for _, th := range threads {
-		turns, err := s.store.TurnsOf(ctx, th.ID)
-		if err != nil {
-			return 0, 0, err
-		}
+		turns := must(s.store.TurnsOf(ctx, th.ID))
 		for _, other := range turns {
 			if other.ClosedAt == nil {
-				return 0, 0, fmt.Errorf("turn %s of %s is open after the cancel", other.ID, th.ID)
+				fail("turn %s of %s is open after the cancel", other.ID, th.ID)
 			}
 			tree = max(tree, other.ClosedAt.Sub(*own.CancelRequested))
 		}
 	}
-	return own.ClosedAt.Sub(*own.CancelRequested), tree, nil
+	return own.ClosedAt.Sub(*own.CancelRequested), tree
 }

@@ -1,8 +1,9 @@
 package main
 
 import (
-	"fmt"
 	"os"
+	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -11,27 +12,21 @@ import (
 // tick is the unit of the times in /proc; it is 10 ms wherever Go runs on Linux.
 const tick = 10 * time.Millisecond
 
-// cpuTime is the processor time that processes have used so far. It says more
-// than the clock on a machine that has other work to do as well. It is 0 where
-// the system does not tell it as Linux does.
-func cpuTime(processes ...*process) time.Duration {
-	var sum time.Duration
-	for _, p := range processes {
-		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.pid()))
-		if err != nil {
-			return 0
-		}
+// cpuTime is the processor time that processes, and those that they started, have
+// used so far. It says more than the clock on a machine that has other work to do
+// as well. It is 0 where the system does not tell it as Linux does.
+func cpuTime(processes ...*process) (sum time.Duration) {
+	all, _ := filepath.Glob("/proc/[0-9]*/stat") // the pattern is right
+	for _, path := range all {
+		b, _ := os.ReadFile(path) // it may have ended
 		// The second field is the name in brackets, which may hold spaces.
 		_, rest, _ := strings.Cut(string(b), ") ")
-		fields := strings.Fields(rest)
-		if len(fields) < 13 {
-			return 0
+		fields := append([]string{filepath.Base(filepath.Dir(path))}, strings.Fields(rest)...)
+		if len(fields) < 14 || !slices.ContainsFunc(processes, func(p *process) bool { return slices.Contains([]string{fields[0], fields[2]}, strconv.Itoa(p.pid())) }) {
+			continue
 		}
-		for _, f := range fields[11:13] { // in user mode, in the kernel
-			n, err := strconv.Atoi(f)
-			if err != nil {
-				return 0
-			}
+		for _, f := range fields[12:14] { // in user mode, in the kernel
+			n, _ := strconv.Atoi(f)
 			sum += time.Duration(n) * tick
 		}
 	}

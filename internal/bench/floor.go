@@ -165,32 +165,20 @@ func readFloor(r io.Reader, out *floorReply) (string, error) {
 }
 
 // serveFloor is the floor's worker: this program in another process.
-func serveFloor(ctx context.Context, address, path string) error {
-	db, err := sql.Open("sqlite", "file:"+(&url.URL{Path: path}).EscapedPath()+
-		"?_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=busy_timeout(30000)")
-	if err != nil {
-		return err
-	}
+func serveFloor(ctx context.Context, address, path string) {
+	db := must(sql.Open("sqlite", "file:"+(&url.URL{Path: path}).EscapedPath()+
+		"?_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=busy_timeout(30000)"))
 	defer db.Close()
 	db.SetMaxOpenConns(1)
-	_, err = db.ExecContext(ctx, `CREATE TABLE IF NOT EXISTS steps (run TEXT, step INTEGER, kind TEXT, body TEXT, PRIMARY KEY (run, step, kind))`)
-	if err != nil {
-		return err
-	}
-	c, err := client.DialContext(ctx, client.Options{HostPort: address})
-	if err != nil {
-		return err
-	}
+	must(db.ExecContext(ctx, `CREATE TABLE IF NOT EXISTS steps (run TEXT, step INTEGER, kind TEXT, body TEXT, PRIMARY KEY (run, step, kind))`))
+	c := must(client.DialContext(ctx, client.Options{HostPort: address}))
 	defer c.Close()
 	a := &floorActivities{db: db}
 	w := worker.New(c, floorQueue, worker.Options{})
 	w.RegisterWorkflowWithOptions(floorTurn, workflow.RegisterOptions{Name: floorWorkflow})
 	w.RegisterActivityWithOptions(a.model, activity.RegisterOptions{Name: floorModel})
 	w.RegisterActivityWithOptions(a.tool, activity.RegisterOptions{Name: floorTool})
-	if err := w.Start(); err != nil {
-		return err
-	}
+	check(w.Start())
 	<-ctx.Done()
 	w.Stop()
-	return nil
 }

@@ -25,55 +25,33 @@ const (
 
 // measureFollow compares turns of a thread that a hundred follow, in one process
 // that is not the worker's, with turns that nobody follows. The two take turns.
-func measureFollow(ctx context.Context, s *stack, t *table, pairs int) error {
-	worker, err := s.startWorker(ctx)
-	if err != nil {
-		return err
-	}
+func measureFollow(ctx context.Context, s *stack, t *table, pairs int) {
+	worker := s.startWorker(ctx)
 	defer s.stopWorkers()
-	crowd, err := s.startCrowd()
-	if err != nil {
-		return err
-	}
+	crowd := s.startCrowd()
 	defer crowd.p.stop()
-	var ratios []float64
-	var alone, followed, work, workFollowed, cpu []time.Duration
-	for i := range pairs + 1 {
-		var took, used [2]time.Duration
-		var crowdCPU time.Duration
-		for j := range 2 {
-			with := (i + j) % 2 // 1: with followers
-			before := cpuTime(crowd.p)
-			if took[with], used[with], err = s.followedTurn(ctx, worker, crowd, with == 1); err != nil {
-				return err
-			}
-			if with == 1 {
-				crowdCPU = cpuTime(crowd.p) - before
-			}
+	var cpu []time.Duration
+	c := inTurn(pairs, func(side, pair int) timed {
+		before := cpuTime(crowd.p)
+		took := s.followedTurn(ctx, worker, crowd, side == 1)
+		if side == 1 && pair > 0 {
+			cpu = append(cpu, cpuTime(crowd.p)-before)
 		}
-		if i == 0 {
-			continue // both sides are warm now
-		}
-		ratios = append(ratios, float64(took[1])/float64(took[0]))
-		alone, followed = append(alone, took[0]), append(followed, took[1])
-		work, workFollowed, cpu = append(work, used[0]), append(workFollowed, used[1]), append(cpu, crowdCPU)
-	}
-	t.add(row{
-		Figure: fmt.Sprintf("turn with %d followers ÷ none, %s", followers, s.kindOfStore()), Value: median(ratios), Unit: "×", Bar: followRatioBar,
-		Detail: fmt.Sprintf("%d pairs of turns of %d steps, half of them %.2f to %.2f; %.0f ms with, %.0f ms without", pairs, followSteps,
-			quantile(ratios, 0.25), quantile(ratios, 0.75), milliseconds(median(followed)), milliseconds(median(alone))),
+		return took
 	})
-	if mean(cpu) > 0 {
+	r := c.ratio(fmt.Sprintf("turn with %d followers ÷ none, %s", followers, s.kindOfStore()), followRatioBar, fmt.Sprintf("turns of %d steps", followSteps))
+	r.Detail += fmt.Sprintf("; %.0f ms with, %.0f ms without", milliseconds(median(c.took(1))), milliseconds(median(c.took(0))))
+	t.add(r)
+	if work := mean(c.cpu(0)); mean(cpu) > 0 {
 		t.add(row{
-			Figure: fmt.Sprintf("processor time of %d followers ÷ turn's, %s", followers, s.kindOfStore()), Value: float64(mean(cpu)) / float64(mean(work)), Unit: "×",
-			Detail: fmt.Sprintf("followers %.0f ms; server and worker %.0f ms with them, %.0f ms without", milliseconds(mean(cpu)), milliseconds(mean(workFollowed)), milliseconds(mean(work))),
+			Figure: fmt.Sprintf("processor time of %d followers ÷ turn's, %s", followers, s.kindOfStore()), Value: float64(mean(cpu)) / float64(work), Unit: "×",
+			Detail: fmt.Sprintf("followers %.0f ms; server and worker %.0f ms with them, %.0f ms without", milliseconds(mean(cpu)), milliseconds(mean(c.cpu(1))), milliseconds(work)),
 		})
 	}
-	return nil
 }
 
 // followedTurn runs a turn of steps that stream and call a tool without any delay.
-func (s *stack) followedTurn(ctx context.Context, worker *process, c *crowd, with bool) (took, cpu time.Duration, err error) {
+func (s *stack) followedTurn(ctx context.Context, worker *process, c *crowd, with bool) timed {
 	s.stub.play(func(_ context.Context, q ask, out *reply) {
 		out.text("I will calculate that now. ")
 		if q.Step > followSteps {
@@ -84,43 +62,28 @@ func (s *stack) followedTurn(ctx context.Context, worker *process, c *crowd, wit
 	})
 	session := spool.NewID()
 	// The thread is there, and so are its followers, before the turn that counts.
-	if err := converse(ctx, s.store, session, s.work, 1000); err != nil {
-		return 0, 0, err
-	}
+	converse(ctx, s.store, session, s.work, 1000)
 	if with {
-		if err := c.ask("follow " + agent.MainThreadID(session, agent.DefaultConversation)); err != nil {
-			return 0, 0, err
-		}
+		c.ask("follow " + agent.MainThreadID(session, agent.DefaultConversation))
 	}
 	before := cpuTime(s.server, worker)
 	begun := time.Now()
-	r, err := s.send(ctx, session)
-	if err != nil {
-		return 0, 0, err
-	}
-	if err := s.finish(ctx, r); err != nil {
-		return 0, 0, err
-	}
-	took, cpu = time.Since(begun), cpuTime(s.server, worker)-before
+	r := s.send(ctx, session)
+	s.finish(ctx, r)
+	took := timed{time.Since(begun), cpuTime(s.server, worker) - before}
 	if with {
-		err = c.ask("leave")
+		c.ask("leave")
 	}
-	return took, cpu, err
+	return took
 }
 
 // measureFollowPostgres is measureFollow on a store in Postgres.
-func measureFollowPostgres(ctx context.Context, t *table, o options, dir string, model *stub) error {
-	c, err := pgtest.New()
-	if err != nil {
-		return err
-	}
+func measureFollowPostgres(ctx context.Context, t *table, o options, dir string, model *stub) {
+	c := must(pgtest.New())
 	defer c.Close()
-	s, err := newStack(ctx, c.URL("postgres"), o.bin, dir, model)
-	if err != nil {
-		return err
-	}
+	s := newStack(ctx, c.URL("postgres"), o.bin, dir, model)
 	defer s.close()
-	return measureFollow(ctx, s, t, o.follows)
+	measureFollow(ctx, s, t, o.times)
 }
 
 // kindOfStore names the stack's store in a figure.
@@ -138,52 +101,37 @@ type crowd struct {
 	out *bufio.Reader
 }
 
-func (s *stack) startCrowd() (*crowd, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
+func (s *stack) startCrowd() *crowd {
+	self := must(os.Executable())
 	r, w := io.Pipe()
-	p, err := spawn("followers", self, []string{"followers", s.spec}, nil, s.dir, w)
-	if err != nil {
-		return nil, err
-	}
+	p := must(spawn("followers", self, []string{"followers", s.spec}, nil, s.dir, w))
 	go func() { <-p.done; _ = w.Close() }() // ends who reads
-	return &crowd{p: p, in: p.in, out: bufio.NewReader(r)}, nil
+	return &crowd{p: p, in: p.in, out: bufio.NewReader(r)}
 }
 
 // ask lets the followers come or leave and waits until they have.
-func (c *crowd) ask(line string) error {
-	if _, err := fmt.Fprintln(c.in, line); err != nil {
-		return fmt.Errorf("the followers are gone: %w\n%s", err, c.p.log)
-	}
+func (c *crowd) ask(line string) {
+	fmt.Fprintln(c.in, line)
 	said, err := c.out.ReadString('\n')
 	if err != nil || said != "ok\n" {
-		return fmt.Errorf("the followers said %q to %q\n%s", said, line, c.p.log)
+		fail("the followers said %q to %q\n%s", said, line, c.p.log)
 	}
-	return nil
 }
 
 // serveFollowers is this program as the process of followers. It reads lines,
 // "follow THREAD" and "leave", and answers each with ok: when all are there, and
 // when all have been given the end of a turn.
-func serveFollowers(ctx context.Context, spec string, in io.Reader, out io.Writer) error {
+func serveFollowers(ctx context.Context, spec string, in io.Reader, out io.Writer) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	store, err := spool.OpenStore(ctx, spec)
-	if err != nil {
-		return err
-	}
+	store := must(spool.OpenStore(ctx, spec))
 	defer store.Close()
 	c := spool.NewClient(store, nil, spool.ClientOptions{})
 	var all sync.WaitGroup
 	failed := make(chan error, followers)
 	for lines := bufio.NewScanner(in); lines.Scan(); {
 		if thread, ok := strings.CutPrefix(lines.Text(), "follow "); ok {
-			cursor, err := c.Tail(ctx, thread)
-			if err != nil {
-				return err
-			}
+			cursor := must(c.Tail(ctx, thread))
 			for range followers {
 				all.Go(func() {
 					if err := followTurn(ctx, c, thread, cursor); err != nil {
@@ -195,11 +143,10 @@ func serveFollowers(ctx context.Context, spec string, in io.Reader, out io.Write
 			all.Wait()
 		}
 		if len(failed) > 0 {
-			return <-failed
+			check(<-failed)
 		}
 		fmt.Fprintln(out, "ok")
 	}
-	return nil
 }
 
 // followTurn follows until the next turn's end, and writes what it is told as a

@@ -28,25 +28,18 @@ const (
 
 // measureHistory finds what one step (a model call, a tool call, its saves)
 // adds to the history, for small and large conversations and results.
-func measureHistory(ctx context.Context, s *stack, t *table) error {
-	if _, err := s.startWorker(ctx); err != nil {
-		return err
-	}
+func measureHistory(ctx context.Context, s *stack, t *table) {
+	s.startWorker(ctx)
 	defer s.stopWorkers()
 	var all []float64
 	for _, result := range []int{5_000, 500_000} {
 		name := fmt.Sprintf("result-%d", result)
-		if err := os.WriteFile(filepath.Join(s.work, name), []byte(filler(result)), 0o644); err != nil {
-			return err
-		}
+		check(os.WriteFile(filepath.Join(s.work, name), []byte(filler(result)), 0o644))
 		s.stub.play(calls(historyTo+1, func(step int) (string, string) {
 			return "shell", fmt.Sprintf(`{"command":"cat %s # %d"}`, name, step)
 		}))
 		for _, conversation := range []int{1_000, 800_000} {
-			bytes, events, err := s.slope(ctx, conversation)
-			if err != nil {
-				return err
-			}
+			bytes, events := s.slope(ctx, conversation)
 			all = append(all, bytes)
 			t.add(row{
 				Figure: fmt.Sprintf("history per step, %s conversation, %s results", size(conversation), size(result)),
@@ -58,47 +51,33 @@ func measureHistory(ctx context.Context, s *stack, t *table) error {
 		Figure: "largest of the four ÷ smallest", Unit: "×", Bar: sameWithin,
 		Value: quantile(all, 1) / quantile(all, 0), Detail: "the same: within 5 %",
 	})
-	return s.measureEncrypted(ctx, quantile(all, 0), t)
+	s.measureEncrypted(ctx, quantile(all, 0), t)
 }
 
 // measureEncrypted is the same step with payloads encrypted, which has no bar: what
 // it adds is the price of encrypting each payload for itself.
-func (s *stack) measureEncrypted(ctx context.Context, plain float64, t *table) error {
+func (s *stack) measureEncrypted(ctx context.Context, plain float64, t *table) {
 	s.stopWorkers()
 	env := s.env
 	defer func() { s.env = env }()
 	key := make([]byte, 32)
 	_, _ = rand.Read(key) // it never fails
 	s.env = append(slices.Clone(env), "SPOOL_ENCRYPTION_KEYS=2026-11="+base64.StdEncoding.EncodeToString(key))
-	if _, err := s.startWorker(ctx); err != nil {
-		return err
-	}
-	bytes, events, err := s.slope(ctx, 1_000)
-	if err != nil {
-		return err
-	}
+	s.startWorker(ctx)
+	bytes, events := s.slope(ctx, 1_000)
 	t.add(row{
 		Figure: "history per step, encrypted", Value: bytes, Unit: "B",
 		Detail: fmt.Sprintf("%.1f events; %.2f × as much as without", events, bytes/plain),
 	})
-	return nil
 }
 
 // slope runs a turn on a conversation of a size and returns what a step in its
 // middle added.
-func (s *stack) slope(ctx context.Context, conversation int) (bytes, events float64, err error) {
+func (s *stack) slope(ctx context.Context, conversation int) (bytes, events float64) {
 	session := spool.NewID()
-	if err := converse(ctx, s.store, session, s.work, conversation); err != nil {
-		return 0, 0, err
-	}
-	r, err := s.run(ctx, session)
-	if err != nil {
-		return 0, 0, err
-	}
-	history, err := s.events(ctx, r.ThreadID, "")
-	if err != nil {
-		return 0, 0, err
-	}
+	converse(ctx, s.store, session, s.work, conversation)
+	r := s.run(ctx, session)
+	history := s.events(ctx, r.ThreadID, "")
 	var steps []int // index of each model call's first event
 	for i, e := range history {
 		if a := e.GetActivityTaskScheduledEventAttributes(); a.GetActivityType().GetName() == "CallModel" {
@@ -106,25 +85,22 @@ func (s *stack) slope(ctx context.Context, conversation int) (bytes, events floa
 		}
 	}
 	if len(steps) <= historyTo {
-		return 0, 0, fmt.Errorf("the history of %s has %d model calls instead of more than %d", r.ThreadID, len(steps), historyTo)
+		fail("the history of %s has %d model calls instead of more than %d", r.ThreadID, len(steps), historyTo)
 	}
 	from, to := steps[historyFrom-1], steps[historyTo-1]
 	const n = historyTo - historyFrom
 	for _, e := range history[from:to] {
 		bytes += float64(proto.Size(e)) / n
 	}
-	return bytes, float64(to-from) / n, nil
+	return bytes, float64(to-from) / n
 }
 
 // events reads the history of one run, the latest if runID is empty.
-func (s *stack) events(ctx context.Context, workflowID, runID string) ([]*historypb.HistoryEvent, error) {
+func (s *stack) events(ctx context.Context, workflowID, runID string) []*historypb.HistoryEvent {
 	var out []*historypb.HistoryEvent
 	for it := s.temporal.GetWorkflowHistory(ctx, workflowID, runID, false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT); it.HasNext(); {
-		e, err := it.Next()
-		if err != nil {
-			return nil, err
-		}
+		e := must(it.Next())
 		out = append(out, e)
 	}
-	return out, nil
+	return out
 }

@@ -24,41 +24,30 @@ const (
 // measureKill kills the worker that works on a turn, in the middle of a model's
 // stream and of a tool's run in turn, and measures until the other worker, which
 // is up already, has made the turn go on in the store.
-func measureKill(ctx context.Context, s *stack, t *table, kills int) error {
+func measureKill(ctx context.Context, s *stack, t *table, kills int) {
 	for range 2 {
-		if _, err := s.startWorker(ctx); err != nil {
-			return err
-		}
+		s.startWorker(ctx)
 	}
 	defer s.stopWorkers()
 	times := map[string][]time.Duration{}
 	for i := range kills {
 		w := interruptions[i%len(interruptions)]
-		d, err := s.killOne(ctx, w)
-		if err != nil {
-			return fmt.Errorf("kill %d, in a %s: %w", i+1, w.name, err)
-		}
-		times[w.name] = append(times[w.name], d)
+		times[w.name] = append(times[w.name], s.killOne(ctx, w))
 	}
 	all := slices.Concat(times[interruptions[0].name], times[interruptions[1].name])
-	median, p95 := t.spread("kill -9 of the worker → the turn goes on", interruptions, all, times)
-	median.Bar, p95.Bar = killMedianBar, killP95Bar
-	t.add(median)
-	t.add(p95)
-	return nil
+	t.spread("kill -9 of the worker → the turn goes on", killMedianBar, killP95Bar, interruptions, all, times)
 }
 
-// spread makes the rows of a list of times: median and 95th percentile.
-func (t *table) spread(figure string, states []interruption, all []time.Duration, parts map[string][]time.Duration) (mid, high row) {
+// spread adds the rows of a list of times: median and 95th percentile.
+func (t *table) spread(figure string, medianBar, p95Bar float64, states []interruption, all []time.Duration, parts map[string][]time.Duration) {
 	var detail []string
 	for _, w := range states {
 		detail = append(detail, fmt.Sprintf("in a %s %.0f ms", w.name, milliseconds(median(parts[w.name]))))
 	}
-	mid = row{Figure: figure + ", median", Value: milliseconds(median(all)), Unit: "ms",
-		Detail: fmt.Sprintf("of %d; %s", len(all), strings.Join(detail, ", "))}
-	high = row{Figure: figure + ", p95", Value: milliseconds(quantile(all, 0.95)), Unit: "ms",
-		Detail: fmt.Sprintf("longest %.0f ms", milliseconds(quantile(all, 1)))}
-	return mid, high
+	t.add(row{Figure: figure + ", median", Value: milliseconds(median(all)), Unit: "ms", Bar: medianBar,
+		Detail: fmt.Sprintf("of %d; %s", len(all), strings.Join(detail, ", "))})
+	t.add(row{Figure: figure + ", p95", Value: milliseconds(quantile(all, 0.95)), Unit: "ms", Bar: p95Bar,
+		Detail: fmt.Sprintf("longest %.0f ms", milliseconds(quantile(all, 1)))})
 }
 
 // interruption is something to interrupt: what the model plays, and how to see
@@ -98,77 +87,47 @@ func streamLong(ctx context.Context, q ask, out *reply) {
 }
 
 // interrupted starts a turn and returns at a random moment in the middle of it.
-func (s *stack) interrupted(ctx context.Context, w interruption) (spool.Reply, error) {
+func (s *stack) interrupted(ctx context.Context, w interruption) spool.Reply {
 	s.stub.play(w.play)
-	r, err := s.send(ctx, spool.NewID())
-	if err != nil {
-		return r, err
-	}
-	if err := eventually(ctx, 30*time.Second, "the turn is in a "+w.name, func() bool { return w.under(ctx, s, r) }); err != nil {
-		return r, err
-	}
+	r := s.send(ctx, spool.NewID())
+	eventually(ctx, 30*time.Second, "the turn is in a "+w.name, s.workers[0].log, func() bool { return w.under(ctx, s, r) })
 	time.Sleep(100*time.Millisecond + rand.N(killSpread))
-	return r, nil
+	return r
 }
 
-func (s *stack) killOne(ctx context.Context, w interruption) (time.Duration, error) {
-	r, err := s.interrupted(ctx, w)
-	if err != nil {
-		return 0, err
-	}
-	victim, err := s.workerOf(ctx, r.ThreadID)
-	if err != nil {
-		return 0, err
-	}
+func (s *stack) killOne(ctx context.Context, w interruption) time.Duration {
+	r := s.interrupted(ctx, w)
+	victim := s.workerOf(ctx, r.ThreadID)
 	at := victim.kill()
-	before, err := s.progress(ctx, r)
-	if err != nil {
-		return 0, err
-	}
-	err = eventually(ctx, time.Minute, "the turn goes on", func() bool {
-		now, err := s.progress(ctx, r)
-		return err == nil && now != before
-	})
+	before := s.progress(ctx, r)
+	eventually(ctx, time.Minute, "the turn goes on", s.workers[1].log, func() bool { return s.progress(ctx, r) != before })
 	took := time.Since(at)
-	if err != nil {
-		return 0, err
-	}
 	s.workers = slices.DeleteFunc(s.workers, func(p *process) bool { return p == victim })
-	if err := s.finish(ctx, r); err != nil {
-		return 0, err
-	}
-	_, err = s.startWorker(ctx)
-	return took, err
+	s.finish(ctx, r)
+	s.startWorker(ctx)
+	return took
 }
 
 // workerOf finds the worker that runs the turn's activity.
-func (s *stack) workerOf(ctx context.Context, workflowID string) (*process, error) {
-	d, err := s.temporal.DescribeWorkflow(ctx, workflowID, "")
-	if err != nil {
-		return nil, err
-	}
+func (s *stack) workerOf(ctx context.Context, workflowID string) *process {
+	d := must(s.temporal.DescribeWorkflow(ctx, workflowID, ""))
 	for _, a := range d.RawResponse.GetPendingActivities() {
 		pid, _, _ := strings.Cut(a.GetLastWorkerIdentity(), "@")
 		for _, p := range s.workers {
 			if strconv.Itoa(p.pid()) == pid {
-				return p, nil
+				return p
 			}
 		}
 	}
-	return nil, fmt.Errorf("no worker of %s is at work on it: %v", workflowID, d.RawResponse.GetPendingActivities())
+	fail("no worker of %s is at work on it: %v", workflowID, d.RawResponse.GetPendingActivities())
+	return nil
 }
 
 // progress tells apart the states of a turn in the store: attempts of model and
 // tool calls and what they came to, and what is saved.
-func (s *stack) progress(ctx context.Context, r spool.Reply) (string, error) {
-	steps, err := s.store.Steps(ctx, r.TurnID)
-	if err != nil {
-		return "", err
-	}
-	list, err := s.store.ToolCalls(ctx, r.ThreadID)
-	if err != nil {
-		return "", err
-	}
+func (s *stack) progress(ctx context.Context, r spool.Reply) string {
+	steps := must(s.store.Steps(ctx, r.TurnID))
+	list := must(s.store.ToolCalls(ctx, r.ThreadID))
 	var b strings.Builder
 	for _, st := range steps {
 		fmt.Fprintf(&b, "%d.%d.%t.%t ", st.Step, st.Attempt, st.Stored, st.Saved)
@@ -176,5 +135,5 @@ func (s *stack) progress(ctx context.Context, r spool.Reply) (string, error) {
 	for _, c := range list {
 		fmt.Fprintf(&b, "%s.%d.%s ", c.ID, c.Attempts, c.Status)
 	}
-	return b.String(), nil
+	return b.String()
 }

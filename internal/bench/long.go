@@ -17,69 +17,49 @@ type chain struct {
 }
 
 // chainOf walks from the first run of a workflow to the last.
-func (s *stack) chainOf(ctx context.Context, workflowID string) (chain, error) {
+func (s *stack) chainOf(ctx context.Context, workflowID string) chain {
 	var c chain
-	latest, err := s.temporal.DescribeWorkflow(ctx, workflowID, "")
-	if err != nil {
-		return c, err
-	}
+	latest := must(s.temporal.DescribeWorkflow(ctx, workflowID, ""))
 	for run := latest.RawResponse.GetWorkflowExecutionInfo().GetFirstRunId(); run != ""; c.runs++ {
-		d, err := s.temporal.DescribeWorkflow(ctx, workflowID, run)
-		if err != nil {
-			return c, err
-		}
+		d := must(s.temporal.DescribeWorkflow(ctx, workflowID, run))
 		c.events += d.RawResponse.GetWorkflowExecutionInfo().GetHistoryLength()
 		c.bytes += d.RawResponse.GetWorkflowExecutionInfo().GetHistorySizeBytes()
 		last := s.temporal.GetWorkflowHistory(ctx, workflowID, run, false, enumspb.HISTORY_EVENT_FILTER_TYPE_CLOSE_EVENT)
 		if !last.HasNext() {
-			return c, fmt.Errorf("run %s of %s has no close event", run, workflowID)
+			fail("run %s of %s has no close event", run, workflowID)
 		}
-		e, err := last.Next()
-		if err != nil {
-			return c, err
-		}
+		e := must(last.Next())
 		run = e.GetWorkflowExecutionContinuedAsNewEventAttributes().GetNewExecutionRunId()
 	}
-	return c, nil
+	return c
 }
 
 // longConversation is what long turns start from, in bytes.
 const longConversation = 800_000
 
-// measureLong runs turns of many tool calls to their end.
-func measureLong(ctx context.Context, s *stack, t *table, lengths []int) error {
-	if _, err := s.startWorker(ctx); err != nil {
-		return err
-	}
+// measureLong runs a turn of 1,000 tool calls to its end, and one of 5,000 if it is to take long.
+func measureLong(ctx context.Context, s *stack, t *table, long bool) {
+	s.startWorker(ctx)
 	defer s.stopWorkers()
-	for _, n := range lengths {
+	for _, n := range []int{1000, 5000} {
+		if n > 1000 && !long {
+			return
+		}
 		session := spool.NewID()
-		if err := converse(ctx, s.store, session, s.work, longConversation); err != nil {
-			return err
-		}
+		converse(ctx, s.store, session, s.work, longConversation)
 		s.stub.play(calls(n, calculate))
-		r, err := s.run(ctx, session)
-		if err != nil {
-			return err
-		}
-		if err := s.complete(ctx, t, r, n); err != nil {
-			return err
-		}
+		s.complete(ctx, t, s.run(ctx, session), n)
 	}
-	return nil
 }
 
 // complete checks that a long turn made each model call once and saved all its
 // messages, and adds its row.
-func (s *stack) complete(ctx context.Context, t *table, r spool.Reply, n int) error {
+func (s *stack) complete(ctx context.Context, t *table, r spool.Reply, n int) {
 	asks := s.stub.asked(r.TurnID)
 	if len(asks) != n+1 {
-		return fmt.Errorf("a turn of %d tool calls made %d model calls", n, len(asks))
+		fail("a turn of %d tool calls made %d model calls", n, len(asks))
 	}
-	messages, err := s.store.Messages(ctx, r.ThreadID, 0, 0)
-	if err != nil {
-		return err
-	}
+	messages := must(s.store.Messages(ctx, r.ThreadID, 0, 0))
 	have := 0
 	for _, m := range messages {
 		if m.TurnID == r.TurnID {
@@ -87,12 +67,9 @@ func (s *stack) complete(ctx context.Context, t *table, r spool.Reply, n int) er
 		}
 	}
 	if have != 2*n+2 {
-		return fmt.Errorf("a turn of %d tool calls saved %d messages instead of %d", n, have, 2*n+2)
+		fail("a turn of %d tool calls saved %d messages instead of %d", n, have, 2*n+2)
 	}
-	c, err := s.chainOf(ctx, r.ThreadID)
-	if err != nil {
-		return err
-	}
+	c := s.chainOf(ctx, r.ThreadID)
 	took := asks[n].At.Sub(asks[0].At)
 	t.add(row{
 		Figure: fmt.Sprintf("turn of %d tool calls on an %s conversation", n, size(longConversation)), Result: "ok",
@@ -100,5 +77,4 @@ func (s *stack) complete(ctx context.Context, t *table, r spool.Reply, n int) er
 		Detail: fmt.Sprintf("completed in %d runs, %d events, %s of history; %.0f ms per step, last request %s",
 			c.runs, c.events, size(int(c.bytes)), milliseconds(took)/float64(n), size(int(asks[n].Bytes))),
 	})
-	return nil
 }

@@ -14,19 +14,13 @@ const pieceSize = 4000
 
 // converse fills a session's conversation with so many bytes of messages, by
 // whole turns written to the store as a worker would.
-func converse(ctx context.Context, store memory.ConversationMemoryStore, session, workdir string, bytes int) error {
+func converse(ctx context.Context, store memory.ConversationMemoryStore, session, workdir string, bytes int) {
 	for n := 0; bytes > 0; n++ {
 		piece := min(bytes, 2*pieceSize)
 		bytes -= piece
-		t, err := begin(ctx, store, session, workdir, fmt.Sprintf("seed-%d", n), filler(piece/2))
-		if err != nil {
-			return err
-		}
-		if err := t.answer(ctx, filler(piece-piece/2)); err != nil {
-			return err
-		}
+		t := begin(ctx, store, session, workdir, fmt.Sprintf("seed-%d", n), filler(piece/2))
+		t.answer(ctx, filler(piece-piece/2))
 	}
-	return nil
 }
 
 // filler is n bytes of text.
@@ -40,46 +34,33 @@ type storeTurn struct {
 	step   int
 }
 
-func begin(ctx context.Context, store memory.ConversationMemoryStore, session, workdir, id, text string) (*storeTurn, error) {
-	sent, err := store.Send(ctx, memory.SendRequest{UserID: user, SessionID: session, MessageID: id, Content: agent.Text(text), Workdir: workdir})
-	if err != nil {
-		return nil, err
-	}
-	claim, err := store.TakeNext(ctx, memory.TakeRequest{ThreadID: sent.ThreadID, RunID: "seed"})
-	if err != nil {
-		return nil, err
-	}
+func begin(ctx context.Context, store memory.ConversationMemoryStore, session, workdir, id, text string) *storeTurn {
+	sent := must(store.Send(ctx, memory.SendRequest{UserID: user, SessionID: session, MessageID: id, Content: agent.Text(text), Workdir: workdir}))
+	claim := must(store.TakeNext(ctx, memory.TakeRequest{ThreadID: sent.ThreadID, RunID: "seed"}))
 	if claim.Turn == nil {
-		return nil, fmt.Errorf("message %s of %s was not taken", id, sent.ThreadID)
+		fail("message %s of %s was not taken", id, sent.ThreadID)
 	}
-	return &storeTurn{store: store, thread: sent.ThreadID, turn: claim.Turn.ID, step: 1}, nil
+	return &storeTurn{store: store, thread: sent.ThreadID, turn: claim.Turn.ID, step: 1}
 }
 
 // reply stores a model's reply for the present step.
-func (t *storeTurn) reply(ctx context.Context, r agent.ModelReply, gates ...agent.Gate) (memory.StoredReply, error) {
-	begun, err := t.store.BeginModel(ctx, memory.ModelBegin{ThreadID: t.thread, TurnID: t.turn, Step: t.step, Fence: memory.Fence{Scope: "seed", Number: 1}})
-	if err != nil {
-		return memory.StoredReply{}, err
-	}
-	return t.store.SaveReply(ctx, memory.ReplyRecord{ThreadID: t.thread, TurnID: t.turn, Step: t.step, Attempt: begun.Attempt, Reply: r, Gates: gates})
+func (t *storeTurn) reply(ctx context.Context, r agent.ModelReply, gates ...agent.Gate) memory.StoredReply {
+	begun := must(t.store.BeginModel(ctx, memory.ModelBegin{ThreadID: t.thread, TurnID: t.turn, Step: t.step, Fence: memory.Fence{Scope: "seed", Number: 1}}))
+	return must(t.store.SaveReply(ctx, memory.ReplyRecord{ThreadID: t.thread, TurnID: t.turn, Step: t.step, Attempt: begun.Attempt, Reply: r, Gates: gates}))
 }
 
 // round saves the present step's calls, which all have their results.
-func (t *storeTurn) round(ctx context.Context) error {
-	_, err := t.store.SaveToolRound(ctx, memory.RoundRequest{ThreadID: t.thread, TurnID: t.turn, Step: t.step})
+func (t *storeTurn) round(ctx context.Context) {
+	must(t.store.SaveToolRound(ctx, memory.RoundRequest{ThreadID: t.thread, TurnID: t.turn, Step: t.step}))
 	t.step++
-	return err
 }
 
 // answer ends the turn.
-func (t *storeTurn) answer(ctx context.Context, text string) error {
-	if _, err := t.reply(ctx, agent.ModelReply{Content: text, FinishReason: "stop"}); err != nil {
-		return err
-	}
-	return t.close(ctx)
+func (t *storeTurn) answer(ctx context.Context, text string) {
+	t.reply(ctx, agent.ModelReply{Content: text, FinishReason: "stop"})
+	t.close(ctx)
 }
 
-func (t *storeTurn) close(ctx context.Context) error {
-	_, err := t.store.CloseTurn(ctx, memory.CloseRequest{ThreadID: t.thread, TurnID: t.turn, Step: t.step, Outcome: agent.ThreadCompleted})
-	return err
+func (t *storeTurn) close(ctx context.Context) {
+	must(t.store.CloseTurn(ctx, memory.CloseRequest{ThreadID: t.thread, TurnID: t.turn, Step: t.step, Outcome: agent.ThreadCompleted}))
 }

@@ -51,63 +51,48 @@ type stack struct {
 
 // newStack starts a server and opens a store, without workers. An empty spec is a
 // SQLite file of its own.
-func newStack(ctx context.Context, spec, bin, dir string, model *stub) (*stack, error) {
+func newStack(ctx context.Context, spec, bin, dir string, model *stub) *stack {
 	s := &stack{spec: spec, bin: bin, stub: model, dir: dir}
 	if spec == "" {
 		s.spec = "sqlite:" + filepath.Join(s.dir, "spool.db")
 	}
 	s.work = filepath.Join(s.dir, "work")
 	agents := filepath.Join(s.dir, "agents")
-	if err := os.MkdirAll(s.work, 0o755); err != nil {
-		return nil, err
-	}
-	if err := os.MkdirAll(agents, 0o755); err != nil {
-		return nil, err
-	}
-	if err := os.WriteFile(filepath.Join(agents, "orchestrator.md"), []byte(orchestrator), 0o644); err != nil {
-		return nil, err
-	}
-	if err := s.open(ctx); err != nil {
+	check(os.MkdirAll(s.work, 0o755))
+	check(os.MkdirAll(agents, 0o755))
+	check(os.WriteFile(filepath.Join(agents, "orchestrator.md"), []byte(orchestrator), 0o644))
+	if err := attempt(func() { s.open(ctx) }); err != nil {
 		s.close()
-		return nil, err
+		check(err)
 	}
-	return s, nil
+	return s
 }
 
-func (s *stack) open(ctx context.Context) error {
-	if err := s.startServer(ctx); err != nil {
-		return err
-	}
-	var err error
-	if s.store, err = spool.OpenStore(ctx, s.spec); err != nil {
-		return err
-	}
-	s.temporal, err = client.Dial(client.Options{HostPort: s.address, Logger: sdklog.NewStructuredLogger(slog.New(slog.DiscardHandler))})
-	if err != nil {
-		return err
-	}
+func (s *stack) open(ctx context.Context) {
+	s.startServer(ctx)
+	s.store = must(spool.OpenStore(ctx, s.spec))
+	s.temporal = must(client.Dial(client.Options{HostPort: s.address, Logger: sdklog.NewStructuredLogger(slog.New(slog.DiscardHandler))}))
 	s.client = spool.NewClient(s.store, s.temporal, spool.ClientOptions{UserID: user})
 	s.env = []string{
 		"TEMPORAL_ADDRESS=" + s.address, "SPOOL_STORE=" + s.spec, "SPOOL_HOME=" + s.dir, "SPOOL_WORKSPACE=" + s.work, "SPOOL_USER=" + user,
 		"OPENAI_BASE_URL=" + s.stub.url + "/v1", "OPENAI_API_KEY=bench", "SPOOL_MODEL=bench",
 		"SPOOL_HEARTBEAT_TIMEOUT=2s", // as beside the server of `starter dev`
 	}
-	return nil
 }
 
 // startServer starts the Temporal server and waits for its line that it is ready.
-func (s *stack) startServer(ctx context.Context) error {
+func (s *stack) startServer(ctx context.Context) {
 	program := filepath.Join(s.bin, "temporal")
 	if _, err := os.Stat(program); err != nil {
 		if program, err = exec.LookPath("temporal"); err != nil {
-			return fmt.Errorf("%w (make build builds it)", err)
+			fail("%w (make build builds it)", err)
 		}
 	}
 	args := []string{"temporal-server", "--program", program, "--db", filepath.Join(s.dir, "temporal.db"), "--port", "0", "--no-ui"}
 	r, w := io.Pipe()
 	p, err := spawn("temporal", filepath.Join(s.bin, "starter"), args, nil, s.dir, w)
 	if err != nil {
-		return fmt.Errorf("%w (make build builds it)", err)
+		fail("%w (make build builds it)", err)
 	}
 	s.server = p
 	go func() { <-p.done; _ = w.Close() }() // ends the reader below
@@ -126,29 +111,26 @@ func (s *stack) startServer(ctx context.Context) error {
 			Temporal string `json:"temporal"`
 		}
 		if err := json.Unmarshal([]byte(l), &ready); err != nil || ready.Temporal == "" {
-			return fmt.Errorf("the Temporal server said %q instead of being ready\n%s", l, p.log)
+			fail("the Temporal server said %q instead of being ready\n%s", l, p.log)
 		}
 		s.address = ready.Temporal
-		return nil
+		return
 	case <-ctx.Done():
-		return fmt.Errorf("the Temporal server was not ready: %w\n%s", ctx.Err(), p.log)
+		fail("the Temporal server was not ready: %w\n%s", ctx.Err(), p.log)
 	}
 }
 
 // startWorker starts a Spool worker and waits until it polls.
-func (s *stack) startWorker(ctx context.Context) (*process, error) {
+func (s *stack) startWorker(ctx context.Context) *process {
 	p, err := spawn("worker", filepath.Join(s.bin, "worker"), []string{"--parent-pipe"}, s.env, s.work, nil)
 	if err != nil {
-		return nil, fmt.Errorf("%w (make build builds it)", err)
+		fail("%w (make build builds it)", err)
 	}
 	s.workers = append(s.workers, p)
-	err = eventually(ctx, 30*time.Second, "the worker polls", func() bool {
+	eventually(ctx, 30*time.Second, "the worker polls", p.log, func() bool {
 		return s.client.Serving(ctx, fmt.Sprintf("%d@", p.pid()))
 	})
-	if err != nil {
-		return nil, fmt.Errorf("%w\n%s", err, p.log)
-	}
-	return p, nil
+	return p
 }
 
 // stopWorkers ends all Spool workers.
@@ -174,42 +156,32 @@ func (s *stack) close() {
 
 // send starts a turn in a session's conversation; a session is a new one of
 // spool.NewID, as `starter send` makes them.
-func (s *stack) send(ctx context.Context, session string) (spool.Reply, error) {
-	return s.client.Send(ctx, memory.SendRequest{UserID: user, SessionID: session, Content: agent.Text("go"), Workdir: s.work})
+func (s *stack) send(ctx context.Context, session string) spool.Reply {
+	return must(s.client.Send(ctx, memory.SendRequest{UserID: user, SessionID: session, Content: agent.Text("go"), Workdir: s.work}))
 }
 
 // finish waits for the end of a turn, which has to be a completed one. A turn
 // that waits for a person does not end.
-func (s *stack) finish(ctx context.Context, r spool.Reply) error {
-	end, err := s.client.Wait(ctx, r.ThreadID, r.TurnID, spool.WaitOptions{})
-	if err != nil {
-		return err
-	}
+func (s *stack) finish(ctx context.Context, r spool.Reply) {
+	end := must(s.client.Wait(ctx, r.ThreadID, r.TurnID, spool.WaitOptions{}))
 	if end.Status != string(agent.ThreadCompleted) {
-		return fmt.Errorf("turn %s ended as %s: %s %s", r.TurnID, end.Status, end.ErrorCode, end.Error)
+		fail("turn %s ended as %s: %s %s", r.TurnID, end.Status, end.ErrorCode, end.Error)
 	}
-	return nil
 }
 
 // run sends a message and waits for the end of its turn.
-func (s *stack) run(ctx context.Context, session string) (spool.Reply, error) {
-	r, err := s.send(ctx, session)
-	if err != nil {
-		return r, err
-	}
-	return r, s.finish(ctx, r)
+func (s *stack) run(ctx context.Context, session string) spool.Reply {
+	r := s.send(ctx, session)
+	s.finish(ctx, r)
+	return r
 }
 
-// eventually polls ok until it holds.
-func eventually(ctx context.Context, limit time.Duration, what string, ok func() bool) error {
-	for until := time.Now().Add(limit); ; time.Sleep(5 * time.Millisecond) {
-		switch {
-		case ok():
-			return nil
-		case ctx.Err() != nil:
-			return ctx.Err()
-		case time.Now().After(until):
-			return fmt.Errorf("not within %s: %s", limit, what)
+// eventually polls ok until it holds; if that takes too long, the log says why.
+func eventually(ctx context.Context, limit time.Duration, what string, log fmt.Stringer, ok func() bool) {
+	for until := time.Now().Add(limit); !ok(); time.Sleep(5 * time.Millisecond) {
+		check(ctx.Err())
+		if time.Now().After(until) {
+			fail("not within %s: %s\n%s", limit, what, log)
 		}
 	}
 }

@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
+	"go.temporal.io/api/taskqueue/v1"
 	"go.temporal.io/sdk/client"
 
 	"github.com/spool-agents/spool"
@@ -19,157 +21,123 @@ const (
 	stepBar          = 20 // ms, on the settings of `starter dev`
 )
 
-// pair is one run of each side.
-type pair struct{ floor, spool timed }
-
-// timed is the time of a step, by the clock and of the processors.
+// timed is the time of something, by the clock and of the processors.
 type timed struct{ took, cpu time.Duration }
 
-// stepSides are what the two sides run on beside the server.
-type stepSides struct{ floor, spool *process }
+// compared are pairs of runs of two sides, the second measured by the first.
+type compared [2][]timed
 
-// measureStep compares the time of a step with the floor's: floor and Spool take
-// turns, and the median of the pairs' ratios counts.
-func measureStep(ctx context.Context, s *stack, t *table, steps, pairs int) error {
-	var sides stepSides
-	var err error
-	if sides.spool, err = s.startWorker(ctx); err != nil {
-		return err
-	}
-	defer s.stopWorkers()
-	if sides.floor, err = s.startFloor(ctx); err != nil {
-		return err
-	}
-	defer sides.floor.stop()
-	in := floorInput{URL: s.stub.url + "/v1/chat/completions", Steps: steps}
-	var spools, floors, spoolCPU, floorCPU []time.Duration
-	var ratios []float64
-	// The first pair warms both sides up, and tells the floor how large Spool's requests are.
+// inTurn runs two sides in turn, each the first of every other pair, after a pair
+// that warms both up and that the second begins.
+func inTurn(pairs int, run func(side, pair int) timed) (c compared) {
 	for i := range pairs + 1 {
-		p, err := s.stepPair(ctx, sides, &in, i)
-		if err != nil {
-			return err
+		var p [2]timed
+		for j := range 2 {
+			side := (i + j + 1) % 2
+			p[side] = run(side, i)
 		}
-		if i == 0 {
-			continue
+		if i > 0 {
+			c[0], c[1] = append(c[0], p[0]), append(c[1], p[1])
 		}
-		spools, floors = append(spools, p.spool.took), append(floors, p.floor.took)
-		spoolCPU, floorCPU = append(spoolCPU, p.spool.cpu), append(floorCPU, p.floor.cpu)
-		ratios = append(ratios, float64(p.spool.took)/float64(p.floor.took))
 	}
-	t.add(row{
-		Figure: "time per step ÷ floor, 100 KB conversation", Value: median(ratios), Unit: "×", Bar: stepRatioBar,
-		Detail: fmt.Sprintf("%d pairs of %d steps, half of them %.2f to %.2f", pairs, steps, quantile(ratios, 0.25), quantile(ratios, 0.75)),
+	return c
+}
+
+// took and cpu are the times of a side.
+func (c compared) took(side int) (all []time.Duration) {
+	for _, t := range c[side] {
+		all = append(all, t.took)
+	}
+	return all
+}
+
+func (c compared) cpu(side int) (all []time.Duration) {
+	for _, t := range c[side] {
+		all = append(all, t.cpu)
+	}
+	return all
+}
+
+// ratio is the row of the median of the pairs' ratios.
+func (c compared) ratio(figure string, bar float64, of string) row {
+	var ratios []float64
+	for i := range c[0] {
+		ratios = append(ratios, float64(c[1][i].took)/float64(c[0][i].took))
+	}
+	return row{Figure: figure, Value: median(ratios), Unit: "×", Bar: bar,
+		Detail: fmt.Sprintf("%d pairs of %s, half of them %.2f to %.2f", len(ratios), of, quantile(ratios, 0.25), quantile(ratios, 0.75))}
+}
+
+// measureStep compares the time of a step with the floor's.
+func measureStep(ctx context.Context, s *stack, t *table, pairs int) {
+	worker := s.startWorker(ctx)
+	defer s.stopWorkers()
+	floor := s.startFloor(ctx)
+	defer floor.stop()
+	in := floorInput{URL: s.stub.url + "/v1/chat/completions", Steps: steps}
+	// The first run, which is Spool's, tells the floor how large the requests are.
+	c := inTurn(pairs, func(side, pair int) timed {
+		if side == 1 {
+			return s.spoolSteps(ctx, worker, &in)
+		}
+		in.ID = fmt.Sprintf("floor%d", pair)
+		return s.floorSteps(ctx, floor, in)
 	})
-	if cpu, floor := mean(spoolCPU), mean(floorCPU); floor > 0 {
+	t.add(c.ratio("time per step ÷ floor, 100 KB conversation", stepRatioBar, fmt.Sprintf("%d steps", steps)))
+	if cpu, floor := mean(c.cpu(1)), mean(c.cpu(0)); floor > 0 {
 		t.add(row{
 			Figure: "processor time per step ÷ floor", Value: float64(cpu) / float64(floor), Unit: "×",
 			Detail: fmt.Sprintf("server and worker: %.1f ms, floor %.1f ms", milliseconds(cpu), milliseconds(floor)),
 		})
 	}
+	spools := c.took(1)
 	t.add(row{Figure: "time per step, 100 KB conversation", Value: milliseconds(median(spools)), Unit: "ms", Bar: stepBar,
-		Detail: fmt.Sprintf("half of the runs %.1f to %.1f ms; floor %.1f ms", milliseconds(quantile(spools, 0.25)), milliseconds(quantile(spools, 0.75)), milliseconds(median(floors)))})
-	return nil
+		Detail: fmt.Sprintf("half of the runs %.1f to %.1f ms; floor %.1f ms", milliseconds(quantile(spools, 0.25)), milliseconds(quantile(spools, 0.75)), milliseconds(median(c.took(0))))})
 }
 
-// stepPair runs the floor and Spool once; the order changes from pair to pair.
-func (s *stack) stepPair(ctx context.Context, sides stepSides, in *floorInput, i int) (p pair, err error) {
-	spoolRun := func() error {
-		var asks []ask
-		if p.spool, asks, err = s.spoolSteps(ctx, sides.spool, in.Steps); err == nil {
-			in.Base = int(asks[0].Bytes)
-			in.Grow = int(asks[in.Steps].Bytes-asks[0].Bytes) / in.Steps
-		}
-		return err
-	}
-	floorRun := func() error {
-		in.ID = fmt.Sprintf("floor%d", i)
-		p.floor, err = s.floorSteps(ctx, sides.floor, *in)
-		return err
-	}
-	first, second := spoolRun, floorRun
-	if i%2 == 1 {
-		first, second = floorRun, spoolRun
-	}
-	if err := first(); err != nil {
-		return p, err
-	}
-	return p, second()
-}
-
-func (s *stack) spoolSteps(ctx context.Context, worker *process, steps int) (timed, []ask, error) {
+func (s *stack) spoolSteps(ctx context.Context, worker *process, in *floorInput) timed {
 	session := spool.NewID()
-	if err := converse(ctx, s.store, session, s.work, stepConversation); err != nil {
-		return timed{}, nil, err
-	}
-	s.stub.play(calls(steps, calculate))
-	before := cpuTime(s.server, worker)
-	r, err := s.send(ctx, session)
-	if err != nil {
-		return timed{}, nil, err
-	}
-	// Waiting as for the floor, so that both are disturbed alike.
-	if err := s.temporal.GetWorkflow(ctx, r.ThreadID, "").Get(ctx, nil); err != nil {
-		return timed{}, nil, err
-	}
-	if err := s.finish(ctx, r); err != nil {
-		return timed{}, nil, err
-	}
-	after := cpuTime(s.server, worker)
-	asks := s.stub.asked(r.TurnID)
-	took, err := perStep(asks, steps)
-	return timed{took, (after - before) / time.Duration(steps)}, asks, err
-}
-
-func (s *stack) floorSteps(ctx context.Context, worker *process, in floorInput) (timed, error) {
+	converse(ctx, s.store, session, s.work, stepConversation)
 	s.stub.play(calls(in.Steps, calculate))
 	before := cpuTime(s.server, worker)
-	run, err := s.temporal.ExecuteWorkflow(ctx, client.StartWorkflowOptions{ID: in.ID, TaskQueue: floorQueue}, floorWorkflow, in)
-	if err != nil {
-		return timed{}, err
-	}
-	if err := run.Get(ctx, nil); err != nil {
-		return timed{}, err
-	}
+	r := s.send(ctx, session)
+	// Waiting as for the floor, so that both are disturbed alike.
+	check(s.temporal.GetWorkflow(ctx, r.ThreadID, "").Get(ctx, nil))
+	s.finish(ctx, r)
 	after := cpuTime(s.server, worker)
-	took, err := perStep(s.stub.asked(in.ID), in.Steps)
-	return timed{took, (after - before) / time.Duration(in.Steps)}, err
+	asks := s.stub.asked(r.TurnID)
+	took := perStep(asks, in.Steps)
+	in.Base, in.Grow = int(asks[0].Bytes), int(asks[in.Steps].Bytes-asks[0].Bytes)/in.Steps
+	return timed{took, (after - before) / time.Duration(in.Steps)}
+}
+
+func (s *stack) floorSteps(ctx context.Context, worker *process, in floorInput) timed {
+	s.stub.play(calls(in.Steps, calculate))
+	before := cpuTime(s.server, worker)
+	run := must(s.temporal.ExecuteWorkflow(ctx, client.StartWorkflowOptions{ID: in.ID, TaskQueue: floorQueue}, floorWorkflow, in))
+	check(run.Get(ctx, nil))
+	after := cpuTime(s.server, worker)
+	return timed{perStep(s.stub.asked(in.ID), in.Steps), (after - before) / time.Duration(in.Steps)}
 }
 
 // perStep is the time between two model calls as the model server saw them: a
 // whole step of either side, without what a turn costs once.
-func perStep(asks []ask, steps int) (time.Duration, error) {
+func perStep(asks []ask, steps int) time.Duration {
 	if len(asks) != steps+1 {
-		return 0, fmt.Errorf("%d model calls instead of %d", len(asks), steps+1)
+		fail("%d model calls instead of %d", len(asks), steps+1)
 	}
-	return asks[steps].At.Sub(asks[0].At) / time.Duration(steps), nil
+	return asks[steps].At.Sub(asks[0].At) / time.Duration(steps)
 }
 
 // startFloor starts this program as the floor's worker.
-func (s *stack) startFloor(ctx context.Context) (*process, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
-	p, err := spawn("floor", self, []string{"floor-worker", s.address, filepath.Join(s.dir, "floor.db")}, nil, s.dir, nil)
-	if err != nil {
-		return nil, err
-	}
-	err = eventually(ctx, 30*time.Second, "the floor's worker polls", func() bool {
+func (s *stack) startFloor(ctx context.Context) *process {
+	self := must(os.Executable())
+	p := must(spawn("floor", self, []string{"floor-worker", s.address, filepath.Join(s.dir, "floor.db")}, nil, s.dir, nil))
+	eventually(ctx, 30*time.Second, "the floor's worker polls", p.log, func() bool {
 		d, err := s.temporal.DescribeTaskQueue(ctx, floorQueue, 1)
-		if err != nil {
-			return false
-		}
-		for _, poller := range d.GetPollers() {
-			if strings.HasPrefix(poller.GetIdentity(), fmt.Sprintf("%d@", p.pid())) {
-				return true
-			}
-		}
-		return false
+		return err == nil && slices.ContainsFunc(d.GetPollers(), func(poller *taskqueue.PollerInfo) bool {
+			return strings.HasPrefix(poller.GetIdentity(), fmt.Sprintf("%d@", p.pid()))
+		})
 	})
-	if err != nil {
-		p.stop()
-		return nil, fmt.Errorf("%w\n%s", err, p.log)
-	}
-	return p, nil
+	return p
 }

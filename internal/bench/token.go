@@ -17,27 +17,21 @@ var errSeen = errors.New("seen")
 
 // measureToken measures from the moment the model server has sent a first token
 // until a follower of the thread is given it.
-func measureToken(ctx context.Context, s *stack, t *table, n int) error {
-	if _, err := s.startWorker(ctx); err != nil {
-		return err
-	}
+func measureToken(ctx context.Context, s *stack, t *table, n int) {
+	s.startWorker(ctx)
 	defer s.stopWorkers()
 	var times []time.Duration
 	for range n {
-		d, err := s.firstToken(ctx)
-		if err != nil {
-			return err
-		}
+		d := s.firstToken(ctx)
 		times = append(times, d)
 	}
 	t.add(row{
 		Figure: "first token sent by the model → seen by a follower, median", Value: milliseconds(median(times)), Unit: "ms", Bar: tokenBar,
 		Detail: fmt.Sprintf("of %d; p95 %.0f ms", n, milliseconds(quantile(times, 0.95))),
 	})
-	return nil
 }
 
-func (s *stack) firstToken(ctx context.Context) (time.Duration, error) {
+func (s *stack) firstToken(ctx context.Context) time.Duration {
 	// The model thinks for long enough that the follower is there before it speaks.
 	s.stub.play(func(ctx context.Context, _ ask, out *reply) {
 		time.Sleep(100*time.Millisecond + rand.N(50*time.Millisecond))
@@ -51,12 +45,9 @@ func (s *stack) firstToken(ctx context.Context) (time.Duration, error) {
 		}
 		out.end("stop")
 	})
-	r, err := s.send(ctx, spool.NewID())
-	if err != nil {
-		return 0, err
-	}
+	r := s.send(ctx, spool.NewID())
 	var seen time.Time
-	err = s.client.Follow(ctx, r.ThreadID, "", spool.FollowOptions{UntilTurn: r.TurnID}, func(u spool.Update) error {
+	err := s.client.Follow(ctx, r.ThreadID, "", spool.FollowOptions{UntilTurn: r.TurnID}, func(u spool.Update) error {
 		if u.Text == nil {
 			return nil
 		}
@@ -64,8 +55,9 @@ func (s *stack) firstToken(ctx context.Context) (time.Duration, error) {
 		return errSeen
 	})
 	if !errors.Is(err, errSeen) {
-		return 0, fmt.Errorf("the turn streamed nothing: %w", err)
+		fail("the turn streamed nothing: %v", err)
 	}
 	sent := s.stub.asked(r.TurnID)[0].First
-	return seen.Sub(sent), s.finish(ctx, r)
+	s.finish(ctx, r)
+	return seen.Sub(sent)
 }

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/memory"
 	"github.com/spool-agents/spool/memory/archive"
@@ -23,9 +25,7 @@ var owner = archive.Owner{UserID: user, Profile: "default"}
 
 func ok(t *testing.T, err error) {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 }
 
 func same(t *testing.T, what string, got, want any) {
@@ -38,8 +38,7 @@ func same(t *testing.T, what string, got, want any) {
 // store is an empty one; tests move its clock.
 func store(t *testing.T, clock *memorytest.Clock) *sqlite.Store {
 	t.Helper()
-	s, err := sqlite.OpenMemory(t.Context(), sqlite.Options{Clock: clock.Now})
-	ok(t, err)
+	s := memorytest.Must(sqlite.OpenMemory(t.Context(), sqlite.Options{Clock: clock.Now}))(t)
 	t.Cleanup(func() { _ = s.Close() })
 	return s
 }
@@ -52,11 +51,10 @@ func folder(t *testing.T) sessionfile.Folder {
 // send puts a message into a conversation and returns its thread.
 func send(t *testing.T, s *sqlite.Store, userID, session, conversation, text string) string {
 	t.Helper()
-	r, err := s.Send(t.Context(), memory.SendRequest{
+	r := memorytest.Must(s.Send(t.Context(), memory.SendRequest{
 		UserID: userID, Profile: "default", SessionID: session, ConversationID: conversation, MessageID: "m-" + text,
 		Content: agent.Text(text), Workdir: "/w", WhenBusy: memory.Queue,
-	})
-	ok(t, err)
+	}))(t)
 	return r.ThreadID
 }
 
@@ -64,34 +62,27 @@ func send(t *testing.T, s *sqlite.Store, userID, session, conversation, text str
 func answer(t *testing.T, s *sqlite.Store, thread, agentType string) (child string) {
 	t.Helper()
 	ctx := t.Context()
-	claim, err := s.TakeNext(ctx, memory.TakeRequest{ThreadID: thread, RunID: "run"})
-	ok(t, err)
+	claim := memorytest.Must(s.TakeNext(ctx, memory.TakeRequest{ThreadID: thread, RunID: "run"}))(t)
 	turn, step := claim.Turn, 1
 	reply := func(r agent.ModelReply) memory.StoredReply {
-		st, err := s.BeginModel(ctx, memory.ModelBegin{ThreadID: thread, TurnID: turn.ID, Step: step, Fence: memory.Fence{Scope: fmt.Sprint(turn.ID, step), Number: 1}})
-		ok(t, err)
+		st := memorytest.Must(s.BeginModel(ctx, memory.ModelBegin{ThreadID: thread, TurnID: turn.ID, Step: step, Fence: memory.Fence{Scope: fmt.Sprint(turn.ID, step), Number: 1}}))(t)
 		r.Usage = agent.Usage{PromptTokens: 3, CompletionTokens: 2, Price: 0.5}
-		stored, err := s.SaveReply(ctx, memory.ReplyRecord{ThreadID: thread, TurnID: turn.ID, Step: step, Attempt: st.Attempt, Reply: r, Delegations: []bool{true}})
-		ok(t, err)
+		stored := memorytest.Must(s.SaveReply(ctx, memory.ReplyRecord{ThreadID: thread, TurnID: turn.ID, Step: step, Attempt: st.Attempt, Reply: r, Delegations: []bool{true}}))(t)
 		return stored
 	}
 	if agentType != "" {
 		call := reply(agent.ModelReply{Calls: []agent.Call{agent.NewCall("x", agent.ToolAssignTask, `{"agent":"`+agentType+`"}`)}}).Calls[0]
-		d, err := s.OpenDelegation(ctx, memory.DelegationRequest{
+		d := memorytest.Must(s.OpenDelegation(ctx, memory.DelegationRequest{
 			ThreadID: thread, TurnID: turn.ID, CallID: call.ID, Config: agent.SpecialistAgentConfig{Name: agentType}, Task: "look", Limits: memory.DelegationLimits{MaxDepth: 3},
-		})
-		ok(t, err)
+		}))(t)
 		child = d.ChildThread
 		answer(t, s, child, "")
-		_, err = s.TakeChildResult(ctx, memory.ChildResultRequest{ThreadID: thread, TurnID: turn.ID, CallID: call.ID})
-		ok(t, err)
-		_, err = s.SaveToolRound(ctx, memory.RoundRequest{ThreadID: thread, TurnID: turn.ID, Step: step})
-		ok(t, err)
+		memorytest.Must(s.TakeChildResult(ctx, memory.ChildResultRequest{ThreadID: thread, TurnID: turn.ID, CallID: call.ID}))(t)
+		memorytest.Must(s.SaveToolRound(ctx, memory.RoundRequest{ThreadID: thread, TurnID: turn.ID, Step: step}))(t)
 		step++
 	}
 	reply(agent.ModelReply{Content: "answer of " + thread})
-	_, err = s.CloseTurn(ctx, memory.CloseRequest{ThreadID: thread, TurnID: turn.ID, Outcome: agent.ThreadCompleted, Step: step})
-	ok(t, err)
+	memorytest.Must(s.CloseTurn(ctx, memory.CloseRequest{ThreadID: thread, TurnID: turn.ID, Outcome: agent.ThreadCompleted, Step: step}))(t)
 	return child
 }
 
@@ -99,8 +90,7 @@ func answer(t *testing.T, s *sqlite.Store, thread, agentType string) (child stri
 func everything(t *testing.T, s *sqlite.Store) string {
 	t.Helper()
 	ctx := t.Context()
-	threads, err := s.Threads(ctx, memory.ThreadFilter{All: true})
-	ok(t, err)
+	threads := memorytest.Must(s.Threads(ctx, memory.ThreadFilter{All: true}))(t)
 	var out []any
 	add := func(v any, err error) {
 		t.Helper()
@@ -128,8 +118,7 @@ func everything(t *testing.T, s *sqlite.Store) string {
 			add(s.ToolOutput(ctx, c.ID))
 		}
 	}
-	text, err := json.MarshalIndent(out, "", " ")
-	ok(t, err)
+	text := memorytest.Must(json.MarshalIndent(out, "", " "))(t)
 	return string(text)
 }
 
@@ -145,18 +134,15 @@ func TestRow90_ExportAndImport(t *testing.T) {
 	answer(t, a, second, "")
 	waits := send(t, a, user, "s2", "default", "nobody came")
 	open := send(t, a, user, "s3", "default", "at work")
-	_, err := a.TakeNext(t.Context(), memory.TakeRequest{ThreadID: open, RunID: "run"})
-	ok(t, err)
+	memorytest.Must(a.TakeNext(t.Context(), memory.TakeRequest{ThreadID: open, RunID: "run"}))(t)
 	for _, id := range []string{"s1", waits, open} {
-		exported, err := archive.Export(t.Context(), a, f, owner, id, sessionfile.EventOptions{Enabled: true})
-		ok(t, err)
+		exported := memorytest.Must(archive.Export(t.Context(), a, f, owner, id, sessionfile.EventOptions{Enabled: true}))(t)
 		if len(exported.Files) < 3 {
 			t.Errorf("%s: %v", id, exported)
 		}
 	}
 	names := map[string]bool{}
-	entries, err := os.ReadDir(f.Dir)
-	ok(t, err)
+	entries := memorytest.Must(os.ReadDir(f.Dir))(t)
 	for _, e := range entries {
 		names[e.Name()] = true
 	}
@@ -170,35 +156,27 @@ func TestRow90_ExportAndImport(t *testing.T) {
 	same(t, "events", [2]any{found, len(log)}, [2]any{true, 3})
 
 	b := store(t, clock)
-	in, err := archive.Import(t.Context(), b, f, owner, "")
-	ok(t, err)
+	in := memorytest.Must(archive.Import(t.Context(), b, f, owner, ""))(t)
 	same(t, "imported", [3]int{len(in.Added), len(in.Present), len(in.Refused)}, [3]int{5, 0, 0})
 	same(t, "dropped", len(in.Dropped), 2)
 	memorytest.Sound(t, b)
-	overdue, err := b.Overdue(t.Context(), 0, 0)
-	ok(t, err)
+	overdue := memorytest.Must(b.Overdue(t.Context(), 0, 0))(t)
 	same(t, "overdue", len(overdue), 0)
-	in, err = archive.Import(t.Context(), b, f, owner, "")
-	ok(t, err)
+	in = memorytest.Must(archive.Import(t.Context(), b, f, owner, ""))(t)
 	same(t, "again", [3]int{len(in.Added), len(in.Present), len(in.Refused)}, [3]int{0, 5, 0})
 
 	one := store(t, clock)
-	in, err = archive.Import(t.Context(), one, f, owner, "s1")
-	ok(t, err)
+	in = memorytest.Must(archive.Import(t.Context(), one, f, owner, "s1"))(t)
 	same(t, "one", [2]int{len(in.Added), len(in.Refused)}, [2]int{3, 0})
 	for _, id := range []string{waits, open} {
-		_, err := a.RequestCancel(t.Context(), memory.CancelRequest{UserID: user, ThreadID: id, All: true})
-		ok(t, err)
+		memorytest.Must(a.RequestCancel(t.Context(), memory.CancelRequest{UserID: user, ThreadID: id, All: true}))(t)
 		if th, err := a.Thread(t.Context(), user, id); err == nil && th.OpenTurnID != "" {
-			_, err = a.CloseTurn(t.Context(), memory.CloseRequest{ThreadID: id, TurnID: th.OpenTurnID, Outcome: agent.ThreadCancelled})
-			ok(t, err)
+			memorytest.Must(a.CloseTurn(t.Context(), memory.CloseRequest{ThreadID: id, TurnID: th.OpenTurnID, Outcome: agent.ThreadCancelled}))(t)
 		}
-		_, err = a.DeleteTree(t.Context(), memory.DeleteRequest{ThreadID: id})
-		ok(t, err)
+		memorytest.Must(a.DeleteTree(t.Context(), memory.DeleteRequest{ThreadID: id}))(t)
 	}
 	same(t, "store", everything(t, one), everything(t, a))
-	children, err := one.Children(t.Context(), first)
-	ok(t, err)
+	children := memorytest.Must(one.Children(t.Context(), first))(t)
 	same(t, "linked", [2]any{len(children), children[0].ID}, [2]any{1, child})
 	_, err = archive.Import(t.Context(), one, f, owner, "s9")
 	same(t, "missing", agent.CodeOf(err), agent.CodeNotFound)
@@ -209,12 +187,9 @@ func TestCase_S05_AnEditedExport(t *testing.T) {
 	clock := memorytest.NewClock()
 	a, f := store(t, clock), folder(t)
 	answer(t, a, send(t, a, user, "s1", "default", "hello"), "general")
-	_, err := archive.Export(t.Context(), a, f, owner, "s1", sessionfile.EventOptions{})
-	ok(t, err)
-	path, err := f.Path(sessionfile.Session{ID: "s1"})
-	ok(t, err)
-	whole, err := os.ReadFile(path)
-	ok(t, err)
+	memorytest.Must(archive.Export(t.Context(), a, f, owner, "s1", sessionfile.EventOptions{}))(t)
+	path := memorytest.Must(f.Path(sessionfile.Session{ID: "s1"}))(t)
+	whole := memorytest.Must(os.ReadFile(path))(t)
 	for old, edited := range map[string]string{
 		`"role": "tool"`:                    `"role": "user"`,
 		`"id": "call_`:                      `"id": "call_x`,
@@ -222,10 +197,8 @@ func TestCase_S05_AnEditedExport(t *testing.T) {
 	} {
 		ok(t, os.WriteFile(path, []byte(strings.Replace(string(whole), old, edited, 1)), 0o600))
 		b := store(t, clock)
-		in, err := archive.Import(t.Context(), b, f, owner, "")
-		ok(t, err)
-		left, err := b.Threads(t.Context(), memory.ThreadFilter{All: true})
-		ok(t, err)
+		in := memorytest.Must(archive.Import(t.Context(), b, f, owner, ""))(t)
+		left := memorytest.Must(b.Threads(t.Context(), memory.ThreadFilter{All: true}))(t)
 		if len(in.Refused) != 1 || len(left) > 0 || !strings.Contains(in.Refused[0].Error(), "contradict") {
 			t.Errorf("%s: %+v, %d threads", edited, in, len(left))
 		}
@@ -247,26 +220,21 @@ func TestOthersFindNothing(t *testing.T) {
 			same(t, "delete "+id, agent.CodeOf(err), agent.CodeNotFound)
 		}
 		clock.Advance(time.Hour)
-		res, err := archive.Expire(t.Context(), a, o, archive.ExpireOptions{MaxAge: time.Minute, Now: clock.Now()})
-		ok(t, err)
+		res := memorytest.Must(archive.Expire(t.Context(), a, o, archive.ExpireOptions{MaxAge: time.Minute, Now: clock.Now()}))(t)
 		same(t, "expired", len(res.Threads), 0)
 	}
 	same(t, "unchanged", everything(t, a), before)
 	if _, err := os.Stat(f.Dir); !os.IsNotExist(err) {
 		t.Errorf("something was exported: %v", err)
 	}
-	_, err := archive.Export(t.Context(), a, f, owner, "s1", sessionfile.EventOptions{})
-	ok(t, err)
-	in, err := archive.Import(t.Context(), store(t, clock), f, archive.Owner{UserID: "mallory"}, "")
-	ok(t, err)
+	memorytest.Must(archive.Export(t.Context(), a, f, owner, "s1", sessionfile.EventOptions{}))(t)
+	in := memorytest.Must(archive.Import(t.Context(), store(t, clock), f, archive.Owner{UserID: "mallory"}, ""))(t)
 	same(t, "another's export", [2]int{len(in.Added), len(in.Refused)}, [2]int{0, 1})
 	if !strings.Contains(in.Refused[0].Error(), `belongs to user "alice"`) {
 		t.Error(in.Refused[0])
 	}
 	for _, id := range []string{"../s1", "/etc/passwd", "s1\x00", "..", strings.Repeat("s", 300), "s\u0131", "a/b/c"} {
-		if _, err := archive.Export(t.Context(), a, f, owner, id, sessionfile.EventOptions{}); agent.CodeOf(err) != agent.CodeInvalid {
-			t.Errorf("%q: %v", id, err)
-		}
+		memorytest.Fails(archive.Export(t.Context(), a, f, owner, id, sessionfile.EventOptions{}))(t, agent.CodeInvalid)
 	}
 }
 
@@ -278,39 +246,34 @@ func TestRow88_DeleteAndExpire(t *testing.T) {
 	old := send(t, s, user, "s1", "default", "old")
 	child := answer(t, s, old, "general")
 	open := send(t, s, user, "s2", "default", "open")
-	_, err := s.TakeNext(t.Context(), memory.TakeRequest{ThreadID: open, RunID: "run"})
-	ok(t, err)
+	memorytest.Must(s.TakeNext(t.Context(), memory.TakeRequest{ThreadID: open, RunID: "run"}))(t)
 	waits := send(t, s, user, "s3", "default", "waits")
 	kept := send(t, s, user, "s4", "default", "kept")
 	answer(t, s, kept, "")
 	clock.Advance(48 * time.Hour)
 	fresh := send(t, s, user, "s5", "default", "fresh")
 	answer(t, s, fresh, "")
-	_, err = archive.Export(t.Context(), s, f, owner, "s1", sessionfile.EventOptions{})
-	ok(t, err)
+	memorytest.Must(archive.Export(t.Context(), s, f, owner, "s1", sessionfile.EventOptions{}))(t)
 
 	expire := func(age time.Duration, keep ...string) []string {
 		t.Helper()
-		res, err := archive.Expire(t.Context(), s, owner, archive.ExpireOptions{MaxAge: age, Now: clock.Now(), Keep: keep})
-		ok(t, err)
+		res := memorytest.Must(archive.Expire(t.Context(), s, owner, archive.ExpireOptions{MaxAge: age, Now: clock.Now(), Keep: keep}))(t)
 		return res.Threads
 	}
 	same(t, "never", expire(0), []string{})
 	same(t, "too young", expire(72*time.Hour), []string{})
 	same(t, "expired", expire(24*time.Hour, "s4"), []string{old, child})
-	in, err := archive.Import(t.Context(), s, f, owner, "s1")
-	ok(t, err)
+	in := memorytest.Must(archive.Import(t.Context(), s, f, owner, "s1"))(t)
 	same(t, "restored", len(in.Added), 2)
 	same(t, "being restored", expire(24*time.Hour, kept), []string{})
 	clock.Advance(25 * time.Hour)
 	same(t, "later", expire(24*time.Hour, kept), []string{fresh, old, child})
 
-	_, err = archive.Delete(t.Context(), s, owner, "s2")
+	_, err := archive.Delete(t.Context(), s, owner, "s2")
 	same(t, "at work", agent.CodeOf(err), agent.CodeConflict)
 	_, err = archive.Delete(t.Context(), s, owner, waits)
 	same(t, "waiting", agent.CodeOf(err), agent.CodeConflict)
-	res, err := archive.Delete(t.Context(), s, owner, "s4")
-	ok(t, err)
+	res := memorytest.Must(archive.Delete(t.Context(), s, owner, "s4"))(t)
 	same(t, "deleted", res, memory.DeleteResult{Threads: []string{kept}, Session: true})
 	_, err = archive.Delete(t.Context(), s, owner, "s4")
 	same(t, "gone", agent.CodeOf(err), agent.CodeNotFound)

@@ -45,13 +45,11 @@ func TestFault_C12_ExportOnFullDisk(t *testing.T) {
 	before := contents(t, f.Dir)
 	for _, text := range []string{strings.Repeat("large ", 100_000), "more"} {
 		r := memory.SendRequest{UserID: user, Profile: "default", SessionID: "s1", MessageID: text[:4], Content: agent.Text(text), WhenBusy: memory.Queue}
-		_, err := a.Send(t.Context(), r)
-		ok(t, err)
+		memorytest.Must(a.Send(t.Context(), r))(t)
 		answer(t, a, thread, "")
 	}
-	release, err := processtest.LimitFiles(300_000)
-	ok(t, err)
-	err = export()
+	release := memorytest.Must(processtest.LimitFiles(300_000))(t)
+	err := export()
 	ok(t, release())
 	if agent.CodeOf(err) != agent.CodeUnavailable || !strings.Contains(err.Error(), f.Dir) || !strings.Contains(err.Error(), "full") {
 		t.Fatalf("%v; want where, and that the disk is full", err)
@@ -59,8 +57,7 @@ func TestFault_C12_ExportOnFullDisk(t *testing.T) {
 	same(t, "files", contents(t, f.Dir), before)
 	ok(t, export())
 	b := store(t, clock)
-	_, err = archive.Import(t.Context(), b, f, owner, "")
-	ok(t, err)
+	memorytest.Must(archive.Import(t.Context(), b, f, owner, ""))(t)
 	if everything(t, a) != everything(t, b) {
 		t.Error("the export is not whole")
 	}
@@ -72,7 +69,7 @@ func TestFault_C12_ExportIntoReadOnlyFolder(t *testing.T) {
 	processtest.OpenToAll(t, dir)
 	closed := filepath.Join(dir, "closed")
 	ok(t, os.Mkdir(closed, 0o555))
-	lines, err := processtest.StartProcess(t, []string{readOnlyEnv + "=" + closed}).Lines()
+	lines, err := processtest.Start(t, "export", nil, closed).Lines()
 	said := strings.Join(lines, "\n")
 	if err != nil || !strings.HasPrefix(said, "unavailable") || !strings.Contains(said, closed) || !strings.Contains(said, "writable") {
 		t.Fatalf("%s, %v; want unavailable, where, and what to do", said, err)

@@ -37,8 +37,7 @@ func TestRow85_OldLayoutsImport(t *testing.T) {
 	write(t, f.Dir, "session_broken00.json", `{"id":"broken00","messages":[`)
 	write(t, f.Dir, "sessions/1740000000001/history.json", `{"cli":`+oldMessages+`,"agent:general:g-1":`+oldMessages+`,
 	 "__metadata__cli":[{"topic":"numbers","totalTokens":9,"createdAt":1740000000000}]}`)
-	in, err := archive.Import(t.Context(), s, f, owner, "")
-	ok(t, err)
+	in := memorytest.Must(archive.Import(t.Context(), s, f, owner, ""))(t)
 	same(t, "added", in.Added, []string{id + "/default", "agent:general:general-1740000000000-000000000abc", "1740000000001/cli", "agent:general:g-1"})
 	same(t, "refused", len(in.Refused), 2)
 	reasons := in.Refused[0].Error() + in.Refused[1].Error()
@@ -49,28 +48,22 @@ func TestRow85_OldLayoutsImport(t *testing.T) {
 	}
 	memorytest.Sound(t, s)
 	for thread, want := range map[string]string{id + "/default": "", "1740000000001/cli": "numbers"} {
-		th, err := s.Thread(t.Context(), user, thread)
-		ok(t, err)
+		th := memorytest.Must(s.Thread(t.Context(), user, thread))(t)
 		same(t, "topic", th.Topic, want)
-		ms, err := s.Messages(t.Context(), thread, 0, 0)
-		ok(t, err)
+		ms := memorytest.Must(s.Messages(t.Context(), thread, 0, 0))(t)
 		same(t, "messages", [2]any{len(ms), ms[3].Content.String()}, [2]any{4, "42"})
 		same(t, "time", ms[0].Timestamp.UnixMilli(), int64(1740000000000))
-		children, err := s.Children(t.Context(), thread)
-		ok(t, err)
+		children := memorytest.Must(s.Children(t.Context(), thread))(t)
 		same(t, "children", len(children), 1)
 		same(t, "state", [2]any{th.Status, th.Profile}, [2]any{agent.ThreadCompleted, "default"})
 		// The conversation goes on.
-		p, err := agent.ParseThreadID(thread)
-		ok(t, err)
+		p := memorytest.Must(agent.ParseThreadID(thread))(t)
 		answer(t, s, send(t, s, user, p.SessionID, p.ConversationID, "next"), "")
 	}
-	tokens, err := s.Thread(t.Context(), user, id+"/default")
-	ok(t, err)
+	tokens := memorytest.Must(s.Thread(t.Context(), user, id+"/default"))(t)
 	same(t, "tokens", tokens.TotalTokens, 77+5)
 	memorytest.Sound(t, s)
-	found, err := s.Threads(t.Context(), memory.ThreadFilter{UserID: user, Workdir: "/old"})
-	ok(t, err)
+	found := memorytest.Must(s.Threads(t.Context(), memory.ThreadFilter{UserID: user, Workdir: "/old"}))(t)
 	same(t, "by folder", len(found), 1)
 }
 
@@ -80,21 +73,16 @@ func TestRow89_ImportCutAtEveryByte(t *testing.T) {
 	clock := memorytest.NewClock()
 	a := store(t, clock)
 	answer(t, a, send(t, a, user, "s1", "default", "hello"), "")
-	record, err := a.ExportThreads(t.Context(), memory.ExportRequest{ThreadID: "s1/default"})
-	ok(t, err)
-	session, err := archive.Session(record[0])
-	ok(t, err)
+	record := memorytest.Must(a.ExportThreads(t.Context(), memory.ExportRequest{ThreadID: "s1/default"}))(t)
+	session := memorytest.Must(archive.Session(record[0]))(t)
 	f := folder(t)
-	path, err := f.SaveThread(session)
-	ok(t, err)
-	whole, err := os.ReadFile(path)
-	ok(t, err)
+	path := memorytest.Must(f.SaveThread(session))(t)
+	whole := memorytest.Must(os.ReadFile(path))(t)
 	write(t, f.Dir, "session_3d4c5b6a.json", `{"id":"0195f3a1-7c4e-7b22-9d10-1f2e3d4c5b6a","messages":`+oldMessages+`}`)
 	s := store(t, clock)
 	for n := 0; n < len(whole)-1; n += 1 + n/40 {
 		ok(t, os.WriteFile(path, whole[:n], 0o600))
-		in, err := archive.Import(t.Context(), s, f, owner, "")
-		ok(t, err)
+		in := memorytest.Must(archive.Import(t.Context(), s, f, owner, ""))(t)
 		if len(in.Added)+len(in.Present) != 1 || len(in.Refused) != 1 || !strings.Contains(in.Refused[0].Name, filepath.Base(path)) {
 			t.Fatalf("cut at %d of %d: %+v", n, len(whole), in)
 		}
@@ -103,7 +91,6 @@ func TestRow89_ImportCutAtEveryByte(t *testing.T) {
 		}
 	}
 	ok(t, os.WriteFile(path, whole, 0o600))
-	in, err := archive.Import(t.Context(), s, f, owner, "")
-	ok(t, err)
+	in := memorytest.Must(archive.Import(t.Context(), s, f, owner, ""))(t)
 	same(t, "whole", [2]int{len(in.Added), len(in.Refused)}, [2]int{1, 0})
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"testing"
 
 	"github.com/spool-agents/spool/agent"
@@ -15,22 +14,14 @@ import (
 	"github.com/spool-agents/spool/memory/sqlite"
 )
 
-// readOnlyEnv makes the test binary export into the folder that it names, as a
-// user who may not write there, and say what it is told.
-const readOnlyEnv = "SPOOL_ARCHIVE_TEST_READONLY"
-
 func TestMain(m *testing.M) {
-	dir := os.Getenv(readOnlyEnv)
-	if dir == "" {
-		os.Exit(m.Run())
-	}
-	if err := exportAsNobody(context.Background(), dir); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
+	processtest.Main(m, map[string]processtest.Job{"export": exportAsNobody})
 }
 
-func exportAsNobody(ctx context.Context, dir string) error {
+// exportAsNobody exports into a folder as a user who may not write there, and says
+// what it is told.
+func exportAsNobody(args []string) error {
+	ctx := context.Background()
 	s, err := sqlite.OpenMemory(ctx, sqlite.Options{})
 	if err != nil {
 		return err
@@ -39,7 +30,7 @@ func exportAsNobody(ctx context.Context, dir string) error {
 	if err = errors.Join(err, memorytest.RunTurns(ctx, s, sent.ThreadID), processtest.BecomeNobody()); err != nil {
 		return err
 	}
-	_, err = archive.Export(ctx, s, sessionfile.Folder{Dir: dir}, archive.Owner{}, "s1", sessionfile.EventOptions{})
+	_, err = archive.Export(ctx, s, sessionfile.Folder{Dir: args[0]}, archive.Owner{}, "s1", sessionfile.EventOptions{})
 	fmt.Println(agent.CodeOf(err), err)
 	return s.Close()
 }

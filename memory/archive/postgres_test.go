@@ -15,8 +15,7 @@ import (
 func TestImagesTravelBetweenStores(t *testing.T) {
 	clock := memorytest.NewClock()
 	for _, into := range []bool{true, false} {
-		pg, err := postgres.Open(t.Context(), pgtest.Database(t), postgres.Options{Clock: clock.Now})
-		ok(t, err)
+		pg := memorytest.Must(postgres.Open(t.Context(), pgtest.Database(t), postgres.Options{Clock: clock.Now}))(t)
 		t.Cleanup(func() { _ = pg.Close() })
 		if into {
 			roundTrip(t, store(t, clock), pg)

@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/memory"
 	"github.com/spool-agents/spool/memory/filestore"
 	"github.com/spool-agents/spool/memory/memorytest"
@@ -18,8 +17,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	processtest.StoreChild(openStore, processtest.DiskJobs)
-	os.Exit(m.Run())
+	processtest.Main(m, processtest.StoreJobs(openStore, processtest.DiskJobs))
 }
 
 func openStore(ctx context.Context, dir string) (memory.ConversationMemoryStore, error) {
@@ -30,62 +28,11 @@ func openStore(ctx context.Context, dir string) (memory.ConversationMemoryStore,
 	return s, nil
 }
 
-// finish answers whatever waits in a thread.
-func finish(ctx context.Context, s memory.Turns, thread string) error {
-	for {
-		claim, err := s.TakeNext(ctx, memory.TakeRequest{ThreadID: thread, RunID: "run"})
-		if err != nil || claim.Turn == nil {
-			return err
-		}
-		if err := answer(ctx, s, *claim.Turn, claim.Step); err != nil {
-			return err
-		}
-	}
-}
-
-func answer(ctx context.Context, s memory.Turns, t memory.Turn, step int) error {
-	fence := memory.Fence{Scope: fmt.Sprint(os.Getpid(), t.ID, step), Number: 1}
-	st, err := s.BeginModel(ctx, memory.ModelBegin{ThreadID: t.ThreadID, TurnID: t.ID, Step: step, Fence: fence, MaxLost: 1000})
-	if err != nil {
-		return err
-	}
-	if st.Stored == nil {
-		r := memory.ReplyRecord{ThreadID: t.ThreadID, TurnID: t.ID, Step: step, Attempt: st.Attempt, Reply: agent.ModelReply{Content: "answer"}}
-		if _, err := s.SaveReply(ctx, r); err != nil {
-			return err
-		}
-	}
-	_, err = s.CloseTurn(ctx, memory.CloseRequest{ThreadID: t.ThreadID, TurnID: t.ID, Outcome: agent.ThreadCompleted, Step: step})
-	return err
-}
-
 // delegate runs a turn with a sub-agent in a session and returns its thread.
 func delegate(t *testing.T, s memory.ConversationMemoryStore, session string) string {
 	t.Helper()
-	ctx := t.Context()
 	send(t, s, session, "m1")
-	claim, err := s.TakeNext(ctx, memory.TakeRequest{ThreadID: session + "/default", RunID: "run"})
-	ok(t, err)
-	turn := claim.Turn
-	st, err := s.BeginModel(ctx, memory.ModelBegin{ThreadID: turn.ThreadID, TurnID: turn.ID, Step: 1})
-	ok(t, err)
-	stored, err := s.SaveReply(ctx, memory.ReplyRecord{
-		ThreadID: turn.ThreadID, TurnID: turn.ID, Step: 1, Attempt: st.Attempt, Delegations: []bool{true},
-		Reply: agent.ModelReply{Calls: []agent.Call{agent.NewCall("x", agent.ToolAssignTask, `{}`)}},
-	})
-	ok(t, err)
-	call := stored.Calls[0].ID
-	d, err := s.OpenDelegation(ctx, memory.DelegationRequest{
-		ThreadID: turn.ThreadID, TurnID: turn.ID, CallID: call, Config: agent.SpecialistAgentConfig{Name: "general"}, Task: "look", Limits: memory.DelegationLimits{MaxDepth: 1},
-	})
-	ok(t, err)
-	ok(t, finish(ctx, s, d.ChildThread))
-	_, err = s.TakeChildResult(ctx, memory.ChildResultRequest{ThreadID: turn.ThreadID, TurnID: turn.ID, CallID: call})
-	ok(t, err)
-	_, err = s.SaveToolRound(ctx, memory.RoundRequest{ThreadID: turn.ThreadID, TurnID: turn.ID, Step: 1})
-	ok(t, err)
-	ok(t, answer(ctx, s, *turn, 2))
-	return d.ChildThread
+	return memorytest.Delegated(t, s, session+"/default")
 }
 
 // TestFault_C5_KilledAtRandomWrites: whatever a process was told is safe is in
@@ -140,12 +87,10 @@ func filesAreTheStore(t *testing.T, dir string) {
 // talk is what was said in each thread.
 func talk(t *testing.T, s memory.Reader) map[string]string {
 	t.Helper()
-	threads, err := s.Threads(t.Context(), memory.ThreadFilter{All: true})
-	ok(t, err)
+	threads := memorytest.Must(s.Threads(t.Context(), memory.ThreadFilter{All: true}))(t)
 	out := map[string]string{}
 	for _, th := range threads {
-		messages, err := s.Messages(t.Context(), th.ID, 0, 0)
-		ok(t, err)
+		messages := memorytest.Must(s.Messages(t.Context(), th.ID, 0, 0))(t)
 		for _, m := range messages {
 			out[th.ID] += fmt.Sprintf("%d %s %s %s\n", m.Seq, m.ID, m.Role, m.Content)
 		}

@@ -15,10 +15,8 @@ import (
 func TestImagesAreFiles(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, filestore.Options{})
-	name, err := s.KeepImage(t.Context(), memorytest.Picture(1))
-	ok(t, err)
-	_, err = s.Send(t.Context(), memorytest.Showing(request("s1", "m"), name))
-	ok(t, err)
+	name := memorytest.Must(s.KeepImage(t.Context(), memorytest.Picture(1)))(t)
+	memorytest.Must(s.Send(t.Context(), memorytest.Showing(request("s1", "m"), name)))(t)
 	ok(t, memorytest.RunTurns(t.Context(), s, "s1/default"))
 	ok(t, s.Close())
 	file := filepath.Join(dir, "images", name)
@@ -36,8 +34,7 @@ func TestImagesAreFiles(t *testing.T) {
 		ok(t, s.Close())
 	}
 	s = open(t, dir, filestore.Options{})
-	_, err = s.DeleteTree(t.Context(), memory.DeleteRequest{ThreadID: "s1/default"})
-	ok(t, err)
+	memorytest.Must(s.DeleteTree(t.Context(), memory.DeleteRequest{ThreadID: "s1/default"}))(t)
 	ok(t, s.Flush())
 	if _, err := os.Stat(file); !os.IsNotExist(err) {
 		t.Errorf("the image is left: %v", err)

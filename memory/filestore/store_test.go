@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/memory"
 	"github.com/spool-agents/spool/memory/filestore"
@@ -20,9 +22,7 @@ import (
 
 func ok(t *testing.T, err error) {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 }
 
 // said collects reports.
@@ -45,8 +45,7 @@ func (s *said) String() string {
 
 func open(t *testing.T, dir string, o filestore.Options) *filestore.Store {
 	t.Helper()
-	s, err := filestore.Open(t.Context(), dir, o)
-	ok(t, err)
+	s := memorytest.Must(filestore.Open(t.Context(), dir, o))(t)
 	t.Cleanup(func() { _ = s.Close() })
 	return s
 }
@@ -57,15 +56,13 @@ func request(session, id string) memory.SendRequest {
 
 func send(t *testing.T, s memory.Sender, session, id string) {
 	t.Helper()
-	_, err := s.Send(t.Context(), request(session, id))
-	ok(t, err)
+	memorytest.Must(s.Send(t.Context(), request(session, id)))(t)
 }
 
 // names are the session files of a folder.
 func names(t *testing.T, dir string) []string {
 	t.Helper()
-	entries, err := os.ReadDir(dir)
-	ok(t, err)
+	entries := memorytest.Must(os.ReadDir(dir))(t)
 	var out []string
 	for _, e := range entries {
 		if e.Name() != ".spool" {
@@ -109,8 +106,7 @@ func TestRow79_FilesOfMainAndSubAgents(t *testing.T) {
 		case strings.HasPrefix(name, "subagent_session_"):
 			subs++
 		}
-		data, err := os.ReadFile(filepath.Join(dir, name))
-		ok(t, err)
+		data := memorytest.Must(os.ReadFile(filepath.Join(dir, name)))(t)
 		var file struct {
 			ID, Kind, ThreadID, ParentThreadID string
 			Messages                           []agent.Message
@@ -136,9 +132,7 @@ func TestRow78_PrefixOfAFileStore(t *testing.T) {
 		t.Error(found)
 	}
 	for _, bad := range []string{"../x", "subagent_x", "a/b", "ü"} {
-		if _, err := filestore.Open(t.Context(), t.TempDir(), filestore.Options{Prefix: bad}); agent.CodeOf(err) != agent.CodeInvalid {
-			t.Errorf("%q: %v", bad, err)
-		}
+		memorytest.Fails(filestore.Open(t.Context(), t.TempDir(), filestore.Options{Prefix: bad}))(t, agent.CodeInvalid)
 	}
 }
 
@@ -148,18 +142,14 @@ func TestRow83_AnIDWithDotsIsOnePathElement(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, filestore.Options{})
 	for _, id := range []string{"a..b", "a.."} {
-		if _, err := s.Send(t.Context(), request(id, "m")); err != nil {
-			t.Error(err)
-		}
+		memorytest.Must(s.Send(t.Context(), request(id, "m")))(t)
 	}
 	ok(t, s.Flush())
 	if found := names(t, dir); len(found) < 2 {
 		t.Error(found)
 	}
 	for _, id := range []string{"..", ".", "../a", "a/../b"} {
-		if _, err := s.Send(t.Context(), request(id, "m")); agent.CodeOf(err) != agent.CodeInvalid {
-			t.Errorf("%q: %v", id, err)
-		}
+		memorytest.Fails(s.Send(t.Context(), request(id, "m")))(t, agent.CodeInvalid)
 	}
 }
 
@@ -226,17 +216,14 @@ func TestDeletedFilesStayDeleted(t *testing.T) {
 	delegate(t, s, "s1")
 	delegate(t, s, "s2")
 	ok(t, s.Flush())
-	_, err := s.DeleteTree(t.Context(), memory.DeleteRequest{ThreadID: "s1/default"})
-	ok(t, err)
+	memorytest.Must(s.DeleteTree(t.Context(), memory.DeleteRequest{ThreadID: "s1/default"}))(t)
 	ok(t, s.Close())
 	if got := names(t, dir); len(got) != 2 {
 		t.Errorf("%v", got)
 	}
 	s = open(t, dir, filestore.Options{})
-	left, err := s.Threads(t.Context(), memory.ThreadFilter{All: true})
-	if err != nil || len(left) != 2 {
-		t.Errorf("%v, %v", left, err)
-	}
+	left := memorytest.Must(s.Threads(t.Context(), memory.ThreadFilter{All: true}))(t)
+	require.Len(t, left, 2)
 }
 
 // TestRow89_DamagedFiles: a file cut at any byte is whole or set aside and
@@ -249,8 +236,7 @@ func TestRow89_DamagedFiles(t *testing.T) {
 	before := state(t, s)
 	ok(t, s.Close())
 	path := filepath.Join(dir, names(t, dir)[0])
-	whole, err := os.ReadFile(path)
-	ok(t, err)
+	whole := memorytest.Must(os.ReadFile(path))(t)
 	for n := 0; n < len(whole)-1; n += step(len(whole)) {
 		ok(t, os.WriteFile(path, whole[:n], 0o600))
 		var r said
@@ -299,14 +285,11 @@ func step(n int) int {
 
 func state(t *testing.T, s memory.ConversationMemoryStore) string {
 	t.Helper()
-	threads, err := s.Threads(t.Context(), memory.ThreadFilter{All: true})
-	ok(t, err)
+	threads := memorytest.Must(s.Threads(t.Context(), memory.ThreadFilter{All: true}))(t)
 	var b strings.Builder
 	for _, th := range threads {
-		records, err := s.ExportThreads(t.Context(), memory.ExportRequest{ThreadID: th.ID})
-		ok(t, err)
-		text, err := json.Marshal(records)
-		ok(t, err)
+		records := memorytest.Must(s.ExportThreads(t.Context(), memory.ExportRequest{ThreadID: th.ID}))(t)
+		text := memorytest.Must(json.Marshal(records))(t)
 		b.Write(text)
 	}
 	return b.String()

@@ -90,13 +90,36 @@ func runStep(ctx context.Context, s memory.ConversationMemoryStore, turn memory.
 	return false, err
 }
 
+// Delegated runs the next turn of a thread, which has a sub-agent do its work, and
+// returns the sub-agent's thread.
+func Delegated(t testing.TB, s memory.ConversationMemoryStore, thread string) string {
+	t.Helper()
+	ctx := t.Context()
+	turn := Must(s.TakeNext(ctx, memory.TakeRequest{ThreadID: thread, RunID: "run"}))(t).Turn
+	say := func(step int, r agent.ModelReply) []agent.ToolCall {
+		fence := memory.Fence{Scope: turn.ID, Number: step}
+		start := Must(s.BeginModel(ctx, memory.ModelBegin{ThreadID: thread, TurnID: turn.ID, Step: step, Fence: fence}))(t)
+		record := memory.ReplyRecord{ThreadID: thread, TurnID: turn.ID, Step: step, Attempt: start.Attempt, Reply: r, Delegations: []bool{true}[:len(r.Calls)]}
+		return Must(s.SaveReply(ctx, record))(t).Calls
+	}
+	call := say(1, agent.ModelReply{Calls: []agent.Call{agent.NewCall("x", agent.ToolAssignTask, `{}`)}})[0].ID
+	d := Must(s.OpenDelegation(ctx, memory.DelegationRequest{
+		ThreadID: thread, TurnID: turn.ID, CallID: call, Task: "look it up", Config: agent.SpecialistAgentConfig{Name: "researcher"}, Limits: memory.DelegationLimits{MaxDepth: 1},
+	}))(t)
+	if err := RunTurns(ctx, s, d.ChildThread); err != nil {
+		t.Fatal(err)
+	}
+	Must(s.TakeChildResult(ctx, memory.ChildResultRequest{ThreadID: thread, TurnID: turn.ID, CallID: call}))(t)
+	Must(s.SaveToolRound(ctx, memory.RoundRequest{ThreadID: thread, TurnID: turn.ID, Step: 1}))(t)
+	say(2, agent.ModelReply{Content: "it is so"})
+	Must(s.CloseTurn(ctx, memory.CloseRequest{ThreadID: thread, TurnID: turn.ID, Outcome: agent.ThreadCompleted, Step: 2}))(t)
+	return d.ChildThread
+}
+
 // Sound checks every rule on every thread of a store.
 func Sound(t testing.TB, s verify.Store) {
 	t.Helper()
-	report, err := verify.Check(t.Context(), s, verify.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	report := Must(verify.Check(t.Context(), s, verify.Options{}))(t)
 	for _, v := range report.Violations {
 		t.Error(v)
 	}

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/memory"
 	"github.com/spool-agents/spool/memory/memorytest/internal/copycases"
 	"github.com/spool-agents/spool/memory/memorytest/internal/peoplecases"
@@ -29,6 +30,15 @@ func Showing(r memory.SendRequest, names ...string) memory.SendRequest {
 	return suite.Showing(r, names...)
 }
 
+// Must returns v, or ends the test: Must(store.Read())(t).
+func Must[T any](v T, err error) func(t suite.Failer) T { return suite.Must(v, err) }
+
+// Fails checks that an operation has an error of one of the codes, and returns its
+// text: Fails(store.Write())(t, code).
+func Fails[T any](v T, err error) func(t suite.Failer, codes ...agent.Code) string {
+	return suite.Fails(v, err)
+}
+
 // RunStore runs every case of the suite on stores of h, each on a store of its
 // own, and the property test.
 func RunStore(t *testing.T, h Harness) {
@@ -43,7 +53,7 @@ func RunStore(t *testing.T, h Harness) {
 	for _, g := range groups {
 		t.Run(g.Name, func(t *testing.T) {
 			for _, r := range g.Rules {
-				t.Run(r.Name, func(t *testing.T) { r.Run(suite.NewEnv(t, h)) })
+				t.Run(r.Name, func(t *testing.T) { r.Check(t, h) })
 			}
 		})
 	}

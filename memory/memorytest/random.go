@@ -78,7 +78,7 @@ func (w *world) step(what string, once bool, f func() error) (bool, error) {
 	if err != nil && !refused(err) {
 		w.Fatalf("%s: unexpected error (%s): %v", what, agent.CodeOf(err), err)
 	}
-	w.Test.Logf("%s: %v", what, err)
+	w.Logf("%s: %v", what, err)
 	after := w.State(w.root)
 	if err != nil && after != w.before {
 		w.Fatalf("%s was refused (%v) and changed something\nbefore: %s\nafter:  %s", what, err, w.before, after)

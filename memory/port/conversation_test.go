@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/memory/memorytest"
 	"github.com/spool-agents/spool/memory/port"
 	"github.com/spool-agents/spool/memory/port/porttest"
 )
@@ -49,8 +50,7 @@ func (s *stores) ok(err error) {
 
 func (s *stores) get(key string) port.Conversation {
 	s.Helper()
-	c, err := s.c.GetConversation(s.Context(), key)
-	s.ok(err)
+	c := memorytest.Must(s.c.GetConversation(s.Context(), key))(s)
 	return c
 }
 
@@ -67,8 +67,7 @@ func msg(id string, role agent.Role, minute int) agent.Message {
 
 func (s *stores) listed() []string {
 	s.Helper()
-	list, err := s.c.ListConversations(s.Context())
-	s.ok(err)
+	list := memorytest.Must(s.c.ListConversations(s.Context()))(s)
 	keys := []string{}
 	for _, i := range list {
 		keys = append(keys, i.Key)
@@ -95,8 +94,7 @@ func TestMetadataApartFromMessages(t *testing.T) {
 	}
 	s.same("metadata", s.get("cli").Metadata, want)
 	s.ok(s.c.AppendMessages(t.Context(), "cli", msg("c", agent.RoleUser, 3)))
-	rows, err := s.raw.Get(t.Context(), "__metadata__:cli")
-	s.ok(err)
+	rows := memorytest.Must(s.raw.Get(t.Context(), "__metadata__:cli"))(s)
 	var stored port.ConversationMetadata
 	s.ok(json.Unmarshal(rows[0], &stored))
 	want.MessageCount = 3
@@ -109,13 +107,11 @@ func TestRow32_MetadataInTheSameWrite(t *testing.T) {
 	s := newStores(t)
 	s.ok(s.c.AppendMessages(t.Context(), "cli", msg("a", agent.RoleUser, 1)))
 	s.ok(s.raw.Set(t.Context(), "__metadata__:cli", []json.RawMessage{json.RawMessage(`"broken"`)}))
-	before, err := s.raw.ExportSnapshot(t.Context())
-	s.ok(err)
+	before := memorytest.Must(s.raw.ExportSnapshot(t.Context()))(s)
 	if err := s.c.AppendMessages(t.Context(), "cli", msg("b", agent.RoleUser, 2)); err == nil || !strings.Contains(err.Error(), "metadata") {
 		t.Errorf("broken metadata: %v", err)
 	}
-	after, err := s.raw.ExportSnapshot(t.Context())
-	s.ok(err)
+	after := memorytest.Must(s.raw.ExportSnapshot(t.Context()))(s)
 	s.same("everything", after, before)
 }
 
@@ -127,17 +123,13 @@ func TestConversationStore(t *testing.T) {
 	s.same("no keys", s.listed(), []string{})
 
 	s.ok(s.c.AppendMessages(t.Context(), "cli", msg("a", agent.RoleUser, 1)))
-	before, err := s.raw.ExportSnapshot(t.Context())
-	s.ok(err)
+	before := memorytest.Must(s.raw.ExportSnapshot(t.Context()))(s)
 	s.now = noon.Add(time.Hour)
 	s.ok(s.c.AppendMessages(t.Context(), "cli", msg("a", agent.RoleUser, 1)))
 	s.ok(s.c.AppendMessages(t.Context(), "cli"))
-	after, err := s.raw.ExportSnapshot(t.Context())
-	s.ok(err)
+	after := memorytest.Must(s.raw.ExportSnapshot(t.Context()))(s)
 	s.same("a repeated append changes", after, before)
-	if err := s.c.AppendMessages(t.Context(), "cli", msg("a", agent.RoleAssistant, 1)); agent.CodeOf(err) != agent.CodeConflict {
-		t.Errorf("another message with that id: %v", err)
-	}
+	require.Equal(t, agent.CodeConflict, agent.CodeOf(s.c.AppendMessages(t.Context(), "cli", msg("a", agent.RoleAssistant, 1))))
 
 	s.ok(s.c.AppendMessages(t.Context(), "cli", msg("b", agent.RoleAssistant, 2), msg("c", agent.RoleUser, 3)))
 	s.ok(s.c.IncrementTokens(t.Context(), "cli", 5, 2))
@@ -160,8 +152,7 @@ func TestConversationStore(t *testing.T) {
 	s.ok(s.c.DeleteConversation(t.Context(), "cli"))
 	s.same("after a delete", s.listed(), []string{"empty", "older"})
 	s.same("what was deleted", s.get("cli"), none)
-	keys, err := s.raw.Keys(t.Context())
-	s.ok(err)
+	keys := memorytest.Must(s.raw.Keys(t.Context()))(s)
 	s.same("keys", keys, []string{"__metadata__:empty", "__metadata__:older", "older"})
 }
 
@@ -182,8 +173,7 @@ func TestRow33_ImportOfOtherPrograms(t *testing.T) {
 		"agent:general:1": [{"id":"x","role":"user","content":"task","timestamp":1700000000000}]
 	}`), &snapshot))
 	s.ok(s.c.ImportSnapshot(t.Context(), snapshot))
-	keys, err := s.raw.Keys(t.Context())
-	s.ok(err)
+	keys := memorytest.Must(s.raw.Keys(t.Context()))(s)
 	s.same("keys", keys, []string{"__metadata__:agent:general:1", "__metadata__:cli", "__metadata__:two", "agent:general:1", "cli", "two"})
 	c := s.get("cli")
 	s.same("cli", c.Metadata, port.ConversationMetadata{
@@ -194,19 +184,16 @@ func TestRow33_ImportOfOtherPrograms(t *testing.T) {
 	two := s.get("two")
 	s.same("two", []any{two.Metadata.Topic, two.Metadata.MessageCount, two.Metadata.CreatedAt.UnixMilli()}, []any{"newer form", int64(2), int64(1700000000000)})
 
-	exported, err := s.c.ExportSnapshot(t.Context())
-	s.ok(err)
+	exported := memorytest.Must(s.c.ExportSnapshot(t.Context()))(s)
 	target := newStores(t)
 	s.ok(target.c.ImportSnapshot(t.Context(), exported))
-	again, err := target.c.ExportSnapshot(t.Context())
-	s.ok(err)
+	again := memorytest.Must(target.c.ExportSnapshot(t.Context()))(s)
 	s.same("an export imported into an empty store", again, exported)
 
 	if err := s.c.ImportSnapshot(t.Context(), port.MemorySnapshot[json.RawMessage]{"cli": {}, "bad": {json.RawMessage(`7`)}}); err == nil {
 		t.Error("an item that is no message was taken")
 	}
-	unchanged, err := s.c.ExportSnapshot(t.Context())
-	s.ok(err)
+	unchanged := memorytest.Must(s.c.ExportSnapshot(t.Context()))(s)
 	s.same("after a refused import", unchanged, exported)
 }
 
@@ -220,8 +207,7 @@ func TestRow33_TimesWithoutMetadata(t *testing.T) {
 	}
 	want := port.ConversationMetadata{Metadata: agent.Metadata{MessageCount: 2}, CreatedAt: msg("", "", 1).Timestamp, UpdatedAt: msg("", "", 9).Timestamp}
 	s.same("metadata", s.get("cli").Metadata, want)
-	list, err := s.c.ListConversations(t.Context())
-	s.ok(err)
+	list := memorytest.Must(s.c.ListConversations(t.Context()))(s)
 	s.same("list", list, []port.ConversationInfo{{Key: "cli", Metadata: want}})
 }
 
@@ -236,8 +222,7 @@ func TestAgentSessionStore(t *testing.T) {
 	s.ok(s.c.AppendMessages(t.Context(), "cli", msg("m", agent.RoleUser, 1)))
 	s.same("conversations", s.listed(), []string{"cli"})
 	names := func(typ string) (out []string) {
-		list, err := s.agents.List(t.Context(), typ)
-		s.ok(err)
+		list := memorytest.Must(s.agents.List(t.Context(), typ))(s)
 		for _, i := range list {
 			out = append(out, i.AgentType+"/"+i.AgentID)
 		}
@@ -260,9 +245,7 @@ func TestAgentSessionStore(t *testing.T) {
 		}
 	}
 	for _, key := range []string{"__metadata__:cli", "__metadata__cli", "", strings.Repeat("k", port.MaxKeyLength)} {
-		if err := s.c.AppendMessages(t.Context(), key, msg("a", agent.RoleUser, 1)); agent.CodeOf(err) != agent.CodeInvalid {
-			t.Errorf("key %.20q: %v", key, err)
-		}
+		require.Equal(t, agent.CodeInvalid, agent.CodeOf(s.c.AppendMessages(t.Context(), key, msg("a", agent.RoleUser, 1))))
 	}
 }
 
@@ -271,11 +254,9 @@ func TestRow26_InMemoryMemory(t *testing.T) {
 	m := port.NewInMemoryMemory[porttest.Item]()
 	item := porttest.Item{ID: "a"}
 	require.NoError(t, m.Append(t.Context(), "k", item, item))
-	have, err := m.Get(t.Context(), "k")
-	require.NoError(t, err)
+	have := memorytest.Must(m.Get(t.Context(), "k"))(t)
 	require.Equal(t, []porttest.Item{item}, have)
 	require.NoError(t, m.Close())
-	have, err = port.NewInMemoryMemory[porttest.Item]().Get(t.Context(), "k")
-	require.NoError(t, err)
+	have = memorytest.Must(port.NewInMemoryMemory[porttest.Item]().Get(t.Context(), "k"))(t)
 	require.Empty(t, have, "another one holds nothing of it")
 }

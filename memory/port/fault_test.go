@@ -11,28 +11,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/memory/memorytest"
 	"github.com/spool-agents/spool/memory/memorytest/processtest"
 	"github.com/spool-agents/spool/memory/port"
 	"github.com/spool-agents/spool/memory/port/porttest"
 )
-
-// faultEnv makes the test binary act as another process: its value is "full" or
-// "readonly", the first argument the path of a JSON file.
-const faultEnv = "SPOOL_JSON_TEST_CHILD"
-
-func faultChild() {
-	children := map[string]func(*port.PersistedMemory[porttest.Item]) error{"full": childFull, "readonly": childReadOnly}
-	child := children[os.Getenv(faultEnv)]
-	if child == nil {
-		return
-	}
-	if err := child(items(os.Args[1])); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	os.Exit(0)
-}
 
 func items(path string) *port.PersistedMemory[porttest.Item] {
 	return port.NewPersistedMemory[porttest.Item](port.NewJSONFile(path, port.JSONFileOptions{}))
@@ -72,17 +58,12 @@ func childReadOnly(p *port.PersistedMemory[porttest.Item]) error {
 	return nil
 }
 
-func startFault(t *testing.T, mode, path string) *processtest.Process {
-	t.Helper()
-	return processtest.StartProcess(t, []string{faultEnv + "=" + mode}, path)
-}
-
 // TestFault_C12_DiskFullOfItems limits the size that a file may have. What stores do
 // when the disk is full is tested with them.
 func TestFault_C12_DiskFullOfItems(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "m.json")
-	p := startFault(t, "full", path)
+	p := processtest.Start(t, "full", nil, path)
 	line, _ := p.Next()
 	count, rest, _ := strings.Cut(line, " ")
 	n, err := strconv.Atoi(count)
@@ -94,10 +75,8 @@ func TestFault_C12_DiskFullOfItems(t *testing.T) {
 	}
 	whole := func(n int) {
 		t.Helper()
-		got, err := items(path).Get(t.Context(), "k")
-		if err != nil || len(got) != n {
-			t.Fatalf("%d items, %v; want %d", len(got), err, n)
-		}
+		got := memorytest.Must(items(path).Get(t.Context(), "k"))(t)
+		require.Len(t, got, n)
 		for i, it := range got {
 			if it.Text != bigItem(i).Text {
 				t.Fatalf("item %d is torn", i)
@@ -105,9 +84,7 @@ func TestFault_C12_DiskFullOfItems(t *testing.T) {
 		}
 	}
 	whole(n)
-	if _, err := p.Lines(); err != nil {
-		t.Fatalf("after there was room: %v", err)
-	}
+	memorytest.Must(p.Lines())(t) // after there was room
 	whole(n + 1)
 	if left, err := filepath.Glob(filepath.Join(dir, ".*tmp*")); err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v, %v", left, err)
@@ -119,23 +96,13 @@ func TestFault_C12_ReadOnlyItems(t *testing.T) {
 	dir := t.TempDir()
 	processtest.OpenToAll(t, dir)
 	path := filepath.Join(dir, "m.json")
-	if err := items(path).Append(t.Context(), "k", porttest.Item{ID: "old"}); err != nil {
-		t.Fatal(err)
-	}
-	before, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, items(path).Append(t.Context(), "k", porttest.Item{ID: "old"}))
+	before := memorytest.Must(os.ReadFile(path))(t)
 	t.Cleanup(func() { _ = os.Chmod(dir, 0o755) })
 	for _, mode := range []os.FileMode{0o444, 0o666} {
-		if err := errors.Join(os.Chmod(path, mode), os.Chmod(dir, 0o555)); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, errors.Join(os.Chmod(path, mode), os.Chmod(dir, 0o555)))
 		for _, name := range []string{"m.json", "new", "deeper/new"} {
-			lines, err := startFault(t, "readonly", filepath.Join(dir, name)).Lines()
-			if err != nil {
-				t.Fatal(err)
-			}
+			lines := memorytest.Must(processtest.Start(t, "readonly", nil, filepath.Join(dir, name)).Lines())(t)
 			line := strings.Join(lines, "\n")
 			for _, w := range []string{"unavailable ", dir, "writable", "nothing was changed"} {
 				if !strings.Contains(line, w) {

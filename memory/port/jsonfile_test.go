@@ -11,7 +11,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/memory/memorytest"
 	"github.com/spool-agents/spool/memory/port"
 )
 
@@ -25,23 +28,15 @@ func sample(t *testing.T) (text []byte, want []json.RawMessage) {
 	path := filepath.Join(t.TempDir(), "m.json")
 	p := jsonPort(path, port.JSONFileOptions{})
 	want = []json.RawMessage{json.RawMessage(`{"id":"a","content":"ü \"x\" {[,"}`), json.RawMessage(`{"id":"b","n":[1,2,{}]}`), json.RawMessage(`"bare"`)}
-	if err := errors.Join(p.Set(t.Context(), "cli", want), p.Set(t.Context(), "s/two", want[:1]), p.Close()); err != nil {
-		t.Fatal(err)
-	}
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, errors.Join(p.Set(t.Context(), "cli", want), p.Set(t.Context(), "s/two", want[:1]), p.Close()))
+	text = memorytest.Must(os.ReadFile(path))(t)
 	return text, want
 }
 
 // aside are the files that were set aside next to path.
 func aside(t *testing.T, path string) []string {
 	t.Helper()
-	found, err := filepath.Glob(path + ".damaged-*")
-	if err != nil {
-		t.Fatal(err)
-	}
+	found := memorytest.Must(filepath.Glob(path + ".damaged-*"))(t)
 	return found
 }
 
@@ -49,9 +44,7 @@ func aside(t *testing.T, path string) []string {
 // aside with all its bytes, reported once, and a write begins a new file.
 func damaged(t *testing.T, path string, text []byte) {
 	t.Helper()
-	if err := os.WriteFile(path, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, text, 0o600))
 	p := jsonPort(path, port.JSONFileOptions{})
 	defer p.Close()
 	item := json.RawMessage(`{"id":"new"}`)
@@ -65,9 +58,7 @@ func damaged(t *testing.T, path string, text []byte) {
 			t.Errorf("%q does not say %q", err, w)
 		}
 	}
-	if err := p.Append(t.Context(), "new", item); err != nil {
-		t.Fatalf("the second access: %v", err)
-	}
+	require.NoError(t, p.Append(t.Context(), "new", item), "the second access")
 	keys, err := p.Keys(t.Context())
 	if err != nil || !slices.Equal(keys, []string{"new"}) {
 		t.Errorf("%q: keys %v, %v", text, keys, err)
@@ -93,9 +84,7 @@ func TestFault_C11_FileCutAnywhere(t *testing.T) {
 			continue
 		}
 		whole++ // only the newline at its end may go
-		if err := os.WriteFile(path, text[:n], 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(path, text[:n], 0o600))
 		p := jsonPort(path, port.JSONFileOptions{})
 		got, err := p.Get(t.Context(), "cli")
 		if err != nil || !slices.EqualFunc(got, want, func(a, b json.RawMessage) bool { return string(a) == string(b) }) {
@@ -133,9 +122,7 @@ func TestRow28_DamageIsReportedOnce(t *testing.T) {
 	})
 	defer p.Close()
 	for n := 1; n <= 3; n++ {
-		if err := os.WriteFile(path, []byte("{"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(path, []byte("{"), 0o600))
 		for range 3 {
 			if got, err := p.Get(t.Context(), "k"); err != nil || len(got) != 0 {
 				t.Fatalf("%v, %v", got, err)
@@ -162,10 +149,7 @@ func TestRow28_HalfWrittenFileIsNotUsed(t *testing.T) {
 	for _, name := range []string{fresh, old} {
 		err = errors.Join(err, os.WriteFile(name, []byte(`{"k":[`), 0o600))
 	}
-	err = errors.Join(err, os.Chtimes(old, time.Time{}, time.Now().Add(-time.Hour)), p.Append(t.Context(), "k", json.RawMessage(`2`)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, errors.Join(err, os.Chtimes(old, time.Time{}, time.Now().Add(-time.Hour)), p.Append(t.Context(), "k", json.RawMessage(`2`))))
 	files, err := os.ReadDir(dir)
 	if err != nil || len(files) != 3 || files[0].Name() != filepath.Base(fresh) {
 		t.Fatalf("%v, %v: want the file, its lock and that of a writer that may live", files, err)
@@ -185,25 +169,17 @@ func TestEditedFileIsReadAgain(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "m.json")
 	p := jsonPort(path, port.JSONFileOptions{})
 	defer p.Close()
-	if err := p.Set(t.Context(), "k", []json.RawMessage{json.RawMessage(`{"id":"a"}`)}); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte("{ \"k\": [ {\"id\": \"a\" , \"x\":1}, 2 ] , \"empty\": [] }"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, p.Set(t.Context(), "k", []json.RawMessage{json.RawMessage(`{"id":"a"}`)}))
+	require.NoError(t, os.WriteFile(path, []byte("{ \"k\": [ {\"id\": \"a\" , \"x\":1}, 2 ] , \"empty\": [] }"), 0o600))
 	got, err := p.Get(t.Context(), "k")
 	if err != nil || len(got) != 2 || string(got[0]) != `{"id":"a","x":1}` {
 		t.Errorf("%s, %v", got, err)
 	}
-	if err := p.Append(t.Context(), "k", json.RawMessage(`{"x":1,"id":"a"}`)); err != nil {
-		t.Errorf("the same item, spelled otherwise: %v", err)
-	}
+	require.NoError(t, p.Append(t.Context(), "k", json.RawMessage(`{"x":1,"id":"a"}`)), "the same item, spelled otherwise")
 	if keys, err := p.Keys(t.Context()); err != nil || !slices.Equal(keys, []string{"k"}) {
 		t.Errorf("%v, %v", keys, err)
 	}
-	if err := os.Remove(path); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Remove(path))
 	if keys, err := p.Keys(t.Context()); err != nil || len(keys) != 0 {
 		t.Errorf("after the file was removed: %v, %v", keys, err)
 	}
@@ -213,9 +189,7 @@ func TestEditedFileIsReadAgain(t *testing.T) {
 func TestWhatIsNoFileIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "file")
-	if err := os.WriteFile(file, []byte("{}"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(file, []byte("{}"), 0o600))
 	for _, path := range []string{dir, filepath.Join(file, "m.json"), filepath.Join(dir, strings.Repeat("n", 300))} {
 		p := jsonPort(path, port.JSONFileOptions{})
 		if err := p.Append(t.Context(), "k", json.RawMessage(`1`)); agent.CodeOf(err) != agent.CodeInvalid || !strings.Contains(err.Error(), "another path") {
@@ -244,18 +218,12 @@ func TestGivingUpWaitingForTheLock(t *testing.T) {
 		if err := waiter.Append(ctx, "k", item); !errors.Is(err, context.DeadlineExceeded) || agent.CodeOf(err) != agent.CodeUnavailable {
 			t.Errorf("after the caller gave up: %v", err)
 		}
-		if _, err := waiter.Get(t.Context(), "k"); err != nil {
-			t.Errorf("reading needs no lock: %v", err)
-		}
+		memorytest.Must(waiter.Get(t.Context(), "k"))(t) // reading needs no lock
 		_, err := r.Append("k", []port.Record{{ID: "a", Body: item}})
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := waiter.Append(t.Context(), "k", item); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, waiter.Append(t.Context(), "k", item))
 }
 
 // TestBadItemsAreRefused: what JSON cannot hold, or could not be read again.
@@ -264,17 +232,13 @@ func TestBadItemsAreRefused(t *testing.T) {
 	p := jsonPort(path, port.JSONFileOptions{})
 	defer p.Close()
 	for _, item := range []string{`{`, "\"\xff\"", `1 2`, ` `} {
-		if err := p.Append(t.Context(), "k", json.RawMessage(`1`), json.RawMessage(item)); agent.CodeOf(err) != agent.CodeInvalid {
-			t.Errorf("%q: %v", item, err)
-		}
+		require.Equal(t, agent.CodeInvalid, agent.CodeOf(p.Append(t.Context(), "k", json.RawMessage(`1`), json.RawMessage(item))))
 	}
 	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("something was written: %v", err)
 	}
 	numbers := port.NewPersistedMemory[int](port.NewJSONFile(path, port.JSONFileOptions{}))
-	if err := p.Append(t.Context(), "k", json.RawMessage(`"text"`)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, p.Append(t.Context(), "k", json.RawMessage(`"text"`)))
 	if _, err := numbers.Get(t.Context(), "k"); err == nil || !strings.Contains(err.Error(), `"k"`) {
 		t.Errorf("an item of another type: %v", err)
 	}

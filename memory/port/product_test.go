@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/spool-agents/spool"
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/memory"
@@ -27,10 +29,7 @@ type product struct {
 
 func newProduct(t *testing.T, spec string) *product {
 	t.Helper()
-	store, err := spool.OpenStore(t.Context(), spec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := memorytest.Must(spool.OpenStore(t.Context(), spec))(t)
 	t.Cleanup(func() {
 		isSound(t, store)
 		_ = store.Close()
@@ -45,44 +44,13 @@ func newProduct(t *testing.T, spec string) *product {
 	r := memorytest.Request("s", "m2")
 	r.Profile = "default"
 	p.send(r)
-	p.delegates("s/default")
+	p.child = memorytest.Delegated(t, store, "s/default")
 	return p
 }
 
 func (p *product) send(r memory.SendRequest) {
 	p.Helper()
-	_, err := p.store.Send(p.Context(), r)
-	p.ok(err)
-}
-
-// delegates runs a turn that has a sub-agent do its work.
-func (p *product) delegates(thread string) {
-	p.Helper()
-	ctx, s := p.Context(), p.store
-	claim, err := s.TakeNext(ctx, memory.TakeRequest{ThreadID: thread, RunID: "r"})
-	p.ok(err)
-	turn := claim.Turn.ID
-	say := func(step int, reply agent.ModelReply, delegations ...bool) []agent.ToolCall {
-		start, err := s.BeginModel(ctx, memory.ModelBegin{ThreadID: thread, TurnID: turn, Step: step, Fence: memory.Fence{Scope: "r", Number: step}})
-		p.ok(err)
-		stored, err := s.SaveReply(ctx, memory.ReplyRecord{ThreadID: thread, TurnID: turn, Step: step, Attempt: start.Attempt, Reply: reply, Delegations: delegations})
-		p.ok(err)
-		return stored.Calls
-	}
-	call := say(1, agent.ModelReply{Calls: []agent.Call{agent.NewCall("x", agent.ToolAssignTask, `{}`)}}, true)[0].ID
-	d, err := s.OpenDelegation(ctx, memory.DelegationRequest{
-		ThreadID: thread, TurnID: turn, CallID: call, Task: "look it up", Config: agent.SpecialistAgentConfig{Name: "researcher"}, Limits: memory.DelegationLimits{MaxDepth: 1},
-	})
-	p.ok(err)
-	p.child = d.ChildThread
-	p.ok(memorytest.RunTurns(ctx, s, p.child))
-	_, err = s.TakeChildResult(ctx, memory.ChildResultRequest{ThreadID: thread, TurnID: turn, CallID: call})
-	p.ok(err)
-	_, err = s.SaveToolRound(ctx, memory.RoundRequest{ThreadID: thread, TurnID: turn, Step: 1})
-	p.ok(err)
-	say(2, agent.ModelReply{Content: "it is so"})
-	_, err = s.CloseTurn(ctx, memory.CloseRequest{ThreadID: thread, TurnID: turn, Outcome: agent.ThreadCompleted, Step: 2})
-	p.ok(err)
+	memorytest.Must(p.store.Send(p.Context(), r))(p)
 }
 
 func texts(messages []agent.Message) (out []string) {
@@ -95,8 +63,7 @@ func texts(messages []agent.Message) (out []string) {
 // remembers compares a conversation with the rows of its thread.
 func (p *product) remembers(key, thread string) port.Conversation {
 	p.Helper()
-	rows, err := p.store.Messages(p.Context(), thread, 0, 0)
-	p.ok(err)
+	rows := memorytest.Must(p.store.Messages(p.Context(), thread, 0, 0))(p)
 	c := p.get(key)
 	p.same(key, texts(c.Messages), texts(rows))
 	if len(rows) == 0 {
@@ -112,17 +79,14 @@ func TestRow31_KeyNamespaces(t *testing.T) {
 	p.remembers("cli", "s/cli")
 	p.remembers("default", "s/default")
 	p.remembers(p.child, p.child)
-	keys, err := p.raw.Keys(t.Context())
-	p.ok(err)
+	keys := memorytest.Must(p.raw.Keys(t.Context()))(p)
 	p.same("keys", keys, []string{"__metadata__:" + p.child, "__metadata__:cli", "__metadata__:default", p.child, "cli", "default"})
 	p.same("conversations", p.listed(), []string{"default", "cli"})
 	for name, o := range map[string]port.StoreOptions{"s/cli": {UserID: "u"}, "": {UserID: "mallory"}, " ": {UserID: "u", Profile: "work"}, "  ": {UserID: "u", Session: "s2"}} {
 		other := storesOn(t, port.NewStore(p.store, o))
-		keys, err := other.raw.Keys(t.Context())
-		p.ok(err)
+		keys := memorytest.Must(other.raw.Keys(t.Context()))(p)
 		p.same("whether others see it", []bool{slices.Contains(keys, name), len(keys) > 0}, []bool{o == port.StoreOptions{UserID: "u"}, o == port.StoreOptions{UserID: "u"}})
-		got, err := other.raw.Get(t.Context(), p.child)
-		p.ok(err)
+		got := memorytest.Must(other.raw.Get(t.Context(), p.child))(p)
 		p.same("sub-agent", len(got) > 0, len(keys) > 0)
 	}
 }
@@ -131,11 +95,9 @@ func TestRow31_KeyNamespaces(t *testing.T) {
 // the rows.
 func TestRow32_MetadataApartFromMessages(t *testing.T) {
 	p := newProduct(t, "memory:")
-	turns, err := p.store.TurnsOf(t.Context(), "s/default")
-	p.ok(err)
+	turns := memorytest.Must(p.store.TurnsOf(t.Context(), "s/default"))(p)
 	used := turns[0].Usage.Add(turns[1].Usage)
-	rows, err := p.raw.Get(t.Context(), "__metadata__:default")
-	p.ok(err)
+	rows := memorytest.Must(p.raw.Get(t.Context(), "__metadata__:default"))(p)
 	var fields map[string]any
 	p.ok(json.Unmarshal(rows[0], &fields))
 	for name, want := range map[string]any{
@@ -149,8 +111,7 @@ func TestRow32_MetadataApartFromMessages(t *testing.T) {
 	p.ok(p.c.UpdateTopic(t.Context(), "default", "Weather"))
 	p.ok(p.c.IncrementTokens(t.Context(), "default", 5, 2))
 	p.ok(p.c.RecordRequestMetrics(t.Context(), "default", port.RequestMetrics{PromptTokens: 100, CompletionTokens: 20, Price: 0.25}))
-	th, err := p.store.Thread(t.Context(), "u", "s/default")
-	p.ok(err)
+	th := memorytest.Must(p.store.Thread(t.Context(), "u", "s/default"))(p)
 	m := p.get("default").Metadata
 	p.same("metadata", m, port.ConversationMetadata{Metadata: th.Metadata, CreatedAt: th.CreatedAt, UpdatedAt: th.UpdatedAt})
 	p.same("what was said", []any{m.Topic, m.TotalTokens, m.PromptTokens, m.CompletionTokens, m.RequestCount, m.TotalPrice, m.ContextWindow},
@@ -170,8 +131,7 @@ func TestRow33_ConversationStore(t *testing.T) {
 	c.Messages = append(before.Messages[:1:1], msg("n1", agent.RoleAssistant, 3))
 	p.ok(p.c.SetConversation(t.Context(), "cli", c))
 	p.same("what was set", texts(p.get("cli").Messages), texts(c.Messages))
-	events, err := p.store.Events(t.Context(), "s/cli", 0, 0)
-	p.ok(err)
+	events := memorytest.Must(p.store.Events(t.Context(), "s/cli", 0, 0))(p)
 	p.same("logged", slices.ContainsFunc(events, func(e agent.Event) bool {
 		return e.Type == agent.EventMemoryEdited && strings.Contains(string(e.Data), "replacedFrom")
 	}), true)
@@ -179,8 +139,7 @@ func TestRow33_ConversationStore(t *testing.T) {
 	r := memorytest.Request("s", "m3")
 	r.Profile, r.ConversationID = "default", "cli"
 	p.send(r)
-	_, err = p.store.TakeNext(t.Context(), memory.TakeRequest{ThreadID: "s/cli", RunID: "r"})
-	p.ok(err)
+	memorytest.Must(p.store.TakeNext(t.Context(), memory.TakeRequest{ThreadID: "s/cli", RunID: "r"}))(p)
 	for _, err := range []error{
 		p.c.AppendMessages(t.Context(), "cli", msg("n4", agent.RoleUser, 1)), p.c.SetConversation(t.Context(), "cli", c), p.c.UpdateTopic(t.Context(), "cli", "x"),
 		p.c.DeleteConversation(t.Context(), "cli"), p.raw.Clear(t.Context()),
@@ -194,20 +153,16 @@ func TestRow33_ConversationStore(t *testing.T) {
 	p.ok(p.c.DeleteConversation(t.Context(), "cli"))
 	p.ok(p.c.DeleteConversation(t.Context(), "cli"))
 	p.same("after a delete", p.listed(), []string{"default"})
-	if _, err := p.store.Thread(t.Context(), "u", "s/cli"); agent.CodeOf(err) != agent.CodeNotFound {
-		t.Errorf("the thread: %v", err)
-	}
+	memorytest.Fails(p.store.Thread(t.Context(), "u", "s/cli"))(t, agent.CodeNotFound)
 }
 
 // TestRow20_AgentSessionStore: sub-agents that turns made are found by type, read,
 // saved and deleted.
 func TestRow20_AgentSessionStore(t *testing.T) {
 	p := newProduct(t, "memory:")
-	parsed, err := agent.ParseThreadID(p.child)
-	p.ok(err)
+	parsed := memorytest.Must(agent.ParseThreadID(p.child))(p)
 	for typ, want := range map[string]int{"": 1, "researcher": 1, "general": 0} {
-		list, err := p.agents.List(t.Context(), typ)
-		p.ok(err)
+		list := memorytest.Must(p.agents.List(t.Context(), typ))(p)
 		p.same("of type "+typ, len(list), want)
 	}
 	got, found, err := p.agents.Get(t.Context(), "researcher", parsed.AgentID)
@@ -219,22 +174,17 @@ func TestRow20_AgentSessionStore(t *testing.T) {
 	p.ok(p.agents.Delete(t.Context(), "researcher", parsed.AgentID))
 	_, found, err = p.agents.Get(t.Context(), "researcher", parsed.AgentID)
 	p.ok(err)
-	list, err := p.agents.List(t.Context(), "")
-	p.ok(err)
+	list := memorytest.Must(p.agents.List(t.Context(), ""))(p)
 	p.same("after a delete", []any{found, len(list)}, []any{false, 0})
-	if err := p.agents.Save(t.Context(), port.AgentSession{AgentType: "general", AgentID: "x", Conversation: got.Conversation}); agent.CodeOf(err) != agent.CodeInvalid {
-		t.Errorf("a sub-agent that nobody made: %v", err)
-	}
+	require.Equal(t, agent.CodeInvalid, agent.CodeOf(p.agents.Save(t.Context(), port.AgentSession{AgentType: "general", AgentID: "x", Conversation: got.Conversation})))
 }
 
 // TestRow30_LocationsAreInterchangeable: an export of what turns wrote goes into
 // any other place, by configuration, and out again.
 func TestRow30_LocationsAreInterchangeable(t *testing.T) {
 	p := newProduct(t, "sqlite:"+filepath.Join(t.TempDir(), "from.db"))
-	exported, err := p.c.ExportSnapshot(t.Context())
-	p.ok(err)
-	data, err := json.Marshal(exported)
-	p.ok(err)
+	exported := memorytest.Must(p.c.ExportSnapshot(t.Context()))(p)
+	data := memorytest.Must(json.Marshal(exported))(p)
 	if !strings.Contains(string(data), `"__metadata__:cli":[{"topic":"text of m-cli",`) || !strings.Contains(string(data), `"cli":[{"id":"`) {
 		t.Errorf("snapshot: %.300s", data)
 	}
@@ -257,30 +207,24 @@ func TestRow30_LocationsAreInterchangeable(t *testing.T) {
 		p.ok(to.c.ImportSnapshot(t.Context(), read)) // again
 	}
 	for _, wrong := range []string{"", "memory", "json:", "sqlite:", "mysql://x"} {
-		if _, err := open(wrong); agent.CodeOf(err) != agent.CodeInvalid {
-			t.Errorf("%q: %v", wrong, err)
-		}
+		memorytest.Fails(open(wrong))(t, agent.CodeInvalid)
 	}
 }
 
 // TestRow29_SnapshotIsTheFile: a snapshot's JSON is that of a JSON file, {key: [item, …]}.
 func TestRow29_SnapshotIsTheFile(t *testing.T) {
 	p := newProduct(t, "memory:")
-	snapshot, err := p.raw.ExportSnapshot(t.Context())
-	p.ok(err)
+	snapshot := memorytest.Must(p.raw.ExportSnapshot(t.Context()))(p)
 	path := filepath.Join(t.TempDir(), "m.json")
 	file := storesOn(t, mustOpen(t, "json:"+path))
 	p.ok(file.raw.ImportSnapshot(t.Context(), snapshot))
-	data, err := os.ReadFile(path)
-	p.ok(err)
+	data := memorytest.Must(os.ReadFile(path))(p)
 	var got, want any
 	p.ok(json.Unmarshal(data, &got))
-	data, err = json.Marshal(snapshot)
-	p.ok(err)
+	data = memorytest.Must(json.Marshal(snapshot))(p)
 	p.ok(json.Unmarshal(data, &want))
 	p.same("file", got, want)
-	again, err := file.raw.ExportSnapshot(t.Context())
-	p.ok(err)
+	again := memorytest.Must(file.raw.ExportSnapshot(t.Context()))(p)
 	p.same("snapshot", again, snapshot)
 }
 
@@ -290,9 +234,7 @@ func TestRow27_LazyLoadEagerSave(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "deeper")
 	untouched := port.NewStore(nil, options) // any use of it would panic
 	p := mustOpen(t, "json:"+filepath.Join(dir, "m.json"))
-	if err := errors.Join(untouched.Close(), p.Close()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, errors.Join(untouched.Close(), p.Close()))
 	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("opening made a folder: %v", err)
 	}
@@ -312,15 +254,13 @@ func testCreateMemory(t *testing.T, persist bool) {
 	dir := t.TempDir()
 	t.Chdir(dir)
 	product := newProduct(t, "memory:")
-	snapshot, err := product.c.ExportSnapshot(t.Context())
-	product.ok(err)
+	snapshot := memorytest.Must(product.c.ExportSnapshot(t.Context()))(product)
 	opened := 0
 	create := func() *stores {
-		p, err := port.CreateMemory(persist, func() (port.MemoryPersistence, error) {
+		p := memorytest.Must(port.CreateMemory(persist, func() (port.MemoryPersistence, error) {
 			opened++
 			return open("json:" + filepath.Join(dir, "home", "m.json"))
-		})
-		product.ok(err)
+		}))(product)
 		return storesOn(t, p)
 	}
 	first := create()
@@ -328,8 +268,7 @@ func testCreateMemory(t *testing.T, persist bool) {
 	product.same("cli", texts(first.get("cli").Messages), texts(product.get("cli").Messages))
 	product.ok(first.p.Close())
 	again := create().listed()
-	files, err := os.ReadDir(dir)
-	product.ok(err)
+	files := memorytest.Must(os.ReadDir(dir))(product)
 	want := []any{false, 0, []string{}}
 	if persist {
 		want = []any{true, 2, []string{"default", "cli"}}

@@ -2,22 +2,24 @@ package port_test
 
 import (
 	"context"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/spool-agents/spool"
 	"github.com/spool-agents/spool/memory"
+	"github.com/spool-agents/spool/memory/memorytest"
+	"github.com/spool-agents/spool/memory/memorytest/processtest"
 	"github.com/spool-agents/spool/memory/port"
 	"github.com/spool-agents/spool/memory/port/porttest"
 	"github.com/spool-agents/spool/memory/verify"
 )
 
 func TestMain(m *testing.M) {
-	porttest.Child(open)
-	faultChild()
-	os.Exit(m.Run())
+	processtest.Main(m, porttest.Jobs(open), map[string]processtest.Job{
+		"full":     func(args []string) error { return childFull(items(args[0])) },
+		"readonly": func(args []string) error { return childReadOnly(items(args[0])) },
+	})
 }
 
 // options are those of the views under test.
@@ -30,10 +32,7 @@ func open(location string) (port.MemoryPersistence, error) {
 
 func mustOpen(t *testing.T, location string) port.MemoryPersistence {
 	t.Helper()
-	p, err := open(location)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := memorytest.Must(open(location))(t)
 	t.Cleanup(func() { _ = p.Close() })
 	return p
 }

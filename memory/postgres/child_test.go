@@ -4,7 +4,6 @@ package postgres_test
 
 import (
 	"context"
-	"os"
 	"testing"
 
 	"github.com/spool-agents/spool/memory"
@@ -13,8 +12,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	processtest.StoreChild(openStore, nil)
-	os.Exit(m.Run())
+	processtest.Main(m, processtest.StoreJobs(openStore, nil))
 }
 
 func openStore(ctx context.Context, url string) (memory.ConversationMemoryStore, error) {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
 
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/internal/pgtest"
@@ -52,10 +53,7 @@ func openError(t *testing.T, url string) error {
 // with changes a URL.
 func with(t *testing.T, text string, change func(u *url.URL)) string {
 	t.Helper()
-	u, err := url.Parse(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	u := memorytest.Must(url.Parse(text))(t)
 	change(u)
 	return u.String()
 }
@@ -65,10 +63,7 @@ func TestRefusalsSayWhatToDo(t *testing.T) {
 	c := pgtest.Start(t)
 	good := c.Database(t)
 	pgtest.Exec(t, good, `CREATE ROLE locked LOGIN PASSWORD 'right'; CREATE ROLE guest LOGIN; REVOKE CREATE ON SCHEMA public FROM PUBLIC`)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := memorytest.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	closed := l.Addr().String()
 	_ = l.Close()
 	for _, f := range []struct {
@@ -106,9 +101,7 @@ func TestServerThatStopsIsUnavailable(t *testing.T) {
 	s := mustOpen(t, db)
 	works := func(id string) {
 		t.Helper()
-		if _, err := s.Send(t.Context(), memorytest.Request("s", id)); err != nil {
-			t.Fatal(err)
-		}
+		memorytest.Must(s.Send(t.Context(), memorytest.Request("s", id)))(t)
 	}
 	works("m1")
 	c.Stop(t)
@@ -122,15 +115,11 @@ func TestServerThatStopsIsUnavailable(t *testing.T) {
 	code(t, err, agent.CodeUnavailable, c.Address())
 	c.Restart(t)
 	works("m2")
-	if _, err := s.Thread(t.Context(), "u", "s/default"); err != nil {
-		t.Fatal(err)
-	}
+	memorytest.Must(s.Thread(t.Context(), "u", "s/default"))(t)
 	// Idle connections ended by an administrator are replaced without a word.
 	pgtest.Exec(t, c.URL("postgres"), `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'spool'`)
 	works("m3")
-	if _, err := s.Thread(t.Context(), "u", "s/default"); err != nil {
-		t.Fatal(err)
-	}
+	memorytest.Must(s.Thread(t.Context(), "u", "s/default"))(t)
 	readOnly := func(change string) {
 		t.Helper()
 		pgtest.Exec(t, c.URL("postgres"), `ALTER DATABASE `+db[strings.LastIndex(db, "/")+1:strings.Index(db, "?")]+` `+change)
@@ -150,10 +139,7 @@ func TestTooManyConnections(t *testing.T) {
 	db := c.Database(t)
 	pgtest.Exec(t, db, `CREATE ROLE few LOGIN CONNECTION LIMIT 1; GRANT CREATE ON SCHEMA public TO few`)
 	few := with(t, db, func(u *url.URL) { u.User = url.UserPassword("few", password) })
-	conn, err := pgx.Connect(t.Context(), few)
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := memorytest.Must(pgx.Connect(t.Context(), few))(t)
 	defer conn.Close(context.Background())
 	code(t, openError(t, few), agent.CodeUnavailable, "max_connections", "pool_max_conns")
 }
@@ -161,14 +147,9 @@ func TestTooManyConnections(t *testing.T) {
 // hold locks a thread's tree as a foreign program would.
 func hold(t *testing.T, db string) (release func()) {
 	t.Helper()
-	conn, err := pgx.Connect(t.Context(), db)
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := memorytest.Must(pgx.Connect(t.Context(), db))(t)
 	t.Cleanup(func() { _ = conn.Close(context.Background()) })
-	if _, err := conn.Exec(t.Context(), `BEGIN; UPDATE threads SET topic = topic`); err != nil {
-		t.Fatal(err)
-	}
+	memorytest.Must(conn.Exec(t.Context(), `BEGIN; UPDATE threads SET topic = topic`))(t)
 	return func() { _ = conn.Close(context.Background()) }
 }
 
@@ -177,42 +158,29 @@ func hold(t *testing.T, db string) (release func()) {
 // and other trees go on.
 func TestLocks(t *testing.T) {
 	db := pgtest.Database(t)
-	s, err := postgres.Open(t.Context(), db, postgres.Options{MaxConnections: 8, LockTimeout: 3 * time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := memorytest.Must(postgres.Open(t.Context(), db, postgres.Options{MaxConnections: 8, LockTimeout: 3 * time.Second}))(t)
 	t.Cleanup(func() { _ = s.Close() })
 	send := func(ctx context.Context, id string) error {
 		_, err := s.Send(ctx, memorytest.Request("s", id))
 		return err
 	}
-	if err := send(t.Context(), "m1"); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, send(t.Context(), "m1"))
 	release := hold(t, db)
 	code(t, send(t.Context(), "m2"), agent.CodeUnavailable, "another transaction", "try again")
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	start := time.Now()
-	err = send(ctx, "m2")
+	err := send(ctx, "m2")
 	code(t, err, agent.CodeUnavailable, "nothing was changed")
 	if !errors.Is(err, context.DeadlineExceeded) || time.Since(start) > 20*time.Second {
 		t.Errorf("after %s: %v", time.Since(start), err)
 	}
-	if _, err := s.Thread(t.Context(), "u", "s/default"); err != nil {
-		t.Errorf("reading needs no lock: %v", err)
-	}
-	if _, err := s.Send(t.Context(), memorytest.Request("other", "m1")); err != nil {
-		t.Errorf("another tree: %v", err)
-	}
+	memorytest.Must(s.Thread(t.Context(), "u", "s/default"))(t)                // reading needs no lock
+	memorytest.Must(s.Send(t.Context(), memorytest.Request("other", "m1")))(t) // another tree
 	time.AfterFunc(300*time.Millisecond, release)
-	if err := send(t.Context(), "m2"); err != nil {
-		t.Fatalf("a short wait: %v", err)
-	}
-	entries, err := s.Inbox(t.Context(), "s/default")
-	if err != nil || len(entries) != 2 {
-		t.Fatalf("%d entries, %v", len(entries), err)
-	}
+	require.NoError(t, send(t.Context(), "m2"), "a short wait")
+	entries := memorytest.Must(s.Inbox(t.Context(), "s/default"))(t)
+	require.Len(t, entries, 2)
 	memorytest.Sound(t, s)
 }
 
@@ -223,9 +191,7 @@ func TestPausedProcessLosesItsLocks(t *testing.T) {
 	quick := pgtest.With(t, db, "idle_in_transaction_session_timeout", "300")
 	s := mustOpen(t, quick)
 	for _, session := range []string{"s", "mine"} {
-		if _, err := s.Send(t.Context(), memorytest.Request(session, "m1")); err != nil {
-			t.Fatal(err)
-		}
+		memorytest.Must(s.Send(t.Context(), memorytest.Request(session, "m1")))(t)
 	}
 	// An operation that stops before its commit, as SIGSTOP would stop it.
 	entered, resume := make(chan struct{}), make(chan struct{})
@@ -245,15 +211,11 @@ func TestPausedProcessLosesItsLocks(t *testing.T) {
 		failed <- err
 	}()
 	<-entered
-	if _, err := s.Send(t.Context(), memorytest.Request("s", "m2")); err != nil {
-		t.Fatal(err)
-	}
+	memorytest.Must(s.Send(t.Context(), memorytest.Request("s", "m2")))(t)
 	close(resume)
 	code(t, <-failed, agent.CodeUnavailable, "try again")
-	turns, err := s.TurnsOf(t.Context(), "s/default")
-	if err != nil || len(turns) != 0 {
-		t.Fatalf("%d turns, %v", len(turns), err)
-	}
+	turns := memorytest.Must(s.TurnsOf(t.Context(), "s/default"))(t)
+	require.Empty(t, turns)
 	memorytest.Sound(t, s)
 }
 
@@ -263,9 +225,7 @@ func TestPausedProcessLosesItsLocks(t *testing.T) {
 func TestFault_C12_DiskFull(t *testing.T) {
 	db := pgtest.Database(t)
 	s := mustOpen(t, db)
-	if _, err := s.Send(t.Context(), memorytest.Request("s", "before")); err != nil {
-		t.Fatal(err)
-	}
+	memorytest.Must(s.Send(t.Context(), memorytest.Request("s", "before")))(t)
 	pgtest.Exec(t, db, `CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'could not extend file: No space left on device' USING ERRCODE = '53100'; END $$`)
 	for _, trigger := range []string{
 		`CREATE TRIGGER full_disk BEFORE INSERT ON inbox FOR EACH ROW EXECUTE FUNCTION full_disk()`,
@@ -274,16 +234,12 @@ func TestFault_C12_DiskFull(t *testing.T) {
 		pgtest.Exec(t, db, trigger)
 		_, err := s.Send(t.Context(), memorytest.Request("s", "full"))
 		code(t, err, agent.CodeUnavailable, "disk is full", "nothing was changed")
-		entries, err := s.Inbox(t.Context(), "s/default")
-		if err != nil || len(entries) != 1 {
-			t.Fatalf("%d entries, %v", len(entries), err)
-		}
+		entries := memorytest.Must(s.Inbox(t.Context(), "s/default"))(t)
+		require.Len(t, entries, 1)
 		memorytest.Sound(t, s)
 		pgtest.Exec(t, db, `DROP TRIGGER full_disk ON inbox`)
 	}
-	if _, err := s.Send(t.Context(), memorytest.Request("s", "after")); err != nil {
-		t.Fatalf("after there was room: %v", err)
-	}
+	memorytest.Must(s.Send(t.Context(), memorytest.Request("s", "after")))(t) // after there was room
 	memorytest.Sound(t, s)
 }
 
@@ -293,17 +249,13 @@ func TestClockIsTheDatabases(t *testing.T) {
 	s := mustOpen(t, db)
 	const now = `SELECT (EXTRACT(EPOCH FROM clock_timestamp()) * 1000)::bigint`
 	before := query(t, db, now)
-	if _, err := s.Send(t.Context(), memorytest.Request("s", "m")); err != nil {
-		t.Fatal(err)
-	}
+	memorytest.Must(s.Send(t.Context(), memorytest.Request("s", "m")))(t)
 	th, err := s.Thread(t.Context(), "u", "s/default")
 	if err != nil || th.CreatedAt.UnixMilli() < before || th.CreatedAt.UnixMilli() > query(t, db, now) {
 		t.Errorf("created at %s, %v", th.CreatedAt, err)
 	}
-	overdue, err := s.Overdue(t.Context(), 0, 10)
-	if err != nil || len(overdue) != 1 {
-		t.Errorf("%v, %v", overdue, err)
-	}
+	overdue := memorytest.Must(s.Overdue(t.Context(), 0, 10))(t)
+	require.Len(t, overdue, 1)
 }
 
 // TestOddText: what PostgreSQL's text cannot hold is no error of the store.

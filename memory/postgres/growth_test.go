@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/spool-agents/spool/internal/pgtest"
 	"github.com/spool-agents/spool/memory/memorytest"
 )
@@ -20,12 +22,8 @@ func TestAppendCostDoesNotGrow(t *testing.T) {
 	s := mustOpen(t, db)
 	turn := func(session, id string) time.Duration {
 		start := time.Now()
-		if _, err := s.Send(t.Context(), memorytest.Request(session, id)); err != nil {
-			t.Fatal(err)
-		}
-		if err := memorytest.RunTurns(t.Context(), s, session+"/default"); err != nil {
-			t.Fatal(err)
-		}
+		memorytest.Must(s.Send(t.Context(), memorytest.Request(session, id)))(t)
+		require.NoError(t, memorytest.RunTurns(t.Context(), s, session+"/default"))
 		return time.Since(start)
 	}
 	window := func(session string, after int64) time.Duration {
@@ -59,9 +57,7 @@ func TestAppendCostDoesNotGrow(t *testing.T) {
 		t.Errorf("the last window takes %s on a thread of %d messages, %s on a new one", b, n, a)
 	}
 	// The server counts the rows that are read, when a connection ends.
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.Close())
 	rows := func() int64 {
 		return query(t, db, `SELECT seq_tup_read + coalesce(idx_tup_fetch, 0) FROM pg_stat_user_tables WHERE relname = 'messages'`)
 	}
@@ -78,9 +74,7 @@ func TestAppendCostDoesNotGrow(t *testing.T) {
 	if m, err := s.Messages(t.Context(), "long/default", n+900, 100); err != nil || len(m) != 100 {
 		t.Fatalf("%d messages, %v", len(m), err)
 	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.Close())
 	if read := settled() - before; read < 100 || read > 200 {
 		t.Errorf("%d rows were read for the last 100 of %d", read, n)
 	}

@@ -6,12 +6,14 @@ import (
 	"context"
 	"fmt"
 	"io/fs"
+	"path"
 	"strings"
 	"sync"
 	"testing"
 	"testing/fstest"
 
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/stretchr/testify/require"
 
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/internal/pgtest"
@@ -23,16 +25,8 @@ import (
 func thisSchema(t *testing.T, more ...string) fs.FS {
 	t.Helper()
 	files := fstest.MapFS{}
-	err := fs.WalkDir(schemaFiles, "schema", func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			return err
-		}
-		data, err := schemaFiles.ReadFile(path)
-		files[d.Name()] = &fstest.MapFile{Data: data}
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
+	for _, name := range memorytest.Must(fs.Glob(schemaFiles, "schema/*.sql"))(t) {
+		files[path.Base(name)] = &fstest.MapFile{Data: memorytest.Must(schemaFiles.ReadFile(name))(t)}
 	}
 	for _, script := range more {
 		files[fmt.Sprintf("%03d_more.sql", len(files)+1)] = &fstest.MapFile{Data: []byte(script)}
@@ -57,24 +51,14 @@ func send(ctx context.Context, s *Store, id string) error {
 // TestMigrations: a store keeps its data and id through later migrations; one that fails leaves the old schema; a newer schema is refused.
 func TestMigrations(t *testing.T) {
 	url := pgtest.Database(t)
-	s, err := reopen(t, url, thisSchema(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := send(t.Context(), s, "m1"); err != nil {
-		t.Fatal(err)
-	}
+	s := memorytest.Must(reopen(t, url, thisSchema(t)))(t)
+	require.NoError(t, send(t.Context(), s, "m1"))
 	id := s.ID()
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
-	files, err := schemaFiles.ReadDir("schema")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.Close())
+	files := memorytest.Must(schemaFiles.ReadDir("schema"))(t)
 	known := len(files)
 	good := "CREATE TABLE extra (x TEXT NOT NULL);\n-- a comment;\nINSERT INTO extra VALUES ('one');"
-	_, err = reopen(t, url, thisSchema(t, good, "INSERT INTO extra VALUES ('two'); INSERT INTO missing VALUES (1);"))
+	_, err := reopen(t, url, thisSchema(t, good, "INSERT INTO extra VALUES ('two'); INSERT INTO missing VALUES (1);"))
 	if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("%03d_more.sql", known+2)) {
 		t.Fatalf("a migration that fails: %v", err)
 	}
@@ -107,17 +91,9 @@ func TestMigrations(t *testing.T) {
 // transaction leave nothing behind and let the next writer in.
 func TestFault_C9_FailedTransactionReleasesItsLock(t *testing.T) {
 	url := pgtest.Database(t)
-	s, err := reopen(t, url, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := send(t.Context(), s, "first"); err != nil {
-		t.Fatal(err)
-	}
-	p, err := parse(url, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := memorytest.Must(reopen(t, url, nil))(t)
+	require.NoError(t, send(t.Context(), s, "first"))
+	p := memorytest.Must(parse(url, Options{}))(t)
 	b := newBackend(p)
 	t.Cleanup(func() { _ = b.Close() })
 	for name, fail := range map[string]func(sqlstore.Tx){
@@ -130,9 +106,7 @@ func TestFault_C9_FailedTransactionReleasesItsLock(t *testing.T) {
 			}
 		},
 		"a failing write before the commit": func(tx sqlstore.Tx) {
-			if _, err := tx.ExecContext(t.Context(), "INSERT INTO meta (key, value) VALUES ($1, NULL)", "a"); err != nil {
-				t.Error(err)
-			}
+			memorytest.Must(tx.ExecContext(t.Context(), "INSERT INTO meta (key, value) VALUES ($1, NULL)", "a"))(t)
 			if err := tx.Commit(); code(err) != "23502" {
 				t.Errorf("commit: %v", err)
 			}
@@ -146,9 +120,7 @@ func TestFault_C9_FailedTransactionReleasesItsLock(t *testing.T) {
 			}
 		},
 		"a transaction that is gone": func(tx sqlstore.Tx) {
-			if _, err := tx.ExecContext(t.Context(), "ROLLBACK"); err != nil {
-				t.Error(err)
-			}
+			memorytest.Must(tx.ExecContext(t.Context(), "ROLLBACK"))(t)
 		},
 		"a panic": func(sqlstore.Tx) { panic("boom") },
 	} {
@@ -159,14 +131,10 @@ func TestFault_C9_FailedTransactionReleasesItsLock(t *testing.T) {
 				t.Fatalf("%s: %v", name, err)
 			}
 			defer tx.Rollback()
-			if err := tx.QueryRowContext(t.Context(), "SELECT id FROM threads FOR UPDATE").Scan(new(string)); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, tx.QueryRowContext(t.Context(), "SELECT id FROM threads FOR UPDATE").Scan(new(string)))
 			fail(tx)
 		}()
-		if err := send(t.Context(), s, name); err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
+		require.NoError(t, send(t.Context(), s, name))
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
 
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/internal/pgtest"
@@ -25,10 +26,7 @@ import (
 
 func mustOpen(t *testing.T, url string) *postgres.Store {
 	t.Helper()
-	s, err := postgres.Open(t.Context(), url, postgres.Options{MaxConnections: 4})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := memorytest.Must(postgres.Open(t.Context(), url, postgres.Options{MaxConnections: 4}))(t)
 	t.Cleanup(func() { _ = s.Close() })
 	return s
 }
@@ -36,14 +34,9 @@ func mustOpen(t *testing.T, url string) *postgres.Store {
 // query reads one number of the server.
 func query(t *testing.T, url, text string) (n int64) {
 	t.Helper()
-	conn, err := pgx.Connect(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := memorytest.Must(pgx.Connect(t.Context(), url))(t)
 	defer conn.Close(context.Background())
-	if err := conn.QueryRow(t.Context(), text).Scan(&n); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, conn.QueryRow(t.Context(), text).Scan(&n))
 	return n
 }
 
@@ -77,10 +70,7 @@ func TestEightProcessesHammer(t *testing.T) {
 				})
 			}
 			wg.Wait()
-			threads, err := s.Threads(t.Context(), memory.ThreadFilter{All: true})
-			if err != nil {
-				t.Fatal(err)
-			}
+			threads := memorytest.Must(s.Threads(t.Context(), memory.ThreadFilter{All: true}))(t)
 			deadlocks := query(t, url, "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()")
 			t.Logf("%d operations on %d threads in %d s, %d deadlocks inside", total, len(threads), seconds, deadlocks)
 			if conversations > 1 && len(threads) < 20 {
@@ -142,9 +132,7 @@ func TestKilledServerLosesNothingAcknowledged(t *testing.T) {
 		_, err := s.Send(t.Context(), memorytest.Request("mine", "m"))
 		code(t, err, agent.CodeUnavailable, "cannot be reached", "try again")
 		c.Restart(t)
-		if _, err := s.Send(t.Context(), memorytest.Request("mine", "m")); err != nil {
-			t.Fatalf("after the restart: %v", err)
-		}
+		memorytest.Must(s.Send(t.Context(), memorytest.Request("mine", "m")))(t) // after the restart
 	}
 	more(50)
 	for _, p := range processes {
@@ -167,10 +155,7 @@ func TestChangedSeesCommitsOnly(t *testing.T) {
 	last := int64(-1)
 	changed := func(want bool) {
 		t.Helper()
-		now, err := s.Changed(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		now := memorytest.Must(s.Changed(t.Context()))(t)
 		if (now != last) != want {
 			t.Fatalf("changed from %d to %d, want a change: %t", last, now, want)
 		}
@@ -179,10 +164,8 @@ func TestChangedSeesCommitsOnly(t *testing.T) {
 	changed(true)
 	pgtest.Exec(t, pgtest.Database(t), "CREATE TABLE elsewhere (n int)")
 	changed(false)
-	for i, want := range []bool{true, false} { // a repetition writes nothing
-		if _, err := s.Send(t.Context(), memorytest.Request("s", "own")); err != nil {
-			t.Fatal(i, err)
-		}
+	for _, want := range []bool{true, false} { // a repetition writes nothing
+		memorytest.Must(s.Send(t.Context(), memorytest.Request("s", "own")))(t)
 		changed(want)
 	}
 	_, err := s.CloseTurn(t.Context(), memory.CloseRequest{ThreadID: "s/default", TurnID: "none", Outcome: agent.ThreadFailed})

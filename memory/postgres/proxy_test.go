@@ -15,6 +15,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/internal/pgtest"
 	"github.com/spool-agents/spool/memory"
@@ -39,14 +41,8 @@ type proxy struct {
 
 func startProxy(t *testing.T, db string) (*proxy, string) {
 	t.Helper()
-	u, err := url.Parse(db)
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	u := memorytest.Must(url.Parse(db))(t)
+	l := memorytest.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	p := &proxy{to: u.Host, listener: l, conns: map[net.Conn]bool{}}
 	p.cut.Store(-1)
 	t.Cleanup(func() { _ = l.Close(); p.cutAll() })
@@ -130,9 +126,7 @@ func TestCutInMidTransaction(t *testing.T) {
 		step, used := int64(0), int64(1)
 		for at := int64(-1); at <= used; at += step {
 			session := fmt.Sprintf("s%v%d", front, at)
-			if _, err := s.Send(t.Context(), memorytest.Request(session, "m")); err != nil {
-				t.Fatal(err)
-			}
+			memorytest.Must(s.Send(t.Context(), memorytest.Request(session, "m")))(t)
 			before, done := p.sent.Load(), p.done.Load()
 			if !front {
 				before = p.got.Load()
@@ -167,10 +161,8 @@ func TestCutInMidTransaction(t *testing.T) {
 					t.Fatalf("cut at %d: refused, but it took place", at)
 				}
 			}
-			if err := errors.Join(memorytest.RunTurns(t.Context(), s, session+"/default"), memorytest.RunTurns(t.Context(), s, session+"/default")); err != nil {
-				t.Fatalf("cut at %d: the repetition: %v", at, err)
-			}
-			if turns, err := direct.TurnsOf(t.Context(), session+"/default"); err != nil || len(turns) != 1 || turns[0].State != memory.TurnClosed {
+			require.NoError(t, errors.Join(memorytest.RunTurns(t.Context(), s, session+"/default"), memorytest.RunTurns(t.Context(), s, session+"/default")), "cut at %d", at)
+			if turns, err = direct.TurnsOf(t.Context(), session+"/default"); err != nil || len(turns) != 1 || turns[0].State != memory.TurnClosed {
 				t.Fatalf("cut at %d: %+v, %v", at, turns, err)
 			}
 		}
@@ -187,18 +179,12 @@ func TestCutInMidTransaction(t *testing.T) {
 func TestCutReadIsRepeated(t *testing.T) {
 	p, through := startProxy(t, pgtest.Database(t))
 	s := mustOpen(t, through)
-	if _, err := s.Send(t.Context(), memorytest.Request("s", "m")); err != nil {
-		t.Fatal(err)
-	}
+	memorytest.Must(s.Send(t.Context(), memorytest.Request("s", "m")))(t)
 	for range 5 {
 		p.cutAll()
-		if _, err := s.Thread(t.Context(), "u", "s/default"); err != nil {
-			t.Fatal(err)
-		}
+		memorytest.Must(s.Thread(t.Context(), "u", "s/default"))(t)
 		p.cutAll()
-		if _, err := s.Send(t.Context(), memorytest.Request("s", "m")); err != nil {
-			t.Fatalf("a write that had not begun: %v", err)
-		}
+		memorytest.Must(s.Send(t.Context(), memorytest.Request("s", "m")))(t) // a write that had not begun
 	}
 	_ = p.listener.Close()
 	p.cutAll()

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
 
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/internal/pgtest"
@@ -22,39 +23,13 @@ import (
 func TestDeadlockIsRepeated(t *testing.T) {
 	db := pgtest.Database(t)
 	s := mustOpen(t, db)
-	thread := "s/default"
-	if _, err := s.Send(t.Context(), memorytest.Request("s", "m")); err != nil {
-		t.Fatal(err)
-	}
-	claim, err := s.TakeNext(t.Context(), memory.TakeRequest{ThreadID: thread, RunID: "r"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	start, err := s.BeginModel(t.Context(), memory.ModelBegin{ThreadID: thread, TurnID: claim.Turn.ID, Step: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = s.SaveReply(t.Context(), memory.ReplyRecord{
-		ThreadID: thread, TurnID: claim.Turn.ID, Step: 1, Attempt: start.Attempt, Gates: []agent.Gate{agent.GateAsk},
-		Reply: agent.ModelReply{Calls: []agent.Call{agent.NewCall("", "lookup", `{}`)}},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	approval, err := s.OpenApproval(t.Context(), memory.RoundRequest{ThreadID: thread, TurnID: claim.Turn.ID, Step: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	conn, err := pgx.Connect(t.Context(), db)
-	if err != nil {
-		t.Fatal(err)
-	}
+	turn, _ := replied(t, s, memory.ReplyRecord{Gates: []agent.Gate{agent.GateAsk}}, agent.NewCall("", "lookup", `{}`))
+	approval := memorytest.Must(s.OpenApproval(t.Context(), memory.RoundRequest{ThreadID: turn.ThreadID, TurnID: turn.ID, Step: 1}))(t)
+	conn := memorytest.Must(pgx.Connect(t.Context(), db))(t)
 	defer conn.Close(context.Background())
 	// The foreign program holds what the operation needs second, and then asks
 	// for what it holds. Its own patience is longer, so it is not the victim.
-	if _, err := conn.Exec(t.Context(), `SET deadlock_timeout = '20s'; BEGIN; INSERT INTO approved_tools VALUES ('s', 'lookup')`); err != nil {
-		t.Fatal(err)
-	}
+	memorytest.Must(conn.Exec(t.Context(), `SET deadlock_timeout = '20s'; BEGIN; INSERT INTO approved_tools VALUES ('s', 'lookup')`))(t)
 	decided := make(chan error, 1)
 	go func() {
 		_, err := s.Decide(context.Background(), memory.Decision{UserID: "u", By: "u", Target: approval.ID, Verdict: memory.ApproveAll})
@@ -63,12 +38,8 @@ func TestDeadlockIsRepeated(t *testing.T) {
 	for query(t, db, `SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'`) == 0 {
 		time.Sleep(10 * time.Millisecond)
 	}
-	if _, err := conn.Exec(t.Context(), `UPDATE threads SET topic = topic; ROLLBACK`); err != nil {
-		t.Fatal(err)
-	}
-	if err := <-decided; err != nil {
-		t.Fatal(err)
-	}
+	memorytest.Must(conn.Exec(t.Context(), `UPDATE threads SET topic = topic; ROLLBACK`))(t)
+	require.NoError(t, <-decided)
 	// The server counts it a while later.
 	deadlocks := func() int64 {
 		return query(t, db, `SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()`)
@@ -102,10 +73,8 @@ func TestSameThreadMadeAtOnce(t *testing.T) {
 			}
 		}
 		wg.Wait()
-		entries, err := stores[0].Inbox(t.Context(), r.SessionID+"/"+r.ConversationID)
-		if err != nil || len(entries) != 6 {
-			t.Fatalf("%d entries, %v", len(entries), err)
-		}
+		entries := memorytest.Must(stores[0].Inbox(t.Context(), r.SessionID+"/"+r.ConversationID))(t)
+		require.Len(t, entries, 6)
 	}
 	memorytest.Sound(t, stores[0])
 }
@@ -115,20 +84,10 @@ func TestSameThreadMadeAtOnce(t *testing.T) {
 func TestStreamsDoNotWaitForTheirTree(t *testing.T) {
 	db := pgtest.Database(t)
 	s := mustOpen(t, db)
-	if _, err := s.Send(t.Context(), memorytest.Request("s", "m")); err != nil {
-		t.Fatal(err)
-	}
-	claim, err := s.TakeNext(t.Context(), memory.TakeRequest{ThreadID: "s/default", RunID: "r"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	start, err := s.BeginModel(t.Context(), memory.ModelBegin{ThreadID: "s/default", TurnID: claim.Turn.ID, Step: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	turn, attempt := begun(t, s)
 	release := hold(t, db)
 	for i := range 20 {
-		c := memory.Chunk{ThreadID: "s/default", TurnID: claim.Turn.ID, Step: 1, Attempt: start.Attempt, Offset: 2 * i, Text: fmt.Sprintf("%02d", i)}
+		c := memory.Chunk{ThreadID: "s/default", TurnID: turn.ID, Step: 1, Attempt: attempt, Offset: 2 * i, Text: fmt.Sprintf("%02d", i)}
 		var wg sync.WaitGroup
 		for range 3 {
 			wg.Go(func() {
@@ -154,13 +113,8 @@ func TestDeletedSessionKeepsNewConversations(t *testing.T) {
 	for round := range 60 {
 		first := memorytest.Request("s", "m")
 		first.ConversationID = fmt.Sprint("old", round)
-		old, err := sender.Send(t.Context(), first)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := memorytest.RunTurns(t.Context(), sender, old.ThreadID); err != nil {
-			t.Fatal(err)
-		}
+		old := memorytest.Must(sender.Send(t.Context(), first))(t)
+		require.NoError(t, memorytest.RunTurns(t.Context(), sender, old.ThreadID))
 		second := memorytest.Request("s", "m")
 		second.ConversationID = fmt.Sprint("new", round)
 		var wg sync.WaitGroup
@@ -177,61 +131,86 @@ func TestDeletedSessionKeepsNewConversations(t *testing.T) {
 			}
 		})
 		wg.Wait()
-		if _, err := deleter.Inbox(t.Context(), sent.ThreadID); err != nil {
-			t.Fatalf("round %d: an acknowledged message is gone: %v", round, err)
+		memorytest.Must(deleter.Inbox(t.Context(), sent.ThreadID))(t)
+		require.NoError(t, memorytest.RunTurns(t.Context(), sender, sent.ThreadID))
+		memorytest.Must(deleter.DeleteTree(t.Context(), memory.DeleteRequest{UserID: "u", ThreadID: sent.ThreadID}))(t)
+	}
+}
+
+// TestAForeignIDWaitsForNoLock: who names another user's thread is refused at once,
+// also while that user's tree is locked.
+func TestAForeignIDWaitsForNoLock(t *testing.T) {
+	db := pgtest.Database(t)
+	s := mustOpen(t, db)
+	const theirs = "theirs/default"
+	other := memorytest.Request("theirs", "m")
+	other.UserID = "mallory"
+	memorytest.Must(s.Send(t.Context(), other))(t)
+	exported := memorytest.Must(s.ExportThreads(t.Context(), memory.ExportRequest{ThreadID: theirs}))(t)
+	exported[0].Thread.UserID, exported[0].Rows = "u", nil
+	turn, stored := replied(t, s, memory.ReplyRecord{Delegations: []bool{true}, Gates: []agent.Gate{agent.GateAuto}}, agent.NewCall("", "assign_task", `{}`))
+	conn := memorytest.Must(pgx.Connect(t.Context(), db))(t)
+	defer conn.Close(context.Background())
+	memorytest.Must(conn.Exec(t.Context(), `BEGIN; SELECT 1 FROM threads WHERE id = 'theirs/default' FOR UPDATE`))(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	d := memorytest.Must(s.OpenDelegation(ctx, memory.DelegationRequest{
+		ThreadID: "s/default", TurnID: turn.ID, CallID: stored.Calls[0].ID, Config: agent.SpecialistAgentConfig{Name: "general"}, Task: "t",
+		Resume: theirs, Limits: memory.DelegationLimits{MaxDepth: 3},
+	}))(t)
+	require.Equal(t, agent.RefuseResumeUnknown(theirs), d.Refusal)
+	for name, try := range map[string]func() error{
+		"send": func() error {
+			_, err := s.Send(ctx, memory.SendRequest{UserID: "u", ThreadID: theirs, MessageID: "x", Content: agent.Text("x"), WhenBusy: memory.Queue})
+			return err
+		},
+		"send to its session": func() error { _, err := s.Send(ctx, memorytest.Request("theirs", "x")); return err },
+		"retry": func() error {
+			_, err := s.Retry(ctx, memory.RetryRequest{UserID: "u", ThreadID: theirs, RequestID: "x"})
+			return err
+		},
+		"cancel": func() error {
+			_, err := s.RequestCancel(ctx, memory.CancelRequest{UserID: "u", ThreadID: theirs})
+			return err
+		},
+		"fork": func() error {
+			_, err := s.Fork(ctx, memory.ForkRequest{UserID: "u", ThreadID: theirs, RequestID: "x"})
+			return err
+		},
+		"delete": func() error {
+			_, err := s.DeleteTree(ctx, memory.DeleteRequest{UserID: "u", ThreadID: theirs})
+			return err
+		},
+		"edit": func() error {
+			return s.EditThreads(ctx, memory.EditRequest{UserID: "u", Edits: []memory.ThreadEdit{{ThreadID: theirs, Metadata: &agent.Metadata{}}}})
+		},
+		"import": func() error {
+			_, err := s.ImportThreads(ctx, memory.ImportRequest{UserID: "u", Threads: exported})
+			return err
+		},
+	} {
+		want := agent.CodeNotFound
+		if name == "import" {
+			want = agent.CodeConflict
 		}
-		if err := memorytest.RunTurns(t.Context(), sender, sent.ThreadID); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := deleter.DeleteTree(t.Context(), memory.DeleteRequest{UserID: "u", ThreadID: sent.ThreadID}); err != nil {
-			t.Fatal(err)
+		if err := try(); agent.CodeOf(err) != want {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }
 
-// TestAForeignResumeWaitsForNobody: who names another user's sub-agent is refused at
-// once, also while that user's tree is locked.
-func TestAForeignResumeWaitsForNobody(t *testing.T) {
-	db := pgtest.Database(t)
-	s := mustOpen(t, db)
-	other := memorytest.Request("theirs", "m")
-	other.UserID = "mallory"
-	if _, err := s.Send(t.Context(), other); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.Send(t.Context(), memorytest.Request("s", "m")); err != nil {
-		t.Fatal(err)
-	}
-	claim, err := s.TakeNext(t.Context(), memory.TakeRequest{ThreadID: "s/default", RunID: "r"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	start, err := s.BeginModel(t.Context(), memory.ModelBegin{ThreadID: "s/default", TurnID: claim.Turn.ID, Step: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	stored, err := s.SaveReply(t.Context(), memory.ReplyRecord{
-		ThreadID: "s/default", TurnID: claim.Turn.ID, Step: 1, Attempt: start.Attempt, Gates: []agent.Gate{agent.GateAuto}, Delegations: []bool{true},
-		Reply: agent.ModelReply{Calls: []agent.Call{agent.NewCall("", "assign_task", `{}`)}},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	conn, err := pgx.Connect(t.Context(), db)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close(context.Background())
-	if _, err := conn.Exec(t.Context(), `BEGIN; SELECT 1 FROM threads WHERE id = 'theirs/default' FOR UPDATE`); err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	defer cancel()
-	d, err := s.OpenDelegation(ctx, memory.DelegationRequest{
-		ThreadID: "s/default", TurnID: claim.Turn.ID, CallID: stored.Calls[0].ID, Config: agent.SpecialistAgentConfig{Name: "general"}, Task: "t",
-		Resume: "theirs/default", Limits: memory.DelegationLimits{MaxDepth: 3},
-	})
-	if err != nil || !d.Refused || d.Refusal != agent.RefuseResumeUnknown("theirs/default") {
-		t.Fatalf("%+v, %v", d, err)
-	}
+// replied begins a turn in s/default and stores a reply with one call.
+func replied(t *testing.T, s memory.ConversationMemoryStore, r memory.ReplyRecord, call agent.Call) (memory.Turn, memory.StoredReply) {
+	t.Helper()
+	turn, attempt := begun(t, s)
+	r.ThreadID, r.TurnID, r.Step, r.Attempt, r.Reply.Calls = turn.ThreadID, turn.ID, 1, attempt, []agent.Call{call}
+	return turn, memorytest.Must(s.SaveReply(t.Context(), r))(t)
+}
+
+// begun begins a turn in s/default, and its first model call.
+func begun(t *testing.T, s memory.ConversationMemoryStore) (turn memory.Turn, attempt int) {
+	t.Helper()
+	memorytest.Must(s.Send(t.Context(), memorytest.Request("s", "m")))(t)
+	turn = *memorytest.Must(s.TakeNext(t.Context(), memory.TakeRequest{ThreadID: "s/default", RunID: "r"}))(t).Turn
+	return turn, memorytest.Must(s.BeginModel(t.Context(), memory.ModelBegin{ThreadID: turn.ThreadID, TurnID: turn.ID, Step: 1}))(t).Attempt
 }

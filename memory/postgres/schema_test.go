@@ -11,8 +11,10 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
 
 	"github.com/spool-agents/spool/internal/pgtest"
+	"github.com/spool-agents/spool/memory/memorytest"
 	"github.com/spool-agents/spool/memory/sqlite"
 )
 
@@ -21,34 +23,21 @@ import (
 // like in the other.
 func TestSchemaIsThatOfSQLite(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "spool.db")
-	s, err := sqlite.Open(t.Context(), path, sqlite.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := memorytest.Must(sqlite.Open(t.Context(), path, sqlite.Options{}))(t)
 	t.Cleanup(func() { _ = s.Close() })
-	db, err := sql.Open("sqlite", "file:"+path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := memorytest.Must(sql.Open("sqlite", "file:"+path))(t)
 	t.Cleanup(func() { _ = db.Close() })
 	want := map[string]bool{}
-	rows, err := db.QueryContext(t.Context(), `SELECT 'column ' || m.name || '.' || c.name || ' not null ' || (c."notnull" OR c.pk > 0) FROM sqlite_master m JOIN pragma_table_info(m.name) c WHERE m.type = 'table' AND m.name NOT LIKE 'sqlite_%'
+	rows := memorytest.Must(db.QueryContext(t.Context(), `SELECT 'column ' || m.name || '.' || c.name || ' not null ' || (c."notnull" OR c.pk > 0) FROM sqlite_master m JOIN pragma_table_info(m.name) c WHERE m.type = 'table' AND m.name NOT LIKE 'sqlite_%'
 		UNION ALL SELECT 'index ' || tbl_name || '.' || name FROM sqlite_master WHERE type = 'index' AND name NOT LIKE 'sqlite_%'
-		UNION ALL SELECT 'version ' || version FROM schema_version`)
-	if err != nil {
-		t.Fatal(err)
-	}
+		UNION ALL SELECT 'version ' || version FROM schema_version`))(t)
 	defer rows.Close()
 	for rows.Next() {
 		var what string
-		if err := rows.Scan(&what); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, rows.Scan(&what))
 		want[what] = true
 	}
-	if err := rows.Err(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, rows.Err())
 	got := columns(t)
 	for _, what := range slices.Sorted(maps.Keys(want)) {
 		if !got[what] {
@@ -68,24 +57,15 @@ func columns(t *testing.T) map[string]bool {
 	t.Helper()
 	url := pgtest.Database(t)
 	mustOpen(t, url)
-	conn, err := pgx.Connect(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := memorytest.Must(pgx.Connect(t.Context(), url))(t)
 	defer conn.Close(context.Background())
-	rows, err := conn.Query(t.Context(), `
+	rows := memorytest.Must(conn.Query(t.Context(), `
 		SELECT 'column ' || table_name || '.' || column_name || ' not null ' || CASE is_nullable WHEN 'NO' THEN 1 ELSE 0 END
 			FROM information_schema.columns WHERE table_schema = 'public' AND table_name <> 'changes'
 		UNION ALL SELECT 'index ' || tablename || '.' || indexname FROM pg_indexes WHERE schemaname = 'public' AND indexname NOT LIKE '%\_pkey'
-		UNION ALL SELECT 'version ' || version FROM schema_version`)
-	if err != nil {
-		t.Fatal(err)
-	}
+		UNION ALL SELECT 'version ' || version FROM schema_version`))(t)
 	got := map[string]bool{}
-	all, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := memorytest.Must(pgx.CollectRows(rows, pgx.RowTo[string]))(t)
 	for _, what := range all {
 		got[what] = true
 	}

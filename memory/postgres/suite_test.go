@@ -5,6 +5,8 @@ package postgres_test
 import (
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/spool-agents/spool/internal/pgtest"
 	"github.com/spool-agents/spool/memory"
 	"github.com/spool-agents/spool/memory/memorytest"
@@ -18,10 +20,7 @@ func TestConformance(t *testing.T) {
 	urls := map[memory.ConversationMemoryStore]string{}
 	open := func(t *testing.T, url string) memory.ConversationMemoryStore {
 		t.Helper()
-		s, err := postgres.Open(t.Context(), url, postgres.Options{Clock: clock.Now, MaxConnections: 4})
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := memorytest.Must(postgres.Open(t.Context(), url, postgres.Options{Clock: clock.Now, MaxConnections: 4}))(t)
 		t.Cleanup(func() { _ = s.Close() })
 		urls[s] = url
 		return s
@@ -29,9 +28,7 @@ func TestConformance(t *testing.T) {
 	memorytest.RunStore(t, memorytest.Harness{
 		Open: func(t *testing.T) memory.ConversationMemoryStore { return open(t, pgtest.Schema(t, database)) },
 		Reopen: func(t *testing.T, s memory.ConversationMemoryStore) memory.ConversationMemoryStore {
-			if err := s.Close(); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, s.Close())
 			return open(t, urls[s])
 		},
 		Another: func(t *testing.T, s memory.ConversationMemoryStore) memory.ConversationMemoryStore {

@@ -1,6 +1,7 @@
 package sessionfile_test
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -14,33 +15,19 @@ import (
 	"github.com/spool-agents/spool/memory/sessionfile"
 )
 
-// childEnv makes the test binary save a session again and again: its value is
-// the folder, the first argument the number of the first save, the second that
-// of the last.
-const childEnv = "SPOOL_SESSIONFILE_TEST_CHILD"
-
 func TestMain(m *testing.M) {
-	dir := os.Getenv(childEnv)
-	if dir == "" {
-		os.Exit(m.Run())
-	}
-	if err := childSaves(dir, os.Args[1], os.Args[2]); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
+	processtest.Main(m, map[string]processtest.Job{"save": childSaves})
 }
 
-func childSaves(dir, from, to string) error {
-	first, err := strconv.Atoi(from)
-	if err != nil {
-		return err
-	}
-	last, err := strconv.Atoi(to)
-	if err != nil {
+// childSaves saves a session into a folder again and again, from one number to another.
+func childSaves(args []string) error {
+	first, err := strconv.Atoi(args[1])
+	last, err2 := strconv.Atoi(args[2])
+	if err := errors.Join(err, err2); err != nil {
 		return err
 	}
 	for n := first; n <= last; n++ {
-		if _, err := (sessionfile.Folder{Dir: dir}).SaveSession(version(n)); err != nil {
+		if _, err := (sessionfile.Folder{Dir: args[0]}).SaveSession(version(n)); err != nil {
 			return err
 		}
 		fmt.Println(n)
@@ -71,7 +58,7 @@ func versionOf(t *testing.T, f sessionfile.Folder) int {
 
 func startChild(t *testing.T, f sessionfile.Folder, from, to int, env ...string) *processtest.Process {
 	t.Helper()
-	return processtest.StartProcess(t, append([]string{childEnv + "=" + f.Dir}, env...), strconv.Itoa(from), strconv.Itoa(to))
+	return processtest.Start(t, "save", env, f.Dir, strconv.Itoa(from), strconv.Itoa(to))
 }
 
 // TestRow81_CrashPoints: a process that dies before the rename leaves the old

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/memory/sessionfile"
 )
@@ -20,9 +22,7 @@ const (
 
 func ok(t *testing.T, err error) {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 }
 
 func same(t *testing.T, what string, got, want any) {

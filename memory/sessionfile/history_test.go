@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/memory/memorytest"
 	"github.com/spool-agents/spool/memory/port"
 	"github.com/spool-agents/spool/memory/sessionfile"
 )
@@ -110,8 +111,7 @@ const exampleHistory = `{
 // example, and the example becomes that content.
 func TestRow38_HistoryExport(t *testing.T) {
 	f := folder(t)
-	want, err := sessionfile.ParseHistory([]byte(exampleHistory))
-	ok(t, err)
+	want := memorytest.Must(sessionfile.ParseHistory([]byte(exampleHistory)))(t)
 	main := want["cli"]
 	same(t, "messages", len(main.Messages), 3)
 	same(t, "tool message", []any{main.Messages[2].Role, main.Messages[2].ToolCallID, main.Messages[1].ToolCalls[0].Function.Arguments}, []any{agent.RoleTool, "call_1_1_0", `{"city":"Köln"}`})
@@ -124,16 +124,13 @@ func TestRow38_HistoryExport(t *testing.T) {
 		thread := sessionfile.AbsoluteKey(sessionID, key)
 		if key == "cli" {
 			ok(t, store.SetConversation(t.Context(), thread, c))
-			c, err = store.GetConversation(t.Context(), thread)
-			ok(t, err)
+			memorytest.Must(store.GetConversation(t.Context(), thread))(t)
 		}
 		out[thread] = c
 	}
-	path, err := f.WriteHistory(sessionID, out)
-	ok(t, err)
+	path := memorytest.Must(f.WriteHistory(sessionID, out))(t)
 	same(t, "path", path, filepath.Join(f.Dir, "sessions", sessionID, "history.json"))
-	text, err := os.ReadFile(path)
-	ok(t, err)
+	text := memorytest.Must(os.ReadFile(path))(t)
 	same(t, "history.json", string(text), exampleHistory)
 	got, found, err := f.ReadHistory(sessionID)
 	ok(t, err)
@@ -146,12 +143,11 @@ func TestRow38_HistoryExport(t *testing.T) {
 
 // TestRow38_HistoryImport: the snapshot form of a raw-key memory, older times and keys.
 func TestRow38_HistoryImport(t *testing.T) {
-	got, err := sessionfile.ParseHistory([]byte(`{
+	got := memorytest.Must(sessionfile.ParseHistory([]byte(`{
 		"0": [{"id":"x","role":"user","content":"zero"}], "__metadata__0": [{"topic":"older"}], "__metadata__:0": [{"topic":"newer"}],
 		"cli": [{"id":"a","role":"user","content":"hi","timestamp":1772366400000}, {"id":"r","role":"tool","content":"sunny","tool_call_id":"c"}],
 		"__metadata__cli": [{"topic":"T","messageCount":9,"createdAt":1772366400000}]
-	}`))
-	ok(t, err)
+	}`)))(t)
 	cli := got["cli"]
 	same(t, "keys", len(got), 2)
 	same(t, "cli", []any{cli.Metadata.Topic, cli.Metadata.MessageCount, cli.Metadata.CreatedAt.Equal(noon), cli.Messages[0].Timestamp.Equal(noon), cli.Messages[1].ToolCallID}, []any{"T", int64(2), true, true, "c"})
@@ -168,13 +164,9 @@ func TestRow38_HistoryImport(t *testing.T) {
 func TestRow38_ForeignAndBrokenHistory(t *testing.T) {
 	f := folder(t)
 	for _, key := range []string{"other/default", sessionID + "/a/b", sessionID + "/", ""} {
-		if _, err := f.WriteHistory(sessionID, sessionfile.History{key: {}}); agent.CodeOf(err) != agent.CodeInvalid {
-			t.Errorf("%q: %v", key, err)
-		}
+		memorytest.Fails(f.WriteHistory(sessionID, sessionfile.History{key: {}}))(t, agent.CodeInvalid)
 	}
-	if _, err := f.WriteHistory(sessionID, sessionfile.History{sessionID + "/x": {}, "x": {}}); agent.CodeOf(err) != agent.CodeInvalid {
-		t.Errorf("one key twice: %v", err)
-	}
+	memorytest.Fails(f.WriteHistory(sessionID, sessionfile.History{sessionID + "/x": {}, "x": {}}))(t, agent.CodeInvalid)
 	same(t, "nothing was made", names(t, f.Dir), []string{})
 	path := filepath.Join(f.Dir, "sessions", sessionID, "history.json")
 	write(t, path, `{"default":`)
@@ -188,9 +180,7 @@ func TestRow38_ForeignAndBrokenHistory(t *testing.T) {
 	if text, err := os.ReadFile(d.SetAside); err != nil || string(text) != `{"default":` {
 		t.Errorf("%s, %v", text, err)
 	}
-	if _, err := f.WriteHistory(sessionID, sessionfile.History{"default": {}}); err != nil {
-		t.Errorf("the second write: %v", err)
-	}
+	memorytest.Must(f.WriteHistory(sessionID, sessionfile.History{"default": {}}))(t) // the second write
 }
 
 func event(seq int64, typ string) agent.Event {
@@ -206,8 +196,7 @@ func TestRow39_Events(t *testing.T) {
 		sessionID + "/default": {event(1, agent.EventMessageStarted), event(2, agent.EventToolCall), event(3, agent.EventToolResponse), event(4, agent.EventDone)},
 		sub:                    {event(2, agent.EventDone), event(1, agent.EventMessageStarted)},
 	}
-	before, err := json.Marshal(log)
-	ok(t, err)
+	before := memorytest.Must(json.Marshal(log))(t)
 	if path, err := f.WriteEvents(sessionID, log, sessionfile.EventOptions{}); path != "" || err != nil {
 		t.Errorf("off: %q, %v", path, err)
 	}
@@ -215,10 +204,8 @@ func TestRow39_Events(t *testing.T) {
 	if _, found, err := f.ReadEvents(sessionID); found || err != nil {
 		t.Errorf("off: %t, %v", found, err)
 	}
-	path, err := f.WriteEvents(sessionID, log, sessionfile.EventOptions{Enabled: true})
-	ok(t, err)
-	text, err := os.ReadFile(path)
-	ok(t, err)
+	path := memorytest.Must(f.WriteEvents(sessionID, log, sessionfile.EventOptions{Enabled: true}))(t)
+	text := memorytest.Must(os.ReadFile(path))(t)
 	var raw map[string][]map[string]any
 	ok(t, json.Unmarshal(text, &raw))
 	var types []any
@@ -236,17 +223,13 @@ func TestRow39_Events(t *testing.T) {
 	}
 	same(t, "order of the sub-agent's", []int64{got[sub][0].Seq, got[sub][1].Seq}, []int64{1, 2})
 
-	_, err = f.WriteEvents(sessionID, log, sessionfile.EventOptions{Enabled: true, Cap: 2})
-	ok(t, err)
+	memorytest.Must(f.WriteEvents(sessionID, log, sessionfile.EventOptions{Enabled: true, Cap: 2}))(t)
 	got, _, err = f.ReadEvents(sessionID)
 	ok(t, err)
 	same(t, "capped", []int64{int64(len(got["default"])), got["default"][0].Seq, got["default"][1].Seq}, []int64{2, 3, 4})
-	after, err := json.Marshal(log)
-	ok(t, err)
+	after := memorytest.Must(json.Marshal(log))(t)
 	same(t, "the log itself", string(after), string(before))
-	if _, err := f.WriteEvents(sessionID, sessionfile.Events{"other/x": nil}, sessionfile.EventOptions{Enabled: true}); agent.CodeOf(err) != agent.CodeInvalid {
-		t.Errorf("another session's log: %v", err)
-	}
+	memorytest.Fails(f.WriteEvents(sessionID, sessionfile.Events{"other/x": nil}, sessionfile.EventOptions{Enabled: true}))(t, agent.CodeInvalid)
 	if strings.Contains(string(text), agent.EventToolResponse) {
 		t.Errorf("%s", text)
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/memory/memorytest"
 	"github.com/spool-agents/spool/memory/sessionfile"
 )
 
@@ -77,10 +78,8 @@ func TestRow84_LoadSession(t *testing.T) {
 	}
 	// A file under this name that holds another session.
 	other := sessionfile.Folder{Dir: t.TempDir()}
-	path, err := sessionfile.GetSessionFilePath("mine", other.Dir, "")
-	ok(t, err)
-	data, err := json.Marshal(session("theirs", 1))
-	ok(t, err)
+	path := memorytest.Must(sessionfile.GetSessionFilePath("mine", other.Dir, ""))(t)
+	data := memorytest.Must(json.Marshal(session("theirs", 1)))(t)
 	write(t, path, string(data))
 	if s, found, err := other.LoadSession("mine"); found || err != nil {
 		t.Errorf("another id: %+v, %t, %v", s.ID, found, err)
@@ -149,15 +148,13 @@ func TestRow85_OldLayouts(t *testing.T) {
 	if _, _, err := f.LoadSession("3d4c5b6a"); agent.CodeOf(err) != agent.CodeConflict || !strings.Contains(err.Error(), twin) {
 		t.Errorf("an ambiguous short id: %v", err)
 	}
-	short, err := sessionfile.ShortID(twin)
-	ok(t, err)
+	short := memorytest.Must(sessionfile.ShortID(twin))(t)
 	for _, id := range []string{twin, short} {
 		if s, found, err := f.LoadSession(id); err != nil || !found || s.ID != twin {
 			t.Errorf("%s: %s, %t, %v", id, s.ID, found, err)
 		}
 	}
-	removed, err := f.DeleteSession(stamp)
-	ok(t, err)
+	removed := memorytest.Must(f.DeleteSession(stamp))(t)
 	same(t, "both files of one session", len(removed), 2)
 }
 

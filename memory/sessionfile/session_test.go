@@ -13,7 +13,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/memory/memorytest"
 	"github.com/spool-agents/spool/memory/port"
 	"github.com/spool-agents/spool/memory/sessionfile"
 )
@@ -30,10 +33,8 @@ func TestRow36_ConversationsHaveFilesOfTheirOwn(t *testing.T) {
 			t.Errorf("%s: %+v, %t, %v", id, s.Topic, found, err)
 		}
 	}
-	short, err := sessionfile.GetConversationFilePath(sessionID, "default", f.Dir, "")
-	ok(t, err)
-	plain, err := sessionfile.GetSessionFilePath(sessionID, f.Dir, "")
-	ok(t, err)
+	short := memorytest.Must(sessionfile.GetConversationFilePath(sessionID, "default", f.Dir, ""))(t)
+	plain := memorytest.Must(sessionfile.GetSessionFilePath(sessionID, f.Dir, ""))(t)
 	same(t, "the default conversation is named by the session", short, plain)
 }
 
@@ -41,8 +42,7 @@ func TestRow36_ConversationsHaveFilesOfTheirOwn(t *testing.T) {
 func TestRow37_ProfilesAreApart(t *testing.T) {
 	home := filepath.Join(t.TempDir(), "home")
 	dir := func(profile string) sessionfile.Folder {
-		d, err := sessionfile.ProfileDir(home, profile)
-		ok(t, err)
+		d := memorytest.Must(sessionfile.ProfileDir(home, profile))(t)
 		return sessionfile.Folder{Dir: d}
 	}
 	work, private := dir("work"), dir("private")
@@ -111,9 +111,7 @@ func TestRow78_SessionPrefix(t *testing.T) {
 	same(t, "listed", ids(list), []string{"session-one"})
 	same(t, "broken", len(broken), 0)
 	for _, prefix := range []string{"..", "a/b", "/abs", "a\x00b", "ü", strings.Repeat("p", 65), "subagent_session"} {
-		if _, err := (sessionfile.Folder{Dir: f.Dir, Prefix: prefix}).SaveSession(session("x", 1)); agent.CodeOf(err) != agent.CodeInvalid {
-			t.Errorf("prefix %q: %v", prefix, err)
-		}
+		memorytest.Fails((sessionfile.Folder{Dir: f.Dir, Prefix: prefix}).SaveSession(session("x", 1)))(t, agent.CodeInvalid)
 	}
 }
 
@@ -138,8 +136,7 @@ func TestRow79_SubAgentPrefix(t *testing.T) {
 // TestRow80_GetSessionFilePath: distinct ids have distinct files, tricks are refused.
 func TestRow80_GetSessionFilePath(t *testing.T) {
 	path := func(id string) string {
-		p, err := sessionfile.GetSessionFilePath(id, "/dir", "session")
-		ok(t, err)
+		p := memorytest.Must(sessionfile.GetSessionFilePath(id, "/dir", "session"))(t)
 		return p
 	}
 	same(t, "path", path("12345678-aaaa-bbbb-cccc-0123456789ab"), "/dir/session_456789ab-f4c9de67.json")
@@ -179,20 +176,14 @@ func TestRow80_GetSessionFilePath(t *testing.T) {
 				return err
 			},
 		} {
-			if err := f(); agent.CodeOf(err) != agent.CodeInvalid {
-				t.Errorf("id %q: %v", id, err)
-			}
+			require.Equal(t, agent.CodeInvalid, agent.CodeOf(f()))
 		}
 	}
 	for _, prefix := range []string{"../x", "a/b", "a\x00", "ü"} {
-		if _, err := sessionfile.GetSessionFilePath("x", "/dir", prefix); agent.CodeOf(err) != agent.CodeInvalid {
-			t.Errorf("prefix %q: %v", prefix, err)
-		}
+		memorytest.Fails(sessionfile.GetSessionFilePath("x", "/dir", prefix))(t, agent.CodeInvalid)
 	}
 	for _, conversation := range []string{"../x", "a/b", "a\x00", "ü", strings.Repeat("x", 65)} {
-		if _, err := sessionfile.GetConversationFilePath("x", conversation, "/dir", ""); agent.CodeOf(err) != agent.CodeInvalid {
-			t.Errorf("conversation %q: %v", conversation, err)
-		}
+		memorytest.Fails(sessionfile.GetConversationFilePath("x", conversation, "/dir", ""))(t, agent.CodeInvalid)
 	}
 }
 
@@ -211,10 +202,8 @@ func TestRow81_SaveSession(t *testing.T) {
 	parts := msg("e", agent.RoleUser, 8)
 	parts.Content = agent.Content{Parts: []agent.Part{{Type: "text", Text: "look"}, {Type: "image_url", ImageURL: &agent.ImageURL{URL: "https://x/y.png"}}}}
 	s.Messages = append(s.Messages, call, result, parts)
-	path, err := f.SaveSession(s)
-	ok(t, err)
-	data, err := os.ReadFile(path)
-	ok(t, err)
+	path := memorytest.Must(f.SaveSession(s))(t)
+	data := memorytest.Must(os.ReadFile(path))(t)
 	var fields map[string]json.RawMessage
 	ok(t, json.Unmarshal(data, &fields))
 	for _, name := range []string{"id", "messages", "workdir", "startedAt", "lastActiveAt", "tokens", "threadId", "kind"} {
@@ -250,9 +239,7 @@ func TestRow81_SaveSession(t *testing.T) {
 		{ID: "x", ThreadID: "agent:general:y"}, {ID: "x", AgentType: "other", ThreadID: "agent:general:x"}, {ID: "x", ThreadID: "../x"},
 	} {
 		bad.Messages = s.Messages
-		if _, err := f.SaveSession(bad); agent.CodeOf(err) != agent.CodeInvalid {
-			t.Errorf("%+v: %v", bad.ThreadID, err)
-		}
+		memorytest.Fails(f.SaveSession(bad))(t, agent.CodeInvalid)
 	}
 }
 
@@ -283,13 +270,10 @@ func TestRow81_SavesAreAtomic(t *testing.T) {
 // link out of the folder.
 func TestRow81_OtherFilesAreNotOverwritten(t *testing.T) {
 	f := folder(t)
-	path, err := f.Path(session(sessionID, 1))
-	ok(t, err)
+	path := memorytest.Must(f.Path(session(sessionID, 1)))(t)
 	foreign := `{"id":"another","messages":[],"workdir":"","startedAt":"2026-03-01T12:00:00Z","lastActiveAt":"2026-03-01T12:00:00Z","tokens":0}`
 	write(t, path, foreign)
-	if _, err := f.SaveSession(session(sessionID, 1)); agent.CodeOf(err) != agent.CodeConflict {
-		t.Errorf("another session's file: %v", err)
-	}
+	memorytest.Fails(f.SaveSession(session(sessionID, 1)))(t, agent.CodeConflict)
 	if text, err := os.ReadFile(path); err != nil || string(text) != foreign {
 		t.Errorf("it was changed: %s, %v", text, err)
 	}
@@ -314,9 +298,7 @@ func TestRow81_OtherFilesAreNotOverwritten(t *testing.T) {
 	write(t, secret, "secret")
 	ok(t, os.Remove(path))
 	ok(t, os.Symlink(secret, path))
-	if _, err := f.SaveSession(session(sessionID, 1)); agent.CodeOf(err) != agent.CodeInvalid {
-		t.Errorf("a link: %v", err)
-	}
+	memorytest.Fails(f.SaveSession(session(sessionID, 1)))(t, agent.CodeInvalid)
 	if text, err := os.ReadFile(secret); err != nil || string(text) != "secret" {
 		t.Errorf("the link's target: %s, %v", text, err)
 	}
@@ -331,10 +313,8 @@ func TestRow81_OtherFilesAreNotOverwritten(t *testing.T) {
 // and a new save keeps what was there.
 func TestRow81_CutAnywhere(t *testing.T) {
 	f := folder(t)
-	path, err := f.SaveSession(session(sessionID, 1))
-	ok(t, err)
-	text, err := os.ReadFile(path)
-	ok(t, err)
+	path := memorytest.Must(f.SaveSession(session(sessionID, 1)))(t)
+	text := memorytest.Must(os.ReadFile(path))(t)
 	for n := range len(text) {
 		cut := sessionfile.Folder{Dir: t.TempDir()}
 		name := filepath.Join(cut.Dir, filepath.Base(path))
@@ -362,8 +342,7 @@ func TestRow82_PrefixIsInTheNameOnly(t *testing.T) {
 	ok(t, err)
 	same(t, "ids", ids(list), []string{agentID, sessionID})
 	for _, i := range list {
-		data, err := os.ReadFile(i.Path)
-		ok(t, err)
+		data := memorytest.Must(os.ReadFile(i.Path))(t)
 		if strings.Contains(string(data), "session_") {
 			t.Errorf("%s", data)
 		}

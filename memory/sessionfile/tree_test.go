@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/memory/memorytest"
 	"github.com/spool-agents/spool/memory/sessionfile"
 )
 
@@ -61,8 +62,7 @@ func TestRow90_RestoreBringsChildren(t *testing.T) {
 	same(t, "links", []string{grand.ParentThreadID, grand.RootThreadID, tree.Children[0].ParentThreadID}, []string{thread("first"), "main/default", "main/default"})
 	same(t, "messages", []int{len(tree.Messages), len(grand.Messages)}, []int{2, 2})
 	// A child whose parent's file is gone is not lost.
-	path, err := f.Path(child("first", "main/default", "main/default", 1, 1))
-	ok(t, err)
+	path := memorytest.Must(f.Path(child("first", "main/default", "main/default", 1, 1)))(t)
 	ok(t, os.Remove(path))
 	tree, _, _, err = f.LoadTree("main")
 	ok(t, err)
@@ -81,31 +81,24 @@ func TestRow88_Delete(t *testing.T) {
 	other := session("main", 9)
 	other.ConversationID = "other"
 	save(t, f, other)
-	if _, err := f.WriteHistory("main", sessionfile.History{"default": {}}); err != nil {
-		t.Fatal(err)
-	}
+	memorytest.Must(f.WriteHistory("main", sessionfile.History{"default": {}}))(t)
 	dir := filepath.Join(f.Dir, "sessions", "main")
-	removed, err := f.DeleteSession("main")
-	ok(t, err)
+	removed := memorytest.Must(f.DeleteSession("main"))(t)
 	same(t, "removed", len(removed), 4)
-	if _, err := os.Stat(dir); err != nil {
-		t.Errorf("another conversation needs the session's folder: %v", err)
-	}
+	memorytest.Must(os.Stat(dir))(t) // another conversation needs the session's folder
 	list := func() []string {
 		got, _, err := f.ListSessions(sessionfile.ListOptions{All: true})
 		ok(t, err)
 		return ids(got)
 	}
 	same(t, "left", list(), []string{"main", "theirs", "stranger"})
-	removed, err = f.DeleteSession("main/other")
-	ok(t, err)
+	removed = memorytest.Must(f.DeleteSession("main/other"))(t)
 	same(t, "removed", len(removed), 2)
 	if _, err := os.Stat(dir); !os.IsNotExist(err) {
 		t.Errorf("the session's folder: %v", err)
 	}
 	for range 2 {
-		_, err := f.DeleteSession("theirs")
-		ok(t, err)
+		memorytest.Must(f.DeleteSession("theirs"))(t)
 	}
 	same(t, "left", list(), []string{"stranger"})
 }
@@ -122,10 +115,9 @@ func TestRow88_Expire(t *testing.T) {
 		return ids(got)
 	}
 	expire := func(age time.Duration, keep ...string) []string {
-		removed, err := f.ExpireSessions(sessionfile.ExpireOptions{MaxAge: age, Now: noon.Add(11 * time.Hour), Keep: func(i sessionfile.Session) bool {
+		removed := memorytest.Must(f.ExpireSessions(sessionfile.ExpireOptions{MaxAge: age, Now: noon.Add(11 * time.Hour), Keep: func(i sessionfile.Session) bool {
 			return strings.Contains(" "+strings.Join(keep, " ")+" ", " "+i.ID+" ")
-		}})
-		ok(t, err)
+		}}))(t)
 		return removed
 	}
 	all := list()
@@ -137,7 +129,5 @@ func TestRow88_Expire(t *testing.T) {
 	same(t, "left", list(), []string{"late", "young", "grand", "second", "first", "main", "young2"})
 	same(t, "removed", len(expire(2*time.Hour)), 4)
 	same(t, "left", list(), []string{"late", "young", "young2"})
-	if _, err := os.Stat(filepath.Join(f.Dir, "session_zzzzzzzz.json")); err != nil {
-		t.Errorf("a file that cannot be read was removed: %v", err)
-	}
+	memorytest.Must(os.Stat(filepath.Join(f.Dir, "session_zzzzzzzz.json")))(t) // a file that cannot be read was removed
 }

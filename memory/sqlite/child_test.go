@@ -2,7 +2,6 @@ package sqlite_test
 
 import (
 	"context"
-	"os"
 	"testing"
 
 	"github.com/spool-agents/spool/memory"
@@ -11,8 +10,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	processtest.StoreChild(openStore, processtest.DiskJobs)
-	os.Exit(m.Run())
+	processtest.Main(m, processtest.StoreJobs(openStore, processtest.DiskJobs))
 }
 
 func openStore(ctx context.Context, path string) (memory.ConversationMemoryStore, error) {

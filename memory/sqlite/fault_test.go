@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/memory/memorytest"
 	"github.com/spool-agents/spool/memory/memorytest/processtest"
@@ -24,26 +26,16 @@ func TestFault_C12_ReadOnly(t *testing.T) {
 	dir := t.TempDir()
 	processtest.OpenToAll(t, dir)
 	closed := filepath.Join(dir, "closed")
-	if err := os.Mkdir(closed, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Mkdir(closed, 0o700))
 	s := mustOpen(t, filepath.Join(closed, "spool.db"), sqlite.Options{})
-	if _, err := s.Send(t.Context(), memorytest.Request("kept", "m")); err != nil {
-		t.Fatal(err)
-	}
+	memorytest.Must(s.Send(t.Context(), memorytest.Request("kept", "m")))(t)
 	logged := filepath.Join(dir, "logged")
-	if err := os.CopyFS(logged, os.DirFS(closed)); err != nil { // as a host that lost its power leaves it
-		t.Fatal(err)
-	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.CopyFS(logged, os.DirFS(closed))) // as a host that lost its power leaves it
+	require.NoError(t, s.Close())
 	for _, f := range []string{"spool.db", "spool.db-wal"} {
 		chmod(t, filepath.Join(logged, f), 0o444)
 	}
-	if err := os.Remove(filepath.Join(logged, "spool.db-shm")); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Remove(filepath.Join(logged, "spool.db-shm")))
 	chmod(t, logged, 0o555)
 	t.Cleanup(func() { _ = os.Chmod(logged, 0o700) })
 	processtest.CheckReadOnly(t, filepath.Join(logged, "spool.db"), "is read-only", "read: 1 threads, <nil>")
@@ -63,18 +55,14 @@ func TestFault_C12_ReadOnly(t *testing.T) {
 
 func chmod(t *testing.T, path string, mode os.FileMode) {
 	t.Helper()
-	if err := os.Chmod(path, mode); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Chmod(path, mode))
 }
 
 // TestForeignFileIsLeftAlone: a file that is no database is named and kept.
 func TestForeignFileIsLeftAlone(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "notes.txt")
 	text := strings.Repeat("these are my notes\n", 100)
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 	_, err := sqlite.Open(t.Context(), path, sqlite.Options{})
 	code(t, err, agent.CodeInvalid, path, "not a SQLite database")
 	if b, err := os.ReadFile(path); err != nil || string(b) != text {

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/spool-agents/spool/memory/memorytest"
 	"github.com/spool-agents/spool/memory/sqlite"
 )
@@ -19,12 +21,8 @@ func TestAppendCostDoesNotGrow(t *testing.T) {
 	s := mustOpen(t, path, sqlite.Options{})
 	turn := func(session, id string) time.Duration {
 		start := time.Now()
-		if _, err := s.Send(t.Context(), memorytest.Request(session, id)); err != nil {
-			t.Fatal(err)
-		}
-		if err := memorytest.RunTurns(t.Context(), s, session+"/default"); err != nil {
-			t.Fatal(err)
-		}
+		memorytest.Must(s.Send(t.Context(), memorytest.Request(session, id)))(t)
+		require.NoError(t, memorytest.RunTurns(t.Context(), s, session+"/default"))
 		return time.Since(start)
 	}
 	turn("long", "first")
@@ -49,10 +47,7 @@ func median(d []time.Duration) time.Duration {
 // grow makes a thread long without running its turns.
 func grow(t *testing.T, path, thread string, n int) {
 	t.Helper()
-	db, err := sql.Open("sqlite", "file:"+path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := memorytest.Must(sql.Open("sqlite", "file:"+path))(t)
 	defer func() { _ = db.Close() }()
 	const count = `WITH RECURSIVE c (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c WHERE i < ?2) `
 	for _, script := range []string{
@@ -62,8 +57,6 @@ func grow(t *testing.T, path, thread string, n int) {
 			`SELECT ?1, i + 1000, 'memory_appended', 't', '{}', 0 FROM c`,
 		`UPDATE threads SET last_message = 1000 + ?2, last_event = 1000 + ?2, message_count = message_count + ?2 WHERE id = ?1`,
 	} {
-		if _, err := db.ExecContext(t.Context(), script, thread, n); err != nil {
-			t.Fatal(err)
-		}
+		memorytest.Must(db.ExecContext(t.Context(), script, thread, n))(t)
 	}
 }

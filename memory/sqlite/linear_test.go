@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/spool-agents/spool/memory/internal/sqlstore"
 	"github.com/spool-agents/spool/memory/memorytest"
 	"github.com/spool-agents/spool/memory/verify"
@@ -50,32 +52,20 @@ func (c *countedTx) QueryRowContext(ctx context.Context, query string, args ...a
 func TestACheckIsLinear(t *testing.T) {
 	ctx := t.Context()
 	path := filepath.Join(t.TempDir(), "spool.db")
-	file, err := openFile(ctx, path, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := memorytest.Must(openFile(ctx, path, Options{}))(t)
 	first, err := open(ctx, file, path, Options{}) // makes the tables
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { _ = first.Close() })
 	b := &counted{backend: file}
-	s, err := sqlstore.New(ctx, b, sqlstore.Dialect{
+	s := memorytest.Must(sqlstore.New(ctx, b, sqlstore.Dialect{
 		Name: "sqlite", Schema: thisSchema(t), MapError: mapError(path), TableExists: `SELECT COUNT(*) FROM sqlite_master WHERE type = 'table' AND name = ?`,
-	}, sqlstore.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}, sqlstore.Options{}))(t)
 	cost := func(turns int) int64 {
 		t.Helper()
 		for i := range turns {
-			if _, err := s.Send(ctx, memorytest.Request("s", fmt.Sprint(turns, ".", i))); err != nil {
-				t.Fatal(err)
-			}
+			memorytest.Must(s.Send(ctx, memorytest.Request("s", fmt.Sprint(turns, ".", i))))(t)
 		}
-		if err := memorytest.RunTurns(ctx, s, "s/default"); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, memorytest.RunTurns(ctx, s, "s/default"))
 		before := b.n.Load()
 		report, err := verify.Check(ctx, s, verify.Options{})
 		if err != nil || !report.OK {
@@ -113,15 +103,11 @@ func correlated(t *testing.T, b *backend, query string) []string {
 	for rows.Next() {
 		var id, parent, unused int
 		var detail string
-		if err := rows.Scan(&id, &parent, &unused, &detail); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, rows.Scan(&id, &parent, &unused, &detail))
 		if inside[id] = inside[parent] || strings.HasPrefix(detail, "CORRELATED"); inside[id] {
 			found = append(found, detail)
 		}
 	}
-	if err := rows.Err(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, rows.Err())
 	return found
 }

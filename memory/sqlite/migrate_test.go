@@ -5,30 +5,26 @@ import (
 	"database/sql"
 	"fmt"
 	"io/fs"
+	"path"
 	"path/filepath"
 	"strings"
 	"testing"
 	"testing/fstest"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/memory"
 	"github.com/spool-agents/spool/memory/internal/sqlstore"
+	"github.com/spool-agents/spool/memory/memorytest"
 )
 
 // thisSchema is the schema of this program, with further migrations.
 func thisSchema(t *testing.T, more ...string) fs.FS {
 	t.Helper()
 	files := fstest.MapFS{}
-	err := fs.WalkDir(schemaFiles, "schema", func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			return err
-		}
-		data, err := schemaFiles.ReadFile(path)
-		files[d.Name()] = &fstest.MapFile{Data: data}
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
+	for _, name := range memorytest.Must(fs.Glob(schemaFiles, "schema/*.sql"))(t) {
+		files[path.Base(name)] = &fstest.MapFile{Data: memorytest.Must(schemaFiles.ReadFile(name))(t)}
 	}
 	for _, script := range more {
 		files[fmt.Sprintf("%03d_more.sql", len(files)+1)] = &fstest.MapFile{Data: []byte(script)}
@@ -53,43 +49,26 @@ func send(ctx context.Context, s *Store, id string) error {
 // TestMigrations: a store keeps its data and id through later migrations; one that fails leaves the old schema.
 func TestMigrations(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "spool.db")
-	s, err := reopen(t, path, Options{schema: thisSchema(t)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := send(t.Context(), s, "m1"); err != nil {
-		t.Fatal(err)
-	}
+	s := memorytest.Must(reopen(t, path, Options{schema: thisSchema(t)}))(t)
+	require.NoError(t, send(t.Context(), s, "m1"))
 	id := s.ID()
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
-	files, err := schemaFiles.ReadDir("schema")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.Close())
+	files := memorytest.Must(schemaFiles.ReadDir("schema"))(t)
 	known := len(files)
 	good := "CREATE TABLE extra (x TEXT NOT NULL);\n-- a comment;\nINSERT INTO extra VALUES ('one');"
-	_, err = reopen(t, path, Options{schema: thisSchema(t, good, "INSERT INTO extra VALUES ('two'); INSERT INTO missing VALUES (1);")})
+	_, err := reopen(t, path, Options{schema: thisSchema(t, good, "INSERT INTO extra VALUES ('two'); INSERT INTO missing VALUES (1);")})
 	if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("%03d_more.sql", known+2)) {
 		t.Fatalf("a migration that fails: %v", err)
 	}
 	later := thisSchema(t, good)
 	for range 2 {
-		s, err := reopen(t, path, Options{schema: later})
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := memorytest.Must(reopen(t, path, Options{schema: later}))(t)
 		if s.ID() != id {
 			t.Errorf("the id changed from %s to %s", id, s.ID())
 		}
-		entries, err := s.Inbox(t.Context(), "s/default")
-		if err != nil || len(entries) != 1 {
-			t.Errorf("%d entries, %v", len(entries), err)
-		}
-		if err := s.Close(); err != nil {
-			t.Fatal(err)
-		}
+		entries := memorytest.Must(s.Inbox(t.Context(), "s/default"))(t)
+		require.Len(t, entries, 1)
+		require.NoError(t, s.Close())
 	}
 	if _, err := reopen(t, path, Options{schema: thisSchema(t)}); agent.CodeOf(err) != agent.CodeInvalid ||
 		!strings.Contains(err.Error(), fmt.Sprintf("version %d", known+1)) || !strings.Contains(err.Error(), "newer program") {
@@ -101,18 +80,9 @@ func TestMigrations(t *testing.T) {
 // transaction leave nothing behind and let the next writer in.
 func TestFault_C9_FailedTransactionReleasesItsLock(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "spool.db")
-	s, err := reopen(t, path, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	other, err := reopen(t, path, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := openFile(t.Context(), path, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := memorytest.Must(reopen(t, path, Options{}))(t)
+	other := memorytest.Must(reopen(t, path, Options{}))(t)
+	b := memorytest.Must(openFile(t.Context(), path, Options{}))(t)
 	t.Cleanup(func() { _ = b.Close() })
 	for name, fail := range map[string]func(sqlstore.Tx){
 		"a failing statement": func(tx sqlstore.Tx) {
@@ -126,9 +96,7 @@ func TestFault_C9_FailedTransactionReleasesItsLock(t *testing.T) {
 			}
 		},
 		"a transaction that is gone": func(tx sqlstore.Tx) {
-			if _, err := tx.ExecContext(t.Context(), "ROLLBACK"); err != nil {
-				t.Error(err)
-			}
+			memorytest.Must(tx.ExecContext(t.Context(), "ROLLBACK"))(t)
 		},
 		"a panic": func(sqlstore.Tx) { panic("boom") },
 	} {
@@ -142,18 +110,11 @@ func TestFault_C9_FailedTransactionReleasesItsLock(t *testing.T) {
 			fail(tx)
 		}()
 		for i, s := range []*Store{s, other} {
-			if err := send(t.Context(), s, name+string(rune('0'+i))); err != nil {
-				t.Fatalf("%s: %v", name, err)
-			}
+			require.NoError(t, send(t.Context(), s, name+string(rune('0'+i))))
 		}
 	}
-	tx, err := b.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := tx.Commit(); err != nil {
-		t.Fatal(err)
-	}
+	tx := memorytest.Must(b.Begin(t.Context()))(t)
+	require.NoError(t, tx.Commit())
 	tx.Rollback()
 }
 
@@ -167,27 +128,12 @@ func TestDamagedBookkeeping(t *testing.T) {
 		`UPDATE schema_version SET version = 99 WHERE version = 1`: "newer program",
 	} {
 		path := filepath.Join(t.TempDir(), "spool.db")
-		s, err := Open(t.Context(), path, Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := send(t.Context(), s, "m1"); err != nil {
-			t.Fatal(err)
-		}
-		err = s.Store.Close()
-		if err != nil {
-			t.Fatal(err)
-		}
-		db, err := sql.Open("sqlite", path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := db.ExecContext(t.Context(), damage); err != nil {
-			t.Fatal(err)
-		}
-		if err := db.Close(); err != nil {
-			t.Fatal(err)
-		}
+		s := memorytest.Must(Open(t.Context(), path, Options{}))(t)
+		require.NoError(t, send(t.Context(), s, "m1"))
+		require.NoError(t, s.Store.Close())
+		db := memorytest.Must(sql.Open("sqlite", path))(t)
+		memorytest.Must(db.ExecContext(t.Context(), damage))(t)
+		require.NoError(t, db.Close())
 		for range 2 {
 			if _, err := reopen(t, path, Options{}); err == nil || !strings.Contains(err.Error(), says) {
 				t.Errorf("%s: %v", damage, err)

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/spool-agents/spool/memory"
 	"github.com/spool-agents/spool/memory/memorytest"
 )
@@ -20,45 +22,23 @@ import (
 func TestNoStatementReadsAWholeLog(t *testing.T) {
 	ctx := t.Context()
 	path := filepath.Join(t.TempDir(), "spool.db")
-	b, err := openFile(ctx, path, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := open(ctx, b, path, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := memorytest.Must(openFile(ctx, path, Options{}))(t)
+	s := memorytest.Must(open(ctx, b, path, Options{}))(t)
 	defer func() { _ = s.Close() }()
-	if _, err := s.Send(ctx, memorytest.Request("s", "m")); err != nil {
-		t.Fatal(err)
-	}
-	if err := memorytest.RunTurns(ctx, s, "s/default"); err != nil {
-		t.Fatal(err)
-	}
+	memorytest.Must(s.Send(ctx, memorytest.Request("s", "m")))(t)
+	require.NoError(t, memorytest.RunTurns(ctx, s, "s/default"))
 	if m, err := s.Messages(ctx, "s/default", 3, 2); err != nil || len(m) != 2 {
 		t.Fatalf("%d messages, %v", len(m), err)
 	}
-	if _, err := s.Events(ctx, "s/default", 3, 2); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.ToolCalls(ctx, "s/default"); err != nil {
-		t.Fatal(err)
-	}
+	memorytest.Must(s.Events(ctx, "s/default", 3, 2))(t)
+	memorytest.Must(s.ToolCalls(ctx, "s/default"))(t)
 	readWindow(t, s)
 	for _, f := range []memory.ThreadFilter{{UserID: "u"}, {UserID: "u", All: true, Since: time.Now()}, {UserID: "u", SubAgents: true, Limit: 10}, {SessionID: "s"}, {Root: "s/default", All: true}, {Parent: "s/default", All: true}} {
-		if _, err := s.Threads(ctx, f); err != nil {
-			t.Fatal(err)
-		}
+		memorytest.Must(s.Threads(ctx, f))(t)
 	}
-	if _, err := s.Children(ctx, "s/default"); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.Overdue(ctx, time.Second, 10); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.OpenTurns(ctx, memory.OpenTurnFilter{Age: time.Second, After: memory.OpenTurn{TurnID: "t1"}, Limit: 10}); err != nil {
-		t.Fatal(err)
-	}
+	memorytest.Must(s.Children(ctx, "s/default"))(t)
+	memorytest.Must(s.Overdue(ctx, time.Second, 10))(t)
+	memorytest.Must(s.OpenTurns(ctx, memory.OpenTurnFilter{Age: time.Second, After: memory.OpenTurn{TurnID: "t1"}, Limit: 10}))(t)
 	if n, err := memorytest.Hammer(ctx, s, "h", 3, time.Now().Add(time.Second), 200); err != nil || n < 200 {
 		t.Fatalf("%d operations, %v", n, err)
 	}
@@ -79,16 +59,12 @@ func TestNoStatementReadsAWholeLog(t *testing.T) {
 		for rows.Next() {
 			var id, parent, unused int
 			var detail string
-			if err := rows.Scan(&id, &parent, &unused, &detail); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, rows.Scan(&id, &parent, &unused, &detail))
 			if scan.MatchString(detail) && !strings.HasSuffix(detail, " USING INDEX turns_open") { // which has the open ones only
 				t.Errorf("%s\nof %s", detail, query)
 			}
 		}
-		if err := rows.Err(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, rows.Err())
 	}
 	for query := range b.writer.stmts {
 		explain(query)
@@ -127,7 +103,5 @@ func readWindow(t *testing.T, s *Store) {
 	_, err3 := s.InboxBefore(ctx, id, 0, 2)
 	_, err4 := s.LastTurn(ctx, id)
 	_, err5 := s.Stream(ctx, id)
-	if err := errors.Join(err, err2, err3, err4, err5); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, errors.Join(err, err2, err3, err4, err5))
 }

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/memory"
 	"github.com/spool-agents/spool/memory/memorytest"
@@ -20,10 +22,7 @@ import (
 
 func mustOpen(t *testing.T, path string, o sqlite.Options) *sqlite.Store {
 	t.Helper()
-	s, err := sqlite.Open(t.Context(), path, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := memorytest.Must(sqlite.Open(t.Context(), path, o))(t)
 	t.Cleanup(func() { _ = s.Close() })
 	return s
 }
@@ -58,22 +57,12 @@ func TestProcesses(t *testing.T) {
 // hold takes the file's write lock as a foreign program would.
 func hold(t *testing.T, path string) (release func()) {
 	t.Helper()
-	db, err := sql.Open("sqlite", "file:"+path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	conn, err := db.Conn(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := conn.ExecContext(t.Context(), "BEGIN IMMEDIATE"); err != nil {
-		t.Fatal(err)
-	}
+	db := memorytest.Must(sql.Open("sqlite", "file:"+path))(t)
+	conn := memorytest.Must(db.Conn(t.Context()))(t)
+	memorytest.Must(conn.ExecContext(t.Context(), "BEGIN IMMEDIATE"))(t)
 	release = sync.OnceFunc(func() {
 		_, err := conn.ExecContext(context.Background(), "ROLLBACK")
-		if err := errors.Join(err, conn.Close(), db.Close()); err != nil {
-			t.Error(err)
-		}
+		require.NoError(t, errors.Join(err, conn.Close(), db.Close()))
 	})
 	t.Cleanup(release)
 	return release
@@ -86,9 +75,7 @@ func TestFault_C8_LockHeldSixSeconds(t *testing.T) {
 	release := hold(t, path)
 	start := time.Now()
 	time.AfterFunc(6*time.Second, release)
-	if _, err := s.Send(t.Context(), memorytest.Request("s", "m")); err != nil {
-		t.Fatal(err)
-	}
+	memorytest.Must(s.Send(t.Context(), memorytest.Request("s", "m")))(t)
 	if waited := time.Since(start); waited < 5*time.Second {
 		t.Errorf("waited %s only: the lock was not held", waited)
 	}
@@ -100,13 +87,9 @@ func TestFault_C8_LockHeldForGood(t *testing.T) {
 	release := hold(t, path)
 	_, err := s.Send(t.Context(), memorytest.Request("s", "m"))
 	code(t, err, agent.CodeUnavailable, path, "another process", "try again")
-	if _, err := s.Threads(t.Context(), memory.ThreadFilter{}); err != nil {
-		t.Errorf("reading needs no write lock: %v", err)
-	}
+	memorytest.Must(s.Threads(t.Context(), memory.ThreadFilter{}))(t) // reading needs no write lock
 	release()
-	if _, err := s.Send(t.Context(), memorytest.Request("s", "m")); err != nil {
-		t.Fatal(err)
-	}
+	memorytest.Must(s.Send(t.Context(), memorytest.Request("s", "m")))(t)
 }
 
 // TestGivingUpWaiting: a caller whose context ends stops waiting at once, and
@@ -124,21 +107,15 @@ func TestGivingUpWaiting(t *testing.T) {
 		t.Errorf("after %s: %v", time.Since(start), err)
 	}
 	release()
-	if _, err := s.Send(t.Context(), memorytest.Request("s", "m")); err != nil {
-		t.Fatal(err)
-	}
+	memorytest.Must(s.Send(t.Context(), memorytest.Request("s", "m")))(t)
 }
 
 func TestFilesAreTheOwnersOnly(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a", "b")
 	s := mustOpen(t, filepath.Join(dir, "odd ?#%41 name.db"), sqlite.Options{})
-	if _, err := s.Send(t.Context(), memorytest.Request("s", "m")); err != nil {
-		t.Fatal(err)
-	}
-	files, err := os.ReadDir(dir)
-	if err != nil || len(files) != 3 {
-		t.Fatalf("%v, %v: want the file, its log and its index", files, err)
-	}
+	memorytest.Must(s.Send(t.Context(), memorytest.Request("s", "m")))(t)
+	files := memorytest.Must(os.ReadDir(dir))(t)
+	require.Len(t, files, 3)
 	for _, f := range files {
 		if info, err := f.Info(); err != nil || info.Mode().Perm() != 0o600 || !strings.HasPrefix(f.Name(), "odd ?#%41 name.db") {
 			t.Errorf("%s: %v, %v", f.Name(), info.Mode(), err)

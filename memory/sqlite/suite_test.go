@@ -4,6 +4,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/spool-agents/spool/memory"
 	"github.com/spool-agents/spool/memory/memorytest"
 	"github.com/spool-agents/spool/memory/sqlite"
@@ -11,10 +13,7 @@ import (
 
 func open(t *testing.T, path string, clock *memorytest.Clock) memory.ConversationMemoryStore {
 	t.Helper()
-	s, err := sqlite.Open(t.Context(), path, sqlite.Options{Clock: clock.Now})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := memorytest.Must(sqlite.Open(t.Context(), path, sqlite.Options{Clock: clock.Now}))(t)
 	t.Cleanup(func() { _ = s.Close() })
 	return s
 }
@@ -27,9 +26,7 @@ func TestConformance(t *testing.T) {
 			return open(t, filepath.Join(t.TempDir(), "spool.db"), clock)
 		},
 		Reopen: func(t *testing.T, s memory.ConversationMemoryStore) memory.ConversationMemoryStore {
-			if err := s.Close(); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, s.Close())
 			return open(t, path(s), clock)
 		},
 		Another: func(t *testing.T, s memory.ConversationMemoryStore) memory.ConversationMemoryStore {
@@ -43,10 +40,7 @@ func TestConformanceInMemory(t *testing.T) {
 	clock := memorytest.NewClock()
 	memorytest.RunStore(t, memorytest.Harness{
 		Open: func(t *testing.T) memory.ConversationMemoryStore {
-			s, err := sqlite.OpenMemory(t.Context(), sqlite.Options{Clock: clock.Now})
-			if err != nil {
-				t.Fatal(err)
-			}
+			s := memorytest.Must(sqlite.OpenMemory(t.Context(), sqlite.Options{Clock: clock.Now}))(t)
 			t.Cleanup(func() { _ = s.Close() })
 			return s
 		},

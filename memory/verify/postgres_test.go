@@ -10,6 +10,7 @@ import (
 
 	"github.com/spool-agents/spool/internal/pgtest"
 	"github.com/spool-agents/spool/memory"
+	"github.com/spool-agents/spool/memory/memorytest"
 	"github.com/spool-agents/spool/memory/postgres"
 )
 
@@ -47,13 +48,7 @@ func openPostgres(t *testing.T) (memory.ConversationMemoryStore, *sql.DB) {
 	}
 	url := pgtest.Schema(t, database)
 	pgtest.Exec(t, url, functions)
-	s, err := postgres.Open(t.Context(), url, postgres.Options{MaxConnections: 4})
-	if err != nil {
-		t.Fatal(err)
-	}
-	raw, err := sql.Open("pgx", url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := memorytest.Must(postgres.Open(t.Context(), url, postgres.Options{MaxConnections: 4}))(t)
+	raw := memorytest.Must(sql.Open("pgx", url))(t)
 	return s, raw
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/memory"
+	"github.com/spool-agents/spool/memory/memorytest"
 	"github.com/spool-agents/spool/memory/verify"
 )
 
@@ -15,19 +16,19 @@ import (
 func newDamaged(t *testing.T, b backend) *scene {
 	t.Helper()
 	c := newSceneOn(t, b)
-	ok[memory.SendResult](c)(c.s.Send(t.Context(), memory.SendRequest{
+	memorytest.Must(c.s.Send(t.Context(), memory.SendRequest{
 		UserID: "alice", Profile: "default", SessionID: "healthy", ConversationID: "default", MessageID: "m1", Content: agent.Text("x"), WhenBusy: memory.Queue,
-	}))
+	}))(c.t)
 	return c
 }
 
 // repair repairs parents first and returns what was done.
 func (c *scene) repair() (all []string) {
 	c.t.Helper()
-	threads := ok[[]agent.Thread](c)(c.s.Threads(c.t.Context(), memory.ThreadFilter{All: true}))
+	threads := memorytest.Must(c.s.Threads(c.t.Context(), memory.ThreadFilter{All: true}))(c.t)
 	slices.SortFunc(threads, func(a, b agent.Thread) int { return a.Depth - b.Depth })
 	for _, th := range threads {
-		all = append(all, ok[[]string](c)(c.s.Repair(c.t.Context(), th.ID))...)
+		all = append(all, memorytest.Must(c.s.Repair(c.t.Context(), th.ID))(c.t)...)
 	}
 	return all
 }
@@ -35,12 +36,12 @@ func (c *scene) repair() (all []string) {
 // state is what there is to see of all threads: their numbers and what is said.
 func (c *scene) state() string {
 	c.t.Helper()
-	threads := ok[[]agent.Thread](c)(c.s.Threads(c.t.Context(), memory.ThreadFilter{All: true}))
+	threads := memorytest.Must(c.s.Threads(c.t.Context(), memory.ThreadFilter{All: true}))(c.t)
 	slices.SortFunc(threads, func(a, b agent.Thread) int { return strings.Compare(a.ID, b.ID) })
 	var out []string
 	for _, th := range threads {
 		out = append(out, fmt.Sprintf("%s %s %s %+v", th.ID, th.Status, th.OpenTurnID, th.Metadata))
-		for _, m := range ok[[]agent.Message](c)(c.s.Messages(c.t.Context(), th.ID, 0, 0)) {
+		for _, m := range memorytest.Must(c.s.Messages(c.t.Context(), th.ID, 0, 0))(c.t) {
 			out = append(out, fmt.Sprint(m.Seq, m.ID, m.Role, m.Content, m.ToolCallID, m.Status))
 		}
 	}
@@ -160,7 +161,7 @@ func TestRow32_WhatIsLostIsNamed(t *testing.T) {
 				t.Errorf("found %s, want %s", all, says)
 			}
 		}
-		ok[[]memory.ThreadRecord](c)(c.s.ExportThreads(t.Context(), memory.ExportRequest{ThreadID: "healthy/default"}))
+		memorytest.Must(c.s.ExportThreads(t.Context(), memory.ExportRequest{ThreadID: "healthy/default"}))(c.t)
 	})
 }
 

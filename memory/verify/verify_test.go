@@ -7,16 +7,19 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	_ "modernc.org/sqlite" // raw access to the store's file
 
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/memory"
+	"github.com/spool-agents/spool/memory/memorytest"
 	"github.com/spool-agents/spool/memory/sqlite"
 	"github.com/spool-agents/spool/memory/verify"
 )
@@ -51,14 +54,8 @@ var backends = []backend{{"sqlite", openSQLite, func(query string) string { retu
 func openSQLite(t *testing.T) (memory.ConversationMemoryStore, *sql.DB) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "spool.db")
-	s, err := sqlite.Open(t.Context(), path, sqlite.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	raw, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(10000)&_pragma=foreign_keys(0)")
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := memorytest.Must(sqlite.Open(t.Context(), path, sqlite.Options{}))(t)
+	raw := memorytest.Must(sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(10000)&_pragma=foreign_keys(0)"))(t)
 	return s, raw
 }
 
@@ -76,52 +73,41 @@ func newSceneOn(t *testing.T, b backend) *scene {
 	return c
 }
 
-func ok[T any](c *scene) func(T, error) T {
-	c.t.Helper()
-	return func(v T, err error) T {
-		c.t.Helper()
-		if err != nil {
-			c.t.Fatal(err)
-		}
-		return v
-	}
-}
-
 func (c *scene) send(id string) memory.SendResult {
 	c.t.Helper()
-	return ok[memory.SendResult](c)(c.s.Send(c.t.Context(), memory.SendRequest{
+	return memorytest.Must(c.s.Send(c.t.Context(), memory.SendRequest{
 		UserID: "alice", Profile: "default", SessionID: "s1", ConversationID: "default",
 		MessageID: id, Content: agent.Text("text of " + id), WhenBusy: memory.Queue,
-	}))
+	}))(c.t)
 }
 
 func (c *scene) take(thread string) string {
 	c.t.Helper()
-	return ok[memory.Claim](c)(c.s.TakeNext(c.t.Context(), memory.TakeRequest{ThreadID: thread, RunID: "r"})).Turn.ID
+	return memorytest.Must(c.s.TakeNext(c.t.Context(), memory.TakeRequest{ThreadID: thread, RunID: "r"}))(c.t).Turn.ID
 }
 
 func (c *scene) reply(thread, turn string, step int, calls ...agent.Call) []agent.ToolCall {
 	c.t.Helper()
 	c.fence++
 	ctx := c.t.Context()
-	st := ok[memory.ModelStart](c)(c.s.BeginModel(ctx, memory.ModelBegin{
+	st := memorytest.Must(c.s.BeginModel(ctx, memory.ModelBegin{
 		ThreadID: thread, TurnID: turn, Step: step, Fence: memory.Fence{Scope: fmt.Sprint(c.fence), Number: 1},
-	}))
+	}))(c.t)
 	r := memory.ReplyRecord{ThreadID: thread, TurnID: turn, Step: step, Attempt: st.Attempt}
 	r.Reply = agent.ModelReply{Content: "reply", Calls: calls, FinishReason: "stop"}
 	for _, call := range calls {
 		r.Gates = append(r.Gates, agent.GateAuto)
 		r.Delegations = append(r.Delegations, call.Function.Name == "assign_task")
 	}
-	return ok[memory.StoredReply](c)(c.s.SaveReply(ctx, r)).Calls
+	return memorytest.Must(c.s.SaveReply(ctx, r))(c.t).Calls
 }
 
 func (c *scene) complete(thread, turn string, step int) memory.Closed {
 	c.t.Helper()
 	c.reply(thread, turn, step)
-	return ok[memory.Closed](c)(c.s.CloseTurn(c.t.Context(), memory.CloseRequest{
+	return memorytest.Must(c.s.CloseTurn(c.t.Context(), memory.CloseRequest{
 		ThreadID: thread, TurnID: turn, Outcome: agent.ThreadCompleted, Step: step,
-	}))
+	}))(c.t)
 }
 
 func (c *scene) play() {
@@ -131,31 +117,33 @@ func (c *scene) play() {
 	c.turn = c.take(c.main)
 	calls := c.reply(c.main, c.turn, 1, agent.NewCall("a", "lookup", `{}`), agent.NewCall("b", "assign_task", `{}`))
 	c.lookup, c.assign = calls[0].ID, calls[1].ID
-	st := ok[memory.ToolStart](c)(c.s.BeginTool(ctx, memory.ToolBegin{
+	st := memorytest.Must(c.s.BeginTool(ctx, memory.ToolBegin{
 		ThreadID: c.main, TurnID: c.turn, CallID: c.lookup, Fence: memory.Fence{Scope: "tool", Number: 1},
-	}))
-	if err := c.s.SaveResult(ctx, memory.ToolOutcome{
+	}))(c.t)
+	require.NoError(c.t, c.s.SaveResult(ctx, memory.ToolOutcome{
 		ThreadID: c.main, TurnID: c.turn, CallID: c.lookup, Attempt: st.Attempt, Result: agent.ToolOK("found"),
-	}); err != nil {
-		c.t.Fatal(err)
-	}
-	d := ok[memory.Delegation](c)(c.s.OpenDelegation(ctx, memory.DelegationRequest{
+	}))
+	d := memorytest.Must(c.s.OpenDelegation(ctx, memory.DelegationRequest{
 		ThreadID: c.main, TurnID: c.turn, CallID: c.assign, Task: "find out",
 		Config: agent.SpecialistAgentConfig{Name: "researcher"}, Limits: memory.DelegationLimits{MaxDepth: 3},
-	}))
+	}))(c.t)
 	c.child, c.childTurn = d.ChildThread, c.take(d.ChildThread)
 	c.complete(c.child, c.childTurn, 1)
-	ok[memory.ChildResult](c)(c.s.TakeChildResult(ctx, memory.ChildResultRequest{ThreadID: c.main, TurnID: c.turn, CallID: c.assign}))
+	memorytest.Must(c.s.TakeChildResult(ctx, memory.ChildResultRequest{ThreadID: c.main, TurnID: c.turn, CallID: c.assign}))(c.t)
 	round := memory.RoundRequest{ThreadID: c.main, TurnID: c.turn, Step: 1}
-	ok[memory.RoundSaved](c)(c.s.SaveToolRound(ctx, round))
+	memorytest.Must(c.s.SaveToolRound(ctx, round))(c.t)
 	c.second = c.send("m2").TurnID
 	c.complete(c.main, c.turn, 2)
 	c.complete(c.main, c.second, 1)
 }
 
-// plant changes rows behind the store's back.
+// plant changes rows behind the store's back; @main, @turn, … are the ids of the scene.
 func (c *scene) plant(query string, args ...any) {
 	c.t.Helper()
+	query = named.ReplaceAllStringFunc(query, func(name string) string {
+		args = append(args, map[string]string{"@main": c.main, "@child": c.child, "@turn": c.turn, "@second": c.second, "@childTurn": c.childTurn, "@lookup": c.lookup, "@assign": c.assign}[name])
+		return "?"
+	})
 	res, err := c.raw.ExecContext(c.t.Context(), c.bind(query), args...)
 	if err != nil {
 		c.t.Fatal(err)
@@ -167,7 +155,7 @@ func (c *scene) plant(query string, args ...any) {
 
 func (c *scene) check(o verify.Options) verify.Report {
 	c.t.Helper()
-	return ok[verify.Report](c)(verify.Check(c.t.Context(), c.s, o))
+	return memorytest.Must(verify.Check(c.t.Context(), c.s, o))(c.t)
 }
 
 func rules(r verify.Report) []int {
@@ -185,9 +173,7 @@ func TestCleanStorePasses(t *testing.T) {
 			t.Errorf("%+v: %v", o, r.Violations)
 		}
 	}
-	if _, err := verify.Check(t.Context(), c.s, verify.Options{Threads: []string{"none/default"}}); agent.CodeOf(err) != agent.CodeNotFound {
-		t.Errorf("a missing thread: %v", err)
-	}
+	memorytest.Fails(verify.Check(t.Context(), c.s, verify.Options{Threads: []string{"none/default"}}))(t, agent.CodeNotFound)
 }
 
 func TestReportJSON(t *testing.T) {
@@ -202,139 +188,68 @@ func TestReportJSON(t *testing.T) {
 	}
 }
 
-// plantQuestion takes the call that asks; the rest of the row follows.
-const plantQuestion = `INSERT INTO asks SELECT 'ques_x', 'question', t.thread_id, t.thread_id, 'alice', t.id, 1, ?, 'orchestrator', '', '', 'a text', `
+// plantQuestion asks by the call lookup; the rest of the row follows.
+const plantQuestion = `INSERT INTO asks SELECT 'ques_x', 'question', t.thread_id, t.thread_id, 'alice', t.id, 1, @lookup, 'orchestrator', '', '', 'a text', `
 
 const copyEvent = `INSERT INTO events (thread_id, seq, type, turn_id, data, at)
 	SELECT thread_id, (SELECT MAX(seq) + 1 FROM events o WHERE o.thread_id = e.thread_id), type, turn_id, data, at FROM events e `
 
+var named = regexp.MustCompile(`@\w+`)
+
 // TestPlantedViolationsAreCaught breaks each rule by hand, in one way or more.
 func TestPlantedViolationsAreCaught(t *testing.T) {
 	for _, p := range []struct {
-		rule  int
-		name  string
-		plant func(c *scene)
+		rule int
+		name string
+		sql  []string
 	}{
-		{1, "a link event names no thread", func(c *scene) {
-			c.plant(`UPDATE events SET data = replace(data, ?, 'agent:researcher:ghost') WHERE type = 'tool_response' AND thread_id = ?`, c.child, c.main)
-		}},
-		{1, "a thread is younger than the event that links it", func(c *scene) {
-			c.plant(`UPDATE threads SET created_at = created_at + 60000 WHERE id = ?`, c.child)
-		}},
-		{1, "a sub-thread was moved to another parent", func(c *scene) {
-			c.plant(`UPDATE threads SET parent_id = 'none/default' WHERE id = ?`, c.child)
-		}},
-		{2, "a sub-thread has another's agent id", func(c *scene) {
-			c.plant(`UPDATE threads SET agent_id = 'researcher-1-ffffffffffff' WHERE id = ?`, c.child)
-		}},
-		{2, "no event created the sub-thread", func(c *scene) {
-			c.plant(`UPDATE events SET data = json_remove(data, '$.sub_agent_thread_id') WHERE type = 'tool_call' AND data LIKE '%' || ? || '%'`, c.child)
-		}},
-		{2, "two events created the sub-thread", func(c *scene) {
-			c.plant(copyEvent+`WHERE type = 'tool_call' AND data LIKE '%' || ? || '%'`, c.child)
-		}},
-		{2, "a turn of the sub-thread has no task", func(c *scene) {
-			c.plant(`DELETE FROM tasks WHERE sub_agent = ?`, c.child)
-		}},
-		{2, "the parent is gone", func(c *scene) {
-			c.plant(`UPDATE threads SET parent_id = 'none/default' WHERE id = ?`, c.child)
-		}},
-		{3, "a call has no result", func(c *scene) {
-			c.plant(`UPDATE messages SET body = json_set(body, '$.tool_call_id', 'call_other') WHERE thread_id = ? AND json_extract(body, '$.tool_call_id') = ?`, c.main, c.lookup)
-		}},
-		{3, "a result stands away from its call", func(c *scene) {
-			c.plant(`UPDATE messages SET body = json_set(body, '$.tool_calls', json('[]')) WHERE thread_id = ? AND json_array_length(body, '$.tool_calls') > 0`, c.main)
-		}},
-		{3, "a call has two results", func(c *scene) {
-			c.plant(`UPDATE messages SET body = json_set(body, '$.tool_call_id', ?) WHERE thread_id = ? AND json_extract(body, '$.tool_call_id') = ?`, c.lookup, c.main, c.assign)
-		}},
-		{4, "events have a gap", func(c *scene) {
-			c.plant(`DELETE FROM events WHERE thread_id = ? AND seq = 3`, c.main)
-		}},
-		{4, "messages have a gap", func(c *scene) {
-			c.plant(`DELETE FROM messages WHERE thread_id = ? AND seq = 2`, c.child)
-			c.plant(`UPDATE messages SET seq = seq + 1, body = json_set(body, '$.seq', seq + 1) WHERE thread_id = ?`, c.child)
-		}},
-		{4, "a message id is there twice", func(c *scene) {
-			c.plant(`UPDATE messages SET body = json_set(body, '$.id', (SELECT id FROM messages WHERE thread_id = ? AND seq = 5)) WHERE thread_id = ? AND seq = 7`, c.main, c.main)
-		}},
-		{5, "a question of a closed turn waits", func(c *scene) {
-			c.plant(plantQuestion+`'', '', '', '', '', '', 0, t.opened_at FROM turns t WHERE t.id = ?`, c.lookup, c.turn)
-		}},
-		{5, "an answer is not the result of its call", func(c *scene) {
-			c.plant(plantQuestion+`'answered', '', '', 'another', '', 'alice', 1, t.opened_at FROM turns t WHERE t.id = ?`, c.lookup, c.turn)
-		}},
-		{5, "two turns are open", func(c *scene) {
-			c.plant(`UPDATE turns SET state = 'open' WHERE thread_id = ?`, c.main)
-		}},
-		{5, "the open turn is not the thread's", func(c *scene) {
-			c.plant(`UPDATE turns SET state = 'open' WHERE id = ?`, c.second)
-		}},
-		{5, "the thread's open turn is closed", func(c *scene) {
-			c.plant(`UPDATE threads SET open_turn = ? WHERE id = ?`, c.second, c.main)
-		}},
-		{5, "a closed turn has no end", func(c *scene) {
-			c.plant(`UPDATE events SET type = 'context_summary' WHERE turn_id = ? AND type = 'done'`, c.turn)
-		}},
-		{5, "a closed turn has two ends", func(c *scene) {
-			c.plant(copyEvent+`WHERE type = 'done' AND turn_id = ?`, c.turn)
-		}},
-		{5, "an idle thread is running", func(c *scene) {
-			c.plant(`UPDATE threads SET status = 'running' WHERE id = ?`, c.main)
-		}},
-		{6, "a task is from somebody else", func(c *scene) {
-			c.plant(`UPDATE messages SET body = json_set(body, '$.source', 'user') WHERE thread_id = ? AND seq = 1`, c.child)
-		}},
-		{6, "a message taken stands nowhere", func(c *scene) {
-			c.plant(`UPDATE messages SET body = json_set(body, '$.role', 'system') WHERE thread_id = ? AND seq = 1`, c.main)
-		}},
-		{6, "a message stands twice", func(c *scene) {
-			c.plant(`INSERT INTO messages (thread_id, seq, id, superseded_by, body)
+		{1, "a link event names no thread", []string{`UPDATE events SET data = replace(data, @child, 'agent:researcher:ghost') WHERE type = 'tool_response' AND thread_id = @main`}},
+		{1, "a thread is younger than the event that links it", []string{`UPDATE threads SET created_at = created_at + 60000 WHERE id = @child`}},
+		{1, "a sub-thread was moved to another parent", []string{`UPDATE threads SET parent_id = 'none/default' WHERE id = @child`}},
+		{2, "a sub-thread has another's agent id", []string{`UPDATE threads SET agent_id = 'researcher-1-ffffffffffff' WHERE id = @child`}},
+		{2, "no event created the sub-thread", []string{`UPDATE events SET data = json_remove(data, '$.sub_agent_thread_id') WHERE type = 'tool_call' AND data LIKE '%' || @child || '%'`}},
+		{2, "two events created the sub-thread", []string{copyEvent + `WHERE type = 'tool_call' AND data LIKE '%' || @child || '%'`}},
+		{2, "a turn of the sub-thread has no task", []string{`DELETE FROM tasks WHERE sub_agent = @child`}},
+		{2, "the parent is gone", []string{`UPDATE threads SET parent_id = 'none/default' WHERE id = @child`}},
+		{3, "a call has no result", []string{`UPDATE messages SET body = json_set(body, '$.tool_call_id', 'call_other') WHERE thread_id = @main AND json_extract(body, '$.tool_call_id') = @lookup`}},
+		{3, "a result stands away from its call", []string{`UPDATE messages SET body = json_set(body, '$.tool_calls', json('[]')) WHERE thread_id = @main AND json_array_length(body, '$.tool_calls') > 0`}},
+		{3, "a call has two results", []string{`UPDATE messages SET body = json_set(body, '$.tool_call_id', @lookup) WHERE thread_id = @main AND json_extract(body, '$.tool_call_id') = @assign`}},
+		{4, "events have a gap", []string{`DELETE FROM events WHERE thread_id = @main AND seq = 3`}},
+		{4, "messages have a gap", []string{`DELETE FROM messages WHERE thread_id = @child AND seq = 2`, `UPDATE messages SET seq = seq + 1, body = json_set(body, '$.seq', seq + 1) WHERE thread_id = @child`}},
+		{4, "a message id is there twice", []string{`UPDATE messages SET body = json_set(body, '$.id', (SELECT id FROM messages WHERE thread_id = @main AND seq = 5)) WHERE thread_id = @main AND seq = 7`}},
+		{5, "a question of a closed turn waits", []string{plantQuestion + `'', '', '', '', '', '', 0, t.opened_at FROM turns t WHERE t.id = @turn`}},
+		{5, "an answer is not the result of its call", []string{plantQuestion + `'answered', '', '', 'another', '', 'alice', 1, t.opened_at FROM turns t WHERE t.id = @turn`}},
+		{5, "two turns are open", []string{`UPDATE turns SET state = 'open' WHERE thread_id = @main`}},
+		{5, "the open turn is not the thread's", []string{`UPDATE turns SET state = 'open' WHERE id = @second`}},
+		{5, "the thread's open turn is closed", []string{`UPDATE threads SET open_turn = @second WHERE id = @main`}},
+		{5, "a closed turn has no end", []string{`UPDATE events SET type = 'context_summary' WHERE turn_id = @turn AND type = 'done'`}},
+		{5, "a closed turn has two ends", []string{copyEvent + `WHERE type = 'done' AND turn_id = @turn`}},
+		{5, "an idle thread is running", []string{`UPDATE threads SET status = 'running' WHERE id = @main`}},
+		{6, "a task is from somebody else", []string{`UPDATE messages SET body = json_set(body, '$.source', 'user') WHERE thread_id = @child AND seq = 1`}},
+		{6, "a message taken stands nowhere", []string{`UPDATE messages SET body = json_set(body, '$.role', 'system') WHERE thread_id = @main AND seq = 1`}},
+		{6, "a message stands twice", []string{`INSERT INTO messages (thread_id, seq, id, superseded_by, body)
 				SELECT thread_id, n, 'copy', '', json_set(body, '$.seq', n, '$.id', 'copy') FROM messages,
-				(SELECT MAX(seq) + 1 AS n FROM messages WHERE thread_id = ?) AS last WHERE thread_id = ? AND seq = 1`, c.main, c.main)
-		}},
-		{6, "a waiting message stands in the thread already", func(c *scene) {
-			c.plant(`UPDATE inbox SET state = 'waiting' WHERE thread_id = ? AND id = 'm2'`, c.main)
-		}},
-		{7, "an end stands in two entries", func(c *scene) {
-			c.plant(`INSERT INTO inbox SELECT thread_id, seq + 100, kind, 'copy', state, when_busy, turn_id, taken_by, content, agent, model, message_id,
+				(SELECT MAX(seq) + 1 AS n FROM messages WHERE thread_id = @main) AS last WHERE thread_id = @main AND seq = 1`}},
+		{6, "a waiting message stands in the thread already", []string{`UPDATE inbox SET state = 'waiting' WHERE thread_id = @main AND id = 'm2'`}},
+		{7, "an end stands in two entries", []string{`INSERT INTO inbox SELECT thread_id, seq + 100, kind, 'copy', state, when_busy, turn_id, taken_by, content, agent, model, message_id,
 				retry_no, config_hash, child_thread, child_turn, call_id, task_id, background, delegator_thread, delegator_turn, created_at, quiet, answer_schema
-				FROM inbox WHERE kind = 'child' AND child_turn = ?`, c.childTurn)
-		}},
-		{7, "an end stands nowhere", func(c *scene) {
-			c.plant(`DELETE FROM inbox WHERE kind = 'child'`)
-			c.plant(`UPDATE tool_calls SET status = 'running' WHERE id = ?`, c.assign)
-		}},
-		{7, "the end of a background child stands nowhere", func(c *scene) {
-			c.plant(`DELETE FROM inbox WHERE kind = 'child'`)
-			c.plant(`UPDATE turns SET background = 1 WHERE id = ?`, c.childTurn)
-		}},
-		{7, "an open turn has an end", func(c *scene) {
-			c.plant(`UPDATE turns SET state = 'open' WHERE id = ?`, c.childTurn)
-		}},
-		{8, "a tool was run again after its result", func(c *scene) {
-			c.plant(copyEvent+`WHERE type = 'tool_response' AND data LIKE '%' || ? || '%'`, c.lookup)
-		}},
-		{8, "a call with a logged result is running again", func(c *scene) {
-			c.plant(`UPDATE tool_calls SET status = 'running', attempts = 2 WHERE id = ?`, c.lookup)
-		}},
-		{8, "a result belongs to no call", func(c *scene) {
-			c.plant(`DELETE FROM tool_calls WHERE id = ?`, c.lookup)
-		}},
-		{12, "two messages changed places", func(c *scene) {
-			c.plant(`UPDATE messages SET seq = 99 WHERE thread_id = ? AND seq = 3`, c.main)
-			c.plant(`UPDATE messages SET seq = 3 WHERE thread_id = ? AND seq = 4`, c.main)
-			c.plant(`UPDATE messages SET seq = 4 WHERE thread_id = ? AND seq = 99`, c.main)
-		}},
-		{10, "a list shows a sub-agent", func(c *scene) {
-			c.plant(`UPDATE threads SET kind = 'main' WHERE id = ?`, c.child)
-		}},
+				FROM inbox WHERE kind = 'child' AND child_turn = @childTurn`}},
+		{7, "an end stands nowhere", []string{`DELETE FROM inbox WHERE kind = 'child'`, `UPDATE tool_calls SET status = 'running' WHERE id = @assign`}},
+		{7, "the end of a background child stands nowhere", []string{`DELETE FROM inbox WHERE kind = 'child'`, `UPDATE turns SET background = 1 WHERE id = @childTurn`}},
+		{7, "an open turn has an end", []string{`UPDATE turns SET state = 'open' WHERE id = @childTurn`}},
+		{8, "a tool was run again after its result", []string{copyEvent + `WHERE type = 'tool_response' AND data LIKE '%' || @lookup || '%'`}},
+		{8, "a call with a logged result is running again", []string{`UPDATE tool_calls SET status = 'running', attempts = 2 WHERE id = @lookup`}},
+		{8, "a result belongs to no call", []string{`DELETE FROM tool_calls WHERE id = @lookup`}},
+		{12, "two messages changed places", []string{`UPDATE messages SET seq = 99 WHERE thread_id = @main AND seq = 3`, `UPDATE messages SET seq = 3 WHERE thread_id = @main AND seq = 4`, `UPDATE messages SET seq = 4 WHERE thread_id = @main AND seq = 99`}},
+		{10, "a list shows a sub-agent", []string{`UPDATE threads SET kind = 'main' WHERE id = @child`}},
 	} {
 		t.Run(fmt.Sprintf("rule %d: %s", p.rule, p.name), func(t *testing.T) {
 			for _, b := range backends {
 				t.Run(b.name, func(t *testing.T) {
 					c := newSceneOn(t, b)
-					p.plant(c)
+					for _, query := range p.sql {
+						c.plant(query)
+					}
 					r := c.check(verify.Options{})
 					if r.OK || !slices.Contains(rules(r), p.rule) {
 						t.Errorf("found %v, want rule %d", r.Violations, p.rule)
@@ -447,11 +362,11 @@ func (l *leaving) Threads(ctx context.Context, f memory.ThreadFilter) ([]agent.T
 
 func TestASessionThatIsDeletedMeanwhileIsLeftOut(t *testing.T) {
 	c := newScene(t)
-	ok[memory.SendResult](c)(c.s.Send(t.Context(), memory.SendRequest{
+	memorytest.Must(c.s.Send(t.Context(), memory.SendRequest{
 		UserID: "alice", Profile: "default", SessionID: "s2", ConversationID: "default", MessageID: "m", Content: agent.Text("x"), WhenBusy: memory.Queue,
-	}))
+	}))(c.t)
 	r := &leaving{Store: c.s, leave: func() {
-		ok[memory.DeleteResult](c)(c.s.DeleteTree(t.Context(), memory.DeleteRequest{ThreadID: c.main}))
+		memorytest.Must(c.s.DeleteTree(t.Context(), memory.DeleteRequest{ThreadID: c.main}))(c.t)
 	}}
 	rep, err := verify.Check(t.Context(), r, verify.Options{})
 	if err != nil || !rep.OK || rep.Checked != 1 {

@@ -94,10 +94,7 @@ func look(ctx context.Context, s memory.Reader, line string) error {
 // whole answer, once.
 func (a *Acknowledged) Finish(t testing.TB, s memory.ConversationMemoryStore) {
 	t.Helper()
-	threads, err := s.Threads(t.Context(), memory.ThreadFilter{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	threads := memorytest.Must(s.Threads(t.Context(), memory.ThreadFilter{}))(t)
 	for _, th := range threads {
 		ran := memorytest.RunTurns(t.Context(), s, th.ID)
 		entries, err := s.Inbox(t.Context(), th.ID)

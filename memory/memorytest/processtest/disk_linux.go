@@ -18,7 +18,7 @@ import (
 	"github.com/spool-agents/spool/memory/memorytest"
 )
 
-// DiskJobs are the jobs of RunDiskFull and CheckReadOnly, for StoreChild.
+// DiskJobs are the jobs of RunDiskFull and CheckReadOnly, for StoreJobs.
 var DiskJobs = map[string]StoreJob{"full": jobFull, "readonly": jobReadOnly}
 
 // nobody is a user who may write nothing.
@@ -98,10 +98,7 @@ func RunDiskFull(t *testing.T, open OpenStore, location func(dir string) string)
 	if lines, err := p.Lines(); err != nil || len(lines) > 0 {
 		t.Fatalf("after there was room: %v, %v", lines, err)
 	}
-	s, err := open(t.Context(), location(dir))
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := memorytest.Must(open(t.Context(), location(dir)))(t)
 	defer s.Close()
 	entries, err := s.Inbox(t.Context(), "s/default")
 	if err != nil || fmt.Sprint(len(entries)-1) != f[0] || entries[len(entries)-1].ID != "after" {

@@ -34,14 +34,8 @@ func StartProcess(t testing.TB, env []string, args ...string) *Process {
 	cmd := exec.Command(os.Args[0], args...)
 	cmd.Env = append(os.Environ(), env...)
 	cmd.Stderr = t.Output()
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := memorytest.Must(cmd.StdoutPipe())(t)
+	in := memorytest.Must(cmd.StdinPipe())(t)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -72,10 +66,6 @@ type OpenStore func(ctx context.Context, location string) (memory.ConversationMe
 // StoreJob is what another process does, under a name of its own, with a store
 // that it opens.
 type StoreJob func(ctx context.Context, open func() (memory.ConversationMemoryStore, error), name string) error
-
-// storeChildEnv makes a test binary act as another process of a store: its value
-// names the job.
-const storeChildEnv = "SPOOL_STORE_TEST_CHILD"
 
 // storeJobs are what every store's tests may start.
 var storeJobs = map[string]StoreJob{
@@ -113,30 +103,54 @@ var storeJobs = map[string]StoreJob{
 // sends is how many messages the job of that name sends.
 const sends = 20
 
-// StoreChild runs a job that StoreProcess started and ends the process. In any
-// other process it does nothing. Call it first in TestMain.
-func StoreChild(open OpenStore, more map[string]StoreJob) {
-	name := os.Getenv(storeChildEnv)
+// Job is what a test binary does as another process, with its arguments.
+type Job func(args []string) error
+
+// jobEnv makes a test binary do the job that it names.
+const jobEnv = "SPOOL_TEST_JOB"
+
+// Main runs the tests; in a process that Start started, it does the job instead.
+func Main(m *testing.M, jobs ...map[string]Job) {
+	name := os.Getenv(jobEnv)
 	if name == "" {
-		return
+		os.Exit(m.Run())
 	}
-	ctx := context.Background()
-	job := storeJobs[name]
-	if job == nil {
-		job = more[name]
+	for _, some := range jobs {
+		if job := some[name]; job != nil {
+			if err := job(os.Args[1:]); err != nil {
+				fmt.Fprintf(os.Stderr, "%s: %v\n", agent.CodeOf(err), err)
+				os.Exit(1)
+			}
+			os.Exit(0)
+		}
 	}
-	err := job(ctx, func() (memory.ConversationMemoryStore, error) { return open(ctx, os.Args[1]) }, os.Args[2])
-	if err != nil {
-		fmt.Fprintf(os.Stderr, "%s: %v\n", agent.CodeOf(err), err)
-		os.Exit(1)
+	panic("there is no job " + name)
+}
+
+// Start starts a process that does a job of Main.
+func Start(t testing.TB, job string, env []string, args ...string) *Process {
+	t.Helper()
+	return StartProcess(t, append([]string{jobEnv + "=" + job}, env...), args...)
+}
+
+// StoreJobs are what StoreProcess starts, for Main.
+func StoreJobs(open OpenStore, more map[string]StoreJob) map[string]Job {
+	jobs := map[string]Job{}
+	for _, some := range []map[string]StoreJob{storeJobs, more} {
+		for name, job := range some {
+			jobs[name] = func(args []string) error {
+				ctx := context.Background()
+				return job(ctx, func() (memory.ConversationMemoryStore, error) { return open(ctx, args[0]) }, args[1])
+			}
+		}
 	}
-	os.Exit(0)
+	return jobs
 }
 
 // StoreProcess starts a process that does a job on the store at a location.
 func StoreProcess(t testing.TB, job, location, name string, env ...string) *Process {
 	t.Helper()
-	return StartProcess(t, append([]string{storeChildEnv + "=" + job}, env...), location, name)
+	return Start(t, job, env, location, name)
 }
 
 func opened(f func(ctx context.Context, s memory.ConversationMemoryStore, name string) error) StoreJob {

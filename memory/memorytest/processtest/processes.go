@@ -31,10 +31,7 @@ func RunProcesses(t *testing.T, open OpenStore, location func(t *testing.T) stri
 
 func mustOpen(t *testing.T, open OpenStore, location string) memory.ConversationMemoryStore {
 	t.Helper()
-	s, err := open(t.Context(), location)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := memorytest.Must(open(t.Context(), location))(t)
 	t.Cleanup(func() { _ = s.Close() })
 	return s
 }
@@ -98,14 +95,10 @@ func seeOthers(t *testing.T, open OpenStore, location string) {
 	}
 	changed(true)
 	changed(false)
-	if _, err := StoreProcess(t, "one", location, "other").Lines(); err != nil {
-		t.Fatal(err)
-	}
+	memorytest.Must(StoreProcess(t, "one", location, "other").Lines())(t)
 	changed(true)
 	changed(false)
-	if _, err := s.Send(t.Context(), memorytest.Request("s", "own")); err != nil {
-		t.Fatal(err)
-	}
+	memorytest.Must(s.Send(t.Context(), memorytest.Request("s", "own")))(t)
 	changed(true)
 }
 

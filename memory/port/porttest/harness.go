@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"os"
 	"reflect"
 	"slices"
 	"strconv"
@@ -14,6 +13,7 @@ import (
 	"time"
 
 	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/memory/memorytest"
 	"github.com/spool-agents/spool/memory/memorytest/processtest"
 	"github.com/spool-agents/spool/memory/port"
 )
@@ -39,7 +39,7 @@ type Harness struct {
 	// Durable ports keep their items when they are closed.
 	Durable bool
 	// Shared ports see what others of their location write, in this process and
-	// in others. The TestMain of the test calls Child with Open then.
+	// in others. The TestMain of the test does the Jobs then.
 	Shared bool
 	// CrashPoint is that of a write, of Shared ports.
 	CrashPoint string
@@ -186,16 +186,14 @@ type snapshot = port.MemorySnapshot[Item]
 // holds checks the items of a key.
 func (e *env) holds(key string, want []Item) {
 	e.Helper()
-	got, err := e.p.Get(e.ctx, key)
-	e.ok(err)
+	got := memorytest.Must(e.p.Get(e.ctx, key))(e)
 	e.same("items of "+key, got, want)
 }
 
 // keys checks which keys there are.
 func (e *env) keys(want ...string) {
 	e.Helper()
-	got, err := e.p.Keys(e.ctx)
-	e.ok(err)
+	got := memorytest.Must(e.p.Keys(e.ctx))(e)
 	e.same("keys", slices.DeleteFunc(got, isMetadata), append([]string{}, want...))
 }
 
@@ -204,8 +202,7 @@ func isMetadata(key string) bool { return strings.HasPrefix(key, "__metadata__:"
 // snapshot returns everything.
 func (e *env) snapshot() snapshot {
 	e.Helper()
-	s, err := e.p.ExportSnapshot(e.ctx)
-	e.ok(err)
+	s := memorytest.Must(e.p.ExportSnapshot(e.ctx))(e)
 	for key := range s {
 		if isMetadata(key) {
 			delete(s, key)
@@ -222,24 +219,15 @@ func (e *env) unchanged(f func()) {
 	e.same("everything", e.snapshot(), before)
 }
 
-// portChildEnv makes a test binary act as another process of a port.
-const portChildEnv = "SPOOL_PORT_TEST_CHILD"
-
-// Child runs what the suite wants other processes to do and ends the
-// process. In any other process it does nothing. Call it first in TestMain.
-func Child(open func(location string) (port.MemoryPersistence, error)) {
-	if os.Getenv(portChildEnv) == "" {
-		return
-	}
-	p, err := open(os.Args[1])
-	if err == nil {
-		err = childAppends(p, os.Args[2], os.Args[3], os.Args[4])
-	}
-	if err != nil {
-		fmt.Fprintf(os.Stderr, "%s: %v\n", agent.CodeOf(err), err)
-		os.Exit(1)
-	}
-	os.Exit(0)
+// Jobs are what the suite wants other processes to do, for processtest.Main.
+func Jobs(open func(location string) (port.MemoryPersistence, error)) map[string]processtest.Job {
+	return map[string]processtest.Job{"append": func(args []string) error {
+		p, err := open(args[0])
+		if err != nil {
+			return err
+		}
+		return childAppends(p, args[1], args[2], args[3])
+	}}
 }
 
 // childAppends appends the items from..to of a name to the key "shared", each in one
@@ -265,5 +253,5 @@ func childAppends(p port.MemoryPersistence, name, from, to string) error {
 // child starts another process on the same data; it is killed when the case ends.
 func (e *env) child(name string, from, to int, env ...string) *processtest.Process {
 	e.Helper()
-	return processtest.StartProcess(e.test, append([]string{portChildEnv + "=append"}, env...), e.location, name, strconv.Itoa(from), strconv.Itoa(to))
+	return processtest.Start(e.test, "append", env, e.location, name, strconv.Itoa(from), strconv.Itoa(to))
 }

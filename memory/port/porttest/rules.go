@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/memory/memorytest"
 	"github.com/spool-agents/spool/memory/port"
 )
 
@@ -140,10 +141,8 @@ var rules = []rule{
 	{"an export that is imported into an empty memory makes it equal; its JSON is an object of lists", func(e *env) {
 		e.ok(e.p.Set(e.ctx, "cli", letters("ba")))
 		e.ok(e.p.Append(e.ctx, "other", letters("c")...))
-		exported, err := e.p.ExportSnapshot(e.ctx)
-		e.ok(err)
-		data, err := json.Marshal(e.snapshot())
-		e.ok(err)
+		exported := memorytest.Must(e.p.ExportSnapshot(e.ctx))(e)
+		data := memorytest.Must(json.Marshal(e.snapshot()))(e)
 		e.same("JSON", string(data), `{"cli":[{"id":"b","role":"user","content":"text of b"},{"id":"a","role":"user","content":"text of a"}],"other":[{"id":"c","role":"user","content":"text of c"}]}`)
 		target := newEnv(e.test, e.h)
 		target.ok(target.p.ImportSnapshot(target.ctx, exported))
@@ -179,8 +178,7 @@ func (e *env) count() error {
 // whole checks that what several writers appended is whole and in the order of each.
 func (e *env) whole(n int) {
 	e.Helper()
-	got, err := e.p.Get(e.ctx, "shared")
-	e.ok(err)
+	got := memorytest.Must(e.p.Get(e.ctx, "shared"))(e)
 	e.same("number of items", len(got), n)
 	next := map[string]int{}
 	for _, it := range got {

@@ -52,8 +52,7 @@ func ordered(column, of, which string) string {
 func (r *repairs) links() error {
 	type wrong struct{ id, have, want string }
 	for _, l := range links {
-		result, err := r.Rows(l.find, r.ids(l.find)...)
-		list, err := rows.Collect(result, err, func(w *wrong) []any { return []any{&w.id, &w.have, &w.want} }, func(*wrong) error { return nil })
+		list, err := rows.Find(r, func(w *wrong) []any { return []any{&w.id, &w.have, &w.want} }, nil, l.find, r.ids(l.find)...)
 		if err != nil {
 			return err
 		}

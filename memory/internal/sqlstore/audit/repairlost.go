@@ -69,9 +69,8 @@ func (m *storedMessage) read() {
 func (r *repairs) load() error {
 	id := r.t.ID
 	for _, s := range structured {
-		result, err := r.Rows(s.query, id)
 		type pair struct{ key, body string }
-		found, err := rows.Collect(result, err, func(p *pair) []any { return []any{&p.key, &p.body} }, func(*pair) error { return nil })
+		found, err := rows.Find(r, func(p *pair) []any { return []any{&p.key, &p.body} }, nil, s.query, id)
 		if err != nil {
 			return err
 		}
@@ -81,31 +80,22 @@ func (r *repairs) load() error {
 			}
 		}
 	}
-	result, err := r.Rows(`SELECT seq, id, superseded_by, body FROM messages WHERE thread_id = ? ORDER BY seq`, id)
-	r.messageList, err = rows.Collect(result, err, func(m *storedMessage) []any { return []any{&m.Seq, &m.ID, &m.SupersededBy, &m.Body} },
-		func(m *storedMessage) error { m.read(); return nil })
+	var err error
+	r.messageList, err = rows.Find(r, func(m *storedMessage) []any { return []any{&m.Seq, &m.ID, &m.SupersededBy, &m.Body} },
+		func(m *storedMessage) error { m.read(); return nil }, `SELECT seq, id, superseded_by, body FROM messages WHERE thread_id = ? ORDER BY seq`, id)
 	if err != nil {
 		return err
 	}
-	result, err = r.Rows(`SELECT thread_id, seq, type, turn_id, data, at FROM events WHERE thread_id = ? ORDER BY seq`, id)
-	r.eventList, err = rows.Collect(result, err,
-		func(e *rows.Event) []any { return []any{&e.ThreadID, &e.Seq, &e.Type, &e.TurnID, &e.DataText, &e.AtMs} }, r.logged)
-	if err != nil {
-		return err
-	}
-	result, err = r.Rows(rows.SelectTurn+` WHERE thread_id = ? ORDER BY n`, id)
-	r.turnList, err = rows.Collect(result, err, (*rows.Turn).Targets, func(t *rows.Turn) error { t.Loaded(); return nil })
-	if err != nil {
-		return err
+	r.eventList, r.turnList, r.callList, err = r.Written(id)
+	for _, e := range r.eventList {
+		r.logged(e)
 	}
 	r.Turns = append(r.Turns, r.turnList...)
-	result, err = r.Rows(rows.SelectCall+` WHERE thread_id = ? ORDER BY created_at, step, idx`, id)
-	r.callList, err = rows.Collect(result, err, (*rows.Call).Targets, (*rows.Call).Loaded)
 	return err
 }
 
 // logged keeps what the log tells of ends and results.
-func (r *repairs) logged(e *rows.Event) error {
+func (r *repairs) logged(e *rows.Event) {
 	switch e.Type {
 	case agent.EventToolResponse:
 		var d rows.ToolResponseEvent
@@ -115,7 +105,6 @@ func (r *repairs) logged(e *rows.Event) error {
 	case agent.EventDone, agent.EventError:
 		r.ends[e.TurnID] = e
 	}
-	return nil
 }
 
 // lost names rows that others tell of and that are not there, and messages that

@@ -156,7 +156,7 @@ func (c *cell) UnmarshalJSON(raw []byte) (err error) {
 func (s *Store) ExportThreads(ctx context.Context, r memory.ExportRequest) (records []memory.ThreadRecord, err error) {
 	err = s.look(ctx, func(u *unit) error {
 		records = nil
-		if _, err := u.Owned(r.UserID, r.ThreadID); err != nil {
+		if _, err := u.ThreadOf(r.UserID, r.ThreadID); err != nil {
 			return err
 		}
 		ids := []string{r.ThreadID}

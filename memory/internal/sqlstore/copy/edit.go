@@ -61,7 +61,7 @@ func (s *Store) EditThreads(ctx context.Context, r memory.EditRequest) error {
 // unchanged refuses edits that rely on what is not so any more.
 func (u *unit) unchanged(r memory.EditRequest, id string) error {
 	last := int64(-1)
-	t, err := u.Owned(r.UserID, id)
+	t, err := u.ThreadOf(r.UserID, id)
 	switch {
 	case err == nil:
 		last = t.LastEvent
@@ -75,7 +75,7 @@ func (u *unit) unchanged(r memory.EditRequest, id string) error {
 }
 
 func (u *unit) edit(r memory.EditRequest, p agent.ParsedThreadID, e memory.ThreadEdit) error {
-	t, err := u.Owned(r.UserID, e.ThreadID)
+	t, err := u.ThreadOf(r.UserID, e.ThreadID)
 	if agent.CodeOf(err) == agent.CodeNotFound {
 		if e.Delete {
 			return nil

@@ -23,7 +23,7 @@ func (s *Store) Fork(ctx context.Context, r memory.ForkRequest) (res memory.Fork
 		return res, err
 	}
 	err = s.write(ctx, "fork", func(u *unit) error {
-		src, err := u.Owned(r.UserID, r.ThreadID)
+		src, err := u.ThreadOf(r.UserID, r.ThreadID)
 		if err == nil && !memory.InProfile(src.Profile, r.Profile) {
 			err = rows.NoThread(r.ThreadID)
 		}
@@ -79,9 +79,8 @@ func (u *unit) forkResult(id string) (memory.ForkResult, error) {
 		cut      rows.IntBool
 	}
 	res := memory.ForkResult{SubAgents: []memory.ForkedThread{}, Cut: []string{}}
-	result, err := u.Rows(`SELECT f.thread_id, f.from_thread, f.from_seq, f.cut FROM forks f JOIN threads t ON t.id = f.thread_id`+
+	found, err := rows.Find(u, func(f *forkRow) []any { return []any{&f.id, &f.from, &f.messages, &f.cut} }, nil, `SELECT f.thread_id, f.from_thread, f.from_seq, f.cut FROM forks f JOIN threads t ON t.id = f.thread_id`+
 		` WHERE t.root_id = ? ORDER BY t.depth, t.created_at, t.id`, id)
-	found, err := rows.Collect(result, err, func(f *forkRow) []any { return []any{&f.id, &f.from, &f.messages, &f.cut} }, func(*forkRow) error { return nil })
 	if err != nil {
 		return res, err
 	}

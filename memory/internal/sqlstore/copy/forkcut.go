@@ -79,27 +79,14 @@ func (f *fork) messageSeq(src *rows.Thread, at string) (int64, error) {
 }
 
 // read reads the log, the turns, calls and entries of a thread.
-func (f *fork) read(one *forkThread) error {
-	id := one.src.ID
-	found, err := f.Rows(`SELECT thread_id, seq, type, turn_id, data, at FROM events WHERE thread_id = ? ORDER BY seq`, id)
-	one.events, err = rows.Collect(found, err,
-		func(e *rows.Event) []any { return []any{&e.ThreadID, &e.Seq, &e.Type, &e.TurnID, &e.DataText, &e.AtMs} }, func(*rows.Event) error { return nil })
-	if err != nil {
-		return err
-	}
-	found, err = f.Rows(rows.SelectTurn+` WHERE thread_id = ? ORDER BY n`, id)
-	one.turns, err = rows.Collect(found, err, (*rows.Turn).Targets, func(t *rows.Turn) error { t.Loaded(); return nil })
-	if err != nil {
+func (f *fork) read(one *forkThread) (err error) {
+	if one.events, one.turns, one.calls, err = f.Written(one.src.ID); err != nil {
 		return err
 	}
 	for _, t := range one.turns {
 		f.turns[t.ID] = t
 	}
-	found, err = f.Rows(rows.SelectCall+` WHERE thread_id = ? ORDER BY created_at, turn_id, step, idx`, id)
-	if one.calls, err = rows.Collect(found, err, (*rows.Call).Targets, (*rows.Call).Loaded); err != nil {
-		return err
-	}
-	one.entries, err = f.Entries(`thread_id = ?`, id)
+	one.entries, err = f.Entries(`thread_id = ?`, one.src.ID)
 	return err
 }
 

@@ -194,8 +194,7 @@ func (f *fork) count(one *forkThread) error {
 			}
 		}
 	}
-	found, err := f.Rows(rows.SelectSummary+` WHERE thread_id = ? ORDER BY last_seq, created_at, step`, t.ID)
-	summaries, err := rows.Collect(found, err, (*rows.Summary).Targets, func(*rows.Summary) error { return nil })
+	summaries, err := rows.Find(f, (*rows.Summary).Targets, nil, rows.SelectSummary+` WHERE thread_id = ? ORDER BY last_seq, created_at, step`, t.ID)
 	for _, s := range summaries {
 		t.Compactions++
 		if s.Text != "" {
@@ -233,8 +232,7 @@ func (f *fork) reopen(one *forkThread, turn *rows.Turn) error {
 			turn.Usage = turn.Usage.Add(use)
 		}
 	}
-	found, err := f.Rows(rows.SelectSummary+` WHERE turn_id = ?`, turn.ID)
-	summaries, err := rows.Collect(found, err, (*rows.Summary).Targets, func(s *rows.Summary) error { _, err := rows.ViewSummary(s); return err })
+	summaries, err := rows.Find(f, (*rows.Summary).Targets, func(s *rows.Summary) error { _, err := rows.ViewSummary(s); return err }, rows.SelectSummary+` WHERE turn_id = ?`, turn.ID)
 	for _, s := range summaries {
 		turn.Usage = turn.Usage.Add(s.Usage)
 	}

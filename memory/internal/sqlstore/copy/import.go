@@ -63,6 +63,9 @@ func (c *closing) restore(r memory.ImportRequest, record memory.ThreadRecord) (a
 	if err := checkRecord(r, record.Thread); err != nil {
 		return false, err
 	}
+	if t, err := c.LoadThread(record.Thread.ID); err == nil && t.UserID != record.Thread.UserID {
+		return false, agent.Errorf(agent.CodeConflict, "its id is taken")
+	}
 	there, err := c.Thread(record.Thread.ID)
 	switch {
 	case err == nil:
@@ -184,8 +187,8 @@ func (u *unit) parentOf(t agent.Thread) error {
 	if t.Kind == agent.KindMain {
 		return nil
 	}
-	parent, err := u.Thread(t.ParentThreadID)
-	if agent.CodeOf(err) == agent.CodeNotFound || err == nil && parent.UserID != t.UserID {
+	parent, err := u.ThreadOf(t.UserID, t.ParentThreadID)
+	if agent.CodeOf(err) == agent.CodeNotFound {
 		return agent.Errorf(agent.CodeInvalid, "its parent %s is not there: import it with its parent", t.ParentThreadID)
 	}
 	if err == nil && (parent.RootThreadID != t.RootThreadID || parent.SessionID != t.SessionID || parent.Depth+1 != t.Depth) {
@@ -210,9 +213,6 @@ func (u *unit) sessionOf(t agent.Thread) error {
 // sameThread makes sure that a thread which is there holds the messages of one to
 // be imported, and perhaps later ones.
 func (u *unit) sameThread(there *rows.Thread, record memory.ThreadRecord, plain bool) error {
-	if there.UserID != record.Thread.UserID {
-		return agent.Errorf(agent.CodeConflict, "its id is taken")
-	}
 	have, err := u.Messages(there.ID)
 	if err != nil {
 		return err

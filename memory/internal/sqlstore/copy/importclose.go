@@ -152,9 +152,8 @@ func (c *closing) ended(e *rows.Entry) bool {
 // settleAsked says in a log that what it asks people is settled: nobody can
 // decide or answer it any more.
 func (c *closing) settleAsked(t *rows.Thread) error {
-	found, err := c.Rows(`SELECT type, data FROM events WHERE thread_id = ? AND type IN (?, ?, ?, ?) ORDER BY seq`, t.ID,
+	log, err := rows.Find(c, func(e *rows.Event) []any { return []any{&e.Type, &e.DataText} }, nil, `SELECT type, data FROM events WHERE thread_id = ? AND type IN (?, ?, ?, ?) ORDER BY seq`, t.ID,
 		agent.EventApprovalRequired, agent.EventApprovalResponse, agent.EventQuestionAsked, agent.EventQuestionAnswered)
-	log, err := rows.Collect(found, err, func(e *rows.Event) []any { return []any{&e.Type, &e.DataText} }, func(*rows.Event) error { return nil })
 	if err != nil {
 		return err
 	}

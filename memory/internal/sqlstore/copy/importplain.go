@@ -38,7 +38,7 @@ func (u *unit) restorePlain(r memory.ImportRequest, record memory.ThreadRecord) 
 	if err := u.belowParent(t); err != nil {
 		return err
 	}
-	if err := u.Exec(rows.InsertThread, append(append(t.Fixed(), t.Mutable()...), t.ID)...); err != nil {
+	if err := u.Exec(rows.InsertThread, rows.Values(t.Targets())...); err != nil {
 		return err
 	}
 	t.Loaded()
@@ -302,7 +302,7 @@ func (u *unit) restoreCalls(t *rows.Thread, p *plainTurn, m *agent.Message, resu
 			row.SubAgentThreadID, row.SubAgentID, row.Delegation = child.ID, child.AgentID, true
 			t.At = max(t.At, child.CreatedAt.UnixMilli())
 		}
-		if err := u.Exec(rows.InsertCall, append(append(row.Fixed(), row.Mutable()...), row.ID)...); err != nil {
+		if err := u.Exec(rows.InsertCall, rows.Values(row.Targets())...); err != nil {
 			return err
 		}
 		if err := row.Loaded(); err != nil {

@@ -17,7 +17,7 @@ const restoredForm = time.RFC3339Nano
 func (s *Store) DeleteTree(ctx context.Context, r memory.DeleteRequest) (res memory.DeleteResult, err error) {
 	err = s.write(ctx, "delete", func(u *unit) error {
 		res = memory.DeleteResult{}
-		t, err := u.Owned(r.UserID, r.ThreadID)
+		t, err := u.ThreadOf(r.UserID, r.ThreadID)
 		if err != nil {
 			return err
 		}

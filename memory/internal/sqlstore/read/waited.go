@@ -26,8 +26,7 @@ func (s *Store) Waited(ctx context.Context, turnID string) (w memory.Waited, err
 		if err != nil {
 			return err
 		}
-		found, err := q.Rows(`SELECT turn_id, created_at, settled_at FROM asks WHERE root_id = ? ORDER BY created_at`, root)
-		waits, err := rows.Collect(found, err, func(p *pause) []any { return []any{&p.turn, &p.from, &p.until} }, func(*pause) error { return nil })
+		waits, err := rows.Find(q, func(p *pause) []any { return []any{&p.turn, &p.from, &p.until} }, nil, `SELECT turn_id, created_at, settled_at FROM asks WHERE root_id = ? ORDER BY created_at`, root)
 		if err != nil {
 			return err
 		}

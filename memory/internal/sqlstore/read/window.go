@@ -65,8 +65,7 @@ func (s *Store) ToolCallsOf(ctx context.Context, threadID string, callIDs []stri
 	err = s.rows.Read(ctx, func(q *rows.Reader) error {
 		var found []*placedCall
 		err := batches(callIDs, func(in string, args []any) error {
-			result, err := q.Rows(query+in, append([]any{threadID}, args...)...)
-			part, err := rows.Collect(result, err, func(c *placedCall) []any { return append(c.Call.Targets(), c.place.targets()...) }, func(*placedCall) error { return nil })
+			part, err := rows.Find(q, func(c *placedCall) []any { return append(c.Call.Targets(), c.place.targets()...) }, nil, query+in, append([]any{threadID}, args...)...)
 			found = append(found, part...)
 			return err
 		})
@@ -89,8 +88,7 @@ func (s *Store) TasksOf(ctx context.Context, threadID string, callIDs []string) 
 	err = s.rows.Read(ctx, func(q *rows.Reader) error {
 		var found []*taskRow
 		err := batches(ids, func(in string, args []any) error {
-			result, err := q.Rows(selectTask+` WHERE k.thread_id = ? AND k.id IN `+in, append([]any{threadID}, args...)...)
-			part, err := rows.Collect(result, err, (*taskRow).targets, func(*taskRow) error { return nil })
+			part, err := rows.Find(q, (*taskRow).targets, nil, selectTask+` WHERE k.thread_id = ? AND k.id IN `+in, append([]any{threadID}, args...)...)
 			found = append(found, part...)
 			return err
 		})
@@ -146,13 +144,12 @@ func (s *Store) Mark(ctx context.Context, threadIDs []string) (marks []memory.Ma
 	err = s.rows.Read(ctx, func(q *rows.Reader) error {
 		marks = make([]memory.Mark, 0, len(threadIDs))
 		return batches(threadIDs, func(in string, args []any) error {
-			result, err := q.Rows(query+in, args...)
-			found, err := rows.Collect(result, err, func(m *markRow) []any {
+			found, err := rows.Find(q, func(m *markRow) []any {
 				return []any{&m.ThreadID, &m.LastEvent, &m.waiting, &m.TurnID, &m.Step, &m.Attempt, &m.state, &m.Text, &m.Reasoning}
 			}, func(m *markRow) error {
 				m.Idle, m.Stored = m.waiting == 0 && m.TurnID == "", m.state == rows.StepStored
 				return nil
-			})
+			}, query+in, args...)
 			for _, m := range found {
 				marks = append(marks, m.Mark)
 			}

@@ -74,6 +74,5 @@ func (a *Ask) SettledAlready() error {
 
 // Asks finds asks in order of creation.
 func Asks(q Rower, where string, args ...any) ([]*Ask, error) {
-	rows, err := q.Rows(SelectAsk+` WHERE `+where+OrderAsks, args...)
-	return Collect(rows, err, (*Ask).Targets, func(*Ask) error { return nil })
+	return Find(q, (*Ask).Targets, nil, SelectAsk+` WHERE `+where+OrderAsks, args...)
 }

@@ -39,27 +39,13 @@ type Call struct {
 	Worker     string // the process that has the attempt in flight
 }
 
-// Targets are where a row's columns are read to, in their order.
+// Targets are where a row's columns are read to, and what Values writes, in their order.
 func (c *Call) Targets() []any {
 	return []any{
 		&c.ThreadID, &c.TurnID, &c.Step, &c.Index, &c.ToolName, &c.ArgsText, (*IntBool)(&c.Delegation), &c.CreatedMs,
 		&c.Status, &c.Gate, &c.ApprovalID, &c.Attempts, &c.Fence.seen, &c.Fence.Scope, &c.Fence.Number, (*IntBool)(&c.Repeatable),
 		&c.Result, &c.ErrorReason, &c.DurationMs, &c.SubAgentThreadID, &c.SubAgentID, &c.ChildTurn, (*IntBool)(&c.Background), &c.TaskID,
 		&c.UpdatedMs, &c.Worker, &c.ID,
-	}
-}
-
-// Fixed are the columns that are written once.
-func (c *Call) Fixed() []any {
-	return []any{c.ThreadID, c.TurnID, c.Step, c.Index, c.ToolName, c.ArgsText, Flag(c.Delegation), c.CreatedMs}
-}
-
-// Mutable are the columns that change.
-func (c *Call) Mutable() []any {
-	return []any{
-		string(c.Status), string(c.Gate), c.ApprovalID, c.Attempts, c.Fence.seen, c.Fence.Scope, c.Fence.Number, Flag(c.Repeatable),
-		c.Result, string(c.ErrorReason), c.DurationMs, c.SubAgentThreadID, c.SubAgentID, c.ChildTurn, Flag(c.Background), c.TaskID,
-		c.UpdatedMs, c.Worker,
 	}
 }
 
@@ -110,15 +96,14 @@ func (u *Unit) Call(turnID, callID string) (*Call, error) {
 
 // Calls loads the calls of a step in order.
 func (u *Unit) Calls(turnID string, step int) ([]*Call, error) {
-	rows, err := u.Rows(SelectCall+` WHERE turn_id = ? AND step = ? ORDER BY idx`, turnID, step)
-	return Collect(rows, err, (*Call).Targets, (*Call).Loaded)
+	return Find(u, (*Call).Targets, (*Call).Loaded, SelectCall+` WHERE turn_id = ? AND step = ? ORDER BY idx`, turnID, step)
 }
 
 // SaveCall puts a changed call back.
 func (u *Unit) SaveCall(t *Thread, c *Call) error {
 	t.Touch()
 	c.UpdatedMs = t.At
-	if err := u.Exec(updateCall, append(c.Mutable(), c.ID)...); err != nil {
+	if err := u.Exec(updateCall, Values(c.Targets()[columns(callFixed):])...); err != nil {
 		return err
 	}
 	return c.Loaded()

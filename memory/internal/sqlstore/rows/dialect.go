@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"io/fs"
+	"reflect"
 	"strconv"
 	"strings"
 	"sync"
@@ -114,13 +115,32 @@ func (r *rebinder) sql(query string) string {
 	return b.String()
 }
 
-// InsertSQL makes an INSERT of one row; columns is a comma list.
-func InsertSQL(table, columns string) string {
-	return "INSERT INTO " + table + " (" + columns + ") VALUES (" +
-		strings.TrimSuffix(strings.Repeat("?,", strings.Count(columns, ",")+1), ",") + ")"
+// InsertSQL makes an INSERT of one row of a comma list of columns.
+func InsertSQL(table, list string) string {
+	return "INSERT INTO " + table + " (" + list + ") VALUES (" +
+		strings.TrimSuffix(strings.Repeat("?,", columns(list)), ",") + ")"
 }
 
-// updateSQL makes an UPDATE by id; columns is a comma list.
-func updateSQL(table, columns string) string {
-	return "UPDATE " + table + " SET " + strings.ReplaceAll(columns, ",", " = ?,") + " = ? WHERE id = ?"
+// updateSQL makes an UPDATE by id of a comma list of columns.
+func updateSQL(table, list string) string {
+	return "UPDATE " + table + " SET " + strings.ReplaceAll(list, ",", " = ?,") + " = ? WHERE id = ?"
+}
+
+// columns counts those of a comma list.
+func columns(list string) int { return strings.Count(list, ",") + 1 }
+
+// Values are what stands where targets point to, as columns are written.
+func Values(targets []any) []any {
+	out := make([]any, len(targets))
+	for i, t := range targets {
+		switch v := reflect.ValueOf(t).Elem(); v.Kind() {
+		case reflect.String: // also of a type of its own
+			out[i] = v.String()
+		case reflect.Bool:
+			out[i] = Flag(v.Bool())
+		default:
+			out[i] = v.Interface()
+		}
+	}
+	return out
 }

@@ -277,3 +277,18 @@ type Event struct {
 	DataText string
 	AtMs     int64
 }
+
+// Written is a thread's log with its turns and calls, in their order.
+func (u *Unit) Written(threadID string) (log []*Event, turns []*Turn, calls []*Call, err error) {
+	log, err = Find(u, func(e *Event) []any { return []any{&e.ThreadID, &e.Seq, &e.Type, &e.TurnID, &e.DataText, &e.AtMs} }, nil,
+		`SELECT thread_id, seq, type, turn_id, data, at FROM events WHERE thread_id = ? ORDER BY seq`, threadID)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	turns, err = Find(u, (*Turn).Targets, func(t *Turn) error { t.Loaded(); return nil }, SelectTurn+` WHERE thread_id = ? ORDER BY n`, threadID)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	calls, err = Find(u, (*Call).Targets, (*Call).Loaded, SelectCall+` WHERE thread_id = ? ORDER BY created_at, turn_id, step, idx`, threadID)
+	return log, turns, calls, err
+}

@@ -41,14 +41,6 @@ func (e *Entry) Targets() []any {
 	}
 }
 
-func (e *Entry) values() []any {
-	return []any{
-		e.ThreadID, e.Seq, string(e.Kind), e.ID, string(e.State), string(e.WhenBusy), e.TurnID, e.TakenBy, e.ContentText, e.Agent, e.Model,
-		e.MessageID, e.RetryNo, e.ConfigHash, e.ChildThread, e.ChildTurn, e.CallID, e.TaskID, Flag(e.Background),
-		e.DelegatorThread, e.DelegatorTurn, e.created, Flag(e.Quiet), e.Schema,
-	}
-}
-
 // Loaded derives the fields that are not columns.
 func (e *Entry) Loaded() error {
 	e.CreatedAt = Stamp(e.created)
@@ -74,7 +66,7 @@ func (u *Unit) Enter(t *Thread, e *Entry) error {
 		t.Waiting++
 	}
 	e.ThreadID, e.Seq, e.ContentText, e.created = t.ID, t.LastEntry, content, t.At
-	if err := u.Exec(insertEntry, e.values()...); err != nil {
+	if err := u.Exec(insertEntry, Values(e.Targets())...); err != nil {
 		return err
 	}
 	return u.Refer(t.ID, content)
@@ -95,8 +87,7 @@ func (u *Unit) Entry(where string, args ...any) (*Entry, error) {
 
 // Entries finds entries in order.
 func (u *Unit) Entries(where string, args ...any) ([]*Entry, error) {
-	rows, err := u.Rows(SelectEntry+` WHERE `+where+` ORDER BY thread_id, seq`, args...)
-	return Collect(rows, err, func(e *Entry) []any { return e.Targets() }, (*Entry).Loaded)
+	return Find(u, func(e *Entry) []any { return e.Targets() }, (*Entry).Loaded, SelectEntry+` WHERE `+where+` ORDER BY thread_id, seq`, args...)
 }
 
 // Take settles a waiting entry as taken by a turn.

@@ -44,8 +44,7 @@ func (u *Unit) Supersede(t *Thread, old *Turn, by string) error {
 
 // Messages are those of a thread, in order.
 func (u *Unit) Messages(threadID string) ([]agent.Message, error) {
-	rows, err := u.Rows(`SELECT seq, body, superseded_by FROM messages WHERE thread_id = ? ORDER BY seq`, threadID)
-	found, err := Collect(rows, err, func(m *Message) []any { return []any{&m.Seq, &m.Body, &m.SupersededBy} }, func(*Message) error { return nil })
+	found, err := Find(u, func(m *Message) []any { return []any{&m.Seq, &m.Body, &m.SupersededBy} }, nil, `SELECT seq, body, superseded_by FROM messages WHERE thread_id = ? ORDER BY seq`, threadID)
 	if err != nil {
 		return nil, err
 	}

@@ -65,8 +65,7 @@ func Streamed(q Rower, turnID string, step int) (text, reasoning string, err err
 // List runs a query and turns each row into a value. When there is none, a
 // thread that does not exist is reported, not an empty list.
 func List[R, V any](q *Reader, threadID string, targets func(*R) []any, view func(*R) (V, error), query string, args ...any) ([]V, error) {
-	rows, err := q.Rows(query, args...)
-	found, err := Collect(rows, err, targets, func(*R) error { return nil })
+	found, err := Find(q, targets, nil, query, args...)
 	if err != nil {
 		return nil, err
 	}

@@ -53,14 +53,6 @@ func (s *Step) Targets() []any {
 	}
 }
 
-// Values are what a row's columns are written from, in their order.
-func (s *Step) Values() []any {
-	return []any{
-		s.State, s.Attempt, s.Failed, s.Fence.seen, s.Fence.Scope, s.Fence.Number, s.textLen, s.reasoningLen, s.Reply,
-		s.DurationMs, s.FromSeq, s.ToSeq, s.Round, s.LastCode, s.LastErr, s.Worker, s.Account, s.Wait, s.TurnID, s.Step.Step,
-	}
-}
-
 // Loaded derives the fields that are not columns.
 func (s *Step) Loaded() {
 	s.Saved = s.State == StepSaved
@@ -92,7 +84,7 @@ func (u *Unit) Step(turnID string, step int) (*Step, error) {
 
 // SaveStep puts a changed step back.
 func (u *Unit) SaveStep(s *Step) error {
-	return u.Exec(updateStep, s.Values()...)
+	return u.Exec(updateStep, Values(s.Targets())...)
 }
 
 // DropChunks deletes the streamed text of a step.

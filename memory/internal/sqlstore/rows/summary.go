@@ -27,14 +27,6 @@ func (s *Summary) Targets() []any {
 	}
 }
 
-// Values are what a row's columns are written from, in their order.
-func (s *Summary) Values() []any {
-	return []any{
-		s.State, s.Attempts, s.Failed, s.Fence.seen, s.Fence.Scope, s.Fence.Number, s.ReplacesFrom, s.ReplacesTo, s.LastSeq,
-		s.Text, s.Window, s.Model, s.Used, s.Created, s.ThreadID, s.TurnID, s.Step, string(s.Cause),
-	}
-}
-
 // ViewSummary is a summary as callers see it.
 func ViewSummary(s *Summary) (memory.Summary, error) {
 	s.CreatedAt = Stamp(s.Created)

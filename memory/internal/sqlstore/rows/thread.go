@@ -59,22 +59,6 @@ func (t *Thread) Targets() []any {
 	}
 }
 
-// Fixed are the columns that are written once.
-func (t *Thread) Fixed() []any {
-	return []any{t.UserID, t.Profile, t.SessionID, t.ConversationID, string(t.Kind), t.AgentID, t.ParentThreadID, t.RootThreadID,
-		t.ParentToolCallID, t.Depth, t.Ordinal, t.CreatedMs}
-}
-
-// Mutable are the columns that change.
-func (t *Thread) Mutable() []any {
-	return []any{
-		t.Workdir, t.AgentType, t.TaskID, string(t.Status), string(t.Reason), t.Summary, t.ConfigHash, t.PickModel, t.OpenTurnID, t.UpdatedMs, t.Topic,
-		t.MessageCount, t.TotalTokens, t.PromptTokens, t.CompletionTokens, t.ContextWindow.Prompt, t.ContextWindow.Completion,
-		t.ContextWindow.Total, t.RequestCount, t.ToolCallCount, t.TotalTimeMs, t.TotalPrice,
-		t.LastEvent, t.LastMessage, t.LastEntry, t.LastTurn, t.LastChild, t.Waiting, t.Compactions, t.SummaryFrom, t.SummaryTo, t.NoImagesText,
-	}
-}
-
 // Loaded derives the fields that are not columns.
 func (t *Thread) Loaded() {
 	t.ChatID, t.NoImages = t.RootThreadID, strings.Fields(t.NoImagesText)
@@ -113,7 +97,7 @@ func (t *Thread) Count(use agent.Usage) {
 func (u *Unit) Create(t *Thread) error {
 	t.At = u.Now
 	t.CreatedMs, t.UpdatedMs = u.Now, u.Now
-	if err := u.Exec(InsertThread, append(append(t.Fixed(), t.Mutable()...), t.ID)...); err != nil {
+	if err := u.Exec(InsertThread, Values(t.Targets())...); err != nil {
 		return err
 	}
 	t.Loaded()

@@ -57,19 +57,8 @@ func (t *Turn) Targets() []any {
 	}
 }
 
-func (t *Turn) fixed() []any {
-	return []any{t.ThreadID, t.N, string(t.EntryKind), t.MessageID, t.RetryOf, t.RetryNo, t.DelegatorThread, t.DelegatorTurn,
-		t.DelegatorCall, Flag(t.Background), t.TaskID, t.OpenedMs}
-}
-
-func (t *Turn) mutable() []any {
-	return []any{
-		string(t.State), string(t.Outcome), string(t.Reason), t.ErrorCode, t.Error, t.Answer, t.AnswerSeq, t.Steps, t.Saved, t.Delegations,
-		t.Usage.PromptTokens, t.Usage.CompletionTokens, t.Usage.TotalTokens, t.Usage.CachedTokens, t.Usage.ReasoningTokens,
-		t.Usage.Price, t.Usage.Requests, t.Usage.ToolCalls, t.NextTurn, t.RunID, t.CancelMs, t.CancelBy, t.WaitedMs,
-		t.ClosedMs, t.Closed, Flag(t.Quiet), t.Fallback, t.Schema,
-	}
-}
+// columns are those that this row is written with.
+func (t *Turn) columns() []any { return t.Targets()[:columns(turnColumns)] }
 
 // Loaded derives the fields that are not columns.
 func (t *Turn) Loaded() {
@@ -91,7 +80,7 @@ func (t *Turn) Cancelled() error {
 
 // InsertTurn writes a new turn.
 func (u *Unit) InsertTurn(t *Turn) error {
-	if err := u.Exec(insertTurn, append(append(t.fixed(), t.mutable()...), t.ID)...); err != nil {
+	if err := u.Exec(insertTurn, Values(t.columns())...); err != nil {
 		return err
 	}
 	t.Loaded()

@@ -92,6 +92,23 @@ func (u *Unit) Thread(id string) (*Thread, error) {
 	return t, nil
 }
 
+// ThreadOf loads a thread for a user, "" for any. Another's is not found, and its
+// tree is neither locked nor waited for.
+func (u *Unit) ThreadOf(userID, id string) (*Thread, error) {
+	own := func(t *Thread, err error) (*Thread, error) {
+		if err == nil && userID != "" && t.UserID != userID {
+			return nil, NoThread(id)
+		}
+		return t, err
+	}
+	if userID != "" && u.Store.Dialect.LockTree != "" {
+		if _, err := own(u.LoadThread(id)); err != nil {
+			return nil, err
+		}
+	}
+	return own(u.Thread(id))
+}
+
 // LoadThread reads a thread; missing ones are CodeNotFound.
 func (u *Unit) LoadThread(id string) (*Thread, error) {
 	t := &Thread{}
@@ -139,14 +156,14 @@ func (u *Unit) Open(threadID, turnID string) (*Thread, *Turn, error) {
 func (u *Unit) Flush() error {
 	for _, t := range u.Turns {
 		if t.Dirty {
-			if err := u.Exec(updateTurn, append(t.mutable(), t.ID)...); err != nil {
+			if err := u.Exec(updateTurn, Values(t.columns()[columns(turnFixed):])...); err != nil {
 				return err
 			}
 		}
 	}
 	for _, t := range u.Threads {
 		if t.Dirty {
-			if err := u.Exec(updateThread, append(t.Mutable(), t.ID)...); err != nil {
+			if err := u.Exec(updateThread, Values(t.Targets()[columns(threadFixed):])...); err != nil {
 				return err
 			}
 		}
@@ -248,8 +265,10 @@ func (u *Unit) Strings(query string, args ...any) ([]string, error) {
 	return all, rows.Err()
 }
 
-// Collect reads rows into structs.
-func Collect[T any](rows *sql.Rows, err error, targets func(*T) []any, loaded func(*T) error) ([]*T, error) {
+// Find runs a query and reads its rows into structs; loaded, if not nil, derives
+// the fields that are not columns.
+func Find[T any](q Rower, targets func(*T) []any, loaded func(*T) error, query string, args ...any) ([]*T, error) {
+	rows, err := q.Rows(query, args...)
 	if err != nil {
 		return nil, err
 	}
@@ -260,8 +279,10 @@ func Collect[T any](rows *sql.Rows, err error, targets func(*T) []any, loaded fu
 		if err := rows.Scan(targets(v)...); err != nil {
 			return nil, err
 		}
-		if err := loaded(v); err != nil {
-			return nil, err
+		if loaded != nil {
+			if err := loaded(v); err != nil {
+				return nil, err
+			}
 		}
 		all = append(all, v)
 	}

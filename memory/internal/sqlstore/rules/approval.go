@@ -77,8 +77,7 @@ func (s *Store) StepState(ctx context.Context, r memory.RoundRequest) (state mem
 		if err != nil {
 			return err
 		}
-		found, err := q.Rows(rows.SelectCall+` WHERE turn_id = ? AND step = ? ORDER BY idx`, r.TurnID, r.Step)
-		calls, err := rows.Collect(found, err, (*rows.Call).Targets, (*rows.Call).Loaded)
+		calls, err := rows.Find(q, (*rows.Call).Targets, (*rows.Call).Loaded, rows.SelectCall+` WHERE turn_id = ? AND step = ? ORDER BY idx`, r.TurnID, r.Step)
 		state = memory.StepState{Waiting: open > 0, Calls: rows.CallViews(calls), Cancelled: cancelAt != 0}
 		return err
 	})

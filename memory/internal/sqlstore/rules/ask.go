@@ -67,7 +67,7 @@ func (u *Unit) newAsk(t *rows.Thread, turn *rows.Turn, kind, id string, step int
 
 // openAsk stores an ask and lets its turn wait.
 func (u *Unit) openAsk(t *rows.Thread, turn *rows.Turn, a *rows.Ask, event string, data any) error {
-	if err := u.Exec(rows.InsertAsk, a.Targets()...); err != nil {
+	if err := u.Exec(rows.InsertAsk, rows.Values(a.Targets())...); err != nil {
 		return err
 	}
 	if err := u.waits(t, turn); err != nil {

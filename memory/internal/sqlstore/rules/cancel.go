@@ -12,7 +12,7 @@ import (
 func (s *Store) RequestCancel(ctx context.Context, r memory.CancelRequest) (res memory.CancelResult, err error) {
 	err = s.write(ctx, "cancel", func(u *Unit) error {
 		res = memory.CancelResult{}
-		t, err := u.Owned(r.UserID, r.ThreadID)
+		t, err := u.ThreadOf(r.UserID, r.ThreadID)
 		if err != nil {
 			return err
 		}
@@ -160,8 +160,7 @@ func (u *Unit) cancelRest(t *rows.Thread, by string, res *memory.CancelResult) e
 			return err
 		}
 	}
-	queued, err := u.Rows(below+rows.SelectEntry+` WHERE `+queuedBelow+` ORDER BY thread_id, seq`, t.ID)
-	entries, err := rows.Collect(queued, err, (*rows.Entry).Targets, (*rows.Entry).Loaded)
+	entries, err := rows.Find(u, (*rows.Entry).Targets, (*rows.Entry).Loaded, below+rows.SelectEntry+` WHERE `+queuedBelow+` ORDER BY thread_id, seq`, t.ID)
 	if err != nil {
 		return err
 	}
@@ -181,8 +180,7 @@ func (u *Unit) quietReports(t *rows.Thread) error {
 		return nil
 	}
 	const unread = `state = 'waiting' AND quiet = 0 AND kind = 'child' AND background = 1 AND (thread_id = ? OR thread_id IN (SELECT id FROM below))`
-	found, err := u.Rows(below+rows.SelectEntry+` WHERE `+unread+` ORDER BY thread_id, seq`, t.ID, t.ID)
-	entries, err := rows.Collect(found, err, (*rows.Entry).Targets, (*rows.Entry).Loaded)
+	entries, err := rows.Find(u, (*rows.Entry).Targets, (*rows.Entry).Loaded, below+rows.SelectEntry+` WHERE `+unread+` ORDER BY thread_id, seq`, t.ID, t.ID)
 	if err != nil {
 		return err
 	}

@@ -14,11 +14,7 @@ import (
 func (s *Store) OpenDelegation(ctx context.Context, r memory.DelegationRequest) (d memory.Delegation, err error) {
 	err = s.write(ctx, "open-delegation", func(u *Unit) error {
 		d = memory.Delegation{}
-		t, turn, err := u.Open(r.ThreadID, r.TurnID)
-		if err != nil {
-			return err
-		}
-		c, err := u.Call(turn.ID, r.CallID)
+		t, turn, c, err := u.OpenCall(r.ThreadID, r.TurnID, r.CallID)
 		if err != nil {
 			return err
 		}
@@ -227,11 +223,7 @@ func (u *Unit) share(t, child *rows.Thread, c *agent.SpecialistAgentConfig) erro
 func (s *Store) TakeChildResult(ctx context.Context, r memory.ChildResultRequest) (res memory.ChildResult, err error) {
 	err = s.write(ctx, "child-result", func(u *Unit) error {
 		res = memory.ChildResult{}
-		t, turn, err := u.Open(r.ThreadID, r.TurnID)
-		if err != nil {
-			return err
-		}
-		c, err := u.Call(turn.ID, r.CallID)
+		t, turn, c, err := u.OpenCall(r.ThreadID, r.TurnID, r.CallID)
 		if err != nil {
 			return err
 		}

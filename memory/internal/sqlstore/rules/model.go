@@ -54,7 +54,7 @@ func (u *Unit) beginModel(t *rows.Thread, turn *rows.Turn, r memory.ModelBegin, 
 		}
 		step = &rows.Step{Step: memory.Step{TurnID: turn.ID, Step: r.Step}, State: rows.StepFlight}
 		step.Fence.Fence, step.Attempt, step.Worker = r.Fence, 1, r.Worker
-		if err := u.Exec(rows.InsertStep, step.Values()...); err != nil {
+		if err := u.Exec(rows.InsertStep, rows.Values(step.Targets())...); err != nil {
 			return err
 		}
 	case step.Stored:
@@ -207,11 +207,7 @@ func (u *Unit) appendChunk(c memory.Chunk) error {
 // FailModel records what a failed attempt cost.
 func (s *Store) FailModel(ctx context.Context, r memory.ModelFailure) error {
 	return s.write(ctx, "fail-model", func(u *Unit) error {
-		t, turn, err := u.Open(r.ThreadID, r.TurnID)
-		if err != nil {
-			return err
-		}
-		step, err := u.Step(turn.ID, r.Step)
+		t, turn, step, err := u.OpenStep(r.ThreadID, r.TurnID, r.Step)
 		if err != nil {
 			return err
 		}

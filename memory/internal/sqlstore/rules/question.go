@@ -19,11 +19,7 @@ func (s *Store) OpenQuestion(ctx context.Context, r memory.QuestionRequest) (v m
 		return v, agent.Errorf(agent.CodeInvalid, "the question of call %s is empty", r.CallID)
 	}
 	err = s.write(ctx, "question", func(u *Unit) error {
-		t, turn, err := u.Open(r.ThreadID, r.TurnID)
-		if err != nil {
-			return err
-		}
-		c, err := u.Call(turn.ID, r.CallID)
+		t, turn, c, err := u.OpenCall(r.ThreadID, r.TurnID, r.CallID)
 		if err != nil {
 			return err
 		}

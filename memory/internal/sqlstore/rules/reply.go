@@ -14,11 +14,7 @@ import (
 func (s *Store) SaveReply(ctx context.Context, r memory.ReplyRecord) (stored memory.StoredReply, err error) {
 	err = s.write(ctx, "reply", func(u *Unit) error {
 		stored = memory.StoredReply{}
-		t, turn, err := u.Open(r.ThreadID, r.TurnID)
-		if err != nil {
-			return err
-		}
-		step, err := u.Step(turn.ID, r.Step)
+		t, turn, step, err := u.OpenStep(r.ThreadID, r.TurnID, r.Step)
 		if err != nil {
 			return err
 		}
@@ -115,7 +111,7 @@ func (u *Unit) saveCalls(t *rows.Thread, turn *rows.Turn, reply agent.ModelReply
 				return nil, err
 			}
 		}
-		if err := u.Exec(rows.InsertCall, append(append(row.Fixed(), row.Mutable()...), row.ID)...); err != nil {
+		if err := u.Exec(rows.InsertCall, rows.Values(row.Targets())...); err != nil {
 			return nil, err
 		}
 		if err := row.Loaded(); err != nil {

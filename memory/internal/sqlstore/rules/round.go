@@ -13,11 +13,7 @@ import (
 func (s *Store) SaveToolRound(ctx context.Context, r memory.RoundRequest) (saved memory.RoundSaved, err error) {
 	err = s.write(ctx, "round", func(u *Unit) error {
 		saved = memory.RoundSaved{}
-		t, turn, err := u.Open(r.ThreadID, r.TurnID)
-		if err != nil {
-			return err
-		}
-		step, err := u.Step(turn.ID, r.Step)
+		t, turn, step, err := u.OpenStep(r.ThreadID, r.TurnID, r.Step)
 		if err != nil {
 			return err
 		}

@@ -29,7 +29,7 @@ func (s *Store) Send(ctx context.Context, r memory.SendRequest) (res memory.Send
 // Target finds or makes the thread of a message.
 func (u *Unit) Target(r memory.SendRequest) (*rows.Thread, error) {
 	if r.ThreadID != "" {
-		t, err := u.Owned(r.UserID, r.ThreadID)
+		t, err := u.ThreadOf(r.UserID, r.ThreadID)
 		if err == nil && !memory.InProfile(t.Profile, r.Profile) {
 			return nil, rows.NoThread(r.ThreadID)
 		}
@@ -39,7 +39,7 @@ func (u *Unit) Target(r memory.SendRequest) (*rows.Thread, error) {
 		return t, err
 	}
 	id := agent.MainThreadID(r.SessionID, r.ConversationID)
-	t, err := u.Thread(id)
+	t, err := u.ThreadOf(r.UserID, id)
 	if err == nil {
 		if t.UserID != r.UserID || !memory.InProfile(t.Profile, r.Profile) {
 			return nil, rows.NoThread(id)
@@ -84,15 +84,6 @@ func (u *Unit) Session(r memory.SendRequest, threadID string) error {
 		return rows.NoThread(threadID)
 	}
 	return nil
-}
-
-// Owned loads a thread for a person; another's is not found.
-func (u *Unit) Owned(userID, threadID string) (*rows.Thread, error) {
-	t, err := u.Thread(threadID)
-	if err == nil && userID != "" && t.UserID != userID {
-		return nil, rows.NoThread(threadID)
-	}
-	return t, err
 }
 
 func (u *Unit) send(t *rows.Thread, r memory.SendRequest) (memory.SendResult, error) {
@@ -175,7 +166,7 @@ func (s *Store) Retry(ctx context.Context, r memory.RetryRequest) (res memory.Se
 		return res, agent.Errorf(agent.CodeInvalid, "retry request id %.40q is not possible: use 1 to %d characters", r.RequestID, memory.MaxRequestID)
 	}
 	err = s.write(ctx, "retry", func(u *Unit) error {
-		t, err := u.Owned(r.UserID, r.ThreadID)
+		t, err := u.ThreadOf(r.UserID, r.ThreadID)
 		if err != nil {
 			return err
 		}

@@ -18,8 +18,7 @@ var (
 
 // summary loads a summary; nil if none was begun.
 func (u *Unit) summary(turnID string, step int, cause memory.Cause) (*rows.Summary, error) {
-	result, err := u.Rows(rows.SelectSummary+` WHERE turn_id = ? AND step = ? AND cause = ?`, turnID, step, string(cause))
-	found, err := rows.Collect(result, err, (*rows.Summary).Targets, func(*rows.Summary) error { return nil })
+	found, err := rows.Find(u, (*rows.Summary).Targets, nil, rows.SelectSummary+` WHERE turn_id = ? AND step = ? AND cause = ?`, turnID, step, string(cause))
 	if err != nil || len(found) == 0 {
 		return nil, err
 	}
@@ -70,7 +69,7 @@ func (u *Unit) beginSummary(t *rows.Thread, r memory.SummaryBegin, start *memory
 		}}
 		row.Fence.Fence = r.Fence
 		start.Attempt = 1
-		return u.Exec(insertSummary, row.Values()...)
+		return u.Exec(insertSummary, rows.Values(row.Targets())...)
 	case row.State == rows.StepStored:
 		v, err := rows.ViewSummary(row)
 		start.Attempt, start.Stored = row.Attempts, &v
@@ -95,7 +94,7 @@ func (u *Unit) beginSummary(t *rows.Thread, r memory.SummaryBegin, start *memory
 	row.Attempts++
 	row.State = rows.StepFlight
 	start.Attempt = row.Attempts
-	return u.Exec(updateSummary, row.Values()...)
+	return u.Exec(updateSummary, rows.Values(row.Targets())...)
 }
 
 // currentSummary is the summary row of an attempt; another attempt's is stale.
@@ -129,7 +128,7 @@ func (s *Store) FailSummary(ctx context.Context, r memory.SummaryFailure) error 
 		if err := u.holdSummary(t, turn, r); err != nil {
 			return err
 		}
-		return u.Exec(updateSummary, row.Values()...)
+		return u.Exec(updateSummary, rows.Values(row.Targets())...)
 	})
 }
 
@@ -185,7 +184,7 @@ func (s *Store) SaveSummary(ctx context.Context, r memory.SummaryRecord) (stored
 				return err
 			}
 		}
-		if err := u.Exec(updateSummary, row.Values()...); err != nil {
+		if err := u.Exec(updateSummary, rows.Values(row.Targets())...); err != nil {
 			return err
 		}
 		stored, err = rows.ViewSummary(row)

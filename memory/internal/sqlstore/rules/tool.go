@@ -89,11 +89,7 @@ func (u *Unit) beginTool(t *rows.Thread, turn *rows.Turn, c *rows.Call, r memory
 // NoteTool appends an event about a call that runs.
 func (s *Store) NoteTool(ctx context.Context, n memory.ToolNote) error {
 	return s.write(ctx, "note", func(u *Unit) error {
-		t, turn, err := u.Open(n.ThreadID, n.TurnID)
-		if err != nil {
-			return err
-		}
-		c, err := u.Call(turn.ID, n.CallID)
+		t, turn, c, err := u.OpenCall(n.ThreadID, n.TurnID, n.CallID)
 		if err != nil {
 			return err
 		}
@@ -110,11 +106,7 @@ func (s *Store) SaveResult(ctx context.Context, r memory.ToolOutcome) error {
 		return agent.Errorf(agent.CodeInvalid, "result of call %s has status %q: a tool ends as success or failed", r.CallID, r.Result.Status)
 	}
 	return s.write(ctx, "result", func(u *Unit) error {
-		t, turn, err := u.Open(r.ThreadID, r.TurnID)
-		if err != nil {
-			return err
-		}
-		c, err := u.Call(turn.ID, r.CallID)
+		t, turn, c, err := u.OpenCall(r.ThreadID, r.TurnID, r.CallID)
 		if err != nil {
 			return err
 		}

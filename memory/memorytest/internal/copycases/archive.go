@@ -55,7 +55,7 @@ var archiveRules = []suite.Rule{
 		suite.Equal(e, "there", len(res.Present), 0)
 		suite.Equal(e, "dropped", res.Dropped, []memory.Dropped{{ThreadID: root, What: "1 tools that were allowed for the session: the next call of each asks again"}})
 		suite.Equal(e, "history", o.History(root), e.History(root))
-		suite.Equal(e, "spent", suite.Must[memory.Spent](o)(o.S.Spent(e.Ctx, root)), suite.Must[memory.Spent](e)(e.S.Spent(e.Ctx, root)))
+		suite.Equal(e, "spent", suite.Must(o.S.Spent(e.Ctx, root))(o), suite.Must(e.S.Spent(e.Ctx, root))(e))
 		o.Sound(root)
 		third := e.Elsewhere()
 		suite.Equal(e, "dropped", third.Restore(o.Export(root)).Dropped, nil)
@@ -65,7 +65,7 @@ var archiveRules = []suite.Rule{
 		root := e.SettledTree("s1")
 		o := e.Elsewhere()
 		o.Restore(e.Export(root))
-		again := suite.Must[memory.SendResult](o)(o.S.Send(e.Ctx, suite.Message("s1", "m1", "text of m1")))
+		again := suite.Must(o.S.Send(e.Ctx, suite.Message("s1", "m1", "text of m1")))(o)
 		suite.Equal(e, "the message is known", again.Repeated, true)
 		o.Send("s1", "m2")
 		t := o.Take(root)
@@ -105,7 +105,6 @@ var archiveRules = []suite.Rule{
 		suite.Equal(e, "configuration", o.Thread(root).Config, *suite.MainConfig())
 		o.Gated(t, 1, agent.GateAsk)
 		suite.Equal(e, "gate", o.FirstCall(t, 1).Gate, agent.GateAsk)
-		e.Sound(root)
 	}},
 	{Name: "rows that somebody wrote into an export open nothing: they end as closed, or the import is refused", Run: func(e *suite.Env) {
 		settled, open := e.Export(e.SettledTree("s1")), e.Export(e.UnderWay("s2"))
@@ -170,8 +169,7 @@ var archiveRules = []suite.Rule{
 		e.Unchanged(root, func() { suite.Equal(e, "present", len(e.Restore(records).Present), 3) })
 		records[1].Messages[0].Content = agent.Text("something else")
 		e.Unchanged(root, func() {
-			_, err := e.S.ImportThreads(e.Ctx, memory.ImportRequest{Threads: records})
-			e.Code(err, agent.CodeConflict)
+			suite.Fails(e.S.ImportThreads(e.Ctx, memory.ImportRequest{Threads: records}))(e, agent.CodeConflict)
 		})
 		records = e.Export(root)
 		e.Send("s1", "m2")
@@ -214,20 +212,16 @@ var archiveRules = []suite.Rule{
 	}},
 	{Name: "other users export, import and delete nothing", Run: func(e *suite.Env) {
 		root := e.SettledTree("s1")
-		_, err := e.S.ExportThreads(e.Ctx, memory.ExportRequest{UserID: suite.OtherUser, ThreadID: root})
-		e.Code(err, agent.CodeNotFound)
+		suite.Fails(e.S.ExportThreads(e.Ctx, memory.ExportRequest{UserID: suite.OtherUser, ThreadID: root}))(e, agent.CodeNotFound)
 		e.Unchanged(root, func() {
-			_, err := e.S.DeleteTree(e.Ctx, memory.DeleteRequest{UserID: suite.OtherUser, ThreadID: root})
-			e.Code(err, agent.CodeNotFound)
+			suite.Fails(e.S.DeleteTree(e.Ctx, memory.DeleteRequest{UserID: suite.OtherUser, ThreadID: root}))(e, agent.CodeNotFound)
 		})
 		o := e.Elsewhere()
-		_, err = o.S.ImportThreads(e.Ctx, memory.ImportRequest{UserID: suite.OtherUser, Threads: e.Export(root)})
-		e.Code(err, agent.CodeInvalid)
+		suite.Fails(o.S.ImportThreads(e.Ctx, memory.ImportRequest{UserID: suite.OtherUser, Threads: e.Export(root)}))(e, agent.CodeInvalid)
 		taken := suite.Message("s1", "x", "mine")
 		taken.UserID, taken.ConversationID = suite.OtherUser, "other"
-		_ = suite.Must[memory.SendResult](o)(o.S.Send(e.Ctx, taken))
-		_, err = o.S.ImportThreads(e.Ctx, memory.ImportRequest{Threads: e.Export(root)})
-		e.Code(err, agent.CodeConflict)
+		_ = suite.Must(o.S.Send(e.Ctx, taken))(o)
+		suite.Fails(o.S.ImportThreads(e.Ctx, memory.ImportRequest{Threads: e.Export(root)}))(e, agent.CodeConflict)
 	}},
 	{Name: "messages alone become turns that keep every rule, linked to their parents", Run: func(e *suite.Env) {
 		at := e.H.Clock.Now().Add(-time.Hour)
@@ -236,56 +230,50 @@ var archiveRules = []suite.Rule{
 		suite.Equal(e, "added", len(e.Restore(records).Added), 4)
 		e.Sound(root)
 		ms := e.Messages(root)
-		suite.Equal(e, "messages", len(ms), 8)
-		suite.Equal(e, "time", ms[1].Timestamp, at.Add(time.Second))
+		suite.Equals(e, "messages", len(ms), 8, "time", ms[1].Timestamp, at.Add(time.Second))
 		th := e.Thread(root)
 		suite.Equal(e, "metadata", [3]any{th.Topic, th.TotalTokens, th.Workdir}, [3]any{"old", int64(30), "/old"})
-		suite.Equal(e, "activity", th.UpdatedAt, at.Add(time.Minute))
-		suite.Equal(e, "children", len(e.Children(root)), 2)
-		suite.Equal(e, "grandchildren", len(e.Children(records[1].Thread.ID)), 1)
-		suite.Equal(e, "status", th.Status, agent.ThreadFailed)
-		turns := suite.Must[[]memory.Turn](e)(e.S.TurnsOf(e.Ctx, root))
+		suite.Equals(e, "activity", th.UpdatedAt, at.Add(time.Minute), "children", len(e.Children(root)), 2)
+		suite.Equals(e, "grandchildren", len(e.Children(records[1].Thread.ID)), 1, "status", th.Status, agent.ThreadFailed)
+		turns := suite.Must(e.S.TurnsOf(e.Ctx, root))(e)
 		suite.Equal(e, "turns", len(turns), 2)
 		suite.Equal(e, "outcomes", [2]agent.ThreadStatus{turns[0].Outcome, turns[1].Outcome}, [2]agent.ThreadStatus{agent.ThreadCompleted, agent.ThreadFailed})
 		e.Unchanged(root, func() { suite.Equal(e, "present", len(e.Restore(records).Present), 4) })
 		e.Send("1740000000000", "next")
 		e.Answer(e.Take(root), 1, "goes on")
-		e.Sound(root)
 	}},
 	{Name: "a tree is deleted with everything below it, and the session with its last", Run: func(e *suite.Env) {
 		root := e.SettledTree("s1")
 		other := suite.Message("s1", "x", "stays")
 		other.ConversationID = "other"
-		kept := suite.Must[memory.SendResult](e)(e.S.Send(e.Ctx, other)).ThreadID
-		_, err := e.S.DeleteTree(e.Ctx, memory.DeleteRequest{UserID: suite.User, ThreadID: e.Children(root)[0].ID})
-		e.Code(err, agent.CodeInvalid)
-		res := suite.Must[memory.DeleteResult](e)(e.S.DeleteTree(e.Ctx, memory.DeleteRequest{UserID: suite.User, ThreadID: root}))
+		kept := suite.Must(e.S.Send(e.Ctx, other))(e).ThreadID
+		suite.Fails(e.S.DeleteTree(e.Ctx, memory.DeleteRequest{UserID: suite.User, ThreadID: e.Children(root)[0].ID}))(e, agent.CodeInvalid)
+		res := suite.Must(e.S.DeleteTree(e.Ctx, memory.DeleteRequest{UserID: suite.User, ThreadID: root}))(e)
 		suite.Equal(e, "deleted", [2]any{len(res.Threads), res.Session}, [2]any{3, false})
 		suite.Equal(e, "left", e.Threads(memory.ThreadFilter{All: true}), []string{kept})
-		_, err = e.S.DeleteTree(e.Ctx, memory.DeleteRequest{UserID: suite.User, ThreadID: root})
-		e.Code(err, agent.CodeNotFound)
+		suite.Fails(e.S.DeleteTree(e.Ctx, memory.DeleteRequest{UserID: suite.User, ThreadID: root}))(e, agent.CodeNotFound)
 		e.Answer(e.Take(kept), 1, "x")
-		res = suite.Must[memory.DeleteResult](e)(e.S.DeleteTree(e.Ctx, memory.DeleteRequest{UserID: suite.User, ThreadID: kept}))
+		res = suite.Must(e.S.DeleteTree(e.Ctx, memory.DeleteRequest{UserID: suite.User, ThreadID: kept}))(e)
 		suite.Equal(e, "session", res.Session, true)
 		// The id is free again, also for somebody else.
 		again := suite.Message("s1", "m1", "new")
 		again.UserID = suite.OtherUser
-		suite.Equal(e, "repeated", suite.Must[memory.SendResult](e)(e.S.Send(e.Ctx, again)).Repeated, false)
+		suite.Equal(e, "repeated", suite.Must(e.S.Send(e.Ctx, again))(e).Repeated, false)
 	}},
 	{Name: "what is at work is not deleted, nor is its tree", Run: func(e *suite.Env) {
 		waits := e.Send("s1", "m1").ThreadID
 		open := e.Started("s2")
-		child := e.Take(e.Delegate(open, 1, "researcher").ChildThread)
+		child := e.Child(open, 1)
 		for _, root := range []string{waits, open.ThreadID} {
 			e.Unchanged(root, func() {
-				_, err := e.S.DeleteTree(e.Ctx, memory.DeleteRequest{UserID: suite.User, ThreadID: root})
-				e.Code(err, agent.CodeConflict)
+				suite.Fails(e.S.DeleteTree(e.Ctx, memory.DeleteRequest{UserID: suite.User, ThreadID: root}))(e, agent.CodeConflict)
 			})
 		}
-		background := e.InBackground("s3")
+		t := e.Started("s3")
+		e.Take(e.Away(t).ChildThread)
+		background := t.ThreadID
 		e.Unchanged(background, func() {
-			_, err := e.S.DeleteTree(e.Ctx, memory.DeleteRequest{ThreadID: background})
-			e.Code(err, agent.CodeConflict)
+			suite.Fails(e.S.DeleteTree(e.Ctx, memory.DeleteRequest{ThreadID: background}))(e, agent.CodeConflict)
 		})
 		e.Answer(child, 1, "x")
 	}},
@@ -295,14 +283,12 @@ var archiveRules = []suite.Rule{
 		e.H.Clock.Advance(time.Hour)
 		since := e.H.Clock.Now()
 		old := memory.DeleteRequest{UserID: suite.User, ThreadID: root, IdleSince: since.Add(-2 * time.Hour)}
-		_, err := e.S.DeleteTree(e.Ctx, old)
-		e.Code(err, agent.CodeConflict)
+		suite.Fails(e.S.DeleteTree(e.Ctx, old))(e, agent.CodeConflict)
 		old.IdleSince = since
-		_ = suite.Must[memory.DeleteResult](e)(e.S.DeleteTree(e.Ctx, old))
+		_ = suite.Must(e.S.DeleteTree(e.Ctx, old))(e)
 		e.Restore(records)
-		_, err = e.S.DeleteTree(e.Ctx, old)
-		e.Code(err, agent.CodeConflict)
+		suite.Fails(e.S.DeleteTree(e.Ctx, old))(e, agent.CodeConflict)
 		old.IdleSince = since.Add(time.Second)
-		_ = suite.Must[memory.DeleteResult](e)(e.S.DeleteTree(e.Ctx, old))
+		_ = suite.Must(e.S.DeleteTree(e.Ctx, old))(e)
 	}},
 }

@@ -14,15 +14,12 @@ var forkRules = []suite.Rule{
 		root := e.SettledTree("s1")
 		e.H.Clock.Advance(time.Hour)
 		f := e.Fork(root, "", "f1")
-		suite.Equal(e, "messages", f.Messages, int64(len(e.Messages(root))))
-		suite.Equal(e, "sub-agents", len(f.SubAgents), 2)
-		suite.Equal(e, "cut", len(f.Cut), 0)
+		suite.Equals(e, "messages", f.Messages, int64(len(e.Messages(root))), "sub-agents", len(f.SubAgents), 2, "cut", len(f.Cut), 0)
 		old, th := e.Thread(root), e.Thread(f.ThreadID)
 		suite.Equal(e, "place", [4]any{th.SessionID, th.RootThreadID, th.UserID, th.Status}, [4]any{"s1", f.ThreadID, suite.User, agent.ThreadCompleted})
-		suite.Equal(e, "metadata", th.Metadata, old.Metadata)
-		suite.Equal(e, "created", th.CreatedAt, e.H.Clock.Now())
+		suite.Equals(e, "metadata", th.Metadata, old.Metadata, "created", th.CreatedAt, e.H.Clock.Now())
 		suite.Equal(e, "events", len(e.Events(f.ThreadID)), len(e.Events(root)))
-		suite.Equal(e, "spent", suite.Must[memory.Spent](e)(e.S.Spent(e.Ctx, f.ThreadID)), memory.Spent{})
+		suite.Equal(e, "spent", suite.Must(e.S.Spent(e.Ctx, f.ThreadID))(e), memory.Spent{})
 		child, oldChild := e.Children(f.ThreadID)[0], e.Children(root)[0]
 		suite.Equal(e, "pair", f.SubAgents[0], memory.ForkedThread{ThreadID: child.ID, FromThread: oldChild.ID})
 		suite.Equal(e, "child", [3]any{child.Metadata, child.CreatedAt, child.Summary}, [3]any{oldChild.Metadata, oldChild.CreatedAt, oldChild.Summary})
@@ -36,7 +33,6 @@ var forkRules = []suite.Rule{
 		second := e.Fork(f.ThreadID, e.Messages(f.ThreadID)[2].ID, "f1")
 		e.GoesOn(second.ThreadID, "m2")
 		e.GoesOn(f.ThreadID, "m2")
-		e.Sound(root)
 	}},
 	{Name: "a fork at any message ends with the save point that wrote it, and goes on from there", Run: func(e *suite.Env) {
 		root := e.SettledTree("s1")
@@ -52,9 +48,8 @@ var forkRules = []suite.Rule{
 			}
 			th := e.Thread(f.ThreadID)
 			whole := last.Role == agent.RoleAssistant && len(last.ToolCalls) == 0
-			suite.Equal(e, "cut", len(f.Cut) == 0, whole)
-			suite.Equal(e, "status", th.Status == agent.ThreadCompleted, whole)
-			again := suite.Must[memory.ForkResult](e)(e.S.Fork(e.Ctx, suite.ForkRequest(root, m.ID, "f"+m.ID)))
+			suite.Equals(e, "cut", len(f.Cut) == 0, whole, "status", th.Status == agent.ThreadCompleted, whole)
+			again := suite.Must(e.S.Fork(e.Ctx, suite.ForkRequest(root, m.ID, "f"+m.ID)))(e)
 			f.Repeated = true
 			suite.Equal(e, "repeated", again, f)
 			o := e.Elsewhere()
@@ -71,7 +66,6 @@ var forkRules = []suite.Rule{
 			suite.Equal(e, "users", count(e.Messages(f.ThreadID), agent.RoleUser), count(copied, agent.RoleUser))
 			e.Sound(f.ThreadID)
 		}
-		e.Sound(root)
 	}},
 	{Name: "a request is repeated without a second copy, and is refused with other content", Run: func(e *suite.Env) {
 		root := e.SettledTree("s1")
@@ -80,18 +74,16 @@ var forkRules = []suite.Rule{
 		e.Answer(e.Take(root), 1, "later")
 		e.GoesOn(f.ThreadID, "x1")
 		before := len(e.Threads(memory.ThreadFilter{All: true}))
-		again := suite.Must[memory.ForkResult](e)(e.S.Fork(e.Ctx, suite.ForkRequest(root, "", "f1")))
+		again := suite.Must(e.S.Fork(e.Ctx, suite.ForkRequest(root, "", "f1")))(e)
 		f.Repeated = true
 		suite.Equal(e, "again", again, f)
-		_, err := e.S.Fork(e.Ctx, suite.ForkRequest(root, e.Messages(root)[0].ID, "f1"))
-		e.Code(err, agent.CodeConflict)
+		suite.Fails(e.S.Fork(e.Ctx, suite.ForkRequest(root, e.Messages(root)[0].ID, "f1")))(e, agent.CodeConflict)
 		suite.Equal(e, "threads", len(e.Threads(memory.ThreadFilter{All: true})), before)
 		named := suite.ForkRequest(root, "", "f2")
 		named.ConversationID = "what-if"
-		suite.Equal(e, "named", suite.Must[memory.ForkResult](e)(e.S.Fork(e.Ctx, named)).ThreadID, "s1/what-if")
+		suite.Equal(e, "named", suite.Must(e.S.Fork(e.Ctx, named))(e).ThreadID, "s1/what-if")
 		named.ConversationID = agent.DefaultConversation
-		_, err = e.S.Fork(e.Ctx, named)
-		e.Code(err, agent.CodeConflict)
+		suite.Fails(e.S.Fork(e.Ctx, named))(e, agent.CodeConflict)
 		if other := e.Fork(root, "", "f3"); other.ThreadID == f.ThreadID {
 			e.Fatalf("two requests made one fork")
 		}
@@ -101,7 +93,7 @@ var forkRules = []suite.Rule{
 		suite.Equal(e, "messages", e.Fork(root, "m1", "f1").Messages, int64(1))
 		e.Send("s1", "m2") // waits
 		child := e.Children(root)[0].ID
-		empty := suite.Must[memory.SendResult](e)(e.S.Send(e.Ctx, suite.Message("s2", "m1", "waits"))).ThreadID
+		empty := suite.Must(e.S.Send(e.Ctx, suite.Message("s2", "m1", "waits")))(e).ThreadID
 		other, slash := suite.ForkRequest(root, "", "f2"), suite.ForkRequest(root, "", "f2")
 		other.UserID, slash.ConversationID = suite.OtherUser, "no/name"
 		for _, c := range []struct {
@@ -117,13 +109,11 @@ var forkRules = []suite.Rule{
 			{other, agent.CodeNotFound},
 			{slash, agent.CodeInvalid},
 		} {
-			_, err := e.S.Fork(e.Ctx, c.r)
-			e.Code(err, c.code)
+			suite.Fails(e.S.Fork(e.Ctx, c.r))(e, c.code)
 		}
 		suite.Equal(e, "threads", len(e.Threads(memory.ThreadFilter{})), 3)
 	}},
-	{Name: "a thread that works is forked up to what is saved", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "a thread that works is forked up to what is saved", Turn: func(e *suite.Env, t memory.Turn) {
 		for _, c := range e.Calls(t, 1, 2) {
 			e.RunTool(c, "found")
 		}
@@ -135,7 +125,7 @@ var forkRules = []suite.Rule{
 		e.Send("s1", "m2")
 		f := e.Fork(t.ThreadID, "", "f1")
 		suite.Equal(e, "copied", [3]any{f.Messages, f.Cut, len(f.SubAgents)}, [3]any{int64(4), []string{f.ThreadID}, 0})
-		suite.Equal(e, "calls", len(suite.Must[[]agent.ToolCall](e)(e.S.ToolCalls(e.Ctx, f.ThreadID))), 2)
+		suite.Equal(e, "calls", len(suite.Must(e.S.ToolCalls(e.Ctx, f.ThreadID))(e)), 2)
 		th := e.Thread(f.ThreadID)
 		suite.Equal(e, "counted", [4]any{th.Status, th.RequestCount, th.TotalTokens, th.ToolCallCount}, [4]any{agent.ThreadCancelled, int64(1), int64(15), int64(2)})
 		e.GoesOn(f.ThreadID, "m2")
@@ -145,14 +135,11 @@ var forkRules = []suite.Rule{
 		e.RunTool(running[1], "found last")
 		e.SaveRound(t, 2)
 		e.Answer(t, 3, "done")
-		e.Sound(t.ThreadID)
 	}},
-	{Name: "a sub-agent that works in the background ends in the copy with what it has saved, and can be resumed there", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "a sub-agent that works in the background ends in the copy with what it has saved, and can be resumed there", Turn: func(e *suite.Env, t memory.Turn) {
 		d := e.Away(t)
 		child := e.Take(d.ChildThread)
-		e.RunTool(e.Calls(child, 1, 1)[0], "found")
-		e.SaveRound(child, 1)
+		e.Step(child, 1, "found")
 		e.Gated(child, 2, agent.GateAsk)
 		e.Ask(child, 2)
 		f := e.Fork(t.ThreadID, "", "f1")
@@ -165,7 +152,7 @@ var forkRules = []suite.Rule{
 		suite.Equal(e, "told", len(e.EventsOf(f.ThreadID, agent.EventSubAgentCompleted)), 1)
 		// The copy is resumed by the copy of its parent, the original by its own.
 		r := memory.SendRequest{UserID: suite.User, ThreadID: f.ThreadID, MessageID: "m2", Content: agent.Text("go on"), WhenBusy: memory.Queue}
-		_ = suite.Must[memory.SendResult](e)(e.S.Send(e.Ctx, r))
+		_ = suite.Must(e.S.Send(e.Ctx, r))(e)
 		second := e.Take(f.ThreadID)
 		ms := e.Messages(f.ThreadID)
 		suite.Contains(e, "told with the message, once", ms[len(ms)-2].Content.String(), copied.ID)
@@ -182,17 +169,12 @@ var forkRules = []suite.Rule{
 		e.SaveRound(child, 2)
 		e.Answer(child, 3, "the original's finding")
 		e.Answer(e.Take(t.ThreadID), 1, "reported")
-		e.Sound(t.ThreadID)
 	}},
-	{Name: "questions are copied with their answers; one that is open is settled in the copy and stays open in the original", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "questions are copied with their answers; one that is open is settled in the copy and stays open in the original", Turn: func(e *suite.Env, t memory.Turn) {
 		e.AnswerTo(e.Questioned(t, 1, "which?")[0].ID, "the red one")
 		e.SaveRound(t, 1)
-		d := e.Background(t, 2, "researcher")
-		e.SaveRound(t, 2)
-		child := e.Take(d.ChildThread)
-		e.RunTool(e.Calls(child, 1, 1)[0], "found")
-		e.SaveRound(child, 1)
+		child := e.Apart(t, 2)
+		e.Step(child, 1, "found")
 		open := e.Questioned(child, 2, "how many?")[0]
 		e.Answer(t, 3, "it is on its way")
 		f := e.Fork(t.ThreadID, "", "f1")
@@ -202,10 +184,8 @@ var forkRules = []suite.Rule{
 		e.Archived(f.ThreadID, e.Elsewhere())
 		e.GoesOn(f.ThreadID, "m2")
 		e.AnswerTo(open.ID, "three")
-		e.Sound(t.ThreadID)
 	}},
-	{Name: "summaries are copied with the steps that they were made for", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "summaries are copied with the steps that they were made for", Turn: func(e *suite.Env, t memory.Turn) {
 		e.FullRound(t, 1, 2)
 		e.Summarise(t, 2, 1, 4, "what was said")
 		e.FullRound(t, 2, 1)
@@ -221,8 +201,7 @@ var forkRules = []suite.Rule{
 		e.Archived(f.ThreadID, e.Elsewhere())
 		e.GoesOn(f.ThreadID, "m2")
 	}},
-	{Name: "work in the background that had not begun is cancelled in the copy", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "work in the background that had not begun is cancelled in the copy", Turn: func(e *suite.Env, t memory.Turn) {
 		d := e.Background(t, 1, "researcher")
 		e.SaveRound(t, 1)
 		at := e.Messages(t.ThreadID)[2].ID
@@ -254,14 +233,13 @@ var forkRules = []suite.Rule{
 			e.Close(suite.Failed(t, 1, agent.ReasonError)) // which drops what waits in the foreground
 			suite.Equal(e, "ordered last", e.Thread(d.ChildThread).TaskID, agent.TaskID(calls[1].ID))
 			f := e.Fork(t.ThreadID, "", "f1")
-			last := suite.Must[[]agent.ToolCall](e)(e.S.ToolCalls(e.Ctx, f.ThreadID))[1]
+			last := suite.Must(e.S.ToolCalls(e.Ctx, f.ThreadID))(e)[1]
 			suite.Equal(e, "copied", e.Children(f.ThreadID)[0].TaskID, agent.TaskID(last.ID))
 			e.Archived(f.ThreadID, e.Elsewhere())
 			e.GoesOn(f.ThreadID, "m2")
 		}
 	}},
-	{Name: "what a sub-agent did after that message is not in the copy", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "what a sub-agent did after that message is not in the copy", Turn: func(e *suite.Env, t memory.Turn) {
 		first := e.ChildDone(t, 1)
 		e.H.Clock.Advance(time.Second)
 		c := e.Assigns(t, 2, 1)[0]
@@ -274,22 +252,19 @@ var forkRules = []suite.Rule{
 		suite.Equal(e, "messages", [2]int{len(e.Messages(f.SubAgents[0].ThreadID)), len(e.Messages(first.ChildThread))}, [2]int{2, 4})
 		suite.Equal(e, "resumed too", len(e.Messages(e.Fork(t.ThreadID, "", "f2").SubAgents[0].ThreadID)), 4)
 	}},
-	{Name: "an end that was told to an ancestor, and a message taken into a running turn, are copied with who took them", Run: func(e *suite.Env) {
-		t := e.Started("s1")
-		child := e.Take(e.Delegate(t, 1, "researcher").ChildThread)
+	{Name: "an end that was told to an ancestor, and a message taken into a running turn, are copied with who took them", Turn: func(e *suite.Env, t memory.Turn) {
+		child := e.Child(t, 1)
 		below := e.Background(child, 1, "writer")
 		e.SaveRound(child, 1)
 		e.Answer(child, 2, "delegated")
-		e.TakeResult(e.FirstCall(t, 1))
-		e.SaveRound(t, 1)
+		e.Taken(t, 1)
 		e.Answer(e.Take(below.ChildThread), 1, "a page")
 		e.Steer("s1", "steered")
 		e.Calls(t, 2, 1)
 		at := e.Messages(t.ThreadID)
 		f := e.Fork(t.ThreadID, at[len(at)-1].ID, "f1")
 		suite.Equal(e, "copied", [2]any{f.Messages, len(f.SubAgents)}, [2]any{int64(len(at)), 2})
-		suite.Equal(e, "taken", e.Entry(f.ThreadID, memory.EntryMessage, "steered").State, memory.EntryTaken)
-		suite.Equal(e, "cut", f.Cut, []string{f.ThreadID})
+		suite.Equals(e, "taken", e.Entry(f.ThreadID, memory.EntryMessage, "steered").State, memory.EntryTaken, "cut", f.Cut, []string{f.ThreadID})
 		f = e.Fork(t.ThreadID, at[1].ID, "f2")
 		suite.Equal(e, "writer", e.Children(f.SubAgents[0].ThreadID)[0].MessageCount, int64(2))
 	}},
@@ -299,11 +274,11 @@ var forkRules = []suite.Rule{
 		e.Restore(records)
 		before := e.State(root)
 		for _, m := range e.Messages(root) {
-			f := suite.Must[memory.ForkResult](e)(e.S.Fork(e.Ctx, suite.ForkRequest(root, m.ID, "f"+m.ID)))
+			f := suite.Must(e.S.Fork(e.Ctx, suite.ForkRequest(root, m.ID, "f"+m.ID)))(e)
 			e.Sound(f.ThreadID)
 			e.GoesOn(f.ThreadID, "next")
 		}
-		f := suite.Must[memory.ForkResult](e)(e.S.Fork(e.Ctx, suite.ForkRequest(root, "", "f")))
+		f := suite.Must(e.S.Fork(e.Ctx, suite.ForkRequest(root, "", "f")))(e)
 		suite.Equal(e, "sub-agents", len(f.SubAgents), 3)
 		if e.State(root) != before {
 			e.Fatalf("the original was changed")

@@ -22,22 +22,19 @@ var imageRules = []suite.Rule{
 		e.Kept(2, true)
 		e.Kept(3, false)
 		for _, data := range [][]byte{nil, []byte("<svg/>"), suite.Picture(1)[:20], append(suite.Picture(1), make([]byte, agent.MaxImage)...)} {
-			_, err := e.S.KeepImage(e.Ctx, data)
-			e.Code(err, agent.CodeInvalid)
+			suite.Fails(e.S.KeepImage(e.Ctx, data))(e, agent.CodeInvalid)
 		}
-		_, err := e.S.Image(e.Ctx, "../x\x00")
-		e.Code(err, agent.CodeNotFound)
+		suite.Fails(e.S.Image(e.Ctx, "../x\x00"))(e, agent.CodeNotFound)
 	}},
 	{Name: "a message that shows an image which is not kept is refused, and repeating one that was sent is not", Run: func(e *suite.Env) {
 		name := e.Keep(1)
 		r := suite.Showing(suite.Message("s1", "m1", "look"), name)
-		sent := suite.Must[memory.SendResult](e)(e.S.Send(e.Ctx, r))
-		missing := suite.Must[string](e)(agent.ImageName(suite.Picture(2)))
+		sent := suite.Must(e.S.Send(e.Ctx, r))(e)
+		missing := suite.Must(agent.ImageName(suite.Picture(2)))(e)
 		e.Unchanged(sent.ThreadID, func() {
-			_, err := e.S.Send(e.Ctx, suite.Showing(suite.Message("s1", "m2", "look"), name, missing))
-			e.Code(err, agent.CodeInvalid)
-			suite.Contains(e, "error", err.Error(), missing)
-			suite.Equal(e, "repeated", suite.Must[memory.SendResult](e)(e.S.Send(e.Ctx, r)).Repeated, true)
+			said := suite.Fails(e.S.Send(e.Ctx, suite.Showing(suite.Message("s1", "m2", "look"), name, missing)))(e, agent.CodeInvalid)
+			suite.Contains(e, "error", said, missing)
+			suite.Equal(e, "repeated", suite.Must(e.S.Send(e.Ctx, r))(e).Repeated, true)
 		})
 	}},
 	{Name: "an image stays as long as a thread refers to it, or for a day for a message to come", Run: func(e *suite.Env) {
@@ -68,15 +65,14 @@ var imageRules = []suite.Rule{
 		e.Kept(3, false)
 		e.Kept(4, false)
 	}},
-	{Name: "an image that a result names, or a fork shows, stays with that thread", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "an image that a result names, or a fork shows, stays with that thread", Turn: func(e *suite.Env, t memory.Turn) {
 		e.RunTool(e.Calls(t, 1, 1)[0], "a chart: "+agent.ImageScheme+e.Keep(1))
 		e.H.Clock.Advance(48 * time.Hour)
 		e.Keep(2)
 		e.Kept(1, true)
 		e.SaveRound(t, 1)
 		e.Answer(t, 2, "done")
-		fork := suite.Must[memory.ForkResult](e)(e.S.Fork(e.Ctx, suite.ForkRequest(t.ThreadID, "", "f")))
+		fork := suite.Must(e.S.Fork(e.Ctx, suite.ForkRequest(t.ThreadID, "", "f")))(e)
 		e.Remove(t.ThreadID)
 		e.Kept(1, true)
 		e.Sound(fork.ThreadID)
@@ -93,7 +89,7 @@ var imageRules = []suite.Rule{
 			}
 			other.Restore(records)
 			if !before {
-				found := suite.Must[[]memory.Finding](other)(other.S.Audit(other.Ctx, t))
+				found := suite.Must(other.S.Audit(other.Ctx, t))(other)
 				if len(found) != 1 || found[0].Kind != memory.FoundLost || found[0].Mendable {
 					other.Fatalf("findings %+v", found)
 				}
@@ -112,15 +108,13 @@ var imageRules = []suite.Rule{
 		plain.Keep(2)
 		plain.Kept(1, true)
 	}},
-	{Name: "a message with an image answers no question: the image would be lost", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "a message with an image answers no question: the image would be lost", Turn: func(e *suite.Env, t memory.Turn) {
 		e.Questioned(t, 1, "which one?")
 		r := suite.Showing(suite.Message("s1", "m2", "this one"), e.Keep(1))
 		r.WhenBusy = ""
-		_, err := e.S.Send(e.Ctx, r)
-		e.Code(err, agent.CodeConflict)
+		suite.Fails(e.S.Send(e.Ctx, r))(e, agent.CodeConflict)
 		r.WhenBusy = memory.Queue
-		suite.Must[memory.SendResult](e)(e.S.Send(e.Ctx, r))
+		suite.Must(e.S.Send(e.Ctx, r))(e)
 	}},
 	{Name: "images kept, sent and removed by several at once are there for every message that was taken", Run: func(e *suite.Env) {
 		const rounds = 12
@@ -130,12 +124,12 @@ var imageRules = []suite.Rule{
 			}
 			return err
 		})
-		list := suite.Must[[]agent.Thread](e)(e.S.Threads(e.Ctx, memory.ThreadFilter{UserID: suite.User}))
+		list := suite.Must(e.S.Threads(e.Ctx, memory.ThreadFilter{UserID: suite.User}))(e)
 		if !slices.ContainsFunc(list, func(t agent.Thread) bool { return t.SessionID == "s2-2" }) {
 			e.Fatalf("%d threads are left", len(list))
 		}
 		for _, t := range list {
-			found := suite.Must[[]memory.Finding](e)(e.S.Audit(e.Ctx, t.ID))
+			found := suite.Must(e.S.Audit(e.Ctx, t.ID))(e)
 			suite.Equal(e, "findings of "+t.ID, len(found), 0)
 			e.Remove(t.ID)
 		}

@@ -15,55 +15,46 @@ func ids(calls []agent.ToolCall) []string {
 }
 
 var approvalRules = []suite.Rule{
-	{Name: "nobody is asked about a call that is refused beforehand: it ends with the reply", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "nobody is asked about a call that is refused beforehand: it ends with the reply", Turn: func(e *suite.Env, t memory.Turn) {
 		r := suite.Record(t, 1, e.Begin(t, 1), "", suite.Lookup(0), suite.Lookup(1))
 		r.Gates = []agent.Gate{agent.GateAsk, agent.GateAsk}
 		r.Refusals = []agent.ToolResult{agent.ToolFailed(agent.ErrPermissionDenied, "a private address")}
-		calls := suite.Must[memory.StoredReply](e)(e.S.SaveReply(e.Ctx, r)).Calls
+		calls := suite.Must(e.S.SaveReply(e.Ctx, r))(e).Calls
 		suite.Equal(e, "ends", [3]any{calls[0].Status, calls[0].ErrorReason, calls[0].Result}, [3]any{agent.CallFailed, agent.ErrPermissionDenied, "a private address"})
 		suite.Equal(e, "asks", ids(e.Ask(t, 1).ToolCalls), []string{calls[1].ID})
 		e.Decide(suite.Decision(calls[1].ID, memory.Deny))
-		saved := suite.Must[memory.RoundSaved](e)(e.S.SaveToolRound(e.Ctx, suite.Round(t, 1)))
+		saved := suite.Must(e.S.SaveToolRound(e.Ctx, suite.Round(t, 1)))(e)
 		suite.Equal(e, "results", [2]int{saved.Results, saved.Denied}, [2]int{2, 1})
 	}},
-	{Name: "one approval asks about all gated calls of a step, and only about those", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "one approval asks about all gated calls of a step, and only about those", Turn: func(e *suite.Env, t memory.Turn) {
 		calls := e.Gated(t, 1, agent.GateAsk, agent.GateAuto, agent.GateAsk)
 		a := e.Ask(t, 1)
 		suite.Equal(e, "calls", ids(a.ToolCalls), []string{calls[0].ID, calls[2].ID})
 		suite.Equal(e, "place", [4]any{a.ThreadID, a.RootThread, a.TurnID, a.Step}, [4]any{t.ThreadID, t.ThreadID, t.ID, 1})
 		suite.Equal(e, "thread", e.Thread(t.ThreadID).Status, agent.ThreadWaitingForApproval)
-		suite.Equal(e, "asked", e.Call(calls[0].ID).Status, agent.CallAwaitingApproval)
-		suite.Equal(e, "not asked", e.Call(calls[1].ID).Status, agent.CallPending)
+		suite.Equals(e, "asked", e.Call(calls[0].ID).Status, agent.CallAwaitingApproval, "not asked", e.Call(calls[1].ID).Status, agent.CallPending)
 		ev := e.EventsOf(t.ThreadID, agent.EventApprovalRequired)
-		suite.Equal(e, "events", len(ev), 1)
-		suite.Equal(e, "event", ev[0]["approvalId"], any(a.ID))
-		suite.Equal(e, "waiting", suite.Must[memory.StepState](e)(e.S.StepState(e.Ctx, suite.Round(t, 1))).Waiting, true)
+		suite.Equals(e, "events", len(ev), 1, "event", ev[0]["approvalId"], any(a.ID))
+		suite.Equal(e, "waiting", suite.Must(e.S.StepState(e.Ctx, suite.Round(t, 1)))(e).Waiting, true)
 		suite.Equal(e, "open", len(e.Approvals(memory.ApprovalFilter{UserID: suite.User, OpenOnly: true})), 1)
-		e.Sound(t.ThreadID)
 	}},
-	{Name: "a call that waits for a person does not run", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "a call that waits for a person does not run", Turn: func(e *suite.Env, t memory.Turn) {
 		c := e.Gated(t, 1, agent.GateAsk)[0]
 		e.Ask(t, 1)
 		e.Unchanged(t.ThreadID, func() {
 			if _, err := e.S.BeginTool(e.Ctx, e.ToolBegin(c, true)); err == nil {
 				e.Fatalf("a call that awaits approval was begun")
 			}
-			_, err := e.S.SaveToolRound(e.Ctx, suite.Round(t, 1))
-			e.Code(err, agent.CodeConflict)
+			suite.Fails(e.S.SaveToolRound(e.Ctx, suite.Round(t, 1)))(e, agent.CodeConflict)
 		})
 	}},
-	{Name: "calls that need nobody run before the question and keep their results", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "calls that need nobody run before the question and keep their results", Turn: func(e *suite.Env, t memory.Turn) {
 		calls := e.Gated(t, 1, agent.GateAuto, agent.GateAsk)
 		e.RunTool(calls[0], "ran")
 		a := e.Ask(t, 1)
 		e.Decide(suite.Decision(a.ID, memory.Deny))
 		e.SaveRound(t, 1)
 		suite.Equal(e, "ran", e.Call(calls[0].ID).Result, "ran")
-		e.Sound(t.ThreadID)
 	}},
 }
 
@@ -90,7 +81,7 @@ func decided(e *suite.Env, n int) {
 	v := verdicts[n]
 	c := suite.MainConfig()
 	c.OnDeny = v.onDeny
-	t := *suite.Must[memory.Claim](e)(e.S.TakeNext(e.Ctx, memory.TakeRequest{ThreadID: e.Send("s1", "m1").ThreadID, Config: c})).Turn
+	t := *suite.Must(e.S.TakeNext(e.Ctx, memory.TakeRequest{ThreadID: e.Send("s1", "m1").ThreadID, Config: c}))(e).Turn
 	gates := make([]agent.Gate, len(v.want))
 	for i := range gates {
 		gates[i] = agent.GateAsk
@@ -107,7 +98,7 @@ func decided(e *suite.Env, n int) {
 	ev := e.EventsOf(t.ThreadID, agent.EventApprovalResponse)[0]
 	suite.Equal(e, "event", [2]any{ev["approvalId"], ev["decision"]}, [2]any{a.ID, v.verdict})
 	suite.Equal(e, "thread", e.Thread(t.ThreadID).Status, agent.ThreadRunning)
-	suite.Equal(e, "waiting", suite.Must[memory.StepState](e)(e.S.StepState(e.Ctx, suite.Round(t, 1))).Waiting, false)
+	suite.Equal(e, "waiting", suite.Must(e.S.StepState(e.Ctx, suite.Round(t, 1)))(e).Waiting, false)
 	text, denied, approved := agent.TextDenied, 0, []string(nil)
 	if v.instruction != "" {
 		text = v.instruction
@@ -138,8 +129,7 @@ func decided(e *suite.Env, n int) {
 	r := suite.Completed(t, 2)
 	r.Answer = "You denied lookup, so I stopped."
 	e.Close(r)
-	ms := e.Messages(t.ThreadID)
-	suite.Equal(e, "answer", [2]string{ms[len(ms)-1].Content.String(), e.Turn(t.ID).Answer}, [2]string{r.Answer, r.Answer})
+	suite.Equal(e, "answer", [2]string{e.Last(t.ThreadID), e.Turn(t.ID).Answer}, [2]string{r.Answer, r.Answer})
 	e.Sound(t.ThreadID)
 }
 
@@ -152,8 +142,7 @@ func eachVerdict() (rules []suite.Rule) {
 }
 
 var verdictRules = append(eachVerdict(), []suite.Rule{
-	{Name: "a decision is one that there is, on calls of its approval only", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "a decision is one that there is, on calls of its approval only", Turn: func(e *suite.Env, t memory.Turn) {
 		calls := e.Gated(t, 1, agent.GateAsk, agent.GateAuto)
 		a := e.Ask(t, 1)
 		e.Unchanged(t.ThreadID, func() {
@@ -161,20 +150,17 @@ var verdictRules = append(eachVerdict(), []suite.Rule{
 				suite.Decision(a.ID, "maybe"), suite.Decision(calls[0].ID, memory.Edit),
 				{Target: a.ID, Verdict: memory.Approve, Calls: []string{"other"}}, {Target: a.ID, Verdict: memory.Approve, Calls: []string{calls[1].ID}},
 			} {
-				_, err := e.S.Decide(e.Ctx, d)
-				e.Code(err, agent.CodeInvalid)
+				suite.Fails(e.S.Decide(e.Ctx, d))(e, agent.CodeInvalid)
 			}
 		})
 	}},
-	{Name: "approve_all lets the same tool pass for the rest of the session, not in another", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "approve_all lets the same tool pass for the rest of the session, not in another", Turn: func(e *suite.Env, t memory.Turn) {
 		e.RunTool(e.ApproveAll(t), "ran")
 		e.SaveRound(t, 1)
 		suite.Equal(e, "same thread", e.Asks(t, 2), false)
 		r := suite.Message("s1", "m1", "hi")
 		r.ConversationID = "second"
-		same := e.Take(suite.Must[memory.SendResult](e)(e.S.Send(e.Ctx, r)).ThreadID)
-		suite.Equal(e, "same session", e.Asks(same, 1), false)
-		suite.Equal(e, "another session", e.Asks(e.Started("s2"), 1), true)
+		same := e.Take(suite.Must(e.S.Send(e.Ctx, r))(e).ThreadID)
+		suite.Equals(e, "same session", e.Asks(same, 1), false, "another session", e.Asks(e.Started("s2"), 1), true)
 	}},
 }...)

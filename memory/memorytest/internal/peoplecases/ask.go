@@ -97,7 +97,7 @@ var askRules = join(
 		t := e.Started("s1")
 		id, call := k.open(e, t, 1)
 		e.Unchanged(t.ThreadID, func() { e.Ok(k.again(e, t, call)) })
-		suite.Must[bool](e)(k.settle(e, suite.User, "alice", id, true))
+		suite.Must(k.settle(e, suite.User, "alice", id, true))(e)
 		if k.name == "approval" { // the answer ended the step
 			e.Unchanged(t.ThreadID, func() { e.Ok(k.again(e, t, call)) })
 		}
@@ -107,25 +107,23 @@ var askRules = join(
 		id, _ := k.open(e, t, 1)
 		suite.Equal(e, "thread", e.Thread(t.ThreadID).Status, k.waits)
 		e.H.Clock.Advance(time.Hour)
-		suite.Must[bool](e)(k.settle(e, suite.User, "alice", id, true))
-		suite.Equal(e, "waited", e.Turn(t.ID).WaitedMs, time.Hour.Milliseconds())
-		suite.Equal(e, "thread", e.Thread(t.ThreadID).Status, agent.ThreadRunning)
+		suite.Must(k.settle(e, suite.User, "alice", id, true))(e)
+		suite.Equals(e, "waited", e.Turn(t.ID).WaitedMs, time.Hour.Milliseconds(), "thread", e.Thread(t.ThreadID).Status, agent.ThreadRunning)
 	}),
 	ofBoth("it may be named by its call", func(e *suite.Env, k asking) {
 		t := e.Started("s1")
 		_, call := k.open(e, t, 1)
-		suite.Must[bool](e)(k.settle(e, suite.User, "alice", call, true))
+		suite.Must(k.settle(e, suite.User, "alice", call, true))(e)
 		suite.Equal(e, "outcome", k.list(e, memory.AskFilter{ThreadID: t.ThreadID})[0].outcome, memory.Approve)
 	}),
 	ofBoth("the same again returns the first outcome, another is a conflict that says who was first", func(e *suite.Env, k asking) {
 		t := e.Started("s1")
 		id, _ := k.open(e, t, 1)
-		suite.Equal(e, "repeated", suite.Must[bool](e)(k.settle(e, suite.User, "alice", id, true)), false)
+		suite.Equal(e, "repeated", suite.Must(k.settle(e, suite.User, "alice", id, true))(e), false)
 		e.Unchanged(t.ThreadID, func() {
-			suite.Equal(e, "repeated", suite.Must[bool](e)(k.settle(e, suite.User, "alice", id, true)), true)
-			_, err := k.settle(e, suite.User, "bob", id, false)
-			e.Code(err, agent.CodeConflict)
-			suite.Contains(e, "refusal", err.Error(), "alice")
+			suite.Equal(e, "repeated", suite.Must(k.settle(e, suite.User, "alice", id, true))(e), true)
+			said := suite.Fails(k.settle(e, suite.User, "bob", id, false))(e, agent.CodeConflict)
+			suite.Contains(e, "refusal", said, "alice")
 		})
 	}),
 	ofBoth("the first of many at once wins", func(e *suite.Env, k asking) {
@@ -150,17 +148,15 @@ var askRules = join(
 	}),
 	ofBoth("one of a descendant is listed under its root, and shown there by name", func(e *suite.Env, k asking) {
 		t := e.Started("s1")
-		child := e.Take(e.Delegate(t, 1, "researcher").ChildThread)
+		child := e.Child(t, 1)
 		id, _ := k.open(e, child, 1)
 		suite.Equal(e, "listed", k.list(e, memory.AskFilter{UserID: suite.User, RootThread: t.ThreadID, OpenOnly: true}),
 			[]asked{{id, child.ThreadID, t.ThreadID, "researcher", ""}})
-		suite.Equal(e, "child", e.Thread(child.ThreadID).Status, k.waits)
-		suite.Equal(e, "task", e.Task(t.ThreadID, child.TaskID).Status, agent.TaskWaiting)
+		suite.Equals(e, "child", e.Thread(child.ThreadID).Status, k.waits, "task", e.Task(t.ThreadID, child.TaskID).Status, agent.TaskWaiting)
 		ev := e.EventsOf(t.ThreadID, k.asked)
 		suite.Equal(e, "event", []any{len(ev), ev[0][k.idField], ev[0]["agent"], ev[0]["threadId"]}, []any{1, id, "researcher", child.ThreadID})
-		suite.Must[bool](e)(k.settle(e, suite.User, "alice", id, true))
-		suite.Equal(e, "task", e.Task(t.ThreadID, child.TaskID).Status, agent.TaskRunning)
-		suite.Equal(e, "settled", len(e.EventsOf(t.ThreadID, k.settled)), 1)
+		suite.Must(k.settle(e, suite.User, "alice", id, true))(e)
+		suite.Equals(e, "task", e.Task(t.ThreadID, child.TaskID).Status, agent.TaskRunning, "settled", len(e.EventsOf(t.ThreadID, k.settled)), 1)
 		e.Sound(t.ThreadID)
 	}),
 	ofBoth("those of others are neither listed nor settled, and unknown ones are not found", func(e *suite.Env, k asking) {
@@ -170,24 +166,20 @@ var askRules = join(
 		suite.Equal(e, "by id", len(k.list(e, memory.AskFilter{ID: id, UserID: suite.User})), 1)
 		suite.Equal(e, "by no id", len(k.list(e, memory.AskFilter{ID: "none"})), 0)
 		e.Unchanged(t.ThreadID, func() {
-			_, err := k.settle(e, suite.OtherUser, "mallory", id, true)
-			e.Code(err, agent.CodeNotFound)
-			_, err = k.settle(e, suite.User, "alice", "none", true)
-			e.Code(err, agent.CodeNotFound)
+			suite.Fails(k.settle(e, suite.OtherUser, "mallory", id, true))(e, agent.CodeNotFound)
+			suite.Fails(k.settle(e, suite.User, "alice", "none", true))(e, agent.CodeNotFound)
 		})
 	}),
 	ofBoth("closing a turn settles it as aborted, in the foreground below too, and a person comes too late", func(e *suite.Env, k asking) {
 		t := e.Started("s1")
-		child := e.Take(e.Delegate(t, 1, "researcher").ChildThread)
+		child := e.Child(t, 1)
 		id, call := k.open(e, child, 1)
 		e.Terminated(t, 1) // what waits for a person is aborted, not unknown
 		suite.Equal(e, "open", len(k.list(e, memory.AskFilter{RootThread: t.ThreadID, OpenOnly: true})), 0)
 		suite.Equal(e, "outcome", k.list(e, memory.AskFilter{ThreadID: child.ThreadID})[0].outcome, "aborted")
-		suite.Equal(e, "call", e.Call(call).Status, agent.CallAborted)
-		suite.Equal(e, "settled", len(e.EventsOf(t.ThreadID, k.settled)), 1)
+		suite.Equals(e, "call", e.Call(call).Status, agent.CallAborted, "settled", len(e.EventsOf(t.ThreadID, k.settled)), 1)
 		e.Unchanged(t.ThreadID, func() {
-			_, err := k.settle(e, suite.User, "alice", id, true)
-			e.Code(err, agent.CodeConflict)
+			suite.Fails(k.settle(e, suite.User, "alice", id, true))(e, agent.CodeConflict)
 		})
 		e.Sound(t.ThreadID)
 	}),
@@ -195,7 +187,7 @@ var askRules = join(
 		t := e.Started("s1")
 		r := suite.Record(t, 1, e.Begin(t, 1), "", suite.AskUser("a?"), suite.Lookup(1))
 		r.Gates[1] = agent.GateAsk
-		calls := suite.Must[memory.StoredReply](e)(e.S.SaveReply(e.Ctx, r)).Calls
+		calls := suite.Must(e.S.SaveReply(e.Ctx, r))(e).Calls
 		e.RequestCancel(suite.CancelOf(t))
 		e.Unchanged(t.ThreadID, func() { e.Code(k.again(e, t, calls[0].ID), agent.CodeConflict, agent.CodeStale) })
 	}),

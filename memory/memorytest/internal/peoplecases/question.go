@@ -11,13 +11,11 @@ import (
 )
 
 var questionRules = []suite.Rule{
-	{Name: "a question makes its thread and its call's task wait, and the answer is the call's result", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "a question makes its thread and its call's task wait, and the answer is the call's result", Turn: func(e *suite.Env, t memory.Turn) {
 		q := e.Questioned(t, 1, "which colour?")[0]
 		suite.Equal(e, "place", [4]any{q.ThreadID, q.RootThread, q.TurnID, q.Step}, [4]any{t.ThreadID, t.ThreadID, t.ID, 1})
 		suite.Equal(e, "question", [4]any{q.Agent, q.Text, q.State, q.TaskID}, [4]any{"orchestrator", "which colour?", memory.QuestionOpen, ""})
-		suite.Equal(e, "thread", e.Thread(t.ThreadID).Status, agent.ThreadWaitingForUser)
-		suite.Equal(e, "call", e.Call(q.CallID).Status, agent.CallRunning)
+		suite.Equals(e, "thread", e.Thread(t.ThreadID).Status, agent.ThreadWaitingForUser, "call", e.Call(q.CallID).Status, agent.CallRunning)
 		suite.Equal(e, "task", e.Task(t.ThreadID, agent.TaskID(q.CallID)).Status, agent.TaskWaiting)
 		ev := e.EventsOf(t.ThreadID, agent.EventQuestionAsked)
 		suite.Equal(e, "asked", len(ev), 1)
@@ -38,17 +36,14 @@ var questionRules = []suite.Rule{
 		e.SaveRound(t, 1)
 		suite.Equal(e, "message", e.Messages(t.ThreadID)[2].Content.String(), "blue")
 		e.Answer(t, 2, "blue it is")
-		e.Sound(t.ThreadID)
 	}},
-	{Name: "several questions of one reply wait each for its own answer", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "several questions of one reply wait each for its own answer", Turn: func(e *suite.Env, t memory.Turn) {
 		qs := e.Questioned(t, 1, "a?", "b?")
 		e.H.Clock.Advance(time.Minute)
 		e.AnswerTo(qs[1].ID, "for b")
 		suite.Equal(e, "thread", e.Thread(t.ThreadID).Status, agent.ThreadWaitingForUser)
 		suite.Equal(e, "open", e.Questions(memory.QuestionFilter{ThreadID: t.ThreadID, OpenOnly: true})[0].ID, qs[0].ID)
-		_, err := e.S.SaveToolRound(e.Ctx, suite.Round(t, 1))
-		e.Code(err, agent.CodeConflict)
+		suite.Fails(e.S.SaveToolRound(e.Ctx, suite.Round(t, 1)))(e, agent.CodeConflict)
 		e.H.Clock.Advance(time.Minute)
 		e.AnswerTo(qs[0].CallID, "for a") // by its call
 		suite.Equal(e, "thread", e.Thread(t.ThreadID).Status, agent.ThreadRunning)
@@ -56,87 +51,73 @@ var questionRules = []suite.Rule{
 		e.SaveRound(t, 1)
 		ms := e.Messages(t.ThreadID)
 		suite.Equal(e, "results", [2]string{ms[2].Content.String(), ms[3].Content.String()}, [2]string{"for a", "for b"})
-		e.Sound(t.ThreadID)
 	}},
-	{Name: "only a person ends a question, and only a call of ask_user asks one", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "only a person ends a question, and only a call of ask_user asks one", Turn: func(e *suite.Env, t memory.Turn) {
 		calls := e.Reply(t, 1, "", suite.AskUser("a?"), suite.Lookup(1)).Calls
 		e.Question(calls[0], "a?")
 		e.Unchanged(t.ThreadID, func() {
-			_, err := e.S.BeginTool(e.Ctx, e.ToolBegin(calls[0], true))
-			e.Code(err, agent.CodeConflict)
+			suite.Fails(e.S.BeginTool(e.Ctx, e.ToolBegin(calls[0], true)))(e, agent.CodeConflict)
 			e.Stale(e.S.SaveResult(e.Ctx, suite.Result(calls[0], 1, "made up")))
-			_, err = e.S.OpenQuestion(e.Ctx, suite.QuestionFor(calls[1], "b?"))
-			e.Code(err, agent.CodeConflict)
-			_, err = e.S.OpenQuestion(e.Ctx, suite.QuestionFor(calls[0], ""))
-			e.Code(err, agent.CodeInvalid)
-			_, err = e.S.Answer(e.Ctx, suite.AnswerTo(calls[0].ID, " \n"))
-			e.Code(err, agent.CodeInvalid)
+			suite.Fails(e.S.OpenQuestion(e.Ctx, suite.QuestionFor(calls[1], "b?")))(e, agent.CodeConflict)
+			suite.Fails(e.S.OpenQuestion(e.Ctx, suite.QuestionFor(calls[0], "")))(e, agent.CodeInvalid)
+			suite.Fails(e.S.Answer(e.Ctx, suite.AnswerTo(calls[0].ID, " \n")))(e, agent.CodeInvalid)
 		})
 	}},
 }
 
 var plainAnswerRules = []suite.Rule{
-	{Name: "a plain message answers the only open question of the tree, once, and enters no inbox", Run: func(e *suite.Env) {
-		t := e.Started("s1")
-		child := e.Take(e.Delegate(t, 1, "researcher").ChildThread)
+	{Name: "a plain message answers the only open question of the tree, once, and enters no inbox", Turn: func(e *suite.Env, t memory.Turn) {
+		child := e.Child(t, 1)
 		q := e.Questioned(child, 1, "which year?")[0]
 		before := len(e.Messages(t.ThreadID))
 		r := e.SendPlain("s1", "m2", "1999")
 		suite.Equal(e, "answered", [3]any{r.Answered.ID, r.Answered.Answer, r.Answered.AnsweredBy}, [3]any{q.ID, "1999", suite.User})
 		suite.Equal(e, "place", [4]any{r.ThreadID, r.TurnID, r.MessageID, r.Idle}, [4]any{t.ThreadID, t.ID, "m2", false})
-		suite.Equal(e, "result", e.Call(q.CallID).Result, "1999")
-		suite.Equal(e, "inbox", len(e.Inbox(t.ThreadID)), 1)
+		suite.Equals(e, "result", e.Call(q.CallID).Result, "1999", "inbox", len(e.Inbox(t.ThreadID)), 1)
 		suite.Equal(e, "messages", len(e.Messages(t.ThreadID)), before)
 		e.Unchanged(t.ThreadID, func() {
 			again := e.SendPlain("s1", "m2", "1999")
 			suite.Equal(e, "repeated", [3]any{again.Repeated, again.Answered.ID, again.TurnID}, [3]any{true, q.ID, t.ID})
-			queued := suite.Must[memory.SendResult](e)(e.S.Send(e.Ctx, suite.Message("s1", "m2", "1999")))
+			queued := suite.Must(e.S.Send(e.Ctx, suite.Message("s1", "m2", "1999")))(e)
 			suite.Equal(e, "with a choice", queued.Answered.ID, q.ID)
-			_, err := e.S.Send(e.Ctx, suite.Plain("s1", "m2", "2000"))
-			e.Code(err, agent.CodeConflict)
+			suite.Fails(e.S.Send(e.Ctx, suite.Plain("s1", "m2", "2000")))(e, agent.CodeConflict)
 		})
 		e.SaveRound(child, 1)
 		e.Answer(child, 2, "the finding")
-		e.TakeResult(e.FirstCall(t, 1))
-		e.SaveRound(t, 1)
+		e.Taken(t, 1)
 		e.Answer(t, 2, "done")
 		e.Unchanged(t.ThreadID, func() {
 			again := e.SendPlain("s1", "m2", "1999")
 			suite.Equal(e, "after the turn's end", [2]any{again.Answered.ID, again.TurnID}, [2]any{q.ID, t.ID})
 		})
-		e.Sound(t.ThreadID)
 	}},
-	{Name: "a plain message is refused while several things wait for people, with a list of them", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "a plain message is refused while several things wait for people, with a list of them", Turn: func(e *suite.Env, t memory.Turn) {
 		calls := e.Assigns(t, 1, 2)
 		one := e.Take(e.Open(suite.Delegation(calls[0], "researcher")).ChildThread)
 		two := e.Take(e.Open(suite.Delegation(calls[1], "writer")).ChildThread)
 		first, second := e.Questioned(one, 1, "a?")[0], e.Questioned(two, 1, "b?")[0]
 		e.Unchanged(t.ThreadID, func() {
-			_, err := e.S.Send(e.Ctx, suite.Plain("s1", "m2", "x"))
-			e.Code(err, agent.CodeConflict)
+			said := suite.Fails(e.S.Send(e.Ctx, suite.Plain("s1", "m2", "x")))(e, agent.CodeConflict)
 			for _, part := range []string{first.ID, second.ID, "researcher", "writer", "a?", "b?", "--when-busy queue"} {
-				suite.Contains(e, "refusal", err.Error(), part)
+				suite.Contains(e, "refusal", said, part)
 			}
 		})
 		e.AnswerTo(first.ID, "x")
-		e.RunTool(e.GatedTwo(one), "found")
+		calls = e.Gated(one, 2, agent.GateAsk, agent.GateAuto)
+		e.Ask(one, 2)
+		e.RunTool(calls[1], "found")
 		e.Unchanged(t.ThreadID, func() {
-			_, err := e.S.Send(e.Ctx, suite.Plain("s1", "m2", "x"))
-			e.Code(err, agent.CodeConflict) // an approval and a question
-			suite.Contains(e, "refusal", err.Error(), second.ID)
+			said := suite.Fails(e.S.Send(e.Ctx, suite.Plain("s1", "m2", "x")))(e, agent.CodeConflict) // an approval and a question
+			suite.Contains(e, "refusal", said, second.ID)
 		})
 		e.Send("s1", "m3") // queued
 		suite.Equal(e, "inbox", e.Entry(t.ThreadID, memory.EntryMessage, "m3").State, memory.EntryWaiting)
 	}},
-	{Name: "a message that chooses an agent, a model or what to do when busy answers nothing", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "a message that chooses an agent, a model or what to do when busy answers nothing", Turn: func(e *suite.Env, t memory.Turn) {
 		q := e.Questioned(t, 1, "a?")[0]
 		r := suite.Plain("s1", "m2", "x")
 		r.Model = "big"
-		_, err := e.S.Send(e.Ctx, r)
-		e.Code(err, agent.CodeConflict)
+		suite.Fails(e.S.Send(e.Ctx, r))(e, agent.CodeConflict)
 		suite.Equal(e, "queued", e.Send("s1", "m3").Answered == nil, true)
 		suite.Equal(e, "open", e.Questions(memory.QuestionFilter{ThreadID: t.ThreadID})[0].State, memory.QuestionOpen)
 		suite.Equal(e, "answered", e.SendPlain("s1", "m4", "x").Answered.ID, q.ID)
@@ -179,15 +160,12 @@ var plainAnswerRules = []suite.Rule{
 			e.Sound(t.ThreadID)
 		}
 	}},
-	{Name: "an answer to a sub-agent in the background holds up no turn", Run: func(e *suite.Env) {
-		t := e.Started("s1")
-		child := e.Take(e.Background(t, 1, "researcher").ChildThread)
-		e.SaveRound(t, 1)
+	{Name: "an answer to a sub-agent in the background holds up no turn", Turn: func(e *suite.Env, t memory.Turn) {
+		child := e.Apart(t, 1)
 		e.Answer(t, 2, "started")
 		q := e.Questioned(child, 1, "a?")[0]
 		r := e.SendPlain("s1", "m2", "x")
 		suite.Equal(e, "answered", [2]any{r.Answered.ID, r.TurnID}, [2]any{q.ID, ""})
-		e.Sound(t.ThreadID)
 	}},
 }
 

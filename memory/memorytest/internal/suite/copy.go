@@ -2,7 +2,6 @@ package suite
 
 import (
 	"encoding/json"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -13,27 +12,23 @@ import (
 
 // Elsewhere is the same case on another, empty store.
 func (e *Env) Elsewhere() *Env {
-	e.Helper()
 	other := *e
-	other.S = e.H.Open(e.Test)
+	other.S = e.H.Open(e.T)
 	return &other
 }
 
 // Export reads a whole tree.
 func (e *Env) Export(root string) []memory.ThreadRecord {
-	e.Helper()
-	return Must[[]memory.ThreadRecord](e)(e.S.ExportThreads(e.Ctx, memory.ExportRequest{UserID: User, ThreadID: root, Below: true}))
+	return Must(e.S.ExportThreads(e.Ctx, memory.ExportRequest{UserID: User, ThreadID: root, Below: true}))(e)
 }
 
 // Restore imports a tree.
 func (e *Env) Restore(records []memory.ThreadRecord) memory.ImportResult {
-	e.Helper()
-	return Must[memory.ImportResult](e)(e.S.ImportThreads(e.Ctx, memory.ImportRequest{UserID: User, Profile: "default", Threads: records}))
+	return Must(e.S.ImportThreads(e.Ctx, memory.ImportRequest{UserID: User, Profile: "default", Threads: records}))(e)
 }
 
 // SettledTree is a main thread with a turn that ran tools, asked and delegated.
 func (e *Env) SettledTree(session string) string {
-	e.Helper()
 	t := e.Started(session)
 	for _, c := range e.Calls(t, 1, 2) {
 		e.RunTool(c, "found")
@@ -59,22 +54,10 @@ func (e *Env) SettledTree(session string) string {
 	return t.ThreadID
 }
 
-// InBackground is a settled thread with a child that still works.
-func (e *Env) InBackground(session string) string {
-	e.Helper()
-	t := e.Started(session)
-	e.Take(e.Away(t).ChildThread)
-	return t.ThreadID
-}
-
 // rightAlready checks that there is nothing to repair.
 func (e *Env) rightAlready(threadID string) {
-	e.Helper()
-	done := Must[[]string](e)(e.S.Repair(e.Ctx, threadID))
-	if len(done) > 0 {
-		text, err := json.Marshal(done)
-		e.Ok(err)
-		e.Fatalf("a repair of %s, which keeps every rule, did something: %s", threadID, fmt.Sprint(string(text)))
+	if done := Must(e.S.Repair(e.Ctx, threadID))(e); len(done) > 0 {
+		e.Fatalf("a repair of %s, which keeps every rule, did %q", threadID, done)
 	}
 	for _, c := range e.Children(threadID) {
 		e.rightAlready(c.ID)
@@ -84,7 +67,6 @@ func (e *Env) rightAlready(threadID string) {
 // History is the state of a tree but for the agents' configurations, which an
 // import does not take over.
 func (e *Env) History(root string) string {
-	e.Helper()
 	return e.stateBut(root, func(t *agent.Thread) { t.Config = agent.SpecialistAgentConfig{} })
 }
 
@@ -92,10 +74,9 @@ func (e *Env) History(root string) string {
 // session, a chosen model, a child that streams, two in the background that wait
 // for a decision and an answer, one that has not begun, and a queued message.
 func (e *Env) UnderWay(session string) string {
-	e.Helper()
 	first := Message(session, "m1", "text of m1")
 	first.Model = "strong"
-	t := e.Take(Must[memory.SendResult](e)(e.S.Send(e.Ctx, first)).ThreadID)
+	t := e.Take(Must(e.S.Send(e.Ctx, first))(e).ThreadID)
 	for i, call := range e.Assigns(t, 1, 3) {
 		r := Delegation(call, "researcher")
 		r.Background = true
@@ -123,13 +104,12 @@ func (e *Env) UnderWay(session string) string {
 
 // AtRest checks that nothing in the store makes a worker act.
 func (e *Env) AtRest(root string) {
-	e.Helper()
 	e.H.Clock.Advance(time.Hour)
-	Equal(e, "overdue", len(Must[[]memory.Overdue](e)(e.S.Overdue(e.Ctx, 0, 0))), 0)
-	Equal(e, "open turns", len(Must[[]memory.OpenTurn](e)(e.S.OpenTurns(e.Ctx, memory.OpenTurnFilter{}))), 0)
-	Equal(e, "load", Must[memory.Load](e)(e.S.Load(e.Ctx)), memory.Load{})
-	Equal(e, "calls to try again", len(Must[[]agent.ModelWait](e)(e.S.ModelWaits(e.Ctx, memory.WaitFilter{}))), 0)
-	claim := Must[memory.Claim](e)(e.S.TakeNext(e.Ctx, memory.TakeRequest{ThreadID: root, RunID: "run", Config: MainConfig()}))
+	Equal(e, "overdue", len(Must(e.S.Overdue(e.Ctx, 0, 0))(e)), 0)
+	Equal(e, "open turns", len(Must(e.S.OpenTurns(e.Ctx, memory.OpenTurnFilter{}))(e)), 0)
+	Equal(e, "load", Must(e.S.Load(e.Ctx))(e), memory.Load{})
+	Equal(e, "calls to try again", len(Must(e.S.ModelWaits(e.Ctx, memory.WaitFilter{}))(e)), 0)
+	claim := Must(e.S.TakeNext(e.Ctx, memory.TakeRequest{ThreadID: root, RunID: "run", Config: MainConfig()}))(e)
 	if claim.Turn != nil {
 		e.Fatalf("there is a turn to run: %+v", claim.Turn)
 	}
@@ -137,7 +117,6 @@ func (e *Env) AtRest(root string) {
 
 // Plant sets columns of all rows of a table in an export.
 func (e *Env) Plant(rows json.RawMessage, table string, columns map[string]any) json.RawMessage {
-	e.Helper()
 	var doc struct {
 		Version int `json:"version"`
 		Tables  map[string]struct {
@@ -149,22 +128,21 @@ func (e *Env) Plant(rows json.RawMessage, table string, columns map[string]any) 
 	for column, v := range columns {
 		i := slices.Index(doc.Tables[table].Columns, column)
 		for _, row := range doc.Tables[table].Rows {
-			row[i] = Must[[]byte](e)(json.Marshal(v))
+			row[i] = Must(json.Marshal(v))(e)
 		}
 	}
-	return Must[[]byte](e)(json.Marshal(doc))
+	return Must(json.Marshal(doc))(e)
 }
 
 // Archived checks that the tree of a root can be moved to another store.
 func (e *Env) Archived(root string, to *Env) {
-	e.Helper()
-	atRest := Must[memory.Load](e)(e.S.Load(e.Ctx)) == memory.Load{}
+	atRest := Must(e.S.Load(e.Ctx))(e) == memory.Load{}
 	to.Restore(e.Export(root))
 	to.Sound(root)
 	if atRest {
 		Equal(e, "history", to.History(root), e.History(root))
 	}
-	Equal(e, "what is open in the copies", Must[memory.Load](to)(to.S.Load(e.Ctx)), memory.Load{})
+	Equal(e, "what is open in the copies", Must(to.S.Load(e.Ctx))(to), memory.Load{})
 }
 
 // Edit changes what a thread remembers.
@@ -174,7 +152,6 @@ func (e *Env) Edit(edits ...memory.ThreadEdit) error {
 
 // Edited makes an edit, twice, and looks at what came of it.
 func (e *Env) Edited(edit memory.ThreadEdit) {
-	e.Helper()
 	e.Ok(e.Edit(edit))
 	e.Unchanged(edit.ThreadID, func() { e.Ok(e.Edit(edit)) })
 	e.Sound(edit.ThreadID)
@@ -182,7 +159,6 @@ func (e *Env) Edited(edit memory.ThreadEdit) {
 
 // Remembered are the ids of what a model is told of a thread.
 func (e *Env) Remembered(threadID string) []string {
-	e.Helper()
 	ids := []string{}
 	for _, m := range e.Messages(threadID) {
 		if m.SupersededBy == "" {
@@ -201,10 +177,9 @@ func ForkRequest(threadID, at, request string) memory.ForkRequest {
 // as it was, the copy keeps every rule, names nothing of the original and says
 // what the original said up to there.
 func (e *Env) Fork(threadID, at, request string) memory.ForkResult {
-	e.Helper()
 	var res memory.ForkResult
 	e.Unchanged(threadID, func() {
-		res = Must[memory.ForkResult](e)(e.S.Fork(e.Ctx, ForkRequest(threadID, at, request)))
+		res = Must(e.S.Fork(e.Ctx, ForkRequest(threadID, at, request)))(e)
 	})
 	if res.Repeated {
 		e.Fatalf("the first fork of %s is called a repetition", threadID)
@@ -214,7 +189,6 @@ func (e *Env) Fork(threadID, at, request string) memory.ForkResult {
 }
 
 func (e *Env) forked(threadID string, res memory.ForkResult) {
-	e.Helper()
 	e.Sound(res.ThreadID)
 	ids := e.idsOf(threadID)
 	for _, pair := range append([]memory.ForkedThread{{ThreadID: res.ThreadID, FromThread: threadID}}, res.SubAgents...) {
@@ -240,7 +214,6 @@ func (e *Env) forked(threadID string, res memory.ForkResult) {
 // sameTalk checks that a copy's messages are the first ones of its original, but
 // for the ids in them.
 func (e *Env) sameTalk(pair memory.ForkedThread, ids []string) {
-	e.Helper()
 	old, copied := e.Messages(pair.FromThread), e.Messages(pair.ThreadID)
 	if len(copied) > len(old) {
 		e.Fatalf("%s has %d messages, its original %d", pair.ThreadID, len(copied), len(old))
@@ -259,10 +232,9 @@ func (e *Env) sameTalk(pair memory.ForkedThread, ids []string) {
 
 // idsOf are the ids that a tree has made, as they would stand in a text.
 func (e *Env) idsOf(root string) []string {
-	e.Helper()
 	ids := []string{`"` + root + `"`}
 	for todo := []string{root}; len(todo) > 0; todo = todo[1:] {
-		for _, t := range Must[[]memory.Turn](e)(e.S.TurnsOf(e.Ctx, todo[0])) {
+		for _, t := range Must(e.S.TurnsOf(e.Ctx, todo[0]))(e) {
 			ids = append(ids, strings.TrimPrefix(t.ID, "t"))
 		}
 		for _, c := range e.Children(todo[0]) {
@@ -275,9 +247,8 @@ func (e *Env) idsOf(root string) []string {
 
 // GoesOn checks that a conversation takes a message and answers it.
 func (e *Env) GoesOn(threadID, id string) {
-	e.Helper()
 	r := memory.SendRequest{UserID: User, ThreadID: threadID, MessageID: id, Content: agent.Text("go on"), WhenBusy: memory.Queue}
-	Equal(e, "idle", Must[memory.SendResult](e)(e.S.Send(e.Ctx, r)).Idle, true)
+	Equal(e, "idle", Must(e.S.Send(e.Ctx, r))(e).Idle, true)
 	e.Answer(e.Take(threadID), 1, "it goes on")
 	e.Sound(threadID)
 }

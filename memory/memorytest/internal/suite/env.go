@@ -6,7 +6,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"reflect"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -17,17 +19,9 @@ import (
 	"github.com/spool-agents/spool/memory/verify"
 )
 
-// fataler is the part of testing.T and rapid.T that cases use.
-type fataler interface {
-	Helper()
-	Fatalf(format string, args ...any)
-	Errorf(format string, args ...any)
-}
-
 // Env is a store under test with the steps that cases are made of.
 type Env struct {
-	fataler
-	Test   *testing.T
+	*testing.T
 	H      Harness
 	S      memory.ConversationMemoryStore
 	Ctx    context.Context
@@ -48,48 +42,82 @@ func NewEnv(t *testing.T, h Harness) *Env {
 
 // On tests a store that is open.
 func On(t *testing.T, h Harness, s memory.ConversationMemoryStore) *Env {
-	return &Env{fataler: t, Test: t, H: h, S: s, Ctx: t.Context()}
+	return &Env{T: t, H: h, S: s, Ctx: t.Context()}
+}
+
+// Fatalf ends the case, and names its line: that of the first caller outside this package.
+func (e *Env) Fatalf(format string, args ...any) {
+	e.Helper()
+	e.T.Fatalf(line()+format, args...)
+}
+
+// Errorf marks the case as failed, and names its line.
+func (e *Env) Errorf(format string, args ...any) {
+	e.Helper()
+	e.T.Errorf(line()+format, args...)
+}
+
+func line() string {
+	pcs := make([]uintptr, 32)
+	frames := runtime.CallersFrames(pcs[:runtime.Callers(3, pcs)])
+	f, more := frames.Next()
+	for more && strings.Contains(f.Function, "/internal/suite.") {
+		f, more = frames.Next()
+	}
+	return fmt.Sprintf("%s:%d: ", filepath.Base(f.File), f.Line)
 }
 
 // Ok ends the case if there is an error.
 func (e *Env) Ok(err error) {
-	e.Helper()
 	if err != nil {
 		e.Fatalf("unexpected error (%s): %v", agent.CodeOf(err), err)
 	}
 }
 
 // Code checks that an error has one of the codes.
-func (e *Env) Code(err error, codes ...agent.Code) {
-	e.Helper()
-	if !slices.Contains(codes, agent.CodeOf(err)) {
-		e.Fatalf("error %q (%v), want code %v", agent.CodeOf(err), err, codes)
+func (e *Env) Code(err error, codes ...agent.Code) { code(e, err, codes) }
+
+// Stale checks that a writer was told that it is late.
+func (e *Env) Stale(err error) { code(e, err, []agent.Code{agent.CodeStale}) }
+
+// Fails checks that an operation has an error of one of the codes, and returns its
+// text: Fails(store.Write())(t, code).
+func Fails[T any](_ T, err error) func(t Failer, codes ...agent.Code) string {
+	return func(t Failer, codes ...agent.Code) string {
+		t.Helper()
+		code(t, err, codes)
+		return err.Error()
 	}
 }
 
-// Stale checks that a writer was told that it is late.
-func (e *Env) Stale(err error) {
-	e.Helper()
-	e.Code(err, agent.CodeStale)
-	if !errors.Is(err, memory.ErrStale) {
-		e.Errorf("errors.Is(%v, memory.ErrStale) does not hold", err)
+// code also checks that an error of CodeStale is memory.ErrStale.
+func code(t Failer, err error, codes []agent.Code) {
+	t.Helper()
+	if !slices.Contains(codes, agent.CodeOf(err)) || (agent.CodeOf(err) == agent.CodeStale) != errors.Is(err, memory.ErrStale) {
+		t.Fatalf("error %q (%v), want code %v", agent.CodeOf(err), err, codes)
 	}
 }
 
 // Equal ends the case if two values differ.
 func Equal[T any](e *Env, what string, got, want T) {
-	e.Helper()
 	if !reflect.DeepEqual(got, want) {
 		e.Fatalf("%s: got %+v, want %+v", what, got, want)
 	}
 }
 
-// Must returns v, or ends the case.
-func Must[T any](e *Env) func(v T, err error) T {
-	e.Helper()
-	return func(v T, err error) T {
-		e.Helper()
-		e.Ok(err)
+// Failer is what ends a test.
+type Failer interface {
+	Helper()
+	Fatalf(format string, args ...any)
+}
+
+// Must returns v, or ends the test: Must(store.Read())(t).
+func Must[T any](v T, err error) func(t Failer) T {
+	return func(t Failer) T {
+		t.Helper()
+		if err != nil {
+			t.Fatalf("unexpected error (%s): %v", agent.CodeOf(err), err)
+		}
 		return v
 	}
 }
@@ -110,16 +138,14 @@ func Message(session, id, text string) memory.SendRequest {
 
 // Send queues a message.
 func (e *Env) Send(session, id string) memory.SendResult {
-	e.Helper()
-	return Must[memory.SendResult](e)(e.S.Send(e.Ctx, Message(session, id, "text of "+id)))
+	return Must(e.S.Send(e.Ctx, Message(session, id, "text of "+id)))(e)
 }
 
 // Steer sends a message into the turn that runs.
 func (e *Env) Steer(session, id string) memory.SendResult {
-	e.Helper()
 	r := Message(session, id, "text of "+id)
 	r.WhenBusy = memory.Steer
-	return Must[memory.SendResult](e)(e.S.Send(e.Ctx, r))
+	return Must(e.S.Send(e.Ctx, r))(e)
 }
 
 // MainConfig is the main agent.
@@ -129,7 +155,6 @@ func MainConfig() *agent.SpecialistAgentConfig {
 
 // Take claims and expects a turn.
 func (e *Env) Take(threadID string) memory.Turn {
-	e.Helper()
 	claim, err := e.S.TakeNext(e.Ctx, memory.TakeRequest{ThreadID: threadID, RunID: "run-of-" + threadID, Config: MainConfig()})
 	e.Ok(err)
 	if claim.Turn == nil {
@@ -139,15 +164,11 @@ func (e *Env) Take(threadID string) memory.Turn {
 }
 
 // Started sends a message in a session of its own and opens its turn.
-func (e *Env) Started(session string) memory.Turn {
-	e.Helper()
-	return e.Take(e.Send(session, "m1").ThreadID)
-}
+func (e *Env) Started(session string) memory.Turn { return e.Take(e.Send(session, "m1").ThreadID) }
 
 // Begin begins a model call and returns its attempt.
 func (e *Env) Begin(t memory.Turn, step int) int {
-	e.Helper()
-	st := Must[memory.ModelStart](e)(e.S.BeginModel(e.Ctx, e.ModelBegin(t, step)))
+	st := Must(e.S.BeginModel(e.Ctx, e.ModelBegin(t, step)))(e)
 	if st.Stored != nil {
 		e.Fatalf("step %d of %s has a stored reply", step, t.ID)
 	}
@@ -179,8 +200,7 @@ func Record(t memory.Turn, step, attempt int, text string, calls ...agent.Call) 
 
 // Reply begins a step and stores a reply.
 func (e *Env) Reply(t memory.Turn, step int, text string, calls ...agent.Call) memory.StoredReply {
-	e.Helper()
-	return Must[memory.StoredReply](e)(e.S.SaveReply(e.Ctx, Record(t, step, e.Begin(t, step), text, calls...)))
+	return Must(e.S.SaveReply(e.Ctx, Record(t, step, e.Begin(t, step), text, calls...)))(e)
 }
 
 // Lookup is a model's call of a tool.
@@ -190,7 +210,6 @@ func Lookup(n int) agent.Call {
 
 // Calls opens a step with n calls of lookup.
 func (e *Env) Calls(t memory.Turn, step, n int) []agent.ToolCall {
-	e.Helper()
 	var list []agent.Call
 	for i := range n {
 		list = append(list, Lookup(i))
@@ -205,8 +224,7 @@ func (e *Env) ToolBegin(c agent.ToolCall, repeatable bool) memory.ToolBegin {
 
 // BeginTool begins a tool and returns its attempt.
 func (e *Env) BeginTool(c agent.ToolCall, repeatable bool) int {
-	e.Helper()
-	st := Must[memory.ToolStart](e)(e.S.BeginTool(e.Ctx, e.ToolBegin(c, repeatable)))
+	st := Must(e.S.BeginTool(e.Ctx, e.ToolBegin(c, repeatable)))(e)
 	if st.Final {
 		e.Fatalf("call %s is final (%s)", c.ID, st.Call.Status)
 	}
@@ -223,7 +241,6 @@ func Result(c agent.ToolCall, attempt int, text string) memory.ToolOutcome {
 
 // RunTool runs a call to its result.
 func (e *Env) RunTool(c agent.ToolCall, text string) {
-	e.Helper()
 	e.Ok(e.S.SaveResult(e.Ctx, Result(c, e.BeginTool(c, true), text)))
 }
 
@@ -234,8 +251,7 @@ func Round(t memory.Turn, step int) memory.RoundRequest {
 
 // SaveRound ends a step's tools.
 func (e *Env) SaveRound(t memory.Turn, step int) memory.RoundSaved {
-	e.Helper()
-	return Must[memory.RoundSaved](e)(e.S.SaveToolRound(e.Ctx, Round(t, step)))
+	return Must(e.S.SaveToolRound(e.Ctx, Round(t, step)))(e)
 }
 
 // Completed closes a turn with its answer.
@@ -260,57 +276,34 @@ func Cancelled(t memory.Turn, step int) memory.CloseRequest {
 }
 
 // Close closes a turn.
-func (e *Env) Close(r memory.CloseRequest) memory.Closed {
-	e.Helper()
-	return Must[memory.Closed](e)(e.S.CloseTurn(e.Ctx, r))
-}
+func (e *Env) Close(r memory.CloseRequest) memory.Closed { return Must(e.S.CloseTurn(e.Ctx, r))(e) }
 
 // Answer stores a final reply for a step and closes the turn with it.
 func (e *Env) Answer(t memory.Turn, step int, text string) memory.Closed {
-	e.Helper()
 	e.Reply(t, step, text)
 	return e.Close(Completed(t, step))
 }
 
 // Thread reads a thread.
-func (e *Env) Thread(id string) agent.Thread {
-	e.Helper()
-	return Must[agent.Thread](e)(e.S.Thread(e.Ctx, User, id))
-}
+func (e *Env) Thread(id string) agent.Thread { return Must(e.S.Thread(e.Ctx, User, id))(e) }
 
 // Turn reads a turn.
-func (e *Env) Turn(id string) memory.Turn {
-	e.Helper()
-	return Must[memory.Turn](e)(e.S.Turn(e.Ctx, id))
-}
+func (e *Env) Turn(id string) memory.Turn { return Must(e.S.Turn(e.Ctx, id))(e) }
 
 // Call reads a tool call.
-func (e *Env) Call(id string) agent.ToolCall {
-	e.Helper()
-	return Must[agent.ToolCall](e)(e.S.ToolCall(e.Ctx, id))
-}
+func (e *Env) Call(id string) agent.ToolCall { return Must(e.S.ToolCall(e.Ctx, id))(e) }
 
 // Messages reads what a thread remembers.
-func (e *Env) Messages(threadID string) []agent.Message {
-	e.Helper()
-	return Must[[]agent.Message](e)(e.S.Messages(e.Ctx, threadID, 0, 10_000))
-}
+func (e *Env) Messages(id string) []agent.Message { return Must(e.S.Messages(e.Ctx, id, 0, 10_000))(e) }
 
 // Events reads a thread's log.
-func (e *Env) Events(threadID string) []agent.Event {
-	e.Helper()
-	return Must[[]agent.Event](e)(e.S.Events(e.Ctx, threadID, 0, 10_000))
-}
+func (e *Env) Events(id string) []agent.Event { return Must(e.S.Events(e.Ctx, id, 0, 10_000))(e) }
 
 // Inbox reads a thread's inbox.
-func (e *Env) Inbox(threadID string) []memory.InboxEntry {
-	e.Helper()
-	return Must[[]memory.InboxEntry](e)(e.S.Inbox(e.Ctx, threadID))
-}
+func (e *Env) Inbox(id string) []memory.InboxEntry { return Must(e.S.Inbox(e.Ctx, id))(e) }
 
 // Entry finds an inbox entry by kind and id.
 func (e *Env) Entry(threadID string, kind memory.EntryKind, id string) memory.InboxEntry {
-	e.Helper()
 	for _, x := range e.Inbox(threadID) {
 		if x.Kind == kind && (x.ID == id || kind == memory.EntryChild && x.ChildTurn == id) {
 			return x
@@ -322,7 +315,6 @@ func (e *Env) Entry(threadID string, kind memory.EntryKind, id string) memory.In
 
 // EventsOf returns the payloads of a type, in order.
 func (e *Env) EventsOf(threadID, typ string) []map[string]any {
-	e.Helper()
 	var out []map[string]any
 	for _, ev := range e.Events(threadID) {
 		if ev.Type != typ {
@@ -337,7 +329,6 @@ func (e *Env) EventsOf(threadID, typ string) []map[string]any {
 
 // Types lists event types in order, without those that the contract leaves open.
 func (e *Env) Types(threadID string) []string {
-	e.Helper()
 	var out []string
 	for _, ev := range e.Events(threadID) {
 		switch ev.Type {
@@ -350,40 +341,35 @@ func (e *Env) Types(threadID string) []string {
 }
 
 // State is all that is readable of a tree, for comparisons.
-func (e *Env) State(root string) string {
-	e.Helper()
-	return e.stateBut(root, func(*agent.Thread) {})
-}
+func (e *Env) State(root string) string { return e.stateBut(root, func(*agent.Thread) {}) }
 
 // stateBut is state without what of each thread does not count.
 func (e *Env) stateBut(root string, leaveOut func(*agent.Thread)) string {
-	e.Helper()
 	var out []any
 	ids := []string{root}
 	for len(ids) > 0 {
 		id := ids[0]
 		ids = ids[1:]
-		turns := Must[[]memory.Turn](e)(e.S.TurnsOf(e.Ctx, id))
+		turns := Must(e.S.TurnsOf(e.Ctx, id))(e)
 		th := e.Thread(id)
 		leaveOut(&th)
 		out = append(out, th, e.Messages(id), e.Events(id), e.Inbox(id), turns,
-			Must[[]agent.Task](e)(e.S.Tasks(e.Ctx, id)), Must[[]agent.ToolCall](e)(e.S.ToolCalls(e.Ctx, id)),
-			Must[*memory.Streamed](e)(e.S.Stream(e.Ctx, id)),
-			Must[[]memory.Approval](e)(e.S.Approvals(e.Ctx, memory.ApprovalFilter{ThreadID: id})),
-			Must[[]memory.Question](e)(e.S.Questions(e.Ctx, memory.QuestionFilter{ThreadID: id})), Must[[]memory.Summary](e)(e.S.Summaries(e.Ctx, id)))
+			Must(e.S.Tasks(e.Ctx, id))(e), Must(e.S.ToolCalls(e.Ctx, id))(e),
+			Must(e.S.Stream(e.Ctx, id))(e),
+			Must(e.S.Approvals(e.Ctx, memory.ApprovalFilter{ThreadID: id}))(e),
+			Must(e.S.Questions(e.Ctx, memory.QuestionFilter{ThreadID: id}))(e), Must(e.S.Summaries(e.Ctx, id))(e))
 		for _, t := range turns {
-			out = append(out, Must[[]memory.Step](e)(e.S.Steps(e.Ctx, t.ID)))
+			out = append(out, Must(e.S.Steps(e.Ctx, t.ID))(e))
 		}
-		for _, c := range Must[[]agent.Thread](e)(e.S.Children(e.Ctx, id)) {
+		for _, c := range Must(e.S.Children(e.Ctx, id))(e) {
 			ids = append(ids, c.ID)
 		}
 	}
-	return string(Must[[]byte](e)(json.Marshal(out)))
+	return string(Must(json.Marshal(out))(e))
 }
 
 // Unchanged checks that an operation changes nothing that can be read.
 func (e *Env) Unchanged(root string, op func()) {
-	e.Helper()
 	before := e.State(root)
 	op()
 	if after := e.State(root); after != before {
@@ -393,7 +379,6 @@ func (e *Env) Unchanged(root string, op func()) {
 
 // Sound checks the invariants and counters of a tree.
 func (e *Env) Sound(root string) {
-	e.Helper()
 	rep, err := verify.Check(e.Ctx, e.S, verify.Options{Threads: []string{root}})
 	e.Ok(err)
 	for _, v := range rep.Violations {
@@ -408,24 +393,51 @@ func (e *Env) Sound(root string) {
 
 // counted checks that the counters of a thread equal its rows.
 func (e *Env) counted(threadID string) {
-	e.Helper()
 	e.Windows(threadID)
 	th := e.Thread(threadID)
 	Equal(e, "messageCount", th.MessageCount, int64(len(e.Messages(threadID))))
-	Equal(e, "toolCallCount", th.ToolCallCount, int64(len(Must[[]agent.ToolCall](e)(e.S.ToolCalls(e.Ctx, threadID)))))
+	Equal(e, "toolCallCount", th.ToolCallCount, int64(len(Must(e.S.ToolCalls(e.Ctx, threadID))(e))))
 	var sum agent.Usage
-	for _, t := range Must[[]memory.Turn](e)(e.S.TurnsOf(e.Ctx, threadID)) {
+	for _, t := range Must(e.S.TurnsOf(e.Ctx, threadID))(e) {
 		sum = sum.Add(t.Usage)
 	}
-	Equal(e, "totalTokens", th.TotalTokens, sum.TotalTokens)
-	Equal(e, "promptTokens", th.PromptTokens, sum.PromptTokens)
-	Equal(e, "completionTokens", th.CompletionTokens, sum.CompletionTokens)
-	Equal(e, "requestCount", th.RequestCount, sum.Requests)
+	Equals(e, "totalTokens", th.TotalTokens, sum.TotalTokens, "promptTokens", th.PromptTokens, sum.PromptTokens)
+	Equals(e, "completionTokens", th.CompletionTokens, sum.CompletionTokens, "requestCount", th.RequestCount, sum.Requests)
+}
+
+// Equals compares several values: each has a name, what it is and what it should be.
+func Equals(e *Env, all ...any) {
+	for i := 0; i < len(all); i += 3 {
+		Equal(e, all[i].(string), all[i+1], all[i+2])
+	}
+}
+
+// Says checks what a thread remembers: of each message its role and text, and
+// whether it is partial or superseded.
+func (e *Env) Says(id string, want ...string) {
+	got := []string{}
+	for _, m := range e.Messages(id) {
+		text := strings.TrimSpace(string(m.Role) + " " + m.Content.String())
+		if m.Partial {
+			text += " (partial)"
+		}
+		if m.SupersededBy != "" {
+			text += " (superseded)"
+		}
+		got = append(got, text)
+	}
+	Equal(e, "messages", got, want)
+}
+
+// Ended checks how a turn ended, and its thread with it.
+func (e *Env) Ended(t memory.Turn, status agent.ThreadStatus, reason agent.Reason) {
+	th, turn := e.Thread(t.ThreadID), e.Turn(t.ID)
+	Equals(e, "thread", [3]any{th.Status, th.Reason, th.OpenTurnID}, [3]any{status, reason, ""},
+		"turn", [4]any{turn.State, turn.Outcome, turn.Reason, turn.ClosedAt != nil}, [4]any{memory.TurnClosed, status, reason, true})
 }
 
 // Contains ends the case if a text lacks a part.
 func Contains(e *Env, what, text, part string) {
-	e.Helper()
 	if !strings.Contains(text, part) {
 		e.Fatalf("%s: %q does not contain %q", what, text, part)
 	}

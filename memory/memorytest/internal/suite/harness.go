@@ -50,10 +50,26 @@ func (c *Clock) Advance(d time.Duration) {
 	c.now = c.now.Add(d)
 }
 
-// Rule is one case of the suite, named by the sentence it checks.
+// Rule is one case of the suite, named by the sentence it checks. It has Run, or
+// Turn, which begins in the first turn of session s1. When it has ended, every
+// thread keeps every invariant.
 type Rule struct {
 	Name string
 	Run  func(e *Env)
+	Turn func(e *Env, t memory.Turn)
+}
+
+// Check runs the rule on an empty store.
+func (r Rule) Check(t *testing.T, h Harness) {
+	e := NewEnv(t, h)
+	if r.Turn != nil {
+		r.Turn(e, e.Started("s1"))
+	} else {
+		r.Run(e)
+	}
+	for _, th := range Must(e.S.Threads(e.Ctx, memory.ThreadFilter{UserID: User, Limit: 10_000}))(e) {
+		e.Sound(th.ID)
+	}
 }
 
 // Group is the rules of a subject.
@@ -64,7 +80,6 @@ type Group struct {
 
 // AtOnce does something n times at once, which all must succeed.
 func (e *Env) AtOnce(n int, do func(i int) error) {
-	e.Helper()
 	var wg sync.WaitGroup
 	errs := make([]error, n)
 	for i := range n {
@@ -74,8 +89,21 @@ func (e *Env) AtOnce(n int, do func(i int) error) {
 	e.Ok(errors.Join(errs...))
 }
 
+// Pages reads a list to its end, each part from the last of the one before on.
+func Pages[T any](limit int, read func(last T) []T) (all []T) {
+	for {
+		var last T
+		if len(all) > 0 {
+			last = all[len(all)-1]
+		}
+		part := read(last)
+		if all = append(all, part...); len(part) < limit {
+			return all
+		}
+	}
+}
+
 // Idle checks that a thread has nothing to take.
-func (e *Env) Idle(threadID string) {
-	e.Helper()
-	Equal(e, "nothing to take", Must[memory.Claim](e)(e.S.TakeNext(e.Ctx, memory.TakeRequest{ThreadID: threadID})).Turn == nil, true)
+func (e *Env) Idle(id string) {
+	Equal(e, "nothing to take", Must(e.S.TakeNext(e.Ctx, memory.TakeRequest{ThreadID: id}))(e).Turn == nil, true)
 }

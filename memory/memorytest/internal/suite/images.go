@@ -32,29 +32,23 @@ func Showing(r memory.SendRequest, names ...string) memory.SendRequest {
 }
 
 // Keep stores a picture and returns its name.
-func (e *Env) Keep(n int) string {
-	e.Helper()
-	return Must[string](e)(e.S.KeepImage(e.Ctx, Picture(n)))
-}
+func (e *Env) Keep(n int) string { return Must(e.S.KeepImage(e.Ctx, Picture(n)))(e) }
 
 // Show sends a message with images in a session of its own and answers it.
 func (e *Env) Show(session string, names ...string) string {
-	e.Helper()
-	sent := Must[memory.SendResult](e)(e.S.Send(e.Ctx, Showing(Message(session, "m1", "look"), names...)))
+	sent := Must(e.S.Send(e.Ctx, Showing(Message(session, "m1", "look"), names...)))(e)
 	e.Answer(e.Take(sent.ThreadID), 1, "seen")
 	return sent.ThreadID
 }
 
 // Remove deletes a thread.
-func (e *Env) Remove(threadID string) {
-	e.Helper()
-	Must[memory.DeleteResult](e)(e.S.DeleteTree(e.Ctx, memory.DeleteRequest{UserID: User, ThreadID: threadID}))
+func (e *Env) Remove(id string) {
+	Must(e.S.DeleteTree(e.Ctx, memory.DeleteRequest{UserID: User, ThreadID: id}))(e)
 }
 
 // Kept checks that the n-th picture is there, or is not.
 func (e *Env) Kept(n int, want bool) {
-	e.Helper()
-	name := Must[string](e)(agent.ImageName(Picture(n)))
+	name := Must(agent.ImageName(Picture(n)))(e)
 	data, err := e.S.Image(e.Ctx, name)
 	if !want {
 		e.Code(err, agent.CodeNotFound)

@@ -7,20 +7,18 @@ import (
 
 // Gated stores a step whose calls have the gates, and returns its calls.
 func (e *Env) Gated(t memory.Turn, step int, gates ...agent.Gate) []agent.ToolCall {
-	e.Helper()
 	var calls []agent.Call
 	for i := range gates {
 		calls = append(calls, Lookup(i))
 	}
 	r := Record(t, step, e.Begin(t, step), "", calls...)
 	r.Gates = gates
-	return Must[memory.StoredReply](e)(e.S.SaveReply(e.Ctx, r)).Calls
+	return Must(e.S.SaveReply(e.Ctx, r))(e).Calls
 }
 
 // Ask opens the approval of a step and returns it.
 func (e *Env) Ask(t memory.Turn, step int) memory.Approval {
-	e.Helper()
-	return Must[memory.Approval](e)(e.S.OpenApproval(e.Ctx, Round(t, step)))
+	return Must(e.S.OpenApproval(e.Ctx, Round(t, step)))(e)
 }
 
 // Decision is a person's word on an approval.
@@ -29,20 +27,15 @@ func Decision(target, verdict string) memory.Decision {
 }
 
 // Decide expects a decision to be taken.
-func (e *Env) Decide(d memory.Decision) memory.DecideResult {
-	e.Helper()
-	return Must[memory.DecideResult](e)(e.S.Decide(e.Ctx, d))
-}
+func (e *Env) Decide(d memory.Decision) memory.DecideResult { return Must(e.S.Decide(e.Ctx, d))(e) }
 
 // Approvals lists approvals.
 func (e *Env) Approvals(f memory.ApprovalFilter) []memory.Approval {
-	e.Helper()
-	return Must[[]memory.Approval](e)(e.S.Approvals(e.Ctx, f))
+	return Must(e.S.Approvals(e.Ctx, f))(e)
 }
 
 // ApproveAll opens a step with a gated call and approves its tool for the session.
 func (e *Env) ApproveAll(t memory.Turn) agent.ToolCall {
-	e.Helper()
 	c := e.Gated(t, 1, agent.GateAsk)[0]
 	e.Decide(Decision(e.Ask(t, 1).ID, memory.ApproveAll))
 	return c
@@ -50,7 +43,6 @@ func (e *Env) ApproveAll(t memory.Turn) agent.ToolCall {
 
 // Asks reports whether a gated call of lookup waits for a person.
 func (e *Env) Asks(t memory.Turn, step int) bool {
-	e.Helper()
 	c := e.Gated(t, step, agent.GateAsk)[0]
 	if e.Call(c.ID).Gate != agent.GateAsk {
 		return false
@@ -58,7 +50,7 @@ func (e *Env) Asks(t memory.Turn, step int) bool {
 	if _, err := e.S.OpenApproval(e.Ctx, Round(t, step)); err != nil {
 		e.Code(err, agent.CodeConflict, agent.CodeInvalid, agent.CodeNotFound) // nothing to ask
 	}
-	return Must[memory.StepState](e)(e.S.StepState(e.Ctx, Round(t, step))).Waiting
+	return Must(e.S.StepState(e.Ctx, Round(t, step)))(e).Waiting
 }
 
 // AskUser is a model's call that asks the person.
@@ -73,13 +65,11 @@ func QuestionFor(c agent.ToolCall, text string) memory.QuestionRequest {
 
 // Question opens the question of a call.
 func (e *Env) Question(c agent.ToolCall, text string) memory.Question {
-	e.Helper()
-	return Must[memory.Question](e)(e.S.OpenQuestion(e.Ctx, QuestionFor(c, text)))
+	return Must(e.S.OpenQuestion(e.Ctx, QuestionFor(c, text)))(e)
 }
 
 // Questioned opens a step whose calls ask, each its text.
 func (e *Env) Questioned(t memory.Turn, step int, texts ...string) []memory.Question {
-	e.Helper()
 	var calls []agent.Call
 	for _, text := range texts {
 		calls = append(calls, AskUser(text))
@@ -98,14 +88,12 @@ func AnswerTo(target, text string) memory.AnswerRequest {
 
 // AnswerTo answers a question.
 func (e *Env) AnswerTo(target, text string) memory.AnswerResult {
-	e.Helper()
-	return Must[memory.AnswerResult](e)(e.S.Answer(e.Ctx, AnswerTo(target, text)))
+	return Must(e.S.Answer(e.Ctx, AnswerTo(target, text)))(e)
 }
 
 // Questions lists questions.
 func (e *Env) Questions(f memory.QuestionFilter) []memory.Question {
-	e.Helper()
-	return Must[[]memory.Question](e)(e.S.Questions(e.Ctx, f))
+	return Must(e.S.Questions(e.Ctx, f))(e)
 }
 
 // Plain is a message whose sender makes no choice.
@@ -117,14 +105,5 @@ func Plain(session, id, text string) memory.SendRequest {
 
 // SendPlain sends a message that may answer a question.
 func (e *Env) SendPlain(session, id, text string) memory.SendResult {
-	e.Helper()
-	return Must[memory.SendResult](e)(e.S.Send(e.Ctx, Plain(session, id, text)))
-}
-
-// GatedTwo opens step 2 of a turn with an approval, and a call beside it that may run.
-func (e *Env) GatedTwo(t memory.Turn) agent.ToolCall {
-	e.Helper()
-	calls := e.Gated(t, 2, agent.GateAsk, agent.GateAuto)
-	e.Ask(t, 2)
-	return calls[1]
+	return Must(e.S.Send(e.Ctx, Plain(session, id, text)))(e)
 }

@@ -12,7 +12,6 @@ import (
 
 // Listed are the thread ids of states, in order.
 func (e *Env) Listed(states []port.AgentState, err error) []string {
-	e.Helper()
 	e.Ok(err)
 	ids := []string{}
 	for _, s := range states {
@@ -23,7 +22,6 @@ func (e *Env) Listed(states []port.AgentState, err error) []string {
 
 // Background opens a step whose one call is delegated in the background.
 func (e *Env) Background(t memory.Turn, step int, agentType string) memory.Delegation {
-	e.Helper()
 	r := Delegation(e.Assigns(t, step, 1)[0], agentType)
 	r.Background = true
 	d := e.Open(r)
@@ -36,17 +34,32 @@ func (e *Env) Background(t memory.Turn, step int, agentType string) memory.Deleg
 
 // ChildDone runs one foreground delegation of step 1 to its end.
 func (e *Env) ChildDone(t memory.Turn, step int) memory.Delegation {
-	e.Helper()
 	d := e.Delegate(t, step, "researcher")
 	e.Answer(e.Take(d.ChildThread), 1, "the finding")
+	e.Taken(t, step)
+	return d
+}
+
+// Child delegates in a step's one call, in the foreground, and begins.
+func (e *Env) Child(t memory.Turn, step int) memory.Turn {
+	return e.Take(e.Delegate(t, step, "researcher").ChildThread)
+}
+
+// Apart delegates in a step's one call, in the background, and begins.
+func (e *Env) Apart(t memory.Turn, step int) memory.Turn {
+	d := e.Background(t, step, "general")
+	e.SaveRound(t, step)
+	return e.Take(d.ChildThread)
+}
+
+// Taken takes the result of the sub-agent of a step's one call, and saves the round.
+func (e *Env) Taken(t memory.Turn, step int) {
 	Equal(e, "done", e.TakeResult(e.FirstCall(t, step)).Done, true)
 	e.SaveRound(t, step)
-	return d
 }
 
 // Away has a turn start a sub-agent in the background and end before it begins.
 func (e *Env) Away(t memory.Turn) memory.Delegation {
-	e.Helper()
 	d := e.Background(t, 1, "researcher")
 	e.SaveRound(t, 1)
 	e.Answer(t, 2, "it is on its way")
@@ -67,13 +80,11 @@ func CancelOf(t memory.Turn) memory.CancelRequest {
 
 // RequestCancel expects a cancellation to be taken.
 func (e *Env) RequestCancel(r memory.CancelRequest) memory.CancelResult {
-	e.Helper()
-	return Must[memory.CancelResult](e)(e.S.RequestCancel(e.Ctx, r))
+	return Must(e.S.RequestCancel(e.Ctx, r))(e)
 }
 
 // IsCancel checks that an operation was refused because its turn is to be cancelled.
 func (e *Env) IsCancel(err error) {
-	e.Helper()
 	e.Code(err, agent.CodeConflict)
 	if !errors.Is(err, memory.ErrCancelRequested) {
 		e.Errorf("errors.Is(%v, memory.ErrCancelRequested) does not hold", err)
@@ -82,7 +93,6 @@ func (e *Env) IsCancel(err error) {
 
 // AllOf cancels a thread's turn with everything below it.
 func (e *Env) AllOf(t memory.Turn) memory.CancelResult {
-	e.Helper()
 	r := CancelOf(t)
 	r.All = true
 	return e.RequestCancel(r)
@@ -91,11 +101,10 @@ func (e *Env) AllOf(t memory.Turn) memory.CancelResult {
 // QuietAfter checks that nothing opens a turn of a thread until somebody writes,
 // and that the next turn tells the ends of so many children.
 func (e *Env) QuietAfter(t memory.Turn, ends int) {
-	e.Helper()
 	e.H.Clock.Advance(time.Minute)
 	_, due := e.Overdue(time.Second)[t.ThreadID]
 	Equal(e, "overdue", due, false)
-	claim := Must[memory.Claim](e)(e.S.TakeNext(e.Ctx, memory.TakeRequest{ThreadID: t.ThreadID}))
+	claim := Must(e.S.TakeNext(e.Ctx, memory.TakeRequest{ThreadID: t.ThreadID}))(e)
 	Equal(e, "nothing to take", claim.Turn == nil, true)
 	before := len(e.Messages(t.ThreadID))
 	next := e.Take(e.Send(e.Thread(t.ThreadID).SessionID, "after").ThreadID)
@@ -123,13 +132,11 @@ func Delegation(c agent.ToolCall, agentType string) memory.DelegationRequest {
 
 // Open opens a sub-agent.
 func (e *Env) Open(r memory.DelegationRequest) memory.Delegation {
-	e.Helper()
-	return Must[memory.Delegation](e)(e.S.OpenDelegation(e.Ctx, r))
+	return Must(e.S.OpenDelegation(e.Ctx, r))(e)
 }
 
 // Assigns opens a step with n calls of assign_task.
 func (e *Env) Assigns(t memory.Turn, step, n int) []agent.ToolCall {
-	e.Helper()
 	var list []agent.Call
 	for i := range n {
 		list = append(list, Assign(i))
@@ -139,7 +146,6 @@ func (e *Env) Assigns(t memory.Turn, step, n int) []agent.ToolCall {
 
 // Delegate opens a step whose one call is delegated in the foreground.
 func (e *Env) Delegate(t memory.Turn, step int, agentType string) memory.Delegation {
-	e.Helper()
 	d := e.Open(Delegation(e.Assigns(t, step, 1)[0], agentType))
 	if d.Refused {
 		e.Fatalf("refused: %s", d.Refusal)
@@ -154,14 +160,12 @@ func ChildResult(c agent.ToolCall) memory.ChildResultRequest {
 
 // TakeResult takes a sub-agent's result into its call.
 func (e *Env) TakeResult(c agent.ToolCall) memory.ChildResult {
-	e.Helper()
-	return Must[memory.ChildResult](e)(e.S.TakeChildResult(e.Ctx, ChildResult(c)))
+	return Must(e.S.TakeChildResult(e.Ctx, ChildResult(c)))(e)
 }
 
 // Task finds a task of a thread.
 func (e *Env) Task(threadID, taskID string) agent.Task {
-	e.Helper()
-	for _, k := range Must[[]agent.Task](e)(e.S.Tasks(e.Ctx, threadID)) {
+	for _, k := range Must(e.S.Tasks(e.Ctx, threadID))(e) {
 		if k.ID == taskID {
 			return k
 		}
@@ -171,20 +175,15 @@ func (e *Env) Task(threadID, taskID string) agent.Task {
 }
 
 // Children are the sub-agents of a thread.
-func (e *Env) Children(threadID string) []agent.Thread {
-	e.Helper()
-	return Must[[]agent.Thread](e)(e.S.Children(e.Ctx, threadID))
-}
+func (e *Env) Children(id string) []agent.Thread { return Must(e.S.Children(e.Ctx, id))(e) }
 
 // FirstCall is the first call of a step.
 func (e *Env) FirstCall(t memory.Turn, step int) agent.ToolCall {
-	e.Helper()
 	return e.Call(agent.CallID(t.ID, step, 0))
 }
 
 // Refused checks that a delegation is refused as a result and makes nothing.
 func (e *Env) Refused(r memory.DelegationRequest) {
-	e.Helper()
 	children := len(e.Children(r.ThreadID))
 	d := e.Open(r)
 	Equal(e, "refused", d.Refused, true)

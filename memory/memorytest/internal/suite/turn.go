@@ -16,7 +16,6 @@ func Stake() *memory.Stake {
 
 // Staked begins an attempt and streams half a text.
 func (e *Env) Staked(t memory.Turn) int {
-	e.Helper()
 	a := e.Begin(t, 1)
 	c := Chunk(t, 1, a, 0, "half an ")
 	c.Stake = Stake()
@@ -26,14 +25,10 @@ func (e *Env) Staked(t memory.Turn) int {
 }
 
 // Spent is what a tree has used.
-func (e *Env) Spent(threadID string) memory.Spent {
-	e.Helper()
-	return Must[memory.Spent](e)(e.S.Spent(e.Ctx, threadID))
-}
+func (e *Env) Spent(id string) memory.Spent { return Must(e.S.Spent(e.Ctx, id))(e) }
 
 // Within begins a step under a budget.
 func (e *Env) Within(b memory.Budget, t memory.Turn, step int) error {
-	e.Helper()
 	r := e.ModelBegin(t, step)
 	r.Budget = b
 	_, err := e.S.BeginModel(e.Ctx, r)
@@ -42,22 +37,19 @@ func (e *Env) Within(b memory.Budget, t memory.Turn, step int) error {
 
 // Spend makes a whole model call of 15 tokens for $0.25 that takes 20 ms, under a budget.
 func (e *Env) Spend(b memory.Budget, t memory.Turn, step int, calls ...agent.Call) memory.StoredReply {
-	e.Helper()
 	e.Ok(e.Within(b, t, step))
-	return Must[memory.StoredReply](e)(e.S.SaveReply(e.Ctx, Record(t, step, 1, "", calls...)))
+	return Must(e.S.SaveReply(e.Ctx, Record(t, step, 1, "", calls...)))(e)
 }
 
 // Retry runs a thread's last message again.
 func (e *Env) Retry(threadID, requestID string) memory.SendResult {
-	e.Helper()
-	return Must[memory.SendResult](e)(e.S.Retry(e.Ctx, memory.RetryRequest{UserID: User, ThreadID: threadID, RequestID: requestID}))
+	return Must(e.S.Retry(e.Ctx, memory.RetryRequest{UserID: User, ThreadID: threadID, RequestID: requestID}))(e)
 }
 
 // Overdue are the threads that waited too long, by their ids.
 func (e *Env) Overdue(age time.Duration) map[string]memory.Overdue {
-	e.Helper()
 	out := map[string]memory.Overdue{}
-	for _, o := range Must[[]memory.Overdue](e)(e.S.Overdue(e.Ctx, age, 100)) {
+	for _, o := range Must(e.S.Overdue(e.Ctx, age, 100))(e) {
 		out[o.ThreadID] = o
 	}
 	return out
@@ -65,13 +57,11 @@ func (e *Env) Overdue(age time.Duration) map[string]memory.Overdue {
 
 // Terminated closes a turn that its workflow left.
 func (e *Env) Terminated(t memory.Turn, step int) memory.Closed {
-	e.Helper()
 	return e.Close(Failed(t, step, agent.ReasonTerminated))
 }
 
 // Attempt begins a model call on a worker process, after what it is told to wait.
 func (e *Env) Attempt(t memory.Turn, step int, worker string) error {
-	e.Helper()
 	for {
 		b := e.ModelBegin(t, step)
 		b.Worker = worker
@@ -99,8 +89,7 @@ func Failure(t memory.Turn, step, attempt int) memory.ModelFailure {
 
 // Stream is the text that a thread streams.
 func (e *Env) Stream(threadID string) string {
-	e.Helper()
-	s := Must[*memory.Streamed](e)(e.S.Stream(e.Ctx, threadID))
+	s := Must(e.S.Stream(e.Ctx, threadID))(e)
 	if s == nil {
 		return "<nil>"
 	}
@@ -109,12 +98,11 @@ func (e *Env) Stream(threadID string) string {
 
 // Threads lists the ids of threads.
 func (e *Env) Threads(f memory.ThreadFilter) []string {
-	e.Helper()
 	if f.Limit == 0 {
 		f.Limit = 100
 	}
 	var out []string
-	for _, th := range Must[[]agent.Thread](e)(e.S.Threads(e.Ctx, f)) {
+	for _, th := range Must(e.S.Threads(e.Ctx, f))(e) {
 		out = append(out, th.ID)
 	}
 	return out
@@ -122,7 +110,6 @@ func (e *Env) Threads(f memory.ThreadFilter) []string {
 
 // Payload checks the keys of an event's payload.
 func (e *Env) Payload(threadID, typ string, keys []string) {
-	e.Helper()
 	evs := e.EventsOf(threadID, typ)
 	if len(evs) == 0 {
 		e.Fatalf("no %s event", typ)
@@ -149,9 +136,25 @@ func SummaryRecord(t memory.Turn, step, attempt int, from, to int64, text string
 	}}
 }
 
+// Steered begins a step's model call and tells how many entries it took.
+func (e *Env) Steered(t memory.Turn, step int) int {
+	return Must(e.S.BeginModel(e.Ctx, e.ModelBegin(t, step)))(e).Steered
+}
+
+// Last is the text of a thread's last message.
+func (e *Env) Last(id string) string {
+	ms := e.Messages(id)
+	return ms[len(ms)-1].Content.String()
+}
+
+// Step runs a step with a tool that has a result.
+func (e *Env) Step(t memory.Turn, step int, result string) {
+	e.RunTool(e.Calls(t, step, 1)[0], result)
+	e.SaveRound(t, step)
+}
+
 // FullRound runs a step with n calls and saves its round.
 func (e *Env) FullRound(t memory.Turn, step, n int) {
-	e.Helper()
 	for _, c := range e.Calls(t, step, n) {
 		e.RunTool(c, "ok")
 	}
@@ -160,47 +163,35 @@ func (e *Env) FullRound(t memory.Turn, step, n int) {
 
 // Summarise stores a summary of some messages.
 func (e *Env) Summarise(t memory.Turn, step int, from, to int64, text string) memory.Summary {
-	e.Helper()
-	start := Must[memory.SummaryStart](e)(e.S.BeginSummary(e.Ctx, e.SummaryBegin(t, step, 1)))
-	return Must[memory.Summary](e)(e.S.SaveSummary(e.Ctx, SummaryRecord(t, step, start.Attempt, from, to, text)))
+	start := Must(e.S.BeginSummary(e.Ctx, e.SummaryBegin(t, step, 1)))(e)
+	return Must(e.S.SaveSummary(e.Ctx, SummaryRecord(t, step, start.Attempt, from, to, text)))(e)
 }
 
 // Answer2 stores a final reply for an attempt that is under way, and closes.
 func (e *Env) Answer2(t memory.Turn, step, attempt int, text string) memory.Closed {
-	e.Helper()
-	Must[memory.StoredReply](e)(e.S.SaveReply(e.Ctx, Record(t, step, attempt, text)))
+	Must(e.S.SaveReply(e.Ctx, Record(t, step, attempt, text)))(e)
 	return e.Close(Completed(t, step))
 }
 
 // StaleTurn tries every kind of write for a turn that is not open.
 func (e *Env) StaleTurn(t memory.Turn, attempt int) {
-	e.Helper()
 	call := agent.CallID(t.ID, 1, 0)
 	e.Unchanged(t.ThreadID, func() {
-		_, err := e.S.BeginModel(e.Ctx, e.ModelBegin(t, 2))
-		e.Stale(err)
+		Fails(e.S.BeginModel(e.Ctx, e.ModelBegin(t, 2)))(e, agent.CodeStale)
 		e.Stale(e.S.AppendChunk(e.Ctx, Chunk(t, 1, attempt, 0, "late")))
 		e.Stale(e.S.FailModel(e.Ctx, Failure(t, 1, attempt)))
-		_, err = e.S.SaveReply(e.Ctx, Record(t, 1, attempt, "late"))
-		e.Stale(err)
-		_, err = e.S.SaveToolRound(e.Ctx, Round(t, 2))
-		e.Code(err, agent.CodeStale, agent.CodeNotFound)
-		_, err = e.S.OpenApproval(e.Ctx, Round(t, 2))
-		e.Code(err, agent.CodeStale, agent.CodeNotFound)
-		_, err = e.S.BeginTool(e.Ctx, memory.ToolBegin{ThreadID: t.ThreadID, TurnID: t.ID, CallID: call, Fence: e.Fence(), Repeatable: true})
-		e.Code(err, agent.CodeStale, agent.CodeNotFound)
+		Fails(e.S.SaveReply(e.Ctx, Record(t, 1, attempt, "late")))(e, agent.CodeStale)
+		Fails(e.S.SaveToolRound(e.Ctx, Round(t, 2)))(e, agent.CodeStale, agent.CodeNotFound)
+		Fails(e.S.OpenApproval(e.Ctx, Round(t, 2)))(e, agent.CodeStale, agent.CodeNotFound)
+		Fails(e.S.BeginTool(e.Ctx, memory.ToolBegin{ThreadID: t.ThreadID, TurnID: t.ID, CallID: call, Fence: e.Fence(), Repeatable: true}))(e, agent.CodeStale, agent.CodeNotFound)
 	})
 }
 
 // Waits lists the model calls that wait.
-func (e *Env) Waits(f memory.WaitFilter) []agent.ModelWait {
-	e.Helper()
-	return Must[[]agent.ModelWait](e)(e.S.ModelWaits(e.Ctx, f))
-}
+func (e *Env) Waits(f memory.WaitFilter) []agent.ModelWait { return Must(e.S.ModelWaits(e.Ctx, f))(e) }
 
 // ToldWaits are the waits in a thread's log.
 func (e *Env) ToldWaits(threadID string) (told []agent.ModelWait) {
-	e.Helper()
 	for _, ev := range e.Events(threadID) {
 		var w agent.Warning
 		if ev.Type == agent.EventWarning && json.Unmarshal(ev.Data, &w) == nil && w.Wait != nil {
@@ -213,7 +204,6 @@ func (e *Env) ToldWaits(threadID string) (told []agent.ModelWait) {
 
 // Held fails the current attempt of a step, whose call is to be made again.
 func (e *Env) Held(t memory.Turn, attempt int, after time.Duration, notCalled bool) agent.ModelWait {
-	e.Helper()
 	f := Failure(t, 1, attempt)
 	f.NotCalled = notCalled
 	f.Wait = agent.NewModelWait(&agent.ModelError{Code: agent.ModelOverloaded, Message: "busy", NotCalled: notCalled}, attempt+1, e.H.Clock.Now().Add(after))
@@ -223,23 +213,19 @@ func (e *Env) Held(t memory.Turn, attempt int, after time.Duration, notCalled bo
 }
 
 // Waited is how long a turn has waited for people.
-func (e *Env) Waited(t memory.Turn) memory.Waited {
-	e.Helper()
-	return Must[memory.Waited](e)(e.S.Waited(e.Ctx, t.ID))
-}
+func (e *Env) Waited(t memory.Turn) memory.Waited { return Must(e.S.Waited(e.Ctx, t.ID))(e) }
 
 // Windows checks that readings of a part of a thread are parts of the whole.
 func (e *Env) Windows(threadID string) {
-	e.Helper()
-	calls := Must[[]agent.ToolCall](e)(e.S.ToolCalls(e.Ctx, threadID))
-	tasks := Must[[]agent.Task](e)(e.S.Tasks(e.Ctx, threadID))
+	calls := Must(e.S.ToolCalls(e.Ctx, threadID))(e)
+	tasks := Must(e.S.Tasks(e.Ctx, threadID))(e)
 	var ids []string
 	for _, c := range slices.Backward(calls) {
 		ids = append(ids, c.ID)
 	}
-	Equal(e, "all calls by id", append([]agent.ToolCall{}, Must[[]agent.ToolCall](e)(e.S.ToolCallsOf(e.Ctx, threadID, ids))...), append([]agent.ToolCall{}, calls...))
-	Equal(e, "all tasks by call", append([]agent.Task{}, Must[[]agent.Task](e)(e.S.TasksOf(e.Ctx, threadID, ids))...), append([]agent.Task{}, tasks...))
-	open := Must[[]string](e)(e.S.OpenCalls(e.Ctx, threadID))
+	Equal(e, "all calls by id", append([]agent.ToolCall{}, Must(e.S.ToolCallsOf(e.Ctx, threadID, ids))(e)...), append([]agent.ToolCall{}, calls...))
+	Equal(e, "all tasks by call", append([]agent.Task{}, Must(e.S.TasksOf(e.Ctx, threadID, ids))(e)...), append([]agent.Task{}, tasks...))
+	open := Must(e.S.OpenCalls(e.Ctx, threadID))(e)
 	for _, c := range calls {
 		if !c.Status.Final() && !slices.Contains(open, c.ID) {
 			e.Errorf("call %s (%s) is not among the open ones, %q", c.ID, c.Status, open)
@@ -258,19 +244,14 @@ func (e *Env) Windows(threadID string) {
 			waiting = append(waiting, x)
 		}
 	}
-	Equal(e, "waiting", append([]memory.InboxEntry(nil), Must[[]memory.InboxEntry](e)(e.S.Waiting(e.Ctx, threadID))...), waiting)
-	var back []memory.InboxEntry
-	for before := int64(0); ; before = back[len(back)-1].Seq {
-		part := Must[[]memory.InboxEntry](e)(e.S.InboxBefore(e.Ctx, threadID, before, 2))
-		if len(part) == 0 {
-			break
-		}
-		back = append(back, part...)
-	}
+	Equal(e, "waiting", append([]memory.InboxEntry(nil), Must(e.S.Waiting(e.Ctx, threadID))(e)...), waiting)
+	back := Pages(2, func(last memory.InboxEntry) []memory.InboxEntry {
+		return Must(e.S.InboxBefore(e.Ctx, threadID, last.Seq, 2))(e)
+	})
 	slices.Reverse(back)
 	Equal(e, "the inbox read backward", back, append([]memory.InboxEntry(nil), inbox...))
-	last := Must[*memory.Turn](e)(e.S.LastTurn(e.Ctx, threadID))
-	if turns := Must[[]memory.Turn](e)(e.S.TurnsOf(e.Ctx, threadID)); len(turns) > 0 {
+	last := Must(e.S.LastTurn(e.Ctx, threadID))(e)
+	if turns := Must(e.S.TurnsOf(e.Ctx, threadID))(e); len(turns) > 0 {
 		Equal(e, "last turn", *last, turns[len(turns)-1])
 	} else if last != nil {
 		e.Errorf("there is a last turn, %s, of none", last.ID)
@@ -284,17 +265,9 @@ func (e *Env) Windows(threadID string) {
 
 // Mark is how far a thread's lists go.
 func (e *Env) Mark(threadID string) memory.Mark {
-	e.Helper()
-	marks := Must[[]memory.Mark](e)(e.S.Mark(e.Ctx, []string{threadID}))
+	marks := Must(e.S.Mark(e.Ctx, []string{threadID}))(e)
 	if len(marks) != 1 {
 		e.Fatalf("%d marks of %s", len(marks), threadID)
 	}
 	return marks[0]
-}
-
-// AnswerStep runs a step with a tool.
-func (e *Env) AnswerStep(t memory.Turn, step int) {
-	e.Helper()
-	e.RunTool(e.Calls(t, step, 1)[0], "r")
-	e.SaveRound(t, step)
 }

@@ -10,10 +10,9 @@ import (
 )
 
 var cascadeRules = []suite.Rule{
-	{Name: "a cancelled turn closes its foreground descendants with it", Run: func(e *suite.Env) {
-		t := e.Started("s1")
-		child := e.Take(e.Delegate(t, 1, "researcher").ChildThread)
-		grand := e.Take(e.Delegate(child, 1, "general").ChildThread)
+	{Name: "a cancelled turn closes its foreground descendants with it", Turn: func(e *suite.Env, t memory.Turn) {
+		child := e.Child(t, 1)
+		grand := e.Child(child, 1)
 		a := e.Begin(grand, 1)
 		e.Ok(e.S.AppendChunk(e.Ctx, suite.Chunk(grand, 1, a, 0, "half a fin")))
 		c := e.Close(suite.Cancelled(t, 1))
@@ -23,8 +22,7 @@ var cascadeRules = []suite.Rule{
 			suite.Equal(e, "turn", [2]string{string(got.State), string(got.Outcome)}, [2]string{"closed", "cancelled"})
 			suite.Equal(e, "thread", e.Thread(turn.ThreadID).Status, agent.ThreadCancelled)
 		}
-		suite.Equal(e, "call", e.FirstCall(t, 1).Status.Final(), true)
-		suite.Equal(e, "child's call", e.FirstCall(child, 1).Status.Final(), true)
+		suite.Equals(e, "call", e.FirstCall(t, 1).Status.Final(), true, "child's call", e.FirstCall(child, 1).Status.Final(), true)
 		for _, turn := range []memory.Turn{t, child} { // how to go on from there
 			res := e.FirstCall(turn, 1)
 			suite.Equal(e, "call", [2]string{string(res.Status), string(res.ErrorReason)}, [2]string{"aborted", "aborted"})
@@ -41,14 +39,11 @@ var cascadeRules = []suite.Rule{
 		}
 		e.Unchanged(t.ThreadID, func() {
 			suite.Equal(e, "stopped again", len(e.Close(suite.Cancelled(t, 1)).Stopped), 2)
-			_, err := e.S.SaveReply(e.Ctx, suite.Record(grand, 1, a, "late"))
-			e.Stale(err)
+			suite.Fails(e.S.SaveReply(e.Ctx, suite.Record(grand, 1, a, "late")))(e, agent.CodeStale)
 		})
 		e.Idle(t.ThreadID)
-		e.Sound(t.ThreadID)
 	}},
-	{Name: "a child that was not started yet is dropped with its delegator", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "a child that was not started yet is dropped with its delegator", Turn: func(e *suite.Env, t memory.Turn) {
 		d := e.Delegate(t, 1, "researcher")
 		e.Close(suite.Failed(t, 1, agent.ReasonTimeout))
 		suite.Equal(e, "entry", e.Inbox(d.ChildThread)[0].State, memory.EntryDropped)
@@ -60,7 +55,6 @@ var cascadeRules = []suite.Rule{
 		if task != agent.TaskCancelled && task != agent.TaskFailed {
 			e.Errorf("the task of a dropped child is %s", task)
 		}
-		e.Sound(t.ThreadID)
 	}},
 	{Name: "background children go on when their delegator is cancelled, and when it is done", Run: func(e *suite.Env) {
 		for name, end := range map[string]func(t memory.Turn) memory.Closed{
@@ -68,10 +62,8 @@ var cascadeRules = []suite.Rule{
 			"done":      func(t memory.Turn) memory.Closed { return e.Answer(t, 2, "done") },
 		} {
 			t := e.Started(name)
-			child := e.Take(e.Background(t, 1, "researcher").ChildThread)
-			e.SaveRound(t, 1)
-			suite.Equal(e, "stopped", len(end(t).Stopped), 0)
-			suite.Equal(e, "child", e.Turn(child.ID).State, memory.TurnOpen)
+			child := e.Apart(t, 1)
+			suite.Equals(e, "stopped", len(end(t).Stopped), 0, "child", e.Turn(child.ID).State, memory.TurnOpen)
 			e.Answer(child, 1, "the finding")
 			suite.Equal(e, "kind", e.Take(t.ThreadID).EntryKind, memory.EntryChild)
 			e.Sound(t.ThreadID)
@@ -80,46 +72,38 @@ var cascadeRules = []suite.Rule{
 }
 
 var cancelRules = []suite.Rule{
-	{Name: "a cancel marks the open turn, the first request wins", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "a cancel marks the open turn, the first request wins", Turn: func(e *suite.Env, t memory.Turn) {
 		r := e.RequestCancel(suite.CancelOf(t))
-		suite.Equal(e, "turn", r.TurnID, t.ID)
-		suite.Equal(e, "to tell", r.Turns, []memory.ThreadTurn{{ThreadID: t.ThreadID, TurnID: t.ID}})
+		suite.Equals(e, "turn", r.TurnID, t.ID, "to tell", r.Turns, []memory.ThreadTurn{{ThreadID: t.ThreadID, TurnID: t.ID}})
 		got := e.Turn(t.ID)
-		suite.Equal(e, "marked", [2]any{got.CancelRequested != nil, got.CancelBy}, [2]any{true, "alice"})
-		suite.Equal(e, "open", got.State, memory.TurnOpen)
+		suite.Equals(e, "marked", [2]any{got.CancelRequested != nil, got.CancelBy}, [2]any{true, "alice"}, "open", got.State, memory.TurnOpen)
 		e.H.Clock.Advance(time.Second)
 		e.Unchanged(t.ThreadID, func() {
 			again := suite.CancelOf(t)
 			again.By = "bob"
 			suite.Equal(e, "turn", e.RequestCancel(again).TurnID, t.ID)
 		})
-		suite.Equal(e, "step", suite.Must[memory.StepState](e)(e.S.StepState(e.Ctx, suite.Round(t, 1))).Cancelled, true)
+		suite.Equal(e, "step", suite.Must(e.S.StepState(e.Ctx, suite.Round(t, 1)))(e).Cancelled, true)
 	}},
-	{Name: "without a turn, or for another than the open one, there is nothing to cancel", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "without a turn, or for another than the open one, there is nothing to cancel", Turn: func(e *suite.Env, t memory.Turn) {
 		e.Unchanged(t.ThreadID, func() {
 			r := suite.CancelOf(t)
 			r.TurnID = agent.TurnID(t.ThreadID, "other", 0)
-			_, err := e.S.RequestCancel(e.Ctx, r)
-			e.Code(err, agent.CodeConflict)
+			suite.Fails(e.S.RequestCancel(e.Ctx, r))(e, agent.CodeConflict)
 			r = suite.CancelOf(t)
 			r.UserID = suite.OtherUser
-			_, err = e.S.RequestCancel(e.Ctx, r)
-			e.Code(err, agent.CodeNotFound)
+			suite.Fails(e.S.RequestCancel(e.Ctx, r))(e, agent.CodeNotFound)
 		})
 		e.Answer(t, 1, "done")
 		e.Unchanged(t.ThreadID, func() {
 			for _, id := range []string{"", t.ID} {
 				r := suite.CancelOf(t)
 				r.TurnID = id
-				_, err := e.S.RequestCancel(e.Ctx, r)
-				e.Code(err, agent.CodeConflict)
+				suite.Fails(e.S.RequestCancel(e.Ctx, r))(e, agent.CodeConflict)
 			}
 		})
 	}},
-	{Name: "no model call and no tool run begins after a cancel, what runs may still end", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "no model call and no tool run begins after a cancel, what runs may still end", Turn: func(e *suite.Env, t memory.Turn) {
 		calls := e.Calls(t, 1, 2)
 		a := e.BeginTool(calls[0], true)
 		e.RequestCancel(suite.CancelOf(t))
@@ -129,35 +113,26 @@ var cancelRules = []suite.Rule{
 		e.IsCancel(err)
 		e.Ok(e.S.SaveResult(e.Ctx, suite.Result(calls[0], a, "kept")))
 		e.Close(suite.Cancelled(t, 1))
-		suite.Equal(e, "finished", e.Call(calls[0].ID).Result, "kept")
-		suite.Equal(e, "never started", e.Call(calls[1].ID).Status, agent.CallAborted)
-		e.Sound(t.ThreadID)
+		suite.Equals(e, "finished", e.Call(calls[0].ID).Result, "kept", "never started", e.Call(calls[1].ID).Status, agent.CallAborted)
 	}},
-	{Name: "queued messages stay when a turn is cancelled, and the next is taken", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "queued messages stay when a turn is cancelled, and the next is taken", Turn: func(e *suite.Env, t memory.Turn) {
 		m2 := e.Send("s1", "m2")
 		e.RequestCancel(suite.CancelOf(t))
-		suite.Equal(e, "next", e.Close(suite.Cancelled(t, 1)).Next, m2.TurnID)
-		suite.Equal(e, "no cancel pending", e.Turn(m2.TurnID).CancelRequested == nil, true)
+		suite.Equals(e, "next", e.Close(suite.Cancelled(t, 1)).Next, m2.TurnID, "no cancel pending", e.Turn(m2.TurnID).CancelRequested == nil, true)
 		e.Answer(e.Turn(m2.TurnID), 1, "fine")
-		e.Sound(t.ThreadID)
 	}},
-	{Name: "with all, waiting messages are dropped and background descendants are told", Run: func(e *suite.Env) {
-		t := e.Started("s1")
-		child := e.Take(e.Background(t, 1, "researcher").ChildThread)
-		e.SaveRound(t, 1)
+	{Name: "with all, waiting messages are dropped and background descendants are told", Turn: func(e *suite.Env, t memory.Turn) {
+		child := e.Apart(t, 1)
 		e.Send("s1", "m2")
 		e.Send("s1", "m3")
 		r := suite.CancelOf(t)
 		r.All = true
 		got := e.RequestCancel(r)
-		suite.Equal(e, "dropped, stopped, running", [3]int{got.Dropped, got.Stopped, got.Running}, [3]int{2, 1, 0})
-		suite.Equal(e, "turns", len(got.Turns), 2)
+		suite.Equals(e, "dropped, stopped, running", [3]int{got.Dropped, got.Stopped, got.Running}, [3]int{2, 1, 0}, "turns", len(got.Turns), 2)
 		suite.Equal(e, "child", e.Turn(child.ID).CancelRequested != nil, true)
 		suite.Equal(e, "entry", e.Entry(t.ThreadID, memory.EntryMessage, "m2").State, memory.EntryDropped)
 		suite.Equal(e, "next", e.Close(suite.Cancelled(t, 2)).Next, "")
 		e.Close(suite.Cancelled(child, 1))
-		e.Sound(t.ThreadID)
 	}},
 	{Name: "with all, an idle thread's waiting messages are dropped", Run: func(e *suite.Env) {
 		r := e.Send("s1", "m1")
@@ -166,8 +141,7 @@ var cancelRules = []suite.Rule{
 		e.Idle(r.ThreadID)
 		suite.Equal(e, "state", e.Send("s1", "m1").State, memory.EntryDropped)
 	}},
-	{Name: "repeated, a cancel returns the first outcome, also after the turn was closed", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "repeated, a cancel returns the first outcome, also after the turn was closed", Turn: func(e *suite.Env, t memory.Turn) {
 		first := e.RequestCancel(suite.CancelOf(t))
 		e.Close(suite.Cancelled(t, 1))
 		e.H.Clock.Advance(time.Minute)
@@ -185,31 +159,25 @@ var cancelRules = []suite.Rule{
 		r := suite.CancelOf(t)
 		suite.Equal(e, "by name", e.RequestCancel(r).TurnID, t.ID)
 		r.TurnID = ""
-		_, err := e.S.RequestCancel(e.Ctx, r)
-		e.Code(err, agent.CodeConflict)
+		suite.Fails(e.S.RequestCancel(e.Ctx, r))(e, agent.CodeConflict)
 	}},
-	{Name: "a cancel says how many background sub-agents go on", Run: func(e *suite.Env) {
-		t := e.Started("s1")
-		e.Take(e.Background(t, 1, "researcher").ChildThread)
-		e.SaveRound(t, 1)
+	{Name: "a cancel says how many background sub-agents go on", Turn: func(e *suite.Env, t memory.Turn) {
+		e.Apart(t, 1)
 		e.Background(t, 2, "general") // not begun
 		e.SaveRound(t, 2)
 		suite.Equal(e, "running", e.RequestCancel(suite.CancelOf(t)).Running, 2)
 		r := suite.CancelOf(t)
 		r.All = true
 		got := e.RequestCancel(r)
-		suite.Equal(e, "stopped, running", [2]int{got.Stopped, got.Running}, [2]int{2, 0})
-		suite.Equal(e, "again", e.RequestCancel(r).Stopped, 0)
+		suite.Equals(e, "stopped, running", [2]int{got.Stopped, got.Running}, [2]int{2, 0}, "again", e.RequestCancel(r).Stopped, 0)
 	}},
 	{Name: "with all, the ends of what it stops open no turn and are told with the next message", Run: func(e *suite.Env) {
 		for i, idle := range []bool{false, true} {
 			t := e.Started(fmt.Sprint("s", i))
-			child := e.Take(e.Background(t, 1, "researcher").ChildThread)
-			e.SaveRound(t, 1)
+			child := e.Apart(t, 1)
 			waits := e.Background(t, 2, "general") // not begun
 			e.SaveRound(t, 2)
-			ended := e.Take(e.Background(t, 3, "general").ChildThread)
-			e.SaveRound(t, 3)
+			ended := e.Apart(t, 3)
 			r := memory.CancelRequest{UserID: suite.User, ThreadID: t.ThreadID, By: "alice", All: true}
 			if idle {
 				e.Answer(t, 4, "on their way")
@@ -260,8 +228,8 @@ var cancelRules = []suite.Rule{
 			func(t memory.Turn) { e.RunTool(e.Calls(t, 1, 1)[0], "ran"); e.SaveRound(t, 1) },
 			func(t memory.Turn) { e.Gated(t, 1, agent.GateAsk, agent.GateAuto); e.Ask(t, 1) },
 			func(t memory.Turn) { e.Delegate(t, 1, "researcher") },
-			func(t memory.Turn) { e.Take(e.Delegate(t, 1, "researcher").ChildThread) },
-			func(t memory.Turn) { e.Answer(e.Take(e.Delegate(t, 1, "researcher").ChildThread), 1, "x") },
+			func(t memory.Turn) { e.Child(t, 1) },
+			func(t memory.Turn) { e.Answer(e.Child(t, 1), 1, "x") },
 		} {
 			t := e.Started(fmt.Sprintf("s%d", i))
 			prepare(t)
@@ -272,9 +240,8 @@ var cancelRules = []suite.Rule{
 			suite.Equal(e, "thread", [2]string{string(th.Status), th.OpenTurnID}, [2]string{"cancelled", ""})
 			suite.Equal(e, "turn", [2]string{string(turn.State), string(turn.Outcome)}, [2]string{"closed", "cancelled"})
 			ev := e.EventsOf(t.ThreadID, agent.EventError)
-			suite.Equal(e, "error events", len(ev), 1)
-			suite.Equal(e, "code", ev[0]["code"], any("cancelled"))
-			for _, c := range suite.Must[[]agent.ToolCall](e)(e.S.ToolCalls(e.Ctx, t.ThreadID)) {
+			suite.Equals(e, "error events", len(ev), 1, "code", ev[0]["code"], any("cancelled"))
+			for _, c := range suite.Must(e.S.ToolCalls(e.Ctx, t.ThreadID))(e) {
 				suite.Equal(e, "final", c.Status.Final(), true)
 			}
 			e.Sound(t.ThreadID)
@@ -289,9 +256,8 @@ var cancelAllRules = []suite.Rule{
 	{Name: "with all, the end of a background grandchild is quiet though it lands on a foreground child at work", Run: func(e *suite.Env) {
 		for i, done := range []bool{false, true} {
 			t := e.Started(fmt.Sprint("s", i))
-			child := e.Take(e.Delegate(t, 1, "researcher").ChildThread)
-			grand := e.Take(e.Background(child, 1, "general").ChildThread)
-			e.SaveRound(child, 1)
+			child := e.Child(t, 1)
+			grand := e.Apart(child, 1)
 			e.Reply(grand, 1, "the finding")
 			e.AllOf(t)
 			if done { // before it heard of the request
@@ -300,23 +266,19 @@ var cancelAllRules = []suite.Rule{
 				e.Close(suite.Cancelled(grand, 1))
 			}
 			c := e.Close(suite.Cancelled(t, 1))
-			suite.Equal(e, "next", c.Next, "")
-			suite.Equal(e, "child", e.Turn(child.ID).Outcome, agent.ThreadCancelled)
+			suite.Equals(e, "next", c.Next, "", "child", e.Turn(child.ID).Outcome, agent.ThreadCancelled)
 			e.QuietAfter(t, 1)
 		}
 	}},
-	{Name: "with all, an end that a foreground child has not read yet opens no turn of the root", Run: func(e *suite.Env) {
-		t := e.Started("s1")
-		child := e.Take(e.Delegate(t, 1, "researcher").ChildThread)
-		grand := e.Take(e.Background(child, 1, "general").ChildThread)
-		e.SaveRound(child, 1)
+	{Name: "with all, an end that a foreground child has not read yet opens no turn of the root", Turn: func(e *suite.Env, t memory.Turn) {
+		child := e.Child(t, 1)
+		grand := e.Apart(child, 1)
 		e.Answer(grand, 1, "the finding")
 		e.AllOf(t)
 		suite.Equal(e, "next", e.Close(suite.Cancelled(t, 1)).Next, "")
 		e.QuietAfter(t, 1)
 	}},
-	{Name: "a stopped child that ends while the next message is answered is told before the next model call, or stays quiet", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "a stopped child that ends while the next message is answered is told before the next model call, or stays quiet", Turn: func(e *suite.Env, t memory.Turn) {
 		var children []memory.Turn
 		for step := 1; step <= 2; step++ {
 			children = append(children, e.Take(e.Background(t, step, "general").ChildThread))
@@ -329,34 +291,29 @@ var cancelAllRules = []suite.Rule{
 		e.RunTool(e.FirstCall(next, 1), "ran")
 		e.SaveRound(next, 1)
 		e.Close(suite.Cancelled(children[0], 1))
-		start := suite.Must[memory.ModelStart](e)(e.S.BeginModel(e.Ctx, e.ModelBegin(next, 2)))
+		start := suite.Must(e.S.BeginModel(e.Ctx, e.ModelBegin(next, 2)))(e)
 		suite.Equal(e, "told", start.Steered, 1)
 		e.Close(suite.Cancelled(children[1], 1))
 		suite.Equal(e, "next", e.Answer2(next, 2, start.Attempt, "fine").Next, "")
 		e.QuietAfter(t, 1)
 	}},
-	{Name: "nothing is delegated below a turn that is to be cancelled", Run: func(e *suite.Env) {
-		t := e.Started("s1")
-		child := e.Take(e.Delegate(t, 1, "researcher").ChildThread)
+	{Name: "nothing is delegated below a turn that is to be cancelled", Turn: func(e *suite.Env, t memory.Turn) {
+		child := e.Child(t, 1)
 		r := suite.Delegation(e.Assigns(child, 1, 1)[0], "general")
 		r.Background = true
 		e.AllOf(t)
 		_, err := e.S.OpenDelegation(e.Ctx, r)
 		e.IsCancel(err)
 		e.Close(suite.Cancelled(t, 1))
-		suite.Equal(e, "sub-agents", len(suite.Must[[]agent.Thread](e)(e.S.Children(e.Ctx, child.ThreadID))), 0)
-		e.Sound(t.ThreadID)
+		suite.Equal(e, "sub-agents", len(suite.Must(e.S.Children(e.Ctx, child.ThreadID))(e)), 0)
 	}},
 }
 
 var usageRules = []suite.Rule{
-	{Name: "what children used is in the totals of all above them as soon as they end, once", Run: func(e *suite.Env) {
-		t := e.Started("s1")
-		child := e.Take(e.Delegate(t, 1, "researcher").ChildThread)
-		grand := e.Take(e.Background(child, 1, "general").ChildThread)
-		e.SaveRound(child, 1)
-		late := e.Take(e.Background(child, 2, "general").ChildThread)
-		e.SaveRound(child, 2)
+	{Name: "what children used is in the totals of all above them as soon as they end, once", Turn: func(e *suite.Env, t memory.Turn) {
+		child := e.Child(t, 1)
+		grand := e.Apart(child, 1)
+		late := e.Apart(child, 2)
 		total := func(th string) int64 { return e.Thread(th).TotalTokens }
 		one := suite.Usage().TotalTokens
 		before := total(child.ThreadID)
@@ -365,24 +322,19 @@ var usageRules = []suite.Rule{
 		e.Answer(child, 3, "I have a helper")
 		root := total(t.ThreadID)
 		suite.Equal(e, "the root's, before it takes the result", root, total(child.ThreadID)+one)
-		e.TakeResult(e.FirstCall(t, 1))
-		e.SaveRound(t, 1)
+		e.Taken(t, 1)
 		e.Answer(t, 2, "done")
 		suite.Equal(e, "taken", total(t.ThreadID), root+one)
 		before = total(child.ThreadID)
 		e.Answer(late, 1, "a late finding")
-		suite.Equal(e, "the child's, which is idle", total(child.ThreadID)-before, one)
-		suite.Equal(e, "the root's, which is idle", total(t.ThreadID), root+2*one)
+		suite.Equals(e, "the child's, which is idle", total(child.ThreadID)-before, one, "the root's, which is idle", total(t.ThreadID), root+2*one)
 		next := e.Take(t.ThreadID)
 		suite.Equal(e, "the turn that tells it", next.Usage.TotalTokens, int64(0))
 		e.Answer(next, 1, "the child says so")
 		suite.Equal(e, "told", total(t.ThreadID), root+3*one)
-		e.Sound(t.ThreadID)
 	}},
-	{Name: "with all, what the stopped children used is in the totals before anybody writes again", Run: func(e *suite.Env) {
-		t := e.Started("s1")
-		child := e.Take(e.Background(t, 1, "researcher").ChildThread)
-		e.SaveRound(t, 1)
+	{Name: "with all, what the stopped children used is in the totals before anybody writes again", Turn: func(e *suite.Env, t memory.Turn) {
+		child := e.Apart(t, 1)
 		e.Answer(t, 2, "on its way")
 		e.Calls(child, 1, 1)
 		before := e.Thread(t.ThreadID).TotalTokens

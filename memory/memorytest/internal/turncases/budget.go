@@ -23,10 +23,10 @@ var budgetRules = []suite.Rule{
 		e.Ok(err)
 		suite.Equal(e, "repeated", e.Spent(t.ThreadID).Reservations, 1)
 		rec := suite.Record(t, 1, 1, "", suite.Lookup(1))
-		suite.Must[memory.StoredReply](e)(e.S.SaveReply(e.Ctx, rec))
+		suite.Must(e.S.SaveReply(e.Ctx, rec))(e)
 		settled := memory.Spent{Tokens: 15, Price: 0.25, Time: 20 * time.Millisecond}
 		suite.Equal(e, "settled", e.Spent(t.ThreadID), settled)
-		suite.Must[memory.StoredReply](e)(e.S.SaveReply(e.Ctx, rec))
+		suite.Must(e.S.SaveReply(e.Ctx, rec))(e)
 		suite.Equal(e, "repeated", e.Spent(t.ThreadID), settled)
 		e.RunTool(e.FirstCall(t, 1), "found")
 		suite.Equal(e, "tools take time", e.Spent(t.ThreadID).Time, 27*time.Millisecond)
@@ -55,8 +55,7 @@ var budgetRules = []suite.Rule{
 				suite.Contains(e, "reason", err.Error(), c.why)
 			})
 			e.Close(suite.Failed(child, 2, agent.ReasonLimit))
-			e.TakeResult(e.FirstCall(t, 1))
-			e.SaveRound(t, 1)
+			e.Taken(t, 1)
 			e.Code(e.Within(c.b, t, 2), agent.CodeLimit)
 			e.Ok(e.Within(memory.Budget{}, t, 2))
 			e.Sound(t.ThreadID)
@@ -74,9 +73,8 @@ var budgetRules = []suite.Rule{
 				e.Fatalf("error %v, want %v", err, memory.ErrBudgetReserved)
 			}
 		})
-		suite.Must[memory.StoredReply](e)(e.S.SaveReply(e.Ctx, suite.Record(one, 1, 1, "short")))
+		suite.Must(e.S.SaveReply(e.Ctx, suite.Record(one, 1, 1, "short")))(e)
 		e.Ok(e.Within(b, two, 1))
-		e.Sound(t.ThreadID)
 	}},
 	{Name: "a failed attempt is counted, and a turn that ends gives back what it reserved", Run: func(e *suite.Env) {
 		b := memory.Budget{Tokens: 1_000_000}
@@ -110,7 +108,6 @@ var budgetRules = []suite.Rule{
 		next = e.Take(t.ThreadID)
 		suite.Equal(e, "renewed", e.Spent(t.ThreadID), memory.Spent{})
 		e.Ok(e.Within(b, next, 1))
-		e.Sound(t.ThreadID)
 	}},
 }
 
@@ -127,24 +124,19 @@ func unmarked(u agent.Usage) agent.Usage {
 }
 
 var accountRules = []suite.Rule{
-	{Name: "an attempt that its worker left in mid-stream is charged by its stake and its text, once", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "an attempt that its worker left in mid-stream is charged by its stake and its text, once", Turn: func(e *suite.Env, t memory.Turn) {
 		e.Staked(t)
 		suite.Equal(e, "while it runs", e.Turn(t.ID).Usage, agent.Usage{})
 		b := e.Begin(t, 1)
 		lost := lostUse("half an answer")
-		suite.Equal(e, "lost", e.Turn(t.ID).Usage, unmarked(lost))
-		suite.Equal(e, "spent", e.Spent(t.ThreadID).Tokens, lost.TotalTokens)
+		suite.Equals(e, "lost", e.Turn(t.ID).Usage, unmarked(lost), "spent", e.Spent(t.ThreadID).Tokens, lost.TotalTokens)
 		e.Answer2(t, 1, b, "good")
 		all := lost.Add(suite.Usage())
 		all.Requests = 2
-		suite.Equal(e, "turn", e.Turn(t.ID).Usage, unmarked(all))
-		suite.Equal(e, "thread", e.Thread(t.ThreadID).TotalTokens, all.TotalTokens)
+		suite.Equals(e, "turn", e.Turn(t.ID).Usage, unmarked(all), "thread", e.Thread(t.ThreadID).TotalTokens, all.TotalTokens)
 		suite.Equal(e, "context window", e.Thread(t.ThreadID).ContextWindow.Prompt, suite.Usage().PromptTokens)
 		ms := e.Messages(t.ThreadID)
-		suite.Equal(e, "message", ms[len(ms)-1].Usage.TotalTokens, all.TotalTokens)
-		suite.Equal(e, "estimated", ms[len(ms)-1].Usage.Estimated, true)
-		e.Sound(t.ThreadID)
+		suite.Equals(e, "message", ms[len(ms)-1].Usage.TotalTokens, all.TotalTokens, "estimated", ms[len(ms)-1].Usage.Estimated, true)
 	}},
 	{Name: "a turn that ends in mid-stream charges what was under way, and its partial message shows it", Run: func(e *suite.Env) {
 		for name, end := range map[string]func(memory.Turn) memory.CloseRequest{
@@ -161,8 +153,7 @@ var accountRules = []suite.Rule{
 			e.Sound(t.ThreadID)
 		}
 	}},
-	{Name: "what a lost attempt made is taken to be no more than its model may make", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "what a lost attempt made is taken to be no more than its model may make", Turn: func(e *suite.Env, t memory.Turn) {
 		a := e.Begin(t, 1)
 		text := "word " + strings.Repeat("word ", 1000)
 		c := suite.Chunk(t, 1, a, 0, text)
@@ -172,8 +163,7 @@ var accountRules = []suite.Rule{
 		e.Begin(t, 1)
 		suite.Equal(e, "tokens", e.Spent(t.ThreadID).Tokens, int64(150))
 	}},
-	{Name: "an attempt that reported its failure is charged with that alone, also when its turn is to be cancelled", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "an attempt that reported its failure is charged with that alone, also when its turn is to be cancelled", Turn: func(e *suite.Env, t memory.Turn) {
 		a := e.Staked(t)
 		e.Ok(e.S.FailModel(e.Ctx, suite.Failure(t, 1, a)))
 		e.Close(suite.Cancelled(t, 1))
@@ -184,19 +174,17 @@ var accountRules = []suite.Rule{
 		suite.Equal(e, "message", *ms[len(ms)-1].Usage, use)
 		e.Stale(e.S.FailModel(e.Ctx, suite.Failure(t, 1, a)))
 	}},
-	{Name: "failures of one class in a row are counted, another end and another model begin anew", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "failures of one class in a row are counted, another end and another model begin anew", Turn: func(e *suite.Env, t memory.Turn) {
 		row := func(class agent.FailureClass, fallback string) [2]any {
 			f := suite.Failure(t, 1, e.Begin(t, 1))
 			f.Class, f.Fallback = class, fallback
 			e.Ok(e.S.FailModel(e.Ctx, f))
-			start := suite.Must[memory.ModelStart](e)(e.S.BeginModel(e.Ctx, e.ModelBegin(t, 1)))
+			start := suite.Must(e.S.BeginModel(e.Ctx, e.ModelBegin(t, 1)))(e)
 			e.Ok(e.S.FailModel(e.Ctx, failureAs(f, start.Attempt)))
 			return [2]any{start.LastClass, start.InARow}
 		}
 		suite.Equal(e, "first", row(agent.ClassEmpty, ""), [2]any{agent.ClassEmpty, 1})
-		suite.Equal(e, "third", row(agent.ClassEmpty, ""), [2]any{agent.ClassEmpty, 3})
-		suite.Equal(e, "another", row("", ""), [2]any{agent.FailureClass(""), 1})
+		suite.Equals(e, "third", row(agent.ClassEmpty, ""), [2]any{agent.ClassEmpty, 3}, "another", row("", ""), [2]any{agent.FailureClass(""), 1})
 		suite.Equal(e, "again", row(agent.ClassEmpty, ""), [2]any{agent.ClassEmpty, 1})
 		suite.Equal(e, "another model", row(agent.ClassEmpty, "other"), [2]any{agent.ClassEmpty, 0})
 	}},

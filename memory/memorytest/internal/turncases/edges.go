@@ -13,7 +13,7 @@ var edgeRules = []suite.Rule{
 	{Name: "a conversation without a name is the default one", Run: func(e *suite.Env) {
 		r := suite.Message("s1", "m1", "hi")
 		r.ConversationID = ""
-		suite.Equal(e, "thread", suite.Must[memory.SendResult](e)(e.S.Send(e.Ctx, r)).ThreadID, "s1/default")
+		suite.Equal(e, "thread", suite.Must(e.S.Send(e.Ctx, r))(e).ThreadID, "s1/default")
 	}},
 	{Name: "a message without an id, or with a choice that does not exist, is refused", Run: func(e *suite.Env) {
 		for _, change := range []func(*memory.SendRequest){
@@ -23,38 +23,32 @@ var edgeRules = []suite.Rule{
 		} {
 			r := suite.Message("s1", "m1", "hi")
 			change(&r)
-			_, err := e.S.Send(e.Ctx, r)
-			e.Code(err, agent.CodeInvalid)
+			suite.Fails(e.S.Send(e.Ctx, r))(e, agent.CodeInvalid)
 		}
 		suite.Equal(e, "threads", len(e.Threads(memory.ThreadFilter{All: true})), 0)
 	}},
-	{Name: "a message that makes no choice is refused while an approval is open, a queued one is taken", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "a message that makes no choice is refused while an approval is open, a queued one is taken", Turn: func(e *suite.Env, t memory.Turn) {
 		e.Gated(t, 1, agent.GateAsk)
 		e.Ask(t, 1)
 		r := suite.Message("s1", "m2", "hi")
 		r.WhenBusy = ""
 		e.Unchanged(t.ThreadID, func() {
-			_, err := e.S.Send(e.Ctx, r)
-			e.Code(err, agent.CodeConflict)
+			suite.Fails(e.S.Send(e.Ctx, r))(e, agent.CodeConflict)
 		})
 		suite.Equal(e, "state", e.Send("s1", "m3").State, memory.EntryWaiting)
 	}},
-	{Name: "a sub-agent takes neither messages nor retries from people", Run: func(e *suite.Env) {
-		t := e.Started("s1")
-		child := e.Take(e.Delegate(t, 1, "researcher").ChildThread)
+	{Name: "a sub-agent takes neither messages nor retries from people", Turn: func(e *suite.Env, t memory.Turn) {
+		child := e.Child(t, 1)
 		e.Answer(child, 1, "the finding")
 		e.Unchanged(t.ThreadID, func() {
-			_, err := e.S.Send(e.Ctx, memory.SendRequest{UserID: suite.User, ThreadID: child.ThreadID, MessageID: "m1", Content: agent.Text("hi"), WhenBusy: memory.Queue})
-			e.Code(err, agent.CodeInvalid, agent.CodeConflict, agent.CodeNotFound)
-			_, err = e.S.Retry(e.Ctx, memory.RetryRequest{UserID: suite.User, ThreadID: child.ThreadID, RequestID: "r1"})
-			e.Code(err, agent.CodeInvalid, agent.CodeConflict, agent.CodeNotFound)
+			suite.Fails(e.S.Send(e.Ctx, memory.SendRequest{UserID: suite.User, ThreadID: child.ThreadID, MessageID: "m1", Content: agent.Text("hi"), WhenBusy: memory.Queue}))(e, agent.CodeInvalid, agent.CodeConflict, agent.CodeNotFound)
+			suite.Fails(e.S.Retry(e.Ctx, memory.RetryRequest{UserID: suite.User, ThreadID: child.ThreadID, RequestID: "r1"}))(e, agent.CodeInvalid, agent.CodeConflict, agent.CodeNotFound)
 		})
 	}},
 	{Name: "the model that a sender chose stays until another is chosen", Run: func(e *suite.Env) {
 		r := suite.Message("s1", "m1", "hi")
 		r.Model = "big"
-		t := e.Take(suite.Must[memory.SendResult](e)(e.S.Send(e.Ctx, r)).ThreadID)
+		t := e.Take(suite.Must(e.S.Send(e.Ctx, r))(e).ThreadID)
 		suite.Equal(e, "model", e.Thread(t.ThreadID).Config.Model, "big")
 		e.Answer(t, 1, "done")
 		e.Send("s1", "m2")
@@ -62,14 +56,14 @@ var edgeRules = []suite.Rule{
 		suite.Equal(e, "kept", e.Thread(t.ThreadID).Config.Model, "big")
 		e.Answer(t, 1, "done")
 		r.MessageID, r.Model = "m3", "small"
-		suite.Must[memory.SendResult](e)(e.S.Send(e.Ctx, r))
+		suite.Must(e.S.Send(e.Ctx, r))(e)
 		e.Take(t.ThreadID)
 		suite.Equal(e, "changed", e.Thread(t.ThreadID).Config.Model, "small")
 	}},
 	{Name: "the working directory of a claim replaces the main thread's, but not in the middle of a turn", Run: func(e *suite.Env) {
 		thread := e.Send("s1", "m1").ThreadID
 		take := func(workdir string) memory.Turn {
-			claim := suite.Must[memory.Claim](e)(e.S.TakeNext(e.Ctx, memory.TakeRequest{ThreadID: thread, RunID: "run", Workdir: workdir}))
+			claim := suite.Must(e.S.TakeNext(e.Ctx, memory.TakeRequest{ThreadID: thread, RunID: "run", Workdir: workdir}))(e)
 			if claim.Turn == nil {
 				return memory.Turn{}
 			}
@@ -87,61 +81,50 @@ var edgeRules = []suite.Rule{
 		take("/elsewhere")
 		suite.Equal(e, "the next turn", e.Thread(thread).Workdir, "/elsewhere")
 	}},
-	{Name: "a turn completes only with a stored reply, and ends in a final state only", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "a turn completes only with a stored reply, and ends in a final state only", Turn: func(e *suite.Env, t memory.Turn) {
 		e.Unchanged(t.ThreadID, func() {
 			if _, err := e.S.CloseTurn(e.Ctx, suite.Completed(t, 1)); err == nil {
 				e.Fatalf("a turn completed without an answer")
 			}
 			r := suite.Completed(t, 1)
 			r.Outcome = agent.ThreadRunning
-			_, err := e.S.CloseTurn(e.Ctx, r)
-			e.Code(err, agent.CodeInvalid)
+			suite.Fails(e.S.CloseTurn(e.Ctx, r))(e, agent.CodeInvalid)
 			r = suite.Failed(t, 1, agent.ReasonError)
 			r.TurnID = agent.TurnID(t.ThreadID, "other", 0)
-			_, err = e.S.CloseTurn(e.Ctx, r)
-			e.Code(err, agent.CodeNotFound, agent.CodeStale)
+			suite.Fails(e.S.CloseTurn(e.Ctx, r))(e, agent.CodeNotFound, agent.CodeStale)
 		})
 		other := e.Started("s2")
 		e.Unchanged(t.ThreadID, func() {
 			r := suite.Failed(t, 1, agent.ReasonError)
 			r.ThreadID = other.ThreadID
-			_, err := e.S.CloseTurn(e.Ctx, r)
-			e.Code(err, agent.CodeNotFound, agent.CodeStale, agent.CodeInvalid)
+			suite.Fails(e.S.CloseTurn(e.Ctx, r))(e, agent.CodeNotFound, agent.CodeStale, agent.CodeInvalid)
 		})
 	}},
-	{Name: "a background end that a sub-agent did not read before its turn closed is not lost", Run: func(e *suite.Env) {
-		t := e.Started("s1")
-		child := e.Take(e.Delegate(t, 1, "researcher").ChildThread)
+	{Name: "a background end that a sub-agent did not read before its turn closed is not lost", Turn: func(e *suite.Env, t memory.Turn) {
+		child := e.Child(t, 1)
 		grand := e.Background(child, 1, "general")
 		e.SaveRound(child, 1)
 		e.Reply(child, 2, "I have a helper")
 		g := e.Take(grand.ChildThread)
 		e.Answer(g, 1, "deep finding")
 		e.Close(suite.Completed(child, 2))
-		e.TakeResult(e.FirstCall(t, 1))
-		e.SaveRound(t, 1)
+		e.Taken(t, 1)
 		e.Sound(t.ThreadID)
 		// It waits where somebody takes it: above, or as the sub-agent's next turn.
-		steered := suite.Must[memory.ModelStart](e)(e.S.BeginModel(e.Ctx, e.ModelBegin(t, 2))).Steered
-		claim := suite.Must[memory.Claim](e)(e.S.TakeNext(e.Ctx, memory.TakeRequest{ThreadID: child.ThreadID}))
+		steered := e.Steered(t, 2)
+		claim := suite.Must(e.S.TakeNext(e.Ctx, memory.TakeRequest{ThreadID: child.ThreadID}))(e)
 		if (steered == 1) == (claim.Turn != nil) {
 			e.Errorf("steered above: %d, taken by the sub-agent: %v", steered, claim.Turn != nil)
 		}
-		e.Sound(t.ThreadID)
 	}},
-	{Name: "a delegation is opened, not run, and no other call is opened", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "a delegation is opened, not run, and no other call is opened", Turn: func(e *suite.Env, t memory.Turn) {
 		calls := e.Reply(t, 1, "", suite.Assign(0), suite.Lookup(1)).Calls
 		e.Unchanged(t.ThreadID, func() {
-			_, err := e.S.OpenDelegation(e.Ctx, suite.Delegation(calls[1], "researcher"))
-			e.Code(err, agent.CodeConflict, agent.CodeInvalid)
-			_, err = e.S.TakeChildResult(e.Ctx, suite.ChildResult(calls[0]))
-			e.Code(err, agent.CodeConflict, agent.CodeInvalid, agent.CodeNotFound)
+			suite.Fails(e.S.OpenDelegation(e.Ctx, suite.Delegation(calls[1], "researcher")))(e, agent.CodeConflict, agent.CodeInvalid)
+			suite.Fails(e.S.TakeChildResult(e.Ctx, suite.ChildResult(calls[0])))(e, agent.CodeConflict, agent.CodeInvalid, agent.CodeNotFound)
 		})
 	}},
-	{Name: "a call with a cancelled context happens as a whole or not at all", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "a call with a cancelled context happens as a whole or not at all", Turn: func(e *suite.Env, t memory.Turn) {
 		ctx, cancel := context.WithCancel(e.Ctx)
 		cancel()
 		before := e.State(t.ThreadID)
@@ -150,6 +133,5 @@ var edgeRules = []suite.Rule{
 		} else {
 			suite.Equal(e, "entry", e.Entry(t.ThreadID, memory.EntryMessage, "m2").State, memory.EntryWaiting)
 		}
-		e.Sound(t.ThreadID)
 	}},
 }

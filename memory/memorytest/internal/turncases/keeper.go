@@ -11,8 +11,7 @@ import (
 )
 
 var retryRules = []suite.Rule{
-	{Name: "a retry is a new turn without a second user message, and its answer replaces the old one", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "a retry is a new turn without a second user message, and its answer replaces the old one", Turn: func(e *suite.Env, t memory.Turn) {
 		e.Answer(t, 1, "first answer")
 		r := e.Retry(t.ThreadID, "r1")
 		suite.Equal(e, "idle", r.Idle, true)
@@ -26,10 +25,8 @@ var retryRules = []suite.Rule{
 		suite.Equal(e, "messages", len(ms), 3)
 		suite.Equal(e, "superseded", [2]string{ms[1].Content.String(), ms[1].SupersededBy}, [2]string{"first answer", again.ID})
 		suite.Equal(e, "answer", [2]string{ms[2].Content.String(), ms[2].SupersededBy}, [2]string{"second answer", ""})
-		e.Sound(t.ThreadID)
 	}},
-	{Name: "the same request id is one retry", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "the same request id is one retry", Turn: func(e *suite.Env, t memory.Turn) {
 		e.Close(suite.Failed(t, 1, agent.ReasonError))
 		first := e.Retry(t.ThreadID, "r1")
 		e.Unchanged(t.ThreadID, func() {
@@ -39,8 +36,7 @@ var retryRules = []suite.Rule{
 		e.Answer(e.Take(t.ThreadID), 1, "fine")
 		e.Unchanged(t.ThreadID, func() { suite.Equal(e, "turn", e.Retry(t.ThreadID, "r1").TurnID, first.TurnID) })
 	}},
-	{Name: "three retries leave one user message and one answer that counts", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "three retries leave one user message and one answer that counts", Turn: func(e *suite.Env, t memory.Turn) {
 		e.Answer(t, 1, "answer 0")
 		turns := map[string]bool{t.ID: true}
 		for i := 1; i <= 3; i++ {
@@ -59,32 +55,24 @@ var retryRules = []suite.Rule{
 			}
 		}
 		suite.Equal(e, "user messages, current answers", [2]int{users, current}, [2]int{1, 1})
-		e.Sound(t.ThreadID)
 	}},
-	{Name: "a retry keeps finished rounds and replaces partial text", Run: func(e *suite.Env) {
-		t := e.Started("s1")
-		e.RunTool(e.Calls(t, 1, 1)[0], "kept")
-		e.SaveRound(t, 1)
+	{Name: "a retry keeps finished rounds and replaces partial text", Turn: func(e *suite.Env, t memory.Turn) {
+		e.Step(t, 1, "kept")
 		e.Ok(e.S.AppendChunk(e.Ctx, suite.Chunk(t, 2, e.Begin(t, 2), 0, "half")))
 		e.Close(suite.Failed(t, 2, agent.ReasonError))
 		e.Retry(t.ThreadID, "r1")
 		again := e.Take(t.ThreadID)
 		e.Answer(again, 1, "whole")
 		ms := e.Messages(t.ThreadID)
-		suite.Equal(e, "messages", len(ms), 5)
-		suite.Equal(e, "round", [2]string{ms[2].Content.String(), ms[2].SupersededBy}, [2]string{"kept", ""})
+		suite.Equals(e, "messages", len(ms), 5, "round", [2]string{ms[2].Content.String(), ms[2].SupersededBy}, [2]string{"kept", ""})
 		suite.Equal(e, "partial", [3]any{ms[3].Content.String(), ms[3].Partial, ms[3].SupersededBy}, [3]any{"half", true, again.ID})
-		e.Sound(t.ThreadID)
 	}},
 	{Name: "there is nothing to retry before the first turn, in no thread, or for another user", Run: func(e *suite.Env) {
 		r := e.Send("s1", "m1")
 		e.Unchanged(r.ThreadID, func() {
-			_, err := e.S.Retry(e.Ctx, memory.RetryRequest{UserID: suite.User, ThreadID: r.ThreadID, RequestID: "r1"})
-			e.Code(err, agent.CodeConflict, agent.CodeInvalid, agent.CodeNotFound)
-			_, err = e.S.Retry(e.Ctx, memory.RetryRequest{UserID: suite.OtherUser, ThreadID: r.ThreadID, RequestID: "r1"})
-			e.Code(err, agent.CodeNotFound)
-			_, err = e.S.Retry(e.Ctx, memory.RetryRequest{UserID: suite.User, ThreadID: "none/default", RequestID: "r1"})
-			e.Code(err, agent.CodeNotFound)
+			suite.Fails(e.S.Retry(e.Ctx, memory.RetryRequest{UserID: suite.User, ThreadID: r.ThreadID, RequestID: "r1"}))(e, agent.CodeConflict, agent.CodeInvalid, agent.CodeNotFound)
+			suite.Fails(e.S.Retry(e.Ctx, memory.RetryRequest{UserID: suite.OtherUser, ThreadID: r.ThreadID, RequestID: "r1"}))(e, agent.CodeNotFound)
+			suite.Fails(e.S.Retry(e.Ctx, memory.RetryRequest{UserID: suite.User, ThreadID: "none/default", RequestID: "r1"}))(e, agent.CodeNotFound)
 		})
 	}},
 }
@@ -109,7 +97,7 @@ var keeperRules = []suite.Rule{
 				return memory.Overdue{ThreadID: t.ThreadID, Kind: agent.KindMain, Idle: true}, func() { e.Take(t.ThreadID) }
 			},
 			"the end of a foreground child": func(t memory.Turn) (memory.Overdue, func()) {
-				e.Answer(e.Take(e.Delegate(t, 1, "researcher").ChildThread), 1, "the finding")
+				e.Answer(e.Child(t, 1), 1, "the finding")
 				return memory.Overdue{ThreadID: t.ThreadID, Kind: agent.KindMain}, func() { e.TakeResult(e.FirstCall(t, 1)) }
 			},
 			"work for a sub-agent, which its delegator starts": func(t memory.Turn) (memory.Overdue, func()) {
@@ -134,8 +122,7 @@ var keeperRules = []suite.Rule{
 			suite.Equal(e, name+" done", still, false)
 		}
 	}},
-	{Name: "a thread whose turn is open is not overdue however much waits", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "a thread whose turn is open is not overdue however much waits", Turn: func(e *suite.Env, t memory.Turn) {
 		e.Send("s1", "m2")
 		e.H.Clock.Advance(time.Hour)
 		suite.Equal(e, "overdue", len(e.Overdue(2*time.Second)), 0)
@@ -157,8 +144,7 @@ var keeperRules = []suite.Rule{
 			e.Sound(t.ThreadID)
 		}
 	}},
-	{Name: "a decided approval is overdue until its calls run or its round is saved", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "a decided approval is overdue until its calls run or its round is saved", Turn: func(e *suite.Env, t memory.Turn) {
 		call := e.Gated(t, 1, agent.GateAsk)[0]
 		a := e.Ask(t, 1)
 		e.H.Clock.Advance(time.Hour)
@@ -172,8 +158,7 @@ var keeperRules = []suite.Rule{
 		e.SaveRound(t, 1)
 		suite.Equal(e, "saved", len(e.Overdue(2*time.Second)), 0)
 	}},
-	{Name: "an answered question is overdue until the next step begins", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "an answered question is overdue until the next step begins", Turn: func(e *suite.Env, t memory.Turn) {
 		qs := e.Questioned(t, 1, "a?", "b?")
 		e.H.Clock.Advance(time.Hour)
 		suite.Equal(e, "unanswered", len(e.Overdue(2*time.Second)), 0)
@@ -195,8 +180,8 @@ var keeperRules = []suite.Rule{
 			e.Send(fmt.Sprintf("idle%d", i), "m1")
 		}
 		e.H.Clock.Advance(time.Minute)
-		suite.Equal(e, "overdue", len(suite.Must[[]memory.Overdue](e)(e.S.Overdue(e.Ctx, time.Second, 3))), 3)
-		suite.Equal(e, "open", len(suite.Must[[]memory.OpenTurn](e)(e.S.OpenTurns(e.Ctx, memory.OpenTurnFilter{Limit: 3}))), 3)
+		suite.Equal(e, "overdue", len(suite.Must(e.S.Overdue(e.Ctx, time.Second, 3))(e)), 3)
+		suite.Equal(e, "open", len(suite.Must(e.S.OpenTurns(e.Ctx, memory.OpenTurnFilter{Limit: 3}))(e)), 3)
 	}},
 	{Name: "open turns are listed in pages, those alone that are old enough", Run: func(e *suite.Env) {
 		for i := range 5 {
@@ -204,23 +189,17 @@ var keeperRules = []suite.Rule{
 		}
 		e.H.Clock.Advance(time.Minute)
 		young := e.Started("young")
-		page := memory.OpenTurnFilter{Age: time.Minute, Limit: 2}
 		seen := map[string]bool{}
-		for {
-			turns := suite.Must[[]memory.OpenTurn](e)(e.S.OpenTurns(e.Ctx, page))
-			for _, t := range turns {
-				suite.Equal(e, "seen before", seen[t.TurnID], false)
-				seen[t.TurnID] = true
-			}
-			if len(turns) < page.Limit {
-				break
-			}
-			page.After = turns[len(turns)-1]
+		for _, t := range suite.Pages(2, func(last memory.OpenTurn) []memory.OpenTurn {
+			return suite.Must(e.S.OpenTurns(e.Ctx, memory.OpenTurnFilter{Age: time.Minute, Limit: 2, After: last}))(e)
+		}) {
+			suite.Equal(e, "seen before", seen[t.TurnID], false)
+			seen[t.TurnID] = true
 		}
 		suite.Equal(e, "seen", [2]any{len(seen), seen[young.ID]}, [2]any{5, false})
 	}},
 	{Name: "the load counts open turns, waiting entries, and what waits for people", Run: func(e *suite.Env) {
-		suite.Equal(e, "empty", suite.Must[memory.Load](e)(e.S.Load(e.Ctx)), memory.Load{})
+		suite.Equal(e, "empty", suite.Must(e.S.Load(e.Ctx))(e), memory.Load{})
 		t := e.Started("s1")
 		e.Gated(t, 1, agent.GateAsk)
 		a := e.Ask(t, 1)
@@ -228,22 +207,19 @@ var keeperRules = []suite.Rule{
 		q := e.Started("s3")
 		asked := e.Questioned(q, 1, "a?", "b?")
 		e.AnswerTo(asked[0].ID, "x")
-		suite.Equal(e, "under way", suite.Must[memory.Load](e)(e.S.Load(e.Ctx)), memory.Load{OpenTurns: 2, Waiting: 1, Approvals: 1, Questions: 1})
+		suite.Equal(e, "under way", suite.Must(e.S.Load(e.Ctx))(e), memory.Load{OpenTurns: 2, Waiting: 1, Approvals: 1, Questions: 1})
 		e.Decide(suite.Decision(a.ID, memory.Deny))
 		e.Close(suite.Cancelled(q, 1))
-		suite.Equal(e, "settled", suite.Must[memory.Load](e)(e.S.Load(e.Ctx)), memory.Load{OpenTurns: 1, Waiting: 1})
+		suite.Equal(e, "settled", suite.Must(e.S.Load(e.Ctx))(e), memory.Load{OpenTurns: 1, Waiting: 1})
 	}},
-	{Name: "an entry is found by its kind and id", Run: func(e *suite.Env) {
-		t := e.Started("s1")
-		entry := suite.Must[memory.InboxEntry](e)(e.S.Entry(e.Ctx, t.ThreadID, t.EntryKind, t.MessageID))
+	{Name: "an entry is found by its kind and id", Turn: func(e *suite.Env, t memory.Turn) {
+		entry := suite.Must(e.S.Entry(e.Ctx, t.ThreadID, t.EntryKind, t.MessageID))(e)
 		suite.Equal(e, "entry", [2]string{entry.TurnID, string(entry.State)}, [2]string{t.ID, string(memory.EntryTaken)})
-		_, err := e.S.Entry(e.Ctx, t.ThreadID, memory.EntryRetry, t.MessageID)
-		e.Code(err, agent.CodeNotFound)
+		suite.Fails(e.S.Entry(e.Ctx, t.ThreadID, memory.EntryRetry, t.MessageID))(e, agent.CodeNotFound)
 	}},
-	{Name: "open turns are listed with their run until they close", Run: func(e *suite.Env) {
-		t := e.Started("s1")
-		child := e.Take(e.Delegate(t, 1, "researcher").ChildThread)
-		list := suite.Must[[]memory.OpenTurn](e)(e.S.OpenTurns(e.Ctx, memory.OpenTurnFilter{}))
+	{Name: "open turns are listed with their run until they close", Turn: func(e *suite.Env, t memory.Turn) {
+		child := e.Child(t, 1)
+		list := suite.Must(e.S.OpenTurns(e.Ctx, memory.OpenTurnFilter{}))(e)
 		suite.Equal(e, "open", len(list), 2)
 		for _, o := range list {
 			want := t
@@ -253,30 +229,9 @@ var keeperRules = []suite.Rule{
 			suite.Equal(e, "turn", [3]string{o.ThreadID, o.TurnID, o.RunID}, [3]string{want.ThreadID, want.ID, "run-of-" + want.ThreadID})
 		}
 		e.Close(suite.Cancelled(t, 1))
-		suite.Equal(e, "open", len(suite.Must[[]memory.OpenTurn](e)(e.S.OpenTurns(e.Ctx, memory.OpenTurnFilter{}))), 0)
+		suite.Equal(e, "open", len(suite.Must(e.S.OpenTurns(e.Ctx, memory.OpenTurnFilter{}))(e)), 0)
 	}},
-	{Name: "reconcile closes as terminated: in flight and at most once is unknown, the rest aborted", Run: func(e *suite.Env) {
-		t := e.Started("s1")
-		calls := e.Calls(t, 1, 4)
-		e.RunTool(calls[0], "kept")
-		e.BeginTool(calls[1], false)
-		e.BeginTool(calls[2], true)
-		e.Terminated(t, 1)
-		for i, want := range []agent.CallStatus{agent.CallSuccess, agent.CallUnknown, agent.CallAborted, agent.CallAborted} {
-			suite.Equal(e, fmt.Sprintf("call %d", i), e.Call(calls[i].ID).Status, want)
-		}
-		th := e.Thread(t.ThreadID)
-		suite.Equal(e, "thread", [2]string{string(th.Status), string(th.Reason)}, [2]string{"failed", "terminated"})
-		suite.Equal(e, "error events", len(e.EventsOf(t.ThreadID, agent.EventError)), 1)
-		suite.Equal(e, "unknown text", e.Messages(t.ThreadID)[3].Content.String(), agent.TextUnknown)
-		for _, m := range e.Messages(t.ThreadID)[4:] {
-			suite.Equal(e, "nobody aborted it", m.Content.String(), "Tool execution aborted: the turn's workflow run was terminated from outside, or lost")
-			suite.Equal(e, "reason", m.ErrorReason, agent.ErrAborted)
-		}
-		e.Sound(t.ThreadID)
-	}},
-	{Name: "reconcile keeps partial text, and the next message follows at once or by the sweep", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "reconcile keeps partial text, and the next message follows at once or by the sweep", Turn: func(e *suite.Env, t memory.Turn) {
 		m2 := e.Send("s1", "m2")
 		e.Ok(e.S.AppendChunk(e.Ctx, suite.Chunk(t, 1, e.Begin(t, 1), 0, "half")))
 		next := e.Terminated(t, 1).Next

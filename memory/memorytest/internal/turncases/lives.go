@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/spool-agents/spool/agent"
-	"github.com/spool-agents/spool/memory"
 	"github.com/spool-agents/spool/memory/memorytest/internal/suite"
 )
 
@@ -31,10 +30,10 @@ var livesRules = []suite.Rule{
 		t := e.Started("s1")
 		next := e.Send("s1", "m2")
 		attempt := e.Begin(t, 1)
-		suite.Must[memory.StoredReply](e)(e.S.SaveReply(e.Ctx, suite.Record(t, 1, attempt, "the answer")))
+		suite.Must(e.S.SaveReply(e.Ctx, suite.Record(t, 1, attempt, "the answer")))(e)
 		closed := e.Terminated(t, 1)
 		suite.Equal(e, "outcome", [2]any{closed.Outcome, closed.Next}, [2]any{agent.ThreadCompleted, ""})
-		suite.Equal(e, "answer", suite.Must[memory.Turn](e)(e.S.Turn(e.Ctx, t.ID)).Answer, "the answer")
+		suite.Equal(e, "answer", suite.Must(e.S.Turn(e.Ctx, t.ID))(e).Answer, "the answer")
 		suite.Equal(e, "next", e.Take(t.ThreadID).ID, next.TurnID)
 		e.Sound(t.ThreadID)
 	}},

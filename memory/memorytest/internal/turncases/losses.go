@@ -11,15 +11,13 @@ import (
 )
 
 var lossRules = []suite.Rule{
-	{Name: "a turn that is alone on five workers that die ends with a limit", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "a turn that is alone on five workers that die ends with a limit", Turn: func(e *suite.Env, t memory.Turn) {
 		for i := range 5 {
 			e.Ok(e.Attempt(t, 1, fmt.Sprint("w", i)))
 		}
 		e.Code(e.Attempt(t, 1, "w5"), agent.CodeLimit)
 		e.Code(e.Attempt(t, 1, "w6"), agent.CodeLimit)
 		e.Close(suite.Failed(t, 1, agent.ReasonLimit))
-		e.Sound(t.ThreadID)
 	}},
 	{Name: "eight turns share the blame for the workers that die under them", Run: func(e *suite.Env) {
 		var all []memory.Turn
@@ -32,7 +30,7 @@ var lossRules = []suite.Rule{
 			}
 		}
 		for _, t := range all {
-			e.Answer2(t, 1, suite.Must[[]memory.Step](e)(e.S.Steps(e.Ctx, t.ID))[0].Attempt, "fine")
+			e.Answer2(t, 1, suite.Must(e.S.Steps(e.Ctx, t.ID))(e)[0].Attempt, "fine")
 			e.Sound(t.ThreadID)
 		}
 	}},
@@ -54,17 +52,16 @@ var lossRules = []suite.Rule{
 			e.Ok(e.Attempt(e.Started(s), 1, "last"))
 		}
 	}},
-	{Name: "whoever takes up a lost attempt is told which one it was", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "whoever takes up a lost attempt is told which one it was", Turn: func(e *suite.Env, t memory.Turn) {
 		var lost []int
 		for _, w := range []string{"w1", "w2", "w2", "w3"} { // w2 is alive when it begins again
 			b := e.ModelBegin(t, 1)
 			b.Worker = w
-			st := suite.Must[memory.ModelStart](e)(e.S.BeginModel(e.Ctx, b))
+			st := suite.Must(e.S.BeginModel(e.Ctx, b))(e)
 			if st.Wait > 0 {
 				e.H.Clock.Advance(st.Wait)
 				b.Fence = e.Fence()
-				st = suite.Must[memory.ModelStart](e)(e.S.BeginModel(e.Ctx, b))
+				st = suite.Must(e.S.BeginModel(e.Ctx, b))(e)
 			}
 			lost = append(lost, st.Lost)
 		}
@@ -74,21 +71,19 @@ var lossRules = []suite.Rule{
 			c := e.Calls(u, map[bool]int{true: 1, false: 2}[repeatable], 1)[0]
 			b := e.ToolBegin(c, repeatable)
 			b.Worker = "w1"
-			first := suite.Must[memory.ToolStart](e)(e.S.BeginTool(e.Ctx, b))
+			first := suite.Must(e.S.BeginTool(e.Ctx, b))(e)
 			suite.Equal(e, "first", first.Lost, 0)
 			e.H.Clock.Advance(time.Second)
 			b.Fence, b.Worker = e.Fence(), "w2"
-			again := suite.Must[memory.ToolStart](e)(e.S.BeginTool(e.Ctx, b))
-			suite.Equal(e, "lost attempt of the tool", again.Lost, 1)
-			suite.Equal(e, "since", again.LostSince, first.Call.UpdatedAt)
+			again := suite.Must(e.S.BeginTool(e.Ctx, b))(e)
+			suite.Equals(e, "lost attempt of the tool", again.Lost, 1, "since", again.LostSince, first.Call.UpdatedAt)
 			if repeatable {
 				e.Ok(e.S.SaveResult(e.Ctx, suite.Result(c, again.Attempt, "ran")))
 			}
 			e.SaveRound(u, c.Step)
 		}
 	}},
-	{Name: "attempts that the same process takes up again killed nobody", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "attempts that the same process takes up again killed nobody", Turn: func(e *suite.Env, t memory.Turn) {
 		for range 9 {
 			e.Ok(e.Attempt(t, 1, "w"))
 		}
@@ -99,26 +94,25 @@ var lossRules = []suite.Rule{
 			w := fmt.Sprint("w", i)
 			e.Ok(e.Attempt(t, 1, w))
 			e.Ok(e.Attempt(other, i+1, w))
-			steps := suite.Must[[]memory.Step](e)(e.S.Steps(e.Ctx, other.ID))
+			steps := suite.Must(e.S.Steps(e.Ctx, other.ID))(e)
 			r := suite.Record(other, i+1, steps[i].Attempt, "", suite.Lookup(0))
-			e.RunTool(suite.Must[memory.StoredReply](e)(e.S.SaveReply(e.Ctx, r)).Calls[0], "ran")
+			e.RunTool(suite.Must(e.S.SaveReply(e.Ctx, r))(e).Calls[0], "ran")
 			e.SaveRound(other, i+1)
 		}
 		e.Code(e.Attempt(t, 1, "w5"), agent.CodeLimit)
 		e.Ok(e.Attempt(other, 6, "w5"))
 	}},
-	{Name: "a turn that lost its worker twice waits before it tries again, ever longer", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "a turn that lost its worker twice waits before it tries again, ever longer", Turn: func(e *suite.Env, t memory.Turn) {
 		var waits []time.Duration
 		for i := range 5 {
 			b := e.ModelBegin(t, 1)
 			b.Worker = fmt.Sprint("w", i)
-			st := suite.Must[memory.ModelStart](e)(e.S.BeginModel(e.Ctx, b))
+			st := suite.Must(e.S.BeginModel(e.Ctx, b))(e)
 			waits = append(waits, st.Wait)
 			e.H.Clock.Advance(st.Wait)
 			if st.Wait > 0 {
 				b.Fence = e.Fence()
-				suite.Equal(e, "wait", suite.Must[memory.ModelStart](e)(e.S.BeginModel(e.Ctx, b)).Wait, 0)
+				suite.Equal(e, "wait", suite.Must(e.S.BeginModel(e.Ctx, b))(e).Wait, 0)
 			}
 		}
 		for i, least := range []time.Duration{0, 0, time.Second, 2 * time.Second, 4 * time.Second} {
@@ -127,34 +121,30 @@ var lossRules = []suite.Rule{
 			}
 		}
 	}},
-	{Name: "a repeatable call that keeps killing its worker ends as failed, and its turn with it", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "a repeatable call that keeps killing its worker ends as failed, and its turn with it", Turn: func(e *suite.Env, t memory.Turn) {
 		c := e.Calls(t, 1, 1)[0]
 		var st memory.ToolStart
 		for i := 0; !st.Final && i < 20; i++ {
 			b := e.ToolBegin(c, true)
 			b.MaxLost, b.Worker = 2, fmt.Sprint("w", i)
-			st = suite.Must[memory.ToolStart](e)(e.S.BeginTool(e.Ctx, b))
+			st = suite.Must(e.S.BeginTool(e.Ctx, b))(e)
 			e.H.Clock.Advance(st.Wait)
 		}
 		suite.Equal(e, "call", [2]any{st.Call.Status, st.Call.Result}, [2]any{agent.CallFailed, agent.TextLost(2)})
 		e.SaveRound(t, 1)
 		b := e.ModelBegin(t, 2)
 		b.Worker, b.MaxLost = "w", 2
-		_, err := e.S.BeginModel(e.Ctx, b)
-		e.Code(err, agent.CodeLimit)
+		suite.Fails(e.S.BeginModel(e.Ctx, b))(e, agent.CodeLimit)
 		e.Close(suite.Failed(t, 2, agent.ReasonLimit))
-		e.Sound(t.ThreadID)
 	}},
-	{Name: "a call that may run once is not run again, and the worker it killed counts", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "a call that may run once is not run again, and the worker it killed counts", Turn: func(e *suite.Env, t memory.Turn) {
 		for step := 1; step <= 5; step++ {
 			c := e.Calls(t, step, 1)[0]
 			b := e.ToolBegin(c, false)
 			b.Worker = fmt.Sprint("w", step)
-			suite.Must[memory.ToolStart](e)(e.S.BeginTool(e.Ctx, b))
+			suite.Must(e.S.BeginTool(e.Ctx, b))(e)
 			b.Fence, b.Worker = e.Fence(), fmt.Sprint("w", step+1)
-			suite.Equal(e, "status", suite.Must[memory.ToolStart](e)(e.S.BeginTool(e.Ctx, b)).Call.Status, agent.CallUnknown)
+			suite.Equal(e, "status", suite.Must(e.S.BeginTool(e.Ctx, b))(e).Call.Status, agent.CallUnknown)
 			e.SaveRound(t, step)
 		}
 		err := e.Attempt(t, 6, "w7")
@@ -162,6 +152,5 @@ var lossRules = []suite.Rule{
 		if errors.Is(err, memory.ErrCancelRequested) {
 			e.Errorf("%v", err)
 		}
-		e.Sound(t.ThreadID)
 	}},
 }

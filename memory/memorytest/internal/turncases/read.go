@@ -20,15 +20,10 @@ var readRules = []suite.Rule{
 			want = append(want, e.Send(fmt.Sprintf("s%d", i), "m").ThreadID)
 		}
 		var got []string
-		for f := (memory.ThreadFilter{UserID: suite.User, Limit: 2}); ; {
-			page := suite.Must[[]agent.Thread](e)(e.S.Threads(e.Ctx, f))
-			for _, th := range page {
-				got = append(got, th.ID)
-				f.Before, f.AfterID = th.UpdatedAt, th.ID
-			}
-			if len(page) < f.Limit {
-				break
-			}
+		for _, th := range suite.Pages(2, func(last agent.Thread) []agent.Thread {
+			return suite.Must(e.S.Threads(e.Ctx, memory.ThreadFilter{UserID: suite.User, Limit: 2, Before: last.UpdatedAt, AfterID: last.ID}))(e)
+		}) {
+			got = append(got, th.ID)
 		}
 		suite.Equal(e, "all of them", got, e.Threads(memory.ThreadFilter{UserID: suite.User}))
 		slices.Sort(got)
@@ -38,50 +33,32 @@ var readRules = []suite.Rule{
 		id := e.Send("s1", "m1").ThreadID
 		for _, r := range []memory.SendRequest{suite.Message("s1", "x", "x"), {UserID: suite.User, Profile: "other", ThreadID: id, MessageID: "x", Content: agent.Text("x")}} {
 			r.Profile = "other"
-			_, err := e.S.Send(e.Ctx, r)
-			e.Code(err, agent.CodeNotFound)
+			suite.Fails(e.S.Send(e.Ctx, r))(e, agent.CodeNotFound)
 			if r.ThreadID == "" {
 				r.ConversationID = "new"
-				_, err := e.S.Send(e.Ctx, r)
-				e.Code(err, agent.CodeNotFound)
+				suite.Fails(e.S.Send(e.Ctx, r))(e, agent.CodeNotFound)
 			}
 		}
 		suite.Equal(e, "listed", len(e.Threads(memory.ThreadFilter{UserID: suite.User, Profile: "other"})), 0)
 	}},
-	{Name: "other users find nothing", Run: func(e *suite.Env) {
-		t := e.Started("s1")
-		e.Take(e.Delegate(t, 1, "researcher").ChildThread)
-		_, err := e.S.Thread(e.Ctx, suite.OtherUser, t.ThreadID)
-		e.Code(err, agent.CodeNotFound)
+	{Name: "other users find nothing", Turn: func(e *suite.Env, t memory.Turn) {
+		e.Child(t, 1)
+		suite.Fails(e.S.Thread(e.Ctx, suite.OtherUser, t.ThreadID))(e, agent.CodeNotFound)
 		suite.Equal(e, "threads", len(e.Threads(memory.ThreadFilter{UserID: suite.OtherUser, All: true})), 0)
-		suite.Equal(e, "without a user", suite.Must[agent.Thread](e)(e.S.Thread(e.Ctx, "", t.ThreadID)).ID, t.ThreadID)
+		suite.Equal(e, "without a user", suite.Must(e.S.Thread(e.Ctx, "", t.ThreadID))(e).ID, t.ThreadID)
 	}},
 	{Name: "what is missing is not found", Run: func(e *suite.Env) {
 		const none = "none/default"
-		var errs []error
-		add := func(err error) { errs = append(errs, err) }
-		_, err := e.S.Thread(e.Ctx, suite.User, none)
-		add(err)
-		_, err = e.S.Messages(e.Ctx, none, 0, 10)
-		add(err)
-		_, err = e.S.Events(e.Ctx, none, 0, 10)
-		add(err)
-		_, err = e.S.Tasks(e.Ctx, none)
-		add(err)
-		_, err = e.S.Inbox(e.Ctx, none)
-		add(err)
-		_, err = e.S.TurnsOf(e.Ctx, none)
-		add(err)
-		_, err = e.S.Turn(e.Ctx, "tnone")
-		add(err)
-		_, err = e.S.CloseTurn(e.Ctx, memory.CloseRequest{ThreadID: none, TurnID: "tnone", Outcome: agent.ThreadCompleted, Step: 1})
-		add(err)
-		for _, err := range errs {
-			e.Code(err, agent.CodeNotFound)
-		}
+		suite.Fails(e.S.Thread(e.Ctx, suite.User, none))(e, agent.CodeNotFound)
+		suite.Fails(e.S.Messages(e.Ctx, none, 0, 10))(e, agent.CodeNotFound)
+		suite.Fails(e.S.Events(e.Ctx, none, 0, 10))(e, agent.CodeNotFound)
+		suite.Fails(e.S.Tasks(e.Ctx, none))(e, agent.CodeNotFound)
+		suite.Fails(e.S.Inbox(e.Ctx, none))(e, agent.CodeNotFound)
+		suite.Fails(e.S.TurnsOf(e.Ctx, none))(e, agent.CodeNotFound)
+		suite.Fails(e.S.Turn(e.Ctx, "tnone"))(e, agent.CodeNotFound)
+		suite.Fails(e.S.CloseTurn(e.Ctx, memory.CloseRequest{ThreadID: none, TurnID: "tnone", Outcome: agent.ThreadCompleted, Step: 1}))(e, agent.CodeNotFound)
 	}},
-	{Name: "no list shows a sub-agent unless asked", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "no list shows a sub-agent unless asked", Turn: func(e *suite.Env, t memory.Turn) {
 		d := e.Delegate(t, 1, "researcher")
 		suite.Equal(e, "list", e.Threads(memory.ThreadFilter{UserID: suite.User}), []string{t.ThreadID})
 		suite.Equal(e, "session", e.Threads(memory.ThreadFilter{UserID: suite.User, SessionID: "s1"}), []string{t.ThreadID})
@@ -95,7 +72,7 @@ var readRules = []suite.Rule{
 			r := suite.Message(fmt.Sprintf("s%d", i), "m1", "hi")
 			r.Workdir = fmt.Sprintf("/w%d", i%2)
 			r.Profile = []string{"default", "work"}[i/2]
-			suite.Must[memory.SendResult](e)(e.S.Send(e.Ctx, r))
+			suite.Must(e.S.Send(e.Ctx, r))(e)
 		}
 		e.H.Clock.Advance(time.Second)
 		e.Send("s0", "m2")
@@ -106,36 +83,21 @@ var readRules = []suite.Rule{
 		third := e.Thread("s3/default")
 		suite.Equal(e, "page", e.Threads(memory.ThreadFilter{UserID: suite.User, Before: third.UpdatedAt}), []string{"s2/default", "s1/default"})
 	}},
-	{Name: "messages and events are read in pages by sequence number", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "messages and events are read in pages by sequence number", Turn: func(e *suite.Env, t memory.Turn) {
 		for n := 1; n <= 5; n++ {
-			e.RunTool(e.Calls(t, n, 1)[0], "r")
-			e.SaveRound(t, n)
+			e.Step(t, n, "r")
 		}
-		all := e.Messages(t.ThreadID)
-		var paged []agent.Message
-		for after := int64(0); ; after = paged[len(paged)-1].Seq {
-			batch := suite.Must[[]agent.Message](e)(e.S.Messages(e.Ctx, t.ThreadID, after, 3))
-			paged = append(paged, batch...)
-			if len(batch) < 3 {
-				break
-			}
-		}
-		suite.Equal(e, "messages", paged, all)
-		events := e.Events(t.ThreadID)
-		var pagedEvents []agent.Event
-		for after := int64(0); ; after = pagedEvents[len(pagedEvents)-1].Seq {
-			batch := suite.Must[[]agent.Event](e)(e.S.Events(e.Ctx, t.ThreadID, after, 4))
-			pagedEvents = append(pagedEvents, batch...)
-			if len(batch) < 4 {
-				break
-			}
-		}
-		suite.Equal(e, "events", pagedEvents, events)
-		suite.Equal(e, "beyond the end", len(suite.Must[[]agent.Message](e)(e.S.Messages(e.Ctx, t.ThreadID, 1000, 3))), 0)
+		messages := suite.Pages(3, func(last agent.Message) []agent.Message {
+			return suite.Must(e.S.Messages(e.Ctx, t.ThreadID, last.Seq, 3))(e)
+		})
+		events := suite.Pages(4, func(last agent.Event) []agent.Event {
+			return suite.Must(e.S.Events(e.Ctx, t.ThreadID, last.Seq, 4))(e)
+		})
+		suite.Equals(e, "messages", messages, e.Messages(t.ThreadID), "events", events, e.Events(t.ThreadID))
+		suite.Equal(e, "beyond the end", len(suite.Must(e.S.Messages(e.Ctx, t.ThreadID, 1000, 3))(e)), 0)
 	}},
 	{Name: "a cheap number differs after each write", Run: func(e *suite.Env) {
-		seen := suite.Must[int64](e)(e.S.Changed(e.Ctx))
+		seen := suite.Must(e.S.Changed(e.Ctx))(e)
 		t := e.Started("s1")
 		for _, write := range []func(){
 			func() { e.Begin(t, 1) },
@@ -144,17 +106,15 @@ var readRules = []suite.Rule{
 			func() { e.Answer(t, 1, "done") },
 		} {
 			write()
-			now := suite.Must[int64](e)(e.S.Changed(e.Ctx))
+			now := suite.Must(e.S.Changed(e.Ctx))(e)
 			if now == seen {
 				e.Errorf("Changed did not move with a write")
 			}
 			seen = now
 		}
 	}},
-	{Name: "values read are copies", Run: func(e *suite.Env) {
-		t := e.Started("s1")
-		e.RunTool(e.Calls(t, 1, 1)[0], "r")
-		e.SaveRound(t, 1)
+	{Name: "values read are copies", Turn: func(e *suite.Env, t memory.Turn) {
+		e.Step(t, 1, "r")
 		e.Unchanged(t.ThreadID, func() {
 			ms := e.Messages(t.ThreadID)
 			ms[1].ToolCalls[0].ID = "changed"
@@ -167,8 +127,7 @@ var readRules = []suite.Rule{
 }
 
 var eventRules = []suite.Rule{
-	{Name: "events of a turn come in their order", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "events of a turn come in their order", Turn: func(e *suite.Env, t memory.Turn) {
 		calls := e.Calls(t, 1, 2)
 		e.RunTool(calls[0], "a")
 		e.RunTool(calls[1], "b")
@@ -183,8 +142,7 @@ var eventRules = []suite.Rule{
 			suite.Equal(e, "time", ev.At.Equal(e.H.Clock.Now()), true)
 		}
 	}},
-	{Name: "payloads have the fields that are promised", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "payloads have the fields that are promised", Turn: func(e *suite.Env, t memory.Turn) {
 		calls := e.Gated(t, 1, agent.GateAuto, agent.GateAsk, agent.GateAsk)
 		e.RunTool(calls[0], "a")
 		d := suite.Decision(e.Ask(t, 1).ID, memory.Approve)
@@ -217,8 +175,7 @@ var eventRules = []suite.Rule{
 		response := e.EventsOf(t.ThreadID, agent.EventToolResponse)[0]
 		suite.Equal(e, "response", [4]any{response["toolCallId"], response["name"], response["status"], response["result"]}, [4]any{calls[0].ID, "lookup", "success", "a"})
 	}},
-	{Name: "memory_appended names what was appended", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "memory_appended names what was appended", Turn: func(e *suite.Env, t memory.Turn) {
 		e.RunTool(e.Calls(t, 1, 1)[0], "a")
 		saved := e.SaveRound(t, 1)
 		evs := e.EventsOf(t.ThreadID, agent.EventMemoryAppended)
@@ -241,14 +198,12 @@ var eventRules = []suite.Rule{
 			e.Sound(t.ThreadID)
 		}
 	}},
-	{Name: "a child's steps are told on its delegator with the ids that tell children apart", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "a child's steps are told on its delegator with the ids that tell children apart", Turn: func(e *suite.Env, t memory.Turn) {
 		d := e.Delegate(t, 1, "researcher")
 		child := e.Take(d.ChildThread)
 		parsed, err := agent.ParseThreadID(d.ChildThread)
 		e.Ok(err)
-		e.RunTool(e.Calls(child, 1, 1)[0], "a")
-		e.SaveRound(child, 1)
+		e.Step(child, 1, "a")
 		e.Answer(child, 2, "the finding")
 		e.TakeResult(e.FirstCall(t, 1))
 		for typ, keys := range map[string][]string{
@@ -260,11 +215,9 @@ var eventRules = []suite.Rule{
 		} {
 			e.Payload(t.ThreadID, typ, keys)
 			evs := e.EventsOf(t.ThreadID, typ)
-			suite.Equal(e, typ, len(evs), 1)
-			suite.Equal(e, "agent", evs[0]["agentId"], any(parsed.AgentID))
+			suite.Equals(e, typ, len(evs), 1, "agent", evs[0]["agentId"], any(parsed.AgentID))
 		}
 		e.SaveRound(t, 1)
-		e.Sound(t.ThreadID)
 	}},
 }
 
@@ -281,12 +234,12 @@ var windowRules = []suite.Rule{
 			func() { e.Ok(e.S.AppendChunk(e.Ctx, suite.Chunk(t, 1, attempt, 1, "y"))) },
 			func() { attempt = e.Begin(t, 1) },
 			func() {
-				suite.Must[memory.StoredReply](e)(e.S.SaveReply(e.Ctx, suite.Record(t, 1, attempt, "xyz", suite.Lookup(1))))
+				suite.Must(e.S.SaveReply(e.Ctx, suite.Record(t, 1, attempt, "xyz", suite.Lookup(1))))(e)
 			},
 			func() { e.RunTool(e.FirstCall(t, 1), "r"); e.SaveRound(t, 1) },
 			func() { e.Answer(t, 2, "done") },
 		} {
-			e.AnswerStep(other, i+1)
+			e.Step(other, i+1, "r")
 			suite.Equal(e, "while another thread worked", e.Mark(t.ThreadID), seen)
 			write()
 			now := e.Mark(t.ThreadID)
@@ -304,7 +257,7 @@ var windowRules = []suite.Rule{
 		for i := range 70 {
 			ids = append(ids, e.Send(fmt.Sprintf("s%d", i), "m1").ThreadID)
 		}
-		marks := suite.Must[[]memory.Mark](e)(e.S.Mark(e.Ctx, append([]string{"none/default"}, ids...)))
+		marks := suite.Must(e.S.Mark(e.Ctx, append([]string{"none/default"}, ids...)))(e)
 		var got []string
 		for _, m := range marks {
 			got = append(got, m.ThreadID)
@@ -312,7 +265,7 @@ var windowRules = []suite.Rule{
 		slices.Sort(got)
 		slices.Sort(ids)
 		suite.Equal(e, "threads", got, ids)
-		suite.Equal(e, "none", len(suite.Must[[]memory.Mark](e)(e.S.Mark(e.Ctx, nil))), 0)
+		suite.Equal(e, "none", len(suite.Must(e.S.Mark(e.Ctx, nil))(e)), 0)
 	}},
 	{Name: "calls and tasks are read by name, in order, and of their thread only", Run: func(e *suite.Env) {
 		t, other := e.Started("s1"), e.Started("s2")
@@ -327,22 +280,20 @@ var windowRules = []suite.Rule{
 		}
 		var got, tasks []string
 		asked := []string{ids[4], foreign, "call_none", ids[1], ids[0]}
-		for _, c := range suite.Must[[]agent.ToolCall](e)(e.S.ToolCallsOf(e.Ctx, t.ThreadID, asked)) {
+		for _, c := range suite.Must(e.S.ToolCallsOf(e.Ctx, t.ThreadID, asked))(e) {
 			got = append(got, c.ID)
 		}
-		for _, k := range suite.Must[[]agent.Task](e)(e.S.TasksOf(e.Ctx, t.ThreadID, asked)) {
+		for _, k := range suite.Must(e.S.TasksOf(e.Ctx, t.ThreadID, asked))(e) {
 			tasks = append(tasks, agent.CallOfTask(k.ID))
 		}
 		want := []string{ids[0], ids[1], ids[4]}
-		suite.Equal(e, "calls", got, want)
-		suite.Equal(e, "tasks", tasks, want)
+		suite.Equals(e, "calls", got, want, "tasks", tasks, want)
 	}},
-	{Name: "a task in the background is open until its sub-agent ends, whatever came after", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "a task in the background is open until its sub-agent ends, whatever came after", Turn: func(e *suite.Env, t memory.Turn) {
 		d := e.Away(t)
 		is := func(want ...string) {
 			e.Helper()
-			suite.Equal(e, "open", append([]string{}, suite.Must[[]string](e)(e.S.OpenCalls(e.Ctx, t.ThreadID))...), append([]string{}, want...))
+			suite.Equal(e, "open", append([]string{}, suite.Must(e.S.OpenCalls(e.Ctx, t.ThreadID))(e)...), append([]string{}, want...))
 		}
 		is(agent.CallOfTask(d.TaskID))
 		child := e.Take(d.ChildThread)

@@ -10,38 +10,30 @@ import (
 )
 
 var toolRules = []suite.Rule{
-	{Name: "a stored reply makes its calls, their events and their tasks", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "a stored reply makes its calls, their events and their tasks", Turn: func(e *suite.Env, t memory.Turn) {
 		calls := e.Calls(t, 1, 2)
 		suite.Equal(e, "events", e.Types(t.ThreadID)[1:], []string{agent.EventToolCalls, agent.EventToolCall, agent.EventToolCall})
-		rows := suite.Must[[]agent.ToolCall](e)(e.S.ToolCalls(e.Ctx, t.ThreadID))
+		rows := suite.Must(e.S.ToolCalls(e.Ctx, t.ThreadID))(e)
 		suite.Equal(e, "rows", len(rows), 2)
-		tasks := suite.Must[[]agent.Task](e)(e.S.Tasks(e.Ctx, t.ThreadID))
+		tasks := suite.Must(e.S.Tasks(e.Ctx, t.ThreadID))(e)
 		suite.Equal(e, "tasks", len(tasks), 2)
 		for i, k := range tasks {
 			suite.Equal(e, "task", [4]string{k.ID, k.Type, k.Name, k.ThreadID}, [4]string{agent.TaskID(calls[i].ID), "tool", "tool:lookup", t.ThreadID})
-			suite.Equal(e, "trigger", k.TriggerMessageID, e.Messages(t.ThreadID)[0].ID)
-			suite.Equal(e, "status", k.Status, agent.TaskPending)
+			suite.Equals(e, "trigger", k.TriggerMessageID, e.Messages(t.ThreadID)[0].ID, "status", k.Status, agent.TaskPending)
 		}
-		e.Sound(t.ThreadID)
 	}},
-	{Name: "a result is durable the moment its tool ends", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "a result is durable the moment its tool ends", Turn: func(e *suite.Env, t memory.Turn) {
 		calls := e.Calls(t, 1, 2)
 		a := e.BeginTool(calls[0], false)
-		suite.Equal(e, "attempt", a, 1)
-		suite.Equal(e, "running", e.Call(calls[0].ID).Status, agent.CallRunning)
+		suite.Equals(e, "attempt", a, 1, "running", e.Call(calls[0].ID).Status, agent.CallRunning)
 		e.Ok(e.S.SaveResult(e.Ctx, suite.Result(calls[0], a, "found")))
 		c := e.Call(calls[0].ID)
-		suite.Equal(e, "call", [2]string{string(c.Status), c.Result}, [2]string{"success", "found"})
-		suite.Equal(e, "duration", c.DurationMs, int64(7))
+		suite.Equals(e, "call", [2]string{string(c.Status), c.Result}, [2]string{"success", "found"}, "duration", c.DurationMs, int64(7))
 		suite.Equal(e, "responses", len(e.EventsOf(t.ThreadID, agent.EventToolResponse)), 1)
-		suite.Equal(e, "task", suite.Must[[]agent.Task](e)(e.S.Tasks(e.Ctx, t.ThreadID))[0].Status, agent.TaskSuccess)
+		suite.Equal(e, "task", suite.Must(e.S.Tasks(e.Ctx, t.ThreadID))(e)[0].Status, agent.TaskSuccess)
 		suite.Equal(e, "no message before the round", len(e.Messages(t.ThreadID)), 1)
-		e.Sound(t.ThreadID)
 	}},
-	{Name: "what a tool tells while it runs is an event of the log, later it is stale", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "what a tool tells while it runs is an event of the log, later it is stale", Turn: func(e *suite.Env, t memory.Turn) {
 		c := e.Calls(t, 1, 1)[0]
 		note := memory.ToolNote{ThreadID: t.ThreadID, TurnID: t.ID, CallID: c.ID, Attempt: 1, Event: agent.EventToolProgress, Data: json.RawMessage(`{"progress":1}`)}
 		e.Unchanged(t.ThreadID, func() { e.Stale(e.S.NoteTool(e.Ctx, note)) })
@@ -54,91 +46,75 @@ var toolRules = []suite.Rule{
 		e.Ok(e.S.SaveResult(e.Ctx, suite.Result(c, again, "found")))
 		note.Attempt = again
 		e.Unchanged(t.ThreadID, func() { e.Stale(e.S.NoteTool(e.Ctx, note)) })
-		e.Sound(t.ThreadID)
 	}},
-	{Name: "a tool whose result is stored never runs again", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "a tool whose result is stored never runs again", Turn: func(e *suite.Env, t memory.Turn) {
 		c := e.Calls(t, 1, 1)[0]
 		e.RunTool(c, "found")
 		e.Unchanged(t.ThreadID, func() {
 			for _, repeatable := range []bool{true, false} {
-				st := suite.Must[memory.ToolStart](e)(e.S.BeginTool(e.Ctx, e.ToolBegin(c, repeatable)))
-				suite.Equal(e, "final", st.Final, true)
-				suite.Equal(e, "result", st.Call.Result, "found")
+				st := suite.Must(e.S.BeginTool(e.Ctx, e.ToolBegin(c, repeatable)))(e)
+				suite.Equals(e, "final", st.Final, true, "result", st.Call.Result, "found")
 			}
 		})
 	}},
-	{Name: "a repeatable call is begun again, and the attempt before is stale", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "a repeatable call is begun again, and the attempt before is stale", Turn: func(e *suite.Env, t memory.Turn) {
 		c := e.Calls(t, 1, 1)[0]
 		b := e.ToolBegin(c, true)
-		first := suite.Must[memory.ToolStart](e)(e.S.BeginTool(e.Ctx, b)).Attempt
+		first := suite.Must(e.S.BeginTool(e.Ctx, b))(e).Attempt
 		e.Unchanged(t.ThreadID, func() {
-			suite.Equal(e, "repeated begin", suite.Must[memory.ToolStart](e)(e.S.BeginTool(e.Ctx, b)).Attempt, first)
+			suite.Equal(e, "repeated begin", suite.Must(e.S.BeginTool(e.Ctx, b))(e).Attempt, first)
 		})
 		b.Fence.Number = 2
-		second := suite.Must[memory.ToolStart](e)(e.S.BeginTool(e.Ctx, b)).Attempt
+		second := suite.Must(e.S.BeginTool(e.Ctx, b))(e).Attempt
 		suite.Equal(e, "attempt", second, first+1)
 		e.Unchanged(t.ThreadID, func() {
 			e.Stale(e.S.SaveResult(e.Ctx, suite.Result(c, first, "late")))
 			b.Fence.Number = 1
-			_, err := e.S.BeginTool(e.Ctx, b)
-			e.Stale(err)
+			suite.Fails(e.S.BeginTool(e.Ctx, b))(e, agent.CodeStale)
 		})
 		e.Ok(e.S.SaveResult(e.Ctx, suite.Result(c, second, "good")))
-		suite.Equal(e, "result", e.Call(c.ID).Result, "good")
-		suite.Equal(e, "attempts", e.Call(c.ID).Attempts, 2)
-		e.Sound(t.ThreadID)
+		suite.Equals(e, "result", e.Call(c.ID).Result, "good", "attempts", e.Call(c.ID).Attempts, 2)
 	}},
-	{Name: "a call that is not repeatable and was found running ends as unknown and says so", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "a call that is not repeatable and was found running ends as unknown and says so", Turn: func(e *suite.Env, t memory.Turn) {
 		c := e.Calls(t, 1, 1)[0]
 		b := e.ToolBegin(c, false)
-		first := suite.Must[memory.ToolStart](e)(e.S.BeginTool(e.Ctx, b)).Attempt
+		first := suite.Must(e.S.BeginTool(e.Ctx, b))(e).Attempt
 		b.Fence.Number = 2
-		st := suite.Must[memory.ToolStart](e)(e.S.BeginTool(e.Ctx, b))
-		suite.Equal(e, "final", st.Final, true)
-		suite.Equal(e, "status", st.Call.Status, agent.CallUnknown)
-		suite.Equal(e, "text", st.Call.Result, agent.TextUnknown)
-		suite.Equal(e, "task", suite.Must[[]agent.Task](e)(e.S.Tasks(e.Ctx, t.ThreadID))[0].Status, agent.TaskFailed)
+		st := suite.Must(e.S.BeginTool(e.Ctx, b))(e)
+		suite.Equals(e, "final", st.Final, true, "status", st.Call.Status, agent.CallUnknown, "text", st.Call.Result, agent.TextUnknown)
+		suite.Equal(e, "task", suite.Must(e.S.Tasks(e.Ctx, t.ThreadID))(e)[0].Status, agent.TaskFailed)
 		e.Unchanged(t.ThreadID, func() {
 			if err := e.S.SaveResult(e.Ctx, suite.Result(c, first, "late")); err != nil {
 				e.Stale(err)
 			}
 			b.Fence.Number = 3
-			suite.Equal(e, "final", suite.Must[memory.ToolStart](e)(e.S.BeginTool(e.Ctx, b)).Final, true)
+			suite.Equal(e, "final", suite.Must(e.S.BeginTool(e.Ctx, b))(e).Final, true)
 		})
-		e.Sound(t.ThreadID)
 	}},
-	{Name: "a lower number of a tool's scope is stale although another scope came between", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "a lower number of a tool's scope is stale although another scope came between", Turn: func(e *suite.Env, t memory.Turn) {
 		c := e.Calls(t, 1, 1)[0]
 		b := e.ToolBegin(c, true)
 		b.Fence.Number = 2
-		suite.Must[memory.ToolStart](e)(e.S.BeginTool(e.Ctx, b))
+		suite.Must(e.S.BeginTool(e.Ctx, b))(e)
 		a := e.BeginTool(c, true)
 		e.Unchanged(t.ThreadID, func() {
 			b.Fence.Number = 1
-			_, err := e.S.BeginTool(e.Ctx, b)
-			e.Stale(err)
+			suite.Fails(e.S.BeginTool(e.Ctx, b))(e, agent.CodeStale)
 		})
 		e.Ok(e.S.SaveResult(e.Ctx, suite.Result(c, a, "good")))
 	}},
-	{Name: "an unknown tool or bad arguments get a failed result without a run", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "an unknown tool or bad arguments get a failed result without a run", Turn: func(e *suite.Env, t memory.Turn) {
 		c := e.Calls(t, 1, 1)[0]
 		r := suite.Result(c, 0, "")
 		r.Result = agent.ToolFailed(agent.ErrToolNotFound, "there is no tool lookup")
 		e.Ok(e.S.SaveResult(e.Ctx, r))
 		got := e.Call(c.ID)
 		suite.Equal(e, "status", [2]string{string(got.Status), string(got.ErrorReason)}, [2]string{"failed", "tool_not_found"})
-		suite.Equal(e, "task", suite.Must[[]agent.Task](e)(e.S.Tasks(e.Ctx, t.ThreadID))[0].Status, agent.TaskFailed)
+		suite.Equal(e, "task", suite.Must(e.S.Tasks(e.Ctx, t.ThreadID))(e)[0].Status, agent.TaskFailed)
 		e.Unchanged(t.ThreadID, func() { e.Ok(e.S.SaveResult(e.Ctx, r)) })
 		e.SaveRound(t, 1)
-		e.Sound(t.ThreadID)
 	}},
-	{Name: "results of parallel calls are all kept", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "results of parallel calls are all kept", Turn: func(e *suite.Env, t memory.Turn) {
 		calls := e.Calls(t, 1, 16)
 		var begins []memory.ToolBegin
 		for _, c := range calls {
@@ -155,25 +131,20 @@ var toolRules = []suite.Rule{
 		for i, m := range e.Messages(t.ThreadID)[2:] {
 			suite.Equal(e, "result", [2]string{m.ToolCallID, m.Content.String()}, [2]string{calls[i].ID, fmt.Sprintf("r%d", i)})
 		}
-		e.Sound(t.ThreadID)
 	}},
-	{Name: "a call of another turn or thread is not there", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "a call of another turn or thread is not there", Turn: func(e *suite.Env, t memory.Turn) {
 		other := e.Started("s2")
 		c := e.Calls(t, 1, 1)[0]
 		b := e.ToolBegin(c, true)
 		b.ThreadID, b.TurnID = other.ThreadID, other.ID
-		_, err := e.S.BeginTool(e.Ctx, b)
-		e.Code(err, agent.CodeNotFound, agent.CodeStale, agent.CodeInvalid)
+		suite.Fails(e.S.BeginTool(e.Ctx, b))(e, agent.CodeNotFound, agent.CodeStale, agent.CodeInvalid)
 		suite.Equal(e, "status", e.Call(c.ID).Status, agent.CallPending)
-		_, err = e.S.ToolCall(e.Ctx, "call_none_1_0")
-		e.Code(err, agent.CodeNotFound)
+		suite.Fails(e.S.ToolCall(e.Ctx, "call_none_1_0"))(e, agent.CodeNotFound)
 	}},
 }
 
 var roundRules = []suite.Rule{
-	{Name: "a round is the assistant message with all its results, together", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "a round is the assistant message with all its results, together", Turn: func(e *suite.Env, t memory.Turn) {
 		stored := e.Reply(t, 1, "let me look", suite.Lookup(0), suite.Lookup(1))
 		e.RunTool(stored.Calls[1], "second")
 		e.RunTool(stored.Calls[0], "first")
@@ -186,26 +157,22 @@ var roundRules = []suite.Rule{
 			suite.Equal(e, "result", [4]string{ms[i+1].ID, string(ms[i+1].Role), ms[i+1].ToolCallID, ms[i+1].Content.String()},
 				[4]string{agent.ToolMessageID(stored.Calls[i].ID), "tool", stored.Calls[i].ID, text})
 		}
-		e.Sound(t.ThreadID)
 	}},
-	{Name: "a round is refused while a call has no result", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "a round is refused while a call has no result", Turn: func(e *suite.Env, t memory.Turn) {
 		calls := e.Calls(t, 1, 2)
 		e.RunTool(calls[0], "first")
 		a := e.BeginTool(calls[1], true)
 		e.Unchanged(t.ThreadID, func() {
-			_, err := e.S.SaveToolRound(e.Ctx, suite.Round(t, 1))
-			e.Code(err, agent.CodeConflict)
+			suite.Fails(e.S.SaveToolRound(e.Ctx, suite.Round(t, 1)))(e, agent.CodeConflict)
 		})
 		e.Ok(e.S.SaveResult(e.Ctx, suite.Result(calls[1], a, "second")))
 		e.SaveRound(t, 1)
 	}},
-	{Name: "a saved round replaces what was streamed for it", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "a saved round replaces what was streamed for it", Turn: func(e *suite.Env, t memory.Turn) {
 		a := e.Begin(t, 1)
 		e.Ok(e.S.AppendChunk(e.Ctx, suite.Chunk(t, 1, a, 0, "let me")))
-		stored := suite.Must[memory.StoredReply](e)(e.S.SaveReply(e.Ctx, suite.Record(t, 1, a, "let me look", suite.Lookup(0))))
-		s := suite.Must[*memory.Streamed](e)(e.S.Stream(e.Ctx, t.ThreadID))
+		stored := suite.Must(e.S.SaveReply(e.Ctx, suite.Record(t, 1, a, "let me look", suite.Lookup(0))))(e)
+		s := suite.Must(e.S.Stream(e.Ctx, t.ThreadID))(e)
 		if s == nil || !s.Stored || s.Text != "let me look" {
 			e.Fatalf("a stored reply that is not saved reads %+v", s)
 		}
@@ -213,12 +180,10 @@ var roundRules = []suite.Rule{
 		e.SaveRound(t, 1)
 		suite.Equal(e, "stream", e.Stream(t.ThreadID), "<nil>")
 	}},
-	{Name: "many rounds give one more assistant message than rounds, and no id twice", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "many rounds give one more assistant message than rounds, and no id twice", Turn: func(e *suite.Env, t memory.Turn) {
 		const rounds = 12
 		for n := 1; n <= rounds; n++ {
-			e.RunTool(e.Calls(t, n, 1)[0], fmt.Sprintf("r%d", n))
-			e.SaveRound(t, n)
+			e.Step(t, n, fmt.Sprintf("r%d", n))
 		}
 		e.Answer(t, rounds+1, "done")
 		assistants := 0
@@ -227,8 +192,6 @@ var roundRules = []suite.Rule{
 				assistants++
 			}
 		}
-		suite.Equal(e, "assistant messages", assistants, rounds+1)
-		suite.Equal(e, "steps", len(suite.Must[[]memory.Step](e)(e.S.Steps(e.Ctx, t.ID))), rounds+1)
-		e.Sound(t.ThreadID)
+		suite.Equals(e, "assistant messages", assistants, rounds+1, "steps", len(suite.Must(e.S.Steps(e.Ctx, t.ID))(e)), rounds+1)
 	}},
 }

@@ -9,52 +9,33 @@ import (
 var turnRules = []suite.Rule{
 	{Name: "taking an entry opens its turn and appends the user's message in one write", Run: func(e *suite.Env) {
 		r := e.Send("s1", "m1")
-		claim, err := e.S.TakeNext(e.Ctx, memory.TakeRequest{ThreadID: r.ThreadID, RunID: "run-1", Config: suite.MainConfig()})
-		e.Ok(err)
-		t := claim.Turn
-		if t == nil {
-			e.Fatalf("nothing was taken")
+		claim := suite.Must(e.S.TakeNext(e.Ctx, memory.TakeRequest{ThreadID: r.ThreadID, RunID: "run-1", Config: suite.MainConfig()}))(e)
+		t, th, m, en := claim.Turn, e.Thread(r.ThreadID), e.Messages(r.ThreadID)[0], e.Inbox(r.ThreadID)[0]
+		suite.Equal(e, "turn", [6]any{t.ID, t.EntryKind, t.MessageID, t.State, t.RunID, claim.Step}, [6]any{r.TurnID, memory.EntryMessage, "m1", memory.TurnOpen, "run-1", 1})
+		suite.Equals(e, "claim's thread", claim.Thread.OpenTurnID, t.ID, "open turn", th.OpenTurnID, t.ID)
+		suite.Equals(e, "status", th.Status, agent.ThreadRunning, "config", th.Config.SystemPrompt, "You answer.")
+		e.Says(r.ThreadID, "user text of m1")
+		if m.ID != "m1" && m.ID != agent.MessageID(t.ID, 0) {
+			e.Errorf("the user's message has id %q", m.ID)
 		}
-		suite.Equal(e, "turn", t.ID, r.TurnID)
-		suite.Equal(e, "entry", [2]string{string(t.EntryKind), t.MessageID}, [2]string{"message", "m1"})
-		suite.Equal(e, "state", t.State, memory.TurnOpen)
-		suite.Equal(e, "step", claim.Step, 1)
-		suite.Equal(e, "run", t.RunID, "run-1")
-		th := e.Thread(r.ThreadID)
-		suite.Equal(e, "claim's thread", claim.Thread.OpenTurnID, t.ID)
-		suite.Equal(e, "open turn", th.OpenTurnID, t.ID)
-		suite.Equal(e, "status", th.Status, agent.ThreadRunning)
-		suite.Equal(e, "config", th.Config.SystemPrompt, "You answer.")
-		ms := e.Messages(r.ThreadID)
-		suite.Equal(e, "messages", len(ms), 1)
-		if ms[0].ID != "m1" && ms[0].ID != agent.MessageID(t.ID, 0) {
-			e.Errorf("the user's message has id %q", ms[0].ID)
-		}
-		suite.Equal(e, "role and text", [2]string{string(ms[0].Role), ms[0].Content.String()}, [2]string{"user", "text of m1"})
-		suite.Equal(e, "turn and seq", ms[0].TurnID == t.ID && ms[0].Seq == 1, true)
-		en := e.Inbox(r.ThreadID)[0]
-		suite.Equal(e, "entry state", en.State, memory.EntryTaken)
-		suite.Equal(e, "taken by", en.TakenBy, t.ID)
+		suite.Equals(e, "turn and seq", [2]any{m.TurnID, m.Seq}, [2]any{t.ID, int64(1)}, "entry", [2]any{en.State, en.TakenBy}, [2]any{memory.EntryTaken, t.ID})
 		suite.Equal(e, "events", e.Types(r.ThreadID), []string{agent.EventMessageStarted})
-		e.Sound(r.ThreadID)
 	}},
-	{Name: "an open turn without a saved step takes the template of the agent that its claim named", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "an open turn without a saved step takes the template of the agent that its claim named", Turn: func(e *suite.Env, t memory.Turn) {
 		e.Answer(t, 1, "one")
 		r := suite.Message("s1", "m2", "text of m2")
 		r.Agent = "other"
-		suite.Must[memory.SendResult](e)(e.S.Send(e.Ctx, r))
+		suite.Must(e.S.Send(e.Ctx, r))(e)
 		e.Take(t.ThreadID) // still with the template of the agent before
 		other := &agent.SpecialistAgentConfig{Name: "other", SystemPrompt: "You are another."}
-		suite.Must[memory.Claim](e)(e.S.TakeNext(e.Ctx, memory.TakeRequest{ThreadID: t.ThreadID, RunID: "run-of-" + t.ThreadID, Config: other}))
+		suite.Must(e.S.TakeNext(e.Ctx, memory.TakeRequest{ThreadID: t.ThreadID, RunID: "run-of-" + t.ThreadID, Config: other}))(e)
 		th := e.Thread(t.ThreadID)
 		suite.Equal(e, "agent", [2]string{th.AgentType, th.Config.SystemPrompt}, [2]string{"other", "You are another."})
 	}},
-	{Name: "a message to another agent takes nothing of the template of the one before", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "a message to another agent takes nothing of the template of the one before", Turn: func(e *suite.Env, t memory.Turn) {
 		r := suite.Message("s1", "m2", "text of m2")
 		r.Agent = "other"
-		suite.Must[memory.SendResult](e)(e.S.Send(e.Ctx, r))
+		suite.Must(e.S.Send(e.Ctx, r))(e)
 		e.Answer(t, 1, "one")
 		th := e.Thread(t.ThreadID)
 		suite.Equal(e, "template", [2]string{th.Config.Name, th.Config.SystemPrompt}, [2]string{"other", ""})
@@ -70,24 +51,22 @@ var turnRules = []suite.Rule{
 		for _, c := range claims {
 			suite.Equal(e, "turn", c.Turn.ID, first.TurnID)
 		}
-		suite.Equal(e, "messages", len(e.Messages("s1/default")), 1)
+		e.Says("s1/default", "user text of m1")
 	}},
-	{Name: "with nothing to take a claim returns no turn", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "with nothing to take a claim returns no turn", Turn: func(e *suite.Env, t memory.Turn) {
 		e.Answer(t, 1, "done")
 		e.Unchanged(t.ThreadID, func() { e.Idle(t.ThreadID) })
-		_, err := e.S.TakeNext(e.Ctx, memory.TakeRequest{ThreadID: "none/default", RunID: "r"})
-		e.Code(err, agent.CodeNotFound)
+		suite.Fails(e.S.TakeNext(e.Ctx, memory.TakeRequest{ThreadID: "none/default", RunID: "r"}))(e, agent.CodeNotFound)
 	}},
-	{Name: "a claim of a turn under way names the first step that is not saved", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "a claim of a turn under way names the first step that is not saved", Turn: func(e *suite.Env, t memory.Turn) {
+		step := func() int { return suite.Must(e.S.TakeNext(e.Ctx, memory.TakeRequest{ThreadID: t.ThreadID}))(e).Step }
 		calls := e.Calls(t, 1, 1)
-		suite.Equal(e, "before the round", suite.Must[memory.Claim](e)(e.S.TakeNext(e.Ctx, memory.TakeRequest{ThreadID: t.ThreadID})).Step, 1)
+		suite.Equal(e, "before the round", step(), 1)
 		e.RunTool(calls[0], "one")
 		e.SaveRound(t, 1)
-		suite.Equal(e, "after the round", suite.Must[memory.Claim](e)(e.S.TakeNext(e.Ctx, memory.TakeRequest{ThreadID: t.ThreadID})).Step, 2)
+		suite.Equal(e, "after the round", step(), 2)
 		e.Reply(t, 2, "final")
-		suite.Equal(e, "answer not saved", suite.Must[memory.Claim](e)(e.S.TakeNext(e.Ctx, memory.TakeRequest{ThreadID: t.ThreadID})).Step, 2)
+		suite.Equal(e, "answer not saved", step(), 2)
 	}},
 	{Name: "messages are taken in the order of arrival, one turn at a time", Run: func(e *suite.Env) {
 		for _, id := range []string{"m1", "m2", "m3"} {
@@ -100,79 +79,107 @@ var turnRules = []suite.Rule{
 				t = e.Turn(next)
 			}
 		}
-		var texts []string
-		for _, m := range e.Messages("s1/default") {
-			texts = append(texts, m.Content.String())
-		}
-		suite.Equal(e, "transcript", texts, []string{"text of m1", "answer to m1", "text of m2", "answer to m2", "text of m3", "answer to m3"})
-		e.Sound("s1/default")
+		e.Says(t.ThreadID, "user text of m1", "assistant answer to m1", "user text of m2", "assistant answer to m2", "user text of m3", "assistant answer to m3")
 	}},
-	{Name: "every write of a closed turn is stale and changes nothing", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "every write of a closed turn is stale and changes nothing", Turn: func(e *suite.Env, t memory.Turn) {
 		a := e.Begin(t, 1)
 		e.Close(suite.Failed(t, 1, agent.ReasonError))
 		e.StaleTurn(t, a)
-		e.Sound(t.ThreadID)
 	}},
-	{Name: "every write of a turn that is not the open one is stale", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "every write of a turn that is not the open one is stale", Turn: func(e *suite.Env, t memory.Turn) {
 		e.Send("s1", "m2")
 		a := e.Begin(t, 1)
-		next := e.Close(suite.Failed(t, 1, agent.ReasonError)).Next
-		b := e.Begin(e.Turn(next), 1)
+		next := e.Turn(e.Close(suite.Failed(t, 1, agent.ReasonError)).Next)
+		b := e.Begin(next, 1)
 		suite.Equal(e, "attempts look alike", a, b)
 		e.StaleTurn(t, a)
-		e.Answer2(e.Turn(next), 1, b, "second")
-		e.Sound(t.ThreadID)
+		e.Answer2(next, 1, b, "second")
 	}},
-	{Name: "an interrupted turn is found open with what it stored", Run: func(e *suite.Env) {
-		t := e.Started("s1")
-		calls := e.Calls(t, 1, 3)
-		e.RunTool(calls[0], "kept")
-		again := e.Take(t.ThreadID)
-		suite.Equal(e, "turn", again.ID, t.ID)
-		st := suite.Must[memory.StepState](e)(e.S.StepState(e.Ctx, suite.Round(t, 1)))
-		suite.Equal(e, "calls", len(st.Calls), 3)
-		suite.Equal(e, "first", [2]string{string(st.Calls[0].Status), st.Calls[0].Result}, [2]string{"success", "kept"})
-		suite.Equal(e, "second", st.Calls[1].Status, agent.CallPending)
-		suite.Equal(e, "waiting, cancelled", [2]bool{st.Waiting, st.Cancelled}, [2]bool{})
+	{Name: "an interrupted turn is found open with what it stored", Turn: func(e *suite.Env, t memory.Turn) {
+		e.RunTool(e.Calls(t, 1, 3)[0], "kept")
+		suite.Equal(e, "turn", e.Take(t.ThreadID).ID, t.ID)
+		st := suite.Must(e.S.StepState(e.Ctx, suite.Round(t, 1)))(e)
+		suite.Equals(e, "calls", len(st.Calls), 3, "first", [2]any{st.Calls[0].Status, st.Calls[0].Result}, [2]any{agent.CallSuccess, "kept"})
+		suite.Equals(e, "second", st.Calls[1].Status, agent.CallPending, "waiting, cancelled", [2]bool{st.Waiting, st.Cancelled}, [2]bool{})
 	}},
 }
 
-var closeRules = []suite.Rule{
-	{Name: "completing appends the stored answer, ends the turn and the thread, in one write", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+// failing are turns that fail, with what of them is kept.
+var failing = []struct {
+	name   string
+	reason agent.Reason
+	before func(e *suite.Env, t memory.Turn)
+	says   []string // behind the user's message
+	calls  []agent.CallStatus
+}{
+	{name: "failing keeps the text streamed so far once, as partial", reason: agent.ReasonTimeout, says: []string{"assistant half an ans (partial)"}, before: func(e *suite.Env, t memory.Turn) {
+		first := e.Begin(t, 1)
+		e.Ok(e.S.AppendChunk(e.Ctx, suite.Chunk(t, 1, first, 0, "first try")))
+		e.Ok(e.S.FailModel(e.Ctx, suite.Failure(t, 1, first)))
+		e.Ok(e.S.AppendChunk(e.Ctx, suite.Chunk(t, 1, e.Begin(t, 1), 0, "half an ans")))
+	}},
+	{name: "failing before anything was streamed appends nothing", reason: agent.ReasonError, before: func(e *suite.Env, t memory.Turn) { e.Begin(t, 1) }},
+	{name: "failing with a stored answer keeps its text", reason: agent.ReasonTimeout, says: []string{"assistant stored but not saved"},
+		before: func(e *suite.Env, t memory.Turn) { e.Reply(t, 1, "stored but not saved") }},
+	{name: "failing with a stored round keeps finished results and settles the rest", reason: agent.ReasonError,
+		says:  []string{"assistant", "tool kept", "tool Tool execution aborted: the turn failed", "tool Tool execution aborted: the turn failed"},
+		calls: []agent.CallStatus{agent.CallSuccess, agent.CallAborted, agent.CallAborted}, before: func(e *suite.Env, t memory.Turn) {
+			calls := e.Calls(t, 1, 3)
+			e.RunTool(calls[0], "kept")
+			e.BeginTool(calls[1], false)
+		}},
+	{name: "reconcile closes as terminated: in flight and at most once is unknown, the rest aborted", reason: agent.ReasonTerminated,
+		says:  []string{"assistant", "tool kept", "tool " + agent.TextUnknown, "tool " + lost, "tool " + lost},
+		calls: []agent.CallStatus{agent.CallSuccess, agent.CallUnknown, agent.CallAborted, agent.CallAborted}, before: func(e *suite.Env, t memory.Turn) {
+			calls := e.Calls(t, 1, 4)
+			e.RunTool(calls[0], "kept")
+			e.BeginTool(calls[1], false)
+			e.BeginTool(calls[2], true)
+		}},
+}
+
+const lost = "Tool execution aborted: the turn's workflow run was terminated from outside, or lost"
+
+func failRules() (rules []suite.Rule) {
+	for _, f := range failing {
+		rules = append(rules, suite.Rule{Name: f.name, Turn: func(e *suite.Env, t memory.Turn) {
+			f.before(e, t)
+			e.Close(suite.Failed(t, 1, f.reason))
+			e.Unchanged(t.ThreadID, func() { e.Close(suite.Failed(t, 1, f.reason)) })
+			e.Says(t.ThreadID, append([]string{"user text of m1"}, f.says...)...)
+			e.Ended(t, agent.ThreadFailed, f.reason)
+			for i, want := range f.calls {
+				call := e.Call(agent.CallID(t.ID, 1, i))
+				suite.Equals(e, "call", call.Status, want, "aborted", call.ErrorReason == agent.ErrAborted, want == agent.CallAborted)
+			}
+			suite.Equals(e, "responses", len(e.EventsOf(t.ThreadID, agent.EventToolResponse)), len(f.calls), "errors", len(e.EventsOf(t.ThreadID, agent.EventError)), 1)
+			types := e.Types(t.ThreadID)
+			suite.Equals(e, "last event", types[len(types)-1], agent.EventError, "stream", e.Stream(t.ThreadID), "<nil>")
+		}})
+	}
+	return rules
+}
+
+var closeRules = append(failRules(), []suite.Rule{
+	{Name: "completing appends the stored answer, ends the turn and the thread, in one write", Turn: func(e *suite.Env, t memory.Turn) {
 		e.Reply(t, 1, "the answer")
 		c := e.Close(suite.Completed(t, 1))
-		suite.Equal(e, "outcome and next", [2]string{string(c.Outcome), c.Next}, [2]string{"completed", ""})
-		ms := e.Messages(t.ThreadID)
-		suite.Equal(e, "messages", len(ms), 2)
-		suite.Equal(e, "id", ms[1].ID, agent.MessageID(t.ID, 1))
-		suite.Equal(e, "text", [2]string{string(ms[1].Role), ms[1].Content.String()}, [2]string{"assistant", "the answer"})
-		suite.Equal(e, "partial", ms[1].Partial, false)
-		th, turn := e.Thread(t.ThreadID), e.Turn(t.ID)
-		suite.Equal(e, "thread", [2]string{string(th.Status), th.OpenTurnID}, [2]string{"completed", ""})
-		suite.Equal(e, "turn", [3]string{string(turn.State), string(turn.Outcome), turn.Answer}, [3]string{"closed", "completed", "the answer"})
-		suite.Equal(e, "closed at", turn.ClosedAt != nil, true)
+		suite.Equal(e, "outcome and next", [2]any{c.Outcome, c.Next}, [2]any{agent.ThreadCompleted, ""})
+		e.Says(t.ThreadID, "user text of m1", "assistant the answer")
+		e.Ended(t, agent.ThreadCompleted, "")
+		suite.Equals(e, "id", e.Messages(t.ThreadID)[1].ID, agent.MessageID(t.ID, 1), "answer", e.Turn(t.ID).Answer, "the answer", "stream", e.Stream(t.ThreadID), "<nil>")
 		suite.Equal(e, "events", e.Types(t.ThreadID), []string{agent.EventMessageStarted, agent.EventAssistantMessage, agent.EventDone})
-		suite.Equal(e, "stream", suite.Must[*memory.Streamed](e)(e.S.Stream(e.Ctx, t.ThreadID)), nil)
-		e.Sound(t.ThreadID)
 	}},
-	{Name: "a close takes the next entry, and says so again however late it is repeated", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "a close takes the next entry, and says so again however late it is repeated", Turn: func(e *suite.Env, t memory.Turn) {
 		m2 := e.Send("s1", "m2")
 		c := e.Answer(t, 1, "one")
-		suite.Equal(e, "next", c.Next, m2.TurnID)
 		th := e.Thread(t.ThreadID)
-		suite.Equal(e, "thread", [2]string{string(th.Status), th.OpenTurnID}, [2]string{"running", m2.TurnID})
-		suite.Equal(e, "recorded", e.Turn(t.ID).NextTurn, m2.TurnID)
-		suite.Equal(e, "messages", len(e.Messages(t.ThreadID)), 3)
+		suite.Equals(e, "next", c.Next, m2.TurnID, "thread", [2]any{th.Status, th.OpenTurnID}, [2]any{agent.ThreadRunning, m2.TurnID})
+		suite.Equals(e, "recorded", e.Turn(t.ID).NextTurn, m2.TurnID, "messages", len(e.Messages(t.ThreadID)), 3)
 		e.Answer(e.Turn(c.Next), 1, "two")
 		e.Unchanged(t.ThreadID, func() { suite.Equal(e, "next", e.Close(suite.Completed(t, 1)).Next, m2.TurnID) })
-		e.Sound(t.ThreadID)
 	}},
-	{Name: "a close snapshots the configuration for the turn it takes", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "a close snapshots the configuration for the turn it takes", Turn: func(e *suite.Env, t memory.Turn) {
 		e.Send("s1", "m2")
 		e.Reply(t, 1, "one")
 		r := suite.Completed(t, 1)
@@ -180,8 +187,7 @@ var closeRules = []suite.Rule{
 		e.Close(r)
 		suite.Equal(e, "prompt", e.Thread(t.ThreadID).Config.SystemPrompt, "New words.")
 	}},
-	{Name: "closes at once end the turn once", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "closes at once end the turn once", Turn: func(e *suite.Env, t memory.Turn) {
 		e.Send("s1", "m2")
 		e.Reply(t, 1, "one")
 		got := make([]memory.Closed, 8)
@@ -194,67 +200,12 @@ var closeRules = []suite.Rule{
 			return err
 		})
 		for _, c := range got {
-			suite.Equal(e, "outcome and next", [2]string{string(c.Outcome), c.Next}, [2]string{string(got[0].Outcome), got[0].Next})
+			suite.Equal(e, "outcome and next", [2]any{c.Outcome, c.Next}, [2]any{got[0].Outcome, got[0].Next})
 		}
-		e.Sound(t.ThreadID)
 	}},
-	{Name: "failing keeps the text streamed so far once, as partial", Run: func(e *suite.Env) {
-		t := e.Started("s1")
-		first := e.Begin(t, 1)
-		e.Ok(e.S.AppendChunk(e.Ctx, suite.Chunk(t, 1, first, 0, "first try")))
-		e.Ok(e.S.FailModel(e.Ctx, suite.Failure(t, 1, first)))
-		second := e.Begin(t, 1)
-		e.Ok(e.S.AppendChunk(e.Ctx, suite.Chunk(t, 1, second, 0, "half an ans")))
-		e.Close(suite.Failed(t, 1, agent.ReasonTimeout))
-		e.Close(suite.Failed(t, 1, agent.ReasonTimeout))
-		ms := e.Messages(t.ThreadID)
-		suite.Equal(e, "messages", len(ms), 2)
-		suite.Equal(e, "text", ms[1].Content.String(), "half an ans")
-		suite.Equal(e, "partial", ms[1].Partial, true)
-		th, turn := e.Thread(t.ThreadID), e.Turn(t.ID)
-		suite.Equal(e, "thread", [2]string{string(th.Status), string(th.Reason)}, [2]string{"failed", "timeout"})
-		suite.Equal(e, "turn", [2]string{string(turn.Outcome), string(turn.Reason)}, [2]string{"failed", "timeout"})
-		suite.Equal(e, "events", e.Types(t.ThreadID)[1:], []string{agent.EventError})
-		suite.Equal(e, "stream", suite.Must[*memory.Streamed](e)(e.S.Stream(e.Ctx, t.ThreadID)), nil)
-		e.Sound(t.ThreadID)
-	}},
-	{Name: "failing before anything was streamed appends nothing", Run: func(e *suite.Env) {
-		t := e.Started("s1")
-		e.Begin(t, 1)
-		e.Close(suite.Failed(t, 1, agent.ReasonError))
-		suite.Equal(e, "messages", len(e.Messages(t.ThreadID)), 1)
-		e.Sound(t.ThreadID)
-	}},
-	{Name: "failing with a stored answer keeps its text", Run: func(e *suite.Env) {
-		t := e.Started("s1")
-		e.Reply(t, 1, "stored but not saved")
-		e.Close(suite.Failed(t, 1, agent.ReasonTimeout))
-		ms := e.Messages(t.ThreadID)
-		suite.Equal(e, "messages", len(ms), 2)
-		suite.Equal(e, "text", ms[1].Content.String(), "stored but not saved")
-		e.Sound(t.ThreadID)
-	}},
-	{Name: "failing with a stored round keeps finished results and settles the rest", Run: func(e *suite.Env) {
-		t := e.Started("s1")
-		calls := e.Calls(t, 1, 3)
-		e.RunTool(calls[0], "kept")
-		e.BeginTool(calls[1], false)
-		e.Close(suite.Failed(t, 1, agent.ReasonError))
-		suite.Equal(e, "finished", e.Call(calls[0].ID).Status, agent.CallSuccess)
-		suite.Equal(e, "in flight", e.Call(calls[1].ID).Status, agent.CallAborted)
-		suite.Equal(e, "never started", e.Call(calls[2].ID).Status, agent.CallAborted)
-		ms := e.Messages(t.ThreadID)
-		suite.Equal(e, "messages", len(ms), 5)
-		suite.Equal(e, "kept", ms[2].Content.String(), "kept")
-		suite.Equal(e, "aborted", ms[4].Content.String(), "Tool execution aborted: the turn failed")
-		suite.Equal(e, "responses", len(e.EventsOf(t.ThreadID, agent.EventToolResponse)), 3)
-		e.Sound(t.ThreadID)
-	}},
-	{Name: "an empty answer is an answer", Run: func(e *suite.Env) {
-		t := e.Started("s1")
+	{Name: "an empty answer is an answer", Turn: func(e *suite.Env, t memory.Turn) {
 		e.Answer(t, 1, "")
-		suite.Equal(e, "messages", len(e.Messages(t.ThreadID)), 2)
-		suite.Equal(e, "status", e.Thread(t.ThreadID).Status, agent.ThreadCompleted)
-		e.Sound(t.ThreadID)
+		e.Says(t.ThreadID, "user text of m1", "assistant")
+		e.Ended(t, agent.ThreadCompleted, "")
 	}},
-}
+}...)
