@@ -153,46 +153,49 @@ func fence(ctx context.Context) memory.Fence {
 // the answer to a heartbeat only, seconds later. A store that is away for storeAwayFor
 // ends the context with errStoreAway, unless the activity stays for its result.
 func (a *Activities) alive(ctx context.Context, turnID string, stays bool) (alive context.Context, stop func()) {
-	info := activity.GetInfo(ctx)
 	alive, cancel := context.WithCancelCause(ctx)
-	every := max(info.HeartbeatTimeout/4, 100*time.Millisecond)
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		look := time.NewTicker(lookEvery)
-		defer look.Stop()
-		beaten, answered := time.Now(), time.Now()
-		for {
-			select {
-			case <-alive.Done():
-				return
-			case <-a.Cut:
-				cancel(errCut)
-				return
-			case <-look.C:
-				if time.Since(beaten) >= every {
-					beaten = time.Now()
-					activity.RecordHeartbeat(ctx)
-				}
-				reached, err := a.ended(alive, turnID, every)
-				if reached {
-					answered = time.Now()
-				} else if !stays && time.Since(answered) >= storeAwayFor {
-					err = errStoreAway
-				}
-				if err != nil {
-					cancel(err)
-					return
-				}
-			}
-		}
+		cancel(a.beat(ctx, alive, turnID, stays))
 	}()
-	if info.Attempt > 1 {
+	if activity.GetInfo(ctx).Attempt > 1 {
 		a.releaseSticky(ctx)
 	}
 	return alive, func() {
 		cancel(nil)
 		<-ended // a heartbeat that meets the activity's end would be logged as an error
+	}
+}
+
+// beat heartbeats until alive ends, or has to: then it returns why.
+func (a *Activities) beat(ctx, alive context.Context, turnID string, stays bool) error {
+	every := max(activity.GetInfo(ctx).HeartbeatTimeout/4, 100*time.Millisecond)
+	look := time.NewTicker(lookEvery)
+	defer look.Stop()
+	beaten, answered := time.Now(), time.Now()
+	for {
+		select {
+		case <-alive.Done():
+			return nil
+		case <-a.Cut:
+			return errCut
+		case <-look.C:
+		}
+		if time.Since(beaten) >= every {
+			beaten = time.Now()
+			activity.RecordHeartbeat(ctx)
+		}
+		reached, err := a.ended(alive, turnID, every)
+		if reached {
+			answered = time.Now()
+		}
+		if err == nil && !stays && time.Since(answered) >= storeAwayFor {
+			err = errStoreAway
+		}
+		if err != nil {
+			return err
+		}
 	}
 }
 
@@ -226,7 +229,7 @@ func (a *Activities) ended(ctx context.Context, turnID string, within time.Durat
 	turn, err := a.Store.Turn(ctx, turnID)
 	switch {
 	case err != nil:
-		return agent.CodeOf(err) != agent.CodeUnavailable && ctx.Err() == nil, nil
+		return agent.CodeOf(err) != agent.CodeUnavailable && ctx.Err() == nil, nil //nolint:nilerr // see above
 	case turn.State != memory.TurnOpen:
 		return true, memory.Stale("turn %s is closed", turnID)
 	case turn.CancelRequested != nil:

@@ -106,7 +106,7 @@ const (
 	// saveResultFor bounds how long a result waits for a store that is away, and
 	// lastSaves how long it does once the worker has to end.
 	saveResultFor = 15 * time.Minute
-	lastSaves     = 5 * time.Second
+	lastSaves     = 2 * time.Second
 )
 
 // saveResult tries hard: a tool that has run must not run again only because

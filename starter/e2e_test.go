@@ -191,6 +191,26 @@ func TestPartsEndWithADevThatIsKilled(t *testing.T) {
 	require.NoError(t, dev.Wait())
 }
 
+// Ctrl-C lets what runs end, and says so; a second one waits for nothing.
+func TestASecondInterruptEndsDevAtOnce(t *testing.T) {
+	u := newUser(t)
+	u.env = []string{"SPOOL_DRAIN_TIME=10m"}
+	dev, info, said := u.dev()
+	code, _, errout := u.run("send", "--detach", "-s", "a", "script: slow 1s say "+strings.Repeat("word ", 900))
+	require.Equal(t, 0, code, errout)
+	assert.Eventually(t, func() bool {
+		_, out, _ := u.run("show", "a/default")
+		return strings.Contains(out, "word")
+	}, patience, 50*time.Millisecond, "the answer streams")
+	require.NoError(t, dev.Process.Signal(os.Interrupt))
+	assert.Eventually(t, func() bool { return strings.Contains(said.String(), "takes no more tasks") }, patience, 50*time.Millisecond)
+	assert.Contains(t, said.String(), "Ctrl-C again ends it at once")
+	require.True(t, alive(info.PIDs.Workers[0]), "it waits for the answer")
+	require.NoError(t, dev.Process.Signal(os.Interrupt))
+	require.Error(t, dev.Wait(), "it ends by the signal")
+	allEnd(t, info)
+}
+
 func TestDevTakesTheNextFreePortAndSaysSo(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)

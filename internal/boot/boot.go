@@ -78,7 +78,7 @@ func Options(cfg config.Config, store memory.ConversationMemoryStore, env func(s
 // disks are the folders of this machine that a worker writes to.
 func disks(cfg config.Config) []string {
 	out := []string{cfg.Home}
-	if scheme, path, _ := strings.Cut(cfg.Store, ":"); scheme == "sqlite" {
+	if scheme, path, _ := strings.Cut(cfg.Store, ":"); scheme == "sqlite" && filepath.Dir(path) != cfg.Home {
 		out = append(out, filepath.Dir(path))
 	}
 	return out

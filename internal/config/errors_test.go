@@ -30,6 +30,7 @@ func TestWrongValues(t *testing.T) {
 		{"SPOOL_MAX_STEPS", "maxSteps", "-1", "a whole number from 0 to 1000000"},
 		{"SPOOL_MAX_TURNS_PER_WORKER", "maxTurnsPerWorker", "0", "a whole number from 1 to 100000"},
 		{"SPOOL_IDLE_TIMEOUT", "idleTimeout", "5", "a duration above zero such as 90s, 15m or 2h"},
+		{"SPOOL_HEALTH_ADDRESS", "healthAddress", "nowhere", "a port, or HOST:PORT such as 0.0.0.0:9464"},
 		{"SPOOL_RETRY_FOR", "retryFor", "-1m", "a duration above zero such as 90s, 15m or 2h"},
 		{"TEMPORAL_ADDRESS", "temporalAddress", "localhost", "HOST:PORT, for instance localhost:7233"},
 		{"SPOOL_WEB_APPROVALS", "webApprovals", "shell(git", "rules TOOL or TOOL(PATTERN), separated by commas"},
@@ -42,6 +43,17 @@ func TestWrongValues(t *testing.T) {
 			_, err := w.load()
 			require.EqualError(t, err, fmt.Sprintf("%s %q (from environment %s) is not valid: use %s", c.setting, c.value, c.env, c.allowed))
 		})
+	}
+}
+
+// A port alone is one of loopback: nobody else can ask unless somebody says so.
+func TestAHealthAddressIsOneOfLoopback(t *testing.T) {
+	for value, want := range map[string]string{"9464": "127.0.0.1:9464", "0.0.0.0:9464": "0.0.0.0:9464", "[::1]:1": "[::1]:1"} {
+		w := newWorld(t)
+		w.env["SPOOL_HEALTH_ADDRESS"] = value
+		cfg, err := w.load()
+		require.NoError(t, err)
+		assert.Equal(t, want, cfg.HealthAddress)
 	}
 }
 

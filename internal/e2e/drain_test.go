@@ -1,12 +1,14 @@
 package e2e
 
 import (
+	"fmt"
 	"strings"
 	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/spool-agents/spool"
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/internal/llm/script"
 	tt "github.com/spool-agents/spool/internal/temporaltest"
@@ -43,6 +45,34 @@ func TestSigtermLetsAnAnswerEnd(t *testing.T) {
 	r = s.Wait(r)
 	require.True(t, strings.HasSuffix(r.Response, "word end"))
 	require.Len(t, s.Model.Records(), 1)
+}
+
+// Workers are replaced one after the other while turns run: each tool runs once and to
+// its end, and no turn fails.
+func TestRollingRestart(t *testing.T) {
+	s := stack(t)
+	workers := []*tt.Process{s.StartWorker(drainForLong), s.StartWorker(drainForLong)}
+	const talks = 12
+	var sent []spool.Reply
+	for i := range talks {
+		file := fmt.Sprint("ran", i)
+		sent = append(sent, s.Send(fmt.Sprint("s", i), script.Script(slow(file, 0.5), slow(file, 0.5), slow(file, 0.5), "slow 20ms say "+strings.Repeat("word ", 20)+"end")))
+	}
+	for range 4 {
+		workers = append(workers, s.StartWorker(drainForLong))
+		tt.Eventually(t, "it is ready", func() bool { return strings.Contains(workers[len(workers)-1].Log(), "worker ready") })
+		workers[0].Signal(syscall.SIGTERM)
+		workers[0].Ends(t, "SIGTERM")
+		workers = workers[1:]
+	}
+	for i, r := range sent {
+		r = s.Wait(r)
+		require.True(t, strings.HasSuffix(r.Response, "word end"), r.Error)
+		require.Equal(t, strings.Repeat("start\nend\n", 3), s.File(fmt.Sprint("ran", i)))
+		for _, c := range callsOf(t, s, r.ThreadID) {
+			require.Equal(t, agent.CallSuccess, c.Status)
+		}
+	}
 }
 
 // A second signal waits for nothing.

@@ -133,8 +133,7 @@ func TestAWorkerWithoutItsStoreLeavesTheWorkToOthers(t *testing.T) {
 			way.set(linkWhole)
 			require.Equal(t, "again", s.Ask("s1", "script: say again").Response)
 			require.Contains(t, cut.Log(), "what was missing is back")
-			status, _ = readiness(t, cut)
-			require.Equal(t, http.StatusOK, status)
+			tt.Eventually(t, "it is ready", func() bool { status, _ = readiness(t, cut); return status == http.StatusOK })
 		})
 	}
 }
