@@ -34,7 +34,7 @@ func TestNoURLShowsItsSecrets(t *testing.T) {
 		if got := agent.MaskURL(slip); strings.Contains(got, "s3") || strings.Contains(got, "cret") || !strings.Contains(got, "xxxxx") {
 			t.Errorf("%s became %s", slip, got)
 		}
-		text := `thread id "` + slip + `" is not valid, ask admin@example.com; folder /home/u/` + slip + ` does not exist: 12:30`
+		text := `thread id "` + slip + `" is not valid, ask admin@example.com; folder /srv/u/` + slip + ` does not exist: 12:30`
 		if got := agent.MaskPasswords(text); !strings.ContainsAny(slip, " ") && (strings.Contains(got, "cret") || !strings.HasSuffix(got, " does not exist: 12:30") || !strings.Contains(got, "admin@example.com")) {
 			t.Errorf("%s became %s", text, got)
 		}
