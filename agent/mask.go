@@ -16,6 +16,9 @@ var (
 	noPort = regexp.MustCompile(`(?i)^((?:postgres(?:ql)?|https?):/*[^/:@\[\s]*):[^/?#@\s]*[^/?#@\s\d][^/?#@\s]*`)
 	// A user and a password inside a text, where an address ends at the first space or quote.
 	userInfoInside = regexp.MustCompile(`([a-zA-Z][a-zA-Z0-9+.-]*(?::/{0,3}|/{2,3})[^/:@\s"]*):[^\s"]*@`)
+	// The same without a scheme, and a password where a port should be.
+	bareUserInfo = regexp.MustCompile(`((?:^|[\s"'=(/\\])[^\s/:@"'=(]*):[^\s/"']+@`)
+	noPortInside = regexp.MustCompile(`(postgres(?:ql)?:/+[^/:@\[\s"]+):[^/?#@\s"]*[^/?#@\s"\d][^/?#@\s"]*`)
 	// A parameter of a URL, or key=value of a connection string.
 	parameter = regexp.MustCompile(`(?i)((?:^|[?&;\s])[\w.-]*(?:pass|pwd|key|token|secret|sig|auth|cred)[\w.-]*=)('[^']*'|[^&;\s"#]*)`)
 )
@@ -35,8 +38,16 @@ func MaskURL(s string) string {
 
 // MaskURLs is MaskURL for the URLs in a text.
 func MaskURLs(text string) string {
-	text = userInfoInside.ReplaceAllString(text, "${1}:"+masked+"@")
-	return parameter.ReplaceAllString(text, "${1}"+masked)
+	return parameter.ReplaceAllString(MaskPasswords(text), "${1}"+masked)
+}
+
+// MaskPasswords hides the passwords of addresses in a text, also of those that are not
+// written as they should be. What is called a key is left as it is.
+func MaskPasswords(text string) string {
+	for _, r := range []*regexp.Regexp{userInfoInside, bareUserInfo} {
+		text = r.ReplaceAllString(text, "${1}:"+masked+"@")
+	}
+	return noPortInside.ReplaceAllString(text, "${1}:"+masked)
 }
 
 var (

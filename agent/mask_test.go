@@ -34,6 +34,10 @@ func TestNoURLShowsItsSecrets(t *testing.T) {
 		if got := agent.MaskURL(slip); strings.Contains(got, "s3") || strings.Contains(got, "cret") || !strings.Contains(got, "xxxxx") {
 			t.Errorf("%s became %s", slip, got)
 		}
+		text := `thread id "` + slip + `" is not valid, ask admin@example.com; folder /srv/u/` + slip + ` does not exist: 12:30`
+		if got := agent.MaskPasswords(text); !strings.ContainsAny(slip, " ") && (strings.Contains(got, "cret") || !strings.HasSuffix(got, " does not exist: 12:30") || !strings.Contains(got, "admin@example.com")) {
+			t.Errorf("%s became %s", text, got)
+		}
 	}
 	for _, url := range []string{"http://[::1]:8080/x", "http://h:8080?a=b", "https://h:443", "postgres://h:5432/db", "file:/a/b:c", "sqlite:/data/a@b/x.db", "https://h:8080/v1?api-version=2024-10-21", "postgres://u@h/db?sslmode=require", "memory:", "a text: with x@y"} {
 		if got := agent.MaskURL(url); got != url {

@@ -117,8 +117,9 @@ func (t Server) arguments(log io.Writer, db string) (readyServer, []string, erro
 			return readyServer{}, nil, err
 		}
 		ready.UI = "http://" + net.JoinHostPort(Loopback, strconv.Itoa(ui))
-		hidden, own := hiddenAddress(), 0
-		if own, err = freePort(log, hidden, 0); err != nil {
+		hidden := hiddenAddress()
+		own, err := freePort(log, hidden, 0)
+		if err != nil {
 			return readyServer{}, nil, err
 		}
 		ready.hidden = net.JoinHostPort(hidden, strconv.Itoa(own))

@@ -225,7 +225,7 @@ func TestAServersAnswersAreBounded(t *testing.T) {
 		"redirect": {func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, elsewhere+r.URL.Path, http.StatusTemporaryRedirect)
 		}, "307"},
-		"endless error": {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(400); endless(w, "x") }, "400"},
+		"endless error": {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadRequest); endless(w, "x") }, "400"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := hostile(t, c.answer)

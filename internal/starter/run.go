@@ -74,7 +74,7 @@ func (a *app) run(ctx context.Context, args []string) int {
 	kctx.BindTo(ctx, (*context.Context)(nil))
 	if err = kctx.Run(ctx); err != nil && !exit.Reported(err) {
 		a.errorDocument(err)
-		a.Progress("%s: %s", a.Name, terminal.Clean(err.Error()))
+		a.Progress("%s: %s", a.Name, terminal.Clean(agent.MaskPasswords(err.Error())))
 	}
 	return exit.Code(err)
 }
@@ -109,7 +109,7 @@ func helpWithCodes(o kong.HelpOptions, k *kong.Context) error {
 
 // usageError reports a wrong command line.
 func (a *app) usageError(k *kong.Context, err error) int {
-	where, text := a.Name, agent.MaskURLs(err.Error())
+	where, text := a.Name, agent.MaskPasswords(err.Error())
 	if k != nil && k.Selected() != nil {
 		command := commandPath(k.Selected())
 		where, text = where+" "+command, strings.TrimPrefix(text, command+": ")
@@ -148,7 +148,7 @@ func (a *app) errorDocument(err error) {
 	if !a.JSON {
 		return
 	}
-	doc := map[string]any{"code": exit.Name(err), "message": err.Error()}
+	doc := map[string]any{"code": exit.Name(err), "message": agent.MaskPasswords(err.Error())}
 	var p *spool.PendingError
 	if errors.As(err, &p) {
 		if len(p.Pending) > 0 {

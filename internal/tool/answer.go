@@ -37,7 +37,7 @@ func CheckAnswer(schema json.RawMessage, answer string) (clean, problem string) 
 	if err != nil {
 		return clean, err.Error()
 	}
-	_, notJSON, problem := s.check([]byte(clean))
+	_, problem, notJSON := s.check([]byte(clean))
 	if notJSON != nil {
 		problem = fmt.Sprintf("it is not one JSON value: %v", notJSON)
 	}

@@ -160,12 +160,15 @@ func size(v any, whole bool) int {
 	return 0
 }
 
-var errTooMuchWork = errors.New("it takes too much work to check it by its schema: make it shorter, or the schema simpler")
+// tooMuchWork ends a check, by a panic: it has no other end.
+type tooMuchWork struct{}
 
-// spend counts work; it panics with errTooMuchWork, as the check has no other end.
+const tooMuchWorkText = "it takes too much work to check it by its schema: make it shorter, or the schema simpler"
+
+// spend counts work.
 func (s *schema) spend(n int) {
 	if s.left -= n; s.left < 0 {
-		panic(errTooMuchWork)
+		panic(tooMuchWork{})
 	}
 }
 
@@ -199,15 +202,15 @@ func (p *pattern) MatchString(text string) bool {
 }
 
 // check checks JSON text. It says that it is no JSON, or what is wrong with the value.
-func (s *schema) check(text []byte) (value any, notJSON error, problem string) {
+func (s *schema) check(text []byte) (value any, problem string, notJSON error) {
 	if err := agent.Said.Check(text); err != nil {
-		return nil, err, ""
+		return nil, "", err
 	}
 	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
 	if err != nil || s == nil {
-		return value, err, ""
+		return value, "", err
 	}
-	return value, nil, s.problem(value)
+	return value, s.problem(value), nil
 }
 
 // problem is what is wrong with a value, "" if nothing is.
@@ -216,10 +219,11 @@ func (s *schema) problem(value any) (text string) {
 	defer s.mu.Unlock()
 	s.left = checkWork
 	defer func() {
-		switch r := recover(); {
-		case r == errTooMuchWork:
-			text = errTooMuchWork.Error()
-		case r != nil:
+		switch r := recover().(type) {
+		case nil:
+		case tooMuchWork:
+			text = tooMuchWorkText
+		default:
 			panic(r)
 		}
 	}()

@@ -79,7 +79,7 @@ func TestTheWorkOfACheckIsBounded(t *testing.T) {
 		"pattern": {`{"items":{"pattern":"(x+x+)+y{500}"}}`, `["` + nested("", strings.Repeat("x", 400_000), "", 1) + `"]`},
 	} {
 		_, problem := CheckAnswer(json.RawMessage(c.schema), c.answer)
-		assert.Contains(t, Clip(problem, 500), errTooMuchWork.Error(), name)
+		assert.Contains(t, Clip(problem, 500), tooMuchWorkText, name)
 	}
 }
 
@@ -92,17 +92,17 @@ func TestWhatIsLargeIsChecked(t *testing.T) {
 	var all sync.WaitGroup
 	for range 4 {
 		all.Go(func() {
-			_, notJSON, problem := s.check([]byte(good))
+			_, problem, notJSON := s.check([]byte(good))
 			assert.NoError(t, notJSON)
 			assert.Empty(t, problem)
-			_, _, problem = s.check([]byte(bad))
+			_, problem, _ = s.check([]byte(bad))
 			assert.Contains(t, problem, "rows.0.id: got string, want integer")
 			assert.Contains(t, problem, "; and 180 more")
 		})
 	}
 	all.Wait()
 	for _, text := range []string{nested("[", "", "]", 10_000), `{"n":1e999999}`, `{"n":` + strings.Repeat("9", 2000) + `}`, `[` + strings.Repeat("1,", 600_000) + `1]`} {
-		_, notJSON, _ := s.check([]byte(text))
+		_, _, notJSON := s.check([]byte(text))
 		assert.Error(t, notJSON, "%.20s", text)
 	}
 }

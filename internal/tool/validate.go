@@ -34,7 +34,7 @@ func CheckSchema(spec agent.ToolSpec) error {
 
 // check returns "" or a text that tells the model what is wrong.
 func (v *validator) check(args json.RawMessage) string {
-	value, notJSON, problem := v.schema.check(args)
+	value, problem, notJSON := v.schema.check(args)
 	if notJSON != nil {
 		return fmt.Sprintf("The arguments of %s are not valid JSON: %v. Received: %s", v.name, notJSON, Clip(string(args), 400))
 	}
