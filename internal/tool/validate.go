@@ -64,12 +64,13 @@ func compile(doc any) (*jsonschema.Schema, error) {
 
 // check returns "" or a text that tells the model what is wrong.
 func (v *validator) check(args json.RawMessage) string {
-	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(args))
+	clean, err := agent.ReadArguments(string(args))
 	if err != nil {
-		return fmt.Sprintf("The arguments of %s are not valid JSON: %v. Received: %s", v.name, err, Clip(string(args), 400))
+		return agent.RefuseArguments(v.name, err)
 	}
-	if _, ok := doc.(map[string]any); !ok {
-		return fmt.Sprintf("The arguments of %s must be a JSON object. Received: %s", v.name, Clip(string(args), 400))
+	doc, err := jsonschema.UnmarshalJSON(strings.NewReader(clean))
+	if err != nil {
+		return agent.RefuseArguments(v.name, err)
 	}
 	if v.schema == nil {
 		return ""

@@ -1,7 +1,6 @@
 package openai
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/json"
 	"strings"
@@ -35,13 +34,14 @@ type namedSchema struct {
 }
 
 func answerFormat(q Quirks, r agent.ModelRequest) *responseFormat {
+	schema := agent.HarmlessJSON(r.AnswerSchema)
 	switch {
-	case len(r.AnswerSchema) == 0, q.Format == FormatWords, q.FormatWithoutTools && len(r.Tools) > 0:
+	case schema == nil, q.Format == FormatWords, q.FormatWithoutTools && len(r.Tools) > 0:
 		return nil
 	case q.Format == FormatObject:
 		return &responseFormat{Type: FormatObject}
 	}
-	return &responseFormat{Type: FormatSchema, Schema: &namedSchema{Name: "answer", Schema: r.AnswerSchema}}
+	return &responseFormat{Type: FormatSchema, Schema: &namedSchema{Name: "answer", Schema: schema}}
 }
 
 // wireMessage always has its content: strict providers want the key, if only
@@ -145,8 +145,8 @@ func plain(c agent.Content) any {
 
 func encodeCall(q Quirks, c agent.Call, first bool) agent.Call {
 	out := agent.NewCall(callID(q, c.ID), callName(c.Function.Name), objectArguments(c.Function.Arguments))
-	if !q.DropExtra && json.Valid(c.Extra) {
-		out.Extra = c.Extra
+	if !q.DropExtra {
+		out.Extra = agent.HarmlessJSON(c.Extra)
 	}
 	if q.ThoughtSignature && first && out.Extra == nil {
 		out.Extra = json.RawMessage(geminiNoSignature)
@@ -158,12 +158,8 @@ func encodeCall(q Quirks, c agent.Call, first bool) agent.Call {
 // wrong is shown to it as such: strict providers parse the arguments of earlier
 // calls and refuse the whole request otherwise.
 func objectArguments(args string) string {
-	trimmed := bytes.TrimSpace([]byte(args))
-	if len(trimmed) == 0 || string(trimmed) == "null" {
-		return "{}"
-	}
-	if trimmed[0] == '{' && json.Valid(trimmed) {
-		return args
+	if clean, err := agent.ReadArguments(args); err == nil {
+		return clean
 	}
 	b, err := json.Marshal(map[string]string{"invalid_arguments": args})
 	if err != nil {
@@ -203,6 +199,7 @@ func callID(q Quirks, id string) string {
 // object and a list of properties. $schema is refused by some.
 func objectSchema(schema json.RawMessage) json.RawMessage {
 	var fields map[string]json.RawMessage
+	schema = agent.HarmlessJSON(schema)
 	if err := json.Unmarshal(schema, &fields); err != nil || fields == nil {
 		return emptySchema
 	}

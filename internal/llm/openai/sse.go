@@ -32,7 +32,8 @@ type event struct {
 // stands there without "data:" counts. Comments and unknown fields are skipped.
 type sse struct {
 	r      *bufio.Reader
-	limit  int // bytes of one event
+	limit  int               // bytes of one event
+	stray  func(line []byte) // is called with what belongs to no event
 	skipLF bool
 	name   string
 	data   []byte
@@ -88,6 +89,9 @@ func (s *sse) take(line []byte, last bool) (bool, error) {
 	default:
 		line = bytes.TrimSpace(line)
 		if len(s.data) == 0 && (len(line) == 0 || line[0] != '{' && line[0] != '[') {
+			if len(line) > 0 {
+				s.stray(line)
+			}
 			return false, nil
 		}
 	}
