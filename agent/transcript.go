@@ -58,7 +58,7 @@ func Transcript(stored []Message) []Message {
 }
 
 func clean(m Message) Message {
-	m.Content.Value = CleanText(m.Content.Value)
+	m.Content.Value, m.Reasoning = CleanText(m.Content.Value), CleanText(m.Reasoning)
 	if m.Content.Parts != nil {
 		parts := make([]Part, 0, len(m.Content.Parts))
 		for _, p := range m.Content.Parts {
