@@ -175,7 +175,7 @@ func (a *Activities) generate(ctx context.Context, ref contract.Ref, begun memor
 		}
 		return reply, err
 	}
-	if len(reply.Calls) == 0 && reply.Content == "" {
+	if len(reply.Calls) == 0 && strings.TrimSpace(reply.Content) == "" {
 		reply.Charged = true
 		return reply, &agent.ModelError{
 			Code: agent.ModelBadResponse, Retryable: true, Class: agent.ClassEmpty,

@@ -84,7 +84,7 @@ func encode(model string, q Quirks, r agent.ModelRequest) ([]byte, error) {
 	w.ResponseFormat = answerFormat(q, r)
 	for _, t := range r.Tools {
 		w.Tools = append(w.Tools, goopenai.Tool{Type: goopenai.ToolTypeFunction, Function: &goopenai.FunctionDefinition{
-			Name: t.Name, Description: t.Description, Parameters: objectSchema(t.Schema),
+			Name: t.Name, Description: agent.CleanText(t.Description), Parameters: objectSchema(t.Schema),
 		}})
 	}
 	if q.NoEffortWithTools && len(w.Tools) > 0 {
