@@ -79,7 +79,7 @@ func TestCase_W07_EveryLaterRequestIsStrictlyValid(t *testing.T) {
 				t.Fatal(err)
 			}
 			if reply, err = m.Generate(t.Context(), hello(true), func(agent.Delta) {}); err != nil {
-				t.Skip("no reply") // of which nothing is stored
+				return // nothing is stored
 			}
 		}
 		said := agent.Message{Role: agent.RoleAssistant, Content: agent.Text(reply.Content), Reasoning: reply.Reasoning, ToolCalls: reply.Calls}
