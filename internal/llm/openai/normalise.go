@@ -115,7 +115,7 @@ func (n *normaliser) next() ([]byte, error) {
 		return n.end()
 	case errors.Is(err, io.EOF) && !n.output:
 		return nil, n.nothing()
-	case errors.Is(err, io.EOF):
+	case errors.Is(err, io.EOF), errors.Is(err, errUnreadable) && n.output:
 		return nil, broken("the stream ended before the reply was complete")
 	case err != nil:
 		return nil, n.fail(err)

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"regexp"
 )
@@ -12,7 +13,7 @@ import (
 var (
 	errTooLong      = errors.New("the body is too long")
 	errEventTooLong = errors.New("an event of the stream is too long")
-	errUnreadable   = errors.New("an event of the stream is not JSON")
+	errUnreadable   = errors.New("the provider sent an event that is not JSON")
 )
 
 // heartbeat matches what some gateways send as data to keep a connection open.
@@ -72,7 +73,7 @@ func (s *sse) take(line []byte, last bool) (bool, error) {
 		case s.name == "error": // its text need not be JSON
 			return len(s.data) > 0, nil
 		case len(s.data) > 0:
-			return false, errUnreadable // it would have been complete already
+			return false, s.unreadable() // it would have been complete already
 		}
 		s.name = ""
 		return false, nil
@@ -120,9 +121,14 @@ func (s *sse) take(line []byte, last bool) (bool, error) {
 		return last, nil
 	}
 	if last {
-		return false, errUnreadable
+		return false, s.unreadable()
 	}
 	return false, nil
+}
+
+func (s *sse) unreadable() error {
+	const most = 200 // bytes shown
+	return fmt.Errorf("%w: %s", errUnreadable, s.data[:min(len(s.data), most)])
 }
 
 // line reads up to LF, CR or CRLF; the last line need not have an end.
