@@ -25,6 +25,7 @@ type jsonReader struct {
 
 // whole reads all of the text.
 func (r *jsonReader) whole() (string, error) {
+	r.out = make([]byte, 0, len(r.s))
 	if err := r.value(); err != nil {
 		return "", err
 	}

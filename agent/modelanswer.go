@@ -11,7 +11,7 @@ type Answer struct{ Value, Around string }
 var (
 	thinking  = regexp.MustCompile(`(?is)^.*</(think|thinking|reasoning)>`)
 	thinkTags = regexp.MustCompile(`(?i)</?(think|thinking|reasoning)>`)
-	fences    = regexp.MustCompile("(?s)```[a-zA-Z]*\\s(.*?)```")
+	fences    = regexp.MustCompile("(?s)```[a-zA-Z]*(\\s.*?|[{\\[\"].*?)```")
 )
 
 // mostAnswers bounds the places of a text that are looked at.

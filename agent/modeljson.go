@@ -46,7 +46,7 @@ func ReadArguments(args string) (string, error) {
 }
 
 // jsonFence is a code fence around all of a text.
-var jsonFence = regexp.MustCompile("(?s)^```[a-zA-Z]*\\s(.*)```$")
+var jsonFence = regexp.MustCompile("(?s)^```[a-zA-Z]*(\\s.*|[{\\[\"].*)```$")
 
 // ReadJSON reads a JSON value that a model wrote; "" stays "".
 func ReadJSON(text string) (string, error) {

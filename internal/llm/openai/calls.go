@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"bytes"
 	"encoding/json"
 	"maps"
 	"strings"
@@ -138,6 +139,12 @@ func isObject(text string) bool {
 	return len(text) > 1 && text[0] == '{' && text[len(text)-1] == '}' && json.Valid([]byte(text))
 }
 
+// sameJSON reports whether two texts differ in blanks at most.
+func sameJSON(a, b string) bool {
+	var first, second bytes.Buffer
+	return a == b || json.Compact(&first, []byte(a)) == nil && json.Compact(&second, []byte(b)) == nil && first.String() == second.String()
+}
+
 // callOf returns the place of the call a piece belongs to, which may be a new
 // one. position is the place of the piece in its chunk.
 func (n *normaliser) callOf(p callPiece, position int) int {
@@ -182,7 +189,7 @@ func (c *openCall) takes(p callPiece) bool {
 	if p.Index != nil && c.index != nil && *p.Index != *c.index {
 		return false
 	}
-	return p.Function.Name == "" || !isObject(c.text()) || p.Function.Arguments.text == c.text()
+	return p.Function.Name == "" || !isObject(c.text()) || sameJSON(p.Function.Arguments.text, c.text())
 }
 
 // another reports whether a piece with the index of a call begins another one:
@@ -198,7 +205,7 @@ func (n *normaliser) another(at int, p callPiece) bool {
 	case args.object && c.object:
 		return false
 	}
-	return isObject(c.text()) && isObject(args.text) && args.text != c.text()
+	return isObject(c.text()) && isObject(args.text) && !sameJSON(args.text, c.text())
 }
 
 func (n *normaliser) add() int {

@@ -47,6 +47,8 @@ func TestCase_W01_RepeatedPieces(t *testing.T) {
 		"again at the end":      {piece(`"index":0,`, `{"a":`), bare(`{"a":`), bare(`1}}`), bare(`{"a":{"a":1}}`)},
 		"again, other blanks":   {piece(`"index":0,`, `{"a":`), bare(`{"a":`), bare(`1}}`), bare(`{ "a": {"a": 1} }`)},
 		"again, named":          {piece(`"index":0,`, `{"a":{"a":`), bare(`1}}`), piece(`"index":0,`, `{"a":{"a":1}}`)},
+		"again, all else":       {piece(``, `{"a":{"a":1}}`), piece(``, `{ "a": {"a": 1} }`)},
+		"again, without id":     {calls(`{"index":0,"id":"c1","function":{"name":"ls","arguments":"{\"a\":{\"a\":1}}"}}`), calls(`{"index":0,"function":{"name":"ls","arguments":"{ \"a\":{\"a\":1} }"}}`)},
 		"again, no index":       {piece(``, `{"a":{"a":1`), piece(``, `}}`), piece(``, `{"a":{"a":1}}`)},
 		"a place held":          {piece(`"index":0,`, `{}`), bare(`{"a":{"a"`), bare(`:1}}`)},
 		"whole message again":   {piece(`"index":0,`, `{"a":`), bare(`{"a":1}}`), `{"choices":[{"message":{"tool_calls":[{` + named + `"{\"a\":{\"a\":1}}"}}]}}]}`},
