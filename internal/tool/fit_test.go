@@ -64,3 +64,24 @@ func TestCase_W05_TypesThatStay(t *testing.T) {
 	two := `{"type":"object","properties":{"a":{"anyOf":[{"type":"integer"},{"type":"array","items":{"type":"integer"}}]}}}`
 	require.Equal(t, `{"a":"1"}`, tool.Fit(agent.ToolSpec{Name: "x", Schema: json.RawMessage(two)}, `{"a":"1"}`))
 }
+
+// FuzzFit: whatever schema and arguments come, what is changed fits the schema.
+func FuzzFit(f *testing.F) {
+	f.Add(wide, `{"path":1,"limit":"10","names":"a","edits":"[{}]","near":{"next":{"x":"1"}}}`)
+	f.Add(`{"$ref":"#/$defs/a","$defs":{"a":{"anyOf":[{"$ref":"#/$defs/a"},{"type":"object","additionalProperties":{"type":"array","items":{"$ref":"#"}}}]}}}`, `{"a":{"a":"1"}}`)
+	f.Add(`{"type":"object","oneOf":[{"required":["a"]},{"properties":{"b":{"type":["boolean","null"]}}}],"properties":{"a":{"prefixItems":[{"type":"integer"}],"type":"array"}}}`, `{"b":"true","a":"1"}`)
+	f.Fuzz(func(t *testing.T, schema, args string) {
+		spec := agent.ToolSpec{Name: "x", Schema: json.RawMessage(schema)}
+		clean, err := agent.ReadArguments(args)
+		if err != nil || tool.CheckAnswerSchema(spec.Schema) != nil {
+			return
+		}
+		fitted := tool.Fit(spec, clean)
+		if fitted == clean {
+			return
+		}
+		if _, problem := tool.CheckAnswer(spec.Schema, fitted); problem != "" {
+			t.Fatalf("%s became %s for %s: %s", clean, fitted, schema, problem)
+		}
+	})
+}
