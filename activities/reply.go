@@ -73,17 +73,20 @@ func askGate(c agent.SpecialistAgentConfig, call agent.Call) agent.Gate {
 // that cannot be read.
 func (a *Activities) readCall(c *agent.Call, offered []agent.ToolSpec) agent.ToolResult {
 	name := c.Function.Name
+	args, err := agent.ReadArguments(c.Function.Arguments)
+	if err != nil {
+		args = agent.UnreadArguments(c.Function.Arguments)
+	}
+	c.Function.Arguments = args
 	if name == "" {
 		return agent.ToolFailed(agent.ErrToolNotFound, "The call names no tool, so nothing was run: make it again with the name of a tool.")
 	}
-	args, err := agent.ReadArguments(c.Function.Arguments)
 	if err != nil {
 		return agent.ToolFailed(agent.ErrInvalidInput, "%s", agent.RefuseArguments(agent.CleanText(name), err))
 	}
 	if i := slices.IndexFunc(offered, func(s agent.ToolSpec) bool { return s.Name == name }); i >= 0 {
-		args = tool.Fit(offered[i], args)
+		c.Function.Arguments = tool.Fit(offered[i], args)
 	}
-	c.Function.Arguments = args
 	return agent.ToolResult{}
 }
 
@@ -106,21 +109,31 @@ func checkAnswer(begun memory.ModelStart, reply *agent.ModelReply) error {
 			}
 		}
 	}
+	if len(fits) > 1 {
+		problem = "it holds several JSON values that fit; one alone is wanted"
+		clear(fits)
+	}
 	for value, around := range fits {
 		harmless, err := agent.ReadJSON(value)
-		if err == nil && len(fits) == 1 {
-			reply.Content, reply.Reasoning = harmless, strings.TrimSpace(reply.Reasoning+"\n"+around)
+		if err == nil {
+			reply.Content, reply.Reasoning = harmless, joined(reply.Reasoning, around)
 			return nil
 		}
-		if err != nil {
-			problem = err.Error()
-		}
+		problem = err.Error()
 	}
 	reply.Charged = true
 	return &agent.ModelError{
 		Code: agent.ModelAnswerInvalid, Retryable: begun.LastCode != agent.ModelAnswerInvalid,
 		Message: strings.TrimSuffix(problem, ".") + ".\nThe answer was:\n" + agent.Shorten(clean, 4000, ""),
 	}
+}
+
+// joined are two texts, one below the other.
+func joined(a, b string) string {
+	if a == "" || b == "" {
+		return a + b
+	}
+	return a + "\n" + b
 }
 
 // callMarks begin the tool calls that models write where no parser of their server

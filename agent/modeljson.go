@@ -74,6 +74,16 @@ func HarmlessJSON(raw json.RawMessage) json.RawMessage {
 	return json.RawMessage(clean)
 }
 
+// UnreadArguments is what is kept and shown of arguments that cannot be read: providers
+// parse the arguments of earlier calls, and refuse the whole request otherwise.
+func UnreadArguments(args string) string {
+	b, err := json.Marshal(map[string]string{"invalid_arguments": CleanText(args)})
+	if err != nil {
+		return "{}"
+	}
+	return string(b)
+}
+
 // RefuseArguments tells a model why the arguments of its call were not read.
 func RefuseArguments(tool string, reason error) string {
 	return fmt.Sprintf("The arguments of %s %v. Nothing was run: make the call again with valid JSON.", tool, reason)

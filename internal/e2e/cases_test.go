@@ -13,6 +13,7 @@ import (
 
 	"github.com/spool-agents/spool"
 	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/internal/llm/llmtest"
 	tt "github.com/spool-agents/spool/internal/temporaltest"
 )
 
@@ -84,6 +85,7 @@ func TestCase_W01_W04_W05_W07_EndToEnd(t *testing.T) {
 			require.JSONEq(t, c.args, call.Function.Arguments)
 		} else {
 			require.Contains(t, call.Function.Arguments, "invalid_arguments")
+			require.NoError(t, llmtest.Strict(string(callsOf(t, s, r.ThreadID)[i].Args)))
 		}
 		if c.file != "" {
 			b, err := os.ReadFile(filepath.Join(s.Work, c.file))
@@ -134,6 +136,7 @@ func TestCase_W11_EndToEnd(t *testing.T) {
 	}
 	r := ask("two", event(`{"content":"{\"a\":1} or {\"a\":2}"}`, `"stop"`))
 	require.Equal(t, agent.ModelAnswerInvalid, r.ErrorCode, "two answers are none")
+	require.Contains(t, r.Error, "several JSON values")
 	r = ask("harm", event(`{"content":"{\"a\":1,\"b\":\"\\ud99c\"}"}`, `"stop"`))
 	require.Equal(t, agent.ModelAnswerInvalid, r.ErrorCode)
 }

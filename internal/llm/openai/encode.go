@@ -154,18 +154,12 @@ func encodeCall(q Quirks, c agent.Call, first bool) agent.Call {
 	return out
 }
 
-// objectArguments keeps arguments that are a JSON object. What a model once got
-// wrong is shown to it as such: strict providers parse the arguments of earlier
-// calls and refuse the whole request otherwise.
+// objectArguments are arguments as a JSON object, also those of earlier versions.
 func objectArguments(args string) string {
 	if clean, err := agent.ReadArguments(args); err == nil {
 		return clean
 	}
-	b, err := json.Marshal(map[string]string{"invalid_arguments": args})
-	if err != nil {
-		return "{}"
-	}
-	return string(b)
+	return agent.UnreadArguments(args)
 }
 
 // callName makes a name any provider takes of one a model made up.
