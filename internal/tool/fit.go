@@ -6,7 +6,6 @@ import (
 	"maps"
 	"math"
 	"reflect"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -157,8 +156,6 @@ func (f *fitter) fitArray(s *jsonschema.Schema, list []any) any {
 	return out
 }
 
-var plainNumber = regexp.MustCompile(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?$`)
-
 // as reads a value as one of another type.
 func as(kind string, v any) (any, bool) {
 	text, isText := v.(string)
@@ -176,12 +173,12 @@ func as(kind string, v any) (any, bool) {
 		}
 	case !isText:
 	case kind == "integer", kind == "number":
-		x, err := strconv.ParseFloat(text, 64)
+		_, err := strconv.ParseFloat(text, 64)
 		number := any(json.Number(text))
 		if kind == "integer" {
 			number = integral(number)
 		}
-		return number, plainNumber.MatchString(text) && err == nil && !math.IsInf(x, 0)
+		return number, err == nil && json.Valid([]byte(text))
 	case kind == "boolean":
 		return strings.EqualFold(text, "true"), strings.EqualFold(text, "true") || strings.EqualFold(text, "false")
 	case kind == "array", kind == "object":
