@@ -39,7 +39,7 @@ demo: ## build, then show a turn that survives the death of its worker
 test: build ## install what tests need (as root), build, run the tests
 	@GO='$(GO)' TIMEOUT='$(TIMEOUT)' sh .ci/test
 
-test-all: test ## run the tests, then the rest of what they take a sample of, and what needs npm
+test-all: test ## run the tests, then the rest of what they take a sample of, a minute of each fuzz target, and what needs npm
 	@GO='$(GO)' TIMEOUT='$(TIMEOUT)' sh .ci/test rest
 
 race: ## run the fast packages' tests with the race detector (needs a C compiler)

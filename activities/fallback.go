@@ -51,9 +51,9 @@ func (a *Activities) fallback(turn memory.Turn, r agent.ModelRequest, e *agent.M
 // first tries are half a second, one, two … apart.
 var worthTrying = map[agent.FailureClass]int{
 	agent.ClassEmpty:      4,
-	agent.ClassUnreadable: 5,
+	agent.ClassUnreadable: 3,
 	agent.ClassInsecure:   5, // a captive portal passes
-	agent.ClassUnclear:    8,
+	agent.ClassUnclear:    3,
 }
 
 // repeats reports whether a call failed in its class as often as is worth trying.

@@ -12,7 +12,6 @@ import (
 
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/internal/contract"
-	"github.com/spool-agents/spool/internal/tool"
 	"github.com/spool-agents/spool/memory"
 )
 
@@ -100,7 +99,8 @@ func (a *Activities) callModel(ctx context.Context, ref contract.Ref) (_ contrac
 	if reply.FinishReason == agent.FinishLength && len(reply.Calls) == 0 {
 		record.Warnings = append(record.Warnings, agent.AnswerCut())
 	}
-	a.judge(ctx, begun.Thread, &record)
+	record.Warnings = append(record.Warnings, writtenAsText(request.Tools, reply)...)
+	a.judge(ctx, begun.Thread, request.Tools, &record)
 	stored, err := a.Store.SaveReply(ctx, record)
 	if err != nil {
 		return contract.ModelOutput{}, err
@@ -150,60 +150,6 @@ func lastCalls(messages []agent.Message) string {
 	return ""
 }
 
-// checkWithin bounds the checks of a reply's calls. What is not known by then is
-// asked about.
-const checkWithin = 15 * time.Second
-
-// judge says of each call of a reply whether it runs at once, asks a person, or is
-// refused. What cannot succeed is refused before anybody is asked about it.
-func (a *Activities) judge(ctx context.Context, t agent.Thread, record *memory.ReplyRecord) {
-	ctx, cancel := context.WithTimeout(ctx, checkWithin)
-	defer cancel()
-	record.Refusals = make([]agent.ToolResult, len(record.Reply.Calls))
-	run := a.run(t)
-	run.Named = a.named(ctx, t)
-	for i, c := range record.Reply.Calls {
-		run.Args = json.RawMessage(c.Function.Arguments)
-		gate := a.gate(t.Config, c, run)
-		if gate.Asks() {
-			if refusal, refused := a.Tools.Check(ctx, c.Function.Name, run); refused {
-				record.Refusals[i] = refusal
-			}
-			gate = a.gate(t.Config, c, run) // the check may have brought up the server that has the tool
-		}
-		record.Gates = append(record.Gates, gate)
-		record.Delegations = append(record.Delegations, c.Function.Name == agent.ToolAssignTask)
-	}
-}
-
-// gate applies the approval policies to a call: the agent's own and, as bounds,
-// those of the agents above. A tool that cannot run needs no approval.
-func (a *Activities) gate(c agent.SpecialistAgentConfig, call agent.Call, run agent.ToolRun) agent.Gate {
-	name := call.Function.Name
-	if name == agent.ToolAskUser {
-		return askGate(c, call)
-	}
-	if _, known := a.Tools.Lookup(name); !known || !agent.MayUse(c.Tools, name) {
-		return agent.GateAuto
-	}
-	gate := a.Tools.Gate(name, run, c.Approval)
-	for _, bound := range c.Bounds {
-		gate = gate.Stricter(a.Tools.Gate(name, run, bound))
-	}
-	return gate
-}
-
-// askGate is the gate of a question to a person: no person need approve it, but a
-// policy may deny it.
-func askGate(c agent.SpecialistAgentConfig, call agent.Call) agent.Gate {
-	for _, policy := range append(slices.Clone(c.Bounds), c.Approval) {
-		if tool.Gate(agent.AskUserSpec(), agent.ToolRun{Args: json.RawMessage(call.Function.Arguments)}, policy) == agent.GateDeny {
-			return agent.GateDeny
-		}
-	}
-	return agent.GateAuto
-}
-
 func (a *Activities) output(t agent.Thread, stored memory.StoredReply) contract.ModelOutput {
 	return contract.ModelOutput{Seq: t.MessageCount, Tokens: stored.Reply.Usage.TotalTokens, Calls: a.calls(stored.Calls)}
 }
@@ -229,7 +175,7 @@ func (a *Activities) generate(ctx context.Context, ref contract.Ref, begun memor
 		}
 		return reply, err
 	}
-	if len(reply.Calls) == 0 && reply.Content == "" {
+	if len(reply.Calls) == 0 && strings.TrimSpace(reply.Content) == "" {
 		reply.Charged = true
 		return reply, &agent.ModelError{
 			Code: agent.ModelBadResponse, Retryable: true, Class: agent.ClassEmpty,
@@ -239,24 +185,6 @@ func (a *Activities) generate(ctx context.Context, ref contract.Ref, begun memor
 	reply.Content = agent.CleanText(reply.Content)
 	reply.Reasoning = agent.CleanText(reply.Reasoning)
 	return reply, nil
-}
-
-// checkAnswer checks a final answer against the schema that a person gave. One that
-// does not fit is repeated once, with what is wrong.
-func checkAnswer(begun memory.ModelStart, reply *agent.ModelReply) error {
-	if len(begun.Turn.AnswerSchema) == 0 || len(reply.Calls) > 0 {
-		return nil
-	}
-	clean, problem := tool.CheckAnswer(begun.Turn.AnswerSchema, reply.Content)
-	if problem == "" {
-		reply.Content = clean
-		return nil
-	}
-	reply.Charged = true
-	return &agent.ModelError{
-		Code: agent.ModelAnswerInvalid, Retryable: begun.LastCode != agent.ModelAnswerInvalid,
-		Message: strings.TrimSuffix(problem, ".") + ".\nThe answer was:\n" + agent.Shorten(clean, 4000, ""),
-	}
 }
 
 // failedCall is how a call ended that failed. What was used is counted.

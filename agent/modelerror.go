@@ -223,7 +223,7 @@ var special = map[string]modelEnd{
 	"payment":               {"is to be paid for first", moreQuota},
 	"images":                {"refused the images", "go on with a model that takes images (`starter send --model`), or send them smaller, fewer, or as PNG or JPEG"},
 	string(ClassEmpty):      {"gave an empty answer", "ask in other words, use another model, or name some in SPOOL_FALLBACK_MODELS (fallbackModels)"},
-	string(ClassUnreadable): {"gave an answer that cannot be read", "check {address} and what stands between the worker and the provider, or use another model"},
+	string(ClassUnreadable): {"gave an answer that cannot be read", rightPath + "; see what stands between the worker and the provider, such as a proxy or a sign-in page; or use another model"},
 	string(ClassUnclear):    {"answered with an error that tells nothing", askLater},
 	string(ClassInsecure):   {"cannot be reached safely", ""},
 }

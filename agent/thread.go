@@ -273,7 +273,15 @@ const (
 	WarnNoImages = "images_left_out"
 	// WarnAnswerCut: an answer ends at the model's output limit.
 	WarnAnswerCut = "answer_cut"
+	// WarnCallAsText: an answer holds a tool call as text.
+	WarnCallAsText = "tool_call_as_text"
 )
+
+// CallAsText is the warning of WarnCallAsText.
+func CallAsText(tool string) Warning {
+	return Warning{Code: WarnCallAsText, Message: "the model wrote a call of " + tool + " as text, so nothing was run: its server does not read the tool calls of this model; " +
+		"start it with its parser for them (vLLM: --enable-auto-tool-choice --tool-call-parser NAME; llama.cpp: --jinja), or use another model"}
+}
 
 // AnswerCut is the warning of WarnAnswerCut.
 func AnswerCut() Warning {

@@ -58,12 +58,15 @@ func Transcript(stored []Message) []Message {
 }
 
 func clean(m Message) Message {
-	m.Content.Value = CleanText(m.Content.Value)
+	m.Content.Value, m.Reasoning = CleanText(m.Content.Value), CleanText(m.Reasoning)
+	if strings.TrimSpace(m.Content.Value) == "" { // which providers refuse, too
+		m.Content.Value = ""
+	}
 	if m.Content.Parts != nil {
 		parts := make([]Part, 0, len(m.Content.Parts))
 		for _, p := range m.Content.Parts {
 			p.Text = CleanText(p.Text)
-			if p.Text != "" || p.ImageURL != nil {
+			if strings.TrimSpace(p.Text) != "" || p.ImageURL != nil {
 				parts = append(parts, p)
 			}
 		}

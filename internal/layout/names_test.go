@@ -166,6 +166,7 @@ var pinned = map[string]string{
 	"agent.WarnModelWait":            "model_wait",
 	"agent.WarnNoImages":             "images_left_out",
 	"agent.WarnAnswerCut":            "answer_cut",
+	"agent.WarnCallAsText":           "tool_call_as_text",
 	"agent.FinishLength":             "length",
 	"agent.SummaryHead":              "[Summary of the conversation so far; the messages themselves are not shown any more]",
 	"agent.RepairHead":               "Your answer to this is not valid: ",

@@ -214,20 +214,11 @@ func (s *schema) check(text []byte) (value any, problem string, notJSON error) {
 }
 
 // problem is what is wrong with a value, "" if nothing is.
-func (s *schema) problem(value any) (text string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.left = checkWork
-	defer func() {
-		switch r := recover().(type) {
-		case nil:
-		case tooMuchWork:
-			text = tooMuchWorkText
-		default:
-			panic(r)
-		}
-	}()
-	err := s.compiled.Validate(value)
+func (s *schema) problem(value any) string {
+	var err error
+	if !s.bounded(func() { err = s.compiled.Validate(value) }) {
+		return tooMuchWorkText
+	}
 	if err == nil {
 		return ""
 	}
@@ -237,10 +228,26 @@ func (s *schema) problem(value any) (text string) {
 	}
 	var problems []string
 	more := leaves(invalid, message.NewPrinter(language.English), &problems)
-	if text = strings.Join(problems, "; "); more > 0 {
+	text := strings.Join(problems, "; ")
+	if more > 0 {
 		text += fmt.Sprintf("; and %d more", more)
 	}
 	return text
+}
+
+// bounded does what checks values, and reports whether it came to its end.
+func (s *schema) bounded(f func()) (done bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.left = checkWork
+	defer func() {
+		r := recover()
+		if _, much := r.(tooMuchWork); r != nil && !much {
+			panic(r)
+		}
+	}()
+	f()
+	return true
 }
 
 // leaves collects the causes that have no further cause, and counts those for which

@@ -34,9 +34,13 @@ func CheckSchema(spec agent.ToolSpec) error {
 
 // check returns "" or a text that tells the model what is wrong.
 func (v *validator) check(args json.RawMessage) string {
-	value, problem, notJSON := v.schema.check(args)
+	clean, err := agent.ReadArguments(string(args))
+	if err != nil {
+		return agent.RefuseArguments(v.name, err)
+	}
+	value, problem, notJSON := v.schema.check([]byte(clean))
 	if notJSON != nil {
-		return fmt.Sprintf("The arguments of %s are not valid JSON: %v. Received: %s", v.name, notJSON, Clip(string(args), 400))
+		return agent.RefuseArguments(v.name, notJSON)
 	}
 	if _, ok := value.(map[string]any); !ok {
 		return fmt.Sprintf("The arguments of %s must be a JSON object. Received: %s", v.name, Clip(string(args), 400))

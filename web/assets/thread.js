@@ -118,7 +118,7 @@ function applyText(s, t) {
 }
 
 // What is told at the end of a turn of which something is not whole.
-const notWhole = new Set(["answer_cut", "message_shortened", "window_too_small", "context_truncated"]);
+const notWhole = new Set(["answer_cut", "message_shortened", "window_too_small", "context_truncated", "tool_call_as_text"]);
 
 function applyEvent(s, e) {
   const d = e.data ?? {};

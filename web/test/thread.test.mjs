@@ -49,8 +49,8 @@ test("an answer that is cut says so where its turn ends", () => {
   const told = turn();
   for (const u of [...told.slice(0, -1), event("warning", { code: "answer_cut", message: "the answer is cut" }), told.at(-1)]) s = fold(s, u);
   assert.equal(chatItems(s).at(-1).cut, "the answer is cut");
-  for (const code of ["message_shortened", "window_too_small", "context_truncated"]) s = fold(s, event("warning", { code, message: code }));
-  assert.equal(chatItems(s).at(-1).cut, "the answer is cut; message_shortened; window_too_small; context_truncated");
+  for (const code of ["message_shortened", "window_too_small", "context_truncated", "tool_call_as_text"]) s = fold(s, event("warning", { code, message: code }));
+  assert.equal(chatItems(s).at(-1).cut, "the answer is cut; message_shortened; window_too_small; context_truncated; tool_call_as_text");
   let whole = empty();
   for (const u of turn()) whole = fold(whole, u);
   assert.equal(chatItems(whole).at(-1).cut, "");

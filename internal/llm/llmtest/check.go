@@ -7,7 +7,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/spool-agents/spool/agent"
 )
@@ -63,8 +62,8 @@ func Check(body []byte) []string {
 func decode(body []byte) (request, []string) {
 	var c checker
 	var q request
-	if !utf8.Valid(body) {
-		c.add("the body is not valid UTF-8")
+	if err := Strict(string(body)); err != nil {
+		c.add("the body is no JSON for a strict parser: %v", err)
 	}
 	if err := json.Unmarshal(body, &q); err != nil {
 		c.add("the body is not a chat request: %v", err)
@@ -203,8 +202,8 @@ func (c *checker) assistant(i int, m *message, pending map[string]bool) {
 		args, isString := stringOf(call.Function.Arguments)
 		if !isString {
 			c.add("message %d: arguments of a tool call must be a string, got %.20s", i, shown(call.Function.Arguments))
-		} else if a := bytes.TrimSpace([]byte(args)); !json.Valid(a) || a[0] != '{' {
-			c.add("message %d: arguments of a tool call must hold a JSON object, got %.40q", i, args)
+		} else if err := Strict(args); err != nil || skip(args)[0] != '{' {
+			c.add("message %d: arguments of a tool call must hold a JSON object, got %.40q: %v", i, args, err)
 		}
 	}
 }

@@ -1,7 +1,6 @@
 package openai
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/json"
 	"strings"
@@ -35,13 +34,14 @@ type namedSchema struct {
 }
 
 func answerFormat(q Quirks, r agent.ModelRequest) *responseFormat {
+	schema := agent.HarmlessJSON(r.AnswerSchema)
 	switch {
-	case len(r.AnswerSchema) == 0, q.Format == FormatWords, q.FormatWithoutTools && len(r.Tools) > 0:
+	case schema == nil, q.Format == FormatWords, q.FormatWithoutTools && len(r.Tools) > 0:
 		return nil
 	case q.Format == FormatObject:
 		return &responseFormat{Type: FormatObject}
 	}
-	return &responseFormat{Type: FormatSchema, Schema: &namedSchema{Name: "answer", Schema: r.AnswerSchema}}
+	return &responseFormat{Type: FormatSchema, Schema: &namedSchema{Name: "answer", Schema: schema}}
 }
 
 // wireMessage always has its content: strict providers want the key, if only
@@ -84,7 +84,7 @@ func encode(model string, q Quirks, r agent.ModelRequest) ([]byte, error) {
 	w.ResponseFormat = answerFormat(q, r)
 	for _, t := range r.Tools {
 		w.Tools = append(w.Tools, goopenai.Tool{Type: goopenai.ToolTypeFunction, Function: &goopenai.FunctionDefinition{
-			Name: t.Name, Description: t.Description, Parameters: objectSchema(t.Schema),
+			Name: t.Name, Description: agent.CleanText(t.Description), Parameters: objectSchema(t.Schema),
 		}})
 	}
 	if q.NoEffortWithTools && len(w.Tools) > 0 {
@@ -145,8 +145,8 @@ func plain(c agent.Content) any {
 
 func encodeCall(q Quirks, c agent.Call, first bool) agent.Call {
 	out := agent.NewCall(callID(q, c.ID), callName(c.Function.Name), objectArguments(c.Function.Arguments))
-	if !q.DropExtra && json.Valid(c.Extra) {
-		out.Extra = c.Extra
+	if !q.DropExtra {
+		out.Extra = agent.HarmlessJSON(c.Extra)
 	}
 	if q.ThoughtSignature && first && out.Extra == nil {
 		out.Extra = json.RawMessage(geminiNoSignature)
@@ -154,22 +154,12 @@ func encodeCall(q Quirks, c agent.Call, first bool) agent.Call {
 	return out
 }
 
-// objectArguments keeps arguments that are a JSON object. What a model once got
-// wrong is shown to it as such: strict providers parse the arguments of earlier
-// calls and refuse the whole request otherwise.
+// objectArguments are arguments as a JSON object, also those of earlier versions.
 func objectArguments(args string) string {
-	trimmed := bytes.TrimSpace([]byte(args))
-	if len(trimmed) == 0 || string(trimmed) == "null" {
-		return "{}"
+	if clean, err := agent.ReadArguments(args); err == nil {
+		return clean
 	}
-	if trimmed[0] == '{' && json.Valid(trimmed) {
-		return args
-	}
-	b, err := json.Marshal(map[string]string{"invalid_arguments": args})
-	if err != nil {
-		return "{}"
-	}
-	return string(b)
+	return agent.UnreadArguments(args)
 }
 
 // callName makes a name any provider takes of one a model made up.
@@ -203,6 +193,7 @@ func callID(q Quirks, id string) string {
 // object and a list of properties. $schema is refused by some.
 func objectSchema(schema json.RawMessage) json.RawMessage {
 	var fields map[string]json.RawMessage
+	schema = agent.HarmlessJSON(schema)
 	if err := json.Unmarshal(schema, &fields); err != nil || fields == nil {
 		return emptySchema
 	}

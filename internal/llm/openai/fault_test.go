@@ -155,7 +155,7 @@ func TestFault_A7_JSONInsteadOfStream(t *testing.T) {
 	require.Equal(t, agent.ModelBrokenStream, o.failure(t).Code, "cut JSON")
 	o = against(t, sends("<!DOCTYPE html><html>Sign in</html>"))
 	require.Equal(t, agent.ModelBadResponse, o.failure(t).Code)
-	require.False(t, o.failure(t).Retryable)
+	require.True(t, o.failure(t).Retryable)
 }
 
 func TestFault_A8_ErrorInsideTheStream(t *testing.T) {

@@ -5,14 +5,18 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"testing/iotest"
 	"unicode/utf8"
 
 	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/internal/llm/llmtest"
 )
 
 // fixed is a transport that answers every request with one body.
@@ -27,9 +31,20 @@ func (f fixed) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // FuzzStream feeds any bytes to the stream path. Whatever arrives, it does not
 // panic, a stream without its end is no success, arguments that were cut make
-// no call, and what was streamed is what the reply holds. The corpus in
-// testdata is kept.
+// no call, what was streamed is what the reply holds, and a strict provider takes
+// the next request. The corpus in testdata is kept.
 func FuzzStream(f *testing.F) {
+	files, err := filepath.Glob("testdata/cases/*.sse")
+	if err != nil || len(files) == 0 {
+		f.Fatal("no cases: ", err)
+	}
+	for _, name := range files {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b, false)
+	}
 	f.Add([]byte(events(says("hello"), ends("stop"), done)), false)
 	f.Add([]byte(events(calls(`{"index":0,"id":"c","function":{"name":"ls","arguments":"{\"a\""}}`), calls(`{"function":{"arguments":":1}"}}`), ends("tool_calls"))), true)
 	f.Add([]byte(events(calls(`{"id":"c","function":{"name":"ls","arguments":"{\"cut"}}`), ends("length"), done)), false)
@@ -57,6 +72,7 @@ func FuzzStream(f *testing.F) {
 		if streamed.String() != reply.Content {
 			t.Fatalf("streamed %q, replied %q", streamed.String(), reply.Content)
 		}
+		checkNext(t, reply)
 		if len(reply.Calls) > 0 && !strings.Contains(strings.ToLower(string(body)), "finish") {
 			for _, c := range reply.Calls {
 				if !json.Valid([]byte(c.Function.Arguments)) {
@@ -65,6 +81,24 @@ func FuzzStream(f *testing.F) {
 			}
 		}
 	})
+}
+
+// checkNext checks the request that follows a reply.
+func checkNext(t *testing.T, reply agent.ModelReply) {
+	t.Helper()
+	said := agent.Message{Role: agent.RoleAssistant, Content: agent.Text(reply.Content), Reasoning: reply.Reasoning, ToolCalls: reply.Calls}
+	for i := range said.ToolCalls {
+		said.ToolCalls[i].ID = fmt.Sprint("call_", i)
+	}
+	r := hello(true)
+	r.Messages = agent.Transcript(append(r.Messages, said, r.Messages[0]))
+	body, err := encode("m", QuirksOf("api.deepseek.com", "m"), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if broken := llmtest.Check(body); len(broken) > 0 {
+		t.Fatalf("%q after %+v", broken, reply)
+	}
 }
 
 // checkFailure checks what is returned whatever comes, and reports whether the call

@@ -1,9 +1,7 @@
 package openai
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -95,7 +93,6 @@ func (m *Model) receive(ctx context.Context, model string, x *exchange, onDelta 
 type assembly struct {
 	text, reasoning strings.Builder
 	calls           []agent.Call
-	args            [][]byte
 	reason, model   string
 }
 
@@ -107,15 +104,8 @@ func (a *assembly) add(c goopenai.ChatCompletionStreamResponse) agent.Delta {
 	for _, ch := range c.Choices {
 		d.Text += ch.Delta.Content
 		d.Reasoning += ch.Delta.ReasoningContent
-		for _, p := range ch.Delta.ToolCalls {
-			i := *p.Index // wire sets it, in order of appearance
-			if i == len(a.calls) {
-				a.calls = append(a.calls, agent.NewCall("", "", ""))
-				a.args = append(a.args, nil)
-			}
-			a.calls[i].ID += p.ID
-			a.calls[i].Function.Name += p.Function.Name
-			a.args[i] = append(a.args[i], p.Function.Arguments...)
+		for _, c := range ch.Delta.ToolCalls { // wire sends them whole, in order of appearance
+			a.calls = append(a.calls, agent.NewCall(c.ID, c.Function.Name, c.Function.Arguments))
 		}
 		if ch.FinishReason != "" && ch.FinishReason != goopenai.FinishReasonNull {
 			a.reason = string(ch.FinishReason)
@@ -130,32 +120,30 @@ func (a *assembly) add(c goopenai.ChatCompletionStreamResponse) agent.Delta {
 func (a *assembly) arrived(x *exchange) agent.ModelReply {
 	for _, c := range x.calls {
 		a.text.WriteString("\n" + c.name + " ")
-		a.text.Write(c.args)
+		a.text.WriteString(c.text())
 	}
 	return agent.ModelReply{Content: strings.ToValidUTF8(a.text.String(), replacement), Reasoning: a.reasoning.String(), Model: a.model}
 }
 
-// reply checks a complete stream. Arguments that are not JSON stay as they are:
-// the model made them, and is told. Arguments that were cut are an error.
+// reply checks a complete stream. Arguments that were cut are an error; a call that
+// says nothing at all is none.
 func (a *assembly) reply(x *exchange) (agent.ModelReply, error) {
 	r := agent.ModelReply{
-		Content: a.text.String(), Reasoning: a.reasoning.String(), Calls: a.calls,
-		FinishReason: a.reason, Model: a.model,
+		Content: a.text.String(), Reasoning: a.reasoning.String(), FinishReason: a.reason, Model: a.model,
 	}
-	if r.FinishReason == agent.FinishLength && (len(r.Calls) > 0 || r.Content == "") {
+	if r.FinishReason == agent.FinishLength && (len(a.calls) > 0 || r.Content == "") {
 		what := "before any text"
-		if len(r.Calls) > 0 {
+		if len(a.calls) > 0 {
 			what = "within a tool call"
 		}
 		return a.arrived(x), &agent.ModelError{Code: agent.ModelCutOff, Message: "the reply reached its token limit " + what}
 	}
-	for i := range r.Calls {
-		if r.Calls[i].Function.Arguments = string(a.args[i]); len(bytes.TrimSpace(a.args[i])) == 0 {
-			r.Calls[i].Function.Arguments = "{}"
+	for i, c := range a.calls {
+		if c.ID+c.Function.Name == "" && x.calls[i].text() == "" {
+			continue
 		}
-		if extra := x.extra[i]; extra != nil {
-			r.Calls[i].Extra = json.RawMessage(extra)
-		}
+		c.Extra = agent.HarmlessJSON(x.extra[i])
+		r.Calls = append(r.Calls, c)
 	}
 	if len(r.Calls) > 0 {
 		r.FinishReason = "tool_calls" // some say "stop"

@@ -3,9 +3,13 @@ package openai
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
+	"html"
 	"io"
+	"regexp"
+	"strings"
 
 	goopenai "github.com/sashabaranov/go-openai"
 
@@ -29,6 +33,8 @@ type normaliser struct {
 	said     joiner
 	thought  joiner
 	output   bool   // text or a call has arrived
+	spoken   bool   // text has
+	reasoned bool   // reasoning has
 	odd      []byte // the first event that had nothing of a reply
 	reason   string // the finish reason, once it has arrived
 	complete bool   // nothing arrived after the finish reason
@@ -48,12 +54,13 @@ func (n *normaliser) open(r *bufio.Reader) error {
 	}
 	if first == '<' {
 		n.x.refused = true
-		return &agent.ModelError{Code: agent.ModelBadResponse, Message: "the answer is a web page"}
+		page, _ := r.Peek(maxErrorMessage) // what has arrived by then
+		e := unreadable("the answer is a web page: " + cmp.Or(pageText(string(page)), "without text"))
+		e.Code = agent.ModelBadResponse
+		return e
 	}
 	if first != '{' && first != '[' {
-		stream := &sse{r: r, limit: n.most}
-		n.source = stream.next
-		return nil
+		return n.lines(r)
 	}
 	// A whole reply holds escapes, and more than what counts.
 	body, err := readAll(r, 2*n.limit+1<<20)
@@ -63,9 +70,7 @@ func (n *normaliser) open(r *bufio.Reader) error {
 	whole := [][]byte{body, []byte(done)}
 	if !json.Valid(body) {
 		// A server may forget "data:" in front of its events.
-		lines := &sse{r: bufio.NewReader(bytes.NewReader(body)), limit: n.most}
-		n.source = lines.next
-		return nil
+		return n.lines(bufio.NewReader(bytes.NewReader(body)))
 	}
 	n.source = func() (event, error) {
 		if len(whole) == 0 {
@@ -76,6 +81,27 @@ func (n *normaliser) open(r *bufio.Reader) error {
 		return e, nil
 	}
 	return nil
+}
+
+// lines reads events. What stands between them is kept only for saying what came.
+func (n *normaliser) lines(r *bufio.Reader) error {
+	stream := &sse{r: r, limit: n.most, stray: func(line []byte) {
+		if n.odd == nil {
+			n.odd = bytes.Clone(line[:min(len(line), maxErrorMessage)])
+		}
+	}}
+	n.source = stream.next
+	return nil
+}
+
+// tags are what is no text in a web page.
+var tags = regexp.MustCompile(`(?is)<(script|style)\b.*?(</(script|style)>|$)|<[^>]*(>|$)`)
+
+// pageText is how the text of a web page begins.
+func pageText(page string) string {
+	const most = 200
+	text := strings.Join(strings.Fields(html.UnescapeString(tags.ReplaceAllString(page, " "))), " ")
+	return strings.ToValidUTF8(text[:min(len(text), most)], "")
 }
 
 // next returns the next bytes for go-openai, possibly none.
@@ -90,7 +116,7 @@ func (n *normaliser) next() ([]byte, error) {
 		return n.end()
 	case errors.Is(err, io.EOF) && !n.output:
 		return nil, n.nothing()
-	case errors.Is(err, io.EOF):
+	case errors.Is(err, io.EOF), errors.Is(err, errUnreadable) && n.output:
 		return nil, broken("the stream ended before the reply was complete")
 	case err != nil:
 		return nil, n.fail(err)
@@ -150,7 +176,7 @@ func (n *normaliser) done() ([]byte, error) {
 		return nil, n.nothing()
 	}
 	for _, c := range n.x.calls {
-		if len(c.args) > 0 && !json.Valid(c.args) {
+		if _, readable := c.arguments(); !readable {
 			return nil, broken("the stream ended within the arguments of a tool call")
 		}
 	}
@@ -250,14 +276,24 @@ func (n *normaliser) chunk(c *chunk) (*goopenai.ChatCompletionStreamResponse, er
 }
 
 // delta copies one delta, of a whole message or a piece of one, and reports whether
-// it said anything.
+// it said anything. Some servers send the whole message again at the end of its pieces.
 func (n *normaliser) delta(d *delta, to *goopenai.ChatCompletionStreamChoiceDelta, whole bool) bool {
+	if whole && n.spoken {
+		d.Content, d.Refusal = "", ""
+	}
+	if whole && len(n.x.calls) > 0 {
+		d.ToolCalls, d.FunctionCall = nil, nil
+	}
 	to.Content = n.said.add(string(d.Content + d.Refusal))
 	thought := d.ReasoningContent
 	if thought == "" { // some send both, with the same text
 		thought = d.Reasoning
 	}
+	if whole && n.reasoned {
+		thought = ""
+	}
 	to.ReasoningContent = n.thought.add(string(thought))
+	n.spoken, n.reasoned = n.spoken || to.Content != "", n.reasoned || to.ReasoningContent != ""
 	calls := d.ToolCalls
 	if f := d.FunctionCall; f != nil && (f.Name != "" || f.Arguments.text != "") {
 		calls = append(calls, callPiece{Index: new(number), Function: *f})

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"regexp"
 )
@@ -12,7 +13,7 @@ import (
 var (
 	errTooLong      = errors.New("the body is too long")
 	errEventTooLong = errors.New("an event of the stream is too long")
-	errUnreadable   = errors.New("an event of the stream is not JSON")
+	errUnreadable   = errors.New("the provider sent an event that is not JSON")
 )
 
 // heartbeat matches what some gateways send as data to keep a connection open.
@@ -32,7 +33,8 @@ type event struct {
 // stands there without "data:" counts. Comments and unknown fields are skipped.
 type sse struct {
 	r      *bufio.Reader
-	limit  int // bytes of one event
+	limit  int               // bytes of one event
+	stray  func(line []byte) // is called with what belongs to no event
 	skipLF bool
 	name   string
 	data   []byte
@@ -72,7 +74,7 @@ func (s *sse) take(line []byte, last bool) (bool, error) {
 		case s.name == "error": // its text need not be JSON
 			return len(s.data) > 0, nil
 		case len(s.data) > 0:
-			return false, errUnreadable // it would have been complete already
+			return false, s.unreadable() // it would have been complete already
 		}
 		s.name = ""
 		return false, nil
@@ -89,6 +91,9 @@ func (s *sse) take(line []byte, last bool) (bool, error) {
 	default:
 		line = bytes.TrimSpace(line)
 		if len(s.data) == 0 && (len(line) == 0 || line[0] != '{' && line[0] != '[') {
+			if len(line) > 0 {
+				s.stray(line)
+			}
 			return false, nil
 		}
 	}
@@ -117,9 +122,14 @@ func (s *sse) take(line []byte, last bool) (bool, error) {
 		return last, nil
 	}
 	if last {
-		return false, errUnreadable
+		return false, s.unreadable()
 	}
 	return false, nil
+}
+
+func (s *sse) unreadable() error {
+	const most = 200 // bytes shown
+	return fmt.Errorf("%w: %s", errUnreadable, s.data[:min(len(s.data), most)])
 }
 
 // line reads up to LF, CR or CRLF; the last line need not have an end.

@@ -168,7 +168,7 @@ func (w *wire) failure(ctx context.Context, idle time.Duration, err error, conne
 	case errors.Is(err, errTooLong):
 		return tooLarge("reply", w.cfg.MaxReplyBytes)
 	case errors.Is(err, errUnreadable):
-		return unreadable("the provider sent an event that is not JSON")
+		return unreadable(w.cfg.hide(err.Error()))
 	}
 	text := w.cfg.hide(networkText(err))
 	var op *net.OpError
