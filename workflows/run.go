@@ -189,8 +189,8 @@ func (r *run) take() error {
 	if r.ctx.Err() != nil {
 		r.halt(agent.ThreadCancelled)
 	}
-	r.setDeadline()
 	r.details.begin(claim)
+	r.setDeadline()
 	r.describe()
 	return nil
 }

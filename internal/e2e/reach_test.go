@@ -22,6 +22,8 @@ func TestProtectedFilesAreAskedEachTime(t *testing.T) {
 	s := stack(t)
 	template(t, s, "orchestrator", "approval:\n  file_write: ask\n  file_write(docs/*): auto\n  file_edit: auto\n  shell: ask\n", "You write.")
 	require.NoError(t, os.MkdirAll(filepath.Join(s.Work, "docs"), 0o755))
+	require.NoError(t, os.MkdirAll(filepath.Join(s.Work, ".spool/agents"), 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(s.Work, ".spool/agents/orchestrator.md"), []byte("You write.\n"), 0o600))
 	require.NoError(t, os.Symlink("../.spool/agents/orchestrator.md", filepath.Join(s.Work, "docs/note.md")))
 	s.StartWorker()
 

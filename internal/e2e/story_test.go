@@ -116,7 +116,7 @@ func TestTemporalTellsTheStory(t *testing.T) {
 
 	waits := func() (ids []string) {
 		list, err := s.Temporal.ListWorkflow(s.Ctx(), &workflowservice.ListWorkflowExecutionsRequest{
-			Namespace: "default", Query: `WaitsFor = "person" AND ExecutionStatus = "Running"`,
+			Namespace: "default", Query: fmt.Sprintf(`WaitsFor = "person" AND ExecutionStatus = "Running" AND RootThreadId = "%s"`, r.ThreadID),
 		})
 		require.NoError(t, err)
 		for _, e := range list.GetExecutions() {

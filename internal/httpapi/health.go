@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"cmp"
 	"net/http"
 
 	"github.com/spool-agents/spool/agent"
@@ -33,7 +32,7 @@ func (s *Server) readyz(c *call) (any, error) {
 // all users.
 func (s *Server) metrics(c *call) (any, error) {
 	if !c.admin {
-		return nil, &httpError{http.StatusForbidden, "forbidden", "metrics tell of all users: " + cmp.Or(s.o.Administrator, "the administrator") + " reads them"}
+		return nil, &httpError{http.StatusForbidden, "forbidden", "metrics tell of all users: the administrator reads them"}
 	}
 	if s.o.Metrics == nil {
 		return nil, agent.Errorf(agent.CodeNotFound, "this server keeps no metrics")

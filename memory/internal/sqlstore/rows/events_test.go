@@ -1,10 +1,8 @@
-package rows_test
+package rows
 
 import (
 	"strings"
 	"testing"
-
-	"github.com/spool-agents/spool/memory/internal/sqlstore/rows"
 )
 
 // Arguments of a model are a value that every document can hold.
@@ -13,7 +11,7 @@ func TestArgumentsFitIntoDocuments(t *testing.T) {
 	for arguments, want := range map[string]string{
 		"": `{}`, `{"a":[1]}`: `{"a":[1]}`, `{"a":`: `"{\"a\":"`, deep: `"` + deep + `"`, `{"n":1e999999}`: `"{\"n\":1e999999}"`,
 	} {
-		if got := string(rows.JSONArgs(arguments)); got != want {
+		if got := string(JSONArgs(arguments)); got != want {
 			t.Errorf("%.30s became %.60s", arguments, got)
 		}
 	}
