@@ -108,8 +108,8 @@ func (d *Doctor) store(ctx context.Context) (memory.ConversationMemoryStore, Che
 	if err == nil {
 		_, err = store.Threads(within, memory.ThreadFilter{Limit: 1})
 	}
-	if path, ok := strings.CutPrefix(cfg.Store, "sqlite:"); ok && err == nil {
-		err = Writable(path)
+	if s, ok := store.(interface{ Writable() error }); ok && err == nil {
+		err = s.Writable()
 	}
 	switch {
 	case within.Err() != nil && ctx.Err() == nil:
@@ -121,16 +121,6 @@ func (d *Doctor) store(ctx context.Context) (memory.ConversationMemoryStore, Che
 		return nil, Check{"store", false, err.Error(), "see to the store, or " + another}
 	}
 	return store, Check{"store", true, agent.MaskURL(cfg.Store) + " (id " + store.ID() + ")", ""}
-}
-
-// Writable returns why a file that can be read cannot be written.
-func Writable(path string) error {
-	path, _, _ = strings.Cut(path, "?")
-	f, err := os.OpenFile(path, os.O_RDWR, 0)
-	if err != nil {
-		return agent.Wrap(err, agent.CodeUnavailable, "the store can be read only")
-	}
-	return f.Close()
 }
 
 func (d *Doctor) temporal(ctx context.Context) (client.Client, []Check) {

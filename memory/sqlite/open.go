@@ -42,7 +42,12 @@ type Store struct {
 	*sqlstore.Store
 	path string
 	file os.FileInfo // which file was opened; nil for a store in memory
+	// readOnly says why it can only be read; nil = it can be written.
+	readOnly error
 }
+
+// Writable says why the store can only be read; nil = it can be written.
+func (s *Store) Writable() error { return s.readOnly }
 
 // Path is the store's file; empty for a store in memory.
 func (s *Store) Path() string { return s.path }
@@ -65,7 +70,11 @@ func Open(ctx context.Context, path string, o Options) (*Store, error) {
 	}
 	if mayNotWrite(err) {
 		if b, readErr := openToRead(ctx, path, o); readErr == nil {
-			return open(ctx, b, path, o)
+			s, openErr := open(ctx, b, path, o)
+			if openErr == nil {
+				s.readOnly = mapError(path)(err)
+			}
+			return s, openErr
 		}
 	}
 	return nil, mapError(path)(err)
