@@ -194,6 +194,7 @@ func TestRow98_QuestionsOnThePage(t *testing.T) {
 	p.Say("blue")
 	p.Gone(".card")
 	p.Text("article.assistant", "all in all")
+	p.Text("article.assistant", "tall") // it streams
 	text := Eval[string](p, "document.querySelector('article.assistant').innerText")
 	require.Contains(t, text, "tall")
 	require.Contains(t, text, "blue")

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -60,9 +61,11 @@ func TestAWorkerTellsHowItIs(t *testing.T) {
 	for _, part := range []string{"store", "temporal", "disk", "worker", "model"} {
 		require.True(t, r.Parts[part].OK, part)
 	}
-	_, text := askHealth(t, w, "/metrics")
 	for _, name := range []string{`spool_turns_total{`, "spool_turn_duration_seconds_bucket{", "spool_turns_open{", "gen_ai_client_operation_duration_seconds_count{", "temporal_"} {
-		require.Contains(t, text, name)
+		tt.Eventually(t, name+" is counted", func() bool {
+			_, text := askHealth(t, w, "/metrics")
+			return strings.Contains(text, name)
+		})
 	}
 
 	server.Kill()
