@@ -45,7 +45,7 @@ func byPerson(m agent.Message) bool {
 	case agent.RoleUser:
 		return !strings.HasPrefix(m.Source, "agent:") && m.Source != agent.SourceTool
 	case agent.RoleTool:
-		return m.Name == agent.ToolAskUser || m.ErrorReason == agent.ErrEdited
+		return m.Name == agent.ToolAskUser && m.ErrorReason == "" || m.ErrorReason == agent.ErrEdited
 	}
 	return false
 }

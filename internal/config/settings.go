@@ -94,16 +94,6 @@ var known = func() map[string]setting {
 	return m
 }()
 
-// SecretVariables are the environment variables of settings that are secret.
-func SecretVariables() (names []string) {
-	for _, s := range settings(new(Config)) {
-		if s.mask != nil {
-			names = append(names, s.env)
-		}
-	}
-	return names
-}
-
 // settingNames lists what spool.yaml may contain.
 func settingNames() string {
 	var names []string

@@ -127,6 +127,12 @@ func TestUnnamedHostsAreAskedAbout(t *testing.T) {
 	require.Equal(t, "http://else.invalid/", r.Response)
 	require.Len(t, fetched(r.ThreadID), 3)
 
+	// What a model asks, and is refused, is no word of a person.
+	asked := script.Script(script.Call("ask_user", json.RawMessage(`{"\u0065lse.invalid":"x"}`)), script.Calls(unnamed), "say never")
+	r = typed[sentDoc](t, s, 6, "send", "-s", s.Session("asked"), asked)
+	require.Equal(t, "web_fetch", r.Pending[0].ToolCalls[0].ToolName)
+	says(t, s, 0, "deny", r.Pending[0].ApprovalID)
+
 	below := script.Script(script.Task("general", "script: "+script.Calls(unnamed)+" ;; say below"), "say above")
 	r = typed[sentDoc](t, s, 6, "send", "-s", s.Session("tree"), below)
 	require.Equal(t, "web_fetch", r.Pending[0].ToolCalls[0].ToolName)

@@ -13,12 +13,14 @@ var (
 	urlIn = regexp.MustCompile("(?i)https?://(?:\\[[0-9a-f:.%]+\\]|[^\\s/?#<>\"'`(){}\\[\\]|\\\\^]+)+")
 	// nameIn finds names with dots that stand alone: no part of a path or an address.
 	nameIn = regexp.MustCompile(`(?:^|[\s"'<(\[` + "`" + `])((?:[\pL\pN-]+\.)+[\pL\pN-]*\pL[\pL\pN-]*)`)
-	// alsoFiles are ends of names that are much more often those of files.
-	alsoFiles = []string{"md", "py", "rs", "sh", "pl", "zip", "mov"}
+	// siteEnds are ends of names that stand for a site also without https:// in front:
+	// others, such as those of main.tf, Makefile.in and README.md, are more often ends of
+	// files.
+	siteEnds = strings.Fields("com org net edu gov mil int info biz io dev app ai cloud eu de fr uk ch at nl be se dk fi cz pt gr hu ro jp cn kr au nz br ca us")
 )
 
 // HostsIn lists the hosts that a text names: those of URLs, and names that stand
-// alone, such as example.com.
+// alone, such as example.com, if they end as sites do.
 func HostsIn(text string) (hosts []string) {
 	const ends = ".,;:!?*_~"
 	for _, u := range urlIn.FindAllString(text, -1) {
@@ -28,7 +30,7 @@ func HostsIn(text string) (hosts []string) {
 	}
 	for _, m := range nameIn.FindAllStringSubmatch(text, -1) {
 		name := strings.ToLower(m[1])
-		if !slices.Contains(alsoFiles, name[strings.LastIndexByte(name, '.')+1:]) {
+		if slices.Contains(siteEnds, name[strings.LastIndexByte(name, '.')+1:]) {
 			hosts = append(hosts, hostOf("http://"+name))
 		}
 	}
@@ -59,7 +61,49 @@ func hostOf(raw string) string {
 func siteOf(u *url.URL) string {
 	host := plainHost(u)
 	if a, err := netip.ParseAddr(host); err == nil {
-		return a.String()
+		return a.WithZone("").String()
 	}
 	return strings.TrimPrefix(host, "www.")
+}
+
+// urlMatches reports whether a rule's pattern, [SCHEME://]HOST[:PORT][/PATH], allows a
+// URL: each part is held against that part of the URL alone.
+func urlMatches(pattern, raw string) bool {
+	u, err := url.Parse(raw)
+	if err != nil || u.User != nil || hostOf(raw) == "" {
+		return false
+	}
+	scheme, rest, ok := strings.Cut(pattern, "://")
+	if !ok {
+		scheme, rest = "http*", pattern
+	}
+	host, where, hasPath := strings.Cut(rest, "/")
+	if h, open := strings.CutSuffix(host, "*"); open && !hasPath && h != "" && !strings.HasSuffix(h, ".") {
+		host, where, hasPath = h, "*", true // https://go.dev* means what lies there
+	}
+	if !hasPath {
+		where = "*"
+	}
+	path := strings.TrimPrefix(u.EscapedPath(), "/")
+	if u.RawQuery != "" {
+		path += "?" + u.RawQuery
+	}
+	host = strings.ToLower(host)
+	return wildcard(strings.ToLower(scheme), u.Scheme) && wildcard(where, path) && (hostMatches(host, siteOf(u)) || hostMatches(host, strings.ToLower(u.Host)))
+}
+
+// hostMatches compares hosts. A * in front stands for any sub-domains, others for a part
+// of a name between dots.
+func hostMatches(pattern, host string) bool {
+	if rest, ok := strings.CutPrefix(pattern, "*."); ok {
+		if i := len(strings.Split(host, ".")) - len(strings.Split(rest, ".")); i > 0 {
+			return hostMatches(rest, strings.Join(strings.Split(host, ".")[i:], "."))
+		}
+		return false
+	}
+	if pattern == "*" {
+		return true
+	}
+	want, have := strings.Split(pattern, "."), strings.Split(host, ".")
+	return slices.EqualFunc(want, have, wildcard)
 }

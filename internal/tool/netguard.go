@@ -1,14 +1,12 @@
 package tool
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"net/netip"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -103,18 +101,6 @@ type network struct {
 	resolver     *net.Resolver
 	public       func(netip.Addr) bool
 	allowPrivate bool
-}
-
-// leadsInside reports whether a URL leads to private addresses only, as far as that
-// is known without asking for the page.
-func (n network) leadsInside(ctx context.Context, u *url.URL) bool {
-	if n.allowPrivate || privateURL(u.String()) {
-		return !n.allowPrivate
-	}
-	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
-	defer cancel()
-	found, err := n.resolver.LookupNetIP(ctx, "ip", plainHost(u))
-	return err == nil && len(found) > 0 && !slices.ContainsFunc(found, n.public)
 }
 
 // client makes an HTTP client that checks each address right before it connects, so

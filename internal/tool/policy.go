@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"net/url"
 	"path"
 	"path/filepath"
 	"sort"
@@ -191,11 +190,9 @@ func subjectMatches(tool, pattern, subject string, gate agent.Gate) bool {
 			}
 		}
 		return false
-	case tool == "web_fetch" && !strings.Contains(pattern, "/"):
-		u, _ := url.Parse(subject) // hostOf reads the same
-		host := hostOf(subject)
-		return host != "" && (wildcard(strings.ToLower(pattern), host) || wildcard(pattern, u.Host)) ||
-			gate != agent.GateAuto && match(subject)
+	case tool == "web_fetch":
+		// What asks or denies holds in any spelling, what allows in the one that is meant.
+		return urlMatches(pattern, subject) || gate != agent.GateAuto && (match(subject) || wildcard(strings.ToLower(pattern), hostOf(subject)))
 	case gate != agent.GateAuto && isPathTool(tool) && !path.IsAbs(pattern):
 		// An absolute path must not walk past a rule about a relative one.
 		return match(subject) || wildcard("*/"+pattern, subject)

@@ -232,11 +232,12 @@ func TestHostsIn(t *testing.T) {
 	for text, want := range map[string]string{
 		"read https://go.dev/doc, then (http://a.example:8080/x).": "go.dev a.example",
 		"[link](https://b.example/p?q=1) <https://C.example>":      "b.example c.example",
-		"look at example.com and www.d.example/page":               "example.com d.example",
+		"look at example.com and www.d.example.org/page":           "example.com d.example.org",
+		"main.tf Makefile.in process.env.name conf.so x.cc g.pm":   "",
 		"edit README.md, main.rs and ada@evil.example":             "",
 		"src/go.mod, ./x.sh, version 1.2.3":                        "",
 		"http://[::1]:80/ http://10.0.0.1/":                        "::1 10.0.0.1",
-		"`https://e.example`; \"f.example\"":                       "e.example f.example",
+		"`https://e.example`; \"f.example.org\"":                   "e.example f.example.org",
 		"https://user:pw@g.example/":                               "g.example",
 	} {
 		assert.ElementsMatch(t, strings.Fields(want), tool.HostsIn(text), text)

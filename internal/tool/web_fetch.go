@@ -41,9 +41,10 @@ func webFetch(n network) agent.Tool {
 	spec := readOnly("web_fetch", webFetchDoc, `{"type":"object","properties":{
 		"url":{"type":"string","minLength":1,"description":"An http or https URL."}},
 		"required":["url"],"additionalProperties":false}`, time.Minute)
-	check := func(ctx context.Context, _ agent.ToolRun, a webFetchArgs) error {
+	// Nothing is looked up before a person has said yes: the name itself would tell.
+	check := func(_ context.Context, _ agent.ToolRun, a webFetchArgs) error {
 		u, err := webURL(a.URL)
-		if err == nil && n.leadsInside(ctx, u) {
+		if err == nil && !n.allowPrivate && privateURL(u.String()) {
 			err = notFetched(a.URL)
 		}
 		return err
@@ -57,6 +58,9 @@ func webURL(raw string) (*url.URL, error) {
 	u, err := url.Parse(raw)
 	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
 		return nil, &toolError{agent.ErrInvalidInput, fmt.Sprintf("%q is not an http or https URL", raw)}
+	}
+	if strings.Contains(u.Hostname(), "%") {
+		return nil, &toolError{agent.ErrInvalidInput, fmt.Sprintf("%q has an address with a zone, which names a link of one machine", raw)}
 	}
 	return u, nil
 }
