@@ -147,7 +147,10 @@ func (w *world) check(u string) bool {
 func TestRebindingIsRefused(t *testing.T) {
 	w := newWorld(t, map[string][][]string{
 		"rebind.example": {{outerIP}, {innerIP}}, "inside.example": {{innerIP}}, "mixed.example": {{innerIP, outerIP}}, "good.example": {{outerIP}},
-	}, map[string]http.HandlerFunc{"/": func(rw http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(rw, "hello") }})
+	}, map[string]http.HandlerFunc{"/": func(rw http.ResponseWriter, _ *http.Request) {
+		rw.Header().Set("Connection", "close") // the next call dials anew
+		_, _ = io.WriteString(rw, "hello")
+	}})
 	at := func(host string) string { return "http://" + host + ":" + w.port + "/" }
 	for _, host := range []string{"rebind.example", "inside.example", "mixed.example", "good.example"} {
 		assert.False(t, w.check(at(host)), host)
