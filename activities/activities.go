@@ -229,7 +229,7 @@ func (a *Activities) ended(ctx context.Context, turnID string, within time.Durat
 	turn, err := a.Store.Turn(ctx, turnID)
 	switch {
 	case err != nil:
-		return agent.CodeOf(err) != agent.CodeUnavailable && ctx.Err() == nil, nil //nolint:nilerr // see above
+		return agent.CodeOf(err) != agent.CodeUnavailable && ctx.Err() == nil, nil
 	case turn.State != memory.TurnOpen:
 		return true, memory.Stale("turn %s is closed", turnID)
 	case turn.CancelRequested != nil:

@@ -61,7 +61,7 @@ func TestAWorkerTellsHowItIs(t *testing.T) {
 	for _, part := range []string{"store", "temporal", "disk", "worker", "model"} {
 		require.True(t, r.Parts[part].OK, part)
 	}
-	for _, name := range []string{`spool_turns_total{`, "spool_turn_duration_seconds_bucket{", "spool_turns_open{", "gen_ai_client_operation_duration_seconds_count{", "temporal_"} {
+	for _, name := range []string{`spool_turns_total{`, "spool_turn_duration_seconds_bucket{", "spool_turns_open ", "gen_ai_client_operation_duration_seconds_count{", "temporal_"} {
 		tt.Eventually(t, name+" is counted", func() bool {
 			_, text := askHealth(t, w, "/metrics")
 			return strings.Contains(text, name)

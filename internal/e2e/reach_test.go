@@ -23,8 +23,8 @@ func TestProtectedFilesAreAskedEachTime(t *testing.T) {
 	template(t, s, "orchestrator", "approval:\n  file_write: ask\n  file_write(docs/*): auto\n  file_edit: auto\n  shell: ask\n", "You write.")
 	require.NoError(t, os.MkdirAll(filepath.Join(s.Work, "docs"), 0o755))
 	require.NoError(t, os.MkdirAll(filepath.Join(s.Work, ".spool/agents"), 0o755))
-	require.NoError(t, os.WriteFile(filepath.Join(s.Work, ".spool/agents/orchestrator.md"), []byte("You write.\n"), 0o600))
-	require.NoError(t, os.Symlink("../.spool/agents/orchestrator.md", filepath.Join(s.Work, "docs/note.md")))
+	require.NoError(t, os.WriteFile(filepath.Join(s.Work, ".spool/agents/other.md"), []byte("You write.\n"), 0o600))
+	require.NoError(t, os.Symlink("../.spool/agents/other.md", filepath.Join(s.Work, "docs/note.md")))
 	s.StartWorker()
 
 	text := script.Script(script.Calls(write("docs/a.md"), write("docs/note.md"), write(".spool/agents/new.md"), write("b.md")), "say done")
@@ -34,7 +34,7 @@ func TestProtectedFilesAreAskedEachTime(t *testing.T) {
 	require.Equal(t, "done", answered(t, s, "s", text).Response)
 	require.Equal(t, "written", s.File("docs/a.md"))
 	require.Equal(t, "written", s.File(".spool/agents/new.md"), "what a person approved is done")
-	require.Contains(t, s.File(".spool/agents/orchestrator.md"), "You write.")
+	require.Contains(t, s.File(".spool/agents/other.md"), "You write.")
 
 	again := script.Script(script.Calls(write("c.md"), write(".git/hooks/pre-commit"), write("sub/.MCP.json")), "say again")
 	r := typed[sentDoc](t, s, 6, "send", "-s", s.Session("s"), again)

@@ -117,7 +117,7 @@ func (s *Server) work(ctx context.Context, leaving *sync.WaitGroup) (part string
 		lose()
 	})
 	end()
-	<-beside
+	_ = <-beside // has ended
 	return part, err
 }
 
