@@ -81,7 +81,9 @@ func (c *Client) mayDecide(ctx context.Context, target string) error {
 	}
 	call, err := c.store.ToolCall(ctx, target)
 	if err == nil {
-		_, err = c.Thread(ctx, call.ThreadID)
+		if _, err = c.Thread(ctx, call.ThreadID); agent.CodeOf(err) == agent.CodeNotFound {
+			err = agent.Errorf(agent.CodeNotFound, "%q is neither an approval nor a call that waits for one", target) // whose it is, is not said
+		}
 		return err
 	}
 	if agent.CodeOf(err) != agent.CodeNotFound {

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"path"
 	"strings"
@@ -9,6 +10,8 @@ import (
 // webUsers is the folder of a workspace in which each user of the web server, but for
 // its administrator, has a folder.
 const webUsers = "web-users"
+
+const longestFolder = 200
 
 // UserFolder is the folder of a user of the web server, below the workspace. Each user
 // has another one, on systems too that take A and a for the same.
@@ -22,7 +25,11 @@ func UserFolder(user string) string {
 			fmt.Fprintf(&b, "%%%02X", c)
 		}
 	}
-	return path.Join(webUsers, b.String())
+	name := b.String()
+	if len(name) > longestFolder { // file systems take 255 bytes
+		name = fmt.Sprintf("%s-%x", name[:longestFolder-33], sha256.Sum256([]byte(user)))[:longestFolder]
+	}
+	return path.Join(webUsers, name)
 }
 
 // InUserFolder finds where a folder lies in that of a user: "." is the user's folder

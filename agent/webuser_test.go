@@ -9,9 +9,10 @@ import (
 
 func TestEachUserHasAFolder(t *testing.T) {
 	seen := map[string]string{}
-	for _, user := range []string{"eve", "Eve", "ada@example.com", ".", "..", "%2E", "a\\b", "ü", "con.", "-rf", "web-users", "eve.", "\u202eeve"} {
+	for _, user := range []string{"eve", "Eve", "ada@example.com", ".", "..", "%2E", "a\\b", "ü", "con.", "-rf", "web-users", "eve.", "\u202eeve", strings.Repeat("A", 128), strings.Repeat("A", 127) + "B"} {
 		folder := UserFolder(user)
 		require.Equal(t, 1, strings.Count(folder, "/"), "%q: %s", user, folder)
+		require.Less(t, len(folder), 255, user)
 		require.False(t, strings.ContainsAny(folder, "\\ \x00") || strings.Contains(folder, "/.") || folder != strings.ToValidUTF8(folder, ""), "%q: %s", user, folder)
 		key := strings.ToLower(folder)
 		require.NotContains(t, seen, key, "%q and %q share a folder", user, seen[key])

@@ -42,9 +42,58 @@ func (s *Server) place(c *call, r *memory.SendRequest) error {
 	case r.ThreadID != "":
 		return s.mayRun(c, r.ThreadID)
 	case r.SessionID != "":
-		return s.mayRun(c, agent.MainThreadID(r.SessionID, cmp.Or(r.ConversationID, agent.DefaultConversation)))
+		return s.mayUse(c, r.SessionID)
 	}
 	return nil
+}
+
+// mayUse refuses a session in which a conversation was begun elsewhere: what was allowed
+// for the session there does not hold here.
+func (s *Server) mayUse(c *call, session string) error {
+	for after := ""; ; {
+		threads, next, err := c.client.ThreadPage(c.r.Context(), memory.ThreadFilter{SessionID: session}, after, 100)
+		if err != nil {
+			return err
+		}
+		for _, t := range threads {
+			if err := s.inFolder(c, t); err != nil {
+				return err
+			}
+		}
+		if after = next; next == "" {
+			return nil
+		}
+	}
+}
+
+// inFolder refuses to go on with a thread that works elsewhere than in the folder of
+// its user.
+func (s *Server) inFolder(c *call, t agent.Thread) error {
+	if _, own := agent.InUserFolder(c.user, t.Workdir); own || c.admin {
+		return nil
+	}
+	return &httpError{http.StatusForbidden, "forbidden", "conversation " + t.RootThreadID + " was begun outside of your folder, and goes on from the command line only: begin a new session"}
+}
+
+// answer gives an answer to a question, which goes on with a conversation.
+func (s *Server) answer(c *call) (any, error) {
+	var r memory.AnswerRequest
+	if err := c.body(&r); err != nil {
+		return nil, err
+	}
+	r.Target = c.path("question")
+	open, err := c.client.Questions(c.r.Context(), "")
+	if err != nil {
+		return nil, err
+	}
+	for _, q := range open {
+		if q.QuestionID == r.Target || q.ToolCallID == r.Target {
+			if err := s.mayRun(c, q.ThreadID); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return c.client.Answer(c.r.Context(), r)
 }
 
 // mayRun refuses to go on with a conversation that works elsewhere than in the folder
@@ -57,10 +106,10 @@ func (s *Server) mayRun(c *call, thread string) error {
 	if agent.CodeOf(err) == agent.CodeNotFound {
 		return nil
 	}
-	if _, own := agent.InUserFolder(c.user, t.Workdir); err == nil && !own {
-		return &httpError{http.StatusForbidden, "forbidden", "conversation " + thread + " was begun outside of your folder, and goes on from the command line only: begin a new one"}
+	if err != nil {
+		return err
 	}
-	return err
+	return s.inFolder(c, t)
 }
 
 func (s *Server) send(c *call) (any, error) {
@@ -104,13 +153,17 @@ func (s *Server) approvals(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	folders := map[string]string{} // by thread: many approvals may be of one
 	for _, a := range list {
-		t, err := c.client.Thread(c.r.Context(), a.ThreadID)
-		if err != nil {
-			return nil, err
+		if _, known := folders[a.ThreadID]; !known && !c.admin {
+			t, err := c.client.Thread(c.r.Context(), a.ThreadID)
+			if err != nil {
+				return nil, err
+			}
+			folders[a.ThreadID] = t.Workdir
 		}
 		for i, call := range a.ToolCalls {
-			a.ToolCalls[i].Limit = s.limit(c, t.Workdir, call.ToolName, call.Args)
+			a.ToolCalls[i].Limit = s.limit(c, folders[a.ThreadID], call.ToolName, call.Args)
 		}
 	}
 	return map[string]any{"approvals": list}, nil
@@ -128,10 +181,10 @@ func (s *Server) decide(c *call) (any, error) {
 	return c.client.Decide(c.r.Context(), d)
 }
 
-// mayDecide refuses approval of what is not the user's to approve. All that runs nothing
-// is.
+// mayDecide refuses approval of what is not the user's to approve, and texts for a
+// conversation that was begun elsewhere. A denial is always the user's.
 func (s *Server) mayDecide(c *call, d memory.Decision) error {
-	if c.admin || d.Verdict != memory.Approve && d.Verdict != memory.ApproveAll {
+	if c.admin || d.Verdict == memory.Deny {
 		return nil
 	}
 	all, err := c.client.Decisions(c.r.Context())
@@ -150,6 +203,9 @@ func (s *Server) mayDecide(c *call, d memory.Decision) error {
 	t, err := c.client.Thread(c.r.Context(), all[i].ThreadID)
 	if err != nil {
 		return err
+	}
+	if d.Verdict == memory.Edit {
+		return s.inFolder(c, t)
 	}
 	for _, call := range all[i].ToolCalls {
 		if len(d.Calls) > 0 && !slices.Contains(d.Calls, call.ID) {

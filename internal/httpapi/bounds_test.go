@@ -228,6 +228,12 @@ func TestUsersHaveFolders(t *testing.T) {
 	eve.ask(http.MethodPost, "/api/v1/messages", map[string]any{"content": "x", "threadId": sent.ThreadID}).fails(http.StatusForbidden, "forbidden", "folder")
 	eve.ask(http.MethodPost, "/api/v1/messages", map[string]any{"content": "x", "sessionId": sent.SessionID}).fails(http.StatusForbidden, "forbidden", "folder")
 	eve.ask(http.MethodPost, "/api/v1/threads/"+id(sent.ThreadID)+"/retry", map[string]any{}).fails(http.StatusForbidden, "forbidden", "folder")
+	eve.ask(http.MethodPost, "/api/v1/messages", map[string]any{"content": "x", "sessionId": sent.SessionID, "conversationId": "new"}).fails(http.StatusForbidden, "forbidden", "folder")
+	asks, err := spool.NewClient(b.Store, b.Temporal, spool.ClientOptions{UserID: "eve"}).Send(b.Ctx(), memory.SendRequest{
+		Content: agent.Text(script.Script(script.Calls(script.Call("ask_user", map[string]any{"question": "which?"}), script.Call("shell", map[string]any{"command": "id"})), "say x")), Workdir: b.Work})
+	require.NoError(t, err)
+	asks = eve.waits(asks)
+	eve.ask(http.MethodPost, "/api/v1/questions/"+asks.Questions[0].QuestionID+"/answer", map[string]any{"text": "x"}).fails(http.StatusForbidden, "forbidden", "folder")
 	var forked spool.Forked
 	eve.ask(http.MethodPost, "/api/v1/threads/"+id(sent.ThreadID)+"/fork", map[string]any{}).is(http.StatusOK).into(&forked)
 	eve.ask(http.MethodPost, "/api/v1/messages", map[string]any{"content": "x", "threadId": forked.ThreadID}).fails(http.StatusForbidden, "forbidden", "folder")

@@ -78,7 +78,7 @@ var operations = []route{
 	{method: "GET", path: "/api/v1/decisions", handle: (*Server).decisions},
 	{method: "GET", path: "/api/v1/questions", handle: reads("questions", (*spool.Client).Questions), query: "thread"},
 	{method: "GET", path: "/api/v1/waits", handle: reads("waits", (*spool.Client).ModelWaits), query: "thread"},
-	{method: "POST", path: "/api/v1/questions/{question}/answer", handle: command((*spool.Client).Answer, func(r *memory.AnswerRequest, c *call) { r.Target = c.path("question") })},
+	{method: "POST", path: "/api/v1/questions/{question}/answer", handle: (*Server).answer},
 
 	{method: "POST", path: "/v1/chat/completions", handle: (*Server).complete, bound: maxMessage, query: "*"},
 	{method: "GET", path: "/v1/models", handle: (*Server).models, query: "*"},

@@ -204,6 +204,11 @@ func (s *Server) enter(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, "/?login=failed", http.StatusSeeOther)
 		return
 	}
+	// Nor does a link that a page of ours shows make another user of the one who reads it.
+	if now, ok := s.sessionOf(r); ok && now.user != who.user && r.Header.Get("Sec-Fetch-Site") == "same-origin" {
+		http.Redirect(w, r, "/?login=elsewhere", http.StatusSeeOther)
+		return
+	}
 	s.begin(w, r, who)
 	http.Redirect(w, r, "/", http.StatusSeeOther)
 }

@@ -5,6 +5,7 @@ package serve
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"slices"
 	"sync"
@@ -117,8 +118,7 @@ func (s *Server) work(ctx context.Context, leaving *sync.WaitGroup) (part string
 		lose()
 	})
 	end()
-	_ = <-beside // has ended
-	return part, err
+	return part, errors.Join(err, <-beside)
 }
 
 // watch returns the part that is missing, or "" when ctx ends.

@@ -264,6 +264,9 @@ func (w *webTokenCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
+	if strings.HasPrefix(w.UserID, "#") {
+		return exit.Misuse("user %q is not possible: a line that begins with # is a comment in the file of tokens", w.UserID)
+	}
 	if allowed := config.CheckUser(w.UserID); allowed != "" {
 		return exit.Misuse("user %q is not valid: use %s", w.UserID, allowed)
 	}
