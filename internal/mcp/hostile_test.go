@@ -196,16 +196,15 @@ func rudely(t *testing.T, mode string) object {
 func TestRudeServers(t *testing.T) {
 	f := begin(t, object{
 		"garbage": rudely(t, "garbage"), "stderr": rudely(t, "stderr"), "many": rudely(t, "many"), "long": rudely(t, "long"), "plain": rudely(t, "plain"),
-		"mute": with(rudely(t, "mute"), object{"startTimeout": 500}), "pages": with(rudely(t, "pages"), object{"startTimeout": 1000}),
+		"mute": with(rudely(t, "mute"), object{"startTimeout": 500}), "pages": rudely(t, "pages"),
 	})
 	for _, server := range []string{"garbage", "stderr", "many", "long", "plain"} {
 		assert.Equal(t, "echo", f.ok("mcp__"+server+"__echo", nil), server)
 	}
-	for server, why := range map[string]string{"mute": "did not answer within 500ms", "pages": "did not answer within 1s"} {
-		r := f.call("mcp__"+server+"__echo", nil)
-		assert.Equal(t, agent.ErrNetwork, r.ErrorReason, server)
-		assert.Contains(t, r.Content, why, server)
-	}
+	r := f.call("mcp__mute__echo", nil)
+	assert.Equal(t, agent.ErrNetwork, r.ErrorReason)
+	assert.Contains(t, r.Content, "did not answer within 500ms")
+	assert.Equal(t, agent.ErrToolNotFound, f.call("mcp__pages__echo", nil).ErrorReason, "its list has no end, and nothing in it")
 	var many int
 	for _, s := range f.tools.Specs(nil) {
 		assert.LessOrEqual(t, len(s.Name), 64)
@@ -227,7 +226,7 @@ func TestRudeServers(t *testing.T) {
 	assert.Equal(t, "progressed", f.ok("mcp__plain__progress", nil))
 	assert.Equal(t, "listed", f.ok("mcp__plain__lists", nil))
 	assert.Equal(t, "first", f.ok("mcp__plain__twice", nil))
-	r := f.call("mcp__plain__wrong", nil)
+	r = f.call("mcp__plain__wrong", nil)
 	assert.Equal(t, agent.CallFailed, r.Status, r.Content)
 	assert.Equal(t, "echo", f.ok("mcp__plain__echo", nil), "and the next call works")
 }
@@ -313,7 +312,7 @@ func answer(w http.ResponseWriter, id json.RawMessage, result any) {
 
 // A server over HTTP whose answer is endless once it is inflated, as one line or as
 // many, in a document or a stream, and one whose schemas are nested very deep: the
-// call fails, the schema is left out, and the server goes on to be used.
+// call fails, the schema is cut, and the server goes on to be used.
 func TestBombsOverHTTP(t *testing.T) {
 	schema := object{"type": "string"}
 	for range 300 { // the SDK itself refuses 1,000 levels
@@ -350,8 +349,8 @@ func TestBombsOverHTTP(t *testing.T) {
 	assert.Equal(t, "echo", f.ok("mcp__web__deep", object{"any": 1}))
 	for _, spec := range f.tools.Specs(nil) {
 		if spec.Name == "mcp__web__deep" {
-			assert.JSONEq(t, anything, string(spec.Schema))
-			assert.Contains(t, spec.Description, "The arguments, as JSON schema")
+			assert.Contains(t, string(spec.Schema), `{"a":{"properties":{"a":{"properties":{"a":`)
+			assert.Contains(t, spec.Description, "leaves out what the server also says")
 		}
 	}
 	for _, c := range [][2]string{{"application/json", " "}, {"application/json", "\n"}, {"text/event-stream", "x"}} {
