@@ -32,10 +32,7 @@ func exactly(message []byte) []byte {
 		Result sdk.CallToolResult `json:"result"`
 	}
 	var m, result fields
-	if json.Unmarshal(message, &look) != nil {
-		return message
-	}
-	foreign := false
+	foreign := json.Unmarshal(message, &look) != nil
 	for _, block := range look.Result.Content {
 		foreign = foreign || !slices.Contains(shown, block.Type)
 	}
@@ -47,6 +44,8 @@ func exactly(message []byte) []byte {
 		if schema := t["inputSchema"]; schema != nil {
 			keep(t, schema)
 		}
+	}
+	if look.Result.Tools != nil {
 		result["tools"] = encoded(look.Result.Tools)
 	}
 	var list []json.RawMessage

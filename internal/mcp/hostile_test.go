@@ -26,6 +26,7 @@ import (
 type rude struct {
 	mu       sync.Mutex
 	mode     string
+	pages    int
 	answers  map[string]chan json.RawMessage // of the client, to requests of the server
 	gathered sync.WaitGroup
 }
@@ -34,8 +35,9 @@ type rpc struct {
 	ID     json.RawMessage `json:"id,omitempty"`
 	Method string          `json:"method,omitempty"`
 	Params struct {
-		Name string `json:"name"`
-		Meta struct {
+		Name   string `json:"name"`
+		Cursor string `json:"cursor"`
+		Meta   struct {
 			Token any `json:"progressToken"`
 		} `json:"_meta"`
 	} `json:"params"`
@@ -106,6 +108,10 @@ func (s *rude) handle(m rpc) {
 		}
 		s.reply(m.ID, object{"protocolVersion": "2025-11-25", "capabilities": object{"tools": object{"listChanged": true}}, "serverInfo": object{"name": "rude", "version": "1"}})
 	case "tools/list":
+		if s.mode == "broken page" && m.Params.Cursor != "" {
+			s.send(object{"jsonrpc": "2.0", "id": m.ID, "error": object{"code": -32602, "message": "no such cursor"}})
+			return
+		}
 		s.reply(m.ID, s.list())
 	case "tools/call":
 		s.call(m)
@@ -119,7 +125,7 @@ func (s *rude) list() object {
 	add := func(name, description string) {
 		list = append(list, object{"name": name, "description": description, "inputSchema": object{"type": "object"}, "annotations": object{"readOnlyHint": true}})
 	}
-	for _, name := range []string{"echo", "ask", "progress", "lists", "gather", "twice", "wrong"} {
+	for _, name := range []string{"echo", "ask", "progress", "lists", "gather", "twice", "wrong", "blocks"} {
 		add(name, "Does "+name+".")
 	}
 	switch s.mode {
@@ -127,6 +133,15 @@ func (s *rude) list() object {
 		for i := range 10_000 {
 			add(fmt.Sprintf("tool_%05d", i), "One of many.")
 		}
+	case "same page", "broken page":
+		return object{"tools": list, "nextCursor": "again"}
+	case "turns":
+		s.pages++
+		return object{"tools": []object{{"name": fmt.Sprint("t", s.pages%3), "inputSchema": object{"type": "object"}}}, "nextCursor": fmt.Sprint(s.pages % 3)}
+	case "slow pages":
+		s.pages++
+		time.Sleep(100 * time.Millisecond)
+		return object{"tools": []object{{"name": fmt.Sprint("t", s.pages), "inputSchema": object{"type": "object"}}}, "nextCursor": fmt.Sprint(s.pages)}
 	case "pages":
 		return object{"tools": []object{}, "nextCursor": fmt.Sprint(time.Now().UnixNano())}
 	case "long":
@@ -157,6 +172,8 @@ func (s *rude) call(m rpc) {
 	case "twice":
 		s.text(m.ID, "first")
 		s.text(m.ID, "second")
+	case "blocks":
+		s.reply(m.ID, json.RawMessage(blocks))
 	case "wrong":
 		s.reply(m.ID, object{"content": "not a list"})
 	default:
@@ -190,6 +207,10 @@ func rudely(t *testing.T, mode string) object {
 	require.NoError(t, err)
 	return object{"command": self, "env": object{"SPOOL_TEST_RUDE": mode}, "approval": "auto"}
 }
+
+const blocks = `{"content":[{"type":"text","text":"before","annotations":{"audience":["user"],"priority":0.5}},{"type":"video","data":"AAAA"},{"type":"tool_use","id":"1","name":"x","input":{}},
+	{"type":"image","data":"no base64","mimeType":"image/png"},{"text":"no type"},null,"a text",{"type":7},{"type":"x\u001b[2Jy"},{"type":"text","text":""},
+	{"type":"resource"},{"type":"resource_link","uri":"a:b","name":"n","size":9007199254740993},{"type":"text","text":"after"}],"structuredContent":{"id": 9007199254740993}}`
 
 // Whatever one server does, it is listed and called as far as it can be, and others
 // are not held up.
