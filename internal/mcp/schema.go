@@ -19,6 +19,9 @@ const longestDescription = 4 << 10
 // anything is the schema of arguments that only the server can judge.
 const anything = `{"type":"object","properties":{}}`
 
+// mostChecks bounds the work for a schema.
+const mostChecks = 2000
+
 // reducer makes a schema of one that cannot be used, from which it drops words.
 type reducer struct {
 	root   any
@@ -26,6 +29,7 @@ type reducer struct {
 	strict bool // each part has to compile
 	brief  bool // without patterns and long values
 	opened int  // parts that became one with the top
+	checks int
 	notes  []string
 }
 
@@ -155,8 +159,11 @@ func (r *reducer) judge(m map[string]any, word, place string) (lost bool) {
 		return lost
 	}
 	raw, err := json.Marshal(m[word])
-	switch {
-	case err != nil, r.brief && (word == "pattern" || len(raw) > 2<<10),
+	r.checks++
+	switch text, _ := m[word].(string); {
+	case word == "type" && slices.Contains([]string{"object", "array", "string", "integer", "number", "boolean", "null"}, text), word == "description" && text != "" && len(raw) < 2<<10:
+		r.checks-- // most words
+	case r.checks > mostChecks, err != nil, r.brief && (word == "pattern" || len(raw) > 2<<10),
 		r.strict && tool.CheckSchema(agent.ToolSpec{Schema: fmt.Appendf(nil, `{%q:%s}`, word, raw)}) != nil:
 		r.without(m, word, place)
 		return true
