@@ -25,10 +25,12 @@ const mostChecks = 2000
 // reducer makes a schema of one that cannot be used, from which it drops words.
 type reducer struct {
 	root   any
-	levels int  // what is nested deeper is dropped
-	strict bool // each part has to compile
-	brief  bool // without patterns and long values
-	opened int  // parts that became one with the top
+	id     string // by which references may name it
+	text   string // all of it
+	levels int    // what is nested deeper is dropped
+	strict bool   // each part has to compile
+	brief  bool   // without patterns and long values
+	opened int    // parts that became one with the top
 	checks int
 	notes  []string
 }
@@ -38,7 +40,9 @@ type reducer struct {
 // names that in note, for the description. The server still checks the arguments.
 func schemaOf(name string, input any) (schema json.RawMessage, note string) {
 	for _, r := range []*reducer{{levels: 20}, {levels: 20, strict: true}, {levels: 20, strict: true, brief: true}, {levels: 5, strict: true, brief: true}, {levels: 1, strict: true, brief: true}} {
-		r.root = input
+		root, _ := input.(map[string]any)
+		id, _ := root["$id"].(string)
+		r.root, r.id, r.text = input, strings.TrimSuffix(id, "#"), string(encoded(input))
 		if input == nil || input == false {
 			r.root = map[string]any{}
 		}
@@ -47,22 +51,21 @@ func schemaOf(name string, input any) (schema json.RawMessage, note string) {
 		for _, word := range []string{"not", "enum", "const", "if", "then", "else"} {
 			r.without(m, word, word)
 		}
+		if !takesObject(m["type"]) {
+			r.without(m, "type", "type")
+		}
 		m["type"] = "object"
 		raw, err := json.Marshal(m)
 		if err == nil && tool.CheckSchema(agent.ToolSpec{Name: name, Schema: raw}) == nil {
 			return raw, r.told()
 		}
 	}
-	whole, err := json.Marshal(input)
-	if err != nil {
-		return json.RawMessage(anything), ""
-	}
-	return json.RawMessage(anything), "\n\nThe arguments, as JSON schema: " + tool.Clip(string(whole), longestDescription)
+	return json.RawMessage(anything), "\n\nThe arguments, as JSON schema: " + tool.Clip(string(encoded(input)), longestDescription)
 }
 
 func (r *reducer) note(place string, what any) {
-	raw, _ := json.Marshal(what)
-	if text := tool.CleanText(cutLine(place) + " " + cutLine(string(raw))); !slices.Contains(r.notes, text) {
+	raw := strings.NewReplacer(`\u003c`, "<", `\u003e`, ">", `\u0026`, "&").Replace(string(encoded(what)))
+	if text := tool.CleanText(cutLine(place) + " " + cutLine(raw)); !slices.Contains(r.notes, text) {
 		r.notes = append(r.notes, text)
 	}
 }
@@ -107,8 +110,11 @@ func (r *reducer) part(v any, place string, level int) (out any, lost bool) {
 		m["not"] = map[string]any{}
 	}
 	for _, word := range slices.Sorted(maps.Keys(m)) {
+		if _, there := m[word]; !there {
+			continue // dropped with another one
+		}
 		here := strings.TrimPrefix(place+"."+word, "the whole.")
-		below := false
+		below, gone := false, false
 		set := func(x any, at string) any {
 			x, less := r.part(x, at, level+1)
 			below = below || less
@@ -134,7 +140,7 @@ func (r *reducer) part(v any, place string, level int) (out any, lost bool) {
 			for _, name := range slices.Sorted(maps.Keys(byName)) {
 				if _, err := regexp.Compile(name); word == "patternProperties" && (err != nil || r.brief) {
 					r.without(byName, name, here+"."+name)
-					below = true
+					below, gone = true, true
 					continue
 				}
 				byName[name] = set(byName[name], here+"."+name)
@@ -144,7 +150,7 @@ func (r *reducer) part(v any, place string, level int) (out any, lost bool) {
 			below = r.judge(m, word, here)
 		}
 		if lost = lost || below; below {
-			r.loosen(m, word, here)
+			r.loosen(m, word, here, gone)
 		}
 	}
 	return m, lost
@@ -153,6 +159,11 @@ func (r *reducer) part(v any, place string, level int) (out any, lost bool) {
 // judge drops a word that holds no schemas, if it cannot be used.
 func (r *reducer) judge(m map[string]any, word, place string) (lost bool) {
 	if ref, ok := m[word].(string); ok && word == "$ref" {
+		ref = firstOf(strings.TrimPrefix(ref, r.id), "#")
+		m[word] = ref
+		if name, ok := strings.CutPrefix(ref, "#"); ok && !r.brief && name != "" && strings.Contains(r.text, `"$anchor":`+string(encoded(name))) {
+			return false
+		}
 		if _, lost = r.find(ref); lost {
 			r.without(m, word, place)
 		}
@@ -163,7 +174,7 @@ func (r *reducer) judge(m map[string]any, word, place string) (lost bool) {
 	switch text, _ := m[word].(string); {
 	case word == "type" && slices.Contains([]string{"object", "array", "string", "integer", "number", "boolean", "null"}, text), word == "description" && text != "" && len(raw) < 2<<10:
 		r.checks-- // most words
-	case r.checks > mostChecks, err != nil, r.brief && (word == "pattern" || len(raw) > 2<<10),
+	case r.strict && r.checks > mostChecks, err != nil, r.brief && (word == "pattern" || len(raw) > 2<<10),
 		r.strict && tool.CheckSchema(agent.ToolSpec{Schema: fmt.Appendf(nil, `{%q:%s}`, word, raw)}) != nil:
 		r.without(m, word, place)
 		return true
@@ -171,15 +182,17 @@ func (r *reducer) judge(m map[string]any, word, place string) (lost bool) {
 	return false
 }
 
-// loosen takes away what would refuse more than before, now that a word says less.
-func (r *reducer) loosen(m map[string]any, word, place string) {
+// loosen takes away what would refuse more than before, now that a word says less, or that
+// names in it are gone.
+func (r *reducer) loosen(m map[string]any, word, place string, gone bool) {
+	_, there := m[word]
 	switch _, both := m["anyOf"]; {
 	case slices.Contains([]string{"not", "if", "contains"}, word), word == "oneOf" && both:
 		r.without(m, word, place)
 	case word == "oneOf": // more than one of them may be right now
 		m["anyOf"] = m[word]
 		delete(m, word)
-	case slices.Contains(ofName, word), slices.Contains(ofList, word), word == "$ref":
+	case gone, !there && (slices.Contains(ofName, word) || slices.Contains(ofList, word) || word == "$ref"):
 		for _, rest := range []string{"additionalProperties", "unevaluatedProperties", "unevaluatedItems"} {
 			if m[rest] == false {
 				r.without(m, rest, strings.TrimSuffix(place, word)+rest)
@@ -263,17 +276,25 @@ func (r *reducer) top(v any) map[string]any {
 		var sets [][]any
 		for _, p := range list {
 			part := r.top(p)
-			if typ, _ := json.Marshal(part["type"]); part["type"] == nil || strings.Contains(string(typ), `"object"`) {
-				need, _ := part["required"].([]any)
+			if need, _ := part["required"].([]any); takesObject(part["type"]) {
+				for _, k := range slices.Sorted(maps.Keys(part["properties"].(map[string]any))) {
+					if part["required"] == nil {
+						need = append(need, k)
+					}
+				}
 				parts, sets = append(parts, part), append(sets, need)
 			}
 		}
 		if merge(m, parts, union); union != "allOf" {
-			r.note("these sets of required ones, "+union, sets)
+			r.note("one of these sets ("+union+"):", sets)
 			delete(m, "additionalProperties")
 		}
 	}
 	return m
+}
+
+func takesObject(typ any) bool {
+	return typ == nil || strings.Contains(string(encoded(typ)), `"object"`)
 }
 
 // merge adds the properties of parts to those of m. What only some alternatives require is

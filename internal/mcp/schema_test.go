@@ -41,11 +41,11 @@ func TestCase_M03_SchemasAreKeptAsFarAsTheyCan(t *testing.T) {
 		},
 		"root anyOf": {
 			`{"anyOf":[{"type":"object","properties":{"k":{"const":"a"},"x":{"type":"string"}},"required":["k","x"]},{"type":"object","properties":{"k":{"const":"b"}},"required":["k"]},{"type":"null"}]}`,
-			`{"type":"object","properties":{"k":{"anyOf":[{"const":"a"},{"const":"b"}]},"x":{"type":"string"}},"required":["k"]}`, `anyOf [["k","x"],["k"]]`,
+			`{"type":"object","properties":{"k":{"anyOf":[{"const":"a"},{"const":"b"}]},"x":{"type":"string"}},"required":["k"]}`, `one of these sets (anyOf): [["k","x"],["k"]]`,
 		},
 		"root oneOf of references": {
 			`{"oneOf":[{"$ref":"#/$defs/a"},{"$ref":"#/$defs/b"}],"$defs":{"a":{"properties":{"x":{"type":"string"}},"required":["x"]},"b":{"properties":{"y":{"type":"string"}},"required":["y"]}}}`,
-			`{"type":"object","properties":{"x":{"type":"string"},"y":{"type":"string"}},"$defs":{"a":{"properties":{"x":{"type":"string"}},"required":["x"]},"b":{"properties":{"y":{"type":"string"}},"required":["y"]}}}`, `oneOf [["x"],["y"]]`,
+			`{"type":"object","properties":{"x":{"type":"string"},"y":{"type":"string"}},"$defs":{"a":{"properties":{"x":{"type":"string"}},"required":["x"]},"b":{"properties":{"y":{"type":"string"}},"required":["y"]}}}`, `one of these sets (oneOf): [["x"],["y"]]`,
 		},
 		"root allOf": {
 			`{"allOf":[{"properties":{"x":{"type":"string"}},"required":["x"]},{"properties":{"x":{"minLength":2},"y":true},"required":["y"]}]}`,
@@ -65,11 +65,20 @@ func TestCase_M03_SchemasAreKeptAsFarAsTheyCan(t *testing.T) {
 			`{"type":"object","properties":{"a":{"description":"d"},"b":{},"c":{"type":"string"}}}`, `properties.a.$ref "https://example.com/s.json"; properties.b.$ref "#/nothing"`,
 		},
 		"a reference to itself": {`{"$ref":"#"}`, anything, "it refers to itself"},
-		"nothing":               {`null`, anything, ""},
-		"true":                  {`true`, anything, ""},
-		"a list":                {`[]`, anything, "the whole []"},
-		"a word at the top":     {`{"type":"object","properties":{"a":{}},"if":{"required":["a"]},"not":{"required":["b"]}}`, `{"type":"object","properties":{"a":{}}}`, `not {"required":["b"]}; if {"required":["a"]}`},
-		"a number":              {`{"properties":{"a":{"type":"number","multipleOf":1e-999999}}}`, `{"type":"object","properties":{"a":{"type":"number"}}}`, "multipleOf 1e-999999"},
+		"names for parts": {
+			`{"$id":"https://e/x","type":"object","$defs":{"T":{"type":"string"},"U":{"$anchor":"u","type":"null"}},"properties":{"a":{"$ref":"https://e/x#/$defs/T"},"b":{"$ref":"#u"}}}`,
+			`{"type":"object","$defs":{"T":{"type":"string"},"U":{"$anchor":"u","type":"null"}},"properties":{"a":{"$ref":"#/$defs/T"},"b":{"$ref":"#u"}}}`, "",
+		},
+		"what holds for the others stays": {
+			`{"type":"object","properties":{"a":{"type":"object","properties":{"b":{"pattern":"(?<=a)b"}},"additionalProperties":false},"pattern":{"type":"string"}},"unevaluatedProperties":false}`,
+			`{"type":"object","properties":{"a":{"type":"object","properties":{"b":{}},"additionalProperties":false},"pattern":{"type":"string"}},"unevaluatedProperties":false}`, `properties.a.properties.b.pattern "(?<=a)b"`,
+		},
+		"no object":         {`{"type":"string"}`, anything, `type "string"`},
+		"nothing":           {`null`, anything, ""},
+		"true":              {`true`, anything, ""},
+		"a list":            {`[]`, anything, "the whole []"},
+		"a word at the top": {`{"type":"object","properties":{"a":{}},"if":{"required":["a"]},"not":{"required":["b"]}}`, `{"type":"object","properties":{"a":{}}}`, `not {"required":["b"]}; if {"required":["a"]}`},
+		"a number":          {`{"properties":{"a":{"type":"number","multipleOf":1e-999999}}}`, `{"type":"object","properties":{"a":{"type":"number"}}}`, "multipleOf 1e-999999"},
 	} {
 		schema, note := reduced(t, c.schema)
 		assert.JSONEq(t, c.want, schema, name)

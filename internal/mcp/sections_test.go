@@ -19,7 +19,7 @@ func readText(t *testing.T, text string) (f File, servers map[string]ServerConfi
 	dir = t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, ".mcp.json"), []byte(text), 0o600))
 	f = readFile(trust.Book{}, dir, ".mcp.json", dir, "", func(name string) string {
-		return map[string]string{"TOKEN": "t0ken", "HOME": "/home/ann"}[name]
+		return map[string]string{"TOKEN": "t0ken", "HOME": "/u/ann"}[name]
 	})
 	servers = map[string]ServerConfig{}
 	for _, c := range f.Servers {
@@ -99,8 +99,8 @@ func TestCase_M14_Variables(t *testing.T) {
 	require.Empty(t, f.Problem)
 	a := got["a"]
 	require.Empty(t, a.Problem)
-	assert.Equal(t, [2]string{"/home/ann/bin/x", "/home/ann/w"}, [2]string{a.Command, a.Dir})
-	assert.Equal(t, []string{dir + "/a", "/home/ann", "/", filepath.Base(dir), "~/kept", "d${x%y}"}, a.Args)
+	assert.Equal(t, [2]string{"/u/ann/bin/x", "/u/ann/w"}, [2]string{a.Command, a.Dir})
+	assert.Equal(t, []string{dir + "/a", "/u/ann", "/", filepath.Base(dir), "~/kept", "d${x%y}"}, a.Args)
 	assert.Equal(t, map[string]string{"A": "t0ken", "B": "t0ken", "C": "t0ken", "D": "", "E": "$TOKEN ${1} ${a b} {TOKEN}"}, a.Env)
 	shown := strings.Join(f.Allows, "\n")
 	assert.NotContains(t, shown, "t0ken")
