@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spool-agents/spool/agent"
@@ -47,7 +48,9 @@ func schemaOf(name string, input any) (schema json.RawMessage, note string) {
 			r.root = map[string]any{}
 		}
 		r.root, _ = r.part(r.root, "the whole", 0)
-		m := r.top(r.root)
+		r.root = r.top(r.root)
+		again, _ := r.part(r.root, "the whole", 0) // references into what was at the top
+		m := again.(map[string]any)
 		for _, word := range []string{"not", "enum", "const", "if", "then", "else"} {
 			r.without(m, word, word)
 		}
@@ -174,7 +177,7 @@ func (r *reducer) judge(m map[string]any, word, place string) (lost bool) {
 	switch text, _ := m[word].(string); {
 	case word == "type" && slices.Contains([]string{"object", "array", "string", "integer", "number", "boolean", "null"}, text), word == "description" && text != "" && len(raw) < 2<<10:
 		r.checks-- // most words
-	case r.strict && r.checks > mostChecks, err != nil, r.brief && (word == "pattern" || len(raw) > 2<<10),
+	case r.strict && r.checks > mostChecks, err != nil, r.brief && (slices.Contains([]string{"pattern", "$anchor", "$dynamicAnchor"}, word) || len(raw) > 2<<10),
 		r.strict && tool.CheckSchema(agent.ToolSpec{Schema: fmt.Appendf(nil, `{%q:%s}`, word, raw)}) != nil:
 		r.without(m, word, place)
 		return true
@@ -237,7 +240,13 @@ func (r *reducer) find(ref string) (v any, lost bool) {
 		for _, step := range steps[1:] {
 			step = strings.ReplaceAll(strings.ReplaceAll(step, "~1", "/"), "~0", "~")
 			m, _ := v.(map[string]any)
-			if v = m[step]; v == nil {
+			list, _ := v.([]any)
+			if v = m[step]; len(list) > 0 {
+				if i, err := strconv.Atoi(step); err == nil && i >= 0 && i < len(list) {
+					v = list[i]
+				}
+			}
+			if v == nil {
 				return nil, true
 			}
 		}

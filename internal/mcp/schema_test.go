@@ -73,6 +73,17 @@ func TestCase_M03_SchemasAreKeptAsFarAsTheyCan(t *testing.T) {
 			`{"type":"object","properties":{"a":{"type":"object","properties":{"b":{"pattern":"(?<=a)b"}},"additionalProperties":false},"pattern":{"type":"string"}},"unevaluatedProperties":false}`,
 			`{"type":"object","properties":{"a":{"type":"object","properties":{"b":{}},"additionalProperties":false},"pattern":{"type":"string"}},"unevaluatedProperties":false}`, `properties.a.properties.b.pattern "(?<=a)b"`,
 		},
+		"references into lists": {
+			`{"properties":{"a":{"anyOf":[{"type":"string"},{"type":"null"}]},"b":{"$ref":"#/properties/a/anyOf/0"},"c":{"$ref":"#/properties/a/anyOf/7"}}}`,
+			`{"type":"object","properties":{"a":{"anyOf":[{"type":"string"},{"type":"null"}]},"b":{"$ref":"#/properties/a/anyOf/0"},"c":{}}}`, `properties.c.$ref "#/properties/a/anyOf/7"`,
+		},
+		"references into the top": {
+			`{"anyOf":[{"properties":{"a":{"type":"string"}}},{"properties":{"b":{"$ref":"#/anyOf/0/properties/a"},"c":{"type":"integer"}}}]}`,
+			`{"type":"object","properties":{"a":{"type":"string"},"b":{},"c":{"type":"integer"}}}`, `properties.b.$ref "#/anyOf/0/properties/a"`,
+		},
+		"two parts of one name": {
+			`{"properties":{"a":{"$anchor":"x","type":"string"},"b":{"$anchor":"x","type":"string"}}}`, `{"type":"object","properties":{"a":{"type":"string"},"b":{"type":"string"}}}`, `properties.a.$anchor "x"`,
+		},
 		"no object":         {`{"type":"string"}`, anything, `type "string"`},
 		"nothing":           {`null`, anything, ""},
 		"true":              {`true`, anything, ""},
