@@ -18,19 +18,21 @@ const (
 
 // list reads the pages, for the tools that are offered. Of a list without an end, and of one
 // that breaks off, what was read is kept.
-func (s *server) list(ctx context.Context, session *sdk.ClientSession) (tools []*sdk.Tool, err error) {
+func (s *server) list(ctx context.Context, session *sdk.ClientSession) ([]*sdk.Tool, error) {
+	var tools []*sdk.Tool
 	names, cursors, idle := map[string]bool{}, map[string]bool{"": true}, 0
 	for cursor := ""; ; {
 		page, err := session.ListTools(ctx, &sdk.ListToolsParams{Cursor: cursor})
 		var refused *jsonrpc.Error
 		answered := errors.As(err, &refused) && !isUndelivered(refused)
-		switch {
-		case answered && refused.Code == jsonrpc.CodeMethodNotFound && cursor == "":
+		if answered && refused.Code == jsonrpc.CodeMethodNotFound && cursor == "" {
 			return nil, nil // a server of prompts or resources only
-		case err != nil && len(tools) > 0 && (answered || ctx.Err() != nil):
+		}
+		if page == nil && len(tools) > 0 && (answered || ctx.Err() != nil) {
 			s.log.Warn("MCP server does not give the rest of its list of tools: those that it listed are offered", "tools", len(tools), "error", err)
 			return tools, nil
-		case err != nil:
+		}
+		if err != nil {
 			return nil, err
 		}
 		idle++

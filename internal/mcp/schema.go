@@ -117,46 +117,49 @@ func (r *reducer) part(v any, place string, level int) (out any, lost bool) {
 			continue // dropped with another one
 		}
 		here := strings.TrimPrefix(place+"."+word, "the whole.")
-		below, gone := false, false
-		set := func(x any, at string) any {
-			x, less := r.part(x, at, level+1)
-			below = below || less
-			return x
-		}
-		list, isList := m[word].([]any)
-		byName, isMap := m[word].(map[string]any)
-		switch {
-		case slices.Contains(ofOne, word):
-			if _, isBool := m[word].(bool); isBool || isMap && len(byName) == 0 && strings.HasSuffix(word, "Properties") {
-				m[word] = m[word] != false // {} is true: not every provider takes an object there
-			} else {
-				m[word] = set(m[word], here)
-			}
-		case slices.Contains(ofList, word) && isList && len(list) > 0:
-			list = slices.Clone(list)
-			for i := range list {
-				list[i] = set(list[i], fmt.Sprint(here, ".", i))
-			}
-			m[word] = list
-		case slices.Contains(ofName, word) && isMap:
-			byName = maps.Clone(byName)
-			for _, name := range slices.Sorted(maps.Keys(byName)) {
-				if _, err := regexp.Compile(name); word == "patternProperties" && (err != nil || r.brief) {
-					r.without(byName, name, here+"."+name)
-					below, gone = true, true
-					continue
-				}
-				byName[name] = set(byName[name], here+"."+name)
-			}
-			m[word] = byName
-		default:
-			below = r.judge(m, word, here)
-		}
-		if lost = lost || below; below {
+		if below, gone := r.word(m, word, here, level+1); below {
 			r.loosen(m, word, here, gone)
+			lost = true
 		}
 	}
 	return m, lost
+}
+
+// word is part for the value of a word. gone says that a name is missing in it.
+func (r *reducer) word(m map[string]any, word, place string, level int) (lost, gone bool) {
+	set := func(x any, place string) any {
+		x, less := r.part(x, place, level)
+		lost = lost || less
+		return x
+	}
+	list, _ := m[word].([]any)
+	names, isMap := m[word].(map[string]any)
+	_, isBool := m[word].(bool)
+	switch {
+	case slices.Contains(ofOne, word) && (isBool || isMap && len(names) == 0 && strings.HasSuffix(word, "Properties")):
+		m[word] = m[word] != false // {} is true: not every provider takes an object there
+	case slices.Contains(ofOne, word):
+		m[word] = set(m[word], place)
+	case slices.Contains(ofList, word) && len(list) > 0:
+		list = slices.Clone(list)
+		for i := range list {
+			list[i] = set(list[i], fmt.Sprint(place, ".", i))
+		}
+		m[word] = list
+	case slices.Contains(ofName, word) && isMap:
+		names = maps.Clone(names)
+		for _, name := range slices.Sorted(maps.Keys(names)) {
+			names[name] = set(names[name], place+"."+name)
+			if _, err := regexp.Compile(name); word == "patternProperties" && (err != nil || r.brief) {
+				r.without(names, name, place+"."+name)
+				lost, gone = true, true
+			}
+		}
+		m[word] = names
+	default:
+		lost = r.judge(m, word, place)
+	}
+	return lost, gone
 }
 
 // judge drops a word that holds no schemas, if it cannot be used.

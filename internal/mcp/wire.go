@@ -75,7 +75,7 @@ func (b *messages) Read(p []byte) (n int, err error) {
 		switch data, isData := bytes.CutPrefix(b.next, []byte("data:")); {
 		case b.limit.N <= 0:
 			return 0, errMessageTooLong
-		case err != nil && (err != io.EOF || len(b.next) == 0): //nolint:errorlint // ReadBytes returns io.EOF itself
+		case err != nil && (!errors.Is(err, io.EOF) || len(b.next) == 0):
 			return 0, err
 		case !b.stream:
 			b.next = exactly(b.next)
