@@ -7,8 +7,8 @@ import (
 	"io/fs"
 	"maps"
 	"path/filepath"
-	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -82,12 +82,13 @@ func (c ServerConfig) key() string {
 // entry is the JSON of a server. Names that other programs use for the same
 // thing are understood; fields that nobody here knows are left to them.
 type entry struct {
-	Type      string            `json:"type"`
-	Transport string            `json:"transport"`
-	Command   string            `json:"command"`
-	Args      []string          `json:"args"`
-	Env       map[string]string `json:"env"`
-	Dir       string            `json:"cwd"`
+	Type        string            `json:"type"`
+	Transport   string            `json:"transport"`
+	Command     commandLine       `json:"command"`
+	Args        []string          `json:"args"`
+	Env         map[string]string `json:"env"`
+	Environment map[string]string `json:"environment"`
+	Dir         string            `json:"cwd"`
 
 	URL       string            `json:"url"`
 	HTTPURL   string            `json:"httpUrl"`
@@ -95,6 +96,7 @@ type entry struct {
 	Headers   map[string]string `json:"headers"`
 
 	Disabled      bool            `json:"disabled"`
+	Enabled       *bool           `json:"enabled"`
 	Trusted       bool            `json:"trust"`
 	Approval      json.RawMessage `json:"approval"`
 	AlwaysAllow   []string        `json:"alwaysAllow"`
@@ -102,8 +104,33 @@ type entry struct {
 	IncludeTools  []string        `json:"includeTools"`
 	ExcludeTools  []string        `json:"excludeTools"`
 	DisabledTools []string        `json:"disabledTools"`
-	TimeoutMs     float64         `json:"timeout"`
-	StartMs       float64         `json:"startTimeout"`
+	Timeout       json.RawMessage `json:"timeout"`
+	StartTimeout  json.RawMessage `json:"startTimeout"`
+	EnvFile       string          `json:"envFile"`
+}
+
+// commandLine is a command, alone or as a list with its arguments.
+type commandLine []string
+
+// UnmarshalJSON reads both.
+func (c *commandLine) UnmarshalJSON(raw []byte) error {
+	var name string
+	if json.Unmarshal(raw, &name) == nil {
+		*c = commandLine{name}
+		return nil
+	}
+	return json.Unmarshal(raw, (*[]string)(c))
+}
+
+// settle makes one of the ways in which programs say the same.
+func (e *entry) settle() {
+	if len(e.Command) > 0 {
+		e.Args, e.Command = slices.Concat(e.Command[1:], e.Args), e.Command[:1]
+	}
+	all := map[string]string{}
+	maps.Copy(all, e.Environment)
+	maps.Copy(all, e.Env)
+	e.Env, e.URL = all, firstOf(e.URL, e.HTTPURL, e.ServerURL)
 }
 
 // File is a file of servers as read: nothing of it starts before a person has agreed to
@@ -126,15 +153,17 @@ func readFile(book trust.Book, folder, name, dir, apart string, env func(string)
 		return f
 	}
 	f.Agreed = book.Agreed(f.File)
-	var doc struct {
-		Servers map[string]json.RawMessage `json:"mcpServers"`
-	}
-	if err := json.Unmarshal(f.Raw, &doc); err != nil {
-		f.Problem = "is not the JSON expected, {\"mcpServers\": {NAME: {\"command\": …} or {\"url\": …}}}: " + err.Error()
+	found, twice := map[string]json.RawMessage{}, map[string]bool{}
+	if err := addServers(found, twice, plainJSON(f.Raw)); err != nil {
+		f.Problem = err.Error()
 		return f
 	}
-	for _, id := range slices.Sorted(maps.Keys(doc.Servers)) {
-		if c, on := readServer(id, doc.Servers[id], dir, env); on {
+	for _, id := range slices.Sorted(maps.Keys(found)) {
+		c, on := readServer(id, found[id], dir, env)
+		if twice[id] {
+			c.Problem, on = "it stands in more than one section of the file: keep one", true
+		}
+		if on {
 			if c.Dir == "" {
 				c.Dir, c.Apart = firstOf(apart, dir), apart != ""
 			}
@@ -154,33 +183,34 @@ func readServer(id string, raw json.RawMessage, dir string, env func(string) str
 		c.Problem = "its entry is not valid: " + err.Error()
 		return c, true
 	}
-	if e.Disabled {
+	if e.Disabled || e.Enabled != nil && !*e.Enabled {
 		return c, false
 	}
-	x := &expander{env: env}
-	c.Command, c.Env, c.Headers = x.text(e.Command), x.all(e.Env), x.all(e.Headers)
+	e.settle()
+	x := newExpander(env, dir)
+	c.Command, c.Env, c.Headers = x.path(strings.Join(e.Command, "")), x.all(e.Env), x.all(e.Headers)
 	for _, a := range e.Args {
 		c.Args = append(c.Args, x.text(a))
 	}
-	c.URL = x.text(firstOf(e.URL, e.HTTPURL, e.ServerURL))
-	if c.raw = firstOf(e.URL, e.HTTPURL, e.ServerURL); e.Command != "" {
-		c.raw = strings.Join(append([]string{e.Command}, e.Args...), " ")
+	c.URL = x.text(e.URL)
+	if c.raw = e.URL; c.Command != "" {
+		c.raw = strings.Join(append(e.Command, e.Args...), " ")
 	}
 	if e.Dir != "" {
-		if c.Dir = x.text(e.Dir); !filepath.IsAbs(c.Dir) {
+		if c.Dir = x.path(e.Dir); !filepath.IsAbs(c.Dir) {
 			c.Dir = filepath.Join(dir, c.Dir)
 		}
 	}
 	c.Trusted, c.Include = e.Trusted, e.IncludeTools
-	defer func() { c.allows = e.allows(c) }()
+	defer func() { c.allows = e.allows(c, x.used) }()
 	c.Exclude = append(append([]string{}, e.ExcludeTools...), e.DisabledTools...)
-	c.Start, c.Call = duration(e.StartMs, defaultStart), duration(e.TimeoutMs, defaultCall)
-	if len(x.missing) > 0 {
-		c.Problem = fmt.Sprintf("the environment has no %s, which it refers to as ${%s}: set it for the worker, or write ${%s:-DEFAULT}",
-			strings.Join(x.missing, ", "), x.missing[0], x.missing[0])
+	c.Start = x.duration("startTimeout", e.StartTimeout, time.Millisecond, defaultStart)
+	c.Call = x.duration("timeout", e.Timeout, time.Second, defaultCall)
+	if e.EnvFile != "" {
+		x.refuse("envFile is not read here: set its variables for the worker, and write ${NAME} in env")
 	}
 	kind, problem := kindOf(firstOf(e.Type, e.Transport), c)
-	c.Kind, c.Problem = kind, firstOf(c.Problem, problem)
+	c.Kind, c.Problem = kind, firstOf(x.problem, problem)
 	for _, name := range append(append([]string{}, e.AlwaysAllow...), e.AutoApprove...) {
 		c.Gates[name] = agent.GateAuto
 	}
@@ -197,9 +227,9 @@ func kindOf(typ string, c ServerConfig) (kind, problem string) {
 		if c.Command != "" {
 			kind = kindStdio
 		}
-	case "stdio":
+	case "stdio", "local":
 		kind = kindStdio
-	case "http", "streamable-http", "streamablehttp", "streamable_http":
+	case "http", "streamable-http", "streamablehttp", "streamable_http", "remote":
 		kind = kindHTTP
 	case "sse":
 		kind = kindSSE
@@ -209,10 +239,12 @@ func kindOf(typ string, c ServerConfig) (kind, problem string) {
 	switch {
 	case kind == kindStdio && c.Command == "":
 		return kind, "it names no command"
+	case kind != kindStdio && c.URL == "" && c.Command != "":
+		return kind, fmt.Sprintf("its type is %q, and it names no url", typ)
 	case kind != kindStdio && c.URL == "":
 		return kind, "it names neither a command nor a url"
 	case kind != kindStdio && !strings.HasPrefix(c.URL, "http://") && !strings.HasPrefix(c.URL, "https://"):
-		return kind, fmt.Sprintf("url %q is not an http or https URL", c.URL)
+		return kind, fmt.Sprintf("url %q is not an http or https URL", c.raw)
 	}
 	return kind, ""
 }
@@ -256,11 +288,24 @@ func (c ServerConfig) gate(tool string) agent.Gate {
 	return c.Gates["*"]
 }
 
-func duration(ms float64, fallback time.Duration) time.Duration {
-	if ms <= 0 {
-		return fallback
+// duration reads milliseconds, or a text with its unit. Some programs count seconds: a number
+// below 1000 is one of small units.
+func (x *expander) duration(name string, raw json.RawMessage, small, own time.Duration) time.Duration {
+	text := strings.Trim(string(raw), `"`)
+	d, err := time.ParseDuration(text)
+	if n, notNumber := strconv.ParseFloat(text, 64); notNumber == nil {
+		if err = nil; n >= 1000 {
+			small = time.Millisecond
+		}
+		d = time.Duration(min(n, 1e9)) * small
 	}
-	return min(time.Duration(min(ms, 1e9))*time.Millisecond, longestCall)
+	if err != nil && text != "" && text != "null" {
+		x.refuse("%s is %s: write milliseconds, or a text such as \"90s\"", name, cutLine(string(raw)))
+	}
+	if d <= 0 {
+		return own
+	}
+	return min(d, longestCall)
 }
 
 func firstOf(values ...string) string {
@@ -270,33 +315,4 @@ func firstOf(values ...string) string {
 		}
 	}
 	return ""
-}
-
-// variable is ${NAME} or ${NAME:-DEFAULT}.
-var variable = regexp.MustCompile(`\$\{([A-Za-z_][A-Za-z0-9_]*)(:-([^}]*))?\}`)
-
-type expander struct {
-	env     func(string) string
-	missing []string
-}
-
-func (x *expander) text(s string) string {
-	return variable.ReplaceAllStringFunc(s, func(ref string) string {
-		m := variable.FindStringSubmatch(ref)
-		if v := x.env(m[1]); v != "" {
-			return v
-		}
-		if m[2] == "" && !slices.Contains(x.missing, m[1]) {
-			x.missing = append(x.missing, m[1])
-		}
-		return m[3]
-	})
-}
-
-func (x *expander) all(in map[string]string) map[string]string {
-	out := make(map[string]string, len(in))
-	for _, k := range slices.Sorted(maps.Keys(in)) {
-		out[k] = x.text(in[k])
-	}
-	return out
 }

@@ -71,7 +71,7 @@ func TestFault_F5_ACrashTakesManyCallsAlong(t *testing.T) {
 func TestFault_F5_ASlowRestartIsNoTimeOfTheCall(t *testing.T) {
 	f := prepare(t, nil)
 	slow := f.path("slow")
-	f.write(f.home+"/mcp.json", object{"s": with(stdio(t, "-late", "1500ms", "-late-if", slow), object{"timeout": 500})})
+	f.write(f.home+"/mcp.json", object{"s": with(stdio(t, "-late", "1500ms", "-late-if", slow), object{"timeout": "500ms"})})
 	f.start()
 	pid := f.ok("mcp__s__pid", nil)
 	require.NoError(t, os.WriteFile(slow, nil, 0o600))

@@ -26,6 +26,7 @@ import (
 type rude struct {
 	mu       sync.Mutex
 	mode     string
+	pages    int
 	answers  map[string]chan json.RawMessage // of the client, to requests of the server
 	gathered sync.WaitGroup
 }
@@ -34,8 +35,9 @@ type rpc struct {
 	ID     json.RawMessage `json:"id,omitempty"`
 	Method string          `json:"method,omitempty"`
 	Params struct {
-		Name string `json:"name"`
-		Meta struct {
+		Name   string `json:"name"`
+		Cursor string `json:"cursor"`
+		Meta   struct {
 			Token any `json:"progressToken"`
 		} `json:"_meta"`
 	} `json:"params"`
@@ -106,6 +108,10 @@ func (s *rude) handle(m rpc) {
 		}
 		s.reply(m.ID, object{"protocolVersion": "2025-11-25", "capabilities": object{"tools": object{"listChanged": true}}, "serverInfo": object{"name": "rude", "version": "1"}})
 	case "tools/list":
+		if s.mode == "broken page" && m.Params.Cursor != "" {
+			s.send(object{"jsonrpc": "2.0", "id": m.ID, "error": object{"code": -32602, "message": "no such cursor"}})
+			return
+		}
 		s.reply(m.ID, s.list())
 	case "tools/call":
 		s.call(m)
@@ -119,7 +125,7 @@ func (s *rude) list() object {
 	add := func(name, description string) {
 		list = append(list, object{"name": name, "description": description, "inputSchema": object{"type": "object"}, "annotations": object{"readOnlyHint": true}})
 	}
-	for _, name := range []string{"echo", "ask", "progress", "lists", "gather", "twice", "wrong"} {
+	for _, name := range []string{"echo", "ask", "progress", "lists", "gather", "twice", "wrong", "blocks"} {
 		add(name, "Does "+name+".")
 	}
 	switch s.mode {
@@ -127,6 +133,15 @@ func (s *rude) list() object {
 		for i := range 10_000 {
 			add(fmt.Sprintf("tool_%05d", i), "One of many.")
 		}
+	case "same page", "broken page":
+		return object{"tools": list, "nextCursor": "again"}
+	case "turns":
+		s.pages++
+		return object{"tools": []object{{"name": fmt.Sprint("t", s.pages%3), "inputSchema": object{"type": "object"}}}, "nextCursor": fmt.Sprint(s.pages % 3)}
+	case "slow pages":
+		s.pages++
+		time.Sleep(100 * time.Millisecond)
+		return object{"tools": []object{{"name": fmt.Sprint("t", s.pages), "inputSchema": object{"type": "object"}}}, "nextCursor": fmt.Sprint(s.pages)}
 	case "pages":
 		return object{"tools": []object{}, "nextCursor": fmt.Sprint(time.Now().UnixNano())}
 	case "long":
@@ -157,6 +172,8 @@ func (s *rude) call(m rpc) {
 	case "twice":
 		s.text(m.ID, "first")
 		s.text(m.ID, "second")
+	case "blocks":
+		s.reply(m.ID, json.RawMessage(blocks))
 	case "wrong":
 		s.reply(m.ID, object{"content": "not a list"})
 	default:
@@ -191,21 +208,24 @@ func rudely(t *testing.T, mode string) object {
 	return object{"command": self, "env": object{"SPOOL_TEST_RUDE": mode}, "approval": "auto"}
 }
 
+const blocks = `{"content":[{"type":"text","text":"before","annotations":{"audience":["user"],"priority":0.5}},{"type":"video","data":"AAAA"},{"type":"tool_use","id":"1","name":"x","input":{}},
+	{"type":"image","data":"no base64","mimeType":"image/png"},{"text":"no type"},null,"a text",{"type":7},{"type":"x\u001b[2Jy"},{"type":"text","text":""},
+	{"type":"resource"},{"type":"resource_link","uri":"a:b","name":"n","size":9007199254740993},{"type":"text","text":"after"}],"structuredContent":{"id": 9007199254740993}}`
+
 // Whatever one server does, it is listed and called as far as it can be, and others
 // are not held up.
 func TestRudeServers(t *testing.T) {
 	f := begin(t, object{
 		"garbage": rudely(t, "garbage"), "stderr": rudely(t, "stderr"), "many": rudely(t, "many"), "long": rudely(t, "long"), "plain": rudely(t, "plain"),
-		"mute": with(rudely(t, "mute"), object{"startTimeout": 500}), "pages": with(rudely(t, "pages"), object{"startTimeout": 1000}),
+		"mute": with(rudely(t, "mute"), object{"startTimeout": 500}), "pages": rudely(t, "pages"),
 	})
 	for _, server := range []string{"garbage", "stderr", "many", "long", "plain"} {
 		assert.Equal(t, "echo", f.ok("mcp__"+server+"__echo", nil), server)
 	}
-	for server, why := range map[string]string{"mute": "did not answer within 500ms", "pages": "did not answer within 1s"} {
-		r := f.call("mcp__"+server+"__echo", nil)
-		assert.Equal(t, agent.ErrNetwork, r.ErrorReason, server)
-		assert.Contains(t, r.Content, why, server)
-	}
+	r := f.call("mcp__mute__echo", nil)
+	assert.Equal(t, agent.ErrNetwork, r.ErrorReason)
+	assert.Contains(t, r.Content, "did not answer within 500ms")
+	assert.Equal(t, agent.ErrToolNotFound, f.call("mcp__pages__echo", nil).ErrorReason, "its list has no end, and nothing in it")
 	var many int
 	for _, s := range f.tools.Specs(nil) {
 		assert.LessOrEqual(t, len(s.Name), 64)
@@ -227,7 +247,7 @@ func TestRudeServers(t *testing.T) {
 	assert.Equal(t, "progressed", f.ok("mcp__plain__progress", nil))
 	assert.Equal(t, "listed", f.ok("mcp__plain__lists", nil))
 	assert.Equal(t, "first", f.ok("mcp__plain__twice", nil))
-	r := f.call("mcp__plain__wrong", nil)
+	r = f.call("mcp__plain__wrong", nil)
 	assert.Equal(t, agent.CallFailed, r.Status, r.Content)
 	assert.Equal(t, "echo", f.ok("mcp__plain__echo", nil), "and the next call works")
 }
@@ -313,7 +333,7 @@ func answer(w http.ResponseWriter, id json.RawMessage, result any) {
 
 // A server over HTTP whose answer is endless once it is inflated, as one line or as
 // many, in a document or a stream, and one whose schemas are nested very deep: the
-// call fails, the schema is left out, and the server goes on to be used.
+// call fails, the schema is cut, and the server goes on to be used.
 func TestBombsOverHTTP(t *testing.T) {
 	schema := object{"type": "string"}
 	for range 300 { // the SDK itself refuses 1,000 levels
@@ -350,8 +370,8 @@ func TestBombsOverHTTP(t *testing.T) {
 	assert.Equal(t, "echo", f.ok("mcp__web__deep", object{"any": 1}))
 	for _, spec := range f.tools.Specs(nil) {
 		if spec.Name == "mcp__web__deep" {
-			assert.JSONEq(t, anything, string(spec.Schema))
-			assert.Contains(t, spec.Description, "The arguments, as JSON schema")
+			assert.Contains(t, string(spec.Schema), `{"a":{"properties":{"a":{"properties":{"a":`)
+			assert.Contains(t, spec.Description, "leaves out what the server also says")
 		}
 	}
 	for _, c := range [][2]string{{"application/json", " "}, {"application/json", "\n"}, {"text/event-stream", "x"}} {

@@ -262,7 +262,7 @@ func copyMessages(to io.Writer, from io.Reader, said func(string)) error {
 		case !isMessage(text):
 			said(string(text) + "\n")
 		default:
-			if _, werr := to.Write(append(text, '\n')); werr != nil {
+			if _, werr := to.Write(append(exactly(text), '\n')); werr != nil {
 				return werr
 			}
 		}

@@ -1,9 +1,11 @@
 package mcp
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -20,10 +22,8 @@ func resultOf(run agent.ToolRun, r *sdk.CallToolResult) agent.ToolResult {
 			blocks = append(blocks, text)
 		}
 	}
-	if r.StructuredContent != nil && !repeats(r.Content, r.StructuredContent) {
-		if b, err := json.Marshal(r.StructuredContent); err == nil {
-			blocks = append(blocks, string(b))
-		}
+	if structured := structuredText(r); structured != "" && !repeats(r.Content, structured) {
+		blocks = append(blocks, structured)
 	}
 	text := strings.Join(blocks, "\n")
 	if r.NeedsInput() {
@@ -50,39 +50,43 @@ func contentText(run agent.ToolRun, c sdk.Content) string {
 	case *sdk.AudioContent:
 		return run.Attach("audio", c.MIMEType, c.Data)
 	case *sdk.ResourceLink:
-		return "[resource " + strings.Join(strings.Fields(strings.Join([]string{c.URI, c.Name, c.MIMEType, c.Description}, " ")), " ") + "]"
+		return "[resource " + strings.Join(strings.Fields(strings.Join([]string{c.URI, c.Name, c.Title, c.MIMEType, c.Description}, " ")), " ") + "]"
 	case *sdk.EmbeddedResource:
 		return resourceText(run, c.Resource)
 	}
-	b, err := json.Marshal(c)
-	if err != nil {
-		return ""
-	}
-	return string(b)
+	return "" // exactly names all others
 }
 
 func resourceText(run agent.ToolRun, r *sdk.ResourceContents) string {
 	switch {
 	case r == nil:
-		return ""
+		return "[resource without content]"
 	case len(r.Blob) > 0:
 		return run.Attach("resource "+r.URI, r.MIMEType, r.Blob)
 	}
 	return fmt.Sprintf("[resource %s]\n%s", r.URI, r.Text)
 }
 
+// structuredText is the structured content as the server wrote it, "" if there is none.
+func structuredText(r *sdk.CallToolResult) string {
+	raw, _ := r.Meta[exactMeta].(string)
+	var b bytes.Buffer
+	if r.StructuredContent == nil || json.Compact(&b, []byte(raw)) != nil {
+		return ""
+	}
+	return b.String()
+}
+
 // repeats reports whether a text block is the structured content again, as
 // servers send it for clients that do not know the latter.
-func repeats(content []sdk.Content, structured any) bool {
-	for _, c := range content {
+func repeats(content []sdk.Content, structured string) bool {
+	want, err := number(structured)
+	return err == nil && slices.ContainsFunc(content, func(c sdk.Content) bool {
 		t, ok := c.(*sdk.TextContent)
 		if !ok {
-			continue
+			return false
 		}
-		var v any
-		if json.Unmarshal([]byte(t.Text), &v) == nil && reflect.DeepEqual(v, structured) {
-			return true
-		}
-	}
-	return false
+		v, err := number(t.Text)
+		return err == nil && reflect.DeepEqual(v, want)
+	})
 }

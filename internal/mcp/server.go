@@ -19,8 +19,6 @@ import (
 )
 
 const (
-	// mostTools bounds a server's list.
-	mostTools = 1000
 	// settledVersion is asked for first: servers of all ages know it, and one
 	// that only knows a newer one says so.
 	settledVersion = "2025-11-25"
@@ -217,7 +215,6 @@ func (s *server) connect(a *attempt) {
 // take keeps a new list of tools and says so if it differs. s.mu is held.
 func (s *server) take(tools []*sdk.Tool) {
 	slices.SortStableFunc(tools, func(a, b *sdk.Tool) int { return strings.Compare(a.Name, b.Name) })
-	tools = slices.CompactFunc(tools, func(a, b *sdk.Tool) bool { return a.Name == b.Name })
 	if s.listed && reflect.DeepEqual(tools, s.tools) {
 		return
 	}
@@ -228,6 +225,7 @@ func (s *server) take(tools []*sdk.Tool) {
 // dial starts or reaches the server, and lists its tools.
 func (s *server) dial(version string) (l *link, tools []*sdk.Tool, err error) {
 	ctx, cancel := context.WithCancel(context.Background())
+	began := time.Now()
 	late := time.AfterFunc(s.cfg.Start, cancel) // a deadline would end the session too
 	l = &link{gone: make(chan struct{}), last: func() string { return "" }, explain: func(err error) error { return err }}
 	var transport sdk.Transport
@@ -260,10 +258,14 @@ func (s *server) dial(version string) (l *link, tools []*sdk.Tool, err error) {
 		ProgressNotificationHandler: func(_ context.Context, r *sdk.ProgressNotificationClientRequest) { s.progress(r.Params) },
 	})
 	l.session, err = client.Connect(ctx, transport, &sdk.ClientSessionOptions{ProtocolVersion: version})
+	slow := !late.Stop()
 	if err == nil {
-		tools, err = s.list(ctx, l.session)
+		listing, stop := context.WithDeadline(ctx, began.Add(s.cfg.Start)) // its end is not that of the session
+		tools, err = s.list(listing, l.session)
+		slow = slow || err != nil && listing.Err() != nil
+		stop()
 	}
-	if !late.Stop() && err == nil || ctx.Err() != nil {
+	if slow || ctx.Err() != nil {
 		err = fmt.Errorf("it did not answer within %s (startTimeout of its entry in %s)", s.cfg.Start, s.cfg.File)
 	}
 	if err != nil {
@@ -275,63 +277,6 @@ func (s *server) dial(version string) (l *link, tools []*sdk.Tool, err error) {
 		return nil, nil, err
 	}
 	return l, tools, nil
-}
-
-// list reads all pages, for the tools that are offered.
-func (s *server) list(ctx context.Context, session *sdk.ClientSession) ([]*sdk.Tool, error) {
-	var tools []*sdk.Tool
-	for t, err := range session.Tools(ctx, nil) {
-		var refused *jsonrpc.Error
-		if errors.As(err, &refused) && refused.Code == jsonrpc.CodeMethodNotFound {
-			return nil, nil // a server of prompts or resources only
-		}
-		if err != nil {
-			return nil, err
-		}
-		if t.Name == "" || !s.cfg.offers(t.Name) {
-			continue
-		}
-		if len(tools) == mostTools {
-			s.log.Warn(fmt.Sprintf("MCP server has very many tools: only the first %d are offered; choose with includeTools", mostTools))
-			break
-		}
-		tools = append(tools, t)
-	}
-	return tools, nil
-}
-
-// listChanged is told by the server, perhaps while the session is being opened, and
-// perhaps very often.
-func (s *server) listChanged(l *link) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	l.changed = true
-	s.refresh(l)
-}
-
-// refresh has the list read if it changed; one reading at a time. s.mu is held.
-func (s *server) refresh(l *link) {
-	if s.link == l && l.changed && !l.reading {
-		l.changed, l.reading = false, true
-		go s.relist(l)
-	}
-}
-
-// relist reads the list after the server said that it changed.
-func (s *server) relist(l *link) {
-	ctx, cancel := context.WithTimeout(context.Background(), s.cfg.Start)
-	defer cancel()
-	tools, err := s.list(ctx, l.session)
-	if err != nil {
-		s.log.Warn("MCP server changed its list of tools but does not give it", "error", err)
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	l.reading = false
-	if err == nil && s.link == l {
-		s.take(tools)
-	}
-	s.refresh(l)
 }
 
 // forget drops a session that ended, or that must not be used any more.

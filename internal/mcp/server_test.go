@@ -127,7 +127,7 @@ func TestFault_F5_ServerDiesInMidCall(t *testing.T) {
 // F5: one slow call times out, which the server is told, and the next one works
 // in the same session.
 func TestFault_F5_SlowCallTimesOut(t *testing.T) {
-	f := begin(t, object{"s": with(stdio(t), object{"timeout": 300})})
+	f := begin(t, object{"s": with(stdio(t), object{"timeout": "300ms"})})
 	pid := f.ok("mcp__s__pid", nil)
 	r := f.call("mcp__s__write", object{"file": f.path("w"), "ms": 60_000})
 	assert.Equal(t, agent.ErrTimeout, r.ErrorReason)

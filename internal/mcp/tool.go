@@ -37,7 +37,7 @@ func newTool(s *server, t *sdk.Tool, name string) serverTool {
 		spec.ReadOnly = a.ReadOnlyHint && s.cfg.Trusted
 		spec.Repeatable = a.ReadOnlyHint || a.IdempotentHint
 	}
-	schema, note := schemaOf(name, t.InputSchema)
+	schema, note := schemaOf(name, schemaIn(t))
 	spec.Schema, spec.Description = schema, describe(s.cfg.ID, t.Description, title)+note
 	return serverTool{s, t.Name, spec}
 }

@@ -1,6 +1,8 @@
 package mcp
 
 import (
+	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -43,34 +45,50 @@ func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 	if resp.StatusCode == http.StatusUnauthorized || resp.StatusCode == http.StatusForbidden {
 		w.refused.Store(int64(resp.StatusCode))
 	}
-	stream := strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream")
-	resp.Body = &boundedBody{resp.Body, stream, longestMessage}
+	limit := &io.LimitedReader{R: resp.Body, N: longestMessage}
+	resp.Body = &messages{resp.Body, limit, bufio.NewReader(limit), strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream"), nil}
+	resp.ContentLength = -1
+	resp.Header.Del("Content-Length")
 	return resp, nil
 }
 
-// boundedBody ends with an error after so many bytes, in a stream without an end of
-// line: a stream may be long, a message may not. They count as they are inflated.
-type boundedBody struct {
-	io.ReadCloser
+// messages is a body, each of its messages prepared for the SDK. A stream may be long; a
+// message that is too long, once it is inflated, is an error.
+type messages struct {
+	io.Closer
+	limit  *io.LimitedReader
+	from   *bufio.Reader
 	stream bool
-	left   int
+	next   []byte
 }
 
 var errMessageTooLong = fmt.Errorf("the server sent a message of more than %d MB", longestMessage>>20)
 
-func (b *boundedBody) Read(p []byte) (int, error) {
-	n, err := b.ReadCloser.Read(p)
-	b.left -= n
-	for i := n - 1; b.stream && i >= 0; i-- {
-		if p[i] == '\n' {
-			b.left = longestMessage - (n - 1 - i)
-			break
+func (b *messages) Read(p []byte) (n int, err error) {
+	if len(b.next) == 0 {
+		b.limit.N = longestMessage
+		if b.stream {
+			b.next, err = b.from.ReadBytes('\n')
+		} else {
+			b.next, err = io.ReadAll(b.from)
+		}
+		switch data, isData := bytes.CutPrefix(b.next, []byte("data:")); {
+		case b.limit.N <= 0:
+			return 0, errMessageTooLong
+		case err != nil && (!errors.Is(err, io.EOF) || len(b.next) == 0):
+			return 0, err
+		case !b.stream:
+			b.next = exactly(b.next)
+		case isData:
+			b.next = fmt.Appendf(nil, "data: %s\n", exactly(bytes.TrimSpace(data)))
 		}
 	}
-	if b.left < 0 {
-		return n, errMessageTooLong
+	if len(b.next) == 0 {
+		return 0, io.EOF
 	}
-	return n, err
+	n = copy(p, b.next)
+	b.next = b.next[n:]
+	return n, nil
 }
 
 func (w *wire) transport() sdk.Transport {

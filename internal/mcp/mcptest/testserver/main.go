@@ -73,6 +73,7 @@ type args struct {
 	File  string `json:"file,omitempty"`
 	Ms    int    `json:"ms,omitempty"`
 	Bytes int    `json:"bytes,omitempty"`
+	Any   any    `json:"any,omitempty"`
 }
 
 type handler = func(context.Context, *mcp.CallToolRequest, args) (*mcp.CallToolResult, any, error)
@@ -139,6 +140,9 @@ func build() *mcp.Server {
 	add("contents", readOnly, contents)
 	add("structured", readOnly, func(context.Context, *mcp.CallToolRequest, args) (*mcp.CallToolResult, any, error) {
 		return &mcp.CallToolResult{Content: []mcp.Content{}, StructuredContent: map[string]any{"answer": 42}}, nil, nil
+	})
+	add("exact", readOnly, func(_ context.Context, r *mcp.CallToolRequest, a args) (*mcp.CallToolResult, any, error) {
+		return &mcp.CallToolResult{Content: []mcp.Content{}, IsError: a.Text == "fail", StructuredContent: r.Params.Arguments}, nil, nil
 	})
 	add("refuse", readOnly, func(context.Context, *mcp.CallToolRequest, args) (*mcp.CallToolResult, any, error) {
 		r := text("no such page")
@@ -240,6 +244,8 @@ func oddities(s *mcp.Server) {
 		"unknown_draft":                 `{"$schema":"https://example.com/draft-99","type":"object"}`,
 		"wrong":                         `{"type":"object","properties":{"text":{"type":"strnig"}}}`,
 		"huge":                          `{"type":"object","properties":{"text":{"enum":["` + strings.Repeat("x", 200_000) + `"]}}}`,
+		"lookahead":                     `{"type":"object","properties":{"word":{"type":"string","pattern":"^(?=.*x).+$"},"n":{"type":"integer","default":9007199254740993}},"required":["n"]}`,
+		"root_reference":                `{"$ref":"#/definitions/In","definitions":{"In":{"type":"object","properties":{"n":{"type":"integer"},"next":{"$ref":"#/definitions/In"}},"required":["n"]}}}`,
 		"properties_is_a_list":          `{"type":"object","properties":[]}`,
 	}
 	for name := range schemas {

@@ -1,0 +1,116 @@
+package mcp
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/spool-agents/spool/internal/tool"
+)
+
+// exactMeta is the field of _meta under which exactly keeps JSON as the server wrote it:
+// the SDK reads schemas and structured results with numbers as float64.
+const exactMeta = "spool/exact"
+
+type fields = map[string]json.RawMessage
+
+// exactly prepares a message of a server for the SDK. It keeps what would lose digits, and
+// names content that the SDK would refuse together with the rest of the result.
+func exactly(message []byte) []byte {
+	var look struct {
+		Result struct {
+			Content []struct {
+				Type any `json:"type"`
+			} `json:"content"`
+			Tools      []fields        `json:"tools"`
+			Structured json.RawMessage `json:"structuredContent"`
+		} `json:"result"`
+	}
+	var typed struct {
+		Result sdk.CallToolResult `json:"result"`
+	}
+	var m, result fields
+	foreign := json.Unmarshal(message, &look) != nil
+	for _, block := range look.Result.Content {
+		foreign = foreign || !slices.Contains(shown, block.Type)
+	}
+	plain := !foreign && look.Result.Tools == nil && look.Result.Structured == nil && json.Unmarshal(message, &typed) == nil
+	if plain || json.Unmarshal(message, &m) != nil || json.Unmarshal(m["result"], &result) != nil {
+		return message
+	}
+	for _, t := range look.Result.Tools {
+		if schema := t["inputSchema"]; schema != nil {
+			keep(t, schema)
+		}
+	}
+	if look.Result.Tools != nil {
+		result["tools"] = encoded(look.Result.Tools)
+	}
+	var list []json.RawMessage
+	if json.Unmarshal(result["content"], &list) == nil && list != nil {
+		for i := range list {
+			list[i] = shownBlock(list[i])
+		}
+		result["content"] = encoded(list)
+	}
+	if look.Result.Structured != nil {
+		keep(result, look.Result.Structured)
+	}
+	m["result"] = encoded(result)
+	return encoded(m)
+}
+
+// encoded is the JSON of what was JSON before.
+func encoded(v any) json.RawMessage {
+	b, _ := json.Marshal(v)
+	return b
+}
+
+// keep puts JSON into the _meta of an object, as text.
+func keep(object fields, raw []byte) {
+	meta := fields{}
+	if _ = json.Unmarshal(object["_meta"], &meta); meta == nil {
+		meta = fields{}
+	}
+	meta[exactMeta] = encoded(string(raw))
+	object["_meta"] = encoded(meta)
+}
+
+// number decodes JSON with its numbers as they are written.
+func number(raw string) (v any, err error) {
+	d := json.NewDecoder(strings.NewReader(raw))
+	d.UseNumber()
+	err = d.Decode(&v)
+	return v, err
+}
+
+// schemaIn is what a tool of a list takes.
+func schemaIn(t *sdk.Tool) any {
+	text, _ := t.Meta[exactMeta].(string)
+	if v, err := number(text); err == nil {
+		return v
+	}
+	return t.InputSchema
+}
+
+// shown are the blocks that contentText knows.
+var shown = []any{"text", "image", "audio", "resource", "resource_link"}
+
+// shownBlock is a block of a result, or a text in its place that names it.
+func shownBlock(raw json.RawMessage) json.RawMessage {
+	var block struct {
+		Type any `json:"type"`
+	}
+	var result sdk.CallToolResult
+	_ = json.Unmarshal(raw, &block)
+	if slices.Contains(shown, block.Type) && json.Unmarshal(encoded(map[string]any{"content": []any{raw}}), &result) == nil {
+		return raw
+	}
+	typ, ok := block.Type.(string)
+	if !ok {
+		typ = "unknown"
+	}
+	return encoded(map[string]string{"type": "text", "text": "[block of type " + cutLine(tool.CleanText(typ)) + " not shown]"})
+}
