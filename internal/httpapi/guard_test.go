@@ -351,6 +351,10 @@ func TestLinksOfOtherSitesDoNotLogIn(t *testing.T) {
 	for _, header := range [][]string{nil, {"Sec-Fetch-Site", "none"}, {"Sec-Fetch-Site", "same-origin"}, {"Referer", b.url + "/"}} {
 		require.NotEmpty(t, visit(header...).header.Get("Set-Cookie"), header)
 	}
+	in := b.send(b.request(http.MethodPost, "/api/v1/login", map[string]any{"token": token})).is(200).header.Get("Set-Cookie")
+	cookie, _, _ := strings.Cut(in, ";")
+	require.Empty(t, visit("Sec-Fetch-Site", "same-origin", "Cookie", cookie).header.Get("Set-Cookie"), "a link in a message makes no other user")
+	require.NotEmpty(t, visit("Sec-Fetch-Site", "none", "Cookie", cookie).header.Get("Set-Cookie"), "the address bar does")
 }
 
 // What a terminal would not show, or would obey, is an escape in an answer.
