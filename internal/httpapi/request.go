@@ -38,6 +38,7 @@ type call struct {
 	user   string        // "" on public routes
 	admin  bool          // the user runs the server
 	client *spool.Client // nil on public routes
+	key    string        // a digest of its Idempotency-Key, "" without one
 	thread string        // that the path, or the parameter thread, names
 }
 
@@ -115,6 +116,7 @@ func (c *call) read() ([]byte, error) {
 	case err != nil:
 		return nil, agent.Wrap(err, agent.CodeInvalid, "the body did not arrive")
 	}
+	raw = bytes.TrimPrefix(raw, []byte("\ufeff")) // editors of Windows write it
 	return raw, agent.Wrap(agent.Said.Check(raw), agent.CodeInvalid, "the body is refused")
 }
 
