@@ -118,7 +118,7 @@ func TestTheAISDKFromNPM(t *testing.T) {
 	}
 	out := b.runs("aisdk.mjs", b.Session("ai"))
 	require.NoError(t, json.Unmarshal(out, &seen), "%s", out)
-	require.Contains(t, seen.First, "42")
+	require.Contains(t, seen.First, "scripted demo model")
 	require.Equal(t, "one two three", seen.Second)
 	require.True(t, seen.Same, "the second turn is in the same conversation")
 	require.True(t, seen.Usage)
@@ -150,7 +150,7 @@ func TestLangChainFromNPM(t *testing.T) {
 	session := b.Session("lc")
 	out := b.runs("langchain.mjs", session)
 	require.NoError(t, json.Unmarshal(out, &seen), "%s", out)
-	require.Contains(t, seen.First, "42")
+	require.Contains(t, seen.First, "scripted demo model")
 	require.True(t, seen.Usage)
 	require.Equal(t, "one two three", seen.Second)
 	heard := b.heard(session + "/default")

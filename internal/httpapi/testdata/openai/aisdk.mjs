@@ -10,9 +10,9 @@ const user = (content) => ({ role: "user", content });
 
 // Two turns, by the history alone; the second is streamed.
 const system = "Be brief.";
-const first = await generateText({ model, system, prompt: 'script: call calculator {"expression":"6*7"} ;; echo it is', temperature: 0.5, maxOutputTokens: 100, seed: 1 });
+const first = await generateText({ model, system, prompt: 'hello', temperature: 0.5, maxOutputTokens: 100, seed: 1 });
 seen.first = first.text;
-const messages = [user('script: call calculator {"expression":"6*7"} ;; echo it is'), ...first.response.messages, user("script: slow 10ms say one two three")];
+const messages = [user('hello'), ...first.response.messages, user("script: slow 10ms say one two three")];
 const second = streamText({ model, system, messages });
 seen.second = "";
 for await (const piece of second.textStream) seen.second += piece;

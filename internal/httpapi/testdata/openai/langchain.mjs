@@ -9,7 +9,7 @@ const named = new ChatOpenAI({ ...options, configuration: { ...options.configura
 const seen = {};
 
 // Two turns of a named conversation, the second streamed.
-const history = [new SystemMessage("Be brief."), new HumanMessage('script: call calculator {"expression":"6*7"} ;; echo it is')];
+const history = [new SystemMessage("Be brief."), new HumanMessage('hello')];
 const first = await named.invoke(history);
 seen.first = first.content;
 seen.usage = first.usage_metadata.total_tokens > 0;
