@@ -113,7 +113,11 @@ func outcome(r spool.Reply) (string, error) {
 	case spool.StatusAnswered:
 		return "The answer was passed on to " + r.Answered.Agent + ".", nil
 	case string(agent.ThreadWaitingForUser):
-		return textOfQuestions(r.Questions), nil
+		var asked []string
+		for _, q := range r.Questions {
+			asked = append(asked, q.Text)
+		}
+		return strings.Join(asked, "\n\n"), nil
 	case string(agent.ThreadWaitingForApproval):
 		var ids []string
 		for _, p := range r.Pending {
@@ -127,14 +131,6 @@ func outcome(r spool.Reply) (string, error) {
 		return "", &httpError{http.StatusConflict, "cancelled", "the turn was cancelled"}
 	}
 	return "", &httpError{http.StatusInternalServerError, string(r.Reason), "the turn failed: " + r.Error}
-}
-
-func textOfQuestions(questions []spool.QuestionRequest) string {
-	var asked []string
-	for _, q := range questions {
-		asked = append(asked, q.Text)
-	}
-	return strings.Join(asked, "\n\n")
 }
 
 func finish(r spool.Reply) string {

@@ -1,12 +1,10 @@
 package httpapi
 
 import (
-	"bytes"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"net/http"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -23,12 +21,12 @@ type completionRequest struct {
 	StreamOptions struct {
 		IncludeUsage bool `json:"include_usage"`
 	} `json:"stream_options"`
-	Metadata       wireMetadata      `json:"metadata"`
-	N              int               `json:"n"`
-	Tools          []json.RawMessage `json:"tools"`
-	Functions      []json.RawMessage `json:"functions"`
-	ToolChoice     any               `json:"tool_choice"`
-	FunctionCall   any               `json:"function_call"`
+	Metadata       map[string]json.RawMessage `json:"metadata"`
+	N              int                        `json:"n"`
+	Tools          []json.RawMessage          `json:"tools"`
+	Functions      []json.RawMessage          `json:"functions"`
+	ToolChoice     any                        `json:"tool_choice"`
+	FunctionCall   any                        `json:"function_call"`
 	ResponseFormat struct {
 		Type       string `json:"type"`
 		JSONSchema struct {
@@ -52,22 +50,6 @@ func refuse(param, format string, args ...any) error {
 	return &refusal{agent.Errorf(agent.CodeInvalid, format, args...), param}
 }
 
-// wireMetadata takes values that are no texts as what they are written as.
-type wireMetadata map[string]string
-
-// UnmarshalJSON reads an object of any values.
-func (m *wireMetadata) UnmarshalJSON(b []byte) error {
-	var values map[string]json.RawMessage
-	if err := json.Unmarshal(b, &values); err != nil {
-		return refuse("metadata", "metadata is not an object: give names with texts, as in {%q: \"SESSION\"}", conversationKey)
-	}
-	*m = wireMetadata{}
-	for name, raw := range values {
-		(*m)[name] = textOf(raw)
-	}
-	return nil
-}
-
 // textOf is the text of a string, nothing for null, else what is written.
 func textOf(raw json.RawMessage) (text string) {
 	if json.Unmarshal(raw, &text) != nil {
@@ -81,69 +63,58 @@ type completionMessage struct {
 	Content agent.Content
 }
 
-// UnmarshalJSON reads a message of any role. What a tool was called with is text, as
-// is a refusal.
+func (m completionMessage) ofUser() bool { return m.Role == "user" }
+
+// UnmarshalJSON reads a message of any role. What tools were called with is text, as is
+// a refusal.
 func (m *completionMessage) UnmarshalJSON(b []byte) error {
-	type call struct {
-		Name      string
-		Arguments json.RawMessage
-	}
 	var w struct {
-		Role         string
-		Content      json.RawMessage
-		Refusal      string
-		FunctionCall *call                     `json:"function_call"`
-		ToolCalls    []struct{ Function call } `json:"tool_calls"`
+		Role, Refusal string
+		Content       json.RawMessage
+		ToolCalls     json.RawMessage `json:"tool_calls"`
 	}
 	if err := json.Unmarshal(b, &w); err != nil {
 		return err
 	}
 	m.Role = w.Role
-	if bytes.HasPrefix(w.Content, []byte("[")) {
-		var parts []wirePart
-		if err := json.Unmarshal(w.Content, &parts); err != nil {
-			return err
-		}
-		m.Content.Parts = []agent.Part{}
+	var parts []wirePart
+	switch {
+	case w.Content == nil || json.Unmarshal(w.Content, &m.Content.Value) == nil:
+	case json.Unmarshal(w.Content, &parts) == nil:
 		for _, p := range parts {
 			m.Content.Parts = append(m.Content.Parts, p.part())
 		}
-	} else if w.Content != nil && json.Unmarshal(w.Content, &m.Content.Value) != nil {
+	default:
 		return refuse("messages.content", "the content of a message is neither a text nor a list of parts")
 	}
-	if w.FunctionCall != nil {
-		w.ToolCalls = append(w.ToolCalls, struct{ Function call }{*w.FunctionCall})
+	if len(w.ToolCalls) > 4 { // more than [] or null
+		w.Refusal += "[called " + string(w.ToolCalls) + "]"
 	}
-	extra := w.Refusal
-	for _, c := range w.ToolCalls {
-		extra += "[called " + c.Function.Name + " with " + textOf(c.Function.Arguments) + "]"
-	}
-	if extra != "" {
-		m.Content = agent.Text(strings.TrimSpace(m.Content.String() + "\n" + extra))
+	if w.Refusal != "" {
+		m.Content = agent.Text(strings.TrimSpace(m.Content.String() + "\n" + w.Refusal))
 	}
 	return nil
 }
 
 // wirePart is a part of a content, as clients write it.
 type wirePart struct {
-	Type     string          `json:"type"`
-	Text     string          `json:"text"`
+	agent.Part
 	Refusal  string          `json:"refusal"`
 	ImageURL json.RawMessage `json:"image_url"` // an object; some clients give the URL itself
 }
 
 func (p wirePart) part() agent.Part {
+	var image agent.ImageURL
 	switch p.Type {
 	case "refusal":
 		return agent.Part{Type: "text", Text: p.Refusal}
 	case "image_url":
-		var image agent.ImageURL
-		if json.Unmarshal(p.ImageURL, &image.URL) != nil && json.Unmarshal(p.ImageURL, &image) != nil {
-			image = agent.ImageURL{}
+		if json.Unmarshal(p.ImageURL, &image.URL) != nil {
+			_ = json.Unmarshal(p.ImageURL, &image) // without a URL it is refused
 		}
-		return agent.Part{Type: p.Type, ImageURL: &image}
+		p.Part.ImageURL = &image
 	}
-	return agent.Part{Type: p.Type, Text: p.Text}
+	return p.Part
 }
 
 // readCompletion decodes a request and refuses what an agent cannot do.
@@ -179,12 +150,8 @@ func parseCompletion(raw []byte) (q completionRequest, err error) {
 	return q, q.readMessages()
 }
 
-// formats are the schemas of answers by response_format.
-var formats = map[string]json.RawMessage{"": nil, "text": nil, "json_object": json.RawMessage(`{"type":"object"}`), "json_schema": nil}
-
 func (q *completionRequest) check() error {
-	given, known := formats[q.ResponseFormat.Type]
-	schema := &q.ResponseFormat.JSONSchema.Schema
+	format, schema := q.ResponseFormat.Type, &q.ResponseFormat.JSONSchema.Schema
 	switch {
 	case q.N > 1:
 		return refuse("n", "n is %d: an agent gives one answer", q.N)
@@ -192,10 +159,12 @@ func (q *completionRequest) check() error {
 		return refuse("tools", "agents run tools of their own, and none of the client: leave out tools, or set tool_choice to none")
 	case len(q.Functions) > 0 && q.FunctionCall != "none":
 		return refuse("functions", "agents run tools of their own, and none of the client: leave out functions, or set function_call to none")
-	case !known:
-		return refuse("response_format.type", "response_format %q is not possible: use text, json_object, or json_schema with a schema", q.ResponseFormat.Type)
-	case q.ResponseFormat.Type != "json_schema":
-		*schema = given
+	case !slices.Contains([]string{"", "text", "json_object", "json_schema"}, format):
+		return refuse("response_format.type", "response_format %q is not possible: use text, json_object, or json_schema with a schema", format)
+	case format == "json_object":
+		*schema = json.RawMessage(`{"type":"object"}`)
+	case format != "json_schema":
+		*schema = nil
 	case len(*schema) == 0 || string(*schema) == "null":
 		return refuse("response_format.json_schema.schema", "response_format json_schema needs json_schema.schema")
 	}
@@ -227,7 +196,7 @@ func (q *completionRequest) readMessages() error {
 		}
 	}
 	q.Messages = rest
-	if len(rest) == 0 || rest[len(rest)-1].Role != "user" {
+	if len(rest) == 0 || !rest[len(rest)-1].ofUser() {
 		return refuse("messages", "the last message has to be the user's, and not empty")
 	}
 	return nil
@@ -268,11 +237,6 @@ func dataOf(text string) ([]byte, error) {
 	if !strings.HasSuffix(strings.ToLower(strings.TrimSpace(kind)), ";base64") {
 		return nil, agent.Errorf(agent.CodeInvalid, "it is not in base64: write data:image/png;base64,…")
 	}
-	if strings.Contains(data, "%") {
-		if plain, err := url.PathUnescape(data); err == nil {
-			data = plain
-		}
-	}
 	data = strings.TrimRight(strings.Join(strings.Fields(data), ""), "=")
 	return base64.RawStdEncoding.DecodeString(strings.NewReplacer("-", "+", "_", "/").Replace(data))
 }
@@ -281,7 +245,7 @@ func dataOf(text string) ([]byte, error) {
 // before it.
 func (q completionRequest) latest() (out agent.Content, before int) {
 	before = len(q.Messages)
-	for before > 0 && q.Messages[before-1].Role == "user" {
+	for before > 0 && q.Messages[before-1].ofUser() {
 		before--
 	}
 	return joined(q.Messages[before:]), before
@@ -354,4 +318,12 @@ func after(text string, images []agent.Part, c agent.Content) agent.Content {
 		return agent.Text(text + c.Value)
 	}
 	return agent.Content{Parts: slices.Concat([]agent.Part{{Type: "text", Text: text}}, images, partsOf(c))}
+}
+
+func cutInstructions(text string) (instructions, rest string) {
+	if end := strings.Index(text, instructionsEnd); end > 0 && strings.HasPrefix(text, instructionsBegin) {
+		end += len(instructionsEnd)
+		return text[:end], strings.TrimSpace(text[end:])
+	}
+	return "", text
 }
