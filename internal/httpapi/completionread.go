@@ -34,6 +34,7 @@ type completionRequest struct {
 		} `json:"json_schema"`
 	} `json:"response_format"`
 
+	lines  []line            // all of the messages
 	system []string          // the texts of system and developer messages
 	images map[string][]byte // what came in data: URLs, by the names that they are kept by
 }
@@ -178,11 +179,8 @@ func (q *completionRequest) readMessages() error {
 	var rest []completionMessage
 	for i, m := range q.Messages {
 		at := "messages[" + strconv.Itoa(i) + "]"
-		if err := q.readParts(at, m.Content.Parts); err != nil {
+		if err := q.readContent(at+".content", m.Content); err != nil {
 			return err
-		}
-		if err := agent.CheckContent(m.Content); err != nil {
-			return &refusal{err, at + ".content"}
 		}
 		switch m.Role {
 		case "system", "developer":
@@ -199,12 +197,18 @@ func (q *completionRequest) readMessages() error {
 	if len(rest) == 0 || !rest[len(rest)-1].ofUser() {
 		return refuse("messages", "the last message has to be the user's, and not empty")
 	}
+	for from, i := 0, 1; i <= len(rest); i++ {
+		if i == len(rest) || rest[i].ofUser() != rest[from].ofUser() {
+			q.lines = append(q.lines, line{rest[from].ofUser(), said(joined(rest[from:i])), i})
+			from = i
+		}
+	}
 	return nil
 }
 
-func (q *completionRequest) readParts(at string, parts []agent.Part) error {
-	for i, p := range parts {
-		at := at + ".content[" + strconv.Itoa(i) + "]"
+func (q *completionRequest) readContent(in string, c agent.Content) error {
+	for i, p := range c.Parts {
+		at := in + "[" + strconv.Itoa(i) + "]"
 		switch {
 		case p.Type == "text":
 			continue
@@ -226,6 +230,9 @@ func (q *completionRequest) readParts(at string, parts []agent.Part) error {
 		}
 		p.ImageURL.URL = agent.ImageScheme + scheme
 		q.images[scheme] = image
+	}
+	if err := agent.CheckContent(c); err != nil {
+		return &refusal{err, in}
 	}
 	return nil
 }
@@ -253,14 +260,11 @@ func (q completionRequest) latest() (out agent.Content, before int) {
 
 // joined is one content of several.
 func joined(messages []completionMessage) (out agent.Content) {
+	if len(messages) == 1 {
+		return messages[0].Content
+	}
 	for _, m := range messages {
-		switch {
-		case out.IsEmpty():
-			out = m.Content
-		default:
-			out.Parts = slices.Concat(partsOf(out), partsOf(m.Content))
-			out.Value = ""
-		}
+		out.Parts = append(out.Parts, partsOf(m.Content)...)
 	}
 	return out
 }

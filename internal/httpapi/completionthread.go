@@ -61,12 +61,13 @@ func (a *completion) family() string {
 // continued finds the conversation whose whole history is that of the request. Of two
 // that went alike it is neither: what their agents did may differ.
 func (a *completion) continued(ctx context.Context) (found *transcript, err error) {
-	if _, before := a.q.latest(); before == 0 {
+	if len(a.q.lines) < 2 {
 		return nil, nil
 	}
 	threads, _, err := a.c.client.ThreadPage(ctx, memory.ThreadFilter{}, "", searched)
+	family := a.family()
 	for _, th := range threads {
-		if !strings.HasPrefix(th.SessionID, a.family()) || th.ConversationID != agent.DefaultConversation {
+		if !strings.HasPrefix(th.SessionID, family) || th.ConversationID != agent.DefaultConversation {
 			continue
 		}
 		t, err := a.transcript(ctx, th.ID)
@@ -141,7 +142,7 @@ func (a *completion) add(ctx context.Context, r memory.SendRequest, t *transcrip
 type line struct {
 	user bool
 	text string
-	end  int // of a request: how many messages stand before the end of it
+	end  int // of a request: how many of its messages it ends
 }
 
 // transcript is a conversation as its client has seen it.
@@ -170,18 +171,24 @@ func (a *completion) transcript(ctx context.Context, thread string) (*transcript
 		case m.Role == agent.RoleUser:
 			t.say(m.Content)
 		case m.Role == agent.RoleAssistant:
-			t.lines, t.open = grown(t.lines, line{text: said(m.Content)}), nil
+			t.open = nil
+			t.grow(false, said(m.Content))
 		}
 	}
+	return t, a.stand(ctx, t)
+}
+
+// stand finds out what waits in a conversation, and where its last turn stands.
+func (a *completion) stand(ctx context.Context, t *transcript) error {
+	thread, turn := t.now.ThreadID, ""
 	last, err := a.s.store.LastTurn(ctx, thread)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	waiting, err := a.s.store.Waiting(ctx, thread)
-	turn := ""
 	if last != nil {
 		turn = last.ID
 	}
+	waiting, err := a.s.store.Waiting(ctx, thread)
 	for _, e := range waiting {
 		if e.Kind == memory.EntryMessage {
 			t.say(e.Content)
@@ -194,26 +201,25 @@ func (a *completion) transcript(ctx context.Context, thread string) (*transcript
 		t.now, err = a.c.client.Status(ctx, thread, turn)
 	}
 	if question, _ := outcome(t.now); t.now.Status == string(agent.ThreadWaitingForUser) {
-		t.lines = grown(t.lines, line{text: question})
+		t.grow(false, question)
 	}
-	return t, err
+	return err
 }
 
 func (t *transcript) say(c agent.Content) {
 	instructions, text := cutInstructions(said(c))
 	t.instructions = cmp.Or(instructions, t.instructions)
 	t.open = append(t.open, text)
-	t.lines = grown(t.lines, line{user: true, text: text})
+	t.grow(true, text)
 }
 
-// grown adds a line, to the last one if that is of the same side.
-func grown(lines []line, l line) []line {
-	if n := len(lines); n > 0 && lines[n-1].user == l.user {
-		lines[n-1].text += "\n" + l.text
-		lines[n-1].end = l.end
-		return lines
+// grow adds what one side said, to the last line if that is of the same one.
+func (t *transcript) grow(user bool, text string) {
+	if n := len(t.lines); n > 0 && t.lines[n-1].user == user {
+		t.lines[n-1].text += "\n" + text
+		return
 	}
-	return append(lines, l)
+	t.lines = append(t.lines, line{user: user, text: text})
 }
 
 // answered counts the lines up to the last answer.
@@ -253,11 +259,7 @@ func (t *transcript) goneOn(q completionRequest) bool {
 // follows reports whether the history of a request is that of the first n lines. It may
 // be the end of them only, unless all of it is asked for.
 func (t *transcript) follows(q completionRequest, n int, all bool) bool {
-	_, before := q.latest()
-	var h []line
-	for i, m := range q.Messages[:before] {
-		h = grown(h, line{m.ofUser(), said(m.Content), i + 1})
-	}
+	h := q.lines[:len(q.lines)-1]
 	for i := 1; i <= min(n, len(h)); i++ {
 		have, sent := t.lines[n-i], h[len(h)-i]
 		if have.user && i == n && (have.text != sent.text || all && len(h) > n) {
