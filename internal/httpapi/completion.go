@@ -86,11 +86,7 @@ func (a *completion) post(ctx context.Context, r memory.SendRequest) (spool.Repl
 	}
 	t, err := a.c.client.Thread(ctx, agent.MainThreadID(r.SessionID, r.ConversationID))
 	plain := r
-	switch {
-	case agent.CodeOf(err) == agent.CodeNotFound:
-	case err != nil:
-		return spool.Reply{}, err
-	case t.Config.Name == r.Agent:
+	if err == nil && t.Config.Name == r.Agent {
 		plain.Agent = ""
 	}
 	sent, err := a.c.client.Send(ctx, plain)

@@ -352,6 +352,29 @@ func TestCase_F06_AfterAFailedTurn(t *testing.T) {
 	}
 }
 
+// The first message of a conversation, too.
+func TestCase_F06_TheFirstMessageFailed(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.StartWorker()
+	c := &chat{bench: b}
+	u1, u2 := said("user", "script: say one"), said("user", "script: say two")
+	b.breaks(func() { c.ask(u1).is(500) })
+	text, thread := c.ask(u1).text()
+	require.Equal(t, "one", text)
+	require.Len(t, b.heard(thread), 1)
+	turns, err := b.Store.TurnsOf(b.Ctx(), thread)
+	require.NoError(t, err)
+	require.Len(t, turns, 2, "another try of the same message")
+	_, next := c.ask(u1).text()
+	require.NotEqual(t, thread, next, "what was answered is not asked again there")
+	b.breaks(func() { c.ask(u2).is(500) })
+	text, both := c.ask(u2, u1).text()
+	require.Equal(t, "one", text)
+	require.Equal(t, []string{"script: say two", "script: say one"}, b.heard(both))
+	b.Verify()
+}
+
 // A request whose answer did not arrive is sent again while its turn runs, and after.
 func TestCase_F07_AnAnswerThatDidNotArrive(t *testing.T) {
 	t.Parallel()

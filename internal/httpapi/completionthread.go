@@ -61,9 +61,6 @@ func (a *completion) family() string {
 // continued finds the conversation whose whole history is that of the request. Of two
 // that went alike it is neither: what their agents did may differ.
 func (a *completion) continued(ctx context.Context) (found *transcript, err error) {
-	if len(a.q.lines) < 2 {
-		return nil, nil
-	}
 	threads, _, err := a.c.client.ThreadPage(ctx, memory.ThreadFilter{}, "", searched)
 	family := a.family()
 	for _, th := range threads {
@@ -74,7 +71,7 @@ func (a *completion) continued(ctx context.Context) (found *transcript, err erro
 		if err != nil {
 			return nil, err
 		}
-		if t == nil || !t.follows(a.q, t.answered(), true) || t.answered() < len(t.lines) && t.overlap(a.q) < len(t.open) {
+		if t == nil || !t.ends(a.q) {
 			continue
 		}
 		if found != nil {
@@ -83,6 +80,16 @@ func (a *completion) continued(ctx context.Context) (found *transcript, err erro
 		found = t
 	}
 	return found, err
+}
+
+// ends reports whether a conversation ends where the history of a request does, or has
+// what comes then, too. Of two that begin alike the one that failed at once was left.
+func (t *transcript) ends(q completionRequest) bool {
+	n := t.answered()
+	if n == 0 {
+		return len(q.lines) == 1 && t.now.Status == string(agent.ThreadFailed) && t.overlap(q) == len(t.open)
+	}
+	return t.follows(q, n, true) && (n == len(t.lines) || t.overlap(q) == len(t.open))
 }
 
 // put gives a conversation what it lacks of a request.
