@@ -83,7 +83,7 @@ func (a *completion) continued(ctx context.Context) (found *transcript, err erro
 }
 
 // ends reports whether a conversation ends where the history of a request does, or has
-// what comes then, too. Of two that begin alike the one that failed at once was left.
+// what comes then, too. One whose first message failed is tried again by that message.
 func (t *transcript) ends(q completionRequest) bool {
 	n := t.answered()
 	if n == 0 {
