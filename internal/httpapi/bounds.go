@@ -121,6 +121,10 @@ func (s *Server) send(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	r.MessageID = c.keyed(r.MessageID)
+	if c.key != "" && r.ThreadID == "" && r.SessionID == "" {
+		r.SessionID = "chat-" + c.key
+	}
 	return c.client.Send(c.r.Context(), r)
 }
 

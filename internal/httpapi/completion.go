@@ -2,11 +2,7 @@ package httpapi
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 
@@ -16,160 +12,16 @@ import (
 )
 
 // The part of OpenAI's API that chat clients use, on top of threads. A model is an
-// agent. A request that names a conversation adds its last message to it, as the
-// thread knows the rest; one that names none starts a session, to which the
-// request's own history is given.
+// agent. completionread.go reads a request, completionthread.go finds the conversation
+// that it goes on with, and what of it that conversation lacks.
 
 const (
 	// threadHeader names the conversation of a request, and of its answer.
 	threadHeader = "X-Spool-Thread"
 	turnHeader   = "X-Spool-Turn"
 	// conversationKey does the same in the request's metadata.
-	conversationKey   = "conversation"
-	idempotencyHeader = "Idempotency-Key"
-	maxIdempotencyKey = 255
-	formatSchema      = "json_schema"
+	conversationKey = "conversation"
 )
-
-// completionRequest is what is read of a request. Settings of the model are the
-// agent's, so that those of a request are left aside.
-type completionRequest struct {
-	Model         string              `json:"model"`
-	Messages      []completionMessage `json:"messages"`
-	Stream        bool                `json:"stream"`
-	StreamOptions struct {
-		IncludeUsage bool `json:"include_usage"`
-	} `json:"stream_options"`
-	Metadata       map[string]string `json:"metadata"`
-	N              int               `json:"n"`
-	Tools          []json.RawMessage `json:"tools"`
-	Functions      []json.RawMessage `json:"functions"`
-	ResponseFormat struct {
-		Type       string `json:"type"`
-		JSONSchema struct {
-			Schema json.RawMessage `json:"schema"`
-		} `json:"json_schema"`
-	} `json:"response_format"`
-}
-
-type completionMessage struct {
-	Role    string        `json:"role"`
-	Content agent.Content `json:"content"`
-}
-
-// read decodes a request and refuses what an agent cannot do.
-func (s *Server) readCompletion(c *call) (completionRequest, error) {
-	var q completionRequest
-	raw, err := c.read()
-	if err == nil {
-		err = agent.Wrap(json.Unmarshal(raw, &q), agent.CodeInvalid, "the body is not a chat completion request")
-	}
-	if err != nil {
-		return q, err
-	}
-	switch {
-	case q.N > 1:
-		return q, agent.Errorf(agent.CodeInvalid, "n is %d: an agent gives one answer", q.N)
-	case len(q.Tools)+len(q.Functions) > 0:
-		return q, agent.Errorf(agent.CodeInvalid, "agents have tools of their own: leave out tools and functions")
-	case !slices.Contains([]string{"", "text", formatSchema}, q.ResponseFormat.Type):
-		return q, agent.Errorf(agent.CodeInvalid, "response_format %q is not possible: use text, or %s with a schema", q.ResponseFormat.Type, formatSchema)
-	case q.ResponseFormat.Type == formatSchema && len(q.ResponseFormat.JSONSchema.Schema) == 0:
-		return q, agent.Errorf(agent.CodeInvalid, "response_format %s needs json_schema.schema", formatSchema)
-	case len(q.Messages) == 0 || q.Messages[len(q.Messages)-1].Role != "user":
-		return q, agent.Errorf(agent.CodeInvalid, "the last message has to be the user's")
-	}
-	for _, m := range q.Messages {
-		if err := agent.CheckContent(m.Content); err != nil {
-			return q, err
-		}
-	}
-	if !slices.ContainsFunc(s.knownAgents(), func(a agentInfo) bool { return a.Name == q.Model }) {
-		return q, &httpError{http.StatusNotFound, "model_not_found", "there is no agent " + q.Model + ": /v1/models lists them"}
-	}
-	return q, nil
-}
-
-// message makes a message to a thread of a request.
-func (q completionRequest) message(c *call) (memory.SendRequest, error) {
-	r := memory.SendRequest{Agent: q.Model, MessageID: spool.NewID(), AnswerSchema: q.ResponseFormat.JSONSchema.Schema}
-	key := c.r.Header.Get(idempotencyHeader)
-	if len(key) > maxIdempotencyKey {
-		return r, agent.Errorf(agent.CodeInvalid, "the %s has %d characters, at most %d are possible", idempotencyHeader, len(key), maxIdempotencyKey)
-	}
-	if key != "" {
-		r.MessageID = "request-" + shortHash(c.user, key)
-	}
-	name := c.r.Header.Get(threadHeader)
-	if name == "" {
-		name = q.Metadata[conversationKey]
-	}
-	if name == "" {
-		r.SessionID, r.ConversationID = spool.NewID(), agent.DefaultConversation
-		if key != "" {
-			r.SessionID = "chat-" + shortHash(c.user, key)
-		}
-		r.Content = q.whole()
-		return r, nil
-	}
-	if !strings.Contains(name, "/") {
-		name = agent.MainThreadID(name, agent.DefaultConversation)
-	}
-	p, err := agent.ParseThreadID(name)
-	if err != nil || p.Kind != agent.KindMain {
-		return r, agent.Errorf(agent.CodeInvalid, "conversation %q is not valid: use SESSION or SESSION/CONVERSATION", name)
-	}
-	r.SessionID, r.ConversationID = p.SessionID, p.ConversationID
-	r.Content, _ = q.latest()
-	return r, nil
-}
-
-func shortHash(parts ...string) string {
-	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
-	return hex.EncodeToString(sum[:16])
-}
-
-// latest is what the user has said since the last answer, and how many messages stand
-// before it.
-func (q completionRequest) latest() (out agent.Content, before int) {
-	before = len(q.Messages)
-	for before > 0 && q.Messages[before-1].Role == "user" {
-		before--
-	}
-	if before == len(q.Messages)-1 {
-		return q.Messages[before].Content, before
-	}
-	for _, m := range q.Messages[before:] {
-		out.Parts = append(out.Parts, partsOf(m.Content)...)
-	}
-	return out, before
-}
-
-// whole is the latest with all that stands before it.
-func (q completionRequest) whole() agent.Content {
-	latest, n := q.latest()
-	var b strings.Builder
-	for _, m := range q.Messages[:n] {
-		if text := m.Content.String(); text != "" {
-			b.WriteString(m.Role + ":\n" + text + "\n\n")
-		}
-	}
-	if b.Len() == 0 {
-		return latest
-	}
-	before := "This conversation was begun elsewhere. Until now it went:\n\n" + b.String() + "Go on from there. The user now says:\n\n"
-	if latest.Parts == nil {
-		return agent.Text(before + latest.Value)
-	}
-	return agent.Content{Parts: append([]agent.Part{{Type: "text", Text: before}}, latest.Parts...)}
-}
-
-func partsOf(c agent.Content) []agent.Part {
-	if c.Parts != nil {
-		return c.Parts
-	}
-	return []agent.Part{{Type: "text", Text: c.Value}}
-}
 
 // complete answers POST /v1/chat/completions.
 func (s *Server) complete(c *call) (any, error) {
@@ -177,26 +29,21 @@ func (s *Server) complete(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	r, err := q.message(c)
+	a := &completion{s: s, c: c, q: q, created: time.Now().Unix()}
+	ctx := c.r.Context()
+	r, t, err := a.target(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.place(c, &r); err != nil {
-		return nil, err
-	}
-	a := &completion{s: s, c: c, model: q.Model, usage: q.StreamOptions.IncludeUsage, created: time.Now().Unix()}
-	ctx, thread := c.r.Context(), agent.MainThreadID(r.SessionID, r.ConversationID)
-	tail, err := c.client.Tail(ctx, thread)
+	tail, err := c.client.Tail(ctx, agent.MainThreadID(r.SessionID, r.ConversationID))
 	if err != nil {
 		return nil, err
 	}
-	sent, err := a.put(ctx, r, tail != "")
-	if err != nil {
+	if a.sent, err = a.put(ctx, r, t); err != nil {
 		return nil, err
 	}
-	a.sent = sent
-	c.w.Header().Set(threadHeader, sent.ThreadID)
-	c.w.Header().Set(turnHeader, sent.TurnID)
+	c.w.Header().Set(threadHeader, a.sent.ThreadID)
+	c.w.Header().Set(turnHeader, a.sent.TurnID)
 	if q.Stream {
 		return nil, a.stream(tail)
 	}
@@ -209,7 +56,7 @@ func (s *Server) complete(c *call) (any, error) {
 		return nil, err
 	}
 	return map[string]any{
-		"id": a.id(), "object": "chat.completion", "created": a.created, "model": a.model, "usage": wireUsage(end.Usage),
+		"id": a.id(), "object": "chat.completion", "created": a.created, "model": q.Model, "usage": wireUsage(end.Usage),
 		"choices": []any{map[string]any{
 			"index": 0, "finish_reason": finish(end), "logprobs": nil,
 			"message": map[string]any{"role": "assistant", "content": text, "refusal": nil},
@@ -221,25 +68,25 @@ func (s *Server) complete(c *call) (any, error) {
 type completion struct {
 	s       *Server
 	c       *call
+	q       completionRequest
 	sent    spool.Reply
-	model   string
-	usage   bool
 	created int64
 }
 
-// put sends the message. Only one that names no agent answers a question, so that
+// post sends a message. Only one that names no agent answers a question, so that
 // an agent that the thread has already is left out. A message that is repeated may
 // have been the thread's first, which named it.
-func (a *completion) put(ctx context.Context, r memory.SendRequest, exists bool) (spool.Reply, error) {
-	if !exists {
-		return a.c.client.Send(ctx, r)
+func (a *completion) post(ctx context.Context, r memory.SendRequest) (spool.Reply, error) {
+	for _, name := range r.Content.Images() {
+		if data := a.q.images[name]; data != nil {
+			if _, err := a.s.store.KeepImage(ctx, data); err != nil {
+				return spool.Reply{}, err
+			}
+		}
 	}
-	plain := r
 	t, err := a.c.client.Thread(ctx, agent.MainThreadID(r.SessionID, r.ConversationID))
-	if err != nil {
-		return spool.Reply{}, err
-	}
-	if t.Config.Name == r.Agent {
+	plain := r
+	if err == nil && t.Config.Name == r.Agent {
 		plain.Agent = ""
 	}
 	sent, err := a.c.client.Send(ctx, plain)

@@ -126,7 +126,7 @@ func (t *chunks) raw(v any) error {
 func (t *chunks) send(delta map[string]any, finish any) error {
 	if t.lost == nil {
 		t.lost = t.raw(map[string]any{
-			"id": t.a.id(), "object": "chat.completion.chunk", "created": t.a.created, "model": t.a.model,
+			"id": t.a.id(), "object": "chat.completion.chunk", "created": t.a.created, "model": t.a.q.Model,
 			"choices": []any{map[string]any{"index": 0, "delta": delta, "finish_reason": finish, "logprobs": nil}},
 		})
 	}
@@ -209,9 +209,9 @@ func (t *chunks) finish(r spool.Reply, text string) {
 		_ = t.send(map[string]any{"content": text}, nil)
 	}
 	_ = t.send(map[string]any{}, finish(r))
-	if t.a.usage && t.lost == nil {
+	if t.a.q.StreamOptions.IncludeUsage && t.lost == nil {
 		_ = t.raw(map[string]any{
-			"id": t.a.id(), "object": "chat.completion.chunk", "created": t.a.created, "model": t.a.model,
+			"id": t.a.id(), "object": "chat.completion.chunk", "created": t.a.created, "model": t.a.q.Model,
 			"choices": []any{}, "usage": wireUsage(r.Usage),
 		})
 	}

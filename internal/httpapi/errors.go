@@ -82,7 +82,12 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 		w.Header().Set("Retry-After", "1")
 	}
 	if strings.HasPrefix(r.URL.Path, "/v1/") {
-		writeJSON(w, status, map[string]any{"error": wireFailure(w, r, status, f)})
+		wire := wireFailure(w, r, status, f)
+		var about *refusal
+		if errors.As(err, &about) {
+			wire["param"] = about.param
+		}
+		writeJSON(w, status, map[string]any{"error": wire})
 		return
 	}
 	writeJSON(w, status, map[string]any{"error": f})

@@ -60,6 +60,9 @@ func (s *Server) pass(origin *http.CrossOriginProtection, op route, w http.Respo
 			return err
 		}
 	}
+	if err := c.readKey(); err != nil {
+		return err
+	}
 	r.Body = http.MaxBytesReader(w, r.Body, cmp.Or(op.bound, maxBody))
 	if err := c.where(op.path); err != nil {
 		return err

@@ -282,7 +282,7 @@ func (s *Server) retry(c *call) (any, error) {
 	if err := s.mayRun(c, c.thread); err != nil {
 		return nil, err
 	}
-	return c.client.Retry(c.r.Context(), c.thread, r.RequestID)
+	return c.client.Retry(c.r.Context(), c.thread, c.keyed(r.RequestID))
 }
 
 // chatSend is the one write below a user's chats: a message of the user.
@@ -303,7 +303,7 @@ func (s *Server) chatSend(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := memory.SendRequest{SessionID: p.SessionID, ConversationID: p.ConversationID, MessageID: m.MessageID, Content: m.Content, WhenBusy: m.WhenBusy}
+	r := memory.SendRequest{SessionID: p.SessionID, ConversationID: p.ConversationID, MessageID: c.keyed(m.MessageID), Content: m.Content, WhenBusy: m.WhenBusy}
 	if err := s.place(c, &r); err != nil {
 		return nil, err
 	}

@@ -3,6 +3,7 @@
 package httpapi_test
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"os"
 	"os/exec"
@@ -14,7 +15,27 @@ import (
 
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/internal/npmtest"
+	"github.com/spool-agents/spool/memory/memorytest"
 )
+
+// runs runs a program of testdata/openai with the packages that are pinned there.
+func (b *bench) runs(program, session string) []byte {
+	b.t.Helper()
+	dir := b.t.TempDir()
+	require.NoError(b.t, os.Symlink(filepath.Join(npmtest.Install(b.t, os.DirFS("testdata/openai")), "node_modules"), filepath.Join(dir, "node_modules")))
+	text, err := os.ReadFile(filepath.Join("testdata/openai", program))
+	require.NoError(b.t, err)
+	require.NoError(b.t, os.WriteFile(filepath.Join(dir, program), text, 0o600))
+	cmd := exec.CommandContext(b.t.Context(), "node", program)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "BASE_URL="+b.url+"/v1", "TOKEN="+token, "SESSION="+session,
+		"IMAGE="+base64.StdEncoding.EncodeToString(memorytest.Picture(1)), "AI_SDK_LOG_WARNINGS=false", "LANGSMITH_TRACING=false")
+	var errout strings.Builder
+	cmd.Stderr = &errout
+	out, err := cmd.Output()
+	require.NoError(b.t, err, errout.String())
+	return out
+}
 
 // OpenAI's own client, from the npm registry, works against a server: models,
 // conversations, streams, repeated requests, questions, errors.
@@ -23,19 +44,8 @@ func TestTheOpenAIClientWorks(t *testing.T) {
 	b := newBench(t)
 	b.asks()
 	b.StartWorker()
-	dir := t.TempDir()
-	require.NoError(t, os.Symlink(filepath.Join(npmtest.Install(t, os.DirFS("testdata/openai")), "node_modules"), filepath.Join(dir, "node_modules")))
-	program, err := os.ReadFile("testdata/openai/client.mjs")
-	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "client.mjs"), program, 0o600))
 	session := b.Session("oa")
-	cmd := exec.CommandContext(t.Context(), "node", "client.mjs")
-	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "BASE_URL="+b.url+"/v1", "TOKEN="+token, "SESSION="+session)
-	var errout strings.Builder
-	cmd.Stderr = &errout
-	out, err := cmd.Output()
-	require.NoError(t, err, errout.String())
+	out := b.runs("client.mjs", session)
 	var seen struct {
 		Models               []string
 		Model, First, Finish string
@@ -91,4 +101,65 @@ func TestTheOpenAIClientWorks(t *testing.T) {
 	gated, err := b.Store.TurnsOf(b.Ctx(), session+"/gated")
 	require.NoError(t, err)
 	require.Len(t, gated, 1, "the client did not send it again")
+}
+
+// The AI SDK's OpenAI provider works: its system messages, histories of parts, streams,
+// images as bytes, objects.
+func TestTheAISDKFromNPM(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.StartWorker()
+	var seen struct {
+		First, Second, Thread string
+		Same, Usage           bool
+		Look                  []string
+		Object, Free          map[string]any
+		Errors                map[string][]any
+	}
+	out := b.runs("aisdk.mjs", b.Session("ai"))
+	require.NoError(t, json.Unmarshal(out, &seen), "%s", out)
+	require.Contains(t, seen.First, "scripted demo model")
+	require.Equal(t, "one two three", seen.Second)
+	require.True(t, seen.Same, "the second turn is in the same conversation")
+	require.True(t, seen.Usage)
+	heard := b.heard(seen.Thread)
+	require.Len(t, heard, 2)
+	require.Contains(t, heard[0], "system:\nBe brief.")
+	require.Equal(t, "script: slow 10ms say one two three", heard[1])
+	require.Equal(t, "seen", seen.Look[0])
+	m, err := b.Store.Messages(b.Ctx(), seen.Look[1], 0, 1)
+	require.NoError(t, err)
+	require.Len(t, m[0].Content.Images(), 1)
+	require.Equal(t, map[string]any{"n": 42.0}, seen.Object)
+	require.Equal(t, map[string]any{"any": 1.0}, seen.Free)
+	require.Equal(t, map[string][]any{"tools": {400.0, "tools", "invalid"}, "failed": {500.0, nil, "error"}}, seen.Errors)
+	b.Verify()
+}
+
+// LangChain's OpenAI model works, as the AI SDK does.
+func TestLangChainFromNPM(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.StartWorker()
+	var seen struct {
+		First, Second, Look string
+		Usage               bool
+		Object, Free        map[string]any
+		Errors              map[string][]any
+	}
+	session := b.Session("lc")
+	out := b.runs("langchain.mjs", session)
+	require.NoError(t, json.Unmarshal(out, &seen), "%s", out)
+	require.Contains(t, seen.First, "scripted demo model")
+	require.True(t, seen.Usage)
+	require.Equal(t, "one two three", seen.Second)
+	heard := b.heard(session + "/default")
+	require.Len(t, heard, 2)
+	require.Contains(t, heard[0], "system:\nBe brief.")
+	require.Equal(t, "script: slow 10ms say one two three", heard[1])
+	require.Equal(t, "seen", seen.Look)
+	require.Equal(t, map[string]any{"n": 42.0}, seen.Object)
+	require.Equal(t, map[string]any{"n": 1.0}, seen.Free)
+	require.Equal(t, map[string][]any{"tools": {400.0, "tools", "invalid"}, "failed": {500.0, nil, "error"}}, seen.Errors)
+	b.Verify()
 }

@@ -2,6 +2,8 @@ package httpapi
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -24,6 +26,11 @@ const (
 	maxMessage = 16 << 20 // pictures come as data: URLs
 )
 
+const (
+	idempotencyHeader = "Idempotency-Key"
+	maxIdempotencyKey = 255
+)
+
 // Bounds of the time in which headers and body have to come, and an answer to be taken.
 const (
 	headerTime = 10 * time.Second
@@ -38,6 +45,7 @@ type call struct {
 	user   string        // "" on public routes
 	admin  bool          // the user runs the server
 	client *spool.Client // nil on public routes
+	key    string        // a digest of its Idempotency-Key, "" without one
 	thread string        // that the path, or the parameter thread, names
 }
 
@@ -50,6 +58,31 @@ func (c *call) write(kind, cache string, content []byte) {
 	c.w.Header().Set("Content-Type", kind)
 	c.w.Header().Set("Cache-Control", cache)
 	_, _ = c.w.Write(content) // a client that is gone needs no answer
+}
+
+// readKey reads the Idempotency-Key of a request.
+func (c *call) readKey() error {
+	key := c.r.Header.Get(idempotencyHeader)
+	if len(key) > maxIdempotencyKey {
+		return agent.Errorf(agent.CodeInvalid, "the %s has %d characters, at most %d are possible", idempotencyHeader, len(key), maxIdempotencyKey)
+	}
+	if key != "" {
+		c.key = shortHash(c.user, key)
+	}
+	return nil
+}
+
+// keyed is the id of a request: its own, else that of its key.
+func (c *call) keyed(id string) string {
+	if id == "" && c.key != "" {
+		return "request-" + c.key
+	}
+	return id
+}
+
+func shortHash(parts ...string) string {
+	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
+	return hex.EncodeToString(sum[:16])
 }
 
 // where finds the thread that the request is about. What cannot be one does not exist,
@@ -115,6 +148,7 @@ func (c *call) read() ([]byte, error) {
 	case err != nil:
 		return nil, agent.Wrap(err, agent.CodeInvalid, "the body did not arrive")
 	}
+	raw = bytes.TrimPrefix(raw, []byte("\ufeff")) // editors of Windows write it
 	return raw, agent.Wrap(agent.Said.Check(raw), agent.CodeInvalid, "the body is refused")
 }
 

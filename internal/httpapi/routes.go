@@ -72,7 +72,7 @@ var operations = []route{
 	{method: "POST", path: "/api/v1/messages", handle: (*Server).send, status: http.StatusAccepted, bound: maxMessage},
 	{method: "POST", path: oneThread + "/cancel", handle: command((*spool.Client).Cancel, func(r *memory.CancelRequest, c *call) { r.ThreadID = c.thread })},
 	{method: "POST", path: oneThread + "/retry", handle: (*Server).retry, status: http.StatusAccepted},
-	{method: "POST", path: oneThread + "/fork", handle: command((*spool.Client).Fork, func(r *spool.ForkRequest, c *call) { r.ThreadID = c.thread })},
+	{method: "POST", path: oneThread + "/fork", handle: command((*spool.Client).Fork, func(r *spool.ForkRequest, c *call) { r.ThreadID, r.RequestID = c.thread, c.keyed(r.RequestID) })},
 	{method: "GET", path: "/api/v1/approvals", handle: (*Server).approvals, query: "thread"},
 	{method: "POST", path: "/api/v1/approvals/{approval}/decision", handle: (*Server).decide},
 	{method: "GET", path: "/api/v1/decisions", handle: (*Server).decisions},
