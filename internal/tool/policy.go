@@ -10,6 +10,8 @@ import (
 	"sort"
 	"strings"
 
+	"golang.org/x/text/unicode/norm"
+
 	"github.com/spool-agents/spool/agent"
 )
 
@@ -160,8 +162,11 @@ func ruleRank(rule, tool, subject, dir string, gate agent.Gate) int {
 	if !hasPattern {
 		return rank
 	}
-	if isPathTool(tool) && path.IsAbs(pattern) && !path.IsAbs(subject) {
-		subject = path.Join(dir, subject)
+	if isPathTool(tool) {
+		pattern, subject = norm.NFC.String(pattern), norm.NFC.String(subject)
+		if path.IsAbs(pattern) && !path.IsAbs(subject) {
+			subject = path.Join(dir, subject)
+		}
 	}
 	if !subjectMatches(tool, pattern, subject, gate) {
 		return -1
