@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"unicode/utf8"
+	"unicode"
 
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/internal/tool"
@@ -19,19 +19,21 @@ type parser struct {
 	known    map[string]bool
 	warnings []Warning
 	out      loaded
+	// lost is a rule that cannot be read, which must not be lost.
+	lost     string
+	lostLine int
 }
 
 func parse(file, text string, known map[string]bool) (*loaded, []Warning) {
 	p := &parser{file: file, known: known}
 	c := &p.out.config
 	c.Name, c.Stream, p.out.nameLine, p.out.lines = strings.TrimSuffix(filepath.Base(file), ".md"), true, 1, map[string]int{}
-	if valid := strings.ToValidUTF8(text, "\x00"); !utf8.ValidString(text) {
-		before, _, _ := strings.Cut(valid, "\x00")
-		return p.skip(strings.Count(before, "\n")+1, "the file is not valid UTF-8")
+	front, body, line := split(text)
+	if line > 0 {
+		return p.skip(line, "the front matter has no closing ---")
 	}
-	front, body, ok := split(text)
-	if !ok {
-		return p.skip(1, "the front matter has no closing ---")
+	if line, what := unread(body); line > 0 {
+		return p.skip(line+strings.Count(text, "\n")-strings.Count(body, "\n"), what)
 	}
 	if err := trust.CheckYAML(front); err != nil {
 		return p.skip(1, "the file "+err.Error())
@@ -40,16 +42,29 @@ func parse(file, text string, known map[string]bool) (*loaded, []Warning) {
 	if problem != "" {
 		return p.skip(line, problem)
 	}
-	setters := p.setters()
-	for _, f := range fields {
-		switch set, ok := setters[f.key]; {
+	setters := map[string]setter{}
+	for key, set := range p.setters() {
+		setters[plainKey(key)] = set
+	}
+	for i, f := range fields {
+		if j := slices.IndexFunc(fields[:i], func(o field) bool { return plainKey(o.key) == plainKey(f.key) }); j >= 0 && limits(f.key) {
+			return p.skip(f.line, fmt.Sprintf("%s says the same as %s in line %d: leave one out", f.key, fields[j].key, fields[j].line))
+		}
+		switch set, ok := setters[plainKey(f.key)]; {
 		case !ok:
 			p.warn(f.line, "unknown key %q; known are %s", f.key, keys)
 		case f.value != nil: // a key without a value keeps its default
 			p.out.lines[f.key] = f.line
-			if want := set(f); want != "" {
+			want := set(f)
+			if want != "" && limits(f.key) {
+				return p.skip(f.line, fmt.Sprintf("%s is %v, want %s", f.key, shown(f.value), want))
+			}
+			if want != "" {
 				p.warn(f.line, "%s is %v, want %s; the default is used", f.key, shown(f.value), want)
 			}
+		}
+		if p.lost != "" {
+			return p.skip(p.lostLine, p.lost)
 		}
 	}
 	if err := agent.CheckAgentType(c.Name); err != nil {
@@ -68,6 +83,22 @@ func (p *parser) warn(line int, format string, args ...any) {
 func (p *parser) skip(line int, text string) (*loaded, []Warning) {
 	p.warn(line, "skipped: %s", text)
 	return nil, p.warnings
+}
+
+// plainKey makes the spellings of a key one: maxSteps, max_steps, Max-Steps.
+func plainKey(key string) string {
+	return strings.Map(func(r rune) rune {
+		if !unicode.IsLetter(r) {
+			return -1
+		}
+		return unicode.ToLower(r)
+	}, key)
+}
+
+// limits reports whether a key keeps an agent from something: without it the agent may
+// do more than the person wrote.
+func limits(key string) bool {
+	return slices.Contains([]string{"tools", "disallowedtools", "approval", "maxsteps", "maxturns", "maxtokens", "timeoutms"}, plainKey(key))
 }
 
 // keys lists the front matter keys; it is printed for unknown ones.
@@ -252,8 +283,9 @@ func (p *parser) approval(f field) string {
 }
 
 func (p *parser) rule(rule, gate string, line int) {
+	gate = strings.ToLower(strings.TrimSpace(gate))
 	if problem := tool.CheckRule(rule, gate); problem != "" {
-		p.warn(line, "%s; it was left out", problem)
+		p.lost, p.lostLine = problem, line
 		return
 	}
 	base, pattern, has := tool.SplitRule(rule)

@@ -39,8 +39,8 @@ func CheckYAML(text string) error {
 	return nil
 }
 
-// File is a file of a folder as it was read. What a person agrees to are these bytes, as
-// the file of this name in this folder.
+// File is a file of a folder as it was read, by agent.WrittenText. What a person agrees to
+// is this text, as the file of this name in this folder.
 type File struct {
 	Folder, Name string
 	Raw          []byte
@@ -87,8 +87,12 @@ func (f *File) read(open func(flag int) (*os.File, error)) error {
 		return err
 	}
 	defer file.Close()
-	if f.Raw, err = io.ReadAll(io.LimitReader(file, most+1)); err == nil && len(f.Raw) > most {
+	f.Raw, err = io.ReadAll(io.LimitReader(file, most+1))
+	switch {
+	case err == nil && len(f.Raw) > most:
 		err = fmt.Errorf("%s has more than %d bytes", f.Path(), most)
+	case err == nil:
+		f.Raw, err = agent.WrittenText(f.Raw)
 	}
 	return err
 }

@@ -28,6 +28,9 @@ func readFile(path string) ([]byte, error) {
 	}
 	data, err := atomicfile.ReadRegular(path)
 	if err == nil {
+		if data, err = agent.WrittenText(data); err != nil {
+			return nil, &port.DamagedError{Path: path, Cause: err}
+		}
 		if err = nested.Check(data); err != nil {
 			err = &port.DamagedError{Path: path, Cause: err}
 		}
