@@ -1,18 +1,64 @@
 package tool
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/spool-agents/spool/agent"
 )
 
-// CheckAnswerSchema says what keeps a JSON schema from being used for an answer.
-func CheckAnswerSchema(schema json.RawMessage) error {
-	_, err := answerSchema(schema)
-	return err
+// AnswerSchema is the JSON schema for an answer in what a person gave: the schema, or one
+// of the wrappers in which programs for OpenAI's API keep it. Its error says what keeps it
+// from being used.
+func AnswerSchema(given json.RawMessage) (json.RawMessage, error) {
+	schema := unwrapped(given)
+	if _, err := answerSchema(schema); err != nil {
+		return nil, err
+	}
+	var keys map[string]any
+	if json.Unmarshal(schema, &keys) == nil && len(keys) > 0 && !slices.ContainsFunc(slices.Collect(maps.Keys(keys)), isKeyword) {
+		return nil, agent.Errorf(agent.CodeInvalid, "the schema of the answer demands nothing: %s is no keyword of JSON schema; give the schema itself, such as {\"type\":\"object\",\"properties\":{…}}", slices.Sorted(maps.Keys(keys))[0])
+	}
+	return schema, nil
+}
+
+// unwrapped takes a schema out of its wrappers: {"response_format":…}, {"text":…},
+// {"format":…}, {"type":"json_schema","json_schema":…}, {"name":…,"schema":…,"strict":…}.
+func unwrapped(given json.RawMessage) json.RawMessage {
+	const deepest = 4
+	for range deepest {
+		var keys map[string]json.RawMessage
+		if len(given) > longestSchema || json.Unmarshal(given, &keys) != nil {
+			break
+		}
+		if typ := string(keys["type"]); typ != "" && typ != `"json_schema"` {
+			break // a schema
+		}
+		for _, beside := range []string{"type", "name", "description", "strict"} {
+			delete(keys, beside)
+		}
+		for name, inner := range keys {
+			known := slices.Contains([]string{"response_format", "text", "format", "json_schema", "schema"}, name)
+			if known && len(keys) == 1 && inner[0] == '{' {
+				given = inner
+			}
+		}
+	}
+	return given
+}
+
+// isKeyword reports whether a key of a schema demands something, or leads to what does.
+func isKeyword(key string) bool {
+	return strings.HasPrefix(key, "$") || slices.Contains([]string{
+		"type", "enum", "const", "properties", "required", "items", "prefixItems", "contains", "additionalProperties", "patternProperties", "propertyNames", "anyOf", "oneOf", "allOf", "not",
+		"if", "then", "else", "pattern", "format", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minLength", "maxLength", "minItems", "maxItems", "uniqueItems",
+		"minProperties", "maxProperties", "dependentRequired", "dependentSchemas", "dependencies", "unevaluatedProperties", "unevaluatedItems", "additionalItems", "definitions",
+	}, key)
 }
 
 func answerSchema(text json.RawMessage) (*schema, error) {
