@@ -2,6 +2,7 @@ package archive
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -123,9 +124,22 @@ func importTree(ctx context.Context, s Store, f sessionfile.Folder, o Owner, t s
 	case agent.CodeUnavailable:
 		return err
 	default:
-		out.refuse(name, err)
+		out.Refused = append(out.Refused, Refused{Name: name, Reason: inWords(err), err: err})
 	}
 	return nil
+}
+
+// inWords is why a store refused the rows of a file, without what its database says,
+// which tells a person nothing.
+func inWords(err error) string {
+	var e *agent.Error
+	if !errors.As(err, &e) {
+		return "its rows contradict each other: restore the file, or leave its \"store\" out to import the messages alone"
+	}
+	if e.Cause == nil {
+		return e.Message
+	}
+	return e.Message + ": " + inWords(e.Cause)
 }
 
 // checkTree takes a conversation back out that breaks a rule which every

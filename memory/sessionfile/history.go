@@ -162,7 +162,14 @@ func ParseHistory(data []byte) (History, error) {
 		name, isMetadata := strings.CutPrefix(key, metadataMark)
 		if !isMetadata {
 			c := h[key]
-			if err := jsontime.Unmarshal(raw[key], &c.Messages); err != nil {
+			err := jsontime.Unmarshal(raw[key], &c.Messages)
+			if err == nil {
+				c.Messages, err = ownMessages(c.Messages, raw[key], func() (list []json.RawMessage, err error) {
+					err = json.Unmarshal(raw[key], &list)
+					return list, err
+				})
+			}
+			if err != nil {
 				return nil, err
 			}
 			h[key] = c

@@ -66,7 +66,13 @@ func ParseSession(data []byte) (s Session, lost int, err error) {
 	if first, rest, found := bytes.Cut(data, []byte("\n")); found && !json.Valid(data) && json.Valid(first) {
 		lost, err = parseLines(&s, first, rest)
 	} else {
-		err = jsontime.Unmarshal(data, &s)
+		if err = jsontime.Unmarshal(data, &s); err == nil && len(s.Store) == 0 {
+			s.Messages, err = ownMessages(s.Messages, data, func() ([]json.RawMessage, error) {
+				var raw struct{ Messages []json.RawMessage }
+				err := json.Unmarshal(data, &raw)
+				return raw.Messages, err
+			})
+		}
 	}
 	if err != nil {
 		return Session{}, 0, err
@@ -93,14 +99,14 @@ func parseLines(s *Session, first, rest []byte) (lost int, err error) {
 		if len(bytes.TrimSpace(line)) == 0 {
 			continue
 		}
-		var m agent.Message
-		if err := jsontime.Unmarshal(line, &m); err != nil {
-			if i == len(lines)-1 {
-				return 1, nil
-			}
+		if i == len(lines)-1 && !json.Valid(line) {
+			return 1, nil
+		}
+		list, err := messagesOf([]json.RawMessage{line})
+		if err != nil {
 			return 0, fmt.Errorf("line %d: %w", i+2, err)
 		}
-		s.Messages = append(s.Messages, m)
+		s.Messages = append(s.Messages, list...)
 	}
 	return 0, nil
 }
