@@ -34,18 +34,8 @@ func WrittenText(data []byte) ([]byte, error) {
 	if utf8.Valid(data) {
 		return data, nil
 	}
-	line := 1
-	for len(data) > 0 {
-		r, n := utf8.DecodeRune(data)
-		if r == utf8.RuneError && n == 1 {
-			break
-		}
-		if r == '\n' {
-			line++
-		}
-		data = data[n:]
-	}
-	return nil, &NotTextError{Line: line}
+	good, _, _ := bytes.Cut(bytes.ToValidUTF8(data, []byte{0}), []byte{0})
+	return nil, &NotTextError{Line: 1 + bytes.Count(good, []byte("\n"))}
 }
 
 func fromUTF16(data []byte, order binary.ByteOrder) []byte {

@@ -41,9 +41,8 @@ func unwrapped(given json.RawMessage) json.RawMessage {
 		for _, beside := range []string{"type", "name", "description", "strict"} {
 			delete(keys, beside)
 		}
-		for name, inner := range keys {
-			known := slices.Contains([]string{"response_format", "text", "format", "json_schema", "schema"}, name)
-			if known && len(keys) == 1 && inner[0] == '{' {
+		for _, name := range []string{"response_format", "text", "format", "json_schema", "schema"} {
+			if inner := keys[name]; len(keys) == 1 && len(inner) > 0 && inner[0] == '{' {
 				given = inner
 			}
 		}

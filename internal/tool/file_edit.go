@@ -125,15 +125,12 @@ func common(a, b string) (head, tail int) {
 
 // lineEndAt is how lines end at a place of a file: in a few files they end differently.
 func lineEndAt(value string, at int) string {
-	end := strings.IndexByte(value[at:], '\n')
-	if end += at; end < at {
+	end := at + strings.IndexByte(value[at:], '\n')
+	if end < at {
 		end = strings.LastIndexByte(value[:at], '\n')
 	}
-	switch {
-	case end < 0:
+	if end < 0 {
 		return textfile.LineEnd(value)
-	case end > 0 && value[end-1] == '\r':
-		return "\r\n"
 	}
-	return "\n"
+	return textfile.LineEnd(value[max(0, end-1) : end+1])
 }

@@ -147,7 +147,7 @@ func (p place) keep(f *os.File, old fs.FileInfo) (note string, err error) {
 		note += fmt.Sprintf(" Its owner is %d:%d now: the worker may not give it to %d:%d, whose it was.", is.Uid, is.Gid, was.Uid, was.Gid)
 	}
 	if lost := p.keepAttributes(f); lost != "" {
-		note += " Not kept were its attributes " + lost + "."
+		note += " Not kept were its attributes" + lost + "."
 	}
 	if ok && was.Nlink > 1 {
 		note += fmt.Sprintf(" The file had %d names (hard links); the others keep the old content.", was.Nlink)

@@ -39,24 +39,13 @@ func (p place) keepAttributes(to *os.File) (lost string) {
 		return "" // what may not be read has none that we could keep
 	}
 	defer func() { _ = from.Close() }()
-	names := make([]byte, 64<<10) // the kernel's limit, as that of a value
-	value := make([]byte, 64<<10)
-	n, err := unix.Flistxattr(int(from.Fd()), names)
-	if err != nil {
-		return "" // the file system has none
-	}
-	var missing []string
-	for name := range strings.SplitSeq(strings.TrimRight(string(names[:n]), "\x00"), "\x00") {
-		if name == "" {
-			continue
-		}
+	names, value := make([]byte, 64<<10), make([]byte, 64<<10) // the kernel's limits
+	n, _ := unix.Flistxattr(int(from.Fd()), names)             // a file system that has none has nothing to lose
+	for name := range strings.FieldsFuncSeq(string(names[:max(n, 0)]), func(r rune) bool { return r == 0 }) {
 		size, err := unix.Fgetxattr(int(from.Fd()), name, value)
-		if err == nil {
-			err = unix.Fsetxattr(int(to.Fd()), name, value[:size], 0)
-		}
-		if err != nil {
-			missing = append(missing, name)
+		if err != nil || unix.Fsetxattr(int(to.Fd()), name, value[:size], 0) != nil {
+			lost += " " + name
 		}
 	}
-	return strings.Join(missing, ", ")
+	return lost
 }

@@ -32,13 +32,12 @@ func sameName(in *os.Root, name string) (found string) {
 	}
 	same := func(s string) string { return norm.NFC.String(strings.ToValidUTF8(s, "\uFFFD")) }
 	for _, entry := range namesIn(in) {
-		if shown(entry) != name && same(entry) != same(name) {
-			continue
+		if shown(entry) == name || same(entry) == same(name) {
+			if found != "" {
+				return ""
+			}
+			found = entry
 		}
-		if found != "" {
-			return ""
-		}
-		found = entry
 	}
 	return found
 }
@@ -56,8 +55,7 @@ func namesIn(folder *os.Root) []string {
 // missing is a name that is not there.
 type missing struct{ near []string }
 
-// notThere offers the names of a folder that a reader would take for the same: in other
-// case, with other blanks, dashes or quotes.
+// notThere offers the names of a folder that differ in case, blanks and signs only.
 func notThere(in *os.Root, name string) error {
 	m := &missing{}
 	for _, entry := range namesIn(in) {
@@ -69,28 +67,19 @@ func notThere(in *os.Root, name string) error {
 }
 
 func (m *missing) Error() string {
-	if len(m.near) == 0 {
-		return "does not exist"
-	}
-	return "does not exist; did you mean " + strings.Join(m.near, " or ")
+	return strings.TrimSuffix("does not exist; did you mean "+strings.Join(m.near, " or "), "; did you mean ")
 }
 
 // Is makes it the error of any file that is not there.
 func (m *missing) Is(err error) bool { return err == fs.ErrNotExist }
 
+// folded is what of a name tells it from others: letters and digits.
 func folded(name string) string {
 	return strings.Map(func(r rune) rune {
-		switch {
-		case unicode.IsSpace(r), r == '_':
-			return ' '
-		case unicode.Is(unicode.Cf, r):
-			return -1
-		case unicode.Is(unicode.Pd, r):
-			return '-'
-		case unicode.In(r, unicode.Pi, unicode.Pf), r == '"', r == '`':
-			return '\''
+		if unicode.IsLetter(r) || unicode.IsDigit(r) || r == '.' {
+			return unicode.ToLower(r)
 		}
-		return unicode.ToLower(r)
+		return -1
 	}, norm.NFKC.String(name))
 }
 
@@ -111,9 +100,8 @@ func newPattern(folder, pattern string) (p namePattern, valid bool) {
 		folder = ""
 	}
 	pattern = norm.NFC.String(pattern)
-	if valid = doublestar.ValidatePattern(pattern); !valid {
+	if !doublestar.ValidatePattern(pattern) {
 		p.literal = folder + braces.ReplaceAllString(pattern, `\$0`)
-		p.pattern = p.literal
 		return p, false
 	}
 	p.literal = folder + brackets.ReplaceAllString(pattern, `\$0`)
@@ -128,8 +116,6 @@ func newPattern(folder, pattern string) (p namePattern, valid bool) {
 // pattern.
 func (p namePattern) matches(path string) (is, literal bool) {
 	path = norm.NFC.String(path)
-	if doublestar.MatchUnvalidated(p.literal, path) {
-		return true, true
-	}
-	return doublestar.MatchUnvalidated(p.pattern, path), false
+	literal = doublestar.MatchUnvalidated(p.literal, path)
+	return literal || doublestar.MatchUnvalidated(p.pattern, path), literal
 }

@@ -47,8 +47,7 @@ func (k *walk) folder(at place) error {
 }
 
 func (k *walk) entry(p place, e fs.DirEntry) error {
-	costly := p.name == ".git" || p.name == "node_modules"
-	switch {
+	switch costly := p.name == ".git" || p.name == "node_modules"; {
 	case e.Type()&fs.ModeSymlink != 0:
 		return k.link(p)
 	case !e.IsDir():
@@ -117,11 +116,11 @@ func (l *leftOut) lines() (lines []string) {
 	const most = 5
 	for _, why := range l.why {
 		names := l.names[why]
-		more := ""
+		text := strings.Join(names[:min(len(names), most)], ", ")
 		if len(names) > most {
-			more = fmt.Sprintf(" and %d more", len(names)-most)
+			text += fmt.Sprintf(" and %d more", len(names)-most)
 		}
-		lines = append(lines, fmt.Sprintf("[not searched, %s: %s%s]", why, strings.Join(names[:min(len(names), most)], ", "), more))
+		lines = append(lines, fmt.Sprintf("[not searched, %s: %s]", why, text))
 	}
 	return lines
 }

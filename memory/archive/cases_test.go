@@ -128,26 +128,21 @@ func TestCase_S04_PartsOfOtherPrograms(t *testing.T) {
 		}
 		return list, in
 	}
-	for name, assistant := range map[string]string{
-		"Anthropic": `{"role":"assistant","content":[{"type":"thinking","thinking":"hm","signature":"x"},{"type":"redacted_thinking","data":"x"},{"type":"text","text":"let me see"},{"type":"tool_use","id":"c1","name":"ls","input":{"path":"."}}]},
-			{"role":"user","content":[{"type":"tool_result","tool_use_id":"c1","content":[{"type":"text","text":"a.txt"}]}]}`,
-		"AI SDK": `{"role":"assistant","content":[{"type":"reasoning","text":"hm"},{"type":"text","text":"let me see"},{"type":"tool-call","toolCallId":"c1","toolName":"ls","input":{"path":"."}}]},
-			{"role":"tool","content":[{"type":"tool-result","toolCallId":"c1","toolName":"ls","output":{"type":"text","value":"a.txt"}}]}`,
-		"OpenAI": `{"role":"assistant","reasoning_content":"hm","content":[{"type":"output_text","text":"let me see"}],"tool_calls":[{"id":"c1","type":"function","function":{"name":"ls","arguments":"{\"path\":\".\"}"}}]},
-			{"role":"tool","tool_call_id":"c1","content":"a.txt"}`,
-	} {
-		list, in := import1(`[{"role":"user","content":[{"type":"input_text","text":"what is there?"}]},` + assistant + `,{"role":"assistant","content":"a file"}]`)
-		same(t, name+" refused", in.Refused, []archive.Refused{})
-		same(t, name+" messages", len(list), 4)
-		same(t, name, fmt.Sprint(list[0].Content.String(), list[1].Reasoning, list[1].Content.String(), list[1].ToolCalls[0].Function.Name, list[1].ToolCalls[0].Function.Arguments, list[2].Role, list[2].Content.String(), list[3].Content.String()),
-			fmt.Sprint("what is there?", "hm", "let me see", "ls", `{"path":"."}`, "tool", "a.txt", "a file"))
-	}
+	list, in := import1(`[{"role":"user","content":[{"type":"input_text","text":"what is there?"}]},
+		{"role":"assistant","reasoning_content":"hm","content":[{"type":"output_text","text":"\"reasoning_content\": let me see"}],"tool_calls":[{"id":"c1","type":"function","function":{"name":"ls","arguments":"{}"}}]},
+		{"role":"tool","tool_call_id":"c1","content":"a.txt"},{"role":"assistant","content":"a file"}]`)
+	same(t, "refused", in.Refused, []archive.Refused{})
+	same(t, "messages", fmt.Sprint(len(list), list[0].Content.String(), list[1].Reasoning, list[1].Content.String()), fmt.Sprint(4, "what is there?", "hm", `"reasoning_content": let me see`))
 	for part, want := range map[string]string{
 		`{"type":"input_audio","input_audio":{"data":"AAAA"}}`:                               `"input_audio"`,
 		`{"type":"image","source":{"type":"base64","media_type":"image/png","data":"AAAA"}}`: `"image"`,
 		`{"type":"file","file":{"file_id":"x"}}`:                                             `"file"`,
 		`{"type":"document","source":{}}`:                                                    `"document"`,
-		`{"type":"image_url"}`:                                                               "an image without a URL",
+		`{"type":"image_url"}`:                                                               `"image_url"`,
+		`{"type":"thinking","thinking":"hm","signature":"x"}`:                                `"thinking"`,
+		`{"type":"reasoning","text":"hm"}`:                                                   `"reasoning"`,
+		`{"type":"tool_use","id":"c1","name":"ls","input":{}}`:                               `"tool_use"`,
+		`{"type":"tool_result","tool_use_id":"c1","content":"x"}`:                            `"tool_result"`,
 	} {
 		_, in := import1(`[{"role":"user","content":[{"type":"text","text":"see"},` + part + `]}]`)
 		if len(in.Refused) != 1 || !strings.Contains(in.Refused[0].Error(), "message 1") || !strings.Contains(in.Refused[0].Error(), want) {

@@ -153,6 +153,9 @@ func checkTree(ctx context.Context, s Store, root agent.Thread) error {
 		if strings.Contains(v.Detail, agent.ImageScheme) {
 			continue // images are told of by themselves
 		}
+		if before, _, cut := strings.Cut(v.Detail, "store: "); cut { // what follows is the database's
+			v.Detail = before + "store: a row cannot be read"
+		}
 		if _, err := s.DeleteTree(ctx, memory.DeleteRequest{ThreadID: root.ID}); err != nil {
 			return err
 		}

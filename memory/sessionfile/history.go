@@ -164,10 +164,7 @@ func ParseHistory(data []byte) (History, error) {
 			c := h[key]
 			err := jsontime.Unmarshal(raw[key], &c.Messages)
 			if err == nil {
-				c.Messages, err = ownMessages(c.Messages, raw[key], func() (list []json.RawMessage, err error) {
-					err = json.Unmarshal(raw[key], &list)
-					return list, err
-				})
+				err = checkMessages(c.Messages)
 			}
 			if err != nil {
 				return nil, err

@@ -31,6 +31,7 @@ func readFile(path string) ([]byte, error) {
 		if data, err = agent.WrittenText(data); err != nil {
 			return nil, &port.DamagedError{Path: path, Cause: err}
 		}
+		data = ownKeys(data)
 		if err = nested.Check(data); err != nil {
 			err = &port.DamagedError{Path: path, Cause: err}
 		}
@@ -66,13 +67,7 @@ func ParseSession(data []byte) (s Session, lost int, err error) {
 	if first, rest, found := bytes.Cut(data, []byte("\n")); found && !json.Valid(data) && json.Valid(first) {
 		lost, err = parseLines(&s, first, rest)
 	} else {
-		if err = jsontime.Unmarshal(data, &s); err == nil && len(s.Store) == 0 {
-			s.Messages, err = ownMessages(s.Messages, data, func() ([]json.RawMessage, error) {
-				var raw struct{ Messages []json.RawMessage }
-				err := json.Unmarshal(data, &raw)
-				return raw.Messages, err
-			})
-		}
+		err = jsontime.Unmarshal(data, &s)
 	}
 	if err != nil {
 		return Session{}, 0, err
@@ -80,14 +75,33 @@ func ParseSession(data []byte) (s Session, lost int, err error) {
 	if err := s.complete(); err != nil {
 		return Session{}, 0, err
 	}
-	for i, m := range s.Messages {
+	return s, lost, checkMessages(s.Messages)
+}
+
+// checkMessages refuses what other programs write and this one would lose or send on as
+// it is. Parts of text have other names with them.
+func checkMessages(list []agent.Message) error {
+	for i, m := range list {
 		switch m.Role {
 		case agent.RoleSystem, agent.RoleUser, agent.RoleAssistant, agent.RoleTool:
 		default:
-			return Session{}, 0, fmt.Errorf("message %d has role %q", i+1, m.Role)
+			return fmt.Errorf("message %d has role %q", i+1, m.Role)
+		}
+		for j, p := range m.Content.Parts {
+			switch {
+			case p.Type == "input_text", p.Type == "output_text":
+				m.Content.Parts[j].Type = "text"
+			case p.Type != "text" && (p.Type != "image_url" || p.ImageURL == nil):
+				return fmt.Errorf("message %d has a part of type %q of another program, which cannot be kept: make it a part of type text, or take it out", i+1, p.Type)
+			}
 		}
 	}
-	return s, lost, nil
+	return nil
+}
+
+// ownKeys gives what other programs call reasoning_content its name.
+func ownKeys(data []byte) []byte {
+	return bytes.ReplaceAll(data, []byte(`"reasoning_content":`), []byte(`"reasoning":`))
 }
 
 func parseLines(s *Session, first, rest []byte) (lost int, err error) {
@@ -99,14 +113,14 @@ func parseLines(s *Session, first, rest []byte) (lost int, err error) {
 		if len(bytes.TrimSpace(line)) == 0 {
 			continue
 		}
-		if i == len(lines)-1 && !json.Valid(line) {
-			return 1, nil
-		}
-		list, err := messagesOf([]json.RawMessage{line})
-		if err != nil {
+		var m agent.Message
+		if err := jsontime.Unmarshal(line, &m); err != nil {
+			if i == len(lines)-1 {
+				return 1, nil
+			}
 			return 0, fmt.Errorf("line %d: %w", i+2, err)
 		}
-		s.Messages = append(s.Messages, list...)
+		s.Messages = append(s.Messages, m)
 	}
 	return 0, nil
 }

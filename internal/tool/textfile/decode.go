@@ -84,14 +84,10 @@ func Decode(data []byte, declared string) Text {
 	return t
 }
 
+// named is a declared encoding: where x/net's would look for a mark first, ours.
 func named(data []byte, enc encoding.Encoding, name string) Text {
-	switch name {
-	case "utf-8":
-		enc = nil
-	case "utf-16le":
-		enc = utf16LE
-	case "utf-16be":
-		enc = utf16BE
+	if ours, has := map[string]encoding.Encoding{"utf-8": nil, "utf-16le": utf16LE, "utf-16be": utf16BE}[name]; has {
+		enc = ours
 	}
 	return decode(data, name, enc)
 }
@@ -147,18 +143,16 @@ func utf16(data []byte) (Text, bool) {
 // mostlyUTF8 reports that a text has more characters of several bytes than bytes that
 // are none: it is UTF-8 that was damaged.
 func mostlyUTF8(data []byte) bool {
-	good, bad := 0, 0
-	for len(data) > 0 {
-		r, n := utf8.DecodeRune(data)
+	more := 0
+	for _, r := range string(data) {
 		switch {
-		case r == utf8.RuneError && n == 1:
-			bad++
-		case n > 1:
-			good++
+		case r == utf8.RuneError:
+			more--
+		case r >= utf8.RuneSelf:
+			more++
 		}
-		data = data[n:]
 	}
-	return good > bad
+	return more > 0
 }
 
 // Binary looks for NUL near the start, as git and grep do.
