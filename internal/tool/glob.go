@@ -33,7 +33,7 @@ func Glob() agent.Tool {
 }
 
 func (w *workspace) glob(ctx context.Context, pattern string) (string, error) {
-	clean := strings.TrimPrefix(pattern, "./")
+	clean := strings.TrimPrefix(w.unquoted(pattern), "./")
 	if path.IsAbs(clean) {
 		rel, err := w.rel(clean)
 		if err != nil {

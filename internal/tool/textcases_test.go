@@ -203,6 +203,10 @@ func TestCase_E14_Names(t *testing.T) {
 		"Übung/*.txt":          "Übung/" + norm.NFD.String("é.txt"),
 		"**/é.txt":             nfd,
 		"a{b.txt":              "a{b.txt",
+		`"caf\xe9.txt"`:        `"caf\xe9.txt"`,
+		`caf*.txt`:             `"caf\xe9.txt"`,
+		"caf?/*":               "No file matches caf?/*.",
+		"d/caf?/*":             `"d/caf\xe9/in.txt"`,
 	} {
 		out := call(t, r, dir, "glob", m{"pattern": pattern})
 		assert.Equal(t, want, out.Content, pattern)

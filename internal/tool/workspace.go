@@ -137,11 +137,7 @@ func refusal(err error) error {
 // rel makes a model's path relative to the root. Models like absolute paths:
 // those that lie in the workspace are accepted, and names as they are listed.
 func (w *workspace) rel(path string) (string, error) {
-	if unquoted, err := strconv.Unquote(path); err == nil && path[0] == '"' {
-		if _, err = w.Lstat(path); err != nil {
-			path = unquoted
-		}
-	}
+	path = w.unquoted(path)
 	if strings.ContainsRune(path, 0) {
 		return "", &toolError{agent.ErrInvalidInput, "the path contains a NUL byte"}
 	}
@@ -161,6 +157,16 @@ func (w *workspace) rel(path string) (string, error) {
 		}
 	}
 	return "", naming(path, errOutside)
+}
+
+// unquoted is a path that is written as shown lists it, unless that is a name itself.
+func (w *workspace) unquoted(path string) string {
+	if s, err := strconv.Unquote(path); err == nil && path[0] == '"' {
+		if _, err = w.Lstat(path); err != nil {
+			return s
+		}
+	}
+	return path
 }
 
 // ReadFile reads a regular file of a run's workspace of at most so many bytes.
