@@ -81,7 +81,7 @@ func TestCase_A01_WhatCannotBeReadIsRefused(t *testing.T) {
 		"no end":                 {"\n---\n" + inner + "B", ":2: skipped: the front matter has no closing ---"},
 		"end with other dashes":  {"---\n" + inner + "----\nB", ":1: skipped: the front matter has no closing ---"},
 		"a key twice":            {"---\ntools: file_read\ntools: shell\n---\nB", ":3: skipped: "},
-		"a key in two spellings": {"---\ntools: file_read\nTools: shell\n---\nB", ":3: skipped: Tools says the same as tools in line 2"},
+		"a key in two spellings": {"---\ntools: file_read\nTools: shell\n---\nB", ":3: skipped: Tools stands in line 2 too"},
 		"a gate that is none":    {"---\napproval:\n  shell: never\n---\nB", `:3: skipped: approval of shell is "never"`},
 		"rules in a list":        {"---\napproval: [\"shell: deny\"]\n---\nB", ":2: skipped: approval is a list"},
 		"denied tools as number": {"---\ndisallowedTools: 3\n---\nB", ":2: skipped: disallowedTools is 3"},

@@ -42,30 +42,8 @@ func parse(file, text string, known map[string]bool) (*loaded, []Warning) {
 	if problem != "" {
 		return p.skip(line, problem)
 	}
-	setters := map[string]setter{}
-	for key, set := range p.setters() {
-		setters[plainKey(key)] = set
-	}
-	for i, f := range fields {
-		if j := slices.IndexFunc(fields[:i], func(o field) bool { return plainKey(o.key) == plainKey(f.key) }); j >= 0 && limits(f.key) {
-			return p.skip(f.line, fmt.Sprintf("%s says the same as %s in line %d: leave one out", f.key, fields[j].key, fields[j].line))
-		}
-		switch set, ok := setters[plainKey(f.key)]; {
-		case !ok:
-			p.warn(f.line, "unknown key %q; known are %s", f.key, keys)
-		case f.value != nil: // a key without a value keeps its default
-			p.out.lines[f.key] = f.line
-			want := set(f)
-			if want != "" && limits(f.key) {
-				return p.skip(f.line, fmt.Sprintf("%s is %v, want %s", f.key, shown(f.value), want))
-			}
-			if want != "" {
-				p.warn(f.line, "%s is %v, want %s; the default is used", f.key, shown(f.value), want)
-			}
-		}
-		if p.lost != "" {
-			return p.skip(p.lostLine, p.lost)
-		}
+	if line, problem = p.take(fields); problem != "" {
+		return p.skip(line, problem)
 	}
 	if err := agent.CheckAgentType(c.Name); err != nil {
 		return p.skip(p.out.nameLine, err.Error())
@@ -74,6 +52,38 @@ func parse(file, text string, known map[string]bool) (*loaded, []Warning) {
 		return p.skip(max(1, strings.Count(strings.TrimRight(text, " \t\r\n"), "\n")+1), "the body, which is the system prompt, is empty")
 	}
 	return &p.out, p.warnings
+}
+
+// take takes over what the front matter says; problem is a limit that cannot be read.
+func (p *parser) take(fields []field) (line int, problem string) {
+	setters, seen := map[string]setter{}, map[string]int{}
+	for key, set := range p.setters() {
+		setters[plainKey(key)] = set
+	}
+	for _, f := range fields {
+		key := plainKey(f.key)
+		set, known := setters[key]
+		switch {
+		case !known:
+			p.warn(f.line, "unknown key %q; known are %s", f.key, keys)
+			continue
+		case seen[key] > 0:
+			return f.line, fmt.Sprintf("%s stands in line %d too: leave one out", f.key, seen[key])
+		case f.value == nil: // a key without a value keeps its default
+			continue
+		}
+		p.out.lines[key], seen[key] = f.line, f.line
+		want := set(f)
+		switch {
+		case p.lost != "":
+			return p.lostLine, p.lost
+		case want != "" && limits[key]:
+			return f.line, fmt.Sprintf("%s is %v, want %s", f.key, shown(f.value), want)
+		case want != "":
+			p.warn(f.line, "%s is %v, want %s; the default is used", f.key, shown(f.value), want)
+		}
+	}
+	return 0, ""
 }
 
 func (p *parser) warn(line int, format string, args ...any) {
@@ -95,11 +105,9 @@ func plainKey(key string) string {
 	}, key)
 }
 
-// limits reports whether a key keeps an agent from something: without it the agent may
-// do more than the person wrote.
-func limits(key string) bool {
-	return slices.Contains([]string{"tools", "disallowedtools", "approval", "maxsteps", "maxturns", "maxtokens", "timeoutms"}, plainKey(key))
-}
+// limits are the keys, plain, that keep an agent from something: without one the agent
+// may do more than the person wrote.
+var limits = map[string]bool{"tools": true, "disallowedtools": true, "approval": true, "maxsteps": true, "maxturns": true, "maxtokens": true, "timeoutms": true}
 
 // keys lists the front matter keys; it is printed for unknown ones.
 const keys = "name, description, tools, model, provider, temperature, maxTokens, topP, timeoutMs, maxSteps, stream, shareContext, approval, onDeny"
@@ -115,7 +123,7 @@ func (p *parser) setters() map[string]setter {
 			c.MaxSteps = agent.NoStepLimit
 		}
 	}, true)
-	steps := func(f field) string { p.out.lines["maxSteps"] = f.line; return whole(f) }
+	steps := func(f field) string { p.out.lines["maxsteps"] = f.line; return whole(f) }
 	return map[string]setter{
 		"name":         func(f field) string { p.out.nameLine = f.line; return text(&c.Name)(f) },
 		"description":  text(&c.Description),

@@ -71,20 +71,16 @@ func next(raw string, at int, skip *[][]int, ends bool) (n int, shown string) {
 	r, n := utf8.DecodeRuneInString(raw[at:])
 	switch {
 	case r == utf8.RuneError && n == 1:
-		for n = 1; at+n < len(raw) && badAt(raw, at+n); n++ {
+		for more := n; r == utf8.RuneError && more == 1; n++ {
+			r, more = utf8.DecodeRuneInString(raw[at+n:])
 		}
-		return n, "\uFFFD"
+		return n - 1, "\uFFFD"
 	case hides(r):
 		return n, ""
 	case ends && r == '\r' && strings.HasPrefix(raw[at+1:], "\n"):
 		return 2, "\n"
 	}
 	return n, raw[at : at+n]
-}
-
-func badAt(s string, at int) bool {
-	r, n := utf8.DecodeRuneInString(s[at:])
-	return r == utf8.RuneError && n == 1
 }
 
 // Range is where a piece of what is shown stands in the text. What is not shown belongs
