@@ -50,6 +50,7 @@ func TestCase_E02_EditsKeepHowAFileIsWritten(t *testing.T) {
 		"UTF-16LE":             {"\xff\xfe" + wide("é\r\nb\r\n", false), "b", "b\nü", "\xff\xfe" + wide("é\r\nb\r\nü\r\n", false)},
 		"UTF-16BE":             {"\xfe\xff" + wide("日本\n", true), "日", "月", "\xfe\xff" + wide("月本\n", true)},
 		"UTF-16 without mark":  {wide("some text\n", false), "some", "any", wide("any text\n", false)},
+		"with a zero low byte": {wide("some text of Ādaži and more of it, in Latvian letters\n", true), "some", "any", wide("any text of Ādaži and more of it, in Latvian letters\n", true)},
 		"Latin-1":              {"caf\xe9\nb\n", "café", "cafés à", "caf\xe9s \xe0\nb\n"},
 		"windows-1252":         {"\x93q\x94 \x80 5 \x81\n", "5", "6", "\x93q\x94 \x80 6 \x81\n"},
 		"declared in XML":      {"<?xml version='1.0' encoding='ISO-8859-2'?>\n<a>\xb3</a>\n", "<a>ł", "<a>łł", "<?xml version='1.0' encoding='ISO-8859-2'?>\n<a>\xb3\xb3</a>\n"},

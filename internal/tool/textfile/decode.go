@@ -127,7 +127,7 @@ func utf16(data []byte) (Text, bool) {
 	if zeros[0] > zeros[1] {
 		name, enc = "UTF-16BE", utf16BE
 	}
-	if sum := zeros[0] + zeros[1]; len(data)%2 != 0 || min(zeros[0], zeros[1]) > 0 || sum == 0 || sum*3 < len(head) {
+	if sum := zeros[0] + zeros[1]; len(data)%2 != 0 || min(zeros[0], zeros[1])*20 > sum || sum == 0 || sum*3 < len(head) {
 		return Text{}, false
 	}
 	t := decode(data, name, enc)
