@@ -8,6 +8,7 @@ import (
 	"path"
 	"path/filepath"
 	"sort"
+	"strconv"
 	"strings"
 
 	"golang.org/x/text/unicode/norm"
@@ -58,6 +59,9 @@ func Gate(spec agent.ToolSpec, run agent.ToolRun, policy map[string]string) agen
 		subject = rel
 	}
 	gate := gateOf(spec, run, subject, policy)
+	if name, err := strconv.Unquote(subject); err == nil && isPathTool(spec.Name) { // as ls lists names that are no text
+		gate = gate.Stricter(gateOf(spec, run, name, policy))
+	}
 	if gate == agent.GateDeny || (known && !isPathTool(spec.Name)) {
 		return gate
 	}

@@ -244,7 +244,9 @@ func TestCase_E14_RulesHoldForEachForm(t *testing.T) {
 	policy := map[string]string{"file_read(é.txt)": "deny"}
 	for _, path := range []string{"é.txt", nfd, fmt.Sprintf("%q", nfd), fmt.Sprintf("%+q", nfd)} {
 		args := fmt.Sprintf(`{"path":%q}`, path)
-		assert.Equal(t, agent.GateDeny, r.Gate("file_read", agent.ToolRun{Args: []byte(args), Workdir: dir}, policy), path)
+		for _, folder := range []string{dir, filepath.Join(dir, "of", "another", "worker")} {
+			assert.Equal(t, agent.GateDeny, r.Gate("file_read", agent.ToolRun{Args: []byte(args), Workdir: folder}, policy), path)
+		}
 	}
 }
 
