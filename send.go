@@ -55,9 +55,11 @@ func (c *Client) complete(r *memory.SendRequest) error {
 		r.SessionID = NewID()
 	}
 	if len(r.AnswerSchema) > 0 {
-		if err := tool.CheckAnswerSchema(r.AnswerSchema); err != nil {
+		schema, err := tool.AnswerSchema(r.AnswerSchema)
+		if err != nil {
 			return err
 		}
+		r.AnswerSchema = schema
 	}
 	return r.Check()
 }

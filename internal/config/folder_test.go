@@ -147,3 +147,12 @@ func TestAFileThatIsNone(t *testing.T) {
 		require.NoError(t, os.Remove(path))
 	}
 }
+
+// Settings are read however an editor saves them.
+func TestCase_B01_SettingsAsEditorsSaveThem(t *testing.T) {
+	for _, text := range []string{"\ufeffmaxSteps: 7\n", "\ufeff\r\n# steps\r\nmaxSteps: 7\r\n", "--- \nmaxSteps:\t7 \n... \n", "maxSteps: 7\r", "\xfe\xff\x00m\x00a\x00x\x00S\x00t\x00e\x00p\x00s\x00:\x00 \x007"} {
+		w := newWorld(t)
+		w.agreedDir(text)
+		assert.Equal(t, 7, w.must().MaxSteps, "%q", text)
+	}
+}

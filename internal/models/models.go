@@ -75,6 +75,9 @@ func Load(home string, settings Row) (*Table, error) {
 	file := filepath.Join(home, File)
 	switch body, err := os.ReadFile(file); {
 	case err == nil:
+		if body, err = agent.WrittenText(body); err != nil {
+			return nil, wrong(file, 0, "%v", err)
+		}
 		if user, err = parse(file, body); err != nil {
 			return nil, err
 		}

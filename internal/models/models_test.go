@@ -87,3 +87,20 @@ func TestLookupOfNamesWithAnAt(t *testing.T) {
 	}
 	require.Equal(t, filepath.Join(home, File)+":3", table.Providers["p"].Source)
 }
+
+// A table is read however an editor saves it.
+func TestCase_B01_TablesAsEditorsSaveThem(t *testing.T) {
+	given, err := os.ReadFile("testdata/cases/models-bom.yaml")
+	require.NoError(t, err)
+	for _, text := range []string{string(given), "models:\r\n  - {match: stub, window: 9999}\r\n", "--- \nmodels:\n  - match: stub\n    window:\t9999\n...\n", "\xff\xfem\x00o\x00d\x00e\x00l\x00s\x00:\x00 \x00[\x00{\x00m\x00a\x00t\x00c\x00h\x00:\x00 \x00s\x00t\x00u\x00b\x00,\x00 \x00w\x00i\x00n\x00d\x00o\x00w\x00:\x00 \x009\x009\x009\x009\x00}\x00]\x00"} {
+		home := t.TempDir()
+		require.NoError(t, os.WriteFile(filepath.Join(home, File), []byte(text), 0o600))
+		table, err := Load(home, Row{})
+		require.NoError(t, err, "%q", text)
+		require.EqualValues(t, 9999, table.Lookup("stub").Window, "%q", text)
+	}
+	home := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(home, File), []byte("models:\n  - {match: caf\xe9}\n"), 0o600))
+	_, err = Load(home, Row{})
+	require.ErrorContains(t, err, "not valid UTF-8, see line 2")
+}

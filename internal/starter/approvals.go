@@ -203,6 +203,9 @@ func (c *answerCmd) Run(ctx context.Context, a *app) error {
 func (a *app) given(text, what string) (string, error) {
 	if text == "-" {
 		raw, err := io.ReadAll(a.stdin)
+		if err == nil {
+			raw, err = agent.WrittenText(raw)
+		}
 		if err != nil {
 			return "", agent.Wrap(err, agent.CodeInvalid, "cannot read the %s from stdin", what)
 		}

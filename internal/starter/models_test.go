@@ -232,3 +232,24 @@ func TestWhatToDoWithAModelThatDoesNotAnswer(t *testing.T) {
 		})
 	}
 }
+
+// A schema is read however an editor saves it, out of its wrapper, and refused in words.
+func TestCase_S01_SchemaFiles(t *testing.T) {
+	b := newBench(t)
+	file := filepath.Join(b.home, "schema.json")
+	for text, want := range map[string]string{
+		"\ufeff{\"name\":\"x\",\r\n\"schema\":{\"type\":\"object\"}}":                                  "",
+		"\xff\xfe{\x00\"\x00t\x00y\x00p\x00e\x00\"\x00:\x00\"\x00a\x00r\x00r\x00a\x00y\x00\"\x00}\x00": "",
+		`{"a":1}`:              "demands nothing",
+		"{\"title\":\"\xe9\"}": "not valid UTF-8, see line 1",
+	} {
+		require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
+		r := b.run("send", "--detach", "--schema", file, "hello")
+		if want == "" {
+			assert.NotEqual(t, exit.Usage, r.code, r.errout)
+			continue
+		}
+		assert.Equal(t, exit.Usage, r.code, r.errout)
+		assert.Contains(t, r.errout, want)
+	}
+}

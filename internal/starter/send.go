@@ -118,7 +118,10 @@ func (s *sendCmd) Run(ctx context.Context, a *app) error {
 	}
 	var schema []byte
 	if s.Schema != "" {
-		if schema, err = os.ReadFile(s.Schema); err != nil {
+		if schema, err = os.ReadFile(s.Schema); err == nil {
+			schema, err = agent.WrittenText(schema)
+		}
+		if err != nil {
 			return agent.Wrap(err, agent.CodeInvalid, "--schema cannot be read")
 		}
 	}

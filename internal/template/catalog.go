@@ -161,7 +161,11 @@ func (c *Catalog) addDir(in folder, book trust.Book, known map[string]bool) (war
 		}
 		read, err := in.read(dir, rel)
 		if err != nil {
-			warnings = append(warnings, Warning{File: file, Text: fmt.Sprintf("skipped: %v", err)})
+			w := Warning{File: file, Text: fmt.Sprintf("skipped: %v", err)}
+			if text := (*agent.NotTextError)(nil); errors.As(err, &text) {
+				w.Line = text.Line
+			}
+			warnings = append(warnings, w)
 			return
 		}
 		t, found := parse(file, string(read.Raw), known)

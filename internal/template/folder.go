@@ -81,7 +81,7 @@ func (t loaded) tightened(without agent.SpecialistAgentConfig, most int) (c agen
 	}
 	note := func(key string, changed bool, value string) {
 		if changed {
-			wants = append(wants, asks{max(t.lines[key], 1), key + " " + value})
+			wants = append(wants, asks{max(t.lines[plainKey(key)], 1), key + " " + value})
 		}
 	}
 	c.Tools = agent.IntersectTools(t.config.Tools, without.Tools)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"unicode"
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
@@ -19,15 +20,88 @@ type field struct {
 	lines map[string]int
 }
 
-// split takes a file apart. The first line of the front matter is line 2.
-func split(text string) (front, body string, ok bool) {
-	text = strings.ReplaceAll(strings.TrimPrefix(text, "\uFEFF"), "\r\n", "\n")
-	rest, has := strings.CutPrefix(text, "---\n")
-	if !has {
-		return "", text, true
+// unseen are characters that an editor does not show.
+func unseen(r rune) bool { return unicode.IsSpace(r) || unicode.Is(unicode.Cf, r) }
+
+var (
+	closing = regexp.MustCompile(`(?m)^(?:---|\.\.\.)[ \t\x{a0}]*$`)
+	indent  = regexp.MustCompile(`(?m)^[ \t\x{a0}]+`)
+)
+
+// split takes a file apart: front matter begins with a line ---, behind nothing but
+// blanks. Its lines have the numbers of the file, less one. missing is the line of a
+// front matter that has no end.
+func split(text string) (front, body string, missing int) {
+	begun := strings.TrimLeftFunc(text, unseen)
+	first, rest, _ := strings.Cut(begun, "\n")
+	if strings.TrimRightFunc(first, unseen) != "---" {
+		return "", text, 0
 	}
-	front, body, ok = strings.Cut("\n"+rest+"\n", "\n---\n")
-	return strings.TrimPrefix(front, "\n"), body, ok
+	above := strings.Count(text[:len(text)-len(begun)], "\n")
+	end := closing.FindStringIndex(rest)
+	if end == nil {
+		return "", "", above + 1
+	}
+	// YAML knows blanks only.
+	front = indent.ReplaceAllStringFunc(rest[:end[0]], func(s string) string {
+		return strings.NewReplacer("\t", "  ", "\u00a0", " ").Replace(s)
+	})
+	return strings.Repeat("\n", above) + front, strings.TrimPrefix(rest[end[1]:], "\n"), 0
+}
+
+var (
+	// fence is what may stand around front matter, for other programs or by mistake.
+	fence = regexp.MustCompile("^(?:[-\\x{2010}-\\x{2015}\\x{2212}]{2}|[\\x{2014}\\x{2015}]|\\+{3}|={3}|~{3}|`{3}|[{]$|<!--)")
+	// keyLine is a line with a key of front matter; limitLine one whose loss would allow more.
+	keyLine   = regexp.MustCompile(`^[{"' \t]*(?:name|description|model|provider|temperature|topP|stream|shareContext|color|` + limitKeys + `)["']?[ \t]*[:=]`)
+	limitLine = regexp.MustCompile(`^[{"' \t]*(?:` + limitKeys + `)["']?[ \t]*[:=]`)
+)
+
+const limitKeys = `tools|disallowedTools|approval|onDeny|maxSteps|maxTurns|maxTokens|timeoutMs`
+
+// unread looks for front matter where split does not, so that what it denies is not
+// taken for a prompt: before the first line of prose in any shape, behind it as a block
+// between two lines. Code is left out. line is 0 if there is none.
+func unread(body string) (line int, what string) {
+	lines := strings.Split(body, "\n")
+	fenced, prose, skip := -1, false, ""
+	for i, l := range lines {
+		l = strings.TrimFunc(l, unseen)
+		switch {
+		case skip != "":
+			if strings.Contains(l, skip) {
+				skip = ""
+			}
+		case prose && strings.HasPrefix(l, "```"):
+			skip = "```"
+		case strings.HasPrefix(l, "<!--") && !strings.Contains(l, "-->"):
+			skip = "-->"
+		case keyLine.MatchString(l):
+			limits, ends := block(lines[i:])
+			if prose && fenced == i-1 && fenced >= 0 && limits && ends || !prose && (fenced >= 0 || limits || ends) {
+				return i + 1, "this looks like front matter, but is not at the beginning of the file between two lines ---: put it there, or take it out"
+			}
+			prose = true
+		case fence.MatchString(l):
+			fenced = i
+		case l != "" && !strings.HasPrefix(l, "#") && !strings.HasPrefix(l, "//"):
+			prose = true
+		}
+	}
+	return 0, ""
+}
+
+// block reports whether there are limits in lines that may be front matter, and whether a
+// line ends it.
+func block(lines []string) (limits, ends bool) {
+	for _, l := range lines {
+		l = strings.TrimFunc(l, unseen)
+		if ends = fence.MatchString(l); ends || l == "" {
+			break
+		}
+		limits = limits || limitLine.MatchString(l)
+	}
+	return limits, ends
 }
 
 // readFront reads the front matter; problem is empty, or what is wrong in line.

@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"unicode/utf8"
+	"unicode"
 
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/internal/tool"
@@ -19,19 +19,21 @@ type parser struct {
 	known    map[string]bool
 	warnings []Warning
 	out      loaded
+	// lost is a rule that cannot be read, which must not be lost.
+	lost     string
+	lostLine int
 }
 
 func parse(file, text string, known map[string]bool) (*loaded, []Warning) {
 	p := &parser{file: file, known: known}
 	c := &p.out.config
 	c.Name, c.Stream, p.out.nameLine, p.out.lines = strings.TrimSuffix(filepath.Base(file), ".md"), true, 1, map[string]int{}
-	if valid := strings.ToValidUTF8(text, "\x00"); !utf8.ValidString(text) {
-		before, _, _ := strings.Cut(valid, "\x00")
-		return p.skip(strings.Count(before, "\n")+1, "the file is not valid UTF-8")
+	front, body, line := split(text)
+	if line > 0 {
+		return p.skip(line, "the front matter has no closing ---")
 	}
-	front, body, ok := split(text)
-	if !ok {
-		return p.skip(1, "the front matter has no closing ---")
+	if line, what := unread(body); line > 0 {
+		return p.skip(line+strings.Count(text, "\n")-strings.Count(body, "\n"), what)
 	}
 	if err := trust.CheckYAML(front); err != nil {
 		return p.skip(1, "the file "+err.Error())
@@ -40,17 +42,8 @@ func parse(file, text string, known map[string]bool) (*loaded, []Warning) {
 	if problem != "" {
 		return p.skip(line, problem)
 	}
-	setters := p.setters()
-	for _, f := range fields {
-		switch set, ok := setters[f.key]; {
-		case !ok:
-			p.warn(f.line, "unknown key %q; known are %s", f.key, keys)
-		case f.value != nil: // a key without a value keeps its default
-			p.out.lines[f.key] = f.line
-			if want := set(f); want != "" {
-				p.warn(f.line, "%s is %v, want %s; the default is used", f.key, shown(f.value), want)
-			}
-		}
+	if line, problem = p.take(fields); problem != "" {
+		return p.skip(line, problem)
 	}
 	if err := agent.CheckAgentType(c.Name); err != nil {
 		return p.skip(p.out.nameLine, err.Error())
@@ -61,6 +54,38 @@ func parse(file, text string, known map[string]bool) (*loaded, []Warning) {
 	return &p.out, p.warnings
 }
 
+// take takes over what the front matter says; problem is a limit that cannot be read.
+func (p *parser) take(fields []field) (line int, problem string) {
+	setters, seen := map[string]setter{}, map[string]int{}
+	for key, set := range p.setters() {
+		setters[plainKey(key)] = set
+	}
+	for _, f := range fields {
+		key := plainKey(f.key)
+		set, known := setters[key]
+		switch {
+		case !known:
+			p.warn(f.line, "unknown key %q; known are %s", f.key, keys)
+			continue
+		case seen[key] > 0:
+			return f.line, fmt.Sprintf("%s stands in line %d too: leave one out", f.key, seen[key])
+		case f.value == nil: // a key without a value keeps its default
+			continue
+		}
+		p.out.lines[key], seen[key] = f.line, f.line
+		want := set(f)
+		switch {
+		case p.lost != "":
+			return p.lostLine, p.lost
+		case want != "" && limits[key]:
+			return f.line, fmt.Sprintf("%s is %v, want %s", f.key, shown(f.value), want)
+		case want != "":
+			p.warn(f.line, "%s is %v, want %s; the default is used", f.key, shown(f.value), want)
+		}
+	}
+	return 0, ""
+}
+
 func (p *parser) warn(line int, format string, args ...any) {
 	p.warnings = append(p.warnings, Warning{File: p.file, Line: line, Text: fmt.Sprintf(format, args...)})
 }
@@ -69,6 +94,20 @@ func (p *parser) skip(line int, text string) (*loaded, []Warning) {
 	p.warn(line, "skipped: %s", text)
 	return nil, p.warnings
 }
+
+// plainKey makes the spellings of a key one: maxSteps, max_steps, Max-Steps.
+func plainKey(key string) string {
+	return strings.Map(func(r rune) rune {
+		if !unicode.IsLetter(r) {
+			return -1
+		}
+		return unicode.ToLower(r)
+	}, key)
+}
+
+// limits are the keys, plain, that keep an agent from something: without one the agent
+// may do more than the person wrote.
+var limits = map[string]bool{"tools": true, "disallowedtools": true, "approval": true, "maxsteps": true, "maxturns": true, "maxtokens": true, "timeoutms": true}
 
 // keys lists the front matter keys; it is printed for unknown ones.
 const keys = "name, description, tools, model, provider, temperature, maxTokens, topP, timeoutMs, maxSteps, stream, shareContext, approval, onDeny"
@@ -84,7 +123,7 @@ func (p *parser) setters() map[string]setter {
 			c.MaxSteps = agent.NoStepLimit
 		}
 	}, true)
-	steps := func(f field) string { p.out.lines["maxSteps"] = f.line; return whole(f) }
+	steps := func(f field) string { p.out.lines["maxsteps"] = f.line; return whole(f) }
 	return map[string]setter{
 		"name":         func(f field) string { p.out.nameLine = f.line; return text(&c.Name)(f) },
 		"description":  text(&c.Description),
@@ -252,8 +291,9 @@ func (p *parser) approval(f field) string {
 }
 
 func (p *parser) rule(rule, gate string, line int) {
+	gate = strings.ToLower(strings.TrimSpace(gate))
 	if problem := tool.CheckRule(rule, gate); problem != "" {
-		p.warn(line, "%s; it was left out", problem)
+		p.lost, p.lostLine = problem, line
 		return
 	}
 	base, pattern, has := tool.SplitRule(rule)

@@ -218,11 +218,6 @@ func TestWarnings(t *testing.T) {
 		{"bool", "---\nstream: 3\n---\nB", `:2: stream is 3, want true or false`},
 		{"number", "---\n# c\ntemperature: hot\n---\nB", `:3: temperature is "hot", want a number from 0 to 2`},
 		{"range", "---\ntopP: 1.5\n---\nB", `:2: topP is 1.5, want a number from 0 to 1`},
-		{"whole", "---\nmaxTokens: 1.5\n---\nB", `:2: maxTokens is 1.5, want a whole number of at least 1`},
-		{"negative", "---\nmaxSteps: -1\n---\nB", `:2: maxSteps is -1, want a whole number of at least 0`},
-		{"tools type", "---\ntools: 3\n---\nB", `:2: tools is 3, want a list of tools`},
-		{"gate", "---\napproval:\n  ls: auto\n  shell: maybe\n---\nB", `:4: approval of shell is "maybe", allowed are auto, ask and deny`},
-		{"rule", "---\napproval:\n  shell(x: auto\n---\nB", `:3: approval rule "shell(x" is not valid`},
 		{"on deny", "---\nonDeny: maybe\n---\nB", `:2: onDeny is "maybe", want end or continue`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -246,6 +241,12 @@ func TestBadFilesAreSkipped(t *testing.T) {
 		{"list", "---\n- a\n---\nB", ":2: skipped: the front matter is not a mapping"},
 		{"encoding", "---\nname: x\ndescription: \xff\xfe", ":3: skipped: the file is not valid UTF-8"},
 		{"empty", "", ":1: skipped: the body"},
+		// Nor is a limit.
+		{"whole", "---\nmaxTokens: 1.5\n---\nB", `:2: skipped: maxTokens is 1.5, want a whole number of at least 1`},
+		{"negative", "---\nmaxSteps: -1\n---\nB", `:2: skipped: maxSteps is -1, want a whole number of at least 0`},
+		{"tools type", "---\ntools: 3\n---\nB", `:2: skipped: tools is 3, want a list of tools`},
+		{"gate", "---\napproval:\n  ls: auto\n  shell: maybe\n---\nB", `:4: skipped: approval of shell is "maybe", allowed are auto, ask and deny`},
+		{"rule", "---\napproval:\n  shell(x: auto\n---\nB", `:3: skipped: approval rule "shell(x" is not valid`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld(t)

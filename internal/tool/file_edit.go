@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/internal/tool/textfile"
 )
 
 //go:embed file_edit.md
@@ -45,29 +46,91 @@ func (w *workspace) fileEdit(ctx context.Context, callID string, a fileEditArgs)
 		return "", err
 	}
 	defer unlock()
-	data, err := p.read(maxFile)
+	t, data, err := p.readText()
 	if err != nil {
 		return "", err
 	}
-	text, old, replacement := string(data), a.Old, a.New
-	n := strings.Count(text, old)
-	if n == 0 && strings.Contains(text, "\r\n") && !strings.Contains(old, "\r") {
-		// Models write \n; a file with Windows line ends keeps them.
-		old = strings.ReplaceAll(old, "\n", "\r\n")
-		replacement = strings.ReplaceAll(strings.ReplaceAll(replacement, "\r\n", "\n"), "\n", "\r\n")
-		n = strings.Count(text, old)
+	if !t.Exact(data) {
+		return "", &toolError{agent.ErrInvalidInput, fmt.Sprintf("%s is written in %s, but has bytes that are not, which an edit would change; use the shell", p.shown, t.Encoding)}
 	}
-	switch {
-	case old == replacement && n > 0:
-		return "", &toolError{agent.ErrInvalidInput, "old and new are the same, so there is nothing to change"}
-	case n == 0:
-		return "", &toolError{agent.ErrValidationFailed, "the text to replace does not occur in " + p.shown + "; read the file and copy it exactly"}
-	case n > 1:
-		return "", &toolError{agent.ErrValidationFailed, fmt.Sprintf("the text to replace occurs %d times in %s; include more of the lines around it", n, p.shown)}
-	}
-	at := strings.Index(text, old)
-	if err := p.replace(callID, []byte(text[:at]+replacement+text[at+len(old):])); err != nil {
+	c, err := changeOf(t.Value, a.Old, a.New, p.shown)
+	if err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("Edited %s at line %d.", p.shown, 1+strings.Count(text[:at], "\n")), nil
+	if data, err = t.Encode(t.Value[:c.from] + c.by + t.Value[c.to:]); err != nil {
+		return "", &toolError{agent.ErrInvalidInput, fmt.Sprintf("%s was not edited: %v; use other characters, or file_write, which makes the file UTF-8", p.shown, err)}
+	}
+	note, err := p.replace(callID, data)
+	if err != nil {
+		return "", err
+	}
+	if c.hidden > 0 {
+		note = " What was replaced held control characters, which file_read does not show." + note
+	}
+	return fmt.Sprintf("Edited %s at line %d.%s", p.shown, c.line, note), nil
+}
+
+// change is what of a file is replaced, and by what.
+type change struct {
+	from, to int
+	by       string
+	line     int
+	hidden   int // pieces that are not shown, and replaced too
+}
+
+// changeOf finds the text to replace: as file_read shows it, or as the file has it. What
+// both texts have in common stays as it is.
+func changeOf(value, old, by, path string) (c change, err error) {
+	seen, want := textfile.See(value), textfile.See(old)
+	by = strings.ReplaceAll(by, "\r\n", "\n")
+	text, find := seen.Text, want.Text
+	if find == "" || !strings.Contains(text, find) {
+		text, find = value, old
+	}
+	switch n := strings.Count(text, find); {
+	case n == 0:
+		return c, &toolError{agent.ErrValidationFailed, "the text to replace does not occur in " + path + "; read the file and copy it exactly"}
+	case find == by:
+		return c, &toolError{agent.ErrInvalidInput, "old and new are the same, so there is nothing to change"}
+	case n > 1:
+		return c, &toolError{agent.ErrValidationFailed, fmt.Sprintf("the text to replace occurs %d times in %s; include more of the lines around it", n, path)}
+	}
+	c.from = strings.Index(text, find)
+	c.to = c.from + len(find)
+	c.line = 1 + strings.Count(strings.ReplaceAll(text[:c.from], "\r", "\n"), "\n")
+	if text == seen.Text && want.Hidden(0, len(old)) == 0 {
+		head, tail := common(find, by)
+		c.from, c.to, by = c.from+head, c.to-tail, by[head:len(by)-tail]
+	}
+	if text == seen.Text {
+		c.from, c.to = seen.Range(c.from, c.to)
+		c.hidden = seen.Hidden(c.from, c.to) - want.Hidden(0, len(old))
+	}
+	c.by = strings.ReplaceAll(by, "\n", lineEndAt(value, c.from))
+	return c, nil
+}
+
+// common is how much two texts have in common at their start and at their end.
+func common(a, b string) (head, tail int) {
+	most := min(len(a), len(b))
+	for head < most && a[head] == b[head] {
+		head++
+	}
+	head = len(wholeEnd(a[:head]))
+	for tail < most-head && a[len(a)-1-tail] == b[len(b)-1-tail] {
+		tail++
+	}
+	return head, len(wholeStart(a[len(a)-tail:]))
+}
+
+// lineEndAt is how lines end at a place of a file: in a few files they end differently.
+func lineEndAt(value string, at int) string {
+	end := at + strings.IndexByte(value[at:], '\n')
+	if end < at {
+		end = strings.LastIndexByte(value[:at], '\n')
+	}
+	if end < 0 {
+		return textfile.LineEnd(value)
+	}
+	return textfile.LineEnd(value[max(0, end-1) : end+1])
 }

@@ -10,9 +10,11 @@ import (
 	"io/fs"
 	"os"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/internal/tool/textfile"
 )
 
 //go:embed file_write.md
@@ -51,57 +53,104 @@ func (w *workspace) fileWrite(ctx context.Context, callID string, a fileWriteArg
 		return "", err
 	}
 	defer unlock()
-	if err := p.replace(callID, []byte(a.Content)); err != nil {
+	data, note := p.asWritten(a.Content)
+	kept, err := p.replace(callID, data)
+	if err != nil {
 		return "", err
 	}
 	lines := strings.Count(a.Content, "\n")
 	if a.Content != "" && !strings.HasSuffix(a.Content, "\n") {
 		lines++
 	}
-	return fmt.Sprintf("Wrote %d bytes (%d lines) to %s.", len(a.Content), lines, p.shown), nil
+	return fmt.Sprintf("Wrote %d bytes (%d lines) to %s.%s%s", len(data), lines, p.shown, note, kept), nil
+}
+
+// asWritten are the bytes of a new content: with the line ends and in the encoding of the
+// file that it replaces.
+func (p place) asWritten(content string) (data []byte, note string) {
+	t, old, err := p.readText()
+	if err != nil || len(old) == 0 {
+		return []byte(content), ""
+	}
+	text := strings.TrimPrefix(content, "\uFEFF")
+	if end := textfile.LineEnd(t.Value); end != "\n" {
+		text = strings.ReplaceAll(strings.ReplaceAll(text, "\r\n", "\n"), "\n", end)
+	}
+	switch data, err = t.Encode(text); {
+	case err != nil:
+		return []byte(text), fmt.Sprintf(" The file is UTF-8 now: %v.", err)
+	case string(data) != content:
+		note = fmt.Sprintf(" It keeps its line ends and its encoding, %s.", t.Encoding)
+	}
+	return data, note
 }
 
 // replace changes a file in one step, so that a killed worker leaves the old or
 // the new content. The temporary file is named after the call, so that a second run
 // of a call whose worker was killed leaves none behind. The folder must be locked.
-func (p place) replace(callID string, data []byte) error {
-	mode := fs.FileMode(0o644)
+// note says what of the old file was not kept.
+func (p place) replace(callID string, data []byte) (note string, err error) {
 	info, err := p.folder.Lstat(p.name)
 	switch {
-	case err != nil && !errors.Is(err, fs.ErrNotExist):
-		return naming(p.shown, err)
-	case err == nil && info.IsDir():
-		return &toolError{agent.ErrInvalidInput, p.shown + " is a directory"}
-	case err == nil && !info.Mode().IsRegular():
-		return &toolError{agent.ErrInvalidInput, p.shown + " is not a regular file"}
-	case err == nil:
-		mode = info.Mode().Perm()
+	case errors.Is(err, fs.ErrNotExist):
+		info = nil
+	case err != nil:
+		return "", naming(p.shown, err)
+	case info.IsDir():
+		return "", &toolError{agent.ErrInvalidInput, p.shown + " is a directory"}
+	case !info.Mode().IsRegular():
+		return "", &toolError{agent.ErrInvalidInput, p.shown + " is not a regular file"}
 	}
 	sum := sha256.Sum256([]byte(callID + "\x00" + p.path))
 	tmp := ".spool-" + hex.EncodeToString(sum[:8]) + ".tmp"
 	_ = p.folder.Remove(tmp)
-	if err = p.writeNew(tmp, data, mode, info != nil); err == nil {
+	if note, err = p.writeNew(tmp, data, info); err == nil {
 		err = p.folder.Rename(tmp, p.name)
 	}
 	if err != nil {
 		_ = p.folder.Remove(tmp)
 	}
-	return naming(p.shown, err)
+	return note, naming(p.shown, err)
 }
 
 // writeNew makes a file and waits for the disk: the result is stored durably, so
-// the file has to be too. An exact mode is not narrowed by the umask.
-func (p place) writeNew(name string, data []byte, mode fs.FileMode, exact bool) error {
+// the file has to be too. What the old file has is kept, before a name shows the new one.
+func (p place) writeNew(name string, data []byte, old fs.FileInfo) (note string, err error) {
+	mode := fs.FileMode(0o644)
+	if old != nil {
+		mode = 0o600 // until it has the owner and the mode of the old one
+	}
 	f, err := p.folder.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if err != nil {
-		return err
+		return "", err
 	}
 	_, err = f.Write(data)
-	if err == nil && exact {
-		err = f.Chmod(mode)
+	if err == nil && old != nil {
+		note, err = p.keep(f, old)
 	}
 	if err == nil {
 		err = f.Sync()
 	}
-	return errors.Join(err, f.Close())
+	return note, errors.Join(err, f.Close())
+}
+
+// keep gives a new file the owner, attributes and mode of the one that it replaces. note
+// says what could not be kept.
+func (p place) keep(f *os.File, old fs.FileInfo) (note string, err error) {
+	now, err := f.Stat()
+	if err != nil {
+		return "", err
+	}
+	was, ok := old.Sys().(*syscall.Stat_t)
+	is, also := now.Sys().(*syscall.Stat_t)
+	if ok && also && (was.Uid != is.Uid || was.Gid != is.Gid) && f.Chown(int(was.Uid), int(was.Gid)) != nil {
+		note += fmt.Sprintf(" Its owner is %d:%d now: the worker may not give it to %d:%d, whose it was.", is.Uid, is.Gid, was.Uid, was.Gid)
+	}
+	if lost := p.keepAttributes(f); lost != "" {
+		note += " Not kept were its attributes" + lost + "."
+	}
+	if ok && was.Nlink > 1 {
+		note += fmt.Sprintf(" The file had %d names (hard links); the others keep the old content.", was.Nlink)
+	}
+	return note, f.Chmod(old.Mode() & (fs.ModePerm | fs.ModeSetuid | fs.ModeSetgid | fs.ModeSticky))
 }

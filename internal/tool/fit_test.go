@@ -73,7 +73,10 @@ func FuzzFit(f *testing.F) {
 	f.Fuzz(func(t *testing.T, schema, args string) {
 		spec := agent.ToolSpec{Name: "x", Schema: json.RawMessage(schema)}
 		clean, err := agent.ReadArguments(args)
-		if err != nil || tool.CheckAnswerSchema(spec.Schema) != nil {
+		if err != nil {
+			return
+		}
+		if _, err := tool.AnswerSchema(spec.Schema); err != nil {
 			return
 		}
 		fitted := tool.Fit(spec, clean)

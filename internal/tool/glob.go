@@ -5,12 +5,9 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
-	"io/fs"
 	"path"
 	"strings"
 	"time"
-
-	"github.com/bmatcuk/doublestar/v4"
 
 	"github.com/spool-agents/spool/agent"
 )
@@ -36,7 +33,7 @@ func Glob() agent.Tool {
 }
 
 func (w *workspace) glob(ctx context.Context, pattern string) (string, error) {
-	clean := strings.TrimPrefix(pattern, "./")
+	clean := strings.TrimPrefix(w.unquoted(pattern), "./")
 	if path.IsAbs(clean) {
 		rel, err := w.rel(clean)
 		if err != nil {
@@ -50,65 +47,54 @@ func (w *workspace) glob(ctx context.Context, pattern string) (string, error) {
 	if !strings.Contains(clean, "/") && clean != "**" {
 		clean = "**/" + clean // a bare name is looked for in every folder
 	}
-	if !doublestar.ValidatePattern(clean) {
-		return "", &toolError{agent.ErrInvalidInput, fmt.Sprintf("the pattern %q is not valid: a [ or { is not closed", pattern)}
-	}
-	var found []string
-	total := 0
-	err := w.walk(ctx, w.root(), clean, func(p place, _ fs.DirEntry) error {
-		if doublestar.MatchUnvalidated(clean, p.shown) {
-			if total++; total <= maxEntries {
-				found = append(found, shown(p.shown))
-			}
+	start, rest := w.literalStart(clean)
+	defer start.close()
+	names, valid := newPattern(start.shown, rest)
+	found := map[bool][]string{} // by whether it is literal
+	walk := walk{w: w, ctx: ctx, wanted: clean, visit: func(p place, _ bool) error {
+		if is, literal := names.matches(p.shown); is {
+			found[literal] = append(found[literal], shown(p.shown))
 		}
 		return nil
-	})
+	}}
+	err := walk.from(start)
+	list := found[true]
+	if len(list) == 0 {
+		list = found[false]
+	}
+	total := len(list)
 	late := errors.Is(err, context.DeadlineExceeded) && total > 0 // a part is better than nothing
 	switch {
 	case err != nil && !late:
 		return "", err
+	case total == 0 && !valid:
+		return "", &toolError{agent.ErrInvalidInput, fmt.Sprintf("the pattern %q is not valid: a [ or { is not closed", pattern)}
 	case total == 0:
-		return "No file matches " + pattern + ".", nil
+		list = []string{"No file matches " + pattern + "."}
 	case total > maxEntries:
-		found = append(found, fmt.Sprintf("[… %d more files; use a narrower pattern]", total-maxEntries))
+		list = append(list[:maxEntries], fmt.Sprintf("[… %d more files; use a narrower pattern]", total-maxEntries))
 	}
 	if late {
-		found = append(found, tooSlow)
+		list = append(list, tooSlow)
 	}
-	return strings.Join(found, "\n"), nil
+	return strings.Join(append(list, walk.left.lines()...), "\n"), nil
+}
+
+// literalStart is the folder that the first names of a pattern lead to if they are taken
+// as they are, links followed, and the rest of the pattern.
+func (w *workspace) literalStart(pattern string) (start place, rest string) {
+	names := strings.Split(pattern, "/")
+	for n := len(names) - 1; n > 0; n-- {
+		p, err := w.find(strings.Join(names[:n], "/"), toRead)
+		if err == nil {
+			if info, err := p.folder.Lstat(p.name); err == nil && info.IsDir() {
+				return p, strings.Join(names[n:], "/")
+			}
+			p.close()
+		}
+	}
+	return w.root(), pattern
 }
 
 // root is the workspace itself.
-func (w *workspace) root() place { return place{folder: w.Root, name: ".", shown: "."} }
-
-// walk visits the files below a folder in the order of their paths. Links are not
-// followed, unreadable folders and those that only cost time are left out.
-func (w *workspace) walk(ctx context.Context, at place, wanted string, visit func(p place, e fs.DirEntry) error) error {
-	folder, entries, err := w.list(at)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = folder.Close() }()
-	for _, e := range entries {
-		p := place{folder: folder, name: e.Name(), shown: joinPath(at.shown, e.Name())}
-		switch costly := p.name == ".git" || p.name == "node_modules"; {
-		case ctx.Err() != nil:
-			return ctx.Err()
-		case !e.IsDir():
-			err = visit(p, e)
-		case !costly || strings.Contains(wanted, p.name):
-			if err = w.walk(ctx, p, wanted, visit); !stops(err) {
-				err = nil
-			}
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// stops reports whether an error of a folder ends the search of all.
-func stops(err error) bool {
-	return errors.Is(err, fs.SkipAll) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
-}
+func (w *workspace) root() place { return place{folder: w.Root, name: ".", path: ".", shown: "."} }

@@ -1,7 +1,6 @@
 package tool
 
 import (
-	"bytes"
 	"context"
 	_ "embed"
 	"errors"
@@ -11,8 +10,10 @@ import (
 	"strings"
 	"syscall"
 	"time"
+	"unicode/utf8"
 
 	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/internal/tool/textfile"
 )
 
 //go:embed grep.md
@@ -51,26 +52,13 @@ func (w *workspace) grep(ctx context.Context, a grepArgs) (string, error) {
 	}
 	defer start.close()
 	g := grepper{ctx: ctx, re: re}
-	err = w.walk(ctx, start, start.shown, func(p place, e fs.DirEntry) error {
-		if info, err := e.Info(); err != nil || !info.Mode().IsRegular() || info.Size() > grepFile {
-			return nil //nolint:nilerr // a file that just vanished does not match
-		}
-		if data, err := p.read(maxFile); err == nil {
-			if err := g.file(p.shown, data); err != nil {
-				return err
-			}
-		}
-		if g.total > maxEntries {
-			return fs.SkipAll
-		}
-		return nil
-	})
-	if errors.Is(err, syscall.ENOTDIR) {
-		data, err := start.read(maxFile)
+	g.walk = walk{w: w, ctx: ctx, visit: g.visit}
+	if err = g.walk.from(start); errors.Is(err, syscall.ENOTDIR) {
+		t, _, err := start.readText()
 		if err != nil {
 			return "", err
 		}
-		return g.found(g.file(start.shown, data))
+		return g.found(g.file(start.shown, t))
 	}
 	return g.found(err)
 }
@@ -78,8 +66,36 @@ func (w *workspace) grep(ctx context.Context, a grepArgs) (string, error) {
 type grepper struct {
 	ctx   context.Context
 	re    *regexp.Regexp
+	walk  walk
 	out   strings.Builder
 	total int
+}
+
+// visit searches a file of a folder.
+func (g *grepper) visit(p place, again bool) error {
+	info, err := p.folder.Lstat(p.name)
+	switch {
+	case again, err != nil, !info.Mode().IsRegular(): // a file that just vanished does not match
+		return nil //nolint:nilerr // see above
+	case info.Size() > grepFile:
+		g.walk.left.add(fmt.Sprintf("larger than %d MB (give the path of one to search it)", grepFile>>20), p.shown)
+		return nil
+	}
+	t, _, err := p.readText()
+	switch {
+	case err == nil:
+		err = g.file(p.shown, t)
+	case t.Binary():
+		g.walk.left.add("binary", p.shown)
+		return nil
+	default:
+		g.walk.left.add("unreadable", p.shown)
+		return nil
+	}
+	if err == nil && g.total > maxEntries {
+		err = fs.SkipAll
+	}
+	return err
 }
 
 // found is what was found before the search ended, perhaps for lack of time.
@@ -93,36 +109,53 @@ func (g *grepper) found(err error) (string, error) {
 	return g.String(), nil
 }
 
-func (g *grepper) file(path string, data []byte) error {
-	if isBinary(data) {
-		return nil
-	}
-	for n := 1; len(data) > 0 && g.total <= maxEntries; n++ {
-		line, rest, _ := bytes.Cut(data, []byte{'\n'})
-		data = rest
+func (g *grepper) file(path string, t textfile.Text) error {
+	text, more := textfile.See(t.Value).Text, true
+	for n := 1; more && text != "" && g.total <= maxEntries; n++ {
+		var line string
+		line, text, more = strings.Cut(text, "\n")
 		if err := g.ctx.Err(); err != nil {
 			return err
 		}
-		if !g.re.Match(line) {
+		at := g.re.FindStringIndex(line)
+		if at == nil {
 			continue
 		}
 		if g.total++; g.total <= maxEntries {
-			text := strings.TrimSuffix(string(line), "\r")
-			if len(text) > grepLine {
-				text = wholeEnd(text[:grepLine]) + "…"
-			}
-			fmt.Fprintf(&g.out, "%s:%d: %s\n", shown(path), n, text)
+			fmt.Fprintf(&g.out, "%s:%d%s\n", shown(path), n, around(line, at[0], at[1]))
 		}
 	}
 	return nil
 }
 
+// around is a line, or of a long one what stands around a match, and where.
+func around(line string, from, to int) string {
+	if len(line) <= grepLine {
+		return ": " + line
+	}
+	start := max(0, min(from-grepLine/4, len(line)-grepLine))
+	end := min(len(line), start+max(grepLine, min(to-start, 4*grepLine)))
+	part := wholeEnd(wholeStart(line[start:end]))
+	where := fmt.Sprintf(" (column %d of %d): ", 1+utf8.RuneCountInString(line[:from]), utf8.RuneCountInString(line))
+	if start > 0 {
+		where += "…"
+	}
+	if end < len(line) {
+		part += "…"
+	}
+	return where + part
+}
+
 func (g *grepper) String() string {
+	text := g.out.String()
 	switch {
 	case g.total == 0:
-		return "No line matches."
+		text = "No line matches."
 	case g.total > maxEntries:
-		return g.out.String() + fmt.Sprintf("[stopped after %d lines; use a narrower pattern or path]", maxEntries)
+		text += fmt.Sprintf("[stopped after %d lines; use a narrower pattern or path]", maxEntries)
 	}
-	return g.out.String()
+	if left := g.walk.left.lines(); len(left) > 0 {
+		text = strings.TrimSuffix(text, "\n") + "\n" + strings.Join(left, "\n")
+	}
+	return text
 }

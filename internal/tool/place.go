@@ -12,6 +12,7 @@ import (
 	"syscall"
 
 	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/internal/tool/textfile"
 )
 
 // place is where a path of the workspace leads: a name in a folder that is open.
@@ -38,7 +39,7 @@ type purpose int
 
 const (
 	toLook   purpose = iota // what is not there yet is no error
-	toRead                  // it has to be there, but for its last name
+	toRead                  // it has to be there
 	toChange                // the same; protected names are refused
 	toWrite                 // folders are made on the way, too
 )
@@ -106,6 +107,12 @@ func (w *workspace) follow(t *trail, why purpose) (place, error) {
 func (w *workspace) step(t *trail, name string, why purpose) (p place, arrived bool, err error) {
 	here, last := t.folders[len(t.folders)-1], len(t.todo) == 0
 	info, err := here.Lstat(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		if same := sameName(here, name); same != "" {
+			name = same
+			info, err = here.Lstat(name)
+		}
+	}
 	if err == nil && info.Mode()&fs.ModeSymlink != 0 {
 		return place{}, false, t.link(here, name)
 	}
@@ -120,8 +127,10 @@ func (w *workspace) step(t *trail, name string, why purpose) (p place, arrived b
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && why == toLook:
 		return t.at(filepath.Join(append([]string{name}, t.todo...)...)), true, nil
-	case errors.Is(err, fs.ErrNotExist) && last:
+	case errors.Is(err, fs.ErrNotExist) && last && why == toWrite:
 		return t.at(name), true, nil
+	case errors.Is(err, fs.ErrNotExist):
+		return place{}, false, notThere(here, name)
 	case err != nil:
 		return place{}, false, err
 	case w.isHome(info):
@@ -224,13 +233,26 @@ func (p place) read(most int64) ([]byte, error) {
 	case !info.Mode().IsRegular():
 		return nil, &toolError{agent.ErrInvalidInput, p.shown + " is not a regular file"}
 	case info.Size() > most:
-		return nil, &toolError{agent.ErrInvalidInput, fmt.Sprintf("%s has %d bytes, at most %d can be read; use grep, or the shell to cut out a part", p.shown, info.Size(), most)}
+		return nil, &toolError{agent.ErrInvalidInput, fmt.Sprintf("%s has %d bytes, at most %d can be read; use the shell to search it or to cut out a part", p.shown, info.Size(), most)}
 	}
 	data, err := io.ReadAll(io.LimitReader(f, most+1))
 	if err == nil && int64(len(data)) > most { // an edit must not write back a part
 		err = &toolError{agent.ErrInvalidInput, fmt.Sprintf("%s grew beyond %d bytes while it was read", p.shown, most)}
 	}
 	return data, err
+}
+
+// readText returns a regular file as text, and its bytes.
+func (p place) readText() (textfile.Text, []byte, error) {
+	data, err := p.read(maxFile)
+	if err != nil {
+		return textfile.Text{}, nil, err
+	}
+	t := textfile.Decode(data, "")
+	if t.Binary() {
+		err = &toolError{agent.ErrInvalidInput, fmt.Sprintf("%s is a binary file of %d bytes", p.shown, len(data))}
+	}
+	return t, data, err
 }
 
 // wayError is what is wrong with a path; naming puts the path in front.

@@ -7,7 +7,10 @@ import (
 	"path"
 	"path/filepath"
 	"sort"
+	"strconv"
 	"strings"
+
+	"golang.org/x/text/unicode/norm"
 
 	"github.com/spool-agents/spool/agent"
 )
@@ -55,6 +58,9 @@ func Gate(spec agent.ToolSpec, run agent.ToolRun, policy map[string]string) agen
 		subject = rel
 	}
 	gate := gateOf(spec, run, subject, policy)
+	if name, err := strconv.Unquote(subject); err == nil && isPathTool(spec.Name) { // as ls lists names that are no text
+		gate = gate.Stricter(gateOf(spec, run, name, policy))
+	}
 	if gate == agent.GateDeny || (known && !isPathTool(spec.Name)) {
 		return gate
 	}
@@ -159,8 +165,11 @@ func ruleRank(rule, tool, subject, dir string, gate agent.Gate) int {
 	if !hasPattern {
 		return rank
 	}
-	if isPathTool(tool) && path.IsAbs(pattern) && !path.IsAbs(subject) {
-		subject = path.Join(dir, subject)
+	if isPathTool(tool) {
+		pattern, subject = norm.NFC.String(pattern), norm.NFC.String(subject)
+		if path.IsAbs(pattern) && !path.IsAbs(subject) {
+			subject = path.Join(dir, subject)
+		}
 	}
 	if !subjectMatches(tool, pattern, subject, gate) {
 		return -1

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/internal/tool/schema"
 )
 
 // nested is n times open around middle.
@@ -33,14 +34,15 @@ func TestSchemasAreBoundedBeforeTheyAreCompiled(t *testing.T) {
 		"not":        {nested(`{"not":`, `{}`, `}`, 2300), "nested more than 64"},
 		"properties": {nested(`{"properties":{"a":`, `{}`, `}}`, 1500), "nested more than 64"},
 		"lists":      {`{"enum":` + nested(`[`, ``, `]`, 9000) + `}`, "nested more than 64"},
-		"long":       {`{"description":"` + strings.Repeat("x", longestSchema) + `"}`, "bytes"},
+		"long":       {`{"description":"` + strings.Repeat("x", schema.Longest) + `"}`, "bytes"},
 		"values":     {`{"enum":[` + list(6000, "#") + `]}`, "more than 5000 values"},
 		"pattern":    {`{"pattern":"` + strings.Repeat("x{900}", 30) + `"}`, "more than 20000 steps"},
 		"patterns":   {`{"properties":{` + list(60, `"p#":{"pattern":"x{900}"}`) + `}}`, "more than 20000 steps"},
 		"names":      {`{"patternProperties":{` + list(60, `"#x{900}":{}`) + `}}`, "more than 20000 steps"},
 		"number":     {`{"multipleOf":1e-999999}`, "exponent"},
 	} {
-		assert.ErrorContains(t, CheckAnswerSchema(json.RawMessage(c.schema)), c.want, name)
+		_, err := AnswerSchema(json.RawMessage(c.schema))
+		assert.ErrorContains(t, err, c.want, name)
 		assert.ErrorContains(t, CheckSchema(agent.ToolSpec{Name: "t", Schema: json.RawMessage(c.schema)}), c.want, name)
 		_, problem := CheckAnswer(json.RawMessage(c.schema), "1")
 		assert.Contains(t, problem, c.want, name)
@@ -50,7 +52,8 @@ func TestSchemasAreBoundedBeforeTheyAreCompiled(t *testing.T) {
 		"broad":  `{"properties":{` + list(1200, `"p#":{"type":"string"}`) + `}}`,
 		"itself": `{"properties":{"children":{"items":{"$ref":"#"}}}}`,
 	} {
-		assert.NoError(t, CheckAnswerSchema(json.RawMessage(fine)), name)
+		_, err := AnswerSchema(json.RawMessage(fine))
+		assert.NoError(t, err, name)
 	}
 }
 
@@ -79,30 +82,30 @@ func TestTheWorkOfACheckIsBounded(t *testing.T) {
 		"pattern": {`{"items":{"pattern":"(x+x+)+y{500}"}}`, `["` + nested("", strings.Repeat("x", 400_000), "", 1) + `"]`},
 	} {
 		_, problem := CheckAnswer(json.RawMessage(c.schema), c.answer)
-		assert.Contains(t, Clip(problem, 500), tooMuchWorkText, name)
+		assert.Contains(t, Clip(problem, 500), "it takes too much work to check it", name)
 	}
 }
 
 // What is large without being hard is checked, each value on its own.
 func TestWhatIsLargeIsChecked(t *testing.T) {
-	s, err := compileSchema([]byte(`{"type":"object","properties":{"rows":{"type":"array","items":{"type":"object","properties":{"id":{"type":"integer"},"name":{"type":"string","pattern":"^[a-z]+$"}},"required":["id"]}}}}`), false)
+	s, err := schema.Compile([]byte(`{"type":"object","properties":{"rows":{"type":"array","items":{"type":"object","properties":{"id":{"type":"integer"},"name":{"type":"string","pattern":"^[a-z]+$"}},"required":["id"]}}}}`), false)
 	require.NoError(t, err)
 	good := `{"rows":[` + list(20_000, `{"id":#,"name":"abc"}`) + `]}`
 	bad := `{"rows":[` + list(200, `{"id":"#"}`) + `]}`
 	var all sync.WaitGroup
 	for range 4 {
 		all.Go(func() {
-			_, problem, notJSON := s.check([]byte(good))
+			_, problem, notJSON := s.Check([]byte(good))
 			assert.NoError(t, notJSON)
 			assert.Empty(t, problem)
-			_, problem, _ = s.check([]byte(bad))
+			_, problem, _ = s.Check([]byte(bad))
 			assert.Contains(t, problem, "rows.0.id: got string, want integer")
 			assert.Contains(t, problem, "; and 180 more")
 		})
 	}
 	all.Wait()
 	for _, text := range []string{nested("[", "", "]", 10_000), `{"n":1e999999}`, `{"n":` + strings.Repeat("9", 2000) + `}`, `[` + strings.Repeat("1,", 600_000) + `1]`} {
-		_, _, notJSON := s.check([]byte(text))
+		_, _, notJSON := s.Check([]byte(text))
 		assert.Error(t, notJSON, "%.20s", text)
 	}
 }

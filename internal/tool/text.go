@@ -2,44 +2,19 @@ package tool
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/spool-agents/spool/internal/tool/textfile"
 )
 
 // MaxResult bounds the text of one result; longer ones lose their middle.
 const MaxResult = 64 << 20
 
-// Escape sequences: CSI, the string sequences (OSC, DCS, PM, APC, SOS) up to BEL
-// or ST, and the short ones. An unfinished string sequence ends at the line.
-var escapes = regexp.MustCompile(`\x1b\[[0-?]*[ -/]*[@-~]` +
-	`|\x1b[\]PX^_][^\x07\x1b\n]*(?:\x07|\x1b\\)?` +
-	`|\x1b[ -/]*[0-~]`)
-
 // CleanText makes text that every store, provider and reader accepts: bad bytes
 // become U+FFFD; NUL, escape sequences and other control characters go away, so
 // that no result can drive a terminal. Tabs and line ends stay.
-func CleanText(s string) string {
-	if !utf8.ValidString(s) {
-		s = strings.ToValidUTF8(s, "\uFFFD")
-	}
-	if strings.IndexByte(s, 0x1b) >= 0 {
-		s = escapes.ReplaceAllString(s, "")
-	}
-	if strings.IndexFunc(s, isControl) < 0 {
-		return s // most text; a large result is not copied for nothing
-	}
-	return strings.Map(func(r rune) rune {
-		if isControl(r) {
-			return -1
-		}
-		return r
-	}, s)
-}
-
-func isControl(r rune) bool {
-	return (r < 0x20 && r != '\n' && r != '\t' && r != '\r') || (r >= 0x7f && r < 0xa0)
-}
+func CleanText(s string) string { return textfile.Clean(s) }
 
 // CleanTerminal is CleanText for what programs print: a carriage return, by
 // which progress bars rewrite their line, becomes a line end.

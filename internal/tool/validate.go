@@ -6,12 +6,13 @@ import (
 	"fmt"
 
 	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/internal/tool/schema"
 )
 
 // validator checks arguments against a tool's schema.
 type validator struct {
 	name   string
-	schema *schema // nil accepts every object
+	schema *schema.Schema // nil accepts every object
 }
 
 func newValidator(spec agent.ToolSpec) (*validator, error) {
@@ -20,7 +21,7 @@ func newValidator(spec agent.ToolSpec) (*validator, error) {
 		return v, nil
 	}
 	var err error
-	if v.schema, err = compileSchema(spec.Schema, true); err != nil {
+	if v.schema, err = schema.Compile(spec.Schema, true); err != nil {
 		return nil, agent.Wrap(err, agent.CodeInvalid, "the schema of tool %q is not usable", spec.Name)
 	}
 	return v, nil
@@ -38,7 +39,7 @@ func (v *validator) check(args json.RawMessage) string {
 	if err != nil {
 		return agent.RefuseArguments(v.name, err)
 	}
-	value, problem, notJSON := v.schema.check([]byte(clean))
+	value, problem, notJSON := v.schema.Check([]byte(clean))
 	if notJSON != nil {
 		return agent.RefuseArguments(v.name, notJSON)
 	}
@@ -49,4 +50,14 @@ func (v *validator) check(args json.RawMessage) string {
 		return ""
 	}
 	return fmt.Sprintf("The arguments of %s are not valid: %s. Received: %s", v.name, problem, Clip(string(args), 400))
+}
+
+// Fit gives the arguments of a call the types that the tool's schema asks for, as far as
+// they nearly have them.
+func Fit(spec agent.ToolSpec, args string) string {
+	v, err := newValidator(spec)
+	if err != nil {
+		return args
+	}
+	return v.schema.Fit(args)
 }

@@ -13,9 +13,8 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/net/html/charset"
-
 	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/internal/tool/textfile"
 )
 
 //go:embed web_fetch.md
@@ -89,7 +88,10 @@ func fetch(ctx context.Context, client *http.Client, raw string) agent.ToolResul
 		return webFailure(ctx, raw, err)
 	}
 	cut := len(body) > fetchBytes
-	text, err := pageText(body[:min(len(body), fetchBytes)], resp.Header.Get("Content-Type"), resp.Request.URL)
+	if cut {
+		body = []byte(wholeEnd(string(body[:fetchBytes])))
+	}
+	text, err := pageText(body, resp.Header.Get("Content-Type"), resp.Request.URL)
 	if err != nil {
 		return agent.ToolFailed(agent.ErrInvalidInput, "Error: %s cannot be shown: %v.", raw, err)
 	}
@@ -110,7 +112,7 @@ func pageText(body []byte, contentType string, base *url.URL) (string, error) {
 	if contentType == "" {
 		contentType = http.DetectContentType(body)
 	}
-	kind, _, err := mime.ParseMediaType(contentType)
+	kind, params, err := mime.ParseMediaType(contentType)
 	if err != nil {
 		kind, _, _ = strings.Cut(contentType, ";")
 	}
@@ -120,18 +122,18 @@ func pageText(body []byte, contentType string, base *url.URL) (string, error) {
 	if !textual {
 		return "", fmt.Errorf("its content is %s, not text", kind)
 	}
-	if r, err := charset.NewReader(strings.NewReader(string(body)), contentType); err == nil {
-		if decoded, err := io.ReadAll(r); err == nil {
-			body = decoded
-		}
+	declared := params["charset"]
+	if declared == "" && (isHTML || strings.HasSuffix(kind, "xml")) {
+		declared = textfile.Declared(body)
 	}
-	if isBinary(body) {
+	t := textfile.Decode(body, declared)
+	if t.Binary() {
 		return "", fmt.Errorf("its content is binary, although it calls itself %s", kind)
 	}
 	if isHTML {
-		return htmlText(string(body), base)
+		return htmlText(t.Value, base)
 	}
-	return string(body), nil
+	return t.Value, nil
 }
 
 // webFailure makes a result of a failed request. It leaves a cancel or timeout

@@ -11,8 +11,6 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/spool-agents/spool/agent"
 )
@@ -137,8 +135,9 @@ func refusal(err error) error {
 }
 
 // rel makes a model's path relative to the root. Models like absolute paths:
-// those that lie in the workspace are accepted.
+// those that lie in the workspace are accepted, and names as they are listed.
 func (w *workspace) rel(path string) (string, error) {
+	path = w.unquoted(path)
 	if strings.ContainsRune(path, 0) {
 		return "", &toolError{agent.ErrInvalidInput, "the path contains a NUL byte"}
 	}
@@ -160,6 +159,16 @@ func (w *workspace) rel(path string) (string, error) {
 	return "", naming(path, errOutside)
 }
 
+// unquoted is a path that is written as shown lists it, unless that is a name itself.
+func (w *workspace) unquoted(path string) string {
+	if s, err := strconv.Unquote(path); err == nil && path[0] == '"' {
+		if _, err = w.Lstat(path); err != nil {
+			return s
+		}
+	}
+	return path
+}
+
 // ReadFile reads a regular file of a run's workspace of at most so many bytes.
 func ReadFile(r agent.ToolRun, path string, most int64) ([]byte, error) {
 	w, err := openWorkspace(r)
@@ -173,15 +182,6 @@ func ReadFile(r agent.ToolRun, path string, most int64) ([]byte, error) {
 	}
 	defer p.close()
 	return p.read(most)
-}
-
-// shown is a name as it is listed: one that holds line ends, other control
-// characters or bad bytes must not look like several, or like another.
-func shown(name string) string {
-	if utf8.ValidString(name) && strings.IndexFunc(name, unicode.IsControl) < 0 {
-		return name
-	}
-	return strconv.Quote(name)
 }
 
 // leadsOut recognises os.Root's refusal: os has no exported error for it.
@@ -208,6 +208,9 @@ func failure(err error) agent.ToolResult {
 		return ended(err, "", 0)
 	case errors.Is(err, fs.ErrNotExist):
 		reason, text = agent.ErrNotFound, pathText(err, "does not exist")
+		if m := (*missing)(nil); errors.As(err, &m) {
+			text = pathText(err, m.Error())
+		}
 	case errors.Is(err, fs.ErrPermission):
 		reason, text = agent.ErrPermissionDenied, pathText(err, "must not be accessed (permission denied)")
 	case errors.Is(err, syscall.ENOTDIR):

@@ -40,10 +40,11 @@ func CheckYAML(text string) error {
 }
 
 // File is a file of a folder as it was read. What a person agrees to are these bytes, as
-// the file of this name in this folder.
+// the file of this name in this folder. Raw is their text, see agent.WrittenText.
 type File struct {
 	Folder, Name string
 	Raw          []byte
+	saved        []byte // the bytes, where Raw is not
 }
 
 // Path is where the file is.
@@ -52,6 +53,9 @@ func (f File) Path() string { return filepath.Join(f.Folder, f.Name) }
 // Hash names the content.
 func (f File) Hash() string {
 	sum := sha256.Sum256(f.Raw)
+	if f.saved != nil {
+		sum = sha256.Sum256(f.saved)
+	}
 	return hex.EncodeToString(sum[:])
 }
 
@@ -87,8 +91,13 @@ func (f *File) read(open func(flag int) (*os.File, error)) error {
 		return err
 	}
 	defer file.Close()
-	if f.Raw, err = io.ReadAll(io.LimitReader(file, most+1)); err == nil && len(f.Raw) > most {
+	f.Raw, err = io.ReadAll(io.LimitReader(file, most+1))
+	switch {
+	case err == nil && len(f.Raw) > most:
 		err = fmt.Errorf("%s has more than %d bytes", f.Path(), most)
+	case err == nil:
+		f.saved = f.Raw
+		f.Raw, err = agent.WrittenText(f.Raw)
 	}
 	return err
 }

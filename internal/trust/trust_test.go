@@ -54,3 +54,19 @@ func TestWhatIsShown(t *testing.T) {
 	assert.Equal(t, "starter trust", trust.Command("/a $(b)"))
 	assert.Equal(t, "starter trust", trust.Command("/a\nb"))
 }
+
+// A file is agreed to byte by byte, and read however an editor saves it.
+func TestCase_B01_TheBytesAreAgreedTo(t *testing.T) {
+	dir := t.TempDir()
+	hashes := map[string]bool{}
+	for _, text := range []string{"a: 1\n", "a: 1\r\n", "\ufeffa: 1\n"} {
+		if err := os.WriteFile(filepath.Join(dir, "x"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		f, err := trust.Read(dir, "x")
+		if err != nil || string(f.Raw) != "a: 1\n" || hashes[f.Hash()] {
+			t.Errorf("%q: %q %s %v", text, f.Raw, f.Hash(), err)
+		}
+		hashes[f.Hash()] = true
+	}
+}

@@ -2,6 +2,7 @@ package archive
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -123,9 +124,22 @@ func importTree(ctx context.Context, s Store, f sessionfile.Folder, o Owner, t s
 	case agent.CodeUnavailable:
 		return err
 	default:
-		out.refuse(name, err)
+		out.Refused = append(out.Refused, Refused{Name: name, Reason: inWords(err), err: err})
 	}
 	return nil
+}
+
+// inWords is why a store refused the rows of a file, without what its database says,
+// which tells a person nothing.
+func inWords(err error) string {
+	var e *agent.Error
+	if !errors.As(err, &e) {
+		return "its rows contradict each other: restore the file, or leave its \"store\" out to import the messages alone"
+	}
+	if e.Cause == nil {
+		return e.Message
+	}
+	return e.Message + ": " + inWords(e.Cause)
 }
 
 // checkTree takes a conversation back out that breaks a rule which every
@@ -138,6 +152,9 @@ func checkTree(ctx context.Context, s Store, root agent.Thread) error {
 	for _, v := range report.Violations {
 		if strings.Contains(v.Detail, agent.ImageScheme) {
 			continue // images are told of by themselves
+		}
+		if before, _, cut := strings.Cut(v.Detail, "store: "); cut { // what follows is the database's
+			v.Detail = before + "store: a row cannot be read"
 		}
 		if _, err := s.DeleteTree(ctx, memory.DeleteRequest{ThreadID: root.ID}); err != nil {
 			return err

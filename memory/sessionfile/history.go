@@ -162,7 +162,11 @@ func ParseHistory(data []byte) (History, error) {
 		name, isMetadata := strings.CutPrefix(key, metadataMark)
 		if !isMetadata {
 			c := h[key]
-			if err := jsontime.Unmarshal(raw[key], &c.Messages); err != nil {
+			err := jsontime.Unmarshal(raw[key], &c.Messages)
+			if err == nil {
+				err = checkMessages(c.Messages)
+			}
+			if err != nil {
 				return nil, err
 			}
 			h[key] = c

@@ -28,6 +28,10 @@ func readFile(path string) ([]byte, error) {
 	}
 	data, err := atomicfile.ReadRegular(path)
 	if err == nil {
+		if data, err = agent.WrittenText(data); err != nil {
+			return nil, &port.DamagedError{Path: path, Cause: err}
+		}
+		data = ownKeys(data)
 		if err = nested.Check(data); err != nil {
 			err = &port.DamagedError{Path: path, Cause: err}
 		}
@@ -71,14 +75,33 @@ func ParseSession(data []byte) (s Session, lost int, err error) {
 	if err := s.complete(); err != nil {
 		return Session{}, 0, err
 	}
-	for i, m := range s.Messages {
+	return s, lost, checkMessages(s.Messages)
+}
+
+// checkMessages refuses what other programs write and this one would lose or send on as
+// it is. Parts of text have other names with them.
+func checkMessages(list []agent.Message) error {
+	for i, m := range list {
 		switch m.Role {
 		case agent.RoleSystem, agent.RoleUser, agent.RoleAssistant, agent.RoleTool:
 		default:
-			return Session{}, 0, fmt.Errorf("message %d has role %q", i+1, m.Role)
+			return fmt.Errorf("message %d has role %q", i+1, m.Role)
+		}
+		for j, p := range m.Content.Parts {
+			switch {
+			case p.Type == "input_text", p.Type == "output_text":
+				m.Content.Parts[j].Type = "text"
+			case p.Type != "text" && (p.Type != "image_url" || p.ImageURL == nil):
+				return fmt.Errorf("message %d has a part of type %q of another program, which cannot be kept: make it a part of type text, or take it out", i+1, p.Type)
+			}
 		}
 	}
-	return s, lost, nil
+	return nil
+}
+
+// ownKeys gives what other programs call reasoning_content its name.
+func ownKeys(data []byte) []byte {
+	return bytes.ReplaceAll(data, []byte(`"reasoning_content":`), []byte(`"reasoning":`))
 }
 
 func parseLines(s *Session, first, rest []byte) (lost int, err error) {

@@ -1,4 +1,5 @@
-package tool
+// Package arithmetic evaluates expressions in fractions.
+package arithmetic
 
 import (
 	"errors"
@@ -16,14 +17,14 @@ const (
 	maxDepth = 200
 )
 
-// calculate evaluates an expression.
+// Evaluate evaluates an expression.
 //
 //	sum     = product {("+"|"-") product}
 //	product = unary {("*"|"/"|"%") unary}
 //	unary   = ["+"|"-"] unary | power
 //	power   = atom ["^" unary]
 //	atom    = number | name | name "(" sum {"," sum} ")" | "(" sum ")"
-func calculate(expression string) (*big.Rat, error) {
+func Evaluate(expression string) (*big.Rat, error) {
 	c := &calc{rest: strings.ReplaceAll(expression, "**", "^")}
 	v, err := c.sum()
 	if err != nil {

@@ -1,4 +1,4 @@
-package tool
+package schema
 
 import (
 	"bytes"
@@ -21,38 +21,34 @@ const mostFits = 10_000
 // fitter counts what is left of them.
 type fitter struct{ left int }
 
-// Fit gives the arguments of a call the types that the tool's schema asks for, where
-// they nearly have them and the schema leaves one meaning:
+// Fit gives a JSON text the types that the schema asks for, where they nearly are
+// these and the schema leaves one meaning:
 //
 //   - a text that holds a number, a truth value, a list or an object, for one of these
 //   - a number or a truth value, for a text; 10.0, for an integer
 //   - one value, for a list of such values
 //   - null, for a property that need not be there
 //
-// Arguments that fit, and those that would not fit even so, come back as they are.
-func Fit(spec agent.ToolSpec, args string) string {
-	v, err := newValidator(spec)
-	if err != nil || v.schema == nil {
-		return args
-	}
-	doc, err := jsonschema.UnmarshalJSON(strings.NewReader(args))
-	if err != nil {
-		return args
+// What fits, and what would not fit even so, comes back as it is.
+func (s *Schema) Fit(text string) string {
+	doc, err := jsonschema.UnmarshalJSON(strings.NewReader(text))
+	if s == nil || err != nil {
+		return text
 	}
 	f, fits := fitter{mostFits}, false
 	var fitted any
-	ended := v.schema.bounded(func() {
-		fitted = f.fit(v.schema.compiled, doc)
-		fits = v.schema.compiled.Validate(fitted) == nil
+	ended := s.bounded(func() {
+		fitted = f.fit(s.compiled, doc)
+		fits = s.compiled.Validate(fitted) == nil
 	})
 	if !ended || !fits || reflect.DeepEqual(fitted, doc) {
-		return args
+		return text
 	}
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
 	if e.Encode(fitted) != nil {
-		return args
+		return text
 	}
 	return strings.TrimSpace(b.String())
 }

@@ -1,4 +1,6 @@
-package tool
+// Package schema compiles JSON schemas that others wrote, checks values by them with
+// bounded work, and gives values the types that they nearly have.
+package schema
 
 import (
 	"bytes"
@@ -20,7 +22,8 @@ import (
 // Bounds of a schema that others wrote, and of the work to check a value by it. A
 // few references make schemas whose check takes longer than anybody waits.
 const (
-	longestSchema = 64 << 10
+	// Longest bounds the text of a schema, in bytes.
+	Longest = 64 << 10
 	// patternSteps are the steps of all patterns of a schema, once compiled.
 	patternSteps = 20_000
 	// checkWork is about as many values, each compared with one part of a schema.
@@ -32,9 +35,9 @@ const (
 // writtenSchema bounds the text of a schema.
 var writtenSchema = agent.JSONLimit{Depth: 64, Values: 5000}
 
-// schema is a compiled JSON schema. It is safe for concurrent use: it checks one
+// Schema is a compiled JSON schema; nil accepts everything. It is safe for concurrent use: it checks one
 // value after another.
-type schema struct {
+type Schema struct {
 	compiled *jsonschema.Schema
 	mu       sync.Mutex
 	left     int // of the work for the value that is checked
@@ -48,11 +51,11 @@ func (refuseLoader) Load(url string) (any, error) {
 	return nil, fmt.Errorf("schema refers to %s, which is not loaded", url)
 }
 
-// compileSchema makes a schema of its text. One whose $schema is not known is used all
+// Compile makes a schema of its text. One whose $schema is not known is used all
 // the same if anyDraft is set: it must not make a tool unusable.
-func compileSchema(text []byte, anyDraft bool) (*schema, error) {
-	if len(text) > longestSchema {
-		return nil, agent.Errorf(agent.CodeInvalid, "it has %d bytes, more than %d", len(text), longestSchema)
+func Compile(text []byte, anyDraft bool) (*Schema, error) {
+	if len(text) > Longest {
+		return nil, agent.Errorf(agent.CodeInvalid, "it has %d bytes, more than %d", len(text), Longest)
 	}
 	if err := writtenSchema.Check(text); err != nil {
 		return nil, err
@@ -61,17 +64,17 @@ func compileSchema(text []byte, anyDraft bool) (*schema, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &schema{}
+	s := &Schema{}
 	err = s.compile(doc)
 	if m, ok := doc.(map[string]any); err != nil && ok && anyDraft {
 		delete(m, "$schema")
-		s = &schema{}
+		s = &Schema{}
 		err = s.compile(m)
 	}
 	return s, err
 }
 
-func (s *schema) compile(doc any) (err error) {
+func (s *Schema) compile(doc any) (err error) {
 	c := jsonschema.NewCompiler()
 	c.UseLoader(refuseLoader{})
 	c.UseRegexpEngine(s.pattern)
@@ -86,7 +89,7 @@ func (s *schema) compile(doc any) (err error) {
 
 // count has every part of the schema count the values that are compared with it. The
 // format of a part is looked at before the parts below it are.
-func (s *schema) count(v reflect.Value, seen map[*jsonschema.Schema]bool) (parts int) {
+func (s *Schema) count(v reflect.Value, seen map[*jsonschema.Schema]bool) (parts int) {
 	switch v.Kind() {
 	case reflect.Pointer:
 		switch v.Type() {
@@ -118,7 +121,7 @@ func (s *schema) count(v reflect.Value, seen map[*jsonschema.Schema]bool) (parts
 	return parts
 }
 
-func (s *schema) countPart(part *jsonschema.Schema, below int) {
+func (s *Schema) countPart(part *jsonschema.Schema, below int) {
 	cost, format := 1+below+len(part.Required), part.Format
 	if part.Enum != nil { // which would be looked at before the format
 		cost += len(part.Enum.Values)
@@ -166,14 +169,14 @@ type tooMuchWork struct{}
 const tooMuchWorkText = "it takes too much work to check it by its schema: make it shorter, or the schema simpler"
 
 // spend counts work.
-func (s *schema) spend(n int) {
+func (s *Schema) spend(n int) {
 	if s.left -= n; s.left < 0 {
 		panic(tooMuchWork{})
 	}
 }
 
 // pattern compiles a pattern.
-func (s *schema) pattern(text string) (jsonschema.Regexp, error) {
+func (s *Schema) pattern(text string) (jsonschema.Regexp, error) {
 	parsed, err := syntax.Parse(text, syntax.Perl)
 	if err != nil {
 		return nil, err
@@ -192,7 +195,7 @@ func (s *schema) pattern(text string) (jsonschema.Regexp, error) {
 type pattern struct {
 	*regexp.Regexp
 	steps int
-	of    *schema
+	of    *Schema
 }
 
 // MatchString counts the work of a match.
@@ -201,8 +204,8 @@ func (p *pattern) MatchString(text string) bool {
 	return p.Regexp.MatchString(text)
 }
 
-// check checks JSON text. It says that it is no JSON, or what is wrong with the value.
-func (s *schema) check(text []byte) (value any, problem string, notJSON error) {
+// Check checks JSON text. It says that it is no JSON, or what is wrong with the value.
+func (s *Schema) Check(text []byte) (value any, problem string, notJSON error) {
 	if err := agent.Said.Check(text); err != nil {
 		return nil, "", err
 	}
@@ -214,7 +217,7 @@ func (s *schema) check(text []byte) (value any, problem string, notJSON error) {
 }
 
 // problem is what is wrong with a value, "" if nothing is.
-func (s *schema) problem(value any) string {
+func (s *Schema) problem(value any) string {
 	var err error
 	if !s.bounded(func() { err = s.compiled.Validate(value) }) {
 		return tooMuchWorkText
@@ -236,7 +239,7 @@ func (s *schema) problem(value any) string {
 }
 
 // bounded does what checks values, and reports whether it came to its end.
-func (s *schema) bounded(f func()) (done bool) {
+func (s *Schema) bounded(f func()) (done bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.left = checkWork
@@ -262,7 +265,7 @@ func leaves(e *jsonschema.ValidationError, p *message.Printer, out *[]string) (m
 	if len(*out) == shownProblems {
 		return 1
 	}
-	text := Clip(e.ErrorKind.LocalizedString(p), 400)
+	text := agent.Shorten(e.ErrorKind.LocalizedString(p), 400, "…")
 	if len(e.InstanceLocation) > 0 {
 		text = strings.Join(e.InstanceLocation, ".") + ": " + text
 	}

@@ -1,0 +1,47 @@
+package agent
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// NotTextError says where a file that a person writes is no text.
+type NotTextError struct{ Line int }
+
+// Error says what to do.
+func (e *NotTextError) Error() string {
+	return fmt.Sprintf("the file is not valid UTF-8, see line %d: save it as UTF-8", e.Line)
+}
+
+// WrittenText is the text of a file that a person writes, such as settings, agents and
+// tables, as editors of all systems save it: a byte order mark is left out, UTF-16 with
+// such a mark is UTF-8, and lines end in \n.
+func WrittenText(data []byte) ([]byte, error) {
+	switch {
+	case bytes.HasPrefix(data, []byte("\xff\xfe")):
+		data = fromUTF16(data[2:], binary.LittleEndian)
+	case bytes.HasPrefix(data, []byte("\xfe\xff")):
+		data = fromUTF16(data[2:], binary.BigEndian)
+	default:
+		data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))
+	}
+	if bytes.IndexByte(data, '\r') >= 0 {
+		data = bytes.ReplaceAll(bytes.ReplaceAll(data, []byte("\r\n"), []byte("\n")), []byte("\r"), []byte("\n"))
+	}
+	if utf8.Valid(data) {
+		return data, nil
+	}
+	good, _, _ := bytes.Cut(bytes.ToValidUTF8(data, []byte{0}), []byte{0})
+	return nil, &NotTextError{Line: 1 + bytes.Count(good, []byte("\n"))}
+}
+
+func fromUTF16(data []byte, order binary.ByteOrder) []byte {
+	units := make([]uint16, len(data)/2)
+	for i := range units {
+		units[i] = order.Uint16(data[2*i:])
+	}
+	return []byte(string(utf16.Decode(units)))
+}

@@ -1,0 +1,126 @@
+package tool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+)
+
+// walk visits the files below a folder in the order of their paths. Folders that only
+// cost time are left out, unless they are wanted. What a link leads to is visited, too,
+// unless it is visited under its own name.
+type walk struct {
+	w      *workspace
+	ctx    context.Context
+	wanted string
+	// visit gets each file and link; again means that it is visited under its own name.
+	visit func(p place, again bool) error
+	left  leftOut
+	roots []string // where the walk began, and where links led it
+}
+
+// from walks a folder.
+func (k *walk) from(at place) error {
+	k.roots = append(k.roots, at.path)
+	return k.folder(at)
+}
+
+func (k *walk) folder(at place) error {
+	folder, entries, err := k.w.list(at)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = folder.Close() }()
+	for _, e := range entries {
+		if err := k.ctx.Err(); err != nil {
+			return err
+		}
+		p := place{folder: folder, name: e.Name(), shown: joinPath(at.shown, e.Name())}
+		if err := k.entry(p, e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (k *walk) entry(p place, e fs.DirEntry) error {
+	switch costly := p.name == ".git" || p.name == "node_modules"; {
+	case e.Type()&fs.ModeSymlink != 0:
+		return k.link(p)
+	case !e.IsDir():
+		return k.visit(p, false)
+	case costly && !strings.Contains(k.wanted, p.name):
+		return nil
+	}
+	return k.below(p, k.folder)
+}
+
+// below walks a folder that may be unreadable, which does not end the walk.
+func (k *walk) below(p place, into func(place) error) error {
+	err := into(p)
+	if errors.Is(err, fs.SkipAll) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	if err != nil && !errors.Is(err, errHome) {
+		k.left.add("unreadable", p.shown)
+	}
+	return nil
+}
+
+// link visits a link, and what it leads to.
+func (k *walk) link(p place) error {
+	to, err := k.w.find(p.shown, toRead)
+	if err != nil {
+		return k.visit(p, true) // it leads nowhere, or out of the workspace
+	}
+	defer to.close()
+	again := slices.ContainsFunc(k.roots, func(root string) bool { return isBelow(to.path, root) })
+	if err := k.visit(to, again); err != nil || again {
+		return err
+	}
+	if slices.ContainsFunc(k.roots, func(root string) bool { return isBelow(root, to.path) }) {
+		return nil // a circle
+	}
+	if info, err := to.folder.Lstat(to.name); err != nil || !info.IsDir() {
+		return nil //nolint:nilerr // what just vanished has nothing below it
+	}
+	return k.below(to, k.from)
+}
+
+// isBelow reports whether a path is a folder's or lies in it.
+func isBelow(path, folder string) bool {
+	return folder == "." || path == folder || strings.HasPrefix(path, folder+"/")
+}
+
+// leftOut is what a search did not look into, by the reason.
+type leftOut struct {
+	why   []string
+	names map[string][]string
+}
+
+func (l *leftOut) add(why, name string) {
+	if l.names == nil {
+		l.names = map[string][]string{}
+	}
+	if l.names[why] == nil {
+		l.why = append(l.why, why)
+	}
+	l.names[why] = append(l.names[why], shown(name))
+}
+
+// lines has a line for each reason.
+func (l *leftOut) lines() (lines []string) {
+	const most = 5
+	for _, why := range l.why {
+		names := l.names[why]
+		text := strings.Join(names[:min(len(names), most)], ", ")
+		if len(names) > most {
+			text += fmt.Sprintf(" and %d more", len(names)-most)
+		}
+		lines = append(lines, fmt.Sprintf("[not searched, %s: %s]", why, text))
+	}
+	return lines
+}
