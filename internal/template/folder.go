@@ -70,7 +70,7 @@ func texts(wants []asks) (out []string) {
 // applies to agents that state nothing.
 func (t loaded) tightened(without agent.SpecialistAgentConfig, most int) (c agent.SpecialistAgentConfig, wants []asks) {
 	c = t.config
-	c.Bounds = []map[string]string{{}}
+	c.Bounds, c.Unagreed = []map[string]string{{}}, true
 	if without.Approval != nil {
 		c.Bounds = append(c.Bounds, without.Approval)
 	}
