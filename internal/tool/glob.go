@@ -50,6 +50,9 @@ func (w *workspace) glob(ctx context.Context, pattern string) (string, error) {
 	if !strings.Contains(clean, "/") && clean != "**" {
 		clean = "**/" + clean // a bare name is looked for in every folder
 	}
+	if err := boundPattern(clean); err != nil {
+		return "", err
+	}
 	if !doublestar.ValidatePattern(clean) {
 		return "", &toolError{agent.ErrInvalidInput, fmt.Sprintf("the pattern %q is not valid: a [ or { is not closed", pattern)}
 	}

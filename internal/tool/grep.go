@@ -41,9 +41,9 @@ func Grep() agent.Tool {
 }
 
 func (w *workspace) grep(ctx context.Context, a grepArgs) (string, error) {
-	re, err := regexp.Compile(a.Pattern)
+	re, err := compilePattern(a.Pattern)
 	if err != nil {
-		return "", &toolError{agent.ErrInvalidInput, fmt.Sprintf("the pattern is not valid: %v", err)}
+		return "", err
 	}
 	start, err := w.find(a.Path, toRead)
 	if err != nil {
@@ -103,7 +103,7 @@ func (g *grepper) file(path string, data []byte) error {
 		if err := g.ctx.Err(); err != nil {
 			return err
 		}
-		if !g.re.Match(line) {
+		if !matches(g.ctx, g.re, line) {
 			continue
 		}
 		if g.total++; g.total <= maxEntries {

@@ -110,6 +110,9 @@ func CheckRule(rule, gate string) string {
 	default:
 		return fmt.Sprintf("approval of %s is %q, allowed are auto, ask and deny", rule, gate)
 	}
+	if len(rule) > longestPattern {
+		return fmt.Sprintf("approval rule %.40q… is too long: it has %d bytes, at most %d are possible", rule, len(rule), longestPattern)
+	}
 	name, _, hasPattern := SplitRule(rule)
 	if name == "" || strings.ContainsAny(name, "()") || (strings.Contains(rule, "(") && !hasPattern) {
 		return fmt.Sprintf("approval rule %q is not valid: use TOOL or TOOL(PATTERN)", rule)
