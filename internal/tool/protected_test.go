@@ -2,6 +2,7 @@ package tool_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -41,6 +42,9 @@ func TestProtectedNamesAlwaysAsk(t *testing.T) {
 		".gitignore": agent.GateAuto, "spool.yaml.md": agent.GateAuto, "none/at/all": agent.GateAuto,
 		".spool/agents/x.md": agent.GateAskEach, ".SPOOL/agents/x.md": agent.GateAskEach, "sub/deep/.Git/hooks/pre-commit": agent.GateAskEach, ".git": agent.GateAskEach,
 		"./a/../.claude/agents/x.md": agent.GateAskEach, ".mcp.json": agent.GateAskEach, "a/.MCP.json": agent.GateAskEach, "x/Spool.YAML": agent.GateAskEach,
+		"GIT~1/config": agent.GateAskEach, "claude~2": agent.GateAskEach, "MCP~1.JSO": agent.GateAskEach, ".\ufe0fgit": agent.GateAskEach, ".g\u034fit/x": agent.GateAskEach,
+		".git:x": agent.GateAskEach, ".git::$INDEX_ALLOCATION/config": agent.GateAskEach, "\u3164.git": agent.GateAskEach, ".git.": agent.GateAskEach, ".git ": agent.GateAskEach,
+		" .git/x": agent.GateAskEach, "\u017fpool.yaml": agent.GateAskEach, "gitx~1/config": agent.GateAuto, "digit~1": agent.GateAuto,
 		".git./config": agent.GateAskEach, ".git /config": agent.GateAskEach, ".g\u200cit/config": agent.GateAskEach, `a\.git\config`: agent.GateAskEach,
 		filepath.Join(dir, ".spool/x"): agent.GateAskEach, "/elsewhere/.git/x": agent.GateAskEach,
 		"docs/note.md": agent.GateAskEach, "docs/in/agents/new.md": agent.GateAskEach, "docs/new.json": agent.GateAskEach, "docs/deep/y/z.md": agent.GateAskEach,
@@ -60,13 +64,45 @@ func TestProtectedNamesAlwaysAsk(t *testing.T) {
 	assert.Equal(t, agent.GateAskEach, r.Gate("mcp__fs__move", runOf(t, dir, m{"to": "dangling"}), nil))
 	assert.Equal(t, agent.GateAuto, r.Gate("mcp__fs__move", runOf(t, dir, m{"to": "loop/x"}), nil))
 	assert.Equal(t, agent.GateAskEach, r.Gate("mcp__fs__move", runOf(t, dir, m{"to": "absolute/x"}), nil), "tools of others follow links of all kinds")
-	text := runOf(t, dir, m{"text": "look at the .git folder\n.git/config"})
+	text := runOf(t, dir, m{"text": "look at the .git folder,\nsays spool.yaml of all things: nothing is there"})
 	assert.Equal(t, agent.GateAuto, r.Gate("mcp__fs__move", text, nil), "a text is no path")
 
 	below := runOf(t, filepath.Join(dir, ".spool/agents"), m{"path": "x.md", "content": ""})
 	below.Workspace = dir
 	assert.Equal(t, agent.GateAskEach, r.Gate("file_write", below, allow), "a thread that works in a protected folder")
 	assert.Equal(t, agent.GateAuto, r.Gate("file_write", runOf(t, below.Workdir, m{"path": "x.md"}), allow), "where the workspace itself lies does not matter")
+}
+
+// Of a tool of others any text may be a path, in any form that one is passed in.
+func TestProtectedNamesInAnyArgument(t *testing.T) {
+	r, dir := registry(t, fake{spec: agent.ToolSpec{Name: "mcp__fs__x"}}), t.TempDir()
+	put(t, dir, ".git/config", "")
+	require.NoError(t, os.Symlink(".git", filepath.Join(dir, "lnk")))
+	gate := func(args any) agent.Gate {
+		raw, err := json.Marshal(args)
+		require.NoError(t, err)
+		return r.Gate("mcp__fs__x", agent.ToolRun{Workdir: dir, Args: raw}, policy{"*": "auto"})
+	}
+	long := strings.Repeat("+ a line of a long patch\n", 1000)
+	for _, text := range []string{
+		" .git/config", "\n.git/config", ".git/config ", "lnk/config\n", "\tlnk\n", "file://" + dir + "/.g%69t/config", "file:" + dir + "/ln%6b/config", "FILE://localhost" + dir + "/.git",
+		".git%252fconfig", "a%2f.git%2fx", ".git%00", "a,.git/config", "a;.git", "a:.git/x", "a|lnk", "x=lnk/config", `["a",".mcp.json"]`, "a.txt\n.git/config", "a .git", "some more words lnk/config",
+		"--- a/x\n+++ b/.git/config\n@@ -1 +1 @@\n", "+++ .mcp.json\t2026-01-01", "*** Update File: spool.yaml\n", "diff --git a/x b/lnk/config\n", "rename to lnk", long + "+++ b/.git/config", long + "+++ b/lnk/config\n",
+		"C:\\w\\.git\\config", "'lnk'", "git -C lnk/x status and so on",
+	} {
+		assert.Equal(t, agent.GateAskEach, gate(m{"x": text}), "%.100q", text)
+		assert.Equal(t, agent.GateAskEach, gate(m{"files": m{text: "x"}}), "as a name: %.100q", text)
+		assert.Equal(t, agent.GateAskEach, gate([]any{"a", m{"y": []any{text}}}), "in a list: %.100q", text)
+	}
+	for _, text := range []string{"", "100%", "https://go.dev/doc?q=a,b#c", "src/a.go, src/b.go", "It is what git does, and a legit word.", long, ".gitignore", "+++ b/.github/x"} {
+		assert.Equal(t, agent.GateAuto, gate(m{"x": text}), "%.100q", text)
+	}
+	many := make([]string, 3000)
+	for i := range many {
+		many[i] = fmt.Sprint("f", i)
+	}
+	assert.Equal(t, agent.GateAuto, gate(many[:1000]))
+	assert.Equal(t, agent.GateAskEach, gate(many), "more than can be followed")
 }
 
 // A rule about paths holds where the path leads.
