@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -93,7 +94,7 @@ func (w *workspace) walk(ctx context.Context, at place, wanted string, visit fun
 	}
 	defer func() { _ = folder.Close() }()
 	for _, e := range entries {
-		p := place{folder: folder, name: e.Name(), shown: joinPath(at.shown, e.Name())}
+		p := place{folder: folder, name: e.Name(), path: filepath.Join(at.path, e.Name()), shown: joinPath(at.shown, e.Name()), keys: w.keys}
 		switch costly := p.name == ".git" || p.name == "node_modules"; {
 		case ctx.Err() != nil:
 			return ctx.Err()

@@ -55,6 +55,10 @@ func (w *workspace) grep(ctx context.Context, a grepArgs) (string, error) {
 		if info, err := e.Info(); err != nil || !info.Mode().IsRegular() || info.Size() > grepFile {
 			return nil //nolint:nilerr // a file that just vanished does not match
 		}
+		if !w.mayShow(p) {
+			g.hidden++
+			return nil
+		}
 		if data, err := p.read(maxFile); err == nil {
 			if err := g.file(p.shown, data); err != nil {
 				return err
@@ -66,6 +70,9 @@ func (w *workspace) grep(ctx context.Context, a grepArgs) (string, error) {
 		return nil
 	})
 	if errors.Is(err, syscall.ENOTDIR) {
+		if !w.mayShow(start) {
+			return "", naming(start.shown, errRule)
+		}
 		data, err := start.read(maxFile)
 		if err != nil {
 			return "", err
@@ -76,10 +83,11 @@ func (w *workspace) grep(ctx context.Context, a grepArgs) (string, error) {
 }
 
 type grepper struct {
-	ctx   context.Context
-	re    *regexp.Regexp
-	out   strings.Builder
-	total int
+	ctx    context.Context
+	re     *regexp.Regexp
+	out    strings.Builder
+	total  int
+	hidden int // files that a rule hides
 }
 
 // found is what was found before the search ended, perhaps for lack of time.
@@ -89,6 +97,9 @@ func (g *grepper) found(err error) (string, error) {
 		return g.String() + tooSlow, nil
 	case err != nil && !errors.Is(err, fs.SkipAll):
 		return "", err
+	}
+	if g.hidden > 0 {
+		return fmt.Sprintf("%s\n[%d files were left out: a rule of this agent does not let them be shown]", strings.TrimSuffix(g.String(), "\n"), g.hidden), nil
 	}
 	return g.String(), nil
 }

@@ -25,15 +25,20 @@ var shortNames = regexp.MustCompile(`^(git|spool|claude|mcp)~[0-9]+(\.|$)`)
 // some file system reads as that name.
 func protected(path string) bool {
 	for part := range strings.FieldsFuncSeq(path, func(r rune) bool { return r == '/' || r == '\\' }) {
-		if part = folded(part); strings.ContainsAny(part, ":\x00") {
-			part = part[:strings.IndexAny(part, ":\x00")] // before a stream of the file
-		}
-		part = strings.Trim(strings.TrimRight(part, ". "), " \t\r\n")
+		part = plainName(part)
 		if slices.Contains(protectedNames, part) || shortNames.MatchString(part) {
 			return true
 		}
 	}
 	return false
+}
+
+// plainName is a name as file systems read it that look at little of it.
+func plainName(name string) string {
+	if name = folded(name); strings.ContainsAny(name, ":\x00") {
+		name = name[:strings.IndexAny(name, ":\x00")] // before a stream of the file
+	}
+	return strings.Trim(strings.TrimRight(name, ". "), " \t\r\n")
 }
 
 // folded is a name in one spelling: without other case and without characters that are

@@ -280,3 +280,72 @@ func TestHostsIn(t *testing.T) {
 	search := "An answer with https://no.example\n\n1. T\n   https://yes.example/a\n   https://no.example and text\n2. U\n   https://www.too.example/\n   x\n"
 	assert.Equal(t, []string{"yes.example", "too.example"}, tool.HostsFound(search))
 }
+
+// A rule of file_read with a pattern holds for all tools that show what is in files, in
+// any spelling; a pattern of grep is about its path.
+func TestRulesOfFilesHoldForAllTools(t *testing.T) {
+	r, dir := files(t)
+	for _, path := range []string{"secret/key", "docs/a.md", "docs/secret.txt", "open.txt"} {
+		put(t, dir, path, "needle")
+	}
+	require.NoError(t, os.Symlink("secret", filepath.Join(dir, "lnk")))
+	rules := policy{"file_read(secret*)": "deny", "file_read(docs/*)": "ask", "file_edit": "auto"}
+	grep := func(rules policy, path string, approved bool) (agent.Gate, string) {
+		run := runOf(t, dir, m{"pattern": "needle", "path": path})
+		run.Reads, run.Approved = tool.Reads(run, rules), approved
+		return r.Gate("grep", run, rules), r.Run(t.Context(), "grep", run).Content
+	}
+	for path, want := range map[string]agent.Gate{
+		"": agent.GateAuto, ".": agent.GateAuto, "open.txt": agent.GateAuto, "docs": agent.GateAsk, "docs/a.md": agent.GateAsk, "docs/secret.txt": agent.GateDeny,
+		"secret": agent.GateDeny, "secret/key": agent.GateDeny, "SECRET/key": agent.GateDeny, "s\u200decret": agent.GateDeny, "secret./key": agent.GateDeny, "lnk": agent.GateDeny, "lnk/key": agent.GateDeny,
+		filepath.Join(dir, "secret"): agent.GateDeny,
+	} {
+		gate, _ := grep(rules, path, false)
+		assert.Equal(t, want, gate, path)
+		if path != "" && path != "." {
+			assert.Equal(t, want, r.Gate("file_edit", runOf(t, dir, m{"path": path, "old": "a", "new": "b"}), rules), path)
+		}
+	}
+	_, out := grep(rules, "", false)
+	assert.Equal(t, "open.txt:1: needle\n[3 files were left out: a rule of this agent does not let them be shown]", out)
+	_, out = grep(rules, "", true)
+	assert.Equal(t, "docs/a.md:1: needle\nopen.txt:1: needle\n[2 files were left out: a rule of this agent does not let them be shown]", out, "what asks was approved")
+	for _, path := range []string{"lnk", "secret/key"} {
+		_, out = grep(rules, path, true)
+		assert.NotContains(t, out, "needle\n", path)
+	}
+	image := runOf(t, dir, m{})
+	image.Reads = tool.Reads(image, rules)
+	_, err := tool.ReadFile(image, "lnk/key", 100)
+	require.ErrorContains(t, err, "must not be shown, by a rule of this agent")
+	_, err = tool.ReadFile(image, "docs/a.md", 100)
+	require.NoError(t, err)
+
+	own := policy{"grep": "ask", "grep(docs/*)": "auto", "grep(docs/secret*)": "deny"}
+	gate, out := grep(own, "docs", false)
+	assert.Equal(t, agent.GateAuto, gate, "a folder is what is in it")
+	assert.Equal(t, "docs/a.md:1: needle\n[1 files were left out: a rule of this agent does not let them be shown]", out)
+	gate, _ = grep(own, "open.txt", false)
+	assert.Equal(t, agent.GateAsk, gate)
+	assert.Nil(t, tool.Reads(image, policy{"file_read": "ask", "*": "deny", "shell(x)": "deny"}), "without patterns each tool has rules of its own")
+	assert.Equal(t, agent.GateDeny, r.Gate("shell", agent.ToolRun{Args: []byte(`{"command":"RM -rf x"}`)}, policy{"shell": "auto", "shell(rm *)": "deny"}))
+	assert.Equal(t, agent.GateAsk, r.Gate("shell", agent.ToolRun{Args: []byte(`{"command":"GIT push"}`)}, policy{"shell": "ask", "shell(git *)": "auto"}), "what may run is spelled as it says")
+}
+
+// Another name of a file of Spool's own folder is out of reach as well.
+func TestHardLinksToHome(t *testing.T) {
+	r, base := files(t)
+	dir, home := filepath.Join(base, "ws"), filepath.Join(base, "home")
+	key := put(t, home, "sub/web.key", "secret")
+	put(t, dir, "a", "secret")
+	require.NoError(t, os.Link(key, filepath.Join(dir, "hk")))
+	require.NoError(t, os.Link(filepath.Join(dir, "a"), filepath.Join(dir, "b")))
+	for name, args := range map[string]m{"file_read": {"path": "hk"}, "grep": {"pattern": "secret", "path": "hk"}, "file_edit": {"path": "hk", "old": "secret", "new": "x"}} {
+		run := runOf(t, dir, args)
+		run.Home, run.Approved = home, true
+		failed(t, r.Run(t.Context(), name, run), agent.ErrPermissionDenied, "lies in Spool's own folder")
+	}
+	run := runOf(t, dir, m{"pattern": "secret"})
+	run.Home = home
+	assert.Equal(t, "a:1: secret\nb:1: secret\n", succeeded(t, r.Run(t.Context(), "grep", run)))
+}
