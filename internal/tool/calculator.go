@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/internal/tool/calc"
 )
 
 //go:embed calculator.md
@@ -23,7 +24,7 @@ func Calculator() agent.Tool {
 		"expression":{"type":"string","minLength":1,"maxLength":2000,"description":"An arithmetic expression."}},
 		"required":["expression"],"additionalProperties":false}`, 10*time.Second)
 	return Func(spec, func(_ context.Context, _ agent.ToolRun, a calculatorArgs) agent.ToolResult {
-		v, err := calculate(a.Expression)
+		v, err := calc.Evaluate(a.Expression)
 		if err != nil {
 			return agent.ToolFailed(agent.ErrInvalidInput, "Error: %v.", err)
 		}

@@ -1,4 +1,5 @@
-package tool
+// Package calc computes arithmetic in fractions.
+package calc
 
 import (
 	"errors"
@@ -16,15 +17,15 @@ const (
 	maxDepth = 200
 )
 
-// calculate evaluates an expression.
+// Evaluate computes an expression.
 //
 //	sum     = product {("+"|"-") product}
 //	product = unary {("*"|"/"|"%") unary}
 //	unary   = ["+"|"-"] unary | power
 //	power   = atom ["^" unary]
 //	atom    = number | name | name "(" sum {"," sum} ")" | "(" sum ")"
-func calculate(expression string) (*big.Rat, error) {
-	c := &calc{rest: strings.ReplaceAll(expression, "**", "^")}
+func Evaluate(expression string) (*big.Rat, error) {
+	c := &reader{rest: strings.ReplaceAll(expression, "**", "^")}
 	v, err := c.sum()
 	if err != nil {
 		return nil, err
@@ -35,13 +36,13 @@ func calculate(expression string) (*big.Rat, error) {
 	return v, nil
 }
 
-type calc struct {
+type reader struct {
 	rest  string
 	depth int
 }
 
 // peek returns the next character that is no blank, 0 at the end.
-func (c *calc) peek() rune {
+func (c *reader) peek() rune {
 	c.rest = strings.TrimLeftFunc(c.rest, unicode.IsSpace)
 	r, n := utf8.DecodeRuneInString(c.rest)
 	if n == 0 {
@@ -50,7 +51,7 @@ func (c *calc) peek() rune {
 	return r
 }
 
-func (c *calc) take(ops string) rune {
+func (c *reader) take(ops string) rune {
 	if r := c.peek(); r != 0 && strings.ContainsRune(ops, r) {
 		c.rest = c.rest[utf8.RuneLen(r):]
 		return r
@@ -58,11 +59,11 @@ func (c *calc) take(ops string) rune {
 	return 0
 }
 
-func (c *calc) sum() (*big.Rat, error) { return c.chain("+-−", c.product) }
+func (c *reader) sum() (*big.Rat, error) { return c.chain("+-−", c.product) }
 
-func (c *calc) product() (*big.Rat, error) { return c.chain("*/%×÷", c.unary) }
+func (c *reader) product() (*big.Rat, error) { return c.chain("*/%×÷", c.unary) }
 
-func (c *calc) chain(ops string, operand func() (*big.Rat, error)) (*big.Rat, error) {
+func (c *reader) chain(ops string, operand func() (*big.Rat, error)) (*big.Rat, error) {
 	if c.depth++; c.depth > maxDepth {
 		return nil, errors.New("the expression is nested too deeply")
 	}
@@ -81,7 +82,7 @@ func (c *calc) chain(ops string, operand func() (*big.Rat, error)) (*big.Rat, er
 	return nil, err
 }
 
-func (c *calc) unary() (*big.Rat, error) {
+func (c *reader) unary() (*big.Rat, error) {
 	if c.depth++; c.depth > maxDepth {
 		return nil, errors.New("the expression is nested too deeply")
 	}
@@ -107,7 +108,7 @@ func (c *calc) unary() (*big.Rat, error) {
 	return power(base, exponent)
 }
 
-func (c *calc) atom() (*big.Rat, error) {
+func (c *reader) atom() (*big.Rat, error) {
 	switch r := c.peek(); {
 	case r == 0:
 		return nil, errors.New("the expression ends too early")
@@ -126,7 +127,7 @@ func (c *calc) atom() (*big.Rat, error) {
 	return nil, fmt.Errorf("cannot read the expression from %q on", c.rest)
 }
 
-func (c *calc) number() (*big.Rat, error) {
+func (c *reader) number() (*big.Rat, error) {
 	end := 0
 	for end < len(c.rest) {
 		b := c.rest[end]
@@ -150,7 +151,7 @@ func (c *calc) number() (*big.Rat, error) {
 	return bounds(v)
 }
 
-func (c *calc) name() (*big.Rat, error) {
+func (c *reader) name() (*big.Rat, error) {
 	end := strings.IndexFunc(c.rest, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
 	if end < 0 {
 		end = len(c.rest)
