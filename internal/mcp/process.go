@@ -165,7 +165,7 @@ func (p *process) stop() {
 		}
 		_ = p.lifeline.Close() // kills
 		if !p.gone(5 * time.Second) {
-			_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
+			supervise.Kill(p.cmd.Process.Pid)
 		}
 	})
 }

@@ -174,7 +174,7 @@ func runSupervised(ctx context.Context, r agent.ToolRun, command []string, out *
 		select {
 		case <-ended:
 		case <-time.After(5 * time.Second):
-			_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+			supervise.Kill(cmd.Process.Pid)
 			<-ended
 		}
 	}
