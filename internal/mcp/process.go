@@ -206,7 +206,7 @@ func serverEnv(c ServerConfig, env func(string) string) []string {
 	var out []string
 	for _, name := range tool.PassedOn {
 		if v := env(name); v != "" && c.Env[name] == "" {
-			out = append(out, name+"="+v)
+			out = append(out, name+"="+tool.PassOn(name, v))
 		}
 	}
 	for name, v := range c.Env {
