@@ -41,6 +41,7 @@ func (c *Catalog) settle(book trust.Book, most int) (warnings []Warning) {
 		offer := trust.Offer{File: *t.file, Agreed: book.Agreed(*t.file),
 			Allows: []string{trust.Line("as an agent it is called", name) + ": what may run unasked for the agent that calls it, may for this one"}}
 		strict, wants := t.tightened(without, most)
+		offer.Plain = len(wants) == 0
 		for _, w := range wants {
 			offer.Allows = append(offer.Allows, w.what)
 		}
