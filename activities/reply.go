@@ -55,6 +55,9 @@ func (a *Activities) gate(c agent.SpecialistAgentConfig, call agent.Call, run ag
 	for _, bound := range c.Bounds {
 		gate = gate.Stricter(a.Tools.Gate(name, run, bound))
 	}
+	if c.Unagreed && gate.Asks() {
+		return agent.GateAskEach
+	}
 	return gate
 }
 

@@ -4,10 +4,12 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"slices"
 	"time"
 
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/internal/contract"
+	"github.com/spool-agents/spool/internal/tool"
 	"github.com/spool-agents/spool/memory"
 )
 
@@ -97,9 +99,11 @@ func (a *Activities) produce(ctx context.Context, ref contract.Ref, begun memory
 
 // run is what all calls of a thread have in common.
 func (a *Activities) run(t agent.Thread) agent.ToolRun {
-	return agent.ToolRun{
+	run := agent.ToolRun{
 		CallMeta: agent.CallMeta{StoreID: a.Store.ID(), ThreadID: t.ID}, Workdir: t.Workdir, Workspace: a.Workspace, Home: a.Home,
 	}
+	run.Reads = tool.Reads(run, append(slices.Clone(t.Config.Bounds), t.Config.Approval)...)
+	return run
 }
 
 const (

@@ -109,6 +109,9 @@ type ToolRun struct {
 	// Named tells whether the conversation names a host, to decide about a call;
 	// nil = it names none.
 	Named func(host string) bool
+	// Reads says what the agent's rules say about showing what is in a file; nil = they
+	// say nothing.
+	Reads func(path string) Gate
 	Args  json.RawMessage
 	// Note tells those who follow the thread what goes on in the run, as an
 	// event of its log: EventToolProgress or EventMCPStderr with its payload.

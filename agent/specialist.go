@@ -110,6 +110,7 @@ func (f SpecialistAgentFactory) Build(template, parent SpecialistAgentConfig, pa
 	}
 	c.ShareContext = c.ShareContext || params.ShareContext
 	c.Tools = IntersectTools(c.Tools, parent.Tools)
+	c.Unagreed = c.Unagreed || parent.Unagreed
 	c.Bounds = append(slices.Concat(c.Bounds, parent.Bounds), parent.Approval)
 	if c.Approval == nil {
 		c.Approval = parent.Approval

@@ -102,6 +102,9 @@ type SpecialistAgentConfig struct {
 	OnDeny string `json:"onDeny,omitempty"`
 	// Source tells where the template came from: a file, or "built in".
 	Source string `json:"source,omitempty"`
+	// Unagreed means that this agent, or one above, stands in a project's file that no
+	// person has agreed to: what asks asks each time.
+	Unagreed bool `json:"unagreed,omitempty"`
 	// Missing says, if it is not empty, why there is no agent of this name: the
 	// snapshot stands for one, and a turn with it fails with CodeUnknownAgent.
 	Missing string `json:"missing,omitempty"`

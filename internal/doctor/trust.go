@@ -40,9 +40,13 @@ func (d *Doctor) Trust(ctx context.Context, p *printer.Printer, yes bool, ask fu
 		return false, err // what was not shown is not agreed to
 	}
 	var open []trust.File
+	laxer := 0
 	for _, o := range offers {
 		if !o.Agreed && o.Problem == "" {
 			open = append(open, o.File)
+			if !o.Plain {
+				laxer++
+			}
 		}
 	}
 	if len(open) == 0 {
@@ -50,6 +54,7 @@ func (d *Doctor) Trust(ctx context.Context, p *printer.Printer, yes bool, ask fu
 		return true, nil
 	}
 	if !yes && ask != nil {
+		p.Progress("%s to agree to, %d of them with rules, settings or servers that allow more", printer.Plural(len(open), "file"), laxer)
 		if yes, err = ask(ctx, "Agree to what is shown? A file that changes is asked about again. [y/N] "); err != nil {
 			return false, err
 		}

@@ -43,6 +43,31 @@ func TestProtectedFilesAreAskedEachTime(t *testing.T) {
 	says(t, s, 0, "deny", r.Pending[0].ApprovalID)
 }
 
+// "For this session" holds for the agent it was given to: for no other one, and for no
+// file of a project that a person has not agreed to, by whichever way it is called.
+func TestGrantsAreForOneAgent(t *testing.T) {
+	s := stack(t)
+	template(t, s, "orchestrator", "", "You ask first.")
+	template(t, s, "other", "", "You ask too.")
+	require.NoError(t, os.MkdirAll(filepath.Join(s.Work, ".claude/agents"), 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(s.Work, ".claude/agents/fold.md"), []byte("You fold.\n"), 0o600))
+	s.StartWorker()
+	_, p := sendAsking(t, s, "s", script.Script(count("first"), "say ok"))
+	says(t, s, 0, "approve", "--all-session", p.ApprovalID)
+	require.Equal(t, "ok", answered(t, s, "s", script.Script(count("first"), "say ok")).Response)
+	below := script.Script(count("below"), "say no")
+	for i, args := range [][]string{
+		{"--agent", "other", below}, {"--agent", "fold", below},
+		{script.Script(script.Task("fold", below), "say no")},
+		{script.Script(script.Task("fold", script.Script(script.Task("general", below), "say no")), "say no")},
+	} {
+		r := typed[sentDoc](t, s, 6, append([]string{"send", "-s", s.Session("s"), "-c", string(rune('a' + i))}, args...)...)
+		require.Len(t, r.Pending, 1, args)
+		says(t, s, 0, "deny", r.Pending[0].ApprovalID)
+	}
+	require.Empty(t, s.File("below"))
+}
+
 // The folder of a message is the workspace where a link leads out of it, and a link
 // that is made later leads nowhere.
 func TestWorkdirDoesNotLeaveTheWorkspace(t *testing.T) {

@@ -165,7 +165,7 @@ func (p *process) stop() {
 		}
 		_ = p.lifeline.Close() // kills
 		if !p.gone(5 * time.Second) {
-			_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
+			supervise.Kill(p.cmd.Process.Pid)
 		}
 	})
 }
@@ -206,7 +206,7 @@ func serverEnv(c ServerConfig, env func(string) string) []string {
 	var out []string
 	for _, name := range tool.PassedOn {
 		if v := env(name); v != "" && c.Env[name] == "" {
-			out = append(out, name+"="+v)
+			out = append(out, name+"="+tool.PassOn(name, v))
 		}
 	}
 	for name, v := range c.Env {

@@ -145,12 +145,25 @@ func walk(dir fs.FS, visit func(name string, e fs.DirEntry, err error)) {
 	})
 }
 
+// mostFiles bounds the agent files of a folder, so that a person can look at what each
+// asks for.
+const mostFiles = 500
+
 // addDir adds the files of one folder.
 func (c *Catalog) addDir(in folder, book trust.Book, known map[string]bool) (warnings []Warning) {
 	dir, done := in.files()
 	defer done()
 	here := map[string]string{} // names of this folder, to report doubles
+	files := 0
+	defer func() {
+		if more := files - mostFiles; more > 0 {
+			warnings = append(warnings, Warning{File: in.dir, Text: fmt.Sprintf("%d agent files were left out: at most %d of a folder are read", more, mostFiles)})
+		}
+	}()
 	walk(dir, func(rel string, _ fs.DirEntry, err error) {
+		if files++; files > mostFiles {
+			return
+		}
 		file, source := filepath.Join(in.dir, rel), BuiltIn
 		if in.dir != "" {
 			source = file

@@ -41,6 +41,7 @@ func (c *Catalog) settle(book trust.Book, most int) (warnings []Warning) {
 		offer := trust.Offer{File: *t.file, Agreed: book.Agreed(*t.file),
 			Allows: []string{trust.Line("as an agent it is called", name) + ": what may run unasked for the agent that calls it, may for this one"}}
 		strict, wants := t.tightened(without, most)
+		offer.Plain = len(wants) == 0
 		for _, w := range wants {
 			offer.Allows = append(offer.Allows, w.what)
 		}
@@ -70,7 +71,7 @@ func texts(wants []asks) (out []string) {
 // applies to agents that state nothing.
 func (t loaded) tightened(without agent.SpecialistAgentConfig, most int) (c agent.SpecialistAgentConfig, wants []asks) {
 	c = t.config
-	c.Bounds = []map[string]string{{}}
+	c.Bounds, c.Unagreed = []map[string]string{{}}, true
 	if without.Approval != nil {
 		c.Bounds = append(c.Bounds, without.Approval)
 	}

@@ -32,6 +32,20 @@ func gate(c agent.SpecialistAgentConfig, name, args string) agent.Gate {
 
 const ls = `{"command":"ls"}`
 
+// Of a folder with very many files a part is read, so that a person can look at them.
+func TestAFolderOfVeryManyFiles(t *testing.T) {
+	w := newWorld(t)
+	for i := range 503 {
+		w.write(fmt.Sprintf(".spool/agents/a%03d.md", i), "---\napproval: {shell: ask}\n---\nx")
+	}
+	w.write(".spool/agents/a000.md", "---\napproval: {shell: auto}\n---\nx")
+	c, warnings := w.load()
+	assert.Contains(t, warnings, ".spool/agents: 3 agent files were left out: at most 500 of a folder are read")
+	require.Len(t, c.Offers(), 500)
+	assert.False(t, c.Offers()[0].Plain)
+	assert.True(t, c.Offers()[1].Plain)
+}
+
 // Before a person has agreed to a project's file, its rules only make things stricter.
 func TestAProjectsFileOnlyTightens(t *testing.T) {
 	for front, want := range map[string]agent.Gate{

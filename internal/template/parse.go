@@ -298,6 +298,9 @@ func (p *parser) rule(rule, gate string, line int) {
 	}
 	base, pattern, has := tool.SplitRule(rule)
 	base = p.toolName(base, line)
+	if base == "grep" && strings.ContainsAny(pattern, `\^$|+()[]`) {
+		p.warn(line, "the pattern (%s) of grep is held against its path, not against what it searches for", pattern)
+	}
 	if has {
 		base += "(" + pattern + ")"
 	}

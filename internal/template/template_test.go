@@ -82,7 +82,7 @@ func TestOnlyABodyLoadsWithDefaults(t *testing.T) {
 	path := w.write(".spool/agents/plain.md", "You are plain.\n")
 	c, warnings := w.load()
 	assert.Empty(t, warnings)
-	want := agent.SpecialistAgentConfig{Name: "plain", SystemPrompt: "You are plain.", Stream: true, Source: path, Bounds: []map[string]string{{}}}
+	want := agent.SpecialistAgentConfig{Name: "plain", SystemPrompt: "You are plain.", Stream: true, Source: path, Bounds: []map[string]string{{}}, Unagreed: true}
 	assert.Equal(t, want, get(t, c, "plain"))
 }
 

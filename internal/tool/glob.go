@@ -47,6 +47,9 @@ func (w *workspace) glob(ctx context.Context, pattern string) (string, error) {
 	if !strings.Contains(clean, "/") && clean != "**" {
 		clean = "**/" + clean // a bare name is looked for in every folder
 	}
+	if err := boundPattern(clean); err != nil {
+		return "", err
+	}
 	start, rest := w.literalStart(clean)
 	defer start.close()
 	names, valid := newPattern(start.shown, rest)
@@ -97,4 +100,4 @@ func (w *workspace) literalStart(pattern string) (start place, rest string) {
 }
 
 // root is the workspace itself.
-func (w *workspace) root() place { return place{folder: w.Root, name: ".", path: ".", shown: "."} }
+func (w *workspace) root() place { return place{folder: w.Root, name: ".", path: ".", shown: ".", keys: w.keys} }

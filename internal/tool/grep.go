@@ -42,9 +42,9 @@ func Grep() agent.Tool {
 }
 
 func (w *workspace) grep(ctx context.Context, a grepArgs) (string, error) {
-	re, err := regexp.Compile(a.Pattern)
+	re, err := compilePattern(a.Pattern)
 	if err != nil {
-		return "", &toolError{agent.ErrInvalidInput, fmt.Sprintf("the pattern is not valid: %v", err)}
+		return "", err
 	}
 	start, err := w.find(a.Path, toRead)
 	if err != nil {
@@ -54,6 +54,9 @@ func (w *workspace) grep(ctx context.Context, a grepArgs) (string, error) {
 	g := grepper{ctx: ctx, re: re}
 	g.walk = walk{w: w, ctx: ctx, visit: g.visit}
 	if err = g.walk.from(start); errors.Is(err, syscall.ENOTDIR) {
+		if !w.mayShow(start) {
+			return "", naming(start.shown, errRule)
+		}
 		t, _, err := start.readText()
 		if err != nil {
 			return "", err
@@ -79,6 +82,10 @@ func (g *grepper) visit(p place, again bool) error {
 		return nil //nolint:nilerr // see above
 	case info.Size() > grepFile:
 		g.walk.left.add(fmt.Sprintf("larger than %d MB (give the path of one to search it)", grepFile>>20), p.shown)
+		return nil
+	}
+	if !g.walk.w.mayShow(p) {
+		g.walk.left.add("a rule of this agent does not let them be shown", p.shown)
 		return nil
 	}
 	t, _, err := p.readText()
@@ -116,6 +123,9 @@ func (g *grepper) file(path string, t textfile.Text) error {
 		line, text, more = strings.Cut(text, "\n")
 		if err := g.ctx.Err(); err != nil {
 			return err
+		}
+		if !matches(g.ctx, g.re, []byte(line)) {
+			continue
 		}
 		at := g.re.FindStringIndex(line)
 		if at == nil {

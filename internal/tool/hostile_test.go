@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/internal/tool"
 )
 
 // While calls run, a name is swapped again and again between a file of the
@@ -126,6 +127,36 @@ func TestHugeFiles(t *testing.T) {
 		failed(t, call(t, r, dir, name, args), agent.ErrInvalidInput, "at most 67108864 can be read")
 	}
 	assert.Equal(t, "No line matches.\n[not searched, larger than 10 MB (give the path of one to search it): huge]", succeeded(t, call(t, r, dir, "grep", m{"pattern": "x"})), "and is left out of a search")
+}
+
+// What a pattern stands for is bounded before it is used, and a search in a long line
+// ends with its context.
+func TestPatternsAreBounded(t *testing.T) {
+	r, dir := files(t)
+	put(t, dir, strings.Repeat("a", 100), "")
+	put(t, dir, "long", strings.Repeat("ab", 4<<20))
+	nested := "a"
+	for range 12 {
+		nested = "{" + nested + ",b}{a,b}"
+	}
+	for name, patterns := range map[string][]string{
+		"glob": {strings.Repeat("{a,b,aa,ab}", 26) + "z", nested, "*" + strings.Repeat("{a,aa}", 40), strings.Repeat("{a,{b,c}}", 20), strings.Repeat("a*", 600)},
+		"grep": {strings.Repeat("(x{100})", 120), "(x{1000}){100}", strings.Repeat("a", 1001)},
+	} {
+		for _, pattern := range patterns {
+			assert.Equal(t, agent.ErrInvalidInput, call(t, r, dir, name, m{"pattern": pattern}).ErrorReason, pattern)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan agent.ToolResult)
+	go func() {
+		ended <- r.Run(ctx, "grep", agent.ToolRun{Workdir: dir, Args: []byte(`{"pattern":"(.?.?.?.?.?.?.?.?){500}z$","path":"long"}`)})
+	}()
+	cancel()
+	failed(t, <-ended, agent.ErrAborted, agent.TextAborted)
+	assert.Contains(t, succeeded(t, call(t, r, dir, "grep", m{"pattern": "bab*$", "path": "long"})), "long:1 (column ")
+	assert.Contains(t, succeeded(t, call(t, r, dir, "glob", m{"pattern": "{l,m,n}{o,p}{n,q}{g,*.{go,md,js,ts}}"})), "long")
+	assert.Contains(t, tool.CheckRule("shell("+strings.Repeat("*a", 600)+")", "deny"), "too long")
 }
 
 // A big tree and patterns that are bad for other engines: bounded output, bounded

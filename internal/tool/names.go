@@ -59,7 +59,7 @@ type missing struct{ near []string }
 func notThere(in *os.Root, name string) error {
 	m := &missing{}
 	for _, entry := range namesIn(in) {
-		if len(m.near) < mostNear && folded(entry) == folded(name) {
+		if len(m.near) < mostNear && lettersOf(entry) == lettersOf(name) {
 			m.near = append(m.near, shown(entry))
 		}
 	}
@@ -73,8 +73,8 @@ func (m *missing) Error() string {
 // Is makes it the error of any file that is not there.
 func (m *missing) Is(err error) bool { return err == fs.ErrNotExist }
 
-// folded is what of a name tells it from others: letters and digits.
-func folded(name string) string {
+// lettersOf is what of a name tells it from others: letters and digits.
+func lettersOf(name string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsLetter(r) || unicode.IsDigit(r) || r == '.' {
 			return unicode.ToLower(r)

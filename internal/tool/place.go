@@ -26,6 +26,7 @@ type place struct {
 	shown  string // the path as it was given
 	linked bool   // a link was followed
 	owned  bool   // the folder is to be closed
+	keys   func() []fs.FileInfo
 }
 
 func (p place) close() {
@@ -75,7 +76,7 @@ func (w *workspace) find(path string, why purpose) (place, error) {
 			_ = f.Close()
 		}
 	}
-	p.shown = given
+	p.shown, p.keys = given, w.keys
 	return p, naming(given, err)
 }
 
@@ -214,6 +215,9 @@ func (p place) open(flags int) (*os.File, fs.FileInfo, error) {
 			err = errMoved
 		}
 	}
+	if err == nil && !info.IsDir() && linkCount(info) > 1 && slices.ContainsFunc(p.keys(), func(k fs.FileInfo) bool { return os.SameFile(k, info) }) {
+		err = errHome
+	}
 	if err != nil {
 		return nil, nil, naming(p.shown, errors.Join(err, f.Close()))
 	}
@@ -266,6 +270,7 @@ func (e *wayError) Error() string { return e.text }
 var (
 	errOutside = &wayError{agent.ErrPermissionDenied, "lies outside the workspace; use a path relative to the workspace root"}
 	errHome    = &wayError{agent.ErrPermissionDenied, "lies in Spool's own folder, which tools do not reach"}
+	errRule    = &wayError{agent.ErrPermissionDenied, "must not be shown, by a rule of this agent"}
 	errMoved   = &wayError{agent.ErrUnknown, "was exchanged while it was opened; try again"}
 )
 

@@ -2,8 +2,10 @@ package tool
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"path"
 	"path/filepath"
 	"sort"
@@ -33,6 +35,11 @@ import (
 // to a single plain command only, without ; | & > $( and the like, while ask and
 // deny apply if any part of the command line matches. Still, deny patterns are a
 // guard against mistakes and no sandbox: a command can be written in many ways.
+//
+// A path of grep is what its rules are about, not what it searches for. Rules of file_read
+// with patterns hold for what grep and file_edit show, too.
+//
+// Rules that ask or deny hold in any spelling that some file system takes for the same.
 //
 // Paths are matched as they are given and as they are without links, both from the
 // thread's folder; the stricter of the two holds. Before something is written to a
@@ -64,6 +71,13 @@ func Gate(spec agent.ToolSpec, run agent.ToolRun, policy map[string]string) agen
 	if gate == agent.GateDeny || (known && !isPathTool(spec.Name)) {
 		return gate
 	}
+	shows := func(string) agent.Gate { return agent.GateAuto }
+	if spec.Name == "file_edit" || spec.Name == "grep" {
+		if reads := Reads(run, patternsOnly(policy)); reads != nil {
+			shows = reads
+		}
+	}
+	gate = gate.Stricter(shows(subject))
 	var l lead
 	w, err := openWorkspace(run)
 	if err == nil {
@@ -71,7 +85,7 @@ func Gate(spec agent.ToolSpec, run agent.ToolRun, policy map[string]string) agen
 	}
 	if known {
 		if l = leadOf(w, run, subject); l.path != "" {
-			gate = gate.Stricter(gateOf(spec, run, l.path, policy))
+			gate = gate.Stricter(gateOf(spec, run, l.path, policy)).Stricter(shows(l.path))
 		}
 	} else {
 		l = leads(w, run)
@@ -82,12 +96,22 @@ func Gate(spec agent.ToolSpec, run agent.ToolRun, policy map[string]string) agen
 	return gate
 }
 
-// gateOf is what the rules, or the tool itself, say about a subject.
+// gateOf is what the rules, or the tool itself, say about a subject. Rules that ask or
+// deny hold for its other spellings too.
 func gateOf(spec agent.ToolSpec, run agent.ToolRun, subject string, policy map[string]string) agent.Gate {
+	return gateAs(spec, run, subject, policy, false).Stricter(gateAs(spec, run, subject, policy, true))
+}
+
+func gateAs(spec agent.ToolSpec, run agent.ToolRun, subject string, policy map[string]string, anySpelling bool) agent.Gate {
 	best, rank := agent.Gate(""), -1
 	for _, rule := range sortedKeys(policy) {
 		gate := toGate(policy[rule])
-		n := ruleRank(rule, spec.Name, subject, run.Workdir, gate)
+		held, as, dir := rule, subject, run.Workdir
+		if anySpelling && gate != agent.GateAuto {
+			held, as = inOneSpelling(rule, spec.Name, subject)
+			dir = folded(dir)
+		}
+		n := ruleRank(held, spec.Name, as, dir, gate)
 		if n > rank || (n == rank && n >= 0 && strictness(gate) > strictness(best)) {
 			best, rank = gate, n
 		}
@@ -108,12 +132,78 @@ func gateOf(spec agent.ToolSpec, run agent.ToolRun, subject string, policy map[s
 	return agent.GateAsk
 }
 
+// inOneSpelling are a rule and a subject without what some file system does not look at.
+func inOneSpelling(rule, tool, subject string) (string, string) {
+	name, pattern, hasPattern := SplitRule(rule)
+	if !hasPattern {
+		return rule, subject
+	}
+	if isPathTool(tool) {
+		parts := strings.Split(subject, "/")
+		for i, part := range parts {
+			parts[i] = cmp.Or(plainName(part), part)
+		}
+		subject = strings.Join(parts, "/")
+	}
+	return name + "(" + folded(pattern) + ")", folded(subject)
+}
+
+// Reads is what policies say about showing what is in a file, by whichever tool: the
+// rules of file_read and grep that have patterns. nil = nothing.
+func Reads(run agent.ToolRun, policies ...map[string]string) func(path string) agent.Gate {
+	type bound struct {
+		spec   agent.ToolSpec
+		policy map[string]string
+	}
+	var bounds []bound
+	for _, spec := range []agent.ToolSpec{FileRead().Spec(), Grep().Spec()} {
+		for _, policy := range policies {
+			if hasPatterns(policy, spec.Name) {
+				bounds = append(bounds, bound{spec, policy})
+			}
+		}
+	}
+	if bounds == nil {
+		return nil
+	}
+	return func(path string) agent.Gate {
+		gate := agent.GateAuto
+		for _, b := range bounds {
+			gate = gate.Stricter(gateOf(b.spec, run, path, b.policy))
+		}
+		return gate
+	}
+}
+
+// patternsOnly are the rules with patterns.
+func patternsOnly(policy map[string]string) map[string]string {
+	rules := maps.Clone(policy)
+	maps.DeleteFunc(rules, func(rule, _ string) bool {
+		_, _, has := SplitRule(rule)
+		return !has
+	})
+	return rules
+}
+
+// hasPatterns reports whether a rule about a tool has a pattern.
+func hasPatterns(policy map[string]string, tool string) bool {
+	for rule := range policy {
+		if name, _, has := SplitRule(rule); has && (name == tool || strings.Contains(name, "*") && wildcard(name, tool)) {
+			return true
+		}
+	}
+	return false
+}
+
 // CheckRule returns what is wrong with a rule of a policy, or "".
 func CheckRule(rule, gate string) string {
 	switch agent.Gate(gate) {
 	case agent.GateAuto, agent.GateAsk, agent.GateDeny:
 	default:
 		return fmt.Sprintf("approval of %s is %q, allowed are auto, ask and deny", rule, gate)
+	}
+	if len(rule) > longestPattern {
+		return fmt.Sprintf("approval rule %.40q… is too long: it has %d bytes, at most %d are possible", rule, len(rule), longestPattern)
 	}
 	name, _, hasPattern := SplitRule(rule)
 	if name == "" || strings.ContainsAny(name, "()") || (strings.Contains(rule, "(") && !hasPattern) {
@@ -183,7 +273,8 @@ func subjectMatches(tool, pattern, subject string, gate agent.Gate) bool {
 		pattern = p + " *"
 	}
 	match := func(s string) bool {
-		if wildcard(pattern, s) {
+		all := tool == "grep" || gate != agent.GateAuto && isPathTool(tool) // a folder is all that is in it
+		if wildcard(pattern, s) || all && wildcard(pattern, s+"/") {
 			return true
 		}
 		p, ok := strings.CutSuffix(pattern, " *")
@@ -221,7 +312,7 @@ func commandParts(s string) []string {
 
 func isPathTool(tool string) bool {
 	switch tool {
-	case "file_read", "file_write", "file_edit", "ls":
+	case "file_read", "file_write", "file_edit", "ls", "grep":
 		return true
 	}
 	return false
@@ -232,7 +323,7 @@ func isPathTool(tool string) bool {
 func mainArgument(tool string, args json.RawMessage) (subject string, known bool) {
 	key := map[string]string{
 		"shell": "command", "file_read": "path", "file_write": "path", "file_edit": "path", "ls": "path",
-		"glob": "pattern", "grep": "pattern", "web_fetch": "url", "web_search": "query", "calculator": "expression",
+		"glob": "pattern", "grep": "path", "web_fetch": "url", "web_search": "query", "calculator": "expression",
 	}[tool]
 	if key == "" {
 		var b bytes.Buffer
@@ -244,7 +335,7 @@ func mainArgument(tool string, args json.RawMessage) (subject string, known bool
 	var fields map[string]any
 	_ = json.Unmarshal(args, &fields) // arguments that cannot be read match nothing and do not run
 	s, _ := fields[key].(string)
-	if isPathTool(tool) && s != "" {
+	if isPathTool(tool) && (s != "" || tool == "grep") {
 		return path.Clean(s), true
 	}
 	return s, true

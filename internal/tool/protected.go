@@ -3,7 +3,10 @@ package tool
 import (
 	"cmp"
 	"encoding/json"
+	"iter"
+	"net/url"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -15,22 +18,38 @@ import (
 // commands: whatever rules say, a person is asked before a tool writes there.
 var protectedNames = []string{".spool", ".claude", ".mcp.json", "spool.yaml", ".git"}
 
+// shortNames are what Windows calls them as well.
+var shortNames = regexp.MustCompile(`^(git|spool|claude|mcp)~[0-9]+(\.|$)`)
+
 // protected reports whether a path has a protected name in it, in any spelling that
-// some file system reads as that name: other case, characters that are not seen, dots
-// and blanks at the end.
+// some file system reads as that name.
 func protected(path string) bool {
 	for part := range strings.FieldsFuncSeq(path, func(r rune) bool { return r == '/' || r == '\\' }) {
-		part = strings.TrimRight(strings.Map(func(r rune) rune {
-			if unicode.Is(unicode.Cf, r) {
-				return -1
-			}
-			return r
-		}, part), ". ")
-		if slices.ContainsFunc(protectedNames, func(name string) bool { return strings.EqualFold(name, part) }) {
+		part = plainName(part)
+		if slices.Contains(protectedNames, part) || shortNames.MatchString(part) {
 			return true
 		}
 	}
 	return false
+}
+
+// plainName is a name as file systems read it that look at little of it.
+func plainName(name string) string {
+	if name = folded(name); strings.ContainsAny(name, ":\x00") {
+		name = name[:strings.IndexAny(name, ":\x00")] // before a stream of the file
+	}
+	return strings.Trim(strings.TrimRight(name, ". "), " \t\r\n")
+}
+
+// folded is a name in one spelling: without other case and without characters that are
+// not seen.
+func folded(name string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.In(r, unicode.Cf, unicode.Variation_Selector, unicode.Other_Default_Ignorable_Code_Point) {
+			return -1
+		}
+		return unicode.ToLower(unicode.ToUpper(r))
+	}, name)
 }
 
 // lead is where a path of a call leads now.
@@ -66,22 +85,39 @@ func leadOf(w *workspace, run agent.ToolRun, path string) lead {
 	return l
 }
 
+const (
+	// longestPath bounds the texts that are followed as paths: of longer ones only the
+	// lines are that begin as in a patch.
+	longestPath = 4096
+	// fewWords are no prose.
+	fewWords = 3
+	// mostPaths bounds how many texts of a call are followed.
+	mostPaths = 2000
+)
+
 // leads follows what in the arguments of a call may be a path: of a tool of others
-// nobody knows which arguments are.
-func leads(w *workspace, run agent.ToolRun) lead {
-	var all lead
+// nobody knows which arguments are. With too many of them a person is asked.
+func leads(w *workspace, run agent.ToolRun) (all lead) {
 	var value any
 	_ = json.Unmarshal(run.Args, &value) // what cannot be read does not run
-	for _, s := range textsIn(value) {
-		const longest = 4096
-		if len(s) <= longest && !strings.ContainsAny(s, "\n\x00") {
-			l := leadOf(w, run, s)
+	seen := map[string]bool{}
+	for _, text := range textsIn(value) {
+		for path, follow := range pathsIn(text) {
+			if all.protected = all.protected || protected(path); !follow || seen[path] {
+				continue
+			}
+			if seen[path] = true; len(seen) > mostPaths {
+				all.protected = true
+				return all
+			}
+			l := leadOf(w, run, path)
 			all.protected, all.home = all.protected || l.protected, all.home || l.home
 		}
 	}
 	return all
 }
 
+// textsIn are all texts of a value, the names of fields too.
 func textsIn(value any) (texts []string) {
 	switch v := value.(type) {
 	case string:
@@ -91,9 +127,61 @@ func textsIn(value any) (texts []string) {
 			texts = append(texts, textsIn(e)...)
 		}
 	case map[string]any:
-		for _, e := range v {
-			texts = append(texts, textsIn(e)...)
+		for name, e := range v {
+			texts = append(append(texts, name), textsIn(e)...)
 		}
 	}
 	return texts
+}
+
+// patchHeader begins the lines of a patch that name a file.
+var patchHeader = regexp.MustCompile(`^\s*(\+\+\+|---|\*\*\*|diff|index:|rename|copy|move)\s+(from\s|to\s)?`)
+
+// pathsIn are the parts of a text that may be paths: the text, and what stands between
+// the separators of lists, quotes and lines. Among many words one has to have a slash, as
+// prose talks about names. follow says whether it is worth to look where it leads.
+func pathsIn(text string) iter.Seq2[string, bool] {
+	return func(yield func(path string, follow bool) bool) {
+		short := len(text) <= longestPath
+		if short && !yieldPath(text, true, yield) {
+			return
+		}
+		for line := range strings.FieldsFuncSeq(text, func(r rune) bool { return r == '\n' || r == '\r' || r == 0 }) {
+			header := patchHeader.FindString(line)
+			follow := (short || header != "") && len(line) <= longestPath
+			for part := range strings.FieldsFuncSeq(line[len(header):], func(r rune) bool { return strings.ContainsRune(",;:|=<>\"'`()[]{}\t", r) }) {
+				if !yieldPath(part, follow, yield) {
+					return
+				}
+				words := strings.Fields(part)
+				for _, word := range words {
+					if (len(words) <= fewWords || strings.ContainsAny(word, `/\%`)) && !yieldPath(word, follow, yield) {
+						return
+					}
+				}
+			}
+		}
+	}
+}
+
+// yieldPath yields a path as it is written, and as URLs, patches and tools that trim read
+// it.
+func yieldPath(path string, follow bool, yield func(string, bool) bool) bool {
+	trimmed := strings.TrimSpace(path)
+	for range 3 { // a decoder may be called more than once
+		plain, err := url.PathUnescape(trimmed)
+		if err != nil || plain == trimmed {
+			break
+		}
+		if !yield(trimmed, follow) {
+			return false
+		}
+		trimmed = strings.TrimSpace(plain)
+	}
+	if rest, ok := strings.CutPrefix(folded(trimmed), "file:"); ok {
+		trimmed = "/" + strings.TrimLeft(trimmed[len(trimmed)-len(rest):], "/")
+	} else if (strings.HasPrefix(trimmed, "a/") || strings.HasPrefix(trimmed, "b/")) && !yield(trimmed[2:], follow) {
+		return false
+	}
+	return yield(trimmed, follow && !strings.ContainsRune(trimmed, 0))
 }

@@ -2,6 +2,7 @@ package tool_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -41,6 +42,9 @@ func TestProtectedNamesAlwaysAsk(t *testing.T) {
 		".gitignore": agent.GateAuto, "spool.yaml.md": agent.GateAuto, "none/at/all": agent.GateAuto,
 		".spool/agents/x.md": agent.GateAskEach, ".SPOOL/agents/x.md": agent.GateAskEach, "sub/deep/.Git/hooks/pre-commit": agent.GateAskEach, ".git": agent.GateAskEach,
 		"./a/../.claude/agents/x.md": agent.GateAskEach, ".mcp.json": agent.GateAskEach, "a/.MCP.json": agent.GateAskEach, "x/Spool.YAML": agent.GateAskEach,
+		"GIT~1/config": agent.GateAskEach, "claude~2": agent.GateAskEach, "MCP~1.JSO": agent.GateAskEach, ".\ufe0fgit": agent.GateAskEach, ".g\u034fit/x": agent.GateAskEach,
+		".git:x": agent.GateAskEach, ".git::$INDEX_ALLOCATION/config": agent.GateAskEach, "\u3164.git": agent.GateAskEach, ".git.": agent.GateAskEach, ".git ": agent.GateAskEach,
+		" .git/x": agent.GateAskEach, "\u017fpool.yaml": agent.GateAskEach, "gitx~1/config": agent.GateAuto, "digit~1": agent.GateAuto,
 		".git./config": agent.GateAskEach, ".git /config": agent.GateAskEach, ".g\u200cit/config": agent.GateAskEach, `a\.git\config`: agent.GateAskEach,
 		filepath.Join(dir, ".spool/x"): agent.GateAskEach, "/elsewhere/.git/x": agent.GateAskEach,
 		"docs/note.md": agent.GateAskEach, "docs/in/agents/new.md": agent.GateAskEach, "docs/new.json": agent.GateAskEach, "docs/deep/y/z.md": agent.GateAskEach,
@@ -60,13 +64,45 @@ func TestProtectedNamesAlwaysAsk(t *testing.T) {
 	assert.Equal(t, agent.GateAskEach, r.Gate("mcp__fs__move", runOf(t, dir, m{"to": "dangling"}), nil))
 	assert.Equal(t, agent.GateAuto, r.Gate("mcp__fs__move", runOf(t, dir, m{"to": "loop/x"}), nil))
 	assert.Equal(t, agent.GateAskEach, r.Gate("mcp__fs__move", runOf(t, dir, m{"to": "absolute/x"}), nil), "tools of others follow links of all kinds")
-	text := runOf(t, dir, m{"text": "look at the .git folder\n.git/config"})
+	text := runOf(t, dir, m{"text": "look at the .git folder,\nsays spool.yaml of all things: nothing is there"})
 	assert.Equal(t, agent.GateAuto, r.Gate("mcp__fs__move", text, nil), "a text is no path")
 
 	below := runOf(t, filepath.Join(dir, ".spool/agents"), m{"path": "x.md", "content": ""})
 	below.Workspace = dir
 	assert.Equal(t, agent.GateAskEach, r.Gate("file_write", below, allow), "a thread that works in a protected folder")
 	assert.Equal(t, agent.GateAuto, r.Gate("file_write", runOf(t, below.Workdir, m{"path": "x.md"}), allow), "where the workspace itself lies does not matter")
+}
+
+// Of a tool of others any text may be a path, in any form that one is passed in.
+func TestProtectedNamesInAnyArgument(t *testing.T) {
+	r, dir := registry(t, fake{spec: agent.ToolSpec{Name: "mcp__fs__x"}}), t.TempDir()
+	put(t, dir, ".git/config", "")
+	require.NoError(t, os.Symlink(".git", filepath.Join(dir, "lnk")))
+	gate := func(args any) agent.Gate {
+		raw, err := json.Marshal(args)
+		require.NoError(t, err)
+		return r.Gate("mcp__fs__x", agent.ToolRun{Workdir: dir, Args: raw}, policy{"*": "auto"})
+	}
+	long := strings.Repeat("+ a line of a long patch\n", 1000)
+	for _, text := range []string{
+		" .git/config", "\n.git/config", ".git/config ", "lnk/config\n", "\tlnk\n", "file://" + dir + "/.g%69t/config", "file:" + dir + "/ln%6b/config", "FILE://localhost" + dir + "/.git",
+		".git%252fconfig", "a%2f.git%2fx", ".git%00", "a,.git/config", "a;.git", "a:.git/x", "a|lnk", "x=lnk/config", `["a",".mcp.json"]`, "a.txt\n.git/config", "a .git", "some more words lnk/config",
+		"--- a/x\n+++ b/.git/config\n@@ -1 +1 @@\n", "+++ .mcp.json\t2026-01-01", "*** Update File: spool.yaml\n", "diff --git a/x b/lnk/config\n", "rename to lnk", long + "+++ b/.git/config", long + "+++ b/lnk/config\n",
+		"C:\\w\\.git\\config", "'lnk'", "git -C lnk/x status and so on",
+	} {
+		assert.Equal(t, agent.GateAskEach, gate(m{"x": text}), "%.100q", text)
+		assert.Equal(t, agent.GateAskEach, gate(m{"files": m{text: "x"}}), "as a name: %.100q", text)
+		assert.Equal(t, agent.GateAskEach, gate([]any{"a", m{"y": []any{text}}}), "in a list: %.100q", text)
+	}
+	for _, text := range []string{"", "100%", "https://go.dev/doc?q=a,b#c", "src/a.go, src/b.go", "It is what git does, and a legit word.", long, ".gitignore", "+++ b/.github/x"} {
+		assert.Equal(t, agent.GateAuto, gate(m{"x": text}), "%.100q", text)
+	}
+	many := make([]string, 3000)
+	for i := range many {
+		many[i] = fmt.Sprint("f", i)
+	}
+	assert.Equal(t, agent.GateAuto, gate(many[:1000]))
+	assert.Equal(t, agent.GateAskEach, gate(many), "more than can be followed")
 }
 
 // A rule about paths holds where the path leads.
@@ -244,4 +280,73 @@ func TestHostsIn(t *testing.T) {
 	}
 	search := "An answer with https://no.example\n\n1. T\n   https://yes.example/a\n   https://no.example and text\n2. U\n   https://www.too.example/\n   x\n"
 	assert.Equal(t, []string{"yes.example", "too.example"}, tool.HostsFound(search))
+}
+
+// A rule of file_read with a pattern holds for all tools that show what is in files, in
+// any spelling; a pattern of grep is about its path.
+func TestRulesOfFilesHoldForAllTools(t *testing.T) {
+	r, dir := files(t)
+	for _, path := range []string{"secret/key", "docs/a.md", "docs/secret.txt", "open.txt"} {
+		put(t, dir, path, "needle")
+	}
+	require.NoError(t, os.Symlink("secret", filepath.Join(dir, "lnk")))
+	rules := policy{"file_read(secret*)": "deny", "file_read(docs/*)": "ask", "file_edit": "auto"}
+	grep := func(rules policy, path string, approved bool) (agent.Gate, string) {
+		run := runOf(t, dir, m{"pattern": "needle", "path": path})
+		run.Reads, run.Approved = tool.Reads(run, rules), approved
+		return r.Gate("grep", run, rules), r.Run(t.Context(), "grep", run).Content
+	}
+	for path, want := range map[string]agent.Gate{
+		"": agent.GateAuto, ".": agent.GateAuto, "open.txt": agent.GateAuto, "docs": agent.GateAsk, "docs/a.md": agent.GateAsk, "docs/secret.txt": agent.GateDeny,
+		"secret": agent.GateDeny, "secret/key": agent.GateDeny, "SECRET/key": agent.GateDeny, "s\u200decret": agent.GateDeny, "secret./key": agent.GateDeny, "lnk": agent.GateDeny, "lnk/key": agent.GateDeny,
+		filepath.Join(dir, "secret"): agent.GateDeny,
+	} {
+		gate, _ := grep(rules, path, false)
+		assert.Equal(t, want, gate, path)
+		if path != "" && path != "." {
+			assert.Equal(t, want, r.Gate("file_edit", runOf(t, dir, m{"path": path, "old": "a", "new": "b"}), rules), path)
+		}
+	}
+	_, out := grep(rules, "", false)
+	assert.Equal(t, "open.txt:1: needle\n[not searched, a rule of this agent does not let them be shown: docs/a.md, docs/secret.txt, secret/key]", out)
+	_, out = grep(rules, "", true)
+	assert.Equal(t, "docs/a.md:1: needle\nopen.txt:1: needle\n[not searched, a rule of this agent does not let them be shown: docs/secret.txt, secret/key]", out, "what asks was approved")
+	for _, path := range []string{"lnk", "secret/key"} {
+		_, out = grep(rules, path, true)
+		assert.NotContains(t, out, "needle\n", path)
+	}
+	image := runOf(t, dir, m{})
+	image.Reads = tool.Reads(image, rules)
+	_, err := tool.ReadFile(image, "lnk/key", 100)
+	require.ErrorContains(t, err, "must not be shown, by a rule of this agent")
+	_, err = tool.ReadFile(image, "docs/a.md", 100)
+	require.NoError(t, err)
+
+	own := policy{"grep": "ask", "grep(docs/*)": "auto", "grep(docs/secret*)": "deny"}
+	gate, out := grep(own, "docs", false)
+	assert.Equal(t, agent.GateAuto, gate, "a folder is what is in it")
+	assert.Equal(t, "docs/a.md:1: needle\n[not searched, a rule of this agent does not let them be shown: docs/secret.txt]", out)
+	gate, _ = grep(own, "open.txt", false)
+	assert.Equal(t, agent.GateAsk, gate)
+	assert.Nil(t, tool.Reads(image, policy{"file_read": "ask", "*": "deny", "shell(x)": "deny"}), "without patterns each tool has rules of its own")
+	assert.Equal(t, agent.GateDeny, r.Gate("shell", agent.ToolRun{Args: []byte(`{"command":"RM -rf x"}`)}, policy{"shell": "auto", "shell(rm *)": "deny"}))
+	assert.Equal(t, agent.GateAsk, r.Gate("shell", agent.ToolRun{Args: []byte(`{"command":"GIT push"}`)}, policy{"shell": "ask", "shell(git *)": "auto"}), "what may run is spelled as it says")
+}
+
+// Another name of a file of Spool's own folder is out of reach as well.
+func TestHardLinksToHome(t *testing.T) {
+	r, base := files(t)
+	dir, home := filepath.Join(base, "ws"), filepath.Join(base, "home")
+	key := put(t, home, "sub/web.key", "secret")
+	put(t, dir, "a", "secret")
+	require.NoError(t, os.Link(key, filepath.Join(dir, "hk")))
+	require.NoError(t, os.Link(filepath.Join(dir, "a"), filepath.Join(dir, "b")))
+	for name, args := range map[string]m{"file_read": {"path": "hk"}, "grep": {"pattern": "secret", "path": "hk"}, "file_edit": {"path": "hk", "old": "secret", "new": "x"}} {
+		run := runOf(t, dir, args)
+		run.Home, run.Approved = home, true
+		failed(t, r.Run(t.Context(), name, run), agent.ErrPermissionDenied, "lies in Spool's own folder")
+	}
+	run := runOf(t, dir, m{"pattern": "secret"})
+	run.Home = home
+	assert.Equal(t, "a:1: secret\nb:1: secret\n[not searched, unreadable: hk]", succeeded(t, r.Run(t.Context(), "grep", run)))
 }

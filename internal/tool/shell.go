@@ -174,7 +174,7 @@ func runSupervised(ctx context.Context, r agent.ToolRun, command []string, out *
 		select {
 		case <-ended:
 		case <-time.After(5 * time.Second):
-			_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+			supervise.Kill(cmd.Process.Pid)
 			<-ended
 		}
 	}
@@ -204,7 +204,7 @@ func shellEnv(r agent.ToolRun) []string {
 	env := []string{"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=" + r.Workdir, "LANG=C.UTF-8"}
 	for _, name := range PassedOn {
 		if v := os.Getenv(name); v != "" {
-			env = append(env, name+"="+v)
+			env = append(env, name+"="+PassOn(name, v))
 		}
 	}
 	return append(append(env, unattended...), "PWD="+r.Workdir, "SPOOL_IDEMPOTENCY_KEY="+r.CallID)

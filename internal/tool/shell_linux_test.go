@@ -74,13 +74,13 @@ func TestCase_T03_NobodyIsWaitedFor(t *testing.T) {
 // argument may be runs.
 func TestCase_T06_EnvironmentAndLongCommands(t *testing.T) {
 	for name, value := range map[string]string{
-		"TZ": "Asia/Tokyo", "https_proxy": "http://proxy.example:3128", "USER": "ada", "TMPDIR": t.TempDir(), "SSL_CERT_FILE": "/certs.pem", "AWS_SECRET_ACCESS_KEY": "hush",
+		"TZ": "Asia/Tokyo", "https_proxy": "http://ada:p%40w@proxy.example:3128", "ALL_PROXY": "ada:pw@proxy.example:1080", "USER": "ada", "TMPDIR": t.TempDir(), "SSL_CERT_FILE": "/certs.pem", "AWS_SECRET_ACCESS_KEY": "hush",
 	} {
 		t.Setenv(name, value)
 	}
 	run, dir := shell(t)
-	out := succeeded(t, run(m{"command": `date +%Z; echo "$https_proxy $USER $SSL_CERT_FILE $AWS_SECRET_ACCESS_KEY|"; [ "$TMPDIR" = "` + os.Getenv("TMPDIR") + `" ] && echo same`}))
-	assert.Equal(t, "JST\nhttp://proxy.example:3128 ada /certs.pem |\nsame\n[exit code 0]", out)
+	out := succeeded(t, run(m{"command": `date +%Z; echo "$https_proxy $USER $SSL_CERT_FILE $AWS_SECRET_ACCESS_KEY $ALL_PROXY|"; [ "$TMPDIR" = "` + os.Getenv("TMPDIR") + `" ] && echo same`}))
+	assert.Equal(t, "JST\nhttp://proxy.example:3128 ada /certs.pem  proxy.example:1080|\nsame\n[exit code 0]", out)
 
 	long := strings.Repeat("é", 3<<20)
 	assert.Equal(t, fmt.Sprintf("%d\n[exit code 0]", len(long)), succeeded(t, run(m{"command": "cat > long.txt <<'END'\n" + long + "\nEND\nprintf %s \"$(cat long.txt)\" | wc -c"})))

@@ -265,6 +265,22 @@ func TestShellKillsByText(t *testing.T) {
 	gone(t, pids(t, dir, 5))
 }
 
+// A command that keeps its supervisor stopped, and the guard as well, ends with its time.
+func TestShellSupervisorStopped(t *testing.T) {
+	for name, stop := range map[string]string{
+		"supervisor": `while :; do kill -STOP $1; done`,
+		"both":       `while :; do kill -STOP $1 $2; done`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			run, dir := shell(t)
+			res := run(m{"timeoutMs": 1500, "command": "guard=$(cut -d ' ' -f 4 /proc/$PPID/stat)\n" +
+				"setsid sh -c 'echo $$ >> pids; trap \"\" TERM; " + stop + "' x $PPID $guard >/dev/null 2>&1 &\necho $$ >> pids; while :; do sleep 1; done"})
+			failed(t, res, agent.ErrTimeout, "did not end within")
+			gone(t, pids(t, dir, 2))
+		})
+	}
+}
+
 // Should the supervisor itself be killed, or the guard above it, the command and its
 // daemons still end and the call says what happened.
 func TestShellSupervisorKilled(t *testing.T) {

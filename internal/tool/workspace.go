@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 
 	"github.com/spool-agents/spool/agent"
@@ -26,6 +27,8 @@ type workspace struct {
 	above    string      // the path between the worker's workspace and dir
 	home     fs.FileInfo // Spool's own folder, nil = there is none
 	approved bool
+	reads    func(path string) agent.Gate
+	keys     func() []fs.FileInfo // files of home that have another name as well
 }
 
 func openWorkspace(r agent.ToolRun) (*workspace, error) {
@@ -44,7 +47,7 @@ func openWorkspace(r agent.ToolRun) (*workspace, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the workspace cannot be opened on this worker: %w", err)
 	}
-	w := &workspace{Root: root, dir: r.Workdir, approved: r.Approved}
+	w := &workspace{Root: root, dir: r.Workdir, approved: r.Approved, reads: r.Reads, keys: sync.OnceValue(func() []fs.FileInfo { return linkedFiles(r.Home) })}
 	if r.Home != "" {
 		w.home, _ = os.Stat(r.Home) // where there is none nothing can be reached
 	}
@@ -91,6 +94,42 @@ func realFrom(path string, links int) string {
 		target = filepath.Join(dir, target)
 	}
 	return realFrom(target, links-1)
+}
+
+// linkedFiles are the files in a folder that have more than one name, those near its top
+// first.
+func linkedFiles(folder string) (linked []fs.FileInfo) {
+	const most = 20_000
+	seen := 0
+	for todo := []string{folder}; folder != "" && len(todo) > 0 && seen < most; todo = todo[1:] {
+		entries, _ := os.ReadDir(todo[0]) // what cannot be read here a tool cannot read either
+		for _, e := range entries {
+			if seen++; e.IsDir() {
+				todo = append(todo, filepath.Join(todo[0], e.Name()))
+			} else if info, err := e.Info(); err == nil && linkCount(info) > 1 {
+				linked = append(linked, info)
+			}
+		}
+	}
+	return linked
+}
+
+// linkCount is how many names a file has.
+func linkCount(info fs.FileInfo) uint64 {
+	if stat, ok := info.Sys().(*syscall.Stat_t); ok {
+		return uint64(stat.Nlink) //nolint:unconvert // not everywhere is it a uint64
+	}
+	return 1
+}
+
+// mayShow reports whether a tool may show what is in a file, by its path as it was given
+// and as it is without links. What asks was approved with the call, if that was.
+func (w *workspace) mayShow(p place) bool {
+	if w.reads == nil {
+		return true
+	}
+	gate := w.reads(p.shown).Stricter(w.reads(p.path))
+	return gate == agent.GateAuto || gate != agent.GateDeny && w.approved
 }
 
 // inWorkspace opens the workspace for f and turns its error into a result.
@@ -181,6 +220,10 @@ func ReadFile(r agent.ToolRun, path string, most int64) ([]byte, error) {
 		return nil, err
 	}
 	defer p.close()
+	w.approved = true // a person put it into the message
+	if !w.mayShow(p) {
+		return nil, naming(p.shown, errRule)
+	}
 	return p.read(most)
 }
 

@@ -108,6 +108,8 @@ type Offer struct {
 	Agreed bool
 	// Allows has a line for each thing, made by Line.
 	Allows []string
+	// Plain means that nothing gets laxer by it, but that an agent is called by its name.
+	Plain bool
 	// Problem says why the file cannot be used.
 	Problem string
 }

@@ -12,7 +12,8 @@
 //
 // The supervisor runs below a second copy, the guard, which does nothing but wait for
 // it: a command may kill its supervisor, and then the guard becomes the parent of the
-// orphans and kills them. The other way round, the caller's pipe ends with the guard.
+// orphans and kills them. A supervisor that is stopped is killed by the guard, a guard that
+// is stopped by the caller. The other way round, the caller's pipe ends with the guard.
 // A command that kills both at the same moment gets away: nothing but a user of its own
 // keeps a program from killing others of its user.
 //
@@ -41,6 +42,9 @@ const lifelineFD = 3
 
 // statusCannotStart is what shells exit with when a command does not exist.
 const statusCannotStart = 127
+
+// giveUp is how long it is tried to kill what cannot be killed.
+const giveUp = 3 * time.Second
 
 func init() {
 	if len(os.Args) != 1 {
@@ -105,13 +109,37 @@ func guard() int {
 	if err != nil {
 		return cannotStart(self, err)
 	}
-	_ = syscall.Close(lifelineFD) // it is the supervisor's now
+	go standIn(pid)
 	status, killed := wait(pid)
 	killAll(pid)
 	if killed {
 		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL) // so that the caller knows
 	}
 	return status
+}
+
+// standIn kills a supervisor that does not do so once the lifeline has ended, because
+// the command stopped it, and what is below it.
+func standIn(pid int) {
+	const grace = time.Second
+	if awaitEnd(lifelineFD) {
+		for time.Sleep(grace); ; time.Sleep(10 * time.Millisecond) {
+			signalAll(pid, syscall.SIGKILL)
+		}
+	}
+}
+
+// Kill ends a guard that does not end, as the command stopped it too. What is below it
+// comes first: until the guard is gone all orphans become its children.
+func Kill(guard int) {
+	below := descendants(guard)
+	for end := time.Now().Add(giveUp); len(below) > 0 && time.Now().Before(end); below = descendants(guard) {
+		for _, p := range below {
+			_ = syscall.Kill(p, syscall.SIGKILL)
+		}
+		time.Sleep(2 * time.Millisecond)
+	}
+	_ = syscall.Kill(-guard, syscall.SIGKILL)
 }
 
 // prepare makes this process the parent of orphans, and deaf to signals that are meant
@@ -188,7 +216,7 @@ func wait(pid int) (status int, killed bool) {
 // for. New processes of a fork bomb are met in the next round. What cannot be
 // killed (it changed its user) is given up after a while.
 func killAll(pid int) {
-	for end := time.Now().Add(3 * time.Second); time.Now().Before(end); {
+	for end := time.Now().Add(giveUp); time.Now().Before(end); {
 		signalAll(pid, syscall.SIGKILL)
 		for {
 			got, err := syscall.Wait4(-1, nil, syscall.WNOHANG, nil)
@@ -206,7 +234,7 @@ func killAll(pid int) {
 // signalAll signals the command's process group and all descendants.
 func signalAll(pid int, sig syscall.Signal) {
 	_ = syscall.Kill(-pid, sig)
-	for _, p := range descendants() {
+	for _, p := range descendants(os.Getpid()) {
 		_ = syscall.Kill(p, sig)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"os"
 	"strconv"
 	"syscall"
+	"unsafe"
 )
 
 const prSetChildSubreaper = 36
@@ -25,8 +26,22 @@ func childAttr() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
 
-// descendants lists all processes below this one.
-func descendants() []int {
+// awaitEnd waits until nobody can write to a pipe any more, without reading from it.
+func awaitEnd(fd int) bool {
+	poll := struct {
+		fd              int32
+		events, happens int16
+	}{fd: int32(fd)} // an end is told without being asked for
+	for {
+		_, _, err := syscall.Syscall6(syscall.SYS_PPOLL, uintptr(unsafe.Pointer(&poll)), 1, 0, 0, 0, 0) //nolint:gosec // as the kernel has it
+		if err != syscall.EINTR {
+			return err == 0
+		}
+	}
+}
+
+// descendants lists all processes below one.
+func descendants(of int) []int {
 	dir, err := os.Open("/proc")
 	if err != nil {
 		return nil
@@ -53,7 +68,7 @@ func descendants() []int {
 		}
 	}
 	var below []int
-	for next := []int{os.Getpid()}; len(next) > 0; next = next[1:] {
+	for next := []int{of}; len(next) > 0; next = next[1:] {
 		below = append(below, children[next[0]]...)
 		next = append(next, children[next[0]]...)
 	}

@@ -8,7 +8,7 @@ CREATE TABLE sessions (
   created_at INTEGER NOT NULL
 );
 
--- Tool names that a person approved for the rest of a session.
+-- What a person approved for the rest of a session: JSON of tool, agent, and source of the agent.
 CREATE TABLE approved_tools (
   session_id TEXT NOT NULL REFERENCES sessions(id) ON DELETE CASCADE,
   tool_name  TEXT NOT NULL,

@@ -198,11 +198,15 @@ func (u *Unit) applyDecision(t *rows.Thread, turn *rows.Turn, a *rows.Ask, calls
 	return nil
 }
 
-// approveCall lets a call run; remember approves its tool for the session.
+// approveCall lets a call run; remember approves its tool for the agent in this session.
 func (u *Unit) approveCall(t *rows.Thread, c *rows.Call, remember bool) error {
 	c.Status, c.Gate = agent.CallPending, agent.GateAuto
 	if remember {
-		err := u.Exec(`INSERT INTO approved_tools (session_id, tool_name) VALUES (?, ?) ON CONFLICT (session_id, tool_name) DO NOTHING`, t.SessionID, c.ToolName)
+		by, err := u.Store.Config(u, t.ConfigHash)
+		if err != nil {
+			return err
+		}
+		err = u.Exec(`INSERT INTO approved_tools (session_id, tool_name) VALUES (?, ?) ON CONFLICT (session_id, tool_name) DO NOTHING`, t.SessionID, grant(by, c.ToolName))
 		if err != nil {
 			return err
 		}

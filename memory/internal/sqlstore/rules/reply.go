@@ -3,6 +3,7 @@ package rules
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"slices"
 
 	"github.com/spool-agents/spool/agent"
@@ -151,7 +152,7 @@ func atOnce(row *rows.Call, i int, refusals []agent.ToolResult) (Ending, bool) {
 // not be asked again.
 func (u *Unit) gates(t *rows.Thread, calls []agent.Call, asked []agent.Gate) ([]agent.Gate, error) {
 	gates := make([]agent.Gate, len(calls))
-	var remembered []string
+	var holds func(tool string) bool
 	for i := range calls {
 		gates[i] = agent.GateAuto
 		if i < len(asked) && asked[i] != "" {
@@ -164,16 +165,47 @@ func (u *Unit) gates(t *rows.Thread, calls []agent.Call, asked []agent.Gate) ([]
 		if gates[i] != agent.GateAsk {
 			continue
 		}
-		if remembered == nil {
-			names, err := u.Strings(`SELECT tool_name FROM approved_tools WHERE session_id = ?`, t.SessionID)
-			if err != nil {
+		if holds == nil {
+			var err error
+			if holds, err = u.grants(t); err != nil {
 				return nil, err
 			}
-			remembered = append(names, "")
 		}
-		if slices.Contains(remembered, calls[i].Function.Name) {
+		if holds(calls[i].Function.Name) {
 			gates[i] = agent.GateAuto
 		}
 	}
 	return gates, nil
+}
+
+// grants says which tools a person approved for the session, for the agent of a thread
+// or for one that called it.
+func (u *Unit) grants(t *rows.Thread) (holds func(tool string) bool, err error) {
+	given, err := u.Strings(`SELECT tool_name FROM approved_tools WHERE session_id = ?`, t.SessionID)
+	var agents []agent.SpecialistAgentConfig
+	parent, hash := t.ParentThreadID, t.ConfigHash
+	for err == nil && len(given) > 0 {
+		var c agent.SpecialistAgentConfig
+		if c, err = u.Store.Config(u, hash); err != nil {
+			return nil, err
+		}
+		agents = append(agents, c)
+		if parent == "" {
+			break
+		}
+		if err = u.Row(`SELECT parent_id, config_hash FROM threads WHERE id = ?`, parent).Scan(&parent, &hash); rows.NoRows(err) {
+			err = nil
+			break
+		}
+	}
+	return func(tool string) bool {
+		return slices.ContainsFunc(agents, func(c agent.SpecialistAgentConfig) bool { return slices.Contains(given, grant(c, tool)) })
+	}, err
+}
+
+// grant is how a permission for the session is stored: the tool, the agent, and where
+// that came from.
+func grant(c agent.SpecialistAgentConfig, tool string) string {
+	key, _ := json.Marshal([]string{tool, c.Name, c.Source}) // texts can always be written
+	return string(key)
 }

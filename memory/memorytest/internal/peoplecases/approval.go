@@ -1,6 +1,8 @@
 package peoplecases
 
 import (
+	"fmt"
+
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/memory"
 	"github.com/spool-agents/spool/memory/memorytest/internal/suite"
@@ -162,5 +164,21 @@ var verdictRules = append(eachVerdict(), []suite.Rule{
 		r.ConversationID = "second"
 		same := e.Take(suite.Must(e.S.Send(e.Ctx, r))(e).ThreadID)
 		suite.Equals(e, "same session", e.Asks(same, 1), false, "another session", e.Asks(e.Started("s2"), 1), true)
+	}},
+	{Name: "approve_all is for the agent it was given to, not for another one or one of the same name from elsewhere", Turn: func(e *suite.Env, t memory.Turn) {
+		e.RunTool(e.ApproveAll(t), "ran")
+		e.SaveRound(t, 1)
+		for i, change := range []func(*agent.SpecialistAgentConfig){
+			func(c *agent.SpecialistAgentConfig) { c.SystemPrompt += "?" },
+			func(c *agent.SpecialistAgentConfig) { c.Name = "fold" },
+			func(c *agent.SpecialistAgentConfig) { c.Source = "fold.md" },
+		} {
+			r := suite.Message("s1", fmt.Sprint("other", i), "hi")
+			r.ConversationID = r.MessageID
+			other := suite.MainConfig()
+			change(other)
+			claim := suite.Must(e.S.TakeNext(e.Ctx, memory.TakeRequest{ThreadID: suite.Must(e.S.Send(e.Ctx, r))(e).ThreadID, RunID: "r", Config: other}))(e)
+			suite.Equal(e, fmt.Sprint("asks ", i), e.Asks(*claim.Turn, 1), i > 0)
+		}
 	}},
 }...)
