@@ -30,7 +30,7 @@ func (s *server) list(ctx context.Context, session *sdk.ClientSession) ([]*sdk.T
 		}
 		if page == nil && len(tools) > 0 && (answered || ctx.Err() != nil) {
 			s.log.Warn("MCP server does not give the rest of its list of tools: those that it listed are offered", "tools", len(tools), "error", err)
-			return tools, nil
+			return tools, nil //nolint:nilerr // a part is better than nothing, and it is said
 		}
 		if err != nil {
 			return nil, err

@@ -54,7 +54,7 @@ func (w *workspace) grep(ctx context.Context, a grepArgs) (string, error) {
 	g := grepper{ctx: ctx, re: re}
 	g.walk = walk{w: w, ctx: ctx, visit: g.visit}
 	if err = g.walk.from(start); errors.Is(err, syscall.ENOTDIR) {
-		if !w.mayShow(start) {
+		if !w.mayShow(start, true) {
 			return "", naming(start.shown, errRule)
 		}
 		t, _, err := start.readText()
@@ -84,7 +84,7 @@ func (g *grepper) visit(p place, again bool) error {
 		g.walk.left.add(fmt.Sprintf("larger than %d MB (give the path of one to search it)", grepFile>>20), p.shown)
 		return nil
 	}
-	if !g.walk.w.mayShow(p) {
+	if !g.walk.w.mayShow(p, false) {
 		g.walk.left.add("a rule of this agent does not let them be shown", p.shown)
 		return nil
 	}
@@ -124,10 +124,7 @@ func (g *grepper) file(path string, t textfile.Text) error {
 		if err := g.ctx.Err(); err != nil {
 			return err
 		}
-		if !matches(g.ctx, g.re, []byte(line)) {
-			continue
-		}
-		at := g.re.FindStringIndex(line)
+		at := findIn(g.ctx, g.re, line)
 		if at == nil {
 			continue
 		}

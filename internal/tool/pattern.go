@@ -1,7 +1,6 @@
 package tool
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -61,17 +60,21 @@ func tooComplex(format string, args ...any) error {
 	return &toolError{agent.ErrInvalidInput, "the pattern is too complex: " + fmt.Sprintf(format, args...) + "; make several calls with simpler ones"}
 }
 
-// matches reports whether a line matches. A long one ends with ctx.
-func matches(ctx context.Context, re *regexp.Regexp, line []byte) bool {
+// findIn is where a line matches, or nil. The search of a long one ends with ctx.
+func findIn(ctx context.Context, re *regexp.Regexp, line string) []int {
 	if len(line) <= shortLine {
-		return re.Match(line)
+		return re.FindStringIndex(line)
 	}
-	return re.MatchReader(&stopping{Reader: bytes.NewReader(line), ctx: ctx}) && ctx.Err() == nil
+	at := re.FindReaderIndex(&stopping{Reader: strings.NewReader(line), ctx: ctx})
+	if ctx.Err() != nil {
+		return nil
+	}
+	return at
 }
 
 // stopping is a text that ends with ctx.
 type stopping struct {
-	*bytes.Reader
+	*strings.Reader
 	ctx context.Context //nolint:containedctx // regexp takes a reader only
 }
 

@@ -71,12 +71,7 @@ func Gate(spec agent.ToolSpec, run agent.ToolRun, policy map[string]string) agen
 	if gate == agent.GateDeny || (known && !isPathTool(spec.Name)) {
 		return gate
 	}
-	shows := func(string) agent.Gate { return agent.GateAuto }
-	if spec.Name == "file_edit" || spec.Name == "grep" {
-		if reads := Reads(run, patternsOnly(policy)); reads != nil {
-			shows = reads
-		}
-	}
+	shows := showing(spec, run, policy)
 	gate = gate.Stricter(shows(subject))
 	var l lead
 	w, err := openWorkspace(run)
@@ -96,6 +91,16 @@ func Gate(spec agent.ToolSpec, run agent.ToolRun, policy map[string]string) agen
 	return gate
 }
 
+// showing is what the rules about reading with patterns say of a tool that shows what is
+// in files.
+func showing(spec agent.ToolSpec, run agent.ToolRun, policy map[string]string) func(path string) agent.Gate {
+	reads := Reads(run, patternsOnly(policy))
+	if reads == nil || spec.Name != "file_edit" && spec.Name != "grep" {
+		return func(string) agent.Gate { return agent.GateAuto }
+	}
+	return reads
+}
+
 // gateOf is what the rules, or the tool itself, say about a subject. Rules that ask or
 // deny hold for its other spellings too.
 func gateOf(spec agent.ToolSpec, run agent.ToolRun, subject string, policy map[string]string) agent.Gate {
@@ -106,12 +111,11 @@ func gateAs(spec agent.ToolSpec, run agent.ToolRun, subject string, policy map[s
 	best, rank := agent.Gate(""), -1
 	for _, rule := range sortedKeys(policy) {
 		gate := toGate(policy[rule])
-		held, as, dir := rule, subject, run.Workdir
+		n := ruleRank(rule, spec.Name, subject, run.Workdir, gate)
 		if anySpelling && gate != agent.GateAuto {
-			held, as = inOneSpelling(rule, spec.Name, subject)
-			dir = folded(dir)
+			held, as := inOneSpelling(rule, spec.Name, subject)
+			n = ruleRank(held, spec.Name, as, oneSpelling(run.Workdir), gate)
 		}
-		n := ruleRank(held, spec.Name, as, dir, gate)
 		if n > rank || (n == rank && n >= 0 && strictness(gate) > strictness(best)) {
 			best, rank = gate, n
 		}
@@ -145,7 +149,7 @@ func inOneSpelling(rule, tool, subject string) (string, string) {
 		}
 		subject = strings.Join(parts, "/")
 	}
-	return name + "(" + folded(pattern) + ")", folded(subject)
+	return name + "(" + oneSpelling(pattern) + ")", oneSpelling(subject)
 }
 
 // Reads is what policies say about showing what is in a file, by whichever tool: the

@@ -3,7 +3,6 @@ package tool
 import (
 	"cmp"
 	"encoding/json"
-	"iter"
 	"net/url"
 	"path/filepath"
 	"regexp"
@@ -35,15 +34,15 @@ func protected(path string) bool {
 
 // plainName is a name as file systems read it that look at little of it.
 func plainName(name string) string {
-	if name = folded(name); strings.ContainsAny(name, ":\x00") {
+	if name = oneSpelling(name); strings.ContainsAny(name, ":\x00") {
 		name = name[:strings.IndexAny(name, ":\x00")] // before a stream of the file
 	}
 	return strings.Trim(strings.TrimRight(name, ". "), " \t\r\n")
 }
 
-// folded is a name in one spelling: without other case and without characters that are
+// oneSpelling is a name in one spelling: without other case and without characters that are
 // not seen.
-func folded(name string) string {
+func oneSpelling(name string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.In(r, unicode.Cf, unicode.Variation_Selector, unicode.Other_Default_Ignorable_Code_Point) {
 			return -1
@@ -102,15 +101,15 @@ func leads(w *workspace, run agent.ToolRun) (all lead) {
 	_ = json.Unmarshal(run.Args, &value) // what cannot be read does not run
 	seen := map[string]bool{}
 	for _, text := range textsIn(value) {
-		for path, follow := range pathsIn(text) {
-			if all.protected = all.protected || protected(path); !follow || seen[path] {
+		for _, c := range pathsIn(text) {
+			if all.protected = all.protected || protected(c.path); !c.follow || seen[c.path] {
 				continue
 			}
-			if seen[path] = true; len(seen) > mostPaths {
+			if seen[c.path] = true; len(seen) > mostPaths {
 				all.protected = true
 				return all
 			}
-			l := leadOf(w, run, path)
+			l := leadOf(w, run, c.path)
 			all.protected, all.home = all.protected || l.protected, all.home || l.home
 		}
 	}
@@ -137,51 +136,58 @@ func textsIn(value any) (texts []string) {
 // patchHeader begins the lines of a patch that name a file.
 var patchHeader = regexp.MustCompile(`^\s*(\+\+\+|---|\*\*\*|diff|index:|rename|copy|move)\s+(from\s|to\s)?`)
 
+// candidate is what may be a path. follow says whether it is worth to look where it leads.
+type candidate struct {
+	path   string
+	follow bool
+}
+
 // pathsIn are the parts of a text that may be paths: the text, and what stands between
-// the separators of lists, quotes and lines. Among many words one has to have a slash, as
-// prose talks about names. follow says whether it is worth to look where it leads.
-func pathsIn(text string) iter.Seq2[string, bool] {
-	return func(yield func(path string, follow bool) bool) {
-		short := len(text) <= longestPath
-		if short && !yieldPath(text, true, yield) {
-			return
-		}
-		for line := range strings.FieldsFuncSeq(text, func(r rune) bool { return r == '\n' || r == '\r' || r == 0 }) {
-			header := patchHeader.FindString(line)
-			follow := (short || header != "") && len(line) <= longestPath
-			for part := range strings.FieldsFuncSeq(line[len(header):], func(r rune) bool { return strings.ContainsRune(",;:|=<>\"'`()[]{}\t", r) }) {
-				if !yieldPath(part, follow, yield) {
-					return
-				}
-				words := strings.Fields(part)
-				for _, word := range words {
-					if (len(words) <= fewWords || strings.ContainsAny(word, `/\%`)) && !yieldPath(word, follow, yield) {
-						return
-					}
-				}
+// the separators of lists, quotes and lines, and between blanks.
+func pathsIn(text string) (all []candidate) {
+	short := len(text) <= longestPath
+	if short {
+		all = readings(text, true)
+	}
+	for line := range strings.FieldsFuncSeq(text, func(r rune) bool { return r == '\n' || r == '\r' || r == 0 }) {
+		header := patchHeader.FindString(line)
+		follow := (short || header != "") && len(line) <= longestPath
+		for part := range strings.FieldsFuncSeq(line[len(header):], func(r rune) bool { return strings.ContainsRune(",;:|=<>\"'`()[]{}\t", r) }) {
+			all = append(all, readings(part, follow)...)
+			for _, word := range words(part) {
+				all = append(all, readings(word, follow)...)
 			}
 		}
 	}
+	return all
 }
 
-// yieldPath yields a path as it is written, and as URLs, patches and tools that trim read
-// it.
-func yieldPath(path string, follow bool, yield func(string, bool) bool) bool {
-	trimmed := strings.TrimSpace(path)
+// words are what of a text may be paths between blanks. Among many words those have a
+// slash, as prose talks about names.
+func words(text string) []string {
+	all := strings.Fields(text)
+	if len(all) <= fewWords {
+		return all
+	}
+	return slices.DeleteFunc(all, func(word string) bool { return !strings.ContainsAny(word, `/\%`) })
+}
+
+// readings are a path as it is written, and as URLs, patches and tools that trim have it.
+func readings(path string, follow bool) (all []candidate) {
+	path = strings.TrimSpace(path)
 	for range 3 { // a decoder may be called more than once
-		plain, err := url.PathUnescape(trimmed)
-		if err != nil || plain == trimmed {
+		plain, err := url.PathUnescape(path)
+		if err != nil || plain == path {
 			break
 		}
-		if !yield(trimmed, follow) {
-			return false
-		}
-		trimmed = strings.TrimSpace(plain)
+		all, path = append(all, candidate{path, follow}), strings.TrimSpace(plain)
 	}
-	if rest, ok := strings.CutPrefix(folded(trimmed), "file:"); ok {
-		trimmed = "/" + strings.TrimLeft(trimmed[len(trimmed)-len(rest):], "/")
-	} else if (strings.HasPrefix(trimmed, "a/") || strings.HasPrefix(trimmed, "b/")) && !yield(trimmed[2:], follow) {
-		return false
+	const scheme = "file://"
+	if len(path) > len(scheme) && strings.EqualFold(path[:len(scheme)], scheme) {
+		_, inHost, _ := strings.Cut(path[len(scheme):], "/")
+		all = append(all, candidate{path[len(scheme):], follow}, candidate{"/" + inHost, follow})
+	} else if strings.HasPrefix(path, "a/") || strings.HasPrefix(path, "b/") {
+		all = append(all, candidate{path[2:], follow})
 	}
-	return yield(trimmed, follow && !strings.ContainsRune(trimmed, 0))
+	return append(all, candidate{path, follow})
 }

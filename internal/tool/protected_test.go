@@ -85,7 +85,7 @@ func TestProtectedNamesInAnyArgument(t *testing.T) {
 	}
 	long := strings.Repeat("+ a line of a long patch\n", 1000)
 	for _, text := range []string{
-		" .git/config", "\n.git/config", ".git/config ", "lnk/config\n", "\tlnk\n", "file://" + dir + "/.g%69t/config", "file:" + dir + "/ln%6b/config", "FILE://localhost" + dir + "/.git",
+		" .git/config", "\n.git/config", ".git/config ", "lnk/config\n", "\tlnk\n", "file://" + dir + "/.g%69t/config", "file:" + dir + "/ln%6b/config", "FILE://localhost" + dir + "/lnk/x", "file://lnk/x", "FILE://localhost" + dir + "/.git",
 		".git%252fconfig", "a%2f.git%2fx", ".git%00", "a,.git/config", "a;.git", "a:.git/x", "a|lnk", "x=lnk/config", `["a",".mcp.json"]`, "a.txt\n.git/config", "a .git", "some more words lnk/config",
 		"--- a/x\n+++ b/.git/config\n@@ -1 +1 @@\n", "+++ .mcp.json\t2026-01-01", "*** Update File: spool.yaml\n", "diff --git a/x b/lnk/config\n", "rename to lnk", long + "+++ b/.git/config", long + "+++ b/lnk/config\n",
 		"C:\\w\\.git\\config", "'lnk'", "git -C lnk/x status and so on",
@@ -94,7 +94,7 @@ func TestProtectedNamesInAnyArgument(t *testing.T) {
 		assert.Equal(t, agent.GateAskEach, gate(m{"files": m{text: "x"}}), "as a name: %.100q", text)
 		assert.Equal(t, agent.GateAskEach, gate([]any{"a", m{"y": []any{text}}}), "in a list: %.100q", text)
 	}
-	for _, text := range []string{"", "100%", "https://go.dev/doc?q=a,b#c", "src/a.go, src/b.go", "It is what git does, and a legit word.", long, ".gitignore", "+++ b/.github/x"} {
+	for _, text := range []string{"", "100%", "https://go.dev/doc?q=a,b#c", "src/a.go, src/b.go", "It is what git does, and a legit word.", long, ".gitignore", "+++ b/.github/x", "file:" + strings.Repeat("\u023a", 9), "file://", "\u023a%zz"} {
 		assert.Equal(t, agent.GateAuto, gate(m{"x": text}), "%.100q", text)
 	}
 	many := make([]string, 3000)

@@ -85,7 +85,7 @@ func (k *walk) link(p place) error {
 		return nil // a circle
 	}
 	if info, err := to.folder.Lstat(to.name); err != nil || !info.IsDir() {
-		return nil //nolint:nilerr // what just vanished has nothing below it
+		return nil // what just vanished has nothing below it
 	}
 	return k.below(to, k.from)
 }

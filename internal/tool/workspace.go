@@ -123,13 +123,13 @@ func linkCount(info fs.FileInfo) uint64 {
 }
 
 // mayShow reports whether a tool may show what is in a file, by its path as it was given
-// and as it is without links. What asks was approved with the call, if that was.
-func (w *workspace) mayShow(p place) bool {
+// and as it is without links. What asks was settled with the call, if that named the file.
+func (w *workspace) mayShow(p place, named bool) bool {
 	if w.reads == nil {
 		return true
 	}
 	gate := w.reads(p.shown).Stricter(w.reads(p.path))
-	return gate == agent.GateAuto || gate != agent.GateDeny && w.approved
+	return gate == agent.GateAuto || gate != agent.GateDeny && (named || w.approved)
 }
 
 // inWorkspace opens the workspace for f and turns its error into a result.
@@ -220,8 +220,7 @@ func ReadFile(r agent.ToolRun, path string, most int64) ([]byte, error) {
 		return nil, err
 	}
 	defer p.close()
-	w.approved = true // a person put it into the message
-	if !w.mayShow(p) {
+	if !w.mayShow(p, true) {
 		return nil, naming(p.shown, errRule)
 	}
 	return p.read(most)
