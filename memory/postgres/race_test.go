@@ -29,7 +29,7 @@ func TestDeadlockIsRepeated(t *testing.T) {
 	defer conn.Close(context.Background())
 	// The foreign program holds what the operation needs second, and then asks
 	// for what it holds. Its own patience is longer, so it is not the victim.
-	memorytest.Must(conn.Exec(t.Context(), `SET deadlock_timeout = '20s'; BEGIN; INSERT INTO approved_tools VALUES ('s', 'lookup')`))(t)
+	memorytest.Must(conn.Exec(t.Context(), `SET deadlock_timeout = '20s'; BEGIN; LOCK TABLE approved_tools IN SHARE MODE`))(t)
 	decided := make(chan error, 1)
 	go func() {
 		_, err := s.Decide(context.Background(), memory.Decision{UserID: "u", By: "u", Target: approval.ID, Verdict: memory.ApproveAll})
