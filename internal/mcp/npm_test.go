@@ -36,12 +36,8 @@ func TestFilesystemServerFromNPM(t *testing.T) {
 	assert.Equal(t, agent.GateAsk, f.tools.Gate("mcp__filesystem__write_file", agent.ToolRun{}, nil))
 }
 
-// The reference server of the protocol, over each transport: in the long form.
+// The reference server of the protocol, over each transport.
 func TestEverythingServerFromNPM(t *testing.T) {
-	if os.Getenv("SPOOL_LONG") == "" {
-		t.Log("the long form (SPOOL_LONG=1) runs against the everything server")
-		return
-	}
 	program := mcptest.NPM(t, "mcp-server-everything")
 	serve := func(kind string) string {
 		address := freeAddress(t)

@@ -17,41 +17,18 @@ import (
 	"github.com/spool-agents/spool/internal/tool"
 )
 
-// small mounts a small file system for a test, which not everybody may.
-func small(t *testing.T) (dir string, ok bool) {
-	t.Helper()
-	dir = t.TempDir()
-	if err := syscall.Mount("spool", dir, "tmpfs", 0, "size=256k"); err != nil {
-		t.Logf("no tmpfs can be mounted (%v)", err)
-		return dir, false
-	}
-	t.Cleanup(func() { _ = syscall.Unmount(dir, syscall.MNT_DETACH) })
-	return dir, true
-}
-
-// C12: a disk that is full, and a limit on the size of files, cost no file its
-// content, leave nothing behind, and are told to the model; when there is room
-// again, the same calls work.
-func TestFault_C12_FullWorkspace(t *testing.T) {
-	t.Run("disk", func(t *testing.T) {
-		dir, ok := small(t)
-		if !ok {
-			return
-		}
-		fill := put(t, dir, "fill", strings.Repeat("x", 200<<10))
-		noRoom(t, dir, "the disk is full", func() { require.NoError(t, os.Remove(fill)) })
-	})
-	t.Run("limit", func(t *testing.T) {
-		signal.Ignore(syscall.SIGXFSZ) // else it would end the process
-		defer signal.Reset(syscall.SIGXFSZ)
-		var before syscall.Rlimit
-		require.NoError(t, syscall.Getrlimit(syscall.RLIMIT_FSIZE, &before))
-		lift := func() { require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &before)) }
-		dir := t.TempDir()
-		require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: 60 << 10, Max: before.Max}))
-		defer lift()
-		noRoom(t, dir, "files may not be that large here", lift)
-	})
+// C12: a limit on the size of files costs no file its content. It leaves nothing
+// behind, and the model reads why. When there is room again, the same calls work.
+func TestFault_C12_FilesTooLarge(t *testing.T) {
+	signal.Ignore(syscall.SIGXFSZ) // else it would end the process
+	defer signal.Reset(syscall.SIGXFSZ)
+	var before syscall.Rlimit
+	require.NoError(t, syscall.Getrlimit(syscall.RLIMIT_FSIZE, &before))
+	lift := func() { require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &before)) }
+	dir := t.TempDir()
+	require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: 60 << 10, Max: before.Max}))
+	defer lift()
+	noRoom(t, dir, "files may not be that large here", lift)
 }
 
 func noRoom(t *testing.T, dir, why string, makeRoom func()) {
@@ -89,36 +66,28 @@ func noRoom(t *testing.T, dir, why string, makeRoom func()) {
 	assert.Equal(t, "short", content(t, filepath.Join(dir, "real.txt")))
 }
 
-// C12: what may not be written is named as the model named it, with the reason.
-func TestFault_C12_ReadOnlyWorkspace(t *testing.T) {
+// notWritten makes the calls that change a folder, each of which must be refused.
+func notWritten(t *testing.T, dir, why string, run func(name string, args m) agent.ToolResult) {
+	t.Helper()
 	changes := map[string]m{
 		"file_write of a file":   {"path": "old.txt", "content": "x"},
 		"file_write into folder": {"path": "new.txt", "content": "x"},
 		"file_write below":       {"path": "deeper/new.txt", "content": "x"},
 		"file_edit":              {"path": "old.txt", "old": "old", "new": "x"},
 	}
-	check := func(t *testing.T, dir, why string, run func(name string, args m) agent.ToolResult) {
-		t.Helper()
-		for name, args := range changes {
-			toolName, _, _ := strings.Cut(name, " ")
-			res := run(toolName, args)
-			assert.Equal(t, agent.ErrPermissionDenied, res.ErrorReason, "%s: %s", name, res.Content)
-			assert.Contains(t, res.Content, why, name)
-			first, _, _ := strings.Cut(args["path"].(string), "/")
-			assert.True(t, strings.HasPrefix(res.Content, "Error: "+first), "%s: %s", name, res.Content)
-		}
-		assert.Equal(t, "old text", content(t, filepath.Join(dir, "old.txt")))
+	for name, args := range changes {
+		toolName, _, _ := strings.Cut(name, " ")
+		res := run(toolName, args)
+		assert.Equal(t, agent.ErrPermissionDenied, res.ErrorReason, "%s: %s", name, res.Content)
+		assert.Contains(t, res.Content, why, name)
+		first, _, _ := strings.Cut(args["path"].(string), "/")
+		assert.True(t, strings.HasPrefix(res.Content, "Error: "+first), "%s: %s", name, res.Content)
 	}
-	t.Run("file system", func(t *testing.T) {
-		dir, ok := small(t)
-		if !ok {
-			return
-		}
-		put(t, dir, "old.txt", "old text")
-		require.NoError(t, syscall.Mount("spool", dir, "tmpfs", syscall.MS_REMOUNT|syscall.MS_RDONLY, ""))
-		r := registry(t, tool.Builtin(tool.Options{})...)
-		check(t, dir, "is on a read-only file system", func(name string, args m) agent.ToolResult { return call(t, r, dir, name, args) })
-	})
+	assert.Equal(t, "old text", content(t, filepath.Join(dir, "old.txt")))
+}
+
+// C12: what may not be written is named as the model named it, with the reason.
+func TestFault_C12_ReadOnlyWorkspace(t *testing.T) {
 	t.Run("permission", func(t *testing.T) {
 		dir := t.TempDir()
 		put(t, dir, "old.txt", "old text")
@@ -127,7 +96,7 @@ func TestFault_C12_ReadOnlyWorkspace(t *testing.T) {
 		for d := filepath.Dir(dir); strings.HasPrefix(d, filepath.Join(os.TempDir(), "Test")); d = filepath.Dir(d) {
 			require.NoError(t, os.Chmod(d, 0o755))
 		}
-		check(t, dir, "permission denied", func(name string, args m) (res agent.ToolResult) {
+		notWritten(t, dir, "permission denied", func(name string, args m) (res agent.ToolResult) {
 			raw, err := json.Marshal(args)
 			require.NoError(t, err)
 			cmd := exec.Command("/proc/self/exe", dir, name, string(raw))

@@ -136,19 +136,10 @@ func running(t *testing.T, text string) (ids []int) {
 	return ids
 }
 
-// A command that writes without end leaves room on the disk, and its output costs no
-// more memory than that of another.
-func TestShellDiskBombsEnd(t *testing.T) {
-	dir, ok := small(t)
-	if !ok {
-		dir = t.TempDir()
-	}
+// A command that prints without end costs no more memory than another.
+func TestShellOutputWithoutEnd(t *testing.T) {
+	dir := t.TempDir()
 	r := registry(t, tool.Builtin(tool.Options{ShellMemory: tool.DefaultShellMemory})...)
-	if ok {
-		res := call(t, r, dir, "shell", m{"command": "cat /dev/zero > big"})
-		assert.Equal(t, agent.CallFailed, res.Status, res.Content)
-		succeeded(t, call(t, r, dir, "file_write", m{"path": "after.txt", "content": strings.Repeat("x", 50<<10)}))
-	}
 	res := call(t, r, dir, "shell", m{"command": "cat /dev/zero | tr '\\0' x", "timeoutMs": 2000})
 	assert.Equal(t, agent.ErrTimeout, res.ErrorReason)
 	assert.Less(t, len(res.Content), tool.MaxResult+1)
