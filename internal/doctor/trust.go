@@ -81,7 +81,7 @@ func (d *Doctor) Forget(p *printer.Printer, folder string) error {
 		forgotten += n
 	}
 	if forgotten == 0 {
-		return agent.Errorf(agent.CodeNotFound, "nothing of this folder was agreed to")
+		return agent.Errorf(agent.CodeNotFound, "no agreement is kept for this folder: nothing was taken back")
 	}
 	return p.Show(map[string]any{"home": d.Config.Home, "forgotten": forgotten}, func() { p.Progress("%s taken back", printer.Plural(forgotten, "agreement")) })
 }

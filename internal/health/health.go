@@ -21,8 +21,8 @@ type Part struct {
 	Name string
 	// Check says why the part is missing. It need not obey its context.
 	Check func(context.Context) error
-	// Told means that the part is only told of: the program is ready without it.
-	Told bool
+	// Optional parts are reported, but the program is ready without them.
+	Optional bool
 }
 
 // State is that of a part. Problem is for people who run the program: it may name hosts.
@@ -83,7 +83,7 @@ func (m *Monitor) Look() Report {
 			s.Problem = problems[i].Error()
 		}
 		r.Parts[p.Name] = s
-		r.Ready = r.Ready && (s.OK || p.Told)
+		r.Ready = r.Ready && (s.OK || p.Optional)
 	}
 	m.at, m.last = time.Now(), r
 	return r

@@ -38,7 +38,7 @@ func Status(r Report) int {
 func answer(w http.ResponseWriter, status int, document any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(document) // whoever asked has gone
+	_ = json.NewEncoder(w).Encode(document) // an error here means that the client has left
 }
 
 // Later is a handler that another one takes the place of.

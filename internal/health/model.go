@@ -39,7 +39,7 @@ func (m *Model) Generate(ctx context.Context, r agent.ModelRequest, onDelta func
 // Part tells how the last call ended. A model that does not answer is nothing that
 // another host would mend.
 func (m *Model) Part() Part {
-	return Part{Name: ModelPart, Told: true, Check: func(context.Context) error {
+	return Part{Name: ModelPart, Optional: true, Check: func(context.Context) error {
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		if m.failed == nil {

@@ -155,7 +155,7 @@ func (c *Client) Tasks(ctx context.Context, threadID string) ([]agent.Task, erro
 func (c *Client) Trace(ctx context.Context, threadID string) (*spool.Node, error) {
 	n, err := get[*spool.Node](ctx, c, threadPath(threadID, "/trace"), nil)
 	if err == nil && holed(n) {
-		err = agent.Errorf(agent.CodeInternal, "the answer of %s has threads that are none", c.base)
+		err = agent.Errorf(agent.CodeInternal, "the threads in the answer of %s cannot be read: is it a web server of Spool?", c.base)
 	}
 	return n, err
 }

@@ -203,7 +203,7 @@ func Forget(home, folder string) (n int, err error) {
 // change writes the book anew: by rename, as a worker may read it at any moment.
 func change(home string, edit func(Book)) error {
 	if home == "" {
-		return agent.Errorf(agent.CodeInvalid, "without a home there is no place for agreements")
+		return agent.Errorf(agent.CodeInvalid, "there is no home folder to keep the agreement in: set SPOOL_HOME")
 	}
 	b := Open(home)
 	if b.err != nil {

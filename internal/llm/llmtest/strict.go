@@ -22,7 +22,7 @@ func Strict(text string) error {
 	}
 	rest, err := strictValue(text, 0)
 	if err == nil && skip(rest) != "" {
-		err = fmt.Errorf("%.20q stands behind the value", rest)
+		err = fmt.Errorf("after the value comes %.20q", rest)
 	}
 	return err
 }
@@ -54,7 +54,7 @@ func strictValue(s string, depth int) (string, error) {
 	}
 	number := strictNumber.FindString(s)
 	if f, err := strconv.ParseFloat(number, 64); err != nil || math.IsInf(f, 0) {
-		return "", fmt.Errorf("%.20q is no number that a double can hold", s)
+		return "", fmt.Errorf("%.20q is not a number, or is too large for a double", s)
 	}
 	return s[len(number):], nil
 }
@@ -72,7 +72,7 @@ func strictList(s, end string, depth int, keys map[string]bool) (string, error) 
 				return "", err
 			}
 			if keys[key] {
-				return "", fmt.Errorf("the key %q stands there twice", key)
+				return "", fmt.Errorf("the object has the key %q twice", key)
 			}
 			keys[key] = true
 			if s = skip(rest); !strings.HasPrefix(s, ":") {
@@ -142,7 +142,7 @@ func strictEscape(s string) (char rune, size int, err error) {
 	first := unit(s)
 	switch {
 	case first == 0:
-		return 0, 0, fmt.Errorf("the escape %.6q is none, or NUL", s)
+		return 0, 0, fmt.Errorf("%.6q is not an escape, or it means NUL", s)
 	case !utf16.IsSurrogate(first):
 		return first, 6, nil
 	}
