@@ -200,10 +200,22 @@ func Forget(home, folder string) (n int, err error) {
 	return n, err
 }
 
-// change writes the book anew: by rename, as a worker may read it at any moment.
+// change writes the book anew, one caller at a time: the home is locked. It is replaced
+// by rename, as a worker may read it at any moment.
 func change(home string, edit func(Book)) error {
 	if home == "" {
 		return agent.Errorf(agent.CodeInvalid, "there is no home folder to keep the agreement in: set SPOOL_HOME")
+	}
+	if err := os.MkdirAll(home, 0o700); err != nil {
+		return agent.Wrap(err, agent.CodeInternal, "cannot write %s", Path(home))
+	}
+	lock, err := os.Open(home)
+	if err == nil {
+		defer func() { _ = lock.Close() }()
+		err = syscall.Flock(int(lock.Fd()), syscall.LOCK_EX)
+	}
+	if err != nil {
+		return agent.Wrap(err, agent.CodeInternal, "cannot lock %s", home)
 	}
 	b := Open(home)
 	if b.err != nil {
@@ -212,21 +224,15 @@ func change(home string, edit func(Book)) error {
 	edit(b)
 	raw, err := json.MarshalIndent(b.agreed, "", "  ")
 	if err == nil {
-		err = os.MkdirAll(home, 0o700)
-	}
-	var t *os.File
-	if err == nil {
-		t, err = os.CreateTemp(home, "trust.json-*") // with mode 0600
-	}
-	if err != nil {
-		return agent.Wrap(err, agent.CodeInternal, "cannot write %s", b.path)
-	}
-	_, err = t.Write(append(raw, '\n'))
-	if err = errors.Join(err, t.Sync(), t.Close()); err == nil {
-		err = os.Rename(t.Name(), b.path)
-	}
-	if err != nil {
-		_ = os.Remove(t.Name())
+		next := b.path + ".new" // one name: what a killed program left is written over
+		_ = os.Remove(next)
+		var f *os.File
+		if f, err = os.OpenFile(next, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600); err == nil {
+			_, err = f.Write(append(raw, '\n'))
+			if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
+				err = os.Rename(next, b.path)
+			}
+		}
 	}
 	return agent.Wrap(err, agent.CodeInternal, "cannot write %s", b.path)
 }

@@ -3,6 +3,7 @@ package trust_test
 import (
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -69,4 +70,24 @@ func TestCase_B01_TheBytesAreAgreedTo(t *testing.T) {
 		}
 		hashes[f.Hash()] = true
 	}
+}
+
+// Several programs may agree at once: no agreement replaces another, and nothing is left behind.
+func TestAgreementsMadeAtOnceAreAllKept(t *testing.T) {
+	home := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(home, "trust.json.new"), []byte("{ half"), 0o600))
+	var all sync.WaitGroup
+	files := make([]trust.File, 20)
+	for i := range files {
+		files[i] = trust.File{Folder: t.TempDir(), Name: "a", Raw: []byte("x")}
+		all.Go(func() { assert.NoError(t, trust.Agree(home, time.Now(), files[i])) })
+	}
+	all.Wait()
+	book := trust.Open(home)
+	for _, f := range files {
+		assert.True(t, book.Agreed(f), f.Folder)
+	}
+	entries, err := os.ReadDir(home)
+	require.NoError(t, err)
+	require.Len(t, entries, 1)
 }
