@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"math/rand/v2"
 	"net"
 	"os"
@@ -12,8 +13,13 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
+
+	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/log"
 
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/internal/contract"
@@ -24,6 +30,9 @@ const (
 	serverReady = 60 * time.Second
 	// serverStop is how long a server may take to stop by itself.
 	serverStop = 5 * time.Second
+	// A database that interrupts this many looks in a row is stuck.
+	stuckAfter = 3
+	stuckLook  = 2 * time.Second
 )
 
 // tuning is what makes the server fast enough for agents. Without it a workflow gets
@@ -69,11 +78,12 @@ func (t Server) Run(ctx context.Context, stdin io.Reader, env []string, log io.W
 	if err != nil {
 		return err
 	}
-	stop, err := t.start(env, log, db, args, end)
+	server, err := t.start(env, log, db, args)
 	if err != nil {
 		return err
 	}
-	defer stop()
+	defer func() { server.stop() }()
+	go server.ends(end)
 	if err = awaitServer(ctx, at); err == nil {
 		err = db.served(ctx, at.Temporal)
 	}
@@ -83,8 +93,13 @@ func (t Server) Run(ctx context.Context, stdin io.Reader, env []string, log io.W
 	if err == nil {
 		err = ready(at)
 	}
-	if err == nil {
-		<-ctx.Done()
+	for err == nil && stuck(ctx, at.Temporal) {
+		fmt.Fprintln(log, "Temporal's database answers nothing any more: starting Temporal again")
+		server.stop()
+		if server, err = t.start(env, log, db, args); err == nil {
+			go server.ends(end)
+			err = awaitServer(ctx, at)
+		}
 	}
 	if ctx.Err() != nil {
 		if err = context.Cause(ctx); errors.Is(err, context.Canceled) {
@@ -157,9 +172,16 @@ func freePort(log io.Writer, ip string, port int) (int, error) {
 	return 0, agent.Errorf(agent.CodeUnavailable, "no free port from %d on", port)
 }
 
-// start starts the program and returns how to stop it. The program holds the lock of
-// its file as long as it lives, dies with this process, and calls end if it ends.
-func (t Server) start(env []string, log io.Writer, db *serverDB, args []string, end func(error)) (stop func(), err error) {
+// program is the temporal program while it runs.
+type program struct {
+	cmd     *exec.Cmd
+	gone    chan struct{}
+	stopped atomic.Bool
+}
+
+// start starts the program. It holds the lock of its file as long as it lives, and dies
+// with this process.
+func (t Server) start(env []string, log io.Writer, db *serverDB, args []string) (*program, error) {
 	cmd := exec.Command(t.Program, args...)
 	cmd.Dir = filepath.Dir(db.path) // the name of a folder may hold what a SQLite URI cannot
 	cmd.Stderr, cmd.ExtraFiles, cmd.SysProcAttr = log, []*os.File{db.lock}, apart(syscall.SIGKILL)
@@ -167,21 +189,61 @@ func (t Server) start(env []string, log io.Writer, db *serverDB, args []string, 
 	if err := cmd.Start(); err != nil {
 		return nil, agent.Wrap(err, agent.CodeUnavailable, "cannot start %s", t.Program)
 	}
-	gone := make(chan struct{})
+	p := &program{cmd: cmd, gone: make(chan struct{})}
 	go func() {
 		_ = cmd.Wait() // the program itself says what was wrong
-		end(exit.With(max(cmd.ProcessState.ExitCode(), exit.Failed)))
-		close(gone)
+		close(p.gone)
 	}()
-	return func() {
-		_ = cmd.Process.Signal(syscall.SIGTERM)
+	return p, nil
+}
+
+// ends calls end when the program has ended by itself.
+func (p *program) ends(end func(error)) {
+	if <-p.gone; !p.stopped.Load() {
+		end(exit.With(max(p.cmd.ProcessState.ExitCode(), exit.Failed)))
+	}
+}
+
+func (p *program) stop() {
+	if p == nil {
+		return
+	}
+	p.stopped.Store(true)
+	_ = p.cmd.Process.Signal(syscall.SIGTERM)
+	select {
+	case <-p.gone:
+	case <-time.After(serverStop):
+		_ = p.cmd.Process.Kill() // a killed server loses nothing
+		<-p.gone
+	}
+}
+
+// stuck waits until the server's database refuses everything, and returns false if ctx
+// ends before. A cancelled request interrupts the one connection that Temporal has to
+// SQLite. If a statement was left open on it, each later one is interrupted, too, until
+// the program ends (sqlite3_interrupt; seen with temporal 1.5.1 and modernc.org/sqlite
+// 1.34.1 under load).
+func stuck(ctx context.Context, address string) bool {
+	c, err := client.NewLazyClient(client.Options{HostPort: address, Logger: log.NewStructuredLogger(slog.New(slog.DiscardHandler))})
+	if err != nil {
+		<-ctx.Done()
+		return false
+	}
+	defer c.Close()
+	for refused := 0; refused < stuckAfter; {
 		select {
-		case <-gone:
-		case <-time.After(serverStop):
-			_ = cmd.Process.Kill() // a killed server loses nothing
-			<-gone
+		case <-ctx.Done():
+			return false
+		case <-time.After(stuckLook):
 		}
-	}, nil
+		asked, cancel := context.WithTimeout(ctx, serverRelease)
+		_, err := c.WorkflowService().ListNamespaces(asked, &workflowservice.ListNamespacesRequest{PageSize: 1})
+		cancel()
+		if refused++; err == nil || !strings.Contains(err.Error(), "interrupted (9)") {
+			refused = 0
+		}
+	}
+	return true
 }
 
 // awaitServer waits until the server and its web UI listen.

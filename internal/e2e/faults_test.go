@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 	commonpb "go.temporal.io/api/common/v1"
 	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/client"
 
 	"github.com/spool-agents/spool"
 	"github.com/spool-agents/spool/agent"
@@ -260,4 +262,37 @@ func TestDeletedStoreEndsTheWorker(t *testing.T) {
 	require.NoError(t, os.Remove(s.StorePath()))
 	w.Ends(t, "its store is gone")
 	require.Contains(t, w.Log(), "was deleted or replaced while it was open")
+}
+
+// Cancelled requests can leave Temporal's one connection to SQLite interrupted for good.
+// The server is started again then, and the turn goes on.
+func TestStuckTemporalDatabase(t *testing.T) {
+	t.Parallel()
+	server := tt.StartServer(t)
+	s := tt.NewOn(t, server)
+	s.StartWorker()
+	r := s.Send("s1", script.Script(add(1, 2), "first 1s "+add(3, 4), "say survived"))
+	saved(t, s, r.ThreadID, 3)
+	tt.Eventually(t, "a database that is stuck and a server that starts again", func() bool {
+		hurry(s.Ctx(), s.Temporal)
+		return strings.Contains(server.Log(), "starting Temporal again")
+	})
+	require.Equal(t, "survived", s.Wait(r).Response)
+	s.Verify()
+}
+
+// hurry asks the server many things for a while and takes back each question early.
+func hurry(ctx context.Context, c client.Client) {
+	var all sync.WaitGroup
+	for i := range 60 {
+		all.Go(func() {
+			for n := range 100 {
+				asked, cancel := context.WithTimeout(ctx, time.Duration(i*n%200)*100*time.Microsecond)
+				_, _ = c.WorkflowService().ListNamespaces(asked, &workflowservice.ListNamespacesRequest{PageSize: 1})
+				_, _ = c.ExecuteWorkflow(asked, client.StartWorkflowOptions{TaskQueue: "nobody"}, "Nothing")
+				cancel()
+			}
+		})
+	}
+	all.Wait()
 }
