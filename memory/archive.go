@@ -25,10 +25,9 @@ type Archiver interface {
 	// last thread the session. CodeConflict if anything there is at work or
 	// waits to be, or was active since r.IdleSince.
 	DeleteTree(ctx context.Context, r DeleteRequest) (DeleteResult, error)
-	// Repair mends what follows from a thread's other rows: counters, states,
-	// links, and missing ends of turns and results of calls. It returns what it
-	// did. A thread that is right is left as it is, and of one with rows that are
-	// lost or damaged no number is counted anew.
+	// Repair counts a thread's numbers anew and puts missing results behind their
+	// calls. It returns what it did. A thread that is right is left as it is, and of
+	// one with rows that are lost or damaged no number is counted anew.
 	Repair(ctx context.Context, threadID string) ([]string, error)
 	// Audit reports what Repair would mend, and what it cannot: rows that cannot
 	// be read, that are lost, or that contradict each other. It changes nothing.

@@ -20,7 +20,7 @@ import (
 type verifyCmd struct {
 	All    bool   `help:"Check every thread of the store."`
 	Print  bool   `help:"Print the thread and its sub-agents in full."`
-	Repair bool   `help:"Mend counters, states and links that follow from other rows, in your own threads, and name what is left."`
+	Repair bool   `help:"Count numbers anew and put missing results back, in your own threads, and name what is left."`
 	Thread string `arg:"" optional:"" help:"Thread id; it is checked with everything below it."`
 }
 

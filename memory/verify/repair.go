@@ -39,8 +39,6 @@ func Repair(ctx context.Context, store memory.ConversationMemoryStore, r RepairR
 	} else {
 		threads = own(threads, r)
 	}
-	// The repair of a sub-agent reads its parent's rows.
-	slices.SortStableFunc(threads, func(a, b agent.Thread) int { return a.Depth - b.Depth })
 	out := []Repaired{}
 	var failed []error
 	for _, t := range threads {

@@ -41,6 +41,26 @@ var missing = []struct{ what, query string }{
 		` AND id IN (SELECT turn_id FROM inbox WHERE thread_id = ?)`},
 }
 
+// wrong are queries for rows that contradict others, where no rule of package verify
+// looks: what a sub-agent has from its parent, and what only open turns have.
+var wrong = []struct{ what, query string }{
+	{"its user, session, root or depth is not as its parent's, %s", `SELECT p.id FROM threads t JOIN threads p ON p.id = t.parent_id WHERE t.id = ?` +
+		` AND (t.user_id <> p.user_id OR t.profile <> p.profile OR t.session_id <> p.session_id OR t.conversation_id <> p.conversation_id OR t.root_id <> p.root_id OR t.depth <> p.depth + 1)`},
+	{"call %s made it, which is not its parent's", `SELECT t.parent_call_id FROM threads t JOIN inbox i ON i.thread_id = t.id JOIN tool_calls c ON c.id = i.id` +
+		` WHERE t.id = ? AND t.parent_call_id <> c.id AND i.seq = (SELECT MIN(seq) FROM inbox WHERE thread_id = ? AND kind = 'assign')`},
+	{"it works on task %s, which is not the one ordered last", `SELECT t.task_id FROM threads t JOIN inbox i ON i.thread_id = t.id JOIN tool_calls c ON c.id = i.id` +
+		` WHERE t.id = ? AND t.task_id <> c.task_id AND i.seq = (SELECT MAX(seq) FROM inbox WHERE thread_id = ? AND kind = 'assign')`},
+	{"call %s and its task name another sub-agent than its turn's", `SELECT c.id FROM tool_calls c JOIN turns n ON n.id = c.child_turn JOIN tasks k ON k.id = c.task_id` +
+		` WHERE c.thread_id = ? AND c.child_turn <> '' AND (c.child_thread <> n.thread_id OR k.sub_agent <> n.thread_id)`},
+	{"the turn of the open approval or question %s is closed", `SELECT id FROM asks WHERE thread_id = ? AND outcome = '' AND turn_id NOT IN (SELECT id FROM turns WHERE state = 'open')`},
+	{"turn %s is closed and holds a reservation", `SELECT DISTINCT turn_id FROM reservations WHERE turn_id IN (SELECT id FROM turns WHERE thread_id = ? AND state = 'closed')`},
+	{"call %s has no end, and its turn has", `SELECT c.id FROM tool_calls c JOIN turns n ON n.id = c.turn_id WHERE c.thread_id = ? AND n.state = 'closed'` +
+		` AND c.status NOT IN ('success', 'failed', 'unknown', 'aborted', 'denied')`},
+	{"task %s has no end, and its call or turn has", `SELECT k.id FROM tasks k WHERE k.status IN ('pending', 'running') AND (k.id IN (SELECT c.task_id FROM tool_calls c` +
+		` WHERE c.thread_id = ? AND c.delegation = 0 AND c.status IN ('success', 'failed', 'unknown', 'aborted', 'denied'))` +
+		` OR k.id IN (SELECT n.task_id FROM turns n WHERE n.thread_id = ? AND n.state = 'closed'))`},
+}
+
 // storedMessage is a message as it stands, and what is wrong with it.
 type storedMessage struct {
 	rows.Message
@@ -87,36 +107,20 @@ func (r *repairs) load() error {
 		return err
 	}
 	r.eventList, r.turnList, r.callList, err = r.Written(id)
-	for _, e := range r.eventList {
-		r.logged(e)
-	}
-	r.Turns = append(r.Turns, r.turnList...)
 	return err
-}
-
-// logged keeps what the log tells of ends and results.
-func (r *repairs) logged(e *rows.Event) {
-	switch e.Type {
-	case agent.EventToolResponse:
-		var d rows.ToolResponseEvent
-		if json.Unmarshal([]byte(e.DataText), &d) == nil {
-			r.responses[d.ToolCallID] = d
-		}
-	case agent.EventDone, agent.EventError:
-		r.ends[e.TurnID] = e
-	}
 }
 
 // lost names rows that others tell of and that are not there, and messages that
 // other rows contradict. None of it is made again.
 func (r *repairs) lost() error {
-	for _, l := range missing {
-		names, err := r.Strings(l.query, r.ids(l.query)...)
-		if err != nil {
+	for _, w := range wrong {
+		if err := r.each(w.query, func(id string) { r.left(memory.FoundWrong, w.what, id) }); err != nil {
 			return err
 		}
-		for _, name := range names {
-			r.left(memory.FoundLost, "lost: "+l.what, name)
+	}
+	for _, l := range missing {
+		if err := r.each(l.query, func(id string) { r.left(memory.FoundLost, "lost: "+l.what, id) }); err != nil {
+			return err
 		}
 	}
 	entries, err := r.Strings(`SELECT CAST(seq AS TEXT) FROM inbox WHERE thread_id = ? ORDER BY inbox.seq`, r.t.ID)
@@ -169,9 +173,13 @@ func (r *repairs) messagesAgree() {
 	}
 }
 
-// ids is the thread's id for each placeholder of a query.
-func (r *repairs) ids(query string) []any {
-	return slices.Repeat([]any{r.t.ID}, strings.Count(query, "?"))
+// each runs a query, which has the thread's id for each placeholder.
+func (r *repairs) each(query string, f func(id string)) error {
+	ids, err := r.Strings(query, slices.Repeat([]any{r.t.ID}, strings.Count(query, "?"))...)
+	for _, id := range ids {
+		f(id)
+	}
+	return err
 }
 
 func numbersOf[T any](list []T, number func(T) int64) []int64 {
@@ -195,17 +203,4 @@ func (r *repairs) gaps(what string, have []int64, last int64) {
 		}
 		want = max(want, n+1)
 	}
-}
-
-// freeEvents are the numbers of events that are not in the log.
-func (r *repairs) freeEvents() []int64 {
-	var free []int64
-	want := int64(1)
-	for _, n := range append(numbersOf(r.eventList, func(e *rows.Event) int64 { return e.Seq }), r.t.LastEvent+1) {
-		for ; want < n && len(free) <= len(r.turnList); want++ {
-			free = append(free, want)
-		}
-		want = n + 1
-	}
-	return free
 }
