@@ -34,6 +34,17 @@ func Temporal(c client.Client) Part {
 	}}
 }
 
+// Polled is the part of workers that poll for tasks, which workers counts. A program that
+// hands work to them is ready without them.
+func Polled(workers func(context.Context) int) Part {
+	return Part{Name: WorkerPart, Optional: true, Check: func(ctx context.Context) error {
+		if workers(ctx) == 0 {
+			return errors.New("none polls for tasks")
+		}
+		return nil
+	}}
+}
+
 // Taking is the part of a worker that takes tasks, or does not.
 func Taking(takes func() bool) Part {
 	return Part{Name: WorkerPart, Check: func(context.Context) error {

@@ -2,12 +2,14 @@ package httpapi
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
 	"path/filepath"
 	"slices"
 
+	"github.com/spool-agents/spool"
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/internal/tool"
 	"github.com/spool-agents/spool/memory"
@@ -153,24 +155,19 @@ func (s *Server) limit(c *call, folder, name string, args json.RawMessage) strin
 
 // approvals lists open approvals, and says which of their calls are for others to decide.
 func (s *Server) approvals(c *call) (any, error) {
-	list, err := c.client.Approvals(c.r.Context(), c.thread)
-	if err != nil {
-		return nil, err
-	}
-	folders := map[string]string{} // by thread: many approvals may be of one
+	list, err := s.limited(c.r.Context(), c, c.thread)
+	return map[string]any{"approvals": list}, err
+}
+
+// limited are the open approvals of the user, or of a tree, with their limits.
+func (s *Server) limited(ctx context.Context, c *call, thread string) ([]spool.ApprovalRequest, error) {
+	list, err := c.client.Approvals(ctx, thread)
 	for _, a := range list {
-		if _, known := folders[a.ThreadID]; !known && !c.admin {
-			t, err := c.client.Thread(c.r.Context(), a.ThreadID)
-			if err != nil {
-				return nil, err
-			}
-			folders[a.ThreadID] = t.Workdir
-		}
 		for i, call := range a.ToolCalls {
-			a.ToolCalls[i].Limit = s.limit(c, folders[a.ThreadID], call.ToolName, call.Args)
+			a.ToolCalls[i].Limit = s.limit(c, a.Workdir, call.ToolName, call.Args)
 		}
 	}
-	return map[string]any{"approvals": list}, nil
+	return list, err
 }
 
 func (s *Server) decide(c *call) (any, error) {

@@ -50,7 +50,7 @@ func (s *Server) followMany(c *call) (any, error) {
 		if !ok {
 			return st.event("", "busy", map[string]any{})
 		}
-		return m.send(ctx, c.client, st)
+		return m.send(ctx, s, c, st)
 	})
 }
 
@@ -101,15 +101,15 @@ func (s *Server) readMany(c *call) (m many, err error) {
 }
 
 // send streams until ctx or an error ends it, or once all there is.
-func (m many) send(ctx context.Context, client *spool.Client, st *stream) error {
+func (m many) send(ctx context.Context, s *Server, c *call, st *stream) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	ended := make(chan error, len(m.threads)+1)
+	ended := make(chan error, len(m.threads)+2)
 	var mu sync.Mutex
 	for i, id := range m.threads {
 		start := m.cursors[i]
 		go func() {
-			ended <- client.Follow(ctx, id, start, spool.FollowOptions{Once: m.once}, func(u spool.Update) error {
+			ended <- c.client.Follow(ctx, id, start, spool.FollowOptions{Once: m.once}, func(u spool.Update) error {
 				mu.Lock()
 				defer mu.Unlock()
 				m.cursors[i] = u.Cursor
@@ -119,10 +119,12 @@ func (m many) send(ctx context.Context, client *spool.Client, st *stream) error 
 	}
 	running := len(m.threads)
 	if m.list {
-		running++
+		running += 2
 		go func() {
-			ended <- (&lister{client: client, st: st, since: m.since, sent: map[string]agent.Thread{}}).follow(ctx, m.once)
+			l := &lister{client: c.client, st: st, since: m.since, sent: map[string]agent.Thread{}, asked: s.watchAsked(c, st)}
+			ended <- l.follow(ctx, m.once)
 		}()
+		go func() { ended <- s.watchHealth(ctx, c, st, m.once) }()
 	}
 	var first error
 	for range running {
@@ -141,7 +143,8 @@ type lister struct {
 	st     *stream
 	since  time.Time // when the newest thread that was sent was active; zero = none was
 	sent   map[string]agent.Thread
-	begun  bool // the client knows where to go on
+	begun  bool                        // the client knows where to go on
+	asked  func(context.Context) error // tells what waits for the person, if that has changed
 }
 
 func (l *lister) follow(ctx context.Context, once bool) error {
@@ -169,9 +172,12 @@ func (l *lister) send(ctx context.Context) error {
 		if t.UpdatedAt.After(l.since) {
 			l.since = t.UpdatedAt
 		}
-		if err := l.st.event("", "thread", t); err != nil {
+		if err := l.st.event("", "thread", lean(t)); err != nil {
 			return err
 		}
+	}
+	if err := l.asked(ctx); err != nil {
+		return err
 	}
 	if l.begun && !sent {
 		return nil

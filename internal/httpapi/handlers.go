@@ -74,12 +74,14 @@ type who struct {
 	MayApprove    []string `json:"mayApprove"`
 }
 
-func (s *Server) me(c *call) (any, error) {
+func (s *Server) me(c *call) (any, error) { return s.whoIs(c), nil }
+
+func (s *Server) whoIs(c *call) who {
 	w := who{UserID: c.user, StoreID: s.store.ID(), UI: s.o.UI, Demo: s.o.Demo, Administrator: s.o.Administrator, MayApprove: s.o.Approvals}
 	if c.user == s.o.Administrator {
 		w.MayApprove = []string{"*"}
 	}
-	return w, nil
+	return w
 }
 
 // agentInfo is an agent that a message may name.
@@ -153,6 +155,8 @@ type messageList struct {
 	// ToolCalls and Tasks belong to the messages, if they were asked for.
 	ToolCalls []agent.ToolCall `json:"toolCalls,omitempty"`
 	Tasks     []agent.Task     `json:"tasks,omitempty"`
+	// Events say what those do not, with calls too.
+	Events []agent.Event `json:"events,omitempty"`
 }
 
 // messagePages are the parameters of messages.
@@ -179,7 +183,7 @@ func (s *Server) messages(c *call) (any, error) {
 	case limit > 0 && calls:
 		var p spool.MessagePage
 		p, err = c.client.MessagePage(c.r.Context(), c.thread, after, int(limit))
-		out.Messages, out.ToolCalls, out.Tasks = p.Messages, p.ToolCalls, p.Tasks
+		out.Messages, out.ToolCalls, out.Tasks, out.Events = p.Messages, p.ToolCalls, p.Tasks, p.Events
 	case limit > 0:
 		out.Messages, err = c.client.Messages(c.r.Context(), c.thread, after, int(limit))
 	}

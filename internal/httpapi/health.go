@@ -20,7 +20,7 @@ func (s *Server) readyz(c *call) (any, error) {
 	}{r.Ready, map[string]bool{}}
 	for name, state := range r.Parts {
 		document.Parts[name] = state.OK
-		if !state.OK {
+		if !state.OK && !r.Ready {
 			s.o.Log.Warn("the web server is not ready", "part", name, "problem", state.Problem)
 		}
 	}

@@ -60,20 +60,20 @@ func TestBrowserHasFewStreams(t *testing.T) {
 	var hang []func()
 	for range 3 {
 		first, h := stream(mine)
-		require.Equal(t, "thread", first)
+		require.Contains(t, []string{"thread", "health"}, first)
 		hang = append(hang, h)
 	}
 	first, _ := stream(mine)
 	require.Equal(t, "busy", first)
 	first, h := stream(another)
-	require.Equal(t, "thread", first)
+	require.Contains(t, []string{"thread", "health"}, first)
 	hang = append(hang, h)
 	first, h = stream(nil)
-	require.Equal(t, "thread", first)
+	require.Contains(t, []string{"thread", "health"}, first)
 	hang = append(hang, h)
 	hang[0]()
 	first, h = stream(mine)
-	require.Equal(t, "thread", first, "the first one's place is free")
+	require.Contains(t, []string{"thread", "health"}, first, "the first one's place is free")
 	for _, h := range append(hang[1:], h) {
 		h()
 	}

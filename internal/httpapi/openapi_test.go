@@ -197,7 +197,7 @@ func (d *described) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	if kind == "text/event-stream" {
 		for _, e := range (answer{d.t, res.StatusCode, res.Header, string(raw)}).events() {
-			if schema := map[string]string{"update": "Update", "thread": "Thread", "failure": "Error"}[e.name]; schema != "" {
+			if schema := map[string]string{"update": "Update", "thread": "Thread", "failure": "Error", "asked": "Asked", "health": "Health"}[e.name]; schema != "" {
 				d.holds(what, []byte(e.data), "components", "schemas", schema)
 			}
 		}
@@ -276,6 +276,10 @@ func TestAnswersAreAsTheDocumentSays(t *testing.T) {
 	b.get(thread + "?events=true&last=3").is(200)
 	b.post("/api/v1/messages", map[string]any{"threadId": r.ThreadID, "content": "go on"}).fails(409, "conflict", "approval")
 	b.get("/api/v1/approvals").is(200)
+	b.get("/api/v1/open?last=3&inspect=nobody%2Fdefault&thread=" + id(r.ThreadID)).is(200)
+	b.get("/api/v1/views?thread=" + id(r.ThreadID)).is(200)
+	b.get("/api/v1/views?thread=1&thread=2&thread=3&thread=4&thread=5").fails(400, "invalid", "four")
+	b.get("/api/v1/follow?threads=true&once=true").is(200)
 	b.get("/api/v1/approvals?thread=" + id(r.ThreadID)).is(200)
 	decision := "/api/v1/approvals/" + pending.Pending[0].ApprovalID + "/decision"
 	b.post(decision, map[string]any{"verdict": "perhaps"}).fails(400, "invalid")
@@ -290,7 +294,7 @@ func TestAnswersAreAsTheDocumentSays(t *testing.T) {
 	b.get("/api/v1/threads?all=true&limit=1").is(200)
 	b.get("/api/v1/threads?after=nonsense").fails(400, "invalid", "the list before")
 	b.get(thread + "/messages?limit=2").is(200)
-	b.get(thread + "/messages?before=3&limit=5").is(200)
+	b.get(thread + "/messages?before=3&limit=5&calls=true").is(200)
 	b.get(thread+"/messages?before=3&after=1").fails(400, "invalid")
 	b.get(thread+"/messages?bogus=1").fails(400, "invalid", "bogus")
 	b.get(thread + "/events?after=2&limit=1000").is(200)

@@ -13,4 +13,5 @@ func TestUsersOnPostgres(t *testing.T) {
 	tt.OnPostgres(t)
 	t.Run("other users", TestFault_F2_OtherUsers)
 	t.Run("no orders", TestUsersGiveNoOrders)
+	t.Run("first data", TestFirstDataInOneAnswer)
 }

@@ -47,6 +47,8 @@ var operations = []route{
 	{method: "POST", path: "/api/v1/login", handle: (*Server).login, public: true},
 	{method: "POST", path: "/api/v1/logout", handle: (*Server).logout},
 	{method: "GET", path: "/api/v1/me", handle: (*Server).me},
+	{method: "GET", path: "/api/v1/open", handle: (*Server).first, query: "thread inspect last"},
+	{method: "GET", path: "/api/v1/views", handle: (*Server).views, query: "thread last"},
 	{method: "GET", path: "/api/v1/agents", handle: (*Server).agents},
 
 	{method: "GET", path: "/api/v1/threads", handle: (*Server).threads, query: "all session workdir root parent after limit"},

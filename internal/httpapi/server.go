@@ -63,6 +63,9 @@ type Server struct {
 	limits  *limiter
 	closing chan struct{} // closed when streams have to end
 	once    sync.Once
+
+	awayMu    sync.Mutex
+	awaySince map[string]time.Time // by part: since when it is known to be away
 }
 
 // New checks the options and makes a server.
@@ -84,7 +87,7 @@ func New(o Options) (*Server, error) {
 	if o.Approvals == nil {
 		o.Approvals = []string{}
 	}
-	s := &Server{o: o, store: o.Store, limits: newLimiter(o.Limits), closing: make(chan struct{})}
+	s := &Server{o: o, store: o.Store, limits: newLimiter(o.Limits), closing: make(chan struct{}), awaySince: map[string]time.Time{}}
 	s.mux = s.routes()
 	return s, nil
 }

@@ -30,7 +30,7 @@ var nobodys = belongings{
 // idsOf says what kind of id a parameter, or a member of a body, holds. "" = it names
 // nothing that belongs to a user. A new name has to be added here.
 var idsOf = map[string]string{
-	"user": "user", "thread": "thread", "threadId": "thread", "chatId": "thread", "root": "thread", "parent": "thread", "X-Spool-Thread": "thread",
+	"user": "user", "thread": "thread", "threadId": "thread", "chatId": "thread", "root": "thread", "parent": "thread", "inspect": "thread", "X-Spool-Thread": "thread",
 	"session": "session", "sessionId": "session", "turn": "turn", "turnId": "turn", "untilTurn": "turn", "call": "call", "calls": "call",
 	"approval": "approval", "question": "question", "id": "agent", "at": "message",
 
@@ -232,7 +232,7 @@ func (w walker) ask(o httpapi.Operation, a attempt, ids belongings, word string)
 			events++
 		}
 	}
-	out := text.String()
+	out := strings.ReplaceAll(text.String(), `"administrator":"tester"`, "") // everybody is told
 	require.NotContains(w.t, out, word, "%s asks %v %s %s", w.mine["user"], o, a.path, a.body)
 	list := slices.SortedFunc(maps.Values(ids), func(a, b string) int { return len(b) - len(a) })
 	for _, value := range list {

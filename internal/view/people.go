@@ -16,6 +16,12 @@ type ApprovalRequest struct {
 	RootThread string         `json:"rootThreadId"`
 	Agent      string         `json:"agent"`
 	ToolCalls  []ApprovalCall `json:"toolCalls"`
+	CreatedAt  time.Time      `json:"createdAt"`
+	// Topic is the conversation's, Task what a sub-agent works on, Workdir the folder in
+	// which the calls run. They are told by Approvals only.
+	Topic   string `json:"topic,omitempty"`
+	Task    string `json:"task,omitempty"`
+	Workdir string `json:"workdir,omitempty"`
 }
 
 // ApprovalCall is one of the calls an approval is about. Its arguments are JSON; what
@@ -30,7 +36,7 @@ type ApprovalCall struct {
 }
 
 func approvalRequest(a memory.Approval) ApprovalRequest {
-	out := ApprovalRequest{ApprovalID: a.ID, ThreadID: a.ThreadID, RootThread: a.RootThread, Agent: a.Agent, ToolCalls: []ApprovalCall{}}
+	out := ApprovalRequest{ApprovalID: a.ID, ThreadID: a.ThreadID, RootThread: a.RootThread, Agent: a.Agent, ToolCalls: []ApprovalCall{}, CreatedAt: a.CreatedAt}
 	for _, call := range a.ToolCalls {
 		args := call.Args
 		if len(args) == 0 {
@@ -54,21 +60,62 @@ type QuestionRequest struct {
 	TaskID string `json:"taskId,omitempty"`
 	Task   string `json:"task,omitempty"`
 	Text   string `json:"text"`
+	// Topic is the conversation's; it is told by Questions only.
+	Topic     string    `json:"topic,omitempty"`
+	CreatedAt time.Time `json:"createdAt"`
 }
 
 // RequestOf shows a question.
 func RequestOf(q memory.Question) QuestionRequest {
-	return QuestionRequest{QuestionID: q.ID, ThreadID: q.ThreadID, RootThread: q.RootThread, ToolCallID: q.CallID, Agent: q.Agent, TaskID: q.TaskID, Task: q.Task, Text: q.Text}
+	return QuestionRequest{QuestionID: q.ID, ThreadID: q.ThreadID, RootThread: q.RootThread, ToolCallID: q.CallID, Agent: q.Agent, TaskID: q.TaskID, Task: q.Task, Text: q.Text, CreatedAt: q.CreatedAt}
 }
 
 // Approvals lists open approvals, newest last: all of the user's, or those of the
 // tree that threadID belongs to.
 func (v *Views) Approvals(ctx context.Context, threadID string) ([]ApprovalRequest, error) {
 	f := memory.ApprovalFilter{UserID: v.o.UserID, OpenOnly: true}
-	return waiting(ctx, v, threadID, func(thread, root string) ([]memory.Approval, error) {
+	list, err := waiting(ctx, v, threadID, func(thread, root string) ([]memory.Approval, error) {
 		f.ThreadID, f.RootThread = thread, root
 		return v.store.Approvals(ctx, f)
 	}, func(a memory.Approval) string { return a.RootThread }, approvalRequest)
+	threads := v.threadsOnce()
+	for i := range list {
+		a := &list[i]
+		t, err := threads(ctx, a.ThreadID)
+		if err != nil {
+			return nil, err
+		}
+		root, err := threads(ctx, a.RootThread)
+		if err != nil {
+			return nil, err
+		}
+		a.Topic, a.Workdir = root.Topic, t.Workdir
+		if t.TaskID == "" {
+			continue
+		}
+		tasks, err := v.store.TasksOf(ctx, t.ParentThreadID, []string{agent.CallOfTask(t.TaskID)})
+		if err != nil {
+			return nil, err
+		}
+		for _, task := range tasks {
+			a.Task = task.Instruction
+		}
+	}
+	return list, err
+}
+
+// threadsOnce reads each thread once, however many want to know of it. One that is not
+// there is empty.
+func (v *Views) threadsOnce() func(context.Context, string) (agent.Thread, error) {
+	known := map[string]agent.Thread{}
+	return func(ctx context.Context, id string) (agent.Thread, error) {
+		if t, ok := known[id]; ok {
+			return t, nil
+		}
+		t, err := v.Thread(ctx, id)
+		known[id] = t
+		return t, unlessMissing(err) // it may be deleted meanwhile
+	}
 }
 
 // Decisions lists all approvals of the user, decided ones too, newest last.
@@ -82,10 +129,19 @@ func (v *Views) Decisions(ctx context.Context) ([]memory.Approval, error) {
 // tree that threadID belongs to.
 func (v *Views) Questions(ctx context.Context, threadID string) ([]QuestionRequest, error) {
 	f := memory.QuestionFilter{UserID: v.o.UserID, OpenOnly: true}
-	return waiting(ctx, v, threadID, func(thread, root string) ([]memory.Question, error) {
+	list, err := waiting(ctx, v, threadID, func(thread, root string) ([]memory.Question, error) {
 		f.ThreadID, f.RootThread = thread, root
 		return v.store.Questions(ctx, f)
 	}, func(q memory.Question) string { return q.RootThread }, RequestOf)
+	threads := v.threadsOnce()
+	for i := range list {
+		root, err := threads(ctx, list[i].RootThread)
+		if err != nil {
+			return nil, err
+		}
+		list[i].Topic = root.Topic
+	}
+	return list, err
 }
 
 // ModelWaits lists the model calls that are not made before some time to come, as

@@ -61,8 +61,9 @@ func failed(t agent.Thread) bool {
 
 // ShowOptions say what a View holds.
 type ShowOptions struct {
-	// Events includes the event log.
-	Events bool
+	// Events includes the event log; Telling only what messages, calls and tasks do not
+	// tell, from the turn of the first message on.
+	Events, Telling bool
 	// Last bounds the messages to the last ones, and the tool calls and tasks to
 	// those of these messages and those that are open; the inbox then holds what
 	// waits. 0 = all. MessagePage reads what stands before.
@@ -97,11 +98,11 @@ func (v *Views) ShowWith(ctx context.Context, threadID string, o ShowOptions) (s
 		}
 	}
 	if o.Events {
-		if s.Events, err = v.Events(ctx, threadID, 0, 0); err != nil {
-			return View{}, err
-		}
+		s.Events, err = v.Events(ctx, threadID, 0, 0)
+	} else if o.Telling {
+		s.Events, err = v.telling(ctx, threadID, s.Messages, true)
 	}
-	return s, nil
+	return s, err
 }
 
 func (v *Views) link(threadID string) string {

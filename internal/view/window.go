@@ -62,6 +62,8 @@ type MessagePage struct {
 	Messages  []agent.Message  `json:"messages"`
 	ToolCalls []agent.ToolCall `json:"toolCalls"`
 	Tasks     []agent.Task     `json:"tasks"`
+	// Events say what messages, calls and tasks do not, of the turns of the messages.
+	Events []agent.Event `json:"events"`
 }
 
 // MessagePage reads up to limit messages with seq > after, and
@@ -77,7 +79,10 @@ func (v *Views) MessagePage(ctx context.Context, threadID string, after int64, l
 	if p.Messages, err = v.messages(ctx, t, after, limit); err != nil {
 		return p, err
 	}
-	p.ToolCalls, p.Tasks, err = v.workOf(ctx, t, callIDs(p.Messages))
+	if p.ToolCalls, p.Tasks, err = v.workOf(ctx, t, callIDs(p.Messages)); err != nil {
+		return p, err
+	}
+	p.Events, err = v.telling(ctx, t.ID, p.Messages, false)
 	return p, err
 }
 
@@ -111,4 +116,51 @@ func (v *Views) workOf(ctx context.Context, t agent.Thread, ids []string) ([]age
 	}
 	tasks, err := list(v.store.TasksOf(ctx, t.ID, once))
 	return calls, tasks, err
+}
+
+// tells are the events that say what messages, calls and tasks do not.
+var tells = map[string]bool{
+	agent.EventDone: true, agent.EventError: true, agent.EventWarning: true, agent.EventStreamFinish: true, agent.EventContextSummary: true, agent.EventMemoryEdited: true,
+	agent.EventApprovalRequired: true, agent.EventApprovalResponse: true, agent.EventQuestionAsked: true, agent.EventQuestionAnswered: true, agent.EventSubAgentCompleted: true,
+}
+
+// mostTold bounds the events that are looked through for a window of messages.
+const mostTold = 20 * page
+
+// telling reads what a thread's log tells beside some of its messages, from the turn of
+// the first to the end of the last one's, or of the log if nothing comes after them.
+func (v *Views) telling(ctx context.Context, threadID string, messages []agent.Message, toEnd bool) ([]agent.Event, error) {
+	out := []agent.Event{}
+	if len(messages) == 0 {
+		return out, nil
+	}
+	first, err := v.store.Turn(ctx, messages[0].TurnID)
+	if err != nil {
+		return out, unlessMissing(err) // of an import
+	}
+	after, err := v.before(ctx, threadID, first.OpenedAt)
+	if err != nil {
+		return nil, err
+	}
+	last := messages[len(messages)-1].TurnID
+	for end := after + mostTold; after < end; {
+		events, err := v.store.Events(ctx, threadID, after, page)
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range events {
+			after = e.Seq
+			if !tells[e.Type] || e.At.Before(first.OpenedAt) {
+				continue
+			}
+			out = append(out, e)
+			if !toEnd && e.TurnID == last && (e.Type == agent.EventDone || e.Type == agent.EventError) {
+				return out, nil
+			}
+		}
+		if len(events) < page {
+			break
+		}
+	}
+	return out, nil
 }
