@@ -124,7 +124,6 @@ func parse(args []string) options {
 	return o
 }
 
-// measure does all that is asked for.
 func measure(ctx context.Context, o options) *table {
 	dir := must(os.MkdirTemp(o.dir, "spool-bench-"))
 	defer os.RemoveAll(dir)

@@ -53,7 +53,6 @@ func (p *process) kill() time.Time {
 	return at
 }
 
-// stop ends the process politely, then not.
 func (p *process) stop() {
 	_ = p.in.Close()
 	_ = p.cmd.Process.Signal(os.Interrupt) // it may have ended by itself
@@ -64,7 +63,6 @@ func (p *process) stop() {
 	}
 }
 
-// tailBuffer keeps the end of a log.
 type tailBuffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -72,7 +70,6 @@ type tailBuffer struct {
 
 const tailSize = 16 << 10
 
-// Write keeps at least the last tailSize bytes.
 func (t *tailBuffer) Write(p []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

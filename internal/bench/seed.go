@@ -23,7 +23,6 @@ func converse(ctx context.Context, store memory.ConversationMemoryStore, session
 	}
 }
 
-// filler is n bytes of text.
 func filler(n int) string { return strings.Repeat("lorem ipsum ", n/12+1)[:n] }
 
 // storeTurn drives one turn on a store, without Temporal.
@@ -55,7 +54,6 @@ func (t *storeTurn) round(ctx context.Context) {
 	t.step++
 }
 
-// answer ends the turn.
 func (t *storeTurn) answer(ctx context.Context, text string) {
 	t.reply(ctx, agent.ModelReply{Content: text, FinishReason: "stop"})
 	t.close(ctx)

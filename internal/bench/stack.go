@@ -20,7 +20,6 @@ import (
 	"github.com/spool-agents/spool/memory"
 )
 
-// user owns all that is sent here.
 const user = "bench"
 
 // orchestrator is a template that asks nobody, so that any tool may be used.
@@ -120,7 +119,6 @@ func (s *stack) startServer(ctx context.Context) {
 	}
 }
 
-// startWorker starts a Spool worker and waits until it polls.
 func (s *stack) startWorker(ctx context.Context) *process {
 	p, err := spawn("worker", filepath.Join(s.bin, "worker"), []string{"--parent-pipe"}, s.env, s.work, nil)
 	if err != nil {
@@ -133,7 +131,6 @@ func (s *stack) startWorker(ctx context.Context) *process {
 	return p
 }
 
-// stopWorkers ends all Spool workers.
 func (s *stack) stopWorkers() {
 	for _, w := range s.workers {
 		w.stop()
@@ -169,7 +166,6 @@ func (s *stack) finish(ctx context.Context, r spool.Reply) {
 	}
 }
 
-// run sends a message and waits for the end of its turn.
 func (s *stack) run(ctx context.Context, session string) spool.Reply {
 	r := s.send(ctx, session)
 	s.finish(ctx, r)

@@ -42,7 +42,6 @@ func mean(values []time.Duration) time.Duration {
 
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-// size is a number of bytes for people.
 func size(n int) string {
 	switch {
 	case n >= 1_000_000:

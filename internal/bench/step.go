@@ -43,7 +43,6 @@ func inTurn(pairs int, run func(side, pair int) timed) (c compared) {
 	return c
 }
 
-// took and cpu are the times of a side.
 func (c compared) took(side int) (all []time.Duration) {
 	for _, t := range c[side] {
 		all = append(all, t.took)

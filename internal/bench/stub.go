@@ -26,7 +26,6 @@ type stub struct {
 	asks []ask
 }
 
-// ask is one request as it arrived.
 type ask struct {
 	Turn    string
 	Step    int // from 1
@@ -75,7 +74,6 @@ func (s *stub) asked(turn string) []ask {
 	return out
 }
 
-// ServeHTTP answers chat requests, whatever the path.
 func (s *stub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	arrived := time.Now()
 	n, err := io.Copy(io.Discard, r.Body)
@@ -111,7 +109,6 @@ func parseAsk(id string) ask {
 	return ask{Turn: strings.Join(parts[:n-2], "."), Step: step, Attempt: attempt}
 }
 
-// reply writes one streamed reply.
 type reply struct {
 	w     http.ResponseWriter
 	first func(time.Time)
@@ -119,7 +116,6 @@ type reply struct {
 
 const head = `data: {"id":"bench","object":"chat.completion.chunk","model":"bench","choices":[{"index":0,"delta":`
 
-// text sends a piece of text at once.
 func (r *reply) text(piece string) {
 	b, _ := json.Marshal(piece) // a string always can be
 	fmt.Fprintf(r.w, "%s{\"content\":%s},\"finish_reason\":null}]}\n\n", head, b)
@@ -130,7 +126,6 @@ func (r *reply) text(piece string) {
 	}
 }
 
-// call asks for one tool call and ends the reply.
 func (r *reply) call(tool, args string) {
 	b, _ := json.Marshal(args) // a string always can be
 	fmt.Fprintf(r.w, "%s{\"role\":\"assistant\",\"tool_calls\":[{\"index\":0,\"id\":\"call_1\",\"type\":\"function\","+
@@ -138,7 +133,6 @@ func (r *reply) call(tool, args string) {
 	r.end("tool_calls")
 }
 
-// end ends the reply.
 func (r *reply) end(reason string) {
 	fmt.Fprintf(r.w, "%s{},\"finish_reason\":%q}]}\n\n", head, reason)
 	fmt.Fprint(r.w, `data: {"id":"bench","object":"chat.completion.chunk","model":"bench","choices":[],`+

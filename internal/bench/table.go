@@ -8,7 +8,6 @@ import (
 	"text/tabwriter"
 )
 
-// row is one measured figure.
 type row struct {
 	Figure string `json:"figure"`
 	// Value is the figure; Bar is what it may be at most, 0 if nothing is promised here.
@@ -22,7 +21,6 @@ type row struct {
 
 const notMeasured = "not measured"
 
-// table collects rows in order.
 type table struct {
 	Settings []setting `json:"settings"`
 	Rows     []row     `json:"rows"`
@@ -47,7 +45,6 @@ func (t *table) add(r row) {
 	t.Rows = append(t.Rows, r)
 }
 
-// fail records that a figure could not be measured.
 func (t *table) fail(figure string, err error) {
 	t.Failed = true
 	t.Rows = append(t.Rows, row{Figure: figure, Result: notMeasured, Detail: err.Error()})

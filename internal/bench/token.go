@@ -12,7 +12,6 @@ import (
 
 const tokenBar = 50 // ms
 
-// errSeen ends following.
 var errSeen = errors.New("seen")
 
 // measureToken measures from the moment the model server has sent a first token

@@ -15,7 +15,6 @@ func quiet(log *slog.Logger) *slog.Logger { return slog.New(levelled{log.Handler
 
 type levelled struct{ slog.Handler }
 
-// Enabled lets pass what Handle has to see.
 func (h levelled) Enabled(ctx context.Context, l slog.Level) bool {
 	return l >= slog.LevelWarn && h.Handler.Enabled(ctx, l)
 }
@@ -30,12 +29,10 @@ func (h levelled) Handle(ctx context.Context, r slog.Record) error {
 	return h.Handler.Handle(ctx, r)
 }
 
-// WithAttrs keeps the rules of this handler.
 func (h levelled) WithAttrs(attrs []slog.Attr) slog.Handler {
 	return levelled{h.Handler.WithAttrs(attrs)}
 }
 
-// WithGroup keeps the rules of this handler.
 func (h levelled) WithGroup(name string) slog.Handler { return levelled{h.Handler.WithGroup(name)} }
 
 func tellsOfCancel(r slog.Record) (cancelled bool) {

@@ -58,7 +58,6 @@ func (r *resolver) problem(format string, args ...any) {
 	r.problems = append(r.problems, fmt.Sprintf(format, args...))
 }
 
-// failure is the error of Load: all problems, one a line.
 func (r *resolver) failure() error {
 	return agent.Errorf(agent.CodeInvalid, "%s", strings.Join(r.problems, "\n"))
 }

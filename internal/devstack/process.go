@@ -28,7 +28,6 @@ type process struct {
 	started time.Time
 }
 
-// command says what to start.
 type command struct {
 	name string // in logs
 	path string
@@ -78,7 +77,6 @@ func (p *process) stop(grace time.Duration) {
 	}
 }
 
-// kill ends the process as kill -9 does.
 func (p *process) kill() { _ = p.cmd.Process.Kill() }
 
 // ending says how the process ended, with its last words if it ended itself:
@@ -109,7 +107,6 @@ type lineWriter struct {
 	last   string
 }
 
-// Write takes a piece of output.
 func (l *lineWriter) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

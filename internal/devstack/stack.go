@@ -101,7 +101,6 @@ func Start(ctx context.Context, o Options) (*Stack, error) {
 
 func (s *Stack) logf(format string, args ...any) { fmt.Fprintf(s.o.Log, format+"\n", args...) }
 
-// startServer starts Temporal and waits until it serves.
 func (s *Stack) startServer(ctx context.Context, port, uiPort int) error {
 	path := Lookup(s.o.Env, "PATH")
 	self, err := findProgram("starter", "spool", path)
@@ -163,7 +162,6 @@ func firstLine(ctx context.Context, p *process, what string, into any) error {
 	}
 }
 
-// startWorker starts one worker for the server's present address.
 func (s *Stack) startWorker(i int) (*process, error) {
 	path, err := findProgram("worker", "spool-worker", Lookup(s.o.Env, "PATH"))
 	if err != nil {

@@ -44,7 +44,6 @@ func (k Keys) Codec() converter.PayloadCodec { return codec{k} }
 
 type codec struct{ keys Keys }
 
-// Encode encrypts payloads, each with its metadata.
 func (c codec) Encode(payloads []*commonpb.Payload) ([]*commonpb.Payload, error) {
 	if !c.keys.Any() {
 		return payloads, nil

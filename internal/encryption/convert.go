@@ -56,12 +56,10 @@ func (d dataConverter) WithWorkflowContext(workflow.Context) converter.DataConve
 // it cannot decode, and a worker that has the key would replay another history.
 type blocking struct{ dataConverter }
 
-// FromPayload decodes a value.
 func (b blocking) FromPayload(p *commonpb.Payload, into any) error {
 	return block(b.dataConverter.FromPayload(p, into))
 }
 
-// FromPayloads decodes values.
 func (b blocking) FromPayloads(p *commonpb.Payloads, into ...any) error {
 	return block(b.dataConverter.FromPayloads(p, into...))
 }
@@ -85,7 +83,6 @@ type failureConverter struct {
 	values *converter.CodecDataConverter
 }
 
-// FailureToError turns a failure into an error.
 func (f failureConverter) FailureToError(failure *failurepb.Failure) error {
 	for one := failure; one != nil; one = one.GetCause() {
 		f.check(one.GetEncodedAttributes())

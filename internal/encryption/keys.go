@@ -89,7 +89,6 @@ func Load(value string) (Keys, error) {
 	return keys, nil
 }
 
-// readPrivate reads a file that others cannot.
 func readPrivate(path string) (string, error) {
 	f, err := os.Open(path)
 	if err != nil {

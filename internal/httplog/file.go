@@ -39,7 +39,6 @@ type Call struct {
 	Err            error
 }
 
-// maxLine bounds a body in the log, in bytes.
 const maxLine = 1 << 20
 
 // Append writes a call into the log of its session, masked. The line is in the

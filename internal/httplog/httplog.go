@@ -38,7 +38,6 @@ type Log struct {
 
 type metaKey struct{}
 
-// asker says for whom a request is made.
 type asker struct {
 	agent.CallMeta
 	stream bool
@@ -49,7 +48,6 @@ func (l *Log) Model(m agent.Model) agent.Model { return named{m} }
 
 type named struct{ agent.Model }
 
-// Generate passes the call on.
 func (n named) Generate(ctx context.Context, r agent.ModelRequest, onDelta func(agent.Delta)) (agent.ModelReply, error) {
 	return n.Model.Generate(context.WithValue(ctx, metaKey{}, asker{r.Meta, r.Stream}), r, onDelta)
 }
@@ -102,7 +100,6 @@ type recorder struct {
 	once sync.Once
 }
 
-// Read copies what it reads.
 func (r *recorder) Read(p []byte) (int, error) {
 	n, err := r.ReadCloser.Read(p)
 	r.mu.Lock()
@@ -114,7 +111,6 @@ func (r *recorder) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close writes the line.
 func (r *recorder) Close() error {
 	err := r.ReadCloser.Close()
 	r.once.Do(func() {
@@ -126,7 +122,6 @@ func (r *recorder) Close() error {
 	return err
 }
 
-// ended writes a call that has ended.
 func (l *Log) ended(c Call) {
 	c.DurationMs = time.Since(c.At).Milliseconds()
 	if err := l.Append(c); err != nil && l.Report != nil {

@@ -9,10 +9,8 @@ import (
 	"github.com/spool-agents/spool/agent"
 )
 
-// mask stands where a secret was.
 const mask = "***"
 
-// secretName reports whether a field, header or parameter holds a secret.
 func secretName(name string) bool {
 	n := strings.NewReplacer("-", "", "_", "", ".", "").Replace(strings.ToLower(name))
 	for _, part := range []string{"authorization", "apikey", "accesskey", "secret", "password", "passwd", "cookie", "credential", "privatekey", "signature"} {
@@ -27,7 +25,6 @@ func secretName(name string) bool {
 // value. What a text shows is for agent.MaskKeys to tell.
 type masker struct{ secrets []string }
 
-// text masks what can be told to be a secret inside any text.
 func (m masker) text(s string) string {
 	for _, secret := range m.secrets {
 		if len(secret) >= 4 { // shorter ones would hit half of all words

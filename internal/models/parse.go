@@ -78,7 +78,6 @@ func (p Provider) problem(name string) string {
 	return ""
 }
 
-// lines are where the parts of a file stand, from 1.
 type lines struct {
 	rows      []int
 	providers map[string]int

@@ -33,7 +33,6 @@ import (
 // dialTimeout bounds the wait for a Temporal server that may not be there.
 const dialTimeout = 10 * time.Second
 
-// app is one run of the program.
 type app struct {
 	*chat.Person
 	env   []string
@@ -91,7 +90,6 @@ func (a *app) interruptible(ctx context.Context) (context.Context, func()) {
 	return ctx, func() { signal.Stop(signals); close(done); cancel() }
 }
 
-// lookup finds an environment variable.
 func (a *app) lookup(name string) string { return devstack.Lookup(a.env, name) }
 
 // config reads the settings, and says once what of the folder's does not count.
@@ -111,7 +109,6 @@ func (a *app) configIn(dir string) (config.Config, error) {
 	return config.Load(config.Options{Flags: a.flags, Env: a.lookup, Environ: func() []string { return a.env }, Dir: dir})
 }
 
-// log is for what runs on in the background.
 func (a *app) log() *slog.Logger {
 	return slog.New(slog.NewTextHandler(a.Err, &slog.HandlerOptions{Level: slog.LevelWarn}))
 }

@@ -17,7 +17,6 @@ import (
 
 type approvalsCmd struct{ below }
 
-// Run lists open approvals.
 func (c *approvalsCmd) Run(ctx context.Context, a *app) error {
 	client, err := (*threadArg)(&c.below).threads(ctx, a, false)
 	if err != nil {
@@ -32,7 +31,6 @@ func (c *approvalsCmd) Run(ctx context.Context, a *app) error {
 
 type questionsCmd struct{ below }
 
-// Run lists open questions.
 func (c *questionsCmd) Run(ctx context.Context, a *app) error {
 	client, err := (*threadArg)(&c.below).threads(ctx, a, false)
 	if err != nil {
@@ -45,7 +43,6 @@ func (c *questionsCmd) Run(ctx context.Context, a *app) error {
 	return printList(a, "questions", open, printer.Question, "no question waits for an answer")
 }
 
-// printList prints a list, or that it is empty.
 func printList[T any](a *app, name string, list []T, text func(T) string, none string) error {
 	return a.Show(map[string]any{name: list}, func() {
 		if len(list) == 0 {
@@ -62,7 +59,6 @@ type approveCmd struct {
 	Targets    []string `arg:"" name:"approval" help:"Approval ids, or ids of calls: the other calls of their approval are denied."`
 }
 
-// Run approves.
 func (c *approveCmd) Run(ctx context.Context, a *app) error {
 	verdict := memory.Approve
 	if c.AllSession {
@@ -75,7 +71,6 @@ type denyCmd struct {
 	Targets []string `arg:"" name:"approval" help:"Approval ids, or ids of calls: all calls of their approval are denied."`
 }
 
-// Run denies.
 func (c *denyCmd) Run(ctx context.Context, a *app) error {
 	return a.decide(ctx, memory.Deny, c.Targets, "")
 }
@@ -85,7 +80,6 @@ type editCmd struct {
 	Text string `arg:"" help:"What the agent is told instead of a result, or - for stdin."`
 }
 
-// Run answers a call.
 func (c *editCmd) Run(ctx context.Context, a *app) error {
 	text, err := a.given(c.Text, "text")
 	if err != nil {
@@ -175,7 +169,6 @@ type answerCmd struct {
 	Text     string `arg:"" help:"The answer, or - to read it from stdin."`
 }
 
-// Run answers a question.
 func (c *answerCmd) Run(ctx context.Context, a *app) error {
 	text, err := a.given(c.Text, "answer")
 	if err != nil {

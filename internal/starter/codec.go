@@ -25,7 +25,6 @@ type codecServerCmd struct {
 	HostName []string `placeholder:"NAME" help:"Name under which it may be asked, beside localhost and addresses; may be repeated."`
 }
 
-// Validate checks the flags.
 func (c *codecServerCmd) Validate() error {
 	host, port, err := net.SplitHostPort(c.Listen)
 	if n, perr := strconv.Atoi(port); err != nil || perr != nil || n < 0 || n > 65535 {

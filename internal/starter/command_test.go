@@ -92,7 +92,6 @@ func TestUsageErrorsNameTheFlagAndTheFix(t *testing.T) {
 		"threads --store postgres":             {"store", "postgres", "sqlite:PATH", "flag --store"},
 		"threads --store memory:":              {"gone with it", "sqlite:PATH or file:DIR"},
 		"cancel --temporal-address nohost a/b": {"temporalAddress", "HOST:PORT", "flag --temporal-address"},
-		"demo --live":                          {"OPENAI_API_KEY"},
 	} {
 		t.Run(line, func(t *testing.T) {
 			home := filepath.Join(t.TempDir(), "home")

@@ -2,10 +2,8 @@ package starter
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -16,14 +14,12 @@ import (
 
 	"github.com/spool-agents/spool"
 	"github.com/spool-agents/spool/agent"
-	"github.com/spool-agents/spool/internal/boot"
 	"github.com/spool-agents/spool/internal/chat"
 	"github.com/spool-agents/spool/internal/config"
 	"github.com/spool-agents/spool/internal/devstack"
 	"github.com/spool-agents/spool/internal/exit"
 	"github.com/spool-agents/spool/internal/httpapi"
 	"github.com/spool-agents/spool/internal/llm/script"
-	"github.com/spool-agents/spool/internal/models"
 	"github.com/spool-agents/spool/internal/terminal"
 	"github.com/spool-agents/spool/memory"
 	"github.com/spool-agents/spool/memory/verify"
@@ -32,16 +28,13 @@ import (
 // demoLimit bounds the demo, start and end included.
 const demoLimit = 2 * time.Minute
 
-type demoCmd struct {
-	Live bool `help:"Let the configured model answer instead of the scripted one."`
-}
+type demoCmd struct{}
 
 // demo is one run of the demonstration.
 type demo struct {
 	a       *app
 	stack   *devstack.Stack
 	project string
-	live    bool
 	c       *spool.Client
 	sent    spool.Reply
 	// Taken when the worker was killed.
@@ -51,17 +44,7 @@ type demo struct {
 }
 
 // Run demonstrates, and fails unless everything it says is true.
-func (d *demoCmd) Run(ctx context.Context, a *app) error {
-	if !d.Live && a.flags[config.Home] != "" {
-		return notUsed("demo", "home")
-	}
-	cfg, err := a.config()
-	if err != nil {
-		return err
-	}
-	if d.Live && cfg.Demo() {
-		return exit.Misuse("demo --live needs a model: set OPENAI_API_KEY or OPENAI_BASE_URL (and SPOOL_MODEL)")
-	}
+func (demoCmd) Run(ctx context.Context, a *app) error {
 	dir, err := os.MkdirTemp("", "spool-demo-")
 	if err != nil {
 		return fmt.Errorf("make a folder for the demo: %w", err)
@@ -71,19 +54,14 @@ func (d *demoCmd) Run(ctx context.Context, a *app) error {
 	if err := os.Mkdir(home, 0o700); err != nil {
 		return fmt.Errorf("make a home for the demo: %w", err)
 	}
-	if d.Live {
-		if err := copyModels(cfg.Home, home); err != nil {
-			return err
-		}
-	}
 	limited, cancel := context.WithTimeout(ctx, demoLimit)
 	defer cancel()
-	run := &demo{a: a, live: d.Live}
-	if err := run.start(limited, home, demoEnv(a.env, cfg, d.Live)); err != nil {
+	run := &demo{a: a}
+	if err := run.start(limited, home); err != nil {
 		return err
 	}
 	defer run.stack.Close()
-	if err := run.show(limited, d.Live); err != nil {
+	if err := run.show(limited); err != nil {
 		return err
 	}
 	if a.live && !a.JSON {
@@ -95,46 +73,22 @@ func (d *demoCmd) Run(ctx context.Context, a *app) error {
 	return nil
 }
 
-// demoEnv is the workers' environment: without what would make them use another
-// model, server or store. Settings of a live model are passed on as they were found.
-func demoEnv(env []string, cfg config.Config, live bool) []string {
-	out := slices.DeleteFunc(slices.Clone(env), func(kv string) bool {
-		return strings.HasPrefix(kv, "OPENAI_") || strings.HasPrefix(kv, "SPOOL_") || strings.HasPrefix(kv, "TEMPORAL_")
-	})
-	if live {
-		out = append(out, "OPENAI_BASE_URL="+cfg.OpenAIBaseURL, "OPENAI_API_KEY="+cfg.OpenAIKey.Reveal(), "SPOOL_MODEL="+cfg.Model)
-	}
-	return out
-}
-
-// copyModels gives the demo's home the table of models of another one, whose
-// providers the configured model may name.
-func copyModels(from, to string) error {
-	body, err := os.ReadFile(filepath.Join(from, models.File))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err == nil {
-		err = os.WriteFile(filepath.Join(to, models.File), body, 0o600)
-	}
-	return agent.Wrap(err, agent.CodeInvalid, "the table of models cannot be used in the demo")
-}
-
 // start makes a project and starts the stack.
-func (d *demo) start(ctx context.Context, home string, env []string) error {
+func (d *demo) start(ctx context.Context, home string) error {
 	d.project = filepath.Join(filepath.Dir(home), "project")
 	if err := makeProject(d.project); err != nil {
 		return fmt.Errorf("make the demo's project: %w", err)
 	}
 	d.a.Progress("starting a Temporal server and a worker")
 	cfg := config.Config{Home: home, Store: "sqlite:" + filepath.Join(home, "spool.db"), User: "demo", Profile: "default"}
-	known, err := boot.LoadModels(cfg, d.a.lookup)
-	if err != nil {
-		return err
-	}
+	// Nothing makes the workers use another model, server or store.
+	env := slices.DeleteFunc(slices.Clone(d.a.env), func(kv string) bool {
+		return strings.HasPrefix(kv, "OPENAI_") || strings.HasPrefix(kv, "SPOOL_") || strings.HasPrefix(kv, "TEMPORAL_")
+	})
+	var err error
 	d.stack, err = devstack.Start(ctx, devstack.Options{
-		Home: home, Store: cfg.Store, Server: devstack.Embedded, Workers: 1, Env: append(env, "SPOOL_USER=demo"), Dir: d.project, Log: &demoLog{w: d.a.Err}, Keys: known.KeyVariables(),
-		Web: d.a.live && !d.a.JSON, WebToken: httpapi.NewToken(), Demo: devstack.Lookup(env, "OPENAI_BASE_URL")+devstack.Lookup(env, "OPENAI_API_KEY") == "",
+		Home: home, Store: cfg.Store, Server: devstack.Embedded, Workers: 1, Env: append(env, "SPOOL_USER=demo"), Dir: d.project, Log: &demoLog{w: d.a.Err},
+		Web: d.a.live && !d.a.JSON, WebToken: httpapi.NewToken(), Demo: true,
 	})
 	if err != nil {
 		return err
@@ -182,7 +136,6 @@ func makeProject(dir string) error {
 // demoLog leaves out what a part says when it is well.
 type demoLog struct{ w io.Writer }
 
-// Write passes on warnings and what the stack itself says.
 func (l *demoLog) Write(p []byte) (int, error) {
 	if s := string(p); strings.Contains(s, " | ") && !strings.Contains(s, "level=ERROR") && !strings.Contains(s, "panic") {
 		return len(p), nil
@@ -191,17 +144,12 @@ func (l *demoLog) Write(p []byte) (int, error) {
 }
 
 // show sends the prompt, kills the worker in mid-batch, and reports.
-func (d *demo) show(ctx context.Context, live bool) error {
-	prompt := script.DemoLogsPrompt
-	if live {
-		prompt = demoLivePrompt
-	}
-	var err error
-	d.sent, err = d.c.Send(ctx, memory.SendRequest{SessionID: "demo", Content: agent.Text(prompt), Workdir: d.project})
+func (d *demo) show(ctx context.Context) (err error) {
+	d.sent, err = d.c.Send(ctx, memory.SendRequest{SessionID: "demo", Content: agent.Text(script.DemoLogsPrompt), Workdir: d.project})
 	if err != nil {
 		return err
 	}
-	d.a.Progress("you: %s", prompt)
+	d.a.Progress("you: %s", script.DemoLogsPrompt)
 	struck := make(chan error, 1)
 	go func() { struck <- d.strike(ctx) }()
 	t := &chat.Talk{Person: d.a.Person, C: d.c, Wait: true, Stream: d.a.live && !d.a.JSON}
@@ -217,11 +165,6 @@ func (d *demo) show(ctx context.Context, live bool) error {
 	d.check(err == nil, "the worker was killed with kill -9 in the middle of a batch", err)
 	return d.report(ctx, reply, t.Stream)
 }
-
-// demoLivePrompt asks a real model for what the script does.
-const demoLivePrompt = "Use two tools at once: list the files here, and calculate 6*7. Then delegate two tasks at once, in one reply: " +
-	"to the agent researcher: read README.md and three other files, one after the other, and report what they say; " +
-	"to the agent general: work out 24*60*60. Then tell me in three sentences what came back."
 
 // strike kills the worker when a batch is half done; the stack starts another.
 func (d *demo) strike(ctx context.Context) error {
@@ -291,7 +234,6 @@ func inFlight(calls []agent.ToolCall) string {
 	return fmt.Sprintf("finished: %s; running: %s", strings.Join(done, ", "), strings.Join(running, ", "))
 }
 
-// check notes whether a promise was kept.
 func (d *demo) check(ok bool, what string, err error) {
 	mark := "ok  "
 	if !ok {
@@ -380,9 +322,7 @@ func (d *demo) repeats(ctx context.Context) (repeated, error) {
 		}
 	}
 	d.check(kept && len(d.before) > 0, "no tool whose result was stored ran again", nil)
-	if !d.live { // what another model does is not known
-		d.check(succeeded && len(r.again) > 0, "the tool that was running ran again, and all calls succeeded", nil)
-	}
+	d.check(succeeded && len(r.again) > 0, "the tool that was running ran again, and all calls succeeded", nil)
 	return r, nil
 }
 

@@ -31,7 +31,6 @@ type devCmd struct {
 	CodecPort    int    `placeholder:"N" default:"8234" help:"Port where the web UI has payloads decrypted, if SPOOL_ENCRYPTION_KEYS are set (default ${default}); likewise."`
 }
 
-// Validate checks the flags.
 func (d *devCmd) Validate() error {
 	if d.Workers < 0 || d.Workers > 64 {
 		return fmt.Errorf("--workers %d is not valid: use 0 to 64", d.Workers)
@@ -107,7 +106,6 @@ func (d *devCmd) Run(ctx context.Context, a *app) error {
 	return nil
 }
 
-// setServer makes the stack's server the one that counts, whatever is configured.
 func (d *devCmd) setServer(flags map[string]string) error {
 	if !d.own() {
 		flags[config.TemporalAddress] = d.Temporal

@@ -20,7 +20,7 @@ const (
 // would change nothing was meant to change something.
 var uses = map[string]string{
 	"dev":             storeFlags + " task-queue temporal-namespace temporal-ui",
-	"demo":            "home json",
+	"demo":            "json",
 	"web":             storeFlags + " " + temporalFlags + " temporal-ui",
 	"web-token":       "home json",
 	"temporal-server": "json",
@@ -46,7 +46,7 @@ var uses = map[string]string{
 // unused says why a flag changes nothing: by command and flag, else by flag.
 var unused = map[string]string{
 	"dev temporal-address": "dev runs a server of its own; for one that runs already, give --temporal HOST:PORT",
-	"demo home":            "the demo makes a home of its own; only --live reads the settings of a home",
+	"demo home":            "the demo makes a home of its own",
 	"web-token user":       "give the user as the argument: web-token USER",
 
 	"store":              "the command opens no store",
@@ -65,7 +65,6 @@ var globals = []struct{ flag, setting string }{
 	{"temporal-address", config.TemporalAddress}, {"temporal-namespace", config.TemporalNamespace}, {"temporal-ui", config.TemporalUI}, {"server", config.Server},
 }
 
-// checkFlags refuses global flags that the command does not use.
 func (a *app) checkFlags(command string) error {
 	used := strings.Fields(uses[command])
 	for _, g := range globals {
@@ -79,7 +78,6 @@ func (a *app) checkFlags(command string) error {
 	return nil
 }
 
-// notUsed is the refusal of a flag.
 func notUsed(command, flag string) error {
 	why := unused[command+" "+flag]
 	if why == "" {

@@ -156,5 +156,5 @@ func TestDevRefusesWhatItsOwnServerDecides(t *testing.T) {
 	}
 	r := b.run("demo", "--home", "x")
 	assert.Equal(t, exit.Usage, r.code)
-	assert.Contains(t, r.errout, "only --live reads the settings of a home")
+	assert.Contains(t, r.errout, "the demo makes a home of its own")
 }

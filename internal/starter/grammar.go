@@ -2,7 +2,6 @@ package starter
 
 import "github.com/spool-agents/spool/internal/config"
 
-// grammar is the command line.
 type grammar struct {
 	Home      string `placeholder:"DIR" help:"Directory of Spool's data (SPOOL_HOME, default ~/.spool)."`
 	Store     string `placeholder:"STORE" help:"Where threads are kept: sqlite:PATH, postgres://…, file:DIR or memory: (SPOOL_STORE)."`
@@ -53,7 +52,6 @@ type grammar struct {
 	Doctor doctorCmd `cmd:"" help:"Print every setting with its source, check every part, and say what to do."`
 }
 
-// settings are the flags that override settings.
 func (g *grammar) settings() map[string]string {
 	return map[string]string{
 		config.Home: g.Home, config.Store: g.Store, config.User: g.User, config.Profile: g.Profile, config.TaskQueue: g.TaskQueue,

@@ -54,7 +54,6 @@ type agentInfo struct {
 	Disabled bool `json:"disabled,omitempty"`
 }
 
-// Run lists agents as a worker started here would load them.
 func (agentsCmd) Run(a *app) error {
 	cfg, err := a.config()
 	if err != nil {
@@ -120,7 +119,6 @@ type doctorCmd struct {
 	Only []string `sep:"," placeholder:"PART,…" help:"Check only these: store, temporal, workers, worker (that one of this machine serves; both need store and temporal), agents, models, tools, telemetry. A health check asks for worker: it starts no MCP server and asks no model."`
 }
 
-// Validate checks the arguments.
 func (d *doctorCmd) Validate() error {
 	for _, part := range d.Only {
 		if !slices.Contains(doctor.Parts, part) {

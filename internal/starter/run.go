@@ -107,7 +107,6 @@ func helpWithCodes(o kong.HelpOptions, k *kong.Context) error {
 	return err
 }
 
-// usageError reports a wrong command line.
 func (a *app) usageError(k *kong.Context, err error) int {
 	where, text := a.Name, agent.MaskPasswords(err.Error())
 	if k != nil && k.Selected() != nil {

@@ -88,7 +88,6 @@ type sendCmd struct {
 	Text  string   `arg:"" help:"The message, or - to read it from stdin."`
 }
 
-// Validate checks the arguments.
 func (s *sendCmd) Validate() error {
 	if err := s.target.Validate(); err != nil {
 		return err
@@ -107,7 +106,6 @@ func (s *sendCmd) Validate() error {
 	return s.waiting.Validate()
 }
 
-// Run sends and waits.
 func (s *sendCmd) Run(ctx context.Context, a *app) error {
 	if err := s.check(a); err != nil {
 		return err
@@ -180,7 +178,6 @@ func withImages(ctx context.Context, c chat.Conversations, text string, files []
 	return content, nil
 }
 
-// readImage reads a file that may be an image.
 func readImage(file string) ([]byte, error) {
 	info, err := os.Stat(file)
 	switch {

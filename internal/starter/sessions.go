@@ -35,7 +35,6 @@ type files struct {
 	Prefix string `placeholder:"NAME" help:"What the names of the files begin with (default: session)."`
 }
 
-// Validate checks the prefix.
 func (f *files) Validate() error {
 	if f.Prefix == "" {
 		return nil
@@ -95,7 +94,6 @@ func newest(ctx context.Context, c chat.Conversations, dir string) (agent.Thread
 	return found[0], nil
 }
 
-// sessionInfo is an entry of a list.
 type sessionInfo struct {
 	ID             string           `json:"id"`
 	Kind           agent.ThreadKind `json:"kind"`
@@ -134,7 +132,6 @@ type sessionsListCmd struct {
 	page
 }
 
-// Validate checks the arguments.
 func (c *sessionsListCmd) Validate() error {
 	if err := c.page.Validate(); err != nil {
 		return err
@@ -142,14 +139,12 @@ func (c *sessionsListCmd) Validate() error {
 	return c.files.Validate()
 }
 
-// sessionList is what list prints.
 type sessionList struct {
 	Sessions []sessionInfo     `json:"sessions"`
 	Broken   []archive.Refused `json:"broken"`
 	Next     string            `json:"next,omitempty"`
 }
 
-// Run lists sessions.
 func (c *sessionsListCmd) Run(ctx context.Context, a *app) error {
 	find := c.inStore
 	if c.given() {
@@ -214,13 +209,11 @@ type sessionsLoadCmd struct {
 	ID      string `arg:"" help:"A session, a thread, a sub-agent, the short id of a file, or latest."`
 }
 
-// branch is a session with its sub-agents, as printed.
 type branch struct {
 	sessionfile.Session
 	Children []branch `json:"children"`
 }
 
-// Run prints a session: of the store, or with --dir of files.
 func (c *sessionsLoadCmd) Run(ctx context.Context, a *app) error {
 	find := c.inStore
 	if c.given() {

@@ -27,7 +27,6 @@ type sessionsExportCmd struct {
 	ID         string `arg:"" optional:"" help:"A session or a thread, or latest."`
 }
 
-// Validate checks the arguments.
 func (c *sessionsExportCmd) Validate() error {
 	switch {
 	case c.All == (c.ID != ""):
@@ -40,7 +39,6 @@ func (c *sessionsExportCmd) Validate() error {
 	return c.files.Validate()
 }
 
-// Run writes files.
 func (c *sessionsExportCmd) Run(ctx context.Context, a *app) error {
 	client, cfg, err := a.open(ctx, false)
 	if err != nil {
@@ -119,7 +117,6 @@ type sessionsImportCmd struct {
 	Dir    string `arg:"" help:"The folder of the files."`
 }
 
-// Run adds the sessions of files.
 func (c *sessionsImportCmd) Run(ctx context.Context, a *app) error {
 	cfg, err := a.storeConfig()
 	if err != nil {

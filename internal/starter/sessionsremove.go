@@ -21,7 +21,6 @@ type sessionsDeleteCmd struct {
 	ID string `arg:"" help:"A session or a thread. With --dir its files are removed, not what the store holds."`
 }
 
-// Run removes a session.
 func (c *sessionsDeleteCmd) Run(ctx context.Context, a *app) error {
 	if c.given() {
 		f, err := c.folder(a)
@@ -93,7 +92,6 @@ func (d *age) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Run removes what is old.
 func (c *sessionsExpireCmd) Run(ctx context.Context, a *app) error {
 	if c.MaxAge == 0 {
 		a.Progress("nothing expires: give --older-than 30d, for example")

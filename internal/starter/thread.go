@@ -15,7 +15,6 @@ type threadArg struct {
 	Thread string `arg:"" help:"Id of a thread, or of a session for its default or only conversation."`
 }
 
-// Validate checks the argument.
 func (c *threadArg) Validate() error { return checkThread(c.Thread) }
 
 // threads opens what holds the thread, and finds it.
@@ -32,7 +31,6 @@ type below struct {
 	Thread string `arg:"" optional:"" help:"Only those of this thread and its sub-agents."`
 }
 
-// Validate checks the argument.
 func (c *below) Validate() error {
 	if c.Thread == "" {
 		return nil

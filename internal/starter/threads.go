@@ -22,7 +22,6 @@ type page struct {
 	After   string `placeholder:"CURSOR" help:"Go on behind an earlier list, which names its cursor."`
 }
 
-// Validate checks the arguments.
 func (p *page) Validate() error {
 	if p.Limit < 1 {
 		return fmt.Errorf("--limit %d is not valid: use a number from 1", p.Limit)
@@ -46,7 +45,6 @@ type threadsCmd struct {
 	page
 }
 
-// Validate checks the arguments.
 func (c *threadsCmd) Validate() error {
 	if err := c.page.Validate(); err != nil || c.Session == "" {
 		return err
@@ -54,7 +52,6 @@ func (c *threadsCmd) Validate() error {
 	return agent.CheckName("--session", c.Session)
 }
 
-// Run lists threads.
 func (c *threadsCmd) Run(ctx context.Context, a *app) error {
 	client, _, err := a.threads(ctx, false)
 	if err != nil {
@@ -111,7 +108,6 @@ func (c *threadsCmd) none(a *app) string {
 
 type tasksCmd struct{ threadArg }
 
-// Run lists tasks.
 func (c *tasksCmd) Run(ctx context.Context, a *app) error {
 	client, err := c.threads(ctx, a, false)
 	if err != nil {
@@ -144,7 +140,6 @@ type showCmd struct {
 	threadArg
 }
 
-// Validate checks the arguments.
 func (c *showCmd) Validate() error {
 	if c.From != "" && !c.Follow {
 		return fmt.Errorf("--from says where to follow from: add --follow")
@@ -155,7 +150,6 @@ func (c *showCmd) Validate() error {
 	return c.threadArg.Validate()
 }
 
-// Run prints or follows a thread.
 func (c *showCmd) Run(ctx context.Context, a *app) error {
 	client, err := c.threads(ctx, a, !c.Follow)
 	if err != nil {
@@ -220,7 +214,6 @@ func (c *showCmd) follow(ctx context.Context, a *app, client chat.Conversations)
 
 type traceCmd struct{ threadArg }
 
-// Run prints the tree.
 func (c *traceCmd) Run(ctx context.Context, a *app) error {
 	client, err := c.threads(ctx, a, false)
 	if err != nil {

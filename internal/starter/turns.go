@@ -21,7 +21,6 @@ type waiting struct {
 	Follow bool `help:"With --json: print each update as a line when it happens, as show --follow does; the reply is the last line."`
 }
 
-// Validate refuses what contradicts itself.
 func (w *waiting) Validate() error {
 	switch {
 	case w.Detach && w.Wait:
@@ -51,7 +50,6 @@ type retryCmd struct {
 	threadArg
 }
 
-// Validate checks the arguments.
 func (r *retryCmd) Validate() error {
 	if err := r.waiting.Validate(); err != nil {
 		return err
@@ -59,7 +57,6 @@ func (r *retryCmd) Validate() error {
 	return r.threadArg.Validate()
 }
 
-// Run retries and waits.
 func (r *retryCmd) Run(ctx context.Context, a *app) error {
 	if err := r.check(a); err != nil {
 		return err
@@ -87,7 +84,6 @@ type cancelCmd struct {
 	threadArg
 }
 
-// Run cancels and waits for the turn's end.
 func (c *cancelCmd) Run(ctx context.Context, a *app) error {
 	client, err := c.threads(ctx, a, true)
 	if err != nil {
@@ -139,7 +135,6 @@ type forkCmd struct {
 	threadArg
 }
 
-// Validate checks the arguments.
 func (c *forkCmd) Validate() error {
 	if c.Conversation != "" {
 		if err := agent.CheckName("--conversation", c.Conversation); err != nil {
@@ -149,7 +144,6 @@ func (c *forkCmd) Validate() error {
 	return c.threadArg.Validate()
 }
 
-// Run forks a conversation.
 func (c *forkCmd) Run(ctx context.Context, a *app) error {
 	client, err := c.threads(ctx, a, false)
 	if err != nil {

@@ -24,7 +24,6 @@ type verifyCmd struct {
 	Thread string `arg:"" optional:"" help:"Thread id; it is checked with everything below it."`
 }
 
-// Validate checks the arguments.
 func (c *verifyCmd) Validate() error {
 	switch {
 	case c.All && c.Thread != "":
@@ -39,7 +38,6 @@ func (c *verifyCmd) Validate() error {
 	return nil
 }
 
-// Run checks and fails if a rule is broken.
 func (c *verifyCmd) Run(ctx context.Context, a *app) error {
 	client, cfg, err := a.open(ctx, true)
 	if err != nil {
@@ -178,7 +176,6 @@ type historyCmd struct {
 	Thread string `arg:"" help:"Id of a thread, or of a session for its default or only conversation."`
 }
 
-// Validate checks the arguments.
 func (c *historyCmd) Validate() error {
 	switch {
 	case c.All && c.RunID != "":
@@ -189,7 +186,6 @@ func (c *historyCmd) Validate() error {
 	return checkThread(c.Thread)
 }
 
-// Run prints histories.
 func (c *historyCmd) Run(ctx context.Context, a *app) error {
 	client, _, err := a.open(ctx, true)
 	if err != nil {

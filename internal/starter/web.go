@@ -39,7 +39,6 @@ type webCmd struct {
 	ModelKey    bool     `hidden:"" help:"The workers have a model's key: used by dev, which gives it to them only."`
 }
 
-// Validate checks the flags.
 func (w *webCmd) Validate() error {
 	if w.WebPort < 0 || w.WebPort > 65535 {
 		return fmt.Errorf("--web-port %d is not valid: use 0 to 65535, 0 for a free one", w.WebPort)
@@ -258,7 +257,6 @@ type webTokenCmd struct {
 	UserID string `arg:"" name:"user-id" help:"Whose threads the token shows."`
 }
 
-// Run makes a token and prints it, once.
 func (w *webTokenCmd) Run(a *app) error {
 	cfg, err := a.config()
 	if err != nil {

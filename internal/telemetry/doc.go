@@ -1,5 +1,5 @@
-// Package telemetry reports to OpenTelemetry what turns do: spans of turns, model calls,
-// tools and saves, and metrics. docs/telemetry.md lists them.
+// Package telemetry reports to OpenTelemetry what turns do: spans of turns, model calls
+// and tools, and metrics. docs/telemetry.md lists them.
 //
 // What makes spans is what happens in activities and in the store, never workflow
 // code, so replays and evicted caches double nothing, and histories know nothing of

@@ -16,7 +16,6 @@ import (
 	"github.com/spool-agents/spool/memory"
 )
 
-// scope names this instrumentation.
 const scope = "github.com/spool-agents/spool"
 
 // Options are what a worker's telemetry works with. Without a provider of traces and
@@ -109,7 +108,6 @@ func (t *Telemetry) later(f func(context.Context)) {
 	}
 }
 
-// run works until Close, then off what is left.
 func (t *Telemetry) run() {
 	defer close(t.done)
 	do := func(f func(context.Context)) {

@@ -105,10 +105,8 @@ func (in folder) files() (files fs.FS, done func()) {
 	}
 }
 
-// none is a folder that cannot be opened.
 type none struct{ err error }
 
-// Open fails.
 func (n none) Open(string) (fs.File, error) { return nil, n.err }
 
 // list is where templates are looked for, the first folder first. The user's own folder
@@ -149,7 +147,6 @@ func walk(dir fs.FS, visit func(name string, e fs.DirEntry, err error)) {
 // asks for.
 const mostFiles = 500
 
-// addDir adds the files of one folder.
 func (c *Catalog) addDir(in folder, book trust.Book, known map[string]bool) (warnings []Warning) {
 	dir, done := in.files()
 	defer done()
@@ -211,7 +208,6 @@ func (c *Catalog) addDir(in folder, book trust.Book, known map[string]bool) (war
 	return warnings
 }
 
-// read reads a file of a folder.
 func (in folder) read(dir fs.FS, rel string) (f trust.File, err error) {
 	switch {
 	case in.dir == "":

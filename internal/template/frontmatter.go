@@ -12,7 +12,6 @@ import (
 	yamlparser "github.com/goccy/go-yaml/parser"
 )
 
-// field is one entry of the front matter.
 type field struct {
 	key   string
 	value any // as YAML decodes it: string, number, bool, []any, map[string]any, nil
@@ -147,7 +146,6 @@ func readFront(front string) (fields []field, problem string, line int) {
 // aliasLine is where the last alias stands in the file.
 type aliasLine int
 
-// Visit looks at a node.
 func (l *aliasLine) Visit(n ast.Node) ast.Visitor {
 	if n.Type() == ast.AliasType {
 		*l = aliasLine(n.GetToken().Position.Line + 1)

@@ -13,7 +13,6 @@ import (
 	"github.com/spool-agents/spool/internal/trust"
 )
 
-// parser turns one file into a template.
 type parser struct {
 	file     string
 	known    map[string]bool

@@ -60,7 +60,6 @@ func runMain(m *testing.M) (int, error) {
 	return m.Run(), nil
 }
 
-// findTemporal finds Temporal's own program as dev does.
 func findTemporal() (string, error) {
 	path := filepath.Join(Root(), "bin", "temporal")
 	if _, err := os.Stat(path); err == nil {

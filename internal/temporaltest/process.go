@@ -73,7 +73,6 @@ func (p *Process) Ends(t testing.TB, why string) {
 	}
 }
 
-// stop ends the process politely, then not.
 func (p *Process) stop() {
 	if p.end != nil {
 		p.end()

@@ -13,7 +13,6 @@ import (
 // or memory. Tests that kill workers need one of the first two.
 const StoreEnv = "SPOOL_E2E_STORE"
 
-// chosen are the stores that tests have chosen for themselves, by test name.
 var chosen sync.Map
 
 // OnPostgres makes the stacks of a test and its subtests use PostgreSQL.
@@ -31,7 +30,6 @@ func OnStore(t testing.TB, store func(t testing.TB) string) {
 	t.Cleanup(func() { chosen.Delete(t.Name()) })
 }
 
-// storeOf is the store of a new stack.
 func storeOf(t testing.TB, s *Stack) string {
 	t.Helper()
 	for name := t.Name(); name != ""; name = name[:max(0, strings.LastIndex(name, "/"))] {

@@ -10,7 +10,6 @@ import (
 	"github.com/spool-agents/spool/internal/llm/script"
 )
 
-// answer writes one scripted reply in the OpenAI wire format.
 type answer struct {
 	w     http.ResponseWriter
 	ctx   context.Context

@@ -77,7 +77,6 @@ func decode(body []byte) (request, []string) {
 	return q, c.broken
 }
 
-// images reports whether a request shows an image.
 func (q request) images() bool {
 	return slices.ContainsFunc(q.Messages, func(m message) bool {
 		var parts []agent.Part

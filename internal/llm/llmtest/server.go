@@ -341,7 +341,6 @@ func writeError(w http.ResponseWriter, status int, kind, message string) {
 	writeJSON(w, status, map[string]any{"error": map[string]any{"message": message, "type": kind, "code": kind}})
 }
 
-// model converts a decoded request for the script engine.
 func (q request) model() agent.ModelRequest {
 	r := agent.ModelRequest{Model: q.Model, Stream: q.Stream, Messages: make([]agent.Message, len(q.Messages))}
 	for i := range q.Messages {

@@ -94,7 +94,6 @@ func toSummarise(messages []agent.Message) ([]agent.Message, bool) {
 	return out, true
 }
 
-// stepAt returns the step with an index, and the round within it from 1.
 func stepAt(steps []step, index int) (step, int) {
 	for _, s := range steps {
 		if index < s.rounds {

@@ -35,7 +35,6 @@ func Task(agentType, task string) string {
 // Calls puts several calls, each made by Call or Task, in one reply.
 func Calls(calls ...string) string { return strings.Join(calls, " && ") }
 
-// step is one parsed line.
 type step struct {
 	text     string // say, echo
 	echo     bool
@@ -72,7 +71,6 @@ func parse(text string) []step {
 
 type parser struct{ rest string }
 
-// step reads one step and leaves what follows it in p.rest.
 func (p *parser) step() step {
 	s := step{rounds: 1}
 	for s.mistake == "" && !s.finished {
@@ -184,7 +182,6 @@ func (p *parser) untilEnd() string {
 	return p.rest[:end]
 }
 
-// line takes the rest of the step.
 func (p *parser) line() string {
 	text := p.untilEnd()
 	p.rest = p.rest[len(text):]
