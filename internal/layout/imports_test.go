@@ -26,6 +26,7 @@ var rules = []rule{
 	{dir: "memory", own: "agent memory", ext: "modernc.org/sqlite pgregory.net/rapid github.com/jackc/pgx/v5 github.com/gofrs/flock golang.org/x/sys",
 		why: "the store works without Temporal and without a model"},
 	{dir: "internal/trust", own: "agent", why: "what a folder may do is decided below all that reads folders"},
+	{dir: "internal/llm/llmtest", open: true},
 	{dir: "internal/llm", own: "agent internal/llm", ext: "github.com/sashabaranov/go-openai golang.org/x/time",
 		why: "a model adaptor knows the port agent.Model only"},
 	{dir: "internal/tool", own: "agent internal/tool", ext: "golang.org/x/net golang.org/x/sys golang.org/x/text github.com/santhosh-tekuri/jsonschema/v6 github.com/bmatcuk/doublestar/v4 github.com/JohannesKaufmann",
