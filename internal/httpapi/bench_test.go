@@ -51,8 +51,10 @@ func newBench(t *testing.T, change ...func(*httpapi.Options)) *bench {
 	require.NoError(t, b.users.Add("tester", token, ""))
 	require.NoError(t, b.users.Add("eve", other, ""))
 	require.NoError(t, b.users.Add("bob", third, ""))
+	site, err := web.New(web.Files)
+	require.NoError(t, err)
 	o := httpapi.Options{
-		Store: b.Store, Users: b.users, Page: web.Files,
+		Store: b.Store, Users: b.users, Page: site,
 		Limits: httpapi.Limits{Reads: 1000, Writes: 1000}, Metrics: promhttp.Handler(),
 		Administrator: "tester", Workspace: b.Work, Approvals: []string{"file_read", "file_write", "file_edit(a*)"},
 		Client: func(store memory.ConversationMemoryStore, user string) *spool.Client {

@@ -2,8 +2,12 @@ package httpapi
 
 import (
 	"cmp"
+	"compress/gzip"
+	"errors"
 	"net/http"
 	"slices"
+	"strings"
+	"sync"
 
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/internal/hosts"
@@ -41,6 +45,23 @@ func (s *Server) guarded(op route) http.Handler {
 	})
 }
 
+// packer compresses the one document that is written to it.
+type packer struct {
+	http.ResponseWriter
+	to *gzip.Writer
+}
+
+var packers = sync.Pool{New: func() any { return gzip.NewWriter(nil) }}
+
+// Write writes a document.
+func (p packer) Write(doc []byte) (int, error) {
+	n, err := p.to.Write(doc)
+	return n, errors.Join(err, p.to.Close())
+}
+
+// Unwrap lets deadlines through.
+func (p packer) Unwrap() http.ResponseWriter { return p.ResponseWriter }
+
 func (s *Server) pass(origin *http.CrossOriginProtection, op route, w http.ResponseWriter, r *http.Request) error {
 	if err := origin.Check(r); err != nil {
 		return &httpError{http.StatusForbidden, "cross_origin", "requests of other sites' pages are refused"}
@@ -72,6 +93,13 @@ func (s *Server) pass(origin *http.CrossOriginProtection, op route, w http.Respo
 	}
 	document, err := op.handle(s, c)
 	if err == nil && document != nil {
+		if op.packs && strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+			p := packers.Get().(*gzip.Writer)
+			defer packers.Put(p)
+			p.Reset(w)
+			w.Header().Set("Content-Encoding", "gzip")
+			w = packer{w, p}
+		}
 		writeJSON(w, cmp.Or(op.status, http.StatusOK), document)
 	}
 	return err

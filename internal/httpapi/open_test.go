@@ -2,9 +2,11 @@ package httpapi_test
 
 import (
 	"bufio"
+	"compress/gzip"
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -116,6 +118,29 @@ func TestFirstDataInOneAnswer(t *testing.T) {
 	b.get("/api/v1/threads/" + id(asks.ThreadID) + "/messages?before=3&calls=true").is(200).into(&page)
 	require.Contains(t, types(page.Events), agent.EventApprovalResponse)
 	require.Contains(t, types(page.Events), agent.EventDone)
+}
+
+// Long answers are compressed for who takes that; others are as they are.
+func TestAnswersOfThePageAreCompressed(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	plain := b.get("/api/v1/open") // Go's client asks for gzip by itself, and unpacks
+	r := b.request(http.MethodGet, "/api/v1/open", nil)
+	r.Header.Set("Accept-Encoding", "gzip")
+	packed := b.send(r)
+	require.Equal(t, "gzip", packed.header.Get("Content-Encoding"))
+	z, err := gzip.NewReader(strings.NewReader(packed.body))
+	require.NoError(t, err)
+	raw, err := io.ReadAll(z)
+	require.NoError(t, err)
+	require.Equal(t, plain.body, string(raw))
+	r.Header.Set("Accept-Encoding", "identity")
+	none := b.send(r)
+	require.Empty(t, none.header.Get("Content-Encoding"))
+	require.Equal(t, plain.body, none.body)
+	r = b.request(http.MethodGet, "/api/v1/open?last=none", nil)
+	r.Header.Set("Accept-Encoding", "gzip")
+	b.send(r).fails(400, "invalid")
 }
 
 func types(events []agent.Event) (out []string) {

@@ -25,6 +25,8 @@ type route struct {
 	status int
 	// public needs no user.
 	public bool
+	// packs compresses the answer for who takes that: those of the page, which are long.
+	packs bool
 	// bound limits the body, in bytes; 0 = maxBody.
 	bound int64
 }
@@ -47,13 +49,13 @@ var operations = []route{
 	{method: "POST", path: "/api/v1/login", handle: (*Server).login, public: true},
 	{method: "POST", path: "/api/v1/logout", handle: (*Server).logout},
 	{method: "GET", path: "/api/v1/me", handle: (*Server).me},
-	{method: "GET", path: "/api/v1/open", handle: (*Server).first, query: "thread inspect last"},
-	{method: "GET", path: "/api/v1/views", handle: (*Server).views, query: "thread last"},
+	{method: "GET", path: "/api/v1/open", handle: (*Server).first, query: "thread inspect last", packs: true},
+	{method: "GET", path: "/api/v1/views", handle: (*Server).views, query: "thread last", packs: true},
 	{method: "GET", path: "/api/v1/agents", handle: (*Server).agents},
 
-	{method: "GET", path: "/api/v1/threads", handle: (*Server).threads, query: "all session workdir root parent after limit"},
-	{method: "GET", path: oneThread, handle: (*Server).thread, query: "events last"},
-	{method: "GET", path: oneThread + "/messages", handle: (*Server).messages, query: messagePages},
+	{method: "GET", path: "/api/v1/threads", handle: (*Server).threads, query: "all session workdir root parent after limit", packs: true},
+	{method: "GET", path: oneThread, handle: (*Server).thread, query: "events last", packs: true},
+	{method: "GET", path: oneThread + "/messages", handle: (*Server).messages, query: messagePages, packs: true},
 	{method: "GET", path: oneThread + "/events", handle: (*Server).events, query: "after limit"},
 	{method: "GET", path: oneThread + "/tasks", handle: reads("tasks", (*spool.Client).Tasks)},
 	{method: "GET", path: oneThread + "/tool-calls", handle: reads("toolCalls", (*spool.Client).ToolCalls)},

@@ -3,7 +3,6 @@ package httpapi
 import (
 	"context"
 	"errors"
-	"io/fs"
 	"log/slog"
 	"net"
 	"net/http"
@@ -26,8 +25,8 @@ type Options struct {
 	// Agents lists the agents that a message may name, as known here: the worker
 	// decides. nil = none are listed.
 	Agents func() []agent.SpecialistAgentConfig
-	// Page holds the files of the page; nil = no page.
-	Page fs.FS
+	// Page answers for all paths but those of the API; nil = no page.
+	Page http.Handler
 	// Hosts are names under which the server may be asked for, beside localhost and
 	// addresses: others are refused, as a page elsewhere could have had its own
 	// name point here.

@@ -139,8 +139,12 @@ func (a *app) startWeb(ctx context.Context, o webOptions) (*webServer, error) {
 		}
 		a.closers = append(a.closers, tc.Close)
 	}
+	site, err := web.New(web.Files)
+	if err != nil {
+		return nil, agent.Wrap(err, agent.CodeInternal, "the files of the page")
+	}
 	s, err := httpapi.New(httpapi.Options{
-		Store: o.store, Users: users, Page: web.Files, Hosts: hostNames(o.names), UI: o.cfg.TemporalUI, Demo: o.demo, Log: a.log(), Wrap: telemetry.Handler,
+		Store: o.store, Users: users, Page: site, Hosts: hostNames(o.names), UI: o.cfg.TemporalUI, Demo: o.demo, Log: a.log(), Wrap: telemetry.Handler,
 		Health: health.New(health.Store(o.store), health.Temporal(tc), health.Polled(spool.NewClient(o.store, tc, clientOptions(o.cfg)).Workers)), Metrics: telemetry.Scrape,
 		Administrator: o.cfg.User, Workspace: o.cfg.Workspace, Approvals: o.cfg.WebApprovals,
 		Client: func(store memory.ConversationMemoryStore, userID string) *spool.Client {
