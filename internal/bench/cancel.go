@@ -23,17 +23,17 @@ func cancelStates() []interruption {
 		interruption{name: "silent model", play: silent, under: func(_ context.Context, s *stack, r spool.Reply) bool {
 			return len(s.stub.asked(r.TurnID)) > 0
 		}},
-		interruption{name: "wait for a person", play: calls(1, func(int) (string, string) { return "file_write", `{"path":"asked","content":"x"}` }),
+		interruption{name: "wait for a person", play: calls(1, func(int) (string, string) { return agent.ToolAskUser, `{"question":"which?"}` }),
 			under: func(ctx context.Context, s *stack, r spool.Reply) bool {
-				th, err := s.store.Thread(ctx, "", r.ThreadID)
-				return err == nil && th.Status == agent.ThreadWaitingForApproval
+				th, err := s.Store.Thread(ctx, "", r.ThreadID)
+				return err == nil && th.Status == agent.ThreadWaitingForUser
 			}},
 		interruption{name: "tree of depth 3", play: descend(3), under: func(ctx context.Context, s *stack, r spool.Reply) bool {
 			all := s.treeOf(ctx, r.ThreadID)
 			if len(all) != 4 {
 				return false
 			}
-			list, err := s.store.ToolCalls(ctx, all[3].ID)
+			list, err := s.Store.ToolCalls(ctx, all[3].ID)
 			return err == nil && len(list) > 0 && list[0].Status == agent.CallRunning
 		}})
 }
@@ -67,8 +67,8 @@ func descend(depth int) answer {
 
 // treeOf is a thread and what is below it, each with one child at most.
 func (s *stack) treeOf(ctx context.Context, id string) []agent.Thread {
-	th := must(s.store.Thread(ctx, "", id))
-	children := must(s.store.Children(ctx, id))
+	th := must(s.Store.Thread(ctx, "", id))
+	children := must(s.Store.Children(ctx, id))
 	if len(children) == 0 {
 		return []agent.Thread{th}
 	}
@@ -97,14 +97,14 @@ func measureCancel(ctx context.Context, s *stack, t *table, n int) {
 // cancelOne cancels one turn and returns how long it, and its tree, took.
 func (s *stack) cancelOne(ctx context.Context, w interruption) (turn, tree time.Duration) {
 	r := s.interrupted(ctx, w)
-	c := must(s.client.Cancel(ctx, memory.CancelRequest{ThreadID: r.ThreadID, TurnID: r.TurnID}))
+	c := must(s.Client.Cancel(ctx, memory.CancelRequest{ThreadID: r.ThreadID, TurnID: r.TurnID}))
 	if c.Status != string(agent.ThreadCancelled) {
 		fail("it ended as %s: %s", c.Status, c.Note)
 	}
-	own := must(s.store.Turn(ctx, r.TurnID))
+	own := must(s.Store.Turn(ctx, r.TurnID))
 	threads := s.treeOf(ctx, r.ThreadID)
 	for _, th := range threads {
-		turns := must(s.store.TurnsOf(ctx, th.ID))
+		turns := must(s.Store.TurnsOf(ctx, th.ID))
 		for _, other := range turns {
 			if other.ClosedAt == nil {
 				fail("turn %s of %s is open after the cancel", other.ID, th.ID)

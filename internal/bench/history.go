@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/base64"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -14,6 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/spool-agents/spool"
+	"github.com/spool-agents/spool/internal/temporaltest"
 )
 
 const (
@@ -34,7 +33,7 @@ func measureHistory(ctx context.Context, s *stack, t *table) {
 	var all []float64
 	for _, result := range []int{5_000, 500_000} {
 		name := fmt.Sprintf("result-%d", result)
-		check(os.WriteFile(filepath.Join(s.work, name), []byte(filler(result)), 0o644))
+		check(os.WriteFile(filepath.Join(s.Work, name), []byte(filler(result)), 0o644))
 		s.stub.play(calls(historyTo+1, func(step int) (string, string) {
 			return "shell", fmt.Sprintf(`{"command":"cat %s # %d"}`, name, step)
 		}))
@@ -58,11 +57,9 @@ func measureHistory(ctx context.Context, s *stack, t *table) {
 // it adds is the price of encrypting each payload for itself.
 func (s *stack) measureEncrypted(ctx context.Context, plain float64, t *table) {
 	s.stopWorkers()
-	env := s.env
-	defer func() { s.env = env }()
-	key := make([]byte, 32)
-	_, _ = rand.Read(key) // it never fails
-	s.env = append(slices.Clone(env), "SPOOL_ENCRYPTION_KEYS=2026-11="+base64.StdEncoding.EncodeToString(key))
+	env := s.Env
+	defer func() { s.Env = env }()
+	s.Env = append(slices.Clone(env), temporaltest.EncryptionKeys(temporaltest.KeyA))
 	s.startWorker(ctx)
 	bytes, events := s.slope(ctx, 1_000)
 	t.add(row{
@@ -75,7 +72,7 @@ func (s *stack) measureEncrypted(ctx context.Context, plain float64, t *table) {
 // middle added.
 func (s *stack) slope(ctx context.Context, conversation int) (bytes, events float64) {
 	session := spool.NewID()
-	converse(ctx, s.store, session, s.work, conversation)
+	converse(ctx, s.Store, session, s.Work, conversation)
 	r := s.run(ctx, session)
 	history := s.events(ctx, r.ThreadID, "")
 	var steps []int // index of each model call's first event
@@ -98,7 +95,7 @@ func (s *stack) slope(ctx context.Context, conversation int) (bytes, events floa
 // events reads the history of one run, the latest if runID is empty.
 func (s *stack) events(ctx context.Context, workflowID, runID string) []*historypb.HistoryEvent {
 	var out []*historypb.HistoryEvent
-	for it := s.temporal.GetWorkflowHistory(ctx, workflowID, runID, false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT); it.HasNext(); {
+	for it := s.Temporal.GetWorkflowHistory(ctx, workflowID, runID, false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT); it.HasNext(); {
 		e := must(it.Next())
 		out = append(out, e)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spool-agents/spool"
 	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/internal/temporaltest"
 )
 
 const (
@@ -65,7 +66,7 @@ var interruptions = []interruption{
 	}},
 	{name: "tool", play: calls(1, func(int) (string, string) { return "shell", `{"command":"sleep 60"}` }),
 		under: func(ctx context.Context, s *stack, r spool.Reply) bool {
-			list, err := s.store.ToolCalls(ctx, r.ThreadID)
+			list, err := s.Store.ToolCalls(ctx, r.ThreadID)
 			return err == nil && len(list) > 0 && list[0].Status == agent.CallRunning
 		}},
 }
@@ -90,7 +91,7 @@ func streamLong(ctx context.Context, q ask, out *reply) {
 func (s *stack) interrupted(ctx context.Context, w interruption) spool.Reply {
 	s.stub.play(w.play)
 	r := s.send(ctx, spool.NewID())
-	eventually(ctx, 30*time.Second, "the turn is in a "+w.name, s.workers[0].log, func() bool { return w.under(ctx, s, r) })
+	s.eventually(ctx, "the turn is in a "+w.name, s.Workers[0], func() bool { return w.under(ctx, s, r) })
 	time.Sleep(100*time.Millisecond + rand.N(killSpread))
 	return r
 }
@@ -98,23 +99,24 @@ func (s *stack) interrupted(ctx context.Context, w interruption) spool.Reply {
 func (s *stack) killOne(ctx context.Context, w interruption) time.Duration {
 	r := s.interrupted(ctx, w)
 	victim := s.workerOf(ctx, r.ThreadID)
-	at := victim.kill()
+	at := time.Now()
+	victim.Kill()
 	before := s.progress(ctx, r)
-	eventually(ctx, time.Minute, "the turn goes on", s.workers[1].log, func() bool { return s.progress(ctx, r) != before })
+	s.eventually(ctx, "the turn goes on", s.Workers[1], func() bool { return s.progress(ctx, r) != before })
 	took := time.Since(at)
-	s.workers = slices.DeleteFunc(s.workers, func(p *process) bool { return p == victim })
+	s.Workers = slices.DeleteFunc(s.Workers, func(p *temporaltest.Process) bool { return p == victim })
 	s.finish(ctx, r)
 	s.startWorker(ctx)
 	return took
 }
 
 // workerOf finds the worker that runs the turn's activity.
-func (s *stack) workerOf(ctx context.Context, workflowID string) *process {
-	d := must(s.temporal.DescribeWorkflow(ctx, workflowID, ""))
+func (s *stack) workerOf(ctx context.Context, workflowID string) *temporaltest.Process {
+	d := must(s.Temporal.DescribeWorkflow(ctx, workflowID, ""))
 	for _, a := range d.RawResponse.GetPendingActivities() {
 		pid, _, _ := strings.Cut(a.GetLastWorkerIdentity(), "@")
-		for _, p := range s.workers {
-			if strconv.Itoa(p.pid()) == pid {
+		for _, p := range s.Workers {
+			if strconv.Itoa(p.PID()) == pid {
 				return p
 			}
 		}
@@ -126,8 +128,8 @@ func (s *stack) workerOf(ctx context.Context, workflowID string) *process {
 // progress tells apart the states of a turn in the store: attempts of model and
 // tool calls and what they came to, and what is saved.
 func (s *stack) progress(ctx context.Context, r spool.Reply) string {
-	steps := must(s.store.Steps(ctx, r.TurnID))
-	list := must(s.store.ToolCalls(ctx, r.ThreadID))
+	steps := must(s.Store.Steps(ctx, r.TurnID))
+	list := must(s.Store.ToolCalls(ctx, r.ThreadID))
 	var b strings.Builder
 	for _, st := range steps {
 		fmt.Fprintf(&b, "%d.%d.%t.%t ", st.Step, st.Attempt, st.Stored, st.Saved)

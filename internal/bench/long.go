@@ -19,12 +19,12 @@ type chain struct {
 // chainOf walks from the first run of a workflow to the last.
 func (s *stack) chainOf(ctx context.Context, workflowID string) chain {
 	var c chain
-	latest := must(s.temporal.DescribeWorkflow(ctx, workflowID, ""))
+	latest := must(s.Temporal.DescribeWorkflow(ctx, workflowID, ""))
 	for run := latest.RawResponse.GetWorkflowExecutionInfo().GetFirstRunId(); run != ""; c.runs++ {
-		d := must(s.temporal.DescribeWorkflow(ctx, workflowID, run))
+		d := must(s.Temporal.DescribeWorkflow(ctx, workflowID, run))
 		c.events += d.RawResponse.GetWorkflowExecutionInfo().GetHistoryLength()
 		c.bytes += d.RawResponse.GetWorkflowExecutionInfo().GetHistorySizeBytes()
-		last := s.temporal.GetWorkflowHistory(ctx, workflowID, run, false, enumspb.HISTORY_EVENT_FILTER_TYPE_CLOSE_EVENT)
+		last := s.Temporal.GetWorkflowHistory(ctx, workflowID, run, false, enumspb.HISTORY_EVENT_FILTER_TYPE_CLOSE_EVENT)
 		if !last.HasNext() {
 			fail("run %s of %s has no close event", run, workflowID)
 		}
@@ -46,7 +46,7 @@ func measureLong(ctx context.Context, s *stack, t *table, long bool) {
 			return
 		}
 		session := spool.NewID()
-		converse(ctx, s.store, session, s.work, longConversation)
+		converse(ctx, s.Store, session, s.Work, longConversation)
 		s.stub.play(calls(n, calculate))
 		s.complete(ctx, t, s.run(ctx, session), n)
 	}
@@ -59,7 +59,7 @@ func (s *stack) complete(ctx context.Context, t *table, r spool.Reply, n int) {
 	if len(asks) != n+1 {
 		fail("a turn of %d tool calls made %d model calls", n, len(asks))
 	}
-	messages := must(s.store.Messages(ctx, r.ThreadID, 0, 0))
+	messages := must(s.Store.Messages(ctx, r.ThreadID, 0, 0))
 	have := 0
 	for _, m := range messages {
 		if m.TurnID == r.TurnID {

@@ -46,10 +46,6 @@ func run(ctx context.Context) {
 		floorWorker(ctx, os.Args[2], os.Args[3])
 		return
 	}
-	if len(os.Args) == 3 && os.Args[1] == "followers" {
-		serveFollowers(ctx, os.Args[2], os.Stdin, os.Stdout)
-		return
-	}
 	o := parse(os.Args[1:])
 	t := measure(ctx, o)
 	if o.json {
@@ -139,12 +135,12 @@ func measure(ctx context.Context, o options) *table {
 	if !slices.ContainsFunc(o.only, func(p string) bool { return p != "append" }) {
 		return t
 	}
-	s := newStack(ctx, "", o.bin, filepath.Join(dir, "sqlite"), model)
+	s := newStack(ctx, "sqlite", "", o.bin, dir, model)
 	measureOn(ctx, s, t, o)
-	s.close()
+	s.t.close()
 	if slices.Contains(o.only, "follow") {
 		try(ctx, t, "follow", func(ctx context.Context) {
-			measureFollowPostgres(ctx, t, o, filepath.Join(dir, "postgres"), model)
+			measureFollowPostgres(ctx, t, o, dir, model)
 		})
 	}
 	return t

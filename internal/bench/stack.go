@@ -1,166 +1,96 @@
 package main
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
 	"fmt"
-	"io"
-	"log/slog"
 	"os"
-	"os/exec"
 	"path/filepath"
+	"slices"
+	"testing"
 	"time"
-
-	"go.temporal.io/sdk/client"
-	sdklog "go.temporal.io/sdk/log"
 
 	"github.com/spool-agents/spool"
 	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/internal/temporaltest"
 	"github.com/spool-agents/spool/memory"
 )
 
-const user = "bench"
+// user owns all that is sent here, as that of temporaltest's client.
+const user = "tester"
 
-// orchestrator is a template that asks nobody, so that any tool may be used.
-const orchestrator = `---
-name: orchestrator
-description: measured
-approval:
-  shell: auto
----
-You are being measured.
-`
+// tb makes temporaltest work outside of a test: what fails ends the measurement.
+type tb struct {
+	testing.TB // nil: the rest is not called
+	ctx        context.Context
+	name, dir  string
+	cleanups   []func()
+}
+
+func (t *tb) Helper()                           {}
+func (t *tb) Name() string                      { return t.name }
+func (t *tb) Context() context.Context          { return t.ctx }
+func (t *tb) Failed() bool                      { return false }
+func (t *tb) Cleanup(f func())                  { t.cleanups = append(t.cleanups, f) }
+func (t *tb) TempDir() string                   { return must(os.MkdirTemp(t.dir, t.name+"-")) }
+func (t *tb) Fatal(args ...any)                 { fail("%s", fmt.Sprint(args...)) }
+func (t *tb) Fatalf(format string, args ...any) { fail(format, args...) }
+func (t *tb) Errorf(format string, args ...any) { fail(format, args...) }
+func (t *tb) FailNow()                          { fail("it failed") }
+
+func (t *tb) close() {
+	for _, f := range slices.Backward(t.cleanups) {
+		f()
+	}
+}
 
 // stack is one installation of Spool on a server of its own.
 type stack struct {
-	bin      string
-	spec     string // the store
-	dir      string // home: the server's database and, unless spec says otherwise, the store
-	work     string // workspace of the workers
-	stub     *stub
-	server   *process
-	address  string
-	store    memory.ConversationMemoryStore
-	temporal client.Client
-	client   *spool.Client
-	env      []string // of the workers
-	workers  []*process
+	*temporaltest.Stack
+	t    *tb
+	stub *stub
 }
 
-// newStack starts a server and opens a store, without workers. An empty spec is a
+// newStack starts a server and opens a store, without workers. An empty store is a
 // SQLite file of its own.
-func newStack(ctx context.Context, spec, bin, dir string, model *stub) *stack {
-	s := &stack{spec: spec, bin: bin, stub: model, dir: dir}
-	if spec == "" {
-		s.spec = "sqlite:" + filepath.Join(s.dir, "spool.db")
+func newStack(ctx context.Context, name, store, bin, dir string, model *stub) *stack {
+	check(temporaltest.Programs(bin))
+	t := &tb{ctx: ctx, name: name, dir: dir}
+	if store != "" {
+		temporaltest.OnStore(t, func(testing.TB) string { return store })
 	}
-	s.work = filepath.Join(s.dir, "work")
-	agents := filepath.Join(s.dir, "agents")
-	check(os.MkdirAll(s.work, 0o755))
-	check(os.MkdirAll(agents, 0o755))
-	check(os.WriteFile(filepath.Join(agents, "orchestrator.md"), []byte(orchestrator), 0o644))
-	if err := attempt(func() { s.open(ctx) }); err != nil {
-		s.close()
+	s := &stack{t: t, stub: model}
+	if err := attempt(func() { s.Stack = temporaltest.NewOn(t, temporaltest.StartServer(t)) }); err != nil {
+		t.close()
 		check(err)
 	}
+	s.Env = append(s.Env, "OPENAI_BASE_URL="+model.url+"/v1", "SPOOL_HEARTBEAT_TIMEOUT=2s") // as beside the server of `starter dev`
 	return s
 }
 
-func (s *stack) open(ctx context.Context) {
-	s.startServer(ctx)
-	s.store = must(spool.OpenStore(ctx, s.spec))
-	s.temporal = must(client.Dial(client.Options{HostPort: s.address, Logger: sdklog.NewStructuredLogger(slog.New(slog.DiscardHandler))}))
-	s.client = spool.NewClient(s.store, s.temporal, spool.ClientOptions{UserID: user})
-	s.env = []string{
-		"TEMPORAL_ADDRESS=" + s.address, "SPOOL_STORE=" + s.spec, "SPOOL_HOME=" + s.dir, "SPOOL_WORKSPACE=" + s.work, "SPOOL_USER=" + user,
-		"OPENAI_BASE_URL=" + s.stub.url + "/v1", "OPENAI_API_KEY=bench", "SPOOL_MODEL=bench",
-		"SPOOL_HEARTBEAT_TIMEOUT=2s", // as beside the server of `starter dev`
-	}
-}
-
-// startServer starts the Temporal server and waits for its line that it is ready.
-func (s *stack) startServer(ctx context.Context) {
-	program := filepath.Join(s.bin, "temporal")
-	if _, err := os.Stat(program); err != nil {
-		if program, err = exec.LookPath("temporal"); err != nil {
-			fail("%w (make build builds it)", err)
-		}
-	}
-	args := []string{"temporal-server", "--program", program, "--db", filepath.Join(s.dir, "temporal.db"), "--port", "0", "--no-ui"}
-	r, w := io.Pipe()
-	p, err := spawn("temporal", filepath.Join(s.bin, "starter"), args, nil, s.dir, w)
-	if err != nil {
-		fail("%w (make build builds it)", err)
-	}
-	s.server = p
-	go func() { <-p.done; _ = w.Close() }() // ends the reader below
-	line := make(chan string, 1)
-	go func() {
-		b := bufio.NewReader(r)
-		l, _ := b.ReadString('\n') // an early end gives an empty line
-		line <- l
-		_, _ = io.Copy(io.Discard, b)
-	}()
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
-	defer cancel()
-	select {
-	case l := <-line:
-		var ready struct {
-			Temporal string `json:"temporal"`
-		}
-		if err := json.Unmarshal([]byte(l), &ready); err != nil || ready.Temporal == "" {
-			fail("the Temporal server said %q instead of being ready\n%s", l, p.log)
-		}
-		s.address = ready.Temporal
-		return
-	case <-ctx.Done():
-		fail("the Temporal server was not ready: %w\n%s", ctx.Err(), p.log)
-	}
-}
-
-func (s *stack) startWorker(ctx context.Context) *process {
-	p, err := spawn("worker", filepath.Join(s.bin, "worker"), []string{"--parent-pipe"}, s.env, s.work, nil)
-	if err != nil {
-		fail("%w (make build builds it)", err)
-	}
-	s.workers = append(s.workers, p)
-	eventually(ctx, 30*time.Second, "the worker polls", p.log, func() bool {
-		return s.client.Serving(ctx, fmt.Sprintf("%d@", p.pid()))
-	})
+// startWorker starts a Spool worker and waits until it polls.
+func (s *stack) startWorker(ctx context.Context) *temporaltest.Process {
+	p := s.SpawnWorker()
+	s.eventually(ctx, "the worker polls", p, func() bool { return s.Client.Serving(ctx, fmt.Sprintf("%d@", p.PID())) })
 	return p
 }
 
 func (s *stack) stopWorkers() {
-	for _, w := range s.workers {
-		w.stop()
+	for _, w := range s.Workers {
+		w.Stop()
 	}
-	s.workers = nil
-}
-
-func (s *stack) close() {
-	s.stopWorkers()
-	if s.temporal != nil {
-		s.temporal.Close()
-	}
-	if s.store != nil {
-		_ = s.store.Close() // nothing is written any more
-	}
-	if s.server != nil {
-		s.server.stop()
-	}
+	s.Workers = nil
 }
 
 // send starts a turn in a session's conversation; a session is a new one of
 // spool.NewID, as `starter send` makes them.
 func (s *stack) send(ctx context.Context, session string) spool.Reply {
-	return must(s.client.Send(ctx, memory.SendRequest{UserID: user, SessionID: session, Content: agent.Text("go"), Workdir: s.work}))
+	return must(s.Client.Send(ctx, memory.SendRequest{UserID: user, SessionID: session, Content: agent.Text("go"), Workdir: s.Work}))
 }
 
 // finish waits for the end of a turn, which has to be a completed one. A turn
 // that waits for a person does not end.
 func (s *stack) finish(ctx context.Context, r spool.Reply) {
-	end := must(s.client.Wait(ctx, r.ThreadID, r.TurnID, spool.WaitOptions{}))
+	end := must(s.Client.Wait(ctx, r.ThreadID, r.TurnID, spool.WaitOptions{}))
 	if end.Status != string(agent.ThreadCompleted) {
 		fail("turn %s ended as %s: %s %s", r.TurnID, end.Status, end.ErrorCode, end.Error)
 	}
@@ -172,12 +102,21 @@ func (s *stack) run(ctx context.Context, session string) spool.Reply {
 	return r
 }
 
-// eventually polls ok until it holds; if that takes too long, the log says why.
-func eventually(ctx context.Context, limit time.Duration, what string, log fmt.Stringer, ok func() bool) {
+// startSelf starts this program as another process.
+func (s *stack) startSelf(name string, args ...string) *temporaltest.Process {
+	return must(temporaltest.Spawn(name, must(os.Executable()), args, nil, nil))
+}
+
+// file is one in the stack's home.
+func (s *stack) file(name string) string { return filepath.Join(s.Dir, name) }
+
+// eventually polls ok until it holds; if that takes more than a minute, p's log says why.
+func (s *stack) eventually(ctx context.Context, what string, p *temporaltest.Process, ok func() bool) {
+	const limit = time.Minute
 	for until := time.Now().Add(limit); !ok(); time.Sleep(5 * time.Millisecond) {
 		check(ctx.Err())
 		if time.Now().After(until) {
-			fail("not within %s: %s\n%s", limit, what, log)
+			fail("not within %s: %s\n%s", limit, what, p.Log())
 		}
 	}
 }

@@ -3,8 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -13,6 +11,7 @@ import (
 	"go.temporal.io/sdk/client"
 
 	"github.com/spool-agents/spool"
+	"github.com/spool-agents/spool/internal/temporaltest"
 )
 
 const (
@@ -72,7 +71,7 @@ func measureStep(ctx context.Context, s *stack, t *table, pairs int) {
 	worker := s.startWorker(ctx)
 	defer s.stopWorkers()
 	floor := s.startFloor(ctx)
-	defer floor.stop()
+	defer floor.Stop()
 	in := floorInput{URL: s.stub.url + "/v1/chat/completions", Steps: steps}
 	// The first run, which is Spool's, tells the floor how large the requests are.
 	c := inTurn(pairs, func(side, pair int) timed {
@@ -94,28 +93,28 @@ func measureStep(ctx context.Context, s *stack, t *table, pairs int) {
 		Detail: fmt.Sprintf("half of the runs %.1f to %.1f ms; floor %.1f ms", milliseconds(quantile(spools, 0.25)), milliseconds(quantile(spools, 0.75)), milliseconds(median(c.took(0))))})
 }
 
-func (s *stack) spoolSteps(ctx context.Context, worker *process, in *floorInput) timed {
+func (s *stack) spoolSteps(ctx context.Context, worker *temporaltest.Process, in *floorInput) timed {
 	session := spool.NewID()
-	converse(ctx, s.store, session, s.work, stepConversation)
+	converse(ctx, s.Store, session, s.Work, stepConversation)
 	s.stub.play(calls(in.Steps, calculate))
-	before := cpuTime(s.server, worker)
+	before := cpuTime(s.Server.Process, worker)
 	r := s.send(ctx, session)
 	// Waiting as for the floor, so that both are disturbed alike.
-	check(s.temporal.GetWorkflow(ctx, r.ThreadID, "").Get(ctx, nil))
+	check(s.Temporal.GetWorkflow(ctx, r.ThreadID, "").Get(ctx, nil))
 	s.finish(ctx, r)
-	after := cpuTime(s.server, worker)
+	after := cpuTime(s.Server.Process, worker)
 	asks := s.stub.asked(r.TurnID)
 	took := perStep(asks, in.Steps)
 	in.Base, in.Grow = int(asks[0].Bytes), int(asks[in.Steps].Bytes-asks[0].Bytes)/in.Steps
 	return timed{took, (after - before) / time.Duration(in.Steps)}
 }
 
-func (s *stack) floorSteps(ctx context.Context, worker *process, in floorInput) timed {
+func (s *stack) floorSteps(ctx context.Context, worker *temporaltest.Process, in floorInput) timed {
 	s.stub.play(calls(in.Steps, calculate))
-	before := cpuTime(s.server, worker)
-	run := must(s.temporal.ExecuteWorkflow(ctx, client.StartWorkflowOptions{ID: in.ID, TaskQueue: floorQueue}, floorWorkflow, in))
+	before := cpuTime(s.Server.Process, worker)
+	run := must(s.Temporal.ExecuteWorkflow(ctx, client.StartWorkflowOptions{ID: in.ID, TaskQueue: floorQueue}, floorWorkflow, in))
 	check(run.Get(ctx, nil))
-	after := cpuTime(s.server, worker)
+	after := cpuTime(s.Server.Process, worker)
 	return timed{perStep(s.stub.asked(in.ID), in.Steps), (after - before) / time.Duration(in.Steps)}
 }
 
@@ -129,13 +128,12 @@ func perStep(asks []ask, steps int) time.Duration {
 }
 
 // startFloor starts this program as the floor's worker.
-func (s *stack) startFloor(ctx context.Context) *process {
-	self := must(os.Executable())
-	p := must(spawn("floor", self, []string{"floor-worker", s.address, filepath.Join(s.dir, "floor.db")}, nil, s.dir, nil))
-	eventually(ctx, 30*time.Second, "the floor's worker polls", p.log, func() bool {
-		d, err := s.temporal.DescribeTaskQueue(ctx, floorQueue, 1)
+func (s *stack) startFloor(ctx context.Context) *temporaltest.Process {
+	p := s.startSelf("floor", "floor-worker", s.Server.Address, s.file("floor.db"))
+	s.eventually(ctx, "the floor's worker polls", p, func() bool {
+		d, err := s.Temporal.DescribeTaskQueue(ctx, floorQueue, 1)
 		return err == nil && slices.ContainsFunc(d.GetPollers(), func(poller *taskqueue.PollerInfo) bool {
-			return strings.HasPrefix(poller.GetIdentity(), fmt.Sprintf("%d@", p.pid()))
+			return strings.HasPrefix(poller.GetIdentity(), fmt.Sprintf("%d@", p.PID()))
 		})
 	})
 	return p

@@ -46,7 +46,7 @@ func (s *stack) firstToken(ctx context.Context) time.Duration {
 	})
 	r := s.send(ctx, spool.NewID())
 	var seen time.Time
-	err := s.client.Follow(ctx, r.ThreadID, "", spool.FollowOptions{UntilTurn: r.TurnID}, func(u spool.Update) error {
+	err := s.Client.Follow(ctx, r.ThreadID, "", spool.FollowOptions{UntilTurn: r.TurnID}, func(u spool.Update) error {
 		if u.Text == nil {
 			return nil
 		}

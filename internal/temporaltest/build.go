@@ -72,6 +72,16 @@ func findTemporal() (string, error) {
 	return filepath.Abs(path)
 }
 
+// Programs makes those of a folder the ones that are run, for what is no test.
+func Programs(dir string) (err error) {
+	bins.worker, bins.starter = filepath.Join(dir, "worker"), filepath.Join(dir, "starter")
+	if _, err = os.Stat(bins.worker); err != nil {
+		return fmt.Errorf("%w (make build builds it)", err)
+	}
+	bins.temporal, err = findTemporal()
+	return err
+}
+
 // Temporal is the path of Temporal's own program.
 func Temporal() string { return bins.temporal }
 

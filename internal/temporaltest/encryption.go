@@ -49,7 +49,7 @@ func (s *Stack) ClientWithKeys(keys string) {
 func (s *Stack) StartCodecServer(args ...string) string {
 	s.t.Helper()
 	r, out := io.Pipe()
-	p, err := spawn("codec-server", bins.starter, append([]string{"codec-server", "--json", "--listen", "127.0.0.1:0"}, args...), s.Env, out)
+	p, err := Spawn("codec-server", bins.starter, append([]string{"codec-server", "--json", "--listen", "127.0.0.1:0"}, args...), s.Env, out)
 	require.NoError(s.t, err)
 	s.t.Cleanup(p.stop)
 	go func() { <-p.done; _ = out.Close() }()

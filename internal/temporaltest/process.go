@@ -22,8 +22,8 @@ type Process struct {
 	end  func() // of a worker in this process, which cannot be signalled
 }
 
-// spawn starts a program that ends with its parent: its standard input is a pipe.
-func spawn(name, path string, args, env []string, stdout io.Writer) (*Process, error) {
+// Spawn starts a program that ends with its parent: its standard input is a pipe.
+func Spawn(name, path string, args, env []string, stdout io.Writer) (*Process, error) {
 	p := &Process{name: name, log: &safeBuffer{}, done: make(chan struct{})}
 	p.cmd = exec.Command(path, args...)
 	p.cmd.Env = append(os.Environ(), env...)
@@ -46,6 +46,9 @@ func spawn(name, path string, args, env []string, stdout io.Writer) (*Process, e
 	}()
 	return p, nil
 }
+
+// PID is the number of a process of its own.
+func (p *Process) PID() int { return p.cmd.Process.Pid }
 
 // Stop ends the process politely and waits for it.
 func (p *Process) Stop() { p.stop() }

@@ -62,7 +62,7 @@ func (s *Server) Restart(t testing.TB) {
 func startServer(port string, args []string) (*Server, error) {
 	r, w := io.Pipe()
 	all := append([]string{"temporal-server", "--program", bins.temporal, "--port", port, "--no-ui"}, args...)
-	p, err := spawn("temporal", bins.starter, all, nil, w)
+	p, err := Spawn("temporal", bins.starter, all, nil, w)
 	if err != nil {
 		return nil, err
 	}

@@ -118,7 +118,7 @@ func (s *Stack) SpawnWorker(env ...string) *Process {
 // SpawnFrom is SpawnWorker with a worker that BuildVariant made.
 func (s *Stack) SpawnFrom(worker string, env ...string) *Process {
 	s.t.Helper()
-	p, err := spawn("worker", worker, []string{"--parent-pipe"}, append(append([]string{}, s.Env...), env...), nil)
+	p, err := Spawn("worker", worker, []string{"--parent-pipe"}, append(append([]string{}, s.Env...), env...), nil)
 	require.NoError(s.t, err)
 	s.Workers = append(s.Workers, p)
 	return p

@@ -48,7 +48,7 @@ func (w *Web) start() {
 	t := w.stack.t
 	t.Helper()
 	r, out := io.Pipe()
-	p, err := spawn("web", bins.starter, []string{"web", "--json", "--parent-pipe", "--web-port", strconv.Itoa(w.port)}, append(w.stack.Env, w.env...), out)
+	p, err := Spawn("web", bins.starter, []string{"web", "--json", "--parent-pipe", "--web-port", strconv.Itoa(w.port)}, append(w.stack.Env, w.env...), out)
 	if err != nil {
 		t.Fatal(err)
 	}
