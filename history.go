@@ -144,9 +144,9 @@ func (c *Client) trouble(ctx context.Context, threadID string) string {
 	}
 	ctx, cancel := context.WithTimeout(ctx, temporalTimeout)
 	defer cancel()
-	cause, _, err := nudge.Trouble(ctx, c.temporal, c.o.Namespace, threadID)
+	found, err := nudge.FindTrouble(ctx, c.temporal, c.o.Namespace, threadID)
 	if err != nil {
 		return ""
 	}
-	return cause
+	return found.Cause
 }

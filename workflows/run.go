@@ -41,7 +41,7 @@ func start(ctx workflow.Context, in contract.TurnInput, typ string) (contract.Tu
 	if in.Carry != nil && in.Carry.Version > contract.StateVersion {
 		// A panic fails the workflow task only: Temporal repeats it until a worker of
 		// that build takes it.
-		panic(fmt.Sprintf("this run carries state of a newer build (version %d, this build knows %d): start a worker of that build", in.Carry.Version, contract.StateVersion))
+		panic(fmt.Sprintf("%s (version %d, this build knows %d): start a worker of that build", contract.NewerBuild, in.Carry.Version, contract.StateVersion))
 	}
 	save, _ := workflow.NewDisconnectedContext(ctx)
 	r := &run{in: in, typ: typ, ctx: ctx, save: save}

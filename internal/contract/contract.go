@@ -70,6 +70,9 @@ const (
 // workflow task, so that a worker of its build takes it.
 const StateVersion = 1
 
+// NewerBuild begins what a workflow task says that fails because of a newer Carry.
+const NewerBuild = "this run carries state of a newer build"
+
 // TurnInput is the input of both workflow types. It names the thread; the claim
 // returns the turn.
 type TurnInput struct {

@@ -2,6 +2,8 @@ package e2e
 
 import (
 	"fmt"
+	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -47,20 +49,35 @@ func TestSigtermLetsAnAnswerEnd(t *testing.T) {
 	require.Len(t, s.Model.Records(), 1)
 }
 
-// Workers are replaced one after the other while turns run: each tool runs once and to
+// Two workers are replaced one after the other while turns run, by a build with other
+// commands and a larger schema, and by the first one again. Each tool runs once and to
 // its end, and no turn fails.
-func TestRollingRestart(t *testing.T) {
+func TestRollingDeploys(t *testing.T) {
 	s := stack(t)
-	workers := []*tt.Process{s.StartWorker(drainForLong), s.StartWorker(drainForLong)}
-	const talks = 12
-	var sent []spool.Reply
-	for i := range talks {
-		file := fmt.Sprint("ran", i)
-		sent = append(sent, s.Send(fmt.Sprint("s", i), script.Script(slow(file, 0.5), slow(file, 0.5), slow(file, 0.5), "slow 20ms say "+strings.Repeat("word ", 20)+"end")))
+	edits := slices.Clone(changedBuild)
+	for _, dialect := range []string{"memory/sqlite", "memory/postgres"} {
+		there, err := filepath.Glob(filepath.Join(tt.Root(), dialect, "schema", "*.sql"))
+		require.NoError(t, err)
+		file := fmt.Sprintf("%s/schema/%03d_deployed.sql", dialect, len(there)+1)
+		edits = append(edits, tt.Edit{File: file, New: "-- expands\nALTER TABLE threads ADD COLUMN deployed TEXT NOT NULL DEFAULT '';\n"})
 	}
-	for range 4 {
-		workers = append(workers, s.StartWorker(drainForLong))
-		tt.Eventually(t, "it is ready", func() bool { return strings.Contains(workers[len(workers)-1].Log(), "worker ready") })
+	next := tt.BuildVariant(t, "next", edits...)
+	var workers []*tt.Process
+	start := func(w *tt.Process) {
+		tt.Eventually(t, "it is ready", func() bool { return strings.Contains(w.Log(), "worker ready") })
+		workers = append(workers, w)
+	}
+	old := func() { start(s.StartWorker(drainForLong)) }
+	newer := func() { start(s.SpawnFrom(next, drainForLong)) }
+	old()
+	old()
+	var sent []spool.Reply
+	for _, begin := range []func(){newer, newer, old, old} {
+		for range 4 {
+			file := fmt.Sprint("ran", len(sent))
+			sent = append(sent, s.Send(fmt.Sprint("s", len(sent)), script.Script(slow(file, 0.5), slow(file, 0.5), slow(file, 0.5), "slow 20ms say "+strings.Repeat("word ", 20)+"end")))
+		}
+		begin()
 		workers[0].Signal(syscall.SIGTERM)
 		workers[0].Ends(t, "SIGTERM")
 		workers = workers[1:]
@@ -73,6 +90,7 @@ func TestRollingRestart(t *testing.T) {
 			require.Equal(t, agent.CallSuccess, c.Status)
 		}
 	}
+	s.Verify()
 }
 
 // A second signal waits for nothing.

@@ -48,6 +48,7 @@ func TestOnPostgres(t *testing.T) {
 			"terminated run":            TestTerminatedRunIsReconciled,
 			"export and import":         testExportOfARun,
 			"http log":                  TestRow40_HTTPLog,
+			"deploys":                   TestRollingDeploys,
 		})
 	}
 	for name, scenario := range scenarios {

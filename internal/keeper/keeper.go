@@ -15,6 +15,7 @@ import (
 
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
 
 	"github.com/spool-agents/spool/agent"
@@ -133,8 +134,8 @@ func (k *Keeper) nudge(ctx context.Context, o memory.Overdue) error {
 	switch {
 	case o.CancelTurn != "":
 		if o.Age > k.age() {
-			if cause, sure, err := nudge.Trouble(ctx, k.Client, k.Namespace, o.ThreadID); err == nil && sure {
-				return k.terminate(ctx, o, cause)
+			if found, err := nudge.FindTrouble(ctx, k.Client, k.Namespace, o.ThreadID); err == nil && found.Sure {
+				return k.terminate(ctx, o, found.Cause)
 			}
 		}
 		return k.Nudger.Nudge(ctx, contract.NudgeTarget{Thread: o.ThreadID, CancelTurn: o.CancelTurn})
@@ -200,6 +201,9 @@ func (k *Keeper) terminate(ctx context.Context, o memory.Overdue, cause string) 
 // a new run goes on with the turn. Otherwise the run is gone for good and the
 // turn is closed as failed(terminated). Only a Temporal that answers counts: an
 // outage closes nothing.
+//
+// So it does for a run that another build has begun and that no worker can go on with
+// for as long: a new run takes its place and goes on from the store.
 func (k *Keeper) Reconcile(ctx context.Context) error {
 	page, err := k.page(ctx)
 	if err != nil {
@@ -209,11 +213,12 @@ func (k *Keeper) Reconcile(ctx context.Context) error {
 	for _, t := range page {
 		key, now := memory.ThreadTurn{ThreadID: t.ThreadID, TurnID: t.TurnID}, time.Now()
 		first, before := k.missed[key]
-		status, err := lastRun(ctx, k.Client, t.ThreadID)
+		run, err := lastRun(ctx, k.Client, t.ThreadID)
+		status := run.GetWorkflowExecutionInfo().GetStatus()
 		switch {
 		case err != nil:
 			errs = append(errs, err)
-		case status == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING:
+		case status == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING && !k.otherBuilds(ctx, t.ThreadID, run):
 			continue
 		case !before:
 			first, before = now, true
@@ -251,8 +256,14 @@ func (k *Keeper) page(ctx context.Context) ([]memory.OpenTurn, error) {
 // settle goes on with an open turn without a run, or closes it.
 func (k *Keeper) settle(ctx context.Context, t memory.OpenTurn, last enumspb.WorkflowExecutionStatus) error {
 	switch last {
+	case enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING:
+		k.Log.Warn("replacing a run that only another build can go on with", "thread", t.ThreadID, "turn", t.TurnID)
+		if err := k.Client.TerminateWorkflow(ctx, t.ThreadID, "", "only another build could go on with it: a new run goes on from the store"); err != nil && !gone(err) {
+			return err
+		}
+		fallthrough
 	case enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED, enumspb.WORKFLOW_EXECUTION_STATUS_CANCELED:
-		k.Log.Warn("starting a run for a turn that was claimed late", "thread", t.ThreadID, "turn", t.TurnID)
+		k.Log.Warn("starting a run for a turn that has none", "thread", t.ThreadID, "turn", t.TurnID)
 		if t.Kind == agent.KindSubAgent {
 			return k.startSubAgent(ctx, t.ThreadID)
 		}
@@ -294,17 +305,26 @@ func (k *Keeper) close(ctx context.Context, req memory.CloseRequest) error {
 	return errors.Join(errs...)
 }
 
-// lastRun is the status of a workflow id's latest run; unspecified if Temporal
-// knows none.
-func lastRun(ctx context.Context, c client.Client, workflowID string) (enumspb.WorkflowExecutionStatus, error) {
+// otherBuilds reports whether the open run of a thread needs another build. What it
+// still has at work ends first: its results are of use to the next run.
+func (k *Keeper) otherBuilds(ctx context.Context, thread string, run *workflowservice.DescribeWorkflowExecutionResponse) bool {
+	if run.GetPendingWorkflowTask() == nil || len(run.GetPendingActivities()) > 0 {
+		return false
+	}
+	found, err := nudge.FindTrouble(ctx, k.Client, k.Namespace, thread)
+	return err == nil && found.OtherBuild
+}
+
+// lastRun describes a workflow id's latest run; nil if Temporal knows none.
+func lastRun(ctx context.Context, c client.Client, workflowID string) (*workflowservice.DescribeWorkflowExecutionResponse, error) {
 	d, err := c.DescribeWorkflow(ctx, workflowID, "")
 	switch {
 	case gone(err):
-		return enumspb.WORKFLOW_EXECUTION_STATUS_UNSPECIFIED, nil
+		return nil, nil
 	case err != nil:
-		return enumspb.WORKFLOW_EXECUTION_STATUS_UNSPECIFIED, err
+		return nil, err
 	}
-	return d.RawResponse.GetWorkflowExecutionInfo().GetStatus(), nil
+	return d.RawResponse, nil
 }
 
 func gone(err error) bool {

@@ -111,11 +111,11 @@ func (k *Keeper) withoutRun(ctx context.Context) (map[memory.OpenTurn]enumspb.Wo
 	}
 	out := map[memory.OpenTurn]enumspb.WorkflowExecutionStatus{}
 	for _, t := range open {
-		status, err := lastRun(ctx, k.Client, t.ThreadID)
+		run, err := lastRun(ctx, k.Client, t.ThreadID)
 		if err != nil {
 			return nil, err
 		}
-		if status != enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING {
+		if status := run.GetWorkflowExecutionInfo().GetStatus(); status != enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING {
 			out[t] = status
 		}
 	}

@@ -2,25 +2,37 @@ package nudge
 
 import (
 	"context"
+	"strings"
 
 	commonpb "go.temporal.io/api/common/v1"
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
+
+	"github.com/spool-agents/spool/internal/contract"
 )
 
-// Trouble names what keeps the open run of a thread from advancing, "" if
-// nothing does: its workflow task fails again and again. Sure means that a worker
-// said so; otherwise one may just have died. The number of attempts alone does
+// Trouble is what keeps the open run of a thread from advancing: its workflow task
+// fails again and again.
+type Trouble struct {
+	Cause string // empty if nothing does
+	// Sure means that a worker said so; otherwise one may just have died.
+	Sure bool
+	// OtherBuild means that the workers at hand cannot go on with what another build
+	// has begun: its history has other commands, or its state is newer.
+	OtherBuild bool
+}
+
+// FindTrouble looks at the open run of a thread. The number of attempts alone does
 // not tell, as each signal makes the server begin to count anew.
-func Trouble(ctx context.Context, c client.Client, namespace, thread string) (cause string, sure bool, err error) {
+func FindTrouble(ctx context.Context, c client.Client, namespace, thread string) (Trouble, error) {
 	d, err := c.DescribeWorkflow(ctx, thread, "")
 	if err != nil {
-		return "", false, err
+		return Trouble{}, err
 	}
 	task := d.RawResponse.GetPendingWorkflowTask()
 	if task == nil {
-		return "", false, nil
+		return Trouble{}, nil
 	}
 	h, err := c.WorkflowService().GetWorkflowExecutionHistoryReverse(ctx, &workflowservice.GetWorkflowExecutionHistoryReverseRequest{
 		Namespace:       namespace,
@@ -28,7 +40,7 @@ func Trouble(ctx context.Context, c client.Client, namespace, thread string) (ca
 		MaximumPageSize: 100,
 	})
 	if err != nil {
-		return "", false, err
+		return Trouble{}, err
 	}
 	const fails = "the workflow task fails"
 	for _, e := range h.GetHistory().GetEvents() {
@@ -37,15 +49,19 @@ func Trouble(ctx context.Context, c client.Client, namespace, thread string) (ca
 			f := e.GetWorkflowTaskFailedEventAttributes()
 			switch f.GetCause() {
 			case enumspb.WORKFLOW_TASK_FAILED_CAUSE_UNHANDLED_COMMAND, enumspb.WORKFLOW_TASK_FAILED_CAUSE_RESET_WORKFLOW:
-				return "", false, nil // a signal came in between, or a person reset the run
+				return Trouble{}, nil // a signal came in between, or a person reset the run
 			}
-			return fails + ": " + f.GetCause().String() + ": " + f.GetFailure().GetMessage(), true, nil
+			said := f.GetFailure().GetMessage()
+			return Trouble{
+				Cause: fails + ": " + f.GetCause().String() + ": " + said, Sure: true,
+				OtherBuild: f.GetCause() == enumspb.WORKFLOW_TASK_FAILED_CAUSE_NON_DETERMINISTIC_ERROR || strings.Contains(said, contract.NewerBuild),
+			}, nil
 		case enumspb.EVENT_TYPE_WORKFLOW_TASK_COMPLETED:
-			return "", false, nil
+			return Trouble{}, nil
 		}
 	}
 	if task.GetAttempt() > 1 {
-		return fails, task.GetAttempt() > 2, nil
+		return Trouble{Cause: fails, Sure: task.GetAttempt() > 2}, nil
 	}
-	return "", false, nil
+	return Trouble{}, nil
 }

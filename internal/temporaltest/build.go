@@ -94,7 +94,8 @@ func Root() string {
 // Starter is the path of the starter built for these tests.
 func Starter() string { return bins.starter }
 
-// Edit replaces one piece of a source file, named from the repository's root.
+// Edit replaces one piece of a source file, named from the repository's root; with
+// nothing to replace, it makes the file.
 type Edit struct{ File, Old, New string }
 
 var variants sync.Map // by name: *sync.Mutex
@@ -115,21 +116,21 @@ func BuildVariant(t testing.TB, name string, edits ...Edit) string {
 	for _, e := range edits {
 		path := filepath.Join(Root(), e.File)
 		text, ok := sources[path]
-		if !ok {
+		if !ok && e.Old != "" {
 			raw, err := os.ReadFile(path)
 			if err != nil {
 				t.Fatal(err)
 			}
 			text = string(raw)
 		}
-		if strings.Count(text, e.Old) != 1 {
+		if e.Old != "" && strings.Count(text, e.Old) != 1 {
 			t.Fatalf("%s does not have this once, so it cannot be edited: %s", e.File, e.Old)
 		}
 		sources[path] = strings.Replace(text, e.Old, e.New, 1)
 	}
 	overlay := struct{ Replace map[string]string }{map[string]string{}}
 	for path, text := range sources {
-		file := filepath.Join(dir, filepath.Base(path))
+		file := filepath.Join(dir, fmt.Sprintf("%d-%s", len(overlay.Replace), filepath.Base(path)))
 		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}

@@ -87,6 +87,24 @@ func TestMigrations(t *testing.T) {
 	}
 }
 
+// TestMigrationsThatExpand: a program goes on with a store to which a newer one has
+// added something, and is refused once more than that was done.
+func TestMigrationsThatExpand(t *testing.T) {
+	url := pgtest.Database(t)
+	s := memorytest.Must(reopen(t, url, thisSchema(t)))(t)
+	expanded := "-- expands\nALTER TABLE threads ADD COLUMN more TEXT NOT NULL DEFAULT 'none'"
+	newer := memorytest.Must(reopen(t, url, thisSchema(t, expanded)))(t)
+	older := memorytest.Must(reopen(t, url, thisSchema(t)))(t)
+	for i, s := range []*Store{s, newer, older} {
+		require.NoError(t, send(t.Context(), s, fmt.Sprint("m", i)))
+	}
+	memorytest.Must(reopen(t, url, thisSchema(t, expanded, "ALTER TABLE threads DROP COLUMN more")))(t)
+	for _, schema := range []fs.FS{thisSchema(t), thisSchema(t, expanded)} {
+		_, err := reopen(t, url, schema)
+		require.ErrorContains(t, err, "newer program")
+	}
+}
+
 // TestFault_C9_FailedTransactionReleasesItsLock: an error and a panic inside a
 // transaction leave nothing behind and let the next writer in.
 func TestFault_C9_FailedTransactionReleasesItsLock(t *testing.T) {

@@ -76,6 +76,25 @@ func TestMigrations(t *testing.T) {
 	}
 }
 
+// TestMigrationsThatExpand: a program goes on with a store to which a newer one has
+// added something, and is refused once more than that was done.
+func TestMigrationsThatExpand(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "spool.db")
+	s := memorytest.Must(reopen(t, path, Options{schema: thisSchema(t)}))(t)
+	expanded := "-- expands\nALTER TABLE threads ADD COLUMN more TEXT NOT NULL DEFAULT 'none'"
+	newer := memorytest.Must(reopen(t, path, Options{schema: thisSchema(t, expanded)}))(t)
+	older := memorytest.Must(reopen(t, path, Options{schema: thisSchema(t)}))(t)
+	for i, s := range []*Store{s, newer, older} {
+		require.NoError(t, send(t.Context(), s, fmt.Sprint("m", i)))
+	}
+	require.Len(t, memorytest.Must(newer.Inbox(t.Context(), "s/default"))(t), 3)
+	memorytest.Must(reopen(t, path, Options{schema: thisSchema(t, expanded, "ALTER TABLE threads DROP COLUMN more")}))(t)
+	for _, schema := range []fs.FS{thisSchema(t), thisSchema(t, expanded)} {
+		_, err := reopen(t, path, Options{schema: schema})
+		require.ErrorContains(t, err, "newer program")
+	}
+}
+
 // TestFault_C9_FailedTransactionReleasesItsLock: an error and a panic inside a
 // transaction leave nothing behind and let the next writer in.
 func TestFault_C9_FailedTransactionReleasesItsLock(t *testing.T) {
@@ -125,7 +144,7 @@ func TestDamagedBookkeeping(t *testing.T) {
 		`DELETE FROM schema_version`:                               "schema_version does not fit",
 		`INSERT INTO schema_version VALUES (1, 0)`:                 "schema_version does not fit",
 		`DELETE FROM meta WHERE key = 'store_id'`:                  "its own id is missing",
-		`UPDATE schema_version SET version = 99 WHERE version = 1`: "newer program",
+		`UPDATE schema_version SET version = 99 WHERE version = 1`: "schema_version does not fit",
 	} {
 		path := filepath.Join(t.TempDir(), "spool.db")
 		s := memorytest.Must(Open(t.Context(), path, Options{}))(t)

@@ -15,7 +15,16 @@ type migration struct {
 	version int
 	name    string
 	script  string
+	// expands means that programs which do not know this step keep the rules of the
+	// store all the same.
+	expands bool
 }
+
+// expands begins a migration that only adds what older programs may leave empty. They
+// go on with the store then, also if they are started after it: workers of two builds
+// share it during a deploy and after a rollback. What such a step makes unused is
+// removed by a later one, without this line.
+const expands = "-- expands\n"
 
 // migrations reads NNN_name.sql files in order; versions count from 1 without a gap.
 func migrations(files fs.FS) ([]migration, error) {
@@ -35,14 +44,14 @@ func migrations(files fs.FS) ([]migration, error) {
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, migration{version: version, name: name, script: string(script)})
+		all = append(all, migration{version: version, name: name, script: string(script), expands: strings.HasPrefix(string(script), expands)})
 	}
 	return all, nil
 }
 
 // migrate runs what is missing, all in one transaction: an interrupted upgrade
-// leaves the old schema. A schema newer than this program is refused, because
-// the program would not keep the rules of what it does not know.
+// leaves the old schema. A schema newer than this program is refused if a step that
+// this program does not know does more than expand it.
 func (s *Store) migrate(ctx context.Context) error {
 	all, err := migrations(s.Dialect.Schema)
 	if err != nil {
@@ -69,7 +78,11 @@ func (s *Store) migrate(ctx context.Context) error {
 		if err := u.Row(`SELECT COALESCE(MAX(version), 0) FROM schema_version`).Scan(&have); err != nil {
 			return err
 		}
-		if have > len(all) {
+		var needs int
+		if err := u.Row(`SELECT COALESCE(MAX(CAST(value AS INTEGER)), 0) FROM meta WHERE key = 'schema_needs'`).Scan(&needs); err != nil {
+			return err
+		}
+		if have > len(all) && needs > len(all) {
 			return agent.Errorf(agent.CodeInvalid,
 				"%s store: its schema is version %d, this program knows %d: it was used by a newer program; install that version (or newer), or name another store",
 				s.Dialect.Name, have, len(all))
@@ -86,12 +99,18 @@ func (s *Store) migrate(ctx context.Context) error {
 				"%s store: its table schema_version does not fit its other tables (it has %d rows, the highest version is %d): it was changed by hand or is damaged; nothing was changed; restore a backup",
 				s.Dialect.Name, rows, have)
 		}
-		for _, m := range all[have:] {
+		for _, m := range all[min(have, len(all)):] {
 			if err := u.Exec(m.script); err != nil {
 				return agent.Wrap(s.Dialect.MapError(err), agent.CodeOf(s.Dialect.MapError(err)),
 					"%s store: migration %s failed; nothing was changed (the table schema_version says that the store has version %d: if that is not so, restore a backup)", s.Dialect.Name, m.name, have)
 			}
 			if err := u.Exec(`INSERT INTO schema_version (version, applied_at) VALUES (?, ?)`, m.version, u.Now); err != nil {
+				return err
+			}
+			if m.expands {
+				continue
+			}
+			if err := u.Exec(`INSERT INTO meta (key, value) VALUES ('schema_needs', ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value`, strconv.Itoa(m.version)); err != nil {
 				return err
 			}
 		}
