@@ -202,6 +202,7 @@ var pinned = map[string]string{
 	"memory.QuestionOpen":     "open",
 	"memory.QuestionAnswered": "answered",
 	"memory.QuestionAborted":  "aborted",
+	"contract.NewerBuild":     "this run carries state of a newer build",
 }
 
 // unpinned are string constants that are prose or go nowhere.
