@@ -57,12 +57,17 @@ func (w *workspace) fileEdit(ctx context.Context, callID string, a fileEditArgs)
 	if err != nil {
 		return "", err
 	}
-	if data, err = t.Encode(t.Value[:c.from] + c.by + t.Value[c.to:]); err != nil {
+	value := t.Value[:c.from] + c.by + t.Value[c.to:]
+	now := t.As(value)
+	if data, err = now.Encode(value); err != nil {
 		return "", &toolError{agent.ErrInvalidInput, fmt.Sprintf("%s was not edited: %v; use other characters, or file_write, which makes the file UTF-8", p.shown, err)}
 	}
 	note, err := p.replace(callID, data)
 	if err != nil {
 		return "", err
+	}
+	if now.Encoding != t.Encoding {
+		note = fmt.Sprintf(" The file is written in %s now, as it declares.", now.Encoding) + note
 	}
 	if c.hidden > 0 {
 		note = " What was replaced held control characters, which file_read does not show." + note

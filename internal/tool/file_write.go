@@ -76,9 +76,13 @@ func (p place) asWritten(content string) (data []byte, note string) {
 	if end := textfile.LineEnd(t.Value); end != "\n" {
 		text = strings.ReplaceAll(strings.ReplaceAll(text, "\r\n", "\n"), "\n", end)
 	}
+	was := t.Encoding
+	t = t.As(text)
 	switch data, err = t.Encode(text); {
 	case err != nil:
 		return []byte(text), fmt.Sprintf(" The file is UTF-8 now: %v.", err)
+	case t.Encoding != was:
+		note = fmt.Sprintf(" The file is written in %s now, as it declares.", t.Encoding)
 	case string(data) != content:
 		note = fmt.Sprintf(" It keeps its line ends and its encoding, %s.", t.Encoding)
 	}

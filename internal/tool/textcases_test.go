@@ -35,6 +35,30 @@ func inUTF16(text string, big bool) string {
 	return b.String()
 }
 
+// A text that declares another encoding than the file it replaces is written in that; what an
+// encoding does not have is refused, and never becomes something else.
+func TestCase_E02_NewDeclarationsCount(t *testing.T) {
+	r, dir := files(t)
+	for name, c := range map[string]struct{ file, old, new, want, said string }{
+		"edited to UTF-8":    {"# coding: latin-1\nx='\xe9'\n", "latin-1", "utf-8", "# coding: utf-8\nx='é'\n", "written in utf-8 now"},
+		"written as UTF-8":   {"# coding: latin-1\nx='\xe9'\n", "", "# coding: utf-8\nx='é'\n", "# coding: utf-8\nx='é'\n", "written in utf-8 now"},
+		"to another one":     {"<meta charset=big5>\xa4\xa4", "big5", "gbk", "<meta charset=gbk>\xd6\xd0", "written in gbk now"},
+		"UTF-8 stays":        {"é a\n", "a", "<meta charset=latin1>", "é <meta charset=latin1>\n", "Edited"},
+		"a mark stays":       {"\ufeff# coding: latin-1\né", "latin-1", "koi8-r", "\ufeff# coding: koi8-r\né", "Edited"},
+		"no entities":        {"# coding: shift_jis\n\x93\xfa", "日", "é", "# coding: shift_jis\n\x93\xfa", "shift_jis has no character 'é'"},
+		"no entities in GBK": {"<meta charset=gb2312>\xd6\xd0", "中", "😀", "<meta charset=gb2312>\xd6\xd0", "gbk has no character"},
+		"UTF-8 rather":       {"# coding: shift_jis\n\x93\xfa", "", "# coding: shift_jis\né", "# coding: shift_jis\né", "The file is UTF-8 now: shift_jis has no character"},
+	} {
+		path := put(t, dir, "f", c.file)
+		with, args := "file_edit", m{"path": "f", "old": c.old, "new": c.new}
+		if c.old == "" {
+			with, args = "file_write", m{"path": "f", "content": c.new}
+		}
+		assert.Contains(t, call(t, r, dir, with, args).Content, c.said, name)
+		assert.Equal(t, c.want, content(t, path), name)
+	}
+}
+
 // Line ends, mark and encoding of a file are kept by an edit.
 func TestCase_E02_EditsKeepHowAFileIsWritten(t *testing.T) {
 	r, dir := files(t)

@@ -9,9 +9,9 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"golang.org/x/net/html/charset"
 	"golang.org/x/text/encoding"
 	"golang.org/x/text/encoding/charmap"
+	"golang.org/x/text/encoding/htmlindex"
 	"golang.org/x/text/encoding/unicode"
 	"golang.org/x/text/encoding/unicode/utf32"
 )
@@ -61,8 +61,8 @@ func Decode(data []byte, declared string) Text {
 			return t
 		}
 	}
-	if enc, name := charset.Lookup(declared); enc != nil && enc != encoding.Replacement {
-		return named(data, enc, name)
+	if enc, name, known := lookup(declared); known {
+		return decode(data, name, enc)
 	}
 	if t, is := utf16(data); is {
 		return t
@@ -70,8 +70,8 @@ func Decode(data []byte, declared string) Text {
 	if utf8.Valid(data) {
 		return Text{Value: string(data), Encoding: "UTF-8"}
 	}
-	if enc, name := charset.Lookup(Declared(data)); enc != nil && name != "utf-8" && enc != encoding.Replacement {
-		return named(data, enc, name)
+	if enc, name, known := lookup(Declared(data)); known && enc != nil {
+		return decode(data, name, enc)
 	}
 	if mostlyUTF8(data) {
 		return Text{Value: string(data), Encoding: "UTF-8"}
@@ -84,12 +84,20 @@ func Decode(data []byte, declared string) Text {
 	return t
 }
 
-// named is a declared encoding: where x/net's would look for a mark first, ours.
-func named(data []byte, enc encoding.Encoding, name string) Text {
+// lookup finds an encoding by its name; nil is UTF-8. A name that looks for a mark first is
+// that of ours, which does not.
+func lookup(label string) (enc encoding.Encoding, name string, known bool) {
+	enc, err := htmlindex.Get(label)
+	if err != nil || enc == encoding.Replacement {
+		return nil, "", false
+	}
+	if name, err = htmlindex.Name(enc); err != nil {
+		return nil, "", false
+	}
 	if ours, has := map[string]encoding.Encoding{"utf-8": nil, "utf-16le": utf16LE, "utf-16be": utf16BE}[name]; has {
 		enc = ours
 	}
-	return decode(data, name, enc)
+	return enc, name, true
 }
 
 func decode(data []byte, name string, enc encoding.Encoding) Text {
@@ -167,6 +175,17 @@ func (t Text) Foreign() bool { return t.enc != nil }
 func (t Text) Exact(data []byte) bool {
 	out, err := t.Encode(t.Value)
 	return err == nil && bytes.Equal(out, data)
+}
+
+// As is how a new text is written for a file that is not UTF-8: as it newly declares of
+// itself, else as the file is written.
+func (t Text) As(value string) Text {
+	now := Declared([]byte(value))
+	enc, name, known := lookup(now)
+	if known && t.enc != nil && len(t.mark) == 0 && enc != utf16LE && enc != utf16BE && !strings.EqualFold(now, Declared([]byte(t.Value))) {
+		t.enc, t.Encoding, t.Guessed = enc, name, false
+	}
+	return t
 }
 
 // Encode writes a text as the file is written: in its encoding, with its mark.
