@@ -16,7 +16,7 @@ func (e entry) allows(c ServerConfig, variables []string) (lines []string) {
 		}
 	}
 	if c.Command != "" {
-		say("runs", append(e.Command, e.Args...)...)
+		say("runs", texts(append(e.Command, e.Args...))...)
 	}
 	if e.URL != "" {
 		say("is reached at", e.URL)
@@ -25,10 +25,10 @@ func (e entry) allows(c ServerConfig, variables []string) (lines []string) {
 		say("is started in", e.Dir)
 	}
 	for _, name := range slices.Sorted(maps.Keys(e.Env)) {
-		say("gets the variable", name, e.Env[name])
+		say("gets the variable", name, string(e.Env[name]))
 	}
 	for _, name := range slices.Sorted(maps.Keys(e.Headers)) {
-		say("gets the header", name, e.Headers[name])
+		say("gets the header", name, string(e.Headers[name]))
 	}
 	say("gets from the worker's environment the value of", slices.Compact(slices.Sorted(slices.Values(variables)))...)
 	if e.Trusted {
@@ -39,5 +39,6 @@ func (e entry) allows(c ServerConfig, variables []string) (lines []string) {
 	}
 	say("offers only", e.IncludeTools...)
 	say("does not offer", c.Exclude...)
+	say("has what is not known here and does nothing", e.unknown...)
 	return lines
 }

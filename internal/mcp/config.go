@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"maps"
 	"path/filepath"
+	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -80,20 +82,20 @@ func (c ServerConfig) key() string {
 }
 
 // entry is the JSON of a server. Names that other programs use for the same
-// thing are understood; fields that nobody here knows are left to them.
+// thing are understood; a person is told of those that nobody here knows.
 type entry struct {
-	Type        string            `json:"type"`
-	Transport   string            `json:"transport"`
-	Command     commandLine       `json:"command"`
-	Args        []string          `json:"args"`
-	Env         map[string]string `json:"env"`
-	Environment map[string]string `json:"environment"`
-	Dir         string            `json:"cwd"`
+	Type        string          `json:"type"`
+	Transport   string          `json:"transport"`
+	Command     commandLine     `json:"command"`
+	Args        []word          `json:"args"`
+	Env         map[string]word `json:"env"`
+	Environment map[string]word `json:"environment"`
+	Dir         string          `json:"cwd"`
 
-	URL       string            `json:"url"`
-	HTTPURL   string            `json:"httpUrl"`
-	ServerURL string            `json:"serverUrl"`
-	Headers   map[string]string `json:"headers"`
+	URL       string          `json:"url"`
+	HTTPURL   string          `json:"httpUrl"`
+	ServerURL string          `json:"serverUrl"`
+	Headers   map[string]word `json:"headers"`
 
 	Disabled      bool            `json:"disabled"`
 	Enabled       *bool           `json:"enabled"`
@@ -107,19 +109,64 @@ type entry struct {
 	Timeout       json.RawMessage `json:"timeout"`
 	StartTimeout  json.RawMessage `json:"startTimeout"`
 	EnvFile       string          `json:"envFile"`
+	unknown       []string
+}
+
+// word is a text, which a number, true or false also is.
+type word string
+
+// UnmarshalJSON reads it.
+func (w *word) UnmarshalJSON(raw []byte) error {
+	if *w = word(raw); strings.IndexByte("{[n\"", raw[0]) < 0 {
+		return nil
+	}
+	*w = ""
+	return json.Unmarshal(raw, (*string)(w))
 }
 
 // commandLine is a command, alone or as a list with its arguments.
-type commandLine []string
+type commandLine []word
 
 // UnmarshalJSON reads both.
 func (c *commandLine) UnmarshalJSON(raw []byte) error {
 	var name string
 	if json.Unmarshal(raw, &name) == nil {
-		*c = commandLine{name}
+		*c = commandLine{word(name)}
 		return nil
 	}
-	return json.Unmarshal(raw, (*[]string)(c))
+	return json.Unmarshal(raw, (*[]word)(c))
+}
+
+// Fields that other programs know. limiting ones would be lost with what they forbid.
+var (
+	limiting    = regexp.MustCompile(`(?i)active|enable|disable|allow|den[yi]|block|exclude|approv|permission|sandbox|tools$`)
+	knownFields = func() (names []string) {
+		for _, f := range reflect.VisibleFields(reflect.TypeFor[entry]()) {
+			names = append(names, strings.ToLower(f.Tag.Get("json")))
+		}
+		return names
+	}()
+)
+
+// readEntry reads the JSON of a server; problem says in words what of it cannot be.
+func readEntry(raw json.RawMessage) (e entry, problem string) {
+	var all fields
+	var odd *json.UnmarshalTypeError
+	switch err := errors.Join(json.Unmarshal(raw, &all), json.Unmarshal(raw, &e)); {
+	case errors.As(err, &odd):
+		return entry{}, fmt.Sprintf("its entry is not valid: %s cannot be %s", firstOf(odd.Field, "it"), odd.Value)
+	case err != nil:
+		return entry{}, "its entry is not valid: " + err.Error()
+	}
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		if slices.Contains(knownFields, strings.ToLower(name)) {
+			continue
+		}
+		if e.unknown = append(e.unknown, name); limiting.MatchString(name) {
+			problem = firstOf(problem, fmt.Sprintf("it has %q, which is not known here and may forbid something: use disabled, includeTools, excludeTools or approval, or take it out", cutLine(name)))
+		}
+	}
+	return e, problem
 }
 
 // settle makes one of the ways in which programs say the same.
@@ -127,7 +174,7 @@ func (e *entry) settle() {
 	if len(e.Command) > 0 {
 		e.Args, e.Command = slices.Concat(e.Command[1:], e.Args), e.Command[:1]
 	}
-	all := map[string]string{}
+	all := map[string]word{}
 	maps.Copy(all, e.Environment)
 	maps.Copy(all, e.Env)
 	e.Env, e.URL = all, firstOf(e.URL, e.HTTPURL, e.ServerURL)
@@ -178,23 +225,22 @@ func readFile(book trust.Book, folder, name, dir, apart string, env func(string)
 // readServer checks an entry; on is false if it is switched off.
 func readServer(id string, raw json.RawMessage, dir string, env func(string) string) (c ServerConfig, on bool) {
 	c = ServerConfig{ID: id, Start: defaultStart, Call: defaultCall, Gates: map[string]agent.Gate{}}
-	var e entry
-	if err := json.Unmarshal(raw, &e); err != nil {
-		c.Problem = "its entry is not valid: " + err.Error()
-		return c, true
-	}
+	e, problem := readEntry(raw)
 	if e.Disabled || e.Enabled != nil && !*e.Enabled {
 		return c, false
 	}
+	if c.Problem = problem; problem != "" {
+		return c, true
+	}
 	e.settle()
 	x := newExpander(env, dir)
-	c.Command, c.Env, c.Headers = x.path(strings.Join(e.Command, "")), x.all(e.Env), x.all(e.Headers)
+	c.Command, c.Env, c.Headers = x.path(strings.Join(texts(e.Command), "")), x.all(e.Env), x.all(e.Headers)
 	for _, a := range e.Args {
-		c.Args = append(c.Args, x.text(a))
+		c.Args = append(c.Args, x.text(string(a)))
 	}
 	c.URL = x.text(e.URL)
 	if c.raw = e.URL; c.Command != "" {
-		c.raw = strings.Join(append(e.Command, e.Args...), " ")
+		c.raw = strings.Join(texts(append(e.Command, e.Args...)), " ")
 	}
 	if e.Dir != "" {
 		if c.Dir = x.path(e.Dir); !filepath.IsAbs(c.Dir) {
@@ -223,7 +269,9 @@ func readServer(id string, raw json.RawMessage, dir string, env func(string) str
 func kindOf(typ string, c ServerConfig) (kind, problem string) {
 	switch strings.ToLower(typ) {
 	case "":
-		kind = kindHTTP
+		if kind = kindHTTP; c.Command != "" && c.URL != "" {
+			return "", "it names both a command and a url: keep one"
+		}
 		if c.Command != "" {
 			kind = kindStdio
 		}
@@ -306,6 +354,13 @@ func (x *expander) duration(name string, raw json.RawMessage, small, own time.Du
 		return own
 	}
 	return min(d, longestCall)
+}
+
+func texts[W ~string](words []W) (out []string) {
+	for _, w := range words {
+		out = append(out, string(w))
+	}
+	return out
 }
 
 func firstOf(values ...string) string {

@@ -24,8 +24,8 @@ func exactly(message []byte) []byte {
 			Content []struct {
 				Type any `json:"type"`
 			} `json:"content"`
-			Tools      []fields        `json:"tools"`
-			Structured json.RawMessage `json:"structuredContent"`
+			Tools      []json.RawMessage `json:"tools"`
+			Structured json.RawMessage   `json:"structuredContent"`
 		} `json:"result"`
 	}
 	var typed struct {
@@ -40,10 +40,8 @@ func exactly(message []byte) []byte {
 	if plain || json.Unmarshal(message, &m) != nil || json.Unmarshal(m["result"], &result) != nil {
 		return message
 	}
-	for _, t := range look.Result.Tools {
-		if schema := t["inputSchema"]; schema != nil {
-			keep(t, schema)
-		}
+	for i, t := range look.Result.Tools {
+		look.Result.Tools[i] = usableTool(t)
 	}
 	if look.Result.Tools != nil {
 		result["tools"] = encoded(look.Result.Tools)
@@ -60,6 +58,37 @@ func exactly(message []byte) []byte {
 	}
 	m["result"] = encoded(result)
 	return encoded(m)
+}
+
+// usableTool is a tool of a list with its schema as it was written. Of one that the SDK would
+// refuse together with the rest of the list, name and description are left.
+func usableTool(raw json.RawMessage) json.RawMessage {
+	var t fields
+	var plain struct {
+		Name        text `json:"name"`
+		Description text `json:"description"`
+	}
+	if json.Unmarshal(raw, &t) != nil || t == nil {
+		return json.RawMessage("{}")
+	}
+	schema := t["inputSchema"]
+	if json.Unmarshal(raw, new(sdk.Tool)) != nil {
+		_ = json.Unmarshal(raw, &plain)
+		t = fields{"name": encoded(plain.Name), "description": encoded(plain.Description), "inputSchema": schema}
+	}
+	if schema != nil {
+		keep(t, schema)
+	}
+	return encoded(t)
+}
+
+// text is a text, and empty for all else.
+type text string
+
+// UnmarshalJSON reads it.
+func (t *text) UnmarshalJSON(raw []byte) error {
+	_ = json.Unmarshal(raw, (*string)(t))
+	return nil
 }
 
 // encoded is the JSON of what was JSON before.

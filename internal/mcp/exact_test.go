@@ -94,6 +94,17 @@ func TestCase_M10_UnknownBlocksOverHTTP(t *testing.T) {
 	}
 }
 
+// A tool that is broken takes no other one along.
+func TestCase_M10_BrokenToolsTakeNothingAlong(t *testing.T) {
+	var m struct{ Result sdk.ListToolsResult }
+	require.NoError(t, json.Unmarshal(exactly([]byte(`{"id":1,"result":{"tools":[{"name":"good","inputSchema":{"type":"object"},"title":"T"},{"name":17},null,"x",{"name":"odd","description":"d","annotations":"none","title":5,
+		"inputSchema":{"type":"object","properties":{"n":{"maximum":9007199254740993}}}}]}}`)), &m))
+	require.Len(t, m.Result.Tools, 5)
+	assert.Equal(t, [5]string{"good", "", "", "", "odd"}, [5]string{m.Result.Tools[0].Name, m.Result.Tools[1].Name, m.Result.Tools[2].Name, m.Result.Tools[3].Name, m.Result.Tools[4].Name})
+	assert.Equal(t, [2]string{"T", "d"}, [2]string{m.Result.Tools[0].Title, m.Result.Tools[4].Description})
+	assert.Contains(t, string(encoded(schemaIn(m.Result.Tools[4]))), "9007199254740993")
+}
+
 // What needs no change stays as it is, byte for byte.
 func TestCase_M10_OtherMessagesStayAsTheyAre(t *testing.T) {
 	for _, text := range []string{

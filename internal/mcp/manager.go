@@ -129,7 +129,7 @@ func (m *Manager) stamp() string {
 }
 
 // wanted are the servers of the files by id; of two with one id the first wins.
-// Those that wait for an agreement are apart.
+// Those that wait for an agreement are apart; one that cannot be used has nothing to agree to.
 func wanted(files []File) (servers map[string]ServerConfig, waiting map[string]string) {
 	servers, waiting = map[string]ServerConfig{}, map[string]string{}
 	for _, f := range files {
@@ -137,7 +137,7 @@ func wanted(files []File) (servers map[string]ServerConfig, waiting map[string]s
 			if _, taken := servers[c.ID]; taken || waiting[serverName(c.ID)] != "" {
 				continue
 			}
-			if !f.Agreed {
+			if !f.Agreed && c.Problem == "" {
 				waiting[serverName(c.ID)] = c.File
 				continue
 			}
@@ -191,7 +191,7 @@ func (m *Manager) tell(files []File) {
 		switch {
 		case f.Problem != "":
 			text = f.Path() + " " + f.Problem
-		case !f.Agreed && len(f.Servers) > 0:
+		case !f.Agreed && len(f.Allows) > 0:
 			text = fmt.Sprintf("%s names %d MCP servers, which start only when a person has agreed to the file: %s shows what they may do and asks", f.Path(), len(f.Servers), trust.Command(f.Folder))
 		}
 		if text != m.told[f.Path()] && text != "" {

@@ -55,6 +55,9 @@ func startProcess(c ServerConfig, env func(string) string, said func(string)) (*
 			return nil, err
 		}
 	}
+	if info, err := os.Stat(c.Dir); c.Dir != "" && (err != nil || !info.IsDir()) {
+		return nil, fmt.Errorf("the folder %s, in which it is to be started, is not there", c.Dir)
+	}
 	environ := serverEnv(c, env)
 	path, err := lookPath(c, environ)
 	if err != nil {

@@ -95,13 +95,13 @@ func TestCase_M13_SwitchedOff(t *testing.T) {
 // Variables as other programs write them; what is agreed to shows them by name.
 func TestCase_M14_Variables(t *testing.T) {
 	f, got, dir := readText(t, `{"servers":{"a":{"command":"~/bin/x","cwd":"~/w","args":["${workspaceFolder}${/}a","${userHome}","${pathSeparator}","${workspaceFolderBasename}","~/kept","${NONE:-d}${x%y}"],
-		"env":{"A":"${env:TOKEN}","B":"{env:TOKEN}","C":"${TOKEN}","D":"${env:NONE:-}","E":"$TOKEN ${1} ${a b} {TOKEN}"}}}}`)
+		"env":{"A":"${env:TOKEN}","B":"{env:TOKEN}","C":"${TOKEN}","D":"${env:NONE:-}","E":"$TOKEN ${1} ${a b} {TOKEN}","F":"$TOKEN","G":5,"H":true}}}}`)
 	require.Empty(t, f.Problem)
 	a := got["a"]
 	require.Empty(t, a.Problem)
 	assert.Equal(t, [2]string{"/u/ann/bin/x", "/u/ann/w"}, [2]string{a.Command, a.Dir})
 	assert.Equal(t, []string{dir + "/a", "/u/ann", "/", filepath.Base(dir), "~/kept", "d${x%y}"}, a.Args)
-	assert.Equal(t, map[string]string{"A": "t0ken", "B": "t0ken", "C": "t0ken", "D": "", "E": "$TOKEN ${1} ${a b} {TOKEN}"}, a.Env)
+	assert.Equal(t, map[string]string{"A": "t0ken", "B": "t0ken", "C": "t0ken", "D": "", "E": "$TOKEN ${1} ${a b} {TOKEN}", "F": "t0ken", "G": "5", "H": "true"}, a.Env)
 	shown := strings.Join(f.Allows, "\n")
 	assert.NotContains(t, shown, "t0ken")
 	for _, part := range []string{`runs "~/bin/x" "${workspaceFolder}${/}a"`, `"A" "${env:TOKEN}"`, `the value of "NONE" "TOKEN"`} {
@@ -114,12 +114,36 @@ func TestCase_M14_Variables(t *testing.T) {
 		`"url":"https://e","headers":{"A":"{file:~/.key}"}`: "refers to {file:~/.key}",
 		`"command":"x","env":{"A":"${env:MISSING}"}`:        "has no MISSING",
 		`"command":"x","envFile":"${workspaceFolder}/.env"`: "envFile is not read here",
+		`"command":"x","env":{"A":"$MISSING"}`:              "has no MISSING",
 	} {
 		_, got, _ := readText(t, `{"mcpServers":{"a":{`+text+`}}}`)
 		assert.Contains(t, got["a"].Problem, want)
 	}
 	_, got, _ = readText(t, `{"mcpServers":{"a":{"url":"ftp://e/?key=${TOKEN}"}}}`)
 	assert.NotContains(t, got["a"].Problem, "t0ken")
+}
+
+// Nothing of an entry is lost in silence: what may forbid something is refused, the rest is
+// named where a person agrees. Nobody has to agree to what cannot be used.
+func TestCase_M13_WhatIsNotKnownIsSaid(t *testing.T) {
+	for text, want := range map[string]string{
+		`"command":"x","isActive":false`: `it has "isActive", which is not known here and may forbid something`, `"command":"x","tools":{"w":false}`: `it has "tools"`,
+		`"command":"x","allowedTools":["r"]`: `it has "allowedTools"`, `"command":"x","blockedTools":"w"`: `it has "blockedTools"`, `"command":"x","url":"https://e"`: "both a command and a url",
+		`"command":"x","args":"a b"`: "args cannot be string", `"command":"x","env":{"A":null}`: "", `"command":"x","disabled":"yes"`: "disabled cannot be string", `"args":["x"]`: "neither a command nor a url",
+	} {
+		f, got, _ := readText(t, `{"mcpServers":{"a":{`+text+`}}}`)
+		if assert.Contains(t, got["a"].Problem, want, text); want != "" {
+			servers, waiting := wanted([]File{f})
+			assert.Empty(t, waiting, text)
+			assert.Equal(t, got["a"].Problem, servers["a"].Problem)
+		}
+	}
+	f, got, _ := readText(t, `{"mcpServers":{"a":{"command":"x","Args":["y",8080],"description":"d","fromGalleryId":7}}}`)
+	assert.Empty(t, got["a"].Problem)
+	assert.Equal(t, []string{"y", "8080"}, got["a"].Args)
+	assert.Contains(t, strings.Join(f.Allows, "\n"), `has what is not known here and does nothing "description" "fromGalleryId"`)
+	_, err := startProcess(ServerConfig{Command: "/bin/true", Dir: "/nowhere"}, func(string) string { return "" }, func(string) {})
+	assert.ErrorContains(t, err, "the folder /nowhere, in which it is to be started, is not there")
 }
 
 // Fields as other programs have them.

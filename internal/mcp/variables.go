@@ -9,9 +9,10 @@ import (
 	"strings"
 )
 
-// variable is ${NAME}, ${env:NAME} or {env:NAME}, the first two also with :-DEFAULT, and what
-// other programs replace by means of their own. Anything else stays as it is.
-var variable = regexp.MustCompile(`\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*|/)(:-([^}]*))?\}|\{env:([A-Za-z_][A-Za-z0-9_]*)\}|\$\{(?:input|command|config):[^}]*\}|\{file:[^}]*\}`)
+// variable is ${NAME}, ${env:NAME} or {env:NAME}, the first two also with :-DEFAULT, what
+// other programs replace by means of their own, and $NAME as the whole of a text. Anything
+// else stays as it is.
+var variable = regexp.MustCompile(`\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*|/)(:-([^}]*))?\}|\{env:([A-Za-z_][A-Za-z0-9_]*)\}|\$\{(?:input|command|config):[^}]*\}|\{file:[^}]*\}|^\$([A-Z][A-Z0-9_]+)$`)
 
 // expander replaces variables in the entry of a server.
 type expander struct {
@@ -35,7 +36,7 @@ func (x *expander) refuse(format string, args ...any) {
 func (x *expander) text(s string) string {
 	return variable.ReplaceAllStringFunc(s, func(ref string) string {
 		m := variable.FindStringSubmatch(ref)
-		name := m[1] + m[4]
+		name := m[1] + m[4] + m[5]
 		if v := x.places[name]; v != "" {
 			return v
 		}
@@ -60,10 +61,10 @@ func (x *expander) path(s string) string {
 	return x.text(s)
 }
 
-func (x *expander) all(in map[string]string) map[string]string {
+func (x *expander) all(in map[string]word) map[string]string {
 	out := make(map[string]string, len(in))
 	for _, k := range slices.Sorted(maps.Keys(in)) {
-		out[k] = x.text(in[k])
+		out[k] = x.text(string(in[k]))
 	}
 	return out
 }

@@ -240,7 +240,8 @@ func TestCase_S01_SchemaFiles(t *testing.T) {
 	for text, want := range map[string]string{
 		"\ufeff{\"name\":\"x\",\r\n\"schema\":{\"type\":\"object\"}}":                                  "",
 		"\xff\xfe{\x00\"\x00t\x00y\x00p\x00e\x00\"\x00:\x00\"\x00a\x00r\x00r\x00a\x00y\x00\"\x00}\x00": "",
-		`{"a":1}`:              "demands nothing",
+		`{"a":1}`:     "demands nothing",
+		"\ufeff \r\n": "the file is empty", `{"type":"object",}`: "is not JSON: invalid character '}'",
 		"{\"title\":\"\xe9\"}": "not valid UTF-8, see line 1",
 	} {
 		require.NoError(t, os.WriteFile(file, []byte(text), 0o600))

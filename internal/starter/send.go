@@ -1,7 +1,9 @@
 package starter
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -118,6 +120,9 @@ func (s *sendCmd) Run(ctx context.Context, a *app) error {
 	if s.Schema != "" {
 		if schema, err = os.ReadFile(s.Schema); err == nil {
 			schema, err = agent.WrittenText(schema)
+		}
+		if err == nil && len(bytes.TrimSpace(schema)) == 0 {
+			err = errors.New("the file is empty")
 		}
 		if err != nil {
 			return agent.Wrap(err, agent.CodeInvalid, "--schema cannot be read")

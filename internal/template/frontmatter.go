@@ -50,10 +50,10 @@ func split(text string) (front, body string, missing int) {
 
 var (
 	// fence is what may stand around front matter, for other programs or by mistake.
-	fence = regexp.MustCompile("^(?:[-\\x{2010}-\\x{2015}\\x{2212}]{2}|[\\x{2014}\\x{2015}]|\\+{3}|={3}|~{3}|`{3}|[{]$|<!--)")
+	fence = regexp.MustCompile("^(?:[-\\x{2010}-\\x{2015}\\x{2212}]{2}|[\\x{2014}\\x{2015}]|\\+{3}|={3}|~{3}|`{3}|;{3}|[{]$|<!--)")
 	// keyLine is a line with a key of front matter; limitLine one whose loss would allow more.
-	keyLine   = regexp.MustCompile(`^[{"' \t]*(?:name|description|model|provider|temperature|topP|stream|shareContext|color|` + limitKeys + `)["']?[ \t]*[:=]`)
-	limitLine = regexp.MustCompile(`^[{"' \t]*(?:` + limitKeys + `)["']?[ \t]*[:=]`)
+	keyLine   = regexp.MustCompile(`^[-*_{"' \t]*(?:name|description|model|provider|temperature|topP|stream|shareContext|color|` + limitKeys + `)["'*_]*[ \t]*[:=]`)
+	limitLine = regexp.MustCompile(`^(?:[-*_{"' \t]*|\{.*")(?:` + limitKeys + `)["'*_]*[ \t]*[:=]`)
 )
 
 const limitKeys = `tools|disallowedTools|approval|onDeny|maxSteps|maxTurns|maxTokens|timeoutMs`

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -63,6 +64,8 @@ func (p *parser) take(fields []field) (line int, problem string) {
 		key := plainKey(f.key)
 		set, known := setters[key]
 		switch {
+		case !known && limiting.MatchString(key) && key != "permissionmode":
+			return f.line, fmt.Sprintf("the key %q is not known here and may forbid something: say it with tools, disallowedTools, approval or maxSteps, or take it out", f.key)
 		case !known:
 			p.warn(f.line, "unknown key %q; known are %s", f.key, keys)
 			continue
@@ -107,6 +110,10 @@ func plainKey(key string) string {
 // limits are the keys, plain, that keep an agent from something: without one the agent
 // may do more than the person wrote.
 var limits = map[string]bool{"tools": true, "disallowedtools": true, "approval": true, "maxsteps": true, "maxturns": true, "maxtokens": true, "timeoutms": true}
+
+// limiting are keys, plain, of other programs, and misspelt ones, that may keep an agent
+// from something. What Claude Code's permissionMode means depends on that program.
+var limiting = regexp.MustCompile(`tool|allow|den[yi]|permission|app?rov|readonly|restrict|forbid|disable|sandbox|budget|limit|timeout|^max|steps`)
 
 // keys lists the front matter keys; it is printed for unknown ones.
 const keys = "name, description, tools, model, provider, temperature, maxTokens, topP, timeoutMs, maxSteps, stream, shareContext, approval, onDeny"

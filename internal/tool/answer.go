@@ -61,8 +61,8 @@ func isKeyword(key string) bool {
 }
 
 func answerSchema(text json.RawMessage) (*schema.Schema, error) {
-	if !json.Valid(text) {
-		return nil, agent.Errorf(agent.CodeInvalid, "the schema of the answer is not JSON")
+	if err := json.Unmarshal(text, new(json.RawMessage)); err != nil {
+		return nil, agent.Wrap(err, agent.CodeInvalid, "the schema of the answer is not JSON")
 	}
 	s, err := schema.Compile(text, false)
 	return s, agent.Wrap(err, agent.CodeInvalid, "the schema of the answer is not a usable JSON schema")

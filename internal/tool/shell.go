@@ -86,7 +86,7 @@ func runShell(ctx context.Context, r agent.ToolRun, a shellArgs, memory int64) a
 	defer cancel()
 
 	out := newBounded(shellOutput)
-	line, done, err := commandLine(a.Command)
+	line, done, err := commandLine(strings.ReplaceAll(a.Command, "\r\n", "\n")) // a shell takes CR for a part of the word
 	if err != nil {
 		return agent.ToolFailed(agent.ErrUnknown, "Error: the command is too long for an argument and cannot be put into a file: %v.", err)
 	}

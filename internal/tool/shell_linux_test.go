@@ -82,6 +82,7 @@ func TestCase_T06_EnvironmentAndLongCommands(t *testing.T) {
 	out := succeeded(t, run(m{"command": `date +%Z; echo "$https_proxy $USER $SSL_CERT_FILE $AWS_SECRET_ACCESS_KEY $ALL_PROXY|"; [ "$TMPDIR" = "` + os.Getenv("TMPDIR") + `" ] && echo same`}))
 	assert.Equal(t, "JST\nhttp://proxy.example:3128 ada /certs.pem  proxy.example:1080|\nsame\n[exit code 0]", out)
 
+	assert.Equal(t, "yes\nline\n[exit code 0]", succeeded(t, run(m{"command": "if true; then\r\n  echo yes\r\nfi\r\ncat <<END\r\nline\r\nEND\r\n"})), "with line ends of Windows")
 	long := strings.Repeat("é", 3<<20)
 	assert.Equal(t, fmt.Sprintf("%d\n[exit code 0]", len(long)), succeeded(t, run(m{"command": "cat > long.txt <<'END'\n" + long + "\nEND\nprintf %s \"$(cat long.txt)\" | wc -c"})))
 	failed(t, run(m{"command": ": " + long + "\nexit 7"}), agent.ErrUnknown, "[exit code 7]")
