@@ -2,8 +2,6 @@ package e2e
 
 import (
 	"fmt"
-	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -54,14 +52,7 @@ func TestSigtermLetsAnAnswerEnd(t *testing.T) {
 // its end, and no turn fails.
 func TestRollingDeploys(t *testing.T) {
 	s := stack(t)
-	edits := slices.Clone(changedBuild)
-	for _, dialect := range []string{"memory/sqlite", "memory/postgres"} {
-		there, err := filepath.Glob(filepath.Join(tt.Root(), dialect, "schema", "*.sql"))
-		require.NoError(t, err)
-		file := fmt.Sprintf("%s/schema/%03d_deployed.sql", dialect, len(there)+1)
-		edits = append(edits, tt.Edit{File: file, New: "-- expands\nALTER TABLE threads ADD COLUMN deployed TEXT NOT NULL DEFAULT '';\n"})
-	}
-	next := tt.BuildVariant(t, "next", edits...)
+	next := nextBuild(t)
 	var workers []*tt.Process
 	start := func(w *tt.Process) {
 		tt.Eventually(t, "it is ready", func() bool { return strings.Contains(w.Log(), "worker ready") })

@@ -49,6 +49,7 @@ func TestOnPostgres(t *testing.T) {
 			"export and import":         testExportOfARun,
 			"http log":                  TestRow40_HTTPLog,
 			"deploys":                   TestRollingDeploys,
+			"chaos":                     TestChaos,
 		})
 	}
 	for name, scenario := range scenarios {
