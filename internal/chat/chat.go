@@ -175,7 +175,7 @@ func (s *session) await(ctx context.Context, sent spool.Reply, tails map[string]
 	switch status := agent.ThreadStatus(reply.Status); {
 	case status == agent.ThreadCompleted:
 		return nil
-	case status.Final() && s.Seen.failure == printer.FailureLine(reply.ErrorCode, reply.Error):
+	case status.Final() && s.Seen.Failure == printer.FailureLine(reply.ErrorCode, reply.Error):
 		return nil
 	}
 	return s.Report(reply, s.Seen)

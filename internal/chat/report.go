@@ -15,7 +15,7 @@ import (
 // Seen is what was shown of a turn while it ran.
 type Seen struct {
 	Answer  bool
-	failure string // why it failed, "" = that was not shown
+	Failure string // why it failed, "" = that was not shown
 }
 
 // Waiting says how a command waits for a turn.
@@ -98,7 +98,7 @@ func (p *Person) Report(r spool.Reply, shown Seen) error {
 	if r.Reason != "" && r.Reason != agent.ReasonError && string(r.Reason) != r.Status {
 		text += " (" + string(r.Reason) + ")"
 	}
-	if why := printer.FailureLine(r.ErrorCode, r.Error); why != "" && why != r.Status && why != shown.failure {
+	if why := printer.FailureLine(r.ErrorCode, r.Error); why != "" && why != r.Status && why != shown.Failure {
 		text += ": " + strings.TrimPrefix(why, r.Status+": ")
 	}
 	p.Progress("%s; see: %s show %s", text, p.Name, r.ThreadID)

@@ -59,7 +59,7 @@ func (t *Talk) Until(ctx context.Context, sent spool.Reply, tails map[string]str
 	maps.Copy(l.Cursor, tails)
 	defer func() {
 		l.EndLine()
-		t.Seen = Seen{Answer: t.Stream, failure: l.Failure}
+		t.Seen = Seen{Answer: t.Stream, Failure: l.Failure}
 	}()
 	t.Talking.Store(t.Prompt)
 	defer t.Talking.Store(false)

@@ -112,7 +112,7 @@ func Event(e agent.Event) string {
 func (p *Printer) Trace(n *spool.Node) {
 	for i, up := range n.Up {
 		pad := strings.Repeat("  ", i)
-		p.Print("%s%s  %s  %s", pad, up.ThreadID, up.Status, costText(up.DurationMs, up.Tokens, up.Price))
+		p.Print("%s%s  %s  %s", pad, up.ThreadID, up.Status, Cost(up.DurationMs, up.Tokens, up.Price))
 		if up.UI != "" {
 			p.Print("%s  %s", pad, up.UI)
 		}
@@ -123,7 +123,7 @@ func (p *Printer) Trace(n *spool.Node) {
 // tree prints a node and what is below it.
 func (p *Printer) tree(n *spool.Node, depth int) {
 	pad := strings.Repeat("  ", depth)
-	p.Print("%s%s  %s  %s", pad, n.Thread.ID, Status(n.Thread), costText(n.DurationMs, n.Tokens, n.Price))
+	p.Print("%s%s  %s  %s", pad, n.Thread.ID, Status(n.Thread), Cost(n.DurationMs, n.Tokens, n.Price))
 	if l := n.Link; l != nil {
 		calls := l.Calls
 		if len(calls) == 0 {
@@ -154,8 +154,8 @@ func (p *Printer) tree(n *spool.Node, depth int) {
 	}
 }
 
-// costText is what a thread has used, with all below it.
-func costText(ms, tokens int64, price float64) string {
+// Cost is what a thread has used, with all below it.
+func Cost(ms, tokens int64, price float64) string {
 	text := fmt.Sprintf("%s, %d tokens", short(time.Duration(ms)*time.Millisecond), tokens)
 	if price > 0 {
 		text += fmt.Sprintf(", $%.4f", price)

@@ -35,9 +35,13 @@ const dialTimeout = 10 * time.Second
 
 type app struct {
 	*chat.Person
-	env   []string
-	stdin io.Reader
-	flags map[string]string
+	env    []string
+	stdin  io.Reader
+	stdout io.Writer
+	flags  map[string]string
+	// opened is what a command inside of chat works on, base the flags of that chat.
+	opened chat.Conversations
+	base   map[string]string
 	// live means that a person reads stdout as it comes.
 	live    bool
 	closers []func()
@@ -46,7 +50,7 @@ type app struct {
 }
 
 func newApp(env []string, stdin io.Reader, stdout, stderr io.Writer) *app {
-	a := &app{env: env, stdin: stdin, live: terminal.Is(stdin) && terminal.Is(stdout)}
+	a := &app{env: env, stdin: stdin, stdout: stdout, live: terminal.Is(stdin) && terminal.Is(stdout)}
 	p := &printer.Printer{Name: programName(os.Args[0]), Out: printer.NewWriter(stdout), Err: printer.NewWriter(stderr)}
 	present := terminal.Is(stdin) && terminal.Is(stderr)
 	a.Person = chat.NewPerson(p, present, func() *terminal.Keyboard {
@@ -203,6 +207,9 @@ func existing(cfg config.Config) error {
 }
 
 func (a *app) openWith(ctx context.Context, cfg config.Config, temporal bool) (*spool.Client, error) {
+	if c, ok := a.opened.(*spool.Client); ok {
+		return c, nil
+	}
 	if cfg.Store == memoryStore {
 		return nil, agent.Errorf(agent.CodeInvalid, "the store memory: belongs to one process and is gone with it, so there is nothing in it for this command: use %s chat, or a store that stays, sqlite:PATH or file:DIR", a.Name)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -66,6 +67,7 @@ func (a *app) run(ctx context.Context, args []string) int {
 		return a.usageError(kctx, err)
 	}
 	a.flags, a.JSON = cli.settings(), cli.JSON
+	maps.Copy(a.flags, a.base)
 	if err := a.checkFlags(commandPath(kctx.Selected())); err != nil {
 		return a.usageError(kctx, err)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/spool-agents/spool/internal/chat"
 	"github.com/spool-agents/spool/internal/config"
 	"github.com/spool-agents/spool/internal/exit"
+	"github.com/spool-agents/spool/internal/screen"
 	"github.com/spool-agents/spool/internal/template"
 	"github.com/spool-agents/spool/memory"
 )
@@ -207,7 +208,10 @@ func (a *app) warnOfAgent(cfg config.Config, name string) {
 	}
 }
 
-type chatCmd struct{ target }
+type chatCmd struct {
+	target
+	Plain bool `help:"Lines as they come, without colours and drawing: for screen readers and logs. So it is without a terminal and with TERM=dumb."`
+}
 
 // Run talks until the person leaves.
 func (k *chatCmd) Run(ctx context.Context, a *app) error {
@@ -226,5 +230,31 @@ func (k *chatCmd) Run(ctx context.Context, a *app) error {
 		a.Progress("Temporal cannot be reached; messages are stored and run when it is back (%s dev starts a local one)", a.Name)
 	}
 	a.warnOfAgent(cfg, req.Agent)
-	return chat.Run(ctx, a.Person, c, req)
+	if term := a.lookup("TERM"); k.Plain || !a.live || !a.Present || term == "" || term == "dumb" {
+		return chat.Run(ctx, a.Person, c, req)
+	}
+	return a.draw(ctx, c, cfg, req)
+}
+
+// draw talks at a terminal.
+func (a *app) draw(ctx context.Context, c chat.Conversations, cfg config.Config, req memory.SendRequest) error {
+	o := screen.Options{C: c, Request: req, Name: a.Name, In: a.stdin, Out: a.stdout, Env: a.env, Plain: a.lookup("NO_COLOR") != "", Folder: req.Workdir, Notes: []string{screen.Banner}}
+	if cfg.Store != memoryStore { // which leaves nothing on disk
+		o.Home = cfg.Home
+	}
+	o.Agents = func() []string {
+		catalog, _ := template.Load(boot.Folders(cfg)) // agents prints the warnings
+		return catalog.Names()
+	}
+	o.Models = func() []string { return append([]string{cfg.Model}, cfg.FallbackModels...) }
+	o.Starter = func(ctx context.Context, args ...string) string {
+		var said strings.Builder
+		inside := newApp(a.env, strings.NewReader(""), &said, &said)
+		inside.Name, inside.opened, inside.base = a.Name, c, a.flags
+		inside.run(ctx, args)
+		return said.String()
+	}
+	thread, err := screen.Run(ctx, o)
+	a.Progress("go on with: %s chat -t %s", a.Name, thread)
+	return err
 }

@@ -1,0 +1,297 @@
+package screen
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/spool-agents/spool"
+	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/internal/printer"
+	"github.com/spool-agents/spool/internal/terminal"
+	"github.com/spool-agents/spool/memory"
+)
+
+// commandWord is what may be a command; /usr/bin/ls is none.
+var commandWord = regexp.MustCompile(`^/[A-Za-z]*$`)
+
+// first is the first word of a text.
+func first(text string) string {
+	word, _, _ := strings.Cut(strings.TrimRight(text, " \n"), " ")
+	return word
+}
+
+// command is something that is done here, and not sent.
+type command struct {
+	name, args, help string
+	run              func(m *model, arg string) tea.Cmd
+}
+
+// commands are all there are.
+func commands() []command {
+	return []command{
+		{"/help", "", "this text", (*model).help},
+		{"/new", "", "begin a new session", (*model).begin},
+		{"/sessions", "[N|ID]", "list conversations; with a number or an id, go there", (*model).sessions},
+		{"/model", "[NAME]", "the model that answers from the next message on", (*model).chooseModel},
+		{"/agent", "[NAME]", "the agent that answers from the next message on", (*model).chooseAgent},
+		{"/agents", "", "who there is", other("agents", false)},
+		{"/tasks", "", "work that was handed out", other("tasks", true)},
+		{"/trace", "", "the tree of sub-agents", other("trace", true)},
+		{"/cost", "", "what this conversation has used", (*model).costs},
+		{"/asks", "", "put open approvals and questions again", (*model).askAgain},
+		{"/fork", "[N]", "go on in a copy, up to message N", (*model).fork},
+		{"/retry", "", "run the last turn again", (*model).retry},
+		{"/export", "[DIR]", "write the session as files", (*model).export},
+		{"/quit", "", "leave; so does Ctrl-D", func(m *model, _ string) tea.Cmd { return m.leave() }},
+	}
+}
+
+// obey does what a command says.
+func (m *model) obey(text string) tea.Cmd {
+	name := strings.ToLower(first(text))
+	if name == "/exit" {
+		name = "/quit"
+	}
+	arg := strings.TrimSpace(text[len(first(text)):])
+	m.print(m.look.dim("> " + terminal.Visible(text)))
+	for _, c := range commands() {
+		if c.name == name {
+			return c.run(m, arg)
+		}
+	}
+	m.print(terminal.Visible(name) + " is no command of chat, and nothing was sent; /help lists them. A message that begins with / needs a blank before it")
+	return nil
+}
+
+func (m *model) help(string) tea.Cmd {
+	for _, c := range commands() {
+		m.print(fmt.Sprintf("  %-18s %s", c.name+" "+c.args, c.help))
+	}
+	m.print("  All else is sent. Enter sends; Alt-Enter or Ctrl-J begins a line. Tab completes commands and @files. ↑ ↓ bring back what was typed.",
+		"  While a turn runs, Enter queues a message behind it and Ctrl-S steers it into the turn.",
+		"  "+Banner)
+	return nil
+}
+
+// Banner says how to leave.
+const Banner = "Ctrl-C: cancel the turn. Ctrl-C twice: quit; the turn goes on. Help: /help"
+
+// other runs a command of the program about the conversation.
+func other(name string, thread bool) func(*model, string) tea.Cmd {
+	return func(m *model, _ string) tea.Cmd {
+		args := []string{name}
+		if thread {
+			args = append(args, m.thread)
+		}
+		return m.starter(args...)
+	}
+}
+
+func (m *model) starter(args ...string) tea.Cmd {
+	return func() tea.Msg { return told{m.o.Starter(m.ctx, args...)} }
+}
+
+func (m *model) begin(string) tea.Cmd {
+	return func() tea.Msg { return moved{session: spool.NewID(), note: "a new session"} }
+}
+
+// move opens another conversation.
+func (m *model) move(to moved) tea.Cmd {
+	if m.fail(to.err) {
+		return nil
+	}
+	m.req.ThreadID, m.req.SessionID, m.req.ConversationID = to.thread, to.session, ""
+	m.sent = nil
+	cmd := m.load()
+	m.print("", m.look.bold("── "+m.thread+" ")+m.look.dim(to.note))
+	return cmd
+}
+
+const listed = 20
+
+func (m *model) sessions(arg string) tea.Cmd {
+	return func() tea.Msg {
+		list, _, err := m.o.C.ThreadPage(m.ctx, memory.ThreadFilter{}, "", listed)
+		if err != nil {
+			return moved{err: err}
+		}
+		if n, err := strconv.Atoi(arg); err == nil && n > 0 && n <= len(list) {
+			return moved{thread: list[n-1].ID}
+		}
+		if arg != "" {
+			return m.found(arg)
+		}
+		var b strings.Builder
+		for i, t := range list {
+			fmt.Fprintf(&b, "%3d  %-40s %-21s %s  %s\n", i+1, t.ID, printer.Status(t), t.UpdatedAt.Local().Format(time.DateTime), terminal.OneLine(t.Topic, 60))
+		}
+		return told{b.String() + "/sessions N goes there"}
+	}
+}
+
+// found opens the conversation that an id names.
+func (m *model) found(id string) tea.Msg {
+	if !strings.ContainsAny(id, "/:") {
+		id = agent.MainThreadID(id, agent.DefaultConversation)
+	}
+	if _, err := m.o.C.Show(m.ctx, id, false); err != nil {
+		return moved{err: err}
+	}
+	return moved{thread: id}
+}
+
+func (m *model) chooseModel(name string) tea.Cmd {
+	if name != "" {
+		m.req.Model = name
+		m.print("  the model from the next message on: " + terminal.Visible(name))
+		return nil
+	}
+	now := m.known.Config.Model
+	if now == "" {
+		now = "the worker's default"
+	}
+	m.print("  model: "+terminal.Visible(now), "  /model NAME changes it; known here: "+strings.Join(m.o.Models(), ", "))
+	return nil
+}
+
+func (m *model) chooseAgent(name string) tea.Cmd {
+	switch known := m.o.Agents(); {
+	case name == "":
+		now := m.known.Config.Name
+		if now == "" {
+			now = "the worker's default"
+		}
+		m.print("  agent: "+terminal.Visible(now), "  /agent NAME changes it; known here: "+strings.Join(known, ", "))
+	case agent.CheckAgentType(name) != nil:
+		m.print(m.look.bad("✗ " + terminal.Visible(name) + " is no name of an agent"))
+	default:
+		if m.req.Agent = name; len(known) > 0 && !slices.Contains(known, name) {
+			m.print(m.look.ask("! there is no agent " + name + " here; the worker decides"))
+		}
+		m.print("  the agent from the next message on: " + name)
+	}
+	return nil
+}
+
+func (m *model) costs(string) tea.Cmd {
+	thread := m.thread
+	return func() tea.Msg {
+		n, err := m.o.C.Trace(m.ctx, thread)
+		if err != nil {
+			return moved{err: err}
+		}
+		return told{fmt.Sprintf("  %s: %s, %d model requests, %d tool calls", thread, printer.Cost(n.DurationMs, n.Tokens, n.Price), n.Thread.RequestCount, n.Thread.ToolCallCount)}
+	}
+}
+
+func (m *model) askAgain(string) tea.Cmd {
+	m.left = map[string]bool{}
+	m.form, m.asks = nil, nil
+	return m.check()
+}
+
+func (m *model) fork(arg string) tea.Cmd {
+	thread := m.thread
+	return func() tea.Msg {
+		r := spool.ForkRequest{ThreadID: thread, At: arg}
+		if n, err := strconv.ParseInt(arg, 10, 64); err == nil {
+			v, err := m.o.C.Show(m.ctx, thread, false)
+			if err != nil {
+				return moved{err: err}
+			}
+			i := slices.IndexFunc(v.Messages, func(msg agent.Message) bool { return msg.Seq == n })
+			if i < 0 {
+				return moved{err: agent.Errorf(agent.CodeNotFound, "there is no message %d: %s show %s numbers them", n, m.o.Name, thread)}
+			}
+			r.At = v.Messages[i].ID
+		}
+		f, err := m.o.C.Fork(m.ctx, r)
+		return moved{thread: f.ThreadID, note: "a copy of " + thread, err: err}
+	}
+}
+
+func (m *model) retry(string) tea.Cmd {
+	gen, thread := m.gen, m.thread
+	return func() tea.Msg {
+		r, err := m.o.C.Retry(m.ctx, thread, "")
+		return retried{gen, r, err}
+	}
+}
+
+func (m *model) export(dir string) tea.Cmd {
+	args := []string{"sessions", "export", m.thread}
+	if dir != "" {
+		args = append(args, "--dir", dir)
+	}
+	return m.starter(args...)
+}
+
+// complete completes what stands before the cursor: a command, its argument, or a file.
+func (m *model) complete() {
+	word := m.input.word()
+	var from []string
+	switch line := m.input.Value(); {
+	case strings.HasPrefix(word, "@"):
+		from = m.files(word)
+	case word == line && strings.HasPrefix(word, "/"):
+		for _, c := range commands() {
+			from = append(from, c.name)
+		}
+	case strings.HasPrefix(line, "/model "):
+		from = m.o.Models()
+	case strings.HasPrefix(line, "/agent "):
+		from = m.o.Agents()
+	}
+	from = slices.DeleteFunc(slices.Clone(from), func(name string) bool { return !strings.HasPrefix(name, word) })
+	m.input.names = nil
+	if len(from) == 0 {
+		return
+	}
+	same := from[0]
+	for _, name := range from {
+		for !strings.HasPrefix(name, same) {
+			same = same[:len(same)-1]
+		}
+	}
+	rest := strings.ToValidUTF8(same[len(word):], "")
+	if len(from) == 1 && !strings.HasSuffix(rest, "/") {
+		rest += " "
+	}
+	m.input.InsertString(rest)
+	if len(from) > 1 {
+		for _, name := range from {
+			m.input.names = append(m.input.names, terminal.Visible(name))
+		}
+	}
+}
+
+// files are the files and folders that @ and a beginning may mean.
+func (m *model) files(word string) (names []string) {
+	if m.o.Folder == "" {
+		return nil
+	}
+	dir, base := filepath.Split(strings.TrimPrefix(word, "@"))
+	if !filepath.IsLocal(filepath.Join(".", dir)) {
+		return nil
+	}
+	entries, _ := os.ReadDir(filepath.Join(m.o.Folder, dir)) // a folder that cannot be read has no names
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), ".") && !strings.HasPrefix(base, ".") || strings.ContainsAny(e.Name(), " \n") {
+			continue
+		}
+		name := "@" + dir + e.Name()
+		if e.IsDir() {
+			name += "/"
+		}
+		names = append(names, name)
+	}
+	return names
+}

@@ -1,0 +1,88 @@
+package screen
+
+import (
+	"fmt"
+	"strings"
+
+	"charm.land/bubbles/v2/key"
+	"charm.land/bubbles/v2/textarea"
+	"charm.land/lipgloss/v2"
+
+	"github.com/spool-agents/spool/internal/terminal"
+)
+
+// newText is a text to type into, of any length.
+func newText() *textarea.Model {
+	t := textarea.New()
+	t.Prompt, t.ShowLineNumbers, t.EndOfBufferCharacter, t.CharLimit = "", false, ' ', 0
+	t.DynamicHeight, t.MinHeight, t.MaxHeight, t.MaxContentHeight = true, 1, 8, 1<<20
+	t.KeyMap.InsertNewline = key.NewBinding(key.WithKeys("alt+enter", "ctrl+j", "shift+enter"))
+	t.KeyMap.Paste.SetEnabled(false) // the terminal's own paste says that it is one
+	plain := textarea.StyleState{Placeholder: lipgloss.NewStyle().Faint(true)}
+	t.SetStyles(textarea.Styles{Focused: plain, Blurred: plain})
+	t.SetVirtualCursor(false)
+	t.Focus()
+	return &t
+}
+
+// input is where a person types, and what they typed before.
+type input struct {
+	*textarea.Model
+	past   *history
+	pastes map[string]string // what stands for a long paste -> the paste
+	pasted bool              // at least a part of it was pasted
+	names  []string          // completions to choose from
+}
+
+// longPaste is how many lines of a paste are shown as a name.
+const longPaste = 8
+
+// paste takes what was pasted: always text, never a command.
+func (in *input) paste(text string) {
+	text = terminal.Clean(strings.ReplaceAll(strings.ReplaceAll(text, "\r\n", "\n"), "\r", "\n"))
+	if n := strings.Count(text, "\n") + 1; n > longPaste || strings.Contains(text, "\t") {
+		name := fmt.Sprintf("[paste %d: %d lines]", len(in.pastes)+1, n)
+		in.pastes[name] = text
+		text = name
+	}
+	in.pasted = true
+	in.InsertString(text)
+}
+
+// said is what was typed, with pastes in place of their names.
+func (in *input) said() string {
+	text := in.Value()
+	for name, whole := range in.pastes {
+		text = strings.ReplaceAll(text, name, whole)
+	}
+	return strings.TrimSpace(text)
+}
+
+// clear empties the line; what stood there is in the history.
+func (in *input) clear() {
+	in.past.add(in.said())
+	in.Reset()
+	in.pastes, in.pasted, in.names = map[string]string{}, false, nil
+}
+
+// recall shows what was typed before (-1) or after (1).
+func (in *input) recall(by int) {
+	if text, ok := in.past.move(by, in.said()); ok {
+		in.SetValue(text)
+		in.MoveToEnd()
+	}
+}
+
+// first and last report whether the cursor stands in the first or last line.
+func (in *input) first() bool { return in.Line() == 0 && in.LineInfo().RowOffset == 0 }
+
+func (in *input) last() bool {
+	return in.Line() == in.LineCount()-1 && in.LineInfo().RowOffset >= in.LineInfo().Height-1
+}
+
+// word is what stands before the cursor since the last blank.
+func (in *input) word() string {
+	lines := strings.Split(in.Value(), "\n")
+	before := string([]rune(lines[in.Line()])[:in.Column()])
+	return before[strings.LastIndex(before, " ")+1:]
+}

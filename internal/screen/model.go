@@ -1,0 +1,187 @@
+package screen
+
+import (
+	"context"
+	"io"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/spool-agents/spool"
+	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/internal/chat"
+	"github.com/spool-agents/spool/internal/printer"
+	"github.com/spool-agents/spool/memory"
+)
+
+// Options are what chat at a terminal needs.
+type Options struct {
+	C chat.Conversations
+	// Request says to which conversation messages go, with which agent and model.
+	Request memory.SendRequest
+	// Name is the program, as a person types it.
+	Name string
+	In   io.Reader
+	Out  io.Writer
+	Env  []string
+	// Plain paints nothing: NO_COLOR.
+	Plain bool
+	// Home keeps what was typed, "" = nothing is kept.
+	Home string
+	// Folder is the one whose files @ completes, "" = none can be seen from here.
+	Folder string
+	// Agents and Models are names to choose from.
+	Agents, Models func() []string
+	// Starter runs another command of the program and returns what it printed.
+	Starter func(ctx context.Context, args ...string) string
+	// Notes are printed first.
+	Notes []string
+}
+
+// model is all that chat at a terminal knows.
+type model struct {
+	o    Options
+	ctx  context.Context
+	send func(tea.Msg) // for what is followed
+	look look
+
+	width, height int
+	input         input
+	hint          string // said below the line until the next key
+
+	out      []string // finished lines that are not printed yet
+	printing bool
+	leaving  bool // quit once all is printed
+
+	// The conversation. Gen counts those that were opened: what an earlier one still
+	// tells is not heard.
+	gen    int
+	req    memory.SendRequest
+	thread string
+	known  agent.Thread // as it was read last
+	stop   context.CancelFunc
+	cursor map[string]string // by thread, where to go on
+	live   *printer.Live
+	said   map[string]string // messages that were printed
+
+	sent  []sent // messages that no turn has taken
+	turn  turn
+	form  *form
+	asks  []*form         // behind form
+	left  map[string]bool // asks that a person left open, or answered
+	typed time.Time       // when the last key was pressed
+
+	interrupted time.Time // when Ctrl-C was pressed first
+	cost        agent.Usage
+	code        int // of the program, as send's for the last message
+}
+
+// sent is a message that is stored.
+type sent struct {
+	id, turnID, text, state string
+}
+
+// turn is the open turn as far as it was seen.
+type turn struct {
+	id      string
+	began   time.Time
+	model   string
+	tools   []running
+	message string // being streamed
+	attempt int
+	text    string
+	wait    *agent.ModelWait
+	note    string // why nobody works on it
+	usage   agent.Usage
+	agents  []*helper
+}
+
+// running is a tool that runs.
+type running struct{ id, text string }
+
+// helper is a sub-agent in the tree of the turn.
+type helper struct {
+	id, name, parent string
+	depth            int
+	began, ended     time.Time
+	doing            string
+	failed           bool
+	tokens           int64
+}
+
+// open reports whether a turn is open here.
+func (m *model) open() bool { return m.turn.id != "" }
+
+// busy reports whether something is shown that changes by itself.
+func (m *model) busy() bool {
+	if m.open() || len(m.sent) > 0 {
+		return true
+	}
+	for _, h := range m.turn.agents {
+		if h.ended.IsZero() {
+			return true
+		}
+	}
+	return false
+}
+
+// Messages to the model, each with the generation it is about.
+type (
+	opened struct {
+		gen   int
+		tails map[string]string
+		view  spool.View
+		err   error
+	}
+	update struct {
+		gen int
+		u   spool.Update
+	}
+	followed struct {
+		gen int
+		err error
+	}
+	stored struct {
+		gen   int
+		text  string
+		id    string
+		reply spool.Reply
+		err   error
+	}
+	reported struct {
+		gen   int
+		reply spool.Reply
+		err   error
+	}
+	openAsks struct {
+		gen       int
+		approvals []spool.ApprovalRequest
+		questions []spool.QuestionRequest
+		err       error
+	}
+	served struct {
+		gen  int
+		note string
+	}
+	settled struct {
+		gen  int
+		id   string
+		note string
+		err  error
+	}
+	// told is what a command printed.
+	told struct{ text string }
+	// moved opens another conversation.
+	moved struct {
+		thread, session string
+		note            string
+		err             error
+	}
+	retried struct {
+		gen   int
+		reply spool.Reply
+		err   error
+	}
+	printed struct{}
+	tick    struct{}
+)
