@@ -1,6 +1,7 @@
 package spool
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -42,12 +43,8 @@ type Cancelled struct {
 // descendants, whose ends then open no turn. Repeated, it returns the first
 // outcome. Nothing to cancel is CodeConflict.
 func (c *Client) Cancel(ctx context.Context, r memory.CancelRequest) (Cancelled, error) {
-	if r.UserID == "" {
-		r.UserID = c.o.UserID
-	}
-	if r.By == "" {
-		r.By = r.UserID
-	}
+	r.UserID = cmp.Or(r.UserID, c.o.UserID)
+	r.By = cmp.Or(r.By, r.UserID)
 	if _, err := c.Thread(ctx, r.ThreadID); err != nil {
 		return Cancelled{}, err
 	}

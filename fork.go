@@ -1,6 +1,7 @@
 package spool
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/spool-agents/spool/agent"
@@ -39,9 +40,7 @@ type Forked struct {
 // can be resumed. Temporal is not needed. What does not exist is CodeNotFound, a
 // sub-agent's thread CodeInvalid, a name that is taken CodeConflict.
 func (c *Client) Fork(ctx context.Context, r ForkRequest) (Forked, error) {
-	if r.RequestID == "" {
-		r.RequestID = NewID()
-	}
+	r.RequestID = cmp.Or(r.RequestID, NewID())
 	if _, err := c.Thread(ctx, r.ThreadID); err != nil {
 		return Forked{}, err
 	}

@@ -1,6 +1,7 @@
 package spool
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"time"
@@ -35,12 +36,9 @@ func (c *Client) Reconcile(ctx context.Context, wait time.Duration) ([]string, e
 	if c.temporal == nil {
 		return nil, c.unreachable(nil)
 	}
-	if wait == 0 {
-		wait = keeper.DefaultAge
-	}
 	k := &keeper.Keeper{
 		Store: c.store, Client: c.temporal, Namespace: c.o.Namespace, Log: slog.New(slog.DiscardHandler),
 		Nudger: nudge.Nudger{Client: c.temporal, StoreID: c.store.ID(), TaskQueue: c.o.TaskQueue},
 	}
-	return k.Now(ctx, wait)
+	return k.Now(ctx, cmp.Or(wait, keeper.DefaultAge))
 }

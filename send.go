@@ -48,9 +48,7 @@ func (c *Client) Send(ctx context.Context, r memory.SendRequest) (Reply, error) 
 func (c *Client) complete(r *memory.SendRequest) error {
 	r.UserID = cmp.Or(r.UserID, c.o.UserID)
 	r.Profile = cmp.Or(r.Profile, c.o.Profile)
-	if r.MessageID == "" {
-		r.MessageID = NewID()
-	}
+	r.MessageID = cmp.Or(r.MessageID, NewID())
 	if r.ThreadID == "" && r.SessionID == "" {
 		r.SessionID = NewID()
 	}
@@ -88,9 +86,7 @@ func (c *Client) withPending(ctx context.Context, r memory.SendRequest, refusal 
 // Retry puts a retry of a thread's last turn into its inbox and nudges Temporal.
 // An empty request id is made; repeating the same one is safe.
 func (c *Client) Retry(ctx context.Context, threadID, requestID string) (Reply, error) {
-	if requestID == "" {
-		requestID = NewID()
-	}
+	requestID = cmp.Or(requestID, NewID())
 	if _, err := c.Thread(ctx, threadID); err != nil {
 		return Reply{}, err
 	}

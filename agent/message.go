@@ -2,6 +2,7 @@ package agent
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -123,11 +124,7 @@ type ModelInfo struct {
 func (p Price) Apply(u Usage) Usage {
 	if u.Price == 0 {
 		cached := min(u.CachedTokens, u.PromptTokens)
-		rate := p.Cached
-		if rate == 0 {
-			rate = p.Input
-		}
-		u.Price = (p.Input*float64(u.PromptTokens-cached) + rate*float64(cached) + p.Output*float64(u.CompletionTokens)) / 1e6
+		u.Price = (p.Input*float64(u.PromptTokens-cached) + cmp.Or(p.Cached, p.Input)*float64(cached) + p.Output*float64(u.CompletionTokens)) / 1e6
 	}
 	return u
 }

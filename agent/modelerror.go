@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -77,10 +78,7 @@ type Refusal struct {
 // text says it of a model at a place, with times that readers may convert: see
 // LocalTimes.
 func (r Refusal) text(at ModelPlace) string {
-	who := r.Model
-	if who == "" {
-		who = "the model"
-	}
+	who := cmp.Or(r.Model, "the model")
 	if at.Provider != "" {
 		who += " at " + at.Provider
 	}
@@ -149,10 +147,7 @@ func (e *ModelError) subject() string {
 		}
 		return who + e.HeldBy.text(e.At)
 	}
-	text := e.Model
-	if text == "" {
-		text = "the model"
-	}
+	text := cmp.Or(e.Model, "the model")
 	if e.At.Provider != "" {
 		text += " at " + e.At.Provider
 	}
@@ -177,13 +172,7 @@ func (e *ModelError) Remedy() string {
 	if e.ToDo != "" {
 		return e.ToDo
 	}
-	address, key := e.At.Address, e.At.KeyToDo
-	if address == "" {
-		address = "the base URL of the provider"
-	}
-	if key == "" {
-		key = "check the key of the provider"
-	}
+	address, key := cmp.Or(e.At.Address, "the base URL of the provider"), cmp.Or(e.At.KeyToDo, "check the key of the provider")
 	todo := e.end().todo
 	if todo == "" {
 		todo = reachable(e.Message)

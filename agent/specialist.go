@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -102,12 +103,10 @@ func (f SpecialistAgentFactory) Build(template, parent SpecialistAgentConfig, pa
 			c.Model, c.Provider = from.Model, from.Provider
 		}
 	}
-	c.Temperature = firstPtr(c.Temperature, f.Current.Temperature, parent.Temperature)
-	c.TopP = firstPtr(c.TopP, f.Current.TopP, parent.TopP)
-	c.MaxTokens = firstPtr(c.MaxTokens, f.Current.MaxTokens, parent.MaxTokens)
-	if c.MaxSteps == 0 {
-		c.MaxSteps = DefaultSubAgentSteps
-	}
+	c.Temperature = cmp.Or(c.Temperature, f.Current.Temperature, parent.Temperature)
+	c.TopP = cmp.Or(c.TopP, f.Current.TopP, parent.TopP)
+	c.MaxTokens = cmp.Or(c.MaxTokens, f.Current.MaxTokens, parent.MaxTokens)
+	c.MaxSteps = cmp.Or(c.MaxSteps, DefaultSubAgentSteps)
 	c.ShareContext = c.ShareContext || params.ShareContext
 	c.Tools = IntersectTools(c.Tools, parent.Tools)
 	c.Unagreed = c.Unagreed || parent.Unagreed
@@ -115,7 +114,7 @@ func (f SpecialistAgentFactory) Build(template, parent SpecialistAgentConfig, pa
 	if c.Approval == nil {
 		c.Approval = parent.Approval
 	}
-	c.OnDeny = first(c.OnDeny, f.Current.OnDeny, parent.OnDeny)
+	c.OnDeny = cmp.Or(c.OnDeny, f.Current.OnDeny, parent.OnDeny)
 	return c
 }
 
@@ -165,22 +164,4 @@ func MayUse(tools []string, name string) bool {
 		}
 	}
 	return false
-}
-
-func first(vs ...string) string {
-	for _, v := range vs {
-		if v != "" {
-			return v
-		}
-	}
-	return ""
-}
-
-func firstPtr[T any](vs ...*T) *T {
-	for _, v := range vs {
-		if v != nil {
-			return v
-		}
-	}
-	return nil
 }

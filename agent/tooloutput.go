@@ -2,6 +2,7 @@ package agent
 
 import (
 	"bytes"
+	"cmp"
 	_ "embed"
 	"encoding/json"
 	"fmt"
@@ -84,10 +85,7 @@ func HasShortenedOutput(messages []Message) bool {
 // FormatToolOutput is the part of an output that was asked for, at character
 // boundaries, with where it goes on.
 func FormatToolOutput(output string, p ToolOutputParams) (string, error) {
-	from, most := int(min(p.Offset, 1<<40)), int(p.Limit)
-	if most == 0 {
-		most = outputPart
-	}
+	from, most := int(min(p.Offset, 1<<40)), cmp.Or(int(p.Limit), outputPart)
 	if from >= len(output) {
 		if from == 0 {
 			return "(the output is empty)", nil

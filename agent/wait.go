@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"strconv"
@@ -69,10 +70,7 @@ func (w ModelWait) Text(now time.Time) string {
 	if w.Held {
 		return fmt.Sprintf("held back until %s: the provider asked everyone to wait%s", until, w.heldWhy())
 	}
-	why := modelFaults[w.Code]
-	if why == "" {
-		why = w.Code
-	}
+	why := cmp.Or(modelFaults[w.Code], w.Code)
 	if w.Reason != "" && w.Code != ModelAnswerInvalid {
 		why += ": \"" + w.Reason + "\""
 	}

@@ -81,9 +81,9 @@ type Models struct {
 func LoadModels(cfg config.Config, env func(string) string) (*Models, error) {
 	state := models.Row{Window: cfg.ContextWindow}
 	if p := cfg.Price; p != (agent.Price{}) {
-		state.Price = &models.Price{Input: p.Input, Output: p.Output}
+		state.Price = &p
 	} else if cfg.Demo() {
-		state.Price = &models.Price{} // the scripted model costs nothing
+		state.Price = &agent.Price{} // the scripted model costs nothing
 	}
 	table, err := models.Load(cfg.Home, state)
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"time"
 
@@ -64,12 +65,7 @@ func (d DevInfo) processAlive() bool {
 	if d.PIDs.Temporal != 0 {
 		return pidAlive(d.PIDs.Temporal)
 	}
-	for _, pid := range d.PIDs.Workers {
-		if pidAlive(pid) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(d.PIDs.Workers, pidAlive)
 }
 
 // pidAlive asks with signal 0. A process of another user answers EPERM.

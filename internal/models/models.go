@@ -26,19 +26,12 @@ var builtin []byte
 // Row is what is stated of the models that match a pattern.
 type Row struct {
 	// Match is a model's name, in which * stands for anything.
-	Match     string `yaml:"match"`
-	Window    int64  `yaml:"window"`
-	MaxOutput int64  `yaml:"maxOutput"`
-	Price     *Price `yaml:"price"`
+	Match     string       `yaml:"match"`
+	Window    int64        `yaml:"window"`
+	MaxOutput int64        `yaml:"maxOutput"`
+	Price     *agent.Price `yaml:"price"`
 	// Images says whether it takes images.
 	Images *bool `yaml:"images"`
-}
-
-// Price is in US dollars per million tokens.
-type Price struct {
-	Input  float64 `yaml:"input"`
-	Cached float64 `yaml:"cached"`
-	Output float64 `yaml:"output"`
 }
 
 // Provider is a server of models beside the one of the settings.
@@ -107,7 +100,7 @@ func (t *Table) Lookup(model string) agent.ModelInfo {
 		name = at.Model
 	}
 	var info agent.ModelInfo
-	var price *Price
+	var price *agent.Price
 	var images *bool
 	for _, r := range t.rows {
 		if matches(r.Match, name) {
@@ -116,7 +109,7 @@ func (t *Table) Lookup(model string) agent.ModelInfo {
 		}
 	}
 	if price != nil {
-		info.Price = agent.Price{Input: price.Input, Cached: price.Cached, Output: price.Output}
+		info.Price = *price
 	}
 	if images != nil {
 		info.Images, info.NoImages = *images, !*images

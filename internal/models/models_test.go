@@ -44,7 +44,7 @@ models:
     price: {input: 1, output: 2}
   - {match: my-*-model, window: 4096, price: {input: 0, output: 0}}
 `), 0o600))
-	table, err := Load(home, Row{Window: 50000, Price: &Price{Input: 7, Output: 8}})
+	table, err := Load(home, Row{Window: 50000, Price: &agent.Price{Input: 7, Output: 8}})
 	require.NoError(t, err)
 	require.Equal(t, agent.ModelInfo{Window: 50000, MaxOutput: 16384, Price: agent.Price{Input: 1, Output: 2}, Images: true}, table.Lookup("gpt-4o-mini"))
 	require.False(t, table.Lookup("o3-mini").Images)

@@ -4,6 +4,7 @@
 package nudge
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strings"
@@ -46,10 +47,7 @@ func (n Nudger) StartSubAgent(ctx context.Context, t agent.Thread) error {
 
 // Queue is the task queue where runs are started.
 func (n Nudger) Queue() string {
-	if n.TaskQueue != "" {
-		return n.TaskQueue
-	}
-	return agent.TaskQueue(n.StoreID)
+	return cmp.Or(n.TaskQueue, agent.TaskQueue(n.StoreID))
 }
 
 func (n Nudger) start(ctx context.Context, thread, typ, summary string, memo map[string]any) error {

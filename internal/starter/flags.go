@@ -1,6 +1,7 @@
 package starter
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -79,11 +80,7 @@ func (a *app) checkFlags(command string) error {
 }
 
 func notUsed(command, flag string) error {
-	why := unused[command+" "+flag]
-	if why == "" {
-		why = unused[flag]
-	}
-	return exit.Misuse("--%s changes nothing here, leave it out: %s", flag, why)
+	return exit.Misuse("--%s changes nothing here, leave it out: %s", flag, cmp.Or(unused[command+" "+flag], unused[flag]))
 }
 
 // onlyServer refuses flags of store and Temporal beside the web server that takes

@@ -1,6 +1,7 @@
 package starter
 
 import (
+	"cmp"
 	"context"
 	"path/filepath"
 	"strings"
@@ -156,11 +157,7 @@ func (c *sessionsListCmd) Run(ctx context.Context, a *app) error {
 	}
 	return a.Show(list, func() {
 		for _, i := range list.Sessions {
-			what := i.Status
-			if what == "" {
-				what = string(i.Kind)
-			}
-			a.Print("%-50s %-12s %s %4d messages  %s", i.ThreadID, what, i.LastActiveAt.Local().Format(time.DateTime), i.MessageCount, terminal.OneLine(i.Topic, 60))
+			a.Print("%-50s %-12s %s %4d messages  %s", i.ThreadID, cmp.Or(i.Status, string(i.Kind)), i.LastActiveAt.Local().Format(time.DateTime), i.MessageCount, terminal.OneLine(i.Topic, 60))
 			if i.Lost > 0 {
 				a.Progress("%s: its last line is torn, %s lost", i.Path, printer.Plural(i.Lost, "message"))
 			}

@@ -59,7 +59,8 @@ func (c *verifyCmd) Run(ctx context.Context, a *app) error {
 		a.Progress("Temporal cannot be reached: rule 11 (no open turn without an open run) is not checked")
 	}
 	if c.Print && !a.JSON {
-		if err := a.printThreads(ctx, client, c.Thread); err != nil {
+		err := eachThread(ctx, client, c.Thread, func(v spool.View) { a.Thread(v); a.Print("") })
+		if err != nil {
 			return err
 		}
 	}
@@ -141,14 +142,6 @@ func (a *app) printVerified(ctx context.Context, client *spool.Client, c *verify
 		mended
 		Threads []spool.View `json:"threads"`
 	}{mended{report, repaired}, views})
-}
-
-// printThreads prints a thread and its sub-agents in full.
-func (a *app) printThreads(ctx context.Context, client *spool.Client, threadID string) error {
-	return eachThread(ctx, client, threadID, func(v spool.View) {
-		a.Thread(v)
-		a.Print("")
-	})
 }
 
 func eachThread(ctx context.Context, client *spool.Client, threadID string, do func(spool.View)) error {

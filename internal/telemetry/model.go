@@ -1,6 +1,7 @@
 package telemetry
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strconv"
@@ -104,10 +105,7 @@ func (t *Telemetry) names(c ModelCall) (model, provider string) {
 	if _, err := agent.RouteModel[struct{}](model, "", nil); errors.As(err, &named) {
 		provider = named.Provider
 	}
-	if provider == "" {
-		provider = t.o.Provider
-	}
-	return model, provider
+	return model, cmp.Or(provider, t.o.Provider)
 }
 
 // Answered notes what the model answered, or how it failed.

@@ -1,6 +1,7 @@
 package telemetry
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"time"
@@ -29,13 +30,7 @@ func NewSender(tracers trace.TracerProvider, meters metric.MeterProvider) *Sende
 	if tracers == nil && meters == nil {
 		return nil
 	}
-	if tracers == nil {
-		tracers = tracenoop.NewTracerProvider()
-	}
-	if meters == nil {
-		meters = metricnoop.NewMeterProvider()
-	}
-	return &Sender{tracers: tracers, meters: meters}
+	return &Sender{tracers: cmp.Or[trace.TracerProvider](tracers, tracenoop.NewTracerProvider()), meters: cmp.Or[metric.MeterProvider](meters, metricnoop.NewMeterProvider())}
 }
 
 func (s *Sender) begin() {

@@ -1,6 +1,7 @@
 package telemetry
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"time"
@@ -58,15 +59,9 @@ func New(o Options) (*Telemetry, error) {
 	if o.Tracers == nil && o.Meters == nil {
 		return nil, nil
 	}
-	if o.Tracers == nil {
-		o.Tracers = tracenoop.NewTracerProvider()
-	}
-	if o.Meters == nil {
-		o.Meters = metricnoop.NewMeterProvider()
-	}
-	if o.Provider == "" {
-		o.Provider = "openai"
-	}
+	o.Tracers = cmp.Or[trace.TracerProvider](o.Tracers, tracenoop.NewTracerProvider())
+	o.Meters = cmp.Or[metric.MeterProvider](o.Meters, metricnoop.NewMeterProvider())
+	o.Provider = cmp.Or(o.Provider, "openai")
 	t := &Telemetry{
 		o: o, tracer: newTracer(o.Tracers), roots: map[string]string{}, ended: map[string]struct{}{},
 		work: make(chan func(context.Context), mostWork), closed: make(chan struct{}), done: make(chan struct{}),

@@ -1,10 +1,7 @@
 package temporaltest
 
 import (
-	"encoding/json"
-	"io"
 	"log/slog"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/client"
@@ -48,19 +45,10 @@ func (s *Stack) ClientWithKeys(keys string) {
 // it listens.
 func (s *Stack) StartCodecServer(args ...string) string {
 	s.t.Helper()
-	r, out := io.Pipe()
-	p, err := Spawn("codec-server", bins.starter, append([]string{"codec-server", "--json", "--listen", "127.0.0.1:0"}, args...), s.Env, out)
+	var ready struct{ Codec string }
+	p, err := startServing("codec-server", s.Env, &ready, append([]string{"codec-server", "--json", "--listen", "127.0.0.1:0"}, args...)...)
 	require.NoError(s.t, err)
 	s.t.Cleanup(p.stop)
-	go func() { <-p.done; _ = out.Close() }()
-	line := firstLine(r)
-	var ready struct{ Codec string }
-	select {
-	case l := <-line:
-		require.NoError(s.t, json.Unmarshal(l, &ready), "%s", p.Log())
-	case <-time.After(Patience):
-		s.t.Fatalf("the codec server was not ready within %s\n%s", Patience, p.Log())
-	}
 	return ready.Codec
 }
 

@@ -25,11 +25,10 @@ func Local(logger sdklog.Logger) client.Client {
 	if local.client != nil {
 		return local.client
 	}
-	var err error
-	if bins.temporal, err = findTemporal(); err != nil {
+	err := Programs(filepath.Join(Root(), "bin")) // of make build
+	if err != nil {
 		panic(err)
 	}
-	bins.starter = filepath.Join(Root(), "bin", "starter") // of make build
 	if local.dir, err = os.MkdirTemp("", "spool-example-"); err != nil {
 		panic(err)
 	}

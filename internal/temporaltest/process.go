@@ -1,7 +1,9 @@
 package temporaltest
 
 import (
+	"bufio"
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -45,6 +47,35 @@ func Spawn(name, path string, args, env []string, stdout io.Writer) (*Process, e
 		close(p.done)
 	}()
 	return p, nil
+}
+
+// startServing starts a command of the starter that prints a line of JSON, which is read
+// into ready, when it serves.
+func startServing(name string, env []string, ready any, args ...string) (*Process, error) {
+	r, w := io.Pipe()
+	p, err := Spawn(name, bins.starter, args, env, w)
+	if err != nil {
+		return nil, err
+	}
+	go func() { <-p.done; _ = w.Close() }()
+	line := make(chan []byte, 1)
+	go func() {
+		b := bufio.NewReader(r)
+		l, _ := b.ReadBytes('\n')
+		line <- l
+		_, _ = io.Copy(io.Discard, b) // so that it never waits for a reader
+	}()
+	select {
+	case l := <-line:
+		if err = json.Unmarshal(l, ready); err == nil {
+			return p, nil
+		}
+		err = fmt.Errorf("%s said %q instead of being ready\n%s", name, l, p.Log())
+	case <-time.After(Patience):
+		err = fmt.Errorf("%s was not ready within %s\n%s", name, Patience, p.Log())
+	}
+	p.stop()
+	return nil, err
 }
 
 // PID is the number of a process of its own.

@@ -1,9 +1,6 @@
 package temporaltest
 
 import (
-	"encoding/json"
-	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -60,27 +57,12 @@ func (s *Server) Restart(t testing.TB) {
 }
 
 func startServer(port string, args []string) (*Server, error) {
-	r, w := io.Pipe()
-	all := append([]string{"temporal-server", "--program", bins.temporal, "--port", port, "--no-ui"}, args...)
-	p, err := Spawn("temporal", bins.starter, all, nil, w)
+	var ready struct{ Temporal string }
+	p, err := startServing("temporal", nil, &ready, append([]string{"temporal-server", "--program", bins.temporal, "--port", port, "--no-ui"}, args...)...)
 	if err != nil {
 		return nil, err
 	}
-	go func() { <-p.done; _ = w.Close() }()
-	select {
-	case l := <-firstLine(r):
-		var ready struct {
-			Temporal string
-		}
-		if err := json.Unmarshal(l, &ready); err != nil {
-			p.stop()
-			return nil, fmt.Errorf("the Temporal server did not become ready: %q\n%s", l, p.Log())
-		}
-		return &Server{Process: p, Address: ready.Temporal, args: args}, nil
-	case <-time.After(Patience):
-		p.Kill()
-		return nil, fmt.Errorf("the Temporal server was not ready within %s\n%s", Patience, p.Log())
-	}
+	return &Server{Process: p, Address: ready.Temporal, args: args}, nil
 }
 
 var shared struct {

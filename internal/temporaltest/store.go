@@ -1,17 +1,12 @@
 package temporaltest
 
 import (
-	"os"
 	"strings"
 	"sync"
 	"testing"
 
 	"github.com/spool-agents/spool/internal/pgtest"
 )
-
-// StoreEnv chooses the store of all stacks: sqlite (the default), postgres, file
-// or memory. Tests that kill workers need one of the first two.
-const StoreEnv = "SPOOL_E2E_STORE"
 
 var chosen sync.Map
 
@@ -37,18 +32,5 @@ func storeOf(t testing.TB, s *Stack) string {
 			return store.(func(testing.TB) string)(t)
 		}
 	}
-	switch v := os.Getenv(StoreEnv); v {
-	case "", "sqlite":
-		return "sqlite:" + s.StorePath()
-	case "postgres":
-		OnPostgres(t)
-		return storeOf(t, s)
-	case "file":
-		return "file:" + t.TempDir()
-	case "memory":
-		return "memory:"
-	default:
-		t.Fatalf("%s is %q: use sqlite, postgres, file or memory", StoreEnv, v)
-		return ""
-	}
+	return "sqlite:" + s.StorePath()
 }

@@ -1,13 +1,8 @@
 package temporaltest
 
 import (
-	"bufio"
-	"encoding/json"
-	"io"
 	"net/url"
 	"strconv"
-	"testing"
-	"time"
 )
 
 // WebToken lets the user of a stack in at its web servers.
@@ -47,20 +42,12 @@ func (w *Web) Restart() {
 func (w *Web) start() {
 	t := w.stack.t
 	t.Helper()
-	r, out := io.Pipe()
-	p, err := Spawn("web", bins.starter, []string{"web", "--json", "--parent-pipe", "--web-port", strconv.Itoa(w.port)}, append(w.stack.Env, w.env...), out)
+	var ready struct{ Web string }
+	p, err := startServing("web", append(w.stack.Env, w.env...), &ready, "web", "--json", "--parent-pipe", "--web-port", strconv.Itoa(w.port))
 	if err != nil {
 		t.Fatal(err)
 	}
-	go func() { <-p.done; _ = out.Close() }()
-	line := firstLine(r)
-	select {
-	case l := <-line:
-		w.Process, w.Link = p, readLink(t, p, l)
-	case <-time.After(Patience):
-		p.Kill()
-		t.Fatalf("the web server was not ready within %s\n%s", Patience, p.Log())
-	}
+	w.Process, w.Link = p, ready.Web
 	u, err := url.Parse(w.Link)
 	if err != nil {
 		t.Fatal(err)
@@ -68,27 +55,4 @@ func (w *Web) start() {
 	if w.URL = u.Scheme + "://" + u.Host; w.port == 0 {
 		w.port, _ = strconv.Atoi(u.Port())
 	}
-}
-
-// firstLine delivers the first line that a program writes, and reads on, so that it
-// never waits for a reader.
-func firstLine(r io.Reader) <-chan []byte {
-	line := make(chan []byte, 1)
-	go func() {
-		b := bufio.NewReader(r)
-		l, _ := b.ReadBytes('\n')
-		line <- l
-		_, _ = io.Copy(io.Discard, b)
-	}()
-	return line
-}
-
-func readLink(t testing.TB, p *Process, line []byte) string {
-	t.Helper()
-	var ready struct{ Web string }
-	if err := json.Unmarshal(line, &ready); err != nil || ready.Web == "" {
-		p.stop()
-		t.Fatalf("the web server did not become ready: %q\n%s", line, p.Log())
-	}
-	return ready.Web
 }
