@@ -158,19 +158,10 @@ func (a *Activities) missing(name, threadID string) string {
 	return text + "; put its file there and retry thread " + threadID + ", or send to another agent"
 }
 
-// SaveToolRound appends the assistant message and all its results (save points 2 and 4).
-func (a *Activities) SaveToolRound(ctx context.Context, ref contract.Ref) (contract.RoundOutput, error) {
-	saved, err := a.Store.SaveToolRound(ctx, round(here(ctx, ref)))
-	if err != nil {
-		return contract.RoundOutput{}, a.wire(ctx, ref.Turn, err)
-	}
-	return contract.RoundOutput{EndTurn: saved.EndTurn}, nil
-}
-
 // SaveDenial is SaveToolRound for a round with a denied call (save point 4). It
 // is a function of its own because the SDK names an activity by its function.
-func (a *Activities) SaveDenial(ctx context.Context, ref contract.Ref) (contract.RoundOutput, error) {
-	return a.SaveToolRound(ctx, ref)
+func (a *Activities) SaveDenial(ctx context.Context, in contract.RoundInput) (contract.RoundOutput, error) {
+	return a.SaveToolRound(ctx, in)
 }
 
 // SaveFinalAnswer is CloseTurn for a turn that ends with an answer (save point 3).
@@ -250,6 +241,7 @@ func (a *Activities) calls(stored []agent.ToolCall) []contract.Call {
 		}
 		if !delegate && !question {
 			out[i].TimeoutMs = a.timeout(c).Milliseconds()
+			out[i].Quick = out[i].Gate == "" && c.Attempts == 0 && a.quick(c.ToolName)
 		}
 	}
 	return out

@@ -37,7 +37,7 @@ func (a *Activities) RunTool(ctx context.Context, ref contract.Ref) (contract.To
 	return contract.ToolOutput{Status: status}, a.wire(ctx, ref.Turn, err)
 }
 
-func (a *Activities) runTool(ctx context.Context, ref contract.Ref, call agent.ToolCall) (_ agent.CallStatus, err error) {
+func (a *Activities) runTool(ctx context.Context, ref contract.Ref, call agent.ToolCall) (agent.CallStatus, error) {
 	// Of a tool that is not here: another worker may have it, and may have run it.
 	repeatable := call.ToolName == agent.ToolTaskOutput || call.ToolName == agent.ToolOutput
 	if t, known := a.Tools.Lookup(call.ToolName); known {
@@ -55,18 +55,26 @@ func (a *Activities) runTool(ctx context.Context, ref contract.Ref, call agent.T
 	if begun.Wait > 0 {
 		return "", waiting("the turn's workers died too often of late", begun.Wait)
 	}
+	outcome, err := a.outcome(ctx, ref, begun)
+	if err != nil {
+		return "", err
+	}
+	return outcome.Result.Status, a.saveResult(ctx, outcome, repeatable)
+}
+
+// outcome runs the tool of a call whose attempt is current. It fails if the run was
+// stopped: then the close of the turn, or the next attempt, says what became of it.
+func (a *Activities) outcome(ctx context.Context, ref contract.Ref, begun memory.ToolStart) (_ memory.ToolOutcome, err error) {
 	began := time.Now()
 	ctx, span := a.Telemetry.Tool(ctx, a.toolCall(begun, begun.Attempt))
 	defer func() { span.End(err) }()
 	result, err := a.produce(ctx, ref, begun)
 	span.Ended(result)
-	if err != nil {
-		return "", err
+	if err == nil && result.ErrorReason == agent.ErrAborted {
+		err = ctx.Err()
 	}
-	if ctx.Err() != nil && result.ErrorReason == agent.ErrAborted {
-		// Stopped in mid-run: the close of the turn, or the next attempt, says
-		// what became of the call.
-		return "", ctx.Err()
+	if err != nil {
+		return memory.ToolOutcome{}, err
 	}
 	outcome := memory.ToolOutcome{
 		ThreadID: ref.Thread, TurnID: ref.Turn, CallID: ref.Call, Attempt: begun.Attempt, Result: result, Duration: time.Since(began),
@@ -75,7 +83,7 @@ func (a *Activities) runTool(ctx context.Context, ref contract.Ref, call agent.T
 		outcome.Full = result.Content
 		outcome.Result.Content = agent.ShortenOutput(result.Content, shownLimit, ref.Call)
 	}
-	return result.Status, a.saveResult(ctx, outcome, repeatable)
+	return outcome, nil
 }
 
 // produce runs the tool of a call whose attempt is current.

@@ -79,6 +79,10 @@ type ToolSpec struct {
 	// Repeatable tools may be run again (with the same idempotency key) when
 	// the process that ran them died; the outcome of others is then "unknown".
 	Repeatable bool
+	// Quick tools are ReadOnly and Repeatable and end within a second, nearly always.
+	// They run in the workflow task that follows the model's reply, which costs no
+	// activity of their own; one that takes longer is ended and gets one.
+	Quick bool
 	// Timeout bounds one run; 0 means DefaultToolTimeout.
 	Timeout time.Duration
 	// Aside is what a run may take on top of Timeout, which its tool then keeps by

@@ -35,7 +35,7 @@ var (
 func ToolOutputSpec() ToolSpec {
 	return ToolSpec{
 		Name: ToolOutput, Description: strings.TrimSpace(toolOutputDoc), Schema: toolOutputSchema,
-		ReadOnly: true, Repeatable: true,
+		ReadOnly: true, Repeatable: true, Quick: true,
 	}
 }
 

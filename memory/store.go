@@ -94,6 +94,9 @@ type Turns interface {
 	// BeginTool makes an attempt of a call current, or returns the final call.
 	// A call found running that is not Repeatable ends as unknown.
 	BeginTool(ctx context.Context, r ToolBegin) (ToolStart, error)
+	// BeginTools is BeginTool for all of these calls of a turn, in one transaction; r
+	// names none. What has to wait, or is final, is said of each.
+	BeginTools(ctx context.Context, r ToolBegin, callIDs []string) ([]ToolStart, error)
 	// NoteTool appends an event to the log while an attempt of a call runs;
 	// later it is stale.
 	NoteTool(ctx context.Context, n ToolNote) error
@@ -101,6 +104,10 @@ type Turns interface {
 	// it may save the round too, as SaveToolRound does. A call that is final already
 	// with the same attempt is left as it is.
 	SaveResult(ctx context.Context, r ToolOutcome) error
+	// SaveResults is SaveResult for calls of one step, in one transaction. One whose
+	// result is still agent.CallPending is given back: nobody runs it any more, and it is
+	// begun again. It returns the round if that was saved along with them, else nil.
+	SaveResults(ctx context.Context, rs []ToolOutcome) (*RoundSaved, error)
 	// SaveToolRound appends the assistant message with all its results (save
 	// points 2 and 4). It refuses (CodeConflict) while a call has no result.
 	SaveToolRound(ctx context.Context, r RoundRequest) (RoundSaved, error)

@@ -25,6 +25,7 @@ type details struct {
 	// waits are what the turn waits for, provider the pause of its model call.
 	waits    []*waiting
 	provider string
+	runs     string // quick calls under way
 }
 
 // waiting is something that a turn waits for.
@@ -138,6 +139,9 @@ func (r *run) text() string {
 	}
 	if d.provider != "" {
 		fmt.Fprintf(&b, "**Waits for** %s\n\n", code(d.provider))
+	}
+	if d.runs != "" {
+		fmt.Fprintf(&b, "**Runs** %s\n\n", code(d.runs))
 	}
 	for _, w := range d.waits {
 		fmt.Fprintf(&b, "**Waits for** %s\n\n", code(w.text))

@@ -3,6 +3,7 @@ package workflows
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,6 +26,13 @@ func (r *run) round(step int, calls []contract.Call) (*contract.CloseOutput, err
 				ready = append(ready, c)
 			}
 		}
+		if len(gated) == 0 && r.allQuick(calls, ready) {
+			closed, left, err := r.runQuick(step, calls, ready)
+			if err != nil || len(left) == 0 {
+				return closed, err
+			}
+			ready = left
+		}
 		if len(ready) > 0 {
 			if err := r.perform(step, ready); err != nil {
 				return r.failed(step, err)
@@ -41,6 +49,43 @@ func (r *run) round(step int, calls []contract.Call) (*contract.CloseOutput, err
 	}
 }
 
+// versionQuick is the version from which on quick calls run in the workflow task that
+// follows their reply.
+const versionQuick = "quick-tools"
+
+// allQuick reports whether all that a step has to do before its round is saved are
+// quick calls. Beside others they would only delay these.
+func (r *run) allQuick(calls, ready []contract.Call) bool {
+	return len(ready) > 0 && !slices.ContainsFunc(ready, func(c contract.Call) bool { return !c.Quick }) &&
+		!slices.ContainsFunc(calls, func(c contract.Call) bool { return c.Denied }) &&
+		workflow.GetVersion(r.save, versionQuick, workflow.DefaultVersion, 1) != workflow.DefaultVersion
+}
+
+// runQuick runs quick calls and saves the round with them, unless some took too long:
+// these are left.
+func (r *run) runQuick(step int, calls, quick []contract.Call) (*contract.CloseOutput, []contract.Call, error) {
+	in := contract.RoundInput{Ref: r.ref(step)}
+	var what []string
+	for _, c := range quick {
+		in.Run, what = append(in.Run, c.ID), append(what, c.Summary)
+	}
+	r.details.runs = strings.Join(what, ", ")
+	r.showDetails()
+	saved, err := local[contract.RoundOutput](r.save, contract.SaveToolRound, r.roundSummary(calls, "results")+": "+r.details.runs, in)
+	r.details.runs = ""
+	if err != nil {
+		closed, err := r.failed(step, err)
+		return closed, nil, err
+	}
+	left := slices.DeleteFunc(slices.Clone(quick), func(c contract.Call) bool { return !slices.Contains(saved.Left, c.ID) })
+	return nil, left, nil
+}
+
+// roundSummary says what a round consists of.
+func (r *run) roundSummary(calls []contract.Call, what string) string {
+	return fmt.Sprintf("%d %s, seq %d–%d", len(calls), what, r.seq+1, r.seq+1+int64(len(calls)))
+}
+
 // saveRound is save point 2, or 4 if a call was denied.
 func (r *run) saveRound(step int, calls []contract.Call) (*contract.CloseOutput, error) {
 	name, what := contract.SaveToolRound, "results"
@@ -49,8 +94,7 @@ func (r *run) saveRound(step int, calls []contract.Call) (*contract.CloseOutput,
 			name, what = contract.SaveDenial, "results, denied"
 		}
 	}
-	summary := fmt.Sprintf("%d %s, seq %d–%d", len(calls), what, r.seq+1, r.seq+1+int64(len(calls)))
-	saved, err := local[contract.RoundOutput](r.save, name, summary, r.ref(step))
+	saved, err := local[contract.RoundOutput](r.save, name, r.roundSummary(calls, what), contract.RoundInput{Ref: r.ref(step)})
 	if err != nil {
 		return nil, err
 	}

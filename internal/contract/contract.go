@@ -189,6 +189,8 @@ type Call struct {
 	// Running means that the call was started by an earlier run.
 	Running bool `json:"running,omitempty"`
 	Denied  bool `json:"denied,omitempty"`
+	// Quick means that the call may run within a workflow task.
+	Quick bool `json:"quick,omitempty"`
 }
 
 // ModelOutput is what the workflow must know of a reply.
@@ -349,9 +351,16 @@ const (
 	WaitsForChildren = "children"
 )
 
-// RoundOutput tells what a saved round led to.
+// RoundInput asks for a step's round to be saved, once these of its calls have run.
+type RoundInput struct {
+	Ref
+	Run []string `json:"run,omitempty"`
+}
+
+// RoundOutput tells what a saved round led to, or which of its calls are left to run.
 type RoundOutput struct {
-	EndTurn bool `json:"end,omitempty"`
+	EndTurn bool     `json:"end,omitempty"`
+	Left    []string `json:"left,omitempty"`
 }
 
 // ChildOutput says whether a delegated call has its result.

@@ -20,7 +20,7 @@ type calculatorArgs struct {
 
 // Calculator evaluates arithmetic in fractions, so that 0.1 + 0.2 is 0.3.
 func Calculator() agent.Tool {
-	spec := readOnly("calculator", calculatorDoc, `{"type":"object","properties":{
+	spec := quick("calculator", calculatorDoc, `{"type":"object","properties":{
 		"expression":{"type":"string","minLength":1,"maxLength":2000,"description":"An arithmetic expression."}},
 		"required":["expression"],"additionalProperties":false}`, 10*time.Second)
 	return Func(spec, func(_ context.Context, _ agent.ToolRun, a calculatorArgs) agent.ToolResult {

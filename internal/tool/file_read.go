@@ -30,7 +30,7 @@ type fileReadArgs struct {
 // FileRead reads a text file, by lines. The size limit keeps one call from
 // filling the context of a model.
 func FileRead() agent.Tool {
-	spec := readOnly("file_read", fileReadDoc, `{"type":"object","properties":{
+	spec := quick("file_read", fileReadDoc, `{"type":"object","properties":{
 		"path":{"type":"string","minLength":1,"description":"File, relative to the workspace root."},
 		"offset":{"type":"integer","minimum":1,"description":"First line to return, starting at 1."},
 		"limit":{"type":"integer","minimum":1,"description":"How many lines to return."},

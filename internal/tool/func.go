@@ -69,3 +69,10 @@ func readOnly(name, doc, schema string, timeout time.Duration) agent.ToolSpec {
 		ReadOnly: true, Repeatable: true, Timeout: timeout,
 	}
 }
+
+// quick is readOnly for a tool that ends within a second, nearly always.
+func quick(name, doc, schema string, timeout time.Duration) agent.ToolSpec {
+	spec := readOnly(name, doc, schema, timeout)
+	spec.Quick = true
+	return spec
+}

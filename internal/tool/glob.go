@@ -24,7 +24,7 @@ type globArgs struct {
 
 // Glob finds files by name, in the order of their paths.
 func Glob() agent.Tool {
-	spec := readOnly("glob", globDoc, `{"type":"object","properties":{
+	spec := quick("glob", globDoc, `{"type":"object","properties":{
 		"pattern":{"type":"string","minLength":1,"description":"Pattern relative to the workspace root, e.g. **/*.go"}},
 		"required":["pattern"],"additionalProperties":false}`, time.Minute)
 	return Func(spec, func(ctx context.Context, r agent.ToolRun, a globArgs) agent.ToolResult {

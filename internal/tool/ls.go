@@ -26,7 +26,7 @@ type lsArgs struct {
 
 // Ls lists a directory.
 func Ls() agent.Tool {
-	spec := readOnly("ls", lsDoc, `{"type":"object","properties":{
+	spec := quick("ls", lsDoc, `{"type":"object","properties":{
 		"path":{"type":"string","description":"Directory, relative to the workspace root."}},
 		"required":["path"],"additionalProperties":false}`, 30*time.Second)
 	check := func(_ context.Context, r agent.ToolRun, a lsArgs) error { return inside(r, a.Path, false) }

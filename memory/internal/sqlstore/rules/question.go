@@ -95,7 +95,8 @@ func (u *Unit) answerQuestion(t *rows.Thread, a *rows.Ask, text, by, messageID s
 	if err != nil {
 		return res, err
 	}
-	return memory.AnswerResult{Question: a.Question()}, u.saveIfLast(t, turn, c.Step)
+	_, err = u.saveIfLast(t, turn, c.Step)
+	return memory.AnswerResult{Question: a.Question()}, err
 }
 
 // refusePlain is why a plain message is refused; nil if nobody asks anything.

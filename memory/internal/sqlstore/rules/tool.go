@@ -10,9 +10,18 @@ import (
 )
 
 // BeginTool makes an attempt of a call current, or returns the final call.
-func (s *Store) BeginTool(ctx context.Context, r memory.ToolBegin) (start memory.ToolStart, err error) {
+func (s *Store) BeginTool(ctx context.Context, r memory.ToolBegin) (memory.ToolStart, error) {
+	starts, err := s.BeginTools(ctx, r, []string{r.CallID})
+	if err != nil {
+		return memory.ToolStart{}, err
+	}
+	return starts[0], nil
+}
+
+// BeginTools is BeginTool for several calls of a turn.
+func (s *Store) BeginTools(ctx context.Context, r memory.ToolBegin, callIDs []string) (starts []memory.ToolStart, err error) {
 	err = s.begin(ctx, "begin-tool", func(u *Unit) error {
-		start = memory.ToolStart{}
+		starts = make([]memory.ToolStart, len(callIDs))
 		t, turn, err := u.Open(r.ThreadID, r.TurnID)
 		if err != nil {
 			return err
@@ -20,21 +29,30 @@ func (s *Store) BeginTool(ctx context.Context, r memory.ToolBegin) (start memory
 		if err := turn.Cancelled(); err != nil {
 			return err
 		}
-		c, err := u.Call(turn.ID, r.CallID)
-		if err != nil {
-			return err
+		for i, id := range callIDs {
+			c, err := u.Call(turn.ID, id)
+			if err == nil {
+				starts[i], err = u.startTool(t, turn, c, r)
+			}
+			if err != nil {
+				return err
+			}
 		}
-		lost, since := lostAttempt(c.Status == agent.CallRunning && !c.WaitsForAnswer() && !c.Delegation, c.Worker, r.Worker, c.Attempts), rows.Stamp(c.UpdatedMs)
-		if start.Wait, err = u.beginTool(t, turn, c, r); err != nil {
-			return err
-		}
-		if lost > 0 && start.Wait == 0 {
-			start.Lost, start.LostSince = lost, since
-		}
-		start.Attempt, start.Final, start.Call, start.Approved = c.Attempts, c.Status.Final(), c.View(), c.ApprovalID != ""
-		start.Thread, err = u.View(t)
-		return err
+		return nil
 	})
+	return starts, err
+}
+
+func (u *Unit) startTool(t *rows.Thread, turn *rows.Turn, c *rows.Call, r memory.ToolBegin) (start memory.ToolStart, err error) {
+	lost, since := lostAttempt(c.Status == agent.CallRunning && !c.WaitsForAnswer() && !c.Delegation, c.Worker, r.Worker, c.Attempts), rows.Stamp(c.UpdatedMs)
+	if start.Wait, err = u.beginTool(t, turn, c, r); err != nil {
+		return start, err
+	}
+	if lost > 0 && start.Wait == 0 {
+		start.Lost, start.LostSince = lost, since
+	}
+	start.Attempt, start.Final, start.Call, start.Approved = c.Attempts, c.Status.Final(), c.View(), c.ApprovalID != ""
+	start.Thread, err = u.View(t)
 	return start, err
 }
 
@@ -102,60 +120,84 @@ func (s *Store) NoteTool(ctx context.Context, n memory.ToolNote) error {
 
 // SaveResult makes a call's result durable.
 func (s *Store) SaveResult(ctx context.Context, r memory.ToolOutcome) error {
-	if r.Result.Status != agent.CallSuccess && r.Result.Status != agent.CallFailed {
-		return agent.Errorf(agent.CodeInvalid, "result of call %s has status %q: a tool ends as success or failed", r.CallID, r.Result.Status)
+	if r.Result.Status == agent.CallPending {
+		return agent.Errorf(agent.CodeInvalid, "call %s has no result to save", r.CallID)
 	}
-	return s.write(ctx, "result", func(u *Unit) error {
-		t, turn, c, err := u.OpenCall(r.ThreadID, r.TurnID, r.CallID)
-		if err != nil {
-			return err
-		}
-		return u.saveResult(t, turn, c, r)
-	})
+	_, err := s.SaveResults(ctx, []memory.ToolOutcome{r})
+	return err
 }
 
-func (u *Unit) saveResult(t *rows.Thread, turn *rows.Turn, c *rows.Call, r memory.ToolOutcome) error {
-	if c.Status.Final() && c.Attempts == r.Attempt {
+// SaveResults is SaveResult for several calls of a step.
+func (s *Store) SaveResults(ctx context.Context, rs []memory.ToolOutcome) (round *memory.RoundSaved, err error) {
+	for _, r := range rs {
+		switch r.Result.Status {
+		case agent.CallSuccess, agent.CallFailed, agent.CallPending:
+		default:
+			return nil, agent.Errorf(agent.CodeInvalid, "result of call %s has status %q: a tool ends as success or failed", r.CallID, r.Result.Status)
+		}
+	}
+	err = s.write(ctx, "result", func(u *Unit) error {
+		round = nil
+		for i, r := range rs {
+			t, turn, c, err := u.OpenCall(r.ThreadID, r.TurnID, r.CallID)
+			if err != nil {
+				return err
+			}
+			changed, err := u.saveResult(t, turn, c, r)
+			if err == nil && changed && i == len(rs)-1 {
+				round, err = u.saveIfLast(t, turn, c.Step)
+			}
+			if err != nil {
+				return err
+			}
+		}
 		return nil
+	})
+	return round, err
+}
+
+func (u *Unit) saveResult(t *rows.Thread, turn *rows.Turn, c *rows.Call, r memory.ToolOutcome) (changed bool, err error) {
+	if c.Status.Final() && c.Attempts == r.Attempt {
+		return false, nil
 	}
 	// A call that cannot run at all (unknown tool, bad arguments) never began.
 	neverBegan := c.Status == agent.CallPending && r.Attempt == 0 && r.Result.Status == agent.CallFailed
 	running := c.Status == agent.CallRunning && c.Attempts == r.Attempt && !c.Delegation && !c.WaitsForAnswer()
 	if !neverBegan && !running {
-		return memory.Stale("attempt %d of call %s is not the current one (%s, attempt %d)", r.Attempt, c.ID, c.Status, c.Attempts)
+		return false, memory.Stale("attempt %d of call %s is not the current one (%s, attempt %d)", r.Attempt, c.ID, c.Status, c.Attempts)
+	}
+	if r.Result.Status == agent.CallPending {
+		c.Status, c.Worker = agent.CallPending, ""
+		return true, u.SaveCall(t, c)
 	}
 	if r.Full != "" {
 		err := u.Exec(`INSERT INTO outputs (call_id, body) VALUES (?, ?) ON CONFLICT (call_id) DO NOTHING`, c.ID, rows.Clean(r.Full))
 		if err != nil {
-			return err
+			return false, err
 		}
 	}
 	if err := u.use(t, agent.Usage{}, r.Duration); err != nil {
-		return err
+		return false, err
 	}
-	err := u.Finish(t, turn, c, Ending{Status: r.Result.Status, Reason: r.Result.ErrorReason, Text: r.Result.Content, ms: r.Duration.Milliseconds()})
-	if err != nil {
-		return err
-	}
-	return u.saveIfLast(t, turn, c.Step)
+	return true, u.Finish(t, turn, c, Ending{Status: r.Result.Status, Reason: r.Result.ErrorReason, Text: r.Result.Content, ms: r.Duration.Milliseconds()})
 }
 
 // saveIfLast saves a step's round with the last of its results, in one
 // transaction: SaveToolRound then finds it done.
-func (u *Unit) saveIfLast(t *rows.Thread, turn *rows.Turn, number int) error {
+func (u *Unit) saveIfLast(t *rows.Thread, turn *rows.Turn, number int) (*memory.RoundSaved, error) {
 	calls, err := u.Calls(turn.ID, number)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for _, c := range calls {
 		if !c.Status.Final() {
-			return nil
+			return nil, nil
 		}
 	}
 	step, err := u.Step(turn.ID, number)
 	if err != nil || step == nil || !step.Stored || step.Saved {
-		return err
+		return nil, err
 	}
-	_, err = u.saveRound(t, turn, step, calls)
-	return err
+	round, err := u.saveRound(t, turn, step, calls)
+	return &round, err
 }
