@@ -1,11 +1,14 @@
 package workflows
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
 	"go.temporal.io/sdk/workflow"
@@ -58,4 +61,43 @@ func TestANewerCarryFailsTheTaskOnly(t *testing.T) {
 	var panicked *temporal.PanicError // a worker's policy makes it a failed task
 	require.ErrorAs(t, env.GetWorkflowError(), &panicked)
 	require.ErrorContains(t, panicked, "state of a newer build")
+}
+
+// Quick calls run in the local activity that saves their round. One that took too long
+// there gets an activity of its own, and then the round is saved.
+func TestAQuickCallThatTakesLongGetsAnActivity(t *testing.T) {
+	env := environment()
+	slow, fast := contract.Call{ID: "slow", Quick: true, TimeoutMs: 1000}, contract.Call{ID: "fast", Quick: true, TimeoutMs: 1000}
+	var did []string
+	act := func(name string, f any) { env.RegisterActivityWithOptions(f, activity.RegisterOptions{Name: name}) }
+	act(contract.SaveUserMessage, func(context.Context, contract.ClaimInput) (contract.ClaimOutput, error) {
+		if len(did) > 0 {
+			return contract.ClaimOutput{}, nil
+		}
+		return contract.ClaimOutput{Turn: "turn", Step: 1, Timing: contract.Timing{HeartbeatMs: 1000}}, nil
+	})
+	act(contract.CallModel, func(_ context.Context, in contract.Ref) (contract.ModelOutput, error) {
+		if in.Step > 1 {
+			return contract.ModelOutput{}, nil
+		}
+		return contract.ModelOutput{Calls: []contract.Call{slow, fast}}, nil
+	})
+	act(contract.SaveToolRound, func(_ context.Context, in contract.RoundInput) (contract.RoundOutput, error) {
+		did = append(did, fmt.Sprint("round ", in.Step, in.Run))
+		if len(in.Run) > 0 {
+			return contract.RoundOutput{Left: []string{"slow"}}, nil
+		}
+		return contract.RoundOutput{}, nil
+	})
+	act(contract.RunTool, func(_ context.Context, in contract.Ref) (contract.ToolOutput, error) {
+		did = append(did, "tool "+in.Call)
+		return contract.ToolOutput{}, nil
+	})
+	act(contract.SaveFinalAnswer, func(_ context.Context, in contract.CloseInput) (contract.CloseOutput, error) {
+		did = append(did, fmt.Sprint("answer ", in.Step))
+		return contract.CloseOutput{Outcome: in.Outcome}, nil
+	})
+	env.ExecuteWorkflow(contract.ConversationTurn, contract.TurnInput{ThreadID: "s/default"})
+	require.NoError(t, env.GetWorkflowError())
+	require.Equal(t, []string{"round 1 [slow fast]", "tool slow", "round 1 []", "answer 2"}, did)
 }

@@ -15,7 +15,7 @@ import (
 )
 
 // parts are what can be measured, in order.
-var parts = []string{"history", "long", "step", "kill", "cancel", "token", "follow", "append"}
+var parts = []string{"history", "long", "step", "kill", "cancel", "token", "follow", "append", "load"}
 
 // limit bounds a part, so that something that hangs becomes a row that says so.
 const limit = time.Hour
@@ -105,7 +105,7 @@ func parse(args []string) options {
 	fs := flag.NewFlagSet("bench", flag.ExitOnError)
 	only := fs.String("only", strings.Join(parts, ","), "what to measure")
 	fs.BoolVar(&o.json, "json", false, "print JSON")
-	fs.BoolVar(&o.long, "long", false, "also run a turn of 5,000 tool calls (takes long)")
+	fs.BoolVar(&o.long, "long", false, "also run a turn of 5,000 tool calls, and 1,000 turns at once (takes long)")
 	fs.StringVar(&o.bin, "bin", "bin", "folder of the programs starter, worker and temporal")
 	fs.StringVar(&o.dir, "dir", "", "folder on the disk to measure on; default: a temporary one")
 	fs.IntVar(&o.times, "times", 20, "how often: pairs of runs, workers killed, turns cancelled; 15 times as many appends")
@@ -156,6 +156,7 @@ func measureOn(ctx context.Context, s *stack, t *table, o options) {
 		"cancel":  func(ctx context.Context) { measureCancel(ctx, s, t, o.times) },
 		"token":   func(ctx context.Context) { measureToken(ctx, s, t, 2*o.times) },
 		"follow":  func(ctx context.Context) { measureFollow(ctx, s, t, o.times) },
+		"load":    func(ctx context.Context) { measureLoad(ctx, s, t, o.times, o.long) },
 	}
 	for _, p := range parts {
 		if f := all[p]; f != nil && slices.Contains(o.only, p) {

@@ -78,7 +78,7 @@ func TestRow55_CrashPoints(t *testing.T) {
 func crashes(sample bool) (groups [][]string) {
 	if !tt.All() {
 		for _, when := range []string{"before", "after"} {
-			for i, ops := range [][]string{{"begin-tool", "result", "round", "open-delegation"}, {"claim", "begin-model", "chunk", "reply"}, {"child-result", "close"}} {
+			for i, ops := range [][]string{{"begin-tool", "result", "open-delegation", "round"}, {"claim", "begin-model", "chunk", "reply"}, {"child-result", "close"}} {
 				if sample && i > 0 {
 					continue
 				}

@@ -38,6 +38,8 @@ var parksSoon = []string{"SPOOL_WAIT_IN_RUN=100ms"}
 var scenarios = map[string]scenario{
 	"plain":             {script: "script: say hello"},
 	"tools":             {script: script.Script(add(1, 2)+" && "+add(3, 4), add(5, 6), "say done")},
+	"quick-tools":       {script: script.Script(add(1, 2)+" && "+add(3, 4), add(5, 6), "say done")},
+	"quick-tools-below": {env: []string{"SPOOL_MAX_EVENTS=20"}, script: script.Script(add(1, 2), script.Task("general", script.Script(add(3, 4), add(5, 6), "say a")), add(7, 8), "say done")},
 	"delegation":        {script: script.Script(script.Calls(script.Task("general", script.Script(add(1, 1), "say a")), script.Task("researcher", "script: say b")), "say done")},
 	"nested-delegation": {script: treeScript()},
 	"background-delegation": {play: func(t *testing.T, s *tt.Stack) spool.Reply {

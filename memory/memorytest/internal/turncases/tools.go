@@ -75,6 +75,39 @@ var toolRules = []suite.Rule{
 		e.Ok(e.S.SaveResult(e.Ctx, suite.Result(c, second, "good")))
 		suite.Equals(e, "result", e.Call(c.ID).Result, "good", "attempts", e.Call(c.ID).Attempts, 2)
 	}},
+	{Name: "calls are begun together, and saved together with their round", Turn: func(e *suite.Env, t memory.Turn) {
+		calls := e.Calls(t, 1, 2)
+		b := memory.ToolBegin{ThreadID: t.ThreadID, TurnID: t.ID, Repeatable: true}
+		starts := suite.Must(e.S.BeginTools(e.Ctx, b, []string{calls[0].ID, calls[1].ID}))(e)
+		suite.Equals(e, "attempts", []int{starts[0].Attempt, starts[1].Attempt}, []int{1, 1}, "names", starts[1].Call.ID, calls[1].ID)
+		results := []memory.ToolOutcome{suite.Result(calls[0], 1, "one"), suite.Result(calls[1], 2, "of an attempt that never began")}
+		e.Unchanged(t.ThreadID, func() { suite.Fails(e.S.SaveResults(e.Ctx, results))(e, agent.CodeStale) })
+		results[1] = suite.Result(calls[1], 1, "two")
+		saved := suite.Must(e.S.SaveResults(e.Ctx, results))(e)
+		suite.Equals(e, "round", *saved, suite.Must(e.S.SaveToolRound(e.Ctx, memory.RoundRequest{ThreadID: t.ThreadID, TurnID: t.ID, Step: 1}))(e), "messages", len(e.Messages(t.ThreadID)), 4)
+		e.Unchanged(t.ThreadID, func() {
+			suite.Must(e.S.SaveResults(e.Ctx, results))(e)
+			for _, st := range suite.Must(e.S.BeginTools(e.Ctx, b, []string{calls[0].ID, calls[1].ID}))(e) {
+				suite.Equal(e, "final", st.Final, true)
+			}
+		})
+	}},
+	{Name: "a call that is given back is begun again, and nobody is blamed", Turn: func(e *suite.Env, t memory.Turn) {
+		calls := e.Calls(t, 1, 2)
+		b := memory.ToolBegin{ThreadID: t.ThreadID, TurnID: t.ID, Repeatable: true, Worker: "one"}
+		suite.Must(e.S.BeginTools(e.Ctx, b, []string{calls[0].ID, calls[1].ID}))(e)
+		back := memory.ToolOutcome{ThreadID: t.ThreadID, TurnID: t.ID, CallID: calls[0].ID, Attempt: 1, Result: agent.ToolResult{Status: agent.CallPending}}
+		e.Code(e.S.SaveResult(e.Ctx, back), agent.CodeInvalid)
+		saved := suite.Must(e.S.SaveResults(e.Ctx, []memory.ToolOutcome{back, suite.Result(calls[1], 1, "two")}))(e)
+		suite.Equals(e, "round", saved == nil, true, "status", e.Call(calls[0].ID).Status, agent.CallPending, "the other", e.Call(calls[1].ID).Result, "two")
+		e.Unchanged(t.ThreadID, func() { e.Stale(e.S.SaveResult(e.Ctx, suite.Result(calls[0], 1, "late"))) })
+		again := e.ToolBegin(calls[0], true)
+		again.Worker = "another"
+		st := suite.Must(e.S.BeginTool(e.Ctx, again))(e)
+		suite.Equals(e, "attempt", st.Attempt, 2, "lost", st.Lost, 0)
+		e.Ok(e.S.SaveResult(e.Ctx, suite.Result(calls[0], 2, "one")))
+		suite.Equal(e, "messages", len(e.Messages(t.ThreadID)), 4)
+	}},
 	{Name: "a call that is not repeatable and was found running ends as unknown and says so", Turn: func(e *suite.Env, t memory.Turn) {
 		c := e.Calls(t, 1, 1)[0]
 		b := e.ToolBegin(c, false)

@@ -1,0 +1,73 @@
+package activities
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/internal/contract"
+	"github.com/spool-agents/spool/internal/tool"
+	"github.com/spool-agents/spool/memory"
+	"github.com/spool-agents/spool/memory/sqlite"
+)
+
+// A quick call that takes longer than a second is ended and given back; the one beside
+// it keeps its result, and neither has the round saved before both have one.
+func TestQuickCallsThatTakeLongAreGivenBack(t *testing.T) {
+	ctx := t.Context()
+	store, err := sqlite.OpenMemory(ctx, sqlite.Options{})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = store.Close() })
+	ended := make(chan struct{})
+	slow := tool.Func(agent.ToolSpec{Name: "slow", Schema: []byte(`{"type":"object"}`), ReadOnly: true, Repeatable: true, Quick: true},
+		func(ctx context.Context, r agent.ToolRun, _ struct{}) agent.ToolResult {
+			if r.Attempt > 1 {
+				return agent.ToolOK("at last")
+			}
+			<-ctx.Done()
+			close(ended)
+			return agent.ToolFailed(agent.ErrAborted, "stopped")
+		})
+	tools, err := tool.New(tool.Calculator(), slow)
+	require.NoError(t, err)
+	a := &Activities{Store: store, Tools: tools, worker: "this"}
+
+	sent, err := store.Send(ctx, memory.SendRequest{UserID: "u", SessionID: "s", MessageID: "m", Content: agent.Text("hi")})
+	require.NoError(t, err)
+	claim, err := store.TakeNext(ctx, memory.TakeRequest{ThreadID: sent.ThreadID, Config: &agent.SpecialistAgentConfig{Name: DefaultAgent}})
+	require.NoError(t, err)
+	ref := contract.Ref{Thread: sent.ThreadID, Turn: claim.Turn.ID, Step: 1}
+	begun, err := store.BeginModel(ctx, memory.ModelBegin{ThreadID: ref.Thread, TurnID: ref.Turn, Step: 1})
+	require.NoError(t, err)
+	call := func(name, args string) agent.Call {
+		return agent.Call{Function: agent.CallFunction{Name: name, Arguments: args}}
+	}
+	stored, err := store.SaveReply(ctx, memory.ReplyRecord{ThreadID: ref.Thread, TurnID: ref.Turn, Step: 1, Attempt: begun.Attempt,
+		Reply: agent.ModelReply{Calls: []agent.Call{call("slow", `{}`), call("calculator", `{"expression":"6*7"}`)}}})
+	require.NoError(t, err)
+	for _, c := range a.calls(stored.Calls) {
+		require.True(t, c.Quick, c.Summary)
+	}
+
+	round, left, err := a.runQuick(ctx, ref, []string{stored.Calls[0].ID, stored.Calls[1].ID})
+	require.NoError(t, err)
+	require.Nil(t, round)
+	require.Equal(t, []string{stored.Calls[0].ID}, left)
+	<-ended
+	state, err := store.StepState(ctx, memory.RoundRequest{ThreadID: ref.Thread, TurnID: ref.Turn, Step: 1})
+	require.NoError(t, err)
+	require.Equal(t, agent.CallPending, state.Calls[0].Status)
+	require.Equal(t, "42", state.Calls[1].Result)
+	require.False(t, a.calls(state.Calls)[0].Quick, "it gets an activity of its own")
+
+	// Should it be asked for all the same, what has its result does not run again.
+	round, left, err = a.runQuick(ctx, ref, []string{stored.Calls[0].ID, stored.Calls[1].ID})
+	require.NoError(t, err)
+	require.Empty(t, left)
+	require.Equal(t, 2, round.Results)
+	messages, err := store.Messages(ctx, ref.Thread, 0, 0)
+	require.NoError(t, err)
+	require.Equal(t, "at last", messages[2].Content.String())
+}

@@ -1,0 +1,104 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"go.temporal.io/sdk/client"
+
+	"github.com/spool-agents/spool"
+)
+
+const (
+	loadSteps = 5
+	// loadRatioBar is for a hundred turns at once by the floor's, manyRatioBar for a
+	// thousand by a hundred.
+	loadRatioBar, manyRatioBar = 1.0, 11.0
+	tailBar                    = 2.0
+)
+
+// measureLoad runs a hundred turns at once, beside as many of the floor, then a
+// thousand. Each makes five calls with results of a kilobyte.
+func measureLoad(ctx context.Context, s *stack, t *table, times int, long bool) {
+	worker := s.startWorker(ctx)
+	defer s.stopWorkers()
+	floor := s.startFloor(ctx)
+	defer floor.stop()
+	check(os.WriteFile(filepath.Join(s.work, "kilobyte"), []byte(filler(1000)), 0o644))
+	var turns []time.Duration
+	c := inTurn(max(times/10, 1), func(side, pair int) timed {
+		if side == 0 {
+			return s.floorLoad(ctx, floor, pair, 100)
+		}
+		one, all := s.spoolLoad(ctx, worker, 100)
+		turns = append(turns, one...)
+		return all
+	})
+	kind := s.kindOfStore()
+	hundred := median(c.took(1))
+	r := c.ratio("100 turns at once ÷ floor, "+kind, loadRatioBar, fmt.Sprintf("100 turns of %d steps", loadSteps))
+	r.Detail += fmt.Sprintf("; %.1f s, floor %.1f s; processor time of server and worker %.1f s, floor %.1f s",
+		hundred.Seconds(), median(c.took(0)).Seconds(), mean(c.cpu(1)).Seconds(), mean(c.cpu(0)).Seconds())
+	t.add(r)
+	t.add(row{Figure: "worker's memory after 100 turns at once, " + kind, Value: peakMemory(worker), Unit: "MB", Bar: 80})
+	t.add(row{Figure: "100 turns at once, p95 ÷ median, " + kind, Value: float64(quantile(turns, 0.95)) / float64(median(turns)), Unit: "×", Bar: tailBar})
+	if !long {
+		return
+	}
+	_, many := s.spoolLoad(ctx, worker, 1000)
+	t.add(row{Figure: "1,000 turns at once ÷ 100, " + kind, Value: float64(many.took) / float64(hundred), Unit: "×", Bar: manyRatioBar,
+		Detail: fmt.Sprintf("%.1f s; processor time of server and worker %.1f s", many.took.Seconds(), many.cpu.Seconds())})
+	t.add(row{Figure: "worker's memory after 1,000 turns at once, " + kind, Value: peakMemory(worker), Unit: "MB", Bar: 250})
+}
+
+// spoolLoad runs n turns at once, sent and waited for by this process, and tells how
+// long each took and all of them.
+func (s *stack) spoolLoad(ctx context.Context, worker *process, n int) ([]time.Duration, timed) {
+	s.stub.play(calls(loadSteps, func(step int) (string, string) {
+		return "file_read", fmt.Sprintf(`{"path":"kilobyte","limit":%d}`, 1000+step)
+	}))
+	return s.atOnce(n, worker, func(int) { s.run(ctx, spool.NewID()) })
+}
+
+func (s *stack) floorLoad(ctx context.Context, worker *process, round, n int) timed {
+	s.stub.play(calls(loadSteps, calculate))
+	_, all := s.atOnce(n, worker, func(i int) {
+		in := floorInput{ID: fmt.Sprintf("load%d-%d", round, i), URL: s.stub.url + "/v1/chat/completions", Steps: loadSteps, Base: 5000, Grow: 1200}
+		run := must(s.temporal.ExecuteWorkflow(ctx, client.StartWorkflowOptions{ID: in.ID, TaskQueue: floorQueue}, floorWorkflow, in))
+		check(run.Get(ctx, nil))
+	})
+	return all
+}
+
+// atOnce does f n times at once.
+func (s *stack) atOnce(n int, worker *process, f func(i int)) ([]time.Duration, timed) {
+	before, begun := cpuTime(s.server, worker), time.Now()
+	took, errs := make([]time.Duration, n), make([]error, n)
+	var all sync.WaitGroup
+	for i := range n {
+		all.Go(func() {
+			errs[i] = attempt(func() { f(i) })
+			took[i] = time.Since(begun)
+		})
+	}
+	all.Wait()
+	for _, err := range errs {
+		check(err)
+	}
+	return took, timed{time.Since(begun), cpuTime(s.server, worker) - before}
+}
+
+// peakMemory is the most memory that a process has had, in megabytes; 0 where the
+// system does not tell it as Linux does.
+func peakMemory(p *process) float64 {
+	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.pid()))
+	_, rest, _ := strings.Cut(string(b), "VmHWM:")
+	kb, _ := strconv.Atoi(strings.Fields(rest + " 0")[0])
+	return float64(kb) / 1024
+}
