@@ -39,10 +39,7 @@ func measureFollow(ctx context.Context, s *stack, t *table, pairs int) {
 		}
 		return took
 	})
-	kind := "SQLite"
-	if strings.HasPrefix(s.StoreSpec(), "postgres") {
-		kind = "Postgres"
-	}
+	kind := s.kind()
 	r := c.ratio(fmt.Sprintf("turn with %d followers ÷ none, %s", followers, kind), followRatioBar, fmt.Sprintf("turns of %d steps", followSteps))
 	r.Detail += fmt.Sprintf("; %.0f ms with, %.0f ms without", milliseconds(median(c.took(1))), milliseconds(median(c.took(0))))
 	t.add(r)
@@ -115,4 +112,12 @@ func followTurn(ctx context.Context, c *spool.Client, thread, cursor string) err
 		return nil
 	}
 	return err
+}
+
+// kind names the stack's store in a figure.
+func (s *stack) kind() string {
+	if strings.HasPrefix(s.StoreSpec(), "postgres") {
+		return "Postgres"
+	}
+	return "SQLite"
 }

@@ -13,6 +13,7 @@ import (
 	"go.temporal.io/sdk/client"
 
 	"github.com/spool-agents/spool"
+	"github.com/spool-agents/spool/internal/temporaltest"
 )
 
 const (
@@ -29,8 +30,8 @@ func measureLoad(ctx context.Context, s *stack, t *table, times int, long bool) 
 	worker := s.startWorker(ctx)
 	defer s.stopWorkers()
 	floor := s.startFloor(ctx)
-	defer floor.stop()
-	check(os.WriteFile(filepath.Join(s.work, "kilobyte"), []byte(filler(1000)), 0o644))
+	defer floor.Stop()
+	check(os.WriteFile(filepath.Join(s.Work, "kilobyte"), []byte(filler(1000)), 0o644))
 	var turns []time.Duration
 	c := inTurn(max(times/10, 1), func(side, pair int) timed {
 		if side == 0 {
@@ -40,7 +41,7 @@ func measureLoad(ctx context.Context, s *stack, t *table, times int, long bool) 
 		turns = append(turns, one...)
 		return all
 	})
-	kind := s.kindOfStore()
+	kind := s.kind()
 	hundred := median(c.took(1))
 	r := c.ratio("100 turns at once ÷ floor, "+kind, loadRatioBar, fmt.Sprintf("100 turns of %d steps", loadSteps))
 	r.Detail += fmt.Sprintf("; %.1f s, floor %.1f s; processor time of server and worker %.1f s, floor %.1f s",
@@ -59,26 +60,26 @@ func measureLoad(ctx context.Context, s *stack, t *table, times int, long bool) 
 
 // spoolLoad runs n turns at once, sent and waited for by this process, and tells how
 // long each took and all of them.
-func (s *stack) spoolLoad(ctx context.Context, worker *process, n int) ([]time.Duration, timed) {
+func (s *stack) spoolLoad(ctx context.Context, worker *temporaltest.Process, n int) ([]time.Duration, timed) {
 	s.stub.play(calls(loadSteps, func(step int) (string, string) {
 		return "file_read", fmt.Sprintf(`{"path":"kilobyte","limit":%d}`, 1000+step)
 	}))
 	return s.atOnce(n, worker, func(int) { s.run(ctx, spool.NewID()) })
 }
 
-func (s *stack) floorLoad(ctx context.Context, worker *process, round, n int) timed {
+func (s *stack) floorLoad(ctx context.Context, worker *temporaltest.Process, round, n int) timed {
 	s.stub.play(calls(loadSteps, calculate))
 	_, all := s.atOnce(n, worker, func(i int) {
 		in := floorInput{ID: fmt.Sprintf("load%d-%d", round, i), URL: s.stub.url + "/v1/chat/completions", Steps: loadSteps, Base: 5000, Grow: 1200}
-		run := must(s.temporal.ExecuteWorkflow(ctx, client.StartWorkflowOptions{ID: in.ID, TaskQueue: floorQueue}, floorWorkflow, in))
+		run := must(s.Temporal.ExecuteWorkflow(ctx, client.StartWorkflowOptions{ID: in.ID, TaskQueue: floorQueue}, floorWorkflow, in))
 		check(run.Get(ctx, nil))
 	})
 	return all
 }
 
 // atOnce does f n times at once.
-func (s *stack) atOnce(n int, worker *process, f func(i int)) ([]time.Duration, timed) {
-	before, begun := cpuTime(s.server, worker), time.Now()
+func (s *stack) atOnce(n int, worker *temporaltest.Process, f func(i int)) ([]time.Duration, timed) {
+	before, begun := cpuTime(s.Server.Process, worker), time.Now()
 	took, errs := make([]time.Duration, n), make([]error, n)
 	var all sync.WaitGroup
 	for i := range n {
@@ -91,13 +92,13 @@ func (s *stack) atOnce(n int, worker *process, f func(i int)) ([]time.Duration, 
 	for _, err := range errs {
 		check(err)
 	}
-	return took, timed{time.Since(begun), cpuTime(s.server, worker) - before}
+	return took, timed{time.Since(begun), cpuTime(s.Server.Process, worker) - before}
 }
 
 // peakMemory is the most memory that a process has had, in megabytes; 0 where the
 // system does not tell it as Linux does.
-func peakMemory(p *process) float64 {
-	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.pid()))
+func peakMemory(p *temporaltest.Process) float64 {
+	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.PID()))
 	_, rest, _ := strings.Cut(string(b), "VmHWM:")
 	kb, _ := strconv.Atoi(strings.Fields(rest + " 0")[0])
 	return float64(kb) / 1024
