@@ -76,7 +76,8 @@ func askGate(c agent.SpecialistAgentConfig, call agent.Call) agent.Gate {
 // parser takes, with the types that its tool asks for. It returns the result of a call
 // that cannot be read.
 func (a *Activities) readCall(c *agent.Call, offered []agent.ToolSpec) agent.ToolResult {
-	name := c.Function.Name
+	name := meantTool(c.Function.Name, offered)
+	c.Function.Name = name
 	args, err := agent.ReadArguments(c.Function.Arguments)
 	if err != nil {
 		args = agent.UnreadArguments(c.Function.Arguments)
@@ -92,6 +93,28 @@ func (a *Activities) readCall(c *agent.Call, offered []agent.ToolSpec) agent.Too
 		c.Function.Arguments = tool.Fit(offered[i], args)
 	}
 	return agent.ToolResult{}
+}
+
+// meantTool is the tool that a call names: the name itself, or the only tool that is a word of
+// it. Servers leave marks of a template around it, such as functions.ls, ls<|channel|>json.
+func meantTool(name string, offered []agent.ToolSpec) string {
+	found := map[string]bool{}
+	for _, word := range append(toolWord.FindAllString(name, -1), name) {
+		for _, s := range offered {
+			if s.Name == name {
+				return name
+			}
+			if strings.EqualFold(s.Name, word) {
+				found[s.Name] = true
+			}
+		}
+	}
+	for tool := range found {
+		if len(found) == 1 {
+			return tool
+		}
+	}
+	return name
 }
 
 // checkAnswer checks a final answer against the schema that a person gave, without what

@@ -24,3 +24,17 @@ func TestAgentsNotAgreedToAskEachTime(t *testing.T) {
 		require.Equal(t, unagreed, child.Unagreed)
 	}
 }
+
+// A name with marks of a template around it is that of the tool; one that may mean two tools,
+// or none, stays.
+func TestCase_W05_NamesThatNearlyFit(t *testing.T) {
+	offered := []agent.ToolSpec{{Name: "file_read"}, {Name: "ls"}, {Name: "mcp__a__ls"}, {Name: "LS2"}}
+	for name, want := range map[string]string{
+		"file_read": "file_read", "functions.file_read": "file_read", "default_api:file_read": "file_read", "file_read<|channel|>commentary": "file_read", " file_read\n": "file_read", "File_Read": "file_read",
+		"mcp__a__ls": "mcp__a__ls", "ls2": "LS2", "ls file_read": "ls file_read", "file_reads": "file_reads", "my_ls": "my_ls", "": "", "\u6587": "\u6587", "functions.x": "functions.x",
+	} {
+		call := agent.NewCall("c", name, `{}`)
+		new(Activities).readCall(&call, offered)
+		require.Equal(t, want, call.Function.Name)
+	}
+}

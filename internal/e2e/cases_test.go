@@ -68,6 +68,7 @@ func TestCase_W01_W04_W05_W07_EndToEnd(t *testing.T) {
 		{streamOf(t, "lone-surrogate-arguments"), `{"path":"s.txt","content":"x ` + "\uFFFD" + ` y"}`, "", "s.txt", "x \uFFFD y"},
 		{callOf("file_write", "```json\n{'path':'q.txt','content':'it\\'s',}\n```"), `{"path":"q.txt","content":"it's"}`, "", "q.txt", "it's"},
 		{callOf("file_read", `"{\"path\":\"a.txt\",\"offset\":null}"`), `{"path":"a.txt"}`, "hello from a", "", ""},
+		{callOf("functions.file_read", `{"path":"a.txt"}`), `{"path":"a.txt"}`, "hello from a", "", ""},
 		{callOf("file_read", `{"path":"a.txt"`), "", "The arguments of file_read are not valid JSON: syntax error at character 16 near", "", ""},
 		{callOf("file_read", `{"path":"a.txt","limit":1e999}`), "", "this number is larger than JSON parsers take", "", ""},
 		{callOf("file_write", `{"path":"d.txt","content":`+strings.Repeat("[", 2000)+strings.Repeat("]", 2000)+`}`), "", "nested more than 64 deep", "", ""},
