@@ -54,6 +54,9 @@ type tool struct {
 var toolName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 
 // Check returns the rules a chat request breaks that strict providers enforce.
+// callID is the form that OpenAI's limit of 40 characters and Anthropic's pattern leave.
+var callID = regexp.MustCompile(`^[A-Za-z0-9_-]{1,40}$`)
+
 func Check(body []byte) []string {
 	_, broken := decode(body)
 	return broken
@@ -191,8 +194,8 @@ func (c *checker) assistant(i int, m *message, pending map[string]bool) {
 		c.text(i, m)
 	}
 	for _, call := range m.ToolCalls {
-		if call.ID == "" || pending[call.ID] {
-			c.add("message %d: tool call id %q is empty or used twice", i, call.ID)
+		if !callID.MatchString(call.ID) || pending[call.ID] {
+			c.add("message %d: tool call id %q is empty or used twice, or has a form that providers refuse", i, call.ID)
 		}
 		pending[call.ID] = true
 		if call.Type != "function" || !toolName.MatchString(call.Function.Name) {

@@ -3,6 +3,7 @@ package openai
 import (
 	"crypto/sha256"
 	"encoding/json"
+	"regexp"
 	"strings"
 
 	goopenai "github.com/sashabaranov/go-openai"
@@ -176,8 +177,12 @@ func callName(name string) string {
 	return name[:min(len(name), 64)]
 }
 
+// plainID are the ids that every provider takes which has no stricter rule of its own. Calls
+// of conversations that were imported have the ids of other programs.
+var plainID = regexp.MustCompile(`^[A-Za-z0-9_-]{1,40}$`)
+
 func callID(q Quirks, id string) string {
-	if !q.ShortCallIDs {
+	if !q.ShortCallIDs && plainID.MatchString(id) {
 		return id
 	}
 	const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"

@@ -85,7 +85,7 @@ func TestCase_W07_EveryLaterRequestIsStrictlyValid(t *testing.T) {
 		said := agent.Message{Role: agent.RoleAssistant, Content: agent.Text(reply.Content), Reasoning: reply.Reasoning, ToolCalls: reply.Calls}
 		var results []agent.Message
 		for i := range said.ToolCalls {
-			said.ToolCalls[i].ID = fmt.Sprintf("call_%d", i)
+			said.ToolCalls[i].ID = fmt.Sprintf("call_%d", i) + harm.Draw(t, "id") // as imports have them
 			results = append(results, agent.Message{Role: agent.RoleTool, ToolCallID: said.ToolCalls[i].ID, Content: agent.Text(harm.Draw(t, "result"))})
 		}
 		next := agent.Message{Role: agent.RoleUser, Content: agent.Content{Parts: []agent.Part{{Type: "text", Text: "p" + harm.Draw(t, "part")}}}}
