@@ -24,10 +24,12 @@ type (
 	Ancestor = view.Ancestor
 	// MessagePage is a page of messages with the tool calls and tasks that belong to it.
 	MessagePage = view.MessagePage
-	// Timeline is how a turn spent its time.
-	Timeline = view.Timeline
-	// Span is a stretch of a Timeline.
+	// Spans are how a turn and its sub-agents spent their time.
+	Spans = view.Spans
+	// Span is a stretch of a turn.
 	Span = view.Span
+	// Sent is what a model call was sent, and what came of it.
+	Sent = view.Sent
 	// ApprovalRequest is an approval that waits for a person.
 	ApprovalRequest = view.ApprovalRequest
 	// ApprovalCall is one call that an ApprovalRequest asks about.
@@ -66,6 +68,7 @@ const (
 	SpanAgent    = view.SpanAgent
 	SpanApproval = view.SpanApproval
 	SpanQuestion = view.SpanQuestion
+	SpanLost     = view.SpanLost
 )
 
 // ParseCursor reads `seq` or `seq:attempt:offset`; empty is the beginning.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
+	"os"
 	"sync"
 	"time"
 
@@ -94,7 +96,7 @@ const (
 
 // Register adds the activities under their pinned names.
 func (a *Activities) Register(r worker.ActivityRegistry) {
-	a.naming.Do(func() { a.worker = rand.Text() })
+	a.naming.Do(func() { a.worker = fmt.Sprintf("%d/%s", os.Getpid(), rand.Text()) }) // people are told what stands before the slash
 	for name, f := range map[string]any{
 		contract.CallModel:        a.CallModel,
 		contract.RunTool:          a.RunTool,

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/internal/contract"
+	"github.com/spool-agents/spool/internal/prompt"
 	"github.com/spool-agents/spool/memory"
 )
 
@@ -25,84 +26,7 @@ type Models interface {
 const defaultWindow = 128_000
 
 // conversation is what the model of a turn sees, before it is made to fit.
-type conversation struct {
-	summary *memory.Summary // in force; nil if nothing was summarised
-	// windows are what providers said of a model when they refused a request.
-	windows map[string]int64
-	shared  []agent.Message // of the parent, before the thread's own
-	own     []agent.Message // after what the summary replaces
-	// tokens is our count of all of it.
-	tokens int
-}
-
-// messages are those the model is shown.
-func (c conversation) messages() []agent.Message {
-	switch {
-	case c.summary != nil:
-		return slices.Concat([]agent.Message{agent.SummaryMessage(c.summary.Text)}, c.own)
-	case len(c.shared) > 0:
-		return slices.Concat(c.shared, c.own)
-	}
-	return c.own
-}
-
-// loadConversation reads a thread's messages as its model sees them, up to upTo
-// (0 = all). Messages are only ever appended and summaries are chosen by when they
-// were made, so the same upTo always gives the same.
-func loadConversation(ctx context.Context, store memory.Reader, th agent.Thread, upTo int64) (conversation, error) {
-	var c conversation
-	var after int64
-	if th.Compactions > 0 {
-		summaries, err := store.Summaries(ctx, th.ID)
-		if err != nil {
-			return c, err
-		}
-		for i, s := range summaries {
-			if upTo > 0 && s.LastSeq > upTo {
-				break
-			}
-			if s.Text != "" {
-				c.summary, after = &summaries[i], s.ReplacesTo
-			}
-			if s.Cause == memory.CauseRefused {
-				if c.windows == nil {
-					c.windows = map[string]int64{}
-				}
-				c.windows[s.Model] = s.Window
-			}
-		}
-	}
-	if c.summary == nil && th.Config.SharedSeq > 0 {
-		parent, err := store.Thread(ctx, "", th.ParentThreadID)
-		if err != nil {
-			return c, err
-		}
-		shared, err := loadConversation(ctx, store, parent, th.Config.SharedSeq)
-		if err != nil {
-			return c, err
-		}
-		c.shared = shared.messages()
-	}
-	limit := 0
-	if upTo > 0 {
-		if upTo <= after {
-			return c, nil
-		}
-		limit = int(upTo - after)
-	}
-	var err error
-	c.own, err = store.Messages(ctx, th.ID, after, limit)
-	c.tokens = count(c.messages())
-	return c, err
-}
-
-func count(messages []agent.Message) int {
-	n := 0
-	for _, m := range messages {
-		n += agent.MessageTokens(m)
-	}
-	return n
-}
+type conversation = prompt.Conversation
 
 // transcripts keeps the conversations of turns under way, so that a step reads only
 // what was added since. Within a turn messages are only ever appended.
@@ -120,7 +44,7 @@ func (t *transcripts) get(thread string) (cached, bool) {
 }
 
 type cached struct {
-	conversation
+	prompt.Conversation
 	turn        string
 	compactions int64
 	warned      []string // codes of the warnings that a turn has once
@@ -135,27 +59,27 @@ func (t *transcripts) load(ctx context.Context, store memory.Reader, ref contrac
 	t.mu.Lock()
 	have, _ := t.get(ref.Thread)
 	t.mu.Unlock()
-	if n := len(have.own); have.turn == ref.Turn && have.compactions == th.Compactions && n > 0 {
-		added, err := store.Messages(ctx, ref.Thread, have.own[n-1].Seq, 0)
+	if n := len(have.Own); have.turn == ref.Turn && have.compactions == th.Compactions && n > 0 {
+		added, err := store.Messages(ctx, ref.Thread, have.Own[n-1].Seq, 0)
 		if err != nil {
 			return conversation{}, err
 		}
-		have.own = append(have.own[:n:n], added...)
-		have.tokens += count(added)
+		have.Own = append(have.Own[:n:n], added...)
+		have.Tokens += prompt.Tokens(added)
 	} else {
-		c, err := loadConversation(ctx, store, th, 0)
+		c, err := prompt.Load(ctx, store, th, 0)
 		if err != nil {
 			return conversation{}, err
 		}
 		if have.turn != ref.Turn {
 			have.warned = nil
 		}
-		have = cached{conversation: c, turn: ref.Turn, compactions: th.Compactions, warned: have.warned}
+		have = cached{Conversation: c, turn: ref.Turn, compactions: th.Compactions, warned: have.warned}
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.m.Add(ref.Thread, have)
-	return have.conversation, nil
+	return have.Conversation, nil
 }
 
 // warnOnce reports whether a turn was not warned yet, by a code.
@@ -271,23 +195,23 @@ type plan struct {
 // planSummary finds what a summary may replace; ok is false if that is too little
 // to be worth it.
 func (a *Activities) planSummary(c conversation, fixed int, r room) (p plan, ok bool) {
-	all := c.messages()
+	all := c.Messages()
 	free := max(r.ours(r.request)-fixed, 0)
 	cut := agent.CutPoint(all, free*3/10)
-	before := len(all) - len(c.own) // summary or shared messages
+	before := len(all) - len(c.Own) // summary or shared messages
 	if cut < before && cut > 0 {
 		cut = before // shared messages are replaced all together
 	}
-	if cut == 0 || c.summary != nil && cut <= 1 {
+	if cut == 0 || c.Summary != nil && cut <= 1 {
 		return p, false
 	}
 	p.replaced = all[:cut]
 	if cut > before {
-		p.from, p.to = c.own[0].Seq, c.own[cut-before-1].Seq
+		p.from, p.to = c.Own[0].Seq, c.Own[cut-before-1].Seq
 	}
-	if c.summary != nil {
-		p.from = c.summary.ReplacesFrom
-		p.to = max(p.to, c.summary.ReplacesTo)
+	if c.Summary != nil {
+		p.from = c.Summary.ReplacesFrom
+		p.to = max(p.to, c.Summary.ReplacesTo)
 	}
 	for _, m := range p.replaced {
 		p.tokens += agent.MessageTokens(m)
@@ -312,9 +236,9 @@ func (e *contextFull) Error() string { return e.text }
 // help, it returns the error that asks for one; else the longest messages are
 // shortened. noImages are the models to which images are words.
 func (a *Activities) fit(ctx context.Context, ref contract.Ref, r *agent.ModelRequest, c conversation, noImages []string) (fitting, error) {
-	room := a.roomOf(*r, c.windows[r.Model])
+	room := a.roomOf(*r, c.Windows[r.Model])
 	fixed := agent.RequestTokens(agent.ModelRequest{Messages: r.Messages[:1], Tools: r.Tools})
-	need := fixed + c.tokens + agent.ToolImageTokens(r.Messages)
+	need := fixed + c.Tokens + agent.ToolImageTokens(r.Messages)
 	if slices.Contains(noImages, r.Model) {
 		need = agent.RequestTokens(*r)
 	}
@@ -332,7 +256,7 @@ func (a *Activities) fit(ctx context.Context, ref contract.Ref, r *agent.ModelRe
 	}
 	f := fitting{tight: tight(*r, fixed, room)}
 	if fitted, left := agent.FitMessages(r.Messages[1:], room.ours(room.request)-fixed); left != nil {
-		f.shortened = shortened(c.own, r.Messages[1:], left, r.Model, room.window)
+		f.shortened = shortened(c.Own, r.Messages[1:], left, r.Model, room.window)
 		r.Messages = append(r.Messages[:1:1], fitted...)
 	}
 	f.sent = agent.RequestTokens(*r)
@@ -358,7 +282,7 @@ func (a *Activities) refused(ctx context.Context, ref contract.Ref, r agent.Mode
 		e.Message = "the conversation does not fit, even in short: " + e.Message
 		return e
 	}
-	room := a.roomOf(r, c.windows[r.Model])
+	room := a.roomOf(r, c.Windows[r.Model])
 	limit := e.Limit
 	if limit <= 0 {
 		// It is less than what was asked for; how much less, nobody says.

@@ -48,8 +48,8 @@ func (a *Activities) callModel(ctx context.Context, ref contract.Ref) (_ contrac
 	if err != nil {
 		return contract.ModelOutput{}, err
 	}
-	if end, stuck := stuck(ref, conversation.own); stuck {
-		if looks, err := a.looksAfter(ctx, ref.Thread, conversation.own); err != nil || !looks {
+	if end, stuck := stuck(ref, conversation.Own); stuck {
+		if looks, err := a.looksAfter(ctx, ref.Thread, conversation.Own); err != nil || !looks {
 			end.Seq = begun.Thread.MessageCount
 			return end, err
 		}

@@ -3,12 +3,11 @@ package activities
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 	"sort"
-	"strings"
 
 	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/internal/prompt"
 	"github.com/spool-agents/spool/memory"
 )
 
@@ -24,8 +23,7 @@ func (a *Activities) request(ctx context.Context, begun memory.ModelStart, conve
 	if begun.Turn.Fallback != "" {
 		provider = "" // that of the agent's own model is out of order; fallback models name theirs
 	}
-	system := agent.Message{Role: agent.RoleSystem, Content: agent.Text(agent.CleanText(c.SystemPrompt) + environment(t, begun.Turn))}
-	messages := conversation.messages()
+	messages := conversation.Messages()
 	shortened := agent.HasShortenedOutput(messages)
 	messages = agent.Transcript(messages)
 	switch {
@@ -38,29 +36,9 @@ func (a *Activities) request(ctx context.Context, begun memory.ModelStart, conve
 	return agent.ModelRequest{
 		AnswerSchema: begun.Turn.AnswerSchema,
 		Model:        model, Provider: provider, Temperature: c.Temperature, TopP: c.TopP, MaxTokens: c.MaxTokens, Stream: c.Stream,
-		Messages: append([]agent.Message{system}, transcript...),
+		Messages: append([]agent.Message{prompt.System(t, begun.Turn)}, transcript...),
 		Tools:    a.specs(t, shortened),
 	}, err
-}
-
-// environment tells the model where it is. It is the same for all steps of a
-// turn, so that providers can cache the prompt.
-func environment(t agent.Thread, turn memory.Turn) string {
-	var b strings.Builder
-	b.WriteString("\n\n<env>\n")
-	fmt.Fprintf(&b, "Working directory: %s\n", t.Workdir)
-	fmt.Fprintf(&b, "Date: %s\n", turn.OpenedAt.UTC().Format("2006-01-02"))
-	if t.Kind == agent.KindSubAgent {
-		fmt.Fprintf(&b, "You are the sub-agent %s (%s) at depth %d. Your last message is your answer to the agent that gave you this task.\n", t.AgentType, t.AgentID, t.Depth)
-		if t.Config.SharedSeq > 0 {
-			b.WriteString("What was said before your task is the conversation of that agent, for you to know; go on with your task only.\n")
-		}
-	}
-	b.WriteString("</env>")
-	if len(turn.AnswerSchema) > 0 {
-		b.WriteString("\n\nYour final answer, the message in which you call no tool, must be one JSON value that fits this JSON schema and nothing else: no explanation, no code fence.\n" + string(turn.AnswerSchema))
-	}
-	return b.String()
 }
 
 // specs lists what the thread's model is offered. An agent with a list of tools

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/internal/contract"
+	"github.com/spool-agents/spool/internal/prompt"
 	"github.com/spool-agents/spool/internal/telemetry"
 	"github.com/spool-agents/spool/memory"
 )
@@ -39,7 +40,7 @@ func (a *Activities) summarize(ctx context.Context, in contract.SummaryInput) (m
 	case begun.Stored != nil:
 		return *begun.Stored, nil
 	}
-	c, err := loadConversation(ctx, a.Store, begun.Thread, 0)
+	c, err := prompt.Load(ctx, a.Store, begun.Thread, 0)
 	if err != nil {
 		return memory.Summary{}, err
 	}
@@ -49,14 +50,14 @@ func (a *Activities) summarize(ctx context.Context, in contract.SummaryInput) (m
 	}
 	window := in.Need.Window
 	if window == 0 {
-		window = c.windows[request.Model]
+		window = c.Windows[request.Model]
 	}
 	room := a.roomOf(request, window)
 	record := memory.SummaryRecord{Attempt: begun.Attempt, Summary: memory.Summary{
 		ThreadID: in.Thread, TurnID: in.Turn, Step: in.Step, Cause: begin.Cause, Window: room.window, Model: request.Model,
 	}}
-	if c.summary != nil {
-		record.ReplacesFrom, record.ReplacesTo = c.summary.ReplacesFrom, c.summary.ReplacesTo
+	if c.Summary != nil {
+		record.ReplacesFrom, record.ReplacesTo = c.Summary.ReplacesFrom, c.Summary.ReplacesTo
 	}
 	fixed := agent.MessageTokens(request.Messages[0])
 	for _, t := range request.Tools {

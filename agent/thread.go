@@ -257,6 +257,8 @@ type Warning struct {
 	Message string `json:"message"`
 	// Wait is that of WarnModelWait.
 	Wait *ModelWait `json:"wait,omitempty"`
+	// ToolCallID is the call that WarnWorkerLost is about; empty = a model call.
+	ToolCallID string `json:"toolCallId,omitempty"`
 }
 
 // Codes of warnings.
@@ -272,6 +274,8 @@ const (
 	// WarnModelWait: a model call failed or was held back, and is made again at a
 	// time that Wait names. The root of a sub-agent's thread has it too.
 	WarnModelWait = "model_wait"
+	// WarnWorkerLost: a worker ended in the middle of a call, and another one goes on.
+	WarnWorkerLost = "worker_lost"
 	// WarnNoImages: the model takes no images, so it reads their names.
 	WarnNoImages = "images_left_out"
 	// WarnAnswerCut: an answer ends at the model's output limit.

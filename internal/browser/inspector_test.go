@@ -83,16 +83,31 @@ func TestRow102_InspectorThroughKills(t *testing.T) {
 	s.Verify()
 }
 
-// The timeline has a bar for each model call, tool and sub-agent of the turn.
-func TestTimeline(t *testing.T) {
+// The trace of a turn is one waterfall of it and its sub-agents: a span opens what was
+// sent and what came. It grows by what the stream tells, without being asked for.
+func TestTrace(t *testing.T) {
 	s := tt.New(t)
 	s.StartWorker()
 	p := Open(t, s.StartWeb().Link, 1300, 850)
-	p.Say(script.Script(script.Call("calculator", map[string]any{"expression": "6*7"})+" && "+script.Call("assign_task", map[string]any{"agent": "researcher", "task": "script: say x"}), "say y"))
-	p.Press(".end", "Timeline")
-	p.Text("aside .spans", "Agent: Researcher")
-	require.Equal(t, []string{"model", "tool", "agent", "model"}, Eval[[]string](p, "[...document.querySelectorAll('.spans li')].map(e => e.className)"))
-	p.Press(".spans", "Agent: Researcher")
+	child := script.Script(script.Call("shell", map[string]any{"command": "echo hello"}), "say x")
+	p.Say(script.Script(script.Call("calculator", map[string]any{"expression": "6*7"})+" && "+script.Call("assign_task", map[string]any{"agent": "researcher", "task": child}), "say y"))
+	p.Press(".end", "Trace")
+	p.Text(".trace .spans", "Agent: Researcher")
+	kinds := "[...document.querySelectorAll('.trace .span')].map(e => e.dataset.depth + ' ' + e.classList[1])"
+	require.Equal(t, []string{"0 model", "0 tool", "0 agent", "1 model", "1 tool", "1 model", "0 model"}, Eval[[]string](p, kinds))
+	require.Greater(t, p.Count(".axis .track span"), 2)
+	p.Click(".span.model .open-span")
+	p.Text(".span-inside", "Came")
+	p.Press(".span-inside summary", "system prompt")
+	p.Text(".span-inside", "<env>")
+	p.Click(".span.tool .open-span")
+	p.Text(".span-inside", "6*7")
+	p.Text(".span-inside", "42")
+	asked := len(p.Asked())
+	p.See("new Promise((ok) => setTimeout(() => ok(true), 1500))")
+	require.Len(t, p.Asked(), asked, "nothing is asked while nothing happens")
+	p.Press(".span.agent", "Agent: Researcher")
+	p.Press(".span-inside", "Open the agent")
 	p.Text("aside h2", "Researcher")
 	p.Key(kb.Escape)
 	p.Gone("aside")

@@ -83,7 +83,7 @@ func TestFault_A11_APauseIsTold(t *testing.T) {
 	records := s.Model.Records()
 	require.False(t, records[1].At.Before(w.Until.Add(-50*time.Millisecond)), "the time that was told is the real one")
 	require.Equal(t, []agent.ModelWait{w}, toldWaits(t, s, id), "once")
-	line, err := s.Client.Timeline(s.Ctx(), id, w.TurnID)
+	line, err := s.Client.Spans(s.Ctx(), id, w.TurnID)
 	require.NoError(t, err)
 	var spans []string
 	for _, span := range line.Spans {

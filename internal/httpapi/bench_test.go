@@ -235,7 +235,7 @@ func (b *bench) waitsForTheModel() {
 	for _, path := range []string{"/api/v1/waits?thread=" + id(r.ThreadID), thread, thread + "/trace", thread + "/turns/" + r.TurnID, thread + "/events"} {
 		require.Contains(b.t, b.get(path).is(200).body, `"code":"rate_limited"`, path)
 	}
-	require.Contains(b.t, b.get(thread+"/turns/"+r.TurnID+"/timeline").is(200).body, `"kind":"wait"`)
+	require.Contains(b.t, b.get(thread+"/spans?turn="+r.TurnID).is(200).body, `"kind":"wait"`)
 	b.post(thread+"/cancel", map[string]any{"turnId": r.TurnID}).is(200)
 	require.Equal(b.t, "cancelled", b.ends(r).Status)
 	require.NotContains(b.t, b.get("/api/v1/waits").is(200).body, r.ThreadID)

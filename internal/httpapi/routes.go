@@ -3,6 +3,7 @@ package httpapi
 import (
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spool-agents/spool"
@@ -63,8 +64,15 @@ var operations = []route{
 	{method: "GET", path: oneThread + "/tails", handle: reads("tails", (*spool.Client).TailTree)},
 	{method: "GET", path: oneThread + "/turns", handle: reads("turns", (*spool.Client).Turns)},
 	{method: "GET", path: oneThread + "/turns/{turn}", handle: (*Server).turn, query: "wait patient served"},
-	{method: "GET", path: oneThread + "/turns/{turn}/timeline", handle: func(_ *Server, c *call) (any, error) {
-		return c.client.Timeline(c.r.Context(), c.thread, c.path("turn"))
+	{method: "GET", path: oneThread + "/spans", handle: func(_ *Server, c *call) (any, error) {
+		return c.client.Spans(c.r.Context(), c.thread, c.query().text("turn"))
+	}, query: "turn", packs: true},
+	{method: "GET", path: oneThread + "/turns/{turn}/steps/{step}", handle: func(_ *Server, c *call) (any, error) {
+		n, _ := strconv.Atoi(c.path("step")) // there is no step 0
+		return c.client.Sent(c.r.Context(), c.thread, c.path("turn"), n)
+	}, packs: true},
+	{method: "GET", path: "/api/v1/tool-calls/{call}", handle: func(_ *Server, c *call) (any, error) {
+		return c.client.ToolCall(c.r.Context(), c.path("call"))
 	}},
 	{method: "GET", path: oneThread + "/follow", handle: (*Server).followThread, query: "from untilIdle untilTurn"},
 	{method: "POST", path: oneThread + "/follow", handle: (*Server).followTree},

@@ -37,12 +37,12 @@ var idsOf = map[string]string{
 	"name":  "", // the digest of an image: who knows it has the image, or a message that shows it
 	"model": "", "agent": "", "workdir": "", "after": "", "before": "", "from": "", "since": "", "limit": "", "Last-Event-ID": "", "Idempotency-Key": "",
 	"conversationId": "", "messageId": "", "requestId": "", "content": "", "messages": "", "text": "", "role": "", "verdict": "", "instruction": "", "whenBusy": "",
-	"answerSchema": "", "data": "", "token": "", "stream_options": "", "metadata": "", "response_format": "",
+	"answerSchema": "", "data": "", "token": "", "step": "", "stream_options": "", "metadata": "", "response_format": "",
 }
 
 // values are what a body needs beside ids, where "x" would not do.
 var values = map[string]any{
-	"role": "user", "model": "general", "data": memorytest.Picture(1), "name": strings.Repeat("0", 64) + ".png",
+	"role": "user", "model": "general", "step": "1", "data": memorytest.Picture(1), "name": strings.Repeat("0", 64) + ".png",
 	"messages": []any{map[string]any{"role": "user", "content": "script: say x"}},
 }
 

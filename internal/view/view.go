@@ -162,17 +162,24 @@ func callsOf(t agent.Thread) func([]agent.ToolCall, error) ([]agent.ToolCall, er
 	}
 }
 
+// ToolCall reads one call.
+func (v *Views) ToolCall(ctx context.Context, callID string) (agent.ToolCall, error) {
+	call, err := v.store.ToolCall(ctx, callID)
+	var t agent.Thread
+	if err == nil {
+		t, err = v.Thread(ctx, call.ThreadID)
+	}
+	if agent.CodeOf(err) == agent.CodeNotFound {
+		return agent.ToolCall{}, agent.Errorf(agent.CodeNotFound, "tool call %q does not exist", callID)
+	}
+	call.SubAgentID = subAgentID(t)
+	return call, err
+}
+
 // ToolOutput is the whole output of a call, also where the model got only a part of
 // it.
 func (v *Views) ToolOutput(ctx context.Context, callID string) (string, error) {
-	call, err := v.store.ToolCall(ctx, callID)
-	if err == nil {
-		_, err = v.Thread(ctx, call.ThreadID)
-	}
-	if agent.CodeOf(err) == agent.CodeNotFound {
-		return "", agent.Errorf(agent.CodeNotFound, "tool call %q does not exist", callID)
-	}
-	if err != nil {
+	if _, err := v.ToolCall(ctx, callID); err != nil {
 		return "", err
 	}
 	return v.store.ToolOutput(ctx, callID)

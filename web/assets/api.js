@@ -29,6 +29,8 @@ async function request(method, path, body) {
   return r.text();
 }
 
+export const get = (path) => request("GET", path);
+
 const at = (id) => `/threads/${encodeURIComponent(id)}`;
 const query = (values) => {
   const q = new URLSearchParams(Object.entries(values).filter(([, v]) => v !== undefined));
@@ -44,7 +46,6 @@ export const api = {
   show: (id, options) => request("GET", at(id) + query(options)),
   messages: (id, page) => request("GET", `${at(id)}/messages${query(page)}`),
   events: (id, page) => request("GET", `${at(id)}/events${query(page)}`),
-  timeline: (id, turn) => request("GET", `${at(id)}/turns/${encodeURIComponent(turn)}/timeline`),
   output: (call) => request("GET", `/tool-calls/${encodeURIComponent(call)}/output`),
   keepImage: (data) => request("POST", "/images", { data }),
   send: (message) => request("POST", "/messages", message),

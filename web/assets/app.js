@@ -4,7 +4,7 @@ import { Model } from "./model.js";
 import { Chat } from "./chat.js";
 import { Inspector } from "./inspector.js";
 import { Sidebar } from "./sidebar.js";
-import { Timeline } from "./timeline.js";
+import { Trace } from "./trace.js";
 
 const refusals = {
   failed: "The link's token is not known here.",
@@ -45,7 +45,7 @@ function App({ model }) {
   const [look, setLook] = useState(theme());
   if (!model.asked) return html`<main class="login" id="main"><p class="dim">Loading…</p></main>`;
   if (!model.me) return html`<${Login} model=${model} />`;
-  const side = model.place.inspect ? html`<${Inspector} model=${model} />` : model.place.turn ? html`<${Timeline} model=${model} />` : null;
+  const side = model.place.inspect ? html`<${Inspector} model=${model} />` : model.place.turn ? html`<aside class="side" aria-label="Trace of a turn" data-timeline=${model.place.turn}><header class="bar"><h2>Trace</h2><span class="space"></span><button type="button" class="quiet" onClick=${() => model.go({ turn: "" })} aria-label="Close the trace">✕</button></header><div class="log" tabindex="0" role="region" aria-label="Spans"><${Trace} key=${`${model.place.thread} ${model.place.turn}`} model=${model} thread=${model.place.thread} turn=${model.place.turn} /></div></aside>` : null;
   const shut = () => setDrawer(false);
   return html`<a class="skip" href="#text">To the message box</a>
     <div class="page ${drawer ? "drawer" : ""} ${side ? "split" : ""}">

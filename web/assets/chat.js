@@ -99,7 +99,7 @@ function End({ item, model, last }) {
   return html`<footer class="end ${failed ? "failed" : ""}" data-turn=${turnId}>
     ${failed ? html`<span role="alert">${state(data?.code === "cancelled" ? "cancelled" : "failed").icon} ${localTimes(data?.message) ?? data?.code}</span>` : html`<span>${figures(duration(data?.responseTimeMs), tokens(data?.usage?.totalTokens), price(data?.usage?.price))}</span>`}
     ${item.cut && html`<span class="label" role="status">${item.cut}</span>`}
-    <${Go} model=${model} to=${{ turn: turnId, inspect: "" }}>Timeline<//>
+    <${Go} model=${model} to=${{ turn: turnId, inspect: "" }}>Trace<//>
     ${last && html`<button type="button" class="quiet" onClick=${() => model.retry()}>Retry</button>`}
   </footer>`;
 }

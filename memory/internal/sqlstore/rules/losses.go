@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 
 	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/memory/internal/sqlstore/rows"
 )
 
 // lostWorker says that an attempt in flight belongs to a process that is gone,
@@ -35,9 +37,11 @@ func lostAttempt(inFlight bool, had, has string, attempt int) int {
 // begin is write for operations that begin attempts. What is lost is accounted
 // for apart: it concerns other trees, which this operation must not lock.
 func (s *Store) begin(ctx context.Context, name string, f func(*Unit) error) error {
+	gone := ""
 	for {
 		var lost *lostWorker
 		err := s.write(ctx, name, func(u *Unit) error {
+			u.gone = gone
 			err := f(u)
 			if errors.As(err, &lost) {
 				return agent.Wrap(lost, agent.CodeUnavailable, "%s", lost.Error())
@@ -50,7 +54,21 @@ func (s *Store) begin(ctx context.Context, name string, f func(*Unit) error) err
 		if err := s.write(ctx, "lose-worker", func(u *Unit) error { return u.lose(lost.id) }); err != nil {
 			return err
 		}
+		gone = lost.id
 	}
+}
+
+// tellLost says in the log that a worker was lost in a call, and what becomes of that.
+func (u *Unit) tellLost(t *rows.Thread, turn *rows.Turn, call, has, then string) error {
+	name := func(worker, none string) string {
+		if worker == "" {
+			return none
+		}
+		short, _, _ := strings.Cut(worker, "/")
+		return "worker " + short
+	}
+	return u.Warn(t, turn, []agent.Warning{{Code: agent.WarnWorkerLost, ToolCallID: call,
+		Message: name(u.gone, "a worker") + " was lost in the middle of a call, " + name(has, "another one") + " " + then + "; nothing that was stored is repeated"}})
 }
 
 // lose shares the blame for a worker among the turns that it had in flight.

@@ -70,7 +70,11 @@ func (u *Unit) beginModel(t *rows.Thread, turn *rows.Turn, r memory.ModelBegin, 
 		if err != nil || start.Wait > 0 {
 			return err
 		}
-		start.Lost = lost
+		if start.Lost = lost; lost > 0 {
+			if err := u.tellLost(t, turn, "", r.Worker, "makes it again"); err != nil {
+				return err
+			}
+		}
 		if err := earlierAttempts(step, u.Now, start); err != nil {
 			return err
 		}

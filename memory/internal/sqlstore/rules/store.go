@@ -14,11 +14,14 @@ type Store struct{ rows *rows.Store }
 func New(s *rows.Store) *Store { return &Store{rows: s} }
 
 // Unit is a write transaction with the rules of the state machine.
-type Unit struct{ *rows.Unit }
+type Unit struct {
+	*rows.Unit
+	gone string // the worker that was found to be lost, if this operation found it
+}
 
 // write runs f as one transaction; name is its crash point.
 func (s *Store) write(ctx context.Context, name string, f func(*Unit) error) error {
-	return s.rows.Write(ctx, name, func(u *rows.Unit) error { return f(&Unit{u}) })
+	return s.rows.Write(ctx, name, func(u *rows.Unit) error { return f(&Unit{Unit: u}) })
 }
 
 // OpenStep loads a thread, its turn, fenced, and a step of that; nil if it has not begun.

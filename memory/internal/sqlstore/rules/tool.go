@@ -50,6 +50,13 @@ func (u *Unit) startTool(t *rows.Thread, turn *rows.Turn, c *rows.Call, r memory
 	}
 	if lost > 0 && start.Wait == 0 {
 		start.Lost, start.LostSince = lost, since
+		then := "runs it again"
+		if c.Status.Final() {
+			then = "goes on without its result, as it may not be run twice"
+		}
+		if err := u.tellLost(t, turn, c.ID, r.Worker, then); err != nil {
+			return start, err
+		}
 	}
 	start.Attempt, start.Final, start.Call, start.Approved = c.Attempts, c.Status.Final(), c.View(), c.ApprovalID != ""
 	start.Thread, err = u.View(t)

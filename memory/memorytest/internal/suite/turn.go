@@ -202,6 +202,20 @@ func (e *Env) ToldWaits(threadID string) (told []agent.ModelWait) {
 	return told
 }
 
+// ToldLost are the losses of workers in a thread's log.
+func (e *Env) ToldLost(threadID string) (told []string) {
+	for _, ev := range e.Events(threadID) {
+		var w agent.Warning
+		if ev.Type == agent.EventWarning && json.Unmarshal(ev.Data, &w) == nil && w.Code == agent.WarnWorkerLost {
+			if w.ToolCallID != "" {
+				w.Message = w.ToolCallID + ": " + w.Message
+			}
+			told = append(told, w.Message)
+		}
+	}
+	return told
+}
+
 // Held fails the current attempt of a step, whose call is to be made again.
 func (e *Env) Held(t memory.Turn, attempt int, after time.Duration, notCalled bool) agent.ModelWait {
 	f := Failure(t, 1, attempt)

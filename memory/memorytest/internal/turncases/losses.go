@@ -66,6 +66,8 @@ var lossRules = []suite.Rule{
 			lost = append(lost, st.Lost)
 		}
 		suite.Equal(e, "lost attempts of the model call", fmt.Sprint(lost), "[0 1 0 3]")
+		const taken, rest = " was lost in the middle of a call, ", "; nothing that was stored is repeated"
+		suite.Equal(e, "told", fmt.Sprint(e.ToldLost(t.ThreadID)), fmt.Sprint([]string{"worker w1" + taken + "worker w2 makes it again" + rest, "a worker" + taken + "worker w3 makes it again" + rest}))
 		u := e.Started("s2")
 		for _, repeatable := range []bool{true, false} {
 			c := e.Calls(u, map[bool]int{true: 1, false: 2}[repeatable], 1)[0]
@@ -81,6 +83,8 @@ var lossRules = []suite.Rule{
 				e.Ok(e.S.SaveResult(e.Ctx, suite.Result(c, again.Attempt, "ran")))
 			}
 			e.SaveRound(u, c.Step)
+			told := e.ToldLost(u.ThreadID)
+			suite.Equal(e, "told", told[len(told)-1], c.ID+": worker w1"+taken+"worker w2 "+map[bool]string{true: "runs it again", false: "goes on without its result, as it may not be run twice"}[repeatable]+rest)
 		}
 	}},
 	{Name: "attempts that the same process takes up again killed nobody", Turn: func(e *suite.Env, t memory.Turn) {
