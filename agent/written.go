@@ -2,8 +2,10 @@ package agent
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"fmt"
+	"regexp"
 	"unicode/utf16"
 	"unicode/utf8"
 )
@@ -14,6 +16,21 @@ type NotTextError struct{ Line int }
 // Error says what to do.
 func (e *NotTextError) Error() string {
 	return fmt.Sprintf("the file is not valid UTF-8, see line %d: save it as UTF-8", e.Line)
+}
+
+// goTypes is how readers of JSON and YAML speak of Go's types.
+var goTypes = regexp.MustCompile(`(?:(\S+): )?cannot unmarshal (\w+) into Go (?:value|struct field \w*\.(\S+)) of type \S+`)
+
+// PlainProblem is the text of an error of reading what a person wrote, with words of the file
+// in place of Go's types.
+func PlainProblem(problem string) string {
+	return goTypes.ReplaceAllStringFunc(problem, func(text string) string {
+		m := goTypes.FindStringSubmatch(text)
+		if m[1] == "json" || m[1] == "" {
+			m[1] = cmp.Or(m[3], "it")
+		}
+		return m[1] + " cannot be " + m[2]
+	})
 }
 
 // WrittenText is the text of a file that a person writes, such as settings, agents and

@@ -1,6 +1,7 @@
 package agent_test
 
 import (
+	"encoding/json"
 	"errors"
 	"testing"
 	"unicode/utf8"
@@ -22,6 +23,23 @@ func TestCase_B01_WrittenText(t *testing.T) {
 	var text *agent.NotTextError
 	if !errors.As(err, &text) || text.Line != 3 {
 		t.Errorf("%v", err)
+	}
+}
+
+// What cannot be read is told in words of the file.
+func TestCase_B01_PlainProblems(t *testing.T) {
+	type row struct{ B bool }
+	var into struct{ A []row }
+	for in, want := range map[string]string{`{"A":{}}`: "A cannot be object", `{"A":[{"B":"yes"}]}`: "A.B cannot be string", `{`: "unexpected end of JSON input"} {
+		if got := agent.PlainProblem(json.Unmarshal([]byte(in), &into).Error()); got != want {
+			t.Errorf("%s is %q", in, got)
+		}
+	}
+	if got := agent.PlainProblem(json.Unmarshal([]byte(`[]`), new(row)).Error()); got != "it cannot be array" {
+		t.Error(got)
+	}
+	if got := agent.PlainProblem("window: cannot unmarshal string into Go struct field content.Models of type int64"); got != "window cannot be string" {
+		t.Error(got)
 	}
 }
 

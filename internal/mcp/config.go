@@ -151,13 +151,10 @@ var (
 // readEntry reads the JSON of a server; problem says in words what of it cannot be.
 func readEntry(raw json.RawMessage) (e entry, problem string) {
 	var all fields
-	var odd *json.UnmarshalTypeError
-	switch err := errors.Join(json.Unmarshal(raw, &all), json.Unmarshal(raw, &e)); {
-	case errors.As(err, &odd):
-		return entry{}, fmt.Sprintf("its entry is not valid: %s cannot be %s", firstOf(odd.Field, "it"), odd.Value)
-	case err != nil:
-		return entry{}, "its entry is not valid: " + err.Error()
+	if err := json.Unmarshal(raw, &e); err != nil {
+		return entry{}, "its entry is not valid: " + agent.PlainProblem(err.Error())
 	}
+	_ = json.Unmarshal(raw, &all)
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		if slices.Contains(knownFields, strings.ToLower(name)) {
 			continue

@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/spool-agents/spool/agent"
 )
 
 // sections are the keys under which programs have their servers.
@@ -18,7 +20,7 @@ const sections = " mcpservers servers context_servers mcp mcp.servers "
 func addServers(found map[string]json.RawMessage, twice map[string]bool, raw []byte) error {
 	var doc, entries map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &doc); err != nil {
-		return fmt.Errorf("is not the JSON expected, {\"mcpServers\": {NAME: {\"command\": …} or {\"url\": …}}}: %w", err)
+		return fmt.Errorf("is not the JSON expected, {\"mcpServers\": {NAME: {\"command\": …} or {\"url\": …}}}: %s", agent.PlainProblem(err.Error()))
 	}
 	known := len(doc) == 0
 	for _, key := range slices.Sorted(maps.Keys(doc)) {
@@ -28,7 +30,7 @@ func addServers(found map[string]json.RawMessage, twice map[string]bool, raw []b
 		}
 		known, entries = true, nil
 		if err := json.Unmarshal(doc[key], &entries); err != nil {
-			return fmt.Errorf("has %s that is no object of servers: %w", key, err)
+			return fmt.Errorf("has %s that is no object of servers: %s", key, agent.PlainProblem(err.Error()))
 		}
 		for id, e := range entries {
 			switch _, there := found[id]; {

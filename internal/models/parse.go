@@ -113,7 +113,7 @@ func notYAML(path string, err error) error {
 		if colon := at.Prev; colon != nil && colon.Value == ":" && colon.Prev != nil {
 			key = colon.Prev.Value + ": "
 		}
-		return wrong(path, at.Position.Line, "%s%s", key, e.GetMessage())
+		return wrong(path, at.Position.Line, "%s", agent.PlainProblem(key+e.GetMessage()))
 	}
 	return wrong(path, 0, "%s", yaml.FormatError(err, false, false))
 }

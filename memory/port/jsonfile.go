@@ -49,11 +49,11 @@ func (e *DamagedError) Error() string {
 	}
 	switch {
 	case e.SetAside == "" && e.Stuck == nil:
-		return fmt.Sprintf("file %s %s (%v): it was left as it is; repair it, or move it away", e.Path, what, e.Cause)
+		return fmt.Sprintf("file %s %s (%v): it was left as it is; repair it, or move it away", e.Path, what, agent.PlainProblem(e.Cause.Error()))
 	case e.SetAside == "":
-		return fmt.Sprintf("file %s %s (%v) and could not be set aside (%v): make its folder writable, or move the file away; it was left as it is", e.Path, what, e.Cause, e.Stuck)
+		return fmt.Sprintf("file %s %s (%v) and could not be set aside (%v): make its folder writable, or move the file away; it was left as it is", e.Path, what, agent.PlainProblem(e.Cause.Error()), e.Stuck)
 	}
-	return fmt.Sprintf("file %s %s (%v): it was set aside as %s; repair it there and put it back, or go on without what it held", e.Path, what, e.Cause, e.SetAside)
+	return fmt.Sprintf("file %s %s (%v): it was set aside as %s; repair it there and put it back, or go on without what it held", e.Path, what, agent.PlainProblem(e.Cause.Error()), e.SetAside)
 }
 
 // Unwrap returns what is wrong with the file.
