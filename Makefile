@@ -52,7 +52,7 @@ bench: build ## measure and print the figures; takes minutes; flags in ARGS
 	@$(GO) run ./internal/bench $(ARGS)
 
 chaos: build ## the long forms of the tests that kill things; takes long, needs PostgreSQL
-	@SPOOL_TEST_BIN='$(CURDIR)/bin' SPOOL_LONG=1 $(GO) test -tags postgres,npm,mount -count=1 -timeout 180m ./internal/e2e/... ./internal/mcp/... ./memory/...
+	@SPOOL_TEST_BIN='$(CURDIR)/bin' SPOOL_LONG=1 $(GO) test -tags postgres,npm,mount,pgbouncer -count=1 -timeout 180m ./internal/e2e/... ./internal/mcp/... ./memory/...
 
 readme: ## run demo and tests, and write what they printed into README.md
 	@sh .ci/readme demo

@@ -34,9 +34,12 @@ type Cluster struct {
 
 // settings make a server quick; what is committed outlives a kill of the server.
 var settings = []string{
-	"listen_addresses=127.0.0.1", "max_connections=200", "shared_buffers=64MB", "wal_level=minimal", "max_wal_senders=0",
+	"listen_addresses=127.0.0.1", "max_connections=200", "shared_buffers=64MB", "wal_level=replica", "max_wal_senders=4",
 	"checkpoint_timeout=30min", "max_wal_size=2GB", "jit=off", "log_min_messages=log", "synchronous_commit=on",
 }
+
+// ClockEnv puts the clock of all clusters off, such as "+1h" (Debian's faketime).
+const ClockEnv = "SPOOL_TEST_CLOCK"
 
 // supervise runs the server until it ends or its own standard input does; then
 // it removes the cluster, unless the file keep says that it will be started
@@ -132,6 +135,48 @@ func childrenOf(pid int) []int {
 	return all
 }
 
+// Standby starts a second server that streams from this one. Nothing is committed
+// until the standby has it.
+func (c *Cluster) Standby(t testing.TB) *Cluster {
+	t.Helper()
+	s := &Cluster{bin: c.bin, as: c.as}
+	var err error
+	if s.dir, err = folder(s.as); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	c.Stop(t)
+	if out, err := c.command("cp", "-a", filepath.Join(c.dir, "data"), s.dir).CombinedOutput(); err != nil {
+		t.Fatalf("copy the data: %v\n%s", err, out)
+	}
+	c.Restart(t)
+	follow := fmt.Sprintf("primary_conninfo = 'host=127.0.0.1 port=%d user=spool'\n", c.port)
+	for name, text := range map[string]string{"standby.signal": "", "postgresql.auto.conf": follow} {
+		if err := os.WriteFile(filepath.Join(s.dir, "data", name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if s.as != nil {
+			if err := os.Chown(filepath.Join(s.dir, "data", name), int(s.as.Credential.Uid), int(s.as.Credential.Gid)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := s.start(); err != nil {
+		t.Fatal(err)
+	}
+	for _, statement := range []string{"ALTER SYSTEM SET synchronous_standby_names = '*'", "SELECT pg_reload_conf()"} {
+		Exec(t, c.URL("postgres"), statement)
+	}
+	return s
+}
+
+// Promote makes a standby the server that takes writes. Its own commits wait for no
+// standby.
+func (c *Cluster) Promote(t testing.TB) {
+	t.Helper()
+	Exec(t, c.URL("postgres"), "SELECT pg_promote()")
+}
+
 // Restart starts the server again, after Kill or Stop, on the same data and port.
 func (c *Cluster) Restart(t testing.TB) {
 	t.Helper()
@@ -190,7 +235,7 @@ func newCluster() (*Cluster, error) {
 		return nil, fmt.Errorf("initdb: %w\n%s", err, out)
 	}
 	// The user "locked" needs its password, for tests of refusals.
-	hba := "host all locked 127.0.0.1/32 scram-sha-256\nlocal all all trust\nhost all all 127.0.0.1/32 trust\n"
+	hba := "host all locked 127.0.0.1/32 scram-sha-256\nlocal all all trust\nhost all,replication all 127.0.0.1/32 trust\n"
 	return c, os.WriteFile(filepath.Join(c.dir, "data", "pg_hba.conf"), []byte(hba), 0o600)
 }
 
@@ -229,7 +274,11 @@ func (c *Cluster) run() error {
 		return err
 	}
 	defer func() { _ = log.Close() }()
-	args := []string{"-c", supervise, "supervise", c.dir, filepath.Join(c.bin, "postgres"), "-D", filepath.Join(c.dir, "data"), "-p", strconv.Itoa(c.port), "-k", c.dir}
+	args := []string{"-c", supervise, "supervise", c.dir}
+	if clock := os.Getenv(ClockEnv); clock != "" {
+		args = append(args, "faketime", "-f", clock)
+	}
+	args = append(args, filepath.Join(c.bin, "postgres"), "-D", filepath.Join(c.dir, "data"), "-p", strconv.Itoa(c.port), "-k", c.dir)
 	for _, s := range append(settings, fmt.Sprintf("fsync=%t", c.fsync)) {
 		args = append(args, "-c", s)
 	}
