@@ -63,6 +63,11 @@ func (c *Client) Answer(ctx context.Context, r memory.AnswerRequest) (Answered, 
 	return Answered{res.Question, c.settled(ctx, "answer", res.Question.ThreadID, res.Repeated)}, nil
 }
 
+// Revoke takes back what was allowed for a session: its calls ask again.
+func (c *Client) Revoke(ctx context.Context, sessionID string, p memory.Permission) error {
+	return c.store.Revoke(ctx, c.o.UserID, sessionID, p)
+}
+
 // settled tells the thread that waited for a person's word.
 func (c *Client) settled(ctx context.Context, what, threadID string, repeated bool) Settled {
 	s := Settled{Repeated: repeated}

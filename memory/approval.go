@@ -50,6 +50,9 @@ type Decision struct {
 	// Verdict is approve, approve_all (remembers the tool names for the
 	// session), deny or edit.
 	Verdict string `json:"verdict"`
+	// Narrow, with approve_all, remembers of each call only what agent.NarrowRule says:
+	// calls like it ask no more, other calls of its tool do.
+	Narrow bool `json:"narrow,omitempty"`
 	// Calls are the approved calls; empty = all. The rest are denied.
 	Calls []string `json:"calls,omitempty"`
 	// Instruction becomes the result of an edited call.
@@ -63,6 +66,15 @@ const (
 	Deny       = "deny"
 	Edit       = "edit"
 )
+
+// Permission is what a person allowed an agent for the rest of a session.
+type Permission struct {
+	// Rule is a tool, or one of its narrow rules: shell, shell(date *).
+	Rule string `json:"rule"`
+	// Agent and Source name the agent, and where its template came from.
+	Agent  string `json:"agent"`
+	Source string `json:"source"`
+}
 
 // DecideResult names the thread to nudge.
 type DecideResult struct {

@@ -58,6 +58,8 @@ type Sender interface {
 	// Decide settles an approval; the first decision wins, a repeated equal one
 	// returns the first outcome, another is CodeConflict saying who and when.
 	Decide(ctx context.Context, d Decision) (DecideResult, error)
+	// Revoke takes back what was allowed for a session. What is not allowed is CodeNotFound.
+	Revoke(ctx context.Context, userID, sessionID string, p Permission) error
 	// Answer answers a question; the first answer wins, a repeated equal one
 	// returns the first outcome, another is CodeConflict saying who and when.
 	Answer(ctx context.Context, r AnswerRequest) (AnswerResult, error)
@@ -195,6 +197,8 @@ type Reader interface {
 	Turn(ctx context.Context, turnID string) (Turn, error)
 	Approvals(ctx context.Context, f ApprovalFilter) ([]Approval, error)
 	Questions(ctx context.Context, f QuestionFilter) ([]Question, error)
+	// Permissions lists what was allowed for a session.
+	Permissions(ctx context.Context, userID, sessionID string) ([]Permission, error)
 	// ModelWaits lists the model calls of open turns whose last attempt failed and
 	// which are to be made again, the one that is due first first. Its time may
 	// have passed: then a worker is about to make it.

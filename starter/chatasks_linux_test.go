@@ -67,6 +67,16 @@ func TestApprovalsAreDecided(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, "old line\nkept", string(raw))
 
+		d.Types(`script: call shell {"command":"touch four"} ;; call shell {"command":"touch five"} ;; say both touched` + Enter)
+		d.Sees("[l] like: shell(touch *) asks no more in this session")
+		d.Sees(decides)
+		d.Types("l" + Enter)
+		d.SeesLine("both touched")
+		d.Types("/allowed" + Enter)
+		d.Sees("1  shell(touch *)  for orchestrator (built in)")
+		d.Types("/allowed revoke 1" + Enter)
+		d.Sees("asks again: shell(touch *)")
+
 		d.Types(`script: call shell {"command":"touch three"} ;; say never` + Enter)
 		d.Sees(decides)
 		d.Types("n" + Enter)

@@ -152,6 +152,9 @@ func (t *Talk) approval(ctx context.Context, a spool.ApprovalRequest, optional b
 		prompt = "[y]es to all " + strconv.Itoa(n) + ", y 1 for number 1 only, [n]o to all, [e]dit one (tell the agent something instead),\n" +
 			"or the word always (yes to all, and these tools ask no more in this session): "
 	}
+	if rules := printer.Likes(a); rules != "" {
+		prompt = strings.Replace(prompt, "or the word", "the word like (yes, and "+rules+" asks no more in this session), or the word", 1)
+	}
 	if optional {
 		prompt = "(Enter leaves it open) " + prompt
 	}
@@ -193,6 +196,8 @@ func (t *Talk) verdict(ctx context.Context, a spool.ApprovalRequest, line string
 			return d, nil
 		}
 		d.Verdict, d.Calls = memory.Approve, ids
+	case words[0] == "like" && alone:
+		d.Verdict, d.Narrow = memory.ApproveAll, true
 	case words[0] == "always" && alone:
 		d.Verdict = memory.ApproveAll
 	case (words[0] == "n" || words[0] == "no") && alone:

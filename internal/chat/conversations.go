@@ -27,6 +27,8 @@ type Conversations interface {
 	Approvals(ctx context.Context, threadID string) ([]spool.ApprovalRequest, error)
 	Decisions(ctx context.Context) ([]memory.Approval, error)
 	Decide(ctx context.Context, d memory.Decision) (spool.Decided, error)
+	Permissions(ctx context.Context, sessionID string) ([]memory.Permission, error)
+	Revoke(ctx context.Context, sessionID string, p memory.Permission) error
 	Questions(ctx context.Context, threadID string) ([]spool.QuestionRequest, error)
 	Answer(ctx context.Context, r memory.AnswerRequest) (spool.Answered, error)
 	ModelWaits(ctx context.Context, threadID string) ([]agent.ModelWait, error)

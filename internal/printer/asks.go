@@ -2,10 +2,12 @@ package printer
 
 import (
 	"encoding/json"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/spool-agents/spool"
+	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/internal/terminal"
 )
 
@@ -30,6 +32,21 @@ func Wanted(a spool.ApprovalRequest) string {
 		lines = append(lines, terminal.Indent(number+wholeCall(call)))
 	}
 	return strings.Join(lines, "\n")
+}
+
+// Likes are the narrow rules of an approval's calls, "" if one has none.
+func Likes(a spool.ApprovalRequest) string {
+	var rules []string
+	for _, call := range a.ToolCalls {
+		rule := agent.NarrowRule(call.ToolName, call.Args)
+		if rule == "" {
+			return ""
+		}
+		if !slices.Contains(rules, rule) {
+			rules = append(rules, rule)
+		}
+	}
+	return terminal.Visible(strings.Join(rules, ", "))
 }
 
 func wholeCall(call spool.ApprovalCall) string {

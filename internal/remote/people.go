@@ -31,6 +31,17 @@ func (c *Client) Decide(ctx context.Context, d memory.Decision) (spool.Decided, 
 	return post[spool.Decided](ctx, c, "/api/v1/approvals/"+url.PathEscape(d.Target)+"/decision", d)
 }
 
+// Permissions are not told over HTTP.
+func (c *Client) Permissions(context.Context, string) ([]memory.Permission, error) {
+	return nil, agent.Errorf(agent.CodeInvalid, "what is allowed for a session is listed where the store is: leave out --server there")
+}
+
+// Revoke is not possible over HTTP.
+func (c *Client) Revoke(ctx context.Context, session string, _ memory.Permission) error {
+	_, err := c.Permissions(ctx, session)
+	return err
+}
+
 // Questions is that of spool.Client.
 func (c *Client) Questions(ctx context.Context, threadID string) ([]spool.QuestionRequest, error) {
 	return list[spool.QuestionRequest](ctx, c, "/api/v1/questions", ofThread(threadID))

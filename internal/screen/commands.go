@@ -47,6 +47,7 @@ func commands() []command {
 		{"/trace", "", "the tree of sub-agents", other("trace", true)},
 		{"/cost", "", "what this conversation has used", (*model).costs},
 		{"/asks", "", "put open approvals and questions again", (*model).askAgain},
+		{"/allowed", "[revoke N]", "what was allowed for this session; take number N back", (*model).allowed},
 		{"/fork", "[N]", "go on in a copy, up to message N", (*model).fork},
 		{"/retry", "", "run the last turn again", (*model).retry},
 		{"/export", "[DIR]", "write the session as files", (*model).export},
@@ -196,6 +197,39 @@ func (m *model) askAgain(string) tea.Cmd {
 	m.left = map[string]bool{}
 	m.form, m.asks = nil, nil
 	return m.check()
+}
+
+// allowed lists what was allowed for the session, and takes one of it back.
+func (m *model) allowed(arg string) tea.Cmd {
+	id, err := agent.ParseThreadID(m.thread)
+	if err != nil || id.SessionID == "" {
+		m.print("  a sub-agent has no session of its own: go to its conversation")
+		return nil
+	}
+	return func() tea.Msg {
+		list, err := m.o.C.Permissions(m.ctx, id.SessionID)
+		if err != nil {
+			return moved{err: err}
+		}
+		if word, number, _ := strings.Cut(arg, " "); word == "revoke" {
+			n, err := strconv.Atoi(strings.TrimSpace(number))
+			if err != nil || n < 1 || n > len(list) {
+				return told{"  /allowed revoke N: N is a number of /allowed"}
+			}
+			if err := m.o.C.Revoke(m.ctx, id.SessionID, list[n-1]); err != nil {
+				return moved{err: err}
+			}
+			return told{"  asks again: " + terminal.Visible(list[n-1].Rule)}
+		}
+		if len(list) == 0 {
+			return told{"  nothing is allowed for this session beyond what the agents' rules say"}
+		}
+		var b strings.Builder
+		for i, p := range list {
+			fmt.Fprintf(&b, "%3d  %s  for %s (%s)\n", i+1, terminal.Visible(p.Rule), terminal.Visible(p.Agent), terminal.Visible(p.Source))
+		}
+		return told{b.String() + "  /allowed revoke N takes one back"}
+	}
 }
 
 func (m *model) fork(arg string) tea.Cmd {

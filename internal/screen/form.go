@@ -38,7 +38,7 @@ type choice struct {
 	key     string
 	text    string
 	verdict string
-	rules   []string
+	narrow  bool
 }
 
 func (f *form) id() string {
@@ -58,6 +58,9 @@ func newApproval(a spool.ApprovalRequest) *form {
 	}
 	if may {
 		f.choices = append(f.choices, choice{key: "y", text: "yes, this time", verdict: memory.Approve})
+	}
+	if rules := printer.Likes(a); may && always && rules != "" {
+		f.choices = append(f.choices, choice{key: "l", text: "like: " + rules + " asks no more in this session", verdict: memory.ApproveAll, narrow: true})
 	}
 	if may && always {
 		f.choices = append(f.choices, choice{key: "a", text: "always: " + tools(a) + " asks no more in this session", verdict: memory.ApproveAll})
@@ -173,7 +176,7 @@ func (f *form) marked() (ids []string) {
 
 func (f *form) decide() taken {
 	c := f.choices[f.at]
-	d := memory.Decision{Target: f.approval.ApprovalID, Verdict: c.verdict}
+	d := memory.Decision{Target: f.approval.ApprovalID, Verdict: c.verdict, Narrow: c.narrow}
 	ids := f.marked()
 	switch {
 	case c.verdict == memory.Deny:

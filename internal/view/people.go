@@ -125,6 +125,11 @@ func (v *Views) Decisions(ctx context.Context) ([]memory.Approval, error) {
 	}, func(a memory.Approval) string { return a.RootThread }, func(a memory.Approval) memory.Approval { return a })
 }
 
+// Permissions lists what was allowed to agents for the rest of a session.
+func (v *Views) Permissions(ctx context.Context, sessionID string) ([]memory.Permission, error) {
+	return list(v.store.Permissions(ctx, v.o.UserID, sessionID))
+}
+
 // Questions lists open questions, newest last: all of the user's, or those of the
 // tree that threadID belongs to.
 func (v *Views) Questions(ctx context.Context, threadID string) ([]QuestionRequest, error) {

@@ -49,3 +49,18 @@ func (s *Store) Approvals(ctx context.Context, f memory.ApprovalFilter) ([]memor
 func (s *Store) Questions(ctx context.Context, f memory.QuestionFilter) ([]memory.Question, error) {
 	return listAsks(ctx, s, rows.AskQuestion, f, func(_ *rows.Reader, a *rows.Ask) (memory.Question, error) { return a.Question(), nil })
 }
+
+// Permissions lists what was allowed for a session.
+func (s *Store) Permissions(ctx context.Context, userID, sessionID string) (list []memory.Permission, err error) {
+	err = s.rows.Look(ctx, func(u *rows.Unit) error {
+		list = nil
+		keys, err := u.Strings(`SELECT tool_name FROM approved_tools WHERE`+rows.OfSession+` ORDER BY tool_name`, sessionID, userID, userID)
+		for _, key := range keys {
+			if p, ok := rows.ParsePermission(key); ok {
+				list = append(list, p)
+			}
+		}
+		return err
+	})
+	return list, err
+}

@@ -144,7 +144,7 @@ func (u *Unit) decide(t *rows.Thread, a *rows.Ask, d memory.Decision) (res memor
 	if err := u.settleAsk(t, turn, a); err != nil {
 		return res, err
 	}
-	if err := u.applyDecision(t, turn, a, calls, named); err != nil {
+	if err := u.applyDecision(t, turn, a, calls, named, d.Narrow); err != nil {
 		return res, err
 	}
 	res.Approval, err = a.About(calls)
@@ -177,7 +177,7 @@ func namedCalls(calls []*rows.Call, approvalID string, d memory.Decision) ([]str
 }
 
 // applyDecision moves the calls: approved ones may run, the others get their result.
-func (u *Unit) applyDecision(t *rows.Thread, turn *rows.Turn, a *rows.Ask, calls []*rows.Call, named []string) error {
+func (u *Unit) applyDecision(t *rows.Thread, turn *rows.Turn, a *rows.Ask, calls []*rows.Call, named []string, narrow bool) error {
 	for _, c := range calls {
 		if c.ApprovalID != a.ID || c.Status != agent.CallAwaitingApproval {
 			continue
@@ -189,7 +189,7 @@ func (u *Unit) applyDecision(t *rows.Thread, turn *rows.Turn, a *rows.Ask, calls
 		case a.Outcome == memory.Edit:
 			err = u.Finish(t, turn, c, Ending{Status: agent.CallDenied, Reason: agent.ErrEdited, Text: a.Answer})
 		default:
-			err = u.approveCall(t, c, a.Outcome == memory.ApproveAll)
+			err = u.approveCall(t, c, a.Outcome == memory.ApproveAll, narrow)
 		}
 		if err != nil {
 			return err
@@ -198,15 +198,20 @@ func (u *Unit) applyDecision(t *rows.Thread, turn *rows.Turn, a *rows.Ask, calls
 	return nil
 }
 
-// approveCall lets a call run; remember approves its tool for the agent in this session.
-func (u *Unit) approveCall(t *rows.Thread, c *rows.Call, remember bool) error {
+// approveCall lets a call run; remember approves its tool for the agent in this session,
+// narrow only the calls like it.
+func (u *Unit) approveCall(t *rows.Thread, c *rows.Call, remember, narrow bool) error {
 	c.Status, c.Gate = agent.CallPending, agent.GateAuto
-	if remember {
+	rule := c.ToolName
+	if narrow {
+		rule = agent.NarrowRule(c.ToolName, c.Args)
+	}
+	if remember && rule != "" {
 		by, err := u.Store.Config(u, t.ConfigHash)
 		if err != nil {
 			return err
 		}
-		err = u.Exec(`INSERT INTO approved_tools (session_id, tool_name) VALUES (?, ?) ON CONFLICT (session_id, tool_name) DO NOTHING`, t.SessionID, grant(by, c.ToolName))
+		err = u.Exec(`INSERT INTO approved_tools (session_id, tool_name) VALUES (?, ?) ON CONFLICT (session_id, tool_name) DO NOTHING`, t.SessionID, grant(by, rule))
 		if err != nil {
 			return err
 		}
@@ -215,4 +220,19 @@ func (u *Unit) approveCall(t *rows.Thread, c *rows.Call, remember bool) error {
 		return err
 	}
 	return u.SaveCall(t, c)
+}
+
+// Revoke takes back what was allowed for a session.
+func (s *Store) Revoke(ctx context.Context, userID, sessionID string, p memory.Permission) error {
+	return s.write(ctx, "revoke", func(u *Unit) error {
+		key := rows.PermissionKey(p)
+		held, err := u.Strings(`SELECT tool_name FROM approved_tools WHERE tool_name = ? AND`+rows.OfSession, key, sessionID, userID, userID)
+		if err != nil {
+			return err
+		}
+		if len(held) == 0 {
+			return agent.Errorf(agent.CodeNotFound, "%s is not allowed to %s in session %s", p.Rule, p.Agent, sessionID)
+		}
+		return u.Exec(`DELETE FROM approved_tools WHERE session_id = ? AND tool_name = ?`, sessionID, key)
+	})
 }

@@ -171,7 +171,8 @@ func (u *Unit) gates(t *rows.Thread, calls []agent.Call, asked []agent.Gate) ([]
 				return nil, err
 			}
 		}
-		if holds(calls[i].Function.Name) {
+		narrow := agent.NarrowRule(calls[i].Function.Name, json.RawMessage(calls[i].Function.Arguments))
+		if holds(calls[i].Function.Name) || narrow != "" && holds(narrow) {
 			gates[i] = agent.GateAuto
 		}
 	}
@@ -203,9 +204,7 @@ func (u *Unit) grants(t *rows.Thread) (holds func(tool string) bool, err error) 
 	}, err
 }
 
-// grant is how a permission for the session is stored: the tool, the agent, and where
-// that came from.
-func grant(c agent.SpecialistAgentConfig, tool string) string {
-	key, _ := json.Marshal([]string{tool, c.Name, c.Source}) // texts can always be written
-	return string(key)
+// grant is how a permission for the session is stored.
+func grant(c agent.SpecialistAgentConfig, rule string) string {
+	return rows.PermissionKey(memory.Permission{Rule: rule, Agent: c.Name, Source: c.Source})
 }

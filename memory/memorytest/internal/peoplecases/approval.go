@@ -165,6 +165,39 @@ var verdictRules = append(eachVerdict(), []suite.Rule{
 		same := e.Take(suite.Must(e.S.Send(e.Ctx, r))(e).ThreadID)
 		suite.Equals(e, "same session", e.Asks(same, 1), false, "another session", e.Asks(e.Started("s2"), 1), true)
 	}},
+	{Name: "a narrow approve_all lets calls pass that are like it, until it is revoked", Turn: func(e *suite.Env, t memory.Turn) {
+		step := 0
+		asks := func(command string, d *memory.Decision) bool {
+			step++
+			r := suite.Record(t, step, e.Begin(t, step), "", agent.NewCall("provider-1", "shell", `{"command":"`+command+`"}`))
+			r.Gates = []agent.Gate{agent.GateAsk}
+			c := suite.Must(e.S.SaveReply(e.Ctx, r))(e).Calls[0]
+			waits := e.Call(c.ID).Gate == agent.GateAsk
+			if waits {
+				a := e.Ask(t, step)
+				if d == nil {
+					d = &memory.Decision{Verdict: memory.Approve}
+				}
+				d.UserID, d.By, d.Target = suite.User, "alice", a.ID
+				e.Decide(*d)
+			}
+			e.RunTool(c, "ran")
+			e.SaveRound(t, step)
+			return waits
+		}
+		narrow := &memory.Decision{Verdict: memory.ApproveAll, Narrow: true}
+		suite.Equals(e, "first", asks("date -u", narrow), true, "like it", asks("date", nil), false, "another", asks("ls", nil), true, "more than one", asks("date; ls", nil), true)
+		suite.Equal(e, "one that has no narrow rule", asks("bash x", narrow), true)
+		list := suite.Must(e.S.Permissions(e.Ctx, suite.User, "s1"))(e)
+		suite.Equals(e, "permissions", len(list), 1, "rule", list[0].Rule, "shell(date *)", "of others", len(suite.Must(e.S.Permissions(e.Ctx, "mallory", "s1"))(e)), 0)
+		e.Code(e.S.Revoke(e.Ctx, "mallory", "s1", list[0]), agent.CodeNotFound)
+		suite.Equal(e, "still", asks("date", nil), false)
+		if err := e.S.Revoke(e.Ctx, suite.User, "s1", list[0]); err != nil {
+			e.Fatalf("%v", err)
+		}
+		suite.Equals(e, "again", asks("date", nil), true, "none", len(suite.Must(e.S.Permissions(e.Ctx, suite.User, "s1"))(e)), 0)
+		e.Code(e.S.Revoke(e.Ctx, suite.User, "s1", list[0]), agent.CodeNotFound)
+	}},
 	{Name: "approve_all is for the agent it was given to, not for another one or one of the same name from elsewhere", Turn: func(e *suite.Env, t memory.Turn) {
 		e.RunTool(e.ApproveAll(t), "ran")
 		e.SaveRound(t, 1)
