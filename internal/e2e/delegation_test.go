@@ -209,3 +209,64 @@ func TestRow103_CancelAndBackgroundChildren(t *testing.T) {
 	require.Equal(t, agent.ThreadCompleted, tree(t, s, r.ThreadID)[1].Status)
 	onceEach(t, s, r.ThreadID, 1)
 }
+
+// Row 100: each background task whose end finds the orchestrator idle gets one response
+// of it, however the task ended.
+func TestRow100_OneResponsePerTask(t *testing.T) {
+	s := begin(t, "SPOOL_RETRY_FOR=1s")
+	r := s.Ask("s1", script.Script(script.Calls(
+		background("general", script.Script("first 500ms say one")),
+		background("researcher", script.Script("first 500ms fail 500 x99 say never"))), "say started"))
+	require.Equal(t, "started", r.Response, r.Error)
+	childrenEnd(t, s, r.ThreadID, 2)
+	quiet(t, s, r.ThreadID)
+	onceEach(t, s, r.ThreadID, 2)
+	answers := 0
+	for _, turn := range turns(t, s, r.ThreadID)[1:] {
+		require.Equal(t, agent.ThreadCompleted, turn.Outcome)
+		answers++
+	}
+	told := 0
+	for _, m := range messages(t, s, r.ThreadID)[1:] {
+		if m.Role == agent.RoleUser {
+			told++
+		}
+	}
+	require.Equal(t, 2, told)
+	require.LessOrEqual(t, answers, 2, "no task is answered twice")
+	require.GreaterOrEqual(t, answers, 1)
+	states := map[agent.TaskStatus]int{}
+	for _, task := range tasksOf(t, s, r.ThreadID) {
+		states[task.Status]++
+	}
+	require.Equal(t, map[agent.TaskStatus]int{agent.TaskSuccess: 1, agent.TaskFailed: 1}, states)
+}
+
+// Row 100: the model is away for longer than calls are repeated, below and above. What
+// was delegated ends as failed, nothing stays at work, and a retry goes on.
+func TestRow100_NoZombieAfterAnOutage(t *testing.T) {
+	s := begin(t, "SPOOL_RETRY_FOR=1s")
+	child := script.Script(script.Task("researcher", script.Script("fail 500 x99 say never")), "fail 503 x99 say never")
+	r := s.Ask("s1", script.Script(script.Calls(script.Task("general", child), background("general", "script: fail 500 x99 say never")), "fail 500 x3 say over"))
+	quiet(t, s, r.ThreadID)
+	all := tree(t, s, r.ThreadID)
+	require.Len(t, all, 4)
+	for _, th := range all {
+		for _, task := range tasksOf(t, s, th.ID) {
+			require.Equal(t, agent.TaskFailed, task.Status, task.Name)
+			require.NotEmpty(t, task.Error)
+		}
+		if th.ID != r.ThreadID {
+			require.Equal(t, agent.ThreadFailed, th.Status)
+		}
+		tt.Eventually(t, "the run of "+th.ID+" has ended", func() bool {
+			open, err := s.Client.OpenRun(s.Ctx(), th.ID)
+			return err == nil && !open
+		})
+	}
+	if r.Status == "failed" {
+		r = s.Wait(retry(t, s, r, "again"))
+	}
+	require.Equal(t, "over", r.Response, r.Error)
+	require.Equal(t, "here again", s.Ask("s1", "script: say here again").Response)
+}

@@ -239,13 +239,23 @@ func rowsOf(cell string) (rows []int) {
 	return rows
 }
 
-// The design map leads from a promise to the code and to its test; each of the 104
-// rows of the checklist is in it.
+// rowTest is the row of the checklist, or the kind of failure, that a test's name begins
+// with.
+var rowTest = regexp.MustCompile(`^Test(?:Row0*([0-9]+)|Fault_([A-F][0-9]+))(?:_|$)`)
+
+// The design map leads from a promise to the code and to its test. Each of the 104 rows of
+// the checklist and each kind of failure is in it, with all tests that have its name.
 func TestDesignMapHolds(t *testing.T) {
 	have, tests, suite := symbols(t), testNames(t), suiteRules(t)
 	quoted := regexp.MustCompile("`([^`]+)`")
 	symbol := regexp.MustCompile(`^[a-z]+(\.[A-Za-z]+)+$`)
-	covered, list := map[int]bool{}, ""
+	named := map[string][]string{} // tests by row or fault
+	for _, name := range tests {
+		if m := rowTest.FindStringSubmatch(name); m != nil {
+			named[m[1]+m[2]] = append(named[m[1]+m[2]], name)
+		}
+	}
+	covered, list := map[string]bool{}, ""
 	for i, line := range strings.Split(read(t, "docs/design-map.md"), "\n") {
 		if name, ok := strings.CutPrefix(line, "## "); ok {
 			list = name
@@ -258,18 +268,23 @@ func TestDesignMapHolds(t *testing.T) {
 			t.Errorf("docs/design-map.md:%d has %d cells, want row, name, symbol, test", i+1, len(cells))
 			continue
 		}
-		if list == "The checklist" {
+		var ids []string
+		switch list {
+		case "The checklist":
 			for _, n := range rowsOf(cells[0]) {
-				covered[n] = true
+				ids = append(ids, strconv.Itoa(n))
 			}
+		case "Kinds of failure":
+			ids = strings.Split(strings.ReplaceAll(cells[0], " ", ""), ",")
 		}
 		for _, m := range quoted.FindAllStringSubmatch(cells[2], -1) {
 			if symbol.MatchString(m[1]) && !have[m[1]] {
 				t.Errorf("docs/design-map.md:%d: there is no %s", i+1, m[1])
 			}
 		}
+		var cited []string
 		for _, m := range quoted.FindAllStringSubmatch(cells[3], -1) {
-			if strings.HasPrefix(m[1], "Test") {
+			if cited = append(cited, m[1]); strings.HasPrefix(m[1], "Test") {
 				if !slices.ContainsFunc(tests, func(name string) bool { return begins(name, m[1]) }) {
 					t.Errorf("docs/design-map.md:%d: no test's name begins with %s", i+1, m[1])
 				}
@@ -277,13 +292,33 @@ func TestDesignMapHolds(t *testing.T) {
 				t.Errorf("docs/design-map.md:%d: the suite has no rule %q", i+1, m[1])
 			}
 		}
-		if !strings.Contains(cells[3], "`") && strings.TrimSpace(cells[3]) != "test" {
+		if len(cited) == 0 && strings.TrimSpace(cells[3]) != "test" {
 			t.Errorf("docs/design-map.md:%d names no test", i+1)
+		}
+		for _, id := range ids {
+			covered[id] = true
+			for _, name := range named[id] {
+				if !slices.ContainsFunc(cited, func(c string) bool { return begins(name, c) }) {
+					t.Errorf("docs/design-map.md:%d lacks %s, whose name says that it shows %s", i+1, name, id)
+				}
+			}
 		}
 	}
 	for n := 1; n <= 104; n++ {
-		if !covered[n] {
+		if !covered[strconv.Itoa(n)] {
 			t.Errorf("docs/design-map.md lacks row %d of the checklist", n)
+		}
+	}
+	for letter, last := range map[string]int{"A": 19, "B": 7, "C": 13, "D": 13, "E": 11, "F": 7} {
+		for n := 1; n <= last; n++ {
+			if id := letter + strconv.Itoa(n); !covered[id] {
+				t.Errorf("docs/design-map.md lacks the kind of failure %s", id)
+			}
+		}
+	}
+	for id := range named {
+		if !covered[id] {
+			t.Errorf("docs/design-map.md has no line for %s, which %s names", id, named[id][0])
 		}
 	}
 }
