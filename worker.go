@@ -53,6 +53,8 @@ type WorkerOptions struct {
 	Workspace string
 	// Home is Spool's own folder, which file tools do not reach; "" = there is none.
 	Home string
+	// Private are its files elsewhere, such as the store's, which they do not reach either.
+	Private []string
 	// Files is the folder for what tools return that models are not shown, audio for
 	// one; "" = it is only named.
 	Files string
@@ -145,7 +147,7 @@ func NewWorker(ctx context.Context, o WorkerOptions) (*Worker, error) {
 	w.acts = &activities.Activities{
 		Store: o.Store, Model: model, Tools: o.Tools, Catalog: o.Agents, Policy: policy, Temporal: o.Temporal,
 		Models: o.Models, Fallbacks: o.Fallbacks, MaxSteps: o.MaxSteps, DefaultModel: o.DefaultModel, RetryFor: o.RetryFor,
-		Workspace: workspace, Home: o.Home, Files: o.Files, TaskQueue: o.TaskQueue,
+		Workspace: workspace, Home: o.Home, Private: o.Private, Files: o.Files, TaskQueue: o.TaskQueue,
 		Heartbeat: o.Heartbeat, MaxEvents: o.MaxEvents, WaitInRun: o.WaitInRun,
 		SearchAttributes: registerSearchAttributes(ctx, o), Telemetry: w.telemetry, Cut: cut.Done(),
 	}

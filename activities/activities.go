@@ -61,6 +61,8 @@ type Activities struct {
 	Workspace string
 	// Home is Spool's own folder, which file tools do not reach; "" = there is none.
 	Home string
+	// Private are Spool's files elsewhere, which they do not reach either.
+	Private []string
 	// Files is where files are kept that tools return and that are no images; "" = nowhere.
 	Files string
 	// TaskQueue is where nudged runs are started.

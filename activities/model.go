@@ -44,6 +44,9 @@ func (a *Activities) callModel(ctx context.Context, ref contract.Ref) (_ contrac
 	if missing := begun.Thread.Config.Missing; missing != "" {
 		return contract.ModelOutput{Seq: begun.Thread.MessageCount, End: agent.ReasonError, Code: agent.CodeUnknownAgent, Message: missing}, nil
 	}
+	if _, err := a.place(begun.Thread); err != nil {
+		return contract.ModelOutput{Seq: begun.Thread.MessageCount, End: agent.ReasonError, Code: string(agent.CodeOf(err)), Message: err.Error()}, nil
+	}
 	conversation, err := a.transcripts.load(ctx, a.Store, ref, begun.Thread)
 	if err != nil {
 		return contract.ModelOutput{}, err
@@ -154,6 +157,10 @@ func (a *Activities) output(t agent.Thread, stored memory.StoredReply) contract.
 	return contract.ModelOutput{Seq: t.MessageCount, Tokens: stored.Reply.Usage.TotalTokens, Calls: a.calls(stored.Calls)}
 }
 
+// mostCalls bounds the calls of a reply. Each is an activity, and with more than 2,000 that
+// are open Temporal takes no further step of a workflow.
+const mostCalls = 500
+
 // generate streams one attempt into the store. A stale chunk means that this
 // attempt was displaced, so it stops.
 func (a *Activities) generate(ctx context.Context, ref contract.Ref, begun memory.ModelStart, request agent.ModelRequest) (agent.ModelReply, error) {
@@ -180,6 +187,13 @@ func (a *Activities) generate(ctx context.Context, ref contract.Ref, begun memor
 		return reply, &agent.ModelError{
 			Code: agent.ModelBadResponse, Retryable: true, Class: agent.ClassEmpty,
 			Message: "the model answered with neither text nor a tool call",
+		}
+	}
+	if n := len(reply.Calls); n > mostCalls {
+		reply.Charged = true
+		return reply, &agent.ModelError{
+			Code: agent.ModelBadResponse, Message: fmt.Sprintf("one reply has %d tool calls, at most %d are run", n, mostCalls),
+			ToDo: "have the model make fewer calls at a time",
 		}
 	}
 	reply.Content = agent.CleanText(reply.Content)

@@ -60,7 +60,7 @@ func (a *Activities) claim(ctx context.Context, req memory.TakeRequest) (memory.
 	}
 	for {
 		if req.Workdir, err = a.place(thread); err != nil {
-			return memory.Claim{}, err
+			req.Workdir = thread.Workdir // the turn ends with the reason before anything is done there
 		}
 		if thread.Kind == agent.KindMain {
 			config := a.mainConfig(thread)

@@ -108,7 +108,7 @@ func (a *Activities) produce(ctx context.Context, ref contract.Ref, begun memory
 // run is what all calls of a thread have in common.
 func (a *Activities) run(t agent.Thread) agent.ToolRun {
 	run := agent.ToolRun{
-		CallMeta: agent.CallMeta{StoreID: a.Store.ID(), ThreadID: t.ID}, Workdir: t.Workdir, Workspace: a.Workspace, Home: a.Home,
+		CallMeta: agent.CallMeta{StoreID: a.Store.ID(), ThreadID: t.ID}, Workdir: t.Workdir, Workspace: a.Workspace, Home: a.Home, Private: a.Private,
 	}
 	run.Reads = tool.Reads(run, append(slices.Clone(t.Config.Bounds), t.Config.Approval)...)
 	return run

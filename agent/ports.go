@@ -107,6 +107,9 @@ type ToolRun struct {
 	Workspace string
 	// Home is Spool's own folder, which no file tool reaches; "" = there is none.
 	Home string
+	// Private are files and folders elsewhere that no file tool reaches either: the store,
+	// tokens and keys, where settings name them.
+	Private []string
 	// Approved says that a person approved this call. Without it nothing is written to
 	// what decides what agents may do.
 	Approved bool

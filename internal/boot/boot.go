@@ -51,7 +51,7 @@ func Options(cfg config.Config, store memory.ConversationMemoryStore, env func(s
 	catalog := template.NewLive(Folders(cfg), known.Routable, func(w template.Warning) { log.Warn("agent template", "warning", w.String()) })
 	o := spool.WorkerOptions{
 		Store: store, Agents: catalog, DefaultModel: cfg.Model, Namespace: cmp.Or(cfg.Temporal.Namespace, client.DefaultNamespace),
-		Workspace: cfg.Workspace, Home: cfg.Home, Files: filepath.Join(cfg.Home, "files"), Policy: &cfg.Delegation, MaxSteps: cfg.MaxSteps,
+		Workspace: cfg.Workspace, Home: cfg.Home, Private: cfg.Private, Files: filepath.Join(cfg.Home, "files"), Policy: &cfg.Delegation, MaxSteps: cfg.MaxSteps,
 		TaskQueue: cfg.TaskQueue, RetryFor: cfg.RetryFor, MaxTurns: cfg.MaxTurnsPerWorker, Log: log,
 		DrainTime: cfg.DrainTime, Disks: disks(cfg),
 	}

@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"os/user"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -104,6 +105,10 @@ type Config struct {
 	Folder  trust.Offer
 	Ignored []string
 
+	// Private are the files and folders that settings name and that nobody but Spool may
+	// read or write: of the store, tokens and keys. What lies in home is not listed.
+	Private []string
+
 	explained []Setting
 }
 
@@ -176,6 +181,7 @@ func Load(o Options) (Config, error) {
 	if len(r.problems) > 0 {
 		return Config{}, r.failure()
 	}
+	c.Private = r.private()
 	c.explained = r.explain()
 	return c, nil
 }
@@ -226,3 +232,25 @@ func uiOf(hostPort string) string {
 
 // uiTimeout bounds the question whether there is a web UI on this machine.
 const uiTimeout = 500 * time.Millisecond
+
+// private lists the files outside home that hold what home does by default, or keys.
+func (r *resolver) private() []string {
+	all := []string{r.used["webTokens"].value, r.used[TemporalConfig].value, r.tlsKey}
+	switch scheme, path, _ := strings.Cut(r.used[Store].value, ":"); scheme {
+	case "sqlite", "file":
+		path, _, _ = strings.Cut(path, "?")
+		all = append(all, path)
+		for _, beside := range []string{"-wal", "-shm", "-journal"} {
+			if scheme == "sqlite" {
+				all = append(all, path+beside)
+			}
+		}
+	}
+	if path, ok := strings.CutPrefix(r.used[EncryptionKeys].value, encryption.FilePrefix); ok {
+		all = append(all, path)
+	}
+	return slices.DeleteFunc(all, func(path string) bool {
+		below, err := filepath.Rel(r.used[Home].value, path)
+		return path == "" || err == nil && filepath.IsLocal(below)
+	})
+}

@@ -228,3 +228,21 @@ func TestErrorsHaveCodeInvalid(t *testing.T) {
 	_, err := w.load()
 	assert.Equal(t, agent.CodeInvalid, agent.CodeOf(err))
 }
+
+// Files with conversations, tokens or keys that settings name are listed, unless they lie
+// in home anyway.
+func TestPrivateFiles(t *testing.T) {
+	w := newWorld(t)
+	require.Empty(t, w.must().Private)
+	in := func(name string) string { return filepath.Join(w.dir, name) }
+	w.write(in("keys"), "k1=MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=")
+	require.NoError(t, os.Chmod(in("keys"), 0o600))
+	w.write(in("t.toml"), "")
+	w.env["SPOOL_STORE"], w.env["SPOOL_WEB_TOKENS"], w.env["SPOOL_ENCRYPTION_KEYS"] = "sqlite:spool.db", "tokens", "file:keys"
+	w.env["TEMPORAL_CONFIG_FILE"] = "t.toml"
+	require.ElementsMatch(t, []string{in("spool.db"), in("spool.db-wal"), in("spool.db-shm"), in("spool.db-journal"), in("tokens"), in("keys"), in("t.toml")}, w.must().Private)
+	w.env["SPOOL_STORE"], w.env["SPOOL_WEB_TOKENS"] = "file:threads?prefix=x", filepath.Join(w.home, "tokens")
+	require.ElementsMatch(t, []string{in("threads"), in("keys"), in("t.toml")}, w.must().Private)
+	w.env["SPOOL_STORE"] = "postgres://u@h/d"
+	require.ElementsMatch(t, []string{in("keys"), in("t.toml")}, w.must().Private)
+}

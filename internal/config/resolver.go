@@ -32,6 +32,7 @@ type resolver struct {
 	used     map[string]found
 	problems []string
 	userHome string
+	tlsKey   string // the file of the client's key for Temporal
 }
 
 func newResolver(o Options, c *Config) *resolver {

@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"go.temporal.io/sdk/client"
@@ -110,6 +111,9 @@ func (r *resolver) clientOptions(p envconfig.ClientConfigProfile, source string)
 	}
 	if err := p.ApplyEnvVars(r.lookupEnv()); err != nil {
 		r.problem("the TEMPORAL_* environment is not usable: %v", err)
+	}
+	if p.TLS != nil && p.TLS.ClientKeyPath != "" {
+		r.tlsKey, _ = filepath.Abs(p.TLS.ClientKeyPath)
 	}
 	p.Address = r.get(TemporalAddress)
 	p.Namespace = r.get(TemporalNamespace)

@@ -120,7 +120,7 @@ func TestHomeIsOutOfReachOfAgents(t *testing.T) {
 		script.Call("file_read", map[string]any{"path": "home/web.key"}), script.Call("grep", map[string]any{"pattern": "hush"}),
 		script.Call("glob", map[string]any{"pattern": "**/*.key"}), script.Call("ls", map[string]any{"path": "home"})), "say ok"))
 	require.Equal(t, "completed", r.Status, r.Error)
-	for i, want := range []string{"Spool's own folder", "No line matches.", "No file matches", "Spool's own folder"} {
+	for i, want := range []string{"belongs to Spool itself", "No line matches.", "No file matches", "belongs to Spool itself"} {
 		require.Contains(t, callsOf(t, s, r.ThreadID)[i].Result, want)
 	}
 }

@@ -124,3 +124,21 @@ func TestAnEndlessReplyIsCutOff(t *testing.T) {
 	require.Greater(t, len(m.Content.String()), 8_000_000)
 	require.LessOrEqual(t, len(m.Content.String()), 8<<20)
 }
+
+// A reply with more calls than Temporal runs at once ends the turn, which says so, in
+// place of standing still for good.
+func TestVeryManyCallsInAReply(t *testing.T) {
+	s := begin(t)
+	for n, want := range map[int]string{500: "completed", 2500: "failed"} {
+		calls := make([]string, n)
+		for i := range calls {
+			calls[i] = fmt.Sprintf(`{"index":%d,"id":"c%d","type":"function","function":{"name":"no_such_tool","arguments":"{}"}}`, i, i)
+		}
+		s.Model.Raw(answers(event(`{"tool_calls":[`+strings.Join(calls, ",")+`]}`, `"tool_calls"`)+"data: [DONE]\n\n", event(`{"content":"done"}`, `"stop"`)+"data: [DONE]\n\n"))
+		r := s.Ask(fmt.Sprint("s", n), "anything")
+		require.Equal(t, want, r.Status, r.Error)
+		if want == "failed" {
+			require.Contains(t, r.Error, "one reply has 2500 tool calls, at most 500 are run")
+		}
+	}
+}

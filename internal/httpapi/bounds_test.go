@@ -217,6 +217,12 @@ func TestUsersHaveFolders(t *testing.T) {
 			require.NotContains(t, got, string(key), dir)
 		}
 	}
+	require.NoError(t, os.Rename(own, own+"-was"))
+	require.NoError(t, os.Symlink("bob", own))
+	told := eve.says(map[string]any{"content": script.Script(call("file_read", map[string]any{"path": "his.txt"}), "echo it said")})
+	require.Equal(t, "failed", told.Status)
+	require.Contains(t, told.Error, "web-users/eve has to be a folder, and no link")
+	require.NoError(t, os.Remove(own))
 
 	// What was begun for a user elsewhere goes on from the command line only.
 	sent, err := spool.NewClient(b.Store, b.Temporal, spool.ClientOptions{UserID: "eve"}).Send(b.Ctx(), memory.SendRequest{Content: agent.Text("script: say x"), Workdir: b.Work})

@@ -9,12 +9,14 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -381,4 +383,29 @@ func TestBombsOverHTTP(t *testing.T) {
 		kind.Store("")
 		assert.Equal(t, "echo", f.ok("mcp__web__echo", nil), "it is used again after %q", c)
 	}
+}
+
+// A redirect, or an endpoint that a server names, leads to no other server, not even
+// without the headers: what is sent is meant for the one that a person agreed to.
+func TestNoOtherServerIsReached(t *testing.T) {
+	var reached atomic.Int32
+	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached.Add(1) }))
+	defer other.Close()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/sse" {
+			w.Header().Set("Content-Type", "text/event-stream")
+			_, _ = fmt.Fprintf(w, "event: endpoint\ndata: %s/messages\n\n", other.URL)
+			return
+		}
+		status, _ := strconv.Atoi(r.URL.Path[1:])
+		http.Redirect(w, r, other.URL, status)
+	}))
+	defer server.Close()
+	for path, kind := range map[string]string{"/302": kindHTTP, "/307": kindHTTP, "/308": kindHTTP, "/303": kindSSE, "/sse": kindSSE} {
+		w, err := newWire(ServerConfig{URL: server.URL + path, Kind: kind, File: "mcp.json"})
+		require.NoError(t, err)
+		_, err = sdk.NewClient(&sdk.Implementation{Name: "c", Version: "1"}, nil).Connect(t.Context(), w.transport(), nil)
+		require.ErrorContains(t, err, "leads to "+other.URL+", which is another server: if that is meant, make it the url in mcp.json", path)
+	}
+	require.Zero(t, reached.Load())
 }

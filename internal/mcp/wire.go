@@ -29,13 +29,15 @@ func newWire(c ServerConfig) (*wire, error) {
 	return &wire{c: c, host: u}, nil
 }
 
-// RoundTrip adds the headers, which may hold secrets: to this server only.
+// RoundTrip adds the headers, which may hold secrets. A redirect, or an endpoint that the
+// server names, leads to no other server: a person has agreed to this one.
 func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
-	if r.URL.Host == w.host.Host && r.URL.Scheme == w.host.Scheme {
-		r = r.Clone(r.Context())
-		for k, v := range w.c.Headers {
-			r.Header.Set(k, v)
-		}
+	if r.URL.Host != w.host.Host || r.URL.Scheme != w.host.Scheme {
+		return nil, fmt.Errorf("it leads to %s://%s, which is another server: if that is meant, make it the url in %s", r.URL.Scheme, r.URL.Host, w.c.File)
+	}
+	r = r.Clone(r.Context())
+	for k, v := range w.c.Headers {
+		r.Header.Set(k, v)
 	}
 	resp, err := http.DefaultTransport.RoundTrip(r)
 	if err != nil {
@@ -92,15 +94,7 @@ func (b *messages) Read(p []byte) (n int, err error) {
 }
 
 func (w *wire) transport() sdk.Transport {
-	client := &http.Client{
-		Transport: w,
-		CheckRedirect: func(r *http.Request, via []*http.Request) error {
-			if len(via) >= 5 {
-				return errors.New("stopped after 5 redirects")
-			}
-			return nil
-		},
-	}
+	client := &http.Client{Transport: w}
 	if w.c.Kind == kindSSE {
 		return &sdk.SSEClientTransport{Endpoint: w.c.URL, HTTPClient: client, MaxEventSize: longestMessage}
 	}

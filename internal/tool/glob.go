@@ -101,5 +101,5 @@ func (w *workspace) literalStart(pattern string) (start place, rest string) {
 
 // root is the workspace itself.
 func (w *workspace) root() place {
-	return place{folder: w.Root, name: ".", path: ".", shown: ".", keys: w.keys}
+	return place{folder: w.Root, name: ".", path: ".", shown: ".", keys: w.isKey}
 }

@@ -3,6 +3,7 @@ package tool
 import (
 	"net/netip"
 	"net/url"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -66,9 +67,10 @@ func siteOf(u *url.URL) string {
 	return strings.TrimPrefix(host, "www.")
 }
 
-// urlMatches reports whether a rule's pattern, [SCHEME://]HOST[:PORT][/PATH], allows a
-// URL: each part is held against that part of the URL alone.
-func urlMatches(pattern, raw string) bool {
+// urlMatches reports whether a rule's pattern, [SCHEME://]HOST[:PORT][/PATH], matches a
+// URL: each part is held against that part of the URL alone, the path in each of its
+// readings or, for a rule that restricts, in any.
+func urlMatches(pattern, raw string, restricts bool) bool {
 	u, err := url.Parse(raw)
 	if err != nil || u.User != nil || hostOf(raw) == "" {
 		return false
@@ -84,12 +86,37 @@ func urlMatches(pattern, raw string) bool {
 	if !hasPath {
 		where = "*"
 	}
-	path := strings.TrimPrefix(u.EscapedPath(), "/")
-	if u.RawQuery != "" {
-		path += "?" + u.RawQuery
+	there := func(way string) bool {
+		if way = strings.TrimPrefix(way, "/"); u.RawQuery != "" {
+			way += "?" + u.RawQuery
+		}
+		return wildcard(where, way)
 	}
 	host = strings.ToLower(host)
-	return wildcard(strings.ToLower(scheme), u.Scheme) && wildcard(where, path) && (hostMatches(host, siteOf(u)) || hostMatches(host, strings.ToLower(u.Host)))
+	written, meant := there(u.EscapedPath()), there(pathOf(u))
+	return wildcard(strings.ToLower(scheme), u.Scheme) && (written && meant || restricts && (written || meant)) &&
+		(hostMatches(host, siteOf(u)) || hostMatches(host, strings.ToLower(u.Host)))
+}
+
+// pathOf is the path of a URL as servers read it that follow "..", however it is written.
+func pathOf(u *url.URL) string {
+	plain := u.Path
+	for range 2 { // a decoder may be called more than once
+		if again, err := url.PathUnescape(plain); err == nil {
+			plain = again
+		}
+	}
+	names := strings.FieldsFunc(plain, func(r rune) bool { return r == '/' || r == '\\' })
+	up := false
+	for i, name := range names {
+		if name, _, _ = strings.Cut(name, ";"); name == "." || name == ".." {
+			names[i], up = name, true
+		}
+	}
+	if !up {
+		return u.EscapedPath()
+	}
+	return path.Join(names...)
 }
 
 // hostMatches compares hosts. A * in front stands for any sub-domains, others for a part

@@ -20,13 +20,13 @@ import (
 // looked at, whatever becomes of the names that led there.
 type place struct {
 	folder *os.Root
-	name   string // "." = the folder itself
-	path   string // from the thread's folder, without links
-	whole  string // the same from the worker's workspace
-	shown  string // the path as it was given
-	linked bool   // a link was followed
-	owned  bool   // the folder is to be closed
-	keys   func() []fs.FileInfo
+	name   string                 // "." = the folder itself
+	path   string                 // from the thread's folder, without links
+	whole  string                 // the same from the worker's workspace
+	shown  string                 // the path as it was given
+	linked bool                   // a link was followed
+	owned  bool                   // the folder is to be closed
+	keys   func(fs.FileInfo) bool // see workspace.isKey
 }
 
 func (p place) close() {
@@ -76,7 +76,7 @@ func (w *workspace) find(path string, why purpose) (place, error) {
 			_ = f.Close()
 		}
 	}
-	p.shown, p.keys = given, w.keys
+	p.shown, p.keys = given, w.isKey
 	return p, naming(given, err)
 }
 
@@ -116,6 +116,9 @@ func (w *workspace) step(t *trail, name string, why purpose) (p place, arrived b
 	}
 	if err == nil && info.Mode()&fs.ModeSymlink != 0 {
 		return place{}, false, t.link(here, name)
+	}
+	if w.isPrivate(here, name) {
+		return place{}, false, errHome
 	}
 	if why >= toChange && protected(t.at(name).whole) && (!w.approved || t.links > 0) {
 		return place{}, false, t.at(filepath.Join(append([]string{name}, t.todo...)...)).unapproved()
@@ -199,7 +202,24 @@ func (w *workspace) enter(p place) (*os.Root, error) {
 	return enter(p.folder, p.name, info)
 }
 
-func (w *workspace) isHome(info fs.FileInfo) bool { return w.home != nil && os.SameFile(w.home, info) }
+// isHome reports whether a file or folder is Spool's own.
+func (w *workspace) isHome(info fs.FileInfo) bool {
+	return slices.ContainsFunc(w.own, func(own fs.FileInfo) bool { return os.SameFile(own, info) })
+}
+
+// isPrivate reports whether a name is one that Spool may give to a file of its own.
+func (w *workspace) isPrivate(in *os.Root, name string) bool {
+	here, err := in.Stat(".")
+	return err == nil && slices.ContainsFunc(w.private, func(path string) bool {
+		folder, err := os.Stat(filepath.Dir(path))
+		return err == nil && filepath.Base(path) == name && os.SameFile(folder, here)
+	})
+}
+
+// isKey is isHome for a file, also by another name of one in Spool's folder.
+func (w *workspace) isKey(info fs.FileInfo) bool {
+	return w.isHome(info) || linkCount(info) > 1 && slices.ContainsFunc(w.linked(), func(own fs.FileInfo) bool { return os.SameFile(own, info) })
+}
 
 // open opens the file that was looked at.
 func (p place) open(flags int) (*os.File, fs.FileInfo, error) {
@@ -215,7 +235,7 @@ func (p place) open(flags int) (*os.File, fs.FileInfo, error) {
 			err = errMoved
 		}
 	}
-	if err == nil && !info.IsDir() && linkCount(info) > 1 && slices.ContainsFunc(p.keys(), func(k fs.FileInfo) bool { return os.SameFile(k, info) }) {
+	if err == nil && !info.IsDir() && p.keys(info) {
 		err = errHome
 	}
 	if err != nil {
@@ -269,7 +289,7 @@ func (e *wayError) Error() string { return e.text }
 
 var (
 	errOutside = &wayError{agent.ErrPermissionDenied, "lies outside the workspace; use a path relative to the workspace root"}
-	errHome    = &wayError{agent.ErrPermissionDenied, "lies in Spool's own folder, which tools do not reach"}
+	errHome    = &wayError{agent.ErrPermissionDenied, "belongs to Spool itself, which tools do not reach"}
 	errRule    = &wayError{agent.ErrPermissionDenied, "must not be shown, by a rule of this agent"}
 	errMoved   = &wayError{agent.ErrUnknown, "was exchanged while it was opened; try again"}
 )

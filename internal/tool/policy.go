@@ -8,7 +8,6 @@ import (
 	"maps"
 	"path"
 	"path/filepath"
-	"sort"
 	"strconv"
 	"strings"
 
@@ -109,15 +108,18 @@ func gateOf(spec agent.ToolSpec, run agent.ToolRun, subject string, policy map[s
 
 func gateAs(spec agent.ToolSpec, run agent.ToolRun, subject string, policy map[string]string, anySpelling bool) agent.Gate {
 	best, rank := agent.Gate(""), -1
-	for _, rule := range sortedKeys(policy) {
-		gate := toGate(policy[rule])
+	for rule, word := range policy {
+		gate := toGate(word)
 		n := ruleRank(rule, spec.Name, subject, run.Workdir, gate)
 		if anySpelling && gate != agent.GateAuto {
 			held, as := inOneSpelling(rule, spec.Name, subject)
 			n = ruleRank(held, spec.Name, as, oneSpelling(run.Workdir), gate)
 		}
-		if n > rank || (n == rank && n >= 0 && strictness(gate) > strictness(best)) {
+		switch {
+		case n > rank:
 			best, rank = gate, n
+		case n == rank && n >= 0:
+			best = best.Stricter(gate)
 		}
 	}
 	switch {
@@ -235,16 +237,6 @@ func toGate(s string) agent.Gate {
 	return agent.GateAsk
 }
 
-func strictness(g agent.Gate) int {
-	switch g {
-	case agent.GateDeny:
-		return 2
-	case agent.GateAsk:
-		return 1
-	}
-	return 0
-}
-
 // ruleRank is how specific a rule is for a call, -1 if it does not match.
 func ruleRank(rule, tool, subject, dir string, gate agent.Gate) int {
 	const exact, withPattern = 1 << 16, 1 << 20
@@ -296,7 +288,7 @@ func subjectMatches(tool, pattern, subject string, gate agent.Gate) bool {
 		return false
 	case tool == "web_fetch":
 		// What asks or denies holds in any spelling, what allows in the one that is meant.
-		return urlMatches(pattern, subject) || gate != agent.GateAuto && (match(subject) || wildcard(strings.ToLower(pattern), hostOf(subject)))
+		return urlMatches(pattern, subject, gate != agent.GateAuto) || gate != agent.GateAuto && (match(subject) || wildcard(strings.ToLower(pattern), hostOf(subject)))
 	case gate != agent.GateAuto && isPathTool(tool) && !path.IsAbs(pattern):
 		// An absolute path must not walk past a rule about a relative one.
 		return match(subject) || wildcard("*/"+pattern, subject)
@@ -369,13 +361,4 @@ func wildcard(pattern, s string) bool {
 		i++
 	}
 	return i == len(p)
-}
-
-func sortedKeys(m map[string]string) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	sort.Strings(keys)
-	return keys
 }

@@ -80,7 +80,7 @@ func leadOf(w *workspace, run agent.ToolRun, path string) lead {
 	if rel, err := filepath.Rel(base, realPath(path)); err == nil && filepath.IsLocal(rel) {
 		l.protected = l.protected || protected(rel)
 	}
-	l.home = within(run.Home, path)
+	l.home = slices.ContainsFunc(append([]string{run.Home}, run.Private...), func(own string) bool { return within(own, path) })
 	return l
 }
 

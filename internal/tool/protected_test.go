@@ -148,7 +148,7 @@ func TestHomeIsOutOfReach(t *testing.T) {
 				run := runOf(t, dir, args)
 				run.Home, run.Approved = spelled, true
 				res := r.Run(t.Context(), name, run)
-				failed(t, res, agent.ErrPermissionDenied, "lies in Spool's own folder")
+				failed(t, res, agent.ErrPermissionDenied, "belongs to Spool itself")
 				check, refused := r.Check(t.Context(), name, run)
 				assert.True(t, refused, "%s %s", name, path)
 				assert.Equal(t, res, check)
@@ -344,9 +344,41 @@ func TestHardLinksToHome(t *testing.T) {
 	for name, args := range map[string]m{"file_read": {"path": "hk"}, "grep": {"pattern": "secret", "path": "hk"}, "file_edit": {"path": "hk", "old": "secret", "new": "x"}} {
 		run := runOf(t, dir, args)
 		run.Home, run.Approved = home, true
-		failed(t, r.Run(t.Context(), name, run), agent.ErrPermissionDenied, "lies in Spool's own folder")
+		failed(t, r.Run(t.Context(), name, run), agent.ErrPermissionDenied, "belongs to Spool itself")
 	}
 	run := runOf(t, dir, m{"pattern": "secret"})
 	run.Home = home
 	assert.Equal(t, "a:1: secret\nb:1: secret\n[not searched, unreadable: hk]", succeeded(t, r.Run(t.Context(), "grep", run)))
+}
+
+// Files that settings name are out of reach like Spool's own folder, where they are and
+// where Spool may make them.
+func TestFilesOfSettingsAreOutOfReach(t *testing.T) {
+	r, base := files(t)
+	dir := filepath.Join(base, "ws")
+	keys := put(t, dir, "conf/keys", "secret")
+	store, journal := put(t, dir, "spool.db", "secret"), filepath.Join(dir, "spool.db-journal")
+	threads := filepath.Join(dir, "threads")
+	put(t, threads, "a.json", "secret")
+	require.NoError(t, os.Symlink("conf", filepath.Join(dir, "link")))
+	require.NoError(t, os.Link(keys, filepath.Join(dir, "hard")))
+	run := func(args m) agent.ToolRun {
+		run := runOf(t, dir, args)
+		run.Home, run.Private, run.Approved = filepath.Join(base, "home"), []string{keys, store, journal, threads, filepath.Join(base, "none")}, true
+		return run
+	}
+	for _, path := range []string{"conf/keys", "link/keys", "hard", "spool.db", "spool.db-journal", "threads/a.json", "threads/new", store} {
+		for name, args := range map[string]m{
+			"file_read": {"path": path}, "file_write": {"path": path, "content": "x"}, "file_edit": {"path": path, "old": "secret", "new": "x"}, "grep": {"pattern": "secret", "path": path},
+		} {
+			failed(t, r.Run(t.Context(), name, run(args)), agent.ErrPermissionDenied, "belongs to Spool itself")
+			_, refused := r.Check(t.Context(), name, run(args))
+			assert.True(t, refused, "%s %s", name, path)
+		}
+	}
+	assert.Contains(t, succeeded(t, r.Run(t.Context(), "grep", run(m{"pattern": "secret"}))), "No line matches.")
+	assert.NoFileExists(t, journal)
+	succeeded(t, r.Run(t.Context(), "file_write", run(m{"path": "conf/other", "content": "x"})))
+	other := registry(t, fake{spec: agent.ToolSpec{Name: "mcp__fs__read", ReadOnly: true}})
+	assert.Equal(t, agent.GateAskEach, other.Gate("mcp__fs__read", run(m{"path": "link/keys"}), policy{"*": "auto"}))
 }

@@ -38,7 +38,7 @@ func (k *walk) folder(at place) error {
 		if err := k.ctx.Err(); err != nil {
 			return err
 		}
-		p := place{folder: folder, name: e.Name(), path: joinPath(at.path, e.Name()), shown: joinPath(at.shown, e.Name()), keys: k.w.keys}
+		p := place{folder: folder, name: e.Name(), path: joinPath(at.path, e.Name()), shown: joinPath(at.shown, e.Name()), keys: k.w.isKey}
 		if err := k.entry(p, e); err != nil {
 			return err
 		}

@@ -24,11 +24,12 @@ const maxFile = 64 << 20
 type workspace struct {
 	*os.Root
 	dir      string
-	above    string      // the path between the worker's workspace and dir
-	home     fs.FileInfo // Spool's own folder, nil = there is none
+	above    string        // the path between the worker's workspace and dir
+	own      []fs.FileInfo // Spool's own folder, and its files elsewhere
+	private  []string      // the paths of these, which need not be there yet
 	approved bool
 	reads    func(path string) agent.Gate
-	keys     func() []fs.FileInfo // files of home that have another name as well
+	linked   func() []fs.FileInfo // files of home that have another name as well
 }
 
 func openWorkspace(r agent.ToolRun) (*workspace, error) {
@@ -47,9 +48,11 @@ func openWorkspace(r agent.ToolRun) (*workspace, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the workspace cannot be opened on this worker: %w", err)
 	}
-	w := &workspace{Root: root, dir: r.Workdir, approved: r.Approved, reads: r.Reads, keys: sync.OnceValue(func() []fs.FileInfo { return linkedFiles(r.Home) })}
-	if r.Home != "" {
-		w.home, _ = os.Stat(r.Home) // where there is none nothing can be reached
+	w := &workspace{Root: root, dir: r.Workdir, approved: r.Approved, reads: r.Reads, private: r.Private, linked: sync.OnceValue(func() []fs.FileInfo { return linkedFiles(r.Home) })}
+	for _, path := range append([]string{r.Home}, r.Private...) {
+		if info, err := os.Stat(path); err == nil {
+			w.own = append(w.own, info)
+		}
 	}
 	if rel == "." {
 		return w, nil

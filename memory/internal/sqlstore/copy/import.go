@@ -43,6 +43,10 @@ func (s *Store) ImportThreads(ctx context.Context, r memory.ImportRequest) (res 
 			if err != nil {
 				return err
 			}
+			// With a time to come it would be the newest for good, which --continue takes.
+			if err := u.Exec(`UPDATE threads SET updated_at = ? WHERE id = ? AND updated_at > ?`, u.Now, record.Thread.ID, u.Now); err != nil {
+				return err
+			}
 		}
 		if err := end.close(); err != nil {
 			return s.rows.NotOurs(err, "what is open in the threads cannot be closed")

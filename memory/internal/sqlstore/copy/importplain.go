@@ -59,7 +59,7 @@ func (u *unit) restorePlain(r memory.ImportRequest, record memory.ThreadRecord) 
 		}
 	}
 	// What happened while the turns were written is not activity.
-	t.UpdatedMs, t.Dirty = record.Thread.UpdatedAt.UnixMilli(), true
+	t.UpdatedMs, t.Dirty = min(record.Thread.UpdatedAt.UnixMilli(), u.Now), true
 	t.Loaded()
 	return nil
 }

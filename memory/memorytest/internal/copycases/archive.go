@@ -153,6 +153,21 @@ var archiveRules = []suite.Rule{
 			suite.Equal(e, c.name, o.FirstCall(t, 1).Gate, agent.GateAsk)
 		}
 	}},
+	{Name: "an import from the future is not the newest for good", Run: func(e *suite.Env) {
+		records := e.Export(e.SettledTree("s1"))
+		o := e.Elsewhere()
+		for i, r := range records {
+			records[i].Rows = e.Plant(r.Rows, "threads", map[string]any{"updated_at": 4102444800000})
+			records[i].Thread.UpdatedAt = time.UnixMilli(4102444800000).UTC()
+		}
+		plain := records[0]
+		plain.Rows, plain.Thread.ID, plain.Thread.SessionID, plain.Thread.RootThreadID, plain.Messages = nil, "s3/default", "s3", "s3/default", nil
+		o.Restore(records)
+		o.Restore([]memory.ThreadRecord{plain})
+		o.H.Clock.Advance(time.Second)
+		o.Send("s2", "m1")
+		suite.Equal(e, "newest", o.Threads(memory.ThreadFilter{})[0], "s2/default")
+	}},
 	{Name: "a configuration of an import never stands where another store has its own", Run: func(e *suite.Env) {
 		root := e.SettledTree("s1")
 		o := e.Elsewhere()
