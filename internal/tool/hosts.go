@@ -107,13 +107,10 @@ func pathOf(u *url.URL) string {
 		}
 	}
 	names := strings.FieldsFunc(plain, func(r rune) bool { return r == '/' || r == '\\' })
-	up := false
-	for i, name := range names {
-		if name, _, _ = strings.Cut(name, ";"); name == "." || name == ".." {
-			names[i], up = name, true
-		}
+	for i := range names {
+		names[i], _, _ = strings.Cut(names[i], ";")
 	}
-	if !up {
+	if !slices.Contains(names, ".") && !slices.Contains(names, "..") {
 		return u.EscapedPath()
 	}
 	return path.Join(names...)

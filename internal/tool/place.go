@@ -117,7 +117,7 @@ func (w *workspace) step(t *trail, name string, why purpose) (p place, arrived b
 	if err == nil && info.Mode()&fs.ModeSymlink != 0 {
 		return place{}, false, t.link(here, name)
 	}
-	if w.isPrivate(here, name) {
+	if w.isPrivate(here, name) || err == nil && w.isHome(info) {
 		return place{}, false, errHome
 	}
 	if why >= toChange && protected(t.at(name).whole) && (!w.approved || t.links > 0) {
@@ -137,8 +137,6 @@ func (w *workspace) step(t *trail, name string, why purpose) (p place, arrived b
 		return place{}, false, notThere(here, name)
 	case err != nil:
 		return place{}, false, err
-	case w.isHome(info):
-		return place{}, false, errHome
 	case last:
 		return t.at(name), true, nil
 	}
@@ -193,11 +191,11 @@ func enter(in *os.Root, name string, info fs.FileInfo) (*os.Root, error) {
 // enter opens a place that is a folder, as a root of its own.
 func (w *workspace) enter(p place) (*os.Root, error) {
 	info, err := p.folder.Lstat(p.name)
-	switch {
-	case err != nil:
+	if err == nil && w.isHome(info) {
+		err = errHome
+	}
+	if err != nil {
 		return nil, err
-	case w.isHome(info):
-		return nil, errHome
 	}
 	return enter(p.folder, p.name, info)
 }

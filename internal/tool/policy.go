@@ -115,10 +115,9 @@ func gateAs(spec agent.ToolSpec, run agent.ToolRun, subject string, policy map[s
 			held, as := inOneSpelling(rule, spec.Name, subject)
 			n = ruleRank(held, spec.Name, as, oneSpelling(run.Workdir), gate)
 		}
-		switch {
-		case n > rank:
+		if n > rank {
 			best, rank = gate, n
-		case n == rank && n >= 0:
+		} else if n == rank && n >= 0 {
 			best = best.Stricter(gate)
 		}
 	}
