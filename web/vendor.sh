@@ -17,7 +17,8 @@ package preact 10.29.8 dist/preact.module.js preact.js
 sed '/^\/\/# sourceMappingURL/d; s,from"preact",from"./preact.js",' "$work/preact/package/hooks/dist/hooks.module.js" >hooks.js
 package htm 3.1.1 dist/htm.module.js htm.js
 package marked 18.2.1 lib/marked.esm.js marked.js
-for p in preact-10.29.8 htm-3.1.1 marked-18.2.1; do
+package @highlightjs/cdn-assets 11.12.0 es/highlight.min.js highlight.js
+for p in preact-10.29.8 htm-3.1.1 marked-18.2.1 @highlightjs/cdn-assets-11.12.0; do
 	printf '== %s\n\n' "$p"
 	cat "$work/${p%-*}/package/LICENSE"*
 	echo

@@ -43,21 +43,34 @@ func TestRow101_SidebarAndChatWindow(t *testing.T) {
 	p.Text(".task-block", "Agent: Researcher - Running")
 	p.Text(".sidebar a.task", "Researcher")
 	p.See("document.querySelector('.sidebar a.task .status.running')")
+	// By what it is to do; a tool stands there, too.
+	p.Text(".sidebar a.task", "script: slow 60ms")
+	p.Text(".sidebar .tool-task", "ls .")
 	p.Text(".task-block", "Agent: Researcher - Completed")
 	p.Text("article.assistant h2", "Found")
 	p.See("document.querySelector('article.assistant strong')?.textContent === 'all'")
-	p.See("document.querySelector('.sidebar a.task .status.completed')")
 	p.See("document.querySelector('.sidebar a.chat .status.completed')")
-	// Directly under the message that led to it: nothing but tasks between the two.
-	require.Equal(t, "user,task,task,assistant,end", Eval[string](p, `[...document.querySelectorAll(".log [role=log] > *")].map(e => e.matches("article.user") ? "user" : e.matches(".task-block, .tool") ? "task" : e.matches("article.assistant") ? "assistant" : "end").join()`))
+	// Folded as nothing works any more; a click shows it.
+	p.Gone(".sidebar a.task")
+	p.Click(".sidebar .twist[aria-expanded]")
+	p.See("document.querySelector('.sidebar a.task .status.success')")
+	// Directly under the message that led to it, and each call behind the reply that made it.
+	require.Equal(t, "user,rollup,ls,researcher,assistant,end", order(p))
+	p.Text(".rollup", "1 agent · 1 tool · ")
 	require.Equal(t, 1, p.Count(".task-block"))
-	p.Text(".task-block", "tokens")
+	require.Regexp(t, `^\d+$|k$`, Eval[string](p, "document.querySelector('.task-block .figures span:nth-child(2)').firstChild.textContent"))
 	// Only the person and the orchestrator: what the child wrote is not in the chat.
 	require.Equal(t, 1, p.Count("article.assistant"))
 	p.Text(".tool summary", "ls")
 	p.Click(".tool summary")
 	p.Text(".tool .output", "path")
 	s.Verify()
+}
+
+// order is what the chat shows, in order.
+func order(p *Tab) string {
+	p.t.Helper()
+	return Eval[string](p, `[...document.querySelectorAll(".chat .turn > *, .chat .calls > .call")].filter(e => !e.matches(".calls")).map(e => e.matches(".call") ? (e.querySelector("summary b, .into b").innerText.toLowerCase()) : ["user", "rollup", "thought", "assistant", "qa", "report", "end"].find(k => e.classList.contains(k))).join()`)
 }
 
 // A conversation can be left and found again; drafts stay; a new one begins empty.
@@ -118,14 +131,14 @@ func TestApprovalsOnThePage(t *testing.T) {
 	require.Equal(t, "", s.File("c.txt"))
 
 	p.Say(ask(write("d.txt")))
-	p.Press(".card", "Edit")
+	p.Press(".card", "Reply instead")
 	p.Type(".card textarea", "use another name")
 	p.Press(".card", "Tell it")
 	p.See("document.querySelectorAll('.end').length === 3")
 	require.Equal(t, "", s.File("d.txt"))
 
 	p.Say(ask(write("e.txt")))
-	p.Press(".card", "Approve all")
+	p.Press(".card", "Ask no more for file_write in this session")
 	p.See("document.querySelectorAll('.end').length === 4")
 	require.Equal(t, "x", s.File("e.txt"))
 	p.Say(ask(write("f.txt")))
@@ -143,7 +156,7 @@ func TestStopSteerQueueRetryOnThePage(t *testing.T) {
 	p.Say("script: say from the queue")
 	p.Text(".queued", "waits for its turn")
 	p.Press(".composer", "Stop")
-	p.Text(".end.failed", "cancel")
+	p.Text(".end.cancelled", "cancel")
 	p.Text("article.assistant", "from the queue")
 	p.Gone(".queued")
 	p.Text("article.assistant .label", "cut off")
@@ -224,19 +237,25 @@ func TestForkOnThePage(t *testing.T) {
 	s.Verify()
 }
 
+// picture is the path of an image, 30 pixels wide.
+func picture(t *testing.T) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "red.png")
+	var raw bytes.Buffer
+	red := image.NewRGBA(image.Rect(0, 0, 30, 20))
+	draw.Draw(red, red.Bounds(), image.NewUniform(color.RGBA{200, 0, 0, 255}), image.Point{}, draw.Src)
+	require.NoError(t, png.Encode(&raw, red))
+	require.NoError(t, os.WriteFile(file, raw.Bytes(), 0o600))
+	return file
+}
+
 // An image is kept by the server and shown from there.
 func TestImageOnThePage(t *testing.T) {
 	s := tt.New(t)
 	s.StartWorker()
 	p := Open(t, s.StartWeb().Link, 1300, 850)
-	file := filepath.Join(t.TempDir(), "red.png")
-	var raw bytes.Buffer
-	picture := image.NewRGBA(image.Rect(0, 0, 30, 20))
-	draw.Draw(picture, picture.Bounds(), image.NewUniform(color.RGBA{200, 0, 0, 255}), image.Point{}, draw.Src)
-	require.NoError(t, png.Encode(&raw, picture))
-	require.NoError(t, os.WriteFile(file, raw.Bytes(), 0o600))
 	p.See("document.querySelector('.file input')")
-	p.do(chromedp.SetUploadFiles(chromedp.CSS(".file input"), []string{file}))
+	p.do(chromedp.SetUploadFiles(chromedp.CSS(".file input"), []string{picture(t)}))
 	p.See("document.querySelector('.thumb img')?.naturalWidth === 30")
 	p.Say("script: say seen")
 	p.Text("article.assistant", "seen")

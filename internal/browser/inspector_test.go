@@ -53,11 +53,14 @@ func TestRow102_InspectorThroughKills(t *testing.T) {
 	require.NoError(t, err)
 	var want []string
 	for _, m := range v.Messages {
-		if m.Role != "tool" && m.Role != "system" {
+		if m.Role != "tool" && m.Role != "system" && m.Content.String() != "" {
 			want = append(want, m.ID)
 		}
+		for _, c := range m.ToolCalls {
+			want = append(want, c.Function.Name)
+		}
 	}
-	require.Equal(t, want, Eval[[]string](p, "[...document.querySelectorAll('aside article')].map(e => e.dataset.message)"))
+	require.Equal(t, want, Eval[[]string](p, "[...document.querySelectorAll('aside article, aside .call')].map(e => e.dataset.message ?? e.querySelector('summary b')?.innerText ?? 'assign_task')"))
 	require.Equal(t, 1, strings.Count(Eval[string](p, `[...document.querySelectorAll("aside .entry.assistant")].map(e => e.innerText).join("\n")`), "w59"))
 	require.Equal(t, 2, p.Count("aside .call"))
 	// Inputs and outputs unfold; nothing can be written.
@@ -65,7 +68,7 @@ func TestRow102_InspectorThroughKills(t *testing.T) {
 	p.Text("aside .output", "path")
 	require.Equal(t, 0, p.Count("aside textarea")+p.Count("aside input"))
 	// Down to the grandchild, and the way back by the crumbs.
-	p.Press("aside .call", "Open Researcher")
+	p.Press("aside .call", "Researcher")
 	p.Text("aside h2", "Researcher")
 	p.Text("aside article", "w29")
 	require.Equal(t, "Chat,General,Researcher", Eval[string](p, "[...document.querySelectorAll('aside .crumbs li')].map(e => e.innerText.trim()).join()"))
@@ -74,6 +77,7 @@ func TestRow102_InspectorThroughKills(t *testing.T) {
 	p.Click(`aside button[aria-label="Close the inspector"]`)
 	p.Gone("aside")
 	// From the sidebar, too.
+	p.Click(".sidebar .twist[aria-expanded]")
 	p.Press(".sidebar a.task", "Researcher")
 	p.Text("aside h2", "Researcher")
 	// The server refuses what the page does not offer.
@@ -189,13 +193,19 @@ func TestManySubAgents(t *testing.T) {
 	p.Text("article.assistant", "all are back")
 	p.Go(Eval[string](p, "location.href"))
 	p.Text("article.assistant", "all are back")
-	// The end of the turn, then all of it.
-	p.See("document.querySelector('.earlier') && document.querySelectorAll('.task-block').length > 50")
+	// The end of the turn, then all of it; what is done is folded.
 	Eval[bool](p, "document.querySelector('.chat .log').scrollTop = 0, true")
+	p.Text(".rollup", "98 agents · ")
+	require.Less(t, p.Count(".task-block"), 20)
+	p.Press(".rollup", "more agents")
 	p.See("document.querySelectorAll('.task-block').length === 98")
+	p.Press(".calls", "98 calls")
+	p.See("document.querySelectorAll('.calls .into').length === 98")
 	p.Text(".sidebar a.chat", "a quiet one")
+	p.Click(".sidebar .twist[aria-expanded]")
+	p.Text(".sidebar .tasks", "more tasks")
 	require.Less(t, p.Count(".sidebar a.task"), 20)
-	p.Press(".sidebar .tasks", "more sub-agents")
+	p.Press(".sidebar .tasks", "more tasks")
 	p.See("document.querySelectorAll('.sidebar a.task').length >= 98")
 	s.Verify()
 }

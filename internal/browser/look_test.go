@@ -60,7 +60,10 @@ func TestWidthsAndAccessibility(t *testing.T) {
 	p.Text("aside article", "seen it")
 	p.Click("aside .call summary")
 	for _, look := range []string{"light", "dark"} {
+		p.Resize(1400, 844)
+		p.Click(".who")
 		p.Choose(".top-bar select", look)
+		p.Click(".who")
 		for _, width := range []int64{1400, 900, 390} {
 			p.Resize(width, 844)
 			for _, open := range []bool{true, false} {

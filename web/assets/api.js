@@ -33,27 +33,29 @@ export const get = (path) => request("GET", path);
 
 const at = (id) => `/threads/${encodeURIComponent(id)}`;
 const query = (values) => {
-  const q = new URLSearchParams(Object.entries(values).filter(([, v]) => v !== undefined));
+  const q = new URLSearchParams(Object.entries(values).filter(([, v]) => v !== undefined && v !== ""));
   return q.size ? `?${q}` : "";
 };
 
 export const api = {
   me: () => request("GET", "/me"),
+  open: (place) => request("GET", `/open${query(place)}`),
   login: (token) => request("POST", "/login", { token }),
   logout: () => request("POST", "/logout", {}),
-  agents: () => request("GET", "/agents"),
+  views: (id, last) => request("GET", `/views${query({ thread: id, last })}`),
   threads: (filter) => request("GET", `/threads${query(filter)}`),
   show: (id, options) => request("GET", at(id) + query(options)),
   messages: (id, page) => request("GET", `${at(id)}/messages${query(page)}`),
-  events: (id, page) => request("GET", `${at(id)}/events${query(page)}`),
+  tasks: (id) => request("GET", `${at(id)}/tasks`),
+  rename: (id, topic) => request("PATCH", at(id), { topic }),
+  remove: (id) => request("DELETE", at(id)),
+  exportAddress: (id, format) => `/api/v1${at(id)}/export${query({ format })}`,
   output: (call) => request("GET", `/tool-calls/${encodeURIComponent(call)}/output`),
   keepImage: (data) => request("POST", "/images", { data }),
   send: (message) => request("POST", "/messages", message),
   cancel: (id, options) => request("POST", `${at(id)}/cancel`, options),
   retry: (id, requestId) => request("POST", `${at(id)}/retry`, { requestId }),
   fork: (id, options) => request("POST", `${at(id)}/fork`, options),
-  approvals: (thread) => request("GET", `/approvals${query({ thread })}`),
   decide: (approval, decision) => request("POST", `/approvals/${encodeURIComponent(approval)}/decision`, decision),
-  questions: (thread) => request("GET", `/questions${query({ thread })}`),
   answer: (question, text) => request("POST", `/questions/${encodeURIComponent(question)}/answer`, { text }),
 };

@@ -1,10 +1,12 @@
 // The page: what is where.
-import { html, render, useState } from "./ui.js";
+import { html, render, useEffect, useRef, useState } from "./ui.js";
 import { Model } from "./model.js";
 import { Chat } from "./chat.js";
-import { Inspector } from "./inspector.js";
+import { Panel } from "./panel.js";
 import { Sidebar } from "./sidebar.js";
-import { Trace } from "./trace.js";
+import { Health } from "./health.js";
+import { Inbox, tell, wantsNotes } from "./inbox.js";
+import { Help, Palette, shortcut } from "./overlay.js";
 
 const refusals = {
   failed: "The link's token is not known here.",
@@ -40,58 +42,104 @@ function theme(next) {
   }
 }
 
+// You is the person's menu: what the page looks like, where else to look, and the way out.
+function You({ model, ui }) {
+  const [open, setOpen] = useState(false);
+  const [look, setLook] = useState(theme());
+  const box = useRef(null);
+  useEffect(() => setLook(theme()), [ui.look]);
+  useEffect(() => {
+    if (!open) return;
+    const away = (e) => !box.current?.contains(e.target) && setOpen(false);
+    addEventListener("pointerdown", away);
+    return () => removeEventListener("pointerdown", away);
+  }, [open]);
+  const keys = (e) => {
+    if (e.key !== "Escape" || !open) return;
+    e.stopPropagation();
+    setOpen(false);
+    box.current.querySelector("button").focus();
+  };
+  return html`<div class="you" ref=${box} onKeyDown=${keys}><button type="button" class="quiet who" aria-expanded=${open} onClick=${() => setOpen(!open)}>${model.me.userId} <span aria-hidden="true">▾</span></button>
+    ${open && html`<div class="pop">
+      <label class="row">Colours <span class="space"></span><select value=${look} onChange=${(e) => setLook(theme(e.currentTarget.value))}><option value="">as the system</option><option value="light">light</option><option value="dark">dark</option></select></label>
+      <button type="button" class="quiet" onClick=${() => (setOpen(false), ui.show("help"))}>All keys <kbd>?</kbd></button>
+      ${model.me.ui && html`<a class="button quiet" href=${model.me.ui} target="_blank" rel="noopener">Temporal</a>`}
+      <button type="button" class="quiet" onClick=${() => model.logout()}>Log out</button></div>`}</div>`;
+}
+
+// Top says whether the page is up to date, and what needs the person.
+const Top = ({ model, ui }) => html`<header class="top-bar"><button type="button" class="quiet menu" aria-expanded=${ui.drawer} aria-label="Conversations" onClick=${() => (ui.drawer ? ui.closeList() : ui.openList())}>☰</button><b class="brand">Spool</b>
+    <span class="live ${model.live ? "on" : "off"}" role="status">${model.live ? "live" : "reconnecting…"}</span>
+    <span class="space"></span>
+    <button type="button" class="quiet find" onClick=${() => ui.show("palette")}>Find… <kbd>Ctrl K</kbd></button>
+    <${Inbox} model=${model} /><${You} model=${model} ui=${ui} /></header>`;
+
 function App({ model }) {
   const [drawer, setDrawer] = useState(false);
-  const [look, setLook] = useState(theme());
+  const [sheet, setSheet] = useState("");
+  const [look, setLook] = useState(0);
+  const ui = {
+    drawer, sheet, look, show: setSheet, close: () => setSheet(""), openList: () => setDrawer(true),
+    closeList: () => {
+      setDrawer(false);
+      if (document.activeElement?.closest(".sidebar")) document.querySelector(".top-bar .menu")?.focus();
+    },
+    theme: (t) => (theme(t), setLook(look + 1)),
+  };
+  useEffect(() => {
+    const keys = (e) => model.me && shortcut(e, model, ui);
+    addEventListener("keydown", keys);
+    return () => removeEventListener("keydown", keys);
+  });
   if (!model.asked) return html`<main class="login" id="main"><p class="dim">Loading…</p></main>`;
   if (!model.me) return html`<${Login} model=${model} />`;
-  const side = model.place.inspect ? html`<${Inspector} model=${model} />` : model.place.turn ? html`<aside class="side" aria-label="Trace of a turn" data-timeline=${model.place.turn}><header class="bar"><h2>Trace</h2><span class="space"></span><button type="button" class="quiet" onClick=${() => model.go({ turn: "" })} aria-label="Close the trace">✕</button></header><div class="log" tabindex="0" role="region" aria-label="Spans"><${Trace} key=${`${model.place.thread} ${model.place.turn}`} model=${model} thread=${model.place.thread} turn=${model.place.turn} /></div></aside>` : null;
+  const side = model.place.inspect && html`<${Panel} model=${model} />`;
   const shut = () => setDrawer(false);
   return html`<a class="skip" href="#text">To the message box</a>
     <div class="page ${drawer ? "drawer" : ""} ${side ? "split" : ""}">
-      <header class="top-bar"><button type="button" class="quiet menu" aria-expanded=${drawer} aria-label="Conversations" onClick=${() => setDrawer(!drawer)}>☰</button><b>Spool</b>
-        <span class="live ${model.live ? "on" : "off"}" role="status">${model.live ? "live" : "reconnecting…"}</span><span class="space"></span>
-        ${model.me.ui && html`<a href=${model.me.ui} target="_blank" rel="noopener">Temporal</a>`}
-        <label class="dim"><span class="unseen">Colours</span><select value=${look} onChange=${(e) => setLook(theme(e.currentTarget.value))}><option value="">as the system</option><option value="light">light</option><option value="dark">dark</option></select></label>
-        <span class="dim who">${model.me.userId}</span><button type="button" class="quiet" onClick=${() => model.logout()}>Log out</button></header>
+      <${Top} model=${model} ui=${ui} />
       <${Sidebar} model=${model} onGo=${shut} />
-      <button type="button" class="shade" aria-label="Close the list" tabindex=${drawer ? 0 : -1} onClick=${shut}></button>
-      <${Chat} model=${model} />
+      <button type="button" class="shade" aria-label="Close the list" tabindex=${drawer ? 0 : -1} onClick=${ui.closeList}></button>
+      <div class="middle"><${Health} model=${model} /><${Chat} model=${model} /></div>
       ${side}
       <div class="notices" role="region" aria-label="Notices" aria-live="assertive">${model.notices.map((n) => html`<p key=${n.id} class=${n.bad ? "bad" : ""}>${n.text} <button type="button" class="quiet" aria-label="Dismiss" onClick=${() => model.dismiss(n.id)}>✕</button></p>`)}</div>
+      ${sheet === "palette" && html`<${Palette} model=${model} ui=${ui} />`}${sheet === "help" && html`<${Help} ui=${ui} />`}
     </div>`;
 }
 
 const root = document.getElementById("page");
+const pause = 80; // streamed text is drawn so often, in milliseconds
 let drawn = 0;
-const model = new Model(() => {
-  drawn ||= requestAnimationFrame(draw);
+let later = 0;
+const model = new Model((text) => {
+  // A page that nobody sees draws nothing, and tells what needs the person all the same.
+  if (document.hidden && model.me) tell(model);
+  if (drawn) return;
+  if (text) later ||= setTimeout(() => ((later = 0), (drawn ||= requestAnimationFrame(draw))), pause);
+  else drawn = requestAnimationFrame(draw);
 });
 function draw() {
   drawn = 0;
+  clearTimeout(later);
+  later = 0;
   render(html`<${App} model=${model} />`, root);
+  if (model.me) tell(model);
 }
 
-addEventListener("keydown", (e) => {
-  const typing = e.target instanceof Element && e.target.closest("input, textarea, select");
-  if (e.key === "/" && !typing) {
-    e.preventDefault();
-    document.getElementById("text")?.focus();
-  } else if (e.key === "Escape" && (model.place.inspect || model.place.turn)) model.go({ inspect: "", turn: "" });
-});
-
-// A page in the background draws nothing, and after a while follows nothing: it is up
-// to date again when it is back.
+// A page in the background draws nothing, and after a while follows nothing unless it is
+// to notify: it is up to date again when it is back.
 let hidden = 0;
 document.addEventListener("visibilitychange", () => {
   clearTimeout(hidden);
   if (document.hidden) {
-    hidden = setTimeout(() => model.sleep(), 5_000);
+    if (!wantsNotes()) hidden = setTimeout(() => model.sleep(), 5_000);
     return;
   }
   model.wake();
   model.changed();
 });
 
-draw();
+root.replaceChildren(); // what stood there until now
 model.start();
+draw();

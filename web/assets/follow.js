@@ -9,7 +9,7 @@ const deafFor = 60_000; // and where none came through, as behind some proxies
 
 // follow keeps up with the threads of cursors (id -> cursor, kept up to date here) and
 // the list of threads (list.since is kept likewise). on has update(u), thread(t),
-// live(bool) and refused(error). Returns how to stop it. Windows of one browser share
+// asked({approvals, questions}), health({health}), live(bool) and refused(error). Returns how to stop it. Windows of one browser share
 // six connections, so the server lets few of them stream: the others poll. Each goes
 // on from its own cursors whichever way it was told, so nothing is lost or doubled.
 export function follow(cursors, list, on) {
@@ -33,6 +33,8 @@ export function follow(cursors, list, on) {
   };
   const take = {
     thread: (t) => on.thread(t),
+    asked: (a) => on.asked(a),
+    health: (h) => on.health(h),
     listed: (l) => (list.since = l.since),
     update: (u) => {
       cursors.set(u.threadId, u.cursor);

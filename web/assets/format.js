@@ -78,6 +78,7 @@ const states = {
   cancelled: ["⊘", "Cancelled"],
   aborted: ["⊘", "Aborted"],
   denied: ["⊘", "Denied"],
+  edited: ["↩", "Told otherwise"],
   queued: ["○", "Queued"],
 };
 
@@ -87,8 +88,23 @@ export function state(status) {
   return { icon, words };
 }
 
+// outcome is the status of a call as people call it: a person who answered in its place
+// did not cancel it.
+export const outcome = (call) => (call.errorReason === "edited" ? "edited" : call.errorReason === "denied" ? "denied" : call.status);
+
+// took is how long a task has worked, or did.
+export const took = (task, now) => (unfinished(task.status) ? now : Date.parse(task.updatedAt)) - Date.parse(task.createdAt);
+
+const hour = new Intl.DateTimeFormat([], { hour: "2-digit", minute: "2-digit" });
+const whole = new Intl.DateTimeFormat([], { dateStyle: "medium", timeStyle: "short" });
+// time is a time of day for people, and whole when it is not today's.
+export const time = (at, now = Date.now()) => (new Date(at).toDateString() === new Date(now).toDateString() ? hour : whole).format(new Date(at));
+
 // unfinished says whether a status can still change by itself.
 export const unfinished = (status) => ["pending", "running", "active", "waiting", "waiting_for_user", "waiting_for_approval", "awaiting_approval"].includes(status);
+
+// needsPerson says whether a status waits for one.
+export const needsPerson = (status) => ["waiting", "waiting_for_user", "waiting_for_approval", "awaiting_approval"].includes(status);
 
 // title writes an agent's name as a heading: research-lead -> Research lead.
 export function title(name) {

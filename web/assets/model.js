@@ -3,9 +3,13 @@
 import { api, ApiError } from "./api.js";
 import { follow } from "./follow.js";
 import { fold, fromView, prepend } from "./thread.js";
+import { tasksOf } from "./items.js";
+import { needsPerson, unfinished } from "./format.js";
 import { read, way, write } from "./route.js";
+import { Unread } from "./unread.js";
 
 const pageSize = 80;
+const nowhere = { thread: "", inspect: "", tab: "", turn: "" };
 
 // newId is an id for a message or a request: repeating it is safe.
 export function newId() {
@@ -14,6 +18,7 @@ export function newId() {
 }
 
 export class Model {
+  // changed is told whether only streamed text is new.
   constructor(changed) {
     this.changed = changed;
     this.me = null;
@@ -22,28 +27,37 @@ export class Model {
     this.threads = new Map();
     this.views = new Map(); // thread id -> state
     this.missing = new Map(); // thread id -> why it cannot be shown
+    this.tasks = new Map(); // thread id -> its tasks, where a list shows them
     this.agents = [];
-    this.approvals = [];
-    this.questions = [];
+    this.asks = []; // what waits for the person in all conversations, oldest first
+    this.health = [];
     this.notices = [];
     this.live = false;
     this.list = { since: "" }; // how far the list of threads is known
     this.older = ""; // where the list of older conversations goes on
+    this.unread = new Unread();
     this.stop = () => {};
     addEventListener("popstate", () => this.arrive(read(location.search)));
   }
 
   async start() {
+    const { thread, inspect } = this.place;
+    let first;
     try {
-      this.me = await api.me();
+      first = await api.open({ thread, inspect });
+      this.me = first.me;
     } catch (err) {
       if (err.status !== 401) this.notice(err);
     }
     this.asked = true;
-    this.changed();
-    if (!this.me) return;
-    api.threads({ limit: 100 }).then((list) => this.listed(list), () => {});
-    api.agents().then((a) => (this.agents = a.agents), () => {});
+    if (!first) return this.changed();
+    this.agents = first.agents;
+    this.health = first.health ?? [];
+    this.ask(first);
+    this.list.since = String(first.since ?? "");
+    this.listed(first);
+    for (const [id, view] of Object.entries(first.views)) this.take(id, view);
+    for (const [id, why] of Object.entries(first.missing ?? {})) this.missing.set(id, why);
     await this.arrive(this.place);
   }
 
@@ -71,40 +85,40 @@ export class Model {
     this.changed();
   }
 
-  go(change) {
-    const place = { ...this.place, ...change };
-    if (change.thread !== undefined && change.thread !== this.place.thread) Object.assign(place, { inspect: "", turn: "", ...change });
-    history.pushState(null, "", write(place));
+  // placed is where a change leads to: another conversation closes the panel.
+  placed(change) {
+    const other = change.thread !== undefined && change.thread !== this.place.thread;
+    return { ...(other ? nowhere : this.place), ...change };
+  }
+
+  go(change, { replace } = {}) {
+    const place = this.placed(change);
+    history[replace ? "replaceState" : "pushState"](null, "", write(place));
     return this.arrive(place);
   }
 
   // arrive shows a place: loads its threads and follows them.
   async arrive(place) {
     this.place = place;
+    this.unread.see(this.threads.get(place.thread));
     this.changed();
-    const wanted = [place.thread, place.inspect].filter(Boolean);
+    const wanted = this.wanted();
     for (const id of [...this.views.keys()]) if (!wanted.includes(id)) this.views.delete(id);
     await Promise.all(wanted.filter((id) => !this.views.has(id)).map((id) => this.load(id)));
     if (this.place !== place) return;
     this.refollow();
-    if (place.thread) this.refreshAsked();
-    else this.approvals = this.questions = [];
     this.changed();
+  }
+
+  wanted() {
+    return [...new Set([this.place.thread, this.place.inspect])].filter(Boolean);
   }
 
   async load(id) {
     try {
-      const view = await api.show(id, { last: pageSize });
-      const seq = parseInt(view.cursor ?? "0", 10);
-      view.events = (await api.events(id, { after: Math.max(0, seq - 400), limit: 1000 })).events;
-      this.views.set(id, fromView(view));
-      this.threads.set(id, view.thread);
-      this.missing.delete(id);
-      // The tree, as the list holds the newest threads only.
-      api.threads({ root: view.thread.rootThreadId, all: true, limit: 1000 }).then((list) => {
-        for (const t of list.threads) if (!this.newer(t)) this.threads.set(t.id, t);
-        this.changed();
-      }, () => {});
+      const { views, missing } = await api.views(id, pageSize);
+      if (views[id]) this.take(id, views[id]);
+      else this.missing.set(id, missing[id]);
     } catch (err) {
       if (err.status === 401) return this.expired();
       this.missing.set(id, err.message);
@@ -112,8 +126,29 @@ export class Model {
     this.changed();
   }
 
+  take(id, view) {
+    this.views.set(id, fromView(view));
+    this.put(view.thread);
+    this.missing.delete(id);
+    // The tree, as the list holds the newest threads only.
+    api.threads({ root: view.thread.rootThreadId, all: true, limit: 1000 }).then((list) => {
+      this.put(...list.threads);
+      this.changed();
+    }, () => {});
+  }
+
+  // put keeps the newer of what is told of a thread.
+  put(...list) {
+    const next = new Map(this.threads); // another one for who compares
+    for (const t of list) {
+      const known = next.get(t.id);
+      if (!known || Date.parse(known.updatedAt) <= Date.parse(t.updatedAt)) next.set(t.id, t);
+    }
+    this.threads = next;
+  }
+
   listed(list) {
-    for (const t of list.threads) if (!this.newer(t)) this.threads.set(t.id, t);
+    this.put(...list.threads);
     this.older = list.next ?? "";
     this.changed();
   }
@@ -123,22 +158,18 @@ export class Model {
     if (list) this.listed(list);
   }
 
-  // sleep ends the stream of a page that nobody sees: the others need it.
+  // sleep ends the stream of a page that nobody sees: the others need it. One that is to
+  // notify goes on.
   sleep() {
     this.stop();
     this.asleep = true;
   }
 
   wake() {
+    this.unread.see(this.threads.get(this.place.thread));
     if (!this.asleep) return;
     this.asleep = false;
     this.refollow();
-    if (this.place.thread) this.refreshAsked();
-  }
-
-  newer(t) {
-    const known = this.threads.get(t.id);
-    return known && Date.parse(known.updatedAt) > Date.parse(t.updatedAt);
   }
 
   expired() {
@@ -152,27 +183,44 @@ export class Model {
     if (!this.me || this.asleep) return;
     const cursors = new Map([...this.views].map(([id, v]) => [id, v.cursor]));
     this.stop = follow(cursors, this.list, {
-      live: (on) => {
-        if (this.live === on) return;
-        this.live = on;
-        if (!on) this.check();
+      live: (on) => this.lived(on),
+      thread: (t) => this.threadChanged(t),
+      asked: (a) => {
+        this.ask(a);
         this.changed();
       },
-      thread: (t) => {
-        this.threads.set(t.id, t);
-        const v = this.views.get(t.id);
-        if (v) this.views.set(t.id, { ...v, thread: t });
+      health: (h) => {
+        this.health = h.health;
         this.changed();
       },
       update: (u) => {
         const v = this.views.get(u.threadId);
         if (!v) return;
+        if (u.event?.type === "memory_edited") return void this.load(u.threadId).then(() => this.refollow());
         this.views.set(u.threadId, fold(v, u));
-        if (u.threadId === this.place.thread && u.event && /approval|question|^done$|^error$|sub_agent_completed/.test(u.event.type)) this.refreshAsked();
-        this.changed();
+        this.changed(Boolean(u.text));
       },
       refused: (err) => this.notice(err),
     });
+  }
+
+  lived(on) {
+    if (this.live === on) return;
+    this.live = on;
+    if (!on) this.check();
+    // What could not be read while the server was away.
+    else if (this.wanted().some((id) => this.missing.has(id) && !this.views.has(id))) this.arrive(this.place);
+    this.changed();
+  }
+
+  threadChanged(t) {
+    this.put(t);
+    const v = this.views.get(t.id);
+    // The list tells the settings of a thread in short.
+    if (v) this.views.set(t.id, { ...v, thread: { ...t, config: v.thread.config } });
+    if (t.id === this.place.thread && !document.hidden) this.unread.see(t);
+    for (const id of [t.id, t.parentThreadId]) if (this.tasks.has(id) && !this.views.has(id)) this.loadTasks(id);
+    this.changed();
   }
 
   // check finds out whether a stream ended because the session did.
@@ -184,17 +232,82 @@ export class Model {
     }
   }
 
-  // refreshAsked reads what waits for the person, in the whole tree of the chat.
-  refreshAsked() {
-    clearTimeout(this.askedTimer);
-    this.askedTimer = setTimeout(async () => {
-      const id = this.place.thread;
-      const [a, q] = await Promise.allSettled([api.approvals(id), api.questions(id)]);
-      if (id !== this.place.thread) return;
-      if (a.status === "fulfilled") this.approvals = a.value.approvals;
-      if (q.status === "fulfilled") this.questions = q.value.questions;
-      this.changed();
-    }, 50);
+  // ask takes what waits for the person.
+  ask({ approvals = [], questions = [] }) {
+    const list = [...approvals.map((a) => ({ ...a, kind: "approval", id: a.approvalId })), ...questions.map((q) => ({ ...q, kind: "question", id: q.questionId }))];
+    this.asks = list.sort((a, b) => (a.createdAt ?? "").localeCompare(b.createdAt ?? ""));
+  }
+
+  // asksOf are those of a conversation with all below it.
+  asksOf(root) {
+    return this.asks.filter((a) => a.rootThreadId === root);
+  }
+
+  // statusOf is what a conversation does, as a whole: it waits for a person as soon as
+  // somebody in it does.
+  statusOf(t) {
+    if (t.kind !== "main" || needsPerson(t.status)) return t.status;
+    const asks = this.asksOf(t.id);
+    if (!asks.length) return t.status;
+    return asks.some((a) => a.kind === "approval") ? "waiting_for_approval" : "waiting_for_user";
+  }
+
+  // below are the sub-agents under a thread, at any depth, by parent.
+  below(id) {
+    if (this.tree?.of !== this.threads) {
+      this.tree = { of: this.threads, by: new Map() };
+      for (const t of this.threads.values()) {
+        if (t.kind === "main") continue;
+        const parent = t.parentThreadId || t.rootThreadId;
+        if (!this.tree.by.has(parent)) this.tree.by.set(parent, []);
+        this.tree.by.get(parent).push(t);
+      }
+    }
+    const own = this.tree.by.get(id) ?? [];
+    return own.flatMap((t) => [t, ...this.below(t.id)]);
+  }
+
+  // inBackground are the sub-agents of a conversation that work though its turn is over.
+  inBackground(t) {
+    return t.openTurnId ? [] : this.below(t.id).filter((c) => unfinished(c.status));
+  }
+
+  // tasksIn are the tasks of a thread for a list, or undefined until they are read.
+  tasksIn(id) {
+    const view = this.views.get(id);
+    if (view && view.firstSeq <= 1) {
+      const known = this.tasks.get(id);
+      if (known?.of === view.turns) return known;
+      const list = Object.assign(tasksOf(view), { of: view.turns });
+      this.tasks.set(id, list);
+      return list;
+    }
+    if (!this.tasks.has(id)) this.loadTasks(id);
+    return this.tasks.get(id);
+  }
+
+  // taskOf is the task that a sub-agent works on, where it is known.
+  taskOf(id) {
+    const fits = (k) => k.subAgentId === id;
+    for (const v of this.views.values()) for (const t of v.turns) for (const k of t.tasks.values()) if (fits(k)) return k;
+    return this.tasks.get(this.threads.get(id)?.parentThreadId)?.find(fits);
+  }
+
+  loadTasks(id) {
+    this.reading ??= new Map();
+    if (this.reading.has(id)) return;
+    if (!this.tasks.has(id)) this.tasks.set(id, undefined);
+    const done = setTimeout(async () => {
+      this.reading.delete(id);
+      try {
+        const { tasks } = await api.tasks(id);
+        this.tasks.set(id, tasks.filter((t) => t.name !== "tool:ask_user"));
+        this.changed();
+      } catch {
+        this.tasks.delete(id);
+      }
+    }, 200);
+    this.reading.set(id, done);
   }
 
   async earlier(id) {
@@ -213,17 +326,13 @@ export class Model {
   }
 
   // send answers whether the message is safe with the server.
-  async send(text, { images = [], whenBusy = "", agentName = "", id }) {
+  async send(text, { images = [], whenBusy = "", agentName = "", id, to = this.place.thread ? { threadId: this.place.thread } : {} }) {
     const content = images.length ? [...(text ? [{ type: "text", text }] : []), ...images.map((url) => ({ type: "image_url", image_url: { url } }))] : text;
     try {
-      const reply = await api.send({
-        content, messageId: id, ...(whenBusy && { whenBusy }), ...(agentName && { agent: agentName }),
-        ...(this.place.thread ? { threadId: this.place.thread } : {}),
-      });
+      const reply = await api.send({ content, messageId: id, ...(whenBusy && { whenBusy }), ...(agentName && { agent: agentName }), ...to });
       if (reply.note) this.notice(reply.note);
-      if (!this.place.thread) await this.go({ thread: reply.threadId });
+      if (this.place.thread !== reply.threadId) await this.go({ thread: reply.threadId });
       else if (reply.state === "waiting") this.waits(reply, id, content, whenBusy);
-      this.refreshAsked();
       return true;
     } catch (err) {
       if (err.status === 401) this.expired();
@@ -234,7 +343,7 @@ export class Model {
 
   waits(reply, id, content, whenBusy) {
     const v = this.views.get(reply.threadId);
-    if (!v || v.messages.some((m) => m.id === `${reply.turnId}.0`) || v.inbox.some((e) => e.id === id)) return;
+    if (!v || v.turns.some((t) => t.messages.some((m) => m.id === `${reply.turnId}.0`)) || v.inbox.some((e) => e.id === id)) return;
     this.views.set(reply.threadId, { ...v, inbox: [...v.inbox, { id, kind: "message", state: "waiting", turnId: reply.turnId, content, whenBusy }] });
     this.changed();
   }
@@ -249,9 +358,17 @@ export class Model {
       if (!(err instanceof ApiError)) throw err;
       this.notice(err);
       return null;
-    } finally {
-      this.refreshAsked();
     }
+  }
+
+  // settle decides or answers what waits for the person.
+  async settle(ask, f) {
+    const done = await this.act(f);
+    if (done) {
+      this.asks = this.asks.filter((a) => a.id !== ask.id);
+      this.changed();
+    }
+    return done;
   }
 
   async cancel(all) {
@@ -262,6 +379,11 @@ export class Model {
     this.changed();
   }
 
+  // stopAgent ends the work of one sub-agent with all below it.
+  stopAgent(id) {
+    return this.act((a) => a.cancel(id, { all: true }));
+  }
+
   retry() {
     return this.act((a) => a.retry(this.place.thread, newId()));
   }
@@ -269,6 +391,37 @@ export class Model {
   async fork(at) {
     const done = await this.act((a) => a.fork(this.place.thread, { at, requestId: newId() }));
     if (done) await this.go({ thread: done.threadId });
+    return done;
+  }
+
+  // sendAgain goes on in a new conversation, as if the message had been written so.
+  async sendAgain(m, text, images) {
+    const v = this.views.get(this.place.thread);
+    const all = v.turns.flatMap((t) => t.messages);
+    const before = all[all.findIndex((x) => x.id === m.id) - 1];
+    let to = { sessionId: v.thread.sessionId, conversationId: `again-${newId().slice(-8)}` };
+    if (before && before.role !== "system") {
+      const forked = await this.act((a) => a.fork(this.place.thread, { at: before.id, requestId: newId() }));
+      if (!forked) return false;
+      to = { threadId: forked.threadId };
+    }
+    return this.send(text, { images, id: newId(), to });
+  }
+
+  async rename(id, topic) {
+    const t = await this.act((a) => a.rename(id, topic));
+    if (t) this.threadChanged({ ...this.threads.get(id), ...t });
+    return t;
+  }
+
+  async remove(id) {
+    const done = await this.act((a) => a.remove(id));
+    if (done === null) return;
+    for (const t of [...this.below(id), { id }]) this.threads.delete(t.id);
+    this.threads = new Map(this.threads);
+    this.views.delete(id);
+    if (this.place.thread === id) await this.go({ thread: "" }, { replace: true });
+    this.changed();
   }
 
   way(id) {

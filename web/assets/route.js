@@ -1,15 +1,18 @@
 // Where a person is, as an address and back. Knows no browser: tested by node.
 
+// tabs are those of the panel; without one it shows the agent's work.
+export const tabs = ["agent", "trace", "raw"];
+
 // read makes a place of an address's query.
 export function read(search) {
   const q = new URLSearchParams(search);
-  return { thread: q.get("thread") ?? "", inspect: q.get("inspect") ?? "", turn: q.get("turn") ?? "" };
+  return { thread: q.get("thread") ?? "", inspect: q.get("inspect") ?? "", tab: tabs.includes(q.get("tab")) ? q.get("tab") : "", turn: q.get("turn") ?? "" };
 }
 
 // write makes the address of a place.
 export function write(place) {
   const q = new URLSearchParams();
-  for (const k of ["thread", "inspect", "turn"]) if (place[k]) q.set(k, place[k]);
+  for (const k of ["thread", "inspect", "tab", "turn"]) if (place[k]) q.set(k, place[k]);
   const s = q.toString().replaceAll("%2F", "/").replaceAll("%3A", ":");
   return s ? `/?${s}` : "/";
 }

@@ -1,6 +1,7 @@
-// What is known of one thread: a view as the API gives it, kept up to date by the
-// updates of its stream. fold is pure and repeatable: an update that the view has
-// already changes nothing. Knows no browser: tested by node.
+// What is known of one thread, turn by turn: a view as the API gives it, kept up to
+// date by the updates of its stream. fold is pure and repeatable: an update that the view
+// has already changes nothing, and what an update does not touch stays the same object.
+// Knows no browser: tested by node.
 
 import { unfinished } from "./format.js";
 
@@ -10,69 +11,108 @@ const bytes = new TextEncoder();
 export function fromView(view) {
   const s = {
     thread: view.thread,
-    messages: [],
-    streams: new Map(), // message id -> {attempt, text, reasoning, size}
-    calls: new Map(), // call id -> call
-    tasks: new Map(), // task id -> task
+    turns: [], // oldest first, see newTurn
     inbox: view.inbox ?? [],
-    ends: new Map(), // turn id -> its done or error event
-    cuts: new Map(), // turn id -> what the model did not see, and why its answer is not whole
-    replies: new Map(), // turn id -> the stored reply whose round is not saved yet
     waits: new Map(), // thread id -> when its model call is made again, if it waits
     cursor: view.cursor ?? "0",
     ui: view.ui ?? "",
     trouble: view.trouble ?? "",
     model: "", // the one that answered last
     firstSeq: 1,
+    aside: [], // events of turns that are not loaded
   };
   addMessages(s, view.messages ?? []);
-  s.firstSeq = s.messages[0]?.seq ?? 1;
+  s.firstSeq = firstSeq(s);
   // What the events tell is older than the rows.
-  for (const e of view.events ?? []) applyEvent(s, e);
-  s.replies.clear();
+  s.aside = view.events ?? [];
+  applyAside(s);
+  for (const t of s.turns) t.reply = null;
   s.waits = new Map((view.waits ?? []).map((w) => [w.threadId, w]));
-  for (const c of view.toolCalls ?? []) s.calls.set(c.id, c);
-  for (const t of view.tasks ?? []) s.tasks.set(t.id, t);
-  if (view.pending) s.replies.set(view.pending.turnId, view.pending);
+  addRows(s, view, () => true);
+  if (view.pending) {
+    const t = turn(s, view.pending.turnId);
+    t.reply = view.pending;
+    t.streams.delete(view.pending.id);
+  }
   return s;
 }
+
+const newTurn = (id) => ({
+  id,
+  messages: [],
+  streams: new Map(), // message id -> {attempt, text, reasoning, size}
+  calls: new Map(), // call id -> call
+  tasks: new Map(), // task id -> task
+  asks: new Map(), // question id -> {text, agent, task, answer, …}
+  actions: new Map(), // task id -> what its agent did last
+  reply: null, // the stored reply whose round is not saved yet
+  end: null, // the done or error event
+  cuts: [], // what the model did not see, and why its answer is not whole
+});
+
+// turn is a copy of the turn, in its place, to be changed; a new one is the last.
+function turn(s, id) {
+  let i = s.turns.length - 1;
+  while (i >= 0 && s.turns[i].id !== id) i--;
+  if (i < 0) i = s.turns.push(newTurn(id)) - 1;
+  const t = s.turns[i];
+  return (s.turns[i] = { ...t, streams: new Map(t.streams), calls: new Map(t.calls), tasks: new Map(t.tasks), asks: new Map(t.asks), actions: new Map(t.actions) });
+}
+
+// holder is the turn, to be changed, that has a key in one of its maps; else the one named.
+function holder(s, id, map, key) {
+  const t = s.turns.find((t) => t.id === id);
+  if (t?.[map].has(key)) return turn(s, id);
+  const other = s.turns.findLast((t) => t[map].has(key));
+  return turn(s, other?.id ?? id);
+}
+
+const firstSeq = (s) => s.turns.find((t) => t.messages.length)?.messages[0].seq ?? 1;
 
 // prepend adds an earlier page of messages with their calls and tasks. What the
 // thread's stream has told to be over meanwhile stays so.
 export function prepend(state, page) {
-  const s = { ...state, calls: new Map(state.calls), tasks: new Map(state.tasks) };
-  s.messages = state.messages.slice();
+  const s = { ...state, turns: state.turns.slice() };
   addMessages(s, page.messages);
-  s.firstSeq = s.messages[0]?.seq ?? 1;
-  const add = (known, rows) => {
-    for (const r of rows ?? []) if (!known.has(r.id) || unfinished(known.get(r.id).status) || !unfinished(r.status)) known.set(r.id, r);
-  };
-  add(s.calls, page.toolCalls);
-  add(s.tasks, page.tasks);
+  s.firstSeq = firstSeq(s);
+  s.aside = [...s.aside, ...(page.events ?? [])];
+  applyAside(s);
+  addRows(s, page, (known, row) => !known || unfinished(known.status) || !unfinished(row.status));
   return s;
+}
+
+// applyAside applies the events of the turns that are loaded, and keeps the others.
+function applyAside(s) {
+  const open = s.thread.openTurnId;
+  const here = (e) => !e.turnId || e.turnId === open || s.turns.some((t) => t.id === e.turnId);
+  for (const e of s.aside) if (here(e)) applyEvent(s, e);
+  s.aside = s.aside.filter((e) => !here(e));
+}
+
+function addRows(s, rows, wins) {
+  for (const c of rows.toolCalls ?? []) {
+    const t = holder(s, c.turnId, "calls", c.id);
+    if (wins(t.calls.get(c.id), c)) t.calls.set(c.id, c);
+  }
+  for (const k of rows.tasks ?? []) {
+    const t = holder(s, s.turns.findLast((t) => t.calls.has(callOf(k.id)))?.id ?? turnOf(k.triggerMessageId), "tasks", k.id);
+    if (wins(t.tasks.get(k.id), k)) t.tasks.set(k.id, k);
+  }
 }
 
 // fold applies an update of the thread's stream.
 export function fold(state, update) {
-  const s = { ...state, cursor: update.cursor };
+  const s = { ...state, turns: state.turns.slice(), waits: state.waits, cursor: update.cursor };
   if (update.text) {
-    s.streams = new Map(state.streams);
     applyText(s, update.text);
-    s.waits = new Map(state.waits);
-    s.waits.delete(s.thread.id);
-  }
-  if (update.messages?.length) {
-    s.messages = state.messages.slice();
-    addMessages(s, update.messages);
-    s.streams = new Map(s.streams);
-    s.replies = new Map(state.replies);
-    for (const m of update.messages) {
-      s.streams.delete(m.id);
-      if (s.replies.get(m.turnId)?.id === m.id) s.replies.delete(m.turnId);
+    if (s.waits.has(s.thread.id)) {
+      s.waits = new Map(s.waits);
+      s.waits.delete(s.thread.id);
     }
   }
+  if (update.messages?.length) addMessages(s, update.messages);
   if (update.event) {
-    for (const k of ["calls", "tasks", "ends", "cuts", "replies", "waits"]) s[k] = new Map(s[k]);
+    s.waits = new Map(s.waits);
     applyEvent(s, update.event);
   }
   return s;
@@ -80,125 +120,167 @@ export function fold(state, update) {
 
 // addMessages puts messages in order of seq; one with a known id replaces it.
 function addMessages(s, messages) {
-  const at = new Map(s.messages.map((m, i) => [m.id, i]));
-  let sorted = true;
+  const groups = new Map();
   for (const m of messages) {
-    if (at.has(m.id)) {
-      s.messages[at.get(m.id)] = m;
-      continue;
-    }
-    at.set(m.id, s.messages.length);
-    sorted &&= !s.messages.length || s.messages.at(-1).seq <= m.seq;
-    s.messages.push(m);
+    if (!groups.has(m.turnId)) groups.set(m.turnId, []);
+    groups.get(m.turnId).push(m);
   }
-  if (!sorted) s.messages.sort((a, b) => a.seq - b.seq);
+  for (const [id, list] of groups) {
+    const t = turn(s, id);
+    const known = new Map(t.messages.map((m) => [m.id, m]));
+    for (const m of list) {
+      known.set(m.id, m);
+      t.streams.delete(m.id);
+      if (t.reply && (t.reply.id === m.id || sameCalls(t.reply, m))) t.reply = null;
+    }
+    t.messages = [...known.values()].sort((a, b) => a.seq - b.seq);
+  }
+  if (s.turns.some((t, i) => i && first(t) < first(s.turns[i - 1]))) s.turns.sort((a, b) => first(a) - first(b) || 0);
   for (const m of messages) {
     // A message that came by its own id is no longer waiting.
     if (m.role === "user") s.inbox = s.inbox.filter((e) => `${e.turnId}.0` !== m.id && (!m.messageId || e.id !== m.messageId));
   }
 }
 
+const first = (t) => t.messages[0]?.seq ?? Infinity;
+const sameCalls = (a, b) => Boolean(a.tool_calls?.length) && a.tool_calls[0].id === b.tool_calls?.[0]?.id;
+
 // applyText adds a piece of streamed text. Its offset tells whether it is new.
-function applyText(s, t) {
-  if (s.messages.some((m) => m.id === t.messageId && !m.partial)) return;
-  let old = s.streams.get(t.messageId);
-  if (old && t.attempt < old.attempt) return;
-  const again = Boolean(old && t.attempt > old.attempt && (old.text || old.again));
-  if (!old || t.attempt > old.attempt) old = { again, attempt: t.attempt, turnId: t.turnId, text: "", size: 0, reasoning: "", thought: 0 };
+function applyText(s, p) {
+  const had = s.turns.findLast((t) => t.id === p.turnId);
+  if (had?.messages.some((m) => m.id === p.messageId && !m.partial) || had?.reply?.id === p.messageId || had?.end) return;
+  let old = had?.streams.get(p.messageId);
+  if (old && p.attempt < old.attempt) return;
+  const again = Boolean(old && p.attempt > old.attempt && (old.text || old.again));
+  if (!old || p.attempt > old.attempt) old = { again, attempt: p.attempt, text: "", size: 0, reasoning: "", thought: 0 };
   const next = { ...old };
-  if (t.text && t.offset === old.size) {
-    next.text += t.text;
-    next.size += bytes.encode(t.text).length;
+  if (p.text && p.offset === old.size) {
+    next.text += p.text;
+    next.size += bytes.encode(p.text).length;
   }
-  if (t.reasoning && (t.reasoningOffset ?? 0) === old.thought) {
-    next.reasoning += t.reasoning;
-    next.thought += bytes.encode(t.reasoning).length;
+  if (p.reasoning && (p.reasoningOffset ?? 0) === old.thought) {
+    next.reasoning += p.reasoning;
+    next.thought += bytes.encode(p.reasoning).length;
   }
-  s.streams.set(t.messageId, next);
+  turn(s, p.turnId).streams.set(p.messageId, next);
 }
 
 // What is told at the end of a turn of which something is not whole.
 const notWhole = new Set(["answer_cut", "message_shortened", "window_too_small", "context_truncated", "tool_call_as_text"]);
 
+// handle says what an event changes.
+const handle = {
+  warning(s, e, d) {
+    if (d.code === "model_wait") s.waits.set(d.wait.threadId, d.wait);
+    if (!notWhole.has(d.code)) return;
+    const t = turn(s, e.turnId);
+    if (!t.cuts.includes(d.message)) t.cuts = [...t.cuts, d.message];
+  },
+  stream_finish(s, e, d) {
+    s.model = d.model ?? s.model;
+    s.waits.delete(s.thread.id);
+  },
+  tool_calls(s, e, d) {
+    const t = turn(s, e.turnId);
+    for (const c of d.toolCalls ?? []) if (!t.calls.has(c.id)) t.calls.set(c.id, call(e, c.id, c.function.name, c.function.arguments, "pending"));
+    if (t.messages.some((m) => sameCalls(m, { tool_calls: d.toolCalls }))) return;
+    // What was streamed of the reply is its text: it is shown once.
+    const [id, text] = [...t.streams].at(-1) ?? [`pending:${e.turnId}:${e.seq}`, {}];
+    t.streams.delete(id);
+    t.reply = { id, role: "assistant", content: text.text || null, reasoning: text.reasoning, tool_calls: d.toolCalls, turnId: e.turnId, seq: 0, timestamp: e.at };
+  },
+  tool_call(s, e, d) {
+    const t = holder(s, e.turnId, "calls", d.toolCallId);
+    const old = t.calls.get(d.toolCallId);
+    const status = d.gate ? "pending" : "running"; // a gated one waits to be asked for
+    if (!old || old.status === "pending") t.calls.set(d.toolCallId, { ...(old ?? call(e, d.toolCallId, d.intent, d.arguments)), status, subAgentThreadId: d.sub_agent_thread_id ?? old?.subAgentThreadId });
+    const id = taskOf(d.toolCallId);
+    if (t.tasks.has(id) || (s.thread.kind !== "main" && !d.sub_agent_thread_id)) return;
+    const agent = d.arguments?.agent ?? (d.sub_agent_thread_id ?? "").split(":")[1];
+    t.tasks.set(id, {
+      id, type: d.sub_agent_thread_id ? "agent" : "tool", threadId: e.threadId, status,
+      name: d.sub_agent_thread_id ? `agent:${agent}` : `tool:${d.intent}`,
+      instruction: d.sub_agent_thread_id ? (d.arguments?.task ?? "") : JSON.stringify(d.arguments ?? {}), description: d.arguments?.description,
+      subAgentId: d.sub_agent_thread_id, triggerMessageId: trigger(t), createdAt: e.at, updatedAt: e.at,
+    });
+  },
+  tool_response(s, e, d) {
+    const t = holder(s, e.turnId, "calls", d.toolCallId);
+    const old = t.calls.get(d.toolCallId) ?? call(e, d.toolCallId, d.name, undefined);
+    // A long result is told by its beginning and its size only.
+    const result = d.result ?? d.preview ?? (d.resultRef ? undefined : old.result);
+    t.calls.set(d.toolCallId, { ...old, status: d.status, result, size: d.size, whole: d.resultRef ? false : undefined, errorReason: d.errorReason, durationMs: d.durationMs, updatedAt: e.at });
+    const task = t.tasks.get(taskOf(d.toolCallId));
+    const background = task?.type === "agent" && parsed(old.args).background === true && d.status === "success";
+    if (task && !background) t.tasks.set(task.id, { ...task, status: taskStatus(d.status), result: d.status === "success" ? result : task.result, error: d.status === "success" ? "" : result, updatedAt: e.at });
+  },
+  tool_approval_required(s, e, d) {
+    if (!d.toolCalls?.length) return;
+    const t = holder(s, e.turnId, "calls", d.toolCalls[0].id);
+    for (const c of d.toolCalls) {
+      const old = t.calls.get(c.id);
+      if (old && unfinished(old.status)) t.calls.set(c.id, { ...old, status: "awaiting_approval" });
+      const task = t.tasks.get(taskOf(c.id));
+      if (task?.status === "pending") t.tasks.set(task.id, { ...task, status: "waiting" });
+    }
+  },
+  tool_approval_response(s, e, d) {
+    for (const id of d.approvedCalls ?? []) {
+      const t = holder(s, e.turnId, "calls", id);
+      const old = t.calls.get(id);
+      if (old?.status === "awaiting_approval") t.calls.set(id, { ...old, status: "running" });
+      const task = t.tasks.get(taskOf(id));
+      if (task?.status === "waiting") t.tasks.set(task.id, { ...task, status: "running" });
+    }
+  },
+  question_asked(s, e, d) {
+    // Between two turns a background agent asks: it stands with the last one.
+    const t = turn(s, e.turnId || s.turns.at(-1)?.id || "");
+    if (!t.asks.has(d.questionId)) t.asks.set(d.questionId, { ...d, at: e.at, state: "open" });
+  },
+  question_answered(s, e, d) {
+    const t = holder(s, e.turnId || s.turns.at(-1)?.id || "", "asks", d.questionId);
+    const old = t.asks.get(d.questionId);
+    if (old) t.asks.set(d.questionId, { ...old, state: d.state, answer: d.answer, answeredBy: d.answeredBy, answeredAt: e.at });
+  },
+  sub_agent_tool_call(s, e, d) {
+    const t = holder(s, e.turnId, "tasks", taskOf(d.parentToolCallId ?? ""));
+    t.actions.set(taskOf(d.parentToolCallId ?? ""), { id: d.toolCallId, toolName: d.toolName, args: d.arguments, at: e.at, status: "running" });
+  },
+  sub_agent_tool_result(s, e, d) {
+    const t = holder(s, e.turnId, "tasks", taskOf(d.parentToolCallId ?? ""));
+    const old = t.actions.get(taskOf(d.parentToolCallId ?? ""));
+    if (old?.id === d.toolCallId) t.actions.set(taskOf(d.parentToolCallId ?? ""), { ...old, status: d.status });
+  },
+  sub_agent_completed(s, e, d) {
+    s.waits.delete(d.sub_agent_thread_id);
+    const id = taskOf(d.parentToolCallId ?? "");
+    const t = holder(s, e.turnId, "tasks", id);
+    const task = t.tasks.get(id);
+    if (!task) return;
+    const ok = d.status === "completed";
+    t.tasks.set(id, { ...task, status: ok ? "success" : d.status, error: ok ? "" : d.result || task.error, reason: d.reason, updatedAt: unfinished(task.status) ? e.at : task.updatedAt });
+  },
+  done: ended,
+  error: ended,
+};
+
+function ended(s, e) {
+  s.waits.delete(s.thread.id);
+  Object.assign(turn(s, e.turnId), { end: e, reply: null, streams: new Map() });
+}
+
 function applyEvent(s, e) {
-  const d = e.data ?? {};
-  switch (e.type) {
-    case "warning":
-      if (d.code === "model_wait") s.waits.set(d.wait.threadId, d.wait);
-      if (notWhole.has(d.code) && !s.cuts.get(e.turnId)?.includes(d.message)) s.cuts.set(e.turnId, [...(s.cuts.get(e.turnId) ?? []), d.message]);
-      return;
-    case "stream_finish":
-      s.model = d.model ?? s.model;
-      s.waits.delete(s.thread.id);
-      return;
-    case "tool_calls":
-      s.replies.set(e.turnId, { id: `pending:${e.turnId}:${e.seq}`, role: "assistant", content: null, tool_calls: d.toolCalls, turnId: e.turnId, seq: 0, timestamp: e.at });
-      for (const c of d.toolCalls ?? []) {
-        if (!s.calls.has(c.id)) s.calls.set(c.id, call(e, c.id, c.function.name, c.function.arguments, "pending"));
-      }
-      return;
-    case "tool_call": {
-      const old = s.calls.get(d.toolCallId);
-      const status = d.gate ? "pending" : "running"; // a gated one waits to be asked for
-      if (!old || old.status === "pending") {
-        s.calls.set(d.toolCallId, { ...(old ?? call(e, d.toolCallId, d.intent, d.arguments)), status, subAgentThreadId: d.sub_agent_thread_id ?? old?.subAgentThreadId });
-      }
-      if (s.thread.kind !== "main" && !d.sub_agent_thread_id) return;
-      const id = taskOf(d.toolCallId);
-      if (s.tasks.has(id)) return;
-      const agentName = d.arguments?.agent ?? (d.sub_agent_thread_id ?? "").split(":")[1];
-      s.tasks.set(id, {
-        id, type: d.sub_agent_thread_id ? "agent" : "tool", threadId: e.threadId, status,
-        name: d.sub_agent_thread_id ? `agent:${agentName}` : `tool:${d.intent}`,
-        instruction: d.sub_agent_thread_id ? (d.arguments?.task ?? "") : JSON.stringify(d.arguments ?? {}),
-        subAgentId: d.sub_agent_thread_id, triggerMessageId: triggerOf(s, e.turnId), createdAt: e.at, updatedAt: e.at,
-      });
-      return;
-    }
-    case "tool_response": {
-      const old = s.calls.get(d.toolCallId) ?? call(e, d.toolCallId, d.name, undefined);
-      s.calls.set(d.toolCallId, { ...old, status: d.status, result: d.result ?? old.result, errorReason: d.errorReason, durationMs: d.durationMs, updatedAt: e.at });
-      const task = s.tasks.get(taskOf(d.toolCallId));
-      const background = task?.type === "agent" && old.args && parsed(old.args).background === true && d.status === "success";
-      if (task && !background) s.tasks.set(task.id, { ...task, status: taskStatus(d.status), result: d.status === "success" ? d.result : task.result, error: d.status === "success" ? "" : d.result, updatedAt: e.at });
-      return;
-    }
-    case "tool_approval_required":
-      for (const c of d.toolCalls ?? []) {
-        const old = s.calls.get(c.id);
-        if (old && (old.status === "pending" || old.status === "running")) s.calls.set(c.id, { ...old, status: "awaiting_approval" });
-        const task = s.tasks.get(taskOf(c.id));
-        if (task?.status === "pending") s.tasks.set(task.id, { ...task, status: "waiting" });
-      }
-      return;
-    case "tool_approval_response":
-      for (const id of d.approvedCalls ?? []) {
-        const old = s.calls.get(id);
-        if (old?.status === "awaiting_approval") s.calls.set(id, { ...old, status: "running" });
-        const task = s.tasks.get(taskOf(id));
-        if (task?.status === "waiting") s.tasks.set(task.id, { ...task, status: "running" });
-      }
-      return;
-    case "sub_agent_completed": {
-      s.waits.delete(d.sub_agent_thread_id);
-      const task = s.tasks.get(taskOf(d.parentToolCallId ?? ""));
-      if (task) s.tasks.set(task.id, { ...task, status: d.status === "completed" ? "success" : d.status, updatedAt: e.at, durationMs: d.durationMs });
-      return;
-    }
-    case "done":
-    case "error":
-      s.ends.set(e.turnId, e);
-      s.waits.delete(s.thread.id);
-      s.replies.delete(e.turnId);
-      s.streams = new Map([...s.streams].filter(([, v]) => v.turnId !== e.turnId));
-  }
+  handle[e.type]?.(s, e, e.data ?? {});
 }
 
 const call = (e, id, toolName, args, status = "running") => ({ id, threadId: e.threadId, turnId: e.turnId, toolName, args, status, createdAt: e.at, updatedAt: e.at });
-const taskOf = (callId) => callId.replace(/^call_/, "task_");
+export const taskOf = (callId) => callId.replace(/^call_/, "task_");
+export const callOf = (taskId) => taskId.replace(/^task_/, "call_");
+const turnOf = (messageId) => messageId.replace(/\.[^.]*$/, "");
 const taskStatus = (s) => (s === "success" ? "success" : s === "aborted" || s === "denied" ? "cancelled" : "failed");
 
-function parsed(args) {
+export function parsed(args) {
   if (typeof args !== "string") return args ?? {};
   try {
     return JSON.parse(args) ?? {};
@@ -207,91 +289,8 @@ function parsed(args) {
   }
 }
 
-// triggerOf is the latest message of a user in a turn.
-function triggerOf(s, turnId) {
-  for (let i = s.messages.length - 1; i >= 0; i--) {
-    const m = s.messages[i];
-    if (m.turnId === turnId && m.role === "user") return m.id;
-  }
-  return `${turnId}.0`;
-}
+// trigger is the latest message of a user in a turn.
+const trigger = (t) => t.messages.findLast((m) => m.role === "user")?.id ?? `${t.id}.0`;
 
 // waiting are the model calls that are still to be made at a time to come.
 export const waiting = (s, now) => [...s.waits.values()].filter((w) => Date.parse(w.until) > now);
-
-// chatItems are what the chat shows, in order: the user's messages with the tasks that
-// each led to, the orchestrator's texts, and how turns ended. What a call returned is
-// with its task.
-export function chatItems(s) {
-  const byTrigger = new Map();
-  for (const t of s.tasks.values()) {
-    if (!byTrigger.has(t.triggerMessageId)) byTrigger.set(t.triggerMessageId, []);
-    byTrigger.get(t.triggerMessageId).push(t);
-  }
-  const items = [];
-  let turn = "";
-  const known = new Set(s.messages.map((m) => m.id));
-  // The message that began the oldest turn may not be loaded, while its tasks are.
-  const orphans = (turnId) => {
-    for (const [trigger, tasks] of byTrigger) {
-      if (trigger.startsWith(`${turnId}.`) && !known.has(trigger)) for (const t of tasks) items.push({ kind: "task", key: t.id, task: t });
-    }
-  };
-  const close = () => {
-    const end = s.ends.get(turn);
-    if (end) items.push({ kind: "end", key: `end:${turn}`, end, cut: (s.cuts.get(turn) ?? []).join("; ") });
-  };
-  for (const m of s.messages) {
-    if (m.role === "system") continue;
-    if (m.turnId !== turn) {
-      close();
-      if (!turn) orphans(m.turnId);
-      turn = m.turnId;
-    }
-    if (m.role === "tool") continue;
-    if (m.role === "user") {
-      items.push({ kind: m.source?.startsWith("agent:") ? "report" : "user", key: m.id, message: m });
-      for (const t of byTrigger.get(m.id) ?? []) {
-        items.push({ kind: "task", key: t.id, task: t });
-      }
-    } else if (text(m)) {
-      items.push({ kind: "assistant", key: m.id, message: m });
-    }
-  }
-  if (s.messages.length && turn) {
-    for (const [id, v] of s.streams) if (v.turnId === turn) items.push({ kind: "stream", key: id, stream: v });
-    close();
-  }
-  return items;
-}
-
-const text = (m) => (typeof m.content === "string" ? m.content.trim() !== "" : Array.isArray(m.content) && m.content.length > 0) || Boolean(m.reasoning && !m.tool_calls?.length);
-
-// transcript is the whole thread for the inspector: every message, calls with results.
-export function transcript(s) {
-  const items = [];
-  const done = new Set();
-  for (const m of s.messages) {
-    if (m.role === "tool") continue;
-    items.push({ kind: m.role, key: m.id, message: m, calls: (m.tool_calls ?? []).map((c) => callOf(s, c)) });
-    done.add(m.id);
-  }
-  for (const r of s.replies.values()) {
-    if (done.has(r.id) || s.messages.some((m) => m.tool_calls?.[0]?.id === r.tool_calls?.[0]?.id && m.tool_calls?.length)) continue;
-    items.push({ kind: "assistant", key: r.id, message: r, calls: (r.tool_calls ?? []).map((c) => callOf(s, c)) });
-  }
-  for (const [id, v] of s.streams) items.push({ kind: "stream", key: id, stream: v });
-  return items;
-}
-
-// callOf is a call with its state. The result comes from its message where the state
-// is not known.
-function callOf(s, c) {
-  const known = s.calls.get(c.id);
-  if (known?.result !== undefined || known?.status === "running") return known;
-  const answer = s.messages.find((m) => m.role === "tool" && m.tool_call_id === c.id);
-  return {
-    id: c.id, toolName: c.function.name, args: c.function.arguments, status: answer?.status ?? "pending", ...known,
-    ...(answer && { status: answer.status ?? "success", result: typeof answer.content === "string" ? answer.content : "" }),
-  };
-}

@@ -4,7 +4,7 @@
 import { html, Folded, Markdown, Output, Seen, useEffect, useNow, useRef, useState } from "./ui.js";
 import { contentText, duration, figures, price, state, title, tokens } from "./format.js";
 import { get } from "./api.js";
-import { Go } from "./sidebar.js";
+import { Go } from "./go.js";
 import { summary, waits, waterfall } from "./spans.js";
 
 const fine = new Set(["", "success", "completed", "running", "stop", "tool_calls", "approve", "approve_all", "answered"]);

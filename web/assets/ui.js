@@ -1,59 +1,69 @@
 // The renderer's parts, and pieces that several views use.
-import { h, render, Fragment } from "./vendor/preact.js";
+import { h, render, Component, Fragment } from "./vendor/preact.js";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "./vendor/hooks.js";
 import htm from "./vendor/htm.js";
 import { parse } from "./markdown.js";
-import { pretty, state } from "./format.js";
+import { pretty, state, time } from "./format.js";
 import { seen, visible } from "./visible.js";
+import { CodeBlock } from "./code.js";
+import { Copy } from "./copy.js";
 
 export const html = htm.bind(h);
-export { render, Fragment, useEffect, useLayoutEffect, useMemo, useRef, useState };
+export { render, Fragment, Copy, useEffect, useLayoutEffect, useMemo, useRef, useState };
+
+// memo draws a view again only if one of its values is another one.
+export function memo(view, same = (a, b) => a === b) {
+  return class extends Component {
+    shouldComponentUpdate(next) {
+      const keys = new Set([...Object.keys(next), ...Object.keys(this.props)]);
+      return [...keys].some((k) => !same(this.props[k], next[k]));
+    }
+    render(props) {
+      return h(view, props);
+    }
+  };
+}
 
 // Status is the icon of a status. Its words are for those who cannot see it.
 export function Status({ of, words }) {
   const s = state(of);
-  return html`<span class="status ${of}" title=${s.words}><span class="icon" aria-hidden="true">${s.icon}</span><span class=${words ? "" : "unseen"}>${s.words}</span></span>`;
+  return html`<span class="status ${of}" title=${s.words}><span class="icon" aria-hidden="true">${s.icon}</span><span class=${words ? "words" : "unseen"}>${s.words}</span></span>`;
 }
 
 // Seen is a text in which nothing hides.
 export function Seen({ text }) {
-  return seen(String(text ?? "")).map((p) => (p.code ? html`<mark class="hides" title="A character that cannot be seen">⟨${p.code}⟩</mark>` : p));
+  return marked(String(text ?? ""));
 }
 
-function CodeBlock({ language, text }) {
-  const [said, say] = useState("");
-  const copy = async () => {
-    try {
-      await navigator.clipboard.writeText(text);
-      say("Copied");
-    } catch {
-      say("Copying is not allowed here");
-    }
-    setTimeout(() => say(""), 2000);
-  };
-  return html`<figure class="code">
-    <figcaption><span>${language}</span><span role="status">${said}</span><button type="button" class="quiet" onClick=${copy}>Copy</button></figcaption>
-    <pre tabindex="0" role="region" aria-label=${language ? `Code, ${language}` : "Code"}><code>${text}</code></pre>
-  </figure>`;
-}
+const marked = (text) => seen(text).map((p) => (p.code ? html`<mark class="hides" title="A character that cannot be seen">⟨${p.code}⟩</mark>` : p));
 
-const elements = (nodes) =>
+// When is a time of day.
+export const When = ({ at }) => html`<time class="when" datetime=${at} title=${at}>${time(at)}</time>`;
+
+// Text reads from the right if its first letter does.
+const read = new Set(["p", "li", "h2", "h3", "h4", "h5", "h6", "td", "th", "blockquote"]);
+
+const elements = (nodes, text) =>
   nodes.map((n) => {
-    if (typeof n === "string") return n;
+    if (typeof n === "string") return text(n);
     if (n.tag === "code-block") return html`<${CodeBlock} language=${n.props.language} text=${n.children[0]} />`;
-    const element = h(n.tag, n.props, ...elements(n.children));
+    const element = h(n.tag, read.has(n.tag) ? { dir: "auto", ...n.props } : n.props, ...elements(n.children, text));
     return n.tag === "table" ? h("div", { class: "wide", tabindex: 0, role: "region", "aria-label": "Table" }, element) : element;
   });
 
-export function Markdown({ text }) {
-  return html`<div class="markdown">${useMemo(() => elements(parse(text)), [text])}</div>`;
+const plain = (text) => text;
+
+// Markdown is a text of a model; with decided, one that a person decides about, in which
+// nothing hides.
+export function Markdown({ text, decided }) {
+  return html`<div class="markdown">${useMemo(() => elements(parse(text), decided ? marked : plain), [text, decided])}</div>`;
 }
 
 // Folded shows a title, and what is under it when a person opens it. What is closed
 // is not in the document: an output may be long.
-export function Folded({ title, open, class: kind, children }) {
+export function Folded({ title, open, class: kind, children, ...rest }) {
   const [isOpen, setOpen] = useState(Boolean(open));
-  return html`<details class=${kind} open=${isOpen} onToggle=${(e) => setOpen(e.currentTarget.open)}>
+  return html`<details class=${kind} open=${isOpen} onToggle=${(e) => setOpen(e.currentTarget.open)} ...${rest}>
     <summary>${title}</summary>${isOpen && children}
   </details>`;
 }
@@ -64,15 +74,16 @@ const longest = 20_000;
 const surelyWhole = 1000;
 
 // Output is text of any length: its beginning, and all of it if asked. uncut shows it all.
-export function Output({ label, value, whole, uncut }) {
+export function Output({ label, value, whole, cut, uncut }) {
   const text = pretty(value ?? "");
   const [all, setAll] = useState(uncut ? text : null);
   const shown = all ?? (text.length > longest ? text.slice(0, longest) + "…" : text);
   const load = async () => setAll(whole ? await whole() : text);
+  const more = all === null && (whole ? cut || text.length > surelyWhole : text.length > longest);
   return html`<div class="output">
-    <div class="label"><${Seen} text=${label} /></div>
-    <pre tabindex="0" role="region" aria-label=${visible(label)}><${Seen} text=${shown} /></pre>
-    ${all === null && (whole ? text.length > surelyWhole : text.length > longest) && html`<button type="button" class="quiet" onClick=${load}>Show all of it</button>`}
+    <div class="label"><${Seen} text=${label} /><span class="space"></span>${shown && html`<${Copy} text=${() => (more ? (whole ? whole() : text) : shown)} what=${`Copy: ${label}`} />`}</div>
+    <pre tabindex="0" role="region" aria-label=${visible(label)} dir="auto"><${Seen} text=${shown || (more ? "" : "(nothing)")} /></pre>
+    ${more && html`<button type="button" class="quiet" onClick=${load}>Show all of it</button>`}
   </div>`;
 }
 
@@ -81,8 +92,9 @@ export function useNow(active, every = 1000) {
   const [now, setNow] = useState(Date.now());
   useEffect(() => {
     if (!active) return;
+    setNow(Date.now());
     const t = setInterval(() => setNow(Date.now()), every);
     return () => clearInterval(t);
   }, [active, every]);
-  return now;
+  return active ? Math.max(now, Date.now() - every) : now;
 }

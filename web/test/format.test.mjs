@@ -1,6 +1,7 @@
 import { test } from "node:test";
 import assert from "node:assert/strict";
-import { ago, brief, contentImages, contentText, count, cut, duration, figures, imageAddress, localTimes, pretty, price, state, title, unfinished, waitText } from "../assets/format.js";
+import { lines, changes } from "../assets/diff.js";
+import { ago, brief, contentImages, contentText, count, cut, duration, figures, imageAddress, localTimes, outcome, pretty, price, state, title, unfinished, waitText } from "../assets/format.js";
 import { read, sessions, way, write } from "../assets/route.js";
 
 test("figures", () => {
@@ -52,7 +53,7 @@ test("every status has words", () => {
 });
 
 test("addresses and back", () => {
-  for (const place of [{ thread: "", inspect: "", turn: "" }, { thread: "a.b/c d", inspect: "agent:x:y-1", turn: "" }, { thread: "s/ü&=%", inspect: "", turn: "t1" }]) {
+  for (const place of [{ thread: "", inspect: "", tab: "", turn: "" }, { thread: "a.b/c d", inspect: "agent:x:y-1", tab: "raw", turn: "" }, { thread: "s/ü&=%", inspect: "", tab: "trace", turn: "t1" }]) {
     assert.deepEqual(read(new URL(write(place), "http://x").search), place);
   }
 });
@@ -65,4 +66,22 @@ test("the sidebar's tree", () => {
   assert.deepEqual(tree.map((s) => [s.id, s.chats.map((c) => c.thread.id)]), [["a", ["a/2", "a/1"]], ["b", ["b/1"]]]);
   assert.deepEqual(tree[0].chats[1].children.map((c) => [c.thread.id, c.children.map((g) => g.thread.id)]), [["k1", ["g"]], ["k2", []]]);
   assert.deepEqual(way(new Map(list.map((t) => [t.id, t])), "g").map((t) => t.id), ["a/1", "k1", "g"]);
+});
+
+test("what a change of a file changes", () => {
+  assert.deepEqual(lines("a\nb\nc\n", "a\nB\nc\nd\n"), [[" ", "a"], ["-", "b"], ["+", "B"], [" ", "c"], ["+", "d"]]);
+  assert.deepEqual(lines("", "x"), [["+", "x"]]);
+  assert.deepEqual(lines("x", ""), [["-", "x"]]);
+  assert.deepEqual(lines("a\nx\nb", "a\nb"), [[" ", "a"], ["-", "x"], [" ", "b"]]);
+  assert.deepEqual(changes("file_edit", { path: "a", old: "1", new: "2" }), [["-", "1"], ["+", "2"]]);
+  assert.deepEqual(changes("file_write", { path: "a", content: "1\n2\n" }), [["+", "1"], ["+", "2"]]);
+  assert.equal(changes("shell", { command: "x" }), null);
+  const long = Array.from({ length: 3000 }, (_, i) => `line ${i}`);
+  const began = Date.now();
+  assert.equal(lines(long.join("\n"), long.toReversed().join("\n")).length, 6000);
+  assert.ok(Date.now() - began < 3000);
+});
+
+test("who answered a call in its place did not cancel it", () => {
+  assert.deepEqual([{ status: "denied", errorReason: "edited" }, { status: "denied", errorReason: "denied" }, { status: "success" }].map(outcome), ["edited", "denied", "success"]);
 });

@@ -1,6 +1,7 @@
 import { test } from "node:test";
 import assert from "node:assert/strict";
-import { chatItems, fold, fromView, prepend, transcript, waiting } from "../assets/thread.js";
+import { fold, fromView, prepend, waiting } from "../assets/thread.js";
+import { answers, itemsOf } from "../assets/items.js";
 
 const at = (ms) => new Date(1_700_000_000_000 + ms).toISOString();
 const main = { id: "s/default", kind: "main", rootThreadId: "s/default", status: "running" };
@@ -32,28 +33,32 @@ function turn() {
   ];
 }
 
-const shape = (s) => chatItems(s).map((i) => (i.task ? `${i.task.name} ${i.task.status}` : i.kind));
+const items = (s) => s.turns.flatMap(itemsOf);
+const told = (i) => (i.kind === "call" ? `${i.call.toolName} ${i.call.status}` : i.kind === "rollup" ? `rollup(${i.agents.map((a) => `${a.task.name} ${a.task.status}`)})` : i.kind);
+const shape = (s) => items(s).map(told);
+const messages = (s) => s.turns.flatMap((t) => t.messages);
 
 test("a turn as it happens", () => {
   const seen = [];
   let s = empty();
   for (const u of turn()) seen.push(shape((s = fold(s, u))).join());
   assert.deepEqual([...new Set(seen)], [
-    "", "user", "user,tool:ls running", "user,tool:ls running,agent:researcher running", "user,tool:ls success,agent:researcher running",
-    "user,tool:ls success,agent:researcher success", "user,tool:ls success,agent:researcher success,stream", "user,tool:ls success,agent:researcher success,assistant", "user,tool:ls success,agent:researcher success,assistant,end",
+    "", "user", "user,ls pending,assign_task pending", "user,rollup(),ls running,assign_task pending", "user,rollup(agent:researcher running),ls running,assign_task running", "user,rollup(agent:researcher running),ls success,assign_task running",
+    "user,rollup(agent:researcher success),ls success,assign_task running", "user,rollup(agent:researcher success),ls success,assign_task success", "user,rollup(agent:researcher success),ls success,assign_task success,stream",
+    "user,rollup(agent:researcher success),ls success,assign_task success,assistant", "user,rollup(agent:researcher success),ls success,assign_task success,assistant,end",
   ]);
 });
 
 test("an answer that is cut says so where its turn ends", () => {
   let s = empty();
-  const told = turn();
-  for (const u of [...told.slice(0, -1), event("warning", { code: "answer_cut", message: "the answer is cut" }), told.at(-1)]) s = fold(s, u);
-  assert.equal(chatItems(s).at(-1).cut, "the answer is cut");
+  const all = turn();
+  for (const u of [...all.slice(0, -1), event("warning", { code: "answer_cut", message: "the answer is cut" }), all.at(-1)]) s = fold(s, u);
+  assert.equal(items(s).at(-1).cut, "the answer is cut");
   for (const code of ["message_shortened", "window_too_small", "context_truncated", "tool_call_as_text"]) s = fold(s, event("warning", { code, message: code }));
-  assert.equal(chatItems(s).at(-1).cut, "the answer is cut; message_shortened; window_too_small; context_truncated; tool_call_as_text");
+  assert.equal(items(s).at(-1).cut, "the answer is cut; message_shortened; window_too_small; context_truncated; tool_call_as_text");
   let whole = empty();
   for (const u of turn()) whole = fold(whole, u);
-  assert.equal(chatItems(whole).at(-1).cut, "");
+  assert.equal(items(whole).at(-1).cut, "");
 });
 
 test("an update that comes twice, or that the view has already, changes nothing", () => {
@@ -65,8 +70,8 @@ test("an update that comes twice, or that the view has already, changes nothing"
   let again = once;
   for (const u of turn()) again = fold(again, u);
   assert.deepEqual(shape(again), shape(once));
-  assert.deepEqual(transcript(again).map((i) => i.key), transcript(once).map((i) => i.key));
-  assert.equal(again.streams.size, 0);
+  assert.deepEqual(items(again).map((i) => i.key), items(once).map((i) => i.key));
+  assert.equal(again.turns[0].streams.size, 0);
 });
 
 test("the view of any moment and what follows give the same as all updates", () => {
@@ -76,7 +81,7 @@ test("the view of any moment and what follows give the same as all updates", () 
   for (let cut = 0; cut < all.length; cut++) {
     let before = empty();
     for (const u of all.slice(0, cut)) before = fold(before, u);
-    let s = fromView({ thread: main, messages: before.messages, inbox: [], tasks: [...before.tasks.values()], toolCalls: [...before.calls.values()], events: all.slice(0, cut).flatMap((u) => u.event ?? []), cursor: before.cursor });
+    let s = fromView({ thread: main, messages: messages(before), inbox: [], tasks: before.turns.flatMap((t) => [...t.tasks.values()]), toolCalls: before.turns.flatMap((t) => [...t.calls.values()]), ...(before.turns[0]?.reply && { pending: before.turns[0].reply }), events: all.slice(0, cut).flatMap((u) => u.event ?? []), cursor: before.cursor });
     for (const u of all.slice(cut)) s = fold(s, u);
     assert.deepEqual(shape(s), shape(whole), `cut at ${cut}`);
   }
@@ -85,7 +90,7 @@ test("the view of any moment and what follows give the same as all updates", () 
 test("a new attempt replaces what an earlier one streamed", () => {
   let s = empty();
   s = fold(s, event("memory_appended", {}, "t1", [user("t1.0", 1, "hi")]));
-  const stream = () => s.streams.get("t1.1")?.text;
+  const stream = () => s.turns[0].streams.get("t1.1")?.text;
   s = fold(s, text("t1.1", 1, 0, "half a "));
   s = fold(s, text("t1.1", 2, 0, "whole ü"));
   assert.equal(stream(), "whole ü");
@@ -105,15 +110,51 @@ test("a background start leaves its task running until its agent ends", () => {
   s = fold(s, event("memory_appended", {}, "t1", [user("t1.0", 1, "hi")]));
   s = fold(s, event("tool_call", { intent: "assign_task", arguments: { agent: "a", task: "x", background: true }, toolCallId: "call_9", sub_agent_thread_id: "agent:a:1" }));
   s = fold(s, event("tool_response", { toolCallId: "call_9", name: "assign_task", status: "success", result: "started" }));
-  assert.deepEqual(shape(s), ["user", "agent:a running"]);
+  assert.deepEqual(shape(s), ["user", "rollup(agent:a running)"]);
   s = fold(s, event("sub_agent_completed", { parentToolCallId: "call_9", status: "failed" }, "t2"));
-  assert.deepEqual(shape(s), ["user", "agent:a failed"]);
+  assert.deepEqual(shape(s), ["user", "rollup(agent:a failed)"]);
+});
+
+test("what does not change stays the same object", () => {
+  let s = empty();
+  for (const u of turn()) s = fold(s, u);
+  const first = s.turns[0];
+  s = fold(s, event("memory_appended", {}, "t2", [user("t2.0", 6, "more", "t2")]));
+  s = fold(s, { threadId: main.id, cursor: "99:1:2", text: { messageId: "t2.1", turnId: "t2", attempt: 1, offset: 0, text: "so" } });
+  assert.equal(s.turns[0], first);
+  assert.equal(itemsOf(s.turns[0]), itemsOf(first));
+  assert.deepEqual(s.turns.map((t) => t.id), ["t1", "t2"]);
+});
+
+test("the text of a reply with calls is shown once, before its calls, and its thoughts stay", () => {
+  seq = 0;
+  let s = fold(empty(), event("memory_appended", {}, "t1", [user("t1.0", 1, "hi")]));
+  s = fold(s, { threadId: main.id, cursor: "1:1:9", text: { messageId: "t1.1", turnId: "t1", attempt: 1, offset: 0, text: "I look at", reasoningOffset: 0, reasoning: "hm" } });
+  const calls = [{ id: "call_1", function: { name: "ls", arguments: "{}" } }];
+  s = fold(s, event("tool_calls", { toolCalls: calls }));
+  s = fold(s, event("tool_call", { intent: "ls", arguments: {}, toolCallId: "call_1" }));
+  assert.deepEqual(shape(s), ["user", "rollup()", "assistant", "ls running"]);
+  assert.deepEqual([items(s)[2].message.content, items(s)[2].message.reasoning], ["I look at", "hm"]);
+  s = fold(s, event("memory_appended", {}, "t1", [{ ...says("t1.1", 2, "I look at"), reasoning: "hm", tool_calls: calls }]));
+  assert.deepEqual(shape(s), ["user", "rollup()", "assistant", "ls running"]);
+  const silent = fold(s, event("memory_appended", {}, "t1", [{ ...says("t1.1", 2, null), reasoning: "hm", tool_calls: calls }]));
+  assert.deepEqual(shape(silent), ["user", "rollup()", "assistant", "ls running"], "thoughts without text stay, too");
+});
+
+test("a long result is never blank", () => {
+  let s = empty();
+  for (const u of turn().slice(0, 5)) s = fold(s, u);
+  s = fold(s, event("tool_response", { toolCallId: "call_1", name: "ls", status: "success", resultRef: "r1", preview: "the beginn", size: 4000 }));
+  const ls = () => items(s).find((i) => i.call?.toolName === "ls").call;
+  assert.deepEqual([ls().result, ls().whole], ["the beginn", false]);
+  s = fold(s, event("memory_appended", {}, "t1", [{ ...says("t1.1", 2, null), tool_calls: [{ id: "call_1", function: { name: "ls", arguments: "{}" } }] }, { id: "r1", role: "tool", tool_call_id: "call_1", content: "the beginning and the end", turnId: "t1", seq: 3 }]));
+  assert.equal(ls().result, "the beginning and the end");
 });
 
 test("earlier pages and waiting messages", () => {
   let s = fromView({ thread: main, messages: [user("t2.0", 3, "b", "t2"), says("t2.1", 4, "B", "t2")], inbox: [{ id: "m3", kind: "message", state: "waiting", turnId: "t3", content: "c" }], cursor: "9" });
   s = prepend(s, { messages: [user("t1.0", 1, "a"), says("t1.1", 2, "A")] });
-  assert.deepEqual(s.messages.map((m) => m.seq), [1, 2, 3, 4]);
+  assert.deepEqual(messages(s).map((m) => m.seq), [1, 2, 3, 4]);
   assert.equal(s.inbox.length, 1);
   s = fold(s, event("memory_appended", {}, "t3", [user("t3.0", 5, "c", "t3")]));
   assert.equal(s.inbox.length, 0);
