@@ -70,20 +70,19 @@ func (t *Talk) putOpen(ctx context.Context, threadID string, put map[string]bool
 const settle = 400 * time.Millisecond
 
 // readLine reads what a person types.
-func (t *Talk) readLine(ctx context.Context, prompt string) (terminal.Line, error) {
-	return t.Keyboard().Next(ctx, prompt, t.Interrupts)
+func (t *Talk) readLine(ctx context.Context, prompt string) (string, error) {
+	return t.Typed.Next(ctx, prompt, t.Interrupts)
 }
 
 // answer asks until take takes a line. Only what is typed after the question stands
 // there answers it.
-func (t *Talk) answer(ctx context.Context, prompt string, take func(terminal.Line) (done bool, err error)) error {
-	keys := t.Keyboard()
+func (t *Talk) answer(ctx context.Context, prompt string, take func(string) (done bool, err error)) error {
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-time.After(settle):
 	}
-	keys.Forget()
+	t.Typed.Forget()
 	for {
 		line, err := t.readLine(ctx, prompt)
 		if err != nil {
@@ -97,11 +96,16 @@ func (t *Talk) answer(ctx context.Context, prompt string, take func(terminal.Lin
 
 // Confirm asks for yes or no. All but a typed y or yes is no, leaving too.
 func (p *Person) Confirm(ctx context.Context, prompt string) (yes bool, err error) {
-	err = (&Talk{Person: p}).answer(ctx, prompt, func(l terminal.Line) (bool, error) {
-		said := strings.ToLower(strings.TrimSpace(l.Text))
-		yes = !l.Pasted && (said == "y" || said == "yes")
-		return true, nil
-	})
+	if p.Forms != nil {
+		p.Progress("%s", prompt)
+		yes, err = p.Forms.Confirm(ctx)
+	} else {
+		err = (&Talk{Person: p}).answer(ctx, prompt, func(line string) (bool, error) {
+			said := strings.ToLower(strings.TrimSpace(line))
+			yes = said == "y" || said == "yes"
+			return true, nil
+		})
+	}
 	if left(err) {
 		err = nil
 	}
@@ -119,32 +123,40 @@ func (t *Talk) saved(note string, err error) error {
 	return err
 }
 
-// question puts a question to the person; a paste is an answer too.
+// question puts a question to the person.
 func (t *Talk) question(ctx context.Context, q spool.QuestionRequest, optional bool) (stays bool, err error) {
 	t.Progress("%s", printer.Asked(q))
 	prompt := "your answer: "
 	if optional {
 		prompt = "your answer (Enter leaves it open): "
 	}
-	err = t.answer(ctx, prompt, func(line terminal.Line) (bool, error) {
-		if !utf8.ValidString(line.Text) {
+	take := func(line string) (bool, error) {
+		if !utf8.ValidString(line) {
 			t.Progress("this is not valid UTF-8; nothing was sent")
 			return false, nil
 		}
-		if strings.TrimSpace(line.Text) == "" {
+		if strings.TrimSpace(line) == "" {
 			stays = optional
 			return optional, nil
 		}
-		done, err := t.C.Answer(ctx, memory.AnswerRequest{Target: q.QuestionID, Text: line.Text})
+		done, err := t.C.Answer(ctx, memory.AnswerRequest{Target: q.QuestionID, Text: line})
 		return true, t.saved(done.Note, err)
-	})
+	}
+	if t.Forms != nil {
+		text := ""
+		if text, err = t.Forms.Question(ctx, q); err == nil {
+			_, err = take(text)
+		}
+	} else {
+		err = t.answer(ctx, prompt, take)
+	}
 	if errors.Is(err, terminal.ErrLeft) {
 		t.Progress("\nquestion %s stays open; answer it with %s answer %s TEXT", q.QuestionID, t.Name, q.QuestionID)
 	}
 	return stays, err
 }
 
-// approval puts an approval to the person; a paste is no answer.
+// approval puts an approval to the person.
 func (t *Talk) approval(ctx context.Context, a spool.ApprovalRequest, optional bool) (stays bool, err error) {
 	t.Progress("%s", printer.Wanted(a))
 	prompt := "[y]es, [n]o, [e]dit (tell the agent something instead), or the word always (yes, and these tools ask no more in this session): "
@@ -158,26 +170,33 @@ func (t *Talk) approval(ctx context.Context, a spool.ApprovalRequest, optional b
 	if optional {
 		prompt = "(Enter leaves it open) " + prompt
 	}
-	err = t.answer(ctx, prompt, func(line terminal.Line) (bool, error) {
-		if line.Pasted {
-			t.Progress("a paste is no answer: type it")
-			return false, nil
-		}
-		if strings.TrimSpace(line.Text) == "" {
-			stays = optional
-			return optional, nil
-		}
-		d, err := t.verdict(ctx, a, line.Text)
-		if err != nil || d.Verdict == "" {
-			return false, err
-		}
+	decide := func(d memory.Decision) (bool, error) {
 		done, err := t.C.Decide(ctx, d)
 		if agent.CodeOf(err) == agent.CodeInvalid { // not for this person to decide
 			t.Progress("%s", terminal.Clean(err.Error()))
 			return false, nil
 		}
 		return true, t.saved(done.Note, err)
-	})
+	}
+	for decided := false; t.Forms != nil && !decided && err == nil; {
+		var d memory.Decision
+		if d, err = t.Forms.Approval(ctx, a); err == nil {
+			decided, err = decide(d)
+		}
+	}
+	if t.Forms == nil {
+		err = t.answer(ctx, prompt, func(line string) (bool, error) {
+			if strings.TrimSpace(line) == "" {
+				stays = optional
+				return optional, nil
+			}
+			d, err := t.verdict(ctx, a, line)
+			if err != nil || d.Verdict == "" {
+				return false, err
+			}
+			return decide(d)
+		})
+	}
 	if errors.Is(err, terminal.ErrLeft) {
 		t.Progress("\napproval %s stays open; decide with %s approve | deny | edit", a.ApprovalID, t.Name)
 	}
@@ -229,7 +248,7 @@ func (t *Talk) edit(ctx context.Context, a spool.ApprovalRequest) (none memory.D
 	which := []string{"1"}
 	if n := len(a.ToolCalls); n > 1 {
 		line, err := t.readLine(ctx, "which call, 1 to "+strconv.Itoa(n)+" (the others are denied; Enter goes back): ")
-		if which = strings.Fields(line.Text); err != nil || len(which) == 0 {
+		if which = strings.Fields(line); err != nil || len(which) == 0 {
 			return none, err
 		}
 	}
@@ -245,8 +264,8 @@ func (t *Talk) edit(ctx context.Context, a spool.ApprovalRequest) (none memory.D
 		}
 	}
 	line, err := t.readLine(ctx, "what to tell the agent instead of running "+name+" (Enter goes back): ")
-	if err != nil || strings.TrimSpace(line.Text) == "" {
+	if err != nil || strings.TrimSpace(line) == "" {
 		return none, err
 	}
-	return memory.Decision{Target: ids[0], Verdict: memory.Edit, Instruction: line.Text}, nil
+	return memory.Decision{Target: ids[0], Verdict: memory.Edit, Instruction: line}, nil
 }

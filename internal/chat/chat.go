@@ -59,7 +59,7 @@ func (s *session) next(ctx context.Context) (quit bool, err error) {
 	if err != nil {
 		return false, terminal.ErrLeft
 	}
-	text := strings.TrimSpace(line.Text)
+	text := strings.TrimSpace(line)
 	switch name := command(line); {
 	case name == "/quit" || name == "/exit":
 		return true, nil
@@ -91,11 +91,10 @@ func (s *session) next(ctx context.Context) (quit bool, err error) {
 // word is what may be a command; /usr/bin/ls is none.
 var word = regexp.MustCompile(`^/[A-Za-z]*$`)
 
-// command is the command in a line, or "" for a message. What was pasted is always a
-// message.
-func command(line terminal.Line) string {
-	first, _, _ := strings.Cut(strings.TrimRight(line.Text, " \t"), " ")
-	if line.Pasted || !word.MatchString(first) {
+// command is the command in a line, or "" for a message.
+func command(line string) string {
+	first, _, _ := strings.Cut(strings.TrimRight(line, " \t"), " ")
+	if !word.MatchString(first) {
 		return ""
 	}
 	return first
@@ -107,7 +106,7 @@ func help(name string) string {
 	}
 	return "/quit, /exit  leave; so does Ctrl-D\n" +
 		"/help         this text\n" +
-		"All else is sent. A paste of several lines is one message; Enter sends it. A blank before / sends it as text.\n" + banner
+		"All else is sent. A blank before / sends it as text.\n" + banner
 }
 
 // join follows a turn that runs already, each once, until it ends: a person at the

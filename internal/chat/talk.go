@@ -5,7 +5,6 @@ import (
 	"errors"
 	"maps"
 	"os"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -27,13 +26,22 @@ type Person struct {
 	// Talking sends interrupts to Interrupts; otherwise they end the program.
 	Talking    atomic.Bool
 	Interrupts chan os.Signal
-	// Keyboard begins to read when it is called first.
-	Keyboard func() *terminal.Keyboard
+	// Typed are the lines they type, Forms how they are asked: nil = by lines.
+	Typed *terminal.Lines
+	Forms Forms
 }
 
-// NewPerson makes one whose keyboard is opened by open, once.
-func NewPerson(p *printer.Printer, present bool, open func() *terminal.Keyboard) *Person {
-	return &Person{Printer: p, Present: present, Interrupts: make(chan os.Signal, 4), Keyboard: sync.OnceValue(open)}
+// Forms put to a person what waits for them, drawn at their terminal.
+// terminal.ErrLeft means that they left it open.
+type Forms interface {
+	Approval(ctx context.Context, a spool.ApprovalRequest) (memory.Decision, error)
+	Question(ctx context.Context, q spool.QuestionRequest) (answer string, err error)
+	Confirm(ctx context.Context) (yes bool, err error)
+}
+
+// NewPerson makes one who types lines.
+func NewPerson(p *printer.Printer, present bool, lines *terminal.Lines) *Person {
+	return &Person{Printer: p, Present: present, Interrupts: make(chan os.Signal, 4), Typed: lines}
 }
 
 // Talk waits for turns and shows them.

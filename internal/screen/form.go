@@ -26,6 +26,7 @@ type form struct {
 
 	choices []choice
 	at      int    // the choice that Enter takes, -1 = none yet
+	safe    int    // where a wrong key leads
 	out     []bool // by call: left out of a yes
 	text    *textarea.Model
 	quiet   time.Time // when the last key before it came
@@ -50,7 +51,7 @@ func (f *form) id() string {
 
 // newApproval offers what its user may decide.
 func newApproval(a spool.ApprovalRequest) *form {
-	f := &form{approval: &a, at: -1, out: make([]bool, len(a.ToolCalls)), quiet: time.Now()}
+	f := &form{approval: &a, at: -1, safe: -1, out: make([]bool, len(a.ToolCalls)), quiet: time.Now()}
 	may, always := true, true
 	for _, call := range a.ToolCalls {
 		may = may && call.Limit != "administrator"
@@ -161,6 +162,7 @@ func (f *form) choose(k string) {
 			return
 		}
 	}
+	f.at = f.safe
 	f.note = fmt.Sprintf("%q is no answer", terminal.Cut(terminal.Visible(k), 20))
 }
 
@@ -176,6 +178,9 @@ func (f *form) marked() (ids []string) {
 
 func (f *form) decide() taken {
 	c := f.choices[f.at]
+	if f.approval == nil {
+		return taken{answer: c.key, done: true}
+	}
 	d := memory.Decision{Target: f.approval.ApprovalID, Verdict: c.verdict, Narrow: c.narrow}
 	ids := f.marked()
 	switch {
@@ -240,7 +245,7 @@ func (f *form) view(l look, width int) (lines []string, cursor *tea.Cursor) {
 		hint += " · a number leaves a call out"
 	}
 	if !f.focused {
-		hint = "Tab: to the question above"
+		hint = "a moment: what was typed before is no answer · Tab: to the question above"
 	}
 	if f.text != nil {
 		f.text.SetWidth(width - 4)

@@ -39,7 +39,7 @@ const longPaste = 8
 
 // paste takes what was pasted: always text, never a command.
 func (in *input) paste(text string) {
-	text = terminal.Clean(strings.ReplaceAll(strings.ReplaceAll(text, "\r\n", "\n"), "\r", "\n"))
+	text = pasted(text)
 	if n := strings.Count(text, "\n") + 1; n > longPaste || strings.Contains(text, "\t") {
 		name := fmt.Sprintf("[paste %d: %d lines]", len(in.pastes)+1, n)
 		in.pastes[name] = text
@@ -56,6 +56,11 @@ func (in *input) said() string {
 		text = strings.ReplaceAll(text, name, whole)
 	}
 	return strings.TrimSpace(text)
+}
+
+// pasted is what was pasted, safe for a terminal and with lines that end as here.
+func pasted(text string) string {
+	return terminal.Clean(strings.ReplaceAll(strings.ReplaceAll(text, "\r\n", "\n"), "\r", "\n"))
 }
 
 // clear empties the line; what stood there is in the history.

@@ -174,7 +174,7 @@ func (m *model) key(msg tea.KeyPressMsg) tea.Cmd {
 
 func (m *model) paste(text string) {
 	if m.form != nil && m.form.focused {
-		m.form.paste(terminal.Clean(strings.ReplaceAll(strings.ReplaceAll(text, "\r\n", "\n"), "\r", "\n")))
+		m.form.paste(pasted(text))
 		return
 	}
 	m.typed = time.Now()

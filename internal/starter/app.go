@@ -25,6 +25,7 @@ import (
 	"github.com/spool-agents/spool/internal/exit"
 	"github.com/spool-agents/spool/internal/printer"
 	"github.com/spool-agents/spool/internal/remote"
+	"github.com/spool-agents/spool/internal/screen"
 	"github.com/spool-agents/spool/internal/telemetry/export"
 	"github.com/spool-agents/spool/internal/terminal"
 	"github.com/spool-agents/spool/memory"
@@ -53,11 +54,10 @@ func newApp(env []string, stdin io.Reader, stdout, stderr io.Writer) *app {
 	a := &app{env: env, stdin: stdin, stdout: stdout, live: terminal.Is(stdin) && terminal.Is(stdout)}
 	p := &printer.Printer{Name: programName(os.Args[0]), Out: printer.NewWriter(stdout), Err: printer.NewWriter(stderr)}
 	present := terminal.Is(stdin) && terminal.Is(stderr)
-	a.Person = chat.NewPerson(p, present, func() *terminal.Keyboard {
-		k, restore := terminal.NewKeyboard(stdin, p.Err, present)
-		a.closers = append(a.closers, restore)
-		return k
-	})
+	a.Person = chat.NewPerson(p, present, terminal.NewLines(stdin, p.Err, present))
+	if term := a.lookup("TERM"); present && term != "" && term != "dumb" {
+		a.Forms = screen.Forms{In: stdin, Out: stderr, Env: env, Plain: a.lookup("NO_COLOR") != ""}
+	}
 	return a
 }
 

@@ -331,5 +331,5 @@ func (d *demo) linger(ctx context.Context) {
 	d.a.Print("")
 	d.a.Print("Temporal shows it at %s", d.c.WorkflowURL(d.sent.ThreadID))
 	d.a.Print("Open %s · Enter to stop", d.stack.Info().Web)
-	_, _ = d.a.Keyboard().Next(ctx, "", nil) // any end of the wait will do
+	_, _ = d.a.Typed.Next(ctx, "", nil) // any end of the wait will do
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/internal/exit"
 	"github.com/spool-agents/spool/internal/llm/llmtest"
-	"github.com/spool-agents/spool/internal/terminal"
 	"github.com/spool-agents/spool/memory"
 )
 
@@ -142,18 +141,18 @@ func TestAQuestionIsPutToThePersonAtTheTerminal(t *testing.T) {
 	qs, turn := b.questioning("s1", "which \x1b[2Jcolour?", "how many?")
 	d := sit(t)
 	d.types("typed before\n")
-	d.start(b, "send", "--wait", "-s", "s1", "--message-id", "m1", "do it")
+	d.draws(b, "send", "--wait", "-s", "s1", "--message-id", "m1", "do it")
 	d.sees("orchestrator asks:")
 	d.sees(`  which \x1b[2Jcolour?`)
-	d.sees(yourAnswer)
+	d.sees("your answer, then Enter")
 	d.types("\r")
-	d.sees(yourAnswer)
+	d.sees("an answer has a text")
 	assert.Empty(t, answerOf(b, qs[0].ID), "an empty line is no answer")
 	d.types("blue\r")
 	d.sees("the answer is saved")
 	d.sees("how many?")
-	d.sees(yourAnswer)
-	d.types(terminal.PasteBegins + "seven\nor so" + terminal.PasteEnds + "\r")
+	d.sees("your answer, then Enter")
+	d.types(pasteBegins + "seven\nor so" + pasteEnds + "\r")
 	d.sees("the answer is saved")
 	assert.Equal(t, "blue", answerOf(b, qs[0].ID))
 	assert.Equal(t, "seven\nor so", answerOf(b, qs[1].ID))

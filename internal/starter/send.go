@@ -230,7 +230,8 @@ func (k *chatCmd) Run(ctx context.Context, a *app) error {
 		a.Progress("Temporal cannot be reached; messages are stored and run when it is back (%s dev starts a local one)", a.Name)
 	}
 	a.warnOfAgent(cfg, req.Agent)
-	if term := a.lookup("TERM"); k.Plain || !a.live || !a.Present || term == "" || term == "dumb" {
+	if k.Plain || !a.live || a.Forms == nil {
+		a.Forms = nil
 		return chat.Run(ctx, a.Person, c, req)
 	}
 	return a.draw(ctx, c, cfg, req)

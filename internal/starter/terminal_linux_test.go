@@ -15,7 +15,6 @@ import (
 
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/internal/exit"
-	"github.com/spool-agents/spool/internal/terminal"
 	"github.com/spool-agents/spool/memory"
 )
 
@@ -60,6 +59,16 @@ func sit(t *testing.T) *desk {
 func (d *desk) start(b *bench, args ...string) {
 	go func() { d.code <- Run(d.t.Context(), args, b.env(), d.slave, d.slave, d.slave) }()
 }
+
+// draws is start at a terminal that is drawn at.
+func (d *desk) draws(b *bench, args ...string) {
+	go func() {
+		d.code <- Run(d.t.Context(), args, append(b.env(), "TERM=xterm-256color"), d.slave, d.slave, d.slave)
+	}()
+}
+
+// Terminals bracket what is pasted.
+const pasteBegins, pasteEnds = "\x1b[200~", "\x1b[201~"
 
 // patience bounds waits for what is bound to come; only a failure reaches it.
 const patience = time.Minute
@@ -120,26 +129,25 @@ func TestOnlyWhatIsTypedAfterAQuestionAnswersIt(t *testing.T) {
 	b := newBench(t)
 	ap, turn := b.asking("s1")
 	d := sit(t)
-	d.types("y\n" + terminal.PasteBegins + "always\ny") // the paste has not ended yet
-	d.start(b, "send", "--wait", "-s", "s1", "--message-id", "m1", "write")
+	d.types("y\n" + pasteBegins + "always\ny") // the paste has not ended yet
+	d.draws(b, "send", "--wait", "-s", "s1", "--message-id", "m1", "write")
 	d.sees("orchestrator wants to run:")
 	d.sees(`1. shell`)
 	d.sees(`command: \x1b[2Jrm`)
-	d.sees(anyAnswer)
-	d.types(terminal.PasteEnds + "\r" + terminal.PasteBegins + "y" + terminal.PasteEnds + "\r")
+	d.sees("then Enter")
+	d.types(pasteEnds + "\r" + pasteBegins + "y" + pasteEnds)
 	d.sees("a paste is no answer")
-	d.sees(anyAnswer)
-	d.types("a\r")
-	d.sees(`"a" is no answer`)
-	d.sees(anyAnswer)
+	d.types("\r")
+	d.sees("choose first")
+	d.types("q\r")
+	d.sees(`"q" is no answer`)
 	assert.Empty(t, decision(b, ap.ID), "still open")
-	d.types("nx\x7f\r")
+	d.types("n\r")
 	d.sees("the decision is saved")
 	assert.Equal(t, memory.Deny, decision(b, ap.ID))
 	b.round(turn, 1)
 	b.finish(turn, 2, agent.ThreadCancelled)
 	d.ends(exit.Failed)
-	d.sees(terminal.UnbracketPastes) // the terminal is left as it was
 	was, err := unix.IoctlGetTermios(int(d.slave.Fd()), unix.TCGETS)
 	require.NoError(t, err)
 	assert.NotZero(t, was.Lflag&unix.ECHO)
@@ -201,9 +209,7 @@ func TestChatAtATerminal(t *testing.T) {
 	d.sees("/quit, /exit  leave")
 	d.types("/model\r")
 	d.sees("/model is no command of chat, and nothing was sent")
-	d.types(terminal.PasteBegins + "first line\r/quit\r\nlast \x1b[31mline" + terminal.PasteEnds)
-	d.sees("last line")
-	d.types(" ende\u4e16\x7f\r")
+	d.types("last line enden\x7f\r")
 	d.sees("saved, but not running")
 	d.types("/usr/bin/ls is a path\r")
 	d.sees("saved, but not running")
@@ -213,7 +219,7 @@ func TestChatAtATerminal(t *testing.T) {
 	inbox, err := b.store.Inbox(t.Context(), "s1/default")
 	require.NoError(t, err)
 	require.Len(t, inbox, 2)
-	assert.Equal(t, "first line\n/quit\nlast line ende", inbox[0].Content.String())
+	assert.Equal(t, "last line ende", inbox[0].Content.String())
 	assert.Equal(t, "/usr/bin/ls is a path", inbox[1].Content.String())
 }
 

@@ -28,9 +28,10 @@ func TestAPersonAgreesToWhatWasShown(t *testing.T) {
 	}
 	for _, answer := range []string{"n\r", "\r", "yess\r", "\x04", "\x1b[200~y\x1b[201~\r"} {
 		d := sit(t)
-		d.start(b, "trust", project)
+		d.draws(b, "trust", project)
 		d.sees("1 file to agree to, 1 of them with rules, settings or servers that allow more")
 		d.sees("[y/N] ")
+		d.sees("then Enter")
 		d.types(answer)
 		d.ends(exit.Waiting)
 		require.False(t, agreed(), "%q is no yes", answer)

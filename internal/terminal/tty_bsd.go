@@ -8,7 +8,5 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-const getTermios, setTermios = unix.TIOCGETA, unix.TIOCSETA
-
 // flushInput drops what a terminal holds that nobody has read.
 func flushInput(f *os.File) { _ = unix.IoctlSetPointerInt(int(f.Fd()), unix.TIOCFLUSH, unix.TCIFLUSH) }

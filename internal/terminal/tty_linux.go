@@ -6,7 +6,5 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-const getTermios, setTermios = unix.TCGETS, unix.TCSETS
-
 // flushInput drops what a terminal holds that nobody has read.
 func flushInput(f *os.File) { _ = unix.IoctlSetInt(int(f.Fd()), unix.TCFLSH, unix.TCIFLUSH) }
