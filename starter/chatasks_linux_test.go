@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -96,6 +97,7 @@ func TestQuestionsAreAnswered(t *testing.T) {
 		d.Sees(decides)
 		d.Types(Esc)
 		d.Sees("stays open")
+		d.Loses(decides)
 		d.Types("/asks" + Enter)
 		d.Sees(decides)
 		d.Pastes("dark\nblue")
@@ -191,9 +193,13 @@ func TestNothingIsLostWhenAllIsKilled(t *testing.T) {
 		d := u.sits(cols, "-s", "s")
 		text := `script: call calculator {"expression":"6*7"} ;; slow 200ms say one two three four five six seven eight nine ten`
 		d.Types(text + Enter)
-		d.Sees("one two")
+		d.Until("the answer streams", func(lines []string) bool {
+			return slices.ContainsFunc(lines, func(line string) bool { return strings.HasPrefix(line, "one two") })
+		})
 		d.Types(say + "behind it" + Enter)
+		d.SeesLine("> " + say + "behind it")
 		d.Sees("waits for its turn")
+		d.Loses("is being stored")
 		for _, pid := range info.PIDs.Workers {
 			require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
 		}

@@ -1,5 +1,5 @@
 // Package terminal is what a person sees and types: text that is safe for a terminal,
-// tool calls shown as they are, and lines that are read key by key.
+// tool calls shown as they are, and lines that are read.
 package terminal
 
 import (
