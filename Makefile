@@ -21,11 +21,11 @@ build: bin/starter bin/worker $(TEMPORAL) ## build bin/starter, bin/worker and, 
 # Built with the flags of the tests, so that dependencies are compiled once for both.
 bin/starter: $(APP)
 	@echo "build: bin/starter, the command line (about 1 minute on 2 cores the first time)"
-	@$(GO) build -o $@ ./starter
+	@$(GO) build -ldflags "-s -w" -o $@ ./starter
 
 bin/worker: $(APP)
 	@echo "build: bin/worker, which runs the agents (seconds after bin/starter)"
-	@$(GO) build -o $@ ./worker
+	@$(GO) build -ldflags "-s -w" -o $@ ./worker
 
 # osusergo: it also works for a user that the system does not know.
 bin/temporal: .ci/temporal/go.mod .ci/temporal/go.sum

@@ -49,7 +49,7 @@ type WaitOptions struct {
 // is waited for.
 func (c *Client) Wait(ctx context.Context, threadID, turnID string, o WaitOptions) (r Reply, err error) {
 	asked, missing := time.Now(), 0
-	err = follow.Thread(ctx, c.store, threadID, func() (done bool, err error) {
+	err = follow.Thread(ctx, c.store, threadID, noWorkerAfter, func() (done bool, err error) {
 		if r, done, err = c.Look(ctx, threadID, turnID, o.Patient); err != nil || done {
 			return done, err
 		}

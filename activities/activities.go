@@ -3,7 +3,6 @@ package activities
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"os"
 	"sync"
@@ -86,6 +85,7 @@ type Activities struct {
 	naming      sync.Once
 	worker      string // names this process to the store
 	calibration calibration
+	watch       watch
 }
 
 // Defaults of the fields of that name.
@@ -143,101 +143,4 @@ func here(ctx context.Context, ref contract.Ref) contract.Ref {
 func fence(ctx context.Context) memory.Fence {
 	info := activity.GetInfo(ctx)
 	return memory.Fence{Scope: info.WorkflowExecution.RunID + "/" + info.ActivityID, Number: int(info.Attempt)}
-}
-
-// alive heartbeats until stop is called, so that a worker's death is noticed
-// within the heartbeat timeout and a cancel arrives. The context it returns also
-// ends when the worker has to, early enough to hand the work over. The
-// timeout counts from the activity's start, so the first heartbeat is sent when
-// it is due: one sent at once is a request to the server that every step waits
-// for. A first attempt's death leaves the workflow bound to the dead worker's
-// sticky queue: a later attempt releases it.
-//
-// It also looks for a cancel in the store: a server tells an activity of one with
-// the answer to a heartbeat only, seconds later. A store that is away for storeAwayFor
-// ends the context with errStoreAway, unless the activity stays for its result.
-func (a *Activities) alive(ctx context.Context, turnID string, stays bool) (alive context.Context, stop func()) {
-	alive, cancel := context.WithCancelCause(ctx)
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		cancel(a.beat(ctx, alive, turnID, stays))
-	}()
-	if activity.GetInfo(ctx).Attempt > 1 {
-		a.releaseSticky(ctx)
-	}
-	return alive, func() {
-		cancel(nil)
-		<-ended // a heartbeat that meets the activity's end would be logged as an error
-	}
-}
-
-// beat heartbeats until alive ends, or has to: then it returns why.
-func (a *Activities) beat(ctx, alive context.Context, turnID string, stays bool) error {
-	every := max(activity.GetInfo(ctx).HeartbeatTimeout/4, 100*time.Millisecond)
-	look := time.NewTicker(lookEvery)
-	defer look.Stop()
-	beaten, answered := time.Now(), time.Now()
-	for {
-		select {
-		case <-alive.Done():
-			return nil
-		case <-a.Cut:
-			return errCut
-		case <-look.C:
-		}
-		if time.Since(beaten) >= every {
-			beaten = time.Now()
-			activity.RecordHeartbeat(ctx)
-		}
-		reached, err := a.ended(alive, turnID, every)
-		if reached {
-			answered = time.Now()
-		}
-		if err == nil && !stays && time.Since(answered) >= storeAwayFor {
-			err = errStoreAway
-		}
-		if err != nil {
-			return err
-		}
-	}
-}
-
-const (
-	// lookEvery is how often an activity looks whether its turn is to end.
-	lookEvery = 150 * time.Millisecond
-	// storeAwayFor is how long a model call goes on while its worker does not reach the
-	// store. Then another worker makes it again: what it has could not be kept here.
-	storeAwayFor = 10 * time.Second
-)
-
-// Why an activity has to end, besides what its turn says: another attempt goes on.
-var (
-	errCut       = errors.New("this worker is shutting down; another one goes on")
-	errStoreAway = errors.New("this worker does not reach the store; another one goes on")
-)
-
-// handsOver is why the activity of ctx is to be made again elsewhere, or nil.
-func handsOver(ctx context.Context) error {
-	if cause := context.Cause(ctx); errors.Is(cause, errCut) || errors.Is(cause, errStoreAway) {
-		return cause
-	}
-	return nil
-}
-
-// ended is why a turn's activities have to stop, or nil, and whether the store has
-// answered within a time. A store that is away stops nothing.
-func (a *Activities) ended(ctx context.Context, turnID string, within time.Duration) (reached bool, why error) {
-	ctx, cancel := context.WithTimeout(ctx, within) // heartbeats wait for it
-	defer cancel()
-	turn, err := a.Store.Turn(ctx, turnID)
-	switch {
-	case err != nil:
-		return agent.CodeOf(err) != agent.CodeUnavailable && ctx.Err() == nil, nil
-	case turn.State != memory.TurnOpen:
-		return true, memory.Stale("turn %s is closed", turnID)
-	case turn.CancelRequested != nil:
-		return true, memory.CancelRequested(turnID)
-	}
-	return true, nil
 }

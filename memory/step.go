@@ -234,6 +234,9 @@ type Mark struct {
 	LastEvent int64 // seq
 	// Idle means that no turn is open and nothing waits to open one.
 	Idle bool
+	// Waiting is how many entries of its inbox wait, Asks for how much its tree waits
+	// from people.
+	Waiting, Asks int
 	// TurnID is the open turn. The others tell how far its current model call is;
 	// they are zero if none is under way.
 	TurnID          string

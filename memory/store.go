@@ -195,6 +195,8 @@ type Reader interface {
 	Entry(ctx context.Context, threadID string, kind EntryKind, id string) (InboxEntry, error)
 	TurnsOf(ctx context.Context, threadID string) ([]Turn, error)
 	Turn(ctx context.Context, turnID string) (Turn, error)
+	// Stopping names those of some turns that are closed, or whose cancel is requested.
+	Stopping(ctx context.Context, turnIDs []string) (closed, cancelled []string, err error)
 	Approvals(ctx context.Context, f ApprovalFilter) ([]Approval, error)
 	Questions(ctx context.Context, f QuestionFilter) ([]Question, error)
 	// Permissions lists what was allowed for a session.

@@ -68,9 +68,42 @@ func (s *stack) measureEncrypted(ctx context.Context, plain float64, t *table) {
 	})
 }
 
+// measureActions finds what a step costs by Temporal Cloud's bill: activities, and local
+// ones once for each workflow task that runs any.
+func measureActions(ctx context.Context, s *stack, t *table) {
+	s.startWorker(ctx)
+	defer s.stopWorkers()
+	s.stub.play(calls(historyTo+1, calculate))
+	from := s.steps(ctx, 1_000)
+	var actions int
+	tasks := map[int64]bool{}
+	for _, e := range from {
+		switch e.GetEventType() {
+		case enumspb.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED, enumspb.EVENT_TYPE_TIMER_STARTED, enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED,
+			enumspb.EVENT_TYPE_UPSERT_WORKFLOW_SEARCH_ATTRIBUTES, enumspb.EVENT_TYPE_START_CHILD_WORKFLOW_EXECUTION_INITIATED:
+			actions++
+		case enumspb.EVENT_TYPE_MARKER_RECORDED:
+			tasks[e.GetMarkerRecordedEventAttributes().GetWorkflowTaskCompletedEventId()] = true
+		}
+	}
+	t.add(row{Figure: "billable actions per step with a local tool", Value: float64(actions+len(tasks)) / (historyTo - historyFrom), Bar: 2,
+		Detail: fmt.Sprintf("%.1f events", float64(len(from))/(historyTo-historyFrom))})
+}
+
 // slope runs a turn on a conversation of a size and returns what a step in its
 // middle added.
 func (s *stack) slope(ctx context.Context, conversation int) (bytes, events float64) {
+	const n = historyTo - historyFrom
+	history := s.steps(ctx, conversation)
+	for _, e := range history {
+		bytes += float64(proto.Size(e)) / n
+	}
+	return bytes, float64(len(history)) / n
+}
+
+// steps runs a turn on a conversation of a size and returns the events of the steps in
+// its middle.
+func (s *stack) steps(ctx context.Context, conversation int) []*historypb.HistoryEvent {
 	session := spool.NewID()
 	converse(ctx, s.Store, session, s.Work, conversation)
 	r := s.run(ctx, session)
@@ -84,12 +117,7 @@ func (s *stack) slope(ctx context.Context, conversation int) (bytes, events floa
 	if len(steps) <= historyTo {
 		fail("the history of %s has %d model calls instead of more than %d", r.ThreadID, len(steps), historyTo)
 	}
-	from, to := steps[historyFrom-1], steps[historyTo-1]
-	const n = historyTo - historyFrom
-	for _, e := range history[from:to] {
-		bytes += float64(proto.Size(e)) / n
-	}
-	return bytes, float64(to-from) / n
+	return history[steps[historyFrom-1]:steps[historyTo-1]]
 }
 
 // events reads the history of one run, the latest if runID is empty.

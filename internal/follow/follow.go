@@ -3,6 +3,7 @@ package follow
 import (
 	"context"
 	"slices"
+	"time"
 
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/memory"
@@ -21,7 +22,7 @@ func Follow(ctx context.Context, store memory.Reader, t agent.Thread, cursor str
 	}
 	w := watch(store)
 	defer w.leave()
-	fl := &follower{w: w, o: o, f: f, threads: map[string]*followed{}}
+	fl := &follower{w: w, x: w.changes(), o: o, f: f, threads: map[string]*followed{}}
 	defer fl.leave()
 	fl.join(t.ID, at)
 	if o.Descendants { // those that exist already, for a start in mid-log
@@ -35,13 +36,16 @@ func Follow(ctx context.Context, store memory.Reader, t agent.Thread, cursor str
 			}
 		}
 	}
-	x := &changes{w: w}
+	again := time.Duration(0)
 	for {
-		now, err := x.wait(ctx)
+		now, err := fl.x.wait(ctx, again)
 		if err != nil {
 			return err
 		}
 		end, err := fl.round(ctx, now)
+		if again = 0; err != nil {
+			again = lookAnyway
+		}
 		if err != nil && !unreachable(ctx, err) {
 			return err
 		}
@@ -54,6 +58,7 @@ func Follow(ctx context.Context, store memory.Reader, t agent.Thread, cursor str
 // follower delivers the updates of a thread and its descendants.
 type follower struct {
 	w       *watcher
+	x       *changes
 	o       Options
 	f       func(Update) error
 	threads map[string]*followed
@@ -91,13 +96,13 @@ func (fl *follower) add(threadID string) error {
 }
 
 func (fl *follower) join(threadID string, at Cursor) {
-	fl.threads[threadID] = &followed{id: threadID, log: fl.w.log(threadID), at: at, resumed: at.Attempt > 0}
+	fl.threads[threadID] = &followed{id: threadID, log: fl.w.log(threadID, fl.x), at: at, resumed: at.Attempt > 0}
 	fl.order = append(fl.order, threadID)
 }
 
 func (fl *follower) leave() {
 	for _, t := range fl.threads {
-		fl.w.leaveLog(t.log)
+		fl.w.leaveLog(t.log, fl.x)
 	}
 }
 

@@ -54,6 +54,8 @@ type sharedLog struct {
 	id    string
 	sub   bool
 	users int // under w.mu
+	// waiting are those who wait for a change of the thread; under w.mu.
+	waiting map[*changes]bool
 
 	reading sync.Mutex
 	view    *logView // nil before the first reading
@@ -77,23 +79,26 @@ func (l *sharedLog) marked() markedAt {
 	return l.mark
 }
 
-// log returns the shared log of a thread. leaveLog has to be called.
-func (w *watcher) log(threadID string) *sharedLog {
+// log returns the shared log of a thread, whose changes x is told of from now on.
+// leaveLog has to be called.
+func (w *watcher) log(threadID string, x *changes) *sharedLog {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	l := w.logs[threadID]
 	if l == nil {
 		p, err := agent.ParseThreadID(threadID)
-		l = &sharedLog{w: w, id: threadID, sub: err == nil && p.Kind == agent.KindSubAgent}
+		l = &sharedLog{w: w, id: threadID, sub: err == nil && p.Kind == agent.KindSubAgent, waiting: map[*changes]bool{}}
 		w.logs[threadID] = l
 	}
 	l.users++
+	l.waiting[x] = true
 	return l
 }
 
-func (w *watcher) leaveLog(l *sharedLog) {
+func (w *watcher) leaveLog(l *sharedLog, x *changes) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	delete(l.waiting, x)
 	if l.users--; l.users == 0 {
 		delete(w.logs, l.id)
 	}

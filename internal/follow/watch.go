@@ -19,7 +19,7 @@ const (
 	// comes after a silence is seen late by 1 % of it at most.
 	lookMin = 15 * time.Millisecond
 	lookMax = 100 * time.Millisecond
-	// lookAnyway is when everybody reads again although nothing seems to have changed.
+	// lookAnyway is when threads are looked at again although nothing seems to have changed.
 	lookAnyway = time.Second
 )
 
@@ -39,10 +39,10 @@ type watcher struct {
 	time atomic.Int64
 
 	mu      sync.Mutex
-	at      int64         // when the last change was seen
-	changed chan struct{} // closed at the next one
-	err     error         // why looking fails, unless the store just cannot be reached
+	at      int64 // when the last change was seen
+	err     error // why looking fails, unless the store just cannot be reached
 	logs    map[string]*sharedLog
+	waiting map[*changes]bool // for any commit
 }
 
 var watchers = struct {
@@ -62,7 +62,7 @@ func watch(store memory.Reader) *watcher {
 	}
 	if w == nil {
 		ctx, end := context.WithCancel(context.Background())
-		w = &watcher{store: store, shared: shared, end: end, came: make(chan struct{}, 1), changed: make(chan struct{}), logs: map[string]*sharedLog{}}
+		w = &watcher{store: store, shared: shared, end: end, came: make(chan struct{}, 1), logs: map[string]*sharedLog{}, waiting: map[*changes]bool{}}
 		if shared {
 			watchers.of[store] = w
 		}
@@ -136,7 +136,7 @@ func sleep(ctx context.Context, d time.Duration) {
 }
 
 // look finds out which of the followed threads have changed, in one reading for all,
-// and wakes all who wait.
+// and wakes who waits for these, or for any commit.
 func (w *watcher) look(ctx context.Context) error {
 	at := w.time.Add(1)
 	w.mu.Lock()
@@ -158,11 +158,15 @@ func (w *watcher) look(ctx context.Context) error {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.at, w.err = at, nil
 	for _, l := range logs {
 		m, there := byID[l.id]
+		if there != l.mark.there || m != l.mark.mark {
+			wake(l.waiting)
+		}
 		l.mark = markedAt{began, ended, there, m}
 	}
-	w.wake(at, nil)
+	wake(w.waiting)
 	return nil
 }
 
@@ -170,47 +174,56 @@ func (w *watcher) look(ctx context.Context) error {
 func (w *watcher) fail(err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.wake(w.time.Add(1), err)
-}
-
-func (w *watcher) wake(at int64, err error) {
-	w.at, w.err = at, err
-	close(w.changed)
-	w.changed = make(chan struct{})
-}
-
-// changes says to one who waits when to read the store again.
-type changes struct {
-	w    *watcher
-	seen int64
-}
-
-// wait returns at once the first time, then when something was committed, after a
-// second in any case, or with ctx's error. It waits for a store that cannot be
-// reached. Readings that begin after the moment it returns show what was committed.
-func (x *changes) wait(ctx context.Context) (int64, error) {
-	if x.seen == 0 {
-		x.seen = x.w.time.Add(1)
-		return x.seen, ctx.Err()
+	w.at, w.err = w.time.Add(1), err
+	for _, l := range w.logs {
+		wake(l.waiting)
 	}
-	for {
-		x.w.mu.Lock()
-		at, changed, err := x.w.at, x.w.changed, x.w.err
-		x.w.mu.Unlock()
-		switch {
-		case ctx.Err() != nil:
-			return 0, ctx.Err()
-		case at > x.seen && err != nil:
-			return 0, err
-		case at > x.seen:
-			x.seen = at
-			return at, nil
-		}
+	wake(w.waiting)
+}
+
+func wake(waiting map[*changes]bool) {
+	for x := range waiting {
 		select {
-		case <-ctx.Done():
-		case <-changed:
+		case x.woken <- struct{}{}:
+		default:
 		}
 	}
+}
+
+// changes says to one who waits when to read the store again: when one of the threads
+// has changed whose logs it stands in, or after any commit if it stands in the watcher.
+type changes struct {
+	w     *watcher
+	woken chan struct{}
+	began bool
+}
+
+func (w *watcher) changes() *changes { return &changes{w: w, woken: make(chan struct{}, 1)} }
+
+// wait returns at once the first time, then when something has changed, after a time in
+// any case unless that is 0, or with ctx's error. It waits for a store that cannot be
+// reached. Readings that begin after the moment it returns show what was committed.
+func (x *changes) wait(ctx context.Context, most time.Duration) (int64, error) {
+	if !x.began {
+		x.began = true
+		return x.w.time.Add(1), ctx.Err()
+	}
+	var over <-chan time.Time
+	if most != 0 {
+		t := time.NewTimer(most)
+		defer t.Stop()
+		over = t.C
+	}
+	select {
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	case <-over:
+		return x.w.time.Add(1), nil
+	case <-x.woken:
+	}
+	x.w.mu.Lock()
+	defer x.w.mu.Unlock()
+	return x.w.at, x.w.err
 }
 
 // Store calls f now and whenever something may have been committed to the store,
@@ -218,41 +231,57 @@ func (x *changes) wait(ctx context.Context) (int64, error) {
 func Store(ctx context.Context, store memory.Reader, f func() (done bool, err error)) error {
 	w := watch(store)
 	defer w.leave()
-	return w.each(ctx, func() bool { return true }, f)
-}
-
-// Thread is Store for who looks at one thread: f is called when that thread has
-// another event or turn, and every second.
-func Thread(ctx context.Context, store memory.Reader, threadID string, f func() (done bool, err error)) error {
-	w := watch(store)
-	defer w.leave()
-	log := w.log(threadID)
-	defer w.leaveLog(log)
-	var seen markedAt
-	var last time.Time
-	return w.each(ctx, func() bool {
-		now := log.marked()
-		same := now.there && seen.there && now.mark.LastEvent == seen.mark.LastEvent && now.mark.TurnID == seen.mark.TurnID && now.mark.Idle == seen.mark.Idle
-		if same && time.Since(last) < lookAnyway*9/10 {
-			return false
-		}
-		seen, last = now, time.Now()
-		return true
-	}, f)
-}
-
-// each calls f whenever something was committed and it is due.
-func (w *watcher) each(ctx context.Context, due func() bool, f func() (bool, error)) error {
-	x := &changes{w: w}
+	x := w.changes()
+	w.mu.Lock()
+	w.waiting[x] = true
+	w.mu.Unlock()
+	defer func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		delete(w.waiting, x)
+	}()
 	for {
-		if _, err := x.wait(ctx); err != nil {
+		if _, err := x.wait(ctx, lookAnyway); err != nil {
 			return err
-		}
-		if !due() {
-			continue
 		}
 		if done, err := f(); done && err == nil || err != nil && !unreachable(ctx, err) {
 			return err
+		}
+	}
+}
+
+// Thread is Store for who waits for a thread's turn: f is called when a turn of the
+// thread begins or ends, its inbox or what its tree waits for changes, and after a time
+// in any case.
+func Thread(ctx context.Context, store memory.Reader, threadID string, anyway time.Duration, f func() (done bool, err error)) error {
+	w := watch(store)
+	defer w.leave()
+	x := w.changes()
+	log := w.log(threadID, x)
+	defer w.leaveLog(log, x)
+	type standing struct {
+		there         bool
+		turn          string
+		waiting, asks int
+	}
+	var seen standing
+	var due time.Time // when f is called in any case
+	for {
+		if _, err := x.wait(ctx, time.Until(due)); err != nil {
+			return err
+		}
+		m := log.marked()
+		now := standing{m.there, m.mark.TurnID, m.mark.Waiting, m.mark.Asks}
+		if now.there && now == seen && time.Now().Before(due) {
+			continue
+		}
+		seen = now
+		done, err := f()
+		if done && err == nil || err != nil && !unreachable(ctx, err) {
+			return err
+		}
+		if due = time.Now().Add(anyway); err != nil {
+			due = time.Now().Add(lookAnyway)
 		}
 	}
 }

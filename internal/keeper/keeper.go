@@ -56,7 +56,9 @@ type Keeper struct {
 	// Closed, if set, is called for each turn that the keeper closes.
 	Closed func(memory.CloseRequest, memory.Closed)
 
-	sweeps map[string]backOff // by thread
+	sweeps  map[string]backOff // by thread
+	changes int64              // what the store's Changed said last
+	changed time.Time          // when that was new
 	// One round looks at all open turns, a page per sweep.
 	begun   time.Time                       // the round's begin
 	last    memory.OpenTurn                 // the last one looked at; zero = the round is over
@@ -92,13 +94,26 @@ func (k *Keeper) Run(ctx context.Context) error {
 				return err
 			}
 		}
-		if err := k.Sweep(ctx); err != nil && ctx.Err() == nil {
-			k.Log.Warn("sweep failed; it is repeated", "error", err)
+		if !k.quiet(ctx) {
+			if err := k.Sweep(ctx); err != nil && ctx.Err() == nil {
+				k.Log.Warn("sweep failed; it is repeated", "error", err)
+			}
 		}
 		if err := k.Reconcile(ctx); err != nil && ctx.Err() == nil {
 			k.Log.Warn("reconcile failed; it is repeated", "error", err)
 		}
 	}
+}
+
+// quiet reports whether nothing can have become overdue since the last sweep: that found
+// nothing, and it came late enough after the last commit of anybody.
+func (k *Keeper) quiet(ctx context.Context) bool {
+	n, err := k.Store.Changed(ctx)
+	if err != nil || n != k.changes || k.changed.IsZero() {
+		k.changes, k.changed = n, time.Now()
+		return false
+	}
+	return len(k.sweeps) == 0 && time.Since(k.changed) > k.sweepAge()+4*sweepEvery
 }
 
 // Sweep nudges overdue threads, each with its own back-off.

@@ -69,3 +69,42 @@ func TestReconcileReadsAPage(t *testing.T) {
 		require.Equal(t, 2, temporal.asked["s000/default"])
 	})
 }
+
+// atRest is a store in which nothing is overdue.
+type atRest struct {
+	manyOpen
+	changes int64
+	sweeps  int
+}
+
+func (s *atRest) Changed(context.Context) (int64, error) { return s.changes, nil }
+
+func (s *atRest) Overdue(context.Context, time.Duration, int) ([]memory.Overdue, error) {
+	s.sweeps++
+	return nil, nil
+}
+
+// A store in which nobody commits is not swept; one in which somebody has is swept until
+// what came with that commit would be overdue.
+func TestAQuietStoreIsNotSwept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &atRest{}
+		k := &Keeper{Store: store, Client: running{}}
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- k.Run(ctx) }()
+		for range 3 {
+			time.Sleep(20 * time.Second)
+			swept := store.sweeps
+			require.Positive(t, swept)
+			time.Sleep(10 * time.Minute)
+			require.Equal(t, swept, store.sweeps)
+			store.sweeps, store.changes = 0, store.changes+1
+			time.Sleep(k.sweepAge() + 2*sweepEvery)
+			synctest.Wait()
+			require.GreaterOrEqual(t, store.sweeps, 2)
+		}
+		stop()
+		require.NoError(t, <-ended)
+	})
+}

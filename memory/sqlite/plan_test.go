@@ -103,5 +103,6 @@ func readWindow(t *testing.T, s *Store) {
 	_, err3 := s.InboxBefore(ctx, id, 0, 2)
 	_, err4 := s.LastTurn(ctx, id)
 	_, err5 := s.Stream(ctx, id)
-	require.NoError(t, errors.Join(err, err2, err3, err4, err5))
+	_, _, err6 := s.Stopping(ctx, []string{calls[0].TurnID})
+	require.NoError(t, errors.Join(err, err2, err3, err4, err5, err6))
 }

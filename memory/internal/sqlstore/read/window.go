@@ -131,23 +131,44 @@ func (s *Store) OpenCalls(ctx context.Context, threadID string) (ids []string, e
 	return ids, err
 }
 
+// Stopping names those of some turns that are closed, or whose cancel is requested.
+func (s *Store) Stopping(ctx context.Context, turnIDs []string) (closed, cancelled []string, err error) {
+	type turn struct{ id, state string }
+	err = s.rows.Read(ctx, func(q *rows.Reader) error {
+		closed, cancelled = nil, nil
+		return batches(turnIDs, func(in string, args []any) error {
+			found, err := rows.Find(q, func(t *turn) []any { return []any{&t.id, &t.state} }, nil,
+				`SELECT id, state FROM turns WHERE id IN `+in+` AND (state <> 'open' OR cancel_at > 0)`, args...)
+			for _, t := range found {
+				if t.state == string(memory.TurnOpen) {
+					cancelled = append(cancelled, t.id)
+				} else {
+					closed = append(closed, t.id)
+				}
+			}
+			return err
+		})
+	})
+	return closed, cancelled, err
+}
+
 type markRow struct {
 	memory.Mark
-	waiting int64
-	state   string
+	state string
 }
 
 // Mark says where threads stand.
 func (s *Store) Mark(ctx context.Context, threadIDs []string) (marks []memory.Mark, err error) {
-	const query = `SELECT t.id, t.last_event, t.waiting, t.open_turn, COALESCE(s.step, 0), COALESCE(s.attempt, 0), COALESCE(s.state, ''), COALESCE(s.text_len, 0), COALESCE(s.reasoning_len, 0)` +
+	const query = `SELECT t.id, t.last_event, t.waiting, t.open_turn, COALESCE(s.step, 0), COALESCE(s.attempt, 0), COALESCE(s.state, ''), COALESCE(s.text_len, 0), COALESCE(s.reasoning_len, 0),` +
+		` (SELECT COUNT(*) FROM asks a WHERE a.root_id = t.root_id AND a.outcome = '')` +
 		` FROM threads t LEFT JOIN turns n ON t.open_turn <> '' AND n.id = t.open_turn LEFT JOIN steps s ON s.turn_id = n.id AND s.step = n.saved + 1 WHERE t.id IN `
 	err = s.rows.Read(ctx, func(q *rows.Reader) error {
 		marks = make([]memory.Mark, 0, len(threadIDs))
 		return batches(threadIDs, func(in string, args []any) error {
 			found, err := rows.Find(q, func(m *markRow) []any {
-				return []any{&m.ThreadID, &m.LastEvent, &m.waiting, &m.TurnID, &m.Step, &m.Attempt, &m.state, &m.Text, &m.Reasoning}
+				return []any{&m.ThreadID, &m.LastEvent, &m.Waiting, &m.TurnID, &m.Step, &m.Attempt, &m.state, &m.Text, &m.Reasoning, &m.Asks}
 			}, func(m *markRow) error {
-				m.Idle, m.Stored = m.waiting == 0 && m.TurnID == "", m.state == rows.StepStored
+				m.Idle, m.Stored = m.Waiting == 0 && m.TurnID == "", m.state == rows.StepStored
 				return nil
 			}, query+in, args...)
 			for _, m := range found {
