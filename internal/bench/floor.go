@@ -18,7 +18,8 @@ import (
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 
-	_ "modernc.org/sqlite" // the floor's database driver, the same as the store's
+	_ "github.com/jackc/pgx/v5/stdlib" // likewise
+	_ "modernc.org/sqlite"             // the floor's database driver, the same as the store's
 )
 
 // The floor is what somebody would write by hand without any of Spool's
@@ -107,7 +108,7 @@ func (a *floorActivities) tool(ctx context.Context, in floorCall) (string, error
 }
 
 func (a *floorActivities) keep(ctx context.Context, in floorCall, kind, body string) error {
-	_, err := a.db.ExecContext(ctx, `INSERT OR IGNORE INTO steps (run, step, kind, body) VALUES (?, ?, ?, ?)`, in.ID, in.Step, kind, body)
+	_, err := a.db.ExecContext(ctx, `INSERT INTO floor (run, step, kind, body) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING`, in.ID, in.Step, kind, body)
 	return err
 }
 
@@ -166,11 +167,15 @@ func readFloor(r io.Reader, out *floorReply) (string, error) {
 
 // serveFloor is the floor's worker: this program in another process.
 func serveFloor(ctx context.Context, address, path string) {
-	db := must(sql.Open("sqlite", "file:"+(&url.URL{Path: path}).EscapedPath()+
-		"?_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=busy_timeout(30000)"))
+	driver, source, conns := "pgx", path, 4
+	if !strings.HasPrefix(path, "postgres") {
+		driver, conns = "sqlite", 1
+		source = "file:" + (&url.URL{Path: path}).EscapedPath() + "?_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=busy_timeout(30000)"
+	}
+	db := must(sql.Open(driver, source))
 	defer db.Close()
-	db.SetMaxOpenConns(1)
-	must(db.ExecContext(ctx, `CREATE TABLE IF NOT EXISTS steps (run TEXT, step INTEGER, kind TEXT, body TEXT, PRIMARY KEY (run, step, kind))`))
+	db.SetMaxOpenConns(conns)
+	must(db.ExecContext(ctx, `CREATE TABLE IF NOT EXISTS floor (run TEXT, step INTEGER, kind TEXT, body TEXT, PRIMARY KEY (run, step, kind))`))
 	c := must(client.DialContext(ctx, client.Options{HostPort: address}))
 	defer c.Close()
 	a := &floorActivities{db: db}

@@ -86,13 +86,18 @@ func (s *stack) followedTurn(ctx context.Context, worker *temporaltest.Process, 
 	return took
 }
 
-// measureFollowPostgres is measureFollow on a store in Postgres.
-func measureFollowPostgres(ctx context.Context, t *table, o options, dir string, model *stub) {
+// measurePostgres measures what depends on the store with one in Postgres.
+func measurePostgres(ctx context.Context, t *table, o options, dir string, model *stub) {
 	c := must(pgtest.New())
 	defer c.Close()
 	s := newStack(ctx, "postgres", c.URL("postgres"), o.bin, dir, model)
 	defer s.t.close()
-	measureFollow(ctx, s, t, o.times)
+	if o.on("step") {
+		measureStep(ctx, s, t, o.times)
+	}
+	if o.on("follow") {
+		measureFollow(ctx, s, t, o.times)
+	}
 }
 
 // followTurn follows until the next turn's end, and writes what it is told as a

@@ -15,7 +15,7 @@ import (
 )
 
 // parts are what can be measured, in order.
-var parts = []string{"history", "long", "step", "kill", "cancel", "token", "follow", "append", "load"}
+var parts = []string{"history", "long", "step", "kill", "cancel", "token", "follow", "append", "load", "actions", "parked", "waiters", "start"}
 
 // limit bounds a part, so that something that hangs becomes a row that says so.
 const limit = time.Hour
@@ -120,6 +120,9 @@ func parse(args []string) options {
 	return o
 }
 
+// on reports whether a part is to be measured.
+func (o options) on(part string) bool { return slices.Contains(o.only, part) }
+
 func measure(ctx context.Context, o options) *table {
 	dir := must(os.MkdirTemp(o.dir, "spool-bench-"))
 	defer os.RemoveAll(dir)
@@ -138,10 +141,8 @@ func measure(ctx context.Context, o options) *table {
 	s := newStack(ctx, "sqlite", "", o.bin, dir, model)
 	measureOn(ctx, s, t, o)
 	s.t.close()
-	if slices.Contains(o.only, "follow") {
-		try(ctx, t, "follow", func(ctx context.Context) {
-			measureFollowPostgres(ctx, t, o, dir, model)
-		})
+	if o.on("follow") || o.on("step") {
+		try(ctx, t, "Postgres", func(ctx context.Context) { measurePostgres(ctx, t, o, dir, model) })
 	}
 	return t
 }
@@ -157,6 +158,10 @@ func measureOn(ctx context.Context, s *stack, t *table, o options) {
 		"token":   func(ctx context.Context) { measureToken(ctx, s, t, 2*o.times) },
 		"follow":  func(ctx context.Context) { measureFollow(ctx, s, t, o.times) },
 		"load":    func(ctx context.Context) { measureLoad(ctx, s, t, o.times, o.long) },
+		"actions": func(ctx context.Context) { measureActions(ctx, s, t) },
+		"parked":  func(ctx context.Context) { measureParked(ctx, s, t, o.long) },
+		"waiters": func(ctx context.Context) { measureWaiters(ctx, t, "sqlite:"+s.file("waiters.db")) },
+		"start":   func(ctx context.Context) { measureStart(ctx, s, t, o.bin, o.times) },
 	}
 	for _, p := range parts {
 		if f := all[p]; f != nil && slices.Contains(o.only, p) {

@@ -16,8 +16,8 @@ import (
 
 const (
 	stepConversation = 100_000 // bytes
-	stepRatioBar     = 1.25
-	stepBar          = 20 // ms, on the settings of `starter dev`
+	stepRatioBar     = 0.70
+	stepBar          = 12 // ms, on the settings of `starter dev`
 )
 
 // timed is the time of something, by the clock and of the processors.
@@ -81,15 +81,19 @@ func measureStep(ctx context.Context, s *stack, t *table, pairs int) {
 		in.ID = fmt.Sprintf("floor%d", pair)
 		return s.floorSteps(ctx, floor, in)
 	})
-	t.add(c.ratio("time per step ÷ floor, 100 KB conversation", stepRatioBar, fmt.Sprintf("%d steps", steps)))
+	bar := stepRatioBar
+	if s.kind() == "Postgres" {
+		bar = 1
+	}
+	t.add(c.ratio("time per step ÷ floor, 100 KB conversation, "+s.kind(), bar, fmt.Sprintf("%d steps", steps)))
 	if cpu, floor := mean(c.cpu(1)), mean(c.cpu(0)); floor > 0 {
 		t.add(row{
-			Figure: "processor time per step ÷ floor", Value: float64(cpu) / float64(floor), Unit: "×",
+			Figure: "processor time per step ÷ floor, " + s.kind(), Value: float64(cpu) / float64(floor), Unit: "×",
 			Detail: fmt.Sprintf("server and worker: %.1f ms, floor %.1f ms", milliseconds(cpu), milliseconds(floor)),
 		})
 	}
 	spools := c.took(1)
-	t.add(row{Figure: "time per step, 100 KB conversation", Value: milliseconds(median(spools)), Unit: "ms", Bar: stepBar,
+	t.add(row{Figure: "time per step, 100 KB conversation, " + s.kind(), Value: milliseconds(median(spools)), Unit: "ms", Bar: stepBar,
 		Detail: fmt.Sprintf("half of the runs %.1f to %.1f ms; floor %.1f ms", milliseconds(quantile(spools, 0.25)), milliseconds(quantile(spools, 0.75)), milliseconds(median(c.took(0))))})
 }
 
@@ -129,7 +133,11 @@ func perStep(asks []ask, steps int) time.Duration {
 
 // startFloor starts this program as the floor's worker.
 func (s *stack) startFloor(ctx context.Context) *temporaltest.Process {
-	p := s.startSelf("floor", "floor-worker", s.Server.Address, s.file("floor.db"))
+	where := s.file("floor.db")
+	if s.kind() == "Postgres" {
+		where = s.StoreSpec()
+	}
+	p := s.startSelf("floor", "floor-worker", s.Server.Address, where)
 	s.eventually(ctx, "the floor's worker polls", p, func() bool {
 		d, err := s.Temporal.DescribeTaskQueue(ctx, floorQueue, 1)
 		return err == nil && slices.ContainsFunc(d.GetPollers(), func(poller *taskqueue.PollerInfo) bool {
