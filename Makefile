@@ -11,7 +11,7 @@ APP    := $(call source,$(wildcard *.go) go.mod go.sum agent activities internal
 TEMPORAL := $(shell temporal server start-dev --help 2>/dev/null | grep -q -e --search-attribute || echo bin/temporal)
 TOOLS  := bin/tools/golangci-lint bin/tools/workflowcheck bin/tools/deadcode bin/tools/govulncheck
 
-.PHONY: help build demo test test-all race lint bench chaos readme up down deps tools install clean
+.PHONY: help build demo test test-all race lint bench soak chaos readme up down deps tools install clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1  /p' Makefile | awk '{ n = $$1; $$1 = ""; printf "  make %-8s%s\n", n, $$0 }'
@@ -50,6 +50,9 @@ lint: tools ## format, vet, lint, determinism, dead code, tidy modules, holes of
 
 bench: build ## measure and print the figures; takes minutes; flags in ARGS
 	@$(GO) run ./internal/bench $(ARGS)
+
+soak: build ## keep a worker busy for an hour (ARGS='--soak MINUTES') and tell what grows
+	@$(GO) run ./internal/bench --soak 60 $(ARGS)
 
 chaos: build ## the long forms of the tests that kill things; takes long, needs PostgreSQL
 	@SPOOL_TEST_BIN='$(CURDIR)/bin' SPOOL_LONG=1 $(GO) test -tags postgres,npm,mount,pgbouncer -count=1 -timeout 180m ./internal/e2e/... ./internal/mcp/... ./memory/...

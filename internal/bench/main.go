@@ -18,7 +18,7 @@ import (
 var parts = []string{"history", "long", "step", "kill", "cancel", "token", "follow", "append", "load", "actions", "parked", "waiters", "start"}
 
 // limit bounds a part, so that something that hangs becomes a row that says so.
-const limit = time.Hour
+const limit = 2 * time.Hour
 
 // steps are those of a run that is timed.
 const steps = 40
@@ -30,6 +30,7 @@ type options struct {
 	bin   string
 	dir   string
 	times int
+	soak  int
 }
 
 func main() {
@@ -109,6 +110,7 @@ func parse(args []string) options {
 	fs.StringVar(&o.bin, "bin", "bin", "folder of the programs starter, worker and temporal")
 	fs.StringVar(&o.dir, "dir", "", "folder on the disk to measure on; default: a temporary one")
 	fs.IntVar(&o.times, "times", 20, "how often: pairs of runs, workers killed, turns cancelled; 15 times as many appends")
+	fs.IntVar(&o.soak, "soak", 0, "only keep a worker busy for so many minutes")
 	check(fs.Parse(args))
 	o.only = strings.Split(*only, ",")
 	for _, p := range o.only {
@@ -130,7 +132,7 @@ func measure(ctx context.Context, o options) *table {
 	model := must(startStub())
 	defer model.close()
 	t := &table{Settings: settings(dir)}
-	if slices.Contains(o.only, "append") {
+	if o.on("append") && o.soak == 0 {
 		where := [2]string{"sqlite:" + filepath.Join(dir, "append-short.db"), "sqlite:" + filepath.Join(dir, "append-long.db")}
 		try(ctx, t, "append", func(ctx context.Context) { measureAppend(ctx, "sqlite", where, t, 15*o.times) })
 		try(ctx, t, "append", func(ctx context.Context) { measureAppendPostgres(ctx, t, 15*o.times) })
@@ -139,6 +141,11 @@ func measure(ctx context.Context, o options) *table {
 		return t
 	}
 	s := newStack(ctx, "sqlite", "", o.bin, dir, model)
+	if o.soak > 0 {
+		try(ctx, t, "soak", func(ctx context.Context) { measureSoak(ctx, s, t, o.soak) })
+		s.t.close()
+		return t
+	}
 	measureOn(ctx, s, t, o)
 	s.t.close()
 	if o.on("follow") || o.on("step") {
