@@ -70,13 +70,14 @@ func (a *Activities) callModel(ctx context.Context, ref contract.Ref) (_ contrac
 		return contract.ModelOutput{}, a.modelFailed(ctx, ref, begun, request, failedCall{err: err})
 	}
 	if begun.LastCode == agent.ModelAnswerInvalid {
-		request.Messages = append(request.Messages, agent.Message{Role: agent.RoleUser, Content: agent.Text(agent.RepairAnswer(begun.LastErr))})
+		repair := agent.Message{Role: agent.RoleUser, Content: agent.Text(agent.RepairAnswer(begun.LastErr))}
+		request.Messages, fitted.sent = append(request.Messages, repair), fitted.sent+agent.MessageTokens(repair)
 	}
 	began := time.Now()
 	ctx, span := a.Telemetry.Model(ctx, modelCall(ref, begun, request, begun.Attempt))
 	defer func() { span.End(err) }()
 	request.Calling = func() { began = time.Now() } // what was waited before is no time of the model
-	reply, err := a.generate(ctx, ref, begun, request)
+	reply, err := a.generate(ctx, ref, begun, request, fitted.sent)
 	at := reply.At
 	reported := reply.Usage
 	if err == nil {
@@ -162,11 +163,11 @@ func (a *Activities) output(t agent.Thread, stored memory.StoredReply) contract.
 const mostCalls = 500
 
 // generate streams one attempt into the store. A stale chunk means that this
-// attempt was displaced, so it stops.
-func (a *Activities) generate(ctx context.Context, ref contract.Ref, begun memory.ModelStart, request agent.ModelRequest) (agent.ModelReply, error) {
+// attempt was displaced, so it stops. sent is our count of the request.
+func (a *Activities) generate(ctx context.Context, ref contract.Ref, begun memory.ModelStart, request agent.ModelRequest, sent int) (agent.ModelReply, error) {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	s := newStream(a.Store, memory.Chunk{ThreadID: ref.Thread, TurnID: ref.Turn, Step: ref.Step, Attempt: begun.Attempt, Stake: a.stake(request)}, stop)
+	s := newStream(a.Store, memory.Chunk{ThreadID: ref.Thread, TurnID: ref.Turn, Step: ref.Step, Attempt: begun.Attempt, Stake: a.stake(request, sent)}, stop)
 	request.Meta = agent.CallMeta{StoreID: a.Store.ID(), ThreadID: ref.Thread, TurnID: ref.Turn, Step: ref.Step, Attempt: begun.Attempt}
 	reply, err := a.Model.Generate(ctx, request, s.add)
 	if err != nil || len(reply.Calls) > 0 {

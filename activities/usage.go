@@ -45,7 +45,8 @@ func (a *Activities) promptTokens(r agent.ModelRequest) int64 {
 	return int64(float64(agent.RequestTokens(r)) * a.calibration.ratio(r.Model))
 }
 
-// stake is what the store needs for counting an attempt whose worker is lost.
-func (a *Activities) stake(r agent.ModelRequest) *memory.Stake {
-	return &memory.Stake{PromptTokens: a.promptTokens(r), MostOutput: a.mostOutput(r), Price: a.modelInfo(r.Model).Price}
+// stake is what the store needs for counting an attempt whose worker is lost; sent is our
+// count of its request.
+func (a *Activities) stake(r agent.ModelRequest, sent int) *memory.Stake {
+	return &memory.Stake{PromptTokens: int64(float64(sent) * a.calibration.ratio(r.Model)), MostOutput: a.mostOutput(r), Price: a.modelInfo(r.Model).Price}
 }

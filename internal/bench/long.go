@@ -57,7 +57,12 @@ func measureLong(ctx context.Context, s *stack, t *table, long bool) {
 func (s *stack) complete(ctx context.Context, t *table, r spool.Reply, n int) {
 	asks := s.stub.asked(r.TurnID)
 	if len(asks) != n+1 {
-		fail("a turn of %d tool calls made %d model calls", n, len(asks))
+		for i, a := range asks {
+			if a.Step != i+1 {
+				before := asks[i-1]
+				fail("a turn of %d tool calls made %d model calls: step %d again as attempt %d, %s after the one before; %s of requests\n%s", n, len(asks), a.Step, a.Attempt, a.At.Sub(before.At), size(int(a.Bytes)), s.Workers[0].Log())
+			}
+		}
 	}
 	messages := must(s.Store.Messages(ctx, r.ThreadID, 0, 0))
 	have := 0
@@ -77,4 +82,8 @@ func (s *stack) complete(ctx context.Context, t *table, r spool.Reply, n int) {
 		Detail: fmt.Sprintf("completed in %d runs, %d events, %s of history; %.0f ms per step, last request %s",
 			c.runs, c.events, size(int(c.bytes)), milliseconds(took)/float64(n), size(int(asks[n].Bytes))),
 	})
+	tenth := n / 10
+	first, last := asks[tenth].At.Sub(asks[0].At), asks[n].At.Sub(asks[n-tenth].At)
+	t.add(row{Figure: fmt.Sprintf("its last %d steps ÷ its first", tenth), Value: float64(last) / float64(first), Unit: "×", Bar: 1.3,
+		Detail: fmt.Sprintf("%.0f and %.0f ms per step", milliseconds(last)/float64(tenth), milliseconds(first)/float64(tenth))})
 }

@@ -63,7 +63,8 @@ func newStack(ctx context.Context, name, store, bin, dir string, model *stub) *s
 		t.close()
 		check(err)
 	}
-	s.Env = append(s.Env, "OPENAI_BASE_URL="+model.url+"/v1", "SPOOL_HEARTBEAT_TIMEOUT=2s") // as beside the server of `starter dev`
+	s.Env = append(s.Env, "OPENAI_BASE_URL="+model.url+"/v1", "SPOOL_HEARTBEAT_TIMEOUT=2s", // as beside the server of `starter dev`
+		"SPOOL_CONTEXT_WINDOW=2000000") // what is measured of large conversations is no summary
 	return s
 }
 
