@@ -3,19 +3,17 @@ package spool
 import (
 	"cmp"
 	"context"
-	"errors"
 	"net/url"
 	"strings"
-	"time"
 
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
-	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
 
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/internal/contract"
 	"github.com/spool-agents/spool/internal/nudge"
+	"github.com/spool-agents/spool/internal/runs"
 	"github.com/spool-agents/spool/internal/telemetry"
 	"github.com/spool-agents/spool/internal/view"
 	"github.com/spool-agents/spool/memory"
@@ -24,7 +22,7 @@ import (
 
 // temporalTimeout bounds one request to Temporal: it only hints at what the store
 // says already.
-const temporalTimeout = 10 * time.Second
+const temporalTimeout = runs.Timeout
 
 // ClientOptions are the settings of a Client; the zero value is usable.
 type ClientOptions struct {
@@ -53,7 +51,7 @@ type views = view.Views
 // Client is what people and their programs do with threads. Its methods are safe
 // for concurrent use. It owns neither the store nor the Temporal client.
 //
-// Commands: Send, Retry, Fork, Cancel, Decide, Answer. Waiting: Wait, Follow, Watch.
+// Commands: Ask, Send, Retry, Fork, Cancel, Decide, Answer. Waiting: Wait, Follow, Watch.
 // A thread: Show, ShowWith, Trace, Thread, Messages, MessagePage, Events, ToolCalls,
 // ToolOutput, Tasks, Turns, Spans, Sent, Status, Tail, TailTree. Lists: Threads,
 // ThreadPage, SubAgents, SubAgent, Approvals, Decisions, Questions, ModelWaits. Other
@@ -145,28 +143,5 @@ func (c *Client) nudgeWaiting(ctx context.Context, threadID string) error {
 }
 
 func (c *Client) unreachable(cause error) error {
-	if cause == nil {
-		cause = c.o.Unreachable
-	}
-	var busy *serviceerror.ResourceExhausted
-	var late *serviceerror.DeadlineExceeded
-	switch {
-	case cause == nil:
-		return agent.Errorf(agent.CodeUnavailable, "Temporal cannot be reached")
-	case errors.As(cause, &busy):
-		return agent.Wrap(cause, agent.CodeUnavailable, "Temporal is there, but takes no more requests at the moment")
-	case errors.As(cause, &late), errors.Is(cause, context.DeadlineExceeded):
-		return agent.Errorf(agent.CodeUnavailable, "Temporal did not answer within %s", temporalTimeout)
-	}
-	return refused(cause, "Temporal cannot be reached")
-}
-
-// refused is what an error of Temporal means for a person: what, unless the server is
-// there and has no such namespace.
-func refused(cause error, what string, args ...any) error {
-	var missing *serviceerror.NamespaceNotFound
-	if !errors.As(cause, &missing) {
-		return agent.Wrap(cause, agent.CodeUnavailable, what, args...)
-	}
-	return agent.Errorf(agent.CodeUnavailable, "the Temporal server has no namespace %[1]s: name another one (TEMPORAL_NAMESPACE), or make it with `temporal operator namespace create %[1]s`", missing.Namespace)
+	return runs.Unreachable(cmp.Or(cause, c.o.Unreachable))
 }

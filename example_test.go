@@ -2,11 +2,11 @@ package spool_test
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"log"
 	"log/slog"
 	"os"
+	"strings"
 	"testing"
 
 	"go.temporal.io/sdk/client"
@@ -38,15 +38,14 @@ func check(err error) {
 // wordTools has one tool that only reads and one that a person has to approve.
 func wordTools() []agent.Tool {
 	type word struct {
-		Word string `json:"word"`
+		Word string `json:"word" jsonschema:"the word"`
 	}
-	schema := json.RawMessage(`{"type": "object", "properties": {"word": {"type": "string"}}, "required": ["word"]}`)
 	return []agent.Tool{
-		spool.NewTool(agent.ToolSpec{Name: "look_up", Description: "Say what a word means.", Schema: schema, ReadOnly: true, Repeatable: true},
+		spool.NewTool(agent.ToolSpec{Name: "look_up", Description: "Say what a word means.", ReadOnly: true, Repeatable: true},
 			func(_ context.Context, _ agent.ToolRun, w word) agent.ToolResult {
 				return agent.ToolOK(w.Word + ": a thing that thread is wound on")
 			}),
-		spool.NewTool(agent.ToolSpec{Name: "publish", Description: "Publish a word.", Schema: schema},
+		spool.NewTool(agent.ToolSpec{Name: "publish", Description: "Publish a word."},
 			func(_ context.Context, r agent.ToolRun, w word) agent.ToolResult {
 				// r.CallID is the same whenever this call runs again.
 				return agent.ToolOK(w.Word + " is published")
@@ -61,9 +60,9 @@ func start() (c *spool.Client, stop func()) {
 	check(err)
 	tools, err := spool.NewTools(wordTools()...)
 	check(err)
-	agents, _ := spool.NewAgents("", "")
 	worker, err := spool.NewWorker(ctx, spool.WorkerOptions{
-		Store: store, Temporal: dial(), Model: spool.DemoModel(), Tools: tools, Agents: agents, Log: slog.New(slog.DiscardHandler),
+		Store: store, Temporal: dial(), Model: spool.DemoModel(), Tools: tools, Log: slog.New(slog.DiscardHandler),
+		OwnAgents: []agent.SpecialistAgentConfig{{Name: "clerk", Description: "Publishes words.", SystemPrompt: "You publish words.", Stream: true}},
 	})
 	check(err)
 	ended := make(chan error, 1)
@@ -91,21 +90,17 @@ func ExampleWorker() {
 	store, err := spool.OpenStore(ctx, "memory:")
 	check(err)
 	type word struct {
-		Word string `json:"word"`
+		Word string `json:"word" jsonschema:"the word"` // the tool's schema follows from this
 	}
 	tools, err := spool.NewTools(spool.NewTool(
-		agent.ToolSpec{
-			Name: "look_up", Description: "Say what a word means.", ReadOnly: true, Repeatable: true,
-			Schema: json.RawMessage(`{"type": "object", "properties": {"word": {"type": "string"}}, "required": ["word"]}`),
-		},
+		agent.ToolSpec{Name: "look_up", Description: "Say what a word means.", ReadOnly: true, Repeatable: true},
 		func(_ context.Context, _ agent.ToolRun, w word) agent.ToolResult {
 			return agent.ToolOK(w.Word + ": a thing that thread is wound on")
 		},
 	))
 	check(err)
-	agents, warnings := spool.NewAgents("", "") // the built-in ones
 	worker, err := spool.NewWorker(ctx, spool.WorkerOptions{
-		Store: store, Temporal: dial(), Model: spool.DemoModel(), Tools: tools, Agents: agents, Log: slog.New(slog.DiscardHandler),
+		Store: store, Temporal: dial(), Model: spool.DemoModel(), Tools: tools, Log: slog.New(slog.DiscardHandler),
 	})
 	check(err)
 	ended := make(chan error)
@@ -113,14 +108,14 @@ func ExampleWorker() {
 
 	c := spool.NewClient(store, dial(), spool.ClientOptions{UserID: "ada"})
 	reply := ask(c, memory.SendRequest{Content: agent.Text(`script: call look_up {"word": "spool"} ;; echo It says:`)})
-	fmt.Println(warnings, reply.Status)
+	fmt.Println(reply.Status)
 	fmt.Println(reply.Response)
 
 	cancel() // what is under way goes on in another worker
 	check(<-ended)
 	check(store.Close())
 	// Output:
-	// [] completed
+	// completed
 	// It says:
 	//
 	// spool: a thing that thread is wound on
@@ -190,6 +185,37 @@ func ExampleClient_Decide() {
 	// completed Done:
 	//
 	// spool is published
+}
+
+// Ask sends, streams and waits in one call. What a person has to decide or answer, in
+// sub-agents too, it asks the callbacks.
+func ExampleClient_Ask() {
+	c, stop := start()
+	defer stop()
+	message := agent.Text(`script: call assign_task {"agent": "clerk", "task": "script: call publish {\"word\": \"spool\"} ;; echo"} ;; ask Which one next? ;; echo Done:`)
+	reply, err := c.Ask(context.Background(), memory.SendRequest{Content: message}, spool.AskOptions{
+		Update: func(u spool.Update) {
+			for _, m := range u.Messages { // u.Text has what streams before
+				if m.Role == agent.RoleAssistant && len(m.ToolCalls) == 0 {
+					fmt.Println(strings.TrimSpace(m.Content.String()))
+				}
+			}
+		},
+		Decide: func(_ context.Context, a spool.ApprovalRequest) (memory.Decision, error) {
+			fmt.Println(a.Agent, "may", a.ToolCalls[0].ToolName)
+			return memory.Decision{Verdict: memory.Approve}, nil
+		},
+		Answer: func(_ context.Context, q spool.QuestionRequest) (string, error) { return "bobbin", nil },
+	})
+	check(err)
+	fmt.Println(reply.Status)
+	// Output:
+	// clerk may publish
+	// spool is published
+	// Done:
+	//
+	// bobbin
+	// completed
 }
 
 // Fork begins a new conversation as another one began. The original is untouched.

@@ -80,7 +80,7 @@ func (c *Client) withPending(ctx context.Context, r memory.SendRequest, refusal 
 	if err != nil || len(open)+len(questions) == 0 {
 		return refusal
 	}
-	return &PendingError{Pending: open, Questions: questions, err: coded}
+	return NewPendingError(open, questions, coded)
 }
 
 // Retry puts a retry of a thread's last turn into its inbox and nudges Temporal.

@@ -38,6 +38,9 @@ type (
 	QuestionRequest = view.QuestionRequest
 	// TurnError is what ended a turn that failed or was cancelled.
 	TurnError = view.TurnError
+	// PendingError refuses a message because decisions or answers of a person are
+	// awaited.
+	PendingError = view.PendingError
 )
 
 // What a follower gets.
@@ -77,21 +80,7 @@ func ParseCursor(s string) (Cursor, error) { return follow.ParseCursor(s) }
 // CheckPage checks the cursor of a page of threads.
 func CheckPage(after string) error { return view.CheckPage(after) }
 
-// PendingError refuses a message because decisions or answers of a person are
-// awaited.
-type PendingError struct {
-	Pending   []ApprovalRequest
-	Questions []QuestionRequest
-	err       *agent.Error
-}
-
 // NewPendingError makes a refusal that lists what is awaited.
 func NewPendingError(pending []ApprovalRequest, questions []QuestionRequest, err *agent.Error) *PendingError {
-	return &PendingError{Pending: pending, Questions: questions, err: err}
+	return view.NewPendingError(pending, questions, err)
 }
-
-// Error lists what is pending.
-func (e *PendingError) Error() string { return e.err.Error() }
-
-// Unwrap returns the coded error.
-func (e *PendingError) Unwrap() error { return e.err }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net/http"
 	"path/filepath"
@@ -12,31 +11,33 @@ import (
 
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
-	enumspb "go.temporal.io/api/enums/v1"
-	"go.temporal.io/api/operatorservice/v1"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/worker"
 
 	"github.com/spool-agents/spool/activities"
 	"github.com/spool-agents/spool/agent"
-	"github.com/spool-agents/spool/internal/contract"
 	"github.com/spool-agents/spool/internal/health"
 	"github.com/spool-agents/spool/internal/keeper"
 	"github.com/spool-agents/spool/internal/nudge"
+	"github.com/spool-agents/spool/internal/runs"
 	"github.com/spool-agents/spool/internal/serve"
 	"github.com/spool-agents/spool/internal/telemetry"
+	"github.com/spool-agents/spool/internal/template"
 	"github.com/spool-agents/spool/memory"
 	"github.com/spool-agents/spool/workflows"
 )
 
-// WorkerOptions says what a worker works with. Store, Temporal, Model, Tools and
-// Agents are required.
+// WorkerOptions says what a worker works with. Store, Temporal, Model and Tools are
+// required.
 type WorkerOptions struct {
 	Store    memory.ConversationMemoryStore
 	Temporal client.Client
 	Model    agent.Model
 	Tools    activities.Tools
-	Agents   activities.Catalog
+	// Agents are those of files, as NewAgents finds them; nil = those built in.
+	Agents activities.Catalog
+	// OwnAgents are agents in code; they come before those of Agents with the same name.
+	OwnAgents []agent.SpecialistAgentConfig
 	// Policy limits delegation; nil = agent.DefaultDelegationPolicy.
 	Policy *agent.DelegationPolicy
 	// Fallbacks are the models that take over, in this order, when one is unknown to
@@ -114,6 +115,14 @@ type Worker struct {
 // NewWorker checks the options and makes a worker. A wrong option is an error
 // here, not in mid-turn.
 func NewWorker(ctx context.Context, o WorkerOptions) (*Worker, error) {
+	if o.Agents == nil {
+		o.Agents, _ = NewAgents("", "")
+	}
+	own, err := template.With(o.Agents, o.OwnAgents)
+	if err != nil {
+		return nil, err
+	}
+	o.Agents = own
 	if err := o.check(); err != nil {
 		return nil, err
 	}
@@ -149,7 +158,7 @@ func NewWorker(ctx context.Context, o WorkerOptions) (*Worker, error) {
 		Models: o.Models, Fallbacks: o.Fallbacks, MaxSteps: o.MaxSteps, DefaultModel: o.DefaultModel, RetryFor: o.RetryFor,
 		Workspace: workspace, Home: o.Home, Private: o.Private, Files: o.Files, TaskQueue: o.TaskQueue,
 		Heartbeat: o.Heartbeat, MaxEvents: o.MaxEvents, WaitInRun: o.WaitInRun,
-		SearchAttributes: registerSearchAttributes(ctx, o), Telemetry: w.telemetry, Cut: cut.Done(),
+		SearchAttributes: serve.SearchAttributes(ctx, o.Temporal, o.Namespace, o.Log), Telemetry: w.telemetry, Cut: cut.Done(),
 	}
 	w.health = health.New(health.Store(o.Store), health.Temporal(o.Temporal), health.Disk(o.Disks...), model.Part(),
 		health.Taking(func() bool { return w.server.Taking() }))
@@ -188,8 +197,6 @@ func (o WorkerOptions) check() error {
 		return agent.Errorf(agent.CodeInvalid, "a worker needs a model")
 	case o.Tools == nil:
 		return agent.Errorf(agent.CodeInvalid, "a worker needs a tool registry; an empty one will do")
-	case o.Agents == nil:
-		return agent.Errorf(agent.CodeInvalid, "a worker needs a catalog of agents")
 	}
 	if _, ok := o.Agents.Get(activities.DefaultAgent); !ok {
 		return agent.Errorf(agent.CodeInvalid, "the catalog of agents has no %q, which answers on main threads", activities.DefaultAgent)
@@ -221,43 +228,8 @@ func (w *Worker) Run(ctx context.Context) error {
 	if coded := (*agent.Error)(nil); err == nil || errors.As(err, &coded) {
 		return err
 	}
-	return refused(err, "start worker on task queue %s", w.o.TaskQueue)
+	return runs.Refused(err, "start worker on task queue %s", w.o.TaskQueue)
 }
 
 // HandOver ends what is left of DrainTime.
 func (w *Worker) HandOver() { w.handOver() }
-
-// registerSearchAttributes reports whether the namespace has our search
-// attributes, adding them if it may. Without them everything works but finding
-// threads by attribute in the Web UI.
-func registerSearchAttributes(ctx context.Context, o WorkerOptions) bool {
-	ctx, cancel := context.WithTimeout(ctx, temporalTimeout)
-	defer cancel()
-	op := o.Temporal.OperatorService()
-	add := map[string]enumspb.IndexedValueType{}
-	for _, name := range contract.SearchAttributes {
-		add[name] = enumspb.INDEXED_VALUE_TYPE_KEYWORD
-	}
-	have := func() (bool, error) {
-		list, err := op.ListSearchAttributes(ctx, &operatorservice.ListSearchAttributesRequest{Namespace: o.Namespace})
-		for name, kind := range add {
-			if list.GetCustomAttributes()[name] != kind {
-				return false, err
-			}
-		}
-		return true, err
-	}
-	ok, err := have()
-	if err == nil && !ok {
-		_, err = op.AddSearchAttributes(ctx, &operatorservice.AddSearchAttributesRequest{Namespace: o.Namespace, SearchAttributes: add})
-		// The server caches what a namespace has.
-		for until := time.Now().Add(5 * time.Second); !ok && err == nil && time.Now().Before(until); time.Sleep(200 * time.Millisecond) {
-			ok, err = have()
-		}
-	}
-	if !ok {
-		o.Log.Warn("threads cannot be found by search attribute in the Temporal Web UI: the namespace lacks Spool's and this worker may not add them",
-			"namespace", o.Namespace, "attributes", fmt.Sprint(contract.SearchAttributes), "error", err)
-	}
-	return ok
-}

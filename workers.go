@@ -7,16 +7,10 @@ import (
 	"strings"
 	"time"
 
-	enumspb "go.temporal.io/api/enums/v1"
-	taskqueuepb "go.temporal.io/api/taskqueue/v1"
-
+	"github.com/spool-agents/spool/internal/runs"
 	"github.com/spool-agents/spool/memory/filestore"
 	"github.com/spool-agents/spool/memory/sqlite"
 )
-
-// pollerAge is how old a poller's last request may be: pollers stay listed for
-// minutes after their death, and a long poll lasts a minute.
-const pollerAge = 75 * time.Second
 
 // Workers counts who polls the task queue; 0 also if Temporal cannot be asked.
 func (c *Client) Workers(ctx context.Context) int {
@@ -55,30 +49,9 @@ func (c *Client) Heard(ctx context.Context) (workers int, ago time.Duration) {
 // their requests, or not ok if Temporal cannot be asked.
 func (c *Client) pollers(ctx context.Context, queue string) (found []string, ago time.Duration, ok bool) {
 	if c.temporal == nil {
-		return nil, pollerAge, false
+		return nil, 0, false
 	}
-	ctx, cancel := context.WithTimeout(ctx, temporalTimeout)
-	defer cancel()
-	d, err := c.temporal.DescribeTaskQueue(ctx, queue, enumspb.TASK_QUEUE_TYPE_WORKFLOW)
-	found, ago = alive(d.GetPollers(), time.Now())
-	return found, ago, err == nil
-}
-
-// alive lists the identities of pollers that may still be there, and how long ago the
-// youngest of their requests began.
-func alive(list []*taskqueuepb.PollerInfo, now time.Time) (found []string, ago time.Duration) {
-	ago = pollerAge
-	for _, p := range list {
-		since := now.Sub(p.GetLastAccessTime().AsTime())
-		if since >= pollerAge {
-			continue
-		}
-		ago = max(0, min(ago, since)) // the server's clock may be ahead
-		if !slices.Contains(found, p.GetIdentity()) {
-			found = append(found, p.GetIdentity())
-		}
-	}
-	return found, ago
+	return runs.Pollers(ctx, c.temporal, queue)
 }
 
 // Served checks whether anybody runs what a Reply calls running or queued. If

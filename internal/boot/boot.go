@@ -55,14 +55,11 @@ func Options(cfg config.Config, store memory.ConversationMemoryStore, env func(s
 		TaskQueue: cfg.TaskQueue, RetryFor: cfg.RetryFor, MaxTurns: cfg.MaxTurnsPerWorker, Log: log,
 		DrainTime: cfg.DrainTime, Disks: disks(cfg),
 	}
-	var servers *mcp.Manager
-	tools, err := tool.NewLive(func(name string) (agent.Tool, bool) { return servers.Pending(name) },
+	o.Tools, o.Beside, err = mcp.Tools(mcp.Options{Workspace: cfg.Workspace, Home: cfg.Home, Env: env, Log: log},
 		tool.Builtin(tool.Options{TavilyKey: cfg.TavilyKey.Reveal(), AllowPrivate: cfg.WebFetchPrivate, ShellMemory: cfg.ShellMemory})...)
 	if err != nil {
 		return o, err
 	}
-	servers = mcp.New(mcp.Options{Workspace: cfg.Workspace, Home: cfg.Home, Env: env, Log: log}, func(more []agent.Tool) error { return tools.Set(more...) })
-	o.Tools, o.Beside = tools, servers.Start
 	o.Fallbacks = cfg.FallbackModels
 	o.Models = known.Table
 	if o.Model, err = known.Client(store, log); err != nil {

@@ -79,7 +79,7 @@ type Models struct {
 // LoadModels reads the table of models. It fails, with code invalid, where no worker
 // starts: if the table cannot be used, or the model of the settings has no provider.
 func LoadModels(cfg config.Config, env func(string) string) (*Models, error) {
-	state := models.Row{Window: cfg.ContextWindow}
+	state := models.Row{Match: "*", Window: cfg.ContextWindow}
 	if p := cfg.Price; p != (agent.Price{}) {
 		state.Price = &p
 	} else if cfg.Demo() {

@@ -197,10 +197,16 @@ func readFile(book trust.Book, folder, name, dir, apart string, env func(string)
 		return f
 	}
 	f.Agreed = book.Agreed(f.File)
+	f.read(dir, apart, env)
+	return f
+}
+
+// read reads the file's content.
+func (f *File) read(dir, apart string, env func(string) string) {
 	found, twice := map[string]json.RawMessage{}, map[string]bool{}
 	if err := addServers(found, twice, plainJSON(f.Raw)); err != nil {
 		f.Problem = err.Error()
-		return f
+		return
 	}
 	for _, id := range slices.Sorted(maps.Keys(found)) {
 		c, on := readServer(id, found[id], dir, env)
@@ -216,7 +222,6 @@ func readFile(book trust.Book, folder, name, dir, apart string, env func(string)
 			f.Allows = append(f.Allows, c.allows...)
 		}
 	}
-	return f
 }
 
 // readServer checks an entry; on is false if it is switched off.

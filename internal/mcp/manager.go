@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -14,6 +15,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/internal/tool"
 	"github.com/spool-agents/spool/internal/trust"
 )
 
@@ -27,24 +29,64 @@ const (
 
 // Options say where servers are configured.
 type Options struct {
-	// Workspace holds the project's .mcp.json and is where its servers start.
+	// Servers is JSON as .mcp.json has it, of the program itself: nobody has to agree to
+	// it, and it comes before the files.
+	Servers []byte
+	// Workspace holds the project's .mcp.json and is where its servers start; "" = there is
+	// no such file.
 	Workspace string
-	// Home holds mcp.json, and what people agreed to.
+	// Home holds mcp.json, and what people agreed to; "" = there is neither.
 	Home string
-	// Env looks up the environment.
+	// Env looks up the environment; nil = os.Getenv.
 	Env func(string) string
+	// Log gets what servers do and cannot; nil = the default log.
 	Log *slog.Logger
 }
 
-// Files reads both files, the project's first. That of home, too, waits for a person: what
-// an agent was allowed to run could have written it. Its servers start in a folder of their
-// own, as npx, python and the like run what they find where they are started.
-func (o Options) Files() []File {
+// Files reads the program's servers and both files, the project's first. That of home, too,
+// waits for a person: what an agent was allowed to run could have written it. Its servers
+// start in a folder of their own, as npx, python and the like run what they find where they
+// are started.
+func (o Options) Files() (files []File) {
 	book := trust.Open(o.Home)
-	return []File{
-		readFile(book, o.Workspace, ".mcp.json", o.Workspace, "", o.Env),
-		readFile(book, o.Home, "mcp.json", o.Workspace, filepath.Join(o.Home, "mcp"), o.Env),
+	if len(o.Servers) > 0 {
+		f := File{Offer: trust.Offer{File: trust.File{Name: "the program", Raw: o.Servers}, Agreed: true}}
+		f.read(o.Workspace, "", o.Env)
+		files = append(files, f)
 	}
+	if o.Workspace != "" {
+		files = append(files, readFile(book, o.Workspace, ".mcp.json", o.Workspace, "", o.Env))
+	}
+	if o.Home != "" {
+		files = append(files, readFile(book, o.Home, "mcp.json", o.Workspace, filepath.Join(o.Home, "mcp"), o.Env))
+	}
+	return files
+}
+
+// Tools are tools with those of the servers, which run from start to stop.
+func Tools(o Options, own ...agent.Tool) (all *tool.Live, start func(context.Context) (stop func()), err error) {
+	if o.Env == nil {
+		o.Env = os.Getenv
+	}
+	o.Log = cmp.Or(o.Log, slog.Default())
+	if len(o.Servers) > 0 {
+		f := o.Files()[0]
+		problem := f.Problem
+		for _, c := range f.Servers {
+			if c.Problem != "" {
+				problem = firstOf(problem, "server "+c.ID+": "+c.Problem)
+			}
+		}
+		if problem != "" {
+			return nil, nil, agent.Errorf(agent.CodeInvalid, "the MCP servers of the program: %s", problem)
+		}
+	}
+	var m *Manager
+	if all, err = tool.NewLive(func(name string) (agent.Tool, bool) { return m.Pending(name) }, own...); err != nil {
+		return nil, nil, err
+	}
+	m = New(o, func(more []agent.Tool) error { return all.Set(more...) })
+	return all, m.Start, nil
 }
 
 // Manager keeps the servers of a worker. Its methods are safe for concurrent use.

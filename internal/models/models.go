@@ -11,6 +11,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 
@@ -60,29 +61,33 @@ type Table struct {
 	known sync.Map // of lookups
 }
 
-// Load reads the user's table in home, if there is one, then takes what the
-// settings state of all models, then the built-in table. Its error names the file and
-// the line, and shows nothing of the file, which may hold a key.
-func Load(home string, settings Row) (*Table, error) {
+// Load reads the user's table in home, if there is one, then takes what settings or a
+// program state, then the built-in table. Its error names the file and the line, and
+// shows nothing of the file, which may hold a key.
+func Load(home string, stated ...Row) (*Table, error) {
+	for _, r := range stated {
+		if problem := r.problem(); problem != "" {
+			return nil, agent.Errorf(agent.CodeInvalid, "a row of models %s", problem)
+		}
+	}
 	var user content
 	file := filepath.Join(home, File)
 	switch body, err := os.ReadFile(file); {
-	case err == nil:
+	case home != "" && err == nil:
 		if body, err = agent.WrittenText(body); err != nil {
 			return nil, wrong(file, 0, "%v", err)
 		}
 		if user, err = parse(file, body); err != nil {
 			return nil, err
 		}
-	case !errors.Is(err, fs.ErrNotExist):
+	case home != "" && !errors.Is(err, fs.ErrNotExist):
 		return nil, agent.Wrap(err, agent.CodeInvalid, "%s cannot be read", file)
 	}
 	own, err := parse("the built-in table of models", builtin)
 	if err != nil {
 		return nil, err
 	}
-	settings.Match = "*"
-	return &Table{Providers: user.Providers, rows: append(append(user.Models, settings), own.Models...)}, nil
+	return &Table{Providers: user.Providers, rows: slices.Concat(user.Models, stated, own.Models)}, nil
 }
 
 // Route says where a model is asked: see agent.RouteModel.

@@ -12,7 +12,7 @@ import (
 
 // What the built-in table says of models as providers name them.
 func TestBuiltInTable(t *testing.T) {
-	table, err := Load(t.TempDir(), Row{})
+	table, err := Load(t.TempDir())
 	require.NoError(t, err)
 	for name, window := range map[string]int64{
 		"gpt-4o-mini": 128000, "gpt-4o-2024-08-06": 128000, "openai/gpt-4o": 128000, "gpt-4": 8192, "gpt-4-0613": 8192,
@@ -44,7 +44,7 @@ models:
     price: {input: 1, output: 2}
   - {match: my-*-model, window: 4096, price: {input: 0, output: 0}}
 `), 0o600))
-	table, err := Load(home, Row{Window: 50000, Price: &agent.Price{Input: 7, Output: 8}})
+	table, err := Load(home, Row{Match: "*", Window: 50000, Price: &agent.Price{Input: 7, Output: 8}})
 	require.NoError(t, err)
 	require.Equal(t, agent.ModelInfo{Window: 50000, MaxOutput: 16384, Price: agent.Price{Input: 1, Output: 2}, Images: true}, table.Lookup("gpt-4o-mini"))
 	require.False(t, table.Lookup("o3-mini").Images)
@@ -70,7 +70,7 @@ func TestWrongTable(t *testing.T) {
 	} {
 		home := t.TempDir()
 		require.NoError(t, os.WriteFile(filepath.Join(home, File), []byte(text), 0o600))
-		_, err := Load(home, Row{})
+		_, err := Load(home)
 		require.ErrorContains(t, err, want)
 		require.Equal(t, agent.CodeInvalid, agent.CodeOf(err))
 	}
@@ -80,7 +80,7 @@ func TestWrongTable(t *testing.T) {
 func TestLookupOfNamesWithAnAt(t *testing.T) {
 	home := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(home, File), []byte("models: [{match: llama-9*, window: 4321}, {match: plain, window: 777}]\nproviders:\n  p: {baseUrl: 'http://h/v1'}\n"), 0o600))
-	table, err := Load(home, Row{})
+	table, err := Load(home)
 	require.NoError(t, err)
 	for name, window := range map[string]int64{"claude-3-5-sonnet@20240620": 200000, "@cf/meta/llama-9b": 4321, "@cf/meta/llama-9b@p": 4321, "workers-ai/@cf/meta/llama-9b": 4321, "plain@p": 777, "plain@latest": 777, "plain@other@": 777} {
 		require.Equal(t, window, table.Lookup(name).Window, name)
@@ -95,12 +95,29 @@ func TestCase_B01_TablesAsEditorsSaveThem(t *testing.T) {
 	for _, text := range []string{string(given), "models:\r\n  - {match: stub, window: 9999}\r\n", "--- \nmodels:\n  - match: stub\n    window:\t9999\n...\n", "\xff\xfem\x00o\x00d\x00e\x00l\x00s\x00:\x00 \x00[\x00{\x00m\x00a\x00t\x00c\x00h\x00:\x00 \x00s\x00t\x00u\x00b\x00,\x00 \x00w\x00i\x00n\x00d\x00o\x00w\x00:\x00 \x009\x009\x009\x009\x00}\x00]\x00"} {
 		home := t.TempDir()
 		require.NoError(t, os.WriteFile(filepath.Join(home, File), []byte(text), 0o600))
-		table, err := Load(home, Row{})
+		table, err := Load(home)
 		require.NoError(t, err, "%q", text)
 		require.EqualValues(t, 9999, table.Lookup("stub").Window, "%q", text)
 	}
 	home := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(home, File), []byte("models:\n  - {match: caf\xe9}\n"), 0o600))
-	_, err = Load(home, Row{})
+	_, err = Load(home)
 	require.ErrorContains(t, err, "not valid UTF-8, see line 2")
+}
+
+// What a program states comes after home's table and before the built-in one.
+func TestRowsOfAProgram(t *testing.T) {
+	home := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(home, File), []byte("models: [{match: gpt-4o, window: 1000}]"), 0o600))
+	table, err := Load(home, Row{Match: "gpt-4o", Window: 2000, Price: &agent.Price{Input: 7}}, Row{Match: "ours-*", Window: 3000})
+	require.NoError(t, err)
+	require.Equal(t, int64(1000), table.Lookup("gpt-4o").Window)
+	require.Equal(t, 7.0, table.Lookup("gpt-4o").Price.Input)
+	require.Equal(t, int64(3000), table.Lookup("ours-2").Window)
+	_, err = Load("", Row{Window: 3000})
+	require.ErrorContains(t, err, "a row of models has no match")
+	t.Chdir(home)
+	table, err = Load("")
+	require.NoError(t, err)
+	require.NotEqual(t, int64(1000), table.Lookup("gpt-4o").Window, "no home is not the working directory")
 }
