@@ -15,15 +15,19 @@ import (
 	"github.com/spool-agents/spool/internal/models"
 	"github.com/spool-agents/spool/internal/template"
 	"github.com/spool-agents/spool/internal/tool"
+	"github.com/spool-agents/spool/internal/tool/schema"
 )
 
 // NewTool makes a tool of a function whose arguments are decoded from JSON into T.
 // The spec's schema is checked before the function runs; an empty one becomes that of
 // T: fields by their json tags, described by jsonschema tags, optional if they have
-// omitempty. What the model should
+// omitempty. It panics if T has none. What the model should
 // hear about, failures included, is a result: see agent.ToolOK, agent.ToolFailed.
 // The function must stop when its context ends, and be safe for concurrent use.
 func NewTool[T any](spec agent.ToolSpec, run func(ctx context.Context, r agent.ToolRun, args T) agent.ToolResult) agent.Tool {
+	if len(spec.Schema) == 0 {
+		spec.Schema = schema.Of[T]()
+	}
 	return tool.Func(spec, run)
 }
 

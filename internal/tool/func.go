@@ -7,8 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/google/jsonschema-go/jsonschema"
-
 	"github.com/spool-agents/spool/agent"
 )
 
@@ -17,41 +15,23 @@ type typed[T any] struct {
 	spec  agent.ToolSpec
 	check func(ctx context.Context, r agent.ToolRun, args T) error
 	run   func(ctx context.Context, r agent.ToolRun, args T) agent.ToolResult
-	// flaw says why T has no schema.
-	flaw error
 }
 
 // Func makes a tool of a spec and a function whose arguments are decoded from
 // JSON into T. The schema is the place for all checks: the registry applies it
-// before the function runs. A spec without one gets that of T.
+// before the function runs.
 func Func[T any](spec agent.ToolSpec, run func(ctx context.Context, r agent.ToolRun, args T) agent.ToolResult) agent.Tool {
-	var flaw error
-	if len(spec.Schema) == 0 {
-		spec.Schema, flaw = schemaOf[T]()
-	}
-	return typed[T]{spec, nil, run, flaw}
-}
-
-// schemaOf is the schema of what encoding/json reads into T.
-func schemaOf[T any]() (json.RawMessage, error) {
-	s, err := jsonschema.For[T](nil)
-	if err != nil {
-		return nil, err
-	}
-	return json.Marshal(s)
+	return checked(spec, nil, run)
 }
 
 // checked is Func for a tool that knows beforehand of calls that cannot succeed:
 // check returns why, or nil.
 func checked[T any](spec agent.ToolSpec, check func(ctx context.Context, r agent.ToolRun, args T) error,
 	run func(ctx context.Context, r agent.ToolRun, args T) agent.ToolResult) agent.Tool {
-	return typed[T]{spec, check, run, nil}
+	return typed[T]{spec, check, run}
 }
 
 func (t typed[T]) Spec() agent.ToolSpec { return t.spec }
-
-// Flaw says why the tool cannot be used.
-func (t typed[T]) Flaw() error { return t.flaw }
 
 func (t typed[T]) Run(ctx context.Context, r agent.ToolRun) (agent.ToolResult, error) {
 	var args T

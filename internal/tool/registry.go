@@ -45,9 +45,6 @@ func New(tools ...agent.Tool) (*Registry, error) {
 		if r.byName[spec.Name] != nil {
 			return nil, agent.Errorf(agent.CodeInvalid, "tool %q is registered twice", spec.Name)
 		}
-		if f, ok := t.(interface{ Flaw() error }); ok && f.Flaw() != nil {
-			return nil, agent.Wrap(f.Flaw(), agent.CodeInvalid, "the arguments of tool %q have no schema", spec.Name)
-		}
 		v, err := newValidator(spec)
 		if err != nil {
 			return nil, err
