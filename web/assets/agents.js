@@ -40,7 +40,7 @@ function Agent({ model, task, action, chat, waits }) {
       ${why && html`<span class="why"><${Seen} text=${brief(why, 300)} /></span>`}
     <//>
     <span class="agent-acts">${working && child && html`<button type="button" class="small stop" disabled=${busy} aria-label=${`Stop ${name}`} onClick=${() => act(() => model.stopAgent(child.id))}>Stop</button>`}
-      ${status === "failed" && child && model.retryAgent && html`<button type="button" class="small" disabled=${busy} aria-label=${`Retry ${name}`} onClick=${() => act(() => model.retryAgent(task))}>Retry</button>`}</span>
+      ${status === "failed" && child && html`<button type="button" class="small" disabled=${busy} aria-label=${`Retry ${name}`} title="Ask the orchestrator to go on with it" onClick=${() => act(() => model.retryAgent(task))}>Retry</button>`}</span>
   </li>`;
 }
 

@@ -40,6 +40,7 @@ export function useBottom(view, earlier) {
     if (at.current.first > 1 && b.scrollHeight <= b.clientHeight) earlier();
     at.current.height = b.scrollHeight;
     at.current.top = b.scrollTop;
+    setAway(!at.current.bottom && b.scrollHeight - b.scrollTop - b.clientHeight > 60);
   };
   useLayoutEffect(() => {
     const b = box.current;
@@ -181,6 +182,6 @@ function Conversation({ model, view }) {
     </div></div>
     ${away && html`<button type="button" class="latest" onClick=${latest}>↓ Latest</button>`}</div>
     <${Dock} model=${model} thread=${t.id} />
-    <${Composer} key=${t.id} model=${model} thread=${t} busy=${working || (unfinished(t.status) && t.status !== "pending")} />
+    <${Composer} key=${t.id} model=${model} thread=${t} onSent=${latest} busy=${working || (unfinished(t.status) && t.status !== "pending")} />
   </main>`;
 }

@@ -10,9 +10,9 @@ const kinds = "image/png,image/jpeg,image/gif,image/webp";
 // touch is where Enter makes a line, as there is no Shift.
 const touch = matchMedia("(pointer: coarse) and (hover: none)");
 
-export function Composer({ model, thread, busy }) {
+export function Composer({ model, thread, busy, onSent }) {
   const key = thread?.id ?? "";
-  const [draft, setDraft] = useState({ text: "", images: [], id: newId() });
+  const [draft, setDraft] = useState(() => drafts.read(key) ?? { text: "", images: [], id: newId() });
   const [agentName, setAgent] = useState("");
   const [whenBusy, setWhenBusy] = useState("");
   const [sending, setSending] = useState(false);
@@ -23,9 +23,6 @@ export function Composer({ model, thread, busy }) {
   const { text, images } = draft;
   // A message is no answer to an approval: it waits.
   const asked = thread && model.asksOf(thread.id).some((a) => a.kind === "approval");
-  useEffect(() => {
-    drafts.read(key).then((kept) => kept && !now.current.text && !now.current.images.length && setDraft(kept));
-  }, [key]);
   useEffect(() => {
     // Who began a conversation goes on writing.
     if (thread && !touch.matches && document.activeElement === document.body && !location.hash) box.current?.focus();
@@ -48,6 +45,7 @@ export function Composer({ model, thread, busy }) {
     setSending(false);
     if (!sent) return; // the same id again: it cannot be doubled
     write({ text: "", images: [], id: newId() });
+    onSent?.();
     box.current?.focus();
   };
   const keys = (e) => {

@@ -67,6 +67,8 @@ function Approval({ request, model, first }) {
     setInstead(null);
     requestAnimationFrame(() => document.querySelector(`[data-approval="${request.approvalId}"] [data-key=r]`)?.focus());
   };
+  const always = !request.toolCalls.some((c) => c.limit);
+  const like = [...new Set(request.toolCalls.map((c) => c.like))];
   const tools = [...new Set(request.toolCalls.map((c) => c.toolName))].join(", ");
   return html`<section class="card" aria-label=${visible(`Approval for ${request.agent}`)} data-approval=${request.approvalId} data-first=${first ? "" : undefined}>
     <h2><span aria-hidden="true">! </span><${Seen} text=${title(request.agent)} /> asks to run <${Seen} text=${several ? `${request.toolCalls.length} tools` : request.toolCalls[0]?.toolName} /></h2>
@@ -83,7 +85,8 @@ function Approval({ request, model, first }) {
           <button type="button" data-key="r" disabled=${busy} onClick=${reply}>Reply instead…${first && html`<kbd>R</kbd>`}</button>
           <span class="space"></span>
           ${request.threadId !== model.place.thread && html`<button type="button" class="quiet small" onClick=${() => model.go({ inspect: request.threadId, tab: "", turn: "" })}>Look at its work</button>`}
-          ${request.toolCalls.every((c) => !c.limit) && html`<button type="button" class="quiet small" disabled=${busy} onClick=${() => decide({ verdict: "approve_all" })} title="These tools run without asking for the rest of this session">Ask no more for ${tools} in this session</button>`}
+          ${always && like.every(Boolean) && html`<button type="button" class="quiet small" disabled=${busy} onClick=${() => decide({ verdict: "approve_all", narrow: true })} title="Calls like these run without asking for the rest of this session">Ask no more for <${Seen} text=${like.join(", ")} /></button>`}
+          ${always && html`<button type="button" class="quiet small" disabled=${busy} onClick=${() => decide({ verdict: "approve_all" })} title="These tools run without asking for the rest of this session">Ask no more for ${tools} in this session</button>`}
         </div>`
       : html`<form onSubmit=${(e) => (e.preventDefault(), decide({ verdict: "edit", instruction: instead }))} onKeyDown=${(e) => e.key === "Escape" && (e.stopPropagation(), leave())}>
           <label>What to tell the agent instead of running it<textarea rows="2" dir="auto" ref=${(e) => e && !e.dataset.begun && ((e.dataset.begun = "1"), e.focus())} value=${instead} onInput=${(e) => setInstead(e.currentTarget.value)} required></textarea></label>

@@ -1,34 +1,13 @@
 // What was typed and not sent yet, kept by the browser: text, images, and the id under
 // which it will be sent, so that a message of which nobody knows whether it arrived is
-// sent again as the same one.
+// sent again as the same one. It is written at once: a page may be gone any moment.
 
-let db;
-const memory = new Map(); // without a database a draft lasts as long as the page
-
-function open() {
-  db ??= new Promise((resolve, reject) => {
-    const r = indexedDB.open("spool", 1);
-    r.onupgradeneeded = () => r.result.createObjectStore("drafts");
-    r.onsuccess = () => resolve(r.result);
-    r.onerror = () => reject(r.error);
-  });
-  return db;
-}
-
-async function run(mode, f) {
-  const store = (await open()).transaction("drafts", mode).objectStore("drafts");
-  return new Promise((resolve, reject) => {
-    const r = f(store);
-    r.onsuccess = () => resolve(r.result);
-    r.onerror = () => reject(r.error);
-  });
-}
+const prefix = "draft:";
 
 // read returns the draft of a conversation: {text, images, id}, or undefined.
-export async function read(key) {
-  if (memory.has(key)) return memory.get(key);
+export function read(key) {
   try {
-    return await run("readonly", (s) => s.get(key));
+    return JSON.parse(localStorage.getItem(prefix + key)) ?? undefined;
   } catch {
     return undefined;
   }
@@ -36,7 +15,19 @@ export async function read(key) {
 
 // write keeps it; an empty one is forgotten.
 export function write(key, draft) {
-  const empty = !draft.text && !draft.images.length;
-  memory.set(key, empty ? undefined : draft);
-  run("readwrite", (s) => (empty ? s.delete(key) : s.put(draft, key))).catch(() => {});
+  try {
+    if (draft.text || draft.images.length) localStorage.setItem(prefix + key, JSON.stringify(draft));
+    else localStorage.removeItem(prefix + key);
+  } catch {
+    // Without room a draft lasts as long as the page.
+  }
+}
+
+// forget drops all of them, as the next person is another one.
+export function forget() {
+  try {
+    for (const k of Object.keys(localStorage)) if (k.startsWith(prefix)) localStorage.removeItem(k);
+  } catch {
+    // There are none.
+  }
 }

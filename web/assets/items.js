@@ -47,12 +47,11 @@ function reply(turn, m, out) {
   }
 }
 
-// place puts questions where they were asked.
+// place puts questions where they were asked, and notes where they belong.
 function place(turn, steps) {
-  for (const [id, ask] of turn.asks) {
-    const after = steps.findLastIndex((i) => Date.parse(i.at) <= Date.parse(ask.at));
-    steps.splice(after + 1, 0, { kind: "question", key: id, ask, at: ask.at });
-  }
+  const notes = turn.notes.map((n) => ({ kind: "note", key: `note:${turn.id}:${n.seq}`, text: n.text, at: n.at }));
+  const asks = [...turn.asks].map(([id, ask]) => ({ kind: "question", key: id, ask, at: ask.at }));
+  for (const i of [...asks, ...notes]) steps.splice(steps.findLastIndex((s) => Date.parse(s.at) <= Date.parse(i.at)) + 1, 0, i);
 }
 
 // rollUp is one line for all that a message led to, and its agents.

@@ -7,6 +7,7 @@ import { tasksOf } from "./items.js";
 import { needsPerson, unfinished } from "./format.js";
 import { read, way, write } from "./route.js";
 import { Unread } from "./unread.js";
+import { forget } from "./drafts.js";
 
 const pageSize = 80;
 const nowhere = { thread: "", inspect: "", tab: "", turn: "" };
@@ -68,6 +69,7 @@ export class Model {
 
   async logout() {
     await api.logout();
+    forget();
     location.assign("/");
   }
 
@@ -310,6 +312,15 @@ export class Model {
     this.reading.set(id, done);
   }
 
+  // settings reads the settings that a thread runs with.
+  async settings(id) {
+    const read = await this.act((a) => a.show(id, { last: 1 }));
+    const v = this.views.get(id);
+    if (!read || !v) return;
+    this.views.set(id, { ...v, thread: { ...v.thread, config: read.thread.config } });
+    this.changed();
+  }
+
   async earlier(id) {
     const v = this.views.get(id);
     if (!v || v.firstSeq <= 1 || v.loading) return;
@@ -382,6 +393,14 @@ export class Model {
   // stopAgent ends the work of one sub-agent with all below it.
   stopAgent(id) {
     return this.act((a) => a.cancel(id, { all: true }));
+  }
+
+  // retryAgent has the orchestrator go on with an agent that failed: only its parent can.
+  // What a model wrote is not said again in the person's name.
+  retryAgent(task) {
+    const name = task.name.replace(/^agent:/, "");
+    const id = (task.subAgentId ?? "").split(":")[2];
+    return this.send(`Try this again with the same agent, ${name} (resume ${id}).`, { id: newId() });
   }
 
   retry() {

@@ -38,9 +38,10 @@ export function commands(model, ui) {
     { name: "Log out", run: () => model.logout() },
   ];
   const next = model.asks.find((a) => a.rootThreadId !== model.place.thread) ?? model.asks[0];
-  if (next) list.unshift({ name: `Go to what needs you (${model.asks.length})`, run: () => model.go({ thread: next.rootThreadId }) });
-  if (!t) return list;
+  const first = next ? [{ name: `Go to what needs you (${model.asks.length})`, run: () => model.go({ thread: next.rootThreadId }) }] : [];
+  if (!t) return [...first, ...list];
   return [
+    ...first,
     { name: "Inspect this conversation", key: "I", run: () => model.go({ inspect: t.id, tab: "", turn: "" }) },
     { name: "Trace of this conversation", key: "T", run: () => model.go({ inspect: t.id, tab: "trace", turn: "" }) },
     ...(t.openTurnId ? [{ name: "Stop this turn", run: () => model.cancel(false) }, { name: "Stop all, also what waits and what runs in the background", run: () => model.cancel(true) }] : [{ name: "Retry the last turn", run: () => model.retry() }]),

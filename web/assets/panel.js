@@ -29,11 +29,15 @@ function Children({ model, of }) {
 function Agent({ model, view, t, running }) {
   const { box, scrolled, away, latest } = useBottom(view, () => model.earlier(t.id));
   const prompt = view.thread.config?.systemPrompt;
+  // A thread that has just begun had no settings yet when it was read.
+  useEffect(() => {
+    if (!prompt && !running) model.settings(t.id);
+  }, [prompt, running]);
   const told = view.turns.some((x) => x.messages.some((m) => m.role === "system"));
   const kids = model.below(t.id).filter((k) => k.parentThreadId === t.id);
   return html`<div class="reading"><div class="log" ref=${box} onScroll=${scrolled} tabindex="0" role="region" aria-label="Thread of ${t.agentType ?? label(t)}"><div class="measure">
-      ${prompt && !told && html`<${Folded} class="thought system" title="System prompt"><${Output} label="System prompt" value=${prompt} uncut /><//>`}
-      ${kids.length > 0 && html`<${Folded} class="children" open title=${`${kids.length} ${kids.length === 1 ? "sub-agent" : "sub-agents"}`}><${Children} model=${model} of=${t.id} /><//>`}
+      ${prompt && !told && html`<${Folded} key="prompt" class="thought system" title="System prompt"><${Output} label="System prompt" value=${prompt} uncut /><//>`}
+      ${kids.length > 0 && html`<${Folded} key="children" class="children" open title=${`${kids.length} ${kids.length === 1 ? "sub-agent" : "sub-agents"}`}><${Children} model=${model} of=${t.id} /><//>`}
       ${view.firstSeq > 1 && html`<button type="button" class="quiet earlier" onClick=${() => model.earlier(t.id)}>Earlier messages</button>`}
       <${Turns} model=${model} view=${view} chat="" who="Agent" last=${false} />
       ${running && html`<${Working} view=${view} works=${!view.turns.at(-1)?.streams.size} />`}

@@ -131,7 +131,7 @@ export function Sidebar({ model, onGo }) {
     ${found ? html`<p class="dim small" role="status">${found.length ? `${found.length} found` : "Nothing found."}</p><ul class="sessions">${found.map((t) => row(t, { snippet: t.snippet, wanted: wanted.trim() }))}</ul>`
       : html`${!all.length && html`<p class="dim">No conversation yet.</p>`}
     <ul class="sessions">${all.map((s) => html`<li key=${s.id}>
-      ${s.chats.length > 1 && html`<div class="session dim" title=${s.id}>${cut(s.id, 24)}</div>`}
+      ${s.chats.length > 1 && html`<div class="session dim" title=${s.id}>session ${cut(s.id, 9)}</div>`}
       <ul>${s.chats.map(({ thread: t }) => row(t))}</ul>
     </li>`)}</ul>
     ${model.older && html`<button type="button" class="quiet" onClick=${() => model.loadOlder()}>Older conversations</button>`}`}

@@ -47,6 +47,7 @@ const newTurn = (id) => ({
   actions: new Map(), // task id -> what its agent did last
   reply: null, // the stored reply whose round is not saved yet
   end: null, // the done or error event
+  notes: [], // what happened to the machines meanwhile
   cuts: [], // what the model did not see, and why its answer is not whole
 });
 
@@ -172,6 +173,10 @@ const notWhole = new Set(["answer_cut", "message_shortened", "window_too_small",
 const handle = {
   warning(s, e, d) {
     if (d.code === "model_wait") s.waits.set(d.wait.threadId, d.wait);
+    if (d.code === "worker_lost") {
+      const t = turn(s, e.turnId);
+      if (!t.notes.some((n) => n.seq === e.seq)) t.notes = [...t.notes, { seq: e.seq, at: e.at, text: d.message }];
+    }
     if (!notWhole.has(d.code)) return;
     const t = turn(s, e.turnId);
     if (!t.cuts.includes(d.message)) t.cuts = [...t.cuts, d.message];
@@ -212,7 +217,7 @@ const handle = {
     t.calls.set(d.toolCallId, { ...old, status: d.status, result, size: d.size, whole: d.resultRef ? false : undefined, errorReason: d.errorReason, durationMs: d.durationMs, updatedAt: e.at });
     const task = t.tasks.get(taskOf(d.toolCallId));
     const background = task?.type === "agent" && parsed(old.args).background === true && d.status === "success";
-    if (task && !background) t.tasks.set(task.id, { ...task, status: taskStatus(d.status), result: d.status === "success" ? result : task.result, error: d.status === "success" ? "" : result, updatedAt: e.at });
+    if (task && !background) t.tasks.set(task.id, { ...task, status: taskStatus(d.status), result: d.status === "success" ? result : task.result, error: d.status === "success" ? "" : result, updatedAt: unfinished(task.status) ? e.at : task.updatedAt });
   },
   tool_approval_required(s, e, d) {
     if (!d.toolCalls?.length) return;

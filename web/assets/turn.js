@@ -66,9 +66,9 @@ function User({ item, model, chat }) {
   </article>`;
 }
 
-function Task({ item }) {
+function Task({ item, parent }) {
   const m = item.message;
-  return html`<article class="entry user" aria-label="Task" data-message=${m.id}><div class="label">${m.source === "steer" ? "Told while it worked" : "Task"} <${When} at=${m.timestamp} /></div><${Markdown} text=${contentText(m.content)} /><${Images} content=${m.content} /></article>`;
+  return html`<article class="entry user" aria-label=${parent ? "Task" : "Message"} data-message=${m.id}><div class="label">${m.source === "steer" ? "Told while it worked" : parent ? "Task" : "Message"} <${When} at=${m.timestamp} /></div><${Markdown} text=${contentText(m.content)} /><${Images} content=${m.content} /></article>`;
 }
 
 const System = ({ item }) => html`<${Folded} class="thought system" title="System prompt"><div class="row"><span class="space"></span><${Copy} text=${contentText(item.message.content)} what="Copy the system prompt" /></div><${Markdown} text=${contentText(item.message.content)} /><//>`;
@@ -143,7 +143,9 @@ function End({ item, model, last, chat }) {
   </footer>`;
 }
 
-const views = { system: System, user: User, report: Report, assistant: Assistant, stream: Stream, question: Question, call: Call, end: End };
+const Note = ({ item }) => html`<p class="note dim small" role="note"><span aria-hidden="true">⟳ </span>${item.text}</p>`;
+
+const views = { note: Note, system: System, user: User, report: Report, assistant: Assistant, stream: Stream, question: Question, call: Call, end: End };
 const many = 6; // calls in a row that are folded once they are done
 
 // rows puts long runs of finished calls under one title.
@@ -170,7 +172,7 @@ export const Turn = memo(
       if (i.key === answer && replaced) return null;
       const told = i.kind === "user" || (i.kind === "report" && i.message.source === `agent:${parent}`);
       const view = told && !chat ? Task : views[i.kind];
-      return html`<${view} key=${i.key} item=${i} stream=${i.stream} model=${model} chat=${chat} who=${who} last=${last} earlier=${i.key === answer ? earlier : []} />`;
+      return html`<${view} key=${i.key} item=${i} stream=${i.stream} model=${model} chat=${chat} who=${who} parent=${parent} last=${last} earlier=${i.key === answer ? earlier : []} />`;
     };
     return html`<div class="turn" data-turn-id=${turn.id}>${rows(items).map((i) => {
       if (i.kind !== "calls") return draw(i);

@@ -1,0 +1,329 @@
+package browser
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+	"github.com/stretchr/testify/require"
+
+	"github.com/spool-agents/spool/internal/llm/script"
+	tt "github.com/spool-agents/spool/internal/temporaltest"
+)
+
+// asking is a stack whose general agent asks before it writes.
+func asking(t *testing.T) *tt.Stack {
+	t.Helper()
+	s := tt.New(t)
+	require.NoError(t, os.WriteFile(filepath.Join(s.Agents(), "general.md"), []byte("---\nname: general\ndescription: asks\napproval:\n  file_write: ask\n---\nAsk before you write."), 0o600))
+	s.StartWorker()
+	return s
+}
+
+func assign(agent, task string, more ...any) string {
+	args := map[string]any{"agent": agent, "task": task}
+	for i := 0; i < len(more); i += 2 {
+		args[more[i].(string)] = more[i+1]
+	}
+	return script.Call("assign_task", args)
+}
+
+// B1, B10: tools, agents and thoughts stand where they came, and stay there.
+func TestTheOrderIsTrue(t *testing.T) {
+	s := tt.New(t)
+	s.StartWorker()
+	p := Open(t, s.StartWeb().Link, 1300, 850)
+	p.Say(script.Script("think look first => "+script.Call("ls", map[string]any{"path": "."}), "think hand it out => "+assign("researcher", "script: say seen", "description", "Look around"), "think sum up => slow 50ms say it is all here"))
+	p.Text("article.stream", "it is")
+	require.Equal(t, "user,rollup,thought,ls,thought,researcher,assistant", order(p))
+	p.Text(".end", "tokens")
+	const want = "user,rollup,thought,ls,thought,researcher,assistant,end"
+	require.Equal(t, want, order(p))
+	p.Go(Eval[string](p, "location.href"))
+	p.Text(".end", "tokens")
+	require.Equal(t, want, order(p), "after a reload")
+	p.Click(".thought summary")
+	p.Text(".thought", "look first")
+	p.Text(".agent .brief", "Look around")
+	s.Verify()
+}
+
+// B2: an output above 2 KB is shown in an open chat, all of it if asked.
+func TestALongOutputIsShown(t *testing.T) {
+	s := tt.New(t)
+	require.NoError(t, os.WriteFile(filepath.Join(s.Work, "long.txt"), []byte(strings.Repeat("a line of the file\n", 400)+"the very last line\n"), 0o600))
+	s.StartWorker()
+	p := Open(t, s.StartWeb().Link, 1300, 850)
+	p.Say(script.Script(script.Call("file_read", map[string]any{"path": "long.txt"}), "say read"))
+	p.Text("article.assistant", "read")
+	p.Click(".tool summary")
+	p.Text(".tool .output", "a line of the file")
+	p.Press(".tool .output:last-of-type", "Show all")
+	p.Text(".tool .output", "the very last line")
+}
+
+// B3, B7, B14, B15, B16: what waits is said everywhere; a message waits behind it; the
+// focus goes on; who answered in place of a call did not cancel it.
+func TestWaitingForAPerson(t *testing.T) {
+	s := asking(t)
+	p := Open(t, s.StartWeb().Link, 1300, 850)
+	write := script.Call("file_write", map[string]any{"path": "a.txt", "content": "x"})
+	p.Say(script.Script(assign("general", script.Script(write, "echo it said"), "description", "Write it"), "say all done"))
+	p.Text(".card h2", "General asks to run file_write")
+	p.Text(".card .label", "Write it")
+	p.Text(".bar .status", "Waiting for approval")
+	p.Text(".sidebar .needs", "1")
+	p.Text(".inbox", "Needs you (1)")
+	p.Text(".agent.waiting_for_approval", "Agent: General - Waiting for approval")
+	p.Text(".rollup", "1 needs you")
+	require.Contains(t, Eval[string](p, "document.title"), "(1) script:")
+	p.Say("script: say from the queue")
+	p.Text(".queued", "waits for its turn")
+	p.Press(".sidebar", "New conversation")
+	p.See("document.title === '(1) Spool'")
+	p.Click(".inbox button")
+	p.Press(".inbox .pop", "file_write")
+	p.Press(".card", "Reply instead")
+	p.See("document.activeElement.matches('.card textarea')")
+	p.Key(kb.Escape)
+	p.See("document.activeElement.dataset.key === 'r'")
+	p.Press(".card", "Reply instead")
+	p.Type(".card textarea", "use another name")
+	p.Press(".card", "Tell it")
+	p.Gone(".card")
+	p.See("document.activeElement.id === 'text'")
+	p.Text("article.assistant", "from the queue")
+	p.Click(".agent .task-block")
+	p.Text("aside .tool.edited summary", "told otherwise")
+	require.NotContains(t, Eval[string](p, "document.querySelector('aside .log').innerText"), "Cancelled")
+	p.Click("aside .tool.edited summary")
+	p.Text("aside .output", "use another name")
+	p.Key(kb.Escape)
+	p.See("document.activeElement.matches('.task-block')")
+	require.Equal(t, "", s.File("a.txt"))
+	s.Verify()
+}
+
+// B5: an agent that works in the background is seen, and can be stopped.
+func TestABackgroundAgentIsSeen(t *testing.T) {
+	s := tt.New(t)
+	s.StartWorker()
+	p := Open(t, s.StartWeb().Link, 1300, 850)
+	p.Say(script.Script(assign("general", "script: slow 500ms say "+words(400), "background", true, "description", "Dig on"), "say started"))
+	p.Text("article.assistant", "started")
+	p.Text(".bar .background", "1 agent in the background")
+	p.Text(".agent", "Agent: General - Running")
+	p.Press(".agent", "Stop")
+	p.Text(".agent.cancelled", "Agent: General - Cancelled")
+	p.Gone(".bar .background")
+	s.Verify()
+}
+
+// B6, B13: an agent that failed says why; how long it took is told once.
+func TestAFailedAgentSaysWhy(t *testing.T) {
+	s := tt.New(t)
+	s.StartWorker()
+	p := Open(t, s.StartWeb().Link, 1300, 850)
+	p.Say(script.Script(assign("general", "script: repeat 300 "+script.Call("calculator", map[string]any{"expression": "1+1"}), "description", "Never ends"), "say it failed"))
+	p.Text("article.assistant", "it failed")
+	p.See("document.querySelector('.agent.failed .why').innerText.length > 10")
+	took := func() time.Duration {
+		d, err := time.ParseDuration(strings.ReplaceAll(Eval[string](p, "document.querySelector('.agent .took').innerText"), " ", ""))
+		require.NoError(t, err)
+		return d
+	}
+	before := took()
+	p.Go(Eval[string](p, "location.href"))
+	p.See("document.querySelector('.agent.failed .why').innerText.length > 10")
+	require.InDelta(t, before, took(), float64(200*time.Millisecond))
+	p.Click(".agent .task-block")
+	p.See("document.querySelector('aside .facts').innerText.startsWith(document.querySelector('.agent .took').innerText + ' · ')")
+	s.Verify()
+}
+
+// B8, B17, B18: tables scroll, text of all directions reads from its side, questions are
+// drawn, and images stay in the draft.
+func TestTextsReadWell(t *testing.T) {
+	s := tt.New(t)
+	s.StartWorker()
+	p := Open(t, s.StartWeb().Link, 390, 844)
+	wide := strings.Repeat("|international", 9) + "|"
+	p.Say(`script: say ` + wide + `\n` + strings.Repeat("|-", 9) + `|\n` + wide + `\n\nשלום עולם`)
+	p.Text("article.assistant", "שלום")
+	require.Equal(t, 1, Eval[int](p, "(e => { const r = document.createRange(); r.selectNodeContents(e); return r.getClientRects().length })(document.querySelector('td'))"), "a word stays on its line")
+	require.True(t, Eval[bool](p, "(e => e.scrollWidth > e.clientWidth)(document.querySelector('.wide'))"))
+	require.LessOrEqual(t, Eval[int](p, "document.documentElement.scrollWidth"), 390)
+	require.Equal(t, "rtl", Eval[string](p, "getComputedStyle([...document.querySelectorAll('article.assistant p')].at(-1)).direction"))
+	p.Type("#text", "שלום")
+	require.Equal(t, "rtl", Eval[string](p, "getComputedStyle(document.querySelector('#text')).direction"))
+	Eval[bool](p, "document.querySelector('#text').select(), true")
+	p.Say(script.Script(script.Call("ask_user", map[string]any{"question": "The **first** one?"}), "say fine"))
+	p.See("document.querySelector('.card .question strong')?.textContent === 'first'")
+	p.Type(".card textarea", "the second")
+	p.Press(".card", "Answer")
+	// The question and its answer stay where they were.
+	p.Text(".qa .answer", "the second")
+	p.See("document.querySelector('.qa strong')?.textContent === 'first'")
+	p.Text("article.assistant", "fine")
+	p.do(chromedp.SetUploadFiles(chromedp.CSS(".file input"), []string{picture(t)}))
+	p.See("document.querySelector('.thumb img')?.naturalWidth === 30")
+	p.Type("#text", "half a thought")
+	p.Go(Eval[string](p, "location.href"))
+	p.See("document.querySelector('.thumb img')?.naturalWidth === 30 && document.querySelector('#text').value === 'half a thought'")
+	p.Text(".qa .answer", "the second")
+	s.Verify()
+}
+
+// B9, B11: Back leaves the address of a sub-agent; what could not be read while the
+// server was away is read when it is back.
+func TestAddressesAndAServerThatComesBack(t *testing.T) {
+	s := tt.New(t)
+	s.StartWorker()
+	web := s.StartWeb()
+	p := Open(t, web.Link, 1300, 850)
+	p.Say("script: say one")
+	p.Text("article.assistant", "one")
+	one := p.Thread()
+	p.Press(".sidebar", "New conversation")
+	p.Text(".welcome h1", "Spool")
+	p.Say(script.Script(assign("researcher", "script: say seen"), "say two"))
+	p.Text("article.assistant", "two")
+	p.Click(".agent .task-block")
+	p.Text("aside h2", "Researcher")
+	child := Eval[string](p, "document.querySelector('aside').dataset.thread")
+	p.Go(web.URL + "/?thread=" + one)
+	p.Text("article.assistant", "one")
+	p.Go(web.URL + "/?thread=" + child)
+	p.Text("aside h2", "Researcher")
+	Eval[bool](p, "history.back(), true")
+	p.Text("article.assistant", "one")
+	web.Kill()
+	p.Text(".live", "reconnecting")
+	Eval[bool](p, "[...document.querySelectorAll('.sidebar a.chat')].find(e => e.innerText.includes('script: call assign_task')).click(), true")
+	p.Text("main h1", "Not here")
+	web.Restart()
+	p.Text("article.assistant", "two")
+	p.Text(".live", "live")
+	require.NotContains(t, Eval[string](p, "document.querySelector('main').innerText"), "Not here")
+	s.Verify()
+}
+
+// What needs a person in other conversations is told here, and one key decides it.
+func TestInboxAndKeys(t *testing.T) {
+	s := asking(t)
+	p := Open(t, s.StartWeb().Link, 1300, 850)
+	ask := func(name string) {
+		p.Say(script.Script(assign("general", script.Script(script.Call("file_write", map[string]any{"path": name, "content": "one\ntwo\n"}), "echo it said")), "say "+name+" is done"))
+		p.Text(".card h2", "asks to run file_write")
+		p.Text(".card .diff", name)
+		require.Equal(t, 2, p.Count(".card .diff .plus[class=plus]")-1, "two lines are new")
+		p.Press(".sidebar", "New conversation")
+		p.Text(".welcome h1", "Spool")
+	}
+	ask("a.txt")
+	ask("b.txt")
+	p.Text(".inbox", "Needs you (2)")
+	p.See("document.title === '(2) Spool'")
+	Eval[bool](p, "document.activeElement.blur(), true")
+	p.Click(".inbox button")
+	p.Press(".inbox .pop", "General")
+	p.Text(".card .diff", "a.txt")
+	Eval[bool](p, "document.activeElement.blur(), true")
+	p.Key("a")
+	p.Text("article.assistant", "a.txt is done")
+	p.Text(".inbox", "Needs you (1)")
+	require.Equal(t, "one\ntwo\n", s.File("a.txt"))
+	// The palette finds the way to the other one.
+	p.do(chromedp.KeyEvent("k", chromedp.KeyModifiers(chromedp.ModifierCtrl)))
+	p.Text(".palette", "Go to what needs you (1)")
+	p.Key(kb.Enter)
+	p.Text(".card .diff", "b.txt")
+	Eval[bool](p, "document.activeElement.blur(), true")
+	p.Key("d")
+	p.Gone(".card")
+	p.Text("article.assistant", "b.txt is done")
+	require.Equal(t, "", s.File("b.txt"))
+	p.Text(".inbox", "Nothing needs you")
+	Eval[bool](p, "document.activeElement.blur(), true")
+	p.Key("?")
+	p.Text("[role=dialog]", "find a conversation or a command")
+	p.Key(kb.Escape)
+	p.Gone("[role=dialog]")
+	s.Verify()
+}
+
+// A message is sent again otherwise, in a conversation of its own; answers of retries
+// stand side by side; code is coloured and copied; a link leads to its message.
+func TestBasicsOfAConversation(t *testing.T) {
+	s := tt.New(t)
+	s.StartWorker()
+	web := s.StartWeb()
+	p := Open(t, web.Link, 1300, 850)
+	p.Say("script: say one")
+	p.Text("article.assistant", "one")
+	p.Say("script: say two\\n\\n```go\\nfunc main() {}\\n```")
+	p.See("document.querySelector('.hl-keyword')?.textContent === 'func'")
+	original := p.Thread()
+	p.Press(".end", "Retry")
+	p.Text(".versions", "2/2")
+	require.Equal(t, 2, p.Count("article.assistant"), "the answer before is not shown twice")
+	p.Click(`.versions button[aria-label="The answer before"]`)
+	p.Text(".versions", "1/2")
+
+	last := Eval[string](p, "[...document.querySelectorAll('article.user')].at(-1).id")
+	Eval[bool](p, fmt.Sprintf("document.getElementById(%q).querySelector('.edit').click(), true", last))
+	p.See("document.activeElement.matches('.again textarea')")
+	Eval[bool](p, "document.activeElement.select(), document.execCommand('insertText', false, 'script: say three'), true")
+	p.Press(".again", "Send again")
+	p.See(fmt.Sprintf("new URLSearchParams(location.search).get('thread') !== %q", original))
+	p.Text("article.assistant", "three")
+	require.Equal(t, "one,three", Eval[string](p, "[...document.querySelectorAll('article.assistant .markdown')].map(e => e.innerText.trim()).join()"))
+
+	p.Go(web.URL + "/?thread=" + original + "#" + last)
+	p.See("document.querySelector('.target')?.id === " + fmt.Sprintf("%q", last))
+	// Far from the end, a button leads back.
+	p.Say("script: say " + strings.Repeat("a line\\n\\n", 60))
+	p.Text(".end", "tokens")
+	Eval[bool](p, "document.querySelector('.chat .log').scrollTop = 0, true")
+	p.Click(".latest")
+	p.See("(b => b.scrollHeight - b.scrollTop - b.clientHeight < 5)(document.querySelector('.chat .log'))")
+	p.Gone(".latest")
+	s.Verify()
+}
+
+// The panel shows the main thread, too, and all that the store has of it; its width is
+// changed and kept.
+func TestThePanel(t *testing.T) {
+	s := tt.New(t)
+	s.StartWorker()
+	p := Open(t, s.StartWeb().Link, 1300, 850)
+	p.Say(script.Script(assign("researcher", "script: say seen"), "say done"))
+	p.Text("article.assistant", "done")
+	p.Press(".bar", "Inspect")
+	p.Text("aside h2", "Orchestrator")
+	p.Press("aside .system", "System prompt")
+	p.Text("aside .system", "You are a test")
+	p.Press("aside [role=tablist]", "Raw")
+	p.Press("aside .raw", "events")
+	p.Text("aside .raw", "sub_agent_completed")
+	p.Press("aside [role=tablist]", "Agent")
+	p.Press("aside .call", "Researcher")
+	p.Text("aside h2", "Researcher")
+	require.Equal(t, "Chat,Researcher", Eval[string](p, "[...document.querySelectorAll('aside .crumbs li')].map(e => e.innerText.trim()).join()"))
+	width := func() float64 {
+		return Eval[float64](p, "document.querySelector('aside').getBoundingClientRect().width")
+	}
+	before := width()
+	Eval[bool](p, "document.querySelector('.grip').focus(), true")
+	p.Key(kb.ArrowLeft)
+	p.Key(kb.ArrowLeft)
+	require.InDelta(t, before+48, width(), 2)
+	p.Go(Eval[string](p, "location.href"))
+	p.Text("aside h2", "Researcher")
+	require.InDelta(t, before+48, width(), 2)
+}
