@@ -3,6 +3,8 @@ package memory
 import (
 	"cmp"
 	"time"
+
+	"github.com/spool-agents/spool/agent"
 )
 
 // ThreadFilter selects threads, newest activity first.
@@ -25,6 +27,15 @@ type ThreadFilter struct {
 	// AfterID, with Before, continues a list behind the thread of this id, which
 	// was active at Before.
 	AfterID string
+}
+
+// Found is a conversation that a search has found.
+type Found struct {
+	agent.Thread
+	// Snippet is what stands around the text, in the message Seq; it is empty if the text
+	// stands in the topic only.
+	Snippet string `json:"snippet,omitempty"`
+	Seq     int64  `json:"seq,omitempty"`
 }
 
 // DefaultProfile is that of people and threads that name none.

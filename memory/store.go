@@ -216,6 +216,10 @@ type Reader interface {
 	// Spent is what the agents of a tree have used since the last message of a
 	// person, which renews their budget.
 	Spent(ctx context.Context, rootThreadID string) (Spent, error)
+	// Search finds a user's conversations (empty: anybody's) whose topic has a text, or
+	// whose messages have, in any case; the newest 50 of the last 300, each by its last
+	// 2,000 messages.
+	Search(ctx context.Context, userID, profile, text string) ([]Found, error)
 	// Changed returns a number that grows (or merely differs) when anything
 	// was committed by anyone; a cheap call for followers to poll.
 	Changed(ctx context.Context) (int64, error)

@@ -112,6 +112,9 @@ type threadList struct {
 
 func (s *Server) threads(c *call) (any, error) {
 	q := c.query()
+	if text := q.text("q"); text != "" {
+		return s.search(c, text)
+	}
 	f := memory.ThreadFilter{All: q.flag("all"), SessionID: q.text("session"), Workdir: q.text("workdir"), Root: q.text("root"), Parent: q.text("parent")}
 	f.SubAgents = f.Parent != ""
 	limit := q.number("limit", defaultPage, 1, maxPage)

@@ -371,6 +371,7 @@ func TestAnswersAreAsTheDocumentSays(t *testing.T) {
 		require.Contains(t, b.get("/api/v1/threads/"+id(r.ThreadID)+path).is(200).body, `"error":{"code":"bad_request","message":`)
 	}
 	b.waitsForTheModel()
+	b.manages()
 	b.get("/api/v1/nothing/here").fails(404, "not_found")
 	b.Verify()
 

@@ -54,8 +54,11 @@ var operations = []route{
 	{method: "GET", path: "/api/v1/views", handle: (*Server).views, query: "thread last", packs: true},
 	{method: "GET", path: "/api/v1/agents", handle: (*Server).agents},
 
-	{method: "GET", path: "/api/v1/threads", handle: (*Server).threads, query: "all session workdir root parent after limit", packs: true},
+	{method: "GET", path: "/api/v1/threads", handle: (*Server).threads, query: "all session workdir root parent after limit q", packs: true},
 	{method: "GET", path: oneThread, handle: (*Server).thread, query: "events last", packs: true},
+	{method: "PATCH", path: oneThread, handle: (*Server).rename},
+	{method: "DELETE", path: oneThread, handle: (*Server).remove},
+	{method: "GET", path: oneThread + "/export", handle: (*Server).export, query: "format", packs: true},
 	{method: "GET", path: oneThread + "/messages", handle: (*Server).messages, query: messagePages, packs: true},
 	{method: "GET", path: oneThread + "/events", handle: (*Server).events, query: "after limit"},
 	{method: "GET", path: oneThread + "/tasks", handle: reads("tasks", (*spool.Client).Tasks)},

@@ -37,7 +37,7 @@ var idsOf = map[string]string{
 	"name":  "", // the digest of an image: who knows it has the image, or a message that shows it
 	"model": "", "agent": "", "workdir": "", "after": "", "before": "", "from": "", "since": "", "limit": "", "Last-Event-ID": "", "Idempotency-Key": "",
 	"conversationId": "", "messageId": "", "requestId": "", "content": "", "messages": "", "text": "", "role": "", "verdict": "", "instruction": "", "whenBusy": "",
-	"answerSchema": "", "data": "", "token": "", "step": "", "stream_options": "", "metadata": "", "response_format": "",
+	"answerSchema": "", "data": "", "token": "", "step": "", "q": "", "format": "", "topic": "", "stream_options": "", "metadata": "", "response_format": "",
 }
 
 // values are what a body needs beside ids, where "x" would not do.
@@ -148,7 +148,7 @@ func (w walker) fill(o httpapi.Operation, ids belongings) string {
 // body is the least that a route takes.
 func (w walker) body(o httpapi.Operation) map[string]any {
 	all, required := w.members(o)
-	if o.Method != http.MethodPost {
+	if o.Method != http.MethodPost && o.Method != http.MethodPatch {
 		return nil
 	}
 	body := map[string]any{}

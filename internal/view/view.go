@@ -92,6 +92,11 @@ func parsePage(after string) (at time.Time, id string, err error) {
 	return time.UnixMilli(n), id, nil
 }
 
+// Search finds the user's conversations by topic and text, the newest first.
+func (v *Views) Search(ctx context.Context, text string) ([]memory.Found, error) {
+	return list(v.store.Search(ctx, v.o.UserID, v.o.Profile, text))
+}
+
 // Messages reads up to limit messages of a thread with seq > after, in order.
 // limit 0 reads all.
 func (v *Views) Messages(ctx context.Context, threadID string, after int64, limit int) ([]agent.Message, error) {

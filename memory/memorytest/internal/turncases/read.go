@@ -3,6 +3,7 @@ package turncases
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spool-agents/spool/agent"
@@ -28,6 +29,33 @@ var readRules = []suite.Rule{
 		suite.Equal(e, "all of them", got, e.Threads(memory.ThreadFilter{UserID: suite.User}))
 		slices.Sort(got)
 		suite.Equal(e, "each once", got, want)
+	}},
+	{Name: "a search finds what people read in a conversation: topics and texts in any case, of the user and the profile only", Run: func(e *suite.Env) {
+		e.Answer(e.Take(e.SendPlain("s1", "m1", "Which vendor is best?").ThreadID), 1, "It is \"Acme 100%\" of\nRome, a_b.")
+		e.H.Clock.Advance(time.Second)
+		e.Answer(e.Take(e.SendPlain("s2", "m1", "something else, and nothing of the role").ThreadID), 1, "no "+strings.Repeat("word ", 40)+"acme "+strings.Repeat("word ", 40))
+		find := func(user, profile, text string) (ids []string, snippets []string) {
+			for _, f := range suite.Must(e.S.Search(e.Ctx, user, profile, text))(e) {
+				ids, snippets = append(ids, f.ID), append(snippets, f.Snippet)
+			}
+			return ids, snippets
+		}
+		ids, snippets := find(suite.User, "", " ACME ")
+		suite.Equal(e, "both, the newest first", ids, []string{"s2/default", "s1/default"})
+		suite.Equal(e, "what stands around it", fmt.Sprint(strings.HasPrefix(snippets[0], "…"), strings.Contains(snippets[0], "word acme word"), snippets[1]), "true trueIt is \"Acme 100%\" of Rome, a_b.")
+		for text, want := range map[string][]string{
+			"vendor": {"s1/default"}, "100%": {"s1/default"}, "%": {"s1/default"}, "a_b": {"s1/default"}, "a%b": nil, "\"acme": {"s1/default"}, "of\nrome": {"s1/default"},
+			"the role": {"s2/default"}, "assistant": nil, "timestamp": nil, "!": nil, "' OR 1=1": nil, "  ": nil, "\x00": nil,
+		} {
+			ids, _ := find(suite.User, "", text)
+			suite.Equal(e, text, ids, want)
+		}
+		none, _ := find(suite.OtherUser, "", "acme")
+		suite.Equal(e, "of another user", none, nil)
+		none, _ = find(suite.User, "other", "acme")
+		suite.Equal(e, "in another profile", none, nil)
+		all, _ := find("", "", "acme")
+		suite.Equal(e, "of anybody", len(all), 2)
 	}},
 	{Name: "another profile's session is not found", Run: func(e *suite.Env) {
 		id := e.Send("s1", "m1").ThreadID
