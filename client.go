@@ -53,7 +53,7 @@ type views = view.Views
 //
 // Commands: Ask, Send, Retry, Fork, Cancel, Decide, Answer. Waiting: Wait, Follow, Watch.
 // A thread: Show, ShowWith, Trace, Thread, Messages, MessagePage, Events, ToolCalls,
-// ToolOutput, Tasks, Turns, Spans, Sent, Status, Tail, TailTree. Lists: Threads,
+// ToolOutput, Tasks, TasksBelow, Turns, Spans, Sent, Status, Tail, TailTree. Lists: Threads,
 // ThreadPage, Search, SubAgents, SubAgent, Approvals, Decisions, Questions, ModelWaits. Other
 // users' threads and those of the user's other profiles are not found.
 type Client struct {

@@ -3,6 +3,8 @@ package httpapi
 import (
 	"context"
 	_ "embed" // the document
+	"encoding/json"
+	"slices"
 	"sync"
 	"time"
 
@@ -116,7 +118,8 @@ func (s *Server) threads(c *call) (any, error) {
 		return s.search(c, text)
 	}
 	f := memory.ThreadFilter{All: q.flag("all"), SessionID: q.text("session"), Workdir: q.text("workdir"), Root: q.text("root"), Parent: q.text("parent")}
-	f.SubAgents = f.Parent != ""
+	f.Working = q.flag("working")
+	f.SubAgents = f.Parent != "" || f.Working
 	limit := q.number("limit", defaultPage, 1, maxPage)
 	if q.err != nil {
 		return nil, q.err
@@ -182,6 +185,7 @@ func (s *Server) messages(c *call) (any, error) {
 	}
 	out := messageList{Messages: []agent.Message{}}
 	var err error
+	below, first := c.path("chatId") != "", before == 0 && after == 0
 	switch {
 	case limit > 0 && calls:
 		var p spool.MessagePage
@@ -193,7 +197,84 @@ func (s *Server) messages(c *call) (any, error) {
 	if n := len(out.Messages); before == 0 && n > 0 && n == int(limit) {
 		out.Next = out.Messages[n-1].Seq
 	}
-	return out, err
+	if !below || err != nil {
+		return out, err
+	}
+	if c.path("id") != "" && first { // a sub-agent begins with its snapshot's system prompt
+		t, err := c.client.Thread(c.r.Context(), c.thread)
+		if err != nil {
+			return nil, err
+		}
+		system := agent.Message{ID: t.ID + ".system", Role: agent.RoleSystem, Content: agent.Text(t.Config.SystemPrompt), Timestamp: t.CreatedAt, SubAgentID: t.ID}
+		out.Messages = slices.Insert(out.Messages, 0, system)
+	}
+	return ownedMessages{out, c.user}, nil
+}
+
+// ownedMessages are messages of a user's collections, which say whose they are.
+type ownedMessages struct {
+	messageList
+	user string
+}
+
+// MarshalJSON adds the user.
+func (o ownedMessages) MarshalJSON() ([]byte, error) {
+	type owned struct {
+		agent.Message
+		UserID string `json:"userId"`
+	}
+	list := make([]owned, len(o.Messages))
+	for i, m := range o.Messages {
+		list[i] = owned{m, o.user}
+	}
+	return json.Marshal(struct {
+		Messages []owned `json:"messages"`
+		messageList
+	}{list, o.messageList})
+}
+
+// ownedCalls are the tool calls of a sub-agent, as its user's collections show them.
+func (s *Server) ownedCalls(c *call) (any, error) {
+	calls, err := c.client.ToolCalls(c.r.Context(), c.thread)
+	type owned struct {
+		agent.ToolCall
+		UserID string `json:"userId"`
+	}
+	list := make([]owned, len(calls))
+	for i, call := range calls {
+		list[i] = owned{call, c.user}
+	}
+	return map[string]any{"toolCalls": list}, err
+}
+
+// chatTasks lists the tasks of a chat: the orchestrator's, or with all those of its
+// sub-agents too.
+func (s *Server) chatTasks(c *call) (any, error) {
+	q := c.query()
+	all := q.flag("all")
+	if q.err != nil {
+		return nil, q.err
+	}
+	read := c.client.Tasks
+	if all {
+		read = c.client.TasksBelow
+	}
+	tasks, err := read(c.r.Context(), c.thread)
+	return map[string]any{"tasks": tasks}, err
+}
+
+// chatTask is one task of a chat, at any depth.
+func (s *Server) chatTask(c *call) (any, error) {
+	tasks, err := c.client.TasksBelow(c.r.Context(), c.thread)
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range tasks {
+		if t.ID == c.path("task") {
+			return t, nil
+		}
+	}
+	return nil, agent.Errorf(agent.CodeNotFound, "chat %s has no task %q", c.thread, c.path("task"))
 }
 
 // eventList is a page of a thread's log.

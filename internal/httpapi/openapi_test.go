@@ -328,7 +328,8 @@ func TestAnswersAreAsTheDocumentSays(t *testing.T) {
 	b.get(chat + "/sub-agents").is(200)
 	b.get(chat + "/sub-agents/" + sub).is(200)
 	b.get(chat + "/sub-agents/" + sub + "/messages").is(200)
-	b.get(chat + "/sub-agents/" + sub + "/tool-calls").is(200)
+	require.Contains(t, b.get(chat+"/sub-agents/"+sub+"/tool-calls").is(200).body, `"userId":"tester"`)
+	b.tree(r.ThreadID)
 	var again struct{ ThreadID, TurnID string }
 	b.post(chat+"/messages", map[string]any{"role": "user", "content": "script: slow 100ms say " + strings.Repeat("word ", 300)}).is(202).into(&again)
 	b.post(thread+"/fork", map[string]any{"conversationId": "again", "requestId": "f1"}).is(200)

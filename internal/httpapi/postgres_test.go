@@ -14,4 +14,6 @@ func TestUsersOnPostgres(t *testing.T) {
 	t.Run("other users", TestFault_F2_OtherUsers)
 	t.Run("no orders", TestUsersGiveNoOrders)
 	t.Run("first data", TestFirstDataInOneAnswer)
+	t.Run("tasks at every depth", TestTasksAtEveryDepth)
+	t.Run("a lost worker", TestALostWorkerIsInTheTrace)
 }

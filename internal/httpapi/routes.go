@@ -54,7 +54,7 @@ var operations = []route{
 	{method: "GET", path: "/api/v1/views", handle: (*Server).views, query: "thread last", packs: true},
 	{method: "GET", path: "/api/v1/agents", handle: (*Server).agents},
 
-	{method: "GET", path: "/api/v1/threads", handle: (*Server).threads, query: "all session workdir root parent after limit q", packs: true},
+	{method: "GET", path: "/api/v1/threads", handle: (*Server).threads, query: "all session workdir root parent working after limit q", packs: true},
 	{method: "GET", path: oneThread, handle: (*Server).thread, query: "events last", packs: true},
 	{method: "PATCH", path: oneThread, handle: (*Server).rename},
 	{method: "DELETE", path: oneThread, handle: (*Server).remove},
@@ -104,13 +104,15 @@ var operations = []route{
 	{method: "GET", path: oneChat, handle: reads("", (*spool.Client).Thread)},
 	{method: "GET", path: oneChat + "/messages", handle: (*Server).messages, query: messagePages},
 	{method: "POST", path: oneChat + "/messages", handle: (*Server).chatSend, status: http.StatusAccepted, bound: maxMessage},
-	{method: "GET", path: oneChat + "/tasks", handle: reads("tasks", (*spool.Client).Tasks)},
+	{method: "GET", path: oneChat + "/tasks", handle: (*Server).chatTasks, query: "all"},
+	{method: "GET", path: oneChat + "/tasks/{task}", handle: (*Server).chatTask},
 	{method: "GET", path: oneChat + "/sub-agents", handle: reads("subAgents", (*spool.Client).SubAgents)},
 	{method: "GET", path: subAgent, handle: func(_ *Server, c *call) (any, error) {
 		return c.client.SubAgent(c.r.Context(), c.path("chatId"), c.path("id"))
 	}},
 	{method: "GET", path: subAgent + "/messages", handle: (*Server).messages, query: messagePages},
-	{method: "GET", path: subAgent + "/tool-calls", handle: reads("toolCalls", (*spool.Client).ToolCalls)},
+	{method: "GET", path: subAgent + "/tool-calls", handle: (*Server).ownedCalls},
+	{method: "GET", path: subAgent + "/tasks", handle: reads("tasks", (*spool.Client).Tasks)},
 }
 
 // routes makes the handler of all routes. A path that exists answers other methods

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/spool-agents/spool"
+	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/internal/httpapi"
 	"github.com/spool-agents/spool/internal/llm/script"
 	tt "github.com/spool-agents/spool/internal/temporaltest"
@@ -23,7 +24,7 @@ import (
 type belongings map[string]string
 
 var nobodys = belongings{
-	"user": "nobody", "session": "nobody", "thread": "nobody/default", "turn": "t0123456789abcdef", "call": "call_0123456789abcdef_1_0",
+	"user": "nobody", "session": "nobody", "thread": "nobody/default", "turn": "t0123456789abcdef", "call": "call_0123456789abcdef_1_0", "task": "task_0123456789abcdef_1_0",
 	"approval": "appr_0123456789abcdef_1", "question": "quest_0123456789abcdef", "agent": "agent:general:general-1-0123456789ab", "message": "t0123456789abcdef.0",
 }
 
@@ -31,7 +32,7 @@ var nobodys = belongings{
 // nothing that belongs to a user. A new name has to be added here.
 var idsOf = map[string]string{
 	"user": "user", "thread": "thread", "threadId": "thread", "chatId": "thread", "root": "thread", "parent": "thread", "inspect": "thread", "X-Spool-Thread": "thread",
-	"session": "session", "sessionId": "session", "turn": "turn", "turnId": "turn", "untilTurn": "turn", "call": "call", "calls": "call",
+	"session": "session", "sessionId": "session", "turn": "turn", "turnId": "turn", "untilTurn": "turn", "call": "call", "calls": "call", "task": "task",
 	"approval": "approval", "question": "question", "id": "agent", "at": "message",
 
 	"name":  "", // the digest of an image: who knows it has the image, or a message that shows it
@@ -67,7 +68,7 @@ func (b *bench) has(user, token string) (mine belongings, word string) {
 	pending := ends(asks).Pending[0]
 	questions := ends(send("asks-of-"+user, script.Script(script.Call("ask_user", map[string]any{"question": word + "?"}), "say never"))).Questions
 	return belongings{
-		"user": user, "session": b.Session("thread-of-" + user), "thread": asks.ThreadID, "turn": asks.TurnID, "call": pending.ToolCalls[0].ID,
+		"user": user, "session": b.Session("thread-of-" + user), "thread": asks.ThreadID, "task": agent.TaskID(agent.CallID(asks.TurnID, 1, 0)), "turn": asks.TurnID, "call": pending.ToolCalls[0].ID,
 		"approval": pending.ApprovalID, "question": questions[0].QuestionID, "agent": pending.ThreadID, "message": asks.TurnID + ".0",
 	}, word
 }

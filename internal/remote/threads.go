@@ -128,8 +128,10 @@ func (c *Client) ThreadPage(ctx context.Context, f memory.ThreadFilter, after st
 			q.Set(name, value)
 		}
 	}
-	if f.All {
-		q.Set("all", "true")
+	for name, set := range map[string]bool{"all": f.All, "working": f.Working} {
+		if set {
+			q.Set(name, "true")
+		}
 	}
 	type page struct {
 		Threads []agent.Thread `json:"threads"`

@@ -13,6 +13,7 @@ import (
 	"github.com/spool-agents/spool/internal/config"
 	"github.com/spool-agents/spool/internal/doctor"
 	"github.com/spool-agents/spool/internal/exit"
+	"github.com/spool-agents/spool/internal/printer"
 	"github.com/spool-agents/spool/internal/remote"
 	"github.com/spool-agents/spool/internal/template"
 	"github.com/spool-agents/spool/internal/terminal"
@@ -43,7 +44,9 @@ func (a *app) doctor(cfg config.Config) *doctor.Doctor {
 	}
 }
 
-type agentsCmd struct{}
+type agentsCmd struct {
+	Running bool `help:"List the sub-agents that are at work, wait, or are about to begin."`
+}
 
 // agentInfo is an agent as printed.
 type agentInfo struct {
@@ -54,7 +57,10 @@ type agentInfo struct {
 	Disabled bool `json:"disabled,omitempty"`
 }
 
-func (agentsCmd) Run(a *app) error {
+func (c *agentsCmd) Run(ctx context.Context, a *app) error {
+	if c.Running {
+		return a.running(ctx)
+	}
 	cfg, err := a.config()
 	if err != nil {
 		return err
@@ -78,6 +84,29 @@ func (agentsCmd) Run(a *app) error {
 			for _, hidden := range c.Hides {
 				a.Print("%-20s instead of %s", "", terminal.OneLine(hidden, 100))
 			}
+		}
+	})
+}
+
+// mostRunning bounds the sub-agents that are listed.
+const mostRunning = 1000
+
+// running lists the sub-agents that have something to do.
+func (a *app) running(ctx context.Context) error {
+	client, _, err := a.threads(ctx, false)
+	if err != nil {
+		return err
+	}
+	list, _, err := client.ThreadPage(ctx, memory.ThreadFilter{SubAgents: true, Working: true}, "", mostRunning)
+	if err != nil {
+		return err
+	}
+	return a.Show(map[string]any{"running": list}, func() {
+		if len(list) == 0 {
+			a.Progress("no sub-agent is at work")
+		}
+		for _, t := range list {
+			a.Print("%-50s %-21s of %s  %s", t.ID, printer.State(t, nil, nil, nil), t.RootThreadID, terminal.OneLine(t.Topic, 80))
 		}
 	})
 }

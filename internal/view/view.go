@@ -140,6 +140,28 @@ func (v *Views) Tasks(ctx context.Context, threadID string) ([]agent.Task, error
 	return list(v.store.Tasks(ctx, threadID))
 }
 
+// TasksBelow lists the tasks of a thread and of all below it, thread by thread, the
+// parents first.
+func (v *Views) TasksBelow(ctx context.Context, threadID string) ([]agent.Task, error) {
+	t, err := v.Thread(ctx, threadID)
+	if err != nil {
+		return nil, err
+	}
+	below, err := follow.Below(ctx, v.store, t)
+	if err != nil {
+		return nil, err
+	}
+	out := []agent.Task{}
+	for _, one := range append([]agent.Thread{t}, below...) {
+		tasks, err := v.store.Tasks(ctx, one.ID)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, tasks...)
+	}
+	return out, nil
+}
+
 // Turns lists the turns of a thread, oldest first.
 func (v *Views) Turns(ctx context.Context, threadID string) ([]memory.Turn, error) {
 	if _, err := v.Thread(ctx, threadID); err != nil {

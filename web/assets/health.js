@@ -1,6 +1,13 @@
-// What is away or waited for, a line each.
-import { html, Seen } from "./ui.js";
+// A line for each thing that is not as it should be. It can be put away, and is gone when
+// it is over.
+import { html, Seen, useNow, useState } from "./ui.js";
+import { healthLines } from "./healthlines.js";
 
 export function Health({ model }) {
-  return model.health.filter((h) => h.text && h.kind !== "demo").map((h) => html`<p class="health" role="status" key=${h.kind}><${Seen} text=${h.text} /></p>`);
+  const [away, put] = useState(new Set());
+  const now = useNow(model.health.some((h) => h.kind !== "demo"));
+  const topics = new Map([...model.threads.values()].map((t) => [t.id, t.topic]));
+  return healthLines(model.health, now, topics).filter((l) => !away.has(l.key)).map((l) => html`<p class="health ${l.kind}" role="status" key=${l.key} data-health=${l.kind}>
+    <span aria-hidden="true">${l.kind === "wait" ? "◔" : "!"}</span> <span><${Seen} text=${l.text} /></span>
+    <button type="button" class="quiet" aria-label="Dismiss" onClick=${() => put(new Set([...away, l.key]))}>✕</button></p>`);
 }

@@ -85,11 +85,14 @@ type (
 	}
 	// ToolResponseEvent is the payload of agent.EventToolResponse.
 	ToolResponseEvent struct {
-		ToolCallID     string            `json:"toolCallId"`
-		Name           string            `json:"name"`
-		Status         agent.CallStatus  `json:"status"`
-		Result         *string           `json:"result,omitempty"`
+		ToolCallID string           `json:"toolCallId"`
+		Name       string           `json:"name"`
+		Status     agent.CallStatus `json:"status"`
+		Result     *string          `json:"result,omitempty"`
+		// A longer one is ResultRef, the id of its message, with its beginning and size.
 		ResultRef      string            `json:"resultRef,omitempty"`
+		Preview        string            `json:"preview,omitempty"`
+		Size           int               `json:"size,omitempty"`
 		ErrorReason    agent.ErrorReason `json:"errorReason,omitempty"`
 		DurationMs     int64             `json:"durationMs"`
 		SubAgentThread string            `json:"sub_agent_thread_id,omitempty"`

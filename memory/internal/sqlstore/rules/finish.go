@@ -38,7 +38,7 @@ func (u *Unit) Finish(t *rows.Thread, turn *rows.Turn, c *rows.Call, e Ending) e
 	if len(c.Result) <= rows.MaxEventResult {
 		response.Result = &c.Result
 	} else {
-		response.ResultRef = agent.ToolMessageID(c.ID)
+		response.ResultRef, response.Preview, response.Size = agent.ToolMessageID(c.ID), rows.Short(c.Result, rows.MaxEventResult), len(c.Result)
 	}
 	if err := u.Event(t, turn.ID, agent.EventToolResponse, response); err != nil {
 		return err
