@@ -30,7 +30,7 @@ var payloads = map[string]struct{ always, maybe, added string }{
 	agent.EventToolCall:           {always: "intent arguments toolCallId", maybe: "sub_agent_thread_id gate"},
 	agent.EventApprovalRequired:   {always: "approvalId toolCalls agent", added: "threadId"},
 	agent.EventApprovalResponse:   {always: "approvalId decision", maybe: "approvedCalls editInstruction", added: "threadId"},
-	agent.EventToolResponse:       {always: "toolCallId name status durationMs", maybe: "result resultRef errorReason sub_agent_thread_id"},
+	agent.EventToolResponse:       {always: "toolCallId name status durationMs", maybe: "result resultRef preview size errorReason sub_agent_thread_id"},
 	agent.EventAssistantMessage:   {always: "messageId content", maybe: "usage"},
 	agent.EventMemoryAppended:     {always: "fromSeq toSeq"},
 	agent.EventStreamFinish:       {always: "finishReason usage", added: "messageId model"},

@@ -3,12 +3,12 @@ package httpapi
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode"
 
 	"github.com/spool-agents/spool"
 	"github.com/spool-agents/spool/agent"
-	"github.com/spool-agents/spool/internal/follow"
 	"github.com/spool-agents/spool/memory"
 )
 
@@ -72,7 +72,7 @@ func (s *Server) conversation(c *call) (agent.Thread, error) {
 	return t, err
 }
 
-// export gives a thread, with all below it, as a file.
+// export gives a conversation with all below it, or a sub-agent, as a file.
 func (s *Server) export(c *call) (any, error) {
 	q := c.query()
 	format := cmp.Or(q.text("format"), "json")
@@ -87,12 +87,17 @@ func (s *Server) export(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	below, err := follow.Below(ctx, s.store, t)
-	if err != nil {
-		return nil, err
+	all := []agent.Thread{t}
+	if t.Kind == agent.KindMain {
+		if all, err = c.client.Threads(ctx, memory.ThreadFilter{Root: t.ID, All: true}); err != nil {
+			return nil, err
+		}
+		slices.SortFunc(all, func(a, b agent.Thread) int {
+			return cmp.Or(cmp.Compare(a.Depth, b.Depth), a.CreatedAt.Compare(b.CreatedAt), cmp.Compare(a.ID, b.ID))
+		})
 	}
 	var views []spool.View
-	for _, one := range append([]agent.Thread{t}, below...) {
+	for _, one := range all {
 		v, err := c.client.Show(ctx, one.ID, format == "json")
 		if err != nil {
 			return nil, err

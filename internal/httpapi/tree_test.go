@@ -1,7 +1,10 @@
 package httpapi_test
 
 import (
+	"encoding/json"
 	"net/http"
+	"os"
+	"os/exec"
 	"strings"
 	"testing"
 
@@ -74,6 +77,13 @@ func TestTasksAtEveryDepth(t *testing.T) {
 	b.get(at + "/sub-agents/" + id(child.SubAgentID) + "/tasks").is(200)
 	require.Equal(t, "{\"threads\":[]}\n", b.send(as(b.request(http.MethodGet, "/api/v1/threads?working=true", nil), other)).is(200).body)
 
+	cmd := exec.Command(tt.Starter(), "agents", "--running")
+	cmd.Env = append(os.Environ(), b.Env...)
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, string(out))
+	require.Regexp(t, `(?m)^`+grandchild.SubAgentID+` +running +of `+r.ThreadID+`  script: slow`, string(out))
+	require.Contains(t, string(out), child.SubAgentID)
+
 	b.post("/api/v1/threads/"+id(grandchild.SubAgentID)+"/cancel", map[string]any{}).is(200)
 	tt.Eventually(t, "the one in the background is stopped", func() bool {
 		b.get(at + "/tasks?all=true").is(200).into(&tasks)
@@ -85,4 +95,30 @@ func TestTasksAtEveryDepth(t *testing.T) {
 	b.get("/api/v1/threads?working=true").is(200).into(&running)
 	require.Empty(t, running.Threads)
 	b.Verify()
+}
+
+// A long result is in the log by its beginning and its size, and whole on request.
+func TestLongResultsAreToldByTheirBeginning(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.StartWorker()
+	r := b.say("long", script.Script(script.Call("shell", map[string]any{"command": "seq 1 2000"}), "say done"))
+	require.Equal(t, "completed", b.ends(r).Status)
+	var log struct{ Events []agent.Event }
+	b.get("/api/v1/threads/" + id(r.ThreadID) + "/events?limit=100").is(200).into(&log)
+	var told struct {
+		ToolCallID, ResultRef, Preview string
+		Size                           int
+	}
+	for _, e := range log.Events {
+		if e.Type == agent.EventToolResponse {
+			require.NoError(t, json.Unmarshal(e.Data, &told))
+		}
+	}
+	whole := b.get("/api/v1/tool-calls/" + told.ToolCallID + "/output").is(200).body
+	require.Contains(t, whole, "\n2000")
+	require.True(t, strings.HasPrefix(told.Preview, "1\n2\n3\n"), told.Preview)
+	require.LessOrEqual(t, len(told.Preview), 2048)
+	require.Greater(t, len(told.Preview), 2000)
+	require.Equal(t, len(whole), told.Size)
 }

@@ -15,9 +15,9 @@ test("a line for each part that is away, with how long it is", () => {
 });
 
 test("one line with a countdown for all calls that wait for their provider", () => {
-  const health = [wait("a/default", 12.5), wait("a/default", 13), wait("b/default", 60), wait("c/default", -1)];
+  const health = [wait("a/default", 12), wait("a/default", 13), wait("b/default", 60), wait("c/default", -1)];
   const [line, ...rest] = healthLines(health, now, new Map([["a/default", "Vendors"]]));
   assert.equal(rest.length, 0);
-  assert.match(line.text, /^Vendors: waiting for the provider until .* \(rate limited\), attempt 2, in 13 s; 1 more conversation waits, too$/);
+  assert.match(line.text, /^Vendors: waiting for the provider until .* \(rate limited\), attempt 2, in 12 s; 1 more conversation waits, too$/);
   assert.deepEqual(healthLines(health, now + 120_000), [], "it is over");
 });
