@@ -108,8 +108,12 @@ func snapshot(t *testing.T, s *tt.Stack, root string) string {
 				Call  string `json:"toolCallId"`
 				Child string `json:"sub_agent_thread_id"`
 				Agent string `json:"agentId"`
+				Code  string `json:"code"`
 			}
 			require.NoError(t, json.Unmarshal(e.Data, &d))
+			if e.Type == agent.EventWarning && d.Code == agent.WarnWorkerLost {
+				continue // tells of the disturbance itself
+			}
 			unsorted = append(unsorted, fmt.Sprintf("event of %s: %s %s %s %s\n", th.ID, e.Type, d.Call, d.Child, d.Agent))
 		}
 	}
