@@ -108,7 +108,7 @@ export function Panel({ model }) {
   const task = model.taskOf(id);
   const kids = [t, ...model.below(t.id)];
   const status = t.kind === "main" ? model.statusOf(t) : task ? statusOf(task, kids) : t.status;
-  const ms = task ? (running ? now : Date.parse(task.updatedAt)) - Date.parse(task.createdAt) : t.totalTimeMs;
+  const ms = task ? (running ? now : Date.parse(task.updatedAt)) - Date.parse(task.createdAt) : running ? undefined : t.totalTimeMs;
   const pick = (e) => {
     const list = Object.keys(names);
     const next = list[(list.indexOf(tab) + { ArrowRight: 1, ArrowLeft: list.length - 1 }[e.key]) % list.length];

@@ -217,7 +217,9 @@ const handle = {
     t.calls.set(d.toolCallId, { ...old, status: d.status, result, size: d.size, whole: d.resultRef ? false : undefined, errorReason: d.errorReason, durationMs: d.durationMs, updatedAt: e.at });
     const task = t.tasks.get(taskOf(d.toolCallId));
     const background = task?.type === "agent" && parsed(old.args).background === true && d.status === "success";
-    if (task && !background) t.tasks.set(task.id, { ...task, status: taskStatus(d.status), result: d.status === "success" ? result : task.result, error: d.status === "success" ? "" : result, updatedAt: unfinished(task.status) ? e.at : task.updatedAt });
+    // How an agent ended was told before, in fewer words than the model gets.
+    const told = task?.type === "agent" && (task.error || !unfinished(task.status));
+    if (task && !background) t.tasks.set(task.id, { ...task, status: taskStatus(d.status), result: d.status === "success" ? result : task.result, error: d.status === "success" ? "" : told ? task.error : result, updatedAt: unfinished(task.status) ? e.at : task.updatedAt });
   },
   tool_approval_required(s, e, d) {
     if (!d.toolCalls?.length) return;

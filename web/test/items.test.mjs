@@ -56,7 +56,7 @@ test("a failed agent has its reason, and its last action is known while it works
   const s = live(logs.failed);
   const [{ task }] = itemsOf(s.turns[0]).find((i) => i.kind === "rollup").agents;
   assert.equal(task.status, "failed");
-  assert.match(task.error, /./);
+  assert.match(task.error, /^the model made the same call/);
   const at = logs.failed.updates.findLastIndex((u) => u.event?.type === "sub_agent_tool_call");
   const before = logs.failed.updates.slice(0, at + 1).reduce(fold, begin(logs.failed.view));
   const [now] = itemsOf(before.turns[0]).find((i) => i.kind === "rollup").agents;
