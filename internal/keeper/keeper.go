@@ -175,9 +175,9 @@ func (k *Keeper) startSubAgent(ctx context.Context, thread string) error {
 	return k.Nudger.StartSubAgent(ctx, t)
 }
 
-// free terminates the run of an idle thread that waits on another task queue,
-// where a sender with other settings started it: nudges only pile up there. An
-// idle thread's run holds nothing that is not in the store.
+// free terminates the run of an idle thread to which nudges are of no use: it waits on
+// another task queue, where a sender with other settings started it, or only another
+// build can go on with it. An idle thread's run holds nothing that is not in the store.
 func (k *Keeper) free(ctx context.Context, thread string) error {
 	d, err := k.Client.DescribeWorkflow(ctx, thread, "")
 	if gone(err) {
@@ -187,11 +187,19 @@ func (k *Keeper) free(ctx context.Context, thread string) error {
 		return err
 	}
 	info := d.RawResponse.GetWorkflowExecutionInfo()
-	if info.GetStatus() != enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING || info.GetTaskQueue() == k.Nudger.Queue() {
+	why := ""
+	switch {
+	case info.GetStatus() != enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING:
+		return nil
+	case info.GetTaskQueue() != k.Nudger.Queue():
+		why = "it waited on task queue " + info.GetTaskQueue() + ", which does not serve its store"
+	case k.otherBuilds(ctx, thread, d.RawResponse):
+		why = replaced
+	default:
 		return nil
 	}
-	k.Log.Warn("terminating a run that waits on another task queue", "thread", thread, "taskQueue", info.GetTaskQueue())
-	err = k.Client.TerminateWorkflow(ctx, thread, info.GetExecution().GetRunId(), "it waited on task queue "+info.GetTaskQueue()+", which does not serve its store")
+	k.Log.Warn("terminating the run of an idle thread", "thread", thread, "because", why)
+	err = k.Client.TerminateWorkflow(ctx, thread, info.GetExecution().GetRunId(), why)
 	if gone(err) {
 		return nil
 	}
@@ -273,22 +281,55 @@ func (k *Keeper) settle(ctx context.Context, t memory.OpenTurn, last enumspb.Wor
 	switch last {
 	case enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING:
 		k.Log.Warn("replacing a run that only another build can go on with", "thread", t.ThreadID, "turn", t.TurnID)
-		if err := k.Client.TerminateWorkflow(ctx, t.ThreadID, "", "only another build could go on with it: a new run goes on from the store"); err != nil && !gone(err) {
+		if err := k.Client.TerminateWorkflow(ctx, t.ThreadID, "", replaced); err != nil && !gone(err) {
 			return err
 		}
-		fallthrough
+		return k.goOn(ctx, t)
 	case enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED, enumspb.WORKFLOW_EXECUTION_STATUS_CANCELED:
-		k.Log.Warn("starting a run for a turn that has none", "thread", t.ThreadID, "turn", t.TurnID)
-		if t.Kind == agent.KindSubAgent {
-			return k.startSubAgent(ctx, t.ThreadID)
-		}
-		return k.Nudger.Nudge(ctx, contract.NudgeTarget{Thread: t.ThreadID})
+		return k.goOn(ctx, t)
 	}
-	k.Log.Warn("closing a turn whose run is gone", "thread", t.ThreadID, "turn", t.TurnID, "run", last.String())
+	cause, err := k.end(ctx, t.ThreadID)
+	if err != nil {
+		return err
+	}
+	if cause == replaced { // by a worker that could not start the next run
+		return k.goOn(ctx, t)
+	}
+	k.Log.Warn("closing a turn whose run is gone", "thread", t.ThreadID, "turn", t.TurnID, "run", last.String(), "cause", cause)
 	return k.close(ctx, memory.CloseRequest{
 		ThreadID: t.ThreadID, TurnID: t.TurnID, Outcome: agent.ThreadFailed, Reason: agent.ReasonTerminated, Code: "terminated",
 		Message: "the turn's workflow run is gone: it was terminated, failed, or Temporal lost it; retry to go on from what was saved",
 	})
+}
+
+// replaced is why a run was terminated that another build had begun.
+const replaced = "only another build could go on with it: a new run goes on from the store"
+
+// goOn starts a run for an open turn.
+func (k *Keeper) goOn(ctx context.Context, t memory.OpenTurn) error {
+	k.Log.Warn("starting a run for a turn that has none", "thread", t.ThreadID, "turn", t.TurnID)
+	if t.Kind == agent.KindSubAgent {
+		return k.startSubAgent(ctx, t.ThreadID)
+	}
+	return k.Nudger.Nudge(ctx, contract.NudgeTarget{Thread: t.ThreadID})
+}
+
+// end is why the last run of a thread ended, "" if Temporal does not say.
+func (k *Keeper) end(ctx context.Context, thread string) (string, error) {
+	h := k.Client.GetWorkflowHistory(ctx, thread, "", false, enumspb.HISTORY_EVENT_FILTER_TYPE_CLOSE_EVENT)
+	if !h.HasNext() {
+		return "", nil
+	}
+	e, err := h.Next()
+	switch {
+	case gone(err):
+		return "", nil
+	case err != nil:
+		return "", err
+	case e.GetWorkflowExecutionFailedEventAttributes() != nil:
+		return e.GetWorkflowExecutionFailedEventAttributes().GetFailure().GetMessage(), nil
+	}
+	return e.GetWorkflowExecutionTerminatedEventAttributes().GetReason(), nil
 }
 
 // close closes a turn and hints to everybody concerned.
