@@ -12,6 +12,9 @@ type ThreadFilter struct {
 	UserID    string
 	Profile   string
 	SessionID string
+	// Prefix is what the threads' ids begin with, Status theirs.
+	Prefix string
+	Status agent.ThreadStatus
 	// All includes sub-agents.
 	All  bool
 	Root string // only this tree

@@ -117,7 +117,8 @@ func (s *Server) threads(c *call) (any, error) {
 	if text := q.text("q"); text != "" {
 		return s.search(c, text)
 	}
-	f := memory.ThreadFilter{All: q.flag("all"), SessionID: q.text("session"), Workdir: q.text("workdir"), Root: q.text("root"), Parent: q.text("parent")}
+	f := memory.ThreadFilter{All: q.flag("all"), SessionID: q.text("session"), Workdir: q.text("workdir"), Root: q.text("root"), Parent: q.text("parent"),
+		Prefix: q.text("prefix"), Status: agent.ThreadStatus(q.text("status"))}
 	f.Working = q.flag("working")
 	f.SubAgents = f.Parent != "" || f.Working
 	limit := q.number("limit", defaultPage, 1, maxPage)

@@ -123,7 +123,7 @@ func waitsForPeople(r spool.Reply) bool {
 // ThreadPage is that of spool.Client.
 func (c *Client) ThreadPage(ctx context.Context, f memory.ThreadFilter, after string, limit int) ([]agent.Thread, string, error) {
 	q := url.Values{"limit": {strconv.Itoa(limit)}}
-	for name, value := range map[string]string{"session": f.SessionID, "workdir": f.Workdir, "root": f.Root, "parent": f.Parent, "after": after} {
+	for name, value := range map[string]string{"session": f.SessionID, "workdir": f.Workdir, "root": f.Root, "parent": f.Parent, "prefix": f.Prefix, "status": string(f.Status), "after": after} {
 		if value != "" {
 			q.Set(name, value)
 		}

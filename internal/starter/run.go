@@ -18,6 +18,7 @@ import (
 	"github.com/spool-agents/spool/internal/boot"
 	"github.com/spool-agents/spool/internal/exit"
 	"github.com/spool-agents/spool/internal/terminal"
+	"github.com/spool-agents/spool/internal/usage"
 )
 
 // Run is the program: args without the program's name, env as KEY=VALUE. It
@@ -44,12 +45,21 @@ func (a *app) run(ctx context.Context, args []string) int {
 		kong.Writers(a.Out, a.Err),
 		kong.Exit(func(code int) { helped = code; panic(stopParsing{}) }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true, WrapUpperBound: 100}),
-		kong.Help(helpWithCodes),
-		kong.Bind(a),
+		kong.Help(func(o kong.HelpOptions, k *kong.Context) error {
+			command := ""
+			if n := k.Selected(); n != nil {
+				command = commandPath(n)
+			}
+			return usage.Help(command, strings.Fields(uses[command]))(o, k)
+		}),
+		kong.Bind(a, a.Printer, func(args []string) int { return a.run(ctx, args) }),
 	)
 	if err != nil {
 		a.Progress("%s: %v", a.Name, err)
 		return exit.Failed
+	}
+	if slices.Equal(args, []string{"--version"}) {
+		args = []string{"version"}
 	}
 	a.JSON = slices.Contains(args, "--json") // also if it cannot be parsed
 	for _, arg := range args {
@@ -74,6 +84,7 @@ func (a *app) run(ctx context.Context, args []string) int {
 	ctx, stop := a.interruptible(ctx)
 	defer stop()
 	kctx.BindTo(ctx, (*context.Context)(nil))
+	kctx.Bind(parser)
 	if err = kctx.Run(ctx); err != nil && !exit.Reported(err) {
 		a.errorDocument(err)
 		a.Progress("%s: %s", a.Name, terminal.Clean(agent.MaskPasswords(err.Error())))
@@ -98,15 +109,6 @@ func parse(parser *kong.Kong, args []string) (k *kong.Context, err error) {
 		k = bad.Context
 	}
 	return k, err
-}
-
-func helpWithCodes(o kong.HelpOptions, k *kong.Context) error {
-	if err := kong.DefaultHelpPrinter(o, k); err != nil || k.Selected() != nil {
-		return err
-	}
-	_, err := fmt.Fprint(k.Stdout, "\nExit codes: 0 done, 1 the turn or check failed, 2 usage, 3 not found, 4 busy, conflict or\n"+
-		"already decided, 5 Temporal or the store cannot be reached or no worker is running,\n6 waiting for a person, 130 interrupted.\n")
-	return err
 }
 
 func (a *app) usageError(k *kong.Context, err error) int {

@@ -43,7 +43,7 @@ func (t *target) Validate() error {
 	}{
 		{"--session", t.Session, func(v string) error { return agent.CheckName("name", v) }},
 		{"--conversation", t.Conversation, func(v string) error { return agent.CheckName("name", v) }},
-		{"--thread", t.Thread, checkThread}, {"--agent", t.Agent, agent.CheckAgentType},
+		{"--thread", t.Thread, chat.CheckID}, {"--agent", t.Agent, agent.CheckAgentType},
 	} {
 		if c.value == "" {
 			continue
@@ -62,11 +62,11 @@ func (t *target) request(ctx context.Context, c chat.Conversations, cfg config.C
 		dir = ""
 	}
 	r := memory.SendRequest{SessionID: t.Session, ConversationID: t.Conversation, Agent: t.Agent, Model: t.Model, Workdir: dir}
-	if r.ThreadID, err = findThread(ctx, c, t.Thread); err != nil {
+	if r.ThreadID, err = chat.Find(ctx, c, t.Thread); err != nil {
 		return r, err
 	}
 	if t.Continue {
-		found, err := newest(ctx, c, dir)
+		found, err := chat.Newest(ctx, c, dir)
 		if agent.CodeOf(err) == agent.CodeNotFound {
 			return r, agent.Wrap(err, agent.CodeNotFound, "nothing to continue (leave out --continue to start a conversation)")
 		}

@@ -18,16 +18,13 @@ import (
 	"github.com/spool-agents/spool/memory/sessionfile"
 )
 
-// latest stands for the main session with the newest activity.
-const latest = "latest"
-
 type sessionsCmd struct {
-	List   sessionsListCmd   `cmd:"" help:"List sessions, newest activity first: of the store, or of a folder's files."`
-	Load   sessionsLoadCmd   `cmd:"" help:"Print a session with its sub-agents."`
-	Export sessionsExportCmd `cmd:"" help:"Write the files of a session."`
-	Import sessionsImportCmd `cmd:"" help:"Add the sessions of a folder's files to the store, as they were."`
-	Delete sessionsDeleteCmd `cmd:"" help:"Remove a session with its sub-agents."`
-	Expire sessionsExpireCmd `cmd:"" help:"Remove sessions in which nothing happened for a while."`
+	List   sessionsListCmd   `cmd:"" eg:"--limit 5" help:"List sessions, newest activity first: of the store, or of a folder's files."`
+	Load   sessionsLoadCmd   `cmd:"" eg:"latest" help:"Print a session with its sub-agents."`
+	Export sessionsExportCmd `cmd:"" eg:"notes --dir backup" help:"Write the files of a session."`
+	Import sessionsImportCmd `cmd:"" eg:"backup" help:"Add the sessions of a folder's files to the store, as they were."`
+	Delete sessionsDeleteCmd `cmd:"" eg:"notes" help:"Remove a session with its sub-agents."`
+	Expire sessionsExpireCmd `cmd:"" eg:"--older-than 30d" help:"Remove sessions in which nothing happened for a while."`
 }
 
 // files say which files a command is about.
@@ -77,22 +74,6 @@ func workdir(dir string) string {
 		return abs
 	}
 	return dir
-}
-
-// newest is the main thread with the newest activity, never a sub-agent.
-func newest(ctx context.Context, c chat.Conversations, dir string) (agent.Thread, error) {
-	found, _, err := c.ThreadPage(ctx, memory.ThreadFilter{Workdir: dir}, "", 1)
-	if err != nil {
-		return agent.Thread{}, err
-	}
-	if len(found) == 0 {
-		where := ""
-		if dir != "" {
-			where = " in " + dir
-		}
-		return agent.Thread{}, agent.Errorf(agent.CodeNotFound, "there is no conversation%s", where)
-	}
-	return found[0], nil
 }
 
 type sessionInfo struct {
@@ -203,7 +184,7 @@ func (c *sessionsListCmd) inFiles(_ context.Context, a *app, out *sessionList) e
 type sessionsLoadCmd struct {
 	files
 	Workdir string `placeholder:"DIR" help:"With latest: only of those started in this directory."`
-	ID      string `arg:"" help:"A session, a thread, a sub-agent, the short id of a file, or latest."`
+	ID      string `arg:"" help:"A session or the beginning of its id, a thread, a sub-agent, the short id of a file, or latest."`
 }
 
 type branch struct {
@@ -233,12 +214,15 @@ func (c *sessionsLoadCmd) inStore(ctx context.Context, a *app) (trees []branch, 
 		return nil, err
 	}
 	id := c.ID
-	if id == latest {
-		newest, err := newest(ctx, client, workdir(c.Workdir))
-		if err != nil {
-			return nil, err
-		}
+	if id == chat.Latest {
+		var newest agent.Thread
+		newest, err = chat.Newest(ctx, client, workdir(c.Workdir))
 		id = newest.ID
+	} else {
+		id, err = chat.FullID(ctx, client, id)
+	}
+	if err != nil {
+		return nil, err
 	}
 	roots, err := archive.Find(ctx, client.Store(), owning(cfg), id)
 	if err != nil {
@@ -297,7 +281,7 @@ func (c *sessionsLoadCmd) inFiles(_ context.Context, a *app) ([]branch, error) {
 	switch {
 	case strings.HasPrefix(c.Prefix, sessionfile.SubAgentMark):
 		tree.Session, found, err = f.LoadSessionAs(c.Prefix, c.ID)
-	case c.ID == latest:
+	case c.ID == chat.Latest:
 		if tree.Session, found, err = f.LatestSession(workdir(c.Workdir)); found && err == nil {
 			tree, found, broken, err = f.LoadTree(tree.Session.ThreadID)
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/spool-agents/spool"
+	"github.com/spool-agents/spool/internal/chat"
 	"github.com/spool-agents/spool/internal/exit"
 )
 
@@ -39,7 +40,7 @@ func TestRow83_SessionsList(t *testing.T) {
 	assert.Equal(t, []string{"s2/default", "s1/default"}, list(t, b.run("sessions", "list", "--json").json(t), "sessions", "threadId"))
 	assert.ElementsMatch(t, []string{"s2/default", child, "s1/default"}, list(t, b.run("sessions", "list", "--all", "--json").json(t), "sessions", "threadId"))
 	assert.Empty(t, list(t, b.run("sessions", "list", "--workdir", filepath.Join(b.home, "elsewhere"), "--json").json(t), "sessions", "threadId"))
-	assert.Equal(t, "s2", list(t, b.run("sessions", "load", latest, "--json").json(t), "sessions", "id")[0])
+	assert.Equal(t, "s2", list(t, b.run("sessions", "load", chat.Latest, "--json").json(t), "sessions", "id")[0])
 
 	first := b.run("threads", "--limit", "1", "--json").json(t)
 	assert.Equal(t, []string{"s2/default"}, list(t, first, "threads", "id"))
@@ -96,7 +97,7 @@ func TestRow79_ExportAndImport(t *testing.T) {
 	files := []string{"--dir", dir, "--store", "postgres://nobody@127.0.0.1:1/none", "--json"}
 	assert.Equal(t, []string{"s1"}, list(t, b.run(append([]string{"sessions", "list"}, files...)...).json(t), "sessions", "id"))
 	assert.Len(t, list(t, b.run(append([]string{"sessions", "list", "--all"}, files...)...).json(t), "sessions", "id"), 2)
-	for _, id := range []string{"s1", latest, child} {
+	for _, id := range []string{"s1", chat.Latest, child} {
 		loaded := b.run(append([]string{"sessions", "load", id}, files...)...)
 		require.Equal(t, exit.Done, loaded.code, loaded.errout)
 		assert.Len(t, loaded.json(t)["sessions"], 1)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spool-agents/spool"
 	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/internal/chat"
 	"github.com/spool-agents/spool/internal/config"
 	"github.com/spool-agents/spool/internal/exit"
 	"github.com/spool-agents/spool/internal/printer"
@@ -24,7 +25,7 @@ type sessionsExportCmd struct {
 	All        bool   `help:"All sessions of the user and profile."`
 	Events     bool   `help:"Write events.json, the log, too."`
 	EventsLast int    `placeholder:"N" help:"With --events: only the last N events of each thread."`
-	ID         string `arg:"" optional:"" help:"A session or a thread, or latest."`
+	ID         string `arg:"" optional:"" help:"A session or the beginning of its id, a thread, or latest."`
 }
 
 func (c *sessionsExportCmd) Validate() error {
@@ -104,11 +105,12 @@ func (c *sessionsExportCmd) ids(ctx context.Context, client *spool.Client) (ids 
 			ids = append(ids, t.ID)
 		}
 		return ids, err
-	case c.ID == latest:
-		t, err := newest(ctx, client, "")
+	case c.ID == chat.Latest:
+		t, err := chat.Newest(ctx, client, "")
 		return []string{t.SessionID}, err
 	}
-	return []string{c.ID}, nil
+	id, err := chat.FullID(ctx, client, c.ID)
+	return []string{id}, err
 }
 
 type sessionsImportCmd struct {

@@ -42,6 +42,7 @@ func (a *app) more(next string) {
 type threadsCmd struct {
 	All     bool   `help:"Include the threads of sub-agents."`
 	Session string `short:"s" placeholder:"SESSION" help:"Only this session's."`
+	Status  string `enum:"pending,running,waiting_for_user,waiting_for_approval,completed,failed,cancelled," default:"" placeholder:"STATUS" help:"Only those in this state: pending, running, waiting_for_user, waiting_for_approval, completed, failed or cancelled."`
 	page
 }
 
@@ -57,7 +58,7 @@ func (c *threadsCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	list, next, err := client.ThreadPage(ctx, memory.ThreadFilter{All: c.All, SessionID: c.Session, Workdir: workdir(c.Workdir)}, c.After, c.Limit)
+	list, next, err := client.ThreadPage(ctx, memory.ThreadFilter{All: c.All, SessionID: c.Session, Status: agent.ThreadStatus(c.Status), Workdir: workdir(c.Workdir)}, c.After, c.Limit)
 	if err != nil {
 		return err
 	}
@@ -98,6 +99,8 @@ func asksOf(ctx context.Context, client chat.Conversations, threadID string) ([]
 // none says why nothing is listed.
 func (c *threadsCmd) none(a *app) string {
 	switch {
+	case c.Status != "":
+		return "no thread here is " + c.Status
 	case c.Session != "":
 		return "session " + c.Session + " has no threads here"
 	case c.Workdir != "":
@@ -135,13 +138,19 @@ func (c *tasksCmd) Run(ctx context.Context, a *app) error {
 
 type showCmd struct {
 	Events bool   `help:"Include the event log."`
+	Last   int    `placeholder:"N" help:"Only the last messages, so many (default: all)."`
 	Follow bool   `help:"Go on until the thread is idle, as things happen."`
 	From   string `placeholder:"CURSOR" help:"With --follow: go on after this cursor of an earlier update."`
 	threadArg
 }
 
 func (c *showCmd) Validate() error {
-	if c.From != "" && !c.Follow {
+	switch {
+	case c.Last < 0:
+		return fmt.Errorf("--last %d is not valid: use a number from 1", c.Last)
+	case c.Last > 0 && c.Follow:
+		return fmt.Errorf("--last is for what was said and --follow for what comes: give one of the two")
+	case c.From != "" && !c.Follow:
 		return fmt.Errorf("--from says where to follow from: add --follow")
 	}
 	if _, err := spool.ParseCursor(c.From); err != nil {
@@ -161,6 +170,9 @@ func (c *showCmd) Run(ctx context.Context, a *app) error {
 	v, err := client.Show(ctx, c.Thread, c.Events)
 	if err != nil {
 		return err
+	}
+	if c.Last > 0 {
+		v.Messages = v.Messages[max(0, len(v.Messages)-c.Last):]
 	}
 	err = a.Show(v, func() { a.Thread(v) })
 	for _, row := range v.Damaged {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spool-agents/spool"
 	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/internal/chat"
 	"github.com/spool-agents/spool/internal/exit"
 	"github.com/spool-agents/spool/internal/printer"
 	"github.com/spool-agents/spool/internal/terminal"
@@ -21,7 +22,7 @@ type verifyCmd struct {
 	All    bool   `help:"Check every thread of the store."`
 	Print  bool   `help:"Print the thread and its sub-agents in full."`
 	Repair bool   `help:"Count numbers anew and put missing results back, in your own threads, and name what is left."`
-	Thread string `arg:"" optional:"" help:"Thread id; it is checked with everything below it."`
+	Thread string `arg:"" optional:"" help:"Id of a thread or session, or the beginning of one, or latest; it is checked with everything below it."`
 }
 
 func (c *verifyCmd) Validate() error {
@@ -33,7 +34,7 @@ func (c *verifyCmd) Validate() error {
 	case c.All && c.Print:
 		return fmt.Errorf("--print prints one thread: give its id in place of --all")
 	case c.Thread != "":
-		return checkThread(c.Thread)
+		return chat.CheckID(c.Thread)
 	}
 	return nil
 }
@@ -45,7 +46,7 @@ func (c *verifyCmd) Run(ctx context.Context, a *app) error {
 	}
 	var o verify.Options
 	if c.Thread != "" {
-		if c.Thread, err = findThread(ctx, client, c.Thread); err != nil {
+		if c.Thread, err = chat.Find(ctx, client, c.Thread); err != nil {
 			return err
 		}
 		if _, err := client.Store().Thread(ctx, cfg.User, c.Thread); err != nil && !memory.IsDamaged(err) {
@@ -166,7 +167,7 @@ type historyCmd struct {
 	RunID  string `name:"run" placeholder:"RUN" help:"Run id (default: the latest run)."`
 	All    bool   `help:"All runs that Temporal still knows: into files with --dir, otherwise one document."`
 	Dir    string `placeholder:"DIR" help:"With --all: write one file per run, as worker replay reads them."`
-	Thread string `arg:"" help:"Id of a thread, or of a session for its default or only conversation."`
+	Thread string `arg:"" help:"Id of a thread, or of a session for its default or only conversation, or the beginning of one, or latest."`
 }
 
 func (c *historyCmd) Validate() error {
@@ -176,7 +177,7 @@ func (c *historyCmd) Validate() error {
 	case c.Dir != "" && !c.All:
 		return fmt.Errorf("--dir is where --all writes: add --all")
 	}
-	return checkThread(c.Thread)
+	return chat.CheckID(c.Thread)
 }
 
 func (c *historyCmd) Run(ctx context.Context, a *app) error {
@@ -184,7 +185,7 @@ func (c *historyCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	if c.Thread, err = findThread(ctx, client, c.Thread); err != nil {
+	if c.Thread, err = chat.Find(ctx, client, c.Thread); err != nil {
 		return err
 	}
 	if !c.All {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/memory"
@@ -48,6 +49,8 @@ func (s *Store) Threads(ctx context.Context, f memory.ThreadFilter) (threads []a
 	add(f.UserID != "", "user_id = ?", f.UserID)
 	add(f.Profile != "", "COALESCE(NULLIF(profile, ''), '"+memory.DefaultProfile+"') = ?", f.Profile) // as memory.InProfile
 	add(f.SessionID != "", "session_id = ?", f.SessionID)
+	add(f.Prefix != "", fmt.Sprintf("substr(id, 1, %d) = ?", utf8.RuneCountInString(f.Prefix)), f.Prefix)
+	add(f.Status != "", "status = ?", string(f.Status))
 	add(!f.All && !f.SubAgents, "kind = ?", string(agent.KindMain))
 	add(!f.Since.IsZero(), "kind IN ('main', 'subagent') AND updated_at >= ?", f.Since.UnixMilli()) // both, as the index is by kind
 	add(f.SubAgents, "kind = ? AND NOT EXISTS (SELECT 1 FROM forgotten g WHERE g.thread_id = threads.id)", string(agent.KindSubAgent))

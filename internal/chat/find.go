@@ -1,0 +1,114 @@
+package chat
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/memory"
+)
+
+// Latest stands for the conversation with the newest activity.
+const Latest = "latest"
+
+// lister is what ids are looked up in.
+type lister interface {
+	ThreadPage(ctx context.Context, f memory.ThreadFilter, after string, limit int) ([]agent.Thread, string, error)
+}
+
+// CheckID refuses what could be neither a thread id nor that of a session, nor the
+// beginning of one.
+func CheckID(id string) error {
+	switch {
+	case id == "":
+		return fmt.Errorf("give a thread id, SESSION/CONVERSATION or agent:TYPE:ID, as threads lists them, or a session's, or the beginning of one, or %s", Latest)
+	case isSession(id):
+		return agent.CheckName("session", id)
+	}
+	_, err := agent.ParseThreadID(id)
+	return err
+}
+
+func isSession(id string) bool { return id != "" && !strings.ContainsAny(id, "/:") }
+
+// Find is the thread that an id names as a person types it: see FullID. That of a
+// session stands for its default conversation, or for the only one that it has.
+func Find(ctx context.Context, c lister, id string) (string, error) {
+	id, err := FullID(ctx, c, id)
+	if err != nil || !isSession(id) {
+		return id, err
+	}
+	list, _, err := c.ThreadPage(ctx, memory.ThreadFilter{SessionID: id}, "", 100)
+	if err != nil {
+		return "", err
+	}
+	byDefault := agent.MainThreadID(id, agent.DefaultConversation)
+	var names []string
+	for _, t := range list {
+		if t.ID == byDefault {
+			return byDefault, nil
+		}
+		names = append(names, t.ID)
+	}
+	switch len(names) {
+	case 0:
+		return "", agent.Errorf(agent.CodeNotFound, "there is no session %s here: threads lists what there is", id)
+	case 1:
+		return names[0], nil
+	}
+	return "", agent.Errorf(agent.CodeInvalid, "session %s has several conversations: name one of %s", id, strings.Join(names, ", "))
+}
+
+// FullID completes an id of a session, or of a sub-agent's thread, of which a person
+// has typed the beginning; Latest is the id of a thread. What nothing begins with is
+// returned as it is; what several begin with is CodeInvalid.
+func FullID(ctx context.Context, c lister, id string) (string, error) {
+	if id == "" || strings.Contains(id, "/") {
+		return id, nil
+	}
+	if id == Latest {
+		newest, err := Newest(ctx, c, "")
+		return newest.ID, err
+	}
+	named := func(t agent.Thread) string { return t.ID }
+	if isSession(id) {
+		named = func(t agent.Thread) string { return t.SessionID }
+		if own, _, err := c.ThreadPage(ctx, memory.ThreadFilter{SessionID: id}, "", 1); err != nil || len(own) > 0 {
+			return id, err
+		}
+	}
+	list, _, err := c.ThreadPage(ctx, memory.ThreadFilter{All: !isSession(id), Prefix: id}, "", 100)
+	if err != nil {
+		return "", err
+	}
+	full := id
+	for _, t := range list {
+		switch found := named(t); {
+		case found == id:
+			return id, nil
+		case full == id:
+			full = found
+		case full != found:
+			return "", agent.Errorf(agent.CodeInvalid, "several ids begin with %s, such as %s and %s: give more of it", id, full, found)
+		}
+	}
+	return full, nil
+}
+
+// Newest is the conversation with the newest activity, of those begun in dir if that is
+// given; never a sub-agent.
+func Newest(ctx context.Context, c lister, dir string) (agent.Thread, error) {
+	found, _, err := c.ThreadPage(ctx, memory.ThreadFilter{Workdir: dir}, "", 1)
+	if err != nil {
+		return agent.Thread{}, err
+	}
+	if len(found) == 0 {
+		where := ""
+		if dir != "" {
+			where = " in " + dir
+		}
+		return agent.Thread{}, agent.Errorf(agent.CodeNotFound, "there is no conversation%s", where)
+	}
+	return found[0], nil
+}
