@@ -37,12 +37,12 @@ func (c *Client) ServingOn(ctx context.Context, host string) bool {
 	return slices.ContainsFunc(found, func(identity string) bool { return strings.Contains(identity+"@", "@"+host+"@") })
 }
 
-// Heard counts who polls the task queue, as Workers does, and says how long ago the
+// Heard lists who polls the task queue, by their identities, and says how long ago the
 // youngest of their requests began. An idle worker asks about once a minute, and one
 // that died is counted until its last request is older than any can last.
-func (c *Client) Heard(ctx context.Context) (workers int, ago time.Duration) {
-	found, ago, _ := c.pollers(ctx, c.o.TaskQueue)
-	return len(found), ago
+func (c *Client) Heard(ctx context.Context) (workers []string, ago time.Duration) {
+	workers, ago, _ = c.pollers(ctx, c.o.TaskQueue)
+	return workers, ago
 }
 
 // pollers are the identities of a task queue's workers and the age of the youngest of

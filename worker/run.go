@@ -32,6 +32,7 @@ func run(ctx context.Context, args []string, env func(string) string, stdin io.R
 	fs.SetOutput(stderr)
 	home := fs.String("home", "", "Spool's folder (SPOOL_HOME, default ~/.spool)")
 	parent := fs.Bool("parent-pipe", false, "end when standard input ends: used by a supervisor")
+	demo := fs.Bool("demo-model", false, "let the scripted demo model answer where no model is configured (SPOOL_DEMO_MODEL)")
 	verbose := fs.Bool("verbose", false, "log every detail")
 	fs.Usage = func() {
 		fmt.Fprintf(stderr, "usage: worker [flags]\n       worker replay PATH...   replay histories (files of `starter history`, or folders) on this build\n\n")
@@ -62,6 +63,9 @@ func run(ctx context.Context, args []string, env func(string) string, stdin io.R
 	flags := map[string]string{}
 	if *home != "" {
 		flags[config.Home] = *home
+	}
+	if *demo {
+		flags[config.DemoModel] = "true"
 	}
 	cfg, err := config.Load(config.Options{Flags: flags, Env: env})
 	if err != nil {
@@ -118,11 +122,12 @@ func serve(ctx, now context.Context, cfg config.Config, env func(string) string,
 	if err != nil {
 		return err
 	}
-	if cfg.Demo() {
-		log.Warn("no model is configured: the scripted demo model answers. Set OPENAI_API_KEY or OPENAI_BASE_URL (and SPOOL_MODEL) for this worker")
+	if cfg.Demo() && cfg.DemoModel {
+		log.Warn("the scripted demo model answers, as no model is configured. Set OPENAI_API_KEY or OPENAI_BASE_URL (and SPOOL_MODEL) for this worker")
 	}
 	boot.Tell(&o, telemetry)
 	cfg.Temporal.MetricsHandler = telemetry.Temporal()
+	cfg.Temporal.Identity = boot.Identity(cfg, env)
 	told := health.NotConnected()
 	if cfg.HealthAddress != "" {
 		go health.Serve(now, cfg.HealthAddress, told, log)

@@ -45,6 +45,9 @@ func Options(cfg config.Config, store memory.ConversationMemoryStore, env func(s
 	if err != nil {
 		return spool.WorkerOptions{}, err
 	}
+	if at, err := known.Table.Route(cfg.Model, ""); err == nil && at.Provider == "" && cfg.Demo() && !cfg.DemoModel {
+		return spool.WorkerOptions{}, agent.Errorf(agent.CodeInvalid, "no model is configured: "+ToDoWithoutModel)
+	}
 	for _, p := range known.Problems() {
 		log.Warn("models", "where", p.Where, "problem", p.What, "todo", p.ToDo)
 	}

@@ -13,7 +13,7 @@ import (
 // Nobody pays for the scripted model, whatever model is named.
 func TestTheDemoModelCostsNothing(t *testing.T) {
 	env := func(string) string { return "" }
-	cfg := config.Config{Model: "gpt-4o-mini", Workspace: t.TempDir(), Home: t.TempDir()}
+	cfg := config.Config{Model: "gpt-4o-mini", DemoModel: true, Workspace: t.TempDir(), Home: t.TempDir()}
 	o, err := Options(cfg, nil, env, slog.New(slog.DiscardHandler))
 	require.NoError(t, err)
 	require.Zero(t, o.Models.Lookup("gpt-4o-mini").Price)

@@ -190,7 +190,10 @@ func (m *Models) Client(store memory.ConversationMemoryStore, log *slog.Logger) 
 		}
 		return limited, nil
 	}
-	router := llm.Router{Default: script.Model{}, Providers: map[string]agent.Model{}}
+	router := llm.Router{Default: noModel{}, Providers: map[string]agent.Model{}}
+	if m.cfg.DemoModel {
+		router.Default = script.Model{}
+	}
 	var err error
 	if own := m.Provider(""); own.URL != "" {
 		if router.Default, err = client(own, m.cfg.Model); err != nil {

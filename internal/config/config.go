@@ -57,6 +57,8 @@ type Config struct {
 	// WebFetchPrivate lets web_fetch reach private and loopback addresses.
 	WebFetchPrivate bool
 	// ShellMemory bounds each process of the shell tool, in bytes; 0 = no limit.
+	// DemoModel lets the scripted demo model answer where Demo holds.
+	DemoModel         bool
 	ShellMemory       int64
 	MaxTurnsPerWorker int
 	// DrainTime is how long what runs may go on when a worker is stopped.
@@ -139,8 +141,8 @@ func (c Config) Source(name string) string {
 	return "default"
 }
 
-// Demo reports whether the scripted demo model has to answer, as neither a key
-// nor a base URL is set.
+// Demo reports whether neither a key nor a base URL is set, so that only the scripted
+// demo model could answer.
 func (c Config) Demo() bool { return c.OpenAIBaseURL == "" && !c.OpenAIKey.IsSet() }
 
 // OneProcess reports whether the store serves a single process, which then has

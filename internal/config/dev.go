@@ -20,10 +20,12 @@ type DevInfo struct {
 	UI       string `json:"ui"`
 	Web      string `json:"web"`
 	// Codec decrypts for the UI, "" if nothing is encrypted.
-	Codec string  `json:"codec,omitempty"`
-	Store string  `json:"store"`
-	Home  string  `json:"home"`
-	PIDs  DevPIDs `json:"pids"`
+	Codec string `json:"codec,omitempty"`
+	Store string `json:"store"`
+	Home  string `json:"home"`
+	// Workspace is where tools work.
+	Workspace string  `json:"workspace,omitempty"`
+	PIDs      DevPIDs `json:"pids"`
 }
 
 // DevPIDs are the processes of a dev stack. Temporal is 0 when the stack uses

@@ -21,6 +21,7 @@ const (
 	OpenAIBaseURL     = "openaiBaseUrl"
 	Model             = "model"
 	FallbackModels    = "fallbackModels"
+	DemoModel         = "demoModel"
 	Server            = "server"
 	EncryptionKeys    = "encryptionKeys"
 )
@@ -52,7 +53,8 @@ func settings(c *Config) []setting {
 		{TemporalNamespace, "TEMPORAL_NAMESPACE", "default", text(&c.Temporal.Namespace), "Temporal namespace. Flag `--temporal-namespace`"},
 		{TemporalUI, "SPOOL_TEMPORAL_UI", "", webURL(&c.TemporalUI), "Temporal's web UI, for links. Default: that of `dev`, or one that answers 1000 ports above a local server. Flag `--temporal-ui`"},
 		{OpenAIBaseURL, "OPENAI_BASE_URL", "", webURL(&c.OpenAIBaseURL), "an OpenAI-compatible API; it ends before `/chat/completions`. Default: OpenAI's"},
-		{"openaiApiKey", "OPENAI_API_KEY", "", secret(&c.OpenAIKey), "its key. With neither key nor URL the scripted demo model answers"},
+		{"openaiApiKey", "OPENAI_API_KEY", "", secret(&c.OpenAIKey), "its key. With neither key nor URL no worker starts, unless `demoModel` is set"},
+		{DemoModel, "SPOOL_DEMO_MODEL", "false", boolean(&c.DemoModel), "let the scripted demo model answer where there is neither key nor URL; `dev` does. Flag `--demo-model`"},
 		{Model, "SPOOL_MODEL", "gpt-4o-mini", harmless(text(&c.Model)), "model of agents and threads that name none"},
 		{"tavilyApiKey", "TAVILY_API_KEY", "", secret(&c.TavilyKey), "key of the tool `web_search`"},
 		{"webFetchPrivate", "SPOOL_WEB_FETCH_PRIVATE", "false", boolean(&c.WebFetchPrivate), "let `web_fetch` reach private and loopback addresses"},

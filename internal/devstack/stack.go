@@ -44,6 +44,7 @@ type Options struct {
 	Codec        string   // where the web UI has payloads decrypted, "" = they are not encrypted
 	Env          []string // of the workers, without what the stack sets
 	Keys         []string // variables of Env that only workers get: keys of models and tools
+	Workspace    string   // where tools work, for who asks
 	Demo         bool     // workers have no model but the scripted one
 	DrainTime    time.Duration
 	Dir          string // working directory of the workers
@@ -174,6 +175,9 @@ func (s *Stack) startWorker(i int) (*process, error) {
 func (s *Stack) partEnv() []string {
 	env := append([]string{}, s.o.Env...)
 	env = append(env, "SPOOL_HOME="+s.o.Home, "SPOOL_STORE="+s.o.Store, "TEMPORAL_ADDRESS="+s.address)
+	if s.o.Demo {
+		env = append(env, "SPOOL_DEMO_MODEL=true")
+	}
 	if s.ui != "" {
 		env = append(env, "SPOOL_TEMPORAL_UI="+s.ui)
 	}
@@ -278,7 +282,7 @@ func (s *Stack) isClosing() bool {
 func (s *Stack) Info() config.DevInfo {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	info := config.DevInfo{Temporal: s.address, UI: s.ui, Codec: s.o.Codec, Web: s.link, Store: s.o.Store, Home: s.o.Home}
+	info := config.DevInfo{Temporal: s.address, UI: s.ui, Codec: s.o.Codec, Web: s.link, Store: s.o.Store, Home: s.o.Home, Workspace: s.o.Workspace}
 	if s.server != nil {
 		info.PIDs.Temporal = s.server.pid()
 	}

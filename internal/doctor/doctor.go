@@ -155,11 +155,17 @@ func worker(ctx context.Context, c *spool.Client) Check {
 	return Check{"worker", true, "a worker on " + host + " polls task queue " + c.TaskQueue(), ""}
 }
 
-// workers asks Temporal who polls the task queue. With which settings a worker was
-// started, nobody can ask.
+// workers asks Temporal who polls the task queue, and what they answer with.
 func (d *Doctor) workers(ctx context.Context, c *spool.Client) []Check {
-	if n, ago := c.Heard(ctx); n > 0 {
-		return []Check{{"workers", true, printer.Plural(n, "worker") + " on task queue " + c.TaskQueue() + heard(n, ago) +
+	if found, ago := c.Heard(ctx); len(found) > 0 {
+		kinds, uses := boot.Kinds(found), ""
+		if len(kinds) > 0 {
+			uses = "; " + kinds[0].String()
+		}
+		if differ := boot.Differ(kinds); differ != "" {
+			return []Check{{"workers", false, differ, "start all of them with the same settings, agents and version, or give them queues of their own (SPOOL_TASK_QUEUE)"}}
+		}
+		return []Check{{"workers", true, printer.Plural(len(found), "worker") + " on task queue " + c.TaskQueue() + heard(len(found), ago) + uses +
 			"; what follows holds for a worker that is started here with these settings", ""}}
 	}
 	if d.Config.OneProcess() {
@@ -171,6 +177,20 @@ func (d *Doctor) workers(ctx context.Context, c *spool.Client) []Check {
 			", polled by " + printer.Plural(c.WorkersOf(ctx, own), "worker"), "unset it (it is from " + d.Config.Source(config.TaskQueue) + "), or start workers with it"})
 	}
 	return checks
+}
+
+// Running are the kinds of the workers that run now, as far as they can be asked.
+func (d *Doctor) Running(ctx context.Context) []boot.Kind {
+	store, _ := d.store(ctx)
+	if store == nil {
+		return nil
+	}
+	tc, err := d.Dial(ctx)
+	if err != nil {
+		return nil
+	}
+	found, _ := d.Client(store, tc).Heard(ctx)
+	return boot.Kinds(found)
 }
 
 // heard says how old the news of workers is: Temporal remembers those that ended for

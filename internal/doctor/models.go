@@ -55,6 +55,9 @@ type Models struct {
 	Providers []Provider `json:"providers"`
 	// Problems are those that no single model stands for.
 	Problems []boot.Problem `json:"problems"`
+	// Workers are what those that run now answer with; the rest is about one that is
+	// started here.
+	Workers []boot.Kind `json:"workers,omitempty"`
 }
 
 // Failed reports whether a model does not answer, or something else is wrong.
@@ -64,6 +67,9 @@ func (p Models) Failed() bool {
 
 // Print prints models, problems and providers for people.
 func (p Models) Print(to *printer.Printer) {
+	for _, k := range p.Workers {
+		to.Print("%s", terminal.Clean("a running worker uses "+k.String()))
+	}
 	for _, m := range p.Models {
 		state := "answers"
 		if !m.Answers {

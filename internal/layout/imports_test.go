@@ -70,6 +70,7 @@ var rules = []rule{
 		ext: "charm.land github.com/charmbracelet github.com/yuin/goldmark", why: "chat at a terminal works the same on a store and behind a web server"},
 	{dir: "internal/doctor", own: ". agent memory internal/boot internal/config internal/mcp internal/printer internal/telemetry internal/template internal/terminal internal/tool internal/trust", ext: "go.temporal.io",
 		why: "doctor looks at parts, and no command is one"},
+	{dir: "internal/mcpserver", own: ". agent memory internal/chat internal/terminal", ext: "github.com/modelcontextprotocol/go-sdk", why: "other agents do with conversations what people do"},
 	{dir: "internal/usage", own: "internal/exit internal/printer", ext: "github.com/alecthomas/kong", why: "how a program is used follows from its grammar"},
 	{dir: "internal/devstack", own: "agent internal/config internal/contract internal/exit internal/hosts internal/terminal internal/tool", ext: "go.temporal.io google.golang.org/protobuf", why: "a stack runs programs: it knows neither store nor threads"},
 	{dir: "internal/starter", own: ". agent memory internal web", ext: "*", why: "the starter reaches turns through store and signals, not through workflows or activities"},

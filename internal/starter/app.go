@@ -216,6 +216,7 @@ func (a *app) openWith(ctx context.Context, cfg config.Config, temporal bool) (*
 	if err := prepareHome(cfg); err != nil {
 		return nil, err
 	}
+	fresh := existing(cfg) != nil
 	store, err := spool.OpenStoreWith(ctx, cfg.Store, spool.StoreOptions{
 		UserID: cfg.User, Profile: cfg.Profile, Report: func(err error) { a.Progress("%s", terminal.Clean(err.Error())) },
 	})
@@ -223,10 +224,18 @@ func (a *app) openWith(ctx context.Context, cfg config.Config, temporal bool) (*
 		return nil, err
 	}
 	a.closers = append(a.closers, func() { _ = store.Close() })
+	a.announce(cfg, fresh)
 	if !temporal {
 		return spool.NewClient(store, nil, clientOptions(cfg)), nil
 	}
 	return a.client(ctx, cfg, store, a.telemetry(ctx, false)), nil
+}
+
+// announce says that a store is new: its path may have been mistyped.
+func (a *app) announce(cfg config.Config, fresh bool) {
+	if fresh {
+		a.Progress("made a new store: %s (from %s)", terminal.Clean(cfg.Store), cfg.Source(config.Store))
+	}
 }
 
 func clientOptions(cfg config.Config) spool.ClientOptions {

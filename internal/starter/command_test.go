@@ -21,7 +21,7 @@ var update = flag.Bool("update", false, "write golden files")
 
 func TestHelpIsAsDocumented(t *testing.T) {
 	for _, command := range []string{"", "dev", "demo", "web", "web-token", "codec-server", "send", "chat", "retry", "cancel", "fork", "approvals", "approve", "deny", "edit", "questions", "answer",
-		"threads", "show", "trace", "tasks", "verify", "history", "sessions", "sessions export", "sessions import", "sessions expire", "agents", "tools", "models", "trust", "doctor", "version", "help", "completion"} {
+		"threads", "show", "trace", "tasks", "verify", "history", "sessions", "sessions export", "sessions import", "sessions expire", "agents", "tools", "models", "trust", "doctor", "mcp", "version", "help", "completion"} {
 		t.Run("help "+command, func(t *testing.T) {
 			var out, errout strings.Builder
 			args := append(strings.Fields(command), "--help")

@@ -58,6 +58,7 @@ func (d *devCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
+	cfg.DemoModel = cfg.Demo() // who tries a stack need not have a key; workers say which model answers
 	known, err := boot.LoadModels(cfg, a.lookup)
 	if err != nil {
 		return err // no worker would start
@@ -137,7 +138,7 @@ func (d *devCmd) start(ctx context.Context, a *app, cfg config.Config, keys []st
 	}
 	s, err := devstack.Start(ctx, devstack.Options{
 		Home: cfg.Home, Store: cfg.Store, Server: d.Temporal, Port: d.TemporalPort, UIPort: d.UIPort, UI: cfg.TemporalUI, Workers: workers,
-		Env: d.partEnv(a, cfg), Keys: keys, Demo: cfg.Demo(), DrainTime: cfg.DrainTime, Dir: wd, Log: a.Err, Codec: codec.url(),
+		Env: d.partEnv(a, cfg), Keys: keys, Demo: cfg.Demo(), Workspace: cfg.Workspace, DrainTime: cfg.DrainTime, Dir: wd, Log: a.Err, Codec: codec.url(),
 		Web: !cfg.OneProcess(), WebPort: d.WebPort, WebToken: cmp.Or(cfg.WebToken.Reveal(), httpapi.NewToken()),
 		Changed: func(info config.DevInfo) {
 			codec.allow(info.UI)

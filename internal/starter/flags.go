@@ -43,7 +43,7 @@ var uses = map[string]string{
 	"agents": "home json", "tools": "home json", "models": "home json", "trust": "home json",
 	"doctor": turnFlags + " temporal-ui",
 
-	"version": "json", "help": "", "completion": "", "complete": "",
+	"mcp": turnFlags, "version": "json", "help": "", "completion": "", "complete": "",
 }
 
 // unused says why a flag changes nothing: by command and flag, else by flag.

@@ -24,7 +24,7 @@ var complete = map[string]string{
 	"threads": "threads", "tasks": "tasks s1/default", "show": "show s1/default", "trace": "trace s1/default", "verify": "verify --all", "history": "history s1/default",
 	"sessions list": "sessions list", "sessions load": "sessions load s1", "sessions export": "sessions export s1 --dir d", "sessions import": "sessions import d",
 	"sessions delete": "sessions delete s1", "sessions expire": "sessions expire --older-than 30d",
-	"agents": "agents", "tools": "tools", "models": "models", "trust": "trust", "doctor": "doctor", "version": "version", "help": "help send", "completion": "completion bash", "complete": "complete",
+	"agents": "agents", "tools": "tools", "models": "models", "trust": "trust", "doctor": "doctor", "mcp": "mcp", "version": "version", "help": "help send", "completion": "completion bash", "complete": "complete",
 }
 
 var flagValues = map[string]string{

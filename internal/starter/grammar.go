@@ -54,6 +54,8 @@ type grammar struct {
 	Trust  trustCmd  `cmd:"" eg:". --yes" help:"Show what a folder asks for beyond what any folder may do, and agree to it."`
 	Doctor doctorCmd `cmd:"" eg:"--only store,temporal,worker" help:"Print every setting with its source, check every part, and say what to do."`
 
+	MCP mcpCmd `cmd:"" name:"mcp" eg:"--approvals" help:"Serve conversations to other agents and editors, as an MCP server on stdin and stdout."`
+
 	Version    usage.Version    `cmd:"" eg:"--json" help:"Print the version and the commit, as --version does."`
 	Help       usage.HelpOf     `cmd:"" eg:"send" help:"Print the help of a command."`
 	Completion usage.Completion `cmd:"" eg:"bash >> ~/.bash_completion" help:"Print what makes bash, zsh or fish complete commands and flags."`

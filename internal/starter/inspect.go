@@ -141,6 +141,7 @@ func (modelsCmd) Run(ctx context.Context, a *app) error {
 		return err
 	}
 	found := a.doctor(cfg).Models(ctx)
+	found.Workers = a.doctor(cfg).Running(ctx)
 	return failed(a.Show(found, func() { found.Print(a.Printer) }), found.Failed())
 }
 

@@ -2,6 +2,7 @@ package starter
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"go.temporal.io/sdk/client"
@@ -9,6 +10,7 @@ import (
 	"github.com/spool-agents/spool"
 	"github.com/spool-agents/spool/internal/boot"
 	"github.com/spool-agents/spool/internal/config"
+	"github.com/spool-agents/spool/internal/exit"
 	"github.com/spool-agents/spool/internal/terminal"
 	"github.com/spool-agents/spool/memory"
 )
@@ -21,6 +23,7 @@ const leaveWithin = 3 * time.Second
 // serveHere opens a store for this process alone and starts a worker on it.
 func (a *app) serveHere(ctx context.Context, cfg config.Config) (*spool.Client, error) {
 	a.Alone = true
+	fresh := existing(cfg) != nil
 	if err := prepareHome(cfg); err != nil {
 		return nil, err
 	}
@@ -29,6 +32,7 @@ func (a *app) serveHere(ctx context.Context, cfg config.Config) (*spool.Client, 
 		return nil, err
 	}
 	a.closers = append(a.closers, func() { _ = store.Close() })
+	a.announce(cfg, fresh)
 	telemetry := a.telemetry(ctx, true)
 	c := a.client(ctx, cfg, store, telemetry)
 	if !c.Connected() {
@@ -62,7 +66,7 @@ func (a *app) serveHere(ctx context.Context, cfg config.Config) (*spool.Client, 
 		}
 	})
 	if cfg.Demo() {
-		a.Progress("no model is configured: the scripted demo model answers; set OPENAI_API_KEY or OPENAI_BASE_URL (and SPOOL_MODEL) for a real one")
+		a.Progress("the scripted demo model answers; set OPENAI_API_KEY or OPENAI_BASE_URL (and SPOOL_MODEL) for a real one")
 	}
 	return c, nil
 }
@@ -79,4 +83,16 @@ func abandon(store memory.ConversationMemoryStore, tc client.Client) {
 	for _, t := range open {
 		_ = tc.TerminateWorkflow(ctx, t.ThreadID, "", "its store was in the memory of a process that has ended")
 	}
+}
+
+// useDemo lets the demo model answer in this process.
+func (a *app) useDemo(wanted bool) error {
+	if !wanted {
+		return nil
+	}
+	if cfg, err := a.configIn(""); err != nil || !cfg.OneProcess() {
+		return errors.Join(err, exit.Misuse("--demo-model changes nothing here, leave it out: the workers answer, and are started with it"))
+	}
+	a.flags[config.DemoModel] = "true"
+	return nil
 }

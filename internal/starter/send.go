@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/spool-agents/spool"
@@ -16,6 +17,7 @@ import (
 	"github.com/spool-agents/spool/internal/exit"
 	"github.com/spool-agents/spool/internal/screen"
 	"github.com/spool-agents/spool/internal/template"
+	"github.com/spool-agents/spool/internal/terminal"
 	"github.com/spool-agents/spool/memory"
 )
 
@@ -25,6 +27,7 @@ type target struct {
 	Conversation string `short:"c" placeholder:"NAME" help:"Conversation in the session (default: default)."`
 	Thread       string `short:"t" placeholder:"THREAD" help:"Id of a thread, or of a session for the conversation it has, in place of session and conversation."`
 	Continue     bool   `help:"Go on in the conversation used last in this directory."`
+	DemoModel    bool   `help:"On a store of one process, whose worker runs here: let the scripted demo model answer where no model is configured (SPOOL_DEMO_MODEL)."`
 	Agent        string `placeholder:"NAME" help:"Agent that answers from now on."`
 	Model        string `placeholder:"NAME" help:"Model that answers from now on."`
 }
@@ -88,7 +91,7 @@ type sendCmd struct {
 	Schema    string `placeholder:"FILE" type:"path" help:"JSON schema that the answer has to fit; the response is then JSON."`
 	waiting
 	Image []string `placeholder:"FILE" help:"Send an image (PNG, JPEG, GIF or WebP) with the message; may be repeated. It is kept in the store, with the conversation."`
-	Text  string   `arg:"" help:"The message, or - to read it from stdin."`
+	Text  string   `arg:"" help:"The message; what stdin holds is put behind it. Or - to read all of it from stdin."`
 }
 
 func (s *sendCmd) Validate() error {
@@ -114,6 +117,9 @@ func (s *sendCmd) Run(ctx context.Context, a *app) error {
 		return err
 	}
 	text, err := a.given(s.Text, "message")
+	if err == nil && s.Text != "-" {
+		text, err = a.withStdin(text)
+	}
 	if err != nil {
 		return err
 	}
@@ -129,6 +135,9 @@ func (s *sendCmd) Run(ctx context.Context, a *app) error {
 			return agent.Wrap(err, agent.CodeInvalid, "--schema cannot be read")
 		}
 	}
+	if err := a.useDemo(s.DemoModel); err != nil {
+		return err
+	}
 	open := a.servingThreads
 	if s.Detach { // who does not wait needs no worker
 		open = a.newThreads
@@ -142,6 +151,7 @@ func (s *sendCmd) Run(ctx context.Context, a *app) error {
 		return err
 	}
 	a.warnOfAgent(cfg, req.Agent)
+	a.warnOfWorkers(ctx, c, cfg, req.Workdir)
 	if req.Content, err = withImages(ctx, c, text, s.Image); err != nil {
 		return err
 	}
@@ -208,6 +218,30 @@ func (a *app) warnOfAgent(cfg config.Config, name string) {
 	}
 }
 
+// warnOfWorkers says what a sender does not expect: tools that work in another folder,
+// and workers of which one answers so and another one otherwise.
+func (a *app) warnOfWorkers(ctx context.Context, c chat.Conversations, cfg config.Config, dir string) {
+	client, ok := c.(*spool.Client)
+	if !ok || a.Alone {
+		return
+	}
+	if cfg.Dev != nil && cfg.Dev.Workspace != "" && cfg.Dev.Temporal == cfg.Temporal.HostPort && !within(cfg.Dev.Workspace, dir) {
+		a.Progress("tools work in %s, where dev was started, not in this folder", terminal.Visible(cfg.Dev.Workspace))
+	}
+	workers, _ := client.Heard(ctx)
+	if differ := boot.Differ(boot.Kinds(workers)); differ != "" {
+		a.Progress("warning: %s (%s doctor)", terminal.Clean(differ), a.Name)
+	}
+}
+
+// within reports whether dir lies in a workspace, as workers see it.
+func within(workspace, dir string) bool {
+	real, err := filepath.EvalSymlinks(dir)
+	root, rootErr := filepath.EvalSymlinks(workspace)
+	rel, relErr := filepath.Rel(root, real)
+	return err == nil && rootErr == nil && relErr == nil && filepath.IsLocal(rel)
+}
+
 type chatCmd struct {
 	target
 	Plain bool `help:"Lines as they come, without colours and drawing: for screen readers and logs. So it is without a terminal and with TERM=dumb."`
@@ -217,6 +251,9 @@ type chatCmd struct {
 func (k *chatCmd) Run(ctx context.Context, a *app) error {
 	if a.JSON {
 		return exit.Misuse("chat is for people and has no --json: use send --json")
+	}
+	if err := a.useDemo(k.DemoModel); err != nil {
+		return err
 	}
 	c, cfg, err := a.servingThreads(ctx)
 	if err != nil {
@@ -230,6 +267,7 @@ func (k *chatCmd) Run(ctx context.Context, a *app) error {
 		a.Progress("Temporal cannot be reached; messages are stored and run when it is back (%s dev starts a local one)", a.Name)
 	}
 	a.warnOfAgent(cfg, req.Agent)
+	a.warnOfWorkers(ctx, c, cfg, req.Workdir)
 	if k.Plain || !a.live || a.Forms == nil {
 		a.Forms = nil
 		return chat.Run(ctx, a.Person, c, req)

@@ -2,6 +2,7 @@ package starter
 
 import (
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/spool-agents/spool/internal/config"
 	"github.com/spool-agents/spool/internal/exit"
 )
 
@@ -142,4 +144,59 @@ func TestForkTakesTheNumberThatShowPrints(t *testing.T) {
 		assert.NotContains(t, shown, "three")
 	}
 	assert.Equal(t, exit.NotFound, b.run("fork", "s1", "--at", "9").code)
+}
+
+// What stdin holds belongs to the message.
+func TestStdinIsAppended(t *testing.T) {
+	b := newBench(t)
+	b.feed("line 1\nline 2\n", "send", "--detach", "-s", "s1", "--message-id", "m1", "sum this up")
+	b.feed("", "send", "--detach", "-s", "s1", "--message-id", "m2", "alone")
+	inbox, err := b.store.Inbox(t.Context(), "s1/default")
+	require.NoError(t, err)
+	require.Len(t, inbox, 2)
+	assert.Equal(t, "sum this up\n\nline 1\nline 2", inbox[0].Content.String())
+	assert.Equal(t, "alone", inbox[1].Content.String())
+}
+
+// A pipe that somebody left open does not keep a message from being sent.
+func TestAnOpenPipeIsNotWaitedFor(t *testing.T) {
+	b := newBench(t)
+	r, w, err := os.Pipe()
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = w.Close() })
+	var out, errout strings.Builder
+	code := Run(t.Context(), []string{"send", "--detach", "-s", "s1", "hello"}, b.env(), r, &out, &errout)
+	assert.Equal(t, exit.Unavailable, code, "stored, and Temporal is not there")
+	assert.Contains(t, errout.String(), "stdin is open and says nothing")
+}
+
+func TestANewStoreIsAnnounced(t *testing.T) {
+	b := newBench(t)
+	path := "sqlite:" + filepath.Join(b.home, "mistyped.db")
+	assert.Contains(t, b.run("send", "--detach", "--store", path, "hi").errout, "made a new store: "+path+" (from flag --store)")
+	assert.NotContains(t, b.run("send", "--detach", "--store", path, "hi").errout, "made a new store")
+}
+
+// Tools work where dev was started; who sends from elsewhere is told.
+func TestTheFolderOfToolsIsNamed(t *testing.T) {
+	b := newBench(t)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = l.Close() })
+	b.more = []string{"TEMPORAL_ADDRESS=" + l.Addr().String()}
+	here, err := os.Getwd()
+	require.NoError(t, err)
+	for workspace, told := range map[string]bool{t.TempDir(): true, filepath.Dir(here): false} {
+		info := config.DevInfo{Temporal: l.Addr().String(), Home: b.home, Workspace: workspace, PIDs: config.DevPIDs{Workers: []int{os.Getpid()}}}
+		require.NoError(t, config.WriteDev(b.home, info))
+		r := b.run("send", "--detach", "hi")
+		assert.Equal(t, told, strings.Contains(r.errout, "tools work in "+workspace+", where dev was started"), r.errout)
+	}
+}
+
+func TestTheDemoFlagIsForAWorkerHere(t *testing.T) {
+	b := newBench(t)
+	r := b.run("send", "--demo-model", "hi")
+	assert.Equal(t, exit.Usage, r.code)
+	assert.Contains(t, r.errout, "--demo-model changes nothing here")
 }
