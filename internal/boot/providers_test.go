@@ -60,7 +60,7 @@ func TestTheTableOfModelsIsReadOnce(t *testing.T) {
 	other := llmtest.Run(t)
 	home := t.TempDir()
 	path := put(t, filepath.Join(home, "models.yaml"), "models: [{match: m, window: 5000}]\nproviders:\n  other: {baseUrl: '"+other.URL()+"'}\n")
-	cfg := config.Config{Model: "main", Workspace: t.TempDir(), Home: home}
+	cfg := config.Config{Model: "main", DemoModel: true, Workspace: t.TempDir(), Home: home}
 	env, quiet := func(string) string { return "" }, slog.New(slog.DiscardHandler)
 	o, err := Options(cfg, nil, env, quiet)
 	require.NoError(t, err)

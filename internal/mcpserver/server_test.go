@@ -82,7 +82,7 @@ func TestConversationsForOtherAgents(t *testing.T) {
 	require.Empty(t, failure)
 	require.Contains(t, answered["response"], "the second")
 
-	wants, failure := call(t, c, "send", map[string]any{"text": `script: call shell {"command":"echo ran"} ;; echo it`})
+	wants, failure := call(t, c, "send", map[string]any{"text": `script: call file_write {"path":".spool/x","content":"ran"} ;; echo it`})
 	require.Empty(t, failure)
 	require.Equal(t, "waiting_for_approval", wants["status"])
 	tasks, failure := call(t, c, "tasks", map[string]any{"thread": wants["threadId"]})

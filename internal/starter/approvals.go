@@ -1,14 +1,8 @@
 package starter
 
 import (
-	"bufio"
 	"context"
-	"io"
-	"os"
 	"slices"
-	"strings"
-	"time"
-	"unicode/utf8"
 
 	"github.com/spool-agents/spool"
 	"github.com/spool-agents/spool/agent"
@@ -84,7 +78,7 @@ type editCmd struct {
 }
 
 func (c *editCmd) Run(ctx context.Context, a *app) error {
-	text, err := a.given(c.Text, "text")
+	text, err := a.Given(a.stdin, c.Text, "text")
 	if err != nil {
 		return err
 	}
@@ -173,7 +167,7 @@ type answerCmd struct {
 }
 
 func (c *answerCmd) Run(ctx context.Context, a *app) error {
-	text, err := a.given(c.Text, "answer")
+	text, err := a.Given(a.stdin, c.Text, "answer")
 	if err != nil {
 		return err
 	}
@@ -193,63 +187,4 @@ func (c *answerCmd) Run(ctx context.Context, a *app) error {
 		return exit.With(exit.Unavailable)
 	}
 	return err
-}
-
-// given is a text of the command line, or what stdin holds for "-".
-func (a *app) given(text, what string) (string, error) {
-	if text == "-" {
-		raw, err := io.ReadAll(a.stdin)
-		if err == nil {
-			raw, err = agent.WrittenText(raw)
-		}
-		if err != nil {
-			return "", agent.Wrap(err, agent.CodeInvalid, "cannot read the %s from stdin", what)
-		}
-		if text = strings.TrimRight(string(raw), "\r\n"); strings.TrimSpace(text) == "" {
-			return "", exit.Misuse("the %s on stdin is empty", what)
-		}
-	}
-	switch {
-	case strings.TrimSpace(text) == "":
-		return "", exit.Misuse("the %s is empty: give a text, or - to read it from stdin", what)
-	case !utf8.ValidString(text):
-		return "", exit.Misuse("the %s is not valid UTF-8", what)
-	}
-	return text, nil
-}
-
-// stdinSilence is how long an open pipe may say nothing before a message goes without it.
-const stdinSilence = 3 * time.Second
-
-// withStdin puts what stdin holds behind a text, if it is a file or a pipe. A pipe that
-// somebody has left open, and says nothing, is not waited for.
-func (a *app) withStdin(text string) (string, error) {
-	if f, ok := a.stdin.(*os.File); ok {
-		if info, err := f.Stat(); err != nil || info.Mode()&os.ModeCharDevice != 0 {
-			return text, nil
-		}
-	}
-	read := make(chan error, 1)
-	in := bufio.NewReader(a.stdin)
-	go func() { _, err := in.Peek(1); read <- err }()
-	select {
-	case err := <-read:
-		if err != nil {
-			return text, nil
-		}
-	case <-time.After(stdinSilence):
-		a.Progress("stdin is open and says nothing: the message goes without it")
-		return text, nil
-	}
-	raw, err := io.ReadAll(in)
-	if err == nil {
-		raw, err = agent.WrittenText(raw)
-	}
-	if err != nil {
-		return "", agent.Wrap(err, agent.CodeInvalid, "cannot read stdin, which belongs to the message")
-	}
-	if more := strings.TrimRight(string(raw), "\r\n"); strings.TrimSpace(more) != "" {
-		text += "\n\n" + more
-	}
-	return text, nil
 }

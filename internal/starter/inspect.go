@@ -74,7 +74,10 @@ func (c *agentsCmd) Run(ctx context.Context, a *app) error {
 		enabled, mentioned := cfg.Delegation.EnabledAgents[c.Name]
 		list = append(list, agentInfo{SpecialistAgentConfig: c, Hides: catalog.Hides(c.Name), Disabled: mentioned && !enabled})
 	}
-	return a.Show(map[string]any{"agents": list, "warnings": append([]template.Warning{}, warnings...)}, func() {
+	return a.Show(map[string]any{"agents": list, "notes": catalog.Notes(), "warnings": append([]template.Warning{}, warnings...)}, func() {
+		if n := catalog.Notes(); n != nil {
+			defer a.Print("all of them are told what %s says (%d bytes)", terminal.OneLine(n.File, 200), n.Bytes)
+		}
 		for _, c := range list {
 			name := c.Name
 			if c.Disabled {

@@ -116,9 +116,9 @@ func (s *sendCmd) Run(ctx context.Context, a *app) error {
 	if err := s.check(a); err != nil {
 		return err
 	}
-	text, err := a.given(s.Text, "message")
+	text, err := a.Given(a.stdin, s.Text, "message")
 	if err == nil && s.Text != "-" {
-		text, err = a.withStdin(text)
+		text, err = a.WithStdin(a.stdin, text)
 	}
 	if err != nil {
 		return err

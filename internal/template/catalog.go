@@ -43,6 +43,7 @@ type Catalog struct {
 	byName map[string]loaded
 	dirs   []string
 	offers []trust.Offer
+	notes  *Notes
 }
 
 type loaded struct {
@@ -74,7 +75,8 @@ func Load(in Folders, extraTools ...string) (*Catalog, []Warning) {
 		}
 		warnings = append(warnings, c.addDir(f, book, known)...)
 	}
-	return c, append(warnings, c.settle(book, in.MaxSteps)...)
+	warnings = append(warnings, c.settle(book, in.MaxSteps)...)
+	return c, append(warnings, c.readNotes(in, book)...)
 }
 
 // folder is one that holds templates: of a project, where name is its path, or of the
@@ -223,7 +225,7 @@ func (in folder) read(dir fs.FS, rel string) (f trust.File, err error) {
 // Get returns a template.
 func (c *Catalog) Get(name string) (agent.SpecialistAgentConfig, bool) {
 	t, ok := c.byName[name]
-	return clone(t.config), ok
+	return c.told(t.config), ok
 }
 
 // Folders are those that were looked through, besides what is built in.
@@ -239,7 +241,7 @@ func (c *Catalog) Names() []string {
 func (c *Catalog) List() []agent.SpecialistAgentConfig {
 	var list []agent.SpecialistAgentConfig
 	for _, name := range c.Names() {
-		list = append(list, clone(c.byName[name].config))
+		list = append(list, c.told(c.byName[name].config))
 	}
 	return list
 }
@@ -268,6 +270,15 @@ func (c *Catalog) ModelPlace(name string) string {
 
 // Hides lists the sources of templates that the one in force took the place of.
 func (c *Catalog) Hides(name string) []string { return slices.Clone(c.byName[name].hides) }
+
+// told is a copy of a template with the project's notes.
+func (c *Catalog) told(t agent.SpecialistAgentConfig) agent.SpecialistAgentConfig {
+	t = clone(t)
+	if c.notes != nil {
+		t.SystemPrompt += c.notes.text
+	}
+	return t
+}
 
 // clone keeps callers from changing the catalog through slices and maps.
 func clone(c agent.SpecialistAgentConfig) agent.SpecialistAgentConfig {

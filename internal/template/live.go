@@ -71,6 +71,7 @@ func (in Folders) fingerprint() string {
 	if info, err := os.Stat(trust.Path(in.Home)); err == nil {
 		fmt.Fprintln(&b, info.Size(), info.ModTime().UnixNano())
 	}
+	b.WriteString(in.fingerprintOfNotes())
 	for _, f := range in.list() {
 		dir := f.dir
 		files, done := f.files()
