@@ -70,7 +70,7 @@ func TestEightWindows(t *testing.T) {
 // it has.
 func TestTheDemoModelIsNamed(t *testing.T) {
 	s := tt.New(t)
-	none := []string{"OPENAI_API_KEY=", "OPENAI_BASE_URL="}
+	none := []string{"OPENAI_API_KEY=", "OPENAI_BASE_URL=", "SPOOL_DEMO_MODEL=true"}
 	s.StartWorker(none...)
 	p := Open(t, s.StartWeb(none...).Link, 1000, 700)
 	p.Text(".welcome .demo", "OPENAI_API_KEY")

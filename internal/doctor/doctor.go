@@ -242,7 +242,7 @@ func (d *Doctor) models(ctx context.Context) (checks []Check) {
 		c := Check{"model", m.Answers, m.title() + " answers", ""}
 		switch {
 		case m.Demo:
-			c.Detail = "the scripted demo model, for workers started with these settings"
+			c.Detail = "the scripted demo model, in dev or where it is asked for (worker --demo-model); no other worker starts with these settings"
 		case !m.Answers:
 			c.Detail, c.ToDo = m.title()+" ("+strings.Join(m.Sources, "; ")+") does not answer: "+m.Problem, m.ToDo
 		}
