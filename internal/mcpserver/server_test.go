@@ -92,7 +92,7 @@ func TestConversationsForOtherAgents(t *testing.T) {
 	require.Empty(t, failure)
 	ran, failure := call(t, c, "wait", map[string]any{"thread": wants["threadId"], "turn": wants["turnId"]})
 	require.Empty(t, failure)
-	require.Contains(t, ran["response"], "ran")
+	require.Contains(t, ran["response"], "Wrote 3 bytes")
 	trace, failure := call(t, c, "trace", map[string]any{"thread": "latest"})
 	require.Empty(t, failure)
 	require.Equal(t, wants["threadId"], trace["thread"].(map[string]any)["id"])
