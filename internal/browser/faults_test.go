@@ -327,3 +327,42 @@ func TestThePanel(t *testing.T) {
 	p.Text("aside h2", "Researcher")
 	require.InDelta(t, before+48, width(), 2)
 }
+
+// Conversations are found by what stands in them, renamed and deleted.
+func TestTheListOfConversations(t *testing.T) {
+	s := tt.New(t)
+	s.StartWorker()
+	p := Open(t, s.StartWeb().Link, 1300, 850)
+	p.Say("script: say the needle is here")
+	p.Text("article.assistant", "needle")
+	one := p.Thread()
+	p.Press(".sidebar", "New conversation")
+	p.Text(".welcome h1", "Spool")
+	p.Say("script: say hay")
+	p.Text("article.assistant", "hay")
+	p.Type("#find", "needle is")
+	p.Text(".sidebar [role=status]", "1 found")
+	p.Text(".sidebar .snippet mark", "needle is")
+	p.Click(".sidebar a.chat")
+	p.Text("article.assistant", "needle")
+	p.Key(kb.Escape)
+	Eval[bool](p, "document.querySelector('#find').select(), document.execCommand('delete'), true")
+	p.See("document.querySelectorAll('.sidebar a.chat').length === 2")
+	menu := func(what string) {
+		Eval[bool](p, "document.querySelector('.chat-row:has([aria-current]) .more').click(), true")
+		p.Press(".menu-of .pop", what)
+	}
+	menu("Rename")
+	p.See("document.activeElement.matches('.sidebar form input')")
+	Eval[bool](p, "document.activeElement.select(), document.execCommand('insertText', false, 'Where the needle is'), true")
+	p.Key(kb.Enter)
+	p.Text(".bar h1", "Where the needle is")
+	p.Text(".sidebar a.chat", "Where the needle is")
+	menu("Delete…")
+	p.Press(".menu-of .pop", "Delete it for good")
+	p.Text(".welcome h1", "Spool")
+	p.See("document.querySelectorAll('.sidebar a.chat').length === 1")
+	_, err := s.Client.Show(s.Ctx(), one, false)
+	require.Error(t, err)
+	s.Verify()
+}
