@@ -42,6 +42,13 @@ func TestCardsHideNothing(t *testing.T) {
 	p.Gone(".card")
 	p.Text(".tool summary", "⟨U+202E⟩")
 
+	// Calls like one are allowed for the session, others of the tool ask on.
+	p.Say(script.Script(script.Call("shell", map[string]any{"command": "date"}), script.Call("shell", map[string]any{"command": "date +%Y"}), script.Call("shell", map[string]any{"command": "touch b"}), "say done"))
+	p.Press(".card", "Ask no more for shell(date *)")
+	p.Text(".card .command", "touch b")
+	p.Press(".card", "Deny")
+	p.Gone(".card")
+
 	p.Say(script.Script(script.Call("ask_user", map[string]any{"question": "Remove \u2066b\u2069?"}), "say done"))
 	p.Text(".card .question", "Remove ⟨U+2066⟩b⟨U+2069⟩?")
 	s.Verify()

@@ -165,6 +165,7 @@ func (s *Server) limited(ctx context.Context, c *call, thread string) ([]spool.A
 	for _, a := range list {
 		for i, call := range a.ToolCalls {
 			a.ToolCalls[i].Limit = s.limit(c, a.Workdir, call.ToolName, call.Args)
+			a.ToolCalls[i].Like = agent.NarrowRule(call.ToolName, call.Args)
 		}
 	}
 	return list, err

@@ -33,6 +33,9 @@ type ApprovalCall struct {
 	// Limit bounds what a user of a web server may do with it: "once" = approve it, but
 	// not all to come; "administrator" = deny it. Empty = nothing is bound.
 	Limit string `json:"limit,omitempty"`
+	// Like is the rule that allows calls like it, see agent.NarrowRule; empty if there is
+	// none. Told as Limit is.
+	Like string `json:"like,omitempty"`
 }
 
 func approvalRequest(a memory.Approval) ApprovalRequest {
