@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/internal/tool/schema"
 )
 
 //go:embed ls.md
@@ -21,14 +22,12 @@ var lsDoc string
 const maxEntries = 1000
 
 type lsArgs struct {
-	Path string `json:"path"`
+	Path string `json:"path" jsonschema:"Directory, relative to the workspace root."`
 }
 
 // Ls lists a directory.
 func Ls() agent.Tool {
-	spec := quick("ls", lsDoc, `{"type":"object","properties":{
-		"path":{"type":"string","description":"Directory, relative to the workspace root."}},
-		"required":["path"],"additionalProperties":false}`, 30*time.Second)
+	spec := quick("ls", lsDoc, string(schema.Of[lsArgs]()), 30*time.Second)
 	check := func(_ context.Context, r agent.ToolRun, a lsArgs) error { return inside(r, a.Path, false) }
 	return checked(spec, check, func(_ context.Context, r agent.ToolRun, a lsArgs) agent.ToolResult {
 		return inWorkspace(r, func(w *workspace) (string, error) { return w.ls(a.Path) })
