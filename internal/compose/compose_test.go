@@ -184,7 +184,7 @@ func TestConfiguration(t *testing.T) {
 				if err != nil || store.Scheme != "postgres" || store.Host != "postgres:5432" || store.Path != "/spool" {
 					t.Errorf("%s: the store is at %q, %v", service, cfg.Store, err)
 				}
-				if service == "worker" && (cfg.Demo() != (model == nil) || !cfg.DemoModel || model != nil && cfg.Model != "m") {
+				if service == "worker" && (cfg.Demo() != (model == nil) || model != nil && cfg.Model != "m") {
 					t.Errorf("demo model: %v, model %q", cfg.Demo(), cfg.Model)
 				}
 			}

@@ -31,19 +31,19 @@ var nobodys = belongings{
 // idsOf says what kind of id a parameter, or a member of a body, holds. "" = it names
 // nothing that belongs to a user. A new name has to be added here.
 var idsOf = map[string]string{
-	"user": "user", "thread": "thread", "threadId": "thread", "chatId": "thread", "root": "thread", "parent": "thread", "inspect": "thread", "X-Spool-Thread": "thread",
+	"user": "user", "thread": "thread", "threadId": "thread", "chatId": "thread", "root": "thread", "parent": "thread", "prefix": "thread", "inspect": "thread", "X-Spool-Thread": "thread",
 	"session": "session", "sessionId": "session", "turn": "turn", "turnId": "turn", "untilTurn": "turn", "call": "call", "calls": "call", "task": "task",
 	"approval": "approval", "question": "question", "id": "agent", "at": "message",
 
 	"name":  "", // the digest of an image: who knows it has the image, or a message that shows it
-	"model": "", "agent": "", "workdir": "", "after": "", "before": "", "from": "", "since": "", "limit": "", "Last-Event-ID": "", "Idempotency-Key": "",
+	"model": "", "agent": "", "workdir": "", "after": "", "before": "", "from": "", "since": "", "limit": "", "status": "", "Last-Event-ID": "", "Idempotency-Key": "",
 	"conversationId": "", "messageId": "", "requestId": "", "content": "", "messages": "", "text": "", "role": "", "verdict": "", "instruction": "", "whenBusy": "",
 	"answerSchema": "", "data": "", "token": "", "step": "", "q": "", "format": "", "topic": "", "stream_options": "", "metadata": "", "response_format": "",
 }
 
 // values are what a body needs beside ids, where "x" would not do.
 var values = map[string]any{
-	"role": "user", "model": "general", "step": "1", "data": memorytest.Picture(1), "name": strings.Repeat("0", 64) + ".png",
+	"role": "user", "status": "completed", "model": "general", "step": "1", "data": memorytest.Picture(1), "name": strings.Repeat("0", 64) + ".png",
 	"messages": []any{map[string]any{"role": "user", "content": "script: say x"}},
 }
 
