@@ -85,7 +85,7 @@ func TestAWebServerTellsHowItIs(t *testing.T) {
 	web := s.StartWeb()
 	status, body := fetch(t, web.URL+"/readyz", "")
 	require.Equal(t, http.StatusOK, status, body)
-	require.JSONEq(t, `{"ready":true,"parts":{"store":true,"temporal":true}}`, body)
+	require.JSONEq(t, `{"ready":true,"parts":{"store":true,"temporal":true,"worker":false}}`, body, "it is ready without workers, and says so")
 	status, _ = fetch(t, web.URL+"/livez", "")
 	require.Equal(t, http.StatusOK, status)
 	status, _ = fetch(t, web.URL+"/metrics", "")
