@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func get(t *testing.T, s http.Handler, path string, headers ...string) *http.Response {
+func get(t *testing.T, s http.Handler, path string, headers ...string) *httptest.ResponseRecorder {
 	t.Helper()
 	r := httptest.NewRequest(http.MethodGet, path, nil)
 	for i := 0; i < len(headers); i += 2 {
@@ -22,13 +22,13 @@ func get(t *testing.T, s http.Handler, path string, headers ...string) *http.Res
 	}
 	w := httptest.NewRecorder()
 	s.ServeHTTP(w, r)
-	return w.Result()
+	return w
 }
 
-func text(t *testing.T, r *http.Response) string {
+func text(t *testing.T, r *httptest.ResponseRecorder) string {
 	t.Helper()
 	body := io.Reader(r.Body)
-	if r.Header.Get("Content-Encoding") == "gzip" {
+	if r.Header().Get("Content-Encoding") == "gzip" {
 		z, err := gzip.NewReader(r.Body)
 		require.NoError(t, err)
 		body = z
@@ -51,7 +51,7 @@ func TestFilesAreNamedByTheirContent(t *testing.T) {
 	s, err := New(files)
 	require.NoError(t, err)
 	index := get(t, s, "/s/some/thread?thread=a%2Fb&inspect=agent%3Ax%3Ay&x=%22%3E")
-	require.Equal(t, "no-cache", index.Header.Get("Cache-Control"))
+	require.Equal(t, "no-cache", index.Header().Get("Cache-Control"))
 	page := text(t, index)
 	tree := regexp.MustCompile(`/assets/[0-9a-f]{12}/`).FindString(page)
 	require.Contains(t, page, `src="`+tree+`app.js"`)
@@ -62,17 +62,17 @@ func TestFilesAreNamedByTheirContent(t *testing.T) {
 	require.NotContains(t, page, "lazy.js")
 	got := get(t, s, tree+"app.js", "Accept-Encoding", "br, gzip")
 	require.Equal(t, []string{"public, max-age=31536000, immutable", "gzip", "Accept-Encoding", "text/javascript; charset=utf-8"},
-		[]string{got.Header.Get("Cache-Control"), got.Header.Get("Content-Encoding"), got.Header.Get("Vary"), got.Header.Get("Content-Type")})
+		[]string{got.Header().Get("Cache-Control"), got.Header().Get("Content-Encoding"), got.Header().Get("Vary"), got.Header().Get("Content-Type")})
 	require.Equal(t, string(files["assets/app.js"].Data), text(t, got))
-	require.Equal(t, http.StatusNotModified, get(t, s, "/assets/app.js", "Accept-Encoding", "gzip", "If-None-Match", got.Header.Get("ETag")).StatusCode)
+	require.Equal(t, http.StatusNotModified, get(t, s, "/assets/app.js", "Accept-Encoding", "gzip", "If-None-Match", got.Header().Get("ETag")).Code)
 	plain := get(t, s, "/assets/app.js")
-	require.Equal(t, []string{"no-cache", ""}, []string{plain.Header.Get("Cache-Control"), plain.Header.Get("Content-Encoding")})
-	require.NotEqual(t, got.Header.Get("ETag"), plain.Header.Get("ETag"))
+	require.Equal(t, []string{"no-cache", ""}, []string{plain.Header().Get("Cache-Control"), plain.Header().Get("Content-Encoding")})
+	require.NotEqual(t, got.Header().Get("ETag"), plain.Header().Get("ETag"))
 	for _, path := range []string{tree + "none.js", "/assets/none.js", "/none.js", "/assets/zzzzzzzzzzzz/app.js"} {
-		require.Equal(t, http.StatusNotFound, get(t, s, path).StatusCode, path)
+		require.Equal(t, http.StatusNotFound, get(t, s, path).Code, path)
 	}
 	old := get(t, s, "/assets/0123456789ab/lazy.js")
-	require.Equal(t, []string{"1", "no-cache"}, []string{text(t, old), old.Header.Get("Cache-Control")}, "of a page that was loaded before")
+	require.Equal(t, []string{"1", "no-cache"}, []string{text(t, old), old.Header().Get("Cache-Control")}, "of a page that was loaded before")
 	files["assets/lazy.js"].Data = []byte("2")
 	other, err := New(files)
 	require.NoError(t, err)
@@ -97,7 +97,7 @@ func TestThePageIsLight(t *testing.T) {
 		}
 		names = append(names, m[1])
 		r := get(t, s, m[1], "Accept-Encoding", "gzip")
-		require.Equal(t, http.StatusOK, r.StatusCode, m[1])
+		require.Equal(t, http.StatusOK, r.Code, m[1])
 		raw, err := io.ReadAll(r.Body)
 		require.NoError(t, err)
 		sum += len(raw)

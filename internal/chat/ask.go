@@ -143,7 +143,7 @@ func (t *Talk) question(ctx context.Context, q spool.QuestionRequest, optional b
 		return true, t.saved(done.Note, err)
 	}
 	if t.Forms != nil {
-		text := ""
+		var text string
 		if text, err = t.Forms.Question(ctx, q); err == nil {
 			_, err = take(text)
 		}

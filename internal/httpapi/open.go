@@ -202,7 +202,7 @@ func (s *Server) watchHealth(ctx context.Context, c *call, st *stream, once bool
 			return nil
 		}
 		if pause(ctx, healthEvery); ctx.Err() != nil {
-			return nil
+			return nil //nolint:nilerr // the client left
 		}
 	}
 }

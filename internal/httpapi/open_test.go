@@ -26,7 +26,7 @@ import (
 // listens reads a stream until it is told something.
 func (b *bench) listens(path string) (until func(what string, said func(sse) bool) sse) {
 	b.t.Helper()
-	res, err := b.do.RoundTrip(b.request(http.MethodGet, path, nil)) //nolint:bodyclose // closed by the cleanup
+	res, err := b.do.RoundTrip(b.request(http.MethodGet, path, nil))
 	require.NoError(b.t, err)
 	require.Equal(b.t, http.StatusOK, res.StatusCode)
 	b.t.Cleanup(func() { _ = res.Body.Close() })

@@ -187,7 +187,7 @@ func (k *Keeper) free(ctx context.Context, thread string) error {
 		return err
 	}
 	info := d.RawResponse.GetWorkflowExecutionInfo()
-	why := ""
+	var why string
 	switch {
 	case info.GetStatus() != enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING:
 		return nil

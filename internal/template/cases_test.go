@@ -87,7 +87,7 @@ func TestCase_A01_WhatCannotBeReadIsRefused(t *testing.T) {
 		"denied tools as number": {"---\ndisallowedTools: 3\n---\nB", ":2: skipped: disallowedTools is 3"},
 		"opencode's denials":     {"---\npermission:\n  edit: deny\n---\nB", `:2: skipped: the key "permission" is not known here and may forbid something`},
 		"Cursor's denial":        {"---\nreadonly: true\n---\nB", `:2: skipped: the key "readonly"`},
-		"a misspelt limit":       {"---\nname: x\naproval: {shell: deny}\n---\nB", `:3: skipped: the key "aproval"`},
+		"a misspelt limit":       {"---\nname: x\nmaxStepps: 3\n---\nB", `:3: skipped: the key "maxStepps"`},
 		"keys of a command":      {"---\nallowed-tools: Read\n---\nB", `:2: skipped: the key "allowed-tools"`},
 		"JSON, other keys first": {`{"name":"x","tools":["file_read"]}`, ":1: skipped: this looks like front matter"},
 		"JSON between marks":     {";;;\n{\"tools\":[\"file_read\"]}\n;;;\nB", ":2: skipped: this looks like front matter"},

@@ -53,10 +53,10 @@ type tool struct {
 
 var toolName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 
-// Check returns the rules a chat request breaks that strict providers enforce.
 // callID is the form that OpenAI's limit of 40 characters and Anthropic's pattern leave.
 var callID = regexp.MustCompile(`^[A-Za-z0-9_-]{1,40}$`)
 
+// Check returns the rules a chat request breaks that strict providers enforce.
 func Check(body []byte) []string {
 	_, broken := decode(body)
 	return broken

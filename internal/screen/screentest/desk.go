@@ -64,9 +64,25 @@ func (d *Desk) Types(keys string) {
 
 // Keys that are more than a character.
 const (
-	Enter, AltEnter, CtrlC, CtrlD, CtrlJ, CtrlS, CtrlU, CtrlW, CtrlA, CtrlE = "\r", "\x1b\r", "\x03", "\x04", "\n", "\x13", "\x15", "\x17", "\x01", "\x05"
-	Backspace, Tab, Esc, Up, Down, Left, Home                               = "\x7f", "\t", "\x1b", "\x1b[A", "\x1b[B", "\x1b[D", "\x1b[H"
-	PasteBegins, PasteEnds                                                  = "\x1b[200~", "\x1b[201~"
+	Enter       = "\r"
+	AltEnter    = "\x1b\r"
+	CtrlC       = "\x03"
+	CtrlD       = "\x04"
+	CtrlJ       = "\n"
+	CtrlS       = "\x13"
+	CtrlU       = "\x15"
+	CtrlW       = "\x17"
+	CtrlA       = "\x01"
+	CtrlE       = "\x05"
+	Backspace   = "\x7f"
+	Tab         = "\t"
+	Esc         = "\x1b"
+	Up          = "\x1b[A"
+	Down        = "\x1b[B"
+	Left        = "\x1b[D"
+	Home        = "\x1b[H"
+	PasteBegins = "\x1b[200~"
+	PasteEnds   = "\x1b[201~"
 )
 
 // Pastes pastes a text, as terminals bracket it.
