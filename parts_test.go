@@ -122,3 +122,17 @@ func TestAgentsInCodeAreChecked(t *testing.T) {
 	_, err = spool.LoadEncryptionKeys("2026=short")
 	require.Error(t, err)
 }
+
+// The tools of a program come with those of MCP servers, of which none is here.
+func TestToolsOfAProgramAndOfMCPServers(t *testing.T) {
+	all, start, err := spool.NewToolsWithMCP(spool.MCPOptions{}, spool.NewTool(agent.ToolSpec{Name: "find"}, func(context.Context, agent.ToolRun, struct{}) agent.ToolResult {
+		return agent.ToolOK("found")
+	}))
+	require.NoError(t, err)
+	defer start(t.Context())()
+	names := []string{}
+	for _, s := range all.Specs(nil) {
+		names = append(names, s.Name)
+	}
+	require.Contains(t, names, "find")
+}

@@ -11,14 +11,14 @@ import (
 // InCode is the Source of agents that a program brings.
 const InCode = "in code"
 
-// agents are those of a worker.
-type agents interface {
+// Agents are those of a worker.
+type Agents interface {
 	Get(name string) (agent.SpecialistAgentConfig, bool)
 	List() []agent.SpecialistAgentConfig
 }
 
 // With is a catalog with agents in code, which come before those of the same name.
-func With(catalog agents, own []agent.SpecialistAgentConfig) (agents, error) {
+func With(catalog Agents, own []agent.SpecialistAgentConfig) (Agents, error) {
 	if len(own) == 0 {
 		return catalog, nil
 	}
@@ -52,7 +52,7 @@ func With(catalog agents, own []agent.SpecialistAgentConfig) (agents, error) {
 }
 
 type withOwn struct {
-	agents
+	Agents
 	own map[string]agent.SpecialistAgentConfig
 }
 
@@ -61,12 +61,12 @@ func (a withOwn) Get(name string) (agent.SpecialistAgentConfig, bool) {
 	if c, ok := a.own[name]; ok {
 		return clone(c), true
 	}
-	return a.agents.Get(name)
+	return a.Agents.Get(name)
 }
 
 // List returns all agents in the order of their names.
 func (a withOwn) List() []agent.SpecialistAgentConfig {
-	list := slices.DeleteFunc(a.agents.List(), func(c agent.SpecialistAgentConfig) bool { _, ok := a.own[c.Name]; return ok })
+	list := slices.DeleteFunc(a.Agents.List(), func(c agent.SpecialistAgentConfig) bool { _, ok := a.own[c.Name]; return ok })
 	for _, c := range a.own {
 		list = append(list, clone(c))
 	}

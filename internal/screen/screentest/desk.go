@@ -25,7 +25,7 @@ type Desk struct {
 	screen *vt.SafeEmulator
 	cols   int
 	rows   int
-	ended  chan error
+	ended  chan struct{}
 	cmd    *exec.Cmd
 }
 
@@ -41,10 +41,10 @@ func RunAs(t testing.TB, cmd *exec.Cmd, cols, rows int, term string) *Desk {
 	cmd.Env = append(cmd.Env, "TERM="+term)
 	master, err := pty.StartWithSize(cmd, &pty.Winsize{Cols: uint16(cols), Rows: uint16(rows)})
 	require.NoError(t, err)
-	d := &Desk{t: t, master: master, screen: vt.NewSafeEmulator(cols, rows), cols: cols, rows: rows, cmd: cmd, ended: make(chan error, 1)}
+	d := &Desk{t: t, master: master, screen: vt.NewSafeEmulator(cols, rows), cols: cols, rows: rows, cmd: cmd, ended: make(chan struct{})}
 	go func() { _, _ = io.Copy(master, d.screen) }() // what a terminal answers to queries
 	go func() { _, _ = io.Copy(d.screen, master) }()
-	go func() { d.ended <- cmd.Wait() }()
+	go func() { _ = cmd.Wait(); close(d.ended) }() // ProcessState says how
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill()
 		_ = master.Close()
