@@ -182,29 +182,6 @@ func TestRow90_ExportAndImport(t *testing.T) {
 	same(t, "missing", agent.CodeOf(err), agent.CodeNotFound)
 }
 
-// TestCase_S05_AnEditedExport is refused if it breaks a rule, and nothing of it stays.
-func TestCase_S05_AnEditedExport(t *testing.T) {
-	clock := memorytest.NewClock()
-	a, f := store(t, clock), folder(t)
-	answer(t, a, send(t, a, user, "s1", "default", "hello"), "general")
-	memorytest.Must(archive.Export(t.Context(), a, f, owner, "s1", sessionfile.EventOptions{}))(t)
-	path := memorytest.Must(f.Path(sessionfile.Session{ID: "s1"}))(t)
-	whole := memorytest.Must(os.ReadFile(path))(t)
-	for old, edited := range map[string]string{
-		`"role": "tool"`:                    `"role": "user"`,
-		`"id": "call_`:                      `"id": "call_x`,
-		`"content": "answer of s1/default"`: `"content": "", "tool_calls": [{"id": "x", "type": "function", "function": {"name": "y", "arguments": "{}"}}]`,
-	} {
-		ok(t, os.WriteFile(path, []byte(strings.Replace(string(whole), old, edited, 1)), 0o600))
-		b := store(t, clock)
-		in := memorytest.Must(archive.Import(t.Context(), b, f, owner, ""))(t)
-		left := memorytest.Must(b.Threads(t.Context(), memory.ThreadFilter{All: true}))(t)
-		if len(in.Refused) != 1 || len(left) > 0 || !strings.Contains(in.Refused[0].Error(), "contradict") {
-			t.Errorf("%s: %+v, %d threads", edited, in, len(left))
-		}
-	}
-}
-
 // TestOthersFindNothing: neither another user nor another profile.
 func TestOthersFindNothing(t *testing.T) {
 	clock := memorytest.NewClock()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -30,15 +31,14 @@ type files struct {
 
 	mu    sync.Mutex
 	dirty map[string]bool // threads whose files lag behind
-	// staleImages: images were kept or removed.
-	staleImages bool
-	wake        chan struct{}
-	ended       chan struct{}
-	done        chan struct{}
+	wake  chan struct{}
+	ended chan struct{}
+	done  chan struct{}
 
 	writing sync.Mutex // one file at a time
-	images  images     // under writing
-	said    map[string]string
+	// images are those of the journal whose files were written or found; under writing.
+	images map[string]bool
+	said   map[string]string
 }
 
 func newFiles(folder sessionfile.Folder, o Options) *files {
@@ -131,17 +131,19 @@ func (f *files) run() {
 	}
 }
 
-func (f *files) stop() {
+// stop ends run, and reports whether it was still to be ended.
+func (f *files) stop() bool {
 	f.mu.Lock()
 	select {
 	case <-f.ended:
 		f.mu.Unlock()
-		return
+		return false
 	default:
 	}
 	close(f.ended)
 	f.mu.Unlock()
 	<-f.done
+	return true
 }
 
 // flush writes what lags behind. What fails stays to be written.
@@ -152,22 +154,30 @@ func (f *files) flush() error {
 	todo := f.dirty
 	f.dirty = map[string]bool{}
 	f.mu.Unlock()
-	errs := []error{f.writeImages()} // first: a thread refers to them
+	err := f.writeImages() // first: a thread refers to them
+	f.sayOnce("images", err)
+	errs := []error{err}
 	for id := range todo {
-		if err := f.write(id); err != nil {
+		err := f.write(id)
+		f.sayOnce(id, err)
+		if err != nil {
 			errs = append(errs, err)
 			f.mu.Lock()
 			f.dirty[id] = true
 			f.mu.Unlock()
-			if f.said[id] != err.Error() { // not with every try
-				f.said[id] = err.Error()
-				f.report(err)
-			}
-			continue
 		}
-		delete(f.said, id)
 	}
 	return errors.Join(errs...)
+}
+
+// sayOnce reports why something is not written, not with every try.
+func (f *files) sayOnce(what string, err error) {
+	if err == nil {
+		delete(f.said, what)
+	} else if f.said[what] != err.Error() {
+		f.said[what] = err.Error()
+		f.report(err)
+	}
 }
 
 // write makes a thread's file that of the journal.
@@ -208,9 +218,9 @@ func (f *files) catchUp(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	f.imagesChanged()
 	if err := f.writeImages(); err != nil {
-		f.changed(nil) // it was reported, and is tried again
+		f.report(err)
+		f.changed(nil) // it is tried again
 	}
 	for _, t := range threads {
 		// One that cannot be written now is written later, or reported then.
@@ -271,4 +281,44 @@ func (u unknownOnly) ImportThreads(ctx context.Context, r memory.ImportRequest) 
 	added, err := u.Store.ImportThreads(ctx, r)
 	res.Added, res.Dropped = append(added.Added, added.Present...), added.Dropped
 	return res, err
+}
+
+// writeImages makes the files of images those of the journal. A file that the
+// journal did not know, such as one that a damaged session file refers to, stays.
+func (f *files) writeImages() error {
+	ctx := context.Background()
+	want, err := f.journal.ImageNames(ctx)
+	if err != nil {
+		return err
+	}
+	have, err := f.folder.ImageNames()
+	if err != nil {
+		return err
+	}
+	kept := map[string]bool{}
+	for _, name := range want {
+		kept[name] = true
+		if slices.Contains(have, name) {
+			continue
+		}
+		data, err := f.journal.Image(ctx, name)
+		if agent.CodeOf(err) == agent.CodeNotFound {
+			continue // removed meanwhile, which is noted
+		}
+		if err != nil {
+			return err
+		}
+		if _, err := f.folder.SaveImage(name, data); err != nil {
+			return err
+		}
+	}
+	for name := range f.images {
+		if !kept[name] {
+			if _, err := f.folder.RemoveImage(name); err != nil {
+				return err
+			}
+		}
+	}
+	f.images = kept
+	return nil
 }

@@ -136,23 +136,6 @@ func TestRow78_PrefixOfAFileStore(t *testing.T) {
 	}
 }
 
-// TestRow83_AnIDWithDotsIsOnePathElement: SPEC's pattern allows it, so every store
-// takes it, and its files stand where all others do.
-func TestRow83_AnIDWithDotsIsOnePathElement(t *testing.T) {
-	dir := t.TempDir()
-	s := open(t, dir, filestore.Options{})
-	for _, id := range []string{"a..b", "a.."} {
-		memorytest.Must(s.Send(t.Context(), request(id, "m")))(t)
-	}
-	ok(t, s.Flush())
-	if found := names(t, dir); len(found) < 2 {
-		t.Error(found)
-	}
-	for _, id := range []string{"..", ".", "../a", "a/../b"} {
-		memorytest.Fails(s.Send(t.Context(), request(id, "m")))(t, agent.CodeInvalid)
-	}
-}
-
 // TestOneProcess: a second one is refused with the reason and what to do.
 func TestOneProcess(t *testing.T) {
 	dir := t.TempDir()
@@ -325,5 +308,36 @@ func TestFault_C12_FilesThatCannotBeWritten(t *testing.T) {
 	_, err := filestore.Open(t.Context(), path, filestore.Options{})
 	if err == nil || !strings.Contains(err.Error(), path) {
 		t.Errorf("a file in place of the folder: %v", err)
+	}
+}
+
+// TestImagesAreFiles, which are made anew from the journal, and the journal from
+// them, and which go with the last thread that shows them.
+func TestImagesAreFiles(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir, filestore.Options{})
+	name := memorytest.Must(s.KeepImage(t.Context(), memorytest.Picture(1)))(t)
+	memorytest.Must(s.Send(t.Context(), memorytest.Showing(request("s1", "m"), name)))(t)
+	ok(t, memorytest.RunTurns(t.Context(), s, "s1/default"))
+	ok(t, s.Close())
+	file := filepath.Join(dir, "images", name)
+	for _, gone := range []string{filepath.Join(dir, "images"), filepath.Join(dir, ".spool")} {
+		ok(t, os.RemoveAll(gone))
+		s = open(t, dir, filestore.Options{})
+		data, err := s.Image(t.Context(), name)
+		if err != nil || string(data) != string(memorytest.Picture(1)) {
+			t.Fatalf("without %s: %v", gone, err)
+		}
+		if data, err = os.ReadFile(file); err != nil || string(data) != string(memorytest.Picture(1)) {
+			t.Fatalf("without %s: %v", gone, err)
+		}
+		memorytest.Sound(t, s)
+		ok(t, s.Close())
+	}
+	s = open(t, dir, filestore.Options{})
+	memorytest.Must(s.DeleteTree(t.Context(), memory.DeleteRequest{ThreadID: "s1/default"}))(t)
+	ok(t, s.Flush())
+	if _, err := os.Stat(file); !os.IsNotExist(err) {
+		t.Errorf("the image is left: %v", err)
 	}
 }

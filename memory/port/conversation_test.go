@@ -2,7 +2,6 @@ package port_test
 
 import (
 	"encoding/json"
-	"errors"
 	"reflect"
 	"strings"
 	"testing"
@@ -13,7 +12,6 @@ import (
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/memory/memorytest"
 	"github.com/spool-agents/spool/memory/port"
-	"github.com/spool-agents/spool/memory/port/porttest"
 )
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -197,20 +195,6 @@ func TestRow33_ImportOfOtherPrograms(t *testing.T) {
 	s.same("after a refused import", unchanged, exported)
 }
 
-// TestRow33_TimesWithoutMetadata: messages that were written past the store.
-func TestRow33_TimesWithoutMetadata(t *testing.T) {
-	s := newStores(t)
-	for i, m := range []agent.Message{msg("a", agent.RoleUser, 1), msg("b", agent.RoleAssistant, 9)} {
-		data, err := json.Marshal(m)
-		s.ok(errors.Join(err, s.raw.Append(t.Context(), "cli", data)))
-		s.same("count", s.get("cli").Metadata.MessageCount, int64(i+1))
-	}
-	want := port.ConversationMetadata{Metadata: agent.Metadata{MessageCount: 2}, CreatedAt: msg("", "", 1).Timestamp, UpdatedAt: msg("", "", 9).Timestamp}
-	s.same("metadata", s.get("cli").Metadata, want)
-	list := memorytest.Must(s.c.ListConversations(t.Context()))(s)
-	s.same("list", list, []port.ConversationInfo{{Key: "cli", Metadata: want}})
-}
-
 // TestAgentSessionStore: what needs no thread: a session may be saved before it has
 // a message, and lists tell types apart.
 func TestAgentSessionStore(t *testing.T) {
@@ -247,16 +231,4 @@ func TestAgentSessionStore(t *testing.T) {
 	for _, key := range []string{"__metadata__:cli", "__metadata__cli", "", strings.Repeat("k", port.MaxKeyLength)} {
 		require.Equal(t, agent.CodeInvalid, agent.CodeOf(s.c.AppendMessages(t.Context(), key, msg("a", agent.RoleUser, 1))))
 	}
-}
-
-// A port in memory keeps items as any other does, for as long as it is held.
-func TestRow26_InMemoryMemory(t *testing.T) {
-	m := port.NewInMemoryMemory[porttest.Item]()
-	item := porttest.Item{ID: "a"}
-	require.NoError(t, m.Append(t.Context(), "k", item, item))
-	have := memorytest.Must(m.Get(t.Context(), "k"))(t)
-	require.Equal(t, []porttest.Item{item}, have)
-	require.NoError(t, m.Close())
-	have = memorytest.Must(port.NewInMemoryMemory[porttest.Item]().Get(t.Context(), "k"))(t)
-	require.Empty(t, have, "another one holds nothing of it")
 }

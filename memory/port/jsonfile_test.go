@@ -100,18 +100,6 @@ func TestFault_C11_FileCutAnywhere(t *testing.T) {
 	}
 }
 
-// TestFault_C11_Garbage: what is no object of lists, or has to be guessed at.
-func TestFault_C11_Garbage(t *testing.T) {
-	text, _ := sample(t)
-	for _, garbage := range []string{
-		"", " \n", "null", "[]", `"x"`, "7", `{"a":1}`, `{"a":{}}`, `{"a":"x"}`, `{"a":[1]}{"b":[]}`, `{"a":[1]} x`, `{"a":[1],"a":[2]}`,
-		`{"":[1]}`, `{"a":[1],}`, `{"a":[1,]}`, "\xef\xbb\xbf{}", "{\"a\":[\"\xff\"]}", `{"a\u0000b":[]}`, "\x00\x00\x00", "PK\x03\x04",
-		string(text) + string(text), string(text[len(text)/2:]), strings.Repeat("[", 100_000),
-	} {
-		damaged(t, filepath.Join(t.TempDir(), "m.json"), []byte(garbage))
-	}
-}
-
 // TestRow28_DamageIsReportedOnce: with a callback the access goes on.
 func TestRow28_DamageIsReportedOnce(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "m.json")
@@ -135,32 +123,6 @@ func TestRow28_DamageIsReportedOnce(t *testing.T) {
 	want := path + ".damaged-20260301T120000.000000005Z"
 	if reports[0].SetAside != want || reports[1].SetAside != want+"-1" {
 		t.Errorf("set aside as %s and %s", reports[0].SetAside, reports[1].SetAside)
-	}
-}
-
-// TestRow28_HalfWrittenFileIsNotUsed: what a dead writer left beside the file
-// changes nothing, and goes away in time. Files are their owner's only.
-func TestRow28_HalfWrittenFileIsNotUsed(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "a", "b")
-	path := filepath.Join(dir, "m [1].json")
-	p := jsonPort(path, port.JSONFileOptions{})
-	fresh, old := filepath.Join(dir, ".m [1].json.tmp-1"), filepath.Join(dir, ".m [1].json.tmp-2")
-	err := p.Append(t.Context(), "k", json.RawMessage(`1`))
-	for _, name := range []string{fresh, old} {
-		err = errors.Join(err, os.WriteFile(name, []byte(`{"k":[`), 0o600))
-	}
-	require.NoError(t, errors.Join(err, os.Chtimes(old, time.Time{}, time.Now().Add(-time.Hour)), p.Append(t.Context(), "k", json.RawMessage(`2`))))
-	files, err := os.ReadDir(dir)
-	if err != nil || len(files) != 3 || files[0].Name() != filepath.Base(fresh) {
-		t.Fatalf("%v, %v: want the file, its lock and that of a writer that may live", files, err)
-	}
-	for _, f := range files {
-		if info, err := f.Info(); err != nil || info.Mode().Perm() != 0o600 {
-			t.Errorf("%s: %v, %v", f.Name(), info.Mode(), err)
-		}
-	}
-	if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o700 {
-		t.Errorf("%v, %v", info.Mode(), err)
 	}
 }
 

@@ -257,19 +257,3 @@ func TestClockIsTheDatabases(t *testing.T) {
 	overdue := memorytest.Must(s.Overdue(t.Context(), 0, 10))(t)
 	require.Len(t, overdue, 1)
 }
-
-// TestOddText: what PostgreSQL's text cannot hold is no error of the store.
-func TestOddText(t *testing.T) {
-	s := mustOpen(t, pgtest.Database(t))
-	for _, odd := range []string{"a\x00b", "a\xffb"} {
-		_, err := s.Thread(t.Context(), "u", odd)
-		code(t, err, agent.CodeNotFound)
-		_, err = s.Decide(t.Context(), memory.Decision{Target: odd, Verdict: memory.Deny})
-		code(t, err, agent.CodeNotFound)
-		r := memorytest.Request("s", "m")
-		r.Content, r.Workdir, r.Model = agent.Text("text"+odd), odd, odd
-		if _, err := s.Send(t.Context(), r); err != nil && agent.CodeOf(err) != agent.CodeConflict {
-			t.Errorf("%q: %v", odd, err)
-		}
-	}
-}

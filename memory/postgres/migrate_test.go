@@ -6,33 +6,18 @@ import (
 	"context"
 	"fmt"
 	"io/fs"
-	"path"
 	"strings"
-	"sync"
 	"testing"
-	"testing/fstest"
 
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/stretchr/testify/require"
 
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/internal/pgtest"
+	"github.com/spool-agents/spool/memory"
 	"github.com/spool-agents/spool/memory/internal/sqlstore"
 	"github.com/spool-agents/spool/memory/memorytest"
 )
-
-// thisSchema is the schema of this program, with further migrations.
-func thisSchema(t *testing.T, more ...string) fs.FS {
-	t.Helper()
-	files := fstest.MapFS{}
-	for _, name := range memorytest.Must(fs.Glob(schemaFiles, "schema/*.sql"))(t) {
-		files[path.Base(name)] = &fstest.MapFile{Data: memorytest.Must(schemaFiles.ReadFile(name))(t)}
-	}
-	for _, script := range more {
-		files[fmt.Sprintf("%03d_more.sql", len(files)+1)] = &fstest.MapFile{Data: []byte(script)}
-	}
-	return files
-}
 
 func reopen(t *testing.T, url string, schema fs.FS) (*Store, error) {
 	t.Helper()
@@ -48,61 +33,11 @@ func send(ctx context.Context, s *Store, id string) error {
 	return err
 }
 
-// TestMigrations: a store keeps its data and id through later migrations; one that fails leaves the old schema; a newer schema is refused.
 func TestMigrations(t *testing.T) {
 	url := pgtest.Database(t)
-	s := memorytest.Must(reopen(t, url, thisSchema(t)))(t)
-	require.NoError(t, send(t.Context(), s, "m1"))
-	id := s.ID()
-	require.NoError(t, s.Close())
-	files := memorytest.Must(schemaFiles.ReadDir("schema"))(t)
-	known := len(files)
-	good := "CREATE TABLE extra (x TEXT NOT NULL);\n-- a comment;\nINSERT INTO extra VALUES ('one');"
-	_, err := reopen(t, url, thisSchema(t, good, "INSERT INTO extra VALUES ('two'); INSERT INTO missing VALUES (1);"))
-	if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("%03d_more.sql", known+2)) {
-		t.Fatalf("a migration that fails: %v", err)
-	}
-	pgtest.Exec(t, url, `DO $$ BEGIN IF to_regclass('extra') IS NOT NULL THEN RAISE 'half a migration'; END IF; END $$`)
-	// Many processes upgrade at once: each migration runs once.
-	later := thisSchema(t, good)
-	var wg sync.WaitGroup
-	for range 6 {
-		wg.Go(func() {
-			s, err := Open(context.Background(), url, Options{schema: later, MaxConnections: 2})
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			defer s.Close()
-			entries, err := s.Inbox(context.Background(), "s/default")
-			if s.ID() != id || err != nil || len(entries) != 1 {
-				t.Errorf("id %s, was %s; %d entries, %v", s.ID(), id, len(entries), err)
-			}
-		})
-	}
-	wg.Wait()
-	_, err = reopen(t, url, thisSchema(t))
-	if agent.CodeOf(err) != agent.CodeInvalid || !strings.Contains(err.Error(), fmt.Sprintf("version %d", known+1)) || !strings.Contains(err.Error(), "newer program") {
-		t.Fatalf("a newer schema: %v", err)
-	}
-}
-
-// TestMigrationsThatExpand: a program goes on with a store to which a newer one has
-// added something, and is refused once more than that was done.
-func TestMigrationsThatExpand(t *testing.T) {
-	url := pgtest.Database(t)
-	s := memorytest.Must(reopen(t, url, thisSchema(t)))(t)
-	expanded := "-- expands\nALTER TABLE threads ADD COLUMN more TEXT NOT NULL DEFAULT 'none'"
-	newer := memorytest.Must(reopen(t, url, thisSchema(t, expanded)))(t)
-	older := memorytest.Must(reopen(t, url, thisSchema(t)))(t)
-	for i, s := range []*Store{s, newer, older} {
-		require.NoError(t, send(t.Context(), s, fmt.Sprint("m", i)))
-	}
-	memorytest.Must(reopen(t, url, thisSchema(t, expanded, "ALTER TABLE threads DROP COLUMN more")))(t)
-	for _, schema := range []fs.FS{thisSchema(t), thisSchema(t, expanded)} {
-		_, err := reopen(t, url, schema)
-		require.ErrorContains(t, err, "newer program")
-	}
+	memorytest.RunMigrations(t, schemaFiles, func(schema fs.FS) (memory.ConversationMemoryStore, error) {
+		return reopen(t, url, schema)
+	})
 }
 
 // TestFault_C9_FailedTransactionReleasesItsLock: an error and a panic inside a

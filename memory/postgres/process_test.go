@@ -81,10 +81,6 @@ func TestEightProcessesHammer(t *testing.T) {
 	}
 }
 
-func TestEightWriters(t *testing.T) {
-	processtest.RunWriters(t, openStore, pgtest.Database(t), 8)
-}
-
 func TestProcesses(t *testing.T) {
 	processtest.RunProcesses(t, openStore, func(t *testing.T) string { return pgtest.Database(t) })
 }
@@ -145,30 +141,4 @@ func TestKilledServerLosesNothingAcknowledged(t *testing.T) {
 	}
 	t.Logf("%d acknowledged writes, 4 kills", acknowledged.Writes)
 	acknowledged.Check(t, s)
-}
-
-// TestChangedSeesCommitsOnly: a follower polls Changed. It moves with every
-// commit of anyone, and with nothing else.
-func TestChangedSeesCommitsOnly(t *testing.T) {
-	url := pgtest.Database(t)
-	s := mustOpen(t, url)
-	last := int64(-1)
-	changed := func(want bool) {
-		t.Helper()
-		now := memorytest.Must(s.Changed(t.Context()))(t)
-		if (now != last) != want {
-			t.Fatalf("changed from %d to %d, want a change: %t", last, now, want)
-		}
-		last = now
-	}
-	changed(true)
-	pgtest.Exec(t, pgtest.Database(t), "CREATE TABLE elsewhere (n int)")
-	changed(false)
-	for _, want := range []bool{true, false} { // a repetition writes nothing
-		memorytest.Must(s.Send(t.Context(), memorytest.Request("s", "own")))(t)
-		changed(want)
-	}
-	_, err := s.CloseTurn(t.Context(), memory.CloseRequest{ThreadID: "s/default", TurnID: "none", Outcome: agent.ThreadFailed})
-	code(t, err, agent.CodeNotFound)
-	changed(false)
 }

@@ -52,33 +52,6 @@ func TestDeadlockIsRepeated(t *testing.T) {
 	memorytest.Sound(t, s)
 }
 
-// TestSameThreadMadeAtOnce: many senders make the same new conversation at once,
-// in a new session and in one that is there.
-func TestSameThreadMadeAtOnce(t *testing.T) {
-	db := pgtest.Database(t)
-	stores := []memory.ConversationMemoryStore{mustOpen(t, db), mustOpen(t, db), mustOpen(t, db)}
-	for round := range 30 {
-		r := memorytest.Request(fmt.Sprint("s", round/3), "m")
-		r.ConversationID = fmt.Sprint("c", round)
-		var wg sync.WaitGroup
-		for n, s := range stores {
-			for i := range 2 {
-				wg.Go(func() {
-					r := r
-					r.MessageID = fmt.Sprint("m", n, i)
-					if _, err := s.Send(t.Context(), r); err != nil {
-						t.Error(err)
-					}
-				})
-			}
-		}
-		wg.Wait()
-		entries := memorytest.Must(stores[0].Inbox(t.Context(), r.SessionID+"/"+r.ConversationID))(t)
-		require.Len(t, entries, 6)
-	}
-	memorytest.Sound(t, stores[0])
-}
-
 // TestStreamsDoNotWaitForTheirTree: while a tree is locked, text goes on
 // streaming into its steps; pieces that arrive twice at once are kept once.
 func TestStreamsDoNotWaitForTheirTree(t *testing.T) {

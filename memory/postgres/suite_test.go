@@ -3,6 +3,7 @@
 package postgres_test
 
 import (
+	"context"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -10,6 +11,7 @@ import (
 	"github.com/spool-agents/spool/internal/pgtest"
 	"github.com/spool-agents/spool/memory"
 	"github.com/spool-agents/spool/memory/memorytest"
+	"github.com/spool-agents/spool/memory/memorytest/processtest"
 	"github.com/spool-agents/spool/memory/postgres"
 )
 
@@ -36,4 +38,12 @@ func TestConformance(t *testing.T) {
 		},
 		Clock: clock, Durable: true, MultiProcess: true,
 	})
+}
+
+func TestMain(m *testing.M) {
+	processtest.Main(m, processtest.StoreJobs(openStore, nil))
+}
+
+func openStore(ctx context.Context, url string) (memory.ConversationMemoryStore, error) {
+	return postgres.Open(ctx, url, postgres.Options{MaxConnections: 4})
 }

@@ -3,12 +3,10 @@ package sessionfile_test
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -20,23 +18,6 @@ import (
 	"github.com/spool-agents/spool/memory/port"
 	"github.com/spool-agents/spool/memory/sessionfile"
 )
-
-// TestRow36_ConversationsHaveFilesOfTheirOwn: two conversations of a session.
-func TestRow36_ConversationsHaveFilesOfTheirOwn(t *testing.T) {
-	f := folder(t)
-	first, second := session(sessionID, 1), session(sessionID, 2)
-	second.ConversationID, second.Topic = "other", "mine"
-	save(t, f, first, second)
-	same(t, "files", len(names(t, f.Dir)), 2)
-	for id, want := range map[string]string{sessionID: "", sessionID + "/default": "", sessionID + "/other": "mine"} {
-		if s, found, err := f.LoadSession(id); err != nil || !found || s.Topic != want || s.ID != sessionID {
-			t.Errorf("%s: %+v, %t, %v", id, s.Topic, found, err)
-		}
-	}
-	short := memorytest.Must(sessionfile.GetConversationFilePath(sessionID, "default", f.Dir, ""))(t)
-	plain := memorytest.Must(sessionfile.GetSessionFilePath(sessionID, f.Dir, ""))(t)
-	same(t, "the default conversation is named by the session", short, plain)
-}
 
 // TestRow37_ProfilesAreApart, and their folder appears with the first message.
 func TestRow37_ProfilesAreApart(t *testing.T) {
@@ -243,29 +224,6 @@ func TestRow81_SaveSession(t *testing.T) {
 	}
 }
 
-// TestRow81_SavesAreAtomic: savers and readers at once see whole files.
-func TestRow81_SavesAreAtomic(t *testing.T) {
-	f := folder(t)
-	save(t, f, session(sessionID, 1))
-	var wg sync.WaitGroup
-	for w := range 4 {
-		wg.Go(func() {
-			for n := range 15 {
-				s := session(sessionID, n+1)
-				s.Topic = strings.Repeat(fmt.Sprint(w), 1+n*500)
-				if _, err := f.SaveSession(s); err != nil {
-					t.Error(err)
-				}
-				if got, found, err := f.LoadSession(sessionID); err != nil || !found || strings.Trim(got.Topic, got.Topic[:1]) != "" {
-					t.Errorf("%t, %v", found, err)
-				}
-			}
-		})
-	}
-	wg.Wait()
-	same(t, "files", len(names(t, f.Dir)), 1)
-}
-
 // TestRow81_OtherFilesAreNotOverwritten: another session's file, a broken one, a
 // link out of the folder.
 func TestRow81_OtherFilesAreNotOverwritten(t *testing.T) {
@@ -306,30 +264,6 @@ func TestRow81_OtherFilesAreNotOverwritten(t *testing.T) {
 	ok(t, syscall.Mkfifo(path, 0o600))
 	if _, _, err := f.LoadSession(sessionID); agent.CodeOf(err) != agent.CodeInvalid {
 		t.Errorf("a pipe: %v", err)
-	}
-}
-
-// TestRow81_CutAnywhere: a session's file cut at any byte is whole or reported,
-// and a new save keeps what was there.
-func TestRow81_CutAnywhere(t *testing.T) {
-	f := folder(t)
-	path := memorytest.Must(f.SaveSession(session(sessionID, 1)))(t)
-	text := memorytest.Must(os.ReadFile(path))(t)
-	for n := range len(text) {
-		cut := sessionfile.Folder{Dir: t.TempDir()}
-		name := filepath.Join(cut.Dir, filepath.Base(path))
-		write(t, name, string(text[:n]))
-		s, found, err := cut.LoadSession(sessionID)
-		if n == len(text)-1 {
-			if err != nil || !found || len(s.Messages) != 2 {
-				t.Errorf("without the last newline: %t, %v", found, err)
-			}
-			continue
-		}
-		list, broken, listErr := cut.ListSessions(sessionfile.ListOptions{})
-		if err == nil || found || listErr != nil || len(list) != 0 || len(broken) != 1 || broken[0].Path != name {
-			t.Fatalf("cut at %d: %t, %v; listed %v, broken %v, %v", n, found, err, list, broken, listErr)
-		}
 	}
 }
 

@@ -3,45 +3,15 @@ package sqlite_test
 import (
 	"database/sql"
 	"path/filepath"
-	"slices"
-	"strconv"
 	"testing"
-	"time"
-
-	"github.com/stretchr/testify/require"
 
 	"github.com/spool-agents/spool/memory/memorytest"
 	"github.com/spool-agents/spool/memory/sqlite"
 )
 
-// TestAppendCostDoesNotGrow: a turn costs the same on a thread of 100,000
-// messages and as many events as on a new one.
 func TestAppendCostDoesNotGrow(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "spool.db")
-	s := mustOpen(t, path, sqlite.Options{})
-	turn := func(session, id string) time.Duration {
-		start := time.Now()
-		memorytest.Must(s.Send(t.Context(), memorytest.Request(session, id)))(t)
-		require.NoError(t, memorytest.RunTurns(t.Context(), s, session+"/default"))
-		return time.Since(start)
-	}
-	turn("long", "first")
-	grow(t, path, "long/default", 100_000)
-	var short, long []time.Duration
-	for i := range 40 {
-		id := strconv.Itoa(i)
-		short, long = append(short, turn("new"+id, id)), append(long, turn("long", id))
-	}
-	a, b := median(short), median(long)
-	t.Logf("median turn: %s on a new thread, %s on a long one", a, b)
-	if b > 3*a {
-		t.Errorf("a turn takes %s on a thread of 100,000 messages, %s on a new one", b, a)
-	}
-}
-
-func median(d []time.Duration) time.Duration {
-	slices.Sort(d)
-	return d[len(d)/2]
+	memorytest.RunGrowth(t, mustOpen(t, path, sqlite.Options{}), func(thread string, n int) { grow(t, path, thread, n) })
 }
 
 // grow makes a thread long without running its turns.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -58,7 +59,7 @@ func TestACheckIsLinear(t *testing.T) {
 	t.Cleanup(func() { _ = first.Close() })
 	b := &counted{backend: file}
 	s := memorytest.Must(sqlstore.New(ctx, b, sqlstore.Dialect{
-		Name: "sqlite", Schema: thisSchema(t), MapError: mapError(path), TableExists: `SELECT COUNT(*) FROM sqlite_master WHERE type = 'table' AND name = ?`,
+		Name: "sqlite", Schema: memorytest.Must(fs.Sub(schemaFiles, "schema"))(t), MapError: mapError(path), TableExists: `SELECT COUNT(*) FROM sqlite_master WHERE type = 'table' AND name = ?`,
 	}, sqlstore.Options{}))(t)
 	cost := func(turns int) int64 {
 		t.Helper()

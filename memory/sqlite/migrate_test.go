@@ -3,13 +3,10 @@ package sqlite
 import (
 	"context"
 	"database/sql"
-	"fmt"
 	"io/fs"
-	"path"
 	"path/filepath"
 	"strings"
 	"testing"
-	"testing/fstest"
 
 	"github.com/stretchr/testify/require"
 
@@ -18,19 +15,6 @@ import (
 	"github.com/spool-agents/spool/memory/internal/sqlstore"
 	"github.com/spool-agents/spool/memory/memorytest"
 )
-
-// thisSchema is the schema of this program, with further migrations.
-func thisSchema(t *testing.T, more ...string) fs.FS {
-	t.Helper()
-	files := fstest.MapFS{}
-	for _, name := range memorytest.Must(fs.Glob(schemaFiles, "schema/*.sql"))(t) {
-		files[path.Base(name)] = &fstest.MapFile{Data: memorytest.Must(schemaFiles.ReadFile(name))(t)}
-	}
-	for _, script := range more {
-		files[fmt.Sprintf("%03d_more.sql", len(files)+1)] = &fstest.MapFile{Data: []byte(script)}
-	}
-	return files
-}
 
 func reopen(t *testing.T, path string, o Options) (*Store, error) {
 	t.Helper()
@@ -46,53 +30,11 @@ func send(ctx context.Context, s *Store, id string) error {
 	return err
 }
 
-// TestMigrations: a store keeps its data and id through later migrations; one that fails leaves the old schema.
 func TestMigrations(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "spool.db")
-	s := memorytest.Must(reopen(t, path, Options{schema: thisSchema(t)}))(t)
-	require.NoError(t, send(t.Context(), s, "m1"))
-	id := s.ID()
-	require.NoError(t, s.Close())
-	files := memorytest.Must(schemaFiles.ReadDir("schema"))(t)
-	known := len(files)
-	good := "CREATE TABLE extra (x TEXT NOT NULL);\n-- a comment;\nINSERT INTO extra VALUES ('one');"
-	_, err := reopen(t, path, Options{schema: thisSchema(t, good, "INSERT INTO extra VALUES ('two'); INSERT INTO missing VALUES (1);")})
-	if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("%03d_more.sql", known+2)) {
-		t.Fatalf("a migration that fails: %v", err)
-	}
-	later := thisSchema(t, good)
-	for range 2 {
-		s := memorytest.Must(reopen(t, path, Options{schema: later}))(t)
-		if s.ID() != id {
-			t.Errorf("the id changed from %s to %s", id, s.ID())
-		}
-		entries := memorytest.Must(s.Inbox(t.Context(), "s/default"))(t)
-		require.Len(t, entries, 1)
-		require.NoError(t, s.Close())
-	}
-	if _, err := reopen(t, path, Options{schema: thisSchema(t)}); agent.CodeOf(err) != agent.CodeInvalid ||
-		!strings.Contains(err.Error(), fmt.Sprintf("version %d", known+1)) || !strings.Contains(err.Error(), "newer program") {
-		t.Fatalf("a newer schema: %v", err)
-	}
-}
-
-// TestMigrationsThatExpand: a program goes on with a store to which a newer one has
-// added something, and is refused once more than that was done.
-func TestMigrationsThatExpand(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "spool.db")
-	s := memorytest.Must(reopen(t, path, Options{schema: thisSchema(t)}))(t)
-	expanded := "-- expands\nALTER TABLE threads ADD COLUMN more TEXT NOT NULL DEFAULT 'none'"
-	newer := memorytest.Must(reopen(t, path, Options{schema: thisSchema(t, expanded)}))(t)
-	older := memorytest.Must(reopen(t, path, Options{schema: thisSchema(t)}))(t)
-	for i, s := range []*Store{s, newer, older} {
-		require.NoError(t, send(t.Context(), s, fmt.Sprint("m", i)))
-	}
-	require.Len(t, memorytest.Must(newer.Inbox(t.Context(), "s/default"))(t), 3)
-	memorytest.Must(reopen(t, path, Options{schema: thisSchema(t, expanded, "ALTER TABLE threads DROP COLUMN more")}))(t)
-	for _, schema := range []fs.FS{thisSchema(t), thisSchema(t, expanded)} {
-		_, err := reopen(t, path, Options{schema: schema})
-		require.ErrorContains(t, err, "newer program")
-	}
+	memorytest.RunMigrations(t, schemaFiles, func(schema fs.FS) (memory.ConversationMemoryStore, error) {
+		return reopen(t, path, Options{schema: schema})
+	})
 }
 
 // TestFault_C9_FailedTransactionReleasesItsLock: an error and a panic inside a

@@ -1,15 +1,32 @@
+// Package sqlite is the embedded store: one file, several processes on one
+// machine, no server. A commit is on disk before a method returns (write-ahead
+// log, synchronous FULL), so the store is never behind Temporal.
+//
+// Each process has one connection for writing and a few for reading. Writers of
+// all processes take turns; one that has to wait does so for up to 30 seconds
+// and then says which file is locked. The file must not lie on a network file
+// system: SQLite's locks do not work there.
 package sqlite
 
 import (
 	"context"
+	"database/sql"
 	"embed"
+	"errors"
+	"fmt"
+	"io"
 	"io/fs"
 	"net/url"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 
+	driver "modernc.org/sqlite"
+	lib "modernc.org/sqlite/lib"
+
 	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/memory"
 	"github.com/spool-agents/spool/memory/internal/sqlstore"
 )
 
@@ -150,4 +167,109 @@ func makeFile(path string) error {
 func fileURI(path, query string) string {
 	u := url.URL{Path: filepath.ToSlash(path)}
 	return "file:" + u.EscapedPath() + "?" + query
+}
+
+// primary is SQLite's result code without its extension; 0 for other errors.
+func primary(err error) int {
+	var e *driver.Error
+	if errors.As(err, &e) {
+		return e.Code() & 0xff
+	}
+	return 0
+}
+
+// isBusy reports whether somebody else holds a lock that is needed.
+func isBusy(err error) bool {
+	code := primary(err)
+	return code == lib.SQLITE_BUSY || code == lib.SQLITE_LOCKED
+}
+
+func broken(err error) error { return fmt.Errorf("%w: %w", memory.ErrBroken, err) }
+
+// mapError says what a SQLite error means for a person, and that it may be
+// tried again.
+func mapError(path string) func(error) error {
+	if path == "" {
+		path = "in memory"
+	}
+	return func(err error) error {
+		var what string
+		switch primary(err) {
+		case lib.SQLITE_BUSY, lib.SQLITE_LOCKED:
+			what = "is held by another process: end programs that keep it open for long (a backup, a database browser), then try again"
+		case lib.SQLITE_FULL:
+			what = "cannot grow, the disk is full: free some space, then try again; nothing was changed"
+		case lib.SQLITE_READONLY:
+			what = "is read-only: make the file and its folder writable for this user, then try again"
+		case lib.SQLITE_CANTOPEN:
+			what = "cannot be opened: check that the file and its folder exist and are writable for this user"
+		case lib.SQLITE_IOERR:
+			what = "cannot be read or written: check the disk (space, health, file size limits), then try again"
+		case lib.SQLITE_PERM, lib.SQLITE_AUTH:
+			what = "may not be used by this user: check its permissions"
+		case lib.SQLITE_NOTADB:
+			return agent.Wrap(broken(err), agent.CodeInvalid, "sqlite store %s is not a SQLite database: name another file; it was left as it is", path)
+		case lib.SQLITE_CORRUPT:
+			return agent.Wrap(broken(err), agent.CodeInternal, "sqlite store %s is damaged: stop all programs that use it and restore a backup, or recover it with the sqlite3 program's .recover", path)
+		default:
+			return err
+		}
+		return agent.Wrap(err, agent.CodeUnavailable, "sqlite store %s %s", path, what)
+	}
+}
+
+// mayNotWrite reports whether a store could not be opened because its file or folder
+// may not be written.
+func mayNotWrite(err error) bool {
+	code := primary(err)
+	return errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) || code == lib.SQLITE_READONLY || code == lib.SQLITE_CANTOPEN
+}
+
+// openToRead opens a file that may not be written. SQLite needs to write beside a file
+// whose last commits stand in the write-ahead log: then a copy is read.
+func openToRead(ctx context.Context, path string, o Options) (*backend, error) {
+	query, done := "mode=ro&immutable=1&", func() {}
+	switch info, err := os.Stat(path + "-wal"); {
+	case err == nil && info.Size() > 0:
+		dir, err := os.MkdirTemp("", "spool-read-")
+		if err != nil {
+			return nil, err
+		}
+		done = func() { _ = os.RemoveAll(dir) }
+		to := filepath.Join(dir, "spool.db")
+		if err := errors.Join(copyFile(path, to), copyFile(path+"-wal", to+"-wal")); err != nil {
+			done()
+			return nil, err
+		}
+		path, query = to, ""
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return nil, err
+	}
+	uri := fileURI(path, query+readPragmas)
+	writes, err := sql.Open("sqlite", uri)
+	if err != nil {
+		done()
+		return nil, err
+	}
+	b := newBackend(writes, o)
+	b.begin, b.done = `BEGIN`, done
+	if err := b.start(ctx, ""); err != nil {
+		_ = b.Close()
+		return nil, err
+	}
+	return b.withReads(ctx, uri, o)
+}
+
+func copyFile(from, to string) error {
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = in.Close() }()
+	out, err := os.OpenFile(to, os.O_CREATE|os.O_WRONLY|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, in)
+	return errors.Join(err, out.Close())
 }

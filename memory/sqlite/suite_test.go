@@ -1,6 +1,7 @@
 package sqlite_test
 
 import (
+	"context"
 	"path/filepath"
 	"testing"
 
@@ -8,6 +9,7 @@ import (
 
 	"github.com/spool-agents/spool/memory"
 	"github.com/spool-agents/spool/memory/memorytest"
+	"github.com/spool-agents/spool/memory/memorytest/processtest"
 	"github.com/spool-agents/spool/memory/sqlite"
 )
 
@@ -46,4 +48,12 @@ func TestConformanceInMemory(t *testing.T) {
 		},
 		Clock: clock,
 	})
+}
+
+func TestMain(m *testing.M) {
+	processtest.Main(m, processtest.StoreJobs(openStore, processtest.DiskJobs))
+}
+
+func openStore(ctx context.Context, path string) (memory.ConversationMemoryStore, error) {
+	return sqlite.Open(ctx, path, sqlite.Options{})
 }

@@ -43,39 +43,24 @@ type event struct {
 // made is a link: which call made, or which task names, which sub-agent.
 type made struct{ call, child string }
 
-const page = 500
-
-func read(ctx context.Context, r memory.Reader, th agent.Thread) (*rows, error) {
-	one := &rows{thread: th}
-	for after, more := int64(0), true; more; {
-		batch, err := r.Messages(ctx, th.ID, after, page)
-		if err != nil {
-			return one, err
-		}
-		one.messages = append(one.messages, batch...)
-		if more = len(batch) == page; more {
-			after = batch[page-1].Seq
-		}
+func read(ctx context.Context, r memory.Reader, th agent.Thread) (one *rows, err error) {
+	one = &rows{thread: th}
+	if one.messages, err = r.Messages(ctx, th.ID, 0, 0); err != nil {
+		return one, err
 	}
-	for after, more := int64(0), true; more; {
-		batch, err := r.Events(ctx, th.ID, after, page)
-		if err != nil {
-			return one, err
-		}
-		for _, e := range batch {
-			var d struct {
-				ToolCallID       string `json:"toolCallId"`
-				SubAgentThreadID string `json:"sub_agent_thread_id"`
-			}
-			// Payloads that are no object have no link; that is fine here.
-			_ = json.Unmarshal(e.Data, &d)
-			one.events = append(one.events, event{e, d.ToolCallID, d.SubAgentThreadID})
-		}
-		if more = len(batch) == page; more {
-			after = batch[page-1].Seq
-		}
+	log, err := r.Events(ctx, th.ID, 0, 0)
+	if err != nil {
+		return one, err
 	}
-	var err error
+	for _, e := range log {
+		var d struct {
+			ToolCallID       string `json:"toolCallId"`
+			SubAgentThreadID string `json:"sub_agent_thread_id"`
+		}
+		// Payloads that are no object have no link; that is fine here.
+		_ = json.Unmarshal(e.Data, &d)
+		one.events = append(one.events, event{e, d.ToolCallID, d.SubAgentThreadID})
+	}
 	if one.tasks, err = r.Tasks(ctx, th.ID); err != nil {
 		return one, err
 	}

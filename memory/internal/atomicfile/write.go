@@ -1,14 +1,25 @@
+// Package atomicfile writes files that are the old or the new one, never
+// something in between, whatever happens to the process or the machine; locks
+// them between processes; and sets damaged ones aside.
 package atomicfile
 
 import (
+	"context"
 	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
+	"sync"
+	"syscall"
 	"time"
+
+	"github.com/gofrs/flock"
+
+	"github.com/spool-agents/spool/agent"
 )
 
 // Hook is called at named moments of a write: "during" when half of the new
@@ -151,4 +162,47 @@ func ReadRegular(path string) ([]byte, error) {
 	}
 	defer f.Close()
 	return io.ReadAll(f)
+}
+
+// Explain says what an error of a file means for a person and what to do. what
+// names the file, as in "memory file /x/y.json". nil stays nil.
+func Explain(err error, what string) error {
+	var known *agent.Error
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &known):
+		return err
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return agent.Wrap(err, agent.CodeUnavailable, "%s: the caller gave up waiting; nothing was changed", what)
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT), errors.Is(err, syscall.EFBIG):
+		return agent.Wrap(err, agent.CodeUnavailable, "%s cannot be written, the disk or a quota is full: free some space, then try again; nothing was changed", what)
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
+		return agent.Wrap(err, agent.CodeUnavailable, "%s may not be used like that by this user: make the file and its folder writable, then try again; nothing was changed", what)
+	case errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.EISDIR), errors.Is(err, syscall.ENAMETOOLONG), errors.Is(err, syscall.ELOOP), errors.Is(err, errNotRegular):
+		return agent.Wrap(err, agent.CodeInvalid, "%s is not possible as a file: choose another path", what)
+	}
+	return agent.Wrap(err, agent.CodeUnavailable, "%s cannot be read or written: check the disk, then try again", what)
+}
+
+// Lock takes the lock that the file at path stands for, against other processes
+// and against other callers in this one. It waits for others up to wait, or
+// until ctx ends. The file stays when the lock is released: removing it would
+// let two holders in. The lock of a process that dies is free at once.
+func Lock(ctx context.Context, path string, wait time.Duration) (release func(), err error) {
+	file := flock.New(path, flock.SetPermissions(0o600))
+	held, err := file.TryLock()
+	if !held && err == nil {
+		limited, cancel := context.WithTimeout(ctx, wait)
+		defer cancel()
+		_, err = file.TryLockContext(limited, 3*time.Millisecond)
+	}
+	if err != nil {
+		_ = file.Close()
+		if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+			err = agent.Errorf(agent.CodeUnavailable, "%s is held by another process for more than %s: end programs that keep it for long, then try again; nothing was changed", path, wait)
+		}
+		return nil, err
+	}
+	return sync.OnceFunc(func() { _ = file.Close() }), nil
 }

@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/memory/memorytest"
@@ -46,8 +45,6 @@ type Harness struct {
 	// Conversations means that keys are names of conversations and items messages:
 	// other keys are refused, and items without an id are given one.
 	Conversations bool
-	// RandomFor bounds the time of the property test; 0 means 5 seconds.
-	RandomFor time.Duration
 }
 
 // fataler is the part of testing.T and rapid.T that cases use.

@@ -154,91 +154,63 @@ func (c *cell) UnmarshalJSON(raw []byte) (err error) {
 
 // ExportThreads returns all that is stored of a thread, or of a tree.
 func (s *Store) ExportThreads(ctx context.Context, r memory.ExportRequest) (records []memory.ThreadRecord, err error) {
-	err = s.look(ctx, func(u *unit) error {
+	err = s.look(ctx, func(u *unit) {
 		records = nil
-		if _, err := u.ThreadOf(r.UserID, r.ThreadID); err != nil {
-			return err
-		}
+		u.ThreadOf(r.UserID, r.ThreadID)
 		ids := []string{r.ThreadID}
 		for i := 0; i < len(ids); i++ {
-			record, err := u.record(ids[i])
-			if err != nil {
-				return err
-			}
+			record := u.record(ids[i])
 			records = append(records, record)
 			if !r.Below {
 				continue
 			}
-			below, err := u.childIDs(ids[i])
-			if err != nil {
-				return err
-			}
+			below := u.childIDs(ids[i])
 			ids = append(ids, below...)
 		}
-		return nil
 	})
 	return records, err
 }
 
 // childIDs are the sub-agents that a thread made, in that order.
-func (u *unit) childIDs(threadID string) ([]string, error) {
+func (u *unit) childIDs(threadID string) []string {
 	return u.Strings(`SELECT id FROM threads WHERE parent_id = ? AND parent_id <> '' ORDER BY ordinal`, threadID)
 }
 
 // record reads all of one thread.
-func (u *unit) record(threadID string) (memory.ThreadRecord, error) {
+func (u *unit) record(threadID string) memory.ThreadRecord {
 	var record memory.ThreadRecord
-	t, err := u.Thread(threadID)
-	if err != nil {
-		return record, err
-	}
-	if record.Thread, err = u.View(t); err != nil {
-		return record, err
-	}
-	if record.Messages, err = u.Messages(threadID); err != nil {
-		return record, err
-	}
-	tables, err := u.dump(threadID, exported)
-	if err != nil {
-		return record, err
-	}
-	text, err := rows.Encode(archive{Version: archiveVersion, Tables: tables})
+	t := u.Thread(threadID)
+	record.Thread = u.View(t)
+	record.Messages = u.Messages(threadID)
+	tables := u.dump(threadID, exported)
+	text := rows.Must(rows.Encode(archive{Version: archiveVersion, Tables: tables}))
 	record.Rows = json.RawMessage(text)
-	return record, err
+	return record
 }
 
 // dump reads a thread's rows of the tables of one use. Tables without rows are
 // left out.
-func (u *unit) dump(threadID string, use int) (map[string]*table, error) {
+func (u *unit) dump(threadID string, use int) map[string]*table {
 	tables := map[string]*table{}
 	for _, part := range archived {
 		if part.use&use == 0 {
 			continue
 		}
-		t, err := u.dumpTable(part.table, part.where, part.order, threadID)
-		if err != nil {
-			return nil, err
-		}
+		t := u.dumpTable(part.table, part.where, part.order, threadID)
 		if len(t.Rows) > 0 {
 			tables[part.table] = t
 		}
 	}
-	return tables, nil
+	return tables
 }
 
 // dumpTable reads rows, their columns in the order of the names: the same in
 // every database.
-func (u *unit) dumpTable(name, where, order, threadID string) (*table, error) {
-	columns, err := u.columns(name)
-	if err != nil {
-		return nil, err
-	}
+func (u *unit) dumpTable(name, where, order, threadID string) *table {
+	columns := u.columns(name)
 	slices.Sort(columns)
 	args := slices.Repeat([]any{threadID}, strings.Count(where, "?"))
-	found, err := u.Rows(`SELECT `+strings.Join(columns, ",")+` FROM `+name+` WHERE `+where+` ORDER BY `+order, args...)
-	if err != nil {
-		return nil, err
-	}
+	found := u.Rows(`SELECT `+strings.Join(columns, ",")+` FROM `+name+` WHERE `+where+` ORDER BY `+order, args...)
 	defer func() { _ = found.Close() }()
 	t := &table{Columns: columns}
 	targets := make([]any, len(columns))
@@ -247,45 +219,36 @@ func (u *unit) dumpTable(name, where, order, threadID string) (*table, error) {
 		for i := range cells {
 			targets[i] = &cells[i].v
 		}
-		if err := found.Scan(targets...); err != nil {
-			return nil, err
-		}
+		rows.Check(found.Scan(targets...))
 		t.Rows = append(t.Rows, cells)
 	}
-	return t, found.Err()
+	rows.Check(found.Err())
+	return t
 }
 
 // columns are those that a table has.
-func (u *unit) columns(name string) ([]string, error) {
-	found, err := u.Rows(`SELECT * FROM ` + name + ` WHERE 1 = 0`)
-	if err != nil {
-		return nil, err
-	}
+func (u *unit) columns(name string) []string {
+	found := u.Rows(`SELECT * FROM ` + name + ` WHERE 1 = 0`)
 	defer func() { _ = found.Close() }()
-	names, err := found.Columns()
-	if err != nil {
-		return nil, err
-	}
-	return names, found.Err()
+	names := rows.Must(found.Columns())
+	rows.Check(found.Err())
+	return names
 }
 
 // load inserts rows. Columns that this program does not know are refused: what
 // they mean would be lost.
-func (u *unit) load(name string, t *table, shared bool) error {
+func (u *unit) load(name string, t *table, shared bool) {
 	if t == nil || len(t.Rows) == 0 {
-		return nil
+		return
 	}
-	known, err := u.columns(name)
-	if err != nil {
-		return err
-	}
+	known := u.columns(name)
 	for _, column := range t.Columns {
 		if !slices.Contains(known, column) {
-			return agent.Errorf(agent.CodeInvalid, "table %s has no column %q: it was exported by a newer program", name, column)
+			rows.Refuse(agent.CodeInvalid, "table %s has no column %q: it was exported by a newer program", name, column)
 		}
 	}
 	if sorted := slices.Sorted(slices.Values(t.Columns)); len(slices.Compact(sorted)) != len(t.Columns) {
-		return agent.Errorf(agent.CodeInvalid, "table %s has a column twice", name)
+		rows.Refuse(agent.CodeInvalid, "table %s has a column twice", name)
 	}
 	insert := rows.InsertSQL(name, strings.Join(t.Columns, ","))
 	if shared {
@@ -293,17 +256,15 @@ func (u *unit) load(name string, t *table, shared bool) error {
 	}
 	for _, cells := range t.Rows {
 		if len(cells) != len(t.Columns) {
-			return agent.Errorf(agent.CodeInvalid, "a row of %s has %d values, not %d", name, len(cells), len(t.Columns))
+			rows.Refuse(agent.CodeInvalid, "a row of %s has %d values, not %d", name, len(cells), len(t.Columns))
 		}
 		args := make([]any, len(cells))
 		for i, c := range cells {
 			args[i] = c.v
 		}
-		if err := u.Exec(insert, args...); err != nil {
-			return u.Store.NotOurs(err, "a row of %s does not fit into this store: its id is taken, or it contradicts other rows", name)
-		}
+		rows.Check(u.Store.NotOurs(rows.Caught(func() { u.Exec(insert, args...) }),
+			"a row of %s does not fit into this store: its id is taken, or it contradicts other rows", name))
 	}
-	return nil
 }
 
 // unknownTables names tables that this program does not know.

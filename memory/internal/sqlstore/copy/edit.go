@@ -36,162 +36,137 @@ func (s *Store) EditThreads(ctx context.Context, r memory.EditRequest) error {
 			return err
 		}
 	}
-	return s.write(ctx, "edit", func(u *unit) error {
+	return s.write(ctx, "edit", func(u *unit) {
 		for _, id := range slices.Sorted(maps.Keys(r.Seen)) {
-			if err := u.unchanged(r, id); err != nil {
-				return err
-			}
+			u.unchanged(r, id)
 		}
 		// Main threads first: with them goes what is below.
 		for _, deletes := range []bool{true, false} {
 			for _, e := range r.Edits {
-				p, err := agent.ParseThreadID(e.ThreadID)
-				if err == nil && (e.Delete && p.Kind == agent.KindMain) == deletes {
-					err = u.edit(r, p, e)
-				}
-				if err != nil {
-					return err
+				p := rows.Must(agent.ParseThreadID(e.ThreadID))
+				if (e.Delete && p.Kind == agent.KindMain) == deletes {
+					u.edit(r, p, e)
 				}
 			}
 		}
-		return nil
 	})
 }
 
 // unchanged refuses edits that rely on what is not so any more.
-func (u *unit) unchanged(r memory.EditRequest, id string) error {
+func (u *unit) unchanged(r memory.EditRequest, id string) {
 	last := int64(-1)
-	t, err := u.ThreadOf(r.UserID, id)
-	switch {
-	case err == nil:
+	if t := u.FindThread(r.UserID, id); t != nil {
 		last = t.LastEvent
-	case agent.CodeOf(err) != agent.CodeNotFound:
-		return err
 	}
 	if last != r.Seen[id] {
-		return memory.Stale("thread %s was changed meanwhile", id)
+		rows.Check(memory.Stale("thread %s was changed meanwhile", id))
 	}
-	return nil
 }
 
-func (u *unit) edit(r memory.EditRequest, p agent.ParsedThreadID, e memory.ThreadEdit) error {
-	t, err := u.ThreadOf(r.UserID, e.ThreadID)
-	if agent.CodeOf(err) == agent.CodeNotFound {
-		if e.Delete {
-			return nil
-		}
-		t, err = u.editNew(r, p, e)
+func (u *unit) edit(r memory.EditRequest, p agent.ParsedThreadID, e memory.ThreadEdit) {
+	t := u.FindThread(r.UserID, e.ThreadID)
+	if t == nil && e.Delete {
+		return
+	}
+	if t == nil {
+		t = u.editNew(r, p, e)
 	}
 	switch {
-	case err != nil:
-		return err
 	case !memory.InProfile(t.Profile, r.Profile):
-		return agent.Errorf(agent.CodeConflict, "thread %s belongs to profile %q; nothing was changed", t.ID, t.Profile)
+		rows.Refuse(agent.CodeConflict, "thread %s belongs to profile %q; nothing was changed", t.ID, t.Profile)
 	case e.Delete && t.Kind == agent.KindMain:
-		return u.deleteWhole(t)
+		u.deleteWhole(t)
+		return
 	case t.OpenTurnID != "" || t.Waiting > 0:
-		return agent.Errorf(agent.CodeConflict, "thread %s is at work (turn %s open, %d waiting): wait for its end or cancel it; nothing was changed",
+		rows.Refuse(agent.CodeConflict, "thread %s is at work (turn %s open, %d waiting): wait for its end or cancel it; nothing was changed",
 			t.ID, cmp.Or(t.OpenTurnID, "none"), t.Waiting)
 	}
 	var done memoryEdited
 	if e.Delete || e.Replace {
-		err = u.replace(t, e.Messages, &done)
+		u.replace(t, e.Messages, &done)
 	} else {
-		err = u.addNew(t, e.Messages, &done)
+		u.addNew(t, e.Messages, &done)
 	}
-	if err == nil && e.Metadata != nil {
-		done.Metadata, err = u.editMetadata(t, *e.Metadata)
+	if e.Metadata != nil {
+		done.Metadata = u.editMetadata(t, *e.Metadata)
 	}
-	if err == nil && done != (memoryEdited{}) {
-		err = u.Event(t, "", agent.EventMemoryEdited, done)
+	if done != (memoryEdited{}) {
+		u.Event(t, "", agent.EventMemoryEdited, done)
 	}
 	switch {
-	case err != nil:
-		return err
 	case e.Delete: // a sub-agent is taken from lists
-		return u.Exec(`INSERT INTO forgotten (thread_id, at) VALUES (?, ?) ON CONFLICT (thread_id) DO NOTHING`, t.ID, u.Now)
+		u.Exec(`INSERT INTO forgotten (thread_id, at) VALUES (?, ?) ON CONFLICT (thread_id) DO NOTHING`, t.ID, u.Now)
+		return
 	case done.Appended > 0:
-		return u.Exec(`DELETE FROM forgotten WHERE thread_id = ?`, t.ID)
+		u.Exec(`DELETE FROM forgotten WHERE thread_id = ?`, t.ID)
+		return
 	}
-	return nil
 }
 
 // deleteWhole is deleteTree as one of several edits.
-func (u *unit) deleteWhole(t *rows.Thread) error {
+func (u *unit) deleteWhole(t *rows.Thread) {
 	before := u.Removed
-	res, err := u.deleteTree(t, time.Time{})
+	res := u.deleteTree(t, time.Time{})
 	u.Removed = append(before, res.Threads...)
 	u.Threads = slices.DeleteFunc(u.Threads, func(t *rows.Thread) bool { return slices.Contains(res.Threads, t.ID) })
-	return err
 }
 
 // editNew makes a conversation, to which messages are to be added.
-func (u *unit) editNew(r memory.EditRequest, p agent.ParsedThreadID, e memory.ThreadEdit) (*rows.Thread, error) {
+func (u *unit) editNew(r memory.EditRequest, p agent.ParsedThreadID, e memory.ThreadEdit) *rows.Thread {
 	switch {
 	case p.Kind != agent.KindMain:
-		return nil, agent.Errorf(agent.CodeInvalid, "sub-agent %s does not exist: an agent makes it by assign_task; nothing was changed", e.ThreadID)
+		rows.Refuse(agent.CodeInvalid, "sub-agent %s does not exist: an agent makes it by assign_task; nothing was changed", e.ThreadID)
 	case len(e.Messages) == 0:
-		return nil, agent.Errorf(agent.CodeNotFound, "conversation %s does not exist: its first message makes it; nothing was changed", e.ThreadID)
+		rows.Refuse(agent.CodeNotFound, "conversation %s does not exist: its first message makes it; nothing was changed", e.ThreadID)
 	case r.UserID == "":
-		return nil, agent.Errorf(agent.CodeInvalid, "conversation %s does not exist, and nobody is named whose it is to be; nothing was changed", e.ThreadID)
+		rows.Refuse(agent.CodeInvalid, "conversation %s does not exist, and nobody is named whose it is to be; nothing was changed", e.ThreadID)
 	}
 	return u.Target(memory.SendRequest{UserID: r.UserID, Profile: r.Profile, SessionID: p.SessionID, ConversationID: p.ConversationID})
 }
 
 // remembered are the messages of a thread that were not superseded.
-func (u *unit) remembered(threadID string) ([]agent.Message, error) {
-	all, err := u.Messages(threadID)
-	return slices.DeleteFunc(all, func(m agent.Message) bool { return m.SupersededBy != "" }), err
+func (u *unit) remembered(threadID string) []agent.Message {
+	return slices.DeleteFunc(u.Messages(threadID), func(m agent.Message) bool { return m.SupersededBy != "" })
 }
 
 // addNew appends messages whose ids the thread does not know.
-func (u *unit) addNew(t *rows.Thread, messages []agent.Message, done *memoryEdited) error {
+func (u *unit) addNew(t *rows.Thread, messages []agent.Message, done *memoryEdited) {
 	var added []agent.Message
 	for _, m := range messages {
-		old, err := u.remembers(t.ID, m.ID)
-		if err != nil {
-			return err
-		}
+		old := u.remembers(t.ID, m.ID)
 		if old == nil {
 			added = append(added, m)
 		} else if !saysTheSame(*old, m) {
-			return agent.Errorf(agent.CodeConflict, "thread %s already holds another message with id %q: give the new one an id of its own; nothing was changed", t.ID, m.ID)
+			rows.Refuse(agent.CodeConflict, "thread %s already holds another message with id %q: give the new one an id of its own; nothing was changed", t.ID, m.ID)
 		}
 	}
-	return u.addTurns(t, added, done)
+	u.addTurns(t, added, done)
 }
 
 // remembers finds a message by its id, without reading the thread: only an id that
 // a superseded message has is looked for among all.
-func (u *unit) remembers(threadID, id string) (*agent.Message, error) {
+func (u *unit) remembers(threadID, id string) *agent.Message {
 	m := rows.Message{}
-	err := u.Row(`SELECT seq, body, superseded_by FROM messages WHERE thread_id = ? AND id = ?`, threadID, id).Scan(&m.Seq, &m.Body, &m.SupersededBy)
-	if rows.NoRows(err) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
+	if !u.One(`SELECT seq, body, superseded_by FROM messages WHERE thread_id = ? AND id = ?`, threadID, id).Into(&m.Seq, &m.Body, &m.SupersededBy) {
+		return nil
 	}
 	if m.SupersededBy == "" {
-		found, err := m.Message(threadID)
-		return &found, err
+		found := m.Message(threadID)
+		return &found
 	}
-	live, err := u.remembered(threadID)
+	live := u.remembered(threadID)
 	for i := range live {
 		if memory.OriginalID(live[i].ID) == id {
-			return &live[i], err
+			return &live[i]
 		}
 	}
-	return nil, err
+	return nil
 }
 
 // replace makes messages all that a thread remembers: what differs from them, and
 // all behind it, is superseded.
-func (u *unit) replace(t *rows.Thread, messages []agent.Message, done *memoryEdited) error {
-	live, err := u.remembered(t.ID)
-	if err != nil {
-		return err
-	}
+func (u *unit) replace(t *rows.Thread, messages []agent.Message, done *memoryEdited) {
+	live := u.remembered(t.ID)
 	cut := 0
 	for cut < min(len(live), len(messages)) && saysTheSame(live[cut], messages[cut]) && (messages[cut].ID == "" || memory.OriginalID(live[cut].ID) == messages[cut].ID) {
 		cut++
@@ -201,40 +176,28 @@ func (u *unit) replace(t *rows.Thread, messages []agent.Message, done *memoryEdi
 		cut--
 	}
 	last := t.LastMessage
-	if err := u.addTurns(t, messages[cut:], done); err != nil || cut == len(live) {
-		return err
+	u.addTurns(t, messages[cut:], done)
+	if cut == len(live) {
+		return
 	}
-	turn, err := u.LastTurn(t)
-	if err != nil {
-		return err
-	}
+	turn := u.LastTurn(t)
 	done.ReplacedFrom, done.ReplacedTo = live[cut].Seq, last
-	err = u.Exec(`UPDATE messages SET superseded_by = ? WHERE thread_id = ? AND superseded_by = '' AND seq BETWEEN ? AND ?`, turn.ID, t.ID, live[cut].Seq, last)
-	if err != nil {
-		return err
-	}
-	return u.dropSummaries(t, live[cut].Seq)
+	u.Exec(`UPDATE messages SET superseded_by = ? WHERE thread_id = ? AND superseded_by = '' AND seq BETWEEN ? AND ?`, turn.ID, t.ID, live[cut].Seq, last)
+	u.dropSummaries(t, live[cut].Seq)
 }
 
 // dropSummaries removes what stands for messages that are superseded.
-func (u *unit) dropSummaries(t *rows.Thread, from int64) error {
+func (u *unit) dropSummaries(t *rows.Thread, from int64) {
 	if t.SummaryTo < from {
-		return nil
+		return
 	}
-	if err := u.Exec(`DELETE FROM summaries WHERE thread_id = ? AND state = 'stored' AND body <> '' AND to_seq >= ?`, t.ID, from); err != nil {
-		return err
-	}
+	u.Exec(`DELETE FROM summaries WHERE thread_id = ? AND state = 'stored' AND body <> '' AND to_seq >= ?`, t.ID, from)
 	t.SummaryFrom, t.SummaryTo = 0, 0
-	err := u.Row(`SELECT from_seq, to_seq FROM summaries WHERE thread_id = ? AND state = 'stored' AND body <> '' ORDER BY to_seq DESC LIMIT 1`, t.ID).
-		Scan(&t.SummaryFrom, &t.SummaryTo)
-	if rows.NoRows(err) {
-		return nil
-	}
-	return err
+	u.One(`SELECT from_seq, to_seq FROM summaries WHERE thread_id = ? AND state = 'stored' AND body <> '' ORDER BY to_seq DESC LIMIT 1`, t.ID).Into(&t.SummaryFrom, &t.SummaryTo)
 }
 
 // addTurns appends messages as closed turns.
-func (u *unit) addTurns(t *rows.Thread, messages []agent.Message, done *memoryEdited) error {
+func (u *unit) addTurns(t *rows.Thread, messages []agent.Message, done *memoryEdited) {
 	n := int(t.LastTurn) + 1
 	messages = slices.Clone(messages)
 	for i := range messages {
@@ -243,9 +206,7 @@ func (u *unit) addTurns(t *rows.Thread, messages []agent.Message, done *memoryEd
 			m.ID = agent.MessageID(agent.TurnID(t.ID, "edit", n), i)
 		}
 		var taken int
-		if err := u.Row(`SELECT COUNT(*) FROM messages WHERE thread_id = ? AND id = ?`, t.ID, m.ID).Scan(&taken); err != nil {
-			return err
-		}
+		rows.Check(u.Row(`SELECT COUNT(*) FROM messages WHERE thread_id = ? AND id = ?`, t.ID, m.ID).Scan(&taken))
 		if taken > 0 {
 			m.ID = fmt.Sprintf("%s~edit%d", m.ID, n)
 		}
@@ -256,17 +217,14 @@ func (u *unit) addTurns(t *rows.Thread, messages []agent.Message, done *memoryEd
 		if p.ErrorCode == codeImported {
 			p.ErrorCode, p.Error = codeAdded, noAnswerAdded
 		}
-		if err := u.restoreTurn(t, p, nil); err != nil {
-			return err
-		}
+		u.restoreTurn(t, p, nil)
 	}
 	done.Appended = len(messages)
-	return nil
 }
 
 // editMetadata takes what people may say of a thread. What was used counts as used
 // by its last turn, so that the totals are still those of the turns.
-func (u *unit) editMetadata(t *rows.Thread, m agent.Metadata) (changed bool, err error) {
+func (u *unit) editMetadata(t *rows.Thread, m agent.Metadata) (changed bool) {
 	if topic := rows.Short(rows.Clean(m.Topic), rows.TopicLength); topic != t.Topic {
 		t.Topic, changed = topic, true
 	}
@@ -278,18 +236,15 @@ func (u *unit) editMetadata(t *rows.Thread, m agent.Metadata) (changed bool, err
 		TotalTokens: max(0, m.TotalTokens-t.TotalTokens), Requests: max(0, m.RequestCount-t.RequestCount), Price: max(0, m.TotalPrice-t.TotalPrice),
 	}
 	if more == (agent.Usage{}) {
-		return changed, nil
+		return changed
 	}
-	turn, err := u.LastTurn(t)
-	if err == nil && turn == nil {
-		err = agent.Errorf(agent.CodeConflict, "thread %s has had no turn that could have used anything; nothing was changed", t.ID)
-	}
-	if err != nil {
-		return false, err
+	turn := u.LastTurn(t)
+	if turn == nil {
+		rows.Refuse(agent.CodeConflict, "thread %s has had no turn that could have used anything; nothing was changed", t.ID)
 	}
 	turn.Usage, turn.Dirty = turn.Usage.Add(more), true
 	t.Count(more)
-	return true, nil
+	return true
 }
 
 // checkEdit refuses what cannot stand in a thread: results that do not directly

@@ -12,15 +12,10 @@ import (
 // cutMain finds how much of the conversation is copied: everything up to the end
 // of the save point that wrote the message, so that a call is never parted from
 // its result, and the end of the turn if that follows at once.
-func (f *fork) cutMain(src *rows.Thread, at string) (*forkThread, error) {
+func (f *fork) cutMain(src *rows.Thread, at string) *forkThread {
 	one := &forkThread{src: src}
-	seq, err := f.messageSeq(src, at)
-	if err != nil {
-		return nil, err
-	}
-	if err := f.read(one); err != nil {
-		return nil, err
-	}
+	seq := f.messageSeq(src, at)
+	f.read(one)
 	last := ""
 	for _, e := range one.events {
 		from, to := appendedBy(e)
@@ -30,7 +25,7 @@ func (f *fork) cutMain(src *rows.Thread, at string) (*forkThread, error) {
 	}
 	turn := f.turns[last]
 	if turn == nil {
-		return nil, agent.Errorf(agent.CodeConflict, "the log of thread %s does not tell when message %d was saved: run verify --repair on it first", src.ID, seq)
+		rows.Refuse(agent.CodeConflict, "the log of thread %s does not tell when message %d was saved: run verify --repair on it first", src.ID, seq)
 	}
 	end := one.endOf(turn.ID)
 	switch {
@@ -44,61 +39,49 @@ func (f *fork) cutMain(src *rows.Thread, at string) (*forkThread, error) {
 	}
 	one.turns = slices.DeleteFunc(one.turns, func(t *rows.Turn) bool { return t.N > turn.N })
 	f.at = one.at
-	return one, nil
+	return one
 }
 
 // messageSeq finds a message by its id or by its sender's; none is the last one.
-func (f *fork) messageSeq(src *rows.Thread, at string) (int64, error) {
+func (f *fork) messageSeq(src *rows.Thread, at string) int64 {
 	if at == "" {
 		if src.LastMessage == 0 {
-			return 0, agent.Errorf(agent.CodeConflict, "thread %s has no message yet: there is nothing to fork", src.ID)
+			rows.Refuse(agent.CodeConflict, "thread %s has no message yet: there is nothing to fork", src.ID)
 		}
-		return src.LastMessage, nil
+		return src.LastMessage
 	}
-	e, err := f.Entry(`thread_id = ? AND kind = 'message' AND id = ?`, src.ID, at)
-	if err != nil {
-		return 0, err
-	}
+	e := f.Entry(`thread_id = ? AND kind = 'message' AND id = ?`, src.ID, at)
 	id := at
 	if e != nil {
 		id = agent.MessageID(e.TurnID, 0)
 	}
 	var seq int64
-	err = f.Row(`SELECT seq FROM messages WHERE thread_id = ? AND (id = ? OR id = ?) ORDER BY seq LIMIT 1`, src.ID, at, id).Scan(&seq)
-	if rows.NoRows(err) {
-		q, err := f.Ask(`root_id = ? AND message_id = ? AND message_id <> ''`, src.RootThreadID, at)
-		if err != nil {
-			return 0, err
-		}
+	if !f.One(`SELECT seq FROM messages WHERE thread_id = ? AND (id = ? OR id = ?) ORDER BY seq LIMIT 1`, src.ID, at, id).Into(&seq) {
+		q := f.Ask(`root_id = ? AND message_id = ? AND message_id <> ''`, src.RootThreadID, at)
 		if q != nil {
-			return 0, agent.Errorf(agent.CodeInvalid, "message %q is not in the conversation: it became the answer to question %s of %s, which is the result of call %s", at, q.ID, q.Thread, q.Call)
+			rows.Refuse(agent.CodeInvalid, "message %q is not in the conversation: it became the answer to question %s of %s, which is the result of call %s", at, q.ID, q.Thread, q.Call)
 		}
-		return 0, agent.Errorf(agent.CodeNotFound, "thread %s has no message %q: show lists them with their ids; one that waits in the inbox is not in the conversation yet", src.ID, at)
+		rows.Refuse(agent.CodeNotFound, "thread %s has no message %q: show lists them with their ids; one that waits in the inbox is not in the conversation yet", src.ID, at)
 	}
-	return seq, err
+	return seq
 }
 
 // read reads the log, the turns, calls and entries of a thread.
-func (f *fork) read(one *forkThread) (err error) {
-	if one.events, one.turns, one.calls, err = f.Written(one.src.ID); err != nil {
-		return err
-	}
+func (f *fork) read(one *forkThread) {
+	one.events, one.turns, one.calls = f.Written(one.src.ID)
 	for _, t := range one.turns {
 		f.turns[t.ID] = t
 	}
-	one.entries, err = f.Entries(`thread_id = ?`, one.src.ID)
-	return err
+	one.entries = f.Entries(`thread_id = ?`, one.src.ID)
 }
 
 // add takes a thread into the fork, of which it is known how much is copied, and
 // drops what is later. Each saved step has written one message.
-func (f *fork) add(one *forkThread) (err error) {
+func (f *fork) add(one *forkThread) {
 	f.list = append(f.list, one)
 	f.threads[one.src.ID] = one
 	one.events = slices.DeleteFunc(one.events, func(e *rows.Event) bool { return e.Seq > one.event })
-	if one.messages, err = f.Messages(one.src.ID); err != nil {
-		return err
-	}
+	one.messages = f.Messages(one.src.ID)
 	one.messages = slices.DeleteFunc(one.messages, func(m agent.Message) bool { return m.Seq > one.message })
 	one.ids = map[string]bool{}
 	for _, m := range one.messages {
@@ -111,7 +94,6 @@ func (f *fork) add(one *forkThread) (err error) {
 	for _, c := range one.calls {
 		f.calls[c.ID] = c
 	}
-	return nil
 }
 
 // has reports whether a turn is copied.
@@ -157,11 +139,8 @@ func appendedBy(e *rows.Event) (from, to int64) {
 }
 
 // below adds the sub-agents that the copied part of a thread made.
-func (f *fork) below(parent *forkThread) error {
-	ids, err := f.childIDs(parent.src.ID)
-	if err != nil {
-		return err
-	}
+func (f *fork) below(parent *forkThread) {
+	ids := f.childIDs(parent.src.ID)
 	made := map[string]bool{}
 	for _, e := range parent.events {
 		var d rows.ToolCallEvent
@@ -173,21 +152,13 @@ func (f *fork) below(parent *forkThread) error {
 		if !made[id] {
 			continue
 		}
-		src, err := f.Thread(id)
-		if err != nil {
-			return err
-		}
+		src := f.Thread(id)
 		child := &forkThread{src: src}
-		if err := f.read(child); err != nil {
-			return err
-		}
+		f.read(child)
 		f.cutChild(child)
-		if err := f.add(child); err != nil {
-			return err
-		}
+		f.add(child)
 		f.unsettled(child)
 	}
-	return nil
 }
 
 // cutChild finds how much of a sub-agent is copied: the turns that the copied

@@ -12,11 +12,8 @@ import (
 
 // write inserts the copy of a thread. A turn that is cut is open until it is
 // settled.
-func (f *fork) write(one *forkThread, at string) error {
-	tables, err := f.dump(one.src.ID, forked)
-	if err != nil {
-		return err
-	}
+func (f *fork) write(one *forkThread, at string) {
+	tables := f.dump(one.src.ID, forked)
 	for _, part := range archived {
 		t := tables[part.table]
 		if t == nil {
@@ -36,19 +33,12 @@ func (f *fork) write(one *forkThread, at string) error {
 		if part.table == "threads" {
 			row{t.Columns, t.Rows[0]}.set("conversation_id", f.conversation)
 		}
-		if err := f.load(part.table, t, false); err != nil {
-			return err
-		}
+		f.load(part.table, t, false)
 	}
-	err = f.Exec(`INSERT INTO forks (thread_id, from_thread, from_seq, at_message, cut) VALUES (?, ?, ?, ?, ?)`,
+	f.Exec(`INSERT INTO forks (thread_id, from_thread, from_seq, at_message, cut) VALUES (?, ?, ?, ?, ?)`,
 		f.newThread(one.src.ID), one.src.ID, one.message, at, rows.Flag(one.open != nil || one.unbegun))
-	if err != nil {
-		return err
-	}
-	if one.t, err = f.Thread(f.newThread(one.src.ID)); err != nil {
-		return err
-	}
-	return f.count(one)
+	one.t = f.Thread(f.newThread(one.src.ID))
+	f.count(one)
 }
 
 // keeps reports whether the copy has a row, and makes the row what it was then.
@@ -151,21 +141,16 @@ func (f *fork) keepsEntry(one *forkThread, e *rows.Entry, r row) bool {
 }
 
 // count makes the numbers and the state of a copied thread those of its rows.
-func (f *fork) count(one *forkThread) error {
+func (f *fork) count(one *forkThread) {
 	t := one.t
 	t.At, t.Dirty, t.LastEntry = max(one.at, one.src.CreatedMs), true, one.taken
 	if parent := f.threads[one.src.ParentThreadID]; parent != nil {
 		parent.t.LastChild = max(parent.t.LastChild, t.Ordinal)
 	}
 	for _, src := range one.turns {
-		turn, err := f.Turn(f.newTurn(src.ID))
-		if err != nil {
-			return err
-		}
+		turn := f.Turn(f.newTurn(src.ID))
 		if src == one.open {
-			if err := f.reopen(one, turn); err != nil {
-				return err
-			}
+			f.reopen(one, turn)
 		} else {
 			t.Status, t.Reason = turn.Outcome, ""
 			if turn.Outcome == agent.ThreadFailed {
@@ -194,7 +179,7 @@ func (f *fork) count(one *forkThread) error {
 			}
 		}
 	}
-	summaries, err := rows.Find(f, (*rows.Summary).Targets, nil, rows.SelectSummary+` WHERE thread_id = ? ORDER BY last_seq, created_at, step`, t.ID)
+	summaries := rows.Find(f, (*rows.Summary).Targets, nil, rows.SelectSummary+` WHERE thread_id = ? ORDER BY last_seq, created_at, step`, t.ID)
 	for _, s := range summaries {
 		t.Compactions++
 		if s.Text != "" {
@@ -202,7 +187,6 @@ func (f *fork) count(one *forkThread) error {
 		}
 	}
 	t.Loaded()
-	return err
 }
 
 // lastUse is what the last model call of the copied part used.
@@ -216,7 +200,7 @@ func (one *forkThread) lastUse() *agent.Usage {
 }
 
 // reopen makes a turn what it was when its last copied message was saved.
-func (f *fork) reopen(one *forkThread, turn *rows.Turn) error {
+func (f *fork) reopen(one *forkThread, turn *rows.Turn) {
 	id := one.open.ID
 	one.t.Status = agent.ThreadRunning
 	turn.State, turn.Outcome, turn.Reason, turn.ErrorCode, turn.Error, turn.Answer = memory.TurnOpen, "", "", "", "", ""
@@ -232,9 +216,8 @@ func (f *fork) reopen(one *forkThread, turn *rows.Turn) error {
 			turn.Usage = turn.Usage.Add(use)
 		}
 	}
-	summaries, err := rows.Find(f, (*rows.Summary).Targets, func(s *rows.Summary) error { _, err := rows.ViewSummary(s); return err }, rows.SelectSummary+` WHERE turn_id = ?`, turn.ID)
-	for _, s := range summaries {
-		turn.Usage = turn.Usage.Add(s.Usage)
+	for _, s := range rows.Find(f, (*rows.Summary).Targets, nil, rows.SelectSummary+` WHERE turn_id = ?`, turn.ID) {
+		turn.Usage = turn.Usage.Add(rows.ViewSummary(s).Usage)
 	}
 	for _, c := range one.calls {
 		if c.TurnID == id && c.ChildTurn != "" && !c.Background {
@@ -247,5 +230,4 @@ func (f *fork) reopen(one *forkThread, turn *rows.Turn) error {
 			turn.Usage = turn.Usage.Add(f.turns[e.ChildTurn].Usage)
 		}
 	}
-	return err
 }

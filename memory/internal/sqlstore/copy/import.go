@@ -24,117 +24,82 @@ const importedText = "the conversation was imported, and this turn had not ended
 
 // ImportThreads adds threads as they were, as closed history: nothing in a file
 // makes a worker act, and no later turn gets a policy or a permission from it.
-func (s *Store) ImportThreads(ctx context.Context, r memory.ImportRequest) (res memory.ImportResult, err error) {
-	err = s.write(ctx, "import", func(u *unit) error {
-		res = memory.ImportResult{}
+func (s *Store) ImportThreads(ctx context.Context, r memory.ImportRequest) (memory.ImportResult, error) {
+	return writing(ctx, s, "import", func(u *unit) (res memory.ImportResult) {
 		end := &closing{unit: u, message: importedText}
 		for _, record := range r.Threads {
-			added, err := end.restore(r, record)
-			if err != nil {
-				return agent.Wrap(err, agent.CodeOf(s.rows.Fail("import", err)), "thread %s cannot be imported", record.Thread.ID)
-			}
+			added := false
+			err := rows.Caught(func() { added = end.restore(r, record) })
+			rows.Check(agent.Wrap(err, agent.CodeOf(s.rows.Fail("import", err)), "thread %s cannot be imported", record.Thread.ID))
 			if !added {
 				res.Present = append(res.Present, record.Thread.ID)
 				continue
 			}
 			res.Added = append(res.Added, record.Thread.ID)
-			err = u.Exec(`INSERT INTO meta (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value`,
+			u.Exec(`INSERT INTO meta (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value`,
 				restoredKey+record.Thread.SessionID, rows.Stamp(u.Now).Format(restoredForm))
-			if err != nil {
-				return err
-			}
 			// With a time to come it would be the newest for good, which --continue takes.
-			if err := u.Exec(`UPDATE threads SET updated_at = ? WHERE id = ? AND updated_at > ?`, u.Now, record.Thread.ID, u.Now); err != nil {
-				return err
-			}
+			u.Exec(`UPDATE threads SET updated_at = ? WHERE id = ? AND updated_at > ?`, u.Now, record.Thread.ID, u.Now)
 		}
-		if err := end.close(); err != nil {
-			return s.rows.NotOurs(err, "what is open in the threads cannot be closed")
-		}
+		rows.Check(s.rows.NotOurs(rows.Caught(end.close), "what is open in the threads cannot be closed"))
 		res.Dropped = end.dropped
-		return end.checkClosed()
+		end.checkClosed()
+		return res
 	})
-	return res, err
 }
 
 // restore adds one thread, or reports that it is there as it should be.
-func (c *closing) restore(r memory.ImportRequest, record memory.ThreadRecord) (added bool, err error) {
+func (c *closing) restore(r memory.ImportRequest, record memory.ThreadRecord) (added bool) {
 	plain := len(record.Rows) == 0
 	if plain {
 		record.Messages = pairUp(record.Messages)
 		record.Thread.UserID, record.Thread.Profile = cmp.Or(r.UserID, record.Thread.UserID), cmp.Or(r.Profile, record.Thread.Profile)
 	}
-	if err := checkRecord(r, record.Thread); err != nil {
-		return false, err
+	checkRecord(r, record.Thread)
+	if t := c.ThreadRow(record.Thread.ID); t != nil && t.UserID != record.Thread.UserID {
+		rows.Refuse(agent.CodeConflict, "its id is taken")
 	}
-	if t, err := c.LoadThread(record.Thread.ID); err == nil && t.UserID != record.Thread.UserID {
-		return false, agent.Errorf(agent.CodeConflict, "its id is taken")
+	if there := c.FindThread("", record.Thread.ID); there != nil {
+		c.sameThread(there, record, plain)
+		return false
 	}
-	there, err := c.Thread(record.Thread.ID)
-	switch {
-	case err == nil:
-		return false, c.sameThread(there, record, plain)
-	case agent.CodeOf(err) != agent.CodeNotFound:
-		return false, err
-	}
-	if err := c.parentOf(record.Thread); err != nil {
-		return false, err
-	}
+	c.parentOf(record.Thread)
 	if plain {
-		return true, c.restorePlain(r, record)
+		c.restorePlain(r, record)
+		return true
 	}
 	var a archive
-	if err := json.Unmarshal(record.Rows, &a); err != nil {
-		return false, agent.Wrap(err, agent.CodeInvalid, "its rows cannot be read")
-	}
+	rows.Check(agent.Wrap(json.Unmarshal(record.Rows, &a), agent.CodeInvalid, "its rows cannot be read"))
 	if unknown := a.unknownTables(); a.Version != archiveVersion || len(unknown) > 0 {
-		return false, agent.Errorf(agent.CodeInvalid, "it was exported by a newer program (version %d, tables %s): import it with that program, or leave its \"store\" out to import the messages alone",
+		rows.Refuse(agent.CodeInvalid, "it was exported by a newer program (version %d, tables %s): import it with that program, or leave its \"store\" out to import the messages alone",
 			a.Version, strings.Join(unknown, ", "))
 	}
-	if err := checkArchive(a, record.Thread); err != nil {
-		return false, err
-	}
-	if err := c.harmless(a, record.Thread); err != nil {
-		return false, err
-	}
+	checkArchive(a, record.Thread)
+	c.harmless(a, record.Thread)
 	for _, part := range archived {
 		if part.use&loaded == 0 {
 			continue
 		}
-		if err := c.load(part.table, a.Tables[part.table], part.use&shared != 0); err != nil {
-			return false, err
-		}
+		c.load(part.table, a.Tables[part.table], part.use&shared != 0)
 	}
-	if err := c.sessionOf(record.Thread); err != nil {
-		return false, err
-	}
-	if err := c.loadMessages(record); err != nil {
-		return false, err
-	}
-	if err := c.Refer(record.Thread.ID, string(record.Rows)); err != nil {
-		return false, err
-	}
-	t, err := c.Thread(record.Thread.ID)
-	if err != nil {
-		return false, err
-	}
-	c.list = append(c.list, t)
-	return true, nil
+	c.sessionOf(record.Thread)
+	c.loadMessages(record)
+	c.Refer(record.Thread.ID, string(record.Rows))
+	c.list = append(c.list, c.Thread(record.Thread.ID))
+	return true
 }
 
 // harmless takes out of the rows what a later turn would be run with: what a
 // person allowed, which model was chosen, and the agents' configurations but for
 // what describes them.
-func (c *closing) harmless(a archive, t agent.Thread) error {
+func (c *closing) harmless(a archive, t agent.Thread) {
 	if n := len(a.Tables["approved_tools"].all()); n > 0 && t.Kind == agent.KindMain {
 		c.leaveOut(t.ID, fmt.Sprintf("%d tools that were allowed for the session: the next call of each asks again", n))
 	}
 	hashes := map[string]string{}
 	for _, r := range a.Tables["configs"].all() {
 		var old agent.SpecialistAgentConfig
-		if err := json.Unmarshal([]byte(r.text("body")), &old); err != nil {
-			return agent.Wrap(err, agent.CodeInvalid, "its configuration cannot be read")
-		}
+		rows.Check(agent.Wrap(json.Unmarshal([]byte(r.text("body")), &old), agent.CodeInvalid, "its configuration cannot be read"))
 		described := agent.SpecialistAgentConfig{
 			Name: old.Name, Description: old.Description, Model: old.Model, Provider: old.Provider,
 			ShareContext: old.ShareContext, SharedSeq: old.SharedSeq,
@@ -142,10 +107,7 @@ func (c *closing) harmless(a archive, t agent.Thread) error {
 		if t.Kind == agent.KindSubAgent { // each of its turns gets its configuration from a call
 			described.SystemPrompt = old.SystemPrompt
 		}
-		hash, err := c.KeepConfig(described)
-		if err != nil {
-			return err
-		}
+		hash := c.KeepConfig(described)
 		hashes[r.text("hash")] = hash
 	}
 	for _, name := range []string{"threads", "inbox"} {
@@ -164,92 +126,76 @@ func (c *closing) harmless(a archive, t agent.Thread) error {
 			r.set("worker", "")
 		}
 	}
-	return nil
 }
 
 // checkRecord refuses ids that do not fit together, and other users' threads.
-func checkRecord(r memory.ImportRequest, t agent.Thread) error {
-	p, err := agent.ParseThreadID(t.ID)
+func checkRecord(r memory.ImportRequest, t agent.Thread) {
+	p := rows.Must(agent.ParseThreadID(t.ID))
 	switch {
-	case err != nil:
-		return err
 	case t.UserID == "":
-		return agent.Errorf(agent.CodeInvalid, "it has no user: name one")
+		rows.Refuse(agent.CodeInvalid, "it has no user: name one")
 	case r.UserID != "" && t.UserID != r.UserID:
-		return agent.Errorf(agent.CodeInvalid, "it belongs to user %q: import it as that user", t.UserID)
+		rows.Refuse(agent.CodeInvalid, "it belongs to user %q: import it as that user", t.UserID)
 	case p.Kind != t.Kind, p.Kind == agent.KindMain && (p.SessionID != t.SessionID || p.ConversationID != t.ConversationID),
 		p.Kind == agent.KindSubAgent && (p.AgentType != t.AgentType || p.AgentID != t.AgentID),
 		(p.Kind == agent.KindSubAgent) != (t.ParentThreadID != ""),
 		p.Kind == agent.KindMain && t.RootThreadID != t.ID:
-		return agent.Errorf(agent.CodeInvalid, "its ids contradict each other")
+		rows.Refuse(agent.CodeInvalid, "its ids contradict each other")
 	}
-	return agent.CheckName("session", t.SessionID)
+	rows.Check(agent.CheckName("session", t.SessionID))
 }
 
 // parentOf makes sure that a sub-agent gets a parent, its own user's.
-func (u *unit) parentOf(t agent.Thread) error {
+func (u *unit) parentOf(t agent.Thread) {
 	if t.Kind == agent.KindMain {
-		return nil
+		return
 	}
-	parent, err := u.ThreadOf(t.UserID, t.ParentThreadID)
-	if agent.CodeOf(err) == agent.CodeNotFound {
-		return agent.Errorf(agent.CodeInvalid, "its parent %s is not there: import it with its parent", t.ParentThreadID)
+	parent := u.FindThread(t.UserID, t.ParentThreadID)
+	if parent == nil {
+		rows.Refuse(agent.CodeInvalid, "its parent %s is not there: import it with its parent", t.ParentThreadID)
 	}
-	if err == nil && (parent.RootThreadID != t.RootThreadID || parent.SessionID != t.SessionID || parent.Depth+1 != t.Depth) {
-		return agent.Errorf(agent.CodeInvalid, "it does not fit below its parent %s (root %s, session %s, depth %d)", parent.ID, parent.RootThreadID, parent.SessionID, parent.Depth)
+	if parent.RootThreadID != t.RootThreadID || parent.SessionID != t.SessionID || parent.Depth+1 != t.Depth {
+		rows.Refuse(agent.CodeInvalid, "it does not fit below its parent %s (root %s, session %s, depth %d)", parent.ID, parent.RootThreadID, parent.SessionID, parent.Depth)
 	}
-	return err
 }
 
 // sessionOf makes sure that the session is the thread's user's.
-func (u *unit) sessionOf(t agent.Thread) error {
+func (u *unit) sessionOf(t agent.Thread) {
 	var owner string
-	err := u.Row(`SELECT user_id FROM sessions WHERE id = ?`, t.SessionID).Scan(&owner)
-	if rows.NoRows(err) {
-		return agent.Errorf(agent.CodeInvalid, "its session %s is missing", t.SessionID)
+	if !u.One(`SELECT user_id FROM sessions WHERE id = ?`, t.SessionID).Into(&owner) {
+		rows.Refuse(agent.CodeInvalid, "its session %s is missing", t.SessionID)
 	}
-	if err == nil && owner != t.UserID {
-		return agent.Errorf(agent.CodeConflict, "the id of its session, %s, is taken", t.SessionID)
+	if owner != t.UserID {
+		rows.Refuse(agent.CodeConflict, "the id of its session, %s, is taken", t.SessionID)
 	}
-	return err
 }
 
 // sameThread makes sure that a thread which is there holds the messages of one to
 // be imported, and perhaps later ones.
-func (u *unit) sameThread(there *rows.Thread, record memory.ThreadRecord, plain bool) error {
-	have, err := u.Messages(there.ID)
-	if err != nil {
-		return err
-	}
+func (u *unit) sameThread(there *rows.Thread, record memory.ThreadRecord, plain bool) {
+	have := u.Messages(there.ID)
 	same := len(have) >= len(record.Messages)
 	for i, m := range record.Messages {
 		if !same || plain && m.Role == have[i].Role && m.Content.String() == have[i].Content.String() {
 			continue
 		}
 		m.SupersededBy, have[i].SupersededBy = "", ""
-		x, err := rows.Encode(m)
-		if err != nil {
-			return err
-		}
-		y, err := rows.Encode(have[i])
-		if err != nil {
-			return err
-		}
+		x := rows.Must(rows.Encode(m))
+		y := rows.Must(rows.Encode(have[i]))
 		same = x == y
 	}
 	if !same {
-		return agent.Errorf(agent.CodeConflict, "it is there already, with other messages: delete it first, or keep what is there")
+		rows.Refuse(agent.CodeConflict, "it is there already, with other messages: delete it first, or keep what is there")
 	}
-	return nil
 }
 
 // turnForm is the form of the ids of turns: a fork finds what to rename by it.
 var turnForm = regexp.MustCompile(`^t[0-9a-f]{16}$`)
 
 // checkArchive refuses rows that belong to another thread.
-func checkArchive(a archive, t agent.Thread) error {
+func checkArchive(a archive, t agent.Thread) {
 	if len(a.Tables["threads"].all()) != 1 || len(a.Tables["sessions"].all()) != 1 {
-		return agent.Errorf(agent.CodeInvalid, "its rows are not those of one thread of one session")
+		rows.Refuse(agent.CodeInvalid, "its rows are not those of one thread of one session")
 	}
 	turns, calls := map[string]bool{}, map[string]bool{}
 	for _, r := range a.Tables["turns"].all() {
@@ -285,34 +231,24 @@ func checkArchive(a archive, t agent.Thread) error {
 		for _, r := range a.Tables[part.table].all() {
 			for column, allowed := range belongs {
 				if v, is := r.get(column).(string); slices.Contains(r.columns, column) && !(is && allowed[v]) {
-					return agent.Errorf(agent.CodeInvalid, "a row of %s is not its own: %s is %.80q", part.table, column, fmt.Sprint(r.get(column)))
+					rows.Refuse(agent.CodeInvalid, "a row of %s is not its own: %s is %.80q", part.table, column, fmt.Sprint(r.get(column)))
 				}
 			}
 		}
 	}
-	return nil
 }
 
 // loadMessages inserts messages under the seq that they have.
-func (u *unit) loadMessages(record memory.ThreadRecord) error {
+func (u *unit) loadMessages(record memory.ThreadRecord) {
 	for i, m := range record.Messages {
 		if m.Seq != int64(i+1) {
-			return agent.Errorf(agent.CodeInvalid, "message %d has seq %d: restore the file, or leave its \"store\" out to number its messages anew", i+1, m.Seq)
+			rows.Refuse(agent.CodeInvalid, "message %d has seq %d: restore the file, or leave its \"store\" out to number its messages anew", i+1, m.Seq)
 		}
 		superseded := m.SupersededBy
 		m.SupersededBy = ""
-		body, err := rows.Encode(m)
-		if err != nil {
-			return err
-		}
-		err = u.Exec(`INSERT INTO messages (thread_id, seq, id, superseded_by, body) VALUES (?, ?, ?, ?, ?)`,
+		body := rows.Must(rows.Encode(m))
+		u.Exec(`INSERT INTO messages (thread_id, seq, id, superseded_by, body) VALUES (?, ?, ?, ?, ?)`,
 			record.Thread.ID, m.Seq, m.ID, superseded, body)
-		if err != nil {
-			return err
-		}
-		if err := u.Refer(record.Thread.ID, body); err != nil {
-			return err
-		}
+		u.Refer(record.Thread.ID, body)
 	}
-	return nil
 }

@@ -24,23 +24,17 @@ type plainTurn struct {
 }
 
 // restorePlain adds a thread of which nothing but messages is known.
-func (u *unit) restorePlain(r memory.ImportRequest, record memory.ThreadRecord) error {
+func (u *unit) restorePlain(r memory.ImportRequest, record memory.ThreadRecord) {
 	t := &rows.Thread{Thread: record.Thread, CreatedMs: record.Thread.CreatedAt.UnixMilli(), UpdatedMs: record.Thread.UpdatedAt.UnixMilli()}
 	t.Status, t.Reason, t.OpenTurnID, t.Metadata = agent.ThreadCompleted, "", "", agent.Metadata{Topic: record.Thread.Topic}
 	t.At = t.CreatedMs
-	err := u.Session(memory.SendRequest{SessionID: t.SessionID, UserID: t.UserID, Profile: t.Profile}, t.ID)
-	if err != nil {
-		return agent.Wrap(err, agent.CodeConflict, "the id of its session, %s, is taken", t.SessionID)
-	}
-	if t.ConfigHash, err = u.KeepConfig(agent.SpecialistAgentConfig{Name: t.AgentType}); err != nil {
-		return err
-	}
-	if err := u.belowParent(t); err != nil {
-		return err
-	}
-	if err := u.Exec(rows.InsertThread, rows.Values(t.Targets())...); err != nil {
-		return err
-	}
+	err := rows.Caught(func() {
+		u.Session(memory.SendRequest{SessionID: t.SessionID, UserID: t.UserID, Profile: t.Profile}, t.ID)
+	})
+	rows.Check(agent.Wrap(err, agent.CodeConflict, "the id of its session, %s, is taken", t.SessionID))
+	t.ConfigHash = u.KeepConfig(agent.SpecialistAgentConfig{Name: t.AgentType})
+	u.belowParent(t)
+	u.Exec(rows.InsertThread, rows.Values(t.Targets())...)
 	t.Loaded()
 	u.Threads = append(u.Threads, t)
 	children := map[string]*agent.Thread{}
@@ -54,47 +48,40 @@ func (u *unit) restorePlain(r memory.ImportRequest, record memory.ThreadRecord) 
 		if i == len(turns)-1 {
 			p.Usage = plainUsage(record)
 		}
-		if err := u.restoreTurn(t, p, children); err != nil {
-			return err
-		}
+		u.restoreTurn(t, p, children)
 	}
 	// What happened while the turns were written is not activity.
 	t.UpdatedMs, t.Dirty = min(record.Thread.UpdatedAt.UnixMilli(), u.Now), true
 	t.Loaded()
-	return nil
 }
 
 // belowParent links a sub-agent to the call that made it. Where none is known,
 // the parent's log says so with an event of its own.
-func (u *unit) belowParent(t *rows.Thread) error {
+func (u *unit) belowParent(t *rows.Thread) {
 	if t.Kind == agent.KindMain {
-		return nil
+		return
 	}
-	parent, err := u.Thread(t.ParentThreadID)
-	if err != nil {
-		return err
-	}
+	parent := u.Thread(t.ParentThreadID)
 	parent.LastChild++
 	parent.Dirty = true
 	t.Ordinal = parent.LastChild
 	if id, ok := u.Renamed[parent.ID+" "+t.ParentToolCallID]; ok {
 		t.ParentToolCallID = id
-		return nil
+		return
 	}
 	var linked int
-	err = u.Row(`SELECT COUNT(*) FROM tool_calls WHERE id = ? AND thread_id = ? AND child_thread = ?`, t.ParentToolCallID, parent.ID, t.ID).Scan(&linked)
-	if err != nil || linked > 0 {
-		return err
+	rows.Check(u.Row(`SELECT COUNT(*) FROM tool_calls WHERE id = ? AND thread_id = ? AND child_thread = ?`, t.ParentToolCallID, parent.ID, t.ID).Scan(&linked))
+	if linked > 0 {
+		return
 	}
 	t.ParentToolCallID = agent.CallID(agent.TurnID(parent.ID, t.ID, 0), 0, 0)
 	before := parent.UpdatedMs
 	parent.At = max(parent.UpdatedMs, t.CreatedMs)
-	err = u.Event(parent, "", agent.EventToolCall, rows.ToolCallEvent{
+	u.Event(parent, "", agent.EventToolCall, rows.ToolCallEvent{
 		Intent: agent.ToolAssignTask, Arguments: rows.JSONArgs(""), ToolCallID: t.ParentToolCallID, SubAgentThread: t.ID,
 	})
 	parent.UpdatedMs = before
 	parent.Loaded()
-	return err
 }
 
 // plainUsage is what is known of a thread's use as that of its last turn.
@@ -190,16 +177,11 @@ func plainTurns(threadID string, messages []agent.Message) []*plainTurn {
 }
 
 // restoreTurn writes a closed turn with its messages, calls and log.
-func (u *unit) restoreTurn(t *rows.Thread, p *plainTurn, children map[string]*agent.Thread) error {
+func (u *unit) restoreTurn(t *rows.Thread, p *plainTurn, children map[string]*agent.Thread) {
 	first := p.messages[0]
 	p.OpenedMs = u.plainTime(t, first)
-	if err := u.InsertTurn(&p.Turn); err != nil {
-		return err
-	}
-	err := u.Event(t, p.ID, agent.EventMessageStarted, rows.MessageStarted{Content: first.Content, ToolNames: []string{}})
-	if err != nil {
-		return err
-	}
+	u.InsertTurn(&p.Turn)
+	u.Event(t, p.ID, agent.EventMessageStarted, rows.MessageStarted{Content: first.Content, ToolNames: []string{}})
 	for i := 0; i < len(p.messages); i++ {
 		m := p.messages[i]
 		m.TurnID = p.ID
@@ -208,24 +190,16 @@ func (u *unit) restoreTurn(t *rows.Thread, p *plainTurn, children map[string]*ag
 			p.Steps++
 		}
 		results := p.messages[i+1 : i+1+len(m.ToolCalls)]
-		if err := u.restoreCalls(t, p, &m, results, children); err != nil {
-			return err
-		}
+		u.restoreCalls(t, p, &m, results, children)
 		from := t.LastMessage + 1
 		for _, m := range append([]agent.Message{m}, results...) {
-			if err := u.restoreMessage(t, m); err != nil {
-				return err
-			}
+			u.restoreMessage(t, m)
 		}
 		i += len(results)
-		if err := u.Appended(t, p.ID, from, t.LastMessage); err != nil {
-			return err
-		}
+		u.Appended(t, p.ID, from, t.LastMessage)
 		if i == len(p.messages)-1 && p.Outcome == agent.ThreadCompleted {
 			p.AnswerSeq = t.LastMessage
-			if err := u.Event(t, p.ID, agent.EventAssistantMessage, rows.AssistantMessageEvent{MessageID: m.ID, Content: m.Content, Usage: m.Usage}); err != nil {
-				return err
-			}
+			u.Event(t, p.ID, agent.EventAssistantMessage, rows.AssistantMessageEvent{MessageID: m.ID, Content: m.Content, Usage: m.Usage})
 		}
 	}
 	p.Saved, p.ClosedMs, p.ClosedAt, p.Dirty = p.Steps, t.At, rows.StampOrNil(t.At), true
@@ -235,13 +209,12 @@ func (u *unit) restoreTurn(t *rows.Thread, p *plainTurn, children map[string]*ag
 	use := p.Usage
 	use.ToolCalls = 0
 	t.Count(use)
-	if err := u.Remember(&p.Turn, memory.Closed{Outcome: p.Outcome}); err != nil {
-		return err
-	}
+	u.Remember(&p.Turn, memory.Closed{Outcome: p.Outcome})
 	if p.Outcome == agent.ThreadCompleted {
-		return u.Event(t, p.ID, agent.EventDone, rows.TurnDone{ResponseTimeMs: p.ClosedMs - p.OpenedMs, Usage: p.Usage})
+		u.Event(t, p.ID, agent.EventDone, rows.TurnDone{ResponseTimeMs: p.ClosedMs - p.OpenedMs, Usage: p.Usage})
+		return
 	}
-	return u.Event(t, p.ID, agent.EventError, rows.TurnError{Code: p.ErrorCode, Message: p.Error, Retryable: true})
+	u.Event(t, p.ID, agent.EventError, rows.TurnError{Code: p.ErrorCode, Message: p.Error, Retryable: true})
 }
 
 // plainTime moves the thread's time to that of a message, never back.
@@ -253,7 +226,7 @@ func (u *unit) plainTime(t *rows.Thread, m agent.Message) int64 {
 }
 
 // restoreMessage appends a message with its own id and time.
-func (u *unit) restoreMessage(t *rows.Thread, m agent.Message) error {
+func (u *unit) restoreMessage(t *rows.Thread, m agent.Message) {
 	t.Touch()
 	t.LastMessage++
 	t.MessageCount++
@@ -263,30 +236,23 @@ func (u *unit) restoreMessage(t *rows.Thread, m agent.Message) error {
 	}
 	m.Content.Value = rows.Clean(m.Content.Value)
 	m.SupersededBy = ""
-	body, err := rows.Encode(m)
-	if err != nil {
-		return err
-	}
-	if err := u.Exec(rows.InsertMessage, t.ID, m.Seq, m.ID, body); err != nil {
-		return err
-	}
-	return u.Refer(t.ID, body)
+	body := rows.Must(rows.Encode(m))
+	u.Exec(rows.InsertMessage, t.ID, m.Seq, m.ID, body)
+	u.Refer(t.ID, body)
 }
 
 // restoreCalls writes the calls of a message, and makes their ids unique in the
 // store: other programs take over those of providers, which repeat.
-func (u *unit) restoreCalls(t *rows.Thread, p *plainTurn, m *agent.Message, results []agent.Message, children map[string]*agent.Thread) error {
+func (u *unit) restoreCalls(t *rows.Thread, p *plainTurn, m *agent.Message, results []agent.Message, children map[string]*agent.Thread) {
 	if len(m.ToolCalls) == 0 {
-		return nil
+		return
 	}
 	m.ToolCalls = slices.Clone(m.ToolCalls)
 	var found []*rows.Call
 	for i := range m.ToolCalls {
 		c := &m.ToolCalls[i]
 		var taken int
-		if err := u.Row(`SELECT COUNT(*) FROM tool_calls WHERE id = ?`, c.ID).Scan(&taken); err != nil {
-			return err
-		}
+		rows.Check(u.Row(`SELECT COUNT(*) FROM tool_calls WHERE id = ?`, c.ID).Scan(&taken))
 		old := c.ID
 		if taken > 0 || old == "" {
 			c.ID = agent.CallID(p.ID, p.Steps, i)
@@ -302,12 +268,8 @@ func (u *unit) restoreCalls(t *rows.Thread, p *plainTurn, m *agent.Message, resu
 			row.SubAgentThreadID, row.SubAgentID, row.Delegation = child.ID, child.AgentID, true
 			t.At = max(t.At, child.CreatedAt.UnixMilli())
 		}
-		if err := u.Exec(rows.InsertCall, rows.Values(row.Targets())...); err != nil {
-			return err
-		}
-		if err := row.Loaded(); err != nil {
-			return err
-		}
+		u.Exec(rows.InsertCall, rows.Values(row.Targets())...)
+		row.Loaded()
 		results[i].ToolCallID, results[i].Name, results[i].TurnID = c.ID, c.Function.Name, p.ID
 		if !results[i].Status.Final() {
 			results[i].Status = agent.CallSuccess
@@ -316,20 +278,12 @@ func (u *unit) restoreCalls(t *rows.Thread, p *plainTurn, m *agent.Message, resu
 	}
 	p.Usage.ToolCalls += int64(len(found))
 	t.ToolCallCount += int64(len(found))
-	if err := u.Event(t, p.ID, agent.EventToolCalls, rows.ToolCallsEvent{ToolCalls: m.ToolCalls, Usage: m.Usage}); err != nil {
-		return err
-	}
+	u.Event(t, p.ID, agent.EventToolCalls, rows.ToolCallsEvent{ToolCalls: m.ToolCalls, Usage: m.Usage})
 	for _, row := range found {
-		if err := u.Announce(t, &p.Turn, row); err != nil {
-			return err
-		}
+		u.Announce(t, &p.Turn, row)
 	}
 	for i, row := range found {
 		u.plainTime(t, results[i])
-		err := u.Finish(t, &p.Turn, row, rules.Ending{Status: results[i].Status, Reason: results[i].ErrorReason, Text: results[i].Content.String()})
-		if err != nil {
-			return err
-		}
+		u.Finish(t, &p.Turn, row, rules.Ending{Status: results[i].Status, Reason: results[i].ErrorReason, Text: results[i].Content.String()})
 	}
-	return nil
 }

@@ -1,3 +1,5 @@
+// Package copy moves whole threads: export, import, fork, removal, and the images
+// that their messages refer to.
 package copy
 
 import (
@@ -17,11 +19,17 @@ func New(s *rows.Store) *Store { return &Store{rows: s} }
 type unit struct{ *rules.Unit }
 
 // look runs f on the state of one moment and changes nothing.
-func (s *Store) look(ctx context.Context, f func(*unit) error) error {
-	return s.rows.Look(ctx, func(u *rows.Unit) error { return f(&unit{&rules.Unit{Unit: u}}) })
+func (s *Store) look(ctx context.Context, f func(*unit)) error {
+	return s.rows.Look(ctx, func(u *rows.Unit) { f(&unit{&rules.Unit{Unit: u}}) })
 }
 
 // write runs f as one transaction; name is its crash point.
-func (s *Store) write(ctx context.Context, name string, f func(*unit) error) error {
-	return s.rows.Write(ctx, name, func(u *rows.Unit) error { return f(&unit{&rules.Unit{Unit: u}}) })
+func (s *Store) write(ctx context.Context, name string, f func(*unit)) error {
+	return s.rows.Write(ctx, name, func(u *rows.Unit) { f(&unit{&rules.Unit{Unit: u}}) })
+}
+
+// writing is write of an operation that returns a value.
+func writing[T any](ctx context.Context, s *Store, name string, f func(*unit) T) (v T, err error) {
+	err = s.write(ctx, name, func(u *unit) { v = f(u) })
+	return v, err
 }

@@ -12,33 +12,25 @@ import (
 // idle ones with a takeable entry, ones whose cancel is not settled, ones at work
 // with an untaken end of a foreground child, and ones whose run has not reacted
 // to a decided approval or an answered question.
-func (s *Store) Overdue(ctx context.Context, age time.Duration, limit int) (overdue []memory.Overdue, err error) {
+func (s *Store) Overdue(ctx context.Context, age time.Duration, limit int) ([]memory.Overdue, error) {
 	now, err := s.rows.Now(ctx)
 	if err != nil {
 		return nil, err
 	}
 	before := now.Add(-age).UnixMilli()
-	err = s.rows.Read(ctx, func(q *rows.Reader) error {
-		overdue = nil
+	return rows.Reading(ctx, s.rows, func(q *rows.Reader) (overdue []memory.Overdue) {
 		seen := map[string]bool{}
 		for _, query := range []string{overdueIdle, overdueCancel, overdueChild, overdueSettled} {
-			found, err := rows.List(q, "", (*overdueRow).targets, func(o *overdueRow) (memory.Overdue, error) {
-				o.Age = now.Sub(rows.Stamp(o.since))
-				return o.Overdue, nil
-			}, query, before, limitOf(limit))
-			if err != nil {
-				return err
-			}
-			for _, o := range found {
+			for _, o := range rows.Find(q, (*overdueRow).targets, nil, query, before, limitOf(limit)) {
 				if !seen[o.ThreadID] && (limit <= 0 || len(overdue) < limit) {
 					seen[o.ThreadID] = true
-					overdue = append(overdue, o)
+					o.Age = now.Sub(rows.Stamp(o.since))
+					overdue = append(overdue, o.Overdue)
 				}
 			}
 		}
-		return nil
+		return overdue
 	})
-	return overdue, err
 }
 
 const (
@@ -80,7 +72,7 @@ type openTurnRow struct {
 }
 
 // OpenTurns lists open turns, oldest first.
-func (s *Store) OpenTurns(ctx context.Context, f memory.OpenTurnFilter) (turns []memory.OpenTurn, err error) {
+func (s *Store) OpenTurns(ctx context.Context, f memory.OpenTurnFilter) ([]memory.OpenTurn, error) {
 	now, err := s.rows.Now(ctx)
 	if err != nil {
 		return nil, err
@@ -89,28 +81,25 @@ func (s *Store) OpenTurns(ctx context.Context, f memory.OpenTurnFilter) (turns [
 	if f.After.TurnID != "" {
 		after = f.After.OpenedAt.UnixMilli()
 	}
-	err = s.rows.Read(ctx, func(q *rows.Reader) error {
-		turns, err = rows.List(q, "",
+	return rows.Reading(ctx, s.rows, func(q *rows.Reader) []memory.OpenTurn {
+		return rows.List(q, "",
 			func(t *openTurnRow) []any { return []any{&t.ThreadID, &t.TurnID, &t.Kind, &t.RunID, &t.opened} },
-			func(t *openTurnRow) (memory.OpenTurn, error) {
+			func(t *openTurnRow) memory.OpenTurn {
 				t.OpenedAt = rows.Stamp(t.opened)
-				return t.OpenTurn, nil
+				return t.OpenTurn
 			},
 			`SELECT n.thread_id, n.id, t.kind, n.run_id, n.opened_at FROM turns n JOIN threads t ON t.id = n.thread_id`+
 				` WHERE n.state = 'open' AND n.opened_at <= ? AND n.opened_at >= ? AND (n.opened_at > ? OR n.id > ?) ORDER BY n.opened_at, n.id LIMIT ?`,
 			now.Add(-f.Age).UnixMilli(), after, after, f.After.TurnID, limitOf(f.Limit))
-		return err
 	})
-	return turns, err
 }
 
 // Load counts what is under way. Each count reads an index of just that.
-func (s *Store) Load(ctx context.Context) (load memory.Load, err error) {
-	err = s.rows.Read(ctx, func(q *rows.Reader) error {
-		load = memory.Load{}
-		return q.Row(`SELECT (SELECT COUNT(*) FROM turns WHERE state = 'open'), (SELECT COUNT(*) FROM inbox WHERE state = 'waiting' AND quiet = 0),`+
+func (s *Store) Load(ctx context.Context) (memory.Load, error) {
+	return rows.Reading(ctx, s.rows, func(q *rows.Reader) (load memory.Load) {
+		q.One(`SELECT (SELECT COUNT(*) FROM turns WHERE state = 'open'), (SELECT COUNT(*) FROM inbox WHERE state = 'waiting' AND quiet = 0),`+
 			` (SELECT COUNT(*) FROM asks WHERE outcome = '' AND kind = 'approval'), (SELECT COUNT(*) FROM asks WHERE outcome = '' AND kind = 'question')`).
-			Scan(&load.OpenTurns, &load.Waiting, &load.Approvals, &load.Questions)
+			Into(&load.OpenTurns, &load.Waiting, &load.Approvals, &load.Questions)
+		return load
 	})
-	return load, err
 }

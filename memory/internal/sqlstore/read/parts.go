@@ -31,135 +31,104 @@ func (t *taskRow) targets() []any {
 	}, t.place.targets()...)
 }
 
-func viewTask(t *taskRow) (agent.Task, error) {
+func viewTask(t *taskRow) agent.Task {
 	t.CreatedAt, t.UpdatedAt = rows.Stamp(t.created), rows.Stamp(t.updated)
 	if t.Type == "agent" {
 		p, _ := agent.ParseAssignParams(json.RawMessage(t.args)) // those of a refused call have no task
 		t.Description = rows.Clean(p.Description)
 	}
-	return t.Task, nil
+	return t.Task
 }
 
 // Tasks lists a thread's records of work in order of creation.
-func (s *Store) Tasks(ctx context.Context, threadID string) (tasks []agent.Task, err error) {
-	err = s.rows.Read(ctx, func(q *rows.Reader) error {
-		tasks, err = rows.List(q, threadID, (*taskRow).targets, viewTask, selectTask+` WHERE k.thread_id = ?`+orderOfTasks, threadID)
-		return err
+func (s *Store) Tasks(ctx context.Context, threadID string) ([]agent.Task, error) {
+	return rows.Reading(ctx, s.rows, func(q *rows.Reader) []agent.Task {
+		return rows.List(q, threadID, (*taskRow).targets, viewTask, selectTask+` WHERE k.thread_id = ?`+orderOfTasks, threadID)
 	})
-	return tasks, err
 }
 
-func viewCall(c *rows.Call) (agent.ToolCall, error) {
-	err := c.Loaded()
-	return c.View(), err
+func viewCall(c *rows.Call) agent.ToolCall {
+	c.Loaded()
+	return c.View()
 }
 
 // ToolCalls lists a thread's calls in order.
-func (s *Store) ToolCalls(ctx context.Context, threadID string) (calls []agent.ToolCall, err error) {
-	err = s.rows.Read(ctx, func(q *rows.Reader) error {
-		calls, err = rows.List(q, threadID, (*rows.Call).Targets, viewCall,
+func (s *Store) ToolCalls(ctx context.Context, threadID string) ([]agent.ToolCall, error) {
+	return rows.Reading(ctx, s.rows, func(q *rows.Reader) []agent.ToolCall {
+		return rows.List(q, threadID, (*rows.Call).Targets, viewCall,
 			rows.SelectCall+` WHERE thread_id = ? ORDER BY (SELECT n FROM turns WHERE turns.id = tool_calls.turn_id), step, idx`, threadID)
-		return err
 	})
-	return calls, err
 }
 
 // ToolCall reads one call.
-func (s *Store) ToolCall(ctx context.Context, callID string) (call agent.ToolCall, err error) {
-	err = s.rows.Read(ctx, func(q *rows.Reader) error {
-		calls, err := rows.List(q, "", (*rows.Call).Targets, viewCall, rows.SelectCall+` WHERE id = ?`, callID)
-		if err == nil && len(calls) == 0 {
-			return agent.Errorf(agent.CodeNotFound, "tool call %q does not exist", callID)
+func (s *Store) ToolCall(ctx context.Context, callID string) (agent.ToolCall, error) {
+	return rows.Reading(ctx, s.rows, func(q *rows.Reader) agent.ToolCall {
+		var c rows.Call
+		if !q.One(rows.SelectCall+` WHERE id = ?`, callID).Into(c.Targets()...) {
+			rows.Refuse(agent.CodeNotFound, "tool call %q does not exist", callID)
 		}
-		if err == nil {
-			call = calls[0]
-		}
-		return err
+		return viewCall(&c)
 	})
-	return call, err
 }
 
 // ToolOutput is the whole output of a call, also where the model read a part of it.
-func (s *Store) ToolOutput(ctx context.Context, callID string) (output string, err error) {
-	err = s.rows.Read(ctx, func(q *rows.Reader) error {
-		err := q.Row(`SELECT COALESCE(o.body, c.result) FROM tool_calls c LEFT JOIN outputs o ON o.call_id = c.id WHERE c.id = ?`, callID).Scan(&output)
-		if rows.NoRows(err) {
-			return agent.Errorf(agent.CodeNotFound, "tool call %q does not exist", callID)
+func (s *Store) ToolOutput(ctx context.Context, callID string) (string, error) {
+	return rows.Reading(ctx, s.rows, func(q *rows.Reader) (output string) {
+		if !q.One(`SELECT COALESCE(o.body, c.result) FROM tool_calls c LEFT JOIN outputs o ON o.call_id = c.id WHERE c.id = ?`, callID).Into(&output) {
+			rows.Refuse(agent.CodeNotFound, "tool call %q does not exist", callID)
 		}
-		return err
+		return output
 	})
-	return output, err
 }
 
-func viewTurn(t *rows.Turn) (memory.Turn, error) {
+func viewTurn(t *rows.Turn) memory.Turn {
 	t.Loaded()
-	return t.Turn, nil
+	return t.Turn
 }
 
 // TurnsOf lists a thread's turns in order.
-func (s *Store) TurnsOf(ctx context.Context, threadID string) (turns []memory.Turn, err error) {
-	err = s.rows.Read(ctx, func(q *rows.Reader) error {
-		turns, err = rows.List(q, threadID, (*rows.Turn).Targets, viewTurn, rows.SelectTurn+` WHERE thread_id = ? ORDER BY n`, threadID)
-		return err
+func (s *Store) TurnsOf(ctx context.Context, threadID string) ([]memory.Turn, error) {
+	return rows.Reading(ctx, s.rows, func(q *rows.Reader) []memory.Turn {
+		return rows.List(q, threadID, (*rows.Turn).Targets, viewTurn, rows.SelectTurn+` WHERE thread_id = ? ORDER BY n`, threadID)
 	})
-	return turns, err
 }
 
 // Turn reads one turn.
-func (s *Store) Turn(ctx context.Context, turnID string) (turn memory.Turn, err error) {
-	err = s.rows.Read(ctx, func(q *rows.Reader) error {
-		turns, err := rows.List(q, "", (*rows.Turn).Targets, viewTurn, rows.SelectTurn+` WHERE id = ?`, turnID)
-		if err == nil && len(turns) == 0 {
-			return agent.Errorf(agent.CodeNotFound, "turn %q does not exist", turnID)
+func (s *Store) Turn(ctx context.Context, turnID string) (memory.Turn, error) {
+	return rows.Reading(ctx, s.rows, func(q *rows.Reader) memory.Turn {
+		var t rows.Turn
+		if !q.One(rows.SelectTurn+` WHERE id = ?`, turnID).Into(t.Targets()...) {
+			noTurn(turnID)
 		}
-		if err == nil {
-			turn = turns[0]
-		}
-		return err
+		return viewTurn(&t)
 	})
-	return turn, err
 }
 
+func noTurn(id string) { rows.Refuse(agent.CodeNotFound, "turn %q does not exist", id) }
+
 // Entry reads one entry of an inbox.
-func (s *Store) Entry(ctx context.Context, threadID string, kind memory.EntryKind, id string) (entry memory.InboxEntry, err error) {
-	err = s.rows.Read(ctx, func(q *rows.Reader) error {
-		row := &rows.Entry{}
-		err := q.Row(rows.SelectEntry+` WHERE thread_id = ? AND kind = ? AND id = ?`, threadID, string(kind), id).Scan(row.Targets()...)
-		if rows.NoRows(err) {
-			return agent.Errorf(agent.CodeNotFound, "thread %q has no inbox entry %s %q", threadID, kind, id)
+func (s *Store) Entry(ctx context.Context, threadID string, kind memory.EntryKind, id string) (memory.InboxEntry, error) {
+	return rows.Reading(ctx, s.rows, func(q *rows.Reader) memory.InboxEntry {
+		var e rows.Entry
+		if !q.One(rows.SelectEntry+` WHERE thread_id = ? AND kind = ? AND id = ?`, threadID, string(kind), id).Into(e.Targets()...) {
+			rows.Refuse(agent.CodeNotFound, "thread %q has no inbox entry %s %q", threadID, kind, id)
 		}
-		if err == nil {
-			err = row.Loaded()
-		}
-		entry = row.InboxEntry
-		return err
+		return viewEntry(&e)
 	})
-	return entry, err
 }
 
 // Steps lists the step records of a turn.
-func (s *Store) Steps(ctx context.Context, turnID string) (steps []memory.Step, err error) {
-	err = s.rows.Read(ctx, func(q *rows.Reader) error {
-		steps, err = rows.List(q, "", (*rows.Step).Targets,
-			func(r *rows.Step) (memory.Step, error) {
-				r.Loaded()
-				if !r.Stored {
-					return r.Step, nil
-				}
-				reply, err := r.ModelReply()
-				r.FinishReason = reply.FinishReason
-				return r.Step, err
-			},
-			rows.SelectStep+` WHERE turn_id = ? ORDER BY step`, turnID)
-		if err == nil && len(steps) == 0 {
-			var one int
-			if err := q.Row(`SELECT 1 FROM turns WHERE id = ?`, turnID).Scan(&one); rows.NoRows(err) {
-				return agent.Errorf(agent.CodeNotFound, "turn %q does not exist", turnID)
-			} else if err != nil {
-				return err
+func (s *Store) Steps(ctx context.Context, turnID string) ([]memory.Step, error) {
+	return rows.Reading(ctx, s.rows, func(q *rows.Reader) []memory.Step {
+		steps := rows.List(q, "", (*rows.Step).Targets, func(r *rows.Step) memory.Step {
+			if r.Loaded(); r.Stored {
+				r.FinishReason = r.ModelReply().FinishReason
 			}
+			return r.Step
+		}, rows.SelectStep+` WHERE turn_id = ? ORDER BY step`, turnID)
+		if len(steps) == 0 && !q.One(`SELECT 1 FROM turns WHERE id = ?`, turnID).Into(new(int)) {
+			noTurn(turnID)
 		}
-		return err
+		return steps
 	})
-	return steps, err
 }

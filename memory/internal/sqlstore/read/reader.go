@@ -1,3 +1,4 @@
+// Package read is the reading side of the store.
 package read
 
 import (
@@ -22,24 +23,18 @@ func limitOf(n int) int64 {
 }
 
 // Thread reads a thread; another user's is not found.
-func (s *Store) Thread(ctx context.Context, userID, threadID string) (t agent.Thread, err error) {
-	err = s.rows.Read(ctx, func(q *rows.Reader) error {
+func (s *Store) Thread(ctx context.Context, userID, threadID string) (agent.Thread, error) {
+	return rows.Reading(ctx, s.rows, func(q *rows.Reader) agent.Thread {
 		row := &rows.Thread{}
-		err := q.Row(rows.SelectThread+` WHERE id = ?`, threadID).Scan(row.Targets()...)
-		if rows.NoRows(err) || err == nil && userID != "" && row.UserID != userID {
-			return rows.NoThread(threadID)
+		if !q.One(rows.SelectThread+` WHERE id = ?`, threadID).Into(row.Targets()...) || userID != "" && row.UserID != userID {
+			rows.Check(rows.NoThread(threadID))
 		}
-		if err != nil {
-			return err
-		}
-		t, err = q.Thread(row)
-		return err
+		return q.Thread(row)
 	})
-	return t, err
 }
 
 // Threads lists threads, newest activity first.
-func (s *Store) Threads(ctx context.Context, f memory.ThreadFilter) (threads []agent.Thread, err error) {
+func (s *Store) Threads(ctx context.Context, f memory.ThreadFilter) ([]agent.Thread, error) {
 	where, args := []string{"1 = 1"}, []any{}
 	add := func(use bool, condition string, value any) {
 		if use {
@@ -66,82 +61,63 @@ func (s *Store) Threads(ctx context.Context, f memory.ThreadFilter) (threads []a
 		args = append(args, f.Before.UnixMilli(), f.Before.UnixMilli(), f.AfterID)
 	}
 	query := rows.SelectThread + ` WHERE ` + strings.Join(where, " AND ") + ` ORDER BY updated_at DESC, id LIMIT ?`
-	err = s.rows.Read(ctx, func(q *rows.Reader) error {
-		threads, err = rows.List(q, "", (*rows.Thread).Targets, q.Listed, query, append(args, limitOf(f.Limit))...)
-		return err
+	return rows.Reading(ctx, s.rows, func(q *rows.Reader) []agent.Thread {
+		return rows.List(q, "", (*rows.Thread).Targets, q.Listed, query, append(args, limitOf(f.Limit))...)
 	})
-	return threads, err
 }
 
 // Children lists the direct sub-threads in order of creation.
-func (s *Store) Children(ctx context.Context, threadID string) (threads []agent.Thread, err error) {
-	err = s.rows.Read(ctx, func(q *rows.Reader) error {
-		threads, err = rows.List(q, threadID, (*rows.Thread).Targets, q.Listed,
+func (s *Store) Children(ctx context.Context, threadID string) ([]agent.Thread, error) {
+	return rows.Reading(ctx, s.rows, func(q *rows.Reader) []agent.Thread {
+		return rows.List(q, threadID, (*rows.Thread).Targets, q.Listed,
 			rows.SelectThread+` WHERE parent_id = ? AND parent_id <> '' ORDER BY `+orderOfCalls("threads.parent_call_id")+`, ordinal`, threadID)
-		return err
 	})
-	return threads, err
 }
 
 // Messages returns up to limit messages after a seq.
-func (s *Store) Messages(ctx context.Context, threadID string, after int64, limit int) (messages []agent.Message, err error) {
-	err = s.rows.Read(ctx, func(q *rows.Reader) error {
-		messages, err = rows.List(q, threadID,
-			func(m *rows.Message) []any { return []any{&m.Seq, &m.Body, &m.SupersededBy} },
-			func(m *rows.Message) (agent.Message, error) { return m.Message(threadID) },
-			`SELECT seq, body, superseded_by FROM messages WHERE thread_id = ? AND seq > ? ORDER BY seq LIMIT ?`, threadID, after, limitOf(limit))
-		return err
+func (s *Store) Messages(ctx context.Context, threadID string, after int64, limit int) ([]agent.Message, error) {
+	return rows.Reading(ctx, s.rows, func(q *rows.Reader) []agent.Message {
+		return rows.List(q, threadID, (*rows.Message).Targets, func(m *rows.Message) agent.Message { return m.Message(threadID) },
+			rows.SelectMessage+` WHERE thread_id = ? AND seq > ? ORDER BY seq LIMIT ?`, threadID, after, limitOf(limit))
 	})
-	return messages, err
 }
 
 // Events returns up to limit events after a seq.
-func (s *Store) Events(ctx context.Context, threadID string, after int64, limit int) (events []agent.Event, err error) {
-	err = s.rows.Read(ctx, func(q *rows.Reader) error {
-		events, err = rows.List(q, threadID,
-			func(e *rows.Event) []any { return []any{&e.ThreadID, &e.Seq, &e.Type, &e.TurnID, &e.DataText, &e.AtMs} },
-			func(e *rows.Event) (agent.Event, error) {
-				e.Data, e.At = []byte(e.DataText), rows.Stamp(e.AtMs)
-				if !json.Valid(e.Data) {
-					return e.Event, memory.Damaged(threadID, fmt.Sprintf("event %d (%s)", e.Seq, e.Type), errors.New("it is not JSON"))
-				}
-				return e.Event, nil
-			},
-			`SELECT thread_id, seq, type, turn_id, data, at FROM events WHERE thread_id = ? AND seq > ? ORDER BY seq LIMIT ?`,
-			threadID, after, limitOf(limit))
-		return err
+func (s *Store) Events(ctx context.Context, threadID string, after int64, limit int) ([]agent.Event, error) {
+	return rows.Reading(ctx, s.rows, func(q *rows.Reader) []agent.Event {
+		return rows.List(q, threadID, (*rows.Event).Targets, func(e *rows.Event) agent.Event {
+			e.Data, e.At = []byte(e.DataText), rows.Stamp(e.AtMs)
+			if !json.Valid(e.Data) {
+				rows.Check(memory.Damaged(threadID, fmt.Sprintf("event %d (%s)", e.Seq, e.Type), errors.New("it is not JSON")))
+			}
+			return e.Event
+		}, rows.SelectEvent+` WHERE thread_id = ? AND seq > ? ORDER BY seq LIMIT ?`, threadID, after, limitOf(limit))
 	})
-	return events, err
 }
 
 // Stream returns what the current model call of a thread has streamed, or nil.
-func (s *Store) Stream(ctx context.Context, threadID string) (stream *memory.Streamed, err error) {
-	err = s.rows.Read(ctx, func(q *rows.Reader) error {
-		stream = nil
+func (s *Store) Stream(ctx context.Context, threadID string) (*memory.Streamed, error) {
+	return rows.Reading(ctx, s.rows, func(q *rows.Reader) *memory.Streamed {
 		var text, reasoning int
 		var state, reply string
 		v := memory.Streamed{}
-		err := q.Row(`SELECT s.turn_id, s.step, s.attempt, s.state, s.reply, s.text_len, s.reasoning_len FROM threads t`+
+		there := q.One(`SELECT s.turn_id, s.step, s.attempt, s.state, s.reply, s.text_len, s.reasoning_len FROM threads t`+
 			` JOIN turns n ON n.id = t.open_turn JOIN steps s ON s.turn_id = n.id AND s.step = n.saved + 1 WHERE t.id = ?`, threadID).
-			Scan(&v.TurnID, &v.Step, &v.Attempt, &state, &reply, &text, &reasoning)
-		if rows.NoRows(err) {
-			return q.Exists(threadID)
-		}
-		if err != nil {
-			return err
+			Into(&v.TurnID, &v.Step, &v.Attempt, &state, &reply, &text, &reasoning)
+		if !there {
+			q.Exists(threadID)
+			return nil
 		}
 		v.MessageID = agent.MessageID(v.TurnID, v.Step)
 		if state == rows.StepStored {
 			var r agent.ModelReply
-			err = rows.Decode(reply, &r)
+			rows.Check(rows.Decode(reply, &r))
 			v.Text, v.Reasoning, v.Stored = r.Content, r.Reasoning, true
 		} else if text+reasoning > 0 {
-			v.Text, v.Reasoning, err = rows.Streamed(q, v.TurnID, v.Step)
+			v.Text, v.Reasoning = rows.Streamed(q, v.TurnID, v.Step)
 		}
-		stream = &v
-		return err
+		return &v
 	})
-	return stream, err
 }
 
 // orderOfCalls sorts what calls made in the order of those calls: what one reply
@@ -150,4 +126,26 @@ func orderOfCalls(callID string) string {
 	return `COALESCE((SELECT n.n FROM tool_calls c JOIN turns n ON n.id = c.turn_id WHERE c.id = ` + callID + `), 0),` +
 		` COALESCE((SELECT c.step FROM tool_calls c WHERE c.id = ` + callID + `), 0),` +
 		` COALESCE((SELECT c.idx FROM tool_calls c WHERE c.id = ` + callID + `), 0)`
+}
+
+// Store is the reading side of the store.
+type Store struct{ rows *rows.Store }
+
+// New puts this floor on the rows of a store.
+func New(s *rows.Store) *Store { return &Store{rows: s} }
+
+// Spent reads what the agents of a tree have used since the last message of a person.
+func (s *Store) Spent(ctx context.Context, rootThreadID string) (memory.Spent, error) {
+	return rows.Reading(ctx, s.rows, func(q *rows.Reader) memory.Spent {
+		q.Exists(rootThreadID)
+		return rows.Spent(q, rootThreadID)
+	})
+}
+
+// Summaries lists a thread's stored summaries in the order they were made.
+func (s *Store) Summaries(ctx context.Context, threadID string) ([]memory.Summary, error) {
+	return rows.Reading(ctx, s.rows, func(q *rows.Reader) []memory.Summary {
+		return rows.List(q, threadID, (*rows.Summary).Targets, rows.ViewSummary,
+			rows.SelectSummary+` WHERE thread_id = ? AND state = 'stored' ORDER BY last_seq, to_seq, created_at, cause`, threadID)
+	})
 }

@@ -40,26 +40,22 @@ func (s *Store) Search(ctx context.Context, userID, profile, text string) ([]mem
 			where, args = where+" AND "+c[1], append(args, c[0])
 		}
 	}
-	found := []memory.Found{}
-	err = s.rows.Read(ctx, func(q *rows.Reader) error {
-		found = found[:0]
-		threads, err := rows.List(q, "", (*rows.Thread).Targets, q.Listed, rows.SelectThread+
+	return rows.Reading(ctx, s.rows, func(q *rows.Reader) []memory.Found {
+		found := []memory.Found{}
+		threads := rows.List(q, "", (*rows.Thread).Targets, q.Listed, rows.SelectThread+
 			` WHERE id IN (SELECT id FROM threads WHERE `+where+` ORDER BY updated_at DESC, id LIMIT `+strconv.Itoa(searchedThreads)+`)`+
 			` AND (LOWER(topic) LIKE ? ESCAPE '!' OR EXISTS (SELECT 1 FROM messages m WHERE m.thread_id = threads.id AND m.seq > threads.last_message - `+strconv.Itoa(searchedMessages)+
 			` AND LOWER(m.body) LIKE ? ESCAPE '!')) ORDER BY updated_at DESC, id LIMIT `+strconv.Itoa(mostFound), append(args, inTopic, inBody)...)
-		if err != nil {
-			return err
-		}
 		for _, t := range threads {
 			f := memory.Found{Thread: t}
-			messages, err := rows.List(q, t.ID, func(m *rows.Message) []any { return []any{&m.Seq, &m.Body, &m.SupersededBy} },
-				func(m *rows.Message) (agent.Message, error) { return m.Message(t.ID) },
+			messages := rows.Find(q, func(m *rows.Message) []any { return []any{&m.Seq, &m.Body, &m.SupersededBy} }, nil,
 				`SELECT seq, body, superseded_by FROM messages WHERE thread_id = ? AND seq > ? AND LOWER(body) LIKE ? ESCAPE '!' ORDER BY seq DESC LIMIT `+strconv.Itoa(mostTried),
 				t.ID, t.MessageCount-searchedMessages, inBody)
-			if err != nil && !memory.IsDamaged(err) {
-				return err
-			}
-			for _, m := range messages {
+			for _, row := range messages {
+				var m agent.Message
+				if rows.Caught(func() { m = row.Message(t.ID) }) != nil {
+					continue // damaged
+				}
 				if f.Snippet = snippet(m.Content.String(), text); f.Snippet != "" {
 					f.Seq = m.Seq
 					break
@@ -69,9 +65,8 @@ func (s *Store) Search(ctx context.Context, userID, profile, text string) ([]mem
 				found = append(found, f)
 			}
 		}
-		return nil
+		return found
 	})
-	return found, err
 }
 
 // like is a pattern for a text that stands anywhere.

@@ -2,6 +2,7 @@ package rows
 
 import (
 	"cmp"
+	"strings"
 	"time"
 
 	"github.com/spool-agents/spool/agent"
@@ -43,12 +44,13 @@ func (a *Ask) Targets() []any {
 }
 
 // Approval is an ask for a decision as callers see it.
-func (a *Ask) Approval() (memory.Approval, error) {
+func (a *Ask) Approval() memory.Approval {
 	v := memory.Approval{
 		ID: a.ID, ThreadID: a.Thread, RootThread: a.Root, TurnID: a.Turn, Step: a.Step, Agent: a.Agent, Decision: a.Outcome,
 		DecidedBy: a.By, DecidedAt: StampOrNil(a.SettledMs), CreatedAt: Stamp(a.CreatedMs), Instruction: a.Answer,
 	}
-	return v, Decode(a.Approved, &v.Approved)
+	Check(Decode(a.Approved, &v.Approved))
+	return v
 }
 
 // Question is an ask for an answer as callers see it.
@@ -73,6 +75,20 @@ func (a *Ask) SettledAlready() error {
 }
 
 // Asks finds asks in order of creation.
-func Asks(q Rower, where string, args ...any) ([]*Ask, error) {
+func Asks(q Rower, where string, args ...any) []*Ask {
 	return Find(q, (*Ask).Targets, nil, SelectAsk+` WHERE `+where+OrderAsks, args...)
 }
+
+// About is an approval with the calls that it is about.
+func (a *Ask) About(calls []*Call) memory.Approval {
+	v := a.Approval()
+	for _, c := range calls {
+		if c.ApprovalID == a.ID {
+			v.ToolCalls = append(v.ToolCalls, c.View())
+		}
+	}
+	return v
+}
+
+// QuestionID is the id of the one question that a call can ask.
+func QuestionID(callID string) string { return "ques_" + strings.TrimPrefix(callID, "call_") }

@@ -1,7 +1,6 @@
 package rows
 
 import (
-	"database/sql"
 	"encoding/json"
 	"errors"
 
@@ -50,13 +49,12 @@ func (c *Call) Targets() []any {
 }
 
 // Loaded derives the fields that are not columns.
-func (c *Call) Loaded() error {
+func (c *Call) Loaded() {
 	c.Args = json.RawMessage(c.ArgsText)
 	c.CreatedAt, c.UpdatedAt = Stamp(c.CreatedMs), Stamp(c.UpdatedMs)
 	if c.Status.Final() && c.Status != agent.CallSuccess {
 		c.Error = c.Result
 	}
-	return nil
 }
 
 // View is the call as callers see it.
@@ -82,31 +80,26 @@ func CallViews(calls []*Call) []agent.ToolCall {
 }
 
 // Call loads a call of a turn; missing ones are CodeNotFound.
-func (u *Unit) Call(turnID, callID string) (*Call, error) {
+func (u *Unit) Call(turnID, callID string) *Call {
 	c := &Call{}
-	err := u.Row(SelectCall+` WHERE id = ?`, callID).Scan(c.Targets()...)
-	if errors.Is(err, sql.ErrNoRows) || err == nil && c.TurnID != turnID {
-		return nil, agent.Errorf(agent.CodeNotFound, "tool call %q does not exist in turn %s", callID, turnID)
+	if !u.One(SelectCall+` WHERE id = ?`, callID).Into(c.Targets()...) || c.TurnID != turnID {
+		Refuse(agent.CodeNotFound, "tool call %q does not exist in turn %s", callID, turnID)
 	}
-	if err != nil {
-		return nil, err
-	}
-	return c, c.Loaded()
+	c.Loaded()
+	return c
 }
 
 // Calls loads the calls of a step in order.
-func (u *Unit) Calls(turnID string, step int) ([]*Call, error) {
+func (u *Unit) Calls(turnID string, step int) []*Call {
 	return Find(u, (*Call).Targets, (*Call).Loaded, SelectCall+` WHERE turn_id = ? AND step = ? ORDER BY idx`, turnID, step)
 }
 
 // SaveCall puts a changed call back.
-func (u *Unit) SaveCall(t *Thread, c *Call) error {
+func (u *Unit) SaveCall(t *Thread, c *Call) {
 	t.Touch()
 	c.UpdatedMs = t.At
-	if err := u.Exec(updateCall, Values(c.Targets()[columns(callFixed):])...); err != nil {
-		return err
-	}
-	return c.Loaded()
+	u.Exec(updateCall, Values(c.Targets()[columns(callFixed):])...)
+	c.Loaded()
 }
 
 // IntBool scans an integer column into a bool.

@@ -40,13 +40,11 @@ func (c *configCache) put(hash string, v agent.SpecialistAgentConfig) {
 }
 
 // KeepConfig stores a snapshot and returns its hash.
-func (u *Unit) KeepConfig(c agent.SpecialistAgentConfig) (string, error) {
-	body, err := Encode(c)
-	if err != nil {
-		return "", err
-	}
+func (u *Unit) KeepConfig(c agent.SpecialistAgentConfig) string {
+	body := Must(Encode(c))
 	hash := configHash(body)
-	return hash, u.Exec(`INSERT INTO configs (hash, body) VALUES (?, ?) ON CONFLICT (hash) DO NOTHING`, hash, body)
+	u.Exec(`INSERT INTO configs (hash, body) VALUES (?, ?) ON CONFLICT (hash) DO NOTHING`, hash, body)
+	return hash
 }
 
 func configHash(body string) string {
@@ -55,27 +53,22 @@ func configHash(body string) string {
 }
 
 // Config reads a snapshot; the empty hash is the empty snapshot.
-func (s *Store) Config(q Rower, hash string) (agent.SpecialistAgentConfig, error) {
+func (s *Store) Config(q Rower, hash string) agent.SpecialistAgentConfig {
 	var c agent.SpecialistAgentConfig
 	if hash == "" {
-		return c, nil
+		return c
 	}
 	if c, ok := s.configs.get(hash); ok {
-		return CopyConfig(c), nil
+		return CopyConfig(c)
 	}
 	var body string
-	err := q.Row(`SELECT body FROM configs WHERE hash = ?`, hash).Scan(&body)
-	if NoRows(err) {
-		return c, memory.Damaged("", "the configuration "+hash, errors.New("it is missing"))
+	if !q.One(`SELECT body FROM configs WHERE hash = ?`, hash).Into(&body) {
+		Check(memory.Damaged("", "the configuration "+hash, errors.New("it is missing")))
+		return c
 	}
-	if err != nil {
-		return c, err
-	}
-	if err := json.Unmarshal([]byte(body), &c); err != nil {
-		return c, memory.Damaged("", "the configuration "+hash, err)
-	}
+	Check(memory.Damaged("", "the configuration "+hash, json.Unmarshal([]byte(body), &c)))
 	s.configs.put(hash, c)
-	return CopyConfig(c), nil
+	return CopyConfig(c)
 }
 
 // CopyConfig copies what a caller could change through the value.

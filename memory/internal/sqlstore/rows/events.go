@@ -180,25 +180,19 @@ type (
 const InsertEvent = `INSERT INTO events (thread_id, seq, type, turn_id, data, at) VALUES (?, ?, ?, ?, ?, ?)`
 
 // Warn appends what people should know of a turn.
-func (u *Unit) Warn(t *Thread, turn *Turn, warnings []agent.Warning) error {
+func (u *Unit) Warn(t *Thread, turn *Turn, warnings []agent.Warning) {
 	for _, w := range warnings {
 		w.Message = Clean(w.Message)
-		if err := u.Event(t, turn.ID, agent.EventWarning, w); err != nil {
-			return err
-		}
+		u.Event(t, turn.ID, agent.EventWarning, w)
 	}
-	return nil
 }
 
 // Event appends to a thread's log.
-func (u *Unit) Event(t *Thread, turnID, typ string, data any) error {
-	body, err := Encode(data)
-	if err != nil {
-		return err
-	}
+func (u *Unit) Event(t *Thread, turnID, typ string, data any) {
+	body := Must(Encode(data))
 	t.Touch()
 	t.LastEvent++
-	return u.Exec(InsertEvent, t.ID, t.LastEvent, typ, turnID, body, t.At)
+	u.Exec(InsertEvent, t.ID, t.LastEvent, typ, turnID, body, t.At)
 }
 
 // JSONArgs makes a call's arguments a JSON value: nothing is an empty object, what is
@@ -230,48 +224,35 @@ func SmallArgs(args json.RawMessage) json.RawMessage {
 }
 
 // ToParent appends an event about a child's turn to its delegator's log.
-func (u *Unit) ToParent(child *Turn, typ string, data any) error {
-	parent, err := u.Thread(child.DelegatorThread)
-	if err != nil {
-		return err
-	}
-	return u.Event(parent, child.DelegatorTurn, typ, data)
+func (u *Unit) ToParent(child *Turn, typ string, data any) {
+	u.Event(u.Thread(child.DelegatorThread), child.DelegatorTurn, typ, data)
 }
 
 // ChildEnded appends sub_agent_completed and sub_agent_metrics to the delegator's log.
-func (u *Unit) ChildEnded(child *Turn) error {
-	th, err := u.Thread(child.ThreadID)
-	if err != nil {
-		return err
-	}
+func (u *Unit) ChildEnded(child *Turn) {
+	th := u.Thread(child.ThreadID)
 	result := child.Answer
 	if child.Outcome != agent.ThreadCompleted {
 		result = child.Error
 	}
 	took := child.ClosedMs - child.OpenedMs
-	err = u.ToParent(child, agent.EventSubAgentCompleted, ChildCompleted{
+	u.ToParent(child, agent.EventSubAgentCompleted, ChildCompleted{
 		AgentID: th.AgentID, AgentName: th.AgentType, Status: child.Outcome, Reason: child.Reason, Result: Short(result, childText), DurationMs: took,
 		ParentToolCall: child.DelegatorCall, SubAgentThread: th.ID,
 	})
-	if err != nil {
-		return err
-	}
-	return u.ToParent(child, agent.EventSubAgentMetrics, childMetrics{
+	u.ToParent(child, agent.EventSubAgentMetrics, childMetrics{
 		AgentID: th.AgentID, Metrics: childNumbers{DurationMs: took, Usage: child.Usage}, ParentToolCall: child.DelegatorCall,
 	})
 }
 
 // Outcome is the end of a child's turn in the vocabulary of agent.
-func (u *Unit) Outcome(child *Turn) (agent.SpecialistAgentResult, error) {
-	th, err := u.Thread(child.ThreadID)
-	if err != nil {
-		return agent.SpecialistAgentResult{}, err
-	}
+func (u *Unit) Outcome(child *Turn) agent.SpecialistAgentResult {
+	th := u.Thread(child.ThreadID)
 	return agent.SpecialistAgentResult{
 		AgentType: th.AgentType, AgentID: th.AgentID, ThreadID: th.ID, Status: child.Outcome, Reason: child.Reason, Error: child.Error,
 		Duration: time.Duration(child.ClosedMs-child.OpenedMs) * time.Millisecond, Usage: child.Usage, Answer: child.Answer,
 		Background: child.Background,
-	}, nil
+	}
 }
 
 // Event is an event as it is stored.
@@ -281,17 +262,18 @@ type Event struct {
 	AtMs     int64
 }
 
+// SelectEvent begins a query for events.
+const SelectEvent = `SELECT thread_id, seq, type, turn_id, data, at FROM events`
+
+// Targets are where a row's columns are read to, in their order.
+func (e *Event) Targets() []any {
+	return []any{&e.ThreadID, &e.Seq, &e.Type, &e.TurnID, &e.DataText, &e.AtMs}
+}
+
 // Written is a thread's log with its turns and calls, in their order.
-func (u *Unit) Written(threadID string) (log []*Event, turns []*Turn, calls []*Call, err error) {
-	log, err = Find(u, func(e *Event) []any { return []any{&e.ThreadID, &e.Seq, &e.Type, &e.TurnID, &e.DataText, &e.AtMs} }, nil,
-		`SELECT thread_id, seq, type, turn_id, data, at FROM events WHERE thread_id = ? ORDER BY seq`, threadID)
-	if err != nil {
-		return nil, nil, nil, err
-	}
-	turns, err = Find(u, (*Turn).Targets, func(t *Turn) error { t.Loaded(); return nil }, SelectTurn+` WHERE thread_id = ? ORDER BY n`, threadID)
-	if err != nil {
-		return nil, nil, nil, err
-	}
-	calls, err = Find(u, (*Call).Targets, (*Call).Loaded, SelectCall+` WHERE thread_id = ? ORDER BY created_at, turn_id, step, idx`, threadID)
-	return log, turns, calls, err
+func (u *Unit) Written(threadID string) (log []*Event, turns []*Turn, calls []*Call) {
+	log = Find(u, (*Event).Targets, nil, SelectEvent+` WHERE thread_id = ? ORDER BY seq`, threadID)
+	turns = Find(u, (*Turn).Targets, (*Turn).Loaded, SelectTurn+` WHERE thread_id = ? ORDER BY n`, threadID)
+	calls = Find(u, (*Call).Targets, (*Call).Loaded, SelectCall+` WHERE thread_id = ? ORDER BY created_at, turn_id, step, idx`, threadID)
+	return log, turns, calls
 }

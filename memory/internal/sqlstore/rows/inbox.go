@@ -1,9 +1,7 @@
 package rows
 
 import (
-	"database/sql"
 	"encoding/json"
-	"errors"
 	"fmt"
 
 	"github.com/spool-agents/spool/memory"
@@ -42,69 +40,61 @@ func (e *Entry) Targets() []any {
 }
 
 // Loaded derives the fields that are not columns.
-func (e *Entry) Loaded() error {
+func (e *Entry) Loaded() {
 	e.CreatedAt = Stamp(e.created)
 	if e.Schema != "" {
 		e.AnswerSchema = json.RawMessage(e.Schema)
 	}
 	if e.ContentText == "" {
-		return nil
+		return
 	}
-	return memory.Damaged(e.ThreadID, fmt.Sprintf("inbox entry %d", e.Seq), json.Unmarshal([]byte(e.ContentText), &e.Content))
+	Check(memory.Damaged(e.ThreadID, fmt.Sprintf("inbox entry %d", e.Seq), json.Unmarshal([]byte(e.ContentText), &e.Content)))
 }
 
 // Enter puts a new entry into a thread's inbox. Its state decides whether it
 // counts as waiting; a quiet one does not.
-func (u *Unit) Enter(t *Thread, e *Entry) error {
-	content, err := Encode(e.Content)
-	if err != nil {
-		return err
-	}
+func (u *Unit) Enter(t *Thread, e *Entry) {
+	content := Must(Encode(e.Content))
 	t.Touch()
 	t.LastEntry++
 	if e.State == memory.EntryWaiting && !e.Quiet {
 		t.Waiting++
 	}
 	e.ThreadID, e.Seq, e.ContentText, e.created = t.ID, t.LastEntry, content, t.At
-	if err := u.Exec(insertEntry, Values(e.Targets())...); err != nil {
-		return err
-	}
-	return u.Refer(t.ID, content)
+	u.Exec(insertEntry, Values(e.Targets())...)
+	u.Refer(t.ID, content)
 }
 
 // Entry finds an entry; nil if there is none.
-func (u *Unit) Entry(where string, args ...any) (*Entry, error) {
+func (u *Unit) Entry(where string, args ...any) *Entry {
 	e := &Entry{}
-	err := u.Row(SelectEntry+` WHERE `+where, args...).Scan(e.Targets()...)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil, nil
+	if !u.One(SelectEntry+` WHERE `+where, args...).Into(e.Targets()...) {
+		return nil
 	}
-	if err != nil {
-		return nil, err
-	}
-	return e, e.Loaded()
+	e.Loaded()
+	return e
 }
 
 // Entries finds entries in order.
-func (u *Unit) Entries(where string, args ...any) ([]*Entry, error) {
+func (u *Unit) Entries(where string, args ...any) []*Entry {
 	return Find(u, func(e *Entry) []any { return e.Targets() }, (*Entry).Loaded, SelectEntry+` WHERE `+where+` ORDER BY thread_id, seq`, args...)
 }
 
 // Take settles a waiting entry as taken by a turn.
-func (u *Unit) Take(t *Thread, e *Entry, turnID string) error {
-	return u.settle(t, e, memory.EntryTaken, turnID)
+func (u *Unit) Take(t *Thread, e *Entry, turnID string) {
+	u.settle(t, e, memory.EntryTaken, turnID)
 }
 
 // Drop settles a waiting entry as dropped.
-func (u *Unit) Drop(t *Thread, e *Entry) error {
-	return u.settle(t, e, memory.EntryDropped, "")
+func (u *Unit) Drop(t *Thread, e *Entry) {
+	u.settle(t, e, memory.EntryDropped, "")
 }
 
-func (u *Unit) settle(t *Thread, e *Entry, state memory.EntryState, turnID string) error {
+func (u *Unit) settle(t *Thread, e *Entry, state memory.EntryState, turnID string) {
 	t.Touch()
 	if !e.Quiet {
 		t.Waiting--
 	}
 	e.State, e.TakenBy = state, turnID
-	return u.Exec(`UPDATE inbox SET state = ?, taken_by = ? WHERE thread_id = ? AND seq = ?`, string(state), turnID, e.ThreadID, e.Seq)
+	u.Exec(`UPDATE inbox SET state = ?, taken_by = ? WHERE thread_id = ? AND seq = ?`, string(state), turnID, e.ThreadID, e.Seq)
 }

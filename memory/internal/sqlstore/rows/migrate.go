@@ -57,63 +57,40 @@ func (s *Store) migrate(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return s.Write(ctx, "migrate", func(u *Unit) error {
+	return s.Write(ctx, "migrate", func(u *Unit) {
 		if s.Dialect.LockSchema != "" {
-			if err := u.Exec(s.Dialect.LockSchema); err != nil {
-				return err
-			}
+			u.Exec(s.Dialect.LockSchema)
 		}
-		var tables, have int
-		if err := u.Row(s.Dialect.TableExists, "schema_version").Scan(&tables); err != nil {
-			return err
-		}
+		var tables, have, needs int
+		Check(u.Row(s.Dialect.TableExists, "schema_version").Scan(&tables))
 		if tables == 0 {
-			if err := u.Exec(`CREATE TABLE schema_version (version INTEGER NOT NULL, applied_at BIGINT NOT NULL)`); err != nil {
-				return err
-			}
-			if err := u.Exec(`CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL)`); err != nil {
-				return err
-			}
+			u.Exec(`CREATE TABLE schema_version (version INTEGER NOT NULL, applied_at BIGINT NOT NULL)`)
+			u.Exec(`CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL)`)
 		}
-		if err := u.Row(`SELECT COALESCE(MAX(version), 0) FROM schema_version`).Scan(&have); err != nil {
-			return err
-		}
-		var needs int
-		if err := u.Row(`SELECT COALESCE(MAX(CAST(value AS INTEGER)), 0) FROM meta WHERE key = 'schema_needs'`).Scan(&needs); err != nil {
-			return err
-		}
+		Check(u.Row(`SELECT COALESCE(MAX(version), 0) FROM schema_version`).Scan(&have))
+		Check(u.Row(`SELECT COALESCE(MAX(CAST(value AS INTEGER)), 0) FROM meta WHERE key = 'schema_needs'`).Scan(&needs))
 		if have > len(all) && needs > len(all) {
-			return agent.Errorf(agent.CodeInvalid,
+			Refuse(agent.CodeInvalid,
 				"%s store: its schema is version %d, this program knows %d: it was used by a newer program; install that version (or newer), or name another store",
 				s.Dialect.Name, have, len(all))
 		}
 		var rows, threads int
-		if err := u.Row(`SELECT COUNT(*) FROM schema_version`).Scan(&rows); err != nil {
-			return err
-		}
-		if err := u.Row(s.Dialect.TableExists, "threads").Scan(&threads); err != nil {
-			return err
-		}
+		Check(u.Row(`SELECT COUNT(*) FROM schema_version`).Scan(&rows))
+		Check(u.Row(s.Dialect.TableExists, "threads").Scan(&threads))
 		if rows != have || (have > 0) != (threads > 0) {
-			return agent.Errorf(agent.CodeInvalid,
+			Refuse(agent.CodeInvalid,
 				"%s store: its table schema_version does not fit its other tables (it has %d rows, the highest version is %d): it was changed by hand or is damaged; nothing was changed; restore a backup",
 				s.Dialect.Name, rows, have)
 		}
 		for _, m := range all[min(have, len(all)):] {
-			if err := u.Exec(m.script); err != nil {
-				return agent.Wrap(s.Dialect.MapError(err), agent.CodeOf(s.Dialect.MapError(err)),
-					"%s store: migration %s failed; nothing was changed (the table schema_version says that the store has version %d: if that is not so, restore a backup)", s.Dialect.Name, m.name, have)
+			if err := s.Dialect.MapError(Caught(func() { u.Exec(m.script) })); err != nil {
+				Check(agent.Wrap(err, agent.CodeOf(err), "%s store: migration %s failed; nothing was changed (the table schema_version says that the store has version %d: if that is not so, restore a backup)",
+					s.Dialect.Name, m.name, have))
 			}
-			if err := u.Exec(`INSERT INTO schema_version (version, applied_at) VALUES (?, ?)`, m.version, u.Now); err != nil {
-				return err
-			}
-			if m.expands {
-				continue
-			}
-			if err := u.Exec(`INSERT INTO meta (key, value) VALUES ('schema_needs', ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value`, strconv.Itoa(m.version)); err != nil {
-				return err
+			u.Exec(`INSERT INTO schema_version (version, applied_at) VALUES (?, ?)`, m.version, u.Now)
+			if !m.expands {
+				u.Exec(`INSERT INTO meta (key, value) VALUES ('schema_needs', ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value`, strconv.Itoa(m.version))
 			}
 		}
-		return nil
 	})
 }

@@ -12,7 +12,8 @@ import (
 // Rower is what units and readers have in common.
 type Rower interface {
 	Row(query string, args ...any) *sql.Row
-	Rows(query string, args ...any) (*sql.Rows, error)
+	One(query string, args ...any) One
+	query(query string, args ...any) (*sql.Rows, error)
 }
 
 // Reader runs queries for reading.
@@ -27,76 +28,70 @@ func (r *Reader) Row(query string, args ...any) *sql.Row {
 	return r.q.QueryRowContext(r.ctx, r.s.sql.sql(query), args...)
 }
 
-// Rows runs a query.
-func (r *Reader) Rows(query string, args ...any) (*sql.Rows, error) {
+// One runs a query for a row that may be missing.
+func (r *Reader) One(query string, args ...any) One { return One{r.Row(query, args...)} }
+
+func (r *Reader) query(query string, args ...any) (*sql.Rows, error) {
 	return r.q.QueryContext(r.ctx, r.s.sql.sql(query), args...)
 }
 
 // Exists reports a missing thread as CodeNotFound.
-func (r *Reader) Exists(threadID string) error {
-	var one int
-	err := r.Row(`SELECT 1 FROM threads WHERE id = ?`, threadID).Scan(&one)
-	if NoRows(err) {
-		return NoThread(threadID)
+func (r *Reader) Exists(threadID string) {
+	if !r.One(`SELECT 1 FROM threads WHERE id = ?`, threadID).Into(new(int)) {
+		Check(NoThread(threadID))
 	}
-	return err
+}
+
+// Reading is Read of one value.
+func Reading[T any](ctx context.Context, s *Store, f func(*Reader) T) (v T, err error) {
+	err = s.Read(ctx, func(q *Reader) { v = f(q) })
+	return v, err
 }
 
 // Streamed joins the pieces of a step's text. A character cut off at the end of
 // what arrived is left out as a replacement character.
-func Streamed(q Rower, turnID string, step int) (text, reasoning string, err error) {
-	rows, err := q.Rows(`SELECT body, reasoning FROM chunks WHERE turn_id = ? AND step = ? ORDER BY n`, turnID, step)
-	if err != nil {
-		return "", "", err
-	}
-	defer func() { _ = rows.Close() }()
+func Streamed(q Rower, turnID string, step int) (text, reasoning string) {
+	type piece struct{ text, reasoning []byte }
 	var body, thought strings.Builder
-	for rows.Next() {
-		var b, r []byte
-		if err := rows.Scan(&b, &r); err != nil {
-			return "", "", err
-		}
-		body.Write(b)
-		thought.Write(r)
+	for _, p := range Find(q, func(p *piece) []any { return []any{&p.text, &p.reasoning} }, nil, `SELECT body, reasoning FROM chunks WHERE turn_id = ? AND step = ? ORDER BY n`, turnID, step) {
+		body.Write(p.text)
+		thought.Write(p.reasoning)
 	}
-	return Clean(body.String()), Clean(thought.String()), rows.Err()
+	return Clean(body.String()), Clean(thought.String())
 }
 
 // List runs a query and turns each row into a value. When there is none, a
 // thread that does not exist is reported, not an empty list.
-func List[R, V any](q *Reader, threadID string, targets func(*R) []any, view func(*R) (V, error), query string, args ...any) ([]V, error) {
-	found, err := Find(q, targets, nil, query, args...)
-	if err != nil {
-		return nil, err
-	}
+func List[R, V any](q *Reader, threadID string, targets func(*R) []any, view func(*R) V, query string, args ...any) []V {
+	found := Find(q, targets, nil, query, args...)
 	if len(found) == 0 && threadID != "" {
-		return nil, q.Exists(threadID)
+		q.Exists(threadID)
+		return nil
 	}
 	values := make([]V, 0, len(found))
 	for _, f := range found {
-		v, err := view(f)
-		if err != nil {
-			return nil, err
-		}
-		values = append(values, v)
+		values = append(values, view(f))
 	}
-	return values, nil
+	return values
 }
 
 // Thread is the thread of a row, with its configuration.
-func (r *Reader) Thread(t *Thread) (agent.Thread, error) {
+func (r *Reader) Thread(t *Thread) agent.Thread {
 	t.Loaded()
-	c, err := r.s.Config(r, t.ConfigHash)
+	c := r.s.Config(r, t.ConfigHash)
 	t.Config = c
-	return t.Thread, err
+	return t.Thread
 }
 
 // Listed is a thread in a list: one whose configuration cannot be read does not
 // hide the others, and has none.
-func (r *Reader) Listed(t *Thread) (agent.Thread, error) {
-	v, err := r.Thread(t)
+func (r *Reader) Listed(t *Thread) agent.Thread {
+	var v agent.Thread
+	err := Caught(func() { v = r.Thread(t) })
 	if memory.IsDamaged(err) {
-		v.Config, err = agent.SpecialistAgentConfig{Name: v.AgentType}, nil
+		t.Config = agent.SpecialistAgentConfig{Name: t.AgentType}
+		return t.Thread
 	}
-	return v, err
+	Check(err)
+	return v
 }

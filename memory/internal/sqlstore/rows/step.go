@@ -1,9 +1,7 @@
 package rows
 
 import (
-	"database/sql"
 	"encoding/json"
-	"errors"
 
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/memory"
@@ -60,40 +58,37 @@ func (s *Step) Loaded() {
 }
 
 // ModelReply is the stored reply.
-func (s *Step) ModelReply() (agent.ModelReply, error) {
+func (s *Step) ModelReply() agent.ModelReply {
 	var r agent.ModelReply
 	if s.Reply == "" {
-		return r, nil
+		return r
 	}
-	return r, memory.Damaged("", "the reply of step "+agent.MessageID(s.TurnID, s.Step.Step), json.Unmarshal([]byte(s.Reply), &r))
+	Check(memory.Damaged("", "the reply of step "+agent.MessageID(s.TurnID, s.Step.Step), json.Unmarshal([]byte(s.Reply), &r)))
+	return r
 }
 
 // Step loads a step; nil if it has not begun.
-func (u *Unit) Step(turnID string, step int) (*Step, error) {
+func (u *Unit) Step(turnID string, step int) *Step {
 	s := &Step{}
-	err := u.Row(SelectStep+` WHERE turn_id = ? AND step = ?`+u.Store.Dialect.LockRow, turnID, step).Scan(s.Targets()...)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
+	if !u.One(SelectStep+` WHERE turn_id = ? AND step = ?`+u.Store.Dialect.LockRow, turnID, step).Into(s.Targets()...) {
+		return nil
 	}
 	s.Loaded()
-	return s, nil
+	return s
 }
 
 // SaveStep puts a changed step back.
-func (u *Unit) SaveStep(s *Step) error {
-	return u.Exec(updateStep, Values(s.Targets())...)
+func (u *Unit) SaveStep(s *Step) {
+	u.Exec(updateStep, Values(s.Targets())...)
 }
 
 // DropChunks deletes the streamed text of a step.
-func (u *Unit) DropChunks(s *Step) error {
+func (u *Unit) DropChunks(s *Step) {
 	if s.textLen == 0 && s.reasoningLen == 0 {
-		return nil
+		return
 	}
 	s.textLen, s.reasoningLen = 0, 0
-	return u.Exec(`DELETE FROM chunks WHERE turn_id = ? AND step = ?`, s.TurnID, s.Step.Step)
+	u.Exec(`DELETE FROM chunks WHERE turn_id = ? AND step = ?`, s.TurnID, s.Step.Step)
 }
 
 // fence is the activity attempt that made an attempt current, and the highest
@@ -109,43 +104,65 @@ func (f *fence) Repeats(n memory.Fence) bool { return n.Scope != "" && f.Fence =
 
 // Admit makes n current, or reports false when a higher number of its scope was
 // current before.
-func (f *fence) Admit(n memory.Fence) (bool, error) {
+func (f *fence) Admit(n memory.Fence) bool {
 	if f.Scope == n.Scope {
 		if n.Scope != "" && n.Number < f.Number {
-			return false, nil
+			return false
 		}
 		f.Fence = n
-		return true, nil
+		return true
 	}
 	seen := map[string]int{}
-	if err := Decode(f.seen, &seen); err != nil {
-		return false, err
-	}
+	Check(Decode(f.seen, &seen))
 	if n.Number < seen[n.Scope] && n.Scope != "" {
-		return false, nil
+		return false
 	}
 	if f.Scope != "" {
 		seen[f.Scope] = max(seen[f.Scope], f.Number)
-		b, err := json.Marshal(seen)
-		if err != nil {
-			return false, err
-		}
-		f.seen = string(b)
+		f.seen = string(Must(json.Marshal(seen)))
 	}
 	f.Fence = n
-	return true, nil
+	return true
 }
 
 // LockStep makes this unit the only writer of a step. Whoever ends an attempt
 // locks the step too, so what was fenced before is read again after it.
-func (u *Unit) LockStep(turnID string, step int) error {
+func (u *Unit) LockStep(turnID string, step int) {
 	if u.Store.Dialect.LockRow == "" {
-		return nil
+		return
 	}
-	var one int
-	err := u.q.QueryRowContext(u.wait, u.Store.sql.sql(`SELECT 1 FROM steps WHERE turn_id = ? AND step = ?`+u.Store.Dialect.LockRow), turnID, step).Scan(&one)
-	if NoRows(err) {
-		return nil // the fence finds nothing either
+	// Where there is none, the fence finds nothing either.
+	One{u.q.QueryRowContext(u.wait, u.Store.sql.sql(`SELECT 1 FROM steps WHERE turn_id = ? AND step = ?`+u.Store.Dialect.LockRow), turnID, step)}.Into(new(int))
+}
+
+// SummaryMutable are the columns that change.
+const (
+	SummaryMutable = `state,attempt,failed,fence,scope,number,from_seq,to_seq,last_seq,body,tokens,model,used,created_at`
+	SummaryColumns = SummaryMutable + `,thread_id,turn_id,step,cause`
+	SelectSummary  = `SELECT ` + SummaryColumns + ` FROM summaries`
+)
+
+// Summary is a summary under way or stored.
+type Summary struct {
+	memory.Summary
+	State   string
+	Failed  int
+	Fence   fence
+	Used    string
+	Created int64
+}
+
+// Targets are where a row's columns are read to, in their order.
+func (s *Summary) Targets() []any {
+	return []any{
+		&s.State, &s.Attempts, &s.Failed, &s.Fence.seen, &s.Fence.Scope, &s.Fence.Number, &s.ReplacesFrom, &s.ReplacesTo, &s.LastSeq,
+		&s.Text, &s.Window, &s.Model, &s.Used, &s.Created, &s.ThreadID, &s.TurnID, &s.Step, &s.Cause,
 	}
-	return err
+}
+
+// ViewSummary is a summary as callers see it.
+func ViewSummary(s *Summary) memory.Summary {
+	s.CreatedAt = Stamp(s.Created)
+	Check(Decode(s.Used, &s.Summary.Usage))
+	return s.Summary
 }

@@ -1,9 +1,16 @@
+// Package rows is the lowest floor of the store: the rows of its tables, the write
+// transaction (Unit), the reader, the schema, and what each back end supplies
+// (Backend, Dialect). It knows no rule of docs/state-machine.md.
+//
+// Each operation is a unit of work: it loads the thread row and the turn row it
+// is fenced by, writes the new rows as it goes, and puts the changed thread and
+// turn rows back with one statement each before the commit. Counters live in
+// those rows, so that no operation gets slower as a thread gets longer.
 package rows
 
 import (
 	"context"
 	"crypto/rand"
-	"database/sql"
 	"encoding/hex"
 	"errors"
 	mathrand "math/rand/v2"
@@ -65,24 +72,17 @@ func (s *Store) Changed(ctx context.Context) (int64, error) {
 
 // readID reads the id, or makes it when the store is new.
 func (s *Store) readID(ctx context.Context) error {
-	return s.Write(ctx, "open", func(u *Unit) error {
-		err := u.Row(`SELECT value FROM meta WHERE key = 'store_id'`).Scan(&s.id)
-		if !errors.Is(err, sql.ErrNoRows) {
-			return err
+	return s.Write(ctx, "open", func(u *Unit) {
+		if u.One(`SELECT value FROM meta WHERE key = 'store_id'`).Into(&s.id) {
+			return
 		}
-		used, err := u.Strings(`SELECT id FROM sessions WHERE id > '' LIMIT 1`)
-		if err != nil {
-			return err
-		}
-		if len(used) > 0 {
-			return agent.Errorf(agent.CodeInvalid, "%s store: its own id is missing from the table meta (key store_id): it was changed by hand or is damaged; put the id back, which the task queue spool-ID of its workers shows, or restore a backup", s.Dialect.Name)
+		if len(u.Strings(`SELECT id FROM sessions WHERE id > '' LIMIT 1`)) > 0 {
+			Refuse(agent.CodeInvalid, "%s store: its own id is missing from the table meta (key store_id): it was changed by hand or is damaged; put the id back, which the task queue spool-ID of its workers shows, or restore a backup", s.Dialect.Name)
 		}
 		var b [4]byte
-		if _, err := rand.Read(b[:]); err != nil {
-			return err
-		}
+		Must(rand.Read(b[:]))
 		s.id = hex.EncodeToString(b[:])
-		return u.Exec(`INSERT INTO meta (key, value) VALUES ('store_id', ?)`, s.id)
+		u.Exec(`INSERT INTO meta (key, value) VALUES ('store_id', ?)`, s.id)
 	})
 }
 
@@ -96,7 +96,7 @@ const (
 // Write runs f as one transaction, again if the database undid it because of
 // another one, or if its commit had no answer: an operation that took place and is
 // repeated changes nothing. name is the operation's crash point.
-func (s *Store) Write(ctx context.Context, name string, f func(*Unit) error) error {
+func (s *Store) Write(ctx context.Context, name string, f func(*Unit)) error {
 	var open time.Time // since when it is not known whether it took place
 	for try := 1; ; try++ {
 		err := s.tryWrite(ctx, name, f)
@@ -130,7 +130,7 @@ func (s *Store) unanswered(err error, open *time.Time) bool {
 	return lost && !open.IsZero() && time.Since(*open) < repeatFor
 }
 
-func (s *Store) tryWrite(ctx context.Context, name string, f func(*Unit) error) error {
+func (s *Store) tryWrite(ctx context.Context, name string, f func(*Unit)) error {
 	tx, err := s.b.Begin(ctx)
 	if err != nil {
 		return err
@@ -138,10 +138,7 @@ func (s *Store) tryWrite(ctx context.Context, name string, f func(*Unit) error) 
 	// Also after a panic: a transaction that is not committed gives back its lock.
 	defer tx.Rollback()
 	u := &Unit{ctx: context.WithoutCancel(ctx), wait: ctx, Store: s, q: tx, Now: s.began(tx).UnixMilli()}
-	if err := f(u); err != nil {
-		return err
-	}
-	if err := u.Flush(); err != nil {
+	if err := Caught(func() { f(u); u.Flush() }); err != nil {
 		return err
 	}
 	if s.o.Removing != nil && len(u.Removed) > 0 {
@@ -177,8 +174,8 @@ func (s *Store) Now(ctx context.Context) (time.Time, error) {
 
 // Read runs f for reading; f must not depend on several statements seeing the
 // same state unless they tell rows that never change.
-func (s *Store) Read(ctx context.Context, f func(*Reader) error) error {
-	err := s.b.Read(ctx, func(q Queryer) error { return f(&Reader{ctx: ctx, s: s, q: q}) })
+func (s *Store) Read(ctx context.Context, f func(*Reader)) error {
+	err := s.b.Read(ctx, func(q Queryer) error { return Caught(func() { f(&Reader{ctx: ctx, s: s, q: q}) }) })
 	return s.Fail("read", err)
 }
 
@@ -201,11 +198,21 @@ func (s *Store) Fail(op string, err error) error {
 }
 
 // Look runs f on the state of one moment and changes nothing.
-func (s *Store) Look(ctx context.Context, f func(*Unit) error) error {
+func (s *Store) Look(ctx context.Context, f func(*Unit)) error {
 	tx, err := s.b.Begin(ctx)
 	if err != nil {
 		return s.Fail("read", err)
 	}
 	defer tx.Rollback()
-	return s.Fail("read", f(&Unit{ctx: context.WithoutCancel(ctx), wait: ctx, Store: s, q: tx, Now: s.began(tx).UnixMilli()}))
+	u := &Unit{ctx: context.WithoutCancel(ctx), wait: ctx, Store: s, q: tx, Now: s.began(tx).UnixMilli()}
+	return s.Fail("read", Caught(func() { f(u) }))
+}
+
+// NotOurs makes an error that rows of a file have led to a refusal of the file.
+func (s *Store) NotOurs(err error, format string, args ...any) error {
+	switch agent.CodeOf(s.Fail("import", err)) {
+	case "", agent.CodeUnavailable:
+		return err
+	}
+	return agent.Wrap(err, agent.CodeInvalid, format, args...)
 }

@@ -94,27 +94,24 @@ func (t *Thread) Count(use agent.Usage) {
 }
 
 // Create inserts a new thread, written by this transaction.
-func (u *Unit) Create(t *Thread) error {
+func (u *Unit) Create(t *Thread) {
 	t.At = u.Now
 	t.CreatedMs, t.UpdatedMs = u.Now, u.Now
-	if err := u.Exec(InsertThread, Values(t.Targets())...); err != nil {
-		return err
-	}
+	u.Exec(InsertThread, Values(t.Targets())...)
 	t.Loaded()
 	u.Threads = append(u.Threads, t)
-	return nil
 }
 
 // View is the thread as callers see it, with its configuration.
-func (u *Unit) View(t *Thread) (agent.Thread, error) {
-	c, err := u.Store.Config(u, t.ConfigHash)
-	if err != nil {
-		return agent.Thread{}, err
-	}
+func (u *Unit) View(t *Thread) agent.Thread {
+	c := u.Store.Config(u, t.ConfigHash)
 	v := t.Thread
 	v.Config = c
-	return v, nil
+	return v
 }
 
 // Ended holds for threads without an open turn that have had one.
 const Ended = `status IN ('completed', 'failed', 'cancelled')`
+
+// TopicLength is how much of its first message a conversation is named by.
+const TopicLength = 80

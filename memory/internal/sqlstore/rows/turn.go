@@ -71,21 +71,17 @@ func (t *Turn) Loaded() {
 }
 
 // Cancelled reports ErrCancelRequested if a person asked to end the turn.
-func (t *Turn) Cancelled() error {
+func (t *Turn) Cancelled() {
 	if t.CancelMs != 0 {
-		return memory.CancelRequested(t.ID)
+		Check(memory.CancelRequested(t.ID))
 	}
-	return nil
 }
 
 // InsertTurn writes a new turn.
-func (u *Unit) InsertTurn(t *Turn) error {
-	if err := u.Exec(insertTurn, Values(t.columns())...); err != nil {
-		return err
-	}
+func (u *Unit) InsertTurn(t *Turn) {
+	u.Exec(insertTurn, Values(t.columns())...)
 	t.Loaded()
 	u.Turns = append(u.Turns, t)
-	return nil
 }
 
 // RollUp adds what a child's turn used to a turn above it and to that turn's
@@ -94,4 +90,66 @@ func RollUp(t *Thread, turn *Turn, use agent.Usage) {
 	turn.Usage, turn.Dirty = turn.Usage.Add(use), true
 	use.ToolCalls = 0
 	t.Count(use)
+}
+
+const insertTask = `INSERT INTO tasks (id, thread_id, type, name, instruction, sub_agent, status, result, error, trigger_id, created_at, updated_at)` +
+	` VALUES (?, ?, ?, ?, ?, ?, ?, '', '', ?, ?, ?)`
+
+// NewTask writes the record of a piece of work on the thread that ordered it.
+func (u *Unit) NewTask(t *Thread, turn *Turn, callID, typ, name, instruction, subAgent string) {
+	trigger := u.UserMessageID(turn)
+	u.Exec(insertTask, agent.TaskID(callID), t.ID, typ, typ+":"+name, instruction, subAgent, string(agent.TaskPending),
+		trigger, t.At, t.At)
+}
+
+// UserMessageID is the message a turn answers. A retry answers that of the first
+// turn of its message.
+func (u *Unit) UserMessageID(turn *Turn) string {
+	first := turn.ID
+	if turn.RetryNo > 0 {
+		u.One(`SELECT turn_id FROM inbox WHERE thread_id = ? AND kind IN ('message', 'child') AND id = ?`, turn.ThreadID, turn.MessageID).Into(&first)
+	}
+	return agent.MessageID(first, 0)
+}
+
+// TaskStatus moves a task along; it does nothing where there is no such task.
+func (u *Unit) TaskStatus(t *Thread, taskID string, status agent.TaskStatus) {
+	if taskID == "" {
+		return
+	}
+	t.Touch()
+	u.Exec(`UPDATE tasks SET status = ?, updated_at = ? WHERE id = ?`, string(status), t.At, taskID)
+}
+
+// TaskEnd ends a task with its result, or with its error.
+func (u *Unit) TaskEnd(t *Thread, taskID string, status agent.TaskStatus, text string) {
+	if taskID == "" {
+		return
+	}
+	result, failure := text, ""
+	if status != agent.TaskSuccess {
+		result, failure = "", text
+	}
+	t.Touch()
+	u.Exec(`UPDATE tasks SET status = ?, result = ?, error = ?, updated_at = ? WHERE id = ?`,
+		string(status), result, failure, t.At, taskID)
+}
+
+// DelegatorTask moves the task a sub-agent's turn works on; main turns have none.
+func (u *Unit) DelegatorTask(turn *Turn, status agent.TaskStatus) {
+	if turn.TaskID == "" {
+		return
+	}
+	u.TaskStatus(u.Thread(turn.DelegatorThread), turn.TaskID, status)
+}
+
+// TaskOfCall is how a call's end ends its task.
+func TaskOfCall(s agent.CallStatus) agent.TaskStatus {
+	switch s {
+	case agent.CallSuccess:
+		return agent.TaskSuccess
+	case agent.CallAborted, agent.CallDenied:
+		return agent.TaskCancelled
+	}
+	return agent.TaskFailed
 }

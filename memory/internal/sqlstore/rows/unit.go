@@ -30,9 +30,8 @@ type Unit struct {
 }
 
 // Exec runs a statement.
-func (u *Unit) Exec(query string, args ...any) error {
-	_, err := u.q.ExecContext(u.ctx, u.Store.sql.sql(query), args...)
-	return err
+func (u *Unit) Exec(query string, args ...any) {
+	Must(u.q.ExecContext(u.ctx, u.Store.sql.sql(query), args...))
 }
 
 // Row runs a query for one row.
@@ -41,134 +40,129 @@ func (u *Unit) Row(query string, args ...any) *sql.Row {
 }
 
 // Rows runs a query.
-func (u *Unit) Rows(query string, args ...any) (*sql.Rows, error) {
+func (u *Unit) Rows(query string, args ...any) *sql.Rows { return Must(u.query(query, args...)) }
+
+func (u *Unit) query(query string, args ...any) (*sql.Rows, error) {
 	return u.q.QueryContext(u.ctx, u.Store.sql.sql(query), args...)
 }
 
-// lock makes this unit the only writer of a thread's tree; a missing thread is
-// CodeNotFound. Few operations write in several trees: should two of them lock
-// the same ones in another order, the database undoes one, which is run again.
-func (u *Unit) lock(threadID string) error {
+// lock makes this unit the only writer of a thread's tree, and reports whether there
+// is one. Few operations write in several trees: should two of them lock the same
+// ones in another order, the database undoes one, which is run again.
+func (u *Unit) lock(threadID string) bool {
 	var root string
-	err := u.q.QueryRowContext(u.wait, u.Store.sql.sql(u.Store.Dialect.LockTree), threadID).Scan(&root)
-	if errors.Is(err, sql.ErrNoRows) {
-		// Also if somebody else makes it just now: it must not be read unlocked.
-		return NoThread(threadID)
+	// Also if somebody else makes it just now: it must not be read unlocked.
+	if !(One{u.q.QueryRowContext(u.wait, u.Store.sql.sql(u.Store.Dialect.LockTree), threadID)}).Into(&root) {
+		return false
 	}
-	if err == nil {
-		u.locked = append(u.locked, root)
-	}
-	return err
+	u.locked = append(u.locked, root)
+	return true
 }
 
 // Thread loads a thread; missing ones are CodeNotFound.
-func (u *Unit) Thread(id string) (*Thread, error) {
+func (u *Unit) Thread(id string) *Thread { return u.ThreadOf("", id) }
+
+// ThreadOf loads a thread for a user, "" for any; another's is CodeNotFound.
+func (u *Unit) ThreadOf(userID, id string) *Thread {
+	t := u.FindThread(userID, id)
+	if t == nil {
+		Check(NoThread(id))
+	}
+	return t
+}
+
+// FindThread is ThreadOf a thread that may be missing: then it is nil. The tree of
+// another user is neither locked nor waited for.
+func (u *Unit) FindThread(userID, id string) *Thread {
 	for _, t := range u.Threads {
 		if t.ID == id {
-			return t, nil
+			return t.of(userID)
 		}
 	}
 	locks := u.Store.Dialect.LockTree != ""
-	if locks && len(u.locked) == 0 {
-		if err := u.lock(id); err != nil {
-			return nil, err
-		}
+	if locks && userID != "" && u.ThreadRow(id).of(userID) == nil || locks && len(u.locked) == 0 && !u.lock(id) {
+		return nil
 	}
-	t, err := u.LoadThread(id)
-	if err != nil {
-		return nil, err
+	t := u.ThreadRow(id).of(userID)
+	if t != nil && locks && !slices.Contains(u.locked, t.RootThreadID) {
+		if !u.lock(id) {
+			return nil
+		}
+		t = u.ThreadRow(id)
 	}
-	if locks && !slices.Contains(u.locked, t.RootThreadID) {
-		if err := u.lock(id); err != nil {
-			return nil, err
-		}
-		if t, err = u.LoadThread(id); err != nil {
-			return nil, err
-		}
+	if t == nil {
+		return nil
 	}
 	t.Loaded()
 	t.At = max(u.Now, t.UpdatedMs)
 	u.Threads = append(u.Threads, t)
-	return t, nil
+	return t
 }
 
-// ThreadOf loads a thread for a user, "" for any. Another's is not found, and its
-// tree is neither locked nor waited for.
-func (u *Unit) ThreadOf(userID, id string) (*Thread, error) {
-	own := func(t *Thread, err error) (*Thread, error) {
-		if err == nil && userID != "" && t.UserID != userID {
-			return nil, NoThread(id)
-		}
-		return t, err
-	}
-	if userID != "" && u.Store.Dialect.LockTree != "" {
-		if _, err := own(u.LoadThread(id)); err != nil {
-			return nil, err
-		}
-	}
-	return own(u.Thread(id))
-}
-
-// LoadThread reads a thread; missing ones are CodeNotFound.
-func (u *Unit) LoadThread(id string) (*Thread, error) {
+// ThreadRow reads a thread, without a lock; nil if there is none.
+func (u *Unit) ThreadRow(id string) *Thread {
 	t := &Thread{}
-	err := u.Row(SelectThread+` WHERE id = ?`, id).Scan(t.Targets()...)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil, NoThread(id)
+	if !u.One(SelectThread+` WHERE id = ?`, id).Into(t.Targets()...) {
+		return nil
 	}
-	return t, err
+	return t
 }
 
-// Turn loads a turn; missing ones are CodeNotFound.
-func (u *Unit) Turn(id string) (*Turn, error) {
+// of is the thread if it is the user's, else nil.
+func (t *Thread) of(userID string) *Thread {
+	if t != nil && userID != "" && t.UserID != userID {
+		return nil
+	}
+	return t
+}
+
+// FindTurn is Turn for one that may be missing: then it is nil.
+func (u *Unit) FindTurn(id string) *Turn {
 	for _, t := range u.Turns {
 		if t.ID == id {
-			return t, nil
+			return t
 		}
 	}
 	t := &Turn{}
-	err := u.Row(SelectTurn+` WHERE id = ?`, id).Scan(t.Targets()...)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil, agent.Errorf(agent.CodeNotFound, "turn %q does not exist", id)
-	}
-	if err != nil {
-		return nil, err
+	if !u.One(SelectTurn+` WHERE id = ?`, id).Into(t.Targets()...) {
+		return nil
 	}
 	t.Loaded()
 	u.Turns = append(u.Turns, t)
-	return t, nil
+	return t
+}
+
+// Turn loads a turn; missing ones are CodeNotFound.
+func (u *Unit) Turn(id string) *Turn {
+	t := u.FindTurn(id)
+	if t == nil {
+		Refuse(agent.CodeNotFound, "turn %q does not exist", id)
+	}
+	return t
 }
 
 // Open loads a thread and its turn, fenced: the turn must be the thread's open one.
-func (u *Unit) Open(threadID, turnID string) (*Thread, *Turn, error) {
-	th, err := u.Thread(threadID)
-	if err != nil {
-		return nil, nil, err
-	}
+func (u *Unit) Open(threadID, turnID string) (*Thread, *Turn) {
+	th := u.Thread(threadID)
 	if turnID == "" || th.OpenTurnID != turnID {
-		return nil, nil, memory.Stale("turn %q is not the open turn of thread %s", turnID, threadID)
+		Check(memory.Stale("turn %q is not the open turn of thread %s", turnID, threadID))
 	}
-	turn, err := u.Turn(turnID)
-	return th, turn, err
+	turn := u.Turn(turnID)
+	return th, turn
 }
 
 // Flush puts changed rows back.
-func (u *Unit) Flush() error {
+func (u *Unit) Flush() {
 	for _, t := range u.Turns {
 		if t.Dirty {
-			if err := u.Exec(updateTurn, Values(t.columns()[columns(turnFixed):])...); err != nil {
-				return err
-			}
+			u.Exec(updateTurn, Values(t.columns()[columns(turnFixed):])...)
 		}
 	}
 	for _, t := range u.Threads {
 		if t.Dirty {
-			if err := u.Exec(updateThread, Values(t.Targets()[columns(threadFixed):])...); err != nil {
-				return err
-			}
+			u.Exec(updateThread, Values(t.Targets()[columns(threadFixed):])...)
 		}
 	}
-	return nil
 }
 
 // touched are the threads that this unit worked on.
@@ -248,45 +242,34 @@ func Flag(b bool) int {
 }
 
 // Strings reads a column of text.
-func (u *Unit) Strings(query string, args ...any) ([]string, error) {
-	rows, err := u.Rows(query, args...)
-	if err != nil {
-		return nil, err
+func (u *Unit) Strings(query string, args ...any) []string { return Strings(u, query, args...) }
+
+// Strings reads a column of text; it is empty, not nil, if there is nothing.
+func Strings(q Rower, query string, args ...any) []string {
+	all := []string{}
+	for _, s := range Find(q, func(s *string) []any { return []any{s} }, nil, query, args...) {
+		all = append(all, *s)
 	}
-	defer func() { _ = rows.Close() }()
-	var all []string
-	for rows.Next() {
-		var s string
-		if err := rows.Scan(&s); err != nil {
-			return nil, err
-		}
-		all = append(all, s)
-	}
-	return all, rows.Err()
+	return all
 }
 
 // Find runs a query and reads its rows into structs; loaded, if not nil, derives
 // the fields that are not columns.
-func Find[T any](q Rower, targets func(*T) []any, loaded func(*T) error, query string, args ...any) ([]*T, error) {
-	rows, err := q.Rows(query, args...)
-	if err != nil {
-		return nil, err
-	}
+func Find[T any](q Rower, targets func(*T) []any, loaded func(*T), query string, args ...any) []*T {
+	rows, err := q.query(query, args...)
+	Check(err)
 	defer func() { _ = rows.Close() }()
 	var all []*T
 	for rows.Next() {
 		v := new(T)
-		if err := rows.Scan(targets(v)...); err != nil {
-			return nil, err
-		}
+		Check(rows.Scan(targets(v)...))
 		if loaded != nil {
-			if err := loaded(v); err != nil {
-				return nil, err
-			}
+			loaded(v)
 		}
 		all = append(all, v)
 	}
-	return all, rows.Err()
+	Check(rows.Err())
+	return all
 }
 
 // NoRows reports whether a query found nothing.

@@ -2,6 +2,7 @@ package rules
 
 import (
 	"context"
+	"time"
 
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/memory"
@@ -9,79 +10,60 @@ import (
 )
 
 // RequestCancel marks a thread's open turn as to be cancelled.
-func (s *Store) RequestCancel(ctx context.Context, r memory.CancelRequest) (res memory.CancelResult, err error) {
-	err = s.write(ctx, "cancel", func(u *Unit) error {
-		res = memory.CancelResult{}
-		t, err := u.ThreadOf(r.UserID, r.ThreadID)
-		if err != nil {
-			return err
-		}
-		turn, err := u.named(t, r.TurnID)
-		if err != nil {
-			return err
-		}
+func (s *Store) RequestCancel(ctx context.Context, r memory.CancelRequest) (memory.CancelResult, error) {
+	return writing(ctx, s, "cancel", func(u *Unit) (res memory.CancelResult) {
+		t := u.ThreadOf(r.UserID, r.ThreadID)
+		turn := u.named(t, r.TurnID)
 		if turn != nil {
 			r.TurnID = turn.ID // should this be run again, it is about the same turn
 		}
 		if turn != nil && turn.State == memory.TurnOpen {
-			if err := u.requestCancel(turn, r.By, &res); err != nil {
-				return err
-			}
+			u.requestCancel(turn, r.By, &res)
 		}
 		if r.All {
-			err = u.cancelRest(t, r.By, &res)
+			u.cancelRest(t, r.By, &res)
 		} else {
-			res.Running, err = u.runningBelow(t)
-		}
-		if err != nil {
-			return err
+			res.Running = u.runningBelow(t)
 		}
 		if turn != nil {
 			res.TurnID, res.By, res.At = turn.ID, turn.CancelBy, rows.Stamp(turn.CancelMs)
 			res.Repeated = turn.State == memory.TurnClosed
 		}
 		if turn == nil && res.Dropped == 0 && res.Stopped == 0 {
-			return agent.Errorf(agent.CodeConflict, "nothing to cancel: thread %s has %s", t.ID, openInstead(t.OpenTurnID, r.TurnID))
+			rows.Refuse(agent.CodeConflict, "nothing to cancel: thread %s has %s", t.ID, openInstead(t.OpenTurnID, r.TurnID))
 		}
-		return nil
+		return res
 	})
-	return res, err
 }
 
 // named is the turn that a request is about: the open one, or one that was
 // closed after an earlier request; nil if there is none.
-func (u *Unit) named(t *rows.Thread, turnID string) (*rows.Turn, error) {
+func (u *Unit) named(t *rows.Thread, turnID string) *rows.Turn {
 	if t.OpenTurnID != "" && (turnID == "" || turnID == t.OpenTurnID) {
 		return u.Turn(t.OpenTurnID)
 	}
-	turn, err := u.LastTurn(t)
+	turn := u.LastTurn(t)
 	if turnID != "" {
-		turn, err = u.Turn(turnID)
-		if agent.CodeOf(err) == agent.CodeNotFound {
-			return nil, nil
-		}
+		turn = u.FindTurn(turnID)
 	}
-	if err != nil || turn == nil || turn.ThreadID != t.ID || turn.CancelMs == 0 {
-		return nil, err
+	if turn == nil || turn.ThreadID != t.ID || turn.CancelMs == 0 {
+		return nil
 	}
-	return turn, nil
+	return turn
 }
 
 // cancelledAbove reports ErrCancelRequested if the turn, or one that waits for it,
 // is to be cancelled: what it would start in the background would outlive the
 // request, which could not see it.
-func (u *Unit) cancelledAbove(turn *rows.Turn) error {
+func (u *Unit) cancelledAbove(turn *rows.Turn) {
 	for at := turn; ; {
 		if at.CancelMs != 0 {
-			return memory.CancelRequested(turn.ID)
+			rows.Check(memory.CancelRequested(turn.ID))
 		}
 		if at.DelegatorThread == "" || at.Background {
-			return nil
+			return
 		}
-		above, err := u.Turn(at.DelegatorTurn)
-		if err != nil {
-			return err
-		}
+		above := u.Turn(at.DelegatorTurn)
 		at = above
 	}
 }
@@ -95,18 +77,14 @@ func openInstead(open, named string) string {
 }
 
 // requestCancel marks an open turn; the first request wins.
-func (u *Unit) requestCancel(turn *rows.Turn, by string, res *memory.CancelResult) error {
+func (u *Unit) requestCancel(turn *rows.Turn, by string, res *memory.CancelResult) {
 	res.Turns = append(res.Turns, memory.ThreadTurn{ThreadID: turn.ThreadID, TurnID: turn.ID})
 	if turn.CancelMs != 0 {
-		return nil
+		return
 	}
-	t, err := u.Thread(turn.ThreadID)
-	if err != nil {
-		return err
-	}
+	t := u.Thread(turn.ThreadID)
 	t.Touch()
 	turn.CancelMs, turn.CancelBy, turn.Dirty = t.At, by, true
-	return nil
 }
 
 const (
@@ -118,82 +96,64 @@ const (
 )
 
 // runningBelow counts the background work below a thread.
-func (u *Unit) runningBelow(t *rows.Thread) (n int, err error) {
+func (u *Unit) runningBelow(t *rows.Thread) (n int) {
 	if t.LastChild == 0 {
-		return 0, nil
+		return 0
 	}
-	err = u.Row(below+`SELECT (SELECT COUNT(*) FROM turns WHERE `+openBelow+` AND cancel_at = 0) + (SELECT COUNT(*) FROM inbox WHERE `+queuedBelow+`)`, t.ID).Scan(&n)
-	return n, err
+	rows.Check(u.Row(below+`SELECT (SELECT COUNT(*) FROM turns WHERE `+openBelow+` AND cancel_at = 0) + (SELECT COUNT(*) FROM inbox WHERE `+queuedBelow+`)`, t.ID).Scan(&n))
+	return n
 }
 
 // cancelRest drops what waits and stops what runs in the background below a
 // thread. Nobody wants a turn for the ends of that: they come with the next
 // message, and so do those that wait.
-func (u *Unit) cancelRest(t *rows.Thread, by string, res *memory.CancelResult) error {
-	if err := u.quietReports(t); err != nil {
-		return err
-	}
-	waiting, err := u.Entries(`thread_id = ? AND state = 'waiting' AND kind IN ('message', 'retry')`, t.ID)
-	if err != nil {
-		return err
-	}
+func (u *Unit) cancelRest(t *rows.Thread, by string, res *memory.CancelResult) {
+	u.quietReports(t)
+	waiting := u.Entries(`thread_id = ? AND state = 'waiting' AND kind IN ('message', 'retry')`, t.ID)
 	for _, e := range waiting {
-		if err := u.Drop(t, e); err != nil {
-			return err
-		}
+		u.Drop(t, e)
 		res.Dropped++
 	}
-	ids, err := u.Strings(below+`SELECT id FROM turns WHERE `+openBelow+` ORDER BY opened_at, id`, t.ID)
-	if err != nil {
-		return err
-	}
-	for _, id := range ids {
-		turn, err := u.Turn(id)
-		if err != nil {
-			return err
-		}
+	for _, id := range u.Strings(below+`SELECT id FROM turns WHERE `+openBelow+` ORDER BY opened_at, id`, t.ID) {
+		turn := u.Turn(id)
 		if turn.CancelMs == 0 {
 			res.Stopped++
 		}
 		turn.Quiet, turn.Dirty = true, true
-		if err := u.requestCancel(turn, by, res); err != nil {
-			return err
-		}
+		u.requestCancel(turn, by, res)
 	}
-	entries, err := rows.Find(u, (*rows.Entry).Targets, (*rows.Entry).Loaded, below+rows.SelectEntry+` WHERE `+queuedBelow+` ORDER BY thread_id, seq`, t.ID)
-	if err != nil {
-		return err
-	}
+	entries := rows.Find(u, (*rows.Entry).Targets, (*rows.Entry).Loaded, below+rows.SelectEntry+` WHERE `+queuedBelow+` ORDER BY thread_id, seq`, t.ID)
 	for _, e := range entries {
-		if err := u.EndUnstarted(e); err != nil {
-			return err
-		}
+		u.EndUnstarted(e)
 		res.Stopped++
 	}
-	return nil
 }
 
 // quietReports makes the ends of background children that wait in the inbox of a thread,
 // or of one below it, quiet: those below are moved up when their reader is closed.
-func (u *Unit) quietReports(t *rows.Thread) error {
+func (u *Unit) quietReports(t *rows.Thread) {
 	if t.LastChild == 0 {
-		return nil
+		return
 	}
 	const unread = `state = 'waiting' AND quiet = 0 AND kind = 'child' AND background = 1 AND (thread_id = ? OR thread_id IN (SELECT id FROM below))`
-	entries, err := rows.Find(u, (*rows.Entry).Targets, (*rows.Entry).Loaded, below+rows.SelectEntry+` WHERE `+unread+` ORDER BY thread_id, seq`, t.ID, t.ID)
-	if err != nil {
-		return err
-	}
+	entries := rows.Find(u, (*rows.Entry).Targets, (*rows.Entry).Loaded, below+rows.SelectEntry+` WHERE `+unread+` ORDER BY thread_id, seq`, t.ID, t.ID)
 	for _, e := range entries {
-		reader, err := u.Thread(e.ThreadID)
-		if err != nil {
-			return err
-		}
+		reader := u.Thread(e.ThreadID)
 		reader.Touch()
 		reader.Waiting--
-		if err := u.Exec(`UPDATE inbox SET quiet = 1 WHERE thread_id = ? AND seq = ?`, e.ThreadID, e.Seq); err != nil {
-			return err
-		}
+		u.Exec(`UPDATE inbox SET quiet = 1 WHERE thread_id = ? AND seq = ?`, e.ThreadID, e.Seq)
 	}
-	return nil
+}
+
+// CleanUp takes sub-agents that ended before from the lists of sub-agents.
+func (s *Store) CleanUp(ctx context.Context, userID string, age time.Duration) (int, error) {
+	return writing(ctx, s, "clean-up", func(u *Unit) int {
+		old := u.Strings(`SELECT id FROM threads WHERE kind = 'subagent' AND `+rows.Ended+` AND waiting = 0 AND updated_at <= ?`+
+			` AND (user_id = ? OR ? = '') AND NOT EXISTS (SELECT 1 FROM forgotten g WHERE g.thread_id = threads.id)`,
+			u.Now-age.Milliseconds(), userID, userID)
+		for _, id := range old {
+			u.Exec(`INSERT INTO forgotten (thread_id, at) VALUES (?, ?) ON CONFLICT (thread_id) DO NOTHING`, id, u.Now)
+		}
+		return len(old)
+	})
 }

@@ -11,30 +11,22 @@ import (
 
 // OpenDelegation creates (or resumes) a sub-thread with its task, its link and
 // its inbox entry, or stores a refusal as the call's result.
-func (s *Store) OpenDelegation(ctx context.Context, r memory.DelegationRequest) (d memory.Delegation, err error) {
-	err = s.write(ctx, "open-delegation", func(u *Unit) error {
-		d = memory.Delegation{}
-		t, turn, c, err := u.OpenCall(r.ThreadID, r.TurnID, r.CallID)
-		if err != nil {
-			return err
-		}
+func (s *Store) OpenDelegation(ctx context.Context, r memory.DelegationRequest) (memory.Delegation, error) {
+	return writing(ctx, s, "open-delegation", func(u *Unit) (d memory.Delegation) {
+		t, turn, c := u.OpenCall(r.ThreadID, r.TurnID, r.CallID)
 		if c.SubAgentThreadID != "" || c.Status.Final() {
 			d = openedDelegation(c)
-			return nil
+			return d
 		}
-		if err := u.cancelledAbove(turn); err != nil {
-			return err
-		}
+		u.cancelledAbove(turn)
 		if c.Status != agent.CallPending || c.Gate == agent.GateAsk {
-			return agent.Errorf(agent.CodeConflict, "call %s (%s) needs a person's approval before it may run", c.ID, c.ToolName)
+			rows.Refuse(agent.CodeConflict, "call %s (%s) needs a person's approval before it may run", c.ID, c.ToolName)
 		}
 		if !c.Delegation {
-			return agent.Errorf(agent.CodeConflict, "call %s (%s) was not saved as a delegation: it is run, not opened", c.ID, c.ToolName)
+			rows.Refuse(agent.CodeConflict, "call %s (%s) was not saved as a delegation: it is run, not opened", c.ID, c.ToolName)
 		}
-		d, err = u.delegate(t, turn, c, r)
-		return err
+		return u.delegate(t, turn, c, r)
 	})
-	return d, err
 }
 
 // openedDelegation is what the first OpenDelegation of a call returned.
@@ -51,45 +43,42 @@ type refusal struct {
 	reason agent.ErrorReason
 }
 
-func (u *Unit) delegate(t *rows.Thread, turn *rows.Turn, c *rows.Call, r memory.DelegationRequest) (memory.Delegation, error) {
-	child, no, err := u.child(t, c, r)
-	if err != nil {
-		return memory.Delegation{}, err
-	}
+func (u *Unit) delegate(t *rows.Thread, turn *rows.Turn, c *rows.Call, r memory.DelegationRequest) memory.Delegation {
+	child, no := u.child(t, c, r)
 	if no != nil {
-		err := u.Finish(t, turn, c, Ending{Status: agent.CallFailed, Reason: no.reason, Text: no.text})
-		return openedDelegation(c), err
+		u.Finish(t, turn, c, Ending{Status: agent.CallFailed, Reason: no.reason, Text: no.text})
+		return openedDelegation(c)
 	}
 	return u.assign(t, turn, c, child, r)
 }
 
 // child finds or prepares the sub-thread; a new one is not written yet.
-func (u *Unit) child(t *rows.Thread, c *rows.Call, r memory.DelegationRequest) (*rows.Thread, *refusal, error) {
+func (u *Unit) child(t *rows.Thread, c *rows.Call, r memory.DelegationRequest) (*rows.Thread, *refusal) {
 	if r.Refusal != "" {
-		return nil, &refusal{text: r.Refusal, reason: agent.ErrorReason(cmp.Or(string(r.RefusalReason), string(agent.ErrPermissionDenied)))}, nil
+		return nil, &refusal{text: r.Refusal, reason: agent.ErrorReason(cmp.Or(string(r.RefusalReason), string(agent.ErrPermissionDenied)))}
 	}
 	if wrong := agent.CheckAgentType(r.Config.Name); wrong != nil {
-		return nil, &refusal{text: "Delegation refused: " + wrong.Error(), reason: agent.ErrInvalidInput}, nil //nolint:nilerr // the model reads it
+		return nil, &refusal{text: "Delegation refused: " + wrong.Error(), reason: agent.ErrInvalidInput}
 	}
 	if r.Limits.MaxDepth <= 0 {
-		return nil, &refusal{text: agent.RefuseDisabled(), reason: agent.ErrPermissionDenied}, nil
+		return nil, &refusal{text: agent.RefuseDisabled(), reason: agent.ErrPermissionDenied}
 	}
 	if depth := t.Depth + 1; depth > r.Limits.MaxDepth {
-		return nil, &refusal{text: agent.RefuseDepth(depth, r.Limits.MaxDepth), reason: agent.ErrPermissionDenied}, nil
+		return nil, &refusal{text: agent.RefuseDepth(depth, r.Limits.MaxDepth), reason: agent.ErrPermissionDenied}
 	}
 	var child *rows.Thread
 	if r.Resume != "" {
-		found, no, err := u.resumed(t, r)
-		if err != nil || no != nil {
-			return nil, no, err
+		found, no := u.resumed(t, r)
+		if no != nil {
+			return nil, no
 		}
 		child = found
 	}
-	if no, err := u.overLimit(t, r.Limits, child == nil); err != nil || no != nil {
-		return nil, no, err
+	if no := u.overLimit(t, r.Limits, child == nil); no != nil {
+		return nil, no
 	}
 	if child != nil {
-		return child, nil, nil
+		return child, nil
 	}
 	agentID := agent.NewAgentID(r.Config.Name, c.CreatedAt, t.ID, c.TurnID, c.ID)
 	return &rows.Thread{Thread: agent.Thread{
@@ -97,181 +86,133 @@ func (u *Unit) child(t *rows.Thread, c *rows.Call, r memory.DelegationRequest) (
 		ConversationID: t.ConversationID, Kind: agent.KindSubAgent, AgentType: r.Config.Name, AgentID: agentID,
 		ParentThreadID: t.ID, RootThreadID: t.RootThreadID, ParentToolCallID: c.ID, Depth: t.Depth + 1,
 		Status: agent.ThreadPending, Workdir: t.Workdir,
-	}}, nil, nil
+	}}, nil
 }
 
 // resumed finds the sub-agent to resume: one of this thread and of this type. Whose it
 // is, is known before its row is locked with its tree.
-func (u *Unit) resumed(t *rows.Thread, r memory.DelegationRequest) (*rows.Thread, *refusal, error) {
+func (u *Unit) resumed(t *rows.Thread, r memory.DelegationRequest) (*rows.Thread, *refusal) {
 	var id, user, parent, kind string
-	err := u.Row(`SELECT id, user_id, parent_id, agent_type FROM threads WHERE id = ? OR agent_id = ? AND agent_id <> ''`, r.Resume, r.Resume).Scan(&id, &user, &parent, &kind)
+	there := u.One(`SELECT id, user_id, parent_id, agent_type FROM threads WHERE id = ? OR agent_id = ? AND agent_id <> ''`, r.Resume, r.Resume).Into(&id, &user, &parent, &kind)
 	switch {
-	case rows.NoRows(err) || err == nil && user != t.UserID:
-		return nil, &refusal{text: agent.RefuseResumeUnknown(r.Resume), reason: agent.ErrNotFound}, nil
-	case err != nil:
-		return nil, nil, err
+	case !there || user != t.UserID:
+		return nil, &refusal{text: agent.RefuseResumeUnknown(r.Resume), reason: agent.ErrNotFound}
 	case parent != t.ID:
-		return nil, &refusal{text: agent.RefuseResumeForeign(r.Resume), reason: agent.ErrPermissionDenied}, nil
+		return nil, &refusal{text: agent.RefuseResumeForeign(r.Resume), reason: agent.ErrPermissionDenied}
 	case kind != r.Config.Name:
-		return nil, &refusal{text: agent.RefuseResumeType(r.Resume, kind, r.Config.Name), reason: agent.ErrPermissionDenied}, nil
+		return nil, &refusal{text: agent.RefuseResumeType(r.Resume, kind, r.Config.Name), reason: agent.ErrPermissionDenied}
 	}
-	child, err := u.Thread(id)
-	return child, nil, err
+	return u.Thread(id), nil
 }
 
 // overLimit checks how many sub-agents are at work and how many were made.
-func (u *Unit) overLimit(t *rows.Thread, l memory.DelegationLimits, isNew bool) (*refusal, error) {
+func (u *Unit) overLimit(t *rows.Thread, l memory.DelegationLimits, isNew bool) *refusal {
 	if l.MaxFanOut > 0 {
 		var open int
-		err := u.Row(`SELECT (SELECT COUNT(*) FROM inbox WHERE delegator_thread = ? AND kind = 'assign' AND state = 'waiting')`+
-			` + (SELECT COUNT(*) FROM turns WHERE delegator_thread = ? AND delegator_thread <> '' AND state = 'open')`, t.ID, t.ID).Scan(&open)
-		if err != nil {
-			return nil, err
-		}
+		rows.Check(u.Row(`SELECT (SELECT COUNT(*) FROM inbox WHERE delegator_thread = ? AND kind = 'assign' AND state = 'waiting')`+
+			` + (SELECT COUNT(*) FROM turns WHERE delegator_thread = ? AND delegator_thread <> '' AND state = 'open')`, t.ID, t.ID).Scan(&open))
 		if open >= l.MaxFanOut {
-			return &refusal{text: agent.RefuseFanOut(open, l.MaxFanOut), reason: agent.ErrPermissionDenied}, nil
+			return &refusal{text: agent.RefuseFanOut(open, l.MaxFanOut), reason: agent.ErrPermissionDenied}
 		}
 	}
 	if l.MaxDescendants > 0 && isNew {
-		used, err := rows.Spent(u, t.RootThreadID)
-		if err != nil {
-			return nil, err
-		}
+		used := rows.Spent(u, t.RootThreadID)
 		if used.Descendants >= l.MaxDescendants {
-			return &refusal{text: agent.RefuseDescendants(used.Descendants, l.MaxDescendants), reason: agent.ErrPermissionDenied}, nil
+			return &refusal{text: agent.RefuseDescendants(used.Descendants, l.MaxDescendants), reason: agent.ErrPermissionDenied}
 		}
 	}
-	return nil, nil
+	return nil
 }
 
 // assign writes the child, its task, the link and the entry in its inbox.
-func (u *Unit) assign(t *rows.Thread, turn *rows.Turn, c *rows.Call, child *rows.Thread, r memory.DelegationRequest) (memory.Delegation, error) {
-	none := memory.Delegation{}
-	if err := u.share(t, child, &r.Config); err != nil {
-		return none, err
-	}
-	hash, err := u.KeepConfig(r.Config)
-	if err != nil {
-		return none, err
-	}
+func (u *Unit) assign(t *rows.Thread, turn *rows.Turn, c *rows.Call, child *rows.Thread, r memory.DelegationRequest) memory.Delegation {
+	u.share(t, child, &r.Config)
+	hash := u.KeepConfig(r.Config)
 	c.TaskID = agent.TaskID(c.ID)
 	if child.CreatedMs == 0 {
 		t.LastChild++
 		child.Ordinal, child.ConfigHash = t.LastChild, hash
 		child.Topic = rows.Short(cmp.Or(rows.Clean(r.Description), rows.Clean(r.Task)), rows.TopicLength)
-		if err := u.Create(child); err != nil {
-			return none, err
-		}
-		if err := u.Exec(spend, t.RootThreadID, 0, 0.0, 0, 1); err != nil {
-			return none, err
-		}
+		u.Create(child)
+		u.Exec(spend, t.RootThreadID, 0, 0.0, 0, 1)
 	}
-	if err := u.Exec(`DELETE FROM forgotten WHERE thread_id = ?`, child.ID); err != nil {
-		return none, err
-	}
+	u.Exec(`DELETE FROM forgotten WHERE thread_id = ?`, child.ID)
 	child.Touch()
 	child.TaskID = c.TaskID
 	task := rows.Clean(r.Task)
-	if err := u.NewTask(t, turn, c.ID, "agent", r.Config.Name, task, child.ID); err != nil {
-		return none, err
-	}
+	u.NewTask(t, turn, c.ID, "agent", r.Config.Name, task, child.ID)
 	c.Status, c.Attempts = agent.CallRunning, 1
 	c.SubAgentThreadID, c.SubAgentID, c.Background = child.ID, child.AgentID, r.Background
 	c.ChildTurn = agent.TurnID(child.ID, c.ID, 0)
-	if err := u.SaveCall(t, c); err != nil {
-		return none, err
-	}
-	err = u.Enter(child, &rows.Entry{InboxEntry: memory.InboxEntry{
+	u.SaveCall(t, c)
+	u.Enter(child, &rows.Entry{InboxEntry: memory.InboxEntry{
 		Kind: memory.EntryAssign, ID: c.ID, State: memory.EntryWaiting, TurnID: c.ChildTurn, Content: agent.Text(task),
 		CallID: c.ID, TaskID: c.TaskID, Background: r.Background, DelegatorThread: t.ID, DelegatorTurn: turn.ID,
 	}, ConfigHash: hash})
-	if err != nil {
-		return none, err
-	}
-	if err := u.Announce(t, turn, c); err != nil {
-		return none, err
-	}
-	err = u.Event(t, turn.ID, agent.EventSubAgentStarted, rows.ChildStarted{AgentID: child.AgentID, AgentName: child.AgentType, ToolCallID: c.ID, SubAgentThread: child.ID})
-	if err != nil {
-		return none, err
-	}
+	u.Announce(t, turn, c)
+	u.Event(t, turn.ID, agent.EventSubAgentStarted, rows.ChildStarted{AgentID: child.AgentID, AgentName: child.AgentType, ToolCallID: c.ID, SubAgentThread: child.ID})
 	if r.Background {
-		err = u.Finish(t, turn, c, Ending{Status: agent.CallSuccess, Text: agent.DelegationResultFormatter{}.Started(child.AgentType, child.AgentID, child.ID)})
+		u.Finish(t, turn, c, Ending{Status: agent.CallSuccess, Text: agent.DelegationResultFormatter{}.Started(child.AgentType, child.AgentID, child.ID)})
 	} else {
 		turn.Delegations++
 		turn.Dirty = true
 	}
-	return openedDelegation(c), err
+	return openedDelegation(c)
 }
 
 // share records how much of its parent's conversation a sub-agent sees: what
 // was there when it was made. A resume changes nothing about it.
-func (u *Unit) share(t, child *rows.Thread, c *agent.SpecialistAgentConfig) error {
+func (u *Unit) share(t, child *rows.Thread, c *agent.SpecialistAgentConfig) {
 	if child.CreatedMs == 0 {
 		c.SharedSeq = 0
 		if c.ShareContext {
 			c.SharedSeq = t.LastMessage
 		}
-		return nil
+		return
 	}
-	before, err := u.Store.Config(u, child.ConfigHash)
+	before := u.Store.Config(u, child.ConfigHash)
 	c.ShareContext, c.SharedSeq = before.ShareContext, before.SharedSeq
-	return err
 }
 
 // TakeChildResult moves the end of a foreground child to the call's result.
-func (s *Store) TakeChildResult(ctx context.Context, r memory.ChildResultRequest) (res memory.ChildResult, err error) {
-	err = s.write(ctx, "child-result", func(u *Unit) error {
-		res = memory.ChildResult{}
-		t, turn, c, err := u.OpenCall(r.ThreadID, r.TurnID, r.CallID)
-		if err != nil {
-			return err
-		}
+func (s *Store) TakeChildResult(ctx context.Context, r memory.ChildResultRequest) (memory.ChildResult, error) {
+	return writing(ctx, s, "child-result", func(u *Unit) (res memory.ChildResult) {
+		t, turn, c := u.OpenCall(r.ThreadID, r.TurnID, r.CallID)
 		if c.SubAgentThreadID == "" && !c.Status.Final() {
-			return agent.Errorf(agent.CodeConflict, "call %s has no sub-agent: its delegation was not opened", c.ID)
+			rows.Refuse(agent.CodeConflict, "call %s has no sub-agent: its delegation was not opened", c.ID)
 		}
 		res.ChildThread, res.Done = c.SubAgentThreadID, true
 		if c.Status.Final() {
-			return nil
+			return res
 		}
-		res.Done, err = u.takeChild(t, turn, c)
-		if err != nil || res.Done {
-			return err
+		res.Done = u.takeChild(t, turn, c)
+		if res.Done {
+			return res
 		}
-		child, err := u.Thread(c.SubAgentThreadID)
-		if err != nil || child.OpenTurnID != "" {
-			return err
+		child := u.Thread(c.SubAgentThreadID)
+		if child.OpenTurnID != "" {
+			return res
 		}
-		e, err := u.Entry(`thread_id = ? AND kind = 'assign' AND id = ?`, child.ID, c.ID)
+		e := u.Entry(`thread_id = ? AND kind = 'assign' AND id = ?`, child.ID, c.ID)
 		res.NeedsStart = e != nil && e.State == memory.EntryWaiting
-		return err
+		return res
 	})
-	return res, err
 }
 
 // takeChild takes the child's end from the inbox, if it is there.
-func (u *Unit) takeChild(t *rows.Thread, turn *rows.Turn, c *rows.Call) (bool, error) {
-	e, err := u.Entry(`thread_id = ? AND kind = 'child' AND id = ?`, t.ID, c.ChildTurn)
-	if err != nil || e == nil || e.State != memory.EntryWaiting {
-		return false, err
+func (u *Unit) takeChild(t *rows.Thread, turn *rows.Turn, c *rows.Call) bool {
+	e := u.Entry(`thread_id = ? AND kind = 'child' AND id = ?`, t.ID, c.ChildTurn)
+	if e == nil || e.State != memory.EntryWaiting {
+		return false
 	}
-	if err := u.Take(t, e, turn.ID); err != nil {
-		return false, err
-	}
-	child, err := u.Turn(e.ChildTurn)
-	if err != nil {
-		return false, err
-	}
-	o, err := u.Outcome(child)
-	if err != nil {
-		return false, err
-	}
-	if err := u.ChildEnded(child); err != nil {
-		return false, err
-	}
+	u.Take(t, e, turn.ID)
+	child := u.Turn(e.ChildTurn)
+	o := u.Outcome(child)
+	u.ChildEnded(child)
 	end := Ending{Status: agent.CallFailed, Reason: o.ErrorReason(), Text: agent.DelegationResultFormatter{}.Result(o), ms: o.Duration.Milliseconds()}
 	if o.Status == agent.ThreadCompleted {
 		end.Status = agent.CallSuccess
 	}
-	return true, u.Finish(t, turn, c, end)
+	u.Finish(t, turn, c, end)
+	return true
 }

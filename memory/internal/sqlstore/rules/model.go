@@ -12,155 +12,115 @@ import (
 )
 
 // BeginModel makes an attempt of a step's model call current, or returns its stored reply.
-func (s *Store) BeginModel(ctx context.Context, r memory.ModelBegin) (start memory.ModelStart, err error) {
-	err = s.begin(ctx, "begin-model", func(u *Unit) error {
-		start = memory.ModelStart{}
-		t, turn, err := u.Open(r.ThreadID, r.TurnID)
-		if err != nil {
-			return err
-		}
-		if err := turn.Cancelled(); err != nil {
-			return err
-		}
-		if err := u.beginModel(t, turn, r, &start); err != nil {
-			return err
-		}
-		start.Thread, err = u.View(t)
+func (s *Store) BeginModel(ctx context.Context, r memory.ModelBegin) (memory.ModelStart, error) {
+	return writing(ctx, s, "begin-model", func(u *Unit) (start memory.ModelStart) {
+		t, turn := u.Open(r.ThreadID, r.TurnID)
+		turn.Cancelled()
+		u.beginModel(t, turn, r, &start)
+		start.Thread = u.View(t)
 		start.Turn = turn.Turn
-		return err
+		return start
 	})
-	return start, err
 }
 
-func (u *Unit) beginModel(t *rows.Thread, turn *rows.Turn, r memory.ModelBegin, start *memory.ModelStart) error {
+func (u *Unit) beginModel(t *rows.Thread, turn *rows.Turn, r memory.ModelBegin, start *memory.ModelStart) {
 	if r.Step < 1 {
-		return agent.Errorf(agent.CodeInvalid, "step %d of turn %s is not possible: steps count from 1", r.Step, turn.ID)
+		rows.Refuse(agent.CodeInvalid, "step %d of turn %s is not possible: steps count from 1", r.Step, turn.ID)
 	}
-	step, err := u.Step(turn.ID, r.Step)
-	if err != nil {
-		return err
-	}
-	if step == nil || !step.Stored {
-		if err := turn.Deadly(r.MaxLost); err != nil && r.Worker != "" {
-			return err
-		}
+	step := u.Step(turn.ID, r.Step)
+	if (step == nil || !step.Stored) && r.Worker != "" {
+		rows.Check(turn.Deadly(r.MaxLost))
 	}
 	switch {
 	case step == nil && r.Step != turn.Saved+1:
-		return agent.Errorf(agent.CodeConflict, "step %d of turn %s cannot begin: step %d is not saved", r.Step, turn.ID, turn.Saved+1)
+		rows.Refuse(agent.CodeConflict, "step %d of turn %s cannot begin: step %d is not saved", r.Step, turn.ID, turn.Saved+1)
 	case step == nil:
-		if err := u.reserveFor(t, r); err != nil {
-			return err
-		}
+		u.reserveFor(t, r)
 		step = &rows.Step{Step: memory.Step{TurnID: turn.ID, Step: r.Step}, State: rows.StepFlight}
 		step.Fence.Fence, step.Attempt, step.Worker = r.Fence, 1, r.Worker
-		if err := u.Exec(rows.InsertStep, rows.Values(step.Targets())...); err != nil {
-			return err
-		}
+		u.Exec(rows.InsertStep, rows.Values(step.Targets())...)
 	case step.Stored:
 		start.Attempt = step.Attempt
-		start.Stored, err = u.stored(step)
-		return err
+		start.Stored = u.stored(step)
+		return
 	case step.State == rows.StepFlight && step.Fence.Repeats(r.Fence):
 		start.Attempt = step.Attempt
-		return earlierAttempts(step, u.Now, start)
+		earlierAttempts(step, u.Now, start)
+		return
 	default:
 		lost := lostAttempt(step.State == rows.StepFlight, step.Worker, r.Worker, step.Attempt)
-		start.Wait, err = u.nextAttempt(t, turn, step, r)
-		if err != nil || start.Wait > 0 {
-			return err
+		start.Wait = u.nextAttempt(t, turn, step, r)
+		if start.Wait > 0 {
+			return
 		}
 		if start.Lost = lost; lost > 0 {
-			if err := u.tellLost(t, turn, "", r.Worker, "makes it again"); err != nil {
-				return err
-			}
+			u.tellLost(t, turn, "", r.Worker, "makes it again")
 		}
-		if err := earlierAttempts(step, u.Now, start); err != nil {
-			return err
-		}
-		if err := u.reserveFor(t, r); err != nil {
-			return err
-		}
+		earlierAttempts(step, u.Now, start)
+		u.reserveFor(t, r)
 	}
 	start.Attempt = step.Attempt
 	turn.Steps, turn.Dirty = max(turn.Steps, r.Step), true
 	t.Touch()
-	start.Steered, err = u.steer(t, turn)
-	return err
+	start.Steered = u.steer(t, turn)
 }
 
 // earlierAttempts says how the attempts before this one ended.
-func earlierAttempts(step *rows.Step, now int64, start *memory.ModelStart) error {
-	a, err := step.ReadAccount()
+func earlierAttempts(step *rows.Step, now int64, start *memory.ModelStart) {
+	a := step.ReadAccount()
 	start.LastCode, start.LastErr, start.LastClass, start.InARow = step.LastCode, step.LastErr, a.Class, a.InARow
 	start.Failures, start.Failing = a.Failures, a.Failing(now)
-	return err
 }
 
 // nextAttempt replaces a failed attempt, or one that was lost with its worker.
 // It returns how long to wait first, if that happened too often of late.
-func (u *Unit) nextAttempt(t *rows.Thread, turn *rows.Turn, step *rows.Step, r memory.ModelBegin) (time.Duration, error) {
-	ok, err := step.Fence.Admit(r.Fence)
-	if err != nil {
-		return 0, err
-	}
-	if !ok {
-		return 0, memory.Stale("attempt %d of activity %s is older than the current one of step %d of turn %s", r.Fence.Number, r.Fence.Scope, r.Step, turn.ID)
+func (u *Unit) nextAttempt(t *rows.Thread, turn *rows.Turn, step *rows.Step, r memory.ModelBegin) time.Duration {
+	if !step.Fence.Admit(r.Fence) {
+		rows.Check(memory.Stale("attempt %d of activity %s is older than the current one of step %d of turn %s", r.Fence.Number, r.Fence.Scope, r.Step, turn.ID))
 	}
 	if step.State == rows.StepFlight {
-		if err := gone(step.Worker, r.Worker); err != nil {
-			return 0, err
-		}
+		rows.Check(gone(step.Worker, r.Worker))
 		if wait := turn.BackOff(u.Now); wait > 0 && r.Worker != "" {
-			return wait, nil
+			return wait
 		}
-		if err := u.chargeLost(t, turn, step); err != nil {
-			return 0, err
-		}
+		u.chargeLost(t, turn, step)
 	}
 	step.Attempt++
 	step.State, step.Worker = rows.StepFlight, r.Worker
-	if err := u.DropChunks(step); err != nil {
-		return 0, err
-	}
-	return 0, u.SaveStep(step)
+	u.DropChunks(step)
+	u.SaveStep(step)
+	return 0
 }
 
 // stored is a step's reply with its calls.
-func (u *Unit) stored(step *rows.Step) (*memory.StoredReply, error) {
-	reply, err := step.ModelReply()
-	if err != nil {
-		return nil, err
-	}
+func (u *Unit) stored(step *rows.Step) *memory.StoredReply {
+	reply := step.ModelReply()
 	stored := &memory.StoredReply{Reply: reply}
 	if len(reply.Calls) == 0 {
-		return stored, nil
+		return stored
 	}
-	calls, err := u.Calls(step.TurnID, step.Step.Step)
+	calls := u.Calls(step.TurnID, step.Step.Step)
 	stored.Calls = rows.CallViews(calls)
-	return stored, err
+	return stored
 }
 
 // steer takes steered messages and the ends of background children into the
 // running turn.
-func (u *Unit) steer(t *rows.Thread, turn *rows.Turn) (int, error) {
+func (u *Unit) steer(t *rows.Thread, turn *rows.Turn) int {
 	if t.Waiting == 0 && t.LastChild == 0 { // quiet entries do not count as waiting
-		return 0, nil
+		return 0
 	}
-	entries, err := u.Entries(`thread_id = ? AND state = 'waiting' AND (kind = 'message' AND when_busy = 'steer' OR kind = 'child' AND background = 1)`, t.ID)
-	if err != nil || len(entries) == 0 {
-		return 0, err
+	entries := u.Entries(`thread_id = ? AND state = 'waiting' AND (kind = 'message' AND when_busy = 'steer' OR kind = 'child' AND background = 1)`, t.ID)
+	if len(entries) == 0 {
+		return 0
 	}
 	from := t.LastMessage + 1
 	for _, e := range entries {
-		if err := u.Take(t, e, turn.ID); err != nil {
-			return 0, err
-		}
-		if _, err := u.appendEntry(t, turn, e, "steer"); err != nil {
-			return 0, err
-		}
+		u.Take(t, e, turn.ID)
+		u.appendEntry(t, turn, e, "steer")
 	}
-	return len(entries), u.Appended(t, turn.ID, from, t.LastMessage)
+	u.Appended(t, turn.ID, from, t.LastMessage)
+	return len(entries)
 }
 
 // AppendChunk keeps a piece of streamed text. It does not touch the thread row:
@@ -169,57 +129,44 @@ func (s *Store) AppendChunk(ctx context.Context, c memory.Chunk) error {
 	if c.Offset < 0 || c.ReasoningOffset < 0 {
 		return agent.Errorf(agent.CodeInvalid, "chunk offset %d/%d of turn %s is negative", c.Offset, c.ReasoningOffset, c.TurnID)
 	}
-	return s.write(ctx, "chunk", func(u *Unit) error { return u.appendChunk(c) })
+	return s.write(ctx, "chunk", func(u *Unit) { u.appendChunk(c) })
 }
 
-func (u *Unit) appendChunk(c memory.Chunk) error {
-	if err := u.LockStep(c.TurnID, c.Step); err != nil {
-		return err
-	}
+func (u *Unit) appendChunk(c memory.Chunk) {
+	u.LockStep(c.TurnID, c.Step)
 	var text, reasoning int
 	step := rows.Step{Step: memory.Step{TurnID: c.TurnID, Step: c.Step}}
-	err := u.Row(`SELECT s.text_len, s.reasoning_len, s.account FROM steps s JOIN threads t ON t.open_turn = s.turn_id`+
+	there := u.One(`SELECT s.text_len, s.reasoning_len, s.account FROM steps s JOIN threads t ON t.open_turn = s.turn_id`+
 		` WHERE t.id = ? AND s.turn_id = ? AND s.step = ? AND s.attempt = ? AND s.state = 'flight'`,
-		c.ThreadID, c.TurnID, c.Step, c.Attempt).Scan(&text, &reasoning, &step.Account)
-	if rows.NoRows(err) {
-		return staleAttempt(c.TurnID, c.Step, c.Attempt)
-	}
-	if err != nil {
-		return err
+		c.ThreadID, c.TurnID, c.Step, c.Attempt).Into(&text, &reasoning, &step.Account)
+	if !there {
+		rows.Check(staleAttempt(c.TurnID, c.Step, c.Attempt))
 	}
 	if c.Offset > text || c.ReasoningOffset > reasoning {
-		return agent.Errorf(agent.CodeInvalid, "chunk at %d/%d of turn %s leaves a gap: the store holds %d/%d bytes; send from there", c.Offset, c.ReasoningOffset, c.TurnID, text, reasoning)
+		rows.Refuse(agent.CodeInvalid, "chunk at %d/%d of turn %s leaves a gap: the store holds %d/%d bytes; send from there", c.Offset, c.ReasoningOffset, c.TurnID, text, reasoning)
 	}
 	body := c.Text[min(text-c.Offset, len(c.Text)):]
 	thought := c.Reasoning[min(reasoning-c.ReasoningOffset, len(c.Reasoning)):]
 	if body == "" && thought == "" {
-		return nil
+		return
 	}
-	err = u.Exec(`INSERT INTO chunks (turn_id, step, n, body, reasoning) VALUES (?, ?, ?, ?, ?)`, c.TurnID, c.Step, text+reasoning, []byte(body), []byte(thought))
-	if err != nil {
-		return err
-	}
+	u.Exec(`INSERT INTO chunks (turn_id, step, n, body, reasoning) VALUES (?, ?, ?, ?, ?)`, c.TurnID, c.Step, text+reasoning, []byte(body), []byte(thought))
 	if text+reasoning == 0 && c.Stake != nil {
-		if err := step.Amend(func(a *rows.Account) { a.Stake = c.Stake }); err != nil {
-			return err
-		}
+		step.Amend(func(a *rows.Account) { a.Stake = c.Stake })
 	}
-	return u.Exec(`UPDATE steps SET text_len = ?, reasoning_len = ?, account = ? WHERE turn_id = ? AND step = ?`,
+	u.Exec(`UPDATE steps SET text_len = ?, reasoning_len = ?, account = ? WHERE turn_id = ? AND step = ?`,
 		text+len(body), reasoning+len(thought), step.Account, c.TurnID, c.Step)
 }
 
 // FailModel records what a failed attempt cost.
 func (s *Store) FailModel(ctx context.Context, r memory.ModelFailure) error {
-	return s.write(ctx, "fail-model", func(u *Unit) error {
-		t, turn, step, err := u.OpenStep(r.ThreadID, r.TurnID, r.Step)
-		if err != nil {
-			return err
-		}
+	return s.write(ctx, "fail-model", func(u *Unit) {
+		t, turn, step := u.OpenStep(r.ThreadID, r.TurnID, r.Step)
 		if step == nil || step.Attempt != r.Attempt || step.Stored {
-			return staleAttempt(r.TurnID, r.Step, r.Attempt)
+			rows.Check(staleAttempt(r.TurnID, r.Step, r.Attempt))
 		}
 		if step.State == rows.StepFailed {
-			return nil
+			return
 		}
 		step.State, step.Worker = rows.StepFailed, ""
 		if !rows.Held(r) {
@@ -231,12 +178,8 @@ func (s *Store) FailModel(ctx context.Context, r memory.ModelFailure) error {
 		if !r.NotCalled {
 			use = OneRequest(r.Usage)
 		}
-		if err := u.charge(t, turn, r.Step, use, r.Duration); err != nil {
-			return err
-		}
-		if err := step.Amend(func(a *rows.Account) { a.Failed(r, use, u.Now) }); err != nil {
-			return err
-		}
+		u.charge(t, turn, r.Step, use, r.Duration)
+		step.Amend(func(a *rows.Account) { a.Failed(r, use, u.Now) })
 		if r.Fallback != "" {
 			turn.Fallback, turn.Dirty = r.Fallback, true
 		}
@@ -245,13 +188,9 @@ func (s *Store) FailModel(ctx context.Context, r memory.ModelFailure) error {
 			t.Loaded()
 			t.Touch()
 		}
-		if err := u.Warn(t, turn, r.Warnings); err != nil {
-			return err
-		}
-		if err := u.holdModel(t, turn, step, r); err != nil {
-			return err
-		}
-		return u.SaveStep(step)
+		u.Warn(t, turn, r.Warnings)
+		u.holdModel(t, turn, step, r)
+		u.SaveStep(step)
 	})
 }
 
@@ -268,4 +207,21 @@ func OneRequest(use agent.Usage) agent.Usage {
 
 func staleAttempt(turnID string, step, attempt int) error {
 	return memory.Stale("attempt %d of step %d of turn %s is not the current one", attempt, step, turnID)
+}
+
+// holdModel keeps when the call of a failed attempt is made again, and logs it.
+// What a limiter holds back for a moment, again and again, is not logged.
+func (u *Unit) holdModel(t *rows.Thread, turn *rows.Turn, step *rows.Step, r memory.ModelFailure) {
+	step.Wait = ""
+	if r.Wait == nil {
+		return
+	}
+	name := u.agentName(t)
+	w := *r.Wait
+	w.ThreadID, w.RootThread, w.TurnID, w.Agent, w.Reason = t.ID, t.RootThreadID, turn.ID, name, rows.Clean(w.Reason)
+	step.Wait = rows.Must(rows.Encode(w))
+	if now := rows.Stamp(u.Now); !r.NotCalled || w.Until.Sub(now) >= agent.ShortWait {
+		u.surface(t, turn, agent.EventWarning, agent.Warning{Code: agent.WarnModelWait, Message: w.Text(now.UTC()), Wait: &w})
+		return
+	}
 }

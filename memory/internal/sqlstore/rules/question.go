@@ -18,41 +18,31 @@ func (s *Store) OpenQuestion(ctx context.Context, r memory.QuestionRequest) (v m
 	if strings.TrimSpace(text) == "" {
 		return v, agent.Errorf(agent.CodeInvalid, "the question of call %s is empty", r.CallID)
 	}
-	err = s.write(ctx, "question", func(u *Unit) error {
-		t, turn, c, err := u.OpenCall(r.ThreadID, r.TurnID, r.CallID)
-		if err != nil {
-			return err
+	return writing(ctx, s, "question", func(u *Unit) memory.Question {
+		t, turn, c := u.OpenCall(r.ThreadID, r.TurnID, r.CallID)
+		a := u.Ask(`id = ?`, rows.QuestionID(c.ID))
+		if a == nil {
+			a = u.openQuestion(t, turn, c, text)
 		}
-		a, err := u.Ask(`id = ?`, rows.QuestionID(c.ID))
-		if err == nil && a == nil {
-			a, err = u.openQuestion(t, turn, c, text)
-		}
-		if err == nil {
-			v = a.Question()
-		}
-		return err
+
+		return a.Question()
 	})
-	return v, err
 }
 
-func (u *Unit) openQuestion(t *rows.Thread, turn *rows.Turn, c *rows.Call, text string) (*rows.Ask, error) {
-	a, err := u.newAsk(t, turn, rows.AskQuestion, rows.QuestionID(c.ID), c.Step)
-	if err != nil {
-		return nil, err
-	}
+func (u *Unit) openQuestion(t *rows.Thread, turn *rows.Turn, c *rows.Call, text string) *rows.Ask {
+	a := u.newAsk(t, turn, rows.AskQuestion, rows.QuestionID(c.ID), c.Step)
 	if c.ToolName != agent.ToolAskUser || c.Status != agent.CallPending {
-		return nil, agent.Errorf(agent.CodeConflict, "call %s (%s) is %s: only a pending call of ask_user is asked", c.ID, c.ToolName, c.Status)
+		rows.Refuse(agent.CodeConflict, "call %s (%s) is %s: only a pending call of ask_user is asked", c.ID, c.ToolName, c.Status)
 	}
 	a.Call, a.Text = c.ID, text
 	// Nothing is lost with a process while a person thinks.
 	c.Status, c.Repeatable, c.Fence.Fence, c.Worker = agent.CallRunning, true, memory.Fence{}, ""
 	c.Attempts++
-	if err := u.callWaits(t, c); err != nil {
-		return nil, err
-	}
-	return a, u.openAsk(t, turn, a, agent.EventQuestionAsked, rows.QuestionAsked{
+	u.callWaits(t, c)
+	u.openAsk(t, turn, a, agent.EventQuestionAsked, rows.QuestionAsked{
 		QuestionID: a.ID, Agent: a.Agent, Text: a.Text, TaskID: a.TaskID, Task: a.Task, ToolCallID: c.ID, ThreadID: t.ID,
 	})
+	return a
 }
 
 // Answer answers a question; the first answer wins.
@@ -60,43 +50,29 @@ func (s *Store) Answer(ctx context.Context, r memory.AnswerRequest) (res memory.
 	if strings.TrimSpace(r.Text) == "" {
 		return res, agent.Errorf(agent.CodeInvalid, "the answer to %q is empty", r.Target)
 	}
-	err = s.write(ctx, "answer", func(u *Unit) error {
-		a, t, err := u.askOf(rows.AskQuestion, r.Target, r.UserID)
-		if err == nil {
-			res, err = u.answerQuestion(t, a, r.Text, r.By, "")
-		}
-		return err
+	return writing(ctx, s, "answer", func(u *Unit) memory.AnswerResult {
+		a, t := u.askOf(rows.AskQuestion, r.Target, r.UserID)
+
+		return u.answerQuestion(t, a, r.Text, r.By, "")
 	})
-	return res, err
 }
 
 // answerQuestion makes a text the result of the call that asked.
-func (u *Unit) answerQuestion(t *rows.Thread, a *rows.Ask, text, by, messageID string) (res memory.AnswerResult, err error) {
+func (u *Unit) answerQuestion(t *rows.Thread, a *rows.Ask, text, by, messageID string) (res memory.AnswerResult) {
 	text = rows.Clean(text)
 	if a.Outcome != "" {
 		if a.Outcome != outcomeAnswered || a.Answer != text {
-			return res, a.SettledAlready()
+			rows.Check(a.SettledAlready())
 		}
-		return memory.AnswerResult{Question: a.Question(), Repeated: true}, nil
+		return memory.AnswerResult{Question: a.Question(), Repeated: true}
 	}
-	turn, err := u.Turn(a.Turn)
-	if err != nil {
-		return res, err
-	}
-	c, err := u.Call(turn.ID, a.Call)
-	if err != nil {
-		return res, err
-	}
+	turn := u.Turn(a.Turn)
+	c := u.Call(turn.ID, a.Call)
 	a.Outcome, a.Answer, a.By, a.Message = outcomeAnswered, text, by, messageID
-	if err := u.settleAsk(t, turn, a); err != nil {
-		return res, err
-	}
-	err = u.Finish(t, turn, c, Ending{Status: agent.CallSuccess, Text: text, ms: t.At - a.CreatedMs})
-	if err != nil {
-		return res, err
-	}
-	_, err = u.saveIfLast(t, turn, c.Step)
-	return memory.AnswerResult{Question: a.Question()}, err
+	u.settleAsk(t, turn, a)
+	u.Finish(t, turn, c, Ending{Status: agent.CallSuccess, Text: text, ms: t.At - a.CreatedMs})
+	u.saveIfLast(t, turn, c.Step)
+	return memory.AnswerResult{Question: a.Question()}
 }
 
 // refusePlain is why a plain message is refused; nil if nobody asks anything.
@@ -126,52 +102,40 @@ func refusePlain(threadID string, open []*rows.Ask) error {
 
 // sendPlain treats a message whose sender made no choice while somebody in the tree
 // waits for a person: it answers the only question, or is refused.
-func (u *Unit) sendPlain(t *rows.Thread, r memory.SendRequest) (*memory.SendResult, error) {
-	open, err := rows.Asks(u, `root_id = ? AND outcome = ''`, t.RootThreadID)
-	if err != nil {
-		return nil, err
-	}
+func (u *Unit) sendPlain(t *rows.Thread, r memory.SendRequest) *memory.SendResult {
+	open := rows.Asks(u, `root_id = ? AND outcome = ''`, t.RootThreadID)
 	text := r.Content.String()
 	if len(open) != 1 || open[0].Kind != rows.AskQuestion || r.Agent != "" || r.Model != "" || strings.TrimSpace(text) == "" {
-		return nil, refusePlain(t.ID, open)
+		rows.Check(refusePlain(t.ID, open))
+		return nil
 	}
 	if slices.ContainsFunc(r.Content.Parts, func(p agent.Part) bool { return p.ImageURL != nil }) {
-		return nil, agent.Errorf(agent.CodeConflict, "thread %s waits for an answer to question %s, and an answer is text: its image would be lost; answer in words, or send the image as a message of its own with --when-busy queue", t.ID, open[0].ID)
+		rows.Refuse(agent.CodeConflict, "thread %s waits for an answer to question %s, and an answer is text: its image would be lost; answer in words, or send the image as a message of its own with --when-busy queue", t.ID, open[0].ID)
 	}
-	a, asking, err := u.lockAsk(open[0])
-	if err != nil {
-		return nil, err
-	}
-	answered, err := u.answerQuestion(asking, a, text, cmp.Or(r.UserID, t.UserID), r.MessageID)
-	if err != nil {
-		return nil, err
-	}
-	return u.answeredBy(t, answered)
+	a, asking := u.lockAsk(open[0])
+	return u.answeredBy(t, u.answerQuestion(asking, a, text, cmp.Or(r.UserID, t.UserID), r.MessageID))
 }
 
 // repeatedAnswer is the outcome of a message id that has answered a question; nil
 // if it has not.
-func (u *Unit) repeatedAnswer(t *rows.Thread, r memory.SendRequest) (*memory.SendResult, error) {
-	a, err := u.Ask(`root_id = ? AND message_id = ? AND message_id <> ''`, t.RootThreadID, r.MessageID)
-	if err != nil || a == nil {
-		return nil, err
+func (u *Unit) repeatedAnswer(t *rows.Thread, r memory.SendRequest) *memory.SendResult {
+	a := u.Ask(`root_id = ? AND message_id = ? AND message_id <> ''`, t.RootThreadID, r.MessageID)
+	if a == nil {
+		return nil
 	}
 	if a.Answer != rows.Clean(r.Content.String()) || r.Agent != "" || r.Model != "" {
-		return nil, usedID(t, r.MessageID)
+		rows.Check(usedID(t, r.MessageID))
 	}
 	return u.answeredBy(t, memory.AnswerResult{Question: a.Question(), Repeated: true})
 }
 
 // answeredBy is the outcome of a message that answered a question.
-func (u *Unit) answeredBy(t *rows.Thread, a memory.AnswerResult) (*memory.SendResult, error) {
+func (u *Unit) answeredBy(t *rows.Thread, a memory.AnswerResult) *memory.SendResult {
 	res := &memory.SendResult{
 		ThreadID: t.ID, MessageID: a.Question.MessageID, Repeated: a.Repeated, State: memory.EntryTaken, Answered: &a.Question,
 	}
 	for id := a.Question.TurnID; id != ""; {
-		turn, err := u.Turn(id)
-		if err != nil {
-			return nil, err
-		}
+		turn := u.Turn(id)
 		if turn.ThreadID == t.ID {
 			res.TurnID = turn.ID
 		}
@@ -180,7 +144,7 @@ func (u *Unit) answeredBy(t *rows.Thread, a memory.AnswerResult) (*memory.SendRe
 		}
 		id = turn.DelegatorTurn
 	}
-	return res, nil
+	return res
 }
 
 func usedID(t *rows.Thread, id string) error {

@@ -12,68 +12,46 @@ import (
 )
 
 // SaveReply stores the reply of an attempt, with its calls under our own ids.
-func (s *Store) SaveReply(ctx context.Context, r memory.ReplyRecord) (stored memory.StoredReply, err error) {
-	err = s.write(ctx, "reply", func(u *Unit) error {
-		stored = memory.StoredReply{}
-		t, turn, step, err := u.OpenStep(r.ThreadID, r.TurnID, r.Step)
-		if err != nil {
-			return err
-		}
+func (s *Store) SaveReply(ctx context.Context, r memory.ReplyRecord) (memory.StoredReply, error) {
+	return writing(ctx, s, "reply", func(u *Unit) (stored memory.StoredReply) {
+		t, turn, step := u.OpenStep(r.ThreadID, r.TurnID, r.Step)
 		if step == nil || step.Attempt != r.Attempt || step.State == rows.StepFailed {
-			return staleAttempt(r.TurnID, r.Step, r.Attempt)
+			rows.Check(staleAttempt(r.TurnID, r.Step, r.Attempt))
 		}
 		if step.Stored {
-			again, err := u.stored(step)
-			if err == nil {
-				stored = *again
-			}
-			return err
+			again := u.stored(step)
+
+			stored = *again
+
+			return stored
 		}
-		stored, err = u.saveReply(t, turn, step, r)
-		return err
+		return u.saveReply(t, turn, step, r)
 	})
-	return stored, err
 }
 
-func (u *Unit) saveReply(t *rows.Thread, turn *rows.Turn, step *rows.Step, r memory.ReplyRecord) (memory.StoredReply, error) {
+func (u *Unit) saveReply(t *rows.Thread, turn *rows.Turn, step *rows.Step, r memory.ReplyRecord) memory.StoredReply {
 	reply := ownReply(turn.ID, r)
 	use := OneRequest(reply.Usage)
-	if err := step.Amend(func(a *rows.Account) {
+	step.Amend(func(a *rows.Account) {
 		reply.Usage = reply.Usage.Add(a.Earlier) // what the message cost in all
 		a.Stake = nil
-	}); err != nil {
-		return memory.StoredReply{}, err
-	}
-	body, err := rows.Encode(reply)
-	if err != nil {
-		return memory.StoredReply{}, err
-	}
+	})
+	body := rows.Must(rows.Encode(reply))
 	step.State, step.Reply, step.Worker = rows.StepStored, body, ""
 	step.DurationMs += r.Duration.Milliseconds()
-	if err := u.SaveStep(step); err != nil {
-		return memory.StoredReply{}, err
-	}
+	u.SaveStep(step)
 	use.ToolCalls = int64(len(reply.Calls))
 	turn.Usage, turn.Dirty = turn.Usage.Add(use), true
 	t.Count(use)
-	if err := u.use(t, use, r.Duration); err != nil {
-		return memory.StoredReply{}, err
-	}
-	if err := u.settleReservation(turn.ID, r.Step); err != nil {
-		return memory.StoredReply{}, err
-	}
-	if err := u.Warn(t, turn, r.Warnings); err != nil {
-		return memory.StoredReply{}, err
-	}
+	u.use(t, use, r.Duration)
+	u.settleReservation(turn.ID, r.Step)
+	u.Warn(t, turn, r.Warnings)
 	t.ContextWindow = agent.ContextWindow{Prompt: use.PromptTokens, Completion: use.CompletionTokens, Total: use.TotalTokens}
-	if err := u.Event(t, turn.ID, agent.EventStreamFinish, rows.StreamFinish{MessageID: agent.MessageID(turn.ID, r.Step), FinishReason: reply.FinishReason, Usage: reply.Usage, Model: reply.Model}); err != nil {
-		return memory.StoredReply{}, err
-	}
+	u.Event(t, turn.ID, agent.EventStreamFinish, rows.StreamFinish{MessageID: agent.MessageID(turn.ID, r.Step), FinishReason: reply.FinishReason, Usage: reply.Usage, Model: reply.Model})
 	if len(reply.Calls) == 0 {
-		return memory.StoredReply{Reply: reply}, nil
+		return memory.StoredReply{Reply: reply}
 	}
-	calls, err := u.saveCalls(t, turn, reply, r)
-	return memory.StoredReply{Reply: reply, Calls: rows.CallViews(calls)}, err
+	return memory.StoredReply{Reply: reply, Calls: rows.CallViews(u.saveCalls(t, turn, reply, r))}
 }
 
 // ownReply is the reply with our call ids and storable texts.
@@ -92,14 +70,9 @@ func ownReply(turnID string, r memory.ReplyRecord) agent.ModelReply {
 
 // saveCalls writes the rows and events of a reply's calls. A delegation's
 // tool_call event is written when it is opened, because it carries the link.
-func (u *Unit) saveCalls(t *rows.Thread, turn *rows.Turn, reply agent.ModelReply, r memory.ReplyRecord) ([]*rows.Call, error) {
-	gates, err := u.gates(t, reply.Calls, r.Gates)
-	if err != nil {
-		return nil, err
-	}
-	if err := u.Event(t, turn.ID, agent.EventToolCalls, rows.ToolCallsEvent{ToolCalls: reply.Calls, Usage: &reply.Usage}); err != nil {
-		return nil, err
-	}
+func (u *Unit) saveCalls(t *rows.Thread, turn *rows.Turn, reply agent.ModelReply, r memory.ReplyRecord) []*rows.Call {
+	gates := u.gates(t, reply.Calls, r.Gates)
+	u.Event(t, turn.ID, agent.EventToolCalls, rows.ToolCallsEvent{ToolCalls: reply.Calls, Usage: &reply.Usage})
 	var calls []*rows.Call
 	for i, c := range reply.Calls {
 		row := &rows.Call{ToolCall: agent.ToolCall{
@@ -108,20 +81,12 @@ func (u *Unit) saveCalls(t *rows.Thread, turn *rows.Turn, reply agent.ModelReply
 		}, ArgsText: string(rows.JSONArgs(c.Function.Arguments)), Delegation: i < len(r.Delegations) && r.Delegations[i], CreatedMs: t.At, UpdatedMs: t.At}
 		if !row.Delegation && t.Kind == agent.KindMain {
 			row.TaskID = agent.TaskID(c.ID)
-			if err := u.NewTask(t, turn, c.ID, "tool", c.Function.Name, row.ArgsText, ""); err != nil {
-				return nil, err
-			}
+			u.NewTask(t, turn, c.ID, "tool", c.Function.Name, row.ArgsText, "")
 		}
-		if err := u.Exec(rows.InsertCall, rows.Values(row.Targets())...); err != nil {
-			return nil, err
-		}
-		if err := row.Loaded(); err != nil {
-			return nil, err
-		}
+		u.Exec(rows.InsertCall, rows.Values(row.Targets())...)
+		row.Loaded()
 		if !row.Delegation {
-			if err := u.Announce(t, turn, row); err != nil {
-				return nil, err
-			}
+			u.Announce(t, turn, row)
 		}
 		calls = append(calls, row)
 	}
@@ -130,11 +95,9 @@ func (u *Unit) saveCalls(t *rows.Thread, turn *rows.Turn, reply agent.ModelReply
 		if !ends {
 			continue
 		}
-		if err := u.Finish(t, turn, row, e); err != nil {
-			return nil, err
-		}
+		u.Finish(t, turn, row, e)
 	}
-	return calls, nil
+	return calls
 }
 
 // atOnce is the end of a call that never begins.
@@ -150,7 +113,7 @@ func atOnce(row *rows.Call, i int, refusals []agent.ToolResult) (Ending, bool) {
 
 // gates are the gates in force: what a person approved for the session need
 // not be asked again.
-func (u *Unit) gates(t *rows.Thread, calls []agent.Call, asked []agent.Gate) ([]agent.Gate, error) {
+func (u *Unit) gates(t *rows.Thread, calls []agent.Call, asked []agent.Gate) []agent.Gate {
 	gates := make([]agent.Gate, len(calls))
 	var holds func(tool string) bool
 	for i := range calls {
@@ -166,42 +129,29 @@ func (u *Unit) gates(t *rows.Thread, calls []agent.Call, asked []agent.Gate) ([]
 			continue
 		}
 		if holds == nil {
-			var err error
-			if holds, err = u.grants(t); err != nil {
-				return nil, err
-			}
+			holds = u.grants(t)
 		}
 		narrow := agent.NarrowRule(calls[i].Function.Name, json.RawMessage(calls[i].Function.Arguments))
 		if holds(calls[i].Function.Name) || narrow != "" && holds(narrow) {
 			gates[i] = agent.GateAuto
 		}
 	}
-	return gates, nil
+	return gates
 }
 
 // grants says which tools a person approved for the session, for the agent of a thread
 // or for one that called it.
-func (u *Unit) grants(t *rows.Thread) (holds func(tool string) bool, err error) {
-	given, err := u.Strings(`SELECT tool_name FROM approved_tools WHERE session_id = ?`, t.SessionID)
+func (u *Unit) grants(t *rows.Thread) (holds func(tool string) bool) {
+	given := u.Strings(`SELECT tool_name FROM approved_tools WHERE session_id = ?`, t.SessionID)
 	var agents []agent.SpecialistAgentConfig
 	parent, hash := t.ParentThreadID, t.ConfigHash
-	for err == nil && len(given) > 0 {
-		var c agent.SpecialistAgentConfig
-		if c, err = u.Store.Config(u, hash); err != nil {
-			return nil, err
-		}
-		agents = append(agents, c)
-		if parent == "" {
-			break
-		}
-		if err = u.Row(`SELECT parent_id, config_hash FROM threads WHERE id = ?`, parent).Scan(&parent, &hash); rows.NoRows(err) {
-			err = nil
-			break
-		}
+	for there := len(given) > 0; there; {
+		agents = append(agents, u.Store.Config(u, hash))
+		there = parent != "" && u.One(`SELECT parent_id, config_hash FROM threads WHERE id = ?`, parent).Into(&parent, &hash)
 	}
 	return func(tool string) bool {
 		return slices.ContainsFunc(agents, func(c agent.SpecialistAgentConfig) bool { return slices.Contains(given, grant(c, tool)) })
-	}, err
+	}
 }
 
 // grant is how a permission for the session is stored.

@@ -15,142 +15,110 @@ func (s *Store) Send(ctx context.Context, r memory.SendRequest) (res memory.Send
 	if err := r.Check(); err != nil {
 		return res, err
 	}
-	err = s.write(ctx, "send", func(u *Unit) error {
-		t, err := u.Target(r)
-		if err != nil {
-			return err
-		}
-		res, err = u.send(t, r)
-		return err
+	return writing(ctx, s, "send", func(u *Unit) memory.SendResult {
+		t := u.Target(r)
+		return u.send(t, r)
 	})
-	return res, err
 }
 
 // Target finds or makes the thread of a message.
-func (u *Unit) Target(r memory.SendRequest) (*rows.Thread, error) {
+func (u *Unit) Target(r memory.SendRequest) *rows.Thread {
 	if r.ThreadID != "" {
-		t, err := u.ThreadOf(r.UserID, r.ThreadID)
-		if err == nil && !memory.InProfile(t.Profile, r.Profile) {
-			return nil, rows.NoThread(r.ThreadID)
+		t := u.ThreadOf(r.UserID, r.ThreadID)
+		if !memory.InProfile(t.Profile, r.Profile) {
+			rows.Check(rows.NoThread(r.ThreadID))
 		}
-		if err == nil && t.Kind != agent.KindMain {
-			return nil, agent.Errorf(agent.CodeInvalid, "thread %s belongs to a sub-agent, which takes work from its parent only: send to %s", t.ID, t.RootThreadID)
+		if t.Kind != agent.KindMain {
+			rows.Refuse(agent.CodeInvalid, "thread %s belongs to a sub-agent, which takes work from its parent only: send to %s", t.ID, t.RootThreadID)
 		}
-		return t, err
+		return t
 	}
 	id := agent.MainThreadID(r.SessionID, r.ConversationID)
-	t, err := u.ThreadOf(r.UserID, id)
-	if err == nil {
+	t := u.FindThread(r.UserID, id)
+	if t != nil {
 		if t.UserID != r.UserID || !memory.InProfile(t.Profile, r.Profile) {
-			return nil, rows.NoThread(id)
+			rows.Check(rows.NoThread(id))
 		}
-		return t, nil
+		return t
 	}
-	if agent.CodeOf(err) != agent.CodeNotFound {
-		return nil, err
-	}
-	if err := u.Session(r, id); err != nil {
-		return nil, err
-	}
+	u.Session(r, id)
 	t = &rows.Thread{Thread: agent.Thread{
 		ID: id, UserID: r.UserID, Profile: r.Profile, SessionID: r.SessionID, ConversationID: r.ConversationID,
 		Kind: agent.KindMain, RootThreadID: id, Status: agent.ThreadPending, Workdir: r.Workdir, AgentType: r.Agent,
 	}, PickModel: r.Model}
-	if t.ConfigHash, err = u.KeepConfig(agent.SpecialistAgentConfig{Name: r.Agent, Model: r.Model}); err != nil {
-		return nil, err
-	}
-	return t, u.Create(t)
+	t.ConfigHash = u.KeepConfig(agent.SpecialistAgentConfig{Name: r.Agent, Model: r.Model})
+	u.Create(t)
+	return t
 }
 
 // Session makes the session of a new thread, or finds it to be another user's.
-func (u *Unit) Session(r memory.SendRequest, threadID string) error {
+func (u *Unit) Session(r memory.SendRequest, threadID string) {
 	var owner, profile string
 	for try := 1; ; try++ {
-		err := u.Exec(`INSERT INTO sessions (id, user_id, profile, created_at) VALUES (?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`,
+		u.Exec(`INSERT INTO sessions (id, user_id, profile, created_at) VALUES (?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`,
 			r.SessionID, r.UserID, r.Profile, u.Now)
-		if err != nil {
-			return err
-		}
-		err = u.Row(`SELECT user_id, profile FROM sessions WHERE id = ?`, r.SessionID).Scan(&owner, &profile)
-		if err == nil {
-			break
-		}
 		// A session that was there may be deleted between the two: then it is made anew.
-		if !rows.NoRows(err) || try == 3 {
-			return err
+		if u.One(`SELECT user_id, profile FROM sessions WHERE id = ?`, r.SessionID).Into(&owner, &profile) || try == 3 {
+			break
 		}
 	}
 	if owner != r.UserID || !memory.InProfile(profile, r.Profile) {
-		return rows.NoThread(threadID)
+		rows.Check(rows.NoThread(threadID))
 	}
-	return nil
 }
 
-func (u *Unit) send(t *rows.Thread, r memory.SendRequest) (memory.SendResult, error) {
+func (u *Unit) send(t *rows.Thread, r memory.SendRequest) memory.SendResult {
 	res := memory.SendResult{ThreadID: t.ID, MessageID: r.MessageID, State: memory.EntryWaiting}
-	old, err := u.Entry(`thread_id = ? AND kind = 'message' AND id = ?`, t.ID, r.MessageID)
-	if err != nil {
-		return res, err
-	}
+	old := u.Entry(`thread_id = ? AND kind = 'message' AND id = ?`, t.ID, r.MessageID)
 	if old != nil {
 		return repeatedSend(t, old, r)
 	}
-	if again, err := u.repeatedAnswer(t, r); err != nil || again != nil {
-		return orNone(again), err
+	if again := u.repeatedAnswer(t, r); again != nil {
+		return orNone(again)
 	}
 	if r.WhenBusy == "" {
-		if answered, err := u.sendPlain(t, r); err != nil || answered != nil {
-			return orNone(answered), err
+		if answered := u.sendPlain(t, r); answered != nil {
+			return orNone(answered)
 		}
 	}
-	if err := u.roomFor(t, r); err != nil {
-		return res, err
-	}
-	if err := u.showable(r.Content); err != nil {
-		return res, err
-	}
+	u.roomFor(t, r)
+	u.showable(r.Content)
 	e := &rows.Entry{InboxEntry: memory.InboxEntry{
 		Kind: memory.EntryMessage, ID: r.MessageID, State: memory.EntryWaiting, WhenBusy: r.WhenBusy,
 		TurnID: t.TurnID(r.MessageID, 0), Content: r.Content, Agent: r.Agent, Model: r.Model,
 	}, Schema: string(r.AnswerSchema)}
-	if err := u.Enter(t, e); err != nil {
-		return res, err
-	}
+	u.Enter(t, e)
 	if t.Topic == "" {
 		t.Topic = line(rows.Clean(r.Content.String()), rows.TopicLength)
 	}
 	res.TurnID, res.Idle = e.TurnID, t.OpenTurnID == ""
-	return res, nil
+	return res
 }
 
 // repeatedSend is the outcome of a message id that is there already.
-func repeatedSend(t *rows.Thread, old *rows.Entry, r memory.SendRequest) (memory.SendResult, error) {
-	content, err := rows.Encode(r.Content)
-	if err != nil {
-		return memory.SendResult{}, err
-	}
+func repeatedSend(t *rows.Thread, old *rows.Entry, r memory.SendRequest) memory.SendResult {
+	content := rows.Must(rows.Encode(r.Content))
 	if content != old.ContentText || r.Agent != old.Agent || r.Model != old.Model || string(r.AnswerSchema) != old.Schema {
-		return memory.SendResult{}, usedID(t, r.MessageID)
+		rows.Check(usedID(t, r.MessageID))
 	}
 	return memory.SendResult{
 		ThreadID: t.ID, TurnID: old.TurnID, MessageID: old.ID, Repeated: true, State: old.State,
 		Idle: t.OpenTurnID == "" && old.State == memory.EntryWaiting,
-	}, nil
+	}
 }
 
 // roomFor refuses what the sender or a limit does not want in the inbox now.
-func (u *Unit) roomFor(t *rows.Thread, r memory.SendRequest) error {
+func (u *Unit) roomFor(t *rows.Thread, r memory.SendRequest) {
 	if r.WhenBusy == memory.Reject && (t.OpenTurnID != "" || t.Waiting > 0) {
-		return agent.Errorf(agent.CodeConflict, "thread %s is busy (turn %s open, %d waiting): try later, or queue the message", t.ID, cmp.Or(t.OpenTurnID, "none"), t.Waiting)
+		rows.Refuse(agent.CodeConflict, "thread %s is busy (turn %s open, %d waiting): try later, or queue the message", t.ID, cmp.Or(t.OpenTurnID, "none"), t.Waiting)
 	}
 	limit := int64(r.MaxWaiting)
 	if limit <= 0 {
 		limit = memory.DefaultMaxWaiting
 	}
 	if t.Waiting >= limit {
-		return agent.Errorf(agent.CodeLimit, "the inbox of thread %s holds %d waiting entries, the limit is %d: wait until some are taken", t.ID, t.Waiting, limit)
+		rows.Refuse(agent.CodeLimit, "the inbox of thread %s holds %d waiting entries, the limit is %d: wait until some are taken", t.ID, t.Waiting, limit)
 	}
-	return nil
 }
 
 func orNone(r *memory.SendResult) memory.SendResult {
@@ -165,75 +133,55 @@ func (s *Store) Retry(ctx context.Context, r memory.RetryRequest) (res memory.Se
 	if r.RequestID == "" || len(r.RequestID) > memory.MaxRequestID || rows.Clean(r.RequestID) != r.RequestID {
 		return res, agent.Errorf(agent.CodeInvalid, "retry request id %.40q is not possible: use 1 to %d characters", r.RequestID, memory.MaxRequestID)
 	}
-	err = s.write(ctx, "retry", func(u *Unit) error {
-		t, err := u.ThreadOf(r.UserID, r.ThreadID)
-		if err != nil {
-			return err
-		}
-		res, err = u.retry(t, r)
-		return err
+	return writing(ctx, s, "retry", func(u *Unit) memory.SendResult {
+		t := u.ThreadOf(r.UserID, r.ThreadID)
+		return u.retry(t, r)
 	})
-	return res, err
 }
 
-func (u *Unit) retry(t *rows.Thread, r memory.RetryRequest) (memory.SendResult, error) {
+func (u *Unit) retry(t *rows.Thread, r memory.RetryRequest) memory.SendResult {
 	res := memory.SendResult{ThreadID: t.ID, State: memory.EntryWaiting}
 	if t.Kind != agent.KindMain {
-		return res, agent.Errorf(agent.CodeInvalid, "thread %s belongs to a sub-agent: its parent resumes it", t.ID)
+		rows.Refuse(agent.CodeInvalid, "thread %s belongs to a sub-agent: its parent resumes it", t.ID)
 	}
-	old, err := u.Entry(`thread_id = ? AND kind = 'retry' AND id = ?`, t.ID, r.RequestID)
-	if err != nil {
-		return res, err
-	}
+	old := u.Entry(`thread_id = ? AND kind = 'retry' AND id = ?`, t.ID, r.RequestID)
 	if old != nil {
 		res.TurnID, res.MessageID, res.Repeated, res.State = old.TurnID, old.MessageID, true, old.State
 		res.Idle = t.OpenTurnID == "" && old.State == memory.EntryWaiting
-		return res, nil
+		return res
 	}
 	if t.OpenTurnID != "" || t.Waiting > 0 {
-		return res, agent.Errorf(agent.CodeConflict, "thread %s is busy (turn %s open, %d waiting): only the last turn can be retried, once nothing comes after it", t.ID, cmp.Or(t.OpenTurnID, "none"), t.Waiting)
+		rows.Refuse(agent.CodeConflict, "thread %s is busy (turn %s open, %d waiting): only the last turn can be retried, once nothing comes after it", t.ID, cmp.Or(t.OpenTurnID, "none"), t.Waiting)
 	}
-	last, err := u.LastTurn(t)
-	if err != nil {
-		return res, err
-	}
+	last := u.LastTurn(t)
 	if last == nil {
-		return res, agent.Errorf(agent.CodeConflict, "thread %s has had no turn yet: there is nothing to retry", t.ID)
+		rows.Refuse(agent.CodeConflict, "thread %s has had no turn yet: there is nothing to retry", t.ID)
 	}
 	e := &rows.Entry{InboxEntry: memory.InboxEntry{
 		Kind: memory.EntryRetry, ID: r.RequestID, State: memory.EntryWaiting,
 		TurnID: t.TurnID(last.MessageID, last.RetryNo+1),
 	}, MessageID: last.MessageID, RetryNo: last.RetryNo + 1}
-	if err := u.Enter(t, e); err != nil {
-		return res, err
-	}
+	u.Enter(t, e)
 	res.TurnID, res.MessageID, res.Idle = e.TurnID, e.MessageID, true
-	return res, nil
+	return res
 }
 
 // LastTurn is the newest turn of a thread; nil if it had none.
-func (u *Unit) LastTurn(t *rows.Thread) (*rows.Turn, error) {
+func (u *Unit) LastTurn(t *rows.Thread) *rows.Turn {
 	if t.LastTurn == 0 {
-		return nil, nil
+		return nil
 	}
 	var id string
-	if err := u.Row(`SELECT id FROM turns WHERE thread_id = ? AND n = ?`, t.ID, t.LastTurn).Scan(&id); err != nil {
-		return nil, err
-	}
+	rows.Check(u.Row(`SELECT id FROM turns WHERE thread_id = ? AND n = ?`, t.ID, t.LastTurn).Scan(&id))
 	return u.Turn(id)
 }
 
 // showable refuses a message that shows an image which is not there: nobody would
 // see it. The row of each is locked, so that no deletion removes it meanwhile.
-func (u *Unit) showable(c agent.Content) error {
+func (u *Unit) showable(c agent.Content) {
 	for _, name := range slices.Sorted(slices.Values(c.Images())) { // one order, as for all locks
-		there, err := u.UseImage(name)
-		if err != nil {
-			return err
-		}
-		if !there {
-			return agent.Errorf(agent.CodeInvalid, "the message shows %s%s, which is not kept here (any more): attach the image again", agent.ImageScheme, name)
+		if !u.UseImage(name) {
+			rows.Refuse(agent.CodeInvalid, "the message shows %s%s, which is not kept here (any more): attach the image again", agent.ImageScheme, name)
 		}
 	}
-	return nil
 }

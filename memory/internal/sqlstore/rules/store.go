@@ -1,7 +1,10 @@
+// Package rules is the writing side of the store: every rule of
+// docs/state-machine.md, one file per table of it.
 package rules
 
 import (
 	"context"
+	"errors"
 
 	"github.com/spool-agents/spool/memory/internal/sqlstore/rows"
 )
@@ -19,27 +22,38 @@ type Unit struct {
 	gone string // the worker that was found to be lost, if this operation found it
 }
 
-// write runs f as one transaction; name is its crash point.
-func (s *Store) write(ctx context.Context, name string, f func(*Unit) error) error {
-	return s.rows.Write(ctx, name, func(u *rows.Unit) error { return f(&Unit{Unit: u}) })
+// write runs f as one transaction; name is its crash point. A worker that f finds
+// to be lost is accounted for apart, before f runs again: it concerns other trees,
+// which this operation must not lock.
+func (s *Store) write(ctx context.Context, name string, f func(*Unit)) error {
+	gone := ""
+	for {
+		var lost *lostWorker
+		err := s.rows.Write(ctx, name, func(u *rows.Unit) { f(&Unit{Unit: u, gone: gone}) })
+		if !errors.As(err, &lost) {
+			return err
+		}
+		if err := s.rows.Write(ctx, "lose-worker", func(u *rows.Unit) { (&Unit{Unit: u}).lose(lost.id) }); err != nil {
+			return err
+		}
+		gone = lost.id
+	}
+}
+
+// writing is write of an operation that returns a value.
+func writing[T any](ctx context.Context, s *Store, name string, f func(*Unit) T) (v T, err error) {
+	err = s.write(ctx, name, func(u *Unit) { v = f(u) })
+	return v, err
 }
 
 // OpenStep loads a thread, its turn, fenced, and a step of that; nil if it has not begun.
-func (u *Unit) OpenStep(threadID, turnID string, n int) (*rows.Thread, *rows.Turn, *rows.Step, error) {
-	t, turn, err := u.Open(threadID, turnID)
-	if err != nil {
-		return nil, nil, nil, err
-	}
-	step, err := u.Step(turnID, n)
-	return t, turn, step, err
+func (u *Unit) OpenStep(threadID, turnID string, n int) (*rows.Thread, *rows.Turn, *rows.Step) {
+	t, turn := u.Open(threadID, turnID)
+	return t, turn, u.Step(turnID, n)
 }
 
 // OpenCall loads a thread, its turn, fenced, and a call of that.
-func (u *Unit) OpenCall(threadID, turnID, callID string) (*rows.Thread, *rows.Turn, *rows.Call, error) {
-	t, turn, err := u.Open(threadID, turnID)
-	if err != nil {
-		return nil, nil, nil, err
-	}
-	c, err := u.Call(turnID, callID)
-	return t, turn, c, err
+func (u *Unit) OpenCall(threadID, turnID, callID string) (*rows.Thread, *rows.Turn, *rows.Call) {
+	t, turn := u.Open(threadID, turnID)
+	return t, turn, u.Call(turnID, callID)
 }

@@ -3,8 +3,6 @@ package rules
 import (
 	"cmp"
 	"context"
-	"database/sql"
-	"errors"
 
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/memory"
@@ -12,62 +10,50 @@ import (
 )
 
 // TakeNext opens a turn on the oldest takeable inbox entry, or returns the open one.
-func (s *Store) TakeNext(ctx context.Context, r memory.TakeRequest) (claim memory.Claim, err error) {
-	err = s.write(ctx, "claim", func(u *Unit) error {
-		claim = memory.Claim{}
-		t, err := u.Thread(r.ThreadID)
-		if err != nil {
-			return err
-		}
-		turn, err := u.current(t, r)
-		if err != nil {
-			return err
-		}
+func (s *Store) TakeNext(ctx context.Context, r memory.TakeRequest) (memory.Claim, error) {
+	return writing(ctx, s, "claim", func(u *Unit) (claim memory.Claim) {
+		t := u.Thread(r.ThreadID)
+		turn := u.current(t, r)
 		// Not in the middle of a turn: its tools have been at work somewhere.
 		if turn != nil && turn.Steps == 0 && r.Workdir != "" && r.Workdir != t.Workdir && t.Kind == agent.KindMain {
 			t.Workdir = r.Workdir
 			t.Touch()
 		}
-		if claim.Thread, err = u.View(t); err != nil {
-			return err
-		}
+		claim.Thread = u.View(t)
 		if turn != nil {
 			v := turn.Turn
 			claim.Turn, claim.Step = &v, turn.Saved+1
 		}
-		return nil
+		return claim
 	})
-	return claim, err
 }
 
 // current is the open turn, or the one opened now, or nil.
-func (u *Unit) current(t *rows.Thread, r memory.TakeRequest) (*rows.Turn, error) {
+func (u *Unit) current(t *rows.Thread, r memory.TakeRequest) *rows.Turn {
 	if t.OpenTurnID == "" {
 		return u.claim(t, r.RunID, r.Config)
 	}
-	turn, err := u.Turn(t.OpenTurnID)
-	if err != nil {
-		return nil, err
-	}
+	turn := u.Turn(t.OpenTurnID)
 	if r.RunID != "" && turn.RunID != r.RunID {
 		turn.RunID, turn.Dirty = r.RunID, true
 	}
 	if r.Config == nil || turn.Saved > 0 {
-		return turn, nil
+		return turn
 	}
 	// Before its first save a turn may still get another snapshot: the claim
 	// decides which agent answers, and only then its template is known.
-	return turn, u.configure(t, &rows.Entry{}, r.Config)
+	u.configure(t, &rows.Entry{}, r.Config)
+	return turn
 }
 
 // claim takes the next takeable entry of an idle thread and opens its turn.
-func (u *Unit) claim(t *rows.Thread, runID string, config *agent.SpecialistAgentConfig) (*rows.Turn, error) {
+func (u *Unit) claim(t *rows.Thread, runID string, config *agent.SpecialistAgentConfig) *rows.Turn {
 	if t.Waiting == 0 {
-		return nil, nil
+		return nil
 	}
-	e, err := u.Entry(`thread_id = ? AND `+rows.Takeable+` ORDER BY seq LIMIT 1`, t.ID)
-	if err != nil || e == nil {
-		return nil, err
+	e := u.Entry(`thread_id = ? AND `+rows.Takeable+` ORDER BY seq LIMIT 1`, t.ID)
+	if e == nil {
+		return nil
 	}
 	turn := &rows.Turn{Turn: memory.Turn{
 		ID: e.TurnID, ThreadID: t.ID, EntryKind: e.Kind, MessageID: e.ID, State: memory.TurnOpen, RunID: runID,
@@ -75,152 +61,103 @@ func (u *Unit) claim(t *rows.Thread, runID string, config *agent.SpecialistAgent
 	content := e.Content
 	switch e.Kind {
 	case memory.EntryRetry:
-		content, err = u.prepareRetry(t, turn, e)
+		content = u.prepareRetry(t, turn, e)
 	case memory.EntryAssign:
 		turn.DelegatorThread, turn.DelegatorTurn, turn.DelegatorCall = e.DelegatorThread, e.DelegatorTurn, e.CallID
 		turn.TaskID = e.TaskID
 		turn.Background = e.Background
 		t.ConfigHash = cmp.Or(e.ConfigHash, t.ConfigHash)
 	}
-	if err != nil {
-		return nil, err
-	}
-	if err := u.configure(t, e, config); err != nil {
-		return nil, err
-	}
+	u.configure(t, e, config)
 	if t.Kind == agent.KindMain && e.Kind != memory.EntryChild {
-		if err := u.renew(t); err != nil {
-			return nil, err
-		}
+		u.renew(t)
 	}
 	t.LastTurn++
 	turn.N = t.LastTurn
-	if err := u.InsertTurn(turn); err != nil {
-		return nil, err
-	}
-	if err := u.Take(t, e, turn.ID); err != nil {
-		return nil, err
-	}
+	u.InsertTurn(turn)
+	u.Take(t, e, turn.ID)
 	t.OpenTurnID, t.Status, t.Reason = turn.ID, agent.ThreadRunning, ""
-	if err := u.DelegatorTask(turn, agent.TaskRunning); err != nil {
-		return nil, err
-	}
-	return turn, u.begin(t, turn, e, content)
+	u.DelegatorTask(turn, agent.TaskRunning)
+	u.begin(t, turn, e, content)
+	return turn
 }
 
 // begin writes what a turn starts with: message_started and the user's message.
-func (u *Unit) begin(t *rows.Thread, turn *rows.Turn, e *rows.Entry, content agent.Content) error {
-	c, err := u.Store.Config(u, t.ConfigHash)
-	if err != nil {
-		return err
-	}
+func (u *Unit) begin(t *rows.Thread, turn *rows.Turn, e *rows.Entry, content agent.Content) {
+	c := u.Store.Config(u, t.ConfigHash)
 	tools := c.Tools
 	if tools == nil {
 		tools = []string{}
 	}
-	if err := u.Event(t, turn.ID, agent.EventMessageStarted, rows.MessageStarted{Content: content, ToolNames: tools}); err != nil {
-		return err
-	}
+	u.Event(t, turn.ID, agent.EventMessageStarted, rows.MessageStarted{Content: content, ToolNames: tools})
 	from := t.LastMessage + 1
-	taken, err := u.takeQuiet(t, turn)
-	if err != nil {
-		return err
-	}
+	taken := u.takeQuiet(t, turn)
 	if e.Kind == memory.EntryRetry {
 		if taken == 0 {
-			return nil
+			return
 		}
-		return u.Appended(t, turn.ID, from, t.LastMessage)
+		u.Appended(t, turn.ID, from, t.LastMessage)
+		return
 	}
-	seq, err := u.appendEntry(t, turn, e, "")
-	if err != nil {
-		return err
-	}
-	return u.Appended(t, turn.ID, from, seq)
+	u.Appended(t, turn.ID, from, u.appendEntry(t, turn, e, ""))
 }
 
 // takeQuiet appends the ends that waited for a turn without opening one.
-func (u *Unit) takeQuiet(t *rows.Thread, turn *rows.Turn) (int, error) {
+func (u *Unit) takeQuiet(t *rows.Thread, turn *rows.Turn) int {
 	if t.LastChild == 0 {
-		return 0, nil
+		return 0
 	}
-	entries, err := u.Entries(`thread_id = ? AND state = 'waiting' AND quiet = 1`, t.ID)
-	if err != nil {
-		return 0, err
-	}
+	entries := u.Entries(`thread_id = ? AND state = 'waiting' AND quiet = 1`, t.ID)
 	for _, e := range entries {
-		if err := u.Take(t, e, turn.ID); err != nil {
-			return 0, err
-		}
-		if _, err := u.appendEntry(t, turn, e, ""); err != nil {
-			return 0, err
-		}
+		u.Take(t, e, turn.ID)
+		u.appendEntry(t, turn, e, "")
 	}
-	return len(entries), nil
+	return len(entries)
 }
 
 // appendEntry appends an entry's content as a message of the user role. source
 // is that of a person's message.
-func (u *Unit) appendEntry(t *rows.Thread, turn *rows.Turn, e *rows.Entry, source string) (int64, error) {
+func (u *Unit) appendEntry(t *rows.Thread, turn *rows.Turn, e *rows.Entry, source string) int64 {
 	content := e.Content
 	switch e.Kind {
 	case memory.EntryAssign:
 		source = "agent:" + e.DelegatorThread
 	case memory.EntryChild:
 		source = "agent:" + e.ChildThread
-		child, err := u.Turn(e.ChildTurn)
-		if err != nil {
-			return 0, err
-		}
-		if content, err = u.report(t, child); err != nil {
-			return 0, err
-		}
+		child := u.Turn(e.ChildTurn)
+		content = u.report(t, child)
 	}
 	return u.Append(t, agent.Message{ID: agent.MessageID(e.TurnID, 0), Role: agent.RoleUser, Content: content, TurnID: turn.ID, Source: source})
 }
 
 // prepareRetry links a retry to the turn before it and returns the content it
 // answers again.
-func (u *Unit) prepareRetry(t *rows.Thread, turn *rows.Turn, e *rows.Entry) (agent.Content, error) {
+func (u *Unit) prepareRetry(t *rows.Thread, turn *rows.Turn, e *rows.Entry) agent.Content {
 	turn.MessageID = e.MessageID
-	last, err := u.LastTurn(t)
-	if err != nil || last == nil {
-		return agent.Content{}, err
+	last := u.LastTurn(t)
+	if last == nil {
+		return agent.Content{}
 	}
 	turn.RetryOf, turn.Schema = last.ID, last.Schema
-	if err := u.Supersede(t, last, turn.ID); err != nil {
-		return agent.Content{}, err
-	}
-	first, err := u.UserMessageID(turn)
-	if err != nil {
-		return agent.Content{}, err
-	}
+	u.Supersede(t, last, turn.ID)
+	first := u.UserMessageID(turn)
 	var body string
-	err = u.Row(`SELECT body FROM messages WHERE thread_id = ? AND id = ?`, t.ID, first).Scan(&body)
-	if errors.Is(err, sql.ErrNoRows) {
-		return agent.Content{}, nil
-	}
-	if err != nil {
-		return agent.Content{}, err
-	}
+	u.One(`SELECT body FROM messages WHERE thread_id = ? AND id = ?`, t.ID, first).Into(&body)
 	var m agent.Message
-	err = rows.Decode(body, &m)
-	return m.Content, err
+	rows.Check(rows.Decode(body, &m))
+	return m.Content
 }
 
 // configure applies the turn's template snapshot and the sender's choices.
-func (u *Unit) configure(t *rows.Thread, e *rows.Entry, config *agent.SpecialistAgentConfig) error {
+func (u *Unit) configure(t *rows.Thread, e *rows.Entry, config *agent.SpecialistAgentConfig) {
 	if e.Kind == memory.EntryMessage {
 		t.AgentType = cmp.Or(e.Agent, t.AgentType)
 		t.PickModel = cmp.Or(e.Model, t.PickModel)
 	}
 	if t.Kind != agent.KindMain || config == nil && e.Agent == "" && e.Model == "" {
-		return nil
+		return
 	}
-	c, err := u.Store.Config(u, t.ConfigHash)
-	if err != nil {
-		return err
-	}
+	c := u.Store.Config(u, t.ConfigHash)
 	if config != nil {
 		c = rows.CopyConfig(*config)
 		if t.AgentType == "" {
@@ -232,10 +169,9 @@ func (u *Unit) configure(t *rows.Thread, e *rows.Entry, config *agent.Specialist
 	if t.PickModel != "" {
 		c.Model, c.Provider = t.PickModel, "" // a model is asked where it was named
 	}
-	hash, err := u.KeepConfig(c)
-	if err == nil && hash != t.ConfigHash {
+	hash := u.KeepConfig(c)
+	if hash != t.ConfigHash {
 		t.ConfigHash = hash
 		t.Touch()
 	}
-	return err
 }

@@ -1,3 +1,4 @@
+// Package copycases has the rules of what is copied or changed: archives, edits, pictures, forks.
 package copycases
 
 import (
@@ -306,4 +307,12 @@ var archiveRules = []suite.Rule{
 		old.IdleSince = since.Add(time.Second)
 		_ = suite.Must(e.S.DeleteTree(e.Ctx, old))(e)
 	}},
+}
+
+// Groups are the cases by subject.
+var Groups = []suite.Group{
+	{Name: "archive", Rules: archiveRules},
+	{Name: "edit", Rules: editRules},
+	{Name: "image", Rules: imageRules},
+	{Name: "fork", Rules: forkRules},
 }

@@ -268,22 +268,6 @@ var forkRules = []suite.Rule{
 		f = e.Fork(t.ThreadID, at[1].ID, "f2")
 		suite.Equal(e, "writer", e.Children(f.SubAgents[0].ThreadID)[0].MessageCount, int64(2))
 	}},
-	{Name: "conversations of programs that keep nothing but messages are forked too", Run: func(e *suite.Env) {
-		records := plainTree(e.H.Clock.Now().Add(-time.Hour))
-		root := records[0].Thread.ID
-		e.Restore(records)
-		before := e.State(root)
-		for _, m := range e.Messages(root) {
-			f := suite.Must(e.S.Fork(e.Ctx, suite.ForkRequest(root, m.ID, "f"+m.ID)))(e)
-			e.Sound(f.ThreadID)
-			e.GoesOn(f.ThreadID, "next")
-		}
-		f := suite.Must(e.S.Fork(e.Ctx, suite.ForkRequest(root, "", "f")))(e)
-		suite.Equal(e, "sub-agents", len(f.SubAgents), 3)
-		if e.State(root) != before {
-			e.Fatalf("the original was changed")
-		}
-	}},
 }
 
 func count(messages []agent.Message, role agent.Role) (n int) {

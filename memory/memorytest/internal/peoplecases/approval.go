@@ -1,3 +1,4 @@
+// Package peoplecases has the rules of what people are asked: approvals and questions.
 package peoplecases
 
 import (
@@ -49,14 +50,6 @@ var approvalRules = []suite.Rule{
 			}
 			suite.Fails(e.S.SaveToolRound(e.Ctx, suite.Round(t, 1)))(e, agent.CodeConflict)
 		})
-	}},
-	{Name: "calls that need nobody run before the question and keep their results", Turn: func(e *suite.Env, t memory.Turn) {
-		calls := e.Gated(t, 1, agent.GateAuto, agent.GateAsk)
-		e.RunTool(calls[0], "ran")
-		a := e.Ask(t, 1)
-		e.Decide(suite.Decision(a.ID, memory.Deny))
-		e.SaveRound(t, 1)
-		suite.Equal(e, "ran", e.Call(calls[0].ID).Result, "ran")
 	}},
 }
 
@@ -215,3 +208,12 @@ var verdictRules = append(eachVerdict(), []suite.Rule{
 		}
 	}},
 }...)
+
+// Groups are the cases by subject.
+var Groups = []suite.Group{
+	{Name: "ask", Rules: askRules},
+	{Name: "approval", Rules: approvalRules},
+	{Name: "verdict", Rules: verdictRules},
+	{Name: "question", Rules: questionRules},
+	{Name: "plain answer", Rules: plainAnswerRules},
+}

@@ -10,19 +10,16 @@ import (
 	"github.com/spool-agents/spool/memory"
 )
 
-// Elsewhere is the same case on another, empty store.
 func (e *Env) Elsewhere() *Env {
 	other := *e
 	other.S = e.H.Open(e.T)
 	return &other
 }
 
-// Export reads a whole tree.
 func (e *Env) Export(root string) []memory.ThreadRecord {
 	return Must(e.S.ExportThreads(e.Ctx, memory.ExportRequest{UserID: User, ThreadID: root, Below: true}))(e)
 }
 
-// Restore imports a tree.
 func (e *Env) Restore(records []memory.ThreadRecord) memory.ImportResult {
 	return Must(e.S.ImportThreads(e.Ctx, memory.ImportRequest{UserID: User, Profile: "default", Threads: records}))(e)
 }
@@ -102,7 +99,6 @@ func (e *Env) UnderWay(session string) string {
 	return t.ThreadID
 }
 
-// AtRest checks that nothing in the store makes a worker act.
 func (e *Env) AtRest(root string) {
 	e.H.Clock.Advance(time.Hour)
 	Equal(e, "overdue", len(Must(e.S.Overdue(e.Ctx, 0, 0))(e)), 0)
@@ -115,7 +111,6 @@ func (e *Env) AtRest(root string) {
 	}
 }
 
-// Plant sets columns of all rows of a table in an export.
 func (e *Env) Plant(rows json.RawMessage, table string, columns map[string]any) json.RawMessage {
 	var doc struct {
 		Version int `json:"version"`
@@ -145,19 +140,16 @@ func (e *Env) Archived(root string, to *Env) {
 	Equal(e, "what is open in the copies", Must(to.S.Load(e.Ctx))(to), memory.Load{})
 }
 
-// Edit changes what a thread remembers.
 func (e *Env) Edit(edits ...memory.ThreadEdit) error {
 	return e.S.EditThreads(e.Ctx, memory.EditRequest{UserID: User, Profile: "default", Edits: edits})
 }
 
-// Edited makes an edit, twice, and looks at what came of it.
 func (e *Env) Edited(edit memory.ThreadEdit) {
 	e.Ok(e.Edit(edit))
 	e.Unchanged(edit.ThreadID, func() { e.Ok(e.Edit(edit)) })
 	e.Sound(edit.ThreadID)
 }
 
-// Remembered are the ids of what a model is told of a thread.
 func (e *Env) Remembered(threadID string) []string {
 	ids := []string{}
 	for _, m := range e.Messages(threadID) {
@@ -168,7 +160,6 @@ func (e *Env) Remembered(threadID string) []string {
 	return ids
 }
 
-// ForkRequest copies a thread up to a message.
 func ForkRequest(threadID, at, request string) memory.ForkRequest {
 	return memory.ForkRequest{UserID: User, ThreadID: threadID, RequestID: request, At: at}
 }

@@ -34,13 +34,11 @@ const (
 	OtherUser = "mallory"
 )
 
-// NewEnv makes an empty store to test.
 func NewEnv(t *testing.T, h Harness) *Env {
 	t.Helper()
 	return On(t, h, h.Open(t))
 }
 
-// On tests a store that is open.
 func On(t *testing.T, h Harness, s memory.ConversationMemoryStore) *Env {
 	return &Env{T: t, H: h, S: s, Ctx: t.Context()}
 }
@@ -51,7 +49,6 @@ func (e *Env) Fatalf(format string, args ...any) {
 	e.T.Fatalf(line()+format, args...)
 }
 
-// Errorf marks the case as failed, and names its line.
 func (e *Env) Errorf(format string, args ...any) {
 	e.Helper()
 	e.T.Errorf(line()+format, args...)
@@ -67,17 +64,14 @@ func line() string {
 	return fmt.Sprintf("%s:%d: ", filepath.Base(f.File), f.Line)
 }
 
-// Ok ends the case if there is an error.
 func (e *Env) Ok(err error) {
 	if err != nil {
 		e.Fatalf("unexpected error (%s): %v", agent.CodeOf(err), err)
 	}
 }
 
-// Code checks that an error has one of the codes.
 func (e *Env) Code(err error, codes ...agent.Code) { code(e, err, codes) }
 
-// Stale checks that a writer was told that it is late.
 func (e *Env) Stale(err error) { code(e, err, []agent.Code{agent.CodeStale}) }
 
 // Fails checks that an operation has an error of one of the codes, and returns its
@@ -98,7 +92,6 @@ func code(t Failer, err error, codes []agent.Code) {
 	}
 }
 
-// Equal ends the case if two values differ.
 func Equal[T any](e *Env, what string, got, want T) {
 	if !reflect.DeepEqual(got, want) {
 		e.Fatalf("%s: got %+v, want %+v", what, got, want)
@@ -111,7 +104,6 @@ type Failer interface {
 	Fatalf(format string, args ...any)
 }
 
-// Must returns v, or ends the test: Must(store.Read())(t).
 func Must[T any](v T, err error) func(t Failer) T {
 	return func(t Failer) T {
 		t.Helper()
@@ -122,13 +114,11 @@ func Must[T any](v T, err error) func(t Failer) T {
 	}
 }
 
-// Fence is an attempt of an activity of its own.
 func (e *Env) Fence() memory.Fence {
 	e.Scopes++
 	return memory.Fence{Scope: fmt.Sprintf("run-%d/1", e.Scopes), Number: 1}
 }
 
-// Message is a message to a session's default conversation.
 func Message(session, id, text string) memory.SendRequest {
 	return memory.SendRequest{
 		UserID: User, Profile: "default", SessionID: session, ConversationID: agent.DefaultConversation,
@@ -136,24 +126,20 @@ func Message(session, id, text string) memory.SendRequest {
 	}
 }
 
-// Send queues a message.
 func (e *Env) Send(session, id string) memory.SendResult {
 	return Must(e.S.Send(e.Ctx, Message(session, id, "text of "+id)))(e)
 }
 
-// Steer sends a message into the turn that runs.
 func (e *Env) Steer(session, id string) memory.SendResult {
 	r := Message(session, id, "text of "+id)
 	r.WhenBusy = memory.Steer
 	return Must(e.S.Send(e.Ctx, r))(e)
 }
 
-// MainConfig is the main agent.
 func MainConfig() *agent.SpecialistAgentConfig {
 	return &agent.SpecialistAgentConfig{Name: "orchestrator", SystemPrompt: "You answer.", Tools: []string{"lookup", "assign_task"}}
 }
 
-// Take claims and expects a turn.
 func (e *Env) Take(threadID string) memory.Turn {
 	claim, err := e.S.TakeNext(e.Ctx, memory.TakeRequest{ThreadID: threadID, RunID: "run-of-" + threadID, Config: MainConfig()})
 	e.Ok(err)
@@ -166,7 +152,6 @@ func (e *Env) Take(threadID string) memory.Turn {
 // Started sends a message in a session of its own and opens its turn.
 func (e *Env) Started(session string) memory.Turn { return e.Take(e.Send(session, "m1").ThreadID) }
 
-// Begin begins a model call and returns its attempt.
 func (e *Env) Begin(t memory.Turn, step int) int {
 	st := Must(e.S.BeginModel(e.Ctx, e.ModelBegin(t, step)))(e)
 	if st.Stored != nil {
@@ -175,17 +160,14 @@ func (e *Env) Begin(t memory.Turn, step int) int {
 	return st.Attempt
 }
 
-// ModelBegin is a model call's beginning, by a new activity.
 func (e *Env) ModelBegin(t memory.Turn, step int) memory.ModelBegin {
 	return memory.ModelBegin{ThreadID: t.ThreadID, TurnID: t.ID, Step: step, Fence: e.Fence()}
 }
 
-// Usage is what a reply costs in this suite.
 func Usage() agent.Usage {
 	return agent.Usage{PromptTokens: 10, CompletionTokens: 5, TotalTokens: 15, Price: 0.25}
 }
 
-// Record is a model's reply.
 func Record(t memory.Turn, step, attempt int, text string, calls ...agent.Call) memory.ReplyRecord {
 	r := memory.ReplyRecord{
 		ThreadID: t.ThreadID, TurnID: t.ID, Step: step, Attempt: attempt, Duration: 20 * time.Millisecond,
@@ -198,17 +180,14 @@ func Record(t memory.Turn, step, attempt int, text string, calls ...agent.Call) 
 	return r
 }
 
-// Reply begins a step and stores a reply.
 func (e *Env) Reply(t memory.Turn, step int, text string, calls ...agent.Call) memory.StoredReply {
 	return Must(e.S.SaveReply(e.Ctx, Record(t, step, e.Begin(t, step), text, calls...)))(e)
 }
 
-// Lookup is a model's call of a tool.
 func Lookup(n int) agent.Call {
 	return agent.NewCall("provider-1", "lookup", fmt.Sprintf(`{"query":"q%d"}`, n))
 }
 
-// Calls opens a step with n calls of lookup.
 func (e *Env) Calls(t memory.Turn, step, n int) []agent.ToolCall {
 	var list []agent.Call
 	for i := range n {
@@ -217,12 +196,10 @@ func (e *Env) Calls(t memory.Turn, step, n int) []agent.ToolCall {
 	return e.Reply(t, step, "", list...).Calls
 }
 
-// ToolBegin is a tool's beginning, by a new activity.
 func (e *Env) ToolBegin(c agent.ToolCall, repeatable bool) memory.ToolBegin {
 	return memory.ToolBegin{ThreadID: c.ThreadID, TurnID: c.TurnID, CallID: c.ID, Fence: e.Fence(), Repeatable: repeatable}
 }
 
-// BeginTool begins a tool and returns its attempt.
 func (e *Env) BeginTool(c agent.ToolCall, repeatable bool) int {
 	st := Must(e.S.BeginTool(e.Ctx, e.ToolBegin(c, repeatable)))(e)
 	if st.Final {
@@ -231,7 +208,6 @@ func (e *Env) BeginTool(c agent.ToolCall, repeatable bool) int {
 	return st.Attempt
 }
 
-// Result is a tool's result.
 func Result(c agent.ToolCall, attempt int, text string) memory.ToolOutcome {
 	return memory.ToolOutcome{
 		ThreadID: c.ThreadID, TurnID: c.TurnID, CallID: c.ID, Attempt: attempt,
@@ -239,27 +215,22 @@ func Result(c agent.ToolCall, attempt int, text string) memory.ToolOutcome {
 	}
 }
 
-// RunTool runs a call to its result.
 func (e *Env) RunTool(c agent.ToolCall, text string) {
 	e.Ok(e.S.SaveResult(e.Ctx, Result(c, e.BeginTool(c, true), text)))
 }
 
-// Round ends a step's tools.
 func Round(t memory.Turn, step int) memory.RoundRequest {
 	return memory.RoundRequest{ThreadID: t.ThreadID, TurnID: t.ID, Step: step}
 }
 
-// SaveRound ends a step's tools.
 func (e *Env) SaveRound(t memory.Turn, step int) memory.RoundSaved {
 	return Must(e.S.SaveToolRound(e.Ctx, Round(t, step)))(e)
 }
 
-// Completed closes a turn with its answer.
 func Completed(t memory.Turn, step int) memory.CloseRequest {
 	return memory.CloseRequest{ThreadID: t.ThreadID, TurnID: t.ID, Outcome: agent.ThreadCompleted, Step: step}
 }
 
-// Failed closes a turn with an error.
 func Failed(t memory.Turn, step int, reason agent.Reason) memory.CloseRequest {
 	return memory.CloseRequest{
 		ThreadID: t.ThreadID, TurnID: t.ID, Outcome: agent.ThreadFailed, Step: step,
@@ -267,7 +238,6 @@ func Failed(t memory.Turn, step int, reason agent.Reason) memory.CloseRequest {
 	}
 }
 
-// Cancelled closes a turn that was cancelled.
 func Cancelled(t memory.Turn, step int) memory.CloseRequest {
 	return memory.CloseRequest{
 		ThreadID: t.ThreadID, TurnID: t.ID, Outcome: agent.ThreadCancelled, Step: step,
@@ -275,7 +245,6 @@ func Cancelled(t memory.Turn, step int) memory.CloseRequest {
 	}
 }
 
-// Close closes a turn.
 func (e *Env) Close(r memory.CloseRequest) memory.Closed { return Must(e.S.CloseTurn(e.Ctx, r))(e) }
 
 // Answer stores a final reply for a step and closes the turn with it.
@@ -284,25 +253,18 @@ func (e *Env) Answer(t memory.Turn, step int, text string) memory.Closed {
 	return e.Close(Completed(t, step))
 }
 
-// Thread reads a thread.
 func (e *Env) Thread(id string) agent.Thread { return Must(e.S.Thread(e.Ctx, User, id))(e) }
 
-// Turn reads a turn.
 func (e *Env) Turn(id string) memory.Turn { return Must(e.S.Turn(e.Ctx, id))(e) }
 
-// Call reads a tool call.
 func (e *Env) Call(id string) agent.ToolCall { return Must(e.S.ToolCall(e.Ctx, id))(e) }
 
-// Messages reads what a thread remembers.
 func (e *Env) Messages(id string) []agent.Message { return Must(e.S.Messages(e.Ctx, id, 0, 10_000))(e) }
 
-// Events reads a thread's log.
 func (e *Env) Events(id string) []agent.Event { return Must(e.S.Events(e.Ctx, id, 0, 10_000))(e) }
 
-// Inbox reads a thread's inbox.
 func (e *Env) Inbox(id string) []memory.InboxEntry { return Must(e.S.Inbox(e.Ctx, id))(e) }
 
-// Entry finds an inbox entry by kind and id.
 func (e *Env) Entry(threadID string, kind memory.EntryKind, id string) memory.InboxEntry {
 	for _, x := range e.Inbox(threadID) {
 		if x.Kind == kind && (x.ID == id || kind == memory.EntryChild && x.ChildTurn == id) {
@@ -313,7 +275,6 @@ func (e *Env) Entry(threadID string, kind memory.EntryKind, id string) memory.In
 	return memory.InboxEntry{}
 }
 
-// EventsOf returns the payloads of a type, in order.
 func (e *Env) EventsOf(threadID, typ string) []map[string]any {
 	var out []map[string]any
 	for _, ev := range e.Events(threadID) {
@@ -340,7 +301,6 @@ func (e *Env) Types(threadID string) []string {
 	return out
 }
 
-// State is all that is readable of a tree, for comparisons.
 func (e *Env) State(root string) string { return e.stateBut(root, func(*agent.Thread) {}) }
 
 // stateBut is state without what of each thread does not count.
@@ -377,7 +337,6 @@ func (e *Env) Unchanged(root string, op func()) {
 	}
 }
 
-// Sound checks the invariants and counters of a tree.
 func (e *Env) Sound(root string) {
 	rep, err := verify.Check(e.Ctx, e.S, verify.Options{Threads: []string{root}})
 	e.Ok(err)
@@ -429,14 +388,12 @@ func (e *Env) Says(id string, want ...string) {
 	Equal(e, "messages", got, want)
 }
 
-// Ended checks how a turn ended, and its thread with it.
 func (e *Env) Ended(t memory.Turn, status agent.ThreadStatus, reason agent.Reason) {
 	th, turn := e.Thread(t.ThreadID), e.Turn(t.ID)
 	Equals(e, "thread", [3]any{th.Status, th.Reason, th.OpenTurnID}, [3]any{status, reason, ""},
 		"turn", [4]any{turn.State, turn.Outcome, turn.Reason, turn.ClosedAt != nil}, [4]any{memory.TurnClosed, status, reason, true})
 }
 
-// Contains ends the case if a text lacks a part.
 func Contains(e *Env, what, text, part string) {
 	if !strings.Contains(text, part) {
 		e.Fatalf("%s: %q does not contain %q", what, text, part)

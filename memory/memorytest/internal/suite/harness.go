@@ -36,14 +36,12 @@ type Clock struct {
 // NewClock makes a clock that shows a fixed time of whole milliseconds.
 func NewClock() *Clock { return &Clock{now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)} }
 
-// Now returns the time that the clock shows.
 func (c *Clock) Now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.now
 }
 
-// Advance moves the clock.
 func (c *Clock) Advance(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -59,7 +57,6 @@ type Rule struct {
 	Turn func(e *Env, t memory.Turn)
 }
 
-// Check runs the rule on an empty store.
 func (r Rule) Check(t *testing.T, h Harness) {
 	e := NewEnv(t, h)
 	if r.Turn != nil {
@@ -103,7 +100,6 @@ func Pages[T any](limit int, read func(last T) []T) (all []T) {
 	}
 }
 
-// Idle checks that a thread has nothing to take.
 func (e *Env) Idle(id string) {
 	Equal(e, "nothing to take", Must(e.S.TakeNext(e.Ctx, memory.TakeRequest{ThreadID: id}))(e).Turn == nil, true)
 }

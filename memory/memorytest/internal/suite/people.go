@@ -1,6 +1,11 @@
 package suite
 
 import (
+	"bytes"
+	"image"
+	"image/color"
+	"image/png"
+
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/memory"
 )
@@ -16,20 +21,16 @@ func (e *Env) Gated(t memory.Turn, step int, gates ...agent.Gate) []agent.ToolCa
 	return Must(e.S.SaveReply(e.Ctx, r))(e).Calls
 }
 
-// Ask opens the approval of a step and returns it.
 func (e *Env) Ask(t memory.Turn, step int) memory.Approval {
 	return Must(e.S.OpenApproval(e.Ctx, Round(t, step)))(e)
 }
 
-// Decision is a person's word on an approval.
 func Decision(target, verdict string) memory.Decision {
 	return memory.Decision{UserID: User, By: "alice", Target: target, Verdict: verdict}
 }
 
-// Decide expects a decision to be taken.
 func (e *Env) Decide(d memory.Decision) memory.DecideResult { return Must(e.S.Decide(e.Ctx, d))(e) }
 
-// Approvals lists approvals.
 func (e *Env) Approvals(f memory.ApprovalFilter) []memory.Approval {
 	return Must(e.S.Approvals(e.Ctx, f))(e)
 }
@@ -53,22 +54,18 @@ func (e *Env) Asks(t memory.Turn, step int) bool {
 	return Must(e.S.StepState(e.Ctx, Round(t, step)))(e).Waiting
 }
 
-// AskUser is a model's call that asks the person.
 func AskUser(text string) agent.Call {
 	return agent.NewCall("provider-1", "ask_user", `{"question":"`+text+`"}`)
 }
 
-// QuestionFor opens the question of a call.
 func QuestionFor(c agent.ToolCall, text string) memory.QuestionRequest {
 	return memory.QuestionRequest{ThreadID: c.ThreadID, TurnID: c.TurnID, CallID: c.ID, Text: text}
 }
 
-// Question opens the question of a call.
 func (e *Env) Question(c agent.ToolCall, text string) memory.Question {
 	return Must(e.S.OpenQuestion(e.Ctx, QuestionFor(c, text)))(e)
 }
 
-// Questioned opens a step whose calls ask, each its text.
 func (e *Env) Questioned(t memory.Turn, step int, texts ...string) []memory.Question {
 	var calls []agent.Call
 	for _, text := range texts {
@@ -81,29 +78,99 @@ func (e *Env) Questioned(t memory.Turn, step int, texts ...string) []memory.Ques
 	return out
 }
 
-// AnswerTo is an answer to a question.
 func AnswerTo(target, text string) memory.AnswerRequest {
 	return memory.AnswerRequest{UserID: User, By: "alice", Target: target, Text: text}
 }
 
-// AnswerTo answers a question.
 func (e *Env) AnswerTo(target, text string) memory.AnswerResult {
 	return Must(e.S.Answer(e.Ctx, AnswerTo(target, text)))(e)
 }
 
-// Questions lists questions.
 func (e *Env) Questions(f memory.QuestionFilter) []memory.Question {
 	return Must(e.S.Questions(e.Ctx, f))(e)
 }
 
-// Plain is a message whose sender makes no choice.
 func Plain(session, id, text string) memory.SendRequest {
 	r := Message(session, id, text)
 	r.WhenBusy = ""
 	return r
 }
 
-// SendPlain sends a message that may answer a question.
 func (e *Env) SendPlain(session, id, text string) memory.SendResult {
 	return Must(e.S.Send(e.Ctx, Plain(session, id, text)))(e)
+}
+
+func Picture(n int) []byte {
+	img := image.NewGray(image.Rect(0, 0, 2, 2))
+	img.SetGray(0, 0, color.Gray{Y: uint8(n)})
+	img.SetGray(1, 1, color.Gray{Y: uint8(n >> 8)})
+	var b bytes.Buffer
+	if err := png.Encode(&b, img); err != nil {
+		panic(err) // not of this image
+	}
+	return b.Bytes()
+}
+
+func Showing(r memory.SendRequest, names ...string) memory.SendRequest {
+	r.Content = agent.Content{Parts: []agent.Part{{Type: "text", Text: r.Content.String()}}}
+	for _, name := range names {
+		r.Content.Parts = append(r.Content.Parts, agent.Part{Type: "image_url", ImageURL: &agent.ImageURL{URL: agent.ImageScheme + name}})
+	}
+	return r
+}
+
+func (e *Env) Keep(n int) string { return Must(e.S.KeepImage(e.Ctx, Picture(n)))(e) }
+
+// Show sends a message with images in a session of its own and answers it.
+func (e *Env) Show(session string, names ...string) string {
+	sent := Must(e.S.Send(e.Ctx, Showing(Message(session, "m1", "look"), names...)))(e)
+	e.Answer(e.Take(sent.ThreadID), 1, "seen")
+	return sent.ThreadID
+}
+
+func (e *Env) Remove(id string) {
+	Must(e.S.DeleteTree(e.Ctx, memory.DeleteRequest{UserID: User, ThreadID: id}))(e)
+}
+
+func (e *Env) Kept(n int, want bool) {
+	name := Must(agent.ImageName(Picture(n)))(e)
+	data, err := e.S.Image(e.Ctx, name)
+	if !want {
+		e.Code(err, agent.CodeNotFound)
+		return
+	}
+	e.Ok(err)
+	if !bytes.Equal(data, Picture(n)) {
+		e.Fatalf("image %d has other bytes", n)
+	}
+}
+
+// ShowAndRemove sends a message with an image that others show too, and removes its
+// thread unless it is to stay. An image that somebody else removed between the two
+// is refused, and kept again.
+func (e *Env) ShowAndRemove(session string, stay bool) error {
+	var sent memory.SendResult
+	for {
+		name, err := e.S.KeepImage(e.Ctx, Picture(1))
+		if err != nil {
+			return err
+		}
+		sent, err = e.S.Send(e.Ctx, Showing(Message(session, "m1", "look"), name))
+		if agent.CodeOf(err) == agent.CodeInvalid {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		break
+	}
+	turn, err := e.S.TakeNext(e.Ctx, memory.TakeRequest{ThreadID: sent.ThreadID, RunID: "run", Config: MainConfig()})
+	if err != nil {
+		return err
+	}
+	if _, err := e.S.CloseTurn(e.Ctx, Failed(*turn.Turn, 1, agent.ReasonError)); err != nil || stay {
+		return err
+	}
+	_, err = e.S.DeleteTree(e.Ctx, memory.DeleteRequest{UserID: User, ThreadID: sent.ThreadID})
+	return err
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/spool-agents/spool/memory/port"
 )
 
-// Listed are the thread ids of states, in order.
 func (e *Env) Listed(states []port.AgentState, err error) []string {
 	e.Ok(err)
 	ids := []string{}
@@ -66,19 +65,16 @@ func (e *Env) Away(t memory.Turn) memory.Delegation {
 	return d
 }
 
-// Resume is a call that gives an ended sub-agent more work.
 func Resume(c agent.ToolCall, id string) memory.DelegationRequest {
 	r := Delegation(c, "researcher")
 	r.Resume, r.Task = id, "go on"
 	return r
 }
 
-// CancelOf asks for a turn to be cancelled.
 func CancelOf(t memory.Turn) memory.CancelRequest {
 	return memory.CancelRequest{UserID: User, ThreadID: t.ThreadID, TurnID: t.ID, By: "alice"}
 }
 
-// RequestCancel expects a cancellation to be taken.
 func (e *Env) RequestCancel(r memory.CancelRequest) memory.CancelResult {
 	return Must(e.S.RequestCancel(e.Ctx, r))(e)
 }
@@ -91,7 +87,6 @@ func (e *Env) IsCancel(err error) {
 	}
 }
 
-// AllOf cancels a thread's turn with everything below it.
 func (e *Env) AllOf(t memory.Turn) memory.CancelResult {
 	r := CancelOf(t)
 	r.All = true
@@ -114,7 +109,6 @@ func (e *Env) QuietAfter(t memory.Turn, ends int) {
 	e.Sound(t.ThreadID)
 }
 
-// Assign is a model's call for a sub-agent.
 func Assign(n int) agent.Call {
 	return agent.NewCall("provider-1", "assign_task", fmt.Sprintf(`{"agent":"researcher","task":"t%d"}`, n))
 }
@@ -122,7 +116,6 @@ func Assign(n int) agent.Call {
 // limits are wide enough not to matter.
 var limits = memory.DelegationLimits{MaxDepth: 3, MaxFanOut: 8, MaxDescendants: 100}
 
-// Delegation is what opens the sub-agent of a call.
 func Delegation(c agent.ToolCall, agentType string) memory.DelegationRequest {
 	return memory.DelegationRequest{
 		ThreadID: c.ThreadID, TurnID: c.TurnID, CallID: c.ID, Task: "find out", Description: "research", Limits: limits,
@@ -130,12 +123,10 @@ func Delegation(c agent.ToolCall, agentType string) memory.DelegationRequest {
 	}
 }
 
-// Open opens a sub-agent.
 func (e *Env) Open(r memory.DelegationRequest) memory.Delegation {
 	return Must(e.S.OpenDelegation(e.Ctx, r))(e)
 }
 
-// Assigns opens a step with n calls of assign_task.
 func (e *Env) Assigns(t memory.Turn, step, n int) []agent.ToolCall {
 	var list []agent.Call
 	for i := range n {
@@ -153,17 +144,14 @@ func (e *Env) Delegate(t memory.Turn, step int, agentType string) memory.Delegat
 	return d
 }
 
-// ChildResult takes a sub-agent's result into its call.
 func ChildResult(c agent.ToolCall) memory.ChildResultRequest {
 	return memory.ChildResultRequest{ThreadID: c.ThreadID, TurnID: c.TurnID, CallID: c.ID}
 }
 
-// TakeResult takes a sub-agent's result into its call.
 func (e *Env) TakeResult(c agent.ToolCall) memory.ChildResult {
 	return Must(e.S.TakeChildResult(e.Ctx, ChildResult(c)))(e)
 }
 
-// Task finds a task of a thread.
 func (e *Env) Task(threadID, taskID string) agent.Task {
 	for _, k := range Must(e.S.Tasks(e.Ctx, threadID))(e) {
 		if k.ID == taskID {
@@ -174,10 +162,8 @@ func (e *Env) Task(threadID, taskID string) agent.Task {
 	return agent.Task{}
 }
 
-// Children are the sub-agents of a thread.
 func (e *Env) Children(id string) []agent.Thread { return Must(e.S.Children(e.Ctx, id))(e) }
 
-// FirstCall is the first call of a step.
 func (e *Env) FirstCall(t memory.Turn, step int) agent.ToolCall {
 	return e.Call(agent.CallID(t.ID, step, 0))
 }

@@ -14,7 +14,6 @@ func Stake() *memory.Stake {
 	return &memory.Stake{PromptTokens: 100, Price: agent.Price{Input: 1e6, Output: 2e6}}
 }
 
-// Staked begins an attempt and streams half a text.
 func (e *Env) Staked(t memory.Turn) int {
 	a := e.Begin(t, 1)
 	c := Chunk(t, 1, a, 0, "half an ")
@@ -24,10 +23,8 @@ func (e *Env) Staked(t memory.Turn) int {
 	return a
 }
 
-// Spent is what a tree has used.
 func (e *Env) Spent(id string) memory.Spent { return Must(e.S.Spent(e.Ctx, id))(e) }
 
-// Within begins a step under a budget.
 func (e *Env) Within(b memory.Budget, t memory.Turn, step int) error {
 	r := e.ModelBegin(t, step)
 	r.Budget = b
@@ -41,12 +38,10 @@ func (e *Env) Spend(b memory.Budget, t memory.Turn, step int, calls ...agent.Cal
 	return Must(e.S.SaveReply(e.Ctx, Record(t, step, 1, "", calls...)))(e)
 }
 
-// Retry runs a thread's last message again.
 func (e *Env) Retry(threadID, requestID string) memory.SendResult {
 	return Must(e.S.Retry(e.Ctx, memory.RetryRequest{UserID: User, ThreadID: threadID, RequestID: requestID}))(e)
 }
 
-// Overdue are the threads that waited too long, by their ids.
 func (e *Env) Overdue(age time.Duration) map[string]memory.Overdue {
 	out := map[string]memory.Overdue{}
 	for _, o := range Must(e.S.Overdue(e.Ctx, age, 100))(e) {
@@ -55,7 +50,6 @@ func (e *Env) Overdue(age time.Duration) map[string]memory.Overdue {
 	return out
 }
 
-// Terminated closes a turn that its workflow left.
 func (e *Env) Terminated(t memory.Turn, step int) memory.Closed {
 	return e.Close(Failed(t, step, agent.ReasonTerminated))
 }
@@ -74,12 +68,10 @@ func (e *Env) Attempt(t memory.Turn, step int, worker string) error {
 	}
 }
 
-// Chunk is streamed text.
 func Chunk(t memory.Turn, step, attempt, offset int, text string) memory.Chunk {
 	return memory.Chunk{ThreadID: t.ThreadID, TurnID: t.ID, Step: step, Attempt: attempt, Offset: offset, Text: text}
 }
 
-// Failure is a failed model call.
 func Failure(t memory.Turn, step, attempt int) memory.ModelFailure {
 	return memory.ModelFailure{
 		ThreadID: t.ThreadID, TurnID: t.ID, Step: step, Attempt: attempt, Code: agent.ModelBrokenStream,
@@ -87,7 +79,6 @@ func Failure(t memory.Turn, step, attempt int) memory.ModelFailure {
 	}
 }
 
-// Stream is the text that a thread streams.
 func (e *Env) Stream(threadID string) string {
 	s := Must(e.S.Stream(e.Ctx, threadID))(e)
 	if s == nil {
@@ -96,7 +87,6 @@ func (e *Env) Stream(threadID string) string {
 	return s.Text
 }
 
-// Threads lists the ids of threads.
 func (e *Env) Threads(f memory.ThreadFilter) []string {
 	if f.Limit == 0 {
 		f.Limit = 100
@@ -108,7 +98,6 @@ func (e *Env) Threads(f memory.ThreadFilter) []string {
 	return out
 }
 
-// Payload checks the keys of an event's payload.
 func (e *Env) Payload(threadID, typ string, keys []string) {
 	evs := e.EventsOf(threadID, typ)
 	if len(evs) == 0 {
@@ -121,14 +110,12 @@ func (e *Env) Payload(threadID, typ string, keys []string) {
 	}
 }
 
-// SummaryBegin is a summary's beginning, by a new activity.
 func (e *Env) SummaryBegin(t memory.Turn, step, number int) memory.SummaryBegin {
 	return memory.SummaryBegin{
 		ThreadID: t.ThreadID, TurnID: t.ID, Step: step, Cause: memory.CauseFull, Fence: memory.Fence{Scope: "summary", Number: number},
 	}
 }
 
-// SummaryRecord is a summary of some messages.
 func SummaryRecord(t memory.Turn, step, attempt int, from, to int64, text string) memory.SummaryRecord {
 	return memory.SummaryRecord{Attempt: attempt, Duration: time.Second, Summary: memory.Summary{
 		ThreadID: t.ThreadID, TurnID: t.ID, Step: step, Cause: memory.CauseFull, ReplacesFrom: from, ReplacesTo: to, Text: text,
@@ -141,19 +128,16 @@ func (e *Env) Steered(t memory.Turn, step int) int {
 	return Must(e.S.BeginModel(e.Ctx, e.ModelBegin(t, step)))(e).Steered
 }
 
-// Last is the text of a thread's last message.
 func (e *Env) Last(id string) string {
 	ms := e.Messages(id)
 	return ms[len(ms)-1].Content.String()
 }
 
-// Step runs a step with a tool that has a result.
 func (e *Env) Step(t memory.Turn, step int, result string) {
 	e.RunTool(e.Calls(t, step, 1)[0], result)
 	e.SaveRound(t, step)
 }
 
-// FullRound runs a step with n calls and saves its round.
 func (e *Env) FullRound(t memory.Turn, step, n int) {
 	for _, c := range e.Calls(t, step, n) {
 		e.RunTool(c, "ok")
@@ -161,7 +145,6 @@ func (e *Env) FullRound(t memory.Turn, step, n int) {
 	e.SaveRound(t, step)
 }
 
-// Summarise stores a summary of some messages.
 func (e *Env) Summarise(t memory.Turn, step int, from, to int64, text string) memory.Summary {
 	start := Must(e.S.BeginSummary(e.Ctx, e.SummaryBegin(t, step, 1)))(e)
 	return Must(e.S.SaveSummary(e.Ctx, SummaryRecord(t, step, start.Attempt, from, to, text)))(e)
@@ -187,10 +170,8 @@ func (e *Env) StaleTurn(t memory.Turn, attempt int) {
 	})
 }
 
-// Waits lists the model calls that wait.
 func (e *Env) Waits(f memory.WaitFilter) []agent.ModelWait { return Must(e.S.ModelWaits(e.Ctx, f))(e) }
 
-// ToldWaits are the waits in a thread's log.
 func (e *Env) ToldWaits(threadID string) (told []agent.ModelWait) {
 	for _, ev := range e.Events(threadID) {
 		var w agent.Warning
@@ -226,7 +207,6 @@ func (e *Env) Held(t memory.Turn, attempt int, after time.Duration, notCalled bo
 	return *f.Wait
 }
 
-// Waited is how long a turn has waited for people.
 func (e *Env) Waited(t memory.Turn) memory.Waited { return Must(e.S.Waited(e.Ctx, t.ID))(e) }
 
 // Windows checks that readings of a part of a thread are parts of the whole.
@@ -277,7 +257,6 @@ func (e *Env) Windows(threadID string) {
 	}
 }
 
-// Mark is how far a thread's lists go.
 func (e *Env) Mark(threadID string) memory.Mark {
 	marks := Must(e.S.Mark(e.Ctx, []string{threadID}))(e)
 	if len(marks) != 1 {

@@ -2,7 +2,6 @@ package treecases
 
 import (
 	"strings"
-	"time"
 
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/memory"
@@ -136,38 +135,6 @@ var backgroundRules = append(endRules(), []suite.Rule{
 		suite.Contains(e, "report", e.Last(t.ThreadID), "You have read its result with task_output already.")
 		suite.Equal(e, "the finding, again", strings.Contains(e.Last(t.ThreadID), "the finding"), false)
 	}},
-	{Name: "sub-agents and tasks are listed in the order of their calls, in whatever order they were made", Turn: func(e *suite.Env, t memory.Turn) {
-		calls := e.Assigns(t, 1, 3)
-		for _, i := range []int{2, 0, 1} {
-			e.H.Clock.Advance(time.Second)
-			e.Open(suite.Delegation(calls[i], "general"))
-		}
-		children, tasks := e.Children(t.ThreadID), suite.Must(e.S.Tasks(e.Ctx, t.ThreadID))(e)
-		for i, c := range calls {
-			id := e.Call(c.ID).SubAgentThreadID
-			suite.Equals(e, "sub-agent", children[i].ID, id, "task", tasks[i].SubAgentID, id)
-		}
-	}},
-	{Name: "several background children that end together are reported once each", Turn: func(e *suite.Env, t memory.Turn) {
-		var turns []memory.Turn
-		for _, c := range e.Assigns(t, 1, 3) {
-			r := suite.Delegation(c, "researcher")
-			r.Background = true
-			turns = append(turns, e.Take(e.Open(r).ChildThread))
-		}
-		e.SaveRound(t, 1)
-		for _, child := range turns {
-			e.Answer(child, 1, "finding of "+child.ThreadID)
-		}
-		suite.Equal(e, "steered", e.Steered(t, 2), 3)
-		told := map[string]int{}
-		for _, m := range e.Messages(t.ThreadID) {
-			told[m.Source]++
-		}
-		for _, child := range turns {
-			suite.Equals(e, "told", told["agent:"+child.ThreadID], 1, "entry", e.Entry(t.ThreadID, memory.EntryChild, child.ID).State, memory.EntryTaken)
-		}
-	}},
 }...)
 
 var resumeRules = []suite.Rule{
@@ -199,18 +166,6 @@ var resumeRules = []suite.Rule{
 		second := e.Take(t.ThreadID)
 		d := e.Open(suite.Resume(e.Assigns(second, 1, 1)[0], e.Thread(first.ChildThread).AgentID))
 		suite.Equals(e, "thread", d.ChildThread, first.ChildThread, "delegator turn", e.Take(d.ChildThread).DelegatorTurn, second.ID)
-	}},
-	{Name: "a sub-agent that failed or was cancelled can be resumed", Turn: func(e *suite.Env, t memory.Turn) {
-		d := e.Delegate(t, 1, "researcher")
-		e.Close(suite.Failed(e.Take(d.ChildThread), 1, agent.ReasonTerminated))
-		e.Taken(t, 1)
-		e.Open(suite.Resume(e.Assigns(t, 2, 1)[0], d.ChildThread))
-		e.Close(suite.Cancelled(e.Take(d.ChildThread), 1))
-		e.Taken(t, 2)
-		e.Open(suite.Resume(e.Assigns(t, 3, 1)[0], d.ChildThread))
-		e.Answer(e.Take(d.ChildThread), 1, "at last")
-		e.Taken(t, 3)
-		suite.Equal(e, "status", e.Thread(d.ChildThread).Status, agent.ThreadCompleted)
 	}},
 	{Name: "two resumes at once are serialised and lose nothing", Turn: func(e *suite.Env, t memory.Turn) {
 		d := e.ChildDone(t, 1)

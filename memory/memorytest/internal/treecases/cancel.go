@@ -115,12 +115,6 @@ var cancelRules = []suite.Rule{
 		e.Close(suite.Cancelled(t, 1))
 		suite.Equals(e, "finished", e.Call(calls[0].ID).Result, "kept", "never started", e.Call(calls[1].ID).Status, agent.CallAborted)
 	}},
-	{Name: "queued messages stay when a turn is cancelled, and the next is taken", Turn: func(e *suite.Env, t memory.Turn) {
-		m2 := e.Send("s1", "m2")
-		e.RequestCancel(suite.CancelOf(t))
-		suite.Equals(e, "next", e.Close(suite.Cancelled(t, 1)).Next, m2.TurnID, "no cancel pending", e.Turn(m2.TurnID).CancelRequested == nil, true)
-		e.Answer(e.Turn(m2.TurnID), 1, "fine")
-	}},
 	{Name: "with all, waiting messages are dropped and background descendants are told", Turn: func(e *suite.Env, t memory.Turn) {
 		child := e.Apart(t, 1)
 		e.Send("s1", "m2")

@@ -1,3 +1,4 @@
+// Package treecases has the rules of sub-agents, and of cancelling whole trees.
 package treecases
 
 import (
@@ -254,4 +255,16 @@ var agentRules = []suite.Rule{
 		suite.Equals(e, "waiting", e.Listed(m.GetRunning(e.Ctx)), []string{old.ChildThread}, "what waits is not removed", cleaned(0), 1)
 		suite.Equal(e, "listed", e.Listed(m.GetAll(e.Ctx)), []string{old.ChildThread})
 	}},
+}
+
+// Groups are the cases by subject.
+var Groups = []suite.Group{
+	{Name: "delegation", Rules: delegationRules},
+	{Name: "background", Rules: backgroundRules},
+	{Name: "resume", Rules: resumeRules},
+	{Name: "agents", Rules: agentRules},
+	{Name: "cascade", Rules: cascadeRules},
+	{Name: "cancel", Rules: cancelRules},
+	{Name: "cancel-all", Rules: cancelAllRules},
+	{Name: "usage", Rules: usageRules},
 }

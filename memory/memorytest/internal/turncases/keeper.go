@@ -174,15 +174,6 @@ var keeperRules = []suite.Rule{
 		e.Begin(t, 2)
 		suite.Equal(e, "begun", len(e.Overdue(2*time.Second)), 0)
 	}},
-	{Name: "limits of the keeper's lists are kept", Run: func(e *suite.Env) {
-		for i := range 5 {
-			e.Started(fmt.Sprintf("open%d", i))
-			e.Send(fmt.Sprintf("idle%d", i), "m1")
-		}
-		e.H.Clock.Advance(time.Minute)
-		suite.Equal(e, "overdue", len(suite.Must(e.S.Overdue(e.Ctx, time.Second, 3))(e)), 3)
-		suite.Equal(e, "open", len(suite.Must(e.S.OpenTurns(e.Ctx, memory.OpenTurnFilter{Limit: 3}))(e)), 3)
-	}},
 	{Name: "open turns are listed in pages, those alone that are old enough", Run: func(e *suite.Env) {
 		for i := range 5 {
 			e.Started(fmt.Sprintf("old%d", i))
@@ -212,37 +203,119 @@ var keeperRules = []suite.Rule{
 		e.Close(suite.Cancelled(q, 1))
 		suite.Equal(e, "settled", suite.Must(e.S.Load(e.Ctx))(e), memory.Load{OpenTurns: 1, Waiting: 1})
 	}},
-	{Name: "an entry is found by its kind and id", Turn: func(e *suite.Env, t memory.Turn) {
-		entry := suite.Must(e.S.Entry(e.Ctx, t.ThreadID, t.EntryKind, t.MessageID))(e)
-		suite.Equal(e, "entry", [2]string{entry.TurnID, string(entry.State)}, [2]string{t.ID, string(memory.EntryTaken)})
-		suite.Fails(e.S.Entry(e.Ctx, t.ThreadID, memory.EntryRetry, t.MessageID))(e, agent.CodeNotFound)
+}
+
+// edgeRules are the corners of several operations.
+var edgeRules = []suite.Rule{
+	{Name: "the model that a sender chose stays until another is chosen", Run: func(e *suite.Env) {
+		r := suite.Message("s1", "m1", "hi")
+		r.Model = "big"
+		t := e.Take(suite.Must(e.S.Send(e.Ctx, r))(e).ThreadID)
+		suite.Equal(e, "model", e.Thread(t.ThreadID).Config.Model, "big")
+		e.Answer(t, 1, "done")
+		e.Send("s1", "m2")
+		t = e.Take(t.ThreadID)
+		suite.Equal(e, "kept", e.Thread(t.ThreadID).Config.Model, "big")
+		e.Answer(t, 1, "done")
+		r.MessageID, r.Model = "m3", "small"
+		suite.Must(e.S.Send(e.Ctx, r))(e)
+		e.Take(t.ThreadID)
+		suite.Equal(e, "changed", e.Thread(t.ThreadID).Config.Model, "small")
 	}},
-	{Name: "open turns are listed with their run until they close", Turn: func(e *suite.Env, t memory.Turn) {
-		child := e.Child(t, 1)
-		list := suite.Must(e.S.OpenTurns(e.Ctx, memory.OpenTurnFilter{}))(e)
-		suite.Equal(e, "open", len(list), 2)
-		for _, o := range list {
-			want := t
-			if o.Kind == agent.KindSubAgent {
-				want = child
+	{Name: "the working directory of a claim replaces the main thread's, but not in the middle of a turn", Run: func(e *suite.Env) {
+		thread := e.Send("s1", "m1").ThreadID
+		take := func(workdir string) memory.Turn {
+			claim := suite.Must(e.S.TakeNext(e.Ctx, memory.TakeRequest{ThreadID: thread, RunID: "run", Workdir: workdir}))(e)
+			if claim.Turn == nil {
+				return memory.Turn{}
 			}
-			suite.Equal(e, "turn", [3]string{o.ThreadID, o.TurnID, o.RunID}, [3]string{want.ThreadID, want.ID, "run-of-" + want.ThreadID})
+			return *claim.Turn
 		}
+		t := take("/allowed")
+		suite.Equal(e, "workdir", e.Thread(thread).Workdir, "/allowed")
+		e.Calls(t, 1, 1)
+		take("/elsewhere")
+		suite.Equal(e, "in the middle", e.Thread(thread).Workdir, "/allowed")
 		e.Close(suite.Cancelled(t, 1))
-		suite.Equal(e, "open", len(suite.Must(e.S.OpenTurns(e.Ctx, memory.OpenTurnFilter{}))(e)), 0)
+		take("/elsewhere")
+		suite.Equal(e, "without a turn", e.Thread(thread).Workdir, "/allowed")
+		e.Send("s1", "m2")
+		take("/elsewhere")
+		suite.Equal(e, "the next turn", e.Thread(thread).Workdir, "/elsewhere")
 	}},
-	{Name: "reconcile keeps partial text, and the next message follows at once or by the sweep", Turn: func(e *suite.Env, t memory.Turn) {
-		m2 := e.Send("s1", "m2")
-		e.Ok(e.S.AppendChunk(e.Ctx, suite.Chunk(t, 1, e.Begin(t, 1), 0, "half")))
-		next := e.Terminated(t, 1).Next
-		suite.Equal(e, "partial", e.Messages(t.ThreadID)[1].Partial, true)
+	{Name: "a turn completes only with a stored reply, and ends in a final state only", Turn: func(e *suite.Env, t memory.Turn) {
+		e.Unchanged(t.ThreadID, func() {
+			if _, err := e.S.CloseTurn(e.Ctx, suite.Completed(t, 1)); err == nil {
+				e.Fatalf("a turn completed without an answer")
+			}
+			r := suite.Completed(t, 1)
+			r.Outcome = agent.ThreadRunning
+			suite.Fails(e.S.CloseTurn(e.Ctx, r))(e, agent.CodeInvalid)
+			r = suite.Failed(t, 1, agent.ReasonError)
+			r.TurnID = agent.TurnID(t.ThreadID, "other", 0)
+			suite.Fails(e.S.CloseTurn(e.Ctx, r))(e, agent.CodeNotFound, agent.CodeStale)
+		})
+		other := e.Started("s2")
+		e.Unchanged(t.ThreadID, func() {
+			r := suite.Failed(t, 1, agent.ReasonError)
+			r.ThreadID = other.ThreadID
+			suite.Fails(e.S.CloseTurn(e.Ctx, r))(e, agent.CodeNotFound, agent.CodeStale, agent.CodeInvalid)
+		})
+	}},
+	{Name: "a background end that a sub-agent did not read before its turn closed is not lost", Turn: func(e *suite.Env, t memory.Turn) {
+		child := e.Child(t, 1)
+		grand := e.Background(child, 1, "general")
+		e.SaveRound(child, 1)
+		e.Reply(child, 2, "I have a helper")
+		g := e.Take(grand.ChildThread)
+		e.Answer(g, 1, "deep finding")
+		e.Close(suite.Completed(child, 2))
+		e.Taken(t, 1)
 		e.Sound(t.ThreadID)
-		if next == "" {
-			e.H.Clock.Advance(3 * time.Second)
-			_, ok := e.Overdue(2 * time.Second)[t.ThreadID]
-			suite.Equal(e, "overdue", ok, true)
-			next = e.Take(t.ThreadID).ID
+		// It waits where somebody takes it: above, or as the sub-agent's next turn.
+		steered := e.Steered(t, 2)
+		claim := suite.Must(e.S.TakeNext(e.Ctx, memory.TakeRequest{ThreadID: child.ThreadID}))(e)
+		if (steered == 1) == (claim.Turn != nil) {
+			e.Errorf("steered above: %d, taken by the sub-agent: %v", steered, claim.Turn != nil)
 		}
-		suite.Equal(e, "next", next, m2.TurnID)
+	}},
+	{Name: "a delegation is opened, not run, and no other call is opened", Turn: func(e *suite.Env, t memory.Turn) {
+		calls := e.Reply(t, 1, "", suite.Assign(0), suite.Lookup(1)).Calls
+		e.Unchanged(t.ThreadID, func() {
+			suite.Fails(e.S.OpenDelegation(e.Ctx, suite.Delegation(calls[1], "researcher")))(e, agent.CodeConflict, agent.CodeInvalid)
+			suite.Fails(e.S.TakeChildResult(e.Ctx, suite.ChildResult(calls[0])))(e, agent.CodeConflict, agent.CodeInvalid, agent.CodeNotFound)
+		})
+	}},
+}
+
+var livesRules = []suite.Rule{
+	{Name: "a session that is deleted and made again gives its turns other ids, and nothing of the old one counts", Run: func(e *suite.Env) {
+		old := e.Started("s1")
+		attempt := e.Begin(old, 1)
+		e.Close(suite.Cancelled(old, 1)) // a worker that is paused does not hear of it
+		e.Remove(old.ThreadID)
+		e.H.Clock.Advance(time.Second)
+		made := e.Started("s1")
+		if made.ID == old.ID {
+			e.Fatalf("both turns have the id %s", old.ID)
+		}
+		e.Begin(made, 1)
+		e.Unchanged(made.ThreadID, func() {
+			_, err := e.S.SaveReply(e.Ctx, suite.Record(old, 1, attempt, "of the deleted session"))
+			e.Stale(err)
+		})
+		e.Answer2(made, 1, 1, "of the new one")
+		e.Sound(made.ThreadID)
+	}},
+	{Name: "a turn whose run is gone is completed if its final reply is stored, and no next turn is opened", Run: func(e *suite.Env) {
+		t := e.Started("s1")
+		next := e.Send("s1", "m2")
+		attempt := e.Begin(t, 1)
+		suite.Must(e.S.SaveReply(e.Ctx, suite.Record(t, 1, attempt, "the answer")))(e)
+		closed := e.Terminated(t, 1)
+		suite.Equal(e, "outcome", [2]any{closed.Outcome, closed.Next}, [2]any{agent.ThreadCompleted, ""})
+		suite.Equal(e, "answer", suite.Must(e.S.Turn(e.Ctx, t.ID))(e).Answer, "the answer")
+		suite.Equal(e, "next", e.Take(t.ThreadID).ID, next.TurnID)
+		e.Sound(t.ThreadID)
 	}},
 }

@@ -96,13 +96,6 @@ var modelRules = []suite.Rule{
 		steps := suite.Must(e.S.Steps(e.Ctx, t.ID))(e)
 		suite.Equals(e, "steps", len(steps), 1, "attempts, failed", [2]int{steps[0].Attempt, steps[0].Failed}, [2]int{b, 1})
 	}},
-	{Name: "attempts that failed in a recorded way do not count as lost", Turn: func(e *suite.Env, t memory.Turn) {
-		for range 8 {
-			a := e.Begin(t, 1)
-			e.Ok(e.S.FailModel(e.Ctx, suite.Failure(t, 1, a)))
-		}
-		e.Answer(t, 1, "at last")
-	}},
 	{Name: "a steered message goes into the running turn before its next model call, once", Turn: func(e *suite.Env, t memory.Turn) {
 		calls := e.Calls(t, 1, 1)
 		r := e.Steer("s1", "m2")

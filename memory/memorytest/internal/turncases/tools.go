@@ -124,18 +124,6 @@ var toolRules = []suite.Rule{
 			suite.Equal(e, "final", suite.Must(e.S.BeginTool(e.Ctx, b))(e).Final, true)
 		})
 	}},
-	{Name: "a lower number of a tool's scope is stale although another scope came between", Turn: func(e *suite.Env, t memory.Turn) {
-		c := e.Calls(t, 1, 1)[0]
-		b := e.ToolBegin(c, true)
-		b.Fence.Number = 2
-		suite.Must(e.S.BeginTool(e.Ctx, b))(e)
-		a := e.BeginTool(c, true)
-		e.Unchanged(t.ThreadID, func() {
-			b.Fence.Number = 1
-			suite.Fails(e.S.BeginTool(e.Ctx, b))(e, agent.CodeStale)
-		})
-		e.Ok(e.S.SaveResult(e.Ctx, suite.Result(c, a, "good")))
-	}},
 	{Name: "an unknown tool or bad arguments get a failed result without a run", Turn: func(e *suite.Env, t memory.Turn) {
 		c := e.Calls(t, 1, 1)[0]
 		r := suite.Result(c, 0, "")
@@ -146,24 +134,6 @@ var toolRules = []suite.Rule{
 		suite.Equal(e, "task", suite.Must(e.S.Tasks(e.Ctx, t.ThreadID))(e)[0].Status, agent.TaskFailed)
 		e.Unchanged(t.ThreadID, func() { e.Ok(e.S.SaveResult(e.Ctx, r)) })
 		e.SaveRound(t, 1)
-	}},
-	{Name: "results of parallel calls are all kept", Turn: func(e *suite.Env, t memory.Turn) {
-		calls := e.Calls(t, 1, 16)
-		var begins []memory.ToolBegin
-		for _, c := range calls {
-			begins = append(begins, e.ToolBegin(c, false))
-		}
-		e.AtOnce(len(calls), func(i int) error {
-			st, err := e.S.BeginTool(e.Ctx, begins[i])
-			if err != nil {
-				return err
-			}
-			return e.S.SaveResult(e.Ctx, suite.Result(calls[i], st.Attempt, fmt.Sprintf("r%d", i)))
-		})
-		suite.Equal(e, "results", e.SaveRound(t, 1).Results, len(calls))
-		for i, m := range e.Messages(t.ThreadID)[2:] {
-			suite.Equal(e, "result", [2]string{m.ToolCallID, m.Content.String()}, [2]string{calls[i].ID, fmt.Sprintf("r%d", i)})
-		}
 	}},
 	{Name: "a call of another turn or thread is not there", Turn: func(e *suite.Env, t memory.Turn) {
 		other := e.Started("s2")

@@ -1,3 +1,4 @@
+// Package turncases has the rules of turns: messages, model calls, tools, budgets, losses, reads.
 package turncases
 
 import (
@@ -53,11 +54,6 @@ var turnRules = []suite.Rule{
 		}
 		e.Says("s1/default", "user text of m1")
 	}},
-	{Name: "with nothing to take a claim returns no turn", Turn: func(e *suite.Env, t memory.Turn) {
-		e.Answer(t, 1, "done")
-		e.Unchanged(t.ThreadID, func() { e.Idle(t.ThreadID) })
-		suite.Fails(e.S.TakeNext(e.Ctx, memory.TakeRequest{ThreadID: "none/default", RunID: "r"}))(e, agent.CodeNotFound)
-	}},
 	{Name: "a claim of a turn under way names the first step that is not saved", Turn: func(e *suite.Env, t memory.Turn) {
 		step := func() int { return suite.Must(e.S.TakeNext(e.Ctx, memory.TakeRequest{ThreadID: t.ThreadID}))(e).Step }
 		calls := e.Calls(t, 1, 1)
@@ -94,13 +90,6 @@ var turnRules = []suite.Rule{
 		suite.Equal(e, "attempts look alike", a, b)
 		e.StaleTurn(t, a)
 		e.Answer2(next, 1, b, "second")
-	}},
-	{Name: "an interrupted turn is found open with what it stored", Turn: func(e *suite.Env, t memory.Turn) {
-		e.RunTool(e.Calls(t, 1, 3)[0], "kept")
-		suite.Equal(e, "turn", e.Take(t.ThreadID).ID, t.ID)
-		st := suite.Must(e.S.StepState(e.Ctx, suite.Round(t, 1)))(e)
-		suite.Equals(e, "calls", len(st.Calls), 3, "first", [2]any{st.Calls[0].Status, st.Calls[0].Result}, [2]any{agent.CallSuccess, "kept"})
-		suite.Equals(e, "second", st.Calls[1].Status, agent.CallPending, "waiting, cancelled", [2]bool{st.Waiting, st.Cancelled}, [2]bool{})
 	}},
 }
 
@@ -187,25 +176,32 @@ var closeRules = append(failRules(), []suite.Rule{
 		e.Close(r)
 		suite.Equal(e, "prompt", e.Thread(t.ThreadID).Config.SystemPrompt, "New words.")
 	}},
-	{Name: "closes at once end the turn once", Turn: func(e *suite.Env, t memory.Turn) {
-		e.Send("s1", "m2")
-		e.Reply(t, 1, "one")
-		got := make([]memory.Closed, 8)
-		e.AtOnce(len(got), func(i int) (err error) {
-			r := suite.Completed(t, 1)
-			if i%2 == 1 {
-				r = suite.Failed(t, 1, agent.ReasonTerminated)
-			}
-			got[i], err = e.S.CloseTurn(e.Ctx, r)
-			return err
-		})
-		for _, c := range got {
-			suite.Equal(e, "outcome and next", [2]any{c.Outcome, c.Next}, [2]any{got[0].Outcome, got[0].Next})
-		}
-	}},
 	{Name: "an empty answer is an answer", Turn: func(e *suite.Env, t memory.Turn) {
 		e.Answer(t, 1, "")
 		e.Says(t.ThreadID, "user text of m1", "assistant")
 		e.Ended(t, agent.ThreadCompleted, "")
 	}},
 }...)
+
+// Groups are the cases by subject.
+var Groups = []suite.Group{
+	{Name: "send", Rules: sendRules},
+	{Name: "turn", Rules: turnRules},
+	{Name: "close", Rules: closeRules},
+	{Name: "model", Rules: modelRules},
+	{Name: "summary", Rules: summaryRules},
+	{Name: "wait", Rules: waitRules},
+	{Name: "tool", Rules: toolRules},
+	{Name: "round", Rules: roundRules},
+	{Name: "budget", Rules: budgetRules},
+	{Name: "waited", Rules: waitedRules},
+	{Name: "account", Rules: accountRules},
+	{Name: "losses", Rules: lossRules},
+	{Name: "retry", Rules: retryRules},
+	{Name: "keeper", Rules: keeperRules},
+	{Name: "read", Rules: readRules},
+	{Name: "window", Rules: windowRules},
+	{Name: "event", Rules: eventRules},
+	{Name: "edge", Rules: edgeRules},
+	{Name: "lives", Rules: livesRules},
+}

@@ -1,3 +1,0 @@
-// Package copy moves whole threads: export, import, fork, removal, and the images
-// that their messages refer to.
-package copy

@@ -1,2 +1,0 @@
-// Package read is the reading side of the store.
-package read

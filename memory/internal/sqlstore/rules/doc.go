@@ -1,3 +1,0 @@
-// Package rules is the writing side of the store: every rule of
-// docs/state-machine.md, one file per table of it.
-package rules
