@@ -15,7 +15,7 @@
 //
 // Worker and Client work on a store and on a Temporal client, which runs the turns.
 // What is sent while Temporal cannot be reached, or no worker is running, is stored
-// and runs later.
+// and runs later. Whole programs are in examples.
 //
 //	store, err := spool.OpenStore(ctx, "sqlite:/var/lib/spool/spool.db")
 //	c := spool.NewClient(store, temporal, spool.ClientOptions{UserID: "ada"})

@@ -82,6 +82,7 @@ var rules = []rule{
 	{dir: "internal/npmtest"},           // the standard library alone
 	{dir: "internal/bench", open: true}, // prints the figures
 	{dir: "internal/e2e", open: true},
+	{dir: "examples", open: true}, // modules of their own
 	{dir: "internal/layout", open: true},
 	{dir: "internal/compose", open: true},
 	{dir: "internal/browser", open: true},
