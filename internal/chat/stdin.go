@@ -43,7 +43,7 @@ const stdinSilence = 3 * time.Second
 func (p *Person) WithStdin(stdin io.Reader, text string) (string, error) {
 	if f, ok := stdin.(*os.File); ok {
 		if info, err := f.Stat(); err != nil || info.Mode()&os.ModeCharDevice != 0 {
-			return text, nil
+			return text, nil //nolint:nilerr // nothing is there to read
 		}
 	}
 	read := make(chan error, 1)
@@ -52,7 +52,7 @@ func (p *Person) WithStdin(stdin io.Reader, text string) (string, error) {
 	select {
 	case err := <-read:
 		if err != nil {
-			return text, nil
+			return text, nil //nolint:nilerr // it has ended
 		}
 	case <-time.After(stdinSilence):
 		p.Progress("stdin is open and says nothing: the message goes without it")

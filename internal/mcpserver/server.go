@@ -111,7 +111,7 @@ func New(o Options) *mcp.Server {
 func Serve(ctx context.Context, o Options, in io.Reader, out io.Writer) error {
 	err := New(o).Run(ctx, &mcp.IOTransport{Reader: io.NopCloser(in), Writer: unclosed{out}})
 	if ctx.Err() != nil || errors.Is(err, io.EOF) {
-		return nil // the client, or a person, has ended it
+		return nil //nolint:nilerr // the client, or a person, has ended it
 	}
 	return err
 }

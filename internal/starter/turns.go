@@ -177,7 +177,7 @@ func (c *forkCmd) Run(ctx context.Context, a *app) error {
 func messageID(ctx context.Context, c chat.Conversations, threadID, at string) (string, error) {
 	seq, err := strconv.ParseInt(strings.TrimPrefix(at, "#"), 10, 64)
 	if err != nil {
-		return at, nil
+		return at, nil //nolint:nilerr // another kind of id
 	}
 	v, err := c.Show(ctx, threadID, false)
 	if err != nil {

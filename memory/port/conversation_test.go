@@ -12,6 +12,7 @@ import (
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/memory/memorytest"
 	"github.com/spool-agents/spool/memory/port"
+	"github.com/spool-agents/spool/memory/port/porttest"
 )
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -231,4 +232,16 @@ func TestAgentSessionStore(t *testing.T) {
 	for _, key := range []string{"__metadata__:cli", "__metadata__cli", "", strings.Repeat("k", port.MaxKeyLength)} {
 		require.Equal(t, agent.CodeInvalid, agent.CodeOf(s.c.AppendMessages(t.Context(), key, msg("a", agent.RoleUser, 1))))
 	}
+}
+
+// A port in memory keeps items as any other does, for as long as it is held.
+func TestRow26_InMemoryMemory(t *testing.T) {
+	m := port.NewInMemoryMemory[porttest.Item]()
+	item := porttest.Item{ID: "a"}
+	require.NoError(t, m.Append(t.Context(), "k", item, item))
+	have := memorytest.Must(m.Get(t.Context(), "k"))(t)
+	require.Equal(t, []porttest.Item{item}, have)
+	require.NoError(t, m.Close())
+	have = memorytest.Must(port.NewInMemoryMemory[porttest.Item]().Get(t.Context(), "k"))(t)
+	require.Empty(t, have, "another one holds nothing of it")
 }

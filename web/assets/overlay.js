@@ -108,7 +108,8 @@ export function shortcut(e, model, ui) {
   }
   if (e.ctrlKey || e.metaKey || e.altKey || e.defaultPrevented) return;
   if (e.key === "Escape") {
-    if (ui.drawer) ui.closeList();
+    if (ui.sheet) ui.close(); // the focus may not be in it yet
+    else if (ui.drawer) ui.closeList();
     else if (model.place.inspect) model.go({ inspect: "", tab: "", turn: "" });
     return;
   }
