@@ -233,12 +233,13 @@ func TestForeignStoreIsRefused(t *testing.T) {
 	t.Parallel()
 	a, b := tt.New(t), tt.New(t)
 	r := a.Send("s1", "script: say once")
-	b.StartWorker("SPOOL_TASK_QUEUE=" + agent.TaskQueue(a.Store.ID()))
+	other := b.StartWorker("SPOOL_TASK_QUEUE=" + agent.TaskQueue(a.Store.ID()))
 	tt.Eventually(t, "the run is refused", func() bool {
 		err := a.Temporal.GetWorkflow(a.Ctx(), r.ThreadID, "").Get(a.Ctx(), nil)
 		return err != nil && strings.Contains(err.Error(), "belongs to store "+a.Store.ID())
 	})
 	require.Empty(t, messages(t, a, r.ThreadID), "the worker of another store has taken nothing")
+	other.Stop()
 	a.StartWorker()
 	require.Equal(t, "once", a.Wait(r).Response)
 }

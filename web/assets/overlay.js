@@ -1,11 +1,11 @@
 // What is laid over the page: the command palette, the help sheet, and what keys do.
-import { html, Seen, useEffect, useRef, useState } from "./ui.js";
+import { html, Seen, useLayoutEffect, useRef, useState } from "./ui.js";
 import { state } from "./format.js";
 import { label } from "./route.js";
 
-// useModal keeps the focus inside while it is open, and gives it back at the end.
+// useModal keeps the focus inside from the moment it is seen, and gives it back at the end.
 function useModal(box, close) {
-  useEffect(() => {
+  useLayoutEffect(() => {
     const opener = document.activeElement;
     box.current?.querySelector("input, button")?.focus();
     return () => opener?.isConnected && opener.focus();

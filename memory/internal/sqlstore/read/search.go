@@ -20,6 +20,7 @@ const (
 	searchedMessages = 2000
 	mostFound        = 50
 	mostTried        = 20
+	longestSearch    = 1000 // bytes; SQLite takes no pattern above 50,000
 	snippetAround    = 60
 )
 
@@ -28,6 +29,9 @@ func (s *Store) Search(ctx context.Context, userID, profile, text string) ([]mem
 	text = strings.ToLower(strings.TrimSpace(rows.Clean(text)))
 	if text == "" {
 		return nil, nil
+	}
+	if len(text) > longestSearch {
+		return nil, agent.Errorf(agent.CodeInvalid, "a search for %d bytes: at most %d are looked for", len(text), longestSearch)
 	}
 	written, err := rows.Encode(text) // as it stands in a message's body
 	if err != nil {
