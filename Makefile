@@ -6,7 +6,7 @@ TIMEOUT ?= 60m
 
 # What a program is made of: a program is built anew only if one of these changed.
 source = $(shell find $(1) -type f ! -name '*_test.go' ! -path '*/testdata/*' 2>/dev/null)
-APP    := $(call source,$(wildcard *.go) go.mod go.sum agent activities internal memory starter worker workflows)
+APP    := $(call source,$(wildcard *.go) go.mod go.sum agent activities internal memory starter web worker workflows)
 # Temporal's own program is built only if the PATH has none, or one older than 1.1.
 TEMPORAL := $(shell temporal server start-dev --help 2>/dev/null | grep -q -e --search-attribute || echo bin/temporal)
 TOOLS  := bin/tools/golangci-lint bin/tools/workflowcheck bin/tools/deadcode bin/tools/govulncheck
