@@ -395,6 +395,8 @@ func TestNoOtherServerIsReached(t *testing.T) {
 		if r.URL.Path == "/sse" {
 			w.Header().Set("Content-Type", "text/event-stream")
 			_, _ = fmt.Fprintf(w, "event: endpoint\ndata: %s/messages\n\n", other.URL)
+			_ = http.NewResponseController(w).Flush()
+			<-r.Context().Done() // a stream that ends is another failure
 			return
 		}
 		status, _ := strconv.Atoi(r.URL.Path[1:])
