@@ -21,6 +21,9 @@ const (
 	lookMax = 100 * time.Millisecond
 	// lookAnyway is when threads are looked at again although nothing seems to have changed.
 	lookAnyway = time.Second
+	// readAnyway is when a follower reads its thread again although nothing woke it: a change
+	// that falls between its reading and the watcher's may wake nobody.
+	readAnyway = 3 * time.Second
 )
 
 // watcher looks for changes of one store for all who wait for them in this
