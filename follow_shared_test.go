@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -251,4 +252,47 @@ func TestFollowersOfAnIdleThreadLookRarely(t *testing.T) {
 	before = store.looks.Load()
 	assert.Equal(t, agent.EventError, <-told)
 	assert.Less(t, store.looks.Load()-before, int64(20), "one of the next looks sees it")
+}
+
+// late is a store of which a reading of marks can be held up.
+type late struct {
+	memory.ConversationMemoryStore
+	mark atomic.Pointer[func()] // called once, before the next reading
+}
+
+func (l *late) Mark(ctx context.Context, ids []string) ([]memory.Mark, error) {
+	if f := l.mark.Swap(nil); f != nil {
+		(*f)()
+	}
+	return l.ConversationMemoryStore.Mark(ctx, ids)
+}
+
+// Somebody reads a thread while the marks of all threads are looked for, and then it
+// changes before they are read: who waits for it reads it again.
+func TestFollowSeesWhatCameWhileItLooked(t *testing.T) {
+	t.Parallel()
+	d, _ := newDriver(t)
+	store := &late{ConversationMemoryStore: d.store}
+	c := spool.NewClient(store, nil, spool.ClientOptions{UserID: "ada"})
+	d.send("s", "m1", memory.Queue)
+	turn := d.take("s/default")
+	held := false
+	err := c.Follow(t.Context(), "s/default", "", spool.FollowOptions{}, func(u spool.Update) error {
+		if u.Text != nil {
+			return errCut
+		}
+		if u.Event != nil && u.Event.Type == agent.EventMemoryAppended && !held {
+			held = true
+			go func() {
+				time.Sleep(200 * time.Millisecond) // the follower waits
+				between := func() {
+					d.check(c.Follow(context.Background(), "s/default", "", spool.FollowOptions{Once: true}, func(spool.Update) error { return nil }))
+					d.stream(turn, 1, "", longText)
+				}
+				store.mark.Store(&between)
+			}()
+		}
+		return nil
+	})
+	require.ErrorIs(t, err, errCut)
 }

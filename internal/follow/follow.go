@@ -38,9 +38,6 @@ func Follow(ctx context.Context, store memory.Reader, t agent.Thread, cursor str
 	}
 	again := time.Duration(0)
 	for {
-		if again == 0 {
-			again = readAnyway
-		}
 		now, err := fl.x.wait(ctx, again)
 		if err != nil {
 			return err

@@ -72,6 +72,12 @@ type markedAt struct {
 	mark         memory.Mark
 }
 
+// shows reports whether a mark shows what had been committed at a moment: it was read
+// after it, or the moment is the end of its reading.
+func (m markedAt) shows(moment int64) bool {
+	return m.there && (m.began > moment || m.ended == moment)
+}
+
 // marked is the latest that the watcher knows.
 func (l *sharedLog) marked() markedAt {
 	l.w.mu.Lock()
@@ -117,12 +123,8 @@ func (l *sharedLog) at(ctx context.Context, moment, seq int64) (*logView, error)
 		l.view = &logView{last: mark.LastEvent}
 	}
 	mark := l.marked()
-	if l.view.began <= moment && mark.began > moment && mark.there && l.seen.there && mark.mark == l.seen.mark {
-		same := *l.view // read again, it would be the same
-		same.began = mark.began
-		l.view = &same
-	}
-	if l.view.began <= moment || l.view.last < seq {
+	same := mark.shows(moment) && l.seen.there && mark.mark == l.seen.mark // read again, it would be the same
+	if l.view.began <= moment && !same || l.view.last < seq {
 		next, err := l.read(ctx, l.view)
 		if err != nil {
 			return nil, err
@@ -180,7 +182,7 @@ func (l *sharedLog) read(ctx context.Context, old *logView) (*logView, error) {
 // isIdle reports whether, at some time after a moment, no turn was open and
 // nothing waited for one, and the moment when that was known.
 func (l *sharedLog) isIdle(ctx context.Context, moment int64) (idle bool, known int64, err error) {
-	if m := l.marked(); m.began > moment && m.there {
+	if m := l.marked(); m.shows(moment) {
 		return m.mark.Idle, m.ended, nil
 	}
 	mark, err := markOf(ctx, l.w.store, l.id)

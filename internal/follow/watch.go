@@ -21,9 +21,6 @@ const (
 	lookMax = 100 * time.Millisecond
 	// lookAnyway is when threads are looked at again although nothing seems to have changed.
 	lookAnyway = time.Second
-	// readAnyway is when a follower reads its thread again although nothing woke it: a change
-	// that falls between its reading and the watcher's may wake nobody.
-	readAnyway = 3 * time.Second
 )
 
 // watcher looks for changes of one store for all who wait for them in this
@@ -141,7 +138,6 @@ func sleep(ctx context.Context, d time.Duration) {
 // look finds out which of the followed threads have changed, in one reading for all,
 // and wakes who waits for these, or for any commit.
 func (w *watcher) look(ctx context.Context) error {
-	at := w.time.Add(1)
 	w.mu.Lock()
 	logs := slices.Collect(maps.Values(w.logs))
 	w.mu.Unlock()
@@ -161,7 +157,9 @@ func (w *watcher) look(ctx context.Context) error {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.at, w.err = at, nil
+	// What was read while the marks were may lack what they show: only readings that begin
+	// from now on do not.
+	w.at, w.err = ended, nil
 	for _, l := range logs {
 		m, there := byID[l.id]
 		if there != l.mark.there || m != l.mark.mark {
