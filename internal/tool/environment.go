@@ -28,7 +28,7 @@ func PassOn(name, value string) string {
 // questions for passwords.
 var unattended = []string{
 	"TERM=dumb", "CI=true", "PAGER=cat", "GIT_PAGER=cat", "MANPAGER=cat", "SYSTEMD_PAGER=cat",
-	"GIT_EDITOR=true", "GIT_SEQUENCE_EDITOR=true", "EDITOR=false", "VISUAL=false",
+	"GIT_EDITOR=true", "GIT_SEQUENCE_EDITOR=true", "EDITOR=false", "VISUAL=false", "VIMINIT=autocmd VimEnter * cquit",
 	"GIT_TERMINAL_PROMPT=0", "GIT_ASKPASS=false", "GCM_INTERACTIVE=never", "SSH_ASKPASS=false", "SSH_ASKPASS_REQUIRE=force", "SUDO_ASKPASS=/bin/false",
 	"DEBIAN_FRONTEND=noninteractive", "PIP_NO_INPUT=1",
 }

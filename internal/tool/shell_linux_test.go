@@ -68,6 +68,8 @@ func TestCase_T03_NobodyIsWaitedFor(t *testing.T) {
 	prompt := "export HOME=$PWD/home; printf 'protocol=https\\nhost=example.invalid\\n\\n' | git credential fill"
 	assert.Equal(t, agent.CallFailed, run(m{"command": prompt}).Status)
 	assert.Contains(t, succeeded(t, run(m{"command": `echo "$CI $DEBIAN_FRONTEND $SSH_ASKPASS_REQUIRE"; read x || echo no input`})), "true noninteractive force\nno input")
+	// vi reads from its output where its input is no terminal, and nothing comes there.
+	assert.Contains(t, succeeded(t, run(m{"command": `echo hi >f; vi f || echo no editor; cat f`, "timeoutMs": 60000})), "no editor\nhi")
 }
 
 // The harmless variables reach commands, all others do not; a command longer than an
