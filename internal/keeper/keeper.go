@@ -150,7 +150,7 @@ func (k *Keeper) nudge(ctx context.Context, o memory.Overdue) error {
 	case o.CancelTurn != "":
 		if o.Age > k.age() {
 			if found, err := nudge.FindTrouble(ctx, k.Client, k.Namespace, o.ThreadID); err == nil && found.Sure {
-				return k.terminate(ctx, o, found.Cause)
+				return k.terminate(ctx, o, found)
 			}
 		}
 		return k.Nudger.Nudge(ctx, contract.NudgeTarget{Thread: o.ThreadID, CancelTurn: o.CancelTurn})
@@ -206,10 +206,12 @@ func (k *Keeper) free(ctx context.Context, thread string) error {
 	return err
 }
 
-// terminate ends a run that cannot end itself and closes its cancelled turn.
-func (k *Keeper) terminate(ctx context.Context, o memory.Overdue, cause string) error {
+// terminate ends a run that cannot end itself and closes its cancelled turn. It ends this
+// run alone: another worker may have done so before, and the next one may be at work.
+func (k *Keeper) terminate(ctx context.Context, o memory.Overdue, found nudge.Trouble) error {
+	cause := found.Cause
 	k.Log.Warn("terminating a run that does not obey its cancel", "thread", o.ThreadID, "turn", o.CancelTurn, "cause", cause)
-	if err := k.Client.TerminateWorkflow(ctx, o.ThreadID, "", "cancelled, but "+cause); err != nil && !gone(err) {
+	if err := k.Client.TerminateWorkflow(ctx, o.ThreadID, found.RunID, "cancelled, but "+cause); err != nil && !gone(err) {
 		return err
 	}
 	return k.close(ctx, memory.CloseRequest{
@@ -246,7 +248,8 @@ func (k *Keeper) Reconcile(ctx context.Context) error {
 		case !before:
 			first, before = now, true
 		case now.Sub(first) >= k.age():
-			errs = append(errs, k.settle(ctx, t, status))
+			_, err := k.settle(ctx, t, run)
+			errs = append(errs, err)
 			continue
 		}
 		if before {
@@ -276,27 +279,31 @@ func (k *Keeper) page(ctx context.Context) ([]memory.OpenTurn, error) {
 	return open, nil
 }
 
-// settle goes on with an open turn without a run, or closes it.
-func (k *Keeper) settle(ctx context.Context, t memory.OpenTurn, last enumspb.WorkflowExecutionStatus) error {
-	switch last {
+// settle goes on with an open turn whose last run cannot, or closes it, and says which.
+func (k *Keeper) settle(ctx context.Context, t memory.OpenTurn, last *workflowservice.DescribeWorkflowExecutionResponse) (goesOn bool, err error) {
+	status, why := last.GetWorkflowExecutionInfo().GetStatus(), ""
+	switch status {
+	case enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED, enumspb.WORKFLOW_EXECUTION_STATUS_CANCELED:
+		goesOn = true
 	case enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING:
 		k.Log.Warn("replacing a run that only another build can go on with", "thread", t.ThreadID, "turn", t.TurnID)
-		if err := k.Client.TerminateWorkflow(ctx, t.ThreadID, "", replaced); err != nil && !gone(err) {
-			return err
+		// This run alone: another worker may have replaced it before.
+		err = k.Client.TerminateWorkflow(ctx, t.ThreadID, last.GetWorkflowExecutionInfo().GetExecution().GetRunId(), replaced)
+		if goesOn = true; gone(err) {
+			err = nil
 		}
-		return k.goOn(ctx, t)
-	case enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED, enumspb.WORKFLOW_EXECUTION_STATUS_CANCELED:
-		return k.goOn(ctx, t)
+	default:
+		why, err = k.end(ctx, t.ThreadID)
+		goesOn = why == replaced // by a worker that could not start the next run
 	}
-	cause, err := k.end(ctx, t.ThreadID)
-	if err != nil {
-		return err
+	switch {
+	case err != nil:
+		return false, err
+	case goesOn:
+		return true, k.goOn(ctx, t)
 	}
-	if cause == replaced { // by a worker that could not start the next run
-		return k.goOn(ctx, t)
-	}
-	k.Log.Warn("closing a turn whose run is gone", "thread", t.ThreadID, "turn", t.TurnID, "run", last.String(), "cause", cause)
-	return k.close(ctx, memory.CloseRequest{
+	k.Log.Warn("closing a turn whose run is gone", "thread", t.ThreadID, "turn", t.TurnID, "run", status.String(), "cause", why)
+	return false, k.close(ctx, memory.CloseRequest{
 		ThreadID: t.ThreadID, TurnID: t.TurnID, Outcome: agent.ThreadFailed, Reason: agent.ReasonTerminated, Code: "terminated",
 		Message: "the turn's workflow run is gone: it was terminated, failed, or Temporal lost it; retry to go on from what was saved",
 	})

@@ -83,20 +83,23 @@ func (k *Keeper) settleNow(ctx context.Context, wait time.Duration) (done []stri
 		return nil, err
 	}
 	var errs []error
-	for turn, status := range second {
+	for turn, run := range second {
 		if _, before := first[turn]; !before {
 			continue
 		}
-		if err := k.settle(ctx, turn, status); err != nil {
+		goesOn, err := k.settle(ctx, turn, run)
+		if err != nil {
 			errs = append(errs, err)
 			continue
 		}
-		what := "closed as failed(terminated): its run ended as " + strings.ToLower(status.String())
-		if status == enumspb.WORKFLOW_EXECUTION_STATUS_UNSPECIFIED {
-			what = "closed as failed(terminated): Temporal knows no run of it"
-		}
-		if status == enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED || status == enumspb.WORKFLOW_EXECUTION_STATUS_CANCELED {
+		var what string
+		switch {
+		case goesOn:
 			what = "given a new run, which goes on from what the store holds"
+		case run == nil:
+			what = "closed as failed(terminated): Temporal knows no run of it"
+		default:
+			what = "closed as failed(terminated): its run ended as " + strings.ToLower(run.GetWorkflowExecutionInfo().GetStatus().String())
 		}
 		done = append(done, fmt.Sprintf("%s: turn %s is %s", turn.ThreadID, turn.TurnID, what))
 	}
@@ -104,19 +107,19 @@ func (k *Keeper) settleNow(ctx context.Context, wait time.Duration) (done []stri
 }
 
 // withoutRun finds open turns whose workflow id has no open run.
-func (k *Keeper) withoutRun(ctx context.Context) (map[memory.OpenTurn]enumspb.WorkflowExecutionStatus, error) {
+func (k *Keeper) withoutRun(ctx context.Context) (map[memory.OpenTurn]*workflowservice.DescribeWorkflowExecutionResponse, error) {
 	open, err := k.Store.OpenTurns(ctx, memory.OpenTurnFilter{})
 	if err != nil {
 		return nil, err
 	}
-	out := map[memory.OpenTurn]enumspb.WorkflowExecutionStatus{}
+	out := map[memory.OpenTurn]*workflowservice.DescribeWorkflowExecutionResponse{}
 	for _, t := range open {
 		run, err := lastRun(ctx, k.Client, t.ThreadID)
 		if err != nil {
 			return nil, err
 		}
-		if status := run.GetWorkflowExecutionInfo().GetStatus(); status != enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING {
-			out[t] = status
+		if run.GetWorkflowExecutionInfo().GetStatus() != enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING {
+			out[t] = run
 		}
 	}
 	return out, nil

@@ -15,6 +15,7 @@ import (
 // Trouble is what keeps the open run of a thread from advancing: its workflow task
 // fails again and again.
 type Trouble struct {
+	RunID string // of the run that was looked at
 	Cause string // empty if nothing does
 	// Sure means that a worker said so; otherwise one may just have died.
 	Sure bool
@@ -34,9 +35,10 @@ func FindTrouble(ctx context.Context, c client.Client, namespace, thread string)
 	if task == nil {
 		return Trouble{}, nil
 	}
+	found := Trouble{RunID: d.RawResponse.GetWorkflowExecutionInfo().GetExecution().GetRunId()}
 	h, err := c.WorkflowService().GetWorkflowExecutionHistoryReverse(ctx, &workflowservice.GetWorkflowExecutionHistoryReverseRequest{
 		Namespace:       namespace,
-		Execution:       &commonpb.WorkflowExecution{WorkflowId: thread, RunId: d.RawResponse.GetWorkflowExecutionInfo().GetExecution().GetRunId()},
+		Execution:       &commonpb.WorkflowExecution{WorkflowId: thread, RunId: found.RunID},
 		MaximumPageSize: 100,
 	})
 	if err != nil {
@@ -52,16 +54,15 @@ func FindTrouble(ctx context.Context, c client.Client, namespace, thread string)
 				return Trouble{}, nil // a signal came in between, or a person reset the run
 			}
 			said := f.GetFailure().GetMessage()
-			return Trouble{
-				Cause: fails + ": " + f.GetCause().String() + ": " + said, Sure: true,
-				OtherBuild: f.GetCause() == enumspb.WORKFLOW_TASK_FAILED_CAUSE_NON_DETERMINISTIC_ERROR || strings.Contains(said, contract.NewerBuild),
-			}, nil
+			found.Cause, found.Sure = fails+": "+f.GetCause().String()+": "+said, true
+			found.OtherBuild = f.GetCause() == enumspb.WORKFLOW_TASK_FAILED_CAUSE_NON_DETERMINISTIC_ERROR || strings.Contains(said, contract.NewerBuild)
+			return found, nil
 		case enumspb.EVENT_TYPE_WORKFLOW_TASK_COMPLETED:
 			return Trouble{}, nil
 		}
 	}
 	if task.GetAttempt() > 1 {
-		return Trouble{Cause: fails, Sure: task.GetAttempt() > 2}, nil
+		found.Cause, found.Sure = fails, task.GetAttempt() > 2
 	}
-	return Trouble{}, nil
+	return found, nil
 }
