@@ -57,7 +57,7 @@ func (a *Activities) beat(ctx, alive context.Context, turnID string, stays bool)
 		case <-at.C:
 		}
 		activity.RecordHeartbeat(ctx)
-		if !stays && time.Since(time.UnixMilli(w.answered.Load())) >= storeAwayFor {
+		if !stays && time.Since(*w.answered.Load()) >= storeAwayFor {
 			return errStoreAway
 		}
 	}
@@ -101,13 +101,14 @@ type watched struct {
 	turn string
 	// stop gets why the turn's activities have to stop.
 	stop chan error
-	// answered is when the store answered last, or the activity began, in unix milliseconds.
-	answered atomic.Int64
+	// answered is when the store answered last, or the activity began.
+	answered atomic.Pointer[time.Time]
 }
 
 func (w *watch) add(store memory.Reader, turn string) *watched {
 	one := &watched{turn: turn, stop: make(chan error, 1)}
-	one.answered.Store(time.Now().UnixMilli())
+	now := time.Now()
+	one.answered.Store(&now)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.all == nil {
@@ -156,8 +157,9 @@ func look(store memory.Reader, all []*watched) {
 	if err != nil {
 		return
 	}
+	now := time.Now()
 	for _, one := range all {
-		one.answered.Store(time.Now().UnixMilli())
+		one.answered.Store(&now)
 		var why error
 		switch {
 		case slices.Contains(closed, one.turn):

@@ -32,7 +32,8 @@ const (
 	serverStop = 5 * time.Second
 	// A database that interrupts this many looks in a row is stuck.
 	stuckAfter = 3
-	stuckLook  = 2 * time.Second
+	stuckLook  = 2 * time.Second // between two looks
+	stuckReply = 5 * time.Second // for one
 )
 
 // tuning is what makes the server fast enough for agents. Without it a workflow gets
@@ -236,7 +237,7 @@ func stuck(ctx context.Context, address string) bool {
 			return false
 		case <-time.After(stuckLook):
 		}
-		asked, cancel := context.WithTimeout(ctx, serverRelease)
+		asked, cancel := context.WithTimeout(ctx, stuckReply)
 		_, err := c.WorkflowService().ListNamespaces(asked, &workflowservice.ListNamespacesRequest{PageSize: 1})
 		cancel()
 		if refused++; err == nil || !strings.Contains(err.Error(), "interrupted (9)") {

@@ -41,6 +41,10 @@ func (s *Server) rename(c *call) (any, error) {
 	if topic == "" || len([]rune(topic)) > maxTopic {
 		return nil, agent.Errorf(agent.CodeInvalid, "a topic has 1 to %d characters", maxTopic)
 	}
+	marks, err := s.store.Mark(c.r.Context(), []string{c.thread})
+	if err != nil {
+		return nil, err
+	}
 	t, err := s.conversation(c)
 	if err != nil {
 		return nil, err
@@ -48,6 +52,9 @@ func (s *Server) rename(c *call) (any, error) {
 	m := t.Metadata
 	m.Topic = topic
 	edit := memory.EditRequest{UserID: c.user, Profile: t.Profile, Edits: []memory.ThreadEdit{{ThreadID: t.ID, Metadata: &m}}}
+	if len(marks) > 0 { // what a turn has counted meanwhile is not put back
+		edit.Seen = map[string]int64{t.ID: marks[0].LastEvent}
+	}
 	if err := s.store.EditThreads(c.r.Context(), edit); err != nil {
 		return nil, err
 	}

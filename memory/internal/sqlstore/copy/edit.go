@@ -59,7 +59,7 @@ func (u *unit) unchanged(r memory.EditRequest, id string) {
 		last = t.LastEvent
 	}
 	if last != r.Seen[id] {
-		rows.Check(memory.Stale("thread %s was changed meanwhile", id))
+		rows.Check(memory.Stale("thread %s was changed meanwhile, and nothing was done: read it again and repeat", id))
 	}
 }
 
