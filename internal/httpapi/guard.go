@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"compress/gzip"
 	"errors"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -84,7 +85,8 @@ func (s *Server) pass(origin *http.CrossOriginProtection, op route, w http.Respo
 	if err := c.readKey(); err != nil {
 		return err
 	}
-	r.Body = http.MaxBytesReader(w, r.Body, cmp.Or(op.bound, maxBody))
+	body := r.Body
+	r.Body = http.MaxBytesReader(w, body, cmp.Or(op.bound, maxBody))
 	if err := c.where(op.path); err != nil {
 		return err
 	}
@@ -92,6 +94,10 @@ func (s *Server) pass(origin *http.CrossOriginProtection, op route, w http.Respo
 		return err
 	}
 	document, err := op.handle(s, c)
+	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) { // who still sends would not see the answer
+		defer c.reading()()
+		_, _ = io.CopyN(io.Discard, body, maxIgnored)
+	}
 	if err == nil && document != nil {
 		if op.packs && strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
 			p := packers.Get().(*gzip.Writer)

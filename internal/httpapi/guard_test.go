@@ -1,7 +1,10 @@
 package httpapi_test
 
 import (
+	"bufio"
+	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -12,8 +15,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/spool-agents/spool"
+	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/internal/httpapi"
 	"github.com/spool-agents/spool/internal/llm/script"
+	"github.com/spool-agents/spool/internal/remote"
 	"github.com/spool-agents/spool/memory"
 )
 
@@ -232,8 +237,34 @@ func TestLimits(t *testing.T) {
 	}
 	require.NotZero(t, statuses[401])
 	require.NotZero(t, statuses[429], "guessing is slow")
-	big := strings.Repeat("x", 17<<20)
-	b.post("/api/v1/messages", map[string]any{"content": big}).fails(413, "too_large", "16 MiB")
+	refusal := b.get("/api/v1/me")
+	for refusal.status == 200 {
+		refusal = b.get("/api/v1/me")
+	}
+	refusal.fails(429, "rate_limited", "2 read requests a second, 9 at once: try again in a second (Retry-After)")
+	require.Equal(t, "1", refusal.header.Get("Retry-After"))
+	client, err := remote.New(b.url, third)
+	require.NoError(t, err)
+	for range 7 { // more than at once: the client comes again as it is told
+		_, err := client.Send(t.Context(), memory.SendRequest{Content: agent.Text("script: say hi")})
+		require.NoError(t, err)
+	}
+
+	// A body that is too large is refused, also where the sender looks only at the end.
+	const size = 60 << 20
+	conn, err := net.Dial("tcp", strings.TrimPrefix(b.url, "http://"))
+	require.NoError(t, err)
+	defer conn.Close()
+	_, err = fmt.Fprintf(conn, "POST /api/v1/messages HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n", token, size)
+	require.NoError(t, err)
+	_, err = io.WriteString(conn, strings.Repeat("x", size))
+	require.NoError(t, err)
+	res, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	require.NoError(t, err)
+	raw, err := io.ReadAll(res.Body)
+	require.NoError(t, err)
+	require.NoError(t, res.Body.Close())
+	answer{t, res.StatusCode, res.Header, string(raw)}.fails(413, "too_large", "16 MiB")
 }
 
 // in logs a browser in and returns a request of its session.

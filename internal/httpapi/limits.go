@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"net/http"
 	"sync"
@@ -22,9 +23,9 @@ type Limits struct {
 
 // Defaults of Limits.
 const (
-	defaultReads   = 50
-	defaultWrites  = 10
-	defaultStreams = 64
+	defaultReads   = 200
+	defaultWrites  = 100
+	defaultStreams = 400
 	// Wrong tokens from one address: so many at once, then one every guessEvery.
 	guesses    = 10
 	guessEvery = 3 * time.Second
@@ -73,12 +74,12 @@ func (l *limiter) allow(key string, each rate.Limit, burst int) bool {
 
 // request counts a request of a user.
 func (l *limiter) request(user string, write bool) error {
-	kind, each := "read ", l.l.Reads
+	kind, each := "read", l.l.Reads
 	if write {
-		kind, each = "write ", l.l.Writes
+		kind, each = "write", l.l.Writes
 	}
-	if !l.allow(kind+user, rate.Limit(each), int(4*each)+1) {
-		return &httpError{http.StatusTooManyRequests, "rate_limited", "too many requests: wait a moment"}
+	if most := int(4*each) + 1; !l.allow(kind+" "+user, rate.Limit(each), most) {
+		return tooMany("one user may send %g %s requests a second, %d at once: try again in a second (Retry-After)", each, kind, most)
 	}
 	return nil
 }
@@ -90,9 +91,13 @@ func (l *limiter) guess(r *http.Request) error {
 		host = r.RemoteAddr
 	}
 	if !l.allow("guess "+host, rate.Every(guessEvery), guesses) {
-		return &httpError{http.StatusTooManyRequests, "rate_limited", "too many wrong tokens: wait a moment"}
+		return tooMany("too many wrong tokens from one address: one more is looked at every %s", guessEvery)
 	}
 	return nil
+}
+
+func tooMany(format string, args ...any) error {
+	return &httpError{http.StatusTooManyRequests, "rate_limited", fmt.Sprintf(format, args...)}
 }
 
 // stream counts an open stream of a user until done is called.

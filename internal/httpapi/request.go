@@ -24,6 +24,8 @@ import (
 const (
 	maxBody    = 1 << 20
 	maxMessage = 16 << 20 // pictures come as data: URLs
+	// maxIgnored is read of a body beyond its bound, so that its sender sees the refusal.
+	maxIgnored = 128 << 20
 )
 
 const (

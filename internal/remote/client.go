@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -94,12 +95,23 @@ func (c *Client) repeat(ctx context.Context, method, path string, body, into any
 		if err == nil || n == tries || ctx.Err() != nil || agent.CodeOf(err) != agent.CodeUnavailable {
 			return err
 		}
+		if l := (later{}); errors.As(err, &l) {
+			pause = max(pause, l.after)
+		}
 		if err := sleep(ctx, pause); err != nil {
 			return err
 		}
 		pause *= 2
 	}
 }
+
+// later is a refusal that says when to try again.
+type later struct {
+	error
+	after time.Duration
+}
+
+func (l later) Unwrap() error { return l.error }
 
 // once makes a request.
 func (c *Client) once(ctx context.Context, method, path string, body, into any) error {
@@ -156,7 +168,11 @@ func (c *Client) do(ctx context.Context, method, path string, body any) (*http.R
 	}
 	if res.StatusCode >= 300 {
 		defer res.Body.Close()
-		return nil, c.failure(res)
+		err := c.failure(res)
+		if seconds, none := strconv.Atoi(res.Header.Get("Retry-After")); none == nil {
+			err = later{err, time.Duration(min(seconds, 10)) * time.Second}
+		}
+		return nil, err
 	}
 	return res, nil
 }
