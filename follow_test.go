@@ -425,14 +425,20 @@ func TestFollowEndsAndErrors(t *testing.T) {
 	a := d.stream(turn, 1, "", "hi")
 	d.save(turn, 1, a, "", "hi")
 	d.end(turn, 1, agent.ThreadCompleted)
-	last := ""
+	last, cursor := "", ""
 	require.NoError(t, c.Follow(t.Context(), "s/default", "", spool.FollowOptions{UntilTurn: turn.ID}, func(u spool.Update) error {
 		if u.Event != nil && u.Event.TurnID == turn.ID {
-			last = u.Event.Type
+			last, cursor = u.Event.Type, u.Cursor
 		}
 		return nil
 	}))
 	assert.Equal(t, agent.EventDone, last)
+
+	// A reader whose connection was cut after the turn's last event comes back and is told of the end.
+	require.NoError(t, c.Follow(t.Context(), "s/default", cursor, spool.FollowOptions{UntilTurn: turn.ID}, func(u spool.Update) error {
+		assert.NotEqual(t, turn.ID, u.Event.TurnID)
+		return nil
+	}))
 }
 
 // racing is a store in which something happens just before a stream is read.

@@ -37,12 +37,20 @@ func Follow(ctx context.Context, store memory.Reader, t agent.Thread, cursor str
 		}
 	}
 	again := time.Duration(0)
+	asked := o.UntilTurn == "" || cursor == "" && len(o.From) == 0
 	for {
 		now, err := fl.x.wait(ctx, again)
 		if err != nil {
 			return err
 		}
-		end, err := fl.round(ctx, now)
+		if !asked { // its last event may lie before the cursor
+			fl.over, err = isOver(ctx, store, o.UntilTurn)
+			asked = err == nil
+		}
+		end := false
+		if err == nil {
+			end, err = fl.round(ctx, now)
+		}
 		if again = 0; err != nil {
 			again = lookAnyway
 		}
@@ -64,6 +72,7 @@ type follower struct {
 	threads map[string]*followed
 	order   []string
 	ended   bool // UntilTurn was seen
+	over    bool // UntilTurn had ended before anything was read
 }
 
 // followed is how far one thread was delivered.
@@ -122,7 +131,16 @@ func (fl *follower) round(ctx context.Context, now int64) (bool, error) {
 			return false, err
 		}
 	}
-	return idle || fl.ended, nil
+	return idle || fl.ended || fl.over, nil
+}
+
+// isOver reports whether a turn has ended; one that has not begun has not.
+func isOver(ctx context.Context, store memory.Reader, turnID string) (bool, error) {
+	turn, err := store.Turn(ctx, turnID)
+	if agent.CodeOf(err) == agent.CodeNotFound {
+		return false, nil
+	}
+	return turn.State == memory.TurnClosed, err
 }
 
 // pump delivers what is new in one thread as a reading after now shows it: the
