@@ -50,7 +50,7 @@ func TestGrantsAreForOneAgent(t *testing.T) {
 	template(t, s, "orchestrator", "", "You ask first.")
 	template(t, s, "other", "", "You ask too.")
 	require.NoError(t, os.MkdirAll(filepath.Join(s.Work, ".claude/agents"), 0o755))
-	require.NoError(t, os.WriteFile(filepath.Join(s.Work, ".claude/agents/fold.md"), []byte("You fold.\n"), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(s.Work, ".claude/agents/fold.md"), []byte("---\nname: fold\n---\nYou fold.\n"), 0o600))
 	s.StartWorker()
 	_, p := sendAsking(t, s, "s", script.Script(count("first"), "say ok"))
 	says(t, s, 0, "approve", "--all-session", p.ApprovalID)

@@ -46,41 +46,6 @@ func TestDocumentedMakeTargetsExist(t *testing.T) {
 	}
 }
 
-var commandTag = regexp.MustCompile(`cmd:"`)
-
-// commands are the starter's commands, as its grammar declares them.
-func commands(t *testing.T) []string {
-	t.Helper()
-	var out []string
-	for _, s := range sources(t, "internal/starter") {
-		ast.Inspect(s.file, func(n ast.Node) bool {
-			if f, ok := n.(*ast.Field); ok && f.Tag != nil && commandTag.MatchString(f.Tag.Value) && len(f.Names) == 1 {
-				out = append(out, strings.ToLower(f.Names[0].Name))
-			}
-			return true
-		})
-	}
-	if len(out) == 0 {
-		t.Fatal("found no command in internal/starter: has the grammar moved?")
-	}
-	return out
-}
-
-func TestDocumentedCommandsExist(t *testing.T) {
-	have := commands(t)
-	call := regexp.MustCompile(`(?:bin/starter|go run \./starter|\bspool) ([a-z][a-z-]*)\b`)
-	code := regexp.MustCompile("(?s)```(?:sh|console)\n(.*?)```|`([^`\n]+)`")
-	for _, name := range documents(t) {
-		for _, block := range code.FindAllStringSubmatch(read(t, name), -1) {
-			for _, m := range call.FindAllStringSubmatch(block[1]+block[2], -1) {
-				if !slices.Contains(have, strings.ReplaceAll(m[1], "-", "")) {
-					t.Errorf("%s: the starter has no command %q", name, m[1])
-				}
-			}
-		}
-	}
-}
-
 // Every variable that a document or an example file names is read by the program.
 func TestDocumentedVariablesExist(t *testing.T) {
 	var b strings.Builder

@@ -111,11 +111,15 @@ type none struct{ err error }
 
 func (n none) Open(string) (fs.File, error) { return nil, n.err }
 
+// claudeAgents is the folder that Claude Code reads too. There a file without front matter
+// is a note.
+const claudeAgents = ".claude/agents"
+
 // list is where templates are looked for, the first folder first. The user's own folder
 // is no project's, whatever the project is.
 func (in Folders) list() (list []folder) {
 	own := filepath.Join(in.Home, "agents")
-	for _, name := range []string{".spool/agents", ".claude/agents"} {
+	for _, name := range []string{".spool/agents", claudeAgents} {
 		if dir := filepath.Join(in.Project, name); in.Project != "" && (in.Home == "" || !trust.Same(dir, own)) {
 			list = append(list, folder{dir, in.Project, name})
 		}
@@ -183,6 +187,10 @@ func (c *Catalog) addDir(in folder, book trust.Book, known map[string]bool) (war
 		t, found := parse(file, string(read.Raw), known)
 		warnings = append(warnings, found...)
 		if t == nil {
+			return
+		}
+		if front, _, _ := split(string(read.Raw)); front == "" && in.name == claudeAgents {
+			warnings = append(warnings, Warning{File: file, Line: 1, Text: "skipped: it has no front matter, and then it is no agent of Claude Code"})
 			return
 		}
 		t.config.Source = source

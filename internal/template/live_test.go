@@ -31,7 +31,7 @@ func TestRow02_FilesAreReadAgainWhenTheyChange(t *testing.T) {
 	cfg, _ = l.Get("fresh")
 	assert.Equal(t, "two", cfg.SystemPrompt)
 	assert.Len(t, warnings, 1, "the same problem")
-	w.write(".claude/agents/team/other.md", "x")
+	w.write(".claude/agents/team/other.md", "---\nname: other\n---\nx")
 	assert.Len(t, l.List(), 5)
 	require.NoError(t, os.Remove(path))
 	assert.Len(t, l.List(), 4)

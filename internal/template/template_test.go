@@ -275,7 +275,7 @@ func TestDoubleNameInOneFolder(t *testing.T) {
 func TestFoldersInAFolder(t *testing.T) {
 	w := newWorld(t)
 	w.write(".claude/agents/team/lead.md", "---\nname: boss\n---\nlead")
-	w.write(".claude/agents/team/deep/helper.md", "help")
+	w.write(".claude/agents/team/deep/helper.md", "---\nname: helper\n---\nhelp")
 	w.write(".claude/agents/team/z.md", "---\nname: boss\n---\nanother")
 	w.write(".claude/agents/.git/hidden.md", "no agent")
 	w.write(".claude/agents/node_modules/x/README.md", "no agent")
@@ -285,6 +285,19 @@ func TestFoldersInAFolder(t *testing.T) {
 	assert.Equal(t, "lead", get(t, c, "boss").SystemPrompt)
 	assert.Equal(t, "help", get(t, c, "helper").SystemPrompt)
 	assert.Len(t, c.Names(), 5)
+}
+
+// A file without front matter is an agent by its name, as its body is all that it needs;
+// in the folder of Claude Code it is a note, as there.
+func TestAFileWithoutFrontMatter(t *testing.T) {
+	w := newWorld(t)
+	w.write(".spool/agents/plain.md", "You are plain.")
+	w.write(".claude/agents/broken.md", "# Ideas\n\nName: none yet.")
+	c, warnings := w.load()
+	require.Len(t, warnings, 1)
+	assert.Contains(t, warnings[0], ".claude/agents/broken.md:1: skipped: it has no front matter")
+	assert.Equal(t, "You are plain.", get(t, c, "plain").SystemPrompt)
+	assert.NotContains(t, c.Names(), "broken")
 }
 
 func TestWindowsFile(t *testing.T) {
