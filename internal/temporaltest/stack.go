@@ -1,7 +1,12 @@
+// Package temporaltest runs the real thing for tests: Temporal's own
+// program as the server, worker processes built from this tree, a store on disk,
+// and a fake model server. Nothing of Spool itself is replaced, so a test may
+// kill any of it.
 package temporaltest
 
 import (
 	"context"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"testing"
@@ -9,8 +14,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/client"
 	sdklog "go.temporal.io/sdk/log"
-
-	"log/slog"
 
 	"github.com/spool-agents/spool"
 	"github.com/spool-agents/spool/agent"

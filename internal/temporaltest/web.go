@@ -1,8 +1,16 @@
 package temporaltest
 
 import (
+	"log/slog"
 	"net/url"
 	"strconv"
+
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/client"
+	sdklog "go.temporal.io/sdk/log"
+
+	"github.com/spool-agents/spool"
+	"github.com/spool-agents/spool/internal/encryption"
 )
 
 // WebToken lets the user of a stack in at its web servers.
@@ -56,3 +64,47 @@ func (w *Web) start() {
 		w.port, _ = strconv.Atoi(u.Port())
 	}
 }
+
+// Keys of tests, in the form of the setting.
+const (
+	KeyA = "2025-01=MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="
+	KeyB = "2026-11=ZmVkY2JhOTg3NjU0MzIxMGZlZGNiYTk4NzY1NDMyMTA="
+)
+
+// EncryptionKeys is the variable with the keys of a worker or web server.
+func EncryptionKeys(keys string) string { return "SPOOL_ENCRYPTION_KEYS=" + keys }
+
+// Encrypt makes workers and Client use these keys from now on. Temporal stays a
+// client without keys: it sees what the server stores.
+func (s *Stack) Encrypt(keys string) {
+	s.t.Helper()
+	s.Env = append(s.Env, EncryptionKeys(keys))
+	s.ClientWithKeys(keys)
+}
+
+// ClientWithKeys makes Client alone use these keys.
+func (s *Stack) ClientWithKeys(keys string) {
+	s.t.Helper()
+	loaded, err := encryption.Load(keys)
+	require.NoError(s.t, err)
+	o := client.Options{HostPort: s.Server.Address, Logger: sdklog.NewStructuredLogger(slog.New(slog.DiscardHandler))}
+	loaded.Apply(&o)
+	c, err := client.Dial(o)
+	require.NoError(s.t, err)
+	s.t.Cleanup(c.Close)
+	s.Client = spool.NewClient(s.Store, c, spool.ClientOptions{UserID: "tester"})
+}
+
+// StartCodecServer starts a codec server in a process of its own and returns where
+// it listens.
+func (s *Stack) StartCodecServer(args ...string) string {
+	s.t.Helper()
+	var ready struct{ Codec string }
+	p, err := startServing("codec-server", s.Env, &ready, append([]string{"codec-server", "--json", "--listen", "127.0.0.1:0"}, args...)...)
+	require.NoError(s.t, err)
+	s.t.Cleanup(p.stop)
+	return ready.Codec
+}
+
+// Worker is the path of the worker built for these tests.
+func Worker() string { return bins.worker }

@@ -72,7 +72,7 @@ func (a *answer) stream() error {
 	a.w.Header().Set("Content-Type", "text/event-stream")
 	deltas := a.deltas()
 	if a.act != complete { // a stream that breaks has a running total
-		if err := a.event(object{"id": "chatcmpl-script", "object": "chat.completion.chunk", "model": Model, "choices": []any{}, "usage": wireUsage(a.usage)}); err != nil {
+		if err := a.event(nil, wireUsage(a.usage)); err != nil {
 			return err
 		}
 	}
@@ -96,10 +96,7 @@ func (a *answer) stream() error {
 		return err
 	}
 	if a.q.StreamOptions.IncludeUsage {
-		if err := a.event(object{
-			"id": "chatcmpl-script", "object": "chat.completion.chunk", "model": Model,
-			"choices": []any{}, "usage": wireUsage(a.usage),
-		}); err != nil {
+		if err := a.event(nil, wireUsage(a.usage)); err != nil {
 			return err
 		}
 	}
@@ -134,14 +131,15 @@ func (a *answer) deltas() []object {
 }
 
 func (a *answer) chunk(delta object, finish any) error {
-	return a.event(object{
-		"id": "chatcmpl-script", "object": "chat.completion.chunk", "model": Model,
-		"choices": []any{object{"index": 0, "delta": delta, "finish_reason": finish}},
-	})
+	return a.event([]any{object{"index": 0, "delta": delta, "finish_reason": finish}}, nil)
 }
 
-func (a *answer) event(v any) error {
-	b, err := json.Marshal(v)
+func (a *answer) event(choices []any, usage object) error {
+	e := object{"id": "chatcmpl-script", "object": "chat.completion.chunk", "model": Model, "choices": append([]any{}, choices...)}
+	if usage != nil {
+		e["usage"] = usage
+	}
+	b, err := json.Marshal(e)
 	if err != nil {
 		return err
 	}
@@ -156,11 +154,7 @@ func (a *answer) send(data string) error {
 	return nil
 }
 
-func (a *answer) flush() {
-	if f, ok := a.w.(http.Flusher); ok {
-		f.Flush()
-	}
-}
+func (a *answer) flush() { _ = http.NewResponseController(a.w).Flush() }
 
 func wireUsage(u agent.Usage) object {
 	return object{"prompt_tokens": u.PromptTokens, "completion_tokens": u.CompletionTokens, "total_tokens": u.TotalTokens}

@@ -1,18 +1,22 @@
+// Package llmtest is a fake OpenAI-compatible server. It answers from the
+// scripts of package script, plays the failures a script asks for, records what
+// it was asked and checks every request as strictly as the strictest providers
+// do. In raw mode a test sends any bytes at any pace.
 package llmtest
 
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
+	"testing"
 	"time"
 
 	"github.com/spool-agents/spool/agent"
@@ -27,27 +31,24 @@ const maxBody = 256 << 20
 
 // Record is what is kept of one chat request.
 type Record struct {
-	Seq      int       `json:"seq"` // from 1
-	At       time.Time `json:"at"`
-	Hash     string    `json:"hash"` // SHA-256 of the body, in hex
-	Head     string    `json:"head"` // first bytes of the body
-	Model    string    `json:"model"`
-	Stream   bool      `json:"stream"`
-	Messages int       `json:"messages"`
+	At    time.Time
+	Model string
 	// Tools is the tool list as sent. Do not change it: records share it.
-	Tools json.RawMessage `json:"tools,omitempty"`
+	Tools json.RawMessage
 	// Script and Step name the scripted step that was asked for; Script is
 	// without its prefix and trimmed, empty for an unscripted request.
-	Script string `json:"script,omitempty"`
-	Step   int    `json:"step"`
-	// RequestID is the X-Client-Request-Id header.
-	RequestID string `json:"requestId,omitempty"`
+	Script string
+	Step   int
 	// Status is what the script engine answered; 0 in raw mode.
-	Status int `json:"status"`
+	Status int
 	// Usage is what a complete answer was charged for.
-	Usage agent.Usage `json:"usage"`
+	Usage agent.Usage
 	// Body is the whole request, if KeepBodies is set.
-	Body []byte `json:"body,omitempty"`
+	Body []byte
+
+	hash      [sha256.Size]byte // of the body
+	stream    bool
+	requestID string // the X-Client-Request-Id header
 }
 
 // RawFunc answers a chat request by itself. body is the request's.
@@ -77,57 +78,26 @@ type Server struct {
 	hits       map[string]int // faults met so far, per conversation and step
 	raw        RawFunc
 
-	http *http.Server
-	url  string
-}
-
-var _ http.Handler = (*Server)(nil)
-
-// New returns a server that does not listen yet; it can also be used as a
-// handler.
-func New() *Server { return &Server{hits: map[string]int{}} }
-
-// TB is the part of testing.TB that Run needs.
-type TB interface {
-	Helper()
-	Cleanup(f func())
-	Fatalf(format string, args ...any)
+	http *httptest.Server
 }
 
 // Run starts a server on a free port and closes it when the test ends.
-func Run(t TB) *Server {
+func Run(t testing.TB) *Server {
 	t.Helper()
-	s := New()
-	if err := s.Start("127.0.0.1:0"); err != nil {
-		t.Fatalf("start the fake model server: %v", err)
-	}
-	t.Cleanup(func() { _ = s.Close() })
+	s := &Server{hits: map[string]int{}}
+	s.http = httptest.NewServer(s)
+	t.Cleanup(s.Close)
 	return s
 }
 
-// Start listens on addr (host:port; port 0 for a free one) and returns at once.
-func (s *Server) Start(addr string) error {
-	var lc net.ListenConfig
-	l, err := lc.Listen(context.Background(), "tcp", addr)
-	if err != nil {
-		return err
-	}
-	s.url = "http://" + l.Addr().String()
-	s.http = &http.Server{Handler: s, ReadHeaderTimeout: time.Minute}
-	go func() { _ = s.http.Serve(l) }() // ends with Close
-	return nil
-}
-
-// Close stops a started server and breaks open connections.
-func (s *Server) Close() error {
-	if s.http == nil {
-		return nil
-	}
-	return s.http.Close()
+// Close stops the server and breaks open connections.
+func (s *Server) Close() {
+	s.http.CloseClientConnections()
+	s.http.Close()
 }
 
 // URL is the base URL for OPENAI_BASE_URL, "http://host:port/v1".
-func (s *Server) URL() string { return s.url + "/v1" }
+func (s *Server) URL() string { return s.http.URL + "/v1" }
 
 // Raw lets f answer all chat requests from now on; nil returns to the scripts.
 func (s *Server) Raw(f RawFunc) {
@@ -190,10 +160,6 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		writeJSON(w, http.StatusOK, map[string]any{"object": "list", "data": []any{
 			map[string]any{"id": Model, "object": "model", "owned_by": "spool"},
 		}})
-	case path == "/debug/records":
-		writeJSON(w, http.StatusOK, s.Records())
-	case path == "/debug/violations":
-		writeJSON(w, http.StatusOK, s.Violations())
 	default:
 		writeError(w, http.StatusNotFound, "not_found", r.Method+" "+r.URL.Path+" is not served here")
 	}
@@ -208,11 +174,9 @@ func (s *Server) chat(w http.ResponseWriter, r *http.Request) {
 	q, broken := decode(body)
 	m := q.model()
 	reply := script.Answer(m)
-	hash := sha256.Sum256(body)
 	rec := Record{
-		At: time.Now(), Hash: hex.EncodeToString(hash[:]), Head: string(body[:min(len(body), 256)]),
-		Model: q.Model, Stream: q.Stream, Messages: len(q.Messages), Tools: q.Tools,
-		Script: strings.TrimSpace(reply.Script), Step: reply.Step, RequestID: r.Header.Get("X-Client-Request-Id"),
+		At: time.Now(), Model: q.Model, Tools: q.Tools, Script: strings.TrimSpace(reply.Script), Step: reply.Step,
+		hash: sha256.Sum256(body), stream: q.Stream, requestID: r.Header.Get("X-Client-Request-Id"),
 	}
 	if s.KeepBodies {
 		rec.Body = body
@@ -274,9 +238,8 @@ const (
 func (s *Server) decide(rec *Record, broken []string, reply script.Reply, usage agent.Usage, refused bool) (RawFunc, action) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	rec.Seq = len(s.records) + 1
 	for _, b := range broken {
-		s.violations = append(s.violations, fmt.Sprintf("request %d: %s", rec.Seq, b))
+		s.violations = append(s.violations, fmt.Sprintf("request %d: %s", len(s.records)+1, b))
 	}
 	if n := len(s.records); n > 0 && string(s.records[n-1].Tools) == string(rec.Tools) {
 		rec.Tools = s.records[n-1].Tools // 5,000 requests need one copy
@@ -313,7 +276,7 @@ func (s *Server) decide(rec *Record, broken []string, reply script.Reply, usage 
 	case rec.Status != http.StatusOK:
 	case act == complete:
 		rec.Usage = usage
-	case rec.Stream:
+	case rec.stream:
 		rec.Usage = halved(usage)
 	}
 	s.records = append(s.records, *rec)
@@ -324,9 +287,9 @@ func (s *Server) decide(rec *Record, broken []string, reply script.Reply, usage 
 // conversations that say the same are told apart by the client's request id,
 // "turn.step.attempt"; without it they share their faults.
 func faultKey(rec *Record) string {
-	id := rec.Hash
-	if i := strings.LastIndexByte(rec.RequestID, '.'); i > 0 {
-		id = rec.RequestID[:i]
+	id := string(rec.hash[:])
+	if i := strings.LastIndexByte(rec.requestID, '.'); i > 0 {
+		id = rec.requestID[:i]
 	}
 	return fmt.Sprintf("%s\x00%d\x00%s", id, rec.Step, rec.Script)
 }

@@ -138,7 +138,7 @@ func TestWhatAFailedReplyLeaves(t *testing.T) {
 	o = generate(t.Context(), newModel(t, s, func(c *Config) { c.ReplyTimeout = 100 * time.Millisecond }), hello(false))
 	require.True(t, o.reply.Charged, "the provider had the request and was left")
 
-	require.NoError(t, s.Close())
+	s.Close()
 	o = generate(t.Context(), m, hello(true))
 	require.Equal(t, agent.ModelUnreachable, o.failure(t).Code)
 	require.False(t, o.reply.Charged)

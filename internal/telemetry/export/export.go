@@ -1,13 +1,17 @@
+// Package export makes the telemetry providers of the programs, as the standard
+// OTEL_* environment variables say. Without them there are none.
 package export
 
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"os"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -198,4 +202,67 @@ func content(v string) bool {
 		return true
 	}
 	return false
+}
+
+// complainEvery is how often failing exporters are logged.
+const complainEvery = time.Minute
+
+// complaints logs errors of exporters: the first, and one a minute. A collector that
+// is down for a night must not fill the disk.
+type complaints struct {
+	log  *slog.Logger
+	mu   sync.Mutex
+	next time.Time
+	left int
+}
+
+// Handle implements otel.ErrorHandler.
+func (c *complaints) Handle(err error) {
+	if errors.Is(err, context.Canceled) {
+		return // the program ends, and sends again what this was
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := time.Now()
+	if now.Before(c.next) {
+		c.left++
+		return
+	}
+	c.log.Warn("telemetry is not delivered; turns go on", "error", err, "more", c.left)
+	c.next, c.left = now.Add(complainEvery), 0
+}
+
+// sampler decides about Spool's spans by root, whatever their parents: those are
+// derived and not sampled anywhere. As the trace id is the same everywhere, so is
+// the decision. All other spans follow their parents.
+type sampler struct{ root, other sdktrace.Sampler }
+
+func (s sampler) ShouldSample(p sdktrace.SamplingParameters) sdktrace.SamplingResult {
+	if telemetry.Derived(p.ParentContext) {
+		return s.root.ShouldSample(p)
+	}
+	return s.other.ShouldSample(p)
+}
+
+func (s sampler) Description() string { return "Spool{" + s.root.Description() + "}" }
+
+// rootSampler is that of OTEL_TRACES_SAMPLER, without its rule about parents.
+func rootSampler(env func(string) string) (sdktrace.Sampler, error) {
+	name := strings.TrimPrefix(env("OTEL_TRACES_SAMPLER"), "parentbased_")
+	switch name {
+	case "", "always_on":
+		return sdktrace.AlwaysSample(), nil
+	case "always_off":
+		return sdktrace.NeverSample(), nil
+	case "traceidratio":
+		ratio := 1.0
+		if arg := env("OTEL_TRACES_SAMPLER_ARG"); arg != "" {
+			var err error
+			if ratio, err = strconv.ParseFloat(arg, 64); err != nil || ratio < 0 || ratio > 1 {
+				return nil, fmt.Errorf("OTEL_TRACES_SAMPLER_ARG %q is not valid: use a number from 0 to 1", arg)
+			}
+		}
+		return sdktrace.TraceIDRatioBased(ratio), nil
+	}
+	return nil, fmt.Errorf("OTEL_TRACES_SAMPLER %q is not valid: use always_on, always_off or traceidratio, or one of these after parentbased_", env("OTEL_TRACES_SAMPLER"))
 }
