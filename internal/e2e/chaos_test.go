@@ -467,12 +467,12 @@ func check(t *testing.T, s *tt.Stack, p *people, faults map[string]int) {
 // nextBuild is a worker with other commands and a larger schema.
 func nextBuild(t *testing.T) string {
 	t.Helper()
-	edits := append([]tt.Edit{}, changedBuild...)
+	edits := append([]edit{}, changedBuild...)
 	for _, dialect := range []string{"memory/sqlite", "memory/postgres"} {
 		there, err := filepath.Glob(filepath.Join(tt.Root(), dialect, "schema", "*.sql"))
 		require.NoError(t, err)
 		file := fmt.Sprintf("%s/schema/%03d_deployed.sql", dialect, len(there)+1)
-		edits = append(edits, tt.Edit{File: file, New: "-- expands\nALTER TABLE threads ADD COLUMN deployed TEXT NOT NULL DEFAULT '';\n"})
+		edits = append(edits, edit{File: file, New: "-- expands\nALTER TABLE threads ADD COLUMN deployed TEXT NOT NULL DEFAULT '';\n"})
 	}
-	return tt.BuildVariant(t, "next", edits...)
+	return buildVariant(t, "next", edits...)
 }

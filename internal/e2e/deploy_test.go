@@ -17,14 +17,14 @@ import (
 // a save behind a version gate. The second has another gate, and changes without
 // one what every run does before it waits: a replay of that would fail.
 var (
-	gatedBuild = []tt.Edit{{
+	gatedBuild = []edit{{
 		File: "workflows/turn.go",
 		Old:  "	if limit := r.claim.MaxSteps; limit > 0 && step > limit {\n",
 		New: "	if workflow.GetVersion(r.save, \"deploy-gate\", workflow.DefaultVersion, 1) == 1 {\n" +
 			"		if _, err := local[contract.WaitedOutput](r.save, contract.TurnWaited, \"\", r.ref(0)); err != nil {\n			return nil, err\n		}\n	}\n" +
 			"	if limit := r.claim.MaxSteps; limit > 0 && step > limit {\n",
 	}}
-	changedBuild = []tt.Edit{{
+	changedBuild = []edit{{
 		File: "workflows/run.go",
 		Old:  "	r.setDeadline()\n	r.describe()\n",
 		New: "	if _, err := local[contract.WaitedOutput](r.save, contract.TurnWaited, \"\", r.ref(0)); err != nil {\n		return err\n	}\n" +
@@ -53,8 +53,8 @@ func gates(t *testing.T, s *tt.Stack, thread string) map[string]bool {
 func TestWaitingThroughDeploys(t *testing.T) {
 	s := stack(t)
 	ask(t, s)
-	gated := tt.BuildVariant(t, "gated", gatedBuild...)
-	changed := tt.BuildVariant(t, "changed", changedBuild...)
+	gated := buildVariant(t, "gated", gatedBuild...)
+	changed := buildVariant(t, "changed", changedBuild...)
 	w := s.StartWorker("SPOOL_WAIT_IN_RUN=200ms")
 	child := script.Script(script.Calls(add(6, 7), count("one")), count("two"), "say child end")
 	r := s.Send("s1", script.Script(add(1, 2), script.Task("general", child), count("three"), "say root end"))

@@ -20,7 +20,13 @@ import (
 	"github.com/spool-agents/spool/memory"
 )
 
-func TestMain(m *testing.M) { tt.Main(m) }
+func TestMain(m *testing.M) {
+	tt.Main(m, func() {
+		if dir, err := variantDir(); err == nil {
+			_ = os.RemoveAll(dir)
+		}
+	})
+}
 
 // stack makes an installation without workers for a test that may run beside
 // others. When the test has ended well, all that is stored is verified.

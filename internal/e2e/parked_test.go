@@ -89,7 +89,7 @@ func TestCancelOfAFailingWorkflowTask(t *testing.T) {
 	r := s.Send("s1", script.Script(count("n"), slow("b", 60), "say never"))
 	started(t, s, "b")
 	w.Kill()
-	w = s.SpawnFrom(tt.BuildVariant(t, "changed", changedBuild...))
+	w = s.SpawnFrom(buildVariant(t, "changed", changedBuild...))
 	tt.Eventually(t, "show names the trouble", func() bool {
 		v, err := s.Client.Show(s.Ctx(), r.ThreadID, false)
 		return err == nil && v.Trouble != ""

@@ -19,7 +19,7 @@ import (
 )
 
 // traceOf is the trace of a turn, once its last span has arrived: that of the turn.
-func traceOf(t *testing.T, s *tt.Stack, c *tt.Collector, turnID string) string {
+func traceOf(t *testing.T, s *tt.Stack, c *collector, turnID string) string {
 	t.Helper()
 	turn, err := s.Store.Turn(s.Ctx(), turnID)
 	require.NoError(t, err)
@@ -34,7 +34,7 @@ func traceOf(t *testing.T, s *tt.Stack, c *tt.Collector, turnID string) string {
 
 // sound checks what holds for every trace: no span twice, none that ends before it
 // begins, and a parent for each but the root.
-func sound(t *testing.T, spans []tt.Span) {
+func sound(t *testing.T, spans []received) {
 	t.Helper()
 	seen, roots := map[string]bool{}, 0
 	for _, s := range spans {
@@ -54,7 +54,7 @@ func sound(t *testing.T, spans []tt.Span) {
 // A turn with a tool, a sub-agent and a grandchild, sent over HTTP, is one trace: the
 // message, what the worker did, and nothing else.
 func TestTelemetry_TreeOfSpans(t *testing.T) {
-	s, c := stack(t), tt.StartCollector(t)
+	s, c := stack(t), startCollector(t)
 	s.StartWorker(c.Env()...)
 	web := s.StartWeb(c.Env()...)
 	child := script.Script(script.Task("researcher", script.Script(add(3, 4), "say leaf")), "say child")
@@ -111,7 +111,7 @@ func TestTelemetry_TreeOfSpans(t *testing.T) {
 	metrics(t, c)
 }
 
-func attributes(t *testing.T, s *tt.Stack, c *tt.Collector, id string, turn memory.Turn) {
+func attributes(t *testing.T, s *tt.Stack, c *collector, id string, turn memory.Turn) {
 	t.Helper()
 	for _, span := range c.Spans(id) {
 		require.NotEmpty(t, span.Attr("spool.turn_id"), span.Name)
@@ -140,7 +140,7 @@ func attributes(t *testing.T, s *tt.Stack, c *tt.Collector, id string, turn memo
 }
 
 // metrics checks that all are there, and that none is kept by id.
-func metrics(t *testing.T, c *tt.Collector) {
+func metrics(t *testing.T, c *collector) {
 	t.Helper()
 	tt.Eventually(t, "turns are counted and at rest", func() bool {
 		all := c.Metric("spool.turns")
@@ -163,7 +163,7 @@ func metrics(t *testing.T, c *tt.Collector) {
 // Workers are killed in the middle of a model call and of a tool run, and runs
 // continue as new: each attempt has one span, and the turn stays one trace.
 func TestTelemetry_KilledWorkers(t *testing.T) {
-	s, c := stack(t), tt.StartCollector(t)
+	s, c := stack(t), startCollector(t)
 	env := append(c.Env(), "SPOOL_MAX_EVENTS=10")
 	w := s.StartWorker(env...)
 	r := s.Send("s1", script.Script(add(1, 2), until("x"), "slow 100ms say "+strings.Repeat("word ", 30)))
@@ -200,7 +200,7 @@ func TestTelemetry_KilledWorkers(t *testing.T) {
 // A turn that waits for a person in a parked run, handled by another worker, is one
 // trace, in which the wait can be seen.
 func TestTelemetry_ParkedTurn(t *testing.T) {
-	s, c := stack(t), tt.StartCollector(t)
+	s, c := stack(t), startCollector(t)
 	ask(t, s)
 	w := s.StartWorker(append(c.Env(), "SPOOL_WAIT_IN_RUN=100ms")...)
 	r := pendingApproval(t, s, s.Send("s1", script.Script(count("x"), "say done")))
@@ -222,7 +222,7 @@ func TestTelemetry_Content(t *testing.T) {
 	t.Parallel()
 	for _, wanted := range []bool{false, true} {
 		t.Run(fmt.Sprintf("wanted=%v", wanted), func(t *testing.T) {
-			s, c := stack(t), tt.StartCollector(t)
+			s, c := stack(t), startCollector(t)
 			env := append(c.Env(), "OPENAI_API_KEY=sk-secret-key")
 			if wanted {
 				env = append(env, "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=true")
@@ -249,7 +249,7 @@ func TestTelemetry_Content(t *testing.T) {
 
 // An exporter that hangs delays no turn and no stop.
 func TestTelemetry_HangingExporter(t *testing.T) {
-	s, c := stack(t), tt.StartCollector(t)
+	s, c := stack(t), startCollector(t)
 	c.Hang()
 	turns := func(name string) time.Duration {
 		began := time.Now()
@@ -275,7 +275,7 @@ func TestTelemetry_HangingExporter(t *testing.T) {
 
 // Without the variables there is no telemetry; with a wrong one the worker says so.
 func TestTelemetry_OffAndWrong(t *testing.T) {
-	s, c := stack(t), tt.StartCollector(t)
+	s, c := stack(t), startCollector(t)
 	s.StartWorker(append(c.Env(), "OTEL_SDK_DISABLED=true")...)
 	require.Equal(t, "done", s.Ask("s1", "script: say done").Response)
 	require.Empty(t, c.Raw())

@@ -1,14 +1,11 @@
 package temporaltest
 
 import (
-	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"strings"
-	"sync"
 	"testing"
 )
 
@@ -93,61 +90,3 @@ func Root() string {
 
 // Starter is the path of the starter built for these tests.
 func Starter() string { return bins.starter }
-
-// Edit replaces one piece of a source file, named from the repository's root; with
-// nothing to replace, it makes the file.
-type Edit struct{ File, Old, New string }
-
-var variants sync.Map // by name: *sync.Mutex
-
-// BuildVariant builds a worker from this tree with edits: another build, as a
-// deploy brings it. A name is built once.
-func BuildVariant(t testing.TB, name string, edits ...Edit) string {
-	t.Helper()
-	one, _ := variants.LoadOrStore(name, &sync.Mutex{})
-	one.(*sync.Mutex).Lock()
-	defer one.(*sync.Mutex).Unlock()
-	out := filepath.Join(bins.dir, "worker-"+name)
-	if _, err := os.Stat(out); err == nil {
-		return out
-	}
-	dir := t.TempDir()
-	sources := map[string]string{}
-	for _, e := range edits {
-		path := filepath.Join(Root(), e.File)
-		text, ok := sources[path]
-		if !ok && e.Old != "" {
-			raw, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			text = string(raw)
-		}
-		if e.Old != "" && strings.Count(text, e.Old) != 1 {
-			t.Fatalf("%s does not have this once, so it cannot be edited: %s", e.File, e.Old)
-		}
-		sources[path] = strings.Replace(text, e.Old, e.New, 1)
-	}
-	overlay := struct{ Replace map[string]string }{map[string]string{}}
-	for path, text := range sources {
-		file := filepath.Join(dir, fmt.Sprintf("%d-%s", len(overlay.Replace), filepath.Base(path)))
-		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		overlay.Replace[path] = file
-	}
-	raw, err := json.Marshal(overlay)
-	if err != nil {
-		t.Fatal(err)
-	}
-	file := filepath.Join(dir, "overlay.json")
-	if err := os.WriteFile(file, raw, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command("go", "build", "-ldflags", "-s -w", "-buildvcs=false", "-overlay", file, "-o", out, "./worker")
-	cmd.Dir = Root()
-	if said, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("build worker %s: %v\n%s", name, err, said)
-	}
-	return out
-}

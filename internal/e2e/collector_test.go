@@ -1,4 +1,4 @@
-package temporaltest
+package e2e
 
 import (
 	"compress/gzip"
@@ -18,29 +18,31 @@ import (
 	metricspb "go.opentelemetry.io/proto/otlp/metrics/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
+
+	tt "github.com/spool-agents/spool/internal/temporaltest"
 )
 
-// Collector receives telemetry over OTLP/HTTP, as a collector of OpenTelemetry does.
-type Collector struct {
+// collector receives telemetry over OTLP/HTTP, as a collector of OpenTelemetry does.
+type collector struct {
 	t  testing.TB
 	at string
 
 	mu      sync.Mutex
-	spans   []Span
+	spans   []received
 	metrics map[string][]*metricspb.Metric
 	raw     [][]byte
 	hanging chan struct{} // closed when requests are let go; nil if they are answered
 }
 
-// Span is a span as it was received.
-type Span struct {
+// received is a span as it was received.
+type received struct {
 	*tracepb.Span
 	Service string
 }
 
-// StartCollector starts a collector for a test.
-func StartCollector(t testing.TB) *Collector {
-	c := &Collector{t: t, metrics: map[string][]*metricspb.Metric{}}
+// startCollector starts a collector for a test.
+func startCollector(t testing.TB) *collector {
+	c := &collector{t: t, metrics: map[string][]*metricspb.Metric{}}
 	server := httptest.NewServer(c)
 	c.at = server.URL
 	t.Cleanup(func() {
@@ -51,13 +53,13 @@ func StartCollector(t testing.TB) *Collector {
 }
 
 // Hang makes it answer nothing until the test ends.
-func (c *Collector) Hang() {
+func (c *collector) Hang() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.hanging = make(chan struct{})
 }
 
-func (c *Collector) release() {
+func (c *collector) release() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.hanging != nil {
@@ -67,12 +69,12 @@ func (c *Collector) release() {
 }
 
 // Env sends a program's telemetry here.
-func (c *Collector) Env() []string {
+func (c *collector) Env() []string {
 	return []string{"OTEL_EXPORTER_OTLP_ENDPOINT=" + c.at, "OTEL_BSP_SCHEDULE_DELAY=50", "OTEL_METRIC_EXPORT_INTERVAL=300"}
 }
 
 // ServeHTTP takes a request of an exporter.
-func (c *Collector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (c *collector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.mu.Lock()
 	hanging := c.hanging
 	c.mu.Unlock()
@@ -100,7 +102,7 @@ func (c *Collector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/x-protobuf")
 }
 
-func (c *Collector) take(path string, data []byte) error {
+func (c *collector) take(path string, data []byte) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.raw = append(c.raw, data)
@@ -112,8 +114,8 @@ func (c *Collector) take(path string, data []byte) error {
 		}
 		for _, r := range in.GetResourceSpans() {
 			for _, s := range r.GetScopeSpans() {
-				for _, span := range s.GetSpans() {
-					c.spans = append(c.spans, Span{span, attribute(r.GetResource().GetAttributes(), "service.name")})
+				for _, one := range s.GetSpans() {
+					c.spans = append(c.spans, received{one, attribute(r.GetResource().GetAttributes(), "service.name")})
 				}
 			}
 		}
@@ -136,36 +138,36 @@ func (c *Collector) take(path string, data []byte) error {
 }
 
 // Spans are those of a trace, or all, in the order of their begin.
-func (c *Collector) Spans(traceID string) []Span {
+func (c *collector) Spans(traceID string) []received {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	var out []Span
+	var out []received
 	for _, s := range c.spans {
 		if traceID == "" || hex.EncodeToString(s.TraceId) == traceID {
 			out = append(out, s)
 		}
 	}
-	slices.SortStableFunc(out, func(a, b Span) int { return int(int64(a.StartTimeUnixNano) - int64(b.StartTimeUnixNano)) })
+	slices.SortStableFunc(out, func(a, b received) int { return int(int64(a.StartTimeUnixNano) - int64(b.StartTimeUnixNano)) })
 	return out
 }
 
 // Await waits until a span of the trace has this name.
-func (c *Collector) Await(traceID, name string) {
+func (c *collector) Await(traceID, name string) {
 	c.t.Helper()
-	Eventually(c.t, "the span "+name+" arrives", func() bool {
-		return slices.ContainsFunc(c.Spans(traceID), func(s Span) bool { return s.Name == name })
+	tt.Eventually(c.t, "the span "+name+" arrives", func() bool {
+		return slices.ContainsFunc(c.Spans(traceID), func(s received) bool { return s.Name == name })
 	})
 }
 
 // Metric is what arrived under a name.
-func (c *Collector) Metric(name string) []*metricspb.Metric {
+func (c *collector) Metric(name string) []*metricspb.Metric {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Clone(c.metrics[name])
 }
 
 // Metrics are the names of all metrics that arrived.
-func (c *Collector) Metrics() map[string][]*metricspb.Metric {
+func (c *collector) Metrics() map[string][]*metricspb.Metric {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	out := map[string][]*metricspb.Metric{}
@@ -176,7 +178,7 @@ func (c *Collector) Metrics() map[string][]*metricspb.Metric {
 }
 
 // Raw is every byte that arrived.
-func (c *Collector) Raw() string {
+func (c *collector) Raw() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var b strings.Builder
@@ -187,7 +189,7 @@ func (c *Collector) Raw() string {
 }
 
 // Attr is an attribute of the span as text, "" if it has none of that name.
-func (s Span) Attr(key string) string { return attribute(s.Attributes, key) }
+func (s received) Attr(key string) string { return attribute(s.Attributes, key) }
 
 func attribute(kv []*commonpb.KeyValue, key string) string {
 	for _, a := range kv {
@@ -209,14 +211,14 @@ func attribute(kv []*commonpb.KeyValue, key string) string {
 // Tree draws a trace: each span below its parent, siblings in the order of their
 // names, with the attributes that keys name. What has a parent that is not there
 // stands at the margin after "?".
-func (c *Collector) Tree(traceID string, keys ...string) string {
+func (c *collector) Tree(traceID string, keys ...string) string {
 	spans := c.Spans(traceID)
-	children, known := map[string][]Span{}, map[string]bool{}
+	children, known := map[string][]received{}, map[string]bool{}
 	for _, s := range spans {
 		known[string(s.SpanId)] = true
 	}
 	var b strings.Builder
-	label := func(s Span) string {
+	label := func(s received) string {
 		text := s.Name
 		for _, k := range keys {
 			if v := s.Attr(k); v != "" {
@@ -225,7 +227,7 @@ func (c *Collector) Tree(traceID string, keys ...string) string {
 		}
 		return text
 	}
-	var roots []Span
+	var roots []received
 	for _, s := range spans {
 		switch {
 		case len(s.ParentSpanId) == 0 || !known[string(s.ParentSpanId)]:
@@ -234,15 +236,15 @@ func (c *Collector) Tree(traceID string, keys ...string) string {
 			children[string(s.ParentSpanId)] = append(children[string(s.ParentSpanId)], s)
 		}
 	}
-	var draw func(s Span, indent string)
-	draw = func(s Span, indent string) {
+	var draw func(s received, indent string)
+	draw = func(s received, indent string) {
 		mark := ""
 		if len(s.ParentSpanId) > 0 && !known[string(s.ParentSpanId)] {
 			mark = "? "
 		}
 		b.WriteString(indent + mark + label(s) + "\n")
 		below := children[string(s.SpanId)]
-		slices.SortStableFunc(below, func(a, b Span) int { return strings.Compare(label(a), label(b)) })
+		slices.SortStableFunc(below, func(a, b received) int { return strings.Compare(label(a), label(b)) })
 		for _, child := range below {
 			draw(child, indent+"  ")
 		}
