@@ -187,11 +187,6 @@ type sessionsLoadCmd struct {
 	ID      string `arg:"" help:"A session or the beginning of its id, a thread, a sub-agent, the short id of a file, or latest."`
 }
 
-type branch struct {
-	sessionfile.Session
-	Children []branch `json:"children"`
-}
-
 func (c *sessionsLoadCmd) Run(ctx context.Context, a *app) error {
 	find := c.inStore
 	if c.given() {
@@ -208,7 +203,7 @@ func (c *sessionsLoadCmd) Run(ctx context.Context, a *app) error {
 	})
 }
 
-func (c *sessionsLoadCmd) inStore(ctx context.Context, a *app) (trees []branch, _ error) {
+func (c *sessionsLoadCmd) inStore(ctx context.Context, a *app) ([]sessionfile.Tree, error) {
 	client, cfg, err := a.open(ctx, false)
 	if err != nil {
 		return nil, err
@@ -224,53 +219,11 @@ func (c *sessionsLoadCmd) inStore(ctx context.Context, a *app) (trees []branch, 
 	if err != nil {
 		return nil, err
 	}
-	roots, err := archive.Find(ctx, client.Store(), owning(cfg), id)
-	if err != nil {
-		return nil, err
-	}
-	for _, root := range roots {
-		if p, err := agent.ParseThreadID(id); err == nil && p.Kind == agent.KindSubAgent {
-			root.ID = id
-		} else if sub := agent.ThreadOfAgent(id); sub != "" && root.SessionID != id {
-			root.ID = sub
-		}
-		records, err := client.Store().ExportThreads(ctx, memory.ExportRequest{UserID: cfg.User, ThreadID: root.ID, Below: true})
-		if err != nil {
-			return nil, err
-		}
-		tree, err := branchOfRecords(records, records[0].Thread.ID)
-		if err != nil {
-			return nil, err
-		}
-		trees = append(trees, tree)
-	}
-	return trees, nil
-}
-
-func branchOfRecords(records []memory.ThreadRecord, id string) (branch, error) {
-	b := branch{Children: []branch{}}
-	for _, r := range records {
-		switch {
-		case r.Thread.ID == id:
-			s, err := archive.Session(r)
-			if err != nil {
-				return b, err
-			}
-			s.Store = nil
-			b.Session = s
-		case r.Thread.ParentThreadID == id:
-			child, err := branchOfRecords(records, r.Thread.ID)
-			if err != nil {
-				return b, err
-			}
-			b.Children = append(b.Children, child)
-		}
-	}
-	return b, nil
+	return archive.Load(ctx, client.Store(), owning(cfg), id)
 }
 
 // inFiles reads files. The prefix of sub-agents restricts where it looks.
-func (c *sessionsLoadCmd) inFiles(_ context.Context, a *app) ([]branch, error) {
+func (c *sessionsLoadCmd) inFiles(_ context.Context, a *app) ([]sessionfile.Tree, error) {
 	f, err := c.folder(a)
 	if err != nil {
 		return nil, err
@@ -297,19 +250,19 @@ func (c *sessionsLoadCmd) inFiles(_ context.Context, a *app) ([]branch, error) {
 	for _, b := range broken {
 		a.Progress("left out: %s: %s", b.Path, terminal.Clean(b.Err.Error()))
 	}
-	return []branch{branchOfTree(tree)}, nil
+	withoutRows(&tree)
+	return []sessionfile.Tree{tree}, nil
 }
 
-func branchOfTree(t sessionfile.Tree) branch {
-	b := branch{Session: t.Session, Children: []branch{}}
-	b.Store = nil
-	for _, child := range t.Children {
-		b.Children = append(b.Children, branchOfTree(child))
+// withoutRows leaves out what only a store reads.
+func withoutRows(t *sessionfile.Tree) {
+	t.Store = nil
+	for i := range t.Children {
+		withoutRows(&t.Children[i])
 	}
-	return b
 }
 
-func printBranch(a *app, b branch) {
+func printBranch(a *app, b sessionfile.Tree) {
 	a.Print("thread   %s", b.ThreadID)
 	if b.ParentThreadID != "" {
 		a.Print("parent   %s", b.ParentThreadID)

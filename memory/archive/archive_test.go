@@ -15,6 +15,7 @@ import (
 	"github.com/spool-agents/spool/memory"
 	"github.com/spool-agents/spool/memory/archive"
 	"github.com/spool-agents/spool/memory/memorytest"
+	"github.com/spool-agents/spool/memory/port"
 	"github.com/spool-agents/spool/memory/sessionfile"
 	"github.com/spool-agents/spool/memory/sqlite"
 )
@@ -147,13 +148,23 @@ func TestRow90_ExportAndImport(t *testing.T) {
 		names[e.Name()] = true
 	}
 	same(t, "files", len(names), 6) // three sessions and a conversation, a sub-agent, sessions/
-	h, found, err := f.ReadHistory("s1")
-	ok(t, err)
-	same(t, "history", [2]any{found, len(h)}, [2]any{true, 3})
+	h := memorytest.Must(f.ReadHistory(t.Context(), "s1"))(t)
+	same(t, "history", len(h), 3)
 	same(t, "metadata", h[child].Metadata.TotalTokens, 5)
-	log, found, err := f.ReadEvents("s1")
-	ok(t, err)
-	same(t, "events", [2]any{found, len(log)}, [2]any{true, 3})
+	// The file is memory by keys, and says what the store's memory says.
+	of := func(p port.MemoryPersistence) string {
+		all := memorytest.Must(port.NewConversationStore(p, port.ConversationOptions{}).ExportSnapshot(t.Context()))(t)
+		return string(memorytest.Must(json.Marshal(all))(t))
+	}
+	path := filepath.Join(f.Dir, "sessions", "s1")
+	same(t, "by keys", of(port.NewJSONFile(filepath.Join(path, "history.json"), port.JSONFileOptions{})),
+		of(port.NewStore(a, port.StoreOptions{UserID: user, Profile: "default", Session: "s1"})))
+	text := memorytest.Must(os.ReadFile(filepath.Join(path, "history.json")))(t)
+	if strings.Contains(string(text), `"turnId"`) || strings.Contains(string(text), `"seq"`) {
+		t.Errorf("history.json says where messages stand in their threads: %s", text)
+	}
+	log := port.NewPersistedMemory[agent.Event](port.NewJSONFile(filepath.Join(path, "events.json"), port.JSONFileOptions{}))
+	same(t, "events", memorytest.Must(log.Keys(t.Context()))(t), []string{child, "default", "other"})
 
 	b := store(t, clock)
 	in := memorytest.Must(archive.Import(t.Context(), b, f, owner, ""))(t)
@@ -178,8 +189,23 @@ func TestRow90_ExportAndImport(t *testing.T) {
 	same(t, "store", everything(t, one), everything(t, a))
 	children := memorytest.Must(one.Children(t.Context(), first))(t)
 	same(t, "linked", [2]any{len(children), children[0].ID}, [2]any{1, child})
+	loaded := memorytest.Must(archive.Load(t.Context(), one, owner, "s1"))(t)
+	files, _, err := f.Trees()
+	ok(t, err)
+	same(t, "loaded", threads(loaded), "s1/other() s1/default("+child+"())")
+	same(t, "as in the files", fmt.Sprint(loaded[1].Messages[0].Content, len(loaded[1].Children[0].Messages)), fmt.Sprint(files[len(files)-1].Messages[0].Content, len(files[len(files)-1].Children[0].Messages)))
+	sub := memorytest.Must(archive.Load(t.Context(), one, owner, child))(t)
+	same(t, "loaded", threads(sub), child+"()")
 	_, err = archive.Import(t.Context(), one, f, owner, "s9")
 	same(t, "missing", agent.CodeOf(err), agent.CodeNotFound)
+}
+
+// threads are the ids of trees.
+func threads(list []sessionfile.Tree) (out string) {
+	for _, t := range list {
+		out += " " + t.ThreadID + "(" + threads(t.Children) + ")"
+	}
+	return strings.TrimPrefix(out, " ")
 }
 
 // TestOthersFindNothing: neither another user nor another profile.

@@ -2,6 +2,7 @@ package archive
 
 import (
 	"context"
+	"encoding/json"
 	"slices"
 
 	"github.com/spool-agents/spool/agent"
@@ -65,13 +66,15 @@ type Exported struct {
 // Export writes the files of the session or thread that an id means: one for
 // each thread and each image that its messages show, and the session's history.json
 // and, if enabled, events.json.
-func Export(ctx context.Context, s Store, f sessionfile.Folder, o Owner, id string, events sessionfile.EventOptions) (Exported, error) {
+func Export(ctx context.Context, s memory.ConversationMemoryStore, f sessionfile.Folder, o Owner, id string, events sessionfile.EventOptions) (Exported, error) {
 	out := Exported{Threads: []string{}, Files: []string{}}
 	roots, err := Find(ctx, s, o, id)
 	if err != nil {
 		return out, err
 	}
-	history, log := sessionfile.History{}, sessionfile.Events{}
+	sessionID := roots[0].SessionID
+	view := port.NewPersistedMemory[json.RawMessage](port.NewStore(s, port.StoreOptions{UserID: o.UserID, Profile: o.Profile, Session: sessionID}))
+	history, log := port.MemorySnapshot[json.RawMessage]{}, sessionfile.Events{}
 	for _, root := range roots {
 		tree, err := s.ExportThreads(ctx, memory.ExportRequest{UserID: o.UserID, ThreadID: root.ID, Below: true})
 		if err != nil {
@@ -90,18 +93,83 @@ func Export(ctx context.Context, s Store, f sessionfile.Folder, o Owner, id stri
 				return out, err
 			}
 			out.Threads, out.Files = append(out.Threads, r.Thread.ID), append(out.Files, path)
-			history[r.Thread.ID] = port.Conversation{
-				Messages: r.Messages,
-				Metadata: port.ConversationMetadata{Metadata: r.Thread.Metadata, CreatedAt: r.Thread.CreatedAt, UpdatedAt: r.Thread.UpdatedAt},
+			key := keyOf(r.Thread)
+			for _, key := range []string{key, port.MetadataKey(key)} {
+				if history[key], err = view.Get(ctx, key); err != nil {
+					return out, err
+				}
 			}
 			if events.Enabled {
-				if log[r.Thread.ID], err = s.Events(ctx, r.Thread.ID, 0, 0); err != nil {
+				if log[key], err = s.Events(ctx, r.Thread.ID, 0, 0); err != nil {
 					return out, err
 				}
 			}
 		}
 	}
-	return out, writeSession(f, roots, history, log, events, &out)
+	path, err := f.WriteHistory(ctx, sessionID, history)
+	if err != nil {
+		return out, err
+	}
+	out.Files = append(out.Files, path)
+	if path, err = f.WriteEvents(ctx, sessionID, log, events); path != "" {
+		out.Files = append(out.Files, path)
+	}
+	return out, err
+}
+
+// keyOf is a thread's key in memory by keys, within its session.
+func keyOf(t agent.Thread) string {
+	if t.Kind == agent.KindSubAgent {
+		return t.ID
+	}
+	return t.ConversationID
+}
+
+// Load reads the conversations that an id means, or the sub-agent, with all that
+// is below, from memory by keys.
+func Load(ctx context.Context, s memory.ConversationMemoryStore, o Owner, id string) ([]sessionfile.Tree, error) {
+	roots, err := Find(ctx, s, o, id)
+	if err != nil {
+		return nil, err
+	}
+	var threads []agent.Thread
+	for _, root := range roots {
+		tree, err := s.Threads(ctx, memory.ThreadFilter{UserID: o.UserID, Root: root.ID, All: true})
+		if err != nil {
+			return nil, err
+		}
+		threads = append(threads, tree...)
+	}
+	view := port.NewConversationStore(port.NewStore(s, port.StoreOptions{UserID: o.UserID, Profile: o.Profile, Session: roots[0].SessionID}), port.ConversationOptions{})
+	list := make([]sessionfile.Session, len(threads))
+	for i, t := range threads {
+		c, err := view.GetConversation(ctx, keyOf(t))
+		if err != nil {
+			return nil, err
+		}
+		if list[i], err = Session(memory.ThreadRecord{Thread: t, Messages: c.Messages}); err != nil {
+			return nil, err
+		}
+		list[i].Store = nil
+	}
+	trees := sessionfile.Link(list)
+	if sub := agent.ThreadOfAgent(id); sub != "" && roots[0].SessionID != id {
+		return below(trees, sub), nil
+	}
+	return trees, nil
+}
+
+// below finds a thread in trees.
+func below(trees []sessionfile.Tree, id string) []sessionfile.Tree {
+	for i, t := range trees {
+		if t.ThreadID == id {
+			return trees[i : i+1]
+		}
+		if found := below(t.Children, id); found != nil {
+			return found
+		}
+	}
+	return nil
 }
 
 // exportImages writes the images that a thread refers to.
@@ -124,27 +192,4 @@ func exportImages(ctx context.Context, s Store, f sessionfile.Folder, names []st
 		}
 	}
 	return nil
-}
-
-// writeSession writes the files of a session. Of conversations that are not
-// exported now, an earlier export stays.
-func writeSession(f sessionfile.Folder, roots []agent.Thread, history sessionfile.History, log sessionfile.Events, events sessionfile.EventOptions, out *Exported) error {
-	sessionID := roots[0].SessionID
-	if before, found, err := f.ReadHistory(sessionID); err == nil && found {
-		for key, c := range before {
-			if id := sessionfile.AbsoluteKey(sessionID, key); len(history[id].Messages) == 0 && len(c.Messages) > 0 {
-				history[id] = c
-			}
-		}
-	}
-	path, err := f.WriteHistory(sessionID, history)
-	if err != nil {
-		return err
-	}
-	out.Files = append(out.Files, path)
-	path, err = f.WriteEvents(sessionID, log, events)
-	if path != "" {
-		out.Files = append(out.Files, path)
-	}
-	return err
 }

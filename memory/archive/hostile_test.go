@@ -12,6 +12,7 @@ import (
 	"github.com/spool-agents/spool/memory"
 	"github.com/spool-agents/spool/memory/archive"
 	"github.com/spool-agents/spool/memory/memorytest"
+	"github.com/spool-agents/spool/memory/port"
 	"github.com/spool-agents/spool/memory/sessionfile"
 )
 
@@ -60,12 +61,18 @@ func hostileImports(t *testing.T, open func() memory.ConversationMemoryStore) {
 			}
 		}, "nested more than 100"},
 		"very many sub-agents": {func(f sessionfile.Folder) {
-			h := sessionfile.History{"default": {Messages: mainSession("many").Messages}}
+			var messages []json.RawMessage
+			for _, m := range mainSession("many").Messages {
+				raw, err := json.Marshal(m)
+				ok(t, err)
+				messages = append(messages, raw)
+			}
+			h := port.MemorySnapshot[json.RawMessage]{"default": messages}
 			for i := range 10_100 {
 				id := fmt.Sprintf("x-%d-0123456789ab", i)
-				h[thread(id)] = h["default"]
+				h[thread(id)] = messages
 			}
-			_, err := f.WriteHistory("many", h)
+			_, err := f.WriteHistory(t.Context(), "many", h)
 			ok(t, err)
 		}, "more than 10000 sub-agents"},
 		"very many images": {func(f sessionfile.Folder) {

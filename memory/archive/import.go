@@ -10,6 +10,7 @@ import (
 
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/memory"
+	"github.com/spool-agents/spool/memory/port"
 	"github.com/spool-agents/spool/memory/sessionfile"
 	"github.com/spool-agents/spool/memory/verify"
 )
@@ -76,7 +77,7 @@ func Import(ctx context.Context, s Store, f sessionfile.Folder, o Owner, only st
 		if only != "" && only != sessionID {
 			continue
 		}
-		h, _, err := f.ReadHistory(sessionID)
+		h, err := f.ReadHistory(ctx, sessionID)
 		if err != nil {
 			out.refuse(filepath.Join(f.Dir, "sessions", sessionID), err)
 			continue
@@ -197,11 +198,14 @@ func importImages(ctx context.Context, s Store, f sessionfile.Folder, t sessionf
 
 // treesOf makes trees of a history, without the threads that were done. Its
 // sub-agents belong to the session's one conversation, or to the default one.
-func treesOf(sessionID string, h sessionfile.History, done map[string]bool) []sessionfile.Tree {
+func treesOf(sessionID string, h map[string]port.Conversation, done map[string]bool) []sessionfile.Tree {
 	var mains, subs []sessionfile.Session
 	for key, c := range h {
+		if !strings.HasPrefix(key, "agent:") {
+			key = agent.MainThreadID(sessionID, key)
+		}
 		s := sessionfile.Session{
-			ThreadID: sessionfile.AbsoluteKey(sessionID, key), Topic: c.Metadata.Topic, Messages: c.Messages,
+			ThreadID: key, Topic: c.Metadata.Topic, Messages: c.Messages,
 			StartedAt: c.Metadata.CreatedAt, LastActiveAt: c.Metadata.UpdatedAt,
 			Tokens: sessionfile.Tokens{Prompt: c.Metadata.PromptTokens, Completion: c.Metadata.CompletionTokens, Total: c.Metadata.TotalTokens},
 		}

@@ -251,8 +251,12 @@ func (r *reading) list(key string) ([]Record, error) {
 			continue
 		}
 		// Where it stands in the thread is no part of what was said.
-		m.ID, m.TurnID, m.Seq = memory.OriginalID(m.ID), "", 0
-		body, err := compact(m)
+		m.ID = memory.OriginalID(m.ID)
+		body, err := compact(struct {
+			agent.Message
+			TurnID string `json:"turnId,omitempty"`
+			Seq    int64  `json:"seq,omitempty"`
+		}{Message: m})
 		if err != nil {
 			return nil, err
 		}

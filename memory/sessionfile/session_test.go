@@ -138,8 +138,12 @@ func TestRow80_GetSessionFilePath(t *testing.T) {
 			func() error { _, err := sessionfile.GetSessionFilePath(id, "/dir", "session"); return err },
 			func() error { _, err := sessionfile.ShortID(id); return err },
 			func() error { _, err := folder(t).SaveSession(session(id, 1)); return err },
-			func() error { _, err := folder(t).WriteHistory(id, nil); return err },
-			func() error { _, _, err := folder(t).ReadEvents(id); return err },
+			func() error { _, err := folder(t).WriteHistory(t.Context(), id, nil); return err },
+			func() error { _, err := folder(t).ReadHistory(t.Context(), id); return err },
+			func() error {
+				_, err := folder(t).WriteEvents(t.Context(), id, nil, sessionfile.EventOptions{Enabled: true})
+				return err
+			},
 			func() error { _, err := folder(t).HTTPLog(id); return err },
 			func() error {
 				if id == "a/b" { // the id of a thread

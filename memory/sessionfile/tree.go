@@ -16,7 +16,7 @@ import (
 type Tree struct {
 	Session
 	// Children are in the order in which they started.
-	Children []Tree
+	Children []Tree `json:"children"`
 }
 
 // LoadTree is LoadSession with all sub-agents below, at any depth. Those whose
@@ -62,6 +62,15 @@ func (found scanned) trees() (out []Tree) {
 	return out
 }
 
+// Link makes trees of sessions that were read elsewhere, newest activity first.
+func Link(list []Session) []Tree {
+	var found scanned
+	for _, s := range list {
+		found.files = append(found.files, Info{Session: s})
+	}
+	return found.trees()
+}
+
 // below groups sub-agents by the thread they stand under.
 func (found scanned) below() map[string][]Session {
 	known := map[string]bool{}
@@ -84,7 +93,7 @@ func (found scanned) below() map[string][]Session {
 
 // grow links what is below a session; a circle in broken links is cut.
 func grow(s Session, below map[string][]Session, seen map[string]bool) Tree {
-	t := Tree{Session: s}
+	t := Tree{Session: s, Children: []Tree{}}
 	seen[s.key()] = true
 	children := below[s.key()]
 	slices.SortStableFunc(children, func(a, b Session) int { return a.StartedAt.Compare(b.StartedAt) })
@@ -223,7 +232,7 @@ func (f Folder) remove(found scanned, threads map[string]bool) (removed []string
 }
 
 // sessionFiles are what Spool writes into the folder of a session.
-var sessionFiles = []string{"history.json", "events.json", "http-log.json"}
+var sessionFiles = []string{"history.json", "history.json.lock", "events.json", "events.json.lock", "http-log.json"}
 
 // removeFolder removes Spool's files in the folder of a session, and the folder if
 // nothing else is in it: what people have put there is theirs.

@@ -1,6 +1,7 @@
 package sessionfile_test
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/memory/memorytest"
+	"github.com/spool-agents/spool/memory/port"
 	"github.com/spool-agents/spool/memory/sessionfile"
 )
 
@@ -81,7 +83,7 @@ func TestRow88_Delete(t *testing.T) {
 	other := session("main", 9)
 	other.ConversationID = "other"
 	save(t, f, other)
-	memorytest.Must(f.WriteHistory("main", sessionfile.History{"default": {}}))(t)
+	memorytest.Must(f.WriteHistory(t.Context(), "main", port.MemorySnapshot[json.RawMessage]{"default": {[]byte(`{"id":"a","role":"user","content":"hi"}`)}}))(t)
 	dir := filepath.Join(f.Dir, "sessions", "main")
 	removed := memorytest.Must(f.DeleteSession("main"))(t)
 	same(t, "removed", len(removed), 4)
