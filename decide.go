@@ -3,9 +3,9 @@ package spool
 import (
 	"cmp"
 	"context"
-	"slices"
 
 	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/internal/tool/amended"
 	"github.com/spool-agents/spool/memory"
 )
 
@@ -37,7 +37,7 @@ type Settled struct {
 func (c *Client) Decide(ctx context.Context, d memory.Decision) (Decided, error) {
 	d.UserID = cmp.Or(d.UserID, c.o.UserID)
 	d.By = cmp.Or(d.By, d.UserID)
-	if err := c.mayDecide(ctx, d.Target); err != nil {
+	if err := c.mayDecide(ctx, d); err != nil {
 		return Decided{}, err
 	}
 	res, err := c.store.Decide(ctx, d)
@@ -78,25 +78,23 @@ func (c *Client) settled(ctx context.Context, what, threadID string, repeated bo
 	return s
 }
 
-// mayDecide refuses approvals of the user's other profiles as not found. Those of
-// other users the store refuses.
-func (c *Client) mayDecide(ctx context.Context, target string) error {
-	if c.o.UserID == "" {
-		return nil
-	}
-	call, err := c.store.ToolCall(ctx, target)
-	if err == nil {
-		if _, err = c.Thread(ctx, call.ThreadID); agent.CodeOf(err) == agent.CodeNotFound {
-			err = agent.Errorf(agent.CodeNotFound, "%q is neither an approval nor a call that waits for one", target) // whose it is, is not said
+// mayDecide refuses approvals of the user's other profiles as not found, and arguments
+// that an agent may not use. Those of other users the store refuses.
+func (c *Client) mayDecide(ctx context.Context, d memory.Decision) error {
+	found, err := c.store.Approvals(ctx, memory.ApprovalFilter{UserID: c.o.UserID, ID: d.Target})
+	for _, a := range found {
+		t, err := c.Thread(ctx, a.ThreadID)
+		if agent.CodeOf(err) == agent.CodeNotFound { // whose it is, is not said
+			err = agent.Errorf(agent.CodeNotFound, "%q is neither an approval nor a call that waits for one", d.Target)
 		}
-		return err
-	}
-	if agent.CodeOf(err) != agent.CodeNotFound {
-		return err
-	}
-	all, err := c.store.Approvals(ctx, memory.ApprovalFilter{UserID: c.o.UserID})
-	if i := slices.IndexFunc(all, func(a memory.Approval) bool { return a.ID == target }); i >= 0 {
-		_, err = c.Thread(ctx, all[i].ThreadID)
+		for _, call := range a.ToolCalls {
+			if args := d.Arguments[call.ID]; err == nil && args != nil && a.Decision == "" {
+				err = amended.Check(t, call.ToolName, args)
+			}
+		}
+		if err != nil {
+			return err
+		}
 	}
 	return err // the store says if there is none
 }

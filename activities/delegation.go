@@ -78,6 +78,9 @@ func (a *Activities) delegation(thread agent.Thread, call agent.ToolCall) memory
 	if !agent.MayUse(thread.Config.Tools, agent.ToolAssignTask) {
 		return refuse(agent.ErrToolNotFound, "there is no tool %q among this agent's tools", agent.ToolAssignTask)
 	}
+	if a.deniesEdited(thread, call) {
+		return refuse(agent.ErrPermissionDenied, "%s", agent.RefuseTool(call.ToolName))
+	}
 	params, err := agent.ParseAssignParams(call.Args)
 	if err != nil {
 		return refuse(agent.ErrInvalidInput, "%v", err)

@@ -61,6 +61,13 @@ func (a *Activities) gate(c agent.SpecialistAgentConfig, call agent.Call, run ag
 	return gate
 }
 
+// deniesEdited reports whether a policy denies a call with the arguments that a person gave it.
+func (a *Activities) deniesEdited(t agent.Thread, call agent.ToolCall) bool {
+	run := a.run(t)
+	run.Args = call.Args
+	return call.Gate == agent.GateEdited && a.gate(t.Config, agent.NewCall(call.ID, call.ToolName, string(call.Args)), run) == agent.GateDeny
+}
+
 // askGate is the gate of a question to a person: no person need approve it, but a
 // policy may deny it.
 func askGate(c agent.SpecialistAgentConfig, call agent.Call) agent.Gate {

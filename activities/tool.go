@@ -97,6 +97,9 @@ func (a *Activities) produce(ctx context.Context, ref contract.Ref, begun memory
 	case !agent.MayUse(may, name):
 		return agent.ToolFailed(agent.ErrToolNotFound, "there is no tool %q among this agent's tools", name), nil
 	}
+	if a.deniesEdited(begun.Thread, begun.Call) {
+		return agent.ToolFailed(agent.ErrPermissionDenied, "%s", agent.RefuseTool(name)), nil
+	}
 	notes := newNotes(ctx, a.Store, memory.ToolNote{ThreadID: ref.Thread, TurnID: ref.Turn, CallID: ref.Call, Attempt: begun.Attempt})
 	defer notes.close()
 	run := a.run(begun.Thread)

@@ -57,11 +57,7 @@ const (
 
 // Final reports whether the call has its result.
 func (s CallStatus) Final() bool {
-	switch s {
-	case CallSuccess, CallFailed, CallUnknown, CallAborted, CallDenied:
-		return true
-	}
-	return false
+	return s == CallSuccess || s == CallFailed || s == CallUnknown || s == CallAborted || s == CallDenied
 }
 
 // TaskStatusOf maps a thread's state to that of the task it works on.
@@ -113,7 +109,9 @@ const (
 	// TextNoResult stands in for a result that is missing in the store.
 	TextNoResult = "Tool execution aborted: its result was not saved"
 	TextDenied   = "Tool execution denied by user"
-	TextUnknown  = "The process that ran this tool died before it could report a result. The tool is not marked repeatable, so it was not run again: it may or may not have taken effect."
+	// TextEdited begins the result of a call that ran with arguments of a person's.
+	TextEdited  = "[A person changed the arguments of this call before it ran. The call shows those that it ran with.]"
+	TextUnknown = "The process that ran this tool died before it could report a result. The tool is not marked repeatable, so it was not run again: it may or may not have taken effect."
 )
 
 // StoppedText is the result of a call that the end of its turn aborted. Only a

@@ -196,6 +196,9 @@ const (
 	// policy decides; what is stored is GateAsk.
 	GateAskEach Gate = "ask each time"
 	GateDeny    Gate = "deny"
+	// GateEdited is what is stored of a call that a person approved with arguments of
+	// their own.
+	GateEdited Gate = "edited"
 )
 
 // Stricter returns the stricter of two gates.

@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"encoding/json"
 	"time"
 
 	"github.com/spool-agents/spool/agent"
@@ -78,11 +79,13 @@ type Approval struct {
 	CreatedAt   time.Time        `json:"createdAt"`
 	Approved    []string         `json:"approvedCalls,omitempty"`
 	Instruction string           `json:"editInstruction,omitempty"`
+	// Arguments are those that the person gave approved calls, by call.
+	Arguments map[string]json.RawMessage `json:"arguments,omitempty"`
 }
 
 // AskFilter selects what agents ask people; RootThread includes all descendants.
 type AskFilter struct {
-	// ID is that of one, or of the call that asks a question.
+	// ID is that of one, or of a call that asks or waits for approval.
 	ID         string
 	UserID     string
 	ThreadID   string
@@ -114,6 +117,9 @@ type Decision struct {
 	Calls []string `json:"calls,omitempty"`
 	// Instruction becomes the result of an edited call.
 	Instruction string `json:"instruction,omitempty"`
+	// Arguments, with approve, are JSON objects that approved calls run with in place of
+	// the model's, by call. They become the call's: its model sees them, and is told.
+	Arguments map[string]json.RawMessage `json:"arguments,omitempty"`
 }
 
 // Verdicts.

@@ -29,7 +29,7 @@ var payloads = map[string]struct{ always, maybe, added string }{
 	agent.EventToolCalls:          {always: "toolCalls", maybe: "usage"},
 	agent.EventToolCall:           {always: "intent arguments toolCallId", maybe: "sub_agent_thread_id gate"},
 	agent.EventApprovalRequired:   {always: "approvalId toolCalls agent", added: "threadId"},
-	agent.EventApprovalResponse:   {always: "approvalId decision", maybe: "approvedCalls editInstruction", added: "threadId"},
+	agent.EventApprovalResponse:   {always: "approvalId decision", maybe: "approvedCalls editInstruction", added: "threadId arguments"},
 	agent.EventToolResponse:       {always: "toolCallId name status durationMs", maybe: "result resultRef preview size errorReason sub_agent_thread_id"},
 	agent.EventAssistantMessage:   {always: "messageId content", maybe: "usage"},
 	agent.EventMemoryAppended:     {always: "fromSeq toSeq"},

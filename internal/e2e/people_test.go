@@ -2,8 +2,10 @@ package e2e
 
 import (
 	"context"
+	"encoding/json"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -205,10 +207,44 @@ func TestRow76_ApprovalSurvivesRestart(t *testing.T) {
 	decide(t, s, r.Pending[0].ToolCalls[0].ID, memory.Approve)
 	_, err := s.Client.Decide(s.Ctx(), memory.Decision{By: "other", Target: r.Pending[0].ApprovalID, Verdict: memory.Deny})
 	require.Equal(t, agent.CodeConflict, agent.CodeOf(err), "the first decision wins: %v", err)
-	s.StartWorker()
+	w = s.StartWorker()
 	require.Equal(t, "granted", s.Wait(r).Response)
 	require.Equal(t, 1, lines(s.File("gated")))
 	require.Equal(t, 1, s.Model.Asked("granted", 0), "the model was asked once")
+
+	// A person's own arguments: what ran, what is stored and what the model is told.
+	r = pendingApproval(t, s, s.Send("s1", script.Script(script.Calls(count("not-this"), count("as-it-was")), "echo it said")))
+	w.Kill()
+	call := r.Pending[0].ToolCalls[0].ID
+	own := map[string]json.RawMessage{call: json.RawMessage(`{"command":"echo mine >> but-this"}`)}
+	changed := memory.Decision{By: "tester", Target: r.Pending[0].ApprovalID, Verdict: memory.Approve, Arguments: map[string]json.RawMessage{call: json.RawMessage(`{"command":7}`)}}
+	_, err = s.Client.Decide(s.Ctx(), changed)
+	require.ErrorContains(t, err, "the arguments for shell are not valid")
+	changed.Arguments = own
+	for i := range 2 {
+		done, err := s.Client.Decide(s.Ctx(), changed)
+		require.NoError(t, err)
+		require.Equal(t, i == 1, done.Repeated)
+		require.Equal(t, own, done.Approval.Arguments)
+	}
+	changed.Arguments = nil
+	_, err = s.Client.Decide(s.Ctx(), changed)
+	require.Equal(t, agent.CodeConflict, agent.CodeOf(err), "not the same decision: %v", err)
+	s.StartWorker()
+	require.Contains(t, s.Wait(r).Response, agent.TextEdited)
+	require.Equal(t, "mine\n", s.File("but-this"))
+	require.Empty(t, s.File("not-this"))
+	require.Equal(t, 1, lines(s.File("as-it-was")))
+	v, err := s.Client.Show(s.Ctx(), r.ThreadID, true)
+	require.NoError(t, err)
+	ran := v.ToolCalls[slices.IndexFunc(v.ToolCalls, func(c agent.ToolCall) bool { return c.ID == call })]
+	require.Equal(t, agent.GateEdited, ran.Gate)
+	require.JSONEq(t, string(own[call]), string(ran.Args))
+	for _, m := range v.Messages {
+		for _, c := range m.ToolCalls {
+			require.NotContains(t, c.Function.Arguments, "not-this", "the model sees what ran")
+		}
+	}
 }
 
 // Row 60: whatever way a turn ended, three retries as a person types them leave

@@ -213,7 +213,11 @@ func (s *Server) mayDecide(c *call, d memory.Decision) error {
 		if len(d.Calls) > 0 && !slices.Contains(d.Calls, call.ID) {
 			continue
 		}
-		switch limit := s.limit(c, t.Workdir, call.ToolName, call.Args); {
+		limit := s.limit(c, t.Workdir, call.ToolName, call.Args)
+		if args, changed := d.Arguments[call.ID]; changed && limit != limitAdministrator {
+			limit = s.limit(c, t.Workdir, call.ToolName, args)
+		}
+		switch {
 		case limit == limitAdministrator:
 			return &httpError{http.StatusForbidden, "forbidden", fmt.Sprintf("%s has to be approved by %s, who runs this server, on its machine: approve %s --user %s. You may deny it",
 				call.ToolName, cmp.Or(s.o.Administrator, "the person"), all[i].ID, c.user)}

@@ -141,6 +141,8 @@ func TestUsersGiveNoOrders(t *testing.T) {
 	first := []string{a.ToolCalls[0].ID}
 	eve.decides(a, map[string]any{"verdict": memory.ApproveAll, "calls": first}).fails(http.StatusForbidden, "forbidden", "once")
 	refused(eve.decides(a, map[string]any{"verdict": memory.Approve}))
+	elsewhere := map[string]any{first[0]: map[string]any{"path": "b.txt", "old": "hers", "new": "mine"}}
+	refused(eve.decides(a, map[string]any{"verdict": memory.Approve, "calls": first, "arguments": elsewhere}))
 	eve.decides(a, map[string]any{"verdict": memory.Approve, "calls": first}).is(http.StatusOK)
 	eve.ended(a)
 	require.Equal(t, "his hers", b.File("web-users/eve/a.txt")+" "+b.File("web-users/eve/b.txt"))

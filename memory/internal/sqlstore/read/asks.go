@@ -30,7 +30,7 @@ func listAsks[V any](ctx context.Context, s *Store, kind string, f memory.AskFil
 		where += " AND outcome = ''"
 	}
 	if f.ID != "" {
-		where, args = where+" AND (id = ? OR id = ?)", append(args, f.ID, rows.QuestionID(f.ID))
+		where, args = where+" AND "+rows.AskNamed, append(args, f.ID, rows.QuestionID(f.ID), f.ID)
 	}
 	return rows.Reading(ctx, s.rows, func(q *rows.Reader) []V {
 		return rows.List(q, "", (*rows.Ask).Targets, func(a *rows.Ask) V { return view(q, a) }, rows.SelectAsk+` WHERE `+where+rows.OrderAsks, args...)

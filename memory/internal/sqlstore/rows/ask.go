@@ -2,6 +2,7 @@ package rows
 
 import (
 	"cmp"
+	"encoding/json"
 	"strings"
 	"time"
 
@@ -11,8 +12,10 @@ import (
 
 // The columns of these rows, and the SELECT that reads them; a condition follows.
 const (
-	askColumns  = `id,kind,thread_id,root_id,user_id,turn_id,step,call_id,agent,task_id,task,body,outcome,named,approved,answer,message_id,settled_by,settled_at,created_at`
-	SelectAsk   = `SELECT ` + askColumns + ` FROM asks`
+	askColumns = `id,kind,thread_id,root_id,user_id,turn_id,step,call_id,agent,task_id,task,body,outcome,named,approved,answer,message_id,settled_by,settled_at,created_at`
+	SelectAsk  = `SELECT ` + askColumns + ` FROM asks`
+	// AskNamed is a condition: an ask has an id, or is about a call.
+	AskNamed    = `(id = ? OR id = ? OR id = (SELECT approval_id FROM tool_calls WHERE id = ? AND approval_id <> ''))`
 	OrderAsks   = ` ORDER BY created_at, id`
 	AskApproval = "approval" // a decision on calls
 	AskQuestion = "question" // an answer to ask_user
@@ -47,10 +50,20 @@ func (a *Ask) Targets() []any {
 func (a *Ask) Approval() memory.Approval {
 	v := memory.Approval{
 		ID: a.ID, ThreadID: a.Thread, RootThread: a.Root, TurnID: a.Turn, Step: a.Step, Agent: a.Agent, Decision: a.Outcome,
-		DecidedBy: a.By, DecidedAt: StampOrNil(a.SettledMs), CreatedAt: Stamp(a.CreatedMs), Instruction: a.Answer,
+		DecidedBy: a.By, DecidedAt: StampOrNil(a.SettledMs), CreatedAt: Stamp(a.CreatedMs),
 	}
+	v.Instruction, v.Arguments = a.Carried()
 	Check(Decode(a.Approved, &v.Approved))
 	return v
+}
+
+// Carried is what a decision on an approval said besides its verdict: the instruction of
+// an edit, or a person's arguments by call.
+func (a *Ask) Carried() (instruction string, args map[string]json.RawMessage) {
+	if a.Outcome == memory.Approve && json.Unmarshal([]byte(a.Answer), &args) == nil {
+		return "", args
+	}
+	return a.Answer, nil
 }
 
 // Question is an ask for an answer as callers see it.

@@ -58,11 +58,12 @@ type (
 	}
 	// ApprovalResponse is the payload of agent.EventApprovalResponse.
 	ApprovalResponse struct {
-		ApprovalID      string   `json:"approvalId"`
-		Decision        string   `json:"decision"`
-		ApprovedCalls   []string `json:"approvedCalls,omitempty"`
-		EditInstruction string   `json:"editInstruction,omitempty"`
-		ThreadID        string   `json:"threadId"`
+		ApprovalID      string                     `json:"approvalId"`
+		Decision        string                     `json:"decision"`
+		ApprovedCalls   []string                   `json:"approvedCalls,omitempty"`
+		EditInstruction string                     `json:"editInstruction,omitempty"`
+		Arguments       map[string]json.RawMessage `json:"arguments,omitempty"`
+		ThreadID        string                     `json:"threadId"`
 	}
 	// QuestionAsked is the payload of agent.EventQuestionAsked.
 	QuestionAsked struct {

@@ -3,6 +3,7 @@ package rules
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"slices"
 	"strconv"
 	"strings"
@@ -66,7 +67,7 @@ func (s *Store) StepState(ctx context.Context, r memory.RoundRequest) (state mem
 
 // Decide settles an approval; the first decision wins.
 func (s *Store) Decide(ctx context.Context, d memory.Decision) (res memory.DecideResult, err error) {
-	if err := checkDecision(d); err != nil {
+	if d.Arguments, err = checkDecision(d); err != nil {
 		return res, err
 	}
 	return writing(ctx, s, "decide", func(u *Unit) memory.DecideResult {
@@ -76,17 +77,40 @@ func (s *Store) Decide(ctx context.Context, d memory.Decision) (res memory.Decid
 	})
 }
 
-func checkDecision(d memory.Decision) error {
+// checkDecision returns the arguments of a decision in the form that is stored.
+func checkDecision(d memory.Decision) (args map[string]json.RawMessage, err error) {
 	switch d.Verdict {
 	case memory.Approve, memory.ApproveAll, memory.Deny:
-		return nil
 	case memory.Edit:
 		if d.Instruction == "" {
-			return agent.Errorf(agent.CodeInvalid, "an edit of %q needs an instruction: it becomes the result of the call", d.Target)
+			return nil, agent.Errorf(agent.CodeInvalid, "an edit of %q needs an instruction: it becomes the result of the call", d.Target)
 		}
-		return nil
+	default:
+		return nil, agent.Errorf(agent.CodeInvalid, "verdict %q is not valid: use approve, approve_all, deny or edit", d.Verdict)
 	}
-	return agent.Errorf(agent.CodeInvalid, "verdict %q is not valid: use approve, approve_all, deny or edit", d.Verdict)
+	if len(d.Arguments) > 0 && d.Verdict != memory.Approve {
+		return nil, agent.Errorf(agent.CodeInvalid, "arguments are changed with the verdict approve, not with %s", d.Verdict)
+	}
+	for id, given := range d.Arguments {
+		clean, err := agent.ReadArguments(string(given))
+		if err != nil {
+			return nil, agent.Errorf(agent.CodeInvalid, "the arguments for call %s %v", id, err)
+		}
+		if args == nil {
+			args = map[string]json.RawMessage{}
+		}
+		args[id] = rows.JSONArgs(rows.Clean(clean))
+	}
+	return args, nil
+}
+
+// carried is what a decision says besides its verdict, as it is stored: the instruction
+// of an edit, or the arguments of an approval.
+func carried(d memory.Decision) string {
+	if len(d.Arguments) == 0 {
+		return d.Instruction
+	}
+	return rows.Must(rows.Encode(d.Arguments))
 }
 
 func (u *Unit) decide(t *rows.Thread, a *rows.Ask, d memory.Decision) (res memory.DecideResult) {
@@ -94,7 +118,7 @@ func (u *Unit) decide(t *rows.Thread, a *rows.Ask, d memory.Decision) (res memor
 	named := namedCalls(calls, a.ID, d)
 	key := rows.Must(rows.Encode(named))
 	if a.Outcome != "" {
-		if a.Outcome != d.Verdict || a.Named != key || a.Answer != d.Instruction {
+		if a.Outcome != d.Verdict || a.Named != key || a.Answer != carried(d) {
 			rows.Check(a.SettledAlready())
 		}
 		res.Repeated = true
@@ -102,12 +126,12 @@ func (u *Unit) decide(t *rows.Thread, a *rows.Ask, d memory.Decision) (res memor
 		return res
 	}
 	turn := u.Turn(a.Turn)
-	a.Outcome, a.By, a.Answer, a.Named = d.Verdict, d.By, d.Instruction, key
+	a.Outcome, a.By, a.Answer, a.Named = d.Verdict, d.By, carried(d), key
 	if d.Verdict == memory.Approve || d.Verdict == memory.ApproveAll {
 		a.Approved = key
 	}
 	u.settleAsk(t, turn, a)
-	u.applyDecision(t, turn, a, calls, named, d.Narrow)
+	u.applyDecision(t, turn, a, calls, named, d)
 	res.Approval = a.About(calls)
 	return res
 }
@@ -128,17 +152,21 @@ func namedCalls(calls []*rows.Call, approvalID string, d memory.Decision) []stri
 	}
 	switch {
 	case d.Verdict == memory.Deny:
-		return ids
 	case len(d.Calls) > 0:
-		return slices.DeleteFunc(ids, func(id string) bool { return !slices.Contains(d.Calls, id) })
+		ids = slices.DeleteFunc(ids, func(id string) bool { return !slices.Contains(d.Calls, id) })
 	case d.Verdict == memory.Edit && d.Target != approvalID:
-		return []string{d.Target}
+		ids = []string{d.Target}
+	}
+	for id := range d.Arguments {
+		if !slices.Contains(ids, id) {
+			rows.Refuse(agent.CodeInvalid, "arguments are given for call %q, which is not approved with %s", id, approvalID)
+		}
 	}
 	return ids
 }
 
 // applyDecision moves the calls: approved ones may run, the others get their result.
-func (u *Unit) applyDecision(t *rows.Thread, turn *rows.Turn, a *rows.Ask, calls []*rows.Call, named []string, narrow bool) {
+func (u *Unit) applyDecision(t *rows.Thread, turn *rows.Turn, a *rows.Ask, calls []*rows.Call, named []string, d memory.Decision) {
 	for _, c := range calls {
 		if c.ApprovalID != a.ID || c.Status != agent.CallAwaitingApproval {
 			continue
@@ -149,15 +177,34 @@ func (u *Unit) applyDecision(t *rows.Thread, turn *rows.Turn, a *rows.Ask, calls
 		case a.Outcome == memory.Edit:
 			u.Finish(t, turn, c, Ending{Status: agent.CallDenied, Reason: agent.ErrEdited, Text: a.Answer})
 		default:
-			u.approveCall(t, c, a.Outcome == memory.ApproveAll, narrow)
+			if args := d.Arguments[c.ID]; args != nil {
+				u.changeArguments(turn, c, args)
+			}
+			u.approveCall(t, c, a.Outcome == memory.ApproveAll, d.Narrow)
 		}
 	}
+}
+
+// changeArguments gives a call a person's arguments, in its reply too, which becomes the
+// message that the model sees.
+func (u *Unit) changeArguments(turn *rows.Turn, c *rows.Call, args json.RawMessage) {
+	c.ArgsText, c.Gate = string(args), agent.GateEdited
+	u.Exec(`UPDATE tool_calls SET args = ? WHERE id = ?`, c.ArgsText, c.ID)
+	u.Exec(`UPDATE tasks SET instruction = ? WHERE id = ? AND type = 'tool'`, c.ArgsText, c.TaskID)
+	step := u.Step(turn.ID, c.Step)
+	reply := step.ModelReply()
+	reply.Calls[c.Index].Function.Arguments = c.ArgsText
+	step.Reply = rows.Must(rows.Encode(reply))
+	u.SaveStep(step)
 }
 
 // approveCall lets a call run; remember approves its tool for the agent in this session,
 // narrow only the calls like it.
 func (u *Unit) approveCall(t *rows.Thread, c *rows.Call, remember, narrow bool) {
-	c.Status, c.Gate = agent.CallPending, agent.GateAuto
+	c.Status = agent.CallPending
+	if c.Gate != agent.GateEdited {
+		c.Gate = agent.GateAuto
+	}
 	rule := c.ToolName
 	if narrow {
 		rule = agent.NarrowRule(c.ToolName, c.Args)
@@ -198,8 +245,7 @@ func (u *Unit) Ask(where string, args ...any) *rows.Ask {
 
 // askOf finds what a person settles, named by its id or by a call.
 func (u *Unit) askOf(kind, target, userID string) (*rows.Ask, *rows.Thread) {
-	a := u.Ask(`kind = ? AND (id = ? OR id = ? OR id = (SELECT approval_id FROM tool_calls WHERE id = ? AND approval_id <> ''))`,
-		kind, target, rows.QuestionID(target), target)
+	a := u.Ask(`kind = ? AND `+rows.AskNamed, kind, target, rows.QuestionID(target), target)
 	if a == nil || userID != "" && a.User != userID {
 		waits := map[string]string{rows.AskApproval: "an approval nor a call that waits for one", rows.AskQuestion: "a question nor a call that asks one"}
 		rows.Refuse(agent.CodeNotFound, "%q is neither %s", target, waits[kind])
@@ -253,8 +299,9 @@ func (u *Unit) settleAsk(t *rows.Thread, turn *rows.Turn, a *rows.Ask) {
 		})
 		return
 	}
-	response := rows.ApprovalResponse{ApprovalID: a.ID, Decision: a.Outcome, EditInstruction: a.Answer, ThreadID: t.ID}
+	response := rows.ApprovalResponse{ApprovalID: a.ID, Decision: a.Outcome, ThreadID: t.ID}
 	rows.Check(rows.Decode(a.Approved, &response.ApprovedCalls))
+	response.EditInstruction, response.Arguments = a.Carried()
 	u.surface(t, turn, agent.EventApprovalResponse, response)
 }
 

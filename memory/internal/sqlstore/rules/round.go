@@ -110,6 +110,9 @@ func (u *Unit) Finish(t *rows.Thread, turn *rows.Turn, c *rows.Call, e Ending) {
 	}
 	c.Status, c.ErrorReason, c.DurationMs, c.Worker = e.Status, e.Reason, e.ms, ""
 	c.Result = rows.Clean(e.Text)
+	if c.Gate == agent.GateEdited && e.Status != agent.CallAborted {
+		c.Result = agent.TextEdited + "\n" + c.Result
+	}
 	u.SaveCall(t, c)
 	u.Refer(t.ID, c.Result)
 	response := rows.ToolResponseEvent{
@@ -138,7 +141,7 @@ func (u *Unit) Finish(t *rows.Thread, turn *rows.Turn, c *rows.Call, e Ending) {
 // of a sub-agent.
 func (u *Unit) Announce(t *rows.Thread, turn *rows.Turn, c *rows.Call) {
 	event := rows.ToolCallEvent{Intent: c.ToolName, Arguments: c.Args, ToolCallID: c.ID, SubAgentThread: c.SubAgentThreadID}
-	if c.Gate != agent.GateAuto {
+	if c.Gate == agent.GateAsk || c.Gate == agent.GateDeny {
 		event.Gate = c.Gate
 	}
 	u.Event(t, turn.ID, agent.EventToolCall, event)

@@ -2,6 +2,7 @@
 package peoplecases
 
 import (
+	"encoding/json"
 	"fmt"
 
 	"github.com/spool-agents/spool/agent"
@@ -148,6 +149,43 @@ var verdictRules = append(eachVerdict(), []suite.Rule{
 				suite.Fails(e.S.Decide(e.Ctx, d))(e, agent.CodeInvalid)
 			}
 		})
+	}},
+	{Name: "arguments of a person's become the call's, its message's and its task's, and the result says so", Turn: func(e *suite.Env, t memory.Turn) {
+		calls := e.Gated(t, 1, agent.GateAsk, agent.GateAsk, agent.GateAuto)
+		a := e.Ask(t, 1)
+		own := func(id, args string) map[string]json.RawMessage { return map[string]json.RawMessage{id: json.RawMessage(args)} }
+		d := suite.Decision(calls[0].ID, memory.Approve)
+		d.Calls = []string{calls[0].ID}
+		e.Unchanged(t.ThreadID, func() {
+			for _, args := range []map[string]json.RawMessage{own(calls[0].ID, `[1]`), own(calls[0].ID, `{"a":`), own(calls[1].ID, `{}`), own(calls[2].ID, `{}`), own("other", `{}`)} {
+				d.Arguments = args
+				suite.Fails(e.S.Decide(e.Ctx, d))(e, agent.CodeInvalid)
+			}
+			all := suite.Decision(a.ID, memory.ApproveAll)
+			all.Arguments = own(calls[0].ID, `{}`)
+			suite.Fails(e.S.Decide(e.Ctx, all))(e, agent.CodeInvalid)
+		})
+		const args = `{"query":"mine"}`
+		d.Arguments = own(calls[0].ID, args)
+		decided := e.Decide(d).Approval
+		suite.Equals(e, "carried", string(decided.Arguments[calls[0].ID]), args, "instruction", decided.Instruction, "", "again", e.Decide(d).Repeated, true)
+		suite.Equal(e, "found by a call", len(e.Approvals(memory.ApprovalFilter{UserID: suite.User, ID: calls[0].ID})), 1)
+		d.Arguments = own(calls[0].ID, `{"query":"other"}`)
+		suite.Fails(e.S.Decide(e.Ctx, d))(e, agent.CodeConflict)
+		got := e.Call(calls[0].ID)
+		suite.Equals(e, "gate", got.Gate, agent.GateEdited, "args", string(got.Args), args, "the others", e.Call(calls[2].ID).Gate, agent.GateAuto)
+		ev := e.EventsOf(t.ThreadID, agent.EventApprovalResponse)[0]
+		suite.Equal(e, "event", ev["arguments"], any(map[string]any{got.ID: map[string]any{"query": "mine"}}))
+		e.RunTool(got, "ran")
+		e.RunTool(calls[2], "ran")
+		e.SaveRound(t, 1)
+		m := e.Messages(t.ThreadID)
+		suite.Equals(e, "said", m[1].ToolCalls[0].Function.Arguments, args, "of the others", m[1].ToolCalls[1].Function.Arguments, `{"query":"q1"}`, "result", m[2].Content.String(), agent.TextEdited+"\nran")
+		for _, task := range suite.Must(e.S.TasksOf(e.Ctx, t.ThreadID, []string{got.ID}))(e) {
+			suite.Equal(e, "task", task.Instruction, args)
+		}
+		e.Answer(t, 2, "so be it")
+		e.Sound(t.ThreadID)
 	}},
 	{Name: "approve_all lets the same tool pass for the rest of the session, not in another", Turn: func(e *suite.Env, t memory.Turn) {
 		e.RunTool(e.ApproveAll(t), "ran")
