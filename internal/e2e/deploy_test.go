@@ -123,3 +123,22 @@ func pendingOther(t *testing.T, s *tt.Stack, before spool.Reply) spool.Reply {
 	})
 	return now
 }
+
+// A worker of another build dies between the end of a turn and the end of its run: the
+// run is ended all the same, and the thread goes on.
+func TestARunThatOnlyAnotherBuildCouldEnd(t *testing.T) {
+	s := stack(t)
+	other := s.SpawnFrom(buildVariant(t, "changed", changedBuild...), "SPOOL_CRASH_AT=after-close")
+	r := s.Send("s1", "script: say stored")
+	select {
+	case <-other.Done():
+	case <-s.Ctx().Done():
+	}
+	s.StartWorker("SPOOL_KEEPER_AGE=1s")
+	require.Equal(t, "stored", s.Wait(r).Response)
+	tt.Eventually(t, "the run has ended", func() bool {
+		open, err := s.Client.OpenRun(s.Ctx(), r.ThreadID)
+		return err == nil && !open
+	})
+	require.Equal(t, "again", s.Ask("s1", "script: say again").Response)
+}

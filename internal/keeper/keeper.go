@@ -64,6 +64,8 @@ type Keeper struct {
 	last    memory.OpenTurn                 // the last one looked at; zero = the round is over
 	missed  map[memory.ThreadTurn]time.Time // without a run in the round before, first seen
 	missing map[memory.ThreadTurn]time.Time // the same, of this round
+	strays  []byte                          // the page of open runs to look at next
+	strayed time.Time                       // when the one before was looked at
 }
 
 type backOff struct {
@@ -101,6 +103,12 @@ func (k *Keeper) Run(ctx context.Context) error {
 		}
 		if err := k.Reconcile(ctx); err != nil && ctx.Err() == nil {
 			k.Log.Warn("reconcile failed; it is repeated", "error", err)
+		}
+		if time.Since(k.strayed) > 3*k.age() {
+			k.strayed = time.Now()
+			if _, err := k.endStrays(ctx); err != nil && ctx.Err() == nil {
+				k.Log.Warn("open runs cannot be listed; it is repeated", "error", err)
+			}
 		}
 	}
 }
@@ -154,14 +162,16 @@ func (k *Keeper) nudge(ctx context.Context, o memory.Overdue) error {
 			}
 		}
 		return k.Nudger.Nudge(ctx, contract.NudgeTarget{Thread: o.ThreadID, CancelTurn: o.CancelTurn})
-	case o.Kind == agent.KindSubAgent && o.Idle && o.Delegator == "":
-		return k.startSubAgent(ctx, o.ThreadID)
-	case o.Kind == agent.KindSubAgent && o.Idle:
-		return k.Nudger.Nudge(ctx, contract.NudgeTarget{Thread: o.Delegator})
 	case o.Idle && o.Age > k.age():
 		if err := k.free(ctx, o.ThreadID); err != nil {
 			return err
 		}
+	}
+	switch {
+	case o.Kind == agent.KindSubAgent && o.Idle && o.Delegator == "":
+		return k.startSubAgent(ctx, o.ThreadID)
+	case o.Kind == agent.KindSubAgent && o.Idle:
+		return k.Nudger.Nudge(ctx, contract.NudgeTarget{Thread: o.Delegator})
 	}
 	return k.Nudger.Nudge(ctx, contract.NudgeTarget{Thread: o.ThreadID})
 }
@@ -175,7 +185,7 @@ func (k *Keeper) startSubAgent(ctx context.Context, thread string) error {
 	return k.Nudger.StartSubAgent(ctx, t)
 }
 
-// free terminates the run of an idle thread to which nudges are of no use: it waits on
+// free terminates the run of an idle thread that does not end by itself: it waits on
 // another task queue, where a sender with other settings started it, or only another
 // build can go on with it. An idle thread's run holds nothing that is not in the store.
 func (k *Keeper) free(ctx context.Context, thread string) error {

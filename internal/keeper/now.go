@@ -21,51 +21,50 @@ import (
 // It also ends the open runs of threads that the store does not have: those that
 // were made after the backup from which it was restored.
 func (k *Keeper) Now(ctx context.Context, wait time.Duration) (done []string, err error) {
-	strays, err := k.endStrays(ctx)
-	if err != nil {
-		return strays, err
+	for more := true; more; {
+		strays, err := k.endStrays(ctx)
+		if done = append(done, strays...); err != nil {
+			return done, err
+		}
+		more = len(k.strays) > 0
 	}
 	turns, err := k.settleNow(ctx, wait)
-	return append(strays, turns...), err
+	return append(done, turns...), err
 }
 
-// endStrays terminates open runs of threads that do not exist. A thread is
+// endStrays terminates open runs of threads that do not exist, and those of threads at
+// rest that only another build can end. It looks at a page of them. A thread is
 // written before its first run starts, so none of them is to come.
 func (k *Keeper) endStrays(ctx context.Context) (done []string, err error) {
 	if k.Nudger.Queue() != agent.TaskQueue(k.Store.ID()) {
 		return nil, nil // other stores' runs may wait on a queue that somebody named
 	}
-	var page []byte
-	for {
-		list, err := k.Client.ListWorkflow(ctx, &workflowservice.ListWorkflowExecutionsRequest{
-			Query:         fmt.Sprintf(`TaskQueue = "%s" AND ExecutionStatus = "Running"`, k.Nudger.Queue()),
-			NextPageToken: page,
-		})
-		if err != nil {
+	list, err := k.Client.ListWorkflow(ctx, &workflowservice.ListWorkflowExecutionsRequest{
+		Query:         fmt.Sprintf(`TaskQueue = "%s" AND ExecutionStatus = "Running"`, k.Nudger.Queue()),
+		NextPageToken: k.strays, PageSize: batch,
+	})
+	k.strays = list.GetNextPageToken()
+	if err != nil {
+		return nil, err
+	}
+	for _, info := range list.GetExecutions() {
+		id := info.GetExecution().GetWorkflowId()
+		if typ := info.GetType().GetName(); typ != contract.ConversationTurn && typ != contract.SubAgentTurn {
+			continue
+		}
+		t, err := k.Store.Thread(ctx, "", id)
+		switch {
+		case agent.CodeOf(err) == agent.CodeNotFound:
+			err = k.Client.TerminateWorkflow(ctx, id, info.GetExecution().GetRunId(), "its store does not have the thread")
+			done = append(done, id+": its open run is terminated: the store does not have the thread")
+		case err == nil && t.OpenTurnID == "":
+			err = k.free(ctx, id)
+		}
+		if err != nil && !gone(err) {
 			return done, err
 		}
-		for _, info := range list.GetExecutions() {
-			id := info.GetExecution().GetWorkflowId()
-			if typ := info.GetType().GetName(); typ != contract.ConversationTurn && typ != contract.SubAgentTurn {
-				continue
-			}
-			_, err := k.Store.Thread(ctx, "", id)
-			if err == nil {
-				continue
-			}
-			if agent.CodeOf(err) != agent.CodeNotFound {
-				return done, err
-			}
-			err = k.Client.TerminateWorkflow(ctx, id, info.GetExecution().GetRunId(), "its store does not have the thread")
-			if err != nil && !gone(err) {
-				return done, err
-			}
-			done = append(done, id+": its open run is terminated: the store does not have the thread")
-		}
-		if page = list.GetNextPageToken(); len(page) == 0 {
-			return done, nil
-		}
 	}
+	return done, nil
 }
 
 func (k *Keeper) settleNow(ctx context.Context, wait time.Duration) (done []string, err error) {

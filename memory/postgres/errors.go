@@ -20,6 +20,7 @@ const (
 	uniqueConflict = "23505"
 	missingParent  = "23503"
 	lockTimeout    = "55P03"
+	stalePlan      = "0A000"
 )
 
 // code is the server's SQLSTATE, empty if the error is not the server's.
@@ -33,10 +34,11 @@ func code(err error) string {
 
 // undone reports whether the server undid a transaction because of another one,
 // so that it can be run again. Two unique ids at once are the same race, and so
-// is a row whose parent has just been deleted: the second run finds what is there.
+// is a row whose parent has just been deleted: the second run finds what is there. A
+// plan from before a newer program's migration is made anew then.
 func undone(err error) bool {
 	switch code(err) {
-	case deadlock, serialization, uniqueConflict, missingParent:
+	case deadlock, serialization, uniqueConflict, missingParent, stalePlan:
 		return true
 	}
 	return false

@@ -91,6 +91,28 @@ func TestFault_C9_FailedTransactionReleasesItsLock(t *testing.T) {
 	}
 }
 
+// A newer program adds a column: a store that is open goes on, with what names all
+// columns of the table too.
+func TestAMigrationBesideAnOpenStore(t *testing.T) {
+	url := pgtest.Database(t)
+	s := memorytest.Must(reopen(t, url, nil))(t)
+	r, err := s.Send(t.Context(), memorytest.Request("s", "m"))
+	require.NoError(t, err)
+	require.NoError(t, memorytest.RunTurns(t.Context(), s, r.ThreadID))
+	for _, column := range []string{"one", "two", "three"} {
+		records, err := s.ExportThreads(t.Context(), memory.ExportRequest{ThreadID: r.ThreadID})
+		require.NoError(t, err, column)
+		require.Contains(t, string(records[0].Rows), `"task_id"`)
+		_, err = s.DeleteTree(t.Context(), memory.DeleteRequest{UserID: "u", ThreadID: r.ThreadID})
+		require.NoError(t, err, column)
+		_, err = s.ImportThreads(t.Context(), memory.ImportRequest{UserID: "u", Threads: records})
+		require.NoError(t, err, column)
+		_, err = s.Fork(t.Context(), memory.ForkRequest{UserID: "u", ThreadID: r.ThreadID, RequestID: column})
+		require.NoError(t, err, column)
+		pgtest.Exec(t, url, "ALTER TABLE threads ADD COLUMN "+column+" TEXT NOT NULL DEFAULT ''")
+	}
+}
+
 // TestMeanings: each state of a server has a code and says what to do.
 func TestMeanings(t *testing.T) {
 	for state, word := range map[string]string{

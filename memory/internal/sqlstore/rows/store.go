@@ -97,9 +97,13 @@ const (
 // another one, or if its commit had no answer: an operation that took place and is
 // repeated changes nothing. name is the operation's crash point.
 func (s *Store) Write(ctx context.Context, name string, f func(*Unit)) error {
+	return s.repeat(ctx, name, func() error { return s.tryWrite(ctx, name, f) })
+}
+
+func (s *Store) repeat(ctx context.Context, name string, run func() error) error {
 	var open time.Time // since when it is not known whether it took place
 	for try := 1; ; try++ {
-		err := s.tryWrite(ctx, name, f)
+		err := run()
 		if err == nil || ctx.Err() != nil {
 			return s.Fail(name, err)
 		}
@@ -199,13 +203,15 @@ func (s *Store) Fail(op string, err error) error {
 
 // Look runs f on the state of one moment and changes nothing.
 func (s *Store) Look(ctx context.Context, f func(*Unit)) error {
-	tx, err := s.b.Begin(ctx)
-	if err != nil {
-		return s.Fail("read", err)
-	}
-	defer tx.Rollback()
-	u := &Unit{ctx: context.WithoutCancel(ctx), wait: ctx, Store: s, q: tx, Now: s.began(tx).UnixMilli()}
-	return s.Fail("read", Caught(func() { f(u) }))
+	return s.repeat(ctx, "read", func() error {
+		tx, err := s.b.Begin(ctx)
+		if err != nil {
+			return err
+		}
+		defer tx.Rollback()
+		u := &Unit{ctx: context.WithoutCancel(ctx), wait: ctx, Store: s, q: tx, Now: s.began(tx).UnixMilli()}
+		return Caught(func() { f(u) })
+	})
 }
 
 // NotOurs makes an error that rows of a file have led to a refusal of the file.
