@@ -395,6 +395,10 @@ func TestCancelAndRetryWithoutTemporal(t *testing.T) {
 	turn := r.json(t)["turnId"]
 	assert.Equal(t, turn, b.run("retry", "--json", "--request-id", "r1", "s1/default").json(t)["turnId"])
 	assert.Equal(t, exit.Conflict, b.run("retry", "--request-id", "r2", "s1/default").code, "one retry waits already")
+	root, child := b.delegated("s2")
+	r = b.run("retry", child)
+	assert.Equal(t, exit.Usage, r.code)
+	assert.Contains(t, r.errout, "tell "+root+" to go on with agent general (resume "+strings.TrimPrefix(child, "agent:general:")+")")
 
 	b.take("s1/default")
 	r = b.run("cancel", "--json", "s1/default")

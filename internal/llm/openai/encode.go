@@ -11,38 +11,24 @@ import (
 	"github.com/spool-agents/spool/agent"
 )
 
-// wireRequest is go-openai's request with the fields replaced that it cannot
-// express: it drops empty strings, zero temperatures and extra_content.
+// wireRequest is go-openai's request. Written by hand is only what its types would
+// lose (TestWhatGoOpenAILoses): messages, and temperatures of zero.
 type wireRequest struct {
 	goopenai.ChatCompletionRequest
 	Messages    []wireMessage `json:"messages"`
-	MaxTokens   int           `json:"max_tokens,omitempty"` // the name all but OpenAI's newest know
 	Temperature *float64      `json:"temperature,omitempty"`
 	TopP        *float64      `json:"top_p,omitempty"`
-
-	ResponseFormat *responseFormat `json:"response_format,omitempty"`
 }
 
-// responseFormat holds a model to a schema.
-type responseFormat struct {
-	Type   Format       `json:"type"`
-	Schema *namedSchema `json:"json_schema,omitempty"`
-}
-
-type namedSchema struct {
-	Name   string          `json:"name"`
-	Schema json.RawMessage `json:"schema"`
-}
-
-func answerFormat(q Quirks, r agent.ModelRequest) *responseFormat {
+func answerFormat(q Quirks, r agent.ModelRequest) *goopenai.ChatCompletionResponseFormat {
 	schema := agent.HarmlessJSON(r.AnswerSchema)
 	switch {
-	case schema == nil, q.Format == FormatWords, q.FormatWithoutTools && len(r.Tools) > 0:
+	case schema == nil, q.Format == "", q.FormatWithoutTools && len(r.Tools) > 0:
 		return nil
 	case q.Format == FormatObject:
-		return &responseFormat{Type: FormatObject}
+		return &goopenai.ChatCompletionResponseFormat{Type: FormatObject}
 	}
-	return &responseFormat{Type: FormatSchema, Schema: &namedSchema{Name: "answer", Schema: schema}}
+	return &goopenai.ChatCompletionResponseFormat{Type: FormatSchema, JSONSchema: &goopenai.ChatCompletionResponseFormatJSONSchema{Name: "answer", Schema: schema}}
 }
 
 // wireMessage always has its content: strict providers want the key, if only
@@ -72,7 +58,7 @@ func encode(model string, q Quirks, r agent.ModelRequest) ([]byte, error) {
 		if q.MaxCompletionTokens {
 			w.MaxCompletionTokens = *r.MaxTokens
 		} else {
-			w.MaxTokens = *r.MaxTokens
+			w.MaxTokens = *r.MaxTokens //nolint:staticcheck // the name that all but OpenAI's newest models know
 		}
 	}
 	if q.NoSampling {

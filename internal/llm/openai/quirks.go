@@ -1,6 +1,10 @@
 package openai
 
-import "regexp"
+import (
+	"regexp"
+
+	goopenai "github.com/sashabaranov/go-openai"
+)
 
 // Reasoning says whether the reasoning of earlier replies is sent back.
 type Reasoning string
@@ -18,18 +22,11 @@ const (
 	ReasoningRequired Reasoning = "required"
 )
 
-// Format says how a provider is held to the schema of an answer. All are told of it
-// in words, and what comes back is checked.
-type Format string
-
-// The formats.
+// How a provider is held to the schema of an answer. All are told of it in words, and
+// what comes back is checked.
 const (
-	// FormatWords asks in words only: the parameter is unknown or does harm.
-	FormatWords Format = ""
-	// FormatSchema sends response_format json_schema.
-	FormatSchema Format = "json_schema"
-	// FormatObject sends response_format json_object.
-	FormatObject Format = "json_object"
+	FormatSchema = goopenai.ChatCompletionResponseFormatTypeJSONSchema
+	FormatObject = goopenai.ChatCompletionResponseFormatTypeJSONObject
 )
 
 // Quirks are the ways in which a provider differs. The zero value suits an
@@ -52,8 +49,9 @@ type Quirks struct {
 	// AssistantAfterTool puts an assistant message between a tool result and a
 	// user message.
 	AssistantAfterTool bool
-	// Format holds the model to the schema of an answer.
-	Format Format
+	// Format holds the model to the schema of an answer; "" asks in words only: the
+	// parameter is unknown or does harm.
+	Format goopenai.ChatCompletionResponseFormatType
 	// FormatWithoutTools: not while tools are offered.
 	FormatWithoutTools bool
 	// ReasoningField is the name under which reasoning is sent back; "" =

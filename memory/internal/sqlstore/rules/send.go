@@ -142,7 +142,7 @@ func (s *Store) Retry(ctx context.Context, r memory.RetryRequest) (res memory.Se
 func (u *Unit) retry(t *rows.Thread, r memory.RetryRequest) memory.SendResult {
 	res := memory.SendResult{ThreadID: t.ID, State: memory.EntryWaiting}
 	if t.Kind != agent.KindMain {
-		rows.Refuse(agent.CodeInvalid, "thread %s belongs to a sub-agent: its parent resumes it", t.ID)
+		rows.Refuse(agent.CodeInvalid, "thread %s belongs to a sub-agent, which only its parent can have try again: tell %s to go on with agent %s (resume %s)", t.ID, t.RootThreadID, t.AgentType, t.AgentID)
 	}
 	old := u.Entry(`thread_id = ? AND kind = 'retry' AND id = ?`, t.ID, r.RequestID)
 	if old != nil {
