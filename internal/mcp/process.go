@@ -14,13 +14,11 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/spool-agents/spool/internal/tool"
-	"github.com/spool-agents/spool/internal/tool/supervise"
 )
 
 const (
@@ -36,11 +34,9 @@ const (
 // process is a server that speaks over stdin and stdout. It runs under a
 // supervisor, so that nothing of it outlives this process.
 type process struct {
-	cmd      *exec.Cmd
-	lifeline *os.File
-	stdin    *os.File
+	*tool.Supervised
+	stdin    io.WriteCloser
 	messages *io.PipeReader
-	exited   chan struct{}
 	drained  chan struct{} // closed when stderr has been read to its end
 
 	mu   sync.Mutex
@@ -63,45 +59,24 @@ func startProcess(c ServerConfig, env func(string) string, said func(string)) (*
 	if err != nil {
 		return nil, err
 	}
-	self, err := supervise.Executable()
-	if err != nil {
+	stdout, out := io.Pipe()
+	stderr, errs := io.Pipe()
+	cmd := &exec.Cmd{Dir: c.Dir, Env: environ, Stdout: out, Stderr: errs}
+	p := &process{drained: make(chan struct{})}
+	if p.stdin, err = cmd.StdinPipe(); err != nil {
 		return nil, err
 	}
-	var pipes pipes
-	life, lifeline := pipes.make()
-	in, stdin := pipes.make()
-	stdout, out := pipes.make()
-	stderr, errs := pipes.make()
-	if pipes.err != nil {
-		pipes.closeAll()
-		return nil, pipes.err
-	}
-	p := &process{lifeline: lifeline, stdin: stdin, exited: make(chan struct{}), drained: make(chan struct{})}
-	p.cmd = &exec.Cmd{
-		Path: self, Args: []string{supervise.Arg0}, Dir: c.Dir, Env: environ,
-		Stdin: in, Stdout: out, Stderr: errs, ExtraFiles: []*os.File{life},
-		SysProcAttr: &syscall.SysProcAttr{Setsid: true},
-	}
-	if err := p.cmd.Start(); err != nil {
-		pipes.closeAll()
+	if p.Supervised, err = tool.StartSupervised(cmd, append([]string{path}, c.Args...)...); err != nil {
 		return nil, err
 	}
-	for _, f := range []*os.File{life, in, out, errs} {
-		_ = f.Close()
-	}
-	supervise.Send(lifeline, append([]string{path}, c.Args...)...)
-	go func() {
-		_ = p.cmd.Wait()
-		close(p.exited)
-	}()
 	var messages *io.PipeWriter
 	p.messages, messages = io.Pipe()
 	go func() {
-		messages.CloseWithError(copyMessages(messages, stdout, func(line string) { p.say(line, said) }))
-		_ = stdout.Close()
+		err := copyMessages(messages, stdout, func(line string) { p.say(line, said) })
+		messages.CloseWithError(err)
+		stdout.CloseWithError(err)
 	}()
 	go func() {
-		defer close(p.drained)
 		r := bufio.NewReaderSize(stderr, 8<<10)
 		for {
 			line, err := r.ReadSlice('\n') // or as much as the buffer holds
@@ -109,10 +84,14 @@ func startProcess(c ServerConfig, env func(string) string, said func(string)) (*
 				p.say(string(line), said)
 			}
 			if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
-				_ = stderr.Close()
+				close(p.drained)
 				return
 			}
 		}
+	}()
+	go func() {
+		<-p.Exited()
+		_, _ = out.Close(), errs.Close()
 	}()
 	return p, nil
 }
@@ -147,62 +126,17 @@ func (p *process) transport() sdk.Transport {
 	return &sdk.IOTransport{Reader: p.messages, Writer: p.stdin, MaxLineLength: -1}
 }
 
-// kill ends a server that did not get as far as being one.
-func (p *process) kill() {
-	_ = p.lifeline.Close()
-	p.stop()
-}
-
 // stop ends the server: first politely, in the way the protocol says.
 func (p *process) stop() {
 	p.end.Do(func() {
 		_ = p.stdin.Close()
 		_ = p.messages.Close()
-		defer func() { _ = p.lifeline.Close() }()
-		if p.gone(politeness) {
-			return
+		select {
+		case <-p.Exited():
+		case <-time.After(politeness):
 		}
-		_, _ = p.lifeline.Write([]byte{'T'})
-		if p.gone(politeness) {
-			return
-		}
-		_ = p.lifeline.Close() // kills
-		if !p.gone(5 * time.Second) {
-			supervise.Kill(p.cmd.Process.Pid)
-		}
+		p.Stop(politeness)
 	})
-}
-
-func (p *process) gone(within time.Duration) bool {
-	select {
-	case <-p.exited:
-		return true
-	case <-time.After(within):
-		return false
-	}
-}
-
-// pipes collects pipes to be closed together when one cannot be made.
-type pipes struct {
-	files []*os.File
-	err   error
-}
-
-func (p *pipes) make() (read, write *os.File) {
-	if p.err != nil {
-		return nil, nil
-	}
-	read, write, p.err = os.Pipe()
-	if p.err == nil {
-		p.files = append(p.files, read, write)
-	}
-	return read, write
-}
-
-func (p *pipes) closeAll() {
-	for _, f := range p.files {
-		_ = f.Close()
-	}
 }
 
 func serverEnv(c ServerConfig, env func(string) string) []string {

@@ -240,7 +240,8 @@ func (s *server) dial(version string) (l *link, tools []*sdk.Tool, err error) {
 		l.end = func() { p.stop(); cancel() }
 		defer func() {
 			if err != nil {
-				p.kill()
+				p.Kill()
+				p.stop()
 			}
 		}()
 	} else {

@@ -9,11 +9,9 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spool-agents/spool/agent"
-	"github.com/spool-agents/spool/internal/tool/supervise"
 )
 
 //go:embed shell.md
@@ -130,55 +128,17 @@ func commandLine(command string) (line string, done func(), err error) {
 // runSupervised runs a command to its end and returns its exit status, or
 // ctx's error when that ended it.
 func runSupervised(ctx context.Context, r agent.ToolRun, command []string, out *bounded) (int, error) {
-	self, err := supervise.Executable()
+	p, err := StartSupervised(&exec.Cmd{Dir: r.Workdir, Env: shellEnv(r), Stdout: out, Stderr: out}, command...)
 	if err != nil {
 		return 0, err
 	}
-	read, lifeline, err := os.Pipe()
-	if err != nil {
-		return 0, err
-	}
-	// Closing the lifeline kills whatever still runs.
-	defer func() { _ = lifeline.Close() }()
-	cmd := &exec.Cmd{
-		Path: self, Args: []string{supervise.Arg0},
-		Dir: r.Workdir, Env: shellEnv(r), Stdout: out, Stderr: out,
-		ExtraFiles:  []*os.File{read},
-		SysProcAttr: &syscall.SysProcAttr{Setsid: true}, // without the terminal of this process
-		// If the supervisor itself is killed, a stray holder of the pipe must
-		// not keep us waiting.
-		WaitDelay: time.Second,
-	}
-	err = cmd.Start()
-	_ = read.Close()
-	if err != nil {
-		return 0, err
-	}
-	supervise.Send(lifeline, command...)
-	ended := make(chan struct{})
-	var status error // of the command, once it has ended
-	go func() {
-		status = cmd.Wait()
-		close(ended)
-	}()
+	defer p.Stop(shellPatience)
 	select {
-	case <-ended:
-		return exitStatus(status)
+	case <-p.Exited():
+		return exitStatus(p.status)
 	case <-ctx.Done():
+		return 0, ctx.Err()
 	}
-	_, _ = lifeline.Write([]byte{'T'})
-	select {
-	case <-ended:
-	case <-time.After(shellPatience):
-		_ = lifeline.Close()
-		select {
-		case <-ended:
-		case <-time.After(5 * time.Second):
-			supervise.Kill(cmd.Process.Pid)
-			<-ended
-		}
-	}
-	return 0, ctx.Err()
 }
 
 func exitStatus(err error) (int, error) {
