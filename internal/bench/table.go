@@ -4,8 +4,16 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"slices"
 	"strconv"
+	"strings"
 	"text/tabwriter"
+	"time"
 )
 
 type row struct {
@@ -92,4 +100,111 @@ func number(v float64) string {
 		return strconv.FormatInt(int64(v+0.5), 10)
 	}
 	return strconv.FormatFloat(v, 'g', 3, 64)
+}
+
+// quantile returns the q-quantile (0 to 1) by the nearest rank; values need not be sorted.
+func quantile[T ~float64 | ~int64](values []T, q float64) T {
+	if len(values) == 0 {
+		return 0
+	}
+	sorted := slices.Clone(values)
+	slices.Sort(sorted)
+	rank := int(math.Ceil(q*float64(len(sorted)))) - 1
+	return sorted[min(max(rank, 0), len(sorted)-1)]
+}
+
+// median of an even number of values is the mean of the two in the middle.
+func median[T ~float64 | ~int64](values []T) T {
+	n := len(values)
+	if n == 0 {
+		return 0
+	}
+	sorted := slices.Clone(values)
+	slices.Sort(sorted)
+	if n%2 == 1 {
+		return sorted[n/2]
+	}
+	return (sorted[n/2-1] + sorted[n/2]) / 2
+}
+
+func mean(values []time.Duration) time.Duration {
+	var sum time.Duration
+	for _, v := range values {
+		sum += v
+	}
+	return sum / time.Duration(max(len(values), 1))
+}
+
+func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+func size(n int) string {
+	switch {
+	case n >= 1_000_000:
+		return fmt.Sprintf("%.1f MB", float64(n)/1e6)
+	case n >= 1000:
+		return fmt.Sprintf("%d KB", n/1000)
+	}
+	return fmt.Sprintf("%d B", n)
+}
+
+// settings are what the figures depend on.
+func settings(dir string) []setting {
+	return []setting{
+		{"date", time.Now().UTC().Format("2006-01-02")},
+		{"machine", fmt.Sprintf("%s/%s, %d CPUs%s", runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), load())},
+		{"disk", fmt.Sprintf("a 4 KB write and fsync takes %.2f ms", milliseconds(syncTime(dir)))},
+		{"versions", versions()},
+		{"store", "SQLite (modernc), WAL, synchronous FULL; the floor's rows likewise"},
+		{"model", "a stub on loopback that answers at once, streamed"},
+		{"server", "Temporal's program as `starter dev` runs it: SQLite, WAL, tuned; workers' heartbeat timeout 2 s"},
+	}
+}
+
+func versions() string {
+	out := []string{strings.TrimPrefix(runtime.Version(), "go"), "", ""}
+	out[0] = "Go " + out[0]
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, m := range info.Deps {
+			switch m.Path {
+			case "go.temporal.io/sdk":
+				out[1] = "Temporal SDK " + m.Version
+			case "modernc.org/sqlite":
+				out[2] = "modernc.org/sqlite " + m.Version
+			}
+		}
+	}
+	return strings.Join(out, ", ")
+}
+
+// load is the machine's load before the run, where the system tells it: other
+// work on the same machine makes absolute times worse.
+func load() string {
+	b, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		return ""
+	}
+	first, _, _ := strings.Cut(string(b), " ")
+	return ", load before the run " + first
+}
+
+// syncTime is the median time of a small durable write in dir.
+func syncTime(dir string) time.Duration {
+	f, err := os.Create(filepath.Join(dir, "sync"))
+	if err != nil {
+		return 0
+	}
+	defer f.Close()
+	var times []time.Duration
+	block := make([]byte, 4096)
+	for range 50 {
+		at := time.Now()
+		if _, err := f.Write(block); err != nil {
+			return 0
+		}
+		if err := f.Sync(); err != nil {
+			return 0
+		}
+		times = append(times, time.Since(at))
+	}
+	return median(times)
 }

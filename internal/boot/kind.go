@@ -108,7 +108,6 @@ type noModel struct{}
 // ToDoWithoutModel is what to do where no model is configured.
 const ToDoWithoutModel = "set OPENAI_API_KEY, or OPENAI_BASE_URL of a server that needs no key (and SPOOL_MODEL); SPOOL_DEMO_MODEL=true, or --demo-model, asks for the scripted demo model"
 
-// Generate fails.
 func (noModel) Generate(_ context.Context, r agent.ModelRequest, _ func(agent.Delta)) (agent.ModelReply, error) {
 	return agent.ModelReply{}, &agent.ModelError{Code: agent.ModelUnknown, Message: "no model is configured in the worker's environment", Model: r.Model, ToDo: ToDoWithoutModel}
 }

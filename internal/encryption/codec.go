@@ -68,7 +68,6 @@ func (c codec) Encode(payloads []*commonpb.Payload) ([]*commonpb.Payload, error)
 	return out, nil
 }
 
-// Decode decrypts what is encrypted and passes the rest.
 func (c codec) Decode(payloads []*commonpb.Payload) ([]*commonpb.Payload, error) {
 	out := make([]*commonpb.Payload, len(payloads))
 	for i, p := range payloads {
@@ -143,7 +142,6 @@ func (d dataConverter) WithSerializationContext(converter.SerializationContext) 
 // WithContext returns the converter: activities and clients get errors.
 func (d dataConverter) WithContext(context.Context) converter.DataConverter { return d }
 
-// WithWorkflowContext returns the converter of workflow code.
 func (d dataConverter) WithWorkflowContext(workflow.Context) converter.DataConverter {
 	return blocking{d}
 }

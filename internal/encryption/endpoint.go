@@ -61,7 +61,6 @@ func (e *Endpoint) Origins() []string {
 	return slices.Clone(e.origin)
 }
 
-// ServeHTTP answers a request.
 func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("X-Content-Type-Options", "nosniff")

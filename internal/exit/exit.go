@@ -28,7 +28,6 @@ type Failure struct {
 	Cause  error
 }
 
-// Error returns the text of the cause.
 func (f *Failure) Error() string {
 	if f.Cause == nil {
 		return fmt.Sprintf("exit code %d", f.Status)
@@ -36,7 +35,6 @@ func (f *Failure) Error() string {
 	return f.Cause.Error()
 }
 
-// Unwrap returns the cause.
 func (f *Failure) Unwrap() error { return f.Cause }
 
 // With is a failure that was reported already; nil if the code is Done.

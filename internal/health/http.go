@@ -54,7 +54,6 @@ func NotConnected() *Later {
 // Use makes h answer.
 func (l *Later) Use(h http.Handler) { l.now.Store(&h) }
 
-// ServeHTTP answers a request.
 func (l *Later) ServeHTTP(w http.ResponseWriter, r *http.Request) { (*l.now.Load()).ServeHTTP(w, r) }
 
 // Serve answers at an address until ctx ends. An address that is taken, by a worker

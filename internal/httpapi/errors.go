@@ -22,7 +22,6 @@ type httpError struct {
 	code, message string
 }
 
-// Error returns the message.
 func (e *httpError) Error() string { return e.message }
 
 // failure is an error as a client gets it.

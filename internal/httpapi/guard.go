@@ -18,7 +18,6 @@ import (
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; font-src 'self'; connect-src 'self'; " +
 	"manifest-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
-// ServeHTTP answers a request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	bound(w) // also what an earlier request of the connection has left
 	h := w.Header()
@@ -54,7 +53,6 @@ type packer struct {
 
 var packers = sync.Pool{New: func() any { return gzip.NewWriter(nil) }}
 
-// Write writes a document.
 func (p packer) Write(doc []byte) (int, error) {
 	n, err := p.to.Write(doc)
 	return n, errors.Join(err, p.to.Close())

@@ -218,7 +218,6 @@ type ownedMessages struct {
 	user string
 }
 
-// MarshalJSON adds the user.
 func (o ownedMessages) MarshalJSON() ([]byte, error) {
 	type owned struct {
 		agent.Message

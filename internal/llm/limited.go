@@ -58,7 +58,6 @@ func Limited(model agent.Model) agent.Model {
 	return &limited{model: model, pauses: map[string]pause{}, pace: rate.NewLimiter(rate.Every(spacing), 1)}
 }
 
-// Generate waits for its turn and calls the model once.
 func (l *limited) Generate(ctx context.Context, r agent.ModelRequest, onDelta func(agent.Delta)) (agent.ModelReply, error) {
 	if err := l.wait(ctx, r.Model); err != nil {
 		return agent.ModelReply{}, err
@@ -207,7 +206,6 @@ type placed struct {
 	origin string
 }
 
-// Generate calls the model.
 func (m placed) Generate(ctx context.Context, r agent.ModelRequest, onDelta func(agent.Delta)) (agent.ModelReply, error) {
 	reply, err := m.Model.Generate(ctx, r, onDelta)
 	var e *agent.ModelError

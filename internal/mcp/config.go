@@ -115,7 +115,6 @@ type entry struct {
 // word is a text, which a number, true or false also is.
 type word string
 
-// UnmarshalJSON reads it.
 func (w *word) UnmarshalJSON(raw []byte) error {
 	if *w = word(raw); strings.IndexByte("{[n\"", raw[0]) < 0 {
 		return nil
@@ -127,7 +126,6 @@ func (w *word) UnmarshalJSON(raw []byte) error {
 // commandLine is a command, alone or as a list with its arguments.
 type commandLine []word
 
-// UnmarshalJSON reads both.
 func (c *commandLine) UnmarshalJSON(raw []byte) error {
 	var name string
 	if json.Unmarshal(raw, &name) == nil {

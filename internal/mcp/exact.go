@@ -85,7 +85,6 @@ func usableTool(raw json.RawMessage) json.RawMessage {
 // text is a text, and empty for all else.
 type text string
 
-// UnmarshalJSON reads it.
 func (t *text) UnmarshalJSON(raw []byte) error {
 	_ = json.Unmarshal(raw, (*string)(t))
 	return nil

@@ -52,7 +52,6 @@ func (c ServerConfig) aside() time.Duration {
 // turn is how long a call that is repeated lets others that are have the server.
 func (c ServerConfig) turn() time.Duration { return c.Start + c.Call }
 
-// Spec describes the tool.
 func (t serverTool) Spec() agent.ToolSpec { return t.spec }
 
 // Check refuses a call whose server cannot be reached.

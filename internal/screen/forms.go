@@ -72,14 +72,12 @@ type alone struct {
 	done  bool
 }
 
-// Init waits until the form may be answered.
 func (m *alone) Init() tea.Cmd { return m.beat() }
 
 func (m *alone) beat() tea.Cmd {
 	return tea.Tick(50*time.Millisecond, func(time.Time) tea.Msg { return tick{} })
 }
 
-// Update takes a message.
 func (m *alone) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	switch msg := msg.(type) {
 	case tea.WindowSizeMsg:
@@ -108,7 +106,6 @@ func (m *alone) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	return m, nil
 }
 
-// View draws the form.
 func (m *alone) View() tea.View {
 	if m.done {
 		return tea.NewView("")

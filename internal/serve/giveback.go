@@ -21,7 +21,6 @@ type giveBack struct {
 	lost context.Context
 }
 
-// InterceptActivity is part of the SDK's interface.
 func (g *giveBack) InterceptActivity(_ context.Context, next interceptor.ActivityInboundInterceptor) interceptor.ActivityInboundInterceptor {
 	return &givingBack{interceptor.ActivityInboundInterceptorBase{Next: next}, g.lost}
 }
@@ -34,7 +33,6 @@ type givingBack struct {
 // later is when another worker tries: after the longest time that the SDK waits itself.
 const later = contract.WorkflowTaskTimeout + 100*time.Millisecond
 
-// ExecuteActivity runs an activity.
 func (g *givingBack) ExecuteActivity(ctx context.Context, in *interceptor.ExecuteActivityInput) (any, error) {
 	if !activity.GetInfo(ctx).IsLocalActivity {
 		return g.Next.ExecuteActivity(ctx, in)

@@ -41,7 +41,6 @@ func (c *codecServerCmd) Validate() error {
 	return nil
 }
 
-// Run serves until it is interrupted.
 func (c *codecServerCmd) Run(ctx context.Context, a *app) error {
 	cfg, err := a.config()
 	if err != nil {

@@ -49,7 +49,6 @@ func (w *webCmd) Validate() error {
 	return nil
 }
 
-// Run serves until it is interrupted.
 func (w *webCmd) Run(ctx context.Context, a *app) error {
 	if w.ParentPipe {
 		var cancel context.CancelFunc

@@ -138,7 +138,6 @@ type withOwn struct {
 	own map[string]agent.SpecialistAgentConfig
 }
 
-// Get returns an agent.
 func (a withOwn) Get(name string) (agent.SpecialistAgentConfig, bool) {
 	if c, ok := a.own[name]; ok {
 		return clone(c), true
@@ -146,7 +145,6 @@ func (a withOwn) Get(name string) (agent.SpecialistAgentConfig, bool) {
 	return a.Agents.Get(name)
 }
 
-// List returns all agents in the order of their names.
 func (a withOwn) List() []agent.SpecialistAgentConfig {
 	list := slices.DeleteFunc(a.Agents.List(), func(c agent.SpecialistAgentConfig) bool { _, ok := a.own[c.Name]; return ok })
 	for _, c := range a.own {

@@ -75,7 +75,6 @@ func (t typed[T]) Run(ctx context.Context, r agent.ToolRun) (agent.ToolResult, e
 	return t.run(ctx, r, args), nil
 }
 
-// Check is agent.Checker.
 func (t typed[T]) Check(ctx context.Context, r agent.ToolRun) (agent.ToolResult, bool) {
 	var args T
 	if t.check == nil || json.Unmarshal(normalArgs(r.Args), &args) != nil {

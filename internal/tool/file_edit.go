@@ -29,10 +29,7 @@ func FileEdit() agent.Tool {
 		"new":{"type":"string","description":"The text to put in its place."}},
 		"required":["path","old","new"],"additionalProperties":false}`, 30*time.Second)
 	spec.ReadOnly, spec.Repeatable = false, false
-	check := func(_ context.Context, r agent.ToolRun, a fileEditArgs) error { return inside(r, a.Path, true) }
-	return checked(spec, check, func(ctx context.Context, r agent.ToolRun, a fileEditArgs) agent.ToolResult {
-		return inWorkspace(r, func(w *workspace) (string, error) { return w.fileEdit(ctx, r.CallID, a) })
-	})
+	return fileTool(spec, func(a fileEditArgs) string { return a.Path }, (*workspace).fileEdit)
 }
 
 func (w *workspace) fileEdit(ctx context.Context, callID string, a fileEditArgs) (string, error) {

@@ -36,13 +36,10 @@ func FileRead() agent.Tool {
 		"limit":{"type":"integer","minimum":1,"description":"How many lines to return."},
 		"column":{"type":"integer","minimum":1,"description":"First character to return of the first line, starting at 1; for very long lines."}},
 		"required":["path"],"additionalProperties":false}`, 30*time.Second)
-	check := func(_ context.Context, r agent.ToolRun, a fileReadArgs) error { return inside(r, a.Path, false) }
-	return checked(spec, check, func(_ context.Context, r agent.ToolRun, a fileReadArgs) agent.ToolResult {
-		return inWorkspace(r, func(w *workspace) (string, error) { return w.fileRead(a) })
-	})
+	return fileTool(spec, func(a fileReadArgs) string { return a.Path }, (*workspace).fileRead)
 }
 
-func (w *workspace) fileRead(a fileReadArgs) (string, error) {
+func (w *workspace) fileRead(_ context.Context, _ string, a fileReadArgs) (string, error) {
 	p, err := w.find(a.Path, toRead)
 	if err != nil {
 		return "", err

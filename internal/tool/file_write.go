@@ -33,10 +33,7 @@ func FileWrite() agent.Tool {
 		"content":{"type":"string","description":"The whole new content."}},
 		"required":["path","content"],"additionalProperties":false}`, 30*time.Second)
 	spec.ReadOnly = false
-	check := func(_ context.Context, r agent.ToolRun, a fileWriteArgs) error { return inside(r, a.Path, true) }
-	return checked(spec, check, func(ctx context.Context, r agent.ToolRun, a fileWriteArgs) agent.ToolResult {
-		return inWorkspace(r, func(w *workspace) (string, error) { return w.fileWrite(ctx, r.CallID, a) })
-	})
+	return fileTool(spec, func(a fileWriteArgs) string { return a.Path }, (*workspace).fileWrite)
 }
 
 func (w *workspace) fileWrite(ctx context.Context, callID string, a fileWriteArgs) (string, error) {

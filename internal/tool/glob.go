@@ -27,12 +27,11 @@ func Glob() agent.Tool {
 	spec := quick("glob", globDoc, `{"type":"object","properties":{
 		"pattern":{"type":"string","minLength":1,"description":"Pattern relative to the workspace root, e.g. **/*.go"}},
 		"required":["pattern"],"additionalProperties":false}`, time.Minute)
-	return Func(spec, func(ctx context.Context, r agent.ToolRun, a globArgs) agent.ToolResult {
-		return inWorkspace(r, func(w *workspace) (string, error) { return w.glob(ctx, a.Pattern) })
-	})
+	return fileTool(spec, nil, (*workspace).glob)
 }
 
-func (w *workspace) glob(ctx context.Context, pattern string) (string, error) {
+func (w *workspace) glob(ctx context.Context, _ string, a globArgs) (string, error) {
+	pattern := a.Pattern
 	clean := strings.TrimPrefix(w.unquoted(pattern), "./")
 	if path.IsAbs(clean) {
 		rel, err := w.rel(clean)

@@ -35,13 +35,10 @@ func Grep() agent.Tool {
 		"pattern":{"type":"string","minLength":1,"description":"Regular expression (RE2)."},
 		"path":{"type":"string","description":"File or folder to search, relative to the workspace root."}},
 		"required":["pattern"],"additionalProperties":false}`, time.Minute)
-	check := func(_ context.Context, r agent.ToolRun, a grepArgs) error { return inside(r, a.Path, false) }
-	return checked(spec, check, func(ctx context.Context, r agent.ToolRun, a grepArgs) agent.ToolResult {
-		return inWorkspace(r, func(w *workspace) (string, error) { return w.grep(ctx, a) })
-	})
+	return fileTool(spec, func(a grepArgs) string { return a.Path }, (*workspace).grep)
 }
 
-func (w *workspace) grep(ctx context.Context, a grepArgs) (string, error) {
+func (w *workspace) grep(ctx context.Context, _ string, a grepArgs) (string, error) {
 	re, err := compilePattern(a.Pattern)
 	if err != nil {
 		return "", err

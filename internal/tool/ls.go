@@ -28,14 +28,11 @@ type lsArgs struct {
 // Ls lists a directory.
 func Ls() agent.Tool {
 	spec := quick("ls", lsDoc, string(schema.Of[lsArgs]()), 30*time.Second)
-	check := func(_ context.Context, r agent.ToolRun, a lsArgs) error { return inside(r, a.Path, false) }
-	return checked(spec, check, func(_ context.Context, r agent.ToolRun, a lsArgs) agent.ToolResult {
-		return inWorkspace(r, func(w *workspace) (string, error) { return w.ls(a.Path) })
-	})
+	return fileTool(spec, func(a lsArgs) string { return a.Path }, (*workspace).ls)
 }
 
-func (w *workspace) ls(dir string) (string, error) {
-	p, err := w.find(dir, toRead)
+func (w *workspace) ls(_ context.Context, _ string, a lsArgs) (string, error) {
+	p, err := w.find(a.Path, toRead)
 	if err != nil {
 		return "", err
 	}

@@ -197,7 +197,6 @@ type stopping struct {
 	ctx context.Context //nolint:containedctx // regexp takes a reader only
 }
 
-// ReadRune reads the next character.
 func (s *stopping) ReadRune() (rune, int, error) {
 	if s.Len()%64 == 0 && s.ctx.Err() != nil {
 		return 0, 0, io.EOF

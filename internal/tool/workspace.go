@@ -135,18 +135,25 @@ func (w *workspace) mayShow(p place, named bool) bool {
 	return gate == agent.GateAuto || gate != agent.GateDeny && (named || w.approved)
 }
 
-// inWorkspace opens the workspace for f and turns its error into a result.
-func inWorkspace(r agent.ToolRun, f func(*workspace) (string, error)) agent.ToolResult {
-	w, err := openWorkspace(r)
-	if err != nil {
-		return failure(err)
+// fileTool is a tool that works in the thread's workspace. path, which may be nil, is that of a
+// call: one that leads out is refused beforehand.
+func fileTool[T any](spec agent.ToolSpec, path func(T) string, run func(w *workspace, ctx context.Context, callID string, args T) (string, error)) agent.Tool {
+	check := func(_ context.Context, r agent.ToolRun, a T) error { return inside(r, path(a), !spec.ReadOnly) }
+	if path == nil {
+		check = nil
 	}
-	defer func() { _ = w.Close() }()
-	text, err := f(w)
-	if err != nil {
-		return failure(err)
-	}
-	return agent.ToolOK(text)
+	return checked(spec, check, func(ctx context.Context, r agent.ToolRun, a T) agent.ToolResult {
+		w, err := openWorkspace(r)
+		if err != nil {
+			return failure(err)
+		}
+		defer func() { _ = w.Close() }()
+		text, err := run(w, ctx, r.CallID, a)
+		if err != nil {
+			return failure(err)
+		}
+		return agent.ToolOK(text)
+	})
 }
 
 // inside is nil unless a path leads out of the workspace, by its text or by a link

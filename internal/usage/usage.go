@@ -43,7 +43,6 @@ func ThisBuild() Build {
 	return b
 }
 
-// String is one line.
 func (b Build) String() string {
 	from := b.Go
 	if b.Commit != "" {

@@ -15,8 +15,6 @@ func NewPendingError(pending []ApprovalRequest, questions []QuestionRequest, err
 	return &PendingError{Pending: pending, Questions: questions, err: err}
 }
 
-// Error lists what is pending.
 func (e *PendingError) Error() string { return e.err.Error() }
 
-// Unwrap returns the coded error.
 func (e *PendingError) Unwrap() error { return e.err }

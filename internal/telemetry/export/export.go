@@ -216,7 +216,6 @@ type complaints struct {
 	left int
 }
 
-// Handle implements otel.ErrorHandler.
 func (c *complaints) Handle(err error) {
 	if errors.Is(err, context.Canceled) {
 		return // the program ends, and sends again what this was
