@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/spool-agents/spool/internal/exit"
-	. "github.com/spool-agents/spool/internal/screen/screentest"
 )
 
 // sits runs chat at a terminal.

@@ -13,7 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/spool-agents/spool/internal/exit"
-	. "github.com/spool-agents/spool/internal/screen/screentest"
 )
 
 func decode(t *testing.T, text string, to any) {

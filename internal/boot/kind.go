@@ -6,14 +6,12 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/url"
 	"os"
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/internal/config"
@@ -79,11 +77,7 @@ func Kinds(identities []string) (found []Kind) {
 
 func ended(pid string) bool {
 	n, err := strconv.Atoi(pid)
-	if err != nil {
-		return false
-	}
-	p, err := os.FindProcess(n)
-	return err != nil || errors.Is(p.Signal(syscall.Signal(0)), os.ErrProcessDone)
+	return err == nil && !config.Alive(n)
 }
 
 // Differ says how workers of one queue differ, "" if they do not.

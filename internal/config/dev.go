@@ -65,13 +65,13 @@ func ReadLive(home string) (DevInfo, bool) {
 
 func (d DevInfo) processAlive() bool {
 	if d.PIDs.Temporal != 0 {
-		return pidAlive(d.PIDs.Temporal)
+		return Alive(d.PIDs.Temporal)
 	}
-	return slices.ContainsFunc(d.PIDs.Workers, pidAlive)
+	return slices.ContainsFunc(d.PIDs.Workers, Alive)
 }
 
-// pidAlive asks with signal 0. A process of another user answers EPERM.
-func pidAlive(pid int) bool {
+// Alive reports whether a process of this machine runs, whoever's it is.
+func Alive(pid int) bool {
 	if pid <= 0 {
 		return false
 	}

@@ -65,7 +65,6 @@ var rules = []rule{
 	{dir: "internal/exit", own: "agent memory", why: "exit codes are those of errors"},
 	{dir: "internal/printer", own: ". agent memory internal/terminal", why: "what commands print is made of what the façade returns"},
 	{dir: "internal/chat", own: ". agent memory internal/terminal internal/printer internal/exit", why: "a talk works the same on a store and behind a web server"},
-	{dir: "internal/screen/screentest", open: true},
 	{dir: "internal/screen", own: ". agent memory internal/terminal internal/printer internal/exit internal/chat",
 		ext: "charm.land github.com/charmbracelet github.com/yuin/goldmark", why: "chat at a terminal works the same on a store and behind a web server"},
 	{dir: "internal/doctor", own: ". agent memory internal/boot internal/config internal/mcp internal/printer internal/telemetry internal/template internal/terminal internal/tool internal/trust", ext: "go.temporal.io",
@@ -141,7 +140,7 @@ func (r rule) allows(imported string) bool {
 // Only the two programs and what serves tests may be left out of the product.
 func TestProgramsDoNotCarryTestCode(t *testing.T) {
 	for _, s := range sources(t, ".") {
-		if s.test || within(s.dir, "internal/temporaltest") || within(s.dir, "internal/pgtest") || within(s.dir, "internal/npmtest") || within(s.dir, "memory/memorytest") || within(s.dir, "memory/port/porttest") || within(s.dir, "internal/llm/llmtest") || within(s.dir, "internal/mcp/mcptest") || within(s.dir, "internal/screen/screentest") || within(s.dir, "internal/bench") {
+		if s.test || within(s.dir, "internal/temporaltest") || within(s.dir, "internal/pgtest") || within(s.dir, "internal/npmtest") || within(s.dir, "memory/memorytest") || within(s.dir, "memory/port/porttest") || within(s.dir, "internal/llm/llmtest") || within(s.dir, "internal/mcp/mcptest") || within(s.dir, "internal/bench") {
 			continue
 		}
 		for _, spec := range s.file.Imports {

@@ -72,15 +72,6 @@ type ServerConfig struct {
 	allows []string
 }
 
-// key tells whether two entries are the same server.
-func (c ServerConfig) key() string {
-	b, err := json.Marshal(c)
-	if err != nil {
-		return c.ID
-	}
-	return string(b)
-}
-
 // entry is the JSON of a server. Names that other programs use for the same
 // thing are understood; a person is told of those that nobody here knows.
 type entry struct {

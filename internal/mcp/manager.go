@@ -16,6 +16,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -106,10 +107,8 @@ type Manager struct {
 	mu      sync.Mutex
 	files   []File
 	servers map[string]*server // by id
-	keys    map[string]string
-	waiting map[string]string // servers that wait for a person's agreement: the file, by serverName
-	stops   map[string]context.CancelFunc
-	told    map[string]string // what was logged last of each file
+	waiting map[string]string  // servers that wait for a person's agreement: the file, by serverName
+	told    map[string]string  // what was logged last of each file
 	tools   map[string]agent.Tool
 	seq     sync.Mutex // one publish at a time
 	ended   sync.WaitGroup
@@ -119,8 +118,7 @@ type Manager struct {
 // whenever they change.
 func New(o Options, publish func([]agent.Tool) error) *Manager {
 	return &Manager{
-		o: o, publish: publish, servers: map[string]*server{}, keys: map[string]string{}, waiting: map[string]string{},
-		stops: map[string]context.CancelFunc{}, told: map[string]string{}, tools: map[string]agent.Tool{},
+		o: o, publish: publish, servers: map[string]*server{}, waiting: map[string]string{}, told: map[string]string{}, tools: map[string]agent.Tool{},
 	}
 }
 
@@ -131,9 +129,7 @@ func (m *Manager) Start(ctx context.Context) (stop func()) {
 	seen := m.stamp() // before the files are read
 	m.reload(ctx)
 	m.ready(ctx)
-	m.ended.Add(1)
-	go func() {
-		defer m.ended.Done()
+	m.ended.Go(func() {
 		t := time.NewTicker(lookEvery)
 		defer t.Stop()
 		for {
@@ -147,7 +143,7 @@ func (m *Manager) Start(ctx context.Context) (stop func()) {
 				}
 			}
 		}
-	}()
+	})
 	return func() {
 		cancel()
 		m.ended.Wait()
@@ -207,8 +203,8 @@ func (m *Manager) reload(ctx context.Context) {
 	m.tell(files)
 	gone := map[string]*server{}
 	for name, s := range m.servers {
-		if c, ok := want[name]; !ok || c.key() != m.keys[name] {
-			m.stops[name]()
+		if c, ok := want[name]; !ok || !reflect.DeepEqual(c, s.cfg) {
+			s.give()
 			gone[name] = s
 			delete(m.servers, name)
 		}
@@ -217,18 +213,16 @@ func (m *Manager) reload(ctx context.Context) {
 		if m.servers[name] != nil {
 			continue
 		}
-		sctx, stop := context.WithCancel(ctx)
 		s := newServer(c, m.o.Env, m.o.Log, m.republish)
-		m.servers[name], m.keys[name], m.stops[name] = s, c.key(), stop
-		m.ended.Add(1)
-		go func() {
-			defer m.ended.Done()
+		ctx, give := context.WithCancel(ctx)
+		m.servers[name], s.give = s, give
+		m.ended.Go(func() {
 			if c.Problem != "" {
 				s.log.Warn("MCP server cannot be used", "file", c.File, "problem", c.Problem)
 				return
 			}
-			s.run(sctx)
-		}()
+			s.run(ctx)
+		})
 	}
 	m.mu.Unlock()
 	closeAll(gone)

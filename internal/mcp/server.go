@@ -35,6 +35,7 @@ type server struct {
 	env     func(string) string
 	log     *slog.Logger
 	changed func() // its list of tools is another one
+	give    func() // ends the attempts to reach it
 
 	mu      sync.Mutex
 	link    *link

@@ -1,6 +1,4 @@
-// Package screentest is a person at a terminal: a pseudo-terminal with a program on one
-// side and a terminal emulator on the other, whose screen is looked at.
-package screentest
+package main
 
 import (
 	"io"
@@ -15,10 +13,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Patience bounds waits for what is bound to come; only a failure reaches it.
-const Patience = time.Minute
+// deskPatience bounds waits for what is bound to come; only a failure reaches it.
+const deskPatience = time.Minute
 
-// Desk is a terminal with its screen.
+// Desk is a person at a terminal: a pseudo-terminal with a program on one side and a
+// terminal emulator on the other, whose screen is looked at.
 type Desk struct {
 	t      testing.TB
 	master *os.File
@@ -131,7 +130,7 @@ func (d *Desk) All() string {
 // Until waits until something holds of the lines of the screen.
 func (d *Desk) Until(what string, holds func(lines []string) bool) {
 	d.t.Helper()
-	end := time.Now().Add(Patience)
+	end := time.Now().Add(deskPatience)
 	for !holds(d.Lines()) {
 		if time.Now().After(end) {
 			d.t.Fatalf("%s: never seen; the terminal shows\n%s", what, d.All())
@@ -198,7 +197,7 @@ func (d *Desk) Ends(code int) {
 	select {
 	case <-d.ended:
 		require.Equal(d.t, code, d.cmd.ProcessState.ExitCode(), "the terminal shows\n%s", d.All())
-	case <-time.After(Patience):
+	case <-time.After(deskPatience):
 		d.t.Fatalf("it does not end; the terminal shows\n%s", d.All())
 	}
 }
