@@ -45,7 +45,7 @@ func TestALaptopNeedsOnlyTheServer(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(out), &doc))
 	assert.Equal(t, turn, doc.TurnID, "a repeated message is the same turn")
 
-	for _, command := range []string{"threads --all", "show a/default", "show --events a/default", "show --follow a/default", "trace a/default", "tasks a/default"} {
+	for _, command := range []string{"threads --all", "threads --all --status completed", "show agent:researcher:re", "show a/default", "show --events a/default", "show --follow a/default", "trace a/default", "tasks a/default"} {
 		for _, format := range []string{"", " --json"} {
 			words := strings.Fields(command + format)
 			there, _ := run(0, words...)

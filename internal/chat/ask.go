@@ -159,14 +159,21 @@ func (t *Talk) question(ctx context.Context, q spool.QuestionRequest, optional b
 // approval puts an approval to the person.
 func (t *Talk) approval(ctx context.Context, a spool.ApprovalRequest, optional bool) (stays bool, err error) {
 	t.Progress("%s", printer.Wanted(a))
-	prompt := "[y]es, [n]o, [e]dit (tell the agent something instead), or the word always (yes, and these tools ask no more in this session): "
+	yes, always, like := printer.Offered(a)
+	offers := []string{"[y]es", "[n]o", "[e]dit (tell the agent something instead)"}
 	if n := len(a.ToolCalls); n > 1 {
-		prompt = "[y]es to all " + strconv.Itoa(n) + ", y 1 for number 1 only, [n]o to all, [e]dit one (tell the agent something instead),\n" +
-			"or the word always (yes to all, and these tools ask no more in this session): "
+		offers = []string{"[y]es to all " + strconv.Itoa(n) + ", y 1 for number 1 only", "[n]o to all", "[e]dit one (tell the agent something instead)"}
 	}
-	if rules := printer.Likes(a); rules != "" {
-		prompt = strings.Replace(prompt, "or the word", "the word like (yes, and "+rules+" asks no more in this session), or the word", 1)
+	if !yes {
+		offers = offers[1:]
 	}
+	if like != "" {
+		offers = append(offers, "the word like (yes, and "+like+" asks no more in this session)")
+	}
+	if always {
+		offers = append(offers, "or the word always (yes, and these tools ask no more in this session)")
+	}
+	prompt := strings.Join(offers, ", ") + ": "
 	if optional {
 		prompt = "(Enter leaves it open) " + prompt
 	}
@@ -203,21 +210,23 @@ func (t *Talk) approval(ctx context.Context, a spool.ApprovalRequest, optional b
 	return stays, err
 }
 
-// verdict is the decision in a line; none is one without a verdict.
+// verdict is the decision in a line; none is one without a verdict. What is not offered is
+// no answer.
 func (t *Talk) verdict(ctx context.Context, a spool.ApprovalRequest, line string) (d memory.Decision, err error) {
 	words := strings.Fields(strings.ToLower(line))
 	d.Target = a.ApprovalID
+	yes, always, like := printer.Offered(a)
 	switch alone := len(words) == 1; {
-	case words[0] == "y" || words[0] == "yes":
+	case (words[0] == "y" || words[0] == "yes") && yes && (alone || len(a.ToolCalls) > 1):
 		ids, err := callsNamed(a, words[1:])
 		if err != nil {
 			t.Progress("%v", err)
 			return d, nil
 		}
 		d.Verdict, d.Calls = memory.Approve, ids
-	case words[0] == "like" && alone:
+	case words[0] == "like" && alone && like != "":
 		d.Verdict, d.Narrow = memory.ApproveAll, true
-	case words[0] == "always" && alone:
+	case words[0] == "always" && alone && always:
 		d.Verdict = memory.ApproveAll
 	case (words[0] == "n" || words[0] == "no") && alone:
 		d.Verdict = memory.Deny

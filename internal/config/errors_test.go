@@ -61,7 +61,7 @@ func TestWrongSources(t *testing.T) {
 	w := newWorld(t)
 	w.flags["retryFor"] = "x"
 	w.flags["colour"] = "red"
-	w.yamlDir("model: m\nstoer: memory\nhttpLog: [1]\nmaxSteps: many\n")
+	w.agreedDir("model: m\nstoer: memory\nhttpLog: [1]\nmaxSteps: many\n")
 	w.yamlHome("home: /x\n")
 	_, err := w.load()
 	require.Error(t, err)
@@ -79,10 +79,10 @@ func TestWrongSources(t *testing.T) {
 
 func TestWrongYAMLAndTOML(t *testing.T) {
 	w := newWorld(t)
-	w.yamlDir("a: [\n")
+	w.agreedDir("a: [\n")
 	_, err := w.load()
 	assert.ErrorContains(t, err, w.dir+"/spool.yaml is not valid YAML")
-	w.yamlDir("- a\n")
+	w.agreedDir("- a\n")
 	_, err = w.load()
 	assert.ErrorContains(t, err, "must be a mapping of settings to values")
 	w.yamlDir("")

@@ -52,6 +52,29 @@ func TestAFolderSetsNothingThatOpensOrNames(t *testing.T) {
 	assert.Contains(t, c.Folder.Allows, `server: "http://evil?token=x"`)
 }
 
+// A folder's file that is wrong stops nothing before a person has agreed to it, and counts
+// for nothing.
+func TestAWrongFileOfAFolderIsIgnoredUntilItIsAgreedTo(t *testing.T) {
+	w := newWorld(t)
+	for text, wrong := range map[string]string{
+		"profile: p\ncolour: red\n":    `spool.yaml:2: setting "colour" does not exist`,
+		"profile: p\nmaxSteps: many\n": `maxSteps "many"`,
+		"profile: [\n":                 "is not valid YAML",
+		"- profile\n":                  "must be a mapping",
+	} {
+		w.yamlDir(text)
+		c := w.must()
+		assert.NotEqual(t, "p", c.Profile, text)
+		require.Len(t, c.Ignored, 1, text)
+		assert.Contains(t, c.Ignored[0], wrong)
+		assert.Contains(t, c.Ignored[0], filepath.Join(w.dir, "spool.yaml"))
+		assert.Contains(t, c.Folder.Problem, wrong)
+		require.NoError(t, trust.Agree(c.Home, time.Now(), c.Folder.File))
+		_, err := w.load()
+		assert.ErrorContains(t, err, wrong, "of a file that was agreed to it is an error")
+	}
+}
+
 // A limit of a folder counts where it is stricter, and 0 is no limit.
 func TestAFolderMakesLimitsStricter(t *testing.T) {
 	w := newWorld(t)
@@ -70,8 +93,7 @@ func TestAFolderMakesLimitsStricter(t *testing.T) {
 		assert.Equal(t, []any{50, 2.0, time.Hour, 3, 8, 2 * time.Minute}, []any{c.MaxSteps, c.Delegation.MaxPrice, c.Delegation.MaxTime, c.Delegation.MaxDepth, c.Delegation.MaxFanOut, c.IdleTimeout}, laxer)
 	}
 	w.yamlDir("budgetPrice: NaN")
-	_, err := w.load()
-	assert.ErrorContains(t, err, "budgetPrice")
+	assert.Contains(t, w.must().Folder.Problem, "budgetPrice")
 }
 
 // However a file is written, what it asks for is found in it.
@@ -142,8 +164,9 @@ func TestAFileThatIsNone(t *testing.T) {
 		func() error { return os.WriteFile(path, bytes.Repeat([]byte("["), 100_000), 0o600) },
 	} {
 		require.NoError(t, put())
-		_, err := w.load()
-		require.ErrorContains(t, err, path)
+		c := w.must()
+		require.Len(t, c.Ignored, 1)
+		require.Contains(t, c.Ignored[0]+c.Folder.Problem, path)
 		require.NoError(t, os.Remove(path))
 	}
 }

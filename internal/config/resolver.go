@@ -76,12 +76,29 @@ func (r *resolver) addYAML(c *Config) {
 		return
 	}
 	file, folder, problems := readYAML(r.dir)
+	agreed, at := trust.Open(c.Home).Agreed(file), place{r.dir, r.userHome}
+	if !agreed { // nobody has asked for this file: it stops nothing
+		for _, s := range r.table {
+			if f := folder[s.name]; f.value != "" && s.folder != "" {
+				if _, err := s.kind.read(f.value, at); err != nil {
+					problems = append(problems, s.wrong(f, err))
+				}
+			}
+		}
+		if len(problems) > 0 {
+			c.Folder = trust.Offer{File: file, Problem: strings.Join(problems, "; ")}
+			first, _, _ := strings.Cut(problems[0], "; allowed")
+			c.Ignored = append(c.Ignored, first+": nothing in this file counts; "+trust.Command(r.dir)+" shows all that is wrong")
+			r.layers = append(r.layers, own)
+			return
+		}
+	}
 	r.problems = append(r.problems, problems...)
 	if f, ok := folder[Home]; ok { // agreements are kept there
 		c.Ignored = append(c.Ignored, f.source+": home is not taken from a folder's spool.yaml: use SPOOL_HOME or --home")
 	}
-	kept, asks := narrowed(folder, own, place{r.dir, r.userHome})
-	c.Folder = trust.Offer{File: file, Agreed: trust.Open(c.Home).Agreed(file)}
+	kept, asks := narrowed(folder, own, at)
+	c.Folder = trust.Offer{File: file, Agreed: agreed}
 	var names []string
 	for _, f := range asks {
 		names = append(names, f.name)
@@ -132,15 +149,20 @@ func (r *resolver) read(s setting, otherwise func() string) {
 	if f.value != "" {
 		out, err := s.kind.read(f.value, place{f.base, r.userHome})
 		if err != nil {
-			use := s.allowed
-			if !errors.Is(err, errWrong) {
-				use = err.Error()
-			}
-			r.problem("%s %q (from %s) is not valid: use %s", s.name, s.show(f.value), f.source, use)
+			r.problem("%s", s.wrong(f, err))
 		}
 		f.value = out
 	}
 	r.used[s.name] = f
+}
+
+// wrong says what is not valid, where it stands and what to use.
+func (s setting) wrong(f found, err error) string {
+	use := s.allowed
+	if !errors.Is(err, errWrong) {
+		use = err.Error()
+	}
+	return fmt.Sprintf("%s %q (from %s) is not valid: use %s", s.name, s.show(f.value), f.source, use)
 }
 
 // show is a value without what is secret in it.

@@ -254,6 +254,9 @@ func (d *Doctor) models(ctx context.Context) (checks []Check) {
 // tools says which tools there are and whether MCP servers answer.
 func (d *Doctor) tools(ctx context.Context) []Check {
 	checks := []Check{{"tools", true, printer.Plural(len(d.builtin()), "tool") + " built in", ""}}
+	if problem := d.Config.Folder.Problem; problem != "" {
+		checks = append(checks, Check{"settings", false, problem, "mend the file; until then nothing in it counts"})
+	}
 	files, servers := mcp.Probe(ctx, d.MCP())
 	for _, f := range files {
 		if f.Problem != "" {

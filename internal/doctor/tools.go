@@ -216,9 +216,12 @@ func (d *Doctor) Forget(p *printer.Printer, folder string) error {
 
 func printOffers(p *printer.Printer, offers []trust.Offer) {
 	for _, o := range offers {
-		state := "not agreed to"
-		if o.Agreed {
-			state = "agreed to"
+		state := "WAITS for your agreement"
+		switch {
+		case o.Agreed:
+			state = "agreed to already, counts"
+		case o.Problem != "":
+			state = "does not count"
 		}
 		p.Print("%s  %s, sha256 %s", strconv.QuoteToASCII(o.Path()), state, o.Hash())
 		if o.Problem != "" {

@@ -11,3 +11,13 @@ func Operations() []Operation {
 	}
 	return out
 }
+
+// Takes lists the parameters of a route; "*" = any.
+func Takes(o Operation) string {
+	for _, r := range operations {
+		if o == (Operation{r.method, r.path}) {
+			return r.query
+		}
+	}
+	return ""
+}

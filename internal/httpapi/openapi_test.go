@@ -106,25 +106,35 @@ func TestTheDocumentHasEveryRouteAndNoOther(t *testing.T) {
 		op, _ := d.at("paths", o.Path, strings.ToLower(o.Method))
 		require.NotEmpty(t, op["operationId"], "%v", o)
 		require.NotEmpty(t, op["responses"].(map[string]any)["default"], "%v says how it fails", o)
-		given := map[string]bool{} // parameters of the path
+		given, taken := map[string]bool{}, strings.Fields(httpapi.Takes(o)) // parameters of the path, and behind it
 		item, _ := d.at("paths", o.Path)
-		for _, list := range []any{item["parameters"], op["parameters"]} {
-			list, _ := list.([]any)
-			for _, p := range list {
-				p := p.(map[string]any)
-				if ref, ok := p["$ref"].(string); ok {
-					p, _ = d.at(strings.Split(strings.TrimPrefix(ref, "#/"), "/")...)
-				}
-				if p["in"] == "path" {
-					given["{"+p["name"].(string)+"}"] = true
-				}
-			}
+		named := append(d.parameters(item, "query"), d.parameters(op, "query")...)
+		if !slices.Equal(taken, []string{"*"}) {
+			require.ElementsMatch(t, named, taken, "%v takes the parameters that are described, and no other", o)
+		}
+		for _, name := range append(d.parameters(item, "path"), d.parameters(op, "path")...) {
+			given["{"+name+"}"] = true
 		}
 		for _, part := range strings.Split(o.Path, "/") {
 			require.True(t, !strings.HasPrefix(part, "{") || given[part], "%v: parameter %s is described", o, part)
 		}
 	}
 	require.Equal(t, routes, d.operations())
+}
+
+// parameters are the names of those that a path or an operation has in one place.
+func (d *described) parameters(of map[string]any, in string) (names []string) {
+	list, _ := of["parameters"].([]any)
+	for _, p := range list {
+		p := p.(map[string]any)
+		if ref, ok := p["$ref"].(string); ok {
+			p, _ = d.at(strings.Split(strings.TrimPrefix(ref, "#/"), "/")...)
+		}
+		if p["in"] == in {
+			names = append(names, p["name"].(string))
+		}
+	}
+	return names
 }
 
 // The document is OpenAPI 3.1, as its own schema says.
@@ -209,17 +219,9 @@ func (d *described) RoundTrip(r *http.Request) (*http.Response, error) {
 func (d *described) takes(what string, r *http.Request, op []string) {
 	d.t.Helper()
 	node, _ := d.at(op...)
-	known := map[string]bool{}
-	list, _ := node["parameters"].([]any)
-	for _, p := range list {
-		p := p.(map[string]any)
-		if ref, ok := p["$ref"].(string); ok {
-			p, _ = d.at(strings.Split(strings.TrimPrefix(ref, "#/"), "/")...)
-		}
-		known[p["name"].(string)] = p["in"] == "query"
-	}
+	known := d.parameters(node, "query")
 	for name := range r.URL.Query() {
-		if !known[name] {
+		if !slices.Contains(known, name) {
 			d.t.Errorf("%s: the parameter %s was accepted and is not described", what, name)
 		}
 	}

@@ -54,7 +54,7 @@ var operations = []route{
 	{method: "GET", path: "/api/v1/views", handle: (*Server).views, query: "thread last", packs: true},
 	{method: "GET", path: "/api/v1/agents", handle: (*Server).agents},
 
-	{method: "GET", path: "/api/v1/threads", handle: (*Server).threads, query: "all session workdir root parent working after limit q", packs: true},
+	{method: "GET", path: "/api/v1/threads", handle: (*Server).threads, query: "all session workdir root parent working prefix status after limit q", packs: true},
 	{method: "GET", path: oneThread, handle: (*Server).thread, query: "events last", packs: true},
 	{method: "PATCH", path: oneThread, handle: (*Server).rename},
 	{method: "DELETE", path: oneThread, handle: (*Server).remove},

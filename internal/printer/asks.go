@@ -34,19 +34,25 @@ func Wanted(a spool.ApprovalRequest) string {
 	return strings.Join(lines, "\n")
 }
 
-// Likes are the narrow rules of an approval's calls, "" if one has none.
-func Likes(a spool.ApprovalRequest) string {
+// Offered is what a person may decide about an approval, beside no and another answer: yes
+// this once, yes to these tools for the session, and to calls like these, by their narrow
+// rules ("" = not offered).
+func Offered(a spool.ApprovalRequest) (yes, always bool, like string) {
+	yes, always = true, true
+	narrow := true
 	var rules []string
 	for _, call := range a.ToolCalls {
+		yes, always = yes && call.Limit != "administrator", always && call.Limit == ""
 		rule := agent.NarrowRule(call.ToolName, call.Args)
-		if rule == "" {
-			return ""
-		}
+		narrow = narrow && rule != ""
 		if !slices.Contains(rules, rule) {
 			rules = append(rules, rule)
 		}
 	}
-	return terminal.Visible(strings.Join(rules, ", "))
+	if always && narrow {
+		like = terminal.Visible(strings.Join(rules, ", "))
+	}
+	return yes, always, like
 }
 
 func wholeCall(call spool.ApprovalCall) string {

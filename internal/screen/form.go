@@ -52,18 +52,14 @@ func (f *form) id() string {
 // newApproval offers what its user may decide.
 func newApproval(a spool.ApprovalRequest) *form {
 	f := &form{approval: &a, at: -1, safe: -1, out: make([]bool, len(a.ToolCalls)), quiet: time.Now()}
-	may, always := true, true
-	for _, call := range a.ToolCalls {
-		may = may && call.Limit != "administrator"
-		always = always && call.Limit == ""
-	}
-	if may {
+	yes, always, like := printer.Offered(a)
+	if yes {
 		f.choices = append(f.choices, choice{key: "y", text: "yes, this time", verdict: memory.Approve})
 	}
-	if rules := printer.Likes(a); may && always && rules != "" {
-		f.choices = append(f.choices, choice{key: "l", text: "like: " + rules + " asks no more in this session", verdict: memory.ApproveAll, narrow: true})
+	if like != "" {
+		f.choices = append(f.choices, choice{key: "l", text: "like: " + like + " asks no more in this session", verdict: memory.ApproveAll, narrow: true})
 	}
-	if may && always {
+	if always {
 		f.choices = append(f.choices, choice{key: "a", text: "always: " + tools(a) + " asks no more in this session", verdict: memory.ApproveAll})
 	}
 	f.choices = append(f.choices, choice{key: "n", text: "no", verdict: memory.Deny},

@@ -161,6 +161,12 @@ func TestAnEditNamesItsCallAndIsShownAsOne(t *testing.T) {
 	ap, turn := b.asking("s1")
 	d := sit(t)
 	d.start(b, "send", "--wait", "-s", "s1", "--message-id", "m1", "write")
+	for _, word := range []string{"like", "yes no", "always 1", "n 1", "l"} { // what is not offered
+		d.sees(anyAnswer)
+		d.types(word + "\r")
+		d.sees(" is no ")
+	}
+	assert.Empty(t, decision(b, ap.ID), "still open")
 	d.sees(anyAnswer)
 	d.types("e\r")
 	d.sees("which call, 1 to 2 (the others are denied")

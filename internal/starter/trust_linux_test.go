@@ -50,6 +50,18 @@ func TestAPersonAgreesToWhatWasShown(t *testing.T) {
 	assert.True(t, agreed())
 }
 
+// What is wrong in a folder's file stops nothing, and trust says all of it.
+func TestTrustShowsWhatIsWrongInAFile(t *testing.T) {
+	b := newBench(t)
+	b.write("project/spool.yaml", "colour: red\nmaxSteps: many\n")
+	r := b.run("trust", filepath.Join(b.home, "project"), "--yes")
+	assert.Equal(t, exit.Done, r.code, r.errout)
+	assert.Contains(t, r.out, "does not count")
+	assert.Contains(t, r.out, `setting \"colour\" does not exist`)
+	assert.Contains(t, r.out, `maxSteps \"many\"`)
+	assert.Contains(t, r.errout, "nothing here waits")
+}
+
 // Without a terminal it takes --yes, and JSON says the same in ASCII.
 func TestTrustWithoutATerminal(t *testing.T) {
 	b := newBench(t)
