@@ -227,8 +227,6 @@ type Event struct {
 // Event types; their payloads stand in payload.go.
 const (
 	EventMessageStarted     = "message_started"
-	EventAssistantChunk     = "assistant_chunk"
-	EventReasoningChunk     = "reasoning_chunk"
 	EventToolCalls          = "tool_calls"
 	EventToolCall           = "tool_call"
 	EventApprovalRequired   = "tool_approval_required"

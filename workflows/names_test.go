@@ -2,6 +2,7 @@ package workflows_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -16,9 +17,12 @@ import (
 	historypb "go.temporal.io/api/history/v1"
 	"go.temporal.io/api/temporalproto"
 	"go.temporal.io/sdk/converter"
+
+	"github.com/spool-agents/spool/internal/contract"
 )
 
-// Every workflow type, activity and signal of the contract is in a recorded history:
+// Every workflow type, activity, signal and search attribute of the contract is in a
+// recorded history, and so is the version of the state that a run hands to the next:
 // what no history holds could be changed without a test that fails.
 func TestEveryNameIsInARecordedHistory(t *testing.T) {
 	seen := map[string]bool{}
@@ -34,11 +38,30 @@ func TestEveryNameIsInARecordedHistory(t *testing.T) {
 			seen[e.GetActivityTaskScheduledEventAttributes().GetActivityType().GetName()] = true
 			seen[e.GetWorkflowExecutionSignaledEventAttributes().GetSignalName()] = true
 			seen[localActivity(t, e.GetMarkerRecordedEventAttributes().GetDetails()["data"])] = true
+			for name := range e.GetUpsertWorkflowSearchAttributesEventAttributes().GetSearchAttributes().GetIndexedFields() {
+				seen[name] = true
+			}
+			seen[carried(t, e.GetWorkflowExecutionStartedEventAttributes().GetInput())] = true
 		}
 	}
-	for _, name := range pinnedNames(t) {
+	for _, name := range append(pinnedNames(t), append(contract.SearchAttributes, fmt.Sprint("state version ", contract.StateVersion))...) {
 		require.True(t, seen[name], "no recorded history holds %s: add a scenario to internal/e2e/golden_test.go", name)
 	}
+}
+
+// carried names the version of the state that a run began with.
+func carried(t *testing.T, input *commonpb.Payloads) string {
+	t.Helper()
+	var in contract.TurnInput
+	for _, p := range input.GetPayloads() {
+		if string(p.GetMetadata()["encoding"]) == converter.MetadataEncodingJSON {
+			require.NoError(t, json.Unmarshal(p.Data, &in))
+		}
+	}
+	if in.Carry == nil {
+		return ""
+	}
+	return fmt.Sprint("state version ", in.Carry.Version)
 }
 
 // localActivity is the name in the marker of a local activity, "" if it is encrypted.

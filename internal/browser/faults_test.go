@@ -141,6 +141,11 @@ func TestAFailedAgentSaysWhy(t *testing.T) {
 	p.Go(Eval[string](p, "location.href"))
 	p.See("document.querySelector('.agent.failed .why').innerText.length > 10")
 	require.InDelta(t, before, took(), float64(200*time.Millisecond))
+	// Only its parent can have it go on, so Retry tells the orchestrator which one.
+	p.Press(".agent", "Retry")
+	agents, err := s.Store.Children(s.Ctx(), p.Thread())
+	require.NoError(t, err)
+	p.Text(".chat .turn:last-of-type .user", "Try this again with the same agent, general (resume "+agents[0].AgentID+").")
 	p.Click(".agent .task-block")
 	p.See("document.querySelector('aside .facts').innerText.startsWith(document.querySelector('.agent .took').innerText + ' · ')")
 	s.Verify()
