@@ -140,10 +140,16 @@ func Load(ctx context.Context, s memory.ConversationMemoryStore, o Owner, id str
 		}
 		threads = append(threads, tree...)
 	}
-	view := port.NewConversationStore(port.NewStore(s, port.StoreOptions{UserID: o.UserID, Profile: o.Profile, Session: roots[0].SessionID}), port.ConversationOptions{})
+	view := port.NewStore(s, port.StoreOptions{UserID: o.UserID, Profile: o.Profile, Session: roots[0].SessionID})
+	conversations, agents := port.NewConversationStore(view, port.ConversationOptions{}), port.NewAgentSessionStore(view, port.ConversationOptions{})
 	list := make([]sessionfile.Session, len(threads))
 	for i, t := range threads {
-		c, err := view.GetConversation(ctx, keyOf(t))
+		var c port.AgentSession
+		if t.Kind == agent.KindSubAgent {
+			c, _, err = agents.Get(ctx, t.AgentType, t.AgentID)
+		} else {
+			c.Conversation, err = conversations.GetConversation(ctx, t.ConversationID)
+		}
 		if err != nil {
 			return nil, err
 		}

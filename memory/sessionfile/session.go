@@ -179,22 +179,17 @@ func (f Folder) prefixes() (main, sub string, err error) {
 
 // Path is where the file of a session is.
 func (f Folder) Path(s Session) (string, error) {
-	main, sub, err := f.prefixes()
+	prefix, sub, err := f.prefixes()
+	if err == nil {
+		err = s.complete()
+	}
 	if err != nil {
 		return "", err
 	}
-	if err := s.complete(); err != nil {
-		return "", err
-	}
-	short, err := s.shortID()
-	if err != nil {
-		return "", err
-	}
-	prefix := main
 	if s.Kind == agent.KindSubAgent {
 		prefix = sub
 	}
-	return filepath.Join(f.Dir, prefix+"_"+short+".json"), nil
+	return GetConversationFilePath(s.ID, s.ConversationID, f.Dir, prefix)
 }
 
 // SaveSession writes a session's file and returns its path. A session without
