@@ -62,6 +62,7 @@ type Client struct {
 	temporal client.Client // nil if Temporal cannot be reached
 	o        ClientOptions
 	tracing  *telemetry.Sender
+	lately   runs.Lately
 }
 
 // NewClient makes a client. temporal may be nil: then messages and decisions are

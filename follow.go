@@ -1,6 +1,7 @@
 package spool
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -48,18 +49,26 @@ type WaitOptions struct {
 // that it also works while Temporal cannot be reached. A store that cannot be reached
 // is waited for.
 func (c *Client) Wait(ctx context.Context, threadID, turnID string, o WaitOptions) (r Reply, err error) {
-	asked, missing := time.Now(), 0
-	err = follow.Thread(ctx, c.store, threadID, noWorkerAfter, func() (done bool, err error) {
-		if r, done, err = c.Look(ctx, threadID, turnID, o.Patient); err != nil || done {
-			return done, err
+	asked, missing, queue := time.Now(), 0, ""
+	err = follow.Thread(ctx, c.store, threadID, noWorkerAfter, func(changed bool) (done bool, err error) {
+		if changed {
+			if r, done, err = c.Look(ctx, threadID, turnID, o.Patient); err != nil || done {
+				return done, err
+			}
 		}
 		if o.Patient || time.Since(asked) < noWorkerAfter {
 			return false, nil
 		}
 		asked = time.Now()
-		checked := c.Served(ctx, r)
+		if queue == "" { // a run stays on its own
+			queue = c.runQueue(ctx, threadID)
+		}
+		on := cmp.Or(queue, c.o.TaskQueue)
+		checked := c.servedOn(r, on, c.temporal == nil || c.lately.Polled(ctx, c.temporal, on, noWorkerAfter*4/5))
 		if missing++; checked.Status != StatusStored {
 			missing = 0
+		} else {
+			queue = "" // another may take its place
 		}
 		if missing >= deserted || missing > 0 && r.Status == StatusQueued && c.Workers(ctx) == 0 {
 			r = checked

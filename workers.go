@@ -23,18 +23,12 @@ func (c *Client) WorkersOf(ctx context.Context, queue string) int {
 	return len(found)
 }
 
-// Serving reports whether a process with this identity polls the task queue.
-func (c *Client) Serving(ctx context.Context, prefix string) bool {
-	found, _, _ := c.pollers(ctx, c.o.TaskQueue)
-	return slices.ContainsFunc(found, func(identity string) bool { return strings.HasPrefix(identity, prefix) })
-}
-
-// ServingOn reports whether a worker on the machine or in the container with this host
-// name polls the task queue.
-func (c *Client) ServingOn(ctx context.Context, host string) bool {
+// Serving reports whether a worker polls the task queue whose identity has a part: @PID@ for
+// a process, @HOST@ for a machine or container.
+func (c *Client) Serving(ctx context.Context, part string) bool {
 	found, _, _ := c.pollers(ctx, c.o.TaskQueue)
 	// The SDK's identity is PID@HOST@ and, of some workers, the task queue.
-	return slices.ContainsFunc(found, func(identity string) bool { return strings.Contains(identity+"@", "@"+host+"@") })
+	return slices.ContainsFunc(found, func(identity string) bool { return strings.Contains("@"+identity+"@", part) })
 }
 
 // Heard lists who polls the task queue, by their identities, and says how long ago the
@@ -61,28 +55,25 @@ func (c *Client) Served(ctx context.Context, r Reply) Reply {
 	if !r.Moving() {
 		return r
 	}
-	if note := c.unserved(ctx, r.ThreadID); note != "" {
-		r.Status = StatusStored
-		r.Note = "saved, but not running: " + note + ", and repeating it with the same message id is safe"
-	}
-	return r
+	queue := cmp.Or(c.runQueue(ctx, r.ThreadID), c.o.TaskQueue)
+	found, _, ok := c.pollers(ctx, queue)
+	return c.servedOn(r, queue, len(found) > 0 || !ok)
 }
 
-// unserved says that nobody polls the task queue of a thread's open run, or of
-// this store if it has none. It is empty if somebody does or nobody can tell.
-func (c *Client) unserved(ctx context.Context, threadID string) string {
-	queue := c.queueOf(ctx, threadID)
-	found, _, ok := c.pollers(ctx, queue)
+// servedOn is Served for a thread whose run is on a task queue that somebody polls or not.
+func (c *Client) servedOn(r Reply, queue string, polled bool) Reply {
+	note := "no worker polls the task queue " + queue + "; it runs when one is started"
 	switch {
-	case !ok || len(found) > 0:
-		return ""
-	case queue == c.o.TaskQueue && c.alone():
-		return "this store serves one process, and none runs a worker on it now; it runs with the next send, chat or dev on this store"
-	case queue == c.o.TaskQueue:
-		return "no worker polls the task queue " + queue + "; it runs when one is started"
+	case polled || !r.Moving():
+		return r
+	case queue != c.o.TaskQueue:
+		note = "the open run of thread " + r.ThreadID + " is on the task queue " + queue + ", which no worker polls (here it is " + c.o.TaskQueue +
+			"); it goes on when a worker is started with SPOOL_TASK_QUEUE=" + queue + ", or if its turn has not begun when a worker of this store notices"
+	case c.alone():
+		note = "this store serves one process, and none runs a worker on it now; it runs with the next send, chat or dev on this store"
 	}
-	return "the open run of thread " + threadID + " is on the task queue " + queue + ", which no worker polls (here it is " + c.o.TaskQueue +
-		"); it goes on when a worker is started with SPOOL_TASK_QUEUE=" + queue + ", or if its turn has not begun when a worker of this store notices"
+	r.Status, r.Note = StatusStored, "saved, but not running: "+note+", and repeating it with the same message id is safe"
+	return r
 }
 
 // alone reports whether the store serves one process, which runs the worker itself.
@@ -96,11 +87,12 @@ func (c *Client) alone() bool {
 	return false
 }
 
-// queueOf is the task queue of a thread's open run, else that of this client.
-func (c *Client) queueOf(ctx context.Context, threadID string) string {
+// runQueue is the task queue of a thread's open run; "" if it has none, or Temporal cannot
+// say.
+func (c *Client) runQueue(ctx context.Context, threadID string) string {
 	d, err := c.describe(ctx, threadID)
-	if err == nil && isOpen(d) {
-		return cmp.Or(d.RawResponse.GetExecutionConfig().GetTaskQueue().GetName(), c.o.TaskQueue)
+	if err != nil || !isOpen(d) {
+		return ""
 	}
-	return c.o.TaskQueue
+	return d.RawResponse.GetExecutionConfig().GetTaskQueue().GetName()
 }

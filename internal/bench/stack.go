@@ -71,7 +71,7 @@ func newStack(ctx context.Context, name, store, bin, dir string, model *stub) *s
 // startWorker starts a Spool worker and waits until it polls.
 func (s *stack) startWorker(ctx context.Context) *temporaltest.Process {
 	p := s.SpawnWorker()
-	s.eventually(ctx, "the worker polls", p, func() bool { return s.Client.Serving(ctx, fmt.Sprintf("%d@", p.PID())) })
+	s.eventually(ctx, "the worker polls", p, func() bool { return s.Client.Serving(ctx, fmt.Sprintf("@%d@", p.PID())) })
 	return p
 }
 

@@ -149,7 +149,7 @@ func worker(ctx context.Context, c *spool.Client) Check {
 	switch {
 	case err != nil:
 		return Check{"worker", false, "this machine's name cannot be known: " + err.Error(), "give it one; workers are told apart by it"}
-	case !c.ServingOn(ctx, host):
+	case !c.Serving(ctx, "@"+host+"@"):
 		return Check{"worker", false, "no worker on " + host + " polls task queue " + c.TaskQueue(), "start one here, or see its log for why it does not"}
 	}
 	return Check{"worker", true, "a worker on " + host + " polls task queue " + c.TaskQueue(), ""}

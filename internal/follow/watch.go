@@ -253,8 +253,9 @@ func Store(ctx context.Context, store memory.Reader, f func() (done bool, err er
 
 // Thread is Store for who waits for a thread's turn: f is called when a turn of the
 // thread begins or ends, its inbox or what its tree waits for changes, and after a time
-// in any case.
-func Thread(ctx context.Context, store memory.Reader, threadID string, anyway time.Duration, f func() (done bool, err error)) error {
+// in any case. It is told whether anything of the thread has changed since: if not, it need
+// not read the store.
+func Thread(ctx context.Context, store memory.Reader, threadID string, anyway time.Duration, f func(changed bool) (done bool, err error)) error {
 	w := watch(store)
 	defer w.leave()
 	x := w.changes()
@@ -265,24 +266,23 @@ func Thread(ctx context.Context, store memory.Reader, threadID string, anyway ti
 		turn          string
 		waiting, asks int
 	}
-	var seen standing
+	stands := func(m markedAt) standing { return standing{m.there, m.mark.TurnID, m.mark.Waiting, m.mark.Asks} }
+	var seen markedAt
 	var due time.Time // when f is called in any case
 	for {
 		if _, err := x.wait(ctx, time.Until(due)); err != nil {
 			return err
 		}
 		m := log.marked()
-		now := standing{m.there, m.mark.TurnID, m.mark.Waiting, m.mark.Asks}
-		if now.there && now == seen && time.Now().Before(due) {
+		if m.there && stands(m) == stands(seen) && time.Now().Before(due) {
 			continue
 		}
-		seen = now
-		done, err := f()
+		done, err := f(!m.there || m.there != seen.there || m.mark != seen.mark)
 		if done && err == nil || err != nil && !unreachable(ctx, err) {
 			return err
 		}
-		if due = time.Now().Add(anyway); err != nil {
-			due = time.Now().Add(lookAnyway)
+		if seen, due = m, time.Now().Add(anyway); err != nil {
+			seen, due = markedAt{}, time.Now().Add(lookAnyway)
 		}
 	}
 }

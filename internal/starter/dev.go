@@ -290,7 +290,7 @@ func (a *app) awaitWorkers(ctx context.Context, cfg config.Config, s *devstack.S
 
 func allServe(ctx context.Context, c *spool.Client, info config.DevInfo) bool {
 	for _, pid := range info.PIDs.Workers {
-		if !c.Serving(ctx, fmt.Sprintf("%d@", pid)) {
+		if !c.Serving(ctx, fmt.Sprintf("@%d@", pid)) {
 			return false
 		}
 	}
