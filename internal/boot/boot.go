@@ -145,6 +145,9 @@ func Dial(ctx context.Context, cfg config.Config, log *slog.Logger) (client.Clie
 	// Requests are small, as they carry references only: compressing them costs
 	// more time than it saves, on both sides.
 	o.ConnectionOptions.GrpcCompression = &client.GrpcCompressionNone{}
+	// A server that vanished is noticed after 15 s, not after the SDK's 45. Servers refuse
+	// to be asked more often than every 10 s.
+	o.ConnectionOptions.KeepAliveTime, o.ConnectionOptions.KeepAliveTimeout = 10*time.Second, 5*time.Second
 	o.Logger = sdklog.NewStructuredLogger(quiet(log))
 	cfg.Encryption.ApplyToWorker(&o)
 	for delay := 250 * time.Millisecond; ; delay = min(2*delay, 5*time.Second) {

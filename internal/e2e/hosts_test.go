@@ -11,41 +11,58 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/spool-agents/spool"
+	"github.com/spool-agents/spool/internal/health"
 	tt "github.com/spool-agents/spool/internal/temporaltest"
 )
 
-// One of two workers loses its store: all messages are answered by the other one, what
-// it was about included, and it works again when the store is back.
-func TestAWorkerWithoutItsStoreLeavesTheWorkToOthers(t *testing.T) {
+// One of two workers loses its store, Temporal or the model: all messages are answered by
+// the other one, what it was about included, and it works again when the link is back.
+func TestAWorkerThatLosesAPartLeavesTheWorkToOthers(t *testing.T) {
 	t.Parallel()
 	tt.OnPostgres(t)
-	for name, how := range map[string]linkState{"refused": linkRefused, "silent": linkSilent} {
-		t.Run(name, func(t *testing.T) {
-			s := stack(t)
-			way := newLink(t, s.StoreSpec())
-			cut := s.StartWorker("SPOOL_STORE="+way.url, anyPort)
-			streamed := s.Send("streamed", "script: slow 50ms say "+strings.Repeat("word ", 300)+"end")
-			streaming(t, s, streamed.ThreadID)
-			other := s.StartWorker()
-			way.set(how)
-			var sent []spool.Reply
-			for i := range 12 {
-				sent = append(sent, s.Send(fmt.Sprint("s", i), "script: say answered"))
-			}
-			for _, r := range sent {
-				require.Equal(t, "answered", s.Wait(r).Response)
-			}
-			require.True(t, strings.HasSuffix(s.Wait(streamed).Response, "word end"))
-			require.Contains(t, cut.Log(), "takes no tasks until what is missing is back")
-			status, r := readiness(t, cut)
-			require.Equal(t, http.StatusServiceUnavailable, status)
-			require.False(t, r.Parts["store"].OK || r.Parts["worker"].OK, r)
-
-			other.Kill()
-			way.set(linkWhole)
-			require.Equal(t, "again", s.Ask("s1", "script: say again").Response)
-			require.Contains(t, cut.Log(), "what was missing is back")
-			tt.Eventually(t, "it is ready", func() bool { status, _ = readiness(t, cut); return status == http.StatusOK })
-		})
+	for _, part := range []string{health.StorePart, health.TemporalPart, health.ModelPart} {
+		for name, how := range map[string]linkState{"refused": linkRefused, "silent": linkSilent} {
+			t.Run(part+" "+name, func(t *testing.T) { testLosesAPart(t, part, how) })
+		}
 	}
+}
+
+func testLosesAPart(t *testing.T, part string, how linkState) {
+	s := stack(t)
+	ways := map[string]*link{health.StorePart: newLink(t, s.StoreSpec()), health.TemporalPart: newLink(t, "tcp://"+s.Server.Address), health.ModelPart: newLink(t, s.Model.URL())}
+	way := ways[part]
+	// A model may be silent for long, so only this timeout tells that it is gone.
+	cut := s.StartWorker(anyPort, "SPOOL_STORE="+ways[health.StorePart].url, "TEMPORAL_ADDRESS="+ways[health.TemporalPart].at,
+		"OPENAI_BASE_URL="+ways[health.ModelPart].url, "SPOOL_IDLE_TIMEOUT=3s")
+	streamed := s.Send("streamed", "script: slow 50ms say "+strings.Repeat("word ", 300)+"end")
+	streaming(t, s, streamed.ThreadID)
+	other := s.StartWorker()
+	way.set(how)
+	var sent []spool.Reply
+	for i := range 12 {
+		sent = append(sent, s.Send(fmt.Sprint("s", i), "script: say answered"))
+	}
+	for _, r := range sent {
+		require.Equal(t, "answered", s.Wait(r).Response)
+	}
+	require.True(t, strings.HasSuffix(s.Wait(streamed).Response, "word end"))
+	r := health.Report{}
+	tt.Eventually(t, "it says what is missing", func() bool {
+		var status int
+		status, r = readiness(t, cut)
+		// Another worker would meet the same model.
+		return !r.Parts[part].OK && (status == http.StatusServiceUnavailable) == (part != health.ModelPart)
+	})
+	if part == health.StorePart {
+		require.Contains(t, cut.Log(), "takes no tasks until what is missing is back")
+		require.False(t, r.Parts[health.WorkerPart].OK, r)
+	}
+
+	other.Kill()
+	way.set(linkWhole)
+	require.Equal(t, "again", s.Ask("s1", "script: say again").Response)
+	tt.Eventually(t, "it is ready", func() bool {
+		status, r := readiness(t, cut)
+		return status == http.StatusOK && r.Parts[part].OK
+	})
 }

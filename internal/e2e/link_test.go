@@ -9,9 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// link is the only way of a worker to its store.
+// link is the only way of a worker to what is at a URL.
 type link struct {
-	url, to string
+	url, at, to string
 
 	mu    sync.Mutex
 	conns []net.Conn
@@ -26,14 +26,14 @@ const (
 	linkSilent            // connections stay, and nothing passes
 )
 
-func newLink(t *testing.T, store string) *link {
+func newLink(t *testing.T, of string) *link {
 	t.Helper()
-	u, err := url.Parse(store)
+	u, err := url.Parse(of)
 	require.NoError(t, err)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	k := &link{to: u.Host}
-	u.Host = l.Addr().String()
+	k := &link{to: u.Host, at: l.Addr().String()}
+	u.Host = k.at
 	k.url = u.String()
 	t.Cleanup(func() { _ = l.Close(); k.set(linkRefused) })
 	go func() {

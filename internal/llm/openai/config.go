@@ -17,7 +17,9 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"runtime"
 	"strings"
+	"syscall"
 	"time"
 
 	goopenai "github.com/sashabaranov/go-openai"
@@ -121,6 +123,22 @@ func New(cfg Config) (*Model, error) {
 	return &Model{cfg: cfg, host: u.Hostname(), at: u.Host, client: goopenai.NewClientWithConfig(client)}, nil
 }
 
+// dialer makes connections that end when the other side has vanished for 15 s, whether it
+// was asked something or an answer was waited for.
+var dialer = &net.Dialer{
+	Timeout:         10 * time.Second,
+	KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 5 * time.Second, Interval: 5 * time.Second, Count: 2},
+	Control: func(_, _ string, c syscall.RawConn) error {
+		if runtime.GOOS != "linux" {
+			return nil
+		}
+		const userTimeout = 18 // TCP_USER_TIMEOUT, in milliseconds
+		var set error
+		err := c.Control(func(fd uintptr) { set = syscall.SetsockoptInt(int(fd), syscall.IPPROTO_TCP, userTimeout, 15_000) })
+		return errors.Join(err, set)
+	},
+}
+
 // httpClient returns a copy of given, or the default, that follows no redirect:
 // a redirected POST loses its body or its key.
 func httpClient(given *http.Client) *http.Client {
@@ -130,13 +148,13 @@ func httpClient(given *http.Client) *http.Client {
 	} else {
 		c.Transport = &http.Transport{
 			Proxy:               http.ProxyFromEnvironment,
-			DialContext:         (&net.Dialer{Timeout: 15 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
+			DialContext:         dialer.DialContext,
 			ForceAttemptHTTP2:   true,
 			MaxIdleConnsPerHost: 64,
 			IdleConnTimeout:     90 * time.Second,
 			TLSHandshakeTimeout: 15 * time.Second,
 			// A dead HTTP/2 connection would otherwise be reused by every retry.
-			HTTP2: &http.HTTP2Config{SendPingTimeout: 15 * time.Second, PingTimeout: 15 * time.Second},
+			HTTP2: &http.HTTP2Config{SendPingTimeout: 10 * time.Second, PingTimeout: 5 * time.Second},
 		}
 	}
 	if c.CheckRedirect == nil {
