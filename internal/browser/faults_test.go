@@ -8,12 +8,17 @@ import (
 	"testing"
 	"time"
 
+	browserdomain "github.com/chromedp/cdproto/browser"
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 	"github.com/stretchr/testify/require"
 
+	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/internal/llm/script"
 	tt "github.com/spool-agents/spool/internal/temporaltest"
+	"github.com/spool-agents/spool/memory"
 )
 
 // asking is a stack whose general agent asks before it writes.
@@ -175,12 +180,24 @@ func TestTextsReadWell(t *testing.T) {
 	p.Text(".qa .answer", "the second")
 	p.See("document.querySelector('.qa strong')?.textContent === 'first'")
 	p.Text("article.assistant", "fine")
-	p.do(chromedp.SetUploadFiles(chromedp.CSS(".file input"), []string{picture(t)}))
+	p.Drop(picture(t))
 	p.See("document.querySelector('.thumb img')?.naturalWidth === 30")
+	p.Gone(".drop")
 	p.Type("#text", "half a thought")
 	p.Go(Eval[string](p, "location.href"))
 	p.See("document.querySelector('.thumb img')?.naturalWidth === 30 && document.querySelector('#text').value === 'half a thought'")
 	p.Text(".qa .answer", "the second")
+	// Enter makes a line on a phone, as it has no Shift.
+	command(p, emulation.SetTouchEmulationEnabled, func(cdp.BrowserContextID) emulation.SetTouchEmulationEnabledParams {
+		return emulation.SetTouchEmulationEnabledParams{Enabled: true}
+	})
+	p.See("matchMedia('(pointer: coarse) and (hover: none)').matches")
+	Eval[bool](p, "(e => (e.focus(), e.setSelectionRange(4, 4), true))(document.querySelector('#text'))")
+	p.Key(kb.Enter)
+	p.See(`document.querySelector('#text').value === 'half\n a thought'`)
+	require.Equal(t, 2, p.Count("article.user"))
+	p.Press(".composer", "Send")
+	p.See("document.querySelectorAll('article.user').length === 3 && document.querySelectorAll('.end').length === 3")
 	s.Verify()
 }
 
@@ -231,6 +248,32 @@ func TestInboxAndKeys(t *testing.T) {
 		p.Text(".welcome h1", "Spool")
 	}
 	ask("a.txt")
+	// Who wants to is notified while they look elsewhere, also after a reload.
+	allowed := browserdomain.PermissionDescriptor{Name: "notifications"}
+	command(p, browserdomain.SetPermission, func(of cdp.BrowserContextID) browserdomain.SetPermissionParams {
+		return browserdomain.SetPermissionParams{Permission: &allowed, Setting: browserdomain.PermissionSettingGranted, BrowserContextID: of}
+	})
+	p.Click(".inbox button")
+	p.Text(".inbox .pop", "Notify me")
+	require.False(t, Eval[bool](p, "document.querySelector('.inbox input').checked"), "nobody is notified unasked")
+	p.Click(".inbox input")
+	p.See("document.querySelector('.inbox input').checked")
+	p.Go(Eval[string](p, "location.href"))
+	p.Click(".inbox button")
+	p.See("document.querySelector('.inbox input').checked")
+	p.Click(".inbox button")
+	Eval[bool](p, `(window.notes = [], Notification = class extends Notification {
+		constructor(title, options) { super(title, options); notes.push(title + ": " + options.body); }
+	}, Object.defineProperty(document, "hidden", { configurable: true, get: () => true }), true)`)
+	r, err := s.Client.Send(s.Ctx(), memory.SendRequest{SessionID: "elsewhere", Content: agent.Text(script.Script(assign("general", script.Script(script.Call("file_write", map[string]any{"path": "n.txt", "content": "x"}), "echo it said")), "say n.txt is done"))})
+	require.NoError(t, err)
+	p.See("notes.join() === 'General needs you: asks to run file_write'")
+	Eval[bool](p, "delete document.hidden")
+	waits, err := s.Client.Approvals(s.Ctx(), r.ThreadID)
+	require.NoError(t, err)
+	_, err = s.Client.Decide(s.Ctx(), memory.Decision{By: "tester", Target: waits[0].ApprovalID, Verdict: memory.Deny})
+	require.NoError(t, err)
+	p.Text(".inbox", "Needs you (1)")
 	ask("b.txt")
 	p.Text(".inbox", "Needs you (2)")
 	p.See("document.title === '(2) Spool'")
@@ -238,8 +281,7 @@ func TestInboxAndKeys(t *testing.T) {
 	p.Click(".inbox button")
 	p.Press(".inbox .pop", "General")
 	p.Text(".card .diff", "a.txt")
-	Eval[bool](p, "document.activeElement.blur(), true")
-	p.Key("a")
+	p.Shortcut("a")
 	p.Text("article.assistant", "a.txt is done")
 	p.Text(".inbox", "Needs you (1)")
 	require.Equal(t, "one\ntwo\n", s.File("a.txt"))
@@ -248,14 +290,12 @@ func TestInboxAndKeys(t *testing.T) {
 	p.Text(".palette", "Go to what needs you (1)")
 	p.Key(kb.Enter)
 	p.Text(".card .diff", "b.txt")
-	Eval[bool](p, "document.activeElement.blur(), true")
-	p.Key("d")
+	p.Shortcut("d")
 	p.Gone(".card")
 	p.Text("article.assistant", "b.txt is done")
 	require.Equal(t, "", s.File("b.txt"))
 	p.Text(".inbox", "Nothing needs you")
-	Eval[bool](p, "document.activeElement.blur(), true")
-	p.Key("?")
+	p.Shortcut("?")
 	p.Text("[role=dialog]", "find a conversation or a command")
 	p.Key(kb.Escape)
 	p.Gone("[role=dialog]")
@@ -345,6 +385,17 @@ func TestTheListOfConversations(t *testing.T) {
 	p.Text(".welcome h1", "Spool")
 	p.Say("script: say hay")
 	p.Text("article.assistant", "hay")
+	// One that went on elsewhere is new until it is looked at.
+	p.Gone(".sidebar .unread")
+	_, err := s.Client.Send(s.Ctx(), memory.SendRequest{ThreadID: one, Content: agent.Text("script: say it went on")})
+	require.NoError(t, err)
+	p.See("document.querySelectorAll('.sidebar .unread').length === 1")
+	p.Click(".sidebar .unread a.chat")
+	p.Text("article.assistant", "it went on")
+	p.Gone(".sidebar .unread")
+	p.Go(Eval[string](p, "location.href"))
+	p.Text("article.assistant", "it went on")
+	require.Equal(t, 0, p.Count(".sidebar .unread"), "after a reload")
 	p.Type("#find", "needle is")
 	p.Text(".sidebar [role=status]", "1 found")
 	p.Text(".sidebar .snippet mark", "needle is")
@@ -357,6 +408,26 @@ func TestTheListOfConversations(t *testing.T) {
 		Eval[bool](p, "document.querySelector('.chat-row:has([aria-current]) .more').click(), true")
 		p.Press(".menu-of .pop", what)
 	}
+	folder := t.TempDir()
+	command(p, browserdomain.SetDownloadBehavior, func(of cdp.BrowserContextID) browserdomain.SetDownloadBehaviorParams {
+		return browserdomain.SetDownloadBehaviorParams{Behavior: browserdomain.SetDownloadBehaviorBehaviorAllow, BrowserContextID: of, DownloadPath: folder}
+	})
+	for _, as := range []string{"Markdown", "JSON"} {
+		menu("Export as " + as)
+	}
+	tt.Eventually(t, "both exports are there", func() bool {
+		there := 0
+		for _, pattern := range []string{"*.md", "*.json"} {
+			files, err := filepath.Glob(filepath.Join(folder, pattern))
+			require.NoError(t, err)
+			for _, file := range files {
+				if text, err := os.ReadFile(file); err == nil && strings.Contains(string(text), "the needle is here") {
+					there++
+				}
+			}
+		}
+		return there == 2
+	})
 	menu("Rename")
 	p.See("document.activeElement.matches('.sidebar form input')")
 	Eval[bool](p, "document.activeElement.select(), document.execCommand('insertText', false, 'Where the needle is'), true")
@@ -367,7 +438,7 @@ func TestTheListOfConversations(t *testing.T) {
 	p.Press(".menu-of .pop", "Delete it for good")
 	p.Text(".welcome h1", "Spool")
 	p.See("document.querySelectorAll('.sidebar a.chat').length === 1")
-	_, err := s.Client.Show(s.Ctx(), one, false)
+	_, err = s.Client.Show(s.Ctx(), one, false)
 	require.Error(t, err)
 	s.Verify()
 }

@@ -59,12 +59,14 @@ func TestWidthsAndAccessibility(t *testing.T) {
 	p.Click(".task-block")
 	p.Text("aside article", "seen it")
 	p.Click("aside .call summary")
+	p.Press(".card", "Edit")
+	p.See("document.querySelector('.card .fields')")
 	for _, look := range []string{"light", "dark"} {
 		p.Resize(1400, 844)
 		p.Click(".who")
 		p.Choose(".top-bar select", look)
 		p.Click(".who")
-		for _, width := range []int64{1400, 900, 390} {
+		for _, width := range []int64{1920, 1280, 900, 390} {
 			p.Resize(width, 844)
 			for _, open := range []bool{true, false} {
 				if !open {

@@ -13,8 +13,10 @@ import (
 	"time"
 
 	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/cdproto/target"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 	"github.com/stretchr/testify/require"
@@ -239,6 +241,35 @@ func (p *Tab) Say(text string) {
 
 // Key presses a key, such as Escape.
 func (p *Tab) Key(key string) { p.t.Helper(); p.do(chromedp.KeyEvent(key)) }
+
+// command sends a command to the browser, about the tab.
+func command[P, R any](p *Tab, c cdp.Command[P, R], params func(of cdp.BrowserContextID) P) {
+	p.t.Helper()
+	p.do(chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
+		this, err := cdp.Call(ctx, t, target.GetTargetInfo, target.GetTargetInfoParams{})
+		if err != nil {
+			return err
+		}
+		_, err = cdp.Call(ctx, t, c, params(this.TargetInfo.BrowserContextID))
+		return err
+	}))
+}
+
+// Drop drops a file from elsewhere in the middle of the page.
+func (p *Tab) Drop(path string) {
+	p.t.Helper()
+	for _, typ := range []input.DispatchDragEventType{input.DispatchDragEventTypeDragEnter, input.DispatchDragEventTypeDragOver, input.DispatchDragEventTypeDrop} {
+		command(p, input.DispatchDragEvent, func(cdp.BrowserContextID) input.DispatchDragEventParams {
+			return input.DispatchDragEventParams{Type: typ, X: 150, Y: 300, Data: &input.DragData{Items: []*input.DragDataItem{}, Files: []string{path}, DragOperationsMask: 1}}
+		})
+	}
+}
+
+// Shortcut presses a key where nothing is being written, before the page moves the focus.
+func (p *Tab) Shortcut(key string) {
+	p.t.Helper()
+	Eval[bool](p, fmt.Sprintf("document.activeElement.blur(), document.body.dispatchEvent(new KeyboardEvent('keydown', {key: %q, bubbles: true, cancelable: true})), true", key))
+}
 
 // Thread is the conversation that the page shows.
 func (p *Tab) Thread() string {

@@ -5,6 +5,7 @@ import { brief, title } from "./format.js";
 import { changes } from "./diff.js";
 import { visible } from "./visible.js";
 import { parsed } from "./thread.js";
+import { argumentsOf, changed, fieldsOf } from "./fields.js";
 
 // Diff shows what a call changes in a file.
 export function Diff({ tool, args }) {
@@ -30,6 +31,24 @@ function Asked({ call, folder }) {
   return html`<${Output} label=${`Arguments of ${call.toolName}`} value=${call.args} uncut />`;
 }
 
+// Fields change the arguments of a call. What would run is shown above them, so that
+// nothing hides in a field.
+function Fields({ fields, change, leave, approve }) {
+  const { wrong } = argumentsOf(fields);
+  const keys = (e) => {
+    if (e.key === "Escape") leave();
+    else if (e.key === "Enter" && (e.metaKey || e.ctrlKey)) approve();
+    else return;
+    e.preventDefault();
+    e.stopPropagation();
+  };
+  const lines = (text) => Math.min(10, Math.max(1, text.split("\n").length, Math.ceil(text.length / 90)));
+  return html`<div class="fields" role="group" aria-label="Arguments" onKeyDown=${keys}>
+    ${fields.map((f, i) => html`<label key=${f.key}><span class="label"><${Seen} text=${f.key} />${f.json ? " (JSON)" : ""}</span><textarea rows=${lines(f.text)} dir="auto" spellcheck=${false} value=${f.text} ref=${(e) => e && !i && !e.dataset.begun && ((e.dataset.begun = "1"), e.focus())} onInput=${(e) => change(fields.map((x) => (x === f ? { ...f, text: e.currentTarget.value } : x)))}></textarea></label>`)}
+    <div class="row">${wrong ? html`<span class="bad-text" role="alert">${wrong}</span>` : html`<span class="label">Runs with these instead; the agent is told that you changed them.</span>`}<span class="space"></span><button type="button" class="quiet small" onClick=${leave}>Undo the edit</button></div>
+  </div>`;
+}
+
 // About is what the agent works on that asks.
 function About({ model, ask }) {
   if (!ask.task) return null;
@@ -42,6 +61,7 @@ function Approval({ request, model, first }) {
   const [chosen, choose] = useState(() => new Set(request.toolCalls.filter((c) => !kept.includes(c)).map((c) => c.id)));
   const [instead, setInstead] = useState(null);
   const [busy, setBusy] = useState(false);
+  const [edits, setEdits] = useState({}); // call id -> fields
   const several = request.toolCalls.length > 1;
   const folder = model.threads.get(request.threadId)?.workdir ?? model.threads.get(request.rootThreadId)?.workdir;
   const decide = async (decision) => {
@@ -57,7 +77,18 @@ function Approval({ request, model, first }) {
   };
   const part = chosen.size < request.toolCalls.length;
   const may = kept.length < request.toolCalls.length;
-  const approve = () => may && chosen.size && decide({ verdict: "approve", ...(part && { calls: [...chosen] }) });
+  const edited = request.toolCalls.filter((c) => chosen.has(c.id) && edits[c.id] && changed(edits[c.id], parsed(c.args)));
+  const wrong = edited.some((c) => argumentsOf(edits[c.id]).wrong);
+  const approve = () => may && chosen.size && !wrong && decide({
+    verdict: "approve", ...(part && { calls: [...chosen] }), ...(edited.length && { arguments: Object.fromEntries(edited.map((c) => [c.id, argumentsOf(edits[c.id]).args])) }),
+  });
+  const verb = part ? `Approve ${chosen.size}${edited.length ? " as edited" : ""}, deny the rest` : edited.length ? "Approve as edited" : "Approve";
+  const leaveEdit = (id) => {
+    const { [id]: _, ...rest } = edits;
+    setEdits(rest);
+    requestAnimationFrame(() => document.querySelector(`[data-approval="${request.approvalId}"] [data-edit="${id}"]`)?.focus());
+  };
+  const editButton = (c) => !kept.includes(c) && !edits[c.id] && fieldsOf(parsed(c.args)) && html`<button type="button" class=${several ? "quiet small" : ""} data-key=${c === request.toolCalls[0] ? "e" : undefined} data-edit=${c.id} disabled=${busy} onClick=${() => setEdits({ ...edits, [c.id]: fieldsOf(parsed(c.args)) })}>Edit${first && c === request.toolCalls[0] && html`<kbd>E</kbd>`}</button>`;
   const back = useRef(null);
   const reply = () => {
     back.current = document.activeElement;
@@ -67,7 +98,7 @@ function Approval({ request, model, first }) {
     setInstead(null);
     requestAnimationFrame(() => document.querySelector(`[data-approval="${request.approvalId}"] [data-key=r]`)?.focus());
   };
-  const always = !request.toolCalls.some((c) => c.limit);
+  const always = !request.toolCalls.some((c) => c.limit) && !edited.length;
   const like = [...new Set(request.toolCalls.map((c) => c.like))];
   const tools = [...new Set(request.toolCalls.map((c) => c.toolName))].join(", ");
   return html`<section class="card" aria-label=${visible(`Approval for ${request.agent}`)} data-approval=${request.approvalId} data-first=${first ? "" : undefined}>
@@ -75,15 +106,18 @@ function Approval({ request, model, first }) {
     <${About} model=${model} ask=${request} />
     ${request.toolCalls.map((c) => html`<div class="asked" key=${c.id}>
       ${several && html`<label class="each"><input type="checkbox" checked=${chosen.has(c.id)} disabled=${kept.includes(c)} onChange=${() => flip(c.id)} /> <b><${Seen} text=${c.toolName} /></b> <span class="dim"><${Seen} text=${brief(c.args)} /></span><span class="space"></span><span class="label">${chosen.has(c.id) ? "approve" : "deny"}</span></label>`}
-      <${Asked} call=${c} folder=${folder} />
+      <${Asked} call=${edits[c.id] ? { ...c, args: argumentsOf(edits[c.id]).args ?? c.args } : c} folder=${folder} />
+      ${edits[c.id] ? html`<${Fields} fields=${edits[c.id]} change=${(f) => setEdits({ ...edits, [c.id]: f })} leave=${() => leaveEdit(c.id)} approve=${approve} />` : several && editButton(c)}
     </div>`)}
     ${kept.length > 0 && html`<p class="label" role="note"><${Seen} text=${kept.map((c) => c.toolName).join(", ")} /> waits for the administrator${model.me.administrator && ` (${model.me.administrator})`}, who approves it on the server's machine: <code>approve ${request.approvalId} --user ${model.me.userId}</code>. You may deny it.</p>`}
     ${instead === null
       ? html`<div class="row">
-          ${may && html`<button type="button" class="main" data-key="a" disabled=${busy || !chosen.size} onClick=${approve}>${part ? `Approve ${chosen.size}, deny the rest` : "Approve"}${first && html`<kbd>A</kbd>`}</button>`}
+          ${may && html`<button type="button" class="main" data-key="a" disabled=${busy || !chosen.size || wrong} onClick=${approve}>${verb}${first && html`<kbd>A</kbd>`}</button>`}
           <button type="button" data-key="d" disabled=${busy} onClick=${() => decide({ verdict: "deny" })}>Deny${first && html`<kbd>D</kbd>`}</button>
+          ${!several && may && editButton(request.toolCalls[0])}
           <button type="button" data-key="r" disabled=${busy} onClick=${reply}>Reply instead…${first && html`<kbd>R</kbd>`}</button>
-          <span class="space"></span>
+        </div>
+        <div class="row others">
           ${request.threadId !== model.place.thread && html`<button type="button" class="quiet small" onClick=${() => model.go({ inspect: request.threadId, tab: "", turn: "" })}>Look at its work</button>`}
           ${always && like.every(Boolean) && html`<button type="button" class="quiet small" disabled=${busy} onClick=${() => decide({ verdict: "approve_all", narrow: true })} title="Calls like these run without asking for the rest of this session">Ask no more for <${Seen} text=${like.join(", ")} /></button>`}
           ${always && html`<button type="button" class="quiet small" disabled=${busy} onClick=${() => decide({ verdict: "approve_all" })} title="These tools run without asking for the rest of this session">Ask no more for ${tools} in this session</button>`}

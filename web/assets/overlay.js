@@ -85,7 +85,7 @@ const keys = [
   ["/", "write a message"],
   ["N", "new conversation"],
   ["J, K", "next and previous conversation"],
-  ["A, D, R", "approve, deny, or reply instead of what asks first"],
+  ["A, D, E, R", "approve, deny, edit, or reply instead of what asks first"],
   ["I, T", "inspect this conversation, its trace"],
   ["Enter", "send; Shift Enter makes a line"],
   ["Esc", "close what is open"],
@@ -132,6 +132,7 @@ export function shortcut(e, model, ui) {
     t: () => model.place.thread && model.go({ inspect: model.place.inspect || model.place.thread, tab: "trace", turn: "" }),
     a: () => press("a"),
     d: () => press("d"),
+    e: () => press("e"),
     r: () => press("r"),
   }[e.key];
   if (!does) return;

@@ -235,9 +235,11 @@ const handle = {
     for (const id of d.approvedCalls ?? []) {
       const t = holder(s, e.turnId, "calls", id);
       const old = t.calls.get(id);
-      if (old?.status === "awaiting_approval") t.calls.set(id, { ...old, status: "running" });
+      const own = d.arguments?.[id]; // a person's
+      if (old?.status === "awaiting_approval") t.calls.set(id, { ...old, status: "running", ...(own && { args: own, gate: "edited" }) });
       const task = t.tasks.get(taskOf(id));
-      if (task?.status === "waiting") t.tasks.set(task.id, { ...task, status: "running" });
+      if (task?.status === "waiting") t.tasks.set(task.id, { ...task, status: "running", ...(own && task.type === "tool" && { instruction: JSON.stringify(own) }) });
+      for (const [k, a] of t.actions) if (own && a.id === id) t.actions.set(k, { ...a, args: own });
     }
   },
   question_asked(s, e, d) {

@@ -174,3 +174,19 @@ test("a model call that waits is told until it goes on, also those of sub-agents
   const view = { thread: main, messages: [], inbox: [], tasks: [], toolCalls: [], events: [wait(main.id, 2).event], waits: [{ threadId: "agent:a:y", until: at(9000) }] };
   assert.equal(ids(fromView(view), 0), "agent:a:y", "the view's rows count");
 });
+
+test("a call that a person approved with other arguments shows these", () => {
+  seq = 0;
+  const calls = [{ id: "call_1", function: { name: "shell", arguments: '{"command":"rm a"}' } }];
+  const told = [
+    event("tool_calls", { toolCalls: calls }),
+    event("tool_call", { intent: "shell", arguments: { command: "rm a" }, toolCallId: "call_1", gate: "ask" }),
+    event("sub_agent_tool_call", { toolCallId: "call_2", toolName: "shell", arguments: { command: "rm b" }, parentToolCallId: "call_1" }),
+    event("tool_approval_required", { approvalId: "a", toolCalls: [{ id: "call_1" }] }),
+    event("tool_approval_response", { approvalId: "a", decision: "approve", approvedCalls: ["call_1"], arguments: { call_1: { command: "ls" } } }),
+    event("tool_approval_response", { approvalId: "b", decision: "approve", approvedCalls: ["call_2"], arguments: { call_2: { command: "ls b" } } }),
+  ];
+  const [t] = told.reduce(fold, empty()).turns;
+  assert.deepEqual([t.calls.get("call_1").args, t.calls.get("call_1").gate, t.tasks.get("task_1").instruction], [{ command: "ls" }, "edited", '{"command":"ls"}']);
+  assert.deepEqual(t.actions.get("task_1").args, { command: "ls b" });
+});

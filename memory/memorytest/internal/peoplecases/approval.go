@@ -153,7 +153,9 @@ var verdictRules = append(eachVerdict(), []suite.Rule{
 	{Name: "arguments of a person's become the call's, its message's and its task's, and the result says so", Turn: func(e *suite.Env, t memory.Turn) {
 		calls := e.Gated(t, 1, agent.GateAsk, agent.GateAsk, agent.GateAuto)
 		a := e.Ask(t, 1)
-		own := func(id, args string) map[string]json.RawMessage { return map[string]json.RawMessage{id: json.RawMessage(args)} }
+		own := func(id, args string) map[string]json.RawMessage {
+			return map[string]json.RawMessage{id: json.RawMessage(args)}
+		}
 		d := suite.Decision(calls[0].ID, memory.Approve)
 		d.Calls = []string{calls[0].ID}
 		e.Unchanged(t.ThreadID, func() {
