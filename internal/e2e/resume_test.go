@@ -13,6 +13,7 @@ import (
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/internal/llm/script"
 	tt "github.com/spool-agents/spool/internal/temporaltest"
+	"github.com/spool-agents/spool/memory/port"
 )
 
 // resume is the step that goes on with a sub-agent.
@@ -45,7 +46,7 @@ func TestRow21_Resume(t *testing.T) {
 		status agent.ThreadStatus
 		then   func(t *testing.T, s *tt.Stack, child agent.Thread)
 	}{
-		"success": {first: script.Script(add(1, 1), "say remembered"), status: agent.ThreadCompleted},
+		"edited":  {first: script.Script(add(1, 1), "say remembered"), status: agent.ThreadCompleted, then: remind},
 		"failure": {first: script.Script(add(1, 1), "fail 400 say never"), status: agent.ThreadFailed},
 		"cancel":  {first: script.Script(add(1, 1), slow("c", 60)), cancel: true, status: agent.ThreadCancelled},
 		"restart": {first: script.Script(add(1, 1), "say remembered"), status: agent.ThreadCompleted,
@@ -85,9 +86,27 @@ func TestRow21_Resume(t *testing.T) {
 			require.Equal(t, c.first, seen[1].Content.String(), "the old task comes first")
 			require.Equal(t, agent.RoleTool, seen[3].Role)
 			require.Equal(t, "script: say second answer", seen[len(seen)-1].Content.String())
-			require.Len(t, turns(t, s, child.ID), 2)
+			ran := 2
+			if name == "edited" {
+				ran++ // what is added is a closed turn of its own
+				require.Equal(t, "mind this", seen[len(seen)-2].Content.String(), "what was saved by keys is what the agent goes on from")
+			}
+			require.Len(t, turns(t, s, child.ID), ran)
 		})
 	}
+}
+
+// remind adds a message to a sub-agent's thread through memory by keys.
+func remind(t *testing.T, s *tt.Stack, th agent.Thread) {
+	t.Helper()
+	noRun(t, s, th.ID)
+	noRun(t, s, th.ParentThreadID)
+	agents := port.NewAgentSessionStore(s.Client.Memory(""), port.ConversationOptions{})
+	kept, found, err := agents.Get(s.Ctx(), th.AgentType, th.AgentID)
+	require.NoError(t, err)
+	require.True(t, found)
+	kept.Messages = append(kept.Messages, agent.Message{ID: "n1", Role: agent.RoleUser, Content: agent.Text("mind this")})
+	require.NoError(t, agents.Save(s.Ctx(), kept))
 }
 
 // forget makes Temporal forget a thread's workflow, as after its retention.
