@@ -105,19 +105,33 @@ func (a *Activities) Register(r worker.ActivityRegistry) {
 		contract.SummarizeContext: a.SummarizeContext,
 		contract.Nudge:            a.Nudge,
 		contract.SaveUserMessage:  a.SaveUserMessage,
-		contract.SaveToolRound:    a.SaveToolRound,
-		contract.SaveDenial:       a.SaveDenial,
-		contract.SaveFinalAnswer:  a.SaveFinalAnswer,
-		contract.CloseTurn:        a.CloseTurn,
-		contract.OpenApproval:     a.OpenApproval,
-		contract.StepState:        a.StepState,
-		contract.OpenQuestion:     a.OpenQuestion,
-		contract.QuestionState:    a.QuestionState,
-		contract.TurnWaited:       a.TurnWaited,
-		contract.OpenDelegation:   a.OpenDelegation,
-		contract.TakeChildResult:  a.TakeChildResult,
+		contract.SaveToolRound:    save(a, a.SaveToolRound),
+		contract.SaveDenial:       save(a, a.SaveToolRound), // of a round with a denied call (save point 4)
+		contract.SaveFinalAnswer:  save(a, a.CloseTurn),     // of a turn that ends with an answer (save point 3)
+		contract.CloseTurn:        save(a, a.CloseTurn),
+		contract.OpenApproval:     save(a, a.OpenApproval),
+		contract.StepState:        save(a, a.StepState),
+		contract.OpenQuestion:     save(a, a.OpenQuestion),
+		contract.QuestionState:    save(a, a.QuestionState),
+		contract.TurnWaited:       save(a, a.TurnWaited),
+		contract.OpenDelegation:   save(a, a.OpenDelegation),
+		contract.TakeChildResult:  save(a, a.TakeChildResult),
 	} {
 		r.RegisterActivityWithOptions(f, activity.RegisterOptions{Name: name})
+	}
+}
+
+// save makes a local activity of a function: its reference has the thread, and its
+// error is one for Temporal.
+func save[I, O any, P interface {
+	*I
+	At() *contract.Ref
+}](a *Activities, f func(context.Context, I) (O, error)) func(context.Context, I) (O, error) {
+	return func(ctx context.Context, in I) (O, error) {
+		ref := P(&in).At()
+		*ref = here(ctx, *ref)
+		out, err := f(ctx, in)
+		return out, a.wire(ctx, ref.Turn, err)
 	}
 }
 

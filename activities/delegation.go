@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/agent/steps"
 	"github.com/spool-agents/spool/internal/contract"
 	"github.com/spool-agents/spool/memory"
 )
@@ -15,39 +16,29 @@ import (
 // templates and creates what it needs in one transaction, or stores why not as
 // the call's result.
 func (a *Activities) OpenDelegation(ctx context.Context, ref contract.Ref) (contract.DelegationOutput, error) {
-	ref = here(ctx, ref)
-	thread, err := a.Store.Thread(ctx, "", ref.Thread)
-	if err != nil {
-		return contract.DelegationOutput{}, a.wire(ctx, ref.Turn, err)
-	}
-	before, err := a.delegationsBefore(ctx, ref)
-	if err != nil {
-		return contract.DelegationOutput{}, a.wire(ctx, ref.Turn, err)
-	}
-	var out contract.DelegationOutput
-	for _, id := range append(before, ref.Call) {
-		if out, err = a.openDelegation(ctx, thread, ref.Turn, id, id == ref.Call); err != nil {
-			return contract.DelegationOutput{}, a.wire(ctx, ref.Turn, err)
+	return steps.Get(func() (out contract.DelegationOutput) {
+		thread := steps.Must(a.Store.Thread(ctx, "", ref.Thread))
+		for _, id := range append(a.delegationsBefore(ctx, ref), ref.Call) {
+			out = a.openDelegation(ctx, thread, ref.Turn, id, id == ref.Call)
 		}
-	}
-	return out, nil
+		return out
+	})
 }
 
 // delegationsBefore are the delegations that stand before this one in their step.
 // They are opened first, whichever activity is the fastest: which ones a limit
 // refuses is a matter of their order and not of time.
-func (a *Activities) delegationsBefore(ctx context.Context, ref contract.Ref) (ids []string, err error) {
-	call, err := a.Store.ToolCall(ctx, ref.Call)
-	if err != nil || call.Index == 0 {
-		return nil, err
+func (a *Activities) delegationsBefore(ctx context.Context, ref contract.Ref) (ids []string) {
+	call := steps.Must(a.Store.ToolCall(ctx, ref.Call))
+	if call.Index == 0 {
+		return nil
 	}
-	step, err := a.Store.StepState(ctx, round(ref))
-	for _, c := range step.Calls {
+	for _, c := range steps.Must(a.Store.StepState(ctx, round(ref))).Calls {
 		if c.Index < call.Index && opens(c) {
 			ids = append(ids, c.ID)
 		}
 	}
-	return ids, err
+	return ids
 }
 
 // opens reports whether a call is a delegation that is due.
@@ -57,18 +48,18 @@ func opens(c agent.ToolCall) bool {
 
 // openDelegation opens a call's delegation; if it is not asked for itself, only if
 // nobody has done so.
-func (a *Activities) openDelegation(ctx context.Context, thread agent.Thread, turn, id string, itself bool) (contract.DelegationOutput, error) {
-	call, err := a.Store.ToolCall(ctx, id)
-	if err != nil || !itself && !opens(call) {
-		return contract.DelegationOutput{}, err
+func (a *Activities) openDelegation(ctx context.Context, thread agent.Thread, turn, id string, itself bool) (out contract.DelegationOutput) {
+	call := steps.Must(a.Store.ToolCall(ctx, id))
+	if !itself && !opens(call) {
+		return out
 	}
 	req := a.delegation(thread, call)
 	req.ThreadID, req.TurnID, req.CallID = thread.ID, turn, id
-	opened, err := a.Store.OpenDelegation(ctx, req)
+	opened := steps.Must(a.Store.OpenDelegation(ctx, req))
 	return contract.DelegationOutput{
 		Refused: opened.Refused, Child: opened.ChildThread, Turn: opened.ChildTurn, Agent: req.Config.Name, Background: opened.Background,
 		Task: oneLine(req.Task),
-	}, err
+	}
 }
 
 func (a *Activities) delegation(thread agent.Thread, call agent.ToolCall) memory.DelegationRequest {
@@ -106,10 +97,6 @@ func (a *Activities) delegation(thread agent.Thread, call agent.ToolCall) memory
 
 // TakeChildResult moves a foreground child's end from the inbox to the call's result.
 func (a *Activities) TakeChildResult(ctx context.Context, ref contract.Ref) (contract.ChildOutput, error) {
-	ref = here(ctx, ref)
 	r, err := a.Store.TakeChildResult(ctx, memory.ChildResultRequest{ThreadID: ref.Thread, TurnID: ref.Turn, CallID: ref.Call})
-	if err != nil {
-		return contract.ChildOutput{}, a.wire(ctx, ref.Turn, err)
-	}
-	return contract.ChildOutput{Done: r.Done, NeedsStart: r.NeedsStart, Child: r.ChildThread}, nil
+	return contract.ChildOutput{Done: r.Done, NeedsStart: r.NeedsStart, Child: r.ChildThread}, err
 }

@@ -10,13 +10,7 @@ import (
 
 // OpenQuestion puts what a call of ask_user asks to a person, or stores why not
 // as the call's result. Repeated, it tells whether there is an answer.
-func (a *Activities) OpenQuestion(ctx context.Context, ref contract.Ref) (contract.QuestionOutput, error) {
-	ref = here(ctx, ref)
-	out, err := a.openQuestion(ctx, ref)
-	return out, a.wire(ctx, ref.Turn, err)
-}
-
-func (a *Activities) openQuestion(ctx context.Context, ref contract.Ref) (out contract.QuestionOutput, err error) {
+func (a *Activities) OpenQuestion(ctx context.Context, ref contract.Ref) (out contract.QuestionOutput, err error) {
 	call, err := a.Store.ToolCall(ctx, ref.Call)
 	if err != nil || call.Status.Final() {
 		return contract.QuestionOutput{Done: err == nil}, err
@@ -45,8 +39,8 @@ func (a *Activities) openQuestion(ctx context.Context, ref contract.Ref) (out co
 func (a *Activities) QuestionState(ctx context.Context, ref contract.Ref) (contract.QuestionOutput, error) {
 	call, err := a.Store.ToolCall(ctx, ref.Call)
 	if err != nil || call.Status.Final() {
-		return contract.QuestionOutput{Done: err == nil}, a.wire(ctx, ref.Turn, err)
+		return contract.QuestionOutput{Done: err == nil}, err
 	}
 	turn, err := a.Store.Turn(ctx, ref.Turn)
-	return contract.QuestionOutput{Cancelled: err == nil && turn.CancelRequested != nil}, a.wire(ctx, ref.Turn, err)
+	return contract.QuestionOutput{Cancelled: err == nil && turn.CancelRequested != nil}, err
 }

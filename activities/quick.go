@@ -71,22 +71,16 @@ func (a *Activities) runQuick(ctx context.Context, ref contract.Ref, calls []str
 
 // SaveToolRound appends the assistant message and all its results (save points 2 and
 // 4). The step's quick calls it runs before.
-func (a *Activities) SaveToolRound(ctx context.Context, in contract.RoundInput) (contract.RoundOutput, error) {
-	ref := here(ctx, in.Ref)
+func (a *Activities) SaveToolRound(ctx context.Context, in contract.RoundInput) (out contract.RoundOutput, err error) {
 	var saved *memory.RoundSaved
 	if len(in.Run) > 0 {
-		var left []string
-		var err error
-		if saved, left, err = a.runQuick(ctx, ref, in.Run); err != nil || len(left) > 0 {
-			return contract.RoundOutput{Left: left}, a.wire(ctx, ref.Turn, err)
+		if saved, out.Left, err = a.runQuick(ctx, in.Ref, in.Run); err != nil || len(out.Left) > 0 {
+			return out, err
 		}
 	}
 	if saved == nil {
-		round, err := a.Store.SaveToolRound(ctx, round(ref))
-		if err != nil {
-			return contract.RoundOutput{}, a.wire(ctx, ref.Turn, err)
-		}
-		saved = &round
+		round, err := a.Store.SaveToolRound(ctx, round(in.Ref))
+		return contract.RoundOutput{EndTurn: round.EndTurn}, err
 	}
 	return contract.RoundOutput{EndTurn: saved.EndTurn}, nil
 }

@@ -158,27 +158,14 @@ func (a *Activities) missing(name, threadID string) string {
 	return text + "; put its file there and retry thread " + threadID + ", or send to another agent"
 }
 
-// SaveDenial is SaveToolRound for a round with a denied call (save point 4). It
-// is a function of its own because the SDK names an activity by its function.
-func (a *Activities) SaveDenial(ctx context.Context, in contract.RoundInput) (contract.RoundOutput, error) {
-	return a.SaveToolRound(ctx, in)
-}
-
-// SaveFinalAnswer is CloseTurn for a turn that ends with an answer (save point 3).
-func (a *Activities) SaveFinalAnswer(ctx context.Context, in contract.CloseInput) (contract.CloseOutput, error) {
-	return a.CloseTurn(ctx, in)
-}
-
 // CloseTurn ends a turn in every respect.
 func (a *Activities) CloseTurn(ctx context.Context, in contract.CloseInput) (contract.CloseOutput, error) {
-	in.Ref = here(ctx, in.Ref)
-	req := memory.CloseRequest{
+	closed, err := a.Store.CloseTurn(ctx, memory.CloseRequest{
 		ThreadID: in.Thread, TurnID: in.Turn, Outcome: in.Outcome, Step: in.Step, Reason: in.Reason,
 		Code: in.Code, Message: in.Message, Answer: in.Answer,
-	}
-	closed, err := a.Store.CloseTurn(ctx, req)
+	})
 	if err != nil {
-		return contract.CloseOutput{}, a.wire(ctx, in.Turn, err)
+		return contract.CloseOutput{}, err
 	}
 	a.transcripts.drop(in.Thread)
 	a.Telemetry.TurnClosed(in.Thread, in.Turn, in.Outcome, closed)
@@ -189,34 +176,25 @@ func (a *Activities) CloseTurn(ctx context.Context, in contract.CloseInput) (con
 
 // OpenApproval asks a person about the gated calls of a step.
 func (a *Activities) OpenApproval(ctx context.Context, ref contract.Ref) (contract.StepOutput, error) {
-	asked, err := a.Store.OpenApproval(ctx, round(here(ctx, ref)))
-	if err != nil {
-		return contract.StepOutput{}, a.wire(ctx, ref.Turn, err)
-	}
-	return contract.StepOutput{Waiting: true, SinceMs: asked.CreatedAt.UnixMilli()}, nil
+	asked, err := a.Store.OpenApproval(ctx, round(ref))
+	return contract.StepOutput{Waiting: true, SinceMs: asked.CreatedAt.UnixMilli()}, err
 }
 
 // StepState tells what is left to do in a step after waiting.
 func (a *Activities) StepState(ctx context.Context, ref contract.Ref) (contract.StepOutput, error) {
-	state, err := a.Store.StepState(ctx, round(here(ctx, ref)))
-	if err != nil {
-		return contract.StepOutput{}, a.wire(ctx, ref.Turn, err)
-	}
+	state, err := a.Store.StepState(ctx, round(ref))
 	out := contract.StepOutput{Waiting: state.Waiting, Cancelled: state.Cancelled}
 	if !state.Waiting {
 		out.Calls = a.calls(state.Calls)
 	}
-	return out, nil
+	return out, err
 }
 
 // TurnWaited tells how long a turn has waited for people: that time counts
 // against no timeout.
 func (a *Activities) TurnWaited(ctx context.Context, ref contract.Ref) (contract.WaitedOutput, error) {
 	w, err := a.Store.Waited(ctx, ref.Turn)
-	if err != nil {
-		return contract.WaitedOutput{}, a.wire(ctx, ref.Turn, err)
-	}
-	return contract.WaitedOutput{Ms: w.Time.Milliseconds(), Now: w.Now}, nil
+	return contract.WaitedOutput{Ms: w.Time.Milliseconds(), Now: w.Now}, err
 }
 
 func round(ref contract.Ref) memory.RoundRequest {

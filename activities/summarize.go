@@ -11,6 +11,7 @@ import (
 	"go.temporal.io/sdk/activity"
 
 	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/agent/steps"
 	"github.com/spool-agents/spool/internal/contract"
 	"github.com/spool-agents/spool/internal/prompt"
 	"github.com/spool-agents/spool/internal/telemetry"
@@ -149,25 +150,19 @@ func (a *Activities) facts(ctx context.Context, begun memory.SummaryStart, p pla
 			b.WriteString("\n\nThe message that was being worked on, as it was written:\n" + agent.Shorten(m.Content.String(), 4000, ""))
 		}
 	}
-	states, err := a.taskStates(ctx, begun.Thread.ID, "")
-	if err != nil {
-		return "", err
-	}
-	if len(states) > 0 {
-		b.WriteString("\n\n" + agent.FormatTaskList(states))
-	}
-	mine := memory.QuestionFilter{ThreadID: begun.Thread.ID, OpenOnly: true}
-	if begun.Thread.Kind == agent.KindMain { // it sees those of all below it
-		mine = memory.QuestionFilter{RootThread: begun.Thread.ID, OpenOnly: true}
-	}
-	open, err := a.Store.Questions(ctx, mine)
-	if err != nil {
-		return "", err
-	}
-	for _, q := range open {
-		fmt.Fprintf(&b, "\n\nOpen question to the user, %s, of %s: %s", q.ID, q.Agent, agent.Shorten(q.Text, 500, ""))
-	}
-	return b.String(), nil
+	err := steps.Run(func() {
+		if states := steps.Must(a.taskStates(ctx, begun.Thread.ID, "")); len(states) > 0 {
+			b.WriteString("\n\n" + agent.FormatTaskList(states))
+		}
+		mine := memory.QuestionFilter{ThreadID: begun.Thread.ID, OpenOnly: true}
+		if begun.Thread.Kind == agent.KindMain { // it sees those of all below it
+			mine = memory.QuestionFilter{RootThread: begun.Thread.ID, OpenOnly: true}
+		}
+		for _, q := range steps.Must(a.Store.Questions(ctx, mine)) {
+			fmt.Fprintf(&b, "\n\nOpen question to the user, %s, of %s: %s", q.ID, q.Agent, agent.Shorten(q.Text, 500, ""))
+		}
+	})
+	return b.String(), err
 }
 
 // shortenTo cuts a text to about so many tokens.

@@ -8,6 +8,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 
 	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/agent/steps"
 	"github.com/spool-agents/spool/internal/contract"
 	"github.com/spool-agents/spool/memory"
 )
@@ -38,16 +39,13 @@ func (a *Activities) await(ctx context.Context, call agent.ToolCall) error {
 		return err
 	}
 	states, err := a.taskStates(ctx, call.ThreadID, p.AgentID)
-	if err != nil {
-		return err
-	}
 	for _, s := range states {
 		if s.Working() {
 			delay := min(firstLook<<min(info.Attempt-1, 8), lastLook, left)
 			return waiting("sub-agent "+s.AgentID+" is still at work", delay)
 		}
 	}
-	return nil
+	return err
 }
 
 // waiting makes Temporal try again soon; until then no slot is held.
@@ -62,27 +60,22 @@ func (a *Activities) taskOutput(ctx context.Context, call agent.ToolCall) (agent
 	if err != nil {
 		return agent.ToolFailed(agent.ErrInvalidInput, "%v", err), nil
 	}
-	states, err := a.taskStates(ctx, call.ThreadID, p.AgentID)
-	if err != nil {
-		return agent.ToolResult{}, err
-	}
-	switch {
-	case p.AgentID == "":
-		return agent.ToolOK(agent.FormatTaskList(states)), nil
-	case len(states) == 0:
-		return agent.ToolFailed(agent.ErrNotFound, "%s", agent.RefuseTaskUnknown(p.AgentID)), nil
-	case states[0].Working():
-		return agent.ToolOK(agent.FormatTaskState(states[0])), nil
-	}
-	turns, err := a.Store.TurnsOf(ctx, states[0].ThreadID)
-	if err != nil {
-		return agent.ToolResult{}, err
-	}
-	o := outcome(states[0], turns)
-	if o.StartedBy != "" {
-		o.Through, err = a.through(ctx, call.ThreadID, o.ThreadID)
-	}
-	return agent.ToolOK(agent.DelegationResultFormatter{}.Result(o)), err
+	return steps.Get(func() agent.ToolResult {
+		states := steps.Must(a.taskStates(ctx, call.ThreadID, p.AgentID))
+		switch {
+		case p.AgentID == "":
+			return agent.ToolOK(agent.FormatTaskList(states))
+		case len(states) == 0:
+			return agent.ToolFailed(agent.ErrNotFound, "%s", agent.RefuseTaskUnknown(p.AgentID))
+		case states[0].Working():
+			return agent.ToolOK(agent.FormatTaskState(states[0]))
+		}
+		o := outcome(states[0], steps.Must(a.Store.TurnsOf(ctx, states[0].ThreadID)))
+		if o.StartedBy != "" {
+			o.Through = steps.Must(a.through(ctx, call.ThreadID, o.ThreadID))
+		}
+		return agent.ToolOK(agent.DelegationResultFormatter{}.Result(o))
+	})
 }
 
 // outcome is the end of a sub-agent's latest turn. One whose only task was
@@ -103,53 +96,35 @@ func outcome(s agent.TaskState, turns []memory.Turn) agent.SpecialistAgentResult
 // taskStates are the children of a thread, or the one descendant named; none if
 // the thread has no such descendant.
 func (a *Activities) taskStates(ctx context.Context, threadID, agentID string) ([]agent.TaskState, error) {
-	var threads []agent.Thread
-	var err error
-	if agentID == "" {
-		if threads, err = a.Store.Children(ctx, threadID); err == nil {
-			var adopted []agent.Thread
-			adopted, err = a.adopted(ctx, threadID, threads)
-			threads = append(threads, adopted...)
+	return steps.Get(func() (states []agent.TaskState) {
+		var threads []agent.Thread
+		if agentID == "" {
+			threads = steps.Must(a.Store.Children(ctx, threadID))
+			threads = append(threads, a.adopted(ctx, threadID, threads)...)
+		} else {
+			threads = a.descendant(ctx, threadID, agentID)
 		}
-	} else {
-		threads, err = a.descendant(ctx, threadID, agentID)
-	}
-	if err != nil {
-		return nil, err
-	}
-	var states []agent.TaskState
-	for _, th := range threads {
-		s, err := a.taskState(ctx, th)
-		if err != nil {
-			return nil, err
+		for _, th := range threads {
+			s := a.taskState(ctx, th)
+			if th.ParentThreadID != threadID {
+				s.StartedBy = agentIDOf(th.ParentThreadID)
+			}
+			states = append(states, s)
 		}
-		if th.ParentThreadID != threadID {
-			s.StartedBy = agentIDOf(th.ParentThreadID)
-		}
-		states = append(states, s)
-	}
-	return states, nil
+		return states
+	})
 }
 
 // adopted are background sub-agents that others below a thread started and whose
 // ends are reported to this thread: those that were, and those that will be because
 // nobody in between is at work.
-func (a *Activities) adopted(ctx context.Context, threadID string, own []agent.Thread) ([]agent.Thread, error) {
-	entries, err := a.Store.Inbox(ctx, threadID)
-	if err != nil {
-		return nil, err
-	}
+func (a *Activities) adopted(ctx context.Context, threadID string, own []agent.Thread) (found []agent.Thread) {
 	reported := map[string]bool{}
-	for _, e := range entries {
+	for _, e := range steps.Must(a.Store.Inbox(ctx, threadID)) {
 		reported[e.ChildThread] = reported[e.ChildThread] || e.Kind == memory.EntryChild && e.Background
 	}
-	var found []agent.Thread
 	for idle := own; len(idle) > 0; idle = idle[1:] {
-		children, err := a.Store.Children(ctx, idle[0].ID)
-		if err != nil {
-			return nil, err
-		}
-		for _, c := range children {
+		for _, c := range steps.Must(a.Store.Children(ctx, idle[0].ID)) {
 			reports := idle[0].OpenTurnID == "" && c.OpenTurnID != ""
 			if reported[c.ID] || reports {
 				found = append(found, c)
@@ -157,7 +132,7 @@ func (a *Activities) adopted(ctx context.Context, threadID string, own []agent.T
 			idle = append(idle, c)
 		}
 	}
-	return found, nil
+	return found
 }
 
 // through is the sub-agent of a thread that leads to a descendant.
@@ -181,61 +156,48 @@ func agentIDOf(threadID string) string {
 }
 
 // descendant finds a sub-agent below a thread.
-func (a *Activities) descendant(ctx context.Context, threadID, agentID string) ([]agent.Thread, error) {
+func (a *Activities) descendant(ctx context.Context, threadID, agentID string) []agent.Thread {
 	id := agent.ThreadOfAgent(agentID)
 	if id == "" {
-		return nil, nil
+		return nil
 	}
 	found, err := a.Store.Thread(ctx, "", id)
 	for at := found; err == nil && at.ParentThreadID != ""; at, err = a.Store.Thread(ctx, "", at.ParentThreadID) {
 		if at.ParentThreadID == threadID {
-			return []agent.Thread{found}, nil
+			return []agent.Thread{found}
 		}
 	}
-	if agent.CodeOf(err) == agent.CodeNotFound {
-		err = nil
+	if agent.CodeOf(err) != agent.CodeNotFound {
+		steps.Check(err)
 	}
-	return nil, err
+	return nil
 }
 
-func (a *Activities) taskState(ctx context.Context, th agent.Thread) (agent.TaskState, error) {
+func (a *Activities) taskState(ctx context.Context, th agent.Thread) agent.TaskState {
 	s := agent.TaskState{AgentType: th.AgentType, AgentID: th.AgentID, ThreadID: th.ID, Status: th.Status, Reason: th.Reason, Description: th.Topic}
 	if th.OpenTurnID == "" {
 		// A task that waits in its inbox is work to come.
-		entries, err := a.Store.Inbox(ctx, th.ID)
-		for _, e := range entries {
+		for _, e := range steps.Must(a.Store.Inbox(ctx, th.ID)) {
 			if e.Kind == memory.EntryAssign && e.State == memory.EntryWaiting {
 				// Its age tells one look from the next: looking is no loop.
 				s.Status, s.Duration = agent.ThreadPending, max(s.Duration, time.Since(e.CreatedAt))
 			}
 		}
-		return s, err
+		return s
 	}
-	turn, err := a.Store.Turn(ctx, th.OpenTurnID)
-	if err != nil {
-		return s, err
-	}
+	turn := steps.Must(a.Store.Turn(ctx, th.OpenTurnID))
 	s.Duration, s.Usage = max(0, time.Since(turn.OpenedAt)), turn.Usage
-	asked, err := a.Store.Questions(ctx, memory.QuestionFilter{ThreadID: th.ID, OpenOnly: true})
-	if err != nil {
-		return s, err
-	}
-	for _, q := range asked {
+	for _, q := range steps.Must(a.Store.Questions(ctx, memory.QuestionFilter{ThreadID: th.ID, OpenOnly: true})) {
 		s.Asks = append(s.Asks, agent.Shorten(q.Text, latestText, ""))
 	}
-	streamed, err := a.Store.Stream(ctx, th.ID)
-	if err != nil {
-		return s, err
-	}
-	if streamed != nil && streamed.Text != "" {
+	if streamed := steps.Must(a.Store.Stream(ctx, th.ID)); streamed != nil && streamed.Text != "" {
 		s.Text = agent.Shorten(streamed.Text, latestText, "")
-		return s, nil
+		return s
 	}
-	messages, err := a.Store.Messages(ctx, th.ID, max(0, th.MessageCount-20), 0)
-	for _, m := range messages {
+	for _, m := range steps.Must(a.Store.Messages(ctx, th.ID, max(0, th.MessageCount-20), 0)) {
 		if m.Role == agent.RoleAssistant && m.TurnID == turn.ID && !m.Content.IsEmpty() {
 			s.Text = agent.Shorten(m.Content.String(), latestText, "")
 		}
 	}
-	return s, err
+	return s
 }

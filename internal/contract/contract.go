@@ -120,6 +120,9 @@ type Ref struct {
 	Call   string `json:"call,omitempty"`
 }
 
+// At is the reference, also of an input that embeds it.
+func (r *Ref) At() *Ref { return r }
+
 // ClaimInput is the input of SaveUserMessage.
 type ClaimInput struct {
 	StoreID string `json:"store"`

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/agent/steps"
 	"github.com/spool-agents/spool/memory"
 )
 
@@ -22,18 +23,17 @@ func Follow(ctx context.Context, store memory.Reader, t agent.Thread, cursor str
 	}
 	w := watch(store)
 	defer w.leave()
-	fl := &follower{w: w, x: w.changes(), o: o, f: f, threads: map[string]*followed{}}
+	fl := &follower{w: w, x: w.changes(), ctx: ctx, o: o, f: f, threads: map[string]*followed{}}
 	defer fl.leave()
 	fl.join(t.ID, at)
 	if o.Descendants { // those that exist already, for a start in mid-log
-		below, err := Below(ctx, store, t)
+		err := steps.Run(func() {
+			for _, child := range steps.Must(Below(ctx, store, t)) {
+				fl.add(child.ID)
+			}
+		})
 		if err != nil {
 			return err
-		}
-		for _, child := range below {
-			if err := fl.add(child.ID); err != nil {
-				return err
-			}
 		}
 	}
 	again := time.Duration(0)
@@ -43,14 +43,12 @@ func Follow(ctx context.Context, store memory.Reader, t agent.Thread, cursor str
 		if err != nil {
 			return err
 		}
-		if !asked { // its last event may lie before the cursor
-			fl.over, err = isOver(ctx, store, o.UntilTurn)
-			asked = err == nil
-		}
-		end := false
-		if err == nil {
-			end, err = fl.round(ctx, now)
-		}
+		end, err := steps.Get(func() bool {
+			if !asked { // its last event may lie before the cursor
+				fl.over, asked = fl.isOver(o.UntilTurn), true
+			}
+			return fl.round(now)
+		})
 		if again = 0; err != nil {
 			again = lookAnyway
 		}
@@ -63,8 +61,10 @@ func Follow(ctx context.Context, store memory.Reader, t agent.Thread, cursor str
 	}
 }
 
-// follower delivers the updates of a thread and its descendants.
+// follower delivers the updates of a thread and its descendants. A round ends at its
+// first error (package steps).
 type follower struct {
+	ctx     context.Context
 	w       *watcher
 	x       *changes
 	o       Options
@@ -92,16 +92,10 @@ type followed struct {
 	busy    bool // being pumped further up the stack
 }
 
-func (fl *follower) add(threadID string) error {
-	if fl.threads[threadID] != nil {
-		return nil
+func (fl *follower) add(threadID string) {
+	if fl.threads[threadID] == nil {
+		fl.join(threadID, steps.Must(ParseCursor(fl.o.From[threadID])))
 	}
-	at, err := ParseCursor(fl.o.From[threadID])
-	if err != nil {
-		return err
-	}
-	fl.join(threadID, at)
-	return nil
 }
 
 func (fl *follower) join(threadID string, at Cursor) {
@@ -117,86 +111,62 @@ func (fl *follower) leave() {
 
 // round delivers what had been committed by now everywhere and says whether this
 // was the end.
-func (fl *follower) round(ctx context.Context, now int64) (bool, error) {
+func (fl *follower) round(now int64) bool {
 	idle := false
 	if fl.o.UntilIdle {
 		// Known before the events are read: what an idle thread emitted is all there.
-		var err error
-		if idle, now, err = fl.threads[fl.order[0]].log.isIdle(ctx, now); err != nil {
-			return false, err
-		}
+		idle, now = fl.threads[fl.order[0]].log.isIdle(fl.ctx, now)
 	}
 	for i := 0; i < len(fl.order); i++ { // order grows while children appear
-		if err := fl.pump(ctx, fl.threads[fl.order[i]], now); err != nil {
-			return false, err
-		}
+		fl.pump(fl.threads[fl.order[i]], now)
 	}
-	return idle || fl.ended || fl.over, nil
+	return idle || fl.ended || fl.over
 }
 
 // isOver reports whether a turn has ended; one that has not begun has not.
-func isOver(ctx context.Context, store memory.Reader, turnID string) (bool, error) {
-	turn, err := store.Turn(ctx, turnID)
-	if agent.CodeOf(err) == agent.CodeNotFound {
-		return false, nil
-	}
-	return turn.State == memory.TurnClosed, err
+func (fl *follower) isOver(turnID string) bool {
+	turn, there := steps.Found(fl.w.store.Turn(fl.ctx, turnID))
+	return there && turn.State == memory.TurnClosed
 }
 
 // pump delivers what is new in one thread as a reading after now shows it: the
 // events, then what was streamed when the last of them was the last. So text never
 // precedes the events before it, and a cursor's attempt and offset always mean the
 // one message that streams after its seq.
-func (fl *follower) pump(ctx context.Context, t *followed, now int64) error {
+func (fl *follower) pump(t *followed, now int64) {
 	if t.busy {
-		return nil
+		return
 	}
 	t.busy = true
 	defer func() { t.busy = false }()
 	for {
-		v, err := t.log.at(ctx, now, t.at.Seq)
-		if err != nil {
-			return err
-		}
+		v := t.log.at(fl.ctx, now, t.at.Seq)
 		events, near := v.since(t.at.Seq)
 		if !near {
 			before := t.at.Seq
-			if err := fl.catchUp(ctx, t, v); err != nil || t.at.Seq == before {
-				return err
+			if fl.catchUp(t, v); t.at.Seq == before {
+				return
 			}
 			continue
 		}
 		for i := range events {
-			if err := fl.deliverEvent(ctx, t, &events[i], v); err != nil {
-				return err
-			}
+			fl.deliverEvent(t, &events[i], v)
 		}
-		if t.at.Seq != v.last { // a cursor beyond the end
-			return nil
+		if t.at.Seq == v.last { // no cursor beyond the end
+			fl.deliverText(t, v.stream)
 		}
-		return fl.deliverText(t, v.stream)
+		return
 	}
 }
 
 // catchUp delivers a page of events of a view that are too old to be shared.
-func (fl *follower) catchUp(ctx context.Context, t *followed, v *logView) error {
-	events, err := fl.w.store.Events(ctx, t.id, t.at.Seq, page)
-	if err != nil {
-		return err
-	}
-	for _, e := range events {
+func (fl *follower) catchUp(t *followed, v *logView) {
+	for _, e := range steps.Must(fl.w.store.Events(fl.ctx, t.id, t.at.Seq, page)) {
 		if e.Seq > v.last {
-			return nil
+			return
 		}
-		m, err := messagesOf(ctx, fl.w.store, t.log.sub, e)
-		if err != nil {
-			return err
-		}
-		if err := fl.deliverEvent(ctx, t, &logged{Event: e, messages: m}, v); err != nil {
-			return err
-		}
+		fl.deliverEvent(t, &logged{Event: e, messages: messagesOf(fl.ctx, fl.w.store, t.log.sub, e)}, v)
 	}
-	return nil
 }
 
 // endsStep reports whether the message that streams before an event may be
@@ -210,19 +180,15 @@ func endsStep(eventType string) bool {
 }
 
 // deliverEvent delivers an event that a view has shown.
-func (fl *follower) deliverEvent(ctx context.Context, t *followed, e *logged, v *logView) error {
+func (fl *follower) deliverEvent(t *followed, e *logged, v *logView) {
 	link := linkOf(&e.Event)
 	if fl.o.Descendants && link != "" && e.Type != agent.EventToolCall {
 		if child := fl.threads[link]; child != nil {
-			if err := fl.pump(ctx, child, v.ended); err != nil {
-				return err
-			}
+			fl.pump(child, v.ended)
 		}
 	}
 	if id := finished(&e.Event); id != "" {
-		if err := fl.deliverRest(ctx, t, e, v, id); err != nil {
-			return err
-		}
+		fl.deliverRest(t, e, v, id)
 	}
 	event := e.Event
 	u := Update{ThreadID: t.id, Event: &event, Messages: slices.Clone(e.messages)}
@@ -231,42 +197,36 @@ func (fl *follower) deliverEvent(ctx context.Context, t *followed, e *logged, v 
 		t.at.Attempt, t.at.Offset, t.messageID, t.resumed, t.text, t.reasoning = 0, 0, "", false, 0, 0
 	}
 	u.Cursor = t.at.String()
-	if err := fl.f(u); err != nil {
-		return err
-	}
+	steps.Check(fl.f(u))
 	if fl.o.UntilTurn != "" && e.TurnID == fl.o.UntilTurn && (e.Type == agent.EventDone || e.Type == agent.EventError) {
 		fl.ended = true
 	}
 	if fl.o.Descendants && link != "" && e.Type == agent.EventToolCall {
-		return fl.add(link)
+		fl.add(link)
 	}
-	return nil
 }
 
 // deliverRest delivers the text that belongs before the event that ends its
 // stream, to whom some of it was delivered and while it is what streams. Others are
 // given the whole message when it is saved.
-func (fl *follower) deliverRest(ctx context.Context, t *followed, e *logged, v *logView, messageID string) error {
+func (fl *follower) deliverRest(t *followed, e *logged, v *logView, messageID string) {
 	seen := t.at.Attempt > 0
 	if !seen && (v.stream == nil || v.stream.MessageID != messageID) {
-		return nil
+		return
 	}
 	rest := e.rest
 	if rest == nil {
-		var err error
-		if rest, err = savedText(ctx, fl.w.store, e.Event, messageID); err != nil {
-			return err
-		}
+		rest = savedText(fl.ctx, fl.w.store, e.Event, messageID)
 	}
-	return fl.deliverText(t, rest)
+	fl.deliverText(t, rest)
 }
 
 // deliverText delivers what the current model call has streamed since. A new
 // attempt counts once some of its text is delivered: until then the cursor names
 // the one whose text is to be marked as void.
-func (fl *follower) deliverText(t *followed, s *memory.Streamed) error {
+func (fl *follower) deliverText(t *followed, s *memory.Streamed) {
 	if s == nil || s.Attempt == 0 {
-		return nil
+		return
 	}
 	if t.resumed {
 		// The cursor's attempt is one of the message that streams now. It counted
@@ -283,7 +243,7 @@ func (fl *follower) deliverText(t *followed, s *memory.Streamed) error {
 		text, reasoning = 0, 0
 	}
 	if len(s.Text) <= text && len(s.Reasoning) <= reasoning {
-		return nil
+		return
 	}
 	u := Update{ThreadID: t.id, Text: &TextUpdate{MessageID: s.MessageID, TurnID: s.TurnID, Attempt: s.Attempt, Offset: text, ReasoningOffset: reasoning}}
 	if t.shownID == s.MessageID && t.shown != s.Attempt {
@@ -299,5 +259,5 @@ func (fl *follower) deliverText(t *followed, s *memory.Streamed) error {
 	t.text, t.reasoning = max(text, len(s.Text)), max(reasoning, len(s.Reasoning))
 	t.at.Attempt, t.at.Offset = s.Attempt, t.text+t.reasoning
 	u.Cursor = t.at.String()
-	return fl.f(u)
+	steps.Check(fl.f(u))
 }

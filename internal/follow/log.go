@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/agent/steps"
 	"github.com/spool-agents/spool/memory"
 )
 
@@ -112,94 +113,69 @@ func (w *watcher) leaveLog(l *sharedLog, x *changes) {
 
 // at returns a view that was read after a moment and that has the event seq, if
 // there is one. Seq is where a follower stands.
-func (l *sharedLog) at(ctx context.Context, moment, seq int64) (*logView, error) {
+func (l *sharedLog) at(ctx context.Context, moment, seq int64) *logView {
 	l.reading.Lock()
 	defer l.reading.Unlock()
 	if l.view == nil {
-		mark, err := markOf(ctx, l.w.store, l.id)
-		if err != nil {
-			return nil, err
-		}
-		l.view = &logView{last: mark.LastEvent}
+		l.view = &logView{last: markOf(ctx, l.w.store, l.id).LastEvent}
 	}
 	mark := l.marked()
 	same := mark.shows(moment) && l.seen.there && mark.mark == l.seen.mark // read again, it would be the same
 	if l.view.began <= moment && !same || l.view.last < seq {
-		next, err := l.read(ctx, l.view)
-		if err != nil {
-			return nil, err
-		}
-		l.view, l.seen = next, mark
+		l.view, l.seen = l.read(ctx, l.view), mark
 	}
-	return l.view, nil
+	return l.view
 }
 
 // read reads what came after a view. What is streamed belongs after the last
 // event if the log has not grown when the stream has been read.
-func (l *sharedLog) read(ctx context.Context, old *logView) (*logView, error) {
+func (l *sharedLog) read(ctx context.Context, old *logView) *logView {
 	store := l.w.store
 	v := &logView{began: l.w.time.Add(1), last: old.last, events: old.events}
 	for {
-		var err error
-		if v.stream, err = store.Stream(ctx, l.id); err != nil {
-			return nil, err
-		}
-		events, err := store.Events(ctx, l.id, v.last, page)
-		if err != nil {
-			return nil, err
-		}
+		v.stream = steps.Must(store.Stream(ctx, l.id))
+		events := steps.Must(store.Events(ctx, l.id, v.last, page))
 		if len(events) == 0 {
 			break
 		}
 		for _, e := range events {
-			m, err := messagesOf(ctx, store, l.sub, e)
-			if err != nil {
-				return nil, err
-			}
-			v.events = append(v.events, logged{Event: e, messages: m})
+			v.events = append(v.events, logged{Event: e, messages: messagesOf(ctx, store, l.sub, e)})
 		}
 		v.last = events[len(events)-1].Seq
 	}
 	fresh := v.events[len(old.events):]
 	for i := range fresh {
-		var err error
 		switch id := finished(&fresh[i].Event); {
 		case id == "":
 		case v.stream != nil && v.stream.MessageID == id:
 			fresh[i].rest = v.stream
 		case old.stream != nil && old.stream.MessageID == id && old.stream.Text+old.stream.Reasoning != "":
-			fresh[i].rest, err = savedText(ctx, store, fresh[i].Event, id)
-		}
-		if err != nil {
-			return nil, err
+			fresh[i].rest = savedText(ctx, store, fresh[i].Event, id)
 		}
 	}
 	v.events = slices.Clip(v.events[max(0, len(v.events)-logKept):])
 	v.ended = l.w.time.Add(1)
-	return v, nil
+	return v
 }
 
 // isIdle reports whether, at some time after a moment, no turn was open and
 // nothing waited for one, and the moment when that was known.
-func (l *sharedLog) isIdle(ctx context.Context, moment int64) (idle bool, known int64, err error) {
+func (l *sharedLog) isIdle(ctx context.Context, moment int64) (idle bool, known int64) {
 	if m := l.marked(); m.shows(moment) {
-		return m.mark.Idle, m.ended, nil
+		return m.mark.Idle, m.ended
 	}
-	mark, err := markOf(ctx, l.w.store, l.id)
-	return mark.Idle, l.w.time.Add(1), err
+	mark := markOf(ctx, l.w.store, l.id)
+	return mark.Idle, l.w.time.Add(1)
 }
 
 // markOf is where one thread stands.
-func markOf(ctx context.Context, store memory.Reader, threadID string) (memory.Mark, error) {
-	marks, err := store.Mark(ctx, []string{threadID})
-	if err == nil && len(marks) == 0 {
-		_, err = store.Thread(ctx, "", threadID) // says that it does not exist
-		return memory.Mark{ThreadID: threadID}, err
+func markOf(ctx context.Context, store memory.Reader, threadID string) memory.Mark {
+	marks := steps.Must(store.Mark(ctx, []string{threadID}))
+	if len(marks) == 0 {
+		steps.Must(store.Thread(ctx, "", threadID)) // says that it does not exist
+		return memory.Mark{ThreadID: threadID}
 	}
-	if err != nil {
-		return memory.Mark{}, err
-	}
-	return marks[0], nil
+	return marks[0]
 }
 
 // payload is what followers need of an event's data.
@@ -233,30 +209,24 @@ func linkOf(e *agent.Event) string {
 }
 
 // savedText is what a model call streamed whose step may be over, or nil.
-func savedText(ctx context.Context, store memory.Reader, e agent.Event, messageID string) (*memory.Streamed, error) {
-	steps, err := store.Steps(ctx, e.TurnID)
-	if err != nil {
-		if agent.CodeOf(err) == agent.CodeNotFound {
-			err = nil // an imported turn
-		}
-		return nil, err
-	}
-	for _, s := range steps {
+func savedText(ctx context.Context, store memory.Reader, e agent.Event, messageID string) *memory.Streamed {
+	all, _ := steps.Found(store.Steps(ctx, e.TurnID)) // an imported turn has none
+	for _, s := range all {
 		if agent.MessageID(s.TurnID, s.Step) != messageID {
 			continue
 		}
 		if !s.Saved {
-			live, err := store.Stream(ctx, e.ThreadID)
-			if err != nil || live == nil || live.MessageID != messageID {
-				return nil, err
+			live := steps.Must(store.Stream(ctx, e.ThreadID))
+			if live == nil || live.MessageID != messageID {
+				return nil
 			}
-			return live, nil
+			return live
 		}
-		m, err := store.Messages(ctx, e.ThreadID, s.FromSeq-1, 1)
-		if err != nil || len(m) == 0 || m[0].ID != messageID {
-			return nil, err
+		m := steps.Must(store.Messages(ctx, e.ThreadID, s.FromSeq-1, 1))
+		if len(m) == 0 || m[0].ID != messageID {
+			return nil
 		}
-		return &memory.Streamed{MessageID: messageID, TurnID: s.TurnID, Step: s.Step, Attempt: s.Attempt, Text: m[0].Content.String(), Reasoning: m[0].Reasoning, Stored: true}, nil
+		return &memory.Streamed{MessageID: messageID, TurnID: s.TurnID, Step: s.Step, Attempt: s.Attempt, Text: m[0].Content.String(), Reasoning: m[0].Reasoning, Stored: true}
 	}
-	return nil, nil
+	return nil
 }

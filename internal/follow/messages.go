@@ -6,83 +6,67 @@ import (
 	"strings"
 
 	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/agent/steps"
 	"github.com/spool-agents/spool/memory"
 )
 
 // messagesOf reads the messages that are delivered along with an event.
-func messagesOf(ctx context.Context, store memory.Reader, sub bool, e agent.Event) ([]agent.Message, error) {
+func messagesOf(ctx context.Context, store memory.Reader, sub bool, e agent.Event) []agent.Message {
 	switch e.Type {
 	case agent.EventMemoryAppended:
 		return appended(ctx, store, sub, e)
 	case agent.EventMessageStarted:
 		return superseded(ctx, store, sub, e)
 	}
-	return nil, nil
+	return nil
 }
 
 // appended reads the messages a memory_appended event speaks of.
-func appended(ctx context.Context, store memory.Reader, sub bool, e agent.Event) ([]agent.Message, error) {
+func appended(ctx context.Context, store memory.Reader, sub bool, e agent.Event) []agent.Message {
 	d := read(&e)
 	if d.FromSeq < 1 || d.ToSeq < d.FromSeq {
-		return nil, nil // an event without a range has no messages
+		return nil // an event without a range has no messages
 	}
-	out, err := store.Messages(ctx, e.ThreadID, d.FromSeq-1, int(d.ToSeq-d.FromSeq+1))
-	if err != nil {
-		return nil, err
-	}
+	out := steps.Must(store.Messages(ctx, e.ThreadID, d.FromSeq-1, int(d.ToSeq-d.FromSeq+1)))
 	for i := range out {
 		if sub {
 			out[i].SubAgentID = e.ThreadID
-		} else if out[i].MessageID, err = sentAs(ctx, store, e.ThreadID, out[i]); err != nil {
-			return nil, err
+		} else {
+			out[i].MessageID = sentAs(ctx, store, e.ThreadID, out[i])
 		}
 	}
-	return out, nil
+	return out
 }
 
 // sentAs is the id that its sender gave to a person's message; "" for others.
-func sentAs(ctx context.Context, store memory.Reader, threadID string, m agent.Message) (string, error) {
+func sentAs(ctx context.Context, store memory.Reader, threadID string, m agent.Message) string {
 	if !fromPerson(&m) {
-		return "", nil
+		return ""
 	}
-	turn, err := store.Turn(ctx, m.TurnID)
-	if err == nil && m.ID == agent.MessageID(turn.ID, 0) {
-		return turn.MessageID, nil
-	}
-	if err != nil && agent.CodeOf(err) != agent.CodeNotFound {
-		return "", err
+	if turn, there := steps.Found(store.Turn(ctx, m.TurnID)); there && m.ID == agent.MessageID(turn.ID, 0) {
+		return turn.MessageID
 	}
 	one := []agent.Message{m} // it was taken into a running turn
-	err = NameSenders(ctx, store, threadID, one)
-	return one[0].MessageID, err
+	steps.Check(NameSenders(ctx, store, threadID, one))
+	return one[0].MessageID
 }
 
 // superseded is the answer that a turn, if it is a retry, makes void: the message
 // saved last before it began.
-func superseded(ctx context.Context, store memory.Reader, sub bool, e agent.Event) ([]agent.Message, error) {
-	turn, err := store.Turn(ctx, e.TurnID)
-	if err != nil || turn.RetryOf == "" {
-		if agent.CodeOf(err) == agent.CodeNotFound {
-			err = nil // an imported turn
-		}
-		return nil, err
+func superseded(ctx context.Context, store memory.Reader, sub bool, e agent.Event) []agent.Message {
+	if turn, there := steps.Found(store.Turn(ctx, e.TurnID)); !there || turn.RetryOf == "" { // or an imported one
+		return nil
 	}
 	for end := e.Seq; end > 1; {
 		after := max(0, end-1-page)
-		before, err := store.Events(ctx, e.ThreadID, after, int(end-1-after))
-		if err != nil {
-			return nil, err
-		}
-		for _, old := range slices.Backward(before) {
-			if old.Type != agent.EventMemoryAppended {
-				continue
+		for _, old := range slices.Backward(steps.Must(store.Events(ctx, e.ThreadID, after, int(end-1-after)))) {
+			if old.Type == agent.EventMemoryAppended {
+				return slices.DeleteFunc(appended(ctx, store, sub, old), func(m agent.Message) bool { return m.SupersededBy != e.TurnID })
 			}
-			messages, err := appended(ctx, store, sub, old)
-			return slices.DeleteFunc(messages, func(m agent.Message) bool { return m.SupersededBy != e.TurnID }), err
 		}
 		end = after + 1
 	}
-	return nil, nil
+	return nil
 }
 
 // AddSenders gives messages the ids that their senders gave them, as far as the

@@ -23,6 +23,7 @@ type rule struct {
 var rules = []rule{
 	{dir: "agent", not: "os net net/http math/rand math/rand/v2 crypto/rand database/sql log log/slog",
 		why: "the vocabulary has no I/O, no clock, no random: no layer can own it"},
+	{dir: "agent/steps", own: "agent", why: "how work ends at its first error belongs to no layer"},
 	{dir: "memory", own: "agent memory", ext: "modernc.org/sqlite pgregory.net/rapid github.com/jackc/pgx/v5 github.com/gofrs/flock golang.org/x/sys",
 		why: "the store works without Temporal and without a model"},
 	{dir: "internal/trust", own: "agent", why: "what a folder may do is decided below all that reads folders"},

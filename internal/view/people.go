@@ -3,9 +3,11 @@ package view
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"time"
 
 	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/agent/steps"
 	"github.com/spool-agents/spool/memory"
 )
 
@@ -76,57 +78,50 @@ func RequestOf(q memory.Question) QuestionRequest {
 // Approvals lists open approvals, newest last: all of the user's, or those of the
 // tree that threadID belongs to.
 func (v *Views) Approvals(ctx context.Context, threadID string) ([]ApprovalRequest, error) {
-	f := memory.ApprovalFilter{UserID: v.o.UserID, OpenOnly: true}
-	list, err := waiting(ctx, v, threadID, func(thread, root string) ([]memory.Approval, error) {
-		f.ThreadID, f.RootThread = thread, root
-		return v.store.Approvals(ctx, f)
+	return read(ctx, v, func(r reading) []ApprovalRequest { return r.approvals(threadID) })
+}
+
+func (r reading) approvals(threadID string) []ApprovalRequest {
+	list := waiting(r, threadID, func(thread, root string) ([]memory.Approval, error) {
+		return r.store.Approvals(r.ctx, memory.ApprovalFilter{UserID: r.o.UserID, ThreadID: thread, RootThread: root, OpenOnly: true})
 	}, func(a memory.Approval) string { return a.RootThread }, approvalRequest)
-	threads := v.threadsOnce()
+	threads := r.threadsOnce()
 	for i := range list {
 		a := &list[i]
-		t, err := threads(ctx, a.ThreadID)
-		if err != nil {
-			return nil, err
-		}
-		root, err := threads(ctx, a.RootThread)
-		if err != nil {
-			return nil, err
-		}
-		a.Topic, a.Workdir = root.Topic, t.Workdir
+		t := threads(a.ThreadID)
+		a.Topic, a.Workdir = threads(a.RootThread).Topic, t.Workdir
 		if t.TaskID == "" {
 			continue
 		}
-		tasks, err := v.store.TasksOf(ctx, t.ParentThreadID, []string{agent.CallOfTask(t.TaskID)})
-		if err != nil {
-			return nil, err
-		}
-		for _, task := range tasks {
+		for _, task := range steps.Must(r.store.TasksOf(r.ctx, t.ParentThreadID, []string{agent.CallOfTask(t.TaskID)})) {
 			a.Task = task.Instruction
 		}
 	}
-	return list, err
+	return list
 }
 
 // threadsOnce reads each thread once, however many want to know of it. One that is not
-// there is empty.
-func (v *Views) threadsOnce() func(context.Context, string) (agent.Thread, error) {
+// there, as it was deleted meanwhile, is empty.
+func (r reading) threadsOnce() func(id string) agent.Thread {
 	known := map[string]agent.Thread{}
-	return func(ctx context.Context, id string) (agent.Thread, error) {
-		if t, ok := known[id]; ok {
-			return t, nil
+	return func(id string) agent.Thread {
+		if _, ok := known[id]; !ok {
+			known[id], _ = steps.Found(r.Thread(r.ctx, id))
 		}
-		t, err := v.Thread(ctx, id)
-		known[id] = t
-		return t, unlessMissing(err) // it may be deleted meanwhile
+		return known[id]
 	}
 }
 
 // Decisions lists all approvals of the user, decided ones too, newest last.
 func (v *Views) Decisions(ctx context.Context) ([]memory.Approval, error) {
-	return waiting(ctx, v, "", func(string, string) ([]memory.Approval, error) {
-		return v.store.Approvals(ctx, memory.ApprovalFilter{UserID: v.o.UserID})
-	}, func(a memory.Approval) string { return a.RootThread }, func(a memory.Approval) memory.Approval { return a })
+	return read(ctx, v, func(r reading) []memory.Approval {
+		return waiting(r, "", func(string, string) ([]memory.Approval, error) {
+			return r.store.Approvals(ctx, memory.ApprovalFilter{UserID: r.o.UserID})
+		}, func(a memory.Approval) string { return a.RootThread }, itself)
+	})
 }
+
+func itself[T any](v T) T { return v }
 
 // Permissions lists what was allowed to agents for the rest of a session.
 func (v *Views) Permissions(ctx context.Context, sessionID string) ([]memory.Permission, error) {
@@ -136,71 +131,57 @@ func (v *Views) Permissions(ctx context.Context, sessionID string) ([]memory.Per
 // Questions lists open questions, newest last: all of the user's, or those of the
 // tree that threadID belongs to.
 func (v *Views) Questions(ctx context.Context, threadID string) ([]QuestionRequest, error) {
-	f := memory.QuestionFilter{UserID: v.o.UserID, OpenOnly: true}
-	list, err := waiting(ctx, v, threadID, func(thread, root string) ([]memory.Question, error) {
-		f.ThreadID, f.RootThread = thread, root
-		return v.store.Questions(ctx, f)
+	return read(ctx, v, func(r reading) []QuestionRequest { return r.questions(threadID) })
+}
+
+func (r reading) questions(threadID string) []QuestionRequest {
+	list := waiting(r, threadID, func(thread, root string) ([]memory.Question, error) {
+		return r.store.Questions(r.ctx, memory.QuestionFilter{UserID: r.o.UserID, ThreadID: thread, RootThread: root, OpenOnly: true})
 	}, func(q memory.Question) string { return q.RootThread }, RequestOf)
-	threads := v.threadsOnce()
+	threads := r.threadsOnce()
 	for i := range list {
-		root, err := threads(ctx, list[i].RootThread)
-		if err != nil {
-			return nil, err
-		}
-		list[i].Topic = root.Topic
+		list[i].Topic = threads(list[i].RootThread).Topic
 	}
-	return list, err
+	return list
 }
 
 // ModelWaits lists the model calls that are not made before some time to come, as
 // their provider asked for a pause or did not answer: all of the user's, or those of
 // the tree that threadID belongs to. The one that is due first comes first.
 func (v *Views) ModelWaits(ctx context.Context, threadID string) ([]agent.ModelWait, error) {
-	f := memory.WaitFilter{UserID: v.o.UserID}
-	return waiting(ctx, v, threadID, func(thread, root string) (due []agent.ModelWait, err error) {
-		f.ThreadID, f.RootThread = thread, root
-		all, err := v.store.ModelWaits(ctx, f)
-		for _, w := range all {
-			if w.Until.After(time.Now()) { // others a worker is about to make
-				due = append(due, w)
-			}
-		}
-		return due, err
-	}, func(w agent.ModelWait) string { return w.RootThread }, func(w agent.ModelWait) agent.ModelWait { return w })
+	return read(ctx, v, func(r reading) []agent.ModelWait { return r.modelWaits(threadID) })
+}
+
+func (r reading) modelWaits(threadID string) []agent.ModelWait {
+	return waiting(r, threadID, func(thread, root string) ([]agent.ModelWait, error) {
+		all, err := r.store.ModelWaits(r.ctx, memory.WaitFilter{UserID: r.o.UserID, ThreadID: thread, RootThread: root})
+		now := time.Now() // others a worker is about to make
+		return slices.DeleteFunc(all, func(w agent.ModelWait) bool { return !w.Until.After(now) }), err
+	}, func(w agent.ModelWait) string { return w.RootThread }, itself)
 }
 
 // waiting lists what stands in one tree, or a sub-agent's thread, or all trees that
 // the user sees.
-func waiting[T, R any](ctx context.Context, v *Views, threadID string, read func(thread, root string) ([]T, error), rootOf func(T) string, show func(T) R) ([]R, error) {
+func waiting[T, R any](r reading, threadID string, read func(thread, root string) ([]T, error), rootOf func(T) string, show func(T) R) []R {
 	var thread, root string
 	if threadID != "" {
-		t, err := v.Thread(ctx, threadID)
-		if err != nil {
-			return nil, err
-		}
+		t := r.thread(threadID)
 		if thread = t.ID; t.Kind == agent.KindMain {
 			thread, root = "", t.ID
 		}
 	}
-	all, err := read(thread, root)
-	if err != nil {
-		return nil, err
-	}
-	out, seen := []R{}, map[string]bool{}
-	for _, one := range all {
+	out, mine := []R{}, map[string]bool{}
+	for _, one := range steps.Must(read(thread, root)) {
 		id := rootOf(one)
-		mine, known := seen[id]
-		if !known && threadID == "" {
-			_, err := v.Thread(ctx, id)
-			if unlessMissing(err) != nil {
-				return nil, err
+		if _, known := mine[id]; !known {
+			mine[id] = threadID != ""
+			if threadID == "" {
+				_, mine[id] = steps.Found(r.Thread(r.ctx, id))
 			}
-			mine = err == nil
-			seen[id] = mine
 		}
-		if mine || threadID != "" {
+		if mine[id] {
 			out = append(out, show(one))
 		}
 	}
-	return out, nil
+	return out
 }

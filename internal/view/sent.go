@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/agent/steps"
 	"github.com/spool-agents/spool/internal/prompt"
 	"github.com/spool-agents/spool/memory"
 )
@@ -35,14 +36,11 @@ type Sent struct {
 
 // Sent reads what the model call of a step was sent, and its reply.
 func (v *Views) Sent(ctx context.Context, threadID, turnID string, n int) (Sent, error) {
-	t, err := v.Thread(ctx, threadID)
-	if err != nil {
-		return Sent{}, err
-	}
-	turn, step, err := v.step(ctx, t, turnID, n)
-	if err != nil {
-		return Sent{}, err
-	}
+	return read(ctx, v, func(r reading) Sent { return r.sent(r.thread(threadID), turnID, n) })
+}
+
+func (r reading) sent(t agent.Thread, turnID string, n int) Sent {
+	turn, step := r.step(t, turnID, n)
 	out := Sent{
 		ThreadID: t.ID, TurnID: turnID, Step: n, Attempts: step.Attempt, Failed: step.Failed, Code: step.LastCode, Error: step.LastErr,
 		FinishReason: step.FinishReason, System: prompt.System(t, turn).Content.String(), Messages: []agent.Message{},
@@ -50,50 +48,30 @@ func (v *Views) Sent(ctx context.Context, threadID, turnID string, n int) (Sent,
 	upTo := t.MessageCount
 	if step.FromSeq > 0 {
 		upTo = step.FromSeq - 1
-		saved, err := v.store.Messages(ctx, t.ID, upTo, 1)
-		if err != nil {
-			return Sent{}, err
-		}
+		saved := steps.Must(r.store.Messages(r.ctx, t.ID, upTo, 1))
 		if len(saved) == 1 && saved[0].Role == agent.RoleAssistant {
 			out.Reply = &saved[0]
 		}
 	} else if step.Stored {
-		calls, err := v.store.ToolCalls(ctx, t.ID)
-		if err != nil {
-			return Sent{}, err
-		}
-		if out.Reply, err = v.pendingReply(ctx, t, calls); err != nil {
-			return Sent{}, err
-		}
+		out.Reply = r.pendingReply(t, steps.Must(r.store.ToolCalls(r.ctx, t.ID)))
 	}
 	if upTo == 0 {
-		return out, nil
+		return out
 	}
-	conversation, err := prompt.Load(ctx, v.store, t, upTo)
-	if err != nil {
-		return Sent{}, err
-	}
-	read := agent.Transcript(conversation.Messages())
-	out.Omitted = max(0, len(read)-mostSent)
-	out.Messages = append(out.Messages, read[out.Omitted:]...)
-	return out, nil
+	conversation := steps.Must(prompt.Load(r.ctx, r.store, t, upTo))
+	messages := agent.Transcript(conversation.Messages())
+	out.Omitted = max(0, len(messages)-mostSent)
+	out.Messages = append(out.Messages, messages[out.Omitted:]...)
+	return out
 }
 
 // step finds a step of a thread's turn.
-func (v *Views) step(ctx context.Context, t agent.Thread, turnID string, n int) (turn memory.Turn, step memory.Step, err error) {
-	if turn, err = v.store.Turn(ctx, turnID); unlessMissing(err) != nil {
-		return turn, step, err
-	}
-	if err != nil || turn.ThreadID != t.ID {
-		return turn, step, agent.Errorf(agent.CodeNotFound, "thread %s has no turn %s", t.ID, turnID)
-	}
-	steps, err := v.store.Steps(ctx, turnID)
-	if err != nil {
-		return turn, step, err
-	}
-	i := slices.IndexFunc(steps, func(s memory.Step) bool { return s.Step == n })
+func (r reading) step(t agent.Thread, turnID string, n int) (memory.Turn, memory.Step) {
+	turn := r.turnOf(t.ID, turnID)
+	all := steps.Must(r.store.Steps(r.ctx, turnID))
+	i := slices.IndexFunc(all, func(s memory.Step) bool { return s.Step == n })
 	if i < 0 {
-		return turn, step, agent.Errorf(agent.CodeNotFound, "turn %s has no model call %d", turnID, n)
+		steps.Refuse(agent.CodeNotFound, "turn %s has no model call %d", turnID, n)
 	}
-	return turn, steps[i], nil
+	return turn, all[i]
 }

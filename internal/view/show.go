@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/agent/steps"
 	"github.com/spool-agents/spool/internal/telemetry"
 	"github.com/spool-agents/spool/memory"
 )
@@ -78,31 +79,27 @@ func (v *Views) Show(ctx context.Context, threadID string, events bool) (View, e
 }
 
 // ShowWith is Show with options.
-func (v *Views) ShowWith(ctx context.Context, threadID string, o ShowOptions) (s View, err error) {
-	if o.Cursor { // the thread is read after it: what the cursor is behind is in the view
-		if s.Cursor, err = v.Tail(ctx, threadID); err != nil {
-			return View{}, err
+func (v *Views) ShowWith(ctx context.Context, threadID string, o ShowOptions) (View, error) {
+	return read(ctx, v, func(r reading) (s View) {
+		if o.Cursor { // the thread is read after it: what the cursor is behind is in the view
+			s.Cursor = steps.Must(v.Tail(ctx, threadID))
 		}
-	}
-	if s.Thread, err = v.Thread(ctx, threadID); err != nil {
-		return View{}, err
-	}
-	s.UI, s.Inbox = v.link(threadID), []memory.InboxEntry{}
-	read := []func(context.Context, *View) error{v.showAll, v.showPeople, v.showEnd}
-	if o.Last > 0 {
-		read[0] = func(ctx context.Context, s *View) error { return v.showLast(ctx, s, o.Last) }
-	}
-	for _, part := range read {
-		if err := part(ctx, &s); err != nil {
-			return View{}, err
+		s.Thread = r.thread(threadID)
+		s.UI, s.Inbox = v.link(threadID), []memory.InboxEntry{}
+		if o.Last > 0 {
+			r.showLast(&s, o.Last)
+		} else {
+			r.showAll(&s)
 		}
-	}
-	if o.Events {
-		s.Events, err = v.Events(ctx, threadID, 0, 0)
-	} else if o.Telling {
-		s.Events, err = v.telling(ctx, threadID, s.Messages, true)
-	}
-	return s, err
+		r.showPeople(&s)
+		r.showEnd(&s)
+		if o.Events {
+			s.Events = steps.Must(v.Events(ctx, threadID, 0, 0))
+		} else if o.Telling {
+			s.Events = r.telling(threadID, s.Messages, true)
+		}
+		return s
+	})
 }
 
 func (v *Views) link(threadID string) string {
@@ -114,69 +111,58 @@ func (v *Views) link(threadID string) string {
 
 // showPeople reads what is open: a reply without its round, and what waits for people
 // or for a model.
-func (v *Views) showPeople(ctx context.Context, s *View) (err error) {
-	if s.Pending, err = v.pendingReply(ctx, s.Thread, s.ToolCalls); err != nil {
-		return err
-	}
-	if s.Approvals, err = v.Approvals(ctx, s.Thread.ID); err != nil {
-		return err
-	}
-	if s.Questions, err = v.Questions(ctx, s.Thread.ID); err != nil {
-		return err
-	}
-	s.Waits, err = v.ModelWaits(ctx, s.Thread.ID)
-	return err
+func (r reading) showPeople(s *View) {
+	s.Pending = r.pendingReply(s.Thread, s.ToolCalls)
+	s.Approvals, s.Questions, s.Waits = r.approvals(s.Thread.ID), r.questions(s.Thread.ID), r.modelWaits(s.Thread.ID)
 }
 
 // showEnd reads how the last turn ended, or why the open one does not advance.
-func (v *Views) showEnd(ctx context.Context, s *View) error {
-	s.TraceID = v.lastTrace(ctx, s.Thread, s.Messages)
-	if s.Thread.OpenTurnID != "" && v.o.Trouble != nil {
-		s.Trouble = v.o.Trouble(ctx, s.Thread.ID)
+func (r reading) showEnd(s *View) {
+	s.TraceID = r.lastTrace(s.Thread, s.Messages)
+	if s.Thread.OpenTurnID != "" && r.o.Trouble != nil {
+		s.Trouble = r.o.Trouble(r.ctx, s.Thread.ID)
 	}
 	if !failed(s.Thread) {
-		return nil
+		return
 	}
-	last, err := v.store.LastTurn(ctx, s.Thread.ID)
+	last, err := r.store.LastTurn(r.ctx, s.Thread.ID)
 	if memory.IsDamaged(err) {
 		s.Damaged = append(s.Damaged, err.Error())
-		return nil
+		return
 	}
+	steps.Check(err)
 	s.Error = turnError(s.Thread, last)
-	return err
 }
 
 // readable is messages without those that are damaged, which it names.
-func (v *Views) readable(ctx context.Context, t agent.Thread, after int64) (out []agent.Message, damaged []string, err error) {
-	out, err = v.messages(ctx, t, after, 0)
+func (r reading) readable(t agent.Thread, after int64) (out []agent.Message, damaged []string) {
+	out, err := r.messages(r.ctx, t, after, 0)
 	if !memory.IsDamaged(err) {
-		return out, nil, err
+		steps.Check(err)
+		return out, nil
 	}
-	out = []agent.Message{}
-	for {
-		one, err := v.messages(ctx, t, after, 1)
+	for out = []agent.Message{}; ; {
+		one, err := r.messages(r.ctx, t, after, 1)
 		var row *memory.RowError
-		switch {
-		case errors.As(err, &row) && row.Seq > after:
+		if errors.As(err, &row) && row.Seq > after {
 			damaged, after = append(damaged, row.Error()), row.Seq
-		case err != nil:
-			return nil, nil, err
-		case len(one) == 0:
-			return out, damaged, nil
-		default:
-			out, after = append(out, one[0]), one[0].Seq
+			continue
 		}
+		if steps.Check(err); len(one) == 0 {
+			return out, damaged
+		}
+		out, after = append(out, one[0]), one[0].Seq
 	}
 }
 
 // pendingReply makes a message of a stored reply whose round is not saved.
-func (v *Views) pendingReply(ctx context.Context, t agent.Thread, calls []agent.ToolCall) (*agent.Message, error) {
+func (r reading) pendingReply(t agent.Thread, calls []agent.ToolCall) *agent.Message {
 	if t.OpenTurnID == "" {
-		return nil, nil
+		return nil
 	}
-	s, err := v.store.Stream(ctx, t.ID)
-	if err != nil || s == nil || !s.Stored {
-		return nil, err
+	s := steps.Must(r.store.Stream(r.ctx, t.ID))
+	if s == nil || !s.Stored {
+		return nil
 	}
 	m := &agent.Message{ID: s.MessageID, Role: agent.RoleAssistant, TurnID: s.TurnID, Timestamp: t.UpdatedAt, Content: agent.Text(s.Text), Reasoning: s.Reasoning}
 	for _, call := range calls {
@@ -187,7 +173,7 @@ func (v *Views) pendingReply(ctx context.Context, t agent.Thread, calls []agent.
 	if m.Content.IsEmpty() && len(m.ToolCalls) > 0 {
 		m.Content = agent.NullContent()
 	}
-	return m, nil
+	return m
 }
 
 // TraceID is the id of the trace of a turn: of a main thread's and of all
@@ -205,21 +191,20 @@ func (v *Views) TraceID(ctx context.Context, turn memory.Turn) (string, error) {
 
 // lastTrace is the trace of a thread's open turn, or else of the one that wrote its
 // last message; "" if there is none, or the tree is damaged: verify says how.
-func (v *Views) lastTrace(ctx context.Context, t agent.Thread, messages []agent.Message) string {
+func (r reading) lastTrace(t agent.Thread, messages []agent.Message) string {
 	turn := memory.Turn{ID: t.OpenTurnID}
 	if turn.ID == "" && len(messages) > 0 {
 		turn.ID = messages[len(messages)-1].TurnID
 	}
+	if turn.ID == "" {
+		return ""
+	}
 	var err error
-	if turn.ID != "" && t.Kind == agent.KindSubAgent {
-		turn, err = v.store.Turn(ctx, turn.ID)
+	if t.Kind == agent.KindSubAgent {
+		turn, err = r.store.Turn(r.ctx, turn.ID)
 	}
-	if turn.ID == "" || err != nil {
-		return ""
+	if id, traceErr := r.TraceID(r.ctx, turn); err == nil && traceErr == nil {
+		return id
 	}
-	id, err := v.TraceID(ctx, turn)
-	if err != nil {
-		return ""
-	}
-	return id
+	return ""
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/agent/steps"
 	"github.com/spool-agents/spool/memory"
 )
 
@@ -72,59 +73,45 @@ type Span struct {
 // Spans reads the spans of a turn, or of a thread's last one, down to the last
 // sub-agent.
 func (v *Views) Spans(ctx context.Context, threadID, turnID string) (Spans, error) {
-	out := Spans{Spans: []Span{}}
-	if _, err := v.Thread(ctx, threadID); err != nil {
-		return out, err
-	}
-	if turnID == "" {
-		last, err := v.store.LastTurn(ctx, threadID)
-		if err != nil || last == nil {
-			return out, err
+	return read(ctx, v, func(r reading) Spans {
+		out := Spans{Spans: []Span{}}
+		r.thread(threadID)
+		if turnID == "" {
+			last := steps.Must(v.store.LastTurn(ctx, threadID))
+			if last == nil {
+				return out
+			}
+			turnID = last.ID
 		}
-		turnID = last.ID
-	}
-	turn, err := v.store.Turn(ctx, turnID)
-	if agent.CodeOf(err) == agent.CodeNotFound || err == nil && turn.ThreadID != threadID {
-		return out, agent.Errorf(agent.CodeNotFound, "thread %s has no turn %s", threadID, turnID)
-	}
-	if err != nil {
-		return out, err
-	}
-	out.Turn = &turn
-	return out, v.spansOf(ctx, &turn, "", &out)
+		turn := r.turnOf(threadID, turnID)
+		out.Turn = &turn
+		r.spansOf(&turn, "", &out)
+		return out
+	})
 }
 
 // spansOf adds the spans of a turn below one of them, and those of its sub-agents.
-func (v *Views) spansOf(ctx context.Context, turn *memory.Turn, parent string, out *Spans) error {
+func (r reading) spansOf(turn *memory.Turn, parent string, out *Spans) {
 	line := spans{turn: turn.ID, thread: turn.ThreadID, parent: parent, open: map[string]int{}, step: 1, attempt: 1}
-	if err := v.readSpans(ctx, turn, &line); err != nil {
-		return err
-	}
+	r.readSpans(turn, &line)
 	for _, s := range line.sorted() {
 		if len(out.Spans) >= mostSpans {
 			out.More = true
-			return nil
+			return
 		}
 		at := len(out.Spans)
 		out.Spans = append(out.Spans, s)
 		if s.SubAgentThreadID == "" {
 			continue
 		}
-		turns, err := v.store.TurnsOf(ctx, s.SubAgentThreadID)
-		if err != nil {
-			return err
-		}
+		turns := steps.Must(r.store.TurnsOf(r.ctx, s.SubAgentThreadID))
 		for i := range turns {
-			if turns[i].DelegatorCall != s.ID {
-				continue
-			}
-			out.Spans[at].whole(&turns[i])
-			if err := v.spansOf(ctx, &turns[i], s.ID, out); err != nil {
-				return err
+			if turns[i].DelegatorCall == s.ID {
+				out.Spans[at].whole(&turns[i])
+				r.spansOf(&turns[i], s.ID, out)
 			}
 		}
 	}
-	return nil
 }
 
 // whole makes the span of a delegation as long as the work in the background: its call
@@ -141,24 +128,17 @@ func (s *Span) whole(child *memory.Turn) {
 }
 
 // readSpans reads the log of a turn.
-func (v *Views) readSpans(ctx context.Context, turn *memory.Turn, line *spans) error {
-	after, err := v.before(ctx, turn.ThreadID, turn.OpenedAt)
-	if err != nil {
-		return err
-	}
-	for {
-		events, err := v.store.Events(ctx, turn.ThreadID, after, page)
-		if err != nil {
-			return err
-		}
+func (r reading) readSpans(turn *memory.Turn, line *spans) {
+	for after := r.before(turn.ThreadID, turn.OpenedAt); ; {
+		events := steps.Must(r.store.Events(r.ctx, turn.ThreadID, after, page))
 		for i := range events {
 			if line.add(&events[i]) {
-				return nil
+				return
 			}
 		}
 		if len(events) < page {
 			line.thinking()
-			return nil
+			return
 		}
 		after = events[len(events)-1].Seq
 	}
@@ -166,25 +146,22 @@ func (v *Views) readSpans(ctx context.Context, turn *memory.Turn, line *spans) e
 
 // before finds a seq behind which the log of a turn begins that opened at a time.
 // Clocks are not exact, so that it looks a little further back.
-func (v *Views) before(ctx context.Context, threadID string, opened time.Time) (int64, error) {
-	marks, err := v.store.Mark(ctx, []string{threadID})
-	if err != nil || len(marks) == 0 {
-		return 0, err
+func (r reading) before(threadID string, opened time.Time) int64 {
+	marks := steps.Must(r.store.Mark(r.ctx, []string{threadID}))
+	if len(marks) == 0 {
+		return 0
 	}
 	low, high := int64(0), marks[0].LastEvent
 	for low < high {
 		mid := (low + high) / 2
-		e, err := v.store.Events(ctx, threadID, mid, 1)
-		if err != nil {
-			return 0, err
-		}
+		e := steps.Must(r.store.Events(r.ctx, threadID, mid, 1))
 		if len(e) == 1 && e[0].At.Before(opened.Add(-time.Minute)) {
 			low = mid + 1
 		} else {
 			high = mid
 		}
 	}
-	return low, nil
+	return low
 }
 
 // spans collects the spans of a turn from its events.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/agent/steps"
 	"github.com/spool-agents/spool/memory"
 )
 
@@ -63,84 +64,50 @@ type Ancestor struct {
 
 // Trace returns a thread with all its descendants and the way up to the root.
 func (v *Views) Trace(ctx context.Context, threadID string) (*Node, error) {
-	t, err := v.Thread(ctx, threadID)
-	if err != nil {
-		return nil, err
-	}
-	n, err := v.node(ctx, t)
-	if err != nil {
-		return nil, err
-	}
-	for at := t; at.ParentThreadID != ""; {
-		parent, err := v.Thread(ctx, at.ParentThreadID)
-		if err != nil {
-			return nil, err
+	return read(ctx, v, func(r reading) *Node {
+		t := r.thread(threadID)
+		n := r.node(t)
+		for at := t; at.ParentThreadID != ""; {
+			parent := r.thread(at.ParentThreadID)
+			turns := steps.Must(v.store.TurnsOf(ctx, parent.ID))
+			n.Up = append([]Ancestor{{ThreadID: parent.ID, Status: parent.Status, ToolCallID: at.ParentToolCallID, TaskID: at.TaskID,
+				DurationMs: openFor(turns), Tokens: parent.TotalTokens, Price: parent.TotalPrice, UI: v.link(parent.ID)}}, n.Up...)
+			at = parent
 		}
-		turns, err := v.store.TurnsOf(ctx, parent.ID)
-		if err != nil {
-			return nil, err
-		}
-		n.Up = append([]Ancestor{{ThreadID: parent.ID, Status: parent.Status, ToolCallID: at.ParentToolCallID, TaskID: at.TaskID,
-			DurationMs: openFor(turns), Tokens: parent.TotalTokens, Price: parent.TotalPrice, UI: v.link(parent.ID)}}, n.Up...)
-		at = parent
-	}
-	return n, nil
+		return n
+	})
 }
 
-func (v *Views) node(ctx context.Context, t agent.Thread) (*Node, error) {
-	n := &Node{Thread: t, Tokens: t.TotalTokens, Price: t.TotalPrice, UI: v.link(t.ID), Children: []*Node{}}
-	turns, err := v.store.TurnsOf(ctx, t.ID)
-	if err != nil {
-		return nil, err
+func (r reading) node(t agent.Thread) *Node {
+	n := &Node{Thread: t, Tokens: t.TotalTokens, Price: t.TotalPrice, UI: r.link(t.ID), Children: []*Node{}}
+	turns := steps.Must(r.store.TurnsOf(r.ctx, t.ID))
+	n.Turns, n.DurationMs = len(turns), openFor(turns)
+	if len(turns) > 0 {
+		n.Error = turnError(t, &turns[len(turns)-1])
 	}
-	n.Turns, n.DurationMs, n.Error = len(turns), openFor(turns), turnError(t, lastOf(turns))
-	if t.Status == agent.ThreadWaitingForUser || t.Status == agent.ThreadWaitingForApproval {
-		asked, err := v.store.Questions(ctx, memory.QuestionFilter{ThreadID: t.ID, OpenOnly: true})
-		if err != nil {
-			return nil, err
-		}
-		for _, q := range asked {
+	switch t.Status {
+	case agent.ThreadWaitingForUser, agent.ThreadWaitingForApproval:
+		for _, q := range steps.Must(r.store.Questions(r.ctx, memory.QuestionFilter{ThreadID: t.ID, OpenOnly: true})) {
 			n.Questions = append(n.Questions, RequestOf(q))
 		}
-	}
-	if t.Status == agent.ThreadRunning {
-		waits, err := v.store.ModelWaits(ctx, memory.WaitFilter{ThreadID: t.ID})
-		if err != nil {
-			return nil, err
-		}
+	case agent.ThreadRunning:
+		waits := steps.Must(r.store.ModelWaits(r.ctx, memory.WaitFilter{ThreadID: t.ID}))
 		if len(waits) > 0 && waits[0].Until.After(time.Now()) {
 			n.Wait = &waits[0]
 		}
 	}
 	if t.ParentThreadID != "" {
-		if n.Link, err = v.linkOf(ctx, t, turns); err != nil {
-			return nil, err
-		}
+		n.Link = r.linkOf(t, turns)
 	}
-	children, err := v.store.Children(ctx, t.ID)
-	if err != nil {
-		return nil, err
+	for _, child := range steps.Must(r.store.Children(r.ctx, t.ID)) {
+		n.Children = append(n.Children, r.node(child))
 	}
-	for _, child := range children {
-		sub, err := v.node(ctx, child)
-		if err != nil {
-			return nil, err
-		}
-		n.Children = append(n.Children, sub)
-	}
-	return n, nil
+	return n
 }
 
-func (v *Views) linkOf(ctx context.Context, t agent.Thread, turns []memory.Turn) (l *Link, err error) {
-	l = &Link{ParentThreadID: t.ParentThreadID, LinkCall: LinkCall{ToolCallID: t.ParentToolCallID, TaskID: t.TaskID}}
-	if l.CallStatus, err = v.callStatus(ctx, t.ParentToolCallID); err != nil {
-		return nil, err
-	}
-	tasks, err := v.store.Tasks(ctx, t.ParentThreadID)
-	if err != nil {
-		return nil, err
-	}
-	for _, task := range tasks {
+func (r reading) linkOf(t agent.Thread, turns []memory.Turn) *Link {
+	l := &Link{ParentThreadID: t.ParentThreadID, LinkCall: LinkCall{ToolCallID: t.ParentToolCallID, TaskID: t.TaskID, CallStatus: r.callStatus(t.ParentToolCallID)}}
+	for _, task := range steps.Must(r.store.Tasks(r.ctx, t.ParentThreadID)) {
 		if task.ID == t.TaskID {
 			l.TaskStatus, l.Instruction = task.Status, task.Instruction
 		}
@@ -148,9 +115,7 @@ func (v *Views) linkOf(ctx context.Context, t agent.Thread, turns []memory.Turn)
 			continue
 		}
 		one := LinkCall{ToolCallID: agent.CallOfTask(task.ID), TaskID: task.ID, TaskStatus: task.Status, Instruction: task.Instruction}
-		if one.CallStatus, err = v.callStatus(ctx, one.ToolCallID); err != nil {
-			return nil, err
-		}
+		one.CallStatus = r.callStatus(one.ToolCallID)
 		one.Background = slices.ContainsFunc(turns, func(turn memory.Turn) bool { return turn.TaskID == task.ID && turn.Background })
 		l.Calls = append(l.Calls, one)
 	}
@@ -160,16 +125,13 @@ func (v *Views) linkOf(ctx context.Context, t agent.Thread, turns []memory.Turn)
 	if len(turns) > 0 {
 		l.Background = turns[len(turns)-1].Background
 	}
-	return l, nil
+	return l
 }
 
 // callStatus is how a call stands; "" if it is not there.
-func (v *Views) callStatus(ctx context.Context, id string) (agent.CallStatus, error) {
-	call, err := v.store.ToolCall(ctx, id)
-	if agent.CodeOf(err) == agent.CodeNotFound {
-		return "", nil
-	}
-	return call.Status, err
+func (r reading) callStatus(id string) agent.CallStatus {
+	call, _ := steps.Found(r.store.ToolCall(r.ctx, id))
+	return call.Status
 }
 
 // openFor is how long turns were open, in milliseconds.
@@ -186,11 +148,4 @@ func turnTime(t memory.Turn) time.Duration {
 		return t.ClosedAt.Sub(t.OpenedAt)
 	}
 	return max(0, time.Since(t.OpenedAt))
-}
-
-func lastOf(turns []memory.Turn) *memory.Turn {
-	if len(turns) == 0 {
-		return nil
-	}
-	return &turns[len(turns)-1]
 }

@@ -1,9 +1,11 @@
 package view
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/agent/steps"
 	"github.com/spool-agents/spool/memory"
 )
 
@@ -75,67 +77,62 @@ func (v *Views) Status(ctx context.Context, threadID, turnID string) (Reply, err
 // Look reads the state of a turn; done means that there is nothing to wait for. Who is
 // patient waits for people too, so that what they have to do is left out.
 func (v *Views) Look(ctx context.Context, threadID, turnID string, patient bool) (r Reply, done bool, err error) {
-	t, err := v.Thread(ctx, threadID)
-	if err != nil {
-		return r, true, err
-	}
-	r = Under(threadID, turnID)
+	r, err = read(ctx, v, func(in reading) (r Reply) {
+		r, done = in.look(in.thread(threadID), turnID, patient)
+		return r
+	})
+	return r, done || err != nil, err
+}
+
+func (in reading) look(t agent.Thread, turnID string, patient bool) (r Reply, done bool) {
+	r = Under(t.ID, turnID)
 	r.Status = StatusQueued
-	turn, err := v.store.Turn(ctx, turnID)
-	if agent.CodeOf(err) == agent.CodeNotFound || err == nil && turn.ThreadID != threadID {
-		turn, err = v.turnOfEntry(ctx, &r)
+	turn, there := steps.Found(in.store.Turn(in.ctx, turnID))
+	if !there || turn.ThreadID != t.ID {
+		turn = in.turnOfEntry(&r)
 	}
-	if err != nil || r.Status == StatusDropped {
-		return r, true, err
+	if r.Status == StatusDropped {
+		return r, true
 	}
+	blocked := cmp.Or(turn.ID, t.OpenTurnID)
 	if turn.ID != "" {
 		r.MessageID, r.Usage = turn.MessageID, turn.Usage
 		if turn.State == memory.TurnClosed {
 			r.Status, r.Reason, r.ErrorCode, r.Error, r.Response = string(turn.Outcome), turn.Reason, turn.ErrorCode, turn.Error, turn.Answer
-			r.Note, err = v.noteCut(ctx, turn)
-			return r, true, err
+			r.Note = in.noteCut(turn)
+			return r, true
 		}
 		r.Status = string(agent.ThreadRunning)
 	}
-	blocked := turn.ID
-	if blocked == "" {
-		blocked = t.OpenTurnID
-	}
 	if patient || blocked == "" {
-		return r, false, nil
+		return r, false
 	}
-	if err := v.pendingOf(ctx, t.RootThreadID, blocked, &r); err != nil {
-		return r, true, err
-	}
+	in.pendingOf(t.RootThreadID, blocked, &r)
 	switch {
 	case len(r.Pending) > 0:
 		r.Status = string(agent.ThreadWaitingForApproval)
 	case len(r.Questions) > 0:
 		r.Status = string(agent.ThreadWaitingForUser)
 	}
-	return r, len(r.Pending)+len(r.Questions) > 0, nil
+	return r, len(r.Pending)+len(r.Questions) > 0
 }
 
 // noteCut says that a completed turn's answer is cut, if the provider said so.
-func (v *Views) noteCut(ctx context.Context, turn memory.Turn) (string, error) {
+func (in reading) noteCut(turn memory.Turn) string {
 	if turn.Outcome != agent.ThreadCompleted {
-		return "", nil
+		return ""
 	}
-	steps, err := v.store.Steps(ctx, turn.ID)
-	if err != nil || len(steps) == 0 || steps[len(steps)-1].FinishReason != agent.FinishLength {
-		return "", err
+	all := steps.Must(in.store.Steps(in.ctx, turn.ID))
+	if len(all) == 0 || all[len(all)-1].FinishReason != agent.FinishLength {
+		return ""
 	}
-	return agent.AnswerCut().Message, nil
+	return agent.AnswerCut().Message
 }
 
 // turnOfEntry finds the turn that took a message whose own turn does not exist:
 // none yet, or the running one if the message was steered into it.
-func (v *Views) turnOfEntry(ctx context.Context, r *Reply) (memory.Turn, error) {
-	inbox, err := v.store.Inbox(ctx, r.ThreadID)
-	if err != nil {
-		return memory.Turn{}, err
-	}
-	for _, e := range inbox {
+func (in reading) turnOfEntry(r *Reply) memory.Turn {
+	for _, e := range steps.Must(in.store.Inbox(in.ctx, r.ThreadID)) {
 		if e.TurnID != r.TurnID {
 			continue
 		}
@@ -144,52 +141,42 @@ func (v *Views) turnOfEntry(ctx context.Context, r *Reply) (memory.Turn, error) 
 		case e.State == memory.EntryDropped:
 			r.Status = StatusDropped
 		case e.State == memory.EntryTaken && e.TakenBy != "" && e.TakenBy != r.TurnID:
-			return v.store.Turn(ctx, e.TakenBy)
+			return steps.Must(in.store.Turn(in.ctx, e.TakenBy))
 		}
-		return memory.Turn{}, nil
+		return memory.Turn{}
 	}
-	return memory.Turn{}, agent.Errorf(agent.CodeNotFound, "thread %s has no turn %s", r.ThreadID, r.TurnID)
+	steps.Check(noTurn(r.ThreadID, r.TurnID))
+	return memory.Turn{}
 }
 
 // pendingOf lists the open approvals and questions that hold up a turn: its own
 // and those of its foreground descendants.
-func (v *Views) pendingOf(ctx context.Context, root, turnID string, r *Reply) error {
-	open, err := v.store.Approvals(ctx, memory.ApprovalFilter{UserID: v.o.UserID, RootThread: root, OpenOnly: true})
-	if err != nil {
-		return err
-	}
-	asked, err := v.store.Questions(ctx, memory.QuestionFilter{UserID: v.o.UserID, RootThread: root, OpenOnly: true})
-	if err != nil {
-		return err
-	}
+func (in reading) pendingOf(root, turnID string, r *Reply) {
+	f := memory.AskFilter{UserID: in.o.UserID, RootThread: root, OpenOnly: true}
+	open, asked := steps.Must(in.store.Approvals(in.ctx, f)), steps.Must(in.store.Questions(in.ctx, f))
 	for _, a := range open {
-		if held, err := v.holdsUp(ctx, a.TurnID, turnID); err != nil {
-			return err
-		} else if held {
+		if in.holdsUp(a.TurnID, turnID) {
 			r.Pending = append(r.Pending, approvalRequest(a))
 		}
 	}
 	for _, q := range asked {
-		if held, err := v.holdsUp(ctx, q.TurnID, turnID); err != nil {
-			return err
-		} else if held {
+		if in.holdsUp(q.TurnID, turnID) {
 			r.Questions = append(r.Questions, RequestOf(q))
 		}
 	}
-	return nil
 }
 
 // holdsUp reports whether a turn is another one, or one that it waits for.
-func (v *Views) holdsUp(ctx context.Context, below, turnID string) (bool, error) {
+func (in reading) holdsUp(below, turnID string) bool {
 	for at := below; at != ""; {
 		if at == turnID {
-			return true, nil
+			return true
 		}
-		t, err := v.store.Turn(ctx, at)
-		if err != nil || t.Background {
-			return false, err
+		t := steps.Must(in.store.Turn(in.ctx, at))
+		if t.Background {
+			return false
 		}
 		at = t.DelegatorTurn
 	}
-	return false, nil
+	return false
 }

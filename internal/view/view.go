@@ -4,11 +4,13 @@ package view
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/agent/steps"
 	"github.com/spool-agents/spool/internal/follow"
 	"github.com/spool-agents/spool/memory"
 )
@@ -37,6 +39,42 @@ func New(store memory.Reader, o Options) *Views {
 		o.Profile = ""
 	}
 	return &Views{store: store, o: o}
+}
+
+// reading is one reading for a person, of several parts. It ends at its first error
+// (package steps).
+type reading struct {
+	*Views
+	ctx context.Context
+}
+
+func read[T any](ctx context.Context, v *Views, f func(r reading) T) (T, error) {
+	return steps.Get(func() T { return f(reading{v, ctx}) })
+}
+
+// thread is a thread that has to be there.
+func (r reading) thread(id string) agent.Thread { return steps.Must(r.Thread(r.ctx, id)) }
+
+// turnOf is a turn that has to be the thread's.
+func (r reading) turnOf(threadID, turnID string) memory.Turn {
+	turn, there := steps.Found(r.store.Turn(r.ctx, turnID))
+	if !there || turn.ThreadID != threadID {
+		steps.Check(noTurn(threadID, turnID))
+	}
+	return turn
+}
+
+func noTurn(threadID, turnID string) error {
+	return agent.Errorf(agent.CodeNotFound, "thread %s has no turn %s", threadID, turnID)
+}
+
+// listOf is a list of what a thread has that is there; nil where it is not is empty.
+func listOf[T any](ctx context.Context, v *Views, threadID string, read func(t agent.Thread) ([]T, error)) ([]T, error) {
+	t, err := v.Thread(ctx, threadID)
+	if err != nil {
+		return nil, err
+	}
+	return list(read(t))
 }
 
 // Thread reads a thread's own record.
@@ -100,11 +138,7 @@ func (v *Views) Search(ctx context.Context, text string) ([]memory.Found, error)
 // Messages reads up to limit messages of a thread with seq > after, in order.
 // limit 0 reads all.
 func (v *Views) Messages(ctx context.Context, threadID string, after int64, limit int) ([]agent.Message, error) {
-	t, err := v.Thread(ctx, threadID)
-	if err != nil {
-		return nil, err
-	}
-	return v.messages(ctx, t, after, limit)
+	return listOf(ctx, v, threadID, func(t agent.Thread) ([]agent.Message, error) { return v.messages(ctx, t, after, limit) })
 }
 
 func (v *Views) messages(ctx context.Context, t agent.Thread, after int64, limit int) ([]agent.Message, error) {
@@ -126,57 +160,34 @@ func subAgentID(t agent.Thread) string {
 // Events reads up to limit entries of a thread's log with seq > after, in order.
 // limit 0 reads all.
 func (v *Views) Events(ctx context.Context, threadID string, after int64, limit int) ([]agent.Event, error) {
-	if _, err := v.Thread(ctx, threadID); err != nil {
-		return nil, err
-	}
-	return list(v.store.Events(ctx, threadID, after, max(0, limit)))
+	return listOf(ctx, v, threadID, func(agent.Thread) ([]agent.Event, error) { return v.store.Events(ctx, threadID, after, max(0, limit)) })
 }
 
 // Tasks lists a thread's tasks.
 func (v *Views) Tasks(ctx context.Context, threadID string) ([]agent.Task, error) {
-	if _, err := v.Thread(ctx, threadID); err != nil {
-		return nil, err
-	}
-	return list(v.store.Tasks(ctx, threadID))
+	return listOf(ctx, v, threadID, func(agent.Thread) ([]agent.Task, error) { return v.store.Tasks(ctx, threadID) })
 }
 
 // TasksBelow lists the tasks of a thread and of all below it, thread by thread, the
 // parents first.
 func (v *Views) TasksBelow(ctx context.Context, threadID string) ([]agent.Task, error) {
-	t, err := v.Thread(ctx, threadID)
-	if err != nil {
-		return nil, err
-	}
-	below, err := follow.Below(ctx, v.store, t)
-	if err != nil {
-		return nil, err
-	}
-	out := []agent.Task{}
-	for _, one := range append([]agent.Thread{t}, below...) {
-		tasks, err := v.store.Tasks(ctx, one.ID)
-		if err != nil {
-			return nil, err
+	return read(ctx, v, func(r reading) []agent.Task {
+		out, t := []agent.Task{}, r.thread(threadID)
+		for _, one := range append([]agent.Thread{t}, steps.Must(follow.Below(ctx, v.store, t))...) {
+			out = append(out, steps.Must(v.store.Tasks(ctx, one.ID))...)
 		}
-		out = append(out, tasks...)
-	}
-	return out, nil
+		return out
+	})
 }
 
 // Turns lists the turns of a thread, oldest first.
 func (v *Views) Turns(ctx context.Context, threadID string) ([]memory.Turn, error) {
-	if _, err := v.Thread(ctx, threadID); err != nil {
-		return nil, err
-	}
-	return list(v.store.TurnsOf(ctx, threadID))
+	return listOf(ctx, v, threadID, func(agent.Thread) ([]memory.Turn, error) { return v.store.TurnsOf(ctx, threadID) })
 }
 
 // ToolCalls lists a thread's tool calls.
 func (v *Views) ToolCalls(ctx context.Context, threadID string) ([]agent.ToolCall, error) {
-	t, err := v.Thread(ctx, threadID)
-	if err != nil {
-		return nil, err
-	}
-	return callsOf(t)(v.store.ToolCalls(ctx, t.ID))
+	return listOf(ctx, v, threadID, func(t agent.Thread) ([]agent.ToolCall, error) { return callsOf(t)(v.store.ToolCalls(ctx, t.ID)) })
 }
 
 // callsOf makes a list of a thread's calls.
@@ -215,40 +226,36 @@ func (v *Views) ToolOutput(ctx context.Context, callID string) (string, error) {
 // SubAgents lists the sub-agents of a chat, named by its main thread, at any
 // depth and in order of creation.
 func (v *Views) SubAgents(ctx context.Context, chatID string) ([]agent.SubAgent, error) {
-	chat, err := v.chat(ctx, chatID)
-	if err != nil {
-		return nil, err
-	}
-	threads, err := v.Threads(ctx, memory.ThreadFilter{All: true, Root: chat.ID})
-	out := []agent.SubAgent{}
-	for i := len(threads) - 1; i >= 0; i-- {
-		if t := threads[i]; t.Kind == agent.KindSubAgent {
-			out = append(out, agent.SubAgentOf(t))
+	return read(ctx, v, func(r reading) []agent.SubAgent {
+		out := []agent.SubAgent{}
+		for _, t := range slices.Backward(steps.Must(v.Threads(ctx, memory.ThreadFilter{All: true, Root: r.chat(chatID).ID}))) {
+			if t.Kind == agent.KindSubAgent {
+				out = append(out, agent.SubAgentOf(t))
+			}
 		}
-	}
-	return out, err
+		return out
+	})
 }
 
 // SubAgent returns a sub-agent of a chat, named by its thread id or agent id.
 func (v *Views) SubAgent(ctx context.Context, chatID, id string) (agent.SubAgent, error) {
-	chat, err := v.chat(ctx, chatID)
-	if err != nil {
-		return agent.SubAgent{}, err
-	}
-	t, err := v.Thread(ctx, agent.ThreadOfAgent(id))
-	if agent.CodeOf(err) == agent.CodeNotFound || err == nil && t.RootThreadID != chat.ID {
-		return agent.SubAgent{}, agent.Errorf(agent.CodeNotFound, "chat %q has no sub-agent %q", chatID, id)
-	}
-	return agent.SubAgentOf(t), err
+	return read(ctx, v, func(r reading) agent.SubAgent {
+		chat := r.chat(chatID)
+		t, there := steps.Found(v.Thread(ctx, agent.ThreadOfAgent(id)))
+		if !there || t.RootThreadID != chat.ID {
+			steps.Refuse(agent.CodeNotFound, "chat %q has no sub-agent %q", chatID, id)
+		}
+		return agent.SubAgentOf(t)
+	})
 }
 
 // chat reads a main thread.
-func (v *Views) chat(ctx context.Context, chatID string) (agent.Thread, error) {
-	t, err := v.Thread(ctx, chatID)
-	if err == nil && t.Kind != agent.KindMain {
-		return agent.Thread{}, agent.Errorf(agent.CodeNotFound, "chat %q does not exist", chatID)
+func (r reading) chat(chatID string) agent.Thread {
+	t := r.thread(chatID)
+	if t.Kind != agent.KindMain {
+		steps.Refuse(agent.CodeNotFound, "chat %q does not exist", chatID)
 	}
-	return t, err
+	return t
 }
 
 // Tail returns the cursor of a thread's last event: following from it delivers only

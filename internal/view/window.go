@@ -2,8 +2,10 @@ package view
 
 import (
 	"context"
+	"slices"
 
 	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/agent/steps"
 	"github.com/spool-agents/spool/internal/follow"
 	"github.com/spool-agents/spool/memory"
 )
@@ -12,48 +14,29 @@ import (
 // the thread is.
 
 // showAll reads all that belongs to a thread.
-func (v *Views) showAll(ctx context.Context, s *View) error {
+func (r reading) showAll(s *View) {
 	t := s.Thread
-	var err error
-	if s.Messages, s.Damaged, err = v.readable(ctx, t, 0); err != nil {
-		return err
-	}
-	inbox, err := v.store.Inbox(ctx, t.ID)
-	if err != nil {
-		return err
-	}
+	s.Messages, s.Damaged = r.readable(t, 0)
+	inbox := steps.Must(r.store.Inbox(r.ctx, t.ID))
 	for _, e := range inbox {
 		if e.State != memory.EntryTaken {
 			s.Inbox = append(s.Inbox, e)
 		}
 	}
 	follow.AddSenders(s.Messages, inbox)
-	if s.Tasks, err = list(v.store.Tasks(ctx, t.ID)); err != nil {
-		return err
-	}
-	s.ToolCalls, err = callsOf(t)(v.store.ToolCalls(ctx, t.ID))
-	return err
+	s.Tasks = steps.Must(list(r.store.Tasks(r.ctx, t.ID)))
+	s.ToolCalls = steps.Must(callsOf(t)(r.store.ToolCalls(r.ctx, t.ID)))
 }
 
 // showLast reads the last messages of a thread and what belongs to them.
-func (v *Views) showLast(ctx context.Context, s *View, last int) error {
+func (r reading) showLast(s *View, last int) {
 	t := s.Thread
 	// Before the messages: a call whose round is saved meanwhile is in both.
-	open, err := v.store.OpenCalls(ctx, t.ID)
-	if err != nil {
-		return err
-	}
-	if s.Messages, s.Damaged, err = v.readable(ctx, t, max(0, t.MessageCount-int64(last))); err != nil {
-		return err
-	}
-	if s.Inbox, err = list(v.store.Waiting(ctx, t.ID)); err != nil {
-		return err
-	}
-	if err := follow.NameSenders(ctx, v.store, t.ID, s.Messages); err != nil {
-		return err
-	}
-	s.ToolCalls, s.Tasks, err = v.workOf(ctx, t, append(open, callIDs(s.Messages)...))
-	return err
+	open := steps.Must(r.store.OpenCalls(r.ctx, t.ID))
+	s.Messages, s.Damaged = r.readable(t, max(0, t.MessageCount-int64(last)))
+	s.Inbox = steps.Must(list(r.store.Waiting(r.ctx, t.ID)))
+	steps.Check(follow.NameSenders(r.ctx, r.store, t.ID, s.Messages))
+	s.ToolCalls, s.Tasks = r.workOf(t, append(open, callIDs(s.Messages)...))
 }
 
 // MessagePage is a page of a thread's messages with the tool calls and tasks that
@@ -68,22 +51,17 @@ type MessagePage struct {
 
 // MessagePage reads up to limit messages with seq > after, and
 // what belongs to them. Limit has to be positive.
-func (v *Views) MessagePage(ctx context.Context, threadID string, after int64, limit int) (p MessagePage, err error) {
+func (v *Views) MessagePage(ctx context.Context, threadID string, after int64, limit int) (MessagePage, error) {
 	if limit <= 0 {
-		return p, agent.Errorf(agent.CodeInvalid, "a page of %d messages is not possible", limit)
+		return MessagePage{}, agent.Errorf(agent.CodeInvalid, "a page of %d messages is not possible", limit)
 	}
-	t, err := v.Thread(ctx, threadID)
-	if err != nil {
-		return p, err
-	}
-	if p.Messages, err = v.messages(ctx, t, after, limit); err != nil {
-		return p, err
-	}
-	if p.ToolCalls, p.Tasks, err = v.workOf(ctx, t, callIDs(p.Messages)); err != nil {
-		return p, err
-	}
-	p.Events, err = v.telling(ctx, t.ID, p.Messages, false)
-	return p, err
+	return read(ctx, v, func(r reading) (p MessagePage) {
+		t := r.thread(threadID)
+		p.Messages = steps.Must(v.messages(ctx, t, after, limit))
+		p.ToolCalls, p.Tasks = r.workOf(t, callIDs(p.Messages))
+		p.Events = r.telling(t.ID, p.Messages, false)
+		return p
+	})
 }
 
 // callIDs names the calls that messages make or answer.
@@ -101,21 +79,10 @@ func callIDs(messages []agent.Message) []string {
 }
 
 // workOf reads the named calls of a thread, each once, and their tasks.
-func (v *Views) workOf(ctx context.Context, t agent.Thread, ids []string) ([]agent.ToolCall, []agent.Task, error) {
-	seen := make(map[string]bool, len(ids))
-	once := make([]string, 0, len(ids))
-	for _, id := range ids {
-		if !seen[id] {
-			seen[id] = true
-			once = append(once, id)
-		}
-	}
-	calls, err := callsOf(t)(v.store.ToolCallsOf(ctx, t.ID, once))
-	if err != nil {
-		return nil, nil, err
-	}
-	tasks, err := list(v.store.TasksOf(ctx, t.ID, once))
-	return calls, tasks, err
+func (r reading) workOf(t agent.Thread, ids []string) ([]agent.ToolCall, []agent.Task) {
+	slices.Sort(ids)
+	ids = slices.Compact(ids)
+	return steps.Must(callsOf(t)(r.store.ToolCallsOf(r.ctx, t.ID, ids))), steps.Must(list(r.store.TasksOf(r.ctx, t.ID, ids)))
 }
 
 // tells are the events that say what messages, calls and tasks do not.
@@ -129,25 +96,19 @@ const mostTold = 20 * page
 
 // telling reads what a thread's log tells beside some of its messages, from the turn of
 // the first to the end of the last one's, or of the log if nothing comes after them.
-func (v *Views) telling(ctx context.Context, threadID string, messages []agent.Message, toEnd bool) ([]agent.Event, error) {
+func (r reading) telling(threadID string, messages []agent.Message, toEnd bool) []agent.Event {
 	out := []agent.Event{}
 	if len(messages) == 0 {
-		return out, nil
+		return out
 	}
-	first, err := v.store.Turn(ctx, messages[0].TurnID)
-	if err != nil {
-		return out, unlessMissing(err) // of an import
+	first, there := steps.Found(r.store.Turn(r.ctx, messages[0].TurnID))
+	if !there { // of an import
+		return out
 	}
-	after, err := v.before(ctx, threadID, first.OpenedAt)
-	if err != nil {
-		return nil, err
-	}
+	after := r.before(threadID, first.OpenedAt)
 	last := messages[len(messages)-1].TurnID
 	for end := after + mostTold; after < end; {
-		events, err := v.store.Events(ctx, threadID, after, page)
-		if err != nil {
-			return nil, err
-		}
+		events := steps.Must(r.store.Events(r.ctx, threadID, after, page))
 		for _, e := range events {
 			after = e.Seq
 			if !tells[e.Type] || e.At.Before(first.OpenedAt) {
@@ -155,12 +116,12 @@ func (v *Views) telling(ctx context.Context, threadID string, messages []agent.M
 			}
 			out = append(out, e)
 			if !toEnd && e.TurnID == last && (e.Type == agent.EventDone || e.Type == agent.EventError) {
-				return out, nil
+				return out
 			}
 		}
 		if len(events) < page {
 			break
 		}
 	}
-	return out, nil
+	return out
 }

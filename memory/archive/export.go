@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/agent/steps"
 	"github.com/spool-agents/spool/memory"
 	"github.com/spool-agents/spool/memory/port"
 	"github.com/spool-agents/spool/memory/sessionfile"
@@ -68,52 +69,31 @@ type Exported struct {
 // and, if enabled, events.json.
 func Export(ctx context.Context, s memory.ConversationMemoryStore, f sessionfile.Folder, o Owner, id string, events sessionfile.EventOptions) (Exported, error) {
 	out := Exported{Threads: []string{}, Files: []string{}}
-	roots, err := Find(ctx, s, o, id)
-	if err != nil {
-		return out, err
-	}
-	sessionID := roots[0].SessionID
-	view := port.NewPersistedMemory[json.RawMessage](port.NewStore(s, port.StoreOptions{UserID: o.UserID, Profile: o.Profile, Session: sessionID}))
-	history, log := port.MemorySnapshot[json.RawMessage]{}, sessionfile.Events{}
-	for _, root := range roots {
-		tree, err := s.ExportThreads(ctx, memory.ExportRequest{UserID: o.UserID, ThreadID: root.ID, Below: true})
-		if err != nil {
-			return out, err
-		}
-		for _, r := range tree {
-			session, err := Session(r)
-			if err != nil {
-				return out, err
-			}
-			if err := exportImages(ctx, s, f, session.Images(), &out); err != nil {
-				return out, err
-			}
-			path, err := f.SaveThread(session)
-			if err != nil {
-				return out, err
-			}
-			out.Threads, out.Files = append(out.Threads, r.Thread.ID), append(out.Files, path)
-			key := keyOf(r.Thread)
-			for _, key := range []string{key, port.MetadataKey(key)} {
-				if history[key], err = view.Get(ctx, key); err != nil {
-					return out, err
+	err := steps.Run(func() {
+		roots := steps.Must(Find(ctx, s, o, id))
+		sessionID := roots[0].SessionID
+		view := port.NewPersistedMemory[json.RawMessage](port.NewStore(s, port.StoreOptions{UserID: o.UserID, Profile: o.Profile, Session: sessionID}))
+		history, log := port.MemorySnapshot[json.RawMessage]{}, sessionfile.Events{}
+		for _, root := range roots {
+			for _, r := range steps.Must(s.ExportThreads(ctx, memory.ExportRequest{UserID: o.UserID, ThreadID: root.ID, Below: true})) {
+				session := steps.Must(Session(r))
+				exportImages(ctx, s, f, session.Images(), &out)
+				out.Files = append(out.Files, steps.Must(f.SaveThread(session)))
+				out.Threads = append(out.Threads, r.Thread.ID)
+				key := keyOf(r.Thread)
+				for _, key := range []string{key, port.MetadataKey(key)} {
+					history[key] = steps.Must(view.Get(ctx, key))
 				}
-			}
-			if events.Enabled {
-				if log[key], err = s.Events(ctx, r.Thread.ID, 0, 0); err != nil {
-					return out, err
+				if events.Enabled {
+					log[key] = steps.Must(s.Events(ctx, r.Thread.ID, 0, 0))
 				}
 			}
 		}
-	}
-	path, err := f.WriteHistory(ctx, sessionID, history)
-	if err != nil {
-		return out, err
-	}
-	out.Files = append(out.Files, path)
-	if path, err = f.WriteEvents(ctx, sessionID, log, events); path != "" {
-		out.Files = append(out.Files, path)
-	}
+		out.Files = append(out.Files, steps.Must(f.WriteHistory(ctx, sessionID, history)))
+		if path := steps.Must(f.WriteEvents(ctx, sessionID, log, events)); path != "" {
+			out.Files = append(out.Files, path)
+		}
+	})
 	return out, err
 }
 
@@ -128,41 +108,32 @@ func keyOf(t agent.Thread) string {
 // Load reads the conversations that an id means, or the sub-agent, with all that
 // is below, from memory by keys.
 func Load(ctx context.Context, s memory.ConversationMemoryStore, o Owner, id string) ([]sessionfile.Tree, error) {
-	roots, err := Find(ctx, s, o, id)
-	if err != nil {
-		return nil, err
-	}
-	var threads []agent.Thread
-	for _, root := range roots {
-		tree, err := s.Threads(ctx, memory.ThreadFilter{UserID: o.UserID, Root: root.ID, All: true})
-		if err != nil {
-			return nil, err
+	return steps.Get(func() []sessionfile.Tree {
+		roots := steps.Must(Find(ctx, s, o, id))
+		view := port.NewStore(s, port.StoreOptions{UserID: o.UserID, Profile: o.Profile, Session: roots[0].SessionID})
+		conversations, agents := port.NewConversationStore(view, port.ConversationOptions{}), port.NewAgentSessionStore(view, port.ConversationOptions{})
+		var list []sessionfile.Session
+		for _, root := range roots {
+			for _, t := range steps.Must(s.Threads(ctx, memory.ThreadFilter{UserID: o.UserID, Root: root.ID, All: true})) {
+				var c port.AgentSession
+				var err error
+				if t.Kind == agent.KindSubAgent {
+					c, _, err = agents.Get(ctx, t.AgentType, t.AgentID)
+				} else {
+					c.Conversation, err = conversations.GetConversation(ctx, t.ConversationID)
+				}
+				steps.Check(err)
+				one := steps.Must(Session(memory.ThreadRecord{Thread: t, Messages: c.Messages}))
+				one.Store = nil
+				list = append(list, one)
+			}
 		}
-		threads = append(threads, tree...)
-	}
-	view := port.NewStore(s, port.StoreOptions{UserID: o.UserID, Profile: o.Profile, Session: roots[0].SessionID})
-	conversations, agents := port.NewConversationStore(view, port.ConversationOptions{}), port.NewAgentSessionStore(view, port.ConversationOptions{})
-	list := make([]sessionfile.Session, len(threads))
-	for i, t := range threads {
-		var c port.AgentSession
-		if t.Kind == agent.KindSubAgent {
-			c, _, err = agents.Get(ctx, t.AgentType, t.AgentID)
-		} else {
-			c.Conversation, err = conversations.GetConversation(ctx, t.ConversationID)
+		trees := sessionfile.Link(list)
+		if sub := agent.ThreadOfAgent(id); sub != "" && roots[0].SessionID != id {
+			return below(trees, sub)
 		}
-		if err != nil {
-			return nil, err
-		}
-		if list[i], err = Session(memory.ThreadRecord{Thread: t, Messages: c.Messages}); err != nil {
-			return nil, err
-		}
-		list[i].Store = nil
-	}
-	trees := sessionfile.Link(list)
-	if sub := agent.ThreadOfAgent(id); sub != "" && roots[0].SessionID != id {
-		return below(trees, sub), nil
-	}
-	return trees, nil
+		return trees
+	})
 }
 
 // below finds a thread in trees.
@@ -179,23 +150,15 @@ func below(trees []sessionfile.Tree, id string) []sessionfile.Tree {
 }
 
 // exportImages writes the images that a thread refers to.
-func exportImages(ctx context.Context, s Store, f sessionfile.Folder, names []string, out *Exported) error {
+func exportImages(ctx context.Context, s Store, f sessionfile.Folder, names []string, out *Exported) {
 	for _, name := range names {
-		data, err := s.Image(ctx, name)
-		if agent.CodeOf(err) == agent.CodeNotFound {
+		data, there := steps.Found(s.Image(ctx, name))
+		if !there {
 			out.MissingImages = append(out.MissingImages, name)
 			continue
 		}
-		if err != nil {
-			return err
-		}
-		path, err := f.SaveImage(name, data)
-		if err != nil {
-			return err
-		}
-		if !slices.Contains(out.Files, path) {
+		if path := steps.Must(f.SaveImage(name, data)); !slices.Contains(out.Files, path) {
 			out.Files = append(out.Files, path)
 		}
 	}
-	return nil
 }

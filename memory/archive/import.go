@@ -1,6 +1,7 @@
 package archive
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"os"
@@ -9,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/agent/steps"
 	"github.com/spool-agents/spool/memory"
 	"github.com/spool-agents/spool/memory/port"
 	"github.com/spool-agents/spool/memory/sessionfile"
@@ -47,87 +49,81 @@ func (i *Imported) refuse(name string, err error) {
 // cannot be imported is listed and keeps nothing else from being imported.
 // Files of programs that do not know users become the owner's.
 func Import(ctx context.Context, s Store, f sessionfile.Folder, o Owner, only string) (Imported, error) {
-	out := Imported{Refused: []Refused{}}
-	out.Added, out.Present = []string{}, []string{}
-	if info, err := os.Stat(f.Dir); err != nil || !info.IsDir() {
-		return out, agent.Errorf(agent.CodeNotFound, "folder %s does not exist", f.Dir)
+	in := &importing{ctx: ctx, s: s, f: f, o: o, done: map[string]bool{}}
+	in.out.Refused, in.out.Added, in.out.Present = []Refused{}, []string{}, []string{}
+	err := steps.Run(func() { in.folder(only) })
+	return in.out, err
+}
+
+// importing is an import under way. It ends at its first error (package steps): the
+// store, or the folder, is away.
+type importing struct {
+	ctx  context.Context
+	s    Store
+	f    sessionfile.Folder
+	o    Owner
+	out  Imported
+	done map[string]bool // threads
+}
+
+func (in *importing) folder(only string) {
+	if info, err := os.Stat(in.f.Dir); err != nil || !info.IsDir() {
+		steps.Refuse(agent.CodeNotFound, "folder %s does not exist", in.f.Dir)
 	}
-	trees, broken, err := f.Trees()
-	if err != nil {
-		return out, err
-	}
+	trees, broken, err := in.f.Trees()
+	steps.Check(err)
 	for _, b := range broken {
-		out.refuse(b.Path, b.Err)
+		in.out.refuse(b.Path, b.Err)
 	}
-	done := map[string]bool{}
 	for _, t := range trees {
-		if only != "" && only != t.ID && only != t.ThreadID {
-			continue
-		}
-		err := importTree(ctx, s, f, o, t, &out, done)
-		if err != nil {
-			return out, err
+		if only == "" || only == t.ID || only == t.ThreadID {
+			in.tree(t)
 		}
 	}
-	histories, err := f.Histories()
-	if err != nil {
-		return out, err
-	}
-	for _, sessionID := range histories {
+	for _, sessionID := range steps.Must(in.f.Histories()) {
 		if only != "" && only != sessionID {
 			continue
 		}
-		h, err := f.ReadHistory(ctx, sessionID)
+		h, err := in.f.ReadHistory(in.ctx, sessionID)
 		if err != nil {
-			out.refuse(filepath.Join(f.Dir, "sessions", sessionID), err)
-			continue
+			in.out.refuse(filepath.Join(in.f.Dir, "sessions", sessionID), err)
 		}
-		for _, t := range treesOf(sessionID, h, done) {
-			if err := importTree(ctx, s, f, o, t, &out, done); err != nil {
-				return out, err
-			}
+		for _, t := range treesOf(sessionID, h, in.done) {
+			in.tree(t)
 		}
 	}
-	if only != "" && len(out.Added)+len(out.Present)+len(out.Refused) == 0 {
-		return out, agent.Errorf(agent.CodeNotFound, "folder %s has no session %q", f.Dir, only)
+	if only != "" && len(in.out.Added)+len(in.out.Present)+len(in.out.Refused) == 0 {
+		steps.Refuse(agent.CodeNotFound, "folder %s has no session %q", in.f.Dir, only)
 	}
-	return out, nil
 }
 
-// importTree adds one conversation. An error means that the store is away; a
-// refusal goes into out.
-func importTree(ctx context.Context, s Store, f sessionfile.Folder, o Owner, t sessionfile.Tree, out *Imported, done map[string]bool) error {
-	name := t.ThreadID
-	if name == "" {
-		name = t.ID
-	}
+// tree adds one conversation, or says why not.
+func (in *importing) tree(t sessionfile.Tree) {
+	name := cmp.Or(t.ThreadID, t.ID)
 	list, err := records(t)
 	if err != nil {
-		out.refuse(name, err)
-		return nil
+		in.out.refuse(name, err)
+		return
 	}
 	for _, r := range list {
-		done[r.Thread.ID] = true
+		in.done[r.Thread.ID] = true
 	}
 	// Images first: one that no thread shows after all is removed by and by.
-	_, there := s.Thread(ctx, "", list[0].Thread.ID)
-	if err := importImages(ctx, s, f, t, there == nil, out); err != nil {
-		return err
-	}
-	res, err := s.ImportThreads(ctx, memory.ImportRequest{UserID: o.UserID, Profile: o.Profile, Threads: list})
+	_, missing := in.s.Thread(in.ctx, "", list[0].Thread.ID)
+	in.images(t, missing == nil)
+	res, err := in.s.ImportThreads(in.ctx, memory.ImportRequest{UserID: in.o.UserID, Profile: in.o.Profile, Threads: list})
 	if err == nil && len(res.Present) == 0 {
-		err = checkTree(ctx, s, list[0].Thread)
+		err = checkTree(in.ctx, in.s, list[0].Thread)
 	}
 	switch agent.CodeOf(err) {
 	case "":
-		out.Added, out.Present = append(out.Added, res.Added...), append(out.Present, res.Present...)
-		out.Dropped = append(out.Dropped, res.Dropped...)
+		in.out.Added, in.out.Present = append(in.out.Added, res.Added...), append(in.out.Present, res.Present...)
+		in.out.Dropped = append(in.out.Dropped, res.Dropped...)
 	case agent.CodeUnavailable:
-		return err
+		steps.Check(err)
 	default:
-		out.Refused = append(out.Refused, Refused{Name: name, Reason: inWords(err), err: err})
+		in.out.Refused = append(in.out.Refused, Refused{Name: name, Reason: inWords(err), err: err})
 	}
-	return nil
 }
 
 // inWords is why a store refused the rows of a file, without what its database says,
@@ -165,35 +161,29 @@ func checkTree(ctx context.Context, s Store, root agent.Thread) error {
 	return nil
 }
 
-// importImages keeps the images that the threads of a tree refer to. Of a tree that
+// images keeps the images that the threads of a tree refer to. Of a tree that
 // is there already only those are kept that the store has lost.
-func importImages(ctx context.Context, s Store, f sessionfile.Folder, t sessionfile.Tree, there bool, out *Imported) error {
+func (in *importing) images(t sessionfile.Tree, there bool) {
 	for _, name := range t.Images() {
-		data, found, err := f.Image(name)
+		data, found, err := in.f.Image(name)
 		if err != nil {
-			out.refuse("image "+name, err)
+			in.out.refuse("image "+name, err)
 			continue
 		}
-		if there || !found {
-			_, err = s.Image(ctx, name)
+		kept := found && !there
+		if !kept {
+			_, kept = steps.Found(in.s.Image(in.ctx, name))
 		}
 		switch {
-		case err != nil && agent.CodeOf(err) != agent.CodeNotFound:
-			return err
-		case found && (err != nil || !there):
-			if _, err := s.KeepImage(ctx, data); err != nil {
-				return err
-			}
-		case err != nil && !slices.Contains(out.MissingImages, name):
-			out.MissingImages = append(out.MissingImages, name)
+		case found && (!kept || !there):
+			steps.Must(in.s.KeepImage(in.ctx, data))
+		case !kept && !slices.Contains(in.out.MissingImages, name):
+			in.out.MissingImages = append(in.out.MissingImages, name)
 		}
 	}
 	for _, child := range t.Children {
-		if err := importImages(ctx, s, f, child, there, out); err != nil {
-			return err
-		}
+		in.images(child, there)
 	}
-	return nil
 }
 
 // treesOf makes trees of a history, without the threads that were done. Its

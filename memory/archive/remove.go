@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/agent/steps"
 	"github.com/spool-agents/spool/memory"
 )
 
@@ -13,21 +14,17 @@ import (
 // It returns what it removed, also when something else is at work and stays.
 func Delete(ctx context.Context, s Store, o Owner, id string) (memory.DeleteResult, error) {
 	out := memory.DeleteResult{Threads: []string{}}
-	roots, err := Find(ctx, s, o, id)
-	if err != nil {
-		return out, err
-	}
-	if p, err := agent.ParseThreadID(id); err == nil && p.Kind == agent.KindSubAgent || agent.ThreadOfAgent(id) != "" && roots[0].SessionID != id {
-		return out, agent.Errorf(agent.CodeInvalid, "%s is a sub-agent, to which its parent refers: delete the whole tree, %s", id, roots[0].ID)
-	}
-	for _, root := range roots {
-		res, err := s.DeleteTree(ctx, memory.DeleteRequest{UserID: o.UserID, ThreadID: root.ID})
-		if err != nil {
-			return out, err
+	err := steps.Run(func() {
+		roots := steps.Must(Find(ctx, s, o, id))
+		if p, err := agent.ParseThreadID(id); err == nil && p.Kind == agent.KindSubAgent || agent.ThreadOfAgent(id) != "" && roots[0].SessionID != id {
+			steps.Refuse(agent.CodeInvalid, "%s is a sub-agent, to which its parent refers: delete the whole tree, %s", id, roots[0].ID)
 		}
-		out.Threads, out.Session = append(out.Threads, res.Threads...), res.Session
-	}
-	return out, nil
+		for _, root := range roots {
+			res := steps.Must(s.DeleteTree(ctx, memory.DeleteRequest{UserID: o.UserID, ThreadID: root.ID}))
+			out.Threads, out.Session = append(out.Threads, res.Threads...), res.Session
+		}
+	})
+	return out, err
 }
 
 // ExpireOptions say what is old.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/agent/steps"
 	"github.com/spool-agents/spool/memory"
 	"github.com/spool-agents/spool/memory/archive"
 	"github.com/spool-agents/spool/memory/internal/atomicfile"
@@ -154,7 +155,7 @@ func (f *files) flush() error {
 	todo := f.dirty
 	f.dirty = map[string]bool{}
 	f.mu.Unlock()
-	err := f.writeImages() // first: a thread refers to them
+	err := steps.Run(f.writeImages) // first: a thread refers to them
 	f.sayOnce("images", err)
 	errs := []error{err}
 	for id := range todo {
@@ -218,7 +219,7 @@ func (f *files) catchUp(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := f.writeImages(); err != nil {
+	if err := steps.Run(f.writeImages); err != nil {
 		f.report(err)
 		f.changed(nil) // it is tried again
 	}
@@ -285,40 +286,22 @@ func (u unknownOnly) ImportThreads(ctx context.Context, r memory.ImportRequest) 
 
 // writeImages makes the files of images those of the journal. A file that the
 // journal did not know, such as one that a damaged session file refers to, stays.
-func (f *files) writeImages() error {
+func (f *files) writeImages() {
 	ctx := context.Background()
-	want, err := f.journal.ImageNames(ctx)
-	if err != nil {
-		return err
-	}
-	have, err := f.folder.ImageNames()
-	if err != nil {
-		return err
-	}
-	kept := map[string]bool{}
-	for _, name := range want {
+	kept, have := map[string]bool{}, steps.Must(f.folder.ImageNames())
+	for _, name := range steps.Must(f.journal.ImageNames(ctx)) {
 		kept[name] = true
 		if slices.Contains(have, name) {
 			continue
 		}
-		data, err := f.journal.Image(ctx, name)
-		if agent.CodeOf(err) == agent.CodeNotFound {
-			continue // removed meanwhile, which is noted
-		}
-		if err != nil {
-			return err
-		}
-		if _, err := f.folder.SaveImage(name, data); err != nil {
-			return err
+		if data, there := steps.Found(f.journal.Image(ctx, name)); there { // else removed meanwhile, which is noted
+			steps.Must(f.folder.SaveImage(name, data))
 		}
 	}
 	for name := range f.images {
 		if !kept[name] {
-			if _, err := f.folder.RemoveImage(name); err != nil {
-				return err
-			}
+			steps.Must(f.folder.RemoveImage(name))
 		}
 	}
 	f.images = kept
-	return nil
 }

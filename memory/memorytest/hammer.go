@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/agent/steps"
 	"github.com/spool-agents/spool/memory"
 	"github.com/spool-agents/spool/memory/memorytest/internal/suite"
 )
@@ -21,20 +22,23 @@ func Hammer(ctx context.Context, s memory.ConversationMemoryStore, name string, 
 	seed := uint64(time.Now().UnixNano())
 	d := &driver{ctx: ctx, s: s, name: name, session: "hammer", rng: rand.New(rand.NewPCG(seed, seed))}
 	last := ""
-	d.do = func(what string, _ bool, f func() error) (bool, error) {
+	d.do = func(what string, _ bool, f func() error) bool {
 		operations, last = operations+1, what
 		err := f()
-		if refused(err) {
-			return false, nil
+		if !refused(err) {
+			steps.Check(err)
 		}
-		return err == nil, err
+		return err == nil
 	}
-	for time.Now().Before(until) || operations < least {
-		if err := d.one(fmt.Sprint("c", d.rng.IntN(conversations))); err != nil {
-			return operations, fmt.Errorf("%s after %d operations (seed %d): %w", last, operations, seed, err)
+	err = steps.Run(func() {
+		for time.Now().Before(until) || operations < least {
+			d.one(fmt.Sprint("c", d.rng.IntN(conversations)))
 		}
+	})
+	if err != nil {
+		err = fmt.Errorf("%s after %d operations (seed %d): %w", last, operations, seed, err)
 	}
-	return operations, nil
+	return operations, err
 }
 
 // refused reports whether an error is what a store's rules may say.
@@ -54,7 +58,7 @@ type driver struct {
 	n       int // counts ids and fences
 	// do runs an operation and says whether to go on from it. once marks those
 	// whose repetition is another request.
-	do func(what string, once bool, f func() error) (bool, error)
+	do func(what string, once bool, f func() error) bool
 	// past holds replies that were sent before, for late writers.
 	past []memory.ReplyRecord
 }
@@ -72,119 +76,105 @@ func (d *driver) id() string {
 func (d *driver) fence() memory.Fence { return memory.Fence{Scope: d.id(), Number: 1} }
 
 // one does something in a conversation.
-func (d *driver) one(conversation string) error {
+func (d *driver) one(conversation string) {
 	root := d.session + "/" + conversation
 	switch d.rng.IntN(16) {
 	case 0, 1:
 		r := memory.SendRequest{UserID: suite.User, SessionID: d.session, ConversationID: conversation, MessageID: d.id(), Content: agent.Text("go"),
 			WhenBusy: pick(d, memory.Queue, memory.Steer, memory.Reject, "")}
-		return d.only("send "+r.MessageID, false, func() error { _, err := d.s.Send(d.ctx, r); return err })
+		d.do("send "+r.MessageID, false, func() error { _, err := d.s.Send(d.ctx, r); return err })
 	case 2:
 		r := memory.CancelRequest{UserID: suite.User, ThreadID: root, By: d.name, All: d.chance(2)}
-		return d.only("cancel", r.All, func() error { _, err := d.s.RequestCancel(d.ctx, r); return err })
+		d.do("cancel", r.All, func() error { _, err := d.s.RequestCancel(d.ctx, r); return err })
 	case 3:
 		r := memory.RetryRequest{UserID: suite.User, ThreadID: root, RequestID: d.id()}
-		return d.only("retry", false, func() error { _, err := d.s.Retry(d.ctx, r); return err })
+		d.do("retry", false, func() error { _, err := d.s.Retry(d.ctx, r); return err })
 	case 4, 5:
-		return d.decide(root)
+		d.decide(root)
 	case 6:
-		if len(d.past) == 0 {
-			return nil
+		if len(d.past) > 0 {
+			r := pick(d, d.past...)
+			d.do("late reply", false, func() error { _, err := d.s.SaveReply(d.ctx, r); return err })
 		}
-		r := pick(d, d.past...)
-		return d.only("late reply", false, func() error { _, err := d.s.SaveReply(d.ctx, r); return err })
+	default:
+		if threads := steps.Must(d.s.Threads(d.ctx, memory.ThreadFilter{Root: root, All: true, Limit: 100})); len(threads) > 0 {
+			d.advance(pick(d, threads...))
+		}
 	}
-	threads, err := d.s.Threads(d.ctx, memory.ThreadFilter{Root: root, All: true, Limit: 100})
-	if err != nil || len(threads) == 0 {
-		return err
-	}
-	return d.advance(pick(d, threads...))
-}
-
-// only is an operation that nothing follows from.
-func (d *driver) only(what string, once bool, f func() error) error {
-	_, err := d.do(what, once, f)
-	return err
 }
 
 // decide says something about an approval or a question, open or not.
-func (d *driver) decide(root string) error {
-	approvals, err := d.s.Approvals(d.ctx, memory.ApprovalFilter{RootThread: root, OpenOnly: !d.chance(4)})
-	if err != nil {
-		return err
-	}
-	questions, err := d.s.Questions(d.ctx, memory.QuestionFilter{RootThread: root, OpenOnly: !d.chance(4)})
-	if err != nil {
-		return err
-	}
+func (d *driver) decide(root string) {
+	approvals := steps.Must(d.s.Approvals(d.ctx, memory.ApprovalFilter{RootThread: root, OpenOnly: !d.chance(4)}))
+	questions := steps.Must(d.s.Questions(d.ctx, memory.QuestionFilter{RootThread: root, OpenOnly: !d.chance(4)}))
 	if len(questions) > 0 && (len(approvals) == 0 || d.chance(2)) {
 		r := memory.AnswerRequest{UserID: suite.User, By: d.name, Target: pick(d, questions...).ID, Text: "by " + d.name}
-		return d.only("answer", false, func() error { _, err := d.s.Answer(d.ctx, r); return err })
+		d.do("answer", false, func() error { _, err := d.s.Answer(d.ctx, r); return err })
+		return
 	}
 	if len(approvals) == 0 {
-		return nil
+		return
 	}
 	r := memory.Decision{UserID: suite.User, By: d.name, Target: pick(d, approvals...).ID, Verdict: pick(d, memory.Approve, memory.ApproveAll, memory.Deny, memory.Edit)}
 	if r.Verdict == memory.Edit {
 		r.Instruction = "do it better"
 	}
-	return d.only(r.Verdict, false, func() error { _, err := d.s.Decide(d.ctx, r); return err })
+	d.do(r.Verdict, false, func() error { _, err := d.s.Decide(d.ctx, r); return err })
 }
 
 // advance takes a thread's open turn, or its next one, a step further.
-func (d *driver) advance(th agent.Thread) error {
+func (d *driver) advance(th agent.Thread) {
 	var claim memory.Claim
 	r := memory.TakeRequest{ThreadID: th.ID, RunID: d.name}
 	if d.chance(3) {
 		r.Config = &agent.SpecialistAgentConfig{Name: "a" + d.name, Model: fmt.Sprint(d.rng.IntN(8))}
 	}
-	ok, err := d.do("take "+th.ID, false, func() (err error) { claim, err = d.s.TakeNext(d.ctx, r); return err })
-	if !ok || claim.Turn == nil {
-		return err
+	if !d.do("take "+th.ID, false, func() (err error) { claim, err = d.s.TakeNext(d.ctx, r); return err }) || claim.Turn == nil {
+		return
 	}
 	t, step := *claim.Turn, claim.Step
 	if d.chance(8) {
-		return d.end(t, pick(d, suite.Failed(t, step, agent.ReasonError), suite.Failed(t, step, agent.ReasonTerminated), suite.Cancelled(t, step)))
+		d.end(t, pick(d, suite.Failed(t, step, agent.ReasonError), suite.Failed(t, step, agent.ReasonTerminated), suite.Cancelled(t, step)))
+		return
 	}
-	calls, ok, err := d.reply(t, step)
+	calls, ok := d.reply(t, step)
 	if !ok {
-		return err
+		return
 	}
 	if len(calls) == 0 {
-		return d.end(t, suite.Completed(t, step))
+		d.end(t, suite.Completed(t, step))
+		return
 	}
 	if slices.ContainsFunc(calls, func(c agent.ToolCall) bool { return c.Gate == agent.GateAsk }) {
-		if ok, err := d.do("ask", false, func() error { _, err := d.s.OpenApproval(d.ctx, suite.Round(t, step)); return err }); !ok {
-			return err
+		if !d.do("ask", false, func() error { _, err := d.s.OpenApproval(d.ctx, suite.Round(t, step)); return err }) {
+			return
 		}
 	}
 	for _, c := range calls {
-		if err := d.call(c); err != nil {
-			return err
-		}
+		d.call(c)
 	}
-	return d.only("round", false, func() error { _, err := d.s.SaveToolRound(d.ctx, suite.Round(t, step)); return err })
+	d.do("round", false, func() error { _, err := d.s.SaveToolRound(d.ctx, suite.Round(t, step)); return err })
 }
 
-func (d *driver) end(t memory.Turn, r memory.CloseRequest) error {
-	return d.only("close "+t.ID+" "+string(r.Outcome), false, func() error { _, err := d.s.CloseTurn(d.ctx, r); return err })
+func (d *driver) end(t memory.Turn, r memory.CloseRequest) {
+	d.do("close "+t.ID+" "+string(r.Outcome), false, func() error { _, err := d.s.CloseTurn(d.ctx, r); return err })
 }
 
 // reply calls the model of a step, streaming, or finds its stored reply.
-func (d *driver) reply(t memory.Turn, step int) ([]agent.ToolCall, bool, error) {
+func (d *driver) reply(t memory.Turn, step int) ([]agent.ToolCall, bool) {
 	b := memory.ModelBegin{ThreadID: t.ThreadID, TurnID: t.ID, Step: step, Fence: d.fence(), MaxLost: 1 << 20}
 	var start memory.ModelStart
-	ok, err := d.do("begin model", false, func() (err error) { start, err = d.s.BeginModel(d.ctx, b); return err })
+	ok := d.do("begin model", false, func() (err error) { start, err = d.s.BeginModel(d.ctx, b); return err })
 	switch {
 	case !ok || start.Stored == nil && start.Attempt == 0:
-		return nil, false, err
+		return nil, false
 	case start.Stored != nil:
-		return start.Stored.Calls, true, nil
+		return start.Stored.Calls, true
 	}
 	for i := range d.rng.IntN(3) {
 		c := suite.Chunk(t, step, start.Attempt, 4*i, "word")
-		if ok, err := d.do("chunk", false, func() error { return d.s.AppendChunk(d.ctx, c) }); !ok {
-			return nil, false, err
+		if !d.do("chunk", false, func() error { return d.s.AppendChunk(d.ctx, c) }) {
+			return nil, false
 		}
 	}
 	if d.chance(8) {
@@ -192,7 +182,8 @@ func (d *driver) reply(t memory.Turn, step int) ([]agent.ToolCall, bool, error) 
 		if d.chance(2) {
 			f.Wait = &agent.ModelWait{Attempt: start.Attempt + 1, Until: time.Unix(4e9, 0).UTC(), Code: f.Code}
 		}
-		return nil, false, d.only("fail", false, func() error { return d.s.FailModel(d.ctx, f) })
+		d.do("fail", false, func() error { return d.s.FailModel(d.ctx, f) })
+		return nil, false
 	}
 	r := suite.Record(t, step, start.Attempt, "wordwordword", d.calls()...)
 	for i := range r.Gates {
@@ -202,8 +193,8 @@ func (d *driver) reply(t memory.Turn, step int) ([]agent.ToolCall, bool, error) 
 	}
 	d.past = append(d.past, r)
 	var stored memory.StoredReply
-	ok, err = d.do("reply", false, func() (err error) { stored, err = d.s.SaveReply(d.ctx, r); return err })
-	return stored.Calls, ok, err
+	ok = d.do("reply", false, func() (err error) { stored, err = d.s.SaveReply(d.ctx, r); return err })
+	return stored.Calls, ok
 }
 
 // calls are those of a reply; few have none.
@@ -222,41 +213,37 @@ func (d *driver) calls() (calls []agent.Call) {
 }
 
 // call goes on with a call: it asks, delegates and takes the end, or runs a tool.
-func (d *driver) call(c agent.ToolCall) error {
+func (d *driver) call(c agent.ToolCall) {
 	switch c.ToolName {
 	case agent.ToolAskUser:
-		return d.only("question", false, func() error { _, err := d.s.OpenQuestion(d.ctx, suite.QuestionFor(c, "why?")); return err })
+		d.do("question", false, func() error { _, err := d.s.OpenQuestion(d.ctx, suite.QuestionFor(c, "why?")); return err })
+		return
 	case agent.ToolAssignTask:
-		return d.delegate(c)
+		d.delegate(c)
+		return
 	}
 	b := memory.ToolBegin{ThreadID: c.ThreadID, TurnID: c.TurnID, CallID: c.ID, Repeatable: !d.chance(6), MaxLost: 1 << 20, Fence: d.fence()}
 	var start memory.ToolStart
-	ok, err := d.do("begin "+c.ID, !b.Repeatable, func() (err error) { start, err = d.s.BeginTool(d.ctx, b); return err })
-	if !ok || start.Final {
-		return err
+	if !d.do("begin "+c.ID, !b.Repeatable, func() (err error) { start, err = d.s.BeginTool(d.ctx, b); return err }) || start.Final {
+		return
 	}
 	r := suite.Result(c, start.Attempt, "result of "+c.ID)
-	return d.only("result "+c.ID, false, func() error { return d.s.SaveResult(d.ctx, r) })
+	d.do("result "+c.ID, false, func() error { return d.s.SaveResult(d.ctx, r) })
 }
 
-func (d *driver) delegate(c agent.ToolCall) error {
+func (d *driver) delegate(c agent.ToolCall) {
 	r := suite.Delegation(c, "researcher")
 	r.Background, r.Limits = d.chance(3), memory.DelegationLimits{MaxDepth: 3, MaxFanOut: 4, MaxDescendants: 6}
 	switch d.rng.IntN(8) {
 	case 0:
 		r.Refusal = "not now"
 	case 1:
-		children, err := d.s.Children(d.ctx, c.ThreadID)
-		if err != nil {
-			return err
-		}
-		if len(children) > 0 {
+		if children := steps.Must(d.s.Children(d.ctx, c.ThreadID)); len(children) > 0 {
 			r.Resume = children[len(children)-1].ID
 		}
 	}
-	ok, err := d.do("delegate "+c.ID, false, func() error { _, err := d.s.OpenDelegation(d.ctx, r); return err })
-	if !ok || r.Background {
-		return err
+	if !d.do("delegate "+c.ID, false, func() error { _, err := d.s.OpenDelegation(d.ctx, r); return err }) || r.Background {
+		return
 	}
-	return d.only("child result "+c.ID, false, func() error { _, err := d.s.TakeChildResult(d.ctx, suite.ChildResult(c)); return err })
+	d.do("child result "+c.ID, false, func() error { _, err := d.s.TakeChildResult(d.ctx, suite.ChildResult(c)); return err })
 }

@@ -18,6 +18,7 @@ import (
 	"testing"
 
 	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/agent/steps"
 	"github.com/spool-agents/spool/memory"
 	"github.com/spool-agents/spool/memory/memorytest/internal/copycases"
 	"github.com/spool-agents/spool/memory/memorytest/internal/peoplecases"
@@ -91,25 +92,22 @@ func RunTurns(ctx context.Context, s memory.ConversationMemoryStore, thread stri
 // RunTurnsSaying is RunTurns that says what it does (ask a model, run a tool) and
 // what the store acknowledged.
 func RunTurnsSaying(ctx context.Context, s memory.ConversationMemoryStore, thread string, say func(words ...any)) error {
-	for {
-		claim, err := s.TakeNext(ctx, memory.TakeRequest{ThreadID: thread, RunID: strconv.Itoa(os.Getpid())})
-		if err != nil || claim.Turn == nil {
-			return err
-		}
-		for step, done := claim.Step, false; !done; step++ {
-			if done, err = runStep(ctx, s, *claim.Turn, step, say); err != nil {
-				return err
+	return steps.Run(func() {
+		for {
+			claim := steps.Must(s.TakeNext(ctx, memory.TakeRequest{ThreadID: thread, RunID: strconv.Itoa(os.Getpid())}))
+			if claim.Turn == nil {
+				return
+			}
+			for step := claim.Step; !runStep(ctx, s, *claim.Turn, step, say); step++ {
 			}
 		}
-	}
+	})
 }
 
-func runStep(ctx context.Context, s memory.ConversationMemoryStore, turn memory.Turn, step int, say func(words ...any)) (bool, error) {
+// runStep reports whether the step was the turn's last.
+func runStep(ctx context.Context, s memory.ConversationMemoryStore, turn memory.Turn, step int, say func(words ...any)) (last bool) {
 	fence := memory.Fence{Scope: fmt.Sprint(os.Getpid(), "/", turn.ID, "/", step), Number: 1}
-	start, err := s.BeginModel(ctx, memory.ModelBegin{ThreadID: turn.ThreadID, TurnID: turn.ID, Step: step, Fence: fence})
-	if err != nil {
-		return false, err
-	}
+	start := steps.Must(s.BeginModel(ctx, memory.ModelBegin{ThreadID: turn.ThreadID, TurnID: turn.ID, Step: step, Fence: fence}))
 	stored := start.Stored
 	if stored == nil {
 		say("ask", turn.ID, step)
@@ -117,41 +115,27 @@ func runStep(ctx context.Context, s memory.ConversationMemoryStore, turn memory.
 		if step == 1 {
 			reply.Calls = []agent.Call{agent.NewCall("x", "lookup", `{}`), agent.NewCall("x", "lookup", `{}`)}
 		}
-		err := s.AppendChunk(ctx, memory.Chunk{ThreadID: turn.ThreadID, TurnID: turn.ID, Step: step, Attempt: start.Attempt, Text: "ans"})
-		if err != nil {
-			return false, err
-		}
-		saved, err := s.SaveReply(ctx, memory.ReplyRecord{ThreadID: turn.ThreadID, TurnID: turn.ID, Step: step, Attempt: start.Attempt, Reply: reply})
-		if err != nil {
-			return false, err
-		}
+		steps.Check(s.AppendChunk(ctx, memory.Chunk{ThreadID: turn.ThreadID, TurnID: turn.ID, Step: step, Attempt: start.Attempt, Text: "ans"}))
+		saved := steps.Must(s.SaveReply(ctx, memory.ReplyRecord{ThreadID: turn.ThreadID, TurnID: turn.ID, Step: step, Attempt: start.Attempt, Reply: reply}))
 		say("replied", turn.ID, step)
 		stored = &saved
 	}
 	if len(stored.Calls) == 0 {
-		_, err := s.CloseTurn(ctx, memory.CloseRequest{ThreadID: turn.ThreadID, TurnID: turn.ID, Outcome: agent.ThreadCompleted, Step: step})
-		if err == nil {
-			say("closed", turn.ID)
-		}
-		return true, err
+		steps.Must(s.CloseTurn(ctx, suite.Completed(turn, step)))
+		say("closed", turn.ID)
+		return true
 	}
 	for _, c := range stored.Calls {
-		start, err := s.BeginTool(ctx, memory.ToolBegin{ThreadID: turn.ThreadID, TurnID: turn.ID, CallID: c.ID, Fence: fence, Repeatable: true})
-		if err != nil {
-			return false, err
-		}
+		start := steps.Must(s.BeginTool(ctx, memory.ToolBegin{ThreadID: turn.ThreadID, TurnID: turn.ID, CallID: c.ID, Fence: fence, Repeatable: true}))
 		if start.Final {
 			continue
 		}
 		say("run", turn.ID, c.ID)
-		err = s.SaveResult(ctx, memory.ToolOutcome{ThreadID: turn.ThreadID, TurnID: turn.ID, CallID: c.ID, Attempt: start.Attempt, Result: agent.ToolOK("found")})
-		if err != nil {
-			return false, err
-		}
+		steps.Check(s.SaveResult(ctx, suite.Result(c, start.Attempt, "found")))
 		say("ran", turn.ID, c.ID)
 	}
-	_, err = s.SaveToolRound(ctx, memory.RoundRequest{ThreadID: turn.ThreadID, TurnID: turn.ID, Step: step})
-	return false, err
+	steps.Must(s.SaveToolRound(ctx, suite.Round(turn, step)))
+	return false
 }
 
 // Delegated runs the next turn of a thread, which has a sub-agent do its work, and

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/agent/steps"
 	"github.com/spool-agents/spool/memory"
 	"github.com/spool-agents/spool/memory/memorytest/internal/suite"
 )
@@ -53,7 +54,7 @@ func playHistory(t *testing.T, h suite.Harness, base *suite.Env, copies memory.C
 		driver: &driver{ctx: t.Context(), s: base.S, name: "d" + session, session: session, rng: rand.New(rand.NewPCG(seed, seed))},
 	}
 	w.Scopes = i * 1000
-	w.driver.do = func(what string, once bool, f func() error) (bool, error) {
+	w.driver.do = func(what string, once bool, f func() error) bool {
 		operations++
 		return w.step(what, once, f)
 	}
@@ -61,7 +62,7 @@ func playHistory(t *testing.T, h suite.Harness, base *suite.Env, copies memory.C
 	w.Take(w.root)
 	w.before = w.State(w.root)
 	for operations < historySteps {
-		w.Ok(w.one(agent.DefaultConversation))
+		w.Ok(steps.Run(func() { w.one(agent.DefaultConversation) }))
 	}
 	to := *w.Env
 	to.S = copies
@@ -72,7 +73,7 @@ func playHistory(t *testing.T, h suite.Harness, base *suite.Env, copies memory.C
 
 // step runs an operation and checks what it left. Now and then it says that
 // nobody goes on from there, as if the worker had died.
-func (w *world) step(what string, once bool, f func() error) (bool, error) {
+func (w *world) step(what string, once bool, f func() error) bool {
 	w.Helper()
 	err := f()
 	if err != nil && !refused(err) {
@@ -93,7 +94,7 @@ func (w *world) step(what string, once bool, f func() error) (bool, error) {
 			w.Fatalf("%s changed something when repeated\nbefore: %s\nafter:  %s", what, after, again)
 		}
 	}
-	return err == nil && !w.chance(6), nil
+	return err == nil && !w.chance(6)
 }
 
 // forksOf forks a drawn conversation at its end and at a drawn message.

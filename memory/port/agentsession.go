@@ -53,12 +53,11 @@ func (s *AgentSessionStore) Get(ctx context.Context, agentType, agentID string) 
 	if err != nil {
 		return AgentSession{}, false, err
 	}
-	err = s.p.View(ctx, func(r Records) error {
-		v, stored, err := conversations{r, s.now}.get(key)
+	err = view(ctx, s.p, s.now, func(c conversations) {
+		v, stored := c.get(key)
 		if found = stored || len(v.Messages) > 0; found {
 			out = AgentSession{AgentType: agentType, AgentID: agentID, Conversation: v}
 		}
-		return err
 	})
 	return out, found, err
 }
@@ -70,7 +69,7 @@ func (s *AgentSessionStore) Save(ctx context.Context, session AgentSession) erro
 	if err != nil {
 		return err
 	}
-	return s.p.Update(ctx, func(r Records) error { return conversations{r, s.now}.set(key, session.Conversation) })
+	return update(ctx, s.p, s.now, func(c conversations) { c.set(key, session.Conversation) })
 }
 
 // List returns the sessions of an agent type, or of all if it is empty, newest
@@ -84,15 +83,13 @@ func (s *AgentSessionStore) List(ctx context.Context, agentType string) ([]Agent
 		prefix += agentType + ":"
 	}
 	var out []AgentSessionInfo
-	err := s.p.View(ctx, func(r Records) error {
+	err := view(ctx, s.p, s.now, func(c conversations) {
 		out = []AgentSessionInfo{}
-		list, err := conversations{r, s.now}.list(func(key string) bool { return strings.HasPrefix(key, prefix) })
-		for _, info := range list {
+		for _, info := range c.list(func(key string) bool { return strings.HasPrefix(key, prefix) }) {
 			if p, err := agent.ParseThreadID(info.Key); err == nil {
 				out = append(out, AgentSessionInfo{AgentType: p.AgentType, AgentID: p.AgentID, Metadata: info.Metadata})
 			}
 		}
-		return err
 	})
 	return out, err
 }
@@ -103,7 +100,7 @@ func (s *AgentSessionStore) Delete(ctx context.Context, agentType, agentID strin
 	if err != nil {
 		return err
 	}
-	return s.p.Update(ctx, func(r Records) error { return conversations{r, s.now}.remove(key) })
+	return update(ctx, s.p, s.now, func(c conversations) { c.remove(key) })
 }
 
 // AgentState is what a sub-agent did last, or does now.

@@ -1,11 +1,14 @@
 package port
 
 import (
+	"cmp"
+	"context"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/agent/steps"
 	"github.com/spool-agents/spool/memory/internal/jsontime"
 )
 
@@ -74,41 +77,40 @@ func isConversation(key string) bool {
 	return !strings.HasPrefix(key, oldMetadataPrefix) && !strings.HasPrefix(key, agentPrefix)
 }
 
-// conversations is a unit of work on conversations.
+// conversations is a unit of work on conversations. It ends at its first error (package
+// steps).
 type conversations struct {
 	r   Records
 	now func() time.Time
 }
 
-func (c conversations) messages(key string) ([]agent.Message, error) {
-	items, err := c.r.Get(key)
-	if err != nil {
-		return nil, err
-	}
+// view runs f on the conversations of one moment, update as their only writer.
+func view(ctx context.Context, p MemoryPersistence, now func() time.Time, f func(c conversations)) error {
+	return p.View(ctx, func(r Records) error { return steps.Run(func() { f(conversations{r, now}) }) })
+}
+
+func update(ctx context.Context, p MemoryPersistence, now func() time.Time, f func(c conversations)) error {
+	return p.Update(ctx, func(r Records) error { return steps.Run(func() { f(conversations{r, now}) }) })
+}
+
+func (c conversations) messages(key string) []agent.Message {
+	items := steps.Must(c.r.Get(key))
 	out := make([]agent.Message, len(items))
 	for i, item := range items {
-		if err := jsontime.Unmarshal(item.Body, &out[i]); err != nil {
-			return nil, agent.Wrap(err, agent.CodeInternal, "conversation %q: item %d is not a message: export the key and repair it", key, i+1)
-		}
+		steps.Check(agent.Wrap(jsontime.Unmarshal(item.Body, &out[i]), agent.CodeInternal, "conversation %q: item %d is not a message: export the key and repair it", key, i+1))
 	}
-	return out, nil
+	return out
 }
 
 // metadata returns what is stored about a conversation, and whether anything is.
 // The number of messages is counted.
-func (c conversations) metadata(key string) (m ConversationMetadata, stored bool, err error) {
-	items, err := c.r.Get(MetadataKey(key))
-	if err != nil {
-		return m, false, err
-	}
+func (c conversations) metadata(key string) (m ConversationMetadata, stored bool) {
+	items := steps.Must(c.r.Get(MetadataKey(key)))
 	if stored = len(items) > 0; stored {
-		if err := jsontime.Unmarshal(items[len(items)-1].Body, &m); err != nil {
-			return m, false, agent.Wrap(err, agent.CodeInternal, "conversation %q: its metadata cannot be read: export the key and repair it", key)
-		}
+		steps.Check(agent.Wrap(jsontime.Unmarshal(items[len(items)-1].Body, &m), agent.CodeInternal, "conversation %q: its metadata cannot be read: export the key and repair it", key))
 	}
-	n, err := c.r.Len(key)
-	m.MessageCount = int64(n)
-	return m, stored, err
+	m.MessageCount = int64(steps.Must(c.r.Len(key)))
+	return m, stored
 }
 
 // complete takes times that are not stored from the messages.
@@ -124,17 +126,15 @@ func complete(m *ConversationMetadata, messages []agent.Message) {
 	}
 }
 
-func (c conversations) get(key string) (v Conversation, stored bool, err error) {
-	if v.Messages, err = c.messages(key); err != nil {
-		return v, false, err
-	}
-	v.Metadata, stored, err = c.metadata(key)
+func (c conversations) get(key string) (v Conversation, stored bool) {
+	v.Messages = c.messages(key)
+	v.Metadata, stored = c.metadata(key)
 	complete(&v.Metadata, v.Messages)
-	return v, stored, err
+	return v, stored
 }
 
 // putMetadata stores metadata; times that nothing tells are the clock's.
-func (c conversations) putMetadata(key string, m ConversationMetadata) error {
+func (c conversations) putMetadata(key string, m ConversationMetadata) {
 	now := c.now().UTC()
 	if m.CreatedAt.IsZero() {
 		m.CreatedAt = now
@@ -142,96 +142,70 @@ func (c conversations) putMetadata(key string, m ConversationMetadata) error {
 	if m.UpdatedAt.IsZero() {
 		m.UpdatedAt = now
 	}
-	return set(c.r, MetadataKey(key), []ConversationMetadata{m})
+	steps.Check(set(c.r, MetadataKey(key), []ConversationMetadata{m}))
 }
 
 // set replaces a conversation.
-func (c conversations) set(key string, v Conversation) error {
-	if err := set(c.r, key, v.Messages); err != nil {
-		return err
-	}
+func (c conversations) set(key string, v Conversation) {
+	steps.Check(set(c.r, key, v.Messages))
 	complete(&v.Metadata, v.Messages)
 	v.Metadata.MessageCount = int64(len(v.Messages))
-	return c.putMetadata(key, v.Metadata)
+	c.putMetadata(key, v.Metadata)
 }
 
 // change lets f change the metadata of a conversation; the number of messages
 // is that of the rows, whatever f says.
-func (c conversations) change(key string, f func(*ConversationMetadata)) error {
-	m, stored, err := c.metadata(key)
-	if err != nil {
-		return err
-	}
+func (c conversations) change(key string, f func(*ConversationMetadata)) {
+	m, stored := c.metadata(key)
 	if !stored { // only once: from then on it is
-		messages, err := c.messages(key)
-		if err != nil {
-			return err
-		}
-		complete(&m, messages)
+		complete(&m, c.messages(key))
 	}
 	n := m.MessageCount
 	m.UpdatedAt = c.now().UTC()
 	f(&m)
 	m.MessageCount = n
-	return c.putMetadata(key, m)
+	c.putMetadata(key, m)
 }
 
 // append adds messages that are not there yet, and counts.
-func (c conversations) append(key string, messages []agent.Message) error {
-	added, err := add(c.r, key, messages)
-	if err != nil || added == 0 {
-		return err
+func (c conversations) append(key string, messages []agent.Message) {
+	if steps.Must(add(c.r, key, messages)) > 0 {
+		c.change(key, func(*ConversationMetadata) {})
 	}
-	return c.change(key, func(*ConversationMetadata) {})
 }
 
-func (c conversations) remove(key string) error {
-	if err := c.r.Put(key, nil); err != nil {
-		return err
-	}
-	return c.r.Put(MetadataKey(key), nil)
+func (c conversations) remove(key string) {
+	steps.Check(c.r.Put(key, nil))
+	steps.Check(c.r.Put(MetadataKey(key), nil))
 }
 
 // list returns the conversations whose key is wanted, newest activity first. It
 // reads the messages only of those without metadata.
-func (c conversations) list(wanted func(key string) bool) ([]ConversationInfo, error) {
-	keys, err := c.r.Keys()
-	if err != nil {
-		return nil, err
-	}
+func (c conversations) list(wanted func(key string) bool) []ConversationInfo {
 	seen := map[string]bool{}
 	out := []ConversationInfo{}
-	for _, key := range keys {
+	for _, key := range steps.Must(c.r.Keys()) {
 		key = strings.TrimPrefix(key, metadataPrefix)
 		if seen[key] || !wanted(key) {
 			continue
 		}
 		seen[key] = true
-		m, stored, err := c.metadata(key)
-		if err == nil && !stored {
-			var v Conversation
-			v, _, err = c.get(key)
+		m, stored := c.metadata(key)
+		if !stored {
+			v, _ := c.get(key)
 			m = v.Metadata
-		}
-		if err != nil {
-			return nil, err
 		}
 		out = append(out, ConversationInfo{Key: key, Metadata: m})
 	}
 	slices.SortStableFunc(out, func(a, b ConversationInfo) int {
-		if n := b.Metadata.UpdatedAt.Compare(a.Metadata.UpdatedAt); n != 0 {
-			return n
-		}
-		return strings.Compare(a.Key, b.Key)
+		return cmp.Or(b.Metadata.UpdatedAt.Compare(a.Metadata.UpdatedAt), strings.Compare(a.Key, b.Key))
 	})
-	return out, nil
+	return out
 }
 
 // recount makes the metadata of a conversation that was imported right.
-func (c conversations) recount(key string) error {
-	v, stored, err := c.get(key)
-	if err != nil || !stored && len(v.Messages) == 0 {
-		return err
+func (c conversations) recount(key string) {
+	if v, stored := c.get(key); stored || len(v.Messages) > 0 {
+		c.putMetadata(key, v.Metadata)
 	}
-	return c.putMetadata(key, v.Metadata)
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/agent/steps"
 )
 
 // ConversationOptions of a ConversationStore or an AgentSessionStore; the zero
@@ -38,11 +39,11 @@ func NewConversationStore(p MemoryPersistence, o ConversationOptions) *Conversat
 	return &ConversationStore{p: p, now: o.clock()}
 }
 
-func (s *ConversationStore) update(ctx context.Context, key string, f func(c conversations) error) error {
+func (s *ConversationStore) update(ctx context.Context, key string, f func(c conversations)) error {
 	if err := checkConversationKey(key); err != nil {
 		return err
 	}
-	return s.p.Update(ctx, func(r Records) error { return f(conversations{r, s.now}) })
+	return update(ctx, s.p, s.now, f)
 }
 
 // GetConversation returns messages and metadata. A conversation that does not
@@ -52,28 +53,25 @@ func (s *ConversationStore) GetConversation(ctx context.Context, key string) (ou
 	if err := checkConversationKey(key); err != nil {
 		return Conversation{}, err
 	}
-	err = s.p.View(ctx, func(r Records) error {
-		out, _, err = conversations{r, s.now}.get(key)
-		return err
-	})
+	err = view(ctx, s.p, s.now, func(c conversations) { out, _ = c.get(key) })
 	return out, err
 }
 
 // SetConversation replaces messages and metadata; the number of messages is
 // counted, not taken.
 func (s *ConversationStore) SetConversation(ctx context.Context, key string, v Conversation) error {
-	return s.update(ctx, key, func(c conversations) error { return c.set(key, v) })
+	return s.update(ctx, key, func(c conversations) { c.set(key, v) })
 }
 
 // AppendMessages adds messages behind those that are there and counts anew. It
 // is idempotent by message id, see MemoryPort.Append; a repetition changes nothing.
 func (s *ConversationStore) AppendMessages(ctx context.Context, key string, messages ...agent.Message) error {
-	return s.update(ctx, key, func(c conversations) error { return c.append(key, messages) })
+	return s.update(ctx, key, func(c conversations) { c.append(key, messages) })
 }
 
 // UpdateMetadata lets f change the metadata. f may run more than once.
 func (s *ConversationStore) UpdateMetadata(ctx context.Context, key string, f func(*ConversationMetadata)) error {
-	return s.update(ctx, key, func(c conversations) error { return c.change(key, f) })
+	return s.update(ctx, key, func(c conversations) { c.change(key, f) })
 }
 
 // IncrementTokens adds to the totals of tokens.
@@ -107,16 +105,13 @@ func (s *ConversationStore) UpdateTopic(ctx context.Context, key, topic string) 
 
 // DeleteConversation removes messages and metadata.
 func (s *ConversationStore) DeleteConversation(ctx context.Context, key string) error {
-	return s.update(ctx, key, func(c conversations) error { return c.remove(key) })
+	return s.update(ctx, key, func(c conversations) { c.remove(key) })
 }
 
 // ListConversations returns people's conversations, newest activity first; none
 // of sub-agents, no metadata.
 func (s *ConversationStore) ListConversations(ctx context.Context) (out []ConversationInfo, err error) {
-	err = s.p.View(ctx, func(r Records) error {
-		out, err = conversations{r, s.now}.list(isConversation)
-		return err
-	})
+	err = view(ctx, s.p, s.now, func(c conversations) { out = c.list(isConversation) })
 	return out, err
 }
 
@@ -141,17 +136,12 @@ func (s *ConversationStore) ImportSnapshot(ctx context.Context, snapshot MemoryS
 		}
 		named[name] = snapshot[key]
 	}
-	return s.p.Update(ctx, func(r Records) error {
+	return update(ctx, s.p, s.now, func(c conversations) {
 		for key, items := range named {
-			if err := set(r, key, items); err != nil {
-				return err
-			}
+			steps.Check(set(c.r, key, items))
 		}
 		for key := range named {
-			if err := (conversations{r, s.now}).recount(strings.TrimPrefix(key, metadataPrefix)); err != nil {
-				return err
-			}
+			c.recount(strings.TrimPrefix(key, metadataPrefix))
 		}
-		return nil
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 
 	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/agent/steps"
 )
 
 // PersistedMemory is a MemoryPort over a MemoryPersistence: it reads nothing before
@@ -88,17 +89,12 @@ func (m *PersistedMemory[T]) Clear(ctx context.Context) error {
 func (m *PersistedMemory[T]) ExportSnapshot(ctx context.Context) (MemorySnapshot[T], error) {
 	var out MemorySnapshot[T]
 	err := m.p.View(ctx, func(r Records) error {
-		out = MemorySnapshot[T]{}
-		keys, err := r.Keys()
-		if err != nil {
-			return err
-		}
-		for _, key := range keys {
-			if out[key], err = get[T](r, key); err != nil {
-				return err
+		return steps.Run(func() {
+			out = MemorySnapshot[T]{}
+			for _, key := range steps.Must(r.Keys()) {
+				out[key] = steps.Must(get[T](r, key))
 			}
-		}
-		return nil
+		})
 	})
 	if err != nil {
 		return nil, err

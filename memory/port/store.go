@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/agent/steps"
 	"github.com/spool-agents/spool/memory"
 	"github.com/spool-agents/spool/memory/internal/jsontime"
 )
@@ -61,7 +62,7 @@ func (s *store) View(ctx context.Context, f func(Records) error) error {
 		if err := f(&unit{base: r, readOnly: true}); err != nil {
 			return err
 		}
-		return r.unchanged()
+		return steps.Run(r.unchanged)
 	})
 }
 
@@ -74,7 +75,7 @@ func (s *store) Update(ctx context.Context, f func(Records) error) error {
 		if err := f(u); err != nil || !u.changed() {
 			return err
 		}
-		edits, err := r.edits(u)
+		edits, err := steps.Get(func() []memory.ThreadEdit { return r.edits(u) })
 		if err != nil {
 			return err
 		}
@@ -118,29 +119,23 @@ type reading struct {
 
 func (r *reading) checksIDs() bool { return true }
 
-// unchanged is memory.ErrStale if what was read is not so any more.
-func (r *reading) unchanged() error {
-	ids := slices.Collect(maps.Keys(r.seen))
+// unchanged ends the unit with memory.ErrStale if what was read is not so any more.
+func (r *reading) unchanged() {
 	now := &reading{store: r.store, ctx: r.ctx, seen: map[string]int64{}}
-	if err := now.mark(ids); err != nil {
-		return err
-	}
+	now.mark(slices.Collect(maps.Keys(r.seen)))
 	if !maps.Equal(now.seen, r.seen) {
-		return memory.Stale("conversations were changed meanwhile")
+		steps.Check(memory.Stale("conversations were changed meanwhile"))
 	}
-	return nil
 }
 
 // mark notes where threads stand, before they are read.
-func (r *reading) mark(ids []string) error {
-	marks, err := r.s.Mark(r.ctx, ids)
+func (r *reading) mark(ids []string) {
 	for _, id := range ids {
 		r.seen[id] = -1
 	}
-	for _, m := range marks {
+	for _, m := range steps.Must(r.s.Mark(r.ctx, ids)) {
 		r.seen[m.ThreadID] = m.LastEvent
 	}
-	return err
 }
 
 // id is the thread of a key; name the reverse.
@@ -163,124 +158,98 @@ func (r *reading) sees(t agent.Thread) bool {
 }
 
 // thread returns the thread of a key, nil if there is none.
-func (r *reading) thread(key string) (*agent.Thread, error) {
+func (r *reading) thread(key string) *agent.Thread {
 	id := r.id(key)
 	if t, ok := r.found[id]; ok {
-		return t, nil
+		return t
 	}
 	if _, err := agent.ParseThreadID(id); err != nil {
-		return nil, nil //nolint:nilerr // a key that is no thread's id has nothing
+		return nil // a key that is no thread's id has nothing
 	}
-	if err := r.mark([]string{id}); err != nil {
-		return nil, err
-	}
-	t, err := r.s.Thread(r.ctx, r.o.UserID, id)
+	r.mark([]string{id})
+	t, there := steps.Found(r.s.Thread(r.ctx, r.o.UserID, id))
 	switch {
-	case agent.CodeOf(err) == agent.CodeNotFound:
+	case !there:
 		if r.found[id] = nil; r.seen[id] >= 0 { // somebody else's
 			delete(r.seen, id)
 		}
-	case err != nil:
-		return nil, err
 	case r.sees(t):
 		r.found[id] = &t
 	}
-	return r.found[id], nil
+	return r.found[id]
 }
 
 // threads lists all that is seen.
-func (r *reading) threads() (all []agent.Thread, err error) {
+func (r *reading) threads() (all []agent.Thread) {
 	for _, sub := range []bool{false, true} {
-		found, err := r.s.Threads(r.ctx, memory.ThreadFilter{UserID: r.o.UserID, SessionID: r.o.Session, SubAgents: sub})
-		if err != nil {
-			return nil, err
-		}
+		found := steps.Must(r.s.Threads(r.ctx, memory.ThreadFilter{UserID: r.o.UserID, SessionID: r.o.Session, SubAgents: sub}))
 		all = append(all, slices.DeleteFunc(found, func(t agent.Thread) bool { return !r.sees(t) })...)
 	}
-	return all, nil
+	return all
 }
 
-func (r *reading) keys() ([]string, error) {
-	all, err := r.threads()
-	if err != nil {
-		return nil, err
+func (r *reading) keys() (keys []string) {
+	var ids []string
+	for _, t := range r.threads() {
+		ids = append(ids, t.ID)
 	}
-	ids := make([]string, len(all))
-	for i, t := range all {
-		ids[i] = t.ID
-	}
-	if err := r.mark(ids); err != nil {
-		return nil, err
-	}
-	if all, err = r.threads(); err != nil { // as they are since the marks
-		return nil, err
-	}
-	var keys []string
+	r.mark(ids)
+	all := r.threads() // as they are since the marks
 	for i, t := range all {
 		if _, marked := r.seen[t.ID]; !marked {
-			return nil, memory.Stale("conversation %s is new", t.ID)
+			steps.Check(memory.Stale("conversation %s is new", t.ID))
 		}
 		r.found[t.ID] = &all[i]
 		if keys = append(keys, MetadataKey(r.name(&t))); t.MessageCount > 0 {
 			keys = append(keys, r.name(&t))
 		}
 	}
-	return keys, nil
+	return keys
 }
 
-func (r *reading) list(key string) ([]Record, error) {
+func (r *reading) list(key string) (out []Record) {
 	conversation, isMetadata := strings.CutPrefix(key, metadataPrefix)
-	t, err := r.thread(conversation)
-	if err != nil || t == nil {
-		return nil, err
+	t := r.thread(conversation)
+	if t == nil {
+		return nil
 	}
 	if isMetadata {
-		if n, err := r.len(conversation); err != nil || n == 0 && t.MessageCount > 0 {
-			return nil, err // a sub-agent that was deleted
+		if r.len(conversation) == 0 && t.MessageCount > 0 {
+			return nil // a sub-agent that was deleted
 		}
-		body, err := compact(ConversationMetadata{Metadata: t.Metadata, CreatedAt: t.CreatedAt, UpdatedAt: t.UpdatedAt})
-		return []Record{{Body: body}}, err
+		return []Record{{Body: steps.Must(compact(ConversationMetadata{Metadata: t.Metadata, CreatedAt: t.CreatedAt, UpdatedAt: t.UpdatedAt}))}}
 	}
-	messages, err := r.s.Messages(r.ctx, t.ID, 0, 0)
-	if err != nil {
-		return nil, err
-	}
-	var out []Record
-	for _, m := range messages {
+	for _, m := range steps.Must(r.s.Messages(r.ctx, t.ID, 0, 0)) {
 		if m.SupersededBy != "" {
 			continue
 		}
 		// Where it stands in the thread is no part of what was said.
 		m.ID = memory.OriginalID(m.ID)
-		body, err := compact(struct {
+		body := steps.Must(compact(struct {
 			agent.Message
 			TurnID string `json:"turnId,omitempty"`
 			Seq    int64  `json:"seq,omitempty"`
-		}{Message: m})
-		if err != nil {
-			return nil, err
-		}
+		}{Message: m}))
 		out = append(out, Record{ID: m.ID, Body: body})
 	}
-	return out, nil
+	return out
 }
 
 // len of a conversation is what its thread counts; only of a sub-agent, which may
 // have been emptied, are the messages read.
-func (r *reading) len(key string) (int, error) {
-	t, err := r.thread(strings.TrimPrefix(key, metadataPrefix))
-	if err != nil || t == nil {
-		return 0, err
+func (r *reading) len(key string) int {
+	t := r.thread(strings.TrimPrefix(key, metadataPrefix))
+	if t == nil {
+		return 0
 	}
 	if t.Kind == agent.KindSubAgent || strings.HasPrefix(key, metadataPrefix) {
-		list, err := r.list(key)
-		return len(list), err
+		return len(r.list(key))
 	}
-	return int(t.MessageCount), nil
+	return int(t.MessageCount)
 }
 
 // edits are the changes of a unit as the store makes them.
-func (r *reading) edits(u *unit) ([]memory.ThreadEdit, error) {
+func (r *reading) edits(u *unit) (out []memory.ThreadEdit) {
 	byID := map[string]*memory.ThreadEdit{}
 	edit := func(key string) *memory.ThreadEdit {
 		id := r.id(strings.TrimPrefix(key, metadataPrefix))
@@ -290,11 +259,7 @@ func (r *reading) edits(u *unit) ([]memory.ThreadEdit, error) {
 		return byID[id]
 	}
 	if u.cleared {
-		keys, err := r.keys()
-		if err != nil {
-			return nil, err
-		}
-		for _, key := range keys {
+		for _, key := range r.keys() {
 			edit(key).Delete = true
 		}
 	}
@@ -309,29 +274,24 @@ func (r *reading) edits(u *unit) ([]memory.ThreadEdit, error) {
 			e.Replace = !c.added
 			for i, one := range c.list {
 				var m agent.Message
-				if err := jsontime.Unmarshal(one.Body, &m); err != nil {
-					return nil, agent.Wrap(err, agent.CodeInvalid, "memory key %q: item %d is not a message; nothing was changed", key, i+1)
-				}
+				steps.Check(agent.Wrap(jsontime.Unmarshal(one.Body, &m), agent.CodeInvalid, "memory key %q: item %d is not a message; nothing was changed", key, i+1))
 				e.Messages = append(e.Messages, m)
 			}
 		case len(c.list) == 0:
 			orphans = append(orphans, key)
 		default:
 			var m ConversationMetadata
-			if err := jsontime.Unmarshal(c.list[len(c.list)-1].Body, &m); err != nil {
-				return nil, agent.Wrap(err, agent.CodeInvalid, "memory key %q does not hold metadata; nothing was changed", key)
-			}
+			steps.Check(agent.Wrap(jsontime.Unmarshal(c.list[len(c.list)-1].Body, &m), agent.CodeInvalid, "memory key %q does not hold metadata; nothing was changed", key))
 			e.Metadata = &m.Metadata
 		}
 	}
 	for _, key := range orphans {
 		if !edit(key).Delete {
-			return nil, agent.Errorf(agent.CodeInvalid, "memory key %q goes with its conversation: delete that; nothing was changed", key)
+			steps.Refuse(agent.CodeInvalid, "memory key %q goes with its conversation: delete that; nothing was changed", key)
 		}
 	}
-	var out []memory.ThreadEdit
 	for _, id := range slices.Sorted(maps.Keys(byID)) {
 		out = append(out, *byID[id])
 	}
-	return out, nil
+	return out
 }

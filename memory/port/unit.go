@@ -6,15 +6,17 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/spool-agents/spool/agent/steps"
 	"github.com/spool-agents/spool/memory/internal/atomicfile"
 )
 
-// base is the state that a unit of work begins with.
+// base is the state that a unit of work begins with. What cannot be read ends the unit
+// (package steps).
 type base interface {
 	// keys need not be sorted.
-	keys() ([]string, error)
-	list(key string) ([]Record, error)
-	len(key string) (int, error)
+	keys() []string
+	list(key string) []Record
+	len(key string) int
 	// checksIDs means that whoever saves the changes looks for ids that are there
 	// already, so that an append need not read its list.
 	checksIDs() bool
@@ -39,22 +41,20 @@ func (u *unit) changed() bool { return u.cleared || len(u.changes) > 0 }
 
 // Keys implements Records.
 func (u *unit) Keys() ([]string, error) {
-	there := map[string]bool{}
-	if !u.cleared {
-		keys, err := u.keys()
-		if err != nil {
-			return nil, err
+	return steps.Get(func() []string {
+		there := map[string]bool{}
+		if !u.cleared {
+			for _, key := range u.keys() {
+				there[key] = true
+			}
 		}
-		for _, key := range keys {
-			there[key] = true
+		for key, c := range u.changes {
+			if there[key] = len(c.list) > 0; !there[key] {
+				delete(there, key)
+			}
 		}
-	}
-	for key, c := range u.changes {
-		if there[key] = len(c.list) > 0; !there[key] {
-			delete(there, key)
-		}
-	}
-	return slices.Sorted(maps.Keys(there)), nil
+		return slices.Sorted(maps.Keys(there))
+	})
 }
 
 // Len implements Records.
@@ -63,8 +63,7 @@ func (u *unit) Len(key string) (int, error) {
 	if ok && !c.added || u.cleared {
 		return len(c.list), nil
 	}
-	n, err := u.len(key)
-	return n + len(c.list), err
+	return steps.Get(func() int { return u.len(key) + len(c.list) })
 }
 
 // Get implements Records.
@@ -73,7 +72,7 @@ func (u *unit) Get(key string) ([]Record, error) {
 	if ok && !c.added || u.cleared {
 		return c.list, nil
 	}
-	have, err := u.list(key)
+	have, err := steps.Get(func() []Record { return u.list(key) })
 	if err != nil || len(c.list) == 0 {
 		return have, err
 	}
@@ -142,10 +141,10 @@ func (u *unit) Clear() error {
 // their predecessors, which are shorter and so never see what is added behind.
 type table map[string][]Record
 
-func (t table) keys() ([]string, error)           { return slices.Collect(maps.Keys(t)), nil }
-func (t table) list(key string) ([]Record, error) { return t[key], nil }
-func (t table) len(key string) (int, error)       { return len(t[key]), nil }
-func (t table) checksIDs() bool                   { return false }
+func (t table) keys() []string           { return slices.Collect(maps.Keys(t)) }
+func (t table) list(key string) []Record { return t[key] }
+func (t table) len(key string) int       { return len(t[key]) }
+func (t table) checksIDs() bool          { return false }
 
 // with is the table with the changes of a unit.
 func (t table) with(u *unit) table {

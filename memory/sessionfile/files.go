@@ -76,11 +76,16 @@ func (f Folder) LatestSession(workdir string) (Session, bool, error) {
 // "default"), a thread, an agent, or the short id of a file. What is stored must
 // have that id.
 func (f Folder) LoadSession(id string) (Session, bool, error) {
-	found, err := f.scan()
-	if err != nil {
-		return Session{}, false, err
+	_, s, there, err := f.lookUp(id, agent.KindMain, agent.KindSubAgent)
+	return s, there, err
+}
+
+// lookUp reads the folder and looks for a session.
+func (f Folder) lookUp(id string, kinds ...agent.ThreadKind) (found scanned, s Session, there bool, err error) {
+	if found, err = f.scan(); err == nil {
+		s, there, err = found.find(id, kinds...)
 	}
-	return found.find(id, agent.KindMain, agent.KindSubAgent)
+	return found, s, there, err
 }
 
 // LoadSessionAs is LoadSession among the files of one prefix.
@@ -90,11 +95,8 @@ func (f Folder) LoadSessionAs(prefix, id string) (Session, bool, error) {
 	if main, sub := strings.CutPrefix(prefix, SubAgentMark); sub {
 		f.Prefix, kind = main, agent.KindSubAgent
 	}
-	found, err := f.scan()
-	if err != nil {
-		return Session{}, false, err
-	}
-	return found.find(id, kind)
+	_, s, there, err := f.lookUp(id, kind)
+	return s, there, err
 }
 
 // scanned are the files of all sessions, newest activity first.

@@ -23,11 +23,7 @@ type Tree struct {
 // own parent's file is gone stand under the root they name. Files that could
 // not be read are returned: one of them may be a missing child.
 func (f Folder) LoadTree(id string) (Tree, bool, []BrokenFile, error) {
-	found, err := f.scan()
-	if err != nil {
-		return Tree{}, false, nil, err
-	}
-	s, there, err := found.find(id, agent.KindMain, agent.KindSubAgent)
+	found, s, there, err := f.lookUp(id, agent.KindMain, agent.KindSubAgent)
 	if err != nil || !there {
 		return Tree{}, false, nil, err
 	}
@@ -135,11 +131,7 @@ func (f Folder) Tidy() {
 // its last conversation the folder sessions/ID. It returns what it removed; an
 // id that is not there removes nothing.
 func (f Folder) DeleteSession(id string) (removed []string, err error) {
-	found, err := f.scan()
-	if err != nil {
-		return nil, err
-	}
-	s, there, err := found.find(id, agent.KindMain, agent.KindSubAgent)
+	found, s, there, err := f.lookUp(id, agent.KindMain, agent.KindSubAgent)
 	if err != nil || !there {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/agent/steps"
 	"github.com/spool-agents/spool/memory"
 )
 
@@ -43,16 +44,11 @@ type event struct {
 // made is a link: which call made, or which task names, which sub-agent.
 type made struct{ call, child string }
 
-func read(ctx context.Context, r memory.Reader, th agent.Thread) (one *rows, err error) {
-	one = &rows{thread: th}
-	if one.messages, err = r.Messages(ctx, th.ID, 0, 0); err != nil {
-		return one, err
-	}
-	log, err := r.Events(ctx, th.ID, 0, 0)
-	if err != nil {
-		return one, err
-	}
-	for _, e := range log {
+// read reads a thread's rows; it ends at the first that cannot be read.
+func (one *rows) read(ctx context.Context, r memory.Reader) {
+	id := one.thread.ID
+	one.messages = steps.Must(r.Messages(ctx, id, 0, 0))
+	for _, e := range steps.Must(r.Events(ctx, id, 0, 0)) {
 		var d struct {
 			ToolCallID       string `json:"toolCallId"`
 			SubAgentThreadID string `json:"sub_agent_thread_id"`
@@ -61,23 +57,12 @@ func read(ctx context.Context, r memory.Reader, th agent.Thread) (one *rows, err
 		_ = json.Unmarshal(e.Data, &d)
 		one.events = append(one.events, event{e, d.ToolCallID, d.SubAgentThreadID})
 	}
-	if one.tasks, err = r.Tasks(ctx, th.ID); err != nil {
-		return one, err
-	}
-	if one.calls, err = r.ToolCalls(ctx, th.ID); err != nil {
-		return one, err
-	}
-	if one.inbox, err = r.Inbox(ctx, th.ID); err != nil {
-		return one, err
-	}
-	if one.asked, err = r.Questions(ctx, memory.QuestionFilter{ThreadID: th.ID}); err != nil {
-		return one, err
-	}
-	if one.turns, err = r.TurnsOf(ctx, th.ID); err != nil {
-		return one, err
-	}
+	one.tasks = steps.Must(r.Tasks(ctx, id))
+	one.calls = steps.Must(r.ToolCalls(ctx, id))
+	one.inbox = steps.Must(r.Inbox(ctx, id))
+	one.asked = steps.Must(r.Questions(ctx, memory.QuestionFilter{ThreadID: id}))
+	one.turns = steps.Must(r.TurnsOf(ctx, id))
 	one.index()
-	return one, nil
 }
 
 func (one *rows) index() {
@@ -110,8 +95,9 @@ func (one *rows) index() {
 	}
 }
 
-// check is a check under way.
+// check is a check under way. It ends at its first error (package steps).
 type check struct {
+	ctx     context.Context
 	threads Store
 	all     []*rows
 	byID    map[string]*rows
@@ -123,33 +109,25 @@ func (c *check) add(rule int, threadID, format string, args ...any) {
 }
 
 // get returns a thread's rows, also of one outside the checked trees, or nil.
-func (c *check) get(ctx context.Context, id string) (*rows, error) {
+func (c *check) get(id string) *rows {
 	if one := c.byID[id]; one != nil {
-		return one, nil
+		return one
 	}
-	th, err := c.threads.Thread(ctx, "", id)
-	if agent.CodeOf(err) == agent.CodeNotFound {
-		return nil, nil
+	one := &rows{}
+	err := steps.Run(func() {
+		th, err := c.threads.Thread(c.ctx, "", id)
+		one.thread, one.thread.ID = th, id
+		steps.Check(err)
+		one.read(c.ctx, c.threads)
+	})
+	if agent.CodeOf(err) == agent.CodeNotFound { // or deleted meanwhile
+		return nil
 	}
-	if unreadable(ctx, err) {
-		th.ID = id
-		c.byID[id] = &rows{thread: th, broken: true}
-		return c.byID[id], nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	one, err := read(ctx, c.threads, th)
-	switch {
-	case agent.CodeOf(err) == agent.CodeNotFound: // deleted meanwhile
-		return nil, nil
-	case unreadable(ctx, err):
-		one.broken = true
-	case err != nil:
-		return nil, err
+	if one.broken = unreadable(c.ctx, err); !one.broken {
+		steps.Check(err)
 	}
 	c.byID[id] = one
-	return one, nil
+	return one
 }
 
 // unreadable reports whether an error is about rows, not about reaching the store.
@@ -158,20 +136,21 @@ func unreadable(ctx context.Context, err error) bool {
 }
 
 // audit reports what the store itself finds in the rows of a thread.
-func (c *check) audit(ctx context.Context, one *rows) error {
-	found, err := c.threads.Audit(ctx, one.thread.ID)
-	if agent.CodeOf(err) == agent.CodeNotFound {
+func (c *check) audit(one *rows) {
+	found, err := c.threads.Audit(c.ctx, one.thread.ID)
+	switch {
+	case agent.CodeOf(err) == agent.CodeNotFound:
 		one.broken = true
-		if _, gone := c.threads.Thread(ctx, "", one.thread.ID); gone == nil { // not deleted meanwhile
+		if _, gone := c.threads.Thread(c.ctx, "", one.thread.ID); gone == nil { // not deleted meanwhile
 			c.add(RuleAgree, one.thread.ID, "a row that others name is missing: %v", err)
 		}
-		return nil
-	}
-	if unreadable(ctx, err) {
-		c.add(RuleReadable, one.thread.ID, "%v", err)
+		return
+	case unreadable(c.ctx, err):
 		one.broken = true
-		return nil
+		c.add(RuleReadable, one.thread.ID, "%v", err)
+		return
 	}
+	steps.Check(err)
 	for _, f := range found {
 		switch {
 		case f.Mendable:
@@ -182,5 +161,4 @@ func (c *check) audit(ctx context.Context, one *rows) error {
 			c.add(RuleAgree, one.thread.ID, "%s", f.Detail)
 		}
 	}
-	return err
 }

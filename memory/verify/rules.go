@@ -1,30 +1,23 @@
 package verify
 
 import (
-	"context"
-
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/memory"
 )
 
 // thread checks the rules of one thread.
-func (c *check) thread(ctx context.Context, one *rows) error {
+func (c *check) thread(one *rows) {
 	c.sequence(one)
 	c.pairs(one)
 	c.turns(one)
 	c.questions(one)
 	c.userMessages(one)
 	c.tools(one)
-	if err := c.links(ctx, one); err != nil {
-		return err
+	c.links(one)
+	if one.thread.Kind == agent.KindSubAgent {
+		c.creation(one)
+		c.childEnds(one)
 	}
-	if one.thread.Kind != agent.KindSubAgent {
-		return nil
-	}
-	if err := c.creation(ctx, one); err != nil {
-		return err
-	}
-	return c.childEnds(ctx, one)
 }
 
 // sequence is rule 4. Each gap is told once.
@@ -217,15 +210,13 @@ func (c *check) tools(one *rows) {
 }
 
 // links is rule 1.
-func (c *check) links(ctx context.Context, one *rows) error {
+func (c *check) links(one *rows) {
 	for _, e := range one.events {
 		if e.link == "" {
 			continue
 		}
-		child, err := c.get(ctx, e.link)
+		child := c.get(e.link)
 		switch {
-		case err != nil:
-			return err
 		case child != nil && child.broken:
 		case child == nil:
 			c.add(RuleLink, one.thread.ID, "event %d (%s) names thread %s, which does not exist", e.Seq, e.Type, e.link)
@@ -235,21 +226,17 @@ func (c *check) links(ctx context.Context, one *rows) error {
 			c.add(RuleLink, one.thread.ID, "event %d (%s) names thread %s, whose parent is %q", e.Seq, e.Type, e.link, child.thread.ParentThreadID)
 		}
 	}
-	return nil
 }
 
 // creation is rule 2.
-func (c *check) creation(ctx context.Context, one *rows) error {
+func (c *check) creation(one *rows) {
 	th := one.thread
 	if th.AgentID != "" && agent.SubThreadID(th.AgentType, th.AgentID) != th.ID {
 		c.add(RuleCreation, th.ID, "its agent id is %s and its agent %s: these belong to another thread", th.AgentID, th.AgentType)
 	}
-	parent, err := c.get(ctx, th.ParentThreadID)
-	if err != nil {
-		return err
-	}
+	parent := c.get(th.ParentThreadID)
 	if parent != nil && parent.broken {
-		return nil
+		return
 	}
 	creating := 0
 	if parent != nil {
@@ -264,10 +251,7 @@ func (c *check) creation(ctx context.Context, one *rows) error {
 			continue
 		}
 		tasks := 0
-		delegator, err := c.get(ctx, t.DelegatorThread)
-		if err != nil {
-			return err
-		}
+		delegator := c.get(t.DelegatorThread)
 		if delegator != nil && delegator.broken {
 			continue
 		}
@@ -282,11 +266,10 @@ func (c *check) creation(ctx context.Context, one *rows) error {
 		}
 		turnOf[t.TaskID] = t.ID
 	}
-	return nil
 }
 
 // childEnds is rule 7.
-func (c *check) childEnds(ctx context.Context, one *rows) error {
+func (c *check) childEnds(one *rows) {
 	for _, t := range one.turns {
 		if t.EntryKind != memory.EntryAssign {
 			continue
@@ -296,10 +279,7 @@ func (c *check) childEnds(ctx context.Context, one *rows) error {
 		seen := map[string]bool{} // a damaged store may go in circles
 		for id := t.DelegatorThread; id != "" && !seen[id]; {
 			seen[id] = true
-			above, err := c.get(ctx, id)
-			if err != nil {
-				return err
-			}
+			above := c.get(id)
 			if above == nil {
 				break
 			}
@@ -324,7 +304,6 @@ func (c *check) childEnds(ctx context.Context, one *rows) error {
 			c.add(RuleChildEnd, one.thread.ID, "the end of turn %s stands nowhere in %s", t.ID, t.DelegatorThread)
 		}
 	}
-	return nil
 }
 
 // settled reports whether a call has its result. The ends of descendants that

@@ -4,6 +4,7 @@
 package verify
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/agent/steps"
 	"github.com/spool-agents/spool/memory"
 )
 
@@ -87,160 +89,102 @@ type Store interface {
 // a check that found something while somebody wrote is repeated. An error
 // means that the check could not be made. Safe for concurrent use.
 func Check(ctx context.Context, r Store, o Options) (Report, error) {
-	var found []Violation
-	var checked int
-	for range attempts {
-		before, err := r.Changed(ctx)
-		if err != nil {
-			return Report{}, err
+	return steps.Get(func() Report {
+		var c *check
+		for range attempts {
+			before := steps.Must(r.Changed(ctx))
+			c = &check{ctx: ctx, byID: map[string]*rows{}, threads: r, found: []Violation{}}
+			c.checkRows(o.Threads)
+			if len(c.found) == 0 || before == steps.Must(r.Changed(ctx)) {
+				break
+			}
 		}
-		found, checked, err = checkRows(ctx, r, o)
-		if err != nil {
-			return Report{}, err
+		if o.Temporal != nil {
+			c.checkRuns(o)
 		}
-		after, err := r.Changed(ctx)
-		if err != nil {
-			return Report{}, err
-		}
-		if len(found) == 0 || before == after {
-			break
-		}
-	}
-	if o.Temporal != nil {
-		lost, err := checkRuns(ctx, r, o)
-		if err != nil {
-			return Report{}, err
-		}
-		found = append(found, lost...)
-	}
-	if found == nil {
-		found = []Violation{}
-	}
-	return Report{OK: len(found) == 0, Checked: checked, Violations: found}, nil
+		return Report{OK: len(c.found) == 0, Checked: len(c.all), Violations: c.found}
+	})
 }
 
-// checkRows checks all rules that need the store only, and says of how many
-// threads. A thread that is deleted meanwhile is left out. Of one with a row that
-// cannot be read, that is told, and no rule that needs the rest is checked.
-func checkRows(ctx context.Context, r Store, o Options) ([]Violation, int, error) {
-	threads, err := threadsOf(ctx, r, o.Threads)
-	if err != nil {
-		return nil, 0, err
-	}
-	c := &check{byID: map[string]*rows{}, threads: r}
-	for _, th := range threads {
-		one, err := c.get(ctx, th.ID)
-		if err != nil {
-			return nil, 0, err
-		}
-		if one != nil {
+// checkRows checks all rules that need the store only. A thread that is deleted meanwhile
+// is left out. Of one with a row that cannot be read, that is told, and no rule that
+// needs the rest is checked.
+func (c *check) checkRows(ids []string) {
+	for _, th := range c.threadsOf(ids) {
+		if one := c.get(th.ID); one != nil {
 			c.all = append(c.all, one)
 		}
 	}
-	listed, err := r.Threads(ctx, memory.ThreadFilter{Limit: everything})
-	if err != nil {
-		return nil, 0, err
-	}
-	for _, th := range listed {
+	for _, th := range steps.Must(c.threads.Threads(c.ctx, memory.ThreadFilter{Limit: everything})) {
 		parsed, err := agent.ParseThreadID(th.ID)
 		if err != nil || parsed.Kind != agent.KindMain || th.Kind != agent.KindMain || th.ParentThreadID != "" {
 			c.add(RuleLists, th.ID, "a list of conversations shows it")
 		}
 	}
 	for _, one := range c.all {
-		if err := c.audit(ctx, one); err != nil {
-			return nil, 0, err
-		}
-		if one.broken {
-			continue
-		}
-		if err := c.thread(ctx, one); err != nil {
-			return nil, 0, err
+		if c.audit(one); !one.broken {
+			c.thread(one)
 		}
 	}
-	return c.found, len(c.all), nil
 }
 
 // checkRuns looks for open turns without an open run, twice.
-func checkRuns(ctx context.Context, r memory.Reader, o Options) ([]Violation, error) {
-	first, err := withoutRun(ctx, r, o)
-	if err != nil || len(first) == 0 {
-		return nil, err
+func (c *check) checkRuns(o Options) {
+	first := c.withoutRun(o)
+	if len(first) == 0 {
+		return
 	}
-	grace := o.Grace
-	if grace == 0 {
-		grace = DefaultGrace
-	}
+	grace := cmp.Or(o.Grace, DefaultGrace)
 	select {
-	case <-ctx.Done():
-		return nil, ctx.Err()
+	case <-c.ctx.Done():
+		steps.Check(c.ctx.Err())
 	case <-time.After(grace):
 	}
-	second, err := withoutRun(ctx, r, o)
-	if err != nil {
-		return nil, err
-	}
-	var found []Violation
-	for _, t := range second {
+	for _, t := range c.withoutRun(o) {
 		if slices.Contains(first, t) {
-			found = append(found, Violation{RuleOpenRun, t.ThreadID,
-				fmt.Sprintf("turn %s is open, but the workflow has no open run for %v", t.TurnID, grace)})
+			c.add(RuleOpenRun, t.ThreadID, "turn %s is open, but the workflow has no open run for %v", t.TurnID, grace)
 		}
 	}
-	return found, nil
 }
 
-func withoutRun(ctx context.Context, r memory.Reader, o Options) ([]memory.ThreadTurn, error) {
-	threads, err := threadsOf(ctx, r, o.Threads)
-	if err != nil {
-		return nil, err
-	}
-	var lost []memory.ThreadTurn
-	for _, th := range threads {
-		if th.OpenTurnID == "" {
-			continue
-		}
-		open, err := o.Temporal.IsOpen(ctx, th.ID)
-		if err != nil {
-			return nil, err
-		}
-		if !open {
+func (c *check) withoutRun(o Options) (lost []memory.ThreadTurn) {
+	for _, th := range c.threadsOf(o.Threads) {
+		if th.OpenTurnID != "" && !steps.Must(o.Temporal.IsOpen(c.ctx, th.ID)) {
 			lost = append(lost, memory.ThreadTurn{ThreadID: th.ID, TurnID: th.OpenTurnID})
 		}
 	}
-	return lost, nil
+	return lost
 }
 
 // threadsOf lists threads with their trees, or all.
-func threadsOf(ctx context.Context, r memory.Reader, ids []string) ([]agent.Thread, error) {
+func (c *check) threadsOf(ids []string) (out []agent.Thread) {
 	if len(ids) == 0 {
-		return r.Threads(ctx, memory.ThreadFilter{All: true, Limit: everything})
+		return steps.Must(c.threads.Threads(c.ctx, memory.ThreadFilter{All: true, Limit: everything}))
 	}
-	var out []agent.Thread
 	seen := map[string]bool{}
 	for todo := slices.Clone(ids); len(todo) > 0; todo = todo[1:] {
 		if seen[todo[0]] {
 			continue
 		}
 		seen[todo[0]] = true
-		th, err := r.Thread(ctx, "", todo[0])
+		th, err := c.threads.Thread(c.ctx, "", todo[0])
 		if agent.CodeOf(err) == agent.CodeNotFound && len(out) > 0 {
 			continue // deleted meanwhile
 		}
-		if err != nil && !unreadable(ctx, err) {
-			return nil, err
+		if !unreadable(c.ctx, err) {
+			steps.Check(err)
 		}
 		th.ID = todo[0]
 		out = append(out, th)
-		children, err := r.Children(ctx, th.ID)
-		if err != nil && agent.CodeOf(err) != agent.CodeNotFound {
-			return nil, err
+		children, err := c.threads.Children(c.ctx, th.ID)
+		if agent.CodeOf(err) != agent.CodeNotFound {
+			steps.Check(err)
 		}
-		for _, c := range children {
-			todo = append(todo, c.ID)
+		for _, child := range children {
+			todo = append(todo, child.ID)
 		}
 	}
-	return out, nil
+	return out
 }
 
 // Repaired says what a repair did to a thread.

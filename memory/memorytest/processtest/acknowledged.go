@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/agent/steps"
 	"github.com/spool-agents/spool/memory"
 	"github.com/spool-agents/spool/memory/memorytest"
 	"github.com/spool-agents/spool/memory/verify"
@@ -60,34 +61,24 @@ func (a *Acknowledged) Check(t testing.TB, s verify.Store) {
 
 func look(ctx context.Context, s memory.Reader, line string) error {
 	f := append(strings.Fields(line), "")
-	there := false
-	switch f[0] {
-	case "sent":
-		_, err := s.Entry(ctx, f[1], memory.EntryMessage, f[2])
-		return err
-	case "replied":
-		steps, err := s.Steps(ctx, f[1])
-		if err != nil {
-			return err
+	return steps.Run(func() {
+		there := true
+		switch f[0] {
+		case "sent":
+			steps.Must(s.Entry(ctx, f[1], memory.EntryMessage, f[2]))
+		case "replied":
+			there = slices.ContainsFunc(steps.Must(s.Steps(ctx, f[1])), func(st memory.Step) bool { return fmt.Sprint(st.Step) == f[2] && st.Stored })
+		case "ran":
+			there = steps.Must(s.ToolCall(ctx, f[2])).Status == agent.CallSuccess
+		case "closed":
+			there = steps.Must(s.Turn(ctx, f[1])).Outcome == agent.ThreadCompleted
+		default:
+			there = false
 		}
-		there = slices.ContainsFunc(steps, func(st memory.Step) bool { return fmt.Sprint(st.Step) == f[2] && st.Stored })
-	case "ran":
-		call, err := s.ToolCall(ctx, f[2])
-		if err != nil {
-			return err
+		if !there {
+			steps.Check(errors.New("it is not there"))
 		}
-		there = call.Status == agent.CallSuccess
-	case "closed":
-		turn, err := s.Turn(ctx, f[1])
-		if err != nil {
-			return err
-		}
-		there = turn.Outcome == agent.ThreadCompleted
-	}
-	if !there {
-		return errors.New("it is not there")
-	}
-	return nil
+	})
 }
 
 // Finish ends what the processes left open, and checks that each message has its

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/agent/steps"
 	"github.com/spool-agents/spool/memory"
 	"github.com/spool-agents/spool/memory/memorytest"
 )
@@ -43,44 +44,31 @@ func LimitFiles(bytes uint64) (release func() error, err error) {
 // jobFull sends large messages until that fails for lack of room, says how, waits
 // for the end of its input, and goes on. Its name is the limit on the size of files.
 func jobFull(ctx context.Context, open func() (memory.ConversationMemoryStore, error), name string) error {
-	s, err := open()
-	if err != nil {
-		return err
-	}
-	limit, err := strconv.ParseUint(name, 10, 64)
-	if err != nil {
-		return err
-	}
-	release, err := LimitFiles(limit)
-	if err != nil {
-		return err
-	}
-	n := 0
-	for err == nil && n < 10_000 {
-		r := memorytest.Request("s", fmt.Sprint("big-", n))
-		r.Content = agent.Text(fmt.Sprintf("%d %0100000d", n, n))
-		if _, err = s.Send(ctx, r); err == nil {
-			n++
+	return steps.Run(func() {
+		s := steps.Must(open())
+		release := steps.Must(LimitFiles(steps.Must(strconv.ParseUint(name, 10, 64))))
+		n := 0
+		var err error
+		for err == nil && n < 10_000 {
+			r := memorytest.Request("s", fmt.Sprint("big-", n))
+			r.Content = agent.Text(fmt.Sprintf("%d %0100000d", n, n))
+			if _, err = s.Send(ctx, r); err == nil {
+				n++
+			}
 		}
-	}
-	fmt.Println(n, agent.CodeOf(err), err)
-	// Reading goes on while nothing can be written.
-	entries, err := s.Inbox(ctx, "s/default")
-	if err != nil || len(entries) != n {
-		return fmt.Errorf("%d entries of %d: %w", len(entries), n, err)
-	}
-	if _, err := io.ReadAll(os.Stdin); err != nil {
-		return err
-	}
-	if err := release(); err != nil {
-		return err
-	}
-	for range 3 {
-		if _, err := s.Send(ctx, memorytest.Request("s", "after")); err != nil {
-			return err
+		fmt.Println(n, agent.CodeOf(err), err)
+		// Reading goes on while nothing can be written.
+		entries, err := s.Inbox(ctx, "s/default")
+		if err != nil || len(entries) != n {
+			steps.Check(fmt.Errorf("%d entries of %d: %w", len(entries), n, err))
 		}
-	}
-	return s.Close()
+		steps.Must(io.ReadAll(os.Stdin))
+		steps.Check(release())
+		for range 3 {
+			steps.Must(s.Send(ctx, memorytest.Request("s", "after")))
+		}
+		steps.Check(s.Close())
+	})
 }
 
 // RunDiskFull lets a store whose location is in a folder come to the limit of the

@@ -3,49 +3,20 @@ package rows
 import (
 	"database/sql"
 
-	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/agent/steps"
 )
 
-// A unit of work ends at its first error: nothing of it is committed, so nothing
-// after it may count. Its steps therefore return no errors. They end the unit by
-// Check, Must or Refuse, and whoever runs the unit (Write, Look, Caught) returns
-// the error. No unit starts goroutines.
-
-// aborted is what the panic of a unit that ends carries.
-type aborted struct{ err error }
-
-// Check ends the unit with an error, unless it is nil.
-func Check(err error) {
-	if err != nil {
-		panic(aborted{err})
-	}
-}
+// A unit of work ends at its first error, see package steps: nothing of it is committed,
+// so nothing after it may count. Whoever runs the unit (Write, Look, Caught) returns the
+// error.
+var (
+	Check  = steps.Check
+	Refuse = steps.Refuse
+	Caught = steps.Run
+)
 
 // Must is the value of a call, whose error ends the unit.
-func Must[T any](v T, err error) T {
-	Check(err)
-	return v
-}
-
-// Refuse ends the unit with an error of its own.
-func Refuse(code agent.Code, format string, args ...any) {
-	Check(agent.Errorf(code, format, args...))
-}
-
-// Caught is the error that f ends with; other panics pass.
-func Caught(f func()) (err error) {
-	defer func() {
-		switch r := recover().(type) {
-		case nil:
-		case aborted:
-			err = r.err
-		default:
-			panic(r)
-		}
-	}()
-	f()
-	return nil
-}
+func Must[T any](v T, err error) T { return steps.Must(v, err) }
 
 // One runs a query for a row that may be missing.
 func (u *Unit) One(query string, args ...any) One { return One{u.Row(query, args...)} }
