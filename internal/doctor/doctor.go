@@ -106,7 +106,7 @@ func (d *Doctor) store(ctx context.Context) (memory.ConversationMemoryStore, Che
 	defer cancel()
 	store, err := d.Open(within)
 	if err == nil {
-		_, err = store.Threads(within, memory.ThreadFilter{Limit: 1})
+		_, err = store.Load(within)
 	}
 	if s, ok := store.(interface{ Writable() error }); ok && err == nil {
 		err = s.Writable()

@@ -13,29 +13,31 @@ import (
 	"github.com/spool-agents/spool/memory/sqlite"
 )
 
-func open(t *testing.T, path string, clock *memorytest.Clock) memory.ConversationMemoryStore {
-	t.Helper()
-	s := memorytest.Must(sqlite.Open(t.Context(), path, sqlite.Options{Clock: clock.Now}))(t)
-	t.Cleanup(func() { _ = s.Close() })
-	return s
-}
-
+// TestConformance runs the suite, each case on a file of its own. None of the statements
+// that all its cases made reads a whole table.
 func TestConformance(t *testing.T) {
-	clock := memorytest.NewClock()
+	clock, statements := memorytest.NewClock(), sqlite.Statements{}
+	open := func(t *testing.T, path string) memory.ConversationMemoryStore {
+		t.Helper()
+		s := memorytest.Must(statements.Open(t.Context(), path, sqlite.Options{Clock: clock.Now}))(t)
+		t.Cleanup(func() { _ = s.Close() })
+		return s
+	}
 	path := func(s memory.ConversationMemoryStore) string { return s.(*sqlite.Store).Path() }
 	memorytest.RunStore(t, memorytest.Harness{
 		Open: func(t *testing.T) memory.ConversationMemoryStore {
-			return open(t, filepath.Join(t.TempDir(), "spool.db"), clock)
+			return open(t, filepath.Join(t.TempDir(), "spool.db"))
 		},
 		Reopen: func(t *testing.T, s memory.ConversationMemoryStore) memory.ConversationMemoryStore {
 			require.NoError(t, s.Close())
-			return open(t, path(s), clock)
+			return open(t, path(s))
 		},
 		Another: func(t *testing.T, s memory.ConversationMemoryStore) memory.ConversationMemoryStore {
-			return open(t, path(s), clock)
+			return open(t, path(s))
 		},
 		Clock: clock, Durable: true, MultiProcess: true,
 	})
+	t.Run("no statement reads a whole table", statements.CheckPlans)
 }
 
 func TestConformanceInMemory(t *testing.T) {

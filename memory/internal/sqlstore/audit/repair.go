@@ -195,13 +195,13 @@ var wrong = []struct{ what, query string }{
 		` WHERE t.id = ? AND t.task_id <> c.task_id AND i.seq = (SELECT MAX(seq) FROM inbox WHERE thread_id = ? AND kind = 'assign')`},
 	{"call %s and its task name another sub-agent than its turn's", `SELECT c.id FROM tool_calls c JOIN turns n ON n.id = c.child_turn JOIN tasks k ON k.id = c.task_id` +
 		` WHERE c.thread_id = ? AND c.child_turn <> '' AND (c.child_thread <> n.thread_id OR k.sub_agent <> n.thread_id)`},
-	{"the turn of the open approval or question %s is closed", `SELECT id FROM asks WHERE thread_id = ? AND outcome = '' AND turn_id NOT IN (SELECT id FROM turns WHERE state = 'open')`},
+	{"the turn of the open approval or question %s is closed", `SELECT id FROM asks WHERE thread_id = ? AND outcome = '' AND NOT EXISTS (SELECT 1 FROM turns WHERE id = asks.turn_id AND state = 'open')`},
 	{"turn %s is closed and holds a reservation", `SELECT DISTINCT turn_id FROM reservations WHERE turn_id IN (SELECT id FROM turns WHERE thread_id = ? AND state = 'closed')`},
 	{"call %s has no end, and its turn has", `SELECT c.id FROM tool_calls c JOIN turns n ON n.id = c.turn_id WHERE c.thread_id = ? AND n.state = 'closed'` +
 		` AND c.status NOT IN ('success', 'failed', 'unknown', 'aborted', 'denied')`},
-	{"task %s has no end, and its call or turn has", `SELECT k.id FROM tasks k WHERE k.status IN ('pending', 'running') AND (k.id IN (SELECT c.task_id FROM tool_calls c` +
-		` WHERE c.thread_id = ? AND c.delegation = 0 AND c.status IN ('success', 'failed', 'unknown', 'aborted', 'denied'))` +
-		` OR k.id IN (SELECT n.task_id FROM turns n WHERE n.thread_id = ? AND n.state = 'closed'))`},
+	{"task %s has no end, and its call or turn has", `SELECT k.id FROM tasks k WHERE k.status IN ('pending', 'running') AND k.id IN (SELECT c.task_id FROM tool_calls c` +
+		` WHERE c.thread_id = ? AND c.delegation = 0 AND c.status IN ('success', 'failed', 'unknown', 'aborted', 'denied')` +
+		` UNION SELECT n.task_id FROM turns n WHERE n.thread_id = ? AND n.state = 'closed')`},
 }
 
 // storedMessage is a message as it stands, and what is wrong with it.

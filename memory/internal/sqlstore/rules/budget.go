@@ -127,7 +127,7 @@ func (u *Unit) tellLost(t *rows.Thread, turn *rows.Turn, call, has, then string)
 func (u *Unit) lose(worker string) {
 	var turns []string
 	for _, in := range []string{"steps", "tool_calls"} {
-		turns = append(turns, u.Strings(`UPDATE `+in+` SET worker = '' WHERE worker = ? RETURNING turn_id`, worker)...)
+		turns = append(turns, u.Strings(`UPDATE `+in+` SET worker = '' WHERE worker = ? AND worker <> '' RETURNING turn_id`, worker)...)
 	}
 	slices.Sort(turns)
 	turns = slices.Compact(turns)

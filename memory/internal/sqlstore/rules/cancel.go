@@ -148,9 +148,12 @@ func (u *Unit) quietReports(t *rows.Thread) {
 // CleanUp takes sub-agents that ended before from the lists of sub-agents.
 func (s *Store) CleanUp(ctx context.Context, userID string, age time.Duration) (int, error) {
 	return writing(ctx, s, "clean-up", func(u *Unit) int {
-		old := u.Strings(`SELECT id FROM threads WHERE kind = 'subagent' AND `+rows.Ended+` AND waiting = 0 AND updated_at <= ?`+
-			` AND (user_id = ? OR ? = '') AND NOT EXISTS (SELECT 1 FROM forgotten g WHERE g.thread_id = threads.id)`,
-			u.Now-age.Milliseconds(), userID, userID)
+		of, args := "", []any{u.Now - age.Milliseconds()}
+		if userID != "" {
+			of, args = " AND user_id = ?", append(args, userID)
+		}
+		old := u.Strings(`SELECT id FROM threads WHERE kind = 'subagent' AND `+rows.Ended+` AND waiting = 0 AND updated_at <= ?`+of+
+			` AND NOT EXISTS (SELECT 1 FROM forgotten g WHERE g.thread_id = threads.id)`, args...)
 		for _, id := range old {
 			u.Exec(`INSERT INTO forgotten (thread_id, at) VALUES (?, ?) ON CONFLICT (thread_id) DO NOTHING`, id, u.Now)
 		}

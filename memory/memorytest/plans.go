@@ -1,0 +1,29 @@
+package memorytest
+
+import (
+	"regexp"
+	"strings"
+)
+
+var (
+	// openOnly are the indexes of what is under way: they do not grow with what is done.
+	openOnly = regexp.MustCompile(`^(turns_open|turns_delegated|inbox_waiting|inbox_overdue|inbox_assigned|steps_in_flight|steps_waiting|tool_calls_in_flight|images_unused|asks_open)$`)
+	// wholeStore are statements that are for all threads: of verify, of file: stores when they
+	// are opened, of clients without a user. Those for columns read no row.
+	wholeStore = regexp.MustCompile(` WHERE 1 = 0$| FROM threads WHERE (1 = 1|kind = 'main')( AND kind = \S+)? ORDER BY updated_at DESC, id LIMIT | FROM (schema_version|changes)$`)
+)
+
+// MayScan reports whether a statement may read a whole index, or, if that is empty, a
+// whole table.
+func MayScan(query, index string) bool {
+	return index != "" && openOnly.MatchString(index) || wholeStore.MatchString(query)
+}
+
+// HasPlan reports whether a statement is one that a database makes a plan for.
+func HasPlan(query string) bool {
+	switch verb, _, _ := strings.Cut(strings.TrimSpace(query), " "); strings.ToUpper(verb) {
+	case "SELECT", "INSERT", "UPDATE", "DELETE", "WITH":
+		return true
+	}
+	return false
+}
