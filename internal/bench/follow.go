@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -79,7 +80,7 @@ func (s *stack) followedTurn(ctx context.Context, worker *temporaltest.Process, 
 	before := cpuTime(s.Server.Process, worker)
 	begun := time.Now()
 	s.run(ctx, session)
-	took := timed{time.Since(begun), cpuTime(s.Server.Process, worker) - before}
+	took := timed{took: time.Since(begun), cpu: cpuTime(s.Server.Process, worker) - before}
 	if all.Wait(); len(failed) > 0 {
 		check(<-failed)
 	}
@@ -97,6 +98,17 @@ func measurePostgres(ctx context.Context, t *table, o options, dir string, model
 	}
 	if o.on("follow") {
 		measureFollow(ctx, s, t, o.times)
+	}
+	if o.on("load") {
+		measureLoad(ctx, s, t, o.times, o.long)
+	}
+	if o.on("waiters") {
+		db := must(sql.Open("pgx", c.URL("template1")))
+		defer db.Close()
+		measureWaiters(ctx, t, c.URL("template1"), s.kind(), func() (n int64) {
+			check(db.QueryRowContext(ctx, `SELECT xact_commit FROM pg_stat_database WHERE datname = current_database()`).Scan(&n))
+			return n
+		})
 	}
 }
 

@@ -161,7 +161,7 @@ func measure(ctx context.Context, o options) *table {
 	}
 	measureOn(ctx, s, t, o)
 	s.t.close()
-	if o.on("follow") || o.on("step") {
+	if slices.ContainsFunc([]string{"step", "follow", "load", "waiters"}, o.on) {
 		try(ctx, t, "Postgres", func(ctx context.Context) { measurePostgres(ctx, t, o, dir, model) })
 	}
 	return t
@@ -180,8 +180,10 @@ func measureOn(ctx context.Context, s *stack, t *table, o options) {
 		"load":    func(ctx context.Context) { measureLoad(ctx, s, t, o.times, o.long) },
 		"actions": func(ctx context.Context) { measureActions(ctx, s, t) },
 		"parked":  func(ctx context.Context) { measureParked(ctx, s, t, o.long) },
-		"waiters": func(ctx context.Context) { measureWaiters(ctx, t, "sqlite:"+s.file("waiters.db")) },
-		"start":   func(ctx context.Context) { measureStart(ctx, s, t, o.bin, o.times) },
+		"waiters": func(ctx context.Context) {
+			measureWaiters(ctx, t, "sqlite:"+s.file("waiters.db"), "SQLite", func() int64 { return 0 })
+		},
+		"start": func(ctx context.Context) { measureStart(ctx, s, t, o.bin, o.times) },
 	}
 	for _, p := range parts {
 		if f := all[p]; f != nil && slices.Contains(o.only, p) {

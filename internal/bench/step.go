@@ -20,8 +20,13 @@ const (
 	stepBar          = 12 // ms, on the settings of `starter dev`
 )
 
-// timed is the time of something, by the clock and of the processors.
-type timed struct{ took, cpu time.Duration }
+// timed is the time of something, by the clock and of the processors, and the part of
+// these that was the server's, where that is measured.
+type timed struct{ took, cpu, server time.Duration }
+
+func (t timed) String() string {
+	return fmt.Sprintf("%.1f s, %.1f s of processor time, %.1f of them the server's", t.took.Seconds(), t.cpu.Seconds(), t.server.Seconds())
+}
 
 // compared are pairs of runs of two sides, the second measured by the first.
 type compared [2][]timed
@@ -110,7 +115,7 @@ func (s *stack) spoolSteps(ctx context.Context, worker *temporaltest.Process, in
 	asks := s.stub.asked(r.TurnID)
 	took := perStep(asks, in.Steps)
 	in.Base, in.Grow = int(asks[0].Bytes), int(asks[in.Steps].Bytes-asks[0].Bytes)/in.Steps
-	return timed{took, (after - before) / time.Duration(in.Steps)}
+	return timed{took: took, cpu: (after - before) / time.Duration(in.Steps)}
 }
 
 func (s *stack) floorSteps(ctx context.Context, worker *temporaltest.Process, in floorInput) timed {
@@ -119,7 +124,7 @@ func (s *stack) floorSteps(ctx context.Context, worker *temporaltest.Process, in
 	run := must(s.Temporal.ExecuteWorkflow(ctx, client.StartWorkflowOptions{ID: in.ID, TaskQueue: floorQueue}, floorWorkflow, in))
 	check(run.Get(ctx, nil))
 	after := cpuTime(s.Server.Process, worker)
-	return timed{perStep(s.stub.asked(in.ID), in.Steps), (after - before) / time.Duration(in.Steps)}
+	return timed{took: perStep(s.stub.asked(in.ID), in.Steps), cpu: (after - before) / time.Duration(in.Steps)}
 }
 
 // perStep is the time between two model calls as the model server saw them: a
