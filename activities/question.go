@@ -31,7 +31,7 @@ func (a *Activities) OpenQuestion(ctx context.Context, ref contract.Ref) (out co
 	if err != nil {
 		return refuse(agent.ErrInvalidInput, "%v", err)
 	}
-	q, err := a.Store.OpenQuestion(ctx, memory.QuestionRequest{ThreadID: ref.Thread, TurnID: ref.Turn, CallID: ref.Call, Text: params.Question})
+	q, err := a.Store.OpenQuestion(ctx, memory.QuestionRequest{ThreadID: ref.Thread, TurnID: ref.Turn, CallID: ref.Call, Text: params.Question, Options: params.Options})
 	return contract.QuestionOutput{Done: err == nil && q.State != memory.QuestionOpen, SinceMs: q.CreatedAt.UnixMilli()}, err
 }
 

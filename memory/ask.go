@@ -28,12 +28,14 @@ type Question struct {
 	CallID     string `json:"toolCallId"`
 	// Agent asks. TaskID and Task are what a sub-agent works on; a main thread's
 	// agent has none.
-	Agent  string        `json:"agent"`
-	TaskID string        `json:"taskId,omitempty"`
-	Task   string        `json:"task,omitempty"`
-	Text   string        `json:"text"`
-	State  QuestionState `json:"state"`
-	Answer string        `json:"answer,omitempty"`
+	Agent  string `json:"agent"`
+	TaskID string `json:"taskId,omitempty"`
+	Task   string `json:"task,omitempty"`
+	Text   string `json:"text"`
+	// Options are answers to choose from. Another answer is one too.
+	Options []string      `json:"options,omitempty"`
+	State   QuestionState `json:"state"`
+	Answer  string        `json:"answer,omitempty"`
 	// MessageID is that of the message that answered, if one did.
 	MessageID  string     `json:"messageId,omitempty"`
 	AnsweredBy string     `json:"answeredBy,omitempty"`
@@ -47,6 +49,7 @@ type QuestionRequest struct {
 	TurnID   string
 	CallID   string
 	Text     string
+	Options  []string
 }
 
 // AnswerRequest answers a question, named by its id or by its call.
@@ -55,7 +58,8 @@ type AnswerRequest struct {
 	By     string `json:"-"`
 	// Target is a question id or a call id.
 	Target string `json:"-"`
-	Text   string `json:"text"`
+	// Text is the answer, or the number of an option, counted from 1.
+	Text string `json:"text"`
 }
 
 // AnswerResult names the thread to nudge.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -103,6 +104,26 @@ func TestQuestionsAreAnswered(t *testing.T) {
 		d.Types(Enter)
 		d.Sees("you said")
 		d.SeesLine("blue")
+
+		for _, typed := range []string{"2", Down + Down, "dark", "green"} {
+			d.Types(`script: call ask_user {"question":"Which?","options":["red","green","blue\u202e"]} ;; echo you took` + Enter)
+			d.SeesLine(`  [3] blue\u202e`)
+			d.Sees(decides)
+			d.Types(typed)
+			if typed == "dark" {
+				d.SeesLine("  dark")
+				d.Types(Esc)
+				d.SeesLine("  [2] green")
+				d.Types("2")
+			}
+			d.Until("green is chosen", func(lines []string) bool {
+				return slices.ContainsFunc(lines, func(line string) bool { return line == "❯ [2] green" || line == "  green" })
+			})
+			d.Types(Enter)
+			d.Loses("Ctrl-C cancels")
+		}
+		_, out, _ := u.run("show", "s/default")
+		assert.Len(t, regexp.MustCompile(`(?m)^ *green$`).FindAllString(out, -1), 8, "in the result and in the answer: %s", out)
 
 		d.Types("script: ask again? ;; say never" + Enter)
 		d.Sees("again?")

@@ -234,6 +234,10 @@ func TestRow98_QuestionsOnThePage(t *testing.T) {
 	require.Contains(t, text, "tall")
 	require.Contains(t, text, "blue")
 	require.Less(t, strings.Index(text, "blue"), strings.Index(text, "tall"), "each answer reached its own")
+	p.Say(script.Script(script.Call("ask_user", map[string]any{"question": "Which one?", "options": []string{"the <b>red</b> one", "none"}}), "echo chosen"))
+	p.Press(".card", "the <b>red</b> one")
+	p.Gone(".card")
+	p.Text("article.assistant:last-of-type", "the <b>red</b> one")
 	s.Verify()
 }
 

@@ -127,8 +127,11 @@ func (t *Talk) saved(note string, err error) error {
 func (t *Talk) question(ctx context.Context, q spool.QuestionRequest, optional bool) (stays bool, err error) {
 	t.Progress("%s", printer.Asked(q))
 	prompt := "your answer: "
+	if len(q.Options) > 0 {
+		prompt = "your answer, or a number: "
+	}
 	if optional {
-		prompt = "your answer (Enter leaves it open): "
+		prompt = strings.Replace(prompt, ":", " (Enter leaves it open):", 1)
 	}
 	take := func(line string) (bool, error) {
 		if !utf8.ValidString(line) {

@@ -1,6 +1,7 @@
 package printer
 
 import (
+	"fmt"
 	"encoding/json"
 	"slices"
 	"strconv"
@@ -69,10 +70,14 @@ func Question(q spool.QuestionRequest) string {
 	return strings.Join(append(lines, questionText(q)), "\n")
 }
 
-// questionText is a question with all that it hides, but for tabs.
+// questionText is a question and its options with all that they hide, but for tabs.
 func questionText(q spool.QuestionRequest) string {
 	text := strings.ReplaceAll(strings.ReplaceAll(q.Text, "\r\n", "\n"), "\t", "    ")
-	return terminal.Indent(strings.Join(terminal.VisibleLines(text), "\n"))
+	lines := terminal.VisibleLines(text)
+	for i, option := range q.Options {
+		lines = append(lines, fmt.Sprintf("%d. %s", i+1, terminal.Visible(option)))
+	}
+	return terminal.Indent(strings.Join(lines, "\n"))
 }
 
 // Asked is a question as it is put to a person.

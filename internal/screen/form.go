@@ -1,7 +1,10 @@
 package screen
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -40,6 +43,7 @@ type choice struct {
 	text    string
 	verdict string
 	narrow  bool
+	answer  string // to a question
 }
 
 func (f *form) id() string {
@@ -81,13 +85,22 @@ func tools(a spool.ApprovalRequest) string {
 }
 
 func newQuestion(q spool.QuestionRequest) *form {
-	return &form{question: &q, at: -1, quiet: time.Now(), text: newText()}
+	f := &form{question: &q, at: -1, safe: -1, quiet: time.Now()}
+	for i, option := range q.Options {
+		f.choices = append(f.choices, choice{key: strconv.Itoa(i + 1), text: terminal.Visible(option), answer: option})
+	}
+	if len(f.choices) == 0 {
+		f.text = newText()
+	}
+	return f
 }
 
 // asked is the whole text of what is asked, which is printed once.
 func (f *form) asked(l look) string {
 	if f.question != nil {
-		head, rest, _ := strings.Cut(printer.Asked(*f.question), "\n")
+		q := *f.question
+		q.Options = nil // they stand below
+		head, rest, _ := strings.Cut(printer.Asked(q), "\n")
 		return l.ask("? "+head) + "\n" + rest
 	}
 	lines := []string{l.ask("? " + terminal.Visible(f.approval.Agent) + " wants to run:")}
@@ -139,9 +152,18 @@ func (f *form) key(msg tea.KeyPressMsg) (t taken, ok bool) {
 		}
 		return f.decide(), true
 	default:
+		if msg.Text != "" && f.question != nil && !f.has(k) { // an answer of their own
+			f.text = newText()
+			return f.typed(msg), true
+		}
 		f.choose(k)
 	}
 	return t, true
+}
+
+// has reports whether a key is that of a choice.
+func (f *form) has(k string) bool {
+	return slices.ContainsFunc(f.choices, func(c choice) bool { return c.key == k })
 }
 
 // choose moves to the choice of a key, or marks a call by its number.
@@ -175,7 +197,7 @@ func (f *form) marked() (ids []string) {
 func (f *form) decide() taken {
 	c := f.choices[f.at]
 	if f.approval == nil {
-		return taken{answer: c.key, done: true}
+		return taken{answer: cmp.Or(c.answer, c.key), done: true}
 	}
 	d := memory.Decision{Target: f.approval.ApprovalID, Verdict: c.verdict, Narrow: c.narrow}
 	ids := f.marked()
@@ -200,7 +222,7 @@ func (f *form) decide() taken {
 func (f *form) typed(msg tea.KeyPressMsg) taken {
 	switch msg.String() {
 	case "esc":
-		if f.question != nil {
+		if len(f.choices) == 0 {
 			return taken{done: true}
 		}
 		f.text = nil
@@ -222,6 +244,9 @@ func (f *form) typed(msg tea.KeyPressMsg) taken {
 
 // paste is an answer to a question, and none to an approval.
 func (f *form) paste(text string) {
+	if f.text == nil && f.question != nil {
+		f.text = newText()
+	}
 	if f.text == nil {
 		f.note = "a paste is no answer: type it"
 		return
@@ -233,6 +258,8 @@ func (f *form) paste(text string) {
 func (f *form) view(l look, width int) (lines []string, cursor *tea.Cursor) {
 	hint := "↑ ↓ or a letter, then Enter · Esc leaves it open"
 	switch {
+	case f.question != nil && f.text == nil:
+		hint = "a number or ↑ ↓, then Enter; or type another answer · Esc leaves it open"
 	case f.question != nil:
 		hint = "your answer, then Enter · Esc leaves it open"
 	case f.text != nil:
@@ -251,11 +278,13 @@ func (f *form) view(l look, width int) (lines []string, cursor *tea.Cursor) {
 		}
 	} else {
 		for i, c := range f.choices {
-			line := fmt.Sprintf("  [%s] %s", c.key, c.text)
+			text := behind("["+c.key+"] ", "    ", wrapped(c.text, width-7))
 			if i == f.at {
-				line = l.bold(fmt.Sprintf("❯ [%s] %s", c.key, c.text))
+				text = behind(l.bold("❯ "), "  ", l.bold(text))
+			} else {
+				text = behind("  ", "  ", text)
 			}
-			lines = append(lines, line)
+			lines = append(lines, strings.Split(text, "\n")...)
 		}
 		if len(f.out) > 1 {
 			var marks []string

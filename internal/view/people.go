@@ -65,6 +65,8 @@ type QuestionRequest struct {
 	TaskID string `json:"taskId,omitempty"`
 	Task   string `json:"task,omitempty"`
 	Text   string `json:"text"`
+	// Options are answers to choose from. Another answer is one too.
+	Options []string `json:"options,omitempty"`
 	// Topic is the conversation's; it is told by Questions only.
 	Topic     string    `json:"topic,omitempty"`
 	CreatedAt time.Time `json:"createdAt"`
@@ -72,7 +74,7 @@ type QuestionRequest struct {
 
 // RequestOf shows a question.
 func RequestOf(q memory.Question) QuestionRequest {
-	return QuestionRequest{QuestionID: q.ID, ThreadID: q.ThreadID, RootThread: q.RootThread, ToolCallID: q.CallID, Agent: q.Agent, TaskID: q.TaskID, Task: q.Task, Text: q.Text, CreatedAt: q.CreatedAt}
+	return QuestionRequest{QuestionID: q.ID, ThreadID: q.ThreadID, RootThread: q.RootThread, ToolCallID: q.CallID, Agent: q.Agent, TaskID: q.TaskID, Task: q.Task, Text: q.Text, Options: q.Options, CreatedAt: q.CreatedAt}
 }
 
 // Approvals lists open approvals, newest last: all of the user's, or those of the

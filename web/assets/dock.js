@@ -132,16 +132,19 @@ function Approval({ request, model, first }) {
 function Question({ question, model }) {
   const [text, setText] = useState("");
   const [busy, setBusy] = useState(false);
-  const answer = async (e) => {
-    e.preventDefault();
+  const say = async (words) => {
     setBusy(true);
-    await model.settle(question, (a) => a.answer(question.questionId, text));
+    await model.settle(question, (a) => a.answer(question.questionId, words));
     setBusy(false);
   };
+  const answer = (e) => (e.preventDefault(), say(text));
   return html`<section class="card" aria-label=${visible(`Question of ${question.agent}`)} data-question=${question.questionId}>
     <h2><span aria-hidden="true">? </span><${Seen} text=${title(question.agent)} /> asks</h2>
     <${About} model=${model} ask=${question} />
     <div class="question"><${Markdown} text=${question.text} decided /></div>
+    ${question.options && html`<div class="row" role="group" aria-label="Answers to choose from">
+      ${question.options.map((option) => html`<button type="button" disabled=${busy} onClick=${() => say(option)}><${Seen} text=${option} /></button>`)}
+    </div>`}
     <form class="reply" onSubmit=${answer}>
       <label><span class="unseen">Your answer</span><textarea rows="1" dir="auto" placeholder="Your answer" value=${text} onInput=${(e) => setText(e.currentTarget.value)} onKeyDown=${(e) => e.key === "Enter" && (e.metaKey || e.ctrlKey) && text.trim() && answer(e)} required></textarea></label>
       <button class="main" disabled=${busy || !text.trim()}>Answer</button>

@@ -3,6 +3,8 @@ package rows
 import (
 	"cmp"
 	"encoding/json"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -33,7 +35,8 @@ type Ask struct {
 	Call                               string // of a question; the calls of an approval name it
 	Agent, TaskID, Task, Text          string
 	Outcome                            string // empty while it is open
-	Named, Approved                    string // JSON: call ids
+	Named                              string // JSON: ids of the calls decided on; of a question its options
+	Approved                           string // JSON: call ids
 	Answer                             string // of a question, or the instruction of an edit
 	Message                            string // the one that answered, if one did
 	By                                 string
@@ -70,9 +73,25 @@ func (a *Ask) Carried() (instruction string, args map[string]json.RawMessage) {
 func (a *Ask) Question() memory.Question {
 	return memory.Question{
 		ID: a.ID, ThreadID: a.Thread, RootThread: a.Root, TurnID: a.Turn, Step: a.Step, CallID: a.Call, Agent: a.Agent,
-		TaskID: a.TaskID, Task: a.Task, Text: a.Text, State: memory.QuestionState(cmp.Or(a.Outcome, string(memory.QuestionOpen))),
+		TaskID: a.TaskID, Task: a.Task, Text: a.Text, Options: a.Options(), State: memory.QuestionState(cmp.Or(a.Outcome, string(memory.QuestionOpen))),
 		Answer: a.Answer, MessageID: a.Message, AnsweredBy: a.By, AnsweredAt: StampOrNil(a.SettledMs), CreatedAt: Stamp(a.CreatedMs),
 	}
+}
+
+// Options are the answers that a question offers.
+func (a *Ask) Options() (list []string) {
+	Check(Decode(a.Named, &list))
+	return list
+}
+
+// Chosen is the answer that a text gives to a question: an option, if it is the number of one.
+func (a *Ask) Chosen(text string) string {
+	text = Clean(text)
+	list, word := a.Options(), strings.TrimSpace(text)
+	if n, err := strconv.Atoi(word); err == nil && n > 0 && n <= len(list) && !slices.Contains(list, word) {
+		return list[n-1]
+	}
+	return text
 }
 
 // SettledAlready is why nobody can settle it any more.

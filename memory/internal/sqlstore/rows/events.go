@@ -67,13 +67,14 @@ type (
 	}
 	// QuestionAsked is the payload of agent.EventQuestionAsked.
 	QuestionAsked struct {
-		QuestionID string `json:"questionId"`
-		Agent      string `json:"agent"`
-		Text       string `json:"text"`
-		TaskID     string `json:"taskId,omitempty"`
-		Task       string `json:"task,omitempty"`
-		ToolCallID string `json:"toolCallId"`
-		ThreadID   string `json:"threadId"`
+		QuestionID string   `json:"questionId"`
+		Agent      string   `json:"agent"`
+		Text       string   `json:"text"`
+		Options    []string `json:"options,omitempty"`
+		TaskID     string   `json:"taskId,omitempty"`
+		Task       string   `json:"task,omitempty"`
+		ToolCallID string   `json:"toolCallId"`
+		ThreadID   string   `json:"threadId"`
 	}
 	// QuestionAnswered is the payload of agent.EventQuestionAnswered.
 	QuestionAnswered struct {

@@ -22,25 +22,32 @@ func (s *Store) OpenQuestion(ctx context.Context, r memory.QuestionRequest) (v m
 		t, turn, c := u.OpenCall(r.ThreadID, r.TurnID, r.CallID)
 		a := u.Ask(`id = ?`, rows.QuestionID(c.ID))
 		if a == nil {
-			a = u.openQuestion(t, turn, c, text)
+			a = u.openQuestion(t, turn, c, text, r.Options)
 		}
-
 		return a.Question()
 	})
 }
 
-func (u *Unit) openQuestion(t *rows.Thread, turn *rows.Turn, c *rows.Call, text string) *rows.Ask {
+func (u *Unit) openQuestion(t *rows.Thread, turn *rows.Turn, c *rows.Call, text string, options []string) *rows.Ask {
 	a := u.newAsk(t, turn, rows.AskQuestion, rows.QuestionID(c.ID), c.Step)
 	if c.ToolName != agent.ToolAskUser || c.Status != agent.CallPending {
 		rows.Refuse(agent.CodeConflict, "call %s (%s) is %s: only a pending call of ask_user is asked", c.ID, c.ToolName, c.Status)
 	}
 	a.Call, a.Text = c.ID, text
+	for i := range options {
+		options[i] = rows.Clean(options[i])
+	}
+	if len(options) > 0 {
+		encoded, err := rows.Encode(options)
+		rows.Check(err)
+		a.Named = encoded
+	}
 	// Nothing is lost with a process while a person thinks.
 	c.Status, c.Repeatable, c.Fence.Fence, c.Worker = agent.CallRunning, true, memory.Fence{}, ""
 	c.Attempts++
 	u.callWaits(t, c)
 	u.openAsk(t, turn, a, agent.EventQuestionAsked, rows.QuestionAsked{
-		QuestionID: a.ID, Agent: a.Agent, Text: a.Text, TaskID: a.TaskID, Task: a.Task, ToolCallID: c.ID, ThreadID: t.ID,
+		QuestionID: a.ID, Agent: a.Agent, Text: a.Text, Options: a.Options(), TaskID: a.TaskID, Task: a.Task, ToolCallID: c.ID, ThreadID: t.ID,
 	})
 	return a
 }
@@ -52,14 +59,13 @@ func (s *Store) Answer(ctx context.Context, r memory.AnswerRequest) (res memory.
 	}
 	return writing(ctx, s, "answer", func(u *Unit) memory.AnswerResult {
 		a, t := u.askOf(rows.AskQuestion, r.Target, r.UserID)
-
 		return u.answerQuestion(t, a, r.Text, r.By, "")
 	})
 }
 
 // answerQuestion makes a text the result of the call that asked.
 func (u *Unit) answerQuestion(t *rows.Thread, a *rows.Ask, text, by, messageID string) (res memory.AnswerResult) {
-	text = rows.Clean(text)
+	text = a.Chosen(text)
 	if a.Outcome != "" {
 		if a.Outcome != outcomeAnswered || a.Answer != text {
 			rows.Check(a.SettledAlready())
@@ -123,7 +129,7 @@ func (u *Unit) repeatedAnswer(t *rows.Thread, r memory.SendRequest) *memory.Send
 	if a == nil {
 		return nil
 	}
-	if a.Answer != rows.Clean(r.Content.String()) || r.Agent != "" || r.Model != "" {
+	if a.Answer != a.Chosen(r.Content.String()) || r.Agent != "" || r.Model != "" {
 		rows.Check(usedID(t, r.MessageID))
 	}
 	return u.answeredBy(t, memory.AnswerResult{Question: a.Question(), Repeated: true})

@@ -37,6 +37,23 @@ var questionRules = []suite.Rule{
 		suite.Equal(e, "message", e.Messages(t.ThreadID)[2].Content.String(), "blue")
 		e.Answer(t, 2, "blue it is")
 	}},
+	{Name: "a question offers options, and the number of one is that answer", Turn: func(e *suite.Env, t memory.Turn) {
+		ask := func(step int, options ...string) memory.Question {
+			r := suite.QuestionFor(e.Reply(t, step, "", suite.AskUser("how many?")).Calls[0], "how many?")
+			r.Options = options
+			return suite.Must(e.S.OpenQuestion(e.Ctx, r))(e)
+		}
+		for i, c := range []struct{ said, answer string }{{" 2 ", "ten"}, {"3", "3"}, {"0", "0"}, {"5", "5"}, {"neither", "neither"}, {"ten", "ten"}} {
+			q := ask(i+1, "3", "ten", "\x00nul")
+			suite.Equal(e, "options", q.Options, []string{"3", "ten", "\uFFFDnul"})
+			suite.Equal(e, "stored", e.Questions(memory.QuestionFilter{ThreadID: t.ThreadID, OpenOnly: true})[0].Options, q.Options)
+			suite.Equal(e, "event", fmt.Sprint(e.EventsOf(t.ThreadID, agent.EventQuestionAsked)[i]["options"]), "[3 ten \uFFFDnul]")
+			suite.Equal(e, "answer", e.AnswerTo(q.ID, c.said).Question.Answer, c.answer)
+			suite.Equal(e, "repeated", e.AnswerTo(q.ID, c.said).Repeated, true)
+			e.SaveRound(t, i+1)
+		}
+		suite.Equal(e, "none", len(ask(7).Options), 0)
+	}},
 	{Name: "several questions of one reply wait each for its own answer", Turn: func(e *suite.Env, t memory.Turn) {
 		qs := e.Questioned(t, 1, "a?", "b?")
 		e.H.Clock.Advance(time.Minute)
