@@ -1,8 +1,8 @@
 package printer
 
 import (
-	"fmt"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
