@@ -73,7 +73,7 @@ func TestWhatWaitsForTheAdministrator(t *testing.T) {
 
 	p.Say(script.Script(script.Calls(shell, script.Call("file_write", map[string]any{"path": "a.txt", "content": "x"})), "say done"))
 	p.Text(".card [role=note]", "shell waits for the administrator")
-	require.Equal(t, "Approve 1, deny the rest,Deny,Reply instead…", buttons())
+	require.Equal(t, "Edit,Approve 1, deny the rest,Deny,Reply instead…", buttons())
 	p.Press(".card", "Approve 1, deny the rest")
 	p.Gone(".card")
 	p.See("document.querySelectorAll('.end').length === 2")

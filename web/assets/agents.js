@@ -34,7 +34,7 @@ function Agent({ model, task, action, chat, waits }) {
       <${Status} of=${status} />
       <span class="who-what"><span class="task-name">Agent: <${Seen} text=${name} /> - ${state(status).words}</span>
         <span class="brief" dir="auto"><${Seen} text=${brief(nameOf(task), 140)} /></span></span>
-      <span class="figures"><span class="took">${duration(took(task, now))}</span><span>${child?.totalTokens ? `${count(child.totalTokens)}` : ""}<span class="unseen"> tokens</span></span><span>${price(child?.totalPrice)}</span></span>
+      <span class="figures"><span class="took">${duration(took(task, now))}</span><span>${child?.totalTokens ? `${count(child.totalTokens)}` : ""}<span>${child?.totalTokens ? " tokens" : ""}</span></span><span>${price(child?.totalPrice)}</span></span>
       ${working && action && html`<span class="now" title="What it did last"><span aria-hidden="true">↳ </span><${Seen} text=${action.toolName} /> <${Seen} text=${brief(action.args, 90)} />${action.status === "running" ? html` <span class="dim">(${duration(Math.max(0, now - Date.parse(action.at)))})</span>` : ""}</span>`}
       ${wait && Date.parse(wait.until) > now && html`<span class="dim wait" data-wait=${wait.threadId}><span aria-hidden="true">◔ </span>${waitText(wait, now)}</span>`}
       ${why && html`<span class="why"><${Seen} text=${brief(why, 300)} /></span>`}

@@ -114,7 +114,7 @@ export function Demo({ expected }) {
     sessionStorage.setItem("demo", "gone");
     setGone(true);
   };
-  return html`<p class="demo" role="note"><span><b>Demo model.</b> ${expected ? "No model is configured for this server: a worker with the same settings lets a scripted demo model answer." : "A scripted demo model answers, as no model is configured for the worker."} Set <code>OPENAI_API_KEY</code> or <code>OPENAI_BASE_URL</code> (and <code>SPOOL_MODEL</code>) in the worker's environment and start it again for a real one.</span>${!expected && html`<button type="button" class="quiet small" aria-label="Dismiss" onClick=${dismiss}>✕</button>`}</p>`;
+  return html`<p class="demo" role="note"><span><b>Demo model.</b> ${expected ? "No model is configured for this server: a worker with the same settings lets a scripted demo model answer." : "A scripted demo model answers, as no model is configured for the worker."} <span class="how">Set <code>OPENAI_API_KEY</code> or <code>OPENAI_BASE_URL</code> (and <code>SPOOL_MODEL</code>) in the worker's environment and start it again for a real one.</span></span>${!expected && html`<button type="button" class="quiet small" aria-label="Dismiss" onClick=${dismiss}>✕</button>`}</p>`;
 }
 
 export function Chat({ model }) {

@@ -111,7 +111,7 @@ function Approval({ request, model, first }) {
     </div>`)}
     ${kept.length > 0 && html`<p class="label" role="note"><${Seen} text=${kept.map((c) => c.toolName).join(", ")} /> waits for the administrator${model.me.administrator && ` (${model.me.administrator})`}, who approves it on the server's machine: <code>approve ${request.approvalId} --user ${model.me.userId}</code>. You may deny it.</p>`}
     ${instead === null
-      ? html`<div class="row">
+      ? html`<div class="row decide">
           ${may && html`<button type="button" class="main" data-key="a" disabled=${busy || !chosen.size || wrong} onClick=${approve}>${verb}${first && html`<kbd>A</kbd>`}</button>`}
           <button type="button" data-key="d" disabled=${busy} onClick=${() => decide({ verdict: "deny" })}>Deny${first && html`<kbd>D</kbd>`}</button>
           ${!several && may && editButton(request.toolCalls[0])}
