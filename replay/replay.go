@@ -118,8 +118,14 @@ func histories(paths []string) (files []string, err error) {
 
 // file replays one history.
 func file(keys encryption.Keys, path string) error {
-	if info, err := os.Stat(path); err == nil && info.Size() == 0 {
-		return agent.Errorf(agent.CodeInvalid, "%s is empty: it is no history", path)
+	raw, err := os.Open(path)
+	if err != nil {
+		return agent.Wrap(err, agent.CodeInvalid, "cannot read the history")
+	}
+	defer raw.Close()
+	history, err := client.HistoryFromJSON(raw, client.HistoryJSONOptions{})
+	if err != nil || len(history.GetEvents()) == 0 {
+		return agent.Errorf(agent.CodeInvalid, "%s is no history: `starter history THREAD > FILE` writes one", path)
 	}
 	var o client.Options
 	keys.ApplyToWorker(&o)
@@ -128,5 +134,5 @@ func file(keys encryption.Keys, path string) error {
 		return err
 	}
 	workflows.Register(r)
-	return agent.Wrap(r.ReplayWorkflowHistoryFromJSONFile(nil, path), agent.CodeInvalid, "%s: this build cannot continue this run", path)
+	return agent.Wrap(r.ReplayWorkflowHistory(nil, history), agent.CodeInvalid, "%s: this build cannot continue this run", path)
 }

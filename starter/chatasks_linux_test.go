@@ -260,4 +260,24 @@ func TestPlainChat(t *testing.T) {
 	out, err := cmd.Output()
 	require.NoError(t, err)
 	assert.Equal(t, "piped\n", string(out))
+	d := Run(t, u.command("chat", "-s", "piped", "--plain"), 80, 30)
+	d.SeesLine("> script: say piped")
+	d.SeesLine("piped")
+	d.Types(CtrlD)
+	d.Ends(exit.Done)
+
+	// The exit code is the one that send has for the last message.
+	for agent, input := range map[string]string{"nobody": say + "x\n", "": "script: call shell {\"command\":\"date\"}\n"} {
+		args := []string{"-s", "codes" + agent}
+		if agent != "" {
+			args = append(args, "--agent", agent)
+		}
+		sent, _, _ := u.run(append(append([]string{"send"}, args...), strings.TrimSpace(input))...)
+		args[1] += "-chat"
+		cmd := u.command(append([]string{"chat"}, args...)...)
+		cmd.Stdin = strings.NewReader(input)
+		_, _ = cmd.Output() // the code says how it went
+		assert.NotZero(t, sent)
+		assert.Equal(t, sent, cmd.ProcessState.ExitCode(), args)
+	}
 }

@@ -23,12 +23,17 @@ type session struct {
 	// done are the questions and approvals that were put here, and the turns that
 	// were followed.
 	done map[string]bool
+	// code is the one that send would have ended with for the last message.
+	code int
 }
 
 // Run reads messages until the input ends or the person leaves.
 func Run(ctx context.Context, p *Person, c Conversations, req memory.SendRequest) error {
 	s := &session{Talk: &Talk{Person: p, C: c, Prompt: p.Present, Stream: true}, req: req, done: map[string]bool{}}
 	p.Progress("%s", banner)
+	if err := s.past(ctx); err != nil {
+		return err
+	}
 	for {
 		p.Talking.Store(p.Present)
 		quit, err := s.next(ctx)
@@ -39,10 +44,43 @@ func Run(ctx context.Context, p *Person, c Conversations, req memory.SendRequest
 		if quit || exit.Code(err) == exit.Waiting {
 			s.bye()
 		}
-		if quit || err != nil {
+		if quit && err == nil {
+			return exit.With(s.code)
+		}
+		if err != nil {
 			return err
 		}
 	}
+}
+
+// past shows a person how a conversation that goes on stands: what was said last.
+func (s *session) past(ctx context.Context) error {
+	const most = 6
+	if !s.Prompt {
+		return nil
+	}
+	v, err := s.C.Show(ctx, ThreadOf(s.req), false)
+	if agent.CodeOf(err) == agent.CodeNotFound { // the thread is made with its first message
+		return nil
+	}
+	var said []string
+	for _, msg := range v.Messages {
+		text := terminal.OneLine(msg.Content.String(), 300)
+		switch {
+		case text != "" && msg.Role == agent.RoleUser:
+			said = append(said, "> "+text)
+		case text != "" && msg.Role == agent.RoleAssistant:
+			said = append(said, text)
+		}
+	}
+	if n := len(said) - most; n > 0 {
+		s.Progress("… %s show %s has all", s.Name, ThreadOf(s.req))
+		said = said[n:]
+	}
+	for _, line := range said {
+		s.Progress("%s", line)
+	}
+	return err
 }
 
 // next takes the next line.
@@ -84,6 +122,12 @@ func (s *session) next(ctx context.Context) (quit bool, err error) {
 		s.req.WhenBusy = memory.Queue
 	}
 	err = s.exchange(ctx)
+	if s.code = exit.Code(err); left(err) {
+		s.code = exit.Interrupted
+	}
+	if exit.Reported(err) && s.code != exit.Waiting { // else nobody here can be asked
+		err = nil
+	}
 	s.req.Agent, s.req.Model = "", "" // the choice stays with the thread once it was sent
 	return false, err
 }
@@ -144,23 +188,22 @@ func (s *session) exchange(ctx context.Context) error {
 	case "":
 	case agent.CodeConflict, agent.CodeLimit, agent.CodeUnavailable:
 		s.Progress("%s", terminal.Clean(err.Error()))
-		return nil
+		return exit.With(exit.Code(err))
 	default:
 		return err
 	}
 	s.answered(sent)
 	if sent.Note != "" {
 		s.Progress("%s", terminal.Clean(sent.Note))
+		if sent.Status == spool.StatusStored {
+			return exit.With(exit.Unavailable)
+		}
 		return nil
 	}
 	if sent.Answered != nil && sent.TurnID == "" {
 		return nil
 	}
-	err = s.await(ctx, sent, tails)
-	if exit.Reported(err) && exit.Code(err) != exit.Waiting { // else nobody here can be asked
-		return nil
-	}
-	return err
+	return s.await(ctx, sent, tails)
 }
 
 // await waits for a turn and reports what was not shown while it ran.
@@ -175,7 +218,7 @@ func (s *session) await(ctx context.Context, sent spool.Reply, tails map[string]
 	case status == agent.ThreadCompleted:
 		return nil
 	case status.Final() && s.Seen.Failure == printer.FailureLine(reply.ErrorCode, reply.Error):
-		return nil
+		return exit.With(exit.Failed)
 	}
 	return s.Report(reply, s.Seen)
 }

@@ -520,7 +520,7 @@ func TestStoreThatCannotBeOpened(t *testing.T) {
 func TestChatIsALoopOverLines(t *testing.T) {
 	b := newBench(t)
 	r := b.feed("hello\n\n/quit\nnot sent\n", "chat", "-s", "s1")
-	assert.Equal(t, exit.Done, r.code, r.errout)
+	assert.Equal(t, exit.Unavailable, r.code, "as send: %s", r.errout)
 	assert.Contains(t, r.errout, "saved, but not running")
 	assert.Contains(t, r.errout, "go on with: starter chat -s s1")
 	inbox, err := b.store.Inbox(t.Context(), "s1/default")

@@ -217,7 +217,7 @@ func TestChatPutsOpenQuestionsFirst(t *testing.T) {
 	assert.Eventually(t, func() bool { return answerOf(b, next.ID) == "yes" }, patience, 10*time.Millisecond)
 	d.sees("saved, but not running")
 	d.types("\x04")
-	d.ends(exit.Done)
+	d.ends(exit.Unavailable)
 }
 
 // Without a terminal a message to chat is as plain as one of send.

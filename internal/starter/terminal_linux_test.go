@@ -222,7 +222,7 @@ func TestChatAtATerminal(t *testing.T) {
 	d.sees("saved, but not running")
 	d.types("\x04")
 	d.sees("chat -s s1")
-	d.ends(exit.Done)
+	d.ends(exit.Unavailable)
 	inbox, err := b.store.Inbox(t.Context(), "s1/default")
 	require.NoError(t, err)
 	require.Len(t, inbox, 2)
