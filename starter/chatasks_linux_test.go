@@ -120,6 +120,7 @@ func TestQuestionsAreAnswered(t *testing.T) {
 				return slices.ContainsFunc(lines, func(line string) bool { return line == "❯ [2] green" || line == "  green" })
 			})
 			d.Types(Enter)
+			d.SeesLine("> green")
 			d.Loses("Ctrl-C cancels")
 		}
 		_, out, _ := u.run("show", "s/default")

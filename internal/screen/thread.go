@@ -288,6 +288,7 @@ func (m *model) answered(t taken) tea.Cmd {
 			return settled{gen, id, done.Note, err}
 		}
 	case t.answer != "":
+		m.print(m.ownText(t.answer))
 		return func() tea.Msg {
 			done, err := m.o.C.Answer(m.ctx, memory.AnswerRequest{Target: id, Text: t.answer})
 			return settled{gen, id, done.Note, err}

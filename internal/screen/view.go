@@ -158,7 +158,7 @@ func (m *model) status() []string {
 	if m.open() {
 		help = "Enter queues · Ctrl-S steers · /help"
 	}
-	parts := []string{help, m.thread}
+	parts := []string{help}
 	if name := m.known.Config.Name; name != "" {
 		parts = append(parts, name)
 	}
@@ -173,6 +173,7 @@ func (m *model) status() []string {
 	if m.cost.Price > 0 {
 		parts = append(parts, fmt.Sprintf("$%.4f", m.cost.Price))
 	}
+	parts = append(parts, m.thread) // long, and the first to be cut
 	return []string{m.look.dim("  " + terminal.OneLine(strings.Join(parts, " · "), 200))}
 }
 
