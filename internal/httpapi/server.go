@@ -1,3 +1,10 @@
+// Package httpapi serves what the Go client of package spool does over HTTP: a
+// JSON API with server-sent events under /api/v1, described by openapi.yaml, the
+// page, and a chat completions endpoint for clients of the OpenAI API.
+//
+// Every request has a user, and sees that user's threads only: what belongs to
+// another is not found. The server holds nothing: any number of them may serve a
+// store, and a stream goes on at any of them from its last event id.
 package httpapi
 
 import (
@@ -126,4 +133,53 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 		err = h.Close()
 	}
 	return err
+}
+
+// page serves the page, and lets in who comes by a link with a token.
+func (s *Server) page() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.Method != http.MethodGet && r.Method != http.MethodHead:
+			w.Header().Set("Allow", "GET, HEAD")
+			s.fail(w, r, &httpError{http.StatusMethodNotAllowed, "method_not_allowed", "the page can be read only"})
+		case r.URL.Path == "/" && r.URL.Query().Has("token"):
+			s.enter(w, r)
+		default:
+			s.o.Page.ServeHTTP(w, r)
+		}
+	})
+}
+
+// livez says that the server runs.
+func (s *Server) livez(*call) (any, error) { return map[string]string{"status": "ok"}, nil }
+
+// readyz says which part is missing. What is wrong with it stands in the log: the route
+// is public, and problems name hosts.
+func (s *Server) readyz(c *call) (any, error) {
+	r := s.o.Health.Look()
+	document := struct {
+		Ready bool            `json:"ready"`
+		Parts map[string]bool `json:"parts"`
+	}{r.Ready, map[string]bool{}}
+	for name, state := range r.Parts {
+		document.Parts[name] = state.OK
+		if !state.OK && !r.Ready {
+			s.o.Log.Warn("the web server is not ready", "part", name, "problem", state.Problem)
+		}
+	}
+	writeJSON(c.w, health.Status(r), document)
+	return nil, nil
+}
+
+// metrics answers the administrator with all metrics in Prometheus's text: they tell of
+// all users.
+func (s *Server) metrics(c *call) (any, error) {
+	if !c.admin {
+		return nil, &httpError{http.StatusForbidden, "forbidden", "metrics tell of all users: the administrator reads them"}
+	}
+	if s.o.Metrics == nil {
+		return nil, agent.Errorf(agent.CodeNotFound, "this server keeps no metrics")
+	}
+	s.o.Metrics.ServeHTTP(c.w, c.r)
+	return nil, nil
 }

@@ -1,15 +1,22 @@
+// Package screen is chat at a terminal: a conversation that is shown as it goes on, with
+// a line to type into below it. There is one model; update.go changes it, view.go shows it.
+// What is finished is printed above and belongs to the terminal, so that it can be
+// scrolled, searched and copied; only what still changes is drawn.
 package screen
 
 import (
 	"context"
+	"errors"
 	"io"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
+	"github.com/charmbracelet/colorprofile"
 
 	"github.com/spool-agents/spool"
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/internal/chat"
+	"github.com/spool-agents/spool/internal/exit"
 	"github.com/spool-agents/spool/internal/printer"
 	"github.com/spool-agents/spool/memory"
 )
@@ -185,3 +192,27 @@ type (
 	printed struct{}
 	tick    struct{}
 )
+
+// Run talks until the person leaves. Its error has the exit code that send would have
+// for the last message. bye is how to go on, once a message was sent.
+func Run(ctx context.Context, o Options) (thread string, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	m := &model{o: o, ctx: ctx, look: look{plain: o.Plain}, req: o.Request}
+	m.input = input{Model: newText(), past: openHistory(o.Home), pastes: map[string]string{}}
+	options := []tea.ProgramOption{tea.WithContext(ctx), tea.WithInput(o.In), tea.WithOutput(o.Out), tea.WithEnvironment(o.Env), tea.WithoutSignalHandler()}
+	if o.Plain {
+		options = append(options, tea.WithColorProfile(colorprofile.ASCII))
+	}
+	p := tea.NewProgram(m, options...)
+	m.send = p.Send
+	_, err = p.Run()
+	m.input.clear() // what was typed is in the history, however it ended
+	switch {
+	case ctx.Err() != nil || errors.Is(err, tea.ErrProgramKilled):
+		return m.thread, exit.With(exit.Interrupted)
+	case err != nil:
+		return m.thread, err
+	}
+	return m.thread, exit.With(m.code)
+}
