@@ -60,6 +60,11 @@ func (s CallStatus) Final() bool {
 	return s == CallSuccess || s == CallFailed || s == CallUnknown || s == CallAborted || s == CallDenied
 }
 
+// NeedsPerson reports whether a thread waits for a decision or an answer.
+func (s ThreadStatus) NeedsPerson() bool {
+	return s == ThreadWaitingForApproval || s == ThreadWaitingForUser
+}
+
 // TaskStatusOf maps a thread's state to that of the task it works on.
 func TaskStatusOf(s ThreadStatus) TaskStatus {
 	switch s {

@@ -73,7 +73,7 @@ func (t *Talk) Until(ctx context.Context, sent spool.Reply, tails map[string]str
 	defer t.Talking.Store(false)
 	for {
 		r, err := t.once(ctx, sent, l)
-		if err == nil && needsPerson(r) && !t.Prompt {
+		if err == nil && agent.ThreadStatus(r.Status).NeedsPerson() && !t.Prompt {
 			// What was asked while the rest was shown belongs to what is reported.
 			if r, err = t.C.Status(ctx, sent.ThreadID, sent.TurnID); err == nil && r.Status == string(agent.ThreadRunning) {
 				continue // somebody has answered
@@ -98,10 +98,6 @@ func (t *Talk) Until(ctx context.Context, sent spool.Reply, tails map[string]str
 			return r, nil
 		}
 	}
-}
-
-func needsPerson(r spool.Reply) bool {
-	return r.Status == string(agent.ThreadWaitingForApproval) || r.Status == string(agent.ThreadWaitingForUser)
 }
 
 // outcome is what waiting for a turn returned.

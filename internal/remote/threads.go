@@ -108,16 +108,11 @@ func (c *Client) Wait(ctx context.Context, threadID, turnID string, o spool.Wait
 			continue
 		case err != nil:
 			return r, err
-		case !r.Moving() && !(o.Patient && waitsForPeople(r)):
+		case !r.Moving() && !(o.Patient && agent.ThreadStatus(r.Status).NeedsPerson()):
 			return r, nil
 		}
 		reached = time.Now()
 	}
-}
-
-func waitsForPeople(r spool.Reply) bool {
-	s := agent.ThreadStatus(r.Status)
-	return s == agent.ThreadWaitingForApproval || s == agent.ThreadWaitingForUser
 }
 
 // ThreadPage is that of spool.Client.
