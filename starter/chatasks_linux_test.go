@@ -131,6 +131,8 @@ func TestQuestionsAreAnswered(t *testing.T) {
 		d.Sees(decides)
 		d.Types(CtrlC + CtrlC)
 		d.Ends(exit.Waiting)
+		d = u.sits(cols, "-s", "s")
+		d.SeesLine("> green")
 	})
 }
 

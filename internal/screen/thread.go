@@ -347,8 +347,12 @@ func (m *model) message(msg agent.Message) {
 			}
 		}
 	case agent.RoleTool:
-		if msg.TurnID != m.turn.id && msg.Status != "" && msg.Status != agent.CallSuccess {
+		switch {
+		case msg.TurnID == m.turn.id: // its events tell
+		case msg.Status != "" && msg.Status != agent.CallSuccess:
 			m.print(m.look.bad("✗ " + terminal.OneLine(msg.Name, 60) + " " + string(msg.Status)))
+		case msg.Name == agent.ToolAskUser:
+			m.print(m.ownText(text))
 		}
 	}
 }
