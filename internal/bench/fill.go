@@ -12,8 +12,8 @@ import (
 const fillWithin = 12 * time.Minute
 
 // fill writes copies of a conversation of one turn into a SQLite store, straight into its
-// tables, and returns how many there was time for. They are numbered from a number on, and have
-// so many messages; they are of the same user if own, else of a hundred others.
+// tables, and returns how many there was time for. They are numbered from a number on and
+// have so many messages. They are the same user's if own, else a hundred others'.
 func fill(ctx context.Context, path, thread, turn string, from, copies, messages int, own bool) int {
 	session, _, _ := strings.Cut(thread, "/")
 	db := must(sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(30000)&_pragma=synchronous(OFF)&_pragma=temp_store(MEMORY)&_pragma=cache_size(-200000)"))
