@@ -19,7 +19,7 @@ func MayScan(query, index string) bool {
 	return index != "" && openOnly.MatchString(index) || wholeStore.MatchString(query)
 }
 
-// HasPlan reports whether a statement is one that a database makes a plan for.
+// HasPlan reports whether a database makes a plan for a statement.
 func HasPlan(query string) bool {
 	switch verb, _, _ := strings.Cut(strings.TrimSpace(query), " "); strings.ToUpper(verb) {
 	case "SELECT", "INSERT", "UPDATE", "DELETE", "WITH":
