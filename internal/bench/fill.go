@@ -27,24 +27,17 @@ func fill(ctx context.Context, path, thread, turn string, from, copies, messages
 	inserts := make([]string, len(of))
 	for i, o := range of {
 		do(fmt.Sprintf("CREATE TEMP TABLE copied_%s AS SELECT * FROM %[1]s WHERE %s = '%s'", o.table, o.column, o.id))
-		columns := must(db.QueryContext(ctx, "SELECT name, type FROM pragma_table_info('"+o.table+"')"))
-		var names, values []string
-		for columns.Next() {
-			var name, kind string
-			check(columns.Scan(&name, &kind))
-			value := name
+		names, values := columns(ctx, db, o.table, func(name, kind string) string {
 			switch {
 			case name == "user_id" && !own:
-				value = "'user' || (i % 100)"
-			case name == "user_id":
+				return "'user' || (i % 100)"
 			case name == "updated_at":
-				value = fmt.Sprintf("updated_at - i + %d", from)
-			case kind == "TEXT":
-				value = fmt.Sprintf("replace(replace(%s, '%s', printf('%%016x', i)), '%s', '%[3]s' || i)", name, turn[1:], session)
+				return fmt.Sprintf("updated_at - i + %d", from)
+			case name != "user_id" && kind == "TEXT":
+				return fmt.Sprintf("replace(replace(%s, '%s', printf('%%016x', i)), '%s', '%[3]s' || i)", name, turn[1:], session)
 			}
-			names, values = append(names, name), append(values, value)
-		}
-		check(columns.Close())
+			return name
+		})
 		inserts[i] = fmt.Sprintf("WITH RECURSIVE n (i) AS (SELECT ?1 UNION ALL SELECT i + 1 FROM n WHERE i + 1 < ?2) INSERT INTO %s (%s) SELECT %s FROM n, copied_%[1]s",
 			o.table, strings.Join(names, ","), strings.Join(values, ","))
 	}
@@ -64,4 +57,17 @@ func fill(ctx context.Context, path, thread, turn string, from, copies, messages
 	}
 	do("PRAGMA wal_checkpoint(TRUNCATE)")
 	return made
+}
+
+// columns are the names of a table's columns, and what value makes of each name and type.
+func columns(ctx context.Context, db *sql.DB, table string, value func(name, kind string) string) (names, values []string) {
+	found := must(db.QueryContext(ctx, "SELECT name, type FROM pragma_table_info('"+table+"')"))
+	defer found.Close()
+	for found.Next() {
+		var name, kind string
+		check(found.Scan(&name, &kind))
+		names, values = append(names, name), append(values, value(name, kind))
+	}
+	check(found.Err())
+	return names, values
 }

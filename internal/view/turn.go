@@ -77,52 +77,52 @@ func (v *Views) Status(ctx context.Context, threadID, turnID string) (Reply, err
 // Look reads the state of a turn; done means that there is nothing to wait for. Who is
 // patient waits for people too, so that what they have to do is left out.
 func (v *Views) Look(ctx context.Context, threadID, turnID string, patient bool) (r Reply, done bool, err error) {
-	r, err = read(ctx, v, func(in reading) (r Reply) {
-		r, done = in.look(in.thread(threadID), turnID, patient)
-		return r
+	r, err = read(ctx, v, func(r reading) (reply Reply) {
+		reply, done = r.look(r.thread(threadID), turnID, patient)
+		return reply
 	})
 	return r, done || err != nil, err
 }
 
-func (in reading) look(t agent.Thread, turnID string, patient bool) (r Reply, done bool) {
-	r = Under(t.ID, turnID)
-	r.Status = StatusQueued
-	turn, there := steps.Found(in.store.Turn(in.ctx, turnID))
+func (r reading) look(t agent.Thread, turnID string, patient bool) (reply Reply, done bool) {
+	reply = Under(t.ID, turnID)
+	reply.Status = StatusQueued
+	turn, there := steps.Found(r.store.Turn(r.ctx, turnID))
 	if !there || turn.ThreadID != t.ID {
-		turn = in.turnOfEntry(&r)
+		turn = r.turnOfEntry(&reply)
 	}
-	if r.Status == StatusDropped {
-		return r, true
+	if reply.Status == StatusDropped {
+		return reply, true
 	}
 	blocked := cmp.Or(turn.ID, t.OpenTurnID)
 	if turn.ID != "" {
-		r.MessageID, r.Usage = turn.MessageID, turn.Usage
+		reply.MessageID, reply.Usage = turn.MessageID, turn.Usage
 		if turn.State == memory.TurnClosed {
-			r.Status, r.Reason, r.ErrorCode, r.Error, r.Response = string(turn.Outcome), turn.Reason, turn.ErrorCode, turn.Error, turn.Answer
-			r.Note = in.noteCut(turn)
-			return r, true
+			reply.Status, reply.Reason, reply.ErrorCode, reply.Error, reply.Response = string(turn.Outcome), turn.Reason, turn.ErrorCode, turn.Error, turn.Answer
+			reply.Note = r.noteCut(turn)
+			return reply, true
 		}
-		r.Status = string(agent.ThreadRunning)
+		reply.Status = string(agent.ThreadRunning)
 	}
 	if patient || blocked == "" {
-		return r, false
+		return reply, false
 	}
-	in.pendingOf(t.RootThreadID, blocked, &r)
+	r.pendingOf(t.RootThreadID, blocked, &reply)
 	switch {
-	case len(r.Pending) > 0:
-		r.Status = string(agent.ThreadWaitingForApproval)
-	case len(r.Questions) > 0:
-		r.Status = string(agent.ThreadWaitingForUser)
+	case len(reply.Pending) > 0:
+		reply.Status = string(agent.ThreadWaitingForApproval)
+	case len(reply.Questions) > 0:
+		reply.Status = string(agent.ThreadWaitingForUser)
 	}
-	return r, len(r.Pending)+len(r.Questions) > 0
+	return reply, len(reply.Pending)+len(reply.Questions) > 0
 }
 
 // noteCut says that a completed turn's answer is cut, if the provider said so.
-func (in reading) noteCut(turn memory.Turn) string {
+func (r reading) noteCut(turn memory.Turn) string {
 	if turn.Outcome != agent.ThreadCompleted {
 		return ""
 	}
-	all := steps.Must(in.store.Steps(in.ctx, turn.ID))
+	all := steps.Must(r.store.Steps(r.ctx, turn.ID))
 	if len(all) == 0 || all[len(all)-1].FinishReason != agent.FinishLength {
 		return ""
 	}
@@ -131,48 +131,48 @@ func (in reading) noteCut(turn memory.Turn) string {
 
 // turnOfEntry finds the turn that took a message whose own turn does not exist:
 // none yet, or the running one if the message was steered into it.
-func (in reading) turnOfEntry(r *Reply) memory.Turn {
-	for _, e := range steps.Must(in.store.Inbox(in.ctx, r.ThreadID)) {
-		if e.TurnID != r.TurnID {
+func (r reading) turnOfEntry(reply *Reply) memory.Turn {
+	for _, e := range steps.Must(r.store.Inbox(r.ctx, reply.ThreadID)) {
+		if e.TurnID != reply.TurnID {
 			continue
 		}
-		r.MessageID = e.ID
+		reply.MessageID = e.ID
 		switch {
 		case e.State == memory.EntryDropped:
-			r.Status = StatusDropped
-		case e.State == memory.EntryTaken && e.TakenBy != "" && e.TakenBy != r.TurnID:
-			return steps.Must(in.store.Turn(in.ctx, e.TakenBy))
+			reply.Status = StatusDropped
+		case e.State == memory.EntryTaken && e.TakenBy != "" && e.TakenBy != reply.TurnID:
+			return steps.Must(r.store.Turn(r.ctx, e.TakenBy))
 		}
 		return memory.Turn{}
 	}
-	steps.Check(noTurn(r.ThreadID, r.TurnID))
+	steps.Check(noTurn(reply.ThreadID, reply.TurnID))
 	return memory.Turn{}
 }
 
 // pendingOf lists the open approvals and questions that hold up a turn: its own
 // and those of its foreground descendants.
-func (in reading) pendingOf(root, turnID string, r *Reply) {
-	f := memory.AskFilter{UserID: in.o.UserID, RootThread: root, OpenOnly: true}
-	open, asked := steps.Must(in.store.Approvals(in.ctx, f)), steps.Must(in.store.Questions(in.ctx, f))
+func (r reading) pendingOf(root, turnID string, reply *Reply) {
+	f := memory.AskFilter{UserID: r.o.UserID, RootThread: root, OpenOnly: true}
+	open, asked := steps.Must(r.store.Approvals(r.ctx, f)), steps.Must(r.store.Questions(r.ctx, f))
 	for _, a := range open {
-		if in.holdsUp(a.TurnID, turnID) {
-			r.Pending = append(r.Pending, approvalRequest(a))
+		if r.holdsUp(a.TurnID, turnID) {
+			reply.Pending = append(reply.Pending, approvalRequest(a))
 		}
 	}
 	for _, q := range asked {
-		if in.holdsUp(q.TurnID, turnID) {
-			r.Questions = append(r.Questions, RequestOf(q))
+		if r.holdsUp(q.TurnID, turnID) {
+			reply.Questions = append(reply.Questions, RequestOf(q))
 		}
 	}
 }
 
 // holdsUp reports whether a turn is another one, or one that it waits for.
-func (in reading) holdsUp(below, turnID string) bool {
+func (r reading) holdsUp(below, turnID string) bool {
 	for at := below; at != ""; {
 		if at == turnID {
 			return true
 		}
-		t := steps.Must(in.store.Turn(in.ctx, at))
+		t := steps.Must(r.store.Turn(r.ctx, at))
 		if t.Background {
 			return false
 		}
