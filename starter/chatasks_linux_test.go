@@ -283,4 +283,19 @@ func TestPlainChat(t *testing.T) {
 		assert.NotZero(t, sent)
 		assert.Equal(t, sent, cmd.ProcessState.ExitCode(), args)
 	}
+
+	// The line after a question answers it; what a person has to approve ends the chat.
+	pipe := func(code int, session, text string) (out, errout strings.Builder) {
+		cmd := u.command("chat", "-s", session)
+		cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(text), &out, &errout
+		_ = cmd.Run() // the code says how it went
+		require.Equal(t, code, cmd.ProcessState.ExitCode(), errout.String())
+		return out, errout
+	}
+	said, told := pipe(exit.Done, "asks", "script: ask which colour? ;; echo you said\nblue\n/allowed\n")
+	assert.Contains(t, said.String(), "blue")
+	assert.Contains(t, told.String(), "nothing is allowed for this session")
+	_, _ = pipe(exit.Waiting, "asks", "script: ask again? ;; echo you said\n")
+	_, told = pipe(exit.Waiting, "wants", `script: call shell {"command":"touch x"} ;; say done`+"\nnot this\n\nnor this\n")
+	assert.Contains(t, told.String(), "2 lines not sent")
 }

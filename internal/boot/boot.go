@@ -36,6 +36,9 @@ func OpenStore(ctx context.Context, cfg config.Config, log *slog.Logger) (memory
 	})
 }
 
+// TemplateWarning is the log's message for what is wrong with an agent file.
+const TemplateWarning = "agent template"
+
 // Folders are where the agents of a worker are looked for.
 func Folders(cfg config.Config) template.Folders {
 	return template.Folders{Project: cfg.Workspace, Home: cfg.Home, MaxSteps: cfg.MaxSteps}
@@ -53,7 +56,7 @@ func Options(cfg config.Config, store memory.ConversationMemoryStore, env func(s
 	for _, p := range known.Problems() {
 		log.Warn("models", "where", p.Where, "problem", p.What, "todo", p.ToDo)
 	}
-	catalog := template.NewLive(Folders(cfg), known.Routable, func(w template.Warning) { log.Warn("agent template", "warning", w.String()) })
+	catalog := template.NewLive(Folders(cfg), known.Routable, func(w template.Warning) { log.Warn(TemplateWarning, "warning", w.String()) })
 	o := spool.WorkerOptions{
 		Store: store, Agents: catalog, DefaultModel: cfg.Model, Namespace: cmp.Or(cfg.Temporal.Namespace, client.DefaultNamespace),
 		Workspace: cfg.Workspace, Home: cfg.Home, Private: cfg.Private, Files: filepath.Join(cfg.Home, "files"), Policy: &cfg.Delegation, MaxSteps: cfg.MaxSteps,

@@ -25,6 +25,9 @@ type session struct {
 	done map[string]bool
 	// code is the one that send would have ended with for the last message.
 	code int
+	// asks says that the last turn asks one thing, and the input is a pipe: its next line is
+	// the answer.
+	asks bool
 }
 
 // Run reads messages until the input ends or the person leaves.
@@ -46,6 +49,11 @@ func Run(ctx context.Context, p *Person, c Conversations, req memory.SendRequest
 		}
 		if quit && err == nil {
 			return exit.With(s.code)
+		}
+		if exit.Code(err) == exit.Waiting {
+			if n := s.Typed.Rest(); n > 0 {
+				s.Progress("%s not sent: a person has to decide first", printer.Plural(n, "line"))
+			}
 		}
 		if err != nil {
 			return err
@@ -101,6 +109,13 @@ func (s *session) next(ctx context.Context) (quit bool, err error) {
 	switch name := command(line); {
 	case name == "/quit" || name == "/exit":
 		return true, nil
+	case name == "/allowed":
+		said, err := Allowed(ctx, s.C, thread, strings.TrimSpace(strings.TrimPrefix(line, name)))
+		if err != nil {
+			said = terminal.Clean(err.Error())
+		}
+		s.Progress("%s", said)
+		return false, nil
 	case name != "":
 		s.Progress("%s", help(name))
 		return false, nil
@@ -125,7 +140,7 @@ func (s *session) next(ctx context.Context) (quit bool, err error) {
 	if s.code = exit.Code(err); left(err) {
 		s.code = exit.Interrupted
 	}
-	if exit.Reported(err) && s.code != exit.Waiting { // else nobody here can be asked
+	if exit.Reported(err) && (s.code != exit.Waiting || s.asks) { // else nobody here can be asked
 		err = nil
 	}
 	s.req.Agent, s.req.Model = "", "" // the choice stays with the thread once it was sent
@@ -149,6 +164,7 @@ func help(name string) string {
 		return name + " is no command of chat, and nothing was sent; /help lists them. A message that begins with / needs a blank before it"
 	}
 	return "/quit, /exit  leave; so does Ctrl-D\n" +
+		"/allowed [revoke N]  what was allowed for this session; take number N back\n" +
 		"/help         this text\n" +
 		"All else is sent. A blank before / sends it as text.\n" + banner
 }
@@ -183,6 +199,7 @@ func (s *session) exchange(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	s.asks = false
 	sent, err := s.C.Send(ctx, s.req)
 	switch agent.CodeOf(err) {
 	case "":
@@ -220,6 +237,7 @@ func (s *session) await(ctx context.Context, sent spool.Reply, tails map[string]
 	case status.Final() && s.Seen.Failure == printer.FailureLine(reply.ErrorCode, reply.Error):
 		return exit.With(exit.Failed)
 	}
+	s.asks = !s.Prompt && reply.Status == string(agent.ThreadWaitingForUser) && len(reply.Questions) == 1 && len(reply.Pending) == 0
 	return s.Report(reply, s.Seen)
 }
 

@@ -5,10 +5,12 @@ package chat
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/spool-agents/spool"
 	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/internal/terminal"
 	"github.com/spool-agents/spool/memory"
 )
 
@@ -157,4 +159,32 @@ func ThreadOf(r memory.SendRequest) string {
 		conversation = agent.DefaultConversation
 	}
 	return agent.MainThreadID(r.SessionID, conversation)
+}
+
+// Allowed lists what was allowed for the session of a thread, or takes one of it back: arg
+// is "" or "revoke N".
+func Allowed(ctx context.Context, c Conversations, threadID, arg string) (string, error) {
+	id, err := agent.ParseThreadID(threadID)
+	if err != nil || id.SessionID == "" {
+		return "  a sub-agent has no session of its own: go to its conversation", nil //nolint:nilerr // it is said
+	}
+	list, err := c.Permissions(ctx, id.SessionID)
+	if err != nil {
+		return "", err
+	}
+	if word, number, _ := strings.Cut(arg, " "); word == "revoke" {
+		n, err := strconv.Atoi(strings.TrimSpace(number))
+		if err != nil || n < 1 || n > len(list) {
+			return "  /allowed revoke N: N is a number of /allowed", nil //nolint:nilerr // it is said
+		}
+		return "  asks again: " + terminal.Visible(list[n-1].Rule), c.Revoke(ctx, id.SessionID, list[n-1])
+	}
+	if len(list) == 0 {
+		return "  nothing is allowed for this session beyond what the agents' rules say", nil
+	}
+	var b strings.Builder
+	for i, p := range list {
+		fmt.Fprintf(&b, "%3d  %s  for %s (%s)\n", i+1, terminal.Visible(p.Rule), terminal.Visible(p.Agent), terminal.Visible(p.Source))
+	}
+	return b.String() + "  /allowed revoke N takes one back", nil
 }

@@ -76,7 +76,7 @@ func (p *Person) Report(r spool.Reply, shown Seen) error {
 		p.incomplete(r)
 		return nil
 	case spool.StatusAnswered:
-		p.Progress("it works in the background and goes on; see: %s show %s", p.Name, r.ThreadID)
+		p.Progress("it works in the background and goes on%s", p.see(r.ThreadID))
 		return nil
 	case spool.StatusStored:
 		p.Progress("status %s, thread %s, message %s", r.Status, r.ThreadID, r.MessageID)
@@ -88,7 +88,7 @@ func (p *Person) Report(r spool.Reply, shown Seen) error {
 		p.waiting(r)
 		return exit.With(exit.Waiting)
 	case string(agent.ThreadRunning), spool.StatusQueued:
-		p.Progress("%s, turn %s; see: %s show %s --follow", r.Status, r.TurnID, p.Name, r.ThreadID)
+		p.Progress("%s, turn %s%s", r.Status, r.TurnID, p.see(r.ThreadID+" --follow"))
 		return nil
 	case spool.StatusDropped:
 		p.Progress("the message was dropped by a cancel before it was answered")
@@ -101,8 +101,16 @@ func (p *Person) Report(r spool.Reply, shown Seen) error {
 	if why := printer.FailureLine(r.ErrorCode, r.Error); why != "" && why != r.Status && why != shown.Failure {
 		text += ": " + strings.TrimPrefix(why, r.Status+": ")
 	}
-	p.Progress("%s; see: %s show %s", text, p.Name, r.ThreadID)
+	p.Progress("%s%s", text, p.see(r.ThreadID))
 	return exit.With(exit.Failed)
+}
+
+// see says where a thread is shown, if its store is there after this process.
+func (p *Person) see(thread string) string {
+	if p.Gone {
+		return ""
+	}
+	return "; see: " + p.Name + " show " + thread
 }
 
 // incomplete warns of an answer that is not whole: the one note of a completed turn.
@@ -132,10 +140,13 @@ func (p *Person) waiting(r spool.Reply) {
 
 // leave says what becomes of a turn that nobody waits for any longer.
 func (p *Person) leave(ctx context.Context, c Conversations, sent spool.Reply) error {
-	if p.Alone { // the worker ends with this process
-		p.Progress("the message is stored; this store serves one process, so it goes on with the next %s send, chat or dev; see: %s show %s", p.Name, p.Name, sent.ThreadID)
-	} else {
-		p.Progress("the message is stored%s; see: %s show %s", fate(ctx, c, sent), p.Name, sent.ThreadID)
+	switch {
+	case p.Gone:
+		p.Progress("the message is gone with this process, as its store is")
+	case p.Alone: // the worker ends with this process
+		p.Progress("the message is stored; this store serves one process, so it goes on with the next %s send, chat or dev%s", p.Name, p.see(sent.ThreadID))
+	default:
+		p.Progress("the message is stored%s%s", fate(ctx, c, sent), p.see(sent.ThreadID))
 	}
 	return exit.With(exit.Interrupted)
 }

@@ -23,6 +23,8 @@ type Person struct {
 	Present bool
 	// Alone means that this process runs the worker of its store.
 	Alone bool
+	// Gone means that the store goes with this process, too.
+	Gone bool
 	// Talking sends interrupts to Interrupts; otherwise they end the program.
 	Talking    atomic.Bool
 	Interrupts chan os.Signal

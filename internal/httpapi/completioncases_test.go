@@ -216,6 +216,8 @@ func TestCase_F02_WhatIsSentBesideMessages(t *testing.T) {
 		}
 		c.ask(hi).refused(status, param)
 	}
+	c.more = obj{"model": ""}
+	c.ask(hi).refused(400, "model", "is missing")
 	c.more = nil
 	c.ask(said("user", "")).refused(400, "messages", "not empty")
 	c.ask(hi, said("assistant", "prefill")).refused(400, "messages", "the user's")

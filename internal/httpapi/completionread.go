@@ -154,6 +154,8 @@ func parseCompletion(raw []byte) (q completionRequest, err error) {
 func (q *completionRequest) check() error {
 	format, schema := q.ResponseFormat.Type, &q.ResponseFormat.JSONSchema.Schema
 	switch {
+	case q.Model == "":
+		return refuse("model", "model is missing: it names an agent, and /v1/models lists them")
 	case q.N > 1:
 		return refuse("n", "n is %d: an agent gives one answer", q.N)
 	case len(q.Tools) > 0 && q.ToolChoice != "none":

@@ -3,13 +3,17 @@
 package mcpserver
 
 import (
+	"bufio"
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"io"
+	"sync"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/spool-agents/spool"
@@ -109,16 +113,81 @@ func New(o Options) *mcp.Server {
 
 // Serve serves one client until it leaves or ctx ends.
 func Serve(ctx context.Context, o Options, in io.Reader, out io.Writer) error {
-	err := New(o).Run(ctx, &mcp.IOTransport{Reader: io.NopCloser(in), Writer: unclosed{out}})
+	both := &lines{in: bufio.NewReader(in), out: out}
+	err := New(o).Run(ctx, &mcp.IOTransport{Reader: io.NopCloser(both), Writer: both})
 	if ctx.Err() != nil || errors.Is(err, io.EOF) {
 		return nil //nolint:nilerr // the client, or a person, has ended it
 	}
 	return err
 }
 
-type unclosed struct{ io.Writer }
+// lines are the messages of a client, one a line. What is none is answered here: the SDK
+// would end the connection.
+type lines struct {
+	in      *bufio.Reader
+	out     io.Writer
+	writing sync.Mutex
+	rest    []byte // of a line, or of what it held
+	ended   error
+}
 
-func (unclosed) Close() error { return nil }
+// Close leaves stdout open.
+func (l *lines) Close() error { return nil }
+
+// Write writes a line.
+func (l *lines) Write(p []byte) (int, error) {
+	l.writing.Lock()
+	defer l.writing.Unlock()
+	return l.out.Write(p)
+}
+
+// Read reads messages that are valid.
+func (l *lines) Read(p []byte) (int, error) {
+	for len(l.rest) == 0 {
+		if l.ended != nil {
+			return 0, l.ended
+		}
+		var line []byte
+		line, l.ended = l.in.ReadBytes('\n')
+		if line = bytes.TrimSpace(line); len(line) == 0 {
+			continue
+		}
+		batch := []json.RawMessage{line}
+		if line[0] == '[' && json.Unmarshal(line, &batch) == nil && len(batch) == 0 {
+			batch = []json.RawMessage{line} // which is no request
+		}
+		for _, one := range batch {
+			if err := l.take(one); err != nil {
+				return 0, err
+			}
+		}
+	}
+	n := copy(p, l.rest)
+	l.rest = l.rest[n:]
+	return n, nil
+}
+
+// take passes a message on, or answers that it is none.
+func (l *lines) take(one []byte) error {
+	code, what := jsonrpc.CodeParseError, "this line is no JSON: send one message a line"
+	if json.Valid(one) {
+		code, what = jsonrpc.CodeInvalidRequest, "this is no message of JSON-RPC 2.0"
+		if _, err := jsonrpc.DecodeMessage(one); err == nil {
+			if code, what = 0, ""; len(one) > mcp.DefaultMaxLineLength {
+				code, what = jsonrpc.CodeInvalidRequest, "this message is too long"
+			}
+		}
+	}
+	if code == 0 {
+		l.rest = append(append(l.rest, one...), '\n')
+		return nil
+	}
+	raw, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": nil, "error": map[string]any{"code": code, "message": what}})
+	if err == nil {
+		_, err = l.Write(append(raw, '\n'))
+	}
+	return err
+}
 
 // add adds a tool whose result is a JSON object in which nothing is hidden; an error is a
 // result that the model reads.

@@ -2,6 +2,7 @@ package mcpserver_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"testing"
 	"time"
@@ -98,6 +99,34 @@ func TestConversationsForOtherAgents(t *testing.T) {
 	require.Equal(t, wants["threadId"], trace["thread"].(map[string]any)["id"])
 	_, failure = call(t, c, "trace", map[string]any{"thread": "nowhere"})
 	require.Contains(t, failure, "there is no session nowhere")
+}
+
+// A line that is no message is answered, and the next one too.
+func TestBadLinesEndNothing(t *testing.T) {
+	toServer, write := io.Pipe()
+	read, fromServer := io.Pipe()
+	go func() { _ = mcpserver.Serve(t.Context(), mcpserver.Options{Version: "1"}, toServer, fromServer) }()
+	answers := json.NewDecoder(read)
+	type answer struct {
+		ID    any
+		Error struct{ Code int }
+	}
+	ask := func(line string) (a answer) {
+		t.Helper()
+		go func() { _, _ = io.WriteString(write, line+"\n") }()
+		require.NoError(t, answers.Decode(&a), line)
+		return a
+	}
+	require.EqualValues(t, 1, ask(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`).ID)
+	for i, line := range []string{"{bad", "[]", "7", "null", "{}", `"x"`, "[1]", `{"jsonrpc":"1.0","id":1,"method":"ping"}`, "\xff", `{"jsonrpc":"2.0"}`} {
+		code := -32600
+		if line == "{bad" || line == "\xff" {
+			code = -32700
+		}
+		require.Equal(t, answer{Error: struct{ Code int }{code}}, ask(line), line)
+		require.EqualValues(t, 10+i, ask(fmt.Sprintf("\n\r\n"+`{"jsonrpc":"2.0","id":%d,"method":"ping"}`, 10+i)).ID, "after %s", line)
+	}
+	require.EqualValues(t, 99, ask(`[{"jsonrpc":"2.0","method":"notifications/initialized"},{"jsonrpc":"2.0","id":99,"method":"ping"}]`).ID)
 }
 
 // What decides at the other end may be a model: it decides about calls only if a person

@@ -14,6 +14,7 @@ import (
 
 	"github.com/spool-agents/spool"
 	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/internal/chat"
 	"github.com/spool-agents/spool/internal/printer"
 	"github.com/spool-agents/spool/internal/terminal"
 	"github.com/spool-agents/spool/memory"
@@ -201,34 +202,12 @@ func (m *model) askAgain(string) tea.Cmd {
 
 // allowed lists what was allowed for the session, and takes one of it back.
 func (m *model) allowed(arg string) tea.Cmd {
-	id, err := agent.ParseThreadID(m.thread)
-	if err != nil || id.SessionID == "" {
-		m.print("  a sub-agent has no session of its own: go to its conversation")
-		return nil
-	}
 	return func() tea.Msg {
-		list, err := m.o.C.Permissions(m.ctx, id.SessionID)
+		text, err := chat.Allowed(m.ctx, m.o.C, m.thread, arg)
 		if err != nil {
 			return moved{err: err}
 		}
-		if word, number, _ := strings.Cut(arg, " "); word == "revoke" {
-			n, err := strconv.Atoi(strings.TrimSpace(number))
-			if err != nil || n < 1 || n > len(list) {
-				return told{"  /allowed revoke N: N is a number of /allowed"}
-			}
-			if err := m.o.C.Revoke(m.ctx, id.SessionID, list[n-1]); err != nil {
-				return moved{err: err}
-			}
-			return told{"  asks again: " + terminal.Visible(list[n-1].Rule)}
-		}
-		if len(list) == 0 {
-			return told{"  nothing is allowed for this session beyond what the agents' rules say"}
-		}
-		var b strings.Builder
-		for i, p := range list {
-			fmt.Fprintf(&b, "%3d  %s  for %s (%s)\n", i+1, terminal.Visible(p.Rule), terminal.Visible(p.Agent), terminal.Visible(p.Source))
-		}
-		return told{b.String() + "  /allowed revoke N takes one back"}
+		return told{text}
 	}
 }
 

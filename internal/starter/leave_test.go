@@ -29,4 +29,10 @@ func TestLeavingAMessageThatNobodyHasTaken(t *testing.T) {
 	require.Equal(t, exit.With(exit.Interrupted), a.Await(left, c, sent, nil, chat.Waiting{Wait: true}, false))
 	assert.Contains(t, said.String(), "the message is stored; no worker has taken it yet; see: ")
 	assert.NotContains(t, said.String(), "goes on")
+
+	said.Reset()
+	a.Gone = true
+	require.Equal(t, exit.With(exit.Interrupted), a.Await(left, c, sent, nil, chat.Waiting{Wait: true}, false))
+	require.Equal(t, exit.With(exit.Failed), a.Report(spool.Reply{Status: string(agent.ThreadFailed), ThreadID: "s/default"}, chat.Seen{}))
+	assert.NotContains(t, said.String(), " show ", "of a store that is gone")
 }

@@ -3,6 +3,8 @@ package starter
 import (
 	"context"
 	"errors"
+	"log/slog"
+	"sync"
 	"time"
 
 	"go.temporal.io/sdk/client"
@@ -22,7 +24,7 @@ const leaveWithin = 3 * time.Second
 
 // serveHere opens a store for this process alone and starts a worker on it.
 func (a *app) serveHere(ctx context.Context, cfg config.Config) (*spool.Client, error) {
-	a.Alone = true
+	a.Alone, a.Gone = true, cfg.Store == memoryStore
 	fresh := existing(cfg) != nil
 	if err := prepareHome(cfg); err != nil {
 		return nil, err
@@ -38,7 +40,9 @@ func (a *app) serveHere(ctx context.Context, cfg config.Config) (*spool.Client, 
 	if !c.Connected() {
 		return c, nil
 	}
-	o, err := boot.Options(cfg, store, a.lookup, a.log())
+	o, err := boot.Options(cfg, store, a.lookup, slog.New(&short{Handler: a.log().Handler(), tell: sync.OnceFunc(func() {
+		a.Progress("some agent files count only in part, or not at all: %s agents says which, and why", a.Name)
+	})}))
 	if err != nil {
 		return nil, err
 	}
@@ -69,6 +73,22 @@ func (a *app) serveHere(ctx context.Context, cfg config.Config) (*spool.Client, 
 		a.Progress("the scripted demo model answers; set OPENAI_API_KEY or OPENAI_BASE_URL (and SPOOL_MODEL) for a real one")
 	}
 	return c, nil
+}
+
+// short is a log that names what is wrong with agent files in one line: each command that
+// runs a worker would repeat it all.
+type short struct {
+	slog.Handler
+	tell func()
+}
+
+// Handle writes a record.
+func (s *short) Handle(ctx context.Context, r slog.Record) error {
+	if r.Message == boot.TemplateWarning {
+		s.tell()
+		return nil
+	}
+	return s.Handler.Handle(ctx, r)
 }
 
 // abandon ends the runs of a store that is about to be gone: nobody could go on

@@ -43,7 +43,7 @@ func TestRow02_ClaudeCodeAgentFiles(t *testing.T) {
 		"test-runner":        {"shell", "file_read", "file_edit", "grep"},
 		"docs-writer":        {"file_read", "file_write", "file_edit", "glob", "grep", "ls", "TodoWrite"},
 		"github-triager":     {"mcp__github__list_issues", "mcp__github__add_labels", "mcp__github", "file_read"},
-		"db-reader":          {"shell", "file_read"},
+		"db-reader":          {"file_read"}, // psql cannot be held to what it may do, and to plan is to read
 		"prompt-engineer":    nil,
 		"orchestrating-lead": {"assign_task", "task_output", "file_read", "grep", "glob", "ask_user"},
 	} {
@@ -59,8 +59,7 @@ func TestRow02_ClaudeCodeAgentFiles(t *testing.T) {
 	assert.Contains(t, get(t, c, "prompt-engineer").SystemPrompt, "## Implementation notes")
 
 	want := []string{
-		".claude/agents/db-reader.md:4: the pattern (psql:*) does not restrict tool Bash here",
-		".claude/agents/db-reader.md:5: unknown key \"permissionMode\"",
+		".claude/agents/db-reader.md:4: tool Bash is left out: its pattern (psql:*) would not restrict it here",
 		".claude/agents/docs-writer.md:4: unknown tool \"TodoWrite\"",
 	}
 	require.Len(t, warnings, len(want), strings.Join(warnings, "\n"))

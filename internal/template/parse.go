@@ -22,6 +22,8 @@ type parser struct {
 	// lost is a rule that cannot be read, which must not be lost.
 	lost     string
 	lostLine int
+	// reads means that the agent only reads.
+	reads bool
 }
 
 func parse(file, text string, known map[string]bool) (*loaded, []Warning) {
@@ -64,7 +66,7 @@ func (p *parser) take(fields []field) (line int, problem string) {
 		key := plainKey(f.key)
 		set, known := setters[key]
 		switch {
-		case !known && limiting.MatchString(key) && key != "permissionmode":
+		case !known && limiting.MatchString(key):
 			return f.line, fmt.Sprintf("the key %q is not known here and may forbid something: say it with tools, disallowedTools, approval or maxSteps, or take it out", f.key)
 		case !known:
 			p.warn(f.line, "unknown key %q; known are %s", f.key, keys)
@@ -84,6 +86,15 @@ func (p *parser) take(fields []field) (line int, problem string) {
 		case want != "":
 			p.warn(f.line, "%s is %v, want %s; the default is used", f.key, shown(f.value), want)
 		}
+	}
+	if p.reads {
+		reading := []string{agent.ToolAskUser}
+		for _, t := range tool.Builtin(tool.Options{TavilyKey: "of the worker"}) {
+			if t.Spec().ReadOnly {
+				reading = append(reading, t.Spec().Name)
+			}
+		}
+		p.out.config.Tools = agent.IntersectTools(p.out.config.Tools, reading)
 	}
 	return 0, ""
 }
@@ -109,11 +120,12 @@ func plainKey(key string) string {
 
 // limits are the keys, plain, that keep an agent from something: without one the agent
 // may do more than the person wrote.
-var limits = map[string]bool{"tools": true, "disallowedtools": true, "approval": true, "maxsteps": true, "maxturns": true, "maxtokens": true, "timeoutms": true}
+var limits = map[string]bool{"tools": true, "disallowedtools": true, "approval": true, "maxsteps": true, "maxturns": true, "maxtokens": true, "timeoutms": true,
+	"permissionmode": true, "hooks": true}
 
 // limiting are keys, plain, of other programs, and misspelt ones, that may keep an agent
-// from something. What Claude Code's permissionMode means depends on that program.
-var limiting = regexp.MustCompile(`tool|allow|den[yi]|permission|app?rov|readonly|restrict|forbid|disable|sandbox|budget|limit|timeout|^max|steps`)
+// from something.
+var limiting = regexp.MustCompile(`tool|isolat|allow|den[yi]|permission|app?rov|readonly|restrict|forbid|disable|sandbox|budget|limit|timeout|^max|steps`)
 
 // keys lists the front matter keys; it is printed for unknown ones.
 const keys = "name, description, tools, model, provider, temperature, maxTokens, topP, timeoutMs, maxSteps, stream, shareContext, approval, onDeny"
@@ -148,6 +160,8 @@ func (p *parser) setters() map[string]setter {
 		"onDeny":       p.onDeny,
 		// Claude Code's.
 		"disallowedTools": p.denied,
+		"permissionMode":  p.mode,
+		"hooks":           p.hooks,
 		"color":           func(field) string { return "" }, // only the looks in another program
 	}
 }
@@ -234,6 +248,34 @@ func (p *parser) onDeny(f field) string {
 	return ""
 }
 
+// mode reads Claude Code's permissionMode: an agent that plans has the tools that only
+// read. Modes that ask less than the default count for nothing: approval says that here.
+func (p *parser) mode(f field) string {
+	switch f.value {
+	case "plan":
+		p.reads = true
+	case "default":
+	case "acceptEdits", "bypassPermissions":
+		p.warn(f.line, "permissionMode %s counts for nothing here: what may run unasked is said with approval", f.value)
+	default:
+		return "plan or default"
+	}
+	return ""
+}
+
+// hooks skips a file whose hooks may refuse calls: they do not run here.
+func (p *parser) hooks(f field) string {
+	on, ok := f.value.(map[string]any)
+	for event := range on {
+		ok = ok && (strings.HasPrefix(event, "Post") || slices.Contains([]string{"Stop", "SubagentStop", "Notification", "SessionEnd"}, event))
+	}
+	if !ok {
+		return "none that may refuse a call, such as PreToolUse: hooks do not run here; say with approval or disallowedTools what is refused"
+	}
+	p.warn(f.line, "hooks do not run here")
+	return ""
+}
+
 // names reads a comma list or a YAML list.
 func names(f field) (names []string, want string) {
 	list, ok := f.value.([]any)
@@ -260,7 +302,9 @@ func (p *parser) tools(f field) string {
 	for _, name := range all {
 		base, pattern, has := tool.SplitRule(name)
 		if has {
-			p.warn(f.line, "the pattern (%s) does not restrict tool %s here; use approval: {\"%s(%s)\": auto}", pattern, base, ours(base), pattern)
+			p.warn(f.line, "tool %s is left out: its pattern (%s) would not restrict it here; name %s without it, and say approval: {%s: deny, \"%s(%s)\": auto}",
+				base, pattern, base, ours(base), ours(base), pattern)
+			continue
 		}
 		if name := p.toolName(base, f.line); name == "*" {
 			p.out.config.Tools = nil

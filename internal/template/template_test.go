@@ -193,7 +193,7 @@ You write API documentation.
 	assert.Equal(t, []string{
 		`.claude/agents/api-writer.md:4: unknown tool "TodoWrite"; it is offered only if the worker has it`,
 		`.claude/agents/api-writer.md:4: unknown tool "NotebookEdit"; it is offered only if the worker has it`,
-		`.claude/agents/debugger.md:4: the pattern (go test:*) does not restrict tool Bash here; use approval: {"shell(go test:*)": auto}`,
+		`.claude/agents/debugger.md:4: tool Bash is left out: its pattern (go test:*) would not restrict it here; name Bash without it, and say approval: {shell: deny, "shell(go test:*)": auto}`,
 	}, warnings)
 
 	reviewer := get(t, c, "code-reviewer")
@@ -201,13 +201,29 @@ You write API documentation.
 	assert.Empty(t, reviewer.Model, "inherit")
 	assert.True(t, strings.HasPrefix(reviewer.SystemPrompt, "You are a senior"))
 	debugger := get(t, c, "debugger")
-	assert.Equal(t, []string{"file_read", "file_edit", "shell", "mcp__sentry__find", "assign_task"}, debugger.Tools)
+	assert.Equal(t, []string{"file_read", "file_edit", "mcp__sentry__find", "assign_task"}, debugger.Tools)
 	assert.Empty(t, debugger.Model)
 	writer := get(t, c, "api-writer")
 	assert.Contains(t, writer.Description, `user: "Document it" assistant:`)
 	assert.Equal(t, []string{"file_read", "file_write", "web_fetch", "TodoWrite", "NotebookEdit"}, writer.Tools)
 	assert.Equal(t, 12, writer.MaxSteps)
 	assert.Equal(t, map[string]string{"file_write": "deny", "file_edit": "deny"}, get(t, c, "safe").Approval)
+}
+
+// An agent that plans only reads, whatever tools it names.
+func TestPermissionModePlan(t *testing.T) {
+	w := newWorld(t)
+	w.write(".claude/agents/all.md", "---\npermissionMode: plan\n---\nB")
+	w.write(".claude/agents/some.md", "---\ntools: Read, Write, Bash, Task, WebSearch\npermissionMode: plan\nhooks: {PostToolUse: []}\n---\nB")
+	c, warnings := w.load()
+	require.Len(t, warnings, 1)
+	assert.Contains(t, warnings[0], "some.md:4: hooks do not run here")
+	assert.Equal(t, []string{"file_read", "web_search"}, get(t, c, "some").Tools)
+	all := get(t, c, "all").Tools
+	assert.Subset(t, all, []string{"file_read", "grep", "glob", "ls", "ask_user"})
+	for _, name := range []string{"shell", "file_write", "file_edit", "assign_task"} {
+		assert.NotContains(t, all, name)
+	}
 }
 
 func TestWarnings(t *testing.T) {
@@ -246,6 +262,9 @@ func TestBadFilesAreSkipped(t *testing.T) {
 		{"negative", "---\nmaxSteps: -1\n---\nB", `:2: skipped: maxSteps is -1, want a whole number of at least 0`},
 		{"tools type", "---\ntools: 3\n---\nB", `:2: skipped: tools is 3, want a list of tools`},
 		{"gate", "---\napproval:\n  ls: auto\n  shell: maybe\n---\nB", `:4: skipped: approval of shell is "maybe", allowed are auto, ask and deny`},
+		{"a hook that may refuse", "---\nhooks:\n  PreToolUse:\n    - matcher: Bash\n---\nB", `:2: skipped: hooks is a mapping, want none that may refuse a call`},
+		{"a mode nobody knows", "---\npermissionMode: dontAsk\n---\nB", `:2: skipped: permissionMode is "dontAsk", want plan or default`},
+		{"isolation", "---\nisolation: worktree\n---\nB", `:2: skipped: the key "isolation" is not known here and may forbid something`},
 		{"rule", "---\napproval:\n  shell(x: auto\n---\nB", `:3: skipped: approval rule "shell(x" is not valid`},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"time"
 )
 
 // ErrLeft means that the input has ended, or that a person wants to leave.
@@ -41,6 +42,31 @@ func (l *Lines) Forget() {
 		flushInput(l.tty)
 		_, _ = l.in.Discard(l.in.Buffered()) // no more than is there
 	}
+}
+
+// restWithin bounds the wait for the end of a pipe.
+const restWithin = time.Second
+
+// Rest counts the lines of a pipe that nobody asked for, 0 if it goes on without an end.
+func (l *Lines) Rest() (n int) {
+	if l.tty != nil || l.asking {
+		return 0
+	}
+	counted := make(chan int, 1)
+	go func() {
+		lines := 0
+		for text, err := "", error(nil); err == nil; {
+			if text, err = l.in.ReadString('\n'); strings.TrimSpace(text) != "" {
+				lines++
+			}
+		}
+		counted <- lines
+	}()
+	select {
+	case n = <-counted:
+	case <-time.After(restWithin):
+	}
+	return n
 }
 
 // Next returns the next line, behind a prompt.

@@ -247,6 +247,14 @@ func (u *Unit) ChildEnded(child *Turn) {
 	})
 }
 
+// ChildNeverBegan appends sub_agent_completed for work that a child has not begun.
+func (u *Unit) ChildNeverBegan(e *Entry, status agent.ThreadStatus, why string) {
+	th := u.Thread(e.ThreadID)
+	u.Event(u.Thread(e.DelegatorThread), e.DelegatorTurn, agent.EventSubAgentCompleted, ChildCompleted{
+		AgentID: th.AgentID, AgentName: th.AgentType, Status: status, Result: Short(why, childText), ParentToolCall: e.CallID, SubAgentThread: th.ID,
+	})
+}
+
 // Outcome is the end of a child's turn in the vocabulary of agent.
 func (u *Unit) Outcome(child *Turn) agent.SpecialistAgentResult {
 	th := u.Thread(child.ThreadID)

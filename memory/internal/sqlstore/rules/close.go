@@ -194,6 +194,7 @@ func (u *Unit) dropAssigned(t *rows.Thread, e *rows.Entry, r memory.CloseRequest
 		}
 	}
 	u.TaskEnd(t, e.TaskID, agent.TaskStatusOf(r.Outcome), r.Message)
+	u.ChildNeverBegan(e, r.Outcome, r.Message)
 }
 
 // lastMessage finishes the unsaved step of a turn that ends, appends its final

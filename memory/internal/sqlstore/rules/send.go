@@ -51,9 +51,16 @@ func (u *Unit) Target(r memory.SendRequest) *rows.Thread {
 	return t
 }
 
+// newest is no name of a session: where a person types an id, it stands for the newest
+// conversation.
+const newest = "latest"
+
 // Session makes the session of a new thread, or finds it to be another user's.
 func (u *Unit) Session(r memory.SendRequest, threadID string) {
 	var owner, profile string
+	if r.SessionID == newest && !u.One(`SELECT user_id FROM sessions WHERE id = ?`, r.SessionID).Into(&owner) {
+		rows.Refuse(agent.CodeInvalid, "no session can be called %s, which stands for the newest conversation: choose another name", newest)
+	}
 	for try := 1; ; try++ {
 		u.Exec(`INSERT INTO sessions (id, user_id, profile, created_at) VALUES (?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`,
 			r.SessionID, r.UserID, r.Profile, u.Now)

@@ -288,6 +288,20 @@ func (e *Env) EventsOf(threadID, typ string) []map[string]any {
 	return out
 }
 
+// StartsHaveEnds checks that each sub-agent that a log says was started has ended in it.
+func (e *Env) StartsHaveEnds(threadID string) {
+	e.Helper()
+	ended := map[any]int{}
+	for _, d := range e.EventsOf(threadID, agent.EventSubAgentCompleted) {
+		ended[d["parentToolCallId"]]++
+	}
+	started := e.EventsOf(threadID, agent.EventSubAgentStarted)
+	Equal(e, "sub-agents that ended", len(ended), len(started))
+	for _, d := range started {
+		Equal(e, "ends of the sub-agent of a call", ended[d["toolCallId"]], 1)
+	}
+}
+
 // Types lists event types in order, without those that the contract leaves open.
 func (e *Env) Types(threadID string) []string {
 	var out []string

@@ -55,6 +55,7 @@ var cascadeRules = []suite.Rule{
 		if task != agent.TaskCancelled && task != agent.TaskFailed {
 			e.Errorf("the task of a dropped child is %s", task)
 		}
+		e.StartsHaveEnds(t.ThreadID)
 	}},
 	{Name: "background children go on when their delegator is cancelled, and when it is done", Run: func(e *suite.Env) {
 		for name, end := range map[string]func(t memory.Turn) memory.Closed{
