@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"io"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spool-agents/spool/agent"
@@ -59,6 +61,13 @@ func (a *Activities) runTool(ctx context.Context, ref contract.Ref, call agent.T
 	if err != nil {
 		return "", err
 	}
+	if whole := outcome.Result.Whole; whole != nil {
+		if from, _, _ := whole.Outer(); from != nil {
+			if file, is := from.(io.Closer); is {
+				defer func() { _ = file.Close() }() // it has no name
+			}
+		}
+	}
 	return outcome.Result.Status, a.saveResult(ctx, outcome, repeatable)
 }
 
@@ -79,11 +88,14 @@ func (a *Activities) outcome(ctx context.Context, ref contract.Ref, begun memory
 	outcome := memory.ToolOutcome{
 		ThreadID: ref.Thread, TurnID: ref.Turn, CallID: ref.Call, Attempt: begun.Attempt, Result: result, Duration: time.Since(began),
 	}
-	if len(result.Content) > shownLimit {
-		outcome.Full = result.Content
-		outcome.Result.Content = agent.ShortenOutput(result.Content, shownLimit, ref.Call)
+	if text := result.Content; result.Whole == nil && len(text) > shownLimit {
+		result.Whole = io.NewSectionReader(strings.NewReader(text), 0, int64(len(text)))
 	}
-	return outcome, nil
+	if result.Whole != nil {
+		outcome.Result.Whole = result.Whole
+		outcome.Result.Content, err = agent.ShortenOutput(result.Whole, shownLimit, ref.Call)
+	}
+	return outcome, err
 }
 
 // produce runs the tool of a call whose attempt is current.

@@ -101,7 +101,7 @@ func longestThatFits(sizes []int, room, least int) int {
 // the bytes left out.
 func shortenMessage(m Message, size, most int) (_ Message, left int) {
 	cut := func(s string) string {
-		short, n := shorten(s, max(64, len(s)*(most-24)/size), shortHint) // a marker costs something, too
+		short, n := shorten(s, max(64, len(s)*(most-24)/size), shortHint, 0) // a marker costs something, too
 		left += n
 		return short
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"time"
 )
 
@@ -162,7 +163,10 @@ type MCPStderr struct {
 
 // ToolResult is what the model reads. Status is CallSuccess or CallFailed.
 type ToolResult struct {
-	Content     string
+	Content string
+	// Whole, if not nil, is the text in place of Content: one that is too long to be held.
+	// If it is a file, whoever has stored it closes it.
+	Whole       *io.SectionReader
 	Status      CallStatus
 	ErrorReason ErrorReason
 }

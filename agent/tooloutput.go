@@ -5,7 +5,9 @@ import (
 	"cmp"
 	_ "embed"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"unicode/utf8"
 )
@@ -68,8 +70,21 @@ func ParseToolOutputParams(args json.RawMessage) (ToolOutputParams, error) {
 const shortenedMark = "; the whole output is kept with call "
 
 // ShortenOutput is the part of a call's output that its model is shown.
-func ShortenOutput(output string, limit int, callID string) string {
-	return Shorten(output, limit, shortenedMark+callID+", tool_output reads it")
+func ShortenOutput(output *io.SectionReader, limit int, callID string) (string, error) {
+	size, both := int(output.Size()), 2*limit
+	if size <= both {
+		both = size
+	}
+	ends := make([]byte, both)
+	_, err := output.ReadAt(ends[:both/2], 0)
+	if err == nil || errors.Is(err, io.EOF) {
+		_, err = output.ReadAt(ends[both/2:], int64(size-both+both/2))
+	}
+	if err != nil && !errors.Is(err, io.EOF) {
+		return "", Wrap(err, CodeInternal, "the output of call %s cannot be read", callID)
+	}
+	short, _ := shorten(string(ends), limit, shortenedMark+callID+", tool_output reads it", size-both)
+	return short, nil
 }
 
 // HasShortenedOutput reports whether a model has been shown a part of an output.

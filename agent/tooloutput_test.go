@@ -2,6 +2,7 @@ package agent
 
 import (
 	"fmt"
+	"io"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -51,9 +52,16 @@ func TestToolOutputParams(t *testing.T) {
 
 func TestShortenedOutputIsRecognised(t *testing.T) {
 	long := strings.Repeat("x", 100_000)
-	shown := ShortenOutput(long, 64<<10, "t.1.0")
+	shorten := func(text string) string {
+		shown, err := ShortenOutput(io.NewSectionReader(strings.NewReader(text), 0, int64(len(text))), 64<<10, "t.1.0")
+		require.NoError(t, err)
+		return shown
+	}
+	shown := shorten(long)
+	assert.Equal(t, Shorten(long, 64<<10, "; the whole output is kept with call t.1.0, tool_output reads it"), shown)
+	assert.Equal(t, strings.Replace(shown, " 34465 bytes", " 934465 bytes", 1), shorten(strings.Repeat("x", 1_000_000)))
 	assert.Contains(t, shown, "kept with call t.1.0, tool_output reads it")
 	assert.True(t, HasShortenedOutput([]Message{{Role: RoleTool, Content: Text(shown)}}))
 	assert.False(t, HasShortenedOutput([]Message{{Role: RoleTool, Content: Text(long)}, {Role: RoleUser, Content: Text(shown)}}))
-	assert.Equal(t, "short", ShortenOutput("short", 64<<10, "c"))
+	assert.Equal(t, "short", shorten("short"))
 }

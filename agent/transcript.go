@@ -100,12 +100,12 @@ func CleanText(s string) string {
 // Shorten cuts s to at most limit bytes by leaving out its middle, at character
 // boundaries, and says how much is missing.
 func Shorten(s string, limit int, hint string) string {
-	short, _ := shorten(s, limit, hint)
+	short, _ := shorten(s, limit, hint, 0)
 	return short
 }
 
-// shorten is Shorten, and says how many bytes it left out.
-func shorten(s string, limit int, hint string) (short string, left int) {
+// shorten is Shorten, and says how many bytes it left out; more were left out before.
+func shorten(s string, limit int, hint string, more int) (short string, left int) {
 	if len(s) <= limit {
 		return s, 0
 	}
@@ -117,7 +117,7 @@ func shorten(s string, limit int, hint string) (short string, left int) {
 	for from < len(s) && !utf8.RuneStart(s[from]) {
 		from++
 	}
-	left = from - head
+	left = from - head + more
 	return s[:head] + "\n[… " + strconv.Itoa(left) + " bytes left out" + hint + " …]\n" + s[from:], left
 }
 

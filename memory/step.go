@@ -167,15 +167,14 @@ type ToolStart struct {
 	LostSince time.Time
 }
 
-// ToolOutcome is the result of a tool run. Result is what the model reads,
-// Full the whole output if it is longer.
+// ToolOutcome is the result of a tool run. Result.Content is what the model reads,
+// Result.Whole the output, if it is longer.
 type ToolOutcome struct {
 	ThreadID string
 	TurnID   string
 	CallID   string
 	Attempt  int
 	Result   agent.ToolResult
-	Full     string
 	Duration time.Duration
 }
 

@@ -2,6 +2,8 @@ package e2e
 
 import (
 	"encoding/json"
+	"fmt"
+	"os"
 	"strings"
 	"testing"
 
@@ -9,6 +11,7 @@ import (
 
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/internal/llm/script"
+	tt "github.com/spool-agents/spool/internal/temporaltest"
 )
 
 // A person types a message and gets an answer; the thread has exactly two
@@ -130,11 +133,18 @@ func TestRow72_InvalidCallsBecomeResults(t *testing.T) {
 }
 
 // D2: an output of 50 MB is kept whole, the history has a reference to it, and the
-// turn goes on.
+// turn goes on. One of 90 MB costs the worker no 100 MB of memory.
 func TestFault_D2_FiftyMegabytes(t *testing.T) {
 	s := stack(t)
-	s.StartWorker("SPOOL_HEARTBEAT_TIMEOUT=1m") // a busy machine must not lose the worker
-	r := s.Ask("s1", script.Script(script.Call("shell", map[string]any{"command": "yes 0123456789abcde | head -c 50000000"}), "say done"))
+	w := s.StartWorker("SPOOL_HEARTBEAT_TIMEOUT=1m") // a busy machine must not lose the worker
+	prints := func(n int) string {
+		return script.Script(script.Call("shell", map[string]any{"command": fmt.Sprint("yes 0123456789abcde | head -c ", n)}), "say done")
+	}
+	require.Equal(t, "done", s.Ask("s2", prints(10)).Response)
+	before := peak(t, w)
+	require.Equal(t, "done", s.Ask("s2", prints(90_000_000)).Response)
+	r := s.Ask("s1", prints(50_000_000))
+	require.Less(t, peak(t, w)-before, 100<<10, "KiB")
 	require.Equal(t, "done", r.Response, r.Error)
 	calls := callsOf(t, s, r.ThreadID)
 	require.Less(t, len(calls[0].Result), 70_000)
@@ -143,6 +153,17 @@ func TestFault_D2_FiftyMegabytes(t *testing.T) {
 	require.Len(t, output, 50_000_000+len("[exit code 0]"))
 	h := historyOf(t, s, r.ThreadID)
 	require.Less(t, h.bytes, 20_000)
+}
+
+// peak is the most memory that a process has used, in KiB.
+func peak(t *testing.T, p *tt.Process) (kib int) {
+	t.Helper()
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.PID()))
+	require.NoError(t, err)
+	_, rest, _ := strings.Cut(string(status), "VmHWM:")
+	_, err = fmt.Sscan(rest, &kib)
+	require.NoError(t, err)
+	return kib
 }
 
 // Row 104: the same client message twice is one turn; the same id with other

@@ -2,6 +2,7 @@ package tool
 
 import (
 	"fmt"
+	"io"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -19,11 +20,26 @@ func TestBoundedKeepsHeadAndTail(t *testing.T) {
 			assert.NoError(t, err)
 			assert.Equal(t, min(chunk, len(whole)-at), n)
 		}
-		got := b.String()
+		got, file := b.end("[end]")
+		assert.Nil(t, file)
 		assert.True(t, utf8.ValidString(got), chunk)
-		assert.True(t, strings.HasPrefix(got, "firsté") && strings.HasSuffix(got, "élast"), got)
-		assert.Less(t, len(got), 101+40)
+		assert.True(t, strings.HasPrefix(got, "firsté") && strings.HasSuffix(got, "élast\n[end]"), got)
+		assert.Less(t, len(got), 101+46)
 		kept := strings.Count(got, "é")
 		assert.Contains(t, got, fmt.Sprintf("[… %d bytes left out …]", 2*(500-kept)))
 	}
+}
+
+// What is long is in a file, cleaned as what is short.
+func TestBoundedPutsWhatIsLongIntoAFile(t *testing.T) {
+	b := newBounded(8 << 20)
+	raw := strings.Repeat("é\r\nx\ry\x00", 200_000)
+	for at := 0; at < len(raw); at += 4093 {
+		_, _ = b.Write([]byte(raw[at:min(len(raw), at+4093)]))
+	}
+	got, file := b.end("[end]")
+	assert.Empty(t, got)
+	whole, err := io.ReadAll(file)
+	assert.NoError(t, err)
+	assert.True(t, CleanTerminal(raw)+"\n[end]" == string(whole))
 }

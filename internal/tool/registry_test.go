@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"strings"
 	"testing"
 	"time"
@@ -64,7 +65,12 @@ func succeeded(t *testing.T, res agent.ToolResult) string {
 	t.Helper()
 	assert.Equal(t, agent.CallSuccess, res.Status, res.Content)
 	assert.Empty(t, res.ErrorReason)
-	return res.Content
+	if res.Whole == nil {
+		return res.Content
+	}
+	whole, err := io.ReadAll(res.Whole)
+	assert.NoError(t, err)
+	return string(whole)
 }
 
 func TestSpecsAreStable(t *testing.T) {

@@ -91,21 +91,22 @@ func runShell(ctx context.Context, r agent.ToolRun, a shellArgs, memory int64) a
 	defer done()
 	sh, number := shellPath(), func(n int64) string { return strconv.FormatInt(n, 10) }
 	status, err := runSupervised(inner, r, []string{sh, "-c", limited, sh, number(memory >> 10), number(processLimit()), number(fileLimit(r.Workdir)), sh, line}, out)
-	text := CleanTerminal(out.String())
-	if text != "" && !strings.HasSuffix(text, "\n") {
-		text += "\n"
-	}
+	result, why := agent.ToolFailed(agent.ErrUnknown, ""), ""
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
-		return agent.ToolFailed(agent.ErrTimeout, "%s[stopped: the command did not end within %s]", text, timeout)
+		result.ErrorReason, why = agent.ErrTimeout, fmt.Sprintf("[stopped: the command did not end within %s]", timeout)
 	case errors.Is(err, context.Canceled):
-		return agent.ToolFailed(agent.ErrAborted, "%s[%s]", text, agent.TextAborted)
+		result.ErrorReason, why = agent.ErrAborted, "["+agent.TextAborted+"]"
 	case err != nil:
-		return agent.ToolFailed(agent.ErrUnknown, "%sError: the command could not be run: %v.", text, err)
-	case status != 0:
-		return agent.ToolFailed(agent.ErrUnknown, "%s[exit code %d]", text, status)
+		why = fmt.Sprintf("Error: the command could not be run: %v.", err)
+	default:
+		if status == 0 {
+			result = agent.ToolOK("")
+		}
+		why = fmt.Sprintf("[exit code %d]", status)
 	}
-	return agent.ToolOK(text + "[exit code 0]")
+	result.Content, result.Whole = out.end(why)
+	return result
 }
 
 // commandLine is a command as an argument: one that is too long is read from a file,

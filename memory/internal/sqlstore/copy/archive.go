@@ -43,6 +43,7 @@ var archived = []struct {
 	{"image_refs", `thread_id = ?`, `name`, forked},
 	{"tool_calls", `thread_id = ?`, `id`, whole},
 	{"outputs", `call_id IN (SELECT id FROM tool_calls WHERE thread_id = ?)`, `call_id`, whole},
+	{"output_parts", `call_id IN (SELECT id FROM tool_calls WHERE thread_id = ?)`, `call_id, n`, whole},
 	{"asks", `thread_id = ?`, `id`, whole},
 	{"tasks", `thread_id = ?`, `id`, whole},
 	{"budgets", `root_id = ?`, `root_id`, exported | loaded},

@@ -71,7 +71,7 @@ func (f *fork) keeps(one *forkThread, table string, r row) bool {
 	case "tool_calls":
 		r.set("worker", "")
 		return f.calls[r.text("id")] != nil
-	case "outputs":
+	case "outputs", "output_parts":
 		return f.calls[r.text("call_id")] != nil
 	case "asks":
 		return r.text("outcome") != "" && one.holds(r.text("turn_id"), int(r.number("step")))

@@ -3,6 +3,7 @@ package read
 import (
 	"context"
 	"encoding/json"
+	"strings"
 
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/memory"
@@ -77,7 +78,11 @@ func (s *Store) ToolOutput(ctx context.Context, callID string) (string, error) {
 		if !q.One(`SELECT COALESCE(o.body, c.result) FROM tool_calls c LEFT JOIN outputs o ON o.call_id = c.id WHERE c.id = ?`, callID).Into(&output) {
 			rows.Refuse(agent.CodeNotFound, "tool call %q does not exist", callID)
 		}
-		return output
+		parts := []string{output}
+		for _, p := range rows.Find(q, func(p *string) []any { return []any{p} }, nil, `SELECT body FROM output_parts WHERE call_id = ? ORDER BY n`, callID) {
+			parts = append(parts, *p)
+		}
+		return strings.Join(parts, "")
 	})
 }
 

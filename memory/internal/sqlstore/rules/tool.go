@@ -2,7 +2,10 @@ package rules
 
 import (
 	"context"
+	"errors"
+	"io"
 	"time"
+	"unicode/utf8"
 
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/memory"
@@ -145,12 +148,35 @@ func (u *Unit) saveResult(t *rows.Thread, turn *rows.Turn, c *rows.Call, r memor
 		u.SaveCall(t, c)
 		return true
 	}
-	if r.Full != "" {
-		u.Exec(`INSERT INTO outputs (call_id, body) VALUES (?, ?) ON CONFLICT (call_id) DO NOTHING`, c.ID, rows.Clean(r.Full))
+	if r.Result.Whole != nil {
+		u.saveOutput(c.ID, r.Result.Whole)
 	}
 	u.use(t, agent.Usage{}, r.Duration)
 	u.Finish(t, turn, c, Ending{Status: r.Result.Status, Reason: r.Result.ErrorReason, Text: r.Result.Content, ms: r.Duration.Milliseconds()})
 	return true
+}
+
+// outputPart is how much of an output a row holds, in bytes.
+const outputPart = 1 << 20
+
+func (u *Unit) saveOutput(callID string, output *io.SectionReader) {
+	buf := make([]byte, outputPart)
+	for n, at := 0, int64(0); at < output.Size(); n++ {
+		k, err := output.ReadAt(buf, at)
+		if !errors.Is(err, io.EOF) {
+			rows.Check(err)
+		}
+		if at+int64(k) < output.Size() { // the last character belongs to the next part
+			for k--; k > outputPart-utf8.UTFMax && !utf8.RuneStart(buf[k]); k-- {
+			}
+		}
+		if body := rows.Clean(string(buf[:k])); n == 0 {
+			u.Exec(`INSERT INTO outputs (call_id, body) VALUES (?, ?) ON CONFLICT (call_id) DO NOTHING`, callID, body)
+		} else {
+			u.Exec(`INSERT INTO output_parts (call_id, n, body) VALUES (?, ?, ?) ON CONFLICT (call_id, n) DO NOTHING`, callID, n, body)
+		}
+		at += int64(k)
+	}
 }
 
 // saveIfLast saves a step's round with the last of its results, in one

@@ -1,0 +1,8 @@
+-- expands
+-- What follows the first part of an output: a program holds one part at a time.
+CREATE TABLE output_parts (
+  call_id TEXT NOT NULL REFERENCES tool_calls(id) ON DELETE CASCADE,
+  n       BIGINT NOT NULL,
+  body    TEXT NOT NULL,
+  PRIMARY KEY (call_id, n)
+);
