@@ -48,6 +48,7 @@ func TestOnPostgres(t *testing.T) {
 			"terminated run":            TestTerminatedRunIsReconciled,
 			"export and import":         testExportOfARun,
 			"http log":                  TestRow40_HTTPLog,
+			"long outputs":              TestFault_D2_FiftyMegabytes,
 			"deploys":                   TestRollingDeploys,
 			"chaos":                     TestChaos,
 		})

@@ -172,8 +172,8 @@ func (u *Unit) saveOutput(callID string, output *io.SectionReader) {
 		}
 		if body := rows.Clean(string(buf[:k])); n == 0 {
 			u.Exec(`INSERT INTO outputs (call_id, body) VALUES (?, ?) ON CONFLICT (call_id) DO NOTHING`, callID, body)
-		} else {
-			u.Exec(`INSERT INTO output_parts (call_id, n, body) VALUES (?, ?, ?) ON CONFLICT (call_id, n) DO NOTHING`, callID, n, body)
+		} else if !u.One(`SELECT 1 FROM output_parts WHERE call_id = ? AND n = ?`, callID, n).Into(new(int)) { // it also has the part before sent
+			u.Exec(`INSERT INTO output_parts (call_id, n, body) VALUES (?, ?, ?)`, callID, n, body)
 		}
 		at += int64(k)
 	}
