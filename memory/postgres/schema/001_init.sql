@@ -391,7 +391,6 @@ CREATE TABLE asks (
   created_at BIGINT NOT NULL
 );
 CREATE INDEX asks_open ON asks (root_id, kind) WHERE outcome = '';
-CREATE INDEX asks_by_user ON asks (user_id, kind, outcome, created_at);
 CREATE INDEX asks_by_root ON asks (root_id, created_at);
 CREATE INDEX asks_by_thread ON asks (thread_id, created_at);
 CREATE INDEX asks_by_step ON asks (turn_id, step);

@@ -2,7 +2,9 @@
 -- What follows the first part of an output: a program holds one part at a time.
 CREATE TABLE output_parts (
   call_id TEXT NOT NULL REFERENCES tool_calls(id) ON DELETE CASCADE,
-  n       INTEGER NOT NULL,
+  n       BIGINT NOT NULL,
   body    TEXT NOT NULL,
   PRIMARY KEY (call_id, n)
 );
+-- What waits for a user, in order.
+CREATE INDEX asks_by_user ON asks (user_id, kind, outcome, created_at);
