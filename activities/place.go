@@ -7,16 +7,17 @@ import (
 	"path/filepath"
 
 	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/internal/webuser"
 )
 
 // place is the folder in which a thread's tools work. A user of the web server has one
 // beneath this worker's workspace, wherever the workspace of the web server is.
 func (a *Activities) place(t agent.Thread) (string, error) {
-	sub, web := agent.InUserFolder(t.UserID, t.Workdir)
+	sub, web := webuser.InFolder(t.UserID, t.Workdir)
 	if !web {
 		return a.workdir(t.Workdir), nil
 	}
-	own := agent.UserFolder(t.UserID)
+	own := webuser.Folder(t.UserID)
 	home, err := userRoot(a.Workspace, own)
 	if err != nil {
 		return "", agent.Wrap(err, agent.CodeUnavailable, "user %s of the web server has no folder in %s", t.UserID, a.Workspace)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/internal/contract"
+	"github.com/spool-agents/spool/internal/webuser"
 	"github.com/spool-agents/spool/memory"
 )
 
@@ -121,7 +122,7 @@ func agentOf(t agent.Thread) string {
 // user of the web server no agent does more unasked than the default one.
 func (a *Activities) mainConfig(thread agent.Thread) agent.SpecialistAgentConfig {
 	config := a.ownConfig(thread)
-	if _, web := agent.InUserFolder(thread.UserID, thread.Workdir); web && config.Name != DefaultAgent {
+	if _, web := webuser.InFolder(thread.UserID, thread.Workdir); web && config.Name != DefaultAgent {
 		usual, _ := a.Catalog.Get(DefaultAgent)
 		config.Bounds = []map[string]string{usual.Approval}
 	}

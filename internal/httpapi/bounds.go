@@ -12,6 +12,7 @@ import (
 	"github.com/spool-agents/spool"
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/internal/tool"
+	"github.com/spool-agents/spool/internal/webuser"
 	"github.com/spool-agents/spool/memory"
 )
 
@@ -31,7 +32,7 @@ func (s *Server) place(c *call, r *memory.SendRequest) error {
 	if c.admin {
 		return nil
 	}
-	own := filepath.Join(s.o.Workspace, agent.UserFolder(c.user))
+	own := filepath.Join(s.o.Workspace, webuser.Folder(c.user))
 	dir := r.Workdir
 	if !filepath.IsAbs(dir) {
 		dir = filepath.Join(own, dir)
@@ -71,7 +72,7 @@ func (s *Server) mayUse(c *call, session string) error {
 // inFolder refuses to go on with a thread that works elsewhere than in the folder of
 // its user.
 func (s *Server) inFolder(c *call, t agent.Thread) error {
-	if _, own := agent.InUserFolder(c.user, t.Workdir); own || c.admin {
+	if _, own := webuser.InFolder(c.user, t.Workdir); own || c.admin {
 		return nil
 	}
 	return &httpError{http.StatusForbidden, "forbidden", "conversation " + t.RootThreadID + " was begun outside of your folder, and goes on from the command line only: begin a new session"}
@@ -143,7 +144,7 @@ func (s *Server) limit(c *call, folder, name string, args json.RawMessage) strin
 		}
 	}
 	spec, run := agent.ToolSpec{Name: name}, agent.ToolRun{Workdir: folder, Args: args}
-	_, own := agent.InUserFolder(c.user, folder)
+	_, own := webuser.InFolder(c.user, folder)
 	switch {
 	case !own || tool.Gate(spec, run, once) != agent.GateAuto:
 		return limitAdministrator

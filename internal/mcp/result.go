@@ -11,7 +11,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/spool-agents/spool/agent"
-	"github.com/spool-agents/spool/internal/tool"
+	"github.com/spool-agents/spool/internal/tool/output"
 )
 
 // resultOf makes text of what a server returned: models read text. What is not
@@ -100,7 +100,7 @@ const longestLine = 150
 // as most programs print more around it, or else the first one, and the last one. The
 // worker's detailed log has all of it.
 func gist(text string) string {
-	lines := slices.DeleteFunc(strings.Split(tool.CleanTerminal(text), "\n"), func(line string) bool { return strings.TrimSpace(line) == "" })
+	lines := slices.DeleteFunc(strings.Split(output.Clean(text), "\n"), func(line string) bool { return strings.TrimSpace(line) == "" })
 	if len(lines) == 0 {
 		return ""
 	}

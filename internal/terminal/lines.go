@@ -55,9 +55,13 @@ func (l *Lines) Rest() (n int) {
 	counted := make(chan int, 1)
 	go func() {
 		lines := 0
-		for text, err := "", error(nil); err == nil; {
-			if text, err = l.in.ReadString('\n'); strings.TrimSpace(text) != "" {
+		for {
+			text, err := l.in.ReadString('\n')
+			if strings.TrimSpace(text) != "" {
 				lines++
+			}
+			if err != nil {
+				break
 			}
 		}
 		counted <- lines

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/internal/tool/output"
 	"github.com/spool-agents/spool/internal/tool/textfile"
 )
 
@@ -118,11 +119,11 @@ func common(a, b string) (head, tail int) {
 	for head < most && a[head] == b[head] {
 		head++
 	}
-	head = len(wholeEnd(a[:head]))
+	head = len(output.WholeEnd(a[:head]))
 	for tail < most-head && a[len(a)-1-tail] == b[len(b)-1-tail] {
 		tail++
 	}
-	return head, len(wholeStart(a[len(a)-tail:]))
+	return head, len(output.WholeStart(a[len(a)-tail:]))
 }
 
 // lineEndAt is how lines end at a place of a file: in a few files they end differently.

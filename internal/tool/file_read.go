@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/internal/tool/output"
 	"github.com/spool-agents/spool/internal/tool/textfile"
 )
 
@@ -93,7 +94,7 @@ func cutLines(lines []string, first, count, column int) (text, note string) {
 			if b.Len() > 0 {
 				break
 			}
-			part := wholeEnd(line[:readBytes])
+			part := output.WholeEnd(line[:readBytes])
 			return part, fmt.Sprintf("\n[a part of line %d of %d; continue with offset %d and column %d]", first, len(lines), first, column+utf8.RuneCountInString(part))
 		}
 		b.WriteString(line)

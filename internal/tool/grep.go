@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/internal/tool/output"
 	"github.com/spool-agents/spool/internal/tool/textfile"
 )
 
@@ -139,7 +140,7 @@ func around(line string, from, to int) string {
 	}
 	start := max(0, min(from-grepLine/4, len(line)-grepLine))
 	end := min(len(line), start+max(grepLine, min(to-start, 4*grepLine)))
-	part := wholeEnd(wholeStart(line[start:end]))
+	part := output.WholeEnd(output.WholeStart(line[start:end]))
 	where := fmt.Sprintf(" (column %d of %d): ", 1+utf8.RuneCountInString(line[:from]), utf8.RuneCountInString(line))
 	if start > 0 {
 		where += "…"

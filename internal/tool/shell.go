@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/internal/tool/output"
 )
 
 //go:embed shell.md
@@ -83,7 +84,7 @@ func runShell(ctx context.Context, r agent.ToolRun, a shellArgs, memory int64) a
 	inner, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 
-	out := newBounded(shellOutput)
+	out := output.New(shellOutput)
 	line, done, err := commandLine(strings.ReplaceAll(a.Command, "\r\n", "\n")) // a shell takes CR for a part of the word
 	if err != nil {
 		return agent.ToolFailed(agent.ErrUnknown, "Error: the command is too long for an argument and cannot be put into a file: %v.", err)
@@ -91,7 +92,8 @@ func runShell(ctx context.Context, r agent.ToolRun, a shellArgs, memory int64) a
 	defer done()
 	sh, number := shellPath(), func(n int64) string { return strconv.FormatInt(n, 10) }
 	status, err := runSupervised(inner, r, []string{sh, "-c", limited, sh, number(memory >> 10), number(processLimit()), number(fileLimit(r.Workdir)), sh, line}, out)
-	result, why := agent.ToolFailed(agent.ErrUnknown, ""), ""
+	result := agent.ToolFailed(agent.ErrUnknown, "")
+	var why string
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
 		result.ErrorReason, why = agent.ErrTimeout, fmt.Sprintf("[stopped: the command did not end within %s]", timeout)
@@ -105,7 +107,7 @@ func runShell(ctx context.Context, r agent.ToolRun, a shellArgs, memory int64) a
 		}
 		why = fmt.Sprintf("[exit code %d]", status)
 	}
-	result.Content, result.Whole = out.end(why)
+	result.Content, result.Whole = out.End(why)
 	return result
 }
 
@@ -128,7 +130,7 @@ func commandLine(command string) (line string, done func(), err error) {
 
 // runSupervised runs a command to its end and returns its exit status, or
 // ctx's error when that ended it.
-func runSupervised(ctx context.Context, r agent.ToolRun, command []string, out *bounded) (int, error) {
+func runSupervised(ctx context.Context, r agent.ToolRun, command []string, out *output.Bounded) (int, error) {
 	p, err := StartSupervised(&exec.Cmd{Dir: r.Workdir, Env: shellEnv(r), Stdout: out, Stderr: out}, command...)
 	if err != nil {
 		return 0, err

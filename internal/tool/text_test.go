@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"github.com/spool-agents/spool/internal/tool"
+	"github.com/spool-agents/spool/internal/tool/output"
 )
 
 // B6: nothing a tool prints breaks a store, a provider or a terminal.
@@ -26,7 +27,7 @@ func TestCleanTerminal(t *testing.T) {
 		"tab\tend \U0001F600":                      "tab\tend \U0001F600",
 		"lone \x1b":                                "lone ",
 	} {
-		assert.Equal(t, want, tool.CleanTerminal(in), "%q", in)
+		assert.Equal(t, want, output.Clean(in), "%q", in)
 	}
 }
 

@@ -21,6 +21,7 @@ import (
 	"golang.org/x/net/html/atom"
 
 	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/internal/tool/output"
 	"github.com/spool-agents/spool/internal/tool/textfile"
 )
 
@@ -96,7 +97,7 @@ func fetch(ctx context.Context, client *http.Client, raw string) agent.ToolResul
 	}
 	cut := len(body) > fetchBytes
 	if cut {
-		body = []byte(wholeEnd(string(body[:fetchBytes])))
+		body = []byte(output.WholeEnd(string(body[:fetchBytes])))
 	}
 	text, err := pageText(body, resp.Header.Get("Content-Type"), resp.Request.URL)
 	if err != nil {

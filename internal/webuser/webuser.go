@@ -1,4 +1,5 @@
-package agent
+// Package webuser says where users of the web server work.
+package webuser
 
 import (
 	"crypto/sha256"
@@ -13,9 +14,9 @@ const webUsers = "web-users"
 
 const longestFolder = 200
 
-// UserFolder is the folder of a user of the web server, below the workspace. Each user
+// Folder is the folder of a user of the web server, below the workspace. Each user
 // has another one, on systems too that take A and a for the same.
-func UserFolder(user string) string {
+func Folder(user string) string {
 	var b strings.Builder
 	for i := range len(user) {
 		c := user[i]
@@ -32,10 +33,10 @@ func UserFolder(user string) string {
 	return path.Join(webUsers, name)
 }
 
-// InUserFolder finds where a folder lies in that of a user: "." is the user's folder
+// InFolder finds where a folder lies in that of a user: "." is the user's folder
 // itself. It looks at names only, as the workspace of another machine has another path.
-func InUserFolder(user, folder string) (sub string, ok bool) {
-	own := "/" + UserFolder(user) + "/"
+func InFolder(user, folder string) (sub string, ok bool) {
+	own := "/" + Folder(user) + "/"
 	at := path.Clean("/"+folder) + "/"
 	i := strings.LastIndex(at, own)
 	if i < 0 || user == "" {

@@ -1,4 +1,4 @@
-package agent
+package webuser
 
 import (
 	"strings"
@@ -10,7 +10,7 @@ import (
 func TestEachUserHasAFolder(t *testing.T) {
 	seen := map[string]string{}
 	for _, user := range []string{"eve", "Eve", "ada@example.com", ".", "..", "%2E", "a\\b", "ü", "con.", "-rf", "web-users", "eve.", "\u202eeve", strings.Repeat("A", 128), strings.Repeat("A", 127) + "B"} {
-		folder := UserFolder(user)
+		folder := Folder(user)
 		require.Equal(t, 1, strings.Count(folder, "/"), "%q: %s", user, folder)
 		require.Less(t, len(folder), 255, user)
 		require.False(t, strings.ContainsAny(folder, "\\ \x00") || strings.Contains(folder, "/.") || folder != strings.ToValidUTF8(folder, ""), "%q: %s", user, folder)
@@ -32,10 +32,10 @@ func TestInUserFolder(t *testing.T) {
 		{"/w", ""},
 		{"", ""},
 	} {
-		sub, ok := InUserFolder("eve", c.folder)
+		sub, ok := InFolder("eve", c.folder)
 		require.Equal(t, c.sub, sub, c.folder)
 		require.Equal(t, c.sub != "", ok, c.folder)
 	}
-	_, ok := InUserFolder("", "/w/web-users")
+	_, ok := InFolder("", "/w/web-users")
 	require.False(t, ok, "who has no name has no folder")
 }
