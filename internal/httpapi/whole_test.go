@@ -35,7 +35,7 @@ func TestAHistoryIsReadOnce(t *testing.T) {
 	}
 	require.Less(t, told(160_000), 40*told(10_000))
 	read := func(n int) uint64 {
-		body := []byte(`{"messages":[` + strings.Repeat(`{"role":"user","content":"x"},`, n) + `{"role":"user","content":"y"}]}`)
+		body := []byte(`{"model":"x","messages":[` + strings.Repeat(`{"role":"user","content":"x"},`, n) + `{"role":"user","content":"y"}]}`)
 		return asked(func() {
 			q, err := parseCompletion(body)
 			require.NoError(t, err)

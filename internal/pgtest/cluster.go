@@ -43,10 +43,11 @@ const ClockEnv = "SPOOL_TEST_CLOCK"
 
 // supervise runs the server until it ends or its own standard input does; then
 // it removes the cluster, unless the file keep says that it will be started
-// again. So nothing is left when a test program is killed.
+// again. So nothing is left when a test program is killed. The server is the process
+// that its file names: faketime, which starts it, passes no signals on.
 const supervise = `dir=$1; shift; exec 3<&0
 "$@" </dev/null 3<&- & server=$!
-(cat <&3 >/dev/null; kill -INT $server 2>/dev/null) & watch=$!
+(cat <&3 >/dev/null; kill -INT "$(head -n 1 "$dir/data/postmaster.pid" 2>/dev/null || echo $server)" 2>/dev/null) & watch=$!
 wait $server
 kill $watch 2>/dev/null
 [ -e "$dir/keep" ] || rm -rf "$dir"`
