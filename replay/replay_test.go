@@ -18,7 +18,7 @@ func TestFilesSaysWhatIsNoHistory(t *testing.T) {
 	require.NoError(t, os.Mkdir(filepath.Dir(other), 0o700))
 	require.NoError(t, os.WriteFile(other, []byte(`{"events":[]}`), 0o600))
 	for path, want := range map[string]string{
-		filepath.Join(dir, "missing.json"): "there is no history", t.TempDir(): "there is no history to replay", empty: "it is no history", filepath.Dir(other): "this build cannot continue this run",
+		filepath.Join(dir, "missing.json"): "there is no history", t.TempDir(): "there is no history to replay", empty: "is no history", filepath.Dir(other): "is no history",
 	} {
 		err := replay.Files(replay.Options{}, path)
 		require.Equal(t, agent.CodeInvalid, agent.CodeOf(err), path)

@@ -131,7 +131,7 @@ func readYAML(dir string) (trust.File, layer, []string) {
 			}
 			var v any
 			if err := yaml.NodeToValue(node, &v); err != nil {
-				problems = append(problems, fmt.Sprintf("%s: %s cannot be read: %v", at, key, err))
+				problems = append(problems, fmt.Sprintf("%s: %s cannot be read: %s", at, key, strings.TrimSpace(yaml.FormatError(err, false, false))))
 				continue
 			}
 			values[key] = found{strings.TrimSpace(fmt.Sprint(v)), at, dir}

@@ -140,7 +140,7 @@ func TestAFailureIsToldOnce(t *testing.T) {
 	chat := starterCommand(t, s, "chat", "-s", s.Session("s3"))
 	chat.Stdin = strings.NewReader(bad + "\n")
 	said, err := chat.CombinedOutput()
-	require.NoError(t, err)
+	require.ErrorContains(t, err, "exit status 1")
 	once(string(said), "bad_request")
 	again, code := starter(t, s, "send", "-s", s.Session("s4"), "--message-id", "m", bad)
 	require.Equal(t, 1, code, again)

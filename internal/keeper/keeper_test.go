@@ -77,6 +77,8 @@ type atRest struct {
 	sweeps  int
 }
 
+func (*atRest) ID() string { return "store" }
+
 func (s *atRest) Changed(context.Context) (int64, error) { return s.changes, nil }
 
 func (s *atRest) Overdue(context.Context, time.Duration, int) ([]memory.Overdue, error) {

@@ -36,7 +36,11 @@ type files struct {
 	ended chan struct{}
 	done  chan struct{}
 
-	writing sync.Mutex // one file at a time
+	writing sync.Mutex // one flush at a time
+	file    sync.Mutex // one file is written or removed
+	// removals counts when deletions began and when they were over, so it is odd
+	// while one is at work; under file.
+	removals int
 	// images are those of the journal whose files were written or found; under writing.
 	images map[string]bool
 	said   map[string]string
@@ -71,8 +75,12 @@ func (f *files) changed(threads []string) {
 }
 
 // remove removes the files of a tree that is about to be deleted, its root first
-// in threads. If the deletion does not happen they are written again.
-func (f *files) remove(threads []string) {
+// in threads. No file is written until the deletion is over: one that came back would
+// bring the tree back. If the deletion does not happen they are written again.
+func (f *files) remove(threads []string) (over func()) {
+	f.file.Lock()
+	defer f.file.Unlock()
+	f.removals++
 	// Also files with names of the older form.
 	_, err := f.folder.DeleteSession(threads[0])
 	for _, id := range threads {
@@ -80,6 +88,12 @@ func (f *files) remove(threads []string) {
 	}
 	if err != nil {
 		f.report(agent.Wrap(err, agent.CodeUnavailable, "files of thread %s cannot be removed", threads[0]))
+	}
+	return func() {
+		f.file.Lock()
+		f.removals++
+		f.file.Unlock()
+		f.changed(threads)
 	}
 }
 
@@ -183,15 +197,28 @@ func (f *files) sayOnce(what string, err error) {
 
 // write makes a thread's file that of the journal.
 func (f *files) write(threadID string) error {
-	s, err := f.session(threadID)
-	if agent.CodeOf(err) == agent.CodeNotFound {
-		return f.removeFile(threadID) // deleted while its file was written
-	}
-	if err != nil {
+	for {
+		f.file.Lock()
+		began := f.removals
+		f.file.Unlock()
+		s, err := f.session(threadID)
+		gone := agent.CodeOf(err) == agent.CodeNotFound
+		if err != nil && !gone {
+			return err
+		}
+		f.file.Lock()
+		if f.removals != began || began%2 == 1 { // s may be of a thread that goes
+			f.file.Unlock()
+			time.Sleep(time.Millisecond)
+			continue
+		}
+		defer f.file.Unlock()
+		if gone {
+			return f.removeFile(threadID)
+		}
+		_, err = f.folder.SaveThread(s)
 		return err
 	}
-	_, err = f.folder.SaveThread(s)
-	return err
 }
 
 func (f *files) session(threadID string) (sessionfile.Session, error) {

@@ -209,6 +209,23 @@ func TestDeletedFilesStayDeleted(t *testing.T) {
 	require.Len(t, left, 2)
 }
 
+// A file that is written while its conversation is deleted does not bring it back.
+func TestADeletionWhileFilesAreWritten(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir, filestore.Options{Delay: time.Nanosecond})
+	for i := range 200 {
+		edit := func(e memory.ThreadEdit) {
+			ok(t, s.EditThreads(t.Context(), memory.EditRequest{UserID: "u", Profile: "default", Edits: []memory.ThreadEdit{e}}))
+		}
+		id := fmt.Sprintf("s%d/default", i)
+		edit(memory.ThreadEdit{ThreadID: id, Messages: []agent.Message{{ID: "m", Role: agent.RoleUser, Content: agent.Text("x")}}})
+		time.Sleep(time.Duration(i%20) * 100 * time.Microsecond)
+		edit(memory.ThreadEdit{ThreadID: id, Delete: true})
+	}
+	ok(t, s.Close())
+	require.Empty(t, names(t, dir))
+}
+
 // TestRow89_DamagedFiles: a file cut at any byte is whole or set aside and
 // reported; nothing is lost, with the journal or, of the others, without it.
 func TestRow89_DamagedFiles(t *testing.T) {

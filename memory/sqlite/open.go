@@ -49,7 +49,8 @@ type Options struct {
 	// For measurements and for data that can be made again.
 	Relaxed bool
 	// Removing and Committed tell a store of files what to do; see there.
-	Removing, Committed func(threadIDs []string)
+	Removing  func(threadIDs []string) (over func())
+	Committed func(threadIDs []string)
 
 	schema fs.FS // tests of migrations
 }

@@ -29,7 +29,8 @@ export function Inbox({ model }) {
     addEventListener("pointerdown", away);
     return () => removeEventListener("pointerdown", away);
   }, [open]);
-  const flip = async () => {
+  const flip = async (e) => {
+    const box = e.currentTarget;
     const want = !notes && (await Notification.requestPermission()) === "granted";
     try {
       localStorage.setItem(key, want ? "yes" : "");
@@ -37,6 +38,7 @@ export function Inbox({ model }) {
       // It lasts as long as the page.
     }
     setNotes(want);
+    box.checked = want; // a refusal changes no state, so nothing draws it anew
     if (!notes && !want) model.notice("The browser does not allow notifications of this page.");
   };
   const keys = (e) => {

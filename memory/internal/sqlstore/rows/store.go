@@ -26,9 +26,11 @@ type Options struct {
 	// It is read once per transaction, after the transaction has the right to write.
 	Clock func() time.Time
 	// Removing, if not nil, is told which threads a transaction removes, before
-	// it commits; Committed which threads it may have changed, after that. Both
+	// it commits; what it returns is called when the transaction is over, also if it
+	// failed. Committed is told which threads it may have changed, after that. All
 	// return soon and use no store.
-	Removing, Committed func(threadIDs []string)
+	Removing  func(threadIDs []string) (over func())
+	Committed func(threadIDs []string)
 }
 
 // Store is the tables of a Backend: what all floors stand on.
@@ -146,14 +148,14 @@ func (s *Store) tryWrite(ctx context.Context, name string, f func(*Unit)) error 
 		return err
 	}
 	if s.o.Removing != nil && len(u.Removed) > 0 {
-		s.o.Removing(u.Removed)
+		defer s.o.Removing(u.Removed)()
 	}
 	memory.CrashPoint("before-" + name)
 	err = tx.Commit()
 	if err == nil {
 		memory.CrashPoint("after-" + name)
 	}
-	if s.o.Committed != nil && (err == nil || len(u.Removed) > 0) {
+	if s.o.Committed != nil && err == nil {
 		s.o.Committed(u.touched())
 	}
 	return err
