@@ -66,7 +66,7 @@ func TestRow94_WhenBusy(t *testing.T) {
 		require.Contains(t, shape(asked(t, s, strings.TrimPrefix(text, "script: "))), "tool user assistant tool", "the model saw it before its next call")
 	})
 	t.Run("steer after the last model call", func(t *testing.T) {
-		r := s.Send("late", "script: slow 100ms say "+strings.Repeat("word ", 12)+"end")
+		r := s.Send("late", "script: slow 300ms say "+strings.Repeat("word ", 12)+"end")
 		streaming(t, s, r.ThreadID)
 		require.Equal(t, "own turn", send(0, "late", "steer", "script: say own turn").Response)
 		require.Equal(t, "user assistant user assistant", roles(messages(t, s, r.ThreadID)))

@@ -37,7 +37,7 @@ func TestSigtermLetsAToolEnd(t *testing.T) {
 func TestSigtermLetsAnAnswerEnd(t *testing.T) {
 	s := stack(t)
 	first := s.StartWorker(drainForLong)
-	r := s.Send("s1", "script: slow 50ms say "+strings.Repeat("word ", 40)+"end")
+	r := s.Send("s1", "script: slow 100ms say "+strings.Repeat("word ", 40)+"end")
 	streaming(t, s, r.ThreadID)
 	first.Signal(syscall.SIGTERM)
 	first.Ends(t, "SIGTERM, and the answer has ended")

@@ -200,10 +200,12 @@ func TestRotationOfKeysUnderOpenTurns(t *testing.T) {
 	sent := []spool.Reply{
 		s.Send("tool", script.Script(add(1, 2), until("tool"), "say one")),
 		s.Send("child", script.Script(script.Task("general", script.Script(until("child"), "say below")), "say two")),
-		s.Send("stream", script.Script(add(3, 4), "slow 100ms say "+strings.Repeat("word ", 20))),
+		s.Send("stream", script.Script(add(3, 4), until("stream"), "slow 300ms say "+strings.Repeat("word ", 20))),
 	}
-	started(t, s, "tool")
-	started(t, s, "child")
+	for _, file := range []string{"tool", "child", "stream"} {
+		started(t, s, file)
+	}
+	letGo(t, s, "stream")
 	streaming(t, s, sent[2].ThreadID)
 	w.Kill()
 	s.Encrypt(tt.KeyB + "," + tt.KeyA)

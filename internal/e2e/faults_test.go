@@ -56,7 +56,7 @@ func lostInMidStream(t *testing.T, lose func(s *tt.Stack, w *tt.Process), env ..
 	t.Helper()
 	s := tt.New(t)
 	w := s.StartWorker(env...)
-	r := s.Send("s1", script.Script(add(1, 2), "slow 50ms say "+strings.Repeat("word ", 40)+"end"))
+	r := s.Send("s1", script.Script(add(1, 2), "slow 100ms say "+strings.Repeat("word ", 40)+"end"))
 	streaming(t, s, r.ThreadID)
 	lose(s, w)
 	r = s.Wait(r)

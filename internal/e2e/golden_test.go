@@ -125,7 +125,7 @@ var scenarios = map[string]scenario{
 	}},
 	"continue-as-new": {env: []string{"SPOOL_MAX_EVENTS=10"}, script: script.Script(add(1, 2), script.Task("general", "script: say x"), add(3, 4), "say done")},
 	"worker-killed": {play: func(t *testing.T, s *tt.Stack) spool.Reply {
-		r := s.Send("g", script.Script(add(1, 2), "slow 50ms say "+strings.Repeat("word ", 20)))
+		r := s.Send("g", script.Script(add(1, 2), "slow 150ms say "+strings.Repeat("word ", 20)))
 		streaming(t, s, r.ThreadID)
 		s.Workers[0].Kill()
 		s.StartWorker()

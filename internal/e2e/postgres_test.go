@@ -67,7 +67,7 @@ func TestComposeTopology(t *testing.T) {
 	tt.OnStore(t, func(t testing.TB) string { return pgtest.With(t, c.Database(t), "pool_max_conns", "6") })
 	s := tt.New(t)
 	workers := []*tt.Process{s.StartWorker(), s.StartWorker()}
-	first := s.Send("s1", script.Script(add(1, 2), "slow 50ms say "+strings.Repeat("word ", 40)+"end"))
+	first := s.Send("s1", script.Script(add(1, 2), "slow 100ms say "+strings.Repeat("word ", 40)+"end"))
 	second := s.Send("s2", treeScript())
 	streaming(t, s, first.ThreadID)
 	workers[0].Kill()
