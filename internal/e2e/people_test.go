@@ -269,7 +269,7 @@ func TestRow60_RetryOfEveryEnd(t *testing.T) {
 			return s.Ask(session, script.Script(count(session), "say fine"))
 		}},
 		"broken off": {"cancelled", func(t *testing.T, session string) spool.Reply {
-			r := s.Send(session, script.Script(count(session), "slow 50ms say "+strings.Repeat("fine ", 100)))
+			r := s.Send(session, script.Script(count(session), "slow 20ms say "+strings.Repeat("fine ", 100)))
 			streaming(t, s, r.ThreadID)
 			cancel(t, s, r)
 			return s.Wait(r)
