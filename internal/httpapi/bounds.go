@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"path/filepath"
 	"slices"
+	"unicode/utf8"
 
 	"github.com/spool-agents/spool"
 	"github.com/spool-agents/spool/agent"
@@ -170,6 +171,36 @@ func (s *Server) limited(ctx context.Context, c *call, thread string) ([]spool.A
 		}
 	}
 	return list, err
+}
+
+// maxBefore bounds the file that is shown with a call that would replace it, in bytes.
+const maxBefore = 256 << 10
+
+// before tells what a call that waits would replace, to who may approve it. Nothing is told
+// where the file is not on this machine, or the agent's rules hide it.
+func (s *Server) before(c *call) (any, error) {
+	asked, err := c.client.ToolCall(c.r.Context(), c.path("call"))
+	if err != nil {
+		return nil, err
+	}
+	t, err := c.client.Thread(c.r.Context(), asked.ThreadID)
+	if err != nil {
+		return nil, err
+	}
+	var file struct {
+		Path string `json:"path"`
+		Text string `json:"text"`
+	}
+	if asked.ToolName == "file_write" && asked.Status == agent.CallAwaitingApproval && json.Unmarshal(asked.Args, &file) == nil &&
+		s.limit(c, t.Workdir, asked.ToolName, asked.Args) != limitAdministrator {
+		run := agent.ToolRun{Workdir: t.Workdir, Workspace: s.o.Workspace, Home: s.o.Home, Private: s.o.Private}
+		run.Reads = tool.Reads(run, append(slices.Clone(t.Config.Bounds), t.Config.Approval)...)
+		if data, err := tool.ReadFile(run, file.Path, maxBefore); err == nil && utf8.Valid(data) {
+			file.Text = string(data)
+			return file, nil
+		}
+	}
+	return struct{}{}, nil
 }
 
 func (s *Server) decide(c *call) (any, error) {

@@ -313,6 +313,7 @@ func TestAnswersAreAsTheDocumentSays(t *testing.T) {
 	b.get(thread + "/tool-calls").is(200).into(&calls)
 	b.get("/api/v1/tool-calls/" + calls.ToolCalls[0].ID + "/output").is(200)
 	b.get("/api/v1/tool-calls/nonsense/output").fails(404, "not_found")
+	b.get("/api/v1/tool-calls/" + calls.ToolCalls[0].ID + "/before").is(200)
 	sub := calls.ToolCalls[1].SubAgentThreadID
 	b.get("/api/v1/threads/" + sub + "/trace").is(200)
 

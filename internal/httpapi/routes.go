@@ -77,6 +77,7 @@ var operations = []route{
 	{method: "GET", path: "/api/v1/tool-calls/{call}", handle: func(_ *Server, c *call) (any, error) {
 		return c.client.ToolCall(c.r.Context(), c.path("call"))
 	}},
+	{method: "GET", path: "/api/v1/tool-calls/{call}/before", handle: (*Server).before},
 	{method: "GET", path: oneThread + "/follow", handle: (*Server).followThread, query: "from untilIdle untilTurn"},
 	{method: "POST", path: oneThread + "/follow", handle: (*Server).followTree},
 	{method: "GET", path: "/api/v1/follow", handle: (*Server).followMany, query: "thread threads from since once"},
