@@ -215,6 +215,18 @@ func (s *Server) decide(c *call) (any, error) {
 	return c.client.Decide(c.r.Context(), d)
 }
 
+func (s *Server) permissions(c *call) (any, error) {
+	list, err := c.client.Permissions(c.r.Context(), c.query().text("session"))
+	return map[string]any{"permissions": list}, err
+}
+
+// revoke takes back one of them.
+func (s *Server) revoke(c *call) (any, error) {
+	q := c.query()
+	p := memory.Permission{Rule: q.text("rule"), Agent: q.text("agent"), Source: q.text("source")}
+	return p, c.client.Revoke(c.r.Context(), q.text("session"), p)
+}
+
 // mayDecide refuses approval of what is not the user's to approve, and texts for a
 // conversation that was begun elsewhere. A denial is always the user's.
 func (s *Server) mayDecide(c *call, d memory.Decision) error {
