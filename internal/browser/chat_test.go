@@ -113,6 +113,7 @@ func TestApprovalsOnThePage(t *testing.T) {
 	// The question of a child stands in the chat, with the agent's name.
 	p.Say(ask(write("a.txt"), write("b.txt")))
 	p.Text(".card h2", "General asks to run 2 tools")
+	p.Text(".card .decide", "Approve all 2")
 	p.Text(".task-block", "Waiting for approval")
 	p.Text(".sidebar", "Waiting for approval")
 	require.Contains(t, Eval[string](p, "document.title"), "(1)")
@@ -159,7 +160,11 @@ func TestApprovalsOnThePage(t *testing.T) {
 	p.Key("\u001b")
 	p.Gone("aside")
 
+	// A file that is there is shown with what goes from it.
+	require.NoError(t, os.WriteFile(filepath.Join(s.Work, "e.txt"), []byte("x\nthe old line\n"), 0o600))
 	p.Say(ask(write("e.txt")))
+	p.Text(".card .diff pre > .minus", "the old line")
+	p.Text(".card .diff .label .minus", "−1")
 	p.Press(".card", "Ask no more for file_write in this session")
 	p.See("document.querySelectorAll('.end').length === 5")
 	require.Equal(t, "x", s.File("e.txt"))
@@ -235,6 +240,8 @@ func TestRow98_QuestionsOnThePage(t *testing.T) {
 	require.Contains(t, text, "blue")
 	require.Less(t, strings.Index(text, "blue"), strings.Index(text, "tall"), "each answer reached its own")
 	p.Say(script.Script(script.Call("ask_user", map[string]any{"question": "Which one?", "options": []string{"the <b>red</b> one", "none"}}), "echo chosen"))
+	require.Equal(t, 1, p.Count(".rollup"), "a question alone has none")
+	p.See("document.querySelector('.card .row').getBoundingClientRect().bottom + 4 < document.querySelector('.card .reply').getBoundingClientRect().top")
 	p.Press(".card", "the <b>red</b> one")
 	p.Gone(".card")
 	p.Text("article.assistant:last-of-type", "the <b>red</b> one")

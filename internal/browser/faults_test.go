@@ -317,6 +317,7 @@ func TestBasicsOfAConversation(t *testing.T) {
 	p.Press(".end", "Retry")
 	p.Text(".versions", "2/2")
 	require.Equal(t, 2, p.Count("article.assistant"), "the answer before is not shown twice")
+	p.See("document.querySelectorAll('.end').length === 2")
 	p.Click(`.versions button[aria-label="The answer before"]`)
 	p.Text(".versions", "1/2")
 

@@ -5,6 +5,7 @@ package chat
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -87,15 +88,27 @@ func FullID(ctx context.Context, c lister, id string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	names := make([]string, len(list))
+	for i, t := range list {
+		names[i] = named(t)
+	}
+	return Begun(id, names)
+}
+
+// Begun is the one of some ids that is id or begins with it. What none begins with is
+// returned as it is; what several begin with is CodeInvalid.
+func Begun(id string, ids []string) (string, error) {
 	full := id
-	for _, t := range list {
-		switch found := named(t); {
-		case found == id:
-			return id, nil
-		case full == id:
-			full = found
-		case full != found:
+	if id == "" || slices.Contains(ids, id) {
+		return id, nil
+	}
+	for _, found := range ids {
+		switch {
+		case !strings.HasPrefix(found, id) || found == full:
+		case full != id:
 			return "", agent.Errorf(agent.CodeInvalid, "several ids begin with %s, such as %s and %s: give more of it", id, full, found)
+		default:
+			full = found
 		}
 	}
 	return full, nil

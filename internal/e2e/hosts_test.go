@@ -36,7 +36,12 @@ func testLosesAPart(t *testing.T, part string, how linkState) {
 		"OPENAI_BASE_URL="+ways[health.ModelPart].url, "SPOOL_IDLE_TIMEOUT=3s")
 	streamed := s.Send("streamed", "script: slow 50ms say "+strings.Repeat("word ", 300)+"end")
 	streaming(t, s, streamed.ThreadID)
-	other := s.StartWorker()
+	// A call without a model is made again by any worker, after up to a minute in the
+	// end. Of four workers one gets the same call again and again too rarely to matter.
+	others := []*tt.Process{s.StartWorker()}
+	for part == health.ModelPart && len(others) < 3 {
+		others = append(others, s.StartWorker())
+	}
 	way.set(how)
 	var sent []spool.Reply
 	for i := range 12 {
@@ -46,19 +51,19 @@ func testLosesAPart(t *testing.T, part string, how linkState) {
 		require.Equal(t, "answered", s.Wait(r).Response)
 	}
 	require.True(t, strings.HasSuffix(s.Wait(streamed).Response, "word end"))
-	r := health.Report{}
 	tt.Eventually(t, "it says what is missing", func() bool {
-		var status int
-		status, r = readiness(t, cut)
+		status, r := readiness(t, cut)
 		// Another worker would meet the same model.
-		return !r.Parts[part].OK && (status == http.StatusServiceUnavailable) == (part != health.ModelPart)
+		said := !r.Parts[part].OK && (status == http.StatusServiceUnavailable) == (part != health.ModelPart)
+		if part == health.StorePart {
+			said = said && !r.Parts[health.WorkerPart].OK && strings.Contains(cut.Log(), "takes no tasks until what is missing is back")
+		}
+		return said
 	})
-	if part == health.StorePart {
-		require.Contains(t, cut.Log(), "takes no tasks until what is missing is back")
-		require.False(t, r.Parts[health.WorkerPart].OK, r)
-	}
 
-	other.Kill()
+	for _, other := range others {
+		other.Kill()
+	}
 	way.set(linkWhole)
 	require.Equal(t, "again", s.Ask("s1", "script: say again").Response)
 	tt.Eventually(t, "it is ready", func() bool {

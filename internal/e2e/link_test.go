@@ -68,11 +68,12 @@ func (k *link) set(to linkState) {
 
 func (k *link) serve(c net.Conn) {
 	server, err := net.Dial("tcp", k.to)
-	if err != nil || k.is() == linkRefused {
+	k.mu.Lock() // a link that is cut now either refuses this connection or ends it
+	if err != nil || k.state == linkRefused {
+		k.mu.Unlock()
 		_ = c.Close()
 		return
 	}
-	k.mu.Lock()
 	k.conns = append(k.conns, c, server)
 	k.mu.Unlock()
 	go k.pass(c, server)

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"path/filepath"
 	"slices"
+	"unicode/utf8"
 
 	"github.com/spool-agents/spool"
 	"github.com/spool-agents/spool/agent"
@@ -172,6 +173,36 @@ func (s *Server) limited(ctx context.Context, c *call, thread string) ([]spool.A
 	return list, err
 }
 
+// maxBefore bounds the file that is shown with a call that would replace it, in bytes.
+const maxBefore = 256 << 10
+
+// before tells what a call that waits would replace, to who may approve it. Nothing is told
+// where the file is not on this machine, or the agent's rules hide it.
+func (s *Server) before(c *call) (any, error) {
+	asked, err := c.client.ToolCall(c.r.Context(), c.path("call"))
+	if err != nil {
+		return nil, err
+	}
+	t, err := c.client.Thread(c.r.Context(), asked.ThreadID)
+	if err != nil {
+		return nil, err
+	}
+	var file struct {
+		Path string `json:"path"`
+		Text string `json:"text"`
+	}
+	if asked.ToolName == "file_write" && asked.Status == agent.CallAwaitingApproval && json.Unmarshal(asked.Args, &file) == nil &&
+		s.limit(c, t.Workdir, asked.ToolName, asked.Args) != limitAdministrator {
+		run := agent.ToolRun{Workdir: t.Workdir, Workspace: s.o.Workspace, Home: s.o.Home, Private: s.o.Private}
+		run.Reads = tool.Reads(run, append(slices.Clone(t.Config.Bounds), t.Config.Approval)...)
+		if data, err := tool.ReadFile(run, file.Path, maxBefore); err == nil && utf8.Valid(data) {
+			file.Text = string(data)
+			return file, nil
+		}
+	}
+	return struct{}{}, nil
+}
+
 func (s *Server) decide(c *call) (any, error) {
 	var d memory.Decision
 	if err := c.body(&d); err != nil {
@@ -182,6 +213,18 @@ func (s *Server) decide(c *call) (any, error) {
 		return nil, err
 	}
 	return c.client.Decide(c.r.Context(), d)
+}
+
+func (s *Server) permissions(c *call) (any, error) {
+	list, err := c.client.Permissions(c.r.Context(), c.query().text("session"))
+	return map[string]any{"permissions": list}, err
+}
+
+// revoke takes back one of them.
+func (s *Server) revoke(c *call) (any, error) {
+	q := c.query()
+	p := memory.Permission{Rule: q.text("rule"), Agent: q.text("agent"), Source: q.text("source")}
+	return p, c.client.Revoke(c.r.Context(), q.text("session"), p)
 }
 
 // mayDecide refuses approval of what is not the user's to approve, and texts for a

@@ -82,7 +82,8 @@ func limits(a spool.ApprovalRequest) (out []string) {
 func TestUsersGiveNoOrders(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	b.asks()
+	hides := "---\nname: orchestrator\napproval: {\"file_read(hidden*)\": deny}\n---\nYou ask first.\n"
+	require.NoError(t, os.WriteFile(filepath.Join(b.Agents(), "orchestrator.md"), []byte(hides), 0o644))
 	loose := "---\nname: loose\napproval: {shell: auto, file_write: auto, \"file_read\": auto}\n---\nYou ask nobody.\n"
 	require.NoError(t, os.WriteFile(filepath.Join(b.Agents(), "loose.md"), []byte(loose), 0o644))
 	b.StartWorker()
@@ -146,6 +147,18 @@ func TestUsersGiveNoOrders(t *testing.T) {
 	eve.decides(a, map[string]any{"verdict": memory.Approve, "calls": first}).is(http.StatusOK)
 	eve.ended(a)
 	require.Equal(t, "his hers", b.File("web-users/eve/a.txt")+" "+b.File("web-users/eve/b.txt"))
+
+	// What a call would replace is shown to who may approve it, unless a rule hides it.
+	require.NoError(t, os.WriteFile(filepath.Join(own, "hidden.txt"), []byte("secret"), 0o600))
+	a = eve.wants(map[string]any{}, write("b.txt"), write("hidden.txt"), shell, edit("b.txt"))
+	for i, want := range []string{`{"path":"b.txt","text":"hers"}`, "{}", "{}", "{}"} {
+		before := "/api/v1/tool-calls/" + a.ToolCalls[i].ID + "/before"
+		require.JSONEq(t, want, eve.ask(http.MethodGet, before, nil).is(http.StatusOK).body, before)
+		b.get(before).fails(http.StatusNotFound, "not_found")
+	}
+	eve.decides(a, map[string]any{"verdict": memory.Deny}).is(http.StatusOK)
+	eve.ended(a)
+	require.JSONEq(t, "{}", eve.ask(http.MethodGet, "/api/v1/tool-calls/"+a.ToolCalls[0].ID+"/before", nil).body, "it waits no more")
 
 	// Another agent does not ask less, also behind a fork, a retry and chat completions.
 	a = eve.wants(map[string]any{"agent": "loose"}, shell)

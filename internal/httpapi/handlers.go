@@ -129,12 +129,6 @@ func (s *Server) threads(c *call) (any, error) {
 	return threadList{list, next}, err
 }
 
-// chatList is a page of chats.
-type chatList struct {
-	Chats []agent.Thread `json:"chats"`
-	Next  string         `json:"next,omitempty"`
-}
-
 func (s *Server) chats(c *call) (any, error) {
 	q := c.query()
 	limit := q.number("limit", defaultPage, 1, maxPage)
@@ -142,7 +136,10 @@ func (s *Server) chats(c *call) (any, error) {
 		return nil, q.err
 	}
 	list, next, err := c.client.ThreadPage(c.r.Context(), memory.ThreadFilter{}, q.text("after"), int(limit))
-	return chatList{list, next}, err
+	return struct {
+		Chats []agent.Thread `json:"chats"`
+		Next  string         `json:"next,omitempty"`
+	}{list, next}, err
 }
 
 func (s *Server) thread(c *call) (any, error) {
@@ -269,10 +266,8 @@ func (s *Server) chatTask(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, t := range tasks {
-		if t.ID == c.path("task") {
-			return t, nil
-		}
+	if i := slices.IndexFunc(tasks, func(t agent.Task) bool { return t.ID == c.path("task") }); i >= 0 {
+		return tasks[i], nil
 	}
 	return nil, agent.Errorf(agent.CodeNotFound, "chat %s has no task %q", c.thread, c.path("task"))
 }

@@ -285,14 +285,19 @@ func TestAnswersAreAsTheDocumentSays(t *testing.T) {
 	b.get("/api/v1/approvals?thread=" + id(r.ThreadID)).is(200)
 	decision := "/api/v1/approvals/" + pending.Pending[0].ApprovalID + "/decision"
 	b.post(decision, map[string]any{"verdict": "perhaps"}).fails(400, "invalid")
-	b.post(decision, map[string]any{"verdict": memory.Approve}).is(200)
-	b.post(decision, map[string]any{"verdict": memory.Approve}).is(200)
+	b.post(decision, map[string]any{"verdict": memory.ApproveAll, "narrow": true}).is(200)
+	b.post(decision, map[string]any{"verdict": memory.ApproveAll, "narrow": true}).is(200)
 	b.post(decision, map[string]any{"verdict": memory.Deny}).fails(409, "conflict", "tester")
 	end := b.ends(r)
 	require.Equal(t, "completed", end.Status, end.Error)
 	require.Contains(t, end.Response, "hello")
 
 	b.get("/api/v1/decisions").is(200)
+	session := "session=" + id(b.Session("s"))
+	require.Contains(t, b.get("/api/v1/permissions?"+session).is(200).body, `"rule":"shell(echo *)"`)
+	allowed := b.request(http.MethodDelete, "/api/v1/permissions?agent=general&source=built+in&rule=shell%28echo+%2A%29&"+session, nil)
+	b.send(allowed).is(200)
+	b.send(allowed).fails(404, "not_found", "shell(echo *)")
 	b.get("/api/v1/threads?all=true&limit=1").is(200)
 	b.get("/api/v1/threads?after=nonsense").fails(400, "invalid", "the list before")
 	b.get(thread + "/messages?limit=2").is(200)
@@ -313,6 +318,7 @@ func TestAnswersAreAsTheDocumentSays(t *testing.T) {
 	b.get(thread + "/tool-calls").is(200).into(&calls)
 	b.get("/api/v1/tool-calls/" + calls.ToolCalls[0].ID + "/output").is(200)
 	b.get("/api/v1/tool-calls/nonsense/output").fails(404, "not_found")
+	b.get("/api/v1/tool-calls/" + calls.ToolCalls[0].ID + "/before").is(200)
 	sub := calls.ToolCalls[1].SubAgentThreadID
 	b.get("/api/v1/threads/" + sub + "/trace").is(200)
 

@@ -77,6 +77,7 @@ var operations = []route{
 	{method: "GET", path: "/api/v1/tool-calls/{call}", handle: func(_ *Server, c *call) (any, error) {
 		return c.client.ToolCall(c.r.Context(), c.path("call"))
 	}},
+	{method: "GET", path: "/api/v1/tool-calls/{call}/before", handle: (*Server).before},
 	{method: "GET", path: oneThread + "/follow", handle: (*Server).followThread, query: "from untilIdle untilTurn"},
 	{method: "POST", path: oneThread + "/follow", handle: (*Server).followTree},
 	{method: "GET", path: "/api/v1/follow", handle: (*Server).followMany, query: "thread threads from since once"},
@@ -91,6 +92,8 @@ var operations = []route{
 	{method: "GET", path: "/api/v1/approvals", handle: (*Server).approvals, query: "thread"},
 	{method: "POST", path: "/api/v1/approvals/{approval}/decision", handle: (*Server).decide},
 	{method: "GET", path: "/api/v1/decisions", handle: (*Server).decisions},
+	{method: "GET", path: "/api/v1/permissions", handle: (*Server).permissions, query: "session"},
+	{method: "DELETE", path: "/api/v1/permissions", handle: (*Server).revoke, query: "session rule agent source"},
 	{method: "GET", path: "/api/v1/questions", handle: reads("questions", (*spool.Client).Questions), query: "thread"},
 	{method: "GET", path: "/api/v1/waits", handle: reads("waits", (*spool.Client).ModelWaits), query: "thread"},
 	{method: "POST", path: "/api/v1/questions/{question}/answer", handle: (*Server).answer},

@@ -55,6 +55,9 @@ type Options struct {
 	Administrator string
 	// Workspace is the folder below which each other user has one.
 	Workspace string
+	// Home is Spool's own folder, and Private are paths elsewhere, of which no file is shown.
+	Home    string
+	Private []string
 	// Approvals are rules for the calls that they may approve.
 	Approvals []string
 	// Limits bound what one user may do; the zero value is usable.

@@ -48,7 +48,7 @@ tool calculator success
 agent general success
   model spool-script tool_calls
   tool shell success
-  approval general approve
+  approval general approve_all
   model spool-script stop
 model spool-script stop
 `, tree(line.Spans))

@@ -36,7 +36,7 @@ var idsOf = map[string]string{
 	"approval": "approval", "question": "question", "id": "agent", "at": "message",
 
 	"name":  "", // the digest of an image: who knows it has the image, or a message that shows it
-	"model": "", "agent": "", "workdir": "", "after": "", "before": "", "from": "", "since": "", "limit": "", "status": "", "Last-Event-ID": "", "Idempotency-Key": "",
+	"model": "", "agent": "", "workdir": "", "after": "", "before": "", "from": "", "since": "", "limit": "", "status": "", "rule": "", "source": "", "Last-Event-ID": "", "Idempotency-Key": "",
 	"conversationId": "", "messageId": "", "requestId": "", "content": "", "messages": "", "text": "", "role": "", "verdict": "", "instruction": "", "arguments": "", "whenBusy": "",
 	"answerSchema": "", "data": "", "token": "", "step": "", "q": "", "format": "", "topic": "", "stream_options": "", "metadata": "", "response_format": "",
 }

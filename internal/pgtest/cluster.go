@@ -38,16 +38,26 @@ var settings = []string{
 	"checkpoint_timeout=30min", "max_wal_size=2GB", "jit=off", "log_min_messages=log", "synchronous_commit=on",
 }
 
-// ClockEnv puts the clock of all clusters off, such as "+1h" (Debian's faketime).
+// ClockEnv puts the clock of all clusters off, such as "+1h"; a C compiler is needed.
 const ClockEnv = "SPOOL_TEST_CLOCK"
+
+// clock is a library that puts a process's clock off. Debian's faketime shows the true
+// time in signal handlers, so that all timeouts of a server that is behind fired at once.
+const clock = `#include <sys/syscall.h>
+#include <sys/time.h>
+#include <time.h>
+#include <unistd.h>
+int gettimeofday(struct timeval *t, void *zone) { int r = syscall(SYS_gettimeofday, t, zone); t->tv_sec += OFF; return r; }
+int clock_gettime(clockid_t c, struct timespec *t) { int r = syscall(SYS_clock_gettime, c, t); if (c == CLOCK_REALTIME) t->tv_sec += OFF; return r; }
+time_t time(time_t *t) { struct timeval now; gettimeofday(&now, 0); if (t) *t = now.tv_sec; return now.tv_sec; }
+`
 
 // supervise runs the server until it ends or its own standard input does; then
 // it removes the cluster, unless the file keep says that it will be started
-// again. So nothing is left when a test program is killed. The server is the process
-// that its file names: faketime, which starts it, passes no signals on.
+// again. So nothing is left when a test program is killed.
 const supervise = `dir=$1; shift; exec 3<&0
 "$@" </dev/null 3<&- & server=$!
-(cat <&3 >/dev/null; kill -INT "$(head -n 1 "$dir/data/postmaster.pid" 2>/dev/null || echo $server)" 2>/dev/null) & watch=$!
+(cat <&3 >/dev/null; kill -INT $server 2>/dev/null) & watch=$!
 wait $server
 kill $watch 2>/dev/null
 [ -e "$dir/keep" ] || rm -rf "$dir"`
@@ -275,16 +285,17 @@ func (c *Cluster) run() error {
 		return err
 	}
 	defer func() { _ = log.Close() }()
-	args := []string{"-c", supervise, "supervise", c.dir}
-	if clock := os.Getenv(ClockEnv); clock != "" {
-		args = append(args, "faketime", "-f", clock)
-	}
-	args = append(args, filepath.Join(c.bin, "postgres"), "-D", filepath.Join(c.dir, "data"), "-p", strconv.Itoa(c.port), "-k", c.dir)
+	args := []string{"-c", supervise, "supervise", c.dir, filepath.Join(c.bin, "postgres"), "-D", filepath.Join(c.dir, "data"), "-p", strconv.Itoa(c.port), "-k", c.dir}
 	for _, s := range append(settings, fmt.Sprintf("fsync=%t", c.fsync)) {
 		args = append(args, "-c", s)
 	}
 	cmd := c.command("sh", args...)
 	cmd.Stdout, cmd.Stderr = log, log
+	if off := os.Getenv(ClockEnv); off != "" {
+		if cmd.Env, err = c.clockOff(off); err != nil {
+			return err
+		}
+	}
 	if c.keep, err = cmd.StdinPipe(); err != nil {
 		return err
 	}
@@ -302,6 +313,21 @@ func (c *Cluster) run() error {
 		return fmt.Errorf("the test PostgreSQL does not answer: %w\n%s", err, text[max(0, len(text)-4000):])
 	}
 	return os.RemoveAll(c.keepFile())
+}
+
+// clockOff is the environment of a server whose clock is off.
+func (c *Cluster) clockOff(by string) ([]string, error) {
+	off, err := time.ParseDuration(by)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", ClockEnv, err)
+	}
+	library := filepath.Join(c.dir, "clock.so")
+	cc := osexec.Command("cc", "-shared", "-fPIC", "-o", library, fmt.Sprintf("-DOFF=(%d)", int(off.Seconds())), "-x", "c", "-")
+	cc.Stdin = strings.NewReader(clock)
+	if out, err := cc.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("%s needs a C compiler: %w\n%s", ClockEnv, err, out)
+	}
+	return append(os.Environ(), "LD_PRELOAD="+library), nil
 }
 
 // answers waits until the server takes connections.

@@ -3,14 +3,18 @@
 package pgtest
 
 import (
+	"fmt"
 	"os"
 	"strings"
 	"testing"
+	"time"
 )
 
 // TestClusterOutlivesAKill: what was committed is there after the server was
-// killed and started again; at the end nothing is left.
+// killed and started again; at the end nothing is left. Its clock is an hour behind,
+// and no timeout comes early for that.
 func TestClusterOutlivesAKill(t *testing.T) {
+	t.Setenv(ClockEnv, "-1h")
 	var dir string
 	t.Run("cluster", func(t *testing.T) {
 		c := Start(t)
@@ -26,6 +30,17 @@ func TestClusterOutlivesAKill(t *testing.T) {
 		c.Stop(t)
 		c.Restart(t)
 		Exec(t, db, "SELECT 1 / (count(*) - 1) FROM kept")
+		Exec(t, db, fmt.Sprintf("SELECT 1 / (abs(%d - 3600 - extract(epoch FROM clock_timestamp())) < 600)::int", time.Now().Unix()))
+		// A second after a wait began, the server looks at all its timers.
+		until := func(lock string) string {
+			return "DO $$ BEGIN WHILE NOT EXISTS (SELECT FROM pg_locks WHERE relation = 'kept'::regclass AND mode = 'AccessExclusiveLock' AND " + lock + ") LOOP PERFORM pg_sleep(0.01); END LOOP; END $$; "
+		}
+		waited := make(chan error)
+		go func() { waited <- exec(db, "SET lock_timeout = '10min'; "+until("granted")+"LOCK TABLE kept") }()
+		Exec(t, db, "LOCK TABLE kept; "+until("NOT granted")+"SELECT pg_sleep(1.5)")
+		if err := <-waited; err != nil {
+			t.Errorf("a wait for a lock ended early: %v", err)
+		}
 	})
 	if _, err := os.Stat(dir); !os.IsNotExist(err) {
 		t.Errorf("%s is still there: %v", dir, err)

@@ -220,11 +220,11 @@ func State(t agent.Thread, open []spool.ApprovalRequest, asked []spool.QuestionR
 	return Status(t) + " (" + strings.Join(parts, "; ") + ")"
 }
 
-// Task is a task with the question, or the model call, that it waits for.
+// Task is a task with its agent's thread, and the question, or model call, it waits for.
 func Task(t agent.Task, asked []spool.QuestionRequest, waits []agent.ModelWait) string {
-	line := fmt.Sprintf("%-10s %-20s %s  %s", t.Status, terminal.OneLine(t.Name, 60), t.ID, terminal.OneLine(cmp.Or(t.Description, t.Instruction), 70))
+	line := fmt.Sprintf("%-10s %-20s %s", t.Status, terminal.OneLine(t.Name, 60), terminal.OneLine(cmp.Or(t.Description, t.Instruction), 70))
 	if t.SubAgentID != "" {
-		line += "  " + t.SubAgentID
+		line += "\n  → " + t.SubAgentID
 	}
 	for _, q := range asked {
 		if q.TaskID == t.ID || agent.TaskID(q.ToolCallID) == t.ID {

@@ -188,15 +188,15 @@ func (c *Client) Decide(ctx context.Context, d memory.Decision) (spool.Decided, 
 	return post[spool.Decided](ctx, c, "/api/v1/approvals/"+url.PathEscape(d.Target)+"/decision", d)
 }
 
-// Permissions are not told over HTTP.
-func (c *Client) Permissions(context.Context, string) ([]memory.Permission, error) {
-	return nil, agent.Errorf(agent.CodeInvalid, "what is allowed for a session is listed where the store is: leave out --server there")
+// Permissions is that of spool.Client.
+func (c *Client) Permissions(ctx context.Context, session string) ([]memory.Permission, error) {
+	return list[memory.Permission](ctx, c, "/api/v1/permissions", url.Values{"session": {session}})
 }
 
-// Revoke is not possible over HTTP.
-func (c *Client) Revoke(ctx context.Context, session string, _ memory.Permission) error {
-	_, err := c.Permissions(ctx, session)
-	return err
+// Revoke is that of spool.Client. It is not repeated: the second would find nothing.
+func (c *Client) Revoke(ctx context.Context, session string, p memory.Permission) error {
+	q := url.Values{"session": {session}, "rule": {p.Rule}, "agent": {p.Agent}, "source": {p.Source}}
+	return c.once(ctx, http.MethodDelete, "/api/v1/permissions?"+q.Encode(), nil, &p)
 }
 
 // Questions is that of spool.Client.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spool-agents/spool"
 	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/internal/chat"
 	"github.com/spool-agents/spool/internal/exit"
 	"github.com/spool-agents/spool/internal/printer"
 	"github.com/spool-agents/spool/internal/terminal"
@@ -53,7 +54,7 @@ func printList[T any](a *app, name string, list []T, text func(T) string, none s
 
 type approveCmd struct {
 	AllSession bool     `help:"Let these tools run without asking for the rest of the session."`
-	Targets    []string `arg:"" name:"approval" help:"Approval ids, or ids of calls: the other calls of their approval are denied."`
+	Targets    []string `arg:"" name:"approval" help:"Ids of approvals or calls, or their beginnings: the other calls of their approval are denied."`
 }
 
 func (c *approveCmd) Run(ctx context.Context, a *app) error {
@@ -65,7 +66,7 @@ func (c *approveCmd) Run(ctx context.Context, a *app) error {
 }
 
 type denyCmd struct {
-	Targets []string `arg:"" name:"approval" help:"Approval ids, or ids of calls: all calls of their approval are denied."`
+	Targets []string `arg:"" name:"approval" help:"Ids of approvals or calls, or their beginnings: all calls of their approval are denied."`
 }
 
 func (c *denyCmd) Run(ctx context.Context, a *app) error {
@@ -73,7 +74,7 @@ func (c *denyCmd) Run(ctx context.Context, a *app) error {
 }
 
 type editCmd struct {
-	Call string `arg:"" help:"Id of the call, or of an approval with one call."`
+	Call string `arg:"" help:"Id of the call, or of an approval with one call, or its beginning."`
 	Text string `arg:"" help:"What the agent is told instead of a result, or - for stdin."`
 }
 
@@ -128,7 +129,20 @@ func (a *app) decide(ctx context.Context, verdict string, targets []string, text
 // theirs, all of them if the approval itself is named.
 func decisionsOf(known []memory.Approval, verdict string, targets []string, text string) ([]memory.Decision, error) {
 	var out []memory.Decision
-	for _, target := range targets {
+	var ids []string // of decided ones too: a beginning never comes to mean another one
+	for _, p := range known {
+		ids = append(ids, p.ID)
+		for _, t := range p.ToolCalls {
+			ids = append(ids, t.ID)
+		}
+	}
+	targets = slices.Clone(targets)
+	for n, target := range targets {
+		target, err := chat.Begun(target, ids)
+		if err != nil {
+			return nil, err
+		}
+		targets[n] = target
 		i := slices.IndexFunc(known, func(p memory.Approval) bool {
 			return p.ID == target || slices.ContainsFunc(p.ToolCalls, func(t agent.ToolCall) bool { return t.ID == target })
 		})
@@ -162,7 +176,7 @@ func decisionsOf(known []memory.Approval, verdict string, targets []string, text
 }
 
 type answerCmd struct {
-	Question string `arg:"" help:"Id of the question, as questions lists it."`
+	Question string `arg:"" help:"Id of the question, or its beginning, as questions lists it."`
 	Text     string `arg:"" help:"The answer, or - to read it from stdin."`
 }
 
@@ -173,6 +187,17 @@ func (c *answerCmd) Run(ctx context.Context, a *app) error {
 	}
 	client, _, err := a.threads(ctx, true)
 	if err != nil {
+		return err
+	}
+	open, err := client.Questions(ctx, "")
+	if err != nil {
+		return err
+	}
+	ids := make([]string, len(open))
+	for i, q := range open {
+		ids[i] = q.QuestionID
+	}
+	if c.Question, err = chat.Begun(c.Question, ids); err != nil {
 		return err
 	}
 	done, err := client.Answer(ctx, memory.AnswerRequest{Target: c.Question, Text: text})

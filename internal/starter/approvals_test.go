@@ -16,6 +16,7 @@ func TestDecisionsOf(t *testing.T) {
 	known := []memory.Approval{
 		{ID: "a1", ToolCalls: []agent.ToolCall{{ID: "c1"}, {ID: "c2"}, {ID: "c3"}}},
 		{ID: "a2", ToolCalls: []agent.ToolCall{{ID: "c4"}}},
+		{ID: "b34", ToolCalls: []agent.ToolCall{{ID: "d56"}}},
 	}
 	for name, c := range map[string]struct {
 		verdict string
@@ -28,6 +29,7 @@ func TestDecisionsOf(t *testing.T) {
 		"calls of several":           {memory.Approve, []string{"c4", "c2"}, []memory.Decision{{Target: "a2", Calls: []string{"c4"}}, {Target: "a1", Calls: []string{"c2"}}}},
 		"denying a call denies all":  {memory.Deny, []string{"c2", "c1"}, []memory.Decision{{Target: "a1"}}},
 		"editing names the call":     {memory.Edit, []string{"c2"}, []memory.Decision{{Target: "c2"}}},
+		"a beginning":                {memory.Approve, []string{"b", "d5"}, []memory.Decision{{Target: "b34"}}},
 		"or its only approval":       {memory.Edit, []string{"a2"}, []memory.Decision{{Target: "a2"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -41,7 +43,9 @@ func TestDecisionsOf(t *testing.T) {
 	}
 	_, err := decisionsOf(known, memory.Edit, []string{"a1"}, "text")
 	assert.Equal(t, agent.CodeInvalid, agent.CodeOf(err))
-	_, err = decisionsOf(known, memory.Approve, []string{"c1", "zz"}, "")
+	_, err = decisionsOf(known, memory.Approve, []string{"a"}, "")
+	assert.Contains(t, err.Error(), "several ids begin with a, such as a1 and a2")
+	_, err = decisionsOf(known, memory.Approve, []string{"c1", ""}, "")
 	assert.Equal(t, agent.CodeNotFound, agent.CodeOf(err))
 }
 

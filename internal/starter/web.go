@@ -145,7 +145,7 @@ func (a *app) startWeb(ctx context.Context, o webOptions) (*webServer, error) {
 	s, err := httpapi.New(httpapi.Options{
 		Store: o.store, Users: users, Page: site, Hosts: hostNames(o.names), UI: o.cfg.TemporalUI, Demo: o.demo, Log: a.log(), Wrap: telemetry.Handler,
 		Health: health.New(health.Store(o.store), health.Temporal(tc), health.Polled(spool.NewClient(o.store, tc, clientOptions(o.cfg)).Workers)), Metrics: telemetry.Scrape,
-		Administrator: o.cfg.User, Workspace: o.cfg.Workspace, Approvals: o.cfg.WebApprovals,
+		Administrator: o.cfg.User, Workspace: o.cfg.Workspace, Home: o.cfg.Home, Private: o.cfg.Private, Approvals: o.cfg.WebApprovals,
 		Client: func(store memory.ConversationMemoryStore, userID string) *spool.Client {
 			c := clientOptions(o.cfg)
 			c.UserID, c.TracerProvider, c.MeterProvider = userID, telemetry.Tracers, telemetry.Meters

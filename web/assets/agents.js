@@ -65,7 +65,7 @@ export function RollUp({ item, model, chat, waits }) {
   const ms = item.end && !working ? item.end.data?.responseTimeMs : since ? now - Date.parse(since) : undefined;
   const line = figures(plural(agents, "agent"), plural(Math.max(tools, item.tools), "tool"), duration(ms), price(cost));
   const waitsFor = item.agents.filter(({ task }) => needsPerson(statusOf(task, kids.filter((t) => t.id === task.subAgentId || below(model, t, task.subAgentId))))).length;
-  if (!first) return html`<p class="rollup plain dim">${line}${item.failed ? html` <span class="bad-text">${item.failed} failed</span>` : ""}</p>`;
+  if (!first) return html`<p class="rollup plain dim">${line}${item.failed ? html` · <span class="bad-text">${item.failed} failed</span>` : ""}</p>`;
   const shown = all || item.agents.length <= most ? item.agents : item.agents.filter(({ task }, i) => i < most || unfinished(task.status) || task.status === "failed");
   const hidden = item.agents.length - shown.length;
   return html`<div class="rollup" role="group" aria-label="Agents">

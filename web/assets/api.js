@@ -51,6 +51,7 @@ export const api = {
   remove: (id) => request("DELETE", at(id)),
   exportAddress: (id, format) => `/api/v1${at(id)}/export${query({ format })}`,
   output: (call) => request("GET", `/tool-calls/${encodeURIComponent(call)}/output`),
+  before: (call) => request("GET", `/tool-calls/${encodeURIComponent(call)}/before`),
   keepImage: (data) => request("POST", "/images", { data }),
   send: (message) => request("POST", "/messages", message),
   cancel: (id, options) => request("POST", `${at(id)}/cancel`, options),

@@ -35,10 +35,10 @@ function compare(a, b) {
   return out;
 }
 
-// changes are the lines that a call writes, as far as its arguments tell: null if the
-// tool writes no file.
-export function changes(tool, args) {
-  if (tool === "file_write" && typeof args.content === "string") return lines("", args.content);
+// changes are the lines that a call writes, as far as its arguments and the file before it
+// tell: null if the tool writes no file.
+export function changes(tool, args, before = "") {
+  if (tool === "file_write" && typeof args.content === "string") return lines(before, args.content);
   if (tool === "file_edit" && typeof args.old === "string" && typeof args.new === "string") return lines(args.old, args.new);
   return null;
 }

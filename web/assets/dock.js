@@ -1,6 +1,7 @@
 // What waits for the person in this conversation: docked above the composer, one card for
 // each agent that asks.
 import { html, Markdown, Output, Seen, useEffect, useRef, useState } from "./ui.js";
+import { api } from "./api.js";
 import { brief, title } from "./format.js";
 import { changes } from "./diff.js";
 import { visible } from "./visible.js";
@@ -8,8 +9,8 @@ import { parsed } from "./thread.js";
 import { argumentsOf, changed, fieldsOf } from "./fields.js";
 
 // Diff shows what a call changes in a file.
-export function Diff({ tool, args }) {
-  const list = changes(tool, args);
+export function Diff({ tool, args, before }) {
+  const list = changes(tool, args, before);
   if (!list) return null;
   const sign = (s) => list.filter(([k]) => k === s).length;
   return html`<div class="diff" data-diff>
@@ -21,13 +22,18 @@ export function Diff({ tool, args }) {
 // Asked is a call that waits: what it would do, as a person sees it best.
 function Asked({ call, folder }) {
   const args = parsed(call.args);
+  const [before, setBefore] = useState({});
+  useEffect(() => {
+    // Without it all lines stand there as new.
+    if (call.toolName === "file_write") api.before(call.id).then(setBefore, () => {});
+  }, [call.id]);
   if (call.toolName === "shell" && typeof args.command === "string") {
     const { command, ...rest } = args;
     return html`<div class="command"><pre tabindex="0" role="region" aria-label="Command"><span class="prompt" aria-hidden="true">$ </span><${Seen} text=${command} /></pre>
       ${(call.workdir || folder) && html`<div class="label">in <code><${Seen} text=${call.workdir || folder} /></code></div>`}
       ${Object.keys(rest).length > 0 && html`<${Output} label="More arguments" value=${rest} uncut />`}</div>`;
   }
-  if (changes(call.toolName, args)) return html`<${Diff} tool=${call.toolName} args=${args} />`;
+  if (changes(call.toolName, args)) return html`<${Diff} tool=${call.toolName} args=${args} before=${before.path === args.path ? before.text : ""} />`;
   return html`<${Output} label=${`Arguments of ${call.toolName}`} value=${call.args} uncut />`;
 }
 
@@ -82,7 +88,7 @@ function Approval({ request, model, first }) {
   const approve = () => may && chosen.size && !wrong && decide({
     verdict: "approve", ...(part && { calls: [...chosen] }), ...(edited.length && { arguments: Object.fromEntries(edited.map((c) => [c.id, argumentsOf(edits[c.id]).args])) }),
   });
-  const verb = part ? `Approve ${chosen.size}${edited.length ? " as edited" : ""}, deny the rest` : edited.length ? "Approve as edited" : "Approve";
+  const verb = part ? `Approve ${chosen.size}${edited.length ? " as edited" : ""}, deny the rest` : `Approve${several ? ` all ${chosen.size}` : ""}${edited.length ? " as edited" : ""}`;
   const leaveEdit = (id) => {
     const { [id]: _, ...rest } = edits;
     setEdits(rest);

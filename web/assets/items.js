@@ -61,6 +61,7 @@ function rollUp(turn, message, items, rolled) {
   for (const t of mine.sort(inOrder)) rolled.add(t.id);
   const agents = mine.filter((t) => t.type === "agent").map((task) => ({ task, action: turn.actions.get(task.id) }));
   const tools = mine.filter((t) => t.type === "tool" && t.name !== "tool:ask_user");
+  if (!agents.length && !tools.length) return; // a question alone: it stands below
   items.push({ kind: "rollup", key: `rollup:${message ?? turn.id}`, agents, tools: tools.length, end: turn.end, began: mine[0].createdAt, failed: tools.filter((t) => t.status === "failed").length, open: mine.some((t) => unfinished(t.status)) });
 }
 

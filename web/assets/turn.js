@@ -169,7 +169,8 @@ export const Turn = memo(
     const draw = (i) => {
       if (i.kind === "system" && chat) return null;
       if (i.kind === "rollup") return chat ? html`<${RollUp} key=${i.key} item=${i} model=${model} chat=${chat} waits=${waits} />` : null;
-      if (i.key === answer && replaced) return null;
+      // An answer that another one replaces stands with that one, and so does its end unless calls led to it.
+      if (replaced && (i.key === answer || (i.kind === "end" && i.end.type === "done" && !turn.calls.size))) return null;
       const told = i.kind === "user" || (i.kind === "report" && i.message.source === `agent:${parent}`);
       const view = told && !chat ? Task : views[i.kind];
       return html`<${view} key=${i.key} item=${i} stream=${i.stream} model=${model} chat=${chat} who=${who} parent=${parent} last=${last} earlier=${i.key === answer ? earlier : []} />`;
