@@ -147,6 +147,8 @@ func TestCommandsOfChat(t *testing.T) {
 		d.Sees("/export [DIR]")
 		d.Types("/nothing" + Enter)
 		d.Sees("/nothing is no command of chat, and nothing was sent")
+		d.Types("/new hello" + Enter)
+		d.Sees("/new takes nothing behind it, and nothing was done")
 		d.Types("/age" + Tab)
 		d.Sees("/agent  /agents")
 		d.Types(CtrlU + "/agent res" + Tab + Enter)

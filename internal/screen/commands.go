@@ -65,6 +65,10 @@ func (m *model) obey(text string) tea.Cmd {
 	arg := strings.TrimSpace(text[len(first(text)):])
 	m.print(m.look.dim("> " + terminal.Visible(text)))
 	for _, c := range commands() {
+		if c.name == name && arg != "" && c.args == "" && name != "/help" {
+			m.print(name + " takes nothing behind it, and nothing was done; the arrow up brings it back")
+			return nil
+		}
 		if c.name == name {
 			return c.run(m, arg)
 		}
