@@ -65,6 +65,10 @@ func (m *model) obey(text string) tea.Cmd {
 	arg := strings.TrimSpace(text[len(first(text)):])
 	m.print(m.look.dim("> " + terminal.Visible(text)))
 	for _, c := range commands() {
+		if c.name == name && arg != "" && c.args == "" && name != "/help" {
+			m.print(name + " takes nothing behind it, and nothing was done; the arrow up brings it back")
+			return nil
+		}
 		if c.name == name {
 			return c.run(m, arg)
 		}
@@ -139,15 +143,13 @@ func (m *model) sessions(arg string) tea.Cmd {
 	}
 }
 
-// found opens the conversation that an id names.
+// found opens the conversation that an id, or its beginning, names.
 func (m *model) found(id string) tea.Msg {
-	if !strings.ContainsAny(id, "/:") {
-		id = agent.MainThreadID(id, agent.DefaultConversation)
+	id, err := chat.Find(m.ctx, m.o.C, id)
+	if err == nil {
+		_, err = m.o.C.Show(m.ctx, id, false)
 	}
-	if _, err := m.o.C.Show(m.ctx, id, false); err != nil {
-		return moved{err: err}
-	}
-	return moved{thread: id}
+	return moved{thread: id, err: err}
 }
 
 func (m *model) chooseModel(name string) tea.Cmd {

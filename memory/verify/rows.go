@@ -26,8 +26,11 @@ type rows struct {
 	responses map[string]int // tool_response events, by call
 	announced map[string]int // tool_call events, by call
 	created   map[made]int   // tool_call events with a link
+	began     map[made]int   // sub_agent_started events
+	told      map[made]int   // sub_agent_completed events
 	ordered   map[made]int   // tasks, by their ids and sub-agents
 	childEnds map[string]int // inbox entries of ends, by the child's turn
+	endsTaken map[string]bool
 	finished  map[string]agent.ToolCall
 
 	// broken means that a row cannot be read.
@@ -39,6 +42,8 @@ type event struct {
 	agent.Event
 	call string
 	link string
+	// parent is the call that gave the task that a sub_agent_completed event ends.
+	parent string
 }
 
 // made is a link: which call made, or which task names, which sub-agent.
@@ -51,11 +56,12 @@ func (one *rows) read(ctx context.Context, r memory.Reader) {
 	for _, e := range steps.Must(r.Events(ctx, id, 0, 0)) {
 		var d struct {
 			ToolCallID       string `json:"toolCallId"`
+			ParentToolCallID string `json:"parentToolCallId"`
 			SubAgentThreadID string `json:"sub_agent_thread_id"`
 		}
 		// Payloads that are no object have no link; that is fine here.
 		_ = json.Unmarshal(e.Data, &d)
-		one.events = append(one.events, event{e, d.ToolCallID, d.SubAgentThreadID})
+		one.events = append(one.events, event{e, d.ToolCallID, d.SubAgentThreadID, d.ParentToolCallID})
 	}
 	one.tasks = steps.Must(r.Tasks(ctx, id))
 	one.calls = steps.Must(r.ToolCalls(ctx, id))
@@ -67,8 +73,8 @@ func (one *rows) read(ctx context.Context, r memory.Reader) {
 
 func (one *rows) index() {
 	one.ends, one.responses, one.announced = map[string]int{}, map[string]int{}, map[string]int{}
-	one.created, one.ordered = map[made]int{}, map[made]int{}
-	one.childEnds, one.finished = map[string]int{}, map[string]agent.ToolCall{}
+	one.created, one.ordered, one.began, one.told = map[made]int{}, map[made]int{}, map[made]int{}, map[made]int{}
+	one.childEnds, one.endsTaken, one.finished = map[string]int{}, map[string]bool{}, map[string]agent.ToolCall{}
 	for _, k := range one.tasks {
 		one.ordered[made{k.ID, k.SubAgentID}]++
 	}
@@ -81,11 +87,16 @@ func (one *rows) index() {
 		case agent.EventToolCall:
 			one.announced[e.call]++
 			one.created[made{e.call, e.link}]++
+		case agent.EventSubAgentStarted:
+			one.began[made{e.call, e.link}]++
+		case agent.EventSubAgentCompleted:
+			one.told[made{e.parent, e.link}]++
 		}
 	}
 	for _, e := range one.inbox {
 		if e.Kind == memory.EntryChild {
 			one.childEnds[e.ChildTurn]++
+			one.endsTaken[e.ChildTurn] = one.endsTaken[e.ChildTurn] || e.State == memory.EntryTaken
 		}
 	}
 	for _, c := range one.calls {

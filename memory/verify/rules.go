@@ -261,10 +261,27 @@ func (c *check) creation(one *rows) {
 		if tasks != 1 {
 			c.add(RuleCreation, th.ID, "turn %s has %d tasks in %q, want 1", t.ID, tasks, t.DelegatorThread)
 		}
+		if delegator != nil {
+			c.told(t, delegator)
+		}
 		if other, ok := turnOf[t.TaskID]; ok {
 			c.add(RuleCreation, th.ID, "turns %s and %s share task %s", t.ID, other, t.TaskID)
 		}
 		turnOf[t.TaskID] = t.ID
+	}
+}
+
+// told belongs to rule 12: the delegator's log tells once that a turn of its sub-agent
+// began, and once that it ended, unless nobody waited for that.
+func (c *check) told(t memory.Turn, delegator *rows) {
+	link := made{t.DelegatorCall, t.ThreadID}
+	if n := delegator.began[link]; n != 1 {
+		c.add(RuleAgree, t.ThreadID, "turn %s has %d sub_agent_started events in %q, want 1", t.ID, n, t.DelegatorThread)
+	}
+	closed := t.State == memory.TurnClosed
+	n := delegator.told[link]
+	if n > 1 || n == 1 && !closed || n == 0 && closed && (t.Background || delegator.endsTaken[t.ID]) {
+		c.add(RuleAgree, t.ThreadID, "turn %s (%s) has %d sub_agent_completed events in %q", t.ID, t.State, n, t.DelegatorThread)
 	}
 }
 

@@ -29,7 +29,7 @@ const (
 	RuleToolOnce = 8  // a tool whose result is stored was not run again
 	RuleLists    = 10 // no list shows a sub-agent unless asked
 	RuleOpenRun  = 11 // no open turn without an open run for more than 30 s
-	RuleAgree    = 12 // what is told twice is told alike, and what other rows tell of is there
+	RuleAgree    = 12 // what is told twice is told alike, and what other rows tell of is there, once
 	RuleReadable = 13 // every row can be read
 )
 

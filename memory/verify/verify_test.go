@@ -241,6 +241,10 @@ func TestPlantedViolationsAreCaught(t *testing.T) {
 		{8, "a call with a logged result is running again", []string{`UPDATE tool_calls SET status = 'running', attempts = 2 WHERE id = @lookup`}},
 		{8, "a result belongs to no call", []string{`DELETE FROM tool_calls WHERE id = @lookup`}},
 		{12, "two messages changed places", []string{`UPDATE messages SET seq = 99 WHERE thread_id = @main AND seq = 3`, `UPDATE messages SET seq = 3 WHERE thread_id = @main AND seq = 4`, `UPDATE messages SET seq = 4 WHERE thread_id = @main AND seq = 99`}},
+		{12, "nothing tells that a sub-agent began", []string{`UPDATE events SET type = 'context_summary' WHERE type = 'sub_agent_started'`}},
+		{12, "the start of a sub-agent names none", []string{`UPDATE events SET data = json_remove(data, '$.sub_agent_thread_id') WHERE type = 'sub_agent_started'`}},
+		{12, "nothing tells that a sub-agent ended", []string{`UPDATE events SET type = 'context_summary' WHERE type = 'sub_agent_completed'`}},
+		{12, "the end of a sub-agent is told twice", []string{copyEvent + `WHERE type = 'sub_agent_completed'`}},
 		{10, "a list shows a sub-agent", []string{`UPDATE threads SET kind = 'main' WHERE id = @child`}},
 	} {
 		t.Run(fmt.Sprintf("rule %d: %s", p.rule, p.name), func(t *testing.T) {
