@@ -1,13 +1,18 @@
 package e2e
 
 import (
+	"context"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	enumspb "go.temporal.io/api/enums/v1"
+	taskqueuepb "go.temporal.io/api/taskqueue/v1"
+	"go.temporal.io/api/workflowservice/v1"
 
 	"github.com/spool-agents/spool"
+	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/internal/llm/script"
 	tt "github.com/spool-agents/spool/internal/temporaltest"
 	"github.com/spool-agents/spool/memory"
@@ -141,4 +146,30 @@ func TestARunThatOnlyAnotherBuildCouldEnd(t *testing.T) {
 		return err == nil && !open
 	})
 	require.Equal(t, "again", s.Ask("s1", "script: say again").Response)
+}
+
+// The first attempt to go on with another build's run gets no answer, for its worker
+// dies, so the history says nothing of why the later ones fail: the run is replaced all
+// the same.
+func TestAnotherBuildsRunWhoseFirstAttemptIsLost(t *testing.T) {
+	s := stack(t)
+	ask(t, s)
+	other := s.SpawnFrom(buildVariant(t, "changed", changedBuild...), "SPOOL_WAIT_IN_RUN=10s")
+	r := pendingApproval(t, s, s.Send("s1", script.Script(count("one"), "say done")))
+	other.Kill() // the next workflow task is that of the end of the wait
+	queue := agent.TaskQueue(s.Store.ID())
+	for lost := ""; lost != r.ThreadID; {
+		ctx, stop := context.WithTimeout(s.Ctx(), time.Minute)
+		defer stop()
+		task, err := s.Temporal.WorkflowService().PollWorkflowTaskQueue(ctx, &workflowservice.PollWorkflowTaskQueueRequest{
+			Namespace: "default", TaskQueue: &taskqueuepb.TaskQueue{Name: queue}, Identity: "dies at once",
+		})
+		require.NoError(t, err)
+		lost = task.GetWorkflowExecution().GetWorkflowId()
+	}
+	s.StartWorker("SPOOL_KEEPER_AGE=1s", "SPOOL_WAIT_IN_RUN=200ms")
+	parked(t, s, r.ThreadID)
+	decide(t, s, r.Pending[0].ApprovalID, memory.Approve)
+	require.Equal(t, "done", s.Wait(r).Response)
+	require.Equal(t, 1, lines(s.File("one")))
 }

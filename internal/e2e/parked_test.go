@@ -88,6 +88,8 @@ func TestCancelOfAFailingWorkflowTask(t *testing.T) {
 	w := s.StartWorker()
 	r := s.Send("s1", script.Script(count("n"), slow("b", 60), "say never"))
 	started(t, s, "b")
+	begun, err := s.Temporal.DescribeWorkflow(s.Ctx(), r.ThreadID, "")
+	require.NoError(t, err)
 	w.Kill()
 	w = s.SpawnFrom(buildVariant(t, "changed", changedBuild...))
 	tt.Eventually(t, "show names the trouble", func() bool {
@@ -99,7 +101,7 @@ func TestCancelOfAFailingWorkflowTask(t *testing.T) {
 	says(t, s, 0, "cancel", r.ThreadID)
 	end := s.Wait(r)
 	require.Equal(t, "cancelled", end.Status)
-	run, err := s.Temporal.DescribeWorkflow(s.Ctx(), r.ThreadID, "")
+	run, err := s.Temporal.DescribeWorkflow(s.Ctx(), r.ThreadID, begun.RawResponse.GetWorkflowExecutionInfo().GetExecution().GetRunId())
 	require.NoError(t, err)
 	require.Equal(t, enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED, run.RawResponse.GetWorkflowExecutionInfo().GetStatus())
 	require.Equal(t, agent.ThreadCancelled, thread(t, s, r.ThreadID).Status)

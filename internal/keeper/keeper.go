@@ -379,12 +379,16 @@ func (k *Keeper) close(ctx context.Context, req memory.CloseRequest) error {
 }
 
 // otherBuilds reports whether the open run of a thread needs another build. What it
-// still has at work ends first: its results are of use to the next run.
+// still has at work ends first: its results are of use to the next run. A run of which
+// nothing says why it fails is nudged, so that the next look finds it said.
 func (k *Keeper) otherBuilds(ctx context.Context, thread string, run *workflowservice.DescribeWorkflowExecutionResponse) bool {
 	if run.GetPendingWorkflowTask() == nil || len(run.GetPendingActivities()) > 0 {
 		return false
 	}
 	found, err := nudge.FindTrouble(ctx, k.Client, k.Namespace, thread)
+	if err == nil && found.Unsaid {
+		err = k.Nudger.Nudge(ctx, contract.NudgeTarget{Thread: thread})
+	}
 	return err == nil && found.OtherBuild
 }
 

@@ -22,6 +22,10 @@ type Trouble struct {
 	// OtherBuild means that the workers at hand cannot go on with what another build
 	// has begun: its history has other commands, or its state is newer.
 	OtherBuild bool
+	// Unsaid means that attempts fail and no event says why: the server writes down
+	// the first alone, and that one ended without an answer, as when its worker died. A
+	// signal makes it write the next one down.
+	Unsaid bool
 }
 
 // FindTrouble looks at the open run of a thread. The number of attempts alone does
@@ -45,6 +49,7 @@ func FindTrouble(ctx context.Context, c client.Client, namespace, thread string)
 		return Trouble{}, err
 	}
 	const fails = "the workflow task fails"
+events:
 	for _, e := range h.GetHistory().GetEvents() {
 		switch e.GetEventType() {
 		case enumspb.EVENT_TYPE_WORKFLOW_TASK_FAILED:
@@ -58,11 +63,11 @@ func FindTrouble(ctx context.Context, c client.Client, namespace, thread string)
 			found.OtherBuild = f.GetCause() == enumspb.WORKFLOW_TASK_FAILED_CAUSE_NON_DETERMINISTIC_ERROR || strings.Contains(said, contract.NewerBuild)
 			return found, nil
 		case enumspb.EVENT_TYPE_WORKFLOW_TASK_COMPLETED:
-			return Trouble{}, nil
+			break events
 		}
 	}
 	if task.GetAttempt() > 1 {
-		found.Cause, found.Sure = fails, task.GetAttempt() > 2
+		found.Cause, found.Sure, found.Unsaid = fails, task.GetAttempt() > 2, task.GetAttempt() > 2
 	}
 	return found, nil
 }
