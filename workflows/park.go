@@ -56,6 +56,17 @@ func (r *run) undisturbed(seen int) bool {
 	return r.drained(seen) && r.stop == "" && r.ctx.Err() == nil
 }
 
+// mayPark is the last look before the run parks. A signal of this workflow task may be
+// with the coroutine that waits for signals, which has not run yet if a timer of the same
+// task woke this one: it runs first. A signal that a run parks over is lost, for the parked
+// run looks at nothing before the next one.
+func (r *run) mayPark(seen int) bool {
+	others := false
+	workflow.GoNamed(r.save, "others", func(workflow.Context) { others = true })
+	_ = workflow.Await(r.save, func() bool { return others })
+	return r.undisturbed(seen)
+}
+
 // wait is what a call waits for that is not run by this worker.
 type wait struct {
 	asleep func() bool // set while nothing is to be done until it comes
@@ -99,6 +110,8 @@ func (r *run) parkFor(delegations []*DelegationService, questions []*question) e
 		return errCancelled
 	case !asleep():
 		return r.again(r.carry())
+	case !below && !r.mayPark(seen):
+		return r.again(r.carry())
 	case !below:
 		return r.again(r.park(what))
 	}
@@ -112,7 +125,7 @@ func (r *run) parkFor(delegations []*DelegationService, questions []*question) e
 		return errCancelled
 	case claim.Turn != r.claim.Turn:
 		return r.again(nil)
-	case !asleep():
+	case !asleep() || !r.mayPark(seen):
 		return r.again(r.carry())
 	}
 	if !people {

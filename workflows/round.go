@@ -192,7 +192,7 @@ func (r *run) decision(step int) ([]contract.Call, error) {
 			return state.Calls, nil
 		}
 		woken := func() bool { return r.nudges != seen || r.stop != "" }
-		if ok, _ := awaitFor(r.save, r.waitInRun(), "then the run parks", woken); !ok && r.undisturbed(seen) {
+		if ok, _ := awaitFor(r.save, r.waitInRun(), "then the run parks", woken); !ok && r.mayPark(seen) {
 			return nil, r.again(r.park(contract.ForPeople))
 		}
 	}

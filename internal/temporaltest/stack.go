@@ -6,6 +6,7 @@ package temporaltest
 
 import (
 	"context"
+	"encoding/json"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -147,8 +148,20 @@ func (s *Stack) Wait(r spool.Reply) spool.Reply {
 	ctx, cancel := context.WithTimeout(s.Ctx(), Patience)
 	defer cancel()
 	out, err := s.Client.Wait(ctx, r.ThreadID, r.TurnID, spool.WaitOptions{Patient: true})
+	if err != nil {
+		s.tell(r.ThreadID)
+	}
 	require.NoError(s.t, err)
 	return out
+}
+
+// tell logs what the store and Temporal have of a thread whose turn does not end.
+func (s *Stack) tell(thread string) {
+	s.t.Helper()
+	v, _ := s.Client.Show(context.Background(), thread, false)
+	shown, _ := json.Marshal(v)
+	history, _ := s.Client.History(context.Background(), thread, "")
+	s.t.Logf("%s: %s\nhistory: %s", thread, tail(string(shown), 6000), tail(string(history), 6000))
 }
 
 // Ctx ends with the test.
