@@ -57,8 +57,10 @@ func TestFirstPaintOnASlowLine(t *testing.T) {
 	require.Equal(t, "", Eval[string](p, `(() => {
 		// Messages do not need the stream, the list of the tree (asked for once they are here) and the tab's icon.
 		const all = performance.getEntriesByType("resource").filter((r) => r.startTime < articleAt && !/\/follow|\/threads\?root=|\/icon\.svg$/.test(r.name));
+		// What the page itself names is asked for while it is read; on a busy machine that takes until after the first answer.
+		const named = new Set([...document.querySelectorAll("head [href], script[src]")].map((e) => e.href || e.src));
 		const first = Math.min(...all.map((r) => r.responseStart).filter((at) => at > 0));
-		return all.filter((r) => r.startTime > first).map((r) => r.name).join(" ");
+		return all.filter((r) => r.startTime > first && !named.has(r.name)).map((r) => r.name).join(" ");
 	})()`), "what is asked for only after the first answer")
 	require.Less(t, Eval[float64](p, "performance.getEntriesByName('first-contentful-paint')[0].startTime"), Eval[float64](p, "articleAt"), "the page is painted before its messages are there")
 }
