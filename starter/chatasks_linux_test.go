@@ -199,6 +199,7 @@ func TestCtrlCCancelsAndTwiceLeaves(t *testing.T) {
 		d.Types("my draft" + CtrlC)
 		d.Sees("cancelled")
 		d.SeesLine("> my draft")
+		d.Loses("waits for the model")
 		d.Types(CtrlU + "script: first 4s say it went on" + Enter)
 		d.Sees("waits for the model")
 		d.Types(CtrlC + CtrlC)
