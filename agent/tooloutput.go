@@ -71,10 +71,8 @@ const shortenedMark = "; the whole output is kept with call "
 
 // ShortenOutput is the part of a call's output that its model is shown.
 func ShortenOutput(output *io.SectionReader, limit int, callID string) (string, error) {
-	size, both := int(output.Size()), 2*limit
-	if size <= both {
-		both = size
-	}
+	size := int(output.Size())
+	both := min(2*limit, size)
 	ends := make([]byte, both)
 	_, err := output.ReadAt(ends[:both/2], 0)
 	if err == nil || errors.Is(err, io.EOF) {

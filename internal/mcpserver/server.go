@@ -169,16 +169,16 @@ func (l *lines) Read(p []byte) (int, error) {
 
 // take passes a message on, or answers that it is none.
 func (l *lines) take(one []byte) error {
-	code, what := jsonrpc.CodeParseError, "this line is no JSON: send one message a line"
-	if json.Valid(one) {
-		code, what = jsonrpc.CodeInvalidRequest, "this is no message of JSON-RPC 2.0"
-		if _, err := jsonrpc.DecodeMessage(one); err == nil {
-			if code, what = 0, ""; len(one) > mcp.DefaultMaxLineLength {
-				code, what = jsonrpc.CodeInvalidRequest, "this message is too long"
-			}
-		}
-	}
-	if code == 0 {
+	code, what := jsonrpc.CodeInvalidRequest, ""
+	_, err := jsonrpc.DecodeMessage(one)
+	switch {
+	case !json.Valid(one):
+		code, what = jsonrpc.CodeParseError, "this line is no JSON: send one message a line"
+	case err != nil:
+		what = "this is no message of JSON-RPC 2.0"
+	case len(one) > mcp.DefaultMaxLineLength:
+		what = "this message is too long"
+	default:
 		l.rest = append(append(l.rest, one...), '\n')
 		return nil
 	}

@@ -66,8 +66,9 @@ events:
 			break events
 		}
 	}
-	if task.GetAttempt() > 1 {
-		found.Cause, found.Sure, found.Unsaid = fails, task.GetAttempt() > 2, task.GetAttempt() > 2
+	if n := task.GetAttempt(); n > 1 {
+		found.Cause, found.Sure = fails, n > 2
+		found.Unsaid = found.Sure
 	}
 	return found, nil
 }

@@ -6,5 +6,5 @@ CREATE TABLE output_parts (
   body    TEXT NOT NULL,
   PRIMARY KEY (call_id, n)
 );
--- What waits for a user, in order.
-CREATE INDEX asks_by_user ON asks (user_id, kind, outcome, created_at);
+-- What waits for a user, in order. Some stores of version 1 have it.
+CREATE INDEX IF NOT EXISTS asks_by_user ON asks (user_id, kind, outcome, created_at);

@@ -159,6 +159,9 @@ func (u *Unit) saveResult(t *rows.Thread, turn *rows.Turn, c *rows.Call, r memor
 // outputPart is how much of an output a row holds, in bytes.
 const outputPart = 1 << 20
 
+// saveOutput stores an output part by part. Statements without results are kept for the
+// next query, so each part is asked for first: the part before it is then sent and held
+// no longer.
 func (u *Unit) saveOutput(callID string, output *io.SectionReader) {
 	buf := make([]byte, outputPart)
 	for n, at := 0, int64(0); at < output.Size(); n++ {
@@ -172,7 +175,7 @@ func (u *Unit) saveOutput(callID string, output *io.SectionReader) {
 		}
 		if body := rows.Clean(string(buf[:k])); n == 0 {
 			u.Exec(`INSERT INTO outputs (call_id, body) VALUES (?, ?) ON CONFLICT (call_id) DO NOTHING`, callID, body)
-		} else if !u.One(`SELECT 1 FROM output_parts WHERE call_id = ? AND n = ?`, callID, n).Into(new(int)) { // it also has the part before sent
+		} else if !u.One(`SELECT 1 FROM output_parts WHERE call_id = ? AND n = ?`, callID, n).Into(new(int)) {
 			u.Exec(`INSERT INTO output_parts (call_id, n, body) VALUES (?, ?, ?)`, callID, n, body)
 		}
 		at += int64(k)
