@@ -83,7 +83,7 @@ export function Composer({ model, thread, busy, onSent }) {
       setOver(false);
       attach([...e.dataTransfer.files]);
     };
-    const all = { dragover: hover, dragleave: out, drop };
+    const all = { dragenter: hover, dragover: hover, dragleave: out, drop };
     for (const [name, f] of Object.entries(all)) addEventListener(name, f);
     return () => Object.entries(all).forEach(([name, f]) => removeEventListener(name, f));
   }, [key]);
