@@ -318,7 +318,7 @@ func TestEachThreatHasATest(t *testing.T) {
 func suiteRules(t *testing.T) map[string]bool {
 	t.Helper()
 	out := map[string]bool{}
-	for _, s := range append(sources(t, "memory/memorytest"), sources(t, "memory/port/porttest")...) {
+	for _, s := range append(sources(t, "memory/memorytest"), sources(t, "memory/port")...) {
 		ast.Inspect(s.file, func(n ast.Node) bool {
 			if lit, ok := n.(*ast.BasicLit); ok && lit.Kind == token.STRING {
 				if text, err := strconv.Unquote(lit.Value); err == nil {

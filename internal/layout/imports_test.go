@@ -142,7 +142,7 @@ func (r rule) allows(imported string) bool {
 // Only the two programs and what serves tests may be left out of the product.
 func TestProgramsDoNotCarryTestCode(t *testing.T) {
 	for _, s := range sources(t, ".") {
-		if s.test || within(s.dir, "internal/temporaltest") || within(s.dir, "internal/pgtest") || within(s.dir, "internal/npmtest") || within(s.dir, "memory/memorytest") || within(s.dir, "memory/port/porttest") || within(s.dir, "internal/llm/llmtest") || within(s.dir, "internal/mcp/mcptest") || within(s.dir, "internal/bench") {
+		if s.test || within(s.dir, "internal/temporaltest") || within(s.dir, "internal/pgtest") || within(s.dir, "internal/npmtest") || within(s.dir, "memory/memorytest") || within(s.dir, "internal/llm/llmtest") || within(s.dir, "internal/mcp/mcptest") || within(s.dir, "internal/bench") {
 			continue
 		}
 		for _, spec := range s.file.Imports {

@@ -12,7 +12,6 @@ import (
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/memory/memorytest"
 	"github.com/spool-agents/spool/memory/port"
-	"github.com/spool-agents/spool/memory/port/porttest"
 )
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -236,12 +235,12 @@ func TestAgentSessionStore(t *testing.T) {
 
 // A port in memory keeps items as any other does, for as long as it is held.
 func TestRow26_InMemoryMemory(t *testing.T) {
-	m := port.NewInMemoryMemory[porttest.Item]()
-	item := porttest.Item{ID: "a"}
-	require.NoError(t, m.Append(t.Context(), "k", item, item))
+	m := port.NewInMemoryMemory[item]()
+	one := item{ID: "a"}
+	require.NoError(t, m.Append(t.Context(), "k", one, one))
 	have := memorytest.Must(m.Get(t.Context(), "k"))(t)
-	require.Equal(t, []porttest.Item{item}, have)
+	require.Equal(t, []item{one}, have)
 	require.NoError(t, m.Close())
-	have = memorytest.Must(port.NewInMemoryMemory[porttest.Item]().Get(t.Context(), "k"))(t)
+	have = memorytest.Must(port.NewInMemoryMemory[item]().Get(t.Context(), "k"))(t)
 	require.Empty(t, have, "another one holds nothing of it")
 }

@@ -17,20 +17,19 @@ import (
 	"github.com/spool-agents/spool/memory/memorytest"
 	"github.com/spool-agents/spool/memory/memorytest/processtest"
 	"github.com/spool-agents/spool/memory/port"
-	"github.com/spool-agents/spool/memory/port/porttest"
 )
 
-func items(path string) *port.PersistedMemory[porttest.Item] {
-	return port.NewPersistedMemory[porttest.Item](port.NewJSONFile(path, port.JSONFileOptions{}))
+func jsonItems(path string) *port.PersistedMemory[item] {
+	return port.NewPersistedMemory[item](port.NewJSONFile(path, port.JSONFileOptions{}))
 }
 
-func bigItem(i int) porttest.Item {
-	return porttest.Item{ID: fmt.Sprintf("big-%04d", i), Text: fmt.Sprintf("%050000d", i)}
+func bigItem(i int) item {
+	return item{ID: fmt.Sprintf("big-%04d", i), Text: fmt.Sprintf("%050000d", i)}
 }
 
 // childFull appends until that fails, says how, waits for its parent to make
 // room and repeats the item.
-func childFull(p *port.PersistedMemory[porttest.Item]) error {
+func childFull(p *port.PersistedMemory[item]) error {
 	release, err := processtest.LimitFiles(1_000_000)
 	if err != nil {
 		return err
@@ -49,11 +48,11 @@ func childFull(p *port.PersistedMemory[porttest.Item]) error {
 }
 
 // childReadOnly writes as a user who may not write there.
-func childReadOnly(p *port.PersistedMemory[porttest.Item]) error {
+func childReadOnly(p *port.PersistedMemory[item]) error {
 	if err := processtest.BecomeNobody(); err != nil {
 		return err
 	}
-	err := p.Append(context.Background(), "k", porttest.Item{ID: "new"})
+	err := p.Append(context.Background(), "k", item{ID: "new"})
 	fmt.Println(agent.CodeOf(err), err)
 	return nil
 }
@@ -75,7 +74,7 @@ func TestFault_C12_DiskFullOfItems(t *testing.T) {
 	}
 	whole := func(n int) {
 		t.Helper()
-		got := memorytest.Must(items(path).Get(t.Context(), "k"))(t)
+		got := memorytest.Must(jsonItems(path).Get(t.Context(), "k"))(t)
 		require.Len(t, got, n)
 		for i, it := range got {
 			if it.Text != bigItem(i).Text {
@@ -96,7 +95,7 @@ func TestFault_C12_ReadOnlyItems(t *testing.T) {
 	dir := t.TempDir()
 	processtest.OpenToAll(t, dir)
 	path := filepath.Join(dir, "m.json")
-	require.NoError(t, items(path).Append(t.Context(), "k", porttest.Item{ID: "old"}))
+	require.NoError(t, jsonItems(path).Append(t.Context(), "k", item{ID: "old"}))
 	before := memorytest.Must(os.ReadFile(path))(t)
 	t.Cleanup(func() { _ = os.Chmod(dir, 0o755) })
 	for _, mode := range []os.FileMode{0o444, 0o666} {

@@ -22,11 +22,10 @@ import (
 	"github.com/spool-agents/spool/agent"
 )
 
-// MemoryPort is memory by keys: lists of items. All implementations pass
-// porttest.Run. Items go in and come out as copies. A key without items does
-// not exist, and a key that does not exist is empty, not an error. Safe for
-// concurrent use; each call is one unit, which happens as a whole or not at all,
-// and may be repeated.
+// MemoryPort is memory by keys: lists of items. Items go in and
+// come out as copies. A key without items does not exist, and a key that does not
+// exist is empty, not an error. Safe for concurrent use; each call is one unit,
+// which happens as a whole or not at all, and may be repeated.
 type MemoryPort[T any] interface {
 	// Get returns a key's items in order.
 	Get(ctx context.Context, key string) ([]T, error)

@@ -6,14 +6,13 @@ import (
 	"testing"
 
 	"github.com/spool-agents/spool/internal/pgtest"
-	"github.com/spool-agents/spool/memory/port/porttest"
 )
 
 // TestRow25_PortConformanceOnPostgres runs the suite, each case on a schema of
 // its own.
 func TestRow25_PortConformanceOnPostgres(t *testing.T) {
 	database := pgtest.Database(t)
-	porttest.Run(t, porttest.Harness{
+	runSuite(t, harness{
 		Location: func(t *testing.T, _ string) string { return pgtest.Schema(t, database) },
 		Open:     open, Sound: sound,
 		Durable: true, Shared: true, CrashPoint: "edit", Conversations: true,

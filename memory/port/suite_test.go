@@ -11,14 +11,13 @@ import (
 	"github.com/spool-agents/spool/memory/memorytest"
 	"github.com/spool-agents/spool/memory/memorytest/processtest"
 	"github.com/spool-agents/spool/memory/port"
-	"github.com/spool-agents/spool/memory/port/porttest"
 	"github.com/spool-agents/spool/memory/verify"
 )
 
 func TestMain(m *testing.M) {
-	processtest.Main(m, porttest.Jobs(open), map[string]processtest.Job{
-		"full":     func(args []string) error { return childFull(items(args[0])) },
-		"readonly": func(args []string) error { return childReadOnly(items(args[0])) },
+	processtest.Main(m, jobs(open), map[string]processtest.Job{
+		"full":     func(args []string) error { return childFull(jsonItems(args[0])) },
+		"readonly": func(args []string) error { return childReadOnly(jsonItems(args[0])) },
 	})
 }
 
@@ -40,14 +39,14 @@ func mustOpen(t *testing.T, location string) port.MemoryPersistence {
 // place is a kind of location that can be exchanged for others by configuration.
 type place struct {
 	name, file string
-	h          porttest.Harness
+	h          harness
 }
 
 var places = []place{
-	{"json:", "memory.json", porttest.Harness{Durable: true, Shared: true, CrashPoint: "items-save"}},
-	{"sqlite:", "spool.db", porttest.Harness{Durable: true, Shared: true, CrashPoint: "edit", Conversations: true, Sound: sound}},
-	{"file:", "files", porttest.Harness{Durable: true, Conversations: true, Sound: sound}},
-	{"memory:", "", porttest.Harness{Conversations: true}},
+	{"json:", "memory.json", harness{Durable: true, Shared: true, CrashPoint: "items-save"}},
+	{"sqlite:", "spool.db", harness{Durable: true, Shared: true, CrashPoint: "edit", Conversations: true, Sound: sound}},
+	{"file:", "files", harness{Durable: true, Conversations: true, Sound: sound}},
+	{"memory:", "", harness{Conversations: true}},
 }
 
 func (p place) at(dir string) string {
@@ -80,7 +79,7 @@ func isSound(t *testing.T, s memory.ConversationMemoryStore) {
 // TestRow25_PortConformance also shows rows 27 to 30 on every implementation.
 func TestRow25_PortConformance(t *testing.T) {
 	t.Run("in memory", func(t *testing.T) {
-		porttest.Run(t, porttest.Harness{
+		runSuite(t, harness{
 			Location: func(*testing.T, string) string { return "" },
 			Open:     func(string) (port.MemoryPersistence, error) { return port.NewInMemory(), nil },
 		})
@@ -88,7 +87,7 @@ func TestRow25_PortConformance(t *testing.T) {
 	for _, p := range places {
 		t.Run(strings.TrimSuffix(p.name, ":"), func(t *testing.T) {
 			p.h.Location, p.h.Open = func(_ *testing.T, dir string) string { return p.at(dir) }, open
-			porttest.Run(t, p.h)
+			runSuite(t, p.h)
 		})
 	}
 }

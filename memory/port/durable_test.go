@@ -1,4 +1,4 @@
-package porttest
+package port_test
 
 import (
 	"errors"
@@ -116,7 +116,7 @@ var sharedRules = []rule{
 // model is what a port must be like.
 type model snapshot
 
-func (m model) set(key string, list []Item) agent.Code {
+func (m model) set(key string, list []item) agent.Code {
 	seen := map[string]bool{}
 	for _, it := range list {
 		if seen[it.ID] {
@@ -130,10 +130,10 @@ func (m model) set(key string, list []Item) agent.Code {
 	return ""
 }
 
-func (m model) add(key string, list []Item) agent.Code {
+func (m model) add(key string, list []item) agent.Code {
 	have := slices.Clone(m[key])
 	for _, it := range list {
-		i := slices.IndexFunc(have, func(o Item) bool { return o.ID == it.ID })
+		i := slices.IndexFunc(have, func(o item) bool { return o.ID == it.ID })
 		if i < 0 {
 			have = append(have, it)
 		} else if have[i] != it {
@@ -143,7 +143,7 @@ func (m model) add(key string, list []Item) agent.Code {
 	return m.set(key, have)
 }
 
-func runRandom(t *testing.T, h Harness) {
+func runRandom(t *testing.T, h harness) {
 	t.Helper()
 	began, n := time.Now(), 0
 	rapid.Check(t, func(rt *rapid.T) {
@@ -164,8 +164,8 @@ func runRandom(t *testing.T, h Harness) {
 }
 
 func (e *env) randomStep(rt *rapid.T, model model) {
-	one := rapid.Custom(func(t *rapid.T) Item {
-		return Item{rapid.SampledFrom([]string{"a", "b", "c", "d", "e"}).Draw(t, "id"), agent.RoleUser, rapid.SampledFrom([]string{"x", "x", "x", "y\n\u2028"}).Draw(t, "text")}
+	one := rapid.Custom(func(t *rapid.T) item {
+		return item{rapid.SampledFrom([]string{"a", "b", "c", "d", "e"}).Draw(t, "id"), agent.RoleUser, rapid.SampledFrom([]string{"x", "x", "x", "y\n\u2028"}).Draw(t, "text")}
 	})
 	key := rapid.SampledFrom([]string{"cli", "k", "z"}).Draw(rt, "key")
 	list := rapid.SliceOfN(one, 0, 4).Draw(rt, "items")

@@ -1,5 +1,5 @@
-// Package porttest is the conformance suite of port.MemoryPort.
-package porttest
+// This is the conformance suite of port.MemoryPort, which runs on every persistence.
+package port_test
 
 import (
 	"context"
@@ -17,16 +17,16 @@ import (
 	"github.com/spool-agents/spool/memory/port"
 )
 
-// Item is what the suite keeps in ports: the least that a message is.
-type Item struct {
+// item is what the suite keeps in ports: the least that a message is.
+type item struct {
 	ID   string     `json:"id"`
 	Role agent.Role `json:"role"`
 	Text string     `json:"content"`
 }
 
-// Harness tells the suite of port.MemoryPort how to make ports and what they
+// harness tells the suite of port.MemoryPort how to make ports and what they
 // can do.
-type Harness struct {
+type harness struct {
 	// Location names a new empty place for data; those that are files are below
 	// dir, which exists.
 	Location func(t *testing.T, dir string) string
@@ -59,10 +59,10 @@ type env struct {
 	fataler
 	test     *testing.T
 	ctx      context.Context
-	h        Harness
+	h        harness
 	location string
 	units    port.MemoryPersistence
-	p        *port.PersistedMemory[Item] // over units
+	p        *port.PersistedMemory[item] // over units
 }
 
 // rule is one case of the suite, named by the sentence it checks.
@@ -73,7 +73,7 @@ type rule struct {
 
 // Run runs every case of the suite of port.MemoryPort, each on data of its own,
 // and the property test. Metadata, which some ports add, is left out.
-func Run(t *testing.T, h Harness) {
+func runSuite(t *testing.T, h harness) {
 	t.Helper()
 	all := rules
 	for _, more := range []struct {
@@ -93,7 +93,7 @@ func Run(t *testing.T, h Harness) {
 	t.Run("random operations do what they do on a map", func(t *testing.T) { runRandom(t, h) })
 }
 
-func newEnv(t *testing.T, h Harness) *env {
+func newEnv(t *testing.T, h harness) *env {
 	t.Helper()
 	e := &env{fataler: t, test: t, ctx: t.Context(), h: h, location: h.Location(t, t.TempDir())}
 	if h.Sound != nil {
@@ -108,7 +108,7 @@ func (e *env) reopen() {
 	var err error
 	e.units, err = e.h.Open(e.location)
 	e.ok(err)
-	p := port.NewPersistedMemory[Item](e.units)
+	p := port.NewPersistedMemory[item](e.units)
 	e.test.Cleanup(func() { _ = p.Close() })
 	e.p = p
 }
@@ -145,7 +145,7 @@ func (e *env) same(what string, got, want any) {
 
 // numbered are items whose text can be checked against their ids, letters those
 // whose ids are single letters.
-func numbered(prefix string, n int) []Item {
+func numbered(prefix string, n int) []item {
 	var ids []string
 	for i := range n {
 		ids = append(ids, fmt.Sprintf("%s-%04d", prefix, i))
@@ -153,21 +153,21 @@ func numbered(prefix string, n int) []Item {
 	return items(ids...)
 }
 
-func letters(ids string) []Item { return items(strings.Split(ids, "")...) }
+func letters(ids string) []item { return items(strings.Split(ids, "")...) }
 
-func items(ids ...string) []Item {
-	out := []Item{}
+func items(ids ...string) []item {
+	out := []item{}
 	for _, id := range ids {
-		out = append(out, Item{id, agent.RoleUser, "text of " + id})
+		out = append(out, item{id, agent.RoleUser, "text of " + id})
 	}
 	return out
 }
 
 // number is an item that counts.
-func number(n int) []Item { return []Item{{"n", agent.RoleUser, strconv.Itoa(n)}} }
+func number(n int) []item { return []item{{"n", agent.RoleUser, strconv.Itoa(n)}} }
 
 // records are items as units of work know them.
-func records(list []Item) (out []port.Record) {
+func records(list []item) (out []port.Record) {
 	for _, it := range list {
 		body, err := json.Marshal(it)
 		if err != nil {
@@ -178,10 +178,10 @@ func records(list []Item) (out []port.Record) {
 	return out
 }
 
-type snapshot = port.MemorySnapshot[Item]
+type snapshot = port.MemorySnapshot[item]
 
 // holds checks the items of a key.
-func (e *env) holds(key string, want []Item) {
+func (e *env) holds(key string, want []item) {
 	e.Helper()
 	got := memorytest.Must(e.p.Get(e.ctx, key))(e)
 	e.same("items of "+key, got, want)
@@ -217,7 +217,7 @@ func (e *env) unchanged(f func()) {
 }
 
 // Jobs are what the suite wants other processes to do, for processtest.Main.
-func Jobs(open func(location string) (port.MemoryPersistence, error)) map[string]processtest.Job {
+func jobs(open func(location string) (port.MemoryPersistence, error)) map[string]processtest.Job {
 	return map[string]processtest.Job{"append": func(args []string) error {
 		p, err := open(args[0])
 		if err != nil {

@@ -1,4 +1,4 @@
-package porttest
+package port_test
 
 import (
 	"context"
@@ -17,14 +17,14 @@ import (
 // rules are those of every port.
 var rules = []rule{
 	{"a missing key is empty, not an error, and is not made by reading or deleting it", func(e *env) {
-		e.holds("none", []Item{})
+		e.holds("none", []item{})
 		e.ok(errors.Join(e.p.Delete(e.ctx, "none"), e.p.Clear(e.ctx), e.p.Append(e.ctx, "none"), e.p.Set(e.ctx, "none", nil)))
 		e.same("everything", e.snapshot(), snapshot{})
 	}},
 	{"a set replaces all items of its key, in its order, and no others; nothing removes the key", func(e *env) {
-		odd := Item{"b", agent.RoleUser, "ü \"<&>\" \u2028 \\ 🧵\n" + strings.Repeat("0123456789abcdé ", 70_000)}
-		e.ok(e.p.Set(e.ctx, "k", append([]Item{odd}, letters("ac")...)))
-		e.holds("k", append([]Item{odd}, letters("ac")...))
+		odd := item{"b", agent.RoleUser, "ü \"<&>\" \u2028 \\ 🧵\n" + strings.Repeat("0123456789abcdé ", 70_000)}
+		e.ok(e.p.Set(e.ctx, "k", append([]item{odd}, letters("ac")...)))
+		e.holds("k", append([]item{odd}, letters("ac")...))
 		e.ok(e.p.Set(e.ctx, "other", letters("a")))
 		e.ok(e.p.Set(e.ctx, "k", letters("cd")))
 		e.same("everything", e.snapshot(), snapshot{"k": letters("cd"), "other": letters("a")})
@@ -33,7 +33,7 @@ var rules = []rule{
 		e.ok(e.p.Set(e.ctx, "k", changed))
 		e.holds("k", changed)
 		e.unchanged(func() { e.code(e.p.Set(e.ctx, "other", letters("bcb")), agent.CodeInvalid) })
-		e.ok(e.p.Set(e.ctx, "k", []Item{}))
+		e.ok(e.p.Set(e.ctx, "k", []item{}))
 		e.keys("other")
 	}},
 	{"an append adds behind what is there what is not there yet; the same id with other content is refused", func(e *env) {
@@ -44,7 +44,7 @@ var rules = []rule{
 		e.same("everything", e.snapshot(), snapshot{"k": letters("badc"), "other": letters("a")})
 		e.unchanged(func() {
 			for _, id := range []string{"b", "x"} {
-				e.code(e.p.Append(e.ctx, "k", append(letters("x"), Item{id, agent.RoleUser, "another"})...), agent.CodeConflict)
+				e.code(e.p.Append(e.ctx, "k", append(letters("x"), item{id, agent.RoleUser, "another"})...), agent.CodeConflict)
 			}
 		})
 		e.ok(e.p.Set(e.ctx, "k", letters("ce")))
@@ -121,7 +121,7 @@ var rules = []rule{
 			}
 			wg.Go(func() {
 				for _, it := range numbered(fmt.Sprint("w", w), each) {
-					pair := records([]Item{it})
+					pair := records([]item{it})
 					err := errors.Join(p.p.Append(e.ctx, "shared", it), p.p.Append(e.ctx, "shared", it), // as after a lost reply
 						p.units.Update(e.ctx, func(r port.Records) error { return errors.Join(r.Put("one", pair), r.Put("two", pair)) }), p.count())
 					if err != nil {
@@ -165,7 +165,7 @@ var rules = []rule{
 func (e *env) count() error {
 	return e.units.Update(e.ctx, func(r port.Records) error {
 		have, err := r.Get("count")
-		n, it := 0, Item{}
+		n, it := 0, item{}
 		if err == nil && len(have) > 0 {
 			if err = json.Unmarshal(have[0].Body, &it); err == nil {
 				n, err = strconv.Atoi(it.Text)
@@ -209,10 +209,10 @@ var keyRules = []rule{
 		e.keys(long)
 	}},
 	{"items without an id are never taken for one another", func(e *env) {
-		x := Item{Text: "x"}
+		x := item{Text: "x"}
 		e.ok(errors.Join(e.p.Append(e.ctx, "k", x, x), e.p.Append(e.ctx, "k", x)))
-		e.holds("k", []Item{x, x, x})
-		e.ok(e.p.Set(e.ctx, "k", []Item{x, x}))
-		e.holds("k", []Item{x, x})
+		e.holds("k", []item{x, x, x})
+		e.ok(e.p.Set(e.ctx, "k", []item{x, x}))
+		e.holds("k", []item{x, x})
 	}},
 }
