@@ -143,6 +143,7 @@ type Keeper interface {
 	// Overdue lists threads that need a nudge: idle with waiting entries, with
 	// an untaken child result, an unsettled cancel, or a decided approval or an
 	// answered question that nobody reacted to, for longer than age by the store's clock.
+	// It reads what has changed: what people settled minutes ago is told by OpenTurns.
 	Overdue(ctx context.Context, age time.Duration, limit int) ([]Overdue, error)
 	// OpenTurns lists open turns, oldest first; the keeper compares them with open runs.
 	OpenTurns(ctx context.Context, f OpenTurnFilter) ([]OpenTurn, error)

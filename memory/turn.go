@@ -163,4 +163,7 @@ type OpenTurn struct {
 	Kind     agent.ThreadKind
 	RunID    string
 	OpenedAt time.Time
+	// Settled means that a person settled what the turn waited for, longer than the
+	// filter's age ago, and that nobody has reacted.
+	Settled bool
 }

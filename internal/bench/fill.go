@@ -31,6 +31,8 @@ func fill(ctx context.Context, path, thread, turn string, from, copies, messages
 			switch {
 			case name == "user_id" && !own:
 				return "'user' || (i % 100)"
+			case name == "opened_at":
+				return "opened_at - i % 100000"
 			case name == "updated_at":
 				return fmt.Sprintf("updated_at - i + %d", from)
 			case name != "user_id" && kind == "TEXT":

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -49,12 +50,19 @@ func measureParked(ctx context.Context, s *stack, t *table, long bool) {
 	}
 	time.Sleep(15 * time.Second) // they park, and the sweeps that follow the last commit are over
 	const idle = 20 * time.Second
-	before, server := cpuTime(worker), cpuTime(s.Server.Process)
-	time.Sleep(idle)
+	session, _, _ := strings.Cut(one.ThreadID, "/")
 	of := fmt.Sprintf("%d parked turns, %d of them the user's; %d threads of %d messages", parked, real, made, messages)
 	share := func(d time.Duration) float64 { return 100 * d.Seconds() / idle.Seconds() }
-	t.add(row{Figure: "a worker at rest, of one processor", Value: share(cpuTime(worker) - before), Unit: "%", Bar: 1,
-		Detail: fmt.Sprintf("%s; the server %.1f %%", of, share(cpuTime(s.Server.Process)-server))})
+	for i, what := range []string{"at rest", "while others commit once a second"} {
+		before, server := cpuTime(worker), cpuTime(s.Server.Process)
+		for end := time.Now().Add(idle); time.Now().Before(end); time.Sleep(time.Second) {
+			if i > 0 {
+				must(s.Store.Send(ctx, memory.SendRequest{UserID: user, SessionID: session, MessageID: spool.NewID(), Content: agent.Text("next"), WhenBusy: memory.Queue}))
+			}
+		}
+		t.add(row{Figure: "a worker " + what + ", of one processor", Value: share(cpuTime(worker) - before), Unit: "%", Bar: 1,
+			Detail: fmt.Sprintf("%s; the server %.1f %%", of, share(cpuTime(s.Server.Process)-server))})
+	}
 	for _, c := range []struct {
 		what string
 		f    func()

@@ -60,12 +60,19 @@ type Keeper struct {
 	changes int64              // what the store's Changed said last
 	changed time.Time          // when that was new
 	// One round looks at all open turns, a page per sweep.
-	begun   time.Time                       // the round's begin
-	last    memory.OpenTurn                 // the last one looked at; zero = the round is over
-	missed  map[memory.ThreadTurn]time.Time // without a run in the round before, first seen
-	missing map[memory.ThreadTurn]time.Time // the same, of this round
-	strays  []byte                          // the page of open runs to look at next
-	strayed time.Time                       // when the one before was looked at
+	begun   time.Time             // the round's begin
+	last    memory.OpenTurn       // the last one looked at; zero = the round is over
+	missed  map[sighted]time.Time // of the round before
+	missing map[sighted]time.Time // the same, of this round
+	strays  []byte                // the page of open runs to look at next
+	strayed time.Time             // when the one before was looked at
+}
+
+// sighted is an open turn without a run, since it was first seen so; or one that has a run
+// and needs a nudge, since it got the last one.
+type sighted struct {
+	memory.ThreadTurn
+	runs bool
 }
 
 type backOff struct {
@@ -82,7 +89,7 @@ type intact interface{ Intact() error }
 
 // Run works until ctx ends, or until the store is found to be lost.
 func (k *Keeper) Run(ctx context.Context) error {
-	k.sweeps, k.missing = map[string]backOff{}, map[memory.ThreadTurn]time.Time{}
+	k.sweeps, k.missing = map[string]backOff{}, map[sighted]time.Time{}
 	for {
 		// Jitter keeps the keepers of several workers apart.
 		wait := sweepEvery/2 + time.Duration(rand.Int64N(int64(sweepEvery)))
@@ -238,7 +245,8 @@ func (k *Keeper) terminate(ctx context.Context, o memory.Overdue, found nudge.Tr
 // outage closes nothing.
 //
 // So it does for a run that another build has begun and that no worker can go on with
-// for as long: a new run takes its place and goes on from the store.
+// for as long: a new run takes its place and goes on from the store. A run that has not
+// reacted to what people settled, and that the sweep no longer sees, is nudged.
 func (k *Keeper) Reconcile(ctx context.Context) error {
 	page, err := k.page(ctx)
 	if err != nil {
@@ -246,15 +254,19 @@ func (k *Keeper) Reconcile(ctx context.Context) error {
 	}
 	var errs []error
 	for _, t := range page {
-		key, now := memory.ThreadTurn{ThreadID: t.ThreadID, TurnID: t.TurnID}, time.Now()
-		first, before := k.missed[key]
 		run, err := lastRun(ctx, k.Client, t.ThreadID)
-		status := run.GetWorkflowExecutionInfo().GetStatus()
+		runs := run.GetWorkflowExecutionInfo().GetStatus() == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING && !k.otherBuilds(ctx, t.ThreadID, run)
+		key, now := sighted{memory.ThreadTurn{ThreadID: t.ThreadID, TurnID: t.TurnID}, runs}, time.Now()
+		first, before := k.missed[key]
 		switch {
 		case err != nil:
 			errs = append(errs, err)
-		case status == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING && !k.otherBuilds(ctx, t.ThreadID, run):
+		case runs && !t.Settled:
 			continue
+		case runs && now.Sub(first) >= maxBackOff:
+			errs = append(errs, k.Nudger.Nudge(ctx, contract.NudgeTarget{Thread: t.ThreadID}))
+			first, before = now, true
+		case runs:
 		case !before:
 			first, before = now, true
 		case now.Sub(first) >= k.age():
@@ -276,7 +288,7 @@ func (k *Keeper) page(ctx context.Context) ([]memory.OpenTurn, error) {
 		if time.Since(k.begun) < k.age()/2 {
 			return nil, nil
 		}
-		k.begun, k.missed, k.missing = time.Now(), k.missing, map[memory.ThreadTurn]time.Time{}
+		k.begun, k.missed, k.missing = time.Now(), k.missing, map[sighted]time.Time{}
 	}
 	open, err := k.Store.OpenTurns(ctx, memory.OpenTurnFilter{Age: k.sweepAge(), After: k.last, Limit: lookAtMost})
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
 
+	"github.com/spool-agents/spool/internal/nudge"
 	"github.com/spool-agents/spool/memory"
 )
 
@@ -37,7 +38,12 @@ func (s *manyOpen) OpenTurns(_ context.Context, f memory.OpenTurnFilter) (page [
 // running is a Temporal in which every workflow runs.
 type running struct {
 	client.Client
-	asked map[string]int
+	asked, signalled map[string]int
+}
+
+func (c running) SignalWithStartWorkflow(_ context.Context, id, _ string, _ any, _ client.StartWorkflowOptions, _ any, _ ...any) (client.WorkflowRun, error) {
+	c.signalled[id]++
+	return nil, nil
 }
 
 func (c running) DescribeWorkflow(_ context.Context, id, _ string) (*client.WorkflowExecutionDescription, error) {
@@ -67,6 +73,20 @@ func TestReconcileReadsAPage(t *testing.T) {
 		time.Sleep(DefaultAge / 2)
 		require.NoError(t, k.Reconcile(t.Context()))
 		require.Equal(t, 2, temporal.asked["s000/default"])
+	})
+}
+
+// A turn whose run has not reacted to what people settled, and that the sweep no longer sees, is nudged at most once a minute.
+func TestReconcileNudgesWhatPeopleSettled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, temporal := &manyOpen{}, running{asked: map[string]int{}, signalled: map[string]int{}}
+		store.turns = []memory.OpenTurn{{ThreadID: "a/default", TurnID: "t1", Settled: true}, {ThreadID: "b/default", TurnID: "t2"}}
+		k := &Keeper{Store: store, Client: temporal, Nudger: nudge.Nudger{Client: temporal}}
+		for range 24 {
+			require.NoError(t, k.Reconcile(t.Context()))
+			time.Sleep(DefaultAge / 2)
+		}
+		require.Equal(t, map[string]int{"a/default": 2}, temporal.signalled)
 	})
 }
 

@@ -21,7 +21,11 @@ func (s *Store) Overdue(ctx context.Context, age time.Duration, limit int) ([]me
 	return rows.Reading(ctx, s.rows, func(q *rows.Reader) (overdue []memory.Overdue) {
 		seen := map[string]bool{}
 		for _, query := range []string{overdueIdle, overdueCancel, overdueChild, overdueSettled} {
-			for _, o := range rows.Find(q, (*overdueRow).targets, nil, query, before, limitOf(limit)) {
+			args := []any{before, limitOf(limit)}
+			if query == overdueSettled {
+				args = append([]any{before - settledWithin.Milliseconds()}, args...)
+			}
+			for _, o := range rows.Find(q, (*overdueRow).targets, nil, query, args...) {
 				if !seen[o.ThreadID] && (limit <= 0 || len(overdue) < limit) {
 					seen[o.ThreadID] = true
 					o.Age = now.Sub(rows.Stamp(o.since))
@@ -46,15 +50,18 @@ const (
 		` GROUP BY t.id, t.kind ORDER BY 6 LIMIT ?`
 	overdueCancel = `SELECT t.id, t.kind, 0, '', n.id, n.cancel_at FROM turns n JOIN threads t ON t.id = n.thread_id` +
 		` WHERE n.state = 'open' AND n.cancel_at > 0 AND n.cancel_at <= ? ORDER BY n.cancel_at LIMIT ?`
-	// overdueSettled holds while the step of what a person settled is the last one
-	// begun and nothing of it runs or waits: a run that has reacted starts its calls,
-	// saves the round (that of an answer is saved with it) or begins the next step. The open turns come first: CROSS JOIN keeps SQLite from reading
-	// all asks.
-	overdueSettled = `SELECT t.id, t.kind, 0, '', '', MAX(a.settled_at) FROM turns n CROSS JOIN asks a` +
-		` JOIN threads t ON t.id = n.thread_id AND t.open_turn = n.id` +
-		` WHERE n.state = 'open' AND a.turn_id = n.id AND a.step = n.steps AND a.outcome <> '' AND (a.kind = 'question' OR a.step > n.saved)` +
-		` AND NOT EXISTS (SELECT 1 FROM tool_calls c WHERE c.turn_id = n.id AND c.step = a.step AND c.status IN ('running', 'awaiting_approval'))` +
+	// unreacted is a condition on what a person settled (a) of an open turn (n): its step is
+	// the last one begun and nothing of it runs or waits. A run that has reacted starts its
+	// calls, saves the round (that of an answer is saved with it) or begins the next step.
+	unreacted = ` a.turn_id = n.id AND a.step = n.steps AND a.outcome <> '' AND (a.kind = 'question' OR a.step > n.saved)` +
+		` AND NOT EXISTS (SELECT 1 FROM tool_calls c WHERE c.turn_id = n.id AND c.step = a.step AND c.status IN ('running', 'awaiting_approval'))`
+	// overdueSettled reads what was settled lately, however many turns are open. CROSS JOIN
+	// keeps SQLite from beginning with those.
+	overdueSettled = `SELECT t.id, t.kind, 0, '', '', MAX(a.settled_at) FROM asks a CROSS JOIN turns n` +
+		` JOIN threads t ON t.id = n.thread_id AND t.open_turn = n.id WHERE a.settled_at > ? AND` + unreacted +
 		` GROUP BY t.id, t.kind HAVING MAX(a.settled_at) <= ? ORDER BY 6 LIMIT ?`
+	// settledWithin is how long after it came of age Overdue tells of what people settled.
+	settledWithin = 2 * time.Minute
 )
 
 type overdueRow struct {
@@ -77,20 +84,22 @@ func (s *Store) OpenTurns(ctx context.Context, f memory.OpenTurnFilter) ([]memor
 	if err != nil {
 		return nil, err
 	}
-	after := int64(-1)
+	before, after := now.Add(-f.Age).UnixMilli(), int64(-1)
 	if f.After.TurnID != "" {
 		after = f.After.OpenedAt.UnixMilli()
 	}
 	return rows.Reading(ctx, s.rows, func(q *rows.Reader) []memory.OpenTurn {
 		return rows.List(q, "",
-			func(t *openTurnRow) []any { return []any{&t.ThreadID, &t.TurnID, &t.Kind, &t.RunID, &t.opened} },
+			func(t *openTurnRow) []any {
+				return []any{&t.ThreadID, &t.TurnID, &t.Kind, &t.RunID, &t.opened, (*rows.IntBool)(&t.Settled)}
+			},
 			func(t *openTurnRow) memory.OpenTurn {
 				t.OpenedAt = rows.Stamp(t.opened)
 				return t.OpenTurn
 			},
-			`SELECT n.thread_id, n.id, t.kind, n.run_id, n.opened_at FROM turns n JOIN threads t ON t.id = n.thread_id`+
-				` WHERE n.state = 'open' AND n.opened_at <= ? AND n.opened_at >= ? AND (n.opened_at > ? OR n.id > ?) ORDER BY n.opened_at, n.id LIMIT ?`,
-			now.Add(-f.Age).UnixMilli(), after, after, f.After.TurnID, limitOf(f.Limit))
+			`SELECT n.thread_id, n.id, t.kind, n.run_id, n.opened_at, CASE WHEN EXISTS (SELECT 1 FROM asks a WHERE`+unreacted+` AND a.settled_at <= ?) THEN 1 ELSE 0 END`+
+				` FROM turns n JOIN threads t ON t.id = n.thread_id WHERE n.state = 'open' AND n.opened_at <= ? AND n.opened_at >= ? AND (n.opened_at > ? OR n.id > ?) ORDER BY n.opened_at, n.id LIMIT ?`,
+			before, before, after, after, f.After.TurnID, limitOf(f.Limit))
 	})
 }
 

@@ -154,9 +154,16 @@ var keeperRules = []suite.Rule{
 		e.H.Clock.Advance(3 * time.Second)
 		_, ok := e.Overdue(2 * time.Second)[t.ThreadID]
 		suite.Equal(e, "overdue", ok, true)
+		settled := func() bool {
+			open := suite.Must(e.S.OpenTurns(e.Ctx, memory.OpenTurnFilter{Age: 2 * time.Second, Limit: 1}))(e)
+			return open[0].Settled
+		}
+		suite.Equal(e, "and told with the open turns", settled(), true)
+		e.H.Clock.Advance(time.Hour)
+		suite.Equals(e, "an hour later the sweep reads it no more", len(e.Overdue(2*time.Second)), 0, "but it is told", settled(), true)
 		e.RunTool(call, "ran")
 		e.SaveRound(t, 1)
-		suite.Equal(e, "saved", len(e.Overdue(2*time.Second)), 0)
+		suite.Equals(e, "saved", len(e.Overdue(2*time.Second)), 0, "told", settled(), false)
 	}},
 	{Name: "an answered question is overdue until the next step begins", Turn: func(e *suite.Env, t memory.Turn) {
 		qs := e.Questioned(t, 1, "a?", "b?")
