@@ -1,4 +1,4 @@
-# Both Spool programs in one small image: the worker is what it runs, the command
+# Both Spool programs, one file under two names: the worker is what the image runs, the command
 # line is there for `docker compose exec worker spool …`.
 ARG GO_IMAGE=golang:1.26.8-bookworm
 ARG BASE_IMAGE=debian:12.12-slim
@@ -9,13 +9,13 @@ COPY go.mod go.sum ./
 RUN go mod download
 COPY . .
 RUN CGO_ENABLED=0 go build -trimpath -ldflags='-s -w' -o /out/spool ./starter \
- && CGO_ENABLED=0 go build -trimpath -ldflags='-s -w' -o /out/spool-worker ./worker \
  && mkdir -p /out/data /out/workspace
 
 # The shell tool needs a shell, so this is no empty image.
 FROM ${BASE_IMAGE}
 COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/ca-certificates.crt
-COPY --from=build /out/spool /out/spool-worker /usr/local/bin/
+COPY --from=build /out/spool /usr/local/bin/
+RUN ln -s spool /usr/local/bin/spool-worker
 # Volumes take over the owner of the folder they cover.
 COPY --from=build --chown=10001:10001 /out/data /data
 COPY --from=build --chown=10001:10001 /out/workspace /workspace

@@ -6,7 +6,7 @@ TIMEOUT ?= 60m
 
 # What a program is made of: a program is built anew only if one of these changed.
 source = $(shell find $(1) -type f ! -name '*_test.go' ! -path '*/testdata/*' 2>/dev/null)
-APP    := $(call source,$(wildcard *.go) go.mod go.sum agent activities internal memory starter web worker workflows)
+APP    := $(call source,$(wildcard *.go) go.mod go.sum agent activities internal memory replay starter web worker workflows)
 # Temporal's own program is built only if the PATH has none, or one older than 1.1.
 TEMPORAL := $(shell temporal server start-dev --help 2>/dev/null | grep -q -e --search-attribute || echo bin/temporal)
 TOOLS  := bin/tools/golangci-lint bin/tools/workflowcheck bin/tools/deadcode bin/tools/govulncheck
@@ -20,12 +20,11 @@ build: bin/starter bin/worker $(TEMPORAL) ## build bin/starter, bin/worker and, 
 
 # Built with the flags of the tests, so that dependencies are compiled once for both.
 bin/starter: $(APP)
-	@echo "build: bin/starter, the command line (about 1 minute on 2 cores the first time)"
+	@echo "build: bin/starter, the command line, and bin/worker, which is the same file (about 1 minute on 2 cores the first time)"
 	@$(GO) build -ldflags "-s -w" -o $@ ./starter
 
-bin/worker: $(APP)
-	@echo "build: bin/worker, which runs the agents (seconds after bin/starter)"
-	@$(GO) build -ldflags "-s -w" -o $@ ./worker
+bin/worker: bin/starter
+	@ln -f $< $@
 
 # osusergo: it also works for a user that the system does not know.
 bin/temporal: .ci/temporal/go.mod .ci/temporal/go.sum
@@ -81,7 +80,7 @@ $(TOOLS) &: .ci/tools/go.mod .ci/tools/go.sum
 install: build ## install spool and spool-worker into PREFIX/bin, and temporal if it was built
 	@mkdir -p '$(PREFIX)/bin'
 	@install -m 755 bin/starter '$(PREFIX)/bin/spool'
-	@install -m 755 bin/worker '$(PREFIX)/bin/spool-worker'
+	@ln -f '$(PREFIX)/bin/spool' '$(PREFIX)/bin/spool-worker'
 	@if [ -n '$(TEMPORAL)' ]; then install -m 755 bin/temporal '$(PREFIX)/bin/temporal'; fi
 	@echo "installed spool and spool-worker into $(PREFIX)/bin"
 

@@ -2,14 +2,6 @@
 // Temporal server.
 package main
 
-import (
-	"context"
-	"os"
+import "github.com/spool-agents/spool/internal/work"
 
-	"github.com/spool-agents/spool/internal/boot"
-)
-
-func main() {
-	boot.HideEnvironment() // it runs the commands of agents
-	os.Exit(run(context.Background(), os.Args[1:], os.Getenv, os.Stdin, os.Stdout, os.Stderr))
-}
+func main() { work.Main() }

@@ -75,9 +75,10 @@ var rules = []rule{
 	{dir: "internal/usage", own: "internal/exit internal/printer", ext: "github.com/alecthomas/kong", why: "how a program is used follows from its grammar"},
 	{dir: "internal/devstack", own: "agent internal/config internal/contract internal/exit internal/hosts internal/terminal internal/tool", ext: "go.temporal.io google.golang.org/protobuf", why: "a stack runs programs: it knows neither store nor threads"},
 	{dir: "internal/starter", own: ". agent memory internal web", ext: "*", why: "the starter reaches turns through store and signals, not through workflows or activities"},
-	{dir: "starter", own: "internal/starter", why: "a program of ten lines"},
+	{dir: "starter", own: "internal/starter internal/work", why: "a program of ten lines"},
 	{dir: "replay", own: ". agent internal/encryption workflows", ext: "go.temporal.io/sdk", why: "it replays workflows for tests of people's own"},
-	{dir: "worker", own: ". agent memory internal activities workflows replay", ext: "*", why: "the worker serves everything"},
+	{dir: "worker", own: "internal/work", why: "a program of ten lines"},
+	{dir: "internal/work", own: ". agent memory internal activities workflows replay", ext: "*", why: "the worker serves everything"},
 	{dir: "internal/temporaltest", open: true},
 	{dir: "internal/pgtest", open: true},
 	{dir: "internal/npmtest"},           // the standard library alone

@@ -1,4 +1,6 @@
-package main
+// Package work is the program worker: it serves the task queue of its store on a
+// Temporal server.
+package work
 
 import (
 	"context"
@@ -19,6 +21,12 @@ import (
 	"github.com/spool-agents/spool/internal/health"
 	"github.com/spool-agents/spool/internal/telemetry/export"
 )
+
+// Main is the whole program; it does not return.
+func Main() {
+	boot.HideEnvironment() // it runs the commands of agents
+	os.Exit(run(context.Background(), os.Args[1:], os.Getenv, os.Stdin, os.Stdout, os.Stderr))
+}
 
 func run(ctx context.Context, args []string, env func(string) string, stdin io.Reader, stdout, stderr io.Writer) int {
 	if len(args) > 0 && args[0] == "replay" {
