@@ -178,6 +178,7 @@ func NewWorker(ctx context.Context, o WorkerOptions) (*Worker, error) {
 			w.telemetry.TurnClosed(r.ThreadID, r.TurnID, r.Outcome, c)
 		},
 	}
+	options.Interceptors = append(options.Interceptors, kept)
 	w.server = &serve.Server{
 		Client: o.Temporal, TaskQueue: o.TaskQueue, Options: options, Log: o.Log, Cut: cut, Beside: kept.Run,
 		Register: func(r worker.Registry) { Register(r, w.acts) },

@@ -2,13 +2,16 @@ package e2e
 
 import (
 	"fmt"
+	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
+	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/spool-agents/spool"
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/internal/llm/script"
 	tt "github.com/spool-agents/spool/internal/temporaltest"
@@ -49,7 +52,7 @@ func TestSigtermLetsAnAnswerEnd(t *testing.T) {
 
 // Two workers are replaced one after the other while turns run, by a build with other
 // commands and a larger schema, and by the first one again. Each tool runs once and to
-// its end, and no turn fails.
+// its end, and no turn fails. The long form tells how much longer turns take for it.
 func TestRollingDeploys(t *testing.T) {
 	s := stack(t)
 	next := nextBuild(t)
@@ -58,27 +61,60 @@ func TestRollingDeploys(t *testing.T) {
 		tt.Eventually(t, "it is ready", func() bool { return strings.Contains(w.Log(), "worker ready") })
 		workers = append(workers, w)
 	}
-	old := func() { start(s.StartWorker(drainForLong)) }
-	newer := func() { start(s.SpawnFrom(next, drainForLong)) }
+	// A run that only another build can go on with does not wait for the keeper's round.
+	const noRounds = "SPOOL_KEEPER_AGE=1h"
+	old := func() { start(s.StartWorker(drainForLong, noRounds)) }
+	newer := func() { start(s.SpawnFrom(next, drainForLong, noRounds)) }
 	old()
 	old()
-	var sent []spool.Reply
-	for _, begin := range []func(){newer, newer, old, old} {
-		for range 4 {
-			file := fmt.Sprint("ran", len(sent))
-			sent = append(sent, s.Send(fmt.Sprint("s", len(sent)), script.Script(slow(file, 0.5), slow(file, 0.5), slow(file, 0.5), "slow 20ms say "+strings.Repeat("word ", 20)+"end")))
+	sessions := 0
+	var talks sync.WaitGroup
+	// talk begins conversations of some turns each, and stores how long the turns take.
+	talk := func(at, turns int, took *[]time.Duration) {
+		var mu sync.Mutex
+		for range at {
+			sessions++
+			session := fmt.Sprint("s", sessions)
+			talks.Go(func() {
+				for i := range turns {
+					file, began := fmt.Sprintf("ran-%s-%d", session, i), time.Now()
+					r := s.Wait(s.Send(session, script.Script(slow(file, 0.5), slow(file, 0.5), slow(file, 0.5), "slow 20ms say "+strings.Repeat("word ", 20)+"end")))
+					mu.Lock()
+					*took = append(*took, time.Since(began))
+					mu.Unlock()
+					assert.True(t, strings.HasSuffix(r.Response, "word end"), r.Error)
+					assert.Equal(t, strings.Repeat("start\nend\n", 3), s.File(file))
+					for _, c := range callsOf(t, s, r.ThreadID) {
+						assert.Equal(t, agent.CallSuccess, c.Status)
+					}
+				}
+			})
 		}
-		begin()
-		workers[0].Signal(syscall.SIGTERM)
-		workers[0].Ends(t, "SIGTERM")
-		workers = workers[1:]
 	}
-	for i, r := range sent {
-		r = s.Wait(r)
-		require.True(t, strings.HasSuffix(r.Response, "word end"), r.Error)
-		require.Equal(t, strings.Repeat("start\nend\n", 3), s.File(fmt.Sprint("ran", i)))
-		for _, c := range callsOf(t, s, r.ThreadID) {
-			require.Equal(t, agent.CallSuccess, c.Status)
+	p95 := func(took []time.Duration) time.Duration {
+		slices.Sort(took)
+		return took[len(took)*95/100]
+	}
+	turns, rounds := 1, [][]func(){{newer, newer, old, old}}
+	var usual []time.Duration
+	if tt.Long() {
+		turns, rounds = 4, append(rounds, []func(){old, old, old, old}, rounds[0], rounds[0])
+		talk(8, 4, &usual)
+		talks.Wait()
+	}
+	for _, round := range rounds {
+		var took []time.Duration
+		for _, begin := range round {
+			talk(4, turns, &took)
+			begin()
+			workers[0].Signal(syscall.SIGTERM)
+			workers[0].Ends(t, "SIGTERM")
+			workers = workers[1:]
+		}
+		talks.Wait()
+		if tt.Long() {
+			t.Logf("%d turns, p95 %v; while workers are replaced %d turns, p50 %v, p95 %v: %.1f times as long", len(usual), p95(usual),
+				len(took), took[len(took)/2], p95(took), float64(p95(took))/float64(p95(usual)))
 		}
 	}
 	s.Verify()

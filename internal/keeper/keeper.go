@@ -11,12 +11,14 @@ import (
 	"errors"
 	"log/slog"
 	"math/rand/v2"
+	"sync"
 	"time"
 
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/interceptor"
 
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/internal/contract"
@@ -35,6 +37,8 @@ const (
 	sweepEvery = time.Second
 	batch      = 200
 	maxBackOff = time.Minute
+	// What is done to a turn is done to its end, also by a worker that drains.
+	settleWithin = 10 * time.Second
 	// A person waits for a cancel, and its age must not be missed by much.
 	cancelBackOff = 2 * time.Second
 	// The open turns are looked at twice in Age, as far as lookAtMost turns per
@@ -66,6 +70,9 @@ type Keeper struct {
 	missing map[sighted]time.Time // the same, of this round
 	strays  []byte                // the page of open runs to look at next
 	strayed time.Time             // when the one before was looked at
+
+	interceptor.WorkerInterceptorBase
+	taken sync.Map // when this worker took over the run of a thread: string → time.Time
 }
 
 // sighted is an open turn without a run, since it was first seen so; or one that has a run
@@ -89,6 +96,11 @@ type intact interface{ Intact() error }
 
 // Run works until ctx ends, or until the store is found to be lost.
 func (k *Keeper) Run(ctx context.Context) error {
+	var beside sync.WaitGroup
+	defer beside.Wait()
+	ctx, end := context.WithCancel(ctx)
+	defer end()
+	beside.Go(func() { k.followTaken(ctx) })
 	k.sweeps, k.missing = map[string]backOff{}, map[sighted]time.Time{}
 	for {
 		// Jitter keeps the keepers of several workers apart.
@@ -245,7 +257,7 @@ func (k *Keeper) terminate(ctx context.Context, o memory.Overdue, found nudge.Tr
 // outage closes nothing.
 //
 // So it does for a run that another build has begun and that no worker can go on with
-// for as long: a new run takes its place and goes on from the store. A run that has not
+// for as long, unless followTaken has: a new run takes its place. A run that has not
 // reacted to what people settled, and that the sweep no longer sees, is nudged.
 func (k *Keeper) Reconcile(ctx context.Context) error {
 	page, err := k.page(ctx)
@@ -302,7 +314,10 @@ func (k *Keeper) page(ctx context.Context) ([]memory.OpenTurn, error) {
 }
 
 // settle goes on with an open turn whose last run cannot, or closes it, and says which.
+// It does both parts of it although ctx ends in between, as when the worker drains.
 func (k *Keeper) settle(ctx context.Context, t memory.OpenTurn, last *workflowservice.DescribeWorkflowExecutionResponse) (goesOn bool, err error) {
+	ctx, done := context.WithTimeout(context.WithoutCancel(ctx), settleWithin)
+	defer done()
 	status, why := last.GetWorkflowExecutionInfo().GetStatus(), ""
 	switch status {
 	case enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED, enumspb.WORKFLOW_EXECUTION_STATUS_CANCELED:
