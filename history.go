@@ -78,14 +78,12 @@ func isOpen(d *client.WorkflowExecutionDescription) bool {
 // trouble names a failing workflow task and its cause. It is best effort: what
 // Temporal cannot say is left out.
 func (c *Client) trouble(ctx context.Context, threadID string) string {
-	if c.temporal == nil {
+	d, err := c.describe(ctx, threadID)
+	if err != nil {
 		return ""
 	}
 	ctx, cancel := context.WithTimeout(ctx, temporalTimeout)
 	defer cancel()
-	found, err := nudge.FindTrouble(ctx, c.temporal, c.o.Namespace, threadID)
-	if err != nil {
-		return ""
-	}
+	found, _ := nudge.FindTrouble(ctx, c.temporal, c.o.Namespace, d.RawResponse)
 	return found.Cause
 }

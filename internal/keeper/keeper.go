@@ -16,6 +16,7 @@ import (
 
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
+	workflowpb "go.temporal.io/api/workflow/v1"
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/interceptor"
@@ -176,8 +177,9 @@ func (k *Keeper) nudge(ctx context.Context, o memory.Overdue) error {
 	switch {
 	case o.CancelTurn != "":
 		if o.Age > k.age() {
-			if found, err := nudge.FindTrouble(ctx, k.Client, k.Namespace, o.ThreadID); err == nil && found.Sure {
-				return k.terminate(ctx, o, found)
+			run, err := lastRun(ctx, k.Client, o.ThreadID)
+			if found, err2 := nudge.FindTrouble(ctx, k.Client, k.Namespace, run); cmp.Or(err, err2) == nil && found.Sure {
+				return k.terminate(ctx, o, run, found.Cause)
 			}
 		}
 		return k.Nudger.Nudge(ctx, contract.NudgeTarget{Thread: o.ThreadID, CancelTurn: o.CancelTurn})
@@ -208,39 +210,34 @@ func (k *Keeper) startSubAgent(ctx context.Context, thread string) error {
 // another task queue, where a sender with other settings started it, or only another
 // build can go on with it. An idle thread's run holds nothing that is not in the store.
 func (k *Keeper) free(ctx context.Context, thread string) error {
-	d, err := k.Client.DescribeWorkflow(ctx, thread, "")
-	if gone(err) {
-		return nil
-	}
-	if err != nil {
+	run, err := lastRun(ctx, k.Client, thread)
+	why := replaced
+	switch queue := run.GetWorkflowExecutionInfo().GetTaskQueue(); {
+	case err != nil || !isOpen(run):
 		return err
-	}
-	info := d.RawResponse.GetWorkflowExecutionInfo()
-	var why string
-	switch {
-	case info.GetStatus() != enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING:
-		return nil
-	case info.GetTaskQueue() != k.Nudger.Queue():
-		why = "it waited on task queue " + info.GetTaskQueue() + ", which does not serve its store"
-	case k.otherBuilds(ctx, thread, d.RawResponse):
-		why = replaced
-	default:
+	case queue != k.Nudger.Queue():
+		why = "it waited on task queue " + queue + ", which does not serve its store"
+	case !k.otherBuilds(ctx, run):
 		return nil
 	}
 	k.Log.Warn("terminating the run of an idle thread", "thread", thread, "because", why)
-	err = k.Client.TerminateWorkflow(ctx, thread, info.GetExecution().GetRunId(), why)
+	return k.endRun(ctx, run.GetWorkflowExecutionInfo(), why)
+}
+
+// endRun terminates this run alone: another worker may have done so before, and the next
+// one may be at work.
+func (k *Keeper) endRun(ctx context.Context, run *workflowpb.WorkflowExecutionInfo, why string) error {
+	err := k.Client.TerminateWorkflow(ctx, run.GetExecution().GetWorkflowId(), run.GetExecution().GetRunId(), why)
 	if gone(err) {
 		return nil
 	}
 	return err
 }
 
-// terminate ends a run that cannot end itself and closes its cancelled turn. It ends this
-// run alone: another worker may have done so before, and the next one may be at work.
-func (k *Keeper) terminate(ctx context.Context, o memory.Overdue, found nudge.Trouble) error {
-	cause := found.Cause
+// terminate ends a run that cannot end itself and closes its cancelled turn.
+func (k *Keeper) terminate(ctx context.Context, o memory.Overdue, run *workflowservice.DescribeWorkflowExecutionResponse, cause string) error {
 	k.Log.Warn("terminating a run that does not obey its cancel", "thread", o.ThreadID, "turn", o.CancelTurn, "cause", cause)
-	if err := k.Client.TerminateWorkflow(ctx, o.ThreadID, found.RunID, "cancelled, but "+cause); err != nil && !gone(err) {
+	if err := k.endRun(ctx, run.GetWorkflowExecutionInfo(), "cancelled, but "+cause); err != nil {
 		return err
 	}
 	return k.close(ctx, memory.CloseRequest{
@@ -267,7 +264,7 @@ func (k *Keeper) Reconcile(ctx context.Context) error {
 	var errs []error
 	for _, t := range page {
 		run, err := lastRun(ctx, k.Client, t.ThreadID)
-		runs := run.GetWorkflowExecutionInfo().GetStatus() == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING && !k.otherBuilds(ctx, t.ThreadID, run)
+		runs := isOpen(run) && !k.otherBuilds(ctx, run)
 		key, now := sighted{memory.ThreadTurn{ThreadID: t.ThreadID, TurnID: t.TurnID}, runs}, time.Now()
 		first, before := k.missed[key]
 		switch {
@@ -324,11 +321,7 @@ func (k *Keeper) settle(ctx context.Context, t memory.OpenTurn, last *workflowse
 		goesOn = true
 	case enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING:
 		k.Log.Warn("replacing a run that only another build can go on with", "thread", t.ThreadID, "turn", t.TurnID)
-		// This run alone: another worker may have replaced it before.
-		err = k.Client.TerminateWorkflow(ctx, t.ThreadID, last.GetWorkflowExecutionInfo().GetExecution().GetRunId(), replaced)
-		if goesOn = true; gone(err) {
-			err = nil
-		}
+		goesOn, err = true, k.endRun(ctx, last.GetWorkflowExecutionInfo(), replaced)
 	default:
 		why, err = k.end(ctx, t.ThreadID)
 		goesOn = why == replaced // by a worker that could not start the next run
@@ -385,38 +378,41 @@ func (k *Keeper) close(ctx context.Context, req memory.CloseRequest) error {
 	if k.Closed != nil {
 		k.Closed(req, closed)
 	}
-	var targets []contract.NudgeTarget
+	var errs []error
+	hint := func(thread, cancel string) {
+		errs = append(errs, k.Nudger.Nudge(ctx, contract.NudgeTarget{Thread: thread, CancelTurn: cancel}))
+	}
 	if closed.Next != "" {
-		targets = append(targets, contract.NudgeTarget{Thread: req.ThreadID})
+		hint(req.ThreadID, "")
 	}
 	if closed.Notify != nil {
-		targets = append(targets, contract.NudgeTarget{Thread: closed.Notify.ThreadID})
+		hint(closed.Notify.ThreadID, "")
 	}
 	if closed.Waiting != "" {
-		targets = append(targets, contract.NudgeTarget{Thread: closed.Waiting})
+		hint(closed.Waiting, "")
 	}
 	for _, s := range closed.Stopped {
-		targets = append(targets, contract.NudgeTarget{Thread: s.ThreadID, CancelTurn: s.TurnID})
-	}
-	var errs []error
-	for _, t := range targets {
-		errs = append(errs, k.Nudger.Nudge(ctx, t))
+		hint(s.ThreadID, s.TurnID)
 	}
 	return errors.Join(errs...)
 }
 
-// otherBuilds reports whether the open run of a thread needs another build. What it
+// otherBuilds reports whether an open run needs another build. What it
 // still has at work ends first: its results are of use to the next run. A run of which
 // nothing says why it fails is nudged, so that the next look finds it said.
-func (k *Keeper) otherBuilds(ctx context.Context, thread string, run *workflowservice.DescribeWorkflowExecutionResponse) bool {
-	if run.GetPendingWorkflowTask() == nil || len(run.GetPendingActivities()) > 0 {
+func (k *Keeper) otherBuilds(ctx context.Context, run *workflowservice.DescribeWorkflowExecutionResponse) bool {
+	if len(run.GetPendingActivities()) > 0 {
 		return false
 	}
-	found, err := nudge.FindTrouble(ctx, k.Client, k.Namespace, thread)
+	found, err := nudge.FindTrouble(ctx, k.Client, k.Namespace, run)
 	if err == nil && found.Unsaid {
-		err = k.Nudger.Nudge(ctx, contract.NudgeTarget{Thread: thread})
+		err = k.Nudger.Nudge(ctx, contract.NudgeTarget{Thread: run.GetWorkflowExecutionInfo().GetExecution().GetWorkflowId()})
 	}
 	return err == nil && found.OtherBuild
+}
+
+func isOpen(run *workflowservice.DescribeWorkflowExecutionResponse) bool {
+	return run.GetWorkflowExecutionInfo().GetStatus() == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING
 }
 
 // lastRun describes a workflow id's latest run; nil if Temporal knows none.

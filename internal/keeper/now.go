@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/workflowservice/v1"
 
 	"github.com/spool-agents/spool/agent"
@@ -55,12 +54,12 @@ func (k *Keeper) endStrays(ctx context.Context) (done []string, err error) {
 		t, err := k.Store.Thread(ctx, "", id)
 		switch {
 		case agent.CodeOf(err) == agent.CodeNotFound:
-			err = k.Client.TerminateWorkflow(ctx, id, info.GetExecution().GetRunId(), "its store does not have the thread")
+			err = k.endRun(ctx, info, "its store does not have the thread")
 			done = append(done, id+": its open run is terminated: the store does not have the thread")
 		case err == nil && t.OpenTurnID == "":
 			err = k.free(ctx, id)
 		}
-		if err != nil && !gone(err) {
+		if err != nil {
 			return done, err
 		}
 	}
@@ -117,7 +116,7 @@ func (k *Keeper) withoutRun(ctx context.Context) (map[memory.OpenTurn]*workflows
 		if err != nil {
 			return nil, err
 		}
-		if run.GetWorkflowExecutionInfo().GetStatus() != enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING {
+		if !isOpen(run) {
 			out[t] = run
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"sync"
 	"time"
 
-	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/interceptor"
 	"go.temporal.io/sdk/workflow"
 
@@ -81,11 +80,11 @@ func (k *Keeper) followTaken(ctx context.Context) {
 func (k *Keeper) replace(ctx context.Context, thread string) (again bool, err error) {
 	run, err := lastRun(ctx, k.Client, thread)
 	switch {
-	case err != nil || run.GetWorkflowExecutionInfo().GetStatus() != enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING || run.GetPendingWorkflowTask() == nil:
+	case err != nil || !isOpen(run) || run.GetPendingWorkflowTask() == nil:
 		return false, err
 	case len(run.GetPendingActivities()) > 0:
 		return true, nil
-	case !k.otherBuilds(ctx, thread, run):
+	case !k.otherBuilds(ctx, run):
 		return false, nil
 	}
 	t, err := k.Store.Thread(ctx, "", thread)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"strings"
 
-	commonpb "go.temporal.io/api/common/v1"
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
@@ -15,7 +14,6 @@ import (
 // Trouble is what keeps the open run of a thread from advancing: its workflow task
 // fails again and again.
 type Trouble struct {
-	RunID string // of the run that was looked at
 	Cause string // empty if nothing does
 	// Sure means that a worker said so; otherwise one may just have died.
 	Sure bool
@@ -28,21 +26,16 @@ type Trouble struct {
 	Unsaid bool
 }
 
-// FindTrouble looks at the open run of a thread. The number of attempts alone does
+// FindTrouble looks at a run that was described. The number of attempts alone does
 // not tell, as each signal makes the server begin to count anew.
-func FindTrouble(ctx context.Context, c client.Client, namespace, thread string) (Trouble, error) {
-	d, err := c.DescribeWorkflow(ctx, thread, "")
-	if err != nil {
-		return Trouble{}, err
-	}
-	task := d.RawResponse.GetPendingWorkflowTask()
+func FindTrouble(ctx context.Context, c client.Client, namespace string, run *workflowservice.DescribeWorkflowExecutionResponse) (found Trouble, err error) {
+	task := run.GetPendingWorkflowTask()
 	if task == nil {
 		return Trouble{}, nil
 	}
-	found := Trouble{RunID: d.RawResponse.GetWorkflowExecutionInfo().GetExecution().GetRunId()}
 	h, err := c.WorkflowService().GetWorkflowExecutionHistoryReverse(ctx, &workflowservice.GetWorkflowExecutionHistoryReverseRequest{
 		Namespace:       namespace,
-		Execution:       &commonpb.WorkflowExecution{WorkflowId: thread, RunId: found.RunID},
+		Execution:       run.GetWorkflowExecutionInfo().GetExecution(),
 		MaximumPageSize: 100,
 	})
 	if err != nil {
