@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/spool-agents/spool"
@@ -51,7 +53,10 @@ func chaos(t *testing.T, faults int) {
 	server := tt.StartServer(t)
 	s := tt.NewOn(t, server)
 	template(t, s, "careful", "", "You ask before you write.")
-	c := &trouble{t: t, s: s, server: server, rng: rand.New(rand.NewPCG(seed, 1)), next: nextBuild(t), done: map[string]int{}}
+	c := &trouble{t: t, s: s, server: server, rng: rand.New(rand.NewPCG(seed, 1)), next: nextBuild(t), disk: smallDisk(t, s), done: map[string]int{}}
+	if tt.Long() {
+		c.clocks = clockBuild(t)
+	}
 	if strings.HasPrefix(s.StoreSpec(), "postgres") {
 		c.way = newLink(t, s.StoreSpec())
 	}
@@ -271,17 +276,24 @@ type trouble struct {
 	server  *tt.Server
 	rng     *rand.Rand
 	next    string // another build of the worker
+	clocks  string // a build whose clock jumps; in the long form
+	disk    string // home of half of the workers, on a disk of their own; "" where none can be mounted
 	way     *link  // of half of the workers to the store, on PostgreSQL
 	workers []*tt.Process
 	done    map[string]int
 }
 
 // start starts a worker of one of two builds; every second one has its store behind
-// the link.
+// the link, and its files on the small disk.
 func (c *trouble) start() {
 	var env []string
-	if c.way != nil && len(c.s.Workers)%2 == 0 {
-		env = append(env, "SPOOL_STORE="+c.way.url)
+	if len(c.s.Workers)%2 == 0 {
+		if c.way != nil {
+			env = append(env, "SPOOL_STORE="+c.way.url)
+		}
+		if c.disk != "" {
+			env = append(env, "SPOOL_HOME="+c.disk, "TMPDIR="+c.disk)
+		}
 	}
 	if c.rng.IntN(2) == 0 {
 		c.workers = append(c.workers, c.s.SpawnFrom(c.next, env...))
@@ -333,20 +345,48 @@ func (c *trouble) fault() {
 			c.server.Signal(syscall.SIGCONT)
 			return "Temporal stopped"
 		},
+		func() string { // each is killed as it comes up, or begins to work
+			for range 4 + c.rng.IntN(8) {
+				c.pause(700 * time.Millisecond)
+				c.drop().Kill()
+				c.start()
+				c.done["worker killed"]++
+			}
+			return "workers killed in a row"
+		},
 		func() string {
 			hold(c.t, c.s, time.Duration(c.rng.Int64N(int64(4*time.Second))))
 			return "store locked"
 		},
 	}
 	if c.way != nil {
-		for name, state := range map[string]linkState{"store refused": linkRefused, "store silent": linkSilent} {
-			kinds = append(kinds, func() string {
+		cut := func(name string, state linkState) func() string {
+			return func() string {
 				c.way.set(state)
 				c.pause(8 * time.Second)
 				c.way.set(linkWhole)
 				return name
-			})
+			}
 		}
+		kinds = append(kinds, cut("store refused", linkRefused), cut("store silent", linkSilent))
+	}
+	if c.disk != "" {
+		kinds = append(kinds, func() string {
+			fill := filepath.Join(c.disk, "fill")
+			require.ErrorIs(c.t, os.WriteFile(fill, make([]byte, diskSize), 0o600), syscall.ENOSPC)
+			c.pause(8 * time.Second)
+			require.NoError(c.t, os.Remove(fill))
+			return "disk full"
+		})
+	}
+	if c.clocks != "" {
+		kinds = append(kinds, func() string {
+			off := []string{"1h", "-1h", "90s", "-90s"}[c.rng.IntN(4)]
+			c.workers = append(c.workers, c.s.SpawnFrom(c.clocks, "SPOOL_TEST_JUMP="+off))
+			c.drop().Signal(syscall.SIGTERM)
+			c.pause(8 * time.Second)
+			return "clock jumped"
+		})
 	}
 	c.done[kinds[c.rng.IntN(len(kinds))]()]++
 }
@@ -475,4 +515,39 @@ func nextBuild(t *testing.T) string {
 		edits = append(edits, edit{File: file, New: "-- expands\nALTER TABLE threads ADD COLUMN deployed TEXT NOT NULL DEFAULT '';\n"})
 	}
 	return buildVariant(t, "next", edits...)
+}
+
+// diskSize is the size of a disk that is to be filled.
+const diskSize = 1 << 20
+
+// smallDisk is a worker's home on a disk of its own; "" where none may be mounted.
+func smallDisk(t *testing.T, s *tt.Stack) string {
+	t.Helper()
+	home := t.TempDir()
+	if out, err := exec.Command("mount", "-t", "tmpfs", "-o", fmt.Sprint("size=", diskSize), "spool", home).CombinedOutput(); err != nil {
+		t.Logf("no disk is filled, for none can be mounted: %v %s", err, out)
+		return ""
+	}
+	t.Cleanup(func() { assert.NoError(t, exec.Command("umount", "-l", home).Run()) })
+	require.NoError(t, os.CopyFS(filepath.Join(home, "agents"), os.DirFS(s.Agents())))
+	return home
+}
+
+// clockBuild is a worker whose clock jumps by SPOOL_TEST_JUMP five seconds after its
+// start. A program in Go asks no library for the time, so its own is changed; the first
+// build of it takes minutes.
+func clockBuild(t *testing.T) string {
+	t.Helper()
+	root, err := exec.Command("go", "env", "GOROOT").Output()
+	require.NoError(t, err)
+	src := filepath.Join(strings.TrimSpace(string(root)), "src", "time")
+	return buildVariant(t, "clock", edit{
+		File: filepath.Join(src, "time.go"),
+		Old:  "	sec, nsec, mono := runtimeNow()\n	if mono == 0 {\n		return Time{uint64(nsec), sec + unixToInternal, Local}\n",
+		New:  "	sec, nsec, mono := runtimeNow()\n	if mono-startNano > 5e9 {\n		sec += jump\n	}\n	if mono == 0 {\n		return Time{uint64(nsec), sec + unixToInternal, Local}\n",
+	}, edit{
+		File: filepath.Join(src, "jump.go"),
+		New: "package time\n\nimport \"syscall\"\n\nvar jump = func() int64 {\n	by, _ := syscall.Getenv(\"SPOOL_TEST_JUMP\")\n" +
+			"	d, _ := ParseDuration(by)\n	return int64(d / Second)\n}()\n",
+	})
 }

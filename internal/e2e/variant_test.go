@@ -15,7 +15,7 @@ import (
 	tt "github.com/spool-agents/spool/internal/temporaltest"
 )
 
-// edit replaces one piece of a source file, named from the repository's root; with
+// edit replaces one piece of a source file, named from the repository's root or /; with
 // nothing to replace, it makes the file.
 type edit struct{ File, Old, New string }
 
@@ -40,7 +40,10 @@ func buildVariant(t testing.TB, name string, edits ...edit) string {
 	dir := t.TempDir()
 	sources := map[string]string{}
 	for _, e := range edits {
-		path := filepath.Join(tt.Root(), e.File)
+		path := e.File
+		if !filepath.IsAbs(path) {
+			path = filepath.Join(tt.Root(), path)
+		}
 		text, ok := sources[path]
 		if !ok && e.Old != "" {
 			raw, err := os.ReadFile(path)
