@@ -107,8 +107,7 @@ type watched struct {
 
 func (w *watch) add(store memory.Reader, turn string) *watched {
 	one := &watched{turn: turn, stop: make(chan error, 1)}
-	now := time.Now()
-	one.answered.Store(&now)
+	one.answered.Store(new(time.Now()))
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.all == nil {

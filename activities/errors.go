@@ -103,8 +103,7 @@ func later(e *agent.ModelError, t tried, fallback string) *retryLater {
 	now, delay := time.Now(), retryDelay(max(t.failures, 1), e.RetryAfter)
 	var end *time.Time
 	if !e.NotCalled && (t.failures >= minModelTries || t.left > mostDelay) {
-		at := now.Add(t.left).UTC().Truncate(time.Millisecond)
-		end, delay = &at, min(delay, t.left)
+		end, delay = new(now.Add(t.left).UTC().Truncate(time.Millisecond)), min(delay, t.left)
 	}
 	wait := agent.NewModelWait(e, t.failures+1, now.Add(delay))
 	wait.GivesUpAt, wait.Fallback = end, fallback

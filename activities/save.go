@@ -64,8 +64,7 @@ func (a *Activities) claim(ctx context.Context, req memory.TakeRequest) (memory.
 			req.Workdir = thread.Workdir // the turn ends with the reason before anything is done there
 		}
 		if thread.Kind == agent.KindMain {
-			config := a.mainConfig(thread)
-			req.Config = &config
+			req.Config = new(a.mainConfig(thread))
 		}
 		claim, err := a.Store.TakeNext(ctx, req)
 		if err != nil || claim.Turn == nil || agentOf(claim.Thread) == agentOf(thread) {

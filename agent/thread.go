@@ -2,6 +2,8 @@ package agent
 
 import (
 	"encoding/json"
+	"maps"
+	"slices"
 	"time"
 )
 
@@ -108,6 +110,20 @@ type SpecialistAgentConfig struct {
 	// Missing says, if it is not empty, why there is no agent of this name: the
 	// snapshot stands for one, and a turn with it fails with CodeUnknownAgent.
 	Missing string `json:"missing,omitempty"`
+}
+
+// Clone is a copy through which nobody can change the original.
+func (c SpecialistAgentConfig) Clone() SpecialistAgentConfig {
+	c.Tools, c.Approval, c.Bounds = slices.Clone(c.Tools), maps.Clone(c.Approval), slices.Clone(c.Bounds)
+	c.Temperature, c.TopP, c.MaxTokens = copyOf(c.Temperature), copyOf(c.TopP), copyOf(c.MaxTokens)
+	return c
+}
+
+func copyOf[T any](p *T) *T {
+	if p == nil {
+		return nil
+	}
+	return new(*p)
 }
 
 // CodeUnknownAgent is the error code of a turn that was sent to an agent which the

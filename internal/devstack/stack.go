@@ -221,8 +221,7 @@ func (s *Stack) watch(part **process, again func(died *process) error) {
 // restartServer starts the server where it was, and the workers with it: one that
 // outlived an outage backs off for seconds.
 func (s *Stack) restartServer(*process) error {
-	err := s.startServer(context.Background(), PortOf(s.address), PortOf(strings.TrimPrefix(s.ui, "http://")))
-	if err != nil {
+	if err := s.startServer(context.Background(), PortOf(s.address), PortOf(strings.TrimPrefix(s.ui, "http://"))); err != nil {
 		return err
 	}
 	for i := range s.workers {

@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -149,7 +150,7 @@ func readEntry(raw json.RawMessage) (e entry, problem string) {
 			continue
 		}
 		if e.unknown = append(e.unknown, name); limiting.MatchString(name) {
-			problem = firstOf(problem, fmt.Sprintf("it has %q, which is not known here and may forbid something: use disabled, includeTools, excludeTools or approval, or take it out", cutLine(name)))
+			problem = cmp.Or(problem, fmt.Sprintf("it has %q, which is not known here and may forbid something: use disabled, includeTools, excludeTools or approval, or take it out", cutLine(name)))
 		}
 	}
 	return e, problem
@@ -163,7 +164,7 @@ func (e *entry) settle() {
 	all := map[string]word{}
 	maps.Copy(all, e.Environment)
 	maps.Copy(all, e.Env)
-	e.Env, e.URL = all, firstOf(e.URL, e.HTTPURL, e.ServerURL)
+	e.Env, e.URL = all, cmp.Or(e.URL, e.HTTPURL, e.ServerURL)
 }
 
 // File is a file of servers as read: nothing of it starts before a person has agreed to
@@ -204,7 +205,7 @@ func (f *File) read(dir, apart string, env func(string) string) {
 		}
 		if on {
 			if c.Dir == "" {
-				c.Dir, c.Apart = firstOf(apart, dir), apart != ""
+				c.Dir, c.Apart = cmp.Or(apart, dir), apart != ""
 			}
 			c.File = f.Path()
 			f.Servers = append(f.Servers, c)
@@ -246,13 +247,13 @@ func readServer(id string, raw json.RawMessage, dir string, env func(string) str
 	if e.EnvFile != "" {
 		x.refuse("envFile is not read here: set its variables for the worker, and write ${NAME} in env")
 	}
-	kind, problem := kindOf(firstOf(e.Type, e.Transport), c)
-	c.Kind, c.Problem = kind, firstOf(x.problem, problem)
+	kind, problem := kindOf(cmp.Or(e.Type, e.Transport), c)
+	c.Kind, c.Problem = kind, cmp.Or(x.problem, problem)
 	for _, name := range append(append([]string{}, e.AlwaysAllow...), e.AutoApprove...) {
 		c.Gates[name] = agent.GateAuto
 	}
 	if problem := c.approval(e.Approval); problem != "" {
-		c.Problem = firstOf(c.Problem, problem)
+		c.Problem = cmp.Or(c.Problem, problem)
 	}
 	return c, true
 }
@@ -352,13 +353,4 @@ func texts[W ~string](words []W) (out []string) {
 		out = append(out, string(w))
 	}
 	return out
-}
-
-func firstOf(values ...string) string {
-	for _, v := range values {
-		if v != "" {
-			return v
-		}
-	}
-	return ""
 }

@@ -84,7 +84,7 @@ func Tools(o Options, own ...agent.Tool) (all *tool.Live, start func(context.Con
 		problem := f.Problem
 		for _, c := range f.Servers {
 			if c.Problem != "" {
-				problem = firstOf(problem, "server "+c.ID+": "+c.Problem)
+				problem = cmp.Or(problem, "server "+c.ID+": "+c.Problem)
 			}
 		}
 		if problem != "" {

@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -165,7 +166,7 @@ func (r *reducer) word(m map[string]any, word, place string, level int) (lost, g
 // judge drops a word that holds no schemas, if it cannot be used.
 func (r *reducer) judge(m map[string]any, word, place string) (lost bool) {
 	if ref, ok := m[word].(string); ok && word == "$ref" {
-		ref = firstOf(strings.TrimPrefix(ref, r.id), "#")
+		ref = cmp.Or(strings.TrimPrefix(ref, r.id), "#")
 		m[word] = ref
 		if name, ok := strings.CutPrefix(ref, "#"); ok && !r.brief && name != "" && strings.Contains(r.text, `"$anchor":`+string(encoded(name))) {
 			return false

@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -90,7 +91,7 @@ func newExpander(env func(string) string, workspace string) *expander {
 
 // refuse keeps the first reason why an entry cannot be used.
 func (x *expander) refuse(format string, args ...any) {
-	x.problem = firstOf(x.problem, fmt.Sprintf(format, args...))
+	x.problem = cmp.Or(x.problem, fmt.Sprintf(format, args...))
 }
 
 func (x *expander) text(s string) string {
@@ -106,7 +107,7 @@ func (x *expander) text(s string) string {
 		}
 		x.used = append(x.used, name)
 		if v := x.env(name); v != "" || m[2] != "" {
-			return firstOf(v, m[3])
+			return cmp.Or(v, m[3])
 		}
 		x.refuse("the environment has no %s, which it refers to as ${%[1]s}: set it for the worker, or write ${%[1]s:-DEFAULT}", name)
 		return ""

@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -33,7 +34,7 @@ func newTool(s *server, t *sdk.Tool, name string) serverTool {
 	spec := agent.ToolSpec{Name: name, Timeout: s.cfg.Call, Aside: s.cfg.aside(), Gate: s.cfg.gate(t.Name)}
 	title := t.Title
 	if a := t.Annotations; a != nil {
-		title = firstOf(title, a.Title)
+		title = cmp.Or(title, a.Title)
 		spec.ReadOnly = a.ReadOnlyHint && s.cfg.Trusted
 		spec.Repeatable = a.ReadOnlyHint || a.IdempotentHint
 	}

@@ -289,17 +289,9 @@ func (c *Catalog) Hides(name string) []string { return slices.Clone(c.byName[nam
 
 // told is a copy of a template with the project's notes.
 func (c *Catalog) told(t agent.SpecialistAgentConfig) agent.SpecialistAgentConfig {
-	t = clone(t)
+	t = t.Clone()
 	if c.notes != nil {
 		t.SystemPrompt += c.notes.text
 	}
 	return t
-}
-
-// clone keeps callers from changing the catalog through slices and maps.
-func clone(c agent.SpecialistAgentConfig) agent.SpecialistAgentConfig {
-	c.Tools = slices.Clone(c.Tools)
-	c.Approval = maps.Clone(c.Approval)
-	c.Bounds = slices.Clone(c.Bounds)
-	return c
 }

@@ -128,7 +128,7 @@ func With(catalog Agents, own []agent.SpecialistAgentConfig) (Agents, error) {
 			return nil, agent.Errorf(agent.CodeInvalid, "agent %s in code: %s", c.Name, problem)
 		}
 		c.Source = InCode
-		all.own[c.Name] = clone(c)
+		all.own[c.Name] = c.Clone()
 	}
 	return all, nil
 }
@@ -140,7 +140,7 @@ type withOwn struct {
 
 func (a withOwn) Get(name string) (agent.SpecialistAgentConfig, bool) {
 	if c, ok := a.own[name]; ok {
-		return clone(c), true
+		return c.Clone(), true
 	}
 	return a.Agents.Get(name)
 }
@@ -148,7 +148,7 @@ func (a withOwn) Get(name string) (agent.SpecialistAgentConfig, bool) {
 func (a withOwn) List() []agent.SpecialistAgentConfig {
 	list := slices.DeleteFunc(a.Agents.List(), func(c agent.SpecialistAgentConfig) bool { _, ok := a.own[c.Name]; return ok })
 	for _, c := range a.own {
-		list = append(list, clone(c))
+		list = append(list, c.Clone())
 	}
 	slices.SortFunc(list, func(a, b agent.SpecialistAgentConfig) int { return strings.Compare(a.Name, b.Name) })
 	return list

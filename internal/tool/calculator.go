@@ -40,8 +40,7 @@ func formatNumber(v *big.Rat) string {
 	s := strings.TrimRight(v.FloatString(20), "0")
 	if strings.HasSuffix(s, ".") || strings.Trim(s, "-0.") == "" {
 		// Too small for 20 decimals.
-		f := new(big.Float).SetPrec(100).SetRat(v)
-		return f.Text('g', 20)
+		return new(big.Float).SetPrec(100).SetRat(v).Text('g', 20)
 	}
 	return s
 }

@@ -48,8 +48,7 @@ func (r reading) sent(t agent.Thread, turnID string, n int) Sent {
 	upTo := t.MessageCount
 	if step.FromSeq > 0 {
 		upTo = step.FromSeq - 1
-		saved := steps.Must(r.store.Messages(r.ctx, t.ID, upTo, 1))
-		if len(saved) == 1 && saved[0].Role == agent.RoleAssistant {
+		if saved := steps.Must(r.store.Messages(r.ctx, t.ID, upTo, 1)); len(saved) == 1 && saved[0].Role == agent.RoleAssistant {
 			out.Reply = &saved[0]
 		}
 	} else if step.Stored {
@@ -58,8 +57,7 @@ func (r reading) sent(t agent.Thread, turnID string, n int) Sent {
 	if upTo == 0 {
 		return out
 	}
-	conversation := steps.Must(prompt.Load(r.ctx, r.store, t, upTo))
-	messages := agent.Transcript(conversation.Messages())
+	messages := agent.Transcript(steps.Must(prompt.Load(r.ctx, r.store, t, upTo)).Messages())
 	out.Omitted = max(0, len(messages)-mostSent)
 	out.Messages = append(out.Messages, messages[out.Omitted:]...)
 	return out

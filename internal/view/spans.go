@@ -83,9 +83,8 @@ func (v *Views) Spans(ctx context.Context, threadID, turnID string) (Spans, erro
 			}
 			turnID = last.ID
 		}
-		turn := r.turnOf(threadID, turnID)
-		out.Turn = &turn
-		r.spansOf(&turn, "", &out)
+		out.Turn = new(r.turnOf(threadID, turnID))
+		r.spansOf(out.Turn, "", &out)
 		return out
 	})
 }

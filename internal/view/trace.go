@@ -91,8 +91,7 @@ func (r reading) node(t agent.Thread) *Node {
 			n.Questions = append(n.Questions, RequestOf(q))
 		}
 	case agent.ThreadRunning:
-		waits := steps.Must(r.store.ModelWaits(r.ctx, memory.WaitFilter{ThreadID: t.ID}))
-		if len(waits) > 0 && waits[0].Until.After(time.Now()) {
+		if waits := steps.Must(r.store.ModelWaits(r.ctx, memory.WaitFilter{ThreadID: t.ID})); len(waits) > 0 && waits[0].Until.After(time.Now()) {
 			n.Wait = &waits[0]
 		}
 	}

@@ -65,8 +65,7 @@ func encode(model string, q Quirks, r agent.ModelRequest) ([]byte, error) {
 		w.Temperature, w.TopP = nil, nil
 	}
 	if w.Temperature != nil && q.MaxTemperature > 0 {
-		capped := min(*w.Temperature, q.MaxTemperature)
-		w.Temperature = &capped
+		w.Temperature = new(min(*w.Temperature, q.MaxTemperature))
 	}
 	w.ResponseFormat = answerFormat(q, r)
 	for _, t := range r.Tools {

@@ -62,8 +62,7 @@ func parse(text string) []step {
 			break
 		}
 		p := parser{rest: text}
-		s := p.step()
-		steps = append(steps, s)
+		steps = append(steps, p.step())
 		text = p.rest
 	}
 	return steps

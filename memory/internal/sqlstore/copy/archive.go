@@ -160,13 +160,10 @@ func (s *Store) ExportThreads(ctx context.Context, r memory.ExportRequest) (reco
 		u.ThreadOf(r.UserID, r.ThreadID)
 		ids := []string{r.ThreadID}
 		for i := 0; i < len(ids); i++ {
-			record := u.record(ids[i])
-			records = append(records, record)
-			if !r.Below {
-				continue
+			records = append(records, u.record(ids[i]))
+			if r.Below {
+				ids = append(ids, u.childIDs(ids[i])...)
 			}
-			below := u.childIDs(ids[i])
-			ids = append(ids, below...)
 		}
 	})
 	return records, err
@@ -179,14 +176,8 @@ func (u *unit) childIDs(threadID string) []string {
 
 // record reads all of one thread.
 func (u *unit) record(threadID string) memory.ThreadRecord {
-	var record memory.ThreadRecord
-	t := u.Thread(threadID)
-	record.Thread = u.View(t)
-	record.Messages = u.Messages(threadID)
-	tables := u.dump(threadID, exported)
-	text := rows.Must(rows.Encode(archive{Version: archiveVersion, Tables: tables}))
-	record.Rows = json.RawMessage(text)
-	return record
+	text := rows.Must(rows.Encode(archive{Version: archiveVersion, Tables: u.dump(threadID, exported)}))
+	return memory.ThreadRecord{Thread: u.View(u.Thread(threadID)), Messages: u.Messages(threadID), Rows: json.RawMessage(text)}
 }
 
 // dump reads a thread's rows of the tables of one use. Tables without rows are
@@ -197,8 +188,7 @@ func (u *unit) dump(threadID string, use int) map[string]*table {
 		if part.use&use == 0 {
 			continue
 		}
-		t := u.dumpTable(part.table, part.where, part.order, threadID)
-		if len(t.Rows) > 0 {
+		if t := u.dumpTable(part.table, part.where, part.order, threadID); len(t.Rows) > 0 {
 			tables[part.table] = t
 		}
 	}

@@ -96,10 +96,8 @@ func (u *unit) edit(r memory.EditRequest, p agent.ParsedThreadID, e memory.Threa
 	switch {
 	case e.Delete: // a sub-agent is taken from lists
 		u.Exec(`INSERT INTO forgotten (thread_id, at) VALUES (?, ?) ON CONFLICT (thread_id) DO NOTHING`, t.ID, u.Now)
-		return
 	case done.Appended > 0:
 		u.Exec(`DELETE FROM forgotten WHERE thread_id = ?`, t.ID)
-		return
 	}
 }
 
@@ -151,8 +149,7 @@ func (u *unit) remembers(threadID, id string) *agent.Message {
 		return nil
 	}
 	if m.SupersededBy == "" {
-		found := m.Message(threadID)
-		return &found
+		return new(m.Message(threadID))
 	}
 	live := u.remembered(threadID)
 	for i := range live {

@@ -157,8 +157,7 @@ func (f *fork) settle() {
 	end.close()
 	for _, one := range f.list {
 		for _, src := range one.ended {
-			turn := f.Turn(f.newTurn(src.ID))
-			end.tell(turn)
+			end.tell(f.Turn(f.newTurn(src.ID)))
 		}
 		if one.t.Kind == agent.KindSubAgent && len(one.turns) == 0 {
 			one.t.Status = agent.ThreadCancelled

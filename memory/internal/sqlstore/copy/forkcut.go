@@ -57,8 +57,7 @@ func (f *fork) messageSeq(src *rows.Thread, at string) int64 {
 	}
 	var seq int64
 	if !f.One(`SELECT seq FROM messages WHERE thread_id = ? AND (id = ? OR id = ?) ORDER BY seq LIMIT 1`, src.ID, at, id).Into(&seq) {
-		q := f.Ask(`root_id = ? AND message_id = ? AND message_id <> ''`, src.RootThreadID, at)
-		if q != nil {
+		if q := f.Ask(`root_id = ? AND message_id = ? AND message_id <> ''`, src.RootThreadID, at); q != nil {
 			rows.Refuse(agent.CodeInvalid, "message %q is not in the conversation: it became the answer to question %s of %s, which is the result of call %s", at, q.ID, q.Thread, q.Call)
 		}
 		rows.Refuse(agent.CodeNotFound, "thread %s has no message %q: show lists them with their ids; one that waits in the inbox is not in the conversation yet", src.ID, at)

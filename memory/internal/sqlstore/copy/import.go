@@ -107,8 +107,7 @@ func (c *closing) harmless(a archive, t agent.Thread) {
 		if t.Kind == agent.KindSubAgent { // each of its turns gets its configuration from a call
 			described.SystemPrompt = old.SystemPrompt
 		}
-		hash := c.KeepConfig(described)
-		hashes[r.text("hash")] = hash
+		hashes[r.text("hash")] = c.KeepConfig(described)
 	}
 	for _, name := range []string{"threads", "inbox"} {
 		for _, r := range a.Tables[name].all() {
@@ -180,9 +179,7 @@ func (u *unit) sameThread(there *rows.Thread, record memory.ThreadRecord, plain 
 			continue
 		}
 		m.SupersededBy, have[i].SupersededBy = "", ""
-		x := rows.Must(rows.Encode(m))
-		y := rows.Must(rows.Encode(have[i]))
-		same = x == y
+		same = rows.Must(rows.Encode(m)) == rows.Must(rows.Encode(have[i]))
 	}
 	if !same {
 		rows.Refuse(agent.CodeConflict, "it is there already, with other messages: delete it first, or keep what is there")

@@ -76,8 +76,7 @@ func (c *closing) tell(turn *rows.Turn) {
 	if !c.told[turn.DelegatorCall] {
 		c.ChildEnded(turn)
 	}
-	t := c.Thread(turn.ThreadID)
-	root := c.Thread(t.RootThreadID)
+	root := c.Thread(c.Thread(turn.ThreadID).RootThreadID)
 	e := c.ChildEntry(root, turn)
 	e.Quiet = true
 	c.Enter(root, e)
@@ -106,7 +105,6 @@ func (c *closing) closeInbox(t *rows.Thread) {
 	}
 	if t.Kind == agent.KindSubAgent {
 		c.MoveReports(t)
-		return
 	}
 }
 

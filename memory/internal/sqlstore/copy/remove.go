@@ -40,8 +40,7 @@ func (u *unit) deleteTree(t *rows.Thread, idleSince time.Time) memory.DeleteResu
 		}
 	}
 	if !idleSince.IsZero() {
-		at := u.restoredAt(t.SessionID)
-		if !at.Before(idleSince) {
+		if at := u.restoredAt(t.SessionID); !at.Before(idleSince) {
 			rows.Refuse(agent.CodeConflict, "session %s was restored at %s; nothing was deleted", t.SessionID, at.Format(time.RFC3339))
 		}
 	}

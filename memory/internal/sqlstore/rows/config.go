@@ -5,8 +5,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"maps"
-	"slices"
 	"sync"
 
 	"github.com/spool-agents/spool/agent"
@@ -59,7 +57,7 @@ func (s *Store) Config(q Rower, hash string) agent.SpecialistAgentConfig {
 		return c
 	}
 	if c, ok := s.configs.get(hash); ok {
-		return CopyConfig(c)
+		return c.Clone()
 	}
 	var body string
 	if !q.One(`SELECT body FROM configs WHERE hash = ?`, hash).Into(&body) {
@@ -68,24 +66,5 @@ func (s *Store) Config(q Rower, hash string) agent.SpecialistAgentConfig {
 	}
 	Check(memory.Damaged("", "the configuration "+hash, json.Unmarshal([]byte(body), &c)))
 	s.configs.put(hash, c)
-	return CopyConfig(c)
-}
-
-// CopyConfig copies what a caller could change through the value.
-func CopyConfig(c agent.SpecialistAgentConfig) agent.SpecialistAgentConfig {
-	c.Tools = slices.Clone(c.Tools)
-	c.Approval = maps.Clone(c.Approval)
-	c.Bounds = slices.Clone(c.Bounds)
-	c.Temperature = copyOf(c.Temperature)
-	c.TopP = copyOf(c.TopP)
-	c.MaxTokens = copyOf(c.MaxTokens)
-	return c
-}
-
-func copyOf[T any](p *T) *T {
-	if p == nil {
-		return nil
-	}
-	v := *p
-	return &v
+	return c.Clone()
 }

@@ -78,8 +78,7 @@ func List[R, V any](q *Reader, threadID string, targets func(*R) []any, view fun
 // Thread is the thread of a row, with its configuration.
 func (r *Reader) Thread(t *Thread) agent.Thread {
 	t.Loaded()
-	c := r.s.Config(r, t.ConfigHash)
-	t.Config = c
+	t.Config = r.s.Config(r, t.ConfigHash)
 	return t.Thread
 }
 

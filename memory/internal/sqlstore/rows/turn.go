@@ -97,9 +97,8 @@ const insertTask = `INSERT INTO tasks (id, thread_id, type, name, instruction, s
 
 // NewTask writes the record of a piece of work on the thread that ordered it.
 func (u *Unit) NewTask(t *Thread, turn *Turn, callID, typ, name, instruction, subAgent string) {
-	trigger := u.UserMessageID(turn)
 	u.Exec(insertTask, agent.TaskID(callID), t.ID, typ, typ+":"+name, instruction, subAgent, string(agent.TaskPending),
-		trigger, t.At, t.At)
+		u.UserMessageID(turn), t.At, t.At)
 }
 
 // UserMessageID is the message a turn answers. A retry answers that of the first

@@ -147,8 +147,7 @@ func (u *Unit) Open(threadID, turnID string) (*Thread, *Turn) {
 	if turnID == "" || th.OpenTurnID != turnID {
 		Check(memory.Stale("turn %q is not the open turn of thread %s", turnID, threadID))
 	}
-	turn := u.Turn(turnID)
-	return th, turn
+	return th, u.Turn(turnID)
 }
 
 // Flush puts changed rows back.
@@ -229,8 +228,7 @@ func StampOrNil(ms int64) *time.Time {
 	if ms == 0 {
 		return nil
 	}
-	t := Stamp(ms)
-	return &t
+	return new(Stamp(ms))
 }
 
 // Flag is a bool as a column.

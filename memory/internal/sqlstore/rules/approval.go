@@ -72,7 +72,6 @@ func (s *Store) Decide(ctx context.Context, d memory.Decision) (res memory.Decid
 	}
 	return writing(ctx, s, "decide", func(u *Unit) memory.DecideResult {
 		a, t := u.askOf(rows.AskApproval, d.Target, d.UserID)
-
 		return u.decide(t, a, d)
 	})
 }
@@ -113,7 +112,7 @@ func carried(d memory.Decision) string {
 	return rows.Must(rows.Encode(d.Arguments))
 }
 
-func (u *Unit) decide(t *rows.Thread, a *rows.Ask, d memory.Decision) (res memory.DecideResult) {
+func (u *Unit) decide(t *rows.Thread, a *rows.Ask, d memory.Decision) memory.DecideResult {
 	calls := u.Calls(a.Turn, a.Step)
 	named := namedCalls(calls, a.ID, d)
 	key := rows.Must(rows.Encode(named))
@@ -121,9 +120,7 @@ func (u *Unit) decide(t *rows.Thread, a *rows.Ask, d memory.Decision) (res memor
 		if a.Outcome != d.Verdict || a.Named != key || a.Answer != carried(d) {
 			rows.Check(a.SettledAlready())
 		}
-		res.Repeated = true
-		res.Approval = a.About(calls)
-		return res
+		return memory.DecideResult{Approval: a.About(calls), Repeated: true}
 	}
 	turn := u.Turn(a.Turn)
 	a.Outcome, a.By, a.Answer, a.Named = d.Verdict, d.By, carried(d), key
@@ -132,8 +129,7 @@ func (u *Unit) decide(t *rows.Thread, a *rows.Ask, d memory.Decision) (res memor
 	}
 	u.settleAsk(t, turn, a)
 	u.applyDecision(t, turn, a, calls, named, d)
-	res.Approval = a.About(calls)
-	return res
+	return memory.DecideResult{Approval: a.About(calls)}
 }
 
 // namedCalls are the calls the verdict is about: all of the approval, or those
@@ -257,18 +253,15 @@ func (u *Unit) askOf(kind, target, userID string) (*rows.Ask, *rows.Thread) {
 // locks somebody may have settled it while this transaction waited for the tree.
 func (u *Unit) lockAsk(a *rows.Ask) (*rows.Ask, *rows.Thread) {
 	t := u.Thread(a.Thread)
-	a = u.Ask(`id = ?`, a.ID)
-	return a, t
+	return u.Ask(`id = ?`, a.ID), t
 }
 
 // newAsk is what a turn asks, not stored yet.
 func (u *Unit) newAsk(t *rows.Thread, turn *rows.Turn, kind, id string, step int) *rows.Ask {
 	turn.Cancelled()
-	name := u.agentName(t)
-	task := u.instruction(turn.TaskID)
 	return &rows.Ask{
 		ID: id, Kind: kind, Thread: t.ID, Root: t.RootThreadID, User: t.UserID, Turn: turn.ID, Step: step,
-		Agent: name, TaskID: turn.TaskID, Task: task, CreatedMs: t.At,
+		Agent: u.agentName(t), TaskID: turn.TaskID, Task: u.instruction(turn.TaskID), CreatedMs: t.At,
 	}
 }
 
@@ -326,10 +319,10 @@ func (u *Unit) agentName(t *rows.Thread) string {
 
 // instruction is what a task is about, in a line; empty for no task.
 func (u *Unit) instruction(taskID string) string {
-	var text string
 	if taskID == "" {
 		return ""
 	}
+	var text string
 	u.One(`SELECT instruction FROM tasks WHERE id = ?`, taskID).Into(&text)
 	return line(text, taskLength)
 }

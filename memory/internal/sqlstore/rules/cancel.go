@@ -63,8 +63,7 @@ func (u *Unit) cancelledAbove(turn *rows.Turn) {
 		if at.DelegatorThread == "" || at.Background {
 			return
 		}
-		above := u.Turn(at.DelegatorTurn)
-		at = above
+		at = u.Turn(at.DelegatorTurn)
 	}
 }
 
@@ -109,8 +108,7 @@ func (u *Unit) runningBelow(t *rows.Thread) (n int) {
 // message, and so do those that wait.
 func (u *Unit) cancelRest(t *rows.Thread, by string, res *memory.CancelResult) {
 	u.quietReports(t)
-	waiting := u.Entries(`thread_id = ? AND state = 'waiting' AND kind IN ('message', 'retry')`, t.ID)
-	for _, e := range waiting {
+	for _, e := range u.Entries(`thread_id = ? AND state = 'waiting' AND kind IN ('message', 'retry')`, t.ID) {
 		u.Drop(t, e)
 		res.Dropped++
 	}

@@ -48,11 +48,7 @@ func (u *Unit) answeredBefore(turn *rows.Turn, r memory.CloseRequest) memory.Clo
 	if r.Outcome != agent.ThreadFailed || r.Reason != agent.ReasonTerminated {
 		return r
 	}
-	step := u.Step(turn.ID, turn.Saved+1)
-	if step == nil || !step.Stored {
-		return r
-	}
-	if len(step.ModelReply().Calls) == 0 {
+	if step := u.Step(turn.ID, turn.Saved+1); step != nil && step.Stored && len(step.ModelReply().Calls) == 0 {
 		// The reason stays: it says that nothing runs a next turn.
 		r.Outcome, r.Code, r.Message, r.Answer, r.Step = agent.ThreadCompleted, "", "", "", 0
 	}
@@ -61,8 +57,7 @@ func (u *Unit) answeredBefore(turn *rows.Turn, r memory.CloseRequest) memory.Clo
 
 // Remember records what the close returned, for its repetitions.
 func (u *Unit) Remember(turn *rows.Turn, closed memory.Closed) {
-	body := rows.Must(rows.Encode(closed))
-	turn.Closed, turn.Dirty = body, true
+	turn.Closed, turn.Dirty = rows.Must(rows.Encode(closed)), true
 }
 
 // End is everything up to the done or error event: steps (2) to (5) of the
@@ -136,12 +131,10 @@ func (u *Unit) endChildren(t *rows.Thread, turn *rows.Turn, r memory.CloseReques
 		below.Outcome, below.Reason, below.Code = agent.ThreadCancelled, "", ""
 	}
 	below.Message = "the turn of its parent " + t.ID + " ended: " + string(r.Outcome)
-	ids := u.Strings(`SELECT id FROM turns WHERE delegator_thread = ? AND delegator_thread <> '' AND delegator_turn = ? AND state = 'open' AND background = 0 ORDER BY opened_at, id`, t.ID, turn.ID)
-	for _, id := range ids {
+	for _, id := range u.Strings(`SELECT id FROM turns WHERE delegator_thread = ? AND delegator_thread <> '' AND delegator_turn = ? AND state = 'open' AND background = 0 ORDER BY opened_at, id`, t.ID, turn.ID) {
 		u.endChild(t, turn, id, below, closed)
 	}
-	unstarted := u.Entries(`delegator_thread = ? AND delegator_turn = ? AND kind = 'assign' AND state = 'waiting' AND background = 0`, t.ID, turn.ID)
-	for _, e := range unstarted {
+	for _, e := range u.Entries(`delegator_thread = ? AND delegator_turn = ? AND kind = 'assign' AND state = 'waiting' AND background = 0`, t.ID, turn.ID) {
 		u.dropAssigned(t, e, below)
 	}
 	for _, e := range u.Entries(`thread_id = ? AND kind = 'child' AND state = 'waiting' AND background = 0`, t.ID) {
@@ -153,8 +146,7 @@ func (u *Unit) endChildren(t *rows.Thread, turn *rows.Turn, r memory.CloseReques
 // call: finished results stay, however the turn ends.
 func (u *Unit) keepChildEnd(t *rows.Thread, turn *rows.Turn, e *rows.Entry) {
 	if e.DelegatorTurn == turn.ID {
-		c := u.Call(turn.ID, e.CallID)
-		if !c.Status.Final() {
+		if c := u.Call(turn.ID, e.CallID); !c.Status.Final() {
 			u.takeChild(t, turn, c)
 			return
 		}
@@ -272,8 +264,7 @@ func (u *Unit) givenAnswer(t *rows.Thread, turn *rows.Turn, r memory.CloseReques
 	seq := u.Append(t, m)
 	turn.AnswerSeq = seq
 	turn.Steps = max(turn.Steps, number)
-	step := u.Step(turn.ID, number)
-	if step != nil {
+	if step := u.Step(turn.ID, number); step != nil {
 		u.stepSaved(turn, step, memory.RoundSaved{FromSeq: seq, ToSeq: seq})
 	}
 	u.answered(t, turn, m, seq, true)

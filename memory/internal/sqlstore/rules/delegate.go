@@ -12,11 +12,10 @@ import (
 // OpenDelegation creates (or resumes) a sub-thread with its task, its link and
 // its inbox entry, or stores a refusal as the call's result.
 func (s *Store) OpenDelegation(ctx context.Context, r memory.DelegationRequest) (memory.Delegation, error) {
-	return writing(ctx, s, "open-delegation", func(u *Unit) (d memory.Delegation) {
+	return writing(ctx, s, "open-delegation", func(u *Unit) memory.Delegation {
 		t, turn, c := u.OpenCall(r.ThreadID, r.TurnID, r.CallID)
 		if c.SubAgentThreadID != "" || c.Status.Final() {
-			d = openedDelegation(c)
-			return d
+			return openedDelegation(c)
 		}
 		u.cancelledAbove(turn)
 		if c.Status != agent.CallPending || c.Gate == agent.GateAsk {
@@ -66,19 +65,12 @@ func (u *Unit) child(t *rows.Thread, c *rows.Call, r memory.DelegationRequest) (
 	if depth := t.Depth + 1; depth > r.Limits.MaxDepth {
 		return nil, &refusal{text: agent.RefuseDepth(depth, r.Limits.MaxDepth), reason: agent.ErrPermissionDenied}
 	}
-	var child *rows.Thread
 	if r.Resume != "" {
-		found, no := u.resumed(t, r)
-		if no != nil {
-			return nil, no
-		}
-		child = found
+		child, no := u.resumed(t, r)
+		return child, cmp.Or(no, u.overLimit(t, r.Limits, false))
 	}
-	if no := u.overLimit(t, r.Limits, child == nil); no != nil {
+	if no := u.overLimit(t, r.Limits, true); no != nil {
 		return nil, no
-	}
-	if child != nil {
-		return child, nil
 	}
 	agentID := agent.NewAgentID(r.Config.Name, c.CreatedAt, t.ID, c.TurnID, c.ID)
 	return &rows.Thread{Thread: agent.Thread{
@@ -116,9 +108,8 @@ func (u *Unit) overLimit(t *rows.Thread, l memory.DelegationLimits, isNew bool) 
 		}
 	}
 	if l.MaxDescendants > 0 && isNew {
-		used := rows.Spent(u, t.RootThreadID)
-		if used.Descendants >= l.MaxDescendants {
-			return &refusal{text: agent.RefuseDescendants(used.Descendants, l.MaxDescendants), reason: agent.ErrPermissionDenied}
+		if used := rows.Spent(u, t.RootThreadID).Descendants; used >= l.MaxDescendants {
+			return &refusal{text: agent.RefuseDescendants(used, l.MaxDescendants), reason: agent.ErrPermissionDenied}
 		}
 	}
 	return nil
@@ -154,8 +145,7 @@ func (u *Unit) assign(t *rows.Thread, turn *rows.Turn, c *rows.Call, child *rows
 	if r.Background {
 		u.Finish(t, turn, c, Ending{Status: agent.CallSuccess, Text: agent.DelegationResultFormatter{}.Started(child.AgentType, child.AgentID, child.ID)})
 	} else {
-		turn.Delegations++
-		turn.Dirty = true
+		turn.Delegations, turn.Dirty = turn.Delegations+1, true
 	}
 	return openedDelegation(c)
 }
@@ -185,8 +175,7 @@ func (s *Store) TakeChildResult(ctx context.Context, r memory.ChildResultRequest
 		if c.Status.Final() {
 			return res
 		}
-		res.Done = u.takeChild(t, turn, c)
-		if res.Done {
+		if res.Done = u.takeChild(t, turn, c); res.Done {
 			return res
 		}
 		child := u.Thread(c.SubAgentThreadID)

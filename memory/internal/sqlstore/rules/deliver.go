@@ -29,10 +29,9 @@ func (u *Unit) deliver(turn *rows.Turn, closed *memory.Closed) {
 	// then it is moved on.
 	e.Quiet = turn.Quiet
 	u.Enter(target, e)
-	if e.State != memory.EntryWaiting || e.Quiet {
-		return
+	if e.State == memory.EntryWaiting && !e.Quiet {
+		closed.Notify = u.notify(target)
 	}
-	closed.Notify = u.notify(target)
 }
 
 // AddUsageAbove adds what a child's turn used, once and for all, to the turn that
@@ -56,8 +55,7 @@ func (u *Unit) AddUsageAbove(child *rows.Turn) {
 // by the root.
 func (u *Unit) reachable(t *rows.Thread) *rows.Thread {
 	for t.Kind != agent.KindMain && t.OpenTurnID == "" {
-		parent := u.Thread(t.ParentThreadID)
-		t = parent
+		t = u.Thread(t.ParentThreadID)
 	}
 	return t
 }
@@ -95,8 +93,7 @@ func (u *Unit) report(t *rows.Thread, child *rows.Turn) agent.Content {
 	o := u.outcomeFor(t, child)
 	read := o
 	read.Background = false
-	seen := u.readAlready(t, child, agent.DelegationResultFormatter{}.Result(read))
-	if !seen {
+	if !u.readAlready(t, child, agent.DelegationResultFormatter{}.Result(read)) {
 		return agent.Text(agent.DelegationResultFormatter{}.Result(o))
 	}
 	return agent.Text(agent.DelegationResultFormatter{}.Seen(o))
@@ -121,11 +118,9 @@ func withoutNumbers(text string) string {
 // notify names a thread with the run that holds its open turn.
 func (u *Unit) notify(t *rows.Thread) *memory.Notify {
 	n := &memory.Notify{ThreadID: t.ID}
-	if t.OpenTurnID == "" {
-		return n
+	if t.OpenTurnID != "" {
+		n.RunID = u.Turn(t.OpenTurnID).RunID
 	}
-	turn := u.Turn(t.OpenTurnID)
-	n.RunID = turn.RunID
 	return n
 }
 
@@ -142,11 +137,9 @@ func (u *Unit) claimNext(t *rows.Thread, turn *rows.Turn, r memory.CloseRequest,
 	if r.Reason == agent.ReasonTerminated {
 		return
 	}
-	next := u.claim(t, turn.RunID, r.NextConfig)
-	if next == nil {
-		return
+	if next := u.claim(t, turn.RunID, r.NextConfig); next != nil {
+		closed.Next, turn.NextTurn = next.ID, next.ID
 	}
-	closed.Next, turn.NextTurn = next.ID, next.ID
 }
 
 // MoveReports moves the ends of background children that a sub-agent did not read
@@ -154,8 +147,7 @@ func (u *Unit) claimNext(t *rows.Thread, turn *rows.Turn, r memory.CloseRequest,
 func (u *Unit) MoveReports(t *rows.Thread) {
 	for _, e := range u.Entries(`thread_id = ? AND kind = 'child' AND background = 1 AND state = 'waiting'`, t.ID) {
 		target := u.reachable(t)
-		child := u.Turn(e.ChildTurn)
-		moved := u.ChildEntry(target, child)
+		moved := u.ChildEntry(target, u.Turn(e.ChildTurn))
 		content := rows.Must(rows.Encode(moved.Content))
 		t.Touch()
 		target.Touch()

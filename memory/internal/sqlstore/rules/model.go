@@ -49,8 +49,7 @@ func (u *Unit) beginModel(t *rows.Thread, turn *rows.Turn, r memory.ModelBegin, 
 		return
 	default:
 		lost := lostAttempt(step.State == rows.StepFlight, step.Worker, r.Worker, step.Attempt)
-		start.Wait = u.nextAttempt(t, turn, step, r)
-		if start.Wait > 0 {
+		if start.Wait = u.nextAttempt(t, turn, step, r); start.Wait > 0 {
 			return
 		}
 		if start.Lost = lost; lost > 0 {
@@ -94,13 +93,10 @@ func (u *Unit) nextAttempt(t *rows.Thread, turn *rows.Turn, step *rows.Step, r m
 
 // stored is a step's reply with its calls.
 func (u *Unit) stored(step *rows.Step) *memory.StoredReply {
-	reply := step.ModelReply()
-	stored := &memory.StoredReply{Reply: reply}
-	if len(reply.Calls) == 0 {
-		return stored
+	stored := &memory.StoredReply{Reply: step.ModelReply()}
+	if len(stored.Reply.Calls) > 0 {
+		stored.Calls = rows.CallViews(u.Calls(step.TurnID, step.Step.Step))
 	}
-	calls := u.Calls(step.TurnID, step.Step.Step)
-	stored.Calls = rows.CallViews(calls)
 	return stored
 }
 
@@ -216,12 +212,10 @@ func (u *Unit) holdModel(t *rows.Thread, turn *rows.Turn, step *rows.Step, r mem
 	if r.Wait == nil {
 		return
 	}
-	name := u.agentName(t)
 	w := *r.Wait
-	w.ThreadID, w.RootThread, w.TurnID, w.Agent, w.Reason = t.ID, t.RootThreadID, turn.ID, name, rows.Clean(w.Reason)
+	w.ThreadID, w.RootThread, w.TurnID, w.Agent, w.Reason = t.ID, t.RootThreadID, turn.ID, u.agentName(t), rows.Clean(w.Reason)
 	step.Wait = rows.Must(rows.Encode(w))
 	if now := rows.Stamp(u.Now); !r.NotCalled || w.Until.Sub(now) >= agent.ShortWait {
 		u.surface(t, turn, agent.EventWarning, agent.Warning{Code: agent.WarnModelWait, Message: w.Text(now.UTC()), Wait: &w})
-		return
 	}
 }

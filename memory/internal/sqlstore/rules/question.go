@@ -38,9 +38,7 @@ func (u *Unit) openQuestion(t *rows.Thread, turn *rows.Turn, c *rows.Call, text 
 		options[i] = rows.Clean(options[i])
 	}
 	if len(options) > 0 {
-		encoded, err := rows.Encode(options)
-		rows.Check(err)
-		a.Named = encoded
+		a.Named = rows.Must(rows.Encode(options))
 	}
 	// Nothing is lost with a process while a person thinks.
 	c.Status, c.Repeatable, c.Fence.Fence, c.Worker = agent.CallRunning, true, memory.Fence{}, ""
@@ -64,7 +62,7 @@ func (s *Store) Answer(ctx context.Context, r memory.AnswerRequest) (res memory.
 }
 
 // answerQuestion makes a text the result of the call that asked.
-func (u *Unit) answerQuestion(t *rows.Thread, a *rows.Ask, text, by, messageID string) (res memory.AnswerResult) {
+func (u *Unit) answerQuestion(t *rows.Thread, a *rows.Ask, text, by, messageID string) memory.AnswerResult {
 	text = a.Chosen(text)
 	if a.Outcome != "" {
 		if a.Outcome != outcomeAnswered || a.Answer != text {

@@ -13,17 +13,13 @@ import (
 
 // SaveReply stores the reply of an attempt, with its calls under our own ids.
 func (s *Store) SaveReply(ctx context.Context, r memory.ReplyRecord) (memory.StoredReply, error) {
-	return writing(ctx, s, "reply", func(u *Unit) (stored memory.StoredReply) {
+	return writing(ctx, s, "reply", func(u *Unit) memory.StoredReply {
 		t, turn, step := u.OpenStep(r.ThreadID, r.TurnID, r.Step)
 		if step == nil || step.Attempt != r.Attempt || step.State == rows.StepFailed {
 			rows.Check(staleAttempt(r.TurnID, r.Step, r.Attempt))
 		}
 		if step.Stored {
-			again := u.stored(step)
-
-			stored = *again
-
-			return stored
+			return *u.stored(step)
 		}
 		return u.saveReply(t, turn, step, r)
 	})
@@ -36,8 +32,7 @@ func (u *Unit) saveReply(t *rows.Thread, turn *rows.Turn, step *rows.Step, r mem
 		reply.Usage = reply.Usage.Add(a.Earlier) // what the message cost in all
 		a.Stake = nil
 	})
-	body := rows.Must(rows.Encode(reply))
-	step.State, step.Reply, step.Worker = rows.StepStored, body, ""
+	step.State, step.Reply, step.Worker = rows.StepStored, rows.Must(rows.Encode(reply)), ""
 	step.DurationMs += r.Duration.Milliseconds()
 	u.SaveStep(step)
 	use.ToolCalls = int64(len(reply.Calls))
@@ -91,11 +86,9 @@ func (u *Unit) saveCalls(t *rows.Thread, turn *rows.Turn, reply agent.ModelReply
 		calls = append(calls, row)
 	}
 	for i, row := range calls {
-		e, ends := atOnce(row, i, r.Refusals)
-		if !ends {
-			continue
+		if e, ends := atOnce(row, i, r.Refusals); ends {
+			u.Finish(t, turn, row, e)
 		}
-		u.Finish(t, turn, row, e)
 	}
 	return calls
 }

@@ -77,17 +77,13 @@ func (u *Unit) saveRound(t *rows.Thread, turn *rows.Turn, step *rows.Step, calls
 func (u *Unit) deniedByPerson(t *rows.Thread, turnID string, step int) bool {
 	var decision string
 	u.One(`SELECT outcome FROM asks WHERE turn_id = ? AND step = ? AND kind = 'approval'`, turnID, step).Into(&decision)
-	if decision != memory.Deny {
-		return false
-	}
-	return u.Store.Config(u, t.ConfigHash).OnDeny != agent.OnDenyContinue
+	return decision == memory.Deny && u.Store.Config(u, t.ConfigHash).OnDeny != agent.OnDenyContinue
 }
 
 // stepSaved ends a step: its messages are appended, the streamed text is not needed any more.
 func (u *Unit) stepSaved(turn *rows.Turn, step *rows.Step, round memory.RoundSaved) {
-	body := rows.Must(rows.Encode(round))
 	u.DropChunks(step)
-	step.State, step.Round, step.FromSeq, step.ToSeq, step.Worker = rows.StepSaved, body, round.FromSeq, round.ToSeq, ""
+	step.State, step.Round, step.FromSeq, step.ToSeq, step.Worker = rows.StepSaved, rows.Must(rows.Encode(round)), round.FromSeq, round.ToSeq, ""
 	turn.Saved, turn.Dirty = step.Step.Step, true
 	u.SaveStep(step)
 }

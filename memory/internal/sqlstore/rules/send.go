@@ -16,8 +16,7 @@ func (s *Store) Send(ctx context.Context, r memory.SendRequest) (res memory.Send
 		return res, err
 	}
 	return writing(ctx, s, "send", func(u *Unit) memory.SendResult {
-		t := u.Target(r)
-		return u.send(t, r)
+		return u.send(u.Target(r), r)
 	})
 }
 
@@ -34,15 +33,14 @@ func (u *Unit) Target(r memory.SendRequest) *rows.Thread {
 		return t
 	}
 	id := agent.MainThreadID(r.SessionID, r.ConversationID)
-	t := u.FindThread(r.UserID, id)
-	if t != nil {
+	if t := u.FindThread(r.UserID, id); t != nil {
 		if t.UserID != r.UserID || !memory.InProfile(t.Profile, r.Profile) {
 			rows.Check(rows.NoThread(id))
 		}
 		return t
 	}
 	u.Session(r, id)
-	t = &rows.Thread{Thread: agent.Thread{
+	t := &rows.Thread{Thread: agent.Thread{
 		ID: id, UserID: r.UserID, Profile: r.Profile, SessionID: r.SessionID, ConversationID: r.ConversationID,
 		Kind: agent.KindMain, RootThreadID: id, Status: agent.ThreadPending, Workdir: r.Workdir, AgentType: r.Agent,
 	}, PickModel: r.Model}
@@ -76,16 +74,15 @@ func (u *Unit) Session(r memory.SendRequest, threadID string) {
 
 func (u *Unit) send(t *rows.Thread, r memory.SendRequest) memory.SendResult {
 	res := memory.SendResult{ThreadID: t.ID, MessageID: r.MessageID, State: memory.EntryWaiting}
-	old := u.Entry(`thread_id = ? AND kind = 'message' AND id = ?`, t.ID, r.MessageID)
-	if old != nil {
+	if old := u.Entry(`thread_id = ? AND kind = 'message' AND id = ?`, t.ID, r.MessageID); old != nil {
 		return repeatedSend(t, old, r)
 	}
 	if again := u.repeatedAnswer(t, r); again != nil {
-		return orNone(again)
+		return *again
 	}
 	if r.WhenBusy == "" {
 		if answered := u.sendPlain(t, r); answered != nil {
-			return orNone(answered)
+			return *answered
 		}
 	}
 	u.roomFor(t, r)
@@ -128,21 +125,13 @@ func (u *Unit) roomFor(t *rows.Thread, r memory.SendRequest) {
 	}
 }
 
-func orNone(r *memory.SendResult) memory.SendResult {
-	if r == nil {
-		return memory.SendResult{}
-	}
-	return *r
-}
-
 // Retry puts a retry of a thread's last turn into its inbox.
 func (s *Store) Retry(ctx context.Context, r memory.RetryRequest) (res memory.SendResult, err error) {
 	if r.RequestID == "" || len(r.RequestID) > memory.MaxRequestID || rows.Clean(r.RequestID) != r.RequestID {
 		return res, agent.Errorf(agent.CodeInvalid, "retry request id %.40q is not possible: use 1 to %d characters", r.RequestID, memory.MaxRequestID)
 	}
 	return writing(ctx, s, "retry", func(u *Unit) memory.SendResult {
-		t := u.ThreadOf(r.UserID, r.ThreadID)
-		return u.retry(t, r)
+		return u.retry(u.ThreadOf(r.UserID, r.ThreadID), r)
 	})
 }
 
@@ -151,8 +140,7 @@ func (u *Unit) retry(t *rows.Thread, r memory.RetryRequest) memory.SendResult {
 	if t.Kind != agent.KindMain {
 		rows.Refuse(agent.CodeInvalid, "thread %s belongs to a sub-agent, which only its parent can have try again: tell %s to go on with agent %s (resume %s)", t.ID, t.RootThreadID, t.AgentType, t.AgentID)
 	}
-	old := u.Entry(`thread_id = ? AND kind = 'retry' AND id = ?`, t.ID, r.RequestID)
-	if old != nil {
+	if old := u.Entry(`thread_id = ? AND kind = 'retry' AND id = ?`, t.ID, r.RequestID); old != nil {
 		res.TurnID, res.MessageID, res.Repeated, res.State = old.TurnID, old.MessageID, true, old.State
 		res.Idle = t.OpenTurnID == "" && old.State == memory.EntryWaiting
 		return res

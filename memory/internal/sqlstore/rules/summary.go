@@ -58,8 +58,7 @@ func (u *Unit) beginSummary(t *rows.Thread, r memory.SummaryBegin, start *memory
 		u.Exec(insertSummary, rows.Values(row.Targets())...)
 		return
 	case row.State == rows.StepStored:
-		v := rows.ViewSummary(row)
-		start.Attempt, start.Stored = row.Attempts, &v
+		start.Attempt, start.Stored = row.Attempts, new(rows.ViewSummary(row))
 		return
 	case row.State == rows.StepFlight && row.Fence.Repeats(r.Fence):
 		start.Attempt = row.Attempts
@@ -109,21 +108,18 @@ func (u *Unit) holdSummary(t *rows.Thread, turn *rows.Turn, r memory.SummaryFail
 	if r.Wait == nil {
 		return
 	}
-	step := u.Step(r.TurnID, r.Step)
-	if step == nil {
-		return
+	if step := u.Step(r.TurnID, r.Step); step != nil {
+		u.holdModel(t, turn, step, memory.ModelFailure{NotCalled: r.NotCalled, Wait: r.Wait})
+		u.SaveStep(step)
 	}
-	u.holdModel(t, turn, step, memory.ModelFailure{NotCalled: r.NotCalled, Wait: r.Wait})
-	u.SaveStep(step)
 }
 
 // SaveSummary stores a summary, once.
 func (s *Store) SaveSummary(ctx context.Context, r memory.SummaryRecord) (memory.Summary, error) {
-	return writing(ctx, s, "summary", func(u *Unit) (stored memory.Summary) {
+	return writing(ctx, s, "summary", func(u *Unit) memory.Summary {
 		t, turn, row := u.currentSummary(r.ThreadID, r.TurnID, r.Step, r.Cause, r.Attempt)
 		if row.State == rows.StepStored {
-			stored = rows.ViewSummary(row)
-			return stored
+			return rows.ViewSummary(row)
 		}
 		if row.State == rows.StepFailed {
 			rows.Check(memory.Stale("attempt %d at the summary of step %d of turn %s has failed", r.Attempt, r.Step, r.TurnID))

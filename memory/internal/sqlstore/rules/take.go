@@ -21,8 +21,7 @@ func (s *Store) TakeNext(ctx context.Context, r memory.TakeRequest) (memory.Clai
 		}
 		claim.Thread = u.View(t)
 		if turn != nil {
-			v := turn.Turn
-			claim.Turn, claim.Step = &v, turn.Saved+1
+			claim.Turn, claim.Step = new(turn.Turn), turn.Saved+1
 		}
 		return claim
 	})
@@ -84,22 +83,19 @@ func (u *Unit) claim(t *rows.Thread, runID string, config *agent.SpecialistAgent
 
 // begin writes what a turn starts with: message_started and the user's message.
 func (u *Unit) begin(t *rows.Thread, turn *rows.Turn, e *rows.Entry, content agent.Content) {
-	c := u.Store.Config(u, t.ConfigHash)
-	tools := c.Tools
+	tools := u.Store.Config(u, t.ConfigHash).Tools
 	if tools == nil {
 		tools = []string{}
 	}
 	u.Event(t, turn.ID, agent.EventMessageStarted, rows.MessageStarted{Content: content, ToolNames: tools})
 	from := t.LastMessage + 1
 	taken := u.takeQuiet(t, turn)
-	if e.Kind == memory.EntryRetry {
-		if taken == 0 {
-			return
-		}
-		u.Appended(t, turn.ID, from, t.LastMessage)
+	if e.Kind != memory.EntryRetry {
+		u.appendEntry(t, turn, e, "")
+	} else if taken == 0 {
 		return
 	}
-	u.Appended(t, turn.ID, from, u.appendEntry(t, turn, e, ""))
+	u.Appended(t, turn.ID, from, t.LastMessage)
 }
 
 // takeQuiet appends the ends that waited for a turn without opening one.
@@ -117,17 +113,16 @@ func (u *Unit) takeQuiet(t *rows.Thread, turn *rows.Turn) int {
 
 // appendEntry appends an entry's content as a message of the user role. source
 // is that of a person's message.
-func (u *Unit) appendEntry(t *rows.Thread, turn *rows.Turn, e *rows.Entry, source string) int64 {
+func (u *Unit) appendEntry(t *rows.Thread, turn *rows.Turn, e *rows.Entry, source string) {
 	content := e.Content
 	switch e.Kind {
 	case memory.EntryAssign:
 		source = "agent:" + e.DelegatorThread
 	case memory.EntryChild:
 		source = "agent:" + e.ChildThread
-		child := u.Turn(e.ChildTurn)
-		content = u.report(t, child)
+		content = u.report(t, u.Turn(e.ChildTurn))
 	}
-	return u.Append(t, agent.Message{ID: agent.MessageID(e.TurnID, 0), Role: agent.RoleUser, Content: content, TurnID: turn.ID, Source: source})
+	u.Append(t, agent.Message{ID: agent.MessageID(e.TurnID, 0), Role: agent.RoleUser, Content: content, TurnID: turn.ID, Source: source})
 }
 
 // prepareRetry links a retry to the turn before it and returns the content it
@@ -140,9 +135,8 @@ func (u *Unit) prepareRetry(t *rows.Thread, turn *rows.Turn, e *rows.Entry) agen
 	}
 	turn.RetryOf, turn.Schema = last.ID, last.Schema
 	u.Supersede(t, last, turn.ID)
-	first := u.UserMessageID(turn)
 	var body string
-	u.One(`SELECT body FROM messages WHERE thread_id = ? AND id = ?`, t.ID, first).Into(&body)
+	u.One(`SELECT body FROM messages WHERE thread_id = ? AND id = ?`, t.ID, u.UserMessageID(turn)).Into(&body)
 	var m agent.Message
 	rows.Check(rows.Decode(body, &m))
 	return m.Content
@@ -159,7 +153,7 @@ func (u *Unit) configure(t *rows.Thread, e *rows.Entry, config *agent.Specialist
 	}
 	c := u.Store.Config(u, t.ConfigHash)
 	if config != nil {
-		c = rows.CopyConfig(*config)
+		c = config.Clone()
 		if t.AgentType == "" {
 			t.AgentType = c.Name
 		}
@@ -169,8 +163,7 @@ func (u *Unit) configure(t *rows.Thread, e *rows.Entry, config *agent.Specialist
 	if t.PickModel != "" {
 		c.Model, c.Provider = t.PickModel, "" // a model is asked where it was named
 	}
-	hash := u.KeepConfig(c)
-	if hash != t.ConfigHash {
+	if hash := u.KeepConfig(c); hash != t.ConfigHash {
 		t.ConfigHash = hash
 		t.Touch()
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 	"time"
 	"unicode/utf8"
 
@@ -85,8 +86,7 @@ func (u *Unit) beginTool(t *rows.Thread, turn *rows.Turn, c *rows.Call, r memory
 		}
 	}
 	c.Status, c.Repeatable, c.Worker = agent.CallRunning, r.Repeatable, r.Worker
-	c.Attempts++
-	if c.Attempts == 1 {
+	if c.Attempts++; c.Attempts == 1 {
 		u.TaskStatus(t, c.TaskID, agent.TaskRunning)
 	}
 	u.SaveCall(t, c)
@@ -186,15 +186,12 @@ func (u *Unit) saveOutput(callID string, output *io.SectionReader) {
 // transaction: SaveToolRound then finds it done.
 func (u *Unit) saveIfLast(t *rows.Thread, turn *rows.Turn, number int) *memory.RoundSaved {
 	calls := u.Calls(turn.ID, number)
-	for _, c := range calls {
-		if !c.Status.Final() {
-			return nil
-		}
+	if slices.ContainsFunc(calls, func(c *rows.Call) bool { return !c.Status.Final() }) {
+		return nil
 	}
 	step := u.Step(turn.ID, number)
 	if step == nil || !step.Stored || step.Saved {
 		return nil
 	}
-	round := u.saveRound(t, turn, step, calls)
-	return &round
+	return new(u.saveRound(t, turn, step, calls))
 }
