@@ -67,8 +67,8 @@ func (k *Keeper) endStrays(ctx context.Context) (done []string, err error) {
 }
 
 func (k *Keeper) settleNow(ctx context.Context, wait time.Duration) (done []string, err error) {
-	first, err := k.withoutRun(ctx)
-	if err != nil || len(first) == 0 {
+	before, err := k.withoutRun(ctx)
+	if err != nil || len(before) == 0 {
 		return nil, err
 	}
 	select {
@@ -76,24 +76,18 @@ func (k *Keeper) settleNow(ctx context.Context, wait time.Duration) (done []stri
 		return nil, ctx.Err()
 	case <-time.After(wait):
 	}
-	second, err := k.withoutRun(ctx)
-	if err != nil {
-		return nil, err
-	}
-	var errs []error
-	for turn, run := range second {
-		if _, before := first[turn]; !before {
+	now, err := k.withoutRun(ctx)
+	errs := []error{err}
+	for turn, run := range now {
+		if _, twice := before[turn]; !twice {
 			continue
 		}
-		goesOn, err := k.settle(ctx, turn, run)
-		if err != nil {
+		what := "given a new run, which goes on from what the store holds"
+		switch goesOn, err := k.settle(ctx, turn, run); {
+		case err != nil:
 			errs = append(errs, err)
 			continue
-		}
-		var what string
-		switch {
 		case goesOn:
-			what = "given a new run, which goes on from what the store holds"
 		case run == nil:
 			what = "closed as failed(terminated): Temporal knows no run of it"
 		default:

@@ -12,13 +12,10 @@ import (
 )
 
 // A worker that takes over a run may be of another build than the one that began it. Its
-// first attempt is refused then, and Temporal gives the second one to any worker, at once.
-// If that fails as well nobody says so, and nobody gets the run before the attempt's time
-// is over. So a run that was refused and has not gone on a moment later is replaced: by a
-// run that goes on from the store, without waiting for a worker of its own build.
-//
-// A worker of its own build that does go on just then loses nothing but its place: what
-// it saves is saved, and activities that have begun keep the run.
+// first attempt is refused, and Temporal gives the second one to any worker, at once. If
+// that fails as well nobody says so for seconds. So a run that was refused and has not gone
+// on a moment later is replaced by one that goes on from the store. A worker of the run's
+// own build that does go on just then loses its place only: what it saves is saved.
 
 // goesOnWithin is how long the second attempt may take.
 const goesOnWithin = 500 * time.Millisecond
