@@ -61,7 +61,8 @@ func (k *Keeper) followTaken(ctx context.Context) {
 			looks.Go(func() {
 				again, err := k.replace(ctx, thread.(string))
 				if err != nil && ctx.Err() == nil {
-					k.Log.Warn("a run that was taken over cannot be looked at; reconcile does it", "thread", thread, "error", err)
+					again = true
+					k.Log.Warn("a run that was taken over cannot be looked at; it is repeated", "thread", thread, "error", err)
 				}
 				if !again || !k.taken.CompareAndSwap(thread, at, time.Now().Add(sweepEvery)) {
 					k.taken.CompareAndDelete(thread, at)
