@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -57,7 +58,34 @@ func TestTenThousandMessages(t *testing.T) {
 	p.See("(b => b.scrollHeight - b.scrollTop - b.clientHeight < 5)(document.querySelector('.chat .log'))")
 	Eval[bool](p, "document.querySelector('.chat .log').scrollTop = 0, true")
 	p.See(fmt.Sprintf("document.querySelectorAll('article').length > %d", first))
-	p.Say("script: say still quick")
-	p.Text("article.assistant", "still quick")
+	// What a piece of a reply costs does not depend on what is loaded: it is drawn alone.
+	p.See(`(() => {
+		const log = document.querySelector(".chat .log");
+		log.scrollTop = 0;
+		log.dispatchEvent(new Event("scroll"));
+		return document.querySelectorAll("article").length >= 2000;
+	})()`)
+	Eval[bool](p, `import(new URL("vendor/preact.js", document.querySelector("script[type=module]").src)).then(({ options }) => {
+		const old = options.diffed;
+		let drawn = 0;
+		options.diffed = (node) => (drawn++, old(node));
+		window.pieces = [];
+		window.elsewhere = 0;
+		new MutationObserver((all) => {
+			const inStream = (n) => (n.nodeType === Node.ELEMENT_NODE ? n : n.parentElement)?.closest("article.stream");
+			if (all.some((m) => inStream(m.target))) pieces.push({ drawn, elsewhere: all.filter((m) => m.target.isConnected && !inStream(m.target)).length });
+			drawn = 0;
+		}).observe(document.querySelector(".chat .log"), { subtree: true, childList: true, characterData: true, attributes: true });
+		return true;
+	})`)
+	p.Say("script: slow 100ms say First **this** and\\n\\n- then that\\n- and `code`\\n\\n" + words(2000))
+	p.See("pieces.length > 20")
+	pieces := Eval[[]struct{ Drawn, Elsewhere int }](p, "pieces.slice(1)") // the first one begins the reply
+	t.Logf("drawn for each piece of a reply, with %d messages loaded: %v", p.Count("article"), pieces)
+	middle := slices.SortedFunc(slices.Values(pieces), func(a, b struct{ Drawn, Elsewhere int }) int { return a.Drawn - b.Drawn })[len(pieces)/2]
+	require.LessOrEqual(t, middle.Drawn, 20)
+	require.Zero(t, middle.Elsewhere)
+	p.Press(".composer", "Stop")
+	p.Text(".end.cancelled", "cancel")
 	s.Verify()
 }

@@ -112,9 +112,11 @@ const root = document.getElementById("page");
 const pause = 80; // streamed text is drawn so often, in milliseconds
 let drawn = 0;
 let later = 0;
+let all = true; // whether more than such a text is to be drawn
 const model = new Model((text) => {
   // A page that nobody sees draws nothing, and tells what needs the person all the same.
   if (document.hidden && model.me) tell(model);
+  all ||= !text;
   if (drawn) return;
   if (text) later ||= setTimeout(() => ((later = 0), (drawn ||= requestAnimationFrame(draw))), pause);
   else drawn = requestAnimationFrame(draw);
@@ -123,6 +125,8 @@ function draw() {
   drawn = 0;
   clearTimeout(later);
   later = 0;
+  if (!all) return model.writers.forEach((f) => f());
+  all = false;
   render(html`<${App} model=${model} />`, root);
   if (model.me) tell(model);
 }

@@ -72,9 +72,10 @@ export function useBottom(view, earlier) {
   return { box, scrolled, away, latest, leave };
 }
 
-const perBlock = 20; // turns that are compared as one
+const perBlock = 40; // messages, by their seq, whose turns are compared as one
 
-// Block is a run of turns: one that did not change costs one comparison.
+// Block is a run of turns: one that did not change costs one comparison, and it stays the
+// same when turns come before or after it.
 const Block = memo(
   function Block({ list }) {
     return html`<div class="block">${list.map((p) => html`<${Turn} key=${p.turn.id} ...${p} />`)}</div>`;
@@ -98,9 +99,14 @@ export function Turns({ model, view, chat, who, last }) {
     const replaced = Boolean(next && !next.messages.some((m) => m.role === "user") && (answerOf(next) || next.streams.size));
     return { turn, model, chat, who, kids, parent: view.thread.parentThreadId, last: last && i === turns.length - 1, waits: kids.length ? view.waits : noWaits, earlier: earlier.length ? earlier : none, replaced, inspect: kids.some((t) => t?.id === inspect) ? inspect : "" };
   });
-  const blocks = [];
-  for (let i = 0; i < list.length; i += perBlock) blocks.push(list.slice(i, i + perBlock));
-  return blocks.map((b, i) => html`<${Block} key=${i} list=${b} />`);
+  const blocks = new Map();
+  let at = 0;
+  for (const p of list) {
+    const seq = p.turn.messages[0]?.seq; // one that has just begun has none
+    if (seq) at = Math.floor(seq / perBlock);
+    blocks.set(at, [...(blocks.get(at) ?? []), p]);
+  }
+  return [...blocks].map(([at, b]) => html`<${Block} key=${at} list=${b} />`);
 }
 
 // demoModel is the name of the scripted model.

@@ -40,11 +40,28 @@ export function safeImage(src) {
 export function parse(text) {
   if (text.length > longest) return [node("pre", {}, [text])];
   try {
-    return blocks(new Lexer({ gfm: true, breaks: true }).lex(text), 0);
+    return blocks(lex(text), 0);
   } catch {
     return [node("pre", {}, [text])];
   }
 }
+
+// growing reads a text that is still being written: done are the blocks, up to end, that
+// stay as they are whatever follows; a later look needs the text from there only.
+export function growing(text) {
+  if (text.length > longest) return { end: 0, done: [], rest: parse(text) };
+  try {
+    const tokens = lex(text);
+    // The last block grows, and the one before it may yet become a part of it.
+    const written = tokens.flatMap((t, i) => (t.type === "space" ? [] : [i]));
+    const done = tokens.slice(0, written.at(-2) ?? 0);
+    return { end: done.reduce((n, t) => n + t.raw.length, 0), done: blocks(done, 0), rest: blocks(tokens.slice(done.length), 0) };
+  } catch {
+    return { end: 0, done: [], rest: [node("pre", {}, [text])] };
+  }
+}
+
+const lex = (text) => new Lexer({ gfm: true, breaks: true }).lex(text);
 
 const node = (tag, props, children) => ({ tag, props, children });
 

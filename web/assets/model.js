@@ -2,7 +2,7 @@
 // them when to draw again.
 import { api, ApiError } from "./api.js";
 import { follow } from "./follow.js";
-import { fold, fromView, prepend } from "./thread.js";
+import { fold, fromView, prepend, streamOf } from "./thread.js";
 import { tasksOf } from "./items.js";
 import { needsPerson, unfinished } from "./format.js";
 import { read, way, write } from "./route.js";
@@ -19,7 +19,7 @@ export function newId() {
 }
 
 export class Model {
-  // changed is told whether only streamed text is new.
+  // changed is told whether only more of a text that is being written is new.
   constructor(changed) {
     this.changed = changed;
     this.me = null;
@@ -37,6 +37,7 @@ export class Model {
     this.list = { since: "" }; // how far the list of threads is known
     this.older = ""; // where the list of older conversations goes on
     this.unread = new Unread();
+    this.writers = new Set(); // draw the texts that are being written
     this.stop = () => {};
     addEventListener("popstate", () => this.arrive(read(location.search)));
   }
@@ -199,8 +200,9 @@ export class Model {
         const v = this.views.get(u.threadId);
         if (!v) return;
         if (u.event?.type === "memory_edited") return void this.load(u.threadId).then(() => this.refollow());
-        this.views.set(u.threadId, fold(v, u));
-        this.changed(Boolean(u.text));
+        const next = fold(v, u);
+        this.views.set(u.threadId, next);
+        this.changed(Boolean(u.text && streamOf(v, u.text.messageId) && next.waits === v.waits));
       },
       refused: (err) => this.notice(err),
     });
@@ -243,6 +245,20 @@ export class Model {
   // asksOf are those of a conversation with all below it.
   asksOf(root) {
     return this.asks.filter((a) => a.rootThreadId === root);
+  }
+
+  // writing has draw called when there is more of a text. Returns how to end that.
+  writing(draw) {
+    this.writers.add(draw);
+    return () => this.writers.delete(draw);
+  }
+
+  // streamOf is what is written of a message so far.
+  streamOf(id) {
+    for (const v of this.views.values()) {
+      const s = streamOf(v, id);
+      if (s) return s;
+    }
   }
 
   // statusOf is what a conversation does, as a whole: it waits for a person as soon as

@@ -301,5 +301,8 @@ export function parsed(args) {
 // trigger is the latest message of a user in a turn.
 const trigger = (t) => t.messages.findLast((m) => m.role === "user")?.id ?? `${t.id}.0`;
 
+// streamOf is what is written of a message so far, while it is.
+export const streamOf = (s, id) => s.turns.findLast((t) => t.streams.has(id))?.streams.get(id);
+
 // waiting are the model calls that are still to be made at a time to come.
 export const waiting = (s, now) => [...s.waits.values()].filter((w) => Date.parse(w.until) > now);

@@ -1,5 +1,5 @@
 // One turn: the message, what it led to, the answer. The chat and the panel draw it.
-import { html, Copy, Folded, Markdown, Output, Seen, Status, When, memo, useState } from "./ui.js";
+import { html, Copy, Folded, Growing, Markdown, Output, Seen, Status, When, memo, useLayoutEffect, useState } from "./ui.js";
 import { brief, contentImages, contentText, duration, figures, imageAddress, localTimes, outcome, price, state, title, tokens, unfinished } from "./format.js";
 import { itemsOf, nameOf } from "./items.js";
 import { parsed } from "./thread.js";
@@ -92,11 +92,15 @@ function Assistant({ item, model, chat, earlier, who }) {
   </article>`;
 }
 
-export function Stream({ stream, chat, who }) {
+// Stream is a reply that is being written. More of its text draws it alone.
+function Stream({ item, model, chat, who }) {
+  const [, draw] = useState(0);
+  useLayoutEffect(() => model.writing(() => draw((n) => n + 1)), []);
+  const stream = model.streamOf(item.key) ?? item.stream;
   return html`<article class="${chat ? "assistant" : "entry assistant"} stream" aria-label="${who}, writing" aria-busy="true">
     ${stream.again && html`<div class="label" role="status">The model's answer broke off: it answers again.</div>`}
     ${stream.reasoning && html`<${Thought} text=${stream.reasoning} now />`}
-    ${stream.text ? html`<${Markdown} text=${stream.text} />` : html`<span class="dim">…</span>`}
+    ${stream.text ? html`<${Growing} key=${stream.attempt} text=${stream.text} />` : html`<span class="dim">…</span>`}
   </article>`;
 }
 
@@ -173,7 +177,7 @@ export const Turn = memo(
       if (replaced && (i.key === answer || (i.kind === "end" && i.end.type === "done" && !turn.calls.size))) return null;
       const told = i.kind === "user" || (i.kind === "report" && i.message.source === `agent:${parent}`);
       const view = told && !chat ? Task : views[i.kind];
-      return html`<${view} key=${i.key} item=${i} stream=${i.stream} model=${model} chat=${chat} who=${who} parent=${parent} last=${last} earlier=${i.key === answer ? earlier : []} />`;
+      return html`<${view} key=${i.key} item=${i} model=${model} chat=${chat} who=${who} parent=${parent} last=${last} earlier=${i.key === answer ? earlier : []} />`;
     };
     return html`<div class="turn" data-turn-id=${turn.id}>${rows(items).map((i) => {
       if (i.kind !== "calls") return draw(i);

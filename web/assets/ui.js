@@ -2,7 +2,7 @@
 import { h, render, Component, Fragment } from "./vendor/preact.js";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "./vendor/hooks.js";
 import htm from "./vendor/htm.js";
-import { parse } from "./markdown.js";
+import { growing, parse } from "./markdown.js";
 import { pretty, state, time } from "./format.js";
 import { seen, visible } from "./visible.js";
 import { CodeBlock } from "./code.js";
@@ -57,6 +57,18 @@ const plain = (text) => text;
 // nothing hides.
 export function Markdown({ text, decided }) {
   return html`<div class="markdown">${useMemo(() => elements(parse(text), decided ? marked : plain), [text, decided])}</div>`;
+}
+
+// Growing is a text of a model that is being written: only its end is read again.
+export function Growing({ text }) {
+  const known = useRef({ at: 0, parts: [] }).current;
+  const all = text.replace(/\r\n?/g, "\n"); // lengths are told in these
+  const { end, done, rest } = growing(all.slice(known.at));
+  if (end) {
+    known.parts = [...known.parts, html`<${Fragment} key=${known.at}>${elements(done, plain)}<//>`];
+    known.at += end;
+  }
+  return html`<div class="markdown">${known.parts}${elements(rest, plain)}</div>`;
 }
 
 // Folded shows a title, and what is under it when a person opens it. What is closed
