@@ -180,6 +180,14 @@ func TestTextsReadWell(t *testing.T) {
 	p.Text(".qa .answer", "the second")
 	p.See("document.querySelector('.qa strong')?.textContent === 'first'")
 	p.Text("article.assistant", "fine")
+	// The hint lies over the chat, so that nothing moves under the pointer.
+	places := func() string {
+		return Eval[string](p, "JSON.stringify([...document.querySelectorAll('.log, .composer, #text')].map(e => e.getBoundingClientRect()))")
+	}
+	before := places()
+	Eval[bool](p, `(d => (d.items.add(new File(["x"], "x.png", { type: "image/png" })), document.body.dispatchEvent(new DragEvent("dragenter", { dataTransfer: d, bubbles: true, cancelable: true })), true))(new DataTransfer())`)
+	p.Text(".drop", "Drop images here")
+	require.Equal(t, before, places())
 	p.Drop(picture(t))
 	p.See("document.querySelector('.thumb img')?.naturalWidth === 30")
 	p.Gone(".drop")

@@ -87,7 +87,7 @@ export function Composer({ model, thread, busy, onSent }) {
     for (const [name, f] of Object.entries(all)) addEventListener(name, f);
     return () => Object.entries(all).forEach(([name, f]) => removeEventListener(name, f));
   }, [key]);
-  return html`<form class="composer ${over ? "over" : ""}" aria-label="Message" onSubmit=${(e) => (e.preventDefault(), send())}>
+  return html`<form class="composer" aria-label="Message" onSubmit=${(e) => (e.preventDefault(), send())}>
     ${over && html`<p class="drop" role="status">Drop images here</p>`}
     ${images.length > 0 && html`<div class="row">${images.map((src, i) => html`<span class="thumb" key=${src}><img src=${imageAddress(src)} alt="Attached image ${i + 1}" /><button type="button" class="quiet" aria-label="Remove image ${i + 1}" onClick=${() => write({ images: images.filter((_, k) => k !== i) })}>✕</button></span>`)}</div>`}
     <div class="write"><label class="unseen" for="text">Message</label>

@@ -1,6 +1,6 @@
 import { test } from "node:test";
 import assert from "node:assert/strict";
-import { parse, safeImage, safeLink, decode } from "../assets/markdown.js";
+import { growing, parse, safeImage, safeLink, decode } from "../assets/markdown.js";
 
 const flat = (nodes) => nodes.flatMap((n) => (typeof n === "string" ? [] : [n, ...flat(n.children)]));
 const tags = (md) => flat(parse(md)).map((n) => n.tag);
@@ -52,4 +52,18 @@ test("addresses", () => {
   assert.equal(safeImage("data:image/png;base64,iVBORw0="), "data:image/png;base64,iVBORw0=");
   assert.equal(safeImage("data:image/png;base64,a\" onerror=x"), "");
   assert.equal(decode("&#xD800;&#0;&unknown;"), "\ufffd\ufffd&unknown;");
+});
+
+test("what is read while it is written is what is read in the end", () => {
+  const written = "# A\n\nb **c**\nd\n\n- one\n\n  more of it\n- two\n  1. deep\n\nTitle\n=====\n\n|a|b|\n|-|-|\n|1|2|\n\n> q\nlazy\n\n```go\nf()\n\ng()\n```\n\n    code\n\n***\nlast";
+  let at = 0;
+  let read = [];
+  for (let n = 0; n <= written.length; n += 3) {
+    const { end, done, rest } = growing(written.slice(at, n));
+    read = [...read, ...done];
+    at += end;
+    assert.deepEqual([...read, ...rest], parse(written.slice(0, n)), written.slice(0, n));
+  }
+  assert.ok(at > written.length / 2, "most of it is read once");
+  assert.deepEqual(growing("w ".repeat(200_000)).rest, parse("w ".repeat(200_000)));
 });
