@@ -317,11 +317,30 @@ func TestBasicsOfAConversation(t *testing.T) {
 	s.StartWorker()
 	web := s.StartWeb()
 	p := Open(t, web.Link, 1300, 850)
-	p.Say("script: say one")
+	p.Say(script.Script(script.Call("calculator", map[string]any{"expression": "6*7"}), "say one"))
 	p.Text("article.assistant", "one")
 	p.Say("script: say two\\n\\n```go\\nfunc main() {}\\n```")
 	p.See("document.querySelector('.hl-keyword')?.textContent === 'func'")
 	original := p.Thread()
+	for _, name := range []string{"clipboard-read", "clipboard-write"} {
+		allowed := browserdomain.PermissionDescriptor{Name: name}
+		command(p, browserdomain.SetPermission, func(of cdp.BrowserContextID) browserdomain.SetPermissionParams {
+			return browserdomain.SetPermissionParams{Permission: &allowed, Setting: browserdomain.PermissionSettingGranted, BrowserContextID: of}
+		})
+	}
+	copied := func(button, want string) {
+		t.Helper()
+		p.Click(button)
+		tt.Eventually(t, want+" is in the clipboard", func() bool { return Eval[string](p, "navigator.clipboard.readText()") == want })
+	}
+	p.See("document.querySelectorAll('.end').length === 2")
+	answer := Eval[string](p, "[...document.querySelectorAll('article.assistant')].at(-1).id")
+	copied(fmt.Sprintf(`[id=%q] .acts [aria-label="Copy the message"]`, answer), "two\n\n```go\nfunc main() {}\n```")
+	copied(fmt.Sprintf(`[id=%q] .acts [aria-label="Copy a link to the message"]`, answer), web.URL+Eval[string](p, "location.pathname + location.search")+"#"+answer)
+	copied(`.code [aria-label="Copy the code"]`, "func main() {}")
+	p.Click(".tool summary")
+	p.Text(".tool .output", "42")
+	copied(`.tool .output:last-of-type .copy`, Eval[string](p, "[...document.querySelectorAll('.tool .output pre')].at(-1).innerText"))
 	p.Press(".end", "Retry")
 	p.Text(".versions", "2/2")
 	require.Equal(t, 2, p.Count("article.assistant"), "the answer before is not shown twice")

@@ -1,6 +1,7 @@
 package browser
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -20,10 +21,15 @@ func TestAPauseIsShown(t *testing.T) {
 	p.Text(".wait", told)
 	p.Text(".wait", "attempt 2")
 	p.Gone(".working")
+	// Above the chat, too, wherever the person is, with a countdown.
+	p.See("/attempt 2, in \\d+ s$/.test(document.querySelector('[data-health=wait] span:nth-child(2)')?.innerText)")
+	left := Eval[string](p, "document.querySelector('[data-health=wait]').innerText")
+	p.See(fmt.Sprintf("document.querySelector('[data-health=wait]')?.innerText !== %q", left))
 	p.Go(Eval[string](p, "location.href"))
 	p.Text(".wait", told)
 	p.Text("article.assistant", "recovered")
 	p.Gone(".wait")
+	p.Gone("[data-health=wait]")
 	p.Go(Eval[string](p, "location.href"))
 	p.Text("article.assistant", "recovered")
 	require.Equal(t, 0, p.Count(".wait"), "it is over")
@@ -31,6 +37,8 @@ func TestAPauseIsShown(t *testing.T) {
 	p.Say(script.Script(script.Call("assign_task", map[string]any{"agent": "researcher", "task": "script: fail 429 x1 after 12s say seen"}), "say all"))
 	p.Text(".task-block .wait", told)
 	require.Equal(t, 1, p.Count(".wait"), "once")
+	p.Press("[data-health=wait]", "✕")
+	p.Gone("[data-health=wait]")
 	p.Click(".task-block")
 	p.Text("aside .wait", told)
 	p.Text("article.assistant:last-of-type", "all")

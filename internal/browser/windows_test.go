@@ -67,16 +67,20 @@ func TestEightWindows(t *testing.T) {
 }
 
 // Whom no model is configured for is told that a demo model answers, before and after
-// it has.
+// it has; that no worker runs, until one does.
 func TestTheDemoModelIsNamed(t *testing.T) {
 	s := tt.New(t)
 	none := []string{"OPENAI_API_KEY=", "OPENAI_BASE_URL=", "SPOOL_DEMO_MODEL=true"}
-	s.StartWorker(none...)
 	p := Open(t, s.StartWeb(none...).Link, 1000, 700)
 	p.Text(".welcome .demo", "OPENAI_API_KEY")
+	p.Text("[data-health=worker]", "No worker runs")
+	s.StartWorker(none...)
+	p.Gone("[data-health=worker]")
 	p.Say("script: say a scripted answer")
 	p.Text("article.assistant", "a scripted answer")
 	p.Text(".chat > .demo", "in the worker's environment")
 	p.Go(Eval[string](p, "location.href"))
 	p.Text(".chat > .demo", "scripted demo model answers")
+	p.Press(".chat > .demo", "✕")
+	p.Gone(".demo")
 }

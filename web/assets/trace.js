@@ -77,7 +77,7 @@ function Row({ row, chosen, onChoose, onFold, model }) {
     <div class="span-line">
       <div class="span-name" style=${{ paddingLeft: `${row.depth * 14}px` }}>
         ${row.inside ? html`<button type="button" class="quiet fold" aria-expanded=${!row.shut} aria-label=${`What ${name} did`} onClick=${() => onFold(s.id)}>${row.shut ? "▸" : "▾"}</button>` : html`<span class="fold"></span>`}
-        <button type="button" class="quiet open-span" aria-expanded=${chosen} onClick=${() => onChoose(s.id)}><${Seen} text=${name} /> <span class="dim"><${Seen} text=${s.kind === "model" ? (s.name ?? "") : (s.text ?? "")} /></span></button>
+        <button type="button" class="quiet open-span" aria-expanded=${chosen} onClick=${() => onChoose(s.id)}><${Seen} text=${name} /> <span class="dim"><${Seen} text=${s.kind === "model" ? (s.name ?? "") : ((s.subAgentThreadId && model.taskOf(s.subAgentThreadId)?.description) || s.text || "")} /></span></button>
       </div>
       <div class="track" aria-hidden="true"><div class="span-bar ${waits(s) ? "waits" : ""} ${fine.has(s.status ?? "") ? "" : "bad"}" style=${{ left: `${row.left.toFixed(2)}%`, width: `${row.width.toFixed(2)}%` }}></div></div>
       <div class="dim span-time">${s.kind === "lost" ? "" : `${duration(row.ms)}${row.open ? "…" : ""}`} ${words(s)} ${tokens(s.usage?.totalTokens)}</div>

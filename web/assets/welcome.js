@@ -14,5 +14,5 @@ export function Welcome({ model }) {
   return html`<div class="welcome"><h1>Spool</h1><p>Agent conversations that cannot be lost: kill any process at any moment, the work goes on.</p>
     ${demo && html`<${Demo} expected />
       <ul class="examples">${examples.map(([title, text]) => html`<li key=${title}><button type="button" onClick=${() => model.send(text, { id: newId(), to: {} })}>${title}</button></li>`)}</ul>`}
-    <p class="dim small"><kbd>/</kbd> message · <kbd>Ctrl K</kbd> find and do anything · <kbd>?</kbd> all keys</p></div>`;
+    <p class="dim small keys"><kbd>/</kbd> message · <kbd>Ctrl K</kbd> find and do anything · <kbd>?</kbd> all keys</p></div>`;
 }
