@@ -180,7 +180,7 @@ func TestTextsReadWell(t *testing.T) {
 	p.Text(".qa .answer", "the second")
 	p.See("document.querySelector('.qa strong')?.textContent === 'first'")
 	p.Text("article.assistant", "fine")
-	// The hint lies over the chat, so that nothing moves under the pointer.
+	// The hint lies over the page, so that nothing moves under the pointer.
 	places := func() string {
 		return Eval[string](p, "JSON.stringify([...document.querySelectorAll('.log, .composer, #text')].map(e => e.getBoundingClientRect()))")
 	}
