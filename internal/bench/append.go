@@ -22,11 +22,6 @@ const (
 	denied = 999
 )
 
-// appendTimes are the times of one turn with one tool call, by operation.
-type appendTimes struct{ send, take, result, close time.Duration }
-
-func (a appendTimes) total() time.Duration { return a.send + a.take + a.result + a.close }
-
 // longAndShort opens two stores of a kind, with a thread of 100 and one of 100,000
 // messages.
 func longAndShort(ctx context.Context, where [2]string) (stores [2]memory.ConversationMemoryStore) {
@@ -38,67 +33,21 @@ func longAndShort(ctx context.Context, where [2]string) (stores [2]memory.Conver
 }
 
 // measureAppend compares what it costs to append to a thread of 100 messages and
-// to one of 100,000, each in a store of its own, without Temporal; and to read the
-// last 100 messages of each.
+// to one of 100,000, each in a store of its own, without Temporal.
 func measureAppend(ctx context.Context, kind string, where [2]string, t *table, turns int) {
 	stores := longAndShort(ctx, where)
 	defer func() { _ = errors.Join(stores[0].Close(), stores[1].Close()) }() // what is measured is read before
-	var times [2][]appendTimes
+	var times [2][]time.Duration
 	for n := range turns {
 		for i, store := range stores {
-			a := appendTurn(ctx, store, appendSession, n)
-			times[i] = append(times[i], a)
+			times[i] = append(times[i], appendTurn(ctx, store, appendSession, n))
 		}
 	}
-	short, long := middle(times[0], appendTimes.total), middle(times[1], appendTimes.total)
-	ops := ""
-	for _, op := range []struct {
-		name string
-		of   func(appendTimes) time.Duration
-	}{
-		{"Send", func(a appendTimes) time.Duration { return a.send }},
-		{"TakeNext", func(a appendTimes) time.Duration { return a.take }},
-		{"SaveResult with its round", func(a appendTimes) time.Duration { return a.result }},
-		{"CloseTurn", func(a appendTimes) time.Duration { return a.close }},
-	} {
-		ops += fmt.Sprintf("; %s %.2f → %.2f", op.name, milliseconds(middle(times[0], op.of)), milliseconds(middle(times[1], op.of)))
-	}
+	short, long := median(times[0]), median(times[1])
 	t.add(row{
 		Figure: "append at 100,000 messages ÷ at 100, " + kind, Value: float64(long) / float64(short), Unit: "×", Bar: appendBar,
-		Detail: fmt.Sprintf("median of %d turns, %.2f → %.2f ms%s", turns, milliseconds(short), milliseconds(long), ops),
+		Detail: fmt.Sprintf("median of %d turns, %.2f → %.2f ms", turns, milliseconds(short), milliseconds(long)),
 	})
-	measureWindow(ctx, kind, stores, t, turns)
-}
-
-// measureWindow reads the last messages of both threads, in turn.
-func measureWindow(ctx context.Context, kind string, stores [2]memory.ConversationMemoryStore, t *table, times int) {
-	const window = 100
-	var took [2][]time.Duration
-	for range times {
-		for i, store := range stores {
-			th := must(store.Thread(ctx, "", appendSession+"/default"))
-			at := time.Now()
-			m, err := store.Messages(ctx, th.ID, th.MessageCount-window, 0)
-			took[i] = append(took[i], time.Since(at))
-			if err != nil || len(m) != window {
-				fail("%d messages of the last %d: %v", len(m), window, err)
-			}
-		}
-	}
-	short, long := median(took[0]), median(took[1])
-	t.add(row{
-		Figure: "reading the last 100 of 100,000 messages ÷ of 100, " + kind, Value: float64(long) / float64(short), Unit: "×", Bar: appendBar,
-		Detail: fmt.Sprintf("median of %d, %.2f → %.2f ms", times, milliseconds(short), milliseconds(long)),
-	})
-}
-
-// middle is the median of one part of the times.
-func middle(times []appendTimes, of func(appendTimes) time.Duration) time.Duration {
-	var ds []time.Duration
-	for _, a := range times {
-		ds = append(ds, of(a))
-	}
-	return median(ds)
 }
 
 const appendSession = "append"
@@ -134,13 +83,10 @@ func deniedRound(ctx context.Context, t *storeTurn, n int) {
 }
 
 // appendTurn runs a turn with one tool call and times what appends.
-func appendTurn(ctx context.Context, store memory.ConversationMemoryStore, session string, n int) (a appendTimes) {
+func appendTurn(ctx context.Context, store memory.ConversationMemoryStore, session string, n int) (took time.Duration) {
 	at := time.Now()
-	sent := must(store.Send(ctx, memory.SendRequest{UserID: user, SessionID: session, MessageID: fmt.Sprintf("m-%d", n), Content: agent.Text(filler(200))}))
-	a.send, at = time.Since(at), time.Now()
-	claim := must(store.TakeNext(ctx, memory.TakeRequest{ThreadID: sent.ThreadID, RunID: "bench"}))
-	a.take = time.Since(at)
-	t := &storeTurn{store: store, thread: sent.ThreadID, turn: claim.Turn.ID, step: 1}
+	t := begin(ctx, store, session, "", fmt.Sprintf("m-%d", n), filler(200))
+	took = time.Since(at)
 	call := t.reply(ctx, agent.ModelReply{Calls: []agent.Call{agent.NewCall("call_1", "calculator", `{"expression":"1+1"}`)}}).Calls[0].ID
 	begun := must(store.BeginTool(ctx, memory.ToolBegin{
 		ThreadID: t.thread, TurnID: t.turn, CallID: call, Fence: memory.Fence{Scope: "bench", Number: 1}, Repeatable: true,
@@ -150,13 +96,12 @@ func appendTurn(ctx context.Context, store memory.ConversationMemoryStore, sessi
 	check(store.SaveResult(ctx, memory.ToolOutcome{
 		ThreadID: t.thread, TurnID: t.turn, CallID: call, Attempt: begun.Attempt, Result: agent.ToolOK(filler(200)), Duration: time.Millisecond,
 	}))
-	a.result = time.Since(at)
+	took += time.Since(at)
 	t.round(ctx)
 	t.reply(ctx, agent.ModelReply{Content: filler(200), FinishReason: "stop"})
 	at = time.Now()
 	t.close(ctx)
-	a.close = time.Since(at)
-	return a
+	return took + time.Since(at)
 }
 
 // measureAppendPostgres measures on a server of its own whose commits wait for the disk.

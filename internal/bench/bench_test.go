@@ -104,5 +104,5 @@ func TestSeeding(t *testing.T) {
 	thread, err := store.Thread(t.Context(), user, agent.MainThreadID(appendSession, agent.DefaultConversation))
 	require.NoError(t, err)
 	require.InDelta(t, 2500, thread.MessageCount, 2)
-	require.NotZero(t, appendTurn(t.Context(), store, appendSession, 0).total())
+	require.NotZero(t, appendTurn(t.Context(), store, appendSession, 0))
 }

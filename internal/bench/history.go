@@ -5,14 +5,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 
 	enumspb "go.temporal.io/api/enums/v1"
 	historypb "go.temporal.io/api/history/v1"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/spool-agents/spool"
-	"github.com/spool-agents/spool/internal/temporaltest"
 )
 
 const (
@@ -49,22 +47,6 @@ func measureHistory(ctx context.Context, s *stack, t *table) {
 	t.add(row{
 		Figure: "largest of the four ÷ smallest", Unit: "×", Bar: sameWithin,
 		Value: quantile(all, 1) / quantile(all, 0), Detail: "the same: within 5 %",
-	})
-	s.measureEncrypted(ctx, quantile(all, 0), t)
-}
-
-// measureEncrypted is the same step with payloads encrypted, which has no bar: what
-// it adds is the price of encrypting each payload for itself.
-func (s *stack) measureEncrypted(ctx context.Context, plain float64, t *table) {
-	s.stopWorkers()
-	env := s.Env
-	defer func() { s.Env = env }()
-	s.Env = append(slices.Clone(env), temporaltest.EncryptionKeys(temporaltest.KeyA))
-	s.startWorker(ctx)
-	bytes, events := s.slope(ctx, 1_000)
-	t.add(row{
-		Figure: "history per step, encrypted", Value: bytes, Unit: "B",
-		Detail: fmt.Sprintf("%.1f events; %.2f × as much as without", events, bytes/plain),
 	})
 }
 

@@ -144,7 +144,7 @@ func measure(ctx context.Context, o options) *table {
 	dir = must(filepath.Abs(dir))
 	model := must(startStub())
 	defer model.close()
-	t := &table{Settings: settings(dir)}
+	t := &table{Settings: settings()}
 	if o.on("append") && o.soak == 0 {
 		where := [2]string{"sqlite:" + filepath.Join(dir, "append-short.db"), "sqlite:" + filepath.Join(dir, "append-long.db")}
 		try(ctx, t, "append", func(ctx context.Context) { measureAppend(ctx, "sqlite", where, t, 15*o.times) })
