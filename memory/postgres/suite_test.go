@@ -15,14 +15,15 @@ import (
 	"github.com/spool-agents/spool/memory/postgres"
 )
 
-// TestConformance runs the suite, each case on a schema of its own.
+// TestConformance runs the suite, each case on a schema of its own. None of the statements
+// that all its cases made reads a whole table.
 func TestConformance(t *testing.T) {
-	clock := memorytest.NewClock()
+	clock, statements := memorytest.NewClock(), &postgres.Statements{}
 	database := pgtest.Database(t)
 	urls := map[memory.ConversationMemoryStore]string{}
 	open := func(t *testing.T, url string) memory.ConversationMemoryStore {
 		t.Helper()
-		s := memorytest.Must(postgres.Open(t.Context(), url, postgres.Options{Clock: clock.Now, MaxConnections: 4}))(t)
+		s := memorytest.Must(statements.Open(t.Context(), url, postgres.Options{Clock: clock.Now, MaxConnections: 4}))(t)
 		t.Cleanup(func() { _ = s.Close() })
 		urls[s] = url
 		return s
@@ -38,6 +39,7 @@ func TestConformance(t *testing.T) {
 		},
 		Clock: clock, Durable: true, MultiProcess: true,
 	})
+	t.Run("no statement reads a whole table", func(t *testing.T) { statements.CheckPlans(t, pgtest.Database(t)) })
 }
 
 func TestMain(m *testing.M) {

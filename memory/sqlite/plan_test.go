@@ -59,7 +59,7 @@ func (all Statements) CheckPlans(t *testing.T) {
 		n++
 		for _, detail := range planOf(t, b, query) {
 			// What a statement makes by itself, with a name of its own, is small.
-			if m := scans.FindStringSubmatch(detail); m != nil && !strings.Contains(query, m[1]+" (id) AS (") && m[1] != "sqlite_master" && !memorytest.MayScan(query, m[2]) {
+			if m := scans.FindStringSubmatch(detail); m != nil && !strings.Contains(query, m[1]+" (id) AS (") && !strings.Contains(query, " LIMIT 1000) "+m[1]+" ") && m[1] != "sqlite_master" && !memorytest.MayScan(query, m[2]) {
 				t.Errorf("%s\nof %s", detail, query)
 			}
 		}

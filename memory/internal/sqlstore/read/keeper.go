@@ -55,10 +55,10 @@ const (
 	// calls, saves the round (that of an answer is saved with it) or begins the next step.
 	unreacted = ` a.turn_id = n.id AND a.step = n.steps AND a.outcome <> '' AND (a.kind = 'question' OR a.step > n.saved)` +
 		` AND NOT EXISTS (SELECT 1 FROM tool_calls c WHERE c.turn_id = n.id AND c.step = a.step AND c.status IN ('running', 'awaiting_approval'))`
-	// overdueSettled reads what was settled lately, however many turns are open. CROSS JOIN
-	// keeps SQLite from beginning with those.
-	overdueSettled = `SELECT t.id, t.kind, 0, '', '', MAX(a.settled_at) FROM asks a CROSS JOIN turns n` +
-		` JOIN threads t ON t.id = n.thread_id AND t.open_turn = n.id WHERE a.settled_at > ? AND` + unreacted +
+	// overdueSettled reads what was settled lately, however many turns are open: CROSS JOIN
+	// keeps SQLite from beginning with those, the limit PostgreSQL.
+	overdueSettled = `SELECT t.id, t.kind, 0, '', '', MAX(a.settled_at) FROM (SELECT * FROM asks WHERE outcome <> '' AND settled_at > ? ORDER BY settled_at LIMIT 1000) a` +
+		` CROSS JOIN turns n JOIN threads t ON t.id = n.thread_id AND t.open_turn = n.id WHERE` + unreacted +
 		` GROUP BY t.id, t.kind HAVING MAX(a.settled_at) <= ? ORDER BY 6 LIMIT ?`
 	// settledWithin is how long after it came of age Overdue tells of what people settled.
 	settledWithin = 2 * time.Minute
