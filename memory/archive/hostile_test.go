@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -147,8 +148,61 @@ func hostileRows(t *testing.T, open func() memory.ConversationMemoryStore) {
 	}
 }
 
+// wrongTypes sets each column of each table of an export to a value of another type. The
+// import names table and column, and leaves nothing.
+func wrongTypes(t *testing.T, open func() memory.ConversationMemoryStore) {
+	t.Helper()
+	a, s := store(t, memorytest.NewClock()), open()
+	answer(t, a, send(t, a, user, "s1", "default", "hello"), "general")
+	records, err := a.ExportThreads(t.Context(), memory.ExportRequest{ThreadID: "s1/default", Below: true})
+	ok(t, err)
+	tried, odd := 0, []any{map[string]any{"a": 1}, []int{1}, nil, true}
+	for i, r := range records {
+		var doc struct {
+			Version int `json:"version"`
+			Tables  map[string]struct {
+				Columns []string `json:"columns"`
+				Rows    [][]any  `json:"rows"`
+			} `json:"tables"`
+		}
+		ok(t, json.Unmarshal(r.Rows, &doc))
+		raw := r.Rows
+		for name, table := range doc.Tables {
+			cells := table.Rows[len(table.Rows)-1]
+			for j, column := range table.Columns {
+				right, wrong := cells[j], []any{"tool", odd[tried%len(odd)]}
+				if _, text := right.(string); text {
+					wrong[0] = 7
+				} else if !strings.Contains(column, "price") && column != "blame" {
+					wrong = append(wrong, 1.5)
+				}
+				for _, cells[j] = range wrong {
+					planted := slices.Clone(records)
+					planted[i].Rows, err = json.Marshal(doc)
+					ok(t, err)
+					_, err := s.ImportThreads(t.Context(), memory.ImportRequest{Threads: planted})
+					if want := fmt.Sprintf("table %s, row %d: column %s must be ", name, len(table.Rows), column); agent.CodeOf(err) != agent.CodeInvalid || !strings.Contains(err.Error(), want) {
+						t.Errorf("%s.%s as %v: %v", name, column, cells[j], err)
+					}
+					tried++
+				}
+				cells[j] = right
+			}
+		}
+		records[i].Rows = raw
+	}
+	left, err := s.Threads(t.Context(), memory.ThreadFilter{All: true})
+	ok(t, err)
+	if len(left) > 0 || tried < 400 {
+		t.Errorf("%d values tried, left: %v", tried, left)
+	}
+	_, err = s.ImportThreads(t.Context(), memory.ImportRequest{Threads: records})
+	ok(t, err)
+}
+
 func TestHostileImports(t *testing.T) {
 	open := func() memory.ConversationMemoryStore { return store(t, memorytest.NewClock()) }
 	hostileImports(t, open)
 	hostileRows(t, open)
+	wrongTypes(t, open)
 }

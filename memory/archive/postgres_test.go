@@ -36,4 +36,5 @@ func TestHostileImportsIntoPostgres(t *testing.T) {
 	}
 	hostileImports(t, open)
 	hostileRows(t, open)
+	wrongTypes(t, open)
 }

@@ -109,6 +109,7 @@ func TestRow32_WhatIsLostIsNamed(t *testing.T) {
 		"an event in the middle":         {`DELETE FROM events WHERE thread_id = 's1/default' AND seq = 1`, "lost: event 1"},
 		"an event that is damaged":       {`UPDATE events SET data = '{"x' WHERE thread_id = 's1/default' AND seq = 3`, "rule 13: s1/default: event 3 ("},
 		"a reply that is damaged":        {`UPDATE steps SET reply = '{"x' WHERE turn_id IN (SELECT id FROM turns WHERE n = 2)`, "rule 13: s1/default: reply "},
+		"a task that cannot be read":     {`UPDATE tasks SET updated_at = 'tool'`, "rule 13: s1/default: "},
 		"a damaged inbox entry":          {`UPDATE inbox SET content = '{"x' WHERE thread_id = 's1/default'`, "rule 13: s1/default: inbox entry "},
 		"a waiting message":              {`UPDATE threads SET last_entry = 9, waiting = 1 WHERE id = 's1/default'`, "lost: inbox entry 4 to 9"},
 		"inbox entries":                  {`DELETE FROM inbox WHERE thread_id = 's1/default'`, "lost: inbox entry 1 to "},

@@ -33,8 +33,9 @@ type rows struct {
 	endsTaken map[string]bool
 	finished  map[string]agent.ToolCall
 
-	// broken means that a row cannot be read.
+	// broken means that a row cannot be read; err is what reading it said.
 	broken bool
+	err    error
 }
 
 // event is an event with the parts of its payload that rules speak about.
@@ -134,7 +135,7 @@ func (c *check) get(id string) *rows {
 	if agent.CodeOf(err) == agent.CodeNotFound { // or deleted meanwhile
 		return nil
 	}
-	if one.broken = unreadable(c.ctx, err); !one.broken {
+	if one.broken, one.err = unreadable(c.ctx, err), err; !one.broken {
 		steps.Check(err)
 	}
 	c.byID[id] = one

@@ -122,8 +122,13 @@ func (c *check) checkRows(ids []string) {
 		}
 	}
 	for _, one := range c.all {
-		if c.audit(one); !one.broken {
+		found := len(c.found)
+		c.audit(one)
+		switch {
+		case !one.broken:
 			c.thread(one)
+		case len(c.found) == found && one.err != nil: // rows that an audit does not look into
+			c.add(RuleReadable, one.thread.ID, "%v", one.err)
 		}
 	}
 }

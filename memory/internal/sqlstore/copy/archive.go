@@ -2,6 +2,7 @@ package copy
 
 import (
 	"context"
+	"database/sql"
 	"encoding/json"
 	"maps"
 	"slices"
@@ -90,13 +91,13 @@ func (t *table) keep(f func(row) bool) {
 }
 
 func (r row) set(column string, v any) {
-	if i := slices.Index(r.columns, column); i >= 0 && i < len(r.cells) {
+	if i := slices.Index(r.columns, column); i >= 0 {
 		r.cells[i].v = v
 	}
 }
 
 func (r row) get(column string) any {
-	if i := slices.Index(r.columns, column); i >= 0 && i < len(r.cells) {
+	if i := slices.Index(r.columns, column); i >= 0 {
 		return r.cells[i].v
 	}
 	return nil
@@ -134,23 +135,24 @@ func (c cell) MarshalJSON() ([]byte, error) {
 	return nil, agent.Errorf(agent.CodeInternal, "a value of type %T cannot be exported", c.v)
 }
 
-// UnmarshalJSON implements json.Unmarshaler.
-func (c *cell) UnmarshalJSON(raw []byte) (err error) {
-	switch {
-	case len(raw) > 0 && raw[0] == '"':
-		var text string
-		err = json.Unmarshal(raw, &text)
+// UnmarshalJSON implements json.Unmarshaler. What no column holds stays as it is, for
+// table.check to refuse.
+func (c *cell) UnmarshalJSON(raw []byte) error {
+	var text string
+	var b blob
+	n, notWhole := strconv.ParseInt(string(raw), 10, 64)
+	f, notNumber := strconv.ParseFloat(string(raw), 64)
+	switch c.v = json.RawMessage(slices.Clone(raw)); {
+	case notWhole == nil:
+		c.v = n
+	case notNumber == nil:
+		c.v = f
+	case raw[0] == '"' && json.Unmarshal(raw, &text) == nil:
 		c.v = text
-	case len(raw) > 0 && raw[0] == '{':
-		var b blob
-		err = json.Unmarshal(raw, &b)
-		c.v = append([]byte{}, b.Base64...)
-	case strings.ContainsAny(string(raw), ".eE"):
-		c.v, err = strconv.ParseFloat(string(raw), 64)
-	default:
-		c.v, err = strconv.ParseInt(string(raw), 10, 64)
+	case raw[0] == '{' && strings.Contains(string(raw), `"base64"`) && json.Unmarshal(raw, &b) == nil:
+		c.v = append([]byte{}, b.Base64...) // null is an empty one, which is not NULL
 	}
-	return err
+	return nil
 }
 
 // ExportThreads returns all that is stored of a thread, or of a tree.
@@ -198,7 +200,10 @@ func (u *unit) dump(threadID string, use int) map[string]*table {
 // dumpTable reads rows, their columns in the order of the names: the same in
 // every database.
 func (u *unit) dumpTable(name, where, order, threadID string) *table {
-	columns := u.columns(name)
+	var columns []string
+	for _, c := range u.columns(name) {
+		columns = append(columns, c.Name())
+	}
 	slices.Sort(columns)
 	args := slices.Repeat([]any{threadID}, strings.Count(where, "?"))
 	found := u.Rows(`SELECT `+strings.Join(columns, ",")+` FROM `+name+` WHERE `+where+` ORDER BY `+order, args...)
@@ -217,38 +222,79 @@ func (u *unit) dumpTable(name, where, order, threadID string) *table {
 	return t
 }
 
-// columns are those that a table has.
-func (u *unit) columns(name string) []string {
+// columns are those that a table has, each with the type that the database gives it.
+func (u *unit) columns(name string) []*sql.ColumnType {
 	found := u.Rows(`SELECT * FROM ` + name + ` WHERE 1 = 0`)
 	defer func() { _ = found.Close() }()
-	names := rows.Must(found.Columns())
+	types := rows.Must(found.ColumnTypes())
 	rows.Check(found.Err())
-	return names
+	return types
 }
 
-// load inserts rows. Columns that this program does not know are refused: what
-// they mean would be lost.
-func (u *unit) load(name string, t *table, shared bool) {
-	if t == nil || len(t.Rows) == 0 {
+// check refuses rows that a table cannot hold. Columns that this program does not know
+// are refused, as what they mean would be lost, and values of another type than the
+// column's: SQLite would keep them, and nobody could read the thread then.
+func (u *unit) check(name string, t *table) {
+	if t == nil {
 		return
 	}
-	known := u.columns(name)
+	known := map[string]string{}
+	for _, c := range u.columns(name) {
+		known[c.Name()] = c.DatabaseTypeName()
+	}
+	seen := map[string]bool{}
 	for _, column := range t.Columns {
-		if !slices.Contains(known, column) {
+		if known[column] == "" {
 			rows.Refuse(agent.CodeInvalid, "table %s has no column %q: it was exported by a newer program", name, column)
 		}
+		if seen[column] {
+			rows.Refuse(agent.CodeInvalid, "table %s has column %s twice", name, column)
+		}
+		seen[column] = true
 	}
-	if sorted := slices.Sorted(slices.Values(t.Columns)); len(slices.Compact(sorted)) != len(t.Columns) {
-		rows.Refuse(agent.CodeInvalid, "table %s has a column twice", name)
+	for i, cells := range t.Rows {
+		if len(cells) != len(t.Columns) {
+			rows.Refuse(agent.CodeInvalid, "row %d of table %s has %d values, not %d", i+1, name, len(cells), len(t.Columns))
+		}
+		for j, c := range cells {
+			if want, is := c.fits(known[t.Columns[j]]); !is {
+				rows.Refuse(agent.CodeInvalid, "table %s, row %d: column %s must be %s: restore the file, or leave its \"store\" out to import the messages alone", name, i+1, t.Columns[j], want)
+			}
+		}
+	}
+}
+
+// fits reports whether a column of a type takes the value, and what it takes.
+func (c cell) fits(columnType string) (want string, is bool) {
+	switch columnType {
+	case "TEXT":
+		_, is = c.v.(string)
+		return "text", is
+	case "BLOB", "BYTEA":
+		_, is = c.v.([]byte)
+		return `{"base64": TEXT}`, is
+	}
+	n, whole := c.v.(int64)
+	switch columnType {
+	case "REAL", "FLOAT8":
+		_, is = c.v.(float64)
+		return "a number", is || whole
+	case "INT4":
+		whole = whole && n == int64(int32(n))
+	}
+	return "a whole number", whole
+}
+
+// load inserts rows.
+func (u *unit) load(name string, t *table, shared bool) {
+	if t == nil {
+		return
 	}
 	insert := rows.InsertSQL(name, strings.Join(t.Columns, ","))
 	if shared {
 		insert += ` ON CONFLICT DO NOTHING`
 	}
 	for _, cells := range t.Rows {
-		if len(cells) != len(t.Columns) {
-			rows.Refuse(agent.CodeInvalid, "a row of %s has %d values, not %d", name, len(cells), len(t.Columns))
-		}
 		args := make([]any, len(cells))
 		for i, c := range cells {
 			args[i] = c.v

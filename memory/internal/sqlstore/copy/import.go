@@ -74,6 +74,9 @@ func (c *closing) restore(r memory.ImportRequest, record memory.ThreadRecord) (a
 		rows.Refuse(agent.CodeInvalid, "it was exported by a newer program (version %d, tables %s): import it with that program, or leave its \"store\" out to import the messages alone",
 			a.Version, strings.Join(unknown, ", "))
 	}
+	for _, part := range archived {
+		c.check(part.table, a.Tables[part.table])
+	}
 	checkArchive(a, record.Thread)
 	c.harmless(a, record.Thread)
 	for _, part := range archived {
@@ -207,7 +210,8 @@ func checkArchive(a archive, t agent.Thread) {
 		belongs := map[string]map[string]bool{"thread_id": thread, "root_id": root, "user_id": user, "session_id": one(t.SessionID), "turn_id": turns, "call_id": calls}
 		switch part.table {
 		case "threads":
-			belongs["id"], belongs["parent_id"], belongs["kind"] = thread, one(t.ParentThreadID), one(string(t.Kind))
+			belongs["id"], belongs["parent_id"], belongs["kind"], belongs["profile"] = thread, one(t.ParentThreadID), one(string(t.Kind)), one(t.Profile)
+			belongs["conversation_id"], belongs["agent_type"], belongs["agent_id"] = one(t.ConversationID), one(t.AgentType), one(t.AgentID)
 		case "sessions":
 			belongs["id"] = one(t.SessionID)
 		case "turns":
