@@ -3,6 +3,7 @@ package agent
 import (
 	_ "embed"
 	"encoding/json"
+	"strconv"
 	"strings"
 )
 
@@ -46,6 +47,9 @@ func ParseAskUserParams(args json.RawMessage) (AskUserParams, error) {
 	for i, option := range p.Options {
 		if p.Options[i] = strings.TrimSpace(option); p.Options[i] == "" || len([]rune(option)) > 200 || i == 9 {
 			return p, Errorf(CodeInvalid, "ask_user: there are at most 9 options, each a text of 1 to 200 characters")
+		}
+		if n, err := strconv.Atoi(p.Options[i]); err == nil && n != i+1 {
+			return p, Errorf(CodeInvalid, "ask_user: option %d is the number %d, and people answer with the numbers that options are shown with: say what it counts, as in %q", i+1, n, p.Options[i]+" copies")
 		}
 	}
 	return p, nil

@@ -15,7 +15,7 @@ func TestParametersOfAQuestion(t *testing.T) {
 	assert.NoError(t, err)
 	assert.Equal(t, agent.AskUserParams{Question: "which?", Options: []string{"a", "b"}}, p)
 	for _, bad := range []string{
-		`{"question":" "}`, `{"options":["a"]}`, `{"question":"q","options":["a"," "]}`, `{"question":"q","options":"a"}`, `{"question":"q","more":1}`,
+		`{"question":"q","options":["no, keep it","1"]}`, `{"question":" "}`, `{"options":["a"]}`, `{"question":"q","options":["a"," "]}`, `{"question":"q","options":"a"}`, `{"question":"q","more":1}`,
 		`{"question":"q","options":["` + strings.Repeat("x", 201) + `"]}`, `{"question":"q","options":["1"` + strings.Repeat(`,"x"`, 9) + `]}`,
 	} {
 		_, err := agent.ParseAskUserParams(json.RawMessage(bad))

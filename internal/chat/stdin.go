@@ -2,6 +2,7 @@ package chat
 
 import (
 	"bufio"
+	"fmt"
 	"io"
 	"os"
 	"strings"
@@ -15,10 +16,7 @@ import (
 // Given is a text of the command line, or what stdin holds for "-".
 func (p *Person) Given(stdin io.Reader, text, what string) (string, error) {
 	if text == "-" {
-		raw, err := io.ReadAll(stdin)
-		if err == nil {
-			raw, err = agent.WrittenText(raw)
-		}
+		raw, err := ReadText(stdin)
 		if err != nil {
 			return "", agent.Wrap(err, agent.CodeInvalid, "cannot read the %s from stdin", what)
 		}
@@ -33,6 +31,22 @@ func (p *Person) Given(stdin io.Reader, text, what string) (string, error) {
 		return "", exit.Misuse("the %s is not valid UTF-8", what)
 	}
 	return text, nil
+}
+
+// mostText is more than a request to a model may have, and little enough for any machine.
+const mostText = 16 << 20
+
+// ReadText reads a text that a person gives to its end: see agent.WrittenText. What has no
+// end, such as /dev/zero, is an error.
+func ReadText(r io.Reader) ([]byte, error) {
+	data, err := io.ReadAll(io.LimitReader(r, mostText+1))
+	switch {
+	case err != nil:
+		return nil, err
+	case len(data) > mostText:
+		return nil, fmt.Errorf("it has more than %d MB", mostText>>20)
+	}
+	return agent.WrittenText(data)
 }
 
 // stdinSilence is how long an open pipe may say nothing before a message goes without it.
@@ -58,10 +72,7 @@ func (p *Person) WithStdin(stdin io.Reader, text string) (string, error) {
 		p.Progress("stdin is open and says nothing: the message goes without it")
 		return text, nil
 	}
-	raw, err := io.ReadAll(in)
-	if err == nil {
-		raw, err = agent.WrittenText(raw)
-	}
+	raw, err := ReadText(in)
 	if err != nil {
 		return "", agent.Wrap(err, agent.CodeInvalid, "cannot read stdin, which belongs to the message")
 	}

@@ -47,7 +47,16 @@ func exactly(message []byte) []byte {
 		result["tools"] = encoded(look.Result.Tools)
 	}
 	var list []json.RawMessage
-	if json.Unmarshal(result["content"], &list) == nil && list != nil {
+	if block := result["content"]; block != nil && json.Unmarshal(block, &list) != nil { // a block without the list
+		if said := new(string); json.Unmarshal(block, said) == nil {
+			block = encoded(map[string]string{"type": "text", "text": *said})
+		}
+		list = []json.RawMessage{block}
+	}
+	if failed, ok := result["isError"]; ok && json.Unmarshal(failed, new(bool)) != nil {
+		result["isError"] = encoded(true) // a word in its place is no success
+	}
+	if list != nil {
 		for i := range list {
 			list[i] = shownBlock(list[i])
 		}

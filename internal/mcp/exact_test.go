@@ -46,6 +46,20 @@ func TestCase_M01_RepeatedContent(t *testing.T) {
 	}
 }
 
+// What stands where a list or a yes should is not lost.
+func TestCase_M10_OddShapesOfAResult(t *testing.T) {
+	for message, want := range map[string]agent.ToolResult{
+		`{"result":{"content":"said","isError":"yes"}}`:                   {Content: "said", Status: agent.CallFailed},
+		`{"result":{"content":{"type":"text","text":"alone"}}}`:           {Content: "alone", Status: agent.CallSuccess},
+		`{"result":{"content":7,"structuredContent":{"a":1}}}`:            {Content: "[block of type unknown not shown]\n{\"a\":1}", Status: agent.CallSuccess},
+		`{"result":{"content":[{"type":"text","text":"x"}],"isError":1}}`: {Content: "x", Status: agent.CallFailed},
+	} {
+		got := resultIn(t, exactly([]byte(message)))
+		assert.Equal(t, want.Content, got.Content, message)
+		assert.Equal(t, want.Status, got.Status, message)
+	}
+}
+
 const shownBlocks = "before\n[block of type video not shown]\n[block of type tool_use not shown]\n[block of type image not shown]\n[block of type unknown not shown]\n" +
 	"[block of type unknown not shown]\n[block of type unknown not shown]\n[block of type unknown not shown]\n[block of type xy not shown]\n" +
 	"[resource without content]\n[resource a:b n]\nafter\n{\"id\":9007199254740993}"

@@ -125,8 +125,10 @@ func (s *sendCmd) Run(ctx context.Context, a *app) error {
 	}
 	var schema []byte
 	if s.Schema != "" {
-		if schema, err = os.ReadFile(s.Schema); err == nil {
-			schema, err = agent.WrittenText(schema)
+		var f *os.File
+		if f, err = os.Open(s.Schema); err == nil {
+			schema, err = chat.ReadText(f)
+			_ = f.Close()
 		}
 		if err == nil && len(bytes.TrimSpace(schema)) == 0 {
 			err = errors.New("the file is empty")

@@ -158,6 +158,20 @@ func TestStdinIsAppended(t *testing.T) {
 	assert.Equal(t, "alone", inbox[1].Content.String())
 }
 
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
+
+// What has no end is refused before it fills the memory.
+func TestWhatHasNoEndIsRefused(t *testing.T) {
+	b := newBench(t)
+	for _, args := range [][]string{{"send", "--schema", "/dev/zero", "hi"}, {"send", "-"}, {"send", "hi"}, {"answer", "q", "-"}, {"edit", "c", "-"}} {
+		var out, errout strings.Builder
+		assert.Equal(t, exit.Usage, Run(t.Context(), args, b.env(), zeros{}, &out, &errout), "%v", args)
+		assert.Contains(t, errout.String(), "more than 16 MB", "%v", args)
+	}
+}
+
 // A pipe that somebody left open does not keep a message from being sent.
 func TestAnOpenPipeIsNotWaitedFor(t *testing.T) {
 	b := newBench(t)

@@ -38,29 +38,69 @@ func unseen(r rune) bool {
 	return !strconv.IsPrint(r) || r == '\u2800' || unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
 }
 
+// alike are letters of other scripts that pass for Latin ones.
+const alike = "аеорсухіјѕһԁԛԝӏѵАВЕКМНОРСТУХІЈЅѴ" + "αονρυικΑΒΕΖΗΙΚΜΝΟΡΤΥΧ" + "օոսհ"
+
+var (
+	piled = regexp.MustCompile(`\pM{5,}`) // marks that cover what stands around them
+	parts = regexp.MustCompile("[^\\s\"'`]+")
+	words = regexp.MustCompile(`[\pL\pM]+`)
+)
+
+// disguised are the places of characters that a person takes for others: letters that
+// look like Latin ones in a word with Latin letters, or as a whole word beside one, as in
+// a host's name, and piles of marks. A text of one script has none.
+func disguised(s string) map[int]bool {
+	at := map[int]bool{}
+	if !strings.ContainsFunc(s, func(r rune) bool { return r >= utf8.RuneSelf }) {
+		return at
+	}
+	for _, run := range piled.FindAllStringIndex(s, -1) {
+		for i := range s[run[0]:run[1]] {
+			at[run[0]+i] = true
+		}
+	}
+	latin := func(r rune) bool { return unicode.Is(unicode.Latin, r) }
+	for _, p := range parts.FindAllStringIndex(s, -1) {
+		part := s[p[0]:p[1]]
+		if !strings.ContainsAny(part, alike) || !strings.ContainsFunc(part, latin) {
+			continue
+		}
+		for _, w := range words.FindAllStringIndex(part, -1) {
+			word := part[w[0]:w[1]]
+			for i, r := range word {
+				if strings.ContainsRune(alike, r) && (strings.ContainsFunc(word, latin) || strings.Trim(word, alike) == "") {
+					at[p[0]+w[0]+i] = true
+				}
+			}
+		}
+	}
+	return at
+}
+
 // padding is a run of blanks that is long enough to push what follows out of sight.
 var padding = regexp.MustCompile(` {33,}`)
 
-// Visible writes what cannot be seen in a line as escapes such as \x1b or \u202e.
+// Visible writes what cannot be seen in a line, or is taken for something else, as escapes
+// such as \x1b or \u202e.
 // Then backslashes are doubled, so that an escape can be told from its spelling.
 func Visible(s string) string {
 	if !veiled(s) {
 		return s
 	}
 	var b strings.Builder
-	for len(s) > 0 {
-		r, n := utf8.DecodeRuneInString(s)
+	other := disguised(s)
+	for i, r := range s {
 		switch {
-		case r == utf8.RuneError && n == 1:
-			fmt.Fprintf(&b, `\x%02x`, s[0])
+		case r == utf8.RuneError && !strings.HasPrefix(s[i:], "\ufffd"):
+			fmt.Fprintf(&b, `\x%02x`, s[i])
 		case r == '\\':
 			b.WriteString(`\\`)
-		case unseen(r):
+		case unseen(r) || other[i]:
 			b.WriteString(escape(r))
 		default:
 			b.WriteRune(r)
 		}
-		s = s[n:]
 	}
 	return padding.ReplaceAllStringFunc(b.String(), func(run string) string { return fmt.Sprintf(`\x20{%d}`, len(run)) })
 }
@@ -80,13 +120,14 @@ func VisibleLines(s string) []string {
 
 // VisibleJSON writes what cannot be seen in a JSON document as escapes: it means the same.
 func VisibleJSON(doc []byte) []byte {
-	if !bytes.ContainsFunc(doc, hiddenInJSON) {
+	other := disguised(string(doc))
+	if len(other) == 0 && !bytes.ContainsFunc(doc, hiddenInJSON) {
 		return doc
 	}
 	out := make([]byte, 0, len(doc)+64)
-	for _, r := range string(doc) {
+	for i, r := range string(doc) {
 		switch high, low := utf16.EncodeRune(r); {
-		case !hiddenInJSON(r):
+		case !hiddenInJSON(r) && !other[i]:
 			out = utf8.AppendRune(out, r)
 		case r > 0xffff:
 			out = fmt.Appendf(out, `\u%04x\u%04x`, high, low)
@@ -102,7 +143,7 @@ func hiddenInJSON(r rune) bool { return r > ' ' && unseen(r) }
 
 // veiled reports whether Visible would change a text.
 func veiled(s string) bool {
-	return !utf8.ValidString(s) || strings.ContainsFunc(s, unseen) || padding.MatchString(s)
+	return !utf8.ValidString(s) || strings.ContainsFunc(s, unseen) || padding.MatchString(s) || len(disguised(s)) > 0
 }
 
 func escape(r rune) string {

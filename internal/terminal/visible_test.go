@@ -47,3 +47,17 @@ func TestWholeCall(t *testing.T) {
 		})
 	}
 }
+
+// What passes for something else is written as an escape; a text of one script stays.
+func TestLookalikesAreShown(t *testing.T) {
+	for text, want := range map[string]string{
+		"cat /еtc/hosts":                   `cat /\u0435tc/hosts`,
+		"http://аpple.com http://сосо.com": `http://\u0430pple.com http://\u0441\u043e\u0441\u043e.com`,
+		"a" + strings.Repeat("\u0301", 5):  "a" + strings.Repeat(`\u0301`, 5),
+		"rm фото.png Δt сор ἀρχή é":        "rm фото.png Δt сор ἀρχή é",
+	} {
+		assert.Equal(t, want, Visible(text))
+		assert.Equal(t, []string{want}, VisibleLines(text))
+	}
+	assert.Equal(t, `{"c":"\u0435tc","d":"сор"}`, string(VisibleJSON([]byte(`{"c":"еtc","d":"сор"}`))))
+}

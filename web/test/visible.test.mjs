@@ -11,6 +11,12 @@ test("what hides is shown", () => {
   assert.equal(visible("ls\ufe0f"), "ls⟨U+FE0F⟩");
 });
 
+test("what passes for something else is shown", () => {
+  assert.equal(visible("cat /еtc/hosts http://аpple.com http://сосо.com"), "cat /⟨U+0435⟩tc/hosts http://⟨U+0430⟩pple.com http://⟨U+0441⟩⟨U+043E⟩⟨U+0441⟩⟨U+043E⟩.com");
+  assert.equal(visible("a" + "\u0301".repeat(5)), "a" + "⟨U+0301⟩".repeat(5));
+  assert.equal(visible("rm фото.png Δt сор ἀρχή é"), "rm фото.png Δt сор ἀρχή é");
+});
+
 // The Go test gives the characters that a terminal does not show, as ranges.
 test("the page hides no less than a terminal", { skip: !process.env.UNSEEN && "is part of go test" }, () => {
   for (const range of process.env.UNSEEN.split(" ")) {

@@ -10,7 +10,8 @@ import (
 )
 
 const (
-	// maxRetryAfter is more than any quota lasts: what a provider says is told as it is.
+	// maxRetryAfter is more than any quota lasts. What a provider says is told as it is,
+	// unless it is more than that, and so no answer.
 	maxRetryAfter = 366 * 24 * time.Hour
 	// maxReset bounds what is taken from other headers and from texts: they say when a
 	// whole budget is full again, which is later than when a call passes.
@@ -21,7 +22,7 @@ const (
 // A date is compared with the response's own Date: our clock may be wrong.
 func retryAfter(h http.Header, now time.Time) (time.Duration, bool) {
 	if ms, err := strconv.ParseFloat(strings.TrimSpace(h.Get("Retry-After-Ms")), 64); err == nil && ms >= 0 {
-		return seconds(fmt.Sprint(ms / 1000)), true
+		return sensible(seconds(fmt.Sprint(ms / 1000)))
 	}
 	v := strings.TrimSpace(h.Get("Retry-After"))
 	if v == "" {
@@ -31,16 +32,23 @@ func retryAfter(h http.Header, now time.Time) (time.Duration, bool) {
 		if f < 0 {
 			return 0, false
 		}
-		return seconds(v), true
+		return sensible(seconds(v))
 	}
 	if d, err := time.ParseDuration(v); err == nil && d >= 0 {
-		return min(d, maxRetryAfter), true
+		return sensible(d)
 	}
 	at, err := http.ParseTime(v)
 	if err != nil {
 		return 0, false
 	}
-	return min(max(at.Sub(sentAt(h, now)), 0), maxRetryAfter), true
+	return sensible(max(at.Sub(sentAt(h, now)), 0))
+}
+
+func sensible(d time.Duration) (time.Duration, bool) {
+	if d > maxRetryAfter {
+		return 0, false
+	}
+	return d, true
 }
 
 // sentAt is the provider's time.
@@ -56,7 +64,7 @@ func seconds(s string) time.Duration {
 	if err != nil || !(f > 0) {
 		return 0
 	}
-	return time.Duration(min(f, maxRetryAfter.Seconds()) * float64(time.Second))
+	return time.Duration(min(f, 2*maxRetryAfter.Seconds()) * float64(time.Second))
 }
 
 // resets are the headers that tell when a limit is full again, with those that tell

@@ -137,7 +137,7 @@ func readProblem(raw json.RawMessage) (p problem, ok bool) {
 	}
 	p.more = string(raw[:min(len(raw), maxErrorMessage)])
 	if m := retryDelay.FindSubmatch(raw); m != nil {
-		p.delay = seconds(string(m[1]))
+		p.delay, _ = sensible(seconds(string(m[1])))
 	}
 	return p, p.message != "" || strings.TrimSpace(p.kind) != ""
 }

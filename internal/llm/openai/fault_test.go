@@ -246,7 +246,8 @@ func TestFault_A11_RetryAfter(t *testing.T) {
 		"date":         {"Retry-After", date(time.Hour), time.Hour},
 		"past date":    {"Retry-After", date(-time.Hour), 0},
 		"milliseconds": {"Retry-After-Ms", "1500", 1500 * time.Millisecond},
-		"absurd":       {"Retry-After", "1e30", maxRetryAfter},
+		"absurd":       {"Retry-After", "1e30", 0},
+		"far away":     {"Retry-After", date(9000 * time.Hour), 0},
 		"nonsense":     {"Retry-After", "soon", 0},
 		"negative":     {"Retry-After", "-5", 0},
 	} {

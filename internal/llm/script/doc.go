@@ -39,7 +39,7 @@
 // end of the step; that is how a test makes a model send bad arguments.
 //
 //	script: think two things at once => call ls {"path":"."} && calculator {"expression":"6*7"}
-//	call assign_task {"agent":"researcher","task":"script: call ls {} ;; say seen"}
+//	call assign_task {"agent":"researcher","task":"script: call ls {\"path\":\".\"} ;; say seen"}
 //	echo Here is what came back:
 //
 // Asked to answer anew (agent.RepairAnswer) it goes on to the next step.
