@@ -208,6 +208,9 @@ func (s *Server) decide(c *call) (any, error) {
 	if err := c.body(&d); err != nil {
 		return nil, err
 	}
+	if d.Calls != nil && len(d.Calls) == 0 {
+		return nil, agent.Errorf(agent.CodeInvalid, "calls is empty: name a call, or leave calls out to decide all of them")
+	}
 	d.Target = c.path("approval")
 	if err := s.mayDecide(c, d); err != nil {
 		return nil, err

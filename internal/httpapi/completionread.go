@@ -3,7 +3,6 @@ package httpapi
 import (
 	"encoding/base64"
 	"encoding/json"
-	"errors"
 	"net/http"
 	"slices"
 	"strconv"
@@ -70,18 +69,19 @@ func (m completionMessage) ofUser() bool { return m.Role == "user" }
 // a refusal.
 func (m *completionMessage) UnmarshalJSON(b []byte) error {
 	var w struct {
-		Role, Refusal string
-		Content       json.RawMessage
-		ToolCalls     json.RawMessage `json:"tool_calls"`
+		Role      string          `json:"role"`
+		Refusal   string          `json:"refusal"`
+		Content   json.RawMessage `json:"content"`
+		ToolCalls json.RawMessage `json:"tool_calls"`
 	}
-	if err := json.Unmarshal(b, &w); err != nil {
-		return err
+	if err := decode(b, &w); err != nil {
+		return refuse("messages", "a message is not valid: %s", err)
 	}
 	m.Role = w.Role
 	var parts []wirePart
 	switch {
 	case w.Content == nil || json.Unmarshal(w.Content, &m.Content.Value) == nil:
-	case json.Unmarshal(w.Content, &parts) == nil:
+	case decode(w.Content, &parts) == nil:
 		for _, p := range parts {
 			m.Content.Parts = append(m.Content.Parts, p.part())
 		}
@@ -134,15 +134,7 @@ func (s *Server) readCompletion(c *call) (q completionRequest, err error) {
 }
 
 func parseCompletion(raw []byte) (q completionRequest, err error) {
-	err = json.Unmarshal(raw, &q)
-	var about *refusal
-	var kind *json.UnmarshalTypeError
-	switch {
-	case errors.As(err, &about):
-		return q, err
-	case errors.As(err, &kind) && kind.Field != "":
-		return q, refuse(kind.Field, "%s cannot be of the kind %s", kind.Field, kind.Value)
-	case err != nil:
+	if err := decode(raw, &q); err != nil {
 		return q, agent.Wrap(err, agent.CodeInvalid, "the body is not a chat completion request")
 	}
 	if err := q.check(); err != nil {

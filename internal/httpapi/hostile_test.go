@@ -55,6 +55,9 @@ func TestHostileBodiesAreRefused(t *testing.T) {
 			"values":   {send(path, `{"a":[`+strings.Repeat("1,", 510_000)+`1]}`), 0, ""},
 			"exponent": {send(path, `{"n":1e999999999}`), 400, "exponent"},
 			"gzip":     {send(path, bomb.String(), "Content-Encoding", "gzip"), 415, "Content-Encoding"},
+			"list":     {send(path, `[]`), 400, "has to be an object"},
+			"bytes":    {send(path, "{\"content\":\"\xff\"}"), 400, "not valid UTF-8"},
+			"charset":  {send(path, `{}`, "Content-Type", "application/json; charset=utf-16"), 415, "charset utf-16"},
 		} {
 			if name == "values" { // too many, or too large for the route
 				require.Contains(t, []int{400, 413}, c.answer.status, "%v: %s", o, c.answer.body)
@@ -65,6 +68,19 @@ func TestHostileBodiesAreRefused(t *testing.T) {
 		}
 	}
 	require.Greater(t, tried, 8)
+	decision := "/api/v1/approvals/appr_0123456789abcdef_1/decision"
+	for body, says := range map[string]string{
+		`{"verdict":"deny","verdict":"approve"}`: `\"verdict\" is there twice`,
+		`{"verdict":"deny","Verdict":"approve"}`: `\"Verdict\" is not known`,
+		`{"VERDICT":"approve"}`:                  `\"VERDICT\" is not known`,
+		`{"verdict":7}`:                          `\"verdict\" cannot be of the kind number`,
+		`{"verdict":"approve","calls":[]}`:       "name a call, or leave calls out",
+	} {
+		require.Contains(t, send(decision, body).is(400).body, says)
+	}
+	send("/v1/chat/completions", `{"model":"orchestrator","Model":"general","messages":[{"role":"user","content":"a","content":"b"}]}`).
+		refused(400, "messages.0.content", "is there twice")
+	send("/v1/chat/completions", `{"MODEL":"orchestrator","messages":[{"role":"user","content":"a"}]}`).refused(400, "model", "is missing")
 
 	for schema, says := range map[string]string{
 		strings.Repeat(`{"not":`, 2300) + `{}` + strings.Repeat(`}`, 2300): "nested more than",

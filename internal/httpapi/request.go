@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -15,6 +14,10 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/spool-agents/spool"
 	"github.com/spool-agents/spool/agent"
@@ -125,14 +128,37 @@ func (c *call) body(into any) error {
 	if err != nil || len(bytes.TrimSpace(raw)) == 0 {
 		return err
 	}
-	dec := json.NewDecoder(bytes.NewReader(raw))
-	dec.DisallowUnknownFields()
-	if err = dec.Decode(into); err == nil {
-		if _, more := dec.Token(); !errors.Is(more, io.EOF) {
-			err = errors.New("there is something behind the document")
-		}
+	return agent.Wrap(decode(raw, into, json.RejectUnknownMembers(true)), agent.CodeInvalid, "the body is not what this operation takes")
+}
+
+// decode reads JSON whose names are each there once, and known as they are written. What
+// is wrong with it is a refusal.
+func decode(raw []byte, into any, more ...json.Options) error {
+	err := json.Unmarshal(raw, into, append(more, jsontext.AllowInvalidUTF8(true))...) // half of a surrogate pair is U+FFFD
+	var about *refusal
+	var text *jsontext.SyntacticError
+	var value *json.SemanticError
+	named := func(p jsontext.Pointer) string {
+		return strings.ReplaceAll(strings.TrimPrefix(string(p), "/"), "/", ".")
 	}
-	return agent.Wrap(err, agent.CodeInvalid, "the body is not what this operation takes")
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &about):
+		return about
+	case errors.As(err, &text) && text.Err == jsontext.ErrDuplicateName:
+		return refuse(named(text.JSONPointer), "%.100q is there twice", named(text.JSONPointer))
+	case !errors.As(err, &value):
+		return refuse("", "%s", strings.TrimPrefix(err.Error(), "jsontext: "))
+	case value.JSONPointer == "":
+		return refuse("", "it has to be an object")
+	case value.Err == json.ErrUnknownName:
+		return refuse(named(value.JSONPointer), "%.100q is not known: /api/v1/openapi.json has the names, with their capitals", named(value.JSONPointer))
+	case value.Err != nil:
+		return refuse(named(value.JSONPointer), "%.100q: %s", named(value.JSONPointer), agent.PlainProblem(value.Err.Error()))
+	}
+	kind := strings.NewReplacer("{", "object", "[", "array").Replace(value.JSONKind.String())
+	return refuse(named(value.JSONPointer), "%.100q cannot be of the kind %s", named(value.JSONPointer), kind)
 }
 
 // read reads the JSON of a body, which is not inflated, and bounds what reading it may
@@ -140,6 +166,9 @@ func (c *call) body(into any) error {
 func (c *call) read() ([]byte, error) {
 	if coding := c.r.Header.Get("Content-Encoding"); coding != "" && coding != "identity" {
 		return nil, &httpError{http.StatusUnsupportedMediaType, "unsupported_media_type", "send the body as it is, without the header Content-Encoding"}
+	}
+	if _, said, _ := mime.ParseMediaType(c.r.Header.Get("Content-Type")); !slices.Contains([]string{"", "utf-8", "utf8", "us-ascii"}, strings.ToLower(said["charset"])) {
+		return nil, &httpError{http.StatusUnsupportedMediaType, "unsupported_media_type", "send the body as UTF-8: the charset " + said["charset"] + " is not read"}
 	}
 	defer c.reading()()
 	raw, err := io.ReadAll(c.r.Body)
@@ -149,6 +178,8 @@ func (c *call) read() ([]byte, error) {
 		return nil, err
 	case err != nil:
 		return nil, agent.Wrap(err, agent.CodeInvalid, "the body did not arrive")
+	case !utf8.Valid(raw):
+		return nil, agent.Errorf(agent.CodeInvalid, "the body is not valid UTF-8")
 	}
 	raw = bytes.TrimPrefix(raw, []byte("\ufeff")) // editors of Windows write it
 	return raw, agent.Wrap(agent.Said.Check(raw), agent.CodeInvalid, "the body is refused")

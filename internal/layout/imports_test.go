@@ -62,7 +62,7 @@ var rules = []rule{
 	{dir: "web", why: "files of the page, for any server"},
 	{dir: "internal/remote", own: ". agent memory", why: "the Go client over HTTP, for machines without store and Temporal"},
 	{dir: "internal/images", own: "agent", why: "files that tools return belong to no layer"},
-	{dir: "internal/httpapi", own: ". agent memory internal/hosts internal/health internal/terminal internal/tool internal/webuser", ext: "github.com/goccy/go-yaml golang.org/x/time", why: "the API is the Go client behind HTTP"},
+	{dir: "internal/httpapi", own: ". agent memory internal/hosts internal/health internal/terminal internal/tool internal/webuser", ext: "github.com/go-json-experiment github.com/goccy/go-yaml golang.org/x/time", why: "the API is the Go client behind HTTP"},
 	{dir: "internal/terminal", ext: "github.com/mattn/go-isatty golang.org/x/sys", why: "what a person sees and types knows nothing of threads"},
 	{dir: "internal/exit", own: "agent memory", why: "exit codes are those of errors"},
 	{dir: "internal/printer", own: ". agent memory internal/terminal", why: "what commands print is made of what the façade returns"},
