@@ -45,7 +45,7 @@ func (p *Printer) Thread(v spool.View) {
 		head, rest, _ := strings.Cut(Message(*v.Pending), "\n")
 		p.Print("\n%s (being worked on)\n%s", head, rest)
 	}
-	section(p, "waiting", v.Inbox, func(e memory.InboxEntry) string {
+	section(p, "in no turn", v.Inbox, func(e memory.InboxEntry) string {
 		return fmt.Sprintf("%s %s %s %s", e.Kind, e.ID, e.State, terminal.OneLine(e.Content.String(), 80))
 	})
 	section(p, "approvals", v.Approvals, Approval)

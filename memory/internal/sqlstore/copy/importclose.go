@@ -30,6 +30,12 @@ func (c *closing) close() {
 		c.closeInbox(t)
 	}
 	for _, t := range c.list {
+		if !t.Status.Final() { // nothing is left of what it is at: its state is that of its last turn
+			t.Status, t.Reason, t.Dirty = agent.ThreadCancelled, "", true
+			if last := c.LastTurn(t); last != nil {
+				t.Status, t.Reason = last.Outcome, last.Reason
+			}
+		}
 		c.settleAsked(t)
 		// Nobody makes a failed model call again.
 		c.Exec(`UPDATE steps SET wait = '' WHERE wait <> '' AND turn_id IN (SELECT id FROM turns WHERE thread_id = ?)`, t.ID)
@@ -155,7 +161,7 @@ func (c *closing) checkClosed() {
 				rows.Refuse(agent.CodeInvalid, "the rows of thread %s contradict each other: %s is left where nothing is at work; leave its \"store\" out to import the messages alone", t.ID, what)
 			}
 		}
-		if t.Waiting != 0 || !t.Status.Final() && t.Status != agent.ThreadPending {
+		if t.Waiting != 0 || !t.Status.Final() {
 			rows.Refuse(agent.CodeInvalid, "the rows of thread %s contradict each other: it is %s, and %d entries wait; leave its \"store\" out to import the messages alone", t.ID, t.Status, t.Waiting)
 		}
 	}

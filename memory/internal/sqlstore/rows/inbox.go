@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/memory"
 )
 
@@ -85,9 +86,13 @@ func (u *Unit) Take(t *Thread, e *Entry, turnID string) {
 	u.settle(t, e, memory.EntryTaken, turnID)
 }
 
-// Drop settles a waiting entry as dropped.
+// Drop settles a waiting entry as dropped. A conversation that never had a turn, and for
+// which nothing waits now, is cancelled: it would be pending for ever.
 func (u *Unit) Drop(t *Thread, e *Entry) {
 	u.settle(t, e, memory.EntryDropped, "")
+	if t.Kind == agent.KindMain && t.Status == agent.ThreadPending && t.LastTurn == 0 && t.Waiting == 0 {
+		t.Status = agent.ThreadCancelled
+	}
 }
 
 func (u *Unit) settle(t *Thread, e *Entry, state memory.EntryState, turnID string) {
