@@ -19,7 +19,10 @@ func (e *NotTextError) Error() string {
 }
 
 // goTypes is how readers of JSON and YAML speak of Go's types.
-var goTypes = regexp.MustCompile(`(?:(\S+): )?cannot unmarshal (\w+) into Go (?:value|struct field \w*\.(\S+)) of type \S+`)
+var goTypes = regexp.MustCompile(`(?:(\S+): )?cannot unmarshal (\w+)(?: \S+)? into Go (?:value|struct field \w*\.(\S+)) of type \*?(string|bool|int|float|\[\]|map|)\S*`)
+
+// kinds are words for Go's types by how they begin. Those with a name are of two kinds.
+var kinds = map[string]string{"string": "text", "bool": "true or false", "int": "a whole number", "float": "a number", "[]": "an array", "map": "an object", "": "an object or text"}
 
 // PlainProblem is the text of an error of reading what a person wrote, with words of the file
 // in place of Go's types.
@@ -29,7 +32,7 @@ func PlainProblem(problem string) string {
 		if m[1] == "json" || m[1] == "" {
 			m[1] = cmp.Or(m[3], "it")
 		}
-		return m[1] + " cannot be " + m[2]
+		return m[1] + " must be " + kinds[m[4]] + ", not " + m[2]
 	})
 }
 

@@ -30,15 +30,15 @@ func TestCase_B01_WrittenText(t *testing.T) {
 func TestCase_B01_PlainProblems(t *testing.T) {
 	type row struct{ B bool }
 	var into struct{ A []row }
-	for in, want := range map[string]string{`{"A":{}}`: "A cannot be object", `{"A":[{"B":"yes"}]}`: "A.B cannot be string", `{`: "unexpected end of JSON input"} {
+	for in, want := range map[string]string{`{"A":{}}`: "A must be an array, not object", `{"A":[{"B":"yes"}]}`: "A.B must be true or false, not string", `{`: "unexpected end of JSON input"} {
 		if got := agent.PlainProblem(json.Unmarshal([]byte(in), &into).Error()); got != want {
 			t.Errorf("%s is %q", in, got)
 		}
 	}
-	if got := agent.PlainProblem(json.Unmarshal([]byte(`[]`), new(row)).Error()); got != "it cannot be array" {
+	if got := agent.PlainProblem(json.Unmarshal([]byte(`[]`), new(row)).Error()); got != "it must be an object or text, not array" {
 		t.Error(got)
 	}
-	if got := agent.PlainProblem("window: cannot unmarshal string into Go struct field content.Models of type int64"); got != "window cannot be string" {
+	if got := agent.PlainProblem("window: cannot unmarshal string into Go struct field content.Models of type int64"); got != "window must be a whole number, not string" {
 		t.Error(got)
 	}
 }

@@ -129,7 +129,7 @@ func TestCase_M13_WhatIsNotKnownIsSaid(t *testing.T) {
 	for text, want := range map[string]string{
 		`"command":"x","isActive":false`: `it has "isActive", which is not known here and may forbid something`, `"command":"x","tools":{"w":false}`: `it has "tools"`,
 		`"command":"x","allowedTools":["r"]`: `it has "allowedTools"`, `"command":"x","blockedTools":"w"`: `it has "blockedTools"`, `"command":"x","url":"https://e"`: "both a command and a url",
-		`"command":"x","args":"a b"`: "args cannot be string", `"command":"x","env":{"A":null}`: "", `"command":"x","disabled":"yes"`: "disabled cannot be string", `"args":["x"]`: "neither a command nor a url",
+		`"command":"x","args":"a b"`: "args must be an array, not string", `"command":"x","env":{"A":null}`: "", `"command":"x","disabled":"yes"`: "disabled must be true or false, not string", `"args":["x"]`: "neither a command nor a url",
 	} {
 		f, got, _ := readText(t, `{"mcpServers":{"a":{`+text+`}}}`)
 		if assert.Contains(t, got["a"].Problem, want, text); want != "" {

@@ -22,7 +22,7 @@ var complete = map[string]string{
 	"send":            "send -s s1 hello", "chat": "chat -s s1", "retry": "retry s1/default", "cancel": "cancel s1/default", "fork": "fork s1/default",
 	"approvals": "approvals", "approve": "approve ID", "deny": "deny ID", "edit": "edit ID text", "questions": "questions", "answer": "answer ID text",
 	"threads": "threads", "tasks": "tasks s1/default", "show": "show s1/default", "trace": "trace s1/default", "verify": "verify --all", "history": "history s1/default",
-	"sessions list": "sessions list", "sessions load": "sessions load s1", "sessions export": "sessions export s1 --dir d", "sessions import": "sessions import d",
+	"sessions list": "sessions list", "sessions load": "sessions load s1", "sessions export": "sessions export s1 --dir d", "sessions import": "sessions import .",
 	"sessions delete": "sessions delete s1", "sessions expire": "sessions expire --older-than 30d",
 	"agents": "agents", "tools": "tools", "models": "models", "trust": "trust", "doctor": "doctor", "mcp": "mcp", "version": "version", "help": "help send", "completion": "completion bash", "complete": "complete",
 }

@@ -102,6 +102,24 @@ func TestRow79_ExportAndImport(t *testing.T) {
 		require.Equal(t, exit.Done, loaded.code, loaded.errout)
 		assert.Len(t, loaded.json(t)["sessions"], 1)
 	}
+	// What is no folder makes no store.
+	for _, none := range []string{filepath.Join(b.home, "none"), out["files"].([]any)[0].(string)} {
+		r = b.run("sessions", "import", none, "--store", "sqlite:"+filepath.Join(b.home, "new.db"))
+		assert.NotEqual(t, exit.Done, r.code)
+		assert.NoFileExists(t, filepath.Join(b.home, "new.db"))
+	}
+
+	// What waited is dropped, and the conversation is at its end: a message opens it again.
+	b.run("send", "--detach", "-s", "waits", "hi")
+	assert.Equal(t, "pending", b.run("show", "waits/default", "--json").json(t)["thread"].(map[string]any)["status"])
+	require.Equal(t, exit.Done, b.run("sessions", "export", "waits", "--dir", filepath.Join(b.home, "waits")).code)
+	r = other.run("sessions", "import", filepath.Join(b.home, "waits"))
+	assert.Contains(t, r.errout, "an entry that waited (message")
+	assert.Equal(t, "cancelled", other.run("show", "waits/default", "--json").json(t)["thread"].(map[string]any)["status"])
+	assert.Contains(t, other.run("show", "waits/default").out, "in no turn")
+	assert.Equal(t, exit.Done, b.run("cancel", "waits/default", "--all").code)
+	assert.Equal(t, "cancelled", b.run("show", "waits/default", "--json").json(t)["thread"].(map[string]any)["status"], "so is one whose only message is dropped")
+
 	only := b.run(append([]string{"sessions", "load", "s1", "--prefix", "subagent_session"}, files...)...)
 	assert.Equal(t, exit.NotFound, only.code, "the prefix restricts")
 	assert.Equal(t, exit.NotFound, b.run("sessions", "load", "none").code)
@@ -114,7 +132,7 @@ func TestRow79_ExportAndImport(t *testing.T) {
 	assert.Equal(t, exit.Done, b.run("sessions", "export", "--all", "--dir", filepath.Join(b.home, "all"), "--prefix", "chat").code)
 	found, err := filepath.Glob(filepath.Join(b.home, "all", "chat_*.json"))
 	require.NoError(t, err)
-	assert.Len(t, found, 2)
+	assert.Len(t, found, 3)
 }
 
 // Row 88: delete and expire, of store and files.

@@ -124,11 +124,14 @@ func (c *sessionsImportCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	client, err := a.openWith(ctx, cfg, false) // a backup may go into a new store
+	f, err := (&files{Dir: c.Dir, Prefix: c.Prefix}).folder(a)
+	if err == nil {
+		err = f.Check()
+	}
 	if err != nil {
 		return err
 	}
-	f, err := (&files{Dir: c.Dir, Prefix: c.Prefix}).folder(a)
+	client, err := a.openWith(ctx, cfg, false) // a backup may go into a new store
 	if err != nil {
 		return err
 	}

@@ -133,6 +133,36 @@ func TestCase_S04_PartsOfOtherPrograms(t *testing.T) {
 		{"role":"tool","tool_call_id":"c1","content":"a.txt"},{"role":"assistant","content":"a file"}]`)
 	same(t, "refused", in.Refused, []archive.Refused{})
 	same(t, "messages", fmt.Sprint(len(list), list[0].Content.String(), list[1].Reasoning, list[1].Content.String()), fmt.Sprint(4, "what is there?", "hm", `"reasoning_content": let me see`))
+	list, in = import1(`[{"role":"tool","tool_call_id":"c9","content":"nobody asked"},{"role":"assistant","content":"hi"}]`)
+	same(t, "a result without a call", fmt.Sprint(list[0].Role, in.Dropped), "assistant[{other/default 1 results of tools that no call before them made: they are texts of the assistant now}]")
+	for file, want := range map[string]string{
+		`[]`:                                "it must be an object or text, not array",
+		`{"id":"a","messages":{}}`:          "messages must be an array, not object",
+		`{"id":"a","messages":[7]}`:         "messages must be an object or text, not number",
+		`{"id":7,"messages":[]}`:            "id must be text, not number",
+		`{"id":"a","tokens":"x"}`:           "tokens must be a number",
+		`{"id":"a","tokens":{"total":"x"}}`: "total must be a whole number, not string",
+		`{"id":"a","tokens":{"total":-5}}`:  "tokens is less than 0",
+		`{"id":"a","tokens":-5}`:            "tokens is less than 0",
+		`{"id":"other","messages":[{"role":"user","content":"x","usage":{"totalTokens":-5}}]}`: "less than 0 tokens",
+	} {
+		s, f := store(t, memorytest.NewClock()), folder(t)
+		write(t, f.Dir, "session_other.json", file)
+		in, err := archive.Import(t.Context(), s, f, owner, "")
+		ok(t, err)
+		if len(in.Refused) != 1 || !strings.Contains(in.Refused[0].Error(), want) {
+			t.Errorf("%s: %+v", file, in)
+		}
+	}
+	f := folder(t)
+	_, err := archive.Import(t.Context(), store(t, memorytest.NewClock()), f, owner, "")
+	same(t, "no folder", err, "folder "+f.Dir+" does not exist")
+	write(t, f.Dir, "a.json", "{}")
+	f.Dir += "/a.json"
+	_, err = archive.Import(t.Context(), store(t, memorytest.NewClock()), f, owner, "")
+	if err == nil || !strings.Contains(err.Error(), "a.json is a file: name the folder") {
+		t.Error(err)
+	}
 	for part, want := range map[string]string{
 		`{"type":"input_audio","input_audio":{"data":"AAAA"}}`:                               `"input_audio"`,
 		`{"type":"image","source":{"type":"base64","media_type":"image/png","data":"AAAA"}}`: `"image"`,

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -67,9 +66,7 @@ type importing struct {
 }
 
 func (in *importing) folder(only string) {
-	if info, err := os.Stat(in.f.Dir); err != nil || !info.IsDir() {
-		steps.Refuse(agent.CodeNotFound, "folder %s does not exist", in.f.Dir)
-	}
+	steps.Check(in.f.Check())
 	trees, broken, err := in.f.Trees()
 	steps.Check(err)
 	for _, b := range broken {

@@ -314,7 +314,7 @@ func TestFault_C12_FilesThatCannotBeWritten(t *testing.T) {
 	if entries, err := s.Inbox(t.Context(), "s1/default"); err != nil || len(entries) != 2 {
 		t.Errorf("%d entries, %v", len(entries), err)
 	}
-	if n := strings.Count(r.String(), "is not possible"); n != 1 {
+	if n := strings.Count(r.String(), "cannot be a file there"); n != 1 {
 		t.Errorf("reported %d times: %s", n, r.String())
 	}
 	ok(t, os.Remove(path))

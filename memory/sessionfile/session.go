@@ -17,6 +17,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -68,7 +69,10 @@ type Tokens struct {
 func (t *Tokens) UnmarshalJSON(data []byte) error {
 	if len(data) > 0 && data[0] != '{' {
 		*t = Tokens{}
-		return json.Unmarshal(data, &t.Total)
+		if err := json.Unmarshal(data, &t.Total); err != nil {
+			return errors.New("tokens must be a number, or an object of prompt, completion and total")
+		}
+		return nil
 	}
 	type plain Tokens
 	return json.Unmarshal(data, (*plain)(t))
@@ -78,6 +82,9 @@ func (t *Tokens) UnmarshalJSON(data []byte) error {
 func (s *Session) complete() error {
 	if err := CheckID(s.ID); err != nil {
 		return err
+	}
+	if min(s.Tokens.Prompt, s.Tokens.Completion, s.Tokens.Total) < 0 {
+		return agent.Errorf(agent.CodeInvalid, "tokens is less than 0: put the number that was used there, or 0")
 	}
 	if s.Kind == "" {
 		s.Kind = agent.KindMain
@@ -163,6 +170,19 @@ type Folder struct {
 	OnDamage func(*port.DamagedError)
 	// Now is the clock for names of damaged files; nil = the system's.
 	Now func() time.Time
+}
+
+// Check refuses a folder that is not there.
+func (f Folder) Check() error {
+	switch info, err := os.Stat(f.Dir); {
+	case errors.Is(err, fs.ErrNotExist):
+		return agent.Errorf(agent.CodeNotFound, "folder %s does not exist", f.Dir)
+	case err != nil:
+		return explain(err, f.Dir)
+	case !info.IsDir():
+		return agent.Errorf(agent.CodeInvalid, "%s is a file: name the folder that it is in, %s", f.Dir, filepath.Dir(f.Dir))
+	}
+	return nil
 }
 
 // prefixes are those of main sessions and of sub-agents.

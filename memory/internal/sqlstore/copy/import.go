@@ -50,9 +50,9 @@ func (s *Store) ImportThreads(ctx context.Context, r memory.ImportRequest) (memo
 
 // restore adds one thread, or reports that it is there as it should be.
 func (c *closing) restore(r memory.ImportRequest, record memory.ThreadRecord) (added bool) {
-	plain := len(record.Rows) == 0
+	plain, strays := len(record.Rows) == 0, 0
 	if plain {
-		record.Messages = pairUp(record.Messages)
+		record.Messages, strays = pairUp(record.Messages)
 		record.Thread.UserID, record.Thread.Profile = cmp.Or(r.UserID, record.Thread.UserID), cmp.Or(r.Profile, record.Thread.Profile)
 	}
 	checkRecord(r, record.Thread)
@@ -66,6 +66,9 @@ func (c *closing) restore(r memory.ImportRequest, record memory.ThreadRecord) (a
 	c.parentOf(record.Thread)
 	if plain {
 		c.restorePlain(r, record)
+		if strays > 0 {
+			c.leaveOut(record.Thread.ID, fmt.Sprintf("%d results of tools that no call before them made: they are texts of the assistant now", strays))
+		}
 		return true
 	}
 	var a archive

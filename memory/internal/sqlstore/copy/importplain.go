@@ -88,6 +88,11 @@ func (u *unit) belowParent(t *rows.Thread) {
 func plainUsage(record memory.ThreadRecord) agent.Usage {
 	m := record.Thread.Metadata
 	use := agent.Usage{PromptTokens: m.PromptTokens, CompletionTokens: m.CompletionTokens, TotalTokens: m.TotalTokens, Price: m.TotalPrice, Requests: m.RequestCount}
+	for _, one := range append([]agent.Message{{Usage: &use}}, record.Messages...) {
+		if v := one.Usage; v != nil && (min(v.PromptTokens, v.CompletionTokens, v.TotalTokens, v.Requests) < 0 || v.Price < 0) {
+			rows.Refuse(agent.CodeInvalid, "it counts less than 0 tokens, requests or money, in all or in the usage of message %q: put 0 there", one.ID)
+		}
+	}
 	if use.TotalTokens != 0 {
 		return use
 	}
@@ -102,14 +107,15 @@ func plainUsage(record memory.ThreadRecord) agent.Usage {
 
 // pairUp makes a list in which each call is followed by its one result. What has
 // none gets a text that says so; a result without its call stays as a text.
-func pairUp(messages []agent.Message) []agent.Message {
+// strays counts those.
+func pairUp(messages []agent.Message) (out []agent.Message, strays int) {
 	asText := func(m agent.Message) agent.Message {
 		if m.Role == agent.RoleTool {
 			m.Role, m.ToolCallID, m.Name = agent.RoleAssistant, "", ""
+			strays++
 		}
 		return m
 	}
-	var out []agent.Message
 	for len(messages) > 0 {
 		m := asText(messages[0])
 		messages = messages[1:]
@@ -135,7 +141,7 @@ func pairUp(messages []agent.Message) []agent.Message {
 			out = append(out, asText(stray))
 		}
 	}
-	return out
+	return out, strays
 }
 
 // plainTurns divides messages into turns: each of a person begins one. Turns get
