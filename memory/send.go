@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"regexp"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -40,7 +41,7 @@ func (r *SendRequest) Check() error {
 		return agent.Errorf(agent.CodeInvalid, "message id is %d characters long, at most %d are possible", len(r.MessageID), MaxRequestID)
 	case !utf8.ValidString(r.MessageID) || strings.Contains(r.MessageID, "\x00") || reservedID.MatchString(r.MessageID):
 		return agent.Errorf(agent.CodeInvalid, "message id %q is not possible: ids like t0123456789abcdef and call_… are made by the store, and an id must be UTF-8 text", r.MessageID)
-	case r.Content.IsEmpty():
+	case strings.TrimSpace(r.Content.String()) == "" && !slices.ContainsFunc(r.Content.Parts, func(p agent.Part) bool { return p.Type != "text" }):
 		return agent.Errorf(agent.CodeInvalid, "the message is empty")
 	}
 	if err := agent.CheckContent(r.Content); err != nil {

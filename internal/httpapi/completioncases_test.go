@@ -192,20 +192,21 @@ func TestCase_F02_WhatIsSentBesideMessages(t *testing.T) {
 		}
 	}
 	for param, more := range map[string]obj{
-		"metadata":                           {"metadata": "session"},
-		"metadata.conversation":              {"metadata": obj{"conversation": "a b"}},
-		"n":                                  {"n": 2},
-		"tools":                              {"tools": []any{obj{"type": "function"}}},
-		"functions":                          {"functions": []any{obj{"name": "f"}}, "function_call": "auto"},
-		"response_format.type":               {"response_format": obj{"type": "xml"}},
-		"response_format.json_schema.schema": {"response_format": obj{"type": "json_schema", "json_schema": obj{"name": "x"}}},
-		"stream":                             {"stream": "yes"},
-		"model":                              {"model": "gpt-4o"},
-		"messages":                           {"messages": []any{}},
-		"messages[0].role":                   {"messages": []any{said("wizard", "x")}},
-		"messages[0].content[0].type":        {"messages": []any{said("user", []any{obj{"type": "input_audio", "input_audio": obj{"data": "", "format": "wav"}}})}},
-		"messages[1].content[0].type":        {"messages": []any{hi, said("user", []any{obj{"type": "file", "file": obj{"file_id": "f"}}})}},
-		"messages[0].content":                {"messages": []any{said("user", []any{obj{"type": "image_url", "image_url": obj{"url": "ftp://x"}}})}},
+		"metadata":                             {"metadata": "session"},
+		"metadata.conversation":                {"metadata": obj{"conversation": "a b"}},
+		"n":                                    {"n": 2},
+		"tools":                                {"tools": []any{obj{"type": "function"}}},
+		"functions":                            {"functions": []any{obj{"name": "f"}}, "function_call": "auto"},
+		"response_format.type":                 {"response_format": obj{"type": "xml"}},
+		"response_format.json_schema.schema":   {"response_format": obj{"type": "json_schema", "json_schema": obj{"name": "x"}}},
+		"stream":                               {"stream": "yes"},
+		"model":                                {"model": "gpt-4o"},
+		"messages":                             {"messages": []any{}},
+		"messages[0].role":                     {"messages": []any{said("wizard", "x")}},
+		"messages[0].content[0].type":          {"messages": []any{said("user", []any{obj{"type": "input_audio", "input_audio": obj{"data": "", "format": "wav"}}})}},
+		"messages[1].content[0].type":          {"messages": []any{hi, said("user", []any{obj{"type": "file", "file": obj{"file_id": "f"}}})}},
+		"messages[0].content":                  {"messages": []any{said("user", []any{obj{"type": "image_url", "image_url": obj{"url": "ftp://x"}}})}},
+		"messages[0].content[0].image_url.url": {"messages": []any{said("user", []any{obj{"type": "image_url", "image_url": obj{"url": "file:///etc/passwd"}}})}},
 		"messages[0].content[0].image_url.detail": {"messages": []any{said("user", []any{obj{"type": "image_url", "image_url": obj{"url": "https://x/y.png", "detail": "huge"}}})}},
 		"messages.content":                        {"messages": []any{said("user", 7)}},
 	} {
@@ -370,6 +371,44 @@ func TestCase_F06_TheFirstMessageFailed(t *testing.T) {
 	require.Len(t, turns, 2, "another try of the same message")
 	_, next := c.ask(u1).text()
 	require.NotEqual(t, thread, next, "what was answered is not asked again there")
+
+	// Another form of the answer, or another agent, is another request: after a failure, and
+	// where a conversation is named.
+	schema := func(a string) obj {
+		return obj{"response_format": obj{"type": "json_schema", "json_schema": obj{"name": "x", "schema": obj{"type": "object", "properties": obj{a: obj{"type": "integer"}}, "required": []string{a}}}}}
+	}
+	count := said("user", `script: say {"a":1}`)
+	for _, named := range []string{"", b.Session("forms")} {
+		c.named, c.more = named, nil
+		b.breaks(func() { c.ask(count).is(500) })
+		c.more = schema("b")
+		c.ask(count).is(500)
+		c.more = schema("a")
+		text, fits := c.ask(count).text()
+		require.JSONEq(t, `{"a":1}`, text)
+		last, err := b.Store.LastTurn(b.Ctx(), fits)
+		require.NoError(t, err)
+		require.Contains(t, string(last.AnswerSchema), `"a"`)
+		c.more = schema("b")
+		c.ask(count).is(500)
+		c.ask(count).is(500) // the same again is another try
+		c.more = nil
+		text, plain := c.ask(count).text()
+		require.JSONEq(t, `{"a":1}`, text)
+		last, err = b.Store.LastTurn(b.Ctx(), plain)
+		require.NoError(t, err)
+		require.Empty(t, last.AnswerSchema)
+		if named != "" {
+			require.Len(t, b.heard(plain), 5, "each form once")
+			b.breaks(func() { c.ask(u2).is(500) })
+			c.more = obj{"model": "general"}
+			_, same := c.ask(u2).text()
+			th, err := b.Store.Thread(b.Ctx(), "tester", same)
+			require.NoError(t, err)
+			require.Equal(t, "general", th.Config.Name)
+		}
+	}
+	c.named, c.more = "", nil
 	b.breaks(func() { c.ask(u2).is(500) })
 	text, both := c.ask(u2, u1).text()
 	require.Equal(t, "one", text)

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/json"
 	"net/http"
@@ -9,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/internal/tool"
 )
 
 // completionRequest is what is read of a request. Settings of the model are the
@@ -162,6 +164,14 @@ func (q *completionRequest) check() error {
 		*schema = nil
 	case len(*schema) == 0 || string(*schema) == "null":
 		return refuse("response_format.json_schema.schema", "response_format json_schema needs json_schema.schema")
+	default:
+		given, err := tool.AnswerSchema(*schema)
+		if err != nil {
+			return &refusal{err, "response_format.json_schema.schema"}
+		}
+		var compact bytes.Buffer // as stores keep it
+		_ = json.Compact(&compact, given)
+		*schema = compact.Bytes()
 	}
 	return nil
 }
@@ -212,6 +222,9 @@ func (q *completionRequest) readContent(in string, c agent.Content) error {
 			return refuse(at+".image_url.detail", "detail %q is not known: use auto, low or high", p.ImageURL.Detail)
 		}
 		scheme, data, _ := strings.Cut(p.ImageURL.URL, ":")
+		if strings.EqualFold(scheme, "file") && strings.HasPrefix(data, "/") {
+			return refuse(at+".image_url.url", "%.60q is no image that is taken: use a data: URL, an https URL, or file:PATH with a path in the workspace", p.ImageURL.URL)
+		}
 		if !strings.EqualFold(scheme, "data") {
 			continue
 		}

@@ -1,8 +1,10 @@
 package httpapi
 
 import (
+	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"slices"
@@ -87,7 +89,7 @@ func (a *completion) continued(ctx context.Context) (found *transcript, err erro
 func (t *transcript) ends(q completionRequest) bool {
 	n := t.answered()
 	if n == 0 {
-		return len(q.lines) == 1 && t.now.Status == string(agent.ThreadFailed) && t.overlap(q) == len(t.open)
+		return len(q.lines) == 1 && t.now.Status == string(agent.ThreadFailed) && t.overlap(q) == len(t.open) && t.alike(q)
 	}
 	return t.follows(q, n, true) && (n == len(t.lines) || t.overlap(q) == len(t.open))
 }
@@ -112,11 +114,13 @@ func (a *completion) put(ctx context.Context, r memory.SendRequest, t *transcrip
 			return a.c.client.Retry(ctx, thread, r.MessageID)
 		}
 	}
-	before += t.overlap(a.q)
+	if before += t.overlap(a.q); before == len(a.q.Messages) && !t.alike(a.q) {
+		before-- // it is said again
+	}
 	gone := a.c.key == "" && t.goneOn(a.q)
 	n := len(t.lines)
 	switch {
-	case gone && (t.answered() < n || !t.follows(a.q, n-2, false) || t.lines[n-2].text != said(latest)):
+	case gone && (t.answered() < n || !t.follows(a.q, n-2, false) || t.lines[n-2].text != said(latest) || !t.alike(a.q)):
 		return spool.Reply{}, &refusal{&httpError{http.StatusConflict, string(agent.CodeConflict), "conversation " + thread + " has gone on since the last answer in messages, and keeps what was said: " +
 			"fork it there with POST /api/v1/threads/{thread}/fork and name the new conversation, or leave out the messages before your last to add it at the end"}, "messages"}
 	case !gone && before < len(a.q.Messages):
@@ -155,10 +159,19 @@ type line struct {
 // transcript is a conversation as its client has seen it.
 type transcript struct {
 	lines        []line
-	open         []string    // the messages that have no answer
-	instructions string      // the latest of the application
-	now          spool.Reply // the last turn
-	end          string      // the last message
+	open         []string        // the messages that have no answer
+	instructions string          // the latest of the application
+	now          spool.Reply     // the last turn
+	end          string          // the last message
+	agent        string          // that answers
+	schema       json.RawMessage // of the last turn's answer
+}
+
+// alike reports whether the last message was asked for as the request asks: another
+// agent, or another form of the answer, is another request. Instructions are not
+// compared: many name the time.
+func (t *transcript) alike(q completionRequest) bool {
+	return (t.agent == "" || t.agent == q.Model) && bytes.Equal(t.schema, q.ResponseFormat.JSONSchema.Schema)
 }
 
 // transcript reads a conversation; nil if it does not exist.
@@ -193,12 +206,13 @@ func (a *completion) stand(ctx context.Context, t *transcript) error {
 		return err
 	}
 	if last != nil {
-		turn = last.ID
+		turn, t.schema = last.ID, last.AnswerSchema
 	}
 	waiting, err := a.s.store.Waiting(ctx, thread)
 	for _, e := range waiting {
 		if e.Kind == memory.EntryMessage {
 			t.say(e.Content)
+			t.schema = e.AnswerSchema
 		}
 		if e.Kind == memory.EntryMessage || e.Kind == memory.EntryRetry {
 			turn = e.TurnID
@@ -206,6 +220,11 @@ func (a *completion) stand(ctx context.Context, t *transcript) error {
 	}
 	if err == nil && turn != "" {
 		t.now, err = a.c.client.Status(ctx, thread, turn)
+	}
+	if err == nil {
+		var th agent.Thread
+		th, err = a.c.client.Thread(ctx, thread)
+		t.agent = th.Config.Name
 	}
 	if question, _ := outcome(t.now); t.now.Status == string(agent.ThreadWaitingForUser) {
 		t.grow(false, question)

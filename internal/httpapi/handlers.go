@@ -112,6 +112,10 @@ type threadList struct {
 	Next    string         `json:"next,omitempty"`
 }
 
+// statesOfThreads are what threads may be asked for by; "" = any.
+var statesOfThreads = []agent.ThreadStatus{"", agent.ThreadPending, agent.ThreadRunning, agent.ThreadWaitingForUser, agent.ThreadWaitingForApproval,
+	agent.ThreadCompleted, agent.ThreadFailed, agent.ThreadCancelled}
+
 func (s *Server) threads(c *call) (any, error) {
 	q := c.query()
 	if text := q.text("q"); text != "" {
@@ -119,6 +123,9 @@ func (s *Server) threads(c *call) (any, error) {
 	}
 	f := memory.ThreadFilter{All: q.flag("all"), SessionID: q.text("session"), Workdir: q.text("workdir"), Root: q.text("root"), Parent: q.text("parent"),
 		Prefix: q.text("prefix"), Status: agent.ThreadStatus(q.text("status"))}
+	if !slices.Contains(statesOfThreads, f.Status) {
+		q.bad("status", string(f.Status), "pending, running, waiting_for_user, waiting_for_approval, completed, failed or cancelled")
+	}
 	f.Working = q.flag("working")
 	f.SubAgents = f.Parent != "" || f.Working
 	limit := q.number("limit", defaultPage, 1, maxPage)

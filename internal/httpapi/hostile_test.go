@@ -68,6 +68,12 @@ func TestHostileBodiesAreRefused(t *testing.T) {
 		}
 	}
 	require.Greater(t, tried, 8)
+	b.get("/api/v1/threads?status=x").fails(400, "invalid", "waiting_for_approval")
+	send("/api/v1/messages", `{"content":" \n\t"}`).fails(400, "invalid", "is empty")
+	send("/api/v1/messages", `{"content":[{"type":"text","text":" "}]}`).fails(400, "invalid", "is empty")
+	send("/api/v1/messages", `{"sessionId":"x-1","content":"hi"}`).is(202)
+	mine := b.request(http.MethodPost, "/api/v1/messages", map[string]any{"sessionId": "x-1", "content": "hi"})
+	b.send(as(mine, other)).fails(409, "conflict", "the session name x-1 cannot be used: choose another")
 	decision := "/api/v1/approvals/appr_0123456789abcdef_1/decision"
 	for body, says := range map[string]string{
 		`{"verdict":"deny","verdict":"approve"}`: `\"verdict\" is there twice`,

@@ -29,7 +29,7 @@ func (u *unit) restorePlain(r memory.ImportRequest, record memory.ThreadRecord) 
 	t.Status, t.Reason, t.OpenTurnID, t.Metadata = agent.ThreadCompleted, "", "", agent.Metadata{Topic: record.Thread.Topic}
 	t.At = t.CreatedMs
 	err := rows.Caught(func() {
-		u.Session(memory.SendRequest{SessionID: t.SessionID, UserID: t.UserID, Profile: t.Profile}, t.ID)
+		u.Session(memory.SendRequest{SessionID: t.SessionID, UserID: t.UserID, Profile: t.Profile})
 	})
 	rows.Check(agent.Wrap(err, agent.CodeConflict, "the id of its session, %s, is taken", t.SessionID))
 	t.ConfigHash = u.KeepConfig(agent.SpecialistAgentConfig{Name: t.AgentType})

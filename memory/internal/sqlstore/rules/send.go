@@ -35,11 +35,11 @@ func (u *Unit) Target(r memory.SendRequest) *rows.Thread {
 	id := agent.MainThreadID(r.SessionID, r.ConversationID)
 	if t := u.FindThread(r.UserID, id); t != nil {
 		if t.UserID != r.UserID || !memory.InProfile(t.Profile, r.Profile) {
-			rows.Check(rows.NoThread(id))
+			taken(r.SessionID)
 		}
 		return t
 	}
-	u.Session(r, id)
+	u.Session(r)
 	t := &rows.Thread{Thread: agent.Thread{
 		ID: id, UserID: r.UserID, Profile: r.Profile, SessionID: r.SessionID, ConversationID: r.ConversationID,
 		Kind: agent.KindMain, RootThreadID: id, Status: agent.ThreadPending, Workdir: r.Workdir, AgentType: r.Agent,
@@ -53,8 +53,13 @@ func (u *Unit) Target(r memory.SendRequest) *rows.Thread {
 // conversation.
 const newest = "latest"
 
+// taken refuses the name of a session that is another user's, or another profile's.
+func taken(session string) {
+	rows.Refuse(agent.CodeConflict, "the session name %s cannot be used: choose another", session)
+}
+
 // Session makes the session of a new thread, or finds it to be another user's.
-func (u *Unit) Session(r memory.SendRequest, threadID string) {
+func (u *Unit) Session(r memory.SendRequest) {
 	var owner, profile string
 	if r.SessionID == newest && !u.One(`SELECT user_id FROM sessions WHERE id = ?`, r.SessionID).Into(&owner) {
 		rows.Refuse(agent.CodeInvalid, "no session can be called %s, which stands for the newest conversation: choose another name", newest)
@@ -68,7 +73,7 @@ func (u *Unit) Session(r memory.SendRequest, threadID string) {
 		}
 	}
 	if owner != r.UserID || !memory.InProfile(profile, r.Profile) {
-		rows.Check(rows.NoThread(threadID))
+		taken(r.SessionID)
 	}
 }
 

@@ -43,7 +43,7 @@ var editRules = []suite.Rule{
 		e.Code(e.Edit(memory.ThreadEdit{ThreadID: "s1/none", Metadata: &agent.Metadata{Topic: "x"}}), agent.CodeNotFound)
 		e.Code(e.Edit(memory.ThreadEdit{ThreadID: "none", Messages: spoken("a")}), agent.CodeInvalid)
 		foreign := memory.EditRequest{UserID: suite.OtherUser, Edits: []memory.ThreadEdit{{ThreadID: "s1/cli", Messages: spoken("b")}}}
-		e.Unchanged("s1/cli", func() { e.Code(e.S.EditThreads(e.Ctx, foreign), agent.CodeNotFound) })
+		e.Unchanged("s1/cli", func() { e.Code(e.S.EditThreads(e.Ctx, foreign), agent.CodeConflict) })
 	}},
 	{Name: "what contradicts itself, or what is there, is refused, and so is an edit of a thread at work", Run: func(e *suite.Env) {
 		e.Edited(memory.ThreadEdit{ThreadID: "s1/default", Messages: spoken("a")})

@@ -61,10 +61,10 @@ var readRules = []suite.Rule{
 		id := e.Send("s1", "m1").ThreadID
 		for _, r := range []memory.SendRequest{suite.Message("s1", "x", "x"), {UserID: suite.User, Profile: "other", ThreadID: id, MessageID: "x", Content: agent.Text("x")}} {
 			r.Profile = "other"
-			suite.Fails(e.S.Send(e.Ctx, r))(e, agent.CodeNotFound)
+			suite.Fails(e.S.Send(e.Ctx, r))(e, map[bool]agent.Code{true: agent.CodeConflict, false: agent.CodeNotFound}[r.ThreadID == ""])
 			if r.ThreadID == "" {
 				r.ConversationID = "new"
-				suite.Fails(e.S.Send(e.Ctx, r))(e, agent.CodeNotFound)
+				suite.Fails(e.S.Send(e.Ctx, r))(e, agent.CodeConflict)
 			}
 		}
 		suite.Equal(e, "listed", len(e.Threads(memory.ThreadFilter{UserID: suite.User, Profile: "other"})), 0)

@@ -128,12 +128,12 @@ var sendRules = []suite.Rule{
 		e.Send("s1", "m0")
 		suite.Equal(e, "thread", suite.Must(e.S.Send(e.Ctx, r))(e).ThreadID, "s1/default")
 	}},
-	{Name: "a session of another user is not found", Run: func(e *suite.Env) {
+	{Name: "the name of another user's session cannot be used", Run: func(e *suite.Env) {
 		e.Send("s1", "m1")
 		for _, c := range []string{"default", "new"} {
 			r := suite.Message("s1", "m2", "hi")
 			r.UserID, r.ConversationID = suite.OtherUser, c
-			suite.Fails(e.S.Send(e.Ctx, r))(e, agent.CodeNotFound)
+			suite.Equal(e, "what to do", suite.Fails(e.S.Send(e.Ctx, r))(e, agent.CodeConflict), "the session name s1 cannot be used: choose another")
 		}
 		suite.Equal(e, "entries", len(e.Inbox("s1/default")), 1)
 	}},
