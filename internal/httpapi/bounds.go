@@ -82,9 +82,7 @@ func (s *Server) inFolder(c *call, t agent.Thread) error {
 // answer gives an answer to a question, which goes on with a conversation.
 func (s *Server) answer(c *call) (any, error) {
 	var r memory.AnswerRequest
-	if err := c.body(&r); err != nil {
-		return nil, err
-	}
+	c.body(&r)
 	r.Target = c.path("question")
 	open, err := c.client.Questions(c.r.Context(), "")
 	if err != nil {
@@ -118,11 +116,8 @@ func (s *Server) mayRun(c *call, thread string) error {
 
 func (s *Server) send(c *call) (any, error) {
 	var r memory.SendRequest
-	err := c.body(&r)
-	if err == nil {
-		err = s.place(c, &r)
-	}
-	if err != nil {
+	c.body(&r)
+	if err := s.place(c, &r); err != nil {
 		return nil, err
 	}
 	r.MessageID = c.keyed(r.MessageID)
@@ -205,9 +200,7 @@ func (s *Server) before(c *call) (any, error) {
 
 func (s *Server) decide(c *call) (any, error) {
 	var d memory.Decision
-	if err := c.body(&d); err != nil {
-		return nil, err
-	}
+	c.body(&d)
 	if d.Calls != nil && len(d.Calls) == 0 {
 		return nil, agent.Errorf(agent.CodeInvalid, "calls is empty: name a call, or leave calls out to decide all of them")
 	}
@@ -219,15 +212,15 @@ func (s *Server) decide(c *call) (any, error) {
 }
 
 func (s *Server) permissions(c *call) (any, error) {
-	list, err := c.client.Permissions(c.r.Context(), c.query().text("session"))
+	list, err := c.client.Permissions(c.r.Context(), c.query().Get("session"))
 	return map[string]any{"permissions": list}, err
 }
 
 // revoke takes back one of them.
 func (s *Server) revoke(c *call) (any, error) {
 	q := c.query()
-	p := memory.Permission{Rule: q.text("rule"), Agent: q.text("agent"), Source: q.text("source")}
-	return p, c.client.Revoke(c.r.Context(), q.text("session"), p)
+	p := memory.Permission{Rule: q.Get("rule"), Agent: q.Get("agent"), Source: q.Get("source")}
+	return p, c.client.Revoke(c.r.Context(), q.Get("session"), p)
 }
 
 // mayDecide refuses approval of what is not the user's to approve, and texts for a

@@ -132,9 +132,6 @@ func (c *call) lastID(from string) string {
 func (s *Server) followThread(c *call) (any, error) {
 	q := c.query()
 	from, o := q.Get("from"), spool.FollowOptions{UntilIdle: q.flag("untilIdle"), UntilTurn: q.Get("untilTurn")}
-	if q.err != nil {
-		return nil, q.err
-	}
 	return nil, s.follow(c, c.lastID(from), o, true)
 }
 
@@ -146,9 +143,7 @@ func (s *Server) followTree(c *call) (any, error) {
 		UntilIdle bool              `json:"untilIdle,omitempty"`
 		UntilTurn string            `json:"untilTurn,omitempty"`
 	}
-	if err := c.body(&r); err != nil {
-		return nil, err
-	}
+	c.body(&r)
 	o := spool.FollowOptions{UntilIdle: r.UntilIdle, UntilTurn: r.UntilTurn, Descendants: true, From: r.From}
 	return nil, s.follow(c, r.From[c.thread], o, false)
 }

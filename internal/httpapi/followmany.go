@@ -73,8 +73,6 @@ func (s *Server) readMany(c *call) (m many, err error) {
 		m.since = time.UnixMilli(since)
 	}
 	switch {
-	case q.err != nil:
-		return m, q.err
 	case len(m.threads) > maxFollowed:
 		return m, agent.Errorf(agent.CodeInvalid, "%d threads are too many for one stream: at most %d are possible", len(m.threads), maxFollowed)
 	case len(m.threads) == 0 && !m.list:

@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/agent/steps"
 	"github.com/spool-agents/spool/internal/hosts"
 )
 
@@ -91,7 +92,11 @@ func (s *Server) pass(origin *http.CrossOriginProtection, op route, w http.Respo
 	if err := c.query().known(op.query); err != nil {
 		return err
 	}
-	document, err := op.handle(s, c)
+	var document any
+	var err error
+	if refused := steps.Run(func() { document, err = op.handle(s, c) }); refused != nil {
+		err = refused
+	}
 	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) { // who still sends would not see the answer
 		defer c.reading()()
 		_, _ = io.CopyN(io.Discard, body, maxIgnored)

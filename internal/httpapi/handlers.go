@@ -5,6 +5,7 @@ import (
 	_ "embed" // the document
 	"encoding/json"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -44,9 +45,7 @@ func reads[T any](member string, f func(*spool.Client, context.Context, string) 
 func command[R, A any](f func(*spool.Client, context.Context, R) (A, error), aim func(*R, *call)) handler {
 	return func(_ *Server, c *call) (any, error) {
 		var r R
-		if err := c.body(&r); err != nil {
-			return nil, err
-		}
+		c.body(&r)
 		aim(&r, c)
 		return f(c.client, c.r.Context(), r)
 	}
@@ -112,37 +111,30 @@ type threadList struct {
 	Next    string         `json:"next,omitempty"`
 }
 
-// statesOfThreads are what threads may be asked for by; "" = any.
-var statesOfThreads = []agent.ThreadStatus{"", agent.ThreadPending, agent.ThreadRunning, agent.ThreadWaitingForUser, agent.ThreadWaitingForApproval,
-	agent.ThreadCompleted, agent.ThreadFailed, agent.ThreadCancelled}
+// statesOfThreads are what threads may be asked for by.
+const statesOfThreads = "pending running waiting_for_user waiting_for_approval completed failed cancelled"
 
 func (s *Server) threads(c *call) (any, error) {
 	q := c.query()
-	if text := q.text("q"); text != "" {
+	if text := q.Get("q"); text != "" {
 		return s.search(c, text)
 	}
-	f := memory.ThreadFilter{All: q.flag("all"), SessionID: q.text("session"), Workdir: q.text("workdir"), Root: q.text("root"), Parent: q.text("parent"),
-		Prefix: q.text("prefix"), Status: agent.ThreadStatus(q.text("status"))}
-	if !slices.Contains(statesOfThreads, f.Status) {
-		q.bad("status", string(f.Status), "pending, running, waiting_for_user, waiting_for_approval, completed, failed or cancelled")
+	f := memory.ThreadFilter{All: q.flag("all"), SessionID: q.Get("session"), Workdir: q.Get("workdir"), Root: q.Get("root"), Parent: q.Get("parent"),
+		Prefix: q.Get("prefix"), Status: agent.ThreadStatus(q.Get("status"))}
+	if f.Status != "" && !slices.Contains(strings.Fields(statesOfThreads), string(f.Status)) {
+		q.bad("status", string(f.Status), "one of "+statesOfThreads)
 	}
 	f.Working = q.flag("working")
 	f.SubAgents = f.Parent != "" || f.Working
 	limit := q.number("limit", defaultPage, 1, maxPage)
-	if q.err != nil {
-		return nil, q.err
-	}
-	list, next, err := c.client.ThreadPage(c.r.Context(), f, q.text("after"), int(limit))
+	list, next, err := c.client.ThreadPage(c.r.Context(), f, q.Get("after"), int(limit))
 	return threadList{list, next}, err
 }
 
 func (s *Server) chats(c *call) (any, error) {
 	q := c.query()
 	limit := q.number("limit", defaultPage, 1, maxPage)
-	if q.err != nil {
-		return nil, q.err
-	}
-	list, next, err := c.client.ThreadPage(c.r.Context(), memory.ThreadFilter{}, q.text("after"), int(limit))
+	list, next, err := c.client.ThreadPage(c.r.Context(), memory.ThreadFilter{}, q.Get("after"), int(limit))
 	return struct {
 		Chats []agent.Thread `json:"chats"`
 		Next  string         `json:"next,omitempty"`
@@ -152,9 +144,6 @@ func (s *Server) chats(c *call) (any, error) {
 func (s *Server) thread(c *call) (any, error) {
 	q := c.query()
 	o := spool.ShowOptions{Events: q.flag("events"), Last: int(q.number("last", 0, 1, 100_000)), Cursor: true}
-	if q.err != nil {
-		return nil, q.err
-	}
 	return c.client.ShowWith(c.r.Context(), c.thread, o)
 }
 
@@ -180,9 +169,6 @@ func (s *Server) messages(c *call) (any, error) {
 	calls := q.flag("calls")
 	if q.Has("after") && q.Has("before") {
 		return nil, agent.Errorf(agent.CodeInvalid, "after reads forward and before backward: give one of the two")
-	}
-	if q.err != nil {
-		return nil, q.err
 	}
 	if before > 0 {
 		after = max(0, before-1-limit)
@@ -256,9 +242,6 @@ func (s *Server) ownedCalls(c *call) (any, error) {
 func (s *Server) chatTasks(c *call) (any, error) {
 	q := c.query()
 	all := q.flag("all")
-	if q.err != nil {
-		return nil, q.err
-	}
 	read := c.client.Tasks
 	if all {
 		read = c.client.TasksBelow
@@ -288,9 +271,6 @@ type eventList struct {
 func (s *Server) events(c *call) (any, error) {
 	q := c.query()
 	after, limit := q.number("after", 0, 0, maxSeq), q.number("limit", defaultPage, 1, maxPage)
-	if q.err != nil {
-		return nil, q.err
-	}
 	events, err := c.client.Events(c.r.Context(), c.thread, after, int(limit))
 	out := eventList{Events: events}
 	if n := len(events); n > 0 && n == int(limit) {
@@ -320,9 +300,6 @@ const maxWait = 60
 func (s *Server) turn(c *call) (any, error) {
 	q := c.query()
 	wait, patient, served := q.number("wait", 0, 0, maxWait), q.flag("patient"), q.flag("served")
-	if q.err != nil {
-		return nil, q.err
-	}
 	if wait > 0 {
 		ctx, cancel := context.WithTimeout(s.stopped(c.r.Context(), c), time.Duration(wait)*time.Second)
 		defer cancel()
@@ -366,9 +343,7 @@ func (s *Server) retry(c *call) (any, error) {
 	var r struct {
 		RequestID string `json:"requestId,omitempty"`
 	}
-	if err := c.body(&r); err != nil {
-		return nil, err
-	}
+	c.body(&r)
 	if err := s.mayRun(c, c.thread); err != nil {
 		return nil, err
 	}
@@ -383,9 +358,7 @@ func (s *Server) chatSend(c *call) (any, error) {
 		Content   agent.Content   `json:"content"`
 		WhenBusy  memory.WhenBusy `json:"whenBusy,omitempty"`
 	}
-	if err := c.body(&m); err != nil {
-		return nil, err
-	}
+	c.body(&m)
 	if m.Role != "" && m.Role != agent.RoleUser {
 		return nil, agent.Errorf(agent.CodeInvalid, "role %q cannot be written: people write messages of the role user only", m.Role)
 	}
@@ -408,9 +381,7 @@ func (s *Server) keepImage(c *call) (any, error) {
 	var b struct {
 		Data []byte `json:"data"`
 	}
-	if err := c.body(&b); err != nil {
-		return nil, err
-	}
+	c.body(&b)
 	name, err := s.store.KeepImage(c.r.Context(), b.Data)
 	return map[string]string{"url": agent.ImageScheme + name}, err
 }

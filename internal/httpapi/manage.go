@@ -34,9 +34,7 @@ func (s *Server) rename(c *call) (any, error) {
 	var r struct {
 		Topic string `json:"topic"`
 	}
-	if err := c.body(&r); err != nil {
-		return nil, err
-	}
+	c.body(&r)
 	topic := strings.Join(strings.FieldsFunc(r.Topic, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }), " ")
 	if topic == "" || len([]rune(topic)) > maxTopic {
 		return nil, agent.Errorf(agent.CodeInvalid, "a topic has 1 to %d characters", maxTopic)
@@ -82,12 +80,9 @@ func (s *Server) conversation(c *call) (agent.Thread, error) {
 // export gives a conversation with all below it, or a sub-agent, as a file.
 func (s *Server) export(c *call) (any, error) {
 	q := c.query()
-	format := cmp.Or(q.text("format"), "json")
+	format := cmp.Or(q.Get("format"), "json")
 	if format != "json" && format != "md" {
 		q.bad("format", format, "json or md")
-	}
-	if q.err != nil {
-		return nil, q.err
 	}
 	ctx := c.r.Context()
 	t, err := c.client.Thread(ctx, c.thread)

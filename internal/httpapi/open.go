@@ -40,9 +40,6 @@ type asked struct {
 func (s *Server) first(c *call) (any, error) {
 	q := c.query()
 	last := q.number("last", 80, 1, maxPage)
-	if q.err != nil {
-		return nil, q.err
-	}
 	ctx := c.r.Context()
 	out := opened{Me: s.whoIs(c), Agents: s.knownAgents()}
 	var err error
@@ -59,7 +56,7 @@ func (s *Server) first(c *call) (any, error) {
 		return nil, err
 	}
 	out.healthLines = s.healthLines(ctx, c.client)
-	out.shown, err = s.shown(c, int(last), q.text("thread"), q.text("inspect"))
+	out.shown, err = s.shown(c, int(last), q.Get("thread"), q.Get("inspect"))
 	return out, err
 }
 
@@ -69,9 +66,6 @@ func (s *Server) views(c *call) (any, error) {
 	last := q.number("last", 80, 1, maxPage)
 	if len(q.Values["thread"]) > 4 {
 		q.bad("thread", "…", "at most four threads")
-	}
-	if q.err != nil {
-		return nil, q.err
 	}
 	return s.shown(c, int(last), q.Values["thread"]...)
 }

@@ -21,6 +21,7 @@ import (
 
 	"github.com/spool-agents/spool"
 	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/agent/steps"
 )
 
 // Bounds of a request's body, in bytes.
@@ -119,16 +120,15 @@ func (c *call) where(path string) error {
 }
 
 // body reads the JSON of a request. Only what is said to be JSON is read as such:
-// forms of other sites cannot say so. An empty body is an empty object.
-func (c *call) body(into any) error {
+// forms of other sites cannot say so. An empty body is an empty object; one that is wrong
+// ends the request.
+func (c *call) body(into any) {
 	if kind, _, err := mime.ParseMediaType(c.r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
-		return &httpError{http.StatusUnsupportedMediaType, "unsupported_media_type", "send JSON, with the header Content-Type: application/json"}
+		steps.Check(&httpError{http.StatusUnsupportedMediaType, "unsupported_media_type", "send JSON, with the header Content-Type: application/json"})
 	}
-	raw, err := c.read()
-	if err != nil || len(bytes.TrimSpace(raw)) == 0 {
-		return err
+	if raw := steps.Must(c.read()); len(bytes.TrimSpace(raw)) > 0 {
+		steps.Check(agent.Wrap(decode(raw, into, json.RejectUnknownMembers(true)), agent.CodeInvalid, "the body is not what this operation takes"))
 	}
-	return agent.Wrap(decode(raw, into, json.RejectUnknownMembers(true)), agent.CodeInvalid, "the body is not what this operation takes")
 }
 
 // decode reads JSON whose names are each there once, and known as they are written. What
@@ -194,17 +194,12 @@ func (c *call) reading() (done func()) {
 // unbound lets a request whose body is read take its time, as streams do.
 func unbound(w http.ResponseWriter) { _ = http.NewResponseController(w).SetReadDeadline(time.Time{}) }
 
-// query reads the parameters behind the path. err is the first that is wrong.
-type query struct {
-	url.Values
-	err error
-}
+// query reads the parameters behind the path. The first that is wrong ends the request.
+type query struct{ url.Values }
 
-func (c *call) query() *query { return &query{Values: c.r.URL.Query()} }
+func (c *call) query() query { return query{c.r.URL.Query()} }
 
-func (q *query) text(name string) string { return q.Get(name) }
-
-func (q *query) flag(name string) bool {
+func (q query) flag(name string) bool {
 	switch v := q.Get(name); v {
 	case "", "false", "0":
 	case "true", "1":
@@ -216,7 +211,7 @@ func (q *query) flag(name string) bool {
 }
 
 // number reads a count; fallback if it is not given.
-func (q *query) number(name string, fallback, least, most int64) int64 {
+func (q query) number(name string, fallback, least, most int64) int64 {
 	v := q.Get(name)
 	if v == "" {
 		return fallback
@@ -228,14 +223,12 @@ func (q *query) number(name string, fallback, least, most int64) int64 {
 	return n
 }
 
-func (q *query) bad(name, value, allowed string) {
-	if q.err == nil {
-		q.err = agent.Errorf(agent.CodeInvalid, "%s=%q is not valid: use %s", name, value, allowed)
-	}
+func (q query) bad(name, value, allowed string) {
+	steps.Refuse(agent.CodeInvalid, "%s=%q is not valid: use %s", name, value, allowed)
 }
 
 // known refuses parameters that an operation does not know.
-func (q *query) known(names string) error {
+func (q query) known(names string) error {
 	for name := range q.Values {
 		if names != "*" && !slices.Contains(strings.Fields(names), name) {
 			return agent.Errorf(agent.CodeInvalid, "this operation has no parameter %q", name)

@@ -68,7 +68,7 @@ var operations = []route{
 	{method: "GET", path: oneThread + "/turns", handle: reads("turns", (*spool.Client).Turns)},
 	{method: "GET", path: oneThread + "/turns/{turn}", handle: (*Server).turn, query: "wait patient served"},
 	{method: "GET", path: oneThread + "/spans", handle: func(_ *Server, c *call) (any, error) {
-		return c.client.Spans(c.r.Context(), c.thread, c.query().text("turn"))
+		return c.client.Spans(c.r.Context(), c.thread, c.query().Get("turn"))
 	}, query: "turn", packs: true},
 	{method: "GET", path: oneThread + "/turns/{turn}/steps/{step}", handle: func(_ *Server, c *call) (any, error) {
 		n, _ := strconv.Atoi(c.path("step")) // there is no step 0
