@@ -264,6 +264,11 @@ func TestFault_F2_OtherUsers(t *testing.T) {
 			for i, a := range theirs {
 				got := w.ask(o, a, owns[pair[1]], words[pair[1]])
 				what, _ := json.Marshal(a.body)
+				if a.begins && strings.Contains(got.body, "the session name ID cannot be used: choose another") {
+					require.Equal(t, http.StatusConflict, got.status)
+					tried++
+					continue // what it would begin cannot have the name, whosever it is
+				}
 				if a.named && !strings.HasSuffix(o.Path, "/tails") { // those of a thread that does not exist yet are empty
 					require.Equal(t, http.StatusNotFound, got.status, "%s asks %v %s %s: %s", pair[0], o, a.path, what, got.body)
 				}
