@@ -55,12 +55,10 @@ func (c *sessionsExportCmd) Run(ctx context.Context, a *app) error {
 	}
 	f.Tidy()
 	out := struct {
-		Dir           string            `json:"dir"`
-		Threads       []string          `json:"threads"`
-		Files         []string          `json:"files"`
-		Refused       []archive.Refused `json:"refused"`
-		MissingImages []string          `json:"missingImages,omitempty"`
-	}{f.Dir, []string{}, []string{}, []archive.Refused{}, nil}
+		Dir string `json:"dir"`
+		archive.Exported
+		Refused []archive.Refused `json:"refused"`
+	}{f.Dir, archive.Exported{Threads: []string{}, Files: []string{}}, []archive.Refused{}}
 	for _, id := range ids {
 		one, err := archive.Export(ctx, client.Store(), f, owning(cfg), id, sessionfile.EventOptions{Enabled: c.Events, Cap: c.EventsLast})
 		code := agent.CodeOf(err)

@@ -156,7 +156,7 @@ func TestCase_S04_PartsOfOtherPrograms(t *testing.T) {
 	}
 	f := folder(t)
 	_, err := archive.Import(t.Context(), store(t, memorytest.NewClock()), f, owner, "")
-	same(t, "no folder", err, "folder "+f.Dir+" does not exist")
+	same(t, "no folder", agent.CodeOf(err), agent.CodeNotFound)
 	write(t, f.Dir, "a.json", "{}")
 	f.Dir += "/a.json"
 	_, err = archive.Import(t.Context(), store(t, memorytest.NewClock()), f, owner, "")

@@ -69,10 +69,7 @@ type Tokens struct {
 func (t *Tokens) UnmarshalJSON(data []byte) error {
 	if len(data) > 0 && data[0] != '{' {
 		*t = Tokens{}
-		if err := json.Unmarshal(data, &t.Total); err != nil {
-			return errors.New("tokens must be a number, or an object of prompt, completion and total")
-		}
-		return nil
+		return agent.Wrap(json.Unmarshal(data, &t.Total), agent.CodeInvalid, "tokens must be a number, or an object of prompt, completion and total")
 	}
 	type plain Tokens
 	return json.Unmarshal(data, (*plain)(t))
@@ -174,15 +171,11 @@ type Folder struct {
 
 // Check refuses a folder that is not there.
 func (f Folder) Check() error {
-	switch info, err := os.Stat(f.Dir); {
-	case errors.Is(err, fs.ErrNotExist):
-		return agent.Errorf(agent.CodeNotFound, "folder %s does not exist", f.Dir)
-	case err != nil:
-		return explain(err, f.Dir)
-	case !info.IsDir():
+	info, err := os.Stat(f.Dir)
+	if err == nil && !info.IsDir() {
 		return agent.Errorf(agent.CodeInvalid, "%s is a file: name the folder that it is in, %s", f.Dir, filepath.Dir(f.Dir))
 	}
-	return nil
+	return agent.Wrap(err, agent.CodeNotFound, "folder %s does not exist", f.Dir)
 }
 
 // prefixes are those of main sessions and of sub-agents.

@@ -242,22 +242,19 @@ func (u *unit) check(name string, t *table) {
 	for _, c := range u.columns(name) {
 		known[c.Name()] = c.DatabaseTypeName()
 	}
-	seen := map[string]bool{}
-	for _, column := range t.Columns {
-		if known[column] == "" {
-			rows.Refuse(agent.CodeInvalid, "table %s has no column %q: it was exported by a newer program", name, column)
+	types := make([]string, len(t.Columns))
+	for i, column := range t.Columns {
+		if types[i] = known[column]; types[i] == "" {
+			rows.Refuse(agent.CodeInvalid, "table %s has no column %q, or has it twice: it was exported by a newer program, or edited", name, column)
 		}
-		if seen[column] {
-			rows.Refuse(agent.CodeInvalid, "table %s has column %s twice", name, column)
-		}
-		seen[column] = true
+		delete(known, column)
 	}
 	for i, cells := range t.Rows {
 		if len(cells) != len(t.Columns) {
 			rows.Refuse(agent.CodeInvalid, "row %d of table %s has %d values, not %d", i+1, name, len(cells), len(t.Columns))
 		}
 		for j, c := range cells {
-			if want, is := c.fits(known[t.Columns[j]]); !is {
+			if want, is := c.fits(types[j]); !is {
 				rows.Refuse(agent.CodeInvalid, "table %s, row %d: column %s must be %s: restore the file, or leave its \"store\" out to import the messages alone", name, i+1, t.Columns[j], want)
 			}
 		}
