@@ -12,6 +12,7 @@ import (
 
 	"github.com/spool-agents/spool"
 	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/agent/steps"
 	"github.com/spool-agents/spool/internal/tool"
 	"github.com/spool-agents/spool/internal/webuser"
 	"github.com/spool-agents/spool/memory"
@@ -84,15 +85,9 @@ func (s *Server) answer(c *call) (any, error) {
 	var r memory.AnswerRequest
 	c.body(&r)
 	r.Target = c.path("question")
-	open, err := c.client.Questions(c.r.Context(), "")
-	if err != nil {
-		return nil, err
-	}
-	for _, q := range open {
+	for _, q := range steps.Must(c.client.Questions(c.r.Context(), "")) {
 		if q.QuestionID == r.Target || q.ToolCallID == r.Target {
-			if err := s.mayRun(c, q.ThreadID); err != nil {
-				return nil, err
-			}
+			steps.Check(s.mayRun(c, q.ThreadID))
 		}
 	}
 	return c.client.Answer(c.r.Context(), r)
@@ -117,9 +112,7 @@ func (s *Server) mayRun(c *call, thread string) error {
 func (s *Server) send(c *call) (any, error) {
 	var r memory.SendRequest
 	c.body(&r)
-	if err := s.place(c, &r); err != nil {
-		return nil, err
-	}
+	steps.Check(s.place(c, &r))
 	r.MessageID = c.keyed(r.MessageID)
 	if c.key != "" && r.ThreadID == "" && r.SessionID == "" {
 		r.SessionID = "chat-" + c.key
@@ -205,9 +198,7 @@ func (s *Server) decide(c *call) (any, error) {
 		return nil, agent.Errorf(agent.CodeInvalid, "calls is empty: name a call, or leave calls out to decide all of them")
 	}
 	d.Target = c.path("approval")
-	if err := s.mayDecide(c, d); err != nil {
-		return nil, err
-	}
+	steps.Check(s.mayDecide(c, d))
 	return c.client.Decide(c.r.Context(), d)
 }
 

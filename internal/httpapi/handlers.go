@@ -13,6 +13,7 @@ import (
 
 	"github.com/spool-agents/spool"
 	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/agent/steps"
 	"github.com/spool-agents/spool/memory"
 )
 
@@ -344,9 +345,7 @@ func (s *Server) retry(c *call) (any, error) {
 		RequestID string `json:"requestId,omitempty"`
 	}
 	c.body(&r)
-	if err := s.mayRun(c, c.thread); err != nil {
-		return nil, err
-	}
+	steps.Check(s.mayRun(c, c.thread))
 	return c.client.Retry(c.r.Context(), c.thread, c.keyed(r.RequestID))
 }
 
@@ -362,14 +361,9 @@ func (s *Server) chatSend(c *call) (any, error) {
 	if m.Role != "" && m.Role != agent.RoleUser {
 		return nil, agent.Errorf(agent.CodeInvalid, "role %q cannot be written: people write messages of the role user only", m.Role)
 	}
-	p, err := agent.ParseThreadID(c.thread)
-	if err != nil {
-		return nil, err
-	}
+	p := steps.Must(agent.ParseThreadID(c.thread))
 	r := memory.SendRequest{SessionID: p.SessionID, ConversationID: p.ConversationID, MessageID: c.keyed(m.MessageID), Content: m.Content, WhenBusy: m.WhenBusy}
-	if err := s.place(c, &r); err != nil {
-		return nil, err
-	}
+	steps.Check(s.place(c, &r))
 	return c.client.Send(c.r.Context(), r)
 }
 
