@@ -180,7 +180,7 @@ func Explain(err error, what string) error {
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
 		return agent.Wrap(err, agent.CodeUnavailable, "%s may not be used like that by this user: make the file and its folder writable, then try again; nothing was changed", what)
 	case errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.EISDIR), errors.Is(err, syscall.ENAMETOOLONG), errors.Is(err, syscall.ELOOP), errors.Is(err, errNotRegular):
-		return agent.Wrap(err, agent.CodeInvalid, "%s cannot be a file there (%s): take what is in its place away, or choose another path", what, err)
+		return agent.Wrap(err, agent.CodeInvalid, "%s cannot be a file there: take what is in its place away, or choose another path", what)
 	}
 	return agent.Wrap(err, agent.CodeUnavailable, "%s cannot be read or written: check the disk, then try again", what)
 }
