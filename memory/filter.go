@@ -12,7 +12,8 @@ type ThreadFilter struct {
 	UserID    string
 	Profile   string
 	SessionID string
-	// Prefix is what the threads' ids begin with, Status theirs.
+	// Prefix is what the threads' ids begin with; of a sub-agent also its agent id, the last
+	// 12 characters of that, or the id of the call that began it. Status is theirs.
 	Prefix string
 	Status agent.ThreadStatus
 	// All includes sub-agents.

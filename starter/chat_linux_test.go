@@ -226,9 +226,29 @@ func TestSubAgentsAreATree(t *testing.T) {
 		d.SeesLine("all done")
 		d.Sees("✓ general")
 		d.Types("/trace" + Enter)
-		d.Sees("↑ call ")
+		d.Sees(" (success): script: first 3s say deep")
+		d.Sees("    researcher ")
 		d.Types("/tasks" + Enter)
-		d.Sees("success    agent:general")
+		d.Sees("STATUS   WHO")
+		d.Sees("success  agent:general")
+		d.Types("/sessions" + Enter)
+		d.Sees("#  ID  STATUS     ACTIVE")
+		d.Sees("/sessions N goes there")
+		cut := 0
+		for _, line := range d.Lines() { // none runs on in the next one
+			assert.NotContains(t, line, "agent:general:general-", "short ids")
+			if strings.HasSuffix(line, "…") {
+				cut++
+			}
+		}
+		assert.Equal(t, map[int]int{80: 3, 200: 1}[cols], cut, "the task in /trace and /tasks, the topic in /sessions")
+		exact := strings.Repeat("x", cols-2) + "y" // as wide as lines are
+		d.Types(say + exact + Enter)
+		d.SeesLine(exact)
+		out := Run(t, u.command("threads", "--all"), cols, 30)
+		out.Ends(exit.Done)
+		out.Sees("TOPIC")
+		assert.NotContains(t, out.All(), "agent:general:", "short ids")
 	})
 }
 

@@ -166,7 +166,7 @@ func TestCommandsOfChat(t *testing.T) {
 		d.Sees("researcher")
 		d.Loses("Ctrl-C cancels")
 		d.Types("/cost" + Enter)
-		d.Sees("sure/default: ")
+		d.Sees("sure: ")
 		d.Sees("1 model requests")
 		d.Types("/retry" + Enter)
 		d.Sees("its answer replaces the one before")

@@ -5,6 +5,7 @@ package chat
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -23,20 +24,26 @@ type lister interface {
 	ThreadPage(ctx context.Context, f memory.ThreadFilter, after string, limit int) ([]agent.Thread, string, error)
 }
 
-// CheckID refuses what could be neither a thread id nor that of a session, nor the
+// CheckID refuses what could be neither an id of a thread, session, agent or task, nor the
 // beginning of one.
 func CheckID(id string) error {
+	id = uncut(id)
 	switch {
 	case id == "":
 		return fmt.Errorf("give a thread id, SESSION/CONVERSATION or agent:TYPE:ID, as threads lists them, or a session's, or the beginning of one, or %s", Latest)
 	case isSession(id):
 		return agent.CheckName("session", id)
+	case strings.HasPrefix(id, "agent:"):
+		return nil
 	}
 	_, err := agent.ParseThreadID(id)
 	return err
 }
 
 func isSession(id string) bool { return id != "" && !strings.ContainsAny(id, "/:") }
+
+// uncut is an id without the mark of a list that has cut it.
+func uncut(id string) string { return strings.TrimSuffix(id, "…") }
 
 // Find is the thread that an id names as a person types it: see FullID. That of a
 // session stands for its default conversation, or for the only one that it has.
@@ -50,68 +57,148 @@ func Find(ctx context.Context, c lister, id string) (string, error) {
 		return "", err
 	}
 	byDefault := agent.MainThreadID(id, agent.DefaultConversation)
-	var names []string
-	for _, t := range list {
-		if t.ID == byDefault {
-			return byDefault, nil
-		}
-		names = append(names, t.ID)
-	}
-	switch len(names) {
-	case 0:
-		return "", agent.Errorf(agent.CodeNotFound, "there is no session %s here: threads lists what there is", id)
-	case 1:
+	names := idsOf(list)
+	switch {
+	case slices.Contains(names, byDefault):
+		return byDefault, nil
+	case len(names) == 1:
 		return names[0], nil
 	}
 	return "", agent.Errorf(agent.CodeInvalid, "session %s has several conversations: name one of %s", id, strings.Join(names, ", "))
 }
 
-// FullID completes an id of a session, or of a sub-agent's thread, of which a person
-// has typed the beginning; Latest is the id of a thread. What nothing begins with is
-// returned as it is; what several begin with is CodeInvalid.
+// FullID completes the id that a person has typed, or its beginning: of a session, of a
+// conversation behind a session's, of a sub-agent, whose id may be left out up to its last
+// part, or of its task. Latest is the newest conversation. CodeNotFound if there is none,
+// CodeInvalid if there are several.
 func FullID(ctx context.Context, c lister, id string) (string, error) {
-	if id == "" || strings.Contains(id, "/") {
-		return id, nil
+	id = uncut(id)
+	if err := CheckID(id); err != nil && id != "" && agent.ThreadOfAgent(id) == "" {
+		return "", err
 	}
-	if id == Latest {
+	session, conversation, inSession := strings.Cut(id, "/")
+	switch {
+	case id == "":
+		return "", nil
+	case id == Latest:
 		newest, err := Newest(ctx, c, "")
 		return newest.ID, err
+	case inSession:
+		session, err := FullID(ctx, c, session)
+		if err != nil {
+			return "", err
+		}
+		id = session + "/" + conversation
+		found, err := begins(ctx, c, memory.ThreadFilter{}, id)
+		if err != nil {
+			return "", err
+		}
+		return Begun("thread", "threads", id, idsOf(found))
 	}
-	named := func(t agent.Thread) string { return t.ID }
+	var names []string
 	if isSession(id) {
-		named = func(t agent.Thread) string { return t.SessionID }
 		if own, _, err := c.ThreadPage(ctx, memory.ThreadFilter{SessionID: id}, "", 1); err != nil || len(own) > 0 {
 			return id, err
 		}
+		found, err := begins(ctx, c, memory.ThreadFilter{}, id)
+		if err != nil {
+			return "", err
+		}
+		for _, t := range found {
+			names = append(names, t.SessionID)
+		}
 	}
-	list, _, err := c.ThreadPage(ctx, memory.ThreadFilter{All: !isSession(id), Prefix: id}, "", 100)
+	if !strings.HasPrefix("agent:", id) { // with which all of them begin
+		began := id
+		if strings.HasPrefix(id, "task_") {
+			began = agent.CallOfTask(id)
+		}
+		found, err := begins(ctx, c, memory.ThreadFilter{All: !isSession(id), SubAgents: isSession(id)}, began)
+		if err != nil {
+			return "", err
+		}
+		names = append(names, idsOf(found)...)
+	}
+	return one("thread, session or task", "threads", id, names)
+}
+
+// begins are the threads of a filter that an id may mean.
+func begins(ctx context.Context, c lister, f memory.ThreadFilter, id string) ([]agent.Thread, error) {
+	f.Prefix = id
+	list, _, err := c.ThreadPage(ctx, f, "", 100)
+	return list, err
+}
+
+func idsOf(list []agent.Thread) (ids []string) {
+	for _, t := range list {
+		ids = append(ids, t.ID)
+	}
+	return ids
+}
+
+// Begun is the one of some ids that is id or begins with it: what they are, and which
+// command lists them, is for the error. CodeNotFound if there is none, CodeInvalid, with
+// some of them, if there are several.
+func Begun(what, command, id string, ids []string) (string, error) {
+	id = uncut(id)
+	if slices.Contains(ids, id) {
+		return id, nil
+	}
+	return one(what, command, id, slices.DeleteFunc(slices.Clone(ids), func(found string) bool { return id == "" || !strings.HasPrefix(found, id) }))
+}
+
+// one is the only id that was found.
+func one(what, command, id string, found []string) (string, error) {
+	const most = 5
+	slices.Sort(found)
+	switch found = slices.Compact(found); {
+	case len(found) == 0:
+		return "", agent.Errorf(agent.CodeNotFound, "there is no %s %s here: %s lists what there is", what, id, command)
+	case len(found) == 1:
+		return found[0], nil
+	case len(found) > most:
+		found = append(found[:most], "…")
+	}
+	return "", agent.Errorf(agent.CodeInvalid, "several ids begin with %s: %s. Give more of the one you mean", id, strings.Join(found, ", "))
+}
+
+// MessageID is the id of the message that a person names: by the number that show prints,
+// its id, the id that its sender gave it, or that of the turn which it ends, or the
+// beginning of one of the ids.
+func MessageID(ctx context.Context, c Conversations, threadID, at string) (string, error) {
+	if at == "" {
+		return "", nil
+	}
+	v, err := c.Show(ctx, threadID, false)
 	if err != nil {
 		return "", err
 	}
-	names := make([]string, len(list))
-	for i, t := range list {
-		names[i] = named(t)
-	}
-	return Begun(id, names)
-}
-
-// Begun is the one of some ids that is id or begins with it. What none begins with is
-// returned as it is; what several begin with is CodeInvalid.
-func Begun(id string, ids []string) (string, error) {
-	full := id
-	if id == "" || slices.Contains(ids, id) {
-		return id, nil
-	}
-	for _, found := range ids {
-		switch {
-		case !strings.HasPrefix(found, id) || found == full:
-		case full != id:
-			return "", agent.Errorf(agent.CodeInvalid, "several ids begin with %s, such as %s and %s: give more of it", id, full, found)
-		default:
-			full = found
+	means := map[string]string{}
+	for _, m := range v.Messages {
+		if means[m.TurnID] = m.ID; !strings.HasPrefix(m.ID, m.TurnID) || strings.Contains(at, ".") { // else they begin alike
+			means[m.ID] = m.ID
 		}
 	}
-	return full, nil
+	for _, m := range v.Messages {
+		if m.MessageID != "" {
+			means[m.MessageID] = m.ID
+		}
+	}
+	if id := means[at]; id != "" {
+		return id, nil
+	}
+	if n, err := strconv.ParseInt(strings.TrimPrefix(at, "#"), 10, 64); err == nil {
+		i := slices.IndexFunc(v.Messages, func(m agent.Message) bool { return m.Seq == n })
+		if i < 0 {
+			return "", agent.Errorf(agent.CodeNotFound, "there is no message %s: show %s numbers them", at, threadID)
+		}
+		return v.Messages[i].ID, nil
+	}
+	id, err := Begun("message", "show --json", at, slices.Collect(maps.Keys(means)))
+	if agent.CodeOf(err) == agent.CodeNotFound { // it may have become the answer to a question: the store knows
+		return at, nil
+	}
+	return means[id], err
 }
 
 // Newest is the conversation with the newest activity, of those begun in dir if that is

@@ -103,10 +103,7 @@ func toolOf(s agent.ToolSpec, server string) Tool {
 
 // Print prints tools, files and servers for people.
 func (t Tools) Print(p *printer.Printer) {
-	width := 12
-	for _, one := range t.Tools {
-		width = max(width, len(one.Name))
-	}
+	table := &printer.Table{Columns: []printer.Column{{Name: "TOOL", Min: 20}, {Name: "CALLS", Min: 12, Drop: 1}, {Name: "WHAT IT DOES", Min: 20}}}
 	for _, one := range t.Tools {
 		marks := string(one.Approval)
 		if one.ReadOnly {
@@ -115,8 +112,9 @@ func (t Tools) Print(p *printer.Printer) {
 		if one.Repeatable {
 			marks += ", repeatable"
 		}
-		p.Print("%-*s  %-27s %s", width, one.Name, marks, terminal.OneLine(one.Description, 100))
+		table.Add([]string{one.Name, marks, one.Description})
 	}
+	p.Table(table)
 	for _, f := range t.Files {
 		if f.Problem != "" {
 			p.Print("\n%s %s", terminal.Clean(f.Path), terminal.Clean(f.Problem))

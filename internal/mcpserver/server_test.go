@@ -98,7 +98,7 @@ func TestConversationsForOtherAgents(t *testing.T) {
 	require.Empty(t, failure)
 	require.Equal(t, wants["threadId"], trace["thread"].(map[string]any)["id"])
 	_, failure = call(t, c, "trace", map[string]any{"thread": "nowhere"})
-	require.Contains(t, failure, "there is no session nowhere")
+	require.Contains(t, failure, "there is no thread, session or task nowhere")
 }
 
 // A line that is no message is answered, and the next one too.

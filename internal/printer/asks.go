@@ -13,8 +13,8 @@ import (
 )
 
 // Approval is an open approval with all that its calls would do.
-func Approval(a spool.ApprovalRequest) string {
-	lines := []string{a.ApprovalID + "  " + terminal.Visible(a.Agent) + "  " + a.ThreadID}
+func (p *Printer) Approval(a spool.ApprovalRequest) string {
+	lines := []string{a.ApprovalID + "  " + terminal.Visible(a.Agent) + "  " + p.ID(a.ThreadID)}
 	for _, call := range a.ToolCalls {
 		lines = append(lines, terminal.Indent(call.ID+"  "+wholeCall(call)))
 	}
@@ -62,8 +62,8 @@ func wholeCall(call spool.ApprovalCall) string {
 }
 
 // Question is an open question in full, with who asks and for what task.
-func Question(q spool.QuestionRequest) string {
-	lines := []string{q.QuestionID + "  " + terminal.Visible(q.Agent) + "  " + q.ThreadID}
+func (p *Printer) Question(q spool.QuestionRequest) string {
+	lines := []string{q.QuestionID + "  " + terminal.Visible(q.Agent) + "  " + p.ID(q.ThreadID)}
 	if q.Task != "" {
 		lines = append(lines, terminal.Indent("task: "+terminal.OneLine(q.Task, 100)))
 	}
@@ -92,9 +92,9 @@ func Asked(q spool.QuestionRequest) string {
 // Open writes what waits for a person to stderr.
 func (p *Printer) Open(approvals []spool.ApprovalRequest, questions []spool.QuestionRequest) {
 	for _, a := range approvals {
-		p.Progress("%s", Approval(a))
+		p.Progress("%s", p.Approval(a))
 	}
 	for _, q := range questions {
-		p.Progress("%s", Question(q))
+		p.Progress("%s", p.Question(q))
 	}
 }

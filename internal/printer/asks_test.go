@@ -11,7 +11,7 @@ import (
 
 func TestQuestionsHideNothing(t *testing.T) {
 	q := spool.QuestionRequest{QuestionID: "q", Agent: "ge\u202eneral", ThreadID: "s/default", Text: "Remove a\\b\u202e?\r\n\tYes\x1b[2J"}
-	for _, text := range []string{Question(q), Asked(q)} {
+	for _, text := range []string{(&Printer{}).Question(q), Asked(q)} {
 		require.Contains(t, text, `ge\u202eneral`)
 		require.Contains(t, text, "  Remove a\\\\b\\u202e?\n")
 		require.Contains(t, text, `Yes\x1b[2J`)

@@ -238,7 +238,7 @@ func (l *Live) call(threadID, who string, p payload) {
 	var asked agent.AssignParams
 	_ = json.Unmarshal(p.Arguments, &asked) // they were good enough to start it
 	l.apart[p.ToolCallID] = asked.Background
-	l.Line("%s→ %s %s", who, name, p.SubAgent)
+	l.Line("%s→ %s %s", who, name, Short(p.SubAgent))
 }
 
 func (l *Live) response(who string, p payload) {

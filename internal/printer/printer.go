@@ -18,8 +18,10 @@ type Printer struct {
 	JSON bool
 	// Name is the program, as a person types it.
 	Name string
-	Out  *Writer
-	Err  io.Writer
+	// Width is that of the terminal that Out is, 0 = it is none.
+	Width int
+	Out   *Writer
+	Err   io.Writer
 }
 
 // Show prints a result: the document with --json, else what text prints.

@@ -48,12 +48,12 @@ func (p *Printer) Thread(v spool.View) {
 	section(p, "in no turn", v.Inbox, func(e memory.InboxEntry) string {
 		return fmt.Sprintf("%s %s %s %s", e.Kind, e.ID, e.State, terminal.OneLine(e.Content.String(), 80))
 	})
-	section(p, "approvals", v.Approvals, Approval)
-	section(p, "questions", v.Questions, Question)
+	section(p, "approvals", v.Approvals, p.Approval)
+	section(p, "questions", v.Questions, p.Question)
 	section(p, "tool calls", v.ToolCalls, func(c agent.ToolCall) string {
 		return fmt.Sprintf("%-17s %s", callStatus(c.Status, c.ErrorReason), terminal.CallText(c.ToolName, c.Args))
 	})
-	section(p, "tasks", v.Tasks, func(t agent.Task) string { return Task(t, v.Questions, v.Waits) })
+	section(p, "tasks", p.tasks(v.Tasks, v.Questions, v.Waits).Lines(max(0, p.Width-2)), func(line string) string { return line })
 	section(p, "events", v.Events, Event)
 }
 
@@ -113,19 +113,36 @@ func Event(e agent.Event) string {
 // Trace prints the way up from a thread, and the tree below it.
 func (p *Printer) Trace(n *spool.Node) {
 	for i, up := range n.Up {
-		pad := strings.Repeat("  ", i)
-		p.Print("%s%s  %s  %s", pad, up.ThreadID, up.Status, Cost(up.DurationMs, up.Tokens, up.Price))
-		if up.UI != "" {
-			p.Print("%s  %s", pad, up.UI)
-		}
+		p.node(i, up.ThreadID, string(up.Status), Cost(up.DurationMs, up.Tokens, up.Price))
+		p.link(i, up.UI)
 	}
 	p.tree(n, len(n.Up))
 }
 
+// node prints the line of a thread in a tree.
+func (p *Printer) node(depth int, threadID, status, cost string) {
+	name := p.ID(threadID)
+	if id, err := agent.ParseThreadID(threadID); err == nil && id.AgentType != "" && name != threadID {
+		name = id.AgentType + " " + name
+	}
+	p.fit(depth, "%s  %s  %s", name, status, cost)
+}
+
+// link prints the link of a thread in a tree, unless the terminal would break it.
+func (p *Printer) link(depth int, url string) {
+	if url != "" && (p.Width <= 0 || 2*depth+2+len(url) <= p.Width) {
+		p.fit(depth+1, "%s", url)
+	}
+}
+
+// fit prints a line of a tree, as far as it fits.
+func (p *Printer) fit(depth int, format string, args ...any) {
+	p.Print("%s", fitting(strings.Repeat("  ", depth)+fmt.Sprintf(format, args...), p.Width))
+}
+
 // tree prints a node and what is below it.
 func (p *Printer) tree(n *spool.Node, depth int) {
-	pad := strings.Repeat("  ", depth)
-	p.Print("%s%s  %s  %s", pad, n.Thread.ID, Status(n.Thread), Cost(n.DurationMs, n.Tokens, n.Price))
+	p.node(depth, n.Thread.ID, Status(n.Thread), Cost(n.DurationMs, n.Tokens, n.Price))
 	if l := n.Link; l != nil {
 		calls := l.Calls
 		if len(calls) == 0 {
@@ -136,20 +153,22 @@ func (p *Printer) tree(n *spool.Node, depth int) {
 			if c.Background {
 				how = " in the background"
 			}
-			p.Print("%s  ↑ call %s (%s), task %s (%s)%s: %s", pad, c.ToolCallID, c.CallStatus, c.TaskID, c.TaskStatus, how, terminal.OneLine(c.Instruction, 60))
+			call := fmt.Sprintf("call %s (%s), task %s (%s)", c.ToolCallID, c.CallStatus, c.TaskID, c.TaskStatus)
+			if p.Width > 0 {
+				call = fmt.Sprintf("%s (%s)", c.TaskID, c.TaskStatus) // that of the call has the same digits
+			}
+			p.fit(depth+1, "↑ %s%s: %s", call, how, terminal.OneLine(c.Instruction, 200))
 		}
 	}
 	if n.Error != nil {
-		p.Print("%s  ✗ %s", pad, FailureLine(n.Error.Code, n.Error.Message))
+		p.Print("%s", strings.Repeat("  ", depth+1)+"✗ "+FailureLine(n.Error.Code, n.Error.Message))
 	}
-	if n.UI != "" {
-		p.Print("%s  %s", pad, n.UI)
-	}
+	p.link(depth, n.UI)
 	if n.Wait != nil {
-		p.Print("%s  … %s", pad, waitText(*n.Wait, n.Thread.ID))
+		p.fit(depth+1, "… %s", waitText(*n.Wait, n.Thread.ID))
 	}
 	for _, q := range n.Questions {
-		p.Print("%s  ? %s: %s", pad, q.QuestionID, terminal.OneLine(q.Text, 120))
+		p.fit(depth+1, "? %s: %s", q.QuestionID, terminal.OneLine(q.Text, 200))
 	}
 	for _, child := range n.Children {
 		p.tree(child, depth+1)
@@ -220,23 +239,33 @@ func State(t agent.Thread, open []spool.ApprovalRequest, asked []spool.QuestionR
 	return Status(t) + " (" + strings.Join(parts, "; ") + ")"
 }
 
-// Task is a task with its agent's thread, and the question, or model call, it waits for.
-func Task(t agent.Task, asked []spool.QuestionRequest, waits []agent.ModelWait) string {
-	line := fmt.Sprintf("%-10s %-20s %s", t.Status, terminal.OneLine(t.Name, 60), terminal.OneLine(cmp.Or(t.Description, t.Instruction), 70))
-	if t.SubAgentID != "" {
-		line += "\n  → " + t.SubAgentID
-	}
-	for _, q := range asked {
-		if q.TaskID == t.ID || agent.TaskID(q.ToolCallID) == t.ID {
-			line += "\n  ? " + q.QuestionID + ": " + terminal.OneLine(q.Text, 120)
+// tasks are tasks with their agents' threads, and the questions, or model calls, they wait for.
+func (p *Printer) tasks(tasks []agent.Task, asked []spool.QuestionRequest, waits []agent.ModelWait) *Table {
+	table := &Table{Columns: []Column{{Name: "STATUS"}, {Name: "WHO", Min: 12}, {Name: "ID"}, {Name: "TASK", Min: 20, Drop: 1}}}
+	for _, t := range tasks {
+		var below []string
+		for _, q := range asked {
+			if q.TaskID == t.ID || agent.TaskID(q.ToolCallID) == t.ID {
+				below = append(below, "? "+q.QuestionID+": "+terminal.OneLine(q.Text, 120))
+			}
 		}
-	}
-	for _, w := range waits {
-		if w.ThreadID == t.SubAgentID {
-			line += "\n  … " + waitText(w, w.ThreadID)
+		for _, w := range waits {
+			if w.ThreadID == t.SubAgentID {
+				below = append(below, "… "+waitText(w, w.ThreadID))
+			}
 		}
+		id := ""
+		if t.SubAgentID != "" {
+			id = p.ID(t.SubAgentID)
+		}
+		table.Add([]string{string(t.Status), t.Name, id, cmp.Or(t.Description, t.Instruction)}, below...)
 	}
-	return line
+	return table
+}
+
+// Tasks prints tasks.
+func (p *Printer) Tasks(tasks []agent.Task, asked []spool.QuestionRequest, waits []agent.ModelWait) {
+	p.Table(p.tasks(tasks, asked, waits))
 }
 
 // waitText says what the model call of a thread waits for, and names the agent if the

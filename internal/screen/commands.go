@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	tea "charm.land/bubbletea/v2"
 
@@ -79,7 +78,7 @@ func (m *model) obey(text string) tea.Cmd {
 
 func (m *model) help(string) tea.Cmd {
 	for _, c := range commands() {
-		m.print(fmt.Sprintf("  %-18s %s", c.name+" "+c.args, c.help))
+		m.print(fmt.Sprintf("  %-20s %s", c.name+" "+c.args, c.help))
 	}
 	m.print("  All else is sent. Enter sends; Alt-Enter or Ctrl-J begins a line. Tab completes commands and @files. ↑ ↓ bring back what was typed.",
 		"  While a turn runs, Enter queues a message behind it and Ctrl-S steers it into the turn.",
@@ -102,7 +101,8 @@ func other(name string, thread bool) func(*model, string) tea.Cmd {
 }
 
 func (m *model) starter(args ...string) tea.Cmd {
-	return func() tea.Msg { return told{m.o.Starter(m.ctx, args...)} }
+	width := m.width
+	return func() tea.Msg { return told{m.o.Starter(m.ctx, width, args...)} }
 }
 
 func (m *model) begin(string) tea.Cmd {
@@ -124,6 +124,7 @@ func (m *model) move(to moved) tea.Cmd {
 const listed = 20
 
 func (m *model) sessions(arg string) tea.Cmd {
+	width := m.width
 	return func() tea.Msg {
 		list, _, err := m.o.C.ThreadPage(m.ctx, memory.ThreadFilter{}, "", listed)
 		if err != nil {
@@ -135,11 +136,7 @@ func (m *model) sessions(arg string) tea.Cmd {
 		if arg != "" {
 			return m.found(arg)
 		}
-		var b strings.Builder
-		for i, t := range list {
-			fmt.Fprintf(&b, "%3d  %-40s %-21s %s  %s\n", i+1, t.ID, printer.Status(t), t.UpdatedAt.Local().Format(time.DateTime), terminal.OneLine(t.Topic, 60))
-		}
-		return told{b.String() + "/sessions N goes there"}
+		return told{printer.ThreadList(list, width) + "\n/sessions N goes there"}
 	}
 }
 
@@ -192,7 +189,7 @@ func (m *model) costs(string) tea.Cmd {
 		if err != nil {
 			return moved{err: err}
 		}
-		return told{fmt.Sprintf("  %s: %s, %d model requests, %d tool calls", thread, printer.Cost(n.DurationMs, n.Tokens, n.Price), n.Thread.RequestCount, n.Thread.ToolCallCount)}
+		return told{fmt.Sprintf("  %s: %s, %d model requests, %d tool calls", printer.Short(thread), printer.Cost(n.DurationMs, n.Tokens, n.Price), n.Thread.RequestCount, n.Thread.ToolCallCount)}
 	}
 }
 
@@ -216,19 +213,11 @@ func (m *model) allowed(arg string) tea.Cmd {
 func (m *model) fork(arg string) tea.Cmd {
 	thread := m.thread
 	return func() tea.Msg {
-		r := spool.ForkRequest{ThreadID: thread, At: arg}
-		if n, err := strconv.ParseInt(arg, 10, 64); err == nil {
-			v, err := m.o.C.Show(m.ctx, thread, false)
-			if err != nil {
-				return moved{err: err}
-			}
-			i := slices.IndexFunc(v.Messages, func(msg agent.Message) bool { return msg.Seq == n })
-			if i < 0 {
-				return moved{err: agent.Errorf(agent.CodeNotFound, "there is no message %d: %s show %s numbers them", n, m.o.Name, thread)}
-			}
-			r.At = v.Messages[i].ID
+		at, err := chat.MessageID(m.ctx, m.o.C, thread, arg)
+		if err != nil {
+			return moved{err: err}
 		}
-		f, err := m.o.C.Fork(m.ctx, r)
+		f, err := m.o.C.Fork(m.ctx, spool.ForkRequest{ThreadID: thread, At: at})
 		return moved{thread: f.ThreadID, note: "a copy of " + thread, err: err}
 	}
 }

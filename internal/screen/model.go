@@ -39,8 +39,9 @@ type Options struct {
 	Folder string
 	// Agents and Models are names to choose from.
 	Agents, Models func() []string
-	// Starter runs another command of the program and returns what it printed.
-	Starter func(ctx context.Context, args ...string) string
+	// Starter runs another command of the program, for a terminal of a width, and returns
+	// what it printed.
+	Starter func(ctx context.Context, width int, args ...string) string
 	// Notes are printed first.
 	Notes []string
 }

@@ -39,9 +39,9 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 func (m *model) take(msg tea.Msg) tea.Cmd {
 	switch msg := msg.(type) {
 	case tea.WindowSizeMsg:
-		m.width, m.height = msg.Width, msg.Height
+		m.width, m.height = max(8, msg.Width-1), msg.Height // what is printed in the last column is erased with the rest of its line
 		m.input.MaxHeight = max(1, min(10, m.height/3))
-		m.input.SetWidth(m.width - 3)
+		m.input.SetWidth(m.width - 2)
 		if m.gen == 0 {
 			return m.load()
 		}

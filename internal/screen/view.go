@@ -34,7 +34,7 @@ func (m *model) View() tea.View {
 	if line := m.doing(); line != "" {
 		below = append(below, line)
 	}
-	below = append(below, m.look.dim(strings.Repeat("─", m.width-1)))
+	below = append(below, m.look.dim(strings.Repeat("─", m.width)))
 	if cursor == nil {
 		if cursor = m.input.Cursor(); cursor != nil {
 			cursor.X += 2

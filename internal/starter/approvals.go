@@ -8,7 +8,6 @@ import (
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/internal/chat"
 	"github.com/spool-agents/spool/internal/exit"
-	"github.com/spool-agents/spool/internal/printer"
 	"github.com/spool-agents/spool/internal/terminal"
 	"github.com/spool-agents/spool/memory"
 )
@@ -24,7 +23,7 @@ func (c *approvalsCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	return printList(a, "approvals", open, printer.Approval, "nothing waits for approval")
+	return printList(a, "approvals", open, a.Approval, "nothing waits for approval")
 }
 
 type questionsCmd struct{ below }
@@ -38,7 +37,7 @@ func (c *questionsCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	return printList(a, "questions", open, printer.Question, "no question waits for an answer")
+	return printList(a, "questions", open, a.Question, "no question waits for an answer")
 }
 
 func printList[T any](a *app, name string, list []T, text func(T) string, none string) error {
@@ -138,7 +137,7 @@ func decisionsOf(known []memory.Approval, verdict string, targets []string, text
 	}
 	targets = slices.Clone(targets)
 	for n, target := range targets {
-		target, err := chat.Begun(target, ids)
+		target, err := chat.Begun("approval or call", "approvals", target, ids)
 		if err != nil {
 			return nil, err
 		}
@@ -146,9 +145,6 @@ func decisionsOf(known []memory.Approval, verdict string, targets []string, text
 		i := slices.IndexFunc(known, func(p memory.Approval) bool {
 			return p.ID == target || slices.ContainsFunc(p.ToolCalls, func(t agent.ToolCall) bool { return t.ID == target })
 		})
-		if i < 0 {
-			return nil, agent.Errorf(agent.CodeNotFound, "there is no approval or call %s: see approvals", target)
-		}
 		p := known[i]
 		d := memory.Decision{Target: p.ID, Verdict: verdict, Instruction: text}
 		if verdict == memory.Edit {
@@ -197,7 +193,11 @@ func (c *answerCmd) Run(ctx context.Context, a *app) error {
 	for i, q := range open {
 		ids[i] = q.QuestionID
 	}
-	if c.Question, err = chat.Begun(c.Question, ids); err != nil {
+	switch id, err := chat.Begun("question", "questions", c.Question, ids); agent.CodeOf(err) {
+	case "":
+		c.Question = id
+	case agent.CodeNotFound: // one that is settled: the store says how
+	default:
 		return err
 	}
 	done, err := client.Answer(ctx, memory.AnswerRequest{Target: c.Question, Text: text})

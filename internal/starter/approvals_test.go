@@ -44,7 +44,7 @@ func TestDecisionsOf(t *testing.T) {
 	_, err := decisionsOf(known, memory.Edit, []string{"a1"}, "text")
 	assert.Equal(t, agent.CodeInvalid, agent.CodeOf(err))
 	_, err = decisionsOf(known, memory.Approve, []string{"a"}, "")
-	assert.Contains(t, err.Error(), "several ids begin with a, such as a1 and a2")
+	assert.Contains(t, err.Error(), "several ids begin with a: a1, a2. Give more")
 	_, err = decisionsOf(known, memory.Approve, []string{"c1", ""}, "")
 	assert.Equal(t, agent.CodeNotFound, agent.CodeOf(err))
 }

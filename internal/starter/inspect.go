@@ -80,16 +80,19 @@ func (c *agentsCmd) Run(ctx context.Context, a *app) error {
 		if n := catalog.Notes(); n != nil {
 			defer a.Print("all of them are told what %s says (%d bytes)", terminal.OneLine(n.File, 200), n.Bytes)
 		}
+		table := &printer.Table{Columns: []printer.Column{{Name: "AGENT"}, {Name: "FROM", Min: 12, Drop: 1}, {Name: "WHAT IT DOES", Min: 20}}}
 		for _, c := range list {
 			name := c.Name
 			if c.Disabled {
 				name += " (disabled)"
 			}
-			a.Print("%-20s %-12s %s", name, terminal.OneLine(c.Source, 80), terminal.OneLine(c.Description, 90))
+			var below []string
 			for _, hidden := range c.Hides {
-				a.Print("%-20s instead of %s", "", terminal.OneLine(hidden, 100))
+				below = append(below, "instead of "+terminal.OneLine(hidden, 100))
 			}
+			table.Add([]string{name, c.Source, c.Description}, below...)
 		}
+		a.Table(table)
 	})
 }
 
@@ -110,9 +113,11 @@ func (a *app) running(ctx context.Context) error {
 		if len(list) == 0 {
 			a.Progress("no sub-agent is at work")
 		}
+		table := &printer.Table{Columns: []printer.Column{{Name: "ID"}, {Name: "AGENT", Min: 8}, {Name: "STATUS", Min: 12}, {Name: "OF", Min: 12}, {Name: "TASK", Min: 20, Drop: 1}}}
 		for _, t := range list {
-			a.Print("%-50s %-21s of %s  %s", t.ID, printer.State(t, nil, nil, nil), t.RootThreadID, terminal.OneLine(t.Topic, 80))
+			table.Add([]string{a.ID(t.ID), t.AgentType, printer.Status(t), a.ID(t.RootThreadID), t.Topic})
 		}
+		a.Table(table)
 	})
 }
 

@@ -288,10 +288,10 @@ func (a *app) draw(ctx context.Context, c chat.Conversations, cfg config.Config,
 		return catalog.Names()
 	}
 	o.Models = func() []string { return append([]string{cfg.Model}, cfg.FallbackModels...) }
-	o.Starter = func(ctx context.Context, args ...string) string {
+	o.Starter = func(ctx context.Context, width int, args ...string) string {
 		var said strings.Builder
 		inside := newApp(a.env, strings.NewReader(""), &said, &said)
-		inside.Name, inside.opened, inside.base = a.Name, c, a.flags
+		inside.Name, inside.Width, inside.opened, inside.base = a.Name, width, c, a.flags
 		inside.run(ctx, args)
 		return said.String()
 	}

@@ -136,9 +136,15 @@ func (c *sessionsListCmd) Run(ctx context.Context, a *app) error {
 	if err := find(ctx, a, &list); err != nil {
 		return err
 	}
+	var threads []agent.Thread
+	for _, i := range list.Sessions {
+		t := agent.Thread{ID: i.ThreadID, Kind: i.Kind, AgentType: i.AgentType, Status: agent.ThreadStatus(i.Status), UpdatedAt: i.LastActiveAt}
+		t.MessageCount, t.Topic = i.MessageCount, i.Topic
+		threads = append(threads, t)
+	}
 	return a.Show(list, func() {
+		a.Threads(threads, func(t agent.Thread) string { return cmp.Or(printer.Status(t), string(t.Kind)) })
 		for _, i := range list.Sessions {
-			a.Print("%-50s %-12s %s %4d messages  %s", i.ThreadID, cmp.Or(i.Status, string(i.Kind)), i.LastActiveAt.Local().Format(time.DateTime), i.MessageCount, terminal.OneLine(i.Topic, 60))
 			if i.Lost > 0 {
 				a.Progress("%s: its last line is torn, %s lost", i.Path, printer.Plural(i.Lost, "message"))
 			}

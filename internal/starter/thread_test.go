@@ -30,6 +30,6 @@ func TestASessionStandsForItsThread(t *testing.T) {
 		assert.Equal(t, of.code, by.code, "%s: %s", line, by.errout)
 		assert.NotEqual(t, exit.Usage, by.code, "%s: %s", line, by.errout)
 		assert.Equal(t, exit.NotFound, none.code, "%s: %s", line, none.errout)
-		assert.Contains(t, none.errout, "there is no session none here", line)
+		assert.Contains(t, none.errout, "there is no thread, session or task none here", line)
 	}
 }

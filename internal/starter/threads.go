@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/spool-agents/spool"
 	"github.com/spool-agents/spool/agent"
@@ -79,9 +78,7 @@ func (c *threadsCmd) Run(ctx context.Context, a *app) error {
 		if len(list) == 0 {
 			a.Progress("%s", c.none(a))
 		}
-		for _, t := range list {
-			a.Print("%-50s %-21s %s %4d messages  %s", t.ID, printer.State(t, open, asked, waits), t.UpdatedAt.Local().Format(time.DateTime), t.MessageCount, terminal.OneLine(t.Topic, 60))
-		}
+		a.Threads(list, func(t agent.Thread) string { return printer.State(t, open, asked, waits) })
 		a.more(next)
 	})
 }
@@ -130,9 +127,7 @@ func (c *tasksCmd) Run(ctx context.Context, a *app) error {
 		Questions []spool.QuestionRequest `json:"questions,omitempty"`
 	}{tasks, waits, asked}
 	return a.Show(doc, func() {
-		for _, t := range tasks {
-			a.Print("%s", printer.Task(t, asked, waits))
-		}
+		a.Tasks(tasks, asked, waits)
 	})
 }
 
@@ -240,7 +235,7 @@ func (c *traceCmd) Run(ctx context.Context, a *app) error {
 
 // threadArg is the thread that a command is about.
 type threadArg struct {
-	Thread string `arg:"" help:"Id of a thread, or of a session for its default or only conversation, or the beginning of one, or latest."`
+	Thread string `arg:"" help:"Id of a thread, or of a session for its default or only conversation, or of a task for its agent, or the beginning of one, or latest."`
 }
 
 func (c *threadArg) Validate() error { return chat.CheckID(c.Thread) }

@@ -3,8 +3,6 @@ package starter
 import (
 	"context"
 	"fmt"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spool-agents/spool"
@@ -131,7 +129,7 @@ func cancelText(c spool.Cancelled, all bool) string {
 }
 
 type forkCmd struct {
-	At           string `placeholder:"MESSAGE" help:"The last message to copy: the number or id that show prints, or the --message-id it was sent with (default: the last one)."`
+	At           string `placeholder:"MESSAGE" help:"The last message to copy: the number that show prints, its id, the --message-id it was sent with, or a turn; or the beginning of an id (default: the last one)."`
 	Conversation string `short:"c" placeholder:"NAME" help:"Name of the new conversation, in the same session (default: made)."`
 	RequestID    string `placeholder:"ID" help:"Id of this request; repeating it with the same id is safe."`
 	threadArg
@@ -151,7 +149,7 @@ func (c *forkCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	if c.At, err = messageID(ctx, client, c.Thread, c.At); err != nil {
+	if c.At, err = chat.MessageID(ctx, client, c.Thread, c.At); err != nil {
 		return err
 	}
 	f, err := client.Fork(ctx, spool.ForkRequest{ThreadID: c.Thread, At: c.At, ConversationID: c.Conversation, RequestID: c.RequestID})
@@ -170,27 +168,4 @@ func (c *forkCmd) Run(ctx context.Context, a *app) error {
 		}
 		a.Progress("continue with: %s send -s %s -c %s TEXT", a.Name, f.SessionID, f.ConversationID)
 	})
-}
-
-// messageID is the id of the message whose number show prints; other ids are left as
-// they are, also those of senders that are numbers.
-func messageID(ctx context.Context, c chat.Conversations, threadID, at string) (string, error) {
-	seq, err := strconv.ParseInt(strings.TrimPrefix(at, "#"), 10, 64)
-	if err != nil {
-		return at, nil //nolint:nilerr // another kind of id
-	}
-	v, err := c.Show(ctx, threadID, false)
-	if err != nil {
-		return "", err
-	}
-	id := at
-	for _, m := range v.Messages {
-		switch {
-		case m.MessageID == at:
-			return at, nil
-		case m.Seq == seq:
-			id = m.ID
-		}
-	}
-	return id, nil
 }

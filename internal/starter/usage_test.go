@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/internal/config"
 	"github.com/spool-agents/spool/internal/exit"
 )
@@ -100,7 +101,7 @@ func TestTheBeginningOfAnID(t *testing.T) {
 		many, none := run("alpha"), run("gamma")
 		assert.Equal(t, exit.Done, run("be").code, line)
 		assert.Equal(t, exit.Done, run("latest").code, line)
-		assert.Contains(t, many.errout, "several ids begin with alpha, such as alpha-", line)
+		assert.Contains(t, many.errout, "several ids begin with alpha: alpha-1, alpha-2. Give more", line)
 		assert.Equal(t, exit.Usage, many.code, line)
 		assert.Equal(t, exit.NotFound, none.code, line)
 	}
@@ -108,6 +109,19 @@ func TestTheBeginningOfAnID(t *testing.T) {
 	b.send("parent", "m4", "do it")
 	sub := b.below(b.take("parent/default"), false).ThreadID
 	assert.Contains(t, b.run("show", sub[:len(sub)-4]).out, "thread   "+sub)
+	id, err := agent.ParseThreadID(sub)
+	require.NoError(t, err)
+	digest := id.AgentID[strings.LastIndexByte(id.AgentID, '-')+1:]
+	task := b.run("tasks", "parent", "--json").json(t)["tasks"].([]any)[0].(map[string]any)["id"].(string)
+	for _, named := range []string{digest, digest[:8], id.AgentID, id.AgentID[:len(id.AgentID)-3], task, task[:12], "agent:general", sub[:len(sub)-13] + "…"} {
+		assert.Contains(t, b.run("show", named).out, "thread   "+sub, named)
+	}
+	b.answered("01a226ed-da07-7e46-b70d-ad725f824ce5", "m5", "hello", "hi")
+	require.Equal(t, exit.Done, b.run("fork", "01a2", "-c", "other-way", "--at", "1").code)
+	for named, want := range map[string]string{"01a226ed-da07": "/default", "01a2/oth": "/other-way", "01a2/default": "/default"} {
+		assert.Contains(t, b.run("show", named).out, "thread   01a226ed-da07-7e46-b70d-ad725f824ce5"+want+"\n")
+	}
+	assert.Contains(t, b.run("show", "01a2/x").errout, "there is no thread 01a226ed-da07-7e46-b70d-ad725f824ce5/x here")
 	r := b.run("send", "--detach", "-t", "be", "more")
 	assert.Contains(t, r.out+r.errout, "beta-1")
 }
@@ -143,7 +157,12 @@ func TestForkTakesTheNumberThatShowPrints(t *testing.T) {
 		assert.Contains(t, shown, "two")
 		assert.NotContains(t, shown, "three")
 	}
+	turn := b.run("show", "s1", "--json").json(t)["messages"].([]any)[0].(map[string]any)["turnId"].(string)
+	require.Equal(t, exit.Done, b.run("fork", "s1", "--at", turn[:9], "-c", "turn").code)
+	assert.NotContains(t, b.run("show", "s1/turn").out, "three")
+	assert.Contains(t, b.run("fork", "s1", "--at", "t").errout, "several ids begin with t: t")
 	assert.Equal(t, exit.NotFound, b.run("fork", "s1", "--at", "9").code)
+	assert.Equal(t, exit.NotFound, b.run("fork", "s1", "--at", "nope").code)
 }
 
 // What stdin holds belongs to the message.

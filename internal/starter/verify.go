@@ -167,7 +167,7 @@ type historyCmd struct {
 	RunID  string `name:"run" placeholder:"RUN" help:"Run id (default: the latest run)."`
 	All    bool   `help:"All runs that Temporal still knows: into files with --dir, otherwise one document."`
 	Dir    string `placeholder:"DIR" help:"With --all: write one file per run, as worker replay reads them."`
-	Thread string `arg:"" help:"Id of a thread, or of a session for its default or only conversation, or the beginning of one, or latest."`
+	Thread string `arg:"" help:"Id of a thread, or of a session for its default or only conversation, or of a task for its agent, or the beginning of one, or latest."`
 }
 
 func (c *historyCmd) Validate() error {

@@ -9,6 +9,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/charmbracelet/x/ansi"
+	"github.com/charmbracelet/x/term"
 	"github.com/mattn/go-isatty"
 )
 
@@ -21,17 +23,26 @@ func Is(stream any) bool {
 // Clean makes text of models, tools and other people safe for a terminal.
 func Clean(s string) string { return new(Cleaner).Clean(s) }
 
-// OneLine cleans a text, joins its lines and cuts it to at most limit characters.
+// Width is how many columns a stream has that is a terminal, else 0.
+func Width(stream any) int {
+	if !Is(stream) {
+		return 0
+	}
+	width, _, _ := term.GetSize(stream.(*os.File).Fd()) // one that does not tell is as wide as need be
+	return width
+}
+
+// OneLine cleans a text, joins its lines and cuts it to at most limit columns.
 func OneLine(s string, limit int) string {
 	return Cut(strings.Join(strings.Fields(Clean(s)), " "), limit)
 }
 
-// Cut shortens a text to at most limit characters.
+// Cut shortens a text to at most limit columns.
 func Cut(s string, limit int) string {
-	if r := []rune(s); len(r) > limit {
-		return string(r[:limit-1]) + "…"
+	if r := []rune(s); len(r) > 4*limit { // most of them take no column
+		s = string(r[:4*limit]) + "…"
 	}
-	return s
+	return ansi.Truncate(s, limit, "…")
 }
 
 // Indent puts two spaces before each line.

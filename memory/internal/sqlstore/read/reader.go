@@ -44,7 +44,10 @@ func (s *Store) Threads(ctx context.Context, f memory.ThreadFilter) ([]agent.Thr
 	add(f.UserID != "", "user_id = ?", f.UserID)
 	add(f.Profile != "", "COALESCE(NULLIF(profile, ''), '"+memory.DefaultProfile+"') = ?", f.Profile) // as memory.InProfile
 	add(f.SessionID != "", "session_id = ?", f.SessionID)
-	add(f.Prefix != "", fmt.Sprintf("substr(id, 1, %d) = ?", utf8.RuneCountInString(f.Prefix)), f.Prefix)
+	if n := utf8.RuneCountInString(f.Prefix); n > 0 { // also that of an agent, its digest, or its call
+		where = append(where, fmt.Sprintf("? IN (substr(id, 1, %d), substr(agent_id, 1, %[1]d), substr(agent_id, length(agent_id) - 11, %[1]d), substr(parent_call_id, 1, %[1]d))", n))
+		args = append(args, f.Prefix)
+	}
 	add(f.Status != "", "status = ?", string(f.Status))
 	add(!f.All && !f.SubAgents, "kind = ?", string(agent.KindMain))
 	add(!f.Since.IsZero(), "kind IN ('main', 'subagent') AND updated_at >= ?", f.Since.UnixMilli()) // both, as the index is by kind

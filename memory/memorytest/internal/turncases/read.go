@@ -93,6 +93,10 @@ var readRules = []suite.Rule{
 		all := e.Threads(memory.ThreadFilter{UserID: suite.User, All: true})
 		slices.Sort(all)
 		suite.Equal(e, "all", all, []string{d.ChildThread, t.ThreadID})
+		sub := e.Thread(d.ChildThread)
+		for _, begins := range []string{sub.AgentID[:len(sub.AgentID)-2], sub.AgentID[len(sub.AgentID)-12:], sub.AgentID[len(sub.AgentID)-12:][:5], sub.ID[:12]} {
+			suite.Equal(e, begins, e.Threads(memory.ThreadFilter{UserID: suite.User, All: true, Prefix: begins}), []string{d.ChildThread})
+		}
 	}},
 	{Name: "threads are listed newest activity first, filtered and paged", Run: func(e *suite.Env) {
 		for i := range 4 {
