@@ -63,7 +63,7 @@ var rules = []rule{
 	{dir: "internal/remote", own: ". agent memory", why: "the Go client over HTTP, for machines without store and Temporal"},
 	{dir: "internal/images", own: "agent", why: "files that tools return belong to no layer"},
 	{dir: "internal/httpapi", own: ". agent memory internal/hosts internal/health internal/terminal internal/tool internal/webuser", ext: "github.com/go-json-experiment github.com/goccy/go-yaml golang.org/x/time", why: "the API is the Go client behind HTTP"},
-	{dir: "internal/terminal", ext: "github.com/mattn/go-isatty golang.org/x/sys", why: "what a person sees and types knows nothing of threads"},
+	{dir: "internal/terminal", ext: "github.com/charmbracelet github.com/mattn/go-isatty golang.org/x/sys", why: "what a person sees and types knows nothing of threads"},
 	{dir: "internal/exit", own: "agent memory", why: "exit codes are those of errors"},
 	{dir: "internal/printer", own: ". agent memory internal/terminal", why: "what commands print is made of what the façade returns"},
 	{dir: "internal/chat", own: ". agent memory internal/terminal internal/printer internal/exit", why: "a talk works the same on a store and behind a web server"},
