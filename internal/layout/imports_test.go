@@ -65,7 +65,7 @@ var rules = []rule{
 	{dir: "internal/httpapi", own: ". agent memory internal/hosts internal/health internal/terminal internal/tool internal/webuser", ext: "github.com/go-json-experiment github.com/goccy/go-yaml golang.org/x/time", why: "the API is the Go client behind HTTP"},
 	{dir: "internal/terminal", ext: "github.com/charmbracelet github.com/mattn/go-isatty golang.org/x/sys", why: "what a person sees and types knows nothing of threads"},
 	{dir: "internal/exit", own: "agent memory", why: "exit codes are those of errors"},
-	{dir: "internal/printer", own: ". agent memory internal/terminal", why: "what commands print is made of what the façade returns"},
+	{dir: "internal/printer", own: ". agent memory internal/terminal", ext: "github.com/charmbracelet", why: "what commands print is made of what the façade returns"},
 	{dir: "internal/chat", own: ". agent memory internal/terminal internal/printer internal/exit", why: "a talk works the same on a store and behind a web server"},
 	{dir: "internal/screen", own: ". agent memory internal/terminal internal/printer internal/exit internal/chat",
 		ext: "charm.land github.com/charmbracelet github.com/yuin/goldmark", why: "chat at a terminal works the same on a store and behind a web server"},
