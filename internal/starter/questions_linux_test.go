@@ -108,7 +108,7 @@ func TestAParentShowsWhatItsSubAgentAsks(t *testing.T) {
 	assert.Contains(t, shown, "status   "+want)
 	assert.Contains(t, shown, "questions\n  "+q.ID+"  general  "+sub.ThreadID+"\n    task: count the files\n    which folder?")
 	assert.Contains(t, b.run("show", sub.ThreadID).out, "status   waiting_for_user")
-	assert.Regexp(t, `waiting +agent:general +count the files *\n  → agent:\S+\n  \? `+q.ID+`: which folder\?`, b.run("tasks", "s1/default").out)
+	assert.Regexp(t, `waiting +agent:general +`+sub.ThreadID+` +count the files\n  \? `+q.ID+`: which folder\?`, b.run("tasks", "s1/default").out)
 	trace := b.run("trace", "s1/default")
 	assert.Contains(t, trace.out, "waiting_for_user")
 	assert.Contains(t, trace.out, "? "+q.ID+": which folder?")

@@ -53,7 +53,7 @@ func TestAParentShowsWhoWaitsForAPerson(t *testing.T) {
 	b := newBench(t)
 	b.send("s1", "m1", "do it")
 	sub := b.below(b.take("s1/default"), false)
-	assert.Contains(t, b.run("threads").out, "running               ")
+	assert.Regexp(t, `^s1/default +running +20\d\d-`, b.run("threads").out)
 	b.reply(sub, 1, "", agent.GateAsk, newCalls("shell")...)
 	_, err := b.store.OpenApproval(t.Context(), memory.RoundRequest{ThreadID: sub.ThreadID, TurnID: sub.ID, Step: 1})
 	require.NoError(t, err)
