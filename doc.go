@@ -17,11 +17,13 @@
 // What is sent while Temporal cannot be reached, or no worker is running, is stored
 // and runs later. Whole programs are in examples.
 //
+//	temporal, err := client.Dial(client.Options{}) // go.temporal.io/sdk/client; this is localhost:7233
 //	store, err := spool.OpenStore(ctx, "sqlite:/var/lib/spool/spool.db")
 //	c := spool.NewClient(store, temporal, spool.ClientOptions{UserID: "ada"})
 //	reply, err := c.Ask(ctx, memory.SendRequest{SessionID: "s1", Content: agent.Text("Hello")}, spool.AskOptions{})
-//	fmt.Println(reply.Response)
+//	fmt.Println(reply.Status, reply.Response, reply.Error)
 //
+// That a turn failed, or waits for a person, is no error: the Reply's Status says so.
 // Messages, threads, tools and errors, which carry a code (agent.CodeOf), are in package
 // agent; the requests and the stores behind their port are in package memory.
 package spool

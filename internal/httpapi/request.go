@@ -146,13 +146,13 @@ func decode(raw []byte, into any, more ...json.Options) error {
 		return nil
 	case errors.As(err, &about):
 		return about
-	case errors.As(err, &text) && text.Err == jsontext.ErrDuplicateName:
+	case errors.As(err, &text) && errors.Is(text.Err, jsontext.ErrDuplicateName):
 		return refuse(named(text.JSONPointer), "%.100q is there twice", named(text.JSONPointer))
 	case !errors.As(err, &value):
 		return refuse("", "%s", strings.TrimPrefix(err.Error(), "jsontext: "))
 	case value.JSONPointer == "":
 		return refuse("", "it has to be an object")
-	case value.Err == json.ErrUnknownName:
+	case errors.Is(value.Err, json.ErrUnknownName):
 		return refuse(named(value.JSONPointer), "%.100q is not known: /api/v1/openapi.json has the names, with their capitals", named(value.JSONPointer))
 	case value.Err != nil:
 		return refuse(named(value.JSONPointer), "%.100q: %s", named(value.JSONPointer), agent.PlainProblem(value.Err.Error()))

@@ -169,16 +169,14 @@ func (l *lines) Read(p []byte) (int, error) {
 
 // take passes a message on, or answers that it is none.
 func (l *lines) take(one []byte) error {
-	code, what := jsonrpc.CodeInvalidRequest, ""
+	code, what := jsonrpc.CodeInvalidRequest, "this message is too long"
 	_, err := jsonrpc.DecodeMessage(one)
 	switch {
 	case !json.Valid(one):
 		code, what = jsonrpc.CodeParseError, "this line is no JSON: send one message a line"
 	case err != nil:
 		what = "this is no message of JSON-RPC 2.0"
-	case len(one) > mcp.DefaultMaxLineLength:
-		what = "this message is too long"
-	default:
+	case len(one) <= mcp.DefaultMaxLineLength:
 		l.rest = append(append(l.rest, one...), '\n')
 		return nil
 	}

@@ -151,12 +151,8 @@ func Short(threadID string) string {
 	return agent.MainThreadID(session, id.ConversationID)
 }
 
-// Threads prints a list of threads, and what state says of each.
-func (p *Printer) Threads(list []agent.Thread, state func(agent.Thread) string) {
-	p.Table(p.threads(list, state))
-}
-
-func (p *Printer) threads(list []agent.Thread, state func(agent.Thread) string) *Table {
+// Threads is a list of threads, and what state says of each.
+func (p *Printer) Threads(list []agent.Thread, state func(agent.Thread) string) *Table {
 	table := &Table{Columns: []Column{{Name: "ID", Min: 20}, {Name: "AGENT", Min: 8, Drop: 2}, {Name: "STATUS", Min: 16}, {Name: "ACTIVE", Drop: 3}, {Name: "MESSAGES", Drop: 4}, {Name: "TOPIC", Min: 16, Drop: 1}}}
 	for _, t := range list {
 		who := ""
@@ -171,7 +167,7 @@ func (p *Printer) threads(list []agent.Thread, state func(agent.Thread) string) 
 // ThreadList is a numbered list of threads for a terminal of a width.
 func ThreadList(list []agent.Thread, width int) string {
 	p := &Printer{Width: width}
-	table := p.threads(list, Status)
+	table := p.Threads(list, Status)
 	table.Columns = append([]Column{{Name: "#"}}, table.Columns...)
 	for i := range table.rows {
 		table.rows[i] = append([]string{strconv.Itoa(i + 1)}, table.rows[i]...)

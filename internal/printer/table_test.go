@@ -37,7 +37,7 @@ func TestATableGivesWay(t *testing.T) {
 		assert.Contains(t, text, "1b114f9c")
 	}
 	p := &Printer{} // a pipe
-	piped := strings.Join(p.threads(list, Status).Lines(0), "\n")
+	piped := strings.Join(p.Threads(list, Status).Lines(0), "\n")
 	assert.Contains(t, piped, "agent:researcher:researcher-1795949452330-1b114f9ca7e2  researcher  waiting_for_approval")
 	assert.Contains(t, piped, "one two")
 	assert.NotContains(t, piped, "TOPIC")

@@ -53,7 +53,7 @@ func (p *Printer) Thread(v spool.View) {
 	section(p, "tool calls", v.ToolCalls, func(c agent.ToolCall) string {
 		return fmt.Sprintf("%-17s %s", callStatus(c.Status, c.ErrorReason), terminal.CallText(c.ToolName, c.Args))
 	})
-	section(p, "tasks", p.tasks(v.Tasks, v.Questions, v.Waits).Lines(max(0, p.Width-2)), func(line string) string { return line })
+	section(p, "tasks", p.Tasks(v.Tasks, v.Questions, v.Waits).Lines(max(0, p.Width-2)), func(line string) string { return line })
 	section(p, "events", v.Events, Event)
 }
 
@@ -239,8 +239,8 @@ func State(t agent.Thread, open []spool.ApprovalRequest, asked []spool.QuestionR
 	return Status(t) + " (" + strings.Join(parts, "; ") + ")"
 }
 
-// tasks are tasks with their agents' threads, and the questions, or model calls, they wait for.
-func (p *Printer) tasks(tasks []agent.Task, asked []spool.QuestionRequest, waits []agent.ModelWait) *Table {
+// Tasks are tasks with their agents' threads, and the questions, or model calls, they wait for.
+func (p *Printer) Tasks(tasks []agent.Task, asked []spool.QuestionRequest, waits []agent.ModelWait) *Table {
 	table := &Table{Columns: []Column{{Name: "STATUS"}, {Name: "WHO", Min: 12}, {Name: "ID"}, {Name: "TASK", Min: 20, Drop: 1}}}
 	for _, t := range tasks {
 		var below []string
@@ -261,11 +261,6 @@ func (p *Printer) tasks(tasks []agent.Task, asked []spool.QuestionRequest, waits
 		table.Add([]string{string(t.Status), t.Name, id, cmp.Or(t.Description, t.Instruction)}, below...)
 	}
 	return table
-}
-
-// Tasks prints tasks.
-func (p *Printer) Tasks(tasks []agent.Task, asked []spool.QuestionRequest, waits []agent.ModelWait) {
-	p.Table(p.tasks(tasks, asked, waits))
 }
 
 // waitText says what the model call of a thread waits for, and names the agent if the

@@ -143,7 +143,7 @@ func (c *sessionsListCmd) Run(ctx context.Context, a *app) error {
 		threads = append(threads, t)
 	}
 	return a.Show(list, func() {
-		a.Threads(threads, func(t agent.Thread) string { return cmp.Or(printer.Status(t), string(t.Kind)) })
+		a.Table(a.Threads(threads, func(t agent.Thread) string { return cmp.Or(printer.Status(t), string(t.Kind)) }))
 		for _, i := range list.Sessions {
 			if i.Lost > 0 {
 				a.Progress("%s: its last line is torn, %s lost", i.Path, printer.Plural(i.Lost, "message"))

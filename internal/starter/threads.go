@@ -78,7 +78,7 @@ func (c *threadsCmd) Run(ctx context.Context, a *app) error {
 		if len(list) == 0 {
 			a.Progress("%s", c.none(a))
 		}
-		a.Threads(list, func(t agent.Thread) string { return printer.State(t, open, asked, waits) })
+		a.Table(a.Threads(list, func(t agent.Thread) string { return printer.State(t, open, asked, waits) }))
 		a.more(next)
 	})
 }
@@ -127,7 +127,7 @@ func (c *tasksCmd) Run(ctx context.Context, a *app) error {
 		Questions []spool.QuestionRequest `json:"questions,omitempty"`
 	}{tasks, waits, asked}
 	return a.Show(doc, func() {
-		a.Tasks(tasks, asked, waits)
+		a.Table(a.Tasks(tasks, asked, waits))
 	})
 }
 

@@ -2,7 +2,6 @@ package copy
 
 import (
 	"context"
-	"database/sql"
 	"encoding/json"
 	"maps"
 	"slices"
@@ -223,7 +222,7 @@ func (u *unit) dumpTable(name, where, order, threadID string) *table {
 }
 
 // columns are those that a table has, each with the type that the database gives it.
-func (u *unit) columns(name string) []*sql.ColumnType {
+func (u *unit) columns(name string) []*rows.ColumnType {
 	found := u.Rows(`SELECT * FROM ` + name + ` WHERE 1 = 0`)
 	defer func() { _ = found.Close() }()
 	types := rows.Must(found.ColumnTypes())

@@ -42,6 +42,9 @@ func (u *Unit) Row(query string, args ...any) *sql.Row {
 // Rows runs a query.
 func (u *Unit) Rows(query string, args ...any) *sql.Rows { return Must(u.query(query, args...)) }
 
+// ColumnType is what the database says of a column.
+type ColumnType = sql.ColumnType
+
 func (u *Unit) query(query string, args ...any) (*sql.Rows, error) {
 	return u.q.QueryContext(u.ctx, u.Store.sql.sql(query), args...)
 }
