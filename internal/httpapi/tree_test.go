@@ -81,7 +81,7 @@ func TestTasksAtEveryDepth(t *testing.T) {
 	cmd.Env = append(os.Environ(), b.Env...)
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, string(out))
-	require.Regexp(t, `(?m)^`+grandchild.SubAgentID+` +running +of `+r.ThreadID+`  script: slow`, string(out))
+	require.Regexp(t, `(?m)^`+grandchild.SubAgentID+` +researcher +running +`+r.ThreadID+` +script: slow`, string(out))
 	require.Contains(t, string(out), child.SubAgentID)
 
 	b.post("/api/v1/threads/"+id(grandchild.SubAgentID)+"/cancel", map[string]any{}).is(200)

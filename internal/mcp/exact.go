@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"bytes"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -47,11 +48,13 @@ func exactly(message []byte) []byte {
 		result["tools"] = encoded(look.Result.Tools)
 	}
 	var list []json.RawMessage
-	if block := result["content"]; block != nil && json.Unmarshal(block, &list) != nil { // a block without the list
-		if said := new(string); json.Unmarshal(block, said) == nil {
-			block = encoded(map[string]string{"type": "text", "text": *said})
-		}
+	switch block := bytes.TrimSpace(result["content"]); {
+	case bytes.HasPrefix(block, []byte{'"'}): // a text without block and list
+		list = []json.RawMessage{encoded(map[string]json.RawMessage{"type": encoded("text"), "text": block})}
+	case bytes.HasPrefix(block, []byte{'{'}): // a block without the list
 		list = []json.RawMessage{block}
+	default:
+		_ = json.Unmarshal(block, &list)
 	}
 	if failed, ok := result["isError"]; ok && json.Unmarshal(failed, new(bool)) != nil {
 		result["isError"] = encoded(true) // a word in its place is no success

@@ -51,7 +51,6 @@ func TestCase_M10_OddShapesOfAResult(t *testing.T) {
 	for message, want := range map[string]agent.ToolResult{
 		`{"result":{"content":"said","isError":"yes"}}`:                   {Content: "said", Status: agent.CallFailed},
 		`{"result":{"content":{"type":"text","text":"alone"}}}`:           {Content: "alone", Status: agent.CallSuccess},
-		`{"result":{"content":7,"structuredContent":{"a":1}}}`:            {Content: "[block of type unknown not shown]\n{\"a\":1}", Status: agent.CallSuccess},
 		`{"result":{"content":[{"type":"text","text":"x"}],"isError":1}}`: {Content: "x", Status: agent.CallFailed},
 	} {
 		got := resultIn(t, exactly([]byte(message)))

@@ -177,7 +177,7 @@ func (s *rude) call(m rpc) {
 	case "blocks":
 		s.reply(m.ID, json.RawMessage(blocks))
 	case "wrong":
-		s.reply(m.ID, object{"content": "not a list"})
+		s.reply(m.ID, object{"content": 7})
 	default:
 		s.text(m.ID, "echo")
 	}
