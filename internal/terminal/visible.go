@@ -68,8 +68,11 @@ func disguised(s string) map[int]bool {
 		}
 		for _, w := range words.FindAllStringIndex(part, -1) {
 			word := part[w[0]:w[1]]
+			if !strings.ContainsFunc(word, latin) && strings.Trim(word, alike) != "" {
+				continue
+			}
 			for i, r := range word {
-				if strings.ContainsRune(alike, r) && (strings.ContainsFunc(word, latin) || strings.Trim(word, alike) == "") {
+				if strings.ContainsRune(alike, r) {
 					at[p[0]+w[0]+i] = true
 				}
 			}

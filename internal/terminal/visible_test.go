@@ -59,5 +59,7 @@ func TestLookalikesAreShown(t *testing.T) {
 		assert.Equal(t, want, Visible(text))
 		assert.Equal(t, []string{want}, VisibleLines(text))
 	}
+	long := "x/" + strings.Repeat("о", 500_000) + "ф" // what it costs grows with the text, not with its square
+	assert.Equal(t, long, Visible(long))
 	assert.Equal(t, `{"c":"\u0435tc","d":"сор"}`, string(VisibleJSON([]byte(`{"c":"еtc","d":"сор"}`))))
 }

@@ -44,6 +44,7 @@ func retryAfter(h http.Header, now time.Time) (time.Duration, bool) {
 	return sensible(max(at.Sub(sentAt(h, now)), 0))
 }
 
+// sensible is a time that a provider may mean; what is longer is as if it had said none.
 func sensible(d time.Duration) (time.Duration, bool) {
 	if d > maxRetryAfter {
 		return 0, false
