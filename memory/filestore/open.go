@@ -20,8 +20,7 @@
 // file, some time later and several changes at once, so long threads cost more
 // with every step; opening reads everything. For many or very long conversations,
 // or several processes, use SQLite or PostgreSQL. A message takes about 3 KB, as a
-// file holds rows besides. On a busy machine of two processors writing a file took
-// 80 ms at 100 messages, 350 ms at 1,000 and 4 s at 10,000 (docs/figures.md); no
+// file holds rows besides. docs/figures.md says how long writing a file takes; no
 // operation waits for that, and a file that takes long lags behind longer.
 package filestore
 
