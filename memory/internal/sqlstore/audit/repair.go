@@ -190,7 +190,7 @@ var wrong = []struct{ what, query string }{
 	{"its user, session, root or depth is not as its parent's, %s", `SELECT p.id FROM threads t JOIN threads p ON p.id = t.parent_id WHERE t.id = ?` +
 		` AND (t.user_id <> p.user_id OR t.profile <> p.profile OR t.session_id <> p.session_id OR t.conversation_id <> p.conversation_id OR t.root_id <> p.root_id OR t.depth <> p.depth + 1)`},
 	{"call %s made it, which is not its parent's", `SELECT t.parent_call_id FROM threads t JOIN inbox i ON i.thread_id = t.id JOIN tool_calls c ON c.id = i.id` +
-		` WHERE t.id = ? AND t.parent_call_id <> c.id AND i.seq = (SELECT MIN(seq) FROM inbox WHERE thread_id = ? AND kind = 'assign')`},
+		` WHERE t.id = ? AND t.parent_call_id <> c.id AND NOT EXISTS (SELECT 1 FROM tool_calls m WHERE m.id = t.parent_call_id AND m.child_thread = t.id) AND i.seq = (SELECT MIN(seq) FROM inbox WHERE thread_id = ? AND kind = 'assign')`},
 	{"it works on task %s, which is not the one ordered last", `SELECT t.task_id FROM threads t JOIN inbox i ON i.thread_id = t.id JOIN tool_calls c ON c.id = i.id` +
 		` WHERE t.id = ? AND t.task_id <> c.task_id AND i.seq = (SELECT MAX(seq) FROM inbox WHERE thread_id = ? AND kind = 'assign')`},
 	{"call %s and its task name another sub-agent than its turn's", `SELECT c.id FROM tool_calls c JOIN turns n ON n.id = c.child_turn JOIN tasks k ON k.id = c.task_id` +

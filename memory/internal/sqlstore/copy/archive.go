@@ -17,9 +17,9 @@ import (
 const (
 	exported = 1 << iota // they are in exports
 	loaded               // an import adds them
-	forked               // a fork copies them
+	forked               // a fork copies them as they are
 	shared               // several threads have them: one that is there stays
-	whole    = exported | loaded | forked
+	whole    = exported | loaded
 )
 
 // archived are the tables that hold what belongs to a thread, in the order in
@@ -35,15 +35,13 @@ var archived = []struct {
 	{"threads", `id = ?`, `id`, whole},
 	{"inbox", `thread_id = ?`, `seq`, whole},
 	{"turns", `thread_id = ?`, `n`, whole},
-	{"summaries", `thread_id = ?`, `turn_id, step, cause`, whole},
+	{"summaries", `thread_id = ?`, `turn_id, step, cause`, whole | forked},
 	{"steps", `turn_id IN (SELECT id FROM turns WHERE thread_id = ?)`, `turn_id, step`, whole},
 	{"chunks", `turn_id IN (SELECT id FROM turns WHERE thread_id = ?)`, `turn_id, step, n`, exported | loaded},
 	{"events", `thread_id = ?`, `seq`, whole},
-	{"messages", `thread_id = ?`, `seq`, forked}, // records have them in a form that other programs read
-	{"image_refs", `thread_id = ?`, `name`, forked},
 	{"tool_calls", `thread_id = ?`, `id`, whole},
-	{"outputs", `call_id IN (SELECT id FROM tool_calls WHERE thread_id = ?)`, `call_id`, whole},
-	{"output_parts", `call_id IN (SELECT id FROM tool_calls WHERE thread_id = ?)`, `call_id, n`, whole},
+	{"outputs", `call_id IN (SELECT id FROM tool_calls WHERE thread_id = ?)`, `call_id`, whole | forked},
+	{"output_parts", `call_id IN (SELECT id FROM tool_calls WHERE thread_id = ?)`, `call_id, n`, whole | forked},
 	{"asks", `thread_id = ?`, `id`, whole},
 	{"tasks", `thread_id = ?`, `id`, whole},
 	{"budgets", `root_id = ?`, `root_id`, exported | loaded},

@@ -1,9 +1,8 @@
 package copy
 
 import (
+	"cmp"
 	"context"
-	"maps"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -11,6 +10,7 @@ import (
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/memory"
 	"github.com/spool-agents/spool/memory/internal/sqlstore/rows"
+	"github.com/spool-agents/spool/memory/internal/sqlstore/rules"
 )
 
 // cutText is why the last turn of a copied thread ended.
@@ -38,7 +38,7 @@ func (s *Store) Fork(ctx context.Context, r memory.ForkRequest) (res memory.Fork
 		id := agent.MainThreadID(src.SessionID, r.ConversationID)
 		repeated := u.forked(src, id, r.At)
 		if !repeated {
-			f := &fork{unit: u, id: id, conversation: r.ConversationID, threads: map[string]*forkThread{}, turns: map[string]*rows.Turn{}, calls: map[string]*rows.Call{}, made: map[string]string{}}
+			f := &fork{unit: u, id: id, conversation: r.ConversationID, calls: map[string]bool{}, said: map[string]bool{}, made: map[string]string{}}
 			f.copy(src, r.At)
 		}
 		res = u.forkResult(id)
@@ -83,203 +83,265 @@ func (u *unit) forkResult(id string) memory.ForkResult {
 	return res
 }
 
-// fork is a copy under way: the rows of a tree as an export has them, cut at a
-// moment, with ids of their own, loaded and closed as an import is. Nothing of
+// fork is a copy under way: the messages of a tree, cut at a moment, given ids of
+// their own and restored as closed turns, as those of an import are. Nothing of
 // the original is changed.
 type fork struct {
 	*unit
 	id, conversation string
-	at               int64 // the moment, by the original's clock
+	at               time.Time // the moment, by the original's clock
 	list             []*forkThread
-	threads          map[string]*forkThread // by the original's id
-	turns            map[string]*rows.Turn  // all of the copied threads, by id
-	calls            map[string]*rows.Call  // those that are copied
-	made             map[string]string      // new ids, by old ones
-	text             func(string) string    // puts new ids into texts
+	calls, said      map[string]bool     // calls and messages that are copied
+	made             map[string]string   // new ids of threads, sub-agents and turns, by old ones
+	text             func(string) string // puts new ids into texts
 }
 
-// forkThread is one thread of a fork. Its rows are those of the original.
+// forkThread is one thread of a fork.
 type forkThread struct {
-	src, t  *rows.Thread // t is the copy
-	event   int64        // what is copied of the log
-	message int64        // and of the messages
-	at      int64        // when that was written
-	open    *rows.Turn   // the turn that is cut, if one is
-	saved   int          // its steps that are copied
-
-	events   []*rows.Event
-	messages []agent.Message
-	ids      map[string]bool // of the messages
-	turns    []*rows.Turn    // begun by then
-	calls    []*rows.Call
-	entries  []*rows.Entry
-	taken    int64        // entries that are copied
-	unbegun  bool         // the copied part ordered work that had not begun
-	ended    []*rows.Turn // ends in the background that the copied part does not tell
+	src, t   *rows.Thread // t is the copy
+	turns    []*plainTurn
+	messages int
+	cut      bool // its last turn had not ended, or it had not begun
 }
 
 // copy makes the fork of a main thread at a message.
 func (f *fork) copy(src *rows.Thread, at string) {
-	root := f.cutMain(src, at)
-	f.add(root)
+	all := f.Messages(src.ID)
+	seq := f.messageSeq(src, at)
+	n := endOfRound(all, slices.IndexFunc(all, func(m agent.Message) bool { return m.Seq == seq }))
+	f.at = all[n-1].Timestamp
+	if n == len(all) && src.OpenTurnID == "" {
+		f.at = rows.Stamp(f.Now)
+	}
+	f.add(src, all, n)
 	for i := 0; i < len(f.list); i++ { // it grows: parents come before their children
-		f.below(f.list[i])
+		f.below(f.list[i].src.ID)
 	}
 	f.rename()
 	for _, one := range f.list {
 		f.write(one, at)
 	}
-	f.settle()
-	t := root.t
-	t.At = max(f.Now, t.UpdatedMs)
-	t.Touch()
-}
-
-// settle ends what the copy cannot go on with: turns that are cut, and work that
-// had not begun. Ends of sub-agents that nobody was told are noted.
-func (f *fork) settle() {
-	end := &closing{unit: f.unit, message: cutText, passed: map[string]bool{}, told: map[string]bool{}}
+	root := f.list[0].t
 	for _, one := range f.list {
-		end.list = append(end.list, one.t)
-		for _, turn := range append(one.ended, one.open) {
-			// Had it ended when the turn above was copied, that one counts it.
-			if turn != nil && turn.State == memory.TurnClosed && !f.isCut(turn.DelegatorTurn) {
-				end.passed[f.newTurn(turn.ID)] = true
-			}
-		}
-		for _, e := range one.events {
-			var d rows.ChildCompleted
-			if e.Type == agent.EventSubAgentCompleted && rows.Decode(e.DataText, &d) == nil {
-				end.told[f.text(d.ParentToolCall)] = true
+		for _, p := range one.turns {
+			if p.Background { // nobody was told of its end: the next message tells it
+				e := f.ChildEntry(root, &p.Turn)
+				e.Quiet = true
+				f.ChildEnded(&p.Turn)
+				f.Enter(root, e)
 			}
 		}
 	}
-	end.close()
-	for _, one := range f.list {
-		for _, src := range one.ended {
-			end.tell(f.Turn(f.newTurn(src.ID)))
+	root.At = max(f.Now, root.UpdatedMs)
+	root.Touch()
+}
+
+// endOfRound is behind a message and the results of its calls, of which none is
+// parted from its call.
+func endOfRound(messages []agent.Message, i int) int {
+	for i++; i < len(messages) && messages[i].Role == agent.RoleTool; i++ {
+	}
+	return i
+}
+
+// messageSeq finds a message by its id or by its sender's; none is the last one.
+func (f *fork) messageSeq(src *rows.Thread, at string) int64 {
+	if at == "" {
+		if src.LastMessage == 0 {
+			rows.Refuse(agent.CodeConflict, "thread %s has no message yet: there is nothing to fork", src.ID)
 		}
-		if one.t.Kind == agent.KindSubAgent && len(one.turns) == 0 {
-			one.t.Status = agent.ThreadCancelled
+		return src.LastMessage
+	}
+	e := f.Entry(`thread_id = ? AND kind = 'message' AND id = ?`, src.ID, at)
+	id := at
+	if e != nil {
+		id = agent.MessageID(e.TurnID, 0)
+	}
+	var seq int64
+	if !f.One(`SELECT seq FROM messages WHERE thread_id = ? AND (id = ? OR id = ?) ORDER BY seq LIMIT 1`, src.ID, at, id).Into(&seq) {
+		if q := f.Ask(`root_id = ? AND message_id = ? AND message_id <> ''`, src.RootThreadID, at); q != nil {
+			rows.Refuse(agent.CodeInvalid, "message %q is not in the conversation: it became the answer to question %s of %s, which is the result of call %s", at, q.ID, q.Thread, q.Call)
+		}
+		rows.Refuse(agent.CodeNotFound, "thread %s has no message %q: show lists them with their ids; one that waits in the inbox is not in the conversation yet", src.ID, at)
+	}
+	return seq
+}
+
+// below adds the sub-agents that the copied part of a thread made, each with what
+// that part ordered of it: in the background up to the moment of the fork.
+func (f *fork) below(parent string) {
+	for _, id := range f.childIDs(parent) {
+		src, taken := f.Thread(id), 0
+		rows.Check(f.Row(`SELECT COUNT(*) FROM tool_calls WHERE id = ?`, src.ParentToolCallID).Scan(&taken))
+		if taken > 0 && !f.calls[src.ParentToolCallID] || taken == 0 && src.CreatedAt.After(f.at) {
+			continue
+		}
+		all, turns, n := f.Messages(id), f.turnsOf(id), 0
+		for n < len(all) {
+			t, end := turns[all[n].TurnID], endOfRound(all, n)
+			if t == nil || t.DelegatorThread != "" && !f.calls[t.DelegatorCall] || t.Background && all[end-1].Timestamp.After(f.at) {
+				break
+			}
+			n = end
+		}
+		f.add(src, all, n)
+	}
+}
+
+func (u *unit) turnsOf(threadID string) map[string]*rows.Turn {
+	turns := map[string]*rows.Turn{}
+	for _, t := range rows.Find(u, (*rows.Turn).Targets, (*rows.Turn).Loaded, rows.SelectTurn+` WHERE thread_id = ?`, threadID) {
+		turns[t.ID] = t
+	}
+	return turns
+}
+
+// add takes the first n messages of a thread into the fork, by the turns that they
+// are of.
+func (f *fork) add(src *rows.Thread, all []agent.Message, n int) {
+	one := &forkThread{src: src, messages: n, cut: n == 0}
+	f.list = append(f.list, one)
+	turns := f.turnsOf(src.ID)
+	if paired, _ := pairUp(all[:n]); len(paired) != n {
+		rows.Refuse(agent.CodeConflict, "calls of thread %s have no results: run verify --repair on it first", src.ID)
+	}
+	for i, m := range all[:n] {
+		t := turns[m.TurnID]
+		if t == nil {
+			rows.Refuse(agent.CodeConflict, "thread %s has lost the turn of message %d: verify tells more", src.ID, m.Seq)
+		}
+		if i == 0 || all[i-1].TurnID != t.ID {
+			p := &plainTurn{}
+			p.ID, p.N, p.EntryKind, p.MessageID, p.State = t.ID, int64(len(one.turns)+1), memory.EntryMessage, t.MessageID, memory.TurnClosed
+			p.Outcome, p.Reason, p.ErrorCode, p.Error, p.Usage, p.Schema = t.Outcome, t.Reason, t.ErrorCode, t.Error, t.Usage, t.Schema
+			p.DelegatorThread, p.DelegatorTurn, p.DelegatorCall, p.Background = t.DelegatorThread, t.DelegatorTurn, t.DelegatorCall, t.Background
+			one.turns = append(one.turns, p)
+		}
+		p := one.turns[len(one.turns)-1]
+		p.messages = append(p.messages, m)
+		f.said[m.ID] = true
+		for _, c := range m.ToolCalls {
+			f.calls[c.ID] = true
+		}
+		if one.cut = i == n-1 && (t.State != memory.TurnClosed || n < len(all) && all[n].TurnID == t.ID); !one.cut {
+			continue
+		}
+		p.Outcome, p.Reason, p.ErrorCode, p.Error, p.Usage = agent.ThreadCancelled, "", string(agent.ThreadCancelled), cutText, agent.Usage{}
+		for _, m := range p.messages {
+			if m.Usage != nil {
+				p.Usage = p.Usage.Add(rules.OneRequest(*m.Usage))
+			}
 		}
 	}
 }
 
-// isCut reports whether a turn of the original is cut in the copy.
-func (f *fork) isCut(turnID string) bool {
-	turn := f.turns[turnID]
-	return turn != nil && f.threads[turn.ThreadID] != nil && f.threads[turn.ThreadID].open == turn
+// told reports whether a copied message tells the end of a turn.
+func (f *fork) told(turnID string) bool {
+	return slices.ContainsFunc(f.list, func(one *forkThread) bool { return f.said[agent.MessageID(agent.TurnID(one.src.ID, turnID, 0), 0)] })
 }
 
-// Ids that a store gives to sub-agents and turns contain a hash, so that they are
-// themselves wherever they stand in a text, as in the ids of calls, tasks and
-// messages. Other ids are replaced only where they are a whole JSON value.
-var (
-	hashedAgent = regexp.MustCompile(`^[a-z0-9-]+-\d{13,}-[0-9a-f]{12}$`)
-	hashedCall  = regexp.MustCompile(`^call_[0-9a-f]{16}_\d+_\d+$`)
-)
-
-// named are columns that hold no id of what a store makes.
-var named = []string{"user_id", "profile", "session_id", "conversation_id", "agent_type"}
-
-// rename gives everything that is copied an id of its own, derived as the ids of
-// new things are. Texts are given the new ids too: the model finds in what it
-// was told which sub-agent to resume.
+// rename gives threads, sub-agents and turns ids of their own, derived as the ids
+// of new things are. Those of sub-agents and turns contain a hash, so that they are
+// themselves wherever they stand in a text, as in the ids of calls and messages:
+// the model finds in what it was told which sub-agent to resume.
 func (f *fork) rename() {
-	for id := range f.turns {
-		f.newTurn(id)
-	}
+	var texts []string
 	for _, one := range f.list {
-		f.newThread(one.src.ID)
-		for _, c := range one.calls {
-			if !hashedCall.MatchString(c.ID) {
-				id := f.newCall(c.ID)
-				f.made[c.ID], f.made[agent.TaskID(c.ID)], f.made[agent.ToolMessageID(c.ID)] = id, agent.TaskID(id), agent.ToolMessageID(id)
+		id, src := f.id, one.src
+		if src.Kind == agent.KindSubAgent {
+			made := agent.NewAgentID(src.AgentType, src.CreatedAt, f.made[src.ParentThreadID], "", src.ParentToolCallID)
+			id = agent.SubThreadID(src.AgentType, made)
+			f.made[src.AgentID] = made
+			texts = append(texts, src.AgentID, made)
+		} else {
+			texts = append(texts, `"`+src.ID+`"`, `"`+id+`"`, `"agent:`+src.ID+`"`, `"agent:`+id+`"`) // the latter is the source of a message
+		}
+		f.made[src.ID] = id
+		for _, p := range one.turns {
+			for _, m := range append([]agent.Message{{ID: p.ID}}, p.messages...) {
+				// A message may have its id from a turn that it would have opened.
+				if turn, _, _ := strings.Cut(m.ID, "."); turnForm.MatchString(turn) && f.made[turn] == "" {
+					f.made[turn] = agent.TurnID(f.id, turn, 0)
+					texts = append(texts, turn[1:], f.made[turn][1:])
+				}
 			}
 		}
-		for _, e := range one.entries {
-			// The turn that it would have opened, had it not been taken into a
-			// running one: the id of its message follows from it.
-			if f.turns[e.TurnID] == nil && e.Kind != memory.EntryRetry && e.TurnID != "" {
-				f.made[e.TurnID] = agent.TurnID(f.newThread(one.src.ID), f.newEntryID(e.Kind, e.ID), 0)
+	}
+	f.text = strings.NewReplacer(texts...).Replace
+}
+
+// write restores the copy of a thread.
+func (f *fork) write(one *forkThread, at string) {
+	src, t := one.src, *one.src
+	one.t = &t
+	t.ID, t.RootThreadID, t.ConversationID, t.CreatedMs, t.At = f.made[src.ID], f.id, f.conversation, f.Now, src.CreatedMs
+	t.TaskID, t.Status, t.Reason, t.OpenTurnID, t.Metadata = "", agent.ThreadCancelled, "", "", agent.Metadata{Topic: src.Topic}
+	t.LastEvent, t.LastMessage, t.LastEntry, t.LastTurn, t.LastChild, t.Waiting, t.SummaryFrom, t.SummaryTo = 0, 0, 0, 0, 0, 0, 0, 0
+	if src.Kind == agent.KindSubAgent {
+		t.CreatedMs, t.AgentID, t.ParentThreadID, t.ParentToolCallID = src.CreatedMs, f.made[src.AgentID], f.made[src.ParentThreadID], f.text(src.ParentToolCallID)
+	}
+	children := map[string]*agent.Thread{}
+	for _, child := range f.list {
+		if child.src.ParentThreadID == src.ID {
+			link := agent.Thread{ID: f.made[child.src.ID], AgentID: f.made[child.src.AgentID], CreatedAt: child.src.CreatedAt}
+			children[f.text(child.src.ParentToolCallID)] = &link
+		}
+	}
+	for _, p := range one.turns {
+		f.adopt(&t, p)
+		for _, m := range p.messages {
+			if use := m.Usage; use != nil {
+				t.ContextWindow = agent.ContextWindow{Prompt: use.PromptTokens, Completion: use.CompletionTokens, Total: rules.OneRequest(*use).TotalTokens}
 			}
 		}
 	}
-	ids := maps.Clone(f.made)
-	ids["agent:"+f.list[0].src.ID] = "agent:" + f.id // the source of a message
-	var whole, within []string
-	for _, old := range slices.Sorted(maps.Keys(ids)) {
-		switch {
-		case turnForm.MatchString(old):
-			within = append(within, old[1:], ids[old][1:])
-		case hashedAgent.MatchString(old):
-			within = append(within, old, ids[old])
-		default:
-			whole = append(whole, `"`+old+`"`, `"`+ids[old]+`"`)
-		}
-	}
-	f.text = strings.NewReplacer(append(whole, within...)...).Replace
+	f.restore(&t, one.turns, children)
+	f.apart(&t, one)
+	f.Exec(`INSERT INTO forks (thread_id, from_thread, from_seq, at_message, cut) VALUES (?, ?, ?, ?, ?)`, t.ID, src.ID, one.messages, at, rows.Flag(one.cut))
 }
 
-// newID is what stands in a copied row instead of a text.
-func (f *fork) newID(s string) string {
-	if made, ok := f.made[s]; ok {
-		return made
+// adopt makes a turn one of the copy. Only one in the background whose end no copied
+// message tells still has a delegator.
+func (f *fork) adopt(t *rows.Thread, p *plainTurn) {
+	if p.Background = p.Background && !f.told(p.ID); p.Background {
+		call := f.text(p.DelegatorCall)
+		p.DelegatorThread, p.DelegatorTurn, p.DelegatorCall = f.made[p.DelegatorThread], f.made[p.DelegatorTurn], cmp.Or(f.Renamed[f.made[p.DelegatorThread]+" "+call], call)
+	} else {
+		p.DelegatorThread, p.DelegatorTurn, p.DelegatorCall = "", "", ""
 	}
-	return f.text(s)
-}
-
-// renameRow puts the new ids into a row.
-func (f *fork) renameRow(r row) {
-	for i, c := range r.cells {
-		if s, ok := c.v.(string); ok && !slices.Contains(named, r.columns[i]) {
-			r.cells[i].v = f.newID(s)
+	p.ID, p.ThreadID, p.MessageID = f.made[p.ID], t.ID, f.text(p.MessageID)
+	for i, m := range p.messages {
+		over := f.made[m.SupersededBy]
+		p.messages[i] = agent.Message{}
+		rows.Check(rows.Decode(f.text(rows.Must(rows.Encode(m))), &p.messages[i]))
+		p.messages[i].SupersededBy = over
+		if p.Outcome == agent.ThreadCompleted {
+			p.Answer = p.messages[i].Content.String()
 		}
 	}
 }
 
-func (f *fork) newThread(id string) string {
-	one := f.threads[id]
-	switch {
-	case one == nil:
-		return id
-	case one.src.Kind == agent.KindMain:
-		f.made[id] = f.id
-	case f.made[id] == "":
-		created, turn := time.UnixMilli(one.src.CreatedMs), ""
-		if c := f.calls[one.src.ParentToolCallID]; c != nil {
-			created, turn = c.CreatedAt, f.newTurn(c.TurnID)
+// apart copies what stands beside messages: summaries, and results as they were
+// before they were cut for the model.
+func (f *fork) apart(t *rows.Thread, one *forkThread) {
+	for name, table := range f.dump(one.src.ID, forked) {
+		table.keep(func(r row) bool {
+			for column, id := range map[string]string{
+				"thread_id": t.ID, "turn_id": f.made[r.text("turn_id")], "call_id": f.Renamed[t.ID+" "+f.text(r.text("call_id"))], "body": f.text(r.text("body")),
+			} {
+				r.set(column, id)
+			}
+			return r.text("call_id") != "" || r.text("turn_id") != "" && r.text("state") == rows.StepStored && r.number("last_seq") < t.LastMessage
+		})
+		f.load(name, table, false)
+		if name != "summaries" {
+			continue
 		}
-		made := agent.NewAgentID(one.src.AgentType, created, f.newThread(one.src.ParentThreadID), turn, f.newCall(one.src.ParentToolCallID))
-		f.made[one.src.AgentID], f.made[id] = made, agent.SubThreadID(one.src.AgentType, made)
+		for _, r := range table.all() {
+			t.Compactions++
+			if r.text("body") != "" && r.number("to_seq") > t.SummaryTo {
+				t.SummaryFrom, t.SummaryTo = r.number("from_seq"), r.number("to_seq")
+			}
+		}
 	}
-	return f.made[id]
-}
-
-// newCall is the id of a call, which contains that of its turn.
-func (f *fork) newCall(id string) string {
-	if c := f.calls[id]; c != nil {
-		return agent.CallID(f.newTurn(c.TurnID), c.Step, c.Index)
-	}
-	hash, rest, _ := strings.Cut(strings.TrimPrefix(id, "call_"), "_")
-	return "call_" + f.newTurn("t" + hash)[1:] + "_" + rest
-}
-
-func (f *fork) newTurn(id string) string {
-	if made, ok := f.made[id]; ok || id == "" {
-		return made
-	}
-	f.made[id] = agent.TurnID(f.id, id, 0)
-	return f.made[id]
-}
-
-// newEntryID is the id of an inbox entry; those that people give stay.
-func (f *fork) newEntryID(kind memory.EntryKind, id string) string {
-	switch {
-	case kind == memory.EntryAssign:
-		return f.newCall(id)
-	case kind == memory.EntryChild, kind == memory.EntryRetry && f.turns[id] != nil:
-		return f.newTurn(id)
-	}
-	return id
 }

@@ -26,7 +26,7 @@ const importedText = "the conversation was imported, and this turn had not ended
 // makes a worker act, and no later turn gets a policy or a permission from it.
 func (s *Store) ImportThreads(ctx context.Context, r memory.ImportRequest) (memory.ImportResult, error) {
 	return writing(ctx, s, "import", func(u *unit) (res memory.ImportResult) {
-		end := &closing{unit: u, message: importedText}
+		end := &closing{unit: u}
 		for _, record := range r.Threads {
 			added := false
 			err := rows.Caught(func() { added = end.restore(r, record) })
@@ -192,7 +192,7 @@ func (u *unit) sameThread(there *rows.Thread, record memory.ThreadRecord, plain 
 	}
 }
 
-// turnForm is the form of the ids of turns: a fork finds what to rename by it.
+// turnForm is the form of the ids of turns: a fork renames what is of that form.
 var turnForm = regexp.MustCompile(`^t[0-9a-f]{16}$`)
 
 // checkArchive refuses rows that belong to another thread.
@@ -248,11 +248,15 @@ func (u *unit) loadMessages(record memory.ThreadRecord) {
 		if m.Seq != int64(i+1) {
 			rows.Refuse(agent.CodeInvalid, "message %d has seq %d: restore the file, or leave its \"store\" out to number its messages anew", i+1, m.Seq)
 		}
-		superseded := m.SupersededBy
-		m.SupersededBy = ""
-		body := rows.Must(rows.Encode(m))
-		u.Exec(`INSERT INTO messages (thread_id, seq, id, superseded_by, body) VALUES (?, ?, ?, ?, ?)`,
-			record.Thread.ID, m.Seq, m.ID, superseded, body)
-		u.Refer(record.Thread.ID, body)
+		u.insertMessage(record.Thread.ID, m)
 	}
+}
+
+// insertMessage inserts a message under its seq.
+func (u *unit) insertMessage(threadID string, m agent.Message) {
+	superseded := m.SupersededBy
+	m.SupersededBy = ""
+	body := rows.Must(rows.Encode(m))
+	u.Exec(`INSERT INTO messages (thread_id, seq, id, superseded_by, body) VALUES (?, ?, ?, ?, ?)`, threadID, m.Seq, m.ID, superseded, body)
+	u.Refer(threadID, body)
 }

@@ -12,10 +12,7 @@ import (
 // copy, nobody decides or answers in it, and nothing of it opens a turn.
 type closing struct {
 	*unit
-	message string          // why a turn ended
-	list    []*rows.Thread  // parents before their children
-	passed  map[string]bool // turns whose use the turns above have already
-	told    map[string]bool // calls whose sub-agent's end is in the log already
+	list    []*rows.Thread // parents before their children
 	dropped []memory.Dropped
 }
 
@@ -62,7 +59,7 @@ func (c *closing) closeOpen(t *rows.Thread) {
 		c.leaveOut(t.ID, "a question that nobody had answered: it ended as aborted")
 	}
 	closed := memory.Closed{Outcome: agent.ThreadCancelled}
-	c.End(t, turn, memory.CloseRequest{ThreadID: t.ID, Outcome: agent.ThreadCancelled, Message: c.message}, &closed)
+	c.End(t, turn, memory.CloseRequest{ThreadID: t.ID, Outcome: agent.ThreadCancelled, Message: importedText}, &closed)
 	for _, one := range append([]memory.ThreadTurn{{ThreadID: t.ID}}, closed.Stopped...) {
 		c.leaveOut(one.ThreadID, "the turn that was open: it ended as cancelled")
 	}
@@ -76,12 +73,8 @@ func (c *closing) tell(turn *rows.Turn) {
 	if turn.DelegatorThread == "" {
 		return
 	}
-	if !c.passed[turn.ID] {
-		c.AddUsageAbove(turn)
-	}
-	if !c.told[turn.DelegatorCall] {
-		c.ChildEnded(turn)
-	}
+	c.AddUsageAbove(turn)
+	c.ChildEnded(turn)
 	root := c.Thread(c.Thread(turn.ThreadID).RootThreadID)
 	e := c.ChildEntry(root, turn)
 	e.Quiet = true

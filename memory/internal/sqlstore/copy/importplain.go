@@ -33,10 +33,6 @@ func (u *unit) restorePlain(r memory.ImportRequest, record memory.ThreadRecord) 
 	})
 	rows.Check(agent.Wrap(err, agent.CodeConflict, "the id of its session, %s, is taken", t.SessionID))
 	t.ConfigHash = u.KeepConfig(agent.SpecialistAgentConfig{Name: t.AgentType})
-	u.belowParent(t)
-	u.Exec(rows.InsertThread, rows.Values(t.Targets())...)
-	t.Loaded()
-	u.Threads = append(u.Threads, t)
 	children := map[string]*agent.Thread{}
 	for i, child := range r.Threads {
 		if child.Thread.ParentThreadID == t.ID && child.Thread.ParentToolCallID != "" {
@@ -48,11 +44,23 @@ func (u *unit) restorePlain(r memory.ImportRequest, record memory.ThreadRecord) 
 		if i == len(turns)-1 {
 			p.Usage = plainUsage(record)
 		}
-		u.restoreTurn(t, p, children)
 	}
+	u.restore(t, turns, children)
 	// What happened while the turns were written is not activity.
 	t.UpdatedMs, t.Dirty = min(record.Thread.UpdatedAt.UnixMilli(), u.Now), true
 	t.Loaded()
+}
+
+// restore adds a thread with closed turns; children are its sub-agents, by the
+// calls that made them.
+func (u *unit) restore(t *rows.Thread, turns []*plainTurn, children map[string]*agent.Thread) {
+	u.belowParent(t)
+	u.Exec(rows.InsertThread, rows.Values(t.Targets())...)
+	t.Loaded()
+	u.Threads = append(u.Threads, t)
+	for _, p := range turns {
+		u.restoreTurn(t, p, children)
+	}
 }
 
 // belowParent links a sub-agent to the call that made it. Where none is known,
@@ -167,7 +175,7 @@ func plainTurns(threadID string, messages []agent.Message) []*plainTurn {
 		p.ID = agent.TurnID(threadID, p.MessageID, int(p.N))
 		for i := range p.messages {
 			m := &p.messages[i]
-			m.TurnID = p.ID
+			m.TurnID, m.SupersededBy = p.ID, ""
 			if m.ID == "" || ids[m.ID] {
 				m.ID = agent.MessageID(p.ID, i)
 			}
@@ -241,10 +249,7 @@ func (u *unit) restoreMessage(t *rows.Thread, m agent.Message) {
 		m.Timestamp = rows.Stamp(t.At)
 	}
 	m.Content.Value = rows.Clean(m.Content.Value)
-	m.SupersededBy = ""
-	body := rows.Must(rows.Encode(m))
-	u.Exec(rows.InsertMessage, t.ID, m.Seq, m.ID, body)
-	u.Refer(t.ID, body)
+	u.insertMessage(t.ID, m)
 }
 
 // restoreCalls writes the calls of a message, and makes their ids unique in the
@@ -266,11 +271,11 @@ func (u *unit) restoreCalls(t *rows.Thread, p *plainTurn, m *agent.Message, resu
 		row := &rows.Call{ToolCall: agent.ToolCall{
 			ID: c.ID, ThreadID: t.ID, TurnID: p.ID, Step: p.Steps, Index: i, ToolName: c.Function.Name, Status: agent.CallPending, Gate: agent.GateAuto, Attempts: 1,
 		}, ArgsText: string(rows.JSONArgs(c.Function.Arguments)), CreatedMs: t.At, UpdatedMs: t.At}
+		if u.Renamed == nil {
+			u.Renamed = map[string]string{}
+		}
+		u.Renamed[t.ID+" "+old] = c.ID
 		if child := children[old]; child != nil {
-			if u.Renamed == nil {
-				u.Renamed = map[string]string{}
-			}
-			u.Renamed[t.ID+" "+old] = c.ID
 			row.SubAgentThreadID, row.SubAgentID, row.Delegation = child.ID, child.AgentID, true
 			t.At = max(t.At, child.CreatedAt.UnixMilli())
 		}

