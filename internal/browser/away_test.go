@@ -10,7 +10,7 @@ import (
 )
 
 // That the store or Temporal is away is said in a line, until it is back or put away.
-func TestWhatIsAwayIsSaid(t *testing.T) {
+func TestAll_WhatIsAwayIsSaid(t *testing.T) {
 	db, temporal := pgtest.Start(t), tt.StartServer(t)
 	tt.OnStore(t, func(t testing.TB) string { return db.Database(t) })
 	s := tt.NewOn(t, temporal)

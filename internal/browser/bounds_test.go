@@ -55,7 +55,7 @@ func TestCardsHideNothing(t *testing.T) {
 }
 
 // A user other than the administrator gets no button that fails.
-func TestWhatWaitsForTheAdministrator(t *testing.T) {
+func TestAll_WhatWaitsForTheAdministrator(t *testing.T) {
 	s := careful(t)
 	token, err := httpapi.AppendToken(filepath.Join(s.Dir, "web-tokens"), "eve")
 	require.NoError(t, err)
@@ -83,7 +83,7 @@ func TestWhatWaitsForTheAdministrator(t *testing.T) {
 }
 
 // A link on a page of another site leaves the session as it is.
-func TestALinkElsewhereReplacesNoSession(t *testing.T) {
+func TestAll_ALinkElsewhereReplacesNoSession(t *testing.T) {
 	s := tt.New(t)
 	token, err := httpapi.AppendToken(filepath.Join(s.Dir, "web-tokens"), "eve")
 	require.NoError(t, err)

@@ -74,7 +74,7 @@ func order(p *Tab) string {
 }
 
 // A conversation can be left and found again; drafts stay; a new one begins empty.
-func TestConversationsAreFoundAgain(t *testing.T) {
+func TestAll_ConversationsAreFoundAgain(t *testing.T) {
 	s := tt.New(t)
 	s.StartWorker()
 	web := s.StartWeb()
@@ -249,7 +249,7 @@ func TestRow98_QuestionsOnThePage(t *testing.T) {
 }
 
 // A fork goes on from a message in a new conversation; the old one stays.
-func TestForkOnThePage(t *testing.T) {
+func TestAll_ForkOnThePage(t *testing.T) {
 	s := tt.New(t)
 	s.StartWorker()
 	p := Open(t, s.StartWeb().Link, 1300, 850)
@@ -283,7 +283,7 @@ func picture(t *testing.T) string {
 }
 
 // An image is kept by the server and shown from there.
-func TestImageOnThePage(t *testing.T) {
+func TestAll_ImageOnThePage(t *testing.T) {
 	s := tt.New(t)
 	s.StartWorker()
 	p := Open(t, s.StartWeb().Link, 1300, 850)

@@ -39,7 +39,7 @@ func assign(agent, task string, more ...any) string {
 }
 
 // B1, B10: tools, agents and thoughts stand where they came, and stay there.
-func TestTheOrderIsTrue(t *testing.T) {
+func TestAll_TheOrderIsTrue(t *testing.T) {
 	s := tt.New(t)
 	s.StartWorker()
 	p := Open(t, s.StartWeb().Link, 1300, 850)
@@ -59,7 +59,7 @@ func TestTheOrderIsTrue(t *testing.T) {
 }
 
 // B2: an output above 2 KB is shown in an open chat, all of it if asked.
-func TestALongOutputIsShown(t *testing.T) {
+func TestAll_ALongOutputIsShown(t *testing.T) {
 	s := tt.New(t)
 	require.NoError(t, os.WriteFile(filepath.Join(s.Work, "long.txt"), []byte(strings.Repeat("a line of the file\n", 400)+"the very last line\n"), 0o600))
 	s.StartWorker()
@@ -74,7 +74,7 @@ func TestALongOutputIsShown(t *testing.T) {
 
 // B3, B7, B14, B15, B16: what waits is said everywhere; a message waits behind it; the
 // focus goes on; who answered in place of a call did not cancel it.
-func TestWaitingForAPerson(t *testing.T) {
+func TestAll_WaitingForAPerson(t *testing.T) {
 	s := asking(t)
 	p := Open(t, s.StartWeb().Link, 1300, 850)
 	write := script.Call("file_write", map[string]any{"path": "a.txt", "content": "x"})
@@ -115,7 +115,7 @@ func TestWaitingForAPerson(t *testing.T) {
 }
 
 // B5: an agent that works in the background is seen, and can be stopped.
-func TestABackgroundAgentIsSeen(t *testing.T) {
+func TestAll_ABackgroundAgentIsSeen(t *testing.T) {
 	s := tt.New(t)
 	s.StartWorker()
 	p := Open(t, s.StartWeb().Link, 1300, 850)
@@ -130,7 +130,7 @@ func TestABackgroundAgentIsSeen(t *testing.T) {
 }
 
 // B6, B13: an agent that failed says why; how long it took is told once.
-func TestAFailedAgentSaysWhy(t *testing.T) {
+func TestAll_AFailedAgentSaysWhy(t *testing.T) {
 	s := tt.New(t)
 	s.StartWorker()
 	p := Open(t, s.StartWeb().Link, 1300, 850)
@@ -211,7 +211,7 @@ func TestTextsReadWell(t *testing.T) {
 
 // B9, B11: Back leaves the address of a sub-agent; what could not be read while the
 // server was away is read when it is back.
-func TestAddressesAndAServerThatComesBack(t *testing.T) {
+func TestAll_AddressesAndAServerThatComesBack(t *testing.T) {
 	s := tt.New(t)
 	s.StartWorker()
 	web := s.StartWeb()
@@ -244,7 +244,7 @@ func TestAddressesAndAServerThatComesBack(t *testing.T) {
 }
 
 // What needs a person in other conversations is told here, and one key decides it.
-func TestInboxAndKeys(t *testing.T) {
+func TestAll_InboxAndKeys(t *testing.T) {
 	s := asking(t)
 	p := Open(t, s.StartWeb().Link, 1300, 850)
 	ask := func(name string) {
@@ -371,7 +371,7 @@ func TestBasicsOfAConversation(t *testing.T) {
 
 // The panel shows the main thread, too, and all that the store has of it; its width is
 // changed and kept.
-func TestThePanel(t *testing.T) {
+func TestAll_ThePanel(t *testing.T) {
 	s := tt.New(t)
 	s.StartWorker()
 	p := Open(t, s.StartWeb().Link, 1300, 850)
@@ -402,7 +402,7 @@ func TestThePanel(t *testing.T) {
 }
 
 // Conversations are found by what stands in them, renamed and deleted.
-func TestTheListOfConversations(t *testing.T) {
+func TestAll_TheListOfConversations(t *testing.T) {
 	s := tt.New(t)
 	s.StartWorker()
 	p := Open(t, s.StartWeb().Link, 1300, 850)

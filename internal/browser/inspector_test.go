@@ -97,7 +97,7 @@ func TestRow102_InspectorThroughKills(t *testing.T) {
 
 // The trace of a turn is one waterfall of it and its sub-agents: a span opens what was
 // sent and what came. It grows by what the stream tells, without being asked for.
-func TestTrace(t *testing.T) {
+func TestAll_Trace(t *testing.T) {
 	s := tt.New(t)
 	s.StartWorker()
 	p := Open(t, s.StartWeb().Link, 1300, 850)
@@ -172,7 +172,7 @@ func TestTwoUsers(t *testing.T) {
 }
 
 // A token that is made while the server runs lets its user in.
-func TestATokenMadeLater(t *testing.T) {
+func TestAll_ATokenMadeLater(t *testing.T) {
 	s := tt.New(t)
 	web := s.StartWeb()
 	cmd := exec.Command(tt.Starter(), "web-token", "carol")
@@ -186,7 +186,7 @@ func TestATokenMadeLater(t *testing.T) {
 }
 
 // Many sub-agents hide neither other conversations nor the tasks of their turn.
-func TestManySubAgents(t *testing.T) {
+func TestAll_ManySubAgents(t *testing.T) {
 	s := tt.New(t)
 	s.StartWorker()
 	p := Open(t, s.StartWeb().Link, 1300, 850)

@@ -38,7 +38,7 @@ func long(t *testing.T, s *tt.Stack, session string, n int) {
 }
 
 // A long thread opens at its end, without the rest, which comes when it is scrolled to.
-func TestTenThousandMessages(t *testing.T) {
+func TestAll_TenThousandMessages(t *testing.T) {
 	s := tt.New(t)
 	s.StartWorker()
 	long(t, s, "long-session", 10_000)

@@ -12,7 +12,7 @@ import (
 
 // A provider that asks for a pause: the page says so in place of "working", also after
 // it was loaded anew, and in the block of a sub-agent; then it is gone.
-func TestAPauseIsShown(t *testing.T) {
+func TestAll_APauseIsShown(t *testing.T) {
 	s := tt.New(t)
 	s.StartWorker()
 	p := Open(t, s.StartWeb().Link, 1300, 850)

@@ -36,7 +36,7 @@ const noteArticle = `new MutationObserver((_, o) => {
 // On a slow line a browser that has nothing of the page yet asks for all that it needs at
 // once, the conversation included: nothing waits for another answer. How long it takes is
 // logged; docs/figures.md has it.
-func TestFirstPaintOnASlowLine(t *testing.T) {
+func TestAll_FirstPaintOnASlowLine(t *testing.T) {
 	s := tt.New(t)
 	s.StartWorker()
 	long(t, s, "long-session", 500)

@@ -12,7 +12,7 @@ import (
 // Eight windows of one browser, which has six connections to a server, all show a text
 // while it is written; so they do after a window that streamed is gone, and after the
 // server was away. Nothing is lost or shown twice.
-func TestEightWindows(t *testing.T) {
+func TestAll_EightWindows(t *testing.T) {
 	s := tt.New(t)
 	s.StartWorker()
 	web := s.StartWeb()
@@ -68,7 +68,7 @@ func TestEightWindows(t *testing.T) {
 
 // Whom no model is configured for is told that a demo model answers, before and after
 // it has; that no worker runs, until one does.
-func TestTheDemoModelIsNamed(t *testing.T) {
+func TestAll_TheDemoModelIsNamed(t *testing.T) {
 	s := tt.New(t)
 	none := []string{"OPENAI_API_KEY=", "OPENAI_BASE_URL=", "SPOOL_DEMO_MODEL=true"}
 	p := Open(t, s.StartWeb(none...).Link, 1000, 700)

@@ -42,10 +42,10 @@ func copyFile(t *testing.T, from, to string) {
 	}
 }
 
-// TestBackup_StoreOlderThanTemporal: a copy of the store's file is put back.
+// TestAll_Backup_StoreOlderThanTemporal: a copy of the store's file is put back.
 // Temporal knows turns, and threads, that the store has forgotten, and has
 // finished a turn that is open there.
-func TestBackup_StoreOlderThanTemporal(t *testing.T) {
+func TestAll_Backup_StoreOlderThanTemporal(t *testing.T) {
 	s := stack(t)
 	ask(t, s)
 	s.StartWorker()
@@ -82,9 +82,9 @@ func TestBackup_StoreOlderThanTemporal(t *testing.T) {
 	require.Contains(t, repair(t, s), "ok")
 }
 
-// TestBackup_TemporalIsLost: Temporal begins anew with nothing. What was under way
+// TestAll_Backup_TemporalIsLost: Temporal begins anew with nothing. What was under way
 // is closed as failed(terminated), with everything saved kept, and can be retried.
-func TestBackup_TemporalIsLost(t *testing.T) {
+func TestAll_Backup_TemporalIsLost(t *testing.T) {
 	t.Parallel()
 	server := tt.StartServer(t)
 	s := tt.NewOn(t, server)
@@ -119,9 +119,9 @@ func TestBackup_TemporalIsLost(t *testing.T) {
 	s.Verify()
 }
 
-// TestBackup_TemporalOlderThanTheStore: the server's file of before is put back.
+// TestAll_Backup_TemporalOlderThanTheStore: the server's file of before is put back.
 // It believes in runs whose turns are long closed, and knows nothing of others.
-func TestBackup_TemporalOlderThanTheStore(t *testing.T) {
+func TestAll_Backup_TemporalOlderThanTheStore(t *testing.T) {
 	t.Parallel()
 	server := tt.StartServer(t)
 	s := tt.NewOn(t, server)

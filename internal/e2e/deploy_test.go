@@ -55,7 +55,7 @@ func gates(t *testing.T, s *tt.Stack, thread string) map[string]bool {
 // A turn waits for a person, below and above a sub-agent, while three deploys
 // change prompts, tools and workflow code. It wakes on the newest build, waits
 // again, and wakes on the oldest, as after a rollback.
-func TestWaitingThroughDeploys(t *testing.T) {
+func TestAll_WaitingThroughDeploys(t *testing.T) {
 	s := stack(t)
 	ask(t, s)
 	gated := buildVariant(t, "gated", gatedBuild...)
@@ -131,7 +131,7 @@ func pendingOther(t *testing.T, s *tt.Stack, before spool.Reply) spool.Reply {
 
 // A worker of another build dies between the end of a turn and the end of its run: the
 // run is ended all the same, and the thread goes on.
-func TestARunThatOnlyAnotherBuildCouldEnd(t *testing.T) {
+func TestAll_ARunThatOnlyAnotherBuildCouldEnd(t *testing.T) {
 	s := stack(t)
 	other := s.SpawnFrom(buildVariant(t, "changed", changedBuild...), "SPOOL_CRASH_AT=after-close")
 	r := s.Send("s1", "script: say stored")
@@ -151,7 +151,7 @@ func TestARunThatOnlyAnotherBuildCouldEnd(t *testing.T) {
 // The first attempt to go on with another build's run gets no answer, for its worker
 // dies, so the history says nothing of why the later ones fail: the run is replaced all
 // the same.
-func TestAnotherBuildsRunWhoseFirstAttemptIsLost(t *testing.T) {
+func TestAll_AnotherBuildsRunWhoseFirstAttemptIsLost(t *testing.T) {
 	s := stack(t)
 	ask(t, s)
 	other := s.SpawnFrom(buildVariant(t, "changed", changedBuild...), "SPOOL_WAIT_IN_RUN=10s")

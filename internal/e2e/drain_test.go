@@ -53,7 +53,7 @@ func TestSigtermLetsAnAnswerEnd(t *testing.T) {
 // Two workers are replaced one after the other while turns run, by a build with other
 // commands and a larger schema, and by the first one again. Each tool runs once and to
 // its end, and no turn fails. The long form tells how much longer turns take for it.
-func TestRollingDeploys(t *testing.T) {
+func TestAll_RollingDeploys(t *testing.T) {
 	s := stack(t)
 	next := nextBuild(t)
 	var workers []*tt.Process

@@ -193,7 +193,7 @@ func failedTasks(t *testing.T, s *tt.Stack, thread string) int {
 
 // A new first key with the old one behind it: turns that began under the old key go
 // on, through kill -9 in a tool, in a sub-agent and in a stream.
-func TestRotationOfKeysUnderOpenTurns(t *testing.T) {
+func TestAll_RotationOfKeysUnderOpenTurns(t *testing.T) {
 	s := stack(t)
 	s.Encrypt(tt.KeyA)
 	w := s.StartWorker()
@@ -234,7 +234,7 @@ var mistaken = "2025-01=" + strings.TrimPrefix(tt.KeyB, "2026-11=")
 // A worker without the key fails workflow tasks, not turns: it says which key it
 // lacks, and a worker that has it goes on. Runs that began without encryption go on
 // with it, even if a client encrypted a cancel before any worker had the key.
-func TestWorkerWithoutTheKeyWaits(t *testing.T) {
+func TestAll_WorkerWithoutTheKeyWaits(t *testing.T) {
 	t.Parallel()
 	const lacks, wrong = `key \"2025-01\", which is missing in encryptionKeys`, `cannot be decrypted with key \"2025-01\"`
 	for name, c := range map[string]struct{ keys, says string }{"no keys": {"", lacks}, "another key": {tt.KeyB, lacks}, "another key under its id": {mistaken, wrong}} {
@@ -288,7 +288,7 @@ func TestWorkerWithoutTheKeyWaits(t *testing.T) {
 
 // With workers of both kinds on a queue, as while keys are rolled out, turns take
 // longer and none fails.
-func TestWorkersWithAndWithoutKeys(t *testing.T) {
+func TestAll_WorkersWithAndWithoutKeys(t *testing.T) {
 	s := stack(t)
 	s.Encrypt(tt.KeyA)
 	s.StartWorker()

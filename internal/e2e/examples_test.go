@@ -32,13 +32,13 @@ func example(t *testing.T, name string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-func TestExampleOwnTool(t *testing.T) {
+func TestAll_ExampleOwnTool(t *testing.T) {
 	out, err := example(t, "own-tool").Output()
 	require.NoError(t, err)
 	assert.Equal(t, "I looked it up:\n\norder 7 is on its way\n", string(out))
 }
 
-func TestExampleOwnAgents(t *testing.T) {
+func TestAll_ExampleOwnAgents(t *testing.T) {
 	out, err := example(t, "own-agents").Output()
 	require.NoError(t, err)
 	assert.Contains(t, string(out), "588")
@@ -46,7 +46,7 @@ func TestExampleOwnAgents(t *testing.T) {
 	assert.Contains(t, string(out), "handed to accountant with status success\n")
 }
 
-func TestExampleBot(t *testing.T) {
+func TestAll_ExampleBot(t *testing.T) {
 	bot := example(t, "bot")
 	hello := `{"id":"1","channel":"help","thread":"t","user":"ada","text":"script: say hello"}` + "\n"
 	bot.Stdin = strings.NewReader(hello + hello + `{"id":"2","channel":"help","thread":"u","user":"bob","text":"script: call shell {\"command\":\"date\"}"}` + "\n")
@@ -56,7 +56,7 @@ func TestExampleBot(t *testing.T) {
 	assert.Contains(t, string(out), "help/u to bob: I may not run shell here.\n")
 }
 
-func TestExampleApprovals(t *testing.T) {
+func TestAll_ExampleApprovals(t *testing.T) {
 	service := example(t, "approvals", "127.0.0.1:0")
 	stdout, err := service.StdoutPipe()
 	require.NoError(t, err)
@@ -95,7 +95,7 @@ func TestExampleApprovals(t *testing.T) {
 	assert.Contains(t, v.Messages[len(v.Messages)-1].Content.String(), "order 7 is paid back")
 }
 
-func TestExampleReplay(t *testing.T) {
+func TestAll_ExampleReplay(t *testing.T) {
 	test := exec.CommandContext(t.Context(), "go", "test", "-count=1", "./...")
 	test.Dir = filepath.Join(temporaltest.Root(), "examples", "replay")
 	out, err := test.CombinedOutput()

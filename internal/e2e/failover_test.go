@@ -19,7 +19,7 @@ import (
 
 // The server of the store is lost for good while turns run, and its standby takes over:
 // what was accepted is answered, and no tool runs twice.
-func TestStoreFailsOver(t *testing.T) {
+func TestAll_StoreFailsOver(t *testing.T) {
 	t.Parallel()
 	first := pgtest.Start(t)
 	standby := first.Standby(t)

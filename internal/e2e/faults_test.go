@@ -269,7 +269,7 @@ func TestDeletedStoreEndsTheWorker(t *testing.T) {
 
 // Cancelled requests can leave Temporal's one connection to SQLite interrupted for good.
 // The server is started again then, and the turn goes on.
-func TestStuckTemporalDatabase(t *testing.T) {
+func TestAll_StuckTemporalDatabase(t *testing.T) {
 	t.Parallel()
 	server := tt.StartServer(t)
 	s := tt.NewOn(t, server)

@@ -17,7 +17,7 @@ import (
 
 // One of two workers loses its store, Temporal or the model: all messages are answered by
 // the other one, what it was about included, and it works again when the link is back.
-func TestAWorkerThatLosesAPartLeavesTheWorkToOthers(t *testing.T) {
+func TestAll_AWorkerThatLosesAPartLeavesTheWorkToOthers(t *testing.T) {
 	t.Parallel()
 	tt.OnPostgres(t)
 	for _, part := range []string{health.StorePart, health.TemporalPart, health.ModelPart} {

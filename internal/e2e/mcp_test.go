@@ -254,7 +254,7 @@ func TestAWorkersHealth(t *testing.T) {
 
 // doctor and tools exit 1 when a configured server does not answer, and say what
 // to do.
-func TestDoctorNamesWhatDoesNotAnswer(t *testing.T) {
+func TestAll_DoctorNamesWhatDoesNotAnswer(t *testing.T) {
 	s := stack(t)
 	servers(t, home(s), map[string]any{"args": []string{"-broken"}})
 	s.StartWorker()

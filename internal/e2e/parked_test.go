@@ -48,7 +48,7 @@ func TestParkedRunsAreSwept(t *testing.T) {
 
 // Sub-agents end in the very moment in which their delegator parks, or continues
 // as new: none of their ends is lost.
-func TestSubAgentsEndAsTheDelegatorParks(t *testing.T) {
+func TestAll_SubAgentsEndAsTheDelegatorParks(t *testing.T) {
 	s := begin(t, "SPOOL_WAIT_IN_RUN=100ms", "SPOOL_MAX_EVENTS=40")
 	n := 8
 	if tt.Long() {
@@ -83,7 +83,7 @@ func TestSubAgentsEndAsTheDelegatorParks(t *testing.T) {
 // A deploy that breaks the runs under way, as a change without a version gate
 // does: show names the failing workflow task and its cause, and a cancel ends the
 // turn all the same, by terminating the run. The thread goes on.
-func TestCancelOfAFailingWorkflowTask(t *testing.T) {
+func TestAll_CancelOfAFailingWorkflowTask(t *testing.T) {
 	s := stack(t)
 	w := s.StartWorker()
 	r := s.Send("s1", script.Script(count("n"), slow("b", 60), "say never"))
@@ -114,7 +114,7 @@ func TestCancelOfAFailingWorkflowTask(t *testing.T) {
 
 // Six kills of a worker within twelve seconds end none of the eight turns that
 // it runs: no one of them is to blame.
-func TestKillsOfASharedWorkerEndNobody(t *testing.T) {
+func TestAll_KillsOfASharedWorkerEndNobody(t *testing.T) {
 	s := stack(t)
 	w := s.StartWorker()
 	var all []spool.Reply

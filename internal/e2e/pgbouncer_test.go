@@ -22,7 +22,7 @@ import (
 
 // pgbouncer gives each transaction any connection. A tree of agents works behind it, as
 // docs/stores.md says that it is set up.
-func TestBehindPgbouncer(t *testing.T) {
+func TestAll_BehindPgbouncer(t *testing.T) {
 	t.Parallel()
 	c := pgtest.Start(t)
 	dir, err := os.MkdirTemp("", "bouncer")

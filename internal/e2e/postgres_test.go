@@ -49,7 +49,7 @@ func TestOnPostgres(t *testing.T) {
 			"export and import":         testExportOfARun,
 			"http log":                  TestRow40_HTTPLog,
 			"long outputs":              TestFault_D2_FiftyMegabytes,
-			"deploys":                   TestRollingDeploys,
+			"deploys":                   TestAll_RollingDeploys,
 			"chaos":                     TestChaos,
 		})
 	}
@@ -58,10 +58,10 @@ func TestOnPostgres(t *testing.T) {
 	}
 }
 
-// TestComposeTopology is docker-compose.yml as processes: a PostgreSQL server with
+// TestAll_ComposeTopology is docker-compose.yml as processes: a PostgreSQL server with
 // Spool's store, a Temporal server and two workers, of which one is killed in the
 // middle of its work.
-func TestComposeTopology(t *testing.T) {
+func TestAll_ComposeTopology(t *testing.T) {
 	t.Parallel()
 	c := pgtest.Start(t)
 	tt.OnStore(t, func(t testing.TB) string { return pgtest.With(t, c.Database(t), "pool_max_conns", "6") })
@@ -89,9 +89,9 @@ func TestComposeTopology(t *testing.T) {
 	s.Verify()
 }
 
-// TestStoreLoss kills the store's server in the middle of a turn and starts it
+// TestAll_StoreLoss kills the store's server in the middle of a turn and starts it
 // again: the turn waits for it and goes on; a sender is told meanwhile.
-func TestStoreLoss(t *testing.T) {
+func TestAll_StoreLoss(t *testing.T) {
 	t.Parallel()
 	c := pgtest.Start(t)
 	tt.OnStore(t, func(t testing.TB) string { return c.Database(t) })

@@ -18,7 +18,7 @@ import (
 
 // Three hundred senders at once are none too many for one user of a web server, by
 // the API and by the Go client.
-func TestManySendersAtOnce(t *testing.T) {
+func TestAll_ManySendersAtOnce(t *testing.T) {
 	s := stack(t)
 	web := s.StartWeb()
 	api := func(name string) (status int, body string) {

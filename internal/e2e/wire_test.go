@@ -127,7 +127,7 @@ func TestAnEndlessReplyIsCutOff(t *testing.T) {
 
 // A reply with more calls than Temporal runs at once ends the turn, which says so, in
 // place of standing still for good.
-func TestVeryManyCallsInAReply(t *testing.T) {
+func TestAll_VeryManyCallsInAReply(t *testing.T) {
 	s := begin(t)
 	for n, want := range map[int]string{500: "completed", 2500: "failed"} {
 		calls := make([]string, n)
