@@ -79,7 +79,7 @@ func TestALineIsEdited(t *testing.T) {
 	})
 }
 
-func TestWhatWasTypedComesBackInLaterSessions(t *testing.T) {
+func TestAll_WhatWasTypedComesBackInLaterSessions(t *testing.T) {
 	atBoth(t, func(t *testing.T, u *user, cols int) {
 		d := u.sits(cols)
 		d.Types(say + "one" + AltEnter + "1" + Enter)
@@ -186,7 +186,7 @@ func TestAnswersAreMarkdownAndGiveNoOrders(t *testing.T) {
 
 // While the model is silent a line says what is waited for; what is typed meanwhile is
 // seen, and queued or steered.
-func TestALineMovesWhileTheModelIsSilent(t *testing.T) {
+func TestAll_ALineMovesWhileTheModelIsSilent(t *testing.T) {
 	atBoth(t, func(t *testing.T, u *user, cols int) {
 		d := u.sits(cols, "-s", "s")
 		d.Types(`script: call calculator {"expression":"6*7"} ;; first 5s say late` + Enter)

@@ -37,7 +37,7 @@ var shBlock = regexp.MustCompile("(?s)```sh\n(.*?)```")
 
 // Every command of a block of README and docs does what a reader expects of it: it is run
 // as it stands there, in the order of the page, on a stack of the demo model.
-func TestTheBlocksOfDocumentsRun(t *testing.T) {
+func TestAll_TheBlocksOfDocumentsRun(t *testing.T) {
 	t.Parallel()
 	pages, err := filepath.Glob(filepath.Join("..", "docs", "*.md"))
 	require.NoError(t, err)

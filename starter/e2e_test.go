@@ -177,7 +177,7 @@ func TestDevRunsRestartsAndEndsItsParts(t *testing.T) {
 	allEnd(t, now)
 }
 
-func TestPartsEndWithADevThatIsKilled(t *testing.T) {
+func TestAll_PartsEndWithADevThatIsKilled(t *testing.T) {
 	u := newUser(t)
 	dev, info, _ := u.dev()
 	require.NoError(t, dev.Process.Kill())
@@ -211,7 +211,7 @@ func TestASecondInterruptEndsDevAtOnce(t *testing.T) {
 	allEnd(t, info)
 }
 
-func TestDevTakesTheNextFreePortAndSaysSo(t *testing.T) {
+func TestAll_DevTakesTheNextFreePortAndSaysSo(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer taken.Close()

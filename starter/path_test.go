@@ -33,7 +33,7 @@ func onPath(t *testing.T, u *user) (calls func() []string) {
 
 // dev --temporal path runs the temporal program of the PATH, starts it again when it
 // dies, with the same data, and ends it.
-func TestDevRunsTheTemporalProgramOfThePath(t *testing.T) {
+func TestAll_DevRunsTheTemporalProgramOfThePath(t *testing.T) {
 	u := newUser(t)
 	calls := onPath(t, u)
 	cmd, info, said := u.dev("--temporal", "path")
@@ -61,7 +61,7 @@ func TestDevRunsTheTemporalProgramOfThePath(t *testing.T) {
 }
 
 // A program that does not start is told of with its own words.
-func TestDevSaysWhyTheTemporalProgramDidNotStart(t *testing.T) {
+func TestAll_DevSaysWhyTheTemporalProgramDidNotStart(t *testing.T) {
 	u := newUser(t)
 	bin := t.TempDir()
 	u.env = []string{"PATH=" + bin}
@@ -77,7 +77,7 @@ func TestDevSaysWhyTheTemporalProgramDidNotStart(t *testing.T) {
 
 // The server ends with a dev that is killed: nothing listens any more, and its file is
 // free for the next one.
-func TestTheServerEndsWithADevThatIsKilled(t *testing.T) {
+func TestAll_TheServerEndsWithADevThatIsKilled(t *testing.T) {
 	u := newUser(t)
 	dev, info, _ := u.dev("--workers", "0")
 	require.NoError(t, dev.Process.Kill())
@@ -93,7 +93,7 @@ func TestTheServerEndsWithADevThatIsKilled(t *testing.T) {
 }
 
 // Two servers on one file would both report ready and both write.
-func TestOneServerPerFile(t *testing.T) {
+func TestAll_OneServerPerFile(t *testing.T) {
 	u := newUser(t)
 	server := temporaltest.StartServer(t)
 	linked := filepath.Join(u.home, "temporal.db")
@@ -105,7 +105,7 @@ func TestOneServerPerFile(t *testing.T) {
 
 // A server that was killed while it made its file leaves one without tables; the next
 // one begins it anew.
-func TestAFileThatWasBegunIsBegunAnew(t *testing.T) {
+func TestAll_AFileThatWasBegunIsBegunAnew(t *testing.T) {
 	u := newUser(t)
 	for name, text := range map[string]string{"temporal.db": "", "temporal.db-wal": "torn", "temporal.db.lock": "1 begun\n"} {
 		require.NoError(t, os.WriteFile(filepath.Join(u.home, name), []byte(text), 0o600))

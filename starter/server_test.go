@@ -17,7 +17,7 @@ import (
 
 // A laptop that reaches neither store nor Temporal does all that concerns threads by
 // the link that dev printed.
-func TestALaptopNeedsOnlyTheServer(t *testing.T) {
+func TestAll_ALaptopNeedsOnlyTheServer(t *testing.T) {
 	t.Parallel()
 	u := newUser(t)
 	_, info, _ := u.dev()
@@ -176,7 +176,7 @@ func TestWebServesUsersByTheirTokens(t *testing.T) {
 }
 
 // A store of one process has its worker and its web server in that process.
-func TestDevServesAStoreOfOneProcess(t *testing.T) {
+func TestAll_DevServesAStoreOfOneProcess(t *testing.T) {
 	t.Parallel()
 	u := newUser(t)
 	dev, info, _ := u.dev("--store", "memory:")

@@ -102,7 +102,7 @@ var (
 )
 
 // Each command and each flag that README and docs name, in blocks and in sentences, is
-// one of the grammar. That the blocks work is shown by TestTheBlocksOfDocumentsRun.
+// one of the grammar. That the blocks work is shown by TestAll_TheBlocksOfDocumentsRun.
 func TestDocumentsNameFlagsThatExist(t *testing.T) {
 	root, found := model(t), 0
 	paths, err := filepath.Glob(filepath.Join("..", "..", "docs", "*.md"))
