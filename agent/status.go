@@ -14,6 +14,9 @@ const (
 	ThreadCancelled          ThreadStatus = "cancelled"
 )
 
+// ThreadStates are all of them.
+const ThreadStates = "pending, running, waiting_for_user, waiting_for_approval, completed, failed, cancelled"
+
 // Reason says why a thread failed.
 type Reason string
 

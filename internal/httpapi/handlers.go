@@ -112,9 +112,6 @@ type threadList struct {
 	Next    string         `json:"next,omitempty"`
 }
 
-// statesOfThreads are what threads may be asked for by.
-const statesOfThreads = "pending running waiting_for_user waiting_for_approval completed failed cancelled"
-
 func (s *Server) threads(c *call) (any, error) {
 	q := c.query()
 	if text := q.Get("q"); text != "" {
@@ -122,8 +119,8 @@ func (s *Server) threads(c *call) (any, error) {
 	}
 	f := memory.ThreadFilter{All: q.flag("all"), SessionID: q.Get("session"), Workdir: q.Get("workdir"), Root: q.Get("root"), Parent: q.Get("parent"),
 		Prefix: q.Get("prefix"), Status: agent.ThreadStatus(q.Get("status"))}
-	if f.Status != "" && !slices.Contains(strings.Fields(statesOfThreads), string(f.Status)) {
-		q.bad("status", string(f.Status), "one of "+statesOfThreads)
+	if f.Status != "" && !slices.Contains(strings.Split(agent.ThreadStates, ", "), string(f.Status)) {
+		q.bad("status", string(f.Status), "one of "+agent.ThreadStates)
 	}
 	f.Working = q.flag("working")
 	f.SubAgents = f.Parent != "" || f.Working

@@ -26,7 +26,7 @@ func pinned(t *testing.T) map[string]string {
 }
 
 // unpinned are string constants that are prose or go nowhere.
-var unpinned = []string{"agent.TextUnknown", "agent.TextEdited"}
+var unpinned = []string{"agent.TextUnknown", "agent.TextEdited", "agent.ThreadStates"}
 
 func TestNamesArePinned(t *testing.T) {
 	found, pinned := map[string]string{}, pinned(t)

@@ -16,7 +16,7 @@ import (
 // model is the grammar as kong sees it.
 func model(t *testing.T) *kong.Node {
 	t.Helper()
-	parser, err := kong.New(new(grammar), kong.Name("starter"), kong.Bind(&app{}))
+	parser, err := kong.New(new(grammar), lists, kong.Name("starter"), kong.Bind(&app{}))
 	require.NoError(t, err)
 	return parser.Model.Node
 }

@@ -47,7 +47,7 @@ func leaves(n *kong.Node) (paths []string) {
 func TestNoGlobalFlagIsDropped(t *testing.T) {
 	t.Parallel()
 	var cli grammar
-	parser, err := kong.New(&cli, kong.Bind(&app{}))
+	parser, err := kong.New(&cli, lists, kong.Bind(&app{}))
 	require.NoError(t, err)
 	commands := leaves(parser.Model.Node)
 	require.Len(t, uses, len(commands))

@@ -18,7 +18,7 @@ func TestRemediesNameWhatIsThere(t *testing.T) {
 	settings, err := os.ReadFile("../../docs/settings.md") // its table is that of the program
 	require.NoError(t, err)
 	var cli grammar
-	parser, err := kong.New(&cli)
+	parser, err := kong.New(&cli, lists)
 	require.NoError(t, err)
 	failures := []agent.ModelError{{Code: agent.ModelAuth, Status: 402}, {Code: agent.ModelBadRequest, NoImages: true}, {Code: agent.ModelRateLimited, Retryable: true}, {Code: "other"}}
 	for _, code := range agent.ModelCodes() {

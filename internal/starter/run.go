@@ -40,7 +40,7 @@ func (a *app) run(ctx context.Context, args []string) int {
 	var cli grammar
 	helped := -1
 	parser, err := kong.New(&cli,
-		kong.Name(a.Name),
+		kong.Name(a.Name), lists,
 		kong.Description("Spool runs AI-agent conversations that cannot be lost, on Temporal."),
 		kong.Writers(a.Out, a.Err),
 		kong.Exit(func(code int) { helped = code; panic(stopParsing{}) }),

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/alecthomas/kong"
+
 	"github.com/spool-agents/spool"
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/internal/chat"
@@ -38,10 +40,13 @@ func (a *app) more(next string) {
 	}
 }
 
+// lists are what the grammar takes from elsewhere.
+var lists = kong.Vars{"threadStates": agent.ThreadStates}
+
 type threadsCmd struct {
 	All     bool   `help:"Include the threads of sub-agents."`
 	Session string `short:"s" placeholder:"SESSION" help:"Only this session's."`
-	Status  string `enum:"pending,running,waiting_for_user,waiting_for_approval,completed,failed,cancelled," default:"" placeholder:"STATUS" help:"Only those in this state: pending, running, waiting_for_user, waiting_for_approval, completed, failed or cancelled."`
+	Status  string `enum:"${threadStates}," default:"" placeholder:"STATUS" help:"Only those in this state: ${threadStates}."`
 	page
 }
 

@@ -37,7 +37,7 @@ func TestVersionNamesTheBuild(t *testing.T) {
 func TestExamplesOfHelp(t *testing.T) {
 	b := newBench(t)
 	var cli grammar
-	parser, err := kong.New(&cli, kong.Bind(&app{}))
+	parser, err := kong.New(&cli, lists, kong.Bind(&app{}))
 	require.NoError(t, err)
 	for _, command := range leaves(parser.Model.Node) {
 		help := b.run(append([]string{"help"}, strings.Fields(command)...)...)

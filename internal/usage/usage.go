@@ -187,7 +187,7 @@ func Words(at *kong.Node, line []string) (found []string) {
 
 // choices are the values of a flag that takes one of a few: its enum, or queue|steer|reject.
 func choices(f *kong.Flag) []string {
-	list := strings.Split(f.Enum, ",")
+	list := f.EnumSlice()
 	if strings.Contains(f.PlaceHolder, "|") {
 		list = strings.Split(f.PlaceHolder, "|")
 	}
