@@ -2,7 +2,6 @@ package peoplecases
 
 import (
 	"sync"
-	"time"
 
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/memory"
@@ -101,20 +100,6 @@ var askRules = join(
 		if k.name == "approval" { // the answer ended the step
 			e.Unchanged(t.ThreadID, func() { e.Ok(k.again(e, t, call)) })
 		}
-	}),
-	ofBoth("time spent waiting for a person is recorded", func(e *suite.Env, k asking) {
-		t := e.Started("s1")
-		id, _ := k.open(e, t, 1)
-		suite.Equal(e, "thread", e.Thread(t.ThreadID).Status, k.waits)
-		e.H.Clock.Advance(time.Hour)
-		suite.Must(k.settle(e, suite.User, "alice", id, true))(e)
-		suite.Equals(e, "waited", e.Turn(t.ID).WaitedMs, time.Hour.Milliseconds(), "thread", e.Thread(t.ThreadID).Status, agent.ThreadRunning)
-	}),
-	ofBoth("it may be named by its call", func(e *suite.Env, k asking) {
-		t := e.Started("s1")
-		_, call := k.open(e, t, 1)
-		suite.Must(k.settle(e, suite.User, "alice", call, true))(e)
-		suite.Equal(e, "outcome", k.list(e, memory.AskFilter{ThreadID: t.ThreadID})[0].outcome, memory.Approve)
 	}),
 	ofBoth("the same again returns the first outcome, another is a conflict that says who was first", func(e *suite.Env, k asking) {
 		t := e.Started("s1")

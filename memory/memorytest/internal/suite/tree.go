@@ -103,7 +103,11 @@ func (e *Env) QuietAfter(t memory.Turn, ends int) {
 	Equal(e, "nothing to take", claim.Turn == nil, true)
 	before := len(e.Messages(t.ThreadID))
 	next := e.Take(e.Send(e.Thread(t.ThreadID).SessionID, "after").ThreadID)
-	Equal(e, "ends and the message", len(e.Messages(t.ThreadID))-before, ends+1)
+	told := e.Messages(t.ThreadID)[before:]
+	Equal(e, "ends and the message", [2]any{len(told), e.Last(t.ThreadID)}, [2]any{ends + 1, "text of after"})
+	for _, m := range told[:ends] {
+		Contains(e, "source", m.Source, "agent:agent:")
+	}
 	Equal(e, "the message is charged with nothing else", next.Usage, agent.Usage{})
 	e.Answer(next, 1, "fine")
 	e.Sound(t.ThreadID)
