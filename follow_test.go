@@ -291,7 +291,6 @@ func TestFollowAfterTheEndFromEveryCursor(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, all[len(all)-1].Cursor, tail)
 	assert.Empty(t, follow(t, c, "s/default", tail))
-	assert.Empty(t, follow(t, c, "s/default", "999999"), "a cursor beyond the end waits for what comes")
 }
 
 func follow(t *testing.T, c *spool.Client, thread, cursor string) []spool.Update {
@@ -415,6 +414,8 @@ func TestFollowEndsAndErrors(t *testing.T) {
 		err = c.Follow(t.Context(), "s/default", bad, spool.FollowOptions{}, nil)
 		assert.Equal(t, agent.CodeInvalid, agent.CodeOf(err), bad)
 	}
+	err = c.Follow(t.Context(), "s/default", "99:1:5", spool.FollowOptions{}, nil)
+	assert.ErrorContains(t, err, "cursor 99 is not of this thread: s/default has 0 events", "no wait for what a backup took back")
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	err = c.Follow(ctx, "s/default", "", spool.FollowOptions{UntilIdle: true}, func(spool.Update) error { return nil })

@@ -37,13 +37,18 @@ func Follow(ctx context.Context, store memory.Reader, t agent.Thread, cursor str
 		}
 	}
 	again := time.Duration(0)
-	asked := o.UntilTurn == "" || cursor == "" && len(o.From) == 0
+	checked := cursor == "" && len(o.From) == 0
+	asked := o.UntilTurn == "" || checked
 	for {
 		now, err := fl.x.wait(ctx, again)
 		if err != nil {
 			return err
 		}
 		end, err := steps.Get(func() bool {
+			if !checked {
+				fl.refuseBeyond()
+				checked = true
+			}
 			if !asked { // its last event may lie before the cursor
 				fl.over, asked = fl.isOver(o.UntilTurn), true
 			}
@@ -121,6 +126,16 @@ func (fl *follower) round(now int64) bool {
 		fl.pump(fl.threads[fl.order[i]], now)
 	}
 	return idle || fl.ended || fl.over
+}
+
+// refuseBeyond refuses cursors beyond the ends of their threads: somebody mistyped
+// them, or the store was restored from a backup since.
+func (fl *follower) refuseBeyond() {
+	for _, m := range steps.Must(fl.w.store.Mark(fl.ctx, fl.order)) {
+		if at := fl.threads[m.ThreadID].at.Seq; at > m.LastEvent {
+			steps.Refuse(agent.CodeInvalid, "cursor %d is not of this thread: %s has %d events", at, m.ThreadID, m.LastEvent)
+		}
+	}
 }
 
 // isOver reports whether a turn has ended; one that has not begun has not.

@@ -124,7 +124,7 @@ func TestFollowingFromBeyondTheEndIsRefused(t *testing.T) {
 	b.answered("s1", "m1", "hello", "hi")
 	r := b.run("show", "--follow", "--from", "99999", "s1/default")
 	assert.Equal(t, exit.Usage, r.code)
-	assert.Regexp(t, `--from 99999: the thread s1/default has \d+ events`, r.errout)
+	assert.Regexp(t, `cursor 99999 is not of this thread: s1/default has \d+ events`, r.errout)
 }
 
 // onWrite is called when something is written.

@@ -185,28 +185,8 @@ func (c *showCmd) Run(ctx context.Context, a *app) error {
 	return err
 }
 
-// checkFrom refuses a cursor beyond the thread's end, which a person has mistyped.
-func (c *showCmd) checkFrom(ctx context.Context, client chat.Conversations) error {
-	from, err := spool.ParseCursor(c.From)
-	if err != nil || from.Seq == 0 {
-		return err
-	}
-	tails, err := client.TailTree(ctx, c.Thread)
-	if err != nil {
-		return err
-	}
-	end, err := spool.ParseCursor(tails[c.Thread])
-	if err == nil && from.Seq > end.Seq && tails[c.Thread] != "" {
-		return agent.Errorf(agent.CodeInvalid, "--from %s: the thread %s has %d events", c.From, c.Thread, end.Seq)
-	}
-	return err
-}
-
 // follow prints updates: JSON lines, or text.
 func (c *showCmd) follow(ctx context.Context, a *app, client chat.Conversations) error {
-	if err := c.checkFrom(ctx, client); err != nil {
-		return err
-	}
 	l := printer.NewLive(c.Thread, "", a.Out, a.Progress)
 	defer l.EndLine()
 	err := client.Follow(ctx, c.Thread, c.From, spool.FollowOptions{UntilIdle: true}, func(u spool.Update) error {
