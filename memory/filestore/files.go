@@ -12,7 +12,6 @@ import (
 	"github.com/spool-agents/spool/agent/steps"
 	"github.com/spool-agents/spool/memory"
 	"github.com/spool-agents/spool/memory/archive"
-	"github.com/spool-agents/spool/memory/internal/atomicfile"
 	"github.com/spool-agents/spool/memory/port"
 	"github.com/spool-agents/spool/memory/sessionfile"
 	"github.com/spool-agents/spool/memory/sqlite"
@@ -274,9 +273,7 @@ func (f *files) setAside(r archive.Refused) error {
 	if f.o.Clock != nil {
 		now = f.o.Clock
 	}
-	aside, err := atomicfile.SetAside(damaged.Path, now())
-	damaged.SetAside, damaged.Stuck = aside, err
-	return damaged
+	return damaged.MoveAway(now(), nil)
 }
 
 // unknownOnly is a journal into which only trees are imported that it does not

@@ -59,6 +59,17 @@ func (e *DamagedError) Error() string {
 // Unwrap returns what is wrong with the file.
 func (e *DamagedError) Unwrap() error { return e.Cause }
 
+// MoveAway sets the file aside, says where to, and tells: then it returns nil. It
+// returns itself if nobody is to be told, or the file could not be moved.
+func (e *DamagedError) MoveAway(now time.Time, tell func(*DamagedError)) error {
+	e.SetAside, e.Stuck = atomicfile.SetAside(e.Path, now)
+	if e.SetAside == "" || tell == nil {
+		return e
+	}
+	tell(e)
+	return nil
+}
+
 // JSONFile is a MemoryPersistence in one JSON file, {key: [item, …]}, that people
 // can read and edit with their own tools.
 //
@@ -192,16 +203,7 @@ func (j *JSONFile) readWhole() (table, error) {
 	if !errors.As(err, &damaged) {
 		return t, err
 	}
-	damaged.SetAside, err = atomicfile.SetAside(j.path, j.o.Now())
-	if err != nil && damaged.SetAside == "" {
-		damaged.Stuck = err
-		return nil, damaged
-	}
-	if j.o.OnDamage == nil {
-		return nil, damaged
-	}
-	j.o.OnDamage(damaged)
-	return table{}, nil
+	return table{}, damaged.MoveAway(j.o.Now(), j.o.OnDamage)
 }
 
 // encodeTable writes {key: [item, …]}, sorted, for people to read.
@@ -212,12 +214,7 @@ func encodeTable(t table) ([]byte, error) {
 			out[key] = append(out[key], r.Body)
 		}
 	}
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	enc.SetIndent("", "  ")
-	err := enc.Encode(out)
-	return b.Bytes(), err
+	return atomicfile.JSON(out)
 }
 
 // decodeTable reads what encodeTable writes, however it is spaced, and nothing

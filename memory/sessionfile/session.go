@@ -227,7 +227,7 @@ func (f Folder) SaveThread(s Session) (path string, err error) {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:
-		if err := f.setAside(path, err); err != nil {
+		if err := f.setAside(err); err != nil {
 			return "", err
 		}
 	case old.ID != s.ID || old.Kind != s.Kind || old.ThreadID != "" && old.ThreadID != s.ThreadID:
@@ -239,25 +239,21 @@ func (f Folder) SaveThread(s Session) (path string, err error) {
 // write replaces a file by a value's JSON, for people to read. One that says just
 // that is left as it is.
 func (f Folder) write(path string, v any) error {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	enc.SetIndent("", "  ")
-	if err := enc.Encode(v); err != nil {
+	data, err := atomicfile.JSON(v)
+	if err != nil {
 		return agent.Wrap(err, agent.CodeInvalid, "session file %s: its content cannot be written as JSON; nothing was changed", path)
 	}
-	if old, err := atomicfile.ReadRegular(path); err == nil && bytes.Equal(old, b.Bytes()) {
+	if old, err := atomicfile.ReadRegular(path); err == nil && bytes.Equal(old, data) {
 		return nil
 	}
-	err := atomicfile.MakeDir(filepath.Dir(path))
-	if err == nil {
-		err = atomicfile.Write(path, b.Bytes(), func(moment string) { memory.CrashPoint(moment + "-session-save") })
+	if err = atomicfile.MakeDir(filepath.Dir(path)); err == nil {
+		err = atomicfile.Write(path, data, func(moment string) { memory.CrashPoint(moment + "-session-save") })
 	}
 	return explain(err, path)
 }
 
 // setAside makes room for a new file where a damaged one is.
-func (f Folder) setAside(path string, cause error) error {
+func (f Folder) setAside(cause error) error {
 	var damaged *port.DamagedError
 	if !errors.As(cause, &damaged) {
 		return cause
@@ -266,17 +262,7 @@ func (f Folder) setAside(path string, cause error) error {
 	if now == nil {
 		now = time.Now
 	}
-	aside, err := atomicfile.SetAside(path, now())
-	if err != nil && aside == "" {
-		damaged.Stuck = err
-		return damaged
-	}
-	damaged.SetAside = aside
-	if f.OnDamage == nil {
-		return damaged
-	}
-	f.OnDamage(damaged)
-	return nil
+	return damaged.MoveAway(now(), f.OnDamage)
 }
 
 func explain(err error, path string) error { return atomicfile.Explain(err, "session file "+path) }

@@ -4,7 +4,9 @@
 package atomicfile
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"io/fs"
@@ -60,6 +62,16 @@ func Write(path string, data []byte, hook Hook) error {
 	}
 	hook("after")
 	return nil
+}
+
+// JSON is what files have of a value, for people to read.
+func JSON(v any) ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	err := enc.Encode(v)
+	return b.Bytes(), err
 }
 
 // fill writes, syncs and closes a temporary file.
