@@ -501,7 +501,7 @@ func TestCase_F08_IdempotencyKeys(t *testing.T) {
 		return one
 	}
 	sent := twice(202, "/api/v1/messages", "m", obj{"content": "script: say hi"})
-	keyed("/api/v1/messages", "m", obj{"content": "script: say ho"}).fails(409, "conflict")
+	keyed("/api/v1/messages", "m", obj{"content": "script: say ho"}).fails(409, "conflict", "this Idempotency-Key was used for another request")
 	tt.Eventually(t, "the turn ends", func() bool {
 		th, err := b.Store.Thread(b.Ctx(), "tester", sent.ThreadID)
 		return err == nil && th.Status == agent.ThreadCompleted

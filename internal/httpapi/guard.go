@@ -97,6 +97,9 @@ func (s *Server) pass(origin *http.CrossOriginProtection, op route, w http.Respo
 	if refused := steps.Run(func() { document, err = op.handle(s, c) }); refused != nil {
 		err = refused
 	}
+	if c.key != "" && agent.CodeOf(err) == agent.CodeConflict && strings.Contains(err.Error(), c.keyed("")) {
+		err = agent.Errorf(agent.CodeConflict, "this %s was used for another request: use a new key", idempotencyHeader)
+	}
 	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) { // who still sends would not see the answer
 		defer c.reading()()
 		_, _ = io.CopyN(io.Discard, body, maxIgnored)
