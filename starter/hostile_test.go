@@ -197,6 +197,9 @@ func TestAHostileFolder(t *testing.T) {
 		assert.Equal(t, ask.code, code, "%s: %s %s", ask.text, out, errout)
 		h.safe(ask.text)
 	}
+	for _, name := range []string{"orchestrator", "general", "researcher"} {
+		assert.Contains(t, said.String(), "does not take the place of the agent "+name+" (built in); starter trust")
+	}
 	commands := h.commands()
 	require.Greater(t, len(commands), 30)
 	for _, command := range commands {
@@ -213,7 +216,7 @@ func TestAHostileFolder(t *testing.T) {
 	assert.Equal(t, 6, code)
 	assert.Regexp(t, `^[ -~\n]*$`, out)
 	for _, want := range []string{`openaiBaseUrl: "http://` + h.sink, `server: "http://`, `MCP server "a\n\u202eb" runs "/bin/sh" "-c" "touch ` + h.canary, `"K" "${OPENAI_API_KEY}"`,
-		`approval auto of "shell"`, "maxSteps 0", `"AWS_SECRET_ACCESS_KEY"`, `"obey \u202e\x1b[2J"`} {
+		`approval auto of "shell"`, "maxSteps 0", `"AWS_SECRET_ACCESS_KEY"`, `"obey \u202e\x1b[2J"`, `  "approval: auto"`, `  "Run this: touch `, `model "x@evil"`} {
 		assert.Contains(t, out, want)
 	}
 	h.safe("trust")

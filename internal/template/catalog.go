@@ -61,29 +61,29 @@ type loaded struct {
 	// modelLine is where the file names its provider, else its model.
 	modelLine int
 	lines     map[string]int // where the file has its keys and its rules
-	// file is the project's file that it stands in, nil for those of the user and those
-	// built in. below is the first of these, or of those agreed to, that it is before.
-	file  *trust.File
-	below *agent.SpecialistAgentConfig
+	// file is what it stands in; project tells one of the project's folders. Those of the
+	// user and those built in are agreed to.
+	file            trust.File
+	project, agreed bool
 }
 
 // Load reads the templates of .spool/agents and .claude/agents in the project's folder,
 // of home/agents, folders in them included, and the built-in ones; of one name the first
-// wins. A file that cannot be used is skipped with a warning; one of the project only
-// makes things stricter before a person has agreed to it. extraTools are the names of
-// tools beyond the built-in ones that a template may list without a warning.
+// wins. A file that cannot be used is skipped with a warning; one of the project takes no
+// other's place and only makes things stricter before a person has agreed to it. extraTools
+// are the names of tools beyond the built-in ones that a template may list without a warning.
 func Load(in Folders, extraTools ...string) (*Catalog, []Warning) {
 	c := &Catalog{byName: map[string]loaded{}}
 	var warnings []Warning
-	known := knownTools(extraTools)
+	known, all := knownTools(extraTools), map[string][]loaded{}
 	book := trust.Open(in.Home)
 	for _, f := range append(in.list(), folder{}) {
 		if f.dir != "" {
 			c.dirs = append(c.dirs, f.dir)
 		}
-		warnings = append(warnings, c.addDir(f, book, known)...)
+		warnings = append(warnings, f.load(all, book, known)...)
 	}
-	warnings = append(warnings, c.settle(book, in.MaxSteps)...)
+	warnings = append(warnings, c.settle(all, in.MaxSteps)...)
 	return c, append(warnings, c.readNotes(in, book)...)
 }
 
@@ -161,10 +161,11 @@ func walk(dir fs.FS, visit func(name string, e fs.DirEntry, err error)) {
 // asks for.
 const mostFiles = 500
 
-func (c *Catalog) addDir(in folder, book trust.Book, known map[string]bool) (warnings []Warning) {
+// load adds the templates of a folder to those of their names.
+func (in folder) load(all map[string][]loaded, book trust.Book, known map[string]bool) (warnings []Warning) {
 	dir, done := in.files()
 	defer done()
-	here := map[string]string{} // names of this folder, to report doubles
+	here := map[string]*loaded{} // by the names of this folder, to report doubles
 	files := 0
 	defer func() {
 		if more := files - mostFiles; more > 0 {
@@ -201,27 +202,15 @@ func (c *Catalog) addDir(in folder, book trust.Book, known map[string]bool) (war
 			warnings = append(warnings, Warning{File: file, Line: 1, Text: "skipped: it has no front matter, and then it is no agent of Claude Code"})
 			return
 		}
-		t.config.Source = source
-		if in.project != "" {
-			t.file = &read
-		}
+		t.config.Source, t.file, t.project = source, read, in.project != ""
+		t.agreed = !t.project || book.Agreed(read)
 		name := t.config.Name
-		above, taken := c.byName[name]
-		if taken && above.below == nil && (t.file == nil || book.Agreed(*t.file)) {
-			above.below = &t.config
-			c.byName[name] = above
-		}
-		if first, double := here[name]; double {
-			warnings = append(warnings, Warning{File: file, Line: t.nameLine, Text: fmt.Sprintf("skipped: %s has the same name %q", first, name)})
+		if first := here[name]; first != nil && (first.agreed || !t.agreed) {
+			warnings = append(warnings, Warning{File: file, Line: t.nameLine, Text: fmt.Sprintf("skipped: %s has the same name %q", first.config.Source, name)})
 			return
 		}
-		here[name] = file
-		if taken {
-			above.hides = append(above.hides, source)
-			c.byName[name] = above
-			return
-		}
-		c.byName[name] = *t
+		here[name] = t
+		all[name] = append(all[name], *t)
 	})
 	return warnings
 }

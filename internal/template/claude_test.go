@@ -22,6 +22,7 @@ func TestRow02_ClaudeCodeAgentFiles(t *testing.T) {
 		require.NoError(t, err)
 		w.write(".claude/agents/"+filepath.Base(f), string(text))
 	}
+	w.agree()
 	c, warnings := w.load()
 	for _, f := range files {
 		name := strings.TrimSuffix(filepath.Base(f), ".md")

@@ -1,7 +1,6 @@
 package template
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -26,38 +25,49 @@ type asks struct {
 	what string
 }
 
-// settle sees to what the project's files may do: before an agreement they only make
-// stricter what would apply without them.
-func (c *Catalog) settle(book trust.Book, most int) (warnings []Warning) {
-	for _, name := range c.Names() {
-		t := c.byName[name]
-		if t.file == nil {
-			continue
+// settle finds which template of each name counts: the first, unless nobody has agreed to
+// its file and there is another one. Before that a new agent only has rules that are
+// stricter, and no model of its own.
+func (c *Catalog) settle(all map[string][]loaded, most int) (warnings []Warning) {
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		list := all[name]
+		counts := max(slices.IndexFunc(list, func(t loaded) bool { return t.agreed }), 0)
+		t := list[counts]
+		for _, hidden := range list[counts+1:] {
+			t.hides = append(t.hides, hidden.config.Source)
 		}
-		var without agent.SpecialistAgentConfig
-		if t.below != nil {
-			without = *t.below
+		strict, wants := t.tightened(most)
+		if first := list[0]; counts > 0 {
+			_, more := first.tightened(most)
+			c.offers = append(c.offers, first.offer(more, []string{t.config.Source}))
+			warnings = append(warnings, Warning{File: first.config.Source, Line: first.nameLine, Asks: true,
+				Text: fmt.Sprintf("before you agree to this file, it does not take the place of the agent %s (%s); %s shows it and asks",
+					name, t.config.Source, trust.Command(first.file.Folder))})
 		}
-		offer := trust.Offer{File: *t.file, Agreed: book.Agreed(*t.file),
-			Allows: []string{trust.Line("as an agent it is called", name) + ": what may run unasked for the agent that calls it, may for this one"}}
-		strict, wants := t.tightened(without, most)
-		offer.Plain = len(wants) == 0
-		for _, w := range wants {
-			offer.Allows = append(offer.Allows, w.what)
+		if t.project {
+			c.offers = append(c.offers, t.offer(wants, t.hides))
 		}
-		c.offers = append(c.offers, offer)
-		if offer.Agreed {
-			continue
+		if !t.agreed {
+			t.config = strict
+			if len(wants) > 0 {
+				warnings = append(warnings, Warning{File: t.config.Source, Line: wants[0].line, Asks: true,
+					Text: fmt.Sprintf("before you agree to this file, it makes nothing laxer and chooses no model, so this counts only as far as it is stricter: %s; %s shows it and asks",
+						trust.Lines(texts(wants)), trust.Command(t.file.Folder))})
+			}
 		}
-		t.config = strict
 		c.byName[name] = t
-		if len(wants) > 0 {
-			warnings = append(warnings, Warning{File: t.config.Source, Line: wants[0].line, Asks: true,
-				Text: fmt.Sprintf("before you agree to this file, it makes nothing laxer, so this counts only as far as it is stricter: %s; %s shows it and asks",
-					trust.Lines(texts(wants)), trust.Command(t.file.Folder))})
-		}
 	}
 	return warnings
+}
+
+// offer says what a project's file asks for: of one that takes another's place, all of it.
+func (t loaded) offer(wants []asks, instead []string) trust.Offer {
+	o := trust.Offer{File: t.file, Agreed: t.agreed, Plain: len(wants)+len(instead) == 0, Allows: append([]string{
+		trust.Line("as an agent it is called", t.config.Name) + ": what may run unasked for the agent that calls it, may for this one"}, texts(wants)...)}
+	if len(instead) > 0 {
+		o.Allows = append(append(o.Allows, trust.Line("it takes the place of the agent of this name from", instead[0])+", and says:"), trust.Text(t.file.Raw)...)
+	}
+	return o
 }
 
 func texts(wants []asks) (out []string) {
@@ -67,68 +77,48 @@ func texts(wants []asks) (out []string) {
 	return out
 }
 
-// tightened is a template that may not be laxer than the one without it, and than what
-// applies to agents that state nothing.
-func (t loaded) tightened(without agent.SpecialistAgentConfig, most int) (c agent.SpecialistAgentConfig, wants []asks) {
+// tightened is a template that may not be laxer than what applies to agents that state nothing.
+func (t loaded) tightened(most int) (c agent.SpecialistAgentConfig, wants []asks) {
 	c = t.config
 	c.Bounds, c.Unagreed = []map[string]string{{}}, true
-	if without.Approval != nil {
-		c.Bounds = append(c.Bounds, without.Approval)
-	}
 	for _, rule := range slices.Sorted(maps.Keys(c.Approval)) {
-		if agent.Gate(c.Approval[rule]) == agent.GateAuto && !unasked(rule, c.Bounds) {
+		if agent.Gate(c.Approval[rule]) == agent.GateAuto && !unasked(rule) {
 			wants = append(wants, asks{t.lines["approval "+rule], trust.Line("approval auto of", rule)})
 		}
 	}
-	note := func(key string, changed bool, value string) {
+	note := func(key string, changed bool, what string) {
 		if changed {
-			wants = append(wants, asks{max(t.lines[plainKey(key)], 1), key + " " + value})
+			wants = append(wants, asks{max(t.lines[plainKey(key)], 1), what})
 		}
 	}
-	c.Tools = agent.IntersectTools(t.config.Tools, without.Tools)
-	all := "all"
-	if t.config.Tools != nil {
-		all = trust.Line("of", t.config.Tools...)
+	limit := agent.DefaultSubAgentSteps
+	if most > 0 {
+		limit = min(limit, most)
 	}
-	note("tools", !slices.Equal(c.Tools, t.config.Tools), all)
-	c.MaxSteps = fewer(t.config.MaxSteps, without.MaxSteps, most)
-	note("maxSteps", c.MaxSteps != t.config.MaxSteps, strconv.Itoa(max(t.config.MaxSteps, 0)))
-	c.TimeoutMs = min(cmp.Or(c.TimeoutMs, without.TimeoutMs), cmp.Or(without.TimeoutMs, c.TimeoutMs))
-	note("timeoutMs", c.TimeoutMs != t.config.TimeoutMs, strconv.FormatInt(t.config.TimeoutMs, 10))
-	if c.OnDeny != agent.OnDenyEnd && without.OnDeny != agent.OnDenyContinue {
-		c.OnDeny = without.OnDeny
+	if c.MaxSteps < 0 || c.MaxSteps > limit {
+		c.MaxSteps = 0
 	}
-	note("onDeny", c.OnDeny != t.config.OnDeny, t.config.OnDeny)
+	note("maxSteps", c.MaxSteps != t.config.MaxSteps, "maxSteps "+strconv.Itoa(max(t.config.MaxSteps, 0)))
+	if c.OnDeny != agent.OnDenyEnd {
+		c.OnDeny = ""
+	}
+	note("onDeny", c.OnDeny != t.config.OnDeny, "onDeny "+t.config.OnDeny)
+	note("model", c.Model != "", trust.Line("model", c.Model))
+	note("provider", c.Provider != "", trust.Line("provider", c.Provider))
+	c.Model, c.Provider = "", ""
 	return c, wants
-}
-
-// fewer is a limit of model calls that is not above the one without it. One that is not
-// stated is most in main threads, and the default in others.
-func fewer(want, without, most int) int {
-	limit := without
-	if without == 0 {
-		if limit = agent.DefaultSubAgentSteps; most > 0 {
-			limit = min(limit, most)
-		}
-	}
-	if want == 0 && without != agent.NoStepLimit || want != without && limit > 0 && (want < 0 || want > limit) {
-		return without
-	}
-	return want
 }
 
 // anyCall is a call of any built-in tool; of web_fetch, to a host that nobody named.
 var anyCall = agent.ToolRun{Args: json.RawMessage(`{"url":"https://host.invalid/"}`)}
 
 // unasked reports whether a rule of auto says of a built-in tool what applies anyway.
-func unasked(rule string, bounds []map[string]string) bool {
+func unasked(rule string) bool {
 	specs := tool.Builtin(tool.Options{})
 	i := slices.IndexFunc(specs, func(t agent.Tool) bool { return t.Spec().Name == rule })
-	return i >= 0 && specs[i].Spec().ReadOnly && !slices.ContainsFunc(bounds, func(b map[string]string) bool {
-		return tool.Gate(specs[i].Spec(), anyCall, b) != agent.GateAuto
-	})
+	return i >= 0 && specs[i].Spec().ReadOnly && tool.Gate(specs[i].Spec(), anyCall, nil) == agent.GateAuto
 }
 
-// Offers are the files of the project that are in force, with what each may do once a
-// person agrees to it.
+// Offers are the files of the project that are in force or wait to be, with what each may
+// do once a person agrees to it.
 func (c *Catalog) Offers() []trust.Offer { return slices.Clone(c.offers) }

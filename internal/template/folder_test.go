@@ -60,13 +60,12 @@ func TestAProjectsFileOnlyTightens(t *testing.T) {
 		"disallowedTools: Bash":             agent.GateDeny,
 		"tools: Bash(ls)":                   agent.GateAsk,
 		"permissionMode: bypassPermissions": agent.GateAsk,
-		"name: orchestrator":                agent.GateAsk,
 	} {
 		for _, dir := range []string{".spool", ".claude"} {
 			w := newWorld(t)
-			path := w.write(dir+"/agents/orchestrator.md", "---\n"+front+"\n---\nx")
+			path := w.write(dir+"/agents/x.md", "---\n"+front+"\n---\nx")
 			c, warnings := template.Load(w.folders())
-			cfg, _ := c.Get("orchestrator")
+			cfg, _ := c.Get("x")
 			require.Equal(t, path, cfg.Source)
 			assert.Equal(t, want, gate(cfg, "shell", ls), front)
 			assert.Equal(t, agent.GateAuto, gate(cfg, "file_read", `{"path":"x"}`), front)
@@ -82,53 +81,65 @@ func TestAProjectsFileOnlyTightens(t *testing.T) {
 	}
 }
 
-// A project's agent is not laxer than the one that it hides.
-func TestAProjectsAgentIsNotLaxerThanWhatItHides(t *testing.T) {
+// A project's file changes no agent that is there without it before a person has agreed to
+// it: one built in, one of the user's, one that was agreed to. Before that a new agent has
+// no model of its own, as models cost money. What would change is shown whole.
+func TestAProjectsFileTakesNoAgentsPlace(t *testing.T) {
 	w := newWorld(t)
-	w.write("HOME/agents/x.md", "---\ntools: file_read, shell\nmaxSteps: 5\ntimeoutMs: 1000\napproval: {file_read: ask, 'shell(ls)': deny, shell: auto}\nonDeny: end\n---\nmine")
-	project := func(front string) agent.SpecialistAgentConfig {
-		w.write(".claude/agents/x.md", "---\n"+front+"\n---\ntheirs")
-		c, _ := w.load()
-		return get(t, c, "x")
-	}
-	for _, front := range []string{"tools: '*'\nmaxSteps: 0\ntimeoutMs: 9000\napproval: auto\nonDeny: continue", "description: x", "maxTurns: 6\ntools: shell, file_read, file_write\ntimeoutMs: 0"} {
-		c := project(front)
-		assert.Equal(t, "theirs", c.SystemPrompt)
-		assert.ElementsMatch(t, []string{"file_read", "shell"}, c.Tools, front)
-		assert.Equal(t, 5, c.MaxSteps, front)
-		assert.EqualValues(t, 1000, c.TimeoutMs, front)
-		assert.NotEqual(t, agent.OnDenyContinue, c.OnDeny, front)
-		assert.Equal(t, agent.GateDeny, gate(c, "shell", ls), front)
-		assert.Equal(t, agent.GateAsk, gate(c, "shell", `{"command":"date"}`), "what the user lets his agent do unasked, he lets no other text do")
-		assert.Equal(t, agent.GateAsk, gate(c, "file_read", `{"path":"x"}`), front)
-	}
-	c := project("tools: shell\nmaxSteps: 4\ntimeoutMs: 900\napproval: deny")
-	assert.Equal(t, []any{[]string{"shell"}, 4, int64(900)}, []any{c.Tools, c.MaxSteps, c.TimeoutMs}, "stricter is taken as it is")
-	assert.Equal(t, agent.GateDeny, gate(c, "shell", `{"command":"date"}`))
+	w.write("HOME/agents/x.md", "---\nmodel: cheap\napproval: {shell: auto}\n---\nmine")
+	theirs := "---\nname: %s\nmodel: dear\nprovider: evil\n---\nSECOND\u202eORDERS\n"
+	for _, name := range []string{"orchestrator", "x"} {
+		for _, path := range []string{".spool/agents/o.md", ".claude/agents/deep/o.md"} {
+			before, warnings := w.load()
+			require.Empty(t, warnings)
+			file := w.write(path, fmt.Sprintf(theirs, name))
+			c, warnings := w.load()
+			assert.Equal(t, get(t, before, name), get(t, c, name))
+			require.Len(t, warnings, 1)
+			assert.Contains(t, warnings[0], path+":2: before you agree to this file, it does not take the place of the agent "+name+" ("+get(t, before, name).Source+"); starter trust")
+			require.Len(t, c.Offers(), 1)
+			assert.False(t, c.Offers()[0].Plain)
+			assert.Subset(t, c.Offers()[0].Allows, []string{`model "dear"`, `provider "evil"`, `  "---"`, `  "name: ` + name + `"`, `  "model: dear"`, `  "SECOND\u202eORDERS"`})
+			w.agree()
+			c, warnings = w.load()
+			assert.Empty(t, warnings)
+			assert.Equal(t, []string{"dear", "evil", file}, []string{get(t, c, name).Model, get(t, c, name).Provider, get(t, c, name).Source})
+			assert.Equal(t, []string{get(t, before, name).Source}, c.Hides(name))
+			require.Len(t, c.Offers(), 1)
+			assert.Contains(t, c.Offers()[0].Allows, `  "model: dear"`, "shown also once it counts")
 
-	w.write(".claude/agents/x.md", "---\napproval: deny\ntools: ls\n---\nagreed to")
-	w.agree()
-	w.write(".claude/agents/a.md", "---\nname: x\n---\ncomes before")
-	catalog, _ := w.load()
-	c = get(t, catalog, "x")
-	assert.Equal(t, "comes before", c.SystemPrompt)
-	assert.Equal(t, []string{"ls"}, c.Tools, "nor than an agreed one that it comes before in its folder")
+			first := w.write(filepath.Join(filepath.Dir(path), "a.md"), "---\nname: "+name+"\n---\ncomes before")
+			c, warnings = w.load()
+			assert.Equal(t, file, get(t, c, name).Source)
+			require.Len(t, warnings, 1)
+			assert.Contains(t, warnings[0], "the agent "+name+" ("+file+")")
+			require.Len(t, c.Offers(), 2, "the one that waits, and the one that counts")
+			require.NoError(t, os.Remove(first))
+			require.NoError(t, os.Remove(file))
+		}
+	}
+	w.write(".spool/agents/new.md", fmt.Sprintf(theirs, "new"))
+	c, warnings := w.load()
+	assert.Equal(t, []string{"", "", "SECOND\u202eORDERS"}, []string{get(t, c, "new").Model, get(t, c, "new").Provider, get(t, c, "new").SystemPrompt})
+	require.Len(t, warnings, 1)
+	assert.Contains(t, warnings[0], `chooses no model, so this counts only as far as it is stricter: model "dear"; provider "evil"; starter trust`)
+	assert.Contains(t, c.Offers()[0].Allows, `model "dear"`)
 
-	w.write(".spool/agents/y.md", "---\nmaxSteps: 50\n---\ny")
+	w.write(".spool/agents/new.md", "---\nmaxSteps: 50\n---\ny")
 	f := w.folders()
 	f.MaxSteps = 10
-	catalog, _ = template.Load(f)
-	assert.Zero(t, get(t, catalog, "y").MaxSteps, "the limit of main threads holds")
+	c, _ = template.Load(f)
+	assert.Zero(t, get(t, c, "new").MaxSteps, "the limit of main threads holds")
 }
 
 // With an agreement a file counts as it stands, until it changes.
 func TestAnAgreedFileCounts(t *testing.T) {
 	w := newWorld(t)
-	path := w.write(".spool/agents/orchestrator.md", "---\napproval: {shell: auto}\nmaxSteps: 0\n---\nx")
+	path := w.write(".spool/agents/x.md", "---\napproval: {shell: auto}\nmaxSteps: 0\n---\nx")
 	var told []string
 	live := template.NewLive(w.folders(), nil, func(w template.Warning) { told = append(told, w.String()) })
 	now := func() agent.Gate {
-		cfg, ok := live.Get("orchestrator")
+		cfg, ok := live.Get("x")
 		require.True(t, ok)
 		return gate(cfg, "shell", ls)
 	}
@@ -137,7 +148,7 @@ func TestAnAgreedFileCounts(t *testing.T) {
 	assert.Contains(t, told[0], `approval auto of "shell"; maxSteps 0`)
 	w.agree()
 	assert.Equal(t, agent.GateAuto, now())
-	w.write(".spool/agents/orchestrator.md", "---\napproval: {shell: auto}\nmaxSteps: 0\n---\nxy")
+	w.write(".spool/agents/x.md", "---\napproval: {shell: auto}\nmaxSteps: 0\n---\nxy")
 	assert.Equal(t, agent.GateAsk, now())
 	assert.Len(t, told, 1, "said once")
 	require.NoError(t, os.Remove(path))

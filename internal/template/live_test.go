@@ -66,11 +66,13 @@ func TestUnroutedTemplates(t *testing.T) {
 		return err
 	}
 	path := w.write(".spool/agents/one.md", "---\nmodel: m\nprovider: q\n---\nx")
+	w.agree()
 	l := template.NewLive(w.folders(), route, func(w template.Warning) { warnings = append(warnings, w.String()) })
 	require.Len(t, warnings, 1)
 	assert.Contains(t, warnings[0], path+":3: agent one cannot be used: no provider q is set up (set up: p)")
 	other := w.write(".spool/agents/two.md", "---\nmodel: m@q\n---\nx")
 	w.write(".spool/agents/three.md", "---\nmodel: m@p\n---\nx")
+	w.agree()
 	_, ok := l.Get("two")
 	require.True(t, ok, "it is used as far as it can be")
 	require.Len(t, warnings, 2)

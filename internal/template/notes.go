@@ -45,10 +45,7 @@ func (c *Catalog) readNotes(in Folders, book trust.Book) []Warning {
 		case len(file.Raw) > MostNotes:
 			return []Warning{{File: path, Text: fmt.Sprintf("skipped: it has more than %d bytes", MostNotes)}}
 		}
-		offer := trust.Offer{File: file, Agreed: book.Agreed(file), Allows: []string{"all agents are told, as part of their instructions:"}}
-		for line := range strings.Lines(string(file.Raw)) {
-			offer.Allows = append(offer.Allows, trust.Line(" ", strings.TrimRight(line, "\r\n")))
-		}
+		offer := trust.Offer{File: file, Agreed: book.Agreed(file), Allows: append([]string{"all agents are told, as part of their instructions:"}, trust.Text(file.Raw)...)}
 		c.offers = append(c.offers, offer)
 		if !offer.Agreed {
 			return []Warning{{File: path, Asks: true, Text: "before you agree to this file, no agent is told what it says; " + trust.Command(in.Project) + " shows it and asks"}}

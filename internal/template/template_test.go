@@ -141,6 +141,7 @@ func TestLookupOrder(t *testing.T) {
 	second := w.write(".claude/agents/b.md", "---\nname: b\n---\nclaude")
 	w.write("HOME/agents/b.md", "---\nname: b\n---\nhome")
 	third := w.write("HOME/agents/c.md", "c")
+	w.agree()
 	c, warnings := w.load()
 	assert.Empty(t, warnings, "shadowing is the purpose, not a problem")
 	assert.Equal(t, first, get(t, c, "general").Source)

@@ -129,6 +129,14 @@ func Line(what string, values ...string) string {
 	return what
 }
 
+// Text has a Line for each line of a text.
+func Text(raw []byte) (out []string) {
+	for line := range strings.Lines(string(raw)) {
+		out = append(out, Line(" ", strings.TrimRight(line, "\r\n")))
+	}
+	return out
+}
+
 var plain = regexp.MustCompile(`^[A-Za-z0-9/._+-]+$`)
 
 // Command is what agrees to the files of a folder, for people.
