@@ -99,7 +99,6 @@ func (c *Client) mayDecide(ctx context.Context, d memory.Decision) error {
 	return err // the store says if there is none
 }
 
-// mayAnswer is mayDecide for questions.
 func (c *Client) mayAnswer(ctx context.Context, target string) error {
 	if c.o.UserID == "" {
 		return nil

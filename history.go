@@ -61,7 +61,6 @@ func (c *Client) OpenRun(ctx context.Context, threadID string) (bool, error) {
 	return isOpen(d), nil
 }
 
-// describe asks Temporal for a thread's latest run.
 func (c *Client) describe(ctx context.Context, threadID string) (*client.WorkflowExecutionDescription, error) {
 	if c.temporal == nil {
 		return nil, c.unreachable(nil)

@@ -181,7 +181,7 @@ func NewWorker(ctx context.Context, o WorkerOptions) (*Worker, error) {
 	options.Interceptors = append(options.Interceptors, kept)
 	w.server = &serve.Server{
 		Client: o.Temporal, TaskQueue: o.TaskQueue, Options: options, Log: o.Log, Cut: cut, Beside: kept.Run,
-		Register: func(r worker.Registry) { Register(r, w.acts) },
+		Register: func(r worker.Registry) { workflows.Register(r); w.acts.Register(r) },
 		Missing:  func() (part, problem string) { return w.health.Look().Missing(health.StorePart, health.DiskPart) },
 	}
 	return w, nil
@@ -203,13 +203,6 @@ func (o WorkerOptions) check() error {
 		return agent.Errorf(agent.CodeInvalid, "the catalog of agents has no %q, which answers on main threads", activities.DefaultAgent)
 	}
 	return nil
-}
-
-// Register adds workflows and activities under their pinned names; the one
-// place that worker, replayer and tests share.
-func Register(r worker.Registry, acts *activities.Activities) {
-	workflows.Register(r)
-	acts.Register(r)
 }
 
 // Health answers /livez, /readyz and, unless metrics is nil, /metrics.

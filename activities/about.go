@@ -40,7 +40,6 @@ func (a *Activities) about(ctx context.Context, t agent.Thread, turn memory.Turn
 	return about, err
 }
 
-// oneLine is the beginning of a text in one line.
 func oneLine(text string) string {
 	return agent.Shorten(strings.Join(strings.Fields(agent.CleanText(text)), " "), mostTask, "…")
 }

@@ -135,7 +135,6 @@ func save[I, O any, P interface {
 	}
 }
 
-// budget is that of a tree of agents.
 func (a *Activities) budget() memory.Budget {
 	return memory.Budget{Tokens: a.Policy.MaxTokens, Price: a.Policy.MaxPrice, Time: a.Policy.MaxTime}
 }
@@ -153,7 +152,6 @@ func here(ctx context.Context, ref contract.Ref) contract.Ref {
 	return ref
 }
 
-// fence identifies this activity attempt to the store.
 func fence(ctx context.Context) memory.Fence {
 	info := activity.GetInfo(ctx)
 	return memory.Fence{Scope: info.WorkflowExecution.RunID + "/" + info.ActivityID, Number: int(info.Attempt)}

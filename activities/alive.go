@@ -96,7 +96,6 @@ type watch struct {
 	runs bool
 }
 
-// watched is the turn of one activity.
 type watched struct {
 	turn string
 	// stop gets why the turn's activities have to stop.

@@ -54,7 +54,6 @@ type cached struct {
 // that is not in it reads its thread anew.
 const maxTranscripts = 256
 
-// load returns what the model of a turn sees.
 func (t *transcripts) load(ctx context.Context, store memory.Reader, ref contract.Ref, th agent.Thread) (conversation, error) {
 	t.mu.Lock()
 	have, _ := t.get(ref.Thread)
@@ -80,19 +79,6 @@ func (t *transcripts) load(ctx context.Context, store memory.Reader, ref contrac
 	defer t.mu.Unlock()
 	t.m.Add(ref.Thread, have)
 	return have.Conversation, nil
-}
-
-// warnOnce reports whether a turn was not warned yet, by a code.
-func (t *transcripts) warnOnce(ref contract.Ref, code string) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	c, ok := t.get(ref.Thread)
-	if !ok || c.turn != ref.Turn || slices.Contains(c.warned, code) {
-		return false
-	}
-	c.warned = append(slices.Clone(c.warned), code)
-	t.m.Add(ref.Thread, c)
-	return true
 }
 
 func (t *transcripts) drop(thread string) {
@@ -263,7 +249,6 @@ func (a *Activities) fit(ctx context.Context, ref contract.Ref, r *agent.ModelRe
 	return f, nil
 }
 
-// summarised reports whether a step has its summary of a cause.
 func (a *Activities) summarised(ctx context.Context, ref contract.Ref, cause memory.Cause) (bool, error) {
 	summaries, err := a.Store.Summaries(ctx, ref.Thread)
 	return slices.ContainsFunc(summaries, func(s memory.Summary) bool {

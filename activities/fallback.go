@@ -2,7 +2,6 @@ package activities
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"time"
 
@@ -97,14 +96,9 @@ func (a *Activities) exhausted(t tried, e *agent.ModelError) bool {
 	return t.failures >= minModelTries && (t.left <= 0 || e.RetryAfter > t.left)
 }
 
-// retryFor is for how long a failing model call is repeated.
 func (a *Activities) retryFor() time.Duration { return cmp.Or(a.RetryFor, DefaultRetryFor) }
 
 // otherModel tells the workflow to call again, with the model that takes over.
 type otherModel struct{ model string }
 
 func (e *otherModel) Error() string { return "the turn goes on with " + e.model }
-
-func fallbackWarning(from, to string, why error) []agent.Warning {
-	return []agent.Warning{{Code: agent.WarnFallback, Message: fmt.Sprintf("%s goes on in place of %s: %v", to, from, agent.Shorten(why.Error(), mostSaid, ""))}}
-}

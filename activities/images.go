@@ -101,20 +101,11 @@ func (a *Activities) image(ctx context.Context, url string, run agent.ToolRun) (
 		return data, name, err
 	}
 	path := strings.TrimPrefix(strings.TrimPrefix(url, agent.FileScheme), "//")
-	if data, err = readImage(run, path); err != nil {
-		return nil, "", err
+	if data, err = tool.ReadFile(run, path, agent.MaxImage); err != nil {
+		return nil, "", agent.Errorf(agent.CodeInvalid, "%s", agent.CleanText(err.Error()))
 	}
 	if name, err = agent.ImageName(data); err != nil {
 		return nil, "", agent.Wrap(err, agent.CodeInvalid, "%s", agent.CleanText(path))
 	}
 	return data, name, nil
-}
-
-// readImage reads a file of the workspace, with the rules of the file tools.
-func readImage(run agent.ToolRun, path string) ([]byte, error) {
-	data, err := tool.ReadFile(run, path, agent.MaxImage)
-	if err != nil {
-		return nil, agent.Errorf(agent.CodeInvalid, "%s", agent.CleanText(err.Error()))
-	}
-	return data, nil
 }

@@ -63,7 +63,9 @@ func (a *Activities) callModel(ctx context.Context, ref contract.Ref) (_ contrac
 	}
 	a.lostModel(ctx, ref, begun, request)
 	var fitted fitting
-	if err = a.takesImages(request); err == nil {
+	if a.modelInfo(request.Model).NoImages && agent.HasImages(request.Messages) {
+		err = &noImages{model: request.Model}
+	} else {
 		fitted, err = a.fit(ctx, ref, &request, conversation, begun.Thread.NoImages)
 	}
 	if err != nil {
@@ -140,7 +142,6 @@ func (a *Activities) looksAfter(ctx context.Context, thread string, own []agent.
 	return slices.ContainsFunc(states, agent.TaskState.Working), err
 }
 
-// lastCalls are the calls of the last round, for people.
 func lastCalls(messages []agent.Message) string {
 	for _, m := range slices.Backward(messages) {
 		var calls []string
@@ -231,7 +232,9 @@ func (a *Activities) modelFailed(ctx context.Context, ref contract.Ref, begun me
 	case ctx.Err() != nil && handsOver(ctx) == nil:
 		err, failure.NotCalled = ctx.Err(), c.used.Requests == 0
 	case errors.As(err, &me):
-		me.InARow = inARow(begun, me)
+		if me.InARow = 1; me.Class == begun.LastClass { // without another end in between
+			me.InARow += begun.InARow
+		}
 		me.Model, me.At = cmp.Or(me.Model, r.Model), cmp.Or(me.At, c.at)
 		failure.Code, failure.Message, failure.Class = me.Code, me.Error(), me.Class
 		if me.NotCalled {
@@ -247,7 +250,8 @@ func (a *Activities) modelFailed(ctx context.Context, ref contract.Ref, begun me
 			break // the same model is called again, otherwise
 		}
 		if next := a.fallback(begun.Turn, r, me, exhausted); next != "" {
-			failure.Fallback, failure.Warnings = next, fallbackWarning(r.Model, next, err)
+			said := fmt.Sprintf("%s goes on in place of %s: %v", next, r.Model, agent.Shorten(err.Error(), mostSaid, ""))
+			failure.Fallback, failure.Warnings = next, []agent.Warning{{Code: agent.WarnFallback, Message: said}}
 			err = &otherModel{next}
 		} else if !exhausted {
 			later := later(me, t, a.fallback(begun.Turn, r, me, true))
@@ -265,13 +269,4 @@ func (a *Activities) modelFailed(ctx context.Context, ref contract.Ref, begun me
 		return ferr
 	}
 	return err
-}
-
-// inARow is how often a step's calls failed like this one, without another end in
-// between, this one included.
-func inARow(begun memory.ModelStart, e *agent.ModelError) int {
-	if e.Class != begun.LastClass {
-		return 1
-	}
-	return begun.InARow + 1
 }

@@ -13,12 +13,6 @@ import (
 // quickFor is how long quick calls may run within a workflow task.
 const quickFor = time.Second
 
-// quick reports whether a call runs within the workflow task that follows its reply.
-func (a *Activities) quick(tool string) bool {
-	t, known := a.Tools.Lookup(tool)
-	return tool == agent.ToolOutput || known && t.Spec().Quick
-}
-
 // runQuick brings quick calls of a step to their results, which are stored together,
 // and with the step's last the round. What takes too long, or must wait, is given back:
 // these calls are returned, and an activity of their own runs them.

@@ -60,7 +60,6 @@ func (a *Activities) specs(t agent.Thread, shortened bool) []agent.ToolSpec {
 	return specs
 }
 
-// delegates lists the agents the thread may delegate to.
 func (a *Activities) delegates(t agent.Thread) []agent.SpecialistAgentConfig {
 	var out []agent.SpecialistAgentConfig
 	for _, c := range a.Policy.Enabled(a.Catalog.List(), t.Depth) {

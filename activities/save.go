@@ -32,7 +32,7 @@ func (a *Activities) SaveUserMessage(ctx context.Context, in contract.ClaimInput
 	if err != nil {
 		return contract.ClaimOutput{}, a.wire(ctx, "", err)
 	}
-	out := contract.ClaimOutput{Timing: contract.Timing{HeartbeatMs: a.heartbeat().Milliseconds(), MaxEvents: a.MaxEvents, WaitMs: cmp.Or(a.WaitInRun, contract.WaitInRun).Milliseconds()}}
+	out := contract.ClaimOutput{Timing: contract.Timing{HeartbeatMs: cmp.Or(a.Heartbeat, DefaultHeartbeat).Milliseconds(), MaxEvents: a.MaxEvents, WaitMs: cmp.Or(a.WaitInRun, contract.WaitInRun).Milliseconds()}}
 	if claim.Turn == nil {
 		return out, nil
 	}
@@ -201,7 +201,6 @@ func round(ref contract.Ref) memory.RoundRequest {
 	return memory.RoundRequest{ThreadID: ref.Thread, TurnID: ref.Turn, Step: ref.Step}
 }
 
-// calls reduces stored calls to what the workflow must know.
 func (a *Activities) calls(stored []agent.ToolCall) []contract.Call {
 	out := make([]contract.Call, len(stored))
 	for i, c := range stored {
@@ -219,7 +218,8 @@ func (a *Activities) calls(stored []agent.ToolCall) []contract.Call {
 		}
 		if !delegate && !question {
 			out[i].TimeoutMs = a.timeout(c).Milliseconds()
-			out[i].Quick = out[i].Gate == "" && c.Attempts == 0 && a.quick(c.ToolName)
+			t, known := a.Tools.Lookup(c.ToolName)
+			out[i].Quick = out[i].Gate == "" && c.Attempts == 0 && (c.ToolName == agent.ToolOutput || known && t.Spec().Quick)
 		}
 	}
 	return out

@@ -30,11 +30,3 @@ func (e *noImages) warnings() []agent.Warning {
 	return []agent.Warning{{Code: agent.WarnNoImages, Message: fmt.Sprintf(
 		"%s cannot see images: it reads their names only. To have them seen, go on with a model that takes images. (%s)", e.model, why)}}
 }
-
-// takesImages lets a request pass whose images its model may take.
-func (a *Activities) takesImages(r agent.ModelRequest) error {
-	if a.modelInfo(r.Model).NoImages && agent.HasImages(r.Messages) {
-		return &noImages{model: r.Model}
-	}
-	return nil
-}

@@ -31,7 +31,6 @@ func newStream(store memory.ConversationMemoryStore, at memory.Chunk, stop conte
 	return s
 }
 
-// add takes a piece; it never blocks on the store.
 func (s *stream) add(d agent.Delta) {
 	s.mu.Lock()
 	s.pending.Text += d.Text

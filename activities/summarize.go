@@ -73,7 +73,6 @@ func (a *Activities) summarize(ctx context.Context, in contract.SummaryInput) (m
 	return a.Store.SaveSummary(ctx, record)
 }
 
-// writeSummary fills in the record's text and what it cost.
 func (a *Activities) writeSummary(ctx context.Context, in contract.SummaryInput, begun memory.SummaryStart, request agent.ModelRequest, p plan, r room, fixed int, record *memory.SummaryRecord) error {
 	most := max(max(r.ours(r.request)-fixed, 0)/5, 100) // tokens of the summary
 	began := time.Now()
@@ -105,7 +104,10 @@ func (a *Activities) writeSummary(ctx context.Context, in contract.SummaryInput,
 		return err
 	}
 	record.ReplacesFrom, record.ReplacesTo = p.from, p.to
-	record.Text = shortenTo(text, most) + facts
+	if n := agent.EstimateTokens(text); n > most {
+		text = agent.Shorten(text, len(text)*most/n, "")
+	}
+	record.Text = text + facts
 	return nil
 }
 
@@ -163,12 +165,4 @@ func (a *Activities) facts(ctx context.Context, begun memory.SummaryStart, p pla
 		}
 	})
 	return b.String(), err
-}
-
-// shortenTo cuts a text to about so many tokens.
-func shortenTo(text string, tokens int) string {
-	if n := agent.EstimateTokens(text); n > tokens {
-		return agent.Shorten(text, len(text)*tokens/n, "")
-	}
-	return text
 }

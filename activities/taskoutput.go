@@ -66,7 +66,7 @@ func (a *Activities) taskOutput(ctx context.Context, call agent.ToolCall) (agent
 		case p.AgentID == "":
 			return agent.ToolOK(agent.FormatTaskList(states))
 		case len(states) == 0:
-			return agent.ToolFailed(agent.ErrNotFound, "%s", agent.RefuseTaskUnknown(p.AgentID))
+			return agent.ToolFailed(agent.ErrNotFound, "not_found: this thread has no sub-agent %q. Call task_output without agentId to list its sub-agents.", p.AgentID)
 		case states[0].Working():
 			return agent.ToolOK(agent.FormatTaskState(states[0]))
 		}
@@ -146,7 +146,6 @@ func (a *Activities) through(ctx context.Context, threadID, descendant string) (
 	}
 }
 
-// agentIDOf is the agent id in a sub-agent's thread id.
 func agentIDOf(threadID string) string {
 	id, err := agent.ParseThreadID(threadID)
 	if err != nil {
@@ -155,7 +154,6 @@ func agentIDOf(threadID string) string {
 	return id.AgentID
 }
 
-// descendant finds a sub-agent below a thread.
 func (a *Activities) descendant(ctx context.Context, threadID, agentID string) []agent.Thread {
 	id := agent.ThreadOfAgent(agentID)
 	if id == "" {

@@ -12,7 +12,6 @@ import (
 	"github.com/spool-agents/spool/memory"
 )
 
-// modelCall is an attempt of a step's model call, for telemetry.
 func modelCall(ref contract.Ref, begun memory.ModelStart, request agent.ModelRequest, attempt int) telemetry.ModelCall {
 	return telemetry.ModelCall{Thread: begun.Thread, TurnID: ref.Turn, Step: ref.Step, Attempt: attempt, Request: request}
 }
@@ -29,7 +28,6 @@ func (a *Activities) lostModel(ctx context.Context, ref contract.Ref, begun memo
 	a.Telemetry.LostModel(ctx, modelCall(ref, begun, request, begun.Lost), since)
 }
 
-// toolCall is an attempt of a tool run, for telemetry.
 func (a *Activities) toolCall(begun memory.ToolStart, attempt int) telemetry.ToolCall {
 	name := begun.Call.ToolName
 	_, known := a.Tools.Lookup(name)

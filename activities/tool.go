@@ -98,7 +98,6 @@ func (a *Activities) outcome(ctx context.Context, ref contract.Ref, begun memory
 	return outcome, err
 }
 
-// produce runs the tool of a call whose attempt is current.
 func (a *Activities) produce(ctx context.Context, ref contract.Ref, begun memory.ToolStart) (agent.ToolResult, error) {
 	name, may := begun.Call.ToolName, begun.Thread.Config.Tools
 	switch {
@@ -120,7 +119,6 @@ func (a *Activities) produce(ctx context.Context, ref contract.Ref, begun memory
 	return a.Tools.Run(ctx, name, run), nil
 }
 
-// run is what all calls of a thread have in common.
 func (a *Activities) run(t agent.Thread) agent.ToolRun {
 	run := agent.ToolRun{
 		CallMeta: agent.CallMeta{StoreID: a.Store.ID(), ThreadID: t.ID}, Workdir: t.Workdir, Workspace: a.Workspace, Home: a.Home, Private: a.Private,
@@ -130,8 +128,6 @@ func (a *Activities) run(t agent.Thread) agent.ToolRun {
 }
 
 const (
-	// saveResultFor bounds how long a result waits for a store that is away, and
-	// lastSaves how long it does once the worker has to end.
 	saveResultFor = 15 * time.Minute
 	lastSaves     = 2 * time.Second
 )
@@ -172,11 +168,4 @@ func (a *Activities) timeout(c agent.ToolCall) time.Duration {
 		d = max(d, min(time.Duration(asked.TimeoutMs)*time.Millisecond, 24*time.Hour))
 	}
 	return d + aside
-}
-
-func (a *Activities) heartbeat() time.Duration {
-	if a.Heartbeat > 0 {
-		return a.Heartbeat
-	}
-	return DefaultHeartbeat
 }

@@ -13,7 +13,7 @@ func (a *Activities) counted(r agent.ModelRequest, reply agent.ModelReply, err e
 	if u.TotalTokens > 0 || u.PromptTokens+u.CompletionTokens > 0 || err != nil && !reply.Charged {
 		return u
 	}
-	u.PromptTokens = a.promptTokens(r)
+	u.PromptTokens = int64(float64(agent.RequestTokens(r)) * a.calibration.ratio(r.Model))
 	if reply.Content != "" || reply.Reasoning != "" || len(reply.Calls) > 0 {
 		u.CompletionTokens = int64(agent.MessageTokens(agent.Message{Content: agent.Text(reply.Content + reply.Reasoning), ToolCalls: reply.Calls}))
 		if most := a.mostOutput(r); most > 0 {
@@ -37,12 +37,6 @@ func (a *Activities) mostOutput(r agent.ModelRequest) int64 {
 		most = info.Window
 	}
 	return most
-}
-
-// promptTokens is our count of a request, corrected by what the model's provider
-// reported before.
-func (a *Activities) promptTokens(r agent.ModelRequest) int64 {
-	return int64(float64(agent.RequestTokens(r)) * a.calibration.ratio(r.Model))
 }
 
 // stake is what the store needs for counting an attempt whose worker is lost; sent is our

@@ -79,10 +79,19 @@ func (a *Activities) truncated(ref contract.Ref, r agent.ModelRequest, sent int,
 
 // once are the warnings that a turn does not have yet.
 func (a *Activities) once(ref contract.Ref, warnings []agent.Warning) (left []agent.Warning) {
+	t := &a.transcripts
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	c, ok := t.get(ref.Thread)
+	if !ok || c.turn != ref.Turn {
+		return nil
+	}
+	c.warned = slices.Clone(c.warned)
 	for _, w := range warnings {
-		if a.transcripts.warnOnce(ref, w.Code) {
-			left = append(left, w)
+		if !slices.Contains(c.warned, w.Code) {
+			c.warned, left = append(c.warned, w.Code), append(left, w)
 		}
 	}
+	t.m.Add(ref.Thread, c)
 	return left
 }

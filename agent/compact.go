@@ -49,7 +49,6 @@ func unanswered(messages []Message) int {
 	return 0
 }
 
-// shortHint is said where a message was shortened for the model.
 const shortHint = "; the message is longer than the model's context window allows"
 
 // Unanswered are the messages that no reply was made with yet: what was said, and
@@ -184,12 +183,6 @@ func SummaryRequest(messages []Message, room int) []Message {
 	}
 	b.WriteString("</conversation>")
 	return []Message{instruction, {Role: RoleUser, Content: Text(b.String())}}
-}
-
-// SummaryMessage is what a model is shown instead of the messages a summary
-// replaces.
-func SummaryMessage(text string) Message {
-	return Message{Role: RoleUser, Content: Text(SummaryHead + "\n" + text)}
 }
 
 // RepairHead begins the message that asks for an answer anew.

@@ -121,7 +121,6 @@ func (DelegationResultFormatter) Seen(o SpecialistAgentResult) string {
 		o.AgentType, o.Ending(), o.AgentID, o.ThreadID, o.Ending())
 }
 
-// sentence ends a text as a sentence ends.
 func sentence(s string) string {
 	s = strings.TrimSpace(s)
 	if s == "" || strings.ContainsAny(s[len(s)-1:], ".!?") {

@@ -164,20 +164,9 @@ func FormatTaskList(all []TaskState) string {
 // FormatTaskList say it.
 var atWork = regexp.MustCompile(`(?m)^(status: |- [^,\n]+, [^,\n]+, )(pending|running|waiting_for_user|waiting_for_approval)\b`)
 
-// tellsOfWork reports whether a result of task_output tells of a sub-agent at work.
-func tellsOfWork(result string) bool {
-	head, _, _ := strings.Cut(result, "\n\n") // after that comes what the sub-agent said
-	return atWork.MatchString(head)
-}
-
 func countSubAgents(n int) string {
 	if n == 1 {
 		return "1 sub-agent"
 	}
 	return strconv.Itoa(n) + " sub-agents"
-}
-
-// RefuseTaskUnknown says that there is no such sub-agent to read.
-func RefuseTaskUnknown(id string) string {
-	return fmt.Sprintf("not_found: this thread has no sub-agent %q. Call task_output without agentId to list its sub-agents.", id)
 }

@@ -21,7 +21,6 @@ const (
 	maxPixels = 64 << 20
 )
 
-// imageKind is a kind of image that models take.
 type imageKind struct {
 	ending, mediaType string
 	begins            string

@@ -58,7 +58,6 @@ func (l JSONLimit) Check(text []byte) error {
 	return nil
 }
 
-// stringEnd is where the string that begins at i ends.
 func stringEnd(text []byte, i int) int {
 	for i++; i < len(text) && text[i] != '"'; i++ {
 		if text[i] == '\\' {

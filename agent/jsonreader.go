@@ -13,7 +13,6 @@ import (
 // jsonNear is how many characters of the text an error shows.
 const jsonNear = 24
 
-// jsonReader reads JSON and writes it anew.
 type jsonReader struct {
 	s       string
 	at      int
@@ -23,7 +22,6 @@ type jsonReader struct {
 	changed bool // out says something else than s
 }
 
-// whole reads all of the text.
 func (r *jsonReader) whole() (string, error) {
 	r.out = make([]byte, 0, len(r.s))
 	if err := r.value(); err != nil {
@@ -184,7 +182,6 @@ func (r *jsonReader) next(n int, closing byte) (done bool, err error) {
 
 var bareKey = regexp.MustCompile(`^[A-Za-z_$][A-Za-z0-9_$]*`)
 
-// key reads a key and its colon.
 func (r *jsonReader) key() (key string, err error) {
 	from := len(r.out)
 	word := ""
@@ -213,7 +210,6 @@ func (r *jsonReader) key() (key string, err error) {
 	return key, nil
 }
 
-// text reads a string in double quotes, or in single ones.
 func (r *jsonReader) text() error {
 	begin, quote := r.at, r.s[r.at]
 	r.at++
@@ -256,7 +252,6 @@ func (r *jsonReader) text() error {
 	return r.wrong("the text that begins here does not end")
 }
 
-// char writes a character that must be escaped.
 func (r *jsonReader) char(c rune) {
 	if c == 0 {
 		r.out = append(r.out, "\uFFFD"...)
@@ -265,7 +260,6 @@ func (r *jsonReader) char(c rune) {
 	r.out = fmt.Appendf(r.out, `\u%04x`, c)
 }
 
-// escape reads what a backslash begins.
 func (r *jsonReader) escape() error {
 	rest := r.s[r.at:]
 	switch {
@@ -343,7 +337,6 @@ func (r *jsonReader) word() error {
 	return nil
 }
 
-// put takes a character over.
 func (r *jsonReader) put(c byte) {
 	r.out = append(r.out, c)
 	r.at++

@@ -6,7 +6,6 @@ import (
 	"unicode"
 )
 
-// masked stands where a secret was.
 const masked = "xxxxx"
 
 var (
@@ -60,9 +59,8 @@ var (
 	keyQuoted    = regexp.MustCompile("(?i)((?:api|access|auth)[ _-]?(?:key|token)\\s+[\"'`]?)([\\w*.…•~+/=-]{8,})")
 	keyBearer    = regexp.MustCompile(`(?i)(\b(?:bearer|basic)\s+)([\w*.…•~+/=-]{8,})`)
 	keyParameter = regexp.MustCompile(`(?i)([?&](?:[\w.-]*[-_])?(?:key|token|secret|sig|signature|password)=)([^&\s"'<>#]+)`)
-	// Any word, to be looked at.
-	anyWord = regexp.MustCompile(`[\w*…•-]{16,}`)
-	longRun = regexp.MustCompile(`[A-Za-z0-9]{16,}`)
+	anyWord      = regexp.MustCompile(`[\w*…•-]{16,}`)
+	longRun      = regexp.MustCompile(`[A-Za-z0-9]{16,}`)
 )
 
 // MaskSecrets hides what looks like a key or password in a text: by its form, by

@@ -129,7 +129,11 @@ const longestSaid = 600
 // at which provider, and what to do. The code is not in it: it is shown beside it.
 func (e *ModelError) Final() string {
 	text := e.subject()
-	if said := e.said(); said != "" {
+	said := strings.Join(strings.Fields(CleanText(e.Message)), " ")
+	if len(said) > longestSaid {
+		said = strings.ToValidUTF8(said[:longestSaid], "") + "…"
+	}
+	if said = strings.TrimRight(said, ".;: "); said != "" {
 		text += ": " + said
 	}
 	if e.InARow > 1 && e.Class != "" {
@@ -158,15 +162,6 @@ func (e *ModelError) subject() string {
 	return text
 }
 
-// said is the message in a line.
-func (e *ModelError) said() string {
-	said := strings.Join(strings.Fields(CleanText(e.Message)), " ")
-	if len(said) > longestSaid {
-		said = strings.ToValidUTF8(said[:longestSaid], "") + "…"
-	}
-	return strings.TrimRight(said, ".;: ")
-}
-
 // Remedy is what a person can do about a call that is not made again.
 func (e *ModelError) Remedy() string {
 	if e.ToDo != "" {
@@ -189,7 +184,6 @@ const (
 	moreQuota = "raise the quota or the credit of the key at the provider, or name models of other providers in SPOOL_FALLBACK_MODELS (fallbackModels)"
 )
 
-// modelEnds are the failures by code.
 var modelEnds = map[string]modelEnd{
 	ModelRateLimited:    {"may not be called that often", "retry later, raise the limit of the key at the provider, or name models of other providers in SPOOL_FALLBACK_MODELS (fallbackModels)"},
 	ModelOverloaded:     {"is overloaded or out of order", askLater},

@@ -138,11 +138,3 @@ func StoppedText(outcome ThreadStatus, reason Reason) string {
 	}
 	return TextStopped + ": the turn failed"
 }
-
-// SubAgentStatusOf maps a thread's state to what a chat shows of a sub-agent.
-func SubAgentStatusOf(s ThreadStatus) string {
-	if s == ThreadPending || s == ThreadRunning {
-		return "active"
-	}
-	return string(s)
-}

@@ -172,9 +172,13 @@ type SubAgent struct {
 
 // SubAgentOf is a sub-agent's thread as a chat shows it.
 func SubAgentOf(t Thread) SubAgent {
+	status := string(t.Status)
+	if t.Status == ThreadPending || t.Status == ThreadRunning {
+		status = "active"
+	}
 	return SubAgent{
 		ID: t.ID, UserID: t.UserID, ChatID: t.RootThreadID, ThreadID: t.ID, TaskID: t.TaskID, Role: t.AgentType,
-		Status: SubAgentStatusOf(t.Status), Summary: t.Summary, CreatedAt: t.CreatedAt, UpdatedAt: t.UpdatedAt,
+		Status: status, Summary: t.Summary, CreatedAt: t.CreatedAt, UpdatedAt: t.UpdatedAt,
 	}
 }
 

@@ -180,7 +180,8 @@ func lastRounds(messages []Message, turnID string, n int) (rounds [][]Message) {
 func roundText(round []Message) string {
 	looks := map[string]bool{}
 	for _, r := range round[1:] {
-		looks[r.ToolCallID] = r.Name == ToolTaskOutput && tellsOfWork(r.Content.String())
+		head, _, _ := strings.Cut(r.Content.String(), "\n\n") // after that comes what the sub-agent said
+		looks[r.ToolCallID] = r.Name == ToolTaskOutput && atWork.MatchString(head)
 	}
 	var b strings.Builder
 	for _, c := range round[0].ToolCalls {

@@ -76,7 +76,9 @@ func (d *DelegationService) Run(ctx workflow.Context) error {
 			return err
 		}
 		d.asleep = nil
-		runner.forget()
+		if runner.Ended() {
+			runner.future = nil
+		}
 	}
 }
 
@@ -117,10 +119,3 @@ func (a *AgentCommandRunner) Start(ctx workflow.Context) error {
 
 // Ended reports whether the child this runner started has ended.
 func (a *AgentCommandRunner) Ended() bool { return a.future != nil && a.future.IsReady() }
-
-// forget drops a future that has been reacted to.
-func (a *AgentCommandRunner) forget() {
-	if a.Ended() {
-		a.future = nil
-	}
-}

@@ -28,7 +28,6 @@ type details struct {
 	runs     string // quick calls under way
 }
 
-// waiting is something that a turn waits for.
 type waiting struct {
 	kind string // a value of the search attribute contract.WaitsFor
 	text string

@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -164,7 +165,6 @@ func (r *run) drained(seen int) bool {
 	return r.nudges == seen
 }
 
-// again continues as new.
 func (r *run) again(carry *contract.Carry) error {
 	if carry == nil {
 		r.showWaits("")
@@ -248,9 +248,6 @@ func (r *run) carry() *contract.Carry {
 // full reports whether the run should continue as new before its next step.
 func (r *run) full() bool {
 	info := workflow.GetInfo(r.save)
-	limit := r.claim.Timing.MaxEvents
-	if limit == 0 {
-		limit = contract.MaxEvents
-	}
+	limit := cmp.Or(r.claim.Timing.MaxEvents, contract.MaxEvents)
 	return info.GetContinueAsNewSuggested() || info.GetCurrentHistoryLength() > limit || info.GetCurrentHistorySize() > contract.MaxBytes
 }

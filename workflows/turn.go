@@ -103,7 +103,6 @@ func (r *run) callModel(step int) (contract.ModelOutput, error) {
 	}
 }
 
-// callSummary says what a model call is.
 func (r *run) callSummary(step int) string {
 	if r.details.model == "" {
 		return fmt.Sprintf("step %d", step)

@@ -9,7 +9,6 @@ import (
 
 	"github.com/spool-agents/spool"
 	"github.com/spool-agents/spool/agent"
-	"github.com/spool-agents/spool/internal/pgtest"
 	"github.com/spool-agents/spool/memory"
 )
 
@@ -22,20 +21,14 @@ const (
 	denied = 999
 )
 
-// longAndShort opens two stores of a kind, with a thread of 100 and one of 100,000
-// messages.
-func longAndShort(ctx context.Context, where [2]string) (stores [2]memory.ConversationMemoryStore) {
+// measureAppend compares what it costs to append to a thread of 100 messages and
+// to one of 100,000, each in a store of its own, without Temporal.
+func measureAppend(ctx context.Context, kind string, where [2]string, t *table, turns int) {
+	var stores [2]memory.ConversationMemoryStore
 	for i, length := range []int{shortLength, longLength} {
 		stores[i] = must(spool.OpenStore(ctx, where[i]))
 		lengthen(ctx, stores[i], length)
 	}
-	return stores
-}
-
-// measureAppend compares what it costs to append to a thread of 100 messages and
-// to one of 100,000, each in a store of its own, without Temporal.
-func measureAppend(ctx context.Context, kind string, where [2]string, t *table, turns int) {
-	stores := longAndShort(ctx, where)
 	defer func() { _ = errors.Join(stores[0].Close(), stores[1].Close()) }() // what is measured is read before
 	var times [2][]time.Duration
 	for n := range turns {
@@ -82,7 +75,6 @@ func deniedRound(ctx context.Context, t *storeTurn, n int) {
 	t.round(ctx)
 }
 
-// appendTurn runs a turn with one tool call and times what appends.
 func appendTurn(ctx context.Context, store memory.ConversationMemoryStore, session string, n int) (took time.Duration) {
 	at := time.Now()
 	t := begin(ctx, store, session, "", fmt.Sprintf("m-%d", n), filler(200))
@@ -92,7 +84,6 @@ func appendTurn(ctx context.Context, store memory.ConversationMemoryStore, sessi
 		ThreadID: t.thread, TurnID: t.turn, CallID: call, Fence: memory.Fence{Scope: "bench", Number: 1}, Repeatable: true,
 	}))
 	at = time.Now()
-	// The step's only result, so its round is saved with it.
 	check(store.SaveResult(ctx, memory.ToolOutcome{
 		ThreadID: t.thread, TurnID: t.turn, CallID: call, Attempt: begun.Attempt, Result: agent.ToolOK(filler(200)), Duration: time.Millisecond,
 	}))
@@ -102,14 +93,6 @@ func appendTurn(ctx context.Context, store memory.ConversationMemoryStore, sessi
 	at = time.Now()
 	t.close(ctx)
 	return took + time.Since(at)
-}
-
-// measureAppendPostgres measures on a server of its own whose commits wait for the disk.
-func measureAppendPostgres(ctx context.Context, t *table, turns int) {
-	c := must(pgtest.New())
-	defer c.Close()
-	// Two databases that every cluster has.
-	measureAppend(ctx, "postgres", [2]string{c.URL("postgres"), c.URL("template1")}, t, turns)
 }
 
 // pieceSize is the size of the messages that seeded conversations are made of.
@@ -145,13 +128,11 @@ func begin(ctx context.Context, store memory.ConversationMemoryStore, session, w
 	return &storeTurn{store: store, thread: sent.ThreadID, turn: claim.Turn.ID, step: 1}
 }
 
-// reply stores a model's reply for the present step.
 func (t *storeTurn) reply(ctx context.Context, r agent.ModelReply, gates ...agent.Gate) memory.StoredReply {
 	begun := must(t.store.BeginModel(ctx, memory.ModelBegin{ThreadID: t.thread, TurnID: t.turn, Step: t.step, Fence: memory.Fence{Scope: "seed", Number: 1}}))
 	return must(t.store.SaveReply(ctx, memory.ReplyRecord{ThreadID: t.thread, TurnID: t.turn, Step: t.step, Attempt: begun.Attempt, Reply: r, Gates: gates}))
 }
 
-// round saves the present step's calls, which all have their results.
 func (t *storeTurn) round(ctx context.Context) {
 	must(t.store.SaveToolRound(ctx, memory.RoundRequest{ThreadID: t.thread, TurnID: t.turn, Step: t.step}))
 	t.step++

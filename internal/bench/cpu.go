@@ -38,7 +38,6 @@ func cpuTime(processes ...*temporaltest.Process) (sum time.Duration) {
 	return sum
 }
 
-// ownTime is the processor time of this process.
 func ownTime() time.Duration {
 	var u syscall.Rusage
 	check(syscall.Getrusage(syscall.RUSAGE_SELF, &u))

@@ -44,7 +44,6 @@ type floorInput struct {
 	Grow  int    `json:"grow"`
 }
 
-// floorCall is the input of both activities.
 type floorCall struct {
 	ID   string `json:"id"`
 	URL  string `json:"url,omitempty"`
@@ -52,7 +51,6 @@ type floorCall struct {
 	Size int    `json:"size,omitempty"`
 }
 
-// floorReply is what the workflow must know of a reply.
 type floorReply struct {
 	Tool string `json:"tool,omitempty"`
 	Args string `json:"args,omitempty"`
@@ -77,7 +75,6 @@ func floorTurn(ctx workflow.Context, in floorInput) error {
 
 type floorActivities struct{ db *sql.DB }
 
-// model makes one call and keeps the reply in a row.
 func (a *floorActivities) model(ctx context.Context, in floorCall) (floorReply, error) {
 	var out floorReply
 	body, err := floorBody(in.Size)
@@ -102,7 +99,6 @@ func (a *floorActivities) model(ctx context.Context, in floorCall) (floorReply, 
 	return out, a.keep(ctx, in, "model", text+out.Args)
 }
 
-// tool does nothing and keeps its result in a row.
 func (a *floorActivities) tool(ctx context.Context, in floorCall) (string, error) {
 	return "ok", a.keep(ctx, in, "tool", "ok")
 }
@@ -131,7 +127,6 @@ func floorBody(n int) ([]byte, error) {
 	return json.Marshal(request)
 }
 
-// readFloor reads a streamed reply.
 func readFloor(r io.Reader, out *floorReply) (string, error) {
 	var text strings.Builder
 	for lines := bufio.NewScanner(r); lines.Scan(); {

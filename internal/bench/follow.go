@@ -131,7 +131,6 @@ func followTurn(ctx context.Context, c *spool.Client, thread, cursor string) err
 	return err
 }
 
-// kind names the stack's store in a figure.
 func (s *stack) kind() string {
 	if strings.HasPrefix(s.StoreSpec(), "postgres") {
 		return "Postgres"

@@ -36,11 +36,15 @@ func measureHistory(ctx context.Context, s *stack, t *table) {
 			return "shell", fmt.Sprintf(`{"command":"cat %s # %d"}`, name, step)
 		}))
 		for _, conversation := range []int{1_000, 800_000} {
-			bytes, events := s.slope(ctx, conversation)
+			const n = historyTo - historyFrom
+			history, bytes := s.steps(ctx, conversation), 0.0
+			for _, e := range history {
+				bytes += float64(proto.Size(e)) / n
+			}
 			all = append(all, bytes)
 			t.add(row{
 				Figure: fmt.Sprintf("history per step, %s conversation, %s results", size(conversation), size(result)),
-				Value:  bytes, Unit: "B", Bar: historyBar, Detail: fmt.Sprintf("%.1f events", events),
+				Value:  bytes, Unit: "B", Bar: historyBar, Detail: fmt.Sprintf("%.1f events", float64(len(history))/n),
 			})
 		}
 	}
@@ -72,17 +76,6 @@ func measureActions(ctx context.Context, s *stack, t *table) {
 		Detail: fmt.Sprintf("%.1f events", float64(len(from))/(historyTo-historyFrom))})
 }
 
-// slope runs a turn on a conversation of a size and returns what a step in its
-// middle added.
-func (s *stack) slope(ctx context.Context, conversation int) (bytes, events float64) {
-	const n = historyTo - historyFrom
-	history := s.steps(ctx, conversation)
-	for _, e := range history {
-		bytes += float64(proto.Size(e)) / n
-	}
-	return bytes, float64(len(history)) / n
-}
-
 // steps runs a turn on a conversation of a size and returns the events of the steps in
 // its middle.
 func (s *stack) steps(ctx context.Context, conversation int) []*historypb.HistoryEvent {
@@ -102,7 +95,6 @@ func (s *stack) steps(ctx context.Context, conversation int) []*historypb.Histor
 	return history[steps[historyFrom-1]:steps[historyTo-1]]
 }
 
-// events reads the history of one run, the latest if runID is empty.
 func (s *stack) events(ctx context.Context, workflowID, runID string) []*historypb.HistoryEvent {
 	var out []*historypb.HistoryEvent
 	for it := s.Temporal.GetWorkflowHistory(ctx, workflowID, runID, false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT); it.HasNext(); {
@@ -112,14 +104,12 @@ func (s *stack) events(ctx context.Context, workflowID, runID string) []*history
 	return out
 }
 
-// chain is what all runs of a turn came to.
 type chain struct {
 	runs   int
 	events int64
 	bytes  int64
 }
 
-// chainOf walks from the first run of a workflow to the last.
 func (s *stack) chainOf(ctx context.Context, workflowID string) chain {
 	var c chain
 	latest := must(s.Temporal.DescribeWorkflow(ctx, workflowID, ""))

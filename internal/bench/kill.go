@@ -41,7 +41,6 @@ func measureKill(ctx context.Context, s *stack, t *table, kills int) {
 	t.spread("kill -9 of the worker → the turn goes on", killMedianBar, killP95Bar, interruptions, all, times)
 }
 
-// spread adds the rows of a list of times: median and 95th percentile.
 func (t *table) spread(figure string, medianBar, p95Bar float64, states []interruption, all []time.Duration, parts map[string][]time.Duration) {
 	var detail []string
 	for _, w := range states {
@@ -89,7 +88,6 @@ func streamLong(ctx context.Context, q ask, out *reply) {
 	out.end("stop")
 }
 
-// interrupted starts a turn and returns at a random moment in the middle of it.
 func (s *stack) interrupted(ctx context.Context, w interruption) spool.Reply {
 	s.stub.play(w.play)
 	r := s.send(ctx, spool.NewID())
@@ -112,7 +110,6 @@ func (s *stack) killOne(ctx context.Context, w interruption) time.Duration {
 	return took
 }
 
-// workerOf finds the worker that runs the turn's activity.
 func (s *stack) workerOf(ctx context.Context, workflowID string) *temporaltest.Process {
 	d := must(s.Temporal.DescribeWorkflow(ctx, workflowID, ""))
 	for _, a := range d.RawResponse.GetPendingActivities() {
@@ -147,7 +144,6 @@ const (
 	cancelTreeBar = 2000 // ms, all turns of a tree
 )
 
-// cancelStates are what a turn may be doing when it is cancelled.
 func cancelStates() []interruption {
 	return append(slices.Clone(interruptions),
 		interruption{name: "silent model", play: silent, under: func(_ context.Context, s *stack, r spool.Reply) bool {
@@ -175,7 +171,6 @@ func silent(ctx context.Context, _ ask, _ *reply) {
 	}
 }
 
-// descend delegates down to a depth, where a tool runs.
 func descend(depth int) answer {
 	var mu sync.Mutex
 	level := map[string]int{} // by turn
@@ -224,7 +219,6 @@ func measureCancel(ctx context.Context, s *stack, t *table, n int) {
 		Bar: cancelTreeBar, Detail: fmt.Sprintf("of %d; every %dth has sub-agents to depth 3", len(trees), len(cancelStates()))})
 }
 
-// cancelOne cancels one turn and returns how long it, and its tree, took.
 func (s *stack) cancelOne(ctx context.Context, w interruption) (turn, tree time.Duration) {
 	r := s.interrupted(ctx, w)
 	c := must(s.Client.Cancel(ctx, memory.CancelRequest{ThreadID: r.ThreadID, TurnID: r.TurnID}))

@@ -88,7 +88,6 @@ func (s *stack) floorLoad(ctx context.Context, worker *temporaltest.Process, rou
 	return all
 }
 
-// atOnce does f n times at once.
 func (s *stack) atOnce(n int, worker *temporaltest.Process, f func(i int)) ([]time.Duration, timed) {
 	before, server, begun := cpuTime(s.Server.Process, worker), cpuTime(s.Server.Process), time.Now()
 	took, errs := make([]time.Duration, n), make([]error, n)
@@ -106,7 +105,6 @@ func (s *stack) atOnce(n int, worker *temporaltest.Process, f func(i int)) ([]ti
 	return took, timed{took: time.Since(begun), cpu: cpuTime(s.Server.Process, worker) - before, server: cpuTime(s.Server.Process) - server}
 }
 
-// patiently repeats f while the server does not answer in time.
 func patiently(ctx context.Context, f func() error) error {
 	for {
 		var late *serviceerror.DeadlineExceeded

@@ -153,7 +153,6 @@ func measureWaiters(ctx context.Context, t *table, spec, kind string, asked func
 	}
 }
 
-// firstWrite notes when something is written for the first time.
 type firstWrite struct {
 	once sync.Once
 	at   chan time.Time

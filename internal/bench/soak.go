@@ -11,7 +11,6 @@ import (
 	"github.com/spool-agents/spool/internal/temporaltest"
 )
 
-// soakAtOnce is how many conversations a soak keeps busy.
 const soakAtOnce = 8
 
 // measureSoak keeps a worker busy and tells ten times what it and its files have come to.

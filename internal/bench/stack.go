@@ -43,7 +43,6 @@ func (t *tb) close() {
 	}
 }
 
-// stack is one installation of Spool on a server of its own.
 type stack struct {
 	*temporaltest.Stack
 	t    *tb
@@ -103,12 +102,6 @@ func (s *stack) run(ctx context.Context, session string) spool.Reply {
 	return r
 }
 
-// startSelf starts this program as another process.
-func (s *stack) startSelf(name string, args ...string) *temporaltest.Process {
-	return must(temporaltest.Spawn(name, must(os.Executable()), args, nil, nil))
-}
-
-// file is one in the stack's home.
 func (s *stack) file(name string) string { return filepath.Join(s.Dir, name) }
 
 // eventually polls ok until it holds; if that takes more than a minute, p's log says why.

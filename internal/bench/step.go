@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -71,7 +72,6 @@ func (c compared) ratio(figure string, bar float64, of string) row {
 		Detail: fmt.Sprintf("%d pairs of %s, half of them %.2f to %.2f", len(ratios), of, quantile(ratios, 0.25), quantile(ratios, 0.75))}
 }
 
-// measureStep compares the time of a step with the floor's.
 func measureStep(ctx context.Context, s *stack, t *table, pairs int) {
 	worker := s.startWorker(ctx)
 	defer s.stopWorkers()
@@ -136,13 +136,12 @@ func perStep(asks []ask, steps int) time.Duration {
 	return asks[steps].At.Sub(asks[0].At) / time.Duration(steps)
 }
 
-// startFloor starts this program as the floor's worker.
 func (s *stack) startFloor(ctx context.Context) *temporaltest.Process {
 	where := s.file("floor.db")
 	if s.kind() == "Postgres" {
 		where = s.StoreSpec()
 	}
-	p := s.startSelf("floor", "floor-worker", s.Server.Address, where)
+	p := must(temporaltest.Spawn("floor", must(os.Executable()), []string{"floor-worker", s.Server.Address, where}, nil, nil))
 	s.eventually(ctx, "the floor's worker polls", p, func() bool {
 		d, err := s.Temporal.DescribeTaskQueue(ctx, floorQueue, 1)
 		return err == nil && slices.ContainsFunc(d.GetPollers(), func(poller *taskqueue.PollerInfo) bool {

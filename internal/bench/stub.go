@@ -61,7 +61,6 @@ func (s *stub) play(f answer) {
 	s.answer.Store(&f)
 }
 
-// asked returns the requests of a turn in order of arrival.
 func (s *stub) asked(turn string) []ask {
 	s.mu.Lock()
 	defer s.mu.Unlock()

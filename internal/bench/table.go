@@ -38,7 +38,6 @@ type setting struct {
 	Value string `json:"value"`
 }
 
-// add judges a figure against its bar.
 func (t *table) add(r row) {
 	switch {
 	case r.Result != "":
@@ -145,7 +144,6 @@ func size(n int) string {
 	return fmt.Sprintf("%d B", n)
 }
 
-// settings are what the figures depend on.
 func settings() []setting {
 	return []setting{
 		{"date", time.Now().UTC().Format("2006-01-02")},

@@ -69,7 +69,6 @@ func (t *Talk) putOpen(ctx context.Context, threadID string, put map[string]bool
 // way to something else is no answer.
 const settle = 400 * time.Millisecond
 
-// readLine reads what a person types.
 func (t *Talk) readLine(ctx context.Context, prompt string) (string, error) {
 	return t.Typed.Next(ctx, prompt, t.Interrupts)
 }
@@ -123,7 +122,6 @@ func (t *Talk) saved(note string, err error) error {
 	return err
 }
 
-// question puts a question to the person.
 func (t *Talk) question(ctx context.Context, q spool.QuestionRequest, optional bool) (stays bool, err error) {
 	t.Progress("%s", printer.Asked(q))
 	prompt := "your answer: "
@@ -159,7 +157,6 @@ func (t *Talk) question(ctx context.Context, q spool.QuestionRequest, optional b
 	return stays, err
 }
 
-// approval puts an approval to the person.
 func (t *Talk) approval(ctx context.Context, a spool.ApprovalRequest, optional bool) (stays bool, err error) {
 	t.Progress("%s", printer.Wanted(a))
 	yes, always, like := printer.Offered(a)

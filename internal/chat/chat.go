@@ -16,7 +16,6 @@ import (
 
 const banner = "Ctrl-C: cancel the turn. Ctrl-C twice: quit; the turn goes on. At a prompt, Ctrl-C quits at once. Help: /help"
 
-// session is a conversation of a person with an agent.
 type session struct {
 	*Talk
 	req memory.SendRequest
@@ -61,7 +60,6 @@ func Run(ctx context.Context, p *Person, c Conversations, req memory.SendRequest
 	}
 }
 
-// past shows a person how a conversation that goes on stands: what was said last.
 func (s *session) past(ctx context.Context) error {
 	const most = 6
 	if !s.Prompt {
@@ -91,7 +89,6 @@ func (s *session) past(ctx context.Context) error {
 	return err
 }
 
-// next takes the next line.
 func (s *session) next(ctx context.Context) (quit bool, err error) {
 	thread := ThreadOf(s.req)
 	open, _, err := s.putOpen(ctx, thread, s.done)

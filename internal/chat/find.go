@@ -19,7 +19,6 @@ import (
 // Latest stands for the conversation with the newest activity.
 const Latest = "latest"
 
-// lister is what ids are looked up in.
 type lister interface {
 	ThreadPage(ctx context.Context, f memory.ThreadFilter, after string, limit int) ([]agent.Thread, string, error)
 }

@@ -41,16 +41,10 @@ func (p *Person) Await(ctx context.Context, c Conversations, sent spool.Reply, t
 	if err != nil {
 		return err
 	}
-	return p.Report(of(sent, reply), t.Seen)
+	reply.MessageID, reply.Repeated, reply.Answered = sent.MessageID, sent.Repeated, sent.Answered // only its sender knows
+	return p.Report(reply, t.Seen)
 }
 
-// of is what became of a message, with what only its sender knows of it.
-func of(sent, now spool.Reply) spool.Reply {
-	now.MessageID, now.Repeated, now.Answered = sent.MessageID, sent.Repeated, sent.Answered
-	return now
-}
-
-// answered says that a message was the answer to a question.
 func (p *Person) answered(r spool.Reply) {
 	if q := r.Answered; q != nil {
 		p.Progress("this answered question %s of %s: %s", q.QuestionID, terminal.Visible(q.Agent), terminal.OneLine(q.Text, 200))
@@ -120,7 +114,6 @@ func (p *Person) incomplete(r spool.Reply) {
 	}
 }
 
-// waiting says for what a turn waits, and how to give it.
 func (p *Person) waiting(r spool.Reply) {
 	if r.Status == string(agent.ThreadWaitingForApproval) {
 		p.Progress("waiting for approval; decide with %s approve | deny | edit:", p.Name)
@@ -138,7 +131,6 @@ func (p *Person) waiting(r spool.Reply) {
 	p.Open(nil, r.Questions)
 }
 
-// leave says what becomes of a turn that nobody waits for any longer.
 func (p *Person) leave(ctx context.Context, c Conversations, sent spool.Reply) error {
 	switch {
 	case p.Gone:

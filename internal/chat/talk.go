@@ -41,11 +41,6 @@ type Forms interface {
 	Confirm(ctx context.Context) (yes bool, err error)
 }
 
-// NewPerson makes one who types lines.
-func NewPerson(p *printer.Printer, present bool, lines *terminal.Lines) *Person {
-	return &Person{Printer: p, Present: present, Interrupts: make(chan os.Signal, 4), Typed: lines}
-}
-
 // Talk waits for turns and shows them.
 type Talk struct {
 	*Person
@@ -102,7 +97,6 @@ func (t *Talk) Until(ctx context.Context, sent spool.Reply, tails map[string]str
 	}
 }
 
-// outcome is what waiting for a turn returned.
 type outcome struct {
 	r   spool.Reply
 	err error
@@ -175,7 +169,6 @@ func (t *Talk) follow(ctx context.Context, sent spool.Reply, from map[string]str
 	return updates, ended
 }
 
-// show shows an update.
 func (t *Talk) show(l *printer.Live, u spool.Update) error {
 	if t.Lines {
 		l.Cursor[u.ThreadID] = u.Cursor
@@ -192,7 +185,6 @@ func (t *Talk) cancel(ctx context.Context, sent spool.Reply) {
 	}
 }
 
-// left reports whether a person wants to leave.
 func left(err error) bool {
 	return errors.Is(err, terminal.ErrLeft) || errors.Is(err, context.Canceled) || exit.Code(err) == exit.Interrupted
 }

@@ -72,7 +72,6 @@ func userHome(env func(string) string) string {
 	return ""
 }
 
-// where is a text that valid accepts.
 func where(to *string, allowed string, valid func(string) bool) kind {
 	return parsed(to, allowed, func(v string, _ place) (string, error) {
 		if !valid(v) {
@@ -137,7 +136,6 @@ func listenAddress(to *string) kind {
 	}, same)
 }
 
-// hidden reads a secret.
 func hidden(to *Secret, allowed string, valid func(string) bool) kind {
 	k := where(&to.value, allowed, valid)
 	k.mask = func(v string) string { return NewSecret(v).String() }
@@ -193,7 +191,6 @@ func webURL(to *string) kind {
 	}, same)
 }
 
-// serverURL is a URL with a token in it.
 func serverURL(to *string) kind {
 	k := webURL(to)
 	k.mask = func(v string) string { return NewSecret(v).String() }
@@ -212,7 +209,6 @@ func boolean(to *bool) kind {
 	}, strconv.FormatBool)
 }
 
-// whole is a whole number, of units.
 func whole[T int | int64](to *T, least, most, unit int64) kind {
 	return parsed(to, fmt.Sprintf("a whole number from %d to %d", least, most), func(v string, _ place) (T, error) {
 		n, err := strconv.ParseInt(v, 10, 64)
@@ -261,7 +257,6 @@ func dollars(to *float64) kind {
 	}, func(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) })
 }
 
-// list is a list of names with commas between them.
 func list(to *[]string, allowed string, valid func(string) bool) kind {
 	return parsed(to, allowed, func(v string, _ place) (names []string, _ error) {
 		for name := range strings.SplitSeq(v, ",") {
@@ -303,7 +298,6 @@ func rules(to *[]string) kind {
 	}, func(rules []string) string { return strings.Join(rules, ",") })
 }
 
-// disabled are agents that are not enabled.
 func disabled(to *map[string]bool) kind {
 	var names []string
 	k := list(&names, "names of agents, separated by commas", func(name string) bool { return agent.CheckAgentType(name) == nil })

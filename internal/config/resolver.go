@@ -130,7 +130,6 @@ func (r *resolver) find(name string) (found, bool) {
 	return found{}, false
 }
 
-// get reads a setting and returns its value, or its default.
 func (r *resolver) get(name string) string {
 	i := slices.IndexFunc(r.table, func(s setting) bool { return s.name == name })
 	r.read(r.table[i], nil)

@@ -96,7 +96,6 @@ var known = func() map[string]setting {
 	return m
 }()
 
-// settingNames lists what spool.yaml may contain.
 func settingNames() string {
 	var names []string
 	for _, s := range settings(new(Config)) {

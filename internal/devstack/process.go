@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"github.com/spool-agents/spool/internal/terminal"
 	"io"
 	"os"
 	"os/exec"
@@ -13,6 +12,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/spool-agents/spool/internal/terminal"
 )
 
 // process is a running part of a stack. It ends when its stdin does, that is,
@@ -76,8 +77,6 @@ func (p *process) stop(grace time.Duration) {
 		<-p.done
 	}
 }
-
-func (p *process) kill() { _ = p.cmd.Process.Kill() }
 
 // ending says how the process ended, with its last words if it ended itself:
 // those of one that was killed have nothing to do with it.

@@ -171,7 +171,6 @@ func (s *Stack) startWorker(i int) (*process, error) {
 	return start(command{name: "worker " + strconv.Itoa(i+1), path: path, args: []string{"--parent-pipe"}, env: s.partEnv(), dir: s.o.Dir, log: s.o.Log})
 }
 
-// partEnv is the environment of workers and web server.
 func (s *Stack) partEnv() []string {
 	env := append([]string{}, s.o.Env...)
 	env = append(env, "SPOOL_HOME="+s.o.Home, "SPOOL_STORE="+s.o.Store, "TEMPORAL_ADDRESS="+s.address)
@@ -191,7 +190,6 @@ func (s *Stack) partEnv() []string {
 	return env
 }
 
-// watch starts a part again whenever it dies.
 func (s *Stack) watch(part **process, again func(died *process) error) {
 	for fails := 0; ; {
 		p := s.current(part)
@@ -267,7 +265,7 @@ func (s *Stack) current(part **process) *process {
 // KillWorker ends the first worker as kill -9 does, and returns its pid.
 func (s *Stack) KillWorker() int {
 	p := s.current(&s.workers[0])
-	p.kill()
+	_ = p.cmd.Process.Kill()
 	return p.pid()
 }
 

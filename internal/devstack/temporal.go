@@ -117,7 +117,6 @@ type readyServer struct {
 	hidden   string // where the UI itself listens
 }
 
-// arguments are those of the temporal program, and where it will be found.
 func (t Server) arguments(log io.Writer, db string) (readyServer, []string, error) {
 	port, err := freePort(log, Loopback, t.Port)
 	if err != nil {
@@ -173,7 +172,6 @@ func freePort(log io.Writer, ip string, port int) (int, error) {
 	return 0, agent.Errorf(agent.CodeUnavailable, "no free port from %d on", port)
 }
 
-// program is the temporal program while it runs.
 type program struct {
 	cmd     *exec.Cmd
 	gone    chan struct{}
@@ -198,7 +196,6 @@ func (t Server) start(env []string, log io.Writer, db *serverDB, args []string) 
 	return p, nil
 }
 
-// ends calls end when the program has ended by itself.
 func (p *program) ends(end func(error)) {
 	if <-p.gone; !p.stopped.Load() {
 		end(exit.With(max(p.cmd.ProcessState.ExitCode(), exit.Failed)))
@@ -247,7 +244,6 @@ func stuck(ctx context.Context, address string) bool {
 	return true
 }
 
-// awaitServer waits until the server and its web UI listen.
 func awaitServer(ctx context.Context, ready readyServer) error {
 	for _, address := range []string{ready.Temporal, ready.hidden} {
 		err := until(ctx, func() error {

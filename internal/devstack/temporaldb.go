@@ -31,7 +31,6 @@ const (
 	begun = "begun"
 )
 
-// serverDB is the database file of a server, claimed for it.
 type serverDB struct {
 	path  string
 	lock  *os.File

@@ -19,7 +19,6 @@ import (
 // Loopback is the address of parts that only this machine may reach.
 const Loopback = "127.0.0.1"
 
-// startWeb starts the web server and waits until it listens.
 func (s *Stack) startWeb(ctx context.Context, port int) error {
 	path, err := findProgram("starter", "spool", Lookup(s.o.Env, "PATH"))
 	if err != nil {
@@ -50,7 +49,6 @@ func (s *Stack) startWeb(ctx context.Context, port int) error {
 	return nil
 }
 
-// webPort is the port that the web server got.
 func (s *Stack) webPort() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

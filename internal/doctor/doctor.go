@@ -143,7 +143,6 @@ func (d *Doctor) temporal(ctx context.Context) (client.Client, []Check) {
 	return tc, checks
 }
 
-// worker asks Temporal whether a worker of this machine, or container, works.
 func worker(ctx context.Context, c *spool.Client) Check {
 	host, err := os.Hostname()
 	switch {
@@ -251,7 +250,6 @@ func (d *Doctor) models(ctx context.Context) (checks []Check) {
 	return checks
 }
 
-// tools says which tools there are and whether MCP servers answer.
 func (d *Doctor) tools(ctx context.Context) []Check {
 	checks := []Check{{"tools", true, printer.Plural(len(d.builtin()), "tool") + " built in", ""}}
 	if problem := d.Config.Folder.Problem; problem != "" {

@@ -94,7 +94,6 @@ func (p Models) Print(to *printer.Printer) {
 	}
 }
 
-// title is the model and where it is asked.
 func (m *Model) title() string {
 	if m.Demo {
 		return m.Model + "  built in (scripted)"
@@ -129,7 +128,6 @@ func (d *Doctor) Models(ctx context.Context) Models {
 	return p
 }
 
-// use is a model and a provider that are named together.
 type use struct{ model, provider, source string }
 
 // uses lists the models that settings and agents name. An agent that is called by

@@ -20,7 +20,6 @@ import (
 )
 
 const (
-	// keySize is that of AES-256, in bytes.
 	keySize = 32
 	// maxFile bounds the file of keys.
 	maxFile = 64 << 10

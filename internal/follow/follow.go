@@ -50,7 +50,8 @@ func Follow(ctx context.Context, store memory.Reader, t agent.Thread, cursor str
 				checked = true
 			}
 			if !asked { // its last event may lie before the cursor
-				fl.over, asked = fl.isOver(o.UntilTurn), true
+				turn, begun := steps.Found(w.store.Turn(ctx, o.UntilTurn))
+				fl.over, asked = begun && turn.State == memory.TurnClosed, true
 			}
 			return fl.round(now)
 		})
@@ -138,12 +139,6 @@ func (fl *follower) refuseBeyond() {
 	}
 }
 
-// isOver reports whether a turn has ended; one that has not begun has not.
-func (fl *follower) isOver(turnID string) bool {
-	turn, there := steps.Found(fl.w.store.Turn(fl.ctx, turnID))
-	return there && turn.State == memory.TurnClosed
-}
-
 // pump delivers what is new in one thread as a reading after now shows it: the
 // events, then what was streamed when the last of them was the last. So text never
 // precedes the events before it, and a cursor's attempt and offset always mean the
@@ -184,17 +179,6 @@ func (fl *follower) catchUp(t *followed, v *logView) {
 	}
 }
 
-// endsStep reports whether the message that streams before an event may be
-// another one than that after it.
-func endsStep(eventType string) bool {
-	switch eventType {
-	case agent.EventMemoryAppended, agent.EventMessageStarted, agent.EventDone, agent.EventError:
-		return true
-	}
-	return false
-}
-
-// deliverEvent delivers an event that a view has shown.
 func (fl *follower) deliverEvent(t *followed, e *logged, v *logView) {
 	link := linkOf(&e.Event)
 	if fl.o.Descendants && link != "" && e.Type != agent.EventToolCall {
@@ -208,7 +192,8 @@ func (fl *follower) deliverEvent(t *followed, e *logged, v *logView) {
 	event := e.Event
 	u := Update{ThreadID: t.id, Event: &event, Messages: slices.Clone(e.messages)}
 	t.at.Seq = e.Seq
-	if endsStep(e.Type) {
+	switch e.Type { // after these another message may stream
+	case agent.EventMemoryAppended, agent.EventMessageStarted, agent.EventDone, agent.EventError:
 		t.at.Attempt, t.at.Offset, t.messageID, t.resumed, t.text, t.reasoning = 0, 0, "", false, 0, 0
 	}
 	u.Cursor = t.at.String()

@@ -178,7 +178,6 @@ func markOf(ctx context.Context, store memory.Reader, threadID string) memory.Ma
 	return marks[0]
 }
 
-// payload is what followers need of an event's data.
 type payload struct {
 	MessageID string `json:"messageId"`           // of a stream_finish
 	FromSeq   int64  `json:"fromSeq"`             // of a memory_appended

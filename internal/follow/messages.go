@@ -10,7 +10,6 @@ import (
 	"github.com/spool-agents/spool/memory"
 )
 
-// messagesOf reads the messages that are delivered along with an event.
 func messagesOf(ctx context.Context, store memory.Reader, sub bool, e agent.Event) []agent.Message {
 	switch e.Type {
 	case agent.EventMemoryAppended:
@@ -21,7 +20,6 @@ func messagesOf(ctx context.Context, store memory.Reader, sub bool, e agent.Even
 	return nil
 }
 
-// appended reads the messages a memory_appended event speaks of.
 func appended(ctx context.Context, store memory.Reader, sub bool, e agent.Event) []agent.Message {
 	d := read(&e)
 	if d.FromSeq < 1 || d.ToSeq < d.FromSeq {

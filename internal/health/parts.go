@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"slices"
 	"syscall"
 
 	"go.temporal.io/sdk/client"
@@ -63,7 +64,8 @@ func Taking(takes func() bool) Part {
 func Disk(folders ...string) Part {
 	return Part{Name: DiskPart, Check: func(context.Context) error {
 		for _, folder := range folders {
-			if err := try(folder); full(err) {
+			err := try(folder)
+			if slices.ContainsFunc([]error{syscall.ENOSPC, syscall.EDQUOT, syscall.EIO}, func(e error) bool { return errors.Is(err, e) }) {
 				return err
 			}
 		}
@@ -78,13 +80,4 @@ func try(folder string) error {
 	}
 	_, err = f.Write(make([]byte, 4096))
 	return errors.Join(err, f.Close(), os.Remove(f.Name()))
-}
-
-func full(err error) bool {
-	for _, e := range []error{syscall.ENOSPC, syscall.EDQUOT, syscall.EIO} {
-		if errors.Is(err, e) {
-			return true
-		}
-	}
-	return false
 }

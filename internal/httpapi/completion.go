@@ -64,7 +64,6 @@ func (s *Server) complete(c *call) (any, error) {
 	}, nil
 }
 
-// completion is an answer under way.
 type completion struct {
 	s       *Server
 	c       *call

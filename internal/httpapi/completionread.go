@@ -40,7 +40,6 @@ type completionRequest struct {
 	images map[string][]byte // what came in data: URLs, by the names that they are kept by
 }
 
-// refusal is an error about one parameter of a request.
 type refusal struct {
 	error
 	param string
@@ -99,7 +98,6 @@ func (m *completionMessage) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// wirePart is a part of a content, as clients write it.
 type wirePart struct {
 	agent.Part
 	Refusal  string          `json:"refusal"`
@@ -265,7 +263,6 @@ func (q completionRequest) latest() (out agent.Content, before int) {
 	return joined(q.Messages[before:]), before
 }
 
-// joined is one content of several.
 func joined(messages []completionMessage) (out agent.Content) {
 	if len(messages) == 1 {
 		return messages[0].Content
@@ -312,7 +309,6 @@ const (
 	instructionsEnd   = "\n\nEnd of the instructions.\n\n"
 )
 
-// instructions are the messages of the system.
 func (q completionRequest) instructions() string {
 	if strings.TrimSpace(strings.Join(q.system, "")) == "" {
 		return ""
@@ -320,7 +316,6 @@ func (q completionRequest) instructions() string {
 	return instructionsBegin + "system:\n" + strings.Join(q.system, "\n\nsystem:\n") + instructionsEnd
 }
 
-// after is a content behind a text and images.
 func after(text string, images []agent.Part, c agent.Content) agent.Content {
 	switch {
 	case text == "":

@@ -133,7 +133,6 @@ func (t *chunks) send(delta map[string]any, finish any) error {
 	return t.lost
 }
 
-// update takes what the thread emits.
 func (t *chunks) update(u spool.Update) error {
 	if u.Text != nil && u.Text.TurnID == t.a.sent.TurnID {
 		if u.Text.Reasoning != "" {
@@ -170,7 +169,6 @@ func (t *chunks) update(u spool.Update) error {
 	return nil
 }
 
-// begin turns to a message.
 func (t *chunks) begin(id string) {
 	if t.message != id {
 		t.message, t.attempt, t.text, t.shown = id, 0, "", ""

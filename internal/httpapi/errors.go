@@ -24,7 +24,6 @@ type httpError struct {
 
 func (e *httpError) Error() string { return e.message }
 
-// failure is an error as a client gets it.
 type failure struct {
 	Code    string `json:"code"`
 	Message string `json:"message"`
@@ -33,7 +32,6 @@ type failure struct {
 	Questions []spool.QuestionRequest `json:"questions,omitempty"`
 }
 
-// statuses of errors by their code.
 var statuses = map[agent.Code]int{
 	agent.CodeInvalid:     http.StatusBadRequest,
 	agent.CodeNotFound:    http.StatusNotFound,
@@ -74,7 +72,6 @@ func describe(log *slog.Logger, r *http.Request, err error) (int, failure) {
 	return status, f
 }
 
-// fail answers with an error.
 func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	status, f := describe(s.o.Log, r, err)
 	if status == http.StatusServiceUnavailable || status == http.StatusTooManyRequests {
@@ -107,7 +104,6 @@ func toJSON(v any) ([]byte, error) {
 	return terminal.VisibleJSON(b.Bytes()), agent.Wrap(err, agent.CodeInternal, "cannot write the answer")
 }
 
-// writeJSON answers with a document.
 func writeJSON(w http.ResponseWriter, status int, v any) {
 	bound(w)
 	w.Header().Set("Content-Type", "application/json")

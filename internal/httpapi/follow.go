@@ -25,7 +25,6 @@ const (
 	maxFollowed = 16
 )
 
-// stream is a response of server-sent events.
 type stream struct {
 	mu sync.Mutex
 	w  http.ResponseWriter

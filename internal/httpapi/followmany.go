@@ -65,7 +65,6 @@ func (s *Server) browserStream(c *call, once bool) (done func(), ok bool) {
 	return s.limits.browser(c.r.Context(), cookie.Value, browserWait)
 }
 
-// readMany reads what a stream of several threads is asked for, and checks it.
 func (s *Server) readMany(c *call) (m many, err error) {
 	q := c.query()
 	m.threads, m.list, m.once = q.Values["thread"], q.flag("threads"), q.flag("once")
@@ -202,7 +201,6 @@ func (l *lister) read(ctx context.Context) ([]agent.Thread, error) {
 	return append(agents, chats...), err
 }
 
-// sameSummary compares what is shown of a thread in a list.
 func sameSummary(a, b agent.Thread) bool {
 	return a.UpdatedAt.Equal(b.UpdatedAt) && a.Status == b.Status && a.Reason == b.Reason && a.OpenTurnID == b.OpenTurnID && a.Topic == b.Topic &&
 		a.MessageCount == b.MessageCount && a.TotalTokens == b.TotalTokens && a.TotalPrice == b.TotalPrice && a.ToolCallCount == b.ToolCallCount

@@ -46,7 +46,6 @@ func (s *Server) guarded(op route) http.Handler {
 	})
 }
 
-// packer compresses the one document that is written to it.
 type packer struct {
 	http.ResponseWriter
 	to *gzip.Writer
@@ -76,8 +75,8 @@ func (s *Server) pass(origin *http.CrossOriginProtection, op route, w http.Respo
 		if who.user == "" { // it would see everything
 			return agent.Errorf(agent.CodeInternal, "a request without a user got through")
 		}
-		c.user, c.client, c.admin = who.user, s.client(who.user), who.user == s.o.Administrator
-		if err := s.limits.request(who.user, !isRead(r.Method)); err != nil {
+		c.user, c.client, c.admin = who.user, s.o.Client(s.store, who.user), who.user == s.o.Administrator
+		if err := s.limits.request(who.user, !slices.Contains([]string{http.MethodGet, http.MethodHead, http.MethodOptions}, r.Method)); err != nil {
 			return err
 		}
 	}

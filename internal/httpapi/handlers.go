@@ -86,7 +86,6 @@ func (s *Server) whoIs(c *call) who {
 	return w
 }
 
-// agentInfo is an agent that a message may name.
 type agentInfo struct {
 	Name        string `json:"name"`
 	Description string `json:"description"`
@@ -106,7 +105,6 @@ func (s *Server) agents(*call) (any, error) {
 	return map[string]any{"agents": s.knownAgents()}, nil
 }
 
-// threadList is a page of threads.
 type threadList struct {
 	Threads []agent.Thread `json:"threads"`
 	Next    string         `json:"next,omitempty"`
@@ -145,7 +143,6 @@ func (s *Server) thread(c *call) (any, error) {
 	return c.client.ShowWith(c.r.Context(), c.thread, o)
 }
 
-// messageList is a page of messages, in order of seq.
 type messageList struct {
 	Messages []agent.Message `json:"messages"`
 	// Next is the after of the next page, if there may be one.
@@ -248,7 +245,6 @@ func (s *Server) chatTasks(c *call) (any, error) {
 	return map[string]any{"tasks": tasks}, err
 }
 
-// chatTask is one task of a chat, at any depth.
 func (s *Server) chatTask(c *call) (any, error) {
 	tasks, err := c.client.TasksBelow(c.r.Context(), c.thread)
 	if err != nil {
@@ -260,7 +256,6 @@ func (s *Server) chatTask(c *call) (any, error) {
 	return nil, agent.Errorf(agent.CodeNotFound, "chat %s has no task %q", c.thread, c.path("task"))
 }
 
-// eventList is a page of a thread's log.
 type eventList struct {
 	Events []agent.Event `json:"events"`
 	Next   int64         `json:"next,omitempty"`
@@ -367,7 +362,6 @@ func (s *Server) chatSend(c *call) (any, error) {
 // maxImage is the body of an image: base64 takes four bytes for three.
 const maxImage = agent.MaxImage/3*4 + 1024
 
-// keepImage keeps an image, for messages to refer to.
 func (s *Server) keepImage(c *call) (any, error) {
 	var b struct {
 		Data []byte `json:"data"`

@@ -33,7 +33,6 @@ const (
 	maxCounted = 10_000
 )
 
-// limiter counts requests, streams and wrong tokens.
 type limiter struct {
 	l       Limits
 	mu      sync.Mutex
@@ -72,7 +71,6 @@ func (l *limiter) allow(key string, each rate.Limit, burst int) bool {
 	return b.Allow()
 }
 
-// request counts a request of a user.
 func (l *limiter) request(user string, write bool) error {
 	kind, each := "read", l.l.Reads
 	if write {
@@ -84,7 +82,6 @@ func (l *limiter) request(user string, write bool) error {
 	return nil
 }
 
-// guess counts a wrong token from an address.
 func (l *limiter) guess(r *http.Request) error {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {

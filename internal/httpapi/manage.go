@@ -12,12 +12,10 @@ import (
 	"github.com/spool-agents/spool/memory"
 )
 
-// found is what a search has found.
 type found struct {
 	Threads []memory.Found `json:"threads"`
 }
 
-// search finds conversations by topic and text.
 func (s *Server) search(c *call, text string) (any, error) {
 	list, err := c.client.Search(c.r.Context(), text)
 	for i := range list {
@@ -29,7 +27,6 @@ func (s *Server) search(c *call, text string) (any, error) {
 // maxTopic bounds a topic, in characters.
 const maxTopic = 200
 
-// rename gives a conversation another topic.
 func (s *Server) rename(c *call) (any, error) {
 	var r struct {
 		Topic string `json:"topic"`
@@ -68,7 +65,6 @@ func (s *Server) remove(c *call) (any, error) {
 	return s.store.DeleteTree(c.r.Context(), memory.DeleteRequest{UserID: c.user, ThreadID: t.ID})
 }
 
-// conversation is the main thread that a request is about.
 func (s *Server) conversation(c *call) (agent.Thread, error) {
 	t, err := c.client.Thread(c.r.Context(), c.thread)
 	if err == nil && t.Kind != agent.KindMain {
@@ -120,7 +116,6 @@ func (s *Server) export(c *call) (any, error) {
 	return map[string]any{"threads": views}, nil
 }
 
-// markdown writes threads for people to read.
 func markdown(views []spool.View) string {
 	var b strings.Builder
 	for i, v := range views {
@@ -147,7 +142,6 @@ func markdown(views []spool.View) string {
 	return b.String()
 }
 
-// fenced is a text as a block of code, whatever it holds.
 func fenced(text string) string {
 	fence := "```"
 	for strings.Contains(text, fence) {

@@ -70,7 +70,6 @@ func (s *Server) views(c *call) (any, error) {
 	return s.shown(c, int(last), q.Values["thread"]...)
 }
 
-// shown reads threads by their last messages.
 func (s *Server) shown(c *call, last int, ids ...string) (shown, error) {
 	out := shown{Views: map[string]spool.View{}, Missing: map[string]string{}}
 	for _, id := range ids {
@@ -97,7 +96,6 @@ func lean(t agent.Thread) agent.Thread {
 	return t
 }
 
-// asked reads what waits for the person in all conversations.
 func (s *Server) asked(ctx context.Context, c *call) (a asked, err error) {
 	if a.Approvals, err = s.limited(ctx, c, ""); err == nil {
 		a.Questions, err = c.client.Questions(ctx, "")

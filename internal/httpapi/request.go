@@ -44,7 +44,6 @@ const (
 	answerTime = 2 * time.Minute
 )
 
-// call is one request of a user.
 type call struct {
 	w      http.ResponseWriter
 	r      *http.Request
@@ -55,7 +54,6 @@ type call struct {
 	thread string        // that the path, or the parameter thread, names
 }
 
-// path is a part of the path.
 func (c *call) path(name string) string { return c.r.PathValue(name) }
 
 // write answers with something else than a document.
@@ -227,7 +225,6 @@ func (q query) bad(name, value, allowed string) {
 	steps.Refuse(agent.CodeInvalid, "%s=%q is not valid: use %s", name, value, allowed)
 }
 
-// known refuses parameters that an operation does not know.
 func (q query) known(names string) error {
 	for name := range q.Values {
 		if names != "*" && !slices.Contains(strings.Fields(names), name) {

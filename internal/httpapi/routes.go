@@ -2,7 +2,6 @@ package httpapi
 
 import (
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -145,8 +144,4 @@ func (s *Server) routes() *http.ServeMux {
 		mux.Handle("/", s.page())
 	}
 	return mux
-}
-
-func isRead(method string) bool {
-	return slices.Contains([]string{http.MethodGet, http.MethodHead, http.MethodOptions}, method)
 }

@@ -101,9 +101,6 @@ func New(o Options) (*Server, error) {
 	return s, nil
 }
 
-// client is the client of a user.
-func (s *Server) client(userID string) *spool.Client { return s.o.Client(s.store, userID) }
-
 // Serve answers on a listener until ctx ends, then lets requests finish and ends
 // streams; their clients go on elsewhere or after a restart.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
@@ -153,7 +150,6 @@ func (s *Server) page() http.Handler {
 	})
 }
 
-// livez says that the server runs.
 func (s *Server) livez(*call) (any, error) { return map[string]string{"status": "ok"}, nil }
 
 // readyz says which part is missing. What is wrong with it stands in the log: the route

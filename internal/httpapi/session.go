@@ -113,7 +113,6 @@ func (s *Server) identify(r *http.Request) (credential, error) {
 	return credential{}, errNobody
 }
 
-// sessionOf finds the user of a browser.
 func (s *Server) sessionOf(r *http.Request) (credential, bool) {
 	cookie, err := r.Cookie(cookieName(r))
 	if err != nil {
@@ -133,7 +132,6 @@ func (s *Server) tokenOf(r *http.Request, token string) (credential, error) {
 	return credential{}, &httpError{http.StatusUnauthorized, "unauthorized", "this token is not known here"}
 }
 
-// login begins a session with a token.
 func (s *Server) login(c *call) (any, error) {
 	var b struct {
 		Token string `json:"token"`

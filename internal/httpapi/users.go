@@ -101,7 +101,6 @@ func digestOf(token string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// byToken finds the user of a token.
 func (u *Users) byToken(token string) (credential, bool) {
 	d := digestOf(token)
 	u.mu.Lock()

@@ -342,7 +342,6 @@ func (k *Keeper) settle(ctx context.Context, t memory.OpenTurn, last *workflowse
 // replaced is why a run was terminated that another build had begun.
 const replaced = "only another build could go on with it: a new run goes on from the store"
 
-// goOn starts a run for an open turn.
 func (k *Keeper) goOn(ctx context.Context, t memory.OpenTurn) error {
 	k.Log.Warn("starting a run for a turn that has none", "thread", t.ThreadID, "turn", t.TurnID)
 	if t.Kind == agent.KindSubAgent {

@@ -191,7 +191,6 @@ func readFile(book trust.Book, folder, name, dir, apart string, env func(string)
 	return f
 }
 
-// read reads the file's content.
 func (f *File) read(dir, apart string, env func(string) string) {
 	found, twice := map[string]json.RawMessage{}, map[string]bool{}
 	if err := addServers(found, twice, plainJSON(f.Raw)); err != nil {
@@ -225,7 +224,9 @@ func readServer(id string, raw json.RawMessage, dir string, env func(string) str
 		return c, true
 	}
 	e.settle()
-	x := newExpander(env, dir)
+	x := &expander{env: env, places: map[string]string{
+		"workspaceFolder": dir, "workspaceFolderBasename": filepath.Base(dir), "userHome": env("HOME"), "pathSeparator": "/", "/": "/",
+	}}
 	c.Command, c.Env, c.Headers = x.path(strings.Join(texts(e.Command), "")), x.all(e.Env), x.all(e.Headers)
 	for _, a := range e.Args {
 		c.Args = append(c.Args, x.text(string(a)))
@@ -312,7 +313,6 @@ func (c *ServerConfig) approval(raw json.RawMessage) string {
 	return ""
 }
 
-// offers reports whether a tool of this server is offered at all.
 func (c ServerConfig) offers(tool string) bool {
 	if len(c.Include) > 0 && !slices.Contains(c.Include, tool) || slices.Contains(c.Exclude, tool) {
 		return false

@@ -126,7 +126,6 @@ func number(raw string) (v any, err error) {
 	return v, err
 }
 
-// schemaIn is what a tool of a list takes.
 func schemaIn(t *sdk.Tool) any {
 	text, _ := t.Meta[exactMeta].(string)
 	if v, err := number(text); err == nil {

@@ -77,7 +77,6 @@ func (s *server) refresh(l *link) {
 	}
 }
 
-// relist reads the list after the server said that it changed.
 func (s *server) relist(l *link) {
 	ctx, cancel := context.WithTimeout(context.Background(), s.cfg.Start)
 	defer cancel()

@@ -105,7 +105,6 @@ type Manager struct {
 	publish func([]agent.Tool) error
 
 	mu      sync.Mutex
-	files   []File
 	servers map[string]*server // by id
 	waiting map[string]string  // servers that wait for a person's agreement: the file, by serverName
 	told    map[string]string  // what was logged last of each file
@@ -194,12 +193,11 @@ func wanted(files []File) (servers map[string]ServerConfig, waiting map[string]s
 	return servers, waiting
 }
 
-// reload makes the servers those of the files.
 func (m *Manager) reload(ctx context.Context) {
 	files := m.o.Files()
 	want, waiting := wanted(files)
 	m.mu.Lock()
-	m.files, m.waiting = files, waiting
+	m.waiting = waiting
 	m.tell(files)
 	gone := map[string]*server{}
 	for name, s := range m.servers {
@@ -260,7 +258,6 @@ func (m *Manager) ready(ctx context.Context) {
 	m.republish()
 }
 
-// republish hands out the tools there are now.
 func (m *Manager) republish() {
 	m.seq.Lock()
 	defer m.seq.Unlock()
@@ -351,18 +348,4 @@ func (m *Manager) await(ctx context.Context, name string) (agent.Tool, agent.Too
 		return t, agent.ToolResult{}
 	}
 	return nil, agent.ToolFailed(agent.ErrToolNotFound, "There is no tool %q.", name)
-}
-
-// failing says that the server which a tool's name points to failed when it was
-// last tried, if it did.
-func (m *Manager) failing(name string) (agent.ToolResult, bool) {
-	m.mu.Lock()
-	s, _ := m.expected(name)
-	m.mu.Unlock()
-	if s != nil {
-		if why := s.failure(); why != nil {
-			return cannotReach(s, why), true
-		}
-	}
-	return agent.ToolResult{}, false
 }

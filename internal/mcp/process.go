@@ -16,8 +16,6 @@ import (
 	"sync"
 	"time"
 
-	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
-
 	"github.com/spool-agents/spool/internal/tool"
 )
 
@@ -120,10 +118,6 @@ func (p *process) last() string {
 		text = whole // it began in the middle of a line
 	}
 	return gist(text)
-}
-
-func (p *process) transport() sdk.Transport {
-	return &sdk.IOTransport{Reader: p.messages, Writer: p.stdin, MaxLineLength: -1}
 }
 
 // stop ends the server: first politely, in the way the protocol says.

@@ -53,19 +53,16 @@ func contentText(run agent.ToolRun, c sdk.Content) string {
 	case *sdk.ResourceLink:
 		return "[resource " + strings.Join(strings.Fields(strings.Join([]string{c.URI, c.Name, c.Title, c.MIMEType, c.Description}, " ")), " ") + "]"
 	case *sdk.EmbeddedResource:
-		return resourceText(run, c.Resource)
+		switch r := c.Resource; {
+		case r == nil:
+			return "[resource without content]"
+		case len(r.Blob) > 0:
+			return run.Attach("resource "+r.URI, r.MIMEType, r.Blob)
+		default:
+			return fmt.Sprintf("[resource %s]\n%s", r.URI, r.Text)
+		}
 	}
 	return "" // exactly names all others
-}
-
-func resourceText(run agent.ToolRun, r *sdk.ResourceContents) string {
-	switch {
-	case r == nil:
-		return "[resource without content]"
-	case len(r.Blob) > 0:
-		return run.Attach("resource "+r.URI, r.MIMEType, r.Blob)
-	}
-	return fmt.Sprintf("[resource %s]\n%s", r.URI, r.Text)
 }
 
 // structuredText is the structured content as the server wrote it, "" if there is none.

@@ -163,7 +163,6 @@ func (r *reducer) word(m map[string]any, word, place string, level int) (lost, g
 	return lost, gone
 }
 
-// judge drops a word that holds no schemas, if it cannot be used.
 func (r *reducer) judge(m map[string]any, word, place string) (lost bool) {
 	if ref, ok := m[word].(string); ok && word == "$ref" {
 		ref = cmp.Or(strings.TrimPrefix(ref, r.id), "#")

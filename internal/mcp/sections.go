@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -81,12 +80,6 @@ type expander struct {
 	places  map[string]string // by the names that other programs have for them
 	used    []string          // names of the environment
 	problem string            // the first one
-}
-
-func newExpander(env func(string) string, workspace string) *expander {
-	return &expander{env: env, places: map[string]string{
-		"workspaceFolder": workspace, "workspaceFolderBasename": filepath.Base(workspace), "userHome": env("HOME"), "pathSeparator": "/", "/": "/",
-	}}
 }
 
 // refuse keeps the first reason why an entry cannot be used.

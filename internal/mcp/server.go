@@ -57,7 +57,6 @@ type attempt struct {
 	err  error
 }
 
-// link is one session.
 type link struct {
 	session *sdk.ClientSession
 	gone    chan struct{} // closed when the session has ended
@@ -173,7 +172,6 @@ func (s *server) unreachable(ctx context.Context) error {
 	return l.explain(err)
 }
 
-// failure is why the last attempt to open a session failed.
 func (s *server) failure() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -237,7 +235,7 @@ func (s *server) dial(version string) (l *link, tools []*sdk.Tool, err error) {
 			cancel()
 			return nil, nil, err
 		}
-		transport, l.last = p.transport(), p.last
+		transport, l.last = &sdk.IOTransport{Reader: p.messages, Writer: p.stdin, MaxLineLength: -1}, p.last
 		l.end = func() { p.stop(); cancel() }
 		defer func() {
 			if err != nil {
@@ -281,7 +279,6 @@ func (s *server) dial(version string) (l *link, tools []*sdk.Tool, err error) {
 	return l, tools, nil
 }
 
-// forget drops a session that ended, or that must not be used any more.
 func (s *server) forget(l *link) {
 	s.mu.Lock()
 	if s.link == l {
@@ -294,7 +291,6 @@ func (s *server) forget(l *link) {
 	go l.close()
 }
 
-// close ends the session and refuses others.
 func (s *server) close() {
 	s.mu.Lock()
 	s.closed = true
@@ -306,7 +302,6 @@ func (s *server) close() {
 	}
 }
 
-// said passes on what the server's process wrote beside its messages.
 func (s *server) said(text string) {
 	s.log.Debug("MCP server says", "text", text)
 	s.mu.Lock()

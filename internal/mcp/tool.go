@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"syscall"
 	"time"
 
@@ -22,14 +23,12 @@ import (
 // same for each of its runs.
 const keyMeta = "spool/idempotencyKey"
 
-// serverTool is a tool of a server.
 type serverTool struct {
 	server *server
 	name   string // as the server calls it
 	spec   agent.ToolSpec
 }
 
-// newTool makes a tool of a server's description of it.
 func newTool(s *server, t *sdk.Tool, name string) serverTool {
 	spec := agent.ToolSpec{Name: name, Timeout: s.cfg.Call, Aside: s.cfg.aside(), Gate: s.cfg.gate(t.Name)}
 	title := t.Title
@@ -90,7 +89,6 @@ func (t serverTool) Run(ctx context.Context, r agent.ToolRun) (agent.ToolResult,
 	return last.result, last.err
 }
 
-// attempted is how an attempt at a call ended.
 type attempted struct {
 	result agent.ToolResult // if it is not made again
 	err    error            // it was cancelled
@@ -137,7 +135,8 @@ func (t serverTool) once(ctx context.Context, r agent.ToolRun, before attempted)
 // brokeOff says how a session ended under a call, for the time that cut counts.
 func (t serverTool) brokeOff(l *link, err error, cut int) string {
 	text := fmt.Sprintf("The MCP server %s broke off the call: %v.", t.server.cfg.ID, l.explain(err))
-	if t.server.cfg.Kind == kindStdio && hungUp(err) {
+	ends := []error{io.EOF, io.ErrUnexpectedEOF, io.ErrClosedPipe, os.ErrClosed, syscall.EPIPE} // of its pipes
+	if t.server.cfg.Kind == kindStdio && slices.ContainsFunc(ends, func(end error) bool { return errors.Is(err, end) }) {
 		text = fmt.Sprintf("The MCP server %s ended while the call ran.", t.server.cfg.ID)
 		if cut > 1 {
 			text = fmt.Sprintf("The MCP server %s ended while the call ran, %d times in a row: the call itself seems to end it, so do not repeat it as it is.", t.server.cfg.ID, cut)
@@ -147,16 +146,6 @@ func (t serverTool) brokeOff(l *link, err error, cut int) string {
 		text += " It said last: " + said
 	}
 	return text
-}
-
-// hungUp reports whether an error is the end of a server's pipes.
-func hungUp(err error) bool {
-	for _, end := range []error{io.EOF, io.ErrUnexpectedEOF, io.ErrClosedPipe, os.ErrClosed, syscall.EPIPE} {
-		if errors.Is(err, end) {
-			return true
-		}
-	}
-	return false
 }
 
 func (t serverTool) call(ctx context.Context, l *link, r agent.ToolRun) (*sdk.CallToolResult, error) {
@@ -187,7 +176,6 @@ const undelivered = "rejected by transport"
 
 func isUndelivered(e *jsonrpc.Error) bool { return e != nil && e.Message == undelivered }
 
-// refusal is the result of a call that the protocol refused.
 func refusal(e *jsonrpc.Error) agent.ToolResult {
 	text := e.Message
 	if len(e.Data) > 0 {
@@ -219,10 +207,18 @@ func (t standIn) Spec() agent.ToolSpec {
 // or that it cannot be reached; the tool itself is checked by those who know it then.
 func (t standIn) Check(ctx context.Context, _ agent.ToolRun) (agent.ToolResult, bool) {
 	real, why := t.m.await(ctx, t.name)
-	if real == nil && ctx.Err() != nil {
-		return t.m.failing(t.name)
+	if real != nil || ctx.Err() == nil {
+		return why, real == nil
 	}
-	return why, real == nil
+	t.m.mu.Lock()
+	s, _ := t.m.expected(t.name)
+	t.m.mu.Unlock()
+	if s != nil {
+		if why := s.failure(); why != nil {
+			return cannotReach(s, why), true
+		}
+	}
+	return agent.ToolResult{}, false
 }
 
 // Run waits for the server and hands the call over.

@@ -101,7 +101,6 @@ func (w *wire) transport() sdk.Transport {
 	return &sdk.StreamableClientTransport{Endpoint: w.c.URL, HTTPClient: client, MaxEventSize: longestMessage}
 }
 
-// explain adds what to do about a refusal.
 func (w *wire) explain(err error) error {
 	if status := w.refused.Load(); status != 0 {
 		return fmt.Errorf("it refused the request (%d %s): check its headers in %s (%w)", status, http.StatusText(int(status)), w.c.File, err)

@@ -45,7 +45,6 @@ type Provider struct {
 	Source string `yaml:"-"`
 }
 
-// content is what a file holds.
 type content struct {
 	Models    []Row               `yaml:"models"`
 	Providers map[string]Provider `yaml:"providers"`

@@ -126,7 +126,6 @@ func (c *Cluster) Kill(t testing.TB) {
 	c.stop()
 }
 
-// childrenOf lists the processes that a server has started.
 func childrenOf(pid int) []int {
 	out, err := osexec.Command("ps", "-A", "-o", "pid=,ppid=,args=").Output()
 	if err != nil {
@@ -330,7 +329,6 @@ func (c *Cluster) clockOff(by string) ([]string, error) {
 	return append(os.Environ(), "LD_PRELOAD="+library), nil
 }
 
-// answers waits until the server takes connections.
 func (c *Cluster) answers() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
 	defer cancel()

@@ -34,7 +34,6 @@ type Live struct {
 	Failure string
 }
 
-// shown is what was written of a message.
 type shown struct {
 	attempt int
 	text    strings.Builder
@@ -149,7 +148,6 @@ func (l *Live) who(threadID string) string {
 	return strings.Repeat("  ", max(1, l.depth[threadID])) + name + ": "
 }
 
-// payload has the parts of events that are shown.
 type payload struct {
 	Intent      string           `json:"intent"`
 	Arguments   json.RawMessage  `json:"arguments"`

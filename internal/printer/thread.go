@@ -119,7 +119,6 @@ func (p *Printer) Trace(n *spool.Node) {
 	p.tree(n, len(n.Up))
 }
 
-// node prints the line of a thread in a tree.
 func (p *Printer) node(depth int, threadID, status, cost string) {
 	name := p.ID(threadID)
 	if id, err := agent.ParseThreadID(threadID); err == nil && id.AgentType != "" && name != threadID {
@@ -140,7 +139,6 @@ func (p *Printer) fit(depth int, format string, args ...any) {
 	p.Print("%s", fitting(strings.Repeat("  ", depth)+fmt.Sprintf(format, args...), p.Width))
 }
 
-// tree prints a node and what is below it.
 func (p *Printer) tree(n *spool.Node, depth int) {
 	p.node(depth, n.Thread.ID, Status(n.Thread), Cost(n.DurationMs, n.Tokens, n.Price))
 	if l := n.Link; l != nil {
@@ -184,7 +182,6 @@ func Cost(ms, tokens int64, price float64) string {
 	return text
 }
 
-// short is a duration for people.
 func short(d time.Duration) string {
 	switch {
 	case d < time.Second:

@@ -27,7 +27,8 @@ type Conversation struct {
 func (c Conversation) Messages() []agent.Message {
 	switch {
 	case c.Summary != nil:
-		return slices.Concat([]agent.Message{agent.SummaryMessage(c.Summary.Text)}, c.Own)
+		summary := agent.Message{Role: agent.RoleUser, Content: agent.Text(agent.SummaryHead + "\n" + c.Summary.Text)}
+		return slices.Concat([]agent.Message{summary}, c.Own)
 	case len(c.Shared) > 0:
 		return slices.Concat(c.Shared, c.Own)
 	}

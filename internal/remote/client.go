@@ -67,7 +67,6 @@ func New(address, token string) (*Client, error) {
 // Connected reports that messages are run: the server says otherwise with each.
 func (c *Client) Connected() bool { return true }
 
-// get reads a document.
 func get[T any](ctx context.Context, c *Client, path string, q url.Values) (out T, err error) {
 	if len(q) > 0 {
 		path += "?" + q.Encode()
@@ -76,7 +75,6 @@ func get[T any](ctx context.Context, c *Client, path string, q url.Values) (out 
 	return out, err
 }
 
-// list reads a document that holds one list.
 func list[T any](ctx context.Context, c *Client, path string, q url.Values) ([]T, error) {
 	doc, err := get[map[string][]T](ctx, c, path, q)
 	for _, l := range doc {
@@ -117,7 +115,6 @@ type later struct {
 
 func (l later) Unwrap() error { return l.error }
 
-// once makes a request.
 func (c *Client) once(ctx context.Context, method, path string, body, into any) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTime)
 	defer cancel()
@@ -145,7 +142,6 @@ func (c *Client) once(ctx context.Context, method, path string, body, into any) 
 	return nil
 }
 
-// do sends a request and returns a good response, or its error.
 func (c *Client) do(ctx context.Context, method, path string, body any) (*http.Response, error) {
 	var in io.Reader
 	if body != nil {
@@ -209,7 +205,6 @@ var codes = map[int]agent.Code{
 	http.StatusRequestEntityTooLarge: agent.CodeInvalid,
 }
 
-// failure reads the error of a response.
 func (c *Client) failure(res *http.Response) error {
 	raw, err := io.ReadAll(io.LimitReader(res.Body, 1<<20))
 	var doc errorDocument
@@ -219,7 +214,6 @@ func (c *Client) failure(res *http.Response) error {
 	return doc.err(res.StatusCode)
 }
 
-// errorDocument is an error as a server writes it.
 type errorDocument struct {
 	Error struct {
 		Code      string                  `json:"code"`

@@ -128,7 +128,6 @@ func readLine(r *bufio.Reader) (line []byte, err error) {
 	}
 }
 
-// deliver hands an event to the follower.
 func deliver(name string, data []byte, f func(spool.Update) error) error {
 	switch name {
 	case "end":

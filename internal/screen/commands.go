@@ -22,19 +22,16 @@ import (
 // commandWord is what may be a command; /usr/bin/ls is none.
 var commandWord = regexp.MustCompile(`^/[A-Za-z]*$`)
 
-// first is the first word of a text.
 func first(text string) string {
 	word, _, _ := strings.Cut(strings.TrimRight(text, " \n"), " ")
 	return word
 }
 
-// command is something that is done here, and not sent.
 type command struct {
 	name, args, help string
 	run              func(m *model, arg string) tea.Cmd
 }
 
-// commands are all there are.
 func commands() []command {
 	return []command{
 		{"/help", "", "this text", (*model).help},
@@ -55,7 +52,6 @@ func commands() []command {
 	}
 }
 
-// obey does what a command says.
 func (m *model) obey(text string) tea.Cmd {
 	name := strings.ToLower(first(text))
 	if name == "/exit" {
@@ -109,7 +105,6 @@ func (m *model) begin(string) tea.Cmd {
 	return func() tea.Msg { return moved{session: spool.NewID(), note: "a new session"} }
 }
 
-// move opens another conversation.
 func (m *model) move(to moved) tea.Cmd {
 	if m.fail(to.err) {
 		return nil
@@ -225,8 +220,8 @@ func (m *model) fork(arg string) tea.Cmd {
 func (m *model) retry(string) tea.Cmd {
 	gen, thread := m.gen, m.thread
 	return func() tea.Msg {
-		r, err := m.o.C.Retry(m.ctx, thread, "")
-		return retried{gen, r, err}
+		_, err := m.o.C.Retry(m.ctx, thread, "")
+		return retried{gen, err}
 	}
 }
 

@@ -12,7 +12,6 @@ import (
 // decides about is shown whole.
 const mostDiff = 40
 
-// edit are the arguments of tools that change files.
 type edit struct {
 	Path    string  `json:"path"`
 	Old     *string `json:"old"`

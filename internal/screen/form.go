@@ -37,7 +37,6 @@ type form struct {
 	note    string
 }
 
-// choice is one of the answers to an approval.
 type choice struct {
 	key     string
 	text    string
@@ -71,7 +70,6 @@ func newApproval(a spool.ApprovalRequest) *form {
 	return f
 }
 
-// tools are the names of an approval's tools.
 func tools(a spool.ApprovalRequest) string {
 	var names []string
 	seen := map[string]bool{}
@@ -152,18 +150,14 @@ func (f *form) key(msg tea.KeyPressMsg) (t taken, ok bool) {
 		}
 		return f.decide(), true
 	default:
-		if msg.Text != "" && f.question != nil && !f.has(k) { // an answer of their own
+		offered := slices.ContainsFunc(f.choices, func(c choice) bool { return c.key == k })
+		if msg.Text != "" && f.question != nil && !offered { // an answer of their own
 			f.text = newText()
 			return f.typed(msg), true
 		}
 		f.choose(k)
 	}
 	return t, true
-}
-
-// has reports whether a key is that of a choice.
-func (f *form) has(k string) bool {
-	return slices.ContainsFunc(f.choices, func(c choice) bool { return c.key == k })
 }
 
 // choose moves to the choice of a key, or marks a call by its number.

@@ -29,7 +29,6 @@ func newText() *textarea.Model {
 	return &t
 }
 
-// input is where a person types, and what they typed before.
 type input struct {
 	*textarea.Model
 	past   *history
@@ -80,13 +79,6 @@ func (in *input) recall(by int) {
 		in.SetValue(text)
 		in.MoveToEnd()
 	}
-}
-
-// first and last report whether the cursor stands in the first or last line.
-func (in *input) first() bool { return in.Line() == 0 && in.LineInfo().RowOffset == 0 }
-
-func (in *input) last() bool {
-	return in.Line() == in.LineCount()-1 && in.LineInfo().RowOffset >= in.LineInfo().Height-1
 }
 
 // word is what stands before the cursor since the last blank.

@@ -12,7 +12,6 @@ import (
 	"github.com/spool-agents/spool/internal/terminal"
 )
 
-// event has the parts of events' payloads that the screen needs.
 type event struct {
 	Intent     string           `json:"intent"`
 	Arguments  json.RawMessage  `json:"arguments"`
@@ -47,7 +46,6 @@ func (m *model) happened(u spool.Update) tea.Cmd {
 	return m.own(u, e)
 }
 
-// own takes an event of the conversation itself.
 func (m *model) own(u spool.Update, e event) tea.Cmd {
 	switch u.Event.Type {
 	case agent.EventMessageStarted:
@@ -105,7 +103,6 @@ func (m *model) written(messageID string) {
 	m.turn.message, m.turn.text = "", ""
 }
 
-// streamed takes a piece of text.
 func (m *model) streamed(u spool.Update) {
 	t := u.Text
 	if u.ThreadID != m.thread {
@@ -128,7 +125,7 @@ func (m *model) helper(id, parent string) *helper {
 			return h
 		}
 	}
-	h := &helper{id: id, name: id, parent: parent, began: time.Now(), doing: "begins"}
+	h := &helper{id: id, name: id, began: time.Now(), doing: "begins"}
 	if p, err := agent.ParseThreadID(id); err == nil && p.AgentType != "" {
 		h.name = p.AgentType
 	}
@@ -142,7 +139,6 @@ func (m *model) helper(id, parent string) *helper {
 	return h
 }
 
-// below takes an event of a sub-agent.
 func (m *model) below(u spool.Update, e event) tea.Cmd {
 	h := m.helper(u.ThreadID, "")
 	h.ended = time.Time{}

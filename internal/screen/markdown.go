@@ -67,7 +67,6 @@ func (p *page) block(n ast.Node, width int) string {
 	return wrapped(p.inline(n), width)
 }
 
-// lines are the raw lines of a block.
 func (p *page) lines(n ast.Node) string {
 	var b strings.Builder
 	for i := range n.Lines().Len() {
@@ -122,7 +121,6 @@ func (p *page) table(n *extast.Table, width int) string {
 	return t.Width(width).Render()
 }
 
-// inline renders the text in a block.
 func (p *page) inline(n ast.Node) string {
 	var b strings.Builder
 	for c := n.FirstChild(); c != nil; c = c.NextSibling() {

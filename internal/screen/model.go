@@ -46,7 +46,6 @@ type Options struct {
 	Notes []string
 }
 
-// model is all that chat at a terminal knows.
 type model struct {
 	o    Options
 	ctx  context.Context
@@ -84,7 +83,6 @@ type model struct {
 	code        int // of the program, as send's for the last message
 }
 
-// sent is a message that is stored.
 type sent struct {
 	id, turnID, text, state string
 }
@@ -104,20 +102,18 @@ type turn struct {
 	agents  []*helper
 }
 
-// running is a tool that runs.
 type running struct{ id, text string }
 
 // helper is a sub-agent in the tree of the turn.
 type helper struct {
-	id, name, parent string
-	depth            int
-	began, ended     time.Time
-	doing            string
-	failed           bool
-	tokens           int64
+	id, name     string
+	depth        int
+	began, ended time.Time
+	doing        string
+	failed       bool
+	tokens       int64
 }
 
-// open reports whether a turn is open here.
 func (m *model) open() bool { return m.turn.id != "" }
 
 // busy reports whether something is shown that changes by itself.
@@ -151,7 +147,6 @@ type (
 	}
 	stored struct {
 		gen   int
-		text  string
 		id    string
 		reply spool.Reply
 		err   error
@@ -177,18 +172,15 @@ type (
 		note string
 		err  error
 	}
-	// told is what a command printed.
-	told struct{ text string }
-	// moved opens another conversation.
+	told  struct{ text string }
 	moved struct {
 		thread, session string
 		note            string
 		err             error
 	}
 	retried struct {
-		gen   int
-		reply spool.Reply
-		err   error
+		gen int
+		err error
 	}
 	printed struct{}
 	tick    struct{}

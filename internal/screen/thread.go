@@ -28,7 +28,6 @@ type (
 	lookAgain  struct{ gen int }
 )
 
-// load reads the conversation.
 func (m *model) load() tea.Cmd {
 	if m.stop != nil {
 		m.stop()
@@ -123,7 +122,7 @@ func (m *model) post(text string, how memory.WhenBusy) tea.Cmd {
 	gen := m.gen
 	return func() tea.Msg {
 		r, err := m.o.C.Send(m.ctx, req)
-		return stored{gen, text, req.MessageID, r, err}
+		return stored{gen, req.MessageID, r, err}
 	}
 }
 
@@ -176,7 +175,6 @@ func (m *model) serving() tea.Cmd {
 	}
 }
 
-// check reads what waits for a person.
 func (m *model) check() tea.Cmd {
 	gen, thread := m.gen, m.thread
 	return func() tea.Msg {
@@ -189,7 +187,6 @@ func (m *model) check() tea.Cmd {
 	}
 }
 
-// cancel cancels the open turn.
 func (m *model) cancel() tea.Cmd {
 	thread, turn := m.thread, m.turn.id
 	return func() tea.Msg {
@@ -200,7 +197,6 @@ func (m *model) cancel() tea.Cmd {
 	}
 }
 
-// ended asks how a turn ended.
 func (m *model) ended(turnID string) tea.Cmd {
 	gen, thread := m.gen, m.thread
 	return func() tea.Msg {
@@ -224,16 +220,11 @@ func (m *model) report(r reported) {
 	if b.Len() > 0 {
 		m.print(m.look.dim(strings.TrimRight(b.String(), "\n")))
 	}
-	m.print(m.look.dim(m.spent(r.reply)), "")
-}
-
-// spent is what a turn took.
-func (m *model) spent(r spool.Reply) string {
-	text := "  " + printer.Plural(int(r.Usage.TotalTokens), "token")
-	if r.Usage.Price > 0 {
-		text += fmt.Sprintf(" · $%.4f", r.Usage.Price)
+	spent := "  " + printer.Plural(int(r.reply.Usage.TotalTokens), "token")
+	if r.reply.Usage.Price > 0 {
+		spent += fmt.Sprintf(" · $%.4f", r.reply.Usage.Price)
 	}
-	return text
+	m.print(m.look.dim(spent), "")
 }
 
 // ask puts what waits for a person, each once, and takes away what was settled elsewhere.
@@ -312,7 +303,6 @@ func (m *model) wasSettled(s settled) tea.Cmd {
 	return m.check()
 }
 
-// ownText is a message of a person.
 func (m *model) ownText(text string) string {
 	text = strings.Join(terminal.VisibleLines(strings.ReplaceAll(text, "\t", "    ")), "\n")
 	return behind(m.look.bold("> "), "  ", wrapped(text, m.width-2))
@@ -357,7 +347,6 @@ func (m *model) message(msg agent.Message) {
 	}
 }
 
-// taken takes a message from those that wait.
 func (m *model) taken(msg agent.Message) {
 	i := slices.IndexFunc(m.sent, func(s sent) bool { return s.id == msg.MessageID || s.turnID != "" && s.turnID == msg.TurnID })
 	if i < 0 {

@@ -132,7 +132,6 @@ func (m *model) conversation(msg tea.Msg) tea.Cmd {
 	return nil
 }
 
-// key takes a key.
 func (m *model) key(msg tea.KeyPressMsg) tea.Cmd {
 	k := msg.String()
 	defer func() { m.typed = time.Now() }()
@@ -159,10 +158,10 @@ func (m *model) key(msg tea.KeyPressMsg) tea.Cmd {
 	case k == "tab":
 		m.complete()
 		return nil
-	case k == "up" && m.input.first():
+	case k == "up" && m.input.Line() == 0 && m.input.LineInfo().RowOffset == 0:
 		m.input.recall(-1)
 		return nil
-	case k == "down" && m.input.last():
+	case k == "down" && m.input.Line() == m.input.LineCount()-1 && m.input.LineInfo().RowOffset >= m.input.LineInfo().Height-1:
 		m.input.recall(1)
 		return nil
 	}
@@ -233,7 +232,6 @@ func (m *model) leave() tea.Cmd {
 	return nil
 }
 
-// print adds finished lines.
 func (m *model) print(lines ...string) { m.out = append(m.out, lines...) }
 
 // flush prints what is finished, one piece after the other: the next one waits until

@@ -74,7 +74,6 @@ func (m *model) answer(room int) []string {
 	return lines[max(0, len(lines)-room):]
 }
 
-// tree are the sub-agents at work.
 func (m *model) tree() (lines []string) {
 	const most = 12
 	for i, h := range m.turn.agents {
@@ -97,7 +96,6 @@ func (m *model) tree() (lines []string) {
 	return lines
 }
 
-// queue are the messages that wait for their turn.
 func (m *model) queue() (lines []string) {
 	for i, s := range m.sent {
 		if i == 5 {

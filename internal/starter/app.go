@@ -54,7 +54,7 @@ func newApp(env []string, stdin io.Reader, stdout, stderr io.Writer) *app {
 	a := &app{env: env, stdin: stdin, stdout: stdout, live: terminal.Is(stdin) && terminal.Is(stdout)}
 	p := &printer.Printer{Name: programName(os.Args[0]), Width: terminal.Width(stdout), Out: printer.NewWriter(stdout), Err: printer.NewWriter(stderr)}
 	present := terminal.Is(stdin) && terminal.Is(stderr)
-	a.Person = chat.NewPerson(p, present, terminal.NewLines(stdin, p.Err, present))
+	a.Person = &chat.Person{Printer: p, Present: present, Interrupts: make(chan os.Signal, 4), Typed: terminal.NewLines(stdin, p.Err, present)}
 	if term := a.lookup("TERM"); present && term != "" && term != "dumb" {
 		a.Forms = screen.Forms{In: stdin, Out: stderr, Env: env, Plain: a.lookup("NO_COLOR") != ""}
 	}

@@ -78,7 +78,6 @@ func (c *codecServerCmd) Run(ctx context.Context, a *app) error {
 	return serveCodec(ctx, e, l)
 }
 
-// serveCodec serves until ctx ends.
 func serveCodec(ctx context.Context, e *encryption.Endpoint, l net.Listener) error {
 	s := &http.Server{Handler: e, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, WriteTimeout: time.Minute, IdleTimeout: time.Minute, MaxHeaderBytes: 64 << 10}
 	stop := context.AfterFunc(ctx, func() { _ = s.Close() })

@@ -30,7 +30,6 @@ const demoLimit = 2 * time.Minute
 
 type demoCmd struct{}
 
-// demo is one run of the demonstration.
 type demo struct {
 	a       *app
 	stack   *devstack.Stack
@@ -65,7 +64,10 @@ func (demoCmd) Run(ctx context.Context, a *app) error {
 		return err
 	}
 	if a.live && !a.JSON {
-		run.linger(ctx)
+		a.Print("")
+		a.Print("Temporal shows it at %s", run.c.WorkflowURL(run.sent.ThreadID))
+		a.Print("Open %s · Enter to stop", run.stack.Info().Web)
+		_, _ = a.Typed.Next(ctx, "", nil) // any end of the wait will do
 	}
 	if len(run.problem) > 0 {
 		return exit.With(exit.Failed)
@@ -189,7 +191,7 @@ func (d *demo) strike(ctx context.Context) error {
 
 // calls lists the tool calls of the whole tree.
 func (d *demo) calls(ctx context.Context) ([]agent.ToolCall, error) {
-	threads, err := d.threads(ctx)
+	threads, err := d.c.Threads(ctx, memory.ThreadFilter{All: true, Root: d.sent.ThreadID})
 	if err != nil {
 		return nil, err
 	}
@@ -202,10 +204,6 @@ func (d *demo) calls(ctx context.Context) ([]agent.ToolCall, error) {
 		all = append(all, calls...)
 	}
 	return all, nil
-}
-
-func (d *demo) threads(ctx context.Context) ([]agent.Thread, error) {
-	return d.c.Threads(ctx, memory.ThreadFilter{All: true, Root: d.sent.ThreadID})
 }
 
 // halfDone reports whether some batch has a finished and a running call.
@@ -324,12 +322,4 @@ func (d *demo) repeats(ctx context.Context) (repeated, error) {
 	d.check(kept && len(d.before) > 0, "no tool whose result was stored ran again", nil)
 	d.check(succeeded && len(r.again) > 0, "the tool that was running ran again, and all calls succeeded", nil)
 	return r, nil
-}
-
-// linger keeps the stack up for a look at the page and at the web UI.
-func (d *demo) linger(ctx context.Context) {
-	d.a.Print("")
-	d.a.Print("Temporal shows it at %s", d.c.WorkflowURL(d.sent.ThreadID))
-	d.a.Print("Open %s · Enter to stop", d.stack.Info().Web)
-	_, _ = d.a.Typed.Next(ctx, "", nil) // any end of the wait will do
 }

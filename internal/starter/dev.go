@@ -274,7 +274,8 @@ func (a *app) awaitWorkers(ctx context.Context, cfg config.Config, s *devstack.S
 				c = opened
 			}
 		}
-		if c != nil && allServe(ctx, c, s.Info()) {
+		away := func(pid int) bool { return !c.Serving(ctx, fmt.Sprintf("@%d@", pid)) }
+		if c != nil && !slices.ContainsFunc(s.Info().PIDs.Workers, away) {
 			return nil
 		}
 		if time.Now().After(deadline) {
@@ -286,15 +287,6 @@ func (a *app) awaitWorkers(ctx context.Context, cfg config.Config, s *devstack.S
 		case <-time.After(50 * time.Millisecond):
 		}
 	}
-}
-
-func allServe(ctx context.Context, c *spool.Client, info config.DevInfo) bool {
-	for _, pid := range info.PIDs.Workers {
-		if !c.Serving(ctx, fmt.Sprintf("@%d@", pid)) {
-			return false
-		}
-	}
-	return true
 }
 
 // temporalServerCmd runs the temporal program as a server on one file until stdin

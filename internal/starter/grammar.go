@@ -141,17 +141,13 @@ func (a *app) checkFlags(command string) error {
 	used := strings.Fields(uses[command])
 	for _, g := range globals {
 		if a.flags[g.setting] != "" && !slices.Contains(used, g.flag) {
-			return notUsed(command, g.flag)
+			return exit.Misuse("--%s changes nothing here, leave it out: %s", g.flag, cmp.Or(unused[command+" "+g.flag], unused[g.flag]))
 		}
 	}
 	if a.flags[config.Server] != "" {
 		return a.onlyServer("--server")
 	}
 	return nil
-}
-
-func notUsed(command, flag string) error {
-	return exit.Misuse("--%s changes nothing here, leave it out: %s", flag, cmp.Or(unused[command+" "+flag], unused[flag]))
 }
 
 // onlyServer refuses flags of store and Temporal beside the web server that takes

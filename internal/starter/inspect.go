@@ -50,7 +50,6 @@ type agentsCmd struct {
 	Running bool `help:"List the sub-agents that are at work, wait, or are about to begin."`
 }
 
-// agentInfo is an agent as printed.
 type agentInfo struct {
 	agent.SpecialistAgentConfig
 	// Hides are the templates of the same name that it takes the place of.
@@ -99,7 +98,6 @@ func (c *agentsCmd) Run(ctx context.Context, a *app) error {
 // mostRunning bounds the sub-agents that are listed.
 const mostRunning = 1000
 
-// running lists the sub-agents that have something to do.
 func (a *app) running(ctx context.Context) error {
 	client, _, err := a.threads(ctx, false)
 	if err != nil {

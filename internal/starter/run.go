@@ -35,7 +35,6 @@ func Run(ctx context.Context, args, env []string, stdin io.Reader, stdout, stder
 	return code
 }
 
-// run parses the command line and runs the command.
 func (a *app) run(ctx context.Context, args []string) int {
 	var cli grammar
 	helped := -1

@@ -21,7 +21,6 @@ import (
 	"github.com/spool-agents/spool/memory"
 )
 
-// target says which thread a message is for.
 type target struct {
 	Session      string `short:"s" placeholder:"SESSION" help:"Session; without it a new one is started."`
 	Conversation string `short:"c" placeholder:"NAME" help:"Conversation in the session (default: default)."`
@@ -58,7 +57,6 @@ func (t *target) Validate() error {
 	return nil
 }
 
-// request makes a message of it.
 func (t *target) request(ctx context.Context, c chat.Conversations, cfg config.Config) (memory.SendRequest, error) {
 	dir, err := os.Getwd()
 	if err != nil || cfg.Server != "" { // folders of this machine mean nothing there
@@ -277,7 +275,6 @@ func (k *chatCmd) Run(ctx context.Context, a *app) error {
 	return a.draw(ctx, c, cfg, req)
 }
 
-// draw talks at a terminal.
 func (a *app) draw(ctx context.Context, c chat.Conversations, cfg config.Config, req memory.SendRequest) error {
 	o := screen.Options{C: c, Request: req, Name: a.Name, In: a.stdin, Out: a.stdout, Env: a.env, Plain: a.lookup("NO_COLOR") != "", Folder: req.Workdir, Notes: []string{screen.Banner}}
 	if cfg.Store != memoryStore { // which leaves nothing on disk

@@ -63,12 +63,10 @@ func noSession(f sessionfile.Folder, id string) error {
 	return agent.Errorf(agent.CodeNotFound, "folder %s has no session %q", f.Dir, id)
 }
 
-// owning is whose sessions a command sees.
 func owning(cfg config.Config) archive.Owner {
 	return archive.Owner{UserID: cfg.User, Profile: cfg.Profile}
 }
 
-// workdir makes a folder absolute, as threads have it.
 func workdir(dir string) string {
 	if abs, err := filepath.Abs(dir); err == nil && dir != "" {
 		return abs

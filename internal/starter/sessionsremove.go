@@ -52,7 +52,6 @@ func (c *sessionsDeleteCmd) Run(ctx context.Context, a *app) error {
 	return a.deleted(res.Threads, err)
 }
 
-// deleted prints what was removed.
 func (a *app) deleted(what []string, err error) error {
 	if err != nil {
 		return err

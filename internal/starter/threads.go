@@ -16,7 +16,6 @@ import (
 	"github.com/spool-agents/spool/memory"
 )
 
-// page restricts a list of threads.
 type page struct {
 	Workdir string `placeholder:"DIR" help:"Only those started in this directory."`
 	Limit   int    `placeholder:"N" default:"100" help:"At most this many (default ${default})."`
@@ -218,7 +217,6 @@ func (c *traceCmd) Run(ctx context.Context, a *app) error {
 	return a.Show(n, func() { a.Trace(n) })
 }
 
-// threadArg is the thread that a command is about.
 type threadArg struct {
 	Thread string `arg:"" help:"Id of a thread, or of a session for its default or only conversation, or of a task for its agent, or the beginning of one, or latest."`
 }
@@ -234,7 +232,6 @@ func (c *threadArg) threads(ctx context.Context, a *app, temporal bool) (chat.Co
 	return client, err
 }
 
-// below restricts a list to a thread and its sub-agents.
 type below struct {
 	Thread string `arg:"" optional:"" help:"Only those of this thread and its sub-agents."`
 }

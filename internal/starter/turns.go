@@ -14,7 +14,6 @@ import (
 	"github.com/spool-agents/spool/memory"
 )
 
-// waiting says how a command waits for a turn.
 type waiting struct {
 	Detach bool `help:"Return once the message is stored."`
 	Wait   bool `help:"Wait also for people and for workers."`
@@ -31,7 +30,6 @@ func (w *waiting) Validate() error {
 	return nil
 }
 
-// await waits for a turn and reports it.
 func (w *waiting) await(ctx context.Context, a *app, c chat.Conversations, sent spool.Reply, tails map[string]string) error {
 	return a.Await(ctx, c, sent, tails, chat.Waiting(*w), a.live)
 }
@@ -116,7 +114,6 @@ func (c *cancelCmd) Run(ctx context.Context, a *app) error {
 	return nil
 }
 
-// cancelText says what a cancel has done.
 func cancelText(c spool.Cancelled, all bool) string {
 	text := c.ThreadID + " " + c.Status
 	if c.Repeated {

@@ -97,7 +97,6 @@ func (w *webCmd) Run(ctx context.Context, a *app) error {
 	return s.err
 }
 
-// webOptions say what a web server works with.
 type webOptions struct {
 	cfg   config.Config
 	store memory.ConversationMemoryStore
@@ -114,7 +113,6 @@ type webOptions struct {
 	demo    bool // the workers have no model but the scripted one
 }
 
-// webServer is a running server.
 type webServer struct {
 	link  string // with the token, if one was made
 	token string

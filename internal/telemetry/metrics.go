@@ -1,6 +1,7 @@
 package telemetry
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -84,12 +85,6 @@ func gauges(m metric.Meter, store memory.ConversationMemoryStore) (metric.Regist
 	}, open, waiting, approvals, questions)
 }
 
-func (i instruments) unregister() {
-	if i.gauges != nil {
-		_ = i.gauges.Unregister() // of a provider that has ended
-	}
-}
-
 func (i instruments) retried(ctx context.Context, what, why string) {
 	i.retries.Add(ctx, 1, metric.WithAttributes(keySave.String(what), keyError.String(why)))
 }
@@ -138,7 +133,11 @@ func (i *inbound) ExecuteActivity(ctx context.Context, in *interceptor.ExecuteAc
 	}
 	if d, ok := out.(contract.DelegationOutput); ok && err == nil && d.Refused && len(in.Args) == 1 {
 		if ref, ok := in.Args[0].(contract.Ref); ok {
-			i.t.later(func(ctx context.Context) { i.t.refused(ctx, ref.Call) })
+			i.t.later(func(ctx context.Context) {
+				if call, thread, ok := i.t.callOf(ctx, ref.Call); ok {
+					i.t.callSpan(ctx, i.t.place(ctx, call.TurnID, thread), call, call.CreatedAt, call.UpdatedAt, call.Status, cmp.Or(string(call.ErrorReason), string(call.Status)))
+				}
+			})
 		}
 	}
 	return out, err

@@ -27,7 +27,6 @@ type ModelCall struct {
 	Purpose string
 }
 
-// attempt is a model call or a tool run under way.
 type attempt struct {
 	t            *Telemetry
 	ctx          context.Context

@@ -97,7 +97,9 @@ func (t *Telemetry) Close() {
 	if t == nil {
 		return
 	}
-	t.meters.unregister()
+	if t.meters.gauges != nil {
+		_ = t.meters.gauges.Unregister() // of a provider that has ended
+	}
 	close(t.closed)
 	select {
 	case <-t.done:
@@ -168,7 +170,6 @@ func (t *Telemetry) remember(path []string, root string) string {
 	return root
 }
 
-// place is where a turn stands in its trace.
 type place struct {
 	root   string // turn id
 	turn   string
@@ -181,10 +182,8 @@ func (t *Telemetry) place(ctx context.Context, turnID string, thread agent.Threa
 
 func (p place) trace() trace.TraceID { return TraceID(p.root) }
 
-// self is the span of the turn.
 func (p place) self() trace.SpanID { return spanID(spanTurn, p.turn) }
 
-// attributes are those of every span of the turn.
 func (p place) attributes() []attribute.KeyValue {
 	kv := []attribute.KeyValue{
 		keyThread.String(p.thread.ID), keyTurn.String(p.turn), keyRoot.String(p.thread.RootThreadID),

@@ -119,7 +119,6 @@ func (t *Telemetry) ordered(ctx context.Context, p place, turn memory.Turn) (tra
 	return id, links
 }
 
-// link leads to another turn's span.
 func (t *Telemetry) link(ctx context.Context, turnID string) trace.Link {
 	p := t.place(ctx, turnID, agent.Thread{})
 	return trace.Link{
@@ -147,14 +146,6 @@ func (t *Telemetry) delegation(ctx context.Context, root string, turn memory.Tur
 	t.callSpan(ctx, place{root: root, turn: call.TurnID, thread: above}, call, call.CreatedAt, end, status, why)
 }
 
-// refused reports a delegation that was refused.
-func (t *Telemetry) refused(ctx context.Context, callID string) {
-	if call, thread, ok := t.callOf(ctx, callID); ok {
-		t.callSpan(ctx, t.place(ctx, call.TurnID, thread), call, call.CreatedAt, call.UpdatedAt, call.Status, cmp.Or(string(call.ErrorReason), string(call.Status)))
-	}
-}
-
-// callOf reads a call and its thread.
 func (t *Telemetry) callOf(ctx context.Context, callID string) (agent.ToolCall, agent.Thread, bool) {
 	call, err := t.o.Store.ToolCall(ctx, callID)
 	if err != nil {

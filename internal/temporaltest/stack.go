@@ -18,6 +18,7 @@ import (
 
 	"github.com/spool-agents/spool"
 	"github.com/spool-agents/spool/agent"
+	"github.com/spool-agents/spool/internal/config"
 	"github.com/spool-agents/spool/internal/llm/llmtest"
 	"github.com/spool-agents/spool/memory"
 	"github.com/spool-agents/spool/memory/verify"
@@ -107,7 +108,7 @@ func (s *Stack) StorePath() string { return filepath.Join(s.Dir, "spool.db") }
 // StartWorker starts a worker process; env is added to the stack's.
 func (s *Stack) StartWorker(env ...string) *Process {
 	s.t.Helper()
-	if s.oneProcess() {
+	if (config.Config{Store: s.spec}).OneProcess() {
 		return s.startHere(env...)
 	}
 	return s.SpawnWorker(env...)
@@ -149,19 +150,13 @@ func (s *Stack) Wait(r spool.Reply) spool.Reply {
 	defer cancel()
 	out, err := s.Client.Wait(ctx, r.ThreadID, r.TurnID, spool.WaitOptions{Patient: true})
 	if err != nil {
-		s.tell(r.ThreadID)
+		v, _ := s.Client.Show(context.Background(), r.ThreadID, false)
+		shown, _ := json.Marshal(v)
+		history, _ := s.Client.History(context.Background(), r.ThreadID, "")
+		s.t.Logf("%s: %s\nhistory: %s", r.ThreadID, tail(string(shown), 6000), tail(string(history), 6000))
 	}
 	require.NoError(s.t, err)
 	return out
-}
-
-// tell logs what the store and Temporal have of a thread whose turn does not end.
-func (s *Stack) tell(thread string) {
-	s.t.Helper()
-	v, _ := s.Client.Show(context.Background(), thread, false)
-	shown, _ := json.Marshal(v)
-	history, _ := s.Client.History(context.Background(), thread, "")
-	s.t.Logf("%s: %s\nhistory: %s", thread, tail(string(shown), 6000), tail(string(history), 6000))
 }
 
 // Ctx ends with the test.

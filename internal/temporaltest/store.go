@@ -54,11 +54,6 @@ func InMemory(t testing.TB) {
 	OnStore(t, func(testing.TB) string { return "memory:" })
 }
 
-// oneProcess reports whether the store serves this process only.
-func (s *Stack) oneProcess() bool {
-	return config.Config{Store: s.spec}.OneProcess()
-}
-
 // startHere starts a worker in this process, as a program does whose store
 // serves one process.
 func (s *Stack) startHere(env ...string) *Process {

@@ -73,7 +73,6 @@ func (w *workspace) fileEdit(ctx context.Context, callID string, a fileEditArgs)
 	return fmt.Sprintf("Edited %s at line %d.%s", p.shown, c.line, note), nil
 }
 
-// change is what of a file is replaced, and by what.
 type change struct {
 	from, to int
 	by       string

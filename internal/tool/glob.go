@@ -95,10 +95,5 @@ func (w *workspace) literalStart(pattern string) (start place, rest string) {
 			p.close()
 		}
 	}
-	return w.root(), pattern
-}
-
-// root is the workspace itself.
-func (w *workspace) root() place {
-	return place{folder: w.Root, name: ".", path: ".", shown: ".", keys: w.isKey}
+	return place{folder: w.Root, name: ".", path: ".", shown: ".", keys: w.isKey}, pattern
 }

@@ -72,7 +72,6 @@ type grepper struct {
 	total int
 }
 
-// visit searches a file of a folder.
 func (g *grepper) visit(p place, again bool) error {
 	info, err := p.folder.Lstat(p.name)
 	switch {

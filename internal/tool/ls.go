@@ -71,7 +71,6 @@ func (w *workspace) ls(_ context.Context, _ string, a lsArgs) (string, error) {
 	return b.String(), nil
 }
 
-// list opens a folder and reads its names.
 func (w *workspace) list(p place) (*os.Root, []fs.DirEntry, error) {
 	folder, err := w.enter(p)
 	if err != nil {

@@ -52,7 +52,6 @@ func namesIn(folder *os.Root) []string {
 	return names
 }
 
-// missing is a name that is not there.
 type missing struct{ near []string }
 
 // notThere offers the names of a folder that differ in case, blanks and signs only.

@@ -30,7 +30,6 @@ var notPublic = func() (nets []netip.Prefix) {
 	return nets
 }()
 
-// isPublic reports whether an address belongs to the public internet.
 func isPublic(a netip.Addr) bool {
 	a = a.Unmap().WithZone("")
 	if !a.IsGlobalUnicast() || a.IsPrivate() || a.IsLoopback() || a.IsLinkLocalUnicast() {
@@ -96,7 +95,6 @@ func literalAddr(host string) (netip.Addr, bool) {
 	return netip.AddrFrom4([4]byte{byte(n >> 24), byte(n >> 16), byte(n >> 8), byte(n)}), true
 }
 
-// network is how web_fetch reaches the web.
 type network struct {
 	resolver     *net.Resolver
 	public       func(netip.Addr) bool

@@ -219,7 +219,6 @@ func (w *workspace) isKey(info fs.FileInfo) bool {
 	return w.isHome(info) || linkCount(info) > 1 && slices.ContainsFunc(w.linked(), func(own fs.FileInfo) bool { return os.SameFile(own, info) })
 }
 
-// open opens the file that was looked at.
 func (p place) open(flags int) (*os.File, fs.FileInfo, error) {
 	// O_NONBLOCK keeps a named pipe from blocking.
 	f, err := p.folder.OpenFile(p.name, flags|syscall.O_NONBLOCK, 0)
@@ -242,7 +241,6 @@ func (p place) open(flags int) (*os.File, fs.FileInfo, error) {
 	return f, info, nil
 }
 
-// read returns a regular file.
 func (p place) read(most int64) ([]byte, error) {
 	f, info, err := p.open(os.O_RDONLY)
 	if err != nil {
@@ -264,7 +262,6 @@ func (p place) read(most int64) ([]byte, error) {
 	return data, err
 }
 
-// readText returns a regular file as text, and its bytes.
 func (p place) readText() (textfile.Text, []byte, error) {
 	data, err := p.read(maxFile)
 	if err != nil {

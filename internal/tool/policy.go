@@ -180,7 +180,6 @@ func Reads(run agent.ToolRun, policies ...map[string]string) func(path string) a
 	}
 }
 
-// patternsOnly are the rules with patterns.
 func patternsOnly(policy map[string]string) map[string]string {
 	rules := maps.Clone(policy)
 	maps.DeleteFunc(rules, func(rule, _ string) bool {
@@ -190,7 +189,6 @@ func patternsOnly(policy map[string]string) map[string]string {
 	return rules
 }
 
-// hasPatterns reports whether a rule about a tool has a pattern.
 func hasPatterns(policy map[string]string, tool string) bool {
 	for rule := range policy {
 		if name, _, has := SplitRule(rule); has && (name == tool || strings.Contains(name, "*") && wildcard(name, tool)) {
@@ -277,7 +275,8 @@ func subjectMatches(tool, pattern, subject string, gate agent.Gate) bool {
 	}
 	switch {
 	case tool == "shell" && gate == agent.GateAuto:
-		return plainCommand(subject) && match(strings.TrimSpace(subject))
+		// One command, without anything that makes the shell run or write more.
+		return !strings.ContainsAny(subject, ";&|<>$`\\\n\r(){}") && match(strings.TrimSpace(subject))
 	case tool == "shell":
 		for _, part := range append(commandParts(subject), subject) {
 			if match(strings.TrimSpace(part)) {
@@ -294,10 +293,6 @@ func subjectMatches(tool, pattern, subject string, gate agent.Gate) bool {
 	}
 	return match(subject)
 }
-
-// plainCommand reports whether a command line is one command without anything
-// that makes the shell run or write more.
-func plainCommand(s string) bool { return !strings.ContainsAny(s, ";&|<>$`\\\n\r(){}") }
 
 // commandParts splits a command line where a new command may start. It knows no
 // quotes: too many parts are on the safe side for rules that restrict.

@@ -51,7 +51,6 @@ func oneSpelling(name string) string {
 	}, name)
 }
 
-// lead is where a path of a call leads now.
 type lead struct {
 	path      string // from the thread's folder, without links; "" = that is not known
 	protected bool   // it leads to a protected name, as it is written or by a link

@@ -138,21 +138,17 @@ func runSupervised(ctx context.Context, r agent.ToolRun, command []string, out *
 	defer p.Stop(shellPatience)
 	select {
 	case <-p.Exited():
-		return exitStatus(p.status)
 	case <-ctx.Done():
 		return 0, ctx.Err()
 	}
-}
-
-func exitStatus(err error) (int, error) {
 	var exit *exec.ExitError
 	switch {
-	case err == nil || errors.Is(err, exec.ErrWaitDelay):
+	case p.status == nil || errors.Is(p.status, exec.ErrWaitDelay):
 		return 0, nil
-	case errors.As(err, &exit) && exit.Exited():
+	case errors.As(p.status, &exit) && exit.Exited():
 		return exit.ExitCode(), nil
 	}
-	return 0, fmt.Errorf("its supervisor ended early: %w", err)
+	return 0, fmt.Errorf("its supervisor ended early: %w", p.status)
 }
 
 func shellPath() string {

@@ -13,7 +13,6 @@ import (
 	"github.com/spool-agents/spool/internal/tool/schema"
 )
 
-// validator checks arguments against a tool's schema.
 type validator struct {
 	name   string
 	schema *schema.Schema // nil accepts every object

@@ -28,7 +28,6 @@ type walk struct {
 	roots []string // where the walk began, and where links led it
 }
 
-// from walks a folder.
 func (k *walk) from(at place) error {
 	k.roots = append(k.roots, at.path)
 	return k.folder(at)

@@ -212,7 +212,6 @@ func bareText(page string) string {
 	return strings.Join(words, " ")
 }
 
-// titleOf is the text of a page's title element.
 func titleOf(doc *html.Node) string {
 	for n := range doc.Descendants() {
 		if n.DataAtom == atom.Title && n.FirstChild != nil {

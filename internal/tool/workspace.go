@@ -117,7 +117,6 @@ func linkedFiles(folder string) (linked []fs.FileInfo) {
 	return linked
 }
 
-// linkCount is how many names a file has.
 func linkCount(info fs.FileInfo) uint64 {
 	if stat, ok := info.Sys().(*syscall.Stat_t); ok {
 		return uint64(stat.Nlink) //nolint:unconvert // not everywhere is it a uint64
@@ -249,7 +248,6 @@ type toolError struct {
 
 func (e *toolError) Error() string { return e.text }
 
-// failure makes a result of an error.
 func failure(err error) agent.ToolResult {
 	var te *toolError
 	reason, text := agent.ErrUnknown, err.Error()

@@ -147,7 +147,6 @@ func Command(folder string) string {
 	return "starter trust" // called in the folder: its name is not safe to paste
 }
 
-// agreement is what a person agreed to.
 type agreement struct {
 	Hash string    `json:"sha256"`
 	At   time.Time `json:"at"`

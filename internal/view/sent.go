@@ -36,34 +36,32 @@ type Sent struct {
 
 // Sent reads what the model call of a step was sent, and its reply.
 func (v *Views) Sent(ctx context.Context, threadID, turnID string, n int) (Sent, error) {
-	return read(ctx, v, func(r reading) Sent { return r.sent(r.thread(threadID), turnID, n) })
-}
-
-func (r reading) sent(t agent.Thread, turnID string, n int) Sent {
-	turn, step := r.step(t, turnID, n)
-	out := Sent{
-		ThreadID: t.ID, TurnID: turnID, Step: n, Attempts: step.Attempt, Failed: step.Failed, Code: step.LastCode, Error: step.LastErr,
-		FinishReason: step.FinishReason, System: prompt.System(t, turn).Content.String(), Messages: []agent.Message{},
-	}
-	upTo := t.MessageCount
-	if step.FromSeq > 0 {
-		upTo = step.FromSeq - 1
-		if saved := steps.Must(r.store.Messages(r.ctx, t.ID, upTo, 1)); len(saved) == 1 && saved[0].Role == agent.RoleAssistant {
-			out.Reply = &saved[0]
+	return read(ctx, v, func(r reading) Sent {
+		t := r.thread(threadID)
+		turn, step := r.step(t, turnID, n)
+		out := Sent{
+			ThreadID: t.ID, TurnID: turnID, Step: n, Attempts: step.Attempt, Failed: step.Failed, Code: step.LastCode, Error: step.LastErr,
+			FinishReason: step.FinishReason, System: prompt.System(t, turn).Content.String(), Messages: []agent.Message{},
 		}
-	} else if step.Stored {
-		out.Reply = r.pendingReply(t, steps.Must(r.store.ToolCalls(r.ctx, t.ID)))
-	}
-	if upTo == 0 {
+		upTo := t.MessageCount
+		if step.FromSeq > 0 {
+			upTo = step.FromSeq - 1
+			if saved := steps.Must(r.store.Messages(r.ctx, t.ID, upTo, 1)); len(saved) == 1 && saved[0].Role == agent.RoleAssistant {
+				out.Reply = &saved[0]
+			}
+		} else if step.Stored {
+			out.Reply = r.pendingReply(t, steps.Must(r.store.ToolCalls(r.ctx, t.ID)))
+		}
+		if upTo == 0 {
+			return out
+		}
+		messages := agent.Transcript(steps.Must(prompt.Load(r.ctx, r.store, t, upTo)).Messages())
+		out.Omitted = max(0, len(messages)-mostSent)
+		out.Messages = append(out.Messages, messages[out.Omitted:]...)
 		return out
-	}
-	messages := agent.Transcript(steps.Must(prompt.Load(r.ctx, r.store, t, upTo)).Messages())
-	out.Omitted = max(0, len(messages)-mostSent)
-	out.Messages = append(out.Messages, messages[out.Omitted:]...)
-	return out
+	})
 }
 
-// step finds a step of a thread's turn.
 func (r reading) step(t agent.Thread, turnID string, n int) (memory.Turn, memory.Step) {
 	turn := r.turnOf(t.ID, turnID)
 	all := steps.Must(r.store.Steps(r.ctx, turnID))

@@ -91,7 +91,8 @@ func (v *Views) ShowWith(ctx context.Context, threadID string, o ShowOptions) (V
 		} else {
 			r.showAll(&s)
 		}
-		r.showPeople(&s)
+		s.Pending = r.pendingReply(s.Thread, s.ToolCalls)
+		s.Approvals, s.Questions, s.Waits = r.approvals(s.Thread.ID), r.questions(s.Thread.ID), r.modelWaits(s.Thread.ID)
 		r.showEnd(&s)
 		if o.Events {
 			s.Events = steps.Must(v.Events(ctx, threadID, 0, 0))
@@ -107,13 +108,6 @@ func (v *Views) link(threadID string) string {
 		return ""
 	}
 	return v.o.Link(threadID)
-}
-
-// showPeople reads what is open: a reply without its round, and what waits for people
-// or for a model.
-func (r reading) showPeople(s *View) {
-	s.Pending = r.pendingReply(s.Thread, s.ToolCalls)
-	s.Approvals, s.Questions, s.Waits = r.approvals(s.Thread.ID), r.questions(s.Thread.ID), r.modelWaits(s.Thread.ID)
 }
 
 // showEnd reads how the last turn ended, or why the open one does not advance.

@@ -93,7 +93,8 @@ func (v *Views) Spans(ctx context.Context, threadID, turnID string) (Spans, erro
 func (r reading) spansOf(turn *memory.Turn, parent string, out *Spans) {
 	line := spans{turn: turn.ID, thread: turn.ThreadID, parent: parent, open: map[string]int{}, step: 1, attempt: 1}
 	r.readSpans(turn, &line)
-	for _, s := range line.sorted() {
+	slices.SortStableFunc(line.list, func(a, b Span) int { return a.Start.Compare(b.Start) })
+	for _, s := range line.list {
 		if len(out.Spans) >= mostSpans {
 			out.More = true
 			return
@@ -177,7 +178,6 @@ type spans struct {
 	until time.Time
 }
 
-// spanPayload has the parts of events that make spans.
 type spanPayload struct {
 	Intent       string          `json:"intent"`
 	Arguments    json.RawMessage `json:"arguments"`
@@ -369,10 +369,4 @@ func (s *spans) thinking() {
 	if s.since != nil && len(s.open) == 0 {
 		s.append(s.numbered(Span{Kind: SpanModel, Start: *s.since}))
 	}
-}
-
-// sorted are the spans by their start, moments in a call behind it.
-func (s *spans) sorted() []Span {
-	slices.SortStableFunc(s.list, func(a, b Span) int { return a.Start.Compare(b.Start) })
-	return s.list
 }

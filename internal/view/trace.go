@@ -136,15 +136,11 @@ func (r reading) callStatus(id string) agent.CallStatus {
 // openFor is how long turns were open, in milliseconds.
 func openFor(turns []memory.Turn) (ms int64) {
 	for _, turn := range turns {
-		ms += turnTime(turn).Milliseconds()
+		if turn.ClosedAt != nil {
+			ms += turn.ClosedAt.Sub(turn.OpenedAt).Milliseconds()
+		} else {
+			ms += max(0, time.Since(turn.OpenedAt)).Milliseconds()
+		}
 	}
 	return ms
-}
-
-// turnTime is how long a turn was open, so far.
-func turnTime(t memory.Turn) time.Duration {
-	if t.ClosedAt != nil {
-		return t.ClosedAt.Sub(t.OpenedAt)
-	}
-	return max(0, time.Since(t.OpenedAt))
 }

@@ -52,7 +52,6 @@ func read[T any](ctx context.Context, v *Views, f func(r reading) T) (T, error) 
 	return steps.Get(func() T { return f(reading{v, ctx}) })
 }
 
-// thread is a thread that has to be there.
 func (r reading) thread(id string) agent.Thread { return steps.Must(r.Thread(r.ctx, id)) }
 
 // turnOf is a turn that has to be the thread's.
@@ -249,7 +248,6 @@ func (v *Views) SubAgent(ctx context.Context, chatID, id string) (agent.SubAgent
 	})
 }
 
-// chat reads a main thread.
 func (r reading) chat(chatID string) agent.Thread {
 	t := r.thread(chatID)
 	if t.Kind != agent.KindMain {

@@ -13,7 +13,6 @@ import (
 // A thread is shown as a whole, or by a window that costs what it shows, however long
 // the thread is.
 
-// showAll reads all that belongs to a thread.
 func (r reading) showAll(s *View) {
 	t := s.Thread
 	s.Messages, s.Damaged = r.readable(t, 0)

@@ -136,7 +136,6 @@ func Load(ctx context.Context, s memory.ConversationMemoryStore, o Owner, id str
 	})
 }
 
-// below finds a thread in trees.
 func below(trees []sessionfile.Tree, id string) []sessionfile.Tree {
 	for i, t := range trees {
 		if t.ThreadID == id {
@@ -149,7 +148,6 @@ func below(trees []sessionfile.Tree, id string) []sessionfile.Tree {
 	return nil
 }
 
-// exportImages writes the images that a thread refers to.
 func exportImages(ctx context.Context, s Store, f sessionfile.Folder, names []string, out *Exported) {
 	for _, name := range names {
 		data, there := steps.Found(s.Image(ctx, name))

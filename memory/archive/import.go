@@ -50,7 +50,34 @@ func (i *Imported) refuse(name string, err error) {
 func Import(ctx context.Context, s Store, f sessionfile.Folder, o Owner, only string) (Imported, error) {
 	in := &importing{ctx: ctx, s: s, f: f, o: o, done: map[string]bool{}}
 	in.out.Refused, in.out.Added, in.out.Present = []Refused{}, []string{}, []string{}
-	err := steps.Run(func() { in.folder(only) })
+	err := steps.Run(func() {
+		steps.Check(in.f.Check())
+		trees, broken, err := in.f.Trees()
+		steps.Check(err)
+		for _, b := range broken {
+			in.out.refuse(b.Path, b.Err)
+		}
+		for _, t := range trees {
+			if only == "" || only == t.ID || only == t.ThreadID {
+				in.tree(t)
+			}
+		}
+		for _, sessionID := range steps.Must(in.f.Histories()) {
+			if only != "" && only != sessionID {
+				continue
+			}
+			h, err := in.f.ReadHistory(in.ctx, sessionID)
+			if err != nil {
+				in.out.refuse(filepath.Join(in.f.Dir, "sessions", sessionID), err)
+			}
+			for _, t := range treesOf(sessionID, h, in.done) {
+				in.tree(t)
+			}
+		}
+		if only != "" && len(in.out.Added)+len(in.out.Present)+len(in.out.Refused) == 0 {
+			steps.Refuse(agent.CodeNotFound, "folder %s has no session %q", in.f.Dir, only)
+		}
+	})
 	return in.out, err
 }
 
@@ -63,35 +90,6 @@ type importing struct {
 	o    Owner
 	out  Imported
 	done map[string]bool // threads
-}
-
-func (in *importing) folder(only string) {
-	steps.Check(in.f.Check())
-	trees, broken, err := in.f.Trees()
-	steps.Check(err)
-	for _, b := range broken {
-		in.out.refuse(b.Path, b.Err)
-	}
-	for _, t := range trees {
-		if only == "" || only == t.ID || only == t.ThreadID {
-			in.tree(t)
-		}
-	}
-	for _, sessionID := range steps.Must(in.f.Histories()) {
-		if only != "" && only != sessionID {
-			continue
-		}
-		h, err := in.f.ReadHistory(in.ctx, sessionID)
-		if err != nil {
-			in.out.refuse(filepath.Join(in.f.Dir, "sessions", sessionID), err)
-		}
-		for _, t := range treesOf(sessionID, h, in.done) {
-			in.tree(t)
-		}
-	}
-	if only != "" && len(in.out.Added)+len(in.out.Present)+len(in.out.Refused) == 0 {
-		steps.Refuse(agent.CodeNotFound, "folder %s has no session %q", in.f.Dir, only)
-	}
 }
 
 // tree adds one conversation, or says why not.

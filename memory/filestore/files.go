@@ -107,7 +107,6 @@ func (f *files) removeFile(threadID string) error {
 	return err
 }
 
-// path is where the file of a thread is.
 func (f *files) path(threadID string) (string, error) {
 	p, err := agent.ParseThreadID(threadID)
 	if err != nil {

@@ -71,12 +71,6 @@ func checkConversationKey(key string) error {
 	return CheckKey(MetadataKey(key))
 }
 
-// isConversation tells keys of people's conversations from those of metadata
-// and of sub-agents.
-func isConversation(key string) bool {
-	return !strings.HasPrefix(key, oldMetadataPrefix) && !strings.HasPrefix(key, agentPrefix)
-}
-
 // conversations is a unit of work on conversations. It ends at its first error (package
 // steps).
 type conversations struct {
@@ -145,7 +139,6 @@ func (c conversations) putMetadata(key string, m ConversationMetadata) {
 	steps.Check(set(c.r, MetadataKey(key), []ConversationMetadata{m}))
 }
 
-// set replaces a conversation.
 func (c conversations) set(key string, v Conversation) {
 	steps.Check(set(c.r, key, v.Messages))
 	complete(&v.Metadata, v.Messages)
@@ -165,13 +158,6 @@ func (c conversations) change(key string, f func(*ConversationMetadata)) {
 	f(&m)
 	m.MessageCount = n
 	c.putMetadata(key, m)
-}
-
-// append adds messages that are not there yet, and counts.
-func (c conversations) append(key string, messages []agent.Message) {
-	if steps.Must(add(c.r, key, messages)) > 0 {
-		c.change(key, func(*ConversationMetadata) {})
-	}
 }
 
 func (c conversations) remove(key string) {
@@ -201,11 +187,4 @@ func (c conversations) list(wanted func(key string) bool) []ConversationInfo {
 		return cmp.Or(b.Metadata.UpdatedAt.Compare(a.Metadata.UpdatedAt), strings.Compare(a.Key, b.Key))
 	})
 	return out
-}
-
-// recount makes the metadata of a conversation that was imported right.
-func (c conversations) recount(key string) {
-	if v, stored := c.get(key); stored || len(v.Messages) > 0 {
-		c.putMetadata(key, v.Metadata)
-	}
 }

@@ -66,7 +66,11 @@ func (s *ConversationStore) SetConversation(ctx context.Context, key string, v C
 // AppendMessages adds messages behind those that are there and counts anew. It
 // is idempotent by message id, see MemoryPort.Append; a repetition changes nothing.
 func (s *ConversationStore) AppendMessages(ctx context.Context, key string, messages ...agent.Message) error {
-	return s.update(ctx, key, func(c conversations) { c.append(key, messages) })
+	return s.update(ctx, key, func(c conversations) {
+		if steps.Must(add(c.r, key, messages)) > 0 {
+			c.change(key, func(*ConversationMetadata) {})
+		}
+	})
 }
 
 // UpdateMetadata lets f change the metadata. f may run more than once.
@@ -111,7 +115,11 @@ func (s *ConversationStore) DeleteConversation(ctx context.Context, key string) 
 // ListConversations returns people's conversations, newest activity first; none
 // of sub-agents, no metadata.
 func (s *ConversationStore) ListConversations(ctx context.Context) (out []ConversationInfo, err error) {
-	err = view(ctx, s.p, s.now, func(c conversations) { out = c.list(isConversation) })
+	err = view(ctx, s.p, s.now, func(c conversations) {
+		out = c.list(func(key string) bool {
+			return !strings.HasPrefix(key, oldMetadataPrefix) && !strings.HasPrefix(key, agentPrefix)
+		})
+	})
 	return out, err
 }
 
@@ -141,7 +149,10 @@ func (s *ConversationStore) ImportSnapshot(ctx context.Context, snapshot MemoryS
 			steps.Check(set(c.r, key, items))
 		}
 		for key := range named {
-			c.recount(strings.TrimPrefix(key, metadataPrefix))
+			key = strings.TrimPrefix(key, metadataPrefix)
+			if v, stored := c.get(key); stored || len(v.Messages) > 0 {
+				c.putMetadata(key, v.Metadata)
+			}
 		}
 	})
 }

@@ -116,7 +116,6 @@ func (m *PersistedMemory[T]) ImportSnapshot(ctx context.Context, s MemorySnapsho
 
 var errReadOnly = agent.Errorf(agent.CodeInvalid, "a view of memory cannot write: use Update")
 
-// get reads the items of a key.
 func get[T any](r Records, key string) ([]T, error) {
 	if err := CheckKey(key); err != nil {
 		return nil, err
@@ -134,7 +133,6 @@ func get[T any](r Records, key string) ([]T, error) {
 	return items, nil
 }
 
-// set replaces the items of a key.
 func set[T any](r Records, key string, items []T) error {
 	records, err := encode(key, items)
 	if err != nil {

@@ -62,7 +62,13 @@ func (s *store) View(ctx context.Context, f func(Records) error) error {
 		if err := f(&unit{base: r, readOnly: true}); err != nil {
 			return err
 		}
-		return steps.Run(r.unchanged)
+		return steps.Run(func() { // what was read is to be so still
+			now := &reading{store: r.store, ctx: r.ctx, seen: map[string]int64{}}
+			now.mark(slices.Collect(maps.Keys(r.seen)))
+			if !maps.Equal(now.seen, r.seen) {
+				steps.Check(memory.Stale("conversations were changed meanwhile"))
+			}
+		})
 	})
 }
 
@@ -118,15 +124,6 @@ type reading struct {
 }
 
 func (r *reading) checksIDs() bool { return true }
-
-// unchanged ends the unit with memory.ErrStale if what was read is not so any more.
-func (r *reading) unchanged() {
-	now := &reading{store: r.store, ctx: r.ctx, seen: map[string]int64{}}
-	now.mark(slices.Collect(maps.Keys(r.seen)))
-	if !maps.Equal(now.seen, r.seen) {
-		steps.Check(memory.Stale("conversations were changed meanwhile"))
-	}
-}
 
 // mark notes where threads stand, before they are read.
 func (r *reading) mark(ids []string) {
@@ -248,7 +245,6 @@ func (r *reading) len(key string) int {
 	return int(t.MessageCount)
 }
 
-// edits are the changes of a unit as the store makes them.
 func (r *reading) edits(u *unit) (out []memory.ThreadEdit) {
 	byID := map[string]*memory.ThreadEdit{}
 	edit := func(key string) *memory.ThreadEdit {

@@ -163,7 +163,6 @@ func (t table) with(u *unit) table {
 	return out
 }
 
-// inMemory is the persistence of InMemoryMemory.
 type inMemory struct {
 	mu sync.RWMutex
 	t  table

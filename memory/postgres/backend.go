@@ -65,7 +65,6 @@ func (b *backend) enter() (func(), error) {
 	return b.inUse.RUnlock, nil
 }
 
-// tx is a transaction.
 type tx struct {
 	*sql.Conn
 	wire  *wire

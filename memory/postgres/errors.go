@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"slices"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
@@ -37,11 +38,7 @@ func code(err error) string {
 // is a row whose parent has just been deleted: the second run finds what is there. A
 // plan from before a newer program's migration is made anew then.
 func undone(err error) bool {
-	switch code(err) {
-	case deadlock, serialization, uniqueConflict, missingParent, stalePlan:
-		return true
-	}
-	return false
+	return slices.Contains([]string{deadlock, serialization, uniqueConflict, missingParent, stalePlan}, code(err))
 }
 
 // unknownError is a commit that the server did not answer. It has no cause to
@@ -133,5 +130,3 @@ func mapError(name string) func(error) error {
 		return err
 	}
 }
-
-func (b *backend) named(err error) error { return mapError(b.name)(err) }

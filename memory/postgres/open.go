@@ -124,7 +124,7 @@ func (b *backend) check(ctx context.Context) error {
 	})
 	switch {
 	case err != nil:
-		return b.named(err)
+		return mapError(b.name)(err)
 	case encoding != "UTF8":
 		return agent.Errorf(agent.CodeInvalid, "postgres store %s: its encoding is %s, which cannot hold every text: create a database with ENCODING 'UTF8' TEMPLATE template0", b.name, encoding)
 	case schema == "":

@@ -92,7 +92,6 @@ func (w *wire) QueryContext(ctx context.Context, query string, args []driver.Nam
 	return w.Conn.QueryContext(ctx, query, args)
 }
 
-// flush sends what was collected.
 func (w *wire) flush(ctx context.Context) error {
 	if w.queued.Len() == 0 {
 		return nil
@@ -168,7 +167,6 @@ func (w *wire) CheckNamedValue(v *driver.NamedValue) error {
 	return w.Conn.CheckNamedValue(v)
 }
 
-// connector makes wires.
 type connector struct{ driver.Connector }
 
 // Connect implements driver.Connector.

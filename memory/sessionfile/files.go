@@ -105,7 +105,6 @@ type scanned struct {
 	broken []BrokenFile
 }
 
-// scan reads the folder.
 func (f Folder) scan() (found scanned, err error) {
 	main, sub, err := f.prefixes()
 	if err != nil {

@@ -35,7 +35,7 @@ func readFile(path string) ([]byte, error) {
 		if data, err = agent.WrittenText(data); err != nil {
 			return nil, &port.DamagedError{Path: path, Cause: err}
 		}
-		data = ownKeys(data)
+		data = bytes.ReplaceAll(data, []byte(`"reasoning_content":`), []byte(`"reasoning":`)) // as other programs call it
 		if err = nested.Check(data); err != nil {
 			err = &port.DamagedError{Path: path, Cause: err}
 		}
@@ -101,11 +101,6 @@ func checkMessages(list []agent.Message) error {
 		}
 	}
 	return nil
-}
-
-// ownKeys gives what other programs call reasoning_content its name.
-func ownKeys(data []byte) []byte {
-	return bytes.ReplaceAll(data, []byte(`"reasoning_content":`), []byte(`"reasoning":`))
 }
 
 func parseLines(s *Session, first, rest []byte) (lost int, err error) {

@@ -138,7 +138,6 @@ func (s *Session) fromThread() error {
 	return nil
 }
 
-// shortID is the short id of the session's file.
 func (s *Session) shortID() (string, error) {
 	if s.Kind == agent.KindSubAgent {
 		return ShortID(s.ID)

@@ -64,7 +64,6 @@ func openFile(ctx context.Context, path string, o Options) (*backend, error) {
 	return b.withReads(ctx, fileURI(path, readPragmas), o)
 }
 
-// withReads adds the connections for reading.
 func (b *backend) withReads(ctx context.Context, uri string, o Options) (_ *backend, err error) {
 	if b.reads, err = sql.Open("sqlite", uri); err != nil {
 		_ = b.Close()
@@ -78,19 +77,6 @@ func (b *backend) withReads(ctx context.Context, uri string, o Options) (_ *back
 	b.reads.SetMaxOpenConns(n + 1)
 	b.reads.SetMaxIdleConns(n + 1)
 	if b.watch, err = b.reads.Conn(ctx); err != nil {
-		_ = b.Close()
-		return nil, err
-	}
-	return b, nil
-}
-
-func openMemory(ctx context.Context, o Options) (*backend, error) {
-	writes, err := sql.Open("sqlite", "file::memory:?"+pragmas)
-	if err != nil {
-		return nil, err
-	}
-	b := newBackend(writes, o)
-	if err := b.start(ctx, ""); err != nil {
 		_ = b.Close()
 		return nil, err
 	}
@@ -189,7 +175,10 @@ func (b *backend) disconnect() {
 	if b.writer == nil {
 		return
 	}
-	b.writer.close()
+	for _, stmt := range b.writer.stmts {
+		_ = stmt.Close()
+	}
+	_ = b.writer.conn.Close()
 	b.writer = nil
 }
 

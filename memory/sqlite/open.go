@@ -101,8 +101,13 @@ func Open(ctx context.Context, path string, o Options) (*Store, error) {
 // OpenMemory opens an empty store that lives in this process only and is gone
 // when it is closed.
 func OpenMemory(ctx context.Context, o Options) (*Store, error) {
-	b, err := openMemory(ctx, o)
+	writes, err := sql.Open("sqlite", "file::memory:?"+pragmas)
 	if err != nil {
+		return nil, mapError("")(err)
+	}
+	b := newBackend(writes, o)
+	if err := b.start(ctx, ""); err != nil {
+		_ = b.Close()
 		return nil, mapError("")(err)
 	}
 	return open(ctx, b, "", o)

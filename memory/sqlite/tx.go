@@ -61,14 +61,6 @@ func (w *writer) QueryRowContext(ctx context.Context, query string, args ...any)
 	return stmt.QueryRowContext(ctx, args...)
 }
 
-func (w *writer) close() {
-	for _, stmt := range w.stmts {
-		_ = stmt.Close()
-	}
-	_ = w.conn.Close()
-}
-
-// tx is a transaction on the writing connection.
 type tx struct {
 	*writer
 	b    *backend

@@ -10,7 +10,6 @@ import (
 	"github.com/spool-agents/spool/memory"
 )
 
-// rows is all that is stored about a thread.
 type rows struct {
 	thread   agent.Thread
 	messages []agent.Message

@@ -5,7 +5,6 @@ import (
 	"github.com/spool-agents/spool/memory"
 )
 
-// thread checks the rules of one thread.
 func (c *check) thread(one *rows) {
 	c.sequence(one)
 	c.pairs(one)

@@ -210,7 +210,7 @@ func (c *checker) assistant(i int, m *message, pending map[string]bool) {
 		args, isString := stringOf(call.Function.Arguments)
 		if !isString {
 			c.add("message %d: arguments of a tool call must be a string, got %.20s", i, shown(call.Function.Arguments))
-		} else if err := Strict(args); err != nil || skip(args)[0] != '{' {
+		} else if err := Strict(args); err != nil || strings.TrimLeft(args, " \t\r\n")[0] != '{' {
 			c.add("message %d: arguments of a tool call must hold a JSON object, got %.40q: %v", i, args, err)
 		}
 	}
@@ -228,7 +228,6 @@ func (m *message) content() (agent.Content, error) {
 	return content, err
 }
 
-// message converts for the script engine.
 func (m *message) message() agent.Message {
 	content, _ := m.content() // the checker reports what is wrong with it
 	out := agent.Message{Role: m.Role, Content: content, ToolCallID: m.ToolCallID}
@@ -291,5 +290,3 @@ func Strict(text string) error {
 		whole = d.StackDepth() == 0
 	}
 }
-
-func skip(s string) string { return strings.TrimLeft(s, " \t\r\n") }

@@ -6,12 +6,9 @@ import (
 	"maps"
 	"strings"
 
-	goopenai "github.com/sashabaranov/go-openai"
-
 	"github.com/spool-agents/spool/agent"
 )
 
-// openCall is what is known of a tool call so far.
 type openCall struct {
 	id, name string
 	index    *number // with which it came
@@ -25,15 +22,6 @@ type openCall struct {
 	joined strings.Builder
 }
 
-// whole is the call as go-openai reads it.
-func (c *openCall) whole(index int) goopenai.ToolCall {
-	args, _ := c.arguments()
-	return goopenai.ToolCall{
-		Index: &index, ID: c.id, Type: goopenai.ToolTypeFunction, Function: goopenai.FunctionCall{Name: c.name, Arguments: args},
-	}
-}
-
-// text is what has arrived of the arguments.
 func (c *openCall) text() string {
 	if c.joined.Len() > 0 {
 		return c.joined.String()

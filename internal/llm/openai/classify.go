@@ -215,7 +215,6 @@ func (p problem) classify(status int) (code string, retryable bool) {
 	return agent.ModelBadResponse, false
 }
 
-// responseError makes the error for a response whose status is not 2xx.
 func responseError(resp *http.Response, body []byte) *agent.ModelError {
 	body = bytes.TrimPrefix(body, []byte("\xEF\xBB\xBF"))
 	p, ok := readProblem(body)
@@ -248,7 +247,6 @@ func responseError(resp *http.Response, body []byte) *agent.ModelError {
 	return e
 }
 
-// clip makes a text fit for an error message.
 func clip(s string) string {
 	s = strings.ToValidUTF8(strings.TrimSpace(s), "\uFFFD")
 	s = strings.Map(func(r rune) rune {

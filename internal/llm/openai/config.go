@@ -264,7 +264,6 @@ func (m *Model) receive(ctx context.Context, model string, x *exchange, onDelta 
 	}
 }
 
-// assembly puts a reply together from clean chunks.
 type assembly struct {
 	text, reasoning strings.Builder
 	calls           []agent.Call

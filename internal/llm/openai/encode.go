@@ -47,7 +47,6 @@ const geminiNoSignature = `{"google":{"thought_signature":"skip_thought_signatur
 
 var emptySchema = json.RawMessage(`{"type":"object","properties":{}}`)
 
-// encode makes the request body.
 func encode(model string, q Quirks, r agent.ModelRequest) ([]byte, error) {
 	w := wireRequest{Temperature: r.Temperature, TopP: r.TopP}
 	w.Model, w.Stream = model, r.Stream
@@ -130,7 +129,11 @@ func plain(c agent.Content) any {
 }
 
 func encodeCall(q Quirks, c agent.Call, first bool) agent.Call {
-	out := agent.NewCall(callID(q, c.ID), callName(c.Function.Name), objectArguments(c.Function.Arguments))
+	args, err := agent.ReadArguments(c.Function.Arguments)
+	if err != nil {
+		args = agent.UnreadArguments(c.Function.Arguments)
+	}
+	out := agent.NewCall(callID(q, c.ID), callName(c.Function.Name), args)
 	if !q.DropExtra {
 		out.Extra = agent.HarmlessJSON(c.Extra)
 	}
@@ -138,14 +141,6 @@ func encodeCall(q Quirks, c agent.Call, first bool) agent.Call {
 		out.Extra = json.RawMessage(geminiNoSignature)
 	}
 	return out
-}
-
-// objectArguments are arguments as a JSON object, also those of earlier versions.
-func objectArguments(args string) string {
-	if clean, err := agent.ReadArguments(args); err == nil {
-		return clean
-	}
-	return agent.UnreadArguments(args)
 }
 
 // callName makes a name any provider takes of one a model made up.

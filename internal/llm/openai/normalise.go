@@ -97,7 +97,6 @@ func (n *normaliser) lines(r *bufio.Reader) error {
 // tags are what is no text in a web page.
 var tags = regexp.MustCompile(`(?is)<(script|style)\b.*?(</(script|style)>|$)|<[^>]*(>|$)`)
 
-// pageText is how the text of a web page begins.
 func pageText(page string) string {
 	const most = 200
 	text := strings.Join(strings.Fields(html.UnescapeString(tags.ReplaceAllString(page, " "))), " ")
@@ -134,7 +133,6 @@ func (n *normaliser) next() ([]byte, error) {
 	return line(out)
 }
 
-// line is a chunk as go-openai reads it.
 func line(c *goopenai.ChatCompletionStreamResponse) ([]byte, error) {
 	b, err := json.Marshal(c)
 	if err != nil {
@@ -152,7 +150,10 @@ func (n *normaliser) end() ([]byte, error) {
 	last := goopenai.ChatCompletionStreamChoice{}
 	last.Delta.Content, last.Delta.ReasoningContent = n.said.end(), n.thought.end()
 	for i, c := range n.x.calls {
-		last.Delta.ToolCalls = append(last.Delta.ToolCalls, c.whole(i))
+		args, _ := c.arguments()
+		last.Delta.ToolCalls = append(last.Delta.ToolCalls, goopenai.ToolCall{
+			Index: &i, ID: c.id, Type: goopenai.ToolTypeFunction, Function: goopenai.FunctionCall{Name: c.name, Arguments: args},
+		})
 	}
 	b, err := line(&goopenai.ChatCompletionStreamResponse{Choices: []goopenai.ChatCompletionStreamChoice{last}})
 	return append(b, "data: "+done+"\n\n"...), err
@@ -224,7 +225,6 @@ func (n *normaliser) decode(e event) (*chunk, error) {
 	return &c, nil
 }
 
-// count keeps the usage that is reported.
 func (n *normaliser) count(c *chunk) {
 	sources := []json.RawMessage{c.Usage, c.Groq.Usage}
 	for _, ch := range c.Choices {

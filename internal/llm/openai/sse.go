@@ -170,7 +170,6 @@ func firstByte(r *bufio.Reader) (byte, error) {
 	}
 }
 
-// readAll reads a body up to a limit.
 func readAll(r io.Reader, limit int) ([]byte, error) {
 	b, err := io.ReadAll(io.LimitReader(r, int64(limit)+1))
 	if err == nil && len(b) > limit {

@@ -252,7 +252,6 @@ func (w *watchedReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// cleanBody is the normalised response body that go-openai reads.
 type cleanBody struct {
 	n       *normaliser
 	open    func() error

@@ -167,7 +167,6 @@ func (p *parser) json() string {
 
 func (p *parser) skipBlanks() { p.rest = strings.TrimLeft(p.rest, " \t\r") }
 
-// untilEnd is the rest of the step.
 func (p *parser) untilEnd() string {
 	end := len(p.rest)
 	if i := strings.IndexByte(p.rest, '\n'); i >= 0 {

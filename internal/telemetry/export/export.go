@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -80,7 +81,7 @@ type Options struct {
 // exporters complain of is logged once in a while. Close flushes.
 func Start(ctx context.Context, o Options, log *slog.Logger) (*Export, error) {
 	traces, metrics := Signals(os.Getenv)
-	e := &Export{Content: content(os.Getenv(contentEnv))}
+	e := &Export{Content: slices.Contains([]string{"TRUE", "SPAN_ONLY", "SPAN_AND_EVENT"}, strings.ToUpper(os.Getenv(contentEnv)))}
 	if metrics = metrics && o.Lasting; !traces && !metrics && !o.Scraped {
 		return e, nil
 	}
@@ -193,15 +194,6 @@ func (e *Export) Close() {
 	case <-done:
 	case <-ctx.Done():
 	}
-}
-
-// content reads the values that the conventions know: those with spans, and true.
-func content(v string) bool {
-	switch strings.ToUpper(v) {
-	case "TRUE", "SPAN_ONLY", "SPAN_AND_EVENT":
-		return true
-	}
-	return false
 }
 
 // complainEvery is how often failing exporters are logged.

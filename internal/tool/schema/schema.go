@@ -168,14 +168,12 @@ type tooMuchWork struct{}
 
 const tooMuchWorkText = "it takes too much work to check it by its schema: make it shorter, or the schema simpler"
 
-// spend counts work.
 func (s *Schema) spend(n int) {
 	if s.left -= n; s.left < 0 {
 		panic(tooMuchWork{})
 	}
 }
 
-// pattern compiles a pattern.
 func (s *Schema) pattern(text string) (jsonschema.Regexp, error) {
 	parsed, err := syntax.Parse(text, syntax.Perl)
 	if err != nil {

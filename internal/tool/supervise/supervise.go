@@ -96,7 +96,6 @@ func readLifeline(b []byte) bool {
 	return true
 }
 
-// guard runs a supervisor and returns its exit status.
 func guard() int {
 	self, err := Executable()
 	if err != nil {
@@ -155,7 +154,6 @@ func cannotStart(name string, err error) int {
 	return statusCannotStart
 }
 
-// supervise runs argv and returns its exit status.
 func supervise(argv []string) int {
 	if len(argv) == 0 {
 		return statusCannotStart

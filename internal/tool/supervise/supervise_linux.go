@@ -40,7 +40,6 @@ func awaitEnd(fd int) bool {
 	}
 }
 
-// descendants lists all processes below one.
 func descendants(of int) []int {
 	dir, err := os.Open("/proc")
 	if err != nil {

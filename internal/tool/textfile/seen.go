@@ -90,20 +90,14 @@ func (s Seen) Range(from, to int) (rawFrom, rawTo int) {
 		at := s.end(from)
 		return at, at
 	}
-	return s.begin(from), s.end(to)
-}
-
-// begin is where the character at a place begins.
-func (s Seen) begin(at int) int {
-	i := sort.Search(len(s.odd), func(i int) bool { return s.odd[i].seen > at })
-	if i == 0 {
-		return at
+	rawFrom, rawTo = from, s.end(to)
+	if i := sort.Search(len(s.odd), func(i int) bool { return s.odd[i].seen > from }); i > 0 {
+		u := s.odd[i-1]
+		if rawFrom = u.raw; u.seen != from || u.seenLen == 0 {
+			rawFrom += u.rawLen + from - u.seen - u.seenLen
+		}
 	}
-	u := s.odd[i-1]
-	if u.seen == at && u.seenLen > 0 {
-		return u.raw
-	}
-	return u.raw + u.rawLen + at - u.seen - u.seenLen
+	return rawFrom, rawTo
 }
 
 // end is where the character before a place ends.

@@ -67,7 +67,6 @@ func main() {
 	}
 }
 
-// args are those of all tools.
 type args struct {
 	Text  string `json:"text,omitempty"`
 	File  string `json:"file,omitempty"`

@@ -38,12 +38,10 @@ type repairs struct {
 	incomplete bool
 }
 
-// did notes what was mended.
 func (r *repairs) did(format string, args ...any) {
 	r.found = append(r.found, memory.Finding{Kind: memory.FoundWrong, Detail: fmt.Sprintf(format, args...), Mendable: true})
 }
 
-// left notes what cannot be mended.
 func (r *repairs) left(kind memory.FindingKind, format string, args ...any) {
 	r.found = append(r.found, memory.Finding{Kind: kind, Detail: fmt.Sprintf(format, args...)})
 	r.incomplete = r.incomplete || kind != memory.FoundWrong

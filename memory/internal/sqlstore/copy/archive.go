@@ -11,6 +11,7 @@ import (
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/memory"
 	"github.com/spool-agents/spool/memory/internal/sqlstore/rows"
+	"github.com/spool-agents/spool/memory/internal/sqlstore/rules"
 )
 
 // What becomes of the rows of a table.
@@ -64,7 +65,6 @@ type table struct {
 	Rows    [][]cell `json:"rows"`
 }
 
-// row is one row of a table.
 type row struct {
 	columns []string
 	cells   []cell
@@ -80,11 +80,6 @@ func (t *table) all() []row {
 		found[i] = row{t.Columns, cells}
 	}
 	return found
-}
-
-// keep removes the rows that f does not want. f may change those that stay.
-func (t *table) keep(f func(row) bool) {
-	t.Rows = slices.DeleteFunc(t.Rows, func(cells []cell) bool { return !f(row{t.Columns, cells}) })
 }
 
 func (r row) set(column string, v any) {
@@ -154,12 +149,14 @@ func (c *cell) UnmarshalJSON(raw []byte) error {
 
 // ExportThreads returns all that is stored of a thread, or of a tree.
 func (s *Store) ExportThreads(ctx context.Context, r memory.ExportRequest) (records []memory.ThreadRecord, err error) {
-	err = s.look(ctx, func(u *unit) {
+	err = s.rows.Look(ctx, func(at *rows.Unit) {
+		u := &unit{&rules.Unit{Unit: at}}
 		records = nil
 		u.ThreadOf(r.UserID, r.ThreadID)
 		ids := []string{r.ThreadID}
 		for i := 0; i < len(ids); i++ {
-			records = append(records, u.record(ids[i]))
+			text := rows.Must(rows.Encode(archive{Version: archiveVersion, Tables: u.dump(ids[i], exported)}))
+			records = append(records, memory.ThreadRecord{Thread: u.View(u.Thread(ids[i])), Messages: u.Messages(ids[i]), Rows: json.RawMessage(text)})
 			if r.Below {
 				ids = append(ids, u.childIDs(ids[i])...)
 			}
@@ -171,12 +168,6 @@ func (s *Store) ExportThreads(ctx context.Context, r memory.ExportRequest) (reco
 // childIDs are the sub-agents that a thread made, in that order.
 func (u *unit) childIDs(threadID string) []string {
 	return u.Strings(`SELECT id FROM threads WHERE parent_id = ? AND parent_id <> '' ORDER BY ordinal`, threadID)
-}
-
-// record reads all of one thread.
-func (u *unit) record(threadID string) memory.ThreadRecord {
-	text := rows.Must(rows.Encode(archive{Version: archiveVersion, Tables: u.dump(threadID, exported)}))
-	return memory.ThreadRecord{Thread: u.View(u.Thread(threadID)), Messages: u.Messages(threadID), Rows: json.RawMessage(text)}
 }
 
 // dump reads a thread's rows of the tables of one use. Tables without rows are

@@ -75,7 +75,10 @@ func (u *unit) edit(r memory.EditRequest, p agent.ParsedThreadID, e memory.Threa
 	case !memory.InProfile(t.Profile, r.Profile):
 		rows.Refuse(agent.CodeConflict, "thread %s belongs to profile %q; nothing was changed", t.ID, t.Profile)
 	case e.Delete && t.Kind == agent.KindMain:
-		u.deleteWhole(t)
+		before := u.Removed
+		res := u.deleteTree(t, time.Time{})
+		u.Removed = append(before, res.Threads...)
+		u.Threads = slices.DeleteFunc(u.Threads, func(t *rows.Thread) bool { return slices.Contains(res.Threads, t.ID) })
 		return
 	case t.OpenTurnID != "" || t.Waiting > 0:
 		rows.Refuse(agent.CodeConflict, "thread %s is at work (turn %s open, %d waiting): wait for its end or cancel it; nothing was changed",
@@ -99,14 +102,6 @@ func (u *unit) edit(r memory.EditRequest, p agent.ParsedThreadID, e memory.Threa
 	case done.Appended > 0:
 		u.Exec(`DELETE FROM forgotten WHERE thread_id = ?`, t.ID)
 	}
-}
-
-// deleteWhole is deleteTree as one of several edits.
-func (u *unit) deleteWhole(t *rows.Thread) {
-	before := u.Removed
-	res := u.deleteTree(t, time.Time{})
-	u.Removed = append(before, res.Threads...)
-	u.Threads = slices.DeleteFunc(u.Threads, func(t *rows.Thread) bool { return slices.Contains(res.Threads, t.ID) })
 }
 
 // editNew makes a conversation, to which messages are to be added.
@@ -180,15 +175,10 @@ func (u *unit) replace(t *rows.Thread, messages []agent.Message, done *memoryEdi
 	turn := u.LastTurn(t)
 	done.ReplacedFrom, done.ReplacedTo = live[cut].Seq, last
 	u.Exec(`UPDATE messages SET superseded_by = ? WHERE thread_id = ? AND superseded_by = '' AND seq BETWEEN ? AND ?`, turn.ID, t.ID, live[cut].Seq, last)
-	u.dropSummaries(t, live[cut].Seq)
-}
-
-// dropSummaries removes what stands for messages that are superseded.
-func (u *unit) dropSummaries(t *rows.Thread, from int64) {
-	if t.SummaryTo < from {
+	if t.SummaryTo < live[cut].Seq {
 		return
 	}
-	u.Exec(`DELETE FROM summaries WHERE thread_id = ? AND state = 'stored' AND body <> '' AND to_seq >= ?`, t.ID, from)
+	u.Exec(`DELETE FROM summaries WHERE thread_id = ? AND state = 'stored' AND body <> '' AND to_seq >= ?`, t.ID, live[cut].Seq)
 	t.SummaryFrom, t.SummaryTo = 0, 0
 	u.One(`SELECT from_seq, to_seq FROM summaries WHERE thread_id = ? AND state = 'stored' AND body <> '' ORDER BY to_seq DESC LIMIT 1`, t.ID).Into(&t.SummaryFrom, &t.SummaryTo)
 }

@@ -60,7 +60,6 @@ func (u *unit) forked(src *rows.Thread, id, at string) bool {
 	return true
 }
 
-// forkResult reads what a fork made.
 func (u *unit) forkResult(id string) memory.ForkResult {
 	type forkRow struct {
 		id, from string
@@ -325,13 +324,14 @@ func (f *fork) adopt(t *rows.Thread, p *plainTurn) {
 // before they were cut for the model.
 func (f *fork) apart(t *rows.Thread, one *forkThread) {
 	for name, table := range f.dump(one.src.ID, forked) {
-		table.keep(func(r row) bool {
+		table.Rows = slices.DeleteFunc(table.Rows, func(cells []cell) bool {
+			r := row{table.Columns, cells}
 			for column, id := range map[string]string{
 				"thread_id": t.ID, "turn_id": f.made[r.text("turn_id")], "call_id": f.Renamed[t.ID+" "+f.text(r.text("call_id"))], "body": f.text(r.text("body")),
 			} {
 				r.set(column, id)
 			}
-			return r.text("call_id") != "" || r.text("turn_id") != "" && r.text("state") == rows.StepStored && r.number("last_seq") < t.LastMessage
+			return r.text("call_id") == "" && (r.text("turn_id") == "" || r.text("state") != rows.StepStored || r.number("last_seq") >= t.LastMessage)
 		})
 		f.load(name, table, false)
 		if name != "summaries" {

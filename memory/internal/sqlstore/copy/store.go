@@ -18,11 +18,6 @@ func New(s *rows.Store) *Store { return &Store{rows: s} }
 // unit is a write transaction with the steps of copying.
 type unit struct{ *rules.Unit }
 
-// look runs f on the state of one moment and changes nothing.
-func (s *Store) look(ctx context.Context, f func(*unit)) error {
-	return s.rows.Look(ctx, func(u *rows.Unit) { f(&unit{&rules.Unit{Unit: u}}) })
-}
-
 // write runs f as one transaction; name is its crash point.
 func (s *Store) write(ctx context.Context, name string, f func(*unit)) error {
 	return s.rows.Write(ctx, name, func(u *rows.Unit) { f(&unit{&rules.Unit{Unit: u}}) })

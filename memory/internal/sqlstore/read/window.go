@@ -51,7 +51,6 @@ func batches[T any](q *rows.Reader, targets func(*T) []any, query string, ids []
 	return found
 }
 
-// placedCall is a call with its place.
 type placedCall struct {
 	rows.Call
 	place place
@@ -108,12 +107,10 @@ func (s *Store) OpenCalls(ctx context.Context, threadID string) ([]string, error
 
 type turnState struct{ id, state string }
 
-func (t *turnState) targets() []any { return []any{&t.id, &t.state} }
-
 // Stopping names those of some turns that are closed, or whose cancel is requested.
 func (s *Store) Stopping(ctx context.Context, turnIDs []string) (closed, cancelled []string, err error) {
 	found, err := rows.Reading(ctx, s.rows, func(q *rows.Reader) []*turnState {
-		return batches(q, (*turnState).targets, `SELECT id, state FROM turns WHERE (state <> 'open' OR cancel_at > 0) AND id IN `, turnIDs)
+		return batches(q, func(t *turnState) []any { return []any{&t.id, &t.state} }, `SELECT id, state FROM turns WHERE (state <> 'open' OR cancel_at > 0) AND id IN `, turnIDs)
 	})
 	for _, t := range found {
 		if t.state == string(memory.TurnOpen) {
@@ -130,17 +127,16 @@ type markRow struct {
 	state string
 }
 
-func (m *markRow) targets() []any {
-	return []any{&m.ThreadID, &m.LastEvent, &m.Waiting, &m.TurnID, &m.Step, &m.Attempt, &m.state, &m.Text, &m.Reasoning, &m.Asks}
-}
-
 // Mark says where threads stand.
 func (s *Store) Mark(ctx context.Context, threadIDs []string) ([]memory.Mark, error) {
 	const query = `SELECT t.id, t.last_event, t.waiting, t.open_turn, COALESCE(s.step, 0), COALESCE(s.attempt, 0), COALESCE(s.state, ''), COALESCE(s.text_len, 0), COALESCE(s.reasoning_len, 0),` +
 		` (SELECT COUNT(*) FROM asks a WHERE a.root_id = t.root_id AND a.outcome = '')` +
 		` FROM threads t LEFT JOIN turns n ON t.open_turn <> '' AND n.id = t.open_turn LEFT JOIN steps s ON s.turn_id = n.id AND s.step = n.saved + 1 WHERE t.id IN `
 	return rows.Reading(ctx, s.rows, func(q *rows.Reader) []memory.Mark {
-		return views(batches(q, (*markRow).targets, query, threadIDs), func(m *markRow) memory.Mark {
+		targets := func(m *markRow) []any {
+			return []any{&m.ThreadID, &m.LastEvent, &m.Waiting, &m.TurnID, &m.Step, &m.Attempt, &m.state, &m.Text, &m.Reasoning, &m.Asks}
+		}
+		return views(batches(q, targets, query, threadIDs), func(m *markRow) memory.Mark {
 			m.Idle, m.Stored = m.Waiting == 0 && m.TurnID == "", m.state == rows.StepStored
 			return m.Mark
 		})

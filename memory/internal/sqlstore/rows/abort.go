@@ -2,6 +2,7 @@ package rows
 
 import (
 	"database/sql"
+	"errors"
 
 	"github.com/spool-agents/spool/agent/steps"
 )
@@ -27,7 +28,7 @@ type One struct{ row *sql.Row }
 // Into reads the row's columns, and reports whether there is one.
 func (o One) Into(targets ...any) bool {
 	err := o.row.Scan(targets...)
-	if NoRows(err) {
+	if errors.Is(err, sql.ErrNoRows) {
 		return false
 	}
 	Check(err)

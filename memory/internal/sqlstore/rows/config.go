@@ -40,14 +40,10 @@ func (c *configCache) put(hash string, v agent.SpecialistAgentConfig) {
 // KeepConfig stores a snapshot and returns its hash.
 func (u *Unit) KeepConfig(c agent.SpecialistAgentConfig) string {
 	body := Must(Encode(c))
-	hash := configHash(body)
+	sum := sha256.Sum256([]byte(body))
+	hash := hex.EncodeToString(sum[:16])
 	u.Exec(`INSERT INTO configs (hash, body) VALUES (?, ?) ON CONFLICT (hash) DO NOTHING`, hash, body)
 	return hash
-}
-
-func configHash(body string) string {
-	sum := sha256.Sum256([]byte(body))
-	return hex.EncodeToString(sum[:16])
 }
 
 // Config reads a snapshot; the empty hash is the empty snapshot.

@@ -5,7 +5,6 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
-	"errors"
 	"slices"
 	"strings"
 	"time"
@@ -272,6 +271,3 @@ func Find[T any](q Rower, targets func(*T) []any, loaded func(*T), query string,
 	Check(rows.Err())
 	return all
 }
-
-// NoRows reports whether a query found nothing.
-func NoRows(err error) bool { return errors.Is(err, sql.ErrNoRows) }

@@ -259,9 +259,13 @@ func (u *Unit) lockAsk(a *rows.Ask) (*rows.Ask, *rows.Thread) {
 // newAsk is what a turn asks, not stored yet.
 func (u *Unit) newAsk(t *rows.Thread, turn *rows.Turn, kind, id string, step int) *rows.Ask {
 	turn.Cancelled()
+	var task string
+	if turn.TaskID != "" {
+		u.One(`SELECT instruction FROM tasks WHERE id = ?`, turn.TaskID).Into(&task)
+	}
 	return &rows.Ask{
 		ID: id, Kind: kind, Thread: t.ID, Root: t.RootThreadID, User: t.UserID, Turn: turn.ID, Step: step,
-		Agent: u.agentName(t), TaskID: turn.TaskID, Task: u.instruction(turn.TaskID), CreatedMs: t.At,
+		Agent: u.agentName(t), TaskID: turn.TaskID, Task: line(task, taskLength), CreatedMs: t.At,
 	}
 }
 
@@ -315,16 +319,6 @@ func (u *Unit) agentName(t *rows.Thread) string {
 		return t.AgentType
 	}
 	return cmp.Or(u.Store.Config(u, t.ConfigHash).Name, "orchestrator")
-}
-
-// instruction is what a task is about, in a line; empty for no task.
-func (u *Unit) instruction(taskID string) string {
-	if taskID == "" {
-		return ""
-	}
-	var text string
-	u.One(`SELECT instruction FROM tasks WHERE id = ?`, taskID).Into(&text)
-	return line(text, taskLength)
 }
 
 // line is a text in one line of at most n characters.

@@ -18,11 +18,6 @@ const (
 		` ON CONFLICT (turn_id, step) DO UPDATE SET tokens = excluded.tokens, price = excluded.price`
 )
 
-// renew begins the budget of a tree anew: a person has spoken.
-func (u *Unit) renew(t *rows.Thread) {
-	u.Exec(`DELETE FROM budgets WHERE root_id = ?`, t.RootThreadID)
-}
-
 // use counts what a model call or a tool has used.
 func (u *Unit) use(t *rows.Thread, use agent.Usage, took time.Duration) {
 	u.Exec(spend, t.RootThreadID, use.TotalTokens, use.Price, took.Milliseconds(), 0)

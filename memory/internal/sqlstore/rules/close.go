@@ -28,18 +28,14 @@ func (s *Store) CloseTurn(ctx context.Context, r memory.CloseRequest) (closed me
 			closed.Already = true
 			return closed
 		}
-		return u.closeTurn(t, turn, r)
+		r := u.answeredBefore(turn, r)
+		closed = memory.Closed{Outcome: r.Outcome}
+		u.End(t, turn, r, &closed)
+		u.deliver(turn, &closed)
+		u.claimNext(t, turn, r, &closed)
+		u.Remember(turn, closed)
+		return closed
 	})
-}
-
-func (u *Unit) closeTurn(t *rows.Thread, turn *rows.Turn, r memory.CloseRequest) memory.Closed {
-	r = u.answeredBefore(turn, r)
-	closed := memory.Closed{Outcome: r.Outcome}
-	u.End(t, turn, r, &closed)
-	u.deliver(turn, &closed)
-	u.claimNext(t, turn, r, &closed)
-	u.Remember(turn, closed)
-	return closed
 }
 
 // answeredBefore completes a turn whose run is gone but whose final reply is stored: a

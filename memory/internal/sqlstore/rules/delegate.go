@@ -24,7 +24,12 @@ func (s *Store) OpenDelegation(ctx context.Context, r memory.DelegationRequest) 
 		if !c.Delegation {
 			rows.Refuse(agent.CodeConflict, "call %s (%s) was not saved as a delegation: it is run, not opened", c.ID, c.ToolName)
 		}
-		return u.delegate(t, turn, c, r)
+		child, no := u.child(t, c, r)
+		if no != nil {
+			u.Finish(t, turn, c, Ending{Status: agent.CallFailed, Reason: no.reason, Text: no.text})
+			return openedDelegation(c)
+		}
+		return u.assign(t, turn, c, child, r)
 	})
 }
 
@@ -40,15 +45,6 @@ func openedDelegation(c *rows.Call) memory.Delegation {
 type refusal struct {
 	text   string
 	reason agent.ErrorReason
-}
-
-func (u *Unit) delegate(t *rows.Thread, turn *rows.Turn, c *rows.Call, r memory.DelegationRequest) memory.Delegation {
-	child, no := u.child(t, c, r)
-	if no != nil {
-		u.Finish(t, turn, c, Ending{Status: agent.CallFailed, Reason: no.reason, Text: no.text})
-		return openedDelegation(c)
-	}
-	return u.assign(t, turn, c, child, r)
 }
 
 // child finds or prepares the sub-thread; a new one is not written yet.

@@ -30,7 +30,10 @@ func (u *Unit) deliver(turn *rows.Turn, closed *memory.Closed) {
 	e.Quiet = turn.Quiet
 	u.Enter(target, e)
 	if e.State == memory.EntryWaiting && !e.Quiet {
-		closed.Notify = u.notify(target)
+		closed.Notify = &memory.Notify{ThreadID: target.ID}
+		if target.OpenTurnID != "" {
+			closed.Notify.RunID = u.Turn(target.OpenTurnID).RunID
+		}
 	}
 }
 
@@ -91,21 +94,16 @@ func (u *Unit) outcomeFor(target *rows.Thread, child *rows.Turn) agent.Specialis
 // short if it has read that end with task_output.
 func (u *Unit) report(t *rows.Thread, child *rows.Turn) agent.Content {
 	o := u.outcomeFor(t, child)
+	results := u.Strings(`SELECT result FROM tool_calls WHERE thread_id = ? AND created_at >= ? AND name = ? AND status = ?`,
+		t.ID, child.OpenedMs, agent.ToolTaskOutput, string(agent.CallSuccess))
 	read := o
 	read.Background = false
-	if !u.readAlready(t, child, agent.DelegationResultFormatter{}.Result(read)) {
+	// The numbers in it may have grown since: they hold the sub-agent's own ones.
+	want := withoutNumbers(rows.Clean(agent.DelegationResultFormatter{}.Result(read)))
+	if !slices.ContainsFunc(results, func(r string) bool { return withoutNumbers(r) == want }) {
 		return agent.Text(agent.DelegationResultFormatter{}.Result(o))
 	}
 	return agent.Text(agent.DelegationResultFormatter{}.Seen(o))
-}
-
-// readAlready reports whether a thread's model got this text from task_output.
-// The numbers in it may have grown since: they hold the sub-agent's own ones.
-func (u *Unit) readAlready(t *rows.Thread, child *rows.Turn, text string) bool {
-	results := u.Strings(`SELECT result FROM tool_calls WHERE thread_id = ? AND created_at >= ? AND name = ? AND status = ?`,
-		t.ID, child.OpenedMs, agent.ToolTaskOutput, string(agent.CallSuccess))
-	want := withoutNumbers(rows.Clean(text))
-	return slices.ContainsFunc(results, func(r string) bool { return withoutNumbers(r) == want })
 }
 
 // withoutNumbers leaves the line out that says what a sub-agent used.
@@ -113,15 +111,6 @@ func withoutNumbers(text string) string {
 	before, rest, _ := strings.Cut(text, "\nduration: ")
 	_, after, _ := strings.Cut(rest, "\n")
 	return before + "\n" + after
-}
-
-// notify names a thread with the run that holds its open turn.
-func (u *Unit) notify(t *rows.Thread) *memory.Notify {
-	n := &memory.Notify{ThreadID: t.ID}
-	if t.OpenTurnID != "" {
-		n.RunID = u.Turn(t.OpenTurnID).RunID
-	}
-	return n
 }
 
 // claimNext is what follows a closed turn: a main thread takes its next entry or

@@ -125,33 +125,31 @@ func (s *Store) AppendChunk(ctx context.Context, c memory.Chunk) error {
 	if c.Offset < 0 || c.ReasoningOffset < 0 {
 		return agent.Errorf(agent.CodeInvalid, "chunk offset %d/%d of turn %s is negative", c.Offset, c.ReasoningOffset, c.TurnID)
 	}
-	return s.write(ctx, "chunk", func(u *Unit) { u.appendChunk(c) })
-}
-
-func (u *Unit) appendChunk(c memory.Chunk) {
-	u.LockStep(c.TurnID, c.Step)
-	var text, reasoning int
-	step := rows.Step{Step: memory.Step{TurnID: c.TurnID, Step: c.Step}}
-	there := u.One(`SELECT s.text_len, s.reasoning_len, s.account FROM steps s JOIN threads t ON t.open_turn = s.turn_id`+
-		` WHERE t.id = ? AND s.turn_id = ? AND s.step = ? AND s.attempt = ? AND s.state = 'flight'`,
-		c.ThreadID, c.TurnID, c.Step, c.Attempt).Into(&text, &reasoning, &step.Account)
-	if !there {
-		rows.Check(staleAttempt(c.TurnID, c.Step, c.Attempt))
-	}
-	if c.Offset > text || c.ReasoningOffset > reasoning {
-		rows.Refuse(agent.CodeInvalid, "chunk at %d/%d of turn %s leaves a gap: the store holds %d/%d bytes; send from there", c.Offset, c.ReasoningOffset, c.TurnID, text, reasoning)
-	}
-	body := c.Text[min(text-c.Offset, len(c.Text)):]
-	thought := c.Reasoning[min(reasoning-c.ReasoningOffset, len(c.Reasoning)):]
-	if body == "" && thought == "" {
-		return
-	}
-	u.Exec(`INSERT INTO chunks (turn_id, step, n, body, reasoning) VALUES (?, ?, ?, ?, ?)`, c.TurnID, c.Step, text+reasoning, []byte(body), []byte(thought))
-	if text+reasoning == 0 && c.Stake != nil {
-		step.Amend(func(a *rows.Account) { a.Stake = c.Stake })
-	}
-	u.Exec(`UPDATE steps SET text_len = ?, reasoning_len = ?, account = ? WHERE turn_id = ? AND step = ?`,
-		text+len(body), reasoning+len(thought), step.Account, c.TurnID, c.Step)
+	return s.write(ctx, "chunk", func(u *Unit) {
+		u.LockStep(c.TurnID, c.Step)
+		var text, reasoning int
+		step := rows.Step{Step: memory.Step{TurnID: c.TurnID, Step: c.Step}}
+		there := u.One(`SELECT s.text_len, s.reasoning_len, s.account FROM steps s JOIN threads t ON t.open_turn = s.turn_id`+
+			` WHERE t.id = ? AND s.turn_id = ? AND s.step = ? AND s.attempt = ? AND s.state = 'flight'`,
+			c.ThreadID, c.TurnID, c.Step, c.Attempt).Into(&text, &reasoning, &step.Account)
+		if !there {
+			rows.Check(staleAttempt(c.TurnID, c.Step, c.Attempt))
+		}
+		if c.Offset > text || c.ReasoningOffset > reasoning {
+			rows.Refuse(agent.CodeInvalid, "chunk at %d/%d of turn %s leaves a gap: the store holds %d/%d bytes; send from there", c.Offset, c.ReasoningOffset, c.TurnID, text, reasoning)
+		}
+		body := c.Text[min(text-c.Offset, len(c.Text)):]
+		thought := c.Reasoning[min(reasoning-c.ReasoningOffset, len(c.Reasoning)):]
+		if body == "" && thought == "" {
+			return
+		}
+		u.Exec(`INSERT INTO chunks (turn_id, step, n, body, reasoning) VALUES (?, ?, ?, ?, ?)`, c.TurnID, c.Step, text+reasoning, []byte(body), []byte(thought))
+		if text+reasoning == 0 && c.Stake != nil {
+			step.Amend(func(a *rows.Account) { a.Stake = c.Stake })
+		}
+		u.Exec(`UPDATE steps SET text_len = ?, reasoning_len = ?, account = ? WHERE turn_id = ? AND step = ?`,
+			text+len(body), reasoning+len(thought), step.Account, c.TurnID, c.Step)
+	})
 }
 
 // FailModel records what a failed attempt cost.

@@ -21,32 +21,28 @@ func (s *Store) SaveReply(ctx context.Context, r memory.ReplyRecord) (memory.Sto
 		if step.Stored {
 			return *u.stored(step)
 		}
-		return u.saveReply(t, turn, step, r)
+		reply := ownReply(turn.ID, r)
+		use := OneRequest(reply.Usage)
+		step.Amend(func(a *rows.Account) {
+			reply.Usage = reply.Usage.Add(a.Earlier) // what the message cost in all
+			a.Stake = nil
+		})
+		step.State, step.Reply, step.Worker = rows.StepStored, rows.Must(rows.Encode(reply)), ""
+		step.DurationMs += r.Duration.Milliseconds()
+		u.SaveStep(step)
+		use.ToolCalls = int64(len(reply.Calls))
+		turn.Usage, turn.Dirty = turn.Usage.Add(use), true
+		t.Count(use)
+		u.use(t, use, r.Duration)
+		u.settleReservation(turn.ID, r.Step)
+		u.Warn(t, turn, r.Warnings)
+		t.ContextWindow = agent.ContextWindow{Prompt: use.PromptTokens, Completion: use.CompletionTokens, Total: use.TotalTokens}
+		u.Event(t, turn.ID, agent.EventStreamFinish, rows.StreamFinish{MessageID: agent.MessageID(turn.ID, r.Step), FinishReason: reply.FinishReason, Usage: reply.Usage, Model: reply.Model})
+		if len(reply.Calls) == 0 {
+			return memory.StoredReply{Reply: reply}
+		}
+		return memory.StoredReply{Reply: reply, Calls: rows.CallViews(u.saveCalls(t, turn, reply, r))}
 	})
-}
-
-func (u *Unit) saveReply(t *rows.Thread, turn *rows.Turn, step *rows.Step, r memory.ReplyRecord) memory.StoredReply {
-	reply := ownReply(turn.ID, r)
-	use := OneRequest(reply.Usage)
-	step.Amend(func(a *rows.Account) {
-		reply.Usage = reply.Usage.Add(a.Earlier) // what the message cost in all
-		a.Stake = nil
-	})
-	step.State, step.Reply, step.Worker = rows.StepStored, rows.Must(rows.Encode(reply)), ""
-	step.DurationMs += r.Duration.Milliseconds()
-	u.SaveStep(step)
-	use.ToolCalls = int64(len(reply.Calls))
-	turn.Usage, turn.Dirty = turn.Usage.Add(use), true
-	t.Count(use)
-	u.use(t, use, r.Duration)
-	u.settleReservation(turn.ID, r.Step)
-	u.Warn(t, turn, r.Warnings)
-	t.ContextWindow = agent.ContextWindow{Prompt: use.PromptTokens, Completion: use.CompletionTokens, Total: use.TotalTokens}
-	u.Event(t, turn.ID, agent.EventStreamFinish, rows.StreamFinish{MessageID: agent.MessageID(turn.ID, r.Step), FinishReason: reply.FinishReason, Usage: reply.Usage, Model: reply.Model})
-	if len(reply.Calls) == 0 {
-		return memory.StoredReply{Reply: reply}
-	}
-	return memory.StoredReply{Reply: reply, Calls: rows.CallViews(u.saveCalls(t, turn, reply, r))}
 }
 
 // ownReply is the reply with our call ids and storable texts.

@@ -16,7 +16,31 @@ func (s *Store) Send(ctx context.Context, r memory.SendRequest) (res memory.Send
 		return res, err
 	}
 	return writing(ctx, s, "send", func(u *Unit) memory.SendResult {
-		return u.send(u.Target(r), r)
+		t := u.Target(r)
+		res := memory.SendResult{ThreadID: t.ID, MessageID: r.MessageID, State: memory.EntryWaiting}
+		if old := u.Entry(`thread_id = ? AND kind = 'message' AND id = ?`, t.ID, r.MessageID); old != nil {
+			return repeatedSend(t, old, r)
+		}
+		if again := u.repeatedAnswer(t, r); again != nil {
+			return *again
+		}
+		if r.WhenBusy == "" {
+			if answered := u.sendPlain(t, r); answered != nil {
+				return *answered
+			}
+		}
+		u.roomFor(t, r)
+		u.showable(r.Content)
+		e := &rows.Entry{InboxEntry: memory.InboxEntry{
+			Kind: memory.EntryMessage, ID: r.MessageID, State: memory.EntryWaiting, WhenBusy: r.WhenBusy,
+			TurnID: t.TurnID(r.MessageID, 0), Content: r.Content, Agent: r.Agent, Model: r.Model,
+		}, Schema: string(r.AnswerSchema)}
+		u.Enter(t, e)
+		if t.Topic == "" {
+			t.Topic = line(rows.Clean(r.Content.String()), rows.TopicLength)
+		}
+		res.TurnID, res.Idle = e.TurnID, t.OpenTurnID == ""
+		return res
 	})
 }
 
@@ -77,33 +101,6 @@ func (u *Unit) Session(r memory.SendRequest) {
 	}
 }
 
-func (u *Unit) send(t *rows.Thread, r memory.SendRequest) memory.SendResult {
-	res := memory.SendResult{ThreadID: t.ID, MessageID: r.MessageID, State: memory.EntryWaiting}
-	if old := u.Entry(`thread_id = ? AND kind = 'message' AND id = ?`, t.ID, r.MessageID); old != nil {
-		return repeatedSend(t, old, r)
-	}
-	if again := u.repeatedAnswer(t, r); again != nil {
-		return *again
-	}
-	if r.WhenBusy == "" {
-		if answered := u.sendPlain(t, r); answered != nil {
-			return *answered
-		}
-	}
-	u.roomFor(t, r)
-	u.showable(r.Content)
-	e := &rows.Entry{InboxEntry: memory.InboxEntry{
-		Kind: memory.EntryMessage, ID: r.MessageID, State: memory.EntryWaiting, WhenBusy: r.WhenBusy,
-		TurnID: t.TurnID(r.MessageID, 0), Content: r.Content, Agent: r.Agent, Model: r.Model,
-	}, Schema: string(r.AnswerSchema)}
-	u.Enter(t, e)
-	if t.Topic == "" {
-		t.Topic = line(rows.Clean(r.Content.String()), rows.TopicLength)
-	}
-	res.TurnID, res.Idle = e.TurnID, t.OpenTurnID == ""
-	return res
-}
-
 // repeatedSend is the outcome of a message id that is there already.
 func repeatedSend(t *rows.Thread, old *rows.Entry, r memory.SendRequest) memory.SendResult {
 	content := rows.Must(rows.Encode(r.Content))
@@ -136,34 +133,31 @@ func (s *Store) Retry(ctx context.Context, r memory.RetryRequest) (res memory.Se
 		return res, agent.Errorf(agent.CodeInvalid, "retry request id %.40q is not possible: use 1 to %d characters", r.RequestID, memory.MaxRequestID)
 	}
 	return writing(ctx, s, "retry", func(u *Unit) memory.SendResult {
-		return u.retry(u.ThreadOf(r.UserID, r.ThreadID), r)
-	})
-}
-
-func (u *Unit) retry(t *rows.Thread, r memory.RetryRequest) memory.SendResult {
-	res := memory.SendResult{ThreadID: t.ID, State: memory.EntryWaiting}
-	if t.Kind != agent.KindMain {
-		rows.Refuse(agent.CodeInvalid, "thread %s belongs to a sub-agent, which only its parent can have try again: tell %s to go on with agent %s (resume %s)", t.ID, t.RootThreadID, t.AgentType, t.AgentID)
-	}
-	if old := u.Entry(`thread_id = ? AND kind = 'retry' AND id = ?`, t.ID, r.RequestID); old != nil {
-		res.TurnID, res.MessageID, res.Repeated, res.State = old.TurnID, old.MessageID, true, old.State
-		res.Idle = t.OpenTurnID == "" && old.State == memory.EntryWaiting
+		t := u.ThreadOf(r.UserID, r.ThreadID)
+		res := memory.SendResult{ThreadID: t.ID, State: memory.EntryWaiting}
+		if t.Kind != agent.KindMain {
+			rows.Refuse(agent.CodeInvalid, "thread %s belongs to a sub-agent, which only its parent can have try again: tell %s to go on with agent %s (resume %s)", t.ID, t.RootThreadID, t.AgentType, t.AgentID)
+		}
+		if old := u.Entry(`thread_id = ? AND kind = 'retry' AND id = ?`, t.ID, r.RequestID); old != nil {
+			res.TurnID, res.MessageID, res.Repeated, res.State = old.TurnID, old.MessageID, true, old.State
+			res.Idle = t.OpenTurnID == "" && old.State == memory.EntryWaiting
+			return res
+		}
+		if t.OpenTurnID != "" || t.Waiting > 0 {
+			rows.Refuse(agent.CodeConflict, "thread %s is busy (turn %s open, %d waiting): only the last turn can be retried, once nothing comes after it", t.ID, cmp.Or(t.OpenTurnID, "none"), t.Waiting)
+		}
+		last := u.LastTurn(t)
+		if last == nil {
+			rows.Refuse(agent.CodeConflict, "thread %s has had no turn yet: there is nothing to retry", t.ID)
+		}
+		e := &rows.Entry{InboxEntry: memory.InboxEntry{
+			Kind: memory.EntryRetry, ID: r.RequestID, State: memory.EntryWaiting,
+			TurnID: t.TurnID(last.MessageID, last.RetryNo+1),
+		}, MessageID: last.MessageID, RetryNo: last.RetryNo + 1}
+		u.Enter(t, e)
+		res.TurnID, res.MessageID, res.Idle = e.TurnID, e.MessageID, true
 		return res
-	}
-	if t.OpenTurnID != "" || t.Waiting > 0 {
-		rows.Refuse(agent.CodeConflict, "thread %s is busy (turn %s open, %d waiting): only the last turn can be retried, once nothing comes after it", t.ID, cmp.Or(t.OpenTurnID, "none"), t.Waiting)
-	}
-	last := u.LastTurn(t)
-	if last == nil {
-		rows.Refuse(agent.CodeConflict, "thread %s has had no turn yet: there is nothing to retry", t.ID)
-	}
-	e := &rows.Entry{InboxEntry: memory.InboxEntry{
-		Kind: memory.EntryRetry, ID: r.RequestID, State: memory.EntryWaiting,
-		TurnID: t.TurnID(last.MessageID, last.RetryNo+1),
-	}, MessageID: last.MessageID, RetryNo: last.RetryNo + 1}
-	u.Enter(t, e)
-	res.TurnID, res.MessageID, res.Idle = e.TurnID, e.MessageID, true
-	return res
+	})
 }
 
 // LastTurn is the newest turn of a thread; nil if it had none.

@@ -97,21 +97,14 @@ func (s *Store) FailSummary(ctx context.Context, r memory.SummaryFailure) error 
 		row.State = rows.StepFailed
 		row.Failed++
 		u.charge(t, turn, summaryStep(r.Step), r.Usage, r.Duration)
-		u.holdSummary(t, turn, r)
+		if r.Wait != nil { // the step's call waits for the summary
+			if step := u.Step(r.TurnID, r.Step); step != nil {
+				u.holdModel(t, turn, step, memory.ModelFailure{NotCalled: r.NotCalled, Wait: r.Wait})
+				u.SaveStep(step)
+			}
+		}
 		u.Exec(updateSummary, rows.Values(row.Targets())...)
 	})
-}
-
-// holdSummary keeps and logs when a summary is tried again. Its step's call, which
-// wants it, waits.
-func (u *Unit) holdSummary(t *rows.Thread, turn *rows.Turn, r memory.SummaryFailure) {
-	if r.Wait == nil {
-		return
-	}
-	if step := u.Step(r.TurnID, r.Step); step != nil {
-		u.holdModel(t, turn, step, memory.ModelFailure{NotCalled: r.NotCalled, Wait: r.Wait})
-		u.SaveStep(step)
-	}
 }
 
 // SaveSummary stores a summary, once.

@@ -69,7 +69,7 @@ func (u *Unit) claim(t *rows.Thread, runID string, config *agent.SpecialistAgent
 	}
 	u.configure(t, e, config)
 	if t.Kind == agent.KindMain && e.Kind != memory.EntryChild {
-		u.renew(t)
+		u.Exec(`DELETE FROM budgets WHERE root_id = ?`, t.RootThreadID) // a person has spoken
 	}
 	t.LastTurn++
 	turn.N = t.LastTurn

@@ -1,6 +1,7 @@
 package peoplecases
 
 import (
+	"slices"
 	"sync"
 
 	"github.com/spool-agents/spool/agent"
@@ -91,7 +92,7 @@ func ofBoth(name string, run func(e *suite.Env, k asking)) []suite.Rule {
 	return rules
 }
 
-var askRules = join(
+var askRules = slices.Concat(
 	ofBoth("asking again changes nothing, before and after it is settled", func(e *suite.Env, k asking) {
 		t := e.Started("s1")
 		id, call := k.open(e, t, 1)
@@ -177,10 +178,3 @@ var askRules = join(
 		e.Unchanged(t.ThreadID, func() { e.Code(k.again(e, t, calls[0].ID), agent.CodeConflict, agent.CodeStale) })
 	}),
 )
-
-func join(groups ...[]suite.Rule) (all []suite.Rule) {
-	for _, g := range groups {
-		all = append(all, g...)
-	}
-	return all
-}
