@@ -155,7 +155,8 @@ func (h *hostile) ends(command string) (code int, errout string) {
 	h.t.Helper()
 	require.Contains(h.t, lines, command, "say how this command is called")
 	if !strings.Contains("dev demo web codec-server", command) {
-		code, _, errout = h.run(strings.Fields(lines[command])...)
+		code, out, errout := h.run(strings.Fields(lines[command])...)
+		h.inLine(command, out+errout)
 		return code, errout
 	}
 	cmd, said := h.command(strings.Fields(lines[command])...), &log{}
@@ -173,7 +174,14 @@ func (h *hostile) ends(command string) (code int, errout string) {
 	})
 	_ = cmd.Process.Signal(syscall.SIGTERM)
 	<-done
+	h.inLine(command, said.String())
 	return cmd.ProcessState.ExitCode(), said.String()
+}
+
+// inLine fails if a line was forged: the folder and one of its files have newlines in their names.
+func (h *hostile) inLine(command, said string) {
+	h.t.Helper()
+	assert.NotRegexp(h.t, `(?m)^[^a-zA-Z/]*(b[^a-zA-Z]*\$\(touch|me[^a-zA-Z]*\.md)`, said, command)
 }
 
 // A folder with every trick is opened by every command, and its agents are asked to run

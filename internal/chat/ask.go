@@ -180,7 +180,7 @@ func (t *Talk) approval(ctx context.Context, a spool.ApprovalRequest, optional b
 	decide := func(d memory.Decision) (bool, error) {
 		done, err := t.C.Decide(ctx, d)
 		if agent.CodeOf(err) == agent.CodeInvalid { // not for this person to decide
-			t.Progress("%s", terminal.Clean(err.Error()))
+			t.Progress("%v", err)
 			return false, nil
 		}
 		return true, t.saved(done.Note, err)

@@ -201,7 +201,7 @@ func (s *session) exchange(ctx context.Context) error {
 	switch agent.CodeOf(err) {
 	case "":
 	case agent.CodeConflict, agent.CodeLimit, agent.CodeUnavailable:
-		s.Progress("%s", terminal.Clean(err.Error()))
+		s.Progress("%v", err)
 		return exit.With(exit.Code(err))
 	default:
 		return err

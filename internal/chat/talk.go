@@ -181,7 +181,7 @@ func (t *Talk) show(l *printer.Live, u spool.Update) error {
 func (t *Talk) cancel(ctx context.Context, sent spool.Reply) {
 	_, err := t.C.Cancel(ctx, memory.CancelRequest{ThreadID: sent.ThreadID, TurnID: sent.TurnID})
 	if err != nil && ctx.Err() == nil {
-		t.Progress("cannot cancel: %s", terminal.Clean(err.Error()))
+		t.Progress("cannot cancel: %v", err)
 	}
 }
 

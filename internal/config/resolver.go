@@ -60,7 +60,11 @@ func (r *resolver) problem(format string, args ...any) {
 }
 
 func (r *resolver) failure() error {
-	return agent.Errorf(agent.CodeInvalid, "%s", strings.Join(r.problems, "\n"))
+	var all []error
+	for _, text := range r.problems {
+		all = append(all, agent.Errorf(agent.CodeInvalid, "%s", text))
+	}
+	return errors.Join(all...)
 }
 
 // addYAML adds the layers of spool.yaml: the folder's, as far as it counts, above that

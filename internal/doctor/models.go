@@ -72,21 +72,21 @@ func (p Models) Failed() bool {
 // Print prints models, problems and providers for people.
 func (p Models) Print(to *printer.Printer) {
 	for _, k := range p.Workers {
-		to.Print("%s", terminal.Clean("a running worker uses "+k.String()))
+		to.Print("%s", terminal.Visible("a running worker uses "+k.String()))
 	}
 	for _, m := range p.Models {
 		state := "answers"
 		if !m.Answers {
 			state = "DOES NOT ANSWER: " + m.Problem + "; to do: " + m.ToDo
 		}
-		to.Print("%s", terminal.Clean(m.title()+"  ("+strings.Join(m.Sources, "; ")+")  "+state))
+		to.Print("%s", terminal.Visible(m.title()+"  ("+strings.Join(m.Sources, "; ")+")  "+state))
 	}
 	for _, q := range p.Problems {
-		to.Print("%s", terminal.Clean("NOT OK  "+q.Where+": "+q.What+"; to do: "+q.ToDo))
+		to.Print("%s", terminal.Visible("NOT OK  "+q.Where+": "+q.What+"; to do: "+q.ToDo))
 	}
 	for _, one := range p.Providers {
 		if len(one.Available) > 0 {
-			to.Print("\n%s has: %s", terminal.Clean(titleOf(one.Name, one.URL)), terminal.OneLine(strings.Join(one.Available, ", "), 2000))
+			to.Print("\n%s has: %s", terminal.Visible(titleOf(one.Name, one.URL)), terminal.OneLine(strings.Join(one.Available, ", "), 2000))
 		}
 	}
 	if slices.ContainsFunc(p.Models, func(m *Model) bool { return m.Demo }) {

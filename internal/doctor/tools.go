@@ -117,21 +117,21 @@ func (t Tools) Print(p *printer.Printer) {
 	p.Table(table)
 	for _, f := range t.Files {
 		if f.Problem != "" {
-			p.Print("\n%s %s", terminal.Clean(f.Path), terminal.Clean(f.Problem))
+			p.Print("\n%s %s", terminal.Visible(f.Path), terminal.Visible(f.Problem))
 		}
 	}
 	if len(t.Servers) > 0 {
 		p.Print("")
 	}
 	for _, s := range t.Servers {
-		id := terminal.Clean(s.ID)
+		id := terminal.Visible(s.ID)
 		switch s.State {
 		case mcp.StateOK:
 			p.Print("MCP server %s: ok, %s (%s)", id, printer.Plural(len(s.Tools), "tool"), terminal.OneLine(s.Runs, 100))
 		case mcp.StateFailed:
-			p.Print("MCP server %s of %s FAILED: %s", id, terminal.Clean(s.File), terminal.Clean(s.Problem))
+			p.Print("MCP server %s of %s FAILED: %s", id, terminal.Visible(s.File), terminal.Visible(s.Problem))
 		case mcp.StateWaiting:
-			p.Print("MCP server %s waits for your agreement to %s: %s trust", id, terminal.Clean(s.File), p.Name)
+			p.Print("MCP server %s waits for your agreement to %s: %s trust", id, terminal.Visible(s.File), p.Name)
 		}
 	}
 	if !t.search {

@@ -8,8 +8,10 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
 	"sync"
 
+	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/internal/terminal"
 )
 
@@ -52,8 +54,26 @@ func (p *Printer) Print(format string, args ...any) { line(p.Out, format, args) 
 // Progress writes a line to stderr, likewise.
 func (p *Printer) Progress(format string, args ...any) { line(p.Err, format, args) }
 
+// line quotes errors, which name files as somebody called them: a name begins no line.
 func line(w io.Writer, format string, args []any) {
+	for i, arg := range args {
+		if err, ok := arg.(error); ok {
+			args[i] = errorText(err)
+		}
+	}
 	_, _ = io.WriteString(w, terminal.Clean(fmt.Sprintf(format, args...))+"\n") // Writer keeps the error
+}
+
+// errorText is an error in one line, or one for each of those that are joined in it.
+func errorText(err error) string {
+	if several, ok := err.(interface{ Unwrap() []error }); ok {
+		var lines []string
+		for _, one := range several.Unwrap() {
+			lines = append(lines, errorText(one))
+		}
+		return strings.Join(lines, "\n")
+	}
+	return terminal.Visible(agent.MaskPasswords(err.Error()))
 }
 
 // Writer lets several goroutines write whole lines, and keeps the first error.

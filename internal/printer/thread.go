@@ -27,13 +27,13 @@ func (p *Printer) Thread(v spool.View) {
 	if t.AgentType != "" {
 		p.Print("agent    %s", t.AgentType)
 	}
-	p.Print("workdir  %s", terminal.Clean(t.Workdir))
+	p.Print("workdir  %s", terminal.Visible(t.Workdir))
 	p.Print("usage    %d messages and %d tool calls of its own; %d model requests and %d tokens with its sub-agents", t.MessageCount, t.ToolCallCount, t.RequestCount, t.TotalTokens)
 	if v.UI != "" {
 		p.Print("temporal %s", v.UI)
 	}
 	if v.Trouble != "" {
-		p.Print("trouble  %s", terminal.Clean(v.Trouble))
+		p.Print("trouble  %s", terminal.Visible(v.Trouble))
 	}
 	if v.Error != nil {
 		p.Print("error    %s", strings.ReplaceAll(failureText(v.Error.Code, v.Error.Message), "\n", "\n         "))

@@ -218,7 +218,7 @@ func (a *app) openWith(ctx context.Context, cfg config.Config, temporal bool) (*
 	}
 	fresh := existing(cfg) != nil
 	store, err := spool.OpenStoreWith(ctx, cfg.Store, spool.StoreOptions{
-		UserID: cfg.User, Profile: cfg.Profile, Report: func(err error) { a.Progress("%s", terminal.Clean(err.Error())) },
+		UserID: cfg.User, Profile: cfg.Profile, Report: func(err error) { a.Progress("%v", err) },
 	})
 	if err != nil {
 		return nil, err
@@ -234,7 +234,7 @@ func (a *app) openWith(ctx context.Context, cfg config.Config, temporal bool) (*
 // announce says that a store is new: its path may have been mistyped.
 func (a *app) announce(cfg config.Config, fresh bool) {
 	if fresh {
-		a.Progress("made a new store: %s (from %s)", terminal.Clean(cfg.Store), cfg.Source(config.Store))
+		a.Progress("made a new store: %s (from %s)", terminal.Visible(cfg.Store), cfg.Source(config.Store))
 	}
 }
 
@@ -254,7 +254,7 @@ func (a *app) telemetry(ctx context.Context, lasting bool) *export.Export {
 	}
 	var err error
 	if a.export, err = export.Start(ctx, export.Options{Service: service, Lasting: lasting, Scraped: lasting}, a.log()); err != nil {
-		a.Progress("%s", terminal.Clean(err.Error()))
+		a.Progress("%v", err)
 		a.export = &export.Export{}
 	}
 	a.closers = append(a.closers, a.export.Close)

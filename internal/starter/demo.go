@@ -241,7 +241,7 @@ func (d *demo) check(ok bool, what string, err error) {
 	if err != nil {
 		what += ": " + err.Error()
 	}
-	d.a.Progress("%s %s", mark, terminal.Clean(what))
+	d.a.Progress("%s %s", mark, terminal.Visible(what))
 }
 
 // report prints the answer, the tree, what was repeated, and the check.
@@ -268,7 +268,7 @@ func (d *demo) report(ctx context.Context, reply spool.Reply, shown bool) error 
 	}
 	d.check(report.OK, "verify: every invariant holds", nil)
 	for _, v := range report.Violations {
-		d.a.Progress("     %s", terminal.Clean(v.String()))
+		d.a.Progress("     %s", terminal.Visible(v.String()))
 	}
 	doc := map[string]any{"ok": len(d.problem) == 0, "reply": reply, "trace": n, "repeated": repeats.again, "notRepeated": repeats.once, "killed": d.killed, "verify": report}
 	return d.a.Show(doc, func() {

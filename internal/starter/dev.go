@@ -17,6 +17,7 @@ import (
 	"github.com/spool-agents/spool/internal/devstack"
 	"github.com/spool-agents/spool/internal/exit"
 	"github.com/spool-agents/spool/internal/httpapi"
+	"github.com/spool-agents/spool/internal/terminal"
 )
 
 // workersReady bounds the wait for workers of a new stack.
@@ -227,7 +228,7 @@ func (d *devCmd) announce(a *app, info config.DevInfo, here bool) error {
 	}
 	for _, part := range [][2]string{{"Temporal", info.Temporal}, {"Temporal UI", info.UI}, {"Codec server", info.Codec}, {"Web page", info.Web}, {"Store", info.Store}, {"Home", info.Home}} {
 		if part[1] != "" {
-			a.Print("%-12s %s", part[0], part[1])
+			a.Print("%-12s %s", part[0], terminal.Visible(part[1]))
 		}
 	}
 	a.Print("")
@@ -239,7 +240,7 @@ func (d *devCmd) announce(a *app, info config.DevInfo, here bool) error {
 	a.Print("Ready. In another terminal:")
 	at := ""
 	if a.flags[config.Home] != "" {
-		at = " --home " + info.Home
+		at = " --home " + terminal.Visible(info.Home)
 	}
 	a.Print("  %s chat%s", a.Name, at)
 	a.Print("  %s send%s \"Show me what Spool can do.\"", a.Name, at)

@@ -68,7 +68,7 @@ func (c *agentsCmd) Run(ctx context.Context, a *app) error {
 	}
 	catalog, warnings := a.doctor(cfg).Templates()
 	for _, w := range warnings {
-		a.Progress("%s", terminal.Clean(w.String()))
+		a.Progress("%s", terminal.Visible(w.String()))
 	}
 	list := []agentInfo{}
 	for _, c := range catalog.List() {
@@ -77,7 +77,7 @@ func (c *agentsCmd) Run(ctx context.Context, a *app) error {
 	}
 	return a.Show(map[string]any{"agents": list, "notes": catalog.Notes(), "warnings": append([]template.Warning{}, warnings...)}, func() {
 		if n := catalog.Notes(); n != nil {
-			defer a.Print("all of them are told what %s says (%d bytes)", terminal.OneLine(n.File, 200), n.Bytes)
+			defer a.Print("all of them are told what %s says (%d bytes)", terminal.Visible(n.File), n.Bytes)
 		}
 		table := &printer.Table{Columns: []printer.Column{{Name: "AGENT"}, {Name: "FROM", Min: 12, Drop: 1}, {Name: "WHAT IT DOES", Min: 20}}}
 		for _, c := range list {
@@ -87,9 +87,9 @@ func (c *agentsCmd) Run(ctx context.Context, a *app) error {
 			}
 			var below []string
 			for _, hidden := range c.Hides {
-				below = append(below, "instead of "+terminal.OneLine(hidden, 100))
+				below = append(below, "instead of "+terminal.Visible(hidden))
 			}
-			table.Add([]string{name, c.Source, c.Description}, below...)
+			table.Add([]string{name, terminal.Visible(c.Source), c.Description}, below...)
 		}
 		a.Table(table)
 	})
@@ -188,7 +188,7 @@ func (d *doctorCmd) Run(ctx context.Context, a *app) error {
 	err = a.Show(map[string]any{"settings": cfg.Explain(), "checks": checks}, func() {
 		if len(d.Only) == 0 {
 			for _, s := range cfg.Explain() {
-				a.Print("%-20s %-50s %s", s.Name, terminal.Clean(s.Value), s.Source)
+				a.Print("%-20s %-50s %s", s.Name, terminal.Visible(s.Value), terminal.Visible(s.Source))
 			}
 			a.Print("")
 		}
@@ -197,9 +197,9 @@ func (d *doctorCmd) Run(ctx context.Context, a *app) error {
 			if !c.OK {
 				mark = "NOT OK"
 			}
-			a.Print("%-20s %-6s %s", terminal.Clean(c.Name), mark, terminal.Clean(c.Detail))
+			a.Print("%-20s %-6s %s", terminal.Visible(c.Name), mark, terminal.Visible(c.Detail))
 			if c.ToDo != "" {
-				a.Print("%-20s %-6s to do: %s", "", "", terminal.Clean(c.ToDo))
+				a.Print("%-20s %-6s to do: %s", "", "", terminal.Visible(c.ToDo))
 			}
 		}
 	})

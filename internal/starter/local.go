@@ -13,7 +13,6 @@ import (
 	"github.com/spool-agents/spool/internal/boot"
 	"github.com/spool-agents/spool/internal/config"
 	"github.com/spool-agents/spool/internal/exit"
-	"github.com/spool-agents/spool/internal/terminal"
 	"github.com/spool-agents/spool/memory"
 )
 
@@ -63,7 +62,7 @@ func (a *app) serveHere(ctx context.Context, cfg config.Config) (*spool.Client, 
 		})
 		defer told.Stop()
 		if err := <-ended; err != nil {
-			a.Progress("worker: %s", terminal.Clean(err.Error()))
+			a.Progress("worker: %v", err)
 		}
 		if cfg.Store == memoryStore {
 			abandon(store, c.Temporal())

@@ -86,7 +86,7 @@ func (a *app) run(ctx context.Context, args []string) int {
 	kctx.Bind(parser)
 	if err = kctx.Run(ctx); err != nil && !exit.Reported(err) {
 		a.errorDocument(err)
-		a.Progress("%s: %s", a.Name, terminal.Clean(agent.MaskPasswords(err.Error())))
+		a.Progress("%s: %v", a.Name, err)
 	}
 	return exit.Code(err)
 }

@@ -55,7 +55,7 @@ func (f *files) folder(a *app) (sessionfile.Folder, error) {
 	}
 	return sessionfile.Folder{
 		Dir: dir, Prefix: strings.TrimPrefix(f.Prefix, sessionfile.SubAgentMark),
-		OnDamage: func(d *port.DamagedError) { a.Progress("%s", terminal.Clean(d.Error())) },
+		OnDamage: func(d *port.DamagedError) { a.Progress("%v", d) },
 	}, err
 }
 
@@ -144,11 +144,11 @@ func (c *sessionsListCmd) Run(ctx context.Context, a *app) error {
 		a.Table(a.Threads(threads, func(t agent.Thread) string { return cmp.Or(printer.Status(t), string(t.Kind)) }))
 		for _, i := range list.Sessions {
 			if i.Lost > 0 {
-				a.Progress("%s: its last line is torn, %s lost", i.Path, printer.Plural(i.Lost, "message"))
+				a.Progress("%s: its last line is torn, %s lost", terminal.Visible(i.Path), printer.Plural(i.Lost, "message"))
 			}
 		}
 		for _, b := range list.Broken {
-			a.Progress("left out: %s", terminal.Clean(b.Error()))
+			a.Progress("left out: %v", &b)
 		}
 		a.more(list.Next)
 	})
@@ -252,7 +252,7 @@ func (c *sessionsLoadCmd) inFiles(_ context.Context, a *app) ([]sessionfile.Tree
 		return nil, err
 	}
 	for _, b := range broken {
-		a.Progress("left out: %s: %s", b.Path, terminal.Clean(b.Err.Error()))
+		a.Progress("left out: %s: %v", terminal.Visible(b.Path), b.Err)
 	}
 	withoutRows(&tree)
 	return []sessionfile.Tree{tree}, nil
@@ -271,7 +271,7 @@ func printBranch(a *app, b sessionfile.Tree) {
 	if b.ParentThreadID != "" {
 		a.Print("parent   %s", b.ParentThreadID)
 	}
-	a.Print("workdir  %s", terminal.Clean(b.Workdir))
+	a.Print("workdir  %s", terminal.Visible(b.Workdir))
 	a.Print("active   %s to %s, %d messages, %d tokens", b.StartedAt.Local().Format(time.DateTime), b.LastActiveAt.Local().Format(time.DateTime), len(b.Messages), b.Tokens.Total)
 	for _, m := range b.Messages {
 		a.Print("\n%s", printer.Message(m))

@@ -74,7 +74,7 @@ func (c *sessionsExportCmd) Run(ctx context.Context, a *app) error {
 	}
 	err = a.Show(out, func() {
 		for _, path := range out.Files {
-			a.Print("%s", path)
+			a.Print("%s", terminal.Visible(path))
 		}
 	})
 	a.left(out.MissingImages, "the export holds everything else", "not exported", out.Refused)
@@ -90,7 +90,7 @@ func (a *app) left(images []string, also, refusal string, refused []archive.Refu
 		a.Progress("image %s is missing, which a message shows: %s", name, also)
 	}
 	for _, r := range refused {
-		a.Progress("%s: %s", refusal, terminal.Clean(r.Error()))
+		a.Progress("%s: %v", refusal, r)
 	}
 }
 
@@ -150,7 +150,7 @@ func (c *sessionsImportCmd) Run(ctx context.Context, a *app) error {
 		}
 	})
 	for _, d := range in.Dropped {
-		a.Progress("not taken over from %s: %s", d.ThreadID, terminal.Clean(d.What))
+		a.Progress("not taken over from %s: %s", d.ThreadID, terminal.Visible(d.What))
 	}
 	a.left(in.MissingImages, "copy the folder images of the export too, and import again", "not imported", in.Refused)
 	if err == nil && len(in.Refused)+len(in.MissingImages) > 0 {
@@ -169,6 +169,6 @@ func (a *app) otherProfiles(ctx context.Context, store memory.Reader, cfg config
 		}
 	}
 	for _, profile := range slices.Sorted(maps.Keys(others)) {
-		a.Progress("%s of profile %s, where they were exported, not of %s: see them with SPOOL_PROFILE=%s", printer.Plural(others[profile], "thread"), terminal.Clean(profile), cfg.Profile, terminal.Clean(profile))
+		a.Progress("%s of profile %s, where they were exported, not of %s: see them with SPOOL_PROFILE=%s", printer.Plural(others[profile], "thread"), terminal.Visible(profile), cfg.Profile, terminal.Visible(profile))
 	}
 }

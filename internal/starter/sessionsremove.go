@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spool-agents/spool/internal/terminal"
 	"github.com/spool-agents/spool/memory/archive"
 	"github.com/spool-agents/spool/memory/sessionfile"
 )
@@ -45,7 +44,7 @@ func (c *sessionsDeleteCmd) Run(ctx context.Context, a *app) error {
 	if err == nil && res.Session { // what was logged for it goes too
 		if dir, err := sessionfile.ProfileDir(cfg.Home, cfg.Profile); err == nil && sessionfile.CheckID(roots[0].SessionID) == nil {
 			if err := os.Remove(filepath.Join(dir, "sessions", roots[0].SessionID, "http-log.json")); err != nil && !errors.Is(err, os.ErrNotExist) {
-				a.Progress("%s", terminal.Clean(err.Error()))
+				a.Progress("%v", err)
 			}
 		}
 	}

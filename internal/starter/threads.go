@@ -175,7 +175,7 @@ func (c *showCmd) Run(ctx context.Context, a *app) error {
 	}
 	err = a.Show(v, func() { a.Thread(v) })
 	for _, row := range v.Damaged {
-		a.Progress("left out: %s", terminal.Clean(row))
+		a.Progress("left out: %s", terminal.Visible(row))
 	}
 	if err == nil && len(v.Damaged) > 0 {
 		a.Progress("%s verify %s --repair mends what it can", a.Name, c.Thread)

@@ -79,7 +79,7 @@ func (c *verifyCmd) Run(ctx context.Context, a *app) error {
 		err = a.printVerified(ctx, client, c, report, repaired)
 	} else {
 		for _, v := range report.Violations {
-			a.Print("%s", terminal.Clean(v.String()))
+			a.Print("%s", terminal.Visible(v.String()))
 		}
 		if report.OK {
 			a.Print("ok, %s checked", printer.Plural(report.Checked, "thread"))
@@ -99,10 +99,10 @@ func (c *verifyCmd) Run(ctx context.Context, a *app) error {
 func (a *app) repair(ctx context.Context, client *spool.Client, threadID string) ([]spool.Repaired, error) {
 	repaired, err := client.Repair(ctx, threadID)
 	for _, r := range repaired {
-		a.Progress("repaired %s: %s", r.ThreadID, terminal.Clean(r.Did))
+		a.Progress("repaired %s: %s", r.ThreadID, terminal.Visible(r.Did))
 	}
 	if memory.IsDamaged(err) { // the check names what is left
-		a.Progress("%s", terminal.Clean(err.Error()))
+		a.Progress("%v", err)
 		err = nil
 	}
 	if err != nil || !client.Connected() {
@@ -110,7 +110,7 @@ func (a *app) repair(ctx context.Context, client *spool.Client, threadID string)
 	}
 	done, err := client.Reconcile(ctx, 0)
 	for _, what := range done {
-		a.Progress("reconciled %s", terminal.Clean(what))
+		a.Progress("reconciled %s", terminal.Visible(what))
 		id, did, _ := strings.Cut(what, ": ")
 		repaired = append(repaired, spool.Repaired{ThreadID: id, Did: did})
 	}
@@ -218,7 +218,7 @@ func (c *historyCmd) Run(ctx context.Context, a *app) error {
 			return err
 		}
 		if !a.JSON {
-			a.Print("%s", filepath.Join(c.Dir, r.RunID+".json"))
+			a.Print("%s", terminal.Visible(filepath.Join(c.Dir, r.RunID+".json")))
 		}
 	}
 	if c.Dir != "" && !a.JSON {

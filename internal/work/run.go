@@ -19,6 +19,7 @@ import (
 	"github.com/spool-agents/spool/internal/config"
 	"github.com/spool-agents/spool/internal/exit"
 	"github.com/spool-agents/spool/internal/health"
+	"github.com/spool-agents/spool/internal/printer"
 	"github.com/spool-agents/spool/internal/telemetry/export"
 )
 
@@ -68,6 +69,7 @@ func run(ctx context.Context, args []string, env func(string) string, stdin io.R
 	}
 	log := slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level}))
 
+	p := printer.Printer{Err: stderr}
 	flags := map[string]string{}
 	if *home != "" {
 		flags[config.Home] = *home
@@ -77,7 +79,7 @@ func run(ctx context.Context, args []string, env func(string) string, stdin io.R
 	}
 	cfg, err := config.Load(config.Options{Flags: flags, Env: env})
 	if err != nil {
-		fmt.Fprintln(stderr, "worker:", err)
+		p.Progress("worker: %v", err)
 		return exit.Usage
 	}
 	if !*parent { // else the parent has said it
@@ -86,7 +88,7 @@ func run(ctx context.Context, args []string, env func(string) string, stdin io.R
 		}
 	}
 	if err = serve(ctx, now, cfg, env, log); err != nil {
-		fmt.Fprintln(stderr, "worker:", err)
+		p.Progress("worker: %v", err)
 	}
 	return exit.Code(err)
 }
