@@ -31,8 +31,26 @@ func (a *Activities) OpenQuestion(ctx context.Context, ref contract.Ref) (out co
 	if err != nil {
 		return refuse(agent.ErrInvalidInput, "%v", err)
 	}
-	q, err := a.Store.OpenQuestion(ctx, memory.QuestionRequest{ThreadID: ref.Thread, TurnID: ref.Turn, CallID: ref.Call, Text: params.Question, Options: params.Options})
+	// The questions of a reply are opened in its order, whichever of its calls runs first.
+	state, err := a.Store.StepState(ctx, memory.RoundRequest{ThreadID: ref.Thread, TurnID: ref.Turn, Step: call.Step})
+	if err != nil {
+		return out, err
+	}
+	for _, c := range state.Calls[:call.Index] {
+		before, err := agent.ParseAskUserParams(c.Args)
+		if err != nil || c.ToolName != call.ToolName || c.Gate != call.Gate || c.Status != agent.CallPending {
+			continue
+		}
+		if _, err := a.openQuestion(ctx, ref, c.ID, before); err != nil {
+			return out, err
+		}
+	}
+	q, err := a.openQuestion(ctx, ref, call.ID, params)
 	return contract.QuestionOutput{Done: err == nil && q.State != memory.QuestionOpen, SinceMs: q.CreatedAt.UnixMilli()}, err
+}
+
+func (a *Activities) openQuestion(ctx context.Context, ref contract.Ref, call string, p agent.AskUserParams) (memory.Question, error) {
+	return a.Store.OpenQuestion(ctx, memory.QuestionRequest{ThreadID: ref.Thread, TurnID: ref.Turn, CallID: call, Text: p.Question, Options: p.Options})
 }
 
 // QuestionState tells whether a question has its answer.

@@ -126,6 +126,17 @@ func TestQuestionsAreAnswered(t *testing.T) {
 		_, out, _ := u.run("show", "s/default")
 		assert.Len(t, regexp.MustCompile(`(?m)^ *green$`).FindAllString(out, -1), 8, "in the result and in the answer: %s", out)
 
+		d.Types(`script: call ask_user {"question":"one?"} && ask_user {"question":"two?"} && ask_user {"question":"three?"} ;; say thanks` + Enter)
+		for _, text := range []string{"first", "second", "third"} {
+			d.Sees(decides)
+			d.Types(text)
+			d.SeesLine("  " + text)
+			d.Types(Enter)
+			d.Loses("  " + text)
+		}
+		d.SeesLine("thanks")
+		d.Ordered("asks:\n  one?", "> first", "asks:\n  two?", "> second", "asks:\n  three?", "> third", "thanks")
+
 		d.Types("script: ask again? ;; say never" + Enter)
 		d.Sees("again?")
 		d.Sees(decides)
@@ -194,12 +205,21 @@ func TestCommandsOfChat(t *testing.T) {
 func TestCtrlCCancelsAndTwiceLeaves(t *testing.T) {
 	atBoth(t, func(t *testing.T, u *user, cols int) {
 		d := u.sits(cols, "-s", "s")
-		d.Types("script: first 60s say never" + Enter)
-		d.Sees("waits for the model")
+		d.Types("script: slow 500ms say some " + strings.Repeat("words ", 100) + Enter)
+		d.Until("the answer begins", func(lines []string) bool {
+			return slices.ContainsFunc(lines, func(line string) bool { return strings.HasPrefix(line, "some") })
+		})
+		d.Types(say + "queued" + Enter)
+		d.Sees("waits for its turn")
 		d.Types("my draft" + CtrlC)
-		d.Sees("cancelled")
+		d.SeesLine("queued")
 		d.SeesLine("> my draft")
 		d.Loses("waits for the model")
+		d.Ordered("(broken off)", "✗ cancelled", "cancelled; see:", " tokens\n", "> "+say+"queued", "queued", " tokens\n")
+		d.Types(CtrlU + "/cost" + Enter)
+		d.Sees(" model requests")
+		used := regexp.MustCompile(`(\d+ tokens), \d+ model requests`).FindStringSubmatch(d.All())[1]
+		d.Sees("/help · " + used)
 		d.Types(CtrlU + "script: first 4s say it went on" + Enter)
 		d.Sees("waits for the model")
 		d.Types(CtrlC + CtrlC)

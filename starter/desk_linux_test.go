@@ -164,6 +164,17 @@ func (d *Desk) SeesLine(line string) {
 	})
 }
 
+// Ordered checks that texts stand one behind the other in all that was shown.
+func (d *Desk) Ordered(texts ...string) {
+	d.t.Helper()
+	rest := d.All()
+	for _, text := range texts {
+		_, after, found := strings.Cut(rest, text)
+		require.True(d.t, found, "%q does not stand behind what is to be before it:\n%s", text, d.All())
+		rest = after
+	}
+}
+
 // Painted reports whether a text stands on the screen in a colour of its own; what is
 // before it in its line is one column wide each.
 func (d *Desk) Painted(text string) bool {

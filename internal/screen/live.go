@@ -16,6 +16,9 @@ type event struct {
 	Intent     string           `json:"intent"`
 	Arguments  json.RawMessage  `json:"arguments"`
 	ToolCallID string           `json:"toolCallId"`
+	QuestionID string           `json:"questionId"`
+	Name       string           `json:"name"`
+	Status     agent.CallStatus `json:"status"`
 	SubAgent   string           `json:"sub_agent_thread_id"`
 	MessageID  string           `json:"messageId"`
 	Usage      agent.Usage      `json:"usage"`
@@ -68,6 +71,9 @@ func (m *model) own(u spool.Update, e event) tea.Cmd {
 		return nil
 	case agent.EventToolResponse:
 		m.turn.tools = slices.DeleteFunc(m.turn.tools, func(r running) bool { return r.id == e.ToolCallID })
+		if e.Name == agent.ToolAskUser && e.Status == agent.CallSuccess { // its answer stands there
+			return nil
+		}
 	case agent.EventWarning:
 		m.turn.wait = e.Wait
 	case agent.EventMemoryAppended:
@@ -81,13 +87,15 @@ func (m *model) own(u spool.Update, e event) tea.Cmd {
 	case agent.EventApprovalRequired, agent.EventQuestionAsked: // what is asked is put
 		return m.check()
 	case agent.EventApprovalResponse, agent.EventQuestionAnswered:
-		m.live.Update(u)
+		if _, here := m.said[e.QuestionID]; !here {
+			m.live.Update(u)
+		}
 		return m.check()
 	case agent.EventDone, agent.EventError:
 		m.live.Update(u)
 		m.turn = turn{agents: m.turn.agents}
 		m.hint = ""
-		return tea.Batch(m.ended(u.Event.TurnID), m.check())
+		return m.check()
 	}
 	m.live.Update(u)
 	return nil

@@ -69,14 +69,15 @@ type model struct {
 	stop   context.CancelFunc
 	cursor map[string]string // by thread, where to go on
 	live   *printer.Live
-	said   map[string]string // messages that were printed
+	said   map[string]string // messages and answers that were printed
 
-	sent  []sent // messages that no turn has taken
-	turn  turn
-	form  *form
-	asks  []*form         // behind form
-	left  map[string]bool // asks that a person left open, or answered
-	typed time.Time       // when the last key was pressed
+	sent    []sent // messages that no turn has taken
+	turn    turn
+	form    *form
+	asks    []*form         // behind form
+	checked int             // how often they were read
+	left    map[string]bool // asks that a person left open, or answered
+	typed   time.Time       // when the last key was pressed
 
 	interrupted time.Time // when Ctrl-C was pressed first
 	cost        agent.Usage
@@ -154,10 +155,11 @@ type (
 	reported struct {
 		gen   int
 		reply spool.Reply
+		used  []agent.Thread // the conversation
 		err   error
 	}
 	openAsks struct {
-		gen       int
+		n         int
 		approvals []spool.ApprovalRequest
 		questions []spool.QuestionRequest
 		err       error

@@ -34,6 +34,7 @@ func (m *model) load() tea.Cmd {
 		m.stop = nil
 	}
 	m.gen++
+	m.checked++
 	m.thread = chat.ThreadOf(m.req)
 	m.known, m.cursor, m.said = agent.Thread{}, map[string]string{}, map[string]string{}
 	m.turn, m.form, m.asks, m.left, m.cost = turn{}, nil, nil, map[string]bool{}, agent.Usage{}
@@ -76,7 +77,7 @@ func (m *model) show(o opened) tea.Cmd {
 		m.turn = turn{id: v.Thread.OpenTurnID, began: time.Now()}
 		m.print(m.look.dim("a turn is running; this is how it goes on:"))
 	}
-	m.ask(openAsks{m.gen, v.Approvals, v.Questions, nil})
+	m.ask(openAsks{approvals: v.Approvals, questions: v.Questions})
 	return tea.Batch(m.follow(), m.serving())
 }
 
@@ -95,6 +96,9 @@ func (m *model) follow() tea.Cmd {
 	return func() tea.Msg {
 		err := m.o.C.Follow(ctx, thread, from[thread], spool.FollowOptions{Descendants: true, From: from}, func(u spool.Update) error {
 			m.send(update{gen, u})
+			if u.ThreadID == thread && u.Event != nil && (u.Event.Type == agent.EventDone || u.Event.Type == agent.EventError) {
+				m.send(m.ended(gen, thread, u.Event.TurnID)) // before what comes next
+			}
 			return ctx.Err()
 		})
 		if ctx.Err() != nil {
@@ -175,15 +179,17 @@ func (m *model) serving() tea.Cmd {
 	}
 }
 
+// check reads what waits for a person. What an earlier one still reads is not heard.
 func (m *model) check() tea.Cmd {
-	gen, thread := m.gen, m.thread
+	m.checked++
+	n, thread := m.checked, m.thread
 	return func() tea.Msg {
 		approvals, err := m.o.C.Approvals(m.ctx, thread)
 		if err != nil {
-			return openAsks{gen: gen, err: err}
+			return openAsks{n: n, err: err}
 		}
 		questions, err := m.o.C.Questions(m.ctx, thread)
-		return openAsks{gen, approvals, questions, err}
+		return openAsks{n, approvals, questions, err}
 	}
 }
 
@@ -197,12 +203,14 @@ func (m *model) cancel() tea.Cmd {
 	}
 }
 
-func (m *model) ended(turnID string) tea.Cmd {
-	gen, thread := m.gen, m.thread
-	return func() tea.Msg {
-		r, err := m.o.C.Status(m.ctx, thread, turnID)
-		return reported{gen, r, err}
+// ended asks how a turn ended, and what its conversation has used.
+func (m *model) ended(gen int, thread, turnID string) reported {
+	r, err := m.o.C.Status(m.ctx, thread, turnID)
+	if err != nil {
+		return reported{gen: gen, err: err}
 	}
+	list, _, err := m.o.C.ThreadPage(m.ctx, memory.ThreadFilter{Root: thread}, "", 1)
+	return reported{gen, r, list, err}
 }
 
 // report prints how a turn ended, as send does, and keeps its code.
@@ -216,6 +224,9 @@ func (m *model) report(r reported) {
 	err := p.Report(r.reply, chat.Seen{Answer: true, Failure: m.live.Failure})
 	if m.code = exit.Code(err); r.gen != m.gen { // another conversation is open by now
 		return
+	}
+	for _, t := range r.used {
+		m.cost = agent.Usage{TotalTokens: t.TotalTokens, Price: t.TotalPrice}
 	}
 	if b.Len() > 0 {
 		m.print(m.look.dim(strings.TrimRight(b.String(), "\n")))
@@ -271,7 +282,7 @@ func (m *model) answered(t taken) tea.Cmd {
 	f := m.form
 	m.form = nil
 	gen, id := m.gen, f.id()
-	m.nextAsk()
+	defer m.nextAsk()
 	switch {
 	case t.decision != nil:
 		return func() tea.Msg {
@@ -280,6 +291,7 @@ func (m *model) answered(t taken) tea.Cmd {
 		}
 	case t.answer != "":
 		m.print(m.ownText(t.answer))
+		m.said[id] = t.answer
 		return func() tea.Msg {
 			done, err := m.o.C.Answer(m.ctx, memory.AnswerRequest{Target: id, Text: t.answer})
 			return settled{gen, id, done.Note, err}

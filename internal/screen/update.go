@@ -108,7 +108,7 @@ func (m *model) conversation(msg tea.Msg) tea.Cmd {
 	case reported:
 		m.report(msg)
 	case openAsks:
-		if msg.gen == m.gen {
+		if msg.n == m.checked {
 			m.ask(msg)
 		}
 	case served:

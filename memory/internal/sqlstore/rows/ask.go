@@ -17,8 +17,9 @@ const (
 	askColumns = `id,kind,thread_id,root_id,user_id,turn_id,step,call_id,agent,task_id,task,body,outcome,named,approved,answer,message_id,settled_by,settled_at,created_at`
 	SelectAsk  = `SELECT ` + askColumns + ` FROM asks`
 	// AskNamed is a condition: an ask has an id, or is about a call.
-	AskNamed    = `(id = ? OR id = ? OR id = (SELECT approval_id FROM tool_calls WHERE id = ? AND approval_id <> ''))`
-	OrderAsks   = ` ORDER BY created_at, id`
+	AskNamed = `(id = ? OR id = ? OR id = (SELECT approval_id FROM tool_calls WHERE id = ? AND approval_id <> ''))`
+	// OrderAsks is that of creation; the ids of a step's questions end with the numbers of its calls.
+	OrderAsks   = ` ORDER BY created_at, LENGTH(id), id`
 	AskApproval = "approval" // a decision on calls
 	AskQuestion = "question" // an answer to ask_user
 	// OutcomeAborted settles what a turn still asks when it ends.
