@@ -13,7 +13,7 @@ type WhenBusy string
 // Choices of a sender.
 const (
 	Queue  WhenBusy = "queue"  // a later turn, in order
-	Steer  WhenBusy = "steer"  // into the running turn, before its next model call
+	Steer  WhenBusy = "steer"  // into the running turn, before its next model call; after its last one as Queue
 	Reject WhenBusy = "reject" // refused with CodeConflict
 )
 

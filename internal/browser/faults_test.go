@@ -406,7 +406,7 @@ func TestAll_TheListOfConversations(t *testing.T) {
 	s := tt.New(t)
 	s.StartWorker()
 	p := Open(t, s.StartWeb().Link, 1300, 850)
-	p.Say("script: say the needle is here")
+	p.Say("script: say the needle is here" + strings.Repeat(" and stays", 20))
 	p.Text("article.assistant", "needle")
 	p.Text(".sidebar a.chat", "Completed") // what comes while nobody looks is new
 	one := p.Thread()
@@ -419,6 +419,7 @@ func TestAll_TheListOfConversations(t *testing.T) {
 	_, err := s.Client.Send(s.Ctx(), memory.SendRequest{ThreadID: one, Content: agent.Text("script: say it went on")})
 	require.NoError(t, err)
 	p.See("document.querySelectorAll('.sidebar .unread').length === 1")
+	require.True(t, Eval[bool](p, "(e => e.scrollWidth <= e.clientWidth)(document.querySelector('nav.sidebar'))"), "a long name does not widen the list")
 	p.Click(".sidebar .unread a.chat")
 	p.Text("article.assistant", "it went on")
 	p.Gone(".sidebar .unread")

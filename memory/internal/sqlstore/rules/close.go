@@ -75,6 +75,9 @@ func (u *Unit) End(t *rows.Thread, turn *rows.Turn, r memory.CloseRequest, close
 	turn.Answer = answer
 	t.TotalTimeMs += turn.ClosedMs - turn.OpenedMs
 	t.OpenTurnID, t.Status, t.Reason = "", r.Outcome, ""
+	if t.Waiting > 0 { // who steered a turn that is over steers no other one
+		u.Exec(`UPDATE inbox SET when_busy = 'queue' WHERE thread_id = ? AND state = 'waiting' AND when_busy = 'steer'`, t.ID)
+	}
 	switch r.Outcome {
 	case agent.ThreadCompleted:
 		turn.Reason = ""

@@ -117,8 +117,12 @@ var modelRules = []suite.Rule{
 	}},
 	{Name: "a steered message after the last model call gets a turn of its own", Turn: func(e *suite.Env, t memory.Turn) {
 		e.Reply(t, 1, "final")
-		r := e.Steer("s1", "m2")
-		suite.Equal(e, "next", e.Close(suite.Completed(t, 1)).Next, r.TurnID)
+		e.Send("s1", "m2")
+		r := e.Steer("s1", "m3")
+		e.Close(suite.Completed(t, 1))
+		queued := e.Turn(e.Thread(t.ThreadID).OpenTurnID)
+		suite.Equals(e, "it joins no other one", e.Steered(queued, 1), 0, "message", queued.MessageID, "m2")
+		suite.Equal(e, "next", e.Answer(queued, 1, "to m2").Next, r.TurnID)
 	}},
 	{Name: "counters equal the rows, the context window is the last call's", Turn: func(e *suite.Env, t memory.Turn) {
 		calls := e.Calls(t, 1, 2)
