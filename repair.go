@@ -3,9 +3,11 @@ package spool
 import (
 	"cmp"
 	"context"
+	"errors"
 	"log/slog"
 	"time"
 
+	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/internal/keeper"
 	"github.com/spool-agents/spool/internal/nudge"
 	"github.com/spool-agents/spool/memory/verify"
@@ -40,5 +42,10 @@ func (c *Client) Reconcile(ctx context.Context, wait time.Duration) ([]string, e
 		Store: c.store, Client: c.temporal, Namespace: c.o.Namespace, Log: slog.New(slog.DiscardHandler),
 		Nudger: nudge.Nudger{Client: c.temporal, StoreID: c.store.ID(), TaskQueue: c.o.TaskQueue},
 	}
-	return k.Now(ctx, cmp.Or(wait, keeper.DefaultAge))
+	done, err := k.Now(ctx, cmp.Or(wait, keeper.DefaultAge))
+	var said *agent.Error // what the store says
+	if err != nil && ctx.Err() == nil && !errors.As(err, &said) {
+		err = c.unreachable(err)
+	}
+	return done, err
 }

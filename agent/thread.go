@@ -313,7 +313,7 @@ func CallAsText(tool string) Warning {
 
 // AnswerCut is the warning of WarnAnswerCut.
 func AnswerCut() Warning {
-	return Warning{Code: WarnAnswerCut, Message: "the model reached its output limit: the answer is cut; raise maxTokens in the agent's template, or ask it to go on"}
+	return Warning{Code: WarnAnswerCut, Message: "the model reached its output limit: the answer is cut; raise maxTokens in the agent's file, or ask it to go on"}
 }
 
 // FinishLength is the reason with which a model ends that reached its output limit.

@@ -37,7 +37,7 @@ func OpenStore(ctx context.Context, cfg config.Config, log *slog.Logger) (memory
 }
 
 // TemplateWarning is the log's message for what is wrong with an agent file.
-const TemplateWarning = "agent template"
+const TemplateWarning = "agent file"
 
 // Folders are where the agents of a worker are looked for.
 func Folders(cfg config.Config) template.Folders {

@@ -102,7 +102,11 @@ func readYAML(dir string) (trust.File, layer, []string) {
 	}
 	file, err := parser.ParseBytes(read.Raw, 0)
 	if err != nil {
-		return read, nil, []string{fmt.Sprintf("%s is not valid YAML: %s", path, strings.TrimSpace(yaml.FormatError(err, false, false)))}
+		text := strings.TrimSpace(yaml.FormatError(err, false, false))
+		if strings.Contains(text, "mapping value") {
+			text += "; put a value that ends with a colon, or has one before a blank, in quotes"
+		}
+		return read, nil, []string{fmt.Sprintf("%s is not valid YAML: %s", path, text)}
 	}
 	values := layer{}
 	var problems []string

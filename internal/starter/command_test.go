@@ -47,6 +47,8 @@ func TestUsageErrorsNameTheFlagAndTheFix(t *testing.T) {
 		"fork -c a/b a/b":                      {"--conversation", "A-Z"},
 		"send":                                 {"message is empty", "or - to read it from stdin"},
 		"send a b":                             {"unexpected argument b", "quotes"},
+		"send --session= x":                    {"--session is empty", "leave the flag out"},
+		"chat --thread=":                       {"--thread is empty"},
 		"send --bogus x":                       {"unknown flag --bogus"},
 		"send --when-busy later x":             {"--when-busy", "later", "queue, steer or reject"},
 		"send --detach --wait x":               {"--detach", "--wait", "one of the two"},

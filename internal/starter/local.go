@@ -10,6 +10,7 @@ import (
 	"go.temporal.io/sdk/client"
 
 	"github.com/spool-agents/spool"
+	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/internal/boot"
 	"github.com/spool-agents/spool/internal/config"
 	"github.com/spool-agents/spool/internal/exit"
@@ -36,7 +37,10 @@ func (a *app) serveHere(ctx context.Context, cfg config.Config) (*spool.Client, 
 	a.announce(cfg, fresh)
 	telemetry := a.telemetry(ctx, true)
 	c := a.client(ctx, cfg, store, telemetry)
-	if !c.Connected() {
+	switch {
+	case !c.Connected() && a.Gone:
+		return nil, agent.Errorf(agent.CodeUnavailable, "Temporal cannot be reached at %s, and a store in memory keeps nothing until it is back: start it (%s dev), or name another store", cfg.Temporal.HostPort, a.Name)
+	case !c.Connected():
 		return c, nil
 	}
 	o, err := boot.Options(cfg, store, a.lookup, slog.New(&short{Handler: a.log().Handler(), tell: sync.OnceFunc(func() {

@@ -7,7 +7,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+
+	"github.com/alecthomas/kong"
 
 	"github.com/spool-agents/spool"
 	"github.com/spool-agents/spool/agent"
@@ -32,7 +35,12 @@ type target struct {
 }
 
 // Validate checks what can be checked without a store.
-func (t *target) Validate() error {
+func (t *target) Validate(k *kong.Context) error {
+	for _, p := range k.Path {
+		if f := p.Flag; f != nil && f.Target.String() == "" && slices.Contains([]string{"session", "conversation", "thread"}, f.Name) {
+			return fmt.Errorf("--%s is empty, perhaps a variable that is not set: name one, or leave the flag out", f.Name)
+		}
+	}
 	switch {
 	case t.Thread != "" && (t.Session != "" || t.Conversation != ""):
 		return fmt.Errorf("--thread replaces --session and --conversation: give one or the other")
@@ -92,8 +100,8 @@ type sendCmd struct {
 	Text  string   `arg:"" help:"The message; what stdin holds is put behind it. Or - to read all of it from stdin."`
 }
 
-func (s *sendCmd) Validate() error {
-	if err := s.target.Validate(); err != nil {
+func (s *sendCmd) Validate(k *kong.Context) error {
+	if err := s.target.Validate(k); err != nil {
 		return err
 	}
 	switch memory.WhenBusy(s.WhenBusy) {
