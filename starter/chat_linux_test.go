@@ -76,6 +76,7 @@ func TestALineIsEdited(t *testing.T) {
 		assert.Equal(t, []string{"script: say hello 世！e\u0301\ntwo\nthree words"}, u.asked("s/default"))
 		d.Types(CtrlD)
 		d.Ends(exit.Done)
+		d.Sees("chat -t s/default")
 	})
 }
 
@@ -106,6 +107,7 @@ func TestAll_WhatWasTypedComesBackInLaterSessions(t *testing.T) {
 		d.SeesLine(">")
 		d.Types(CtrlD)
 		d.Ends(exit.Done)
+		assert.NotContains(t, d.All(), "go on with", "nothing was sent")
 	})
 }
 

@@ -37,7 +37,7 @@ func TestApprovalsAreDecided(t *testing.T) {
 		d.Types(`script: call shell {"command":"touch one"} && shell {"command":"touch two\u202e"} ;; say done` + Enter + "y" + Enter)
 		d.Sees("orchestrator wants to run:")
 		d.SeesLine(`    command: touch two\u202e`)
-		d.Sees("[a] always: shell asks no more in this session")
+		d.Sees("[a] always: shell asks no more in this session; what must ask each time")
 		d.Sees(decides)
 		d.Pastes("y\r")
 		d.Sees("a paste is no answer")
@@ -150,7 +150,7 @@ func TestQuestionsAreAnswered(t *testing.T) {
 func TestCommandsOfChat(t *testing.T) {
 	atBoth(t, func(t *testing.T, u *user, cols int) {
 		require.NoError(t, os.MkdirAll(filepath.Join(u.work, "docs"), 0o755))
-		for _, name := range []string{"docs/alpha.md", "docs/alpine.md", ".hidden"} {
+		for _, name := range []string{"docs/alpha.md", "docs/alpine.md", ".hidden", "docs/my notes 1.md", "docs/my notes 2.md"} {
 			require.NoError(t, os.WriteFile(filepath.Join(u.work, name), nil, 0o644))
 		}
 		d := u.sits(cols, "-s", "sure")
@@ -172,6 +172,8 @@ func TestCommandsOfChat(t *testing.T) {
 		d.Sees("@docs/alpha.md  @docs/alpine.md")
 		d.Types("h" + Tab)
 		d.SeesLine("> look at @docs/alpha.md")
+		d.Types("and @docs/my" + Tab + "2" + Tab)
+		d.SeesLine("> look at @docs/alpha.md and @docs/my notes 2.md")
 		d.Types(CtrlU + say + "first" + Enter)
 		d.SeesLine("first")
 		d.Sees("researcher")

@@ -171,7 +171,7 @@ func (t *Talk) approval(ctx context.Context, a spool.ApprovalRequest, optional b
 		offers = append(offers, "the word like (yes, and "+like+" asks no more in this session)")
 	}
 	if always {
-		offers = append(offers, "or the word always (yes, and these tools ask no more in this session)")
+		offers = append(offers, "or the word always (yes, and these tools ask no more in this session; what must ask each time still does)")
 	}
 	prompt := strings.Join(offers, ", ") + ": "
 	if optional {

@@ -1,6 +1,7 @@
 package printer
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -22,8 +23,9 @@ type Live struct {
 
 	agents  map[string]string // sub-agent thread id -> what it is called
 	depth   map[string]int
-	apart   map[string]bool   // calls that delegate in the background
-	shown   map[string]*shown // by message id
+	apart   map[string]bool    // calls that delegate in the background
+	calls   map[string]payload // without a result
+	shown   map[string]*shown  // by message id
 	cleaner terminal.Cleaner
 	midLine bool
 	said    map[string]bool // what stands in the logs of two threads is shown once
@@ -41,7 +43,7 @@ type shown struct {
 
 // NewLive shows a turn of a thread, "" = all of them.
 func NewLive(root, turn string, text io.Writer, note func(string, ...any)) *Live {
-	return &Live{root: root, turn: turn, text: text, note: note, agents: map[string]string{}, depth: map[string]int{}, apart: map[string]bool{}, shown: map[string]*shown{},
+	return &Live{root: root, turn: turn, text: text, note: note, agents: map[string]string{}, depth: map[string]int{}, apart: map[string]bool{}, calls: map[string]payload{}, shown: map[string]*shown{},
 		said: map[string]bool{}, Cursor: map[string]string{}}
 }
 
@@ -224,6 +226,7 @@ func (l *Live) event(u spool.Update) {
 
 // call shows a call; that of a sub-agent gives it its name and depth.
 func (l *Live) call(threadID, who string, p payload) {
+	l.calls[p.ToolCallID] = p
 	if p.SubAgent == "" {
 		l.Line("%s→ %s", who, terminal.CallText(p.Intent, p.Arguments))
 		return
@@ -240,11 +243,14 @@ func (l *Live) call(threadID, who string, p payload) {
 }
 
 func (l *Live) response(who string, p payload) {
-	name := p.Name
+	name := terminal.OneLine(cmp.Or(p.Name, terminal.NoName), 60)
+	call := l.calls[p.ToolCallID]
+	delete(l.calls, p.ToolCallID)
 	if p.SubAgent != "" {
-		name = l.agents[p.SubAgent]
+		name = terminal.OneLine(l.agents[p.SubAgent], 60)
+	} else if call.ToolCallID != "" && l.runs(p.Name) { // which of them has ended?
+		name = terminal.CallText(p.Name, call.Arguments)
 	}
-	name = terminal.OneLine(name, 60)
 	ok := p.Status == string(agent.CallSuccess)
 	if l.apart[p.ToolCallID] && ok {
 		l.Line("%s⇢ %s goes on in the background", who, name)
@@ -258,6 +264,15 @@ func (l *Live) response(who string, p payload) {
 		took = " " + short(time.Duration(p.DurationMs)*time.Millisecond)
 	}
 	l.Line("%s%s %s%s", who, mark, name, took)
+}
+
+func (l *Live) runs(tool string) bool {
+	for _, c := range l.calls {
+		if c.Intent == tool {
+			return true
+		}
+	}
+	return false
 }
 
 // wait says that a model call is made later, unless that is over, or short. A

@@ -39,6 +39,30 @@ func said(id, text string) agent.Message {
 	return agent.Message{ID: id, TurnID: "t1", Role: agent.RoleAssistant, Content: agent.Text(text)}
 }
 
+// Of calls that run at once each end says which it is.
+func TestLiveTellsCallsApart(t *testing.T) {
+	s := newScreen()
+	call := func(id, name, expression string) {
+		s.event(t, "s/default", agent.EventToolCall, map[string]any{"intent": name, "toolCallId": id, "arguments": map[string]any{"expression": expression}})
+	}
+	end := func(id, name string) {
+		s.event(t, "s/default", agent.EventToolResponse, map[string]any{"name": name, "toolCallId": id, "status": "success"})
+	}
+	call("c1", "calculator", "1+1")
+	call("c2", "calculator", "2+2")
+	call("c3", "", "")
+	end("c2", "calculator")
+	end("c3", "")
+	end("c1", "calculator")
+	assert.Equal(t, `| → calculator(expression=1+1)
+| → calculator(expression=2+2)
+| → (no name)(expression=)
+| ✓ calculator(expression=2+2)
+| ✓ (no name)
+| ✓ calculator
+`, s.out.String())
+}
+
 func TestLiveShowsATurn(t *testing.T) {
 	s := newScreen()
 	s.text(t, "t1", "m1", 1, 0, "let me ")

@@ -235,10 +235,12 @@ func (m *model) export(dir string) tea.Cmd {
 
 // complete completes what stands before the cursor: a command, its argument, or a file.
 func (m *model) complete() {
-	word := m.input.word()
+	word, before := m.input.word(), m.input.before()
+	at := strings.LastIndex(" "+before, " @")
 	var from []string
 	switch line := m.input.Value(); {
-	case strings.HasPrefix(word, "@"):
+	case at >= 0:
+		word = before[at:] // names may have blanks
 		from = m.files(word)
 	case word == line && strings.HasPrefix(word, "/"):
 		for _, c := range commands() {
@@ -283,7 +285,7 @@ func (m *model) files(word string) (names []string) {
 	}
 	entries, _ := os.ReadDir(filepath.Join(m.o.Folder, dir)) // a folder that cannot be read has no names
 	for _, e := range entries {
-		if strings.HasPrefix(e.Name(), ".") && !strings.HasPrefix(base, ".") || strings.ContainsAny(e.Name(), " \n") {
+		if strings.HasPrefix(e.Name(), ".") && !strings.HasPrefix(base, ".") || strings.Contains(e.Name(), "\n") {
 			continue
 		}
 		name := "@" + dir + e.Name()

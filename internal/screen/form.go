@@ -63,7 +63,7 @@ func newApproval(a spool.ApprovalRequest) *form {
 		f.choices = append(f.choices, choice{key: "l", text: "like: " + like + " asks no more in this session", verdict: memory.ApproveAll, narrow: true})
 	}
 	if always {
-		f.choices = append(f.choices, choice{key: "a", text: "always: " + tools(a) + " asks no more in this session", verdict: memory.ApproveAll})
+		f.choices = append(f.choices, choice{key: "a", text: "always: " + tools(a) + " asks no more in this session; what must ask each time still does", verdict: memory.ApproveAll})
 	}
 	f.choices = append(f.choices, choice{key: "n", text: "no", verdict: memory.Deny},
 		choice{key: "e", text: "edit: tell the agent something instead", verdict: memory.Edit})

@@ -83,9 +83,13 @@ func (in *input) recall(by int) {
 
 // word is what stands before the cursor since the last blank.
 func (in *input) word() string {
-	lines := strings.Split(in.Value(), "\n")
-	before := string([]rune(lines[in.Line()])[:in.Column()])
+	before := in.before()
 	return before[strings.LastIndex(before, " ")+1:]
+}
+
+// before is what stands in the line before the cursor.
+func (in *input) before() string {
+	return string([]rune(strings.Split(in.Value(), "\n")[in.Line()])[:in.Column()])
 }
 
 // history is what was typed, in this and in earlier sessions. Nobody else may read its file.

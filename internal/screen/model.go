@@ -202,12 +202,15 @@ func Run(ctx context.Context, o Options) (thread string, err error) {
 	p := tea.NewProgram(m, options...)
 	m.send = p.Send
 	_, err = p.Run()
+	if thread = m.thread; m.stop == nil { // it was never there
+		thread = ""
+	}
 	m.input.clear() // what was typed is in the history, however it ended
 	switch {
 	case ctx.Err() != nil || errors.Is(err, tea.ErrProgramKilled):
-		return m.thread, exit.With(exit.Interrupted)
+		return thread, exit.With(exit.Interrupted)
 	case err != nil:
-		return m.thread, err
+		return thread, err
 	}
-	return m.thread, exit.With(m.code)
+	return thread, exit.With(m.code)
 }

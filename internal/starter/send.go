@@ -301,6 +301,8 @@ func (a *app) draw(ctx context.Context, c chat.Conversations, cfg config.Config,
 		return said.String()
 	}
 	thread, err := screen.Run(ctx, o)
-	a.Progress("go on with: %s chat -t %s", a.Name, thread)
+	if thread != "" {
+		a.Progress("go on with: %s chat -t %s", a.Name, thread)
+	}
 	return err
 }

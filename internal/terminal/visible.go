@@ -2,6 +2,7 @@ package terminal
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"regexp"
@@ -17,9 +18,13 @@ import (
 // what a terminal would not show, or would show as something else, is written as
 // an escape.
 
+// NoName stands for the name of a tool that a model left out.
+const NoName = "(no name)"
+
 // CallText is the short form of a call for lines of progress: ls(path=.). What a
 // person decides about is shown by WholeCall.
 func CallText(name string, args json.RawMessage) string {
+	name = cmp.Or(name, NoName)
 	list, ok := arguments(args)
 	if !ok {
 		return Cut(Visible(name), 60) + "(" + Cut(Visible(plainText(args)), 60) + ")"
