@@ -106,8 +106,10 @@ type Config struct {
 	// CodecToken lets clients in at the codec server, "" = everybody who reaches it.
 	CodecToken Secret
 
-	// Dev is the running dev stack of this home, nil if there is none.
-	Dev *DevInfo
+	// Dev is the running dev stack of this home, nil if there is none; died is where the
+	// Temporal of one was that did not end in order.
+	Dev  *DevInfo
+	died string
 
 	// Folder is spool.yaml of the working directory and what it asks for, if that is
 	// not home. Ignored says what of it does not count, and what to do.
@@ -158,6 +160,15 @@ func (c Config) OneProcess() bool {
 	return c.Store == "memory:" || strings.HasPrefix(c.Store, "file:")
 }
 
+// NoTemporal says what does not answer where Temporal cannot be reached. program is what
+// a person calls.
+func (c Config) NoTemporal(program string) string {
+	if c.died != "" && c.Source(TemporalAddress) == "default" {
+		return "the dev stack of this home, with Temporal at " + c.died + ", does not run any more: start " + program + " dev again"
+	}
+	return "no server answers at " + c.Temporal.HostPort
+}
+
 // Load reads all settings. Its error has code invalid and one line per problem,
 // each naming the setting, the value, what is allowed and where it came from.
 func Load(o Options) (Config, error) {
@@ -172,6 +183,8 @@ func Load(o Options) (Config, error) {
 	r.addYAML(&c)
 	if info, live := ReadLive(c.Home); live {
 		c.Dev = &info
+	} else {
+		c.died = info.Temporal
 	}
 	c.Temporal = r.temporal(c.Dev)
 	defaults := map[string]func() string{

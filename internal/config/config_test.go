@@ -203,6 +203,10 @@ func TestDeadDevIsIgnored(t *testing.T) {
 	write(config.DevPIDs{Temporal: os.Getpid()})
 	require.NoError(t, l.Close())
 	assert.False(t, live(), "nothing listens")
+	assert.Contains(t, w.must().NoTemporal("starter"), "with Temporal at "+address+", does not run any more: start starter dev again")
+	w.env["TEMPORAL_ADDRESS"] = "127.0.0.1:1"
+	assert.Equal(t, "no server answers at 127.0.0.1:1", w.must().NoTemporal("starter"))
+	delete(w.env, "TEMPORAL_ADDRESS")
 	w.write(config.DevPath(w.home), "{broken")
 	assert.False(t, live())
 	assert.Equal(t, "localhost:7233", w.must().Temporal.HostPort)

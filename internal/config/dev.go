@@ -45,7 +45,7 @@ func DevPath(home string) string { return filepath.Join(home, "dev.json") }
 // ReadLive returns the ready object of the dev stack of this home if that stack
 // is alive: one of its processes exists and its Temporal address takes a
 // connection. A missing, damaged or dead file is reported as false: it only says
-// that nothing runs.
+// that nothing runs, and where it ran.
 func ReadLive(home string) (DevInfo, bool) {
 	raw, err := os.ReadFile(DevPath(home))
 	if err != nil {
@@ -53,11 +53,11 @@ func ReadLive(home string) (DevInfo, bool) {
 	}
 	var info DevInfo
 	if json.Unmarshal(raw, &info) != nil || info.Temporal == "" || !info.processAlive() {
-		return DevInfo{}, false
+		return info, false
 	}
 	conn, err := net.DialTimeout("tcp", info.Temporal, devDialTimeout)
 	if err != nil {
-		return DevInfo{}, false
+		return info, false
 	}
 	_ = conn.Close()
 	return info, true

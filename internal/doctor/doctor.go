@@ -127,7 +127,7 @@ func (d *Doctor) temporal(ctx context.Context) (client.Client, []Check) {
 	cfg := d.Config
 	tc, err := d.Dial(ctx)
 	if err != nil {
-		return nil, []Check{{"temporal", false, "no server answers at " + cfg.Temporal.HostPort + ": " + terminal.OneLine(err.Error(), 300),
+		return nil, []Check{{"temporal", false, cfg.NoTemporal(d.Program) + ": " + terminal.OneLine(err.Error(), 300),
 			d.Program + " dev starts a local one; TEMPORAL_ADDRESS (" + cfg.Source(config.TemporalAddress) + ") names another"}}
 	}
 	checks := []Check{{"temporal", true, cfg.Temporal.HostPort + ", namespace " + cfg.Temporal.Namespace, ""}}
@@ -258,16 +258,16 @@ func (d *Doctor) tools(ctx context.Context) []Check {
 	files, servers := mcp.Probe(ctx, d.MCP())
 	for _, f := range files {
 		if f.Problem != "" {
-			checks = append(checks, Check{"mcp", false, f.Path() + " " + f.Problem, "mend the file"})
+			checks = append(checks, Check{"tools", false, f.Path() + " " + f.Problem, "mend the file"})
 		}
 	}
 	for _, s := range servers {
-		c := Check{"mcp", true, "server " + s.ID + " answers: " + printer.Plural(len(s.Tools), "tool"), ""}
+		c := Check{"tools", true, "MCP server " + s.ID + " answers: " + printer.Plural(len(s.Tools), "tool"), ""}
 		switch s.State {
 		case mcp.StateFailed:
-			c.OK, c.Detail, c.ToDo = false, "server "+s.ID+" of "+s.File+": "+s.Problem, "mend its entry, or add \"disabled\": true to it"
+			c.OK, c.Detail, c.ToDo = false, "MCP server "+s.ID+" of "+s.File+": "+s.Problem, "mend its entry, or add \"disabled\": true to it"
 		case mcp.StateWaiting:
-			c.Detail, c.ToDo = "server "+s.ID+" of "+s.File+" is not started: nobody has agreed to the file", d.asks()
+			c.Detail, c.ToDo = "MCP server "+s.ID+" of "+s.File+" is not started: nobody has agreed to the file", d.asks()
 		}
 		checks = append(checks, c)
 	}

@@ -46,6 +46,9 @@ func (p *Printer) Thread(v spool.View) {
 		p.Print("\n%s (being worked on)\n%s", head, rest)
 	}
 	section(p, "in no turn", v.Inbox, func(e memory.InboxEntry) string {
+		if e.Quiet && e.State == memory.EntryWaiting {
+			return "the end of a sub-agent's work, which the next message takes along: " + e.ID
+		}
 		return fmt.Sprintf("%s %s %s %s", e.Kind, e.ID, e.State, terminal.OneLine(e.Content.String(), 80))
 	})
 	section(p, "approvals", v.Approvals, p.Approval)

@@ -3,7 +3,6 @@ package starter
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"log/slog"
@@ -268,7 +267,7 @@ func (a *app) client(ctx context.Context, cfg config.Config, store memory.Conver
 	cfg.Temporal.MetricsHandler = t.Temporal()
 	tc, err := dial(ctx, cfg.Temporal)
 	if err != nil {
-		o.Unreachable = fmt.Errorf("no server answers at %s", cfg.Temporal.HostPort)
+		o.Unreachable = errors.New(cfg.NoTemporal(a.Name))
 		return spool.NewClient(store, nil, o)
 	}
 	a.closers = append(a.closers, tc.Close)

@@ -490,8 +490,8 @@ func TestDoctorNamesEachPartThatIsWrong(t *testing.T) {
 	named(all, "store", "spool.db", true, "")
 	named(all, "temporal", "127.0.0.1:1", false, "TEMPORAL_ADDRESS (environment TEMPORAL_ADDRESS)")
 	named(all, "agents", bad+":2", false, "mend the file")
-	named(all, "mcp", "mcp.json is not the JSON expected", false, "mend the file")
-	named(all, "mcp", "nobody has agreed to the file", true, "trust shows what it asks for")
+	named(all, "tools", "mcp.json is not the JSON expected", false, "mend the file")
+	named(all, "tools", "nobody has agreed to the file", true, "trust shows what it asks for")
 	named(all, "model", "scripted demo model", true, "")
 
 	_, all = find("--store", "sqlite:"+filepath.Join(b.home, "none.db"))

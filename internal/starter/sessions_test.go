@@ -111,6 +111,7 @@ func TestRow79_ExportAndImport(t *testing.T) {
 
 	// What waited is dropped, and the conversation is at its end: a message opens it again.
 	b.run("send", "--detach", "-s", "waits", "hi")
+	assert.Contains(t, b.run("send", "--when-busy", "reject", "-s", "waits", "hi").errout, "thread waits/default is busy (1 waiting): try later")
 	assert.Equal(t, "pending", b.run("show", "waits/default", "--json").json(t)["thread"].(map[string]any)["status"])
 	require.Equal(t, exit.Done, b.run("sessions", "export", "waits", "--dir", filepath.Join(b.home, "waits")).code)
 	r = other.run("sessions", "import", filepath.Join(b.home, "waits"))

@@ -1,7 +1,6 @@
 package copy
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -81,8 +80,7 @@ func (u *unit) edit(r memory.EditRequest, p agent.ParsedThreadID, e memory.Threa
 		u.Threads = slices.DeleteFunc(u.Threads, func(t *rows.Thread) bool { return slices.Contains(res.Threads, t.ID) })
 		return
 	case t.OpenTurnID != "" || t.Waiting > 0:
-		rows.Refuse(agent.CodeConflict, "thread %s is at work (turn %s open, %d waiting): wait for its end or cancel it; nothing was changed",
-			t.ID, cmp.Or(t.OpenTurnID, "none"), t.Waiting)
+		rows.Refuse(agent.CodeConflict, "thread %s is at work (%s): wait for its end or cancel it; nothing was changed", t.ID, t.Work())
 	}
 	var done memoryEdited
 	if e.Delete || e.Replace {

@@ -1,7 +1,6 @@
 package copy
 
 import (
-	"cmp"
 	"context"
 	"time"
 
@@ -32,8 +31,7 @@ func (u *unit) deleteTree(t *rows.Thread, idleSince time.Time) memory.DeleteResu
 	for _, id := range ids {
 		one := u.Thread(id)
 		if one.OpenTurnID != "" || one.Waiting > 0 {
-			rows.Refuse(agent.CodeConflict, "thread %s is at work (turn %s open, %d waiting): cancel it first (cancel --all also drops what waits); nothing was deleted",
-				one.ID, cmp.Or(one.OpenTurnID, "none"), one.Waiting)
+			rows.Refuse(agent.CodeConflict, "thread %s is at work (%s): cancel it first (cancel --all also drops what waits); nothing was deleted", one.ID, one.Work())
 		}
 		if !idleSince.IsZero() && !rows.Stamp(one.UpdatedMs).Before(idleSince) {
 			rows.Refuse(agent.CodeConflict, "thread %s was active at %s; nothing was deleted", one.ID, rows.Stamp(one.UpdatedMs).Format(time.RFC3339))

@@ -1,6 +1,7 @@
 package rows
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 
@@ -66,6 +67,14 @@ func (t *Thread) Loaded() {
 	if t.SummaryTo > 0 {
 		t.SummarizedFrom = agent.MessageRange(t.ID, t.SummaryFrom, t.SummaryTo)
 	}
+}
+
+// Work says what a thread has to do: a turn that is open, and what waits.
+func (t *Thread) Work() string {
+	if t.OpenTurnID == "" {
+		return fmt.Sprintf("%d waiting", t.Waiting)
+	}
+	return fmt.Sprintf("turn %s open, %d waiting", t.OpenTurnID, t.Waiting)
 }
 
 // TurnID is the id of the turn of an inbox entry. The thread's creation is part of it:

@@ -1,7 +1,6 @@
 package rules
 
 import (
-	"cmp"
 	"context"
 	"slices"
 
@@ -116,7 +115,7 @@ func repeatedSend(t *rows.Thread, old *rows.Entry, r memory.SendRequest) memory.
 // roomFor refuses what the sender or a limit does not want in the inbox now.
 func (u *Unit) roomFor(t *rows.Thread, r memory.SendRequest) {
 	if r.WhenBusy == memory.Reject && (t.OpenTurnID != "" || t.Waiting > 0) {
-		rows.Refuse(agent.CodeConflict, "thread %s is busy (turn %s open, %d waiting): try later, or queue the message", t.ID, cmp.Or(t.OpenTurnID, "none"), t.Waiting)
+		rows.Refuse(agent.CodeConflict, "thread %s is busy (%s): try later, or queue the message", t.ID, t.Work())
 	}
 	limit := int64(r.MaxWaiting)
 	if limit <= 0 {
@@ -144,7 +143,7 @@ func (s *Store) Retry(ctx context.Context, r memory.RetryRequest) (res memory.Se
 			return res
 		}
 		if t.OpenTurnID != "" || t.Waiting > 0 {
-			rows.Refuse(agent.CodeConflict, "thread %s is busy (turn %s open, %d waiting): only the last turn can be retried, once nothing comes after it", t.ID, cmp.Or(t.OpenTurnID, "none"), t.Waiting)
+			rows.Refuse(agent.CodeConflict, "thread %s is busy (%s): only the last turn can be retried, once nothing comes after it", t.ID, t.Work())
 		}
 		last := u.LastTurn(t)
 		if last == nil {
