@@ -121,7 +121,7 @@ func decision(b *bench, id string) string {
 	return ""
 }
 
-const anyAnswer = "in this session): "
+const anyAnswer = "still does): "
 
 // What was typed or pasted before a question stood there is no answer to it.
 func TestOnlyWhatIsTypedAfterAQuestionAnswersIt(t *testing.T) {
