@@ -74,6 +74,8 @@ func TestRow02_AgentsCommand(t *testing.T) {
 	theirs := write(filepath.Join(s.Work, ".claude", "agents", "researcher.md"), "---\nname: researcher\ndescription: theirs\n---\nYou are theirs.\n")
 	home := write(filepath.Join(s.Dir, "agents", "homely.md"), "You live at home.\n")
 	s.Env = append(s.Env, "SPOOL_DISABLED_AGENTS=general")
+	require.Contains(t, says(t, s, 0, "agents"), ours+":2: before you agree to this file, it does not take the place of the agent researcher")
+	says(t, s, 0, "trust", "--yes")
 	out := says(t, s, 0, "agents")
 	for _, want := range []string{ours + ":4: unknown key \"temperatur\"", "instead of " + theirs, "instead of built in", home, "general (disabled)"} {
 		require.Contains(t, out, want)
