@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -248,7 +250,7 @@ func (l *Live) response(who string, p payload) {
 	delete(l.calls, p.ToolCallID)
 	if p.SubAgent != "" {
 		name = terminal.OneLine(l.agents[p.SubAgent], 60)
-	} else if call.ToolCallID != "" && l.runs(p.Name) { // which of them has ended?
+	} else if call.ToolCallID != "" && slices.ContainsFunc(slices.Collect(maps.Values(l.calls)), func(c payload) bool { return c.Intent == p.Name }) { // which of them has ended?
 		name = terminal.CallText(p.Name, call.Arguments)
 	}
 	ok := p.Status == string(agent.CallSuccess)
@@ -264,15 +266,6 @@ func (l *Live) response(who string, p payload) {
 		took = " " + short(time.Duration(p.DurationMs)*time.Millisecond)
 	}
 	l.Line("%s%s %s%s", who, mark, name, took)
-}
-
-func (l *Live) runs(tool string) bool {
-	for _, c := range l.calls {
-		if c.Intent == tool {
-			return true
-		}
-	}
-	return false
 }
 
 // wait says that a model call is made later, unless that is over, or short. A

@@ -35,12 +35,12 @@ func (l look) diff(tool string, args json.RawMessage, most int) []string {
 	case tool == "file_edit" && e.Old != nil && e.New != nil:
 		before, after := seen(*e.Old), seen(*e.New)
 		head, tail := shared(before, after)
-		lines = append(lines, marked("  ", before[:head])...)
-		lines = append(lines, l.each(l.bad, marked("- ", before[head:len(before)-tail]))...)
-		lines = append(lines, l.each(l.good, marked("+ ", after[head:len(after)-tail]))...)
-		lines = append(lines, marked("  ", before[len(before)-tail:])...)
+		lines = append(lines, marked("  ", before[:head], strings.Clone)...)
+		lines = append(lines, marked("- ", before[head:len(before)-tail], l.bad)...)
+		lines = append(lines, marked("+ ", after[head:len(after)-tail], l.good)...)
+		lines = append(lines, marked("  ", before[len(before)-tail:], strings.Clone)...)
 	case tool == "file_write" && e.Content != nil:
-		lines = l.each(l.good, marked("+ ", seen(*e.Content)))
+		lines = marked("+ ", seen(*e.Content), l.good)
 	default:
 		return nil
 	}
@@ -69,16 +69,9 @@ func seen(text string) []string {
 	return terminal.VisibleLines(strings.ReplaceAll(text, "\t", "    "))
 }
 
-func marked(mark string, lines []string) (out []string) {
+func marked(mark string, lines []string, paint func(string) string) (out []string) {
 	for _, line := range lines {
-		out = append(out, mark+line)
+		out = append(out, paint(mark+line))
 	}
 	return out
-}
-
-func (l look) each(paint func(string) string, lines []string) []string {
-	for i := range lines {
-		lines[i] = paint(lines[i])
-	}
-	return lines
 }
