@@ -164,15 +164,18 @@ func (d *Desk) SeesLine(line string) {
 	})
 }
 
-// Ordered checks that texts stand one behind the other in all that was shown.
+// Ordered waits until texts stand one behind the other in all that was shown.
 func (d *Desk) Ordered(texts ...string) {
 	d.t.Helper()
-	rest := d.All()
-	for _, text := range texts {
-		_, after, found := strings.Cut(rest, text)
-		require.True(d.t, found, "%q does not stand behind what is to be before it:\n%s", text, d.All())
-		rest = after
-	}
+	d.Until(strings.Join(texts, ", then "), func([]string) bool {
+		rest, found := d.All(), true
+		for _, text := range texts {
+			if _, rest, found = strings.Cut(rest, text); !found {
+				return false
+			}
+		}
+		return true
+	})
 }
 
 // Painted reports whether a text stands on the screen in a colour of its own; what is

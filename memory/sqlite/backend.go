@@ -124,17 +124,22 @@ func (b *backend) connect() error {
 	return nil
 }
 
-// patiently repeats f while the file is locked, up to the busy timeout or until
-// ctx ends.
+// patiently repeats f while the file is locked, until ctx ends or nobody has
+// committed for the busy timeout: many writers are no lock that somebody forgot.
 func (b *backend) patiently(ctx context.Context, f func() error) error {
-	deadline := time.Now().Add(b.busy)
+	var deadline time.Time
+	var seen int64
 	for {
 		err := f()
 		if !isBusy(err) {
 			return err
 		}
-		if time.Now().After(deadline) {
-			return fmt.Errorf("locked for %s: %w", b.busy, err)
+		if now := time.Now(); now.After(deadline) {
+			version := b.version()
+			if version == seen && !deadline.IsZero() {
+				return fmt.Errorf("locked for %s: %w", b.busy, err)
+			}
+			deadline, seen = now.Add(b.busy), version
 		}
 		select {
 		case <-ctx.Done():
@@ -142,6 +147,14 @@ func (b *backend) patiently(ctx context.Context, f func() error) error {
 		case <-time.After(time.Millisecond + rand.N(4*time.Millisecond)):
 		}
 	}
+}
+
+// version is a number that changes when others commit.
+func (b *backend) version() (n int64) {
+	if b.writer != nil {
+		_ = b.writer.conn.QueryRowContext(context.Background(), `PRAGMA data_version`).Scan(&n)
+	}
+	return n
 }
 
 // Begin waits for the writing connection and for SQLite's write lock.

@@ -68,6 +68,28 @@ func hold(t *testing.T, path string) (release func()) {
 	return release
 }
 
+// TestFault_C8_BusyIsNotHeld: others who commit all the time are waited for.
+func TestFault_C8_BusyIsNotHeld(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "spool.db")
+	s := mustOpen(t, path, sqlite.Options{BusyTimeout: 400 * time.Millisecond})
+	db := memorytest.Must(sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(60000)"))(t)
+	other := memorytest.Must(db.Conn(t.Context()))(t)
+	memorytest.Must(other.ExecContext(t.Context(), "CREATE TABLE others (n); BEGIN IMMEDIATE"))(t)
+	done := make(chan error)
+	go func() {
+		var err error
+		for range 12 { // there is hardly a moment between two
+			time.Sleep(100 * time.Millisecond)
+			_, again := other.ExecContext(context.Background(), "INSERT INTO others VALUES (1); COMMIT; BEGIN IMMEDIATE")
+			err = errors.Join(err, again)
+		}
+		_, last := other.ExecContext(context.Background(), "COMMIT")
+		done <- errors.Join(err, last, other.Close(), db.Close())
+	}()
+	_, err := s.Send(t.Context(), memorytest.Request("s", "m"))
+	require.NoError(t, errors.Join(err, <-done))
+}
+
 // TestFault_C8_LockHeldSixSeconds: a wait, not an error.
 func TestFault_C8_LockHeldSixSeconds(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "spool.db")
