@@ -111,7 +111,7 @@ func TestAll_WhatWasTypedComesBackInLaterSessions(t *testing.T) {
 	})
 }
 
-func TestAPasteIsText(t *testing.T) {
+func TestAll_APasteIsText(t *testing.T) {
 	atBoth(t, func(t *testing.T, u *user, cols int) {
 		d := u.sits(cols, "-s", "s")
 		d.Pastes("/quit\r\nlast \x1b[31mline")
@@ -127,7 +127,7 @@ func TestAPasteIsText(t *testing.T) {
 	})
 }
 
-func TestAnotherSizeIsFollowed(t *testing.T) {
+func TestAll_AnotherSizeIsFollowed(t *testing.T) {
 	u := newUser(t)
 	u.dev()
 	d := u.sits(200, "-s", "s")
@@ -161,7 +161,7 @@ func TestAnotherSizeIsFollowed(t *testing.T) {
 const answer = `## Head\n\nsome **bold** and ` + "`code`" + `, [a link](https://example.org)\n\n- one\n- two\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n` +
 	`&#27;[2Jx \x1b[31mred\u202e &#8238;y` + "\\n\\n```\\n\\x1b]0;title\\x07fmt.Println()\\n```"
 
-func TestAnswersAreMarkdownAndGiveNoOrders(t *testing.T) {
+func TestAll_AnswersAreMarkdownAndGiveNoOrders(t *testing.T) {
 	atBoth(t, func(t *testing.T, u *user, cols int) {
 		d := u.sits(cols, "-s", "s")
 		text := strings.NewReplacer(`\x1b`, "\x1b", `\u202e`, "\u202e", `\x07`, "\x07").Replace(answer)
@@ -209,7 +209,7 @@ func TestAll_ALineMovesWhileTheModelIsSilent(t *testing.T) {
 	})
 }
 
-func TestSubAgentsAreATree(t *testing.T) {
+func TestAll_SubAgentsAreATree(t *testing.T) {
 	atBoth(t, func(t *testing.T, u *user, cols int) {
 		d := u.sits(cols, "-s", "s")
 		d.Types(`script: call assign_task {"agent":"general","task":"script: call assign_task {\"agent\":\"researcher\",\"task\":\"script: first 3s say deep\"} ;; say up"} ;; say all done` + Enter)
@@ -254,7 +254,7 @@ func TestSubAgentsAreATree(t *testing.T) {
 	})
 }
 
-func TestThePastIsShown(t *testing.T) {
+func TestAll_ThePastIsShown(t *testing.T) {
 	atBoth(t, func(t *testing.T, u *user, cols int) {
 		u.send("s", `script: call calculator {"expression":"6*7"} ;; say it is **42**`)
 		for _, args := range [][]string{{"-s", "s"}, {"--continue"}} {

@@ -34,7 +34,7 @@ func violations(p *Tab, axe string) []string {
 
 // The page fits windows of three widths, light and dark, and people who use it
 // without eyes or mouse. SPOOL_TEST_PICTURES names a folder for pictures to look at.
-func TestWidthsAndAccessibility(t *testing.T) {
+func TestAll_WidthsAndAccessibility(t *testing.T) {
 	raw, err := os.ReadFile(filepath.Join(npmtest.Install(t, os.DirFS("testdata/axe")), "node_modules", "axe-core", "axe.min.js"))
 	require.NoError(t, err)
 	axe := string(raw)
@@ -96,7 +96,7 @@ func TestWidthsAndAccessibility(t *testing.T) {
 }
 
 // A person without a mouse reaches and does everything.
-func TestKeyboard(t *testing.T) {
+func TestAll_Keyboard(t *testing.T) {
 	s := tt.New(t)
 	s.StartWorker()
 	p := Open(t, s.StartWeb().Link, 1300, 850)

@@ -86,7 +86,7 @@ func failAll(t *testing.T, s *tt.Stack) map[string]spool.Reply {
 
 // Whatever a model call fails with for good, the turn's error names the model, its
 // provider and what to do, and its code once.
-func TestFinalFailuresSayWhatToDo(t *testing.T) {
+func TestAll_FinalFailuresSayWhatToDo(t *testing.T) {
 	t.Parallel()
 	codes := make([]string, 0, len(failures))
 	for code := range failures {

@@ -143,7 +143,7 @@ func partsSent(t *testing.T, s *tt.Stack) []string {
 // A tool of an MCP server answers with an image, a sound and a document: a model that
 // takes images is shown the first, by reference, and all are kept where a person
 // finds them. A model that takes none reads their names.
-func TestImagesOfToolsAreShown(t *testing.T) {
+func TestAll_ImagesOfToolsAreShown(t *testing.T) {
 	s := stack(t)
 	s.Model.KeepBodies = true
 	servers(t, home(s), free)

@@ -72,7 +72,7 @@ func toolNames(t *testing.T, tools json.RawMessage) []string {
 // A user has an MCP server in HOME/mcp.json: its tools are offered, run, and what
 // they tell stands in the log before their results. F7: every model call has the
 // same list of tools, byte for byte.
-func TestMCPServerOfAUser(t *testing.T) {
+func TestAll_MCPServerOfAUser(t *testing.T) {
 	s := stack(t)
 	servers(t, home(s), free)
 	w := s.StartWorker()
@@ -115,7 +115,7 @@ func TestMCPServerOfAUser(t *testing.T) {
 
 // A worker is killed in mid-call: the server dies with it. A call that does no
 // harm twice is made again under the same key, any other ends as unknown.
-func TestMCPWorkerKilledInMidCall(t *testing.T) {
+func TestAll_MCPWorkerKilledInMidCall(t *testing.T) {
 	s := stack(t)
 	servers(t, home(s), free)
 	w := s.StartWorker()
@@ -141,7 +141,7 @@ func TestMCPWorkerKilledInMidCall(t *testing.T) {
 
 // A server is killed in mid-call: the model is told, the turn goes on, and the
 // next call finds another session.
-func TestMCPServerKilledInMidCall(t *testing.T) {
+func TestAll_MCPServerKilledInMidCall(t *testing.T) {
 	s := stack(t)
 	servers(t, home(s), free)
 	s.StartWorker()
@@ -164,7 +164,7 @@ func TestMCPServerKilledInMidCall(t *testing.T) {
 }
 
 // A cancel of the turn reaches the server.
-func TestMCPCancel(t *testing.T) {
+func TestAll_MCPCancel(t *testing.T) {
 	s := stack(t)
 	servers(t, home(s), free)
 	s.StartWorker()

@@ -18,7 +18,7 @@ import (
 
 // A decision, an end of a sub-agent and a cancel that a parked run is not told
 // of, as when whoever made them died: the sweep tells it.
-func TestParkedRunsAreSwept(t *testing.T) {
+func TestAll_ParkedRunsAreSwept(t *testing.T) {
 	s := stack(t)
 	ask(t, s)
 	w := s.StartWorker("SPOOL_WAIT_IN_RUN=100ms")
@@ -136,7 +136,7 @@ func TestAll_KillsOfASharedWorkerEndNobody(t *testing.T) {
 }
 
 // A turn that kills its worker whenever it runs ends at the fifth, and says so.
-func TestATurnThatKillsItsWorkerEnds(t *testing.T) {
+func TestAll_ATurnThatKillsItsWorkerEnds(t *testing.T) {
 	s := stack(t)
 	w := s.StartWorker()
 	const task = "script: first 60s say never"

@@ -92,7 +92,7 @@ func eventSummaries(t *testing.T, s *tt.Stack, thread string) (all []string) {
 // What a person reads in Temporal's web UI in the middle of a turn that parks twice:
 // turn, step, sub-agents, tokens, and what is waited for, on the open run of each
 // thread; and the list of what waits for a person.
-func TestTemporalTellsTheStory(t *testing.T) {
+func TestAll_TemporalTellsTheStory(t *testing.T) {
 	s := stack(t)
 	ask(t, s)
 	s.StartWorker(parksSoon...)

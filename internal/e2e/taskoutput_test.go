@@ -163,7 +163,7 @@ func TestRow96_LoopsEndLookingDoesNot(t *testing.T) {
 // A result too long to be shown is kept whole, and the model reads the rest with
 // tool_output: its own and its sub-agents', nobody else's. An agent with a list
 // of tools is offered it once there is something to read.
-func TestToolOutputReadsWhatWasShortened(t *testing.T) {
+func TestAll_ToolOutputReadsWhatWasShortened(t *testing.T) {
 	s := stack(t)
 	template(t, s, "digger", "description: digs\ntools: shell\n", "You dig.")
 	s.StartWorker()

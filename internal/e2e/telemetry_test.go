@@ -162,7 +162,7 @@ func metrics(t *testing.T, c *collector) {
 
 // Workers are killed in the middle of a model call and of a tool run, and runs
 // continue as new: each attempt has one span, and the turn stays one trace.
-func TestTelemetry_KilledWorkers(t *testing.T) {
+func TestAll_Telemetry_KilledWorkers(t *testing.T) {
 	s, c := stack(t), startCollector(t)
 	env := append(c.Env(), "SPOOL_MAX_EVENTS=10")
 	w := s.StartWorker(env...)
@@ -218,7 +218,7 @@ func TestTelemetry_ParkedTurn(t *testing.T) {
 
 // Nothing that was said and no key leaves, failures that quote it included, unless it
 // is asked for.
-func TestTelemetry_Content(t *testing.T) {
+func TestAll_Telemetry_Content(t *testing.T) {
 	t.Parallel()
 	for _, wanted := range []bool{false, true} {
 		t.Run(fmt.Sprintf("wanted=%v", wanted), func(t *testing.T) {

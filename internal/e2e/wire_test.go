@@ -106,7 +106,7 @@ func TestAnAnswerCutByItsLimitIsTold(t *testing.T) {
 
 // A server that repeats itself without end is cut off. The text is kept, and people
 // are shown how it begins and ends; programs get all of it.
-func TestAnEndlessReplyIsCutOff(t *testing.T) {
+func TestAll_AnEndlessReplyIsCutOff(t *testing.T) {
 	s := begin(t)
 	s.Model.Raw(answers(strings.Repeat(event(`{"content":"`+strings.Repeat("again ", 10_000)+`"}`, "null"), 200)))
 	out, progress, code := starterApart(t, s, "send", "-s", s.Session("s1"), "anything")

@@ -93,7 +93,7 @@ func TestFault_C9_FailedTransactionReleasesItsLock(t *testing.T) {
 
 // A newer program adds a column: a store that is open goes on, with what names all
 // columns of the table too.
-func TestAMigrationBesideAnOpenStore(t *testing.T) {
+func TestAll_AMigrationBesideAnOpenStore(t *testing.T) {
 	url := pgtest.Database(t)
 	s := memorytest.Must(reopen(t, url, nil))(t)
 	r, err := s.Send(t.Context(), memorytest.Request("s", "m"))

@@ -40,10 +40,10 @@ func query(t *testing.T, url, text string) (n int64) {
 	return n
 }
 
-// TestEightProcessesHammer: eight processes do everything at once to one thread,
+// TestAll_EightProcessesHammer: eight processes do everything at once to one thread,
 // then to eight trees of up to seven threads that close across each other. What
 // the rules refuse is no error; a deadlock would be.
-func TestEightProcessesHammer(t *testing.T) {
+func TestAll_EightProcessesHammer(t *testing.T) {
 	seconds := 2
 	if os.Getenv("SPOOL_LONG") == "1" {
 		seconds = 60

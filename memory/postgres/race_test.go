@@ -52,9 +52,9 @@ func TestDeadlockIsRepeated(t *testing.T) {
 	memorytest.Sound(t, s)
 }
 
-// TestStreamsDoNotWaitForTheirTree: while a tree is locked, text goes on
+// TestAll_StreamsDoNotWaitForTheirTree: while a tree is locked, text goes on
 // streaming into its steps; pieces that arrive twice at once are kept once.
-func TestStreamsDoNotWaitForTheirTree(t *testing.T) {
+func TestAll_StreamsDoNotWaitForTheirTree(t *testing.T) {
 	db := pgtest.Database(t)
 	s := mustOpen(t, db)
 	turn, attempt := begun(t, s)
