@@ -34,7 +34,7 @@ type Cluster struct {
 
 // settings make a server quick; what is committed outlives a kill of the server.
 var settings = []string{
-	"listen_addresses=127.0.0.1", "max_connections=200", "shared_buffers=64MB", "wal_level=replica", "max_wal_senders=4",
+	"listen_addresses=127.0.0.1", "max_connections=500", "shared_buffers=64MB", "wal_level=replica", "max_wal_senders=4",
 	"checkpoint_timeout=30min", "max_wal_size=2GB", "jit=off", "log_min_messages=log", "synchronous_commit=on",
 }
 

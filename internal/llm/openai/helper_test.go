@@ -20,7 +20,7 @@ const testKey = "sk-very-secret"
 
 func newModel(t *testing.T, s *llmtest.Server, change ...func(*Config)) *Model {
 	t.Helper()
-	cfg := Config{BaseURL: s.URL(), APIKey: testKey, Model: "m", IdleTimeout: 5 * time.Second}
+	cfg := Config{BaseURL: s.URL(), APIKey: testKey, Model: "m", IdleTimeout: time.Minute}
 	for _, c := range change {
 		c(&cfg)
 	}
