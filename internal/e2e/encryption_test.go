@@ -287,13 +287,15 @@ func TestAll_WorkerWithoutTheKeyWaits(t *testing.T) {
 }
 
 // With workers of both kinds on a queue, as while keys are rolled out, turns take
-// longer and none fails.
+// longer and none fails. How long is chance: Temporal hands out a task again after ever
+// longer pauses, and any worker may get it.
 func TestAll_WorkersWithAndWithoutKeys(t *testing.T) {
 	s := stack(t)
 	s.Encrypt(tt.KeyA)
 	s.StartWorker()
+	s.StartWorker()
 	s.StartWorker(tt.EncryptionKeys(""))
-	ctx, stop := context.WithTimeout(s.Ctx(), tt.Patience)
+	ctx, stop := context.WithTimeout(s.Ctx(), 3*tt.Patience)
 	defer stop()
 	var sent []spool.Reply
 	for _, session := range []string{"a", "b", "c"} {
