@@ -36,7 +36,8 @@ func (k Kind) String() string {
 const demoProvider = "demo"
 
 // Identity is PID@HOST@KIND, the name under which a worker polls Temporal, by which
-// others know what it answers with. It holds no secret.
+// others know what it answers with. It holds no secret, and is short: it stands in most
+// events of a history.
 func Identity(cfg config.Config, env func(string) string) string {
 	k := Kind{Model: cfg.Model, Provider: demoProvider, Version: buildID()}
 	if known, err := LoadModels(cfg, env); err == nil { // else the worker does not start
@@ -53,10 +54,10 @@ func Identity(cfg config.Config, env func(string) string) string {
 	}
 	raw, _ := json.Marshal(list)
 	sum := sha256.Sum256(raw)
-	k.Agents = hex.EncodeToString(sum[:3])
+	k.Agents = hex.EncodeToString(sum[:2])
 	host, _ := os.Hostname()
-	q := url.Values{"m": {k.Model}, "p": {k.Provider}, "a": {k.Agents}, "v": {k.Version[:min(len(k.Version), 7)]}}
-	return strconv.Itoa(os.Getpid()) + "@" + host + "@" + q.Encode()
+	kind := strings.Join([]string{k.Agents, k.Version[:min(len(k.Version), 7)], k.Provider, k.Model}, ",")
+	return strconv.Itoa(os.Getpid()) + "@" + host + "@" + strings.ToValidUTF8(kind, "?")
 }
 
 // Kinds are those of workers, by their identities, without those of this machine that
@@ -68,8 +69,8 @@ func Kinds(identities []string) (found []Kind) {
 		if len(parts) < 3 || parts[1] == host && ended(parts[0]) {
 			continue
 		}
-		if q, err := url.ParseQuery(parts[2]); err == nil && q.Has("m") {
-			found = append(found, Kind{q.Get("m"), q.Get("p"), q.Get("a"), q.Get("v")})
+		if f := strings.SplitN(parts[2], ",", 4); len(f) == 4 {
+			found = append(found, Kind{Agents: f[0], Version: f[1], Provider: f[2], Model: f[3]})
 		}
 	}
 	return found

@@ -38,7 +38,7 @@ func TestWorkersTellWhatTheyAnswerWith(t *testing.T) {
 
 	ended := exec.Command("true")
 	require.NoError(t, ended.Run())
-	require.Empty(t, Kinds([]string{fmt.Sprintf("%d@%s@m=x&p=y", ended.Process.Pid, host)}), "Temporal remembers it for a while")
+	require.Empty(t, Kinds([]string{fmt.Sprintf("%d@%s@a,v,y,x", ended.Process.Pid, host)}), "Temporal remembers it for a while")
 }
 
 // The scripted model answers only where it was asked for.
