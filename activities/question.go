@@ -2,6 +2,7 @@ package activities
 
 import (
 	"context"
+	"slices"
 
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/internal/contract"
@@ -36,9 +37,14 @@ func (a *Activities) OpenQuestion(ctx context.Context, ref contract.Ref) (out co
 	if err != nil {
 		return out, err
 	}
+	asked, err := a.Store.Questions(ctx, memory.QuestionFilter{ThreadID: ref.Thread, OpenOnly: true})
+	if err != nil {
+		return out, err
+	}
 	for _, c := range state.Calls[:call.Index] {
 		before, err := agent.ParseAskUserParams(c.Args)
-		if err != nil || c.ToolName != call.ToolName || c.Gate != call.Gate || c.Status != agent.CallPending {
+		if err != nil || c.ToolName != call.ToolName || c.Gate != call.Gate || c.Status != agent.CallPending ||
+			slices.ContainsFunc(asked, func(q memory.Question) bool { return q.CallID == c.ID }) {
 			continue
 		}
 		if _, err := a.openQuestion(ctx, ref, c.ID, before); err != nil {

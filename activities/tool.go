@@ -128,6 +128,8 @@ func (a *Activities) run(t agent.Thread) agent.ToolRun {
 }
 
 const (
+	// saveResultFor bounds how long a result waits for a store that is away, and
+	// lastSaves how long it does once the worker has to end.
 	saveResultFor = 15 * time.Minute
 	lastSaves     = 2 * time.Second
 )

@@ -96,6 +96,7 @@ func (s *Server) pass(origin *http.CrossOriginProtection, op route, w http.Respo
 	if refused := steps.Run(func() { document, err = op.handle(s, c) }); refused != nil {
 		err = refused
 	}
+	// The client gave a key, and knows nothing of the id that was made of it.
 	if c.key != "" && agent.CodeOf(err) == agent.CodeConflict && strings.Contains(err.Error(), c.keyed("")) {
 		err = agent.Errorf(agent.CodeConflict, "this %s was used for another request: use a new key", idempotencyHeader)
 	}

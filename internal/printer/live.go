@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"maps"
-	"slices"
 	"strings"
 	"time"
 
@@ -244,13 +242,23 @@ func (l *Live) call(threadID, who string, p payload) {
 	l.Line("%s→ %s %s", who, name, Short(p.SubAgent))
 }
 
+// runs reports whether a tool has a call without a result.
+func (l *Live) runs(tool string) bool {
+	for _, c := range l.calls {
+		if c.Intent == tool {
+			return true
+		}
+	}
+	return false
+}
+
 func (l *Live) response(who string, p payload) {
 	name := terminal.OneLine(cmp.Or(p.Name, terminal.NoName), 60)
 	call := l.calls[p.ToolCallID]
 	delete(l.calls, p.ToolCallID)
 	if p.SubAgent != "" {
 		name = terminal.OneLine(l.agents[p.SubAgent], 60)
-	} else if call.ToolCallID != "" && slices.ContainsFunc(slices.Collect(maps.Values(l.calls)), func(c payload) bool { return c.Intent == p.Name }) { // which of them has ended?
+	} else if call.ToolCallID != "" && l.runs(p.Name) { // which of them has ended?
 		name = terminal.CallText(p.Name, call.Arguments)
 	}
 	ok := p.Status == string(agent.CallSuccess)

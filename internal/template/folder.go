@@ -51,7 +51,7 @@ func (c *Catalog) settle(all map[string][]loaded, most int) (warnings []Warning)
 			t.config = strict
 			if len(wants) > 0 {
 				warnings = append(warnings, Warning{File: t.config.Source, Line: wants[0].line, Asks: true,
-					Text: fmt.Sprintf("before you agree to this file, it makes nothing laxer and chooses no model, so this counts only as far as it is stricter: %s; %s shows it and asks",
+					Text: fmt.Sprintf("before you agree to this file, a model that it names does not count, and rules and limits count only where they are stricter: %s; %s shows it and asks",
 						trust.Lines(texts(wants)), trust.Command(t.file.Folder))})
 			}
 		}

@@ -122,7 +122,7 @@ func TestAProjectsFileTakesNoAgentsPlace(t *testing.T) {
 	c, warnings := w.load()
 	assert.Equal(t, []string{"", "", "SECOND\u202eORDERS"}, []string{get(t, c, "new").Model, get(t, c, "new").Provider, get(t, c, "new").SystemPrompt})
 	require.Len(t, warnings, 1)
-	assert.Contains(t, warnings[0], `chooses no model, so this counts only as far as it is stricter: model "dear"; provider "evil"; starter trust`)
+	assert.Contains(t, warnings[0], `a model that it names does not count, and rules and limits count only where they are stricter: model "dear"; provider "evil"; starter trust`)
 	assert.Contains(t, c.Offers()[0].Allows, `model "dear"`)
 
 	w.write(".spool/agents/new.md", "---\nmaxSteps: 50\n---\ny")

@@ -125,7 +125,7 @@ func (b *backend) connect() error {
 }
 
 // patiently repeats f while the file is locked, until ctx ends or nobody has
-// committed for the busy timeout: many writers are no lock that somebody forgot.
+// committed for the busy timeout: a file into which many write is busy, not held.
 func (b *backend) patiently(ctx context.Context, f func() error) error {
 	var deadline time.Time
 	var seen int64

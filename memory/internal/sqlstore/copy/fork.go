@@ -112,7 +112,7 @@ func (f *fork) copy(src *rows.Thread, at string) {
 	if n == len(all) && src.OpenTurnID == "" {
 		f.at = rows.Stamp(f.Now)
 	}
-	f.add(src, all, n)
+	f.add(src, all, f.turnsOf(src.ID), n)
 	for i := 0; i < len(f.list); i++ { // it grows: parents come before their children
 		f.below(f.list[i].src.ID)
 	}
@@ -183,7 +183,7 @@ func (f *fork) below(parent string) {
 			}
 			n = end
 		}
-		f.add(src, all, n)
+		f.add(src, all, turns, n)
 	}
 }
 
@@ -197,10 +197,9 @@ func (u *unit) turnsOf(threadID string) map[string]*rows.Turn {
 
 // add takes the first n messages of a thread into the fork, by the turns that they
 // are of.
-func (f *fork) add(src *rows.Thread, all []agent.Message, n int) {
+func (f *fork) add(src *rows.Thread, all []agent.Message, turns map[string]*rows.Turn, n int) {
 	one := &forkThread{src: src, messages: n, cut: n == 0}
 	f.list = append(f.list, one)
-	turns := f.turnsOf(src.ID)
 	if paired, _ := pairUp(all[:n]); len(paired) != n {
 		rows.Refuse(agent.CodeConflict, "calls of thread %s have no results: run verify --repair on it first", src.ID)
 	}
