@@ -62,6 +62,26 @@ func TestQuickCallsThatTakeLongAreGivenBack(t *testing.T) {
 	require.Equal(t, "at last", messages[2].Content.String())
 }
 
+// A model that invents tools, 500 in a reply, costs one local activity and no more.
+func TestCallsOfUnknownToolsAreQuick(t *testing.T) {
+	store, err := sqlite.OpenMemory(t.Context(), sqlite.Options{})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = store.Close() })
+	tools, err := tool.New(tool.Calculator())
+	require.NoError(t, err)
+	a := &Activities{Store: store, Tools: tools}
+	ref, stored := replied(t, store, call("no_such_tool", `{}`), call(agent.ToolTaskOutput, `{}`))
+	calls := a.calls(stored)
+	require.True(t, calls[0].Quick)
+	require.False(t, calls[1].Quick, "it waits for a task")
+	_, left, err := a.runQuick(t.Context(), ref, []string{stored[0].ID})
+	require.NoError(t, err)
+	require.Empty(t, left)
+	refused, err := store.ToolCall(t.Context(), stored[0].ID)
+	require.NoError(t, err)
+	require.Equal(t, agent.ErrToolNotFound, refused.ErrorReason)
+}
+
 func call(name, args string) agent.Call {
 	return agent.Call{Function: agent.CallFunction{Name: name, Arguments: args}}
 }

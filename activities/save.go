@@ -219,7 +219,9 @@ func (a *Activities) calls(stored []agent.ToolCall) []contract.Call {
 		if !delegate && !question {
 			out[i].TimeoutMs = a.timeout(c).Milliseconds()
 			t, known := a.Tools.Lookup(c.ToolName)
-			out[i].Quick = out[i].Gate == "" && c.Attempts == 0 && (c.ToolName == agent.ToolOutput || known && t.Spec().Quick)
+			// The call of a tool that is not here is refused, which is quick as well.
+			quick := !known && c.ToolName != agent.ToolTaskOutput || known && t.Spec().Quick
+			out[i].Quick = quick && out[i].Gate == "" && c.Attempts == 0
 		}
 	}
 	return out

@@ -168,11 +168,13 @@ func (d *Desk) SeesLine(line string) {
 func (d *Desk) Ordered(texts ...string) {
 	d.t.Helper()
 	d.Until(strings.Join(texts, ", then "), func([]string) bool {
-		rest, found := d.All(), true
+		rest := d.All()
 		for _, text := range texts {
-			if _, rest, found = strings.Cut(rest, text); !found {
+			at := strings.Index(rest, text)
+			if at < 0 {
 				return false
 			}
+			rest = rest[at+len(text):]
 		}
 		return true
 	})
