@@ -50,12 +50,19 @@ type world struct {
 func newWorld(t *testing.T, names map[string][][]string, pages map[string]http.HandlerFunc) *world {
 	t.Helper()
 	w := &world{t: t}
-	l, err := net.Listen("tcp", outerIP+":0")
-	require.NoError(t, err)
-	_, w.port, err = net.SplitHostPort(l.Addr().String())
-	require.NoError(t, err)
-	secret, err := net.Listen("tcp", innerIP+":"+w.port)
-	require.NoError(t, err)
+	var l, secret net.Listener
+	for try := 0; secret == nil; try++ { // a port that is free on both addresses
+		var err error
+		l, err = net.Listen("tcp", outerIP+":0")
+		require.NoError(t, err)
+		_, w.port, err = net.SplitHostPort(l.Addr().String())
+		require.NoError(t, err)
+		if secret, err = net.Listen("tcp", innerIP+":"+w.port); err != nil {
+			require.Less(t, try, 100, err)
+			require.NoError(t, l.Close())
+			secret = nil
+		}
+	}
 	serve(t, secret, func(http.ResponseWriter, *http.Request) { w.reached.Add(1) })
 	serve(t, l, func(rw http.ResponseWriter, r *http.Request) {
 		w.last = r.Header.Clone()

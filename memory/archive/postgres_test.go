@@ -25,8 +25,8 @@ func TestImagesTravelBetweenStores(t *testing.T) {
 	}
 }
 
-// TestHostileImportsIntoPostgres: as into SQLite.
-func TestHostileImportsIntoPostgres(t *testing.T) {
+// TestAll_HostileImportsIntoPostgres: as into SQLite.
+func TestAll_HostileImportsIntoPostgres(t *testing.T) {
 	database := pgtest.Database(t)
 	open := func() memory.ConversationMemoryStore {
 		s, err := postgres.Open(t.Context(), pgtest.Schema(t, database), postgres.Options{MaxConnections: 4})

@@ -72,7 +72,8 @@ func names(t *testing.T, dir string) []string {
 	return out
 }
 
-func TestConformance(t *testing.T) {
+// The store of files is SQLite in memory, which the fast tests run the suite on, written to files.
+func TestAll_Conformance(t *testing.T) {
 	clock := memorytest.NewClock()
 	memorytest.RunStore(t, memorytest.Harness{
 		Open: func(t *testing.T) memory.ConversationMemoryStore {

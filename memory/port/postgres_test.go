@@ -8,9 +8,9 @@ import (
 	"github.com/spool-agents/spool/internal/pgtest"
 )
 
-// TestRow25_PortConformanceOnPostgres runs the suite, each case on a schema of
+// TestAll_PortConformanceOnPostgres runs the suite, each case on a schema of
 // its own.
-func TestRow25_PortConformanceOnPostgres(t *testing.T) {
+func TestAll_PortConformanceOnPostgres(t *testing.T) {
 	database := pgtest.Database(t)
 	runSuite(t, harness{
 		Location: func(t *testing.T, _ string) string { return pgtest.Schema(t, database) },
