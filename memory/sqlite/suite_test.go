@@ -40,7 +40,7 @@ func TestConformance(t *testing.T) {
 	t.Run("no statement reads a whole table", statements.CheckPlans)
 }
 
-func TestConformanceInMemory(t *testing.T) {
+func TestAll_ConformanceInMemory(t *testing.T) {
 	clock := memorytest.NewClock()
 	memorytest.RunStore(t, memorytest.Harness{
 		Open: func(t *testing.T) memory.ConversationMemoryStore {
