@@ -20,7 +20,7 @@ func TestSendStoresWithoutTemporal(t *testing.T) {
 	r, err := c.Send(t.Context(), memory.SendRequest{Content: agent.Text("hi")})
 	require.NoError(t, err)
 	assert.Equal(t, spool.StatusStored, r.Status)
-	assert.Contains(t, r.Note, "same message id is safe")
+	assert.Contains(t, r.Note, "the same id is safe")
 	assert.Regexp(t, `^[0-9a-f-]{36}/default$`, r.ThreadID)
 	again, err := c.Send(t.Context(), memory.SendRequest{ThreadID: r.ThreadID, MessageID: r.MessageID, Content: agent.Text("hi")})
 	require.NoError(t, err)

@@ -160,7 +160,7 @@ func (c *Client) queued(ctx context.Context, s memory.SendResult, r *Reply) {
 	}
 	if err != nil {
 		r.Status = StatusStored
-		r.Note = "saved, but not running: " + err.Error() + "; it runs when Temporal and a worker are back, and repeating it with the same message id is safe"
+		r.Note = "saved, but not running: " + err.Error() + "; it runs when Temporal and a worker are back, and repeating it with the same id is safe"
 	}
 }
 

@@ -72,7 +72,7 @@ func (c *Client) servedOn(r Reply, queue string, polled bool) Reply {
 	case c.alone():
 		note = "this store serves one process, and none runs a worker on it now; it runs with the next send, chat or dev on this store"
 	}
-	r.Status, r.Note = StatusStored, "saved, but not running: "+note+", and repeating it with the same message id is safe"
+	r.Status, r.Note = StatusStored, "saved, but not running: "+note+", and repeating it with the same id is safe"
 	return r
 }
 

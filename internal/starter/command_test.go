@@ -134,7 +134,7 @@ func TestSendWithoutTemporalStoresTheMessage(t *testing.T) {
 	assert.NotEmpty(t, doc["turnId"])
 	assert.Contains(t, doc, "response")
 	assert.Contains(t, doc, "usage")
-	assert.Contains(t, r.errout, "repeating it with the same message id is safe")
+	assert.Contains(t, r.errout, "repeating it with the same id is safe")
 
 	again := b.run("send", "--json", "-s", "s1", "--message-id", "m1", "hello")
 	assert.Equal(t, exit.Unavailable, again.code)
