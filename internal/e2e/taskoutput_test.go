@@ -60,8 +60,13 @@ func TestRow13_TaskOutput(t *testing.T) {
 	require.Contains(t, end.Response, "waitMs")
 
 	require.NotContains(t, s.File("child"), "end", "nothing of this has ended the child")
+	waiting := s.Send("s1", script.Script(taskOutput(child.AgentID, time.Minute), "echo awaited:"))
+	tt.Eventually(t, "the turn waits", func() bool {
+		calls, err := s.Store.ToolCalls(s.Ctx(), r.ThreadID)
+		return err == nil && len(calls) == 8
+	})
 	letGo(t, s, "child")
-	end = s.Ask("s1", script.Script(taskOutput(child.AgentID, time.Minute), "echo awaited:"))
+	end = s.Wait(waiting)
 	require.Contains(t, readResult(t, s, r.ThreadID, "finding"), "status: success", end.Error)
 	for range 2 {
 		end = s.Ask("s1", script.Script(taskOutput(child.AgentID, time.Minute), "echo again:"))
