@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"bytes"
 	"fmt"
 	"sync"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	"github.com/spool-agents/spool"
 	"github.com/spool-agents/spool/agent"
 	"github.com/spool-agents/spool/internal/llm/script"
+	"github.com/spool-agents/spool/internal/printer"
 	tt "github.com/spool-agents/spool/internal/temporaltest"
 	"github.com/spool-agents/spool/memory"
 )
@@ -92,12 +94,16 @@ func TestAll_CancelOfAFailingWorkflowTask(t *testing.T) {
 	require.NoError(t, err)
 	w.Kill()
 	w = s.SpawnFrom(buildVariant(t, "changed", changedBuild...))
-	tt.Eventually(t, "show names the trouble", func() bool {
+	var out bytes.Buffer
+	tt.Eventually(t, "show names the trouble", func() bool { // for a second, until the run is replaced
 		v, err := s.Client.Show(s.Ctx(), r.ThreadID, false)
-		return err == nil && v.Trouble != ""
+		if err != nil || v.Trouble == "" {
+			return false
+		}
+		(&printer.Printer{Out: printer.NewWriter(&out)}).Thread(v)
+		return true
 	})
-	out := says(t, s, 0, "show", r.ThreadID)
-	require.Regexp(t, `trouble .*(?i)(nondetermin|non-determin)`, out)
+	require.Regexp(t, `trouble .*(?i)(nondetermin|non-determin)`, out.String())
 	says(t, s, 0, "cancel", r.ThreadID)
 	end := s.Wait(r)
 	require.Equal(t, "cancelled", end.Status)
