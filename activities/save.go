@@ -219,8 +219,9 @@ func (a *Activities) calls(stored []agent.ToolCall) []contract.Call {
 		if !delegate && !question {
 			out[i].TimeoutMs = a.timeout(c).Milliseconds()
 			t, known := a.Tools.Lookup(c.ToolName)
-			// The call of a tool that is not here is refused, which is quick as well.
-			quick := !known && c.ToolName != agent.ToolTaskOutput || known && t.Spec().Quick
+			// The call of a tool that is not here is refused, which is quick as well. One that
+			// a person approved is not: another worker has its tool.
+			quick := !known && c.Gate == agent.GateAuto && c.ToolName != agent.ToolTaskOutput || known && t.Spec().Quick
 			out[i].Quick = quick && out[i].Gate == "" && c.Attempts == 0
 		}
 	}

@@ -83,7 +83,7 @@ func (a *app) interruptible(ctx context.Context) (context.Context, func()) {
 					a.Interrupts <- s
 					continue
 				}
-				// First, as whatever says that it is stopping says that a second one ends it.
+				// Before cancel: what then stops may say at once that a second interrupt ends it.
 				signal.Reset(os.Interrupt)
 				if self, err := os.FindProcess(os.Getpid()); err == nil && s == os.Interrupt && ctx.Err() != nil {
 					_ = self.Signal(s) // it came in between
